@@ -1,0 +1,55 @@
+#include "millrace/error.h"
+
+#include <new>
+
+namespace millrace {
+
+const char* to_string(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::usage: return "usage";
+    case ErrorKind::data: return "data";
+    case ErrorKind::content: return "content";
+    case ErrorKind::storage: return "storage";
+    case ErrorKind::device: return "device";
+    case ErrorKind::run: return "run";
+    case ErrorKind::interrupted: return "interrupted";
+  }
+  return "unknown";
+}
+
+int exit_code(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::usage: return 2;
+    case ErrorKind::data:
+    case ErrorKind::content:
+    case ErrorKind::storage: return 3;
+    case ErrorKind::device: return 4;
+    case ErrorKind::run: return 1;
+    case ErrorKind::interrupted: return 130;
+  }
+  return 1;
+}
+
+Error::Error(ErrorKind kind, std::string message) : kind_(kind), message_(std::move(message)), text_(message_) {}
+
+Error& Error::in(std::string frame) {
+  text_ = frame + ": " + text_;
+  context_.push_back(std::move(frame));
+  return *this;
+}
+
+Error current_error() {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::bad_alloc&) {
+    return Error(ErrorKind::run, "out of memory");
+  } catch (const std::exception& error) {
+    return Error(ErrorKind::run, error.what());
+  } catch (...) {
+    return Error(ErrorKind::run, "an exception of unknown type");
+  }
+}
+
+}  // namespace millrace

@@ -1,0 +1,192 @@
+// What a kind of device has to offer: memory, streams and events, and a network compiled for it.
+//
+// Everything that a Stream or a Replica is asked to do is *submitted*: the call returns at once and the work happens later, in
+// order of submission on that stream. Results are known to be there when an Event says so. A backend that computes on the
+// caller's thread is a valid, slow, backend. All calls throw Error(ErrorKind::device).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "millrace/network.h"
+#include "millrace/packet.h"
+#include "millrace/sample.h"
+
+namespace millrace {
+
+// A point in a stream's work. Thread-safe.
+class Event : public Payload {
+ public:
+  virtual bool complete() const = 0;
+  virtual void wait() const = 0;  // blocks the host; not on a worker of the graph
+  // Calls `done` once, when complete: at once on this thread, or later on a thread of the backend's. `done` must be short and must not throw.
+  virtual void then(std::function<void()> done) = 0;
+};
+
+// An in-order queue of device work. One thread at a time submits to it.
+class Stream {
+ public:
+  virtual ~Stream() = default;
+  virtual void wait(const Ref<Event>& event) = 0;  // later work here starts after it; null: nothing to wait for
+  virtual Ref<Event> record() = 0;                 // complete when all work submitted so far is
+  // destination[i] = sources[0][i] + sources[1][i] + ..., added in this order. destination may be one of the sources.
+  virtual void sum(float* destination, std::span<const float* const> sources, std::size_t elements) = 0;
+  virtual void copy(float* destination, const float* source, std::size_t elements) = 0;
+};
+
+enum class Precision { fp32, tf32, bf16 };
+const char* to_string(Precision precision);
+
+struct LossSpec {
+  std::string rule = "cross_entropy";
+  double label_smoothing = 0;
+  bool sum = false;  // add over the global batch instead of averaging
+};
+
+// How a replica sees a batch a second time, for test-time augmentation: the record, then a shift, then a mirror.
+struct View {
+  int dx = 0, dy = 0;
+  bool flip_x = false;
+  Border border = Border::reflect;
+  double weight = 1;  // of its logits in the weighted sum
+};
+
+struct StepSums {
+  double loss = 0;      // sum over samples of weight * loss
+  double weight = 0;    // sum of weights
+  double correct = 0;   // weighted count: label is the largest logit
+  double correct5 = 0;  // ... among the five largest
+};
+
+// What the optimizer's rule needs, per parameter; resolved once.
+struct UpdateRule {
+  std::string rule = "sgd";        // g += decay * w; v = momentum * v + g; w -= rate * (nesterov ? g + momentum * v : v)
+  double momentum = 0;
+  bool nesterov = false;
+  std::vector<double> rate_factor;  // by index into Network::parameters
+  std::vector<double> decay;        // L2 factor, likewise
+};
+
+// Figures of one update. `rate` by parameter would allow schedules per group: factor * learning_rate otherwise.
+struct UpdateStep {
+  std::uint64_t step = 0;
+  double learning_rate = 0;
+  std::span<const double> rate_factor;  // empty: the rule's
+};
+
+struct Bucket {
+  std::vector<int> parameters;  // indices into Network::parameters
+  float* gradients = nullptr;   // device memory, contiguous; valid after start()
+  std::size_t elements = 0;     // with whatever padding the device's layout has
+};
+
+// What a device will hold. Pure planning: known after compile(), before anything is allocated.
+struct MemoryPlan {
+  struct Item {
+    std::string what;  // "weights", "gradients", "activations", ...
+    std::size_t bytes = 0;
+  };
+  std::vector<Item> items;
+  std::size_t total() const;
+};
+
+struct CompileOptions {
+  std::uint32_t train_batch = 0;   // largest share of a training batch; 0: no training
+  std::uint32_t infer_batch = 0;   // largest share of a validation batch; 0: none
+  Precision precision = Precision::fp32;
+  std::size_t bucket_bytes = std::size_t{25} << 20;
+  std::uint64_t seed = 0;          // of dropout
+  bool slow_weights = false;       // keep a second copy for lookahead
+};
+
+// Which copy of a parameter: its value, the gradient of the last backward, the optimizer's velocity, lookahead's slow copy.
+enum class Slot { value, gradient, velocity, slow };
+
+// A network compiled for one device. One thread at a time submits to it. Destroying it waits for its work.
+class Replica {
+ public:
+  virtual ~Replica() = default;
+
+  virtual MemoryPlan memory_plan() const = 0;
+  virtual void start() = 0;                              // allocates; values are zero until written
+  virtual const std::vector<Bucket>& buckets() const = 0;  // in the order in which backward completes them
+
+  // Reads slots [begin, begin + count) of the batch: executes records, normalises, lays out. Keeps a Ref to the batch, and counts
+  // in its `in_flight`, until the device has read it. count == 0 is allowed: this replica has nothing to do in this step, and
+  // its gradients are zero.
+  virtual void ingest(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count) = 0;
+
+  // One pass over what was ingested last; batch statistics and dropout (drawn from seed and step) as in training.
+  virtual void forward(std::uint64_t step) = 0;
+
+  // Loss and metrics of the last forward(), and the gradient of the loss that backward() starts from. `normaliser`: what the
+  // sum of weighted losses is divided by (the global batch's weight, or 1). `sums` must live until the event is complete.
+  virtual Ref<Event> loss(const LossSpec& spec, double normaliser, StepSums& sums) = 0;
+
+  // Gradients of the last loss(), last layers first. `ready(bucket, event)` is called once for each bucket, in order: on the
+  // calling thread or on one of the backend's, when the work that fills the bucket has been submitted or done; event says when
+  // the bucket is filled. The bucket's memory is not written again before the next backward().
+  using BucketReady = std::function<void(int bucket, Ref<Event> filled)>;
+  virtual void backward(BucketReady ready) = 0;
+
+  // Updates the bucket's parameters from its gradients, after `after`. set_rule() comes first, once.
+  virtual void set_rule(const UpdateRule& rule) = 0;
+  virtual Ref<Event> update(int bucket, const UpdateStep& step, const Ref<Event>& after) = 0;
+
+  // Lookahead: slow = decay * slow + (1 - decay) * value; value = slow; over parameters and running statistics.
+  virtual Ref<Event> blend_slow(double decay) = 0;
+
+  // Inference with running statistics, each view's logits weighted and added, then loss and metrics.
+  virtual Ref<Event> infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count, std::span<const View> views,
+                           const LossSpec& spec, StepSums& sums) = 0;
+  // The logits of the last infer() or forward(), (count, classes). Waits.
+  virtual std::vector<float> logits() = 0;
+
+  // A parameter or running statistic in the network's own layout, float32. Both wait for all submitted work.
+  virtual std::vector<float> read(Slot slot, int parameter) = 0;
+  virtual void write(Slot slot, int parameter, std::span<const float> values) = 0;
+
+  virtual void finish() = 0;  // blocks until all submitted work is done; throws the first error of that work
+};
+
+struct DeviceInfo {
+  std::string backend;    // "cpu"
+  int index = 0;          // "cuda:1" is backend "cuda", index 1
+  std::string name;       // the model, as its maker calls it
+  std::size_t memory = 0; // bytes
+  bool native_bf16 = false;  // multiplies bf16 at more than float32's speed
+  std::vector<std::pair<std::string, std::string>> details;  // what `pipeline-inspect devices` shows
+};
+
+struct DeviceOptions {
+  std::vector<int> cores;  // processors that this device's threads may use, for a backend that computes on the CPU
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual const DeviceInfo& info() const = 0;
+  virtual std::unique_ptr<Stream> make_stream(const std::string& name) = 0;
+  // Host memory that this device reads fast; aligned to 64 bytes, zeroed.
+  virtual std::shared_ptr<std::uint8_t[]> host_buffer(std::size_t bytes) = 0;
+  // Plans; allocates nothing that grows with the batch. Throws Error(usage) for a layer it does not know.
+  virtual std::unique_ptr<Replica> compile(const Network& network, const CompileOptions& options) = 0;
+  // The handle of the native library that a plugin with device code of its own needs; null when `api` is not this backend's.
+  virtual void* native(const std::string& api) { return api.empty() ? nullptr : nullptr; }
+};
+
+class Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual std::string name() const = 0;
+  virtual std::vector<DeviceInfo> devices() = 0;       // empty when none can be used; then why_not() says why
+  virtual std::string why_not() { return {}; }
+  virtual std::unique_ptr<Device> open(int index, const DeviceOptions& options) = 0;
+};
+
+}  // namespace millrace

@@ -1,0 +1,63 @@
+// Errors: what a library below `main` throws, and how a message gains its context on the way up.
+//
+// Only `main` ends the process. Everything else throws `Error`; each level that knows something the level below did not
+// (the stage's name, the sample's URL, the pipeline's file) adds it with `in()` and throws on.
+//
+//   catch (Error& error) { error.in("stage 'train.decode_image'"); throw; }
+//
+// Broken invariants of our own are not errors but asserts.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <exception>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace millrace {
+
+// Who can do something about it. The kind decides the exit code, and whether a sample is replaced.
+enum class ErrorKind {
+  usage,        // the command line or a TOML file is wrong                                     exit 2
+  data,         // the data set as a whole cannot be used: missing folder, no image in it       exit 3
+  content,      // one sample's bytes are bad; the pipeline's policy for bad samples decides    exit 3 when it ends the run
+  storage,      // the network or the disk failed for longer than its retries                   exit 3
+  device,       // a device failed or is out of memory                                          exit 4
+  run,          // anything else that ended a run                                               exit 1
+  interrupted,  // stopped by a signal                                                          exit 130 or 143
+};
+
+const char* to_string(ErrorKind kind);
+int exit_code(ErrorKind kind);
+
+class Error : public std::exception {
+ public:
+  Error(ErrorKind kind, std::string message);
+
+  ErrorKind kind() const noexcept { return kind_; }
+  const std::string& message() const noexcept { return message_; }            // without context
+  const std::vector<std::string>& context() const noexcept { return context_; }  // innermost first
+  const char* what() const noexcept override { return text_.c_str(); }         // "outermost: ...: innermost: message"
+
+  // Adds a frame outside all present ones and returns *this.
+  Error& in(std::string frame);
+
+ private:
+  ErrorKind kind_;
+  std::string message_;
+  std::vector<std::string> context_;
+  std::string text_;
+};
+
+// fail(ErrorKind::data, "folder '{}' holds no image", path);
+template <class... Args>
+[[noreturn]] void fail(ErrorKind kind, fmt::format_string<Args...> format, Args&&... args) {
+  throw Error(kind, fmt::format(format, std::forward<Args>(args)...));
+}
+
+// Turns whatever is being handled into an Error (bad_alloc and foreign exceptions become ErrorKind::run).
+// REQUIRES: called inside a catch block.
+Error current_error();
+
+}  // namespace millrace

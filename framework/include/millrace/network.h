@@ -1,0 +1,130 @@
+// A network as data: layers in topological order with inferred shapes, parameters with names, initialisers and groups.
+// Nothing here computes; backends compile it.
+//
+// Shapes are of one sample: (C, H, W) for maps, (C) for vectors. Weights are (out, in / groups, kernel height, kernel width) for
+// conv and (out, in) for linear, as in safetensors files that torchvision's networks are published in.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "millrace/params.h"
+#include "millrace/tensor.h"
+
+namespace millrace {
+
+struct Initialiser {
+  // "constant", "normal", "he_normal", "he_uniform", "glorot_normal", "glorot_uniform", "fan_in_uniform" (He with a = sqrt 5),
+  // "dirac" (fan_in_uniform, then the first filters become the identity), "whiten" (from the data, see run/whitening)
+  std::string rule = "constant";
+  double value = 0;  // the constant, or the deviation of "normal"
+};
+
+struct Parameter {
+  std::string name;         // "layer1.0.conv1.weight"
+  Shape shape;
+  Initialiser initialiser;
+  bool trainable = true;    // false: neither gradient nor update
+  bool statistic = false;   // a running statistic: state, but not trained and never decayed
+  double rate_factor = 1;   // of the learning rate
+  double decay_factor = 1;  // of the weight decay
+};
+
+struct Layer {
+  std::string name;              // "layer1.0.conv1"; unique
+  std::string op;                // "conv"
+  std::vector<int> inputs;       // indices of earlier layers; Network::kInput for the network's input
+  std::vector<Shape> input_shapes;
+  Shape output;
+  std::vector<int> parameters;   // indices into Network::parameters, in the order the op declares them
+  std::uint64_t multiply_adds = 0;  // of one sample's forward pass
+  std::shared_ptr<const void> attributes;  // the op's own struct, such as ConvAttributes
+  Position at;                   // where the layer is written
+
+  template <class Attributes>
+  const Attributes& as() const {
+    return *static_cast<const Attributes*>(attributes.get());
+  }
+};
+
+class Network {
+ public:
+  static constexpr int kInput = -1;
+
+  ImageShape input;
+  std::vector<double> mean, deviation;  // per channel, of pixels scaled to [0, 1]
+  std::vector<Layer> layers;            // topological; the last one's output are the logits
+  std::vector<Parameter> parameters;
+  std::string name;
+
+  const Shape& output() const { return layers.back().output; }
+  int find_parameter(std::string_view parameter_name) const;  // -1 when there is none
+};
+
+// Values of one parameter by its initialiser, in float32: a function of (seed, parameter name) alone.
+// REQUIRES: the rule is not "whiten".
+std::vector<float> initial_values(const Parameter& parameter, std::uint64_t seed);
+
+// ---- Attributes of the built-in ops. Spatial figures are {height, width}; padding is {top, left, bottom, right}. ----
+
+struct Padding {
+  std::int64_t top = 0, left = 0, bottom = 0, right = 0;
+};
+
+struct ConvAttributes {  // "conv": parameters weight[, bias]
+  std::int64_t out = 0;
+  Size kernel, stride, dilation;
+  Padding padding;
+  std::int64_t groups = 1;
+  bool bias = true;
+};
+struct BatchNormAttributes {  // "batch_norm": parameters [weight][, bias], running_mean, running_var
+  double epsilon = 1e-5;
+  double momentum = 0.1;      // running = (1 - momentum) * running + momentum * new; the variance that is kept is unbiased
+  bool scale = true;          // has a weight; otherwise fixed at 1
+  bool shift = true;          // has a bias
+};
+struct PoolAttributes {  // "max_pool", "average_pool"
+  Size kernel, stride;
+  Padding padding;                 // max: padded with -infinity
+  bool count_padding = false;      // average: divide by the window's size rather than by the pixels inside
+};
+struct LinearAttributes {  // "linear": flattens its input; parameters weight[, bias]
+  std::int64_t out = 0;
+  bool bias = true;
+};
+struct DropoutAttributes {  // "dropout": inverted, scaled by 1 / (1 - probability) in training
+  double probability = 0.5;
+};
+struct LrnAttributes {  // "lrn": across channels, x / (k + alpha / size * sum x^2) ^ beta
+  std::int64_t size = 5;
+  double alpha = 1e-4, beta = 0.75, k = 1;
+};
+struct ScaleAttributes {  // "scale": multiplies by a constant
+  double factor = 1;
+};
+// Without attributes: "relu", "gelu" (exact, erf), "add", "concat" (channels), "global_average_pool" (-> (C)), "softmax", "flatten".
+
+// ---- Registration of ops ----
+
+struct LayerPlan {  // what an op makes of its inputs
+  Shape output;
+  std::vector<Parameter> parameters;  // names relative to the layer: "weight"
+  std::uint64_t multiply_adds = 0;
+  std::shared_ptr<const void> attributes;
+};
+
+struct LayerType {
+  std::string name;
+  std::string text;
+  int least_inputs = 1, most_inputs = 1;
+  std::vector<ParamInfo> params;
+  // Reads the layer's table and infers. Throws Error(usage) with a message about shapes; positions are added by the caller.
+  std::function<LayerPlan(const Value& table, const std::vector<Shape>& inputs, Diagnostics& errors)> plan;
+};
+
+}  // namespace millrace

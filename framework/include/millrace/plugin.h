@@ -1,0 +1,160 @@
+// Plugins: shared libraries found at run time. A plugin exports one symbol, a versioned descriptor, which MILLRACE_PLUGIN
+// writes; the ABI number and the toolchain tag are compared before anything else of the library is called. Whatever a
+// plugin's type creates keeps the library loaded.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "millrace/backend.h"
+#include "millrace/communicator.h"
+#include "millrace/network.h"
+#include "millrace/stage.h"
+
+namespace millrace {
+
+inline constexpr std::uint32_t kAbiVersion = 1;
+inline constexpr std::uint32_t kPluginMagic = 0x4d4c5250;  // "MLRP"
+
+// Compiler, its ABI-relevant settings and the standard library, as one text.
+#define MILLRACE_TEXT_(x) #x
+#define MILLRACE_TEXT(x) MILLRACE_TEXT_(x)
+#define MILLRACE_TOOLCHAIN "gxx-abi" MILLRACE_TEXT(__GXX_ABI_VERSION) "-cxx11abi" MILLRACE_TEXT(_GLIBCXX_USE_CXX11_ABI)
+
+struct StageType {
+  std::string name, text, plugin;
+  std::vector<Port> inputs, outputs;
+  Concurrency concurrency = Concurrency::parallel;
+  bool per_replica = false;
+  bool stepwise = false;
+  std::vector<ParamInfo> params;
+  Value defaults;  // of params, as a table
+  enum class Role { stage, source, sample_transform, batcher } role = Role::stage;
+  // Reads the table (mistakes go to `errors`; then null) and constructs.
+  std::function<std::shared_ptr<Stage>(const Value& table, const StageContext& context, Diagnostics& errors)> create;
+};
+
+struct BackendType {
+  std::string name, text, plugin;
+  std::function<std::shared_ptr<Backend>()> create;
+};
+
+struct PluginInfo {
+  std::string name, version, text, path;
+};
+
+// Everything that can be named in a pipeline. Filled by plugins and, for the built-in ops, by the framework; read-only and
+// thread-safe from then on. No globals: whoever runs a pipeline makes one.
+class Registry {
+ public:
+  Registry();  // holds the built-in layer types
+
+  template <class T>
+  void add_stage();
+  void add(StageType type);
+  void add(BackendType type);
+  void add(CommunicatorType type);
+  void add(LayerType type);
+
+  // Null when there is none.
+  const StageType* stage(std::string_view name) const;
+  const BackendType* backend(std::string_view name) const;
+  const CommunicatorType* communicator(std::string_view name) const;
+  const LayerType* layer(std::string_view name) const;
+
+  const std::map<std::string, StageType, std::less<>>& stages() const { return stages_; }
+  const std::map<std::string, BackendType, std::less<>>& backends() const { return backends_; }
+  const std::map<std::string, CommunicatorType, std::less<>>& communicators() const { return communicators_; }
+  const std::map<std::string, LayerType, std::less<>>& layers() const { return layers_; }
+  const std::vector<PluginInfo>& plugins() const { return plugins_; }
+
+  // Opens one library and lets it register. Throws Error(usage): not a plugin, other ABI, name already taken.
+  void load(const std::string& path);
+  // Loads every plugin in the search path: MILLRACE_PLUGIN_PATH (colon-separated folders), then the folder that belongs to this
+  // build or install tree. A library that cannot be loaded is skipped, and the reason kept for why_not().
+  void load_all();
+  const std::vector<std::string>& why_not() const { return skipped_; }
+
+ private:
+  std::map<std::string, StageType, std::less<>> stages_;
+  std::map<std::string, BackendType, std::less<>> backends_;
+  std::map<std::string, CommunicatorType, std::less<>> communicators_;
+  std::map<std::string, LayerType, std::less<>> layers_;
+  std::vector<PluginInfo> plugins_;
+  std::vector<std::string> skipped_;
+  std::shared_ptr<void> loading_;  // the library whose registration runs; types added meanwhile hold it
+};
+
+struct PluginDescriptor {  // the exported symbol `millrace_plugin`; only fields at the end may ever be added
+  std::uint32_t magic;
+  std::uint32_t abi;
+  const char* toolchain;
+  const char* name;
+  const char* version;
+  const char* text;
+  void (*register_types)(Registry& registry);
+};
+
+#define MILLRACE_PLUGIN(name, version, text)                                                                        \
+  static void millrace_register_types(millrace::Registry& registry);                                               \
+  extern "C" __attribute__((visibility("default"))) const millrace::PluginDescriptor millrace_plugin;               \
+  const millrace::PluginDescriptor millrace_plugin = {millrace::kPluginMagic, millrace::kAbiVersion,               \
+                                                      MILLRACE_TOOLCHAIN,     name,                                 \
+                                                      version,                text,                                 \
+                                                      &millrace_register_types};                                    \
+  static void millrace_register_types([[maybe_unused]] millrace::Registry& registry)
+
+// ---- implementation of add_stage ----
+
+struct StageTypeAccess {
+  static void place(SampleTransform& transform, const StageContext& context);  // shape, seed and name of the stage
+
+  template <class T>
+  static StageType make() {
+    using Params = typename T::Params;
+    auto description = std::make_shared<StageDescription<Params>>();
+    T::describe(*description);
+    StageType type;
+    type.name = description->name_;
+    type.text = description->text_;
+    type.inputs = description->inputs_;
+    type.outputs = description->outputs_;
+    type.concurrency = description->concurrency_;
+    type.per_replica = description->per_replica_;
+    type.stepwise = description->stepwise_;
+    type.params = description->params.infos();
+    const Params defaults{};
+    type.defaults = write_params(type.params, &defaults);
+    if constexpr (std::is_base_of_v<SampleTransform, T>) {
+      type.role = StageType::Role::sample_transform;
+      if (type.inputs.empty()) type.inputs.push_back({"in", std::string(payload::kImageChunk)});
+      if (type.outputs.empty()) type.outputs.push_back({"out", std::string(payload::kImageChunk)});
+    } else if constexpr (std::is_base_of_v<Source, T>) {
+      type.role = StageType::Role::source;
+      if (type.outputs.empty()) type.outputs.push_back({"out", std::string(payload::kSampleChunk)});
+    } else if constexpr (std::is_base_of_v<Batcher, T>) {
+      type.role = StageType::Role::batcher;
+    }
+    type.create = [description](const Value& table, const StageContext& context, Diagnostics& errors) -> std::shared_ptr<Stage> {
+      const std::size_t before = errors.size();
+      const std::string owner = "[" + context.graph + "." + context.name + "]";
+      Params params = read_struct(description->params, table, owner, errors);
+      if (errors.size() != before) return nullptr;
+      auto stage = std::make_shared<T>(params, context);
+      if constexpr (std::is_base_of_v<SampleTransform, T>) place(*stage, context);
+      return stage;
+    };
+    return type;
+  }
+};
+
+template <class T>
+void Registry::add_stage() {
+  add(StageTypeAccess::make<T>());
+}
+
+}  // namespace millrace

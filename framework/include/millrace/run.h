@@ -1,0 +1,38 @@
+// What a running pipeline offers its stages.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string_view>
+
+#include "millrace/backend.h"
+#include "millrace/sample.h"
+
+namespace millrace {
+
+// Thread-safe. Given to stages as StageContext::run.
+class RunServices {
+ public:
+  virtual ~RunServices() = default;
+
+  // One step's result over all replicas; steps may be reported out of order.
+  struct StepReport {
+    std::string_view graph;
+    std::uint64_t epoch = 0;
+    std::uint64_t step = 0;
+    std::uint64_t stream_hash = 0;
+    StepSums sums;
+  };
+  virtual void report(const StepReport& report) = 0;
+
+  // A figure of one step, such as "learning_rate"; becomes a field of that step's line in metrics.jsonl.
+  virtual void scalar(std::string_view graph, std::uint64_t step, std::string_view name, double value) = 0;
+
+  // Writes a bad sample into the ledger quarantine.jsonl and says it once on standard error. `action`: "replaced", "skipped".
+  virtual void bad_sample(std::string_view graph, const Sample& sample, std::string_view action) = 0;
+
+  virtual const std::filesystem::path& folder() const = 0;  // of this run; empty when it writes none
+  virtual void warn(std::string_view message) = 0;
+};
+
+}  // namespace millrace

@@ -1,0 +1,129 @@
+// The data plane's payloads. All memory of a sample belongs to its slot in a circulating Batch and is reused: in steady state
+// nothing is allocated for a sample, nothing is gathered, and no lock is taken.
+//
+// A chunk is not an object of its own: it is a Packet that holds the Batch and a range of its slots.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "millrace/error.h"
+#include "millrace/packet.h"
+#include "millrace/random.h"
+#include "millrace/tensor.h"
+
+namespace millrace {
+
+// Bytes whose capacity survives resize(); new bytes are not initialised.
+class ByteBuffer {
+ public:
+  std::uint8_t* resize(std::size_t size);  // keeps no content when it has to grow
+  std::uint8_t* data() { return data_.get(); }
+  const std::uint8_t* data() const { return data_.get(); }
+  std::size_t size() const { return size_; }
+  std::size_t capacity() const { return capacity_; }
+
+ private:
+  std::unique_ptr<std::uint8_t[]> data_;
+  std::size_t size_ = 0;
+  std::size_t capacity_ = 0;
+};
+
+// Pixels somebody else owns: (H, W, C) uint8, rows contiguous, channels in the order R, G, B.
+struct Image {
+  std::uint8_t* data = nullptr;
+  ImageShape shape;
+};
+
+enum class Border : std::uint8_t {
+  constant,  // the fill value
+  reflect,   // mirrored about the edge pixel, which is not repeated: 2 1 | 0 1 2
+  edge,      // the edge pixel repeated
+};
+
+// What `augment` leaves to the device: a window into the stored pixels. The pixel that the network sees at (row i, column j)
+// is the stored one at (y + step_y * i, x + step_x * j); the border rule says what lies outside. Plain data, copied to devices.
+struct AugmentationRecord {
+  std::int16_t x = 0, y = 0;
+  std::int8_t step_x = 1, step_y = 1;  // 1 or -1
+  Border border = Border::constant;
+  std::uint8_t fill[4] = {0, 0, 0, 0};  // per channel, for Border::constant
+
+  void flip_x(int width);          // mirrors what the network sees, left and right; width of the window
+  void flip_y(int height);
+  void translate(int dx, int dy);  // moves what the network sees by dx to the right and dy down
+  bool is_identity() const { return x == 0 && y == 0 && step_x == 1 && step_y == 1; }
+};
+
+// The one reference of ingest: executes a record on the host. Backends are tested against it.
+// `out` is (window.height, window.width, C); REQUIRES: image.shape.channels == window.channels <= 4.
+void apply_record(const AugmentationRecord& record, const Image& image, ImageShape window, std::uint8_t* out);
+
+// Why a sample could not be used.
+struct SampleFault {
+  std::string stage;
+  std::string cause;
+};
+
+// One slot of a batch on its way from the source to the network.
+class Sample {
+ public:
+  SampleKey key;
+  std::string url;              // where it came from: path, or archive and member; for messages and ledgers
+  ByteBuffer encoded;           // the file's bytes
+  std::int32_t label = -1;      // class index
+  AugmentationRecord record;    // pending; executed at ingest or by apply_pending()
+  std::uint64_t hash = 0;       // of position, index, label, encoded bytes and every draw so far
+  std::optional<SampleFault> fault;  // set by the graph when a stage threw ErrorKind::content; later stages skip the sample
+
+  const Image& image() const { return image_; }
+
+  // A buffer for an image of this shape that is not the one image() lies in. It is the batch's own slot when the shape is the
+  // batch's, so that the last stage that changes pixels writes them where the device reads them.
+  Image new_image(ImageShape shape);
+  // Makes a buffer from new_image() the sample's image; a record that was pending is gone.
+  void set_image(const Image& image);
+  // Executes a pending record on the host, as stages that resample or recolour must do first. `window`: what the record yields.
+  void apply_pending(ImageShape window);
+
+  // Called by the graph when the slot is filled anew.
+  void reset(const SampleKey& new_key, Image slot);
+
+ private:
+  Image image_;
+  Image slot_;
+  ByteBuffer scratch_[2];
+};
+
+// One global step's samples. Owned by the graph, which makes a fixed number of them ("credits"); a batch whose last Ref is gone
+// returns to the source. Filled slot by slot by many threads, read-only once `batch` has emitted it.
+class Batch : public Payload {
+ public:
+  std::uint64_t epoch = 0;
+  std::uint64_t step = 0;          // global, from 0; Packet::sequence of its chunks
+  std::uint32_t count = 0;         // slots in use, <= capacity; less only in an epoch's last batch
+  double weight = 0;               // sum of weights[0 ... count); valid when complete
+  std::uint64_t stream_hash = 0;   // sum over its samples; valid when complete
+
+  ImageShape image;                // of every slot's pixels
+  ImageShape window;               // what the network sees after ingest
+  std::span<Sample> samples;       // capacity
+  std::uint8_t* pixels = nullptr;            // (capacity, H, W, C), pinned where the device wants it
+  AugmentationRecord* records = nullptr;     // (capacity)
+  std::int32_t* labels = nullptr;            // (capacity)
+  float* weights = nullptr;                  // (capacity): 1, or 0 for a skipped sample and for unused slots
+
+  std::atomic<std::uint32_t> missing{0};     // slots not yet arrived; `batch` counts down
+  std::atomic<std::uint32_t> in_flight{0};   // device reads under way; must be 0 when the batch is filled anew
+
+  std::uint32_t capacity() const { return static_cast<std::uint32_t>(samples.size()); }
+  std::span<Sample> chunk(const Packet& packet) const { return samples.subspan(packet.begin, packet.count); }
+};
+
+}  // namespace millrace

@@ -1,0 +1,229 @@
+// Stages: the nodes of a pipeline. Four shapes cover what a training graph needs:
+//
+//   Source            samples come from here; the framework does order, shuffling, credits, chunks and retries
+//   SampleTransform   changes one sample at a time (decode, resize, augment); the framework does the rest
+//   Transform, Sink   take whole payloads (Batch, GradientBucket, StepResult, or one of your own)
+//   Stage             the general form that the others are made of: packets in, packets out
+//
+// A smallest stage, complete with its plugin:
+//
+//   class Invert : public millrace::SampleTransform {
+//    public:
+//     struct Params { double chance = 0.5; };
+//     static void describe(millrace::StageDescription<Params>& d) {
+//       d.name("invert").text("Inverts the colours of some images.");
+//       d.params.add("chance", &Params::chance).range(0, 1).text("chance for each image");
+//     }
+//     Invert(const Params& params, const millrace::StageContext&) : params_(params) {}
+//     void process(millrace::Sample& sample, millrace::Draw& draw) override {
+//       if (!draw.chance(params_.chance)) return;
+//       const millrace::Image& image = sample.image();
+//       for (std::size_t i = 0; i < image.shape.bytes(); ++i) image.data[i] = static_cast<std::uint8_t>(255 - image.data[i]);
+//     }
+//    private:
+//     Params params_;
+//   };
+//   MILLRACE_PLUGIN("invert", "1.0", "Inverts colours.") { registry.add_stage<Invert>(); }
+//
+// Life of a stage: the constructor validates everything and is cheap; open() may touch data; then process() as often as
+// packets arrive; then stop(), which may be called twice and without open(). Constructors, open() and process() throw Error;
+// the framework adds pipeline, stage and sample. Nothing here may block a worker for long: waiting belongs into Source::read
+// (which has threads of its own) or behind Output::hold().
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "millrace/packet.h"
+#include "millrace/params.h"
+#include "millrace/sample.h"
+
+namespace millrace {
+
+class Network;
+class Replica;
+class RunServices;
+
+struct Port {
+  std::string name;     // "in", "out", "gradients", ...
+  std::string payload;  // a payload type's name
+};
+
+enum class Concurrency {
+  parallel,  // process() may run on several threads at once
+  serial,    // one at a time, in order of arrival
+};
+
+// What a stage may know about where it stands. Valid during the stage's whole life; not owned.
+struct StageContext {
+  std::string graph;            // "train"
+  std::string name;             // "augment": the table's name, not the stage's type
+  std::uint64_t seed = 0;
+  ImageShape image;             // of the images that arrive; 0 where an extent varies
+  ImageShape window;            // what the network's input takes
+  const Network* network = nullptr;          // null in graphs without a network
+  std::vector<Replica*> replicas;            // known after `batch`
+  int replica = -1;                          // index into replicas, for a stage that has one instance per replica
+  std::uint32_t batch_size = 0;              // global; known after `batch`
+  double steps_per_epoch = 0;                // known after `batch`
+  std::uint64_t total_steps = 0;             // of the run; known after `batch`
+  RunServices* run = nullptr;                // never null while a pipeline runs
+};
+
+// Where a stage sends packets. Valid while its stage lives, from any thread.
+class Output {
+ public:
+  virtual ~Output() = default;
+
+  // Sends a packet to every stage connected to this output port. Never blocks.
+  virtual void emit(int port, Packet packet) = 0;
+
+  // Work that outlives process(): the graph does not count as finished while a Hold lives. Errors of such work go to fail().
+  virtual void begin_hold() = 0;
+  virtual void end_hold() = 0;
+  virtual void fail(Error error) = 0;
+
+  class Hold {
+   public:
+    explicit Hold(Output& output) : output_(&output) { output.begin_hold(); }
+    Hold(Hold&& other) noexcept : output_(std::exchange(other.output_, nullptr)) {}
+    Hold(const Hold&) = delete;
+    Hold& operator=(const Hold&) = delete;
+    ~Hold() {
+      if (output_) output_->end_hold();
+    }
+
+   private:
+    Output* output_;
+  };
+  Hold hold() { return Hold(*this); }
+};
+
+class Stage {
+ public:
+  virtual ~Stage() = default;
+
+  virtual void open() {}  // once, before the first packet; may touch data and may block
+
+  // `port`: the index of the input port the packet came in on.
+  virtual void process(int port, Packet packet, Output& output) = 0;
+
+  virtual void stop() noexcept {}  // after the last packet; idempotent
+
+  // The shape of the images it emits, given StageContext::image.
+  virtual ImageShape image_shape() const { return {}; }
+
+  // Host memory this stage holds beyond the circulating batches, at most. For --check.
+  virtual std::size_t memory_bound() const { return 0; }
+};
+
+// What every source takes in its table.
+struct SourceParams {
+  std::string shuffle = "never";
+
+  template <class Params>
+  static void describe(ParamSet<Params>& set) {
+    set.add("shuffle", &Params::shuffle)
+        .choices({"never", "once", "every-epoch"})
+        .text("order of samples: as listed, one fixed permutation, or a new permutation each epoch");
+  }
+};
+
+// Samples with stable indices 0 ... size()-1.
+class Source : public Stage {
+ public:
+  explicit Source(SourceParams sampling) : sampling_(std::move(sampling)) {}
+
+  void open() override = 0;                       // lists the samples; ErrorKind::data when there are none
+  virtual std::uint64_t size() const = 0;         // valid after open()
+  virtual std::vector<std::string> classes() const { return {}; }     // names by label
+  virtual std::size_t largest_encoded() const = 0;                    // bytes of the largest sample; bounds the memory
+
+  // Fills url, encoded and label of the sample with key.index. Runs on I/O threads, several at once; may block.
+  // ErrorKind::content: this sample is bad. ErrorKind::storage: ends the run.
+  virtual void read(Sample& sample) = 0;
+
+  const SourceParams& sampling() const { return sampling_; }
+  void process(int, Packet, Output&) final {}  // the framework drives read() itself
+
+ private:
+  SourceParams sampling_;
+};
+
+// Changes one sample at a time, on any thread, several samples at once. A sample that throws ErrorKind::content is marked bad
+// and skipped by later stages; any other error ends the run. In ports: an ImageChunk each, unless described otherwise.
+class SampleTransform : public Stage {
+ public:
+  virtual void process(Sample& sample, Draw& draw) = 0;
+  void process(int port, Packet packet, Output& output) final;
+  ImageShape image_shape() const override { return input_shape_; }  // keeps the shape unless overridden
+
+ private:
+  friend struct StageTypeAccess;
+  ImageShape input_shape_;
+  std::uint64_t seed_ = 0;
+  std::uint64_t name_hash_ = 0;
+};
+
+// How many samples a step has, how many batches circulate, and what happens to bad samples. Part of the `batch` stage.
+struct BatchSpec {
+  std::uint32_t size = 0;        // global
+  std::uint32_t buffers = 3;     // circulating batches: the bound of every data edge
+  bool keep_last = false;        // an incomplete last batch is used; otherwise dropped
+};
+
+// A stage that counts samples into batches. A graph with a Source has exactly one; the framework makes the batches it asks for.
+class Batcher : public Stage {
+ public:
+  virtual BatchSpec spec() const = 0;
+};
+
+// One In in, any number of Outs out.
+template <class In, class Out>
+class Transform : public Stage {
+ public:
+  virtual void process(In& in, const Packet& packet, Output& output) = 0;  // packet.payload holds `in`
+  void process(int, Packet packet, Output& output) final { process(static_cast<In&>(*packet.payload), packet, output); }
+};
+
+template <class In>
+class Sink : public Stage {
+ public:
+  virtual void process(In& in, Output& output) = 0;
+  void process(int, Packet packet, Output& output) final { process(static_cast<In&>(*packet.payload), output); }
+};
+
+// What a stage type says about itself, in `static void describe(StageDescription<Params>&)`.
+template <class Params>
+class StageDescription {
+ public:
+  StageDescription& name(std::string value) { name_ = std::move(value); return *this; }
+  StageDescription& text(std::string value) { text_ = std::move(value); return *this; }
+  StageDescription& input(std::string_view payload, std::string port = "in") {
+    inputs_.push_back({std::move(port), std::string(payload)});
+    return *this;
+  }
+  StageDescription& output(std::string_view payload, std::string port = "out") {
+    outputs_.push_back({std::move(port), std::string(payload)});
+    return *this;
+  }
+  StageDescription& serial() { concurrency_ = Concurrency::serial; return *this; }
+  StageDescription& per_replica() { per_replica_ = true; return *this; }  // one instance for each replica; each is serial
+  // Packets arrive in order of their sequence, each after the previous step has let go of its StepToken.
+  StageDescription& stepwise() { stepwise_ = true; return *this; }
+
+  ParamSet<Params> params;
+
+ private:
+  friend struct StageTypeAccess;
+  std::string name_, text_;
+  std::vector<Port> inputs_, outputs_;
+  Concurrency concurrency_ = Concurrency::parallel;
+  bool per_replica_ = false;
+  bool stepwise_ = false;
+};
+
+}  // namespace millrace

@@ -1,0 +1,45 @@
+// The training step's payloads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "millrace/backend.h"
+#include "millrace/packet.h"
+
+namespace millrace {
+
+// One per graph, circulating: the next step's forward may be submitted when the last Ref to it is gone. Held by the buckets of
+// a step, and by the run while it validates or saves.
+class StepToken : public Payload {
+ public:
+  std::uint64_t epoch = 0;
+  std::uint64_t step = 0;
+};
+
+// A contiguous slice of one replica's gradients: whole parameters, on the device.
+class GradientBucket : public Payload {
+ public:
+  Ref<StepToken> token;
+  std::uint64_t step = 0;
+  int replica = 0;
+  int bucket = 0;
+  int buckets = 1;           // in a step
+  float* data = nullptr;     // device memory of the replica
+  std::size_t elements = 0;
+  Ref<Event> ready;          // what must be complete before `data` holds this stage's result; replaced by each stage that writes
+};
+
+// Loss and metrics of one step on one replica: sums, so that replicas and steps can be added up.
+class StepResult : public Payload {
+ public:
+  std::uint64_t epoch = 0;
+  std::uint64_t step = 0;
+  int replica = 0;
+  int replicas = 1;
+  std::uint64_t stream_hash = 0;  // of the global batch; the same in every replica's result
+  Ref<Event> ready;               // the sums below are written by the device before this
+  StepSums sums;
+};
+
+}  // namespace millrace

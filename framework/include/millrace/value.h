@@ -1,0 +1,79 @@
+// A configuration value with the place it was written at. The framework, its plugins and its tools see configuration only in
+// this form: toml++ stays inside config/.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace millrace {
+
+struct Position {
+  std::shared_ptr<const std::string> file;  // null: not from a file (a default, a test, --set)
+  int line = 0;                             // from 1
+  int column = 0;                           // from 1
+};
+
+std::string to_string(const Position& position);  // "pipelines/cifar10.toml:12:3", "--set", or ""
+
+class Value;
+struct Member;
+
+using Array = std::vector<Value>;
+using Table = std::vector<Member>;  // in the order of the file
+
+// Copyable. Integers and reals are told apart, as in TOML.
+class Value {
+ public:
+  enum class Kind { boolean, integer, real, text, array, table };
+
+  Value();  // an empty table
+  explicit Value(bool value, Position at = {});
+  explicit Value(std::int64_t value, Position at = {});
+  explicit Value(double value, Position at = {});
+  explicit Value(std::string value, Position at = {});
+  explicit Value(Array value, Position at = {});
+  explicit Value(Table value, Position at = {});
+
+  Kind kind() const { return static_cast<Kind>(data_.index()); }
+  const Position& at() const { return at_; }
+  void set_position(Position at) { at_ = std::move(at); }
+
+  // REQUIRES: of that kind (number(): integer or real).
+  bool boolean() const { return std::get<bool>(data_); }
+  std::int64_t integer() const { return std::get<std::int64_t>(data_); }
+  double number() const;
+  const std::string& text() const { return std::get<std::string>(data_); }
+  const Array& array() const { return std::get<Array>(data_); }
+  Array& array() { return std::get<Array>(data_); }
+  const Table& table() const { return std::get<Table>(data_); }
+  Table& table() { return std::get<Table>(data_); }
+  bool is_number() const { return kind() == Kind::integer || kind() == Kind::real; }
+
+  const Value* find(std::string_view key) const;  // null when this is no table or has no such key
+  Value* find(std::string_view key);
+  void set(std::string_view key, Value value);    // REQUIRES: a table. Replaces or appends.
+  bool erase(std::string_view key);
+
+ private:
+  std::variant<bool, std::int64_t, double, std::string, Array, Table> data_;
+  Position at_;
+};
+
+struct Member {
+  std::string key;
+  Position at;  // of the key
+  Value value;
+};
+
+const char* to_string(Value::Kind kind);  // "a table", "an integer", ...: as error messages say it
+std::string to_toml(const Value& value);  // a table as a TOML document, anything else as an inline value
+
+// The candidate nearest to `name` by edit distance, if one is near enough to be what was meant.
+std::optional<std::string> nearest_name(std::string_view name, const std::vector<std::string>& candidates);
+
+}  // namespace millrace
