@@ -1,0 +1,72 @@
+// A pipeline file, checked: what run/ and the tools work from.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "millrace/network.h"
+#include "millrace/plugin.h"
+#include "millrace/value.h"
+
+namespace millrace {
+
+// [run]
+struct RunParams {
+  std::string name;                  // default: the file's stem
+  double epochs = 1;                 // may have a fraction; the run has ceil(epochs * steps per epoch) steps
+  std::int64_t seed = 1;
+  std::int64_t threads = 0;          // of the data stages; 0: "auto"
+  std::int64_t io_threads = 2;
+  std::int64_t chunk = 0;            // samples a packet; 0: chosen by the framework
+  std::string devices = "auto";
+  std::vector<double> load;          // one share per replica; empty: equal
+  std::string precision = "auto";
+  std::string folder = "runs";       // where run folders are made; "" writes none
+  std::int64_t log_every = 1;        // steps between "step" lines of metrics.jsonl
+
+  static void describe(ParamSet<RunParams>& set);
+};
+
+struct StagePlan {
+  std::string name;               // the table's name
+  const StageType* type = nullptr;
+  Value table;                    // its parameters, resolved; without `stage` and `from`
+  Position at;                    // of its name in `flow`, or of its table
+};
+
+// From an output port to an input port; indices into GraphPlan::stages and StageType::outputs / inputs.
+struct EdgePlan {
+  int from_stage = 0, from_port = 0;
+  int to_stage = 0, to_port = 0;
+};
+
+struct GraphPlan {
+  std::string name;               // "train"
+  std::string every;              // "" for the first graph; "epoch", "2 epochs", "100 steps", "end"
+  std::vector<StagePlan> stages;  // in flow order: an edge only leads forward
+  std::vector<EdgePlan> edges;
+  Position at;
+};
+
+struct Pipeline {
+  std::string file;
+  RunParams run;
+  Value network_table;                     // [network]; empty when there is none
+  std::shared_ptr<const Network> network;  // null when there is none
+  std::vector<GraphPlan> graphs;           // in the order of the file
+  Value resolved;                          // the whole file after extends, ${...}, --set; with defaults left out
+
+  const GraphPlan* graph(std::string_view name) const;
+};
+
+// Reads and checks a pipeline without touching data. `overrides`: "key.path=value" as given to --set.
+// Throws Error(usage) that lists every mistake with its position.
+//
+// Edges: each input port of a stage is connected to the nearest stage before it in `flow` that has an output port of that
+// payload type; `from = "stage"` or "stage.port" (or a list, one for each input port) in a stage's table chooses another.
+// Outputs nobody takes are dropped; an input nobody feeds is a mistake.
+Pipeline load_pipeline(const std::string& path, const std::vector<std::string>& overrides, const Registry& registry);
+
+}  // namespace millrace

@@ -1,0 +1,92 @@
+// A plan brought to life: one oneTBB node for each stage instance, batches and step tokens as credits.
+//
+// Order of things: make Workers; make the stages; make a Graph; start(), wait(), as often as wanted (validation runs one epoch at
+// a time). Nothing here knows what a stage does, but for its role: a Source is driven, a Batcher says which batches circulate.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "config/plan.h"
+#include "millrace/run.h"
+#include "millrace/stage.h"
+
+namespace millrace {
+
+// The threads that run graphs: an arena of oneTBB workers, and I/O threads for sources. Shared by the graphs of a run.
+class Workers {
+ public:
+  Workers(int threads, int io_threads, std::vector<int> cores = {});  // cores: where workers and I/O threads may run; empty: anywhere
+  ~Workers();
+  int threads() const;
+
+ private:
+  friend class Graph;
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+struct GraphOptions {
+  std::uint64_t seed = 0;
+  std::uint32_t chunk = 0;              // samples a packet; 0: as many as make about 200 us of work, measured as the run goes
+  std::uint64_t samples_per_epoch = 0;  // of the source
+  std::uint64_t steps_per_epoch = 0;    // whole batches (or the last, incomplete one too, if the batcher keeps it)
+  ImageShape image;                     // of the batch's pixels
+  ImageShape window;                    // what the network sees
+  std::function<std::shared_ptr<std::uint8_t[]>(std::size_t bytes)> host_buffer;  // null: ordinary memory
+};
+
+class Graph {
+ public:
+  // `stages[i]`: the instances of plan.stages[i] - one, or one for each replica. Opened by the caller.
+  Graph(const GraphPlan& plan, std::vector<std::vector<std::shared_ptr<Stage>>> stages, const GraphOptions& options, Workers& workers);
+  ~Graph();  // stops and drains
+  Graph(const Graph&) = delete;
+  Graph& operator=(const Graph&) = delete;
+
+  // Called on any thread when a step's token has come home, i.e. its last update was submitted. Returns whether the next step may
+  // start at once; if not, resume() opens the gate. Must not block. Graphs without a stepwise stage never call it.
+  using StepDone = std::function<bool(std::uint64_t step)>;
+  void on_step_done(StepDone callback);
+
+  // Runs steps [first, last), numbered globally: step s belongs to epoch s / steps_per_epoch. Returns at once.
+  void start(std::uint64_t first, std::uint64_t last);
+  void resume();
+  // No step that has not passed the gate begins any more; what is under way finishes. Async-signal-unsafe; any thread.
+  void stop();
+  // Until everything has drained. Throws the first error, with graph, stage and sample added.
+  void wait();
+
+  // What each stage instance, edge and the gate did since the graph was made.
+  struct StageFigures {
+    std::string name;
+    int replica = -1;
+    double busy_seconds = 0;
+    std::uint64_t packets = 0, samples = 0;
+  };
+  struct EdgeFigures {
+    std::string from, to;
+    std::uint64_t packets = 0;
+    double waited_seconds = 0;      // summed over packets: from emit to process
+    std::int64_t level = 0;         // packets on the edge now
+  };
+  struct Figures {
+    std::vector<StageFigures> stages;
+    std::vector<EdgeFigures> edges;
+    double waited_for_data_seconds = 0;   // the gate had a token and no batch
+    double waited_for_step_seconds = 0;   // the gate had a batch and no token
+    std::uint64_t packets_in_flight_most = 0;
+  };
+  Figures figures() const;
+
+  std::size_t memory_bound() const;  // bytes of the circulating batches at most, encoded samples and scratch images included
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace millrace
