@@ -80,6 +80,7 @@ class Registry {
   const std::vector<std::string>& why_not() const { return skipped_; }
 
  private:
+  std::vector<std::shared_ptr<void>> libraries_;  // first, so that it is destroyed after everything whose code lies there
   std::map<std::string, StageType, std::less<>> stages_;
   std::map<std::string, BackendType, std::less<>> backends_;
   std::map<std::string, CommunicatorType, std::less<>> communicators_;
@@ -87,6 +88,7 @@ class Registry {
   std::vector<PluginInfo> plugins_;
   std::vector<std::string> skipped_;
   std::shared_ptr<void> loading_;  // the library whose registration runs; types added meanwhile hold it
+  std::string loading_name_;
 };
 
 struct PluginDescriptor {  // the exported symbol `millrace_plugin`; only fields at the end may ever be added

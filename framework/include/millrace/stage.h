@@ -43,6 +43,7 @@
 
 namespace millrace {
 
+class Device;
 class Network;
 class Replica;
 class RunServices;
@@ -65,7 +66,9 @@ struct StageContext {
   ImageShape image;             // of the images that arrive; 0 where an extent varies
   ImageShape window;            // what the network's input takes
   const Network* network = nullptr;          // null in graphs without a network
-  std::vector<Replica*> replicas;            // known after `batch`
+  std::vector<Replica*> replicas;            // known after `batch`; none in a graph without a network
+  std::vector<Device*> devices;              // of each replica
+  std::vector<double> load;                  // share of each replica in a batch, relative; same length as replicas
   int replica = -1;                          // index into replicas, for a stage that has one instance per replica
   std::uint32_t batch_size = 0;              // global; known after `batch`
   double steps_per_epoch = 0;                // known after `batch`

@@ -1,0 +1,111 @@
+// Finding and opening plugins.
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include "millrace/plugin.h"
+
+namespace millrace {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::shared_ptr<void> open_library(const std::string& path) {
+  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!handle) fail(ErrorKind::usage, "plugin '{}' cannot be opened: {}", path, dlerror());
+  return {handle, [](void* library) { dlclose(library); }};
+}
+
+// Compares what must be equal before any code of the plugin may run.
+const PluginDescriptor& checked_descriptor(void* library, const std::string& path) {
+  const auto* descriptor = static_cast<const PluginDescriptor*>(dlsym(library, "millrace_plugin"));
+  if (!descriptor || descriptor->magic != kPluginMagic) {
+    fail(ErrorKind::usage, "'{}' is no Millrace plugin: it exports no descriptor 'millrace_plugin'", path);
+  }
+  if (descriptor->abi != kAbiVersion) {
+    fail(ErrorKind::usage, "plugin '{}' was built for ABI {}, this program has ABI {}: build it again", path, descriptor->abi,
+         kAbiVersion);
+  }
+  if (std::string_view(descriptor->toolchain) != MILLRACE_TOOLCHAIN) {
+    fail(ErrorKind::usage, "plugin '{}' was built with toolchain '{}', this program with '{}': build it again", path,
+         descriptor->toolchain, MILLRACE_TOOLCHAIN);
+  }
+  return *descriptor;
+}
+
+// The folder of plugins that belongs to the library this code lies in: lib/libmillrace.so -> lib/millrace/plugins.
+fs::path own_plugin_folder() {
+  Dl_info info{};
+  if (dladdr(reinterpret_cast<const void*>(&own_plugin_folder), &info) == 0 || !info.dli_fname) return {};
+  std::error_code ignored;
+  return fs::weakly_canonical(info.dli_fname, ignored).parent_path() / "millrace" / "plugins";
+}
+
+std::vector<fs::path> search_path() {
+  std::vector<fs::path> folders;
+  if (const char* variable = std::getenv("MILLRACE_PLUGIN_PATH")) {
+    std::string_view rest = variable;
+    while (!rest.empty()) {
+      const std::size_t end = std::min(rest.find(':'), rest.size());
+      if (end > 0) folders.emplace_back(rest.substr(0, end));
+      rest.remove_prefix(std::min(end + 1, rest.size()));
+    }
+  }
+  folders.push_back(own_plugin_folder());
+  return folders;
+}
+
+}  // namespace
+
+void Registry::load(const std::string& path) {
+  // Teams of OpenMP threads must not spin beside the data stages; libgomp reads this once, when a backend brings it along.
+  setenv("OMP_WAIT_POLICY", "passive", 0);
+
+  const std::shared_ptr<void> library = open_library(path);
+  const PluginDescriptor& descriptor = checked_descriptor(library.get(), path);
+  for (const PluginInfo& loaded : plugins_) {
+    if (loaded.name == descriptor.name) {
+      fail(ErrorKind::usage, "plugin '{}' from '{}' is loaded already from '{}'", loaded.name, path, loaded.path);
+    }
+  }
+  libraries_.push_back(library);
+  loading_ = library;
+  loading_name_ = descriptor.name;
+  try {
+    descriptor.register_types(*this);
+  } catch (...) {
+    loading_.reset();
+    loading_name_.clear();
+    throw current_error().in(fmt::format("plugin '{}' ({})", descriptor.name, path));
+  }
+  loading_.reset();
+  loading_name_.clear();
+  plugins_.push_back({descriptor.name, descriptor.version, descriptor.text, path});
+}
+
+void Registry::load_all() {
+  for (const fs::path& folder : search_path()) {
+    std::vector<std::string> files;
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(folder, error)) {
+      if (entry.path().extension() == ".so") files.push_back(entry.path().string());
+    }
+    std::sort(files.begin(), files.end());
+    for (const std::string& file : files) {
+      const auto same_name = [&](const PluginInfo& plugin) {
+        return fs::path(plugin.path).filename() == fs::path(file).filename();
+      };
+      if (std::any_of(plugins_.begin(), plugins_.end(), same_name)) continue;  // an earlier folder has it
+      try {
+        load(file);
+      } catch (const Error& problem) {
+        skipped_.emplace_back(problem.what());
+      }
+    }
+  }
+}
+
+}  // namespace millrace

@@ -1,0 +1,61 @@
+// What can be named in a pipeline, and who registered it.
+#include "millrace/plugin.h"
+#include "network/ops.h"
+
+namespace millrace {
+namespace {
+
+// An object that keeps the library loaded that its code lies in.
+template <class T>
+std::shared_ptr<T> keep_library(const std::shared_ptr<void>& library, std::shared_ptr<T> object) {
+  if (!library || !object) return object;
+  struct Holder {
+    std::shared_ptr<void> library;  // declared first, so destroyed last
+    std::shared_ptr<T> object;
+  };
+  auto holder = std::make_shared<Holder>(Holder{library, std::move(object)});
+  T* raw = holder->object.get();
+  return std::shared_ptr<T>(std::move(holder), raw);
+}
+
+template <class Map, class Type>
+void insert(Map& map, Type type, const char* what) {
+  const std::string name = type.name;
+  if (name.empty()) fail(ErrorKind::usage, "a {} without a name", what);
+  if (!map.emplace(name, std::move(type)).second) fail(ErrorKind::usage, "the {} '{}' is registered already", what, name);
+}
+
+template <class Map>
+auto lookup(const Map& map, std::string_view name) {
+  const auto found = map.find(name);
+  return found == map.end() ? nullptr : &found->second;
+}
+
+}  // namespace
+
+Registry::Registry() { register_layers(*this); }
+
+void Registry::add(StageType type) {
+  if (type.plugin.empty()) type.plugin = loading_name_;
+  type.create = [library = loading_, create = std::move(type.create)](const Value& table, const StageContext& context,
+                                                                      Diagnostics& errors) {
+    return keep_library(library, create(table, context, errors));
+  };
+  insert(stages_, std::move(type), "stage");
+}
+
+void Registry::add(BackendType type) {
+  if (type.plugin.empty()) type.plugin = loading_name_;
+  type.create = [library = loading_, create = std::move(type.create)]() { return keep_library(library, create()); };
+  insert(backends_, std::move(type), "backend");
+}
+
+void Registry::add(CommunicatorType type) { insert(communicators_, std::move(type), "communicator"); }
+void Registry::add(LayerType type) { insert(layers_, std::move(type), "layer type"); }
+
+const StageType* Registry::stage(std::string_view name) const { return lookup(stages_, name); }
+const BackendType* Registry::backend(std::string_view name) const { return lookup(backends_, name); }
+const CommunicatorType* Registry::communicator(std::string_view name) const { return lookup(communicators_, name); }
+const LayerType* Registry::layer(std::string_view name) const { return lookup(layers_, name); }
+
+}  // namespace millrace
