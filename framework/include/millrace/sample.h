@@ -79,6 +79,7 @@ class Sample {
   ByteBuffer encoded;           // the file's bytes
   std::int32_t label = -1;      // class index
   AugmentationRecord record;    // pending; executed at ingest or by apply_pending()
+  bool windowed = false;        // the record places the network's window in this image; see place_window()
   std::uint64_t hash = 0;       // of position, index, label, encoded bytes and every draw so far
   std::optional<SampleFault> fault;  // set by the graph when a stage threw ErrorKind::content; later stages skip the sample
 
@@ -89,6 +90,9 @@ class Sample {
   Image new_image(ImageShape shape);
   // Makes a buffer from new_image() the sample's image; a record that was pending is gone.
   void set_image(const Image& image);
+  // Centres the window in the image, by the record, unless that has been done since set_image(). Stages that edit the record call
+  // it first; `batch` does for images that none of them touched. (The odd pixel of a difference goes right and down.)
+  void place_window(ImageShape window);
   // Executes a pending record on the host, as stages that resample or recolour must do first. `window`: what the record yields.
   void apply_pending(ImageShape window);
 
