@@ -131,7 +131,7 @@ class ParamSet {
     info.type = "table";
     info.members = std::move(members).take();
     info.read = [field](const ParamInfo& self, void* object, const Value& value, Diagnostics& errors) {
-      read_params(self.members, value, &(static_cast<Struct*>(object)->*field), self.name, errors);
+      read_params(self.members, value, &(static_cast<Struct*>(object)->*field), "'" + self.name + "'", errors);
     };
     info.write = [field, members = info.members](const void* object) {
       return write_params(members, &(static_cast<const Struct*>(object)->*field));
@@ -151,11 +151,12 @@ class ParamSet {
     info.read = [field](const ParamInfo& self, void* object, const Value& value, Diagnostics& errors) {
       std::vector<T>& list = static_cast<Struct*>(object)->*field;
       if (value.kind() != Value::Kind::array) {
-        errors.add(value.at(), fmt::format("'{}' must be a list of tables, found {}", self.name, to_string(value.kind())));
+        errors.add(value.at(), fmt::format("'{}' must be a list of tables, found {}", self.name, found(value)));
         return;
       }
       list.clear();
-      for (const Value& entry : value.array()) read_params(self.members, entry, &list.emplace_back(), self.name, errors);
+      const std::string owner = "'" + self.name + "'";
+      for (const Value& entry : value.array()) read_params(self.members, entry, &list.emplace_back(), owner, errors);
     };
     info.write = [field, members = info.members](const void* object) {
       Array list;

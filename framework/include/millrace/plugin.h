@@ -34,6 +34,8 @@ struct StageType {
   std::vector<ParamInfo> params;
   Value defaults;  // of params, as a table
   enum class Role { stage, source, sample_transform, batcher } role = Role::stage;
+  // Reads the table as create() does and constructs nothing. `owner` names the table in messages: "[train.augment]".
+  std::function<void(const Value& table, const std::string& owner, Diagnostics& errors)> check;
   // Reads the table (mistakes go to `errors`; then null) and constructs.
   std::function<std::shared_ptr<Stage>(const Value& table, const StageContext& context, Diagnostics& errors)> create;
 };
@@ -141,6 +143,9 @@ struct StageTypeAccess {
     } else if constexpr (std::is_base_of_v<Batcher, T>) {
       type.role = StageType::Role::batcher;
     }
+    type.check = [description](const Value& table, const std::string& owner, Diagnostics& errors) {
+      read_struct(description->params, table, owner, errors);
+    };
     type.create = [description](const Value& table, const StageContext& context, Diagnostics& errors) -> std::shared_ptr<Stage> {
       const std::size_t before = errors.size();
       const std::string owner = "[" + context.graph + "." + context.name + "]";

@@ -33,8 +33,10 @@ class Value {
 
   Value();  // an empty table
   explicit Value(bool value, Position at = {});
+  explicit Value(int value, Position at = {});
   explicit Value(std::int64_t value, Position at = {});
   explicit Value(double value, Position at = {});
+  explicit Value(const char* value, Position at = {});
   explicit Value(std::string value, Position at = {});
   explicit Value(Array value, Position at = {});
   explicit Value(Table value, Position at = {});
@@ -71,6 +73,7 @@ struct Member {
 };
 
 const char* to_string(Value::Kind kind);  // "a table", "an integer", ...: as error messages say it
+std::string found(const Value& value);    // what messages say was found: `3`, `"abc"`, `true`, "a list", "a table"
 std::string to_toml(const Value& value);  // a table as a TOML document, anything else as an inline value
 
 // The candidate nearest to `name` by edit distance, if one is near enough to be what was meant.

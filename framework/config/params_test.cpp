@@ -1,0 +1,214 @@
+#include "millrace/params.h"
+
+#include <gtest/gtest.h>
+
+#include "millrace/error.h"
+
+namespace millrace {
+namespace {
+
+struct Window {
+  Range x, y;
+};
+
+struct Group {
+  std::string match;
+  double rate_factor = 1;
+};
+
+struct Params {
+  double flip_x = 0.25;
+  std::int64_t size = 8;
+  bool cache = true;
+  std::string border = "reflect";
+  std::string path = "data";
+  Size kernel{3, 3};
+  Window translate;
+  std::vector<double> load;
+  std::optional<double> clip;
+  std::vector<Group> groups;
+  Value rest;
+
+  static void describe(ParamSet<Params>& set) {
+    set.add("flip_x", &Params::flip_x).range(0, 1).text("chance of mirroring");
+    set.add("size", &Params::size).range(1);
+    set.add("cache", &Params::cache);
+    set.add("border", &Params::border).choices({"reflect", "constant"});
+    set.add("path", &Params::path).required().text("folder of the data set");
+    set.add("kernel", &Params::kernel).range(1, 11);
+    set.add_table("translate", &Params::translate, [](ParamSet<Window>& w) {
+      w.add("x", &Window::x).range(-128, 127).unit("pixels");
+      w.add("y", &Window::y).range(-128, 127).unit("pixels");
+    });
+    set.add("load", &Params::load).range(0, 1);
+    set.add("clip", &Params::clip).range(0);
+    set.add_list("groups", &Params::groups, [](ParamSet<Group>& g) {
+      g.add("match", &Group::match).required();
+      g.add("rate_factor", &Group::rate_factor).range(0);
+    });
+    set.add("rest", &Params::rest);
+  }
+};
+
+const ParamSet<Params>& declared() {
+  static const ParamSet<Params> set = [] {
+    ParamSet<Params> made;
+    Params::describe(made);
+    return made;
+  }();
+  return set;
+}
+
+Value table(std::vector<std::pair<std::string, Value>> entries) {
+  Value out;
+  for (auto& [key, value] : entries) out.set(key, std::move(value));
+  return out;
+}
+
+Value good() { return table({{"path", Value("here")}}); }
+
+std::string mistakes(const Value& value) {
+  Diagnostics errors;
+  read_struct(declared(), value, "[train.augment]", errors);
+  return errors.text();
+}
+
+std::string mistake(const std::string& key, Value value) {
+  Value all = good();
+  all.set(key, std::move(value));
+  return mistakes(all);
+}
+
+TEST(Params, AbsentKeysKeepTheirDefaults) {
+  Diagnostics errors;
+  const Params params = read_struct(declared(), good(), "[train.augment]", errors);
+  EXPECT_EQ(errors.text(), "");
+  EXPECT_EQ(params.path, "here");
+  EXPECT_EQ(params.flip_x, 0.25);
+  EXPECT_FALSE(params.clip.has_value());
+}
+
+TEST(Params, EveryTypeIsRead) {
+  Value value = good();
+  value.set("flip_x", Value(1));  // an integer is a number
+  value.set("size", Value(12));
+  value.set("cache", Value(false));
+  value.set("border", Value("constant"));
+  value.set("kernel", Value(Array{Value(5), Value(7)}));
+  value.set("translate", table({{"x", Value(Array{Value(-4), Value(4)})}, {"y", Value(2.5)}}));
+  value.set("load", Value(Array{Value(1), Value(0.5)}));
+  value.set("clip", Value(3.0));
+  value.set("groups", Value(Array{table({{"match", Value("bn")}, {"rate_factor", Value(64)}})}));
+  value.set("rest", table({{"anything", Value(1)}}));
+  Diagnostics errors;
+  const Params params = read_struct(declared(), value, "[train.augment]", errors);
+  ASSERT_EQ(errors.text(), "");
+  EXPECT_EQ(params.flip_x, 1.0);
+  EXPECT_EQ(params.size, 12);
+  EXPECT_FALSE(params.cache);
+  EXPECT_EQ(params.border, "constant");
+  EXPECT_EQ(params.kernel.height, 5);
+  EXPECT_EQ(params.kernel.width, 7);
+  EXPECT_EQ(params.translate.x.low, -4);
+  EXPECT_EQ(params.translate.y.high, 2.5);
+  EXPECT_EQ(params.load, (std::vector<double>{1, 0.5}));
+  EXPECT_EQ(params.clip, 3.0);
+  ASSERT_EQ(params.groups.size(), 1U);
+  EXPECT_EQ(params.groups[0].rate_factor, 64);
+  EXPECT_EQ(params.rest.find("anything")->integer(), 1);
+}
+
+TEST(Params, WhatIsWrittenCanBeReadBack) {
+  Params params;
+  params.clip = 0.5;
+  params.load = {0.5, 0.5};
+  params.groups = {{"bias", 2}};
+  const Value written = write_params(declared().infos(), &params);
+  EXPECT_EQ(to_toml(written),
+            "flip_x = 0.25\nsize = 8\ncache = true\nborder = \"reflect\"\npath = \"data\"\nkernel = [3, 3]\n"
+            "load = [0.5, 0.5]\nclip = 0.5\ngroups = [{ match = \"bias\", rate_factor = 2.0 }]\n\n"
+            "[translate]\nx = [0.0, 0.0]\ny = [0.0, 0.0]\n");
+  EXPECT_EQ(mistakes(written), "");
+}
+
+TEST(Params, AnAbsentOptionalIsNotWritten) {
+  const Params params;
+  EXPECT_EQ(write_params(declared().infos(), &params).find("clip"), nullptr);
+}
+
+TEST(Params, UnknownKeyIsAnsweredWithTheNearest) {
+  EXPECT_EQ(mistake("flipx", Value(0.5)), "[train.augment] has no key 'flipx'; nearest is 'flip_x'");
+}
+
+TEST(Params, UnknownKeyNearNothingIsAnsweredWithAllThereAre) {
+  EXPECT_EQ(mistake("translate", table({{"horizontal", Value(1)}})), "'translate' has no key 'horizontal'; it takes 'x', 'y'");
+}
+
+TEST(Params, ValueOutOfRange) {
+  EXPECT_EQ(mistake("flip_x", Value(1.5)), "'flip_x' must be a number between 0 and 1, found 1.5");
+  EXPECT_EQ(mistake("size", Value(0)), "'size' must be an integer of at least 1, found 0");
+  EXPECT_EQ(mistake("flip_x", Value(std::numeric_limits<double>::quiet_NaN())),
+            "'flip_x' must be a number between 0 and 1, found nan");
+}
+
+TEST(Params, WrongType) {
+  EXPECT_EQ(mistake("flip_x", Value("half")), "'flip_x' must be a number between 0 and 1, found \"half\"");
+  EXPECT_EQ(mistake("size", Value(2.0)), "'size' must be an integer of at least 1, found 2.0");
+  EXPECT_EQ(mistake("cache", Value(1)), "'cache' must be true or false, found 1");
+  EXPECT_EQ(mistake("path", Value()), "'path' must be text, found a table");
+  EXPECT_EQ(mistake("translate", Value(4)), "'translate' must be a table, found 4");
+  EXPECT_EQ(mistake("load", Value(1)), "'load' must be a list of numbers, found 1");
+  EXPECT_EQ(mistake("groups", Value("all")), "'groups' must be a list of tables, found \"all\"");
+}
+
+TEST(Params, WrongPairs) {
+  EXPECT_EQ(mistake("kernel", Value(Array{Value(3), Value(13)})),
+            "'kernel' must be [height, width], or an integer between 1 and 11, found [3, 13]");
+  EXPECT_EQ(mistake("translate", table({{"x", Value(Array{Value(4), Value(-4)})}})),
+            "'x' must be [low, high] with low <= high, or a number between -128 and 127, found [4, -4]");
+}
+
+TEST(Params, AListNamesTheElement) {
+  EXPECT_EQ(mistake("load", Value(Array{Value(1), Value(2)})), "'load[1]' must be a number between 0 and 1, found 2");
+}
+
+TEST(Params, ChoiceNotInTheList) {
+  EXPECT_EQ(mistake("border", Value("reflct")),
+            "'border' must be one of \"reflect\", \"constant\", found \"reflct\"; nearest is \"reflect\"");
+}
+
+TEST(Params, MissingRequiredKey) {
+  EXPECT_EQ(mistakes(Value()), "[train.augment] needs 'path': folder of the data set");
+  EXPECT_EQ(mistake("groups", Value(Array{Value()})), "'groups' needs 'match'");
+}
+
+TEST(Params, AWrongValueLeavesTheFieldAlone) {
+  Diagnostics errors;
+  Value value = good();
+  value.set("load", Value(Array{Value(1), Value(2)}));
+  value.set("clip", Value(-1));
+  const Params params = read_struct(declared(), value, "[train.augment]", errors);
+  EXPECT_EQ(errors.size(), 2U);
+  EXPECT_TRUE(params.load.empty());
+  EXPECT_FALSE(params.clip.has_value());
+}
+
+TEST(Diagnostics, AreSortedByPosition) {
+  const auto file = std::make_shared<const std::string>("a.toml");
+  Diagnostics errors;
+  errors.add({file, 10, 2}, "third");
+  errors.add({file, 2, 9}, "second");
+  errors.add({file, 2, 1}, "first");
+  errors.add({file, 10, 2}, "third");
+  EXPECT_EQ(errors.text(), "a.toml:2:1: first\na.toml:2:9: second\na.toml:10:2: third");
+  try {
+    errors.throw_if_any();
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+    EXPECT_EQ(error.message(), errors.text());
+  }
+}
+
+}  // namespace
+}  // namespace millrace
