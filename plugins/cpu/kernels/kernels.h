@@ -1,0 +1,131 @@
+// The passes over memory of a training step on the CPU that are neither convolution nor matrix product, fused so that each map
+// is read and written as seldom as possible.
+//
+// They are compiled for several instruction sets (the best one for this processor is chosen once) and called as
+//   kernels().batch_statistics(x, mean, variance);
+// Threading: a kernel runs on the OpenMP team of the thread that calls it. Sums are made over fixed slices of the data and added
+// in the order of slices, in double: results do not depend on the number of threads.
+// REQUIRES, everywhere: maps of one call agree in type and in (n, channels, height, width) unless said otherwise (layouts may
+// differ), and either are the same memory in the same layout ("in place") or do not overlap. Arrays by channel have `channels`
+// elements, float32. What may be null is said.
+// Ingest, loss, dropout, softmax and copies between layouts are in ingest.h, loss.h and rearrange.h.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "kernels/map.h"
+
+namespace millrace::cpu {
+
+enum class Activation : std::uint8_t {
+  none,
+  relu,
+  gelu,  // x * Phi(x), exact to 1e-7 * max(1, |x|): Phi and the derivative come from piecewise polynomials, see gelu_table.h
+};
+
+struct PoolWindow {
+  std::int64_t kernel_height = 2, kernel_width = 2;  // REQUIRES for max pooling: kernel_height * kernel_width <= 256
+  std::int64_t stride_height = 2, stride_width = 2;
+  std::int64_t top = 0, left = 0;                    // padding; each window holds at least one pixel
+  bool count_padding = false;                        // average: divide by the window's size rather than by the pixels inside
+};
+
+// y = activation((x - mean) * inverse_deviation * scale + shift + residual)
+struct NormaliseArguments {
+  Map x, y;                        // y may be x
+  const float* mean = nullptr;
+  const float* variance = nullptr;  // biased (of the batch), or the running one in inference
+  float epsilon = 0;
+  const float* scale = nullptr;    // null: 1
+  const float* shift = nullptr;    // null: 0
+  Activation activation = Activation::none;
+  const Map* residual = nullptr;   // null: none; may be y
+};
+
+// Backward of the batch's normalisation with the activation behind it. `dy` is the gradient after the activation; the
+// pre-activation is computed anew from x (and residual), so that forward need not keep it.
+struct NormaliseBackwardArguments {
+  Map x, dy;
+  const float* mean = nullptr;
+  const float* variance = nullptr;  // of the batch, as batch_statistics() found them
+  float epsilon = 0;
+  const float* scale = nullptr;     // null: 1
+  const float* shift = nullptr;     // null: 0
+  Activation activation = Activation::none;
+  const Map* residual = nullptr;    // as in forward; needed when there was one and the activation is gelu
+  const Map* y = nullptr;           // output of forward: for relu, used in place of the residual
+};
+
+// One call's worth of the optimizer (see UpdateRule in backend.h):
+// g += decay * w; v = momentum * v + g; w -= rate * (nesterov ? g + momentum * v : v)
+struct SgdArguments {
+  float* value = nullptr;
+  const float* gradient = nullptr;
+  float* velocity = nullptr;             // null only when momentum is 0
+  std::uint16_t* bf16_value = nullptr;   // a bf16 copy of the new value; may be null
+  std::size_t elements = 0;
+  float rate = 0, decay = 0, momentum = 0;
+  bool nesterov = false;
+};
+
+struct Kernels {
+  const char* instruction_set;
+
+  // ---- Batch normalisation ----
+  // Mean and biased variance of each channel over (n, height, width), in one pass, safe for means far from zero.
+  void (*batch_statistics)(const Map& x, float* mean, float* variance);
+  void (*normalise)(const NormaliseArguments& arguments);
+  // Pass 1. With g = dy * activation'(pre-activation): d_shift = sum g, d_scale = sum g * (x - mean) * inverse_deviation; both
+  // are required, as pass 2 needs them. d_residual (may be null, may be dy) becomes g.
+  void (*normalise_backward_sums)(const NormaliseBackwardArguments& arguments, float* d_shift, float* d_scale, const Map* d_residual);
+  // Pass 2. dx = scale * inverse_deviation * (g - (d_shift + x_hat * d_scale) / count), count = n * height * width summed over
+  // all replicas that share statistics. dx may be dy or x. After a pass 1 that wrote g somewhere, call it with dy = g and
+  // Activation::none.
+  void (*normalise_backward)(const NormaliseBackwardArguments& arguments, const float* d_shift, const float* d_scale, double count,
+                             const Map& dx);
+  // Pass 2 with the backward of a max pooling that stood in front of the normalisation: dx is the pooling's input.
+  // REQUIRES: windows do not overlap (kernel <= stride).
+  void (*normalise_backward_unpool)(const NormaliseBackwardArguments& arguments, const float* d_shift, const float* d_scale,
+                                    double count, const PoolWindow& window, const std::uint8_t* index, const Map& dx);
+
+  // ---- Pooling. y is the smaller map; x and y agree in type, n and channels. ----
+  // index (n, blocks, y.pixels, 16), one byte per element: where in its window the largest value was (row * kernel_width +
+  // column; the first of equal ones; NaN counts as largest); null in inference. mean and variance of y for a batch normalisation
+  // behind it, found in the same pass; both may be null.
+  void (*max_pool)(const PoolWindow& window, const Map& x, const Map& y, std::uint8_t* index, float* mean, float* variance);
+  void (*max_pool_backward)(const PoolWindow& window, const std::uint8_t* index, const Map& dy, const Map& dx);
+  void (*average_pool)(const PoolWindow& window, const Map& x, const Map& y);
+  void (*average_pool_backward)(const PoolWindow& window, const Map& dy, const Map& dx);
+
+  // ---- Element by element ----
+  void (*activate)(Activation activation, const Map& x, const Map& y);  // y may be x
+  // dx = dy * activation'(x); for relu x may be forward's y. dx null: not wanted; may be dy. d_bias null: not wanted; else the
+  // sum of dx by channel: the gradient of the bias of the layer in front.
+  void (*activate_backward)(Activation activation, const Map& x, const Map& dy, const Map* dx, float* d_bias);
+  void (*add)(const Map& a, const Map& b, const Map& y);  // y may be a or b
+  void (*scale)(float factor, const Map& x, const Map& y);
+  void (*fill_zero)(const Map& y);
+
+  // ---- Arrays. Disjoint or the same. ----
+  void (*sgd)(const SgdArguments& arguments);
+  // Lookahead: slow = decay * slow + (1 - decay) * value; value = slow.
+  void (*blend)(float* value, float* slow, double decay, std::size_t elements);
+  // to[i] = from[0][i] + from[1][i] + ..., in this order; `to` may be one of them.
+  void (*sum)(float* to, const float* const* from, std::size_t sources, std::size_t elements);
+  void (*to_bf16)(const float* from, std::uint16_t* to, std::size_t elements);
+  void (*to_f32)(const std::uint16_t* from, float* to, std::size_t elements);
+};
+
+// Null, or why this processor cannot run the kernels (x86-64 without AVX2).
+const char* kernels_why_not();
+// REQUIRES: kernels_why_not() == nullptr.
+const Kernels& kernels();
+// All that this processor can run, best first, for tests and benchmarks; ends with null.
+const Kernels* const* all_kernels();
+
+// running = (1 - momentum) * running + momentum * new; the variance that is kept is unbiased: times count / (count - 1).
+void update_running(const float* mean, const float* variance, std::int64_t channels, double count, double momentum,
+                    float* running_mean, float* running_variance);
+
+}  // namespace millrace::cpu

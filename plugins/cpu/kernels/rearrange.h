@@ -1,0 +1,35 @@
+// Passes that are rare or small, written for any layout: copies between channels, layouts and types; dropout; softmax.
+// Threading: the OpenMP team of the caller; results do not depend on it.
+#pragma once
+
+#include <cstdint>
+
+#include "kernels/map.h"
+
+namespace millrace::cpu {
+
+// to[:, to_channel ... + count) = from[:, from_channel ... + count): concatenation and its backward, change of layout, change of
+// type. Whole blocks move 16 channels at a time where both offsets are multiples of 16. Padding channels of `to` are zeroed
+// when the copy reaches to.channels. REQUIRES: equal n, height, width.
+void copy_channels(const Map& from, std::int64_t from_channel, const Map& to, std::int64_t to_channel, std::int64_t count);
+inline void copy(const Map& from, const Map& to) { copy_channels(from, 0, to, 0, to.channels); }
+
+// Between a map and plain (N, C, H, W) memory of the same type, as flatten needs it.
+void to_plain(const Map& from, void* to);
+void from_plain(const void* from, const Map& to);
+
+// Inverted dropout. Whether an element is dropped is a function of (seed, step, layer, first_sample + n, c, h, w) alone, so
+// backward is the same call on the gradient, and neither layout, threads nor the split over replicas matters.
+struct DropoutKey {
+  std::uint64_t seed = 0, step = 0;
+  std::uint32_t layer = 0;
+  std::uint64_t first_sample = 0;  // position of row 0 in the global batch
+  double probability = 0.5;
+};
+void dropout(const DropoutKey& key, const Map& x, const Map& y);  // y may be x
+
+// Over channels, at each pixel. dx = y * (dy - sum(y * dy)).
+void softmax(const Map& x, const Map& y);
+void softmax_backward(const Map& y, const Map& dy, const Map& dx);
+
+}  // namespace millrace::cpu
