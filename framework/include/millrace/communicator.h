@@ -1,8 +1,10 @@
 // Sums over the replicas of a run. The framework knows no way to communicate; `allreduce` asks for one by name.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "millrace/backend.h"
@@ -22,8 +24,9 @@ class Communicator {
 };
 
 struct CommunicatorType {
-  std::string name;  // "local"
+  std::string name;     // "local"
   std::string text;
+  std::string backend;  // whose devices it is made for; empty: it needs no more than Stream
   std::function<std::unique_ptr<Communicator>(std::span<Device* const> devices)> create;  // one device per local replica
 };
 

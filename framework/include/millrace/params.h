@@ -121,17 +121,23 @@ class ParamSet {
     return append(std::move(info));
   }
 
-  // A nested table; `describe(ParamSet<T>&)` declares its members.
+  // A nested table; `describe(ParamSet<T>&)` declares its members. `shorthand`: the member that a value which is no table
+  // stands for, as `learning_rate = 0.1` for `learning_rate = { initial = 0.1 }`.
   template <class T, class Describe>
-  ParamRef add_table(std::string name, T Struct::*field, Describe describe) {
+  ParamRef add_table(std::string name, T Struct::*field, Describe describe, std::string shorthand = {}) {
     ParamSet<T> members;
     describe(members);
     ParamInfo info;
     info.name = std::move(name);
     info.type = "table";
     info.members = std::move(members).take();
-    info.read = [field](const ParamInfo& self, void* object, const Value& value, Diagnostics& errors) {
-      read_params(self.members, value, &(static_cast<Struct*>(object)->*field), "'" + self.name + "'", errors);
+    info.read = [field, shorthand = std::move(shorthand)](const ParamInfo& self, void* object, const Value& value,
+                                                          Diagnostics& errors) {
+      Value table = value;
+      if (!shorthand.empty() && value.kind() != Value::Kind::table) {
+        table = Value(Table{{shorthand, value.at(), value}}, value.at());
+      }
+      read_params(self.members, table, &(static_cast<Struct*>(object)->*field), "'" + self.name + "'", errors);
     };
     info.write = [field, members = info.members](const void* object) {
       return write_params(members, &(static_cast<const Struct*>(object)->*field));

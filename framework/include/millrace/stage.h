@@ -44,7 +44,9 @@
 namespace millrace {
 
 class Device;
+class Device;
 class Network;
+class Registry;
 class Replica;
 class RunServices;
 
@@ -74,6 +76,7 @@ struct StageContext {
   double steps_per_epoch = 0;                // known after `batch`
   std::uint64_t total_steps = 0;             // of the run; known after `batch`
   RunServices* run = nullptr;                // never null while a pipeline runs
+  const Registry* registry = nullptr;        // likewise; for a stage that looks up a part by name, such as a communicator
 };
 
 // Where a stage sends packets. Valid while its stage lives, from any thread.

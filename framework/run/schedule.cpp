@@ -1,0 +1,60 @@
+#include "millrace/schedule.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+namespace millrace {
+
+void ScheduleParams::describe(ParamSet<ScheduleParams>& set) {
+  using P = ScheduleParams;
+  set.add("initial", &P::initial).range(0).text("the rate that all factors multiply");
+  set.add("schedule", &P::schedule)
+      .choices({"constant", "piecewise", "cosine", "polynomial", "triangular"})
+      .text("how the rate changes over the run");
+  set.add("drop_factor", &P::drop_factor).range(0).text("piecewise: multiplies the rate at each drop");
+  set.add("drop_epochs", &P::drop_epochs).range(1e-6).unit("epochs").text("piecewise: from drop to drop");
+  set.add("power", &P::power).range(0).text("polynomial: its degree");
+  set.add("final_factor", &P::final_factor).range(0).text("cosine, polynomial, triangular: share of `initial` at the end of the run");
+  set.add("start_factor", &P::start_factor).range(0).text("triangular and warm-up: share of `initial` at the first step");
+  set.add("peak", &P::peak).range(0, 1).text("triangular: the share of the run after which the rate reaches `initial`");
+  set.add("warmup_epochs", &P::warmup_epochs)
+      .range(0)
+      .unit("epochs")
+      .text("rises linearly from `initial * start_factor` to the schedule's own rate; cosine and polynomial start after it");
+}
+
+Schedule::Schedule(const ScheduleParams& params, double steps_per_epoch, std::uint64_t total_steps)
+    : params_(params),
+      steps_per_epoch_(std::max(steps_per_epoch, 1e-9)),
+      total_steps_(static_cast<double>(std::max<std::uint64_t>(total_steps, 1))),
+      warmup_steps_(params.warmup_epochs * steps_per_epoch_) {}
+
+double Schedule::rate(std::uint64_t step) const {
+  const auto t = static_cast<double>(step);
+  if (t >= warmup_steps_) return own(t);
+  const double start = params_.initial * params_.start_factor;
+  return start + (own(warmup_steps_) - start) * t / warmup_steps_;
+}
+
+double Schedule::own(double t) const {
+  const ScheduleParams& p = params_;
+  // The share of the run after warm-up, for schedules that end with the run.
+  const double q = std::clamp((t - warmup_steps_) / std::max(total_steps_ - warmup_steps_, 1e-9), 0.0, 1.0);
+  double factor = 1;
+  if (p.schedule == "piecewise") {
+    // The margin lets a drop happen at its step although steps / epochs does not divide exactly.
+    factor = std::pow(p.drop_factor, std::floor(t / (steps_per_epoch_ * p.drop_epochs) + 1e-9));
+  } else if (p.schedule == "cosine") {
+    factor = p.final_factor + (1 - p.final_factor) * (1 + std::cos(std::numbers::pi * q)) / 2;
+  } else if (p.schedule == "polynomial") {
+    factor = p.final_factor + (1 - p.final_factor) * std::pow(1 - q, p.power);
+  } else if (p.schedule == "triangular") {
+    const double x = std::min(t / total_steps_, 1.0);
+    factor = x < p.peak ? std::lerp(p.start_factor, 1.0, x / p.peak)
+                        : std::lerp(1.0, p.final_factor, p.peak < 1 ? (x - p.peak) / (1 - p.peak) : 0.0);
+  }
+  return p.initial * factor;
+}
+
+}  // namespace millrace

@@ -1,0 +1,98 @@
+#include "millrace/schedule.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace millrace {
+namespace {
+
+TEST(Schedule, StaysConstant) {
+  const Schedule schedule({.initial = 0.3}, 10, 100);
+  EXPECT_DOUBLE_EQ(schedule.rate(0), 0.3);
+  EXPECT_DOUBLE_EQ(schedule.rate(99), 0.3);
+}
+
+// airbench94: 0.2 -> 1 over the first 23 % of the T = 476 steps, then -> 0.07.
+TEST(Schedule, TriangularFollowsAirbench) {
+  const ScheduleParams params{
+      .initial = 0.00146484, .schedule = "triangular", .final_factor = 0.07, .start_factor = 0.2, .peak = 0.23};
+  const Schedule schedule(params, 48, 476);
+  const double peak = 0.23 * 476;
+  EXPECT_DOUBLE_EQ(schedule.rate(0), 0.00146484 * 0.2);
+  EXPECT_NEAR(schedule.rate(50), 0.00146484 * (0.2 + 0.8 * 50 / peak), 1e-15);
+  EXPECT_NEAR(schedule.rate(109), 0.00146484 * (0.2 + 0.8 * 109 / peak), 1e-15);
+  EXPECT_NEAR(schedule.rate(110), 0.00146484 * (1 - 0.93 * (110 - peak) / (476 - peak)), 1e-15);
+  EXPECT_NEAR(schedule.rate(475), 0.00146484 * (0.07 + 0.93 / (476 - peak)), 1e-15);
+  EXPECT_NEAR(schedule.rate(476), 0.00146484 * 0.07, 1e-15);
+}
+
+TEST(Schedule, TriangularMayPeakAtEitherEnd) {
+  const Schedule falling({.initial = 1, .schedule = "triangular", .start_factor = 0.5, .peak = 0}, 10, 100);
+  EXPECT_DOUBLE_EQ(falling.rate(0), 1);
+  EXPECT_DOUBLE_EQ(falling.rate(50), 0.5);
+  const Schedule rising({.initial = 1, .schedule = "triangular", .start_factor = 0.5, .peak = 1}, 10, 100);
+  EXPECT_DOUBLE_EQ(rising.rate(0), 0.5);
+  EXPECT_DOUBLE_EQ(rising.rate(100), 1);
+}
+
+// MATLAB: LearnRateDropPeriod 45 and LearnRateDropFactor 0.1 of 50 epochs.
+TEST(Schedule, PiecewiseDropsAfterWholePeriods) {
+  const Schedule schedule({.initial = 0.1, .schedule = "piecewise", .drop_epochs = 45}, 195, 50 * 195);
+  EXPECT_DOUBLE_EQ(schedule.rate(0), 0.1);
+  EXPECT_DOUBLE_EQ(schedule.rate(45 * 195 - 1), 0.1);
+  EXPECT_NEAR(schedule.rate(45 * 195), 0.01, 1e-15);
+}
+
+TEST(Schedule, PiecewiseDropsAgainAndAgain) {
+  const Schedule schedule({.initial = 1, .schedule = "piecewise", .drop_factor = 0.5, .drop_epochs = 0.1}, 70, 700);
+  for (std::uint64_t drop = 0; drop < 30; ++drop) {
+    EXPECT_DOUBLE_EQ(schedule.rate(7 * drop), std::pow(0.5, static_cast<double>(drop))) << drop;
+    EXPECT_DOUBLE_EQ(schedule.rate(7 * drop + 6), std::pow(0.5, static_cast<double>(drop))) << drop;
+  }
+}
+
+TEST(Schedule, CosineStartsAtInitialAndEndsAtFinal) {
+  const Schedule schedule({.initial = 0.4, .schedule = "cosine", .final_factor = 0.1}, 10, 100);
+  EXPECT_DOUBLE_EQ(schedule.rate(0), 0.4);
+  EXPECT_NEAR(schedule.rate(50), 0.4 * 0.55, 1e-12);
+  EXPECT_NEAR(schedule.rate(100), 0.04, 1e-12);
+  EXPECT_NEAR(schedule.rate(25), 0.4 * (0.1 + 0.9 * (1 + std::sqrt(0.5)) / 2), 1e-12);
+}
+
+TEST(Schedule, PolynomialHasItsPower) {
+  const Schedule schedule({.initial = 2, .schedule = "polynomial", .power = 2}, 10, 100);
+  EXPECT_DOUBLE_EQ(schedule.rate(0), 2);
+  EXPECT_NEAR(schedule.rate(50), 0.5, 1e-12);
+  EXPECT_NEAR(schedule.rate(90), 0.02, 1e-12);
+}
+
+// Goyal et al.: eight times the rate of one worker, reached from that rate over five epochs, then dropped at epoch 30.
+TEST(Schedule, WarmsUpGradually) {
+  const ScheduleParams params{
+      .initial = 0.8, .schedule = "piecewise", .drop_epochs = 30, .start_factor = 0.125, .warmup_epochs = 5};
+  const Schedule schedule(params, 100, 9000);
+  EXPECT_DOUBLE_EQ(schedule.rate(0), 0.1);
+  EXPECT_NEAR(schedule.rate(1) - schedule.rate(0), 0.7 / 500, 1e-15);
+  EXPECT_NEAR(schedule.rate(499), 0.1 + 0.7 * 499 / 500, 1e-15);
+  EXPECT_DOUBLE_EQ(schedule.rate(500), 0.8);
+  EXPECT_NEAR(schedule.rate(3000), 0.08, 1e-15);
+}
+
+TEST(Schedule, CosineAndPolynomialBeginWhereWarmUpEnds) {
+  for (const char* name : {"cosine", "polynomial"}) {
+    const Schedule schedule({.initial = 1, .schedule = name, .warmup_epochs = 2}, 10, 100);
+    EXPECT_DOUBLE_EQ(schedule.rate(0), 0) << name;
+    EXPECT_DOUBLE_EQ(schedule.rate(10), 0.5) << name;
+    EXPECT_DOUBLE_EQ(schedule.rate(20), 1) << name;
+    EXPECT_NEAR(schedule.rate(60), 0.5, 1e-12) << name;
+  }
+}
+
+TEST(Schedule, SurvivesARunThatIsShorterThanItsWarmUp) {
+  const Schedule schedule({.initial = 1, .schedule = "cosine", .warmup_epochs = 5}, 10, 20);
+  EXPECT_DOUBLE_EQ(schedule.rate(10), 0.2);
+}
+
+}  // namespace
+}  // namespace millrace
