@@ -1,9 +1,12 @@
-// Registers the built-in layer types.
+// The layer types that the framework knows by itself. Others come from plugins through the same Registry::add().
 #pragma once
+
+#include "millrace/plugin.h"
 
 namespace millrace {
 
-class Registry;
+// conv, linear, batch_norm, lrn, relu, gelu, softmax, dropout, scale, flatten, add, concat, max_pool, average_pool,
+// global_average_pool. Called by the Registry's constructor.
 void register_layers(Registry& registry);
 
 }  // namespace millrace

@@ -18,10 +18,10 @@
 namespace millrace {
 
 struct Initialiser {
-  // "constant", "normal", "he_normal", "he_uniform", "glorot_normal", "glorot_uniform", "fan_in_uniform" (He with a = sqrt 5),
-  // "dirac" (fan_in_uniform, then the first filters become the identity), "whiten" (from the data, see run/whitening)
+  // "constant", "uniform", "normal", "he_normal", "he_uniform", "glorot_normal", "glorot_uniform", "fan_in_uniform" (He with a = sqrt 5),
+  // "dirac" (fan_in_uniform, then the first filters become the identity), "whiten" (from the data, see network/whitening)
   std::string rule = "constant";
-  double value = 0;  // the constant, or the deviation of "normal"
+  double value = 0;  // the constant, the bound of "uniform", or the deviation of "normal"
 };
 
 struct Parameter {
@@ -123,7 +123,8 @@ struct LayerType {
   std::string text;
   int least_inputs = 1, most_inputs = 1;
   std::vector<ParamInfo> params;
-  // Reads the layer's table and infers. Throws Error(usage) with a message about shapes; positions are added by the caller.
+  // Reads the layer's table and infers. Throws Error(usage) with a message about shapes; name and position are added by the
+  // caller. Without inputs (their shapes are not known, after an earlier mistake) it only reads the table.
   std::function<LayerPlan(const Value& table, const std::vector<Shape>& inputs, Diagnostics& errors)> plan;
 };
 

@@ -1,0 +1,119 @@
+// What the definitions of layer types share: weights' parameters, windows that slide over maps, and the making of a LayerType
+// from a struct of parameters and a function that infers shapes.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "millrace/error.h"
+#include "millrace/plugin.h"
+
+namespace millrace::ops {
+
+// Families of layer types, each in a file of its own.
+void register_weighted(Registry& registry);
+void register_normalisation(Registry& registry);
+void register_pools(Registry& registry);
+void register_plain(Registry& registry);
+
+// ---- Weights and biases ----
+
+// What every op with parameters takes beside its own figures.
+struct WeightParams {
+  Value initialiser;       // an empty table: the op's own
+  Value bias_initialiser;
+  bool trainable = true;
+  bool bias_trainable = true;
+  double rate_factor = 1, bias_rate_factor = 1;
+  double decay_factor = 1, bias_decay_factor = 1;
+
+  template <class Params>
+  static void describe(ParamSet<Params>& set) {
+    set.add("initialiser", &Params::initialiser).text("of the weights: a rule's name, a number, or { rule = ..., value = ... }");
+    set.add("bias_initialiser", &Params::bias_initialiser).text("of the biases, likewise");
+    set.add("trainable", &Params::trainable).text("false: the weights keep their first values");
+    set.add("bias_trainable", &Params::bias_trainable).text("false: the biases keep their first values");
+    set.add("rate_factor", &Params::rate_factor).range(0).text("of the learning rate, for the weights");
+    set.add("bias_rate_factor", &Params::bias_rate_factor).range(0).text("of the learning rate, for the biases");
+    set.add("decay_factor", &Params::decay_factor).range(0).text("of the weight decay, for the weights");
+    set.add("bias_decay_factor", &Params::bias_decay_factor).range(0).text("of the weight decay, for the biases");
+  }
+};
+
+// What `value` says (`otherwise` when it is the empty table). `rank`: of the parameter; rules that need a fan-in refuse vectors.
+Initialiser read_initialiser(const Value& value, const Initialiser& otherwise, int rank, Diagnostics& errors);
+
+// "weight" and "bias" of a layer. REQUIRES: the initialisers were checked before.
+Parameter weight_parameter(const WeightParams& params, const Shape& shape, const Initialiser& otherwise);
+Parameter bias_parameter(const WeightParams& params, const Shape& shape, const Initialiser& otherwise);
+
+// ---- Windows ----
+
+// `padding`: an integer, [height, width], [top, left, bottom, right], "same" or "valid".
+struct PaddingRule {
+  bool same = false;
+  Padding fixed;
+};
+PaddingRule read_padding(const Value& value, Diagnostics& errors);
+
+struct Window {
+  Size kernel, stride;
+  Size dilation = {1, 1};
+  PaddingRule padding;
+  bool round_up = false;  // a last window that begins inside the input may end outside
+};
+
+struct Placement {
+  Padding padding;  // as the window then meets it; round_up makes bottom and right larger
+  std::int64_t height = 0, width = 0;  // of the output
+};
+
+// REQUIRES: maps(input). Throws Error(usage) when the window does not fit.
+Placement place(const Window& window, const Shape& input);
+
+// Throws Error(usage) unless the shape is of maps, (C, H, W).
+void require_maps(const Shape& input);
+
+// ---- Making a LayerType ----
+
+// `infer(params, inputs)` throws Error(usage) for impossible shapes; `check(params, errors)` reports values that are wrong
+// whatever the shapes are.
+template <class Params>
+struct Definition {
+  const char* name;
+  const char* text;
+  int least_inputs = 1, most_inputs = 1;
+  void (*describe)(ParamSet<Params>& set);
+  void (*check)(const Params& params, Diagnostics& errors) = nullptr;
+  LayerPlan (*infer)(const Params& params, const std::vector<Shape>& inputs);
+};
+
+template <class Params>
+LayerType make_layer_type(const Definition<Params>& definition) {
+  auto set = std::make_shared<ParamSet<Params>>();
+  definition.describe(*set);
+  LayerType type;
+  type.name = definition.name;
+  type.text = definition.text;
+  type.least_inputs = definition.least_inputs;
+  type.most_inputs = definition.most_inputs;
+  type.params = set->infos();
+  type.plan = [set, definition](const Value& table, const std::vector<Shape>& inputs, Diagnostics& errors) {
+    const std::size_t before = errors.size();
+    const Params params = read_struct(*set, table, "op '" + std::string(definition.name) + "'", errors);
+    if (errors.size() == before && definition.check) definition.check(params, errors);
+    if (errors.size() != before || inputs.empty()) return LayerPlan{};
+    return definition.infer(params, inputs);
+  };
+  return type;
+}
+
+// Attributes behind the type-erased pointer of a LayerPlan.
+template <class Attributes>
+std::shared_ptr<const void> attributes(Attributes values) {
+  return std::make_shared<const Attributes>(std::move(values));
+}
+
+}  // namespace millrace::ops

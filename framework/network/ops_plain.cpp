@@ -1,0 +1,104 @@
+// Ops without weights: relu, gelu, softmax, flatten, dropout, scale, add and concat.
+#include <algorithm>
+#include <limits>
+
+#include "network/op_support.h"
+
+namespace millrace::ops {
+namespace {
+
+constexpr int kAny = std::numeric_limits<int>::max();
+
+struct NoParams {};
+
+void describe_nothing(ParamSet<NoParams>&) {}
+
+LayerPlan same_shape(const NoParams&, const std::vector<Shape>& inputs) {
+  LayerPlan plan;
+  plan.output = inputs[0];
+  return plan;
+}
+
+LayerPlan infer_flatten(const NoParams&, const std::vector<Shape>& inputs) {
+  LayerPlan plan;
+  plan.output = {inputs[0].elements()};
+  return plan;
+}
+
+LayerPlan infer_dropout(const DropoutAttributes& params, const std::vector<Shape>& inputs) {
+  LayerPlan plan;
+  plan.output = inputs[0];
+  plan.attributes = attributes(params);
+  return plan;
+}
+
+LayerPlan infer_scale(const ScaleAttributes& params, const std::vector<Shape>& inputs) {
+  LayerPlan plan;
+  plan.output = inputs[0];
+  plan.attributes = attributes(params);
+  return plan;
+}
+
+std::string list(const std::vector<Shape>& shapes) {
+  std::vector<std::string> texts;
+  for (const Shape& shape : shapes) texts.push_back(to_string(shape));
+  return fmt::format("{}", fmt::join(texts, " and "));
+}
+
+LayerPlan infer_add(const NoParams&, const std::vector<Shape>& inputs) {
+  if (!std::all_of(inputs.begin(), inputs.end(), [&](const Shape& shape) { return shape == inputs[0]; })) {
+    fail(ErrorKind::usage, "its inputs are {}, but only equal shapes can be added: give both ways the same channels and strides",
+         list(inputs));
+  }
+  LayerPlan plan;
+  plan.output = inputs[0];
+  return plan;
+}
+
+LayerPlan infer_concat(const NoParams&, const std::vector<Shape>& inputs) {
+  LayerPlan plan;
+  plan.output = inputs[0];
+  for (std::size_t i = 1; i < inputs.size(); ++i) {
+    bool fits = inputs[i].rank() == inputs[0].rank();
+    for (int axis = 1; fits && axis < inputs[0].rank(); ++axis) fits = inputs[i][axis] == inputs[0][axis];
+    if (!fits) {
+      fail(ErrorKind::usage, "its inputs are {}, but channels can only be joined when height and width are equal", list(inputs));
+    }
+    plan.output[0] += inputs[i][0];
+  }
+  return plan;
+}
+
+}  // namespace
+
+void register_plain(Registry& registry) {
+  const auto add = [&](const char* name, const char* text, LayerPlan (*infer)(const NoParams&, const std::vector<Shape>&),
+                       int least = 1, int most = 1) {
+    registry.add(make_layer_type<NoParams>(
+        {.name = name, .text = text, .least_inputs = least, .most_inputs = most, .describe = describe_nothing, .infer = infer}));
+  };
+  add("relu", "max(x, 0).", same_shape);
+  add("gelu", "x times the normal distribution's cumulative function of x (exact, through erf).", same_shape);
+  add("softmax", "Exponentials divided by their sum over the channels.", same_shape);
+  add("flatten", "The same values as a vector.", infer_flatten);
+  add("add", "The sum of its inputs.", infer_add, 2, kAny);
+  add("concat", "The channels of its inputs, one after another.", infer_concat, 2, kAny);
+  registry.add(make_layer_type<DropoutAttributes>({.name = "dropout",
+                                                   .text = "In training, zeroes values by chance and scales up the others.",
+                                                   .describe =
+                                                       [](ParamSet<DropoutAttributes>& set) {
+                                                         set.add("probability", &DropoutAttributes::probability)
+                                                             .range(0, 0.999)
+                                                             .text("chance of each value to be zeroed");
+                                                       },
+                                                   .infer = infer_dropout}));
+  registry.add(make_layer_type<ScaleAttributes>({.name = "scale",
+                                                 .text = "Multiplies by a constant.",
+                                                 .describe =
+                                                     [](ParamSet<ScaleAttributes>& set) {
+                                                       set.add("factor", &ScaleAttributes::factor).text("the constant");
+                                                     },
+                                                 .infer = infer_scale}));
+}
+
+}  // namespace millrace::ops

@@ -1,0 +1,112 @@
+// conv and linear.
+#include <cmath>
+
+#include "network/op_support.h"
+
+namespace millrace::ops {
+namespace {
+
+constexpr double kMost = 1 << 24;  // of any one extent
+
+// PyTorch's default for conv and linear layers: both weights and biases uniform within 1 / sqrt(fan in).
+const Initialiser kDefaultWeight{"fan_in_uniform", 0};
+
+void check_initialisers(const WeightParams& params, Diagnostics& errors) {
+  read_initialiser(params.initialiser, {}, 2, errors);
+  read_initialiser(params.bias_initialiser, {}, 1, errors);
+}
+
+Initialiser default_bias(std::int64_t fan_in) { return {"uniform", 1 / std::sqrt(static_cast<double>(fan_in))}; }
+
+struct ConvParams : WeightParams {
+  std::int64_t out = 0;
+  Size kernel;
+  Size stride = {1, 1};
+  Size dilation = {1, 1};
+  Value padding = Value(std::int64_t{0});
+  std::int64_t groups = 1;
+  bool bias = true;
+};
+
+void describe_conv(ParamSet<ConvParams>& set) {
+  set.add("out", &ConvParams::out).required().range(1, kMost).text("number of filters");
+  set.add("kernel", &ConvParams::kernel).required().range(1, 4096).unit("pixels").text("size of the filters");
+  set.add("stride", &ConvParams::stride).range(1, 4096).unit("pixels").text("step from one place to the next");
+  set.add("dilation", &ConvParams::dilation).range(1, 4096).unit("pixels").text("step from one weight of a filter to the next");
+  set.add("padding", &ConvParams::padding)
+      .unit("pixels")
+      .text("zeros around the input: a number, [height, width], [top, left, bottom, right], \"same\" or \"valid\"");
+  set.add("groups", &ConvParams::groups).range(1, kMost).text("parts that channels and filters are divided into");
+  set.add("bias", &ConvParams::bias).text("whether each filter has a bias");
+  WeightParams::describe(set);
+}
+
+void check_conv(const ConvParams& params, Diagnostics& errors) {
+  read_padding(params.padding, errors);
+  check_initialisers(params, errors);
+}
+
+LayerPlan infer_conv(const ConvParams& params, const std::vector<Shape>& inputs) {
+  const Shape& input = inputs[0];
+  require_maps(input);
+  if (input[0] % params.groups != 0 || params.out % params.groups != 0) {
+    fail(ErrorKind::usage, "groups = {} must divide both the {} channels of its input and the {} filters", params.groups, input[0],
+         params.out);
+  }
+  Diagnostics checked;
+  const Placement placement =
+      place({params.kernel, params.stride, params.dilation, read_padding(params.padding, checked)}, input);
+  const std::int64_t in = input[0] / params.groups;
+  const std::int64_t fan_in = in * params.kernel.height * params.kernel.width;
+
+  LayerPlan plan;
+  plan.output = {params.out, placement.height, placement.width};
+  plan.parameters.push_back(
+      weight_parameter(params, {params.out, in, params.kernel.height, params.kernel.width}, kDefaultWeight));
+  if (params.bias) plan.parameters.push_back(bias_parameter(params, {params.out}, default_bias(fan_in)));
+  plan.multiply_adds = static_cast<std::uint64_t>(plan.output.elements()) * static_cast<std::uint64_t>(fan_in);
+  plan.attributes = attributes(ConvAttributes{params.out, params.kernel, params.stride, params.dilation, placement.padding,
+                                              params.groups, params.bias});
+  return plan;
+}
+
+struct LinearParams : WeightParams {
+  std::int64_t out = 0;
+  bool bias = true;
+};
+
+void describe_linear(ParamSet<LinearParams>& set) {
+  set.add("out", &LinearParams::out).required().range(1, kMost).text("number of outputs");
+  set.add("bias", &LinearParams::bias).text("whether each output has a bias");
+  WeightParams::describe(set);
+}
+
+void check_linear(const LinearParams& params, Diagnostics& errors) { check_initialisers(params, errors); }
+
+LayerPlan infer_linear(const LinearParams& params, const std::vector<Shape>& inputs) {
+  const std::int64_t in = inputs[0].elements();
+  LayerPlan plan;
+  plan.output = {params.out};
+  plan.parameters.push_back(weight_parameter(params, {params.out, in}, kDefaultWeight));
+  if (params.bias) plan.parameters.push_back(bias_parameter(params, {params.out}, default_bias(in)));
+  plan.multiply_adds = static_cast<std::uint64_t>(params.out) * static_cast<std::uint64_t>(in);
+  plan.attributes = attributes(LinearAttributes{params.out, params.bias});
+  return plan;
+}
+
+}  // namespace
+
+void register_weighted(Registry& registry) {
+  registry.add(make_layer_type<ConvParams>({.name = "conv",
+                                            .text = "Convolution over maps.",
+                                            .describe = describe_conv,
+                                            .check = check_conv,
+                                            .infer = infer_conv}));
+  registry.add(make_layer_type<LinearParams>({.name = "linear",
+                                              .text = "Fully connected layer; flattens its input.",
+                                              .describe = describe_linear,
+                                              .check = check_linear,
+                                              .infer = infer_linear}));
+}
+
+}  // namespace millrace::ops
