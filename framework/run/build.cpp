@@ -1,0 +1,98 @@
+#include "run/build.h"
+
+#include <algorithm>
+
+#include "millrace/error.h"
+
+namespace millrace {
+
+GraphBuild::GraphBuild(const GraphPlan& plan, StageContext context) : plan_(&plan), context_(std::move(context)) {
+  context_.graph = plan.name;
+  stages_.resize(plan.stages.size());
+  while (made_ < stages_.size()) {
+    make(made_, context_, 1);
+    const Stage& stage = *stages_[made_].front();
+    const StageType::Role role = plan.stages[made_].type->role;
+    ++made_;
+    if (stage.image_shape() != ImageShape{}) context_.image = stage.image_shape();
+    if (role == StageType::Role::source) {
+      source_ = static_cast<Source*>(stages_[made_ - 1].front().get());
+      try {
+        source_->open();
+      } catch (Error& error) {
+        throw error.in(fmt::format("{}: [{}.{}]", to_string(plan.stages[made_ - 1].at), plan.name, plan.stages[made_ - 1].name));
+      }
+    }
+    if (role == StageType::Role::batcher) {
+      batch_ = static_cast<const Batcher&>(stage).spec();
+      break;
+    }
+  }
+  image_ = context_.image;
+  if (source_ && batch_.size > 0 && steps_per_epoch() == 0) {
+    fail(ErrorKind::data, "[{}]: {} samples are fewer than one batch of {}; make {}.batch.size smaller or set last = \"keep\"",
+         plan.name, samples(), batch_.size, plan.name);
+  }
+}
+
+void GraphBuild::make(std::size_t index, const StageContext& shared, std::size_t instances) {
+  const StagePlan& stage = plan_->stages[index];
+  StageContext context = shared;
+  context.graph = plan_->name;
+  context.name = stage.name;
+  for (std::size_t instance = 0; instance < instances; ++instance) {
+    context.replica = stage.type->per_replica ? static_cast<int>(instance) : -1;
+    Diagnostics errors;
+    std::shared_ptr<Stage> made;
+    try {
+      made = stage.type->create(stage.table, context, errors);
+    } catch (Error& error) {
+      throw error.in(fmt::format("{}: [{}.{}]", to_string(stage.at), plan_->name, stage.name));
+    }
+    errors.throw_if_any();
+    stages_[index].push_back(std::move(made));
+  }
+}
+
+void GraphBuild::add_step_stages(const StageContext& context, std::uint64_t total_steps) {
+  context_.replicas = context.replicas;
+  context_.devices = context.devices;
+  context_.load = context.load;
+  context_.batch_size = batch_.size;
+  context_.steps_per_epoch = static_cast<double>(steps_per_epoch());
+  context_.total_steps = total_steps;
+  for (; made_ < stages_.size(); ++made_) {
+    const bool per_replica = plan_->stages[made_].type->per_replica;
+    if (per_replica && context_.replicas.empty()) {
+      fail(ErrorKind::usage, "{}: [{}.{}] works on a network, and the file has no [network]", to_string(plan_->stages[made_].at),
+           plan_->name, plan_->stages[made_].name);
+    }
+    make(made_, context_, per_replica ? context_.replicas.size() : 1);
+  }
+}
+
+void GraphBuild::open_stages() {
+  for (const auto& instances : stages_) {
+    for (const auto& stage : instances) {
+      if (stage.get() != source_) stage->open();
+    }
+  }
+}
+
+bool GraphBuild::trains() const {
+  return std::any_of(plan_->stages.begin(), plan_->stages.end(), [](const StagePlan& stage) {
+    return std::any_of(stage.type->outputs.begin(), stage.type->outputs.end(),
+                       [](const Port& port) { return port.payload == payload::kGradientBucket; });
+  });
+}
+
+bool GraphBuild::steps() const {
+  return std::any_of(plan_->stages.begin(), plan_->stages.end(), [](const StagePlan& stage) { return stage.type->stepwise; });
+}
+
+std::uint64_t GraphBuild::steps_per_epoch() const {
+  if (batch_.size == 0) return 0;
+  return (samples() + (batch_.keep_last ? batch_.size - 1 : 0)) / batch_.size;
+}
+
+}  // namespace millrace

@@ -1,0 +1,46 @@
+// From a checked plan to stage objects: in flow order, each told what the stages before it made known.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "config/plan.h"
+#include "millrace/stage.h"
+
+namespace millrace {
+
+// One graph's stages while they are made. First the data stages up to `batch`; then, when the replicas are known, the rest.
+class GraphBuild {
+ public:
+  // Makes and opens the source, and makes every stage up to the Batcher (all stages where there is none).
+  // `context` holds what is the same for every stage: seed, network, window, run.
+  GraphBuild(const GraphPlan& plan, StageContext context);
+
+  // Makes the stages behind the Batcher. `context` is the constructor's with replicas, devices and load.
+  void add_step_stages(const StageContext& context, std::uint64_t total_steps);
+  void open_stages();  // all but the source, which is open already
+
+  const GraphPlan& plan() const { return *plan_; }
+  bool trains() const;   // gradients flow in it
+  bool steps() const;    // has stages that go step by step (behind the gate)
+  Source* source() const { return source_; }
+  const BatchSpec& batch() const { return batch_; }
+  ImageShape image() const { return image_; }              // of the batches' pixels
+  std::uint64_t samples() const { return source_ ? source_->size() : 0; }
+  std::uint64_t steps_per_epoch() const;
+  const std::vector<std::vector<std::shared_ptr<Stage>>>& stages() const { return stages_; }
+
+ private:
+  void make(std::size_t index, const StageContext& context, std::size_t instances);
+
+  const GraphPlan* plan_;
+  StageContext context_;
+  std::vector<std::vector<std::shared_ptr<Stage>>> stages_;  // instances by stage
+  std::size_t made_ = 0;
+  Source* source_ = nullptr;
+  BatchSpec batch_;
+  ImageShape image_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,154 @@
+#include "run/run_log.h"
+
+#include <fmt/chrono.h>
+
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+
+#include "millrace/error.h"
+
+namespace millrace {
+namespace {
+
+constexpr std::uint64_t kBadSamplesNamed = 5;  // on standard error; the ledger has them all
+
+std::FILE* open_file(const std::filesystem::path& path) {
+  std::FILE* file = std::fopen(path.c_str(), "w");
+  if (!file) fail(ErrorKind::run, "'{}' cannot be written: {}", path.string(), std::strerror(errno));
+  return file;
+}
+
+}  // namespace
+
+std::string hex(std::uint64_t hash) { return fmt::format("{:016x}", hash); }
+
+std::filesystem::path make_run_folder(const std::filesystem::path& parent, const std::string& name) {
+  namespace fs = std::filesystem;
+  const fs::path base = parent / name;
+  std::error_code error;
+  fs::create_directories(base, error);
+  const std::string stamp = fmt::format("{:%Y-%m-%dT%H-%M-%S}", fmt::localtime(std::time(nullptr)));
+  for (int attempt = 0; !error; ++attempt) {
+    const fs::path folder = base / (attempt == 0 ? stamp : fmt::format("{}-{}", stamp, attempt + 1));
+    if (fs::create_directory(folder, error)) return folder;
+  }
+  fail(ErrorKind::usage, "the run folder cannot be made in '{}': {}; choose another with run.folder", base.string(),
+       error.message());
+}
+
+RunLog::RunLog(Options options) : options_(std::move(options)) {
+  if (!options_.folder.empty()) metrics_ = open_file(options_.folder / "metrics.jsonl");
+}
+
+RunLog::~RunLog() {
+  if (metrics_) std::fclose(metrics_);
+  if (ledger_) std::fclose(ledger_);
+}
+
+void RunLog::report(const StepReport& report) {
+  const std::lock_guard lock(mutex_);
+  Sums& epoch = epochs_[{std::string(report.graph), report.epoch}];
+  epoch.sums.loss += report.sums.loss;
+  epoch.sums.weight += report.sums.weight;
+  epoch.sums.correct += report.sums.correct;
+  epoch.sums.correct5 += report.sums.correct5;
+  epoch.stream_hash += report.stream_hash;
+  ++epoch.steps;
+  if (report.graph != options_.stepping_graph) return;
+  Pending& pending = pending_[report.step];
+  pending.reported = true;
+  pending.epoch = report.epoch;
+  pending.sums = report.sums;
+  write_step_if_whole(report.step);
+}
+
+void RunLog::scalar(std::string_view graph, std::uint64_t step, std::string_view name, double value) {
+  if (graph != options_.stepping_graph) return;
+  const std::lock_guard lock(mutex_);
+  pending_[step].scalars[std::string(name)] = value;
+}
+
+void RunLog::step_done(std::uint64_t step) {
+  const std::lock_guard lock(mutex_);
+  pending_[step].done = true;
+  write_step_if_whole(step);
+}
+
+void RunLog::write_step_if_whole(std::uint64_t step) {
+  const auto found = pending_.find(step);
+  const Pending& pending = found->second;
+  if (!pending.reported || !pending.done) return;
+  const double now = elapsed_seconds();
+  if (step % options_.log_every == 0) {
+    const double weight = pending.sums.weight;
+    Json line = {{"event", "step"}, {"epoch", pending.epoch + 1}, {"step", step + 1}};
+    line["loss"] = weight > 0 ? pending.sums.loss / weight : 0;
+    line["accuracy"] = weight > 0 ? pending.sums.correct / weight : 0;
+    for (const auto& [name, value] : pending.scalars) line[name] = value;
+    line["images_per_second"] = weight / std::max(now - last_step_seconds_, 1e-9);
+    line["elapsed_seconds"] = now;
+    write_line(metrics_, line);
+    if (options_.json) write_line(stdout, line);
+  }
+  last_step_seconds_ = now;
+  pending_.erase(found);
+}
+
+void RunLog::bad_sample(std::string_view graph, const Sample& sample, std::string_view action) {
+  const std::lock_guard lock(mutex_);
+  ++bad_samples_;
+  const std::string stage = sample.fault ? sample.fault->stage : "";
+  const std::string cause = sample.fault ? sample.fault->cause : "";
+  if (bad_samples_ <= kBadSamplesNamed) {
+    fmt::print(stderr, "bad sample {}: '{}': {} ({})\n", action, sample.url, cause, stage);
+    if (bad_samples_ == kBadSamplesNamed) fmt::print(stderr, "further bad samples are counted, and named in quarantine.jsonl only\n");
+  }
+  if (options_.folder.empty()) return;
+  if (!ledger_) ledger_ = open_file(options_.folder / "quarantine.jsonl");
+  write_line(ledger_, {{"graph", graph},
+                       {"path", sample.url},
+                       {"stage", stage},
+                       {"cause", cause},
+                       {"action", action},
+                       {"epoch", sample.key.epoch + 1},
+                       {"position", sample.key.position},
+                       {"index", sample.key.index},
+                       {"attempt", sample.key.attempt}});
+}
+
+void RunLog::warn(std::string_view message) { fmt::print(stderr, "warning: {}\n", message); }
+
+RunLog::Sums RunLog::sums(std::string_view graph, std::uint64_t epoch) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = epochs_.find({std::string(graph), epoch});
+  return found == epochs_.end() ? Sums{} : found->second;
+}
+
+void RunLog::forget(std::string_view graph, std::uint64_t epoch) {
+  const std::lock_guard lock(mutex_);
+  epochs_.erase({std::string(graph), epoch});
+}
+
+std::uint64_t RunLog::bad_samples() const {
+  const std::lock_guard lock(mutex_);
+  return bad_samples_;
+}
+
+void RunLog::event(Json line) {
+  const std::lock_guard lock(mutex_);
+  line["elapsed_seconds"] = elapsed_seconds();
+  write_line(metrics_, line);
+  if (options_.json) write_line(stdout, line);
+}
+
+double RunLog::elapsed_seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+
+void RunLog::write_line(std::FILE* file, const Json& line) {
+  if (!file) return;
+  // A path may hold bytes that are no UTF-8; they are replaced rather than lost with the line.
+  fmt::print(file, "{}\n", line.dump(-1, ' ', false, Json::error_handler_t::replace));
+  std::fflush(file);
+}
+
+}  // namespace millrace

@@ -1,0 +1,88 @@
+// What a run says about itself: metrics.jsonl, the ledger of bad samples, sums over epochs. Nothing here decides anything.
+#pragma once
+
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+#include "millrace/run.h"
+
+namespace millrace {
+
+using Json = nlohmann::ordered_json;
+
+// "a1b2c3d4e5f60718": how hashes are written.
+std::string hex(std::uint64_t hash);
+
+// Makes runs/<name>/<date>T<time>/ (a number is added when it exists). Throws Error(usage) naming the folder.
+std::filesystem::path make_run_folder(const std::filesystem::path& parent, const std::string& name);
+
+// Thread-safe.
+class RunLog final : public RunServices {
+ public:
+  struct Options {
+    std::filesystem::path folder;  // empty: writes no files
+    bool json = false;             // every line of metrics.jsonl also on standard output
+    std::uint64_t log_every = 1;   // steps between "step" lines
+    std::string stepping_graph;    // whose steps are logged: "train"
+    std::uint64_t steps_per_epoch = 1;
+  };
+  explicit RunLog(Options options);
+  ~RunLog() override;
+
+  // RunServices
+  void report(const StepReport& report) override;
+  void scalar(std::string_view graph, std::uint64_t step, std::string_view name, double value) override;
+  void bad_sample(std::string_view graph, const Sample& sample, std::string_view action) override;
+  const std::filesystem::path& folder() const override { return options_.folder; }
+  void warn(std::string_view message) override;
+
+  // A step's updates are submitted: with its report, its line can be written.
+  void step_done(std::uint64_t step);
+
+  // Sums over an epoch of a graph.
+  struct Sums {
+    StepSums sums;
+    std::uint64_t steps = 0;
+    std::uint64_t stream_hash = 0;
+    double loss() const { return sums.weight > 0 ? sums.loss / sums.weight : 0; }
+    double accuracy() const { return sums.weight > 0 ? sums.correct / sums.weight : 0; }
+    double top5() const { return sums.weight > 0 ? sums.correct5 / sums.weight : 0; }
+  };
+  Sums sums(std::string_view graph, std::uint64_t epoch) const;
+  void forget(std::string_view graph, std::uint64_t epoch);
+  std::uint64_t bad_samples() const;
+
+  // Adds "elapsed_seconds" and writes one line.
+  void event(Json line);
+  double elapsed_seconds() const;
+
+ private:
+  struct Pending {  // a step of the stepping graph whose line is not written yet
+    bool reported = false, done = false;
+    std::uint64_t epoch = 0;
+    StepSums sums;
+    std::map<std::string, double, std::less<>> scalars;
+  };
+  void write_step_if_whole(std::uint64_t step);
+  void write_line(std::FILE* file, const Json& line);
+
+  using Clock = std::chrono::steady_clock;
+  Options options_;
+  Clock::time_point start_ = Clock::now();
+  mutable std::mutex mutex_;
+  std::FILE* metrics_ = nullptr;
+  std::FILE* ledger_ = nullptr;
+  std::map<std::pair<std::string, std::uint64_t>, Sums> epochs_;
+  std::map<std::uint64_t, Pending> pending_;
+  std::uint64_t bad_samples_ = 0;
+  double last_step_seconds_ = 0;
+};
+
+}  // namespace millrace

@@ -1,0 +1,84 @@
+// A pipeline as it is run: devices, replicas and graphs made from a plan, epochs, validation, and an end in good order.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/plan.h"
+#include "graph/graph.h"
+#include "run/build.h"
+#include "run/devices.h"
+#include "run/run_log.h"
+
+namespace millrace {
+
+struct SessionOptions {
+  std::string devices;           // instead of run.devices, when not empty
+  std::string graph;             // build and run only this graph
+  std::string weights;           // a safetensors file to start from, instead of the initialisers
+  bool json = false;
+  bool quiet = false;
+  bool dry = false;              // --check: writes nothing, allocates nothing on devices
+  const std::atomic<int>* stop_signal = nullptr;  // set by a signal handler: the run ends after the steps under way
+};
+
+// What a run ended with.
+struct RunResult {
+  int signal = 0;                // that stopped it, or 0
+  std::string weights_file;      // written at the end, or empty
+  RunLog::Sums last_validation;  // of the last pass that was not training
+};
+
+class Session {
+ public:
+  // Makes everything, in an order in which mistakes are found before anything expensive is done. Sources are opened (they list
+  // their samples); no sample is read. `pipeline` and `registry` must outlive the session.
+  Session(const Pipeline& pipeline, const Registry& registry, SessionOptions options);
+  ~Session();
+
+  RunResult run();
+
+  // One item of what the run will hold in memory, at most.
+  struct MemoryItem {
+    std::string where;  // "train.batch", "cpu:0", "program"
+    std::string what;
+    std::size_t bytes = 0;
+  };
+  std::vector<MemoryItem> memory_bound() const;
+
+  const Pipeline& pipeline() const { return pipeline_; }
+  const std::vector<std::unique_ptr<GraphBuild>>& builds() const { return builds_; }
+  const OpenDevices& devices() const { return devices_; }
+  const std::vector<std::unique_ptr<Replica>>& replicas() const { return replicas_; }
+  Precision precision() const { return precision_; }
+  std::uint64_t total_steps() const { return total_steps_; }
+  std::vector<Graph::Figures> figures() const;  // of each built graph; for profiling
+
+ private:
+  void build_graphs();
+  void compile_replicas();
+  void start_replicas();
+  void make_graphs();
+  RunResult train();
+  RunResult measure();
+  RunLog::Sums validate(std::size_t graph, std::uint64_t epoch, std::uint64_t step);
+  void save_weights(RunResult& result);
+  StageContext shared_context() const;
+
+  const Pipeline& pipeline_;
+  const Registry& registry_;
+  SessionOptions options_;
+  std::unique_ptr<RunLog> log_;
+  OpenDevices devices_;                                // devices before replicas: destroyed after them
+  Precision precision_ = Precision::fp32;
+  std::vector<std::unique_ptr<Replica>> replicas_;
+  std::vector<std::unique_ptr<GraphBuild>> builds_;
+  std::uint64_t total_steps_ = 0;
+  std::unique_ptr<Workers> workers_;
+  std::vector<std::unique_ptr<Graph>> graphs_;         // one for each build; destroyed first
+};
+
+}  // namespace millrace
