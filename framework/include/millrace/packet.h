@@ -93,6 +93,7 @@ struct Packet {
   std::uint32_t begin = 0;      // of a chunk: its first slot in the batch
   std::uint32_t count = 0;      // of a chunk: its number of slots
   std::int32_t replica = -1;    // goes only to this replica's instance of a stage; -1: to all
+  Ref<Payload> token;           // the StepToken, in what a stepwise stage receives; it must let go of it for the next step to start
 };
 
 }  // namespace millrace
