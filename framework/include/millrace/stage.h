@@ -170,6 +170,7 @@ class SampleTransform : public Stage {
  private:
   friend struct StageTypeAccess;
   ImageShape input_shape_;
+  std::string name_;
   std::uint64_t seed_ = 0;
   std::uint64_t name_hash_ = 0;
 };

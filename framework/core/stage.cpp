@@ -1,0 +1,33 @@
+#include "millrace/stage.h"
+
+#include "millrace/error.h"
+#include "millrace/plugin.h"
+#include "millrace/random.h"
+
+namespace millrace {
+
+void SampleTransform::process(int, Packet packet, Output& output) {
+  const Batch& batch = static_cast<const Batch&>(*packet.payload);
+  for (Sample& sample : batch.chunk(packet)) {
+    if (sample.fault) continue;
+    Draw draw(seed_, sample.key, name_hash_);
+    try {
+      process(sample, draw);
+    } catch (...) {
+      Error error = current_error();
+      if (error.kind() != ErrorKind::content) throw error.in("sample '" + sample.url + "'");
+      sample.fault = SampleFault{name_, error.what()};
+    }
+    if (draw.hash() != 0) sample.hash = combine(sample.hash, draw.hash());
+  }
+  output.emit(0, std::move(packet));
+}
+
+void StageTypeAccess::place(SampleTransform& transform, const StageContext& context) {
+  transform.input_shape_ = context.image;
+  transform.name_ = context.name;
+  transform.seed_ = context.seed;
+  transform.name_hash_ = hash_text(context.name);
+}
+
+}  // namespace millrace
