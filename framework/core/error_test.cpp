@@ -1,0 +1,53 @@
+#include "millrace/error.h"
+
+#include <gtest/gtest.h>
+
+#include <new>
+#include <stdexcept>
+
+namespace millrace {
+namespace {
+
+template <class Throw>
+Error caught(Throw thrower) {
+  try {
+    thrower();
+  } catch (...) {
+    return current_error();
+  }
+  return Error(ErrorKind::run, "nothing was thrown");
+}
+
+TEST(Error, SaysItsContextFromOutsideIn) {
+  Error error(ErrorKind::content, "truncated");
+  error.in("sample 'a.jpg'").in("stage 'decode_image'");
+  EXPECT_STREQ(error.what(), "stage 'decode_image': sample 'a.jpg': truncated");
+  EXPECT_EQ(error.message(), "truncated");
+  EXPECT_EQ(error.context(), (std::vector<std::string>{"sample 'a.jpg'", "stage 'decode_image'"}));
+}
+
+TEST(Error, FailFormatsItsMessage) {
+  const Error error = caught([] { fail(ErrorKind::data, "folder '{}' holds {} images", "x", 0); });
+  EXPECT_EQ(error.kind(), ErrorKind::data);
+  EXPECT_EQ(error.message(), "folder 'x' holds 0 images");
+}
+
+TEST(Error, WhateverIsThrownBecomesAnError) {
+  EXPECT_EQ(caught([] { throw std::bad_alloc(); }).message(), "out of memory");
+  EXPECT_EQ(caught([] { throw std::runtime_error("other"); }).message(), "other");
+  EXPECT_EQ(caught([] { throw 3; }).kind(), ErrorKind::run);
+  EXPECT_EQ(caught([] { throw Error(ErrorKind::device, "gone"); }).kind(), ErrorKind::device);
+}
+
+TEST(Error, KindsDecideTheExitCode) {
+  EXPECT_EQ(exit_code(ErrorKind::run), 1);
+  EXPECT_EQ(exit_code(ErrorKind::usage), 2);
+  EXPECT_EQ(exit_code(ErrorKind::data), 3);
+  EXPECT_EQ(exit_code(ErrorKind::content), 3);
+  EXPECT_EQ(exit_code(ErrorKind::storage), 3);
+  EXPECT_EQ(exit_code(ErrorKind::device), 4);
+  EXPECT_EQ(exit_code(ErrorKind::interrupted), 130);
+}
+
+}  // namespace
+}  // namespace millrace
