@@ -1,0 +1,78 @@
+#include "allreduce.h"
+
+#include <algorithm>
+
+#include "millrace/error.h"
+#include "millrace/plugin.h"
+
+namespace millrace {
+namespace {
+
+// The communicator made for the backend that all devices belong to, else the one that needs no more than streams.
+const CommunicatorType* choose(const Registry& registry, const std::vector<Device*>& devices) {
+  for (const auto& [name, type] : registry.communicators()) {
+    const bool fits = std::all_of(devices.begin(), devices.end(),
+                                  [&type = type](Device* device) { return device->info().backend == type.backend; });
+    if (fits && !devices.empty()) return &type;
+  }
+  return registry.communicator("local");
+}
+
+const CommunicatorType* named(const Registry& registry, const std::string& name) {
+  if (const CommunicatorType* type = registry.communicator(name)) return type;
+  std::vector<std::string> names = {"auto"};
+  for (const auto& [known, type] : registry.communicators()) names.push_back(known);
+  const auto nearest = nearest_name(name, names);
+  fail(ErrorKind::usage, "communicator = \"{}\": there is none of that name; {}", name,
+       nearest ? fmt::format("did you mean \"{}\"?", *nearest) : fmt::format("there are {}", fmt::join(names, ", ")));
+}
+
+}  // namespace
+
+void Allreduce::describe(StageDescription<Params>& d) {
+  d.name("allreduce").text("Adds up gradients over the replicas, bucket by bucket.");
+  d.input(payload::kGradientBucket).output(payload::kGradientBucket);
+  d.serial();
+  d.params.add("communicator", &Params::communicator).text("who adds up: \"auto\", \"local\", or one that a plugin brings");
+}
+
+Allreduce::Allreduce(const Params& params, const StageContext& context) : context_(context) {
+  if (!context.registry) return;
+  type_ = params.communicator == "auto" ? choose(*context.registry, context.devices) : named(*context.registry, params.communicator);
+}
+
+void Allreduce::open() {
+  if (context_.replicas.size() < 2) return;
+  if (!type_) fail(ErrorKind::usage, "no communicator can add up over {} replicas", context_.replicas.size());
+  communicator_ = type_->create(context_.devices);
+}
+
+void Allreduce::process(int, Packet packet, Output& output) {
+  if (!communicator_) {
+    output.emit(0, std::move(packet));
+    return;
+  }
+  Ref<GradientBucket> bucket(static_cast<GradientBucket*>(packet.payload.get()));
+  packet.payload = nullptr;
+  const std::pair key(bucket->step, bucket->bucket);
+  Joint& joint = open_[key];
+  if (joint.buckets.empty()) {
+    joint.buckets.resize(context_.replicas.size());
+    joint.missing = static_cast<int>(context_.replicas.size());
+  }
+  joint.buckets[static_cast<std::size_t>(bucket->replica)] = std::move(bucket);
+  if (--joint.missing > 0) return;
+
+  std::vector<Ref<GradientBucket>> complete = std::move(joint.buckets);
+  open_.erase(key);
+  communicator_->all_reduce(complete);
+  for (Ref<GradientBucket>& sum : complete) {
+    Packet out;
+    out.sequence = sum->step;
+    out.replica = sum->replica;
+    out.payload = std::move(sum);
+    output.emit(0, std::move(out));
+  }
+}
+
+}  // namespace millrace

@@ -1,0 +1,46 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "millrace/communicator.h"
+#include "millrace/stage.h"
+#include "millrace/step.h"
+
+namespace millrace {
+
+// Adds up gradients over the replicas of this process.
+//
+// Ports: "in" takes each replica's GradientBuckets, "out" sends them on when their sums are submitted. A bucket waits here until
+// the same bucket of every replica has come; the sum is in replica order whatever the order of arrival. With one replica buckets
+// pass through untouched.
+//
+// `communicator`: who adds up. "auto" takes the one made for the devices' backend where there is one, else "local".
+class Allreduce : public Stage {
+ public:
+  struct Params {
+    std::string communicator = "auto";
+  };
+  static void describe(StageDescription<Params>& d);
+  Allreduce(const Params& params, const StageContext& context);  // throws Error(usage) for a communicator nobody registered
+
+  void open() override;
+  void process(int port, Packet packet, Output& output) override;
+  void stop() noexcept override { open_.clear(); }  // of a run that ended in the middle of a step
+
+ private:
+  struct Joint {
+    std::vector<Ref<GradientBucket>> buckets;  // by replica
+    int missing = 0;
+  };
+
+  const StageContext context_;
+  const CommunicatorType* type_ = nullptr;
+  std::unique_ptr<Communicator> communicator_;           // null with one replica
+  std::map<std::pair<std::uint64_t, int>, Joint> open_;  // by (step, bucket)
+};
+
+}  // namespace millrace

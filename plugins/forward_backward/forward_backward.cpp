@@ -1,0 +1,80 @@
+#include "forward_backward.h"
+
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "millrace/split.h"
+#include "submit.h"
+
+namespace millrace {
+namespace {
+
+constexpr int kGradients = 0, kResult = 1;
+
+// What a step's buckets share until the last of them is on its way.
+struct Emission {
+  Ref<StepToken> token;
+  std::optional<Output::Hold> hold;
+  std::size_t left = 0;
+};
+
+}  // namespace
+
+void ForwardBackward::describe(StageDescription<Params>& d) {
+  d.name("forward_backward").text("Forward and backward of one training step on each replica; sends gradients as they are ready.");
+  d.input(payload::kBatch).output(payload::kGradientBucket, "gradients").output(payload::kStepResult, "result");
+  d.per_replica().stepwise();
+  d.params.add_table("loss", &Params::loss, &LossParams::describe).text("what is minimised");
+}
+
+ForwardBackward::ForwardBackward(const Params& params, const StageContext& context)
+    : loss_(params.loss.spec()), context_(context) {}
+
+void ForwardBackward::process(int, Packet packet, Output& output) {
+  Ref<StepToken> token = take_token(packet);
+  Ref<Batch> batch = take_batch(packet);
+  Replica& replica = replica_of(context_);
+  const Share share = split(batch->count, context_.replicas.size(), context_.load)[static_cast<std::size_t>(context_.replica)];
+  const std::uint64_t step = batch->step;
+  const double normaliser = loss_.sum || batch->weight <= 0 ? 1 : batch->weight;
+  Ref<StepResult> result = make_result(*batch, context_);
+
+  replica.ingest(std::move(batch), share.begin, share.count);
+  replica.forward(step);
+  result->ready = replica.loss(loss_, normaliser, result->sums);
+  send_result(std::move(result), kResult, output);
+  backward(std::move(token), step, output);
+}
+
+void ForwardBackward::backward(Ref<StepToken> token, std::uint64_t step, Output& output) {
+  Replica& replica = replica_of(context_);
+  const std::vector<Bucket>& buckets = replica.buckets();
+  auto emission = std::make_shared<Emission>();
+  emission->left = buckets.size();
+  if (!buckets.empty()) {
+    emission->token = std::move(token);
+    emission->hold.emplace(output);
+  }
+  replica.backward([emission, step, &buckets, &output, index = context_.replica](int number, Ref<Event> filled) {
+    const Bucket& bucket = buckets[static_cast<std::size_t>(number)];
+    Ref<GradientBucket> gradients = make_ref<GradientBucket>();
+    const bool last = --emission->left == 0;
+    gradients->token = last ? std::exchange(emission->token, nullptr) : emission->token;
+    gradients->step = step;
+    gradients->replica = index;
+    gradients->bucket = number;
+    gradients->buckets = static_cast<int>(buckets.size());
+    gradients->data = bucket.gradients;
+    gradients->elements = bucket.elements;
+    gradients->ready = std::move(filled);
+    Packet packet;
+    packet.payload = std::move(gradients);
+    packet.sequence = step;
+    packet.replica = index;
+    output.emit(kGradients, std::move(packet));
+    if (last) emission->hold.reset();
+  });
+}
+
+}  // namespace millrace

@@ -1,0 +1,46 @@
+// What forward_backward and forward do alike.
+#pragma once
+
+#include <memory>
+#include <utility>
+
+#include "millrace/stage.h"
+#include "millrace/step.h"
+
+namespace millrace {
+
+inline Replica& replica_of(const StageContext& context) { return *context.replicas[static_cast<std::size_t>(context.replica)]; }
+
+// The packet's own references, so that the step's token and the batch's credit are let go of before the packet is.
+inline Ref<StepToken> take_token(Packet& packet) {
+  return Ref<StepToken>::adopt(static_cast<StepToken*>(std::exchange(packet.token, nullptr).detach()));
+}
+inline Ref<Batch> take_batch(Packet& packet) {
+  return Ref<Batch>::adopt(static_cast<Batch*>(std::exchange(packet.payload, nullptr).detach()));
+}
+
+inline Ref<StepResult> make_result(const Batch& batch, const StageContext& context) {
+  Ref<StepResult> result = make_ref<StepResult>();
+  result->epoch = batch.epoch;
+  result->step = batch.step;
+  result->replica = context.replica;
+  result->replicas = static_cast<int>(context.replicas.size());
+  result->stream_hash = batch.stream_hash;
+  return result;
+}
+
+// REQUIRES: result->ready is set. Keeps the result, whose sums the device writes, until that has happened: nobody may take it.
+inline void send_result(Ref<StepResult> result, int port, Output& output) {
+  const Ref<Event> ready = result->ready;
+  auto hold = std::make_shared<Output::Hold>(output);
+  ready->then([result, hold]() mutable {
+    result = nullptr;
+    hold = nullptr;
+  });
+  Packet packet;
+  packet.sequence = result->step;
+  packet.payload = std::move(result);
+  output.emit(port, std::move(packet));
+}
+
+}  // namespace millrace

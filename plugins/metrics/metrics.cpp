@@ -1,0 +1,68 @@
+#include "metrics.h"
+
+#include <atomic>
+
+#include "millrace/error.h"
+#include "millrace/run.h"
+
+namespace millrace {
+
+// One step. The last event to complete reports.
+struct Metrics::Joint {
+  std::vector<Ref<StepResult>> results;  // by replica
+  std::size_t arrived = 0;
+
+  void report(const StageContext& context) const {
+    RunServices::StepReport report{.graph = context.graph,
+                                   .epoch = results[0]->epoch,
+                                   .step = results[0]->step,
+                                   .stream_hash = results[0]->stream_hash,
+                                   .sums = {}};
+    for (const Ref<StepResult>& result : results) {
+      report.sums.loss += result->sums.loss;
+      report.sums.weight += result->sums.weight;
+      report.sums.correct += result->sums.correct;
+      report.sums.correct5 += result->sums.correct5;
+    }
+    context.run->report(report);
+  }
+};
+
+void Metrics::describe(StageDescription<Params>& d) {
+  d.name("metrics").text("Loss, top-1 and top-5 of each step over all replicas.");
+  d.input(payload::kStepResult).serial();
+}
+
+Metrics::Metrics(const Params&, const StageContext& context) : context_(context) {}
+
+void Metrics::process(int, Packet packet, Output& output) {
+  Ref<StepResult> result(static_cast<StepResult*>(packet.payload.get()));
+  std::shared_ptr<Joint>& slot = open_[result->step];
+  if (!slot) {
+    slot = std::make_shared<Joint>();
+    slot->results.resize(static_cast<std::size_t>(result->replicas));
+  }
+  const std::uint64_t step = result->step;
+  slot->results[static_cast<std::size_t>(result->replica)] = std::move(result);
+  if (++slot->arrived < slot->results.size()) return;
+
+  const std::shared_ptr<Joint> joint = std::move(slot);
+  open_.erase(step);
+  auto hold = std::make_shared<Output::Hold>(output);
+  auto waiting = std::make_shared<std::atomic<std::size_t>>(joint->results.size());
+  for (const Ref<StepResult>& arrived : joint->results) {
+    arrived->ready->then([this, joint, waiting, hold, &output]() mutable {
+      if (waiting->fetch_sub(1) == 1) {
+        try {
+          joint->report(context_);
+        } catch (...) {
+          output.fail(current_error());
+        }
+      }
+      joint = nullptr;  // holds the event, which may hold this function
+      hold = nullptr;
+    });
+  }
+}
+
+}  // namespace millrace

@@ -1,0 +1,43 @@
+// Parameter groups: which factors multiply a parameter's rate and decay, and until when. Pure.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "millrace/network.h"
+
+namespace millrace {
+
+// One entry of `groups`. A parameter belongs to the first group whose pattern fits its name.
+struct GroupParams {
+  std::string match;         // "*" stands for any text, "?" for any character
+  double rate_factor = 1;    // on top of the network's own
+  double decay_factor = 1;   // likewise
+  double until_epoch = 0;    // from this epoch on the parameter stays as it is; 0: trained to the end
+
+  static void describe(ParamSet<GroupParams>& set);
+};
+
+bool matches(std::string_view pattern, std::string_view name);
+
+// What the groups make of a network's parameters, by index into Network::parameters.
+class Groups {
+ public:
+  // Throws Error(usage) for a group that fits no parameter.
+  Groups(const std::vector<GroupParams>& groups, const Network& network);
+
+  const std::vector<double>& decay_factors() const { return decay_; }
+  // At `epoch` (with fraction). The reference stays valid as long as this object.
+  const std::vector<double>& rate_factors(double epoch) const;
+
+ private:
+  struct Phase {
+    double begin = 0;             // epoch
+    std::vector<double> factors;
+  };
+  std::vector<double> decay_;
+  std::vector<Phase> phases_;  // by `begin`
+};
+
+}  // namespace millrace

@@ -1,0 +1,89 @@
+#include "optimizer.h"
+
+#include <cmath>
+
+#include "millrace/error.h"
+#include "millrace/plugin.h"
+#include "millrace/run.h"
+
+namespace millrace {
+
+void Optimizer::describe(StageDescription<Params>& d) {
+  d.name("optimizer").text("Updates each replica's parameters from final gradients.");
+  d.input(payload::kGradientBucket).per_replica();
+  auto& set = d.params;
+  set.add("rule", &Params::rule).choices({"sgd"}).text("how a gradient changes a parameter");
+  set.add("momentum", &Params::momentum).range(0, 1).text("share of the velocity that stays from step to step");
+  set.add("nesterov", &Params::nesterov).text("looks one step of momentum ahead");
+  set.add("weight_decay", &Params::weight_decay).range(0).text("L2 factor; the learning rate multiplies it");
+  set.add_table("learning_rate", &Params::learning_rate, &ScheduleParams::describe, "initial")
+      .text("a number, or a schedule over the run");
+  set.add_table("scale_with_batch", &Params::scale_with_batch,
+                [](ParamSet<ScaleWithBatch>& members) {
+                  members.add("reference", &ScaleWithBatch::reference)
+                      .range(0)
+                      .unit("samples")
+                      .text("the batch that learning_rate is meant for; 0: whatever the batch is");
+                })
+      .text("linear scaling: the rate is multiplied by batch / reference");
+  set.add_list("groups", &Params::groups, &GroupParams::describe).text("parameters with factors of their own; the first match counts");
+  set.add_table("lookahead", &Params::lookahead,
+                [](ParamSet<Lookahead>& members) {
+                  members.add("every", &Lookahead::every).range(0).unit("steps").text("from blend to blend; 0: no lookahead");
+                  members.add("decay", &Lookahead::decay).range(0, 1).text("of the slow weights, per step, at the end of the run");
+                  members.add("power", &Lookahead::power).range(0).text("how late in the run the slow weights become slow");
+                })
+      .text("slow weights that follow the fast ones and replace them");
+}
+
+Optimizer::Optimizer(const Params& params, const StageContext& context) : params_(params), context_(context) {
+  ScheduleParams rate = params.learning_rate;
+  if (params.scale_with_batch.reference > 0) rate.initial *= context.batch_size / params.scale_with_batch.reference;
+  schedule_.emplace(rate, context.steps_per_epoch, context.total_steps);
+  if (params.nesterov && params.momentum == 0) fail(ErrorKind::usage, "nesterov = true needs a momentum above 0");
+  if (context.network) groups_.emplace(params.groups, *context.network);
+}
+
+void Optimizer::open() {
+  UpdateRule rule;
+  rule.rule = params_.rule;
+  rule.momentum = params_.momentum;
+  rule.nesterov = params_.nesterov;
+  rule.rate_factor = groups_->rate_factors(0);
+  for (const double factor : groups_->decay_factors()) rule.decay.push_back(params_.weight_decay * factor);
+  replica().set_rule(rule);
+}
+
+void Optimizer::process(int, Packet packet, Output&) {
+  const auto& bucket = static_cast<const GradientBucket&>(*packet.payload);
+  if (updated_ == 0) begin_step(bucket.step);
+  replica().update(bucket.bucket, step_, bucket.ready);
+  if (++updated_ == bucket.buckets) end_step();
+  packet.payload = nullptr;  // with the step's last bucket, its token
+}
+
+void Optimizer::begin_step(std::uint64_t step) {
+  step_.step = step;
+  step_.learning_rate = schedule_->rate(step);
+  step_.rate_factor = groups_->rate_factors(static_cast<double>(step) / context_.steps_per_epoch);
+  if (context_.replica == 0 && context_.run) context_.run->scalar(context_.graph, step, "learning_rate", step_.learning_rate);
+  if (params_.lookahead.every > 0 && step == 0) replica().blend_slow(0);  // the slow weights start as the initial ones
+}
+
+void Optimizer::end_step() {
+  updated_ = 0;
+  const Lookahead& lookahead = params_.lookahead;
+  if (lookahead.every <= 0) return;
+  const std::uint64_t done = step_.step + 1;
+  if (done % static_cast<std::uint64_t>(lookahead.every) == 0) {
+    const double progress = static_cast<double>(done) / static_cast<double>(context_.total_steps);
+    replica().blend_slow(std::pow(lookahead.decay, lookahead.every) * std::pow(progress, lookahead.power));
+  }
+  if (done == context_.total_steps) replica().blend_slow(1);
+}
+
+}  // namespace millrace
+
+MILLRACE_PLUGIN("optimizer", "1.0", "Updates of parameters, with schedules, groups and lookahead.") {
+  registry.add_stage<millrace::Optimizer>();
+}
