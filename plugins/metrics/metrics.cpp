@@ -46,7 +46,7 @@ void Metrics::process(int, Packet packet, Output& output) {
   slot->results[static_cast<std::size_t>(result->replica)] = std::move(result);
   if (++slot->arrived < slot->results.size()) return;
 
-  const std::shared_ptr<Joint> joint = std::move(slot);
+  std::shared_ptr<Joint> joint = std::move(slot);
   open_.erase(step);
   auto hold = std::make_shared<Output::Hold>(output);
   auto waiting = std::make_shared<std::atomic<std::size_t>>(joint->results.size());
