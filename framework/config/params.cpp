@@ -256,6 +256,8 @@ std::string found_in_pair(const Value& value) {
 template <class T>
 bool check(const ParamInfo& info, const Value& value, Diagnostics& errors) {
   if (Codec<T>::accepts(info, value)) return true;
+  // A reference that leads nowhere has been reported where it was evaluated.
+  if (!errors.empty() && value.kind() == Value::Kind::text && value.text().find("${") != std::string::npos) return false;
   std::string message = fmt::format("'{}' must be {}, found {}", info.name, Codec<T>::expected(info), found_in_pair<T>(value));
   if (!info.choices.empty() && value.kind() == Value::Kind::text) {
     if (const auto nearest = nearest_name(value.text(), info.choices)) message += fmt::format("; nearest is \"{}\"", *nearest);

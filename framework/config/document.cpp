@@ -1,0 +1,212 @@
+#include "config/document.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "config/expression.h"
+
+namespace millrace {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+std::optional<std::string> read_text(const std::string& path) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored)) return std::nullopt;
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return std::nullopt;
+  return std::string(std::istreambuf_iterator<char>(file), {});
+}
+
+// Lays `over` on `base`: tables key by key, anything else replaces.
+void merge(Value& base, const Value& over) {
+  for (const Member& member : over.table()) {
+    Value* present = base.find(member.key);
+    if (present && present->kind() == Value::Kind::table && member.value.kind() == Value::Kind::table) {
+      merge(*present, member.value);
+      present->set_position(member.value.at());
+    } else if (present) {
+      *present = member.value;
+    } else {
+      base.table().push_back(member);
+    }
+  }
+}
+
+std::optional<Value> read_chain(const std::string& path, const Position& at, std::vector<std::string>& chain, Diagnostics& errors) {
+  chain.push_back(path);
+  if (std::find(chain.begin(), chain.end() - 1, path) != chain.end() - 1) {
+    errors.add(at, fmt::format("'extends' leads in a circle: {}", fmt::join(chain, " -> ")));
+    return std::nullopt;
+  }
+  const auto text = read_text(path);
+  if (!text) {
+    std::error_code ignored;
+    errors.add(at, fs::exists(path, ignored) ? fmt::format("cannot read '{}'", path) : no_such_file(path));
+    return std::nullopt;
+  }
+  auto document = parse_toml(*text, path, errors);
+  if (!document) return std::nullopt;
+  const Value* extends = document->find("extends");
+  if (!extends) return document;
+  if (extends->kind() != Value::Kind::text) {
+    errors.add(extends->at(), fmt::format("'extends' must be text, the name of a file, found {}", found(*extends)));
+    return document;
+  }
+  const std::string base_path = (fs::path(path).parent_path() / extends->text()).lexically_normal().string();
+  auto base = read_chain(base_path, extends->at(), chain, errors);
+  if (!base) return std::nullopt;
+  document->erase("extends");
+  merge(*base, *document);
+  base->set_position(document->at());
+  return base;
+}
+
+// The keys of "a.b.c"; empty when it is not that.
+std::vector<std::string> split_path(std::string_view path) {
+  std::vector<std::string> keys;
+  while (true) {
+    const std::size_t dot = path.find('.');
+    keys.emplace_back(path.substr(0, dot));
+    if (keys.back().empty() || keys.back().find_first_of(" \t\"'[]{}") != std::string::npos) return {};
+    if (dot == std::string_view::npos) return keys;
+    path.remove_prefix(dot + 1);
+  }
+}
+
+// Puts every value below `value` at one position.
+void place(Value& value, const Position& at) {
+  value.set_position(at);
+  if (value.kind() == Value::Kind::array) {
+    for (Value& element : value.array()) place(element, at);
+  } else if (value.kind() == Value::Kind::table) {
+    for (Member& member : value.table()) {
+      member.at = at;
+      place(member.value, at);
+    }
+  }
+}
+
+}  // namespace
+
+std::string no_such_file(const std::string& path) {
+  std::vector<std::string> others;
+  const fs::path folder = fs::path(path).parent_path();
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder.empty() ? fs::path(".") : folder, ignored)) {
+    others.push_back(entry.path().filename().string());
+  }
+  std::sort(others.begin(), others.end());
+  std::string message = fmt::format("there is no file '{}'", path);
+  if (const auto nearest = nearest_name(fs::path(path).filename().string(), others)) {
+    message += fmt::format("; nearest is '{}'", (folder / *nearest).string());
+  }
+  return message;
+}
+
+std::optional<Value> read_document(const std::string& path, const Position& at, Diagnostics& errors) {
+  std::vector<std::string> chain;
+  return read_chain(fs::path(path).lexically_normal().string(), at, chain, errors);
+}
+
+std::optional<Override> apply_override(const std::string& option, Value& document, Diagnostics& errors) {
+  const Position at{std::make_shared<const std::string>("--set"), 0, 0};
+  const std::size_t equals = option.find('=');
+  Override made;
+  if (equals != std::string::npos) made.path = split_path(std::string_view(option).substr(0, equals));
+  if (made.path.empty()) {
+    errors.add(at, fmt::format("expected key.path=value, found '{}'", option));
+    return std::nullopt;
+  }
+  std::string mistake;
+  auto value = parse_set_value(option.substr(equals + 1), mistake);
+  if (!value) {
+    errors.add(at, fmt::format("the value of '{}' is not TOML: {}", option, mistake));
+    return std::nullopt;
+  }
+  place(*value, at);
+  Value* table = &document;
+  for (std::size_t i = 0; i + 1 < made.path.size(); ++i) {
+    if (!table->find(made.path[i])) table->set(made.path[i], Value(Table{}, at));
+    table = table->find(made.path[i]);
+    if (table->kind() == Value::Kind::table) continue;
+    made.path.resize(i + 1);
+    errors.add(at, fmt::format("'{}' cannot be set: '{}' is {}, not a table", option.substr(0, equals), fmt::join(made.path, "."),
+                               found(*table)));
+    return std::nullopt;
+  }
+  made.is_new = !table->find(made.path.back());
+  table->set(made.path.back(), std::move(*value));
+  return made;
+}
+
+// ---- references ----
+
+namespace {
+
+// The document's own keys, evaluated as they are asked for. Not thread-safe.
+class DocumentScope : public Scope {
+ public:
+  DocumentScope(const Value& document, std::set<std::string>& referred) : document_(document), referred_(referred) {}
+
+  std::optional<Value> find(std::string_view path, const Position& at, Diagnostics& errors) const override {
+    referred_.insert(std::string(path));
+    if (const auto first = std::find(active_.begin(), active_.end(), path); first != active_.end()) {
+      std::vector<std::string> circle(first, active_.end());
+      circle.emplace_back(path);
+      errors.add(at, fmt::format("'${{{}}}' refers to itself: {}", path, fmt::join(circle, " -> ")));
+      return std::nullopt;
+    }
+    active_.emplace_back(path);
+    auto value = walk(path, at, errors);
+    active_.pop_back();
+    return value;
+  }
+
+ private:
+  std::optional<Value> walk(std::string_view path, const Position& at, Diagnostics& errors) const {
+    const Value* node = &document_;
+    Value behind;  // what a reference on the way stands for
+    std::size_t begin = 0;
+    while (true) {
+      const std::size_t end = std::min(path.find('.', begin), path.size());
+      const Value* next = node->find(path.substr(begin, end - begin));
+      if (!next) {
+        report_unknown_reference(path, *node, path.substr(0, begin == 0 ? 0 : begin - 1), at, errors);
+        return std::nullopt;
+      }
+      if (end == path.size()) return checked(*next, errors);
+      node = next;
+      if (node->kind() == Value::Kind::text && has_reference(node->text())) {
+        auto value = checked(*node, errors);
+        if (!value) return std::nullopt;
+        behind = std::move(*value);
+        node = &behind;
+      }
+      begin = end + 1;
+    }
+  }
+
+  std::optional<Value> checked(const Value& value, Diagnostics& errors) const {
+    const std::size_t before = errors.size();
+    Value out = evaluate(value, *this, errors);
+    return errors.size() == before ? std::optional(std::move(out)) : std::nullopt;
+  }
+
+  const Value& document_;
+  std::set<std::string>& referred_;
+  mutable std::vector<std::string> active_;
+};
+
+}  // namespace
+
+Value resolve_document(const Value& document, std::set<std::string>& referred, Diagnostics& errors) {
+  return evaluate(document, DocumentScope(document, referred), errors);
+}
+
+}  // namespace millrace

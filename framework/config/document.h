@@ -1,0 +1,40 @@
+// TOML documents as Values with positions.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "millrace/params.h"
+#include "millrace/value.h"
+
+namespace millrace {
+
+// Parses a document; members keep the order in which they are written. Nothing, once the mistake is in `errors`.
+// `name`: the file's name in positions.
+std::optional<Value> parse_toml(std::string_view text, const std::string& name, Diagnostics& errors);
+
+// A value as it is written after `--set key=`: TOML, or else plain text. Nothing when it looks like TOML and is wrong.
+std::optional<Value> parse_set_value(const std::string& text, std::string& mistake);
+
+// Reads a file and what it `extends`: a file named relative to its own folder, whose tables it is merged over, key by key;
+// lists and plain values replace. References are left unevaluated. `at`: who names the file.
+std::optional<Value> read_document(const std::string& path, const Position& at, Diagnostics& errors);
+
+// A --set option, taken apart.
+struct Override {
+  std::vector<std::string> path;
+  bool is_new = false;  // the document had no such key
+};
+// Applies "key.path=value" to the document. Nothing, once the mistake is in `errors`.
+std::optional<Override> apply_override(const std::string& option, Value& document, Diagnostics& errors);
+
+// Evaluates every reference within the document (see expression.h). `referred`: every path that a reference names.
+Value resolve_document(const Value& document, std::set<std::string>& referred, Diagnostics& errors);
+
+// What a message says of a file that is not there: "there is no file 'x.toml'; nearest is 'y.toml'".
+std::string no_such_file(const std::string& path);
+
+}  // namespace millrace

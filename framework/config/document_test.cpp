@@ -1,0 +1,140 @@
+#include "config/document.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+namespace millrace {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Document : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
+    before_ = fs::current_path();
+    folder_ = fs::path(MILLRACE_BINARY_DIR) / "test-files" / (std::string(test->test_suite_name()) + "." + test->name());
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+    fs::current_path(folder_);  // so that messages hold no path of this machine
+  }
+  void TearDown() override {
+    fs::current_path(before_);
+    fs::remove_all(folder_);
+  }
+  static void write(const std::string& name, const std::string& text) {
+    if (fs::path(name).has_parent_path()) fs::create_directories(fs::path(name).parent_path());
+    std::ofstream(name) << text;
+  }
+  // Read, overridden and resolved, as TOML; or what was reported.
+  static std::string load(const std::string& name, const std::vector<std::string>& overrides = {}) {
+    Diagnostics errors;
+    auto document = read_document(name, {}, errors);
+    if (!document) return errors.text();
+    for (const std::string& option : overrides) apply_override(option, *document, errors);
+    std::set<std::string> referred;
+    const Value resolved = resolve_document(*document, referred, errors);
+    return errors.empty() ? to_toml(resolved) : errors.text();
+  }
+
+ private:
+  fs::path before_, folder_;
+};
+
+TEST_F(Document, KeepsTheOrderOfTheFile) {
+  write("a.toml", "zebra = 1\napple = 2\n[train]\nflow = []\n[data]\nroot = 'x'\n");
+  EXPECT_EQ(load("a.toml"), "zebra = 1\napple = 2\n\n[train]\nflow = []\n\n[data]\nroot = \"x\"\n");
+}
+
+TEST_F(Document, KnowsWhereEverythingIsWritten) {
+  write("a.toml", "[train]\nflow = [\"a\",\n  \"b\"]\n");
+  Diagnostics errors;
+  const auto document = read_document("a.toml", {}, errors);
+  ASSERT_TRUE(document);
+  const Value* flow = document->find("train")->find("flow");
+  EXPECT_EQ(to_string(document->find("train")->at()), "a.toml:1:1");
+  EXPECT_EQ(to_string(document->find("train")->table()[0].at), "a.toml:2:1");
+  EXPECT_EQ(to_string(flow->at()), "a.toml:2:8");
+  EXPECT_EQ(to_string(flow->array()[1].at()), "a.toml:3:3");
+}
+
+TEST_F(Document, SyntaxErrorHasAPosition) {
+  write("a.toml", "[run]\nepochs = = 2\n");
+  EXPECT_EQ(load("a.toml").substr(0, 11), "a.toml:2:10");
+}
+
+TEST_F(Document, SaysThatDatesMeanNothing) {
+  write("a.toml", "day = 2024-01-01\n");
+  EXPECT_EQ(load("a.toml"), "a.toml:1:7: dates and times mean nothing here; write it as text, in quotes");
+}
+
+TEST_F(Document, MissingFileIsAnsweredWithTheNearest) {
+  write("cifar10.toml", "");
+  EXPECT_EQ(load("cifar.toml"), "there is no file 'cifar.toml'; nearest is 'cifar10.toml'");
+}
+
+TEST_F(Document, ExtendsMergesTablesDeeply) {
+  write("base/base.toml", "[run]\nepochs = 2\nseed = 1\n[train]\nflow = [\"a\", \"b\"]\n[train.b]\nsize = 1\n");
+  write("a.toml", "extends = \"base/base.toml\"\n[run]\nepochs = 3\n[train]\nflow = [\"a\"]\n[train.b]\nlast = true\n");
+  EXPECT_EQ(load("a.toml"),
+            "[run]\nepochs = 3\nseed = 1\n\n[train]\nflow = [\"a\"]\n\n[train.b]\nsize = 1\nlast = true\n");
+}
+
+TEST_F(Document, ExtendsLooksBesideTheFileThatSaysIt) {
+  write("sub/a.toml", "extends = \"../base/b.toml\"\n");
+  write("base/b.toml", "extends = \"c.toml\"\n");
+  write("base/c.toml", "x = 1\n");
+  EXPECT_EQ(load("sub/a.toml"), "x = 1\n");
+}
+
+TEST_F(Document, ExtendsInACircleIsRefusedWithTheChain) {
+  write("a.toml", "extends = \"b.toml\"\n");
+  write("b.toml", "x = 1\nextends = \"a.toml\"\n");
+  EXPECT_EQ(load("a.toml"), "b.toml:2:11: 'extends' leads in a circle: a.toml -> b.toml -> a.toml");
+}
+
+TEST_F(Document, ExtendsOfAMissingFileNamesTheLine) {
+  write("a.toml", "extends = \"basse.toml\"\n");
+  write("base.toml", "");
+  EXPECT_EQ(load("a.toml"), "a.toml:1:11: there is no file 'basse.toml'; nearest is 'base.toml'");
+}
+
+TEST_F(Document, SetTakesTomlAndBareWords) {
+  write("a.toml", "[run]\nepochs = 1\n");
+  EXPECT_EQ(load("a.toml", {"run.epochs=2.5", "run.name=cifar-10", "run.load=[1, 0.5]", "data.root=/data/x", "run.text=\"1\"",
+                            "run.day=2024-01-01", "run.none="}),
+            "[run]\nepochs = 2.5\nname = \"cifar-10\"\nload = [1, 0.5]\ntext = \"1\"\nday = \"2024-01-01\"\nnone = \"\"\n\n"
+            "[data]\nroot = \"/data/x\"\n");
+}
+
+TEST_F(Document, BadSetIsRefused) {
+  write("a.toml", "[run]\nepochs = 1\n");
+  EXPECT_EQ(load("a.toml", {"run.epochs"}), "--set: expected key.path=value, found 'run.epochs'");
+  EXPECT_EQ(load("a.toml", {"run..epochs=1"}), "--set: expected key.path=value, found 'run..epochs=1'");
+  EXPECT_EQ(load("a.toml", {"run.epochs.x=1"}), "--set: 'run.epochs.x' cannot be set: 'run.epochs' is 1, not a table");
+  EXPECT_EQ(load("a.toml", {"run.load=[1,"}).substr(0, 49), "--set: the value of 'run.load=[1,' is not TOML: E");
+}
+
+TEST_F(Document, ReferencesMayLeadAnywhereInTheFile) {
+  write("a.toml", "[train]\npath = \"${data.root}/train\"\nwidth = \"${sizes.base} * 2\"\ncopy = \"${alias.root}\"\n"
+                  "[data]\nroot = \"${home}/data\"\n[sizes]\nbase = \"${n} + 1\"\n");
+  EXPECT_EQ(load("a.toml", {"home=/me", "n=31", "alias=${data}"}).substr(0, 107),
+            "home = \"/me\"\nn = 31\n\n[train]\npath = \"/me/data/train\"\nwidth = 64\ncopy = \"/me/data\"\n\n"
+            "[data]\nroot = \"/me/data\"");
+}
+
+TEST_F(Document, CyclicReferencesAreRefusedWithTheChain) {
+  write("a.toml", "a = \"${b} + 1\"\nb = \"${a}\"\n");
+  EXPECT_EQ(load("a.toml"),
+            "a.toml:1:5: '${b}' refers to itself: b -> a -> b\na.toml:2:5: '${a}' refers to itself: a -> b -> a");
+}
+
+TEST_F(Document, UnknownReferenceIsReportedOnceWhereItIsWritten) {
+  write("a.toml", "[data]\nroot = \"${haus}\"\n[train]\npath = \"${data.root}/train\"\n[x]\nhouse = 1\n");
+  EXPECT_EQ(load("a.toml"), "a.toml:2:8: '${haus}' refers to nothing");
+}
+
+}  // namespace
+}  // namespace millrace

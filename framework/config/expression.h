@@ -1,0 +1,51 @@
+// References and arithmetic in texts: "${width} * 4", "${data.root}/train". The same rules hold in pipelines and networks.
+//
+// The rules, for a text with at least one ${...} in it (a text without one is never touched; "$${" stands for "${"):
+//   1. A text that is one reference and nothing else becomes the value referred to, of whatever kind.
+//   2. A text that consists of references to numbers, numbers, + - * / and parentheses, in an order that makes an expression,
+//      becomes its result. As '-' and '/' also occur in names and paths, they are operators only between blanks: "${a} / 2" is a
+//      division, "${year}/7" is a path, "${a} - 1" a difference, "${name}-1" a name. ('-' before an operand is a sign.)
+//   3. Any other text stays text, with the values inserted as they would be written in TOML, texts without quotes.
+// Integers stay integers; a division that does not come out even gives a real.
+// ${env.NAME} is an environment variable; under rules 1 and 2 one that reads as a number, true or false is that.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "millrace/params.h"
+#include "millrace/value.h"
+
+namespace millrace {
+
+// What names stand for. Values are free of references. Const and thread-safe unless a derived class says otherwise.
+class Scope {
+ public:
+  virtual ~Scope() = default;
+  // The value of "key.path". Nothing, once the reason is in `errors` (at `at`).
+  virtual std::optional<Value> find(std::string_view path, const Position& at, Diagnostics& errors) const = 0;
+};
+
+// The keys of a table; nested ones by their path.
+class TableScope : public Scope {
+ public:
+  explicit TableScope(Value table) : table_(std::move(table)) {}
+  std::optional<Value> find(std::string_view path, const Position& at, Diagnostics& errors) const override;
+
+ private:
+  Value table_;
+};
+
+// `value` with every text in it evaluated; positions stay those of the places written. A text whose reference fails is reported
+// and stays as it is, so that reading can go on and find further mistakes.
+Value evaluate(const Value& value, const Scope& scope, Diagnostics& errors);
+
+// Whether a text holds a reference.
+bool has_reference(std::string_view text);
+
+// Says that a reference leads nowhere. `parent`: where the path breaks off; its keys are the candidates for the nearest name.
+void report_unknown_reference(std::string_view path, const Value& parent, std::string_view parent_path, const Position& at,
+                              Diagnostics& errors);
+
+}  // namespace millrace

@@ -1,0 +1,80 @@
+// The only source that knows toml++.
+#include <toml++/toml.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "config/document.h"
+
+namespace millrace {
+
+namespace {
+
+using FileName = std::shared_ptr<const std::string>;
+
+Position position(const FileName& file, const toml::source_region& region) {
+  return {file, static_cast<int>(region.begin.line), static_cast<int>(region.begin.column)};
+}
+
+Value convert(const toml::node& node, const FileName& file, Diagnostics& errors);
+
+Value convert_table(const toml::table& table, const FileName& file, Diagnostics& errors) {
+  Table members;
+  for (const auto& [key, node] : table) {
+    members.push_back({std::string(key.str()), position(file, key.source()), convert(node, file, errors)});
+  }
+  // toml++ sorts by name; a file has an order of its own.
+  std::stable_sort(members.begin(), members.end(), [](const Member& a, const Member& b) {
+    return std::tie(a.at.line, a.at.column) < std::tie(b.at.line, b.at.column);
+  });
+  return Value(std::move(members), position(file, table.source()));
+}
+
+Value convert(const toml::node& node, const FileName& file, Diagnostics& errors) {
+  const Position at = position(file, node.source());
+  if (const auto* table = node.as_table()) return convert_table(*table, file, errors);
+  if (const auto* list = node.as_array()) {
+    Array elements;
+    for (const toml::node& element : *list) elements.push_back(convert(element, file, errors));
+    return Value(std::move(elements), at);
+  }
+  if (const auto* text = node.as_string()) return Value(text->get(), at);
+  if (const auto* integer = node.as_integer()) return Value(std::int64_t{integer->get()}, at);
+  if (const auto* real = node.as_floating_point()) return Value(real->get(), at);
+  if (const auto* boolean = node.as_boolean()) return Value(boolean->get(), at);
+  errors.add(at, "dates and times mean nothing here; write it as text, in quotes");
+  return Value("", at);
+}
+
+}  // namespace
+
+std::optional<Value> parse_toml(std::string_view text, const std::string& name, Diagnostics& errors) {
+  const auto file = std::make_shared<const std::string>(name);
+  try {
+    const toml::table table = toml::parse(text);
+    return convert_table(table, file, errors);
+  } catch (const toml::parse_error& error) {
+    errors.add(position(file, error.source()), std::string(error.description()));
+    return std::nullopt;
+  }
+}
+
+std::optional<Value> parse_set_value(const std::string& text, std::string& mistake) {
+  Diagnostics ignored;
+  try {
+    const toml::table table = toml::parse("value = " + text);
+    if (table.size() == 1) {
+      Value value = convert(*table.get("value"), nullptr, ignored);
+      if (ignored.empty()) return value;
+    }
+  } catch (const toml::parse_error& error) {
+    const bool meant_as_toml = !text.empty() && std::string_view("[{\"'").find(text.front()) != std::string_view::npos;
+    if (meant_as_toml) {
+      mistake = std::string(error.description());
+      return std::nullopt;
+    }
+  }
+  return Value(text);
+}
+
+}  // namespace millrace
