@@ -1,0 +1,98 @@
+#include "common/arguments.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "millrace/error.h"
+#include "millrace/value.h"
+
+namespace millrace {
+
+Arguments::Arguments(std::string program, std::string usage, std::string text)
+    : program_(std::move(program)), usage_(std::move(usage)), text_(std::move(text)) {}
+
+Arguments& Arguments::flag(std::string name, std::string text, bool& set) {
+  options_.push_back({std::move(name), "", std::move(text), [&set](const std::string&) { set = true; }});
+  return *this;
+}
+
+Arguments& Arguments::option(std::string name, std::string value_name, std::string text, std::string& value) {
+  options_.push_back({std::move(name), std::move(value_name), std::move(text), [&value](std::string v) { value = std::move(v); }});
+  return *this;
+}
+
+Arguments& Arguments::repeated(std::string name, std::string value_name, std::string text, std::vector<std::string>& values) {
+  options_.push_back(
+      {std::move(name), std::move(value_name), std::move(text), [&values](std::string v) { values.push_back(std::move(v)); }});
+  return *this;
+}
+
+const Arguments::Option& Arguments::find(std::string_view name) const {
+  const auto found = std::find_if(options_.begin(), options_.end(), [&](const Option& option) { return option.name == name; });
+  if (found != options_.end()) return *found;
+  std::vector<std::string> names = {"--help", "--version"};
+  for (const Option& option : options_) names.push_back(option.name);
+  const auto near = nearest_name(name, names);
+  fail(ErrorKind::usage, "there is no option '{}'{}; see {} --help", name, near ? fmt::format("; nearest is '{}'", *near) : "",
+       program_);
+}
+
+bool Arguments::read(int count, const char* const* arguments, std::vector<std::string>& rest) const {
+  bool options_ended = false;
+  for (int i = 1; i < count; ++i) {
+    std::string_view argument = arguments[i];
+    if (options_ended || argument.size() < 2 || argument[0] != '-') {
+      rest.emplace_back(argument);
+      continue;
+    }
+    if (argument == "--") {
+      options_ended = true;
+      continue;
+    }
+    if (argument == "--help" || argument == "-h") {
+      fmt::print("{}", help());
+      return false;
+    }
+    if (argument == "--version") {
+      fmt::print("{} (Millrace) {}\n", program_, MILLRACE_VERSION);
+      return false;
+    }
+    const std::size_t equals = argument.find('=');
+    const Option& option = find(argument.substr(0, equals));
+    std::string value;
+    if (option.value_name.empty()) {
+      if (equals != std::string_view::npos) fail(ErrorKind::usage, "option '{}' takes no value", option.name);
+    } else if (equals != std::string_view::npos) {
+      value = argument.substr(equals + 1);
+    } else if (i + 1 < count) {
+      value = arguments[++i];
+    } else {
+      fail(ErrorKind::usage, "option '{}' needs a value: {} {}", option.name, option.name, option.value_name);
+    }
+    option.take(std::move(value));
+  }
+  return true;
+}
+
+std::string Arguments::help() const {
+  std::string text = fmt::format("usage: {} {}\n\n{}\n", program_, usage_, text_);
+  if (!options_.empty()) text += "\n";
+  for (const Option& option : options_) {
+    const std::string left = option.value_name.empty() ? option.name : option.name + " " + option.value_name;
+    text += fmt::format("  {:<24} {}\n", left, option.text);
+  }
+  return text;
+}
+
+int run_tool(const char* program, const std::function<int()>& body) {
+  try {
+    return body();
+  } catch (...) {
+    const Error error = current_error();
+    fmt::print(stderr, "{}: {}\n", program, error.what());
+    return exit_code(error.kind());
+  }
+}
+
+}  // namespace millrace

@@ -1,0 +1,43 @@
+// The command lines of the tools: options declared once, read, and explained by --help.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace millrace {
+
+// Options may stand before, between and after the other arguments; "--" ends them; "--name=value" and "--name value" are the
+// same. --help and --version are always there.
+class Arguments {
+ public:
+  // `usage`: what follows the program's name on a command line; `text`: what the program is for.
+  Arguments(std::string program, std::string usage, std::string text);
+
+  Arguments& flag(std::string name, std::string text, bool& set);
+  Arguments& option(std::string name, std::string value_name, std::string text, std::string& value);
+  Arguments& repeated(std::string name, std::string value_name, std::string text, std::vector<std::string>& values);
+
+  // Reads the command line; `rest` takes what is no option. Throws Error(usage), with the nearest option for an unknown one.
+  // Returns false when --help or --version was asked for and answered on standard output.
+  bool read(int count, const char* const* arguments, std::vector<std::string>& rest) const;
+
+  std::string help() const;
+
+ private:
+  struct Option {
+    std::string name, value_name, text;
+    std::function<void(std::string)> take;
+  };
+  const Option& find(std::string_view name) const;
+
+  std::string program_, usage_, text_;
+  std::vector<Option> options_;
+};
+
+// Runs a tool's body and turns what it throws into a message on standard error and the exit code of its kind. The only place
+// besides `main` that knows exit codes.
+int run_tool(const char* program, const std::function<int()>& body);
+
+}  // namespace millrace
