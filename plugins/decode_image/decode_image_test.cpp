@@ -1,0 +1,258 @@
+#include "decode_image.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <thread>
+
+#include "image_format.h"
+#include "jpeg_test_images.h"
+#include "millrace/error.h"
+
+namespace millrace {
+namespace {
+
+using testing_jpeg::encode;
+using testing_jpeg::gradient;
+using testing_jpeg::Kind;
+using testing_jpeg::Recipe;
+
+using Bytes = std::vector<std::uint8_t>;
+
+class DecodeImageTest : public testing::Test {
+ protected:
+  Bytes decode(const Bytes& bytes, const DecodeImage::Params& params = {}) {
+    DecodeImage stage(params, context_);
+    sample_.reset({}, {});
+    if (!bytes.empty()) std::memcpy(sample_.encoded.resize(bytes.size()), bytes.data(), bytes.size());
+    Draw draw(1, {}, 0);
+    stage.process(sample_, draw);
+    EXPECT_EQ(draw.hash(), 0U);
+    const Image& image = sample_.image();
+    return {image.data, image.data + image.shape.bytes()};
+  }
+  // The message of the content error that these bytes end in.
+  std::string error_of(const Bytes& bytes, const DecodeImage::Params& params = {}) {
+    try {
+      decode(bytes, params);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::content) << error.what();
+      return error.message();
+    }
+    return "nothing was thrown";
+  }
+
+  StageContext context_;
+  Sample sample_;
+};
+
+// The mean absolute difference.
+double distance(const Bytes& a, const Bytes& b) {
+  if (a.size() != b.size()) return 255;
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += std::abs(int{a[i]} - int{b[i]});
+  return sum / static_cast<double>(a.size());
+}
+
+TEST_F(DecodeImageTest, DecodesBaselineAndProgressiveToTheSamePixels) {
+  const Bytes baseline = decode(encode({.height = 37, .width = 53}));
+  EXPECT_EQ(sample_.image().shape, (ImageShape{37, 53, 3}));
+  EXPECT_LT(distance(baseline, gradient(37, 53, 3)), 2);
+  EXPECT_EQ(decode(encode({.height = 37, .width = 53, .progressive = true})), baseline);
+}
+
+TEST_F(DecodeImageTest, GreyBecomesThreeEqualChannels) {
+  const Bytes pixels = decode(encode({.kind = Kind::grey}));
+  const Bytes grey = gradient(16, 16, 1);
+  Bytes expected;
+  for (const std::uint8_t value : grey) expected.insert(expected.end(), 3, value);
+  EXPECT_LT(distance(pixels, expected), 2);
+  EXPECT_EQ(pixels[0], pixels[1]);
+}
+
+TEST_F(DecodeImageTest, OneChannelIsTheLuminance) {
+  DecodeImage::Params params;
+  params.channels = 1;
+  const Bytes pixels = decode(encode({}), params);
+  EXPECT_EQ(sample_.image().shape, (ImageShape{16, 16, 1}));
+  const Bytes rgb = gradient(16, 16, 3);
+  Bytes expected;
+  for (std::size_t i = 0; i < 256; ++i) {
+    expected.push_back(static_cast<std::uint8_t>(0.299 * rgb[3 * i] + 0.587 * rgb[3 * i + 1] + 0.114 * rgb[3 * i + 2]));
+  }
+  EXPECT_LT(distance(pixels, expected), 2);
+  EXPECT_LT(distance(decode(encode({.kind = Kind::grey}), params), gradient(16, 16, 1)), 2);
+}
+
+TEST_F(DecodeImageTest, InksBecomeLightWithAndWithoutAdobesInversion) {
+  // Half of the cyan ink and a quarter of the black: red is (1 - 1/2) (1 - 1/4) of 255, green and blue 3/4.
+  const Bytes ink = {128, 0, 0, 64};
+  Recipe recipe{.kind = Kind::cmyk, .adobe = false};
+  for (int i = 0; i < 256; ++i) recipe.pixels.insert(recipe.pixels.end(), ink.begin(), ink.end());
+  Bytes expected;
+  for (int i = 0; i < 256; ++i) expected.insert(expected.end(), {95, 191, 191});
+  EXPECT_LT(distance(decode(encode(recipe)), expected), 1.5);
+
+  recipe.adobe = true;
+  for (auto& value : recipe.pixels) value = static_cast<std::uint8_t>(255 - value);
+  EXPECT_LT(distance(decode(encode(recipe)), expected), 1.5);
+  recipe.kind = Kind::ycck;
+  EXPECT_LT(distance(decode(encode(recipe)), expected), 1.5);
+
+  DecodeImage::Params grey;
+  grey.channels = 1;
+  EXPECT_LT(distance(decode(encode(recipe), grey), Bytes(256, 162)), 1.5);
+}
+
+TEST_F(DecodeImageTest, WritesIntoTheBatchesSlot) {
+  Bytes slot(16 * 16 * 3);
+  DecodeImage stage({}, context_);
+  const Bytes bytes = encode({});
+  sample_.reset({}, {slot.data(), {16, 16, 3}});
+  std::memcpy(sample_.encoded.resize(bytes.size()), bytes.data(), bytes.size());
+  Draw draw(1, {}, 0);
+  stage.process(sample_, draw);
+  EXPECT_EQ(sample_.image().data, slot.data());
+  EXPECT_LT(distance(slot, gradient(16, 16, 3)), 2);
+}
+
+TEST_F(DecodeImageTest, ASizeIsAPromise) {
+  EXPECT_EQ(DecodeImage({}, context_).image_shape(), (ImageShape{0, 0, 3}));
+  DecodeImage::Params params;
+  params.size = Size{16, 20};
+  EXPECT_EQ(DecodeImage(params, context_).image_shape(), (ImageShape{16, 20, 3}));
+  EXPECT_EQ(decode(encode({.height = 16, .width = 20}), params).size(), 16U * 20 * 3);
+  EXPECT_EQ(error_of(encode({.height = 20, .width = 16}), params),
+            "the image is 20 x 16, but `size` says that all are 16 x 20: leave `size` out and add a resize or crop stage");
+}
+
+TEST_F(DecodeImageTest, EveryTruncationIsFoundOrAllowed) {
+  for (const bool progressive : {false, true}) {
+    const Bytes whole = encode({.height = 24, .width = 24, .progressive = progressive});
+    DecodeImage::Params lenient;
+    lenient.allow_warnings = true;
+    int decoded = 0;
+    for (std::size_t size = 0; size < whole.size(); ++size) {
+      const Bytes part(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
+      ASSERT_NE(error_of(part), "nothing was thrown") << size;
+      decoded += error_of(part, lenient) == "nothing was thrown";
+    }
+    EXPECT_GT(decoded, 50);
+  }
+  const Bytes whole = encode({});
+  EXPECT_NE(error_of(Bytes(whole.begin(), whole.end() - 40)).find("the JPEG is truncated"), std::string::npos);
+}
+
+TEST_F(DecodeImageTest, FlippedBitsNeverDoHarm) {
+  Draw draw(5, {}, 5);
+  int refused = 0;
+  for (int round = 0; round < 3000; ++round) {
+    const Kind kind = static_cast<Kind>(round % 4);
+    Bytes bytes = encode({.height = 24, .width = 17, .kind = kind, .progressive = round % 8 > 3});
+    for (int flips = 0; flips < 3; ++flips) {
+      const auto at = static_cast<std::size_t>(draw.integer(2, static_cast<std::int64_t>(bytes.size()) - 1));
+      bytes[at] = static_cast<std::uint8_t>(bytes[at] ^ (1 << draw.integer(0, 7)));
+    }
+    DecodeImage::Params params;
+    params.max_pixels = 1 << 20;
+    params.allow_warnings = round % 2 == 0;
+    try {
+      decode(bytes, params);
+    } catch (const Error& error) {
+      ASSERT_EQ(error.kind(), ErrorKind::content) << error.what();
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 500);
+  EXPECT_LT(distance(decode(encode({})), gradient(16, 16, 3)), 2) << "and the decoder still works";
+}
+
+TEST_F(DecodeImageTest, SaysWhatTheFileIsInstead) {
+  const auto bytes_of = [](std::string_view text) { return Bytes(text.begin(), text.end()); };
+  EXPECT_EQ(error_of(bytes_of("\x89PNG\r\n\x1a\nrest")), "this is a PNG image, not a JPEG image");
+  EXPECT_EQ(error_of(bytes_of("<!DOCTYPE html><html>")), "this is a web page, not a JPEG image");
+  EXPECT_EQ(error_of(bytes_of("RIFF....WEBPVP8 ")), "this is a WebP image, not a JPEG image");
+  EXPECT_EQ(error_of({}), "no bytes to decode");
+  EXPECT_EQ(error_of(bytes_of("abcdef")), "not a JPEG image: it starts with 61 62 63 64");
+  EXPECT_EQ(error_of({0xff}), "not a JPEG image: it starts with ff");
+}
+
+TEST_F(DecodeImageTest, TooManyPixelsAreRefusedFromTheHeader) {
+  Bytes bytes = encode({});
+  for (std::size_t i = 0; i + 8 < bytes.size(); ++i) {
+    if (bytes[i] == 0xff && bytes[i + 1] == 0xc0) {  // the frame header: write 65,000 x 65,000 into it
+      bytes[i + 5] = bytes[i + 7] = 0xfd;
+      bytes[i + 6] = bytes[i + 8] = 0xe8;
+      break;
+    }
+  }
+  EXPECT_EQ(error_of(bytes), "65000 x 65000 pixels are more than `max_pixels` (67108864)");
+  EXPECT_EQ(sample_.image().data, nullptr);
+}
+
+// A progressive image whose last scan is repeated: legal, and each scan costs a pass over the image.
+Bytes with_scans(const Bytes& progressive, int more) {
+  std::size_t scan = 0;
+  for (std::size_t i = 0; i + 1 < progressive.size(); ++i) {
+    if (progressive[i] == 0xff && progressive[i + 1] == 0xda) scan = i;
+  }
+  const auto at = [&](std::size_t i) { return progressive.begin() + static_cast<std::ptrdiff_t>(i); };
+  Bytes bytes(progressive.begin(), progressive.end() - 2);
+  for (int i = 0; i < more; ++i) bytes.insert(bytes.end(), at(scan), progressive.end() - 2);
+  bytes.insert(bytes.end(), {0xff, 0xd9});
+  return bytes;
+}
+
+TEST_F(DecodeImageTest, TooManyScansAreRefused) {
+  const Bytes image = encode({.progressive = true});
+  DecodeImage::Params lenient;  // repeated refinement is worth a warning to libjpeg
+  lenient.allow_warnings = true;
+  EXPECT_EQ(error_of(with_scans(image, 20), lenient), "nothing was thrown");
+  EXPECT_NE(error_of(with_scans(image, 200), lenient).find("more than 100 scans (max_scans)"), std::string::npos);
+  lenient.max_scans = 1000;
+  EXPECT_EQ(error_of(with_scans(image, 200), lenient), "nothing was thrown");
+}
+
+TEST_F(DecodeImageTest, OtherPrecisionsAreNamed) {
+  Bytes bytes = encode({});
+  for (std::size_t i = 0; i + 4 < bytes.size(); ++i) {
+    if (bytes[i] == 0xff && bytes[i + 1] == 0xc0) {
+      bytes[i + 4] = 12;
+      break;
+    }
+  }
+  EXPECT_EQ(error_of(bytes), "a JPEG of 12 bits: 8 are supported");
+}
+
+TEST_F(DecodeImageTest, ManyThreadsDecodeWithOneStage) {
+  DecodeImage stage({}, context_);
+  const Bytes bytes = encode({.height = 40, .width = 40});
+  const Bytes expected = decode(bytes);
+  std::atomic<int> equal = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      Sample sample;
+      Draw draw(1, {}, 0);
+      for (int i = 0; i < 100; ++i) {
+        sample.reset({}, {});
+        std::memcpy(sample.encoded.resize(bytes.size()), bytes.data(), bytes.size());
+        stage.process(sample, draw);
+        equal += std::memcmp(sample.image().data, expected.data(), expected.size()) == 0;
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(equal, 400);
+}
+
+TEST_F(DecodeImageTest, TwoChannelsAreAMistake) {
+  DecodeImage::Params params;
+  params.channels = 2;
+  EXPECT_THROW(DecodeImage(params, context_), Error);
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,170 @@
+#include "jpeg_decoder.h"
+
+#include <algorithm>
+#include <csetjmp>
+#include <cstddef>
+#include <cstdio>
+#include <string_view>
+#include <vector>
+// jpeglib.h needs FILE and size_t before it
+#include <jerror.h>
+#include <jpeglib.h>
+
+#include "image_format.h"
+#include "millrace/error.h"
+
+namespace millrace {
+
+// The functions that set the escape hold nothing that has a destructor, and neither do libjpeg's frames above them.
+struct JpegDecoder::State {
+  jpeg_decompress_struct info{};
+  jpeg_error_mgr errors{};
+  jpeg_progress_mgr progress{};
+  std::jmp_buf escape{};
+  char message[JMSG_LENGTH_MAX] = {};
+  JpegLimits limits;
+  int channels = 3;
+  bool created = false;
+  std::vector<std::uint8_t> inks;  // one row of C, M, Y, K
+
+  void install();
+  bool create();
+  bool header(const std::uint8_t* bytes, std::size_t size);
+  bool pixels(std::uint8_t* out, std::size_t stride);
+  void convert_inks(std::uint8_t* out) const;
+  bool has_inks() const { return info.out_color_space == JCS_CMYK; }
+  [[noreturn]] void give_up();
+
+  static State& of(j_common_ptr common) { return *static_cast<State*>(common->client_data); }
+  [[noreturn]] static void on_error(j_common_ptr common);
+  static void on_message(j_common_ptr common, int level);
+  static void on_progress(j_common_ptr common);
+};
+
+void JpegDecoder::State::on_error(j_common_ptr common) {
+  State& state = of(common);
+  common->err->format_message(common, state.message);
+  std::longjmp(state.escape, 1);
+}
+
+// Level -1 is damage that libjpeg could paper over; higher levels are chatter.
+void JpegDecoder::State::on_message(j_common_ptr common, int level) {
+  if (level < 0 && !of(common).limits.allow_warnings) on_error(common);
+}
+
+void JpegDecoder::State::on_progress(j_common_ptr common) {
+  State& state = of(common);
+  if (state.info.input_scan_number <= state.limits.max_scans) return;
+  std::snprintf(state.message, sizeof state.message, "more than %d scans (max_scans): made to keep decoders busy?",
+                state.limits.max_scans);
+  std::longjmp(state.escape, 1);
+}
+
+void JpegDecoder::State::install() {
+  info.err = jpeg_std_error(&errors);
+  errors.error_exit = &on_error;
+  errors.emit_message = &on_message;
+  errors.output_message = [](j_common_ptr) {};
+  info.client_data = this;
+  progress.progress_monitor = &on_progress;
+}
+
+bool JpegDecoder::State::create() {
+  install();
+  if (setjmp(escape) != 0) return false;
+  jpeg_create_decompress(&info);
+  info.progress = &progress;
+  return true;
+}
+
+bool JpegDecoder::State::header(const std::uint8_t* bytes, std::size_t size) {
+  if (setjmp(escape) != 0) return false;
+  jpeg_mem_src(&info, bytes, static_cast<unsigned long>(size));
+  jpeg_read_header(&info, TRUE);
+  const bool four_inks = info.jpeg_color_space == JCS_CMYK || info.jpeg_color_space == JCS_YCCK;
+  info.out_color_space = four_inks ? JCS_CMYK : channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
+  return true;
+}
+
+bool JpegDecoder::State::pixels(std::uint8_t* out, std::size_t stride) {
+  constexpr JDIMENSION kRows = 16;  // asked for at once; libjpeg gives what it has
+  JSAMPROW rows[kRows];
+  if (setjmp(escape) != 0) return false;
+  jpeg_start_decompress(&info);
+  while (info.output_scanline < info.output_height) {
+    if (has_inks()) {
+      rows[0] = inks.data();
+      const JDIMENSION row = info.output_scanline;
+      if (jpeg_read_scanlines(&info, rows, 1) == 1) convert_inks(out + row * stride);
+      continue;
+    }
+    const JDIMENSION count = std::min(kRows, info.output_height - info.output_scanline);
+    for (JDIMENSION i = 0; i < count; ++i) rows[i] = out + (info.output_scanline + i) * stride;
+    jpeg_read_scanlines(&info, rows, count);
+  }
+  jpeg_finish_decompress(&info);
+  return true;
+}
+
+// Light that gets through the coloured ink and the black one. Adobe stores the light, others the ink.
+void JpegDecoder::State::convert_inks(std::uint8_t* out) const {
+  const unsigned flip = info.saw_Adobe_marker ? 0U : 255U;
+  for (JDIMENSION column = 0; column < info.output_width; ++column) {
+    const std::uint8_t* ink = inks.data() + std::size_t{4} * column;
+    const unsigned black = ink[3] ^ flip;
+    unsigned rgb[3];
+    for (int c = 0; c < 3; ++c) rgb[c] = ((ink[c] ^ flip) * black + 127) / 255;
+    if (channels == 3) {
+      for (const unsigned value : rgb) *out++ = static_cast<std::uint8_t>(value);
+    } else {  // luminance of ITU-R BT.601, as libjpeg has it
+      *out++ = static_cast<std::uint8_t>((19595 * rgb[0] + 38470 * rgb[1] + 7471 * rgb[2] + 32768) >> 16);
+    }
+  }
+}
+
+void JpegDecoder::State::give_up() {
+  jpeg_abort_decompress(&info);
+  const std::string_view text(message);
+  if (errors.msg_code == JERR_BAD_PRECISION) fail(ErrorKind::content, "a JPEG of {} bits: 8 are supported", info.data_precision);
+  if (text.find("Premature end") != text.npos) fail(ErrorKind::content, "the JPEG is truncated ({})", text);
+  fail(ErrorKind::content, "the JPEG is damaged or of an unsupported kind: {}", text);
+}
+
+JpegDecoder::JpegDecoder() : state_(std::make_unique<State>()) {
+  state_->created = state_->create();
+  if (!state_->created) fail(ErrorKind::run, "libjpeg cannot be used: {}", state_->message);
+}
+
+JpegDecoder::~JpegDecoder() {
+  if (state_->created) jpeg_destroy_decompress(&state_->info);
+}
+
+ImageShape JpegDecoder::read_header(std::span<const std::uint8_t> bytes, int channels, const JpegLimits& limits) {
+  if (bytes.size() < 2 || bytes[0] != 0xff || bytes[1] != 0xd8) {
+    const std::string_view found = recognise_format(bytes);
+    if (bytes.empty()) fail(ErrorKind::content, "no bytes to decode");
+    if (found.empty()) fail(ErrorKind::content, "not a JPEG image: it starts with {:02x}", fmt::join(bytes.first(std::min<std::size_t>(4, bytes.size())), " "));
+    fail(ErrorKind::content, "this is {}, not a JPEG image", found);
+  }
+  State& state = *state_;
+  state.channels = channels;
+  state.limits = limits;
+  state.errors.msg_code = 0;
+  if (!state.header(bytes.data(), bytes.size())) state.give_up();
+  const std::int64_t pixels = std::int64_t{state.info.image_width} * state.info.image_height;
+  if (pixels > limits.max_pixels) {
+    jpeg_abort_decompress(&state.info);
+    fail(ErrorKind::content, "{} x {} pixels are more than `max_pixels` ({})", state.info.image_height, state.info.image_width,
+         limits.max_pixels);
+  }
+  return {static_cast<std::int32_t>(state.info.image_height), static_cast<std::int32_t>(state.info.image_width), channels};
+}
+
+void JpegDecoder::decode(std::uint8_t* out) {
+  State& state = *state_;
+  if (state.has_inks()) state.inks.resize(std::size_t{4} * state.info.image_width);
+  const std::size_t stride = static_cast<std::size_t>(state.info.image_width) * static_cast<std::size_t>(state.channels);
+  if (!state.pixels(out, stride)) state.give_up();
+}
+
+}  // namespace millrace

@@ -1,0 +1,57 @@
+#include "jpeg_test_images.h"
+
+#include <cstddef>
+#include <cstdio>
+#include <cstdlib>
+// jpeglib.h needs FILE and size_t before it
+#include <jpeglib.h>
+
+namespace millrace::testing_jpeg {
+
+int components(Kind kind) { return kind == Kind::grey ? 1 : kind == Kind::rgb ? 3 : 4; }
+
+std::vector<std::uint8_t> gradient(int height, int width, int channels) {
+  std::vector<std::uint8_t> pixels;
+  for (int row = 0; row < height; ++row) {
+    for (int column = 0; column < width; ++column) {
+      for (int c = 0; c < channels; ++c) {
+        const int value = c == 0 ? 255 * row / height : c == 1 ? 255 * column / width : 200 - 100 * row / height;
+        pixels.push_back(static_cast<std::uint8_t>(value));
+      }
+    }
+  }
+  return pixels;
+}
+
+std::vector<std::uint8_t> encode(const Recipe& recipe) {
+  const int channels = components(recipe.kind);
+  std::vector<std::uint8_t> pixels = recipe.pixels.empty() ? gradient(recipe.height, recipe.width, channels) : recipe.pixels;
+  jpeg_compress_struct info{};
+  jpeg_error_mgr errors{};
+  info.err = jpeg_std_error(&errors);
+  jpeg_create_compress(&info);
+  unsigned char* buffer = nullptr;
+  unsigned long size = 0;
+  jpeg_mem_dest(&info, &buffer, &size);
+  info.image_height = static_cast<JDIMENSION>(recipe.height);
+  info.image_width = static_cast<JDIMENSION>(recipe.width);
+  info.input_components = channels;
+  info.in_color_space = channels == 1 ? JCS_GRAYSCALE : channels == 3 ? JCS_RGB : JCS_CMYK;
+  jpeg_set_defaults(&info);
+  if (recipe.kind == Kind::ycck) jpeg_set_colorspace(&info, JCS_YCCK);
+  if (channels == 4) info.write_Adobe_marker = recipe.adobe ? TRUE : FALSE;
+  jpeg_set_quality(&info, recipe.quality, TRUE);
+  if (recipe.progressive) jpeg_simple_progression(&info);
+  jpeg_start_compress(&info, TRUE);
+  while (info.next_scanline < info.image_height) {
+    JSAMPROW row = pixels.data() + static_cast<std::size_t>(info.next_scanline) * info.image_width * static_cast<unsigned>(channels);
+    jpeg_write_scanlines(&info, &row, 1);
+  }
+  jpeg_finish_compress(&info);
+  std::vector<std::uint8_t> bytes(buffer, buffer + size);
+  jpeg_destroy_compress(&info);
+  std::free(buffer);
+  return bytes;
+}
+
+}  // namespace millrace::testing_jpeg

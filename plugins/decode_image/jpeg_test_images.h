@@ -1,0 +1,24 @@
+// JPEG files of every kind, made with libjpeg for the tests.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace millrace::testing_jpeg {
+
+enum class Kind { grey, rgb, cmyk, ycck };
+
+struct Recipe {
+  int height = 16, width = 16;
+  Kind kind = Kind::rgb;
+  bool progressive = false;
+  bool adobe = true;  // CMYK and YCCK: with Adobe's marker
+  int quality = 95;
+  std::vector<std::uint8_t> pixels = {};  // (height, width, components); empty: a gradient
+};
+
+int components(Kind kind);
+std::vector<std::uint8_t> gradient(int height, int width, int channels);
+std::vector<std::uint8_t> encode(const Recipe& recipe);
+
+}  // namespace millrace::testing_jpeg

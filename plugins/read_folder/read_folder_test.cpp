@@ -1,0 +1,258 @@
+#include "read_folder.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "millrace/run.h"
+
+namespace millrace {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Warnings : public RunServices {
+ public:
+  void report(const StepReport&) override {}
+  void scalar(std::string_view, std::uint64_t, std::string_view, double) override {}
+  void bad_sample(std::string_view, const Sample&, std::string_view) override {}
+  const fs::path& folder() const override { return folder_; }
+  void warn(std::string_view message) override { messages.emplace_back(message); }
+
+  std::vector<std::string> messages;
+
+ private:
+  fs::path folder_;
+};
+
+class ReadFolderTest : public testing::Test {
+ protected:
+  ReadFolderTest() {
+    root_ = fs::temp_directory_path() / fmt::format("millrace_read_folder_{}_{}", getpid(),
+                                                    testing::UnitTest::GetInstance()->current_test_info()->name());
+    fs::create_directories(root_);
+    context_.run = &warnings_;
+  }
+  ~ReadFolderTest() override { fs::remove_all(root_); }
+
+  void write(const std::string& name, const std::string& bytes = "bytes") {
+    fs::create_directories((root_ / name).parent_path());
+    std::ofstream(root_ / name, std::ios::binary) << bytes;
+  }
+  ReadFolder::Params params() const {
+    ReadFolder::Params result;
+    result.path = root_.string();
+    return result;
+  }
+  std::shared_ptr<ReadFolder> opened(const ReadFolder::Params& params) {
+    auto source = std::make_shared<ReadFolder>(params, context_);
+    source->open();
+    return source;
+  }
+  Error error_of(const ReadFolder::Params& params) {
+    try {
+      opened(params);
+    } catch (const Error& error) {
+      return error;
+    }
+    return Error(ErrorKind::run, "nothing was thrown");
+  }
+  std::string path_of(const ReadFolder& source, std::uint64_t index) {
+    Sample sample;
+    sample.key.index = index;
+    const_cast<ReadFolder&>(source).read(sample);
+    return fs::relative(sample.url, root_).string() + ":" + std::to_string(sample.label);
+  }
+
+  fs::path root_;
+  Warnings warnings_;
+  StageContext context_;
+};
+
+TEST_F(ReadFolderTest, NamesClassesAfterFoldersAndSortsBytewise) {
+  write("dog/b.jpg");
+  write("dog/a.JPG");
+  write("dog/B.jpeg");
+  write("cat/z.jpg");
+  write("Zebra/1.jpg");
+  const auto source = opened(params());
+  EXPECT_EQ(source->classes(), (std::vector<std::string>{"Zebra", "cat", "dog"}));
+  ASSERT_EQ(source->size(), 5U);
+  EXPECT_EQ(path_of(*source, 0), "Zebra/1.jpg:0");
+  EXPECT_EQ(path_of(*source, 1), "cat/z.jpg:1");
+  EXPECT_EQ(path_of(*source, 2), "dog/B.jpeg:2");
+  EXPECT_EQ(path_of(*source, 3), "dog/a.JPG:2");
+  EXPECT_EQ(path_of(*source, 4), "dog/b.jpg:2");
+}
+
+TEST_F(ReadFolderTest, NestedFoldersBelongToTheirClassInTheOrderOfWholePaths) {
+  write("cat/a/2.jpg");
+  write("cat/a.jpg");  // '.' comes before '/'
+  write("cat/a/b/c/1.jpg");
+  write("cat-big/1.jpg");  // '-' comes before '/', but the class "cat" comes before "cat-big"
+  const auto source = opened(params());
+  EXPECT_EQ(source->classes(), (std::vector<std::string>{"cat", "cat-big"}));
+  EXPECT_EQ(path_of(*source, 0), "cat-big/1.jpg:1");
+  EXPECT_EQ(path_of(*source, 1), "cat/a.jpg:0");
+  EXPECT_EQ(path_of(*source, 2), "cat/a/2.jpg:0");
+  EXPECT_EQ(path_of(*source, 3), "cat/a/b/c/1.jpg:0");
+}
+
+TEST_F(ReadFolderTest, PassesOverOtherFilesAndHiddenOnes) {
+  write("cat/a.jpg");
+  write("cat/a.txt");
+  write("cat/jpg");
+  write("cat/._a.jpg");
+  write(".git/x/a.jpg");
+  write("readme.txt");
+  EXPECT_EQ(opened(params())->size(), 1U);
+  EXPECT_TRUE(warnings_.messages.empty());
+}
+
+TEST_F(ReadFolderTest, ReadsTheBytesAndTheLargestSize) {
+  write("a/1.jpg", "one");
+  write("a/2.jpg", std::string(100'000, 'x'));
+  const auto source = opened(params());
+  EXPECT_EQ(source->largest_encoded(), 100'000U);
+  Sample sample;
+  sample.key.index = 1;
+  source->read(sample);
+  EXPECT_EQ(sample.encoded.size(), 100'000U);
+  sample.key.index = 0;
+  source->read(sample);
+  EXPECT_EQ(std::string(reinterpret_cast<const char*>(sample.encoded.data()), sample.encoded.size()), "one");
+  EXPECT_EQ(sample.url, (root_ / "a/1.jpg").string());
+}
+
+TEST_F(ReadFolderTest, ReadsOnManyThreadsAtOnce) {
+  for (int i = 0; i < 50; ++i) write(fmt::format("c{}/{}.jpg", i % 5, i), std::string(static_cast<std::size_t>(i + 1), 'x'));
+  const auto source = opened(params());
+  std::atomic<std::size_t> bytes = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      Sample sample;
+      for (std::uint64_t i = 0; i < 50; ++i) {
+        sample.key.index = i;
+        source->read(sample);
+        bytes += sample.encoded.size();
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(bytes, 4U * 50 * 51 / 2);
+}
+
+TEST_F(ReadFolderTest, OtherExtensionsCanBeAskedFor) {
+  write("a/1.png");
+  write("a/2.jpg");
+  auto with_png = params();
+  with_png.extensions = {".PNG"};
+  EXPECT_EQ(opened(with_png)->size(), 1U);
+}
+
+TEST_F(ReadFolderTest, GivenClassesKeepTheirLabels) {
+  write("bird/1.jpg");
+  write("dog/1.jpg");
+  auto given = params();
+  given.classes = {"dog", "cat", "bird"};
+  const auto source = opened(given);
+  EXPECT_EQ(path_of(*source, 0), "bird/1.jpg:2");
+  EXPECT_EQ(path_of(*source, 1), "dog/1.jpg:0");
+  ASSERT_EQ(warnings_.messages.size(), 1U);
+  EXPECT_NE(warnings_.messages[0].find("class 'cat' has no image"), std::string::npos);
+  given.classes = {"dog", "birds"};
+  EXPECT_NE(error_of(given).message().find("bird' is not among `classes`: did you mean 'birds'?"), std::string::npos);
+}
+
+TEST_F(ReadFolderTest, AClassWithoutImagesKeepsItsLabelAndIsWarnedAbout) {
+  write("a/1.jpg");
+  fs::create_directories(root_ / "b");
+  write("c/1.jpg");
+  const auto source = opened(params());
+  EXPECT_EQ(source->classes().size(), 3U);
+  EXPECT_EQ(path_of(*source, 1), "c/1.jpg:2");
+  ASSERT_EQ(warnings_.messages.size(), 1U);
+  EXPECT_NE(warnings_.messages[0].find("class 'b' has no image"), std::string::npos);
+}
+
+TEST_F(ReadFolderTest, AMissingFolderIsNamedWithTheParentThatExists) {
+  write("train/a/1.jpg");
+  auto missing = params();
+  missing.path = (root_ / "trian" / "x").string();
+  try {
+    ReadFolder source(missing, context_);
+    FAIL() << "the constructor finds it";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::data);
+    EXPECT_EQ(error.message(), fmt::format("path: folder '{}' does not exist: there is no 'trian' in '{}', but a 'train'",
+                                           missing.path, root_.string()));
+  }
+}
+
+TEST_F(ReadFolderTest, AFileIsNoFolder) {
+  write("a/1.jpg");
+  auto file = params();
+  file.path = (root_ / "a" / "1.jpg").string();
+  EXPECT_NE(error_of(file).message().find("is not a folder"), std::string::npos);
+}
+
+TEST_F(ReadFolderTest, AnEmptyFolderIsSaidToBeEmpty) {
+  const Error error = error_of(params());
+  EXPECT_EQ(error.kind(), ErrorKind::data);
+  EXPECT_NE(error.message().find("is empty: expected one folder for each class"), std::string::npos);
+}
+
+TEST_F(ReadFolderTest, ClassFoldersWithoutAnyImageAreNoDataSet) {
+  write("a/1.png");
+  const Error error = error_of(params());
+  EXPECT_EQ(error.kind(), ErrorKind::data);
+  EXPECT_NE(error.message().find("files that end in .jpg, .jpeg are looked for"), std::string::npos);
+}
+
+TEST_F(ReadFolderTest, AnImageOutsideTheClassFoldersIsAMistake) {
+  write("a/1.jpg");
+  write("stray.jpg");
+  const Error error = error_of(params());
+  EXPECT_EQ(error.kind(), ErrorKind::data);
+  EXPECT_NE(error.message().find("stray.jpg' lies beside the class folders"), std::string::npos);
+}
+
+TEST_F(ReadFolderTest, ALinkThatLeadsBackIsFound) {
+  write("a/1.jpg");
+  fs::create_directory_symlink(root_ / "a", root_ / "a" / "again");
+  EXPECT_NE(error_of(params()).message().find("does a link lead back?"), std::string::npos);
+}
+
+TEST_F(ReadFolderTest, AFileThatVanishedIsAStorageFault) {
+  write("a/1.jpg");
+  const auto source = opened(params());
+  fs::remove(root_ / "a/1.jpg");
+  Sample sample;
+  try {
+    source->read(sample);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::storage);
+    EXPECT_NE(error.message().find("a/1.jpg': No such file"), std::string::npos);
+  }
+}
+
+TEST_F(ReadFolderTest, AnEmptyFileIsABadSample) {
+  write("a/1.jpg", "");
+  const auto source = opened(params());
+  Sample sample;
+  try {
+    source->read(sample);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::content);
+    EXPECT_EQ(sample.label, 0);
+  }
+}
+
+}  // namespace
+}  // namespace millrace
