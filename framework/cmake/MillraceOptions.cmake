@@ -1,4 +1,8 @@
 # How everything here is compiled, and where it lands in the build tree (the same places as in the install tree).
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "Release, Debug or RelWithDebInfo" FORCE)
+endif()
+
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -8,20 +12,28 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/${CMAKE_INSTALL_BINDIR})
 set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/${CMAKE_INSTALL_LIBDIR})
 set(MILLRACE_PLUGIN_DIR ${CMAKE_INSTALL_LIBDIR}/millrace/plugins)
+set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)  # a tree that is moved still works
 
 set(MILLRACE_SANITIZER "" CACHE STRING "address (with undefined behaviour), thread, or empty")
 
 add_library(millrace_options INTERFACE)
 target_compile_options(millrace_options INTERFACE -Wall -Wextra -Wconversion -Wshadow -Werror)
 if(MILLRACE_SANITIZER STREQUAL "address")
-  add_compile_options(-fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
-  add_link_options(-fsanitize=address,undefined)
+  set(sanitizer -fsanitize=address,undefined)
+  add_compile_options(-fno-sanitize-recover=undefined)
 elseif(MILLRACE_SANITIZER STREQUAL "thread")
-  add_compile_options(-fsanitize=thread -fno-omit-frame-pointer)
-  add_link_options(-fsanitize=thread)
+  set(sanitizer -fsanitize=thread)
+elseif(MILLRACE_SANITIZER)
+  message(FATAL_ERROR "MILLRACE_SANITIZER is '${MILLRACE_SANITIZER}', expected address, thread or nothing")
+endif()
+if(MILLRACE_SANITIZER)
+  add_compile_options(${sanitizer} -fno-omit-frame-pointer)
+  add_link_options(${sanitizer})
+  # Instrumented code confuses the compiler's flow analysis; the plain builds have these warnings on.
+  target_compile_options(millrace_options INTERFACE -Wno-maybe-uninitialized -Wno-stringop-overflow)
 endif()
 
 find_program(CCACHE ccache)
-if(CCACHE)
+if(CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
 endif()

@@ -1,19 +1,38 @@
+# Plugins: shared libraries found at run time. This file is also installed beside MillraceConfig.cmake, so that plugins outside
+# this repository are built the same way.
+
 # millrace_add_plugin(NAME SOURCES file... [LIBRARIES library...])
-# One shared library, found at run time. Links the framework and never another plugin. Also installed beside
-# MillraceConfig.cmake, so that plugins outside this repository are built the same way.
+# Builds NAME.so into lib/millrace/plugins of the build tree, and of the install tree. Links the framework and never another
+# plugin. The target is millrace_NAME.
 function(millrace_add_plugin name)
-  cmake_parse_arguments(arg "" "" "SOURCES;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBRARIES")
+  if(arg_UNPARSED_ARGUMENTS OR NOT arg_SOURCES)
+    message(FATAL_ERROR "usage: millrace_add_plugin(NAME SOURCES file... [LIBRARIES library...])")
+  endif()
   add_library(millrace_${name} MODULE ${arg_SOURCES})
-  target_link_libraries(millrace_${name} PRIVATE Millrace::framework ${arg_LIBRARIES})
+  target_link_libraries(millrace_${name} PRIVATE Millrace::framework ${arg_LIBRARIES} $<TARGET_NAME_IF_EXISTS:millrace_options>)
   set_target_properties(millrace_${name} PROPERTIES
     PREFIX "" OUTPUT_NAME ${name} CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
-    CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON)
-  if(TARGET millrace_options)
-    target_link_libraries(millrace_${name} PRIVATE millrace_options)
-  endif()
-  if(MILLRACE_PLUGIN_DIR)
-    set_target_properties(millrace_${name} PROPERTIES
-      LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/${MILLRACE_PLUGIN_DIR} INSTALL_RPATH "$ORIGIN/../..")
-    install(TARGETS millrace_${name} LIBRARY DESTINATION ${MILLRACE_PLUGIN_DIR})
-  endif()
+    CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON
+    LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/${MILLRACE_PLUGIN_DIR} INSTALL_RPATH "$ORIGIN/../..")
+  install(TARGETS millrace_${name} LIBRARY DESTINATION ${MILLRACE_PLUGIN_DIR})
+  set_property(GLOBAL APPEND PROPERTY MILLRACE_PLUGINS_BUILT ${name})
+endfunction()
+
+# millrace_skip_plugin(NAME REASON): says that a plugin's library is not on this machine. Its CMakeLists.txt then returns.
+function(millrace_skip_plugin name reason)
+  message(STATUS "plugin ${name}: not built, ${reason}")
+  set_property(GLOBAL APPEND PROPERTY MILLRACE_PLUGINS_SKIPPED "${name} (${reason})")
+endfunction()
+
+# The plugins of this build, at the end of configuring.
+function(millrace_report_plugins)
+  get_property(built GLOBAL PROPERTY MILLRACE_PLUGINS_BUILT)
+  list(SORT built)
+  list(JOIN built ", " built)
+  message(STATUS "plugins: ${built}")
+  get_property(skipped GLOBAL PROPERTY MILLRACE_PLUGINS_SKIPPED)
+  foreach(plugin IN LISTS skipped)
+    message(STATUS "plugins: without ${plugin}")
+  endforeach()
 endfunction()

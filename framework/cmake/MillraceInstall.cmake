@@ -1,0 +1,12 @@
+# The install tree: bin, lib, lib/millrace/plugins, include, share/millrace/pipelines, and lib/cmake/Millrace, the package that
+# find_package(Millrace) finds. Nothing in it knows where it lies.
+include(CMakePackageConfigHelpers)
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/Millrace)
+configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/MillraceConfig.cmake.in ${PROJECT_BINARY_DIR}/MillraceConfig.cmake
+  INSTALL_DESTINATION ${package_dir})
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/MillraceConfigVersion.cmake COMPATIBILITY SameMinorVersion)
+install(FILES ${PROJECT_BINARY_DIR}/MillraceConfig.cmake ${PROJECT_BINARY_DIR}/MillraceConfigVersion.cmake
+  ${CMAKE_CURRENT_LIST_DIR}/MillracePlugin.cmake DESTINATION ${package_dir})
+install(EXPORT MillraceTargets NAMESPACE Millrace:: DESTINATION ${package_dir})
+install(DIRECTORY pipelines DESTINATION ${CMAKE_INSTALL_DATADIR}/millrace OPTIONAL)
