@@ -1,0 +1,104 @@
+#include "kernels/isa/traverse.h"
+
+namespace millrace::cpu::MILLRACE_ISA {
+namespace {
+
+// y = f(x), or f(a, b), at every element.
+template <class T, class Lanes, class F>
+MILLRACE_INLINE void map_run(const Map& x, const Map& y, const Run& run, Lanes lanes, const F& f) {
+  const T* const from = at<T>(x, run);
+  T* const to = at<T>(y, run);
+  for (std::int64_t i = 0; i < run.count; ++i) lanes.put(to + i * y.stride_pixel, f(lanes.get(from + i * x.stride_pixel)));
+}
+template <class T, class Lanes, class F>
+MILLRACE_INLINE void map_run(const Map& a, const Map& b, const Map& y, const Run& run, Lanes lanes, const F& f) {
+  const T *const left = at<T>(a, run), *const right = at<T>(b, run);
+  T* const to = at<T>(y, run);
+  for (std::int64_t i = 0; i < run.count; ++i) {
+    lanes.put(to + i * y.stride_pixel, f(lanes.get(left + i * a.stride_pixel), lanes.get(right + i * b.stride_pixel)));
+  }
+}
+
+// The sum over a run of dy * slope(x); writes the terms to dx when there is one.
+template <class T, class A, class Lanes>
+v16 activation_sum(const Map& x, const Map& dy, const Map* dx, const Run& run, Lanes lanes) {
+  const A activation;
+  v16 sum{};
+  const auto term = [&](v16 before, v16 gradient) {
+    const v16 value = gradient * activation.slope(before);
+    sum += value;
+    return value;
+  };
+  if (dx != nullptr) {
+    map_run<T>(x, dy, *dx, run, lanes, term);
+    return sum;
+  }
+  const T *const before = at<T>(x, run), *const gradient = at<T>(dy, run);
+  for (std::int64_t i = 0; i < run.count; ++i) {
+    term(lanes.get(before + i * x.stride_pixel), lanes.get(gradient + i * dy.stride_pixel));
+  }
+  return sum;
+}
+
+}  // namespace
+
+void activate(Activation kind, const Map& x, const Map& y) {
+  with_type(x.type, [&]<class T>(Type<T>) {
+    with_activation<GeluValue>(kind, [&]<class A>(Type<A>) {
+      for_each_run(Tiling(x), [&](const Run& run) {
+        with_lanes(y, run.block, [&](auto lanes) {
+          const A activation;
+          map_run<T>(x, y, run, lanes, [&](v16 value) { return activation.value(value); });
+        });
+      });
+    });
+  });
+}
+
+void activate_backward(Activation kind, const Map& x, const Map& dy, const Map* dx, float* d_bias) {
+  const Map& written = dx != nullptr ? *dx : x;
+  with_type(x.type, [&]<class T>(Type<T>) {
+    with_activation<GeluSlope>(kind, [&]<class A>(Type<A>) {
+      const auto run_sum = [&](const Run& run) {
+        v16 sum{};
+        with_lanes(written, run.block, [&](auto lanes) { sum = activation_sum<T, A>(x, dy, dx, run, lanes); });
+        return sum;
+      };
+      if (d_bias != nullptr) {
+        sum_runs<1>(x, {d_bias}, [&](const Run& run, v16(&sums)[1]) { sums[0] = run_sum(run); });
+      } else if (dx != nullptr) {
+        for_each_run(Tiling(x), [&](const Run& run) { run_sum(run); });
+      }
+    });
+  });
+}
+
+void add(const Map& a, const Map& b, const Map& y) {
+  with_type(y.type, [&]<class T>(Type<T>) {
+    for_each_run(Tiling(y), [&](const Run& run) {
+      with_lanes(y, run.block,
+                 [&](auto lanes) { map_run<T>(a, b, y, run, lanes, [](v16 left, v16 right) { return left + right; }); });
+    });
+  });
+}
+
+void scale(float factor, const Map& x, const Map& y) {
+  with_type(y.type, [&]<class T>(Type<T>) {
+    for_each_run(Tiling(y), [&](const Run& run) {
+      with_lanes(y, run.block, [&](auto lanes) { map_run<T>(x, y, run, lanes, [&](v16 value) { return value * factor; }); });
+    });
+  });
+}
+
+void fill_zero(const Map& y) {
+  with_type(y.type, [&]<class T>(Type<T>) {
+    for_each_run(Tiling(y), [&](const Run& run) {
+      with_lanes(y, run.block, [&](auto lanes) {
+        T* const to = at<T>(y, run);
+        for (std::int64_t i = 0; i < run.count; ++i) lanes.put(to + i * y.stride_pixel, v16{});
+      });
+    });
+  });
+}
+
+}  // namespace millrace::cpu::MILLRACE_ISA

@@ -1,0 +1,51 @@
+// What is compiled once for each instruction set. MILLRACE_ISA is the namespace; the build gives it, with the compiler's flags.
+// The sources here use nothing of the standard library that could be instantiated: a function template compiled with AVX-512
+// must never be the copy that the linker keeps for everybody.
+#pragma once
+
+#include <cstddef>
+
+#include "kernels/gelu_table.h"
+#include "kernels/kernels.h"
+
+namespace millrace::cpu {
+
+// Memory of the calling thread that the next call may reuse; uninitialised, aligned to 64 bytes.
+double* scratch(std::size_t count);
+
+namespace avx2 {
+extern const Kernels kTable;
+}
+namespace avx512 {
+extern const Kernels kTable;
+}
+namespace avx512_bf16 {
+extern const Kernels kTable;
+}
+
+namespace MILLRACE_ISA {
+
+void batch_statistics(const Map& x, float* mean, float* variance);
+void normalise(const NormaliseArguments& arguments);
+void normalise_backward_sums(const NormaliseBackwardArguments& arguments, float* d_shift, float* d_scale, const Map* d_residual);
+void normalise_backward(const NormaliseBackwardArguments& arguments, const float* d_shift, const float* d_scale, double count,
+                        const Map& dx);
+void normalise_backward_unpool(const NormaliseBackwardArguments& arguments, const float* d_shift, const float* d_scale,
+                               double count, const PoolWindow& window, const std::uint8_t* index, const Map& dx);
+void max_pool(const PoolWindow& window, const Map& x, const Map& y, std::uint8_t* index, float* mean, float* variance);
+void max_pool_backward(const PoolWindow& window, const std::uint8_t* index, const Map& dy, const Map& dx);
+void average_pool(const PoolWindow& window, const Map& x, const Map& y);
+void average_pool_backward(const PoolWindow& window, const Map& dy, const Map& dx);
+void activate(Activation activation, const Map& x, const Map& y);
+void activate_backward(Activation activation, const Map& x, const Map& dy, const Map* dx, float* d_bias);
+void add(const Map& a, const Map& b, const Map& y);
+void scale(float factor, const Map& x, const Map& y);
+void fill_zero(const Map& y);
+void sgd(const SgdArguments& arguments);
+void blend(float* value, float* slow, double decay, std::size_t elements);
+void sum(float* to, const float* const* from, std::size_t sources, std::size_t elements);
+void to_bf16(const float* from, std::uint16_t* to, std::size_t elements);
+void to_f32(const std::uint16_t* from, float* to, std::size_t elements);
+
+}  // namespace MILLRACE_ISA
+}  // namespace millrace::cpu

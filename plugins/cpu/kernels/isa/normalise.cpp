@@ -1,0 +1,206 @@
+#include "kernels/isa/moments.h"
+#include "kernels/isa/unpool.h"
+
+namespace millrace::cpu::MILLRACE_ISA {
+namespace {
+
+MILLRACE_INLINE v16 inverse_root(v16 value) {
+  for (int i = 0; i < Map::kLanes; ++i) value[i] = 1 / __builtin_sqrtf(value[i]);
+  return value;
+}
+
+// The figures of sixteen channels.
+struct Channels {
+  v16 mean, inverse, scale, shift;
+  template <class Arguments>
+  MILLRACE_INLINE Channels(const Arguments& a, std::int64_t block, int lanes)
+      : mean(channel_values(a.mean, block, lanes, 0)),
+        inverse(inverse_root(channel_values(a.variance, block, lanes, 0) + a.epsilon)),
+        scale(channel_values(a.scale, block, lanes, 1)),
+        shift(channel_values(a.shift, block, lanes, 0)) {}
+};
+
+template <class T, class A, class Lanes>
+void normalise_run(const NormaliseArguments& a, const Run& run, Lanes lanes) {
+  const Channels channel(a, run.block, lanes_of(a.x, run.block));
+  const v16 factor = channel.scale * channel.inverse;
+  const T* const x = at<T>(a.x, run);
+  T* const y = at<T>(a.y, run);
+  const A activation;
+  if (a.residual == nullptr) {
+    for (std::int64_t i = 0; i < run.count; ++i) {
+      const v16 centered = lanes.get(x + i * a.x.stride_pixel) - channel.mean;
+      lanes.put(y + i * a.y.stride_pixel, activation.value(centered * factor + channel.shift));
+    }
+    return;
+  }
+  const T* const residual = at<T>(*a.residual, run);
+  for (std::int64_t i = 0; i < run.count; ++i) {
+    const v16 centered = lanes.get(x + i * a.x.stride_pixel) - channel.mean;
+    const v16 more = channel.shift + lanes.get(residual + i * a.residual->stride_pixel);
+    lanes.put(y + i * a.y.stride_pixel, activation.value(centered * factor + more));
+  }
+}
+
+// What backward reads at a pixel: x_hat, and g = dy * activation'(pre-activation).
+template <class T, class A, class Lanes>
+class Reader {
+ public:
+  MILLRACE_INLINE Reader(const NormaliseBackwardArguments& a, const Run& run, Lanes lanes)
+      : channel(a, run.block, lanes_of(a.x, run.block)), x_(at<T>(a.x, run)), dy_(at<T>(a.dy, run)),
+        x_stride_(a.x.stride_pixel), dy_stride_(a.dy.stride_pixel), lanes_(lanes) {
+    const Map* const other = a.y != nullptr && a.activation == Activation::relu ? a.y : a.residual;
+    if (other != nullptr) {
+      other_ = at<T>(*other, run);
+      other_stride_ = other->stride_pixel;
+      replaces_ = other != a.residual;
+    }
+  }
+  MILLRACE_INLINE void read(std::int64_t i, v16& x_hat, v16& g) const {
+    x_hat = (lanes_.get(x_ + i * x_stride_) - channel.mean) * channel.inverse;
+    v16 before = x_hat * channel.scale + channel.shift;
+    if (other_ != nullptr) {
+      const v16 other = lanes_.get(other_ + i * other_stride_);
+      before = replaces_ ? other : before + other;
+    }
+    g = lanes_.get(dy_ + i * dy_stride_) * activation_.slope(before);
+  }
+  const Channels channel;
+
+ private:
+  const A activation_{};
+  const T *x_, *dy_, *other_ = nullptr;
+  std::int64_t x_stride_, dy_stride_, other_stride_ = 0;
+  bool replaces_ = false;
+  const Lanes lanes_;
+};
+
+template <class T, class A, class Lanes>
+void sums_run(const NormaliseBackwardArguments& a, const Run& run, const Map* d_residual, v16 (&sums)[2], Lanes lanes) {
+  const Reader<T, A, Lanes> reader(a, run, lanes);
+  v16 shift{}, scale{}, x_hat, g;
+  if (d_residual == nullptr) {
+    for (std::int64_t i = 0; i < run.count; ++i) {
+      reader.read(i, x_hat, g);
+      shift += g;
+      scale += g * x_hat;
+    }
+  } else {
+    T* const out = at<T>(*d_residual, run);
+    for (std::int64_t i = 0; i < run.count; ++i) {
+      reader.read(i, x_hat, g);
+      shift += g;
+      scale += g * x_hat;
+      lanes.put(out + i * d_residual->stride_pixel, g);
+    }
+  }
+  sums[0] = shift;
+  sums[1] = scale;
+}
+
+// dx at a pixel, from what pass 1 found.
+struct Sums {
+  const float *shift, *scale;
+  float share;  // 1 / count
+};
+template <class T, class A, class Lanes>
+class Gradient {
+ public:
+  MILLRACE_INLINE Gradient(const NormaliseBackwardArguments& a, const Run& run, const Sums& sums, Lanes lanes)
+      : reader_(a, run, lanes) {
+    const int count = lanes_of(a.x, run.block);
+    factor_ = reader_.channel.scale * reader_.channel.inverse;
+    shift_ = channel_values(sums.shift, run.block, count, 0) * sums.share;
+    scale_ = channel_values(sums.scale, run.block, count, 0) * sums.share;
+  }
+  MILLRACE_INLINE v16 operator()(std::int64_t i) const {
+    v16 x_hat, g;
+    reader_.read(i, x_hat, g);
+    return factor_ * (g - shift_ - x_hat * scale_);
+  }
+
+ private:
+  Reader<T, A, Lanes> reader_;
+  v16 factor_, shift_, scale_;
+};
+
+// Calls body(Type<T>, Type<A>) for the arguments' element type and activation.
+template <class Gelu, class Body>
+void specialise(DataType type, Activation activation, const Body& body) {
+  with_type(type, [&](auto element) {
+    with_activation<Gelu>(activation, [&](auto function) { body(element, function); });
+  });
+}
+
+}  // namespace
+
+void batch_statistics(const Map& x, float* mean, float* variance) {
+  with_type(x.type, [&]<class T>(Type<T>) {
+    const Tiling tiling(x);
+    const Moments moments(tiling);
+    for_each_slice(tiling, [&](std::int64_t slice, std::int64_t begin, std::int64_t end) {
+      moments.clear(slice);
+      for (std::int64_t item = begin; item < end; ++item) {
+        tiling.runs_of(item, [&](const Run& run) {
+          with_lanes(x, run.block,
+                     [&](auto lanes) { moments.add(slice, item == begin, run, at<T>(x, run), x.stride_pixel, lanes); });
+        });
+      }
+    });
+    moments.finish(x.channels, mean, variance);
+  });
+}
+
+void normalise(const NormaliseArguments& a) {
+  specialise<GeluValue>(a.x.type, a.activation, [&]<class T, class A>(Type<T>, Type<A>) {
+    for_each_run(Tiling(a.x), [&](const Run& run) {
+      with_lanes(a.y, run.block, [&](auto lanes) { normalise_run<T, A>(a, run, lanes); });
+    });
+  });
+}
+
+void normalise_backward_sums(const NormaliseBackwardArguments& a, float* d_shift, float* d_scale, const Map* d_residual) {
+  specialise<GeluSlope>(a.x.type, a.activation, [&]<class T, class A>(Type<T>, Type<A>) {
+    const Map& written = d_residual != nullptr ? *d_residual : a.x;
+    sum_runs<2>(a.x, {d_shift, d_scale}, [&](const Run& run, v16(&sums)[2]) {
+      with_lanes(written, run.block, [&](auto lanes) { sums_run<T, A>(a, run, d_residual, sums, lanes); });
+    });
+  });
+}
+
+void normalise_backward(const NormaliseBackwardArguments& a, const float* d_shift, const float* d_scale, double count,
+                        const Map& dx) {
+  const Sums sums{d_shift, d_scale, static_cast<float>(1 / count)};
+  specialise<GeluSlope>(a.x.type, a.activation, [&]<class T, class A>(Type<T>, Type<A>) {
+    for_each_run(Tiling(a.x), [&](const Run& run) {
+      with_lanes(dx, run.block, [&](auto lanes) {
+        const Gradient<T, A, decltype(lanes)> gradient(a, run, sums, lanes);
+        T* const out = at<T>(dx, run);
+        for (std::int64_t i = 0; i < run.count; ++i) lanes.put(out + i * dx.stride_pixel, gradient(i));
+      });
+    });
+  });
+}
+
+void normalise_backward_unpool(const NormaliseBackwardArguments& a, const float* d_shift, const float* d_scale, double count,
+                               const PoolWindow& window, const std::uint8_t* index, const Map& dx) {
+  const Sums sums{d_shift, d_scale, static_cast<float>(1 / count)};
+  const Map& y = a.x;  // the pooling's output is the normalisation's input
+  specialise<GeluSlope>(y.type, a.activation, [&]<class T, class A>(Type<T>, Type<A>) {
+    with_kernel(window, [&](auto kernel) {
+      for_each_run(Tiling(y, y.width), [&](const Run& run) {
+        with_lanes(dx, run.block, [&](auto lanes) {
+          const Gradient<T, A, decltype(lanes)> gradient(a, run, sums, lanes);
+          const std::uint8_t* const which = index + ((run.n * y.blocks() + run.block) * y.pixels() + run.pixel) * Map::kLanes;
+          for (std::int64_t done = 0; done < run.count; done += y.width) {
+            unpool_row<decltype(kernel)::value>(window, dx, y, at<T>(dx, run.n, run.block, 0), (run.pixel + done) / y.width,
+                                                which + done * Map::kLanes, lanes,
+                                                [&](std::int64_t j) { return gradient(done + j); });
+          }
+        });
+      });
+    });
+  });
+}
+
+}  // namespace millrace::cpu::MILLRACE_ISA

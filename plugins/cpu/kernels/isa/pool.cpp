@@ -1,0 +1,197 @@
+#include "kernels/isa/moments.h"
+#include "kernels/isa/unpool.h"
+
+namespace millrace::cpu::MILLRACE_ISA {
+namespace {
+
+// The pixels of the window of output pixel (i, j) that lie inside the input.
+struct Span {
+  std::int64_t top, bottom, left, right;
+};
+inline Span inside(const PoolWindow& window, const Map& x, std::int64_t i, std::int64_t j) {
+  const std::int64_t row = i * window.stride_height - window.top, column = j * window.stride_width - window.left;
+  const std::int64_t bottom = row + window.kernel_height, right = column + window.kernel_width;
+  return {row > 0 ? row : 0, bottom < x.height ? bottom : x.height, column > 0 ? column : 0, right < x.width ? right : x.width};
+}
+
+// The largest value of a window and where it is; the first of equal ones, NaN above all.
+struct Largest {
+  v16 value;
+  i16 where;
+  MILLRACE_INLINE void offer(v16 other, std::int64_t place) {
+    const i16 greater = (other > value) | (other != other);
+    value = greater ? other : value;
+    where = greater ? i16{} + static_cast<std::int32_t>(place) : where;
+  }
+};
+
+template <int Kernel, class T, class Lanes>
+MILLRACE_INLINE Largest largest_at(const PoolWindow& window, const Map& x, const T* plane, std::int64_t i, std::int64_t j,
+                                   Lanes lanes) {
+  if (Kernel != 0 && window.top == 0 && window.left == 0 && (i + 1) * Kernel <= x.height && (j + 1) * Kernel <= x.width) {
+    const T* const corner = plane + (i * Kernel * x.width + j * Kernel) * x.stride_pixel;
+    Largest largest{lanes.get(corner), {}};
+    for (int k = 1; k < Kernel * Kernel; ++k) {
+      const int row = k / (Kernel == 0 ? 1 : Kernel), column = k - row * Kernel;
+      largest.offer(lanes.get(corner + (row * x.width + column) * x.stride_pixel), k);
+    }
+    return largest;
+  }
+  const Span span = inside(window, x, i, j);
+  const std::int64_t row = i * window.stride_height - window.top, column = j * window.stride_width - window.left;
+  const std::int64_t first = (span.top - row) * window.kernel_width + span.left - column;
+  Largest largest{lanes.get(plane + (span.top * x.width + span.left) * x.stride_pixel),
+                  i16{} + static_cast<std::int32_t>(first)};
+  for (std::int64_t h = span.top; h < span.bottom; ++h) {
+    for (std::int64_t w = span.left; w < span.right; ++w) {
+      largest.offer(lanes.get(plane + (h * x.width + w) * x.stride_pixel), (h - row) * window.kernel_width + w - column);
+    }
+  }
+  return largest;
+}
+
+template <int Kernel, class T, class Lanes>
+void max_pool_run(const PoolWindow& window, const Map& x, const Map& y, std::uint8_t* index, const Run& run, Lanes lanes) {
+  const T* const plane = at<T>(x, run.n, run.block, 0);
+  T* out = at<T>(y, run);
+  std::uint8_t* where =
+      index == nullptr ? nullptr : index + ((run.n * y.blocks() + run.block) * y.pixels() + run.pixel) * Map::kLanes;
+  const std::int64_t rows = run.count / y.width, first = run.pixel / y.width;
+  for (std::int64_t i = first; i < first + rows; ++i) {
+    for (std::int64_t j = 0; j < y.width; ++j, out += y.stride_pixel) {
+      const Largest largest = largest_at<Kernel>(window, x, plane, i, j, lanes);
+      lanes.put(out, largest.value);
+      if (where != nullptr) {
+        *reinterpret_cast<loose_b16*>(where) = __builtin_convertvector(largest.where, b16);
+        where += Map::kLanes;
+      }
+    }
+  }
+}
+
+// Backward in the form that gathers, for windows that overlap: each input pixel asks all windows that cover it.
+// part(i, j, k) is what the window of (i, j) gives to its k-th pixel.
+template <class T, class Lanes, class Part>
+MILLRACE_INLINE void gather_run(const PoolWindow& window, const Map& dx, const Map& y, const Run& run, Lanes lanes,
+                                const Part& part) {
+  T* out = at<T>(dx, run);
+  for (std::int64_t pixel = run.pixel; pixel < run.pixel + run.count; ++pixel, out += dx.stride_pixel) {
+    const std::int64_t h = pixel / dx.width + window.top, w = pixel % dx.width + window.left;
+    const std::int64_t i_least = h < window.kernel_height ? 0 : (h - window.kernel_height) / window.stride_height + 1;
+    const std::int64_t j_least = w < window.kernel_width ? 0 : (w - window.kernel_width) / window.stride_width + 1;
+    v16 sum{};
+    for (std::int64_t i = i_least; i < y.height && i * window.stride_height <= h; ++i) {
+      for (std::int64_t j = j_least; j < y.width && j * window.stride_width <= w; ++j) {
+        sum += part(i, j, (h - i * window.stride_height) * window.kernel_width + w - j * window.stride_width);
+      }
+    }
+    lanes.put(out, sum);
+  }
+}
+
+inline float average_divisor(const PoolWindow& window, const Map& x, std::int64_t i, std::int64_t j) {
+  if (window.count_padding) return static_cast<float>(window.kernel_height * window.kernel_width);
+  const Span span = inside(window, x, i, j);
+  return static_cast<float>((span.bottom - span.top) * (span.right - span.left));
+}
+
+template <class T, class Lanes>
+void average_run(const PoolWindow& window, const Map& x, const Map& y, const Run& run, Lanes lanes) {
+  const T* const plane = at<T>(x, run.n, run.block, 0);
+  T* out = at<T>(y, run);
+  for (std::int64_t pixel = run.pixel; pixel < run.pixel + run.count; ++pixel, out += y.stride_pixel) {
+    const std::int64_t i = pixel / y.width, j = pixel % y.width;
+    const Span span = inside(window, x, i, j);
+    v16 sum{};
+    for (std::int64_t h = span.top; h < span.bottom; ++h) {
+      for (std::int64_t w = span.left; w < span.right; ++w) sum += lanes.get(plane + (h * x.width + w) * x.stride_pixel);
+    }
+    lanes.put(out, sum / average_divisor(window, x, i, j));
+  }
+}
+
+}  // namespace
+
+void max_pool(const PoolWindow& window, const Map& x, const Map& y, std::uint8_t* index, float* mean, float* variance) {
+  with_type(x.type, [&]<class T>(Type<T>) {
+    with_kernel(window, [&](auto kernel) {
+      const Tiling tiling(y, y.width);
+      const auto pool = [&](const Run& run, auto lanes) {
+        max_pool_run<decltype(kernel)::value, T>(window, x, y, index, run, lanes);
+      };
+      if (mean == nullptr) {
+        for_each_run(tiling, [&](const Run& run) { with_lanes(y, run.block, [&](auto lanes) { pool(run, lanes); }); });
+        return;
+      }
+      const Moments moments(tiling);
+      for_each_slice(tiling, [&](std::int64_t slice, std::int64_t begin, std::int64_t end) {
+        moments.clear(slice);
+        for (std::int64_t item = begin; item < end; ++item) {
+          tiling.runs_of(item, [&](const Run& run) {
+            with_lanes(y, run.block, [&](auto lanes) {
+              pool(run, lanes);
+              moments.add(slice, item == begin, run, at<T>(y, run), y.stride_pixel, lanes);  // still in the nearest cache
+            });
+          });
+        }
+      });
+      moments.finish(y.channels, mean, variance);
+    });
+  });
+}
+
+void max_pool_backward(const PoolWindow& window, const std::uint8_t* index, const Map& dy, const Map& dx) {
+  const auto indices = [&](const Run& run) { return index + (run.n * dy.blocks() + run.block) * dy.pixels() * Map::kLanes; };
+  with_type(dx.type, [&]<class T>(Type<T>) {
+    if (!windows_are_apart(window)) {
+      for_each_run(Tiling(dx), [&](const Run& run) {
+        with_lanes(dx, run.block, [&](auto lanes) {
+          const T* const gradient = at<T>(dy, run.n, run.block, 0);
+          const std::uint8_t* const which = indices(run);
+          gather_run<T>(window, dx, dy, run, lanes, [&](std::int64_t i, std::int64_t j, std::int64_t k) {
+            const std::int64_t pixel = i * dy.width + j;
+            const i16 chosen = load_index(which + pixel * Map::kLanes) == static_cast<std::int32_t>(k);
+            return chosen ? lanes.get(gradient + pixel * dy.stride_pixel) : v16{};
+          });
+        });
+      });
+      return;
+    }
+    with_kernel(window, [&](auto kernel) {
+      for_each_run(Tiling(dy, dy.width), [&](const Run& run) {
+        with_lanes(dx, run.block, [&](auto lanes) {
+          const T* const gradient = at<T>(dy, run);
+          for (std::int64_t done = 0; done < run.count; done += dy.width) {
+            unpool_row<decltype(kernel)::value>(
+                window, dx, dy, at<T>(dx, run.n, run.block, 0), (run.pixel + done) / dy.width,
+                indices(run) + (run.pixel + done) * Map::kLanes, lanes,
+                [&](std::int64_t j) { return lanes.get(gradient + (done + j) * dy.stride_pixel); });
+          }
+        });
+      });
+    });
+  });
+}
+
+void average_pool(const PoolWindow& window, const Map& x, const Map& y) {
+  with_type(x.type, [&]<class T>(Type<T>) {
+    for_each_run(Tiling(y), [&](const Run& run) {
+      with_lanes(y, run.block, [&](auto lanes) { average_run<T>(window, x, y, run, lanes); });
+    });
+  });
+}
+
+void average_pool_backward(const PoolWindow& window, const Map& dy, const Map& dx) {
+  with_type(dx.type, [&]<class T>(Type<T>) {
+    for_each_run(Tiling(dx), [&](const Run& run) {
+      with_lanes(dx, run.block, [&](auto lanes) {
+        const T* const gradient = at<T>(dy, run.n, run.block, 0);
+        gather_run<T>(window, dx, dy, run, lanes, [&](std::int64_t i, std::int64_t j, std::int64_t) {
+          return lanes.get(gradient + (i * dy.width + j) * dy.stride_pixel) / average_divisor(window, dx, i, j);
+        });
+      });
+    });
+  });
+}
+
+}  // namespace millrace::cpu::MILLRACE_ISA

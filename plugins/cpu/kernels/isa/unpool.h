@@ -1,0 +1,80 @@
+// The backward of a pooling whose windows do not overlap, one output row at a time: each output pixel owns a cell of the input,
+// stride x stride pixels, widened to the edge at the last row and column, and writes all of it once.
+#pragma once
+
+#include "kernels/isa/traverse.h"
+
+namespace millrace::cpu::MILLRACE_ISA {
+
+inline bool windows_are_apart(const PoolWindow& window) {
+  return window.kernel_height <= window.stride_height && window.kernel_width <= window.stride_width;
+}
+
+MILLRACE_INLINE i16 load_index(const std::uint8_t* p) {
+  return __builtin_convertvector(*reinterpret_cast<const loose_b16*>(p), i16);
+}
+
+// A cell: rows [top, bottom), columns [left, right) of the input; its window starts at (row, column), which may lie outside.
+struct Cell {
+  std::int64_t row, column, top, bottom, left, right;
+};
+inline Cell cell_of(const PoolWindow& window, const Map& x, const Map& y, std::int64_t i, std::int64_t j) {
+  const std::int64_t row = i * window.stride_height - window.top, column = j * window.stride_width - window.left;
+  const std::int64_t bottom = row + window.stride_height, right = column + window.stride_width;
+  return {row,
+          column,
+          row > 0 ? row : 0,
+          i + 1 == y.height || bottom > x.height ? x.height : bottom,
+          column > 0 ? column : 0,
+          j + 1 == y.width || right > x.width ? x.width : right};
+}
+
+// part(k) is what the window's k-th pixel gets. Pixels of the cell that are in no window get zero.
+template <class T, class Lanes, class Part>
+MILLRACE_INLINE void write_cell(const PoolWindow& window, const Cell& cell, T* dx, const Map& x, Lanes lanes, const Part& part) {
+  for (std::int64_t h = cell.top; h < cell.bottom; ++h) {
+    for (std::int64_t w = cell.left; w < cell.right; ++w) {
+      const std::int64_t kh = h - cell.row, kw = w - cell.column;
+      const bool inside = kh < window.kernel_height && kw < window.kernel_width;
+      const v16 value = inside ? part(kh * window.kernel_width + kw) : v16{};
+      lanes.put(dx + (h * x.width + w) * x.stride_pixel, value);
+    }
+  }
+}
+
+// One output row of one block. value(j) is the gradient at output column j; index holds that row.
+template <int Kernel, class T, class Lanes, class Value>
+MILLRACE_INLINE void unpool_row(const PoolWindow& window, const Map& x, const Map& y, T* dx, std::int64_t i,
+                                const std::uint8_t* index, Lanes lanes, const Value& value) {
+  for (std::int64_t j = 0; j < y.width; ++j) {
+    const v16 gradient = value(j);
+    const i16 which = load_index(index + j * Map::kLanes);
+    const Cell cell = cell_of(window, x, y, i, j);
+    const auto part = [&](std::int64_t k) { return which == static_cast<std::int32_t>(k) ? gradient : v16{}; };
+    const bool plain = cell.row >= 0 && cell.column >= 0 && cell.bottom - cell.row == Kernel && cell.right - cell.column == Kernel;
+    if (Kernel == 0 || !plain) {
+      write_cell(window, cell, dx, x, lanes, part);
+      continue;
+    }
+    T* const corner = dx + (cell.row * x.width + cell.column) * x.stride_pixel;
+    for (int kh = 0; kh < Kernel; ++kh) {
+      for (int kw = 0; kw < Kernel; ++kw) lanes.put(corner + (kh * x.width + kw) * x.stride_pixel, part(kh * Kernel + kw));
+    }
+  }
+}
+
+// Calls body with the square kernel's size where it is 2 or 3 and the windows touch, else with 0.
+template <int Value>
+struct Constant {
+  static constexpr int value = Value;
+};
+template <class Body>
+void with_kernel(const PoolWindow& window, const Body& body) {
+  const bool square = window.kernel_height == window.kernel_width && window.stride_height == window.kernel_height &&
+                      window.stride_width == window.kernel_width;
+  if (square && window.kernel_height == 2) return body(Constant<2>{});
+  if (square && window.kernel_height == 3) return body(Constant<3>{});
+  body(Constant<0>{});
+}
+
+}  // namespace millrace::cpu::MILLRACE_ISA
