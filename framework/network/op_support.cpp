@@ -6,7 +6,7 @@ namespace millrace::ops {
 namespace {
 
 const std::vector<std::string>& rules() {
-  static const std::vector<std::string> names = {"constant",       "uniform",        "normal",         "he_normal", "he_uniform",
+  static const std::vector<std::string> names = {"constant",      "uniform",        "normal",         "he_normal", "he_uniform",
                                                  "glorot_normal", "glorot_uniform", "fan_in_uniform", "dirac",     "whiten"};
   return names;
 }
@@ -128,10 +128,14 @@ PaddingRule read_padding(const Value& value, Diagnostics& errors) {
     return {};
   }
   switch (figures.size()) {
-    case 1: return {.same = false, .fixed = {figures[0], figures[0], figures[0], figures[0]}};
-    case 2: return {.same = false, .fixed = {figures[0], figures[1], figures[0], figures[1]}};
-    case 4: return {.same = false, .fixed = {figures[0], figures[1], figures[2], figures[3]}};
-    default: return wrong(fmt::format("a list of {}", figures.size()));
+    case 1:
+      return {.same = false, .fixed = {figures[0], figures[0], figures[0], figures[0]}};
+    case 2:
+      return {.same = false, .fixed = {figures[0], figures[1], figures[0], figures[1]}};
+    case 4:
+      return {.same = false, .fixed = {figures[0], figures[1], figures[2], figures[3]}};
+    default:
+      return wrong(fmt::format("a list of {}", figures.size()));
   }
 }
 

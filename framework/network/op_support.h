@@ -22,7 +22,7 @@ void register_plain(Registry& registry);
 
 // What every op with parameters takes beside its own figures.
 struct WeightParams {
-  Value initialiser;       // an empty table: the op's own
+  Value initialiser;  // an empty table: the op's own
   Value bias_initialiser;
   bool trainable = true;
   bool bias_trainable = true;
@@ -66,7 +66,7 @@ struct Window {
 };
 
 struct Placement {
-  Padding padding;  // as the window then meets it; round_up makes bottom and right larger
+  Padding padding;                     // as the window then meets it; round_up makes bottom and right larger
   std::int64_t height = 0, width = 0;  // of the output
 };
 

@@ -64,10 +64,8 @@ void register_normalisation(Registry& registry) {
                                                  .describe = describe_batch_norm,
                                                  .check = check_batch_norm,
                                                  .infer = infer_batch_norm}));
-  registry.add(make_layer_type<LrnAttributes>({.name = "lrn",
-                                               .text = "Local response normalisation across channels.",
-                                               .describe = describe_lrn,
-                                               .infer = infer_lrn}));
+  registry.add(make_layer_type<LrnAttributes>(
+      {.name = "lrn", .text = "Local response normalisation across channels.", .describe = describe_lrn, .infer = infer_lrn}));
 }
 
 }  // namespace millrace::ops

@@ -83,22 +83,19 @@ void register_plain(Registry& registry) {
   add("flatten", "The same values as a vector.", infer_flatten);
   add("add", "The sum of its inputs.", infer_add, 2, kAny);
   add("concat", "The channels of its inputs, one after another.", infer_concat, 2, kAny);
-  registry.add(make_layer_type<DropoutAttributes>({.name = "dropout",
-                                                   .text = "In training, zeroes values by chance and scales up the others.",
-                                                   .describe =
-                                                       [](ParamSet<DropoutAttributes>& set) {
-                                                         set.add("probability", &DropoutAttributes::probability)
-                                                             .range(0, 0.999)
-                                                             .text("chance of each value to be zeroed");
-                                                       },
-                                                   .infer = infer_dropout}));
-  registry.add(make_layer_type<ScaleAttributes>({.name = "scale",
-                                                 .text = "Multiplies by a constant.",
-                                                 .describe =
-                                                     [](ParamSet<ScaleAttributes>& set) {
-                                                       set.add("factor", &ScaleAttributes::factor).text("the constant");
-                                                     },
-                                                 .infer = infer_scale}));
+  registry.add(make_layer_type<DropoutAttributes>(
+      {.name = "dropout",
+       .text = "In training, zeroes values by chance and scales up the others.",
+       .describe =
+           [](ParamSet<DropoutAttributes>& set) {
+             set.add("probability", &DropoutAttributes::probability).range(0, 0.999).text("chance of each value to be zeroed");
+           },
+       .infer = infer_dropout}));
+  registry.add(make_layer_type<ScaleAttributes>(
+      {.name = "scale",
+       .text = "Multiplies by a constant.",
+       .describe = [](ParamSet<ScaleAttributes>& set) { set.add("factor", &ScaleAttributes::factor).text("the constant"); },
+       .infer = infer_scale}));
 }
 
 }  // namespace millrace::ops

@@ -50,8 +50,8 @@ LayerPlan infer_conv(const ConvParams& params, const std::vector<Shape>& inputs)
   const Shape& input = inputs[0];
   require_maps(input);
   if (input[0] % params.groups != 0 || params.out % params.groups != 0) {
-    fail(ErrorKind::usage, "groups = {} must divide both the {} channels of its input and the {} filters", params.groups, input[0],
-         params.out);
+    fail(ErrorKind::usage, "groups = {} must divide both the {} channels of its input and the {} filters", params.groups,
+         input[0], params.out);
   }
   Diagnostics checked;
   const Placement placement =
@@ -65,8 +65,8 @@ LayerPlan infer_conv(const ConvParams& params, const std::vector<Shape>& inputs)
       weight_parameter(params, {params.out, in, params.kernel.height, params.kernel.width}, kDefaultWeight));
   if (params.bias) plan.parameters.push_back(bias_parameter(params, {params.out}, default_bias(fan_in)));
   plan.multiply_adds = static_cast<std::uint64_t>(plan.output.elements()) * static_cast<std::uint64_t>(fan_in);
-  plan.attributes = attributes(ConvAttributes{params.out, params.kernel, params.stride, params.dilation, placement.padding,
-                                              params.groups, params.bias});
+  plan.attributes = attributes(
+      ConvAttributes{params.out, params.kernel, params.stride, params.dilation, placement.padding, params.groups, params.bias});
   return plan;
 }
 
@@ -97,11 +97,8 @@ LayerPlan infer_linear(const LinearParams& params, const std::vector<Shape>& inp
 }  // namespace
 
 void register_weighted(Registry& registry) {
-  registry.add(make_layer_type<ConvParams>({.name = "conv",
-                                            .text = "Convolution over maps.",
-                                            .describe = describe_conv,
-                                            .check = check_conv,
-                                            .infer = infer_conv}));
+  registry.add(make_layer_type<ConvParams>(
+      {.name = "conv", .text = "Convolution over maps.", .describe = describe_conv, .check = check_conv, .infer = infer_conv}));
   registry.add(make_layer_type<LinearParams>({.name = "linear",
                                               .text = "Fully connected layer; flattens its input.",
                                               .describe = describe_linear,

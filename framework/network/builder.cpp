@@ -1,0 +1,269 @@
+#include "network/builder.h"
+
+#include <algorithm>
+
+#include "millrace/error.h"
+#include "network/variables.h"
+
+namespace millrace {
+namespace {
+
+constexpr std::size_t kMostLayers = 10'000;
+constexpr double kMostElements = 1e12;  // of one tensor
+
+const std::vector<std::string> kLayerKeys = {"name", "op", "from", "when", "otherwise"};
+
+bool contains(const std::vector<std::string>& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+template <class Map>
+std::vector<std::string> keys_of(const Map& map) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : map) keys.push_back(key);
+  return keys;
+}
+
+double elements(const Shape& shape) {
+  double product = 1;
+  for (const std::int64_t extent : shape) product *= static_cast<double>(extent);
+  return product;
+}
+
+struct InputParams {
+  std::int64_t channels = 3, height = 0, width = 0;
+  std::vector<double> mean, deviation;
+
+  static void describe(ParamSet<InputParams>& set) {
+    set.add("channels", &InputParams::channels).range(1, 4096).text("channels of the images: 3 for colour, 1 for grey");
+    set.add("height", &InputParams::height).required().range(1, 1 << 16).unit("pixels").text("height of the images");
+    set.add("width", &InputParams::width).required().range(1, 1 << 16).unit("pixels").text("width of the images");
+    set.add("mean", &InputParams::mean).text("subtracted from each channel, of pixels scaled to 0 ... 1");
+    set.add("deviation", &InputParams::deviation).range(1e-6).text("each channel is divided by it then");
+  }
+};
+
+}  // namespace
+
+Network Builder::build(const std::string& name, const Value& variables) {
+  network_ = {};
+  network_.name = name;
+  variables_ = variables;
+  const std::size_t before = errors_.size();
+  read_input(name, variables);
+  Frame frame;
+  frame.variables = variables;
+  frame.input = input_shape_.rank() == 0 ? kUnknownLayer : Network::kInput;
+  lay_out(frame, *document_.layers);
+  if (errors_.size() == before && network_.layers.empty()) errors_.add(document_.layers_at, "every layer is left out");
+  if (errors_.size() == before) check_uses();
+  return std::move(network_);
+}
+
+void Builder::read_input(const std::string& name, const Value& variables) {
+  const std::size_t before = errors_.size();
+  ParamSet<InputParams> set;
+  InputParams::describe(set);
+  const Value table = resolve(*document_.input, variables, errors_);
+  InputParams input = read_struct(set, table, "'input' of network '" + name + "'", errors_);
+  const auto per_channel = [&](const char* key, std::vector<double>& values, double otherwise) {
+    if (values.empty()) values.assign(static_cast<std::size_t>(input.channels), otherwise);
+    if (static_cast<std::int64_t>(values.size()) == input.channels) return;
+    errors_.add(table.find(key)->at(),
+                fmt::format("'{}' needs one figure for each of the {} channels, found {}", key, input.channels, values.size()));
+  };
+  per_channel("mean", input.mean, 0);
+  per_channel("deviation", input.deviation, 1);
+  if (errors_.size() != before) return;
+  network_.input = {static_cast<std::int32_t>(input.height), static_cast<std::int32_t>(input.width),
+                    static_cast<std::int32_t>(input.channels)};
+  network_.mean = input.mean;
+  network_.deviation = input.deviation;
+  input_shape_ = {input.channels, input.height, input.width};
+}
+
+int Builder::lay_out(Frame& frame, const Array& entries) {
+  if (wrong_lists_.contains(&entries)) return kUnknownLayer;
+  const std::size_t before = errors_.size();
+  frame.name_entries(entries, errors_);
+  if (errors_.size() != before) wrong_lists_.insert(&entries);
+  int previous = frame.input;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    Diagnostics scratch;
+    const bool known = wrong_entries_.contains(&entries[i]);
+    const std::size_t mistakes = errors_.size();
+    previous = place(frame, {entries[i], frame.names[i], previous, known ? scratch : errors_});
+    if (errors_.size() != mistakes) wrong_entries_.insert(&entries[i]);
+    frame.define(frame.names[i], previous);
+  }
+  return previous;
+}
+
+int Builder::place(Frame& frame, const Entry& entry) {
+  if (entry.table.kind() != Value::Kind::table) {
+    entry.errors.add(entry.table.at(), fmt::format("each entry of 'layers' must be a table, found {}", found(entry.table)));
+    return kUnknownLayer;
+  }
+  const bool is_layer = entry.table.find("op"), is_block = entry.table.find("block");
+  if (is_layer == is_block) {
+    entry.errors.add(entry.table.at(),
+                     fmt::format("'{}' needs either 'op' or 'block'{}", entry.name, is_layer ? ", not both" : ""));
+    return kUnknownLayer;
+  }
+  const std::size_t before = entry.errors.size();
+  if (!is_wanted(frame, entry)) return place_skipped(frame, entry);
+  const std::vector<int> inputs = inputs_of(frame, entry);
+  if (entry.errors.size() != before) return kUnknownLayer;
+  return is_layer ? place_layer(frame, entry, inputs) : place_block(frame, entry, inputs);
+}
+
+bool Builder::is_wanted(const Frame& frame, const Entry& entry) {
+  const Value* when = entry.table.find("when");
+  if (!when) {
+    if (const Value* otherwise = entry.table.find("otherwise")) {
+      entry.errors.add(otherwise->at(), fmt::format("'otherwise' of '{}' says nothing without 'when'", entry.name));
+    }
+    return true;
+  }
+  const std::size_t before = entry.errors.size();
+  const Value value = resolve(*when, frame.variables, entry.errors);
+  if (entry.errors.size() != before) return true;
+  if (value.kind() == Value::Kind::boolean) return value.boolean();
+  entry.errors.add(value.at(), fmt::format("'when' of '{}' must be true or false, found {}", entry.name, found(value)));
+  return true;
+}
+
+int Builder::place_skipped(Frame& frame, const Entry& entry) {
+  const std::size_t before = entry.errors.size();
+  if (const Value* otherwise = entry.table.find("otherwise")) {
+    const Value reference = resolve(*otherwise, frame.variables, entry.errors);
+    return entry.errors.size() == before ? frame.find(reference, entry.name, entry.errors) : kUnknownLayer;
+  }
+  const std::vector<int> inputs = inputs_of(frame, entry);
+  if (inputs.size() == 1) return inputs.front();
+  if (entry.errors.size() == before) {
+    entry.errors.add(entry.table.at(),
+                     fmt::format("'{}' is left out and has {} inputs: say with 'otherwise' which one takes its place", entry.name,
+                                 inputs.size()));
+  }
+  return kUnknownLayer;
+}
+
+std::vector<int> Builder::inputs_of(const Frame& frame, const Entry& entry) {
+  const Value* from = entry.table.find("from");
+  if (!from) return {entry.previous};
+  const Value resolved = resolve(*from, frame.variables, entry.errors);
+  if (resolved.kind() != Value::Kind::array) return {frame.find(resolved, entry.name, entry.errors)};
+  std::vector<int> inputs;
+  for (const Value& reference : resolved.array()) inputs.push_back(frame.find(reference, entry.name, entry.errors));
+  if (inputs.empty()) entry.errors.add(from->at(), fmt::format("'from' of '{}' names no layer", entry.name));
+  return inputs;
+}
+
+Value Builder::parameters_of(const Frame& frame, const Entry& entry, const std::vector<std::string>& own_keys,
+                             const std::vector<std::string>& parameters, const std::string& owner) {
+  Value result;
+  result.set_position(entry.table.at());
+  for (const Member& member : entry.table.table()) {
+    if (contains(own_keys, member.key)) continue;
+    if (!contains(parameters, member.key)) {
+      std::vector<std::string> keys = parameters;
+      keys.insert(keys.end(), own_keys.begin(), own_keys.end());
+      report_unknown_name(owner, "key", member.key, keys, member.at, entry.errors);
+      continue;
+    }
+    result.table().push_back({member.key, member.at, resolve(member.value, frame.variables, entry.errors)});
+  }
+  return result;
+}
+
+int Builder::place_layer(Frame& frame, const Entry& entry, const std::vector<int>& inputs) {
+  const Value op = resolve(*entry.table.find("op"), frame.variables, entry.errors);
+  const LayerType* type = op.kind() == Value::Kind::text ? registry_.layer(op.text()) : nullptr;
+  if (!type) {
+    const std::string name = op.kind() == Value::Kind::text ? op.text() : found(op);
+    const auto nearest = nearest_name(name, keys_of(registry_.layers()));
+    entry.errors.add(op.at(), fmt::format("there is no op '{}'{}", name,
+                                          nearest ? fmt::format("; nearest is '{}'", *nearest)
+                                                  : fmt::format("; there are {}", fmt::join(keys_of(registry_.layers()), ", "))));
+    return kUnknownLayer;
+  }
+  const std::string full_name = frame.prefix + entry.name;
+  const int count = static_cast<int>(inputs.size());
+  if (count < type->least_inputs || count > type->most_inputs) {
+    entry.errors.add(entry.table.at(), fmt::format("layer '{}': op '{}' takes {}{} input{}, found {}", full_name, type->name,
+                                                   type->least_inputs == type->most_inputs ? "" : "at least ", type->least_inputs,
+                                                   type->least_inputs == 1 ? "" : "s", count));
+    return kUnknownLayer;
+  }
+  const std::size_t before = entry.errors.size();
+  std::vector<std::string> parameters;
+  for (const ParamInfo& info : type->params) parameters.push_back(info.name);
+  const Value table = parameters_of(frame, entry, kLayerKeys, parameters, "op '" + type->name + "'");
+
+  std::vector<Shape> shapes;
+  const bool known = entry.errors.size() == before && std::find(inputs.begin(), inputs.end(), kUnknownLayer) == inputs.end();
+  for (const int input : inputs) {
+    if (known) shapes.push_back(shape_of(input));
+  }
+  try {
+    LayerPlan plan = type->plan(table, shapes, entry.errors);
+    if (!known || entry.errors.size() != before) return kUnknownLayer;
+    return add(entry, full_name, type->name, inputs, std::move(plan));
+  } catch (const Error& error) {
+    entry.errors.add(entry.table.at(), fmt::format("layer '{}' ({}): {}", full_name, type->name, error.message()));
+    return kUnknownLayer;
+  }
+}
+
+int Builder::add(const Entry& entry, const std::string& full_name, const std::string& op, const std::vector<int>& inputs,
+                 LayerPlan plan) {
+  if (network_.layers.size() >= kMostLayers) fail(ErrorKind::usage, "a network has at most {} layers", kMostLayers);
+  if (elements(plan.output) > kMostElements) fail(ErrorKind::usage, "its output of {} is too large", to_string(plan.output));
+  const auto taken =
+      std::find_if(network_.layers.begin(), network_.layers.end(), [&](const Layer& layer) { return layer.name == full_name; });
+  if (taken != network_.layers.end()) fail(ErrorKind::usage, "its name is taken at line {}", taken->at.line);
+  Layer layer;
+  layer.name = full_name;
+  layer.op = op;
+  layer.inputs = inputs;
+  for (const int input : inputs) layer.input_shapes.push_back(shape_of(input));
+  layer.output = plan.output;
+  layer.multiply_adds = plan.multiply_adds;
+  layer.attributes = std::move(plan.attributes);
+  layer.at = entry.table.at();
+  for (Parameter& parameter : plan.parameters) {
+    if (elements(parameter.shape) > kMostElements) {
+      fail(ErrorKind::usage, "its {} of {} is too large", parameter.name, to_string(parameter.shape));
+    }
+    parameter.name = full_name + "." + parameter.name;
+    layer.parameters.push_back(static_cast<int>(network_.parameters.size()));
+    network_.parameters.push_back(std::move(parameter));
+  }
+  network_.layers.push_back(std::move(layer));
+  return static_cast<int>(network_.layers.size()) - 1;
+}
+
+// A layer that feeds nothing is a slip of the pen: neither its output nor its gradient would ever be asked for.
+void Builder::check_uses() {
+  std::vector<bool> used(network_.layers.size(), false);
+  used.back() = true;
+  for (const Layer& layer : network_.layers) {
+    for (const int input : layer.inputs) {
+      if (input != Network::kInput) used[static_cast<std::size_t>(input)] = true;
+    }
+  }
+  for (std::size_t i = 0; i < used.size(); ++i) {
+    if (used[i]) continue;
+    errors_.add(network_.layers[i].at,
+                fmt::format("nothing takes the output of layer '{}': name it in a later layer's 'from', or "
+                            "leave it out",
+                            network_.layers[i].name));
+  }
+}
+
+const Shape& Builder::shape_of(int layer) const {
+  return layer == Network::kInput ? input_shape_ : network_.layers[static_cast<std::size_t>(layer)].output;
+}
+
+}  // namespace millrace

@@ -1,0 +1,63 @@
+// Lays a network document out as a Network: expands blocks, resolves names, infers shapes.
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "millrace/plugin.h"
+#include "network/frame.h"
+#include "network/network_document.h"
+
+namespace millrace {
+
+class Builder {
+ public:
+  // All references must outlive the builder.
+  Builder(const NetworkDocument& document, const Registry& registry, Diagnostics& errors)
+      : document_(document), registry_(registry), errors_(errors) {}
+
+  // Mistakes go to `errors`; the network is complete only when there are none.
+  Network build(const std::string& name, const Value& variables);
+
+ private:
+  struct Entry {
+    const Value& table;
+    const std::string& name;  // relative to its frame
+    int previous;             // the output of the entry before
+    Diagnostics& errors;      // a scratch one when this entry's mistakes are known already
+  };
+
+  void read_input(const std::string& name, const Value& variables);
+  int lay_out(Frame& frame, const Array& entries);
+  int place(Frame& frame, const Entry& entry);
+  int place_skipped(Frame& frame, const Entry& entry);
+  int place_layer(Frame& frame, const Entry& entry, const std::vector<int>& inputs);
+  int place_block(Frame& frame, const Entry& entry, const std::vector<int>& inputs);
+  int expand(Frame& frame, const Entry& entry, const BlockDefinition& block, const std::string& name, int input,
+             const Value& given);
+
+  bool is_wanted(const Frame& frame, const Entry& entry);
+  std::vector<int> inputs_of(const Frame& frame, const Entry& entry);
+  // All keys but the entry's own ones, resolved; others than `parameters` are reported.
+  Value parameters_of(const Frame& frame, const Entry& entry, const std::vector<std::string>& own_keys,
+                      const std::vector<std::string>& parameters, const std::string& owner);
+  const BlockDefinition* block_of(const Frame& frame, const Entry& entry);
+  std::vector<Value> instances_of(const Frame& frame, const Entry& entry, const BlockDefinition& block);
+  int add(const Entry& entry, const std::string& full_name, const std::string& op, const std::vector<int>& inputs,
+          LayerPlan plan);
+  void check_uses();
+
+  const Shape& shape_of(int layer) const;
+
+  const NetworkDocument& document_;
+  Value variables_;  // the network's own
+  const Registry& registry_;
+  Diagnostics& errors_;
+  Network network_;
+  Shape input_shape_;                     // (C, H, W)
+  std::set<const Array*> wrong_lists_;    // with names that are wrong
+  std::set<const Value*> wrong_entries_;  // whose mistakes are reported: other instances of their block have the same
+};
+
+}  // namespace millrace

@@ -1,0 +1,121 @@
+// Blocks: entries that stand for one or more instances of a list of layers.
+#include <algorithm>
+
+#include "millrace/error.h"
+#include "network/builder.h"
+#include "network/variables.h"
+
+namespace millrace {
+namespace {
+
+constexpr std::int64_t kMostRepetitions = 1000;
+
+const std::vector<std::string> kBlockKeys = {"name", "block", "from", "when", "otherwise", "repeat", "first"};
+
+// What the block may be given: what has a default and what its layers refer to.
+std::vector<std::string> parameter_names(const BlockDefinition& block) {
+  std::vector<std::string> names = block.names;
+  for (const Member& member : block.defaults.table()) names.push_back(member.key);
+  return names;
+}
+
+// "a -> b -> a" when the block stands inside itself.
+std::string recursion(const Frame& frame, const std::string& block) {
+  std::string path = block;
+  for (const Frame* outer = &frame; outer && !outer->block.empty(); outer = outer->outer) {
+    path = outer->block + " -> " + path;
+    if (outer->block == block) return path;
+  }
+  return {};
+}
+
+}  // namespace
+
+const BlockDefinition* Builder::block_of(const Frame& frame, const Entry& entry) {
+  const Value block = resolve(*entry.table.find("block"), frame.variables, entry.errors);
+  const std::string name = block.kind() == Value::Kind::text ? block.text() : found(block);
+  const auto definition = document_.blocks.find(name);
+  if (definition == document_.blocks.end()) {
+    std::vector<std::string> names;
+    for (const auto& [key, value] : document_.blocks) names.push_back(key);
+    report_unknown_name("the network", "block", name, names, block.at(), entry.errors);
+    return nullptr;
+  }
+  if (const std::string path = recursion(frame, name); !path.empty()) {
+    entry.errors.add(block.at(), fmt::format("block '{}' contains itself: {}", name, path));
+    return nullptr;
+  }
+  return definition->second.layers ? &definition->second : nullptr;
+}
+
+// The parameters given to each instance.
+std::vector<Value> Builder::instances_of(const Frame& frame, const Entry& entry, const BlockDefinition& block) {
+  const std::vector<std::string> parameters = parameter_names(block);
+  const std::string owner = "block '" + block.name + "'";
+  const Value given = parameters_of(frame, entry, kBlockKeys, parameters, owner);
+
+  std::int64_t count = 1;
+  if (const Value* repeat = entry.table.find("repeat")) {
+    const Value value = resolve(*repeat, frame.variables, entry.errors);
+    if (value.kind() == Value::Kind::integer && value.integer() >= 1 && value.integer() <= kMostRepetitions) {
+      count = value.integer();
+    } else {
+      entry.errors.add(repeat->at(),
+                       fmt::format("'repeat' must be an integer between 1 and {}, found {}", kMostRepetitions, found(value)));
+    }
+  }
+  std::vector<Value> instances(static_cast<std::size_t>(count), given);
+  if (const Value* first = entry.table.find("first")) {
+    if (first->kind() != Value::Kind::table) {
+      entry.errors.add(first->at(), fmt::format("'first' must be a table of parameters, found {}", found(*first)));
+    } else {
+      const Value changes = parameters_of(frame, {*first, entry.name, entry.previous, entry.errors}, {}, parameters, owner);
+      for (const Member& member : changes.table()) instances.front().set(member.key, member.value);
+    }
+  }
+  for (const std::string& name : block.names) {
+    const auto has = [&](const Value& instance) {
+      return instance.find(name) || block.defaults.find(name) || variables_.find(name);
+    };
+    if (std::all_of(instances.begin(), instances.end(), has)) continue;
+    entry.errors.add(entry.table.at(),
+                     fmt::format("'{}' does not say '{}', which block '{}' needs", entry.name, name, block.name));
+  }
+  return instances;
+}
+
+int Builder::place_block(Frame& frame, const Entry& entry, const std::vector<int>& inputs) {
+  const std::size_t before = entry.errors.size();
+  const BlockDefinition* block = block_of(frame, entry);
+  if (!block) return kUnknownLayer;
+  if (inputs.size() != 1) {
+    entry.errors.add(entry.table.at(), fmt::format("'{}': a block takes one input, found {}", entry.name, inputs.size()));
+  }
+  const std::vector<Value> instances = instances_of(frame, entry, *block);
+  if (entry.errors.size() != before) return kUnknownLayer;
+
+  int output = inputs.front();
+  for (std::size_t i = 0; i < instances.size(); ++i) {
+    const bool numbered = entry.table.find("repeat") != nullptr;
+    const std::string name = numbered ? entry.name + "." + std::to_string(i) : entry.name;
+    output = expand(frame, entry, *block, name, output, instances[i]);
+    if (numbered) frame.define(name, output);
+  }
+  return output;
+}
+
+int Builder::expand(Frame& frame, const Entry& entry, const BlockDefinition& block, const std::string& name, int input,
+                    const Value& given) {
+  const std::size_t before = entry.errors.size();
+  Frame inner;
+  inner.outer = &frame;
+  inner.block = block.name;
+  inner.prefix = frame.prefix + name + ".";
+  inner.variables = variables_;
+  inner.input = input;
+  bind(inner.variables, given, block.defaults, entry.errors);
+  if (entry.errors.size() != before) return kUnknownLayer;
+  return lay_out(inner, *block.layers);
+}
+
+}  // namespace millrace

@@ -1,0 +1,90 @@
+#include "network/frame.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+
+#include "network/variables.h"
+
+namespace millrace {
+namespace {
+
+bool is_layer_name(const std::string& name) {
+  return !name.empty() &&
+         std::all_of(name.begin(), name.end(),
+                     [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-' || c == '.'; }) &&
+         name.front() != '.' && name.back() != '.';
+}
+
+// What an entry without a name is called after.
+std::string family(const Value& entry) {
+  for (const char* key : {"op", "block"}) {
+    const Value* value = entry.find(key);
+    if (value && value->kind() == Value::Kind::text) return value->text();
+  }
+  return "layer";
+}
+
+}  // namespace
+
+void Frame::name_entries(const Array& entries, Diagnostics& errors) {
+  std::map<std::string, Position> taken;
+  names.assign(entries.size(), "");
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const Value* written = entries[i].find("name");
+    if (!written) continue;
+    const Value name = resolve(*written, variables, errors);
+    if (name.kind() != Value::Kind::text || !is_layer_name(name.text())) {
+      errors.add(name.at(), fmt::format("'name' must be text of letters, digits, '_', '-' and '.', found {}", found(name)));
+      continue;
+    }
+    names[i] = name.text();
+    const auto [first, is_new] = taken.emplace(name.text(), name.at());
+    if (!is_new) {
+      errors.add(name.at(), fmt::format("the name '{}' is taken{}", name.text(),
+                                        first->second.line > 0 ? fmt::format(" at line {}", first->second.line) : ""));
+    }
+  }
+  std::map<std::string, int> numbers;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (!names[i].empty()) continue;
+    const std::string kind = family(entries[i]);
+    do {
+      names[i] = kind + std::to_string(++numbers[kind]);
+    } while (taken.contains(names[i]));
+  }
+}
+
+void Frame::define(const std::string& name, int layer) {
+  const std::string full = prefix + name;
+  for (Frame* frame = this; frame; frame = frame->outer) frame->outputs[full.substr(frame->prefix.size())] = layer;
+}
+
+int Frame::find(const Value& reference, const std::string& user, Diagnostics& errors) const {
+  if (reference.kind() != Value::Kind::text) {
+    errors.add(reference.at(), fmt::format("a layer is named by text, found {}", found(reference)));
+    return kUnknownLayer;
+  }
+  const std::string& name = reference.text();
+  if (name == "@input") return input;
+  for (const Frame* frame = this; frame; frame = frame->outer) {
+    if (const auto output = frame->outputs.find(name); output != frame->outputs.end()) return output->second;
+  }
+  for (const Frame* frame = this; frame; frame = frame->outer) {
+    if (std::find(frame->names.begin(), frame->names.end(), name) == frame->names.end()) continue;
+    errors.add(reference.at(), fmt::format("'{}' takes the output of '{}', which is not an earlier layer", user, name));
+    return kUnknownLayer;
+  }
+  std::vector<std::string> candidates = {"@input"};
+  for (const Frame* frame = this; frame; frame = frame->outer) {
+    for (const auto& [known, layer] : frame->outputs) candidates.push_back(known);
+  }
+  const auto nearest = nearest_name(name, candidates);
+  errors.add(reference.at(), fmt::format("'{}' takes the output of '{}', but no earlier layer has this name{}", user, name,
+                                         nearest ? fmt::format("; nearest is '{}'", *nearest) : ""));
+  return kUnknownLayer;
+}
+
+}  // namespace millrace

@@ -1,0 +1,37 @@
+// One list of layers while it is laid out: the network's own, or one instance of a block. Knows what names mean there.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "millrace/params.h"
+#include "millrace/value.h"
+
+namespace millrace {
+
+// Beside Network::kInput: the output of something that could not be laid out. Whatever takes it is not laid out either, so that
+// one mistake gives one message.
+inline constexpr int kUnknownLayer = -2;
+
+struct Frame {
+  Frame* outer = nullptr;                           // the frame of the entry that uses this block; null for the network's own
+  std::string block;                                // the block's name; empty for the network's own
+  std::string prefix;                               // of the names here: "layer1.0."
+  Value variables;                                  // what ${...} may name
+  int input = 0;                                    // the layer that "@input" means
+  std::vector<std::string> names;                   // one for each entry, unnamed ones numbered
+  std::map<std::string, int, std::less<>> outputs;  // by name relative to this frame: the layer whose output it means
+
+  // Makes `names`. Reports names that are wrong or there twice.
+  void name_entries(const Array& entries, Diagnostics& errors);
+
+  // Defines a name of this frame, and with it, prefixed, of all frames further out.
+  void define(const std::string& name, int layer);
+
+  // What a `from` or `otherwise` means here; reports unknown names. `user`: the entry that refers to it.
+  int find(const Value& reference, const std::string& user, Diagnostics& errors) const;
+};
+
+}  // namespace millrace

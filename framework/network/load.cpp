@@ -1,0 +1,61 @@
+#include "network/load.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "config/document.h"
+#include "network/builder.h"
+#include "network/network_document.h"
+#include "network/variables.h"
+
+namespace millrace {
+namespace {
+
+// What ${...} stands for in the network: `given` over the document's defaults.
+Value network_variables(const NetworkDocument& document, const std::string& name, const Value& given, Diagnostics& errors) {
+  const std::size_t before = errors.size();
+  std::vector<Reference> used = document.references;
+  for (const auto& [key, block] : document.blocks) {
+    for (const std::string& reference : block.names) used.push_back({reference, block.at});
+  }
+  std::vector<std::string> known;
+  for (const Reference& reference : used) known.push_back(reference.name);
+  for (const Member& member : document.defaults.table()) known.push_back(member.key);
+  std::sort(known.begin(), known.end());
+  known.erase(std::unique(known.begin(), known.end()), known.end());
+  for (const Member& member : given.table()) {
+    if (std::binary_search(known.begin(), known.end(), member.key)) continue;
+    report_unknown_name("network '" + name + "'", "variable", member.key, known, member.at, errors);
+  }
+  for (const Reference& reference : document.references) {
+    if (given.find(reference.name) || document.defaults.find(reference.name)) continue;
+    errors.add(reference.at,
+               fmt::format("network '{0}' needs '{1}': set it in the pipeline's [network] or in the network's defaults", name,
+                           reference.name));
+  }
+  Value variables;
+  if (errors.size() == before) bind(variables, given, document.defaults, errors);
+  return variables;
+}
+
+}  // namespace
+
+std::shared_ptr<const Network> build_network(const Value& document, const std::string& name, const Value& variables,
+                                             const Registry& registry, Diagnostics& errors) {
+  const std::size_t before = errors.size();
+  const NetworkDocument parts = read_network_document(document, name, errors);
+  if (errors.size() != before) return nullptr;
+  const Value bound = network_variables(parts, name, variables, errors);
+  if (errors.size() != before) return nullptr;
+  auto network = std::make_shared<const Network>(Builder(parts, registry, errors).build(name, bound));
+  return errors.size() == before ? network : nullptr;
+}
+
+std::shared_ptr<const Network> load_network(const std::string& path, const Value& variables, const Registry& registry,
+                                            Diagnostics& errors, const Position& at) {
+  const std::optional<Value> document = read_document(path, at, errors);
+  if (!document) return nullptr;
+  return build_network(*document, std::filesystem::path(path).stem().string(), variables, registry, errors);
+}
+
+}  // namespace millrace

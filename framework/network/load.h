@@ -1,0 +1,39 @@
+// The network language: a TOML document to a Network with every shape inferred.
+//
+//   defaults = { classes = 10 }              # values of ${...} that the pipeline's [network] table may replace
+//   input    = { channels = 3, height = 32, width = 32, mean = [0.5, 0.5, 0.5], deviation = [0.25, 0.25, 0.25] }
+//   layers   = [ { name = "conv1", op = "conv", out = 64, kernel = 3, padding = "same" }, ... ]
+//   [block.residual]                         # used by { name = "layer1", block = "residual", repeat = 2, width = 64 }
+//   defaults = { stride = 1 }
+//   layers   = [ ... ]
+//
+// Every entry of `layers` has `op` or `block`, and may have
+//   name       of the layer, relative to its block; default: the op or block with a running number, "relu1"
+//   from       one name or a list: whose outputs it takes; default: the entry before it. "@input" is the input of the block (or
+//   of
+//              the network). A name is looked for in the same block first, then further out; a block's name means its output
+//   when       false leaves the entry out; its name then means what `otherwise` names (default: its own input)
+// and one with `block`
+//   repeat     that many instances in a row, "layer1.0", "layer1.1", ...; without it the instance is called "layer1"
+//   first      parameters that are different in the first of them
+// All other keys are the op's or the block's parameters. Inside a block ${...} sees the block's parameters and the network's
+// variables, not the parameters of the blocks around it. The order of keys never matters.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "millrace/plugin.h"
+
+namespace millrace {
+
+// Reads a file. `variables`: a table, the values that the pipeline gives to the network. Mistakes are added to `errors`, and then
+// the result is null. `at`: who names the file.
+std::shared_ptr<const Network> load_network(const std::string& path, const Value& variables, const Registry& registry,
+                                            Diagnostics& errors, const Position& at = {});
+
+// The same from a document that was read before. `name`: of the network, in messages.
+std::shared_ptr<const Network> build_network(const Value& document, const std::string& name, const Value& variables,
+                                             const Registry& registry, Diagnostics& errors);
+
+}  // namespace millrace
