@@ -57,7 +57,7 @@ class Graph {
   void resume();
   // No step that has not passed the gate begins any more; what is under way finishes. Async-signal-unsafe; any thread.
   void stop();
-  // Until everything has drained. Throws the first error, with graph, stage and sample added.
+  // Until everything has drained. Throws the first error, with graph, stage and sample added; such a graph cannot be started again.
   void wait();
 
   // What each stage instance, edge and the gate did since the graph was made.

@@ -1,0 +1,85 @@
+// What all parts of a running graph share: the oneTBB graph, the first error, and the count of what is away from home.
+#pragma once
+
+#include <oneapi/tbb/flow_graph.h>
+
+#include <atomic>
+#include <functional>
+#include <mutex>
+#include <optional>
+
+#include "millrace/error.h"
+
+namespace millrace::flow {
+
+// Batches and step tokens under way: the graph does not count as finished while one is out. After an error they may never come
+// home (a join may wait for a packet that was dropped), so the count can be given up. Thread-safe.
+//
+// home() is the last thing its caller may do with the graph: once nothing is out, wait() may return and the graph be destroyed.
+class Credits {
+ public:
+  explicit Credits(tbb::flow::graph& graph) : graph_(&graph) {}
+
+  void out() {
+    const std::lock_guard lock(mutex_);
+    if (abandoned_) return;
+    ++out_;
+    graph_->reserve_wait();
+  }
+
+  void home() {
+    {
+      const std::lock_guard lock(mutex_);
+      if (abandoned_) return;
+      --out_;
+    }
+    graph_->release_wait();
+  }
+
+  void abandon() {
+    int left = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      abandoned_ = true;
+      left = std::exchange(out_, 0);
+    }
+    for (; left > 0; --left) graph_->release_wait();
+  }
+
+ private:
+  std::mutex mutex_;
+  tbb::flow::graph* graph_;
+  int out_ = 0;
+  bool abandoned_ = false;
+};
+
+struct Core {
+  tbb::flow::graph graph;  // bound to the arena in which the Core is made
+
+  bool failed() const { return failed_.load(std::memory_order_relaxed); }
+
+  // Keeps the first error; from then on every node drops its packets. Thread-safe.
+  void fail(Error error) {
+    {
+      const std::lock_guard lock(mutex_);
+      if (error_) return;
+      error_ = std::move(error);
+    }
+    failed_.store(true, std::memory_order_release);
+    on_failure();
+  }
+
+  std::optional<Error> error() const {
+    const std::lock_guard lock(mutex_);
+    return error_;
+  }
+
+  std::function<void()> on_failure;  // set once, before the first start
+
+ private:
+  std::atomic<bool> failed_{false};
+  mutable std::mutex mutex_;
+  std::optional<Error> error_;
+};
+
+}  // namespace millrace::flow

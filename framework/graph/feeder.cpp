@@ -1,0 +1,251 @@
+#include "graph/feeder.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "millrace/random.h"
+
+namespace millrace::flow {
+
+constexpr double kSecondsPerChunk = 200e-6;  // against 0.1 to 0.4 us for a hop: the graph's own cost stays far below 1 %
+constexpr std::uint32_t kMostPerChunk = 64;
+constexpr std::uint32_t kFirstChunk = 8;     // before anything was measured
+
+// All memory of one step's samples, allocated once.
+class Feeder::CirculatingBatch final : public Batch {
+ public:
+  CirculatingBatch(std::weak_ptr<Feeder> feeder, const FeederPlan& plan)
+      : home_(std::move(feeder)),
+        slots_(plan.spec.size),
+        slot_records_(plan.spec.size),
+        slot_labels_(plan.spec.size, -1),
+        slot_weights_(plan.spec.size, 0.0F) {
+    image = plan.options.image;
+    window = plan.options.window;
+    const std::size_t bytes = image.is_static() ? plan.spec.size * image.bytes() : 0;
+    if (bytes > 0) memory_ = plan.options.host_buffer ? plan.options.host_buffer(bytes) : std::make_shared<std::uint8_t[]>(bytes);
+    samples = slots_;
+    pixels = memory_.get();
+    records = slot_records_.data();
+    labels = slot_labels_.data();
+    weights = slot_weights_.data();
+  }
+
+  Image slot(std::uint32_t index) const { return pixels ? Image{pixels + index * image.bytes(), image} : Image{}; }
+
+ protected:
+  void recycle() noexcept override {
+    if (const std::shared_ptr<Feeder> feeder = home_.lock()) {
+      feeder->home(this);
+    } else {
+      delete this;  // outlived a graph that ended with an error
+    }
+  }
+
+ private:
+  std::weak_ptr<Feeder> home_;
+  std::shared_ptr<std::uint8_t[]> memory_;
+  std::vector<Sample> slots_;
+  std::vector<AugmentationRecord> slot_records_;
+  std::vector<std::int32_t> slot_labels_;
+  std::vector<float> slot_weights_;
+};
+
+// One batch being read, by several I/O threads at once.
+struct Feeder::Filling {
+  Ref<Batch> batch;
+  std::uint32_t chunk;
+  std::atomic<std::uint32_t> next{0};  // the first slot that nobody reads yet
+};
+
+Feeder::Feeder(Core& core, std::shared_ptr<Credits> credits, std::shared_ptr<Gate> gate, IoPool& io, FeederPlan plan)
+    : core_(core),
+      credits_(std::move(credits)),
+      gate_(std::move(gate)),
+      io_(io),
+      plan_(std::move(plan)),
+      source_(static_cast<Source&>(plan_.node->stage())),
+      name_hash_(hash_text(plan_.node->place().name)) {}
+
+Feeder::~Feeder() {
+  for (CirculatingBatch* batch : home_) delete batch;
+}
+
+void Feeder::allocate() {
+  home_.reserve(plan_.spec.buffers);  // so that home() never allocates
+  for (std::uint32_t i = 0; i < plan_.spec.buffers; ++i) home_.push_back(new CirculatingBatch(weak_from_this(), plan_));
+}
+
+void Feeder::start(std::uint64_t first, std::uint64_t last) {
+  {
+    const std::lock_guard lock(mutex_);
+    next_ = first;
+    last_ = last;
+    stopped_ = false;
+  }
+  dispatch();
+}
+
+void Feeder::stop() { stopped_ = true; }
+
+void Feeder::home(CirculatingBatch* batch) {
+  const std::uint64_t step = batch->step;
+  const bool lost = !stopped_ && gate_->any_entry() && !gate_->has_passed(step);
+  {
+    const std::lock_guard lock(mutex_);
+    home_.push_back(batch);
+  }
+  if (lost) {
+    plan_.node->fail(Error(ErrorKind::run, fmt::format("step {} was let go of before it was complete: a stage between here and "
+                                                       "the first stepwise stage drops samples instead of passing them on", step)));
+  }
+  dispatch();
+  credits_->home();
+}
+
+void Feeder::dispatch() {
+  while (true) {
+    CirculatingBatch* batch = nullptr;
+    std::uint64_t step = 0;
+    {
+      const std::lock_guard lock(mutex_);
+      if (stopped_ || next_ == last_ || home_.empty()) return;
+      batch = home_.back();
+      home_.pop_back();
+      step = next_++;
+      credits_->out();
+    }
+    prepare(*batch, step);
+    const auto filling = std::make_shared<Filling>(Ref<Batch>(batch), chunk_size());
+    const std::uint32_t chunks = (batch->count + filling->chunk - 1) / filling->chunk;
+    const auto readers = std::min(static_cast<std::uint32_t>(io_.threads()), chunks);
+    for (std::uint32_t i = 0; i < readers; ++i) post([this, filling] { fill(*filling); });
+  }
+}
+
+void Feeder::prepare(Batch& batch, std::uint64_t step) const {
+  assert(batch.in_flight == 0);
+  const GraphOptions& options = plan_.options;
+  const std::uint64_t done = step % options.steps_per_epoch * plan_.spec.size;
+  batch.epoch = step / options.steps_per_epoch;
+  batch.step = step;
+  batch.count = static_cast<std::uint32_t>(std::min<std::uint64_t>(plan_.spec.size, options.samples_per_epoch - done));
+  batch.weight = 0;
+  batch.stream_hash = 0;
+  batch.missing = batch.count;
+  std::fill_n(batch.records, batch.capacity(), AugmentationRecord{});
+  std::fill_n(batch.labels, batch.capacity(), -1);
+  std::fill_n(batch.weights, batch.capacity(), 0.0F);
+}
+
+void Feeder::post(std::function<void()> work) {
+  core_.graph.reserve_wait();
+  io_.post([&graph = core_.graph, work = std::move(work)]() mutable {
+    work();
+    work = nullptr;  // lets go of the batch before the graph may end
+    graph.release_wait();
+  });
+}
+
+void Feeder::fill(Filling& filling) {
+  Batch& batch = *filling.batch;
+  std::uint32_t begin = filling.next, end = 0;
+  while (!core_.failed()) {
+    bool dropped = false;
+    do {
+      if (begin >= batch.count) return;
+      dropped = begin == 0 && stopped_;
+      end = dropped ? batch.count : std::min(begin + filling.chunk, batch.count);
+    } while (!filling.next.compare_exchange_weak(begin, end));
+    if (dropped || !read_chunk(batch, begin, end)) return;
+    Packet packet;
+    packet.payload = filling.batch;
+    packet.sequence = batch.step;
+    packet.begin = begin;
+    packet.count = end - begin;
+    plan_.node->emit(0, std::move(packet));
+    if (end == batch.count && filled_) filled_();
+    begin = filling.next;
+  }
+}
+
+bool Feeder::read_chunk(Batch& batch, std::uint32_t begin, std::uint32_t end) {
+  const std::uint64_t started = now_ticks();
+  const std::uint64_t first = batch.step % plan_.options.steps_per_epoch * plan_.spec.size;
+  for (std::uint32_t slot = begin; slot < end; ++slot) {
+    const std::uint64_t position = first + slot;
+    if (!read(batch, slot, {batch.epoch, position, index_at(batch.epoch, position), 0})) return false;
+  }
+  plan_.node->counters.add(now_ticks() - started, 1, end - begin, 0);
+  return true;
+}
+
+bool Feeder::read(Batch& batch, std::uint32_t slot, const SampleKey& key) {
+  Sample& sample = batch.samples[slot];
+  sample.reset(key, static_cast<CirculatingBatch&>(batch).slot(slot));
+  try {
+    source_.read(sample);
+  } catch (...) {
+    Error error = current_error();
+    if (error.kind() != ErrorKind::content) {
+      const std::string name = sample.url.empty() ? "number " + std::to_string(key.index) : "'" + sample.url + "'";
+      plan_.node->fail(error.in("sample " + name));
+      return false;
+    }
+    sample.fault = SampleFault{plan_.node->place().name, error.what()};
+  }
+  std::uint64_t hash = combine(combine(mix64(key.position), key.index), static_cast<std::uint64_t>(sample.label));
+  if (!sample.fault) hash = combine(hash, hash_bytes(sample.encoded.data(), sample.encoded.size()));
+  sample.hash = hash;
+  return true;
+}
+
+void Feeder::retry(Packet packet) {
+  post([this, packet = std::move(packet)]() mutable {
+    if (core_.failed()) return;
+    const std::uint64_t started = now_ticks();
+    Batch& batch = static_cast<Batch&>(*packet.payload);
+    for (std::uint32_t slot = packet.begin; slot < packet.begin + packet.count; ++slot) {
+      if (!read(batch, slot, replacement(batch.samples[slot].key))) return;
+    }
+    plan_.node->counters.add(now_ticks() - started, 1, packet.count, 0);
+    plan_.node->emit(0, std::move(packet));
+  });
+}
+
+SampleKey Feeder::replacement(SampleKey key) const {
+  ++key.attempt;
+  Draw draw(plan_.options.seed, key, name_hash_);
+  key.index = static_cast<std::uint64_t>(draw.integer(0, static_cast<std::int64_t>(source_.size()) - 1));
+  return key;
+}
+
+std::uint64_t Feeder::index_at(std::uint64_t epoch, std::uint64_t position) const {
+  const std::string& shuffle = source_.sampling().shuffle;
+  if (shuffle == "never") return position;
+  const std::uint64_t seed = combine(plan_.options.seed, name_hash_);
+  return Permutation(source_.size(), seed, shuffle == "once" ? 0 : epoch)(position);
+}
+
+std::uint32_t Feeder::chunk_size() const {
+  if (plan_.options.chunk > 0) return plan_.options.chunk;
+  const std::uint32_t share = plan_.spec.size / (2 * static_cast<std::uint32_t>(plan_.threads));
+  const std::uint32_t most = std::clamp(share, 1U, kMostPerChunk);
+  double seconds = 0;  // of one sample, in all stages
+  for (const Node* node : plan_.work) {
+    const Counters::Totals totals = node->counters.totals();
+    if (totals.samples > 0) seconds += static_cast<double>(totals.busy_ticks) / static_cast<double>(totals.samples);
+  }
+  seconds *= seconds_per_tick();
+  if (seconds <= 0) return std::min(most, kFirstChunk);
+  return static_cast<std::uint32_t>(std::clamp(kSecondsPerChunk / seconds, 1.0, static_cast<double>(most)));
+}
+
+std::size_t Feeder::batch_bytes() const {
+  const std::size_t size = plan_.spec.size;
+  const std::size_t image = plan_.options.image.is_static() ? plan_.options.image.bytes() : 0;
+  return size * (image + sizeof(Sample) + sizeof(AugmentationRecord) + sizeof(std::int32_t) + sizeof(float) +
+                 source_.largest_encoded());
+}
+
+}  // namespace millrace::flow

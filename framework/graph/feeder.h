@@ -1,0 +1,68 @@
+// Drives the source: owns the circulating batches, decides which sample comes into which slot, reads on I/O threads, and sends
+// the chunks on their way. A batch that comes home is filled with the next step. Thread-safe.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "graph/gate.h"
+#include "graph/graph.h"
+#include "graph/workers.h"
+
+namespace millrace::flow {
+
+struct FeederPlan {
+  Node* node = nullptr;            // the source's
+  std::vector<const Node*> work;   // whose cost per sample decides the size of chunks
+  BatchSpec spec;
+  int threads = 1;
+  GraphOptions options;
+};
+
+class Feeder : public std::enable_shared_from_this<Feeder> {
+ public:
+  Feeder(Core& core, std::shared_ptr<Credits> credits, std::shared_ptr<Gate> gate, IoPool& io, FeederPlan plan);
+  ~Feeder();
+
+  void allocate();  // the batches; once, before the first start
+  void on_filled(std::function<void()> callback) { filled_ = std::move(callback); }  // a batch's last chunk was sent
+
+  void start(std::uint64_t first, std::uint64_t last);
+  void stop();               // batches that nobody has begun to read are dropped
+  void retry(Packet packet);  // reads these slots anew, with the next attempt's samples
+
+  std::size_t batch_bytes() const;  // of one batch, encoded samples included
+
+ private:
+  class CirculatingBatch;
+  struct Filling;
+
+  void home(CirculatingBatch* batch);
+  void dispatch();
+  void prepare(Batch& batch, std::uint64_t step) const;
+  void fill(Filling& filling);
+  bool read(Batch& batch, std::uint32_t slot, const SampleKey& key);  // false: the run has failed
+  bool read_chunk(Batch& batch, std::uint32_t begin, std::uint32_t end);
+  void post(std::function<void()> work);  // on an I/O thread; counts as under way
+  std::uint64_t index_at(std::uint64_t epoch, std::uint64_t position) const;
+  SampleKey replacement(SampleKey key) const;
+  std::uint32_t chunk_size() const;
+
+  Core& core_;
+  std::shared_ptr<Credits> credits_;
+  std::shared_ptr<Gate> gate_;
+  IoPool& io_;
+  const FeederPlan plan_;
+  Source& source_;
+  const std::uint64_t name_hash_;
+  std::function<void()> filled_;
+
+  std::mutex mutex_;
+  std::vector<CirculatingBatch*> home_;
+  std::uint64_t next_ = 0, last_ = 0;
+  std::atomic<bool> stopped_{true};
+};
+
+}  // namespace millrace::flow

@@ -1,0 +1,141 @@
+#include "graph/gate.h"
+
+#include <utility>
+
+namespace millrace::flow {
+
+class Gate::Token final : public StepToken {
+ public:
+  explicit Token() = default;
+  std::weak_ptr<Gate> home;
+
+ protected:
+  void recycle() noexcept override {
+    if (const std::shared_ptr<Gate> gate = home.lock()) {
+      gate->token_home(this);
+    } else {
+      delete this;  // outlived a graph that ended with an error
+    }
+  }
+};
+
+Gate::Gate(Core& core, std::shared_ptr<Credits> credits, std::uint64_t steps_per_epoch)
+    : core_(core), credits_(std::move(credits)), steps_per_epoch_(steps_per_epoch), token_(new Token) {}
+
+Gate::~Gate() { delete token_; }
+
+void Gate::start(std::uint64_t first, std::uint64_t last) {
+  const std::lock_guard lock(mutex_);
+  if (token_) token_->home = weak_from_this();
+  next_ = first;
+  last_ = last;
+  open_ = true;
+  stopped_ = false;
+  accounted_ = now_ticks();
+}
+
+void Gate::resume() {
+  Lock lock(mutex_);
+  account();
+  open_ = true;
+  pass(std::move(lock));
+}
+
+void Gate::stop() {
+  std::map<std::uint64_t, std::vector<Arrived>> dropped;  // let go of after the lock
+  const std::lock_guard lock(mutex_);
+  account();
+  stopped_ = true;
+  dropped.swap(waiting_);
+  for (const auto& [step, packets] : dropped) {
+    for (const auto& [link, packet] : packets) link->counters.add(0, 0, link->receivers(packet), 0);
+  }
+}
+
+bool Gate::has_passed(std::uint64_t step) const {
+  const std::lock_guard lock(mutex_);
+  return stopped_ || step < next_;
+}
+
+void Gate::give_up() {
+  {
+    const std::lock_guard lock(mutex_);
+    given_up_ = true;
+  }
+  stop();
+}
+
+void Gate::arrive(Link& link, Packet packet) {
+  Lock lock(mutex_);
+  account();
+  if (stopped_) {
+    link.counters.add(0, 0, link.receivers(packet), 0);
+    lock.unlock();  // before the packet goes, which may send a batch home
+    return;
+  }
+  waiting_[packet.sequence].push_back({&link, std::move(packet)});
+  pass(std::move(lock));
+}
+
+void Gate::pass(Lock lock) {
+  while (token_ && open_ && !stopped_ && next_is_complete()) {
+    std::vector<Arrived> ready = std::move(waiting_.extract(next_).mapped());
+    token_->step = next_;
+    token_->epoch = next_ / steps_per_epoch_;
+    Ref<Payload> token(std::exchange(token_, nullptr));
+    ++next_;
+    credits_->out();
+    lock.unlock();
+    for (std::size_t i = 0; i < ready.size(); ++i) {
+      auto& [link, packet] = ready[i];
+      // No Ref stays here, so that the token goes home from the thread that finished the step, and not through this one.
+      packet.token = i + 1 < ready.size() ? token : std::move(token);
+      link->pass(std::move(packet));
+    }
+    lock.lock();
+  }
+}
+
+void Gate::token_home(Token* token) {
+  const std::uint64_t step = token->step;
+  {
+    const std::lock_guard lock(mutex_);
+    account();
+    token_ = token;
+    open_ = false;  // until step_done has answered, or resume() was called
+    if (given_up_) return;
+  }
+  bool go_on = true;
+  try {
+    if (step_done_) go_on = step_done_(step);
+  } catch (...) {
+    core_.fail(current_error().in("step " + std::to_string(step)));
+  }
+  Lock lock(mutex_);
+  account();
+  if (go_on) open_ = true;
+  pass(std::move(lock));
+  credits_->home();
+}
+
+bool Gate::next_is_complete() const {
+  const auto found = waiting_.find(next_);
+  return found != waiting_.end() && found->second.size() == entries_;
+}
+
+void Gate::account() {
+  const std::uint64_t now = now_ticks();
+  const std::uint64_t passed = now > accounted_ ? now - accounted_ : 0;
+  accounted_ = now;
+  if (stopped_ || next_ == last_) return;
+  const bool complete = next_is_complete();
+  if (token_ && open_ && !complete) waited_.for_data += passed;
+  if (!token_ && complete) waited_.for_step += passed;
+}
+
+Gate::Waited Gate::waited() const {
+  const std::lock_guard lock(mutex_);
+  return waited_;
+}
+
+}  // namespace millrace::flow

@@ -1,0 +1,70 @@
+// The gate in front of a graph's stepwise stages: lets complete steps through in order, each when the step token has come home.
+// Also the token's home. Touched a few times a step, never per sample. Thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "graph/node.h"
+#include "millrace/step.h"
+
+namespace millrace::flow {
+
+class Gate : public std::enable_shared_from_this<Gate> {
+ public:
+  // steps_per_epoch: for the token's epoch. `entries`: how many edges lead to stepwise stages; a step is complete when a packet
+  // has arrived on each.
+  Gate(Core& core, std::shared_ptr<Credits> credits, std::uint64_t steps_per_epoch);
+  ~Gate();
+
+  void add_entry() { ++entries_; }
+  bool any_entry() const { return entries_ > 0; }
+  void on_step_done(std::function<bool(std::uint64_t)> callback) { step_done_ = std::move(callback); }
+
+  void start(std::uint64_t first, std::uint64_t last);
+  void resume();
+  void stop();     // drops what waits; what arrives from now on is dropped
+  void give_up();  // after an error: stop(), and nothing is reported to step_done or to the graph any more
+  void arrive(Link& link, Packet packet);
+  bool has_passed(std::uint64_t step) const;
+
+  struct Waited {
+    std::uint64_t for_data = 0, for_step = 0;  // ticks
+  };
+  Waited waited() const;
+
+ private:
+  class Token;
+  struct Arrived {
+    Link* link;
+    Packet packet;
+  };
+  using Lock = std::unique_lock<std::mutex>;
+
+  void token_home(Token* token);
+  void pass(Lock lock);  // every step that may go now
+  bool next_is_complete() const;
+  void account();  // the time since the last event goes to whatever was being waited for
+
+  Core& core_;
+  std::shared_ptr<Credits> credits_;
+  const std::uint64_t steps_per_epoch_;
+  std::size_t entries_ = 0;
+  std::function<bool(std::uint64_t)> step_done_;
+
+  mutable std::mutex mutex_;
+  std::map<std::uint64_t, std::vector<Arrived>> waiting_;  // by step
+  std::uint64_t next_ = 0, last_ = 0;
+  Token* token_;           // null while it is away
+  bool open_ = true;       // step_done's answer
+  bool stopped_ = false;
+  bool given_up_ = false;
+  std::uint64_t accounted_ = 0;
+  Waited waited_;
+};
+
+}  // namespace millrace::flow

@@ -1,0 +1,240 @@
+#include "graph/graph.h"
+
+#include <algorithm>
+
+#include "graph/feeder.h"
+#include "graph/gate.h"
+#include "graph/node.h"
+#include "graph/workers.h"
+#include "millrace/plugin.h"
+
+namespace millrace {
+
+using flow::Core;
+using flow::Credits;
+using flow::Feeder;
+using flow::FeederPlan;
+using flow::Gate;
+using flow::Link;
+using flow::Node;
+
+namespace {
+
+Link::Carries carries(std::string_view payload_type) {
+  if (payload_type == payload::kBatch) return Link::Carries::batch;
+  if (payload_type == payload::kSampleChunk || payload_type == payload::kImageChunk) return Link::Carries::chunk;
+  return Link::Carries::other;
+}
+
+Node::Kind kind_of(const StageType& type) {
+  if (type.role == StageType::Role::source) return Node::Kind::source;
+  return type.concurrency == Concurrency::serial || type.per_replica ? Node::Kind::serial : Node::Kind::parallel;
+}
+
+}  // namespace
+
+struct Graph::State {
+  State(const GraphPlan& plan, const std::vector<std::vector<std::shared_ptr<Stage>>>& stages, const GraphOptions& options,
+        Workers::State& workers);
+  ~State();
+
+  void add_nodes(const GraphPlan& plan, const std::vector<std::vector<std::shared_ptr<Stage>>>& stages);
+  void add_links(const GraphPlan& plan);
+  void add_retry(const GraphPlan& plan);
+  FeederPlan feeder_plan(const GraphPlan& plan, const GraphOptions& options, int threads) const;
+  Link& add_link(const std::string& from, const std::string& to);
+  std::uint64_t packets_on_edges() const;
+  void stop_stages();
+
+  Workers::State& workers;
+  std::unique_ptr<Core> core;
+  std::shared_ptr<Credits> credits;
+  std::vector<std::vector<std::unique_ptr<Node>>> nodes;  // by stage, by instance
+  std::vector<std::unique_ptr<Link>> links;
+  std::shared_ptr<Gate> gate;
+  std::shared_ptr<Feeder> feeder;
+  std::atomic<std::uint64_t> most_packets{0};
+  std::size_t memory_bound = 0;
+};
+
+Graph::State::State(const GraphPlan& plan, const std::vector<std::vector<std::shared_ptr<Stage>>>& stages,
+                    const GraphOptions& options, Workers::State& the_workers)
+    : workers(the_workers) {
+  workers.arena.execute([this] { core = std::make_unique<Core>(); });  // a graph belongs to the arena it was made in
+  credits = std::make_shared<Credits>(core->graph);
+  gate = std::make_shared<Gate>(*core, credits, std::max<std::uint64_t>(options.steps_per_epoch, 1));
+  add_nodes(plan, stages);
+  add_links(plan);
+  const FeederPlan feeding = feeder_plan(plan, options, workers.threads);
+  feeder = std::make_shared<Feeder>(*core, credits, gate, workers.io, feeding);
+  feeder->allocate();
+  feeder->on_filled([this] {
+    const std::uint64_t now = packets_on_edges();
+    std::uint64_t most = most_packets;
+    while (now > most && !most_packets.compare_exchange_weak(most, now)) {}
+  });
+  add_retry(plan);
+  core->on_failure = [this] {
+    gate->give_up();
+    feeder->stop();
+    credits->abandon();
+  };
+  memory_bound = feeder->batch_bytes() * feeding.spec.buffers;
+  for (const auto& instances : nodes) {
+    for (const auto& node : instances) memory_bound += node->stage().memory_bound();
+  }
+}
+
+Graph::State::~State() {
+  feeder->stop();
+  gate->stop();
+  core->graph.wait_for_all();
+  stop_stages();
+}
+
+void Graph::State::add_nodes(const GraphPlan& plan, const std::vector<std::vector<std::shared_ptr<Stage>>>& stages) {
+  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+    const StagePlan& stage = plan.stages[i];
+    const auto instances = static_cast<int>(stages[i].size());
+    std::vector<std::unique_ptr<Node>>& made = nodes.emplace_back();
+    for (int k = 0; k < instances; ++k) {
+      const Node::Place place{plan.name, stage.name, stage.type->per_replica ? k : -1, instances};
+      made.push_back(std::make_unique<Node>(*core, stages[i][static_cast<std::size_t>(k)], kind_of(*stage.type), place,
+                                            stage.type->outputs.size()));
+    }
+  }
+}
+
+Link& Graph::State::add_link(const std::string& from, const std::string& to) {
+  Link& link = *links.emplace_back(std::make_unique<Link>());
+  link.from = from;
+  link.to = to;
+  return link;
+}
+
+void Graph::State::add_links(const GraphPlan& plan) {
+  // What comes from a stepwise stage is in order already, and under a token.
+  std::vector<bool> under_token(plan.stages.size(), false);
+  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+    if (plan.stages[i].type->stepwise) under_token[i] = true;
+    for (const EdgePlan& edge : plan.edges) {
+      if (edge.from_stage == static_cast<int>(i) && under_token[i]) under_token[static_cast<std::size_t>(edge.to_stage)] = true;
+    }
+  }
+  for (const EdgePlan& edge : plan.edges) {
+    const auto from = static_cast<std::size_t>(edge.from_stage), to = static_cast<std::size_t>(edge.to_stage);
+    const StageType& type = *plan.stages[to].type;
+    Link& link = add_link(plan.stages[from].name, plan.stages[to].name);
+    for (const auto& node : nodes[to]) link.targets.push_back(node.get());
+    link.port = edge.to_port;
+    link.carries = carries(type.inputs[static_cast<std::size_t>(edge.to_port)].payload);
+    if (type.stepwise && !under_token[from]) {
+      gate->add_entry();
+      link.divert = [this, &link](Packet packet) { gate->arrive(link, std::move(packet)); };
+    }
+    for (const auto& node : nodes[from]) node->connect(edge.from_port, link);
+  }
+}
+
+void Graph::State::add_retry(const GraphPlan& plan) {
+  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+    const StageType& type = *plan.stages[i].type;
+    if (type.role != StageType::Role::batcher) continue;
+    for (std::size_t port = 0; port < type.outputs.size(); ++port) {
+      if (type.outputs[port].payload != payload::kSampleChunk) continue;
+      Link& link = add_link(plan.stages[i].name, nodes[0][0]->place().name);
+      link.targets.push_back(nodes[0][0].get());
+      link.divert = [this, &link](Packet packet) {
+        link.counters.add(0, 0, 1, 0);
+        feeder->retry(std::move(packet));
+      };
+      nodes[i][0]->connect(static_cast<int>(port), link);
+    }
+  }
+}
+
+FeederPlan Graph::State::feeder_plan(const GraphPlan& plan, const GraphOptions& options, int threads) const {
+  FeederPlan feeding;
+  feeding.options = options;
+  feeding.threads = threads;
+  for (std::size_t i = 0; i < plan.stages.size(); ++i) {
+    const StageType::Role role = plan.stages[i].type->role;
+    Node* node = nodes[i][0].get();
+    if (role == StageType::Role::source) feeding.node = node;
+    if (role == StageType::Role::sample_transform || role == StageType::Role::batcher) feeding.work.push_back(node);
+    if (role == StageType::Role::batcher) feeding.spec = static_cast<const Batcher&>(node->stage()).spec();
+  }
+  if (!feeding.node) fail(ErrorKind::usage, "graph '{}' has no source", plan.name);
+  if (feeding.spec.size == 0) fail(ErrorKind::usage, "graph '{}' has a source but no stage that makes batches", plan.name);
+  if (options.steps_per_epoch == 0) {
+    fail(ErrorKind::data, "graph '{}': {} samples do not fill a batch of {}; make the batch smaller, or keep the last one",
+         plan.name, options.samples_per_epoch, feeding.spec.size);
+  }
+  return feeding;
+}
+
+std::uint64_t Graph::State::packets_on_edges() const {
+  std::int64_t level = 0;
+  for (const auto& link : links) level += link->level();
+  return static_cast<std::uint64_t>(std::max<std::int64_t>(level, 0));
+}
+
+void Graph::State::stop_stages() {
+  for (const auto& instances : nodes) {
+    for (const auto& node : instances) node->stage().stop();
+  }
+}
+
+Graph::Graph(const GraphPlan& plan, std::vector<std::vector<std::shared_ptr<Stage>>> stages, const GraphOptions& options,
+             Workers& workers)
+    : state_(std::make_unique<State>(plan, stages, options, *workers.state_)) {}
+
+Graph::~Graph() = default;
+
+void Graph::on_step_done(StepDone callback) { state_->gate->on_step_done(std::move(callback)); }
+
+void Graph::start(std::uint64_t first, std::uint64_t last) {
+  if (state_->core->failed()) return;  // wait() says why
+  state_->gate->start(first, last);
+  state_->feeder->start(first, last);
+}
+
+void Graph::resume() { state_->gate->resume(); }
+
+void Graph::stop() {
+  state_->feeder->stop();
+  state_->gate->stop();
+}
+
+void Graph::wait() {
+  state_->core->graph.wait_for_all();
+  if (const std::optional<Error> error = state_->core->error()) {
+    state_->stop_stages();
+    throw Error(*error);
+  }
+}
+
+Graph::Figures Graph::figures() const {
+  const double tick = seconds_per_tick();
+  Figures figures;
+  for (const auto& instances : state_->nodes) {
+    for (const auto& node : instances) {
+      const Counters::Totals totals = node->counters.totals();
+      figures.stages.push_back({node->place().name, node->place().replica, tick * static_cast<double>(totals.busy_ticks),
+                                totals.packets, totals.samples});
+    }
+  }
+  for (const auto& link : state_->links) {
+    const Counters::Totals totals = link->counters.totals();
+    figures.edges.push_back({link->from, link->to, totals.packets, tick * static_cast<double>(totals.waited_ticks), link->level()});
+  }
+  const Gate::Waited waited = state_->gate->waited();
+  figures.waited_for_data_seconds = tick * static_cast<double>(waited.for_data);
+  figures.waited_for_step_seconds = tick * static_cast<double>(waited.for_step);
+  figures.packets_in_flight_most = state_->most_packets;
+  return figures;
+}
+
+std::size_t Graph::memory_bound() const { return state_->memory_bound; }
+
+}  // namespace millrace

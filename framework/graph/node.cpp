@@ -1,0 +1,152 @@
+#include "graph/node.h"
+
+#include <cassert>
+#include <type_traits>
+#include <utility>
+
+#if defined(__SANITIZE_THREAD__)
+#include <sanitizer/tsan_interface.h>
+#endif
+
+namespace millrace::flow {
+namespace {
+
+static_assert(std::is_trivially_copyable_v<Message>);
+
+// Debian's oneTBB is not built with ThreadSanitizer, which therefore cannot see that a put happens before the body that takes
+// the message, nor that a serial node's bodies follow each other. These say so; they are empty in other builds.
+void released([[maybe_unused]] const void* object) {
+#if defined(__SANITIZE_THREAD__)
+  __tsan_release(const_cast<void*>(object));
+#endif
+}
+void acquired([[maybe_unused]] const void* object) {
+#if defined(__SANITIZE_THREAD__)
+  __tsan_acquire(const_cast<void*>(object));
+#endif
+}
+
+// What this thread does next, when the stage it runs has returned.
+struct Turn {
+  const Node* running = nullptr;  // may leave its last packet here; null while a serial stage runs
+  Node* node = nullptr;
+  Link* link = nullptr;
+  Packet packet;
+};
+constinit thread_local Turn* this_turn = nullptr;
+
+Message pack(Packet&& packet, Link& link) {
+  released(packet.payload.get());
+  return {packet.payload.detach(), packet.token.detach(), &link,          packet.sequence,
+          packet.stamp,            packet.begin,          packet.count, packet.replica};
+}
+
+Packet unpack(const Message& message) {
+  acquired(message.payload);
+  return {Ref<Payload>::adopt(message.payload), message.sequence, message.stamp, message.begin, message.count, message.replica,
+          Ref<Payload>::adopt(message.token)};
+}
+
+}  // namespace
+
+std::int64_t Link::level() const {
+  const Counters::Totals totals = counters.totals();
+  return static_cast<std::int64_t>(totals.packets - totals.samples);
+}
+
+void Link::send(Packet packet, Node* sender) {
+  if (Turn* turn = this_turn; turn && turn->running == sender && !divert && targets.size() == 1 && targets[0]->parallel()) {
+    std::swap(turn->packet, packet);
+    Node* earlier = std::exchange(turn->node, targets[0]);
+    Link* link = std::exchange(turn->link, this);
+    if (!earlier) return;
+    packet.stamp = now_ticks();
+    link->counters.add(0, 1, 0, 0);
+    earlier->put(pack(std::move(packet), *link));
+    return;
+  }
+  packet.stamp = now_ticks();
+  counters.add(0, receivers(packet), 0, 0);
+  if (divert) {
+    divert(std::move(packet));
+  } else {
+    pass(std::move(packet));
+  }
+}
+
+void Link::pass(Packet packet) {
+  if (targets.size() == 1) return targets[0]->put(pack(std::move(packet), *this));
+  if (packet.replica >= 0) {
+    assert(static_cast<std::size_t>(packet.replica) < targets.size());
+    return targets[static_cast<std::size_t>(packet.replica)]->put(pack(std::move(packet), *this));
+  }
+  for (std::size_t i = 0; i + 1 < targets.size(); ++i) targets[i]->put(pack(Packet(packet), *this));
+  targets.back()->put(pack(std::move(packet), *this));
+}
+
+Node::Node(Core& core, std::shared_ptr<Stage> stage, Kind kind, Place place, std::size_t output_ports)
+    : core_(core), stage_(std::move(stage)), kind_(kind), place_(std::move(place)), outputs_(output_ports) {
+  if (kind == Kind::source) return;
+  node_.emplace(core.graph, kind == Kind::parallel ? tbb::flow::unlimited : tbb::flow::serial,
+                [this](const Message& message) { run(message); });
+}
+
+void Node::emit(int port, Packet packet) {
+  const std::vector<Link*>& links = outputs_[static_cast<std::size_t>(port)];
+  if (links.empty()) return;  // nobody takes it
+  for (std::size_t i = 0; i + 1 < links.size(); ++i) links[i]->send(packet, this);
+  links.back()->send(std::move(packet), this);
+}
+
+void Node::fail(Error error) {
+  std::string frame = "stage '" + place_.graph + "." + place_.name + "'";
+  if (place_.instances > 1) frame += " of replica " + std::to_string(place_.replica);
+  core_.fail(error.in(std::move(frame)));
+}
+
+void Node::put(const Message& message) { node_->try_put(message); }
+
+void Node::run(const Message& message) noexcept {
+  if (kind_ == Kind::serial) acquired(this);
+  Turn turn;
+  Turn* const outer = std::exchange(this_turn, &turn);  // a stage that waits in oneTBB may meet another node's task there
+  std::uint64_t now = now_ticks();
+  message.link->counters.add(0, 0, 1, now > message.stamp ? now - message.stamp : 0);
+  turn.running = parallel() ? this : nullptr;
+  now = process(*message.link, unpack(message), now);
+  while (turn.node) {
+    Node& node = *std::exchange(turn.node, nullptr);
+    turn.link->counters.add(0, 1, 1, 0);
+    turn.running = &node;
+    now = node.process(*turn.link, std::move(turn.packet), now);
+  }
+  this_turn = outer;
+  if (kind_ == Kind::serial) released(this);
+}
+
+std::uint64_t Node::process(const Link& link, Packet packet, std::uint64_t begin) noexcept {
+  if (core_.failed()) return begin;
+  const std::uint64_t step = packet.sequence, samples = samples_of(link, packet);
+  try {
+    stage_->process(link.port, std::move(packet), *this);
+  } catch (...) {
+    Error error = current_error();
+    if (link.carries != Link::Carries::chunk) error.in("step " + std::to_string(step));
+    fail(std::move(error));
+  }
+  const std::uint64_t end = now_ticks();
+  counters.add(end - begin, 1, samples, 0);
+  return end;
+}
+
+std::uint64_t Node::samples_of(const Link& link, const Packet& packet) const {
+  switch (link.carries) {
+    case Link::Carries::chunk: return packet.count;
+    case Link::Carries::batch:
+      return static_cast<const Batch&>(*packet.payload).count / static_cast<std::uint64_t>(place_.instances);
+    case Link::Carries::other: break;
+  }
+  return 0;
+}
+
+}  // namespace millrace::flow

@@ -1,0 +1,92 @@
+// One stage instance as a oneTBB node, and the edges between them.
+//
+// A packet travels as a Message, which is trivially copyable: oneTBB copies messages into tasks and queues, and copying a Packet
+// would touch the payload's reference count each time. A Message owns the references it was made with; exactly one body takes
+// them over.
+//
+// The last packet that a parallel stage sends to another parallel stage does not go through oneTBB: the same thread runs the
+// next stage when process() has returned. That is what oneTBB itself does with a node's result (it "bypasses" the scheduler),
+// at a lower price, and the samples stay in this core's cache. All other packets are put at once.
+#pragma once
+
+#include <oneapi/tbb/flow_graph.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/core.h"
+#include "millrace/stage.h"
+#include "millrace/telemetry.h"
+
+namespace millrace::flow {
+
+class Node;
+
+// An edge of the plan: from an output port to an input port of one stage, all its instances.
+struct Link {
+  enum class Carries { chunk, batch, other };
+
+  std::string from, to;          // the stages' names
+  std::vector<Node*> targets;    // one, or one for each replica
+  int port = 0;                  // the targets' input port
+  Carries carries = Carries::other;
+  std::function<void(Packet)> divert;  // where packets go instead: the gate, or back to the source
+  Counters counters;  // packets: sent; samples: received; waited: between the two
+
+  // To all targets, or to the one that the packet names. Thread-safe.
+  void send(Packet packet, Node* sender);
+  // What the gate lets through: already stamped and counted.
+  void pass(Packet packet);
+  std::uint64_t receivers(const Packet& packet) const { return packet.replica < 0 ? targets.size() : 1; }
+  std::int64_t level() const;
+};
+
+struct Message {
+  Payload* payload;
+  Payload* token;
+  Link* link;
+  std::uint64_t sequence, stamp;
+  std::uint32_t begin, count;
+  std::int32_t replica;
+};
+
+class Node final : public Output {
+ public:
+  enum class Kind { source, parallel, serial };
+  struct Place {
+    std::string graph, name;
+    int replica = -1;  // of several instances; -1: there is only one
+    int instances = 1;
+  };
+
+  Node(Core& core, std::shared_ptr<Stage> stage, Kind kind, Place place, std::size_t output_ports);
+
+  void connect(int port, Link& link) { outputs_[static_cast<std::size_t>(port)].push_back(&link); }
+
+  void emit(int port, Packet packet) override;
+  void begin_hold() override { core_.graph.reserve_wait(); }
+  void end_hold() override { core_.graph.release_wait(); }
+  void fail(Error error) override;  // adds the stage's name
+
+  void put(const Message& message);
+  bool parallel() const { return kind_ == Kind::parallel; }
+  Stage& stage() const { return *stage_; }
+  const Place& place() const { return place_; }
+  Counters counters;
+
+ private:
+  void run(const Message& message) noexcept;
+  std::uint64_t process(const Link& link, Packet packet, std::uint64_t begin) noexcept;
+  std::uint64_t samples_of(const Link& link, const Packet& packet) const;
+
+  Core& core_;
+  std::shared_ptr<Stage> stage_;
+  Kind kind_;
+  Place place_;
+  std::vector<std::vector<Link*>> outputs_;  // by port
+  std::optional<tbb::flow::function_node<Message>> node_;  // a source has none
+};
+
+}  // namespace millrace::flow

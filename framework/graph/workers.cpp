@@ -1,0 +1,93 @@
+#include "graph/workers.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+#include <algorithm>
+
+#include "millrace/telemetry.h"
+
+namespace millrace {
+namespace {
+
+void pin_this_thread(const std::vector<int>& cores) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int core : cores) CPU_SET(static_cast<std::size_t>(core), &set);
+  pthread_setaffinity_np(pthread_self(), sizeof set, &set);  // a refusal (cores taken away meanwhile) costs speed only
+}
+
+// Where a thread might run before it entered a pinned arena: the main thread must not stay pinned after wait().
+thread_local cpu_set_t cores_before;
+
+}  // namespace
+
+IoPool::IoPool(int threads, const std::vector<int>& cores) {
+  for (int i = 0; i < threads; ++i) {
+    threads_.emplace_back([this, cores] {
+      if (!cores.empty()) pin_this_thread(cores);
+      loop();
+    });
+  }
+}
+
+IoPool::~IoPool() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
+  posted_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void IoPool::post(std::function<void()> work) {
+  {
+    const std::lock_guard lock(mutex_);
+    work_.push_back(std::move(work));
+  }
+  posted_.notify_one();
+}
+
+void IoPool::loop() {
+  while (true) {
+    std::function<void()> work;
+    {
+      std::unique_lock lock(mutex_);
+      posted_.wait(lock, [this] { return closing_ || !work_.empty(); });
+      if (work_.empty()) return;
+      work = std::move(work_.front());
+      work_.pop_front();
+    }
+    work();
+  }
+}
+
+PinObserver::PinObserver(tbb::task_arena& arena, std::vector<int> cores)
+    : tbb::task_scheduler_observer(arena), cores_(std::move(cores)) {
+  observe(true);
+}
+
+void PinObserver::on_scheduler_entry(bool) {
+  pthread_getaffinity_np(pthread_self(), sizeof cores_before, &cores_before);
+  pin_this_thread(cores_);
+}
+
+void PinObserver::on_scheduler_exit(bool) { pthread_setaffinity_np(pthread_self(), sizeof cores_before, &cores_before); }
+
+Workers::State::State(int worker_threads, int io_threads, const std::vector<int>& cores)
+    : threads(std::max(worker_threads, 1)),
+      parallelism(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(threads) + 1),
+      arena(threads, 0),
+      io(std::max(io_threads, 1), cores) {
+  if (!cores.empty()) pin = std::make_unique<PinObserver>(arena, cores);
+  seconds_per_tick();  // calibrates the clock once, here rather than in the middle of a run
+}
+
+Workers::Workers(int threads, int io_threads, std::vector<int> cores)
+    : state_(std::make_unique<State>(threads, io_threads, cores)) {}
+
+Workers::~Workers() = default;
+
+int Workers::threads() const { return state_->threads; }
+
+}  // namespace millrace

@@ -1,0 +1,60 @@
+// The threads behind Workers: a oneTBB arena of its own, and a pool of threads that may block on a disk or a network.
+#pragma once
+
+#include <oneapi/tbb/global_control.h>
+#include <oneapi/tbb/task_arena.h>
+#include <oneapi/tbb/task_scheduler_observer.h>
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace millrace {
+
+// Runs what is posted, first come first served. Thread-safe. REQUIRES: posted work does not throw.
+class IoPool {
+ public:
+  IoPool(int threads, const std::vector<int>& cores);
+  ~IoPool();  // after the work that was posted
+  void post(std::function<void()> work);
+  int threads() const { return static_cast<int>(threads_.size()); }
+
+ private:
+  void loop();
+
+  std::mutex mutex_;
+  std::condition_variable posted_;
+  std::deque<std::function<void()>> work_;
+  bool closing_ = false;
+  std::vector<std::thread> threads_;
+};
+
+// Keeps every thread that works in the arena on the given cores while it is there.
+class PinObserver : public tbb::task_scheduler_observer {
+ public:
+  PinObserver(tbb::task_arena& arena, std::vector<int> cores);
+  ~PinObserver() override { observe(false); }
+  void on_scheduler_entry(bool is_worker) override;
+  void on_scheduler_exit(bool is_worker) override;
+
+ private:
+  std::vector<int> cores_;
+};
+
+struct Workers::State {
+  State(int threads, int io_threads, const std::vector<int>& cores);
+
+  int threads;
+  // oneTBB starts one worker less than the parallelism it is allowed, as it counts on the main thread; ours only waits.
+  tbb::global_control parallelism;
+  tbb::task_arena arena;
+  std::unique_ptr<PinObserver> pin;
+  IoPool io;
+};
+
+}  // namespace millrace

@@ -1,0 +1,72 @@
+// A graph for tests, put together from stage types without a pipeline file.
+//
+//   testkit::TestGraph test;
+//   test.add("read", StageTypeAccess::make<CountingSource>(), testkit::table({{"size", Value(std::int64_t{64})}}));
+//   test.add("paint", StageTypeAccess::make<Paint>());
+//   test.add("batch", StageTypeAccess::make<CountingBatcher>());
+//   BatchLog& log = test.add<BatchLog>("log");
+//   test.run({.threads = 2, .epochs = 3});
+//
+// Each input port is connected to the nearest stage before it that has an output port of its payload, as `flow` does.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+#include "testkit/harness.h"
+
+namespace millrace::testkit {
+
+class TestGraph {
+ public:
+  struct Options {
+    int threads = 2;
+    int io_threads = 2;
+    std::uint64_t epochs = 1;
+    std::uint32_t chunk = 0;
+  };
+
+  explicit TestGraph(std::uint64_t seed = 1, int replicas = 1);
+
+  // Makes and opens the stage: one instance, or one for each replica.
+  Stage& add(const std::string& name, StageType type, const Value& table = {});
+  template <class T>
+  T& add(const std::string& name, const Value& table = {}) {
+    return dynamic_cast<T&>(add(name, StageTypeAccess::make<T>(), table));
+  }
+  template <class T = Stage>
+  T& instance(const std::string& name, int replica);
+
+  Graph& make(const Options& options);  // the graph, not yet started
+  void run(const Options& options);     // all steps of all epochs; throws what the graph throws
+  Graph& graph() { return *graph_; }
+  RecordedRun& recorded() { return run_; }
+  std::uint64_t steps_per_epoch() const { return graph_options_.steps_per_epoch; }
+
+ private:
+  void connect(int to);
+
+  std::uint64_t seed_;
+  int replicas_;
+  RecordedRun run_;
+  std::deque<StageType> types_;  // whose addresses the plan keeps
+  GraphPlan plan_;
+  std::vector<std::vector<std::shared_ptr<Stage>>> stages_;
+  ImageShape image_;  // after the stages so far
+  GraphOptions graph_options_;
+  std::unique_ptr<Workers> workers_;
+  std::unique_ptr<Graph> graph_;
+};
+
+template <class T>
+T& TestGraph::instance(const std::string& name, int replica) {
+  for (std::size_t i = 0; i < plan_.stages.size(); ++i) {
+    if (plan_.stages[i].name == name) return dynamic_cast<T&>(*stages_[i].at(static_cast<std::size_t>(replica)));
+  }
+  fail(ErrorKind::usage, "no stage '{}'", name);
+}
+
+}  // namespace millrace::testkit
