@@ -72,6 +72,7 @@ struct StageContext {
   std::vector<Device*> devices;              // of each replica
   std::vector<double> load;                  // share of each replica in a batch, relative; same length as replicas
   int replica = -1;                          // index into replicas, for a stage that has one instance per replica
+  std::uint64_t samples_per_epoch = 0;       // of the source; known after it
   std::uint32_t batch_size = 0;              // global; known after `batch`
   double steps_per_epoch = 0;                // known after `batch`
   std::uint64_t total_steps = 0;             // of the run; known after `batch`

@@ -1,0 +1,173 @@
+#include "batch.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "millrace/plugin.h"
+#include "millrace/run.h"
+
+namespace millrace {
+
+namespace {
+
+// `budget` below 1 is a fraction of the epoch's samples.
+std::uint64_t allowed(double budget, std::uint64_t samples, std::uint64_t least) {
+  if (budget >= 1) return static_cast<std::uint64_t>(budget);
+  if (budget == 0) return 0;
+  if (samples == 0) return std::numeric_limits<std::uint64_t>::max();  // how many there are is not known
+  return std::max(least, static_cast<std::uint64_t>(std::ceil(budget * static_cast<double>(samples))));
+}
+
+// What an image must be like for the network to see it through a window in its middle.
+void check_window(const ImageShape& image, const ImageShape& window) {
+  if (image.channels != window.channels) {
+    fail(ErrorKind::usage, "images of {} channel{} arrive, the network's input takes {}: set `channels` in decode_image",
+         image.channels, image.channels == 1 ? "" : "s", window.channels);
+  }
+  if (image.height < window.height || image.width < window.width) {
+    fail(ErrorKind::usage, "images of {} x {} arrive, smaller than the network's input of {} x {}: add a resize stage before",
+         image.height, image.width, window.height, window.width);
+  }
+}
+
+}  // namespace
+
+void BatchSamples::describe(StageDescription<Params>& d) {
+  d.name("batch").text("Collects samples into batches.");
+  d.input(payload::kImageChunk).output(payload::kBatch).output(payload::kSampleChunk, "retry");
+  d.params.add("size", &Params::size).required().range(1, 1 << 24).unit("samples").text("the global batch, over all replicas");
+  d.params.add("buffers", &Params::buffers).range(1, 64).text("batches in circulation: what is read ahead, and the memory");
+  d.params.add("last", &Params::last)
+      .choices({"drop", "keep"})
+      .text("an epoch's last, incomplete batch: its samples wait for another epoch, or make a smaller batch");
+  d.params.add("bad_samples", &Params::bad_samples)
+      .choices({"replace", "skip", "fail"})
+      .text("a sample that cannot be decoded: take another one, go on without it, or end the run");
+  d.params.add("bad_sample_budget", &Params::bad_sample_budget)
+      .range(0)
+      .text("how many bad samples an epoch may have before the run ends: from 1 on a number; below 1 a fraction of the samples, "
+            "and never fewer than 10; 0: none");
+}
+
+BatchSamples::BatchSamples(const Params& params, const StageContext& context)
+    : spec_{static_cast<std::uint32_t>(params.size), static_cast<std::uint32_t>(params.buffers), params.last == "keep"},
+      policy_(params.bad_samples == "replace" ? Policy::replace : params.bad_samples == "skip" ? Policy::skip : Policy::fail),
+      graph_(context.graph),
+      name_(context.name),
+      image_(context.image),
+      run_(context.run),
+      budget_(allowed(params.bad_sample_budget, context.samples_per_epoch, kLeastBudget)) {
+  if (!image_.is_static()) {
+    fail(ErrorKind::usage,
+         "images of varying size ({}) cannot share a batch: add a resize or crop stage before it or, if all files have one size, "
+         "say so with `size = [height, width]` in decode_image",
+         to_string(image_));
+  }
+  if (context.window.is_static()) check_window(image_, context.window);
+}
+
+void BatchSamples::process(int, Packet packet, Output& output) {
+  Batch& batch = static_cast<Batch&>(*packet.payload);
+  std::uint32_t done = 0;
+  for (std::uint32_t slot = packet.begin; slot < packet.begin + packet.count; ++slot) {
+    Sample& sample = batch.samples[slot];
+    if (!sample.fault) check_pixels(batch, slot);
+    if (!sample.fault) {
+      take(batch, slot);
+    } else if (!refuse(batch, slot)) {
+      Packet again = packet;
+      again.begin = slot;
+      again.count = 1;
+      output.emit(1, std::move(again));
+      continue;
+    }
+    ++done;
+  }
+  if (done == 0 || batch.missing.fetch_sub(done, std::memory_order_acq_rel) != done) return;
+  complete(batch);
+  packet.begin = 0;
+  packet.count = batch.count;
+  packet.sequence = batch.step;
+  output.emit(0, std::move(packet));
+}
+
+void BatchSamples::check_pixels(Batch& batch, std::uint32_t slot) const {
+  Sample& sample = batch.samples[slot];
+  const Image& image = sample.image();
+  std::uint8_t* place = batch.pixels + slot * batch.image.bytes();
+  if (image.shape != batch.image) {
+    sample.fault = SampleFault{name_, fmt::format("the image is {}, the batch holds {}", to_string(image.shape), to_string(batch.image))};
+  } else if (image.data != place) {
+    std::memcpy(place, image.data, batch.image.bytes());
+  }
+}
+
+void BatchSamples::take(Batch& batch, std::uint32_t slot) const {
+  Sample& sample = batch.samples[slot];
+  if (batch.window.is_static()) sample.place_window(batch.window);
+  batch.labels[slot] = sample.label;
+  batch.records[slot] = sample.record;
+  batch.weights[slot] = 1;
+}
+
+bool BatchSamples::refuse(Batch& batch, std::uint32_t slot) {
+  const Sample& sample = batch.samples[slot];
+  if (policy_ == Policy::fail) {
+    throw Error(ErrorKind::content, sample.fault->cause)
+        .in("stage '" + sample.fault->stage + "'")
+        .in("sample '" + sample.url + "'");
+  }
+  if (run_) run_->bad_sample(graph_, sample, policy_ == Policy::replace ? "replaced" : "skipped");
+  count_bad(sample);
+  if (policy_ == Policy::skip) {
+    blank(batch, slot);
+    return true;
+  }
+  if (sample.key.attempt + 1 >= kMostAttempts) {
+    fail(ErrorKind::data, "{} samples in a row could not be used for position {} of epoch {}; the last is '{}': {}", kMostAttempts,
+         sample.key.position, sample.key.epoch, sample.url, sample.fault->cause);
+  }
+  return false;
+}
+
+// Counts by epoch: samples of two epochs may arrive mixed at their border, where a straggler of the old epoch starts its count
+// anew. That errs on the generous side, by a few samples.
+void BatchSamples::count_bad(const Sample& sample) {
+  const std::uint64_t epoch = sample.key.epoch << 32;
+  std::uint64_t before = bad_of_epoch_.load(std::memory_order_relaxed), after = 0;
+  do {
+    const bool same = (before & 0xffffffff00000000U) == epoch;
+    after = same ? before + 1 : epoch + 1;
+  } while (!bad_of_epoch_.compare_exchange_weak(before, after, std::memory_order_relaxed));
+  const std::uint64_t bad = after & 0xffffffffU;
+  if (bad <= budget_) return;
+  fail(ErrorKind::data,
+       "{} bad samples in epoch {} are more than `bad_sample_budget` allows ({}); the last is '{}': {}. quarantine.jsonl in the run's "
+       "folder names them all",
+       bad, sample.key.epoch, budget_, sample.url, sample.fault->cause);
+}
+
+void BatchSamples::blank(Batch& batch, std::uint32_t slot) {
+  std::memset(batch.pixels + slot * batch.image.bytes(), 0, batch.image.bytes());
+  batch.labels[slot] = 0;
+  batch.records[slot] = {};
+  batch.weights[slot] = 0;
+}
+
+// Every slot in use has arrived. Sums go in the order of slots, so that timing cannot change them.
+void BatchSamples::complete(Batch& batch) {
+  for (std::uint32_t slot = batch.count; slot < batch.capacity(); ++slot) blank(batch, slot);
+  batch.weight = 0;
+  batch.stream_hash = 0;
+  for (std::uint32_t slot = 0; slot < batch.count; ++slot) {
+    const Sample& sample = batch.samples[slot];
+    batch.weight += batch.weights[slot];
+    batch.stream_hash += combine(sample.hash, sample.key.position);
+  }
+}
+
+}  // namespace millrace
+
+MILLRACE_PLUGIN("batch", "1.0", "Batches of samples.") { registry.add_stage<millrace::BatchSamples>(); }

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <atomic>
+#include <string>
+
+#include "millrace/stage.h"
+
+namespace millrace {
+
+// Counts samples into batches and decides what becomes of bad ones. Pixels are in their slots already where the stage before
+// wrote them there; others are copied once.
+//
+//   [train.batch]
+//   size        = 256         # the global batch
+//   bad_samples = "replace"   # or "skip", "fail"
+//
+// Ports: in, ImageChunk: (batch.image) uint8. out, Batch: complete, sequence = its step. retry, SampleChunk: one slot whose
+// sample is to be read anew with attempt + 1; the graph leads it back to the source under the same batch's credit.
+// A replaced sample is another one, drawn from (seed, epoch, position, attempt): nothing else of the stream changes.
+// A skipped sample keeps its slot with weight 0 and black pixels, as do the slots that an epoch's last batch leaves over.
+// An image larger than the network's input is seen through a window in its middle, unless an `augment` placed it.
+// Threading: parallel, without a lock: samples are counted down in the batch.
+// Errors: images of varying size, or too small for the network (in the constructor): ErrorKind::usage. More bad samples than
+// `bad_sample_budget` allows, or kMostAttempts bad ones in a row for one place: ErrorKind::data. "fail": ErrorKind::content.
+class BatchSamples : public Batcher {
+ public:
+  struct Params {
+    std::int64_t size = 0;
+    std::int64_t buffers = 3;
+    std::string last = "drop";
+    std::string bad_samples = "replace";
+    double bad_sample_budget = 0.01;
+  };
+  static constexpr std::uint32_t kMostAttempts = 16;
+  static constexpr std::uint64_t kLeastBudget = 10;  // bad samples of an epoch that a fraction allows in any case
+
+  static void describe(StageDescription<Params>& description);
+
+  BatchSamples(const Params& params, const StageContext& context);
+  BatchSpec spec() const override { return spec_; }
+  void process(int port, Packet packet, Output& output) override;
+  ImageShape image_shape() const override { return image_; }
+
+ private:
+  enum class Policy { replace, skip, fail };
+
+  void take(Batch& batch, std::uint32_t slot) const;
+  void check_pixels(Batch& batch, std::uint32_t slot) const;
+  bool refuse(Batch& batch, std::uint32_t slot);  // whether the slot is done with, at weight 0
+  void count_bad(const Sample& sample);
+  static void blank(Batch& batch, std::uint32_t slot);
+  static void complete(Batch& batch);
+
+  BatchSpec spec_;
+  Policy policy_;
+  std::string graph_, name_;
+  ImageShape image_;
+  RunServices* run_;
+  std::uint64_t budget_;                        // bad samples of an epoch
+  std::atomic<std::uint64_t> bad_of_epoch_{0};  // the epoch's low half above, their number below
+};
+
+}  // namespace millrace

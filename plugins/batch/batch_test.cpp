@@ -1,0 +1,291 @@
+#include "batch.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <thread>
+
+#include "millrace/error.h"
+#include "testkit/harness.h"
+
+namespace millrace {
+namespace {
+
+constexpr ImageShape kShape{2, 2, 1};
+
+class BatchTest : public testing::Test {
+ protected:
+  BatchTest() {
+    context_.graph = "train";
+    context_.name = "batch";
+    context_.image = kShape;
+    context_.run = &run_;
+    context_.samples_per_epoch = 100;
+    params_.size = 8;
+  }
+
+  // A batch whose slots hold decoded images: slot s is filled with s + 1.
+  Ref<Batch> filled(std::uint32_t capacity = 8, std::uint32_t count = 8, ImageShape window = {}) {
+    Ref<Batch> batch = testkit::make_batch(capacity, kShape, window);
+    batch->count = count;
+    batch->missing = count;
+    batch->step = 5;
+    for (std::uint32_t slot = 0; slot < count; ++slot) fill(*batch, slot, static_cast<std::uint8_t>(slot + 1));
+    return batch;
+  }
+  static void fill(Batch& batch, std::uint32_t slot, std::uint8_t value) {
+    Sample& sample = batch.samples[slot];
+    const Image image = sample.new_image(kShape);
+    std::memset(image.data, value, kShape.bytes());
+    sample.set_image(image);
+    sample.label = static_cast<std::int32_t>(slot);
+    sample.url = "image " + std::to_string(slot);
+    sample.hash = mix64(slot);
+  }
+  static void spoil(Batch& batch, std::uint32_t slot) { batch.samples[slot].fault = SampleFault{"decode_image", "truncated"}; }
+
+  void feed(BatchSamples& stage, Packet packet) { stage.process(0, std::move(packet), output_); }
+
+  Error error_of(BatchSamples& stage, const Ref<Batch>& batch) {
+    try {
+      feed(stage, testkit::whole(batch));
+    } catch (const Error& error) {
+      return error;
+    }
+    return Error(ErrorKind::run, "nothing was thrown");
+  }
+  std::string mistake() {
+    try {
+      BatchSamples stage(params_, context_);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::usage);
+      return error.message();
+    }
+    return "nothing was thrown";
+  }
+
+  testkit::RecordedRun run_;
+  testkit::CollectingOutput output_;
+  StageContext context_;
+  BatchSamples::Params params_;
+};
+
+TEST_F(BatchTest, EmitsOnceWhenEverySlotHasArrived) {
+  BatchSamples stage(params_, context_);
+  const auto batch = filled();
+  batch->samples[3].record.flip_x(2);
+  feed(stage, testkit::chunk(batch, 4, 4));
+  feed(stage, testkit::chunk(batch, 0, 3));
+  EXPECT_TRUE(output_.take().empty());
+  feed(stage, testkit::chunk(batch, 3, 1));
+  const auto packets = output_.take();
+  ASSERT_EQ(packets.size(), 1U);
+  EXPECT_EQ(packets[0].payload.get(), batch.get());
+  EXPECT_EQ(packets[0].sequence, 5U);
+  EXPECT_EQ(batch->weight, 8);
+  for (std::uint32_t slot = 0; slot < 8; ++slot) {
+    EXPECT_EQ(batch->labels[slot], static_cast<std::int32_t>(slot));
+    EXPECT_EQ(batch->pixels[slot * 4], slot + 1);
+    EXPECT_EQ(batch->weights[slot], 1);
+    EXPECT_EQ(batch->records[slot].step_x, slot == 3 ? -1 : 1);
+  }
+}
+
+TEST_F(BatchTest, StreamHashDoesNotDependOnTheOrderOfArrival) {
+  BatchSamples stage(params_, context_);
+  const auto forward = filled(), backward = filled(), other = filled();
+  for (std::uint32_t slot = 0; slot < 8; ++slot) feed(stage, testkit::chunk(forward, slot, 1));
+  for (std::uint32_t slot = 8; slot-- > 0;) feed(stage, testkit::chunk(backward, slot, 1));
+  EXPECT_EQ(forward->stream_hash, backward->stream_hash);
+  std::swap(other->samples[0].hash, other->samples[1].hash);  // the same samples at other positions
+  feed(stage, testkit::whole(other));
+  EXPECT_NE(other->stream_hash, forward->stream_hash);
+}
+
+TEST_F(BatchTest, CountsRightlyOnManyThreads) {
+  params_.size = 4096;
+  BatchSamples stage(params_, context_);
+  for (int round = 0; round < 20; ++round) {
+    const auto batch = filled(4096, 4096);
+    std::vector<std::thread> threads;
+    for (std::uint32_t t = 0; t < 4; ++t) {
+      threads.emplace_back([&, t] {
+        for (std::uint32_t i = t; i < 1024; i += 4) feed(stage, testkit::chunk(batch, 4 * i, 4));
+      });
+    }
+    for (auto& thread : threads) thread.join();
+    ASSERT_EQ(output_.take().size(), 1U);
+    ASSERT_EQ(batch->weight, 4096);
+  }
+}
+
+TEST_F(BatchTest, CopiesPixelsThatLieElsewhere) {
+  BatchSamples stage(params_, context_);
+  const auto batch = filled();
+  fill(*batch, 2, 77);  // the image was in the slot, so the new one is not
+  ASSERT_NE(batch->samples[2].image().data, batch->pixels + 2 * 4);
+  feed(stage, testkit::whole(batch));
+  EXPECT_EQ(batch->pixels[2 * 4], 77);
+}
+
+TEST_F(BatchTest, KeepsItsSizeWhenASampleIsBad) {
+  BatchSamples stage(params_, context_);
+  const auto batch = filled();
+  spoil(*batch, 6);
+  feed(stage, testkit::whole(batch));
+  EXPECT_TRUE(output_.take(0).empty());
+  const auto retries = output_.take(1);
+  ASSERT_EQ(retries.size(), 1U);
+  EXPECT_EQ(retries[0].begin, 6U);
+  EXPECT_EQ(retries[0].count, 1U);
+  EXPECT_EQ(retries[0].payload.get(), batch.get());
+  EXPECT_EQ(retries[0].sequence, batch->step);
+  ASSERT_EQ(run_.bad_samples().size(), 1U);
+  EXPECT_EQ(run_.bad_samples()[0].url, "image 6");
+  EXPECT_EQ(run_.bad_samples()[0].cause, "truncated");
+  EXPECT_EQ(run_.bad_samples()[0].action, "replaced");
+
+  batch->samples[6].reset({0, 6, 42, 1}, {batch->pixels + 6 * 4, kShape});  // as the source does
+  fill(*batch, 6, 99);
+  feed(stage, testkit::chunk(batch, 6, 1));
+  EXPECT_EQ(output_.take(0).size(), 1U);
+  EXPECT_EQ(batch->weight, 8);
+  EXPECT_EQ(batch->pixels[6 * 4], 99);
+}
+
+TEST_F(BatchTest, GivesUpAfterManyBadReplacements) {
+  params_.bad_sample_budget = 1000;
+  BatchSamples stage(params_, context_);
+  const auto batch = filled();
+  batch->samples[0].key.attempt = BatchSamples::kMostAttempts - 1;
+  spoil(*batch, 0);
+  const Error error = error_of(stage, batch);
+  EXPECT_EQ(error.kind(), ErrorKind::data);
+  EXPECT_NE(error.message().find("16 samples in a row"), std::string::npos);
+}
+
+TEST_F(BatchTest, SkippingLeavesASlotOfNoWeight) {
+  params_.bad_samples = "skip";
+  BatchSamples stage(params_, context_);
+  const auto batch = filled();
+  spoil(*batch, 1);
+  batch->samples[1].label = 123;
+  feed(stage, testkit::whole(batch));
+  EXPECT_EQ(output_.take(0).size(), 1U);
+  EXPECT_TRUE(output_.take(1).empty());
+  EXPECT_EQ(batch->weight, 7);
+  EXPECT_EQ(batch->weights[1], 0);
+  EXPECT_EQ(batch->labels[1], 0);
+  EXPECT_EQ(batch->pixels[4], 0);
+  EXPECT_EQ(run_.bad_samples()[0].action, "skipped");
+}
+
+TEST_F(BatchTest, FailingNamesSampleAndCause) {
+  params_.bad_samples = "fail";
+  BatchSamples stage(params_, context_);
+  const auto batch = filled();
+  spoil(*batch, 1);
+  const Error error = error_of(stage, batch);
+  EXPECT_EQ(error.kind(), ErrorKind::content);
+  EXPECT_STREQ(error.what(), "sample 'image 1': stage 'decode_image': truncated");
+}
+
+TEST_F(BatchTest, TheBudgetOfBadSamplesEndsTheRun) {
+  params_.bad_samples = "skip";
+  params_.bad_sample_budget = 3;
+  BatchSamples stage(params_, context_);
+  const auto first = filled();
+  for (const std::uint32_t slot : {0U, 1U, 2U}) spoil(*first, slot);
+  feed(stage, testkit::whole(first));
+  const auto next_epoch = filled();  // counts anew
+  for (Sample& sample : next_epoch->samples) sample.key.epoch = 1;
+  for (const std::uint32_t slot : {0U, 1U, 2U}) spoil(*next_epoch, slot);
+  feed(stage, testkit::whole(next_epoch));
+  const auto too_many = filled();
+  for (Sample& sample : too_many->samples) sample.key.epoch = 1;
+  spoil(*too_many, 4);
+  const Error error = error_of(stage, too_many);
+  EXPECT_EQ(error.kind(), ErrorKind::data);
+  EXPECT_NE(error.message().find("4 bad samples in epoch 1 are more than `bad_sample_budget` allows (3)"), std::string::npos);
+  EXPECT_NE(error.message().find("'image 4': truncated"), std::string::npos);
+  EXPECT_NE(error.message().find("quarantine.jsonl"), std::string::npos);
+}
+
+TEST_F(BatchTest, AFractionOfTheEpochIsABudgetToo) {
+  params_.size = 16;
+  params_.bad_samples = "skip";
+  params_.bad_sample_budget = 0.01;  // of 100 samples: one, but ten are always allowed
+  BatchSamples few(params_, context_);
+  const auto batch = filled(16, 16);
+  for (std::uint32_t slot = 0; slot < 10; ++slot) spoil(*batch, slot);
+  feed(few, testkit::whole(batch));
+  const auto one_more = filled(16, 16);
+  spoil(*one_more, 0);
+  EXPECT_EQ(error_of(few, one_more).kind(), ErrorKind::data);
+
+  params_.bad_sample_budget = 0.12;
+  BatchSamples more(params_, context_);
+  const auto again = filled(16, 16);
+  for (std::uint32_t slot = 0; slot < 12; ++slot) spoil(*again, slot);
+  feed(more, testkit::whole(again));
+}
+
+TEST_F(BatchTest, AnIncompleteLastBatchHasWeightForItsSamplesAlone) {
+  params_.last = "keep";
+  BatchSamples stage(params_, context_);
+  EXPECT_TRUE(stage.spec().keep_last);
+  const auto batch = filled(8, 5);
+  for (std::uint32_t slot = 0; slot < 8; ++slot) batch->weights[slot] = 1;  // left over from an earlier step
+  feed(stage, testkit::whole(batch));
+  ASSERT_EQ(output_.take().size(), 1U);
+  EXPECT_EQ(batch->weight, 5);
+  for (std::uint32_t slot = 5; slot < 8; ++slot) EXPECT_EQ(batch->weights[slot], 0);
+}
+
+TEST_F(BatchTest, AnImageOfAnotherSizeIsABadSample) {
+  params_.bad_samples = "skip";
+  BatchSamples stage(params_, context_);
+  const auto batch = filled();
+  batch->samples[0].set_image(batch->samples[0].new_image({3, 2, 1}));
+  feed(stage, testkit::whole(batch));
+  ASSERT_EQ(run_.bad_samples().size(), 1U);
+  EXPECT_EQ(run_.bad_samples()[0].stage, "batch");
+  EXPECT_EQ(run_.bad_samples()[0].cause, "the image is 3 x 2 x 1, the batch holds 2 x 2 x 1");
+}
+
+TEST_F(BatchTest, LargerImagesAreSeenThroughAWindowInTheirMiddle) {
+  params_.size = 1;
+  context_.image = {6, 5, 1};
+  context_.window = {2, 2, 1};
+  BatchSamples stage(params_, context_);
+  const auto batch = testkit::make_batch(1, {6, 5, 1}, {2, 2, 1});
+  batch->samples[0].set_image(batch->samples[0].new_image({6, 5, 1}));
+  feed(stage, testkit::whole(batch));
+  EXPECT_EQ(batch->records[0].y, 2);
+  EXPECT_EQ(batch->records[0].x, 1);
+}
+
+TEST_F(BatchTest, RefusesImagesOfVaryingSizeAndSaysWhatToAdd) {
+  context_.image = {0, 0, 3};
+  EXPECT_EQ(mistake(),
+            "images of varying size (? x ? x 3) cannot share a batch: add a resize or crop stage before it or, if all files have one "
+            "size, say so with `size = [height, width]` in decode_image");
+}
+
+TEST_F(BatchTest, RefusesImagesThatTheNetworkCannotTake) {
+  context_.window = {2, 3, 1};
+  EXPECT_EQ(mistake(), "images of 2 x 2 arrive, smaller than the network's input of 2 x 3: add a resize stage before");
+  context_.window = {2, 2, 3};
+  EXPECT_EQ(mistake(), "images of 1 channel arrive, the network's input takes 3: set `channels` in decode_image");
+}
+
+TEST_F(BatchTest, SaysHowManyBatchesCirculate) {
+  params_.buffers = 2;
+  const BatchSpec spec = BatchSamples(params_, context_).spec();
+  EXPECT_EQ(spec.size, 8U);
+  EXPECT_EQ(spec.buffers, 2U);
+  EXPECT_FALSE(spec.keep_last);
+}
+
+}  // namespace
+}  // namespace millrace
