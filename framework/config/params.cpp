@@ -140,6 +140,10 @@ bool inside(const ParamInfo& info, double value) {
   return !std::isnan(value) && (!info.low || value >= *info.low) && (!info.high || value <= *info.high);
 }
 
+bool is_choice(const ParamInfo& info, const std::string& text) {
+  return std::find(info.choices.begin(), info.choices.end(), text) != info.choices.end();
+}
+
 template <>
 struct Codec<bool> {
   static constexpr const char* kType = "true or false";
@@ -153,11 +157,15 @@ template <>
 struct Codec<std::int64_t> {
   static constexpr const char* kType = "integer";
   static constexpr const char* kList = "list of integers";
-  static std::string expected(const ParamInfo& info) { return "an integer" + limits(info); }
+  static std::string expected(const ParamInfo& info) {
+    const std::string number = "an integer" + limits(info);
+    return info.choices.empty() ? number : fmt::format("{}, or \"{}\"", number, fmt::join(info.choices, "\", \""));
+  }
   static bool accepts(const ParamInfo& info, const Value& value) {
+    if (value.kind() == Value::Kind::text) return is_choice(info, value.text());
     return value.kind() == Value::Kind::integer && inside(info, value.number());
   }
-  static std::int64_t get(const Value& value) { return value.integer(); }
+  static std::int64_t get(const Value& value) { return value.kind() == Value::Kind::text ? 0 : value.integer(); }
 };
 
 template <>
@@ -177,8 +185,7 @@ struct Codec<std::string> {
     return info.choices.empty() ? "text" : fmt::format("one of \"{}\"", fmt::join(info.choices, "\", \""));
   }
   static bool accepts(const ParamInfo& info, const Value& value) {
-    return value.kind() == Value::Kind::text &&
-           (info.choices.empty() || std::find(info.choices.begin(), info.choices.end(), value.text()) != info.choices.end());
+    return value.kind() == Value::Kind::text && (info.choices.empty() || is_choice(info, value.text()));
   }
   static std::string get(const Value& value) { return value.text(); }
 };

@@ -19,6 +19,7 @@ struct Group {
 struct Params {
   double flip_x = 0.25;
   std::int64_t size = 8;
+  std::int64_t threads = 4;
   bool cache = true;
   std::string border = "reflect";
   std::string path = "data";
@@ -32,6 +33,7 @@ struct Params {
   static void describe(ParamSet<Params>& set) {
     set.add("flip_x", &Params::flip_x).range(0, 1).text("chance of mirroring");
     set.add("size", &Params::size).range(1);
+    set.add("threads", &Params::threads).range(0).choices({"auto"});
     set.add("cache", &Params::cache);
     set.add("border", &Params::border).choices({"reflect", "constant"});
     set.add("path", &Params::path).required().text("folder of the data set");
@@ -125,7 +127,7 @@ TEST(Params, WhatIsWrittenCanBeReadBack) {
   params.groups = {{"bias", 2}};
   const Value written = write_params(declared().infos(), &params);
   EXPECT_EQ(to_toml(written),
-            "flip_x = 0.25\nsize = 8\ncache = true\nborder = \"reflect\"\npath = \"data\"\nkernel = [3, 3]\n"
+            "flip_x = 0.25\nsize = 8\nthreads = 4\ncache = true\nborder = \"reflect\"\npath = \"data\"\nkernel = [3, 3]\n"
             "load = [0.5, 0.5]\nclip = 0.5\ngroups = [{ match = \"bias\", rate_factor = 2.0 }]\n\n"
             "[translate]\nx = [0.0, 0.0]\ny = [0.0, 0.0]\n");
   EXPECT_EQ(mistakes(written), "");
@@ -175,6 +177,15 @@ TEST(Params, AListNamesTheElement) {
 TEST(Params, ChoiceNotInTheList) {
   EXPECT_EQ(mistake("border", Value("reflct")),
             "'border' must be one of \"reflect\", \"constant\", found \"reflct\"; nearest is \"reflect\"");
+}
+
+TEST(Params, AnIntegerMayBeAWord) {
+  Diagnostics errors;
+  Value value = good();
+  value.set("threads", Value("auto"));
+  EXPECT_EQ(read_struct(declared(), value, "[train.augment]", errors).threads, 0);
+  EXPECT_EQ(mistake("threads", Value("atuo")),
+            "'threads' must be an integer of at least 0, or \"auto\", found \"atuo\"; nearest is \"auto\"");
 }
 
 TEST(Params, MissingRequiredKey) {

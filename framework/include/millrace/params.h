@@ -89,6 +89,7 @@ class ParamRef {
   ParamRef& text(std::string text);
   ParamRef& unit(std::string unit);
   ParamRef& range(double low, double high = std::numeric_limits<double>::infinity());  // both included
+  // Of a text: the only ones it may be. Of an integer: words that it may be as well, such as "auto"; they read as 0.
   ParamRef& choices(std::vector<std::string> names);
   ParamRef& required();
 

@@ -1,0 +1,148 @@
+// Which output feeds which input.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "config/graph_plan.h"
+
+namespace millrace {
+
+namespace {
+
+int find_port(const std::vector<Port>& ports, const std::string& payload) {
+  const auto at = std::find_if(ports.begin(), ports.end(), [&](const Port& port) { return port.payload == payload; });
+  return at == ports.end() ? -1 : static_cast<int>(at - ports.begin());
+}
+
+std::string list_outputs(const StagePlan& stage) {
+  std::vector<std::string> payloads;
+  for (const Port& port : stage.type->outputs) payloads.push_back(port.payload);
+  return payloads.empty() ? fmt::format("'{}' gives nothing", stage.name)
+                          : fmt::format("'{}' gives {}", stage.name, fmt::join(payloads, " and "));
+}
+
+class Connector {
+ public:
+  Connector(GraphPlan& plan, const Registry& registry, Diagnostics& errors) : plan_(plan), registry_(registry), errors_(errors) {}
+
+  void stage(int index, const Value* from) {
+    const StagePlan& to = at(index);
+    if (!to.type) return;
+    const int inputs = static_cast<int>(to.type->inputs.size());
+    if (!from) {
+      for (int port = 0; port < inputs; ++port) nearest_before(index, port);
+      return;
+    }
+    const Array entries = from->kind() == Value::Kind::array ? from->array() : Array{*from};
+    if (static_cast<int>(entries.size()) != inputs) {
+      errors_.add(from->at(), fmt::format("'from' of '{}' names {}, but the stage has {}", to.name, plural(entries.size(), "stage"),
+                                          plural(to.type->inputs.size(), "input")));
+      return;
+    }
+    for (int port = 0; port < inputs; ++port) named(index, port, entries[static_cast<std::size_t>(port)]);
+  }
+
+ private:
+  const StagePlan& at(int index) const { return plan_.stages[static_cast<std::size_t>(index)]; }
+  static std::string plural(std::size_t count, const char* what) { return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s"); }
+
+  void nearest_before(int index, int port) {
+    const std::string& payload = at(index).type->inputs[static_cast<std::size_t>(port)].payload;
+    bool complete = true;  // a stage of unknown type might have fed it
+    for (int before = index - 1; before >= 0; --before) {
+      if (!at(before).type) {
+        complete = false;
+        continue;
+      }
+      if (const int output = find_port(at(before).type->outputs, payload); output >= 0) {
+        plan_.edges.push_back({before, output, index, port});
+        return;
+      }
+    }
+    if (complete) report_unfed(index, port);
+  }
+
+  void report_unfed(int index, int port) {
+    const std::string& payload = at(index).type->inputs[static_cast<std::size_t>(port)].payload;
+    std::vector<std::string> before, givers;
+    for (int i = 0; i < index; ++i) before.push_back(list_outputs(at(i)));
+    for (const auto& [name, type] : registry_.stages()) {
+      if (find_port(type.outputs, payload) >= 0 && find_port(type.inputs, payload) < 0) givers.push_back(name);
+    }
+    std::string message = fmt::format("'{}' takes {}, which no stage before it in the flow of [{}] gives", at(index).name, payload, plan_.name);
+    if (!before.empty()) message += fmt::format(" ({})", fmt::join(before, ", "));
+    if (!givers.empty()) message += fmt::format("; '{}' would give it", fmt::join(givers, "' or '"));
+    errors_.add(at(index).at, std::move(message));
+  }
+
+  // `from = "stage"` or "stage.port".
+  void named(int index, int port, const Value& entry) {
+    const StagePlan& to = at(index);
+    if (entry.kind() != Value::Kind::text) {
+      errors_.add(entry.at(), fmt::format("'from' of '{}' must be the name of a stage, found {}", to.name, found(entry)));
+      return;
+    }
+    std::string name = entry.text(), port_name;
+    int giver = find_stage(name);
+    if (const std::size_t dot = name.rfind('.'); giver < 0 && dot != std::string::npos) {
+      port_name = name.substr(dot + 1);
+      name.resize(dot);
+      giver = find_stage(name);
+    }
+    if (giver < 0) {
+      std::vector<std::string> names;
+      for (int i = 0; i < index; ++i) names.push_back(at(i).name);
+      errors_.add(entry.at(), fmt::format("'from' of '{}': there is no stage '{}' in the flow of [{}]{}", to.name, name, plan_.name,
+                                          nearest_clause(name, names)));
+    } else if (giver >= index) {
+      errors_.add(entry.at(), fmt::format("'from' of '{}' leads backwards: '{}' {}. That is a cycle without credit: only batches and "
+                                          "step tokens flow back, on edges that the framework makes itself", to.name, name,
+                                          giver == index ? "is the stage itself" : "stands after it in the flow"));
+    } else if (at(giver).type) {
+      check_port(index, port, giver, port_name, entry);
+    }
+  }
+
+  int find_stage(const std::string& name) const {
+    for (std::size_t i = 0; i < plan_.stages.size(); ++i) {
+      if (plan_.stages[i].name == name) return static_cast<int>(i);
+    }
+    return -1;
+  }
+
+  void check_port(int index, int port, int giver, const std::string& port_name, const Value& entry) {
+    const StagePlan &to = at(index), &from = at(giver);
+    const Port& input = to.type->inputs[static_cast<std::size_t>(port)];
+    const std::vector<Port>& outputs = from.type->outputs;
+    int output = find_port(outputs, input.payload);
+    if (!port_name.empty()) {
+      const auto named = std::find_if(outputs.begin(), outputs.end(), [&](const Port& p) { return p.name == port_name; });
+      if (named == outputs.end()) {
+        std::vector<std::string> names;
+        for (const Port& candidate : outputs) names.push_back(candidate.name);
+        errors_.add(entry.at(), fmt::format("'{}' has no output '{}'{}", from.name, port_name,
+                                            names.empty() ? "" : fmt::format("; it has '{}'", fmt::join(names, "', '"))));
+        return;
+      }
+      output = named->payload == input.payload ? static_cast<int>(named - outputs.begin()) : -1;
+    }
+    if (output < 0) {
+      errors_.add(entry.at(), fmt::format("port mismatch: '{}' takes {}, {}", to.name, input.payload, list_outputs(from)));
+      return;
+    }
+    plan_.edges.push_back({giver, output, index, port});
+  }
+
+  GraphPlan& plan_;
+  const Registry& registry_;
+  Diagnostics& errors_;
+};
+
+}  // namespace
+
+void connect(GraphPlan& plan, const std::vector<const Value*>& from, const Registry& registry, Diagnostics& errors) {
+  Connector connector(plan, registry, errors);
+  for (std::size_t i = 0; i < plan.stages.size(); ++i) connector.stage(static_cast<int>(i), from[i]);
+}
+
+}  // namespace millrace

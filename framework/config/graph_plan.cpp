@@ -1,0 +1,170 @@
+#include "config/graph_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+namespace millrace {
+
+namespace {
+
+bool is_every(const std::string& text) {
+  if (text == "epoch" || text == "end") return true;
+  int count = 0;
+  const auto [after, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  const std::string unit(after, text.data() + text.size());
+  return error == std::errc() && count > 0 && (unit == " epochs" || unit == " steps" || (count == 1 && (unit == " epoch" || unit == " step")));
+}
+
+class GraphReader {
+ public:
+  GraphReader(const Member& graph, const Registry& registry, Diagnostics& errors)
+      : name_(graph.key), table_(graph.value), registry_(registry), errors_(errors) {
+    plan_.name = graph.key;
+    plan_.at = graph.value.at();
+  }
+
+  GraphPlan read() {
+    read_every();
+    read_flow();
+    report_strangers();
+    check_roles();
+    connect(plan_, from_, registry_, errors_);
+    return std::move(plan_);
+  }
+
+ private:
+  void read_every() {
+    const Value* every = table_.find("every");
+    if (!every) return;
+    if (every->kind() == Value::Kind::text && is_every(every->text())) {
+      plan_.every = every->text();
+    } else {
+      errors_.add(every->at(), fmt::format("'every' must be \"epoch\", \"end\", or such as \"2 epochs\" or \"100 steps\", found {}",
+                                           found(*every)));
+    }
+  }
+
+  void read_flow() {
+    const Value& flow = *table_.find("flow");
+    if (flow.kind() != Value::Kind::array || flow.array().empty()) {
+      errors_.add(flow.at(), fmt::format("'flow' of [{}] must be a list of stages' names, found {}", name_,
+                                         flow.kind() == Value::Kind::array ? "an empty one" : found(flow)));
+      return;
+    }
+    for (const Value& entry : flow.array()) {
+      if (entry.kind() != Value::Kind::text) {
+        errors_.add(entry.at(), fmt::format("'flow' of [{}] must be a list of stages' names, found {} in it", name_, found(entry)));
+      } else if (has_stage(entry.text())) {
+        errors_.add(entry.at(), fmt::format("'{0}' stands in the flow of [{1}] twice; a second stage of a type needs a name of its own "
+                                            "and a table [{1}.name] with stage = \"type\"", entry.text(), name_));
+      } else {
+        read_stage(entry);
+      }
+    }
+  }
+
+  bool has_stage(const std::string& name) const {
+    return std::any_of(plan_.stages.begin(), plan_.stages.end(), [&](const StagePlan& stage) { return stage.name == name; });
+  }
+
+  void read_stage(const Value& entry) {
+    StagePlan stage;
+    stage.name = entry.text();
+    stage.at = entry.at();
+    stage.table.set_position(entry.at());
+    Value type_name = entry;
+    const Value* from = nullptr;
+    if (const Value* table = table_.find(stage.name)) {
+      if (table->kind() != Value::Kind::table) {
+        errors_.add(table->at(), fmt::format("[{}.{}] must be a table, found {}", name_, stage.name, found(*table)));
+      } else {
+        stage.table = *table;
+        from = table->find("from");
+        if (const Value* written = table->find("stage")) type_name = *written;
+        stage.table.erase("from");
+        stage.table.erase("stage");
+      }
+    }
+    find_type(type_name, stage);
+    if (stage.type && stage.type->check) stage.type->check(stage.table, fmt::format("[{}.{}]", name_, stage.name), errors_);
+    plan_.stages.push_back(std::move(stage));
+    from_.push_back(from);
+  }
+
+  void find_type(const Value& type_name, StagePlan& stage) {
+    if (type_name.kind() != Value::Kind::text) {
+      errors_.add(type_name.at(), fmt::format("'stage' must be text, a stage's type, found {}", found(type_name)));
+      return;
+    }
+    stage.type = registry_.stage(type_name.text());
+    if (stage.type) return;
+    std::vector<std::string> names;
+    for (const auto& [name, type] : registry_.stages()) names.push_back(name);
+    const std::string nearest = nearest_clause(type_name.text(), names);
+    errors_.add(type_name.at(), fmt::format("there is no stage '{}'{}", type_name.text(),
+                                            nearest.empty() ? "; `pipeline-inspect` lists all there are" : nearest));
+  }
+
+  // Keys and tables that belong to nothing.
+  void report_strangers() {
+    std::vector<std::string> stages, keys = {"flow", "every"};
+    for (const StagePlan& stage : plan_.stages) stages.push_back(stage.name);
+    keys.insert(keys.end(), stages.begin(), stages.end());
+    for (const Member& member : table_.table()) {
+      if (std::find(keys.begin(), keys.end(), member.key) != keys.end()) continue;
+      if (member.value.kind() == Value::Kind::table) {
+        errors_.add(member.at, fmt::format("[{}.{}] is not in the flow of [{}]{}", name_, member.key, name_,
+                                           nearest_clause(member.key, stages)));
+      } else {
+        errors_.add(member.at, fmt::format("[{}] has no key '{}'{}", name_, member.key, nearest_clause(member.key, keys)));
+      }
+    }
+  }
+
+  // Samples come from one place, and go into one sort of batch.
+  void check_roles() {
+    const StagePlan* source = nullptr;
+    const StagePlan* batcher = nullptr;
+    bool complete = true;
+    for (const StagePlan& stage : plan_.stages) {
+      if (!stage.type) {
+        complete = false;
+        continue;
+      }
+      const bool is_source = stage.type->role == StageType::Role::source;
+      if (!is_source && stage.type->role != StageType::Role::batcher) continue;
+      const StagePlan*& first = is_source ? source : batcher;
+      if (first) {
+        errors_.add(stage.at, fmt::format("[{}] has two stages {}: '{}' and '{}'; it may have one", name_,
+                                          is_source ? "that read samples" : "that make batches", first->name, stage.name));
+      }
+      first = &stage;
+    }
+    if (complete && source && !batcher) {
+      errors_.add(source->at, fmt::format("[{}] reads samples but makes no batches of them; put a stage such as 'batch' into its flow",
+                                          name_));
+    }
+  }
+
+  const std::string& name_;
+  const Value& table_;
+  const Registry& registry_;
+  Diagnostics& errors_;
+  GraphPlan plan_;
+  std::vector<const Value*> from_;
+};
+
+}  // namespace
+
+GraphPlan plan_graph(const Member& graph, const Registry& registry, Diagnostics& errors) {
+  return GraphReader(graph, registry, errors).read();
+}
+
+std::string nearest_clause(std::string_view name, const std::vector<std::string>& candidates) {
+  const auto nearest = nearest_name(name, candidates);
+  return nearest ? fmt::format("; nearest is '{}'", *nearest) : "";
+}
+
+}  // namespace millrace

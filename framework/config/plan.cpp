@@ -1,0 +1,202 @@
+#include "config/plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "config/document.h"
+#include "config/graph_plan.h"
+#include "millrace/error.h"
+#include "network/load.h"
+
+namespace millrace {
+
+namespace fs = std::filesystem;
+
+void RunParams::describe(ParamSet<RunParams>& set) {
+  set.add("name", &RunParams::name).text("of the run's folder; default: the file's name");
+  set.add("epochs", &RunParams::epochs).range(0).text("passes over the data; may have a fraction");
+  set.add("seed", &RunParams::seed).text("of every random decision");
+  set.add("threads", &RunParams::threads).range(0, 4096).choices({"auto"}).text("of the stages that prepare data");
+  set.add("io_threads", &RunParams::io_threads).range(1, 4096).text("that wait for disks and sockets");
+  set.add("chunk", &RunParams::chunk).range(0, 1 << 20).choices({"auto"}).unit("samples").text("in one packet");
+  set.add("devices", &RunParams::devices).text("\"auto\", \"cpu\", \"cpu*2\", \"cuda\", \"cuda:0,2\"");
+  set.add("load", &RunParams::load).range(0).text("share of each batch, one figure for each replica; empty: equal shares");
+  set.add("precision", &RunParams::precision).choices({"auto", "fp32", "tf32", "bf16"}).text("of multiplications on the devices");
+  set.add("folder", &RunParams::folder).text("where run folders are made; \"\": nothing is written");
+  set.add("log_every", &RunParams::log_every).range(1).unit("steps").text("between \"step\" lines of metrics.jsonl");
+}
+
+const GraphPlan* Pipeline::graph(std::string_view name) const {
+  const auto at = std::find_if(graphs.begin(), graphs.end(), [&](const GraphPlan& plan) { return plan.name == name; });
+  return at == graphs.end() ? nullptr : &*at;
+}
+
+namespace {
+
+bool is_graph(const Value& value) { return value.find("flow") != nullptr; }
+
+class PipelineReader {
+ public:
+  PipelineReader(const std::string& path, const Registry& registry, Diagnostics& errors) : registry_(registry), errors_(errors) {
+    pipeline_.file = path;
+  }
+
+  void read(const std::vector<std::string>& overrides) {
+    auto document = read_document(pipeline_.file, {}, errors_);
+    if (!document) return;
+    std::vector<Override> applied;
+    for (const std::string& option : overrides) {
+      if (auto made = apply_override(option, *document, errors_)) applied.push_back(std::move(*made));
+    }
+    pipeline_.resolved = resolve_document(*document, referred_, errors_);
+    for (const Override& override : applied) check_override(override, *document);
+    read_run();
+    read_network();
+    read_graphs();
+    report_strangers();
+  }
+
+  Pipeline take() { return std::move(pipeline_); }
+
+ private:
+  Value& root() { return pipeline_.resolved; }
+
+  void read_run() {
+    ParamSet<RunParams> set;
+    RunParams::describe(set);
+    if (const Value* table = root().find("run")) pipeline_.run = read_struct(set, *table, "[run]", errors_);
+    if (pipeline_.run.name.empty()) pipeline_.run.name = fs::path(pipeline_.file).stem().string();
+  }
+
+  void read_network() {
+    Value* table = root().find("network");
+    if (!table) return;
+    Value* use = table->find("use");
+    if (table->kind() != Value::Kind::table || !use) {
+      errors_.add(table->at(), table->kind() == Value::Kind::table ? "[network] needs 'use': the file that describes the network"
+                                                                   : "[network] must be a table, found " + found(*table));
+      return;
+    }
+    if (use->kind() != Value::Kind::text) {
+      errors_.add(use->at(), fmt::format("'use' must be text, the name of a file, found {}", found(*use)));
+      return;
+    }
+    const std::string file = find_beside(*use);
+    std::error_code ignored;
+    if (!fs::is_regular_file(file, ignored)) {
+      errors_.add(use->at(), no_such_file(file));
+      return;
+    }
+    *use = Value(file, use->at());
+    pipeline_.network_table = *table;
+    Value variables = *table;
+    variables.erase("use");
+    try {
+      pipeline_.network = load_network(file, variables, registry_, errors_, use->at());
+    } catch (const Error& error) {
+      errors_.add(use->at(), error.what());
+    }
+  }
+
+  // A file name means a file beside the one it is written in; given with --set, also one in the working folder.
+  std::string find_beside(const Value& name) const {
+    const fs::path given = name.text();
+    const bool from_file = name.at().file && name.at().line > 0;
+    const fs::path folder = fs::path(from_file ? *name.at().file : pipeline_.file).parent_path();
+    const std::string beside = (folder / given).lexically_normal().string();
+    std::error_code ignored;
+    return !fs::exists(beside, ignored) && fs::exists(given, ignored) ? given.lexically_normal().string() : beside;
+  }
+
+  void read_graphs() {
+    for (const Member& member : root().table()) {
+      if (is_graph(member.value)) pipeline_.graphs.push_back(plan_graph(member, registry_, errors_));
+    }
+    // The graph without `every` is the run itself; in the file it may stand anywhere.
+    std::stable_partition(pipeline_.graphs.begin(), pipeline_.graphs.end(), [this](const GraphPlan& g) { return !has_every(g); });
+    if (pipeline_.graphs.empty()) {
+      errors_.add(root().at(), "there is no graph in this file: a table with flow = [\"stage\", ...]");
+    }
+    for (std::size_t i = 1; i < pipeline_.graphs.size(); ++i) {
+      const GraphPlan& graph = pipeline_.graphs[i];
+      if (has_every(graph)) continue;
+      errors_.add(graph.at, fmt::format("[{}] needs 'every' (\"epoch\", \"end\", or such as \"2 epochs\" or \"100 steps\"): one graph is the "
+                                        "run itself, and that is [{}]", graph.name, pipeline_.graphs[0].name));
+    }
+  }
+
+  bool has_every(const GraphPlan& graph) { return root().find(graph.name)->find("every") != nullptr; }
+
+  bool is_referred(const std::string& path) const {
+    return std::any_of(referred_.begin(), referred_.end(), [&](const std::string& other) {
+      return other == path || other.starts_with(path + ".") || path.starts_with(other + ".");
+    });
+  }
+
+  // Tables that are neither known nor used: a misspelt [run], a graph whose `flow` is misspelt.
+  void report_strangers() {
+    for (const Member& member : root().table()) {
+      const Value& value = member.value;
+      if (member.key == "run" || member.key == "network" || is_graph(value) || is_referred(member.key)) continue;
+      if (member.at.line == 0) continue;  // made by --set, and checked there
+      if (const auto nearest = nearest_name(member.key, {"run", "network", "extends"})) {
+        errors_.add(member.at, fmt::format("'{}' means nothing here and nothing refers to it; nearest is '{}'", member.key, *nearest));
+      } else if (value.kind() == Value::Kind::table) {
+        report_graph_without_flow(member);
+      }
+    }
+  }
+
+  void report_graph_without_flow(const Member& member) {
+    bool has_tables = false;
+    for (const Member& inner : member.value.table()) {
+      has_tables = has_tables || inner.value.kind() == Value::Kind::table;
+      if (inner.value.kind() != Value::Kind::array || !nearest_name(inner.key, {"flow"})) continue;
+      errors_.add(inner.at, fmt::format("[{}] has no 'flow', so it is no graph, and nothing refers to it; nearest is '{}'", member.key, inner.key));
+      return;
+    }
+    if (!has_tables) return;  // variables that nobody uses do no harm
+    errors_.add(member.at, fmt::format("[{}] has no 'flow', so it is no graph, and nothing refers to it", member.key));
+  }
+
+  // What --set adds must mean something: graphs, [run] and [network] are checked by those who read them.
+  void check_override(const Override& override, const Value& document) {
+    const std::string& top = override.path.front();
+    const Value* table = document.find(top);
+    const std::string path = fmt::format("{}", fmt::join(override.path, "."));
+    if (!override.is_new || top == "run" || top == "network" || is_graph(*table) || is_referred(path)) return;
+    std::vector<std::string> names = {"run", "network"};
+    for (const Member& member : document.table()) {
+      if (member.value.at().line > 0) names.push_back(member.key);
+    }
+    if (override.path.size() > 1 && table->at().line > 0) {
+      names.clear();
+      for (const Member& member : table->table()) {
+        if (member.value.at().line > 0) names.push_back(top + "." + member.key);
+      }
+      errors_.add(table->find(override.path[1])->at(),
+                  fmt::format("'{}' is set, but nothing refers to it{}", path, nearest_clause(path, names)));
+      return;
+    }
+    errors_.add(table->at(), fmt::format("'{}' is set, but the file has no '{}'{}", path, top, nearest_clause(top, names)));
+  }
+
+  const Registry& registry_;
+  Diagnostics& errors_;
+  Pipeline pipeline_;
+  std::set<std::string> referred_;
+};
+
+}  // namespace
+
+Pipeline load_pipeline(const std::string& path, const std::vector<std::string>& overrides, const Registry& registry) {
+  Diagnostics errors;
+  PipelineReader reader(fs::path(path).lexically_normal().string(), registry, errors);
+  reader.read(overrides);
+  errors.throw_if_any();
+  return reader.take();
+}
+
+}  // namespace millrace
