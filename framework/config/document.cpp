@@ -95,18 +95,20 @@ void place(Value& value, const Position& at) {
 }  // namespace
 
 std::string no_such_file(const std::string& path) {
+  constexpr std::size_t kFewEnough = 8;
+  const fs::path wanted = path, folder = wanted.parent_path();
   std::vector<std::string> others;
-  const fs::path folder = fs::path(path).parent_path();
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder.empty() ? fs::path(".") : folder, ignored)) {
-    others.push_back(entry.path().filename().string());
+    if (entry.path().extension() == wanted.extension()) others.push_back(entry.path().filename().string());
   }
   std::sort(others.begin(), others.end());
-  std::string message = fmt::format("there is no file '{}'", path);
-  if (const auto nearest = nearest_name(fs::path(path).filename().string(), others)) {
-    message += fmt::format("; nearest is '{}'", (folder / *nearest).string());
+  const std::string message = fmt::format("there is no file '{}'", path);
+  if (const auto nearest = nearest_name(wanted.filename().string(), others)) {
+    return fmt::format("{}; nearest is '{}'", message, (folder / *nearest).string());
   }
-  return message;
+  if (others.empty() || others.size() > kFewEnough) return message;
+  return fmt::format("{}; its folder has '{}'", message, fmt::join(others, "', '"));
 }
 
 std::optional<Value> read_document(const std::string& path, const Position& at, Diagnostics& errors) {

@@ -295,7 +295,7 @@ TEST_F(Plan, NameTwiceInTheFlow) {
 
 TEST_F(Plan, TableThatIsNotInTheFlow) {
   EXPECT_EQ(mistakes(train("[train.augmnt]\nflip_x = 0.5\n")),
-            "p.toml:8:1: [train.augmnt] is not in the flow of [train]; nearest is 'augment'");
+            "p.toml:8:8: [train.augmnt] is not in the flow of [train]; nearest is 'augment'");
 }
 
 TEST_F(Plan, CyclicReference) {
@@ -352,7 +352,7 @@ TEST_F(Plan, WrongEvery) {
 }
 
 TEST_F(Plan, MisspeltTablesThatNobodyUses) {
-  EXPECT_EQ(mistakes(train("[rnu]\nepochs = 2\n")), "p.toml:8:1: 'rnu' means nothing here and nothing refers to it; nearest is 'run'");
+  EXPECT_EQ(mistakes(train("[rnu]\nepochs = 2\n")), "p.toml:8:2: 'rnu' means nothing here and nothing refers to it; nearest is 'run'");
   EXPECT_EQ(mistakes(train("[check]\nflwo = [\"read\"]\n")),
             "p.toml:9:1: [check] has no 'flow', so it is no graph, and nothing refers to it; nearest is 'flwo'");
   EXPECT_EQ(mistakes("[run]\nepochs = 1\n"), "p.toml:1:1: there is no graph in this file: a table with flow = [\"stage\", ...]");
@@ -375,7 +375,7 @@ TEST_F(Plan, SeveralMistakesAreReportedTogetherInOrder) {
             "p.toml:6:1: [train.read] needs 'path': folder of the images\n"
             "p.toml:8:11: 'shuffle' must be one of \"never\", \"once\", \"every-epoch\", found \"always\"\n"
             "p.toml:10:8: 'size' must be an integer of at least 1, found \"big\"\n"
-            "p.toml:12:7: there is no file 'networks/large.toml'; nearest is 'networks/small.toml'");
+            "p.toml:12:7: there is no file 'networks/large.toml'; its folder has 'small.toml'");
 }
 
 }  // namespace
