@@ -3,7 +3,7 @@
 // a rational erf with its exponential.
 // Source of the coefficients: none to copy. They are made at start, in double, by interpolating std::erfc and std::exp at the
 // Chebyshev nodes of each interval (Trefethen, "Approximation Theory and Approximation Practice", ch. 4 and 8). With degree 5
-// and intervals of 13/32 the error bound is below 1e-7; the last interval is exactly 1/2.
+// and intervals of 13/32 the error of interpolation stays below 1e-7; the last interval is exactly 1/2.
 #pragma once
 
 namespace millrace::cpu {

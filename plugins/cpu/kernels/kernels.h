@@ -21,7 +21,7 @@ namespace millrace::cpu {
 enum class Activation : std::uint8_t {
   none,
   relu,
-  gelu,  // x * Phi(x), exact to 1e-7 * max(1, |x|): Phi and the derivative come from piecewise polynomials, see gelu_table.h
+  gelu,  // x * Phi(x), within 1.5e-7 * max(1, |x|): by piecewise polynomials, see gelu_table.h
 };
 
 struct PoolWindow {
