@@ -15,6 +15,9 @@ function(millrace_add_plugin name)
     PREFIX "" OUTPUT_NAME ${name} CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
     CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON
     LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/${MILLRACE_PLUGIN_DIR} INSTALL_RPATH "$ORIGIN/../..")
+  if(TARGET programs)
+    add_dependencies(programs millrace_${name})
+  endif()
   install(TARGETS millrace_${name} LIBRARY DESTINATION ${MILLRACE_PLUGIN_DIR})
   set_property(GLOBAL APPEND PROPERTY MILLRACE_PLUGINS_BUILT ${name})
 endfunction()

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Installs what Millrace needs from Debian 12. Does nothing when all of it is there; asks nothing.
+set -euo pipefail
+
+packages=(
+  g++ cmake ninja-build pkg-config
+  libtbb-dev libfmt-dev nlohmann-json3-dev libtomlplusplus-dev   # the framework
+  libjpeg62-turbo-dev                                            # plugins/decode_image, tools/pipeline-data
+  libdnnl-dev                                                    # plugins/cpu
+  graphviz                                                       # pipeline-inspect --svg
+  libgtest-dev                                                   # the tests
+)
+
+missing=()
+for package in "${packages[@]}"; do
+  status=$(dpkg-query --show --showformat='${db:Status-Status}' "$package" 2>/dev/null) || status=none
+  [ "$status" = installed ] || missing+=("$package")
+done
+if [ ${#missing[@]} -eq 0 ]; then exit 0; fi
+
+as_root=()
+if [ "$(id -u)" -ne 0 ]; then
+  if ! command -v sudo >/dev/null; then
+    echo "install-deps.sh: these packages are missing and neither root nor sudo is at hand: ${missing[*]}" >&2
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+quietly() {
+  if ! "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive "$@" >"$log" 2>&1; then
+    tail -n 20 "$log" >&2
+    echo "install-deps.sh: '$*' failed; its last lines stand above" >&2
+    exit 1
+  fi
+}
+
+echo "installing ${missing[*]}" >&2
+quietly apt-get update -q
+quietly apt-get install -q -y --no-install-recommends "${missing[@]}"
