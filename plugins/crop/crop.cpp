@@ -1,0 +1,58 @@
+#include "crop.h"
+
+#include <algorithm>
+
+#include "millrace/plugin.h"
+
+namespace millrace {
+
+void Crop::describe(StageDescription<Params>& d) {
+  d.name("crop").text("Cuts a piece of a fixed size out of every image.");
+  d.params.add("size", &Params::size).required().unit("pixels").text("of the piece, [height, width]");
+  d.params.add("position", &Params::position).choices({"centre", "random"}).text("where the piece is cut out");
+}
+
+Crop::Crop(const Params& params, const StageContext& context)
+    : piece_{0, 0, context.image.channels}, random_(params.position == "random"), window_(context.window) {
+  constexpr std::int64_t kLargest = 65'535;
+  const Size& size = params.size;
+  if (size.height < 1 || size.width < 1 || size.height > kLargest || size.width > kLargest) {
+    fail(ErrorKind::usage, "size: expected [height, width] from 1 to {}, found [{}, {}]", kLargest, size.height, size.width);
+  }
+  piece_.height = static_cast<std::int32_t>(size.height);
+  piece_.width = static_cast<std::int32_t>(size.width);
+  const ImageShape& image = context.image;
+  if (image.is_static() && (image.height < piece_.height || image.width < piece_.width)) {
+    fail(ErrorKind::usage, "size: a piece of {} x {} cannot be cut out of images of {} x {}: resize them before", piece_.height,
+         piece_.width, image.height, image.width);
+  }
+}
+
+void Crop::process(Sample& sample, Draw& draw) {
+  sample.apply_pending(window_);
+  const Image from = sample.image();
+  const int rows = from.shape.height - piece_.height, columns = from.shape.width - piece_.width;
+  if (rows < 0 || columns < 0) {
+    fail(ErrorKind::content, "the image is {} x {}, too small to cut {} x {} out of it: add a resize stage before", from.shape.height,
+         from.shape.width, piece_.height, piece_.width);
+  }
+  int top = rows / 2, left = columns / 2;
+  if (random_) {
+    top = static_cast<int>(draw.integer(0, rows));
+    left = static_cast<int>(draw.integer(0, columns));
+  }
+  if (rows == 0 && columns == 0) return;
+  const Image piece = sample.new_image({piece_.height, piece_.width, from.shape.channels});
+  const auto channels = static_cast<std::size_t>(from.shape.channels);
+  const std::size_t stride = static_cast<std::size_t>(from.shape.width) * channels;
+  const std::size_t bytes = static_cast<std::size_t>(piece_.width) * channels;
+  const std::uint8_t* source = from.data + static_cast<std::size_t>(top) * stride + static_cast<std::size_t>(left) * channels;
+  for (std::size_t row = 0; row < static_cast<std::size_t>(piece_.height); ++row) {
+    std::copy_n(source + row * stride, bytes, piece.data + row * bytes);
+  }
+  sample.set_image(piece);
+}
+
+}  // namespace millrace
+
+MILLRACE_PLUGIN("crop", "1.0", "Pieces of images, from the middle or at random.") { registry.add_stage<millrace::Crop>(); }

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+
+#include "millrace/stage.h"
+
+namespace millrace {
+
+// Cuts a piece of a fixed size out of every image.
+//
+//   [train.crop]
+//   size     = [224, 224]
+//   position = "random"     # or "centre"
+//
+// Ports: in, out: ImageChunk, uint8. A pending augmentation record is applied first.
+// Order of draws: for "random" the row, then the column, each evenly among all that fit. "centre" draws nothing; of an odd
+// difference the larger half is cut off at the bottom and on the right.
+// Threading: parallel.
+// Errors: images known to be smaller than the piece: ErrorKind::usage, in the constructor; one smaller image: ErrorKind::content.
+class Crop : public SampleTransform {
+ public:
+  struct Params {
+    Size size;
+    std::string position = "centre";
+  };
+  static void describe(StageDescription<Params>& description);
+
+  Crop(const Params& params, const StageContext& context);
+  void process(Sample& sample, Draw& draw) override;
+  ImageShape image_shape() const override { return piece_; }
+
+ private:
+  ImageShape piece_;
+  bool random_;
+  ImageShape window_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,125 @@
+#include "crop.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <vector>
+
+#include "millrace/error.h"
+#include "testkit/harness.h"
+
+namespace millrace {
+namespace {
+
+class CropTest : public testing::Test {
+ protected:
+  // Every pixel knows where it was: row in the first channel, column in the second.
+  void show(ImageShape shape) {
+    sample_.reset({}, {});
+    const Image image = sample_.new_image(shape);
+    std::uint8_t* pixel = image.data;
+    for (int row = 0; row < shape.height; ++row) {
+      for (int column = 0; column < shape.width; ++column) {
+        *pixel++ = static_cast<std::uint8_t>(row);
+        *pixel++ = static_cast<std::uint8_t>(column);
+      }
+    }
+    sample_.set_image(image);
+  }
+  // Row and column that the piece was cut out at; the rest of it is checked.
+  std::pair<int, int> cut(Crop& stage, std::uint64_t position = 0) {
+    SampleKey key;
+    key.position = position;
+    Draw draw(1, key, 2);
+    stage.process(sample_, draw);
+    const Image& image = sample_.image();
+    const int top = image.data[0], left = image.data[1];
+    for (int i = 0; i < image.shape.height * image.shape.width; ++i) {
+      EXPECT_EQ(image.data[2 * i], top + i / image.shape.width);
+      EXPECT_EQ(image.data[2 * i + 1], left + i % image.shape.width);
+    }
+    return {top, left};
+  }
+
+  StageContext context_;
+  Crop::Params params_;
+  Sample sample_;
+};
+
+TEST_F(CropTest, CutsOutTheMiddle) {
+  params_.size = {4, 6};
+  context_.image.channels = 2;
+  Crop stage(params_, context_);
+  EXPECT_EQ(stage.image_shape(), (ImageShape{4, 6, 2}));
+  show({9, 10, 2});
+  EXPECT_EQ(cut(stage), (std::pair{2, 2}));
+  EXPECT_EQ(sample_.image().shape, (ImageShape{4, 6, 2}));
+  show({4, 6, 2});
+  EXPECT_EQ(cut(stage), (std::pair{0, 0}));
+}
+
+TEST_F(CropTest, CutsOutEverywhereAtRandom) {
+  params_.size = {4, 4};
+  params_.position = "random";
+  Crop stage(params_, context_);
+  std::map<std::pair<int, int>, int> counts;
+  for (std::uint64_t position = 0; position < 2400; ++position) {
+    show({6, 5, 2});
+    ++counts[cut(stage, position)];
+  }
+  ASSERT_EQ(counts.size(), 6U);
+  for (const auto& [at, count] : counts) EXPECT_NEAR(count, 400, 75) << at.first << ' ' << at.second;
+}
+
+TEST_F(CropTest, DrawsTheSameNumberForEverySize) {
+  params_.size = {4, 4};
+  params_.position = "random";
+  Crop stage(params_, context_);
+  Draw draw(1, {}, 2), same(1, {}, 2);
+  show({4, 4, 2});
+  stage.process(sample_, draw);
+  same.bits();
+  same.bits();
+  EXPECT_EQ(draw.hash(), same.hash());
+}
+
+TEST_F(CropTest, AppliesAPendingRecordFirst) {
+  params_.size = {2, 2};
+  context_.window = {6, 6, 2};
+  Crop stage(params_, context_);
+  show({6, 6, 2});
+  sample_.place_window(context_.window);
+  sample_.record.border = Border::edge;
+  sample_.record.translate(-1, -1);
+  EXPECT_EQ(cut(stage), (std::pair{3, 3}));
+}
+
+TEST_F(CropTest, AnImageThatIsTooSmallIsABadSample) {
+  params_.size = {4, 4};
+  Crop stage(params_, context_);
+  show({3, 10, 2});
+  try {
+    cut(stage);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::content);
+    EXPECT_EQ(error.message(), "the image is 3 x 10, too small to cut 4 x 4 out of it: add a resize stage before");
+  }
+}
+
+TEST_F(CropTest, FindsImpossibleSizesBeforeTheRun) {
+  params_.size = {40, 4};
+  context_.image = {32, 32, 2};
+  try {
+    Crop stage(params_, context_);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+    EXPECT_EQ(error.message(), "size: a piece of 40 x 4 cannot be cut out of images of 32 x 32: resize them before");
+  }
+  params_.size = {0, 4};
+  EXPECT_THROW(Crop(params_, context_), Error);
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,65 @@
+#include "resize.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "millrace/plugin.h"
+#include "resample.h"
+
+namespace millrace {
+
+void Resize::describe(StageDescription<Params>& d) {
+  d.name("resize").text("Resamples images to a size (antialiased bilinear).");
+  d.params.add("size", &Params::size).unit("pixels").text("the exact size, [height, width]; proportions may change");
+  d.params.add("short_side", &Params::short_side)
+      .range(1, static_cast<double>(kLargest))
+      .unit("pixels")
+      .text("the length of the shorter side; proportions stay");
+}
+
+Resize::Resize(const Params& params, const StageContext& context)
+    : params_(params), input_(context.image), window_(context.window) {
+  if (params.size.has_value() == params.short_side.has_value()) {
+    fail(ErrorKind::usage, "expected either `size = [height, width]` or `short_side`, found {}",
+         params.size ? "both" : "neither");
+  }
+  if (!params.size) return;
+  if (params.size->height < 1 || params.size->width < 1 || params.size->height > kLargest || params.size->width > kLargest) {
+    fail(ErrorKind::usage, "size: expected [height, width] from 1 to {}, found [{}, {}]", kLargest, params.size->height,
+         params.size->width);
+  }
+}
+
+ImageShape Resize::result(const ImageShape& from) const {
+  if (params_.size) {
+    return {static_cast<std::int32_t>(params_.size->height), static_cast<std::int32_t>(params_.size->width), from.channels};
+  }
+  const std::int64_t side = *params_.short_side;
+  const bool upright = from.height >= from.width;
+  const std::int64_t shorter = upright ? from.width : from.height;
+  const std::int64_t longer = side * (upright ? from.height : from.width) / shorter;
+  if (longer > kLargest) {
+    fail(ErrorKind::content, "an image of {} x {} would get a side of {} pixels: at most {}", from.height, from.width, longer, kLargest);
+  }
+  const auto small = static_cast<std::int32_t>(side), large = static_cast<std::int32_t>(longer);
+  return upright ? ImageShape{large, small, from.channels} : ImageShape{small, large, from.channels};
+}
+
+ImageShape Resize::image_shape() const {
+  return params_.size || input_.is_static() ? result(input_) : ImageShape{0, 0, input_.channels};
+}
+
+void Resize::process(Sample& sample, Draw&) {
+  thread_local Resampler resampler;
+  sample.apply_pending(window_);
+  const Image from = sample.image();
+  const ImageShape to = result(from.shape);
+  if (to == from.shape) return;
+  const Image image = sample.new_image(to);
+  resampler.resize(from, to, image.data);
+  sample.set_image(image);
+}
+
+}  // namespace millrace
+
+MILLRACE_PLUGIN("resize", "1.0", "Images resampled to a size.") { registry.add_stage<millrace::Resize>(); }

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <optional>
+
+#include "millrace/stage.h"
+
+namespace millrace {
+
+// Gives images a size, by antialiased bilinear resampling (Pillow's BILINEAR, bit for bit).
+//
+//   [train.resize]
+//   size = [224, 224]     # exactly; or
+//   short_side = 256      # the shorter side, the other in proportion
+//
+// Ports: in, out: ImageChunk, uint8. A pending augmentation record is applied first.
+// Threading: parallel; each thread keeps tables for the sizes it saw last.
+// Errors: not exactly one of the two parameters: ErrorKind::usage. A result beyond kLargest pixels in one direction:
+// ErrorKind::content.
+class Resize : public SampleTransform {
+ public:
+  struct Params {
+    std::optional<Size> size;
+    std::optional<std::int64_t> short_side;
+  };
+  static constexpr std::int64_t kLargest = 65'535;
+
+  static void describe(StageDescription<Params>& description);
+
+  Resize(const Params& params, const StageContext& context);
+  void process(Sample& sample, Draw& draw) override;
+  ImageShape image_shape() const override;
+
+ private:
+  ImageShape result(const ImageShape& from) const;
+
+  Params params_;
+  ImageShape input_, window_;
+};
+
+}  // namespace millrace
