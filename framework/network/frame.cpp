@@ -40,9 +40,10 @@ void Frame::name_entries(const Array& entries, Diagnostics& errors) {
       errors.add(name.at(), fmt::format("'name' must be text of letters, digits, '_', '-' and '.', found {}", found(name)));
       continue;
     }
-    names[i] = name.text();
     const auto [first, is_new] = taken.emplace(name.text(), name.at());
-    if (!is_new) {
+    if (is_new) {
+      names[i] = name.text();
+    } else {
       errors.add(name.at(), fmt::format("the name '{}' is taken{}", name.text(),
                                         first->second.line > 0 ? fmt::format(" at line {}", first->second.line) : ""));
     }

@@ -1,0 +1,252 @@
+// The network language: what it means, and how each mistake is answered.
+#include "network/load.h"
+
+#include <gtest/gtest.h>
+
+#include "config/document.h"
+
+namespace millrace {
+namespace {
+
+constexpr const char* kInput = "input = { channels = 3, height = 8, width = 8 }\n";
+
+class NetworkLanguage : public testing::Test {
+ protected:
+  std::shared_ptr<const Network> build(const std::string& toml, const Value& variables = Value()) {
+    errors_ = {};
+    const auto document = parse_toml(kInput + toml, "net.toml", errors_);
+    if (!document) return nullptr;
+    return build_network(*document, "net", variables, registry_, errors_);
+  }
+
+  std::shared_ptr<const Network> good(const std::string& toml, const Value& variables = Value()) {
+    auto network = build(toml, variables);
+    EXPECT_TRUE(network && errors_.empty()) << errors_.text();
+    return network ? network : std::make_shared<const Network>();
+  }
+
+  // Every message about a document, which must be refused. Line 1 is the input's.
+  std::string mistakes(const std::string& toml, const Value& variables = Value()) {
+    EXPECT_EQ(build(toml, variables), nullptr);
+    return errors_.text();
+  }
+
+  static std::vector<std::string> names(const Network& network) {
+    std::vector<std::string> result;
+    for (const Layer& layer : network.layers) result.push_back(layer.name);
+    return result;
+  }
+
+  static Value table(std::initializer_list<std::pair<std::string, Value>> members) {
+    Value result;
+    for (const auto& [key, value] : members) result.set(key, value);
+    return result;
+  }
+
+  Registry registry_;
+  Diagnostics errors_;
+};
+
+using Names = std::vector<std::string>;
+
+TEST_F(NetworkLanguage, LayersFollowEachOtherAndUnnamedOnesAreNumbered) {
+  const auto network = good(R"(layers = [
+    { op = "conv", out = 4, kernel = 3 }, { op = "relu" }, { name = "relu2", op = "relu" }, { op = "relu" }, { op = "linear", out = 2 } ])");
+  EXPECT_EQ(names(*network), (Names{"conv1", "relu1", "relu2", "relu3", "linear1"}));
+  for (std::size_t i = 0; i < network->layers.size(); ++i)
+    EXPECT_EQ(network->layers[i].inputs, std::vector<int>{static_cast<int>(i) - 1});
+  EXPECT_EQ(network->layers[0].input_shapes[0], (Shape{3, 8, 8}));
+  EXPECT_EQ(network->layers[1].at.line, 3);
+  EXPECT_EQ(network->mean, (std::vector<double>{0, 0, 0}));
+  EXPECT_EQ(network->deviation, (std::vector<double>{1, 1, 1}));
+  EXPECT_EQ(network->parameters[0].name, "conv1.weight");
+  EXPECT_EQ(network->layers[4].parameters, (std::vector<int>{2, 3}));
+}
+
+TEST_F(NetworkLanguage, BlocksRepeatWithNumbersAndTheFirstMayDiffer) {
+  const auto network = good(R"(layers = [
+    { name = "layer1", block = "b", repeat = 2, width = 4, first = { stride = 2 } }, { name = "head", block = "b", width = 6 } ]
+    [block.b]
+    defaults = { stride = 1, half = "${width} / 2" }
+    layers = [ { name = "conv", op = "conv", out = "${width} * 2", kernel = 1, stride = "${stride}", groups = 1 },
+               { name = "sub", op = "conv", out = "${half}", kernel = 1 } ])");
+  EXPECT_EQ(names(*network), (Names{"layer1.0.conv", "layer1.0.sub", "layer1.1.conv", "layer1.1.sub", "head.conv", "head.sub"}));
+  EXPECT_EQ(network->layers[0].output, (Shape{8, 4, 4}));
+  EXPECT_EQ(network->layers[2].output, (Shape{8, 4, 4}));
+  EXPECT_EQ(network->layers[5].output, (Shape{3, 4, 4}));
+}
+
+TEST_F(NetworkLanguage, NamesAreLookedForInTheBlockFirstThenFurtherOut) {
+  const auto network = good(R"(layers = [
+    { name = "a", op = "relu" }, { name = "outer", op = "gelu" }, { name = "b1", block = "b" }, { op = "add", from = ["b1", "b1.a"] } ]
+    [block.b]
+    layers = [ { name = "a", op = "relu" }, { op = "add", from = ["a", "outer", "@input"] } ])");
+  EXPECT_EQ(names(*network), (Names{"a", "outer", "b1.a", "b1.add1", "add1"}));
+  EXPECT_EQ(network->layers[1].inputs, (std::vector<int>{0}));
+  EXPECT_EQ(network->layers[3].inputs, (std::vector<int>{2, 1, 1}));
+  EXPECT_EQ(network->layers[4].inputs, (std::vector<int>{3, 2}));
+}
+
+TEST_F(NetworkLanguage, WhenLeavesEntriesOut) {
+  const char* const toml = R"(defaults = { project = false }
+    layers = [ { name = "a", op = "relu" }, { name = "p", op = "gelu", from = "@input", when = "${project}", otherwise = "a" },
+               { name = "d", op = "dropout", when = false }, { op = "add", from = ["a", "p"] } ])";
+  EXPECT_EQ(names(*good(toml, table({{"project", Value(true)}}))).size(), 3U);
+  const auto without = good(toml);
+  EXPECT_EQ(names(*without), (Names{"a", "add1"}));
+  EXPECT_EQ(without->layers[1].inputs, (std::vector<int>{0, 0}));
+  // Left out without `otherwise`, an entry passes its input on.
+  EXPECT_EQ(names(*good(R"(layers = [ { op = "relu" }, { op = "gelu", when = false }, { op = "flatten" } ])")),
+            (Names{"relu1", "flatten1"}));
+}
+
+// The same document with the keys of every table the other way round.
+Value turned(const Value& value) {
+  if (value.kind() == Value::Kind::array) {
+    Array list;
+    for (const Value& entry : value.array()) list.push_back(turned(entry));
+    return Value(list, value.at());
+  }
+  if (value.kind() != Value::Kind::table) return value;
+  Table members;
+  for (const Member& member : value.table()) members.insert(members.begin(), {member.key, member.at, turned(member.value)});
+  return Value(members, value.at());
+}
+
+TEST_F(NetworkLanguage, TheOrderOfKeysDoesNotMatter) {
+  const auto document = parse_toml(std::string(kInput) + R"(
+    layers = [ { op = "relu" }, { name = "x", block = "b", repeat = 2, a = 3, first = { a = 6, d = 2 }, d = "${e}" } ]
+    defaults = { f = 2, e = "${f} * 2" }
+    [block.c]
+    layers = [ { op = "conv", out = "${out}", kernel = 1 } ]
+    [block.b]
+    defaults = { c = "${a}", z = "${c} + ${d}", b = "${z}" }
+    layers = [ { block = "c", out = "${b}" } ]
+    )",
+                                   "net.toml", errors_);
+  ASSERT_TRUE(document) << errors_.text();
+  const auto one = build_network(*document, "net", Value(), registry_, errors_);
+  const auto other = build_network(turned(*document), "net", Value(), registry_, errors_);
+  ASSERT_TRUE(one && other) << errors_.text();
+  EXPECT_EQ(names(*one), (Names{"relu1", "x.0.c1.conv1", "x.1.c1.conv1"}));
+  EXPECT_EQ(names(*one), names(*other));
+  for (const auto& network : {one, other}) {
+    EXPECT_EQ(network->layers[1].output[0], 8);
+    EXPECT_EQ(network->layers[2].output[0], 7);
+  }
+}
+
+TEST_F(NetworkLanguage, VariablesComeFromThePipelineOrTheDefaults) {
+  const char* const toml = "defaults = { classes = 10 }\nlayers = [ { op = \"linear\", out = \"${classes}\" } ]";
+  EXPECT_EQ(good(toml)->output(), Shape{10});
+  EXPECT_EQ(good(toml, table({{"classes", Value(std::int64_t{7})}}))->output(), Shape{7});
+  EXPECT_EQ(mistakes(toml, table({{"clases", Value(std::int64_t{7})}})),
+            "network 'net' has no variable 'clases'; nearest is 'classes'");
+  EXPECT_EQ(mistakes("layers = [ { op = \"linear\", out = \"${classes}\" } ]"),
+            "net.toml:2:35: network 'net' needs 'classes': set it in the pipeline's [network] or in the network's defaults");
+}
+
+TEST_F(NetworkLanguage, UnknownNamesAreAnsweredWithTheNearest) {
+  EXPECT_EQ(mistakes(R"(layers = [ { op = "convv", out = 3, kernel = 3 } ])"),
+            "net.toml:2:19: there is no op 'convv'; nearest is 'conv'");
+  EXPECT_EQ(mistakes(R"(layers = [ { name = "l", block = "residul" } ]
+[block.residual]
+layers = [ { op = "relu" } ])"),
+            "net.toml:2:34: the network has no block 'residul'; nearest is 'residual'");
+  EXPECT_EQ(mistakes(R"(layers = [ { name = "conv1", op = "relu" }, { op = "relu", from = "conv2" } ])"),
+            "net.toml:2:67: 'relu1' takes the output of 'conv2', but no earlier layer has this name; nearest is 'conv1'");
+  EXPECT_EQ(mistakes(R"(layers = [ { op = "relu", from = "later" }, { name = "later", op = "relu" } ])"),
+            "net.toml:2:34: 'relu1' takes the output of 'later', which is not an earlier layer");
+  EXPECT_EQ(mistakes(R"(layers = [ { op = "relu", form = "x" } ])"),
+            "net.toml:2:27: op 'relu' has no key 'form'; nearest is 'from'");
+  EXPECT_EQ(mistakes(R"(laysers = 3
+layers = [ { op = "relu" } ])"),
+            "net.toml:2:1: network 'net' has no key 'laysers'; nearest is 'layers'");
+}
+
+TEST_F(NetworkLanguage, BlocksAskForTheirParameters) {
+  const std::string block = R"(
+[block.b]
+layers = [ { op = "conv", out = "${width}", kernel = 1 } ])";
+  EXPECT_EQ(mistakes(R"(layers = [ { name = "l", block = "b" } ])" + block),
+            "net.toml:2:12: 'l' does not say 'width', which block 'b' needs");
+  EXPECT_EQ(mistakes(R"(layers = [ { name = "l", block = "b", width = 3, widht = 4 } ])" + block),
+            "net.toml:2:50: block 'b' has no key 'widht'; nearest is 'width'");
+  EXPECT_EQ(mistakes(R"(layers = [ { name = "l", block = "b", width = 3, repeat = 0 } ])" + block),
+            "net.toml:2:59: 'repeat' must be an integer between 1 and 1000, found 0");
+}
+
+TEST_F(NetworkLanguage, ABlockCannotContainItself) {
+  EXPECT_EQ(mistakes(R"(layers = [ { name = "l", block = "a" } ]
+[block.a]
+layers = [ { name = "x", block = "b" } ]
+[block.b]
+layers = [ { name = "y", block = "a" } ])"),
+            "net.toml:6:34: block 'a' contains itself: a -> b -> a");
+}
+
+TEST_F(NetworkLanguage, ImpossibleShapesNameTheLayerAndWhereItIsWritten) {
+  const std::string text = mistakes(R"(layers = [ { name = "l", block = "b", repeat = 3 } ]
+[block.b]
+layers = [ { name = "conv", op = "conv", out = 4, kernel = 5 } ])");
+  EXPECT_EQ(text,
+            "net.toml:4:12: layer 'l.1.conv' (conv): a kernel of 5 x 5 does not fit into its input 4 x 4 x 4: use a kernel of at "
+            "most 4 x 4, padding = \"same\", or a larger input");
+}
+
+TEST_F(NetworkLanguage, SeveralMistakesAreReportedInOneGo) {
+  const std::string text = mistakes(R"(layers = [
+  { op = "conv", out = 4, kernel = 9 },
+  { op = "conv", out = 4, kernel = 3, strid = 2 },
+  { op = "conv", out = "four", kernel = 3 },
+  { op = "add" },
+  { name = "x y", op = "relu" },
+  { op = "relu", when = 3 },
+  { op = "relu", otherwise = "@input" },
+  { },
+  5,
+])");
+  for (const char* part :
+       {"net.toml:3:3: layer 'conv1' (conv): a kernel", "net.toml:4:39: op 'conv' has no key 'strid'; nearest is 'stride'",
+        "net.toml:5:24: 'out' must be an integer", "net.toml:6:3: layer 'add1': op 'add' takes at least 2 inputs, found 1",
+        "net.toml:7:12: 'name' must be text of letters", "net.toml:8:25: 'when' of 'relu2' must be true or false, found 3",
+        "net.toml:9:30: 'otherwise' of 'relu3' says nothing without 'when'",
+        "net.toml:10:3: 'layer1' needs either 'op' or 'block'", "net.toml:11:3: each entry of 'layers' must be a table"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\nis not in:\n" << text;
+  }
+}
+
+TEST_F(NetworkLanguage, NamesAreUnique) {
+  EXPECT_EQ(mistakes(R"(layers = [ { name = "a", op = "relu" },
+{ name = "a", op = "relu" } ])"),
+            "net.toml:3:10: the name 'a' is taken at line 2");
+  EXPECT_EQ(mistakes(R"(layers = [ { name = "b", block = "b" },
+{ name = "b.a", op = "relu" } ]
+[block.b]
+layers = [ { name = "a", op = "relu" } ])"),
+            "net.toml:3:1: layer 'b.a' (relu): its name is taken at line 5");
+}
+
+TEST_F(NetworkLanguage, EveryOutputIsUsed) {
+  EXPECT_EQ(mistakes(R"(layers = [ { name = "a", op = "relu" }, { name = "b", op = "relu", from = "@input" } ])"),
+            "net.toml:2:12: nothing takes the output of layer 'a': name it in a later layer's 'from', or leave it out");
+}
+
+TEST_F(NetworkLanguage, TheInputIsChecked) {
+  errors_ = {};
+  const auto document =
+      parse_toml("input = { channels = 3, height = 8, mean = [0.5] }\nlayers = [ { op = \"relu\" } ]", "n.toml", errors_);
+  EXPECT_EQ(build_network(*document, "n", Value(), registry_, errors_), nullptr);
+  EXPECT_EQ(errors_.text(),
+            "n.toml:1:9: 'input' of network 'n' needs 'width': width of the images\n"
+            "n.toml:1:44: 'mean' needs one figure for each of the 3 channels, found 1");
+}
+
+TEST_F(NetworkLanguage, AMissingFileIsNamedWhereItIsAskedFor) {
+  const Position at{std::make_shared<const std::string>("pipe.toml"), 4, 7};
+  EXPECT_EQ(load_network("/nowhere/net.toml", Value(), registry_, errors_, at), nullptr);
+  EXPECT_EQ(errors_.text().rfind("pipe.toml:4:7: ", 0), 0U) << errors_.text();
+}
+
+}  // namespace
+}  // namespace millrace

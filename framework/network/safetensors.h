@@ -1,0 +1,38 @@
+// Tensors on disk, in the safetensors format: eight bytes with the header's length (little-endian), a JSON header, then the
+// values.
+//   { "__metadata__": { "epoch": "3" }, "fc.weight": { "dtype": "F32", "shape": [10, 256], "data_offsets": [0, 10240] }, ... }
+// Offsets count from the end of the header; the values of the tensors cover the rest of the file without gap or overlap.
+// A file is never trusted: every figure in it is checked before anything is allocated.
+// Source: the format's description, github.com/huggingface/safetensors.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "millrace/tensor.h"
+
+namespace millrace {
+
+struct NamedTensor {
+  std::string name;
+  Shape shape;
+  std::vector<float> values;
+};
+
+struct TensorFile {
+  std::vector<NamedTensor> tensors;       // in the order of their values in the file
+  std::vector<std::string> not_floating;  // names of tensors of integers or truth values, which are not read
+  std::map<std::string, std::string> metadata;
+};
+
+// Reads F32, F16, BF16 and F64 (as float32). Throws Error(data) that names the file: missing, cut short, or not this format.
+TensorFile read_safetensors(const std::string& path);
+
+// Writes float32 values, in the order given, into a new file that then takes the place of an old one: whoever reads `path` sees
+// the old file or the whole new one, also after a crash. Throws Error(storage). REQUIRES: names are unique and not
+// "__metadata__"; each tensor has as many values as its shape says.
+void write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors,
+                       const std::map<std::string, std::string>& metadata = {});
+
+}  // namespace millrace

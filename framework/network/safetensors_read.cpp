@@ -1,0 +1,230 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+
+#include "millrace/error.h"
+#include "network/safetensors.h"
+
+namespace millrace {
+namespace {
+
+using Json = nlohmann::json;
+
+static_assert(std::endian::native == std::endian::little, "safetensors values are little-endian and are read as they lie");
+
+constexpr std::uint64_t kLongestHeader = 100'000'000;  // as in the reference implementation
+constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
+
+struct Entry {
+  std::string name, type;
+  Shape shape;
+  std::uint64_t elements = 1;
+  std::uint64_t begin = 0, end = 0;
+};
+
+std::uint64_t bytes_of(const std::string& type) {
+  static const std::map<std::string, std::uint64_t> sizes = {{"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"I64", 8},
+                                                             {"I32", 4}, {"I16", 2}, {"I8", 1},  {"U64", 8},  {"U32", 4},
+                                                             {"U16", 2}, {"U8", 1},  {"BOOL", 1}};
+  const auto found = sizes.find(type);
+  if (found == sizes.end()) fail(ErrorKind::data, "has the element type '{}', which is not known here", type);
+  return found->second;
+}
+
+bool is_floating(const std::string& type) { return type == "F64" || type == "F32" || type == "F16" || type == "BF16"; }
+
+float from_f16(std::uint16_t bits) {
+  const std::uint32_t sign = (bits & 0x8000U) << 16U, exponent = (bits >> 10U) & 0x1fU, fraction = bits & 0x3ffU;
+  if (exponent == 0) return std::copysign(std::ldexp(static_cast<float>(fraction), -24), sign ? -1.0F : 1.0F);
+  const std::uint32_t wide = exponent == 31 ? 0xffU : exponent + 112;
+  return std::bit_cast<float>(sign | wide << 23U | fraction << 13U);
+}
+
+// `count` elements of `type` at `source` into `values`.
+void convert(const std::string& type, const char* source, std::size_t count, float* values) {
+  const auto each = [&]<class T>(T, auto&& to_float) {
+    for (std::size_t i = 0; i < count; ++i) {
+      T element;
+      std::memcpy(&element, source + i * sizeof(T), sizeof(T));
+      values[i] = to_float(element);
+    }
+  };
+  if (type == "F32") {
+    std::memcpy(values, source, count * sizeof(float));
+  } else if (type == "F64") {
+    each(double{}, [](double value) { return static_cast<float>(value); });
+  } else if (type == "F16") {
+    each(std::uint16_t{}, from_f16);
+  } else {
+    each(std::uint16_t{}, from_bf16);
+  }
+}
+
+// JSON keeps the last of two equal keys silently; here that would hide a tensor.
+Json parse_header(const std::string& text) {
+  std::vector<std::set<std::string>> keys;
+  std::optional<std::string> repeated;
+  const auto watch = [&](int, Json::parse_event_t event, Json& parsed) {
+    if (event == Json::parse_event_t::object_start) keys.emplace_back();
+    if (event == Json::parse_event_t::object_end) keys.pop_back();
+    if (event == Json::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second) repeated = parsed;
+    return true;
+  };
+  Json header = Json::parse(text, watch, /*allow_exceptions=*/false);
+  if (repeated) fail(ErrorKind::data, "its header has '{}' twice", *repeated);
+  if (!header.is_object()) fail(ErrorKind::data, "its header is not a JSON object: this is no safetensors file");
+  return header;
+}
+
+std::uint64_t as_unsigned(const Json& value, const char* what) {
+  if (!value.is_number_unsigned()) fail(ErrorKind::data, "{} must be a whole number from 0, found {}", what, value.dump());
+  return value.get<std::uint64_t>();
+}
+
+Entry read_entry(const std::string& name, const Json& json) {
+  Entry entry;
+  entry.name = name;
+  for (const char* key : {"dtype", "shape", "data_offsets"}) {
+    if (!json.is_object() || !json.contains(key)) fail(ErrorKind::data, "its description has no '{}'", key);
+  }
+  if (!json["dtype"].is_string()) fail(ErrorKind::data, "'dtype' must be text, found {}", json["dtype"].dump());
+  entry.type = json["dtype"].get<std::string>();
+  const Json& shape = json["shape"];
+  if (!shape.is_array() || shape.size() > Shape::kMaxRank) {
+    fail(ErrorKind::data, "'shape' must be a list of at most {} extents, found {}", Shape::kMaxRank, shape.dump());
+  }
+  for (const Json& value : shape) {
+    const std::uint64_t extent = as_unsigned(value, "an extent");
+    if (extent > INT64_MAX || __builtin_mul_overflow(entry.elements, extent, &entry.elements)) {
+      fail(ErrorKind::data, "its shape {} is too large", shape.dump());
+    }
+    entry.shape.push_back(static_cast<std::int64_t>(extent));
+  }
+  const Json& offsets = json["data_offsets"];
+  if (!offsets.is_array() || offsets.size() != 2) fail(ErrorKind::data, "'data_offsets' must be [begin, end]");
+  entry.begin = as_unsigned(offsets[0], "an offset");
+  entry.end = as_unsigned(offsets[1], "an offset");
+  std::uint64_t bytes = 0;
+  if (__builtin_mul_overflow(entry.elements, bytes_of(entry.type), &bytes) || entry.end < entry.begin ||
+      entry.end - entry.begin != bytes) {
+    fail(ErrorKind::data, "its offsets [{}, {}] do not hold {} elements of {}", entry.begin, entry.end, entry.elements,
+         entry.type);
+  }
+  return entry;
+}
+
+// In the order of their values, which must fill `size` bytes without gap or overlap.
+std::vector<Entry> read_entries(const Json& header, std::uint64_t size) {
+  std::vector<Entry> entries;
+  for (const auto& [name, json] : header.items()) {
+    if (name == "__metadata__") continue;
+    try {
+      entries.push_back(read_entry(name, json));
+    } catch (Error& error) {
+      throw error.in("tensor '" + name + "'");
+    }
+  }
+  std::sort(entries.begin(), entries.end(),
+            [](const Entry& a, const Entry& b) { return std::tie(a.begin, a.end, a.name) < std::tie(b.begin, b.end, b.name); });
+  std::uint64_t filled = 0;
+  for (const Entry& entry : entries) {
+    if (entry.begin != filled) {
+      fail(ErrorKind::data, "tensor '{}' begins at byte {}, {} the one before it ends at {}", entry.name, entry.begin,
+           entry.begin < filled ? "although" : "but", filled);
+    }
+    filled = entry.end;
+  }
+  if (filled != size)
+    fail(ErrorKind::data, "its tensors have {} bytes, but {} bytes follow the header: it was cut or added to", filled, size);
+  return entries;
+}
+
+std::map<std::string, std::string> read_metadata(const Json& header) {
+  std::map<std::string, std::string> metadata;
+  if (!header.contains("__metadata__")) return metadata;
+  const Json& json = header["__metadata__"];
+  if (!json.is_object()) fail(ErrorKind::data, "its '__metadata__' is not a table of texts");
+  for (const auto& [key, value] : json.items()) {
+    if (!value.is_string()) fail(ErrorKind::data, "'{}' in its '__metadata__' is not text", key);
+    metadata[key] = value.get<std::string>();
+  }
+  return metadata;
+}
+
+class Reader {
+ public:
+  explicit Reader(const std::string& path) : file_(path, std::ios::binary) {
+    std::error_code error;
+    size_ = std::filesystem::file_size(path, error);
+    if (error || !file_) fail(ErrorKind::data, "cannot be opened: {}", error ? error.message() : std::strerror(errno));
+  }
+
+  TensorFile read() {
+    const std::string text = header();
+    const Json json = parse_header(text);
+    TensorFile result;
+    result.metadata = read_metadata(json);
+    for (const Entry& entry : read_entries(json, size_ - 8 - text.size())) {
+      if (is_floating(entry.type)) {
+        result.tensors.push_back({entry.name, entry.shape, values(entry)});
+      } else {
+        result.not_floating.push_back(entry.name);
+        file_.seekg(static_cast<std::streamoff>(entry.end - entry.begin), std::ios::cur);
+      }
+    }
+    return result;
+  }
+
+ private:
+  void take(char* to, std::size_t bytes) {
+    if (!file_.read(to, static_cast<std::streamsize>(bytes))) fail(ErrorKind::data, "cannot be read to its end");
+  }
+
+  std::string header() {
+    std::uint64_t length = 0;
+    if (size_ < 8) fail(ErrorKind::data, "is only {} bytes long: this is no safetensors file", size_);
+    take(reinterpret_cast<char*>(&length), 8);
+    if (length > kLongestHeader || length > size_ - 8) {
+      fail(ErrorKind::data, "its header would be {} bytes long in a file of {}: it was cut short or is no safetensors file",
+           length, size_);
+    }
+    std::string text(length, ' ');
+    take(text.data(), text.size());
+    return text;
+  }
+
+  std::vector<float> values(const Entry& entry) {
+    std::vector<float> result(entry.elements);
+    const std::size_t element = bytes_of(entry.type);
+    std::vector<char> piece(std::min<std::size_t>(kPieceBytes, entry.end - entry.begin));
+    for (std::size_t done = 0; done < result.size();) {
+      const std::size_t count = std::min(kPieceBytes / element, result.size() - done);
+      take(piece.data(), count * element);
+      convert(entry.type, piece.data(), count, result.data() + done);
+      done += count;
+    }
+    return result;
+  }
+
+  std::ifstream file_;
+  std::uint64_t size_ = 0;
+};
+
+}  // namespace
+
+TensorFile read_safetensors(const std::string& path) {
+  try {
+    return Reader(path).read();
+  } catch (Error& error) {
+    throw error.in("tensor file '" + path + "'");
+  }
+}
+
+}  // namespace millrace
