@@ -33,7 +33,8 @@ struct Turn {
   Link* link = nullptr;
   Packet packet;
 };
-constinit thread_local Turn* this_turn = nullptr;
+// "initial-exec": one instruction to reach. The library is not opened late, or is small enough for what is kept free for such.
+__attribute__((tls_model("initial-exec"))) constinit thread_local Turn* this_turn = nullptr;
 
 Message pack(Packet&& packet, Link& link) {
   released(packet.payload.get());
@@ -54,15 +55,16 @@ std::int64_t Link::level() const {
   return static_cast<std::int64_t>(totals.packets - totals.samples);
 }
 
-void Link::send(Packet packet, Node* sender) {
-  if (Turn* turn = this_turn; turn && turn->running == sender && !divert && targets.size() == 1 && targets[0]->parallel()) {
-    std::swap(turn->packet, packet);
-    Node* earlier = std::exchange(turn->node, targets[0]);
-    Link* link = std::exchange(turn->link, this);
-    if (!earlier) return;
-    packet.stamp = now_ticks();
-    link->counters.add(0, 1, 0, 0);
-    earlier->put(pack(std::move(packet), *link));
+void Link::send(Packet&& packet, const Node* sender) {
+  if (Turn* turn = this_turn; bypass && turn && turn->running == sender) {
+    if (turn->node) {  // the one before goes where another thread can take it
+      turn->packet.stamp = now_ticks();
+      turn->link->counters.add(0, 1, 0, 0);
+      turn->node->put(pack(std::move(turn->packet), *turn->link));
+    }
+    turn->packet = std::move(packet);
+    turn->node = bypass;
+    turn->link = this;
     return;
   }
   packet.stamp = now_ticks();
@@ -94,7 +96,7 @@ Node::Node(Core& core, std::shared_ptr<Stage> stage, Kind kind, Place place, std
 void Node::emit(int port, Packet packet) {
   const std::vector<Link*>& links = outputs_[static_cast<std::size_t>(port)];
   if (links.empty()) return;  // nobody takes it
-  for (std::size_t i = 0; i + 1 < links.size(); ++i) links[i]->send(packet, this);
+  for (std::size_t i = 0; i + 1 < links.size(); ++i) links[i]->send(Packet(packet), this);
   links.back()->send(std::move(packet), this);
 }
 
@@ -110,22 +112,26 @@ void Node::run(const Message& message) noexcept {
   if (kind_ == Kind::serial) acquired(this);
   Turn turn;
   Turn* const outer = std::exchange(this_turn, &turn);  // a stage that waits in oneTBB may meet another node's task there
+  const int line = Counters::this_line();
   std::uint64_t now = now_ticks();
-  message.link->counters.add(0, 0, 1, now > message.stamp ? now - message.stamp : 0);
+  message.link->counters.add(line, 0, 0, 1, now > message.stamp ? now - message.stamp : 0);
   turn.running = parallel() ? this : nullptr;
-  now = process(*message.link, unpack(message), now);
+  now = process(*message.link, unpack(message), now, line);
   while (turn.node) {
     Node& node = *std::exchange(turn.node, nullptr);
-    turn.link->counters.add(0, 1, 1, 0);
+    turn.link->counters.add(line, 0, 1, 1, 0);
     turn.running = &node;
-    now = node.process(*turn.link, std::move(turn.packet), now);
+    now = node.process(*turn.link, std::move(turn.packet), now, line);
   }
   this_turn = outer;
   if (kind_ == Kind::serial) released(this);
 }
 
-std::uint64_t Node::process(const Link& link, Packet packet, std::uint64_t begin) noexcept {
-  if (core_.failed()) return begin;
+std::uint64_t Node::process(const Link& link, Packet&& packet, std::uint64_t begin, int line) noexcept {
+  if (core_.failed()) {
+    packet = {};
+    return begin;
+  }
   const std::uint64_t step = packet.sequence, samples = samples_of(link, packet);
   try {
     stage_->process(link.port, std::move(packet), *this);
@@ -135,7 +141,7 @@ std::uint64_t Node::process(const Link& link, Packet packet, std::uint64_t begin
     fail(std::move(error));
   }
   const std::uint64_t end = now_ticks();
-  counters.add(end - begin, 1, samples, 0);
+  counters.add(line, end - begin, 1, samples, 0);
   return end;
 }
 

@@ -34,9 +34,10 @@ struct Link {
   Carries carries = Carries::other;
   std::function<void(Packet)> divert;  // where packets go instead: the gate, or back to the source
   Counters counters;  // packets: sent; samples: received; waited: between the two
+  Node* bypass = nullptr;  // the target, when its packets need not go through oneTBB; set when all is connected
 
   // To all targets, or to the one that the packet names. Thread-safe.
-  void send(Packet packet, Node* sender);
+  void send(Packet&& packet, const Node* sender);
   // What the gate lets through: already stamped and counted.
   void pass(Packet packet);
   std::uint64_t receivers(const Packet& packet) const { return packet.replica < 0 ? targets.size() : 1; }
@@ -78,7 +79,7 @@ class Node final : public Output {
 
  private:
   void run(const Message& message) noexcept;
-  std::uint64_t process(const Link& link, Packet packet, std::uint64_t begin) noexcept;
+  std::uint64_t process(const Link& link, Packet&& packet, std::uint64_t begin, int line) noexcept;
   std::uint64_t samples_of(const Link& link, const Packet& packet) const;
 
   Core& core_;

@@ -6,16 +6,10 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
-#include <x86intrin.h>
 #endif
 
 namespace millrace {
 namespace {
-
-std::uint64_t steady_nanoseconds() {
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
-}
 
 #if defined(__x86_64__)
 // "Invariant TSC": ticks at one rate in all power states (Intel SDM volume 3, 17.17.1; AMD APM volume 3, CPUID 8000_0007).
@@ -23,11 +17,8 @@ bool has_invariant_counter() {
   unsigned a = 0, b = 0, c = 0, d = 0;
   return __get_cpuid(0x80000007U, &a, &b, &c, &d) != 0 && (d & (1U << 8)) != 0;
 }
-
-bool use_counter() {
-  static const bool use = has_invariant_counter();
-  return use;
-}
+#else
+bool has_invariant_counter() { return false; }
 #endif
 
 // A line of Counters for each living thread, handed on when a thread ends. The last line is shared by all threads that came
@@ -60,50 +51,32 @@ class LineOwner {
   int line_ = kSharedLine;
 };
 
-// Nobody else writes the line of a thread, so that no locked instruction is needed.
-void add_alone(std::atomic<std::uint64_t>& counter, std::uint64_t value) {
-  counter.store(counter.load(std::memory_order_relaxed) + value, std::memory_order_relaxed);
-}
-
 }  // namespace
 
-std::uint64_t now_ticks() {
-#if defined(__x86_64__)
-  if (use_counter()) return __rdtsc();
-#endif
-  return steady_nanoseconds();
+namespace detail {
+const bool counter_is_constant = has_invariant_counter();
+
+std::uint64_t steady_nanoseconds() {
+  return static_cast<std::uint64_t>(
+      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count());
 }
+}  // namespace detail
 
 double seconds_per_tick() {
   static const double seconds = [] {
-#if defined(__x86_64__)
-    if (use_counter()) {
-      const std::uint64_t ticks = now_ticks(), nanoseconds = steady_nanoseconds();
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-      const std::uint64_t ticks_passed = now_ticks() - ticks;
-      return 1e-9 * static_cast<double>(steady_nanoseconds() - nanoseconds) / static_cast<double>(ticks_passed);
-    }
-#endif
-    return 1e-9;
+    if (!detail::counter_is_constant) return 1e-9;
+    const std::uint64_t ticks = now_ticks(), nanoseconds = detail::steady_nanoseconds();
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    const std::uint64_t ticks_passed = now_ticks() - ticks;
+    return 1e-9 * static_cast<double>(detail::steady_nanoseconds() - nanoseconds) / static_cast<double>(ticks_passed);
   }();
   return seconds;
 }
 
-void Counters::add(std::uint64_t busy_ticks, std::uint64_t packets, std::uint64_t samples, std::uint64_t waited_ticks) {
+int Counters::this_line() {
   static_assert(kLines == kSharedLine + 1);
   thread_local const LineOwner owner;
-  Line& line = lines_[static_cast<std::size_t>(owner.line())];
-  if (owner.line() != kSharedLine) {
-    if (busy_ticks) add_alone(line.busy, busy_ticks);
-    if (packets) add_alone(line.packets, packets);
-    if (samples) add_alone(line.samples, samples);
-    if (waited_ticks) add_alone(line.waited, waited_ticks);
-    return;
-  }
-  line.busy.fetch_add(busy_ticks, std::memory_order_relaxed);
-  line.packets.fetch_add(packets, std::memory_order_relaxed);
-  line.samples.fetch_add(samples, std::memory_order_relaxed);
-  line.waited.fetch_add(waited_ticks, std::memory_order_relaxed);
+  return owner.line();
 }
 
 Counters::Totals Counters::totals() const {

@@ -7,14 +7,36 @@
 
 namespace millrace {
 
+namespace detail {
+extern const bool counter_is_constant;
+std::uint64_t steady_nanoseconds();
+}  // namespace detail
+
 // The processor's time-stamp counter where it is constant, else the steady clock. Ticks are converted when read, not when taken.
-std::uint64_t now_ticks();
+inline std::uint64_t now_ticks() {
+#if defined(__x86_64__)
+  if (detail::counter_is_constant) return __builtin_ia32_rdtsc();
+#endif
+  return detail::steady_nanoseconds();
+}
 double seconds_per_tick();
 
 // Counters of one stage or edge, written by many threads without contention: each thread has a line of its own.
 class Counters {
  public:
-  void add(std::uint64_t busy_ticks, std::uint64_t packets, std::uint64_t samples, std::uint64_t waited_ticks);
+  void add(std::uint64_t busy_ticks, std::uint64_t packets, std::uint64_t samples, std::uint64_t waited_ticks) {
+    add(this_line(), busy_ticks, packets, samples, waited_ticks);
+  }
+  // For whoever counts several times in a row: `line` is this thread's this_line().
+  void add(int line, std::uint64_t busy_ticks, std::uint64_t packets, std::uint64_t samples, std::uint64_t waited_ticks) {
+    Line& mine = lines_[static_cast<std::size_t>(line)];
+    const bool shared = line == kLines - 1;
+    count(mine.busy, busy_ticks, shared);
+    count(mine.packets, packets, shared);
+    count(mine.samples, samples, shared);
+    count(mine.waited, waited_ticks, shared);
+  }
+  static int this_line();
 
   struct Totals {
     std::uint64_t busy_ticks = 0;    // inside process()
@@ -25,7 +47,17 @@ class Counters {
   Totals totals() const;
 
  private:
-  static constexpr int kLines = 64;
+  static constexpr int kLines = 64;  // the last one is for all threads that find the others taken
+
+  // Nobody else writes a thread's own line, so that no locked instruction is needed there.
+  static void count(std::atomic<std::uint64_t>& counter, std::uint64_t value, bool shared) {
+    if (shared) {
+      counter.fetch_add(value, std::memory_order_relaxed);
+    } else {
+      counter.store(counter.load(std::memory_order_relaxed) + value, std::memory_order_relaxed);
+    }
+  }
+
   struct alignas(64) Line {
     std::atomic<std::uint64_t> busy{0}, packets{0}, samples{0}, waited{0};
   };
