@@ -37,8 +37,16 @@ std::filesystem::path make_run_folder(const std::filesystem::path& parent, const
        error.message());
 }
 
-RunLog::RunLog(Options options) : options_(std::move(options)) {
-  if (!options_.folder.empty()) metrics_ = open_file(options_.folder / "metrics.jsonl");
+RunLog::RunLog(Options options) : options_(std::move(options)) {}
+
+void RunLog::open(const std::filesystem::path& folder, const Value& pipeline) {
+  folder_ = folder;
+  start_ = Clock::now();
+  if (folder_.empty()) return;
+  metrics_ = open_file(folder_ / "metrics.jsonl");
+  std::FILE* copy = open_file(folder_ / "pipeline.toml");
+  fmt::print(copy, "{}", to_toml(pipeline));
+  std::fclose(copy);
 }
 
 RunLog::~RunLog() {
@@ -100,12 +108,12 @@ void RunLog::bad_sample(std::string_view graph, const Sample& sample, std::strin
   ++bad_samples_;
   const std::string stage = sample.fault ? sample.fault->stage : "";
   const std::string cause = sample.fault ? sample.fault->cause : "";
-  if (bad_samples_ <= kBadSamplesNamed) {
+  if (bad_samples_ <= kBadSamplesNamed && !options_.quiet) {
     fmt::print(stderr, "bad sample {}: '{}': {} ({})\n", action, sample.url, cause, stage);
     if (bad_samples_ == kBadSamplesNamed) fmt::print(stderr, "further bad samples are counted, and named in quarantine.jsonl only\n");
   }
-  if (options_.folder.empty()) return;
-  if (!ledger_) ledger_ = open_file(options_.folder / "quarantine.jsonl");
+  if (folder_.empty()) return;
+  if (!ledger_) ledger_ = open_file(folder_ / "quarantine.jsonl");
   write_line(ledger_, {{"graph", graph},
                        {"path", sample.url},
                        {"stage", stage},

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "millrace/run.h"
+#include "millrace/value.h"
 
 namespace millrace {
 
@@ -27,20 +28,22 @@ std::filesystem::path make_run_folder(const std::filesystem::path& parent, const
 class RunLog final : public RunServices {
  public:
   struct Options {
-    std::filesystem::path folder;  // empty: writes no files
     bool json = false;             // every line of metrics.jsonl also on standard output
     std::uint64_t log_every = 1;   // steps between "step" lines
+    bool quiet = false;            // says nothing on standard error but warnings
     std::string stepping_graph;    // whose steps are logged: "train"
-    std::uint64_t steps_per_epoch = 1;
   };
   explicit RunLog(Options options);
   ~RunLog() override;
+
+  // From here on files are written: metrics.jsonl, the resolved pipeline, the ledger. An empty folder: none.
+  void open(const std::filesystem::path& folder, const Value& pipeline);
 
   // RunServices
   void report(const StepReport& report) override;
   void scalar(std::string_view graph, std::uint64_t step, std::string_view name, double value) override;
   void bad_sample(std::string_view graph, const Sample& sample, std::string_view action) override;
-  const std::filesystem::path& folder() const override { return options_.folder; }
+  const std::filesystem::path& folder() const override { return folder_; }
   void warn(std::string_view message) override;
 
   // A step's updates are submitted: with its report, its line can be written.
@@ -75,6 +78,7 @@ class RunLog final : public RunServices {
 
   using Clock = std::chrono::steady_clock;
   Options options_;
+  std::filesystem::path folder_;
   Clock::time_point start_ = Clock::now();
   mutable std::mutex mutex_;
   std::FILE* metrics_ = nullptr;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -21,7 +22,9 @@ struct SessionOptions {
   std::string weights;           // a safetensors file to start from, instead of the initialisers
   bool json = false;
   bool quiet = false;
-  bool dry = false;              // --check: writes nothing, allocates nothing on devices
+  std::uint64_t most_steps = 0;  // of the main graph; 0: as the file says
+  bool only_main = false;        // no other graph runs, nothing is written: for profiling
+  std::function<void(const Graph::Figures&)> on_tick;  // about 20 times a second, with the main graph's figures
   const std::atomic<int>* stop_signal = nullptr;  // set by a signal handler: the run ends after the steps under way
 };
 
@@ -55,16 +58,14 @@ class Session {
   const std::vector<std::unique_ptr<Replica>>& replicas() const { return replicas_; }
   Precision precision() const { return precision_; }
   std::uint64_t total_steps() const { return total_steps_; }
-  std::vector<Graph::Figures> figures() const;  // of each built graph; for profiling
+  int data_threads() const;
+  // Makes batches and graphs, as run() does first; memory_bound() wants it. Starts nothing.
+  void prepare();
 
  private:
   void build_graphs();
   void compile_replicas();
   void start_replicas();
-  void make_graphs();
-  RunResult train();
-  RunResult measure();
-  RunLog::Sums validate(std::size_t graph, std::uint64_t epoch, std::uint64_t step);
   void save_weights(RunResult& result);
   StageContext shared_context() const;
 

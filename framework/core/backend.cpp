@@ -1,0 +1,20 @@
+#include "millrace/backend.h"
+
+namespace millrace {
+
+const char* to_string(Precision precision) {
+  switch (precision) {
+    case Precision::fp32: return "fp32";
+    case Precision::tf32: return "tf32";
+    case Precision::bf16: return "bf16";
+  }
+  return "unknown";
+}
+
+std::size_t MemoryPlan::total() const {
+  std::size_t bytes = 0;
+  for (const Item& item : items) bytes += item.bytes;
+  return bytes;
+}
+
+}  // namespace millrace

@@ -1,0 +1,102 @@
+#include "run/check.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <fstream>
+
+namespace millrace {
+namespace {
+
+std::string describe_stages(const GraphBuild& build) {
+  std::string text;
+  for (const StagePlan& stage : build.plan().stages) {
+    if (!text.empty()) text += " -> ";
+    text += stage.name;
+    if (stage.type->name != stage.name) text += " (" + stage.type->name + ")";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::size_t resident_bytes() {
+  std::ifstream statm("/proc/self/statm");
+  std::size_t total = 0;
+  std::size_t resident = 0;
+  statm >> total >> resident;
+  return resident * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+}
+
+std::size_t total_bytes(const std::vector<Session::MemoryItem>& items) {
+  std::size_t total = 0;
+  for (const auto& item : items) total += item.bytes;
+  return total;
+}
+
+std::string bytes_text(std::size_t bytes) {
+  const double mib = static_cast<double>(bytes) / (1 << 20);
+  return mib >= 1024 ? fmt::format("{:.2f} GiB", mib / 1024) : fmt::format("{:.1f} MiB", mib);
+}
+
+std::vector<Session::MemoryItem> Session::memory_bound() const {
+  // Stacks, heaps and queues of the threads that are started later; measured, see tests/pipelines/memory_test.
+  constexpr std::size_t kPerThread = std::size_t{3} << 19;
+  std::vector<MemoryItem> items;
+  items.push_back({"program", "code, libraries and tables as loaded", resident_bytes()});
+  std::size_t threads = static_cast<std::size_t>(pipeline_.run.io_threads) + available_cores().size() + 4;
+  for (std::size_t g = 0; g < builds_.size(); ++g) {
+    const std::string& name = builds_[g]->plan().name;
+    const BatchSpec& batch = builds_[g]->batch();
+    std::size_t circulating = graphs_[g]->memory_bound();
+    for (std::size_t s = 0; s < builds_[g]->stages().size(); ++s) {
+      std::size_t bytes = 0;
+      for (const auto& stage : builds_[g]->stages()[s]) bytes += stage->memory_bound();
+      if (bytes > 0) items.push_back({name + "." + builds_[g]->plan().stages[s].name, "the stage's own", bytes});
+      circulating -= bytes;
+    }
+    items.push_back({name, fmt::format("{} circulating batches of {}", batch.buffers, batch.size), circulating});
+  }
+  for (std::size_t r = 0; r < replicas_.size(); ++r) {
+    const DeviceInfo& info = devices_.devices[r]->info();
+    threads += devices_.cores.replicas[r].size() + 1;
+    for (const MemoryPlan::Item& item : replicas_[r]->memory_plan().items) {
+      items.push_back({fmt::format("{}:{} replica {}", info.backend, info.index, r), item.what, item.bytes});
+    }
+  }
+  items.push_back({"threads", fmt::format("{} threads", threads), threads * kPerThread});
+  return items;
+}
+
+std::string check_report(const Session& session) {
+  std::string text = fmt::format("{}: in order\n", session.pipeline().file);
+  for (const auto& build : session.builds()) {
+    text += fmt::format("\n[{}]  {}\n", build->plan().name, describe_stages(*build));
+    text += fmt::format("  {} samples of {}, batches of {}, {} steps an epoch\n", build->samples(), to_string(build->image()),
+                        build->batch().size, build->steps_per_epoch());
+    if (build->trains()) text += fmt::format("  {:g} epochs, {} steps\n", session.pipeline().run.epochs, session.total_steps());
+  }
+  if (const Network* network = session.pipeline().network.get()) {
+    std::uint64_t parameters = 0;
+    std::uint64_t work = 0;
+    for (const Parameter& parameter : network->parameters) {
+      if (!parameter.statistic) parameters += static_cast<std::uint64_t>(parameter.shape.elements());
+    }
+    for (const Layer& layer : network->layers) work += layer.multiply_adds;
+    text += fmt::format("\nnetwork  {} layers, {} parameters, {:.1f} million multiply-adds an image, {} -> {}\n",
+                        network->layers.size(), parameters, static_cast<double>(work) / 1e6, to_string(network->input),
+                        to_string(network->output()));
+    for (std::size_t r = 0; r < session.replicas().size(); ++r) {
+      const DeviceInfo& info = session.devices().devices[r]->info();
+      text += fmt::format("replica {}  {}:{} {}, {}, cores {}\n", r, info.backend, info.index, info.name,
+                          to_string(session.precision()), fmt::join(session.devices().cores.replicas[r], " "));
+    }
+  }
+  text += "\nmemory, at most\n";
+  const auto items = session.memory_bound();
+  for (const auto& item : items) text += fmt::format("  {:>10}  {:<20}  {}\n", bytes_text(item.bytes), item.where, item.what);
+  text += fmt::format("  {:>10}  in all\n", bytes_text(total_bytes(items)));
+  return text;
+}
+
+}  // namespace millrace

@@ -1,0 +1,71 @@
+#include "run/profile.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace millrace {
+
+void Profile::add(const Graph::Figures& figures) {
+  last_ = figures;
+  level_sums_.resize(figures.edges.size(), 0);
+  for (std::size_t e = 0; e < figures.edges.size(); ++e) level_sums_[e] += static_cast<double>(figures.edges[e].level);
+  ++looks_;
+}
+
+std::vector<Profile::StageRow> Profile::rows(double seconds) const {
+  std::vector<StageRow> rows;
+  for (const auto& stage : last_.stages) {
+    const std::string name = stage.replica >= 0 ? fmt::format("{}[{}]", stage.name, stage.replica) : stage.name;
+    StageRow row{.name = name};
+    row.packets = static_cast<double>(stage.packets);
+    row.busy = stage.busy_seconds / seconds;
+    row.in_pipeline = static_cast<double>(stage.samples) / seconds;
+    if (stage.busy_seconds > 0) row.alone = static_cast<double>(stage.samples) / stage.busy_seconds;
+    for (std::size_t e = 0; e < last_.edges.size(); ++e) {
+      const auto& edge = last_.edges[e];
+      if (edge.to != stage.name) continue;
+      if (edge.packets > 0) row.waiting = std::max(row.waiting, edge.waited_seconds / static_cast<double>(edge.packets));
+      row.level += level_sums_[e] / static_cast<double>(std::max<std::size_t>(looks_, 1));
+    }
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+std::string Profile::bound_by(double seconds, int threads, int io_threads) const {
+  const bool gated = last_.waited_for_data_seconds + last_.waited_for_step_seconds > 0;
+  if (gated && last_.waited_for_data_seconds < 0.05 * seconds) return "the training step";
+  // Of the data stages, the one that leaves its threads least idle. The first row reads, on the I/O threads.
+  std::string name = "nothing measurable";
+  double most = 0;
+  const auto all = rows(seconds);
+  for (std::size_t s = 0; s < all.size(); ++s) {
+    const double share = all[s].busy / (s == 0 ? io_threads : threads);
+    if (share > most) {
+      most = share;
+      name = all[s].name;
+    }
+  }
+  return name;
+}
+
+std::string Profile::text(double seconds, int threads, int io_threads) const {
+  std::string text = fmt::format("{:<20} {:>12} {:>12} {:>9} {:>12} {:>9} {:>9}\n", "stage", "alone /s", "here /s", "busy",
+                                 "wait/packet", "queued", "packets");
+  for (const StageRow& row : rows(seconds)) {
+    const auto rate = [](double value) { return value > 0 ? fmt::format("{:.0f}", value) : std::string("-"); };
+    text += fmt::format("{:<20} {:>12} {:>12} {:>9.2f} {:>9.0f} us {:>9.1f} {:>9.0f}\n", row.name, rate(row.alone),
+                        rate(row.in_pipeline), row.busy, row.waiting * 1e6, row.level, row.packets);
+  }
+  text += fmt::format("\nalone: samples/s of one thread busy with nothing else; busy: threads at work in the stage, of {} data and {} "
+                      "I/O threads\n",
+                      threads, io_threads);
+  if (last_.waited_for_data_seconds + last_.waited_for_step_seconds > 0) {
+    text += fmt::format("the training step waited for data {:.1f} % of the time; data waited for the training step {:.1f} %\n",
+                        100 * last_.waited_for_data_seconds / seconds, 100 * last_.waited_for_step_seconds / seconds);
+  }
+  return text + "bound by: " + bound_by(seconds, threads, io_threads) + "\n";
+}
+
+}  // namespace millrace

@@ -1,0 +1,140 @@
+#include "run/session.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "millrace/error.h"
+#include "millrace/split.h"
+#include "run/probe.h"
+#include "run/training.h"
+#include "run/weights.h"
+
+namespace millrace {
+
+Session::Session(const Pipeline& pipeline, const Registry& registry, SessionOptions options)
+    : pipeline_(pipeline), registry_(registry), options_(std::move(options)) {
+  if (!options_.graph.empty() && !pipeline_.graph(options_.graph)) {
+    std::vector<std::string> names;
+    for (const GraphPlan& graph : pipeline_.graphs) names.push_back(graph.name);
+    const auto near = nearest_name(options_.graph, names);
+    fail(ErrorKind::usage, "{}: no graph '{}'; there {} {}{}", pipeline_.file, options_.graph, names.size() == 1 ? "is" : "are",
+         fmt::join(names, ", "), near ? fmt::format("; nearest is '{}'", *near) : "");
+  }
+  build_graphs();
+  if (pipeline_.network) compile_replicas();
+
+  const GraphBuild& main = *builds_.front();
+  total_steps_ = options_.graph.empty() || main.trains()
+                     ? static_cast<std::uint64_t>(std::ceil(pipeline_.run.epochs * static_cast<double>(main.steps_per_epoch()) - 1e-9))
+                     : main.steps_per_epoch();
+  if (options_.most_steps > 0) total_steps_ = std::min(total_steps_, options_.most_steps);
+  for (const auto& build : builds_) {
+    StageContext context = shared_context();
+    for (const auto& replica : replicas_) context.replicas.push_back(replica.get());
+    for (const auto& device : devices_.devices) context.devices.push_back(device.get());
+    context.load = pipeline_.run.load;
+    if (context.load.empty()) context.load.assign(replicas_.size(), 1.0);
+    build->add_step_stages(context, total_steps_);
+  }
+}
+
+Session::~Session() = default;
+
+StageContext Session::shared_context() const {
+  StageContext context;
+  context.seed = static_cast<std::uint64_t>(pipeline_.run.seed);
+  context.network = pipeline_.network.get();
+  if (pipeline_.network) context.window = pipeline_.network->input;
+  context.run = log_.get();
+  context.registry = &registry_;
+  return context;
+}
+
+void Session::build_graphs() {
+  RunLog::Options log;
+  log.json = options_.json;
+  log.quiet = options_.quiet;
+  log.log_every = static_cast<std::uint64_t>(pipeline_.run.log_every);
+  log.stepping_graph = options_.graph.empty() ? pipeline_.graphs.front().name : options_.graph;
+  log_ = std::make_unique<RunLog>(log);
+  for (const GraphPlan& plan : pipeline_.graphs) {
+    if (!options_.graph.empty() && plan.name != options_.graph) continue;
+    if (options_.only_main && !builds_.empty()) break;
+    parse_every(plan.every);
+    builds_.push_back(std::make_unique<GraphBuild>(plan, shared_context()));
+  }
+}
+
+void Session::compile_replicas() {
+  devices_ = open_devices(options_.devices.empty() ? pipeline_.run.devices : options_.devices, pipeline_.run.load, registry_);
+  precision_ = choose_precision(pipeline_.run.precision, devices_);
+  const std::size_t count = devices_.devices.size();
+  for (std::size_t r = 0; r < count; ++r) {
+    CompileOptions compile;
+    compile.precision = precision_;
+    compile.seed = static_cast<std::uint64_t>(pipeline_.run.seed);
+    for (const auto& build : builds_) {
+      if (build->batch().size == 0) continue;
+      const std::uint32_t share = split(build->batch().size, count, pipeline_.run.load)[r].count;
+      std::uint32_t& largest = build->trains() ? compile.train_batch : compile.infer_batch;
+      largest = std::max(largest, share);
+    }
+    replicas_.push_back(devices_.devices[r]->compile(*pipeline_.network, compile));
+  }
+}
+
+void Session::start_replicas() {
+  for (const auto& replica : replicas_) replica->start();
+  if (replicas_.empty()) return;
+  const Network& network = *pipeline_.network;
+  const auto seed = static_cast<std::uint64_t>(pipeline_.run.seed);
+  write_weights(replicas_, options_.weights.empty() ? initial_weights(network, seed, *builds_.front())
+                                                    : load_weights(options_.weights, network));
+}
+
+int Session::data_threads() const {
+  if (pipeline_.run.threads > 0) return static_cast<int>(pipeline_.run.threads);
+  return static_cast<int>(devices_.cores.data.empty() ? available_cores().size() : devices_.cores.data.size());
+}
+
+void Session::prepare() {
+  if (!graphs_.empty()) return;
+  workers_ = std::make_unique<Workers>(data_threads(), static_cast<int>(pipeline_.run.io_threads), devices_.cores.data);
+  for (const auto& build : builds_) {
+    GraphOptions graph;
+    graph.seed = static_cast<std::uint64_t>(pipeline_.run.seed);
+    graph.chunk = static_cast<std::uint32_t>(pipeline_.run.chunk);
+    graph.samples_per_epoch = build->samples();
+    graph.steps_per_epoch = build->steps_per_epoch();
+    graph.image = build->image();
+    graph.window = pipeline_.network ? pipeline_.network->input : build->image();
+    if (!devices_.devices.empty()) {
+      graph.host_buffer = [device = devices_.devices.front().get()](std::size_t bytes) { return device->host_buffer(bytes); };
+    }
+    build->open_stages();
+    graphs_.push_back(std::make_unique<Graph>(build->plan(), build->stages(), graph, *workers_));
+  }
+}
+
+RunResult Session::run() {
+  std::filesystem::path folder;
+  if (!pipeline_.run.folder.empty() && !options_.only_main) folder = make_run_folder(pipeline_.run.folder, pipeline_.run.name);
+  log_->open(folder, pipeline_.resolved);
+  prepare();
+  start_replicas();
+
+  Training training({pipeline_, options_, builds_, graphs_, replicas_, total_steps_, *log_});
+  RunResult result = training.run();
+  if (builds_.front()->trains()) save_weights(result);
+  return result;
+}
+
+void Session::save_weights(RunResult& result) {
+  for (const auto& replica : replicas_) replica->finish();
+  if (log_->folder().empty()) return;
+  const std::filesystem::path file = log_->folder() / "weights.safetensors";
+  save_weights_file(file.string(), *pipeline_.network, *replicas_.front());
+  result.weights_file = file.string();
+}
+
+}  // namespace millrace

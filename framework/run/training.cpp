@@ -1,0 +1,236 @@
+#include "run/training.h"
+
+#include <algorithm>
+#include <cmath>
+#include <future>
+#include <thread>
+
+#include "run/check.h"
+
+namespace millrace {
+namespace {
+
+constexpr auto kTick = std::chrono::milliseconds(50);
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+// Who the run waits for, from what the stages did: the data stages when the gate had no batch, else the training step.
+std::string waits_for(const Graph::Figures& now) {
+  if (now.waited_for_data_seconds <= now.waited_for_step_seconds) return "the training step";
+  std::string slowest = "data";
+  double most = 0;
+  for (const auto& stage : now.stages) {
+    if (stage.replica < 0 && stage.busy_seconds > most) {
+      most = stage.busy_seconds;
+      slowest = "data (" + stage.name + ")";
+    }
+  }
+  return slowest;
+}
+
+}  // namespace
+
+Training::Training(Parts parts)
+    : parts_(parts), progress_(parts.options.quiet), steps_per_epoch_(std::max<std::uint64_t>(parts.builds.front()->steps_per_epoch(), 1)) {
+  for (const auto& build : parts_.builds) every_.push_back(parse_every(build->plan().every));
+}
+
+RunResult Training::run() {
+  start_event();
+  Graph& graph = *parts_.graphs.front();
+  if (parts_.builds.front()->trains()) {
+    graph.on_step_done([this](std::uint64_t step) { return step_done(step); });
+    resumed_ = Clock::now();
+    graph.start(0, parts_.total_steps);
+    std::thread waiter([this] { wait_for_main_graph(); });
+    try {
+      loop();
+    } catch (...) {
+      graph.stop();
+      graph.resume();
+      waiter.join();
+      throw;
+    }
+    waiter.join();
+    if (error_) throw *error_;
+  } else {
+    run_pass(0, 0);
+  }
+  Json line = {{"event", "end"}, {"epoch", static_cast<double>(done_) / static_cast<double>(steps_per_epoch_)}, {"step", done_}};
+  line["bad_samples"] = parts_.log.bad_samples();
+  if (result_.signal != 0) line["signal"] = result_.signal;
+  parts_.log.event(std::move(line));
+  return result_;
+}
+
+void Training::start_event() {
+  Json line = {{"event", "start"}, {"name", parts_.pipeline.run.name}, {"file", parts_.pipeline.file}};
+  line["seed"] = parts_.pipeline.run.seed;
+  line["epochs"] = parts_.pipeline.run.epochs;
+  line["steps"] = parts_.total_steps;
+  line["replicas"] = parts_.replicas.size();
+  parts_.log.event(std::move(line));
+}
+
+bool Training::step_done(std::uint64_t step) {
+  parts_.log.step_done(step);
+  const std::lock_guard lock(mutex_);
+  done_ = step + 1;
+  if (!is_boundary(done_)) return true;
+  boundary_ = done_;
+  changed_.notify_all();
+  return false;
+}
+
+bool Training::is_boundary(std::uint64_t done) const {
+  if (done == parts_.total_steps || done % steps_per_epoch_ == 0) return true;
+  for (std::size_t g = 1; g < every_.size(); ++g) {
+    if (every_[g].due(done, steps_per_epoch_, parts_.total_steps)) return true;
+  }
+  return false;
+}
+
+void Training::wait_for_main_graph() {
+  std::optional<Error> error;
+  try {
+    parts_.graphs.front()->wait();
+  } catch (...) {
+    error = current_error();
+  }
+  const std::lock_guard lock(mutex_);
+  error_ = std::move(error);
+  drained_ = true;
+  changed_.notify_all();
+}
+
+void Training::loop() {
+  Graph& graph = *parts_.graphs.front();
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait_for(lock, kTick, [this] { return boundary_ != 0 || drained_; });
+    const std::uint64_t boundary = std::exchange(boundary_, 0);
+    const bool drained = drained_;
+    lock.unlock();
+    if (boundary != 0) {
+      at_boundary(boundary);
+      if (boundary < parts_.total_steps && result_.signal == 0) {
+        resumed_ = Clock::now();
+        graph.resume();
+      } else {
+        graph.stop();
+        graph.resume();
+      }
+    }
+    if (stop_requested()) graph.stop();
+    if (parts_.options.on_tick) parts_.options.on_tick(graph.figures());
+    if (progress_.due()) show_progress();
+    lock.lock();
+    if (drained && boundary_ == 0) return;
+  }
+}
+
+bool Training::stop_requested() {
+  if (result_.signal == 0 && parts_.options.stop_signal) {
+    result_.signal = parts_.options.stop_signal->load();
+    if (result_.signal != 0) progress_.say("stopping after the step under way; once more to stop at once");
+  }
+  return result_.signal != 0;
+}
+
+void Training::at_boundary(std::uint64_t done) {
+  training_seconds_ += seconds_since(resumed_);
+  for (const auto& replica : parts_.replicas) replica->finish();  // the reports of these steps are on their way
+  if (done % steps_per_epoch_ == 0 || done == parts_.total_steps) end_epoch((done - 1) / steps_per_epoch_, done);
+  for (std::size_t g = 1; g < parts_.graphs.size() && !stop_requested(); ++g) {
+    if (every_[g].due(done, steps_per_epoch_, parts_.total_steps)) run_pass(g, done);
+  }
+}
+
+void Training::end_epoch(std::uint64_t epoch, std::uint64_t done) {
+  const std::string& name = parts_.builds.front()->plan().name;
+  RunLog::Sums sums = parts_.log.sums(name, epoch);
+  const std::uint64_t expected = done - epoch * steps_per_epoch_;
+  while (sums.steps < expected) {  // the last reports are a matter of microseconds
+    {
+      const std::lock_guard lock(mutex_);
+      if (drained_) break;
+    }
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+    sums = parts_.log.sums(name, epoch);
+  }
+  const double rate = sums.sums.weight / std::max(training_seconds_, 1e-9);
+  Json line = {{"event", "epoch"}, {"epoch", epoch + 1}, {"step", done}};
+  line["loss"] = sums.loss();
+  line["accuracy"] = sums.accuracy();
+  line["top5"] = sums.top5();
+  line["images_per_second"] = rate;
+  line["seconds"] = training_seconds_;
+  line["stream_hash"] = hex(sums.stream_hash);
+  line["resident_bytes"] = resident_bytes();
+  parts_.log.event(std::move(line));
+  progress_.say(fmt::format("{}: epoch {}/{:g}  loss {:.4f}  accuracy {:.2f} %  {:.0f} images/s  stream {}", name, epoch + 1,
+                            parts_.pipeline.run.epochs, sums.loss(), 100 * sums.accuracy(), rate, hex(sums.stream_hash)));
+  parts_.log.forget(name, epoch);
+  training_seconds_ = 0;
+}
+
+void Training::run_pass(std::size_t g, std::uint64_t done) {
+  const GraphBuild& build = *parts_.builds[g];
+  const auto start = Clock::now();
+  Graph& graph = *parts_.graphs[g];
+  graph.start(0, g == 0 ? parts_.total_steps : build.steps_per_epoch());
+  std::future<void> drained = std::async(std::launch::async, [&graph] { graph.wait(); });
+  while (drained.wait_for(kTick) != std::future_status::ready) {
+    if (stop_requested()) graph.stop();
+    if (g == 0 && parts_.options.on_tick) parts_.options.on_tick(graph.figures());
+  }
+  drained.get();
+  if (result_.signal != 0) return;  // half a pass is no figure
+  const RunLog::Sums sums = parts_.log.sums(build.plan().name, 0);
+  parts_.log.forget(build.plan().name, 0);
+  const double seconds = seconds_since(start);
+  Json line = {{"event", "validate"}, {"graph", build.plan().name}};
+  line["epoch"] = static_cast<double>(done) / static_cast<double>(steps_per_epoch_);
+  line["step"] = done;
+  line["samples"] = sums.sums.weight;
+  line["loss"] = sums.loss();
+  line["accuracy"] = sums.accuracy();
+  line["top5"] = sums.top5();
+  line["images_per_second"] = sums.sums.weight / seconds;
+  line["seconds"] = seconds;
+  line["stream_hash"] = hex(sums.stream_hash);
+  parts_.log.event(std::move(line));
+  progress_.say(fmt::format("{}: {:.0f} images  loss {:.4f}  accuracy {:.2f} %  top-5 {:.2f} %  {}", build.plan().name,
+                            sums.sums.weight, sums.loss(), 100 * sums.accuracy(), 100 * sums.top5(), duration_text(seconds)));
+  result_.last_validation = sums;
+}
+
+void Training::show_progress() {
+  ProgressFigures figures;
+  const GraphBuild& build = *parts_.builds.front();
+  {
+    const std::lock_guard lock(mutex_);
+    figures.step = done_;
+  }
+  figures.name = build.plan().name;
+  figures.steps = parts_.total_steps;
+  figures.epochs = parts_.pipeline.run.epochs;
+  figures.epoch = static_cast<double>(figures.step) / static_cast<double>(steps_per_epoch_);
+  const std::uint64_t epoch = figures.step / steps_per_epoch_;
+  const RunLog::Sums sums = parts_.log.sums(build.plan().name, epoch);
+  figures.has_loss = sums.steps > 0;
+  figures.loss = sums.loss();
+  figures.accuracy = sums.accuracy();
+  const double seconds = training_seconds_ + seconds_since(resumed_);
+  const std::uint64_t steps = figures.step - epoch * steps_per_epoch_;
+  if (steps > 0) {
+    figures.images_per_second = sums.sums.weight / seconds;
+    figures.seconds_left = seconds / static_cast<double>(steps) * static_cast<double>(figures.steps - figures.step);
+  }
+  figures.waits_for = waits_for(parts_.graphs.front()->figures());
+  progress_.show(figures);
+}
+
+}  // namespace millrace

@@ -1,0 +1,63 @@
+// The course of a run: epochs of the main graph, other graphs at its boundaries, progress, signals, events.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "run/every.h"
+#include "run/progress.h"
+#include "run/session.h"
+
+namespace millrace {
+
+// Drives graphs that Session has made. The calling thread does all that is said here; one more thread waits for the main graph.
+class Training {
+ public:
+  struct Parts {
+    const Pipeline& pipeline;
+    const SessionOptions& options;
+    const std::vector<std::unique_ptr<GraphBuild>>& builds;  // [0] is the main graph
+    const std::vector<std::unique_ptr<Graph>>& graphs;
+    const std::vector<std::unique_ptr<Replica>>& replicas;
+    std::uint64_t total_steps;
+    RunLog& log;
+  };
+  explicit Training(Parts parts);
+
+  RunResult run();
+
+ private:
+  bool step_done(std::uint64_t step);   // from the graph's threads
+  void wait_for_main_graph();           // a thread of its own
+  void loop();
+  void at_boundary(std::uint64_t done);
+  void end_epoch(std::uint64_t epoch, std::uint64_t done);
+  void run_pass(std::size_t graph, std::uint64_t done);
+  bool stop_requested();
+  void show_progress();
+  bool is_boundary(std::uint64_t done) const;
+  void start_event();
+
+  using Clock = std::chrono::steady_clock;
+  Parts parts_;
+  Progress progress_;
+  std::vector<Every> every_;            // by graph
+  std::uint64_t steps_per_epoch_;
+  RunResult result_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::uint64_t done_ = 0;              // steps of the main graph whose updates are submitted
+  std::uint64_t boundary_ = 0;          // the gate is closed after this many steps; 0: it is open
+  bool drained_ = false;
+  std::optional<Error> error_;
+
+  double training_seconds_ = 0;         // of the epoch so far, validation apart
+  Clock::time_point resumed_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,44 @@
+// Running the tools as a user does, and reading what they say.
+#pragma once
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+namespace millrace::test {
+
+struct Outcome {
+  int code = -1;  // exit code; 128 + signal when it was killed
+  std::string out, err;
+  double seconds = 0;
+  long peak_kib = 0;  // largest resident set
+};
+
+// Runs a program with arguments; no shell. `interrupt_after`: seconds until SIGINT is sent; 0: never.
+Outcome run_command(const std::vector<std::string>& arguments, double interrupt_after = 0);
+
+std::string tool(const std::string& name);      // path in the build tree
+std::string pipeline(const std::string& name);  // path in the source tree
+
+// A folder that is removed with the object.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+  std::string operator/(const std::string& name) const { return (path_ / name).string(); }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// The shapes data set, made once for a test program: 40 training and 13 test images a class.
+const std::string& shapes();
+
+// The lines of `--json` output with this event.
+std::vector<nlohmann::json> events(const Outcome& outcome, const std::string& event);
+
+}  // namespace millrace::test

@@ -1,0 +1,43 @@
+// Memory is known before the run.
+#include <gtest/gtest.h>
+
+#include <regex>
+
+#include "command.h"
+
+namespace millrace::test {
+namespace {
+
+double bound_in_mib(const std::string& report) {
+  std::smatch match;
+  if (!std::regex_search(report, match, std::regex(R"(([0-9.]+) (MiB|GiB)  in all)"))) return 0;
+  return std::stod(match[1]) * (match[2] == "GiB" ? 1024 : 1);
+}
+
+// A batch large enough that the network's memory, not the program's, makes the figure.
+std::vector<std::string> command(const std::vector<std::string>& more) {
+  std::vector<std::string> arguments = {tool("pipeline-run"), pipeline("cifar10.toml"), "--set", "data.root=" + shapes(), "--set",
+                                        "run.folder=", "--set", "train.batch.size=100", "--set", "run.epochs=3",
+                                        "--set", "validate.batch.size=100"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+TEST(Memory, StaysWithinTheBoundThatCheckPrintedAndTheBoundIsTight) {
+  const Outcome check = run_command(command({"--check"}));
+  ASSERT_EQ(check.code, 0) << check.err;
+  const double bound = bound_in_mib(check.out);
+  ASSERT_GT(bound, 0) << check.out;
+  const Outcome run = run_command(command({"--json"}));
+  ASSERT_EQ(run.code, 0) << run.err;
+  const double peak = static_cast<double>(run.peak_kib) / 1024;
+  EXPECT_LE(peak, bound) << check.out;
+  EXPECT_LE(bound, 1.5 * peak) << check.out;
+
+  const auto epochs = events(run, "epoch");
+  ASSERT_EQ(epochs.size(), 3U);
+  EXPECT_LE(epochs[2].at("resident_bytes").get<double>(), 1.01 * epochs[1].at("resident_bytes").get<double>());
+}
+
+}  // namespace
+}  // namespace millrace::test

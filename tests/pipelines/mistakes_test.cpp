@@ -1,0 +1,125 @@
+// What a user is told who made a mistake: position, cause, and what would be right.
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "command.h"
+
+namespace millrace::test {
+namespace {
+
+constexpr const char* kGood = R"([run]
+name   = "t"
+epochs = 1
+folder = ""
+
+[network]
+use     = "NETWORK"
+classes = 10
+
+[train]
+flow = ["read", "decode_image", "augment", "batch", "forward_backward", "optimizer", "metrics"]
+
+[train.read]
+stage   = "read_folder"
+path    = "DATA/train"
+shuffle = "every-epoch"
+
+[train.decode_image]
+size = [32, 32]
+
+[train.augment]
+flip_x = 0.5
+
+[train.batch]
+size = 100
+
+[train.optimizer]
+learning_rate = { initial = 0.1 }
+)";
+
+std::string replaced(std::string text, const std::string& what, const std::string& with) {
+  const std::size_t at = text.find(what);
+  EXPECT_NE(at, std::string::npos) << what;
+  return text.replace(at, what.size(), with);
+}
+
+class Mistakes : public ::testing::Test {
+ protected:
+  Outcome run(const std::string& what, const std::string& with) {
+    std::string text = replaced(replaced(kGood, "NETWORK", pipeline("networks/quickstart.toml")), "DATA", shapes());
+    if (!what.empty()) text = replaced(text, what, with);
+    std::ofstream(folder_ / "t.toml") << text;
+    return run_command({tool("pipeline-run"), folder_ / "t.toml", "--quiet"});
+  }
+
+  void expect(const std::string& what, const std::string& with, int code, const std::vector<std::string>& said) {
+    const Outcome outcome = run(what, with);
+    EXPECT_EQ(outcome.code, code) << outcome.err;
+    for (const std::string& text : said) EXPECT_NE(outcome.err.find(text), std::string::npos) << text << "\nnot in\n" << outcome.err;
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(Mistakes, ThereIsNoneInTheFileThatTheyAreMadeIn) { expect("", "", 0, {}); }
+TEST_F(Mistakes, MisspeltKey) { expect("flip_x", "flipx", 2, {"t.toml:23:1", "'flipx'", "nearest is 'flip_x'"}); }
+TEST_F(Mistakes, WrongType) { expect("flip_x = 0.5", "flip_x = \"often\"", 2, {"t.toml:23:10", "flip_x", "text"}); }
+TEST_F(Mistakes, OutOfRange) { expect("flip_x = 0.5", "flip_x = 1.5", 2, {"t.toml:23:10", "between 0 and 1", "1.5"}); }
+TEST_F(Mistakes, UnknownStage) { expect("\"read_folder\"", "\"read_foldr\"", 2, {"t.toml:15:11", "nearest is 'read_folder'"}); }
+TEST_F(Mistakes, UnknownStageInFlow) { expect("\"metrics\"]", "\"metrcs\"]", 2, {"t.toml:12:", "nearest is 'metrics'"}); }
+TEST_F(Mistakes, MissingNetwork) { expect("quickstart.toml", "quikstart.toml", 2, {"t.toml:7:11", "quikstart.toml"}); }
+TEST_F(Mistakes, PortWithoutASource) { expect("\"decode_image\", ", "", 2, {"t.toml:12:", "ImageChunk"}); }
+TEST_F(Mistakes, WrongChoice) { expect("every-epoch", "every-epch", 2, {"t.toml:17:11", "every-epoch"}); }
+TEST_F(Mistakes, SyntaxError) { expect("epochs = 1", "epochs = = 1", 2, {"t.toml:3:"}); }
+TEST_F(Mistakes, UnknownReference) { expect("DATA", "${data.rot}", 2, {"data.rot"}); }
+TEST_F(Mistakes, UnknownBackend) { expect("epochs = 1", "devices = \"gpu\"", 2, {"gpu", "cpu"}); }
+TEST_F(Mistakes, VaryingShapes) { expect("size = [32, 32]", "", 2, {"batch", "resize"}); }
+
+TEST_F(Mistakes, SeveralAreReportedInOneGo) {
+  expect("flip_x = 0.5\n\n[train.batch]\nsize = 100", "flipx = 0.5\n\n[train.batch]\nsize = -3", 2, {"t.toml:23:1", "t.toml:26:8"});
+}
+
+TEST_F(Mistakes, MissingFolderIsUnusableData) { expect("/train", "/trian", 3, {"trian"}); }
+
+TEST_F(Mistakes, EmptyFolderIsUnusableData) {
+  std::filesystem::create_directories(folder_ / "empty/train");
+  const Outcome outcome = run(shapes() + "/train", folder_ / "empty/train");
+  EXPECT_EQ(outcome.code, 3) << outcome.err;
+  EXPECT_NE(outcome.err.find("empty/train"), std::string::npos) << outcome.err;
+}
+
+class BrokenJpeg : public Mistakes {
+ protected:
+  BrokenJpeg() {
+    std::filesystem::copy(shapes(), folder_ / "shapes", std::filesystem::copy_options::recursive);
+    const auto first = std::filesystem::recursive_directory_iterator(folder_ / "shapes/train");
+    for (const auto& entry : first) {
+      if (!entry.is_regular_file()) continue;
+      broken_ = entry.path().string();
+      std::filesystem::resize_file(entry.path(), std::filesystem::file_size(entry.path()) / 2);
+      break;
+    }
+  }
+  std::string broken_;
+};
+
+TEST_F(BrokenJpeg, IsReplacedNamedAndCounted) {
+  const Outcome outcome = run_command({tool("pipeline-run"), pipeline("quickstart.toml"), "--json", "--set",
+                                       "data.root=" + (folder_ / "shapes"), "--set", "run.folder=" + (folder_ / "runs"), "--set",
+                                       "run.epochs=1"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find(broken_), std::string::npos) << outcome.err;
+  EXPECT_EQ(events(outcome, "end").back().at("bad_samples"), 1);
+}
+
+TEST_F(BrokenJpeg, EndsTheRunWhenTheFileSaysSo) {
+  const Outcome outcome = run_command({tool("pipeline-run"), pipeline("quickstart.toml"), "--quiet", "--set",
+                                       "data.root=" + (folder_ / "shapes"), "--set", "run.folder=", "--set",
+                                       "train.batch.bad_samples=fail"});
+  EXPECT_EQ(outcome.code, 3) << outcome.err;
+  EXPECT_NE(outcome.err.find(broken_), std::string::npos) << outcome.err;
+}
+
+}  // namespace
+}  // namespace millrace::test

@@ -1,0 +1,151 @@
+// What a run of a whole pipeline promises, seen from outside.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+
+#include "command.h"
+#include "network/safetensors.h"
+
+namespace millrace::test {
+namespace {
+
+// quickstart.toml, made small.
+Outcome quickstart(std::vector<std::string> more, const std::string& folder = "", double interrupt_after = 0) {
+  std::vector<std::string> arguments = {tool("pipeline-run"), pipeline("quickstart.toml"), "--json", "--set", "data.root=" + shapes(),
+                                        "--set", "run.folder=" + folder, "--set", "run.epochs=1"};
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return run_command(arguments, interrupt_after);
+}
+
+std::string weights_of(const std::string& folder) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (entry.path().filename() == "weights.safetensors") return entry.path().string();
+  }
+  return "";
+}
+
+std::string read_bytes(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::string stream_hash(const Outcome& outcome) { return events(outcome, "epoch").at(0).at("stream_hash"); }
+
+TEST(Run, WritesItsFolderAndTheEventsOfTheContract) {
+  const TemporaryFolder folder;
+  const Outcome outcome = quickstart({}, folder / "runs");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(events(outcome, "start").size(), 1U);
+  EXPECT_EQ(events(outcome, "step").size(), 4U);
+  EXPECT_EQ(events(outcome, "epoch").size(), 1U);
+  EXPECT_EQ(events(outcome, "validate").size(), 1U);
+  EXPECT_EQ(events(outcome, "end").size(), 1U);
+  const auto step = events(outcome, "step").back();
+  for (const char* key : {"epoch", "step", "loss", "accuracy", "learning_rate", "images_per_second", "elapsed_seconds"}) {
+    EXPECT_TRUE(step.contains(key)) << key;
+  }
+  const auto validate = events(outcome, "validate").back();
+  for (const char* key : {"epoch", "step", "loss", "accuracy", "top5", "images_per_second", "stream_hash"}) {
+    EXPECT_TRUE(validate.contains(key)) << key;
+  }
+  const std::string weights = weights_of(folder / "runs");
+  ASSERT_FALSE(weights.empty());
+  const std::filesystem::path run = std::filesystem::path(weights).parent_path();
+  EXPECT_TRUE(std::filesystem::exists(run / "metrics.jsonl"));
+  EXPECT_TRUE(std::filesystem::exists(run / "pipeline.toml"));
+}
+
+TEST(Run, TheStreamIsTheSameForAnyNumberOfThreadsAndReplicas) {
+  const Outcome one = quickstart({"--set", "run.threads=1"});
+  ASSERT_EQ(one.code, 0) << one.err;
+  const std::vector<std::vector<std::string>> others = {{"--set", "run.threads=2"},
+                                                        {"--set", "run.threads=8", "--set", "run.io_threads=4"},
+                                                        {"--set", "run.chunk=7"},
+                                                        {"--devices", "cpu*2"}};
+  for (const auto& other : others) {
+    const Outcome outcome = quickstart(other);
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(stream_hash(outcome), stream_hash(one)) << other.back();
+  }
+  const Outcome seed = quickstart({"--set", "run.seed=2"});
+  EXPECT_NE(stream_hash(seed), stream_hash(one));
+}
+
+TEST(Run, TwoRunsEndWithTheSameBits) {
+  const TemporaryFolder a;
+  const TemporaryFolder b;
+  ASSERT_EQ(quickstart({}, a / "runs").code, 0);
+  ASSERT_EQ(quickstart({"--set", "run.threads=4"}, b / "runs").code, 0);
+  EXPECT_EQ(read_bytes(weights_of(a / "runs")), read_bytes(weights_of(b / "runs")));
+}
+
+TEST(Run, AStepOfTwoReplicasEqualsOneWithTheWholeBatch) {
+  // One step, float32, no batch norm: the plan of issue and design alike.
+  const TemporaryFolder folder;
+  std::ofstream(folder / "plain.toml") << R"(
+input  = { channels = 3, height = 32, width = 32, mean = [0.5, 0.5, 0.5], deviation = [0.25, 0.25, 0.25] }
+layers = [
+  { name = "conv1", op = "conv", out = 16, kernel = 3, padding = 1 }, { op = "relu" }, { op = "max_pool", kernel = 2 },
+  { name = "conv2", op = "conv", out = 32, kernel = 3, padding = 1 }, { op = "relu" }, { op = "global_average_pool" },
+  { name = "fc", op = "linear", out = "${classes}" },
+]
+)";
+  const auto step = [&](const std::string& devices, const std::string& name) {
+    const Outcome outcome = quickstart({"--set", "network.use=" + (folder / "plain.toml"), "--set", "train.batch.size=400",
+                                        "--set", "run.precision=fp32", "--devices", devices},
+                                       folder / name);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(events(outcome, "step").size(), 1U);
+    return read_safetensors(weights_of(folder / name)).tensors;
+  };
+  const auto one = step("cpu", "one");
+  const auto two = step("cpu*2", "two");
+  ASSERT_EQ(one.size(), two.size());
+  for (std::size_t t = 0; t < one.size(); ++t) {
+    double difference = 0;
+    double norm = 0;
+    for (std::size_t i = 0; i < one[t].values.size(); ++i) {
+      difference += std::pow(one[t].values[i] - two[t].values[i], 2);
+      norm += std::pow(one[t].values[i], 2);
+    }
+    EXPECT_LE(std::sqrt(difference), 1e-5 * std::sqrt(norm)) << one[t].name;
+  }
+}
+
+TEST(Run, WeightsMeasureTheSameAgain) {
+  const TemporaryFolder folder;
+  const Outcome trained = quickstart({}, folder / "runs");
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const Outcome measured = quickstart({"--graph", "validate", "--weights", weights_of(folder / "runs")});
+  ASSERT_EQ(measured.code, 0) << measured.err;
+  const auto before = events(trained, "validate").back();
+  const auto after = events(measured, "validate").back();
+  EXPECT_EQ(before.at("accuracy"), after.at("accuracy"));
+  EXPECT_DOUBLE_EQ(before.at("loss").get<double>(), after.at("loss").get<double>());
+}
+
+TEST(Run, ValidationCountsEveryImageOnceWhateverTheBatch) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(quickstart({}, folder / "runs").code, 0);
+  std::vector<double> accuracies;
+  for (const char* size : {"1", "7", "50", "130", "999"}) {
+    const Outcome outcome = quickstart({"--graph", "validate", "--weights", weights_of(folder / "runs"), "--set",
+                                        std::string("validate.batch.size=") + size});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(events(outcome, "validate").back().at("samples"), 130.0);
+    accuracies.push_back(events(outcome, "validate").back().at("accuracy"));
+  }
+  for (const double accuracy : accuracies) EXPECT_NEAR(accuracy, accuracies.front(), 1.5 / 130);
+}
+
+TEST(Run, StopsInGoodOrderWhenInterrupted) {
+  const TemporaryFolder folder;
+  const Outcome outcome = quickstart({"--set", "run.epochs=100000"}, folder / "runs", 2.0);
+  EXPECT_EQ(outcome.code, 130) << outcome.err;
+  EXPECT_FALSE(weights_of(folder / "runs").empty());
+  EXPECT_EQ(events(outcome, "end").size(), 1U);
+}
+
+}  // namespace
+}  // namespace millrace::test

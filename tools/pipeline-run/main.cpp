@@ -1,0 +1,71 @@
+// pipeline-run: runs a pipeline file.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+
+#include "common/arguments.h"
+#include "config/plan.h"
+#include "millrace/plugin.h"
+#include "run/check.h"
+#include "run/session.h"
+
+namespace {
+
+std::atomic<int> stop_signal{0};
+
+// The first signal asks for an end in good order, the second one ends at once.
+void on_signal(int signal) {
+  if (stop_signal.exchange(signal) != 0) _exit(128 + signal);
+}
+
+void install_signal_handlers() {
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+  std::signal(SIGPIPE, SIG_IGN);  // `pipeline-run --json | head` ends the reader, not the training
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  return millrace::run_tool("pipeline-run", [&] {
+    millrace::SessionOptions options;
+    bool check = false;
+    std::vector<std::string> overrides;
+    std::vector<std::string> files;
+    millrace::Arguments arguments("pipeline-run", "FILE [options]",
+                                  "Runs the pipeline that a TOML file describes.\n"
+                                  "Exit codes: 0 done, 1 the run failed, 2 the command line or the file is wrong, 3 the data is\n"
+                                  "unusable, 4 a device failed, 130 or 143 stopped by a signal after saving.");
+    arguments.flag("--check", "check everything that needs no data, print shapes and memory bounds, and stop", check)
+        .repeated("--set", "KEY=VALUE", "change a key of the file: --set train.batch.size=64", overrides)
+        .option("--devices", "D", "instead of run.devices: auto, cpu, cpu*2, cuda, cuda:0,2", options.devices)
+        .option("--graph", "NAME", "run only this graph, once", options.graph)
+        .option("--weights", "FILE", "start from these weights (safetensors)", options.weights)
+        .flag("--json", "events on standard output, one JSON object a line", options.json)
+        .flag("--quiet", "no progress on standard error", options.quiet);
+    if (!arguments.read(argc, argv, files)) return 0;
+    if (files.size() != 1) {
+      millrace::fail(millrace::ErrorKind::usage, "one pipeline file is needed, found {}; see pipeline-run --help", files.size());
+    }
+
+    millrace::Registry registry;
+    registry.load_all();
+    const millrace::Pipeline pipeline = millrace::load_pipeline(files.front(), overrides, registry);
+    options.stop_signal = &stop_signal;
+    install_signal_handlers();
+    millrace::Session session(pipeline, registry, options);
+    if (check) {
+      session.prepare();
+      fmt::print("{}", millrace::check_report(session));
+      return 0;
+    }
+    const millrace::RunResult result = session.run();
+    if (!result.weights_file.empty() && !options.quiet) fmt::print(stderr, "weights: {}\n", result.weights_file);
+    return result.signal == 0 ? 0 : 128 + result.signal;
+  });
+}
