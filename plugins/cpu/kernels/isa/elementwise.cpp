@@ -6,17 +6,15 @@ namespace {
 // y = f(x), or f(a, b), at every element.
 template <class T, class Lanes, class F>
 MILLRACE_INLINE void map_run(const Map& x, const Map& y, const Run& run, Lanes lanes, const F& f) {
-  const T* const from = at<T>(x, run);
-  T* const to = at<T>(y, run);
-  for (std::int64_t i = 0; i < run.count; ++i) lanes.put(to + i * y.stride_pixel, f(lanes.get(from + i * x.stride_pixel)));
+  const Cursor<T> from(x, run), to(y, run);
+  const std::int64_t count = run.count;
+  for (std::int64_t i = 0; i < count; ++i) lanes.put(to[i], f(lanes.get(from[i])));
 }
 template <class T, class Lanes, class F>
 MILLRACE_INLINE void map_run(const Map& a, const Map& b, const Map& y, const Run& run, Lanes lanes, const F& f) {
-  const T *const left = at<T>(a, run), *const right = at<T>(b, run);
-  T* const to = at<T>(y, run);
-  for (std::int64_t i = 0; i < run.count; ++i) {
-    lanes.put(to + i * y.stride_pixel, f(lanes.get(left + i * a.stride_pixel), lanes.get(right + i * b.stride_pixel)));
-  }
+  const Cursor<T> left(a, run), right(b, run), to(y, run);
+  const std::int64_t count = run.count;
+  for (std::int64_t i = 0; i < count; ++i) lanes.put(to[i], f(lanes.get(left[i]), lanes.get(right[i])));
 }
 
 // The sum over a run of dy * slope(x); writes the terms to dx when there is one.
@@ -33,10 +31,9 @@ v16 activation_sum(const Map& x, const Map& dy, const Map* dx, const Run& run, L
     map_run<T>(x, dy, *dx, run, lanes, term);
     return sum;
   }
-  const T *const before = at<T>(x, run), *const gradient = at<T>(dy, run);
-  for (std::int64_t i = 0; i < run.count; ++i) {
-    term(lanes.get(before + i * x.stride_pixel), lanes.get(gradient + i * dy.stride_pixel));
-  }
+  const Cursor<T> before(x, run), gradient(dy, run);
+  const std::int64_t count = run.count;
+  for (std::int64_t i = 0; i < count; ++i) term(lanes.get(before[i]), lanes.get(gradient[i]));
   return sum;
 }
 
@@ -94,8 +91,9 @@ void fill_zero(const Map& y) {
   with_type(y.type, [&]<class T>(Type<T>) {
     for_each_run(Tiling(y), [&](const Run& run) {
       with_lanes(y, run.block, [&](auto lanes) {
-        T* const to = at<T>(y, run);
-        for (std::int64_t i = 0; i < run.count; ++i) lanes.put(to + i * y.stride_pixel, v16{});
+        const Cursor<T> to(y, run);
+        const std::int64_t count = run.count;
+        for (std::int64_t i = 0; i < count; ++i) lanes.put(to[i], v16{});
       });
     });
   });

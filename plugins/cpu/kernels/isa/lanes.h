@@ -42,6 +42,10 @@ MILLRACE_INLINE v16 load(const std::uint16_t* p) { return widen(*reinterpret_cas
 MILLRACE_INLINE void store(std::uint16_t* p, v16 value) { *reinterpret_cast<loose_h16*>(p) = narrow(value); }
 
 // ---- The first `lanes` of a vector; the others read as zero and are not written ----
+MILLRACE_INLINE i16 lanes_below(int lanes) {
+  return i16{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15} < lanes;
+}
+MILLRACE_INLINE v16 keep(v16 value, i16 mask) { return reinterpret_cast<v16>(reinterpret_cast<i16>(value) & mask); }
 #ifdef __AVX512BW__
 MILLRACE_INLINE __mmask16 mask_of(int lanes) { return static_cast<__mmask16>((1U << lanes) - 1U); }
 MILLRACE_INLINE v16 load_some(const float* p, int lanes) {
@@ -57,13 +61,22 @@ MILLRACE_INLINE void store_some(std::uint16_t* p, v16 value, int lanes) {
   _mm256_mask_storeu_epi16(p, mask_of(lanes), reinterpret_cast<__m256i>(narrow(value)));
 }
 #else
+union Halves {
+  v16 whole;
+  __m256 half[2];
+  i16 integers;
+  __m256i integer_half[2];
+};
 MILLRACE_INLINE v16 load_some(const float* p, int lanes) {
-  v16 value{};
-  for (int i = 0; i < lanes; ++i) value[i] = p[i];
-  return value;
+  Halves mask{}, value{};
+  mask.integers = lanes_below(lanes);
+  for (int i = 0; i < 2; ++i) value.half[i] = _mm256_maskload_ps(p + 8 * i, mask.integer_half[i]);
+  return value.whole;
 }
 MILLRACE_INLINE void store_some(float* p, v16 value, int lanes) {
-  for (int i = 0; i < lanes; ++i) p[i] = value[i];
+  Halves mask{}, from{value};
+  mask.integers = lanes_below(lanes);
+  for (int i = 0; i < 2; ++i) _mm256_maskstore_ps(p + 8 * i, mask.integer_half[i], from.half[i]);
 }
 MILLRACE_INLINE v16 load_some(const std::uint16_t* p, int lanes) {
   h16 half{};
@@ -90,6 +103,7 @@ struct Whole {
 struct Part {
   int lanes;
   bool padded;  // what is written has 16 lanes in memory; the others become zero
+  i16 mask = lanes_below(lanes);
   template <class T>
   MILLRACE_INLINE v16 get(const T* p) const {
     return load_some(p, lanes);
@@ -97,8 +111,7 @@ struct Part {
   template <class T>
   MILLRACE_INLINE void put(T* p, v16 value) const {
     if (!padded) return store_some(p, value, lanes);
-    for (int i = lanes; i < 16; ++i) value[i] = 0;
-    store(p, value);
+    store(p, keep(value, mask));
   }
 };
 
@@ -109,12 +122,6 @@ MILLRACE_INLINE v16 lookup(v16 table, i16 index) {
   return reinterpret_cast<v16>(
       _mm512_maskz_permutexvar_ps(0xffff, reinterpret_cast<__m512i>(index), reinterpret_cast<__m512>(table)));
 #else
-  union Halves {
-    v16 whole;
-    __m256 half[2];
-    i16 integers;
-    __m256i integer_half[2];
-  };
   Halves from{table}, at{}, to{};
   at.integers = index;
   for (int i = 0; i < 2; ++i) {

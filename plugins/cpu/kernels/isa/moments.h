@@ -19,17 +19,19 @@ class Moments {
 
   // The values of one run. `first`: whether the run belongs to the slice's first tile.
   template <class T, class Lanes>
-  MILLRACE_INLINE void add(std::int64_t slice, bool first, const Run& run, const T* x, std::int64_t stride, Lanes lanes) const {
+  MILLRACE_INLINE void add(std::int64_t slice, bool first, const Run& run, const Map& map, Lanes lanes) const {
     double* const shift = partial_ + slice * kRows * padded_ + run.block * Map::kLanes;
+    const Cursor<T> x(map, run);
+    const std::int64_t count = run.count;
     if (first) {
       v16 sum{};
-      for (std::int64_t i = 0; i < run.count; ++i) sum += lanes.get(x + i * stride);
-      accumulate(shift, sum / static_cast<float>(run.count));
+      for (std::int64_t i = 0; i < count; ++i) sum += lanes.get(x[i]);
+      accumulate(shift, sum / static_cast<float>(count));
     }
     v16 center{}, sum{}, squares{};
     for (int i = 0; i < Map::kLanes; ++i) center[i] = static_cast<float>(shift[i]);
-    for (std::int64_t i = 0; i < run.count; ++i) {
-      const v16 difference = lanes.get(x + i * stride) - center;
+    for (std::int64_t i = 0; i < count; ++i) {
+      const v16 difference = lanes.get(x[i]) - center;
       sum += difference;
       squares += difference * difference;
     }
@@ -37,20 +39,28 @@ class Moments {
     accumulate(shift + 2 * padded_, squares);
   }
 
-  // Everything that was added, in the order of slices.
+  // Everything that was added, in the order of slices. Slice 0's rows become mean, unused, sum of squared differences.
   void finish(std::int64_t channels, float* mean, float* variance) const {
-    for (std::int64_t c = 0; c < channels; ++c) {
-      double count = 0, average = 0, squares = 0;
-      for (std::int64_t slice = 0; slice < slices_; ++slice) {
-        const double* const mine = partial_ + slice * kRows * padded_ + c;
-        const double more = pixels_of(slice), offset = mine[padded_] / more;
-        const double delta = mine[0] + offset - average, total = count + more;
-        squares += mine[2 * padded_] - mine[padded_] * offset + delta * delta * count * more / total;
-        average += delta * more / total;
-        count = total;
+    double *const average = partial_, *const squares = partial_ + 2 * padded_;
+    double count = pixels_of(0);
+    for (std::int64_t c = 0; c < padded_; ++c) {
+      const double offset = partial_[padded_ + c] / count;
+      average[c] += offset;
+      squares[c] -= partial_[padded_ + c] * offset;
+    }
+    for (std::int64_t slice = 1; slice < slices_; ++slice) {
+      const double more = pixels_of(slice), total = count + more, share = more / total, weight = count * share;
+      const double* const mine = partial_ + slice * kRows * padded_;
+      for (std::int64_t c = 0; c < padded_; ++c) {
+        const double sum = mine[padded_ + c], offset = sum / more, delta = mine[c] + offset - average[c];
+        squares[c] += mine[2 * padded_ + c] - sum * offset + delta * delta * weight;
+        average[c] += delta * share;
       }
-      mean[c] = static_cast<float>(average);
-      variance[c] = squares > 0 || squares != squares ? static_cast<float>(squares / count) : 0.0F;
+      count = total;
+    }
+    for (std::int64_t c = 0; c < channels; ++c) {
+      mean[c] = static_cast<float>(average[c]);
+      variance[c] = squares[c] < 0 ? 0.0F : static_cast<float>(squares[c] / count);  // NaN stays NaN
     }
   }
 

@@ -24,21 +24,20 @@ template <class T, class A, class Lanes>
 void normalise_run(const NormaliseArguments& a, const Run& run, Lanes lanes) {
   const Channels channel(a, run.block, lanes_of(a.x, run.block));
   const v16 factor = channel.scale * channel.inverse;
-  const T* const x = at<T>(a.x, run);
-  T* const y = at<T>(a.y, run);
+  const Cursor<T> x(a.x, run), y(a.y, run);
+  const std::int64_t count = run.count;
   const A activation;
   if (a.residual == nullptr) {
-    for (std::int64_t i = 0; i < run.count; ++i) {
-      const v16 centered = lanes.get(x + i * a.x.stride_pixel) - channel.mean;
-      lanes.put(y + i * a.y.stride_pixel, activation.value(centered * factor + channel.shift));
+    for (std::int64_t i = 0; i < count; ++i) {
+      const v16 centered = lanes.get(x[i]) - channel.mean;
+      lanes.put(y[i], activation.value(centered * factor + channel.shift));
     }
     return;
   }
-  const T* const residual = at<T>(*a.residual, run);
-  for (std::int64_t i = 0; i < run.count; ++i) {
-    const v16 centered = lanes.get(x + i * a.x.stride_pixel) - channel.mean;
-    const v16 more = channel.shift + lanes.get(residual + i * a.residual->stride_pixel);
-    lanes.put(y + i * a.y.stride_pixel, activation.value(centered * factor + more));
+  const Cursor<T> residual(*a.residual, run);
+  for (std::int64_t i = 0; i < count; ++i) {
+    const v16 centered = lanes.get(x[i]) - channel.mean;
+    lanes.put(y[i], activation.value(centered * factor + (channel.shift + lanes.get(residual[i]))));
   }
 }
 
@@ -47,51 +46,47 @@ template <class T, class A, class Lanes>
 class Reader {
  public:
   MILLRACE_INLINE Reader(const NormaliseBackwardArguments& a, const Run& run, Lanes lanes)
-      : channel(a, run.block, lanes_of(a.x, run.block)), x_(at<T>(a.x, run)), dy_(at<T>(a.dy, run)),
-        x_stride_(a.x.stride_pixel), dy_stride_(a.dy.stride_pixel), lanes_(lanes) {
-    const Map* const other = a.y != nullptr && a.activation == Activation::relu ? a.y : a.residual;
-    if (other != nullptr) {
-      other_ = at<T>(*other, run);
-      other_stride_ = other->stride_pixel;
-      replaces_ = other != a.residual;
-    }
-  }
+      : channel(a, run.block, lanes_of(a.x, run.block)), x_(a.x, run), dy_(a.dy, run), other_(other_map(a), run),
+        adds_(&other_map(a) == a.residual), replaces_(&other_map(a) == a.y), lanes_(lanes) {}
   MILLRACE_INLINE void read(std::int64_t i, v16& x_hat, v16& g) const {
-    x_hat = (lanes_.get(x_ + i * x_stride_) - channel.mean) * channel.inverse;
+    x_hat = (lanes_.get(x_[i]) - channel.mean) * channel.inverse;
     v16 before = x_hat * channel.scale + channel.shift;
-    if (other_ != nullptr) {
-      const v16 other = lanes_.get(other_ + i * other_stride_);
-      before = replaces_ ? other : before + other;
-    }
-    g = lanes_.get(dy_ + i * dy_stride_) * activation_.slope(before);
+    if (adds_) before += lanes_.get(other_[i]);
+    if (replaces_) before = lanes_.get(other_[i]);
+    g = lanes_.get(dy_[i]) * activation_.slope(before);
   }
   const Channels channel;
 
  private:
+  // Forward's output, its residual, or a map that is not read.
+  static const Map& other_map(const NormaliseBackwardArguments& a) {
+    if (a.y != nullptr && a.activation == Activation::relu) return *a.y;
+    return a.residual != nullptr ? *a.residual : a.x;
+  }
   const A activation_{};
-  const T *x_, *dy_, *other_ = nullptr;
-  std::int64_t x_stride_, dy_stride_, other_stride_ = 0;
-  bool replaces_ = false;
+  const Cursor<T> x_, dy_, other_;
+  const bool adds_, replaces_;
   const Lanes lanes_;
 };
 
 template <class T, class A, class Lanes>
 void sums_run(const NormaliseBackwardArguments& a, const Run& run, const Map* d_residual, v16 (&sums)[2], Lanes lanes) {
   const Reader<T, A, Lanes> reader(a, run, lanes);
+  const std::int64_t count = run.count;
   v16 shift{}, scale{}, x_hat, g;
   if (d_residual == nullptr) {
-    for (std::int64_t i = 0; i < run.count; ++i) {
+    for (std::int64_t i = 0; i < count; ++i) {
       reader.read(i, x_hat, g);
       shift += g;
       scale += g * x_hat;
     }
   } else {
-    T* const out = at<T>(*d_residual, run);
-    for (std::int64_t i = 0; i < run.count; ++i) {
+    const Cursor<T> out(*d_residual, run);
+    for (std::int64_t i = 0; i < count; ++i) {
       reader.read(i, x_hat, g);
       shift += g;
       scale += g * x_hat;
-      lanes.put(out + i * d_residual->stride_pixel, g);
+      lanes.put(out[i], g);
     }
   }
   sums[0] = shift;
@@ -143,7 +138,7 @@ void batch_statistics(const Map& x, float* mean, float* variance) {
       for (std::int64_t item = begin; item < end; ++item) {
         tiling.runs_of(item, [&](const Run& run) {
           with_lanes(x, run.block,
-                     [&](auto lanes) { moments.add(slice, item == begin, run, at<T>(x, run), x.stride_pixel, lanes); });
+                     [&](auto lanes) { moments.template add<T>(slice, item == begin, run, x, lanes); });
         });
       }
     });
@@ -175,8 +170,9 @@ void normalise_backward(const NormaliseBackwardArguments& a, const float* d_shif
     for_each_run(Tiling(a.x), [&](const Run& run) {
       with_lanes(dx, run.block, [&](auto lanes) {
         const Gradient<T, A, decltype(lanes)> gradient(a, run, sums, lanes);
-        T* const out = at<T>(dx, run);
-        for (std::int64_t i = 0; i < run.count; ++i) lanes.put(out + i * dx.stride_pixel, gradient(i));
+        const Cursor<T> out(dx, run);
+        const std::int64_t pixels = run.count;
+        for (std::int64_t i = 0; i < pixels; ++i) lanes.put(out[i], gradient(i));
       });
     });
   });

@@ -25,18 +25,9 @@ struct Largest {
   }
 };
 
-template <int Kernel, class T, class Lanes>
+template <class T, class Lanes>
 MILLRACE_INLINE Largest largest_at(const PoolWindow& window, const Map& x, const T* plane, std::int64_t i, std::int64_t j,
                                    Lanes lanes) {
-  if (Kernel != 0 && window.top == 0 && window.left == 0 && (i + 1) * Kernel <= x.height && (j + 1) * Kernel <= x.width) {
-    const T* const corner = plane + (i * Kernel * x.width + j * Kernel) * x.stride_pixel;
-    Largest largest{lanes.get(corner), {}};
-    for (int k = 1; k < Kernel * Kernel; ++k) {
-      const int row = k / (Kernel == 0 ? 1 : Kernel), column = k - row * Kernel;
-      largest.offer(lanes.get(corner + (row * x.width + column) * x.stride_pixel), k);
-    }
-    return largest;
-  }
   const Span span = inside(window, x, i, j);
   const std::int64_t row = i * window.stride_height - window.top, column = j * window.stride_width - window.left;
   const std::int64_t first = (span.top - row) * window.kernel_width + span.left - column;
@@ -50,30 +41,49 @@ MILLRACE_INLINE Largest largest_at(const PoolWindow& window, const Map& x, const
   return largest;
 }
 
+// Of a window of Kernel x Kernel pixels that lies inside.
 template <int Kernel, class T, class Lanes>
-void max_pool_run(const PoolWindow& window, const Map& x, const Map& y, std::uint8_t* index, const Run& run, Lanes lanes) {
+MILLRACE_INLINE Largest largest_of(const T* corner, std::int64_t row, std::int64_t pixel, Lanes lanes) {
+  Largest largest{lanes.get(corner), {}};
+  for (int kh = 0; kh < Kernel; ++kh) {
+    for (int kw = 0; kw < Kernel; ++kw) {
+      if (kh + kw > 0) largest.offer(lanes.get(corner + kh * row + kw * pixel), kh * Kernel + kw);
+    }
+  }
+  return largest;
+}
+
+// Output rows of one block. Maps are copied: see Cursor.
+template <int Kernel, class T, class Lanes>
+void max_pool_run(const PoolWindow window, const Map x, const Map y, std::uint8_t* index, const Run run, Lanes lanes) {
   const T* const plane = at<T>(x, run.n, run.block, 0);
   T* out = at<T>(y, run);
   std::uint8_t* where =
       index == nullptr ? nullptr : index + ((run.n * y.blocks() + run.block) * y.pixels() + run.pixel) * Map::kLanes;
-  const std::int64_t rows = run.count / y.width, first = run.pixel / y.width;
+  const auto put = [&](const Largest& largest) {
+    lanes.put(out, largest.value);
+    out += y.stride_pixel;
+    if (where == nullptr) return;
+    *reinterpret_cast<loose_b16*>(where) = __builtin_convertvector(largest.where, b16);
+    where += Map::kLanes;
+  };
+  const std::int64_t rows = run.count / y.width, first = run.pixel / y.width, pixel = x.stride_pixel, row = x.width * pixel;
   for (std::int64_t i = first; i < first + rows; ++i) {
-    for (std::int64_t j = 0; j < y.width; ++j, out += y.stride_pixel) {
-      const Largest largest = largest_at<Kernel>(window, x, plane, i, j, lanes);
-      lanes.put(out, largest.value);
-      if (where != nullptr) {
-        *reinterpret_cast<loose_b16*>(where) = __builtin_convertvector(largest.where, b16);
-        where += Map::kLanes;
-      }
+    std::int64_t j = 0;
+    if constexpr (Kernel != 0) {
+      const std::int64_t most = x.width / Kernel < y.width ? x.width / Kernel : y.width;
+      const std::int64_t plain = window.top == 0 && window.left == 0 && (i + 1) * Kernel <= x.height ? most : 0;
+      const T* corner = plane + i * Kernel * row;
+      for (; j < plain; ++j, corner += Kernel * pixel) put(largest_of<Kernel>(corner, row, pixel, lanes));
     }
+    for (; j < y.width; ++j) put(largest_at(window, x, plane, i, j, lanes));
   }
 }
 
 // Backward in the form that gathers, for windows that overlap: each input pixel asks all windows that cover it.
 // part(i, j, k) is what the window of (i, j) gives to its k-th pixel.
 template <class T, class Lanes, class Part>
-MILLRACE_INLINE void gather_run(const PoolWindow& window, const Map& dx, const Map& y, const Run& run, Lanes lanes,
-                                const Part& part) {
+MILLRACE_INLINE void gather_run(const PoolWindow window, const Map dx, const Map y, const Run run, Lanes lanes, const Part& part) {
   T* out = at<T>(dx, run);
   for (std::int64_t pixel = run.pixel; pixel < run.pixel + run.count; ++pixel, out += dx.stride_pixel) {
     const std::int64_t h = pixel / dx.width + window.top, w = pixel % dx.width + window.left;
@@ -96,7 +106,7 @@ inline float average_divisor(const PoolWindow& window, const Map& x, std::int64_
 }
 
 template <class T, class Lanes>
-void average_run(const PoolWindow& window, const Map& x, const Map& y, const Run& run, Lanes lanes) {
+void average_run(const PoolWindow window, const Map x, const Map y, const Run run, Lanes lanes) {
   const T* const plane = at<T>(x, run.n, run.block, 0);
   T* out = at<T>(y, run);
   for (std::int64_t pixel = run.pixel; pixel < run.pixel + run.count; ++pixel, out += y.stride_pixel) {
@@ -130,7 +140,7 @@ void max_pool(const PoolWindow& window, const Map& x, const Map& y, std::uint8_t
           tiling.runs_of(item, [&](const Run& run) {
             with_lanes(y, run.block, [&](auto lanes) {
               pool(run, lanes);
-              moments.add(slice, item == begin, run, at<T>(y, run), y.stride_pixel, lanes);  // still in the nearest cache
+              moments.template add<T>(slice, item == begin, run, y, lanes);  // still in the nearest cache
             });
           });
         }

@@ -64,6 +64,16 @@ MILLRACE_INLINE T* at(const Map& map, const Run& run) {
   return at<T>(map, run.n, run.block, run.pixel);
 }
 
+// The pixels of a run in one map. Loops keep it, like everything else they need, in a local variable: a vector store may alias
+// whatever is behind a reference, and the compiler would read that again for every pixel.
+template <class T>
+struct Cursor {
+  T* first;
+  std::int64_t stride;
+  MILLRACE_INLINE Cursor(const Map& map, const Run& run) : first(at<T>(map, run)), stride(map.stride_pixel) {}
+  MILLRACE_INLINE T* operator[](std::int64_t i) const { return first + i * stride; }
+};
+
 inline int lanes_of(const Map& map, std::int64_t block) {
   const std::int64_t left = map.channels - block * Map::kLanes;
   return static_cast<int>(left < Map::kLanes ? left : Map::kLanes);
@@ -133,12 +143,11 @@ void sum_runs(const Map& map, float* const (&out)[K], const Body& body) {
       });
     }
   });
+  for (std::int64_t slice = 1; slice < slices; ++slice) {
+    for (std::int64_t i = 0; i < K * padded; ++i) partial[i] += partial[slice * K * padded + i];
+  }
   for (int k = 0; k < K; ++k) {
-    for (std::int64_t c = 0; c < map.channels; ++c) {
-      double total = 0;
-      for (std::int64_t slice = 0; slice < slices; ++slice) total += partial[(slice * K + k) * padded + c];
-      out[k][c] = static_cast<float>(total);
-    }
+    for (std::int64_t c = 0; c < map.channels; ++c) out[k][c] = slices == 0 ? 0.0F : static_cast<float>(partial[k * padded + c]);
   }
 }
 

@@ -42,24 +42,31 @@ MILLRACE_INLINE void write_cell(const PoolWindow& window, const Cell& cell, T* d
   }
 }
 
-// One output row of one block. value(j) is the gradient at output column j; index holds that row.
+// One output row of one block. value(j) is the gradient at output column j; index holds that row. Maps are copied: see Cursor.
 template <int Kernel, class T, class Lanes, class Value>
-MILLRACE_INLINE void unpool_row(const PoolWindow& window, const Map& x, const Map& y, T* dx, std::int64_t i,
-                                const std::uint8_t* index, Lanes lanes, const Value& value) {
-  for (std::int64_t j = 0; j < y.width; ++j) {
+MILLRACE_INLINE void unpool_row(const PoolWindow window, const Map x, const Map y, T* dx, std::int64_t i, const std::uint8_t* index,
+                                Lanes lanes, const Value& value) {
+  std::int64_t j = 0;
+  if constexpr (Kernel != 0) {  // cells that are just a window
+    const bool even = window.top == 0 && window.left == 0 && (i + 1) * Kernel <= x.height &&
+                      (i + 1 < y.height || (i + 1) * Kernel == x.height);
+    const std::int64_t plain = !even ? 0 : y.width * Kernel == x.width ? y.width : y.width - 1;
+    const std::int64_t pixel = x.stride_pixel, row = x.width * pixel;
+    for (T* corner = dx + i * Kernel * row; j < plain; ++j, corner += Kernel * pixel) {
+      const v16 gradient = value(j);
+      const i16 which = load_index(index + j * Map::kLanes);
+      for (int kh = 0; kh < Kernel; ++kh) {
+        for (int kw = 0; kw < Kernel; ++kw) {
+          lanes.put(corner + kh * row + kw * pixel, which == kh * Kernel + kw ? gradient : v16{});
+        }
+      }
+    }
+  }
+  for (; j < y.width; ++j) {
     const v16 gradient = value(j);
     const i16 which = load_index(index + j * Map::kLanes);
-    const Cell cell = cell_of(window, x, y, i, j);
-    const auto part = [&](std::int64_t k) { return which == static_cast<std::int32_t>(k) ? gradient : v16{}; };
-    const bool plain = cell.row >= 0 && cell.column >= 0 && cell.bottom - cell.row == Kernel && cell.right - cell.column == Kernel;
-    if (Kernel == 0 || !plain) {
-      write_cell(window, cell, dx, x, lanes, part);
-      continue;
-    }
-    T* const corner = dx + (cell.row * x.width + cell.column) * x.stride_pixel;
-    for (int kh = 0; kh < Kernel; ++kh) {
-      for (int kw = 0; kw < Kernel; ++kw) lanes.put(corner + (kh * x.width + kw) * x.stride_pixel, part(kh * Kernel + kw));
-    }
+    write_cell(window, cell_of(window, x, y, i, j), dx, x, lanes,
+               [&](std::int64_t k) { return which == static_cast<std::int32_t>(k) ? gradient : v16{}; });
   }
 }
 
