@@ -15,7 +15,10 @@ namespace fs = std::filesystem;
 
 std::shared_ptr<void> open_library(const std::string& path) {
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (!handle) fail(ErrorKind::usage, "plugin '{}' cannot be opened: {}", path, dlerror());
+  if (!handle) {
+    fail(ErrorKind::usage, "plugin '{}' cannot be opened (if it was built for another version, build it again): {}", path,
+         dlerror());
+  }
   return {handle, [](void* library) { dlclose(library); }};
 }
 
@@ -44,7 +47,8 @@ fs::path own_plugin_folder() {
   return fs::weakly_canonical(info.dli_fname, ignored).parent_path() / "millrace" / "plugins";
 }
 
-std::vector<fs::path> search_path() {
+// The folders that the user names.
+std::vector<fs::path> named_folders() {
   std::vector<fs::path> folders;
   if (const char* variable = std::getenv("MILLRACE_PLUGIN_PATH")) {
     std::string_view rest = variable;
@@ -54,8 +58,17 @@ std::vector<fs::path> search_path() {
       rest.remove_prefix(std::min(end + 1, rest.size()));
     }
   }
-  folders.push_back(own_plugin_folder());
   return folders;
+}
+
+// The libraries in a folder, sorted, so that every machine loads them in the same order.
+std::vector<std::string> libraries_in(const fs::path& folder, std::error_code& error) {
+  std::vector<std::string> files;
+  for (auto entry = fs::directory_iterator(folder, error); !error && entry != fs::directory_iterator(); entry.increment(error)) {
+    if (entry->path().extension() == ".so") files.push_back(entry->path().string());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
 }
 
 }  // namespace
@@ -71,15 +84,16 @@ void Registry::load(const std::string& path) {
       fail(ErrorKind::usage, "plugin '{}' from '{}' is loaded already from '{}'", loaded.name, path, loaded.path);
     }
   }
+  const Registry before = *this;
   libraries_.push_back(library);
   loading_ = library;
   loading_name_ = descriptor.name;
   try {
     descriptor.register_types(*this);
   } catch (...) {
-    loading_.reset();
-    loading_name_.clear();
-    throw current_error().in(fmt::format("plugin '{}' ({})", descriptor.name, path));
+    Error error = current_error();
+    *this = before;  // all of a plugin or nothing
+    throw error.in(fmt::format("plugin '{}' ({})", descriptor.name, path));
   }
   loading_.reset();
   loading_name_.clear();
@@ -87,14 +101,8 @@ void Registry::load(const std::string& path) {
 }
 
 void Registry::load_all() {
-  for (const fs::path& folder : search_path()) {
-    std::vector<std::string> files;
-    std::error_code error;
-    for (const auto& entry : fs::directory_iterator(folder, error)) {
-      if (entry.path().extension() == ".so") files.push_back(entry.path().string());
-    }
-    std::sort(files.begin(), files.end());
-    for (const std::string& file : files) {
+  const auto load_folder = [this](const fs::path& folder, std::error_code& error) {
+    for (const std::string& file : libraries_in(folder, error)) {
       const auto same_name = [&](const PluginInfo& plugin) {
         return fs::path(plugin.path).filename() == fs::path(file).filename();
       };
@@ -105,7 +113,14 @@ void Registry::load_all() {
         skipped_.emplace_back(problem.what());
       }
     }
+  };
+  for (const fs::path& folder : named_folders()) {
+    std::error_code error;
+    load_folder(folder, error);
+    if (error) skipped_.push_back(fmt::format("MILLRACE_PLUGIN_PATH: '{}' cannot be read: {}", folder.string(), error.message()));
   }
+  std::error_code none_there;  // an install tree without plugins is one
+  load_folder(own_plugin_folder(), none_there);
 }
 
 }  // namespace millrace

@@ -1,0 +1,196 @@
+// Which libraries are let in, which are refused with what message, and that objects keep their code in memory.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "millrace/plugin.h"
+
+namespace millrace {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string plugin(const std::string& name) { return std::string(TEST_PLUGIN_DIR) + "/" + name + ".so"; }
+
+// What load() says about a library, as a kind and a text.
+std::string refusal(const std::string& path) {
+  Registry registry;
+  try {
+    registry.load(path);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+    EXPECT_TRUE(registry.plugins().empty());
+    return error.what();
+  }
+  return "was loaded";
+}
+
+bool in_memory(const std::string& path) {
+  void* handle = dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
+  if (!handle) return false;
+  dlclose(handle);
+  return true;
+}
+
+// Sets the search path for one test.
+class PluginPath {
+ public:
+  explicit PluginPath(const std::string& path) { setenv("MILLRACE_PLUGIN_PATH", path.c_str(), 1); }
+  ~PluginPath() { unsetenv("MILLRACE_PLUGIN_PATH"); }
+};
+
+bool mentions(const std::vector<std::string>& lines, const std::string& text) {
+  for (const std::string& line : lines) {
+    if (line.find(text) != std::string::npos) return true;
+  }
+  return false;
+}
+
+TEST(PluginLoad, RegistersWhatAPluginOffers) {
+  Registry registry;
+  registry.load(plugin("good"));
+  ASSERT_EQ(registry.plugins().size(), 1U);
+  EXPECT_EQ(registry.plugins()[0].name, "good");
+  EXPECT_EQ(registry.plugins()[0].version, "1.2");
+  EXPECT_EQ(registry.plugins()[0].path, plugin("good"));
+  ASSERT_TRUE(registry.stage("add_to_label"));
+  EXPECT_EQ(registry.stage("add_to_label")->plugin, "good");
+  ASSERT_TRUE(registry.backend("no_devices"));
+  EXPECT_EQ(registry.backend("no_devices")->plugin, "good");
+  EXPECT_EQ(registry.backend("no_devices")->create()->why_not(), "it has none");
+}
+
+TEST(PluginLoad, RefusesAnotherAbiBeforeCallingIt) {
+  const std::string here = std::to_string(kAbiVersion), there = std::to_string(kAbiVersion + 1);
+  EXPECT_EQ(refusal(plugin("other_abi")), "plugin '" + plugin("other_abi") + "' was built for ABI " + there +
+                                              ", this program has ABI " + here + ": build it again");
+}
+
+TEST(PluginLoad, RefusesAnotherToolchainBeforeCallingIt) {
+  EXPECT_EQ(refusal(plugin("other_toolchain")), "plugin '" + plugin("other_toolchain") +
+                                                    "' was built with toolchain 'another-compiler', this program with '" +
+                                                    MILLRACE_TOOLCHAIN + "': build it again");
+}
+
+TEST(PluginLoad, RefusesALibraryThatIsNoPlugin) {
+  const std::string text = " is no Millrace plugin: it exports no descriptor 'millrace_plugin'";
+  EXPECT_EQ(refusal(plugin("no_descriptor")), "'" + plugin("no_descriptor") + "'" + text);
+  EXPECT_EQ(refusal(plugin("wrong_magic")), "'" + plugin("wrong_magic") + "'" + text);
+}
+
+TEST(PluginLoad, RefusesAFileThatIsNoLibrary) {
+  const fs::path path = fs::path(testing::TempDir()) / "no_library.so";
+  std::ofstream(path) << "not an ELF file";
+  EXPECT_NE(refusal(path.string()).find("plugin '" + path.string() + "' cannot be opened"), std::string::npos);
+  EXPECT_NE(refusal("/nowhere/at_all.so").find("plugin '/nowhere/at_all.so' cannot be opened"), std::string::npos);
+}
+
+TEST(PluginLoad, RefusesANameThatIsTaken) {
+  Registry registry;
+  registry.load(plugin("good"));
+  try {
+    registry.load(plugin("good"));
+    FAIL() << "was loaded twice";
+  } catch (const Error& error) {
+    const std::string path = plugin("good");
+    EXPECT_EQ(std::string(error.what()), "plugin 'good' from '" + path + "' is loaded already from '" + path + "'");
+  }
+}
+
+TEST(PluginLoad, TakesBackAPluginThatFailsHalfWay) {
+  Registry registry;
+  try {
+    registry.load(plugin("half_registered"));
+    FAIL() << "was loaded";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("plugin 'half_registered'"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("the stage 'twice' is registered already"), std::string::npos);
+  }
+  EXPECT_EQ(registry.stage("twice"), nullptr);
+  EXPECT_TRUE(registry.plugins().empty());
+  registry.load(plugin("good"));
+  EXPECT_EQ(registry.stage("add_to_label")->plugin, "good");
+}
+
+TEST(PluginLoadAll, SkipsWhatItCannotLoadAndKeepsTheReasons) {
+  const PluginPath path(TEST_PLUGIN_DIR);
+  Registry registry;
+  registry.load_all();
+  EXPECT_TRUE(registry.stage("add_to_label"));
+  EXPECT_TRUE(mentions(registry.why_not(), "was built for ABI"));
+  EXPECT_TRUE(mentions(registry.why_not(), "was built with toolchain 'another-compiler'"));
+  EXPECT_TRUE(mentions(registry.why_not(), "no_descriptor.so' is no Millrace plugin"));
+  EXPECT_TRUE(mentions(registry.why_not(), "the stage 'twice' is registered already"));
+}
+
+TEST(PluginLoadAll, SaysWhichFolderOfTheSearchPathIsMissing) {
+  const PluginPath path("/no/such/folder::" TEST_PLUGIN_DIR);
+  Registry registry;
+  registry.load_all();
+  EXPECT_TRUE(mentions(registry.why_not(), "MILLRACE_PLUGIN_PATH: '/no/such/folder' cannot be read: No such file or directory"));
+  EXPECT_TRUE(registry.stage("add_to_label"));
+}
+
+TEST(PluginLoadAll, PrefersTheEarlierFolder) {
+  const fs::path folder = fs::path(testing::TempDir()) / "earlier_plugins";
+  fs::create_directories(folder);
+  fs::copy_file(plugin("good"), folder / "good.so", fs::copy_options::overwrite_existing);
+  const PluginPath path(folder.string() + ":" TEST_PLUGIN_DIR);
+  Registry registry;
+  registry.load_all();
+  EXPECT_FALSE(mentions(registry.why_not(), "is loaded already"));
+  for (const PluginInfo& info : registry.plugins()) {
+    if (info.name == "good") EXPECT_EQ(info.path, (folder / "good.so").string());
+  }
+  fs::remove_all(folder);
+}
+
+TEST(PluginLifetime, AStageKeepsItsLibraryLoaded) {
+  const fs::path copy = fs::path(testing::TempDir()) / "kept_by_a_stage.so";  // nobody else has this file open
+  fs::copy_file(plugin("good"), copy, fs::copy_options::overwrite_existing);
+  std::shared_ptr<Stage> stage;
+  {
+    Registry registry;
+    registry.load(copy.string());
+    Diagnostics errors;
+    stage = registry.stage("add_to_label")->create(Value(), StageContext{}, errors);
+    ASSERT_TRUE(stage) << errors.text();
+  }
+  EXPECT_TRUE(in_memory(copy.string()));
+  Sample sample;
+  sample.label = 4;
+  Draw draw(1, {}, 0);
+  dynamic_cast<SampleTransform&>(*stage).process(sample, draw);
+  EXPECT_EQ(sample.label, 5);
+  stage.reset();
+  EXPECT_FALSE(in_memory(copy.string()));
+  fs::remove(copy);
+}
+
+TEST(PluginLifetime, ABackendKeepsItsLibraryLoaded) {
+  const fs::path copy = fs::path(testing::TempDir()) / "kept_by_a_backend.so";
+  fs::copy_file(plugin("good"), copy, fs::copy_options::overwrite_existing);
+  std::shared_ptr<Backend> backend;
+  {
+    Registry registry;
+    registry.load(copy.string());
+    backend = registry.backend("no_devices")->create();
+  }
+  EXPECT_EQ(backend->why_not(), "it has none");
+  backend.reset();
+  EXPECT_FALSE(in_memory(copy.string()));
+  fs::remove(copy);
+}
+
+TEST(PluginLifetime, ARefusedLibraryIsClosed) {
+  refusal(plugin("other_abi"));
+  refusal(plugin("half_registered"));
+  EXPECT_FALSE(in_memory(plugin("other_abi")));
+  EXPECT_FALSE(in_memory(plugin("half_registered")));
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,2 @@
+// Has a symbol of the right name that is something else.
+extern "C" __attribute__((visibility("default"))) const unsigned millrace_plugin[16] = {1, 2, 3};
