@@ -2,6 +2,7 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -13,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string plugin(const std::string& name) { return std::string(TEST_PLUGIN_DIR) + "/" + name + ".so"; }
+std::string plugin(const std::string& name) { return fmt::format("{}/{}.so", TEST_PLUGIN_DIR, name); }
 
 // What load() says about a library, as a kind and a text.
 std::string refusal(const std::string& path) {
@@ -64,28 +65,28 @@ TEST(PluginLoad, RegistersWhatAPluginOffers) {
 }
 
 TEST(PluginLoad, RefusesAnotherAbiBeforeCallingIt) {
-  const std::string here = std::to_string(kAbiVersion), there = std::to_string(kAbiVersion + 1);
-  EXPECT_EQ(refusal(plugin("other_abi")), "plugin '" + plugin("other_abi") + "' was built for ABI " + there +
-                                              ", this program has ABI " + here + ": build it again");
+  EXPECT_EQ(refusal(plugin("other_abi")), fmt::format("plugin '{}' was built for ABI {}, this program has ABI {}: build it again",
+                                                      plugin("other_abi"), kAbiVersion + 1, kAbiVersion));
 }
 
 TEST(PluginLoad, RefusesAnotherToolchainBeforeCallingIt) {
-  EXPECT_EQ(refusal(plugin("other_toolchain")), "plugin '" + plugin("other_toolchain") +
-                                                    "' was built with toolchain 'another-compiler', this program with '" +
-                                                    MILLRACE_TOOLCHAIN + "': build it again");
+  EXPECT_EQ(refusal(plugin("other_toolchain")),
+            fmt::format("plugin '{}' was built with toolchain 'another-compiler', this program with '{}': build it again",
+                        plugin("other_toolchain"), MILLRACE_TOOLCHAIN));
 }
 
 TEST(PluginLoad, RefusesALibraryThatIsNoPlugin) {
-  const std::string text = " is no Millrace plugin: it exports no descriptor 'millrace_plugin'";
-  EXPECT_EQ(refusal(plugin("no_descriptor")), "'" + plugin("no_descriptor") + "'" + text);
-  EXPECT_EQ(refusal(plugin("wrong_magic")), "'" + plugin("wrong_magic") + "'" + text);
+  for (const std::string& path : {plugin("no_descriptor"), plugin("wrong_magic")}) {
+    EXPECT_EQ(refusal(path), fmt::format("'{}' is no Millrace plugin: it exports no descriptor 'millrace_plugin'", path));
+  }
 }
 
 TEST(PluginLoad, RefusesAFileThatIsNoLibrary) {
   const fs::path path = fs::path(testing::TempDir()) / "no_library.so";
   std::ofstream(path) << "not an ELF file";
-  EXPECT_NE(refusal(path.string()).find("plugin '" + path.string() + "' cannot be opened"), std::string::npos);
-  EXPECT_NE(refusal("/nowhere/at_all.so").find("plugin '/nowhere/at_all.so' cannot be opened"), std::string::npos);
+  for (const std::string& file : {path.string(), std::string("/nowhere/at_all.so")}) {
+    EXPECT_TRUE(refusal(file).starts_with(fmt::format("plugin '{}' cannot be opened", file))) << refusal(file);
+  }
 }
 
 TEST(PluginLoad, RefusesANameThatIsTaken) {
@@ -95,8 +96,7 @@ TEST(PluginLoad, RefusesANameThatIsTaken) {
     registry.load(plugin("good"));
     FAIL() << "was loaded twice";
   } catch (const Error& error) {
-    const std::string path = plugin("good");
-    EXPECT_EQ(std::string(error.what()), "plugin 'good' from '" + path + "' is loaded already from '" + path + "'");
+    EXPECT_EQ(error.what(), fmt::format("plugin 'good' from '{0}' is loaded already from '{0}'", plugin("good")));
   }
 }
 
@@ -142,9 +142,10 @@ TEST(PluginLoadAll, PrefersTheEarlierFolder) {
   Registry registry;
   registry.load_all();
   EXPECT_FALSE(mentions(registry.why_not(), "is loaded already"));
-  for (const PluginInfo& info : registry.plugins()) {
-    if (info.name == "good") EXPECT_EQ(info.path, (folder / "good.so").string());
-  }
+  const auto good = std::find_if(registry.plugins().begin(), registry.plugins().end(),
+                                 [](const PluginInfo& info) { return info.name == "good"; });
+  ASSERT_NE(good, registry.plugins().end());
+  EXPECT_EQ(good->path, (folder / "good.so").string());
   fs::remove_all(folder);
 }
 
