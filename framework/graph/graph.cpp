@@ -131,7 +131,7 @@ void Graph::State::add_links(const GraphPlan& plan) {
     if (type.stepwise && !under_token[from]) {
       gate->add_entry();
       link.divert = [this, &link](Packet packet) { gate->arrive(link, std::move(packet)); };
-    } else if (link.targets.size() == 1 && link.targets[0]->parallel()) {
+    } else if (link.targets.size() == 1) {
       link.bypass = link.targets[0];
     }
     for (const auto& node : nodes[from]) node->connect(edge.from_port, link);

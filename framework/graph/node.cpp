@@ -14,7 +14,7 @@ namespace {
 static_assert(std::is_trivially_copyable_v<Message>);
 
 // Debian's oneTBB is not built with ThreadSanitizer, which therefore cannot see that a put happens before the body that takes
-// the message, nor that a serial node's bodies follow each other. These say so; they are empty in other builds.
+// the message. These say so; they are empty in other builds.
 void released([[maybe_unused]] const void* object) {
 #if defined(__SANITIZE_THREAD__)
   __tsan_release(const_cast<void*>(object));
@@ -28,7 +28,7 @@ void acquired([[maybe_unused]] const void* object) {
 
 // What this thread does next, when the stage it runs has returned.
 struct Turn {
-  const Node* running = nullptr;  // may leave its last packet here; null while a serial stage runs
+  const Node* running = nullptr;  // may leave its last packet here
   Node* node = nullptr;
   Link* link = nullptr;
   Packet packet;
@@ -89,8 +89,7 @@ void Link::pass(Packet packet) {
 Node::Node(Core& core, std::shared_ptr<Stage> stage, Kind kind, Place place, std::size_t output_ports)
     : core_(core), stage_(std::move(stage)), kind_(kind), place_(std::move(place)), outputs_(output_ports) {
   if (kind == Kind::source) return;
-  node_.emplace(core.graph, kind == Kind::parallel ? tbb::flow::unlimited : tbb::flow::serial,
-                [this](const Message& message) { run(message); });
+  node_.emplace(core.graph, tbb::flow::unlimited, [this](const Message& message) { run(message); });
 }
 
 void Node::emit(int port, Packet packet) {
@@ -106,25 +105,41 @@ void Node::fail(Error error) {
   core_.fail(error.in(std::move(frame)));
 }
 
-void Node::put(const Message& message) { node_->try_put(message); }
+void Node::put(const Message& message) {
+  if (claim(message)) node_->try_put(message);
+}
+
+void Node::done() {
+  Message next;
+  if (kind_ == Kind::serial && mailbox_.next(next)) node_->try_put(next);
+}
 
 void Node::run(const Message& message) noexcept {
-  if (kind_ == Kind::serial) acquired(this);
   Turn turn;
   Turn* const outer = std::exchange(this_turn, &turn);  // a stage that waits in oneTBB may meet another node's task there
   const int line = Counters::this_line();
   std::uint64_t now = now_ticks();
   message.link->counters.add(line, 0, 0, 1, now > message.stamp ? now - message.stamp : 0);
-  turn.running = parallel() ? this : nullptr;
-  now = process(*message.link, unpack(message), now, line);
-  while (turn.node) {
-    Node& node = *std::exchange(turn.node, nullptr);
-    turn.link->counters.add(line, 0, 1, 1, 0);
-    turn.running = &node;
-    now = node.process(*turn.link, std::move(turn.packet), now, line);
+  Node* node = this;
+  const Link* link = message.link;
+  Packet packet = unpack(message);
+  while (node) {
+    turn.running = node;
+    now = node->process(*link, std::move(packet), now, line);
+    Node* const next = std::exchange(turn.node, nullptr);
+    bool claimed = false;
+    if (next) {
+      turn.packet.stamp = now;
+      const Message following = pack(std::move(turn.packet), *turn.link);
+      claimed = next->claim(following);  // before done(), so that the order of packets holds from stage to stage
+      turn.link->counters.add(line, 0, 1, claimed ? 1 : 0, 0);
+      if (claimed) packet = unpack(following);
+      link = following.link;
+    }
+    node->done();
+    node = claimed ? next : nullptr;
   }
   this_turn = outer;
-  if (kind_ == Kind::serial) released(this);
 }
 
 std::uint64_t Node::process(const Link& link, Packet&& packet, std::uint64_t begin, int line) noexcept {

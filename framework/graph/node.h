@@ -4,9 +4,9 @@
 // would touch the payload's reference count each time. A Message owns the references it was made with; exactly one body takes
 // them over.
 //
-// The last packet that a parallel stage sends to another parallel stage does not go through oneTBB: the same thread runs the
-// next stage when process() has returned. That is what oneTBB itself does with a node's result (it "bypasses" the scheduler),
-// at a lower price, and the samples stay in this core's cache. All other packets are put at once.
+// The last packet that a stage sends from inside process() need not go through oneTBB: when process() has returned, the same
+// thread runs the next stage. That is what oneTBB itself does with a node's result (it "bypasses" the scheduler), at a lower price,
+// and the samples stay in this core's cache. All other packets are put at once.
 #pragma once
 
 #include <oneapi/tbb/flow_graph.h>
@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "graph/core.h"
+#include "graph/mailbox.h"
 #include "millrace/stage.h"
 #include "millrace/telemetry.h"
 
@@ -34,7 +35,7 @@ struct Link {
   Carries carries = Carries::other;
   std::function<void(Packet)> divert;  // where packets go instead: the gate, or back to the source
   Counters counters;  // packets: sent; samples: received; waited: between the two
-  Node* bypass = nullptr;  // the target, when its packets need not go through oneTBB; set when all is connected
+  Node* bypass = nullptr;  // the target, when packets need not go through oneTBB
 
   // To all targets, or to the one that the packet names. Thread-safe.
   void send(Packet&& packet, const Node* sender);
@@ -72,13 +73,14 @@ class Node final : public Output {
   void fail(Error error) override;  // adds the stage's name
 
   void put(const Message& message);
-  bool parallel() const { return kind_ == Kind::parallel; }
   Stage& stage() const { return *stage_; }
   const Place& place() const { return place_; }
   Counters counters;
 
  private:
   void run(const Message& message) noexcept;
+  bool claim(const Message& message) { return kind_ != Kind::serial || mailbox_.claim(message); }
+  void done();  // with a message: on to the next one
   std::uint64_t process(const Link& link, Packet&& packet, std::uint64_t begin, int line) noexcept;
   std::uint64_t samples_of(const Link& link, const Packet& packet) const;
 
@@ -88,6 +90,7 @@ class Node final : public Output {
   Place place_;
   std::vector<std::vector<Link*>> outputs_;  // by port
   std::optional<tbb::flow::function_node<Message>> node_;  // a source has none
+  Mailbox<Message> mailbox_;                               // of a serial stage
 };
 
 }  // namespace millrace::flow

@@ -1,0 +1,51 @@
+// What keeps a serial stage serial: one packet at a time, in order of arrival.
+//
+// Why not function_node's own `serial`: it hands the next message on before it passes the last one's result to the successor, so
+// that two serial stages in a row may swap packets; and whoever has to send inside the body pays for it with a second trip through
+// the scheduler. Here the order holds from end to end, and a thread may go on with the next stage at once.
+#pragma once
+
+#include <cstddef>
+#include <mutex>
+#include <vector>
+
+namespace millrace::flow {
+
+// Thread-safe; the lock is held for a few instructions, once when a packet arrives and once when it is done.
+template <class Message>
+class Mailbox {
+ public:
+  // True: nothing is under way, and the caller must see that `message` is run. False: it waits for its turn.
+  bool claim(const Message& message) {
+    const std::lock_guard lock(mutex_);
+    if (!busy_) return busy_ = true;
+    if (count_ == ring_.size()) grow();
+    ring_[(first_ + count_++) % ring_.size()] = message;
+    return false;
+  }
+
+  // When a message is done: true and the one to run next, or false when none is waiting.
+  bool next(Message& message) {
+    const std::lock_guard lock(mutex_);
+    if (count_ == 0) return busy_ = false;
+    message = ring_[first_];
+    first_ = (first_ + 1) % ring_.size();
+    --count_;
+    return true;
+  }
+
+ private:
+  void grow() {
+    std::vector<Message> larger(ring_.empty() ? 8 : 2 * ring_.size());
+    for (std::size_t i = 0; i < count_; ++i) larger[i] = ring_[(first_ + i) % ring_.size()];
+    ring_.swap(larger);
+    first_ = 0;
+  }
+
+  std::mutex mutex_;
+  bool busy_ = false;
+  std::vector<Message> ring_;
+  std::size_t first_ = 0, count_ = 0;
+};
+
+}  // namespace millrace::flow
