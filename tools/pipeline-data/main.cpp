@@ -1,0 +1,55 @@
+// pipeline-data VERB: makes and looks at data sets.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "common/arguments.h"
+#include "millrace/error.h"
+#include "millrace/value.h"
+#include "verbs.h"
+
+namespace millrace {
+namespace {
+
+struct Verb {
+  std::string_view name;
+  std::string_view text;
+  int (*run)(int count, const char* const* arguments);
+};
+
+constexpr Verb kVerbs[] = {
+    {"shapes", "draws a labelled data set of ten classes", &shapes_verb},
+};
+
+std::string help() {
+  std::string text = "usage: pipeline-data VERB ...\n\nMakes and looks at data sets.\n\n";
+  for (const Verb& verb : kVerbs) text += fmt::format("  {:<24} {}\n", verb.name, verb.text);
+  return text + "\npipeline-data VERB --help explains a verb.\n";
+}
+
+int run(int count, const char* const* arguments) {
+  const std::string_view name = count > 1 ? arguments[1] : "";
+  if (name == "--help" || name == "-h") {
+    fmt::print("{}", help());
+    return 0;
+  }
+  std::vector<std::string> names;
+  for (const Verb& verb : kVerbs) {
+    if (verb.name == name) return verb.run(count - 1, arguments + 1);
+    names.emplace_back(verb.name);
+  }
+  if (name.empty()) fail(ErrorKind::usage, "expected a verb: {}", fmt::join(names, ", "));
+  const auto near = nearest_name(name, names);
+  fail(ErrorKind::usage, "there is no verb '{}'{}; see pipeline-data --help", name,
+       near ? fmt::format("; nearest is '{}'", *near) : "");
+}
+
+}  // namespace
+}  // namespace millrace
+
+int main(int count, char** arguments) {
+  return millrace::run_tool("pipeline-data", [&] { return millrace::run(count, arguments); });
+}

@@ -1,0 +1,116 @@
+#include "shapes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <exception>
+#include <filesystem>
+#include <mutex>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "common/arguments.h"
+#include "jpeg_file.h"
+#include "millrace/error.h"
+#include "shape_image.h"
+#include "verbs.h"
+
+namespace millrace {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr int kQuality = 90;
+constexpr std::int64_t kClasses = static_cast<std::int64_t>(kShapeNames.size());
+
+std::int64_t integer(std::string_view option, const std::string& text, std::int64_t low, std::int64_t high) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < low || value > high) {
+    fail(ErrorKind::usage, "{}: expected a whole number from {} to {}, found '{}'", option, low, high, text);
+  }
+  return value;
+}
+
+// Image `number` of a split; classes take turns, so that counts differ by one at most.
+void make_image(const ShapesOptions& options, std::uint64_t split, std::int64_t number) {
+  const auto shape = static_cast<std::size_t>(number % kClasses);
+  SampleKey key;
+  key.epoch = split;
+  key.position = static_cast<std::uint64_t>(number);
+  Draw draw(static_cast<std::uint64_t>(options.seed), key, hash_text("pipeline-data shapes"));
+  const int size = static_cast<int>(options.size);
+  const auto pixels = draw_shape(static_cast<int>(shape), size, draw);
+  const std::string path = fmt::format("{}/{}/{}/{:05}.jpg", options.destination, split == 0 ? "train" : "test", kShapeNames[shape],
+                                       number / kClasses);
+  write_jpeg(path, pixels, size, size, kQuality);
+}
+
+}  // namespace
+
+void make_shapes(const ShapesOptions& options) {
+  std::error_code ignored;
+  const fs::path root(options.destination);
+  if (fs::exists(root, ignored) && !(fs::is_directory(root, ignored) && fs::is_empty(root, ignored)) && !options.force) {
+    fail(ErrorKind::usage, "'{}' is there already and not empty: name another folder, or give --force to write into this one",
+         options.destination);
+  }
+  for (const char* split : {"train", "test"}) {
+    for (const std::string_view name : kShapeNames) {
+      std::error_code error;
+      fs::create_directories(root / split / name, error);
+      if (error) fail(ErrorKind::storage, "cannot make folder '{}': {}", (root / split / name).string(), error.message());
+    }
+  }
+
+  std::atomic<std::int64_t> next = 0;
+  std::mutex mutex;
+  std::exception_ptr failure;
+  const auto work = [&] {
+    try {
+      for (std::int64_t i = next++; i < options.count + options.validation; i = next++) {
+        const bool training = i < options.count;
+        make_image(options, training ? 0 : 1, training ? i : i - options.count);
+      }
+    } catch (...) {
+      const std::lock_guard lock(mutex);
+      failure = std::current_exception();
+      next = options.count + options.validation;
+    }
+  };
+  std::vector<std::thread> threads;
+  const unsigned wanted = options.threads > 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
+  for (unsigned i = 0; i < wanted; ++i) threads.emplace_back(work);
+  for (std::thread& thread : threads) thread.join();
+  if (failure) std::rethrow_exception(failure);
+}
+
+int shapes_verb(int count, const char* const* arguments) {
+  ShapesOptions options;
+  std::string images = "5000", validation = "1000", size = "32", seed = "1";
+  std::vector<std::string> rest;
+  Arguments reader("pipeline-data shapes", "DEST [options]",
+                   "Draws a small labelled data set: DEST/train/<class>/*.jpg and DEST/test/<class>/*.jpg. Ten classes of shapes\n"
+                   "and textures, in colours, sizes, positions and angles that tell nothing about the class, blurred and noisy.");
+  reader.option("--count", "N", "training images, over all classes (5000)", images)
+      .option("--validation", "N", "test images, over all classes (1000)", validation)
+      .option("--size", "PIXELS", "of both sides (32)", size)
+      .option("--seed", "N", "the same seed draws the same images (1)", seed)
+      .flag("--force", "write into a folder that is not empty; files of the same name are replaced", options.force);
+  if (!reader.read(count, arguments, rest)) return 0;
+  if (rest.size() != 1) fail(ErrorKind::usage, "expected one folder to write into, found {}; see pipeline-data shapes --help", rest.size());
+  options.destination = rest[0];
+  options.count = integer("--count", images, kClasses, 10'000'000);
+  options.validation = integer("--validation", validation, 0, 10'000'000);
+  options.size = integer("--size", size, 8, 4096);
+  options.seed = integer("--seed", seed, 0, std::int64_t{1} << 62);
+  make_shapes(options);
+  fmt::print("{} training and {} test images of {} classes in {}\n", options.count, options.validation, kClasses, options.destination);
+  return 0;
+}
+
+}  // namespace millrace

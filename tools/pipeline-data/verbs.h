@@ -1,0 +1,9 @@
+// The verbs of pipeline-data, one file each. A verb reads its own command line (arguments[0] is its name), throws Error, and
+// returns the exit code.
+#pragma once
+
+namespace millrace {
+
+int shapes_verb(int count, const char* const* arguments);
+
+}  // namespace millrace
