@@ -13,8 +13,8 @@ namespace millrace {
 // Fed piece by piece from left to right; whatever cannot belong to an expression is refused.
 class Arithmetic {
  public:
-  bool add_operand(const Value& value);   // false: no number
-  bool add_text(std::string_view text);   // numbers, operators, parentheses and blanks; false: something else
+  bool add_operand(const Value& value);  // false: no number
+  bool add_text(std::string_view text);  // numbers, operators, parentheses and blanks; false: something else
 
   // Nothing when the pieces are not in an order that makes an expression. A division by zero or an overflow is a `mistake`.
   std::optional<Value> result(std::string& mistake);

@@ -35,8 +35,8 @@ class Connector {
     }
     const Array entries = from->kind() == Value::Kind::array ? from->array() : Array{*from};
     if (static_cast<int>(entries.size()) != inputs) {
-      errors_.add(from->at(), fmt::format("'from' of '{}' names {}, but the stage has {}", to.name, plural(entries.size(), "stage"),
-                                          plural(to.type->inputs.size(), "input")));
+      errors_.add(from->at(), fmt::format("'from' of '{}' names {}, but the stage has {}", to.name,
+                                          plural(entries.size(), "stage"), plural(to.type->inputs.size(), "input")));
       return;
     }
     for (int port = 0; port < inputs; ++port) named(index, port, entries[static_cast<std::size_t>(port)]);
@@ -44,7 +44,9 @@ class Connector {
 
  private:
   const StagePlan& at(int index) const { return plan_.stages[static_cast<std::size_t>(index)]; }
-  static std::string plural(std::size_t count, const char* what) { return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s"); }
+  static std::string plural(std::size_t count, const char* what) {
+    return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+  }
 
   void nearest_before(int index, int port) {
     const std::string& payload = at(index).type->inputs[static_cast<std::size_t>(port)].payload;
@@ -69,7 +71,8 @@ class Connector {
     for (const auto& [name, type] : registry_.stages()) {
       if (find_port(type.outputs, payload) >= 0 && find_port(type.inputs, payload) < 0) givers.push_back(name);
     }
-    std::string message = fmt::format("'{}' takes {}, which no stage before it in the flow of [{}] gives", at(index).name, payload, plan_.name);
+    std::string message =
+        fmt::format("'{}' takes {}, which no stage before it in the flow of [{}] gives", at(index).name, payload, plan_.name);
     if (!before.empty()) message += fmt::format(" ({})", fmt::join(before, ", "));
     if (!givers.empty()) message += fmt::format("; '{}' would give it", fmt::join(givers, "' or '"));
     errors_.add(at(index).at, std::move(message));
@@ -92,12 +95,13 @@ class Connector {
     if (giver < 0) {
       std::vector<std::string> names;
       for (int i = 0; i < index; ++i) names.push_back(at(i).name);
-      errors_.add(entry.at(), fmt::format("'from' of '{}': there is no stage '{}' in the flow of [{}]{}", to.name, name, plan_.name,
-                                          nearest_clause(name, names)));
+      errors_.add(entry.at(), fmt::format("'from' of '{}': there is no stage '{}' in the flow of [{}]{}", to.name, name,
+                                          plan_.name, nearest_clause(name, names)));
     } else if (giver >= index) {
-      errors_.add(entry.at(), fmt::format("'from' of '{}' leads backwards: '{}' {}. That is a cycle without credit: only batches and "
-                                          "step tokens flow back, on edges that the framework makes itself", to.name, name,
-                                          giver == index ? "is the stage itself" : "stands after it in the flow"));
+      errors_.add(entry.at(),
+                  fmt::format("'from' of '{}' leads backwards: '{}' {}. That is a cycle without credit: only batches and "
+                              "step tokens flow back, on edges that the framework makes itself",
+                              to.name, name, giver == index ? "is the stage itself" : "stands after it in the flow"));
     } else if (at(giver).type) {
       check_port(index, port, giver, port_name, entry);
     }

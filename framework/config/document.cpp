@@ -38,7 +38,8 @@ void merge(Value& base, const Value& over) {
   }
 }
 
-std::optional<Value> read_chain(const std::string& path, const Position& at, std::vector<std::string>& chain, Diagnostics& errors) {
+std::optional<Value> read_chain(const std::string& path, const Position& at, std::vector<std::string>& chain,
+                                Diagnostics& errors) {
   chain.push_back(path);
   if (std::find(chain.begin(), chain.end() - 1, path) != chain.end() - 1) {
     errors.add(at, fmt::format("'extends' leads in a circle: {}", fmt::join(chain, " -> ")));

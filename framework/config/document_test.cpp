@@ -78,8 +78,7 @@ TEST_F(Document, MissingFileIsAnsweredWithTheNearest) {
 TEST_F(Document, ExtendsMergesTablesDeeply) {
   write("base/base.toml", "[run]\nepochs = 2\nseed = 1\n[train]\nflow = [\"a\", \"b\"]\n[train.b]\nsize = 1\n");
   write("a.toml", "extends = \"base/base.toml\"\n[run]\nepochs = 3\n[train]\nflow = [\"a\"]\n[train.b]\nlast = true\n");
-  EXPECT_EQ(load("a.toml"),
-            "[run]\nepochs = 3\nseed = 1\n\n[train]\nflow = [\"a\"]\n\n[train.b]\nsize = 1\nlast = true\n");
+  EXPECT_EQ(load("a.toml"), "[run]\nepochs = 3\nseed = 1\n\n[train]\nflow = [\"a\"]\n\n[train.b]\nsize = 1\nlast = true\n");
 }
 
 TEST_F(Document, ExtendsLooksBesideTheFileThatSaysIt) {
@@ -118,8 +117,9 @@ TEST_F(Document, BadSetIsRefused) {
 }
 
 TEST_F(Document, ReferencesMayLeadAnywhereInTheFile) {
-  write("a.toml", "[train]\npath = \"${data.root}/train\"\nwidth = \"${sizes.base} * 2\"\ncopy = \"${alias.root}\"\n"
-                  "[data]\nroot = \"${home}/data\"\n[sizes]\nbase = \"${n} + 1\"\n");
+  write("a.toml",
+        "[train]\npath = \"${data.root}/train\"\nwidth = \"${sizes.base} * 2\"\ncopy = \"${alias.root}\"\n"
+        "[data]\nroot = \"${home}/data\"\n[sizes]\nbase = \"${n} + 1\"\n");
   EXPECT_EQ(load("a.toml", {"home=/me", "n=31", "alias=${data}"}).substr(0, 107),
             "home = \"/me\"\nn = 31\n\n[train]\npath = \"/me/data/train\"\nwidth = 64\ncopy = \"/me/data\"\n\n"
             "[data]\nroot = \"/me/data\"");
@@ -127,8 +127,7 @@ TEST_F(Document, ReferencesMayLeadAnywhereInTheFile) {
 
 TEST_F(Document, CyclicReferencesAreRefusedWithTheChain) {
   write("a.toml", "a = \"${b} + 1\"\nb = \"${a}\"\n");
-  EXPECT_EQ(load("a.toml"),
-            "a.toml:1:5: '${b}' refers to itself: b -> a -> b\na.toml:2:5: '${a}' refers to itself: a -> b -> a");
+  EXPECT_EQ(load("a.toml"), "a.toml:1:5: '${b}' refers to itself: b -> a -> b\na.toml:2:5: '${a}' refers to itself: a -> b -> a");
 }
 
 TEST_F(Document, UnknownReferenceIsReportedOnceWhereItIsWritten) {

@@ -49,7 +49,8 @@ Value as_scalar(const Value& value) {
   if (text == "true" || text == "false") return Value(text == "true", value.at());
   const char* end = text.data() + text.size();
   std::int64_t integer = 0;
-  if (const auto r = std::from_chars(text.data(), end, integer); r.ec == std::errc() && r.ptr == end) return Value(integer, value.at());
+  if (const auto r = std::from_chars(text.data(), end, integer); r.ec == std::errc() && r.ptr == end)
+    return Value(integer, value.at());
   double real = 0;
   if (const auto r = std::from_chars(text.data(), end, real); r.ec == std::errc() && r.ptr == end) return Value(real, value.at());
   return value;
@@ -65,7 +66,8 @@ std::optional<Value> find(const std::string& path, const Position& at, const Sco
 
 class TextEvaluation {
  public:
-  TextEvaluation(const Value& source, const Scope& scope, Diagnostics& errors) : source_(source), scope_(scope), errors_(errors) {}
+  TextEvaluation(const Value& source, const Scope& scope, Diagnostics& errors)
+      : source_(source), scope_(scope), errors_(errors) {}
 
   Value run() {
     auto pieces = split(source_.text());

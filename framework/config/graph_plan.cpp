@@ -14,7 +14,8 @@ bool is_every(const std::string& text) {
   int count = 0;
   const auto [after, error] = std::from_chars(text.data(), text.data() + text.size(), count);
   const std::string unit(after, text.data() + text.size());
-  return error == std::errc() && count > 0 && (unit == " epochs" || unit == " steps" || (count == 1 && (unit == " epoch" || unit == " step")));
+  return error == std::errc() && count > 0 &&
+         (unit == " epochs" || unit == " steps" || (count == 1 && (unit == " epoch" || unit == " step")));
 }
 
 class GraphReader {
@@ -41,8 +42,9 @@ class GraphReader {
     if (every->kind() == Value::Kind::text && is_every(every->text())) {
       plan_.every = every->text();
     } else {
-      errors_.add(every->at(), fmt::format("'every' must be \"epoch\", \"end\", or such as \"2 epochs\" or \"100 steps\", found {}",
-                                           found(*every)));
+      errors_.add(
+          every->at(),
+          fmt::format("'every' must be \"epoch\", \"end\", or such as \"2 epochs\" or \"100 steps\", found {}", found(*every)));
     }
   }
 
@@ -55,10 +57,13 @@ class GraphReader {
     }
     for (const Value& entry : flow.array()) {
       if (entry.kind() != Value::Kind::text) {
-        errors_.add(entry.at(), fmt::format("'flow' of [{}] must be a list of stages' names, found {} in it", name_, found(entry)));
+        errors_.add(entry.at(),
+                    fmt::format("'flow' of [{}] must be a list of stages' names, found {} in it", name_, found(entry)));
       } else if (has_stage(entry.text())) {
-        errors_.add(entry.at(), fmt::format("'{0}' stands in the flow of [{1}] twice; a second stage of a type needs a name of its own "
-                                            "and a table [{1}.name] with stage = \"type\"", entry.text(), name_));
+        errors_.add(entry.at(),
+                    fmt::format("'{0}' stands in the flow of [{1}] twice; a second stage of a type needs a name of its own "
+                                "and a table [{1}.name] with stage = \"type\"",
+                                entry.text(), name_));
       } else {
         read_stage(entry);
       }
@@ -143,8 +148,9 @@ class GraphReader {
       first = &stage;
     }
     if (complete && source && !batcher) {
-      errors_.add(source->at, fmt::format("[{}] reads samples but makes no batches of them; put a stage such as 'batch' into its flow",
-                                          name_));
+      errors_.add(
+          source->at,
+          fmt::format("[{}] reads samples but makes no batches of them; put a stage such as 'batch' into its flow", name_));
     }
   }
 

@@ -122,8 +122,11 @@ class PipelineReader {
     for (std::size_t i = 1; i < pipeline_.graphs.size(); ++i) {
       const GraphPlan& graph = pipeline_.graphs[i];
       if (has_every(graph)) continue;
-      errors_.add(graph.at, fmt::format("[{}] needs 'every' (\"epoch\", \"end\", or such as \"2 epochs\" or \"100 steps\"): one graph is the "
-                                        "run itself, and that is [{}]", graph.name, pipeline_.graphs[0].name));
+      errors_.add(
+          graph.at,
+          fmt::format("[{}] needs 'every' (\"epoch\", \"end\", or such as \"2 epochs\" or \"100 steps\"): one graph is the "
+                      "run itself, and that is [{}]",
+                      graph.name, pipeline_.graphs[0].name));
     }
   }
 
@@ -142,7 +145,8 @@ class PipelineReader {
       if (member.key == "run" || member.key == "network" || is_graph(value) || is_referred(member.key)) continue;
       if (member.at.line == 0) continue;  // made by --set, and checked there
       if (const auto nearest = nearest_name(member.key, {"run", "network", "extends"})) {
-        errors_.add(member.at, fmt::format("'{}' means nothing here and nothing refers to it; nearest is '{}'", member.key, *nearest));
+        errors_.add(member.at,
+                    fmt::format("'{}' means nothing here and nothing refers to it; nearest is '{}'", member.key, *nearest));
       } else if (value.kind() == Value::Kind::table) {
         report_graph_without_flow(member);
       }
@@ -154,7 +158,8 @@ class PipelineReader {
     for (const Member& inner : member.value.table()) {
       has_tables = has_tables || inner.value.kind() == Value::Kind::table;
       if (inner.value.kind() != Value::Kind::array || !nearest_name(inner.key, {"flow"})) continue;
-      errors_.add(inner.at, fmt::format("[{}] has no 'flow', so it is no graph, and nothing refers to it; nearest is '{}'", member.key, inner.key));
+      errors_.add(inner.at, fmt::format("[{}] has no 'flow', so it is no graph, and nothing refers to it; nearest is '{}'",
+                                        member.key, inner.key));
       return;
     }
     if (!has_tables) return;  // variables that nobody uses do no harm

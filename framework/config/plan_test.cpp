@@ -104,7 +104,8 @@ class Plan : public ::testing::Test {
  protected:
   void SetUp() override {
     before_ = fs::current_path();
-    folder_ = fs::path(MILLRACE_BINARY_DIR) / "test-files" / ("Plan." + std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()));
+    folder_ = fs::path(MILLRACE_BINARY_DIR) / "test-files" /
+              ("Plan." + std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()));
     fs::remove_all(folder_);
     fs::create_directories(folder_ / "networks");
     fs::current_path(folder_);
@@ -146,13 +147,13 @@ class Plan : public ::testing::Test {
 };
 
 constexpr const char* kTrain =
-    "[train]\n"                                                                                                     // 1
+    "[train]\n"                                                                                                        // 1
     "flow = [\"read\", \"decode_image\", \"augment\", \"batch\", \"forward_backward\", \"optimizer\", \"metrics\"]\n"  // 2
-    "[train.read]\n"                                                                                                // 3
-    "stage = \"read_folder\"\n"                                                                                     // 4
-    "path = \"x\"\n"                                                                                                // 5
-    "[train.batch]\n"                                                                                               // 6
-    "size = 4\n";                                                                                                   // 7
+    "[train.read]\n"                                                                                                   // 3
+    "stage = \"read_folder\"\n"                                                                                        // 4
+    "path = \"x\"\n"                                                                                                   // 5
+    "[train.batch]\n"                                                                                                  // 6
+    "size = 4\n";                                                                                                      // 7
 
 std::string train(const std::string& more = "") { return kTrain + more; }
 
@@ -172,8 +173,9 @@ TEST_F(Plan, HoldsStagesInFlowOrderAndTheirEdges) {
     edges += fmt::format("{}.{}>{}.{} ", graph.stages[static_cast<std::size_t>(e.from_stage)].name, e.from_port,
                          graph.stages[static_cast<std::size_t>(e.to_stage)].name, e.to_port);
   }
-  EXPECT_EQ(edges, "read.0>decode_image.0 decode_image.0>augment.0 augment.0>batch.0 batch.0>forward_backward.0 "
-                   "forward_backward.0>optimizer.0 forward_backward.1>metrics.0 ");
+  EXPECT_EQ(edges,
+            "read.0>decode_image.0 decode_image.0>augment.0 augment.0>batch.0 batch.0>forward_backward.0 "
+            "forward_backward.0>optimizer.0 forward_backward.1>metrics.0 ");
   EXPECT_EQ(pipeline.graph("train"), &graph);
   EXPECT_EQ(pipeline.graph("validate"), nullptr);
 }
@@ -202,8 +204,10 @@ TEST_F(Plan, NetworkLiesBesideTheFileAndTakesVariables) {
 }
 
 TEST_F(Plan, TheGraphWithoutEveryComesFirst) {
-  const Pipeline pipeline = load("[validate]\nevery = \"2 epochs\"\nflow = [\"read_folder\", \"decode_image\", \"batch\"]\n"
-                                 "[validate.read_folder]\npath = \"y\"\n[validate.batch]\nsize = 5\n" + train());
+  const Pipeline pipeline = load(
+      "[validate]\nevery = \"2 epochs\"\nflow = [\"read_folder\", \"decode_image\", \"batch\"]\n"
+      "[validate.read_folder]\npath = \"y\"\n[validate.batch]\nsize = 5\n" +
+      train());
   ASSERT_EQ(pipeline.graphs.size(), 2U);
   EXPECT_EQ(pipeline.graphs[0].name, "train");
   EXPECT_EQ(pipeline.graphs[1].every, "2 epochs");
@@ -221,7 +225,8 @@ TEST_F(Plan, ResolvedFileCanBeReadAgain) {
 // ---- what is refused ----
 
 TEST_F(Plan, MisspeltKey) {
-  EXPECT_EQ(mistakes(train("[train.augment]\nflipx = 0.5\n")), "p.toml:9:1: [train.augment] has no key 'flipx'; nearest is 'flip_x'");
+  EXPECT_EQ(mistakes(train("[train.augment]\nflipx = 0.5\n")),
+            "p.toml:9:1: [train.augment] has no key 'flipx'; nearest is 'flip_x'");
   EXPECT_EQ(mistakes(train("[run]\nepoch = 2\n")), "p.toml:9:1: [run] has no key 'epoch'; nearest is 'epochs'");
 }
 
@@ -231,7 +236,8 @@ TEST_F(Plan, WrongType) {
 }
 
 TEST_F(Plan, OutOfRange) {
-  EXPECT_EQ(mistakes(train("[train.augment]\nflip_x = 1.5\n")), "p.toml:9:10: 'flip_x' must be a number between 0 and 1, found 1.5");
+  EXPECT_EQ(mistakes(train("[train.augment]\nflip_x = 1.5\n")),
+            "p.toml:9:10: 'flip_x' must be a number between 0 and 1, found 1.5");
 }
 
 TEST_F(Plan, ChoiceNotInTheList) {
@@ -245,7 +251,8 @@ TEST_F(Plan, MissingRequiredParameter) {
 }
 
 TEST_F(Plan, UnknownStage) {
-  EXPECT_EQ(mistakes(train("[train.augment]\nstage = \"augmnt\"\n")), "p.toml:9:9: there is no stage 'augmnt'; nearest is 'augment'");
+  EXPECT_EQ(mistakes(train("[train.augment]\nstage = \"augmnt\"\n")),
+            "p.toml:9:9: there is no stage 'augmnt'; nearest is 'augment'");
   EXPECT_EQ(mistakes(train("[train.augment]\nstage = \"convolve\"\n")),
             "p.toml:9:9: there is no stage 'convolve'; `pipeline-inspect` lists all there are");
 }
@@ -253,11 +260,13 @@ TEST_F(Plan, UnknownStage) {
 TEST_F(Plan, UnknownNetworkFile) {
   EXPECT_EQ(mistakes(train("[network]\nuse = \"networks/smal.toml\"\n")),
             "p.toml:9:7: there is no file 'networks/smal.toml'; nearest is 'networks/small.toml'");
-  EXPECT_EQ(mistakes(train("[network]\nclasses = 3\n")), "p.toml:8:1: [network] needs 'use': the file that describes the network");
+  EXPECT_EQ(mistakes(train("[network]\nclasses = 3\n")),
+            "p.toml:8:1: [network] needs 'use': the file that describes the network");
 }
 
 TEST_F(Plan, PortMismatch) {
-  EXPECT_EQ(mistakes(train("from = \"read\"\n")), "p.toml:8:8: port mismatch: 'batch' takes ImageChunk, 'read' gives SampleChunk");
+  EXPECT_EQ(mistakes(train("from = \"read\"\n")),
+            "p.toml:8:8: port mismatch: 'batch' takes ImageChunk, 'read' gives SampleChunk");
   EXPECT_EQ(mistakes(train("[train.metrics]\nfrom = \"forward_backward.gradients\"\n")),
             "p.toml:9:8: port mismatch: 'metrics' takes StepResult, 'forward_backward' gives GradientBucket and StepResult");
   EXPECT_EQ(mistakes(train("[train.metrics]\nfrom = \"forward_backward.loss\"\n")),
@@ -265,15 +274,17 @@ TEST_F(Plan, PortMismatch) {
 }
 
 TEST_F(Plan, InputThatNobodyFeeds) {
-  EXPECT_EQ(mistakes("[train]\nflow = [\"read_folder\", \"batch\"]\n[train.read_folder]\npath = \"x\"\n[train.batch]\nsize = 1\n"),
-            "p.toml:2:24: 'batch' takes ImageChunk, which no stage before it in the flow of [train] gives ('read_folder' gives "
-            "SampleChunk); 'decode_image' would give it");
+  EXPECT_EQ(
+      mistakes("[train]\nflow = [\"read_folder\", \"batch\"]\n[train.read_folder]\npath = \"x\"\n[train.batch]\nsize = 1\n"),
+      "p.toml:2:24: 'batch' takes ImageChunk, which no stage before it in the flow of [train] gives ('read_folder' gives "
+      "SampleChunk); 'decode_image' would give it");
 }
 
 TEST_F(Plan, FromLeadsBackwards) {
-  EXPECT_EQ(mistakes(train("from = \"metrics\"\n")),
-            "p.toml:8:8: 'from' of 'batch' leads backwards: 'metrics' stands after it in the flow. That is a cycle without credit: "
-            "only batches and step tokens flow back, on edges that the framework makes itself");
+  EXPECT_EQ(
+      mistakes(train("from = \"metrics\"\n")),
+      "p.toml:8:8: 'from' of 'batch' leads backwards: 'metrics' stands after it in the flow. That is a cycle without credit: "
+      "only batches and step tokens flow back, on edges that the framework makes itself");
   EXPECT_EQ(mistakes(train("from = \"batch\"\n")),
             "p.toml:8:8: 'from' of 'batch' leads backwards: 'batch' is the stage itself. That is a cycle without credit: "
             "only batches and step tokens flow back, on edges that the framework makes itself");
@@ -287,10 +298,11 @@ TEST_F(Plan, FromNamesNoStage) {
 }
 
 TEST_F(Plan, NameTwiceInTheFlow) {
-  EXPECT_EQ(mistakes("[train]\nflow = [\"read_folder\", \"decode_image\", \"decode_image\", \"batch\"]\n"
-                     "[train.read_folder]\npath = \"x\"\n[train.batch]\nsize = 1\n"),
-            "p.toml:2:40: 'decode_image' stands in the flow of [train] twice; a second stage of a type needs a name of its own and a "
-            "table [train.name] with stage = \"type\"");
+  EXPECT_EQ(
+      mistakes("[train]\nflow = [\"read_folder\", \"decode_image\", \"decode_image\", \"batch\"]\n"
+               "[train.read_folder]\npath = \"x\"\n[train.batch]\nsize = 1\n"),
+      "p.toml:2:40: 'decode_image' stands in the flow of [train] twice; a second stage of a type needs a name of its own and a "
+      "table [train.name] with stage = \"type\"");
 }
 
 TEST_F(Plan, TableThatIsNotInTheFlow) {
@@ -320,7 +332,8 @@ TEST_F(Plan, BadSet) {
   EXPECT_EQ(mistakes(train(), {"train.augmnt.flip_x=0.1"}),
             "--set: [train.augmnt] is not in the flow of [train]; nearest is 'augment'");
   EXPECT_EQ(mistakes(train(), {"train.augment.flip_x=2"}), "--set: 'flip_x' must be a number between 0 and 1, found 2");
-  EXPECT_EQ(mistakes(train(), {"trian.batch.size=2"}), "--set: 'trian.batch.size' is set, but the file has no 'trian'; nearest is 'train'");
+  EXPECT_EQ(mistakes(train(), {"trian.batch.size=2"}),
+            "--set: 'trian.batch.size' is set, but the file has no 'trian'; nearest is 'train'");
   EXPECT_EQ(mistakes(train("[data]\nroot = \"x\"\n"), {"data.rot=2"}),
             "--set: 'data.rot' is set, but nothing refers to it; nearest is 'data.root'");
 }
@@ -345,14 +358,16 @@ TEST_F(Plan, WrongEvery) {
   EXPECT_EQ(mistakes(train("[check]\nevery = \"epochs\"\nflow = [\"read_folder\", \"decode_image\", \"batch\"]\n"
                            "[check.read_folder]\npath = \"y\"\n[check.batch]\nsize = 5\n")),
             "p.toml:9:9: 'every' must be \"epoch\", \"end\", or such as \"2 epochs\" or \"100 steps\", found \"epochs\"");
-  EXPECT_EQ(mistakes(train("[check]\nflow = [\"read_folder\", \"decode_image\", \"batch\"]\n"
-                           "[check.read_folder]\npath = \"y\"\n[check.batch]\nsize = 5\n")),
-            "p.toml:8:1: [check] needs 'every' (\"epoch\", \"end\", or such as \"2 epochs\" or \"100 steps\"): one graph is the run "
-            "itself, and that is [train]");
+  EXPECT_EQ(
+      mistakes(train("[check]\nflow = [\"read_folder\", \"decode_image\", \"batch\"]\n"
+                     "[check.read_folder]\npath = \"y\"\n[check.batch]\nsize = 5\n")),
+      "p.toml:8:1: [check] needs 'every' (\"epoch\", \"end\", or such as \"2 epochs\" or \"100 steps\"): one graph is the run "
+      "itself, and that is [train]");
 }
 
 TEST_F(Plan, MisspeltTablesThatNobodyUses) {
-  EXPECT_EQ(mistakes(train("[rnu]\nepochs = 2\n")), "p.toml:8:2: 'rnu' means nothing here and nothing refers to it; nearest is 'run'");
+  EXPECT_EQ(mistakes(train("[rnu]\nepochs = 2\n")),
+            "p.toml:8:2: 'rnu' means nothing here and nothing refers to it; nearest is 'run'");
   EXPECT_EQ(mistakes(train("[check]\nflwo = [\"read\"]\n")),
             "p.toml:9:1: [check] has no 'flow', so it is no graph, and nothing refers to it; nearest is 'flwo'");
   EXPECT_EQ(mistakes("[run]\nepochs = 1\n"), "p.toml:1:1: there is no graph in this file: a table with flow = [\"stage\", ...]");
@@ -364,18 +379,19 @@ TEST_F(Plan, SamplesNeedBatches) {
 }
 
 TEST_F(Plan, SeveralMistakesAreReportedTogetherInOrder) {
-  EXPECT_EQ(mistakes("[run]\nepochs = -1\nprecision = \"fp61\"\n"
-                     "[train]\nflow = [\"read\", \"decode_imge\", \"batch\"]\n"
-                     "[train.read]\nstage = \"read_folder\"\nshuffle = \"always\"\n"
-                     "[train.batch]\nsize = \"big\"\n"
-                     "[network]\nuse = \"networks/large.toml\"\n"),
-            "p.toml:2:10: 'epochs' must be a number of at least 0, found -1\n"
-            "p.toml:3:13: 'precision' must be one of \"auto\", \"fp32\", \"tf32\", \"bf16\", found \"fp61\"; nearest is \"fp32\"\n"
-            "p.toml:5:17: there is no stage 'decode_imge'; nearest is 'decode_image'\n"
-            "p.toml:6:1: [train.read] needs 'path': folder of the images\n"
-            "p.toml:8:11: 'shuffle' must be one of \"never\", \"once\", \"every-epoch\", found \"always\"\n"
-            "p.toml:10:8: 'size' must be an integer of at least 1, found \"big\"\n"
-            "p.toml:12:7: there is no file 'networks/large.toml'; its folder has 'small.toml'");
+  EXPECT_EQ(
+      mistakes("[run]\nepochs = -1\nprecision = \"fp61\"\n"
+               "[train]\nflow = [\"read\", \"decode_imge\", \"batch\"]\n"
+               "[train.read]\nstage = \"read_folder\"\nshuffle = \"always\"\n"
+               "[train.batch]\nsize = \"big\"\n"
+               "[network]\nuse = \"networks/large.toml\"\n"),
+      "p.toml:2:10: 'epochs' must be a number of at least 0, found -1\n"
+      "p.toml:3:13: 'precision' must be one of \"auto\", \"fp32\", \"tf32\", \"bf16\", found \"fp61\"; nearest is \"fp32\"\n"
+      "p.toml:5:17: there is no stage 'decode_imge'; nearest is 'decode_image'\n"
+      "p.toml:6:1: [train.read] needs 'path': folder of the images\n"
+      "p.toml:8:11: 'shuffle' must be one of \"never\", \"once\", \"every-epoch\", found \"always\"\n"
+      "p.toml:10:8: 'size' must be an integer of at least 1, found \"big\"\n"
+      "p.toml:12:7: there is no file 'networks/large.toml'; its folder has 'small.toml'");
 }
 
 }  // namespace

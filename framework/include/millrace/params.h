@@ -98,7 +98,7 @@ class ParamRef {
 };
 
 namespace detail {
-// One specialisation for each field type listed above; they are compiled in config/params.cpp.
+// One specialisation for each field type listed above; they are compiled in config/fields.cpp.
 template <class T>
 struct Field {
   static std::string type();

@@ -1,0 +1,233 @@
+// Reading, checking and writing of one parameter: a codec for each type that a field may have.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+
+#include "millrace/params.h"
+
+namespace millrace {
+
+namespace detail {
+namespace {
+
+template <class T>
+struct Codec;
+
+// "between 0 and 1", "of at least 1", or ""
+std::string limits(const ParamInfo& info) {
+  if (info.low && info.high) return fmt::format(" between {} and {}", *info.low, *info.high);
+  if (info.low) return fmt::format(" of at least {}", *info.low);
+  if (info.high) return fmt::format(" of at most {}", *info.high);
+  return "";
+}
+
+bool inside(const ParamInfo& info, double value) {
+  return !std::isnan(value) && (!info.low || value >= *info.low) && (!info.high || value <= *info.high);
+}
+
+bool is_choice(const ParamInfo& info, const std::string& text) {
+  return std::find(info.choices.begin(), info.choices.end(), text) != info.choices.end();
+}
+
+template <>
+struct Codec<bool> {
+  static constexpr const char* kType = "true or false";
+  static constexpr const char* kList = "list of true or false";
+  static std::string expected(const ParamInfo&) { return "true or false"; }
+  static bool accepts(const ParamInfo&, const Value& value) { return value.kind() == Value::Kind::boolean; }
+  static bool get(const Value& value) { return value.boolean(); }
+};
+
+template <>
+struct Codec<std::int64_t> {
+  static constexpr const char* kType = "integer";
+  static constexpr const char* kList = "list of integers";
+  static std::string expected(const ParamInfo& info) {
+    const std::string number = "an integer" + limits(info);
+    return info.choices.empty() ? number : fmt::format("{}, or \"{}\"", number, fmt::join(info.choices, "\", \""));
+  }
+  static bool accepts(const ParamInfo& info, const Value& value) {
+    if (value.kind() == Value::Kind::text) return is_choice(info, value.text());
+    return value.kind() == Value::Kind::integer && inside(info, value.number());
+  }
+  static std::int64_t get(const Value& value) { return value.kind() == Value::Kind::text ? 0 : value.integer(); }
+};
+
+template <>
+struct Codec<double> {
+  static constexpr const char* kType = "number";
+  static constexpr const char* kList = "list of numbers";
+  static std::string expected(const ParamInfo& info) { return "a number" + limits(info); }
+  static bool accepts(const ParamInfo& info, const Value& value) { return value.is_number() && inside(info, value.number()); }
+  static double get(const Value& value) { return value.number(); }
+};
+
+template <>
+struct Codec<std::string> {
+  static constexpr const char* kType = "text";
+  static constexpr const char* kList = "list of texts";
+  static std::string expected(const ParamInfo& info) {
+    return info.choices.empty() ? "text" : fmt::format("one of \"{}\"", fmt::join(info.choices, "\", \""));
+  }
+  static bool accepts(const ParamInfo& info, const Value& value) {
+    return value.kind() == Value::Kind::text && (info.choices.empty() || is_choice(info, value.text()));
+  }
+  static std::string get(const Value& value) { return value.text(); }
+};
+
+// [first, second], or one value for both.
+template <class Element>
+struct Pair {
+  static std::string expected(const ParamInfo& info, const char* form) {
+    return fmt::format("{}, or {}", form, Codec<Element>::expected(info));
+  }
+  static bool accepts(const ParamInfo& info, const Value& value) {
+    if (value.kind() != Value::Kind::array) return Codec<Element>::accepts(info, value);
+    return value.array().size() == 2 && Codec<Element>::accepts(info, value.array()[0]) &&
+           Codec<Element>::accepts(info, value.array()[1]);
+  }
+  static Element get(const Value& value, std::size_t index) {
+    return Codec<Element>::get(value.kind() == Value::Kind::array ? value.array()[index] : value);
+  }
+};
+
+template <>
+struct Codec<Range> {
+  static constexpr const char* kType = "[low, high]";
+  static std::string expected(const ParamInfo& info) { return Pair<double>::expected(info, "[low, high] with low <= high"); }
+  static bool accepts(const ParamInfo& info, const Value& value) {
+    return Pair<double>::accepts(info, value) && Pair<double>::get(value, 0) <= Pair<double>::get(value, 1);
+  }
+  static Range get(const Value& value) { return {Pair<double>::get(value, 0), Pair<double>::get(value, 1)}; }
+  static Value put(const Range& range) { return Value(Array{Value(range.low), Value(range.high)}); }
+};
+
+template <>
+struct Codec<Size> {
+  static constexpr const char* kType = "[height, width]";
+  static std::string expected(const ParamInfo& info) { return Pair<std::int64_t>::expected(info, "[height, width]"); }
+  static bool accepts(const ParamInfo& info, const Value& value) { return Pair<std::int64_t>::accepts(info, value); }
+  static Size get(const Value& value) { return {Pair<std::int64_t>::get(value, 0), Pair<std::int64_t>::get(value, 1)}; }
+  static Value put(const Size& size) { return Value(Array{Value(size.height), Value(size.width)}); }
+};
+
+template <>
+struct Codec<Value> {
+  static constexpr const char* kType = "any";
+  static std::string expected(const ParamInfo&) { return "a value"; }
+  static bool accepts(const ParamInfo&, const Value&) { return true; }
+  static Value get(const Value& value) { return value; }
+  static Value put(const Value& value) { return value; }
+};
+
+template <class Element>
+struct Codec<std::vector<Element>> {
+  static constexpr const char* kType = Codec<Element>::kList;
+};
+
+template <class T>
+struct Codec<std::optional<T>> {
+  static constexpr const char* kType = Codec<T>::kType;
+};
+
+template <class T>
+inline constexpr bool kIsList = false;
+template <class T>
+inline constexpr bool kIsList<std::vector<T>> = true;
+template <class T>
+inline constexpr bool kIsOptional = false;
+template <class T>
+inline constexpr bool kIsOptional<std::optional<T>> = true;
+
+template <class T>
+std::string found_in_pair(const Value& value) {
+  constexpr bool pair = std::is_same_v<T, Range> || std::is_same_v<T, Size>;
+  return pair && value.kind() == Value::Kind::array ? to_toml(value) : found(value);
+}
+
+template <class T>
+bool check(const ParamInfo& info, const Value& value, Diagnostics& errors) {
+  if (Codec<T>::accepts(info, value)) return true;
+  // A reference that leads nowhere has been reported where it was evaluated.
+  if (!errors.empty() && value.kind() == Value::Kind::text && value.text().find("${") != std::string::npos) return false;
+  std::string message = fmt::format("'{}' must be {}, found {}", info.name, Codec<T>::expected(info), found_in_pair<T>(value));
+  if (!info.choices.empty() && value.kind() == Value::Kind::text) {
+    if (const auto nearest = nearest_name(value.text(), info.choices)) message += fmt::format("; nearest is \"{}\"", *nearest);
+  }
+  errors.add(value.at(), std::move(message));
+  return false;
+}
+
+template <class T>
+void read_list(const ParamInfo& info, const Value& value, std::vector<T>& field, Diagnostics& errors) {
+  if (value.kind() != Value::Kind::array) {
+    errors.add(value.at(), fmt::format("'{}' must be a {}, found {}", info.name, Codec<T>::kList, found(value)));
+    return;
+  }
+  ParamInfo element_info = info;
+  std::vector<T> list;
+  bool good = true;
+  for (std::size_t i = 0; i < value.array().size(); ++i) {
+    element_info.name = fmt::format("{}[{}]", info.name, i);
+    good = check<T>(element_info, value.array()[i], errors) && good;
+    if (good) list.push_back(Codec<T>::get(value.array()[i]));
+  }
+  if (good) field = std::move(list);
+}
+
+}  // namespace
+
+template <class T>
+std::string Field<T>::type() {
+  return Codec<T>::kType;
+}
+
+template <class T>
+void Field<T>::read(const ParamInfo& info, const Value& value, T& field, Diagnostics& errors) {
+  if constexpr (kIsOptional<T>) {
+    typename T::value_type present{};
+    const std::size_t before = errors.size();
+    Field<typename T::value_type>::read(info, value, present, errors);
+    if (errors.size() == before) field = std::move(present);
+  } else if constexpr (kIsList<T>) {
+    read_list(info, value, field, errors);
+  } else {
+    if (check<T>(info, value, errors)) field = Codec<T>::get(value);
+  }
+}
+
+template <class T>
+Value Field<T>::write(const T& field) {
+  if constexpr (kIsOptional<T>) {
+    return field ? Field<typename T::value_type>::write(*field) : Value();
+  } else if constexpr (kIsList<T>) {
+    Array list;
+    for (const auto& element : field) list.push_back(Field<typename T::value_type>::write(element));
+    return Value(std::move(list));
+  } else if constexpr (requires { Codec<T>::put(field); }) {
+    return Codec<T>::put(field);
+  } else {
+    return Value(field);
+  }
+}
+
+#define MILLRACE_FIELD(T)   \
+  template struct Field<T>; \
+  template struct Field<std::optional<T>>;
+MILLRACE_FIELD(bool)
+MILLRACE_FIELD(std::int64_t)
+MILLRACE_FIELD(double)
+MILLRACE_FIELD(std::string)
+MILLRACE_FIELD(Range)
+MILLRACE_FIELD(Size)
+MILLRACE_FIELD(std::vector<bool>)
+MILLRACE_FIELD(std::vector<std::int64_t>)
+MILLRACE_FIELD(std::vector<double>)
+MILLRACE_FIELD(std::vector<std::string>)
+#undef MILLRACE_FIELD
+template struct Field<Value>;
+
+}  // namespace detail
+}  // namespace millrace

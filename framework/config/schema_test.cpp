@@ -1,0 +1,51 @@
+#include "config/schema.h"
+
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+namespace millrace {
+namespace {
+
+class Blur : public SampleTransform {
+ public:
+  struct Params {
+    double chance = 0.25;
+    std::string border = "reflect";
+    std::int64_t radius = 0;
+    std::vector<std::string> only;
+  };
+  static void describe(StageDescription<Params>& d) {
+    d.name("blur").text("Blurs.");
+    d.params.add("chance", &Params::chance).range(0, 1).text("for each image");
+    d.params.add("border", &Params::border).choices({"reflect", "constant"});
+    d.params.add("radius", &Params::radius).required().unit("pixels");
+    d.params.add("only", &Params::only);
+  }
+  Blur(const Params&, const StageContext&) {}
+  void process(Sample&, Draw&) override {}
+};
+
+TEST(Schema, SaysWhatTheDeclarationSays) {
+  Registry registry;
+  registry.add_stage<Blur>();
+  const auto schema = nlohmann::json::parse(json_schema(registry));
+  const auto& blur = schema["definitions"]["stage-blur"];
+  EXPECT_EQ(blur["additionalProperties"], false);
+  EXPECT_EQ(blur["required"], nlohmann::json::array({"radius"}));
+  const auto& chance = blur["properties"]["chance"];
+  EXPECT_EQ(chance["anyOf"][0], nlohmann::json::parse(R"({"type": "number", "minimum": 0.0, "maximum": 1.0})"));
+  EXPECT_EQ(chance["anyOf"][1]["$ref"], "#/definitions/reference");
+  EXPECT_EQ(chance["default"], 0.25);
+  EXPECT_EQ(chance["description"], "for each image");
+  EXPECT_EQ(blur["properties"]["border"]["anyOf"][0]["enum"], nlohmann::json::array({"reflect", "constant"}));
+  EXPECT_EQ(blur["properties"]["radius"]["description"], "in pixels");
+  EXPECT_FALSE(blur["properties"]["radius"].contains("default"));
+  EXPECT_EQ(blur["properties"]["only"]["anyOf"][0]["items"]["type"], "string");
+  EXPECT_EQ(schema["properties"]["run"]["properties"]["epochs"]["default"], 1.0);
+  EXPECT_EQ(schema["definitions"]["graph"]["required"], nlohmann::json::array({"flow"}));
+  EXPECT_EQ(schema["definitions"]["graph"]["properties"]["blur"]["else"]["$ref"], "#/definitions/stage-blur");
+}
+
+}  // namespace
+}  // namespace millrace

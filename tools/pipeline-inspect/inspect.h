@@ -1,0 +1,26 @@
+// What pipeline-inspect says. Every function returns text for standard output.
+#pragma once
+
+#include <string>
+
+#include "config/plan.h"
+
+namespace millrace {
+
+std::string list_everything(const Registry& registry);  // plugins, what they offer, and libraries that were skipped
+std::string describe_plugin(const PluginInfo& plugin, const Registry& registry);
+std::string describe_devices(const Registry& registry);
+
+std::string describe_stage(const StageType& type);
+std::string describe_layer(const LayerType& type);
+
+std::string describe_network(const Network& network);  // a table of layers
+std::string describe_pipeline(const Pipeline& pipeline);
+
+// The same as a picture: Graphviz source, left to right. Dashed edges are the credits that flow back.
+std::string draw_pipeline(const Pipeline& pipeline);
+
+// Has Graphviz draw `dot` into an SVG file. Throws Error(run) that says what to do when it cannot.
+void write_svg(const std::string& dot, const std::string& file);
+
+}  // namespace millrace

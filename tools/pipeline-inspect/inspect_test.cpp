@@ -1,0 +1,158 @@
+#include "inspect.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "network/load.h"
+#include "text_table.h"
+
+namespace millrace {
+namespace {
+
+class Read : public Source {
+ public:
+  struct Params : SourceParams {
+    std::string path;
+  };
+  static void describe(StageDescription<Params>& d) {
+    d.name("read_folder").text("Reads image files.");
+    d.params.add("path", &Params::path).required().text("folder of the images");
+    SourceParams::describe(d.params);
+  }
+  Read(const Params& params, const StageContext&) : Source(params) {}
+  void open() override {}
+  std::uint64_t size() const override { return 0; }
+  std::size_t largest_encoded() const override { return 0; }
+  void read(Sample&) override {}
+};
+
+class Plain : public Stage {
+ public:
+  struct Params {};
+  Plain(const Params&, const StageContext&) {}
+  void process(int, Packet, Output&) override {}
+};
+
+struct Window {
+  Range x;
+};
+
+class Collect : public Batcher {
+ public:
+  struct Params {
+    std::int64_t size = 0;
+    Window window{{-4, 4}};
+  };
+  static void describe(StageDescription<Params>& d) {
+    d.name("batch").text("Counts samples.").input(payload::kSampleChunk).output(payload::kBatch).serial();
+    d.params.add("size", &Params::size).range(1).required().unit("images").text("of the global batch");
+    d.params.add_table("window", &Params::window,
+                       [](ParamSet<Window>& w) { w.add("x", &Window::x).range(-9, 9).unit("pixels"); });
+  }
+  Collect(const Params&, const StageContext&) {}
+  BatchSpec spec() const override { return {}; }
+  void process(int, Packet, Output&) override {}
+};
+
+class Step : public Plain {
+ public:
+  using Plain::Plain;
+  static void describe(StageDescription<Params>& d) {
+    d.name("forward_backward").input(payload::kBatch).output(payload::kGradientBucket).per_replica().stepwise();
+  }
+};
+
+class Update : public Plain {
+ public:
+  using Plain::Plain;
+  static void describe(StageDescription<Params>& d) { d.name("optimizer").input(payload::kGradientBucket).per_replica(); }
+};
+
+class Inspect : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    registry_.add_stage<Read>();
+    registry_.add_stage<Collect>();
+    registry_.add_stage<Step>();
+    registry_.add_stage<Update>();
+  }
+  Pipeline pipeline() {
+    const auto file = std::filesystem::path(MILLRACE_BINARY_DIR) / "inspect_test.toml";
+    std::ofstream(file) << "[train]\nflow = [\"read\", \"batch\", \"forward_backward\", \"optimizer\"]\n"
+                           "[train.read]\nstage = \"read_folder\"\npath = \"x\"\n[train.batch]\nsize = 4\n";
+    Pipeline loaded = load_pipeline(file.string(), {}, registry_);
+    std::filesystem::remove(file);
+    loaded.file = "p.toml";
+    return loaded;
+  }
+  Registry registry_;
+};
+
+TEST(TextTable, AlignsItsColumns) {
+  TextTable table({"name", ">figure", ""});
+  table.row({"a", "1,000", ""});
+  table.row({"longer", "7", ""});
+  EXPECT_EQ(table.text(), "  name    figure\n  a        1,000\n  longer       7\n");
+  EXPECT_EQ(grouped(0), "0");
+  EXPECT_EQ(grouped(999), "999");
+  EXPECT_EQ(grouped(1234567), "1,234,567");
+}
+
+TEST_F(Inspect, ShowsAStageWithItsPortsAndParameters) {
+  EXPECT_EQ(describe_stage(*registry_.stage("batch")),
+            "batch: Counts samples.\n"
+            "  plugin  -\n"
+            "  takes   SampleChunk (in)\n"
+            "  gives   Batch (out)\n"
+            "  runs    one packet at a time\n"
+            "\n"
+            "  parameter  type         range           default\n"
+            "  size       integer      >= 1 images     required     of the global batch\n"
+            "  window     table\n"
+            "    x        [low, high]  -9 to 9 pixels  [-4.0, 4.0]\n");
+}
+
+TEST_F(Inspect, ShowsAPipeline) {
+  EXPECT_EQ(describe_pipeline(pipeline()),
+            "p.toml: run 'inspect_test', 1 epochs, seed 1, devices auto, precision auto\n"
+            "\n"
+            "[train]\n"
+            "  stage             type              takes                                 parameters\n"
+            "  read              read_folder                                             path = \"x\"\n"
+            "  batch             batch             SampleChunk from read                 size = 4\n"
+            "  forward_backward  forward_backward  Batch from batch\n"
+            "  optimizer         optimizer         GradientBucket from forward_backward\n");
+}
+
+TEST_F(Inspect, DrawsStagesEdgesAndCredits) {
+  const std::string dot = draw_pipeline(pipeline());
+  EXPECT_NE(dot.find("\"train.read\" [label=<<b>read</b>"), std::string::npos);
+  EXPECT_NE(dot.find("\"train.read\" -> \"train.batch\" [label=\"SampleChunk\"]"), std::string::npos);
+  EXPECT_NE(dot.find("\"train.forward_backward\":s -> \"train.read\":s [label=\"empty batches\", style=dashed"),
+            std::string::npos);
+  EXPECT_NE(dot.find("\"train.optimizer\":s -> \"train.forward_backward\":s [label=\"step done\", style=dashed"),
+            std::string::npos);
+}
+
+TEST_F(Inspect, ShowsANetworkAsATableOfLayers) {
+  Diagnostics errors;
+  const auto network = load_network(MILLRACE_SOURCE_DIR "/pipelines/networks/cifar10_conv.toml", Value(), registry_, errors);
+  ASSERT_EQ(errors.text(), "");
+  const std::string text = describe_network(*network);
+  EXPECT_NE(text.find("32 3x3x3 convolutions, stride 1, padding 1, no bias"), std::string::npos) << text;
+  EXPECT_NE(text.find("3 x 32 x 32"), std::string::npos) << text;
+  EXPECT_NE(text.find("128 -> 10"), std::string::npos) << text;
+  EXPECT_NE(text.find("multiply-adds an image"), std::string::npos) << text;
+}
+
+TEST_F(Inspect, ListsWhatThereIs) {
+  const std::string text = list_everything(registry_);
+  EXPECT_NE(text.find("plugins\n  none was found"), std::string::npos) << text;
+  EXPECT_NE(text.find("read_folder"), std::string::npos) << text;
+  EXPECT_NE(text.find("layer types"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace millrace

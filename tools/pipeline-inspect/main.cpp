@@ -1,0 +1,98 @@
+// pipeline-inspect: what there is, and what a file means.
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "common/arguments.h"
+#include "config/document.h"
+#include "config/schema.h"
+#include "inspect.h"
+#include "millrace/error.h"
+#include "network/load.h"
+
+namespace {
+
+using namespace millrace;
+
+struct Options {
+  std::vector<std::string> rest, sets;
+  bool dot = false, schema = false;
+  std::string svg;
+};
+
+bool is_file(const std::string& name) { return name.ends_with(".toml") || std::filesystem::is_regular_file(name); }
+
+bool is_network(const std::string& file) {
+  Diagnostics errors;
+  const auto document = read_document(file, {}, errors);
+  errors.throw_if_any();
+  return document->find("layers") != nullptr;
+}
+
+std::string inspect_network(const std::string& file, const Options& options, const Registry& registry) {
+  if (options.dot || !options.svg.empty()) fail(ErrorKind::usage, "'{}' is a network; --dot and --svg draw pipelines", file);
+  Diagnostics errors;
+  Value variables;
+  for (const std::string& set : options.sets) apply_override(set, variables, errors);
+  const auto network = load_network(file, variables, registry, errors);
+  errors.throw_if_any();
+  return describe_network(*network);
+}
+
+std::string inspect_pipeline(const std::string& file, const Options& options, const Registry& registry) {
+  const Pipeline pipeline = load_pipeline(file, options.sets, registry);
+  if (!options.svg.empty()) write_svg(draw_pipeline(pipeline), options.svg);
+  if (options.dot) return draw_pipeline(pipeline);
+  return options.svg.empty() ? describe_pipeline(pipeline) : "";
+}
+
+std::string inspect_name(const std::string& name, const Registry& registry) {
+  if (const StageType* stage = registry.stage(name)) return describe_stage(*stage);
+  if (const LayerType* layer = registry.layer(name)) return describe_layer(*layer);
+  std::vector<std::string> names = {"devices"};
+  for (const PluginInfo& plugin : registry.plugins()) {
+    if (plugin.name == name) return describe_plugin(plugin, registry);
+    names.push_back(plugin.name);
+  }
+  for (const auto& [stage, type] : registry.stages()) names.push_back(stage);
+  for (const auto& [layer, type] : registry.layers()) names.push_back(layer);
+  const auto nearest = nearest_name(name, names);
+  fail(ErrorKind::usage, "there is no plugin, stage, layer type or file '{}'{}", name,
+       nearest ? fmt::format("; nearest is '{}'", *nearest) : "; pipeline-inspect without arguments lists what there is");
+}
+
+std::string inspect(const Options& options) {
+  Registry registry;
+  registry.load_all();
+  if (options.schema) return json_schema(registry);
+  if (options.rest.empty()) return list_everything(registry);
+  const std::string& what = options.rest[0];
+  if (is_file(what)) {
+    return is_network(what) ? inspect_network(what, options, registry) : inspect_pipeline(what, options, registry);
+  }
+  if (options.dot || !options.svg.empty() || !options.sets.empty()) {
+    fail(ErrorKind::usage, "--dot, --svg and --set need a file, found '{}'", what);
+  }
+  return what == "devices" ? describe_devices(registry) : inspect_name(what, registry);
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  return run_tool("pipeline-inspect", [&] {
+    Options options;
+    Arguments arguments(
+        "pipeline-inspect", "[PLUGIN | STAGE | LAYER | NETWORK.toml | PIPELINE.toml | devices] [options]",
+        "Shows what there is: without an argument all plugins, stages, backends and layer types; with a name that\n"
+        "one's ports and parameters; with a file the network as a table of layers, or the pipeline's graphs.");
+    arguments
+        .repeated("--set", "KEY=VALUE", "changes a key of the file (or a network's variable) before it is read", options.sets)
+        .flag("--dot", "a pipeline as Graphviz source", options.dot)
+        .option("--svg", "FILE", "draws a pipeline into a file (needs Graphviz)", options.svg)
+        .flag("--schema", "a JSON schema of pipeline files, for editors", options.schema);
+    if (!arguments.read(count, words, options.rest)) return 0;
+    if (options.rest.size() > 1) fail(ErrorKind::usage, "one thing at a time: '{}' is too much", options.rest[1]);
+    fmt::print("{}", inspect(options));
+    return 0;
+  });
+}

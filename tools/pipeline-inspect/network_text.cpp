@@ -1,0 +1,99 @@
+#include <fmt/format.h>
+
+#include "inspect.h"
+#include "text_table.h"
+
+namespace millrace {
+
+namespace {
+
+std::string by(const Size& size) { return fmt::format("{}x{}", size.height, size.width); }
+
+// One figure where the two are equal: "stride 2", "stride 2x1".
+std::string pair(const Size& size) { return size.height == size.width ? std::to_string(size.height) : by(size); }
+
+std::string padding(const Padding& p) {
+  if (p.top == p.left && p.top == p.bottom && p.top == p.right) return p.top == 0 ? "" : fmt::format(", padding {}", p.top);
+  return fmt::format(", padding {} {} {} {}", p.top, p.left, p.bottom, p.right);
+}
+
+std::string describe(const ConvAttributes& conv, const Shape& input) {
+  std::string out = fmt::format("{} {}x{} convolutions, stride {}{}", conv.out, by(conv.kernel), input[0] / conv.groups,
+                                pair(conv.stride), padding(conv.padding));
+  if (conv.dilation.height != 1 || conv.dilation.width != 1) out += ", dilation " + pair(conv.dilation);
+  if (conv.groups != 1) out += fmt::format(", {} groups", conv.groups);
+  return out + (conv.bias ? "" : ", no bias");
+}
+
+std::string describe(const Layer& layer) {
+  const Shape input = layer.input_shapes.empty() ? Shape() : layer.input_shapes[0];
+  if (layer.op == "conv") return describe(layer.as<ConvAttributes>(), input);
+  if (layer.op == "linear") {
+    return fmt::format("{} -> {}{}", input.elements(), layer.as<LinearAttributes>().out,
+                       layer.as<LinearAttributes>().bias ? "" : ", no bias");
+  }
+  if (layer.op == "batch_norm") {
+    const auto& norm = layer.as<BatchNormAttributes>();
+    return fmt::format("{} channels{}{}", input[0], norm.scale ? "" : ", scale fixed", norm.shift ? "" : ", no shift");
+  }
+  if (layer.op == "max_pool" || layer.op == "average_pool") {
+    const auto& pool = layer.as<PoolAttributes>();
+    return fmt::format("{}, stride {}{}", by(pool.kernel), pair(pool.stride), padding(pool.padding));
+  }
+  if (layer.op == "dropout") return fmt::format("probability {}", layer.as<DropoutAttributes>().probability);
+  if (layer.op == "scale") return fmt::format("times {:.6g}", layer.as<ScaleAttributes>().factor);
+  if (layer.op == "lrn") return fmt::format("across {} channels", layer.as<LrnAttributes>().size);
+  return "";
+}
+
+// Where a layer takes its input from, if not only from the layer before it.
+std::string sources(const Network& network, std::size_t index) {
+  const std::vector<int>& inputs = network.layers[index].inputs;
+  if (inputs.size() == 1 && inputs[0] == static_cast<int>(index) - 1) return "";
+  std::vector<std::string> names;
+  for (const int input : inputs) {
+    names.push_back(input == Network::kInput ? "input" : network.layers[static_cast<std::size_t>(input)].name);
+  }
+  return index == 0 && names == std::vector<std::string>{"input"} ? "" : fmt::format("{}", fmt::join(names, ", "));
+}
+
+std::uint64_t elements(const Network& network, const Layer& layer) {
+  std::uint64_t sum = 0;
+  for (const int index : layer.parameters) {
+    const Parameter& parameter = network.parameters[static_cast<std::size_t>(index)];
+    if (!parameter.statistic) sum += static_cast<std::uint64_t>(parameter.shape.elements());
+  }
+  return sum;
+}
+
+std::string figure(std::uint64_t number) { return number == 0 ? "" : grouped(number); }
+
+std::string totals(const Network& network) {
+  std::uint64_t trained = 0, fixed = 0, statistics = 0, multiply_adds = 0;
+  for (const Parameter& parameter : network.parameters) {
+    (parameter.statistic   ? statistics
+     : parameter.trainable ? trained
+                           : fixed) += static_cast<std::uint64_t>(parameter.shape.elements());
+  }
+  for (const Layer& layer : network.layers) multiply_adds += layer.multiply_adds;
+  std::string out = fmt::format("{} layers, {} trained parameters", network.layers.size(), grouped(trained));
+  if (fixed > 0) out += fmt::format(", {} fixed", grouped(fixed));
+  if (statistics > 0) out += fmt::format(", {} running statistics", grouped(statistics));
+  return out + fmt::format(", {} multiply-adds an image\n", grouped(multiply_adds));
+}
+
+}  // namespace
+
+std::string describe_network(const Network& network) {
+  TextTable table({">", "name", "op", "", "takes", "output", ">parameters", ">multiply-adds"});
+  table.row({"", "input", "", "(channels x height x width)", "",
+             fmt::format("{} x {} x {}", network.input.channels, network.input.height, network.input.width)});
+  for (std::size_t i = 0; i < network.layers.size(); ++i) {
+    const Layer& layer = network.layers[i];
+    table.row({std::to_string(i + 1), layer.name, layer.op, describe(layer), sources(network, i), to_string(layer.output),
+               figure(elements(network, layer)), figure(layer.multiply_adds)});
+  }
+  return fmt::format("{}\n", network.name) + table.text() + totals(network);
+}
+
+}  // namespace millrace

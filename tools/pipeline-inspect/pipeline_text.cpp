@@ -1,0 +1,58 @@
+#include <fmt/format.h>
+
+#include "inspect.h"
+#include "text_table.h"
+
+namespace millrace {
+
+namespace {
+
+const StagePlan& stage(const GraphPlan& graph, int index) { return graph.stages[static_cast<std::size_t>(index)]; }
+
+std::string inputs(const GraphPlan& graph, int index) {
+  std::vector<std::string> texts;
+  for (const EdgePlan& edge : graph.edges) {
+    if (edge.to_stage != index) continue;
+    const StagePlan& from = stage(graph, edge.from_stage);
+    texts.push_back(fmt::format("{} from {}", from.type->outputs[static_cast<std::size_t>(edge.from_port)].payload, from.name));
+  }
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+// A stage's table on one line: what the file says, defaults left out.
+std::string settings(const Value& table) {
+  std::vector<std::string> texts;
+  for (const Member& member : table.table()) {
+    Value inner;
+    inner.set(member.key, member.value);
+    std::string text = to_toml(Value(Array{inner}));  // "[{ key = value }]"
+    texts.push_back(text.substr(3, text.size() - 6));
+  }
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+std::string describe_graph(const GraphPlan& graph) {
+  TextTable table({"stage", "type", "takes", "parameters"});
+  for (std::size_t i = 0; i < graph.stages.size(); ++i) {
+    const StagePlan& plan = graph.stages[i];
+    table.row({plan.name, plan.type->name, inputs(graph, static_cast<int>(i)), settings(plan.table)});
+  }
+  return fmt::format("\n[{}]{}\n", graph.name, graph.every.empty() ? "" : ", every " + graph.every) + table.text();
+}
+
+}  // namespace
+
+std::string describe_pipeline(const Pipeline& pipeline) {
+  const RunParams& run = pipeline.run;
+  std::string out = fmt::format("{}: run '{}', {} epochs, seed {}, devices {}, precision {}\n", pipeline.file, run.name,
+                                run.epochs, run.seed, run.devices, run.precision);
+  if (pipeline.network) {
+    const Network& network = *pipeline.network;
+    out += fmt::format("network {}: {} layers, {} -> {}\n", pipeline.network_table.find("use")->text(), network.layers.size(),
+                       to_string(network.input), to_string(network.output()));
+  }
+  for (const GraphPlan& graph : pipeline.graphs) out += describe_graph(graph);
+  return out;
+}
+
+}  // namespace millrace

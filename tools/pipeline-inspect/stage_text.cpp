@@ -1,0 +1,72 @@
+#include <fmt/format.h>
+
+#include "inspect.h"
+#include "text_table.h"
+
+namespace millrace {
+
+namespace {
+
+std::string limits(const ParamInfo& info) {
+  std::string out;
+  if (info.low && info.high) {
+    out = fmt::format("{} to {}", *info.low, *info.high);
+  } else if (info.low) {
+    out = fmt::format(">= {}", *info.low);
+  } else if (info.high) {
+    out = fmt::format("<= {}", *info.high);
+  }
+  if (!info.choices.empty()) out += fmt::format("{}{}", out.empty() ? "" : " | ", fmt::join(info.choices, " | "));
+  return info.unit.empty() ? out : out + (out.empty() ? "" : " ") + info.unit;
+}
+
+// Members of a table stand indented below it. `defaults`: of the table they belong to; null inside lists.
+void add_params(TextTable& table, const std::vector<ParamInfo>& params, const Value* defaults, const std::string& indent) {
+  for (const ParamInfo& info : params) {
+    const Value* preset = defaults ? defaults->find(info.name) : nullptr;
+    std::string fallback = info.required ? "required" : "";
+    if (!info.required && preset && info.type != "table") fallback = to_toml(*preset);
+    table.row({indent + info.name, info.type, limits(info), fallback, info.text});
+    add_params(table, info.members, preset && preset->kind() == Value::Kind::table ? preset : nullptr, indent + "  ");
+  }
+}
+
+std::string params_text(const std::vector<ParamInfo>& params, const Value* defaults) {
+  if (params.empty()) return "\nIt takes no parameters.\n";
+  TextTable table({"parameter", "type", "range", "default", ""});
+  add_params(table, params, defaults, "");
+  return "\n" + table.text();
+}
+
+std::string ports(const std::vector<Port>& ports) {
+  std::vector<std::string> texts;
+  for (const Port& port : ports) texts.push_back(fmt::format("{} ({})", port.payload, port.name));
+  return texts.empty() ? "-" : fmt::format("{}", fmt::join(texts, ", "));
+}
+
+const char* how_it_runs(const StageType& type) {
+  if (type.role == StageType::Role::source) return "read ahead by I/O threads";
+  if (type.per_replica)
+    return type.stepwise ? "one for each replica, step by step" : "one for each replica, one packet at a time";
+  if (type.stepwise) return "step by step";
+  return type.concurrency == Concurrency::serial ? "one packet at a time" : "several packets at once";
+}
+
+}  // namespace
+
+std::string describe_stage(const StageType& type) {
+  TextTable facts({"", ""});
+  facts.row({"plugin", type.plugin.empty() ? "-" : type.plugin});
+  facts.row({"takes", ports(type.inputs)});
+  facts.row({"gives", ports(type.outputs)});
+  facts.row({"runs", how_it_runs(type)});
+  return fmt::format("{}: {}\n", type.name, type.text) + facts.text() + params_text(type.params, &type.defaults);
+}
+
+std::string describe_layer(const LayerType& type) {
+  const std::string inputs =
+      type.least_inputs == type.most_inputs ? fmt::format("{}", type.least_inputs) : fmt::format("{} or more", type.least_inputs);
+  return fmt::format("{}: {}\n  a layer type; inputs: {}\n", type.name, type.text, inputs) + params_text(type.params, nullptr);
+}
+
+}  // namespace millrace
