@@ -35,7 +35,7 @@ std::string params_text(const std::vector<ParamInfo>& params, const Value* defau
   if (params.empty()) return "\nIt takes no parameters.\n";
   TextTable table({"parameter", "type", "range", "default", ""});
   add_params(table, params, defaults, "");
-  return "\n" + table.text();
+  return fmt::format("\n{}", table.text());
 }
 
 std::string ports(const std::vector<Port>& ports) {

@@ -9,7 +9,7 @@ namespace millrace {
 TextTable::TextTable(std::vector<std::string> headings, int indent) : indent_(static_cast<std::size_t>(indent), ' ') {
   for (std::string& heading : headings) {
     right_.push_back(heading.starts_with('>'));
-    if (right_.back()) heading.erase(0, 1);
+    if (right_.back()) heading = heading.substr(1);
   }
   rows_.push_back(std::move(headings));
 }
@@ -39,12 +39,13 @@ std::string TextTable::text() const {
 }
 
 std::string grouped(std::uint64_t number) {
-  std::string text = std::to_string(number);
-  for (std::size_t i = text.size(); i > 3;) {
-    i -= 3;
-    text.insert(i, ",");
+  const std::string digits = std::to_string(number);
+  std::string out;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i > 0 && (digits.size() - i) % 3 == 0) out += ',';
+    out += digits[i];
   }
-  return text;
+  return out;
 }
 
 }  // namespace millrace
