@@ -1,0 +1,314 @@
+#include "testkit/plain.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "millrace/buckets.h"
+#include "millrace/error.h"
+
+namespace millrace::testkit {
+namespace {
+
+std::size_t at(int index) { return static_cast<std::size_t>(index); }
+std::size_t elements(const Shape& shape) { return static_cast<std::size_t>(shape.elements()); }
+
+class Done : public Event {
+ public:
+  bool complete() const override { return true; }
+  void wait() const override {}
+  void then(std::function<void()> done) override { done(); }
+};
+
+class PlainStream : public Stream {
+ public:
+  void wait(const Ref<Event>&) override {}
+  Ref<Event> record() override { return make_ref<Done>(); }
+  void sum(float* destination, std::span<const float* const> sources, std::size_t count) override {
+    for (std::size_t i = 0; i < count; ++i) {
+      float total = sources[0][i];
+      for (std::size_t s = 1; s < sources.size(); ++s) total += sources[s][i];
+      destination[i] = total;
+    }
+  }
+  void copy(float* destination, const float* source, std::size_t count) override { std::copy_n(source, count, destination); }
+};
+
+class PlainReplica : public Replica {
+ public:
+  PlainReplica(const Network& network, const CompileOptions& options) : network_(network), layout_(plan_buckets(network, options.bucket_bytes)) {
+    for (const Layer& layer : network.layers) {
+      if (layer.op != "flatten" && layer.op != "linear" && layer.op != "relu") {
+        fail(ErrorKind::usage, "layer '{}': the plain backend does not know \"{}\"", layer.name, layer.op);
+      }
+    }
+  }
+
+  MemoryPlan memory_plan() const override { return {}; }
+
+  void start() override {
+    for (auto& slot : slots_) {
+      slot.clear();
+      for (const Parameter& parameter : network_.parameters) slot.emplace_back(elements(parameter.shape), 0.0F);
+    }
+    for (const std::vector<int>& parameters : layout_) {
+      std::size_t count = 0;
+      for (const int p : parameters) count += elements(network_.parameters[at(p)].shape);
+      std::vector<float>& memory = memory_.emplace_back(count, 0.0F);
+      buckets_.push_back({parameters, memory.data(), count});
+    }
+  }
+  const std::vector<Bucket>& buckets() const override { return buckets_; }
+
+  void ingest(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count) override { read_batch(*batch, begin, count, View{}); }
+
+  void forward(std::uint64_t) override {
+    for (std::size_t l = 0; l < network_.layers.size(); ++l) activations_[l + 1] = forward(network_.layers[l], activations_[l]);
+  }
+
+  Ref<Event> loss(const LossSpec& spec, double normaliser, StepSums& sums) override {
+    logits_ = activations_.back();
+    measure(spec, normaliser, sums);
+    return make_ref<Done>();
+  }
+
+  void backward(BucketReady ready) override {
+    for (Bucket& bucket : buckets_) std::fill_n(bucket.gradients, bucket.elements, 0.0F);
+    std::vector<float> gradient = logit_gradient_;
+    for (std::size_t l = network_.layers.size(); l-- > 0;) gradient = backward(network_.layers[l], activations_[l], gradient);
+    for (std::size_t b = 0; b < buckets_.size(); ++b) ready(static_cast<int>(b), make_ref<Done>());
+  }
+
+  void set_rule(const UpdateRule& rule) override { rule_ = rule; }
+
+  Ref<Event> update(int bucket, const UpdateStep& step, const Ref<Event>&) override {
+    const float* gradient = buckets_[at(bucket)].gradients;
+    for (const int p : buckets_[at(bucket)].parameters) {
+      std::vector<float>& value = slot(Slot::value)[at(p)];
+      std::vector<float>& velocity = slot(Slot::velocity)[at(p)];
+      const double factor = step.rate_factor.empty() ? rule_.rate_factor[at(p)] : step.rate_factor[at(p)];
+      const auto rate = static_cast<float>(step.learning_rate * factor);
+      const auto decay = static_cast<float>(rule_.decay[at(p)]), momentum = static_cast<float>(rule_.momentum);
+      for (std::size_t i = 0; i < value.size(); ++i, ++gradient) {
+        const float g = *gradient + decay * value[i];
+        velocity[i] = momentum * velocity[i] + g;
+        value[i] -= rate * (rule_.nesterov ? g + momentum * velocity[i] : velocity[i]);
+      }
+    }
+    return make_ref<Done>();
+  }
+
+  Ref<Event> blend_slow(double decay) override {
+    for (std::size_t p = 0; p < network_.parameters.size(); ++p) {
+      std::vector<float>& value = slot(Slot::value)[p];
+      std::vector<float>& slow = slot(Slot::slow)[p];
+      const auto d = static_cast<float>(decay);
+      for (std::size_t i = 0; i < value.size(); ++i) value[i] = slow[i] = d * slow[i] + (1 - d) * value[i];
+    }
+    return make_ref<Done>();
+  }
+
+  Ref<Event> infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count, std::span<const View> views, const LossSpec& spec,
+                   StepSums& sums) override {
+    std::vector<float> total(at(static_cast<int>(count)) * elements(network_.output()), 0.0F);
+    for (const View& view : views) {
+      read_batch(*batch, begin, count, view);
+      forward(0);
+      for (std::size_t i = 0; i < total.size(); ++i) total[i] += static_cast<float>(view.weight) * activations_.back()[i];
+    }
+    logits_ = std::move(total);
+    measure(spec, 1, sums);
+    return make_ref<Done>();
+  }
+  std::vector<float> logits() override { return logits_; }
+
+  std::vector<float> read(Slot which, int parameter) override {
+    if (which != Slot::gradient) return slot(which)[at(parameter)];
+    const auto [begin, end] = gradient_of(parameter);
+    return {begin, end};
+  }
+  void write(Slot which, int parameter, std::span<const float> values) override {
+    slot(which)[at(parameter)].assign(values.begin(), values.end());
+  }
+  void finish() override {}
+
+ private:
+  std::vector<std::vector<float>>& slot(Slot which) { return slots_[static_cast<std::size_t>(which)]; }
+
+  std::pair<float*, float*> gradient_of(int parameter) {
+    for (const Bucket& bucket : buckets_) {
+      float* begin = bucket.gradients;
+      for (const int p : bucket.parameters) {
+        float* end = begin + network_.parameters[at(p)].shape.elements();
+        if (p == parameter) return {begin, end};
+        begin = end;
+      }
+    }
+    return {nullptr, nullptr};
+  }
+
+  // The samples as normalised (C, H, W) floats, with what backward and loss need of the batch.
+  void read_batch(const Batch& batch, std::uint32_t begin, std::uint32_t count, const View& view) {
+    const ImageShape window = batch.window;
+    labels_.assign(batch.labels + begin, batch.labels + begin + count);
+    weights_.assign(batch.weights + begin, batch.weights + begin + count);
+    activations_.assign(network_.layers.size() + 1, {});
+    std::vector<std::uint8_t> seen(window.bytes());
+    for (std::uint32_t n = begin; n < begin + count; ++n) {
+      AugmentationRecord record = batch.records[n];
+      if (view.dx != 0 || view.dy != 0) {
+        record.translate(view.dx, view.dy);
+        record.border = view.border;
+      }
+      if (view.flip_x) record.flip_x(window.width);
+      apply_record(record, {batch.pixels + n * batch.image.bytes(), batch.image}, window, seen.data());
+      const auto channels = static_cast<std::size_t>(window.channels);
+      for (std::size_t c = 0; c < channels; ++c) {
+        for (std::size_t i = c; i < seen.size(); i += channels) {
+          activations_[0].push_back(static_cast<float>((seen[i] / 255.0 - network_.mean[c]) / network_.deviation[c]));
+        }
+      }
+    }
+  }
+
+  std::vector<float> forward(const Layer& layer, const std::vector<float>& in) {  // (N, inputs) -> (N, outputs)
+    std::vector<float> out = in;
+    if (layer.op == "relu") {
+      for (float& value : out) value = std::max(value, 0.0F);
+    } else if (layer.op == "linear") {
+      const std::size_t inputs = elements(layer.input_shapes[0]), outputs = elements(layer.output), samples = in.size() / inputs;
+      const std::vector<float>& weight = slot(Slot::value)[at(layer.parameters[0])];  // (outputs, inputs)
+      const std::vector<float>& bias = slot(Slot::value)[at(layer.parameters[1])];
+      out.assign(samples * outputs, 0.0F);
+      for (std::size_t n = 0; n < samples; ++n) {
+        for (std::size_t o = 0; o < outputs; ++o) {
+          float sum = bias[o];
+          for (std::size_t i = 0; i < inputs; ++i) sum += weight[o * inputs + i] * in[n * inputs + i];
+          out[n * outputs + o] = sum;
+        }
+      }
+    }
+    return out;
+  }
+
+  // The gradient of the layer's input; adds its parameters' gradients into their buckets.
+  std::vector<float> backward(const Layer& layer, const std::vector<float>& in, const std::vector<float>& gradient) {
+    std::vector<float> result = gradient;
+    if (layer.op == "relu") {
+      for (std::size_t i = 0; i < result.size(); ++i) result[i] = in[i] > 0 ? result[i] : 0;
+    } else if (layer.op == "linear") {
+      const std::size_t inputs = elements(layer.input_shapes[0]), outputs = elements(layer.output), samples = in.size() / inputs;
+      const std::vector<float>& weight = slot(Slot::value)[at(layer.parameters[0])];
+      float* weight_gradient = gradient_of(layer.parameters[0]).first;
+      float* bias_gradient = gradient_of(layer.parameters[1]).first;
+      result.assign(in.size(), 0.0F);
+      for (std::size_t n = 0; n < samples; ++n) {
+        for (std::size_t o = 0; o < outputs; ++o) {
+          const float g = gradient[n * outputs + o];
+          bias_gradient[o] += g;
+          for (std::size_t i = 0; i < inputs; ++i) {
+            weight_gradient[o * inputs + i] += g * in[n * inputs + i];
+            result[n * inputs + i] += g * weight[o * inputs + i];
+          }
+        }
+      }
+    }
+    return result;
+  }
+
+  // Cross-entropy of logits_: its sums, and its gradient by the logits.
+  void measure(const LossSpec& spec, double normaliser, StepSums& sums) {
+    const std::size_t classes = elements(network_.output());
+    sums = {};
+    logit_gradient_.assign(logits_.size(), 0.0F);
+    for (std::size_t n = 0; n < labels_.size(); ++n) {
+      const float* logits = &logits_[n * classes];
+      const std::size_t label = at(labels_[n]);
+      const double largest = *std::max_element(logits, logits + classes);
+      double total = 0;
+      for (std::size_t c = 0; c < classes; ++c) total += std::exp(logits[c] - largest);
+      std::size_t above = 0;
+      for (std::size_t c = 0; c < classes; ++c) {
+        const double log_probability = logits[c] - largest - std::log(total);
+        const double target = (c == label ? 1 - spec.label_smoothing : 0) + spec.label_smoothing / static_cast<double>(classes);
+        sums.loss -= weights_[n] * target * log_probability;
+        logit_gradient_[n * classes + c] = static_cast<float>(weights_[n] * (std::exp(log_probability) - target) / normaliser);
+        above += logits[c] > logits[label] || (logits[c] == logits[label] && c < label);
+      }
+      sums.weight += weights_[n];
+      if (above < 1) sums.correct += weights_[n];
+      if (above < 5) sums.correct5 += weights_[n];
+    }
+  }
+
+  const Network network_;
+  const std::vector<std::vector<int>> layout_;
+  std::vector<std::vector<float>> slots_[4];  // by Slot, then by parameter; gradients lie in memory_ instead
+  std::vector<std::vector<float>> memory_;    // of each bucket
+  std::vector<Bucket> buckets_;
+  UpdateRule rule_;
+  std::vector<std::vector<float>> activations_;  // the input, then each layer's output
+  std::vector<std::int32_t> labels_;
+  std::vector<float> weights_;
+  std::vector<float> logits_, logit_gradient_;
+};
+
+class PlainDevice : public Device {
+ public:
+  explicit PlainDevice(int index) { info_ = {.backend = "plain", .index = index, .name = "plain loops", .details = {}}; }
+  const DeviceInfo& info() const override { return info_; }
+  std::unique_ptr<Stream> make_stream(const std::string&) override { return std::make_unique<PlainStream>(); }
+  std::shared_ptr<std::uint8_t[]> host_buffer(std::size_t bytes) override {
+    return {static_cast<std::uint8_t*>(std::calloc(bytes, 1)), std::free};
+  }
+  std::unique_ptr<Replica> compile(const Network& network, const CompileOptions& options) override {
+    return std::make_unique<PlainReplica>(network, options);
+  }
+
+ private:
+  DeviceInfo info_;
+};
+
+class PlainBackend : public Backend {
+ public:
+  std::string name() const override { return "plain"; }
+  std::vector<DeviceInfo> devices() override { return {PlainDevice(0).info()}; }
+  std::unique_ptr<Device> open(int index, const DeviceOptions&) override { return std::make_unique<PlainDevice>(index); }
+};
+
+}  // namespace
+
+std::shared_ptr<Backend> make_plain_backend() { return std::make_shared<PlainBackend>(); }
+
+Network small_network(ImageShape input, int hidden, int classes) {
+  Network network;
+  network.name = "small";
+  network.input = input;
+  network.mean.assign(at(input.channels), 0.5);
+  network.deviation.assign(at(input.channels), 0.25);
+  Shape shape{input.channels, input.height, input.width};
+  const auto add = [&](std::string name, const std::string& op, const Shape& output) {
+    Layer layer;
+    layer.name = std::move(name);
+    layer.op = op;
+    layer.inputs = {static_cast<int>(network.layers.size()) - 1};
+    layer.input_shapes = {shape};
+    layer.output = shape = output;
+    network.layers.push_back(std::move(layer));
+    return &network.layers.back();
+  };
+  const auto add_linear = [&](const std::string& name, int out) {
+    const std::int64_t in = shape.elements();
+    Layer* layer = add(name, "linear", {out});
+    layer->attributes = std::make_shared<LinearAttributes>(LinearAttributes{.out = out});
+    layer->parameters = {static_cast<int>(network.parameters.size()), static_cast<int>(network.parameters.size()) + 1};
+    network.parameters.push_back({.name = name + ".weight", .shape = {out, in}, .initialiser = {.rule = "he_normal"}});
+    network.parameters.push_back({.name = name + ".bias", .shape = {out}, .initialiser = {}});
+  };
+  add_linear("fc1", hidden);
+  add("relu", "relu", {hidden});
+  add_linear("fc2", classes);
+  return network;
+}
+
+}  // namespace millrace::testkit

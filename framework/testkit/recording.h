@@ -1,0 +1,54 @@
+// An asynchronous device without a device: wraps another backend and behaves as a GPU would.
+//
+// Every replica's stream, and every stream made on a device, is a queue with a thread of its own that waits at random (seeded)
+// before each piece of work. Calls return at once, events complete late, batches are read late. Meanwhile every operation is
+// checked against every other that touches the same gradients or parameters (see recording_order.h), every batch against being
+// refilled while a read of it is pending, and every update against finding another step's gradients. So a training step that runs
+// over it without a violation fits a GPU. Results are those of the wrapped backend, to the bit.
+//
+//   auto backend = std::make_shared<RecordingBackend>(make_plain_backend(), RecordingOptions{.seed = 7});
+//   ... train ...
+//   for (const Violation& violation : backend->violations()) ADD_FAILURE() << violation.text();
+//
+// Operations are named after the stage that asks for them: "forward_backward.backward", "optimizer.update", and for a stream after
+// its name, as "allreduce.sum".
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "millrace/backend.h"
+#include "testkit/recording_order.h"
+
+namespace millrace::testkit {
+
+struct RecordingOptions {
+  std::uint64_t seed = 1;
+  std::chrono::microseconds longest_delay{200};  // before each piece of work
+
+  // Planted faults: the n-th of its kind, counted from 1 over the whole backend in order of submission; 0: none.
+  std::uint64_t leave_out_wait = 0;        // Stream::wait does nothing
+  std::uint64_t release_batch_early = 0;   // Replica::ingest lets go of the batch before it has read it
+  std::uint64_t ignore_after = 0;          // Replica::update does not wait for `after`
+};
+
+class Recorder;
+
+class RecordingBackend : public Backend {
+ public:
+  explicit RecordingBackend(std::shared_ptr<Backend> inner, const RecordingOptions& options = {});
+  std::string name() const override { return "recording"; }
+  std::vector<DeviceInfo> devices() override;
+  std::string why_not() override { return inner_->why_not(); }
+  std::unique_ptr<Device> open(int index, const DeviceOptions& options) override;
+
+  std::vector<Violation> violations() const;  // so far
+
+ private:
+  std::shared_ptr<Backend> inner_;
+  std::shared_ptr<Recorder> recorder_;
+};
+
+}  // namespace millrace::testkit

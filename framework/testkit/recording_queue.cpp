@@ -1,0 +1,105 @@
+#include "testkit/recording_queue.h"
+
+#include <utility>
+
+namespace millrace::testkit {
+
+bool RecordedEvent::complete() const {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!done_) return false;
+  }
+  checker_.seen_by_host(clock_);
+  return true;
+}
+
+void RecordedEvent::wait() const {
+  wait_as_device();
+  checker_.seen_by_host(clock_);
+}
+
+void RecordedEvent::wait_as_device() const {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return done_; });
+}
+
+void RecordedEvent::then(std::function<void()> done) {
+  {
+    const std::scoped_lock lock(mutex_);
+    if (!done_) {
+      callbacks_.push_back(std::move(done));
+      return;
+    }
+  }
+  done();
+}
+
+void RecordedEvent::signal() {
+  std::vector<std::function<void()>> callbacks;
+  {
+    const std::scoped_lock lock(mutex_);
+    done_ = true;
+    callbacks.swap(callbacks_);
+  }
+  changed_.notify_all();
+  for (const std::function<void()>& callback : callbacks) callback();
+}
+
+TaskQueue::TaskQueue(std::uint64_t seed, std::chrono::microseconds longest_delay)
+    : random_(seed), longest_delay_(longest_delay), thread_([this] { run(); }) {}
+
+TaskQueue::~TaskQueue() {
+  {
+    const std::scoped_lock lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void TaskQueue::submit(std::function<void()> task) { push({std::move(task), false}); }
+void TaskQueue::submit_always(std::function<void()> task) { push({std::move(task), true}); }
+
+void TaskQueue::push(Task task) {
+  {
+    const std::scoped_lock lock(mutex_);
+    tasks_.push_back(std::move(task));
+  }
+  changed_.notify_all();
+}
+
+void TaskQueue::drain() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return tasks_.empty() && !busy_; });
+  if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
+}
+
+void TaskQueue::run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return stop_ || !tasks_.empty(); });
+    if (tasks_.empty()) return;
+    Task task = std::move(tasks_.front());
+    tasks_.pop_front();
+    busy_ = true;
+    const bool skip = failed_ && !task.always;
+    lock.unlock();
+    try {
+      if (!skip) {
+        std::this_thread::sleep_for(std::chrono::microseconds(random_() % static_cast<std::uint64_t>(longest_delay_.count() + 1)));
+        task.run();
+      }
+      task.run = nullptr;  // lets go of what it held before anybody is told that the queue is empty
+      lock.lock();
+    } catch (...) {
+      task.run = nullptr;
+      lock.lock();
+      if (!failed_) error_ = std::current_exception();
+      failed_ = true;
+    }
+    busy_ = false;
+    changed_.notify_all();
+  }
+}
+
+}  // namespace millrace::testkit
