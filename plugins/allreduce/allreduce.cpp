@@ -55,12 +55,13 @@ void Allreduce::process(int, Packet packet, Output& output) {
   Ref<GradientBucket> bucket(static_cast<GradientBucket*>(packet.payload.get()));
   packet.payload = nullptr;
   const std::pair key(bucket->step, bucket->bucket);
+  const auto replica = static_cast<std::size_t>(bucket->replica);
   Joint& joint = open_[key];
   if (joint.buckets.empty()) {
     joint.buckets.resize(context_.replicas.size());
     joint.missing = static_cast<int>(context_.replicas.size());
   }
-  joint.buckets[static_cast<std::size_t>(bucket->replica)] = std::move(bucket);
+  joint.buckets[replica] = std::move(bucket);
   if (--joint.missing > 0) return;
 
   std::vector<Ref<GradientBucket>> complete = std::move(joint.buckets);

@@ -43,7 +43,8 @@ void Metrics::process(int, Packet packet, Output& output) {
     slot->results.resize(static_cast<std::size_t>(result->replicas));
   }
   const std::uint64_t step = result->step;
-  slot->results[static_cast<std::size_t>(result->replica)] = std::move(result);
+  const auto replica = static_cast<std::size_t>(result->replica);
+  slot->results[replica] = std::move(result);
   if (++slot->arrived < slot->results.size()) return;
 
   std::shared_ptr<Joint> joint = std::move(slot);

@@ -1,0 +1,34 @@
+// The stages of a training step, from the plugins as they are built, on one thread and without a graph: what they submit to a
+// device, and in which order, is the same for every run.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "millrace/backend.h"
+#include "millrace/value.h"
+#include "testkit/harness.h"
+
+namespace millrace::testkit {
+
+struct TrainingSetup {
+  int replicas = 2;
+  std::vector<double> load;
+  std::uint64_t steps = 6;
+  std::uint32_t batch = 12;
+  std::size_t buffers = 2;    // batches that circulate
+  std::size_t bucket_bytes = 1;  // one parameter a bucket
+  Value optimizer;            // the stages' tables
+  Value forward_backward;
+};
+
+struct TrainingResult {
+  std::vector<std::vector<std::vector<float>>> values;  // by replica and parameter
+  std::vector<RecordedRun::Report> reports;             // by step
+};
+
+// Trains small_network() on drawn pixels and labels. Throws what a stage or the device throws.
+TrainingResult train(Backend& backend, const TrainingSetup& setup);
+
+}  // namespace millrace::testkit
