@@ -19,6 +19,7 @@ GraphBuild::GraphBuild(const GraphPlan& plan, StageContext context) : plan_(&pla
       source_ = static_cast<Source*>(stages_[made_ - 1].front().get());
       try {
         source_->open();
+        context_.samples_per_epoch = source_->size();
       } catch (Error& error) {
         throw error.in(fmt::format("{}: [{}.{}]", to_string(plan.stages[made_ - 1].at), plan.name, plan.stages[made_ - 1].name));
       }

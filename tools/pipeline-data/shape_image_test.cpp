@@ -42,10 +42,10 @@ TEST(ShapeImage, NamesAreSortedSoThatLabelsAreIndices) {
 }
 
 TEST(ShapeImage, CannotBeToldFromTheMeanColour) {
-  // A classifier that knows the mean colour of 300 images of each class and takes the nearest.
+  // A classifier that knows the mean colour of 120 images of each class and takes the nearest.
   std::array<Colour, kClasses> centres{};
   std::uint64_t number = 0;
-  constexpr int kTraining = 300, kTest = 100;
+  constexpr int kTraining = 120, kTest = 60;
   for (int shape = 0; shape < kClasses; ++shape) {
     for (int i = 0; i < kTraining; ++i) {
       const Colour mean = mean_colour(image(shape, number++));

@@ -1,0 +1,186 @@
+// Reading, decoding and batching JPEG files by the graph, beside bare libjpeg-turbo on the same files with the same number of
+// threads. Both in one run, in turn, so that whatever else the machine does disturbs both alike. Files come from the page cache
+// (the first pass, which is not counted, brings them there).
+//
+//   ninja -C build decode_bench && build/bin/decode_bench FOLDER [threads [pairs]]
+//
+// FOLDER holds class folders, as read_folder takes them; all files must have one size.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <thread>
+#include <vector>
+// jpeglib.h needs FILE and size_t before it
+#include <jpeglib.h>
+
+#include "graph/graph.h"
+#include "millrace/error.h"
+#include "run/build.h"
+
+namespace {
+
+using namespace millrace;
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+std::vector<std::string> list_files(const std::string& folder) {
+  std::vector<std::string> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file() && entry.path().extension() == ".jpg") files.push_back(entry.path().string());
+  }
+  std::sort(files.begin(), files.end());
+  if (files.empty()) fail(ErrorKind::data, "no .jpg file below '{}'", folder);
+  return files;
+}
+
+// One thread's reading and decoding, as plain as it can be: no checks, no error handling but libjpeg's own, which exits.
+class BareDecoder {
+ public:
+  BareDecoder() {
+    info_.err = jpeg_std_error(&errors_);
+    jpeg_create_decompress(&info_);
+  }
+  ~BareDecoder() { jpeg_destroy_decompress(&info_); }
+  BareDecoder(const BareDecoder&) = delete;
+  BareDecoder& operator=(const BareDecoder&) = delete;
+
+  Size decode(const std::string& path) {
+    read(path);
+    jpeg_mem_src(&info_, bytes_.data(), static_cast<unsigned long>(bytes_.size()));
+    jpeg_read_header(&info_, TRUE);
+    info_.out_color_space = JCS_RGB;
+    jpeg_start_decompress(&info_);
+    const std::size_t stride = std::size_t{3} * info_.output_width;
+    pixels_.resize(stride * info_.output_height);
+    JSAMPROW rows[16];
+    while (info_.output_scanline < info_.output_height) {
+      const JDIMENSION count = std::min<JDIMENSION>(16, info_.output_height - info_.output_scanline);
+      for (JDIMENSION i = 0; i < count; ++i) rows[i] = pixels_.data() + (info_.output_scanline + i) * stride;
+      jpeg_read_scanlines(&info_, rows, count);
+    }
+    jpeg_finish_decompress(&info_);
+    return {static_cast<std::int64_t>(info_.output_height), static_cast<std::int64_t>(info_.output_width)};
+  }
+
+ private:
+  void read(const std::string& path) {
+    const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    struct stat status {};
+    if (file < 0 || fstat(file, &status) != 0) fail(ErrorKind::storage, "cannot open '{}'", path);
+    bytes_.resize(static_cast<std::size_t>(status.st_size));
+    const ssize_t got = ::read(file, bytes_.data(), bytes_.size());
+    close(file);
+    if (got != static_cast<ssize_t>(bytes_.size())) fail(ErrorKind::storage, "cannot read '{}'", path);
+  }
+
+  jpeg_decompress_struct info_{};
+  jpeg_error_mgr errors_{};
+  std::vector<std::uint8_t> bytes_, pixels_;
+};
+
+// Images a second of all threads together.
+double bare(const std::vector<std::string>& files, int threads) {
+  constexpr std::size_t kAtOnce = 16;
+  std::atomic<std::size_t> next = 0;
+  const double start = now();
+  std::vector<std::thread> workers;
+  for (int t = 0; t < threads; ++t) {
+    workers.emplace_back([&] {
+      BareDecoder decoder;
+      for (std::size_t begin = next.fetch_add(kAtOnce); begin < files.size(); begin = next.fetch_add(kAtOnce)) {
+        for (std::size_t i = begin; i < std::min(begin + kAtOnce, files.size()); ++i) decoder.decode(files[i]);
+      }
+    });
+  }
+  for (std::thread& worker : workers) worker.join();
+  return static_cast<double>(files.size()) / (now() - start);
+}
+
+// read_folder -> decode_image -> batch; finished batches go straight back.
+class DataGraph {
+ public:
+  DataGraph(const std::string& folder, const Size& size, int threads, int io_threads) : workers_(threads, io_threads) {
+    registry_.load_all();
+    Value read, decode, batch;
+    read.set("path", Value(folder));
+    decode.set("size", Value(Array{Value(size.height), Value(size.width)}));
+    batch.set("size", Value(std::int64_t{256}));
+    batch.set("last", Value(std::string("keep")));
+    plan_.name = "bench";
+    add("read_folder", read);
+    add("decode_image", decode);
+    add("batch", batch);
+    plan_.edges = {{0, 0, 1, 0}, {1, 0, 2, 0}};
+    build_ = std::make_unique<GraphBuild>(plan_, StageContext{});
+    GraphOptions options;
+    options.samples_per_epoch = build_->samples();
+    options.steps_per_epoch = build_->steps_per_epoch();
+    options.image = options.window = build_->image();
+    build_->open_stages();
+    graph_ = std::make_unique<Graph>(plan_, build_->stages(), options, workers_);
+  }
+
+  double epoch() {
+    const double start = now();
+    graph_->start(step_, step_ + build_->steps_per_epoch());
+    graph_->wait();
+    step_ += build_->steps_per_epoch();
+    return static_cast<double>(build_->samples()) / (now() - start);
+  }
+
+ private:
+  void add(const std::string& name, const Value& table) {
+    const StageType* type = registry_.stage(name);
+    if (type == nullptr) fail(ErrorKind::usage, "the plugin '{}' is not built", name);
+    plan_.stages.push_back({name, type, table, {}});
+  }
+
+  Registry registry_;
+  GraphPlan plan_;
+  Workers workers_;
+  std::unique_ptr<GraphBuild> build_;
+  std::unique_ptr<Graph> graph_;
+  std::uint64_t step_ = 0;
+};
+
+int run(int count, char** arguments) {
+  if (count < 2) fail(ErrorKind::usage, "usage: decode_bench FOLDER [threads [pairs]]");
+  const int threads = count > 2 ? std::max(1, std::atoi(arguments[2])) : static_cast<int>(std::thread::hardware_concurrency());
+  const int pairs = count > 3 ? std::max(1, std::atoi(arguments[3])) : 5;
+  const std::vector<std::string> files = list_files(arguments[1]);
+  const Size size = BareDecoder().decode(files.front());
+  DataGraph graph(arguments[1], size, threads, threads);
+  fmt::print("{} files of {} x {}, {} threads\n{:>12} {:>12} {:>8}\n", files.size(), size.height, size.width, threads, "bare/s",
+             "graph/s", "ratio");
+  bare(files, threads);
+  graph.epoch();
+  std::vector<double> ratios;
+  for (int pair = 0; pair < pairs; ++pair) {
+    const double alone = bare(files, threads), ours = graph.epoch();
+    ratios.push_back(ours / alone);
+    fmt::print("{:12.0f} {:12.0f} {:8.3f}\n", alone, ours, ratios.back());
+  }
+  std::sort(ratios.begin(), ratios.end());
+  fmt::print("median ratio {:.3f}\n", ratios[ratios.size() / 2]);
+  return 0;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  try {
+    return run(count, arguments);
+  } catch (const Error& error) {
+    fmt::print(stderr, "decode_bench: {}\n", error.what());
+    return exit_code(error.kind());
+  }
+}
