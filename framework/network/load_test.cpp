@@ -51,7 +51,8 @@ using Names = std::vector<std::string>;
 
 TEST_F(NetworkLanguage, LayersFollowEachOtherAndUnnamedOnesAreNumbered) {
   const auto network = good(R"(layers = [
-    { op = "conv", out = 4, kernel = 3 }, { op = "relu" }, { name = "relu2", op = "relu" }, { op = "relu" }, { op = "linear", out = 2 } ])");
+    { op = "conv", out = 4, kernel = 3 }, { op = "relu" }, { name = "relu2", op = "relu" }, { op = "relu" },
+    { op = "linear", out = 2 } ])");
   EXPECT_EQ(names(*network), (Names{"conv1", "relu1", "relu2", "relu3", "linear1"}));
   for (std::size_t i = 0; i < network->layers.size(); ++i)
     EXPECT_EQ(network->layers[i].inputs, std::vector<int>{static_cast<int>(i) - 1});
@@ -78,7 +79,8 @@ TEST_F(NetworkLanguage, BlocksRepeatWithNumbersAndTheFirstMayDiffer) {
 
 TEST_F(NetworkLanguage, NamesAreLookedForInTheBlockFirstThenFurtherOut) {
   const auto network = good(R"(layers = [
-    { name = "a", op = "relu" }, { name = "outer", op = "gelu" }, { name = "b1", block = "b" }, { op = "add", from = ["b1", "b1.a"] } ]
+    { name = "a", op = "relu" }, { name = "outer", op = "gelu" }, { name = "b1", block = "b" },
+    { op = "add", from = ["b1", "b1.a"] } ]
     [block.b]
     layers = [ { name = "a", op = "relu" }, { op = "add", from = ["a", "outer", "@input"] } ])");
   EXPECT_EQ(names(*network), (Names{"a", "outer", "b1.a", "b1.add1", "add1"}));

@@ -67,6 +67,10 @@ Initialiser read_initialiser(const Value& value, const Initialiser& otherwise, i
                                        to_string(value.kind())));
     return otherwise;
   }
+  if (result.rule == "whiten" && rank != 4) {
+    errors.add(value.at(), "the initialiser 'whiten' is for the weights of a conv");
+    return otherwise;
+  }
   if (rank < 2 && !works_on_vectors(result.rule)) {
     errors.add(value.at(), fmt::format("the initialiser '{}' is for weights with inputs and outputs; a vector takes constant, "
                                        "uniform or normal",

@@ -42,7 +42,7 @@ struct WeightParams {
   }
 };
 
-// What `value` says (`otherwise` when it is the empty table). `rank`: of the parameter; rules that need a fan-in refuse vectors.
+// What `value` says (`otherwise` when it is the empty table). `rank`: of the parameter: rules that need a fan-in refuse vectors.
 Initialiser read_initialiser(const Value& value, const Initialiser& otherwise, int rank, Diagnostics& errors);
 
 // "weight" and "bias" of a layer. REQUIRES: the initialisers were checked before.

@@ -123,6 +123,12 @@ TEST_F(Ops, LinearFlattensItsInput) {
   EXPECT_EQ(result.multiply_adds, 5120U);
 }
 
+TEST_F(Ops, WhiteningFillsTwoFiltersForEachValueOfAPatch) {
+  EXPECT_EQ(plan("conv", "out = 24\nkernel = 2\ninitialiser = 'whiten'", {{3, 8, 8}}).parameters[0].initialiser.rule, "whiten");
+  expect_contains(refusal("conv", "out = 16\nkernel = 2\ninitialiser = 'whiten'", {{3, 8, 8}}), "makes 24 filters");
+  expect_contains(mistake("linear", "out = 24\ninitialiser = 'whiten'"), "weights of a conv");
+}
+
 TEST_F(Ops, BatchNormHasStatisticsThatAreNotTrained) {
   const LayerPlan result = plan("batch_norm", "", {{16, 4, 4}});
   ASSERT_EQ(result.parameters.size(), 4U);

@@ -11,8 +11,8 @@ constexpr double kMost = 1 << 24;  // of any one extent
 // PyTorch's default for conv and linear layers: both weights and biases uniform within 1 / sqrt(fan in).
 const Initialiser kDefaultWeight{"fan_in_uniform", 0};
 
-void check_initialisers(const WeightParams& params, Diagnostics& errors) {
-  read_initialiser(params.initialiser, {}, 2, errors);
+void check_initialisers(const WeightParams& params, int rank, Diagnostics& errors) {
+  read_initialiser(params.initialiser, {}, rank, errors);
   read_initialiser(params.bias_initialiser, {}, 1, errors);
 }
 
@@ -43,7 +43,7 @@ void describe_conv(ParamSet<ConvParams>& set) {
 
 void check_conv(const ConvParams& params, Diagnostics& errors) {
   read_padding(params.padding, errors);
-  check_initialisers(params, errors);
+  check_initialisers(params, 4, errors);
 }
 
 LayerPlan infer_conv(const ConvParams& params, const std::vector<Shape>& inputs) {
@@ -64,6 +64,10 @@ LayerPlan infer_conv(const ConvParams& params, const std::vector<Shape>& inputs)
   plan.parameters.push_back(
       weight_parameter(params, {params.out, in, params.kernel.height, params.kernel.width}, kDefaultWeight));
   if (params.bias) plan.parameters.push_back(bias_parameter(params, {params.out}, default_bias(fan_in)));
+  if (plan.parameters[0].initialiser.rule == "whiten" && params.out != 2 * fan_in) {
+    fail(ErrorKind::usage, "the initialiser 'whiten' makes {} filters, two for each value of a patch: out = {} cannot be filled",
+         2 * fan_in, params.out);
+  }
   plan.multiply_adds = static_cast<std::uint64_t>(plan.output.elements()) * static_cast<std::uint64_t>(fan_in);
   plan.attributes = attributes(
       ConvAttributes{params.out, params.kernel, params.stride, params.dilation, placement.padding, params.groups, params.bias});
@@ -81,7 +85,7 @@ void describe_linear(ParamSet<LinearParams>& set) {
   WeightParams::describe(set);
 }
 
-void check_linear(const LinearParams& params, Diagnostics& errors) { check_initialisers(params, errors); }
+void check_linear(const LinearParams& params, Diagnostics& errors) { check_initialisers(params, 2, errors); }
 
 LayerPlan infer_linear(const LinearParams& params, const std::vector<Shape>& inputs) {
   const std::int64_t in = inputs[0].elements();
