@@ -89,6 +89,10 @@ int Builder::lay_out(Frame& frame, const Array& entries) {
   if (errors_.size() != before) wrong_lists_.insert(&entries);
   int previous = frame.input;
   for (std::size_t i = 0; i < entries.size(); ++i) {
+    if (++placed_ > kMostLayers) {  // blocks that repeat within blocks that repeat
+      if (placed_ == kMostLayers + 1) errors_.add(entries[i].at(), fmt::format("a network has at most {} layers", kMostLayers));
+      return kUnknownLayer;
+    }
     Diagnostics scratch;
     const bool known = wrong_entries_.contains(&entries[i]);
     const std::size_t mistakes = errors_.size();
@@ -218,11 +222,12 @@ int Builder::place_layer(Frame& frame, const Entry& entry, const std::vector<int
 
 int Builder::add(const Entry& entry, const std::string& full_name, const std::string& op, const std::vector<int>& inputs,
                  LayerPlan plan) {
-  if (network_.layers.size() >= kMostLayers) fail(ErrorKind::usage, "a network has at most {} layers", kMostLayers);
   if (elements(plan.output) > kMostElements) fail(ErrorKind::usage, "its output of {} is too large", to_string(plan.output));
-  const auto taken =
-      std::find_if(network_.layers.begin(), network_.layers.end(), [&](const Layer& layer) { return layer.name == full_name; });
-  if (taken != network_.layers.end()) fail(ErrorKind::usage, "its name is taken at line {}", taken->at.line);
+  const int index = static_cast<int>(network_.layers.size());
+  const auto [taken, is_new] = by_name_.emplace(full_name, index);
+  if (!is_new) {
+    fail(ErrorKind::usage, "its name is taken at line {}", network_.layers[static_cast<std::size_t>(taken->second)].at.line);
+  }
   Layer layer;
   layer.name = full_name;
   layer.op = op;
@@ -241,7 +246,7 @@ int Builder::add(const Entry& entry, const std::string& full_name, const std::st
     network_.parameters.push_back(std::move(parameter));
   }
   network_.layers.push_back(std::move(layer));
-  return static_cast<int>(network_.layers.size()) - 1;
+  return index;
 }
 
 // A layer that feeds nothing is a slip of the pen: neither its output nor its gradient would ever be asked for.

@@ -1,6 +1,7 @@
 // Lays a network document out as a Network: expands blocks, resolves names, infers shapes.
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -56,6 +57,8 @@ class Builder {
   Diagnostics& errors_;
   Network network_;
   Shape input_shape_;                     // (C, H, W)
+  std::map<std::string, int> by_name_;    // of network_.layers
+  std::size_t placed_ = 0;                // entries, those of blocks once for each instance
   std::set<const Array*> wrong_lists_;    // with names that are wrong
   std::set<const Value*> wrong_entries_;  // whose mistakes are reported: other instances of their block have the same
 };

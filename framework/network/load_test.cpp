@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "config/document.h"
+#include "millrace/random.h"
 
 namespace millrace {
 namespace {
@@ -215,6 +216,38 @@ TEST_F(NetworkLanguage, SeveralMistakesAreReportedInOneGo) {
         "net.toml:9:30: 'otherwise' of 'relu3' says nothing without 'when'",
         "net.toml:10:3: 'layer1' needs either 'op' or 'block'", "net.toml:11:3: each entry of 'layers' must be a table"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\nis not in:\n" << text;
+  }
+}
+
+TEST_F(NetworkLanguage, NestedRepetitionsEnd) {
+  const std::string text = mistakes(R"(layers = [ { name = "l", block = "a", repeat = 1000 } ]
+[block.a]
+layers = [ { block = "b", repeat = 1000 } ]
+[block.b]
+layers = [ { block = "c", repeat = 1000 } ]
+[block.c]
+layers = [ { op = "relu" } ])");
+  EXPECT_NE(text.find("a network has at most 10000 layers"), std::string::npos) << text;
+}
+
+TEST_F(NetworkLanguage, ADocumentWithRandomChangesIsAnsweredNotCrashedOn) {
+  const std::string original = R"(defaults = { w = 4, p = true }
+layers = [ { name = "x", block = "b", repeat = 2, width = "${w} * 2", first = { stride = 2 } }, { op = "linear", out = 3 } ]
+[block.b]
+defaults = { stride = 1 }
+layers = [ { name = "c", op = "conv", out = "${width}", kernel = 3, stride = "${stride}", padding = [1, 1] }, { op = "gelu" },
+  { name = "s", op = "max_pool", kernel = 2, from = "@input", when = "${p}", otherwise = "c" }, { op = "flatten", from = "gelu1" } ]
+)";
+  const std::string letters = "abx019.,\"'{}[]=${}@ -*/\n";
+  Draw draw(1, {}, 0);
+  const auto pick = [&](std::size_t size) {
+    return static_cast<std::size_t>(draw.integer(0, static_cast<std::int64_t>(size) - 1));
+  };
+  for (int round = 0; round < 2000; ++round) {
+    std::string text = original;
+    for (int change = 0; change < 3; ++change) text[pick(text.size())] = letters[pick(letters.size())];
+    const auto network = build(text);
+    EXPECT_EQ(network == nullptr, !errors_.empty()) << text;
   }
 }
 
