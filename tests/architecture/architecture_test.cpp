@@ -1,0 +1,164 @@
+// That the walls stand, and that the checks would see it if they did not: each check is also run on a small tree with one
+// violation planted in it.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "needed.h"
+#include "walls.h"
+
+namespace millrace::architecture {
+namespace {
+
+namespace fs = std::filesystem;
+
+const fs::path kRoot = MILLRACE_SOURCE_DIR;
+const fs::path kLibraries = fs::path(MILLRACE_BINARY_DIR) / MILLRACE_LIBDIR;
+
+std::string text(const Findings& findings) {
+  std::string all;
+  for (const std::string& finding : findings) all += finding + "\n";
+  return all;
+}
+
+// A tree of its own, gone with the object.
+class PlantedTree {
+ public:
+  PlantedTree() : root_(fs::path(testing::TempDir()) / testing::UnitTest::GetInstance()->current_test_info()->name()) {
+    fs::remove_all(root_);
+    write("framework/include/millrace/stage.h", "#include <vector>\n");
+    write("framework/config/plan.h", "#include \"millrace/stage.h\"\n#include <toml++/toml.h>\n");
+    write("framework/graph/graph.cpp", "#include <oneapi/tbb/flow_graph.h>\n#include \"config/plan.h\"\n");
+    write("plugins/crop/crop.h", "#include \"millrace/stage.h\"\n");
+    write("plugins/crop/crop.cpp", "#include \"crop.h\"\n#include <jpeglib.h>\n");
+    write("plugins/crop/kernels/fast.cpp", "#include \"kernels/fast.h\"\n#include \"crop.h\"\n");
+    write("plugins/crop/kernels/fast.h", "");
+    write("tools/pipeline-run/main.cpp", "#include \"config/plan.h\"\nint main() { _exit(1); }\n");
+  }
+  ~PlantedTree() { fs::remove_all(root_); }
+
+  void write(const std::string& name, const std::string& content) {
+    fs::create_directories((root_ / name).parent_path());
+    std::ofstream(root_ / name) << content;
+  }
+  const fs::path& root() const { return root_; }
+
+ private:
+  fs::path root_;
+};
+
+// What the check of includes says about one file in the planted tree; "" for a file without fault.
+std::string includes_with(const std::string& name, const std::string& content) {
+  PlantedTree tree;
+  tree.write(name, content);
+  return text(check_includes(tree.root()));
+}
+
+TEST(Walls, StandInTheIncludes) { EXPECT_EQ(text(check_includes(kRoot)), ""); }
+TEST(Walls, StandInTheLinkLines) {
+  EXPECT_EQ(text(check_link_lines(kLibraries / "libmillrace.so", kLibraries / "millrace/plugins")), "");
+}
+TEST(Walls, FilesAreShort) { EXPECT_EQ(text(check_sizes(kRoot)), ""); }
+TEST(Walls, OnlyMainExits) { EXPECT_EQ(text(check_exits(kRoot)), ""); }
+
+TEST(WallsCheck, LeavesAGoodTreeAlone) {
+  const PlantedTree tree;
+  EXPECT_EQ(text(check_includes(tree.root())), "");
+  EXPECT_EQ(text(check_sizes(tree.root())), "");
+  EXPECT_EQ(text(check_exits(tree.root())), "");
+}
+
+TEST(WallsCheck, SeesADeviceInTheFramework) {
+  EXPECT_EQ(includes_with("framework/run/a.cpp", "\n#include <oneapi/dnnl/dnnl.hpp>\n"),
+            "framework/run/a.cpp:2: includes oneapi/dnnl/dnnl.hpp: the framework knows no device and no file format\n");
+  EXPECT_NE(includes_with("framework/graph/a.cpp", "#include <cuda_runtime.h>\n"), "");
+  EXPECT_NE(includes_with("framework/core/a.cpp", "# include <jpeglib.h>\n"), "");
+}
+
+TEST(WallsCheck, SeesALibraryOutsideItsFolder) {
+  EXPECT_EQ(includes_with("framework/run/a.h", "#include <oneapi/tbb/task_arena.h>\n"),
+            "framework/run/a.h:1: includes oneapi/tbb/task_arena.h: oneTBB stays in framework/graph\n");
+  EXPECT_EQ(includes_with("framework/run/a.h", "#include <toml++/toml.h>\n"),
+            "framework/run/a.h:1: includes toml++/toml.h: toml++ stays in framework/config\n");
+  EXPECT_NE(includes_with("plugins/crop/crop.h", "#include <tbb/parallel_for.h>\n"), "");
+}
+
+TEST(WallsCheck, SeesAPublicHeaderThatIncludesAnInternalOne) {
+  EXPECT_EQ(includes_with("framework/include/millrace/a.h", "#include \"config/plan.h\"\n"),
+            "framework/include/millrace/a.h:1: includes config/plan.h: a public header includes public headers only\n");
+}
+
+TEST(WallsCheck, SeesAPluginThatLooksIntoAnother) {
+  const std::string wall = ": a plugin includes millrace/*.h and its own files only\n";
+  EXPECT_EQ(includes_with("plugins/resize/a.cpp", "#include \"../crop/crop.h\"\n"),
+            "plugins/resize/a.cpp:1: includes ../crop/crop.h" + wall);
+  EXPECT_EQ(includes_with("plugins/resize/a.cpp", "#include \"crop/crop.h\"\n"),
+            "plugins/resize/a.cpp:1: includes crop/crop.h" + wall);
+  EXPECT_NE(includes_with("plugins/resize/kernels/a.cpp", "#include \"../../crop/crop.h\"\n"), "");
+}
+
+TEST(WallsCheck, SeesAPluginThatLooksIntoTheFramework) {
+  EXPECT_NE(includes_with("plugins/resize/a.cpp", "#include \"config/plan.h\"\n"), "");
+  EXPECT_NE(includes_with("plugins/resize/a.cpp", "#include <config/plan.h>\n"), "");
+  EXPECT_NE(includes_with("plugins/resize/a.cpp", "#include \"testkit/harness.h\"\n"), "");
+  EXPECT_EQ(includes_with("plugins/resize/a_test.cpp", "#include \"testkit/harness.h\"\n"), "");
+}
+
+TEST(WallsCheck, SeesAToolOrTheFrameworkThatLooksIntoAPlugin) {
+  EXPECT_NE(includes_with("tools/pipeline-run/a.cpp", "#include \"../../plugins/crop/crop.h\"\n"), "");
+  EXPECT_NE(includes_with("framework/run/a.cpp", "#include \"../plugins/crop/crop.h\"\n"), "");
+}
+
+TEST(WallsCheck, SeesALongFileUnlessItSaysWhy) {
+  PlantedTree tree;
+  std::string content;
+  for (int line = 0; line < 401; ++line) content += "\n";
+  tree.write("plugins/crop/crop.cpp", content);
+  EXPECT_EQ(text(check_sizes(tree.root())),
+            "plugins/crop/crop.cpp: has 401 lines, at most 400 are allowed: split it, or say \"Long because\" in one line\n");
+  tree.write("plugins/crop/crop.cpp", content + "// Long because it is a table.\n");
+  EXPECT_EQ(text(check_sizes(tree.root())), "");
+}
+
+TEST(WallsCheck, SeesALibraryThatEndsTheProcess) {
+  for (const std::string call : {"exit(1);", "  std::abort();", "if (a) ::_exit(2);", "std::terminate();"}) {
+    PlantedTree tree;
+    tree.write("plugins/crop/crop.cpp",
+               "// exit(0) is not called\nconst char* text = \"exit(1)\"; at_exit(1); /* abort() */\n" + call);
+    EXPECT_EQ(text(check_exits(tree.root())), "plugins/crop/crop.cpp:3: ends the process; throw Error instead\n") << call;
+  }
+}
+
+TEST(WallsCheck, ReadsWhatALibraryNeeds) {
+  const std::vector<std::string> needed = needed_libraries(kLibraries / "libmillrace.so");
+  EXPECT_NE(std::find(needed.begin(), needed.end(), "libc.so.6"), needed.end());
+  EXPECT_NE(std::find_if(needed.begin(), needed.end(), [](const std::string& name) { return name.starts_with("libtbb.so"); }),
+            needed.end());
+  EXPECT_THROW(needed_libraries(kRoot / "CMakeLists.txt"), std::runtime_error);
+}
+
+TEST(WallsCheck, SeesAPluginThatNeedsAnother) {
+  const fs::path planted = fs::path(MILLRACE_BINARY_DIR) / "tests/planted_plugins";
+  const std::string found = text(check_link_lines(kLibraries / "libmillrace.so", planted));
+  EXPECT_NE(found.find("leaning.so: needs the plugin leaned_on.so"), std::string::npos) << found;
+  EXPECT_NE(found.find("leaned_on.so: does not need libmillrace.so"), std::string::npos) << found;
+}
+
+TEST(WallsCheck, SeesADeviceLibraryThatTheFrameworkNeeds) {
+  const fs::path planted = fs::path(MILLRACE_BINARY_DIR) / "tests/planted_framework";
+  const std::string found = text(check_link_lines(planted / "libmillrace.so", planted / "plugins"));
+  EXPECT_EQ(found, "libmillrace.so: needs libcudart_planted.so\n");
+}
+
+TEST(WallsCheck, SeesAHeaderThatIsInstalledByMistakeOrForgotten) {
+  PlantedTree tree;
+  tree.write("prefix/include/config/plan.h", "");
+  EXPECT_EQ(text(check_installed_headers(tree.root(), tree.root() / "prefix")),
+            "config/plan.h: is installed and no public header\nmillrace/stage.h: is a public header and not installed\n");
+}
+
+}  // namespace
+}  // namespace millrace::architecture

@@ -1,0 +1,107 @@
+// Who includes what.
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "source_file.h"
+#include "walls.h"
+
+namespace millrace::architecture {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array<std::string_view, 20> kDeviceLibraries = {
+    "dnnl",      "oneapi/dnnl", "mkl",    "omp.h", "cuda", "cudnn", "cublas", "nccl",    "nvjpeg", "driver_types.h",
+    "jpeglib.h", "turbojpeg",   "jerror", "png",   "webp", "tiff",  "curl",   "openssl", "aws",    "mpi.h"};
+
+bool starts_with_any(std::string_view name, const auto& prefixes) {
+  return std::any_of(prefixes.begin(), prefixes.end(), [&](std::string_view prefix) { return name.starts_with(prefix); });
+}
+
+bool is_tbb(std::string_view name) { return name.starts_with("tbb/") || name.starts_with("oneapi/tbb"); }
+bool is_toml(std::string_view name) { return name.starts_with("toml++") || name.starts_with("toml.h"); }
+
+class IncludeCheck {
+ public:
+  explicit IncludeCheck(const fs::path& root) : root_(fs::weakly_canonical(root)) {}
+
+  Findings run() {
+    for (const fs::path& file : cpp_files(root_ / "framework")) framework(file);
+    for (const fs::path& file : cpp_files(root_ / "plugins")) plugin(file);
+    for (const fs::path& file : cpp_files(root_ / "tools")) tool(file);
+    return std::move(findings_);
+  }
+
+ private:
+  void framework(const fs::path& file) {
+    const bool is_public = below(file, root_ / "framework/include");
+    for (const Include& include : includes_of(file)) {
+      if (starts_with_any(include.name, kDeviceLibraries))
+        note(file, include, "the framework knows no device and no file format");
+      if (is_tbb(include.name) && !below(file, root_ / "framework/graph")) note(file, include, "oneTBB stays in framework/graph");
+      if (is_toml(include.name) && !below(file, root_ / "framework/config"))
+        note(file, include, "toml++ stays in framework/config");
+      if (!include.quoted) continue;
+      if (is_public && !include.name.starts_with("millrace/"))
+        note(file, include, "a public header includes public headers only");
+      const bool inside =
+          fs::exists(root_ / "framework/include" / include.name) || fs::exists(root_ / "framework" / include.name);
+      if (!inside || include.name.find("..") != std::string::npos)
+        note(file, include, "the framework includes its own files only");
+    }
+  }
+
+  void plugin(const fs::path& file) {
+    const fs::path own = root_ / "plugins" / *fs::relative(file, root_ / "plugins").begin();
+    for (const Include& include : includes_of(file)) {
+      if (is_tbb(include.name) || is_toml(include.name))
+        note(file, include, "a plugin sees the framework, not what it is made of");
+      if (include.name.starts_with("millrace/")) continue;
+      if (is_test(file) && include.name.starts_with("testkit/")) continue;
+      if (!include.quoted) {
+        if (fs::exists(root_ / "framework" / include.name)) note(file, include, "a plugin includes millrace/*.h only");
+        continue;
+      }
+      if (!found_within(own, file, include.name)) note(file, include, "a plugin includes millrace/*.h and its own files only");
+    }
+  }
+
+  void tool(const fs::path& file) {
+    for (const Include& include : includes_of(file)) {
+      if (!include.quoted) continue;
+      const bool own = found_within(root_ / "tools", file, include.name);
+      const bool framework =
+          fs::exists(root_ / "framework/include" / include.name) || fs::exists(root_ / "framework" / include.name);
+      if (!own && !framework) note(file, include, "a tool reaches stages by name");
+    }
+  }
+
+  static bool below(const fs::path& file, const fs::path& folder) {
+    const auto relative = fs::relative(file, folder);
+    return !relative.empty() && *relative.begin() != "..";
+  }
+
+  // Relative to the file or to a folder between it and `own`; and not outside `own`.
+  static bool found_within(const fs::path& own, const fs::path& file, const std::string& name) {
+    for (fs::path folder = file.parent_path(); below(folder, own) || folder == own; folder = folder.parent_path()) {
+      const fs::path target = fs::weakly_canonical(folder / name);
+      if (fs::exists(target) && below(target, own)) return true;
+    }
+    return false;
+  }
+
+  void note(const fs::path& file, const Include& include, const std::string& why) {
+    findings_.push_back(fs::relative(file, root_).string() + ":" + std::to_string(include.line) + ": includes " + include.name +
+                        ": " + why);
+  }
+
+  fs::path root_;
+  Findings findings_;
+};
+
+}  // namespace
+
+Findings check_includes(const fs::path& root) { return IncludeCheck(root).run(); }
+
+}  // namespace millrace::architecture

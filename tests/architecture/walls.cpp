@@ -1,0 +1,100 @@
+#include "walls.h"
+
+#include <algorithm>
+#include <regex>
+#include <set>
+
+#include "needed.h"
+#include "source_file.h"
+
+namespace millrace::architecture {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::size_t kMostLines = 400;
+
+bool mentions(const std::vector<std::string>& lines, const std::string& text) {
+  return std::any_of(lines.begin(), lines.end(), [&](const std::string& line) { return line.find(text) != std::string::npos; });
+}
+
+std::set<std::string> names_below(const fs::path& folder) {
+  std::set<std::string> names;
+  if (!fs::exists(folder)) return names;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file()) names.insert(fs::relative(entry.path(), folder).string());
+  }
+  return names;
+}
+
+}  // namespace
+
+Findings check_sizes(const fs::path& root) {
+  static const std::set<std::string> kinds = {".h", ".cpp", ".cu", ".cuh", ".cmake", ".sh", ".py", ".toml", ".txt"};
+  Findings findings;
+  for (const char* part : {"framework", "plugins", "tools", "tests", "pipelines"}) {
+    if (!fs::exists(root / part)) continue;
+    for (const auto& entry : fs::recursive_directory_iterator(root / part)) {
+      if (!entry.is_regular_file() || !kinds.contains(entry.path().extension().string())) continue;
+      const std::vector<std::string> lines = read_lines(entry.path());
+      if (lines.size() <= kMostLines || mentions(lines, "Long because")) continue;
+      findings.push_back(fs::relative(entry.path(), root).string() + ": has " + std::to_string(lines.size()) +
+                         " lines, at most " + std::to_string(kMostLines) +
+                         " are allowed: split it, or say \"Long because\" in one line");
+    }
+  }
+  std::sort(findings.begin(), findings.end());
+  return findings;
+}
+
+Findings check_exits(const fs::path& root) {
+  static const std::regex call(R"((^|[^\w.>])(std::)?(exit|_exit|_Exit|quick_exit|abort|terminate)\s*\()");
+  Findings findings;
+  for (const char* part : {"framework", "plugins", "tools"}) {
+    for (const fs::path& file : cpp_files(root / part)) {
+      const bool is_main = std::string_view(part) == "tools" && file.filename() == "main.cpp";
+      if (is_main || is_test(file)) continue;
+      const std::vector<std::string> code = code_of(file);
+      for (std::size_t i = 0; i < code.size(); ++i) {
+        if (!std::regex_search(code[i], call)) continue;
+        findings.push_back(fs::relative(file, root).string() + ":" + std::to_string(i + 1) +
+                           ": ends the process; throw Error instead");
+      }
+    }
+  }
+  return findings;
+}
+
+Findings check_link_lines(const fs::path& framework_library, const fs::path& plugins) {
+  static const std::regex device(R"(^lib(dnnl|mkl|gomp|cu|nccl|nv|jpeg|turbojpeg|png|webp|tiff|curl|ssl|crypto|aws|mpi).*)");
+  Findings findings;
+  for (const std::string& library : needed_libraries(framework_library)) {
+    if (std::regex_match(library, device)) findings.push_back(framework_library.filename().string() + ": needs " + library);
+  }
+  std::set<std::string> names;
+  for (const auto& entry : fs::directory_iterator(plugins)) names.insert(entry.path().filename().string());
+  for (const std::string& name : names) {
+    const std::vector<std::string> needed = needed_libraries(plugins / name);
+    for (const std::string& library : needed) {
+      if (names.contains(library)) findings.push_back(name + ": needs the plugin " + library);
+    }
+    const auto is_framework = [](const std::string& library) { return library.starts_with("libmillrace.so"); };
+    if (std::none_of(needed.begin(), needed.end(), is_framework)) findings.push_back(name + ": does not need libmillrace.so");
+  }
+  return findings;
+}
+
+Findings check_installed_headers(const fs::path& root, const fs::path& prefix) {
+  const std::set<std::string> here = names_below(root / "framework/include"), there = names_below(prefix / "include");
+  Findings findings;
+  for (const std::string& name : there) {
+    if (!here.contains(name)) findings.push_back(name + ": is installed and no public header");
+  }
+  for (const std::string& name : here) {
+    if (!there.contains(name)) findings.push_back(name + ": is a public header and not installed");
+  }
+  return findings;
+}
+
+}  // namespace millrace::architecture

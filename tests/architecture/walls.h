@@ -1,0 +1,30 @@
+// The walls of the house, as checks over a source tree and over built libraries. Each returns what it found, one line each:
+// "framework/run/session.cpp:12: includes <dnnl.hpp>: the framework knows no device". Empty: all is well.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace millrace::architecture {
+
+using Findings = std::vector<std::string>;
+
+// Who includes what. The framework: no device, image or network library, no plugin and no tool; oneTBB in framework/graph only,
+// toml++ in framework/config only. Public headers: each other. Plugins: millrace/*.h, their own files and external libraries
+// (their tests the test kit as well). Tools: no plugin.
+Findings check_includes(const std::filesystem::path& root);
+
+// No file past 400 lines, unless one of its lines says "Long because".
+Findings check_sizes(const std::filesystem::path& root);
+
+// Only a tool's main.cpp ends the process.
+Findings check_exits(const std::filesystem::path& root);
+
+// The framework's library needs no device or image library; no plugin needs another plugin. `plugins` is the folder of plugins.
+Findings check_link_lines(const std::filesystem::path& framework_library, const std::filesystem::path& plugins);
+
+// An install tree's headers are exactly those of framework/include/millrace.
+Findings check_installed_headers(const std::filesystem::path& root, const std::filesystem::path& prefix);
+
+}  // namespace millrace::architecture
