@@ -16,7 +16,8 @@
 
 namespace millrace {
 
-// The threads that run graphs: an arena of oneTBB workers, and I/O threads for sources. Shared by the graphs of a run.
+// The threads that run graphs: an arena of oneTBB workers, and I/O threads for sources. Shared by the graphs of a run. A process
+// should have one at a time: of several, oneTBB grants all the number of threads that the smallest asked for.
 class Workers {
  public:
   Workers(int threads, int io_threads, std::vector<int> cores = {});  // cores: where workers and I/O threads may run; empty: anywhere
