@@ -65,14 +65,16 @@ class Connector {
   }
 
   void report_unfed(int index, int port) {
-    const std::string& payload = at(index).type->inputs[static_cast<std::size_t>(port)].payload;
+    const std::string& wanted = at(index).type->inputs[static_cast<std::size_t>(port)].payload;
     std::vector<std::string> before, givers;
     for (int i = 0; i < index; ++i) before.push_back(list_outputs(at(i)));
     for (const auto& [name, type] : registry_.stages()) {
-      if (find_port(type.outputs, payload) >= 0 && find_port(type.inputs, payload) < 0) givers.push_back(name);
+      const bool converts = find_port(type.outputs, wanted) >= 0 && find_port(type.inputs, wanted) < 0;
+      // A batcher that gives chunks gives them back, to be read again.
+      if (converts && (type.role != StageType::Role::batcher || wanted == payload::kBatch)) givers.push_back(name);
     }
     std::string message =
-        fmt::format("'{}' takes {}, which no stage before it in the flow of [{}] gives", at(index).name, payload, plan_.name);
+        fmt::format("'{}' takes {}, which no stage before it in the flow of [{}] gives", at(index).name, wanted, plan_.name);
     if (!before.empty()) message += fmt::format(" ({})", fmt::join(before, ", "));
     if (!givers.empty()) message += fmt::format("; '{}' would give it", fmt::join(givers, "' or '"));
     errors_.add(at(index).at, std::move(message));

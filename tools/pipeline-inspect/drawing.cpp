@@ -51,7 +51,8 @@ class GraphDrawing {
   explicit GraphDrawing(const GraphPlan& graph) : graph_(graph) {}
 
   std::string draw() const {
-    const std::string title = graph_.every.empty() ? graph_.name : fmt::format("{}, every {}", graph_.name, graph_.every);
+    const std::string when = graph_.every == "end" ? "at the end" : "every " + graph_.every;
+    const std::string title = graph_.every.empty() ? graph_.name : fmt::format("{}, {}", graph_.name, when);
     std::string out =
         fmt::format("  subgraph \"cluster_{0}\" {{\n    label=\"{1}\"; style=rounded; color=\"#cbd2d9\"; margin=14;\n",
                     escaped(graph_.name, false), escaped(title, false));
@@ -109,7 +110,7 @@ class GraphDrawing {
   std::string credit(int from, int to, const char* label) const {
     if (from < 0 || to < 0 || from <= to) return "";
     return fmt::format(
-        "    {}:s -> {}:s [label=\"{}\", style=dashed, color=\"#9aa5b1\", fontcolor=\"#7b8794\", constraint=false];\n", id(from),
+        "    {}:n -> {}:n [label=\"{}\", style=dashed, color=\"#9aa5b1\", fontcolor=\"#7b8794\", constraint=false];\n", id(from),
         id(to), label);
   }
 
@@ -120,7 +121,8 @@ class GraphDrawing {
 
 std::string draw_pipeline(const Pipeline& pipeline) {
   std::string out = kHead;
-  for (const GraphPlan& graph : pipeline.graphs) out += GraphDrawing(graph).draw();
+  // Graphviz stacks what comes first at the bottom.
+  for (auto graph = pipeline.graphs.rbegin(); graph != pipeline.graphs.rend(); ++graph) out += GraphDrawing(*graph).draw();
   return out + "}\n";
 }
 
