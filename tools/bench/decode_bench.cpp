@@ -2,7 +2,7 @@
 // threads. Both in one run, in turn, so that whatever else the machine does disturbs both alike. Files come from the page cache
 // (the first pass, which is not counted, brings them there).
 //
-//   ninja -C build decode_bench && build/bin/decode_bench FOLDER [threads [pairs]]
+//   ninja -C build decode_bench && build/bin/decode_bench FOLDER [threads [pairs [batch]]]
 //
 // FOLDER holds class folders, as read_folder takes them; all files must have one size.
 #include <fcntl.h>
@@ -12,9 +12,9 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <string>
 #include <thread>
@@ -30,7 +30,29 @@ namespace {
 
 using namespace millrace;
 
-double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+struct Time {
+  double wall = 0, processor = 0;  // seconds; processor: of all threads together
+};
+
+Time now() {
+  const auto read = [](clockid_t clock) {
+    timespec time{};
+    clock_gettime(clock, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  };
+  return {read(CLOCK_MONOTONIC), read(CLOCK_PROCESS_CPUTIME_ID)};
+}
+
+struct Speed {
+  double rate = 0;   // images a second
+  double price = 0;  // microseconds of processor time an image: steadier on a machine that is not idle
+};
+
+Speed speed_since(const Time& start, std::uint64_t images) {
+  const Time end = now();
+  const auto count = static_cast<double>(images);
+  return {count / (end.wall - start.wall), 1e6 * (end.processor - start.processor) / count};
+}
 
 std::vector<std::string> list_files(const std::string& folder) {
   std::vector<std::string> files;
@@ -87,11 +109,10 @@ class BareDecoder {
   std::vector<std::uint8_t> bytes_, pixels_;
 };
 
-// Images a second of all threads together.
-double bare(const std::vector<std::string>& files, int threads) {
+Speed bare(const std::vector<std::string>& files, int threads) {
   constexpr std::size_t kAtOnce = 16;
   std::atomic<std::size_t> next = 0;
-  const double start = now();
+  const Time start = now();
   std::vector<std::thread> workers;
   for (int t = 0; t < threads; ++t) {
     workers.emplace_back([&] {
@@ -102,18 +123,18 @@ double bare(const std::vector<std::string>& files, int threads) {
     });
   }
   for (std::thread& worker : workers) worker.join();
-  return static_cast<double>(files.size()) / (now() - start);
+  return speed_since(start, files.size());
 }
 
 // read_folder -> decode_image -> batch; finished batches go straight back.
 class DataGraph {
  public:
-  DataGraph(const std::string& folder, const Size& size, int threads, int io_threads) : workers_(threads, io_threads) {
+  DataGraph(const std::string& folder, const Size& size, std::int64_t batch_size, int threads) : workers_(threads, threads) {
     registry_.load_all();
     Value read, decode, batch;
     read.set("path", Value(folder));
     decode.set("size", Value(Array{Value(size.height), Value(size.width)}));
-    batch.set("size", Value(std::int64_t{256}));
+    batch.set("size", Value(batch_size));
     batch.set("last", Value(std::string("keep")));
     plan_.name = "bench";
     add("read_folder", read);
@@ -129,12 +150,12 @@ class DataGraph {
     graph_ = std::make_unique<Graph>(plan_, build_->stages(), options, workers_);
   }
 
-  double epoch() {
-    const double start = now();
+  Speed epoch() {
+    const Time start = now();
     graph_->start(step_, step_ + build_->steps_per_epoch());
     graph_->wait();
     step_ += build_->steps_per_epoch();
-    return static_cast<double>(build_->samples()) / (now() - start);
+    return speed_since(start, build_->samples());
   }
 
  private:
@@ -152,25 +173,32 @@ class DataGraph {
   std::uint64_t step_ = 0;
 };
 
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
 int run(int count, char** arguments) {
-  if (count < 2) fail(ErrorKind::usage, "usage: decode_bench FOLDER [threads [pairs]]");
+  if (count < 2) fail(ErrorKind::usage, "usage: decode_bench FOLDER [threads [pairs [batch]]]");
   const int threads = count > 2 ? std::max(1, std::atoi(arguments[2])) : static_cast<int>(std::thread::hardware_concurrency());
   const int pairs = count > 3 ? std::max(1, std::atoi(arguments[3])) : 5;
+  const std::int64_t batch = count > 4 ? std::max(1, std::atoi(arguments[4])) : 256;
   const std::vector<std::string> files = list_files(arguments[1]);
   const Size size = BareDecoder().decode(files.front());
-  DataGraph graph(arguments[1], size, threads, threads);
-  fmt::print("{} files of {} x {}, {} threads\n{:>12} {:>12} {:>8}\n", files.size(), size.height, size.width, threads, "bare/s",
-             "graph/s", "ratio");
+  DataGraph graph(arguments[1], size, batch, threads);
+  fmt::print("{} files of {} x {}, {} threads\n{:>10} {:>10} {:>7} {:>10} {:>10} {:>7}\n", files.size(), size.height, size.width,
+             threads, "bare/s", "graph/s", "ratio", "bare cpu", "graph cpu", "ratio");
   bare(files, threads);
   graph.epoch();
-  std::vector<double> ratios;
+  std::vector<double> rates, prices;
   for (int pair = 0; pair < pairs; ++pair) {
-    const double alone = bare(files, threads), ours = graph.epoch();
-    ratios.push_back(ours / alone);
-    fmt::print("{:12.0f} {:12.0f} {:8.3f}\n", alone, ours, ratios.back());
+    const Speed alone = bare(files, threads), ours = graph.epoch();
+    rates.push_back(ours.rate / alone.rate);
+    prices.push_back(alone.price / ours.price);
+    fmt::print("{:10.0f} {:10.0f} {:7.3f} {:8.1f}us {:8.1f}us {:7.3f}\n", alone.rate, ours.rate, rates.back(), alone.price, ours.price,
+               prices.back());
   }
-  std::sort(ratios.begin(), ratios.end());
-  fmt::print("median ratio {:.3f}\n", ratios[ratios.size() / 2]);
+  fmt::print("median ratio {:.3f}, by processor time {:.3f}\n", median(rates), median(prices));
   return 0;
 }
 
