@@ -89,18 +89,23 @@ void Feeder::start(std::uint64_t first, std::uint64_t last) {
 void Feeder::stop() { stopped_ = true; }
 
 void Feeder::home(CirculatingBatch* batch) {
-  const std::uint64_t step = batch->step;
-  const bool lost = !stopped_ && gate_->any_entry() && !gate_->has_passed(step);
+  const bool lost = !stopped_ && gate_->any_entry() && !gate_->has_passed(batch->step);
   {
     const std::lock_guard lock(mutex_);
+    if (lost && !lost_step_) lost_step_ = batch->step;
     home_.push_back(batch);
   }
   if (lost) {
-    plan_.node->fail(Error(ErrorKind::run, fmt::format("step {} was let go of before it was complete: a stage between here and "
-                                                       "the first stepwise stage drops samples instead of passing them on", step)));
+    stopped_ = true;
+    gate_->stop();
   }
   dispatch();
   credits_->home();
+}
+
+std::optional<std::uint64_t> Feeder::lost_step() {
+  const std::lock_guard lock(mutex_);
+  return lost_step_;
 }
 
 void Feeder::dispatch() {

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "graph/gate.h"
@@ -32,6 +33,10 @@ class Feeder : public std::enable_shared_from_this<Feeder> {
   void start(std::uint64_t first, std::uint64_t last);
   void stop();               // batches that nobody has begun to read are dropped
   void retry(Packet packet);  // reads these slots anew, with the next attempt's samples
+
+  // A step whose batch came home without having passed the gate: then the later ones would wait there for good, so everything is
+  // stopped. The reason is known when all is quiet: a stage's error, which may still be on its way, or a stage that swallows samples.
+  std::optional<std::uint64_t> lost_step();
 
   std::size_t batch_bytes() const;  // of one batch, encoded samples included
 
@@ -62,6 +67,7 @@ class Feeder : public std::enable_shared_from_this<Feeder> {
   std::mutex mutex_;
   std::vector<CirculatingBatch*> home_;
   std::uint64_t next_ = 0, last_ = 0;
+  std::optional<std::uint64_t> lost_step_;
   std::atomic<bool> stopped_{true};
 };
 

@@ -46,6 +46,7 @@ struct Graph::State {
   std::uint64_t packets_on_edges() const;
   void stop_stages();
 
+  const std::string name;
   Workers::State& workers;
   std::unique_ptr<Core> core;
   std::shared_ptr<Credits> credits;
@@ -59,7 +60,7 @@ struct Graph::State {
 
 Graph::State::State(const GraphPlan& plan, const std::vector<std::vector<std::shared_ptr<Stage>>>& stages,
                     const GraphOptions& options, Workers::State& the_workers)
-    : workers(the_workers) {
+    : name(plan.name), workers(the_workers) {
   workers.arena.execute([this] { core = std::make_unique<Core>(); });  // a graph belongs to the arena it was made in
   credits = std::make_shared<Credits>(core->graph);
   gate = std::make_shared<Gate>(*core, credits, std::max<std::uint64_t>(options.steps_per_epoch, 1));
@@ -210,6 +211,11 @@ void Graph::stop() {
 
 void Graph::wait() {
   state_->core->graph.wait_for_all();
+  if (const std::optional<std::uint64_t> step = state_->feeder->lost_step(); step && !state_->core->failed()) {
+    state_->core->fail(Error(ErrorKind::run, fmt::format("graph '{}': step {} never became complete: a stage before the first "
+                                                         "stepwise one lets go of samples instead of passing them on",
+                                                         state_->name, *step)));
+  }
   if (const std::optional<Error> error = state_->core->error()) {
     state_->stop_stages();
     throw Error(*error);

@@ -295,7 +295,7 @@ TEST(GraphError, SaysWhenAStageSwallowsSamples) {
   test.add<Swallows>("swallows");
   test.add<CountingBatcher>("batch");
   test.add<BatchLog>("log");
-  EXPECT_NE(error_of(test, {}, ErrorKind::run).find("step 3 was let go of before it was complete"), std::string::npos);
+  EXPECT_NE(error_of(test, {}, ErrorKind::run).find("graph 'train': step 3 never became complete"), std::string::npos);
 }
 
 TEST(GraphError, TooFewSamplesForABatchAreRefused) {

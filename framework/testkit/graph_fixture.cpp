@@ -46,6 +46,7 @@ void TestGraph::connect(int to) {
 Graph& TestGraph::make(const Options& options) {
   graph_options_.seed = seed_;
   graph_options_.chunk = options.chunk;
+  graph_options_.host_buffer = options.host_buffer;
   graph_options_.image = graph_options_.window = image_;
   for (std::size_t i = 0; i < plan_.stages.size(); ++i) {
     const Stage& stage = *stages_[i][0];

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,6 +28,7 @@ class TestGraph {
     int io_threads = 2;
     std::uint64_t epochs = 1;
     std::uint32_t chunk = 0;
+    std::function<std::shared_ptr<std::uint8_t[]>(std::size_t)> host_buffer = nullptr;
   };
 
   explicit TestGraph(std::uint64_t seed = 1, int replicas = 1);
