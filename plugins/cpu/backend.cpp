@@ -1,0 +1,73 @@
+#include "backend.h"
+
+#include <omp.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "device_info.h"
+#include "kernels/kernels.h"
+#include "memory_plan.h"
+#include "replica.h"
+#include "work_queue.h"
+
+namespace millrace::cpu {
+namespace {
+
+// A host thread that works in order. Sums are small beside a training step: one thread does them.
+class HostStream final : public Stream {
+ public:
+  explicit HostStream(const std::string& name) : queue_(name, [] { omp_set_num_threads(1); }) {}
+
+  void wait(const Ref<Event>& event) override {
+    if (event) queue_.submit([event] { event->wait(); });
+  }
+  Ref<Event> record() override { return queue_.submit({}); }
+  void sum(float* destination, std::span<const float* const> sources, std::size_t elements) override {
+    queue_.submit([destination, from = std::vector<const float*>(sources.begin(), sources.end()), elements] {
+      kernels().sum(destination, from.data(), from.size(), elements);
+    });
+  }
+  void copy(float* destination, const float* source, std::size_t elements) override {
+    queue_.submit([destination, source, elements] { std::memcpy(destination, source, elements * sizeof(float)); });
+  }
+
+ private:
+  WorkQueue queue_;
+};
+
+}  // namespace
+
+CpuDevice::CpuDevice(DeviceInfo info, DeviceOptions options) : info_(std::move(info)), options_(std::move(options)) {}
+
+std::unique_ptr<Stream> CpuDevice::make_stream(const std::string& name) { return std::make_unique<HostStream>(name); }
+
+std::shared_ptr<std::uint8_t[]> CpuDevice::host_buffer(std::size_t bytes) {
+  const std::size_t size = aligned(std::max<std::size_t>(bytes, 1));
+  auto* memory = static_cast<std::uint8_t*>(std::aligned_alloc(kAlignment, size));
+  if (memory == nullptr) fail(ErrorKind::device, "cannot allocate a buffer of {} bytes", bytes);
+  std::memset(memory, 0, size);
+  return {memory, [](std::uint8_t* data) { std::free(data); }};
+}
+
+std::unique_ptr<Replica> CpuDevice::compile(const Network& network, const CompileOptions& options) {
+  return std::make_unique<CpuReplica>(network, options, options_.cores);
+}
+
+std::vector<DeviceInfo> CpuBackend::devices() {
+  if (kernels_why_not() != nullptr) return {};
+  return {describe_processor()};
+}
+
+std::string CpuBackend::why_not() {
+  const char* reason = kernels_why_not();
+  return reason == nullptr ? std::string() : std::string(reason);
+}
+
+std::unique_ptr<Device> CpuBackend::open(int index, const DeviceOptions& options) {
+  if (index != 0) fail(ErrorKind::usage, "backend 'cpu' has one device, number 0, not {}; two replicas are 'cpu*2'", index);
+  if (const std::string reason = why_not(); !reason.empty()) fail(ErrorKind::device, "backend 'cpu': {}", reason);
+  return std::make_unique<CpuDevice>(describe_processor(), options);
+}
+
+}  // namespace millrace::cpu

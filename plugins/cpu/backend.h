@@ -1,0 +1,33 @@
+// Backend "cpu": this machine's processor, through oneDNN and kernels of our own.
+//
+// One device. Opened several times (devices = "cpu*2") each Device has processors of its own, and so does each Replica.
+// Environment: OMP_WAIT_POLICY=passive must be set before this plugin is loaded, or idle teams keep their processors busy;
+// MILLRACE_CPU_PROFILE=1 prints a table of each replica's operations and their times to standard error when it ends.
+#pragma once
+
+#include "millrace/backend.h"
+
+namespace millrace::cpu {
+
+class CpuDevice final : public Device {
+ public:
+  CpuDevice(DeviceInfo info, DeviceOptions options);
+  const DeviceInfo& info() const override { return info_; }
+  std::unique_ptr<Stream> make_stream(const std::string& name) override;
+  std::shared_ptr<std::uint8_t[]> host_buffer(std::size_t bytes) override;
+  std::unique_ptr<Replica> compile(const Network& network, const CompileOptions& options) override;
+
+ private:
+  DeviceInfo info_;
+  DeviceOptions options_;
+};
+
+class CpuBackend final : public Backend {
+ public:
+  std::string name() const override { return "cpu"; }
+  std::vector<DeviceInfo> devices() override;
+  std::string why_not() override;
+  std::unique_ptr<Device> open(int index, const DeviceOptions& options) override;
+};
+
+}  // namespace millrace::cpu

@@ -1,0 +1,217 @@
+#include "executable.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+
+#include "kernels/rearrange.h"
+#include "millrace/error.h"
+
+namespace millrace::cpu {
+namespace {
+
+bool profiling() {
+  static const bool wanted = std::getenv("MILLRACE_CPU_PROFILE") != nullptr;
+  return wanted;
+}
+
+// Adds the time that passes until the end of the scope.
+class Stopwatch {
+ public:
+  explicit Stopwatch(double& seconds) : seconds_(seconds), begin_(std::chrono::steady_clock::now()) {}
+  ~Stopwatch() { seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
+
+ private:
+  double& seconds_;
+  std::chrono::steady_clock::time_point begin_;
+};
+
+// The linear layer whose output becomes the logits with nothing but scaling behind it, or -1. It is computed in float32 to its
+// end even where activations are bf16.
+int final_linear(const std::vector<Node>& nodes) {
+  for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {
+    if (node->kind == Node::Kind::linear) return node->output;
+    if (node->kind != Node::Kind::scale && node->kind != Node::Kind::softmax) return -1;
+  }
+  return -1;
+}
+
+bool trains_anything(const Network& network, const Layer& layer) {
+  return std::any_of(layer.parameters.begin(), layer.parameters.end(), [&](int index) {
+    const Parameter& parameter = network.parameters[static_cast<std::size_t>(index)];
+    return parameter.trainable && !parameter.statistic;
+  });
+}
+
+InputPlane plane_of(const dnnl::memory::desc& desc, void* data, DataType type) {
+  const auto& blocking = desc.data.format_desc.blocking;
+  const bool blocked = blocking.inner_nblks > 0;  // all channels lie in the first block
+  return {data, type, desc.data.padded_dims[1], blocking.strides[0], blocked ? 1 : blocking.strides[1], blocking.strides[2],
+          blocking.strides[3]};
+}
+
+}  // namespace
+
+Layout preferred_layout(const Network& network, const CompileOptions& options, const dnnl::engine& engine) {
+  using dnnl::memory;
+  const Layer* largest = nullptr;
+  for (const Layer& layer : network.layers) {
+    if (layer.op == "conv" && layer.as<ConvAttributes>().groups == 1 && layer.input_shapes[0][0] >= Map::kLanes &&
+        (largest == nullptr || layer.multiply_adds > largest->multiply_adds)) {
+      largest = &layer;
+    }
+  }
+  if (largest == nullptr) return Layout::channels_last;
+  const auto& conv = largest->as<ConvAttributes>();
+  const Shape& from = largest->input_shapes[0];
+  const auto type = options.precision == Precision::bf16 ? memory::data_type::bf16 : memory::data_type::f32;
+  const std::int64_t batch = std::max(options.train_batch, options.infer_batch);
+  const auto any = memory::format_tag::any;
+  const memory::desc source({batch, from[0], from[1], from[2]}, type, any);
+  const memory::desc weights({conv.out, from[0], conv.kernel.height, conv.kernel.width}, type, any);
+  const memory::desc destination({batch, conv.out, largest->output[1], largest->output[2]}, type, any);
+  const dnnl::convolution_forward::desc desc(dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, source,
+                                             weights, destination, {conv.stride.height, conv.stride.width},
+                                             {conv.dilation.height - 1, conv.dilation.width - 1},
+                                             {conv.padding.top, conv.padding.left}, {conv.padding.bottom, conv.padding.right});
+  const dnnl::convolution_forward::primitive_desc chosen(desc, engine);
+  const memory::desc blocked(destination.dims(), type, memory::format_tag::nChw16c);
+  return chosen.dst_desc() == blocked ? Layout::blocked : Layout::channels_last;
+}
+
+template <class Call>
+void Executable::at_layer(const Operation& operation, const Call& call) {
+  try {
+    call();
+  } catch (const dnnl::error& error) {
+    fail(ErrorKind::device, "layer '{}': oneDNN: {}", operation.layer().name, error.what());
+  } catch (Error& error) {
+    throw error.in(fmt::format("layer '{}'", operation.layer().name));
+  }
+}
+
+Executable::Executable(Workshop& workshop, const std::vector<Node>& nodes, std::int64_t samples, bool training)
+    : workshop_(workshop), samples_(samples), planner_(training, workshop.network.layers.size()) {
+  workshop_.reorders = 0;
+  plan_values(nodes);
+  for (const Node& node : nodes) {
+    operations_.push_back(make_operation(workshop_, node));
+    Operation& operation = *operations_.back();
+    planner_.set_time(static_cast<int>(operations_.size()));
+    at_layer(operation, [&] { operation.plan(planner_); });
+  }
+  input_desc_ = workshop_.input_desc;
+  planner_.set_time(static_cast<int>(nodes.size()) + 1);
+  plan_logits();
+  if (training) {
+    plan_gradient_of_logits();
+    for (auto operation = operations_.rbegin(); operation != operations_.rend(); ++operation) {
+      planner_.set_time(planner_.time() + 1);
+      if (!planner_.value((*operation)->node().output).needs_gradient) continue;
+      at_layer(**operation, [&] { (*operation)->plan_backward(planner_); });
+    }
+  }
+  placement_ = place(planner_.lifetimes());
+  reorders_ = workshop_.reorders;
+  costs_.resize(operations_.size());
+}
+
+// The input, who reads what, and what needs a gradient.
+void Executable::plan_values(const std::vector<Node>& nodes) {
+  const Network& network = workshop_.network;
+  for (const Node& node : nodes) {
+    bool needs = trains_anything(network, workshop_.layer(node.layer));
+    for (const int from : node.inputs) {
+      ++planner_.value(from).readers;
+      needs = needs || planner_.value(from).needs_gradient;
+    }
+    planner_.value(node.output).needs_gradient = needs && planner_.training();
+    planner_.value(node.output).spec.type = node.output == final_linear(nodes) ? DataType::f32 : workshop_.type();
+  }
+  ++planner_.value(static_cast<int>(network.layers.size()) - 1).readers;
+
+  Value& input = planner_.value(Network::kInput);
+  const Shape shape{network.input.channels, network.input.height, network.input.width};
+  input.spec = MapSpec::of(shape, samples_, workshop_.type(), workshop_.layout);
+  const auto reads_input = [](const Node& node) { return node.inputs.front() == Network::kInput; };
+  const auto reader = std::find_if(nodes.begin(), nodes.end(), reads_input);
+  const bool free = input.readers == 1 && reader != nodes.end() && reader->kind == Node::Kind::conv;
+  workshop_.input_desc = input.spec.desc();
+  if (!free) input.tensor = planner_.tensor(input.spec.bytes());
+}
+
+void Executable::plan_logits() {
+  const Value& output = planner_.value(static_cast<int>(workshop_.network.layers.size()) - 1);
+  if (output.spec.height * output.spec.width != 1) {
+    fail(ErrorKind::usage, "the network's output is {} x {} x {}: backend 'cpu' needs one logit per class, such as a linear layer makes",
+         output.spec.channels, output.spec.height, output.spec.width);
+  }
+  classes_ = output.spec.channels;
+  copies_output_ = output.spec.type != DataType::f32 || output.spec.layout != Layout::channels_last;
+  rows_ = copies_output_ ? planner_.tensor(static_cast<std::size_t>(samples_ * classes_) * sizeof(float)) : output.tensor;
+  planner_.use(output.tensor);
+  planner_.use_at(rows_, planner_.training() ? last_time() : planner_.time());  // readable until the next pass
+}
+
+void Executable::plan_gradient_of_logits() {
+  Value& output = planner_.value(static_cast<int>(workshop_.network.layers.size()) - 1);
+  d_rows_ = planner_.tensor(static_cast<std::size_t>(samples_ * classes_) * sizeof(float));
+  output.gradient = copies_output_ ? planner_.tensor(output.spec.bytes()) : d_rows_;
+}
+
+void Executable::bind(std::byte* arena) {
+  const Binding binding{arena, placement_};
+  for (const auto& operation : operations_) {
+    at_layer(*operation, [&] { operation->bind(planner_, binding); });
+  }
+  const Value& input = planner_.value(Network::kInput);
+  input_ = plane_of(input_desc_, binding.at(input.tensor), workshop_.type());
+  const int last = static_cast<int>(workshop_.network.layers.size()) - 1;
+  output_ = map_of(planner_, binding, last);
+  logits_data_ = binding.as<float>(rows_);
+  rows_map_ = Map::channels_last(logits_data_, DataType::f32, samples_, classes_);
+  if (!planner_.training()) return;
+  d_output_ = gradient_of(planner_, binding, last);
+  d_logits_data_ = binding.as<float>(d_rows_);
+  d_rows_map_ = Map::channels_last(d_logits_data_, DataType::f32, samples_, classes_);
+}
+
+void Executable::forward(const Pass& pass) {
+  for (std::size_t i = 0; i < operations_.size(); ++i) {
+    const Stopwatch watch(costs_[i].forward);
+    at_layer(*operations_[i], [&] { operations_[i]->forward(pass); });
+  }
+  if (copies_output_) copy(output_, rows_map_);
+  ++passes_;
+}
+
+void Executable::backward(const Pass& pass, const std::function<void(int node)>& done) {
+  if (copies_output_) copy(d_rows_map_, d_output_);
+  for (std::size_t i = operations_.size(); i-- > 0;) {
+    {
+      const Stopwatch watch(costs_[i].backward);
+      at_layer(*operations_[i], [&] { operations_[i]->backward(pass); });
+    }
+    done(static_cast<int>(i));
+  }
+}
+
+std::string Executable::profile() const {
+  if (!profiling() || passes_ == 0) return {};
+  const double scale = 1e3 / static_cast<double>(passes_);
+  double forward = 0, backward = 0;
+  std::string text = fmt::format("cpu: {} of {} samples, {} passes, {} reorders, arena {:.1f} MiB; milliseconds\n",
+                                 planner_.training() ? "training" : "inference", samples_, passes_, reorders_,
+                                 static_cast<double>(placement_.bytes) / 1048576.0);
+  for (std::size_t i = 0; i < operations_.size(); ++i) {
+    text += fmt::format("  {:32} {:9.3f} {:9.3f}  {}\n", operations_[i]->layer().name, costs_[i].forward * scale,
+                        costs_[i].backward * scale, operations_[i]->detail());
+    forward += costs_[i].forward * scale;
+    backward += costs_[i].backward * scale;
+  }
+  return text + fmt::format("  {:32} {:9.3f} {:9.3f}\n", "total", forward, backward);
+}
+
+}  // namespace millrace::cpu

@@ -1,0 +1,75 @@
+// A network compiled for one number of samples, for training or for inference: its operations in order, their memory plan, and
+// what it costs.
+//
+// Threading: everything on the replica's thread.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kernels/ingest.h"
+#include "operation.h"
+
+namespace millrace::cpu {
+
+// The layout that oneDNN asks for in the convolution that computes most; channels last when there is none.
+Layout preferred_layout(const Network& network, const CompileOptions& options, const dnnl::engine& engine);
+
+class Executable {
+ public:
+  // Plans. Throws Error(usage) for networks that cannot be computed, Error(device) for what oneDNN refuses.
+  Executable(Workshop& workshop, const std::vector<Node>& nodes, std::int64_t samples, bool training);
+
+  std::int64_t samples() const { return samples_; }
+  std::size_t arena_bytes() const { return placement_.bytes; }
+  int reorders() const { return reorders_; }
+  // Executables that never run at the same time may share an arena. REQUIRES: arena_bytes() bytes, and the parameters' memory.
+  void bind(std::byte* arena);
+
+  // Where ingest writes.
+  const InputPlane& input() const { return input_; }
+  void forward(const Pass& pass);
+  // The last forward's result, (samples, classes) float32, and in training where the loss puts its gradient.
+  const float* logits() const { return logits_data_; }
+  float* d_logits() const { return d_logits_data_; }
+  std::int64_t classes() const { return classes_; }
+  // `done(node)`: the gradients of this node's parameters are there. Called for every node, last one first.
+  void backward(const Pass& pass, const std::function<void(int node)>& done);
+
+  // A table of the operations with their mean times, when MILLRACE_CPU_PROFILE is set; else empty.
+  std::string profile() const;
+
+ private:
+  struct Cost {
+    double forward = 0, backward = 0;  // seconds
+  };
+  void plan_values(const std::vector<Node>& nodes);
+  void plan_logits();
+  void plan_gradient_of_logits();
+  int last_time() const { return 2 * static_cast<int>(operations_.size()) + 1; }
+  template <class Call>
+  void at_layer(const Operation& operation, const Call& call);
+
+  Workshop& workshop_;
+  std::int64_t samples_;
+  std::int64_t classes_ = 0;
+  Planner planner_;
+  std::vector<std::unique_ptr<Operation>> operations_;
+  Placement placement_;
+  int reorders_ = 0;
+  dnnl::memory::desc input_desc_;
+  InputPlane input_;
+
+  // The network's output as float32 rows, when it is not made as that: copies of the value and its gradient.
+  TensorId rows_ = kNoTensor, d_rows_ = kNoTensor;
+  bool copies_output_ = false;
+  Map output_, d_output_, rows_map_, d_rows_map_;
+  float *logits_data_ = nullptr, *d_logits_data_ = nullptr;
+
+  std::vector<Cost> costs_;
+  std::uint64_t passes_ = 0;
+};
+
+}  // namespace millrace::cpu

@@ -1,0 +1,119 @@
+#include "fusion.h"
+
+#include <algorithm>
+#include <map>
+#include <string>
+
+#include "millrace/error.h"
+
+namespace millrace::cpu {
+namespace {
+
+const std::map<std::string, Node::Kind, std::less<>>& kinds() {
+  using Kind = Node::Kind;
+  static const std::map<std::string, Kind, std::less<>> table = {
+      {"conv", Kind::conv},         {"linear", Kind::linear},   {"batch_norm", Kind::normalise},
+      {"max_pool", Kind::pool},     {"average_pool", Kind::pool}, {"global_average_pool", Kind::pool},
+      {"relu", Kind::activate},     {"gelu", Kind::activate},   {"add", Kind::add},
+      {"concat", Kind::concat},     {"dropout", Kind::dropout}, {"scale", Kind::scale},
+      {"softmax", Kind::softmax},   {"flatten", Kind::flatten}, {"lrn", Kind::lrn},
+  };
+  return table;
+}
+
+class Fuser {
+ public:
+  explicit Fuser(const Network& network) : network_(network), readers_(network.layers.size()), taken_(network.layers.size()) {
+    for (int index = 0; index < static_cast<int>(network.layers.size()); ++index) {
+      for (const int input : layer(index).inputs) {
+        if (input >= 0) readers_[static_cast<std::size_t>(input)].push_back(index);
+      }
+    }
+  }
+
+  std::vector<Node> run() {
+    for (int index = 0; index < static_cast<int>(network_.layers.size()); ++index) {
+      if (!taken_[static_cast<std::size_t>(index)]) nodes_.push_back(start(index));
+    }
+    // A node that took in a later layer is computed where that layer stands.
+    std::stable_sort(nodes_.begin(), nodes_.end(), [](const Node& a, const Node& b) { return a.output < b.output; });
+    return std::move(nodes_);
+  }
+
+ private:
+  const Layer& layer(int index) const { return network_.layers[static_cast<std::size_t>(index)]; }
+
+  // The only layer that reads this one's output, or -1.
+  int only_reader(int index) const {
+    const std::vector<int>& readers = readers_[static_cast<std::size_t>(index)];
+    return readers.size() == 1 ? readers.front() : -1;
+  }
+
+  void take(Node& node, int index) {
+    taken_[static_cast<std::size_t>(index)] = true;
+    node.output = index;
+  }
+
+  void take_activation(Node& node) {
+    const int next = only_reader(node.output);
+    if (next < 0) return;
+    if (layer(next).op == "relu") node.activation = Activation::relu;
+    if (layer(next).op == "gelu") node.activation = Activation::gelu;
+    if (node.activation != Activation::none) take(node, next);
+  }
+
+  // The last of an addition's operands takes it in, so that the others are there.
+  void take_residual(Node& node) {
+    const int next = only_reader(node.output);
+    if (next < 0 || layer(next).op != "add" || layer(next).inputs.size() != 2) return;
+    const std::vector<int>& operands = layer(next).inputs;
+    const int other = operands[0] == node.output ? operands[1] : operands[0];
+    if (other >= node.output) return;
+    node.residual = other;
+    node.inputs.push_back(other);
+    take(node, next);
+  }
+
+  bool can_take_pool(int index) const {
+    const int next = only_reader(index);
+    if (layer(index).op != "max_pool" || next < 0 || layer(next).op != "batch_norm") return false;
+    const auto& pool = layer(index).as<PoolAttributes>();
+    return pool.kernel.height <= pool.stride.height && pool.kernel.width <= pool.stride.width;
+  }
+
+  Node start(int index) {
+    const auto kind = kinds().find(layer(index).op);
+    if (kind == kinds().end()) {
+      fail(ErrorKind::usage, "layer '{}': backend 'cpu' has no op '{}'", layer(index).name, layer(index).op);
+    }
+    Node node;
+    node.kind = kind->second;
+    node.layer = index;
+    node.inputs = layer(index).inputs;
+    take(node, index);
+    if (can_take_pool(index)) {
+      node.kind = Node::Kind::normalise;
+      node.pool = index;
+      node.layer = only_reader(index);
+      take(node, node.layer);
+    }
+    if (node.kind == Node::Kind::normalise) take_residual(node);
+    if (node.kind == Node::Kind::activate) {
+      node.activation = layer(index).op == "relu" ? Activation::relu : Activation::gelu;
+    } else if (node.kind == Node::Kind::conv || node.kind == Node::Kind::linear || node.kind == Node::Kind::normalise) {
+      take_activation(node);
+    }
+    return node;
+  }
+
+  const Network& network_;
+  std::vector<std::vector<int>> readers_;
+  std::vector<bool> taken_;
+  std::vector<Node> nodes_;
+};
+
+}  // namespace
+
+std::vector<Node> fuse(const Network& network) { return Fuser(network).run(); }
+
+}  // namespace millrace::cpu

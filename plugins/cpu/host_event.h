@@ -1,0 +1,30 @@
+// Events of a device whose work is done by host threads: a flag, who waits for it, and what to call when it is set.
+#pragma once
+
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <vector>
+
+#include "millrace/backend.h"
+
+namespace millrace::cpu {
+
+// Thread-safe. Set once and never cleared.
+class HostEvent final : public Event {
+ public:
+  bool complete() const override;
+  void wait() const override;
+  void then(std::function<void()> done) override;
+
+  // Completes the event: wakes those who wait, then runs the callbacks on this thread, in the order they were given.
+  void signal();
+
+ private:
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  bool complete_ = false;
+  std::vector<std::function<void()>> callbacks_;
+};
+
+}  // namespace millrace::cpu

@@ -1,0 +1,33 @@
+// The shape, type and layout of an activation, before it has memory.
+#pragma once
+
+#include <cstdint>
+#include <oneapi/dnnl/dnnl.hpp>
+
+#include "kernels/map.h"
+#include "millrace/tensor.h"
+
+namespace millrace::cpu {
+
+// How channels lie in memory; see kernels/map.h. One layout is chosen for a whole network: the one that oneDNN's convolutions
+// ask for on this processor and in this precision.
+enum class Layout { blocked, channels_last };
+
+struct MapSpec {
+  std::int64_t n = 0, channels = 0, height = 1, width = 1;
+  DataType type = DataType::f32;
+  Layout layout = Layout::channels_last;
+
+  // `shape` is of one sample: (C, H, W), or (C), whose layout is always channels_last.
+  static MapSpec of(const Shape& shape, std::int64_t batch, DataType type, Layout layout);
+
+  std::size_t bytes() const;
+  std::int64_t features() const { return channels * height * width; }
+  Map map(void* data) const;
+  dnnl::memory::desc desc() const;       // (N, C, H, W)
+  dnnl::memory::desc rows_desc() const;  // (N, C). REQUIRES: height = width = 1 and channels_last
+};
+
+dnnl::memory::data_type to_dnnl(DataType type);
+
+}  // namespace millrace::cpu

@@ -1,0 +1,33 @@
+// A stretch of zeroed memory straight from the operating system: it costs nothing until it is touched, and goes back whole.
+#pragma once
+
+#include <cstddef>
+#include <utility>
+
+namespace millrace::cpu {
+
+class MemoryRegion {
+ public:
+  MemoryRegion() = default;
+  explicit MemoryRegion(std::size_t bytes);  // throws Error(device) when there is not that much
+  MemoryRegion(MemoryRegion&& other) noexcept
+      : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
+  MemoryRegion& operator=(MemoryRegion&& other) noexcept {
+    std::swap(data_, other.data_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~MemoryRegion();
+
+  template <class T>
+  T* as() const {
+    return static_cast<T*>(data_);
+  }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  void* data_ = nullptr;
+  std::size_t bytes_ = 0;
+};
+
+}  // namespace millrace::cpu

@@ -1,0 +1,165 @@
+// Batch normalisation with what fusion put around it: a max pooling before, an addition and an activation behind.
+//
+// Kept for backward: the (pooled) input, its mean and variance, one byte per window; with a ReLU behind an addition the output,
+// which the next layer keeps anyway.
+#include "simple_operations.h"
+
+namespace millrace::cpu {
+namespace {
+
+class Normalisation final : public Operation {
+ public:
+  Normalisation(Workshop& workshop, const Node& node)
+      : Operation(workshop, node), attributes_(layer().as<BatchNormAttributes>()), channels_(layer().output[0]) {
+    if (node.pool >= 0) window_ = pool_window(workshop.layer(node.pool).as<PoolAttributes>());
+    std::size_t next = 0;
+    if (attributes_.scale) scale_at_ = static_cast<int>(next++);
+    if (attributes_.shift) shift_at_ = static_cast<int>(next++);
+    statistics_at_ = next;
+  }
+
+  void plan(Planner& planner) override {
+    training_ = planner.training();
+    const bool pools = node_.pool >= 0;
+    Value& output = plan_output(planner, planner.value(input()).spec.type, pools ? kNoResidual : input());
+    planner.use(planner.value(input()).tensor);
+    if (node_.residual != kNoResidual) planner.use(planner.value(node_.residual).tensor);
+    if (pools) pooled_ = training_ ? planner.tensor(output.spec.bytes()) : output.tensor;
+    if (!training_) return;
+    if (pools) index_ = planner.tensor(index_bytes(output.spec));
+    mean_at_ = planner.tensor(channel_bytes());
+    variance_at_ = planner.tensor(channel_bytes());
+  }
+
+  void plan_backward(Planner& planner) override {
+    const Value& output = planner.value(node_.output);
+    has_gradient_ = output.gradient != kNoTensor;
+    if (!has_gradient_) return;
+    planner.use(output.gradient);
+    planner.use(node_.pool >= 0 ? pooled_ : planner.value(input()).tensor);
+    planner.use(mean_at_);
+    planner.use(variance_at_);
+    if (node_.pool >= 0) planner.use(index_);
+    if (scale_at_ < 0 || !trains(static_cast<std::size_t>(scale_at_))) d_scale_at_ = planner.tensor(channel_bytes());
+    if (shift_at_ < 0 || !trains(static_cast<std::size_t>(shift_at_))) d_shift_at_ = planner.tensor(channel_bytes());
+    bool gradient_is_free = true;  // may be overwritten by the gradient of the input
+    if (node_.residual != kNoResidual) {
+      if (node_.activation == Activation::relu) planner.use(output.tensor);
+      if (node_.activation == Activation::gelu) planner.use(planner.value(node_.residual).tensor);
+      if (planner.value(node_.residual).needs_gradient) {
+        residual_contribution_ = planner.contribute_in(node_.residual, output.gradient);
+        gradient_is_free = residual_contribution_.add;
+      }
+    }
+    if (!planner.value(input()).needs_gradient) return;
+    input_contribution_ = gradient_is_free && node_.pool < 0 ? planner.contribute_in(input(), output.gradient)
+                                                             : planner.contribute(input());
+  }
+
+  void bind(const Planner& planner, const Binding& binding) override {
+    const MapSpec& spec = planner.value(node_.output).spec;
+    x_ = map_of(planner, binding, input());
+    y_ = map_of(planner, binding, node_.output);
+    normalised_ = node_.pool >= 0 ? spec.map(binding.at(pooled_)) : x_;
+    if (node_.residual != kNoResidual) residual_ = map_of(planner, binding, node_.residual);
+    index_data_ = binding.as<std::uint8_t>(index_);
+    mean_ = training_ ? binding.as<float>(mean_at_) : running_mean();
+    variance_ = training_ ? binding.as<float>(variance_at_) : running_variance();
+    if (!has_gradient_) return;
+    dy_ = gradient_of(planner, binding, node_.output);
+    d_scale_ = d_scale_at_ == kNoTensor ? gradient(static_cast<std::size_t>(scale_at_)) : binding.as<float>(d_scale_at_);
+    d_shift_ = d_shift_at_ == kNoTensor ? gradient(static_cast<std::size_t>(shift_at_)) : binding.as<float>(d_shift_at_);
+    if (residual_contribution_.tensor != kNoTensor) {
+      d_residual_.bind(planner, binding, node_.residual, residual_contribution_);
+    }
+    if (input_contribution_.tensor != kNoTensor) d_input_.bind(planner, binding, input(), input_contribution_);
+  }
+
+  void forward(const Pass&) override {
+    const bool pools = node_.pool >= 0;
+    if (pools) {
+      kernels().max_pool(window_, x_, normalised_, training_ ? index_data_ : nullptr, training_ ? mean_ : nullptr,
+                         training_ ? variance_ : nullptr);
+    } else if (training_) {
+      kernels().batch_statistics(x_, mean_, variance_);
+    }
+    NormaliseArguments arguments;
+    arguments.x = normalised_;
+    arguments.y = y_;
+    arguments.mean = mean_;
+    arguments.variance = variance_;
+    arguments.epsilon = static_cast<float>(attributes_.epsilon);
+    arguments.scale = scale();
+    arguments.shift = shift();
+    arguments.activation = node_.activation;
+    arguments.residual = node_.residual != kNoResidual ? &residual_ : nullptr;
+    kernels().normalise(arguments);
+    if (training_) {
+      update_running(mean_, variance_, channels_, count(), attributes_.momentum, running_mean(), running_variance());
+    }
+  }
+
+  void backward(const Pass&) override {
+    if (!has_gradient_) return;
+    NormaliseBackwardArguments arguments;
+    arguments.x = normalised_;
+    arguments.dy = dy_;
+    arguments.mean = mean_;
+    arguments.variance = variance_;
+    arguments.epsilon = static_cast<float>(attributes_.epsilon);
+    arguments.scale = scale();
+    arguments.shift = shift();
+    arguments.activation = node_.activation;
+    if (node_.residual != kNoResidual) {
+      arguments.residual = &residual_;
+      if (node_.activation == Activation::relu) arguments.y = &y_;
+    }
+    // Behind an addition the gradient of the sum is written over dy: pass 2 and the residual both start from it.
+    const bool masks = node_.residual != kNoResidual;
+    kernels().normalise_backward_sums(arguments, d_shift_, d_scale_, masks ? &dy_ : nullptr);
+    if (masks) {
+      arguments.activation = Activation::none;
+      arguments.residual = nullptr;
+      arguments.y = nullptr;
+    }
+    // Before pass 2, which may write over dy.
+    if (d_residual_) d_residual_.finish();
+    if (!d_input_) return;
+    if (node_.pool >= 0) {
+      kernels().normalise_backward_unpool(arguments, d_shift_, d_scale_, count(), window_, index_data_, d_input_.written);
+    } else {
+      kernels().normalise_backward(arguments, d_shift_, d_scale_, count(), d_input_.written);
+    }
+    d_input_.finish();
+  }
+
+ private:
+  std::size_t channel_bytes() const { return static_cast<std::size_t>(channels_) * sizeof(float); }
+  double count() const { return static_cast<double>(y_.n * y_.pixels()); }
+  const float* scale() const { return scale_at_ < 0 ? nullptr : value(static_cast<std::size_t>(scale_at_)); }
+  const float* shift() const { return shift_at_ < 0 ? nullptr : value(static_cast<std::size_t>(shift_at_)); }
+  float* running_mean() const { return value(statistics_at_); }
+  float* running_variance() const { return value(statistics_at_ + 1); }
+
+  const BatchNormAttributes& attributes_;
+  std::int64_t channels_;
+  PoolWindow window_;
+  int scale_at_ = -1, shift_at_ = -1;  // among the layer's parameters
+  std::size_t statistics_at_ = 0;
+  bool training_ = false, has_gradient_ = false;
+  TensorId pooled_ = kNoTensor, index_ = kNoTensor, mean_at_ = kNoTensor, variance_at_ = kNoTensor;
+  TensorId d_scale_at_ = kNoTensor, d_shift_at_ = kNoTensor;
+  Planner::Contribution residual_contribution_, input_contribution_;
+  GradientTarget d_residual_, d_input_;
+  Map x_, normalised_, y_, residual_, dy_;
+  std::uint8_t* index_data_ = nullptr;
+  float *mean_ = nullptr, *variance_ = nullptr, *d_scale_ = nullptr, *d_shift_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> make_normalisation(Workshop& workshop, const Node& node) {
+  return std::make_unique<Normalisation>(workshop, node);
+}
+
+}  // namespace millrace::cpu

@@ -1,0 +1,31 @@
+#include "operand.h"
+
+namespace millrace::cpu {
+
+bool Operand::plan(Planner& planner, const dnnl::memory::desc& held, const dnnl::memory::desc& wanted) {
+  held_desc_ = held;
+  wanted_desc_ = wanted;
+  temporary_ = held == wanted ? kNoTensor : planner.tensor(wanted.get_size());
+  return temporary_ != kNoTensor;
+}
+
+void Operand::bind(const dnnl::engine& engine, const Binding& binding, void* data) {
+  held_ = dnnl::memory(held_desc_, engine, data);
+  wanted_ = temporary_ == kNoTensor ? held_ : dnnl::memory(wanted_desc_, engine, binding.at(temporary_));
+  reorder_ = dnnl::primitive();
+}
+
+void Operand::reorder(dnnl::memory& from, dnnl::memory& to, dnnl::stream& stream) {
+  if (!reorder_) reorder_ = dnnl::reorder(from, to);
+  reorder_.execute(stream, {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}});
+}
+
+void Operand::load(dnnl::stream& stream) {
+  if (temporary_ != kNoTensor) reorder(held_, wanted_, stream);
+}
+
+void Operand::store(dnnl::stream& stream) {
+  if (temporary_ != kNoTensor) reorder(wanted_, held_, stream);
+}
+
+}  // namespace millrace::cpu

@@ -1,0 +1,73 @@
+// All parameters of one replica: values, gradients, velocities and lookahead's copies, in the layouts in which the convolutions
+// read them.
+//
+// A slot is one array. Every parameter has the same place in each of them, trainable ones first and in the order of the
+// buckets, so that a bucket is one stretch of the gradients and an update runs over arrays side by side. Padding is zero, and
+// stays so. Threading: planning and values on the replica's thread alone; buckets() from any thread after start().
+#pragma once
+
+#include <memory>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <span>
+#include <vector>
+
+#include "memory_region.h"
+#include "millrace/backend.h"
+
+namespace millrace::cpu {
+
+class ParameterStore {
+ public:
+  ParameterStore(const Network& network, const CompileOptions& options);
+
+  const Parameter& parameter(int index) const { return network_.parameters[static_cast<std::size_t>(index)]; }
+
+  // ---- Planning ----
+  // Where a convolution or linear layer says in which layout it reads its weights; `canonical` is the same tensor's desc in the
+  // network's own order. The first one decides, and later executables of the same network adapt.
+  bool has_layout(int index) const { return !entry(index).layout.is_zero(); }
+  const dnnl::memory::desc& layout(int index) const { return entry(index).layout; }
+  void set_layout(int index, const dnnl::memory::desc& layout, const dnnl::memory::desc& canonical);
+  void finish_planning();  // offsets, buckets
+  void append_to(MemoryPlan& plan) const;
+
+  // ---- After start() ----
+  void start();
+  float* value(int index) { return at(values_, index); }
+  float* gradient(int index) { return at(gradients_, index); }
+  std::uint16_t* bf16_value(int index);  // kept beside weights with a layout when the precision is bf16
+  const std::vector<Bucket>& buckets() const { return buckets_; }
+
+  void set_rule(const UpdateRule& rule);
+  void update(int bucket, double learning_rate, std::span<const double> rate_factor);
+  void blend_slow(double decay);
+  void zero_gradients();
+
+  std::vector<float> read(Slot slot, int index, const dnnl::engine& engine);
+  void write(Slot slot, int index, std::span<const float> values, const dnnl::engine& engine);
+
+ private:
+  struct Entry {
+    std::size_t offset = 0;    // in floats
+    std::size_t elements = 0;  // with the layout's padding
+    std::size_t bf16_offset = 0;
+    dnnl::memory::desc layout, canonical;  // float32; zero: as in the network
+  };
+  const Entry& entry(int index) const { return entries_[static_cast<std::size_t>(index)]; }
+  Entry& entry(int index) { return entries_[static_cast<std::size_t>(index)]; }
+  float* at(MemoryRegion& region, int index) { return region.as<float>() + entry(index).offset; }
+  MemoryRegion& region(Slot slot, int index);
+  void place_all(const std::vector<int>& indices, std::size_t& offset);
+  void refresh_bf16(int index);
+
+  const Network& network_;
+  CompileOptions options_;
+  std::vector<Entry> entries_;
+  std::vector<Bucket> buckets_;
+  std::size_t trainable_ = 0, blended_ = 0, all_ = 0, bf16_ = 0;  // elements; blended: trainable ones and statistics
+  MemoryRegion values_, gradients_, velocities_, slow_, bf16_values_;
+  UpdateRule rule_;
+  bool slow_begun_ = false;  // lookahead starts from the values that it finds first, unless a copy is written
+};
+
+}  // namespace millrace::cpu

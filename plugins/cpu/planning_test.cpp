@@ -1,0 +1,105 @@
+// What is decided before anything is computed: which layers are fused, and the queue and events that work goes through.
+#include <gtest/gtest.h>
+
+#include "fusion.h"
+#include "test_support.h"
+#include "work_queue.h"
+
+namespace millrace::cpu::test {
+namespace {
+
+std::vector<std::string> outputs_of(const Network& network) {
+  std::vector<std::string> names;
+  for (const Node& node : fuse(network)) names.push_back(network.layers[static_cast<std::size_t>(node.output)].name);
+  return names;
+}
+
+TEST(Fusion, TakesActivationsPoolingAndAdditionsIn) {
+  const auto network = network_of(R"(
+    input = { channels = 3, height = 8, width = 8 }
+    layers = [
+      { name = "c1", op = "conv", out = 16, kernel = 3, padding = 1 }, { name = "g1", op = "gelu" },
+      { name = "c2", op = "conv", out = 16, kernel = 3, padding = 1 }, { name = "p2", op = "max_pool", kernel = 2 },
+      { name = "b2", op = "batch_norm" }, { name = "r2", op = "relu" },
+      { name = "c3", op = "conv", out = 16, kernel = 3, padding = 1 }, { name = "b3", op = "batch_norm" },
+      { name = "a3", op = "add", from = ["b3", "r2"] }, { name = "r3", op = "relu" },
+      { name = "fc", op = "linear", out = 4 } ])");
+  EXPECT_EQ(outputs_of(*network), (std::vector<std::string>{"g1", "c2", "r2", "c3", "r3", "fc"}));
+  const std::vector<Node> nodes = fuse(*network);
+  EXPECT_EQ(nodes[0].activation, Activation::gelu);
+  EXPECT_GE(nodes[2].pool, 0);
+  EXPECT_NE(nodes[4].residual, kNoResidual);
+}
+
+TEST(Fusion, LeavesAloneWhatSomebodyElseReads) {
+  const auto network = network_of(R"(
+    input = { channels = 3, height = 8, width = 8 }
+    layers = [
+      { name = "c1", op = "conv", out = 16, kernel = 3, padding = 1 }, { name = "r1", op = "relu" },
+      { name = "both", op = "add", from = ["c1", "r1"] }, { name = "fc", op = "linear", out = 4 } ])");
+  EXPECT_EQ(outputs_of(*network), (std::vector<std::string>{"c1", "r1", "both", "fc"}));
+}
+
+TEST(Fusion, LeavesOverlappingPoolingAlone) {
+  const auto network = network_of(R"(
+    input = { channels = 3, height = 8, width = 8 }
+    layers = [ { name = "p", op = "max_pool", kernel = 3, stride = 2 }, { name = "b", op = "batch_norm" },
+               { name = "fc", op = "linear", out = 4 } ])");
+  EXPECT_EQ(outputs_of(*network), (std::vector<std::string>{"p", "b", "fc"}));
+}
+
+TEST(Fusion, NamesALayerThatItDoesNotKnow) {
+  Network network = *network_of(R"(
+    input = { channels = 3, height = 8, width = 8 }
+    layers = [ { name = "odd", op = "relu" }, { name = "fc", op = "linear", out = 4 } ])");
+  network.layers[0].op = "fourier";
+  try {
+    fuse(network);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+    EXPECT_NE(error.message().find("'odd'"), std::string::npos);
+    EXPECT_NE(error.message().find("'fourier'"), std::string::npos);
+  }
+}
+
+TEST(WorkQueue, KeepsTheOrder) {
+  WorkQueue queue("test");
+  std::vector<int> order;
+  for (int i = 0; i < 100; ++i) queue.submit([&order, i] { order.push_back(i); });
+  queue.drain();
+  ASSERT_EQ(order.size(), 100U);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(order[static_cast<std::size_t>(i)], i);
+}
+
+TEST(WorkQueue, SkipsWorkAfterAnErrorButCompletesItsEvents) {
+  WorkQueue queue("test");
+  bool worked = false, cleaned = false;
+  queue.submit([] { fail(ErrorKind::device, "broken"); });
+  queue.submit([&] { worked = true; }, [&] { cleaned = true; })->wait();
+  EXPECT_FALSE(worked);
+  EXPECT_TRUE(cleaned);
+  EXPECT_THROW(queue.check(), Error);
+  EXPECT_THROW(queue.run([] {}), Error);
+}
+
+TEST(WorkQueue, ForgetsAnErrorThatItsCallerReceives) {
+  WorkQueue queue("test");
+  EXPECT_THROW(queue.run([] { fail(ErrorKind::usage, "no"); }), Error);
+  EXPECT_NO_THROW(queue.run([] {}));
+}
+
+TEST(HostEvent, CallsBackOnceWhetherBeforeOrAfter) {
+  HostEvent event;
+  int before = 0, after = 0;
+  event.then([&] { ++before; });
+  EXPECT_EQ(before, 0);
+  event.signal();
+  event.then([&] { ++after; });
+  EXPECT_EQ(before, 1);
+  EXPECT_EQ(after, 1);
+  EXPECT_TRUE(event.complete());
+}
+
+}  // namespace
+}  // namespace millrace::cpu::test

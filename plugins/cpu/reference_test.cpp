@@ -1,0 +1,99 @@
+// Whole networks against PyTorch: tests/reference/*.json, whose README says how they were made and how to compare.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "test_support.h"
+
+namespace millrace::cpu::test {
+namespace {
+
+using Json = nlohmann::json;
+
+float reference_value(std::uint32_t i, std::uint32_t phase, double scale, double offset) {
+  std::uint32_t x = i * 2654435769U + phase * 2246822519U;
+  x = (x ^ (x >> 16)) * 0x7FEB352DU;
+  x = (x ^ (x >> 15)) * 0x846CA68BU;
+  x ^= x >> 16;
+  return static_cast<float>(offset + scale * ((x + 0.5) / 2147483648.0 - 1.0));
+}
+
+std::vector<float> tensor_of(const Json& tensor) {
+  std::size_t size = 1;
+  for (const auto& extent : tensor["shape"]) size *= extent.get<std::size_t>();
+  std::vector<float> values(size);
+  for (std::size_t i = 0; i < size; ++i) {
+    values[i] = reference_value(static_cast<std::uint32_t>(i), tensor["phase"], tensor["scale"], tensor["offset"]);
+  }
+  return values;
+}
+
+void expect_like(const std::vector<float>& values, const Json& summary, double bound, const std::string& what) {
+  double squares = 0, sum = 0;
+  for (const float value : values) {
+    squares += static_cast<double>(value) * static_cast<double>(value);
+    sum += static_cast<double>(value);
+  }
+  const double l2 = summary["l2"];
+  EXPECT_NEAR(std::sqrt(squares), l2, bound * l2) << what;
+  EXPECT_NEAR(sum, summary["sum"].get<double>(), bound * l2 * std::sqrt(static_cast<double>(values.size()))) << what;
+  const auto samples = summary["samples"].get<std::vector<double>>();
+  const auto stride = summary["stride"].get<std::size_t>();
+  std::vector<float> found;
+  for (std::size_t j = 0; j < samples.size(); ++j) found.push_back(values[j * stride]);
+  EXPECT_LT(relative_difference(found, {samples.begin(), samples.end()}), bound) << what;
+}
+
+void check(const std::string& file, const std::string& network_file, Precision precision, double bound, double gradient_bound) {
+  const Json reference = Json::parse(std::ifstream(std::string(MILLRACE_SOURCE_DIR) + "/tests/reference/" + file));
+  const auto network = network_from(network_file);
+  const auto samples = static_cast<std::int64_t>(reference["labels"].size());
+  std::unique_ptr<Laboratory> laboratory;
+  try {
+    laboratory = std::make_unique<Laboratory>(network, samples, true, precision);
+  } catch (const Error& error) {
+    if (precision == Precision::fp32) throw;
+    GTEST_SKIP() << "no bf16 on this processor: " << error.what();
+  }
+  for (int i = 0; i < static_cast<int>(network->parameters.size()); ++i) {
+    const Parameter& parameter = network->parameters[static_cast<std::size_t>(i)];
+    const auto size = static_cast<std::size_t>(parameter.shape.elements());
+    if (parameter.statistic) laboratory->write(i, std::vector<float>(size, parameter.name.ends_with("var") ? 1.0F : 0.0F));
+  }
+  for (const auto& [name, tensor] : reference["tensors"].items()) {
+    if (name == "input") laboratory->set_input(tensor_of(tensor));
+    else laboratory->write(network->find_parameter(name), tensor_of(tensor));
+  }
+  expect_like(laboratory->forward(), reference["logits"]["values"], bound, "logits");
+  const Json& options = reference["loss_options"];
+  const double loss = laboratory->step(reference["labels"].get<std::vector<std::int32_t>>(), options["label_smoothing"],
+                                       options["reduction"] == "sum");
+  EXPECT_NEAR(loss, reference["loss"].get<double>(), bound * loss);
+  expect_like(laboratory->d_logits(), reference["logits"]["gradient"], bound, "gradient of the logits");
+  for (const auto& [name, tensor] : reference["tensors"].items()) {
+    if (!tensor.contains("gradient")) continue;
+    const int parameter = network->find_parameter(name);
+    if (parameter >= 0) expect_like(laboratory->read(Slot::gradient, parameter), tensor["gradient"], gradient_bound, name);
+  }
+  for (const auto& [name, summary] : reference["running"].items()) {
+    expect_like(laboratory->read(Slot::value, network->find_parameter(name)), summary, bound, name);
+  }
+}
+
+TEST(Reference, AirbenchAgreesWithPyTorch) {
+  check("airbench.json", "pipelines/networks/airbench94.toml", Precision::fp32, 1e-4, 1e-4);
+}
+TEST(Reference, ResidualBlockAgreesWithPyTorch) {
+  check("residual.json", "pipelines/networks/residual_block.toml", Precision::fp32, 1e-4, 1e-4);
+}
+TEST(Reference, AirbenchAgreesInBf16) {
+  check("airbench.json", "pipelines/networks/airbench94.toml", Precision::bf16, 2e-2, 5e-2);
+}
+TEST(Reference, ResidualBlockAgreesInBf16) {
+  check("residual.json", "pipelines/networks/residual_block.toml", Precision::bf16, 2e-2, 5e-2);
+}
+
+}  // namespace
+}  // namespace millrace::cpu::test

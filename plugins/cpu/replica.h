@@ -1,0 +1,76 @@
+// A network on the CPU: one thread that everything runs on, with an OpenMP team of its own on fixed processors.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "executable.h"
+#include "parameter_store.h"
+#include "work_queue.h"
+
+namespace millrace::cpu {
+
+// Every call but memory_plan() and buckets() becomes a closure in the queue of the replica's thread. An error of that work is
+// thrown by finish() and by the next ingest(), infer(), read() or write(); until then the steps that follow are skipped, their
+// events complete and their buckets are announced, so that nobody hangs. It stays: a replica that failed is not used again.
+//
+// Fewer samples than compiled for are computed exactly, not padded: the first step with a new count compiles for it.
+class CpuReplica final : public Replica {
+ public:
+  CpuReplica(const Network& network, const CompileOptions& options, const std::vector<int>& cores);
+  ~CpuReplica() override;
+
+  MemoryPlan memory_plan() const override;
+  void start() override;
+  const std::vector<Bucket>& buckets() const override { return parameters_.buckets(); }
+  void ingest(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count) override;
+  void forward(std::uint64_t step) override;
+  Ref<Event> loss(const LossSpec& spec, double normaliser, StepSums& sums) override;
+  void backward(BucketReady ready) override;
+  void set_rule(const UpdateRule& rule) override;
+  Ref<Event> update(int bucket, const UpdateStep& step, const Ref<Event>& after) override;
+  Ref<Event> blend_slow(double decay) override;
+  Ref<Event> infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count, std::span<const View> views,
+                   const LossSpec& spec, StepSums& sums) override;
+  std::vector<float> logits() override;
+  std::vector<float> read(Slot slot, int parameter) override;
+  void write(Slot slot, int parameter, std::span<const float> values) override;
+  void finish() override;
+
+ private:
+  using Executables = std::map<std::int64_t, std::unique_ptr<Executable>>;
+
+  void compile(const std::vector<int>& cores);
+  void plan_buckets();
+  Executable& executable(Executables& kept, std::uint32_t most, std::uint32_t count, bool training);
+  void take_labels(const Batch& batch, std::uint32_t begin, std::uint32_t count);
+  void run_backward(const BucketReady& ready, int& announced);
+  void announce(const BucketReady& ready, int& announced, int node);
+  StepSums measure(const LossSpec& spec, const float* logits, double normaliser, float* gradient) const;
+  void run_infer(const Batch& batch, std::uint32_t begin, std::uint32_t count, const std::vector<View>& views);
+
+  const Network network_;
+  const CompileOptions options_;
+  const PixelTable table_;
+  ParameterStore parameters_;
+  std::unique_ptr<Workshop> workshop_;
+  std::vector<Node> nodes_;
+  std::vector<int> bucket_node_;  // by bucket: the first node of forward, so the last of backward, that it waits for
+  Executables training_, inference_;
+  std::size_t arena_bytes_ = 0;
+  MemoryRegion arena_;
+
+  // The state of the present pass; the replica's thread alone.
+  Executable* current_ = nullptr;  // null: no samples
+  Pass pass_;
+  std::int64_t rows_ = 0;
+  std::vector<std::int32_t> labels_;
+  std::vector<float> weights_;
+  std::vector<float> summed_logits_;  // of infer
+  bool logits_are_summed_ = false;
+
+  WorkQueue queue_{"cpu replica"};  // last: its thread ends before anything it uses goes
+};
+
+}  // namespace millrace::cpu

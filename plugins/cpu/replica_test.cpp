@@ -1,0 +1,388 @@
+// A replica through the interface that stages use: batches in, gradients in buckets, updated weights out.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <thread>
+
+#include "backend.h"
+#include "device_info.h"
+#include "host_event.h"
+#include "test_support.h"
+
+namespace millrace::cpu::test {
+namespace {
+
+constexpr const char* kConvNet = R"(
+input = { channels = 3, height = 8, width = 8, mean = [0.5, 0.4, 0.3], deviation = [0.2, 0.25, 0.3] }
+layers = [
+  { name = "conv1", op = "conv", out = 20, kernel = 3, padding = 1 }, { op = "max_pool", kernel = 2 },
+  { name = "bn1", op = "batch_norm" }, { op = "relu" },
+  { name = "conv2", op = "conv", out = 32, kernel = 3, padding = 1, bias = false }, { op = "relu" },
+  { op = "global_average_pool" }, { name = "fc", op = "linear", out = 6 },
+])";
+
+constexpr const char* kPlainNet = R"(
+input = { channels = 3, height = 8, width = 8 }
+layers = [
+  { name = "conv1", op = "conv", out = 20, kernel = 3, padding = 1 }, { op = "gelu" },
+  { name = "conv2", op = "conv", out = 16, kernel = 3, stride = 2 }, { op = "relu" }, { name = "fc", op = "linear", out = 6 },
+])";
+
+// A batch that belongs to nobody.
+struct TestBatch : Batch {
+  std::vector<std::uint8_t> pixel_data;
+  std::vector<AugmentationRecord> record_data;
+  std::vector<std::int32_t> label_data;
+  std::vector<float> weight_data;
+
+  TestBatch(std::uint32_t size, ImageShape shape, std::uint64_t seed)
+      : pixel_data(size * shape.bytes()), record_data(size), label_data(size), weight_data(size, 1.0F) {
+    for (std::size_t i = 0; i < pixel_data.size(); ++i) pixel_data[i] = static_cast<std::uint8_t>(mix64(combine(seed, i)));
+    for (std::size_t i = 0; i < size; ++i) label_data[i] = static_cast<std::int32_t>(mix64(combine(seed + 1, i)) % 6);
+    count = size;
+    weight = size;
+    image = window = shape;
+    pixels = pixel_data.data();
+    records = record_data.data();
+    labels = label_data.data();
+    weights = weight_data.data();
+  }
+};
+
+Ref<Batch> make_batch(const Network& network, std::uint32_t size, std::uint64_t seed = 3) {
+  return Ref<Batch>(new TestBatch(size, network.input, seed));
+}
+
+struct Machine {
+  std::shared_ptr<const Network> network;
+  CompileOptions options;
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Replica> replica;
+
+  explicit Machine(const char* text, CompileOptions compile = {.train_batch = 8, .infer_batch = 8}, std::vector<int> cores = {})
+      : network(network_of(text)), options(compile), device(CpuBackend().open(0, {std::move(cores)})),
+        replica(device->compile(*network, options)) {
+    replica->start();
+    const auto values = parameter_values(*network, 5);
+    for (int i = 0; i < static_cast<int>(values.size()); ++i) replica->write(Slot::value, i, values[static_cast<std::size_t>(i)]);
+    replica->set_rule({.momentum = 0.9});
+  }
+
+  StepSums gradients(const Ref<Batch>& batch, std::uint32_t begin, std::uint32_t count, double normaliser, std::uint64_t step = 0) {
+    StepSums sums;
+    replica->ingest(batch, begin, count);
+    replica->forward(step);
+    const Ref<Event> measured = replica->loss({}, normaliser, sums);
+    replica->backward([](int, Ref<Event>) {});
+    measured->wait();
+    return sums;
+  }
+  void update(double rate, std::uint64_t step = 0) {
+    for (int bucket = 0; bucket < static_cast<int>(replica->buckets().size()); ++bucket) {
+      replica->update(bucket, {.step = step, .learning_rate = rate, .rate_factor = {}}, nullptr);
+    }
+  }
+  std::vector<std::vector<float>> all(Slot slot) {
+    std::vector<std::vector<float>> values;
+    for (int i = 0; i < static_cast<int>(network->parameters.size()); ++i) {
+      const Parameter& parameter = network->parameters[static_cast<std::size_t>(i)];
+      if (slot == Slot::value || (parameter.trainable && !parameter.statistic)) values.push_back(replica->read(slot, i));
+    }
+    return values;
+  }
+};
+
+TEST(Replica, ReadsBackWhatWasWritten) {
+  Machine machine(kConvNet, {.train_batch = 8, .slow_weights = true});
+  const auto values = parameter_values(*machine.network, 77);
+  for (const Slot slot : {Slot::value, Slot::gradient, Slot::velocity, Slot::slow}) {
+    for (int i = 0; i < static_cast<int>(values.size()); ++i) {
+      if (machine.network->parameters[static_cast<std::size_t>(i)].statistic && slot != Slot::value) continue;
+      machine.replica->write(slot, i, values[static_cast<std::size_t>(i)]);
+      EXPECT_EQ(machine.replica->read(slot, i), values[static_cast<std::size_t>(i)]);
+    }
+  }
+}
+
+TEST(Replica, RefusesAParameterOfTheWrongSize) {
+  Machine machine(kConvNet);
+  EXPECT_THROW(machine.replica->write(Slot::value, 0, std::vector<float>(3)), Error);
+  EXPECT_NO_THROW(machine.replica->finish());
+}
+
+TEST(Replica, PlansItsMemoryBeforeItHasAny) {
+  const auto network = network_of(kConvNet);
+  const auto device = CpuBackend().open(0, {});
+  const auto small = device->compile(*network, {.train_batch = 8, .infer_batch = 8});
+  const auto large = device->compile(*network, {.train_batch = 64, .infer_batch = 8});
+  EXPECT_GT(large->memory_plan().total(), small->memory_plan().total());
+  EXPECT_GT(small->memory_plan().items.size(), 3U);
+}
+
+TEST(Replica, LearnsItsBatch) {
+  Machine machine(kConvNet, {.train_batch = 16});
+  const Ref<Batch> batch = make_batch(*machine.network, 16);
+  const StepSums first = machine.gradients(batch, 0, 16, 16);
+  for (int step = 0; step < 40; ++step) {
+    machine.gradients(batch, 0, 16, 16);
+    machine.update(0.05);
+  }
+  const StepSums last = machine.gradients(batch, 0, 16, 16);
+  EXPECT_EQ(first.weight, 16);
+  EXPECT_LT(last.loss, 0.2 * first.loss);
+  EXPECT_GE(last.correct, 15);
+}
+
+TEST(Replica, EndsWithTheSameBitsEveryTime) {
+  const auto train = [] {
+    Machine machine(kConvNet, {.train_batch = 16});
+    const Ref<Batch> batch = make_batch(*machine.network, 16);
+    for (std::uint64_t step = 0; step < 5; ++step) {
+      machine.gradients(batch, 0, 16, 16, step);
+      machine.update(0.05, step);
+    }
+    return machine.all(Slot::value);
+  };
+  EXPECT_EQ(train(), train());
+}
+
+TEST(Replica, TwoOfHalfTheBatchAgreeWithOneOfTheWhole) {
+  Machine whole(kPlainNet), first(kPlainNet, {.train_batch = 4}, {allowed_cores().front()});
+  Machine second(kPlainNet, {.train_batch = 4}, {allowed_cores().back()});
+  const Ref<Batch> batch = make_batch(*whole.network, 8);
+  const StepSums all = whole.gradients(batch, 0, 8, 8);
+  const StepSums left = first.gradients(batch, 0, 4, 8);
+  const StepSums right = second.gradients(batch, 4, 4, 8);
+  EXPECT_NEAR(all.loss, left.loss + right.loss, 1e-5);
+  const auto expected = whole.all(Slot::gradient), a = first.all(Slot::gradient), b = second.all(Slot::gradient);
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    std::vector<float> sum = a[i];
+    for (std::size_t j = 0; j < sum.size(); ++j) sum[j] += b[i][j];
+    EXPECT_LT(relative_difference(sum, expected[i]), 1e-5);
+  }
+}
+
+TEST(Replica, TwoTeamsOfTwoThreadsComputeAtTheSameTime) {
+  const std::vector<int> cores = {allowed_cores().front(), allowed_cores().back()};
+  Machine first(kConvNet, {.train_batch = 16}, cores), second(kConvNet, {.train_batch = 16}, cores);
+  const Ref<Batch> batch = make_batch(*first.network, 16);
+  for (std::uint64_t step = 0; step < 4; ++step) {
+    for (Machine* machine : {&first, &second}) {
+      machine->replica->ingest(batch, 0, 16);
+      machine->replica->forward(step);
+      static StepSums unused[2];
+      machine->replica->loss({}, 16, unused[machine == &second ? 1 : 0]);
+      machine->replica->backward([](int, Ref<Event>) {});
+      machine->update(0.05, step);
+    }
+  }
+  EXPECT_EQ(first.all(Slot::value), second.all(Slot::value));
+}
+
+TEST(Replica, TakesFewerSamplesThanItWasCompiledFor) {
+  Machine large(kConvNet, {.train_batch = 8, .infer_batch = 8}), exact(kConvNet, {.train_batch = 3, .infer_batch = 3});
+  const Ref<Batch> batch = make_batch(*large.network, 8);
+  const StepSums a = large.gradients(batch, 2, 3, 3), b = exact.gradients(batch, 2, 3, 3);
+  EXPECT_NEAR(a.loss, b.loss, 1e-5);
+  const auto found = large.all(Slot::gradient), expected = exact.all(Slot::gradient);
+  for (std::size_t i = 0; i < found.size(); ++i) EXPECT_LT(relative_difference(found[i], expected[i]), 1e-5);
+  StepSums inferred;
+  large.replica->infer(batch, 0, 5, {}, {}, inferred)->wait();
+  EXPECT_EQ(inferred.weight, 5);
+  large.replica->finish();
+}
+
+TEST(Replica, HasGradientsOfZeroWithoutSamples) {
+  Machine machine(kConvNet);
+  const Ref<Batch> batch = make_batch(*machine.network, 8);
+  machine.gradients(batch, 0, 8, 8);
+  int announced = 0;
+  StepSums sums;
+  sums.loss = 7;
+  machine.replica->ingest(batch, 0, 0);
+  machine.replica->forward(1);
+  machine.replica->loss({}, 8, sums);
+  machine.replica->backward([&](int, Ref<Event>) { ++announced; });
+  machine.replica->finish();
+  EXPECT_EQ(announced, static_cast<int>(machine.replica->buckets().size()));
+  EXPECT_EQ(sums.loss, 0);
+  for (const auto& gradient : machine.all(Slot::gradient)) {
+    for (const float value : gradient) ASSERT_EQ(value, 0.0F);
+  }
+}
+
+TEST(Replica, AnnouncesBucketsInOrderWhenTheyAreFilled) {
+  Machine machine(kConvNet, {.train_batch = 8, .bucket_bytes = 64});
+  const auto& buckets = machine.replica->buckets();
+  ASSERT_GT(buckets.size(), 3U);
+  const Ref<Batch> batch = make_batch(*machine.network, 8);
+  std::vector<int> order;
+  std::vector<std::vector<float>> seen;
+  StepSums sums;
+  machine.replica->ingest(batch, 0, 8);
+  machine.replica->forward(0);
+  machine.replica->loss({}, 8, sums);
+  machine.replica->backward([&](int bucket, Ref<Event> filled) {
+    filled->wait();
+    const Bucket& b = buckets[static_cast<std::size_t>(bucket)];
+    order.push_back(bucket);
+    seen.emplace_back(b.gradients, b.gradients + b.elements);
+  });
+  machine.replica->finish();
+  std::vector<bool> covered(machine.network->parameters.size());
+  for (std::size_t i = 0; i < buckets.size(); ++i) {
+    EXPECT_EQ(order[i], static_cast<int>(i));
+    EXPECT_EQ(seen[i], std::vector<float>(buckets[i].gradients, buckets[i].gradients + buckets[i].elements)) << "changed later";
+    for (const int parameter : buckets[i].parameters) covered[static_cast<std::size_t>(parameter)] = true;
+  }
+  for (std::size_t i = 0; i < covered.size(); ++i) {
+    EXPECT_EQ(covered[i], machine.network->parameters[i].trainable && !machine.network->parameters[i].statistic);
+  }
+}
+
+TEST(Replica, UpdatesByTheRule) {
+  Machine machine(kConvNet);
+  const std::size_t parameters = machine.network->parameters.size();
+  UpdateRule rule{.momentum = 0.9, .nesterov = true, .rate_factor = std::vector<double>(parameters, 2.0),
+                  .decay = std::vector<double>(parameters, 0.01)};
+  machine.replica->set_rule(rule);
+  const int fc = machine.network->find_parameter("fc.weight");
+  std::vector<float> value = machine.replica->read(Slot::value, fc), velocity(value.size(), 0.0F);
+  const Ref<Batch> batch = make_batch(*machine.network, 8);
+  for (int step = 0; step < 3; ++step) {
+    machine.gradients(batch, 0, 8, 8);
+    const std::vector<float> gradient = machine.replica->read(Slot::gradient, fc);
+    machine.update(0.1);
+    for (std::size_t i = 0; i < value.size(); ++i) {
+      const float g = gradient[i] + 0.01F * value[i];
+      velocity[i] = 0.9F * velocity[i] + g;
+      value[i] -= 0.2F * (g + 0.9F * velocity[i]);
+    }
+    EXPECT_LT(relative_difference(machine.replica->read(Slot::value, fc), value), 1e-6);
+    EXPECT_LT(relative_difference(machine.replica->read(Slot::velocity, fc), velocity), 1e-6);
+  }
+}
+
+TEST(Replica, AnUpdateWaitsForItsEvent) {
+  Machine machine(kConvNet);
+  machine.gradients(make_batch(*machine.network, 8), 0, 8, 8);
+  const Ref<HostEvent> reduced = make_ref<HostEvent>();
+  const Ref<Event> updated = machine.replica->update(0, {.learning_rate = 0.1, .rate_factor = {}}, reduced);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_FALSE(updated->complete());
+  reduced->signal();
+  updated->wait();
+  EXPECT_TRUE(updated->complete());
+}
+
+TEST(Replica, BlendsSlowWeights) {
+  Machine machine(kConvNet, {.train_batch = 8, .slow_weights = true});
+  const int fc = machine.network->find_parameter("fc.weight");
+  const std::vector<float> value = machine.replica->read(Slot::value, fc);
+  std::vector<float> slow(value.size(), 1.0F), expected(value.size());
+  for (int i = 0; i < static_cast<int>(machine.network->parameters.size()); ++i) {
+    machine.replica->write(Slot::slow, i, i == fc ? slow : machine.replica->read(Slot::value, i));
+  }
+  machine.replica->blend_slow(0.25);
+  for (std::size_t i = 0; i < value.size(); ++i) expected[i] = 0.25F + 0.75F * value[i];
+  EXPECT_LT(relative_difference(machine.replica->read(Slot::value, fc), expected), 1e-6);
+  EXPECT_LT(relative_difference(machine.replica->read(Slot::slow, fc), expected), 1e-6);
+}
+
+TEST(Replica, AddsWeightedLogitsOfViews) {
+  Machine machine(kConvNet);
+  const Ref<Batch> batch = make_batch(*machine.network, 4);
+  const auto logits_of = [&](std::vector<View> views) {
+    StepSums sums;
+    machine.replica->infer(batch, 0, 4, views, {}, sums)->wait();
+    return machine.replica->logits();
+  };
+  const View plain, mirrored{.flip_x = true}, shifted{.dx = 1, .dy = -1};
+  const auto a = logits_of({plain}), b = logits_of({mirrored}), c = logits_of({shifted});
+  const auto sum = logits_of({{.weight = 0.5}, {.flip_x = true, .weight = 0.25}, {.dx = 1, .dy = -1, .weight = 0.25}});
+  std::vector<float> expected(a.size());
+  for (std::size_t i = 0; i < a.size(); ++i) expected[i] = 0.5F * a[i] + 0.25F * b[i] + 0.25F * c[i];
+  EXPECT_NE(a, b);
+  EXPECT_LT(relative_difference(sum, expected), 1e-5);
+}
+
+TEST(Replica, LetsGoOfABatchOnceItIsRead) {
+  Machine machine(kConvNet);
+  const Ref<Batch> batch = make_batch(*machine.network, 8);
+  machine.replica->ingest(batch, 0, 8);
+  machine.replica->finish();
+  EXPECT_EQ(batch->in_flight.load(), 0U);
+}
+
+TEST(Replica, KeepsAnErrorAndHangsNobody) {
+  Machine machine(kConvNet);
+  const Ref<Batch> batch = make_batch(*machine.network, 8);
+  batch->labels[3] = 99;
+  int announced = 0;
+  StepSums sums;
+  machine.replica->ingest(batch, 0, 8);
+  machine.replica->forward(0);
+  machine.replica->loss({}, 8, sums);
+  machine.replica->backward([&](int, Ref<Event> filled) {
+    filled->wait();
+    ++announced;
+  });
+  machine.replica->update(0, {.learning_rate = 0.1, .rate_factor = {}}, nullptr)->wait();
+  EXPECT_EQ(announced, static_cast<int>(machine.replica->buckets().size()));
+  EXPECT_THROW(machine.replica->finish(), Error);
+  EXPECT_THROW(machine.replica->ingest(batch, 0, 8), Error);
+  EXPECT_EQ(batch->in_flight.load(), 0U);
+}
+
+TEST(Replica, RefusesMoreSamplesThanItWasCompiledFor) {
+  Machine machine(kConvNet);
+  machine.replica->ingest(make_batch(*machine.network, 12), 0, 12);
+  EXPECT_THROW(machine.replica->finish(), Error);
+}
+
+TEST(Replica, DropsTheSameInBackwardAsInForward) {
+  Machine machine(R"(
+    input = { channels = 3, height = 4, width = 4 }
+    layers = [ { op = "linear", out = 40 }, { op = "dropout", probability = 0.5 }, { name = "fc", op = "linear", out = 6 } ])");
+  const Ref<Batch> batch = make_batch(*machine.network, 8);
+  machine.gradients(batch, 0, 8, 8, 1);
+  const auto first = machine.all(Slot::gradient);
+  machine.gradients(batch, 0, 8, 8, 2);
+  const auto second = machine.all(Slot::gradient);
+  machine.gradients(batch, 0, 8, 8, 1);
+  EXPECT_NE(first, second);
+  EXPECT_EQ(first, machine.all(Slot::gradient));
+}
+
+TEST(Stream, SumsInTheOrderGivenAfterWhatItWaitsFor) {
+  const auto device = CpuBackend().open(0, {});
+  const auto stream = device->make_stream("reduce");
+  std::vector<float> a(1000, 1.0F), b(1000, 2.0F), total(1000);
+  const Ref<HostEvent> ready = make_ref<HostEvent>();
+  const std::vector<const float*> sources = {a.data(), b.data()};
+  stream->wait(ready);
+  stream->sum(total.data(), sources, total.size());
+  stream->copy(a.data(), total.data(), total.size());
+  const Ref<Event> done = stream->record();
+  std::atomic<bool> called = false;
+  done->then([&] { called = true; });
+  EXPECT_FALSE(done->complete());
+  ready->signal();
+  done->wait();
+  EXPECT_EQ(a, std::vector<float>(1000, 3.0F));
+}
+
+TEST(Device, SaysWhatTheProcessorIs) {
+  CpuBackend backend;
+  const auto devices = backend.devices();
+  ASSERT_EQ(devices.size(), 1U);
+  EXPECT_FALSE(devices[0].name.empty());
+  EXPECT_GT(devices[0].memory, 0U);
+  EXPECT_THROW(backend.open(1, {}), Error);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(backend.open(0, {})->host_buffer(100).get()) % 64, 0U);
+}
+
+}  // namespace
+}  // namespace millrace::cpu::test

@@ -1,0 +1,27 @@
+// The operations that have no weights of their own but for batch normalisation's vectors.
+#pragma once
+
+#include "operation.h"
+
+namespace millrace::cpu {
+
+std::unique_ptr<Operation> make_normalisation(Workshop& workshop, const Node& node);
+std::unique_ptr<Operation> make_pooling(Workshop& workshop, const Node& node);
+std::unique_ptr<Operation> make_activation(Workshop& workshop, const Node& node);
+std::unique_ptr<Operation> make_addition(Workshop& workshop, const Node& node);
+std::unique_ptr<Operation> make_concatenation(Workshop& workshop, const Node& node);
+std::unique_ptr<Operation> make_dropout(Workshop& workshop, const Node& node);
+std::unique_ptr<Operation> make_scale(Workshop& workshop, const Node& node);
+std::unique_ptr<Operation> make_softmax(Workshop& workshop, const Node& node);
+std::unique_ptr<Operation> make_flatten(Workshop& workshop, const Node& node);
+std::unique_ptr<Operation> make_lrn(Workshop& workshop, const Node& node);
+
+PoolWindow pool_window(const PoolAttributes& pool);
+
+// Bytes of max pooling's index for an output of this shape: one for each element, 16 channels to a block.
+inline std::size_t index_bytes(const MapSpec& output) {
+  const std::int64_t blocks = (output.channels + Map::kLanes - 1) / Map::kLanes;
+  return static_cast<std::size_t>(output.n * blocks * output.height * output.width * Map::kLanes);
+}
+
+}  // namespace millrace::cpu

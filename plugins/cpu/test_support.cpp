@@ -1,0 +1,131 @@
+#include "test_support.h"
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+
+#include "kernels/loss.h"
+#include "network/load.h"
+
+namespace millrace::cpu::test {
+
+std::shared_ptr<const Network> network_from(const std::string& path) {
+  const Registry registry;
+  Diagnostics errors;
+  const auto network = load_network(path.front() == '/' ? path : std::string(MILLRACE_SOURCE_DIR) + "/" + path, Value(), registry,
+                                    errors);
+  errors.throw_if_any();
+  return network;
+}
+
+std::shared_ptr<const Network> network_of(const std::string& toml) {
+  const std::filesystem::path path =
+      std::filesystem::temp_directory_path() / ("millrace_cpu_" + std::to_string(std::hash<std::string>()(toml)) + ".toml");
+  std::ofstream(path) << toml;
+  const auto network = network_from(path.string());
+  std::filesystem::remove(path);
+  return network;
+}
+
+std::vector<float> noise(std::size_t size, std::uint64_t seed) {
+  std::vector<float> values(size);
+  for (std::size_t i = 0; i < size; ++i) {
+    const std::uint64_t bits = mix64(combine(seed, i)) >> 40;  // 24 bits
+    values[i] = static_cast<float>(bits) / 8388608.0F - 1.0F;
+  }
+  return values;
+}
+
+std::vector<std::vector<float>> parameter_values(const Network& network, std::uint64_t seed) {
+  std::vector<std::vector<float>> all;
+  for (std::size_t index = 0; index < network.parameters.size(); ++index) {
+    const Parameter& parameter = network.parameters[index];
+    std::vector<float> values = noise(static_cast<std::size_t>(parameter.shape.elements()), combine(seed, index));
+    const double fan_in = static_cast<double>(parameter.shape.elements() / parameter.shape[0]);
+    const bool around_one = parameter.name.ends_with("running_var") || parameter.initialiser.value == 1;
+    for (float& value : values) {
+      if (parameter.shape.rank() > 1) value *= static_cast<float>(std::sqrt(3.0 / fan_in));
+      else value = around_one ? 1.0F + 0.4F * value : 0.3F * value;
+    }
+    all.push_back(std::move(values));
+  }
+  return all;
+}
+
+Laboratory::Laboratory(std::shared_ptr<const Network> network, std::int64_t samples, bool training, Precision precision)
+    : network_(std::move(network)),
+      options_{.train_batch = static_cast<std::uint32_t>(training ? samples : 0),
+               .infer_batch = static_cast<std::uint32_t>(training ? 0 : samples),
+               .precision = precision},
+      parameters_(*network_, options_) {
+  const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  workshop_ = std::make_unique<Workshop>(Workshop{*network_, options_, preferred_layout(*network_, options_, engine), parameters_,
+                                                  engine, dnnl::stream(engine)});
+  executable_ = std::make_unique<Executable>(*workshop_, fuse(*network_), samples, training);
+  parameters_.finish_planning();
+  parameters_.start();
+  arena_ = MemoryRegion(executable_->arena_bytes());
+  executable_->bind(arena_.as<std::byte>());
+}
+
+void Laboratory::write(int parameter, const std::vector<float>& values) {
+  parameters_.write(Slot::value, parameter, values, workshop_->engine);
+}
+
+std::vector<float> Laboratory::read(Slot slot, int parameter) { return parameters_.read(slot, parameter, workshop_->engine); }
+
+void Laboratory::set_input(const std::vector<float>& values) {
+  const InputPlane& plane = executable_->input();
+  const ImageShape& shape = network_->input;
+  std::size_t next = 0;
+  for (std::int64_t n = 0; n < executable_->samples(); ++n) {
+    for (std::int64_t c = 0; c < shape.channels; ++c) {
+      for (std::int64_t h = 0; h < shape.height; ++h) {
+        for (std::int64_t w = 0; w < shape.width; ++w) {
+          const std::int64_t at = n * plane.stride_n + c * plane.stride_c + h * plane.stride_h + w * plane.stride_w;
+          if (plane.type == DataType::bf16) static_cast<std::uint16_t*>(plane.data)[at] = to_bf16(values[next++]);
+          else static_cast<float*>(plane.data)[at] = values[next++];
+        }
+      }
+    }
+  }
+}
+
+std::vector<float> Laboratory::forward() {
+  executable_->forward({});
+  const float* logits = executable_->logits();
+  return {logits, logits + executable_->samples() * executable_->classes()};
+}
+
+double Laboratory::step(const std::vector<std::int32_t>& labels, double smoothing, bool sum) {
+  CrossEntropy arguments;
+  arguments.logits = executable_->logits();
+  arguments.labels = labels.data();
+  arguments.rows = executable_->samples();
+  arguments.classes = executable_->classes();
+  arguments.label_smoothing = smoothing;
+  arguments.normaliser = sum ? 1 : static_cast<double>(executable_->samples());
+  arguments.gradient = executable_->d_logits();
+  const StepSums sums = cross_entropy(arguments);
+  executable_->backward({}, [](int) {});
+  return sum ? sums.loss : sums.loss / sums.weight;
+}
+
+std::vector<float> Laboratory::d_logits() const {
+  const float* values = executable_->d_logits();
+  return {values, values + executable_->samples() * executable_->classes()};
+}
+
+double relative_difference(const std::vector<float>& values, const std::vector<float>& expected) {
+  if (values.size() != expected.size()) throw std::invalid_argument("sizes differ");
+  double difference = 0, norm = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double d = static_cast<double>(values[i]) - static_cast<double>(expected[i]);
+    difference += d * d;
+    norm += static_cast<double>(expected[i]) * static_cast<double>(expected[i]);
+  }
+  return norm > 0 ? std::sqrt(difference / norm) : std::sqrt(difference);
+}
+
+}  // namespace millrace::cpu::test

@@ -1,0 +1,56 @@
+// For the tests of this folder: networks from text, an independent reference in double, and an executable driven by hand.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "executable.h"
+#include "parameter_store.h"
+
+namespace millrace::cpu::test {
+
+using Values = std::vector<double>;
+
+// A network from the network language.
+std::shared_ptr<const Network> network_of(const std::string& toml);
+std::shared_ptr<const Network> network_from(const std::string& path);  // relative to the source tree
+
+// Smooth, repeatable numbers in [-1, 1].
+std::vector<float> noise(std::size_t size, std::uint64_t seed);
+
+// Values for every parameter: weights scaled to keep activations near 1, statistics near (0, 1).
+std::vector<std::vector<float>> parameter_values(const Network& network, std::uint64_t seed);
+
+// The plainest possible forward pass, in double and in NCHW: what every operation is compared with.
+Values reference_logits(const Network& network, const std::vector<Values>& parameters, const Values& input, std::int64_t samples,
+                        bool training);
+double reference_loss(const Values& logits, const std::vector<std::int32_t>& labels, double smoothing);
+
+// An executable and what it needs, on this thread: inputs and gradients are within reach.
+class Laboratory {
+ public:
+  Laboratory(std::shared_ptr<const Network> network, std::int64_t samples, bool training, Precision precision = Precision::fp32);
+
+  void write(int parameter, const std::vector<float>& values);
+  std::vector<float> read(Slot slot, int parameter);
+  void set_input(const std::vector<float>& values);  // (N, C, H, W)
+  std::vector<float> forward();
+  // Cross-entropy, averaged unless `sum`; then backward.
+  double step(const std::vector<std::int32_t>& labels, double smoothing = 0, bool sum = false);
+
+  Executable& executable() { return *executable_; }
+  std::vector<float> d_logits() const;
+
+ private:
+  std::shared_ptr<const Network> network_;
+  CompileOptions options_;
+  ParameterStore parameters_;
+  std::unique_ptr<Workshop> workshop_;
+  std::unique_ptr<Executable> executable_;
+  MemoryRegion arena_;
+};
+
+double relative_difference(const std::vector<float>& values, const std::vector<float>& expected);
+
+}  // namespace millrace::cpu::test

@@ -1,0 +1,222 @@
+#include "weighted.h"
+
+#include <fmt/format.h>
+
+namespace millrace::cpu {
+
+using dnnl::memory;
+
+void Weighted::Step::plan(Planner& planner, const PrimitiveDesc& chosen) {
+  desc = chosen;
+  primitive = dnnl::primitive(chosen.get());
+  const std::size_t bytes = desc.scratchpad_desc().get_size();
+  if (bytes > 0) scratch = planner.tensor(bytes);
+}
+
+void Weighted::Step::bind(const Binding& binding, const dnnl::engine& engine) {
+  if (primitive) scratch_memory = memory(desc.scratchpad_desc(), engine, binding.at(scratch));
+}
+
+dnnl::primitive_attr Weighted::attributes(bool relu) const {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (relu) {
+    dnnl::post_ops after;
+    after.append_eltwise(1.0F, dnnl::algorithm::eltwise_relu, 0, 0);
+    attributes.set_post_ops(after);
+  }
+  return attributes;
+}
+
+Weighted::Desc Weighted::any(const Desc& desc) { return {desc.dims(), desc.data_type(), memory::format_tag::any}; }
+
+Weighted::Desc Weighted::with_type(const Desc& desc, memory::data_type type) {
+  Desc changed = desc;
+  changed.data.data_type = memory::convert_to_c(type);
+  return changed;
+}
+
+Weighted::Desc Weighted::held_weights() const {
+  const int parameter = layer().parameters[0];
+  return with_type(workshop_.parameters.layout(parameter), to_dnnl(workshop_.type()));
+}
+
+void* Weighted::weights_data() const {
+  const int parameter = layer().parameters[0];
+  if (workshop_.type() == DataType::bf16) return workshop_.parameters.bf16_value(parameter);
+  return workshop_.parameters.value(parameter);
+}
+
+// Prefers the layouts that the network has anyway; where oneDNN has only a slow way for them, it chooses and we reorder.
+void Weighted::choose_forward(Planner& planner, const Value& output) {
+  const int parameter = layer().parameters[0];
+  Value& from = planner.value(input());
+  const bool free_input = from.tensor == kNoTensor;  // only the network's input is still without a tensor
+  const bool relu = node_.activation == Activation::relu;
+  const Desc source = free_input ? any(source_desc(from.spec)) : source_desc(from.spec);
+  const Desc destination = destination_desc(output.spec);
+  const Desc weights = workshop_.parameters.has_layout(parameter)
+                           ? held_weights()
+                           : any(with_type(canonical_weights(), to_dnnl(workshop_.type())));
+  PrimitiveDesc chosen = make_forward(source, weights, destination, relu);
+  if (is_slow(chosen.impl_info_str())) {
+    const PrimitiveDesc other = make_forward(any(source), any(weights), any(destination), relu);
+    if (!is_slow(other.impl_info_str())) chosen = other;
+  }
+  const Desc chosen_weights = chosen.query_md(dnnl::query::weights_md);
+  if (!workshop_.parameters.has_layout(parameter)) {
+    workshop_.parameters.set_layout(parameter, chosen_weights, canonical_weights());
+  }
+  if (free_input) {
+    workshop_.input_desc = chosen.query_md(dnnl::query::src_md);
+    from.tensor = planner.tensor(workshop_.input_desc.get_size());
+    planner.use_at(from.tensor, 0);
+  }
+  const Desc held_source = input() == Network::kInput ? workshop_.input_desc : source;
+  workshop_.reorders += source_.plan(planner, held_source, chosen.query_md(dnnl::query::src_md)) ? 1 : 0;
+  workshop_.reorders += destination_.plan(planner, destination, chosen.query_md(dnnl::query::dst_md)) ? 1 : 0;
+  kernel_.plan(planner, held_weights(), chosen_weights);
+  forward_.plan(planner, chosen);
+}
+
+void Weighted::plan(Planner& planner) {
+  training_ = planner.training();
+  Value& output = plan_output(planner, output_type(planner));
+  choose_forward(planner, output);
+  planner.use(planner.value(input()).tensor);
+  if (node_.activation == Activation::gelu) before_ = training_ ? planner.tensor(output.spec.bytes()) : output.tensor;
+}
+
+void Weighted::plan_backward(Planner& planner) {
+  const Value& output = planner.value(node_.output);
+  has_gradient_ = output.gradient != kNoTensor;
+  if (!has_gradient_) return;
+  planner.use(output.gradient);
+  if (node_.activation == Activation::relu) planner.use(output.tensor);
+  if (node_.activation == Activation::gelu) planner.use(before_);
+  if (trains(0)) plan_weights(planner);
+  if (planner.value(input()).needs_gradient) plan_data(planner);
+}
+
+void Weighted::plan_data(Planner& planner) {
+  const Desc source = source_desc(planner.value(input()).spec);
+  const Desc d_destination = with_type(destination_desc(planner.value(node_.output).spec), to_dnnl(workshop_.type()));
+  const Desc weights = any(held_weights());
+  PrimitiveDesc chosen = make_backward_data(source, weights, d_destination);
+  if (is_slow(chosen.impl_info_str())) {
+    const PrimitiveDesc other = make_backward_data(any(source), weights, any(d_destination));
+    if (!is_slow(other.impl_info_str())) chosen = other;
+  }
+  contribution_ = planner.contribute(input());
+  workshop_.reorders += d_source_.plan(planner, source, chosen.query_md(dnnl::query::diff_src_md)) ? 1 : 0;
+  workshop_.reorders += data_d_destination_.plan(planner, destination_desc(planner.value(node_.output).spec),
+                                                 chosen.query_md(dnnl::query::diff_dst_md)) ? 1 : 0;
+  data_kernel_.plan(planner, held_weights(), chosen.query_md(dnnl::query::weights_md));
+  data_.plan(planner, chosen);
+}
+
+void Weighted::plan_weights(Planner& planner) {
+  const Value& from = planner.value(input());
+  planner.use(from.tensor);
+  const Desc source = input() == Network::kInput ? workshop_.input_desc : source_desc(from.spec);
+  const Desc held_d_destination = destination_desc(planner.value(node_.output).spec);
+  const Desc d_destination = with_type(held_d_destination, to_dnnl(workshop_.type()));
+  const Desc d_weights = any(canonical_weights());
+  const bool bias = has_bias() && trains(1) && node_.activation == Activation::none;
+  PrimitiveDesc chosen = make_backward_weights(source, d_weights, d_destination, bias);
+  if (is_slow(chosen.impl_info_str())) {
+    const PrimitiveDesc other = make_backward_weights(any(source), d_weights, any(d_destination), bias);
+    if (!is_slow(other.impl_info_str())) chosen = other;
+  }
+  workshop_.reorders += weights_source_.plan(planner, source, chosen.query_md(dnnl::query::src_md)) ? 1 : 0;
+  workshop_.reorders +=
+      weights_d_destination_.plan(planner, held_d_destination, chosen.query_md(dnnl::query::diff_dst_md)) ? 1 : 0;
+  d_kernel_.plan(planner, workshop_.parameters.layout(layer().parameters[0]), chosen.query_md(dnnl::query::diff_weights_md));
+  weights_.plan(planner, chosen);
+}
+
+void Weighted::bind(const Planner& planner, const Binding& binding) {
+  const dnnl::engine& engine = workshop_.engine;
+  const Value& from = planner.value(input());
+  const Value& to = planner.value(node_.output);
+  void* const result = binding.at(before_ == kNoTensor ? to.tensor : before_);
+  output_ = to.spec.map(binding.at(to.tensor));
+  pre_activation_ = to.spec.map(result);
+  source_.bind(engine, binding, binding.at(from.tensor));
+  kernel_.bind(engine, binding, weights_data());
+  destination_.bind(engine, binding, result);
+  forward_.bind(binding, engine);
+  const Desc bias({layer().output[0]}, memory::data_type::f32, memory::format_tag::a);
+  if (has_bias()) bias_ = memory(bias, engine, value(1));
+  if (!has_gradient_) return;
+
+  d_output_ = to.spec.map(binding.at(to.gradient));
+  if (has_bias() && trains(1)) d_bias_ = memory(bias, engine, gradient(1));
+  if (data_) {
+    d_input_.bind(planner, binding, input(), contribution_);
+    d_source_.bind(engine, binding, d_input_.written.data);
+    data_kernel_.bind(engine, binding, weights_data());
+    data_d_destination_.bind(engine, binding, d_output_.data);
+  }
+  if (weights_) {
+    weights_source_.bind(engine, binding, binding.at(from.tensor));
+    d_kernel_.bind(engine, binding, gradient(0));
+    weights_d_destination_.bind(engine, binding, d_output_.data);
+  }
+  data_.bind(binding, engine);
+  weights_.bind(binding, engine);
+}
+
+void Weighted::forward(const Pass&) {
+  dnnl::stream& stream = workshop_.stream;
+  source_.load(stream);
+  kernel_.load(stream);
+  std::unordered_map<int, memory> arguments = {{DNNL_ARG_SRC, source_.memory()},
+                                               {DNNL_ARG_WEIGHTS, kernel_.memory()},
+                                               {DNNL_ARG_DST, destination_.memory()},
+                                               {DNNL_ARG_SCRATCHPAD, forward_.scratch_memory}};
+  if (has_bias()) arguments.emplace(DNNL_ARG_BIAS, bias_);
+  forward_.primitive.execute(stream, arguments);
+  destination_.store(stream);
+  if (node_.activation == Activation::gelu) kernels().activate(Activation::gelu, pre_activation_, output_);
+}
+
+void Weighted::backward(const Pass&) {
+  if (!has_gradient_) return;
+  dnnl::stream& stream = workshop_.stream;
+  const bool bias_apart = has_bias() && trains(1) && (node_.activation != Activation::none || !weights_);
+  if (node_.activation != Activation::none || bias_apart) {
+    const bool wanted = node_.activation != Activation::none && (weights_ || data_);
+    const Map& before = node_.activation == Activation::none ? d_output_ : pre_activation_;
+    kernels().activate_backward(node_.activation, before, d_output_, wanted ? &d_output_ : nullptr,
+                                bias_apart ? gradient(1) : nullptr);
+  }
+  if (weights_) {
+    weights_source_.load(stream);
+    weights_d_destination_.load(stream);
+    std::unordered_map<int, memory> arguments = {{DNNL_ARG_SRC, weights_source_.memory()},
+                                                 {DNNL_ARG_DIFF_DST, weights_d_destination_.memory()},
+                                                 {DNNL_ARG_DIFF_WEIGHTS, d_kernel_.memory()},
+                                                 {DNNL_ARG_SCRATCHPAD, weights_.scratch_memory}};
+    if (has_bias() && trains(1) && !bias_apart) arguments.emplace(DNNL_ARG_DIFF_BIAS, d_bias_);
+    weights_.primitive.execute(stream, arguments);
+    d_kernel_.store(stream);
+  }
+  if (data_) {
+    data_kernel_.load(stream);
+    data_d_destination_.load(stream);
+    data_.primitive.execute(stream, {{DNNL_ARG_DIFF_SRC, d_source_.memory()},
+                                     {DNNL_ARG_WEIGHTS, data_kernel_.memory()},
+                                     {DNNL_ARG_DIFF_DST, data_d_destination_.memory()},
+                                     {DNNL_ARG_SCRATCHPAD, data_.scratch_memory}});
+    d_source_.store(stream);
+    d_input_.finish();
+  }
+}
+
+std::string Weighted::detail() const {
+  const auto name = [](const Step& step) { return step ? step.desc.impl_info_str() : "-"; };
+  return fmt::format("{} | {} | {}", name(forward_), name(data_), name(weights_));
+}
+
+}  // namespace millrace::cpu

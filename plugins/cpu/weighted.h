@@ -1,0 +1,75 @@
+// What convolutions and linear layers have in common: weights, perhaps a bias, perhaps an activation behind, and three oneDNN
+// primitives: forward, backward to the input, backward to the weights.
+#pragma once
+
+#include <string>
+
+#include "operand.h"
+
+namespace millrace::cpu {
+
+class Weighted : public Operation {
+ public:
+  using Operation::Operation;
+  void plan(Planner& planner) final;
+  void plan_backward(Planner& planner) final;
+  void bind(const Planner& planner, const Binding& binding) final;
+  void forward(const Pass& pass) final;
+  void backward(const Pass& pass) final;
+  std::string detail() const final;
+
+ protected:
+  using Desc = dnnl::memory::desc;
+  using PrimitiveDesc = dnnl::primitive_desc_base;
+
+  // For descs that are "any" oneDNN chooses. `relu`: applied as the result is written.
+  virtual PrimitiveDesc make_forward(const Desc& source, const Desc& weights, const Desc& destination, bool relu) = 0;
+  virtual PrimitiveDesc make_backward_data(const Desc& d_source, const Desc& weights, const Desc& d_destination) = 0;
+  virtual PrimitiveDesc make_backward_weights(const Desc& source, const Desc& d_weights, const Desc& d_destination, bool bias) = 0;
+  virtual Desc canonical_weights() const = 0;  // float32, as the network has them
+  virtual Desc source_desc(const MapSpec& input) const = 0;
+  virtual Desc destination_desc(const MapSpec& output) const = 0;
+  virtual DataType output_type(const Planner& planner) const = 0;
+  virtual bool is_slow(const std::string& implementation) const = 0;
+
+  bool training() const { return training_; }
+  bool has_bias() const { return layer().parameters.size() > 1; }
+  dnnl::primitive_attr attributes(bool relu = false) const;
+  static Desc any(const Desc& desc);
+  static Desc with_type(const Desc& desc, dnnl::memory::data_type type);
+
+ private:
+  // A primitive, its scratchpad and how long it may stay unbound.
+  struct Step {
+    PrimitiveDesc desc;
+    dnnl::primitive primitive;
+    TensorId scratch = kNoTensor;
+    dnnl::memory scratch_memory;
+
+    explicit operator bool() const { return static_cast<bool>(primitive); }
+    void plan(Planner& planner, const PrimitiveDesc& chosen);
+    void bind(const Binding& binding, const dnnl::engine& engine);
+  };
+  void choose_forward(Planner& planner, const Value& output);
+  void plan_data(Planner& planner);
+  void plan_weights(Planner& planner);
+  Desc held_weights() const;  // in the store, in the type of the computation
+  void* weights_data() const;
+
+  bool training_ = false;
+  TensorId before_ = kNoTensor;  // what gelu is applied to
+  Step forward_, data_, weights_;
+  Operand source_, kernel_, destination_;                      // forward
+  Operand d_source_, data_kernel_, data_d_destination_;        // backward to the input
+  Operand weights_source_, d_kernel_, weights_d_destination_;  // backward to the weights
+  dnnl::memory bias_, d_bias_;
+  Planner::Contribution contribution_;
+  GradientTarget d_input_;
+  Map pre_activation_, output_, d_output_;
+  bool has_gradient_ = false;
+};
+
+std::unique_ptr<Operation> make_convolution(Workshop& workshop, const Node& node);
+std::unique_ptr<Operation> make_linear(Workshop& workshop, const Node& node);
+
+}  // namespace millrace::cpu
