@@ -28,7 +28,8 @@ class Executable {
   // Executables that never run at the same time may share an arena. REQUIRES: arena_bytes() bytes, and the parameters' memory.
   void bind(std::byte* arena);
 
-  // Where ingest writes.
+  // Where ingest writes. The plane describes images: channels are at most 16.
+  const dnnl::memory::desc& input_desc() const { return input_desc_; }
   const InputPlane& input() const { return input_; }
   void forward(const Pass& pass);
   // The last forward's result, (samples, classes) float32, and in training where the loss puts its gradient.

@@ -121,7 +121,6 @@ TEST_P(Operations, ComputeWhatTheirDefinitionSays) {
     const auto laboratory = problem.laboratory(training);
     const std::vector<float> expected = to_float(problem.reference(problem.in_double(), training));
     EXPECT_LT(relative_difference(laboratory->forward(), expected), 2e-5) << (training ? "training" : "inference");
-    EXPECT_LT(relative_difference(laboratory->forward(), expected), training ? 1e9 : 2e-5) << "a second time";
   }
 }
 
@@ -129,7 +128,8 @@ TEST_P(Operations, HaveTheGradientsOfTheReference) {
   const Problem problem(GetParam());
   const auto laboratory = problem.laboratory(true);
   laboratory->forward();
-  const double loss = laboratory->step(kLabels, 0.1);
+  const double loss = laboratory->loss(kLabels, 0.1);
+  laboratory->backward();
   std::vector<Values> values = problem.in_double();
   EXPECT_NEAR(loss, reference_loss(problem.reference(values, true), kLabels, 0.1), 1e-5 * std::abs(loss));
   for (int index = 0; index < static_cast<int>(values.size()); ++index) {
@@ -168,11 +168,13 @@ TEST_P(Operations, AgreeInBf16) {
   }
   const std::vector<float> expected = to_float(problem.reference(problem.in_double(), true));
   EXPECT_LT(relative_difference(laboratory->forward(), expected), 2e-2);
-  laboratory->step(kLabels);
+  laboratory->loss(kLabels);
+  laboratory->backward();
 
   const auto exact = problem.laboratory(true);
   exact->forward();
-  exact->step(kLabels);
+  exact->loss(kLabels);
+  exact->backward();
   for (int index = 0; index < static_cast<int>(problem.parameters.size()); ++index) {
     const Parameter& parameter = problem.network->parameters[static_cast<std::size_t>(index)];
     if (!parameter.trainable || parameter.statistic || parameter.shape.rank() == 1) continue;
@@ -181,7 +183,7 @@ TEST_P(Operations, AgreeInBf16) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(, Operations, testing::ValuesIn(kCases), [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(, Operations, testing::ValuesIn(kCases), [](const auto& tested) { return tested.param.name; });
 
 }  // namespace
 }  // namespace millrace::cpu::test

@@ -67,7 +67,7 @@ struct Machine {
     replica->start();
     const auto values = parameter_values(*network, 5);
     for (int i = 0; i < static_cast<int>(values.size()); ++i) replica->write(Slot::value, i, values[static_cast<std::size_t>(i)]);
-    replica->set_rule({.momentum = 0.9});
+    replica->set_rule({.momentum = 0.9, .rate_factor = {}, .decay = {}});
   }
 
   StepSums gradients(const Ref<Batch>& batch, std::uint32_t begin, std::uint32_t count, double normaliser, std::uint64_t step = 0) {

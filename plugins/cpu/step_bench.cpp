@@ -100,7 +100,7 @@ int run(const Options& options) {
   const auto replica = device->compile(*network, compile);
   replica->start();
   initialise(*network, *replica);
-  replica->set_rule({.momentum = 0.9, .nesterov = true});
+  replica->set_rule({.momentum = 0.9, .nesterov = true, .rate_factor = {}, .decay = {}});
   const auto classes = static_cast<std::int32_t>(network->output().elements());
   const ImageShape shape = network->input;
   const Ref<Batch> batch(new SyntheticBatch(options.batch, shape, classes));

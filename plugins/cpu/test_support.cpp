@@ -13,7 +13,7 @@ namespace millrace::cpu::test {
 std::shared_ptr<const Network> network_from(const std::string& path) {
   const Registry registry;
   Diagnostics errors;
-  const auto network = load_network(path.front() == '/' ? path : std::string(MILLRACE_SOURCE_DIR) + "/" + path, Value(), registry,
+  const auto network = load_network(path.front() == '/' ? path : std::string(MILLRACE_SOURCE_DIR) + "/" + path, millrace::Value(), registry,
                                     errors);
   errors.throw_if_any();
   return network;
@@ -76,20 +76,12 @@ void Laboratory::write(int parameter, const std::vector<float>& values) {
 std::vector<float> Laboratory::read(Slot slot, int parameter) { return parameters_.read(slot, parameter, workshop_->engine); }
 
 void Laboratory::set_input(const std::vector<float>& values) {
-  const InputPlane& plane = executable_->input();
-  const ImageShape& shape = network_->input;
-  std::size_t next = 0;
-  for (std::int64_t n = 0; n < executable_->samples(); ++n) {
-    for (std::int64_t c = 0; c < shape.channels; ++c) {
-      for (std::int64_t h = 0; h < shape.height; ++h) {
-        for (std::int64_t w = 0; w < shape.width; ++w) {
-          const std::int64_t at = n * plane.stride_n + c * plane.stride_c + h * plane.stride_h + w * plane.stride_w;
-          if (plane.type == DataType::bf16) static_cast<std::uint16_t*>(plane.data)[at] = to_bf16(values[next++]);
-          else static_cast<float*>(plane.data)[at] = values[next++];
-        }
-      }
-    }
-  }
+  using dnnl::memory;
+  const memory::desc& wanted = executable_->input_desc();
+  const memory::desc plain(wanted.dims(), memory::data_type::f32, memory::format_tag::nchw);
+  memory from(plain, workshop_->engine, const_cast<float*>(values.data()));  // NOLINT: only read
+  memory to(wanted, workshop_->engine, executable_->input().data);
+  dnnl::reorder(from, to).execute(workshop_->stream, from, to);
 }
 
 std::vector<float> Laboratory::forward() {
@@ -98,7 +90,7 @@ std::vector<float> Laboratory::forward() {
   return {logits, logits + executable_->samples() * executable_->classes()};
 }
 
-double Laboratory::step(const std::vector<std::int32_t>& labels, double smoothing, bool sum) {
+double Laboratory::loss(const std::vector<std::int32_t>& labels, double smoothing, bool sum) {
   CrossEntropy arguments;
   arguments.logits = executable_->logits();
   arguments.labels = labels.data();
@@ -108,7 +100,6 @@ double Laboratory::step(const std::vector<std::int32_t>& labels, double smoothin
   arguments.normaliser = sum ? 1 : static_cast<double>(executable_->samples());
   arguments.gradient = executable_->d_logits();
   const StepSums sums = cross_entropy(arguments);
-  executable_->backward({}, [](int) {});
   return sum ? sums.loss : sums.loss / sums.weight;
 }
 

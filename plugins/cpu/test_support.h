@@ -36,8 +36,9 @@ class Laboratory {
   std::vector<float> read(Slot slot, int parameter);
   void set_input(const std::vector<float>& values);  // (N, C, H, W)
   std::vector<float> forward();
-  // Cross-entropy, averaged unless `sum`; then backward.
-  double step(const std::vector<std::int32_t>& labels, double smoothing = 0, bool sum = false);
+  // Cross-entropy, averaged unless `sum`, and its gradient; then the network's gradients.
+  double loss(const std::vector<std::int32_t>& labels, double smoothing = 0, bool sum = false);
+  void backward() { executable_->backward({}, [](int) {}); }
 
   Executable& executable() { return *executable_; }
   std::vector<float> d_logits() const;
