@@ -91,7 +91,7 @@ struct Problem {
   std::vector<std::vector<float>> parameters;
   std::vector<float> input;
 
-  explicit Problem(const Case& c) : network(network_of(network_text(c))), parameters(parameter_values(*network, 5)) {
+  explicit Problem(const Case& c) : network(network_of(network_text(c))), parameters(parameter_values(*network, 6)) {
     const auto pixels = static_cast<std::size_t>(kSamples * network->input.height * network->input.width * network->input.channels);
     input = noise(pixels, 11);
   }

@@ -79,7 +79,7 @@ void check(const std::string& file, const std::string& network_file, Precision p
     if (parameter >= 0) expect_like(laboratory->read(Slot::gradient, parameter), tensor["gradient"], gradient_bound, name);
   }
   for (const auto& [name, summary] : reference["running"].items()) {
-    expect_like(laboratory->read(Slot::value, network->find_parameter(name)), summary, bound, name);
+    expect_like(laboratory->read(Slot::value, network->find_parameter(name)), summary["values"], bound, name);
   }
 }
 
@@ -89,11 +89,44 @@ TEST(Reference, AirbenchAgreesWithPyTorch) {
 TEST(Reference, ResidualBlockAgreesWithPyTorch) {
   check("residual.json", "pipelines/networks/residual_block.toml", Precision::fp32, 1e-4, 1e-4);
 }
+
+// Rounding to bf16 changes which pixel of a window is the largest, and which inputs of a ReLU are positive, for about one in a
+// hundred; the gradient then takes another way. A share p of such elements is a relative difference of sqrt(2 p).
 TEST(Reference, AirbenchAgreesInBf16) {
-  check("airbench.json", "pipelines/networks/airbench94.toml", Precision::bf16, 2e-2, 5e-2);
+  check("airbench.json", "pipelines/networks/airbench94.toml", Precision::bf16, 2e-2, 0.35);
 }
 TEST(Reference, ResidualBlockAgreesInBf16) {
-  check("residual.json", "pipelines/networks/residual_block.toml", Precision::bf16, 2e-2, 5e-2);
+  check("residual.json", "pipelines/networks/residual_block.toml", Precision::bf16, 2e-2, 0.2);
+}
+
+TEST(Reference, GradientsOfASmoothNetworkAgreeInBf16) {
+  const auto network = network_of(R"(
+    input = { channels = 3, height = 16, width = 16 }
+    layers = [
+      { op = "conv", out = 24, kernel = 2 }, { op = "gelu" }, { op = "conv", out = 64, kernel = 3, padding = 1, bias = false },
+      { op = "average_pool", kernel = 3 }, { op = "batch_norm" }, { op = "gelu" }, { op = "linear", out = 10 } ])");
+  const std::vector<std::int32_t> labels = {1, 2, 3, 4, 5, 6, 7, 8};
+  const auto values = parameter_values(*network, 3);
+  std::vector<std::vector<std::vector<float>>> gradients;
+  for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+    std::unique_ptr<Laboratory> laboratory;
+    try {
+      laboratory = std::make_unique<Laboratory>(network, 8, true, precision);
+    } catch (const Error& error) {
+      GTEST_SKIP() << "no bf16 on this processor: " << error.what();
+    }
+    for (int i = 0; i < static_cast<int>(values.size()); ++i) laboratory->write(i, values[static_cast<std::size_t>(i)]);
+    laboratory->set_input(noise(8 * 3 * 16 * 16, 4));
+    laboratory->forward();
+    laboratory->loss(labels);
+    laboratory->backward();
+    gradients.emplace_back();
+    for (int i = 0; i < static_cast<int>(values.size()); ++i) {
+      const Parameter& parameter = network->parameters[static_cast<std::size_t>(i)];
+      if (!parameter.statistic) gradients.back().push_back(laboratory->read(Slot::gradient, i));
+    }
+  }
+  for (std::size_t i = 0; i < gradients[0].size(); ++i) EXPECT_LT(relative_difference(gradients[1][i], gradients[0][i]), 2e-2);
 }
 
 }  // namespace
