@@ -39,7 +39,10 @@ v16 activation_sum(const Map& x, const Map& dy, const Map* dx, const Run& run, L
 
 }  // namespace
 
-void activate(Activation kind, const Map& x, const Map& y) {
+// Padding channels stay zero through flat passes, as every function here keeps zeros.
+void activate(Activation kind, const Map& from, const Map& to) {
+  Map x = from, y = to;
+  flatten(x, y);
   with_type(x.type, [&]<class T>(Type<T>) {
     with_activation<GeluValue>(kind, [&]<class A>(Type<A>) {
       for_each_run(Tiling(x), [&](const Run& run) {
@@ -52,8 +55,10 @@ void activate(Activation kind, const Map& x, const Map& y) {
   });
 }
 
-void activate_backward(Activation kind, const Map& x, const Map& dy, const Map* dx, float* d_bias) {
-  const Map& written = dx != nullptr ? *dx : x;
+void activate_backward(Activation kind, const Map& before, const Map& gradient, const Map* result, float* d_bias) {
+  Map x = before, dy = gradient, written = result != nullptr ? *result : before;
+  if (d_bias == nullptr) flatten(x, dy, written);
+  const Map* const dx = result != nullptr ? &written : nullptr;
   with_type(x.type, [&]<class T>(Type<T>) {
     with_activation<GeluSlope>(kind, [&]<class A>(Type<A>) {
       const auto run_sum = [&](const Run& run) {
@@ -70,7 +75,9 @@ void activate_backward(Activation kind, const Map& x, const Map& dy, const Map* 
   });
 }
 
-void add(const Map& a, const Map& b, const Map& y) {
+void add(const Map& first, const Map& second, const Map& to) {
+  Map a = first, b = second, y = to;
+  flatten(a, b, y);
   with_type(y.type, [&]<class T>(Type<T>) {
     for_each_run(Tiling(y), [&](const Run& run) {
       with_lanes(y, run.block,
@@ -79,7 +86,9 @@ void add(const Map& a, const Map& b, const Map& y) {
   });
 }
 
-void scale(float factor, const Map& x, const Map& y) {
+void scale(float factor, const Map& from, const Map& to) {
+  Map x = from, y = to;
+  flatten(x, y);
   with_type(y.type, [&]<class T>(Type<T>) {
     for_each_run(Tiling(y), [&](const Run& run) {
       with_lanes(y, run.block, [&](auto lanes) { map_run<T>(x, y, run, lanes, [&](v16 value) { return value * factor; }); });
@@ -87,7 +96,9 @@ void scale(float factor, const Map& x, const Map& y) {
   });
 }
 
-void fill_zero(const Map& y) {
+void fill_zero(const Map& map) {
+  Map y = map;
+  flatten(y);
   with_type(y.type, [&]<class T>(Type<T>) {
     for_each_run(Tiling(y), [&](const Run& run) {
       with_lanes(y, run.block, [&](auto lanes) {

@@ -28,14 +28,55 @@ MILLRACE_INLINE v16 splat(float value) { return value - v16{}; }
 MILLRACE_INLINE v16 load(const float* p) { return *reinterpret_cast<const loose_v16*>(p); }
 MILLRACE_INLINE void store(float* p, v16 value) { *reinterpret_cast<loose_v16*>(p) = value; }
 
-MILLRACE_INLINE v16 widen(h16 half) { return reinterpret_cast<v16>(__builtin_convertvector(half, u16) << 16); }
+// Conversions between widths, with the instructions that exist for it: __builtin_convertvector of GCC 12 takes vectors apart. The
+// full masks are there because the plain forms make GCC 12 warn of an uninitialised operand.
+union Halves {
+  v16 whole;
+  __m256 half[2];
+  i16 integers;
+  __m256i integer_half[2];
+};
+MILLRACE_INLINE v16 widen(h16 half) {
+#ifdef __AVX512F__
+  return reinterpret_cast<v16>(_mm512_maskz_slli_epi32(0xffff, _mm512_maskz_cvtepu16_epi32(0xffff, reinterpret_cast<__m256i>(half)), 16));
+#else
+  const auto all = reinterpret_cast<__m256i>(half);
+  Halves wide{};
+  wide.integer_half[0] = _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm256_castsi256_si128(all)), 16);
+  wide.integer_half[1] = _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm256_extracti128_si256(all, 1)), 16);
+  return wide.whole;
+#endif
+}
+MILLRACE_INLINE h16 low_halves(u16 words) {  // REQUIRES: words < 65536
+#ifdef __AVX512F__
+  return reinterpret_cast<h16>(_mm512_maskz_cvtepi32_epi16(0xffff, reinterpret_cast<__m512i>(words)));
+#else
+  const Halves wide{reinterpret_cast<v16>(words)};
+  const __m256i mixed = _mm256_packus_epi32(wide.integer_half[0], wide.integer_half[1]);
+  return reinterpret_cast<h16>(_mm256_permute4x64_epi64(mixed, 0xd8));
+#endif
+}
 MILLRACE_INLINE h16 narrow(v16 value) {  // to nearest, ties to even, NaN stays NaN: as to_bf16() in tensor.h
 #ifdef __AVX512BF16__
   return reinterpret_cast<h16>(_mm512_cvtneps_pbh(reinterpret_cast<__m512>(value)));
 #else
   const u16 bits = reinterpret_cast<u16>(value);
   const u16 rounded = (bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16;
-  return __builtin_convertvector(value == value ? rounded : (bits >> 16) | 0x40U, h16);
+  return low_halves(value == value ? rounded : (bits >> 16) | 0x40U);
+#endif
+}
+MILLRACE_INLINE b16 low_bytes(i16 words) {  // REQUIRES: 0 <= words < 256
+#ifdef __AVX512F__
+  return reinterpret_cast<b16>(_mm512_maskz_cvtepi32_epi8(0xffff, reinterpret_cast<__m512i>(words)));
+#else
+  return __builtin_convertvector(words, b16);
+#endif
+}
+MILLRACE_INLINE i16 widen(b16 bytes) {
+#ifdef __AVX512F__
+  return reinterpret_cast<i16>(_mm512_maskz_cvtepu8_epi32(0xffff, reinterpret_cast<__m128i>(bytes)));
+#else
+  return __builtin_convertvector(bytes, i16);
 #endif
 }
 MILLRACE_INLINE v16 load(const std::uint16_t* p) { return widen(*reinterpret_cast<const loose_h16*>(p)); }
@@ -61,12 +102,6 @@ MILLRACE_INLINE void store_some(std::uint16_t* p, v16 value, int lanes) {
   _mm256_mask_storeu_epi16(p, mask_of(lanes), reinterpret_cast<__m256i>(narrow(value)));
 }
 #else
-union Halves {
-  v16 whole;
-  __m256 half[2];
-  i16 integers;
-  __m256i integer_half[2];
-};
 MILLRACE_INLINE v16 load_some(const float* p, int lanes) {
   Halves mask{}, value{};
   mask.integers = lanes_below(lanes);
@@ -118,7 +153,6 @@ struct Part {
 // table[index] by lane; index in 0 ... 15.
 MILLRACE_INLINE v16 lookup(v16 table, i16 index) {
 #ifdef __AVX512F__
-  // With a full mask, because GCC 12 warns of an uninitialised operand inside the plain form.
   return reinterpret_cast<v16>(
       _mm512_maskz_permutexvar_ps(0xffff, reinterpret_cast<__m512i>(index), reinterpret_cast<__m512>(table)));
 #else

@@ -184,7 +184,7 @@ void normalise_backward_unpool(const NormaliseBackwardArguments& a, const float*
   const Map& y = a.x;  // the pooling's output is the normalisation's input
   specialise<GeluSlope>(y.type, a.activation, [&]<class T, class A>(Type<T>, Type<A>) {
     with_kernel(window, [&](auto kernel) {
-      for_each_run(Tiling(y, y.width), [&](const Run& run) {
+      for_each_run(Tiling(y, y.width, window_area(window)), [&](const Run& run) {
         with_lanes(dx, run.block, [&](auto lanes) {
           const Gradient<T, A, decltype(lanes)> gradient(a, run, sums, lanes);
           const std::uint8_t* const which = index + ((run.n * y.blocks() + run.block) * y.pixels() + run.pixel) * Map::kLanes;

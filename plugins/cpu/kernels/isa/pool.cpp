@@ -64,7 +64,7 @@ void max_pool_run(const PoolWindow window, const Map x, const Map y, std::uint8_
     lanes.put(out, largest.value);
     out += y.stride_pixel;
     if (where == nullptr) return;
-    *reinterpret_cast<loose_b16*>(where) = __builtin_convertvector(largest.where, b16);
+    *reinterpret_cast<loose_b16*>(where) = low_bytes(largest.where);
     where += Map::kLanes;
   };
   const std::int64_t rows = run.count / y.width, first = run.pixel / y.width, pixel = x.stride_pixel, row = x.width * pixel;
@@ -125,7 +125,7 @@ void average_run(const PoolWindow window, const Map x, const Map y, const Run ru
 void max_pool(const PoolWindow& window, const Map& x, const Map& y, std::uint8_t* index, float* mean, float* variance) {
   with_type(x.type, [&]<class T>(Type<T>) {
     with_kernel(window, [&](auto kernel) {
-      const Tiling tiling(y, y.width);
+      const Tiling tiling(y, y.width, window_area(window));
       const auto pool = [&](const Run& run, auto lanes) {
         max_pool_run<decltype(kernel)::value, T>(window, x, y, index, run, lanes);
       };
@@ -168,7 +168,7 @@ void max_pool_backward(const PoolWindow& window, const std::uint8_t* index, cons
       return;
     }
     with_kernel(window, [&](auto kernel) {
-      for_each_run(Tiling(dy, dy.width), [&](const Run& run) {
+      for_each_run(Tiling(dy, dy.width, window_area(window)), [&](const Run& run) {
         with_lanes(dx, run.block, [&](auto lanes) {
           const T* const gradient = at<T>(dy, run);
           for (std::int64_t done = 0; done < run.count; done += dy.width) {

@@ -16,9 +16,10 @@ struct Tiling {
   bool threads;  // whether there is enough work for a team
 
   // Tiles are a multiple of `unit` pixels: a row for pooling. Small enough for float sums over a run to stay exact, and in channels
-  // last for a tile to stay in the first-level cache between blocks.
-  explicit Tiling(const Map& map, std::int64_t unit = 1) : pixels(map.pixels()), blocks(map.blocks()) {
-    const std::int64_t aim = map.padded ? 256 : 64;
+  // last for a tile to stay in the first-level cache between blocks; a pixel may stand for `area` pixels of a larger map.
+  explicit Tiling(const Map& map, std::int64_t unit = 1, std::int64_t area = 1) : pixels(map.pixels()), blocks(map.blocks()) {
+    const std::int64_t fitting = 8192 / (map.stride_pixel * static_cast<std::int64_t>(map.type == DataType::bf16 ? 2 : 4) * area);
+    const std::int64_t aim = map.padded ? 256 : fitting > 64 ? 64 : fitting < 16 ? 16 : fitting;
     tile = unit >= aim ? unit : aim / unit * unit;
     if (tile > pixels) tile = pixels;
     tiles_per_plane = (pixels + tile - 1) / tile;
@@ -53,6 +54,25 @@ void for_each_slice(const Tiling& tiling, const Body& body) {
   for (std::int64_t slice = 0; slice < slices; ++slice) {
     body(slice, tiling.items * slice / slices, tiling.items * (slice + 1) / slices);
   }
+}
+
+// For kernels that know no channels: maps of one layout without gaps, seen as one long run of sixteen channels. False when they
+// are not that.
+template <class... Maps>
+bool flatten(Map& first, Maps&... others) {
+  [[maybe_unused]] const auto alike = [&](const Map& map) {
+    return map.stride_n == first.stride_n && map.stride_block == first.stride_block && map.stride_pixel == first.stride_pixel;
+  };
+  const auto flat = [](const Map& map) {
+    return Map::blocked(map.data, map.type, 1, Map::kLanes, 1, map.n * map.stride_n / Map::kLanes);
+  };
+  const std::int64_t memory = first.padded ? first.blocks() * Map::kLanes : first.channels;
+  const bool dense = first.stride_n == memory * first.pixels() &&
+                     (first.padded || (first.stride_pixel == memory && first.stride_block == Map::kLanes));
+  if (!(dense && first.n * first.stride_n % Map::kLanes == 0 && (alike(others) && ... && true))) return false;
+  ((others = flat(others)), ...);
+  first = flat(first);
+  return true;
 }
 
 template <class T>

@@ -10,8 +10,10 @@ inline bool windows_are_apart(const PoolWindow& window) {
   return window.kernel_height <= window.stride_height && window.kernel_width <= window.stride_width;
 }
 
+inline std::int64_t window_area(const PoolWindow& window) { return window.stride_height * window.stride_width; }
+
 MILLRACE_INLINE i16 load_index(const std::uint8_t* p) {
-  return __builtin_convertvector(*reinterpret_cast<const loose_b16*>(p), i16);
+  return widen(b16(*reinterpret_cast<const loose_b16*>(p)));
 }
 
 // A cell: rows [top, bottom), columns [left, right) of the input; its window starts at (row, column), which may lie outside.
