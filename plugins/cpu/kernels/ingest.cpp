@@ -29,8 +29,7 @@ void resolve_axis(const Axis& axis, Border record_border, Border view_border, st
   for (std::int64_t i = 0; i < axis.window; ++i) {
     const std::int64_t seen = (axis.mirrored ? axis.window - 1 - i : i) - axis.shift;
     const std::int32_t inside = resolve(seen, axis.window, view_border);
-    from[static_cast<std::size_t>(i)] =
-        inside < 0 ? -1 : resolve(axis.start + axis.step * inside, axis.stored, record_border);
+    from[static_cast<std::size_t>(i)] = inside < 0 ? -1 : resolve(axis.start + axis.step * inside, axis.stored, record_border);
   }
 }
 

@@ -71,8 +71,10 @@ void expect_matches(Pixels& p, const View* view, const Plane& plane) {
     const std::vector<std::uint8_t> expected = reference(p, kBegin + n, view);
     for (std::int64_t c = 0; c < plane.channels; ++c) {
       for (std::int64_t at = 0; at < area; ++at) {
-        const std::int64_t i = n * out.stride_n + c * out.stride_c + at / window.width * out.stride_h + at % window.width * out.stride_w;
-        const float want = c < window.channels ? table.channel(c)[expected[static_cast<std::size_t>(at * window.channels + c)]] : 0.0F;
+        const std::int64_t i =
+            n * out.stride_n + c * out.stride_c + at / window.width * out.stride_h + at % window.width * out.stride_w;
+        const float want =
+            c < window.channels ? table.channel(c)[expected[static_cast<std::size_t>(at * window.channels + c)]] : 0.0F;
         if (plane.type == DataType::bf16) {
           ASSERT_EQ(reinterpret_cast<const std::uint16_t*>(memory.data())[i], to_bf16(want));
         } else {
@@ -84,7 +86,9 @@ void expect_matches(Pixels& p, const View* view, const Plane& plane) {
 }
 
 TEST(Ingest, DoesWhatTheReferenceDoes) {
-  const View views[] = {{1, 1, false, Border::reflect, 1}, {-1, -1, true, Border::reflect, 1}, {3, -2, true, Border::constant, 1},
+  const View views[] = {{1, 1, false, Border::reflect, 1},
+                        {-1, -1, true, Border::reflect, 1},
+                        {3, -2, true, Border::constant, 1},
                         {-2, 0, false, Border::edge, 1}};
   for (const std::int32_t channels : {1, 3, 4}) {
     for (const ImageShape window : {ImageShape{9, 7, channels}, ImageShape{6, 5, channels}, ImageShape{12, 13, channels}}) {

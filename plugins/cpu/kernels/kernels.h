@@ -27,20 +27,20 @@ enum class Activation : std::uint8_t {
 struct PoolWindow {
   std::int64_t kernel_height = 2, kernel_width = 2;  // REQUIRES for max pooling: kernel_height * kernel_width <= 256
   std::int64_t stride_height = 2, stride_width = 2;
-  std::int64_t top = 0, left = 0;                    // padding; each window holds at least one pixel
-  bool count_padding = false;                        // average: divide by the window's size rather than by the pixels inside
+  std::int64_t top = 0, left = 0;  // padding; each window holds at least one pixel
+  bool count_padding = false;      // average: divide by the window's size rather than by the pixels inside
 };
 
 // y = activation((x - mean) * inverse_deviation * scale + shift + residual)
 struct NormaliseArguments {
-  Map x, y;                        // y may be x
+  Map x, y;  // y may be x
   const float* mean = nullptr;
   const float* variance = nullptr;  // biased (of the batch), or the running one in inference
   float epsilon = 0;
-  const float* scale = nullptr;    // null: 1
-  const float* shift = nullptr;    // null: 0
+  const float* scale = nullptr;  // null: 1
+  const float* shift = nullptr;  // null: 0
   Activation activation = Activation::none;
-  const Map* residual = nullptr;   // null: none; may be y
+  const Map* residual = nullptr;  // null: none; may be y
 };
 
 // Backward of the batch's normalisation with the activation behind it. `dy` is the gradient after the activation; the
@@ -50,11 +50,11 @@ struct NormaliseBackwardArguments {
   const float* mean = nullptr;
   const float* variance = nullptr;  // of the batch, as batch_statistics() found them
   float epsilon = 0;
-  const float* scale = nullptr;     // null: 1
-  const float* shift = nullptr;     // null: 0
+  const float* scale = nullptr;  // null: 1
+  const float* shift = nullptr;  // null: 0
   Activation activation = Activation::none;
-  const Map* residual = nullptr;    // as in forward; needed when there was one and the activation is gelu
-  const Map* y = nullptr;           // output of forward: for relu, used in place of the residual
+  const Map* residual = nullptr;  // as in forward; needed when there was one and the activation is gelu
+  const Map* y = nullptr;         // output of forward: for relu, used in place of the residual
 };
 
 // One call's worth of the optimizer (see UpdateRule in backend.h):
@@ -62,8 +62,8 @@ struct NormaliseBackwardArguments {
 struct SgdArguments {
   float* value = nullptr;
   const float* gradient = nullptr;
-  float* velocity = nullptr;             // null only when momentum is 0
-  std::uint16_t* bf16_value = nullptr;   // a bf16 copy of the new value; may be null
+  float* velocity = nullptr;            // null only when momentum is 0
+  std::uint16_t* bf16_value = nullptr;  // a bf16 copy of the new value; may be null
   std::size_t elements = 0;
   float rate = 0, decay = 0, momentum = 0;
   bool nesterov = false;
@@ -78,12 +78,13 @@ struct Kernels {
   void (*normalise)(const NormaliseArguments& arguments);
   // Pass 1. With g = dy * activation'(pre-activation): d_shift = sum g, d_scale = sum g * (x - mean) * inverse_deviation; both
   // are required, as pass 2 needs them. d_residual (may be null, may be dy) becomes g.
-  void (*normalise_backward_sums)(const NormaliseBackwardArguments& arguments, float* d_shift, float* d_scale, const Map* d_residual);
+  void (*normalise_backward_sums)(const NormaliseBackwardArguments& arguments, float* d_shift, float* d_scale,
+                                  const Map* d_residual);
   // Pass 2. dx = scale * inverse_deviation * (g - (d_shift + x_hat * d_scale) / count), count = n * height * width summed over
   // all replicas that share statistics. dx may be dy or x. After a pass 1 that wrote g somewhere, call it with dy = g and
   // Activation::none.
-  void (*normalise_backward)(const NormaliseBackwardArguments& arguments, const float* d_shift, const float* d_scale, double count,
-                             const Map& dx);
+  void (*normalise_backward)(const NormaliseBackwardArguments& arguments, const float* d_shift, const float* d_scale,
+                             double count, const Map& dx);
   // Pass 2 with the backward of a max pooling that stood in front of the normalisation: dx is the pooling's input.
   // REQUIRES: windows do not overlap (kernel <= stride).
   void (*normalise_backward_unpool)(const NormaliseBackwardArguments& arguments, const float* d_shift, const float* d_scale,

@@ -65,11 +65,10 @@ void bench(const Kernels& k, bool blocked, DataType type, std::int64_t n) {
     Memory x = make(24, 31), y = make(24, 31);
     std::vector<float> bias(24);
     report("gelu 24x31x31", 2 * x.bytes, [&] { k.activate(Activation::gelu, x.map, y.map); });
-    report("gelu backward to bias", 2 * x.bytes, [&] { k.activate_backward(Activation::gelu, x.map, y.map, nullptr, bias.data()); });
+    report("gelu backward to bias", 2 * x.bytes,
+           [&] { k.activate_backward(Activation::gelu, x.map, y.map, nullptr, bias.data()); });
   }
-  const struct {
-    std::int64_t channels, size, window;
-  } groups[] = {{64, 31, 2}, {256, 15, 2}, {256, 7, 2}};
+  const struct { std::int64_t channels, size, window; } groups[] = {{64, 31, 2}, {256, 15, 2}, {256, 7, 2}};
   for (const auto& g : groups) {
     const PoolWindow window{g.window, g.window, g.window, g.window};
     Memory x = make(g.channels, g.size), y = make(g.channels, g.size / g.window), dy = make(g.channels, g.size / g.window),
@@ -79,20 +78,20 @@ void bench(const Kernels& k, bool blocked, DataType type, std::int64_t n) {
     fmt::print(" {} x {} x {}\n", g.channels, g.size, g.size);
     report("max_pool + statistics", x.bytes + y.bytes + index.size(),
            [&] { k.max_pool(window, x.map, y.map, index.data(), mean.data(), variance.data()); });
-    report("max_pool_backward", x.bytes + y.bytes + index.size(), [&] { k.max_pool_backward(window, index.data(), dy.map, x.map); });
+    report("max_pool_backward", x.bytes + y.bytes + index.size(),
+           [&] { k.max_pool_backward(window, index.data(), dy.map, x.map); });
     report("batch_statistics", y.bytes, [&] { k.batch_statistics(y.map, mean.data(), variance.data()); });
     report("normalise + gelu", 2 * y.bytes, [&] {
       k.normalise({y.map, z.map, mean.data(), variance.data(), 1e-5F, nullptr, shift.data(), Activation::gelu, nullptr});
     });
-    const NormaliseBackwardArguments backward{y.map, dy.map, mean.data(), variance.data(), 1e-5F, nullptr, shift.data(),
-                                              Activation::gelu, nullptr, nullptr};
+    const NormaliseBackwardArguments backward{y.map,   dy.map,       mean.data(),      variance.data(), 1e-5F,
+                                              nullptr, shift.data(), Activation::gelu, nullptr,         nullptr};
     report("normalise backward: sums", 2 * y.bytes,
            [&] { k.normalise_backward_sums(backward, d_shift.data(), d_scale.data(), nullptr); });
     report("normalise backward: dx", 3 * y.bytes,
            [&] { k.normalise_backward(backward, d_shift.data(), d_scale.data(), 1e5, z.map); });
-    report("... with unpooling", x.bytes + 2 * y.bytes + index.size(), [&] {
-      k.normalise_backward_unpool(backward, d_shift.data(), d_scale.data(), 1e5, window, index.data(), x.map);
-    });
+    report("... with unpooling", x.bytes + 2 * y.bytes + index.size(),
+           [&] { k.normalise_backward_unpool(backward, d_shift.data(), d_scale.data(), 1e5, window, index.data(), x.map); });
   }
   std::vector<float> value(2000000), gradient(value.size()), velocity(value.size());
   report("sgd, 2 M parameters", value.size() * 20, [&] {

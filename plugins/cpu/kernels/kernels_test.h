@@ -32,8 +32,9 @@ inline void for_each_case(const std::function<void(const Case&)>& body) {
     for (const Layout layout : {Layout::blocked, Layout::channels_last}) {
       for (const DataType type : {DataType::f32, DataType::bf16}) {
         for (const std::int64_t channels : {5, 16, 24, 48}) {
-          SCOPED_TRACE(std::string((*kernels)->instruction_set) + (layout == Layout::blocked ? ", blocked, " : ", channels last, ") +
-                       to_string(type) + ", " + std::to_string(channels) + " channels");
+          SCOPED_TRACE(std::string((*kernels)->instruction_set) +
+                       (layout == Layout::blocked ? ", blocked, " : ", channels last, ") + to_string(type) + ", " +
+                       std::to_string(channels) + " channels");
           body(Case{**kernels, layout, type, channels});
         }
       }
@@ -53,7 +54,8 @@ class Tensor {
     std::memset(memory_.get(), 0xff, size_ + 64);  // NaN: what a kernel forgets to write is found
     map.data = memory_.get();
   }
-  Tensor(const Tensor& other) : Tensor(other.layout(), other.map.type, other.map.n, other.map.channels, other.map.height, other.map.width) {
+  Tensor(const Tensor& other)
+      : Tensor(other.layout(), other.map.type, other.map.n, other.map.channels, other.map.height, other.map.width) {
     std::memcpy(memory_.get(), other.memory_.get(), size_);
   }
 

@@ -11,15 +11,16 @@ namespace millrace::cpu {
 // A row's gradient is weight / normaliser * (softmax - target). Rows with weight 0 have gradient 0 whatever their label.
 // top-k: the label counts when fewer than k logits are greater, or equal and before it.
 struct CrossEntropy {
-  const float* logits = nullptr;        // (rows, classes)
+  const float* logits = nullptr;         // (rows, classes)
   const std::int32_t* labels = nullptr;  // (rows)
-  const float* weights = nullptr;       // (rows); null: 1
+  const float* weights = nullptr;        // (rows); null: 1
   std::int64_t rows = 0, classes = 0;
   double label_smoothing = 0;
-  double normaliser = 1;                // of the gradient alone; the sums are not divided
-  float* gradient = nullptr;            // (rows, classes); null: not wanted; may be the logits
+  double normaliser = 1;      // of the gradient alone; the sums are not divided
+  float* gradient = nullptr;  // (rows, classes); null: not wanted; may be the logits
 };
-// Sums in double, in row order, whatever the number of threads. Throws Error(data) for a label outside [0, classes) that has weight.
+// Sums in double, in row order, whatever the number of threads. Throws Error(data) for a label outside [0, classes) that has
+// weight.
 StepSums cross_entropy(const CrossEntropy& arguments);
 
 }  // namespace millrace::cpu

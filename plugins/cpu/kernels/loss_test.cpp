@@ -12,8 +12,8 @@
 namespace millrace::cpu {
 namespace {
 
-double reference_loss(const std::vector<float>& logits, std::int64_t classes, std::int64_t row, std::int32_t label, double smoothing,
-                      std::int64_t nudged = -1, double nudge = 0) {
+double reference_loss(const std::vector<float>& logits, std::int64_t classes, std::int64_t row, std::int32_t label,
+                      double smoothing, std::int64_t nudged = -1, double nudge = 0) {
   const auto at = [&](std::int64_t j) {
     return logits[static_cast<std::size_t>(row * classes + j)] + (j == nudged ? nudge : 0.0);
   };
@@ -33,7 +33,8 @@ TEST(CrossEntropy, MatchesTheReferenceAndItsGradientFiniteDifferences) {
   const std::vector<float> weights = {1, 1, 0.5F, 1, 1, 1, 2, 1, 0};  // the last has no label and no weight
   for (const double smoothing : {0.0, 0.2}) {
     std::vector<float> gradient(logits.size(), 7.0F);
-    const StepSums sums = cross_entropy({logits.data(), labels.data(), weights.data(), kRows, kClasses, smoothing, 4, gradient.data()});
+    const StepSums sums =
+        cross_entropy({logits.data(), labels.data(), weights.data(), kRows, kClasses, smoothing, 4, gradient.data()});
     double loss = 0;
     for (std::int64_t row = 0; row < kRows; ++row) {
       const auto r = static_cast<std::size_t>(row);

@@ -24,21 +24,30 @@ Statistics reference_statistics(const Tensor& x) {
 // A batch normalisation with everything that belongs to it, and its reference in double.
 struct Fixture {
   Fixture(const Case& c, Activation kind, bool with_residual, std::int64_t n = 3, std::int64_t height = 3, std::int64_t width = 5)
-      : activation(kind), residual_used(with_residual), x(c, n, height, width), residual(c, n, height, width),
-        dy(c, n, height, width), scale(random_values(static_cast<std::size_t>(c.channels), 7, 1, 0.3)),
-        shift(random_values(static_cast<std::size_t>(c.channels), 8, 0, 0.5)), mean(scale.size()), variance(scale.size()) {
+      : activation(kind),
+        residual_used(with_residual),
+        x(c, n, height, width),
+        residual(c, n, height, width),
+        dy(c, n, height, width),
+        scale(random_values(static_cast<std::size_t>(c.channels), 7, 1, 0.3)),
+        shift(random_values(static_cast<std::size_t>(c.channels), 8, 0, 0.5)),
+        mean(scale.size()),
+        variance(scale.size()) {
     x.fill(1, 2, 1.5);
     residual.fill(2);
     dy.fill(3);
     c.kernels.batch_statistics(x.map, mean.data(), variance.data());
   }
   NormaliseArguments forward(const Tensor& y) const {
-    return {x.map, y.map, mean.data(), variance.data(), kEpsilon, scale.data(), shift.data(), activation,
-            residual_used ? &residual.map : nullptr};
+    return {x.map,           y.map,      mean.data(),
+            variance.data(), kEpsilon,   scale.data(),
+            shift.data(),    activation, residual_used ? &residual.map : nullptr};
   }
   NormaliseBackwardArguments backward() const {
-    return {x.map, dy.map, mean.data(), variance.data(), kEpsilon, scale.data(), shift.data(), activation,
-            residual_used ? &residual.map : nullptr, nullptr};
+    return {x.map,           dy.map,     mean.data(),
+            variance.data(), kEpsilon,   scale.data(),
+            shift.data(),    activation, residual_used ? &residual.map : nullptr,
+            nullptr};
   }
   double before(std::int64_t n, std::int64_t c, std::int64_t p) const {  // the pre-activation
     const auto k = static_cast<std::size_t>(c);
@@ -123,9 +132,7 @@ double difference_quotient(const Fixture& f, std::int64_t n0, std::int64_t c, st
   const std::int64_t pixels = f.x.map.pixels(), count = f.x.map.n * pixels;
   const auto loss = [&](double nudge) {
     double mean = 0, variance = 0, sum = 0;
-    const auto value = [&](std::int64_t i) {
-      return f.x.at(i / pixels, c, i % pixels) + (i == n0 * pixels + p0 ? nudge : 0);
-    };
+    const auto value = [&](std::int64_t i) { return f.x.at(i / pixels, c, i % pixels) + (i == n0 * pixels + p0 ? nudge : 0); };
     for (std::int64_t i = 0; i < count; ++i) mean += value(i) / static_cast<double>(count);
     for (std::int64_t i = 0; i < count; ++i) variance += (value(i) - mean) * (value(i) - mean) / static_cast<double>(count);
     for (std::int64_t i = 0; i < count; ++i) {

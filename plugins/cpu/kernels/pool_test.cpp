@@ -9,9 +9,9 @@ struct Geometry {
 };
 // Tiling with and without a remainder, overlap, gaps, padding, one window over all.
 const std::vector<Geometry> kGeometries = {
-    {{2, 2, 2, 2, 0, 0}, 8, 6, 4, 3},  {{2, 2, 2, 2, 0, 0}, 7, 9, 3, 4},  {{3, 3, 3, 3, 0, 0}, 7, 7, 2, 2},
-    {{3, 3, 2, 2, 1, 1}, 9, 8, 5, 4},  {{2, 2, 3, 3, 0, 0}, 8, 9, 3, 3},  {{2, 3, 2, 4, 1, 0}, 7, 11, 4, 3},
-    {{2, 2, 2, 2, 1, 1}, 5, 6, 3, 4},  {{5, 4, 5, 4, 0, 0}, 5, 4, 1, 1},  {{3, 3, 1, 1, 1, 1}, 6, 30, 6, 30},
+    {{2, 2, 2, 2, 0, 0}, 8, 6, 4, 3}, {{2, 2, 2, 2, 0, 0}, 7, 9, 3, 4}, {{3, 3, 3, 3, 0, 0}, 7, 7, 2, 2},
+    {{3, 3, 2, 2, 1, 1}, 9, 8, 5, 4}, {{2, 2, 3, 3, 0, 0}, 8, 9, 3, 3}, {{2, 3, 2, 4, 1, 0}, 7, 11, 4, 3},
+    {{2, 2, 2, 2, 1, 1}, 5, 6, 3, 4}, {{5, 4, 5, 4, 0, 0}, 5, 4, 1, 1}, {{3, 3, 1, 1, 1, 1}, 6, 30, 6, 30},
 };
 
 // body(h, w, k): the pixels of window (i, j) inside the image, in order.
@@ -27,9 +27,14 @@ void each_pixel(const Geometry& g, std::int64_t i, std::int64_t j, const Body& b
 
 struct Pooled {
   Pooled(const Case& c, const Geometry& geometry, unsigned seed = 1)
-      : g(geometry), x(c, 3, g.height, g.width), y(c, 3, g.out_height, g.out_width), dy(c, 3, g.out_height, g.out_width),
-        dx(c, 3, g.height, g.width), index(static_cast<std::size_t>(3 * y.map.blocks() * y.map.pixels() * 16), 255),
-        mean(static_cast<std::size_t>(c.channels)), variance(mean) {
+      : g(geometry),
+        x(c, 3, g.height, g.width),
+        y(c, 3, g.out_height, g.out_width),
+        dy(c, 3, g.out_height, g.out_width),
+        dx(c, 3, g.height, g.width),
+        index(static_cast<std::size_t>(3 * y.map.blocks() * y.map.pixels() * 16), 255),
+        mean(static_cast<std::size_t>(c.channels)),
+        variance(mean) {
     x.fill(seed);
     x.each([&](auto n, auto k, auto p) { x.set(n, k, p, std::round(2 * x.at(n, k, p)) / 2); });  // many ties
     dy.fill(seed + 1);
@@ -117,8 +122,8 @@ TEST(NormaliseBackward, WithUnpoolingIsTheTwoOneAfterTheOther) {
   for_each_pooled([](const Case& c, Pooled p) {
     if (p.g.window.stride_height < p.g.window.kernel_height) return;
     c.kernels.max_pool(p.g.window, p.x.map, p.y.map, p.index.data(), p.mean.data(), p.variance.data());
-    const NormaliseBackwardArguments arguments{p.y.map, p.dy.map, p.mean.data(), p.variance.data(), 1e-3F, nullptr, nullptr,
-                                               Activation::gelu, nullptr, nullptr};
+    const NormaliseBackwardArguments arguments{p.y.map, p.dy.map, p.mean.data(),    p.variance.data(), 1e-3F,
+                                               nullptr, nullptr,  Activation::gelu, nullptr,           nullptr};
     const double count = static_cast<double>(3 * p.y.map.pixels());
     Tensor between = p.dy, dx = p.dx;
     std::vector<float> d_shift(p.mean.size()), d_scale = d_shift;

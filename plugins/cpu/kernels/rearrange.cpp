@@ -23,7 +23,9 @@ void put(const Map& map, std::int64_t at, float value) {
     static_cast<float*>(map.data)[at] = value;
   }
 }
-void* address(const Map& map, std::int64_t at) { return static_cast<char*>(map.data) + static_cast<std::size_t>(at) * size_of(map.type); }
+void* address(const Map& map, std::int64_t at) {
+  return static_cast<char*>(map.data) + static_cast<std::size_t>(at) * size_of(map.type);
+}
 
 // body(n) for every sample, shared out over the team.
 template <class Body>
@@ -96,10 +98,9 @@ void dropout(const DropoutKey& key, const Map& x, const Map& y) {
     for (std::int64_t pixel = 0; pixel < y.pixels(); ++pixel) {
       for (std::int64_t c = 0; c < y.channels; c += 4) {
         const auto place = static_cast<std::uint64_t>(pixel);
-        const Philox::Counter bits =
-            Philox::block({static_cast<std::uint32_t>(sample), static_cast<std::uint32_t>(sample >> 32),
-                           static_cast<std::uint32_t>(place), static_cast<std::uint32_t>(c / 4)},
-                          philox_key);
+        const Philox::Counter bits = Philox::block({static_cast<std::uint32_t>(sample), static_cast<std::uint32_t>(sample >> 32),
+                                                    static_cast<std::uint32_t>(place), static_cast<std::uint32_t>(c / 4)},
+                                                   philox_key);
         for (std::int64_t i = 0; i < 4 && c + i < y.channels; ++i) {
           const bool dropped = bits[static_cast<std::size_t>(i)] < threshold;
           put(y, offset(y, n, c + i, pixel), dropped ? 0.0F : get(x, offset(x, n, c + i, pixel)) * factor);

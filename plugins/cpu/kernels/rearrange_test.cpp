@@ -15,7 +15,8 @@ TEST(CopyChannels, JoinsAndSplitsMapsOfAnyLayoutAndType) {
       b.fill(2);
       copy_channels(a.map, 0, joined.map, 0, first);
       copy_channels(b.map, 0, joined.map, first, c.channels);
-      joined.expect_near([&](auto n, auto k, auto p) { return k < first ? a.at(n, k, p) : b.at(n, k - first, p); }, c.tolerance());
+      joined.expect_near([&](auto n, auto k, auto p) { return k < first ? a.at(n, k, p) : b.at(n, k - first, p); },
+                         c.tolerance());
       copy_channels(joined.map, first, back.map, 0, c.channels);
       EXPECT_TRUE(back.same_bits(b));
     }

@@ -38,7 +38,8 @@ union Halves {
 };
 MILLRACE_INLINE v16 widen(h16 half) {
 #ifdef __AVX512F__
-  return reinterpret_cast<v16>(_mm512_maskz_slli_epi32(0xffff, _mm512_maskz_cvtepu16_epi32(0xffff, reinterpret_cast<__m256i>(half)), 16));
+  return reinterpret_cast<v16>(
+      _mm512_maskz_slli_epi32(0xffff, _mm512_maskz_cvtepu16_epi32(0xffff, reinterpret_cast<__m256i>(half)), 16));
 #else
   const auto all = reinterpret_cast<__m256i>(half);
   Halves wide{};
@@ -83,9 +84,7 @@ MILLRACE_INLINE v16 load(const std::uint16_t* p) { return widen(*reinterpret_cas
 MILLRACE_INLINE void store(std::uint16_t* p, v16 value) { *reinterpret_cast<loose_h16*>(p) = narrow(value); }
 
 // ---- The first `lanes` of a vector; the others read as zero and are not written ----
-MILLRACE_INLINE i16 lanes_below(int lanes) {
-  return i16{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15} < lanes;
-}
+MILLRACE_INLINE i16 lanes_below(int lanes) { return i16{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15} < lanes; }
 MILLRACE_INLINE v16 keep(v16 value, i16 mask) { return reinterpret_cast<v16>(reinterpret_cast<i16>(value) & mask); }
 #ifdef __AVX512BW__
 MILLRACE_INLINE __mmask16 mask_of(int lanes) { return static_cast<__mmask16>((1U << lanes) - 1U); }

@@ -1,6 +1,6 @@
-// Mean and variance by channel in one pass. Each slice subtracts from its values the mean of its own first run, so that the sum of
-// squares does not cancel, however far from zero the data are; slices are then joined pair by pair in double.
-// Source: Chan, Golub, LeVeque, "Algorithms for computing the sample variance", The American Statistician 37 (1983).
+// Mean and variance by channel in one pass. Each slice subtracts from its values the mean of its own first run, so that the sum
+// of squares does not cancel, however far from zero the data are; slices are then joined pair by pair in double. Source: Chan,
+// Golub, LeVeque, "Algorithms for computing the sample variance", The American Statistician 37 (1983).
 #pragma once
 
 #include "kernels/isa/traverse.h"
@@ -10,7 +10,9 @@ namespace millrace::cpu::MILLRACE_ISA {
 class Moments {
  public:
   explicit Moments(const Tiling& tiling)
-      : tiling_(tiling), padded_(tiling.blocks * Map::kLanes), slices_(slices_of(tiling)),
+      : tiling_(tiling),
+        padded_(tiling.blocks * Map::kLanes),
+        slices_(slices_of(tiling)),
         partial_(scratch(static_cast<std::size_t>(slices_ * kRows * padded_))) {}
 
   void clear(std::int64_t slice) const {

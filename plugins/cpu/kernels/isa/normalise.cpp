@@ -46,8 +46,13 @@ template <class T, class A, class Lanes>
 class Reader {
  public:
   MILLRACE_INLINE Reader(const NormaliseBackwardArguments& a, const Run& run, Lanes lanes)
-      : channel(a, run.block, lanes_of(a.x, run.block)), x_(a.x, run), dy_(a.dy, run), other_(other_map(a), run),
-        adds_(&other_map(a) == a.residual), replaces_(&other_map(a) == a.y), lanes_(lanes) {}
+      : channel(a, run.block, lanes_of(a.x, run.block)),
+        x_(a.x, run),
+        dy_(a.dy, run),
+        other_(other_map(a), run),
+        adds_(&other_map(a) == a.residual),
+        replaces_(&other_map(a) == a.y),
+        lanes_(lanes) {}
   MILLRACE_INLINE void read(std::int64_t i, v16& x_hat, v16& g) const {
     x_hat = (lanes_.get(x_[i]) - channel.mean) * channel.inverse;
     v16 before = x_hat * channel.scale + channel.shift;
@@ -122,9 +127,7 @@ class Gradient {
 // Calls body(Type<T>, Type<A>) for the arguments' element type and activation.
 template <class Gelu, class Body>
 void specialise(DataType type, Activation activation, const Body& body) {
-  with_type(type, [&](auto element) {
-    with_activation<Gelu>(activation, [&](auto function) { body(element, function); });
-  });
+  with_type(type, [&](auto element) { with_activation<Gelu>(activation, [&](auto function) { body(element, function); }); });
 }
 
 }  // namespace
@@ -137,8 +140,7 @@ void batch_statistics(const Map& x, float* mean, float* variance) {
       moments.clear(slice);
       for (std::int64_t item = begin; item < end; ++item) {
         tiling.runs_of(item, [&](const Run& run) {
-          with_lanes(x, run.block,
-                     [&](auto lanes) { moments.template add<T>(slice, item == begin, run, x, lanes); });
+          with_lanes(x, run.block, [&](auto lanes) { moments.template add<T>(slice, item == begin, run, x, lanes); });
         });
       }
     });
@@ -148,9 +150,8 @@ void batch_statistics(const Map& x, float* mean, float* variance) {
 
 void normalise(const NormaliseArguments& a) {
   specialise<GeluValue>(a.x.type, a.activation, [&]<class T, class A>(Type<T>, Type<A>) {
-    for_each_run(Tiling(a.x), [&](const Run& run) {
-      with_lanes(a.y, run.block, [&](auto lanes) { normalise_run<T, A>(a, run, lanes); });
-    });
+    for_each_run(Tiling(a.x),
+                 [&](const Run& run) { with_lanes(a.y, run.block, [&](auto lanes) { normalise_run<T, A>(a, run, lanes); }); });
   });
 }
 

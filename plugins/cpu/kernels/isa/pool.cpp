@@ -31,8 +31,7 @@ MILLRACE_INLINE Largest largest_at(const PoolWindow& window, const Map& x, const
   const Span span = inside(window, x, i, j);
   const std::int64_t row = i * window.stride_height - window.top, column = j * window.stride_width - window.left;
   const std::int64_t first = (span.top - row) * window.kernel_width + span.left - column;
-  Largest largest{lanes.get(plane + (span.top * x.width + span.left) * x.stride_pixel),
-                  i16{} + static_cast<std::int32_t>(first)};
+  Largest largest{lanes.get(plane + (span.top * x.width + span.left) * x.stride_pixel), i16{} + static_cast<std::int32_t>(first)};
   for (std::int64_t h = span.top; h < span.bottom; ++h) {
     for (std::int64_t w = span.left; w < span.right; ++w) {
       largest.offer(lanes.get(plane + (h * x.width + w) * x.stride_pixel), (h - row) * window.kernel_width + w - column);
@@ -83,7 +82,8 @@ void max_pool_run(const PoolWindow window, const Map x, const Map y, std::uint8_
 // Backward in the form that gathers, for windows that overlap: each input pixel asks all windows that cover it.
 // part(i, j, k) is what the window of (i, j) gives to its k-th pixel.
 template <class T, class Lanes, class Part>
-MILLRACE_INLINE void gather_run(const PoolWindow window, const Map dx, const Map y, const Run run, Lanes lanes, const Part& part) {
+MILLRACE_INLINE void gather_run(const PoolWindow window, const Map dx, const Map y, const Run run, Lanes lanes,
+                                const Part& part) {
   T* out = at<T>(dx, run);
   for (std::int64_t pixel = run.pixel; pixel < run.pixel + run.count; ++pixel, out += dx.stride_pixel) {
     const std::int64_t h = pixel / dx.width + window.top, w = pixel % dx.width + window.left;
@@ -172,10 +172,10 @@ void max_pool_backward(const PoolWindow& window, const std::uint8_t* index, cons
         with_lanes(dx, run.block, [&](auto lanes) {
           const T* const gradient = at<T>(dy, run);
           for (std::int64_t done = 0; done < run.count; done += dy.width) {
-            unpool_row<decltype(kernel)::value>(
-                window, dx, dy, at<T>(dx, run.n, run.block, 0), (run.pixel + done) / dy.width,
-                indices(run) + (run.pixel + done) * Map::kLanes, lanes,
-                [&](std::int64_t j) { return lanes.get(gradient + (done + j) * dy.stride_pixel); });
+            unpool_row<decltype(kernel)::value>(window, dx, dy, at<T>(dx, run.n, run.block, 0), (run.pixel + done) / dy.width,
+                                                indices(run) + (run.pixel + done) * Map::kLanes, lanes, [&](std::int64_t j) {
+                                                  return lanes.get(gradient + (done + j) * dy.stride_pixel);
+                                                });
           }
         });
       });

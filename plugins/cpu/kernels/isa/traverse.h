@@ -15,8 +15,9 @@ struct Tiling {
   std::int64_t pixels, tile, tiles_per_plane, items, blocks;
   bool threads;  // whether there is enough work for a team
 
-  // Tiles are a multiple of `unit` pixels: a row for pooling. Small enough for float sums over a run to stay exact, and in channels
-  // last for a tile to stay in the first-level cache between blocks; a pixel may stand for `area` pixels of a larger map.
+  // Tiles are a multiple of `unit` pixels: a row for pooling. Small enough for float sums over a run to stay exact, and in
+  // channels last for a tile to stay in the first-level cache between blocks; a pixel may stand for `area` pixels of a larger
+  // map.
   explicit Tiling(const Map& map, std::int64_t unit = 1, std::int64_t area = 1) : pixels(map.pixels()), blocks(map.blocks()) {
     const std::int64_t fitting = 8192 / (map.stride_pixel * static_cast<std::int64_t>(map.type == DataType::bf16 ? 2 : 4) * area);
     const std::int64_t aim = map.padded ? 256 : fitting > 64 ? 64 : fitting < 16 ? 16 : fitting;

@@ -12,9 +12,7 @@ inline bool windows_are_apart(const PoolWindow& window) {
 
 inline std::int64_t window_area(const PoolWindow& window) { return window.stride_height * window.stride_width; }
 
-MILLRACE_INLINE i16 load_index(const std::uint8_t* p) {
-  return widen(b16(*reinterpret_cast<const loose_b16*>(p)));
-}
+MILLRACE_INLINE i16 load_index(const std::uint8_t* p) { return widen(b16(*reinterpret_cast<const loose_b16*>(p))); }
 
 // A cell: rows [top, bottom), columns [left, right) of the input; its window starts at (row, column), which may lie outside.
 struct Cell {
@@ -46,12 +44,12 @@ MILLRACE_INLINE void write_cell(const PoolWindow& window, const Cell& cell, T* d
 
 // One output row of one block. value(j) is the gradient at output column j; index holds that row. Maps are copied: see Cursor.
 template <int Kernel, class T, class Lanes, class Value>
-MILLRACE_INLINE void unpool_row(const PoolWindow window, const Map x, const Map y, T* dx, std::int64_t i, const std::uint8_t* index,
-                                Lanes lanes, const Value& value) {
+MILLRACE_INLINE void unpool_row(const PoolWindow window, const Map x, const Map y, T* dx, std::int64_t i,
+                                const std::uint8_t* index, Lanes lanes, const Value& value) {
   std::int64_t j = 0;
   if constexpr (Kernel != 0) {  // cells that are just a window
-    const bool even = window.top == 0 && window.left == 0 && (i + 1) * Kernel <= x.height &&
-                      (i + 1 < y.height || (i + 1) * Kernel == x.height);
+    const bool even =
+        window.top == 0 && window.left == 0 && (i + 1) * Kernel <= x.height && (i + 1 < y.height || (i + 1) * Kernel == x.height);
     const std::int64_t plain = !even ? 0 : y.width * Kernel == x.width ? y.width : y.width - 1;
     const std::int64_t pixel = x.stride_pixel, row = x.width * pixel;
     for (T* corner = dx + i * Kernel * row; j < plain; ++j, corner += Kernel * pixel) {
