@@ -109,9 +109,8 @@ class GraphDrawing {
 
   std::string credit(int from, int to, const char* label) const {
     if (from < 0 || to < 0 || from <= to) return "";
-    return fmt::format(
-        "    {}:n -> {}:n [label=\"{}\", style=dashed, color=\"#9aa5b1\", fontcolor=\"#7b8794\", constraint=false];\n", id(from),
-        id(to), label);
+    return fmt::format("    {} -> {} [label=\"{}\", style=dashed, color=\"#9aa5b1\", fontcolor=\"#7b8794\", constraint=false];\n",
+                       id(from), id(to), label);
   }
 
   const GraphPlan& graph_;
