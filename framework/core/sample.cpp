@@ -69,7 +69,8 @@ void apply_record(const AugmentationRecord& record, const Image& image, ImageSha
       const int column = resolve(record.x + record.step_x * j, image.shape.width, record.border);
       const bool inside = row != kOutside && column != kOutside;
       const std::uint8_t* pixel =
-          inside ? image.data + static_cast<std::size_t>(row) * stride + static_cast<std::size_t>(column) * channels : record.fill;
+          inside ? image.data + static_cast<std::size_t>(row) * stride + static_cast<std::size_t>(column) * channels
+                 : record.fill;
       std::copy_n(pixel, channels, out);
     }
   }

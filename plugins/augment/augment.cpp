@@ -33,7 +33,9 @@ Augment::Augment(const Params& params, const StageContext& context)
       halves_(combine(context.seed, hash_text(context.name + " alternating flip"))),
       x_(whole_pixels(params.translate.x, "translate.x")),
       y_(whole_pixels(params.translate.y, "translate.y")),
-      border_(params.border == "reflect" ? Border::reflect : params.border == "edge" ? Border::edge : Border::constant),
+      border_(params.border == "reflect" ? Border::reflect
+              : params.border == "edge"  ? Border::edge
+                                         : Border::constant),
       window_(context.window) {
   if (alternating_ && flip_x_ > 0) fail(ErrorKind::usage, "alternating_flip and flip_x both mirror left and right: choose one");
   set_fill(params.fill);

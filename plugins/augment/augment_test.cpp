@@ -170,7 +170,8 @@ TEST_F(AugmentTest, HugeShiftsOfHugeImagesFitIntoTheRecord) {
 TEST_F(AugmentTest, ReadsItsTable) {
   Value translate;
   translate.set("x", Value(Array{Value(std::int64_t{-2}), Value(std::int64_t{2})}));
-  testkit::Harness harness(StageTypeAccess::make<Augment>(), testkit::table({{"translate", translate}, {"flip_x", Value(1.0)}}), context_);
+  testkit::Harness harness(StageTypeAccess::make<Augment>(), testkit::table({{"translate", translate}, {"flip_x", Value(1.0)}}),
+                           context_);
   const Ref<Batch> batch = testkit::make_batch(4, kShape);
   for (Sample& sample : batch->samples) sample.set_image(sample.new_image(kShape));
   harness.feed(testkit::whole(batch));

@@ -47,13 +47,16 @@ void BatchSamples::describe(StageDescription<Params>& d) {
       .text("a sample that cannot be decoded: take another one, go on without it, or end the run");
   d.params.add("bad_sample_budget", &Params::bad_sample_budget)
       .range(0)
-      .text("how many bad samples an epoch may have before the run ends: from 1 on a number; below 1 a fraction of the samples, "
-            "and never fewer than 10; 0: none");
+      .text(
+          "how many bad samples an epoch may have before the run ends: from 1 on a number; below 1 a fraction of the samples, "
+          "and never fewer than 10; 0: none");
 }
 
 BatchSamples::BatchSamples(const Params& params, const StageContext& context)
     : spec_{static_cast<std::uint32_t>(params.size), static_cast<std::uint32_t>(params.buffers), params.last == "keep"},
-      policy_(params.bad_samples == "replace" ? Policy::replace : params.bad_samples == "skip" ? Policy::skip : Policy::fail),
+      policy_(params.bad_samples == "replace" ? Policy::replace
+              : params.bad_samples == "skip"  ? Policy::skip
+                                              : Policy::fail),
       graph_(context.graph),
       name_(context.name),
       image_(context.image),
@@ -98,7 +101,8 @@ void BatchSamples::check_pixels(Batch& batch, std::uint32_t slot) const {
   const Image& image = sample.image();
   std::uint8_t* place = batch.pixels + slot * batch.image.bytes();
   if (image.shape != batch.image) {
-    sample.fault = SampleFault{name_, fmt::format("the image is {}, the batch holds {}", to_string(image.shape), to_string(batch.image))};
+    sample.fault =
+        SampleFault{name_, fmt::format("the image is {}, the batch holds {}", to_string(image.shape), to_string(batch.image))};
   } else if (image.data != place) {
     std::memcpy(place, image.data, batch.image.bytes());
   }
@@ -126,8 +130,8 @@ bool BatchSamples::refuse(Batch& batch, std::uint32_t slot) {
     return true;
   }
   if (sample.key.attempt + 1 >= kMostAttempts) {
-    fail(ErrorKind::data, "{} samples in a row could not be used for position {} of epoch {}; the last is '{}': {}", kMostAttempts,
-         sample.key.position, sample.key.epoch, sample.url, sample.fault->cause);
+    fail(ErrorKind::data, "{} samples in a row could not be used for position {} of epoch {}; the last is '{}': {}",
+         kMostAttempts, sample.key.position, sample.key.epoch, sample.url, sample.fault->cause);
   }
   return false;
 }
@@ -144,7 +148,8 @@ void BatchSamples::count_bad(const Sample& sample) {
   const std::uint64_t bad = after & 0xffffffffU;
   if (bad <= budget_) return;
   fail(ErrorKind::data,
-       "{} bad samples in epoch {} are more than `bad_sample_budget` allows ({}); the last is '{}': {}. quarantine.jsonl in the run's "
+       "{} bad samples in epoch {} are more than `bad_sample_budget` allows ({}); the last is '{}': {}. quarantine.jsonl in the "
+       "run's "
        "folder names them all",
        bad, sample.key.epoch, budget_, sample.url, sample.fault->cause);
 }

@@ -267,9 +267,10 @@ TEST_F(BatchTest, LargerImagesAreSeenThroughAWindowInTheirMiddle) {
 
 TEST_F(BatchTest, RefusesImagesOfVaryingSizeAndSaysWhatToAdd) {
   context_.image = {0, 0, 3};
-  EXPECT_EQ(mistake(),
-            "images of varying size (? x ? x 3) cannot share a batch: add a resize or crop stage before it or, if all files have one "
-            "size, say so with `size = [height, width]` in decode_image");
+  EXPECT_EQ(
+      mistake(),
+      "images of varying size (? x ? x 3) cannot share a batch: add a resize or crop stage before it or, if all files have one "
+      "size, say so with `size = [height, width]` in decode_image");
 }
 
 TEST_F(BatchTest, RefusesImagesThatTheNetworkCannotTake) {

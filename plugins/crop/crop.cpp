@@ -33,8 +33,8 @@ void Crop::process(Sample& sample, Draw& draw) {
   const Image from = sample.image();
   const int rows = from.shape.height - piece_.height, columns = from.shape.width - piece_.width;
   if (rows < 0 || columns < 0) {
-    fail(ErrorKind::content, "the image is {} x {}, too small to cut {} x {} out of it: add a resize stage before", from.shape.height,
-         from.shape.width, piece_.height, piece_.width);
+    fail(ErrorKind::content, "the image is {} x {}, too small to cut {} x {} out of it: add a resize stage before",
+         from.shape.height, from.shape.width, piece_.height, piece_.width);
   }
   int top = rows / 2, left = columns / 2;
   if (random_) {

@@ -36,7 +36,8 @@ void DecodeImage::process(Sample& sample, Draw&) {
   thread_local JpegDecoder decoder;
   const ImageShape shape = decoder.read_header({sample.encoded.data(), sample.encoded.size()}, shape_.channels, limits_);
   if (shape_.is_static() && shape != shape_) {
-    fail(ErrorKind::content, "the image is {} x {}, but `size` says that all are {} x {}: leave `size` out and add a resize or crop stage",
+    fail(ErrorKind::content,
+         "the image is {} x {}, but `size` says that all are {} x {}: leave `size` out and add a resize or crop stage",
          shape.height, shape.width, shape_.height, shape_.width);
   }
   const Image image = sample.new_image(shape);

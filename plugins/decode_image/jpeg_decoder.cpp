@@ -143,7 +143,9 @@ ImageShape JpegDecoder::read_header(std::span<const std::uint8_t> bytes, int cha
   if (bytes.size() < 2 || bytes[0] != 0xff || bytes[1] != 0xd8) {
     const std::string_view found = recognise_format(bytes);
     if (bytes.empty()) fail(ErrorKind::content, "no bytes to decode");
-    if (found.empty()) fail(ErrorKind::content, "not a JPEG image: it starts with {:02x}", fmt::join(bytes.first(std::min<std::size_t>(4, bytes.size())), " "));
+    if (found.empty())
+      fail(ErrorKind::content, "not a JPEG image: it starts with {:02x}",
+           fmt::join(bytes.first(std::min<std::size_t>(4, bytes.size())), " "));
     fail(ErrorKind::content, "this is {}, not a JPEG image", found);
   }
   State& state = *state_;

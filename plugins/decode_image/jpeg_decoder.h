@@ -10,7 +10,7 @@ namespace millrace {
 
 struct JpegLimits {
   std::int64_t max_pixels = std::int64_t{64} << 20;
-  int max_scans = 100;         // of a progressive image: each costs a pass over the whole image
+  int max_scans = 100;          // of a progressive image: each costs a pass over the whole image
   bool allow_warnings = false;  // decode what there is of a truncated or damaged image
 };
 

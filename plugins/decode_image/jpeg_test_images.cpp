@@ -44,7 +44,8 @@ std::vector<std::uint8_t> encode(const Recipe& recipe) {
   if (recipe.progressive) jpeg_simple_progression(&info);
   jpeg_start_compress(&info, TRUE);
   while (info.next_scanline < info.image_height) {
-    JSAMPROW row = pixels.data() + static_cast<std::size_t>(info.next_scanline) * info.image_width * static_cast<unsigned>(channels);
+    JSAMPROW row =
+        pixels.data() + static_cast<std::size_t>(info.next_scanline) * info.image_width * static_cast<unsigned>(channels);
     jpeg_write_scanlines(&info, &row, 1);
   }
   jpeg_finish_compress(&info);

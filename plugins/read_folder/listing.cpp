@@ -39,6 +39,12 @@ ImageListing::Entry ImageListing::operator[](std::size_t index) const {
   return {folder.path, names_.data() + file.name, folder.label};
 }
 
+std::size_t ImageListing::memory() const {
+  std::size_t bytes = names_.capacity() + files_.capacity() * sizeof(File) + folders_.capacity() * sizeof(Folder);
+  for (const Folder& folder : folders_) bytes += folder.path.capacity();
+  return bytes;
+}
+
 class Lister {
  public:
   explicit Lister(const ListingOptions& options) : options_(options) {}
@@ -62,6 +68,8 @@ class Lister {
       fail(ErrorKind::data, "no image in the {} class folder{} of '{}': files that end in {} are looked for", folders.size(),
            folders.size() == 1 ? "" : "s", options_.root, fmt::join(options_.extensions, ", "));
     }
+    listing_.names_.shrink_to_fit();
+    listing_.files_.shrink_to_fit();
     return std::move(listing_);
   }
 

@@ -19,8 +19,9 @@ class ImageListing {
   };
 
   std::size_t size() const { return files_.size(); }
-  Entry operator[](std::size_t index) const;  // REQUIRES: index < size()
+  Entry operator[](std::size_t index) const;                                // REQUIRES: index < size()
   std::size_t largest() const { return largest_; }                          // bytes of the largest file
+  std::size_t memory() const;                                               // bytes of the listing itself
   const std::vector<std::string>& classes() const { return classes_; }      // by label
   const std::vector<std::size_t>& class_counts() const { return counts_; }  // images by label
 

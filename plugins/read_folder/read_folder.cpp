@@ -54,8 +54,9 @@ void ReadFolder::describe(StageDescription<Params>& d) {
   d.params.add("path", &Params::path).required().text("the folder that holds one folder for each class");
   d.params.add("extensions", &Params::extensions).text("which files are images; upper and lower case are the same");
   d.params.add("classes", &Params::classes)
-      .text("names and order of the classes; default: the folders' names, sorted bytewise. To be given when a data set lacks "
-            "folders that another one has");
+      .text(
+          "names and order of the classes; default: the folders' names, sorted bytewise. To be given when a data set lacks "
+          "folders that another one has");
   SourceParams::describe(d.params);
 }
 
@@ -104,8 +105,6 @@ void ReadFolder::read(Sample& sample) {
   read_whole(file.handle(), url, sample.encoded);
   if (sample.encoded.size() == 0) fail(ErrorKind::content, "the file is empty");
 }
-
-std::size_t ReadFolder::memory_bound() const { return listing_.size() * 32; }
 
 }  // namespace millrace
 

@@ -37,7 +37,7 @@ class ReadFolder : public Source {
   std::vector<std::string> classes() const override { return listing_.classes(); }
   std::size_t largest_encoded() const override { return listing_.largest(); }
   void read(Sample& sample) override;
-  std::size_t memory_bound() const override;
+  std::size_t memory_bound() const override { return listing_.memory(); }
 
  private:
   ListingOptions options_;

@@ -31,8 +31,8 @@ class Warnings : public RunServices {
 class ReadFolderTest : public testing::Test {
  protected:
   ReadFolderTest() {
-    root_ = fs::temp_directory_path() / fmt::format("millrace_read_folder_{}_{}", getpid(),
-                                                    testing::UnitTest::GetInstance()->current_test_info()->name());
+    root_ = fs::temp_directory_path() /
+            fmt::format("millrace_read_folder_{}_{}", getpid(), testing::UnitTest::GetInstance()->current_test_info()->name());
     fs::create_directories(root_);
     context_.run = &warnings_;
   }

@@ -9,9 +9,7 @@ namespace {
 
 constexpr int kBits = 32 - 8 - 2;  // of a weight's fraction: sums of 8-bit pixels stay within 32 bits
 
-std::uint8_t round_to_pixel(std::int32_t sum) {
-  return static_cast<std::uint8_t>(std::clamp(sum >> kBits, 0, 255));
-}
+std::uint8_t round_to_pixel(std::int32_t sum) { return static_cast<std::uint8_t>(std::clamp(sum >> kBits, 0, 255)); }
 
 template <int kChannels>
 void narrow_row(const std::uint8_t* row, int width, const int* first, const int* count, const std::int32_t* weights, int taps,

@@ -8,9 +8,9 @@
 
 namespace millrace {
 
-// Bit for bit what Pillow's Image.resize(..., BILINEAR) gives: a triangle filter, widened when shrinking so that every pixel of the
-// source counts; first along rows, then along columns, each pass rounded to 8 bits; weights in fixed point of 22 bits.
-// Keeps its tables and its buffer from call to call; one for each thread.
+// Bit for bit what Pillow's Image.resize(..., BILINEAR) gives: a triangle filter, widened when shrinking so that every pixel of
+// the source counts; first along rows, then along columns, each pass rounded to 8 bits; weights in fixed point of 22 bits. Keeps
+// its tables and its buffer from call to call; one for each thread.
 class Resampler {
  public:
   // `out` is (to.height, to.width, C). REQUIRES: to.channels == image.shape.channels <= 4, and no extent is 0.

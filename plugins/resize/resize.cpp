@@ -39,7 +39,8 @@ ImageShape Resize::result(const ImageShape& from) const {
   const std::int64_t shorter = upright ? from.width : from.height;
   const std::int64_t longer = side * (upright ? from.height : from.width) / shorter;
   if (longer > kLargest) {
-    fail(ErrorKind::content, "an image of {} x {} would get a side of {} pixels: at most {}", from.height, from.width, longer, kLargest);
+    fail(ErrorKind::content, "an image of {} x {} would get a side of {} pixels: at most {}", from.height, from.width, longer,
+         kLargest);
   }
   const auto small = static_cast<std::int32_t>(side), large = static_cast<std::int32_t>(longer);
   return upright ? ImageShape{large, small, from.channels} : ImageShape{small, large, from.channels};

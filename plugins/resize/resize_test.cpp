@@ -16,7 +16,8 @@ namespace {
 
 std::vector<std::uint8_t> pattern(ImageShape shape) {
   std::vector<std::uint8_t> pixels(shape.bytes());
-  for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = static_cast<std::uint8_t>((i * i * 7 + i * 13 + (i >> 3) * 5) % 251);
+  for (std::size_t i = 0; i < pixels.size(); ++i)
+    pixels[i] = static_cast<std::uint8_t>((i * i * 7 + i * 13 + (i >> 3) * 5) % 251);
   return pixels;
 }
 
@@ -43,7 +44,8 @@ constexpr PillowCase kPillow[] = {
 TEST(Resampler, GivesPillowsBytes) {
   for (const PillowCase& c : kPillow) {
     std::uint32_t sum = 0;
-    for (const std::uint8_t value : resized(pattern(c.from), c.from, {c.height, c.width, c.from.channels})) sum = sum * 31 + value;
+    for (const std::uint8_t value : resized(pattern(c.from), c.from, {c.height, c.width, c.from.channels}))
+      sum = sum * 31 + value;
     EXPECT_EQ(sum, c.checksum) << to_string(c.from) << " to " << c.height << " x " << c.width;
   }
 }
@@ -60,7 +62,8 @@ TEST(Resampler, KeepsAFlatColourInEveryChannel) {
   for (const std::int32_t channels : {1, 2, 3, 4}) {
     const ImageShape from{13, 7, channels};
     std::vector<std::uint8_t> flat(from.bytes());
-    for (std::size_t i = 0; i < flat.size(); ++i) flat[i] = static_cast<std::uint8_t>(60 * (i % static_cast<std::size_t>(channels)) + 70);
+    for (std::size_t i = 0; i < flat.size(); ++i)
+      flat[i] = static_cast<std::uint8_t>(60 * (i % static_cast<std::size_t>(channels)) + 70);
     for (const ImageShape to : {ImageShape{5, 20, channels}, ImageShape{40, 2, channels}}) {
       const auto out = resized(flat, from, to);
       for (std::size_t i = 0; i < out.size(); ++i) ASSERT_EQ(out[i], flat[i % static_cast<std::size_t>(channels)]);
@@ -133,7 +136,8 @@ TEST_F(ResizeTest, AppliesAPendingRecordFirst) {
   sample_.place_window(context_.window);
   sample_.record.flip_x(8);
   auto flipped = pattern({8, 8, 1});
-  for (std::size_t row = 0; row < 8; ++row) std::reverse(flipped.begin() + static_cast<int>(8 * row), flipped.begin() + static_cast<int>(8 * row + 8));
+  for (std::size_t row = 0; row < 8; ++row)
+    std::reverse(flipped.begin() + static_cast<int>(8 * row), flipped.begin() + static_cast<int>(8 * row + 8));
   Draw draw(1, {}, 0);
   stage.process(sample_, draw);
   const auto expected = resized(flipped, {8, 8, 1}, {4, 4, 1});

@@ -195,8 +195,8 @@ int run(int count, char** arguments) {
     const Speed alone = bare(files, threads), ours = graph.epoch();
     rates.push_back(ours.rate / alone.rate);
     prices.push_back(alone.price / ours.price);
-    fmt::print("{:10.0f} {:10.0f} {:7.3f} {:8.1f}us {:8.1f}us {:7.3f}\n", alone.rate, ours.rate, rates.back(), alone.price, ours.price,
-               prices.back());
+    fmt::print("{:10.0f} {:10.0f} {:7.3f} {:8.1f}us {:8.1f}us {:7.3f}\n", alone.rate, ours.rate, rates.back(), alone.price,
+               ours.price, prices.back());
   }
   fmt::print("median ratio {:.3f}, by processor time {:.3f}\n", median(rates), median(prices));
   return 0;

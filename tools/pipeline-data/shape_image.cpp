@@ -94,7 +94,8 @@ void blur(std::vector<double>& mask, int size, double deviation, int step, int a
     for (int i = 0; i < size; ++i) line[static_cast<std::size_t>(i)] = start[i * step];
     for (int i = 0; i < size; ++i) {
       double sum = 0;
-      for (int j = -kReach; j <= kReach; ++j) sum += weights[j + kReach] * line[static_cast<std::size_t>(std::clamp(i + j, 0, size - 1))];
+      for (int j = -kReach; j <= kReach; ++j)
+        sum += weights[j + kReach] * line[static_cast<std::size_t>(std::clamp(i + j, 0, size - 1))];
       start[i * step] = sum / total;
     }
   }
@@ -122,7 +123,8 @@ std::vector<std::uint8_t> draw_shape(int shape, int size, Draw& draw) {
 
   std::vector<double> mask(static_cast<std::size_t>(size) * static_cast<std::size_t>(size));
   for (int row = 0; row < size; ++row) {
-    for (int column = 0; column < size; ++column) mask[static_cast<std::size_t>(row * size + column)] = coverage(shape, scene, row, column);
+    for (int column = 0; column < size; ++column)
+      mask[static_cast<std::size_t>(row * size + column)] = coverage(shape, scene, row, column);
   }
   blur(mask, size, softness, 1, size);
   blur(mask, size, softness, size, 1);

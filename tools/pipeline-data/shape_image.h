@@ -10,8 +10,8 @@
 
 namespace millrace {
 
-inline constexpr std::array<std::string_view, 10> kShapeNames = {"checkerboard", "circle", "cross",  "dots", "ring",
-                                                                 "spiral",       "square", "star", "stripes", "triangle"};
+inline constexpr std::array<std::string_view, 10> kShapeNames = {"checkerboard", "circle", "cross", "dots",    "ring",
+                                                                 "spiral",       "square", "star",  "stripes", "triangle"};
 
 // (size, size, 3), R, G, B. The shape's colour and the background's are drawn alike and without regard to the class, so that the
 // mean colour of an image says nothing about it; so are size, position, angle, shading, blur and noise.

@@ -79,7 +79,8 @@ TEST(ShapeImage, HasContrastEverywhere) {
       const auto pixels = image(shape, number);
       const Colour mean = mean_colour(pixels);
       double variance = 0;
-      for (std::size_t i = 0; i < pixels.size(); ++i) variance += std::pow(pixels[i] - mean[i % 3], 2) / static_cast<double>(pixels.size());
+      for (std::size_t i = 0; i < pixels.size(); ++i)
+        variance += std::pow(pixels[i] - mean[i % 3], 2) / static_cast<double>(pixels.size());
       EXPECT_GT(std::sqrt(variance), 8) << kShapeNames[static_cast<std::size_t>(shape)] << ' ' << number;
     }
   }

@@ -45,8 +45,8 @@ void make_image(const ShapesOptions& options, std::uint64_t split, std::int64_t 
   Draw draw(static_cast<std::uint64_t>(options.seed), key, hash_text("pipeline-data shapes"));
   const int size = static_cast<int>(options.size);
   const auto pixels = draw_shape(static_cast<int>(shape), size, draw);
-  const std::string path = fmt::format("{}/{}/{}/{:05}.jpg", options.destination, split == 0 ? "train" : "test", kShapeNames[shape],
-                                       number / kClasses);
+  const std::string path = fmt::format("{}/{}/{}/{:05}.jpg", options.destination, split == 0 ? "train" : "test",
+                                       kShapeNames[shape], number / kClasses);
   write_jpeg(path, pixels, size, size, kQuality);
 }
 
@@ -93,23 +93,26 @@ int shapes_verb(int count, const char* const* arguments) {
   ShapesOptions options;
   std::string images = "5000", validation = "1000", size = "32", seed = "1";
   std::vector<std::string> rest;
-  Arguments reader("pipeline-data shapes", "DEST [options]",
-                   "Draws a small labelled data set: DEST/train/<class>/*.jpg and DEST/test/<class>/*.jpg. Ten classes of shapes\n"
-                   "and textures, in colours, sizes, positions and angles that tell nothing about the class, blurred and noisy.");
+  Arguments reader(
+      "pipeline-data shapes", "DEST [options]",
+      "Draws a small labelled data set: DEST/train/<class>/*.jpg and DEST/test/<class>/*.jpg. Ten classes of shapes\n"
+      "and textures, in colours, sizes, positions and angles that tell nothing about the class, blurred and noisy.");
   reader.option("--count", "N", "training images, over all classes (5000)", images)
       .option("--validation", "N", "test images, over all classes (1000)", validation)
       .option("--size", "PIXELS", "of both sides (32)", size)
       .option("--seed", "N", "the same seed draws the same images (1)", seed)
       .flag("--force", "write into a folder that is not empty; files of the same name are replaced", options.force);
   if (!reader.read(count, arguments, rest)) return 0;
-  if (rest.size() != 1) fail(ErrorKind::usage, "expected one folder to write into, found {}; see pipeline-data shapes --help", rest.size());
+  if (rest.size() != 1)
+    fail(ErrorKind::usage, "expected one folder to write into, found {}; see pipeline-data shapes --help", rest.size());
   options.destination = rest[0];
   options.count = integer("--count", images, kClasses, 10'000'000);
   options.validation = integer("--validation", validation, 0, 10'000'000);
   options.size = integer("--size", size, 8, 4096);
   options.seed = integer("--seed", seed, 0, std::int64_t{1} << 62);
   make_shapes(options);
-  fmt::print("{} training and {} test images of {} classes in {}\n", options.count, options.validation, kClasses, options.destination);
+  fmt::print("{} training and {} test images of {} classes in {}\n", options.count, options.validation, kClasses,
+             options.destination);
   return 0;
 }
 

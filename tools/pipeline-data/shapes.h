@@ -11,7 +11,7 @@ struct ShapesOptions {
   std::int64_t validation = 1000;  // test images, over all classes
   std::int64_t size = 32;          // pixels, of both sides
   std::int64_t seed = 1;
-  bool force = false;  // write into a folder that is not empty
+  bool force = false;    // write into a folder that is not empty
   unsigned threads = 0;  // 0: one for each processor
 };
 
