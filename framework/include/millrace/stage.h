@@ -44,7 +44,6 @@
 namespace millrace {
 
 class Device;
-class Device;
 class Network;
 class Registry;
 class Replica;

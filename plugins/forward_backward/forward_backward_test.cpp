@@ -1,0 +1,144 @@
+#include "forward_backward.h"
+
+#include <gtest/gtest.h>
+
+#include "fixture.h"
+
+namespace millrace {
+namespace {
+
+using testkit::Harness;
+
+constexpr int kGradients = 0, kResult = 1;
+
+class WatchedToken : public StepToken {
+ public:
+  explicit WatchedToken(bool& gone) : gone_(gone) {}
+
+ private:
+  void recycle() noexcept override {
+    gone_ = true;
+    delete this;
+  }
+  bool& gone_;
+};
+
+Packet step_packet(const Ref<Batch>& batch, Ref<StepToken> token = make_ref<StepToken>()) {
+  Packet packet = testkit::whole(batch);
+  packet.token = std::move(token);
+  return packet;
+}
+
+Value loss(const char* reduction) {
+  return testkit::table({{"loss", testkit::table({{"reduction", Value(std::string(reduction))}})}});
+}
+
+// Sum over replicas of the gradient of one parameter.
+std::vector<double> gradient(testkit::Replicas& replicas, const Ref<Batch>& batch, const Value& parameters, const char* name) {
+  std::vector<double> sum;
+  for (std::size_t r = 0; r < replicas.replicas.size(); ++r) {
+    Harness harness(StageTypeAccess::make<ForwardBackward>(), parameters, replicas.context_of(static_cast<int>(r)));
+    harness.feed(step_packet(batch));
+    const std::vector<float> part = replicas.replicas[r]->read(Slot::gradient, replicas.network.find_parameter(name));
+    sum.resize(part.size());
+    for (std::size_t i = 0; i < part.size(); ++i) sum[i] += part[i];
+  }
+  return sum;
+}
+
+void expect_near(const std::vector<double>& a, const std::vector<double>& b, double factor = 1) {
+  ASSERT_EQ(a.size(), b.size());
+  for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], factor * b[i], 1e-5 * factor) << i;
+}
+
+TEST(ForwardBackward, SendsAResultAndEveryBucketInOrder) {
+  testkit::Replicas replicas(1);
+  Harness harness(StageTypeAccess::make<ForwardBackward>(), {}, replicas.context_of(0));
+  harness.feed(step_packet(testkit::random_batch(6)));
+
+  const std::vector<Packet> results = harness.take(kResult);
+  ASSERT_EQ(results.size(), 1U);
+  const auto& result = static_cast<const StepResult&>(*results[0].payload);
+  EXPECT_EQ(results[0].sequence, 4U);
+  EXPECT_EQ(result.epoch, 1U);
+  EXPECT_EQ(result.step, 4U);
+  EXPECT_EQ(result.stream_hash, 99U);
+  EXPECT_EQ(result.sums.weight, 6);
+  EXPECT_GT(result.sums.loss, 0);
+
+  const std::vector<Packet> buckets = harness.take(kGradients);
+  ASSERT_EQ(buckets.size(), 4U);
+  for (std::size_t b = 0; b < buckets.size(); ++b) {
+    const auto& bucket = static_cast<const GradientBucket&>(*buckets[b].payload);
+    EXPECT_EQ(buckets[b].replica, 0);
+    EXPECT_EQ(bucket.bucket, static_cast<int>(b));
+    EXPECT_EQ(bucket.buckets, 4);
+    EXPECT_EQ(bucket.step, 4U);
+    EXPECT_EQ(bucket.data, replicas.replicas[0]->buckets()[b].gradients);
+  }
+  EXPECT_EQ(harness.output().holds(), 0);
+}
+
+TEST(ForwardBackward, TheTokenLivesAsLongAsTheBuckets) {
+  testkit::Replicas replicas(1);
+  Harness harness(StageTypeAccess::make<ForwardBackward>(), {}, replicas.context_of(0));
+  bool gone = false;
+  harness.feed(step_packet(testkit::random_batch(6), make_ref<WatchedToken>(gone)));
+  std::vector<Packet> buckets = harness.take(kGradients);
+  EXPECT_FALSE(gone);
+  while (buckets.size() > 1) buckets.pop_back();
+  EXPECT_FALSE(gone);
+  buckets.clear();
+  EXPECT_TRUE(gone);
+}
+
+TEST(ForwardBackward, ReplicasAddUpToTheWholeBatch) {
+  testkit::Replicas one(1);
+  const Ref<Batch> batch = testkit::random_batch(7);
+  for (const std::vector<double>& load : std::vector<std::vector<double>>{{1, 1, 1}, {1, 2, 0.5}, {0, 1, 1}}) {
+    testkit::Replicas three(3, load);
+    for (const char* name : {"fc1.weight", "fc1.bias", "fc2.weight", "fc2.bias"}) {
+      expect_near(gradient(three, batch, {}, name), gradient(one, batch, {}, name));
+    }
+  }
+}
+
+TEST(ForwardBackward, MoreReplicasThanSamplesStillAgree) {
+  testkit::Replicas one(1), three(3);
+  const Ref<Batch> batch = testkit::random_batch(2);
+  expect_near(gradient(three, batch, {}, "fc1.weight"), gradient(one, batch, {}, "fc1.weight"));
+}
+
+TEST(ForwardBackward, TheSumIsTheMeanTimesTheBatch) {
+  testkit::Replicas replicas(1);
+  const Ref<Batch> batch = testkit::random_batch(8);
+  expect_near(gradient(replicas, batch, loss("sum"), "fc2.weight"), gradient(replicas, batch, loss("mean"), "fc2.weight"), 8);
+}
+
+TEST(ForwardBackward, ASampleOfWeightZeroIsAsIfItWereNotThere) {
+  testkit::Replicas replicas(1);
+  const Ref<Batch> batch = testkit::random_batch(5), shorter = testkit::random_batch(5);
+  batch->weights[4] = 0;
+  batch->weight = 4;
+  shorter->count = 4;
+  shorter->weight = 4;
+  expect_near(gradient(replicas, batch, {}, "fc1.weight"), gradient(replicas, shorter, {}, "fc1.weight"));
+}
+
+TEST(ForwardBackward, ABatchOfNothingButBadSamplesHasNoGradient) {
+  testkit::Replicas replicas(1);
+  const Ref<Batch> batch = testkit::random_batch(3);
+  std::fill_n(batch->weights, 3, 0.0F);
+  batch->weight = 0;
+  for (const double g : gradient(replicas, batch, {}, "fc1.weight")) EXPECT_EQ(g, 0);
+}
+
+TEST(ForwardBackward, GradientsAreThoseOfFiniteDifferences) {
+  testkit::Replicas replicas(1);
+  const testkit::GradientReport report = testkit::check_gradients(
+      replicas.network, *replicas.replicas[0], testkit::random_batch(6), {.loss = {.label_smoothing = 0.2}});
+  EXPECT_LT(report.worst(), 1e-2) << report.text();
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,69 @@
+#include "groups.h"
+
+#include <gtest/gtest.h>
+
+#include "millrace/error.h"
+
+namespace millrace {
+namespace {
+
+Network network() {
+  Network result;
+  result.parameters = {{.name = "conv1.weight", .shape = {4}, .initialiser = {}},
+                       {.name = "conv1.bias", .shape = {4}, .initialiser = {}, .rate_factor = 2, .decay_factor = 0.5},
+                       {.name = "layer1.bn1.bias", .shape = {4}, .initialiser = {}},
+                       {.name = "layer1.bn1.running_mean", .shape = {4}, .initialiser = {}, .trainable = false, .statistic = true}};
+  return result;
+}
+
+using Factors = std::vector<double>;
+
+TEST(Matches, TreatsStarAsAnyTextAndQuestionMarkAsOneCharacter) {
+  EXPECT_TRUE(matches("*", ""));
+  EXPECT_TRUE(matches("*.bias", "layer1.bn1.bias"));
+  EXPECT_TRUE(matches("layer?.*.bias", "layer1.bn1.bias"));
+  EXPECT_TRUE(matches("*bn*bias*", "layer1.bn1.bias"));
+  EXPECT_TRUE(matches("a*b*c", "abbbxbc"));
+  EXPECT_FALSE(matches("*.bias", "layer1.bn1.bias2"));
+  EXPECT_FALSE(matches("layer?.bias", "layer10.bias"));
+  EXPECT_FALSE(matches("", "a"));
+  EXPECT_FALSE(matches("conv1", "conv1.weight"));
+}
+
+TEST(Groups, MultiplyTheNetworksOwnFactors) {
+  const Groups groups({{.match = "*.bias", .rate_factor = 64, .decay_factor = 0.25}}, network());
+  EXPECT_EQ(groups.rate_factors(0), (Factors{1, 128, 64, 1}));
+  EXPECT_EQ(groups.decay_factors(), (Factors{1, 0.125, 0.25, 0}));
+}
+
+TEST(Groups, TheFirstMatchCounts) {
+  const Groups groups({{.match = "conv1.*", .rate_factor = 3}, {.match = "*.bias", .rate_factor = 5}}, network());
+  EXPECT_EQ(groups.rate_factors(0), (Factors{3, 6, 5, 1}));
+}
+
+TEST(Groups, StopAtTheirEpoch) {
+  const Groups groups({{.match = "conv1.bias", .until_epoch = 3}, {.match = "*bn*bias", .until_epoch = 1.5}}, network());
+  EXPECT_EQ(groups.rate_factors(0), (Factors{1, 2, 1, 1}));
+  EXPECT_EQ(groups.rate_factors(1.49), (Factors{1, 2, 1, 1}));
+  EXPECT_EQ(groups.rate_factors(1.5), (Factors{1, 2, 0, 1}));
+  EXPECT_EQ(groups.rate_factors(3), (Factors{1, 0, 0, 1}));
+}
+
+TEST(Groups, NeverDecayStatistics) {
+  const Groups groups({{.match = "*", .decay_factor = 7}}, network());
+  EXPECT_EQ(groups.decay_factors(), (Factors{7, 3.5, 7, 0}));
+}
+
+TEST(Groups, APatternThatFitsNothingIsAMistake) {
+  try {
+    const Groups groups({{.match = "*.bais"}}, network());
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+    EXPECT_STREQ(error.what(),
+                 "groups: match = \"*.bais\" fits none of the network's 4 parameters, whose names are such as \"conv1.weight\"");
+  }
+}
+
+}  // namespace
+}  // namespace millrace

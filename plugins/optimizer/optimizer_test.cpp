@@ -1,0 +1,187 @@
+#include "optimizer.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "millrace/error.h"
+#include "testkit/harness.h"
+#include "testkit/plain.h"
+
+namespace millrace {
+namespace {
+
+using testkit::table;
+
+Value number(double value) { return Value(value); }
+
+// One replica of a small network whose values are all 1, and an optimizer over it that is fed gradients by hand.
+class OptimizerTest : public testing::Test {
+ protected:
+  OptimizerTest() : network_(testkit::small_network({2, 2, 1}, 3, 2)), device_(testkit::make_plain_backend()->open(0, {})) {
+    CompileOptions options;
+    options.bucket_bytes = 1;
+    replica_ = device_->compile(network_, options);
+    replica_->start();
+    for (std::size_t p = 0; p < network_.parameters.size(); ++p) {
+      const std::vector<float> ones(static_cast<std::size_t>(network_.parameters[p].shape.elements()), 1.0F);
+      replica_->write(Slot::value, static_cast<int>(p), ones);
+    }
+    context_.graph = "train";
+    context_.network = &network_;
+    context_.replicas = {replica_.get()};
+    context_.replica = 0;
+    context_.batch_size = 128;
+    context_.steps_per_epoch = 10;
+    context_.total_steps = 40;
+  }
+
+  testkit::Harness& start(const Value& parameters) {
+    harness_ = std::make_unique<testkit::Harness>(StageTypeAccess::make<Optimizer>(), parameters, context_);
+    harness_->stage().open();
+    return *harness_;
+  }
+
+  void feed(std::uint64_t step, int bucket, float gradient, Ref<StepToken> token = {}) {
+    const Bucket& memory = replica_->buckets()[static_cast<std::size_t>(bucket)];
+    std::fill_n(memory.gradients, memory.elements, gradient);
+    Ref<GradientBucket> payload = make_ref<GradientBucket>();
+    payload->token = std::move(token);
+    payload->step = step;
+    payload->bucket = bucket;
+    payload->buckets = static_cast<int>(replica_->buckets().size());
+    harness_->feed(testkit::packet(std::move(payload), step));
+  }
+  void feed_step(std::uint64_t step, float gradient) {
+    for (int b = 0; b < static_cast<int>(replica_->buckets().size()); ++b) feed(step, b, gradient);
+  }
+  float value(const char* name) { return replica_->read(Slot::value, network_.find_parameter(name))[0]; }
+
+  Network network_;
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Replica> replica_;
+  StageContext context_;
+  std::unique_ptr<testkit::Harness> harness_;
+};
+
+// torch.optim.SGD(lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.01) on w = 1 with gradients 0.5, -0.25, 1.
+TEST_F(OptimizerTest, SgdFollowsItsFormula) {
+  start(table({{"learning_rate", number(0.1)}, {"momentum", number(0.9)}, {"nesterov", Value(true)}, {"weight_decay", number(0.01)}}));
+  double w = 1, v = 0;
+  std::uint64_t step = 0;
+  for (const double gradient : {0.5, -0.25, 1.0}) {
+    const double g = gradient + 0.01 * w;
+    v = 0.9 * v + g;
+    w -= 0.1 * (g + 0.9 * v);
+    feed_step(step++, static_cast<float>(gradient));
+    EXPECT_NEAR(value("fc1.weight"), w, 1e-6);
+  }
+}
+
+TEST_F(OptimizerTest, AScheduleDrivesTheRateAndIsReported) {
+  testkit::Harness& harness = start(table({{"learning_rate", table({{"initial", number(0.5)}, {"schedule", Value(std::string("piecewise"))}, {"drop_epochs", number(1)}})}}));
+  feed_step(9, 1);
+  EXPECT_NEAR(value("fc1.weight"), 0.5, 1e-6);
+  feed_step(10, 1);
+  EXPECT_NEAR(value("fc1.weight"), 0.45, 1e-6);
+  EXPECT_DOUBLE_EQ(harness.run().scalars(9).at("learning_rate"), 0.5);
+  EXPECT_DOUBLE_EQ(harness.run().scalars(10).at("learning_rate"), 0.05);
+}
+
+TEST_F(OptimizerTest, OnlyTheFirstReplicaReports) {
+  context_.replicas = {replica_.get(), replica_.get()};
+  context_.replica = 1;
+  testkit::Harness& harness = start({});
+  feed_step(0, 1);
+  EXPECT_TRUE(harness.run().scalars(0).empty());
+}
+
+TEST_F(OptimizerTest, TheRateScalesWithTheBatch) {
+  testkit::Harness& harness = start(table({{"learning_rate", number(0.1)}, {"scale_with_batch", table({{"reference", number(256)}})}}));
+  feed_step(0, 0);
+  EXPECT_DOUBLE_EQ(harness.run().scalars(0).at("learning_rate"), 0.05);
+}
+
+// airbench: shifts of batch norm at 64 times the rate, decayed by as much per step as everything else.
+TEST_F(OptimizerTest, GroupsHaveRateAndDecayOfTheirOwn) {
+  const Value group = table({{"match", Value(std::string("*.bias"))}, {"rate_factor", number(64)}, {"decay_factor", number(1.0 / 64)}});
+  start(table({{"learning_rate", number(0.001)}, {"weight_decay", number(2)}, {"groups", Value(Array{group})}}));
+  feed_step(0, 0);
+  EXPECT_NEAR(value("fc1.weight"), 1 - 0.001 * 2, 1e-6);
+  EXPECT_NEAR(value("fc1.bias"), 1 - 0.001 * 2, 1e-6);
+  feed_step(1, 1);
+  EXPECT_NEAR(value("fc1.weight"), 0.998 - 0.001 * (1 + 2 * 0.998), 1e-6);
+  EXPECT_NEAR(value("fc1.bias"), 0.998 - 0.064 * (1 + 2 * 0.998 / 64), 1e-6);
+}
+
+TEST_F(OptimizerTest, AGroupStaysAsItIsFromItsEpochOn) {
+  const Value group = table({{"match", Value(std::string("fc1.bias"))}, {"until_epoch", number(2)}});
+  start(table({{"learning_rate", number(0.125)}, {"groups", Value(Array{group})}}));
+  feed_step(19, 1);
+  EXPECT_EQ(value("fc1.bias"), 0.875F);
+  feed_step(20, 1);
+  EXPECT_EQ(value("fc1.bias"), 0.875F);
+  EXPECT_EQ(value("fc2.bias"), 0.75F);
+}
+
+TEST_F(OptimizerTest, LookaheadBlendsAtItsStepsAndEndsWithTheSlowWeights) {
+  start(table({{"learning_rate", number(0.01)}, {"lookahead", table({{"every", Value(std::int64_t{5})}})}}));
+  double w = 1, slow = 1;
+  for (std::uint64_t step = 0; step < 40; ++step) {
+    w -= 0.01;
+    if ((step + 1) % 5 == 0) {
+      const double t = static_cast<double>(step + 1) / 40;
+      const double d = std::pow(0.95, 5) * t * t * t;
+      w = slow = d * slow + (1 - d) * w;
+    }
+    feed_step(step, 1);
+    EXPECT_NEAR(value("fc1.weight"), w, 1e-5) << "step " << step;
+  }
+  EXPECT_NEAR(replica_->read(Slot::slow, 0)[0], slow, 1e-5);
+}
+
+TEST_F(OptimizerTest, ARunThatEndsBetweenBlendsEndsWithTheSlowWeights) {
+  context_.total_steps = 7;
+  start(table({{"learning_rate", number(0.125)}, {"lookahead", table({{"every", Value(std::int64_t{100})}})}}));
+  for (std::uint64_t step = 0; step < 7; ++step) feed_step(step, 1);
+  EXPECT_EQ(value("fc1.weight"), 1.0F);
+}
+
+class WatchedToken : public StepToken {
+ public:
+  explicit WatchedToken(bool& gone) : gone_(gone) {}
+
+ private:
+  void recycle() noexcept override {
+    gone_ = true;
+    delete this;
+  }
+  bool& gone_;
+};
+
+TEST_F(OptimizerTest, LetsGoOfTheTokenWithTheLastBucket) {
+  start({});
+  bool gone = false;
+  Ref<StepToken> token = make_ref<WatchedToken>(gone);
+  for (int b = 0; b < 4; ++b) {
+    EXPECT_FALSE(gone) << "bucket " << b;
+    feed(0, b, 1, b < 3 ? token : std::move(token));
+  }
+  EXPECT_TRUE(gone);
+}
+
+TEST_F(OptimizerTest, NesterovWithoutMomentumIsAMistake) {
+  EXPECT_THROW(start(table({{"nesterov", Value(true)}})), Error);
+}
+
+TEST_F(OptimizerTest, UnknownRulesAreAnsweredWithTheKnownOnes) {
+  try {
+    start(table({{"rule", Value(std::string("sdg"))}}));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("sgd"), std::string::npos) << error.what();
+  }
+}
+
+}  // namespace
+}  // namespace millrace
