@@ -15,7 +15,9 @@ void ScheduleParams::describe(ParamSet<ScheduleParams>& set) {
   set.add("drop_factor", &P::drop_factor).range(0).text("piecewise: multiplies the rate at each drop");
   set.add("drop_epochs", &P::drop_epochs).range(1e-6).unit("epochs").text("piecewise: from drop to drop");
   set.add("power", &P::power).range(0).text("polynomial: its degree");
-  set.add("final_factor", &P::final_factor).range(0).text("cosine, polynomial, triangular: share of `initial` at the end of the run");
+  set.add("final_factor", &P::final_factor)
+      .range(0)
+      .text("cosine, polynomial, triangular: share of `initial` at the end of the run");
   set.add("start_factor", &P::start_factor).range(0).text("triangular and warm-up: share of `initial` at the first step");
   set.add("peak", &P::peak).range(0, 1).text("triangular: the share of the run after which the rate reaches `initial`");
   set.add("warmup_epochs", &P::warmup_epochs)

@@ -9,7 +9,8 @@ namespace millrace {
 
 std::vector<Share> split(std::uint32_t count, std::size_t replicas, std::span<const double> load) {
   assert(replicas > 0 && (load.empty() || load.size() == replicas));
-  const std::vector<double> weight = load.empty() ? std::vector<double>(replicas, 1.0) : std::vector<double>(load.begin(), load.end());
+  const std::vector<double> weight =
+      load.empty() ? std::vector<double>(replicas, 1.0) : std::vector<double>(load.begin(), load.end());
   const double total = std::accumulate(weight.begin(), weight.end(), 0.0);
 
   // Everybody has at least the whole part of its quota; the few samples that are left go where a sample weighs least. The

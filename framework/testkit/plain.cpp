@@ -36,7 +36,8 @@ class PlainStream : public Stream {
 
 class PlainReplica : public Replica {
  public:
-  PlainReplica(const Network& network, const CompileOptions& options) : network_(network), layout_(plan_buckets(network, options.bucket_bytes)) {
+  PlainReplica(const Network& network, const CompileOptions& options)
+      : network_(network), layout_(plan_buckets(network, options.bucket_bytes)) {
     for (const Layer& layer : network.layers) {
       if (layer.op != "flatten" && layer.op != "linear" && layer.op != "relu") {
         fail(ErrorKind::usage, "layer '{}': the plain backend does not know \"{}\"", layer.name, layer.op);

@@ -17,7 +17,8 @@ void Recorder::name_gradients(int replica, int bucket, const Bucket& memory) {
 
 Recorder::Memory Recorder::find(const float* data, std::size_t elements) const {
   const auto begin = reinterpret_cast<std::uintptr_t>(data);
-  Memory result{{fmt::format("memory at {}", static_cast<const void*>(data)), begin, begin + elements * sizeof(float), false}, -1, -1};
+  Memory result{
+      {fmt::format("memory at {}", static_cast<const void*>(data)), begin, begin + elements * sizeof(float), false}, -1, -1};
   const std::scoped_lock lock(mutex_);
   const auto known = memory_.upper_bound(begin);
   if (known == memory_.end() || known->second.access.begin > begin) return result;
@@ -51,7 +52,9 @@ void Recorder::wait_until_reused(const PendingRead& read) {
 }
 
 std::string gradients_of(int replica, int bucket) { return fmt::format("gradients of bucket {} on replica {}", bucket, replica); }
-std::string parameters_of(int replica, int bucket) { return fmt::format("parameters of bucket {} on replica {}", bucket, replica); }
+std::string parameters_of(int replica, int bucket) {
+  return fmt::format("parameters of bucket {} on replica {}", bucket, replica);
+}
 
 Ref<RecordedEvent> record_on(TaskQueue& queue, Recorder& recorder, Clock clock) {
   auto event = make_ref<RecordedEvent>(recorder.checker(), std::move(clock));
@@ -145,7 +148,8 @@ class RecordedDevice : public Device {
 
 }  // namespace
 
-std::unique_ptr<Stream> record_stream(std::shared_ptr<Recorder> recorder, std::unique_ptr<Stream> inner, const std::string& name) {
+std::unique_ptr<Stream> record_stream(std::shared_ptr<Recorder> recorder, std::unique_ptr<Stream> inner,
+                                      const std::string& name) {
   return std::make_unique<RecordedStream>(std::move(recorder), std::move(inner), name);
 }
 

@@ -10,8 +10,8 @@
 //   ... train ...
 //   for (const Violation& violation : backend->violations()) ADD_FAILURE() << violation.text();
 //
-// Operations are named after the stage that asks for them: "forward_backward.backward", "optimizer.update", and for a stream after
-// its name, as "allreduce.sum".
+// Operations are named after the stage that asks for them: "forward_backward.backward", "optimizer.update", and for a stream
+// after its name, as "allreduce.sum".
 #pragma once
 
 #include <chrono>
@@ -29,9 +29,9 @@ struct RecordingOptions {
   std::chrono::microseconds longest_delay{200};  // before each piece of work
 
   // Planted faults: the n-th of its kind, counted from 1 over the whole backend in order of submission; 0: none.
-  std::uint64_t leave_out_wait = 0;        // Stream::wait does nothing
-  std::uint64_t release_batch_early = 0;   // Replica::ingest lets go of the batch before it has read it
-  std::uint64_t ignore_after = 0;          // Replica::update does not wait for `after`
+  std::uint64_t leave_out_wait = 0;       // Stream::wait does nothing
+  std::uint64_t release_batch_early = 0;  // Replica::ingest lets go of the batch before it has read it
+  std::uint64_t ignore_after = 0;         // Replica::update does not wait for `after`
 };
 
 class Recorder;

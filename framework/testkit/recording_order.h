@@ -31,7 +31,7 @@ struct Access {
 };
 
 struct Violation {
-  std::string kind;  // "missing wait", "buffer reused in flight", "gradients of another step"
+  std::string kind;     // "missing wait", "buffer reused in flight", "gradients of another step"
   Operation operation;  // the one that comes too early
   Operation before;     // the one it should have waited for
   std::string region;

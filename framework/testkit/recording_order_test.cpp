@@ -26,7 +26,8 @@ TEST_F(OrderCheckerTest, ReportsAReadThatDoesNotWaitForTheWrite) {
   checker.submit(b, {"sum", 3, 1, 1}, {reads()});
   ASSERT_EQ(checker.violations().size(), 1U);
   EXPECT_EQ(checker.violations()[0].text(),
-            "missing wait: sum of step 3 (replica 1, bucket 1) uses the memory without having waited for fill of step 3 (replica 0, bucket 1)");
+            "missing wait: sum of step 3 (replica 1, bucket 1) uses the memory without having waited for fill of step 3 (replica "
+            "0, bucket 1)");
 }
 
 TEST_F(OrderCheckerTest, ReportsAWriteThatDoesNotWaitForAReadOrAWrite) {

@@ -86,7 +86,8 @@ void TaskQueue::run() {
     lock.unlock();
     try {
       if (!skip) {
-        std::this_thread::sleep_for(std::chrono::microseconds(random_() % static_cast<std::uint64_t>(longest_delay_.count() + 1)));
+        std::this_thread::sleep_for(
+            std::chrono::microseconds(random_() % static_cast<std::uint64_t>(longest_delay_.count() + 1)));
         task.run();
       }
       task.run = nullptr;  // lets go of what it held before anybody is told that the queue is empty

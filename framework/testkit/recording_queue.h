@@ -39,8 +39,8 @@ class RecordedEvent : public Event {
   std::vector<std::function<void()>> callbacks_;
 };
 
-// Runs tasks in order on a thread of its own, each after a random delay. The destructor runs what is left. A task that throws ends
-// the work: later tasks are dropped but for those that must happen.
+// Runs tasks in order on a thread of its own, each after a random delay. The destructor runs what is left. A task that throws
+// ends the work: later tasks are dropped but for those that must happen.
 class TaskQueue {
  public:
   TaskQueue(std::uint64_t seed, std::chrono::microseconds longest_delay);

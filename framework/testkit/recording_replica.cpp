@@ -11,7 +11,9 @@ namespace {
 // What a device reads of a batch.
 std::uint64_t content_hash(const Batch& batch, std::uint32_t begin, std::uint32_t count) {
   std::uint64_t hash = combine(batch.epoch, batch.step);
-  const auto add = [&](const auto* items, std::size_t each) { hash = hash_bytes(items + begin * each, count * each * sizeof(*items), hash); };
+  const auto add = [&](const auto* items, std::size_t each) {
+    hash = hash_bytes(items + begin * each, count * each * sizeof(*items), hash);
+  };
   add(batch.pixels, batch.image.bytes());
   add(batch.labels, 1);
   add(batch.weights, 1);
@@ -170,7 +172,8 @@ class RecordedReplica : public Replica {
   }
   std::vector<Access> parameters(bool write) const {  // by bucket
     std::vector<Access> accesses;
-    for (std::size_t b = 0; b < buckets().size(); ++b) accesses.push_back({parameters_of(index_, static_cast<int>(b)), 0, 1, write});
+    for (std::size_t b = 0; b < buckets().size(); ++b)
+      accesses.push_back({parameters_of(index_, static_cast<int>(b)), 0, 1, write});
     return accesses;
   }
 

@@ -38,7 +38,8 @@ void Allreduce::describe(StageDescription<Params>& d) {
 
 Allreduce::Allreduce(const Params& params, const StageContext& context) : context_(context) {
   if (!context.registry) return;
-  type_ = params.communicator == "auto" ? choose(*context.registry, context.devices) : named(*context.registry, params.communicator);
+  type_ =
+      params.communicator == "auto" ? choose(*context.registry, context.devices) : named(*context.registry, params.communicator);
 }
 
 void Allreduce::open() {

@@ -15,8 +15,9 @@ void LocalCommunicator::all_reduce(std::span<const Ref<GradientBucket>> buckets)
   std::vector<const float*> sources;
   for (const Ref<GradientBucket>& bucket : buckets) {
     if (bucket->elements != first.elements) {
-      fail(ErrorKind::device, "bucket {} has {} elements on replica {} and {} on replica 0: replicas of one run must share a layout",
-           first.bucket, bucket->elements, bucket->replica, first.elements);
+      fail(ErrorKind::device,
+           "bucket {} has {} elements on replica {} and {} on replica 0: replicas of one run must share a layout", first.bucket,
+           bucket->elements, bucket->replica, first.elements);
     }
     sources.push_back(bucket->data);
     streams_[0]->wait(bucket->ready);

@@ -22,7 +22,8 @@ struct Emission {
 }  // namespace
 
 void ForwardBackward::describe(StageDescription<Params>& d) {
-  d.name("forward_backward").text("Forward and backward of one training step on each replica; sends gradients as they are ready.");
+  d.name("forward_backward")
+      .text("Forward and backward of one training step on each replica; sends gradients as they are ready.");
   d.input(payload::kBatch).output(payload::kGradientBucket, "gradients").output(payload::kStepResult, "result");
   d.per_replica().stepwise();
   d.params.add_table("loss", &Params::loss, &LossParams::describe).text("what is minimised");

@@ -135,8 +135,8 @@ TEST(ForwardBackward, ABatchOfNothingButBadSamplesHasNoGradient) {
 
 TEST(ForwardBackward, GradientsAreThoseOfFiniteDifferences) {
   testkit::Replicas replicas(1);
-  const testkit::GradientReport report = testkit::check_gradients(
-      replicas.network, *replicas.replicas[0], testkit::random_batch(6), {.loss = {.label_smoothing = 0.2}});
+  const testkit::GradientReport report = testkit::check_gradients(replicas.network, *replicas.replicas[0],
+                                                                  testkit::random_batch(6), {.loss = {.label_smoothing = 0.2}});
   EXPECT_LT(report.worst(), 1e-2) << report.text();
 }
 

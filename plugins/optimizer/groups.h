@@ -11,10 +11,10 @@ namespace millrace {
 
 // One entry of `groups`. A parameter belongs to the first group whose pattern fits its name.
 struct GroupParams {
-  std::string match;         // "*" stands for any text, "?" for any character
-  double rate_factor = 1;    // on top of the network's own
-  double decay_factor = 1;   // likewise
-  double until_epoch = 0;    // from this epoch on the parameter stays as it is; 0: trained to the end
+  std::string match;        // "*" stands for any text, "?" for any character
+  double rate_factor = 1;   // on top of the network's own
+  double decay_factor = 1;  // likewise
+  double until_epoch = 0;   // from this epoch on the parameter stays as it is; 0: trained to the end
 
   static void describe(ParamSet<GroupParams>& set);
 };
@@ -33,7 +33,7 @@ class Groups {
 
  private:
   struct Phase {
-    double begin = 0;             // epoch
+    double begin = 0;  // epoch
     std::vector<double> factors;
   };
   std::vector<double> decay_;

@@ -9,10 +9,11 @@ namespace {
 
 Network network() {
   Network result;
-  result.parameters = {{.name = "conv1.weight", .shape = {4}, .initialiser = {}},
-                       {.name = "conv1.bias", .shape = {4}, .initialiser = {}, .rate_factor = 2, .decay_factor = 0.5},
-                       {.name = "layer1.bn1.bias", .shape = {4}, .initialiser = {}},
-                       {.name = "layer1.bn1.running_mean", .shape = {4}, .initialiser = {}, .trainable = false, .statistic = true}};
+  result.parameters = {
+      {.name = "conv1.weight", .shape = {4}, .initialiser = {}},
+      {.name = "conv1.bias", .shape = {4}, .initialiser = {}, .rate_factor = 2, .decay_factor = 0.5},
+      {.name = "layer1.bn1.bias", .shape = {4}, .initialiser = {}},
+      {.name = "layer1.bn1.running_mean", .shape = {4}, .initialiser = {}, .trainable = false, .statistic = true}};
   return result;
 }
 

@@ -26,13 +26,15 @@ void Optimizer::describe(StageDescription<Params>& d) {
                       .text("the batch that learning_rate is meant for; 0: whatever the batch is");
                 })
       .text("linear scaling: the rate is multiplied by batch / reference");
-  set.add_list("groups", &Params::groups, &GroupParams::describe).text("parameters with factors of their own; the first match counts");
-  set.add_table("lookahead", &Params::lookahead,
-                [](ParamSet<Lookahead>& members) {
-                  members.add("every", &Lookahead::every).range(0).unit("steps").text("from blend to blend; 0: no lookahead");
-                  members.add("decay", &Lookahead::decay).range(0, 1).text("of the slow weights, per step, at the end of the run");
-                  members.add("power", &Lookahead::power).range(0).text("how late in the run the slow weights become slow");
-                })
+  set.add_list("groups", &Params::groups, &GroupParams::describe)
+      .text("parameters with factors of their own; the first match counts");
+  set.add_table(
+         "lookahead", &Params::lookahead,
+         [](ParamSet<Lookahead>& members) {
+           members.add("every", &Lookahead::every).range(0).unit("steps").text("from blend to blend; 0: no lookahead");
+           members.add("decay", &Lookahead::decay).range(0, 1).text("of the slow weights, per step, at the end of the run");
+           members.add("power", &Lookahead::power).range(0).text("how late in the run the slow weights become slow");
+         })
       .text("slow weights that follow the fast ones and replace them");
 }
 

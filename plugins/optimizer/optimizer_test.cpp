@@ -66,7 +66,8 @@ class OptimizerTest : public testing::Test {
 
 // torch.optim.SGD(lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.01) on w = 1 with gradients 0.5, -0.25, 1.
 TEST_F(OptimizerTest, SgdFollowsItsFormula) {
-  start(table({{"learning_rate", number(0.1)}, {"momentum", number(0.9)}, {"nesterov", Value(true)}, {"weight_decay", number(0.01)}}));
+  start(table(
+      {{"learning_rate", number(0.1)}, {"momentum", number(0.9)}, {"nesterov", Value(true)}, {"weight_decay", number(0.01)}}));
   double w = 1, v = 0;
   std::uint64_t step = 0;
   for (const double gradient : {0.5, -0.25, 1.0}) {
@@ -79,7 +80,9 @@ TEST_F(OptimizerTest, SgdFollowsItsFormula) {
 }
 
 TEST_F(OptimizerTest, AScheduleDrivesTheRateAndIsReported) {
-  testkit::Harness& harness = start(table({{"learning_rate", table({{"initial", number(0.5)}, {"schedule", Value(std::string("piecewise"))}, {"drop_epochs", number(1)}})}}));
+  testkit::Harness& harness = start(
+      table({{"learning_rate",
+              table({{"initial", number(0.5)}, {"schedule", Value(std::string("piecewise"))}, {"drop_epochs", number(1)}})}}));
   feed_step(9, 1);
   EXPECT_NEAR(value("fc1.weight"), 0.5, 1e-6);
   feed_step(10, 1);
@@ -97,14 +100,16 @@ TEST_F(OptimizerTest, OnlyTheFirstReplicaReports) {
 }
 
 TEST_F(OptimizerTest, TheRateScalesWithTheBatch) {
-  testkit::Harness& harness = start(table({{"learning_rate", number(0.1)}, {"scale_with_batch", table({{"reference", number(256)}})}}));
+  testkit::Harness& harness =
+      start(table({{"learning_rate", number(0.1)}, {"scale_with_batch", table({{"reference", number(256)}})}}));
   feed_step(0, 0);
   EXPECT_DOUBLE_EQ(harness.run().scalars(0).at("learning_rate"), 0.05);
 }
 
 // airbench: shifts of batch norm at 64 times the rate, decayed by as much per step as everything else.
 TEST_F(OptimizerTest, GroupsHaveRateAndDecayOfTheirOwn) {
-  const Value group = table({{"match", Value(std::string("*.bias"))}, {"rate_factor", number(64)}, {"decay_factor", number(1.0 / 64)}});
+  const Value group =
+      table({{"match", Value(std::string("*.bias"))}, {"rate_factor", number(64)}, {"decay_factor", number(1.0 / 64)}});
   start(table({{"learning_rate", number(0.001)}, {"weight_decay", number(2)}, {"groups", Value(Array{group})}}));
   feed_step(0, 0);
   EXPECT_NEAR(value("fc1.weight"), 1 - 0.001 * 2, 1e-6);
@@ -170,9 +175,7 @@ TEST_F(OptimizerTest, LetsGoOfTheTokenWithTheLastBucket) {
   EXPECT_TRUE(gone);
 }
 
-TEST_F(OptimizerTest, NesterovWithoutMomentumIsAMistake) {
-  EXPECT_THROW(start(table({{"nesterov", Value(true)}})), Error);
-}
+TEST_F(OptimizerTest, NesterovWithoutMomentumIsAMistake) { EXPECT_THROW(start(table({{"nesterov", Value(true)}})), Error); }
 
 TEST_F(OptimizerTest, UnknownRulesAreAnsweredWithTheKnownOnes) {
   try {

@@ -45,7 +45,13 @@ class Home {
 class CirculatingBatch : public Batch {
  public:
   CirculatingBatch(int number, std::uint32_t capacity, Home& home)
-      : number_(number), home_(home), slots_(capacity), pixels_(capacity * kImage.bytes()), records_(capacity), labels_(capacity), weights_(capacity, 1.0F) {
+      : number_(number),
+        home_(home),
+        slots_(capacity),
+        pixels_(capacity * kImage.bytes()),
+        records_(capacity),
+        labels_(capacity),
+        weights_(capacity, 1.0F) {
     image = window = kImage;
     samples = slots_;
     pixels = pixels_.data();
@@ -126,7 +132,8 @@ class Training {
       Ref<CirculatingBatch> batch(batches_[static_cast<std::size_t>(batch_home_.take())].get());
       batch->fill(step);
       packet.payload = std::move(batch);
-      for (int r = 0; r < setup_.replicas; ++r) forward_backward_[static_cast<std::size_t>(r)]->process(0, packet, forward_output_);
+      for (int r = 0; r < setup_.replicas; ++r)
+        forward_backward_[static_cast<std::size_t>(r)]->process(0, packet, forward_output_);
     }
     forward_output_.wait_until_free();
     metrics_output_.wait_until_free();
@@ -194,7 +201,8 @@ class Training {
     TrainingResult result;
     for (const auto& replica : replicas_) {
       std::vector<std::vector<float>>& values = result.values.emplace_back();
-      for (std::size_t p = 0; p < network_.parameters.size(); ++p) values.push_back(replica->read(Slot::value, static_cast<int>(p)));
+      for (std::size_t p = 0; p < network_.parameters.size(); ++p)
+        values.push_back(replica->read(Slot::value, static_cast<int>(p)));
     }
     result.reports = services_.reports();
     std::sort(result.reports.begin(), result.reports.end(), [](const auto& a, const auto& b) { return a.step < b.step; });

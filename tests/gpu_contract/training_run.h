@@ -17,9 +17,9 @@ struct TrainingSetup {
   std::vector<double> load;
   std::uint64_t steps = 6;
   std::uint32_t batch = 12;
-  std::size_t buffers = 2;    // batches that circulate
+  std::size_t buffers = 2;       // batches that circulate
   std::size_t bucket_bytes = 1;  // one parameter a bucket
-  Value optimizer;            // the stages' tables
+  Value optimizer;               // the stages' tables
   Value forward_backward;
 };
 
