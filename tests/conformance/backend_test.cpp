@@ -1,0 +1,199 @@
+// What every backend has to do: list its devices or say why there are none, and take a small network through a step.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <mutex>
+
+#include "synthetic.h"
+#include "testkit/plain.h"
+
+namespace millrace::conformance {
+namespace {
+
+constexpr std::uint32_t kBatch = 4;
+
+class EveryBackend : public testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    backend_ = registry().backend(GetParam())->create();
+    if (backend_->devices().empty()) GTEST_SKIP() << "no device: " << backend_->why_not();
+    device_ = backend_->open(0, {});
+    network_ = testkit::small_network(kImage, 6, 3);
+  }
+
+  std::unique_ptr<Replica> started_replica(Device& device) const {
+    CompileOptions options;
+    options.train_batch = options.infer_batch = kBatch;
+    std::unique_ptr<Replica> replica = device.compile(network_, options);
+    EXPECT_GT(replica->memory_plan().total(), 0U);
+    replica->start();
+    for (std::size_t i = 0; i < network_.parameters.size(); ++i) {
+      Parameter parameter = network_.parameters[i];
+      parameter.initialiser = {"uniform", 0.1};
+      replica->write(Slot::value, static_cast<int>(i), initial_values(parameter, 5));
+    }
+    return replica;
+  }
+
+  // One training step; returns the loss summed over the batch.
+  double step(Replica& replica, std::uint64_t number, const Ref<Batch>& batch) const {
+    StepSums sums;
+    replica.ingest(batch, 0, batch->count);
+    replica.forward(number);
+    const Ref<Event> measured = replica.loss({}, batch->weight, sums);
+    std::mutex mutex;
+    std::vector<std::pair<int, Ref<Event>>> filled;
+    replica.backward([&](int bucket, Ref<Event> event) {
+      const std::lock_guard lock(mutex);
+      filled.emplace_back(bucket, std::move(event));
+    });
+    replica.finish();
+    EXPECT_EQ(filled.size(), replica.buckets().size());
+    for (std::size_t i = 0; i < filled.size(); ++i) EXPECT_EQ(filled[i].first, static_cast<int>(i));
+    UpdateStep update;
+    update.step = number;
+    update.learning_rate = 0.05;
+    for (const auto& [bucket, event] : filled) replica.update(bucket, update, event);
+    replica.finish();
+    EXPECT_TRUE(!measured || measured->complete());
+    EXPECT_EQ(sums.weight, batch->weight);
+    return sums.loss;
+  }
+
+  void set_rule(Replica& replica) const {
+    UpdateRule rule;
+    rule.rate_factor.assign(network_.parameters.size(), 1);
+    rule.decay.assign(network_.parameters.size(), 0);
+    replica.set_rule(rule);
+  }
+
+  Ref<Batch> batch() const {
+    Ref<Batch> made = filled_batch(payload::kImageChunk, kBatch);
+    for (std::uint32_t slot = 0; slot < kBatch; ++slot) made->labels[slot] = static_cast<std::int32_t>(slot % 3);
+    return made;
+  }
+
+  std::shared_ptr<Backend> backend_;
+  std::unique_ptr<Device> device_;
+  Network network_;
+};
+
+TEST_P(EveryBackend, SaysWhatItsDevicesAre) {
+  EXPECT_EQ(backend_->name(), GetParam());
+  int index = 0;
+  for (const DeviceInfo& info : backend_->devices()) {
+    EXPECT_EQ(info.backend, GetParam());
+    EXPECT_EQ(info.index, index++);
+    EXPECT_FALSE(info.name.empty());
+    EXPECT_GT(info.memory, 0U);
+  }
+  EXPECT_EQ(device_->info().name, backend_->devices()[0].name);
+}
+
+TEST_P(EveryBackend, GivesAlignedZeroedHostMemory) {
+  const std::shared_ptr<std::uint8_t[]> memory = device_->host_buffer(1000);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory.get()) % 64, 0U);
+  for (std::size_t i = 0; i < 1000; ++i) ASSERT_EQ(memory[i], 0);
+}
+
+TEST_P(EveryBackend, LearnsABatchByHeart) {
+  const std::unique_ptr<Replica> replica = started_replica(*device_);
+  set_rule(*replica);
+  const Ref<Batch> same = batch();
+  const double first = step(*replica, 0, same);
+  double last = first;
+  for (std::uint64_t number = 1; number < 40; ++number) last = step(*replica, number, same);
+  EXPECT_TRUE(std::isfinite(first));
+  EXPECT_LT(last, 0.5 * first);
+  EXPECT_EQ(same->in_flight, 0U);
+}
+
+TEST_P(EveryBackend, GivesBackWhatWasWritten) {
+  const std::unique_ptr<Replica> replica = started_replica(*device_);
+  for (std::size_t i = 0; i < network_.parameters.size(); ++i) {
+    std::vector<float> values(static_cast<std::size_t>(network_.parameters[i].shape.elements()));
+    for (std::size_t k = 0; k < values.size(); ++k) values[k] = static_cast<float>(k) * 0.25F - 3;
+    replica->write(Slot::value, static_cast<int>(i), values);
+    EXPECT_EQ(replica->read(Slot::value, static_cast<int>(i)), values) << network_.parameters[i].name;
+  }
+}
+
+TEST_P(EveryBackend, MeasuresWhatItWouldTrainOn) {
+  const std::unique_ptr<Replica> replica = started_replica(*device_);
+  StepSums sums;
+  const View plain;
+  replica->infer(batch(), 0, kBatch, std::span(&plain, 1), {}, sums);
+  replica->finish();
+  EXPECT_EQ(sums.weight, kBatch);
+  EXPECT_GT(sums.loss, 0);
+  EXPECT_EQ(replica->logits().size(), kBatch * 3U);
+}
+
+TEST_P(EveryBackend, TakesPartWithoutSamples) {
+  const std::unique_ptr<Replica> replica = started_replica(*device_);
+  StepSums sums;
+  replica->ingest(batch(), 0, 0);
+  replica->forward(0);
+  replica->loss({}, kBatch, sums);
+  replica->backward([](int, const Ref<Event>&) {});
+  replica->finish();
+  EXPECT_EQ(sums.weight, 0);
+  for (std::size_t i = 0; i < network_.parameters.size(); ++i) {
+    for (const float value : replica->read(Slot::gradient, static_cast<int>(i)))
+      ASSERT_EQ(value, 0) << network_.parameters[i].name;
+  }
+}
+
+TEST_P(EveryBackend, FinishesTwiceAndWithoutWork) {
+  const std::unique_ptr<Replica> replica = started_replica(*device_);
+  replica->finish();
+  replica->finish();
+}
+
+TEST_P(EveryBackend, HoldsSeveralReplicas) {
+  const std::unique_ptr<Replica> first = started_replica(*device_), second = started_replica(*device_);
+  set_rule(*first);
+  set_rule(*second);
+  EXPECT_EQ(step(*first, 0, batch()), step(*second, 0, batch()));
+  for (std::size_t i = 0; i < network_.parameters.size(); ++i) {
+    EXPECT_EQ(first->read(Slot::value, static_cast<int>(i)), second->read(Slot::value, static_cast<int>(i)));
+  }
+}
+
+TEST_P(EveryBackend, AddsUpOnAStream) {
+  const std::unique_ptr<Stream> stream = device_->make_stream("sum");
+  const std::unique_ptr<Replica> replica = started_replica(*device_);
+  const Bucket& bucket = replica->buckets().front();
+  const Ref<Batch> same = batch();
+  set_rule(*replica);
+  step(*replica, 0, same);
+  const int parameter = bucket.parameters.front();
+  const std::vector<float> before = replica->read(Slot::gradient, parameter);
+  const float* const sources[] = {bucket.gradients, bucket.gradients};
+  stream->sum(bucket.gradients, sources, bucket.elements);
+  const Ref<Event> done = stream->record();
+  if (done) done->wait();
+  const std::vector<float> after = replica->read(Slot::gradient, parameter);
+  for (std::size_t i = 0; i < before.size(); ++i) ASSERT_EQ(after[i], 2 * before[i]);
+}
+
+TEST_P(EveryBackend, NamesALayerThatItDoesNotKnow) {
+  network_.layers.front().op = "no_such_op";
+  CompileOptions options;
+  options.train_batch = kBatch;
+  try {
+    device_->compile(network_, options);
+    FAIL() << "was compiled";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::usage) << error.what();
+    EXPECT_NE(std::string(error.what()).find("no_such_op"), std::string::npos) << error.what();
+  }
+}
+
+TEST_P(EveryBackend, RefusesADeviceThatIsNotThere) { EXPECT_THROW(backend_->open(1000, {}), Error); }
+
+INSTANTIATE_TEST_SUITE_P(Discovered, EveryBackend, testing::ValuesIn(backend_names()), testing::PrintToStringParamName());
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(EveryBackend);  // a build without oneDNN has no backend
+
+}  // namespace
+}  // namespace millrace::conformance

@@ -1,0 +1,164 @@
+#include "synthetic.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+
+#include "testkit/plain.h"
+
+namespace millrace::conformance {
+
+namespace fs = std::filesystem;
+
+const Registry& registry() {
+  static const Registry loaded = [] {
+    Registry made;
+    made.load_all();
+    return made;
+  }();
+  return loaded;
+}
+
+std::vector<std::string> stage_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, type] : registry().stages()) names.push_back(name);
+  return names;
+}
+
+std::vector<std::string> backend_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, type] : registry().backends()) names.push_back(name);
+  return names;
+}
+
+const fs::path& image_folder() {
+  static const fs::path folder = [] {
+    const fs::path root = fs::path(testing::TempDir()) / ("millrace_conformance_" + std::to_string(getpid()));
+    for (const char* name : {"first", "second"}) {
+      fs::create_directories(root / name);
+      for (int i = 0; i < 6; ++i) {
+        const std::vector<std::uint8_t> bytes = grey_jpeg(8, 8, static_cast<std::uint8_t>(20 * i + (name[0] == 'f' ? 10 : 100)));
+        std::ofstream file(root / name / (std::to_string(i) + ".jpg"), std::ios::binary);
+        file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+      }
+    }
+    return root;
+  }();
+  return folder;
+}
+
+namespace {
+
+double in_range(const ParamInfo& info, double wanted) {
+  if (info.low) wanted = std::max(wanted, *info.low);
+  if (info.high) wanted = std::min(wanted, *info.high);
+  return wanted;
+}
+
+Value plausible_table(const std::vector<ParamInfo>& members) {
+  Value table;
+  for (const ParamInfo& member : members) {
+    if (member.required) table.set(member.name, plausible(member));
+  }
+  return table;
+}
+
+bool asks_for_a_path(const std::string& name) {
+  for (const char* word : {"path", "folder", "root", "url", "file"}) {
+    if (name.find(word) != std::string::npos) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Value plausible(const ParamInfo& info) {
+  const Value integer(static_cast<std::int64_t>(in_range(info, 4))), number(in_range(info, 0.5));
+  const Value text(!info.choices.empty()        ? info.choices.front()
+                   : asks_for_a_path(info.name) ? image_folder().string()
+                                                : std::string("a"));
+  if (info.type == "integer") return integer;
+  if (info.type == "number") return number;
+  if (info.type == "true or false") return Value(true);
+  if (info.type == "text") return text;
+  if (info.type == "[low, high]") return Value(Array{number, number});
+  if (info.type == "[height, width]") return Value(Array{integer, integer});
+  if (info.type == "list of integers") return Value(Array{integer});
+  if (info.type == "list of numbers") return Value(Array{number});
+  if (info.type == "list of texts") return Value(Array{text});
+  if (info.type == "list of true or false") return Value(Array{Value(true)});
+  if (info.type == "table") return plausible_table(info.members);
+  if (info.type == "list of tables") return Value(Array{plausible_table(info.members)});
+  return integer;
+}
+
+Bench::Bench(bool with_replicas) : network_(testkit::small_network(kImage, 5, 2)) {
+  context_.graph = "test";
+  context_.seed = 11;
+  context_.image = kImage;
+  context_.window = kImage;
+  context_.run = &run_;
+  context_.registry = &registry();
+  if (!with_replicas) return;
+  backend_ = testkit::make_plain_backend();
+  device_ = backend_->open(0, {});
+  CompileOptions options;
+  options.train_batch = options.infer_batch = kSamples;
+  for (int i = 0; i < 2; ++i) {
+    replicas_.push_back(device_->compile(network_, options));
+    replicas_.back()->start();
+    context_.replicas.push_back(replicas_.back().get());
+    context_.devices.push_back(device_.get());
+    context_.load.push_back(1);
+  }
+  context_.network = &network_;
+  context_.replica = 0;
+  context_.batch_size = kSamples;
+  context_.steps_per_epoch = 2;
+  context_.total_steps = 4;
+}
+
+std::optional<Value> workable_table(const StageType& type, const StageContext& context, std::string& why) {
+  StageContext own = context;
+  own.name = type.name;
+  const Value required = plausible_table(type.params);
+  std::vector<Value> candidates{required};
+  for (const ParamInfo& param : type.params) {
+    if (param.required) continue;
+    candidates.push_back(required);
+    candidates.back().set(param.name, plausible(param));
+  }
+  for (const Value& table : candidates) {
+    Diagnostics errors;
+    try {
+      if (type.create(table, own, errors)) return table;
+      why = errors.text();
+    } catch (const Error& error) {
+      why = error.what();
+    }
+  }
+  return std::nullopt;
+}
+
+Ref<Batch> filled_batch(std::string_view input_payload, std::uint32_t samples) {
+  Ref<Batch> batch = testkit::make_batch(samples, kImage);
+  for (std::uint32_t slot = 0; slot < samples; ++slot) {
+    Sample& sample = batch->samples[slot];
+    sample.url = "sample/" + std::to_string(slot);
+    sample.label = static_cast<std::int32_t>(slot % 2);
+    if (input_payload == payload::kSampleChunk) {
+      const std::vector<std::uint8_t> bytes = grey_jpeg(kImage.height, kImage.width, static_cast<std::uint8_t>(10 * slot));
+      std::memcpy(sample.encoded.resize(bytes.size()), bytes.data(), bytes.size());
+      continue;
+    }
+    const Image image = sample.new_image(kImage);
+    for (std::size_t i = 0; i < kImage.bytes(); ++i) image.data[i] = static_cast<std::uint8_t>(7 * i + 31 * slot);
+    sample.set_image(image);
+  }
+  return batch;
+}
+
+}  // namespace millrace::conformance

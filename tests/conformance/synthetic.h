@@ -1,0 +1,57 @@
+// Made-up input for stages that nobody here knows: parameters from their declarations, samples from their ports.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "millrace/plugin.h"
+#include "testkit/harness.h"
+
+namespace millrace::conformance {
+
+inline constexpr ImageShape kImage{8, 8, 3};
+inline constexpr std::uint32_t kSamples = 24;
+
+// Every plugin of the search path, loaded once.
+const Registry& registry();
+
+// Names of everything registered, for parameterised tests.
+std::vector<std::string> stage_names();
+std::vector<std::string> backend_names();
+
+// A grey JPEG file, 8 x 8 blocks of one level each (baseline, written by hand: no library is at hand that knows JPEG).
+std::vector<std::uint8_t> grey_jpeg(int height, int width, std::uint8_t level);
+
+// A folder with two classes of images, made once: images/first/0.jpg ...
+const std::filesystem::path& image_folder();
+
+// A value that the parameter should accept: in its range, one of its choices, a folder of images where it asks for a path.
+Value plausible(const ParamInfo& info);
+
+// A context as a pipeline on small images would give it, with two devices' replicas where `with_replicas`.
+class Bench {
+ public:
+  explicit Bench(bool with_replicas);
+  const StageContext& context() const { return context_; }
+
+ private:
+  std::shared_ptr<Backend> backend_;
+  std::unique_ptr<Device> device_;
+  Network network_;
+  std::vector<std::unique_ptr<Replica>> replicas_;
+  testkit::RecordedRun run_;
+  StageContext context_;
+};
+
+// The smallest table that the stage can be made from: what it requires, or that and one more parameter. Nothing when none
+// is accepted; `why` then holds the last refusal.
+std::optional<Value> workable_table(const StageType& type, const StageContext& context, std::string& why);
+
+// A batch whose slots hold what the stage's first input port takes: encoded images, or pixels that differ from slot to slot.
+Ref<Batch> filled_batch(std::string_view input_payload, std::uint32_t samples);
+
+}  // namespace millrace::conformance
