@@ -45,10 +45,7 @@ class IncludeCheck {
       if (!include.quoted) continue;
       if (is_public && !include.name.starts_with("millrace/"))
         note(file, include, "a public header includes public headers only");
-      const bool inside =
-          fs::exists(root_ / "framework/include" / include.name) || fs::exists(root_ / "framework" / include.name);
-      if (!inside || include.name.find("..") != std::string::npos)
-        note(file, include, "the framework includes its own files only");
+      if (!in_framework(include.name)) note(file, include, "the framework includes its own files only");
     }
   }
 
@@ -71,15 +68,20 @@ class IncludeCheck {
     for (const Include& include : includes_of(file)) {
       if (!include.quoted) continue;
       const bool own = found_within(root_ / "tools", file, include.name);
-      const bool framework =
-          fs::exists(root_ / "framework/include" / include.name) || fs::exists(root_ / "framework" / include.name);
-      if (!own && !framework) note(file, include, "a tool reaches stages by name");
+      if (!own && !in_framework(include.name)) note(file, include, "a tool reaches stages by name");
     }
   }
 
   static bool below(const fs::path& file, const fs::path& folder) {
     const auto relative = fs::relative(file, folder);
     return !relative.empty() && *relative.begin() != "..";
+  }
+
+  bool in_framework(const std::string& name) const {
+    const auto has = [&](const fs::path& folder) {
+      return fs::exists(folder / name) && below(fs::weakly_canonical(folder / name), root_ / "framework");
+    };
+    return has(root_ / "framework/include") || has(root_ / "framework");
   }
 
   // Relative to the file or to a folder between it and `own`; and not outside `own`.

@@ -2,9 +2,12 @@
 
 #include <elf.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
+#include <initializer_list>
 #include <iterator>
+#include <sstream>
 #include <stdexcept>
 
 namespace millrace::architecture {
@@ -18,7 +21,8 @@ class Elf {
     if (bytes_.size() < sizeof(Elf64_Ehdr) || bytes_.compare(0, SELFMAG, ELFMAG) != 0) broken();
   }
 
-  std::vector<std::string> needed() const {
+  // The texts of all entries of the dynamic section that have one of these tags.
+  std::vector<std::string> texts_of(std::initializer_list<Elf64_Sxword> tags) const {
     const auto header = read<Elf64_Ehdr>(0);
     std::vector<std::string> names;
     for (Elf64_Half i = 0; i < header.e_shnum; ++i) {
@@ -27,7 +31,8 @@ class Elf {
       const Elf64_Shdr texts = this->section(header, section.sh_link);
       for (Elf64_Off at = section.sh_offset; at < section.sh_offset + section.sh_size; at += sizeof(Elf64_Dyn)) {
         const auto entry = read<Elf64_Dyn>(at);
-        if (entry.d_tag == DT_NEEDED) names.push_back(text(texts.sh_offset + entry.d_un.d_val));
+        const bool wanted = std::find(tags.begin(), tags.end(), entry.d_tag) != tags.end();
+        if (wanted) names.push_back(text(texts.sh_offset + entry.d_un.d_val));
       }
     }
     return names;
@@ -56,6 +61,15 @@ class Elf {
 
 }  // namespace
 
-std::vector<std::string> needed_libraries(const std::filesystem::path& library) { return Elf(library).needed(); }
+std::vector<std::string> needed_libraries(const std::filesystem::path& library) { return Elf(library).texts_of({DT_NEEDED}); }
+
+std::vector<std::string> run_paths(const std::filesystem::path& library) {
+  std::vector<std::string> folders;
+  for (const std::string& list : Elf(library).texts_of({DT_RPATH, DT_RUNPATH})) {
+    std::istringstream stream(list);
+    for (std::string folder; std::getline(stream, folder, ':');) folders.push_back(folder);
+  }
+  return folders;
+}
 
 }  // namespace millrace::architecture
