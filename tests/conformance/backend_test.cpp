@@ -192,7 +192,7 @@ TEST_P(EveryBackend, NamesALayerThatItDoesNotKnow) {
 
 TEST_P(EveryBackend, RefusesADeviceThatIsNotThere) { EXPECT_THROW(backend_->open(1000, {}), Error); }
 
-INSTANTIATE_TEST_SUITE_P(Discovered, EveryBackend, testing::ValuesIn(backend_names()), testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Discovered, EveryBackend, testing::ValuesIn(backend_names()), by_name);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(EveryBackend);  // a build without oneDNN has no backend
 
 }  // namespace

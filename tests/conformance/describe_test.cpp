@@ -135,7 +135,7 @@ TEST_P(EveryDescription, NamesEachRequiredParameterThatIsMissing) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Discovered, EveryDescription, testing::ValuesIn(stage_names()), testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Discovered, EveryDescription, testing::ValuesIn(stage_names()), by_name);
 
 TEST(EveryPlugin, IsLoadedWithoutComplaint) {
   EXPECT_FALSE(registry().plugins().empty());

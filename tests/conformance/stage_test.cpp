@@ -74,11 +74,14 @@ class EveryStage : public testing::TestWithParam<std::string> {
   std::string_view input() const {
     return type().inputs.empty() ? std::string_view() : std::string_view(type().inputs.front().payload);
   }
-  testkit::Harness harness() const { return testkit::Harness(type(), *table_, bench_->context()); }
 
   std::optional<Bench> bench_;
   std::optional<Value> table_;
 };
+
+class EverySource : public EveryStage {};
+class EverySampleTransform : public EveryStage {};
+class EveryBatcher : public EveryStage {};
 
 TEST_P(EveryStage, StopsTwiceWithoutHavingBeenOpened) {
   testkit::Harness unopened(type(), *table_, bench_->context());
@@ -137,8 +140,7 @@ Outcome outcome(const Sample& sample) {
   return left;
 }
 
-TEST_P(EveryStage, GivesTheSameSamplesWhateverTheThreadsDo) {
-  if (type().role != StageType::Role::sample_transform) GTEST_SKIP() << "is no SampleTransform";
+TEST_P(EverySampleTransform, GivesTheSameSamplesWhateverTheThreadsDo) {
   testkit::Harness serial(type(), *table_, bench_->context()), parallel(type(), *table_, bench_->context());
   serial.stage().open();
   parallel.stage().open();
@@ -154,8 +156,7 @@ TEST_P(EveryStage, GivesTheSameSamplesWhateverTheThreadsDo) {
   }
 }
 
-TEST_P(EveryStage, LeavesBadSamplesAlone) {
-  if (type().role != StageType::Role::sample_transform) GTEST_SKIP() << "is no SampleTransform";
+TEST_P(EverySampleTransform, LeavesBadSamplesAlone) {
   testkit::Harness made(type(), *table_, bench_->context());
   made.stage().open();
   const Ref<Batch> batch = filled_batch(input(), 2);
@@ -166,8 +167,7 @@ TEST_P(EveryStage, LeavesBadSamplesAlone) {
   EXPECT_TRUE(outcome(batch->samples[0]) == before);
 }
 
-TEST_P(EveryStage, CountsEverySampleIntoOneBatch) {
-  if (type().role != StageType::Role::batcher) GTEST_SKIP() << "is no Batcher";
+TEST_P(EveryBatcher, CountsEverySampleIntoOneBatch) {
   testkit::Harness made(type(), *table_, bench_->context());
   const BatchSpec spec = made.as<Batcher>().spec();
   ASSERT_GT(spec.size, 0U);
@@ -199,8 +199,7 @@ Read read_one(Source& source, std::uint64_t index) {
   return {sample.url, {sample.encoded.data(), sample.encoded.data() + sample.encoded.size()}, sample.label};
 }
 
-TEST_P(EveryStage, ReadsTheSameSamplesWhateverTheThreadsDo) {
-  if (type().role != StageType::Role::source) GTEST_SKIP() << "is no Source";
+TEST_P(EverySource, ReadsTheSameSamplesWhateverTheThreadsDo) {
   testkit::Harness made(type(), *table_, bench_->context());
   Source& source = made.as<Source>();
   source.open();
@@ -226,7 +225,11 @@ TEST_P(EveryStage, ReadsTheSameSamplesWhateverTheThreadsDo) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Discovered, EveryStage, testing::ValuesIn(stage_names()), testing::PrintToStringParamName());
+using Role = StageType::Role;
+INSTANTIATE_TEST_SUITE_P(Discovered, EveryStage, testing::ValuesIn(stage_names()), by_name);
+INSTANTIATE_TEST_SUITE_P(Discovered, EverySource, testing::ValuesIn(stage_names(Role::source)), by_name);
+INSTANTIATE_TEST_SUITE_P(Discovered, EverySampleTransform, testing::ValuesIn(stage_names(Role::sample_transform)), by_name);
+INSTANTIATE_TEST_SUITE_P(Discovered, EveryBatcher, testing::ValuesIn(stage_names(Role::batcher)), by_name);
 
 }  // namespace
 }  // namespace millrace::conformance

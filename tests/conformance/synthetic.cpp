@@ -28,6 +28,12 @@ std::vector<std::string> stage_names() {
   return names;
 }
 
+std::vector<std::string> stage_names(StageType::Role role) {
+  std::vector<std::string> names = stage_names();
+  std::erase_if(names, [role](const std::string& name) { return registry().stage(name)->role != role; });
+  return names;
+}
+
 std::vector<std::string> backend_names() {
   std::vector<std::string> names;
   for (const auto& [name, type] : registry().backends()) names.push_back(name);

@@ -1,6 +1,8 @@
 // Made-up input for stages that nobody here knows: parameters from their declarations, samples from their ports.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -21,7 +23,9 @@ const Registry& registry();
 
 // Names of everything registered, for parameterised tests.
 std::vector<std::string> stage_names();
+std::vector<std::string> stage_names(StageType::Role role);
 std::vector<std::string> backend_names();
+inline std::string by_name(const testing::TestParamInfo<std::string>& info) { return info.param; }
 
 // A grey JPEG file, 8 x 8 blocks of one level each (baseline, written by hand: no library is at hand that knows JPEG).
 std::vector<std::uint8_t> grey_jpeg(int height, int width, std::uint8_t level);
