@@ -120,6 +120,8 @@ void CountingBatcher::process(int, Packet packet, Output& output) {
     ++arrived;
   }
   if (arrived == 0 || batch.missing.fetch_sub(arrived) != arrived) return;
+  batch.weight = 0;
+  batch.stream_hash = 0;
   for (std::uint32_t slot = 0; slot < batch.count; ++slot) {
     batch.weight += static_cast<double>(batch.weights[slot]);
     batch.stream_hash += batch.samples[slot].hash;

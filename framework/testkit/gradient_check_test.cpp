@@ -1,0 +1,85 @@
+#include "testkit/gradient_check.h"
+
+#include <gtest/gtest.h>
+
+#include "testkit/harness.h"
+
+namespace millrace::testkit {
+namespace {
+
+// Fits label = w . pixels + b by least squares: the smallest network with a gradient. `defect` spoils one gradient.
+class LeastSquares : public Replica {
+ public:
+  explicit LeastSquares(double defect) : defect_(defect) {}
+  MemoryPlan memory_plan() const override { return {}; }
+  void start() override {}
+  const std::vector<Bucket>& buckets() const override { return buckets_; }
+  void ingest(Ref<Batch> batch, std::uint32_t, std::uint32_t) override { batch_ = std::move(batch); }
+  void forward(std::uint64_t) override {}
+
+  Ref<Event> loss(const LossSpec&, double normaliser, StepSums& sums) override {
+    gradient_[0].assign(kInputs, 0);
+    gradient_[1].assign(1, 0);
+    for (std::uint32_t i = 0; i < batch_->count; ++i) {
+      const std::uint8_t* x = batch_->pixels + i * kInputs;
+      double error = static_cast<double>(value_[1][0] - static_cast<float>(batch_->labels[i]));
+      for (std::size_t k = 0; k < kInputs; ++k) error += static_cast<double>(value_[0][k]) * x[k] / 255;
+      sums.loss += 0.5 * error * error;
+      for (std::size_t k = 0; k < kInputs; ++k) gradient_[0][k] += static_cast<float>(error * x[k] / 255 / normaliser);
+      gradient_[1][0] += static_cast<float>(error / normaliser);
+    }
+    gradient_[1][0] *= static_cast<float>(1 + defect_);
+    sums.weight += batch_->weight;
+    return {};
+  }
+  void backward(BucketReady) override {}
+  void set_rule(const UpdateRule&) override {}
+  Ref<Event> update(int, const UpdateStep&, const Ref<Event>&) override { return {}; }
+  Ref<Event> blend_slow(double) override { return {}; }
+  Ref<Event> infer(Ref<Batch>, std::uint32_t, std::uint32_t, std::span<const View>, const LossSpec&, StepSums&) override {
+    return {};
+  }
+  std::vector<float> logits() override { return {}; }
+  std::vector<float> read(Slot slot, int parameter) override {
+    return (slot == Slot::gradient ? gradient_ : value_)[static_cast<std::size_t>(parameter)];
+  }
+  void write(Slot, int parameter, std::span<const float> values) override {
+    value_[static_cast<std::size_t>(parameter)].assign(values.begin(), values.end());
+  }
+  void finish() override {}
+
+  static constexpr std::size_t kInputs = 12;
+
+ private:
+  double defect_;
+  std::vector<Bucket> buckets_;
+  Ref<Batch> batch_;
+  std::vector<float> value_[2] = {std::vector<float>(kInputs), std::vector<float>(1)}, gradient_[2];
+};
+
+GradientReport check(double defect) {
+  Network network;
+  network.parameters = {{"weight", {1, 12}, {"fan_in_uniform"}}, {"bias", {1}, {"constant"}}};
+  LeastSquares replica(defect);
+  randomise(network, replica, 1);
+  const Ref<Batch> batch = make_batch(5, {2, 2, 3});
+  fill_at_random(*batch, 3, 2);
+  return check_gradients(network, replica, batch);
+}
+
+TEST(GradientCheck, AcceptsARightGradient) {
+  const GradientReport report = check(0);
+  ASSERT_EQ(report.entries.size(), 2U);
+  EXPECT_LT(report.worst(), 1e-3) << report.text();
+}
+
+TEST(GradientCheck, FindsAGradientThatIsTwoPercentOff) {
+  const GradientReport report = check(0.02);
+  EXPECT_GT(report.worst(), 1e-2) << report.text();
+  EXPECT_EQ(report.text().find("bias"), 0U) << report.text();
+}
+
+TEST(GradientCheck, FindsAGradientThatIsMissing) { EXPECT_GT(check(-1).worst(), 0.9); }
+
+}  // namespace
+}  // namespace millrace::testkit
