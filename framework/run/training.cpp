@@ -178,9 +178,11 @@ void Training::end_epoch(std::uint64_t epoch, std::uint64_t done) {
 
 void Training::run_pass(std::size_t g, std::uint64_t done) {
   const GraphBuild& build = *parts_.builds[g];
+  const std::string& name = build.plan().name;
+  const std::uint64_t steps = g == 0 ? parts_.total_steps : build.steps_per_epoch();
   const auto start = Clock::now();
   Graph& graph = *parts_.graphs[g];
-  graph.start(0, g == 0 ? parts_.total_steps : build.steps_per_epoch());
+  graph.start(0, steps);
   std::future<void> drained = std::async(std::launch::async, [&graph] { graph.wait(); });
   while (drained.wait_for(kTick) != std::future_status::ready) {
     if (stop_requested()) graph.stop();
@@ -188,10 +190,14 @@ void Training::run_pass(std::size_t g, std::uint64_t done) {
   }
   drained.get();
   if (result_.signal != 0) return;  // half a pass is no figure
-  const RunLog::Sums sums = parts_.log.sums(build.plan().name, 0);
-  parts_.log.forget(build.plan().name, 0);
   const double seconds = seconds_since(start);
-  Json line = {{"event", "validate"}, {"graph", build.plan().name}};
+  const RunLog::Sums sums = parts_.log.sums(name, 0);
+  parts_.log.forget(name, 0);
+  if (sums.steps == 0) {
+    end_data_pass(name, std::min(steps * build.batch().size, steps / build.steps_per_epoch() * build.samples()), seconds);
+    return;
+  }
+  Json line = {{"event", "validate"}, {"graph", name}};
   line["epoch"] = static_cast<double>(done) / static_cast<double>(steps_per_epoch_);
   line["step"] = done;
   line["samples"] = sums.sums.weight;
@@ -202,9 +208,16 @@ void Training::run_pass(std::size_t g, std::uint64_t done) {
   line["seconds"] = seconds;
   line["stream_hash"] = hex(sums.stream_hash);
   parts_.log.event(std::move(line));
-  progress_.say(fmt::format("{}: {:.0f} images  loss {:.4f}  accuracy {:.2f} %  top-5 {:.2f} %  {}", build.plan().name,
-                            sums.sums.weight, sums.loss(), 100 * sums.accuracy(), 100 * sums.top5(), duration_text(seconds)));
+  progress_.say(fmt::format("{}: {:.0f} images  loss {:.4f}  accuracy {:.2f} %  top-5 {:.2f} %  {}", name, sums.sums.weight,
+                            sums.loss(), 100 * sums.accuracy(), 100 * sums.top5(), duration_text(seconds)));
   result_.last_validation = sums;
+}
+
+// A graph without metrics, such as the data stages alone.
+void Training::end_data_pass(const std::string& name, std::uint64_t samples, double seconds) {
+  const double rate = static_cast<double>(samples) / seconds;
+  parts_.log.event({{"event", "pass"}, {"graph", name}, {"samples", samples}, {"images_per_second", rate}, {"seconds", seconds}});
+  progress_.say(fmt::format("{}: {} images  {:.0f} images/s  {}", name, samples, rate, duration_text(seconds)));
 }
 
 void Training::show_progress() {

@@ -37,6 +37,7 @@ class Training {
   void at_boundary(std::uint64_t done);
   void end_epoch(std::uint64_t epoch, std::uint64_t done);
   void run_pass(std::size_t graph, std::uint64_t done);
+  void end_data_pass(const std::string& name, std::uint64_t samples, double seconds);
   bool stop_requested();
   void show_progress();
   bool is_boundary(std::uint64_t done) const;
