@@ -81,7 +81,7 @@ void ParameterStore::append_to(MemoryPlan& plan) const {
   add("weights in bf16", bf16_ * sizeof(std::uint16_t));
   add("gradients of weights", training ? trainable_ * sizeof(float) : 0);
   add("velocities", training ? trainable_ * sizeof(float) : 0);
-  add("slow weights", options_.slow_weights ? blended_ * sizeof(float) : 0);
+  add("slow weights", rule_.slow_weights ? blended_ * sizeof(float) : 0);
 }
 
 void ParameterStore::start() {
@@ -90,7 +90,6 @@ void ParameterStore::start() {
   bf16_values_ = MemoryRegion(bf16_ * sizeof(std::uint16_t));
   gradients_ = MemoryRegion(training ? trainable_ * sizeof(float) : 0);
   velocities_ = MemoryRegion(training ? trainable_ * sizeof(float) : 0);
-  slow_ = MemoryRegion(options_.slow_weights ? blended_ * sizeof(float) : 0);
   for (Bucket& bucket : buckets_) {
     bucket.gradients = training ? at(gradients_, bucket.parameters.front()) : nullptr;
   }
@@ -126,11 +125,17 @@ void ParameterStore::update(int bucket, double learning_rate, std::span<const do
   }
 }
 
+MemoryRegion& ParameterStore::slow_weights() {
+  if (slow_.bytes() == 0 && rule_.slow_weights) slow_ = MemoryRegion(blended_ * sizeof(float));
+  return slow_;
+}
+
 void ParameterStore::blend_slow(double decay) {
-  if (slow_.bytes() == 0) fail(ErrorKind::usage, "no slow weights: the network was compiled without them");
-  if (!slow_begun_) std::memcpy(slow_.as<float>(), values_.as<float>(), slow_.bytes());
+  if (!rule_.slow_weights) fail(ErrorKind::usage, "no slow weights: the optimizer's rule does not ask for them");
+  MemoryRegion& slow = slow_weights();
+  if (!slow_begun_) std::memcpy(slow.as<float>(), values_.as<float>(), slow.bytes());
   slow_begun_ = true;
-  kernels().blend(values_.as<float>(), slow_.as<float>(), decay, blended_);
+  kernels().blend(values_.as<float>(), slow.as<float>(), decay, blended_);
   for (int index = 0; index < static_cast<int>(entries_.size()); ++index) refresh_bf16(index);
 }
 
@@ -152,7 +157,7 @@ MemoryRegion& ParameterStore::region(Slot slot, int index) {
     case Slot::value: return checked(values_, "value");
     case Slot::gradient: return checked(gradients_, "gradient");
     case Slot::velocity: return checked(velocities_, "velocity");
-    case Slot::slow: return checked(slow_, "slow copy");
+    case Slot::slow: return checked(slow_weights(), "slow copy");
   }
   return values_;
 }

@@ -67,6 +67,8 @@ class ParameterStore {
   std::size_t trainable_ = 0, blended_ = 0, all_ = 0, bf16_ = 0;  // elements; blended: trainable ones and statistics
   MemoryRegion values_, gradients_, velocities_, slow_, bf16_values_;
   UpdateRule rule_;
+  MemoryRegion& slow_weights();  // allocated when first asked for, if the rule wants them
+
   bool slow_begun_ = false;  // lookahead starts from the values that it finds first, unless a copy is written
 };
 

@@ -95,7 +95,8 @@ struct Machine {
 };
 
 TEST(Replica, ReadsBackWhatWasWritten) {
-  Machine machine(kConvNet, {.train_batch = 8, .slow_weights = true});
+  Machine machine(kConvNet, {.train_batch = 8});
+  machine.replica->set_rule({.momentum = 0.9, .rate_factor = {}, .decay = {}, .slow_weights = true});
   const auto values = parameter_values(*machine.network, 77);
   for (const Slot slot : {Slot::value, Slot::gradient, Slot::velocity, Slot::slow}) {
     for (int i = 0; i < static_cast<int>(values.size()); ++i) {
@@ -278,7 +279,8 @@ TEST(Replica, AnUpdateWaitsForItsEvent) {
 }
 
 TEST(Replica, BlendsSlowWeights) {
-  Machine machine(kConvNet, {.train_batch = 8, .slow_weights = true});
+  Machine machine(kConvNet, {.train_batch = 8});
+  machine.replica->set_rule({.momentum = 0.9, .rate_factor = {}, .decay = {}, .slow_weights = true});
   const int fc = machine.network->find_parameter("fc.weight");
   const std::vector<float> value = machine.replica->read(Slot::value, fc);
   std::vector<float> slow(value.size(), 1.0F), expected(value.size());

@@ -53,6 +53,7 @@ void Optimizer::open() {
   rule.nesterov = params_.nesterov;
   rule.rate_factor = groups_->rate_factors(0);
   for (const double factor : groups_->decay_factors()) rule.decay.push_back(params_.weight_decay * factor);
+  rule.slow_weights = params_.lookahead.every > 0;
   replica().set_rule(rule);
 }
 

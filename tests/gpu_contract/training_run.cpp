@@ -167,7 +167,6 @@ class Training {
       CompileOptions options;
       options.train_batch = share.count;
       options.bucket_bytes = setup_.bucket_bytes;
-      options.slow_weights = true;
       replicas_.push_back(devices_.back()->compile(network_, options));
       replicas_.back()->start();
       for (std::size_t p = 0; p < network_.parameters.size(); ++p) {

@@ -63,21 +63,21 @@ class Mistakes : public ::testing::Test {
 };
 
 TEST_F(Mistakes, ThereIsNoneInTheFileThatTheyAreMadeIn) { expect("", "", 0, {}); }
-TEST_F(Mistakes, MisspeltKey) { expect("flip_x", "flipx", 2, {"t.toml:23:1", "'flipx'", "nearest is 'flip_x'"}); }
-TEST_F(Mistakes, WrongType) { expect("flip_x = 0.5", "flip_x = \"often\"", 2, {"t.toml:23:10", "flip_x", "text"}); }
-TEST_F(Mistakes, OutOfRange) { expect("flip_x = 0.5", "flip_x = 1.5", 2, {"t.toml:23:10", "between 0 and 1", "1.5"}); }
-TEST_F(Mistakes, UnknownStage) { expect("\"read_folder\"", "\"read_foldr\"", 2, {"t.toml:15:11", "nearest is 'read_folder'"}); }
-TEST_F(Mistakes, UnknownStageInFlow) { expect("\"metrics\"]", "\"metrcs\"]", 2, {"t.toml:12:", "nearest is 'metrics'"}); }
-TEST_F(Mistakes, MissingNetwork) { expect("quickstart.toml", "quikstart.toml", 2, {"t.toml:7:11", "quikstart.toml"}); }
-TEST_F(Mistakes, PortWithoutASource) { expect("\"decode_image\", ", "", 2, {"t.toml:12:", "ImageChunk"}); }
-TEST_F(Mistakes, WrongChoice) { expect("every-epoch", "every-epch", 2, {"t.toml:17:11", "every-epoch"}); }
+TEST_F(Mistakes, MisspeltKey) { expect("flip_x", "flipx", 2, {"t.toml:22:1", "'flipx'", "nearest is 'flip_x'"}); }
+TEST_F(Mistakes, WrongType) { expect("flip_x = 0.5", "flip_x = \"often\"", 2, {"t.toml:22:10", "flip_x", "\"often\""}); }
+TEST_F(Mistakes, OutOfRange) { expect("flip_x = 0.5", "flip_x = 1.5", 2, {"t.toml:22:10", "between 0 and 1", "1.5"}); }
+TEST_F(Mistakes, UnknownStage) { expect("\"read_folder\"", "\"read_foldr\"", 2, {"t.toml:14:11", "nearest is 'read_folder'"}); }
+TEST_F(Mistakes, UnknownStageInFlow) { expect("\"metrics\"]", "\"metrcs\"]", 2, {"t.toml:11:", "nearest is 'metrics'"}); }
+TEST_F(Mistakes, MissingNetwork) { expect("quickstart.toml", "quikstart.toml", 2, {"t.toml:7:11", "quikstart.toml", "nearest is"}); }
+TEST_F(Mistakes, PortWithoutASource) { expect("\"decode_image\", ", "", 2, {"t.toml:11:", "ImageChunk"}); }
+TEST_F(Mistakes, WrongChoice) { expect("every-epoch", "every-epch", 2, {"t.toml:16:11", "every-epoch"}); }
 TEST_F(Mistakes, SyntaxError) { expect("epochs = 1", "epochs = = 1", 2, {"t.toml:3:"}); }
-TEST_F(Mistakes, UnknownReference) { expect("DATA", "${data.rot}", 2, {"data.rot"}); }
+TEST_F(Mistakes, UnknownReference) { expect(shapes(), "${run.nam}", 2, {"t.toml:15:11", "run.nam", "run.name"}); }
 TEST_F(Mistakes, UnknownBackend) { expect("epochs = 1", "devices = \"gpu\"", 2, {"gpu", "cpu"}); }
 TEST_F(Mistakes, VaryingShapes) { expect("size = [32, 32]", "", 2, {"batch", "resize"}); }
 
 TEST_F(Mistakes, SeveralAreReportedInOneGo) {
-  expect("flip_x = 0.5\n\n[train.batch]\nsize = 100", "flipx = 0.5\n\n[train.batch]\nsize = -3", 2, {"t.toml:23:1", "t.toml:26:8"});
+  expect("flip_x = 0.5\n\n[train.batch]\nsize = 100", "flipx = 0.5\n\n[train.batch]\nsize = -3", 2, {"t.toml:22:1", "t.toml:25:8"});
 }
 
 TEST_F(Mistakes, MissingFolderIsUnusableData) { expect("/train", "/trian", 3, {"trian"}); }

@@ -70,6 +70,7 @@ struct UpdateRule {
   bool nesterov = false;
   std::vector<double> rate_factor;  // by index into Network::parameters
   std::vector<double> decay;        // L2 factor, likewise
+  bool slow_weights = false;        // keep a second copy of parameters and statistics, for blend_slow()
 };
 
 // Figures of one update. `rate` by parameter would allow schedules per group: factor * learning_rate otherwise.
@@ -101,7 +102,6 @@ struct CompileOptions {
   Precision precision = Precision::fp32;
   std::size_t bucket_bytes = std::size_t{25} << 20;
   std::uint64_t seed = 0;          // of dropout
-  bool slow_weights = false;       // keep a second copy for lookahead
 };
 
 // Which copy of a parameter: its value, the gradient of the last backward, the optimizer's velocity, lookahead's slow copy.
