@@ -1,4 +1,7 @@
-// Convolution through oneDNN: direct, or Winograd's algorithm where that is known to be faster.
+// Convolution through oneDNN: direct, or in float32 by Winograd's algorithm F(4 x 4, 3 x 3) (Lavin and Gray, arXiv 1509.09308),
+// which needs a quarter of the multiplications and rounds a little more, where that pays.
+#include <map>
+
 #include "weighted.h"
 
 namespace millrace::cpu {
@@ -10,7 +13,8 @@ using dnnl::memory;
 class Convolution final : public Weighted {
  public:
   Convolution(Workshop& workshop, const Node& node)
-      : Weighted(workshop, node), conv_(layer().as<ConvAttributes>()),
+      : Weighted(workshop, node),
+        conv_(layer().as<ConvAttributes>()),
         strides_{conv_.stride.height, conv_.stride.width},
         dilates_{conv_.dilation.height - 1, conv_.dilation.width - 1},
         before_{conv_.padding.top, conv_.padding.left},
@@ -19,31 +23,35 @@ class Convolution final : public Weighted {
  protected:
   PrimitiveDesc make_forward(const Desc& source, const Desc& weights, const Desc& destination, bool relu) override {
     using Kind = dnnl::prop_kind;
+    using Descriptor = dnnl::convolution_forward::desc;
     const Kind kind = training() ? Kind::forward_training : Kind::forward_inference;
-    const Desc bias({destination.dims()[1]}, memory::data_type::f32, memory::format_tag::any);
-    const dnnl::convolution_forward::desc desc =
-        has_bias() ? dnnl::convolution_forward::desc(kind, algorithm::convolution_direct, source, weights, bias, destination,
-                                                     strides_, dilates_, before_, after_)
-                   : dnnl::convolution_forward::desc(kind, algorithm::convolution_direct, source, weights, destination, strides_,
-                                                     dilates_, before_, after_);
-    forward_ = dnnl::convolution_forward::primitive_desc(desc, attributes(relu), workshop_.engine);
-    return forward_;
+    const Desc bias = bias_desc(destination);
+    return choose([&](algorithm how) {
+      const Descriptor desc = has_bias()
+                                  ? Descriptor(kind, how, source, weights, bias, destination, strides_, dilates_, before_, after_)
+                                  : Descriptor(kind, how, source, weights, destination, strides_, dilates_, before_, after_);
+      forward_[how] = dnnl::convolution_forward::primitive_desc(desc, attributes(relu), workshop_.engine);
+      return forward_[how];
+    });
   }
 
   PrimitiveDesc make_backward_data(const Desc& d_source, const Desc& weights, const Desc& d_destination) override {
-    const dnnl::convolution_backward_data::desc desc(algorithm::convolution_direct, d_source, weights, d_destination, strides_,
-                                                     dilates_, before_, after_);
-    return dnnl::convolution_backward_data::primitive_desc(desc, attributes(), workshop_.engine, forward_);
+    using Descriptor = dnnl::convolution_backward_data::desc;
+    return choose([&](algorithm how) {
+      const Descriptor desc(how, d_source, weights, d_destination, strides_, dilates_, before_, after_);
+      return dnnl::convolution_backward_data::primitive_desc(desc, attributes(), workshop_.engine, forward_.at(how));
+    });
   }
 
   PrimitiveDesc make_backward_weights(const Desc& source, const Desc& d_weights, const Desc& d_destination, bool bias) override {
-    const Desc d_bias({d_destination.dims()[1]}, memory::data_type::f32, memory::format_tag::any);
     using Descriptor = dnnl::convolution_backward_weights::desc;
-    const Descriptor desc = bias ? Descriptor(algorithm::convolution_direct, source, d_weights, d_bias, d_destination, strides_,
-                                              dilates_, before_, after_)
-                                 : Descriptor(algorithm::convolution_direct, source, d_weights, d_destination, strides_, dilates_,
-                                              before_, after_);
-    return dnnl::convolution_backward_weights::primitive_desc(desc, attributes(), workshop_.engine, forward_);
+    const Desc d_bias = bias_desc(d_destination);
+    return choose([&](algorithm how) {
+      const Descriptor desc = bias
+                                  ? Descriptor(how, source, d_weights, d_bias, d_destination, strides_, dilates_, before_, after_)
+                                  : Descriptor(how, source, d_weights, d_destination, strides_, dilates_, before_, after_);
+      return dnnl::convolution_backward_weights::primitive_desc(desc, attributes(), workshop_.engine, forward_.at(how));
+    });
   }
 
   Desc canonical_weights() const override {
@@ -61,9 +69,39 @@ class Convolution final : public Weighted {
   }
 
  private:
+  static Desc bias_desc(const Desc& destination) {
+    return {{destination.dims()[1]}, memory::data_type::f32, memory::format_tag::any};
+  }
+
+  // Where Winograd's algorithm was measured to be faster: its tiles of 4 x 4 outputs are mostly full, and there is enough to do
+  // that the transformation of the weights does not count.
+  bool winograd_pays() const {
+    const auto full = [](std::int64_t extent) { return (extent + 3) / 4 * 4; };
+    const Shape& out = layer().output;
+    const auto is = [](const Size& size, std::int64_t extent) { return size.height == extent && size.width == extent; };
+    const bool fits = is(conv_.kernel, 3) && is(conv_.stride, 1) && is(conv_.dilation, 1) && conv_.groups == 1;
+    constexpr double kLeast = 2e9;  // multiply-adds
+    return fits && training() && workshop_.type() == DataType::f32 && layer().input_shapes[0][0] >= 16 && out[0] >= 16 &&
+           2 * out[1] * out[2] >= full(out[1]) * full(out[2]) &&
+           static_cast<double>(layer().multiply_adds) * static_cast<double>(samples()) >= kLeast;
+  }
+
+  template <class Make>
+  PrimitiveDesc choose(const Make& make) {
+    const PrimitiveDesc direct = make(algorithm::convolution_direct);
+    if (!winograd_pays()) return direct;
+    constexpr std::size_t kMostScratch = std::size_t{1} << 30;  // bytes: all transformed tiles may have to lie there at once
+    try {
+      const PrimitiveDesc winograd = make(algorithm::convolution_winograd);
+      return winograd.scratchpad_desc().get_size() <= kMostScratch ? winograd : direct;
+    } catch (const dnnl::error&) {  // not for these layouts, or not on this processor
+      return direct;
+    }
+  }
+
   const ConvAttributes& conv_;
   memory::dims strides_, dilates_, before_, after_;
-  dnnl::convolution_forward::primitive_desc forward_;  // oneDNN wants it when it makes the backward ones
+  std::map<algorithm, dnnl::convolution_forward::primitive_desc> forward_;  // oneDNN wants them when it makes the backward ones
 };
 
 }  // namespace

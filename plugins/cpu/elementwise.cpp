@@ -41,9 +41,9 @@ class Unary : public Operation {
 
  protected:
   virtual void differentiate(const Pass& pass, const Map& dy, const Map& dx) = 0;
-  virtual bool needs_input() const { return false; }   // by backward
+  virtual bool needs_input() const { return false; }  // by backward
   virtual bool needs_output() const { return false; }
-  virtual bool keeps_layout() const { return true; }   // output and input, or their gradients, may share memory
+  virtual bool keeps_layout() const { return true; }  // output and input, or their gradients, may share memory
   virtual DataType output_type(const Planner& planner) const { return planner.value(input()).spec.type; }
 
   bool training_ = false;
@@ -73,8 +73,10 @@ class Dropout final : public Unary {
  public:
   using Unary::Unary;
   void forward(const Pass& pass) override {
-    if (training_) dropout(key(pass), x_, y_);
-    else if (x_.data != y_.data) copy(x_, y_);
+    if (training_)
+      dropout(key(pass), x_, y_);
+    else if (x_.data != y_.data)
+      copy(x_, y_);
   }
 
  protected:

@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdlib>
+#include <cstring>
+#include <ctime>
 
 #include "kernels/rearrange.h"
 #include "millrace/error.h"
@@ -12,20 +13,29 @@
 namespace millrace::cpu {
 namespace {
 
-bool profiling() {
-  static const bool wanted = std::getenv("MILLRACE_CPU_PROFILE") != nullptr;
+// MILLRACE_CPU_PROFILE: "1" for time on the clock, "cpu" for processor time of all threads, which others on the machine disturb
+// less.
+const char* profiling() {
+  static const char* const wanted = std::getenv("MILLRACE_CPU_PROFILE");
   return wanted;
+}
+
+double seconds_now() {
+  timespec time{};
+  const bool all_threads = profiling() != nullptr && std::strcmp(profiling(), "cpu") == 0;
+  clock_gettime(all_threads ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
 // Adds the time that passes until the end of the scope.
 class Stopwatch {
  public:
-  explicit Stopwatch(double& seconds) : seconds_(seconds), begin_(std::chrono::steady_clock::now()) {}
-  ~Stopwatch() { seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
+  explicit Stopwatch(double& seconds) : seconds_(seconds), begin_(seconds_now()) {}
+  ~Stopwatch() { seconds_ += seconds_now() - begin_; }
 
  private:
   double& seconds_;
-  std::chrono::steady_clock::time_point begin_;
+  double begin_;
 };
 
 // The linear layer whose output becomes the logits with nothing but scaling behind it, or -1. It is computed in float32 to its
@@ -48,7 +58,12 @@ bool trains_anything(const Network& network, const Layer& layer) {
 InputPlane plane_of(const dnnl::memory::desc& desc, void* data, DataType type) {
   const auto& blocking = desc.data.format_desc.blocking;
   const bool blocked = blocking.inner_nblks > 0;  // all channels lie in the first block
-  return {data, type, desc.data.padded_dims[1], blocking.strides[0], blocked ? 1 : blocking.strides[1], blocking.strides[2],
+  return {data,
+          type,
+          desc.data.padded_dims[1],
+          blocking.strides[0],
+          blocked ? 1 : blocking.strides[1],
+          blocking.strides[2],
           blocking.strides[3]};
 }
 
@@ -145,7 +160,8 @@ void Executable::plan_values(const std::vector<Node>& nodes) {
 void Executable::plan_logits() {
   const Value& output = planner_.value(static_cast<int>(workshop_.network.layers.size()) - 1);
   if (output.spec.height * output.spec.width != 1) {
-    fail(ErrorKind::usage, "the network's output is {} x {} x {}: backend 'cpu' needs one logit per class, such as a linear layer makes",
+    fail(ErrorKind::usage,
+         "the network's output is {} x {} x {}: backend 'cpu' needs one logit per class, such as a linear layer makes",
          output.spec.channels, output.spec.height, output.spec.width);
   }
   classes_ = output.spec.channels;
@@ -199,7 +215,7 @@ void Executable::backward(const Pass& pass, const std::function<void(int node)>&
 }
 
 std::string Executable::profile() const {
-  if (!profiling() || passes_ == 0) return {};
+  if (profiling() == nullptr || passes_ == 0) return {};
   const double scale = 1e3 / static_cast<double>(passes_);
   double forward = 0, backward = 0;
   std::string text = fmt::format("cpu: {} of {} samples, {} passes, {} reorders, arena {:.1f} MiB; milliseconds\n",

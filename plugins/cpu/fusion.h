@@ -16,12 +16,12 @@ namespace millrace::cpu {
 struct Node {
   enum class Kind { conv, linear, normalise, pool, activate, add, concat, dropout, scale, softmax, flatten, lrn };
   Kind kind = Kind::activate;
-  int layer = -1;                // the conv, the batch_norm, ...: the layer that names the node
-  int pool = -1;                 // normalise: the max_pool before it, or -1
-  int residual = -2;             // normalise: the layer whose output is added (Network::kInput: the input); -2: none
+  int layer = -1;     // the conv, the batch_norm, ...: the layer that names the node
+  int pool = -1;      // normalise: the max_pool before it, or -1
+  int residual = -2;  // normalise: the layer whose output is added (Network::kInput: the input); -2: none
   Activation activation = Activation::none;
-  std::vector<int> inputs;       // layers whose outputs it reads, the residual's last
-  int output = -1;               // the layer whose output it makes
+  std::vector<int> inputs;  // layers whose outputs it reads, the residual's last
+  int output = -1;          // the layer whose output it makes
 };
 
 inline constexpr int kNoResidual = -2;

@@ -65,8 +65,10 @@ class Addition final : public Joining {
   void backward(const Pass&) override {
     for (std::size_t i = d_inputs_.size(); i-- > 0;) {
       if (!d_inputs_[i]) continue;
-      if (d_inputs_[i].add) kernels().add(d_inputs_[i].total, dy_, d_inputs_[i].total);
-      else if (d_inputs_[i].written.data != dy_.data) copy(dy_, d_inputs_[i].written);
+      if (d_inputs_[i].add)
+        kernels().add(d_inputs_[i].total, dy_, d_inputs_[i].total);
+      else if (d_inputs_[i].written.data != dy_.data)
+        copy(dy_, d_inputs_[i].written);
     }
   }
 };

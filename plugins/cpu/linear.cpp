@@ -55,8 +55,6 @@ class Linear final : public Weighted {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_linear(Workshop& workshop, const Node& node) {
-  return std::make_unique<Linear>(workshop, node);
-}
+std::unique_ptr<Operation> make_linear(Workshop& workshop, const Node& node) { return std::make_unique<Linear>(workshop, node); }
 
 }  // namespace millrace::cpu

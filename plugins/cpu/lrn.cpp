@@ -32,8 +32,8 @@ class Lrn final : public Operation {
     planner.use(gradient);
     planner.use(planner.value(input()).tensor);
     planner.use(workspace_);
-    const dnnl::lrn_backward::desc desc(dnnl::algorithm::lrn_across_channels, desc_, desc_, lrn.size, static_cast<float>(lrn.alpha),
-                                        static_cast<float>(lrn.beta), static_cast<float>(lrn.k));
+    const dnnl::lrn_backward::desc desc(dnnl::algorithm::lrn_across_channels, desc_, desc_, lrn.size,
+                                        static_cast<float>(lrn.alpha), static_cast<float>(lrn.beta), static_cast<float>(lrn.k));
     backward_desc_ = dnnl::lrn_backward::primitive_desc(desc, user_scratchpad(), workshop_.engine, forward_desc_);
     backward_ = dnnl::lrn_backward(backward_desc_);
     backward_scratch_ = planner.tensor(backward_desc_.scratchpad_desc().get_size());

@@ -61,7 +61,8 @@ TEST(MemoryPlan, NeverLetsLiveTensorsOverlapAndWastesLittle) {
       for (std::size_t b = 0; b < a; ++b) {
         if (tensors[a].first > tensors[b].last || tensors[b].first > tensors[a].last) continue;
         if (tensors[a].bytes == 0 || tensors[b].bytes == 0) continue;
-        EXPECT_TRUE(plan.offsets[a] + tensors[a].bytes <= plan.offsets[b] || plan.offsets[b] + tensors[b].bytes <= plan.offsets[a]);
+        EXPECT_TRUE(plan.offsets[a] + tensors[a].bytes <= plan.offsets[b] ||
+                    plan.offsets[b] + tensors[b].bytes <= plan.offsets[a]);
       }
     }
     EXPECT_LE(static_cast<double>(plan.bytes), 1.5 * static_cast<double>(lower_bound_of(tensors)));

@@ -52,8 +52,8 @@ class Normalisation final : public Operation {
       }
     }
     if (!planner.value(input()).needs_gradient) return;
-    input_contribution_ = gradient_is_free && node_.pool < 0 ? planner.contribute_in(input(), output.gradient)
-                                                             : planner.contribute(input());
+    input_contribution_ =
+        gradient_is_free && node_.pool < 0 ? planner.contribute_in(input(), output.gradient) : planner.contribute(input());
   }
 
   void bind(const Planner& planner, const Binding& binding) override {

@@ -40,8 +40,7 @@ Map gradient_of(const Planner& planner, const Binding& binding, int layer) {
   return value.spec.map(binding.at(value.gradient));
 }
 
-void GradientTarget::bind(const Planner& planner, const Binding& binding, int layer,
-                          const Planner::Contribution& contribution) {
+void GradientTarget::bind(const Planner& planner, const Binding& binding, int layer, const Planner::Contribution& contribution) {
   const MapSpec& spec = planner.value(layer).spec;
   written = spec.map(binding.at(contribution.tensor));
   total = spec.map(binding.at(contribution.gradient));

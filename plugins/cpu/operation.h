@@ -24,7 +24,7 @@ struct Workshop {
   dnnl::engine engine;
   dnnl::stream stream;
   dnnl::memory::desc input_desc{};  // of the network's input; its only reader chooses it when that is a convolution
-  int reorders = 0;  // of activations, over all operations planned so far
+  int reorders = 0;                 // of activations, over all operations planned so far
 
   const Layer& layer(int index) const { return network.layers[static_cast<std::size_t>(index)]; }
   DataType type() const { return options.precision == Precision::bf16 ? DataType::bf16 : DataType::f32; }

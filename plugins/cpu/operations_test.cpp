@@ -73,13 +73,15 @@ const Case kCases[] = {
      R"({ name = "c", op = "conv", out = 20, kernel = 3, padding = 1, bias = false }, { name = "n", op = "batch_norm" },
         { op = "add", from = ["n", "@input"] }, { op = "relu" },)"},
     {"ResidualWithProjection", kWide,
-     FIRST R"({ name = "c", op = "conv", out = 32, kernel = 3, stride = 2, padding = 1, bias = false }, { name = "n", op = "batch_norm" },
+     FIRST
+     R"({ name = "c", op = "conv", out = 32, kernel = 3, stride = 2, padding = 1, bias = false }, { name = "n", op = "batch_norm" },
         { name = "p", op = "conv", out = 32, kernel = 1, stride = 2, bias = false, from = "first" }, { name = "q", op = "batch_norm" },
         { op = "add", from = ["n", "q"] }, { op = "relu" },)"},
     {"NormBeforeConvInABlock", kWide,
      FIRST R"({ name = "n", op = "batch_norm" }, { op = "relu" }, { name = "c", op = "conv", out = 20, kernel = 3, padding = 1 },
         { name = "m", op = "batch_norm" }, { op = "add", from = ["m", "first"] },)"},
-    {"ConvClassifier", kWide, FIRST R"({ op = "relu" }, { op = "conv", out = 5, kernel = 1 },)", R"({ op = "global_average_pool" })"},
+    {"ConvClassifier", kWide, FIRST R"({ op = "relu" }, { op = "conv", out = 5, kernel = 1 },)",
+     R"({ op = "global_average_pool" })"},
     {"MapOfOnePixelAsLogits", kWide, FIRST R"({ op = "relu" },)", R"({ op = "conv", out = 5, kernel = [6, 5] })"},
 };
 
@@ -92,7 +94,8 @@ struct Problem {
   std::vector<float> input;
 
   explicit Problem(const Case& c) : network(network_of(network_text(c))), parameters(parameter_values(*network, 6)) {
-    const auto pixels = static_cast<std::size_t>(kSamples * network->input.height * network->input.width * network->input.channels);
+    const auto pixels =
+        static_cast<std::size_t>(kSamples * network->input.height * network->input.width * network->input.channels);
     input = noise(pixels, 11);
   }
   std::vector<Values> in_double() const {
@@ -138,7 +141,7 @@ TEST_P(Operations, HaveTheGradientsOfTheReference) {
     const std::vector<float> gradient = laboratory->read(Slot::gradient, index);
     Values& perturbed = values[static_cast<std::size_t>(index)];
     std::vector<float> found, expected;
-    const std::size_t stride = std::max<std::size_t>(1, gradient.size() / 12);
+    const std::size_t stride = std::max<std::size_t>(1, gradient.size() / 6);
     for (std::size_t i = 0; i < gradient.size(); i += stride) {
       const double kept = perturbed[i];
       constexpr double kStep = 1e-6;
@@ -153,8 +156,10 @@ TEST_P(Operations, HaveTheGradientsOfTheReference) {
     double norm = 0;
     for (const float e : expected) norm += static_cast<double>(e) * static_cast<double>(e);
     // A bias in front of a batch normalisation has no effect, so its gradient is rounding alone.
-    if (std::sqrt(norm) < 1e-7) EXPECT_LT(relative_difference(found, expected) * std::max(std::sqrt(norm), 1e-30), 1e-5);
-    else EXPECT_LT(relative_difference(found, expected), 2e-4) << parameter.name;
+    if (std::sqrt(norm) < 1e-7)
+      EXPECT_LT(relative_difference(found, expected) * std::max(std::sqrt(norm), 1e-30), 1e-5);
+    else
+      EXPECT_LT(relative_difference(found, expected), 2e-4) << parameter.name;
   }
 }
 

@@ -58,8 +58,10 @@ void ParameterStore::finish_planning() {
   trainable_ = offset;
   std::vector<int> statistics, frozen;
   for (int index = 0; index < static_cast<int>(entries_.size()); ++index) {
-    if (parameter(index).statistic) statistics.push_back(index);
-    else if (!parameter(index).trainable) frozen.push_back(index);
+    if (parameter(index).statistic)
+      statistics.push_back(index);
+    else if (!parameter(index).trainable)
+      frozen.push_back(index);
   }
   place_all(statistics, offset);
   blended_ = offset;

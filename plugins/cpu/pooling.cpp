@@ -39,14 +39,18 @@ class Pooling final : public Operation {
   }
 
   void forward(const Pass&) override {
-    if (max_) kernels().max_pool(window_, x_, y_, index_data_, nullptr, nullptr);
-    else kernels().average_pool(window_, x_, y_);
+    if (max_)
+      kernels().max_pool(window_, x_, y_, index_data_, nullptr, nullptr);
+    else
+      kernels().average_pool(window_, x_, y_);
   }
 
   void backward(const Pass&) override {
     if (!d_input_) return;
-    if (max_) kernels().max_pool_backward(window_, index_data_, dy_, d_input_.written);
-    else kernels().average_pool_backward(window_, dy_, d_input_.written);
+    if (max_)
+      kernels().max_pool_backward(window_, index_data_, dy_, d_input_.written);
+    else
+      kernels().average_pool_backward(window_, dy_, d_input_.written);
     d_input_.finish();
   }
 

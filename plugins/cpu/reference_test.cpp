@@ -63,8 +63,10 @@ void check(const std::string& file, const std::string& network_file, Precision p
     if (parameter.statistic) laboratory->write(i, std::vector<float>(size, parameter.name.ends_with("var") ? 1.0F : 0.0F));
   }
   for (const auto& [name, tensor] : reference["tensors"].items()) {
-    if (name == "input") laboratory->set_input(tensor_of(tensor));
-    else laboratory->write(network->find_parameter(name), tensor_of(tensor));
+    if (name == "input")
+      laboratory->set_input(tensor_of(tensor));
+    else
+      laboratory->write(network->find_parameter(name), tensor_of(tensor));
   }
   expect_like(laboratory->forward(), reference["logits"]["values"], bound, "logits");
   const Json& options = reference["loss_options"];

@@ -38,8 +38,8 @@ void CpuReplica::compile(const std::vector<int>& cores) {
   make_team(cores);
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   nodes_ = fuse(network_);
-  workshop_ = std::make_unique<Workshop>(Workshop{network_, options_, preferred_layout(network_, options_, engine), parameters_,
-                                                  engine, dnnl::stream(engine)});
+  workshop_ = std::make_unique<Workshop>(
+      Workshop{network_, options_, preferred_layout(network_, options_, engine), parameters_, engine, dnnl::stream(engine)});
   const auto add = [&](Executables& kept, std::uint32_t samples, bool training) {
     if (samples == 0) return;
     kept[samples] = std::make_unique<Executable>(*workshop_, nodes_, samples, training);
@@ -153,7 +153,9 @@ Ref<Event> CpuReplica::loss(const LossSpec& spec, double normaliser, StepSums& s
 }
 
 void CpuReplica::announce(const BucketReady& ready, int& announced, int node) {
-  const auto filled = [&] { return announced < static_cast<int>(bucket_node_.size()) && bucket_node_[static_cast<std::size_t>(announced)] >= node; };
+  const auto filled = [&] {
+    return announced < static_cast<int>(bucket_node_.size()) && bucket_node_[static_cast<std::size_t>(announced)] >= node;
+  };
   while (filled()) {
     const Ref<HostEvent> event = make_ref<HostEvent>();
     event->signal();
@@ -231,8 +233,10 @@ Ref<Event> CpuReplica::infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_
 std::vector<float> CpuReplica::logits() {
   std::vector<float> values;
   queue_.run([&] {
-    if (logits_are_summed_) values = summed_logits_;
-    else if (current_ != nullptr) values.assign(current_->logits(), current_->logits() + rows_ * current_->classes());
+    if (logits_are_summed_)
+      values = summed_logits_;
+    else if (current_ != nullptr)
+      values.assign(current_->logits(), current_->logits() + rows_ * current_->classes());
   });
   return values;
 }

@@ -31,8 +31,8 @@ class CpuReplica final : public Replica {
   void set_rule(const UpdateRule& rule) override;
   Ref<Event> update(int bucket, const UpdateStep& step, const Ref<Event>& after) override;
   Ref<Event> blend_slow(double decay) override;
-  Ref<Event> infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count, std::span<const View> views,
-                   const LossSpec& spec, StepSums& sums) override;
+  Ref<Event> infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count, std::span<const View> views, const LossSpec& spec,
+                   StepSums& sums) override;
   std::vector<float> logits() override;
   std::vector<float> read(Slot slot, int parameter) override;
   void write(Slot slot, int parameter, std::span<const float> values) override;

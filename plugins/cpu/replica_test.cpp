@@ -10,6 +10,7 @@
 #include "device_info.h"
 #include "host_event.h"
 #include "test_support.h"
+#include "testkit/gradient_check.h"
 
 namespace millrace::cpu::test {
 namespace {
@@ -62,7 +63,9 @@ struct Machine {
   std::unique_ptr<Replica> replica;
 
   explicit Machine(const char* text, CompileOptions compile = {.train_batch = 8, .infer_batch = 8}, std::vector<int> cores = {})
-      : network(network_of(text)), options(compile), device(CpuBackend().open(0, {std::move(cores)})),
+      : network(network_of(text)),
+        options(compile),
+        device(CpuBackend().open(0, {std::move(cores)})),
         replica(device->compile(*network, options)) {
     replica->start();
     const auto values = parameter_values(*network, 5);
@@ -70,7 +73,8 @@ struct Machine {
     replica->set_rule({.momentum = 0.9, .rate_factor = {}, .decay = {}});
   }
 
-  StepSums gradients(const Ref<Batch>& batch, std::uint32_t begin, std::uint32_t count, double normaliser, std::uint64_t step = 0) {
+  StepSums gradients(const Ref<Batch>& batch, std::uint32_t begin, std::uint32_t count, double normaliser,
+                     std::uint64_t step = 0) {
     StepSums sums;
     replica->ingest(batch, begin, count);
     replica->forward(step);
@@ -246,7 +250,9 @@ TEST(Replica, AnnouncesBucketsInOrderWhenTheyAreFilled) {
 TEST(Replica, UpdatesByTheRule) {
   Machine machine(kConvNet);
   const std::size_t parameters = machine.network->parameters.size();
-  UpdateRule rule{.momentum = 0.9, .nesterov = true, .rate_factor = std::vector<double>(parameters, 2.0),
+  UpdateRule rule{.momentum = 0.9,
+                  .nesterov = true,
+                  .rate_factor = std::vector<double>(parameters, 2.0),
                   .decay = std::vector<double>(parameters, 0.01)};
   machine.replica->set_rule(rule);
   const int fc = machine.network->find_parameter("fc.weight");
@@ -356,6 +362,16 @@ TEST(Replica, DropsTheSameInBackwardAsInForward) {
   machine.gradients(batch, 0, 8, 8, 1);
   EXPECT_NE(first, second);
   EXPECT_EQ(first, machine.all(Slot::gradient));
+}
+
+TEST(Replica, PassesTheGradientCheckWithDropout) {
+  Machine machine(R"(
+    input = { channels = 3, height = 8, width = 8 }
+    layers = [ { op = "conv", out = 16, kernel = 3 }, { op = "gelu" }, { op = "dropout", probability = 0.3 },
+               { op = "average_pool", kernel = 2 }, { op = "linear", out = 12 }, { op = "gelu" },
+               { op = "dropout", probability = 0.5 }, { name = "fc", op = "linear", out = 6 } ])");
+  const auto report = testkit::check_gradients(*machine.network, *machine.replica, make_batch(*machine.network, 8));
+  EXPECT_LT(report.worst(), 1e-2) << report.text();
 }
 
 TEST(Stream, SumsInTheOrderGivenAfterWhatItWaitsFor) {

@@ -4,6 +4,7 @@
 //
 // Synthetic pixels that lie in memory; ingest, forward, loss, backward and update, as in a run.
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <chrono>
 #include <cstdlib>
@@ -29,11 +30,16 @@ Options parse(int count, char** words) {
   for (int i = 1; i < count; ++i) {
     const std::string word = words[i];
     const char* next = i + 1 < count ? words[i + 1] : "0";
-    if (word == "--batch") options.batch = static_cast<std::uint32_t>(std::atoi(next)), ++i;
-    else if (word == "--steps") options.steps = std::atoi(next), ++i;
-    else if (word == "--threads") options.threads = std::atoi(next), ++i;
-    else if (word == "--precision") options.precision = next, ++i;
-    else options.network = word;
+    if (word == "--batch")
+      options.batch = static_cast<std::uint32_t>(std::atoi(next)), ++i;
+    else if (word == "--steps")
+      options.steps = std::atoi(next), ++i;
+    else if (word == "--threads")
+      options.threads = std::atoi(next), ++i;
+    else if (word == "--precision")
+      options.precision = next, ++i;
+    else
+      options.network = word;
   }
   return options;
 }
@@ -90,7 +96,8 @@ int run(const Options& options) {
   errors.throw_if_any();
   DeviceOptions device_options;
   for (int core : cpu::allowed_cores()) {
-    if (options.threads == 0 || static_cast<int>(device_options.cores.size()) < options.threads) device_options.cores.push_back(core);
+    if (options.threads == 0 || static_cast<int>(device_options.cores.size()) < options.threads)
+      device_options.cores.push_back(core);
   }
   cpu::CpuBackend backend;
   const auto device = backend.open(0, device_options);
@@ -106,9 +113,14 @@ int run(const Options& options) {
   const Ref<Batch> batch(new SyntheticBatch(options.batch, shape, classes));
   run_steps(*replica, batch, 1);
   const double seconds = run_steps(*replica, batch, options.steps);
-  fmt::print("{} {} batch {}: {:.1f} images/s, {:.1f} ms a step, {:.1f} MiB planned\n", network->name, options.precision,
-             options.batch, options.batch * options.steps / seconds, 1e3 * seconds / options.steps,
-             static_cast<double>(replica->memory_plan().total()) / 1048576.0);
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const double pixels = static_cast<double>(options.batch * shape.bytes()) / 1048576.0;
+  fmt::print(
+      "{} {} batch {}: {:.1f} images/s, {:.1f} ms a step; {:.1f} MiB planned, {:.1f} MiB resident at most with {:.1f} of "
+      "pixels\n",
+      network->name, options.precision, options.batch, options.batch * options.steps / seconds, 1e3 * seconds / options.steps,
+      static_cast<double>(replica->memory_plan().total()) / 1048576.0, static_cast<double>(usage.ru_maxrss) / 1024.0, pixels);
   return 0;
 }
 

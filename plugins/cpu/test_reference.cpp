@@ -110,7 +110,8 @@ void linear(const Context& context, const Layer& layer, const Tensor& x, Tensor&
   y.each([&](std::int64_t n, std::int64_t o, std::int64_t, std::int64_t, double& sum) {
     sum = layer.parameters.size() > 1 ? context.of(layer, 1)[static_cast<std::size_t>(o)] : 0.0;
     for (std::int64_t i = 0; i < features; ++i) {
-      sum += context.of(layer, 0)[static_cast<std::size_t>(o * features + i)] * x.values[static_cast<std::size_t>(n * features + i)];
+      sum +=
+          context.of(layer, 0)[static_cast<std::size_t>(o * features + i)] * x.values[static_cast<std::size_t>(n * features + i)];
     }
   });
 }
@@ -147,10 +148,14 @@ void softmax(const Tensor& x, Tensor& y) {
 void elementwise(const Layer& layer, const std::vector<const Tensor*>& inputs, Tensor& y) {
   for (std::size_t i = 0; i < y.values.size(); ++i) {
     const double x = inputs[0]->values[i];
-    if (layer.op == "relu") y.values[i] = std::max(x, 0.0);
-    else if (layer.op == "gelu") y.values[i] = 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
-    else if (layer.op == "scale") y.values[i] = x * layer.as<ScaleAttributes>().factor;
-    else y.values[i] = x;  // flatten, dropout outside training
+    if (layer.op == "relu")
+      y.values[i] = std::max(x, 0.0);
+    else if (layer.op == "gelu")
+      y.values[i] = 0.5 * x * (1 + std::erf(x / std::sqrt(2.0)));
+    else if (layer.op == "scale")
+      y.values[i] = x * layer.as<ScaleAttributes>().factor;
+    else
+      y.values[i] = x;  // flatten, dropout outside training
     if (layer.op != "add") continue;
     for (std::size_t other = 1; other < inputs.size(); ++other) y.values[i] += inputs[other]->values[i];
   }
@@ -158,14 +163,22 @@ void elementwise(const Layer& layer, const std::vector<const Tensor*>& inputs, T
 
 void compute(const Context& context, const Layer& layer, const std::vector<const Tensor*>& inputs, Tensor& y) {
   const Tensor& x = *inputs[0];
-  if (layer.op == "conv") conv(context, layer, x, y);
-  else if (layer.op == "batch_norm") batch_norm(context, layer, x, y);
-  else if (layer.op.ends_with("_pool")) pool(layer, x, y);
-  else if (layer.op == "linear") linear(context, layer, x, y);
-  else if (layer.op == "lrn") lrn(layer, x, y);
-  else if (layer.op == "concat") concat(inputs, y);
-  else if (layer.op == "softmax") softmax(x, y);
-  else elementwise(layer, inputs, y);
+  if (layer.op == "conv")
+    conv(context, layer, x, y);
+  else if (layer.op == "batch_norm")
+    batch_norm(context, layer, x, y);
+  else if (layer.op.ends_with("_pool"))
+    pool(layer, x, y);
+  else if (layer.op == "linear")
+    linear(context, layer, x, y);
+  else if (layer.op == "lrn")
+    lrn(layer, x, y);
+  else if (layer.op == "concat")
+    concat(inputs, y);
+  else if (layer.op == "softmax")
+    softmax(x, y);
+  else
+    elementwise(layer, inputs, y);
 }
 
 }  // namespace
@@ -194,7 +207,8 @@ double reference_loss(const Values& logits, const std::vector<std::int32_t>& lab
     double sum = 0;
     for (std::size_t c = 0; c < classes; ++c) sum += std::exp(logits[n * classes + c]);
     for (std::size_t c = 0; c < classes; ++c) {
-      const double target = (static_cast<std::size_t>(labels[n]) == c ? 1 - smoothing : 0.0) + smoothing / static_cast<double>(classes);
+      const double target =
+          (static_cast<std::size_t>(labels[n]) == c ? 1 - smoothing : 0.0) + smoothing / static_cast<double>(classes);
       loss -= target * (logits[n * classes + c] - std::log(sum));
     }
   }

@@ -13,8 +13,8 @@ namespace millrace::cpu::test {
 std::shared_ptr<const Network> network_from(const std::string& path) {
   const Registry registry;
   Diagnostics errors;
-  const auto network = load_network(path.front() == '/' ? path : std::string(MILLRACE_SOURCE_DIR) + "/" + path, millrace::Value(), registry,
-                                    errors);
+  const auto network = load_network(path.front() == '/' ? path : std::string(MILLRACE_SOURCE_DIR) + "/" + path, millrace::Value(),
+                                    registry, errors);
   errors.throw_if_any();
   return network;
 }
@@ -45,8 +45,10 @@ std::vector<std::vector<float>> parameter_values(const Network& network, std::ui
     const double fan_in = static_cast<double>(parameter.shape.elements() / parameter.shape[0]);
     const bool around_one = parameter.name.ends_with("running_var") || parameter.initialiser.value == 1;
     for (float& value : values) {
-      if (parameter.shape.rank() > 1) value *= static_cast<float>(std::sqrt(3.0 / fan_in));
-      else value = around_one ? 1.0F + 0.4F * value : 0.3F * value;
+      if (parameter.shape.rank() > 1)
+        value *= static_cast<float>(std::sqrt(3.0 / fan_in));
+      else
+        value = around_one ? 1.0F + 0.4F * value : 0.3F * value;
     }
     all.push_back(std::move(values));
   }
@@ -60,8 +62,8 @@ Laboratory::Laboratory(std::shared_ptr<const Network> network, std::int64_t samp
                .precision = precision},
       parameters_(*network_, options_) {
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-  workshop_ = std::make_unique<Workshop>(Workshop{*network_, options_, preferred_layout(*network_, options_, engine), parameters_,
-                                                  engine, dnnl::stream(engine)});
+  workshop_ = std::make_unique<Workshop>(
+      Workshop{*network_, options_, preferred_layout(*network_, options_, engine), parameters_, engine, dnnl::stream(engine)});
   executable_ = std::make_unique<Executable>(*workshop_, fuse(*network_), samples, training);
   parameters_.finish_planning();
   parameters_.start();

@@ -38,7 +38,9 @@ class Laboratory {
   std::vector<float> forward();
   // Cross-entropy, averaged unless `sum`, and its gradient; then the network's gradients.
   double loss(const std::vector<std::int32_t>& labels, double smoothing = 0, bool sum = false);
-  void backward() { executable_->backward({}, [](int) {}); }
+  void backward() {
+    executable_->backward({}, [](int) {});
+  }
 
   Executable& executable() { return *executable_; }
   std::vector<float> d_logits() const;

@@ -81,6 +81,7 @@ void Weighted::choose_forward(Planner& planner, const Value& output) {
 
 void Weighted::plan(Planner& planner) {
   training_ = planner.training();
+  samples_ = planner.value(input()).spec.n;
   Value& output = plan_output(planner, output_type(planner));
   choose_forward(planner, output);
   planner.use(planner.value(input()).tensor);
@@ -110,7 +111,9 @@ void Weighted::plan_data(Planner& planner) {
   contribution_ = planner.contribute(input());
   workshop_.reorders += d_source_.plan(planner, source, chosen.query_md(dnnl::query::diff_src_md)) ? 1 : 0;
   workshop_.reorders += data_d_destination_.plan(planner, destination_desc(planner.value(node_.output).spec),
-                                                 chosen.query_md(dnnl::query::diff_dst_md)) ? 1 : 0;
+                                                 chosen.query_md(dnnl::query::diff_dst_md))
+                            ? 1
+                            : 0;
   data_kernel_.plan(planner, held_weights(), chosen.query_md(dnnl::query::weights_md));
   data_.plan(planner, chosen);
 }

@@ -25,7 +25,8 @@ class Weighted : public Operation {
   // For descs that are "any" oneDNN chooses. `relu`: applied as the result is written.
   virtual PrimitiveDesc make_forward(const Desc& source, const Desc& weights, const Desc& destination, bool relu) = 0;
   virtual PrimitiveDesc make_backward_data(const Desc& d_source, const Desc& weights, const Desc& d_destination) = 0;
-  virtual PrimitiveDesc make_backward_weights(const Desc& source, const Desc& d_weights, const Desc& d_destination, bool bias) = 0;
+  virtual PrimitiveDesc make_backward_weights(const Desc& source, const Desc& d_weights, const Desc& d_destination,
+                                              bool bias) = 0;
   virtual Desc canonical_weights() const = 0;  // float32, as the network has them
   virtual Desc source_desc(const MapSpec& input) const = 0;
   virtual Desc destination_desc(const MapSpec& output) const = 0;
@@ -33,6 +34,7 @@ class Weighted : public Operation {
   virtual bool is_slow(const std::string& implementation) const = 0;
 
   bool training() const { return training_; }
+  std::int64_t samples() const { return samples_; }
   bool has_bias() const { return layer().parameters.size() > 1; }
   dnnl::primitive_attr attributes(bool relu = false) const;
   static Desc any(const Desc& desc);
@@ -57,6 +59,7 @@ class Weighted : public Operation {
   void* weights_data() const;
 
   bool training_ = false;
+  std::int64_t samples_ = 0;
   TensorId before_ = kNoTensor;  // what gelu is applied to
   Step forward_, data_, weights_;
   Operand source_, kernel_, destination_;                      // forward

@@ -30,8 +30,8 @@ class WorkQueue {
   Ref<Event> submit(std::function<void()> work, std::function<void()> always = {});
   // Submits and waits. Throws the queue's error, or what `work` threw, which is not kept.
   void run(std::function<void()> work);
-  void drain();                          // waits for all work submitted so far
-  void check() const;                    // throws the first error
+  void drain();        // waits for all work submitted so far
+  void check() const;  // throws the first error
 
  private:
   struct Item {
