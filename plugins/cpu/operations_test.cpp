@@ -184,7 +184,8 @@ TEST_P(Operations, AgreeInBf16) {
     const Parameter& parameter = problem.network->parameters[static_cast<std::size_t>(index)];
     if (!parameter.trainable || parameter.statistic || parameter.shape.rank() == 1) continue;
     const std::vector<float> found = laboratory->read(Slot::gradient, index);
-    EXPECT_LT(relative_difference(found, exact->read(Slot::gradient, index)), 1e-1) << parameter.name;  // of a few samples
+    EXPECT_LT(relative_difference(found, exact->read(Slot::gradient, index)), 0.25)
+        << parameter.name;  // rounding changes which pixel of a few windows is the largest
   }
 }
 

@@ -1,6 +1,9 @@
-// What is decided before anything is computed: which layers are fused, and the queue and events that work goes through.
+// What is decided before anything is computed: which layers are fused, and the queues, streams and events that work goes through.
 #include <gtest/gtest.h>
 
+#include <atomic>
+
+#include "backend.h"
 #include "fusion.h"
 #include "test_support.h"
 #include "work_queue.h"
@@ -99,6 +102,34 @@ TEST(HostEvent, CallsBackOnceWhetherBeforeOrAfter) {
   EXPECT_EQ(before, 1);
   EXPECT_EQ(after, 1);
   EXPECT_TRUE(event.complete());
+}
+
+TEST(Stream, SumsInTheOrderGivenAfterWhatItWaitsFor) {
+  const auto device = CpuBackend().open(0, {});
+  const auto stream = device->make_stream("reduce");
+  std::vector<float> a(1000, 1.0F), b(1000, 2.0F), total(1000);
+  const Ref<HostEvent> ready = make_ref<HostEvent>();
+  const std::vector<const float*> sources = {a.data(), b.data()};
+  stream->wait(ready);
+  stream->sum(total.data(), sources, total.size());
+  stream->copy(a.data(), total.data(), total.size());
+  const Ref<Event> done = stream->record();
+  std::atomic<bool> called = false;
+  done->then([&] { called = true; });
+  EXPECT_FALSE(done->complete());
+  ready->signal();
+  done->wait();
+  EXPECT_EQ(a, std::vector<float>(1000, 3.0F));
+}
+
+TEST(Device, SaysWhatTheProcessorIs) {
+  CpuBackend backend;
+  const auto devices = backend.devices();
+  ASSERT_EQ(devices.size(), 1U);
+  EXPECT_FALSE(devices[0].name.empty());
+  EXPECT_GT(devices[0].memory, 0U);
+  EXPECT_THROW(backend.open(1, {}), Error);
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(backend.open(0, {})->host_buffer(100).get()) % 64, 0U);
 }
 
 }  // namespace

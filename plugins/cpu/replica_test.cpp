@@ -1,7 +1,6 @@
 // A replica through the interface that stages use: batches in, gradients in buckets, updated weights out.
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <thread>
@@ -372,34 +371,6 @@ TEST(Replica, PassesTheGradientCheckWithDropout) {
                { op = "dropout", probability = 0.5 }, { name = "fc", op = "linear", out = 6 } ])");
   const auto report = testkit::check_gradients(*machine.network, *machine.replica, make_batch(*machine.network, 8));
   EXPECT_LT(report.worst(), 1e-2) << report.text();
-}
-
-TEST(Stream, SumsInTheOrderGivenAfterWhatItWaitsFor) {
-  const auto device = CpuBackend().open(0, {});
-  const auto stream = device->make_stream("reduce");
-  std::vector<float> a(1000, 1.0F), b(1000, 2.0F), total(1000);
-  const Ref<HostEvent> ready = make_ref<HostEvent>();
-  const std::vector<const float*> sources = {a.data(), b.data()};
-  stream->wait(ready);
-  stream->sum(total.data(), sources, total.size());
-  stream->copy(a.data(), total.data(), total.size());
-  const Ref<Event> done = stream->record();
-  std::atomic<bool> called = false;
-  done->then([&] { called = true; });
-  EXPECT_FALSE(done->complete());
-  ready->signal();
-  done->wait();
-  EXPECT_EQ(a, std::vector<float>(1000, 3.0F));
-}
-
-TEST(Device, SaysWhatTheProcessorIs) {
-  CpuBackend backend;
-  const auto devices = backend.devices();
-  ASSERT_EQ(devices.size(), 1U);
-  EXPECT_FALSE(devices[0].name.empty());
-  EXPECT_GT(devices[0].memory, 0U);
-  EXPECT_THROW(backend.open(1, {}), Error);
-  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(backend.open(0, {})->host_buffer(100).get()) % 64, 0U);
 }
 
 }  // namespace
