@@ -13,7 +13,7 @@
 
 #include "backend.h"
 #include "device_info.h"
-#include "network/load.h"
+#include "testkit/networks.h"
 
 using namespace millrace;
 
@@ -90,10 +90,7 @@ double run_steps(Replica& replica, const Ref<Batch>& batch, int steps) {
 }
 
 int run(const Options& options) {
-  const Registry registry;
-  Diagnostics errors;
-  const auto network = load_network(options.network, Value(), registry, errors);
-  errors.throw_if_any();
+  const auto network = testkit::network_from_file(options.network);
   DeviceOptions device_options;
   for (int core : cpu::allowed_cores()) {
     if (options.threads == 0 || static_cast<int>(device_options.cores.size()) < options.threads)

@@ -1,32 +1,19 @@
 #include "test_support.h"
 
 #include <cmath>
-#include <filesystem>
 #include <fstream>
 #include <stdexcept>
 
 #include "kernels/loss.h"
-#include "network/load.h"
+#include "testkit/networks.h"
 
 namespace millrace::cpu::test {
 
 std::shared_ptr<const Network> network_from(const std::string& path) {
-  const Registry registry;
-  Diagnostics errors;
-  const auto network = load_network(path.front() == '/' ? path : std::string(MILLRACE_SOURCE_DIR) + "/" + path, millrace::Value(),
-                                    registry, errors);
-  errors.throw_if_any();
-  return network;
+  return testkit::network_from_file(path.front() == '/' ? path : MILLRACE_SOURCE_DIR "/" + path);
 }
 
-std::shared_ptr<const Network> network_of(const std::string& toml) {
-  const std::filesystem::path path =
-      std::filesystem::temp_directory_path() / ("millrace_cpu_" + std::to_string(std::hash<std::string>()(toml)) + ".toml");
-  std::ofstream(path) << toml;
-  const auto network = network_from(path.string());
-  std::filesystem::remove(path);
-  return network;
-}
+std::shared_ptr<const Network> network_of(const std::string& toml) { return testkit::network_from_text(toml); }
 
 std::vector<float> noise(std::size_t size, std::uint64_t seed) {
   std::vector<float> values(size);

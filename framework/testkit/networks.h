@@ -1,0 +1,14 @@
+// Networks for tests and benchmarks of backends, without a pipeline around them. Both throw Error(usage) that lists the mistakes.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "millrace/network.h"
+
+namespace millrace::testkit {
+
+std::shared_ptr<const Network> network_from_file(const std::string& path);
+std::shared_ptr<const Network> network_from_text(const std::string& toml);
+
+}  // namespace millrace::testkit
