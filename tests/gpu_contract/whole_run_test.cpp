@@ -1,0 +1,163 @@
+// Whole runs, from a pipeline file through the graph, on backend "cpu" and on the recording backend over it.
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "run/session.h"
+#include "testkit/recording.h"
+#include "testkit/stages.h"
+
+namespace millrace::testkit {
+namespace {
+
+#if defined(__SANITIZE_THREAD__)
+constexpr bool kThreadSanitizer = true;
+#else
+constexpr bool kThreadSanitizer = false;
+#endif
+
+constexpr const char* kNetwork = R"(
+input = { channels = 3, height = 8, width = 8, mean = [0.5, 0.5, 0.5], deviation = [0.25, 0.25, 0.25] }
+layers = [
+  { name = "conv1", op = "conv", out = 16, kernel = 3, padding = 1, bias = false },
+  { name = "bn1", op = "batch_norm" }, { op = "relu" }, { op = "max_pool", kernel = 2 },
+  { name = "fc1", op = "linear", out = 24 }, { op = "gelu" },
+  { name = "fc2", op = "linear", out = "${classes}" },
+]
+)";
+
+constexpr const char* kPipeline = R"(
+[run]
+epochs    = 3
+seed      = 5
+threads   = 2
+folder    = ""
+devices   = "cpu*2"
+precision = "fp32"
+
+[network]
+use     = "network.toml"
+classes = 6
+
+[train]
+flow = ["read", "paint", "batch", "forward_backward", "allreduce", "optimizer", "metrics"]
+[train.read]
+stage   = "counting_source"
+size    = 64
+classes = 6
+shuffle = "every-epoch"
+[train.paint]
+size = [8, 8]
+[train.batch]
+size = 16
+[train.optimizer]
+learning_rate = { initial = 0.05, schedule = "cosine" }
+momentum      = 0.9
+weight_decay  = 1e-4
+lookahead     = { every = 5 }
+
+[validate]
+every = "epoch"
+flow  = ["read", "paint", "batch", "forward", "metrics"]
+[validate.read]
+stage   = "counting_source"
+size    = 20
+classes = 6
+[validate.paint]
+size = [8, 8]
+[validate.batch]
+size = 8
+last = "keep"
+[validate.forward]
+test_time = "flip_translate"
+)";
+
+class WholeRun : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() / fmt::format("millrace-whole-run-{}", ::getpid());
+    std::filesystem::create_directories(folder_);
+    std::ofstream(folder_ / "network.toml") << kNetwork;
+    std::ofstream(folder_ / "pipeline.toml") << kPipeline;
+    const std::string plugins = std::string(MILLRACE_BINARY_DIR) + "/lib/millrace/plugins/";
+    if (!std::filesystem::exists(plugins + "cpu.so")) GTEST_SKIP() << "plugin cpu is not built";
+    for (const char* plugin : {"batch", "forward_backward", "allreduce", "optimizer", "metrics", "cpu"}) {
+      registry_.load(plugins + plugin + ".so");
+    }
+    add_stages(registry_);
+    registry_.add(BackendType{.name = "recording", .text = "", .plugin = "", .create = [this] { return recording_; }});
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  // Weights of every replica at the end of a run.
+  std::vector<std::vector<float>> run(const std::string& devices) {
+    const Pipeline pipeline = load_pipeline((folder_ / "pipeline.toml").string(), {}, registry_);
+    SessionOptions options;
+    options.devices = devices;
+    options.quiet = true;
+    Session session(pipeline, registry_, options);
+    session.run();
+    std::vector<std::vector<float>> values;
+    for (const auto& replica : session.replicas()) {
+      for (std::size_t p = 0; p < pipeline.network->parameters.size(); ++p) {
+        if (pipeline.network->parameters[p].statistic) continue;  // each replica's own
+        values.push_back(replica->read(Slot::value, static_cast<int>(p)));
+      }
+    }
+    return values;
+  }
+  std::vector<std::vector<float>> run_recording(const RecordingOptions& options) {
+    recording_ = std::make_shared<RecordingBackend>(registry_.backend("cpu")->create(), options);
+    return run("recording*2");
+  }
+  Violation first_violation() {
+    const auto violations = recording_->violations();
+    return violations.empty() ? Violation{"none", {}, {}, ""} : violations.front();
+  }
+
+  std::filesystem::path folder_;
+  Registry registry_;
+  std::shared_ptr<RecordingBackend> recording_;
+};
+
+TEST_F(WholeRun, AnAsynchronousDeviceEndsWithTheSameWeightsAsTheProcessor) {
+  const auto expected = run("cpu*2");
+  for (std::uint64_t seed = 1; seed <= 2; ++seed) {
+    EXPECT_EQ(run_recording({.seed = seed}), expected) << "seed " << seed;
+    for (const Violation& violation : recording_->violations()) ADD_FAILURE() << violation.text();
+  }
+}
+
+// One bucket a step, and four waits for each: steps are counted from 0.
+TEST_F(WholeRun, AWaitThatIsLeftOutIsReported) {
+  if (kThreadSanitizer) GTEST_SKIP() << "the planted fault is a data race";
+  run_recording({.leave_out_wait = 4 * 5 + 3});
+  const Violation violation = first_violation();
+  EXPECT_EQ(violation.kind, "missing wait");
+  EXPECT_EQ(violation.operation.text(), "allreduce.copy of step 5 (replica 1, bucket 0)");
+  EXPECT_EQ(violation.before.text(), "allreduce.sum of step 5 (replica 0, bucket 0)");
+}
+
+TEST_F(WholeRun, ABatchThatIsRecycledEarlyIsReported) {
+  run_recording({.release_batch_early = 3});
+  const Violation violation = first_violation();
+  EXPECT_EQ(violation.kind, "buffer reused in flight");
+  EXPECT_EQ(violation.before.name, "forward_backward.ingest");
+  EXPECT_EQ(violation.before.step, 1U);
+}
+
+TEST_F(WholeRun, ABucketThatIsUpdatedBeforeItIsReducedIsReported) {
+  if (kThreadSanitizer) GTEST_SKIP() << "the planted fault is a data race";
+  run_recording({.ignore_after = 2 * 7 + 1});
+  const Violation violation = first_violation();
+  EXPECT_EQ(violation.kind, "missing wait");
+  EXPECT_EQ(violation.operation.name, "optimizer.update");
+  EXPECT_EQ(violation.operation.step, 7U);
+  EXPECT_EQ(violation.before.step, 7U);
+}
+
+}  // namespace
+}  // namespace millrace::testkit
