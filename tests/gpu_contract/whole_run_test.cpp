@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -45,10 +46,10 @@ classes = 6
 [train]
 flow = ["read", "paint", "batch", "forward_backward", "allreduce", "optimizer", "metrics"]
 [train.read]
-stage   = "counting_source"
-size    = 64
-classes = 6
-shuffle = "every-epoch"
+stage    = "counting_source"
+size     = 64
+classes  = 6
+sampling = { shuffle = "every-epoch" }
 [train.paint]
 size = [8, 8]
 [train.batch]
@@ -84,6 +85,7 @@ class WholeRun : public testing::Test {
     std::ofstream(folder_ / "pipeline.toml") << kPipeline;
     const std::string plugins = std::string(MILLRACE_BINARY_DIR) + "/lib/millrace/plugins/";
     if (!std::filesystem::exists(plugins + "cpu.so")) GTEST_SKIP() << "plugin cpu is not built";
+    ::setenv("OMP_WAIT_POLICY", "passive", 0);  // as pipeline-run does before it opens the plugin
     for (const char* plugin : {"batch", "forward_backward", "allreduce", "optimizer", "metrics", "cpu"}) {
       registry_.load(plugins + plugin + ".so");
     }
