@@ -53,7 +53,8 @@ sampling = { shuffle = "every-epoch" }
 [train.paint]
 size = [8, 8]
 [train.batch]
-size = 16
+size    = 16
+buffers = 2
 [train.optimizer]
 learning_rate = { initial = 0.05, schedule = "cosine" }
 momentum      = 0.9
