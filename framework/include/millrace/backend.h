@@ -77,7 +77,7 @@ struct UpdateRule {
 struct UpdateStep {
   std::uint64_t step = 0;
   double learning_rate = 0;
-  std::span<const double> rate_factor;  // empty: the rule's
+  std::span<const double> rate_factor;  // empty: the rule's. Read before update() returns
 };
 
 struct Bucket {
@@ -134,7 +134,7 @@ class Replica {
   using BucketReady = std::function<void(int bucket, Ref<Event> filled)>;
   virtual void backward(BucketReady ready) = 0;
 
-  // Updates the bucket's parameters from its gradients, after `after`. set_rule() comes first, once.
+  // Updates the bucket's parameters from its gradients, after `after` (null: at once). set_rule() comes first, once.
   virtual void set_rule(const UpdateRule& rule) = 0;
   virtual Ref<Event> update(int bucket, const UpdateStep& step, const Ref<Event>& after) = 0;
 
