@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 
+#include "graph/tsan.h"
 #include "millrace/error.h"
 
 namespace millrace::flow {
@@ -55,6 +56,12 @@ class Credits {
 
 struct Core {
   tbb::flow::graph graph;  // bound to the arena in which the Core is made
+
+  // Until nothing is under way or held.
+  void wait() {
+    graph.wait_for_all();
+    acquired(this);
+  }
 
   bool failed() const { return failed_.load(std::memory_order_relaxed); }
 

@@ -89,7 +89,7 @@ Graph::State::State(const GraphPlan& plan, const std::vector<std::vector<std::sh
 Graph::State::~State() {
   feeder->stop();
   gate->stop();
-  core->graph.wait_for_all();
+  core->wait();
   stop_stages();
 }
 
@@ -210,7 +210,7 @@ void Graph::stop() {
 }
 
 void Graph::wait() {
-  state_->core->graph.wait_for_all();
+  state_->core->wait();
   if (const std::optional<std::uint64_t> step = state_->feeder->lost_step(); step && !state_->core->failed()) {
     state_->core->fail(Error(ErrorKind::run, fmt::format("graph '{}': step {} never became complete: a stage before the first "
                                                          "stepwise one lets go of samples instead of passing them on",

@@ -4,27 +4,12 @@
 #include <type_traits>
 #include <utility>
 
-#if defined(__SANITIZE_THREAD__)
-#include <sanitizer/tsan_interface.h>
-#endif
+#include "graph/tsan.h"
 
 namespace millrace::flow {
 namespace {
 
 static_assert(std::is_trivially_copyable_v<Message>);
-
-// Debian's oneTBB is not built with ThreadSanitizer, which therefore cannot see that a put happens before the body that takes
-// the message. These say so; they are empty in other builds.
-void released([[maybe_unused]] const void* object) {
-#if defined(__SANITIZE_THREAD__)
-  __tsan_release(const_cast<void*>(object));
-#endif
-}
-void acquired([[maybe_unused]] const void* object) {
-#if defined(__SANITIZE_THREAD__)
-  __tsan_acquire(const_cast<void*>(object));
-#endif
-}
 
 // What this thread does next, when the stage it runs has returned.
 struct Turn {
@@ -37,13 +22,11 @@ struct Turn {
 __attribute__((tls_model("initial-exec"))) constinit thread_local Turn* this_turn = nullptr;
 
 Message pack(Packet&& packet, Link& link) {
-  released(packet.payload.get());
   return {packet.payload.detach(), packet.token.detach(), &link,          packet.sequence,
           packet.stamp,            packet.begin,          packet.count, packet.replica};
 }
 
 Packet unpack(const Message& message) {
-  acquired(message.payload);
   return {Ref<Payload>::adopt(message.payload), message.sequence, message.stamp, message.begin, message.count, message.replica,
           Ref<Payload>::adopt(message.token)};
 }
@@ -89,7 +72,8 @@ void Link::pass(Packet packet) {
 Node::Node(Core& core, std::shared_ptr<Stage> stage, Kind kind, Place place, std::size_t output_ports)
     : core_(core), stage_(std::move(stage)), kind_(kind), place_(std::move(place)), outputs_(output_ports) {
   if (kind == Kind::source) return;
-  node_.emplace(core.graph, tbb::flow::unlimited, [this](const Message& message) { run(message); });
+  node_.emplace(core.graph, tbb::flow::unlimited,
+                [this](const Message& message) MILLRACE_UNSEEN_BY_TSAN { run(Message(message)); });
 }
 
 void Node::emit(int port, Packet packet) {
@@ -106,15 +90,21 @@ void Node::fail(Error error) {
 }
 
 void Node::put(const Message& message) {
-  if (claim(message)) node_->try_put(message);
+  if (claim(message)) spawn(message);
 }
 
 void Node::done() {
   Message next;
-  if (kind_ == Kind::serial && mailbox_.next(next)) node_->try_put(next);
+  if (kind_ == Kind::serial && mailbox_.next(next)) spawn(next);
 }
 
-void Node::run(const Message& message) noexcept {
+void Node::spawn(const Message& message) {
+  released(message.payload);
+  node_->try_put(message);
+}
+
+void Node::run(const Message message) noexcept {
+  acquired(message.payload);
   Turn turn;
   Turn* const outer = std::exchange(this_turn, &turn);  // a stage that waits in oneTBB may meet another node's task there
   const int line = Counters::this_line();
@@ -140,6 +130,7 @@ void Node::run(const Message& message) noexcept {
     node = claimed ? next : nullptr;
   }
   this_turn = outer;
+  released(&core_);
 }
 
 std::uint64_t Node::process(const Link& link, Packet&& packet, std::uint64_t begin, int line) noexcept {

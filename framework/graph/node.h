@@ -78,9 +78,10 @@ class Node final : public Output {
   Counters counters;
 
  private:
-  void run(const Message& message) noexcept;
+  void run(Message message) noexcept;
   bool claim(const Message& message) { return kind_ != Kind::serial || mailbox_.claim(message); }
   void done();  // with a message: on to the next one
+  void spawn(const Message& message);
   std::uint64_t process(const Link& link, Packet&& packet, std::uint64_t begin, int line) noexcept;
   std::uint64_t samples_of(const Link& link, const Packet& packet) const;
 
