@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds everything, runs every test. usage: tools/test.sh [--fast]
-#   --fast   without the tests that build the project once more (under the sanitizers, without its optional libraries)
-# Tests on real data look for it in $MILLRACE_DATA and are reported as skipped where it is not set.
+# Installs what is missing, builds everything, runs every test. usage: tools/test.sh [--sanitizers]
+#   --sanitizers   also builds parts of the project once more, under ThreadSanitizer (and without the libraries that only plugins
+#                  need) and under AddressSanitizer, and runs their tests
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-select=()
+select=(--label-exclude rebuild)
 for argument in "$@"; do
   case $argument in
-    --fast) select=(--label-exclude rebuild) ;;
-    *) echo "test.sh: unknown argument '$argument'; usage: tools/test.sh [--fast]" >&2; exit 2 ;;
+    --sanitizers) select=() ;;
+    *) echo "test.sh: unknown argument '$argument'; usage: tools/test.sh [--sanitizers]" >&2; exit 2 ;;
   esac
 done
 

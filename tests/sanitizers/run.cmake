@@ -14,7 +14,7 @@ execute_process(COMMAND ${CMAKE_COMMAND} --build ${BUILD} --target ${tests} COMM
 
 set(ENV{ASAN_OPTIONS} "halt_on_error=1")
 set(ENV{UBSAN_OPTIONS} "print_stacktrace=1")
-set(ENV{TSAN_OPTIONS} "halt_on_error=1:suppressions=${CMAKE_CURRENT_LIST_DIR}/tsan.txt")
+set(ENV{TSAN_OPTIONS} "halt_on_error=1:suppressions=${SOURCE}/tests/stress/tsan.supp")
 foreach(test IN LISTS tests)
   message("${test}")
   execute_process(COMMAND ${BUILD}/tests/${test} --gtest_brief=1 COMMAND_ERROR_IS_FATAL ANY)
