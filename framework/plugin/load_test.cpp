@@ -87,6 +87,7 @@ TEST(PluginLoad, RefusesAFileThatIsNoLibrary) {
   for (const std::string& file : {path.string(), std::string("/nowhere/at_all.so")}) {
     EXPECT_TRUE(refusal(file).starts_with(fmt::format("plugin '{}' cannot be opened", file))) << refusal(file);
   }
+  fs::remove(path);
 }
 
 TEST(PluginLoad, RefusesANameThatIsTaken) {

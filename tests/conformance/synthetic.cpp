@@ -41,6 +41,14 @@ std::vector<std::string> backend_names() {
 }
 
 const fs::path& image_folder() {
+  class Removal : public testing::Environment {
+   public:
+    explicit Removal(fs::path folder) : folder_(std::move(folder)) {}
+    void TearDown() override { fs::remove_all(folder_); }
+
+   private:
+    fs::path folder_;
+  };
   static const fs::path folder = [] {
     const fs::path root = fs::path(testing::TempDir()) / ("millrace_conformance_" + std::to_string(getpid()));
     for (const char* name : {"first", "second"}) {
@@ -51,6 +59,7 @@ const fs::path& image_folder() {
         file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
       }
     }
+    testing::AddGlobalTestEnvironment(new Removal(root));  // which GoogleTest owns
     return root;
   }();
   return folder;
