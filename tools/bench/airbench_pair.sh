@@ -20,7 +20,7 @@ done
 ours() {
   "$run" "$here/pipelines/cifar10_airbench.toml" --set data.root="$work" --set "validate.read.path=$work/train" \
     --set "final.read.path=$work/train" --graph train --set run.epochs=2 --set run.folder= --set run.precision="$precision" --json --quiet |
-    "$python" -c 'import json, sys; print([e["images_per_second"] for e in map(json.loads, sys.stdin) if e["event"] == "epoch"][1])'
+    "$python" -c 'import json, sys; print([round(e["images_per_second"], 1) for e in map(json.loads, sys.stdin) if e["event"] == "epoch"][1])'
 }
 theirs() {
   # shellcheck disable=SC2086
