@@ -14,7 +14,7 @@ trap 'rm -rf "$work"' EXIT
 
 for class in "$data"/train/*/; do  # 12,300 images: twelve whole batches
   mkdir -p "$work/train/$(basename "$class")"
-  find "$class" -name '*.jpg' | sort | head -n 1230 | xargs cp -t "$work/train/$(basename "$class")"
+  find "$class" -name '*.jpg' | sort | sed -n '1,1230p' | xargs cp -t "$work/train/$(basename "$class")"
 done
 
 ours() {
@@ -24,13 +24,13 @@ ours() {
 }
 theirs() {
   # shellcheck disable=SC2086
-  "$python" "$here/tools/bench/torch_airbench.py" --steps 6 --threads "$(nproc)" --dtype "$precision" ${EXTRA:-} | tee "$work/log" >&2
-  grep -oE '[0-9.]+ images/s' "$work/log" | tail -1 | cut -d' ' -f1
+  "$python" "$here/tools/bench/torch_airbench.py" --steps 6 --threads "$(nproc)" --dtype "$precision" ${EXTRA:-} |
+    "$python" -c 'import json, sys; print(json.loads(sys.stdin.read().splitlines()[-1])["images_per_second"])'
 }
 
 for ((round = 1; round <= rounds; ++round)); do
   a=$(ours)
-  b=$(theirs 2>/dev/null)
+  b=$(theirs)
   echo "$a $b" >> "$work/pairs"
   echo "round $round: Millrace $a, PyTorch $b images/s"
 done

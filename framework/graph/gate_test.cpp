@@ -1,0 +1,250 @@
+#include "graph/graph.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <mutex>
+#include <set>
+#include <stdexcept>
+#include <thread>
+
+#include "graph/line_of_stages.h"
+#include "millrace/step.h"
+
+namespace millrace {
+namespace {
+
+using namespace graph_test;
+
+// ---- The gate, credits, stopping ----
+
+TEST(Gate, HoldsTheNextStepUntilTheTokenIsHome) {
+  Line line(shuffled(64), table({{"size", number(8)}}));
+  Ref<Payload> kept;
+  std::mutex mutex;
+  line.log->on_batch = [&](const Packet& packet, Output&) {
+    const std::lock_guard lock(mutex);
+    if (packet.sequence == 2) kept = packet.token;
+  };
+  Graph& graph = line.test.make({.threads = 2});
+  graph.start(0, 8);
+  while (line.log->entries().size() < 3) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(line.log->entries().size(), 3U);
+  {
+    const std::lock_guard lock(mutex);
+    kept = nullptr;
+  }
+  graph.wait();
+  EXPECT_EQ(line.log->entries().size(), 8U);
+}
+
+TEST(Gate, WaitsForResumeWhenStepDoneSaysSo) {
+  Line line(shuffled(64), table({{"size", number(8)}}));
+  Graph& graph = line.test.make({.threads = 2});
+  std::vector<std::uint64_t> done;
+  std::atomic<bool> closed{false};
+  graph.on_step_done([&](std::uint64_t step) {
+    done.push_back(step);  // one at a time: there is one token
+    if (step == 3) closed = true;
+    return step != 3;
+  });
+  graph.start(0, 8);
+  while (!closed) std::this_thread::yield();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_EQ(line.log->entries().size(), 4U);
+  graph.resume();
+  graph.wait();
+  EXPECT_EQ(done, (std::vector<std::uint64_t>{0, 1, 2, 3, 4, 5, 6, 7}));
+}
+
+TEST(Gate, StopsAClosedGraph) {
+  Line line(shuffled(64), table({{"size", number(8)}}));
+  Graph& graph = line.test.make({.threads = 2});
+  std::atomic<bool> closed{false};
+  graph.on_step_done([&](std::uint64_t) {
+    closed = true;
+    return false;
+  });
+  graph.start(0, 8);
+  while (!closed) std::this_thread::yield();
+  graph.stop();
+  graph.wait();
+  EXPECT_EQ(line.log->entries().size(), 1U);
+}
+
+TEST(Gate, ServesEveryReplicaAndWaitsForAllOfThem) {
+  class Forward : public Stage {
+   public:
+    struct Params {};
+    static void describe(StageDescription<Params>& d) {
+      d.name("forward").input(payload::kBatch).output(payload::kGradientBucket).per_replica().stepwise();
+    }
+    Forward(const Params&, const StageContext& context) : replica_(context.replica) {}
+    void process(int, Packet packet, Output& output) override {
+      const Ref<GradientBucket> bucket = make_ref<GradientBucket>();
+      bucket->token = Ref<StepToken>(static_cast<StepToken*>(packet.token.get()));
+      bucket->step = packet.sequence;
+      bucket->replica = replica_;
+      packet.payload = bucket;
+      packet.token = nullptr;
+      packet.replica = replica_;
+      output.emit(0, std::move(packet));
+    }
+
+   private:
+    int replica_;
+  };
+  class Update : public Stage {
+   public:
+    struct Params {};
+    static void describe(StageDescription<Params>& d) { d.name("update").input(payload::kGradientBucket).per_replica(); }
+    Update(const Params&, const StageContext& context) : replica_(context.replica) {}
+    void process(int, Packet packet, Output&) override {
+      const auto& bucket = static_cast<const GradientBucket&>(*packet.payload);
+      EXPECT_EQ(bucket.replica, replica_);
+      EXPECT_EQ(bucket.step, updates);
+      ++updates;
+    }
+    std::uint64_t updates = 0;
+
+   private:
+    int replica_;
+  };
+  TestGraph test(1, 3);
+  test.add("read", StageTypeAccess::make<CountingSource>());
+  test.add<Paint>("paint");
+  test.add<CountingBatcher>("batch");
+  test.add("forward", StageTypeAccess::make<Forward>());
+  test.add("update", StageTypeAccess::make<Update>());
+  std::atomic<std::uint64_t> steps{0};
+  test.make({.threads = 3, .epochs = 4}).on_step_done([&](std::uint64_t step) {
+    EXPECT_EQ(step, steps++);
+    for (int replica = 0; replica < 3; ++replica) EXPECT_EQ(test.instance<Update>("update", replica).updates, step + 1);
+    return true;
+  });
+  test.graph().start(0, 32);
+  test.graph().wait();
+  EXPECT_EQ(steps, 32U);
+}
+
+TEST(Credits, BoundWhatIsUnderWay) {
+  for (const std::int64_t buffers : {1, 2, 3}) {
+    TestGraph test;
+    test.add<CountingSource>("read", shuffled(64));
+    test.add<Paint>("paint");
+    Turnstile& turnstile = test.add<Turnstile>("turnstile");
+    test.add<CountingBatcher>("batch", table({{"size", number(4)}, {"buffers", number(buffers)}}));
+    test.add<BatchLog>("log");
+    test.make({.threads = 2, .chunk = 1}).start(0, 16);
+    const auto most = static_cast<std::size_t>(4 * buffers);
+    turnstile.wait_for(most);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_EQ(turnstile.wait_for(0), most);
+    turnstile.let_all_pass();
+    test.graph().wait();
+    EXPECT_LE(test.graph().figures().packets_in_flight_most, most);
+  }
+}
+
+TEST(Credits, AreNotNeededByMoreThanOneStepAtATime) {
+  Line line(shuffled(64), table({{"size", number(4)}, {"buffers", number(1)}}));
+  line.test.run({.threads = 2, .epochs = 3});
+  EXPECT_EQ(line.log->entries().size(), 48U);
+}
+
+TEST(Stop, FinishesWhatIsUnderWayAndReturnsNormally) {
+  Line line(shuffled(64), table({{"size", number(4)}}));
+  Graph& graph = line.test.make({.threads = 2});
+  line.log->on_batch = [&](const Packet& packet, Output&) {
+    if (packet.sequence == 6) graph.stop();
+  };
+  graph.start(0, 1000);
+  graph.wait();
+  EXPECT_EQ(line.log->entries().size(), 7U);
+  line.log->on_batch = nullptr;
+  graph.start(7, 10);  // and goes on where it was told to
+  graph.wait();
+  EXPECT_EQ(line.log->entries().size(), 10U);
+}
+
+TEST(Stop, MayComeTwiceOrBeforeTheStart) {
+  Line line(shuffled(64), table({{"size", number(4)}}));
+  Graph& graph = line.test.make({.threads = 2});
+  graph.stop();
+  graph.stop();
+  graph.wait();
+  graph.start(0, 2);
+  graph.wait();
+  EXPECT_EQ(line.log->entries().size(), 2U);
+}
+
+TEST(Stop, IsWhatTheDestructorDoes) {
+  Line line(shuffled(64), table({{"size", number(4)}}));
+  line.test.make({.threads = 2}).start(0, 100000);
+}
+
+TEST(Graph, WaitsForWorkThatAStageHolds) {
+  Line line(shuffled(16), table({{"size", number(4)}}));
+  std::atomic<int> finished{0};
+  std::vector<std::thread> devices;
+  line.log->on_batch = [&](const Packet&, Output& output) {
+    devices.emplace_back([&finished, hold = output.hold()] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+      ++finished;
+    });
+  };
+  line.test.run({.threads = 2});
+  EXPECT_EQ(finished, 4);
+  for (std::thread& device : devices) device.join();
+}
+
+// ---- Figures ----
+
+TEST(Figures, CountPacketsSamplesAndWaiting) {
+  Line line(shuffled(64), table({{"size", number(8)}}));
+  line.test.run({.threads = 2, .epochs = 2, .chunk = 4});
+  const Graph::Figures figures = line.test.graph().figures();
+  ASSERT_EQ(figures.stages.size(), 5U);
+  for (const Graph::StageFigures& stage : figures.stages) {
+    EXPECT_EQ(stage.samples, 128U) << stage.name;
+    EXPECT_EQ(stage.packets, stage.name == "log" ? 16U : 32U) << stage.name;
+  }
+  ASSERT_EQ(figures.edges.size(), 5U);  // four, and the one for retries
+  EXPECT_EQ(figures.edges[0].from, "read");
+  EXPECT_EQ(figures.edges[0].to, "paint");
+  EXPECT_EQ(figures.edges[0].packets, 32U);
+  EXPECT_EQ(figures.edges[4].packets, 0U);
+  for (const Graph::EdgeFigures& edge : figures.edges) EXPECT_EQ(edge.level, 0) << edge.from;
+  EXPECT_GT(figures.packets_in_flight_most, 0U);
+}
+
+TEST(Figures, SayThatDataWasWaitedFor) {
+  Line line(table({{"size", number(16)}, {"sleep_microseconds", number(2000)}}), table({{"size", number(4)}}));
+  line.test.run({});
+  EXPECT_GT(line.test.graph().figures().waited_for_data_seconds, 0.0);
+}
+
+TEST(Figures, SayThatAStepWasWaitedFor) {
+  Line line(shuffled(16), table({{"size", number(8)}}));
+  Graph& graph = line.test.make({});
+  const auto at_the_gate = [&] { return graph.figures().edges[3].level; };
+  line.log->on_batch = [&](const Packet& packet, Output&) {  // the first step ends when the second one's batch stands at the gate
+    while (packet.sequence == 0 && at_the_gate() == 0) std::this_thread::yield();
+  };
+  graph.start(0, 2);
+  graph.wait();
+  EXPECT_GT(graph.figures().waited_for_step_seconds, 0.0);
+}
+
+TEST(MemoryBound, HoldsForTheBatches) {
+  Line line(shuffled(64), table({{"size", number(8)}, {"buffers", number(3)}}));
+  const std::size_t bound = line.test.make({}).memory_bound();
+  EXPECT_GE(bound, 3U * 8U * (4 * 4 * 3 + 8));
+  EXPECT_LT(bound, 3U * 8U * 1024U);
+}
+
+}  // namespace
+}  // namespace millrace
