@@ -177,7 +177,7 @@ class Device {
   // Plans; allocates nothing that grows with the batch. Throws Error(usage) for a layer it does not know.
   virtual std::unique_ptr<Replica> compile(const Network& network, const CompileOptions& options) = 0;
   // The handle of the native library that a plugin with device code of its own needs; null when `api` is not this backend's.
-  virtual void* native(const std::string& api) { return api.empty() ? nullptr : nullptr; }
+  virtual void* native(const std::string& /*api*/) { return nullptr; }
 };
 
 class Backend {
