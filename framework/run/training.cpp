@@ -227,6 +227,7 @@ void Training::show_progress() {
     const std::lock_guard lock(mutex_);
     figures.step = done_;
   }
+  if (figures.step == parts_.total_steps) return;  // what there is to say is said
   figures.name = build.plan().name;
   figures.steps = parts_.total_steps;
   figures.epochs = parts_.pipeline.run.epochs;
