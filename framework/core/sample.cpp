@@ -76,43 +76,81 @@ void apply_record(const AugmentationRecord& record, const Image& image, ImageSha
   }
 }
 
-Image Sample::new_image(ImageShape shape) {
-  if (shape == slot_.shape && image_.data != slot_.data && slot_.data != nullptr) return slot_;
-  ByteBuffer& buffer = scratch_[image_.data != nullptr && image_.data == scratch_[0].data() ? 1 : 0];
+AugmentationRecord target_record(const AugmentationRecord& record, const TargetSpec& target) {
+  AugmentationRecord result = record;
+  if (target.kind == TargetSpec::Kind::classes) std::fill(std::begin(result.fill), std::end(result.fill), target.ignored);
+  return result;
+}
+
+const TargetSpec Sample::kNoTarget;
+
+Image Sample::Plane::next(ImageShape shape) {
+  if (shape == slot.shape && image.data != slot.data && slot.data != nullptr) return slot;
+  ByteBuffer& buffer = scratch[image.data != nullptr && image.data == scratch[0].data() ? 1 : 0];
   return {buffer.resize(shape.bytes()), shape};
 }
 
+void Sample::Plane::reset(Image new_slot) {
+  image = {};
+  slot = new_slot;
+}
+
+Image Sample::new_image(ImageShape shape) { return pixels_.next(shape); }
+Image Sample::new_target(ImageShape shape) { return target_.next(shape); }
+
 void Sample::set_image(const Image& image) {
-  image_ = image;
+  pixels_.image = image;
   record = {};
   windowed = false;
 }
 
+void Sample::set_target(const Image& target) { target_.image = target; }
+
 void Sample::place_window(ImageShape window) {
   if (windowed) return;
-  record.x = narrow(record.x + ((image_.shape.width - window.width) >> 1));
-  record.y = narrow(record.y + ((image_.shape.height - window.height) >> 1));
+  record.x = narrow(record.x + ((image().shape.width - window.width) >> 1));
+  record.y = narrow(record.y + ((image().shape.height - window.height) >> 1));
   windowed = true;
 }
 
 void Sample::apply_pending(ImageShape window) {
-  if (record.is_identity() && (!windowed || window == image_.shape)) return;
+  if (record.is_identity() && (!windowed || window == image().shape)) return;
+  if (target().data != nullptr) {
+    const Image out = new_target({window.height, window.width, target().shape.channels});
+    apply_record(target_record(record, *target_spec_), target(), out.shape, out.data);
+    set_target(out);
+  }
   const Image out = new_image(window);
-  apply_record(record, image_, window, out.data);
+  apply_record(record, image(), window, out.data);
   set_image(out);
 }
 
-void Sample::reset(const SampleKey& new_key, Image slot) {
+std::string Sample::place() const { return member.empty() ? url : url + ": " + member; }
+
+void Sample::reset(const SampleKey& new_key, Image slot, const TargetSpec& target, Image target_slot) {
   key = new_key;
   url.clear();
+  member.clear();
+  offset = 0;
   encoded.resize(0);
+  encoded_target.resize(0);
+  decoded = {};
   label = -1;
+  numbers.clear();
   record = {};
   windowed = false;
-  hash = 0;
+  cached = false;
+  content = 0;
+  hash = first_hash_ = 0;
   fault.reset();
-  image_ = {};
-  slot_ = slot;
+  pixels_.reset(slot);
+  target_.reset(target_slot);
+  target_spec_ = &target;
+}
+
+void Sample::begin_hash() {
+  hash = combine(combine(combine(mix64(key.position), key.index), static_cast<std::uint64_t>(label)), content);
+  first_hash_ = hash;
 }
 
 }  // namespace millrace

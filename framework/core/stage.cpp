@@ -9,13 +9,13 @@ namespace millrace {
 void SampleTransform::process(int, Packet packet, Output& output) {
   const Batch& batch = static_cast<const Batch&>(*packet.payload);
   for (Sample& sample : batch.chunk(packet)) {
-    if (sample.fault) continue;
+    if (sample.fault || sample.cached) continue;
     Draw draw(seed_, sample.key, name_hash_);
     try {
       process(sample, draw);
     } catch (...) {
       Error error = current_error();
-      if (error.kind() != ErrorKind::content) throw error.in("sample '" + sample.url + "'");
+      if (error.kind() != ErrorKind::content) throw error.in("sample '" + sample.place() + "'");
       sample.fault = SampleFault{name_, error.what()};
     }
     if (draw.hash() != 0) sample.hash = combine(sample.hash, draw.hash());

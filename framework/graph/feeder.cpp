@@ -19,19 +19,28 @@ class Feeder::CirculatingBatch final : public Batch {
         slots_(plan.spec.size),
         slot_records_(plan.spec.size),
         slot_labels_(plan.spec.size, -1),
-        slot_weights_(plan.spec.size, 0.0F) {
+        slot_weights_(plan.spec.size, 0.0F),
+        slot_numbers_(std::size_t{plan.spec.size} * plan.options.numbers, 0.0F) {
     image = plan.options.image;
     window = plan.options.window;
-    const std::size_t bytes = image.is_static() ? plan.spec.size * image.bytes() : 0;
-    if (bytes > 0) memory_ = plan.options.host_buffer ? plan.options.host_buffer(bytes) : std::make_shared<std::uint8_t[]>(bytes);
+    target = plan.options.target;
+    numbers_per_sample = plan.options.numbers;
+    numbers = slot_numbers_.data();
+    memory_ = buffer(plan, image.bytes());
+    target_memory_ = buffer(plan, target_bytes());
     samples = slots_;
     pixels = memory_.get();
+    targets = target_memory_.get();
     records = slot_records_.data();
     labels = slot_labels_.data();
     weights = slot_weights_.data();
   }
 
-  Image slot(std::uint32_t index) const { return pixels ? Image{pixels + index * image.bytes(), image} : Image{}; }
+  void reset(std::uint32_t index, const SampleKey& key) {
+    const Image slot = pixels ? Image{pixels + index * image.bytes(), image} : Image{};
+    const ImageShape shape{image.height, image.width, target.channels(image.channels)};
+    slots_[index].reset(key, slot, target, targets ? Image{targets + index * shape.bytes(), shape} : Image{});
+  }
 
  protected:
   void recycle() noexcept override {
@@ -43,12 +52,20 @@ class Feeder::CirculatingBatch final : public Batch {
   }
 
  private:
+  // For `bytes` of each slot; none where the shape varies.
+  std::shared_ptr<std::uint8_t[]> buffer(const FeederPlan& plan, std::size_t bytes) const {
+    bytes *= image.is_static() ? plan.spec.size : 0;
+    if (bytes == 0) return nullptr;
+    return plan.options.host_buffer ? plan.options.host_buffer(bytes) : std::make_shared<std::uint8_t[]>(bytes);
+  }
+
   std::weak_ptr<Feeder> home_;
-  std::shared_ptr<std::uint8_t[]> memory_;
+  std::shared_ptr<std::uint8_t[]> memory_, target_memory_;
   std::vector<Sample> slots_;
   std::vector<AugmentationRecord> slot_records_;
   std::vector<std::int32_t> slot_labels_;
   std::vector<float> slot_weights_;
+  std::vector<float> slot_numbers_;
 };
 
 // One batch being read, by several I/O threads at once.
@@ -65,7 +82,8 @@ Feeder::Feeder(Core& core, std::shared_ptr<Credits> credits, std::shared_ptr<Gat
       io_(io),
       plan_(std::move(plan)),
       source_(static_cast<Source&>(plan_.node->stage())),
-      name_hash_(hash_text(plan_.node->place().name)) {}
+      name_hash_(hash_text(plan_.node->place().name)),
+      order_(source_, combine(plan_.options.seed, name_hash_)) {}
 
 Feeder::~Feeder() {
   for (CirculatingBatch* batch : home_) delete batch;
@@ -131,10 +149,12 @@ void Feeder::dispatch() {
 void Feeder::prepare(Batch& batch, std::uint64_t step) const {
   assert(batch.in_flight == 0);
   const GraphOptions& options = plan_.options;
-  const std::uint64_t done = step % options.steps_per_epoch * plan_.spec.size;
   batch.epoch = step / options.steps_per_epoch;
   batch.step = step;
-  batch.count = static_cast<std::uint32_t>(std::min<std::uint64_t>(plan_.spec.size, options.samples_per_epoch - done));
+  const std::uint64_t first = first_position(step);
+  const std::uint64_t left = options.samples_per_epoch > first ? options.samples_per_epoch - first : 0;
+  batch.count = plan_.spec.size;
+  if (plan_.spec.last != BatchSpec::Last::wrap) batch.count = static_cast<std::uint32_t>(std::min<std::uint64_t>(batch.count, left));
   batch.weight = 0;
   batch.stream_hash = 0;
   batch.missing = batch.count;
@@ -176,10 +196,10 @@ void Feeder::fill(Filling& filling) {
 
 bool Feeder::read_chunk(Batch& batch, std::uint32_t begin, std::uint32_t end) {
   const std::uint64_t started = now_ticks();
-  const std::uint64_t first = batch.step % plan_.options.steps_per_epoch * plan_.spec.size;
+  const std::uint64_t first = first_position(batch.step);
   for (std::uint32_t slot = begin; slot < end; ++slot) {
     const std::uint64_t position = first + slot;
-    if (!read(batch, slot, {batch.epoch, position, index_at(batch.epoch, position), 0})) return false;
+    if (!read(batch, slot, {batch.epoch, position, order_.index(batch.epoch, position % order_.size()), 0})) return false;
   }
   plan_.node->counters.add(now_ticks() - started, 1, end - begin, 0);
   return true;
@@ -187,22 +207,35 @@ bool Feeder::read_chunk(Batch& batch, std::uint32_t begin, std::uint32_t end) {
 
 bool Feeder::read(Batch& batch, std::uint32_t slot, const SampleKey& key) {
   Sample& sample = batch.samples[slot];
-  sample.reset(key, static_cast<CirculatingBatch&>(batch).slot(slot));
+  static_cast<CirculatingBatch&>(batch).reset(slot, key);
   try {
-    source_.read(sample);
+    fetch(sample);
   } catch (...) {
     Error error = current_error();
     if (error.kind() != ErrorKind::content) {
-      const std::string name = sample.url.empty() ? "number " + std::to_string(key.index) : "'" + sample.url + "'";
+      const std::string name = sample.url.empty() ? "number " + std::to_string(key.index) : "'" + sample.place() + "'";
       plan_.node->fail(error.in("sample " + name));
       return false;
     }
     sample.fault = SampleFault{plan_.node->place().name, error.what()};
   }
-  std::uint64_t hash = combine(combine(mix64(key.position), key.index), static_cast<std::uint64_t>(sample.label));
-  if (!sample.fault) hash = combine(hash, hash_bytes(sample.encoded.data(), sample.encoded.size()));
-  sample.hash = hash;
+  sample.begin_hash();
   return true;
+}
+
+void Feeder::fetch(Sample& sample) const {
+  sample.cached = plan_.cache && plan_.cache->fetch(sample);
+  if (!sample.cached) {
+    source_.read(sample);
+    sample.content = hash_bytes(sample.encoded.data(), sample.encoded.size());
+    if (sample.encoded_target.size() > 0) {
+      sample.content = hash_bytes(sample.encoded_target.data(), sample.encoded_target.size(), sample.content);
+    }
+    if (!sample.numbers.empty()) {
+      sample.content = hash_bytes(sample.numbers.data(), sample.numbers.size() * sizeof(float), sample.content);
+    }
+  }
+  sample.label = order_.label(sample.label);
 }
 
 void Feeder::retry(Packet packet) {
@@ -221,15 +254,13 @@ void Feeder::retry(Packet packet) {
 SampleKey Feeder::replacement(SampleKey key) const {
   ++key.attempt;
   Draw draw(plan_.options.seed, key, name_hash_);
-  key.index = static_cast<std::uint64_t>(draw.integer(0, static_cast<std::int64_t>(source_.size()) - 1));
+  key.index = order_.listed(static_cast<std::uint64_t>(draw.integer(0, static_cast<std::int64_t>(order_.listed()) - 1)));
   return key;
 }
 
-std::uint64_t Feeder::index_at(std::uint64_t epoch, std::uint64_t position) const {
-  const std::string& shuffle = source_.sampling().shuffle;
-  if (shuffle == "never") return position;
-  const std::uint64_t seed = combine(plan_.options.seed, name_hash_);
-  return Permutation(source_.size(), seed, shuffle == "once" ? 0 : epoch)(position);
+std::uint64_t Feeder::first_position(std::uint64_t step) const {
+  const GraphOptions& options = plan_.options;
+  return step % options.steps_per_epoch * options.global_batch(plan_.spec.size) + options.first_slot;
 }
 
 std::uint32_t Feeder::chunk_size() const {
@@ -248,8 +279,10 @@ std::uint32_t Feeder::chunk_size() const {
 
 std::size_t Feeder::batch_bytes() const {
   const std::size_t size = plan_.spec.size;
-  const std::size_t image = plan_.options.image.is_static() ? plan_.options.image.bytes() : 0;
-  return size * (image + sizeof(Sample) + sizeof(AugmentationRecord) + sizeof(std::int32_t) + sizeof(float) +
+  const ImageShape& shape = plan_.options.image;
+  const ImageShape target{shape.height, shape.width, plan_.options.target.channels(shape.channels)};
+  const std::size_t image = shape.is_static() ? shape.bytes() + target.bytes() : 0;
+  return size * (image + plan_.options.numbers * sizeof(float) + sizeof(Sample) + sizeof(AugmentationRecord) + sizeof(std::int32_t) + sizeof(float) +
                  source_.largest_encoded());
 }
 

@@ -10,6 +10,7 @@
 
 #include "graph/gate.h"
 #include "graph/graph.h"
+#include "graph/order.h"
 #include "graph/workers.h"
 
 namespace millrace::flow {
@@ -19,6 +20,7 @@ struct FeederPlan {
   std::vector<const Node*> work;   // whose cost per sample decides the size of chunks
   BatchSpec spec;
   int threads = 1;
+  SampleCache* cache = nullptr;    // not owned; null: none
   GraphOptions options;
 };
 
@@ -51,7 +53,8 @@ class Feeder : public std::enable_shared_from_this<Feeder> {
   bool read(Batch& batch, std::uint32_t slot, const SampleKey& key);  // false: the run has failed
   bool read_chunk(Batch& batch, std::uint32_t begin, std::uint32_t end);
   void post(std::function<void()> work);  // on an I/O thread; counts as under way
-  std::uint64_t index_at(std::uint64_t epoch, std::uint64_t position) const;
+  void fetch(Sample& sample) const;  // from the cache or the source; all but its hash
+  std::uint64_t first_position(std::uint64_t step) const;
   SampleKey replacement(SampleKey key) const;
   std::uint32_t chunk_size() const;
 
@@ -62,6 +65,7 @@ class Feeder : public std::enable_shared_from_this<Feeder> {
   const FeederPlan plan_;
   Source& source_;
   const std::uint64_t name_hash_;
+  const SampleOrder order_;
   std::function<void()> filled_;
 
   std::mutex mutex_;

@@ -33,10 +33,17 @@ class Workers {
 struct GraphOptions {
   std::uint64_t seed = 0;
   std::uint32_t chunk = 0;              // samples a packet; 0: as many as make about 200 us of work, measured as the run goes
-  std::uint64_t samples_per_epoch = 0;  // of the source
+  std::uint64_t samples_per_epoch = 0;  // SampleOrder::size()
   std::uint64_t steps_per_epoch = 0;    // whole batches (or the last, incomplete one too, if the batcher keeps it)
   ImageShape image;                     // of the batch's pixels
   ImageShape window;                    // what the network sees
+  TargetSpec target;
+  std::uint32_t numbers = 0;            // Source::numbers()
+  // Of several processes that share every batch, this one has the slots [first_slot, first_slot + BatchSpec::size) of `shared_batch`;
+  // 0: it has all of them.
+  std::uint32_t shared_batch = 0, first_slot = 0;
+
+  std::uint32_t global_batch(std::uint32_t own) const { return shared_batch > 0 ? shared_batch : own; }
   std::function<std::shared_ptr<std::uint8_t[]>(std::size_t bytes)> host_buffer;  // null: ordinary memory
 };
 

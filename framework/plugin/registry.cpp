@@ -53,9 +53,26 @@ void Registry::add(BackendType type) {
 void Registry::add(CommunicatorType type) { insert(communicators_, std::move(type), "communicator"); }
 void Registry::add(LayerType type) { insert(layers_, std::move(type), "layer type"); }
 
+void Registry::add(StorageType type) {
+  if (type.plugin.empty()) type.plugin = loading_name_;
+  type.storage = keep_library(loading_, std::move(type.storage));
+  const std::string scheme = type.scheme;
+  if (!storages_.emplace(scheme, std::move(type)).second) fail(ErrorKind::usage, "the storage '{}' is registered already", scheme);
+}
+
 const StageType* Registry::stage(std::string_view name) const { return lookup(stages_, name); }
 const BackendType* Registry::backend(std::string_view name) const { return lookup(backends_, name); }
 const CommunicatorType* Registry::communicator(std::string_view name) const { return lookup(communicators_, name); }
 const LayerType* Registry::layer(std::string_view name) const { return lookup(layers_, name); }
+
+Storage& Registry::storage(std::string_view url) const {
+  const std::string scheme(url_scheme(url));
+  if (const StorageType* type = lookup(storages_, scheme)) return *type->storage;
+  std::vector<std::string> names;
+  for (const auto& [name, type] : storages_) names.push_back(name);
+  const auto near = nearest_name(scheme, names);
+  fail(ErrorKind::usage, "'{}': no plugin reads '{}://'{}; there {} {}", url, scheme,
+       near ? fmt::format(" (nearest is '{}')", *near) : "", names.size() == 1 ? "is" : "are", fmt::join(names, ", "));
+}
 
 }  // namespace millrace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/order.h"
 #include "millrace/error.h"
 
 namespace millrace {
@@ -15,11 +16,12 @@ GraphBuild::GraphBuild(const GraphPlan& plan, StageContext context) : plan_(&pla
     const StageType::Role role = plan.stages[made_].type->role;
     ++made_;
     if (stage.image_shape() != ImageShape{}) context_.image = stage.image_shape();
+    if (const auto target = stage.target()) context_.target = *target;
     if (role == StageType::Role::source) {
       source_ = static_cast<Source*>(stages_[made_ - 1].front().get());
       try {
         source_->open();
-        context_.samples_per_epoch = source_->size();
+        context_.samples_per_epoch = samples_ = SampleOrder(*source_, 0).size();
       } catch (Error& error) {
         throw error.in(fmt::format("{}: [{}.{}]", to_string(plan.stages[made_ - 1].at), plan.name, plan.stages[made_ - 1].name));
       }
@@ -30,6 +32,7 @@ GraphBuild::GraphBuild(const GraphPlan& plan, StageContext context) : plan_(&pla
     }
   }
   image_ = context_.image;
+  target_ = context_.target;
   if (source_ && batch_.size > 0 && steps_per_epoch() == 0) {
     fail(ErrorKind::data, "[{}]: {} samples are fewer than one batch of {}; make {}.batch.size smaller or set last = \"keep\"",
          plan.name, samples(), batch_.size, plan.name);
@@ -93,7 +96,7 @@ bool GraphBuild::steps() const {
 
 std::uint64_t GraphBuild::steps_per_epoch() const {
   if (batch_.size == 0) return 0;
-  return (samples() + (batch_.keep_last ? batch_.size - 1 : 0)) / batch_.size;
+  return batch_.steps(samples(), batch_.size);
 }
 
 }  // namespace millrace

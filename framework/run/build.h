@@ -27,7 +27,8 @@ class GraphBuild {
   Source* source() const { return source_; }
   const BatchSpec& batch() const { return batch_; }
   ImageShape image() const { return image_; }              // of the batches' pixels
-  std::uint64_t samples() const { return source_ ? source_->size() : 0; }
+  const TargetSpec& target() const { return target_; }
+  std::uint64_t samples() const { return samples_; }  // of an epoch
   std::uint64_t steps_per_epoch() const;
   const std::vector<std::vector<std::shared_ptr<Stage>>>& stages() const { return stages_; }
 
@@ -41,6 +42,8 @@ class GraphBuild {
   Source* source_ = nullptr;
   BatchSpec batch_;
   ImageShape image_;
+  TargetSpec target_;
+  std::uint64_t samples_ = 0;
 };
 
 }  // namespace millrace

@@ -109,13 +109,15 @@ void RunLog::bad_sample(std::string_view graph, const Sample& sample, std::strin
   const std::string stage = sample.fault ? sample.fault->stage : "";
   const std::string cause = sample.fault ? sample.fault->cause : "";
   if (bad_samples_ <= kBadSamplesNamed && !options_.quiet) {
-    fmt::print(stderr, "bad sample {}: '{}': {} ({})\n", action, sample.url, cause, stage);
+    fmt::print(stderr, "bad sample {}: '{}': {} ({})\n", action, sample.place(), cause, stage);
     if (bad_samples_ == kBadSamplesNamed) fmt::print(stderr, "further bad samples are counted, and named in quarantine.jsonl only\n");
   }
   if (folder_.empty()) return;
   if (!ledger_) ledger_ = open_file(folder_ / "quarantine.jsonl");
   write_line(ledger_, {{"graph", graph},
                        {"path", sample.url},
+                       {"member", sample.member},
+                       {"offset", sample.offset},
                        {"stage", stage},
                        {"cause", cause},
                        {"action", action},

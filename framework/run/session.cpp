@@ -107,6 +107,8 @@ void Session::prepare() {
     graph.samples_per_epoch = build->samples();
     graph.steps_per_epoch = build->steps_per_epoch();
     graph.image = build->image();
+    graph.target = build->target();
+    graph.numbers = build->source() ? build->source()->numbers() : 0;
     graph.window = pipeline_.network ? pipeline_.network->input : build->image();
     if (!devices_.devices.empty()) {
       graph.host_buffer = [device = devices_.devices.front().get()](std::size_t bytes) { return device->host_buffer(bytes); };

@@ -50,10 +50,14 @@ Graph& TestGraph::make(const Options& options) {
   graph_options_.image = graph_options_.window = image_;
   for (std::size_t i = 0; i < plan_.stages.size(); ++i) {
     const Stage& stage = *stages_[i][0];
-    if (const auto* source = dynamic_cast<const Source*>(&stage)) graph_options_.samples_per_epoch = source->size();
+    if (const auto* source = dynamic_cast<const Source*>(&stage)) {
+      graph_options_.samples_per_epoch = SampleOrder(*source, 0).size();
+      graph_options_.numbers = source->numbers();
+    }
+    if (const auto target = stage.target()) graph_options_.target = *target;
     if (const auto* batcher = dynamic_cast<const Batcher*>(&stage)) {
       const BatchSpec spec = batcher->spec();
-      graph_options_.steps_per_epoch = (graph_options_.samples_per_epoch + (spec.keep_last ? spec.size - 1 : 0)) / spec.size;
+      graph_options_.steps_per_epoch = spec.steps(graph_options_.samples_per_epoch, spec.size);
     }
   }
   graph_.reset();

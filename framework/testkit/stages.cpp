@@ -95,7 +95,8 @@ void CountingBatcher::describe(StageDescription<Params>& d) {
 }
 
 BatchSpec CountingBatcher::spec() const {
-  return {static_cast<std::uint32_t>(params_.size), static_cast<std::uint32_t>(params_.buffers), params_.keep_last};
+  return {static_cast<std::uint32_t>(params_.size), static_cast<std::uint32_t>(params_.buffers),
+          params_.keep_last ? BatchSpec::Last::keep : BatchSpec::Last::drop};
 }
 
 void CountingBatcher::process(int, Packet packet, Output& output) {

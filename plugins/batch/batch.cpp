@@ -40,8 +40,9 @@ void BatchSamples::describe(StageDescription<Params>& d) {
   d.params.add("size", &Params::size).required().range(1, 1 << 24).unit("samples").text("the global batch, over all replicas");
   d.params.add("buffers", &Params::buffers).range(1, 64).text("batches in circulation: what is read ahead, and the memory");
   d.params.add("last", &Params::last)
-      .choices({"drop", "keep"})
-      .text("an epoch's last, incomplete batch: its samples wait for another epoch, or make a smaller batch");
+      .choices({"drop", "keep", "wrap"})
+      .text("an epoch's last, incomplete batch: its samples wait for another epoch, or make a smaller batch, or the epoch's first "
+            "samples fill it up");
   d.params.add("bad_samples", &Params::bad_samples)
       .choices({"replace", "skip", "fail"})
       .text("a sample that cannot be decoded: take another one, go on without it, or end the run");
@@ -53,7 +54,9 @@ void BatchSamples::describe(StageDescription<Params>& d) {
 }
 
 BatchSamples::BatchSamples(const Params& params, const StageContext& context)
-    : spec_{static_cast<std::uint32_t>(params.size), static_cast<std::uint32_t>(params.buffers), params.last == "keep"},
+    : spec_{static_cast<std::uint32_t>(params.size), static_cast<std::uint32_t>(params.buffers), params.last == "keep"   ? BatchSpec::Last::keep
+                                                           : params.last == "wrap" ? BatchSpec::Last::wrap
+                                                                                   : BatchSpec::Last::drop},
       policy_(params.bad_samples == "replace" ? Policy::replace
               : params.bad_samples == "skip"  ? Policy::skip
                                               : Policy::fail),
@@ -106,6 +109,19 @@ void BatchSamples::check_pixels(Batch& batch, std::uint32_t slot) const {
   } else if (image.data != place) {
     std::memcpy(place, image.data, batch.image.bytes());
   }
+  if (batch.targets && !sample.fault) check_target(batch, slot);
+}
+
+void BatchSamples::check_target(Batch& batch, std::uint32_t slot) const {
+  Sample& sample = batch.samples[slot];
+  const Image& target = sample.target();
+  const ImageShape expected{batch.image.height, batch.image.width, batch.target.channels(batch.image.channels)};
+  std::uint8_t* place = batch.targets + slot * expected.bytes();
+  if (target.shape != expected) {
+    sample.fault = SampleFault{name_, fmt::format("the target is {}, its image {}", to_string(target.shape), to_string(batch.image))};
+  } else if (target.data != place) {
+    std::memcpy(place, target.data, expected.bytes());
+  }
 }
 
 void BatchSamples::take(Batch& batch, std::uint32_t slot) const {
@@ -114,6 +130,8 @@ void BatchSamples::take(Batch& batch, std::uint32_t slot) const {
   batch.labels[slot] = sample.label;
   batch.records[slot] = sample.record;
   batch.weights[slot] = 1;
+  std::copy_n(sample.numbers.begin(), std::min<std::size_t>(sample.numbers.size(), batch.numbers_per_sample),
+              batch.numbers + slot * batch.numbers_per_sample);
 }
 
 bool BatchSamples::refuse(Batch& batch, std::uint32_t slot) {
@@ -121,7 +139,7 @@ bool BatchSamples::refuse(Batch& batch, std::uint32_t slot) {
   if (policy_ == Policy::fail) {
     throw Error(ErrorKind::content, sample.fault->cause)
         .in("stage '" + sample.fault->stage + "'")
-        .in("sample '" + sample.url + "'");
+        .in("sample '" + sample.place() + "'");
   }
   if (run_) run_->bad_sample(graph_, sample, policy_ == Policy::replace ? "replaced" : "skipped");
   count_bad(sample);
@@ -131,7 +149,7 @@ bool BatchSamples::refuse(Batch& batch, std::uint32_t slot) {
   }
   if (sample.key.attempt + 1 >= kMostAttempts) {
     fail(ErrorKind::data, "{} samples in a row could not be used for position {} of epoch {}; the last is '{}': {}",
-         kMostAttempts, sample.key.position, sample.key.epoch, sample.url, sample.fault->cause);
+         kMostAttempts, sample.key.position, sample.key.epoch, sample.place(), sample.fault->cause);
   }
   return false;
 }
@@ -151,11 +169,13 @@ void BatchSamples::count_bad(const Sample& sample) {
        "{} bad samples in epoch {} are more than `bad_sample_budget` allows ({}); the last is '{}': {}. quarantine.jsonl in the "
        "run's "
        "folder names them all",
-       bad, sample.key.epoch, budget_, sample.url, sample.fault->cause);
+       bad, sample.key.epoch, budget_, sample.place(), sample.fault->cause);
 }
 
 void BatchSamples::blank(Batch& batch, std::uint32_t slot) {
   std::memset(batch.pixels + slot * batch.image.bytes(), 0, batch.image.bytes());
+  if (batch.targets) std::memset(batch.targets + slot * batch.target_bytes(), batch.target.ignored, batch.target_bytes());
+  std::fill_n(batch.numbers + slot * batch.numbers_per_sample, batch.numbers_per_sample, 0.0F);
   batch.labels[slot] = 0;
   batch.records[slot] = {};
   batch.weights[slot] = 0;

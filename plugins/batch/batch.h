@@ -17,7 +17,8 @@ namespace millrace {
 // Ports: in, ImageChunk: (batch.image) uint8. out, Batch: complete, sequence = its step. retry, SampleChunk: one slot whose
 // sample is to be read anew with attempt + 1; the graph leads it back to the source under the same batch's credit.
 // A replaced sample is another one, drawn from (seed, epoch, position, attempt): nothing else of the stream changes.
-// A skipped sample keeps its slot with weight 0 and black pixels, as do the slots that an epoch's last batch leaves over.
+// A skipped sample keeps its slot with weight 0, black pixels and a target that counts nowhere, as do the slots that an epoch's
+// last batch leaves over. A target (of segmentation) is kept beside its image.
 // An image larger than the network's input is seen through a window in its middle, unless an `augment` placed it.
 // Threading: parallel, without a lock: samples are counted down in the batch.
 // Errors: images of varying size, or too small for the network (in the constructor): ErrorKind::usage. More bad samples than
@@ -46,6 +47,7 @@ class BatchSamples : public Batcher {
 
   void take(Batch& batch, std::uint32_t slot) const;
   void check_pixels(Batch& batch, std::uint32_t slot) const;
+  void check_target(Batch& batch, std::uint32_t slot) const;
   bool refuse(Batch& batch, std::uint32_t slot);  // whether the slot is done with, at weight 0
   void count_bad(const Sample& sample);
   static void blank(Batch& batch, std::uint32_t slot);

@@ -233,7 +233,7 @@ TEST_F(BatchTest, AFractionOfTheEpochIsABudgetToo) {
 TEST_F(BatchTest, AnIncompleteLastBatchHasWeightForItsSamplesAlone) {
   params_.last = "keep";
   BatchSamples stage(params_, context_);
-  EXPECT_TRUE(stage.spec().keep_last);
+  EXPECT_EQ(stage.spec().last, BatchSpec::Last::keep);
   const auto batch = filled(8, 5);
   for (std::uint32_t slot = 0; slot < 8; ++slot) batch->weights[slot] = 1;  // left over from an earlier step
   feed(stage, testkit::whole(batch));
@@ -285,7 +285,7 @@ TEST_F(BatchTest, SaysHowManyBatchesCirculate) {
   const BatchSpec spec = BatchSamples(params_, context_).spec();
   EXPECT_EQ(spec.size, 8U);
   EXPECT_EQ(spec.buffers, 2U);
-  EXPECT_FALSE(spec.keep_last);
+  EXPECT_EQ(spec.last, BatchSpec::Last::drop);
 }
 
 }  // namespace

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "millrace/plugin.h"
-#include "resample.h"
+#include "millrace/resample.h"
 
 namespace millrace {
 

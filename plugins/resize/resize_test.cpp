@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "millrace/error.h"
-#include "resample.h"
+#include "millrace/resample.h"
 #include "testkit/harness.h"
 
 namespace millrace {

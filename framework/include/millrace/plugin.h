@@ -14,10 +14,11 @@
 #include "millrace/communicator.h"
 #include "millrace/network.h"
 #include "millrace/stage.h"
+#include "millrace/storage.h"
 
 namespace millrace {
 
-inline constexpr std::uint32_t kAbiVersion = 1;
+inline constexpr std::uint32_t kAbiVersion = 2;
 inline constexpr std::uint32_t kPluginMagic = 0x4d4c5250;  // "MLRP"
 
 // Compiler, its ABI-relevant settings and the standard library, as one text.
@@ -61,6 +62,7 @@ class Registry {
   void add(BackendType type);
   void add(CommunicatorType type);
   void add(LayerType type);
+  void add(StorageType type);
 
   // Null when there is none.
   const StageType* stage(std::string_view name) const;
@@ -68,10 +70,14 @@ class Registry {
   const CommunicatorType* communicator(std::string_view name) const;
   const LayerType* layer(std::string_view name) const;
 
+  // The storage of the URL's scheme. Error(usage) when no plugin has it, with the nearest scheme that is there.
+  Storage& storage(std::string_view url) const;
+
   const std::map<std::string, StageType, std::less<>>& stages() const { return stages_; }
   const std::map<std::string, BackendType, std::less<>>& backends() const { return backends_; }
   const std::map<std::string, CommunicatorType, std::less<>>& communicators() const { return communicators_; }
   const std::map<std::string, LayerType, std::less<>>& layers() const { return layers_; }
+  const std::map<std::string, StorageType, std::less<>>& storages() const { return storages_; }
   const std::vector<PluginInfo>& plugins() const { return plugins_; }
 
   // Opens one library and lets it register. Throws Error(usage): not a plugin, other ABI, name already taken.
@@ -87,6 +93,7 @@ class Registry {
   std::map<std::string, BackendType, std::less<>> backends_;
   std::map<std::string, CommunicatorType, std::less<>> communicators_;
   std::map<std::string, LayerType, std::less<>> layers_;
+  std::map<std::string, StorageType, std::less<>> storages_;
   std::vector<PluginInfo> plugins_;
   std::vector<std::string> skipped_;
   std::shared_ptr<void> loading_;  // the library whose registration runs; types added meanwhile hold it

@@ -4,6 +4,7 @@
 // A chunk is not an object of its own: it is a Packet that holds the Batch and a range of its slots.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -61,9 +62,24 @@ struct AugmentationRecord {
   bool is_identity() const { return x == 0 && y == 0 && step_x == 1 && step_y == 1; }
 };
 
+// What an image stands beside, besides its label: an image of class indices (segmentation), or one to be reproduced (denoising).
+// A target has the height and width of its image, and goes through every change of place that the image goes through.
+struct TargetSpec {
+  enum class Kind : std::uint8_t { none, classes, image };
+
+  Kind kind = Kind::none;
+  std::uint8_t ignored = 255;               // of classes: counts nowhere; lies where an image is filled
+  std::array<std::uint8_t, 256> classes{};  // of classes: the class index of each value in the label image, or `ignored`
+
+  int channels(int of_image) const { return kind == Kind::none ? 0 : kind == Kind::classes ? 1 : of_image; }
+};
+
 // The one reference of ingest: executes a record on the host. Backends are tested against it.
 // `out` is (window.height, window.width, C); REQUIRES: image.shape.channels == window.channels <= 4.
 void apply_record(const AugmentationRecord& record, const Image& image, ImageShape window, std::uint8_t* out);
+
+// The record by which a target follows its image: the same but for what fills the outside.
+AugmentationRecord target_record(const AugmentationRecord& record, const TargetSpec& target);
 
 // Why a sample could not be used.
 struct SampleFault {
@@ -75,34 +91,60 @@ struct SampleFault {
 class Sample {
  public:
   SampleKey key;
-  std::string url;              // where it came from: path, or archive and member; for messages and ledgers
-  ByteBuffer encoded;           // the file's bytes
+  std::string url;              // where it came from: a file, or the archive that holds it
+  std::string member;           // of an archive: its name there; empty for a file
+  std::uint64_t offset = 0;     // of an archive: where its bytes begin
+  ByteBuffer encoded;           // the file's bytes; may be pixels already, see `decoded`
+  ByteBuffer encoded_target;    // likewise of its target
+  ImageShape decoded;           // not empty: `encoded` holds pixels of this shape, and is not to be decoded
   std::int32_t label = -1;      // class index
+  std::vector<float> numbers;   // to be predicted, for regression; as many as Source::numbers() says
   AugmentationRecord record;    // pending; executed at ingest or by apply_pending()
   bool windowed = false;        // the record places the network's window in this image; see place_window()
+  bool cached = false;          // came out of a SampleCache: stages before it are to leave it alone
+  std::uint64_t content = 0;    // hash of the encoded bytes, target and numbers included
   std::uint64_t hash = 0;       // of position, index, label, encoded bytes and every draw so far
   std::optional<SampleFault> fault;  // set by the graph when a stage threw ErrorKind::content; later stages skip the sample
 
-  const Image& image() const { return image_; }
+  const Image& image() const { return pixels_.image; }
+  const Image& target() const { return target_.image; }
+  const TargetSpec& target_spec() const { return *target_spec_; }
+  std::string place() const;  // for messages: "photos/cat/1.jpg", "shards/3.tar: 00042.jpg"
 
   // A buffer for an image of this shape that is not the one image() lies in. It is the batch's own slot when the shape is the
   // batch's, so that the last stage that changes pixels writes them where the device reads them.
   Image new_image(ImageShape shape);
   // Makes a buffer from new_image() the sample's image; a record that was pending is gone.
   void set_image(const Image& image);
+  // The same for the target. REQUIRES: by the time a stage is left, the target has the image's height and width.
+  Image new_target(ImageShape shape);
+  void set_target(const Image& target);
   // Centres the window in the image, by the record, unless that has been done since set_image(). Stages that edit the record call
   // it first; `batch` does for images that none of them touched. (The odd pixel of a difference goes right and down.)
   void place_window(ImageShape window);
-  // Executes a pending record on the host, as stages that resample or recolour must do first. `window`: what the record yields.
+  // Executes a pending record on the host, for image and target, as stages that resample or recolour must do first. `window`: what the record yields.
   void apply_pending(ImageShape window);
 
-  // Called by the graph when the slot is filled anew.
-  void reset(const SampleKey& new_key, Image slot);
+  // Called by the graph when the slot is filled anew. `target` lives as long as the sample.
+  void reset(const SampleKey& new_key, Image slot, const TargetSpec& target = kNoTarget, Image target_slot = {});
+  void begin_hash();               // from key, label and content
+  bool has_draws() const { return hash != first_hash_; }
 
  private:
-  Image image_;
-  Image slot_;
-  ByteBuffer scratch_[2];
+  static const TargetSpec kNoTarget;
+
+  // An image, the batch's slot for it, and two buffers to change it in turns.
+  struct Plane {
+    Image image, slot;
+    ByteBuffer scratch[2];
+
+    Image next(ImageShape shape);
+    void reset(Image new_slot);
+  };
+
+  Plane pixels_, target_;
+  const TargetSpec* target_spec_ = &kNoTarget;
+  std::uint64_t first_hash_ = 0;
 };
 
 // One global step's samples. Owned by the graph, which makes a fixed number of them ("credits"); a batch whose last Ref is gone
@@ -119,6 +161,11 @@ class Batch : public Payload {
   ImageShape window;               // what the network sees after ingest
   std::span<Sample> samples;       // capacity
   std::uint8_t* pixels = nullptr;            // (capacity, H, W, C), pinned where the device wants it
+  TargetSpec target;
+  std::uint8_t* targets = nullptr;           // (capacity, H, W, target.channels()); null without targets. Pending records hold for
+                                             // them as well, by target_record()
+  std::uint32_t numbers_per_sample = 0;
+  float* numbers = nullptr;                  // (capacity, numbers_per_sample)
   AugmentationRecord* records = nullptr;     // (capacity)
   std::int32_t* labels = nullptr;            // (capacity)
   float* weights = nullptr;                  // (capacity): 1, or 0 for a skipped sample and for unused slots
@@ -126,6 +173,10 @@ class Batch : public Payload {
   std::atomic<std::uint32_t> missing{0};     // slots not yet arrived; `batch` counts down
   std::atomic<std::uint32_t> in_flight{0};   // device reads under way; must be 0 when the batch is filled anew
 
+  std::size_t target_bytes() const {         // of one sample
+    const ImageShape shape{image.height, image.width, target.channels(image.channels)};
+    return shape.bytes();
+  }
   std::uint32_t capacity() const { return static_cast<std::uint32_t>(samples.size()); }
   std::span<Sample> chunk(const Packet& packet) const { return samples.subspan(packet.begin, packet.count); }
 };

@@ -33,6 +33,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -66,6 +67,7 @@ struct StageContext {
   std::uint64_t seed = 0;
   ImageShape image;             // of the images that arrive; 0 where an extent varies
   ImageShape window;            // what the network's input takes
+  TargetSpec target;            // of the source; known after it
   const Network* network = nullptr;          // null in graphs without a network
   std::vector<Replica*> replicas;            // known after `batch`; none in a graph without a network
   std::vector<Device*> devices;              // of each replica
@@ -122,19 +124,36 @@ class Stage {
   // The shape of the images it emits, given StageContext::image.
   virtual ImageShape image_shape() const { return {}; }
 
+  // What the samples have besides their image, given StageContext::target.
+  virtual std::optional<TargetSpec> target() const { return {}; }  // none: as it arrives
+
   // Host memory this stage holds beyond the circulating batches, at most. For --check.
   virtual std::size_t memory_bound() const { return 0; }
 };
 
-// What every source takes in its table.
+// What every source takes in its table: which of its samples, in which order. The framework does it, by index.
 struct SourceParams {
   std::string shuffle = "never";
+  std::optional<std::int64_t> limit;
+  Range part = {0, 1};
+  std::int64_t part_seed = 0;
+  std::vector<std::string> only;
+  bool balance = false;
+  std::vector<double> class_weights;
 
   template <class Params>
   static void describe(ParamSet<Params>& set) {
     set.add("shuffle", &Params::shuffle)
         .choices({"never", "once", "every-epoch"})
         .text("order of samples: as listed, one fixed permutation, or a new permutation each epoch");
+    set.add("limit", &Params::limit).range(1).unit("samples").text("at most so many, spread evenly over the listing");
+    set.add("part", &Params::part)
+        .text("the part of each class to take: [0, 0.9] here and [0.9, 1] in another graph share no sample. Who belongs where is "
+              "drawn from part_seed");
+    set.add("part_seed", &Params::part_seed).text("draws who belongs to which part; not run.seed, so that a test set stays one");
+    set.add("only", &Params::only).text("only samples of these classes; labels are numbered in this order");
+    set.add("balance", &Params::balance).text("every class equally often in an epoch, which keeps its length");
+    set.add("class_weights", &Params::class_weights).text("how often each class comes in an epoch, in proportion; instead of balance");
   }
 };
 
@@ -146,9 +165,18 @@ class Source : public Stage {
   void open() override = 0;                       // lists the samples; ErrorKind::data when there are none
   virtual std::uint64_t size() const = 0;         // valid after open()
   virtual std::vector<std::string> classes() const { return {}; }     // names by label
+  virtual std::int32_t label(std::uint64_t) const { return -1; }      // of a sample, without reading it; -1 when not known
   virtual std::size_t largest_encoded() const = 0;                    // bytes of the largest sample; bounds the memory
+  virtual std::uint32_t numbers() const { return 0; }                 // that each sample has to be predicted
 
-  // Fills url, encoded and label of the sample with key.index. Runs on I/O threads, several at once; may block.
+  // A source made of others: their samples come one after the other, each part as often in an epoch as its weight says.
+  struct Part {
+    std::uint64_t size = 0;
+    double weight = 1;
+  };
+  virtual std::vector<Part> parts() const { return {}; }
+
+  // Fills url, encoded, label and whatever else it has of the sample with key.index. Runs on I/O threads, several at once; may block.
   // ErrorKind::content: this sample is bad. ErrorKind::storage: ends the run.
   virtual void read(Sample& sample) = 0;
 
@@ -157,6 +185,17 @@ class Source : public Stage {
 
  private:
   SourceParams sampling_;
+};
+
+// A SampleTransform that remembers samples as they are when they come to it. The framework asks it before it reads; a sample that
+// it has is neither read nor shown to the stages before. `cached` is set meanwhile. Thread-safe.
+class SampleCache {
+ public:
+  virtual ~SampleCache() = default;
+
+  // Fills all that the source and the stages before would have filled of the sample with key.index, `content` included; or
+  // returns false.
+  virtual bool fetch(Sample& sample) = 0;
 };
 
 // Changes one sample at a time, on any thread, several samples at once. A sample that throws ErrorKind::content is marked bad
@@ -179,7 +218,12 @@ class SampleTransform : public Stage {
 struct BatchSpec {
   std::uint32_t size = 0;        // global
   std::uint32_t buffers = 3;     // circulating batches: the bound of every data edge
-  bool keep_last = false;        // an incomplete last batch is used; otherwise dropped
+  enum class Last { drop, keep, wrap } last = Last::drop;  // an epoch's incomplete last batch: left out; smaller; filled up with
+                                                           // the epoch's first samples
+
+  std::uint64_t steps(std::uint64_t samples, std::uint32_t global_size) const {  // of an epoch
+    return (samples + (last == Last::drop ? 0 : global_size - 1)) / global_size;
+  }
 };
 
 // A stage that counts samples into batches. A graph with a Source has exactly one; the framework makes the batches it asks for.

@@ -1,4 +1,4 @@
-#include "resample.h"
+#include "millrace/resample.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,0 +1,53 @@
+// Where bytes come from: one Storage for each URL scheme ("file", "s3"). Sources name what they read by URL and never open files
+// themselves. A URL without "://" is a path of the scheme "file".
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace millrace {
+
+class ByteBuffer;
+
+// Thread-safe; every call may block, so they belong into Source::open() and Source::read(). The constructor is cheap and touches
+// nothing: whatever a scheme needs (credentials, a connection) is looked for at the first call.
+//
+// Errors: ErrorKind::usage for a URL that is none of the scheme's; ErrorKind::data for what does not exist or may not be read;
+// ErrorKind::storage for a fault that outlived the retries. The message names the URL and the cause.
+class Storage {
+ public:
+  virtual ~Storage() = default;
+
+  struct Object {
+    std::string name;         // below the listed folder, parts separated by '/'
+    std::uint64_t bytes = 0;
+    std::string version;      // differs when the content does: a modification time, an ETag
+  };
+
+  // Every object below the folder `url`, at any depth, in the bytewise order of names. Names of which a part begins with '.' are
+  // left out. `found` is called on the caller's thread.
+  virtual void list(const std::string& url, const std::function<void(Object)>& found) = 0;
+
+  virtual Object stat(const std::string& url) = 0;  // name: the URL's last part
+
+  // The whole object; fewer bytes than stat() said when it has shrunk since.
+  virtual void read(const std::string& url, ByteBuffer& out) = 0;
+
+  // `size` bytes from `offset` on. ErrorKind::storage when the object ends before.
+  virtual void read(const std::string& url, std::uint64_t offset, std::size_t size, std::uint8_t* out) = 0;
+};
+
+std::string_view url_scheme(std::string_view url);  // "s3" of "s3://bucket/key"; "file" where there is none
+std::string join_url(std::string_view folder, std::string_view name);  // one '/' between them
+
+// What a plugin registers: registry.add(StorageType{"s3", "...", {}, std::make_shared<S3>()}).
+struct StorageType {
+  std::string scheme, text, plugin;
+  std::shared_ptr<Storage> storage;
+};
+
+}  // namespace millrace
