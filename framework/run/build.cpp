@@ -17,11 +17,16 @@ GraphBuild::GraphBuild(const GraphPlan& plan, StageContext context) : plan_(&pla
     ++made_;
     if (stage.image_shape() != ImageShape{}) context_.image = stage.image_shape();
     if (const auto target = stage.target()) context_.target = *target;
+    if (context_.fingerprint != 0) {
+      const StagePlan& made = plan.stages[made_ - 1];
+      context_.fingerprint = combine(context_.fingerprint, hash_text(made.type->name + to_toml(made.table)));
+    }
     if (role == StageType::Role::source) {
       source_ = static_cast<Source*>(stages_[made_ - 1].front().get());
       try {
         source_->open();
         context_.samples_per_epoch = samples_ = SampleOrder(*source_, 0).size();
+        context_.fingerprint = source_->fingerprint();
       } catch (Error& error) {
         throw error.in(fmt::format("{}: [{}.{}]", to_string(plan.stages[made_ - 1].at), plan.name, plan.stages[made_ - 1].name));
       }

@@ -74,6 +74,8 @@ struct StageContext {
   std::vector<double> load;                  // share of each replica in a batch, relative; same length as replicas
   int replica = -1;                          // index into replicas, for a stage that has one instance per replica
   std::uint64_t samples_per_epoch = 0;       // of the source; known after it
+  std::uint64_t fingerprint = 0;             // of what arrives, before any draw: the source's listing and the tables of all stages so
+                                             // far; 0 when the source has none
   std::uint32_t batch_size = 0;              // global; known after `batch`
   double steps_per_epoch = 0;                // known after `batch`
   std::uint64_t total_steps = 0;             // of the run; known after `batch`
@@ -168,6 +170,8 @@ class Source : public Stage {
   virtual std::int32_t label(std::uint64_t) const { return -1; }      // of a sample, without reading it; -1 when not known
   virtual std::size_t largest_encoded() const = 0;                    // bytes of the largest sample; bounds the memory
   virtual std::uint32_t numbers() const { return 0; }                 // that each sample has to be predicted
+  // Of the listing, with sizes and versions: another number when a sample may have changed. 0: it cannot tell.
+  virtual std::uint64_t fingerprint() const { return 0; }
 
   // A source made of others: their samples come one after the other, each part as often in an epoch as its weight says.
   struct Part {
