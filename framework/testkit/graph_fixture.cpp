@@ -1,5 +1,7 @@
 #include "testkit/graph_fixture.h"
 
+#include "graph/order.h"
+
 namespace millrace::testkit {
 
 TestGraph::TestGraph(std::uint64_t seed, int replicas) : seed_(seed), replicas_(replicas) { plan_.name = "train"; }
