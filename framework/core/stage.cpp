@@ -8,8 +8,13 @@ namespace millrace {
 
 void SampleTransform::process(int, Packet packet, Output& output) {
   const Batch& batch = static_cast<const Batch&>(*packet.payload);
+  const bool is_cache = dynamic_cast<const SampleCache*>(this) != nullptr;
   for (Sample& sample : batch.chunk(packet)) {
-    if (sample.fault || sample.cached) continue;
+    if (sample.cached) {
+      sample.cached = !is_cache;  // the stages behind it have work to do again
+      continue;
+    }
+    if (sample.fault) continue;
     Draw draw(seed_, sample.key, name_hash_);
     try {
       process(sample, draw);

@@ -165,7 +165,10 @@ FeederPlan Graph::State::feeder_plan(const GraphPlan& plan, const GraphOptions& 
     Node* node = nodes[i][0].get();
     if (role == StageType::Role::source) feeding.node = node;
     if (role == StageType::Role::sample_transform || role == StageType::Role::batcher) feeding.work.push_back(node);
-    if (auto* cache = dynamic_cast<SampleCache*>(&node->stage())) feeding.cache = cache;
+    if (auto* cache = dynamic_cast<SampleCache*>(&node->stage())) {
+      if (feeding.cache) fail(ErrorKind::usage, "graph '{}' has two caches: '{}' would make the one before it useless", plan.name, node->place().name);
+      feeding.cache = cache;
+    }
     if (role == StageType::Role::batcher) feeding.spec = static_cast<const Batcher&>(node->stage()).spec();
   }
   if (!feeding.node) fail(ErrorKind::usage, "graph '{}' has no source", plan.name);

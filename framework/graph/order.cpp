@@ -20,7 +20,8 @@ SampleOrder::SampleOrder(const Source& source, std::uint64_t seed)
   }
   if (!sampling_.only.empty()) choose_classes(source);
   if (part.low > 0 || part.high < 1) choose_part(source);
-  if (sampling_.limit && static_cast<std::uint64_t>(*sampling_.limit) < listed()) limit(static_cast<std::uint64_t>(*sampling_.limit));
+  if (sampling_.limit && static_cast<std::uint64_t>(*sampling_.limit) < listed())
+    limit(static_cast<std::uint64_t>(*sampling_.limit));
   if (listed() == 0) fail(ErrorKind::data, "no sample is left of {}: look at `only`, `part` and `limit`", source.size());
   size_ = listed();
   const bool by_class = sampling_.balance || !sampling_.class_weights.empty();
@@ -68,7 +69,8 @@ void SampleOrder::choose_part(const Source& source) {
     const auto bound = [&](double fraction) {
       return static_cast<std::uint64_t>(std::llround(fraction * static_cast<double>(members.size())));
     };
-    for (std::uint64_t at = bound(sampling_.part.low); at < bound(sampling_.part.high); ++at) chosen_.push_back(members[permutation(at)]);
+    for (std::uint64_t at = bound(sampling_.part.low); at < bound(sampling_.part.high); ++at)
+      chosen_.push_back(members[permutation(at)]);
   }
   std::sort(chosen_.begin(), chosen_.end());
 }
@@ -84,7 +86,8 @@ void SampleOrder::limit(std::uint64_t most) {
 void SampleOrder::group_by_class(const Source& source) {
   const std::vector<double>& weights = sampling_.class_weights;
   if (sampling_.balance && !weights.empty()) fail(ErrorKind::usage, "balance and class_weights say the same thing: choose one");
-  if (!source.parts().empty()) fail(ErrorKind::usage, "a mixture has weights of its own: no balance or class_weights beside them");
+  if (!source.parts().empty())
+    fail(ErrorKind::usage, "a mixture has weights of its own: no balance or class_weights beside them");
   if (!weights.empty() && weights.size() != classes_.size()) {
     fail(ErrorKind::usage, "class_weights: expected one for each of the {} classes, found {}", classes_.size(), weights.size());
   }
@@ -154,7 +157,8 @@ std::uint64_t SampleOrder::permuted(std::uint64_t epoch, std::uint64_t count, st
 std::uint64_t SampleOrder::index(std::uint64_t epoch, std::uint64_t position) const {
   const std::uint64_t at = permuted(epoch, size_, position, 0);
   if (groups_.empty()) return listed(at);
-  const auto group = std::upper_bound(groups_.begin(), groups_.end(), at, [](std::uint64_t p, const Group& g) { return p < g.last; });
+  const auto group =
+      std::upper_bound(groups_.begin(), groups_.end(), at, [](std::uint64_t p, const Group& g) { return p < g.last; });
   const std::uint64_t turn = (at - group->first) / group->count;  // a group smaller than its share goes round
   const auto number = static_cast<std::uint64_t>(group - groups_.begin()) + 1;
   const std::uint64_t member = permuted(epoch, group->count, (at - group->first) % group->count, combine(number, turn));
@@ -163,7 +167,8 @@ std::uint64_t SampleOrder::index(std::uint64_t epoch, std::uint64_t position) co
 
 std::int32_t SampleOrder::label(std::int32_t of_source) const {
   if (labels_.empty()) return of_source;
-  return of_source >= 0 && static_cast<std::size_t>(of_source) < labels_.size() ? labels_[static_cast<std::size_t>(of_source)] : -1;
+  return of_source >= 0 && static_cast<std::size_t>(of_source) < labels_.size() ? labels_[static_cast<std::size_t>(of_source)]
+                                                                                : -1;
 }
 
 }  // namespace millrace

@@ -12,16 +12,17 @@ namespace millrace {
 
 // Order of things: `only`, then `part`, then `limit` choose the samples; then a weighted order is made of groups (classes, or the
 // parts of a mixture), and `shuffle` permutes. In a weighted order each group fills as many positions as its weight says (largest
-// remainders), and goes through its samples in turns, so that within an epoch no sample comes twice more than another of its group.
+// remainders), and goes through its samples in turns, so that within an epoch no sample comes twice more than another of its
+// group.
 class SampleOrder {
  public:
   // REQUIRES: an opened source. Errors: an unknown or repeated class, a part that is none, weights that fit no class:
   // ErrorKind::usage; nothing left: ErrorKind::data.
   SampleOrder(const Source& source, std::uint64_t seed);
 
-  std::uint64_t size() const { return size_; }                                      // positions of an epoch
-  std::uint64_t index(std::uint64_t epoch, std::uint64_t position) const;           // REQUIRES: position < size()
-  std::int32_t label(std::int32_t of_source) const;                                 // as `only` numbers it
+  std::uint64_t size() const { return size_; }                             // positions of an epoch
+  std::uint64_t index(std::uint64_t epoch, std::uint64_t position) const;  // REQUIRES: position < size()
+  std::int32_t label(std::int32_t of_source) const;                        // as `only` numbers it
   std::vector<std::string> classes() const { return classes_; }
 
   // The chosen samples, each once, in the order of the listing.
@@ -30,8 +31,8 @@ class SampleOrder {
 
  private:
   struct Group {
-    std::uint64_t begin = 0, count = 0;           // in members_, or in the listing itself where members_ is empty
-    std::uint64_t first = 0, last = 0;            // positions before shuffling
+    std::uint64_t begin = 0, count = 0;  // in members_, or in the listing itself where members_ is empty
+    std::uint64_t first = 0, last = 0;   // positions before shuffling
   };
 
   void choose_classes(const Source& source);
@@ -50,7 +51,7 @@ class SampleOrder {
   std::vector<std::uint32_t> members_;  // by group
   std::vector<Group> groups_;           // empty: every sample once
   std::vector<std::string> classes_;
-  std::vector<std::int32_t> labels_;    // new label by the source's; empty: the same
+  std::vector<std::int32_t> labels_;  // new label by the source's; empty: the same
   std::uint64_t size_ = 0;
 };
 

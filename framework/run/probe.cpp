@@ -1,23 +1,13 @@
 #include "run/probe.h"
 
-#include <algorithm>
-
 #include "millrace/error.h"
 #include "network/whitening.h"
+#include "run/data_line.h"
 
 namespace millrace {
 namespace {
 
 constexpr std::uint64_t kWhiteningImages = 5000;
-
-std::vector<SampleTransform*> sample_transforms(const GraphBuild& build) {
-  std::vector<SampleTransform*> transforms;
-  for (std::size_t s = 0; s < build.stages().size(); ++s) {
-    if (build.plan().stages[s].type->role == StageType::Role::batcher) break;
-    if (auto* transform = dynamic_cast<SampleTransform*>(build.stages()[s].front().get())) transforms.push_back(transform);
-  }
-  return transforms;
-}
 
 // The centre of the image, without whatever augmentation was recorded.
 void normalise(const Sample& sample, const Network& network, std::vector<std::uint8_t>& bytes, std::vector<float>& image) {
@@ -42,24 +32,16 @@ void normalise(const Sample& sample, const Network& network, std::vector<std::ui
 
 void probe_samples(const GraphBuild& build, const Network& network, std::uint64_t seed, std::uint64_t count,
                    const std::function<void(std::span<const float> image)>& take) {
-  const std::vector<SampleTransform*> transforms = sample_transforms(build);
-  Source& source = *build.source();
+  const DataLine line(build, seed);
   Sample sample;
-  std::vector<std::uint8_t> slot(build.image().bytes());
   std::vector<std::uint8_t> bytes;
   std::vector<float> image;
   for (std::uint64_t position = 0; position < count; ++position) {
     SampleKey key{.epoch = 0, .position = position};
     Draw draw(seed, key, hash_text("probe"));
-    key.index = static_cast<std::uint64_t>(draw.integer(0, static_cast<std::int64_t>(source.size()) - 1));
-    sample.reset(key, Image{slot.data(), build.image()});
-    try {
-      source.read(sample);
-      for (SampleTransform* transform : transforms) transform->process(sample, draw);
-    } catch (const Error& error) {
-      if (error.kind() == ErrorKind::content) continue;
-      throw;
-    }
+    key.index = line.order().listed(static_cast<std::uint64_t>(draw.integer(0, static_cast<std::int64_t>(line.order().listed()) - 1)));
+    line.load(key, DataLine::Depth::decoded, sample);
+    if (sample.fault) continue;
     normalise(sample, network, bytes, image);
     take(image);
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 
 #include "millrace/error.h"
 #include "millrace/value.h"
@@ -83,6 +84,20 @@ std::string Arguments::help() const {
     text += fmt::format("  {:<24} {}\n", left, option.text);
   }
   return text;
+}
+
+std::int64_t integer(std::string_view option, const std::string& text, std::int64_t low, std::int64_t high) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < low || value > high) {
+    fail(ErrorKind::usage, "{}: expected a whole number from {} to {}, found '{}'", option, low, high, text);
+  }
+  return value;
+}
+
+std::string only_file(const std::vector<std::string>& rest, std::string_view program) {
+  if (rest.size() != 1) fail(ErrorKind::usage, "one file is needed, found {}; see {} --help", rest.size(), program);
+  return rest[0];
 }
 
 int run_tool(const char* program, const std::function<int()>& body) {

@@ -1,6 +1,7 @@
 // The command lines of the tools: options declared once, read, and explained by --help.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
@@ -35,6 +36,12 @@ class Arguments {
   std::string program_, usage_, text_;
   std::vector<Option> options_;
 };
+
+// The value of an option that is a whole number. Throws Error(usage) for anything else.
+std::int64_t integer(std::string_view option, const std::string& text, std::int64_t low, std::int64_t high);
+
+// The one argument that is no option. Throws Error(usage) when there are fewer or more.
+std::string only_file(const std::vector<std::string>& rest, std::string_view program);
 
 // Runs a tool's body and turns what it throws into a message on standard error and the exit code of its kind. The only place
 // besides `main` that knows exit codes.

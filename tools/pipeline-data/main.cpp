@@ -22,6 +22,11 @@ struct Verb {
 
 constexpr Verb kVerbs[] = {
     {"shapes", "draws a labelled data set of ten classes", &shapes_verb},
+    {"count", "how many samples each class has", &count_verb},
+    {"statistics", "mean, deviation, sizes, labels", &statistics_verb},
+    {"check", "reads everything and lists what is bad", &check_verb},
+    {"replay", "repeats one bad sample of a run's ledger", &replay_verb},
+    {"split", "lists that divide a data set", &split_verb},
 };
 
 std::string help() {

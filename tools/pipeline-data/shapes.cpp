@@ -3,11 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
-#include <charconv>
-#include <exception>
 #include <filesystem>
-#include <mutex>
 #include <string_view>
 #include <thread>
 #include <vector>
@@ -15,6 +11,7 @@
 #include "common/arguments.h"
 #include "jpeg_file.h"
 #include "millrace/error.h"
+#include "run/data_line.h"
 #include "shape_image.h"
 #include "verbs.h"
 
@@ -26,15 +23,6 @@ namespace {
 
 constexpr int kQuality = 90;
 constexpr std::int64_t kClasses = static_cast<std::int64_t>(kShapeNames.size());
-
-std::int64_t integer(std::string_view option, const std::string& text, std::int64_t low, std::int64_t high) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || value < low || value > high) {
-    fail(ErrorKind::usage, "{}: expected a whole number from {} to {}, found '{}'", option, low, high, text);
-  }
-  return value;
-}
 
 // Image `number` of a split; classes take turns, so that counts differ by one at most.
 void make_image(const ShapesOptions& options, std::uint64_t split, std::int64_t number) {
@@ -67,26 +55,12 @@ void make_shapes(const ShapesOptions& options) {
     }
   }
 
-  std::atomic<std::int64_t> next = 0;
-  std::mutex mutex;
-  std::exception_ptr failure;
-  const auto work = [&] {
-    try {
-      for (std::int64_t i = next++; i < options.count + options.validation; i = next++) {
-        const bool training = i < options.count;
-        make_image(options, training ? 0 : 1, training ? i : i - options.count);
-      }
-    } catch (...) {
-      const std::lock_guard lock(mutex);
-      failure = std::current_exception();
-      next = options.count + options.validation;
-    }
-  };
-  std::vector<std::thread> threads;
-  const unsigned wanted = options.threads > 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
-  for (unsigned i = 0; i < wanted; ++i) threads.emplace_back(work);
-  for (std::thread& thread : threads) thread.join();
-  if (failure) std::rethrow_exception(failure);
+  const unsigned threads = options.threads > 0 ? options.threads : std::max(1U, std::thread::hardware_concurrency());
+  for_each_sample(static_cast<std::uint64_t>(options.count + options.validation), threads, [&](std::uint64_t at, unsigned) {
+    const auto i = static_cast<std::int64_t>(at);
+    const bool training = i < options.count;
+    make_image(options, training ? 0 : 1, training ? i : i - options.count);
+  });
 }
 
 int shapes_verb(int count, const char* const* arguments) {

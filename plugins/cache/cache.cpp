@@ -1,0 +1,107 @@
+#include "cache.h"
+
+#include <cmath>
+#include <cstdlib>
+
+#include "millrace/plugin.h"
+#include "millrace/run.h"
+
+namespace millrace {
+
+std::size_t parse_bytes(const std::string& text, const char* key) {
+  struct Unit {
+    const char* name;
+    double bytes;
+  };
+  constexpr Unit kUnits[] = {{"", 1},      {"B", 1},        {"kB", 1e3},     {"KB", 1e3},     {"MB", 1e6},    {"GB", 1e9},
+                             {"TB", 1e12}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
+  char* end = nullptr;
+  const double number = std::strtod(text.c_str(), &end);
+  while (*end == ' ') ++end;
+  for (const Unit& unit : kUnits) {
+    const double bytes = number * unit.bytes;
+    if (end != text.c_str() && unit.name == std::string_view(end) && bytes >= 1 && bytes <= 0x1p60)
+      return static_cast<std::size_t>(bytes);
+  }
+  fail(ErrorKind::usage, "{}: expected a number of bytes such as \"512 MiB\" or \"4 GB\", found \"{}\"", key, text);
+}
+
+void Cache::describe_params(StageDescription<Params>& d) {
+  d.params.add("memory", &Params::memory)
+      .text("how much memory it may fill, such as \"4 GiB\"; default: 1 GiB, or none with a file");
+  d.params.add("file", &Params::file)
+      .text("one file for this run and later ones, made anew when the data or the stages before change");
+}
+
+void ImageCache::describe(StageDescription<Params>& d) {
+  d.name("cache").text("Remembers decoded images, in memory or in one file.");
+  describe_params(d);
+}
+
+void EncodedCache::describe(StageDescription<Params>& d) {
+  d.name("cache_encoded").text("Remembers encoded images, in memory or in one file.");
+  d.input(payload::kSampleChunk).output(payload::kSampleChunk);
+  describe_params(d);
+}
+
+Cache::Cache(const Params& params, const StageContext& context)
+    : samples_(context.samples_per_epoch), fingerprint_(context.fingerprint), run_(context.run), path_(params.file) {
+  if (!params.memory.empty() || path_.empty()) {
+    budget_ = parse_bytes(params.memory.empty() ? kDefaultMemory : params.memory, "memory");
+    memory_ = std::make_unique<MemoryStore>(budget_);
+  }
+}
+
+void Cache::open() {
+  if (path_.empty() || owned_reader_ || writer_) return;
+  if (fingerprint_ == 0) fail(ErrorKind::usage, "file: this source cannot tell whether its data has changed; use `memory`");
+  std::string why;
+  owned_reader_ = CacheReader::open(path_, fingerprint_, why);
+  if (!why.empty() && run_) run_->warn(fmt::format("cache file '{}' is made anew: {}", path_, why));
+  reader_ = owned_reader_.get();
+  if (!owned_reader_) writer_ = std::make_unique<CacheWriter>(path_, fingerprint_);
+}
+
+bool Cache::fetch(Sample& sample) {
+  if (const CacheReader* reader = reader_.load(std::memory_order_acquire)) {
+    if (read_entry(reader->find(sample.key.index), sample)) return true;
+  }
+  return memory_ && read_entry(memory_->find(sample.key.index), sample);
+}
+
+void Cache::process(Sample& sample, Draw&) {
+  if (sample.has_draws()) {
+    fail(ErrorKind::usage,
+         "a stage before the cache changes images at random: that would be the same change in every epoch; move the "
+         "cache before it");
+  }
+  if (memory_ && !memory_->full() && !memory_->has(sample.key.index)) {
+    if (std::uint8_t* place = memory_->reserve(entry_bytes(sample))) {
+      write_entry(sample, place);
+      memory_->keep(sample.key.index, place);
+    }
+  }
+  if (writer_ && !reader_.load(std::memory_order_relaxed)) write(sample);
+}
+
+void Cache::write(const Sample& sample) {
+  std::uint64_t first = kNone;
+  const bool begins = first_position_.compare_exchange_strong(first, sample.key.position);
+  const bool second_pass = !begins && first == sample.key.position && sample.key.attempt == 0;
+  if (!second_pass && writer_->write(sample) < samples_) return;
+  if (!writer_->finish()) return;  // somebody else does
+  std::string why;
+  owned_reader_ = CacheReader::open(path_, fingerprint_, why);
+  reader_.store(owned_reader_.get(), std::memory_order_release);
+}
+
+void Cache::stop() noexcept {}
+
+std::size_t Cache::memory_bound() const { return memory_ ? budget_ : 0; }
+
+}  // namespace millrace
+
+MILLRACE_PLUGIN("cache", "1.0", "Samples remembered in memory or in one file.") {
+  registry.add_stage<millrace::ImageCache>();
+  registry.add_stage<millrace::EncodedCache>();
+}

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "cache_file.h"
+#include "entry.h"
+#include "memory_store.h"
+#include "millrace/stage.h"
+
+namespace millrace {
+
+// Remembers samples as they are when they come to it, so that from the second epoch on neither the source nor the stages before
+// it have anything to do. Two stage types: `cache` holds decoded pixels, `cache_encoded` stands between the source and
+// decode_image and holds files' bytes.
+//
+//   flow = ["read", "decode_image", "cache", "augment", "batch", ...]
+//   [train.cache]
+//   memory = "4 GiB"                   # and / or
+//   file   = "cache/cifar10.cache"     # one file, mapped into memory, for this run and later ones
+//
+// Ports: in, out: ImageChunk (cache) or SampleChunk (cache_encoded).
+// Memory fills up to its budget and then stays as it is: under shuffling every sample is as likely to be wanted as any other, so
+// nothing is thrown out for another. What does not fit is read as if there were no cache.
+// The file is written while the first epoch runs, under a temporary name, and gets its own when every sample is in it or a second
+// epoch begins; a later run with the same listing (sizes and modification times) and the same stages before the cache maps it
+// instead of reading. Of anything else in its place a new one is made. What a file lacks (samples that were bad) is read as ever.
+// Samples are kept by index, with the hash of their encoded bytes: an epoch's stream hash is the same with and without a cache.
+// Bad samples are not kept: they are read, and counted, again.
+// Threading: parallel; finding a sample takes no lock, and keeping one takes none but when a block of memory is full.
+// Errors: random changes before a cache would be frozen: ErrorKind::usage when a sample with draws arrives. A file that cannot be
+// used is replaced, with a warning. A disk that is full: ErrorKind::storage.
+class Cache : public SampleTransform, public SampleCache {
+ public:
+  struct Params {
+    std::string memory;
+    std::string file;
+  };
+  static constexpr const char* kDefaultMemory = "1 GiB";  // where neither is said
+
+  Cache(const Params& params, const StageContext& context);
+  void open() override;
+  void process(Sample& sample, Draw& draw) override;
+  bool fetch(Sample& sample) override;
+  void stop() noexcept override;
+  std::size_t memory_bound() const override;
+
+  static void describe_params(StageDescription<Params>& description);
+
+ private:
+  std::size_t budget_;
+  std::uint64_t samples_;  // of an epoch; a file is whole when it has so many
+  std::uint64_t fingerprint_;
+  RunServices* run_;
+  void write(const Sample& sample);
+
+  std::string path_;
+  std::unique_ptr<MemoryStore> memory_;
+  std::unique_ptr<CacheReader> owned_reader_;
+  std::atomic<CacheReader*> reader_{nullptr};  // of owned_reader_, when that is ready
+  std::unique_ptr<CacheWriter> writer_;
+  std::atomic<std::uint64_t> first_position_{kNone};  // of the pass during which the file is written
+  static constexpr std::uint64_t kNone = ~std::uint64_t{0};
+};
+
+class ImageCache : public Cache {
+ public:
+  using Cache::Cache;
+  static void describe(StageDescription<Params>& description);
+};
+
+class EncodedCache : public Cache {
+ public:
+  using Cache::Cache;
+  static void describe(StageDescription<Params>& description);
+};
+
+// "512 MiB", "4 GB", "1000000": bytes. ErrorKind::usage for anything else.
+std::size_t parse_bytes(const std::string& text, const char* key);
+
+}  // namespace millrace

@@ -1,0 +1,75 @@
+// The cache on disk: (FileHeader) (entries) (offsets of the entries by position: index, offset) - written once, mapped
+// afterwards.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "memory_store.h"
+#include "millrace/sample.h"
+
+namespace millrace {
+
+struct FileHeader {
+  char magic[8];              // "MRCACHE1"
+  std::uint64_t fingerprint;  // of what was cached: source and stages
+  std::uint64_t samples;
+  std::uint64_t table;  // where the offsets begin
+  std::uint64_t bytes;  // of the file
+  std::uint64_t check;  // hash of the table
+};
+
+struct TableLine {
+  std::uint64_t index, offset;
+};
+
+// A finished file. Thread-safe.
+class CacheReader {
+ public:
+  // Null when there is no file. `why` says so when there is one that cannot be used.
+  static std::unique_ptr<CacheReader> open(const std::string& path, std::uint64_t fingerprint, std::string& why);
+  ~CacheReader();
+  std::span<const std::uint8_t> find(std::uint64_t index) const;  // empty: not there
+
+ private:
+  CacheReader(const std::uint8_t* data, std::size_t bytes) : data_(data), bytes_(bytes) {}
+  bool load(std::uint64_t fingerprint, std::string& why);
+
+  const std::uint8_t* data_;
+  std::size_t bytes_;
+  std::uint64_t bytes_of_entries_ = 0;  // header included
+  IndexTable<std::uint64_t> offsets_;
+};
+
+// A file being written under a temporary name. Thread-safe: one entry at a time. ErrorKind::storage for what the disk refuses.
+class CacheWriter {
+ public:
+  CacheWriter(std::string path, std::uint64_t fingerprint);
+  ~CacheWriter();  // an unfinished file is removed
+  CacheWriter(const CacheWriter&) = delete;
+  CacheWriter& operator=(const CacheWriter&) = delete;
+
+  // Appends the sample, unless it is there or the file is finished. Returns the number of samples in it.
+  std::uint64_t write(const Sample& sample);
+  // Gives the file its name. Once; later calls do nothing. Returns whether it did.
+  bool finish();
+
+ private:
+  void put(const void* data, std::size_t bytes, std::uint64_t at);
+
+  const std::string path_, temporary_;
+  const std::uint64_t fingerprint_;
+  std::mutex mutex_;
+  int file_ = -1;
+  std::uint64_t end_ = sizeof(FileHeader);
+  std::vector<std::uint8_t> entry_;
+  std::vector<TableLine> table_;
+  std::unordered_set<std::uint64_t> indices_;
+};
+
+}  // namespace millrace

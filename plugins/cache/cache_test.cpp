@@ -1,0 +1,327 @@
+#include "cache.h"
+
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "millrace/plugin.h"
+#include "testkit/graph_fixture.h"
+#include "testkit/stages.h"
+
+namespace millrace {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string error_of(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    return error.message();
+  }
+  return "nothing was thrown";
+}
+
+// Samples whose reads are counted; the label is the index modulo 3.
+class CountedSource : public Source {
+ public:
+  struct Params : SourceParams {
+    std::int64_t size = 50;
+    bool bad = false;  // sample 7 is
+  };
+  static void describe(StageDescription<Params>& d) {
+    d.name("counted");
+    d.params.add("size", &Params::size);
+    d.params.add("bad", &Params::bad);
+    SourceParams::describe(d.params);
+  }
+  CountedSource(const Params& params, const StageContext&) : Source(params), params_(params) {}
+  void open() override {}
+  std::uint64_t size() const override { return static_cast<std::uint64_t>(params_.size); }
+  std::size_t largest_encoded() const override { return 100; }
+  void read(Sample& sample) override {
+    ++reads;
+    sample.url = "sample/" + std::to_string(sample.key.index);
+    sample.label = static_cast<std::int32_t>(sample.key.index % 3);
+    const std::size_t bytes = 10 + sample.key.index;
+    std::memset(sample.encoded.resize(bytes), static_cast<int>(sample.key.index), bytes);
+    if (params_.bad && sample.key.index == 7) fail(ErrorKind::content, "number seven");
+  }
+  std::atomic<int> reads{0};
+
+ private:
+  Params params_;
+};
+
+// Pixels made of the encoded bytes alone.
+class Plain : public SampleTransform {
+ public:
+  struct Params {};
+  static void describe(StageDescription<Params>& d) { d.name("plain").input(payload::kSampleChunk).output(payload::kImageChunk); }
+  Plain(const Params&, const StageContext&) {}
+  ImageShape image_shape() const override { return {3, 4, 3}; }
+  void process(Sample& sample, Draw&) override {
+    ++made;
+    const Image image = sample.new_image(image_shape());
+    std::memset(image.data, sample.encoded.data()[0] + static_cast<int>(sample.encoded.size()), image.shape.bytes());
+    sample.set_image(image);
+  }
+  std::atomic<int> made{0};
+};
+
+enum class Where { nowhere, encoded, decoded };
+
+struct Outcome {
+  std::vector<std::uint64_t> hashes;  // stream and pixels, by step
+  int reads = 0, made = 0;
+};
+
+Outcome run(Where where, const char* memory, bool bad = false, int threads = 2) {
+  testkit::TestGraph test;
+  auto& source = test.add<CountedSource>("read", testkit::table({{"shuffle", Value("every-epoch")}, {"bad", Value(bad)}}));
+  const Value table = testkit::table({{"memory", Value(memory)}});
+  if (where == Where::encoded) test.add<EncodedCache>("cache", table);
+  auto& plain = test.add<Plain>("plain");
+  if (where == Where::decoded) test.add<ImageCache>("cache", table);
+  test.add<testkit::Paint>("paint", testkit::table({{"size", Value(Array{Value(3), Value(4)})}}));
+  test.add<testkit::CountingBatcher>("batch", testkit::table({{"size", Value(10)}}));
+  auto& log = test.add<testkit::BatchLog>("log");
+  test.run({.threads = threads, .epochs = 4});
+  Outcome outcome;
+  for (const auto& entry : log.entries()) {
+    outcome.hashes.push_back(entry.stream_hash);
+    outcome.hashes.push_back(entry.pixel_hash);
+  }
+  outcome.reads = source.reads;
+  outcome.made = plain.made;
+  return outcome;
+}
+
+TEST(Cache, GivesTheSameStreamAndReadsOnce) {
+  const Outcome without = run(Where::nowhere, "");
+  EXPECT_EQ(without.reads, 200);
+  for (const Where where : {Where::encoded, Where::decoded}) {
+    const Outcome with = run(where, "1 MiB");
+    EXPECT_EQ(with.hashes, without.hashes);
+    EXPECT_LT(with.reads, 90) << "all of the first epoch, and what was read ahead before it was known";
+    EXPECT_EQ(with.made, where == Where::decoded ? with.reads : 200);
+  }
+}
+
+TEST(Cache, GivesTheSameStreamWhenItIsTooSmall) {
+  const Outcome without = run(Where::nowhere, "");
+  const Outcome with = run(Where::decoded, "3 kB");
+  EXPECT_EQ(with.hashes, without.hashes);
+  EXPECT_GT(with.reads, 90);
+  EXPECT_LT(with.reads, 190);
+}
+
+TEST(Cache, ReadsBadSamplesAnew) {
+  const Outcome without = run(Where::nowhere, "", true);
+  const Outcome with = run(Where::decoded, "1 MiB", true);
+  EXPECT_EQ(with.hashes, without.hashes);
+}
+
+TEST(Cache, RefusesToFreezeDraws) {
+  testkit::TestGraph test;
+  test.add<CountedSource>("read");
+  test.add<Plain>("plain");
+  test.add<testkit::Paint>("paint");
+  test.add<ImageCache>("cache");
+  test.add<testkit::CountingBatcher>("batch");
+  test.add<testkit::BatchLog>("log");
+  EXPECT_NE(error_of([&] { test.run({}); }).find("changes images at random"), std::string::npos);
+}
+
+TEST(Cache, TwoInOneFlowAreRefused) {
+  testkit::TestGraph test;
+  test.add<CountedSource>("read");
+  test.add<EncodedCache>("first");
+  test.add<Plain>("plain");
+  test.add<ImageCache>("second");
+  test.add<testkit::CountingBatcher>("batch");
+  test.add<testkit::BatchLog>("log");
+  EXPECT_NE(error_of([&] { test.run({}); }).find("two caches"), std::string::npos);
+}
+
+TEST(ParseBytes, KnowsItsUnits) {
+  EXPECT_EQ(parse_bytes("1000", "memory"), 1000U);
+  EXPECT_EQ(parse_bytes("4 GiB", "memory"), std::size_t{4} << 30);
+  EXPECT_EQ(parse_bytes("1.5kB", "memory"), 1500U);
+  EXPECT_EQ(error_of([] { parse_bytes("much", "memory"); }),
+            "memory: expected a number of bytes such as \"512 MiB\" or \"4 GB\", found \"much\"");
+  for (const char* wrong : {"", "-1", "4 gib", "0", "1e300", "nan", "4 GB of it"})
+    EXPECT_THROW(parse_bytes(wrong, "memory"), Error) << wrong;
+}
+
+class CacheFileTest : public testing::Test {
+ protected:
+  CacheFileTest() : folder_(fs::temp_directory_path() / ("millrace_cache_" + std::to_string(getpid()))) {
+    fs::remove_all(folder_);
+    context_.samples_per_epoch = 5;
+    context_.fingerprint = 42;
+    context_.run = &run_;
+    params_.file = (folder_ / "deep" / "set.cache").string();
+  }
+  ~CacheFileTest() override { fs::remove_all(folder_); }
+
+  // As the source and the stages before would fill it.
+  void fill(std::uint64_t index) {
+    sample_.reset({.epoch = 0, .position = index, .index = index}, {});
+    sample_.url = "u" + std::to_string(index);
+    sample_.member = "m";
+    sample_.offset = 99;
+    sample_.label = static_cast<std::int32_t>(index);
+    sample_.numbers = {0.5F, static_cast<float>(index)};
+    sample_.content = 1000 + index;
+    sample_.begin_hash();
+    const Image image = sample_.new_image({2, static_cast<std::int32_t>(index) + 1, 3});
+    std::memset(image.data, static_cast<int>(index), image.shape.bytes());
+    sample_.set_image(image);
+    const Image target = sample_.new_target({2, image.shape.width, 1});
+    std::memset(target.data, static_cast<int>(100 + index), target.shape.bytes());
+    sample_.set_target(target);
+  }
+  bool fetch(ImageCache& cache, std::uint64_t index) {
+    sample_.reset({.epoch = 1, .position = 0, .index = index}, {});
+    return cache.fetch(sample_);
+  }
+  void pass(ImageCache& cache, std::uint64_t count) {
+    Draw draw(1, {}, 0);
+    for (std::uint64_t index = 0; index < count; ++index) {
+      fill(index);
+      static_cast<SampleTransform&>(cache).process(sample_, draw);
+    }
+  }
+  void write_file() {
+    ImageCache cache(params_, context_);
+    cache.open();
+    pass(cache, 5);
+  }
+
+  fs::path folder_;
+  testkit::RecordedRun run_;
+  StageContext context_;
+  Cache::Params params_;
+  Sample sample_;
+};
+
+TEST_F(CacheFileTest, AnotherRunReadsWhatOneWrote) {
+  write_file();
+  ImageCache cache(params_, context_);
+  cache.open();
+  for (std::uint64_t index = 0; index < 5; ++index) {
+    ASSERT_TRUE(fetch(cache, index));
+    EXPECT_EQ(sample_.place(), "u" + std::to_string(index) + ": m");
+    EXPECT_EQ(sample_.offset, 99U);
+    EXPECT_EQ(sample_.content, 1000 + index);
+    EXPECT_EQ(sample_.label, static_cast<int>(index));
+    EXPECT_EQ(sample_.numbers, (std::vector<float>{0.5F, static_cast<float>(index)}));
+    EXPECT_EQ(sample_.image().shape, (ImageShape{2, static_cast<std::int32_t>(index) + 1, 3}));
+    EXPECT_EQ(sample_.image().data[2], index);
+    EXPECT_EQ(sample_.target().shape, (ImageShape{2, static_cast<std::int32_t>(index) + 1, 1}));
+    EXPECT_EQ(sample_.target().data[1], 100 + index);
+  }
+  EXPECT_FALSE(fetch(cache, 5));
+  EXPECT_TRUE(run_.warnings().empty());
+}
+
+TEST_F(CacheFileTest, ServesTheSameRunOnceItIsWhole) {
+  ImageCache cache(params_, context_);
+  cache.open();
+  pass(cache, 4);
+  EXPECT_FALSE(fetch(cache, 0));
+  EXPECT_FALSE(fs::exists(params_.file));
+  pass(cache, 5);
+  EXPECT_TRUE(fetch(cache, 0));
+}
+
+TEST_F(CacheFileTest, IsFinishedWithoutBadSamplesWhenASecondPassBegins) {
+  ImageCache cache(params_, context_);
+  cache.open();
+  pass(cache, 4);
+  pass(cache, 1);
+  EXPECT_TRUE(fetch(cache, 3));
+  EXPECT_FALSE(fetch(cache, 4));
+}
+
+TEST_F(CacheFileTest, IsMadeAnewWhenTheDataChanged) {
+  write_file();
+  context_.fingerprint = 43;
+  ImageCache cache(params_, context_);
+  cache.open();
+  EXPECT_FALSE(fetch(cache, 0));
+  ASSERT_EQ(run_.warnings().size(), 1U);
+  EXPECT_EQ(run_.warnings()[0],
+            "cache file '" + params_.file + "' is made anew: the data or the stages before the cache have changed");
+  pass(cache, 5);
+  EXPECT_TRUE(fetch(cache, 0));
+}
+
+TEST_F(CacheFileTest, NeverTrustsADamagedFile) {
+  write_file();
+  const auto size = fs::file_size(params_.file);
+  for (const std::uint64_t at : {std::uint64_t{0}, std::uint64_t{20}, std::uint64_t{30}, size - 3}) {
+    std::fstream file(params_.file, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(at));
+    file.put('\x7f');
+    file.close();
+    ImageCache cache(params_, context_);
+    cache.open();
+    EXPECT_FALSE(fetch(cache, 0)) << at;
+    write_file();
+  }
+  for (const std::uint64_t bytes : {std::uint64_t{0}, std::uint64_t{10}, size - 1}) {
+    fs::resize_file(params_.file, bytes);
+    ImageCache cache(params_, context_);
+    cache.open();
+    EXPECT_FALSE(fetch(cache, 0)) << bytes;
+    write_file();
+  }
+}
+
+TEST_F(CacheFileTest, AnUnfinishedFileIsRemoved) {
+  {
+    ImageCache cache(params_, context_);
+    cache.open();
+    pass(cache, 3);
+  }
+  EXPECT_TRUE(fs::is_empty(folder_ / "deep"));
+}
+
+TEST_F(CacheFileTest, SourcesThatCannotTellAreRefused) {
+  context_.fingerprint = 0;
+  ImageCache cache(params_, context_);
+  EXPECT_EQ(error_of([&] { cache.open(); }), "file: this source cannot tell whether its data has changed; use `memory`");
+}
+
+TEST_F(CacheFileTest, AFolderThatCannotBeWrittenIsNamed) {
+  params_.file = "/proc/nothing/set.cache";
+  ImageCache cache(params_, context_);
+  EXPECT_NE(error_of([&] { cache.open(); }).find("/proc/nothing/set.cache"), std::string::npos);
+}
+
+TEST(Entry, ContradictionsAreRefused) {
+  Sample sample;
+  sample.reset({.index = 3}, {});
+  sample.url = "abc";
+  std::memset(sample.encoded.resize(5), 7, 5);
+  std::vector<std::uint8_t> good(entry_bytes(sample));
+  write_entry(sample, good.data());
+  ASSERT_TRUE(read_entry(good, sample));
+  for (std::size_t byte = 0; byte < sizeof(EntryHeader); ++byte) {
+    for (const int flip : {0x01, 0x80, 0xff}) {
+      std::vector<std::uint8_t> entry = good;
+      entry[byte] = static_cast<std::uint8_t>(entry[byte] ^ flip);
+      read_entry(entry, sample);  // whatever it says, nothing outside is read (AddressSanitizer watches)
+    }
+  }
+  for (std::size_t bytes = 0; bytes < good.size(); ++bytes)
+    EXPECT_FALSE(read_entry(std::span(good).first(bytes), sample)) << bytes;
+}
+
+}  // namespace
+}  // namespace millrace
