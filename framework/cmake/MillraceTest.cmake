@@ -24,3 +24,13 @@ function(millrace_add_test name)
   endif()
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 PROPERTIES ${properties})
 endfunction()
+
+# millrace_test_plugins(TEST plugin...): the test loads these plugins at run time: registry.load(MILLRACE_PLUGINS "/plugin.so").
+function(millrace_test_plugins test)
+  if(NOT BUILD_TESTING)
+    return()
+  endif()
+  list(TRANSFORM ARGN PREPEND millrace_ OUTPUT_VARIABLE targets)
+  add_dependencies(${test} ${targets})
+  target_compile_definitions(${test} PRIVATE MILLRACE_PLUGINS="${PROJECT_BINARY_DIR}/${MILLRACE_PLUGIN_DIR}")
+endfunction()

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,35 +16,44 @@ namespace millrace {
 //   path    = "data/cifar10/train"   # data/cifar10/train/cat/0001.jpg is of class "cat"
 //   shuffle = "every-epoch"
 //
+// Or files in any folders, whose paths tell the class: the first group of a regular expression that is searched for in the path
+// below `path` (ECMAScript's syntax; in TOML between single quotes, which leave backslashes alone).
+//
+//   path  = "s3://bucket/pets"
+//   label = '(cat|dog)\.\d+\.jpg'    # train/cat.17.jpg is of class "cat"
+//
 // Ports: out, SampleChunk. Labels are the positions of class names in bytewise order, or in `classes`; indices count the
 // files in bytewise order of their paths.
 // Threading: read() may run on any number of threads. The listing is read-only after open().
-// Errors: a missing folder (in the constructor), no image, images outside class folders: ErrorKind::data. A file that is gone
-// or cannot be read: ErrorKind::storage. An empty file: ErrorKind::content. A class without images: a warning.
+// Errors: a missing folder (in the constructor, where the storage can tell), no image, images outside class folders, a path that
+// does not match `label`, a file that is gone: ErrorKind::data. An empty file: ErrorKind::content. A class without images: a
+// warning.
 class ReadFolder : public Source {
  public:
   struct Params : SourceParams {
     std::string path;
-    std::vector<std::string> extensions = {"jpg", "jpeg"};
+    std::vector<std::string> extensions = {"jpg", "jpeg", "png"};
     std::vector<std::string> classes;
+    std::optional<std::string> label;
   };
   static void describe(StageDescription<Params>& description);
 
   ReadFolder(const Params& params, const StageContext& context);
-  ~ReadFolder() override;
 
   void open() override;
-  std::uint64_t size() const override { return listing_.size(); }
-  std::vector<std::string> classes() const override { return listing_.classes(); }
-  std::size_t largest_encoded() const override { return listing_.largest(); }
+  std::uint64_t size() const override { return listing_.labels.size(); }
+  std::vector<std::string> classes() const override { return listing_.classes; }
+  std::int32_t label(std::uint64_t index) const override { return listing_.labels[index]; }
+  std::size_t largest_encoded() const override { return listing_.largest; }
   void read(Sample& sample) override;
   std::size_t memory_bound() const override { return listing_.memory(); }
 
  private:
   ListingOptions options_;
+  std::string root_;  // with a '/' at its end
   RunServices* run_;
+  Storage& storage_;
   ImageListing listing_;
-  int root_ = -1;  // kept open: paths are looked up from here
 };
 
 }  // namespace millrace

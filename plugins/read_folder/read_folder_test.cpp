@@ -1,50 +1,36 @@
 #include "read_folder.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
 #include <thread>
 
-#include "millrace/run.h"
+#include "millrace/plugin.h"
+#include "testkit/files.h"
+#include "testkit/harness.h"
 
 namespace millrace {
 namespace {
 
 namespace fs = std::filesystem;
 
-class Warnings : public RunServices {
- public:
-  void report(const StepReport&) override {}
-  void scalar(std::string_view, std::uint64_t, std::string_view, double) override {}
-  void bad_sample(std::string_view, const Sample&, std::string_view) override {}
-  const fs::path& folder() const override { return folder_; }
-  void warn(std::string_view message) override { messages.emplace_back(message); }
-
-  std::vector<std::string> messages;
-
- private:
-  fs::path folder_;
-};
-
 class ReadFolderTest : public testing::Test {
  protected:
   ReadFolderTest() {
-    root_ = fs::temp_directory_path() /
-            fmt::format("millrace_read_folder_{}_{}", getpid(), testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::create_directories(root_);
+    registry_.load(MILLRACE_PLUGINS "/storage_file.so");
     context_.run = &warnings_;
+    context_.registry = &registry_;
   }
-  ~ReadFolderTest() override { fs::remove_all(root_); }
 
-  void write(const std::string& name, const std::string& bytes = "bytes") {
-    fs::create_directories((root_ / name).parent_path());
-    std::ofstream(root_ / name, std::ios::binary) << bytes;
-  }
+  void write(const std::string& name, const std::string& bytes = "bytes") { root_.write(name, bytes); }
   ReadFolder::Params params() const {
     ReadFolder::Params result;
-    result.path = root_.string();
+    result.path = root_.path().string();
+    return result;
+  }
+  ReadFolder::Params labelled(const std::string& pattern) const {
+    ReadFolder::Params result = params();
+    result.label = pattern;
     return result;
   }
   std::shared_ptr<ReadFolder> opened(const ReadFolder::Params& params) {
@@ -53,22 +39,18 @@ class ReadFolderTest : public testing::Test {
     return source;
   }
   Error error_of(const ReadFolder::Params& params) {
-    try {
-      opened(params);
-    } catch (const Error& error) {
-      return error;
-    }
-    return Error(ErrorKind::run, "nothing was thrown");
+    return testkit::error_of([&] { opened(params); });
   }
-  std::string path_of(const ReadFolder& source, std::uint64_t index) {
+  std::string path_of(ReadFolder& source, std::uint64_t index) {
     Sample sample;
-    sample.key.index = index;
-    const_cast<ReadFolder&>(source).read(sample);
-    return fs::relative(sample.url, root_).string() + ":" + std::to_string(sample.label);
+    testkit::read(source, index, sample);
+    EXPECT_EQ(sample.label, source.label(index));
+    return fs::relative(sample.url, root_.path()).string() + ":" + std::to_string(sample.label);
   }
 
-  fs::path root_;
-  Warnings warnings_;
+  testkit::TestFolder root_;
+  Registry registry_;
+  testkit::RecordedRun warnings_;
   StageContext context_;
 };
 
@@ -109,7 +91,7 @@ TEST_F(ReadFolderTest, PassesOverOtherFilesAndHiddenOnes) {
   write(".git/x/a.jpg");
   write("readme.txt");
   EXPECT_EQ(opened(params())->size(), 1U);
-  EXPECT_TRUE(warnings_.messages.empty());
+  EXPECT_TRUE(warnings_.warnings().empty());
 }
 
 TEST_F(ReadFolderTest, ReadsTheBytesAndTheLargestSize) {
@@ -124,7 +106,7 @@ TEST_F(ReadFolderTest, ReadsTheBytesAndTheLargestSize) {
   sample.key.index = 0;
   source->read(sample);
   EXPECT_EQ(std::string(reinterpret_cast<const char*>(sample.encoded.data()), sample.encoded.size()), "one");
-  EXPECT_EQ(sample.url, (root_ / "a/1.jpg").string());
+  EXPECT_EQ(sample.url, root_ / "a/1.jpg");
 }
 
 TEST_F(ReadFolderTest, ReadsOnManyThreadsAtOnce) {
@@ -149,9 +131,11 @@ TEST_F(ReadFolderTest, ReadsOnManyThreadsAtOnce) {
 TEST_F(ReadFolderTest, OtherExtensionsCanBeAskedFor) {
   write("a/1.png");
   write("a/2.jpg");
-  auto with_png = params();
-  with_png.extensions = {".PNG"};
-  EXPECT_EQ(opened(with_png)->size(), 1U);
+  write("a/3.tif");
+  EXPECT_EQ(opened(params())->size(), 2U);
+  auto with_tif = params();
+  with_tif.extensions = {".TIF"};
+  EXPECT_EQ(opened(with_tif)->size(), 1U);
 }
 
 TEST_F(ReadFolderTest, GivenClassesKeepTheirLabels) {
@@ -162,8 +146,8 @@ TEST_F(ReadFolderTest, GivenClassesKeepTheirLabels) {
   const auto source = opened(given);
   EXPECT_EQ(path_of(*source, 0), "bird/1.jpg:2");
   EXPECT_EQ(path_of(*source, 1), "dog/1.jpg:0");
-  ASSERT_EQ(warnings_.messages.size(), 1U);
-  EXPECT_NE(warnings_.messages[0].find("class 'cat' has no image"), std::string::npos);
+  ASSERT_EQ(warnings_.warnings().size(), 1U);
+  EXPECT_NE(warnings_.warnings()[0].find("class 'cat' has no image"), std::string::npos);
   given.classes = {"dog", "birds"};
   EXPECT_NE(error_of(given).message().find("bird' is not among `classes`: did you mean 'birds'?"), std::string::npos);
 }
@@ -175,28 +159,29 @@ TEST_F(ReadFolderTest, AClassWithoutImagesKeepsItsLabelAndIsWarnedAbout) {
   const auto source = opened(params());
   EXPECT_EQ(source->classes().size(), 3U);
   EXPECT_EQ(path_of(*source, 1), "c/1.jpg:2");
-  ASSERT_EQ(warnings_.messages.size(), 1U);
-  EXPECT_NE(warnings_.messages[0].find("class 'b' has no image"), std::string::npos);
+  ASSERT_EQ(warnings_.warnings().size(), 1U);
+  EXPECT_NE(warnings_.warnings()[0].find("class 'b' has no image"), std::string::npos);
 }
 
 TEST_F(ReadFolderTest, AMissingFolderIsNamedWithTheParentThatExists) {
   write("train/a/1.jpg");
   auto missing = params();
-  missing.path = (root_ / "trian" / "x").string();
+  missing.path = root_ / "trian/x";
   try {
     ReadFolder source(missing, context_);
     FAIL() << "the constructor finds it";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::data);
-    EXPECT_EQ(error.message(), fmt::format("path: folder '{}' does not exist: there is no 'trian' in '{}', but a 'train'",
-                                           missing.path, root_.string()));
+    EXPECT_EQ(error.context(), std::vector<std::string>{"path"});
+    EXPECT_EQ(error.message(), fmt::format("'{}' does not exist: there is no 'trian' in '{}', but a 'train'", missing.path,
+                                           root_.path().string()));
   }
 }
 
 TEST_F(ReadFolderTest, AFileIsNoFolder) {
   write("a/1.jpg");
   auto file = params();
-  file.path = (root_ / "a" / "1.jpg").string();
+  file.path = root_ / "a/1.jpg";
   EXPECT_NE(error_of(file).message().find("is not a folder"), std::string::npos);
 }
 
@@ -207,10 +192,10 @@ TEST_F(ReadFolderTest, AnEmptyFolderIsSaidToBeEmpty) {
 }
 
 TEST_F(ReadFolderTest, ClassFoldersWithoutAnyImageAreNoDataSet) {
-  write("a/1.png");
+  write("a/1.gif");
   const Error error = error_of(params());
   EXPECT_EQ(error.kind(), ErrorKind::data);
-  EXPECT_NE(error.message().find("files that end in .jpg, .jpeg are looked for"), std::string::npos);
+  EXPECT_NE(error.message().find("files that end in .jpg, .jpeg, .png are looked for"), std::string::npos);
 }
 
 TEST_F(ReadFolderTest, AnImageOutsideTheClassFoldersIsAMistake) {
@@ -223,11 +208,11 @@ TEST_F(ReadFolderTest, AnImageOutsideTheClassFoldersIsAMistake) {
 
 TEST_F(ReadFolderTest, ALinkThatLeadsBackIsFound) {
   write("a/1.jpg");
-  fs::create_directory_symlink(root_ / "a", root_ / "a" / "again");
-  EXPECT_NE(error_of(params()).message().find("does a link lead back?"), std::string::npos);
+  fs::create_directory_symlink(root_ / "a", root_ / "a/again");
+  EXPECT_NE(error_of(params()).message().find("a link leads back"), std::string::npos);
 }
 
-TEST_F(ReadFolderTest, AFileThatVanishedIsAStorageFault) {
+TEST_F(ReadFolderTest, AFileThatVanishedEndsTheRun) {
   write("a/1.jpg");
   const auto source = opened(params());
   fs::remove(root_ / "a/1.jpg");
@@ -236,9 +221,60 @@ TEST_F(ReadFolderTest, AFileThatVanishedIsAStorageFault) {
     source->read(sample);
     FAIL();
   } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::storage);
+    EXPECT_EQ(error.kind(), ErrorKind::data);
     EXPECT_NE(error.message().find("a/1.jpg': No such file"), std::string::npos);
   }
+}
+
+TEST_F(ReadFolderTest, APatternFindsTheClassInThePathWhereverTheFileLies) {
+  write("dog.1.jpg");
+  write("train/cat.2.jpg");
+  write("train/dog.10.JPG");
+  write("notes.txt");
+  fs::create_directories(root_ / "empty");
+  const auto source = opened(labelled(R"((cat|dog)\.\d+\.)"));
+  EXPECT_EQ(source->classes(), (std::vector<std::string>{"cat", "dog"}));
+  ASSERT_EQ(source->size(), 3U);
+  EXPECT_EQ(path_of(*source, 0), "dog.1.jpg:1");
+  EXPECT_EQ(path_of(*source, 1), "train/cat.2.jpg:0");
+  EXPECT_EQ(path_of(*source, 2), "train/dog.10.JPG:1");
+}
+
+TEST_F(ReadFolderTest, APatternAndGivenClassesGoTogether) {
+  write("b_dog.jpg");
+  auto given = labelled("_([a-z]+)");
+  given.classes = {"wolf", "dog"};
+  EXPECT_EQ(path_of(*opened(given), 0), "b_dog.jpg:1");
+  given.classes = {"wolf", "dogs"};
+  EXPECT_EQ(error_of(given).message(),
+            fmt::format("'{}' is of class 'dog', which is not among `classes`: did you mean 'dogs'?", root_ / "b_dog.jpg"));
+}
+
+TEST_F(ReadFolderTest, APathThatThePatternDoesNotMatchIsNamed) {
+  write("dog.1.jpg");
+  write("train/dgo.2.jpg");
+  const Error error = error_of(labelled(R"((cat|dog)\.\d)"));
+  EXPECT_EQ(error.kind(), ErrorKind::data);
+  EXPECT_EQ(error.message(), fmt::format("label: the path 'train/dgo.2.jpg' in '{}' does not match", root_.path().string()));
+}
+
+TEST_F(ReadFolderTest, APatternThatIsNoneIsAMistakeInTheFile) {
+  const auto message = [&](const std::string& pattern) {
+    const Error error = testkit::error_of([&] { ReadFolder(labelled(pattern), context_); });
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+    return error.message();
+  };
+  EXPECT_EQ(message("(cat").find("label: '(cat' is no regular expression: "), 0U);
+  EXPECT_EQ(message("cat|dog"),
+            "label: 'cat|dog' has no group: put parentheses around the part that names the class, as in '(cat|dog)'");
+}
+
+TEST_F(ReadFolderTest, AClassThatIsGivenTwiceIsAMistakeInTheFile) {
+  auto twice = params();
+  twice.classes = {"a", "b", "a"};
+  const Error error = testkit::error_of([&] { ReadFolder(twice, context_); });
+  EXPECT_EQ(error.kind(), ErrorKind::usage);
+  EXPECT_EQ(error.message(), "classes: 'a' stands there twice");
 }
 
 TEST_F(ReadFolderTest, AnEmptyFileIsABadSample) {

@@ -141,7 +141,9 @@ class DataGraph {
     add("decode_image", decode);
     add("batch", batch);
     plan_.edges = {{0, 0, 1, 0}, {1, 0, 2, 0}};
-    build_ = std::make_unique<GraphBuild>(plan_, StageContext{});
+    StageContext context;
+    context.registry = &registry_;
+    build_ = std::make_unique<GraphBuild>(plan_, context);
     GraphOptions options;
     options.samples_per_epoch = build_->samples();
     options.steps_per_epoch = build_->steps_per_epoch();

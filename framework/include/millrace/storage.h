@@ -28,8 +28,14 @@ class Storage {
     std::string version;      // differs when the content does: a modification time, an ETag
   };
 
+  enum class Kind { unknown, object, folder };
+
+  // What the URL names, where that is known at once, without waiting for a network; otherwise unknown. ErrorKind::data, with the
+  // nearest name there is, when nothing is there. For constructors: mistakes are found before any work is done.
+  virtual Kind look(const std::string&) { return Kind::unknown; }
+
   // Every object below the folder `url`, at any depth, in the bytewise order of names. Names of which a part begins with '.' are
-  // left out. `found` is called on the caller's thread.
+  // left out. A folder with nothing in it is named as well, with a '/' at the end. `found` is called on the caller's thread.
   virtual void list(const std::string& url, const std::function<void(Object)>& found) = 0;
 
   virtual Object stat(const std::string& url) = 0;  // name: the URL's last part

@@ -1,0 +1,77 @@
+// What sources of files have in common: where they read from, which files are images, paths in little memory, and classes.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "millrace/stage.h"
+#include "millrace/storage.h"
+
+namespace millrace {
+
+// The storage of `url`, which a stage has as its parameter `key`. What can be known to be wrong at once is found here: nothing is
+// there, or it is not what is expected. REQUIRES: context.registry; it owns the storage.
+Storage& storage_for(const StageContext& context, std::string_view key, const std::string& url,
+                     Storage::Kind expected = Storage::Kind::unknown);
+
+// Which files are images: those that end in one of these, upper and lower case being the same.
+class Extensions {
+ public:
+  explicit Extensions(const std::vector<std::string>& names);  // "jpg", ".PNG"; ErrorKind::usage for none, or an empty one
+  bool match(std::string_view name) const;
+  std::string text() const;  // ".jpg, .png"
+
+ private:
+  std::vector<std::string> names_;  // lower case, with the dot
+};
+
+// Many paths: a million take about 30 MB, because a folder's name is kept once. Read-only after finish(); then thread-safe.
+class PathList {
+ public:
+  void add(std::string_view path);  // parts separated by '/'; REQUIRES: no zero byte in it
+  void finish();                    // lets go of what only add() needs
+
+  std::size_t size() const { return files_.size(); }
+  void append(std::size_t index, std::string& to) const;  // REQUIRES: index < size()
+  std::string operator[](std::size_t index) const;
+  std::size_t memory() const;  // bytes
+
+ private:
+  struct File {
+    std::uint64_t name : 40;    // where it starts in names_; it ends with a zero
+    std::uint64_t folder : 24;  // index into folders_
+  };
+  std::uint64_t folder_number(std::string_view folder);
+
+  std::vector<char> names_;
+  std::vector<std::string> folders_{std::string()};  // with the last '/'; the first is none
+  std::vector<File> files_;
+  std::unordered_map<std::string, std::uint32_t> known_;  // folders, while paths are added
+};
+
+// Numbers classes: by their place in a list that the user gives, or by the bytewise order of all that are found.
+class ClassNumbers {
+ public:
+  explicit ClassNumbers(std::vector<std::string> given = {});  // ErrorKind::usage for a name that stands there twice
+
+  // A number that becomes a label through finish(); -1 for a name that is not among the given ones.
+  std::int32_t add(std::string_view name);
+  std::string hint(std::string_view name) const;  // ": did you mean 'cat'?", or nothing
+
+  // Every number in `labels` becomes the label; negative ones stay. names() and counts() are then as the labels are.
+  void finish(std::vector<std::int32_t>& labels);
+  const std::vector<std::string>& names() const { return names_; }
+  const std::vector<std::uint64_t>& counts() const { return counts_; }  // how often each label is in `labels`
+
+ private:
+  bool given_;
+  std::vector<std::string> names_;
+  std::map<std::string, std::int32_t, std::less<>> numbers_;
+  std::vector<std::uint64_t> counts_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,93 @@
+#include "file_storage.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+
+#include "millrace/error.h"
+#include "millrace/sample.h"
+#include "walk.h"
+
+namespace millrace {
+
+namespace {
+
+void require_file(const struct stat& status, const char* path) {
+  if (S_ISREG(status.st_mode)) return;
+  fail(ErrorKind::data, "'{}' is {}, not a file", path, S_ISDIR(status.st_mode) ? "a folder" : "a device");
+}
+
+// An open file; closed with the object.
+class File {
+ public:
+  explicit File(const char* path) : path_(path) {
+    do {
+      handle_ = ::open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);  // not to wait for a pipe's other end
+    } while (handle_ < 0 && errno == EINTR);
+    if (handle_ < 0) refuse("open", path);
+  }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+  ~File() { ::close(handle_); }
+
+  struct stat status() const {
+    struct stat status {};
+    if (::fstat(handle_, &status) != 0) refuse("look at", path_);
+    require_file(status, path_);
+    return status;
+  }
+
+  // Up to `size` bytes; fewer only where the file ends.
+  std::size_t read(std::uint64_t offset, std::size_t size, std::uint8_t* out) const {
+    std::size_t have = 0;
+    while (have < size) {
+      const ssize_t got = ::pread(handle_, out + have, size - have, static_cast<off_t>(offset + have));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) refuse("read", path_);
+      if (got == 0) break;
+      have += static_cast<std::size_t>(got);
+    }
+    return have;
+  }
+
+ private:
+  const char* path_;
+  int handle_ = -1;
+};
+
+}  // namespace
+
+Storage::Kind FileStorage::look(const std::string& url) {
+  const char* path = path_of(url);
+  struct stat status {};
+  if (::stat(path, &status) == 0) return S_ISDIR(status.st_mode) ? Kind::folder : Kind::object;
+  refuse_path("look at", path);
+}
+
+void FileStorage::list(const std::string& url, const std::function<void(Object)>& found) { walk(path_of(url), found); }
+
+Storage::Object FileStorage::stat(const std::string& url) {
+  const char* path = path_of(url);
+  struct stat status {};
+  if (::stat(path, &status) != 0) refuse_path("look at", path);
+  require_file(status, path);
+  return {std::filesystem::path(path).filename().string(), static_cast<std::uint64_t>(status.st_size), version_of(status)};
+}
+
+void FileStorage::read(const std::string& url, ByteBuffer& out) {
+  const File file(path_of(url));
+  const auto size = static_cast<std::size_t>(file.status().st_size);
+  out.resize(file.read(0, size, out.resize(size)));
+}
+
+void FileStorage::read(const std::string& url, std::uint64_t offset, std::size_t size, std::uint8_t* out) {
+  const File file(path_of(url));
+  const auto end = static_cast<std::uint64_t>(file.status().st_size);
+  if (offset > end || size > end - offset || file.read(offset, size, out) < size) {
+    fail(ErrorKind::storage, "'{}' has {} bytes: {} from byte {} on were asked for", path_of(url), end, size, offset);
+  }
+}
+
+}  // namespace millrace

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "millrace/storage.h"
+
+namespace millrace {
+
+// The scheme "file": whatever the operating system shows as files. A URL is a path ("data/train", from the current folder), or
+// "file://" and an absolute path; nothing in it is encoded ("%20" is three characters).
+//
+// Links are followed; one that leads back to a folder it lies in is an error, as is one that leads nowhere. Other things than
+// files and folders (sockets, devices) are left out of listings. A version is the time of the last change, in nanoseconds, and
+// the size. Ownership: none; no file stays open between calls. Threading: no state, any number of threads.
+// Errors: see Storage; what the operating system refuses for good (missing, forbidden) is ErrorKind::data, what may pass (a disk
+// error, too many open files) ErrorKind::storage. There are no retries: a local file that failed once fails again.
+class FileStorage : public Storage {
+ public:
+  Kind look(const std::string& url) override;
+  void list(const std::string& url, const std::function<void(Object)>& found) override;
+  Object stat(const std::string& url) override;
+  void read(const std::string& url, ByteBuffer& out) override;
+  void read(const std::string& url, std::uint64_t offset, std::size_t size, std::uint8_t* out) override;
+};
+
+}  // namespace millrace

@@ -1,0 +1,217 @@
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <thread>
+
+#include "file_storage.h"
+#include "millrace/sample.h"
+#include "testkit/files.h"
+
+namespace millrace {
+namespace {
+
+namespace fs = std::filesystem;
+using testkit::error_of;
+using testkit::TestFolder;
+using testkit::text;
+
+std::vector<std::string> names(FileStorage& storage, const std::string& url) {
+  std::vector<std::string> result;
+  storage.list(url, [&](const Storage::Object& object) { result.push_back(object.name); });
+  return result;
+}
+
+TEST(FileStorage, ListsFilesAtAnyDepthInTheBytewiseOrderOfWholeNames) {
+  const TestFolder folder;
+  for (const char* name : {"b/2.jpg", "b/10.jpg", "a.txt", "b.jpg", "b-c/x", "b/c/d/e.png", "Z", "b/\xc3\xa4"})
+    folder.write(name);
+  FileStorage storage;
+  EXPECT_EQ(names(storage, folder.path()),
+            (std::vector<std::string>{"Z", "a.txt", "b-c/x", "b.jpg", "b/10.jpg", "b/2.jpg", "b/c/d/e.png", "b/\xc3\xa4"}));
+}
+
+TEST(FileStorage, TakesAFolderWithASlashAtItsEndAndAsAUrl) {
+  const TestFolder folder;
+  folder.write("a/b");
+  FileStorage storage;
+  EXPECT_EQ(names(storage, folder.path().string() + "//"), std::vector<std::string>{"a/b"});
+  EXPECT_EQ(names(storage, "file://" + folder.path().string()), std::vector<std::string>{"a/b"});
+}
+
+TEST(FileStorage, LeavesOutHiddenNamesAndWhatIsNoFile) {
+  const TestFolder folder;
+  for (const char* name : {".hidden", "a/._1.jpg", "a/1.jpg", ".git/a"}) folder.write(name);
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  FileStorage storage;
+  EXPECT_EQ(names(storage, folder.path()), std::vector<std::string>{"a/1.jpg"});
+}
+
+TEST(FileStorage, NamesFoldersWithNothingInThem) {
+  const TestFolder folder;
+  folder.write("b/1");
+  fs::create_directories(folder / "a");
+  fs::create_directories(folder / "c/d");
+  folder.write("e/.hidden");
+  FileStorage storage;
+  EXPECT_EQ(names(storage, folder.path()), (std::vector<std::string>{"a/", "b/1", "c/d/", "e/"}));
+}
+
+TEST(FileStorage, FollowsLinks) {
+  const TestFolder folder;
+  folder.write("real/1.jpg", "one");
+  fs::create_directory_symlink(folder / "real", folder / "linked");
+  fs::create_symlink(folder / "real/1.jpg", folder / "file.jpg");
+  FileStorage storage;
+  EXPECT_EQ(names(storage, folder.path()), (std::vector<std::string>{"file.jpg", "linked/1.jpg", "real/1.jpg"}));
+}
+
+TEST(FileStorage, FindsALinkThatLeadsBack) {
+  const TestFolder folder;
+  folder.write("a/b/1.jpg");
+  fs::create_directory_symlink(folder / "a", folder / "a/b/again");
+  FileStorage storage;
+  const Error error = error_of([&] { names(storage, folder.path()); });
+  EXPECT_EQ(error.kind(), ErrorKind::data);
+  EXPECT_EQ(error.message(), fmt::format("folder '{}' is '{}' again: a link leads back", folder / "a/b/again", folder / "a"));
+}
+
+TEST(FileStorage, NamesALinkThatLeadsNowhere) {
+  const TestFolder folder;
+  fs::create_symlink(folder / "gone", folder / "1.jpg");
+  FileStorage storage;
+  const Error error = error_of([&] { names(storage, folder.path()); });
+  EXPECT_EQ(error.kind(), ErrorKind::data);
+  EXPECT_EQ(error.message(), fmt::format("cannot look at '{}': No such file or directory", folder / "1.jpg"));
+}
+
+TEST(FileStorage, SaysWhichPartOfAPathIsMissing) {
+  const TestFolder folder;
+  folder.write("train/1.jpg");
+  FileStorage storage;
+  const std::string path = folder / "trian/x";
+  const std::string expected =
+      fmt::format("'{}' does not exist: there is no 'trian' in '{}', but a 'train'", path, folder.path().string());
+  for (const Error& error :
+       {error_of([&] { names(storage, path); }), error_of([&] { storage.look(path); }), error_of([&] { storage.stat(path); })}) {
+    EXPECT_EQ(error.kind(), ErrorKind::data);
+    EXPECT_EQ(error.message(), expected);
+  }
+  const Error error = error_of([&] {
+    ByteBuffer bytes;
+    storage.read(path, bytes);
+  });
+  EXPECT_EQ(error.kind(), ErrorKind::data);
+  EXPECT_EQ(error.message(), fmt::format("cannot open '{}': No such file or directory", path));
+}
+
+TEST(FileStorage, TellsFilesAndFoldersApart) {
+  const TestFolder folder;
+  const std::string file = folder.write("a/1.jpg");
+  FileStorage storage;
+  EXPECT_EQ(storage.look(folder / "a"), Storage::Kind::folder);
+  EXPECT_EQ(storage.look(file), Storage::Kind::object);
+  EXPECT_EQ(error_of([&] { names(storage, file); }).message(), fmt::format("'{}' is not a folder", file));
+  EXPECT_EQ(error_of([&] { storage.stat(folder / "a"); }).message(), fmt::format("'{}' is a folder, not a file", folder / "a"));
+  ByteBuffer bytes;
+  EXPECT_EQ(error_of([&] { storage.read(folder / "a", bytes); }).message(),
+            fmt::format("'{}' is a folder, not a file", folder / "a"));
+  ASSERT_EQ(mkfifo((folder / "pipe").c_str(), 0600), 0);
+  EXPECT_EQ(error_of([&] { storage.read(folder / "pipe", bytes); }).message(),
+            fmt::format("'{}' is a device, not a file", folder / "pipe"));
+}
+
+TEST(FileStorage, KnowsSizeAndVersion) {
+  const TestFolder folder;
+  const std::string file = folder.write("a/1.jpg", "one");
+  FileStorage storage;
+  const Storage::Object before = storage.stat("file://" + file);
+  EXPECT_EQ(before.name, "1.jpg");
+  EXPECT_EQ(before.bytes, 3U);
+  EXPECT_EQ(storage.stat(file).version, before.version);
+  storage.list(folder.path(), [&](const Storage::Object& object) { EXPECT_EQ(object.version, before.version); });
+  fs::last_write_time(file, fs::last_write_time(file) + std::chrono::nanoseconds(1));
+  EXPECT_NE(storage.stat(file).version, before.version);
+  const std::string touched = storage.stat(file).version;
+  const auto time = fs::last_write_time(file);
+  folder.write("a/1.jpg", "longer");
+  fs::last_write_time(file, time);
+  EXPECT_NE(storage.stat(file).version, touched);
+}
+
+TEST(FileStorage, ReadsWholeFilesAndRanges) {
+  const TestFolder folder;
+  std::string content(300'000, 'x');
+  for (std::size_t i = 0; i < content.size(); ++i) content[i] = static_cast<char>(i * 7 + i / 256);
+  const std::string file = folder.write("a", content);
+  FileStorage storage;
+  ByteBuffer bytes;
+  storage.read(file, bytes);
+  EXPECT_TRUE(text(bytes) == content);
+  std::string range(1000, ' ');
+  storage.read(file, 299'000, 1000, reinterpret_cast<std::uint8_t*>(range.data()));
+  EXPECT_TRUE(range == content.substr(299'000));
+  storage.read(file, 300'000, 0, reinterpret_cast<std::uint8_t*>(range.data()));
+  storage.read(folder.write("empty", ""), bytes);
+  EXPECT_EQ(bytes.size(), 0U);
+}
+
+TEST(FileStorage, ARangeBehindTheEndIsAStorageFault) {
+  const TestFolder folder;
+  const std::string file = folder.write("a", "12345");
+  FileStorage storage;
+  std::uint8_t out[10];
+  for (const std::uint64_t offset : {1U, 6U}) {
+    const Error error = error_of([&] { storage.read(file, offset, 5, out); });
+    EXPECT_EQ(error.kind(), ErrorKind::storage);
+    EXPECT_EQ(error.message(), fmt::format("'{}' has 5 bytes: 5 from byte {} on were asked for", file, offset));
+  }
+}
+
+TEST(FileStorage, WhatMayNotBeReadIsNamed) {
+  if (getuid() == 0) GTEST_SKIP() << "root may read everything";
+  const TestFolder folder;
+  const std::string file = folder.write("a/b", "12345");
+  fs::permissions(file, fs::perms::none);
+  FileStorage storage;
+  ByteBuffer bytes;
+  const Error error = error_of([&] { storage.read(file, bytes); });
+  EXPECT_EQ(error.kind(), ErrorKind::data);
+  EXPECT_EQ(error.message(), fmt::format("cannot open '{}': Permission denied", file));
+}
+
+TEST(FileStorage, RefusesUrlsThatAreNoFiles) {
+  FileStorage storage;
+  const auto message = [&](const std::string& url) {
+    const Error error = error_of([&] { storage.stat(url); });
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+    return error.message();
+  };
+  EXPECT_EQ(message("file://data/train"),
+            "'file://data/train': expected an absolute path after 'file://', as in 'file:///data/train'");
+  EXPECT_EQ(message("s3://bucket/a"), "'s3://bucket/a' does not name a file");
+  EXPECT_EQ(message(""), "an empty text names no file");
+  EXPECT_EQ(message(std::string("a\0b", 3)), "'a' has a zero byte in it");
+}
+
+TEST(FileStorage, ReadsOnManyThreadsAtOnce) {
+  const TestFolder folder;
+  for (int i = 0; i < 20; ++i)
+    folder.write(std::to_string(i), std::string(static_cast<std::size_t>(i) * 100, static_cast<char>('a' + i)));
+  FileStorage storage;
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong = 0;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      ByteBuffer bytes;
+      for (int i = 0; i < 200; ++i) {
+        storage.read(folder / std::to_string(i % 20), bytes);
+        wrong += text(bytes) != std::string(static_cast<std::size_t>(i % 20) * 100, static_cast<char>('a' + i % 20));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,165 @@
+#include "walk.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "millrace/error.h"
+#include "millrace/value.h"
+
+namespace millrace {
+
+namespace {
+
+struct CloseFolder {
+  void operator()(DIR* folder) const { closedir(folder); }
+};
+using Folder = std::unique_ptr<DIR, CloseFolder>;
+
+class Walk {
+ public:
+  Walk(const std::string& root, const std::function<void(Storage::Object)>& found) : path_(root), found_(found) {
+    while (path_.size() > 1 && path_.back() == '/') path_.pop_back();
+    root_ = path_ == "/" ? 1 : path_.size() + 1;
+  }
+
+  // The folder path_ and those below it; true when there was anything.
+  bool folder() {
+    const std::vector<Entry> entries = scan();
+    const std::size_t length = path_.size();
+    for (const Entry& entry : entries) {
+      if (path_.back() != '/') path_ += '/';
+      path_.append(entry.name, 0, entry.name.size() - (entry.is_folder ? 1 : 0));
+      if (!entry.is_folder) {
+        found_({path_.substr(root_), entry.bytes, entry.version});
+      } else if (!folder()) {
+        found_({path_.substr(root_) + '/', 0, {}});
+      }
+      path_.resize(length);
+    }
+    parents_.pop_back();
+    return !entries.empty();
+  }
+
+ private:
+  struct Entry {
+    std::string name;  // a folder's ends in '/', which makes the order that of whole names
+    bool is_folder = false;
+    std::uint64_t bytes = 0;
+    std::string version;
+  };
+  struct Parent {
+    dev_t device;
+    ino_t inode;
+    std::size_t length;  // of its path
+  };
+
+  Folder enter() {
+    Folder folder(opendir(path_.c_str()));
+    struct stat status {};
+    if (!folder && errno == ENOTDIR) fail(ErrorKind::data, "'{}' is not a folder", path_);
+    if (!folder) refuse_path("open folder", path_);
+    if (fstat(dirfd(folder.get()), &status) != 0) refuse("look at", path_);
+    for (const Parent& parent : parents_) {
+      if (parent.device != status.st_dev || parent.inode != status.st_ino) continue;
+      fail(ErrorKind::data, "folder '{}' is '{}' again: a link leads back", path_, path_.substr(0, parent.length));
+    }
+    parents_.push_back({status.st_dev, status.st_ino, path_.size()});
+    return folder;
+  }
+
+  // Files and folders in path_, sorted.
+  std::vector<Entry> scan() {
+    const Folder folder = enter();
+    std::vector<Entry> result;
+    errno = 0;
+    while (const dirent* entry = readdir(folder.get())) {
+      if (entry->d_name[0] == '.') continue;
+      struct stat status {};
+      if (fstatat(dirfd(folder.get()), entry->d_name, &status, 0) != 0) refuse("look at", path_ + '/' + entry->d_name);
+      if (S_ISDIR(status.st_mode)) {
+        result.push_back({std::string(entry->d_name) + '/', true, 0, {}});
+      } else if (S_ISREG(status.st_mode)) {
+        result.push_back({entry->d_name, false, static_cast<std::uint64_t>(status.st_size), version_of(status)});
+      }
+      errno = 0;
+    }
+    if (errno != 0) refuse("list folder", path_);
+    std::sort(result.begin(), result.end(), [](const Entry& a, const Entry& b) { return a.name < b.name; });
+    return result;
+  }
+
+  std::string path_;
+  std::size_t root_;  // where names below the root begin in path_
+  const std::function<void(Storage::Object)>& found_;
+  std::vector<Parent> parents_;
+};
+
+bool is_for_good(int error) {
+  switch (error) {
+    case ENOENT:
+    case ENOTDIR:
+    case EACCES:
+    case EPERM:
+    case ELOOP:
+    case ENAMETOOLONG:
+    case EISDIR: return true;
+    default: return false;
+  }
+}
+
+}  // namespace
+
+const char* path_of(const std::string& url) {
+  constexpr std::string_view kScheme = "file://";
+  if (url.empty()) fail(ErrorKind::usage, "an empty text names no file");
+  if (url.find('\0') != url.npos) fail(ErrorKind::usage, "'{}' has a zero byte in it", url.c_str());
+  if (url.starts_with(kScheme)) {
+    if (url.size() == kScheme.size() || url[kScheme.size()] != '/') {
+      fail(ErrorKind::usage, "'{}': expected an absolute path after '{}', as in 'file:///data/train'", url, kScheme);
+    }
+    return url.c_str() + kScheme.size();
+  }
+  if (url_scheme(url) != "file") fail(ErrorKind::usage, "'{}' does not name a file", url);
+  return url.c_str();
+}
+
+void refuse(const char* what, const std::string& path) {
+  const int error = errno;
+  fail(is_for_good(error) ? ErrorKind::data : ErrorKind::storage, "cannot {} '{}': {}", what, path, std::strerror(error));
+}
+
+void refuse_path(const char* what, const std::string& path) {
+  if (errno != ENOENT) refuse(what, path);
+  namespace fs = std::filesystem;
+  std::error_code ignored;
+  fs::path parent = fs::absolute(path, ignored).lexically_normal();
+  std::string missing;
+  while (parent.has_relative_path() && !fs::exists(parent, ignored)) {
+    if (parent.has_filename()) missing = parent.filename().string();
+    parent = parent.parent_path();
+  }
+  std::vector<std::string> names;
+  for (fs::directory_iterator entry(parent, ignored), end; !ignored && entry != end; entry.increment(ignored)) {
+    names.push_back(entry->path().filename().string());
+  }
+  const auto nearest = nearest_name(missing, names);
+  fail(ErrorKind::data, "'{}' does not exist: there is no '{}' in '{}'{}", path, missing, parent.string(),
+       nearest ? fmt::format(", but a '{}'", *nearest) : "");
+}
+
+std::string version_of(const struct stat& status) {
+  const std::int64_t nanoseconds = std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+  return fmt::format("{:x}-{:x}", nanoseconds, status.st_size);
+}
+
+void walk(const std::string& root, const std::function<void(Storage::Object)>& found) { Walk(root, found).folder(); }
+
+}  // namespace millrace

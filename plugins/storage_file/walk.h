@@ -1,0 +1,27 @@
+// What FileStorage is made of: paths, errors of the operating system, and the walk through a folder.
+#pragma once
+
+#include <sys/stat.h>
+
+#include <functional>
+#include <string>
+
+#include "millrace/storage.h"
+
+namespace millrace {
+
+// The path in a URL, without a copy: valid as long as the URL.
+const char* path_of(const std::string& url);
+
+// Throws what errno says about `path`: "cannot open 'a/b': Permission denied".
+[[noreturn]] void refuse(const char* what, const std::string& path);
+
+// The same; of what does not exist, which part is missing and what there is instead.
+[[noreturn]] void refuse_path(const char* what, const std::string& path);
+
+std::string version_of(const struct stat& status);
+
+// Storage::list() of the folder `root`.
+void walk(const std::string& root, const std::function<void(Storage::Object)>& found);
+
+}  // namespace millrace
