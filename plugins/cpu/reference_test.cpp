@@ -1,6 +1,7 @@
 // Whole networks against PyTorch: tests/reference/*.json, whose README says how they were made and how to compare.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -46,7 +47,9 @@ void expect_like(const std::vector<float>& values, const Json& summary, double b
   EXPECT_LT(relative_difference(found, {samples.begin(), samples.end()}), bound) << what;
 }
 
-void check(const std::string& file, const std::string& network_file, Precision precision, double bound, double gradient_bound) {
+constexpr double kLikePyTorch = 1.5;  // 64 values of a tensor stand for all of it
+
+void check(const std::string& file, const std::string& network_file, Precision precision, double bound) {
   const Json reference = Json::parse(std::ifstream(std::string(MILLRACE_SOURCE_DIR) + "/tests/reference/" + file));
   const auto network = network_from(network_file);
   const auto samples = static_cast<std::int64_t>(reference["labels"].size());
@@ -78,7 +81,10 @@ void check(const std::string& file, const std::string& network_file, Precision p
   for (const auto& [name, tensor] : reference["tensors"].items()) {
     if (!tensor.contains("gradient") || tensor["gradient"].is_null()) continue;
     const int parameter = network->find_parameter(name);
-    if (parameter >= 0) expect_like(laboratory->read(Slot::gradient, parameter), tensor["gradient"], gradient_bound, name);
+    if (parameter < 0) continue;
+    double gradient_bound = bound;
+    if (precision == Precision::bf16) gradient_bound = std::max(bound, kLikePyTorch * tensor["gradient"]["bf16_difference"].get<double>());
+    expect_like(laboratory->read(Slot::gradient, parameter), tensor["gradient"], gradient_bound, name);
   }
   for (const auto& [name, summary] : reference["running"].items()) {
     expect_like(laboratory->read(Slot::value, network->find_parameter(name)), summary["values"], bound, name);
@@ -86,19 +92,20 @@ void check(const std::string& file, const std::string& network_file, Precision p
 }
 
 TEST(Reference, AirbenchAgreesWithPyTorch) {
-  check("airbench.json", "pipelines/networks/airbench94.toml", Precision::fp32, 1e-4, 1e-4);
+  check("airbench.json", "pipelines/networks/airbench94.toml", Precision::fp32, 1e-4);
 }
 TEST(Reference, ResidualBlockAgreesWithPyTorch) {
-  check("residual.json", "pipelines/networks/residual_block.toml", Precision::fp32, 1e-4, 1e-4);
+  check("residual.json", "pipelines/networks/residual_block.toml", Precision::fp32, 1e-4);
 }
 
 // Rounding to bf16 changes which pixel of a window is the largest, and which inputs of a ReLU are positive, for about one in a
-// hundred; the gradient then takes another way. A share p of such elements is a relative difference of sqrt(2 p).
+// hundred; the gradient then takes another way, and a share p of such elements is a relative difference of sqrt(2 p). The bound of
+// such gradients is PyTorch's own: what its bf16 step is away from its float32 one (23 %; with float32's winners 4 %).
 TEST(Reference, AirbenchAgreesInBf16) {
-  check("airbench.json", "pipelines/networks/airbench94.toml", Precision::bf16, 2e-2, 0.35);
+  check("airbench.json", "pipelines/networks/airbench94.toml", Precision::bf16, 2e-2);
 }
 TEST(Reference, ResidualBlockAgreesInBf16) {
-  check("residual.json", "pipelines/networks/residual_block.toml", Precision::bf16, 2e-2, 0.2);
+  check("residual.json", "pipelines/networks/residual_block.toml", Precision::bf16, 2e-2);
 }
 
 TEST(Reference, GradientsOfASmoothNetworkAgreeInBf16) {

@@ -5,7 +5,10 @@
 
 writes airbench.json and residual.json beside this file. PyTorch computes them in
 float32; the same step in float64 says how far float32 itself is off, and is written
-beside each tensor as `float64_difference`. README.md here explains the files.
+beside each tensor as `float64_difference`; the same step under bf16 autocast says how far
+PyTorch's own bf16 gradients are off (`bf16_difference`), and how far they are when the winners
+of max pooling and the signs in ReLU are taken from the float32 step (`bf16_same_winners`).
+README.md here explains the files.
 
 No tensor is stored. Inputs and parameters come from a closed form in integers, so
 every language and machine makes the same bits. For element i (row-major flat index:
@@ -59,6 +62,8 @@ class Tensors:
         self.values, self.recipes = {}, {}
         self.running = {}
         self.closest_tie = float("inf")
+        self.winners = []    # of each max pooling and ReLU, in order
+        self.replay = None   # another step's winners to use instead of one's own
 
     def make(self, name, shape, scale, offset=0.0, trained=True):
         phase = self.first_phase + len(self.recipes)
@@ -92,11 +97,17 @@ class Tensors:
             windows = x.unfold(2, size, size).unfold(3, size, size)
             best = windows.reshape(*windows.shape[:4], -1).topk(2).values
             self.closest_tie = min(self.closest_tie, (best[..., 0] - best[..., 1]).min().item())
-        return F.max_pool2d(x, size)
+        values, index = F.max_pool2d(x, size, return_indices=True)
+        self.winners.append(index)
+        if self.replay is None:
+            return values
+        index = self.replay[len(self.winners) - 1]
+        return x.flatten(2).gather(2, index.flatten(2)).view(index.shape)
 
     def relu(self, x):
         self.closest_tie = min(self.closest_tie, x.detach().abs().min().item())
-        return F.relu(x)
+        self.winners.append(x.detach() > 0)
+        return F.relu(x) if self.replay is None else x * self.replay[len(self.winners) - 1].to(x.dtype)
 
 
 def airbench(t):
@@ -137,8 +148,9 @@ NETWORKS = {
 }
 
 
-def step(network, dtype, first_phase):
+def step(network, dtype, first_phase, replay=None):
     t = Tensors(dtype, first_phase)
+    t.replay = replay
     logits, loss_options = network(t)
     labels = torch.tensor([(3 * n + 1) % CLASSES for n in range(BATCH)])
     loss = F.cross_entropy(logits, labels, **loss_options)
@@ -174,6 +186,9 @@ def reference(name, first_phase):
     network, constants = NETWORKS[name]
     single, logits, labels, loss, loss_options = step(network, torch.float32, first_phase)
     double, exact_logits, _, exact_loss, _ = step(network, torch.float64, first_phase)
+    with torch.autocast("cpu", torch.bfloat16):
+        bf16 = step(network, torch.float32, first_phase)[0]
+        same_winners = step(network, torch.float32, first_phase, single.winners)[0]
     tensors = {}
     for key, recipe in single.recipes.items():
         tensors[key] = dict(recipe)
@@ -181,7 +196,11 @@ def reference(name, first_phase):
         first = single.values[key].detach().reshape(-1)[:3]
         tensors[key]["first"] = [float("%.9g" % v) for v in first]
         if recipe["trained"]:
-            tensors[key]["gradient"] = summary(single.values[key].grad, double.values[key].grad)
+            gradient = single.values[key].grad
+            tensors[key]["gradient"] = summary(gradient, double.values[key].grad)
+            for field, other in (("bf16_difference", bf16), ("bf16_same_winners", same_winners)):
+                off = (other.values[key].grad.double() - gradient.double()).norm() / gradient.double().norm()
+                tensors[key]["gradient"][field] = float("%.2g" % off.item())
     return dict(
         made_by="tests/reference/make_reference.py", torch=torch.__version__, network=name,
         constants=constants, labels=labels.tolist(), loss_options=loss_options,
