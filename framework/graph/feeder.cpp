@@ -259,8 +259,7 @@ SampleKey Feeder::replacement(SampleKey key) const {
 }
 
 std::uint64_t Feeder::first_position(std::uint64_t step) const {
-  const GraphOptions& options = plan_.options;
-  return step % options.steps_per_epoch * options.global_batch(plan_.spec.size) + options.first_slot;
+  return step % plan_.options.steps_per_epoch * plan_.global_batch + plan_.first_slot;
 }
 
 std::uint32_t Feeder::chunk_size() const {

@@ -18,7 +18,9 @@ namespace millrace::flow {
 struct FeederPlan {
   Node* node = nullptr;            // the source's
   std::vector<const Node*> work;   // whose cost per sample decides the size of chunks
-  BatchSpec spec;
+  BatchSpec spec;                  // `size`: the slots that this process reads
+  std::uint32_t global_batch = 0;  // slots of all processes
+  std::uint32_t first_slot = 0;    // of this one among them
   int threads = 1;
   SampleCache* cache = nullptr;    // not owned; null: none
   GraphOptions options;

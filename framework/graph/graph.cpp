@@ -7,6 +7,7 @@
 #include "graph/node.h"
 #include "graph/workers.h"
 #include "millrace/plugin.h"
+#include "millrace/split.h"
 
 namespace millrace {
 
@@ -176,6 +177,16 @@ FeederPlan Graph::State::feeder_plan(const GraphPlan& plan, const GraphOptions& 
   if (options.steps_per_epoch == 0) {
     fail(ErrorKind::data, "graph '{}': {} samples do not fill a batch of {}; make the batch smaller, or keep the last one",
          plan.name, options.samples_per_epoch, feeding.spec.size);
+  }
+  feeding.global_batch = feeding.spec.size;
+  const Share share = split(feeding.spec.size, options.ranks)[options.rank];
+  feeding.first_slot = share.begin;
+  feeding.spec.size = share.count;
+  const std::uint64_t left_over = options.samples_per_epoch % feeding.global_batch;
+  const bool misses_last = feeding.spec.last == BatchSpec::Last::keep && left_over > 0 && left_over <= share.begin;
+  if (feeding.spec.size == 0 || misses_last) {
+    fail(ErrorKind::usage, "graph '{}': a batch of {} leaves nothing to rank {} of {}", plan.name,
+         misses_last ? left_over : feeding.global_batch, options.rank, options.ranks);
   }
   return feeding;
 }

@@ -39,11 +39,9 @@ struct GraphOptions {
   ImageShape window;                    // what the network sees
   TargetSpec target;
   std::uint32_t numbers = 0;            // Source::numbers()
-  // Of several processes that share every batch, this one has the slots [first_slot, first_slot + BatchSpec::size) of `shared_batch`;
-  // 0: it has all of them.
-  std::uint32_t shared_batch = 0, first_slot = 0;
-
-  std::uint32_t global_batch(std::uint32_t own) const { return shared_batch > 0 ? shared_batch : own; }
+  // Of several processes that share every batch, this one's number, and how many there are: it reads its slots of each batch, as
+  // split() deals them out, and nothing else. Epochs, steps and positions are the same for all of them.
+  std::uint32_t rank = 0, ranks = 1;
   std::function<std::shared_ptr<std::uint8_t[]>(std::size_t bytes)> host_buffer;  // null: ordinary memory
 };
 

@@ -48,6 +48,8 @@ void TestGraph::connect(int to) {
 Graph& TestGraph::make(const Options& options) {
   graph_options_.seed = seed_;
   graph_options_.chunk = options.chunk;
+  graph_options_.rank = options.rank;
+  graph_options_.ranks = options.ranks;
   graph_options_.host_buffer = options.host_buffer;
   graph_options_.image = graph_options_.window = image_;
   for (std::size_t i = 0; i < plan_.stages.size(); ++i) {

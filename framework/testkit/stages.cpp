@@ -91,12 +91,15 @@ void CountingBatcher::describe(StageDescription<Params>& d) {
   d.params.add("size", &Params::size).range(1).text("samples in a batch");
   d.params.add("buffers", &Params::buffers).range(1).text("circulating batches");
   d.params.add("keep_last", &Params::keep_last).text("use the incomplete last batch");
+  d.params.add("wrap", &Params::wrap).text("fill the last batch up with the first samples");
   d.params.add("replace", &Params::replace).text("replace bad samples");
 }
 
 BatchSpec CountingBatcher::spec() const {
   return {static_cast<std::uint32_t>(params_.size), static_cast<std::uint32_t>(params_.buffers),
-          params_.keep_last ? BatchSpec::Last::keep : BatchSpec::Last::drop};
+          params_.wrap        ? BatchSpec::Last::wrap
+          : params_.keep_last ? BatchSpec::Last::keep
+                              : BatchSpec::Last::drop};
 }
 
 void CountingBatcher::process(int, Packet packet, Output& output) {

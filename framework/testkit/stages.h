@@ -64,7 +64,7 @@ class CountingBatcher : public Batcher {
  public:
   struct Params {
     std::int64_t size = 4, buffers = 3;
-    bool keep_last = false;
+    bool keep_last = false, wrap = false;
     bool replace = true;
   };
   static void describe(StageDescription<Params>& d);
