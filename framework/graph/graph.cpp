@@ -44,6 +44,7 @@ struct Graph::State {
   void add_retry(const GraphPlan& plan);
   FeederPlan feeder_plan(const GraphPlan& plan, const GraphOptions& options, int threads) const;
   Link& add_link(const std::string& from, const std::string& to);
+  std::size_t scratch_bytes(ImageShape slot) const;
   std::uint64_t packets_on_edges() const;
   void stop_stages();
 
@@ -81,7 +82,7 @@ Graph::State::State(const GraphPlan& plan, const std::vector<std::vector<std::sh
     feeder->stop();
     credits->abandon();
   };
-  memory_bound = feeder->batch_bytes() * feeding.spec.buffers;
+  memory_bound = (feeder->batch_bytes() + feeding.spec.size * scratch_bytes(options.image)) * feeding.spec.buffers;
   for (const auto& instances : nodes) {
     for (const auto& node : instances) memory_bound += node->stage().memory_bound();
   }
@@ -189,6 +190,19 @@ FeederPlan Graph::State::feeder_plan(const GraphPlan& plan, const GraphOptions& 
          misses_last ? left_over : feeding.global_batch, options.rank, options.ranks);
   }
   return feeding;
+}
+
+// Of one sample: stages that make images of another shape than the batch's write them into its two scratch buffers. Where shapes
+// vary nothing can be said before the images are read.
+std::size_t Graph::State::scratch_bytes(ImageShape slot) const {
+  std::size_t largest = 0, used = 0;
+  for (const auto& instances : nodes) {
+    const ImageShape shape = instances[0]->stage().image_shape();
+    if (!shape.is_static() || shape == slot) continue;
+    largest = std::max(largest, shape.bytes());
+    used = std::min<std::size_t>(used + 1, 2);
+  }
+  return used * largest;
 }
 
 std::uint64_t Graph::State::packets_on_edges() const {

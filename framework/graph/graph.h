@@ -84,7 +84,7 @@ class Graph {
     std::vector<EdgeFigures> edges;
     double waited_for_data_seconds = 0;   // the gate had a token and no batch
     double waited_for_step_seconds = 0;   // the gate had a batch and no token
-    std::uint64_t packets_in_flight_most = 0;
+    std::uint64_t packets_in_flight_most = 0;  // on all edges; looked at when the last chunk of a batch is sent
   };
   Figures figures() const;
 
