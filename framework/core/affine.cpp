@@ -1,0 +1,172 @@
+#include "millrace/affine.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cmath>
+#include <numbers>
+
+namespace millrace {
+
+namespace {
+
+constexpr int kFraction = 32;  // bits of a coordinate behind the point
+constexpr std::int64_t kOne = std::int64_t{1} << kFraction;
+constexpr int kWeight = 11;  // bits of a bilinear weight
+
+double tangent(double degrees) { return std::tan(degrees * std::numbers::pi / 180); }
+
+// Coordinates and steps beyond these are as far outside as any others; held back so that no sum of them leaves 64 bits.
+constexpr double kFarthest = 1 << 29, kLongestStep = 1 << 13;
+
+std::int64_t fixed(double value, double most) {
+  return static_cast<std::int64_t>(std::llround(std::clamp(value, -most, most) * static_cast<double>(kOne)));
+}
+
+// The pixel that stands for coordinate `at` outside the image: mirrored, or the edge's.
+int inside(std::int64_t at, int extent, Border border) {
+  if (border != Border::reflect || extent == 1) return static_cast<int>(std::clamp<std::int64_t>(at, 0, extent - 1));
+  const std::int64_t period = 2 * (std::int64_t{extent} - 1);
+  const std::int64_t phase = ((at % period) + period) % period;
+  return static_cast<int>(phase < extent ? phase : period - phase);
+}
+
+struct Source {
+  const Image& image;
+  Border border;
+
+  const std::uint8_t* pixel(std::int64_t x, std::int64_t y) const {
+    const ImageShape& shape = image.shape;
+    const auto row = static_cast<std::size_t>(inside(y, shape.height, border));
+    const auto column = static_cast<std::size_t>(inside(x, shape.width, border));
+    return image.data + (row * static_cast<std::size_t>(shape.width) + column) * static_cast<std::size_t>(shape.channels);
+  }
+};
+
+struct Nearest {
+  static constexpr int kFirst = 0, kTaps = 1;
+  template <int kChannels, class Tap>
+  static void blend(std::int64_t, std::int64_t, const Tap& tap, std::uint8_t* out) {
+    std::copy_n(tap(0, 0), kChannels, out);
+  }
+};
+
+struct Bilinear {
+  static constexpr int kFirst = 0, kTaps = 2;  // reads pixels 0 and 1 to the right and below the coordinate's floor
+  template <int kChannels, class Tap>
+  static void blend(std::int64_t x, std::int64_t y, const Tap& tap, std::uint8_t* out) {
+    constexpr std::uint32_t kUnit = 1U << kWeight;
+    const auto right = static_cast<std::uint32_t>(x >> (kFraction - kWeight)) & (kUnit - 1);
+    const auto below = static_cast<std::uint32_t>(y >> (kFraction - kWeight)) & (kUnit - 1);
+    const std::uint32_t weights[] = {(kUnit - right) * (kUnit - below), right * (kUnit - below), (kUnit - right) * below,
+                                     right * below};
+    const std::uint8_t* const pixels[] = {tap(0, 0), tap(1, 0), tap(0, 1), tap(1, 1)};
+    for (int c = 0; c < kChannels; ++c) {
+      std::uint32_t sum = 1U << (2 * kWeight - 1);
+      for (int i = 0; i < 4; ++i) sum += pixels[i][c] * weights[i];
+      out[c] = static_cast<std::uint8_t>(sum >> (2 * kWeight));
+    }
+  }
+};
+
+struct Bicubic {
+  static constexpr int kFirst = -1, kTaps = 4;
+  static void weigh(std::int64_t at, float weights[4]) {
+    const float t = static_cast<float>(at & (kOne - 1)) * 0x1p-32F;
+    weights[0] = ((-0.5F * t + 1) * t - 0.5F) * t;
+    weights[1] = (1.5F * t - 2.5F) * t * t + 1;
+    weights[2] = ((-1.5F * t + 2) * t + 0.5F) * t;
+    weights[3] = (0.5F * t - 0.5F) * t * t;
+  }
+  template <int kChannels, class Tap>
+  static void blend(std::int64_t x, std::int64_t y, const Tap& tap, std::uint8_t* out) {
+    float across[4], down[4], sum[kChannels] = {};
+    weigh(x, across);
+    weigh(y, down);
+    for (int j = 0; j < 4; ++j) {
+      for (int i = 0; i < 4; ++i) {
+        const std::uint8_t* pixel = tap(i - 1, j - 1);
+        for (int c = 0; c < kChannels; ++c) sum[c] += across[i] * down[j] * pixel[c];
+      }
+    }
+    for (int c = 0; c < kChannels; ++c) out[c] = static_cast<std::uint8_t>(std::clamp(sum[c] + 0.5F, 0.0F, 255.0F));
+  }
+};
+
+template <class Kernel, int kChannels>
+void warp(const AffineMap& map, const Source& source, const std::uint8_t* fill, const Image& out) {
+  const ImageShape& shape = source.image.shape;
+  const std::size_t stride = static_cast<std::size_t>(shape.width) * kChannels;
+  constexpr std::int64_t kHalf = kOne / 2;
+  // Nearest looks for the pixel whose area the coordinate is in, the others for the pixel to its left and above.
+  constexpr std::int64_t kShift = Kernel::kTaps == 1 ? kHalf : 0;
+  const std::int64_t last_x = shape.width - Kernel::kTaps - Kernel::kFirst,
+                     last_y = shape.height - Kernel::kTaps - Kernel::kFirst;
+  const std::int64_t step_x = fixed(map.xx, kLongestStep), step_y = fixed(map.yx, kLongestStep);
+  std::uint8_t* pixel = out.data;
+  for (int row = 0; row < out.shape.height; ++row) {
+    std::int64_t x = fixed(map.xy * row + map.x0, kFarthest), y = fixed(map.yy * row + map.y0, kFarthest);
+    for (int column = 0; column < out.shape.width; ++column, x += step_x, y += step_y, pixel += kChannels) {
+      const std::int64_t left = (x + kShift) >> kFraction, top = (y + kShift) >> kFraction;
+      if (left >= -Kernel::kFirst && left <= last_x && top >= -Kernel::kFirst && top <= last_y) {
+        const std::uint8_t* at =
+            source.image.data + static_cast<std::size_t>(top) * stride + static_cast<std::size_t>(left) * kChannels;
+        const auto tap = [at, stride](std::ptrdiff_t i, std::ptrdiff_t j) {
+          return at + j * static_cast<std::ptrdiff_t>(stride) + i * kChannels;
+        };
+        Kernel::template blend<kChannels>(x, y, tap, pixel);
+        continue;
+      }
+      const std::int64_t nearest_x = (x + kHalf) >> kFraction, nearest_y = (y + kHalf) >> kFraction;
+      const bool outside = nearest_x < 0 || nearest_x >= shape.width || nearest_y < 0 || nearest_y >= shape.height;
+      if (outside && source.border == Border::constant) {
+        std::copy_n(fill, kChannels, pixel);
+        continue;
+      }
+      const auto tap = [&source, left, top](int i, int j) { return source.pixel(left + i, top + j); };
+      Kernel::template blend<kChannels>(x, y, tap, pixel);
+    }
+  }
+}
+
+template <class Kernel>
+void warp(const AffineMap& map, const Source& source, const std::uint8_t* fill, const Image& out) {
+  using Warp = decltype(&warp<Kernel, 1>);
+  constexpr Warp kByChannels[] = {&warp<Kernel, 1>, &warp<Kernel, 2>, &warp<Kernel, 3>, &warp<Kernel, 4>};
+  kByChannels[out.shape.channels - 1](map, source, fill, out);
+}
+
+}  // namespace
+
+AffineMap AffineMap::rotation(double degrees) {
+  const double angle = degrees * std::numbers::pi / 180;
+  return {std::cos(angle), std::sin(angle), 0, -std::sin(angle), std::cos(angle), 0};  // y points down
+}
+
+AffineMap AffineMap::shear(double x_degrees, double y_degrees) { return {1, tangent(x_degrees), 0, tangent(y_degrees), 1, 0}; }
+
+AffineMap AffineMap::then(const AffineMap& next) const {
+  return {next.xx * xx + next.xy * yx, next.xx * xy + next.xy * yy, next.xx * x0 + next.xy * y0 + next.x0,
+          next.yx * xx + next.yy * yx, next.yx * xy + next.yy * yy, next.yx * x0 + next.yy * y0 + next.y0};
+}
+
+AffineMap AffineMap::about(double x, double y) const { return translation(-x, -y).then(*this).then(translation(x, y)); }
+
+AffineMap AffineMap::inverse() const {
+  const double d = determinant();
+  assert(d != 0);
+  const AffineMap linear{yy / d, -xy / d, 0, -yx / d, xx / d, 0};
+  return translation(-x0, -y0).then(linear);
+}
+
+void warp_affine(const AffineMap& to_source, const Image& image, Interpolation interpolation, Border border,
+                 const std::uint8_t fill[4], const Image& out) {
+  assert(out.shape.channels == image.shape.channels && out.shape.channels <= 4 && out.data != image.data);
+  const Source source{image, border};
+  switch (interpolation) {
+    case Interpolation::nearest: return warp<Nearest>(to_source, source, fill, out);
+    case Interpolation::bilinear: return warp<Bilinear>(to_source, source, fill, out);
+    case Interpolation::bicubic: return warp<Bicubic>(to_source, source, fill, out);
+  }
+}
+
+}  // namespace millrace
