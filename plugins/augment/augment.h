@@ -1,44 +1,44 @@
 #pragma once
 
-#include <string>
-#include <vector>
-
+#include "erasing.h"
+#include "geometry.h"
+#include "jitter.h"
 #include "millrace/stage.h"
+#include "parameters.h"
+#include "policies.h"
 
 namespace millrace {
 
-// Random flips and shifts. Pixels stay where they are: only the sample's record is edited, and the device executes it together
-// with normalisation when the batch lands there.
+// Changes images at random, and their targets with them.
 //
 //   [train.augment]
-//   flip_x    = 0.5
-//   translate = { x = [-4, 4], y = [-4, 4] }   # whole pixels, to the right and down
-//   border    = "reflect"
+//   flip_x     = 0.5
+//   translate  = { x = [-4, 4], y = [-4, 4] }   # whole pixels, to the right and down
+//   rotate     = [-15, 15]                      # degrees
+//   brightness = [0.6, 1.4]
+//   erase      = { chance = 0.25 }
+//   border     = "reflect"
 //
-// Ports: in, out: ImageChunk. An image larger than the network's input is first seen through a window in its middle; shifting
-// the window then shows real pixels, and the border rule only begins where they end. Without a network the window is the image.
-// Order of draws, each always made: flip_x, flip_y, translate.x, translate.y. Order of changes: flips, then the shift.
-// alternating_flip (Jordan, arXiv 2404.00498): a fixed half of the indices, chosen by a hash of (seed, stage, index), is flipped
-// in even epochs, the other half in odd ones, so that two epochs in a row see every image both ways. It is no draw of this
-// epoch; the sample's hash takes it in as a word of its own, kFlipped or kUnflipped. flip_x is still drawn, and not used.
+// Ports: in, out: ImageChunk, uint8; the size stays.
+// Order of changes: policies; colours, sharpness, noise (see Jitter); change of place (see Geometry); erasing. Colours go first
+// so that what fills the outside keeps the colour it was given. Flips and shifts by whole pixels are not executed here: the
+// sample's record is edited, and the device executes it together with normalisation when the batch lands there. An image larger
+// than the network's input is seen through a window in its middle; shifting the window then shows real pixels, and the border
+// rule only begins where they end. Without a network the window is the image. Everything else happens here, on the whole image; a
+// record that an earlier stage left is executed first. Targets take part in every change of place: those of classes by nearest
+// neighbour, filled with their ignored id. Nothing else changes them. Order of draws: flip_x, flip_y, translate.x, translate.y,
+// each always made; then rotate, scale, scale_x, scale_y, shear_x, shear_y; Policies; Jitter; Erasing. What is not set draws
+// nothing. alternating_flip (Jordan, arXiv 2404.00498): a fixed half of the indices, chosen by a hash of (seed, stage, index), is
+// flipped in even epochs, the other half in odd ones, so that two epochs in a row see every image both ways. It is no draw of
+// this epoch; the sample's hash takes it in as a word of its own, kFlipped or kUnflipped. flip_x is still drawn, and not used.
 // Threading: parallel.
-// Errors: fractions of pixels, huge shifts, flip_x beside alternating_flip: ErrorKind::usage, in the constructor. Images beyond
-// kLargest pixels in height or width: ErrorKind::content (a record's coordinates have 16 bits).
+// Errors: fractions of pixels without translate.subpixel, huge shifts, flip_x beside alternating_flip: ErrorKind::usage, in the
+// constructor. Images beyond kLargest pixels in height or width: ErrorKind::content (a record's coordinates have 16 bits).
 class Augment : public SampleTransform {
  public:
-  struct Translate {
-    Range x, y;
-  };
-  struct Params {
-    double flip_x = 0;
-    double flip_y = 0;
-    bool alternating_flip = false;
-    Translate translate;
-    std::string border = "constant";
-    std::vector<std::int64_t> fill = {0};
-  };
-  static constexpr int kLargest = 12'000;  // of images and of shifts
-  static constexpr std::uint64_t kUnflipped = 1, kFlipped = 2;
+  using Params = AugmentParams;
+  static constexpr int kLargest = Geometry::kLargest;  // of images and of shifts
+  static constexpr std::uint64_t kUnflipped = Geometry::kUnflipped, kFlipped = Geometry::kFlipped;
 
   static void describe(StageDescription<Params>& description);
 
@@ -46,18 +46,13 @@ class Augment : public SampleTransform {
   void process(Sample& sample, Draw& draw) override;
 
  private:
-  struct Pixels {
-    std::int64_t low = 0, high = 0;
-  };
-  static Pixels whole_pixels(const Range& range, const char* name);
-  void set_fill(const std::vector<std::int64_t>& fill);
+  void erase(Sample& sample, Draw& draw, ImageShape window) const;
 
-  double flip_x_, flip_y_;
-  bool alternating_;
-  std::uint64_t halves_;  // what tells the two halves apart
-  Pixels x_, y_;
-  Border border_;
-  std::uint8_t fill_[4] = {};
+  Geometry geometry_;
+  Policies policies_;
+  Jitter jitter_;
+  Erasing erasing_;
+  bool on_host_;  // anything that needs pixels
   ImageShape window_;
 };
 

@@ -184,7 +184,7 @@ TEST_F(AugmentTest, ReadsItsTable) {
 
 TEST_F(AugmentTest, NamesItsMistakes) {
   params_.translate.x = {-1.5, 2};
-  EXPECT_EQ(mistake(), "translate.x: expected whole pixels, found [-1.5, 2]");
+  EXPECT_EQ(mistake(), "translate.x: expected whole pixels, found [-1.5, 2]; translate.subpixel = true allows fractions");
   params_.translate = {};
   params_.translate.y = {4, -4};
   EXPECT_EQ(mistake(), "translate.y: expected [from, to] within -12000 and 12000, found [4, -4]");

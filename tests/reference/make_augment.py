@@ -5,7 +5,8 @@
 The picture is a formula (pattern() here and in the tests). Affine maps: Pillow's Image.transform(AFFINE), which fills what lies
 outside; mirrored and repeated borders are Pillow's as well, of a picture that NumPy has padded. Bicubic is the exception: Pillow's
 kernel there has a = -1, ours the a = -1/2 of Keys' paper and of `resize`; it is computed here in float64. Colours: torchvision's
-functional ops on uint8 tensors, which cut fractions off where we round.
+functional ops on Pillow images, which cut fractions off where we round; hue and blur on uint8 tensors, since Pillow's hue has 8 bits
+and its blur is made of boxes.
 """
 import json
 import math
@@ -19,6 +20,7 @@ from PIL import Image
 from torchvision.transforms import functional
 
 HEIGHT, WIDTH = 9, 12
+CROWDED = 32
 FILL = (10, 200, 90)
 
 
@@ -94,12 +96,13 @@ def affine_cases():
 
 
 def colour_cases():
-    image = torch.from_numpy(picture()).permute(2, 0, 1).contiguous()
+    image = Image.fromarray(picture())
+    tensor = torch.from_numpy(picture()).permute(2, 0, 1).contiguous()
     cases = {
-        "greyscale": functional.rgb_to_grayscale(image, 3), "invert": functional.invert(image),
-        "equalise": functional.equalize(image), "autocontrast": functional.autocontrast(image // 2 + 30),
+        "greyscale": functional.to_grayscale(image, 3), "invert": functional.invert(image),
+        "equalise": functional.equalize(image), "autocontrast": functional.autocontrast(image.point(lambda v: v // 2 + 30)),
         "solarise 100": functional.solarize(image, 100), "posterise 3": functional.posterize(image, 3),
-        "blur 0.8": functional.gaussian_blur(image, 7, 0.8),
+        "blur 0.8": functional.gaussian_blur(tensor, 7, 0.8),
     }
     for factor in [0.0, 0.4, 1.7]:
         cases[f"brightness {factor}"] = functional.adjust_brightness(image, factor)
@@ -107,12 +110,15 @@ def colour_cases():
         cases[f"saturation {factor}"] = functional.adjust_saturation(image, factor)
         cases[f"sharpness {factor}"] = functional.adjust_sharpness(image, factor)
     for turns in [-0.5, -0.13, 0.3]:
-        cases[f"hue {turns}"] = functional.adjust_hue(image, turns)
+        cases[f"hue {turns}"] = functional.adjust_hue(tensor, turns)
     # Many grey levels, few of them often: what equalisation is for
-    crowded = torch.from_numpy((numpy.arange(32 * 32 * 3) ** 2 % 97 + numpy.arange(32 * 32 * 3) % 31).astype(numpy.uint8))
-    crowded = crowded.reshape(32, 32, 3).permute(2, 0, 1).contiguous()
-    cases["equalise crowded"] = functional.equalize(crowded)
-    return {name: out.permute(1, 2, 0).flatten().tolist() for name, out in cases.items()}
+    places = numpy.arange(CROWDED * CROWDED * 3)
+    crowded = (places ** 2 % 97 + places % 31).astype(numpy.uint8).reshape(CROWDED, CROWDED, 3)
+    cases["equalise crowded"] = functional.equalize(Image.fromarray(crowded))
+
+    def values(out):
+        return (out.permute(1, 2, 0).numpy() if isinstance(out, torch.Tensor) else numpy.asarray(out)).flatten().tolist()
+    return {name: values(out) for name, out in cases.items()}
 
 
 def main():

@@ -1,0 +1,43 @@
+#pragma once
+
+#include "millrace/affine.h"
+#include "millrace/sample.h"
+
+namespace millrace {
+
+// What an image is continued with where a change of place looks beyond it, and how pixels between pixels are made.
+struct Outside {
+  Border border = Border::constant;
+  std::uint8_t fill[4] = {};
+  Interpolation interpolation = Interpolation::bilinear;
+};
+
+// A sample whose pixels are changed on the host. Its size stays. Lives as long as a call of process(); refers to the sample.
+// REQUIRES: no record is pending, see execute_record().
+class Canvas {
+ public:
+  Canvas(Sample& sample, const Outside& outside) : sample_(sample), outside_(outside) {}
+
+  const Image& image() const { return sample_.image(); }
+
+  // Draws the image anew: draw(from, to), two images of one shape.
+  template <class DrawImage>
+  void redraw(DrawImage draw) {
+    const Image from = sample_.image(), to = sample_.new_image(from.shape);
+    draw(from, to);
+    sample_.set_image(to);
+  }
+
+  // Moves the picture by this map, its target with it: a target of classes by nearest neighbour, filled with its ignored id.
+  void warp(const AffineMap& from_source);
+
+ private:
+  Sample& sample_;
+  const Outside& outside_;
+};
+
+// Executes a pending record on the whole image: its size stays, and the window, seen in its middle, shows what it would have
+// shown.
+void execute_record(Sample& sample, ImageShape window);
+
+}  // namespace millrace

@@ -1,0 +1,111 @@
+#include "geometry.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "millrace/error.h"
+
+namespace millrace {
+
+namespace {
+
+Outside make_outside(const GeometryParams& params) {
+  Outside outside;
+  outside.border = params.border == "reflect" ? Border::reflect : params.border == "edge" ? Border::edge : Border::constant;
+  outside.interpolation = params.interpolation == "nearest"   ? Interpolation::nearest
+                          : params.interpolation == "bicubic" ? Interpolation::bicubic
+                                                              : Interpolation::bilinear;
+  const std::vector<std::int64_t>& fill = params.fill;
+  constexpr std::size_t kChannels = std::size(outside.fill);
+  if (fill.empty() || fill.size() > kChannels) {
+    fail(ErrorKind::usage, "fill: expected one value, or one for each channel, found {}", fill.size());
+  }
+  for (std::size_t channel = 0; channel < kChannels; ++channel) {
+    const std::int64_t value = fill.size() == 1 ? fill[0] : channel < fill.size() ? fill[channel] : 0;
+    if (value < 0 || value > 255) fail(ErrorKind::usage, "fill: expected 0 ... 255, found {}", value);
+    outside.fill[channel] = static_cast<std::uint8_t>(value);
+  }
+  return outside;
+}
+
+}  // namespace
+
+Geometry::Geometry(const GeometryParams& params, std::uint64_t halves)
+    : params_(params),
+      outside_(make_outside(params)),
+      shapes_(params.rotate || params.scale || params.scale_x || params.scale_y || params.shear_x || params.shear_y),
+      halves_(halves) {
+  check_shift(params.translate.x, "translate.x");
+  check_shift(params.translate.y, "translate.y");
+  if (params.alternating_flip && params.flip_x > 0) {
+    fail(ErrorKind::usage, "alternating_flip and flip_x both mirror left and right: choose one");
+  }
+}
+
+void Geometry::check_shift(const Range& range, const char* name) const {
+  const bool whole = range.low == std::floor(range.low) && range.high == std::floor(range.high);
+  if (!whole && !params_.translate.subpixel) {
+    fail(ErrorKind::usage, "{}: expected whole pixels, found [{}, {}]; translate.subpixel = true allows fractions", name,
+         range.low, range.high);
+  }
+  if (range.low > range.high || range.low < -kLargest || range.high > kLargest) {
+    fail(ErrorKind::usage, "{}: expected [from, to] within {} and {}, found [{}, {}]", name, -kLargest, kLargest, range.low,
+         range.high);
+  }
+}
+
+AffineMap Geometry::draw_shape(Draw& draw) const {
+  const auto drawn = [&draw](const std::optional<Range>& range, double neutral) {
+    return range ? draw.uniform(range->low, range->high) : neutral;
+  };
+  const double degrees = drawn(params_.rotate, 0);
+  const double both = drawn(params_.scale, 1);
+  const double x = both * drawn(params_.scale_x, 1), y = both * drawn(params_.scale_y, 1);
+  const double shear_x = drawn(params_.shear_x, 0), shear_y = drawn(params_.shear_y, 0);
+  return AffineMap::scale(x, y)
+      .then(AffineMap::shear(shear_x, 0))
+      .then(AffineMap::shear(0, shear_y))
+      .then(AffineMap::rotation(degrees));
+}
+
+Geometry::Placement Geometry::draw(Sample& sample, Draw& draw) const {
+  Placement placement;
+  const auto shift = [&](const Range& range) {
+    if (params_.translate.subpixel) return draw.uniform(range.low, range.high);
+    return static_cast<double>(draw.integer(static_cast<std::int64_t>(range.low), static_cast<std::int64_t>(range.high)));
+  };
+  placement.flip_x = draw.chance(params_.flip_x);
+  placement.flip_y = draw.chance(params_.flip_y);
+  placement.dx = shift(params_.translate.x);
+  placement.dy = shift(params_.translate.y);
+  if (params_.alternating_flip) {
+    placement.flip_x = ((combine(halves_, sample.key.index) ^ sample.key.epoch) & 1U) != 0;
+    sample.hash = combine(sample.hash, placement.flip_x ? kFlipped : kUnflipped);
+  }
+  if (shapes_) placement.shape = draw_shape(draw);
+  const AffineMap& shape = placement.shape;
+  placement.warps = placement.dx != std::floor(placement.dx) || placement.dy != std::floor(placement.dy) || shape.xx != 1 ||
+                    shape.xy != 0 || shape.yx != 0 || shape.yy != 1;
+  return placement;
+}
+
+void Geometry::place(Sample& sample, const Placement& placement, ImageShape window) const {
+  const ImageShape shape = sample.image().shape;
+  if (placement.warps) {
+    Canvas canvas(sample, outside_);
+    canvas.warp(AffineMap::scale(placement.flip_x ? -1 : 1, placement.flip_y ? -1 : 1)
+                    .then(placement.shape)
+                    .about(0.5 * (shape.width - 1), 0.5 * (shape.height - 1))
+                    .then(AffineMap::translation(placement.dx, placement.dy)));
+    return;
+  }
+  AugmentationRecord& record = sample.record;
+  sample.place_window(window);
+  record.border = outside_.border;
+  std::copy(std::begin(outside_.fill), std::end(outside_.fill), std::begin(record.fill));
+  if (placement.flip_x) record.flip_x(window.width);
+  if (placement.flip_y) record.flip_y(window.height);
+  record.translate(static_cast<int>(placement.dx), static_cast<int>(placement.dy));
+}
+
+}  // namespace millrace

@@ -1,0 +1,46 @@
+#pragma once
+
+#include "canvas.h"
+#include "millrace/random.h"
+#include "millrace/sample.h"
+#include "parameters.h"
+
+namespace millrace {
+
+// Where a picture is moved: mirrored, scaled, sheared and rotated about its centre, then shifted, in this order.
+class Geometry {
+ public:
+  static constexpr int kLargest = 12'000;  // of images and of shifts
+  static constexpr std::uint64_t kUnflipped = 1, kFlipped = 2;
+
+  // `halves` tells the two halves of the alternating flip apart. Errors: ErrorKind::usage.
+  Geometry(const GeometryParams& params, std::uint64_t halves);
+
+  // What was drawn for one sample.
+  struct Placement {
+    bool flip_x = false, flip_y = false;
+    double dx = 0, dy = 0;
+    AffineMap shape;     // scale, shear, rotation about the origin
+    bool warps = false;  // more than flips and whole pixels
+  };
+  // Draws flip_x, flip_y, translate.x, translate.y; then, of those that are set, rotate, scale, scale_x, scale_y, shear_x,
+  // shear_y.
+  Placement draw(Sample& sample, Draw& draw) const;
+
+  // Moves the sample: by its record, which is left pending, or on the host when the placement warps.
+  void place(Sample& sample, const Placement& placement, ImageShape window) const;
+
+  const Outside& outside() const { return outside_; }
+  bool may_warp() const { return params_.translate.subpixel || shapes_; }
+
+ private:
+  void check_shift(const Range& range, const char* name) const;
+  AffineMap draw_shape(Draw& draw) const;
+
+  GeometryParams params_;
+  Outside outside_;
+  bool shapes_;
+  std::uint64_t halves_;
+};
+
+}  // namespace millrace
