@@ -16,6 +16,41 @@ std::int16_t narrow(int coordinate) {
 
 constexpr int kOutside = -1;
 
+// Buffers that no sample needs at the moment. They stay with the thread: a chunk mostly stays on one from stage to stage, so that a
+// handful serves all samples of a batch, and their memory is warm.
+class SpareBuffers {
+ public:
+  ByteBuffer take(std::size_t size) {
+    for (ByteBuffer& spare : spares_) {
+      if (spare.capacity() >= size) return std::exchange(spare, {});
+    }
+    return {};
+  }
+
+  // Keeps the largest ones.
+  void give(ByteBuffer& buffer) {
+    if (buffer.capacity() == 0) return;
+    const auto smallest = std::min_element(spares_.begin(), spares_.end(),
+                                           [](const ByteBuffer& a, const ByteBuffer& b) { return a.capacity() < b.capacity(); });
+    if (smallest->capacity() < buffer.capacity()) std::swap(*smallest, buffer);
+    buffer = {};
+  }
+
+ private:
+  std::array<ByteBuffer, 4> spares_;
+};
+
+thread_local SpareBuffers spare_buffers;
+
+// Buffers that hold nothing any more go back to the thread.
+template <class Plane>
+void set(Plane& plane, const Image& image) {
+  plane.image = image;
+  for (ByteBuffer& buffer : plane.scratch) {
+    if (buffer.data() != image.data) spare_buffers.give(buffer);
+  }
+}
+
 // The stored coordinate, 0 ... extent - 1, that stands in for `at`; kOutside where the fill value does.
 int resolve(int at, int extent, Border border) {
   if (at >= 0 && at < extent) return at;
@@ -87,11 +122,15 @@ const TargetSpec Sample::kNoTarget;
 Image Sample::Plane::next(ImageShape shape) {
   if (shape == slot.shape && image.data != slot.data && slot.data != nullptr) return slot;
   ByteBuffer& buffer = scratch[image.data != nullptr && image.data == scratch[0].data() ? 1 : 0];
+  if (buffer.capacity() < shape.bytes()) {
+    spare_buffers.give(buffer);
+    buffer = spare_buffers.take(shape.bytes());
+  }
   return {buffer.resize(shape.bytes()), shape};
 }
 
 void Sample::Plane::reset(Image new_slot) {
-  image = {};
+  set(*this, {});
   slot = new_slot;
 }
 
@@ -99,12 +138,12 @@ Image Sample::new_image(ImageShape shape) { return pixels_.next(shape); }
 Image Sample::new_target(ImageShape shape) { return target_.next(shape); }
 
 void Sample::set_image(const Image& image) {
-  pixels_.image = image;
+  set(pixels_, image);
   record = {};
   windowed = false;
 }
 
-void Sample::set_target(const Image& target) { target_.image = target; }
+void Sample::set_target(const Image& target) { set(target_, target); }
 
 void Sample::place_window(ImageShape window) {
   if (windowed) return;
