@@ -7,8 +7,9 @@ packages=(
   libtbb-dev libfmt-dev nlohmann-json3-dev libtomlplusplus-dev   # the framework
   libjpeg62-turbo-dev                                            # plugins/decode_image, tools/pipeline-data
   libdnnl-dev                                                    # plugins/cpu
+  libcurl4-openssl-dev libssl-dev                                # plugins/storage_s3
   graphviz                                                       # pipeline-inspect --svg
-  libgtest-dev                                                   # the tests
+  libgtest-dev python3                                           # the tests
 )
 
 missing=()

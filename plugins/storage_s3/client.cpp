@@ -1,0 +1,187 @@
+#include "client.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <random>
+
+#include "millrace/error.h"
+
+namespace millrace::s3 {
+
+namespace {
+
+double roll() {
+  thread_local std::minstd_rand engine(std::random_device{}());
+  return std::uniform_real_distribution<double>(0, 1)(engine);
+}
+
+[[noreturn]] void refuse(std::string_view cause) { throw Error(ErrorKind::storage, std::string(cause)); }
+
+// What the head of a reply to "give me `size` bytes from `offset` on" promises. Throws when it is not what was asked for.
+Part promised(const HttpHead& head, std::uint64_t offset, std::size_t size, const std::string& etag) {
+  Part part;
+  part.etag = head.header("etag");
+  if (!etag.empty() && part.etag != etag) refuse("the object was replaced while it was being read: its ETag has changed");
+  const std::string_view length = head.header("content-length");
+  const auto bytes = parse_number(length);
+  if (!length.empty() && !bytes) refuse(fmt::format("the reply's Content-Length is '{}'", printable(length)));
+  if (head.status == 200) {  // the whole object, which a server may answer with
+    if (offset != 0 || !bytes || *bytes > size) refuse("the server does not answer ranges");
+    part.total = *bytes;
+    part.bytes = static_cast<std::size_t>(*bytes);
+    return part;
+  }
+  const std::string_view header = head.header("content-range");
+  const auto range = parse_content_range(header);
+  if (!range || !range->inside) refuse(fmt::format("the reply's Content-Range is '{}'", printable(header)));
+  const std::uint64_t last = std::min<std::uint64_t>(offset + size, range->total) - 1;
+  if (range->first != offset || range->last != last) {
+    refuse(fmt::format("asked for the bytes {} to {}, the reply's Content-Range is '{}'", offset, offset + size - 1,
+                       printable(header)));
+  }
+  part.total = range->total;
+  part.bytes = static_cast<std::size_t>(last - offset + 1);
+  if (bytes && *bytes != part.bytes) {
+    refuse(fmt::format("the reply's Content-Length {} and Content-Range '{}' disagree", *bytes, printable(header)));
+  }
+  return part;
+}
+
+}  // namespace
+
+Client::Client(Settings settings, Environment environment)
+    : settings_(std::move(settings)),
+      environment_(std::move(environment)),
+      endpoint_(make_endpoint(settings_.endpoint, settings_.region)),
+      credentials_(find_credentials(environment_)) {}
+
+std::string Client::http_url(const ObjectUrl& object) const {
+  return endpoint_.scheme + "://" + endpoint_.host_of(object.bucket) + endpoint_.path_of(object.bucket, object.key);
+}
+
+ListPage Client::list(const std::string& url, const std::string& bucket, const std::string& prefix, const std::string& token) {
+  ListPage page;
+  Call call{.verb = "list", .url = url, .object = {bucket, ""}, .query = {{"encoding-type", "url"}, {"list-type", "2"}}};
+  if (!prefix.empty()) call.query.emplace_back("prefix", prefix);
+  if (!token.empty()) call.query.emplace_back("continuation-token", token);
+  call.check = [&](const HttpReply& reply) { page = parse_list_page(reply.text); };
+  send(call);
+  return page;
+}
+
+Part Client::stat(const std::string& url) {
+  Part part;
+  Call call{.verb = "look at", .url = url, .object = parse_object_url(url), .head = true};
+  call.check = [&](const HttpReply& reply) {
+    const auto bytes = parse_number(reply.head.header("content-length"));
+    if (!bytes) refuse("the reply has no Content-Length");
+    part.total = *bytes;
+    part.etag = reply.head.header("etag");
+  };
+  send(call);
+  return part;
+}
+
+Part Client::read(const std::string& url, std::uint64_t offset, std::size_t size, const std::string& etag, const Room& room,
+                  const std::stop_token& stop) {
+  Part part;
+  Call call{.verb = "read", .url = url, .object = parse_object_url(url), .ranged = true};
+  call.headers.emplace_back("range", fmt::format("bytes={}-{}", offset, offset + size - 1));
+  if (!etag.empty()) call.headers.emplace_back("if-match", etag);
+  call.stop = stop;
+  call.place = [&](const HttpHead& head) {
+    part = promised(head, offset, size, etag);
+    return room(part);
+  };
+  if (send(call).head.status != 416) return part;
+  part = stat(url);
+  if (part.total > offset)
+    fail(ErrorKind::storage, "cannot read '{}': the server refuses the bytes from {} on of {}", url, offset, part.total);
+  return part;
+}
+
+HttpReply Client::send(const Call& call) {
+  Retry retry(
+      settings_.retry, [] { return std::chrono::steady_clock::now(); }, roll);
+  while (true) {
+    const Credentials used = credentials();
+    Attempt attempt = try_once(call, used, retry.left());
+    const Verdict& verdict = attempt.verdict;
+    if (verdict.what == Verdict::What::good) return std::move(attempt.reply);
+    const bool renewed = verdict.expired && renew(used);
+    if (verdict.what == Verdict::What::never && !renewed) {
+      fail(verdict.kind, "cannot {} '{}': {}", call.verb, call.url, verdict.cause);
+    }
+    const auto time = retry.pause(attempt.reply.retry_after);
+    if (!time || call.stop.stop_requested()) give_up(call, retry, verdict.cause);
+    pause(*time, call.stop);
+  }
+}
+
+Client::Attempt Client::try_once(const Call& call, const Credentials& used, Milliseconds left) {
+  Attempt attempt;
+  const Asked asked{call.object.bucket, endpoint_.host_of(call.object.bucket), settings_.region, used.id, call.ranged};
+  try {
+    attempt.reply = http_.perform(prepare(call, used, left));
+    attempt.verdict = judge(attempt.reply, asked);
+    if (attempt.verdict.what == Verdict::What::good && call.check) call.check(attempt.reply);
+    if (call.head && attempt.verdict.what == Verdict::What::never && attempt.reply.broken.empty()) {
+      // A reply to HEAD has no body that could say why.
+      Call again{.verb = call.verb, .url = call.url, .object = call.object, .headers = {{"range", "bytes=0-0"}}};
+      const HttpReply reply = http_.perform(prepare(again, used, std::min(left, settings_.connect)));
+      if (Verdict better = judge(reply, asked); better.what == Verdict::What::never) attempt.verdict = std::move(better);
+    }
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::storage) throw;
+    attempt.verdict = {Verdict::What::again, ErrorKind::storage, error.message(), false};
+  }
+  return attempt;
+}
+
+HttpRequest Client::prepare(const Call& call, const Credentials& used, Milliseconds left) const {
+  const std::string host = endpoint_.host_of(call.object.bucket);
+  const std::string path = endpoint_.path_of(call.object.bucket, call.object.key);
+  HttpRequest request;
+  request.head = call.head;
+  request.url = endpoint_.scheme + "://" + host + path;
+  if (!call.query.empty()) request.url.append("?").append(canonical_query(call.query));
+  request.headers =
+      sign(call.head ? "HEAD" : "GET", host, path, call.query, used, {settings_.region, "s3"}, std::chrono::system_clock::now());
+  request.headers.insert(request.headers.end(), call.headers.begin(), call.headers.end());
+  request.connect = settings_.connect;
+  request.stall = settings_.stall;
+  request.total = left;
+  request.place = call.place;
+  request.stop = call.stop;
+  return request;
+}
+
+void Client::pause(Milliseconds time, const std::stop_token& stop) {
+  std::mutex mutex;
+  std::unique_lock lock(mutex);
+  std::condition_variable_any().wait_for(lock, stop, time, [] { return false; });
+}
+
+void Client::give_up(const Call& call, const Retry& retry, const std::string& cause) const {
+  const double seconds = static_cast<double>(retry.spent().count()) / 1000;
+  fail(ErrorKind::storage, "cannot {} '{}': {}; gave up after {} attempt{} in {:.1f} s{}", call.verb, call.url, cause,
+       retry.attempts(), retry.attempts() == 1 ? "" : "s", seconds,
+       retry.out_of_attempts()
+           ? std::string()
+           : fmt::format(" (MILLRACE_S3_TIMEOUT is {:.4g} s)", static_cast<double>(settings_.retry.deadline.count()) / 1000));
+}
+
+Credentials Client::credentials() {
+  const std::lock_guard lock(mutex_);
+  return credentials_;
+}
+
+// Whether there are other credentials by now than the ones used.
+bool Client::renew(const Credentials& used) {
+  const std::lock_guard lock(mutex_);
+  if (credentials_ != used) return true;  // by another thread
+  credentials_ = find_credentials(environment_);
+  return credentials_ != used;
+}
+
+}  // namespace millrace::s3

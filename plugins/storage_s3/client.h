@@ -1,0 +1,81 @@
+// Requests to S3, signed, checked, and tried again.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+
+#include "http.h"
+#include "replies.h"
+#include "settings.h"
+#include "signer.h"
+#include "verdict.h"
+
+namespace millrace::s3 {
+
+// What a reply holds of an object.
+struct Part {
+  std::uint64_t total = 0;  // bytes of the whole object
+  std::size_t bytes = 0;    // of this part
+  std::string etag;         // as it came, with its quotes; empty when the server gave none
+};
+
+// Thread-safe. Every function blocks until its deadline at most. Errors name the s3:// URL given, the cause, and for
+// what was tried again the number of attempts and the time they took.
+class Client {
+ public:
+  // Throws what makes requests impossible: no credentials, a wrong endpoint.
+  Client(Settings settings, Environment environment);
+
+  ListPage list(const std::string& url, const std::string& bucket, const std::string& prefix, const std::string& token);
+
+  Part stat(const std::string& url);
+
+  // Bytes from `offset` on, `size` or as many as there are; none when the object ends before. `room` is asked for the place of
+  // Part::bytes, once for each attempt. An `etag` that is not empty has to be the object's.
+  using Room = std::function<std::span<std::uint8_t>(const Part&)>;
+  Part read(const std::string& url, std::uint64_t offset, std::size_t size, const std::string& etag, const Room& room,
+            const std::stop_token& stop = {});
+
+  const Settings& settings() const { return settings_; }
+  std::string http_url(const ObjectUrl& object) const;  // what is really asked for; names an object among all servers
+
+ private:
+  struct Call {
+    const char* verb;  // "read"
+    const std::string& url;
+    ObjectUrl object;
+    Query query = {};
+    bool head = false;
+    bool ranged = false;
+    Headers headers = {};
+    Place place = {};
+    std::stop_token stop = {};
+    std::function<void(const HttpReply&)> check = {};  // throws ErrorKind::storage when the reply cannot be used
+  };
+  struct Attempt {
+    HttpReply reply;
+    Verdict verdict;
+  };
+  HttpReply send(const Call& call);
+  Attempt try_once(const Call& call, const Credentials& credentials, Milliseconds left);
+  HttpRequest prepare(const Call& call, const Credentials& credentials, Milliseconds left) const;
+  void pause(Milliseconds time, const std::stop_token& stop);
+  [[noreturn]] void give_up(const Call& call, const Retry& retry, const std::string& cause) const;
+
+  Credentials credentials();
+  bool renew(const Credentials& used);
+
+  Settings settings_;
+  Environment environment_;
+  Endpoint endpoint_;
+  Http http_;
+  std::mutex mutex_;
+  Credentials credentials_;  // under mutex_
+};
+
+}  // namespace millrace::s3

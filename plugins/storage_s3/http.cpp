@@ -1,0 +1,234 @@
+#include "http.h"
+
+#include <curl/curl.h>
+
+#include <algorithm>
+#include <cstring>
+#include <exception>
+
+#include "millrace/error.h"
+
+namespace millrace::s3 {
+
+namespace {
+
+constexpr std::size_t kLongestText = 32 << 20;  // of a listing's page: a thousand keys of 1024 bytes, each byte encoded, in XML
+constexpr std::size_t kLongestHead = 256 << 10;
+constexpr long kSlowest = 1000;  // bytes per second
+
+void check(CURLcode code, const char* what) {
+  if (code != CURLE_OK) fail(ErrorKind::run, "libcurl: {}: {}", what, curl_easy_strerror(code));
+}
+
+struct FreeList {
+  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
+};
+
+bool is_repeatable(CURLcode code) {
+  switch (code) {
+    case CURLE_UNSUPPORTED_PROTOCOL:
+    case CURLE_URL_MALFORMAT:
+    case CURLE_PEER_FAILED_VERIFICATION:
+    case CURLE_SSL_CACERT_BADFILE:
+    case CURLE_SSL_CERTPROBLEM:
+    case CURLE_SSL_CIPHER: return false;
+    default: return true;
+  }
+}
+
+}  // namespace
+
+std::string_view HttpHead::header(std::string_view name) const {
+  const auto found = headers.find(name);
+  return found == headers.end() ? std::string_view() : std::string_view(found->second);
+}
+
+// A handle, and what curl's callbacks write to.
+class Http::Transfer {
+ public:
+  Transfer(CURL* curl, const HttpRequest& request) : curl_(curl), request_(request) {}
+
+  HttpReply run() {
+    configure();
+    const CURLcode code = curl_easy_perform(curl_);
+    if (code == CURLE_OK && !started_) start();  // there was no body
+    if (refusal_) std::rethrow_exception(refusal_);
+    if (code != CURLE_OK) explain(code);
+    if (reply_.broken.empty() && received_ != room_.size()) {
+      reply_.broken = fmt::format("the body ended after {} of {} bytes", received_, room_.size());
+    }
+    curl_off_t seconds = 0;
+    curl_easy_getinfo(curl_, CURLINFO_RETRY_AFTER, &seconds);
+    reply_.retry_after = Milliseconds(1000 * std::clamp<curl_off_t>(seconds, 0, 86'400));
+    return std::move(reply_);
+  }
+
+ private:
+  template <class Value>
+  void set(CURLoption option, Value value) {
+    check(curl_easy_setopt(curl_, option, value), "cannot set an option");
+  }
+
+  void configure() {
+    set(CURLOPT_URL, request_.url.c_str());
+    set(CURLOPT_PROTOCOLS_STR, "http,https");
+    set(CURLOPT_PATH_AS_IS, 1L);  // ".." is part of a name
+    set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
+    set(CURLOPT_NOSIGNAL, 1L);
+    set(CURLOPT_NOBODY, request_.head ? 1L : 0L);
+    set(CURLOPT_FOLLOWLOCATION, 0L);  // signatures name the host
+    set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(request_.connect.count()));
+    set(CURLOPT_TIMEOUT_MS, static_cast<long>(std::max<Milliseconds::rep>(1, request_.total.count())));
+    set(CURLOPT_LOW_SPEED_LIMIT, kSlowest);
+    set(CURLOPT_LOW_SPEED_TIME, std::max(1L, static_cast<long>(request_.stall.count() / 1000)));
+    set(CURLOPT_BUFFERSIZE, 256L << 10);
+    set(CURLOPT_USERAGENT, "millrace");
+    for (const auto& [name, value] : request_.headers) add_header(name + ": " + value);
+    set(CURLOPT_HTTPHEADER, headers_.get());
+    set(CURLOPT_ERRORBUFFER, message_);
+    set(CURLOPT_HEADERFUNCTION, &Transfer::on_header);
+    set(CURLOPT_HEADERDATA, this);
+    set(CURLOPT_WRITEFUNCTION, &Transfer::on_body);
+    set(CURLOPT_WRITEDATA, this);
+    set(CURLOPT_XFERINFOFUNCTION, &Transfer::on_progress);
+    set(CURLOPT_XFERINFODATA, this);
+    set(CURLOPT_NOPROGRESS, 0L);
+  }
+
+  void add_header(const std::string& line) {
+    curl_slist* longer = curl_slist_append(headers_.get(), line.c_str());
+    if (!longer) fail(ErrorKind::run, "libcurl: out of memory");
+    static_cast<void>(headers_.release());
+    headers_.reset(longer);
+  }
+
+  void explain(CURLcode code) {
+    if (!reply_.broken.empty()) return;  // a callback knows better
+    reply_.broken = message_[0] ? message_ : curl_easy_strerror(code);
+    reply_.can_recover = is_repeatable(code);
+  }
+
+  static std::size_t on_header(char* data, std::size_t, std::size_t size, void* self) {
+    return static_cast<Transfer*>(self)->header(std::string_view(data, size)) ? size : 0;
+  }
+
+  bool header(std::string_view line) {
+    head_size_ += line.size();
+    if (head_size_ > kLongestHead) return give_up("the reply's head is too long");
+    if (line.starts_with("HTTP/")) {  // also after a "100 Continue"
+      reply_.head = {};
+      return true;
+    }
+    const std::size_t colon = line.find(':');
+    if (colon == line.npos) return true;
+    std::string name(line.substr(0, colon));
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+    std::string_view value = line.substr(colon + 1);
+    while (!value.empty() && (value.back() == '\n' || value.back() == '\r' || value.back() == ' ')) value.remove_suffix(1);
+    while (value.starts_with(' ') || value.starts_with('\t')) value.remove_prefix(1);
+    reply_.head.headers[name] = value;
+    return true;
+  }
+
+  static std::size_t on_body(char* data, std::size_t, std::size_t size, void* self) {
+    return static_cast<Transfer*>(self)->body(data, size) ? size : 0;
+  }
+
+  bool body(const char* data, std::size_t size) {
+    if (!started_ && !start()) return false;
+    if (!placed_) {
+      if (reply_.text.size() + size > kLongestText) return give_up("the reply is too long");
+      reply_.text.append(data, size);
+      return true;
+    }
+    if (size > room_.size() - received_) {
+      return give_up(fmt::format("the body is longer than the {} bytes that were announced", room_.size()));
+    }
+    std::memcpy(room_.data() + received_, data, size);
+    received_ += size;
+    return true;
+  }
+
+  bool start() {
+    started_ = true;
+    long status = 0;
+    curl_easy_getinfo(curl_, CURLINFO_RESPONSE_CODE, &status);
+    reply_.head.status = static_cast<int>(status);
+    if (!request_.place || (status != 200 && status != 206)) return true;
+    try {
+      room_ = request_.place(reply_.head);
+      placed_ = true;
+      return true;
+    } catch (...) {
+      refusal_ = std::current_exception();
+      return false;
+    }
+  }
+
+  bool give_up(std::string cause) {
+    reply_.broken = std::move(cause);
+    return false;
+  }
+
+  static int on_progress(void* self, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+    auto& transfer = *static_cast<Transfer*>(self);
+    if (!transfer.request_.stop.stop_requested()) return 0;
+    transfer.give_up("given up, as another part of the object failed");
+    return 1;
+  }
+
+  CURL* curl_;
+  const HttpRequest& request_;
+  HttpReply reply_;
+  std::unique_ptr<curl_slist, FreeList> headers_;
+  std::span<std::uint8_t> room_;
+  std::size_t received_ = 0, head_size_ = 0;
+  bool started_ = false, placed_ = false;
+  std::exception_ptr refusal_;
+  char message_[CURL_ERROR_SIZE] = "";
+};
+
+// A handle that goes back to the idle ones.
+class Http::Lease {
+ public:
+  explicit Lease(Http& http) : http_(http) {
+    {
+      const std::lock_guard lock(http_.mutex_);
+      if (!http_.idle_.empty()) {
+        curl_ = http_.idle_.back();
+        http_.idle_.pop_back();
+      }
+    }
+    if (!curl_) curl_ = curl_easy_init();
+    if (!curl_) fail(ErrorKind::run, "libcurl: out of memory");
+  }
+  ~Lease() {
+    curl_easy_reset(curl_);  // forgets what the exchange pointed to, keeps the connection
+    const std::lock_guard lock(http_.mutex_);
+    http_.idle_.push_back(curl_);
+  }
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+  CURL* curl() const { return curl_; }
+
+ private:
+  Http& http_;
+  CURL* curl_ = nullptr;
+};
+
+Http::Http() {
+  static std::once_flag once;
+  std::call_once(once, [] { check(curl_global_init(CURL_GLOBAL_DEFAULT), "cannot start"); });
+}
+
+Http::~Http() {
+  for (void* curl : idle_) curl_easy_cleanup(curl);
+}
+
+HttpReply Http::perform(const HttpRequest& request) {
+  const Lease lease(*this);
+  return Transfer(lease.curl(), request).run();
+}
+
+}  // namespace millrace::s3

@@ -1,0 +1,106 @@
+#include "replies.h"
+
+#include <charconv>
+
+#include "millrace/error.h"
+#include "uri.h"
+#include "xml.h"
+
+namespace millrace::s3 {
+
+namespace {
+
+[[noreturn]] void inconsistent(std::string_view what) { fail(ErrorKind::storage, "the listing is not consistent: {}", what); }
+
+ListedObject read_object(const XmlElement& element, bool encoded) {
+  ListedObject object;
+  const XmlElement* key = element.child("Key");
+  if (!key) inconsistent("an object without a key");
+  std::optional<std::string> name = encoded ? percent_decode(key->text, true) : key->text;
+  if (!name || name->empty()) inconsistent("a key that is not URL-encoded as asked");
+  object.key = std::move(*name);
+  const auto bytes = parse_number(element.text_of("Size"));
+  if (!bytes) inconsistent("an object without a size");
+  object.bytes = *bytes;
+  object.etag = unquoted(element.text_of("ETag"));
+  return object;
+}
+
+}  // namespace
+
+std::optional<std::uint64_t> parse_number(std::string_view text) {
+  std::uint64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end) return std::nullopt;
+  return value;
+}
+
+std::string_view unquoted(std::string_view etag) {
+  if (etag.size() >= 2 && etag.front() == '"' && etag.back() == '"') return etag.substr(1, etag.size() - 2);
+  return etag;
+}
+
+std::string printable(std::string_view text) {
+  static constexpr std::size_t kLongest = 300;
+  std::string result;
+  for (const char c : text.substr(0, kLongest)) result += c >= ' ' && c < 0x7f ? c : ' ';
+  if (text.size() > kLongest) result += "...";
+  return result;
+}
+
+ListPage parse_list_page(std::string_view xml) {
+  const XmlElement root = parse_xml(xml);
+  if (root.name != "ListBucketResult") {
+    fail(ErrorKind::storage, "the reply to a listing is a '{}' instead of a 'ListBucketResult'", printable(root.name));
+  }
+  const std::string_view encoding = root.text_of("EncodingType");
+  if (!encoding.empty() && encoding != "url") inconsistent("an unknown encoding of keys");
+  ListPage page;
+  for (const XmlElement& element : root.children) {
+    if (element.name == "Contents") page.objects.push_back(read_object(element, encoding == "url"));
+  }
+  if (root.child("KeyCount") && parse_number(root.text_of("KeyCount")) != page.objects.size()) {
+    inconsistent("it holds another number of keys than it says");
+  }
+  const std::string_view truncated = root.text_of("IsTruncated");
+  if (truncated != "true" && truncated != "false") inconsistent("it does not say whether more follows");
+  if (truncated == "true") {
+    page.next = root.text_of("NextContinuationToken");
+    if (page.next.empty()) inconsistent("more follows, and there is no token to go on with");
+  }
+  return page;
+}
+
+ServerError parse_server_error(std::string_view xml) {
+  try {
+    const XmlElement root = parse_xml(xml);
+    if (root.name != "Error") return {};
+    return {printable(root.text_of("Code")), printable(root.text_of("Message")), printable(root.text_of("Region")),
+            printable(root.text_of("Endpoint"))};
+  } catch (const Error&) {
+    return {};  // of a proxy, in HTML; the status has to do
+  }
+}
+
+std::optional<ContentRange> parse_content_range(std::string_view value) {
+  static constexpr std::string_view kUnit = "bytes ";
+  const std::size_t slash = value.find('/');
+  if (!value.starts_with(kUnit) || slash == value.npos) return std::nullopt;
+  ContentRange range;
+  const auto total = parse_number(value.substr(slash + 1));
+  if (!total) return std::nullopt;
+  range.total = *total;
+  const std::string_view span = value.substr(kUnit.size(), slash - kUnit.size());
+  if (span == "*") return range;
+  const std::size_t dash = span.find('-');
+  if (dash == span.npos) return std::nullopt;
+  const auto first = parse_number(span.substr(0, dash)), last = parse_number(span.substr(dash + 1));
+  if (!first || !last || *first > *last || *last >= range.total) return std::nullopt;
+  range.inside = true;
+  range.first = *first;
+  range.last = *last;
+  return range;
+}
+
+}  // namespace millrace::s3

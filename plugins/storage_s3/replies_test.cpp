@@ -1,0 +1,125 @@
+#include "replies.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "millrace/error.h"
+#include "xml.h"
+
+namespace millrace::s3 {
+namespace {
+
+const std::string kPage =
+    R"(<?xml version="1.0" encoding="UTF-8"?>
+<ListBucketResult xmlns="http://s3.amazonaws.com/doc/2006-03-01/">
+  <Name>images</Name><Prefix>a/</Prefix><KeyCount>2</KeyCount><MaxKeys>2</MaxKeys><EncodingType>url</EncodingType>
+  <IsTruncated>true</IsTruncated><NextContinuationToken>1/x&amp;=</NextContinuationToken>
+  <Contents><Key>a/b+%2B%25%C3%BC</Key><LastModified>2026-01-01T00:00:00.000Z</LastModified><ETag>&quot;abc&quot;</ETag><Size>7</Size></Contents>
+  <Contents><Key>a/c</Key><Size>0</Size><ETag>"def"</ETag><StorageClass>STANDARD</StorageClass></Contents>
+</ListBucketResult>)";
+
+std::string without(std::string text, const std::string& part, const std::string& instead = "") {
+  const std::size_t at = text.find(part);
+  EXPECT_NE(at, text.npos) << part;
+  return text.replace(at, part.size(), instead);
+}
+
+std::string complaint(const std::string& xml) {
+  try {
+    parse_list_page(xml);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::storage);
+    return error.message();
+  }
+  return "";
+}
+
+TEST(Xml, ReadsElementsTextAndEntities) {
+  const XmlElement root = parse_xml(
+      "\xEF\xBB\xBF<?xml version='1.0'?><!-- c --><a:r x='1' y = \"<>\" ><b>1 "
+      "&lt;&#x41;&#252;</b><b/><c><![CDATA[<x>&]]></c></a:r> \n");
+  EXPECT_EQ(root.name, "r");
+  ASSERT_EQ(root.children.size(), 3U);
+  EXPECT_EQ(root.text_of("b"), "1 <A\xC3\xBC");
+  EXPECT_EQ(root.text_of("c"), "<x>&");
+  EXPECT_EQ(root.text_of("d"), "");
+}
+
+TEST(Xml, RefusesWhatIsNoDocument) {
+  std::string deep;
+  for (int i = 0; i < 100'000; ++i) deep += "<a>";
+  for (const std::string& text :
+       {std::string(), std::string("hello"), std::string("<a>"), std::string("<a></b>"), std::string("<a/><b/>"),
+        std::string("<a b></a>"), std::string("<a>&no;</a>"), std::string("<a>&#0;</a>"), std::string("<a>&#xD800;</a>"),
+        std::string("<a>&#99999999;</a>"), std::string("<!DOCTYPE a><a/>"), std::string("<a><!-- </a>"),
+        std::string("<a b='1></a>"), deep}) {
+    EXPECT_THROW(parse_xml(text), Error) << text.substr(0, 40);
+  }
+}
+
+TEST(ListPage, HasKeysSizesAndTheToken) {
+  const ListPage page = parse_list_page(kPage);
+  ASSERT_EQ(page.objects.size(), 2U);
+  EXPECT_EQ(page.objects[0].key, "a/b +%\xC3\xBC");
+  EXPECT_EQ(page.objects[0].bytes, 7U);
+  EXPECT_EQ(page.objects[0].etag, "abc");
+  EXPECT_EQ(page.objects[1].key, "a/c");
+  EXPECT_EQ(page.next, "1/x&=");
+}
+
+TEST(ListPage, TakesKeysAsTheyAreFromAServerThatDoesNotEncode) {
+  const ListPage page = parse_list_page(without(kPage, "<EncodingType>url</EncodingType>"));
+  EXPECT_EQ(page.objects[0].key, "a/b+%2B%25%C3%BC");
+}
+
+TEST(ListPage, IsRefusedWhenSomethingIsMissing) {
+  EXPECT_NE(complaint(without(kPage, "<Size>7</Size>")).find("without a size"), std::string::npos);
+  EXPECT_NE(complaint(without(kPage, "<Size>7</Size>", "<Size>-7</Size>")).find("without a size"), std::string::npos);
+  EXPECT_NE(complaint(without(kPage, "<Key>a/c</Key>")).find("without a key"), std::string::npos);
+  EXPECT_NE(complaint(without(kPage, "%C3%BC", "%C")).find("not URL-encoded"), std::string::npos);
+  EXPECT_NE(complaint(without(kPage, "<IsTruncated>true</IsTruncated>")).find("whether more follows"), std::string::npos);
+  EXPECT_NE(complaint(without(kPage, "1/x&amp;=")).find("no token"), std::string::npos);
+  EXPECT_NE(complaint(without(kPage, "<KeyCount>2", "<KeyCount>3")).find("another number of keys"), std::string::npos);
+  EXPECT_NE(complaint("<html></html>").find("'html' instead of"), std::string::npos);
+}
+
+TEST(ListPage, IsRefusedWhereverItIsCut) {
+  for (std::size_t size = 0; size < kPage.size(); ++size) EXPECT_NE(complaint(kPage.substr(0, size)), "") << size;
+}
+
+TEST(ListPage, SurvivesGarbage) {
+  std::mt19937 random(1);
+  for (int trial = 0; trial < 5'000; ++trial) {
+    std::string text = kPage;
+    for (int change = 0; change < 3; ++change) text[random() % text.size()] = static_cast<char>(random() & 255);
+    complaint(text);  // an Error, or none; anything else ends the test
+  }
+}
+
+TEST(ServerErrors, AreReadAndMadePrintable) {
+  const ServerError error =
+      parse_server_error("<Error><Code>NoSuchKey</Code><Message>not \x1B[31m there</Message><Region>eu-west-1</Region></Error>");
+  EXPECT_EQ(error.code, "NoSuchKey");
+  EXPECT_EQ(error.message, "not  [31m there");
+  EXPECT_EQ(error.region, "eu-west-1");
+  EXPECT_EQ(parse_server_error("<html>Bad gateway</html>").code, "");
+  EXPECT_EQ(parse_server_error("").code, "");
+}
+
+TEST(ContentRanges, AreReadStrictly) {
+  const auto range = parse_content_range("bytes 5-9/100");
+  ASSERT_TRUE(range);
+  EXPECT_TRUE(range->inside);
+  EXPECT_EQ(range->first, 5U);
+  EXPECT_EQ(range->last, 9U);
+  EXPECT_EQ(range->total, 100U);
+  EXPECT_FALSE(parse_content_range("bytes */7")->inside);
+  for (const char* text : {"", "bytes", "bytes 5-9", "bytes 9-5/100", "bytes 5-100/100", "bytes 5-9/*", "bytes -9/10",
+                           "items 5-9/100", "bytes 5-9/99999999999999999999", "bytes +5-9/100"}) {
+    EXPECT_FALSE(parse_content_range(text)) << text;
+  }
+}
+
+}  // namespace
+}  // namespace millrace::s3

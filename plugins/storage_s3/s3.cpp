@@ -1,0 +1,134 @@
+#include "s3.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "millrace/error.h"
+#include "millrace/sample.h"
+#include "parts.h"
+
+namespace millrace::s3 {
+
+namespace {
+
+constexpr int kMostEmptyPages = 1000;  // in a row; a server that never comes to an end is broken
+
+bool is_hidden(std::string_view name) { return name.starts_with('.') || name.find("/.") != name.npos; }
+
+void require_key(const std::string& url) {
+  const std::string key = parse_object_url(url).key;
+  if (key.empty() || key.ends_with('/')) fail(ErrorKind::usage, "'{}': expected an object, s3://bucket/name", url);
+}
+
+}  // namespace
+
+std::size_t S3::HashOfId::operator()(const ObjectId& id) const {
+  std::size_t hash = 0;
+  std::memcpy(&hash, id.data(), sizeof hash);  // they are hashes already
+  return hash;
+}
+
+S3::S3(Environment environment) : environment_(std::move(environment)) {}
+S3::~S3() = default;
+
+S3::Open& S3::opened(const std::string& url) {
+  const std::lock_guard lock(mutex_);
+  if (open_) return *open_;
+  auto open = std::make_unique<Open>();
+  try {
+    Settings settings = read_settings(environment_);
+    if (!settings.cache.empty()) open->cache = std::make_unique<DiskCache>(settings.cache, settings.cache_size);
+    open->client = std::make_unique<Client>(std::move(settings), environment_);
+  } catch (Error& error) {
+    throw error.in("'" + url + "'");
+  }
+  open_ = std::move(open);
+  return *open_;
+}
+
+void S3::list(const std::string& url, const std::function<void(Object)>& found) {
+  const ObjectUrl folder = parse_object_url(url);
+  Open& open = opened(url);
+  const std::string prefix = folder.key.empty() || folder.key.ends_with('/') ? folder.key : folder.key + "/";
+  std::string token, last;
+  bool any = false;
+  int empty_pages = 0;
+  do {
+    ListPage page = open.client->list(url, folder.bucket, prefix, token);
+    empty_pages = page.objects.empty() ? empty_pages + 1 : 0;
+    if (empty_pages > kMostEmptyPages)
+      fail(ErrorKind::storage, "cannot list '{}': the server sends one empty page after the other", url);
+    for (ListedObject& object : page.objects) {
+      if (!object.key.starts_with(prefix) || (any && object.key <= last)) {
+        fail(ErrorKind::storage, "cannot list '{}': the server names '{}' {}", url, printable(object.key),
+             object.key.starts_with(prefix) ? "after '" + printable(last) + "'" : "which lies elsewhere");
+      }
+      any = true;
+      const std::string name = object.key.substr(prefix.size());
+      if (!name.empty() && !name.ends_with('/') && !is_hidden(name)) {  // "folder/" is a mark that some tools leave
+        remember(open, {folder.bucket, object.key}, object.etag);
+        found({name, object.bytes, std::move(object.etag)});
+      }
+      last = std::move(object.key);
+    }
+    token = std::move(page.next);
+  } while (!token.empty());
+  if (!any) fail(ErrorKind::data, "cannot list '{}': there is no object below it", url);
+}
+
+Storage::Object S3::stat(const std::string& url) {
+  require_key(url);
+  Open& open = opened(url);
+  const Part part = open.client->stat(url);
+  const std::string etag(unquoted(part.etag));
+  remember(open, parse_object_url(url), etag);
+  return {url.substr(url.rfind('/') + 1), part.total, etag};
+}
+
+void S3::read(const std::string& url, ByteBuffer& out) {
+  require_key(url);
+  Open& open = opened(url);
+  if (open.cache) {
+    const auto id = current(open, url);
+    const auto room = [&](std::uint64_t bytes) { return std::span(out.resize(bytes), bytes); };
+    if (id && open.cache->load(DiskCache::name_of(*id), room)) return;
+  }
+  const Part part = read_whole(*open.client, url, out);
+  const auto id = remember(open, parse_object_url(url), std::string(unquoted(part.etag)));
+  if (id) open.cache->store(DiskCache::name_of(*id), {out.data(), out.size()});
+}
+
+void S3::read(const std::string& url, std::uint64_t offset, std::size_t size, std::uint8_t* out) {
+  require_key(url);
+  if (size == 0) return;
+  Open& open = opened(url);
+  if (open.cache) {
+    const auto id = current(open, url);
+    const auto room = [&](std::uint64_t bytes) { return std::span(out, bytes == size ? size : 0); };
+    if (id && open.cache->load(DiskCache::name_of(*id, offset, size), room)) return;
+  }
+  const Part part = read_range(*open.client, url, offset, size, out);
+  const auto id = remember(open, parse_object_url(url), std::string(unquoted(part.etag)));
+  if (id) open.cache->store(DiskCache::name_of(*id, offset, size), {out, size});
+}
+
+std::optional<ObjectId> S3::current(Open& open, const std::string& url) {
+  const ObjectUrl object = parse_object_url(url);
+  {
+    const std::lock_guard lock(ids_mutex_);
+    const auto known = ids_.find(object_id(open.client->http_url(object), ""));
+    if (known != ids_.end()) return known->second;
+  }
+  return remember(open, object, std::string(unquoted(open.client->stat(url).etag)));
+}
+
+std::optional<ObjectId> S3::remember(Open& open, const ObjectUrl& object, const std::string& etag) {
+  if (!open.cache || etag.empty()) return std::nullopt;
+  const std::string http_url = open.client->http_url(object);
+  const ObjectId id = object_id(http_url, etag);
+  const std::lock_guard lock(ids_mutex_);
+  ids_[object_id(http_url, "")] = id;
+  return id;
+}
+
+}  // namespace millrace::s3

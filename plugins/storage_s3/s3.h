@@ -1,0 +1,70 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+
+#include "cache.h"
+#include "client.h"
+#include "millrace/storage.h"
+
+namespace millrace::s3 {
+
+// Objects of S3, and of servers that speak its language (MinIO, Ceph, Swift), named by s3://bucket/name.
+//
+//   [train.read]
+//   path = "s3://my-bucket/cifar10/train"
+//
+// Settings come from the environment, at the first call:
+//
+//   AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN   or the profile AWS_PROFILE of AWS_SHARED_CREDENTIALS_FILE
+//   AWS_REGION                                                    default us-east-1
+//   AWS_ENDPOINT_URL                                              of another server, "http://127.0.0.1:9000"; default: AWS
+//   MILLRACE_S3_TIMEOUT, _CONNECT_TIMEOUT, _STALL_TIMEOUT         seconds for a request with all its attempts (120), for
+//                                                                 connecting (5), without data before an attempt is given up (20)
+//   MILLRACE_S3_ATTEMPTS                                          for a request (10)
+//   MILLRACE_S3_PART, MILLRACE_S3_PARALLEL                        larger reads are split into ranges of this size (16 MiB), so
+//                                                                 many of which are read at once (4)
+//   MILLRACE_S3_CACHE, MILLRACE_S3_CACHE_SIZE                     a folder, and what it may grow to (10 GB); default: no cache
+//
+// Faults of the network and of the server (time-outs, resets, 5xx, throttling, short or wrong replies) are tried again, after a
+// pause; refusals (403, 404, a wrong region) are not. One read never mixes two versions of an object.
+// Cache: an object that was listed, looked at or read before in this process is taken from there without a request, as it was
+// then; others are looked at first. It costs about 60 bytes of memory for each object listed.
+// Threading: thread-safe; every read under way has connections of its own, which the next one takes over.
+class S3 : public Storage {
+ public:
+  explicit S3(Environment environment = process_environment);
+  ~S3() override;
+
+  void list(const std::string& url, const std::function<void(Object)>& found) override;
+  Object stat(const std::string& url) override;
+  void read(const std::string& url, ByteBuffer& out) override;
+  void read(const std::string& url, std::uint64_t offset, std::size_t size, std::uint8_t* out) override;
+
+ private:
+  // What is made at the first call.
+  struct Open {
+    std::unique_ptr<Client> client;
+    std::unique_ptr<DiskCache> cache;  // null: none
+  };
+  Open& opened(const std::string& url);
+
+  // The cache's key of an object: remembered, or looked up. None when the server gives no ETag.
+  std::optional<ObjectId> current(Open& open, const std::string& url);
+  std::optional<ObjectId> remember(Open& open, const ObjectUrl& object, const std::string& etag);
+
+  Environment environment_;
+  std::mutex mutex_;
+  std::unique_ptr<Open> open_;  // under mutex_ until it is there
+
+  struct HashOfId {
+    std::size_t operator()(const ObjectId& id) const;
+  };
+  std::mutex ids_mutex_;
+  std::unordered_map<ObjectId, ObjectId, HashOfId> ids_;  // of the URL alone -> of URL and ETag; only with a cache
+};
+
+}  // namespace millrace::s3

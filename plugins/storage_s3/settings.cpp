@@ -1,0 +1,90 @@
+#include "settings.h"
+
+#include <charconv>
+#include <cmath>
+
+#include "millrace/error.h"
+
+namespace millrace::s3 {
+
+namespace {
+
+std::string first_of(const Environment& environment, const char* one, const char* other) {
+  const std::string value = environment(one);
+  return value.empty() ? environment(other) : value;
+}
+
+double number(const Environment& environment, const char* name, double otherwise, double low, double high, const char* expected) {
+  const std::string text = environment(name);
+  if (text.empty()) return otherwise;
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || stop != end || !(value >= low && value <= high)) {
+    fail(ErrorKind::usage, "{} = '{}': expected {} from {} to {}", name, text, expected, low, high);
+  }
+  return value;
+}
+
+Milliseconds seconds(const Environment& environment, const char* name, Milliseconds otherwise) {
+  const double value = number(environment, name, static_cast<double>(otherwise.count()) / 1000, 0.1, 86'400, "seconds");
+  return Milliseconds(std::llround(value * 1000));
+}
+
+std::uint64_t size(const Environment& environment, const char* name, std::uint64_t otherwise) {
+  const std::string text = environment(name);
+  if (text.empty()) return otherwise;
+  const std::uint64_t value = parse_size(text);
+  if (value == 0) fail(ErrorKind::usage, "{} = '{}': expected a size such as 10GB", name, text);
+  return value;
+}
+
+}  // namespace
+
+std::uint64_t parse_size(std::string_view text) {
+  double value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value, std::chars_format::fixed);
+  if (error != std::errc() || !(value > 0)) return 0;
+  std::string_view unit(stop, static_cast<std::size_t>(end - stop));
+  while (unit.starts_with(' ')) unit.remove_prefix(1);
+  static constexpr std::pair<std::string_view, double> kUnits[] = {{"", 1},
+                                                                   {"B", 1},
+                                                                   {"kB", 1e3},
+                                                                   {"KB", 1e3},
+                                                                   {"MB", 1e6},
+                                                                   {"GB", 1e9},
+                                                                   {"TB", 1e12},
+                                                                   {"KiB", 1024.0},
+                                                                   {"MiB", 1048576.0},
+                                                                   {"GiB", 1073741824.0},
+                                                                   {"TiB", 1099511627776.0}};
+  for (const auto& [name, factor] : kUnits) {
+    if (unit == name && value * factor < 9e18) return static_cast<std::uint64_t>(value * factor);
+  }
+  return 0;
+}
+
+Settings read_settings(const Environment& environment) {
+  Settings settings;
+  settings.endpoint = first_of(environment, "AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL");
+  const std::string region = first_of(environment, "AWS_REGION", "AWS_DEFAULT_REGION");
+  if (!region.empty()) settings.region = region;
+  if (settings.region.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") !=
+      std::string::npos) {
+    fail(ErrorKind::usage, "AWS_REGION = '{}': expected a region's name, such as us-east-1", settings.region);
+  }
+  RetryPolicy& retry = settings.retry;
+  retry.attempts = static_cast<int>(number(environment, "MILLRACE_S3_ATTEMPTS", retry.attempts, 1, 1000, "a number of attempts"));
+  retry.deadline = seconds(environment, "MILLRACE_S3_TIMEOUT", retry.deadline);
+  settings.connect = seconds(environment, "MILLRACE_S3_CONNECT_TIMEOUT", settings.connect);
+  settings.stall = seconds(environment, "MILLRACE_S3_STALL_TIMEOUT", settings.stall);
+  settings.part = size(environment, "MILLRACE_S3_PART", settings.part);
+  settings.parallel =
+      static_cast<unsigned>(number(environment, "MILLRACE_S3_PARALLEL", settings.parallel, 1, 64, "a number of requests"));
+  settings.cache = environment("MILLRACE_S3_CACHE");
+  settings.cache_size = size(environment, "MILLRACE_S3_CACHE_SIZE", settings.cache_size);
+  return settings;
+}
+
+}  // namespace millrace::s3

@@ -1,0 +1,85 @@
+#include "verdict.h"
+
+#include "replies.h"
+
+namespace millrace::s3 {
+
+namespace {
+
+using What = Verdict::What;
+
+// "HTTP 503 SlowDown: Please reduce your request rate."
+std::string described(int status, const ServerError& error) {
+  std::string text = fmt::format("HTTP {}", status);
+  if (!error.code.empty()) text += " " + error.code;
+  if (!error.message.empty()) text += ": " + error.message;
+  return text;
+}
+
+bool is_passing(int status, const std::string& code) {
+  static constexpr std::string_view kCodes[] = {"RequestTimeout", "RequestTimeoutException", "SlowDown",
+                                                "Throttling",     "ThrottlingException",     "RequestLimitExceeded",
+                                                "InternalError",  "ServiceUnavailable"};
+  for (const std::string_view one : kCodes) {
+    if (code == one) return true;
+  }
+  return status == 408 || status == 425 || status == 429 || (status >= 500 && status != 501 && status != 505);
+}
+
+// The region in which the server says that the bucket lies; empty when it says nothing else than what was asked.
+std::string other_region(const HttpReply& reply, const ServerError& error, const Asked& asked) {
+  std::string region = error.region.empty() ? printable(reply.head.header("x-amz-bucket-region")) : error.region;
+  return region == asked.region ? std::string() : region;
+}
+
+std::string forbidden_hint(const HttpReply& reply, const ServerError& error, const Asked& asked) {
+  if (error.code == "SignatureDoesNotMatch") {
+    return fmt::format("the server computes another signature for the key id '{}': is the secret key right?", asked.key_id);
+  }
+  if (error.code == "InvalidAccessKeyId") return fmt::format("the server does not know the key id '{}'", asked.key_id);
+  if (error.code == "RequestTimeTooSkewed") {
+    return fmt::format("this machine's clock is wrong; the server's says {}", printable(reply.head.header("date")));
+  }
+  return fmt::format("the key id '{}' may not read it, or it does not exist and the key may not list the bucket", asked.key_id);
+}
+
+Verdict never(ErrorKind kind, std::string cause) { return {What::never, kind, std::move(cause), false}; }
+
+}  // namespace
+
+Verdict judge(const HttpReply& reply, const Asked& asked) {
+  if (!reply.broken.empty()) return {reply.can_recover ? What::again : What::never, ErrorKind::storage, reply.broken, false};
+  const int status = reply.head.status;
+  if (status == 200 || status == 206 || (status == 416 && asked.ranged)) return {};
+
+  const ServerError error = parse_server_error(reply.text);
+  const std::string text = described(status, error);
+  if (is_passing(status, error.code)) return {What::again, ErrorKind::storage, text, false};
+  if (error.code == "ExpiredToken" || error.code == "TokenRefreshRequired") {
+    return {What::never, ErrorKind::data, text + " (the temporary credentials have run out)", true};
+  }
+  const bool redirected = status == 301 || status == 302 || status == 307 || status == 308;
+  if (redirected || status == 400 || status == 403) {
+    const std::string region = other_region(reply, error, asked);
+    if (!region.empty()) {
+      return never(ErrorKind::data,
+                   fmt::format("{} (the bucket '{}' lies in the region '{}' and was looked for in '{}': set AWS_REGION={})", text,
+                               asked.bucket, region, asked.region, region));
+    }
+  }
+  if (redirected) {
+    const std::string where = error.endpoint.empty() ? printable(reply.head.header("location")) : error.endpoint;
+    return never(ErrorKind::data, fmt::format("{} ({} sends elsewhere{}: is AWS_REGION or AWS_ENDPOINT_URL right?)", text,
+                                              asked.host, where.empty() ? "" : ", to " + where));
+  }
+  if (status == 401 || status == 403) return never(ErrorKind::data, text + " (" + forbidden_hint(reply, error, asked) + ")");
+  if (status == 404 || status == 410) {
+    return never(ErrorKind::data,
+                 fmt::format("{} ({} at {})", text,
+                             error.code == "NoSuchBucket" ? "there is no such bucket" : "there is no such object", asked.host));
+  }
+  if (status == 412) return never(ErrorKind::storage, text + " (the object was replaced while it was being read)");
+  return never(ErrorKind::storage, text);
+}
+
+}  // namespace millrace::s3

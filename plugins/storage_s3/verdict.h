@@ -1,0 +1,25 @@
+// What a reply means: done, try again, or never. Pure logic, apart from connections and clocks.
+#pragma once
+
+#include <string>
+
+#include "http.h"
+#include "millrace/error.h"
+
+namespace millrace::s3 {
+
+struct Asked {
+  std::string bucket, host, region, key_id;
+  bool ranged = false;  // 416 is an answer then
+};
+
+struct Verdict {
+  enum class What { good, again, never } what = What::good;
+  ErrorKind kind = ErrorKind::storage;  // of never
+  std::string cause;                    // of again and never
+  bool expired = false;                 // of never: other credentials may cure it
+};
+
+Verdict judge(const HttpReply& reply, const Asked& asked);
+
+}  // namespace millrace::s3

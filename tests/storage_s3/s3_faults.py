@@ -1,0 +1,120 @@
+"""Everything that a network and a server can do wrong. A request below /fault/KIND/TIMES/ID suffers the fault KIND, until TIMES
+requests with this ID have; TIMES = 0: always."""
+import select
+import socket
+import struct
+import threading
+import time
+
+PATIENCE = 60  # seconds a stalled connection is kept
+
+OBJECT = {"wrong_content_range", "short_chunked", "wrong_length", "changed_etag", "replaced"}
+LIST = {"garbage_xml", "truncated_xml", "looping_list"}
+
+
+class Faults:
+    def __init__(self):
+        self.lock = threading.Lock()
+        self.counts = {}
+
+    def due(self, kind, times, trial, request):
+        """Whether this request suffers."""
+        listing = request.method == "GET" and "list-type" in request.query
+        if kind in OBJECT and (listing or request.method == "HEAD") or kind in LIST and not listing:
+            return False
+        if kind in ("changed_etag", "replaced") and request.headers.get("range", "").startswith("bytes=0-"):
+            return False  # the first part; the others follow
+        with self.lock:
+            count = self.counts[trial] = self.counts.get(trial, 0) + 1
+        return times == 0 or count <= times
+
+
+def reset(connection):
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+def wait_for_hangup(connection):
+    select.select([connection], [], [], PATIENCE)
+
+
+def head_of(status, headers):
+    lines = [f"HTTP/1.1 {status} Whatever"] + [f"{name}: {value}" for name, value in headers.items()]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()
+
+
+def chunk(body):
+    return f"{len(body):x}\r\n".encode() + body + b"\r\n"
+
+
+def error(status, code, message, **headers):
+    body = f"<Error><Code>{code}</Code><Message>{message}</Message></Error>".encode()
+    return head_of(status, headers | {"Content-Length": len(body)}) + body
+
+
+# Before the request is looked at: bytes to send before the connection is closed; None to go on.
+def early(kind, connection):
+    if kind == "reset_before_head":
+        reset(connection)
+        return b""
+    if kind == "closed_before_head":
+        return b""
+    if kind == "stall_before_head":
+        wait_for_hangup(connection)
+        return b""
+    return {
+        "http_500": error(500, "InternalError", "We encountered an internal error. Please try again."),
+        "slow_down": error(503, "SlowDown", "Please reduce your request rate."),
+        "throttled": error(429, "TooManyRequests", "Slow down", **{"Retry-After": "1"}),
+        "proxy_html": head_of(502, {"Content-Length": 24}) + b"<html>Bad gateway</html>",
+        "signature": error(403, "SignatureDoesNotMatch", "The request signature we calculated does not match."),
+        "not_found": error(404, "NoSuchKey", "The specified key does not exist."),
+        "wrong_region": error(301, "PermanentRedirect", "Use another endpoint.", **{"x-amz-bucket-region": "eu-west-1"}),
+        "garbage_head": b"\x00\x01 this is not HTTP\r\n\r\n\xff\xfe",
+    }.get(kind)
+
+
+# Sends a good reply badly; the connection is closed afterwards.
+def send(kind, connection, status, headers, body):
+    half = len(body) // 2
+    whole = headers | {"Content-Length": len(body)}
+    chunked = headers | {"Transfer-Encoding": "chunked"}
+    if kind == "reset_mid_body":
+        connection.sendall(head_of(status, whole) + body[:half])
+        time.sleep(0.01)  # or the reset overtakes it
+        reset(connection)
+    elif kind == "short_body":
+        connection.sendall(head_of(status, whole) + body[:half])
+    elif kind == "long_body":
+        connection.sendall(head_of(status, whole) + body + b"and more" * 20)
+    elif kind == "stall_mid_body":
+        connection.sendall(head_of(status, whole) + body[:half])
+        wait_for_hangup(connection)
+    elif kind == "slow_drip":
+        connection.sendall(head_of(status, whole))
+        for at in range(len(body)):
+            connection.sendall(body[at:at + 1])
+            if select.select([connection], [], [], 0.05)[0]:
+                return
+    elif kind == "wrong_content_range":
+        first, rest = headers["Content-Range"].removeprefix("bytes ").split("-", 1)
+        connection.sendall(head_of(status, whole | {"Content-Range": f"bytes {int(first) + 1}-{rest}"}) + body)
+    elif kind == "wrong_length":
+        connection.sendall(head_of(status, whole | {"Content-Length": half}) + body[:half])
+    elif kind == "short_chunked":
+        connection.sendall(head_of(status, chunked) + chunk(body[:half]) + chunk(b""))
+    elif kind == "cut_chunked":
+        connection.sendall(head_of(status, chunked) + chunk(body)[:half])
+    elif kind == "changed_etag":
+        connection.sendall(head_of(status, whole | {"ETag": '"another"'}) + bytes(len(body)))
+    elif kind == "replaced":
+        connection.sendall(error(412, "PreconditionFailed", "At least one of the pre-conditions you specified did not hold"))
+    elif kind == "garbage_xml":
+        connection.sendall(head_of(200, {"Content-Length": len(body)}) + bytes((byte * 7 + 3) % 256 for byte in body))
+    elif kind == "truncated_xml":
+        connection.sendall(head_of(200, {"Content-Length": half}) + body[:half])
+    elif kind == "looping_list":
+        text = body.replace(b"<IsTruncated>false</IsTruncated>",
+                            b"<IsTruncated>true</IsTruncated><NextContinuationToken>2d</NextContinuationToken>")
+        connection.sendall(head_of(200, {"Content-Length": len(text)}) + text)
+    else:
+        raise ValueError(f"no fault is called {kind}")

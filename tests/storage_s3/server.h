@@ -1,0 +1,70 @@
+// The test server (s3_server.py) as a child process, and what the tests of storage "s3" share.
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "s3.h"
+
+namespace millrace::s3::test {
+
+// Arguments and environment (added to this process's own) of a program; its standard input ends with the object, and then it has
+// to.
+class Child {
+ public:
+  Child(const std::vector<std::string>& arguments, const std::map<std::string, std::string>& environment);
+  ~Child();
+  Child(const Child&) = delete;
+  Child& operator=(const Child&) = delete;
+  std::string read_line();  // of its standard output; what there is at its end
+  int wait();               // exit code
+
+ private:
+  pid_t pid_ = -1;
+  int in_ = -1, out_ = -1;
+};
+
+// A folder that is removed with the object.
+class TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+class Server {
+ public:
+  // Serves `root`, a folder of buckets. Throws std::runtime_error when it does not start.
+  Server(const std::filesystem::path& root, int keys_on_a_page);
+
+  const std::string& url() const { return url_; }  // "http://127.0.0.1:1234"
+  std::string control(const std::string& path);    // see s3_server.py
+
+ private:
+  Child child_;
+  std::string url_;
+};
+
+bool have_python();  // else tests are skipped
+
+// Puts an object where the server finds it: a file whose name is the encoded key.
+void put(const std::filesystem::path& root, const std::string& bucket, const std::string& key, const std::string& content);
+
+std::string content(std::size_t size, unsigned seed);  // bytes that differ everywhere
+
+using Variables = std::map<std::string, std::string>;
+Environment environment(Variables variables);      // these alone
+Variables variables(const std::string& endpoint);  // the test server's account; impatient
+
+std::string read_all(Storage& storage, const std::string& url);
+
+}  // namespace millrace::s3::test
