@@ -28,6 +28,20 @@ Crop::Crop(const Params& params, const StageContext& context)
   }
 }
 
+namespace {
+
+void cut_out(const Image& from, int top, int left, const Image& piece) {
+  const auto channels = static_cast<std::size_t>(from.shape.channels);
+  const std::size_t stride = static_cast<std::size_t>(from.shape.width) * channels;
+  const std::size_t bytes = static_cast<std::size_t>(piece.shape.width) * channels;
+  const std::uint8_t* source = from.data + static_cast<std::size_t>(top) * stride + static_cast<std::size_t>(left) * channels;
+  for (std::size_t row = 0; row < static_cast<std::size_t>(piece.shape.height); ++row) {
+    std::copy_n(source + row * stride, bytes, piece.data + row * bytes);
+  }
+}
+
+}  // namespace
+
 void Crop::process(Sample& sample, Draw& draw) {
   sample.apply_pending(window_);
   const Image from = sample.image();
@@ -42,14 +56,13 @@ void Crop::process(Sample& sample, Draw& draw) {
     left = static_cast<int>(draw.integer(0, columns));
   }
   if (rows == 0 && columns == 0) return;
-  const Image piece = sample.new_image({piece_.height, piece_.width, from.shape.channels});
-  const auto channels = static_cast<std::size_t>(from.shape.channels);
-  const std::size_t stride = static_cast<std::size_t>(from.shape.width) * channels;
-  const std::size_t bytes = static_cast<std::size_t>(piece_.width) * channels;
-  const std::uint8_t* source = from.data + static_cast<std::size_t>(top) * stride + static_cast<std::size_t>(left) * channels;
-  for (std::size_t row = 0; row < static_cast<std::size_t>(piece_.height); ++row) {
-    std::copy_n(source + row * stride, bytes, piece.data + row * bytes);
+  if (sample.target().data != nullptr) {
+    const Image target = sample.new_target({piece_.height, piece_.width, sample.target().shape.channels});
+    cut_out(sample.target(), top, left, target);
+    sample.set_target(target);
   }
+  const Image piece = sample.new_image({piece_.height, piece_.width, from.shape.channels});
+  cut_out(from, top, left, piece);
   sample.set_image(piece);
 }
 

@@ -12,7 +12,7 @@ namespace millrace {
 //   size     = [224, 224]
 //   position = "random"     # or "centre"
 //
-// Ports: in, out: ImageChunk, uint8. A pending augmentation record is applied first.
+// Ports: in, out: ImageChunk, uint8. A pending augmentation record is applied first. The same piece is cut out of a target.
 // Order of draws: for "random" the row, then the column, each evenly among all that fit. "centre" draws nothing; of an odd
 // difference the larger half is cut off at the bottom and on the right.
 // Threading: parallel.

@@ -71,6 +71,28 @@ TEST_F(CropTest, CutsOutEverywhereAtRandom) {
   for (const auto& [at, count] : counts) EXPECT_NEAR(count, 400, 75) << at.first << ' ' << at.second;
 }
 
+TEST_F(CropTest, CutsTheSamePieceOutOfATarget) {
+  params_.size = {4, 4};
+  params_.position = "random";
+  Crop stage(params_, context_);
+  TargetSpec classes;
+  classes.kind = TargetSpec::Kind::classes;
+  for (std::uint64_t position = 0; position < 20; ++position) {
+    sample_.reset({}, {}, classes);
+    const Image image = sample_.new_image({7, 9, 2}), target = sample_.new_target({7, 9, 1});
+    for (int i = 0; i < 63; ++i) {
+      image.data[2 * i] = static_cast<std::uint8_t>(i / 9);
+      image.data[2 * i + 1] = static_cast<std::uint8_t>(i % 9);
+      target.data[i] = static_cast<std::uint8_t>(100 + i);
+    }
+    sample_.set_image(image);
+    sample_.set_target(target);
+    const auto [top, left] = cut(stage, position);
+    ASSERT_EQ(sample_.target().shape, (ImageShape{4, 4, 1}));
+    for (int i = 0; i < 16; ++i) ASSERT_EQ(sample_.target().data[i], 100 + (top + i / 4) * 9 + left + i % 4);
+  }
+}
+
 TEST_F(CropTest, DrawsTheSameNumberForEverySize) {
   params_.size = {4, 4};
   params_.position = "random";

@@ -1,24 +1,23 @@
 #include "resize.h"
 
-#include <algorithm>
-#include <cstring>
-
 #include "millrace/plugin.h"
-#include "millrace/resample.h"
 
 namespace millrace {
 
 void Resize::describe(StageDescription<Params>& d) {
-  d.name("resize").text("Resamples images to a size (antialiased bilinear).");
+  d.name("resize").text("Resamples images to a size.");
   d.params.add("size", &Params::size).unit("pixels").text("the exact size, [height, width]; proportions may change");
   d.params.add("short_side", &Params::short_side)
       .range(1, static_cast<double>(kLargest))
       .unit("pixels")
       .text("the length of the shorter side; proportions stay");
+  d.params.add("filter", &Params::filter)
+      .choices({"bilinear", "bicubic", "nearest"})
+      .text("between pixels; the first two are widened when shrinking. Images of classes always take the nearest pixel");
 }
 
 Resize::Resize(const Params& params, const StageContext& context)
-    : params_(params), input_(context.image), window_(context.window) {
+    : params_(params), filter_(resample_filter(params.filter)), input_(context.image), window_(context.window) {
   if (params.size.has_value() == params.short_side.has_value()) {
     fail(ErrorKind::usage, "expected either `size = [height, width]` or `short_side`, found {}",
          params.size ? "both" : "neither");
@@ -56,8 +55,18 @@ void Resize::process(Sample& sample, Draw&) {
   const Image from = sample.image();
   const ImageShape to = result(from.shape);
   if (to == from.shape) return;
+  const auto resample = [&](const Image& in, ResampleFilter filter, const Image& out) {
+    const Box whole{0, 0, static_cast<float>(in.shape.width), static_cast<float>(in.shape.height)};
+    resampler.resize(rows_of(in), whole, filter, out.shape, out.data);
+  };
+  if (sample.target().data != nullptr) {
+    const bool classes = sample.target_spec().kind == TargetSpec::Kind::classes;
+    const Image target = sample.new_target({to.height, to.width, sample.target().shape.channels});
+    resample(sample.target(), classes ? ResampleFilter::nearest : filter_, target);
+    sample.set_target(target);
+  }
   const Image image = sample.new_image(to);
-  resampler.resize(from, to, image.data);
+  resample(from, filter_, image);
   sample.set_image(image);
 }
 

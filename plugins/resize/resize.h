@@ -1,18 +1,22 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
+#include "millrace/resample.h"
 #include "millrace/stage.h"
 
 namespace millrace {
 
-// Gives images a size, by antialiased bilinear resampling (Pillow's BILINEAR, bit for bit).
+// Gives images a size, by antialiased resampling (Pillow's Image.resize, bit for bit).
 //
 //   [train.resize]
 //   size = [224, 224]     # exactly; or
 //   short_side = 256      # the shorter side, the other in proportion
+//   filter = "bicubic"    # or "bilinear", "nearest"
 //
-// Ports: in, out: ImageChunk, uint8. A pending augmentation record is applied first.
+// Ports: in, out: ImageChunk, uint8. A pending augmentation record is applied first. A target goes the same way; one of class
+// indices always by nearest neighbour.
 // Threading: parallel; each thread keeps tables for the sizes it saw last.
 // Errors: not exactly one of the two parameters: ErrorKind::usage. A result beyond kLargest pixels in one direction:
 // ErrorKind::content.
@@ -21,6 +25,7 @@ class Resize : public SampleTransform {
   struct Params {
     std::optional<Size> size;
     std::optional<std::int64_t> short_side;
+    std::string filter = "bilinear";
   };
   static constexpr std::int64_t kLargest = 65'535;
 
@@ -34,6 +39,7 @@ class Resize : public SampleTransform {
   ImageShape result(const ImageShape& from) const;
 
   Params params_;
+  ResampleFilter filter_;
   ImageShape input_, window_;
 };
 

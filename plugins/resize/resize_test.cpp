@@ -28,53 +28,6 @@ std::vector<std::uint8_t> resized(std::vector<std::uint8_t> pixels, ImageShape f
   return out;
 }
 
-struct PillowCase {
-  ImageShape from;
-  std::int32_t height, width;
-  std::uint32_t checksum;
-};
-
-// Printed by pillow_reference.py with Pillow 9.4.0.
-constexpr PillowCase kPillow[] = {
-    {{32, 32, 3}, 17, 40, 0xb3a172bc}, {{37, 53, 3}, 12, 9, 0x7258bd2b},  {{480, 360, 3}, 224, 224, 0x6421b927},
-    {{8, 8, 1}, 64, 3, 0x15a86e0e},    {{1, 9, 1}, 5, 1, 0x0633352d},     {{20, 30, 3}, 20, 11, 0x481af681},
-    {{20, 30, 3}, 7, 30, 0xad0b72c6},  {{300, 2, 1}, 3, 200, 0xf76e7cb7},
-};
-
-TEST(Resampler, GivesPillowsBytes) {
-  for (const PillowCase& c : kPillow) {
-    std::uint32_t sum = 0;
-    for (const std::uint8_t value : resized(pattern(c.from), c.from, {c.height, c.width, c.from.channels}))
-      sum = sum * 31 + value;
-    EXPECT_EQ(sum, c.checksum) << to_string(c.from) << " to " << c.height << " x " << c.width;
-  }
-}
-
-TEST(Resampler, AveragesEveryPixelWhenItShrinks) {
-  // A fine checkerboard becomes grey; without antialiasing it would stay black and white.
-  const ImageShape from{64, 64, 1};
-  std::vector<std::uint8_t> board(from.bytes());
-  for (std::size_t i = 0; i < board.size(); ++i) board[i] = (i / 64 + i) % 2 == 0 ? 0 : 255;
-  for (const std::uint8_t value : resized(board, from, {7, 7, 1})) EXPECT_NEAR(value, 127.5, 4);
-}
-
-TEST(Resampler, KeepsAFlatColourInEveryChannel) {
-  for (const std::int32_t channels : {1, 2, 3, 4}) {
-    const ImageShape from{13, 7, channels};
-    std::vector<std::uint8_t> flat(from.bytes());
-    for (std::size_t i = 0; i < flat.size(); ++i)
-      flat[i] = static_cast<std::uint8_t>(60 * (i % static_cast<std::size_t>(channels)) + 70);
-    for (const ImageShape to : {ImageShape{5, 20, channels}, ImageShape{40, 2, channels}}) {
-      const auto out = resized(flat, from, to);
-      for (std::size_t i = 0; i < out.size(); ++i) ASSERT_EQ(out[i], flat[i % static_cast<std::size_t>(channels)]);
-    }
-  }
-}
-
-TEST(Resampler, InterpolatesLinearlyWhenItEnlarges) {
-  EXPECT_EQ(resized({0, 100}, {1, 2, 1}, {1, 4, 1}), (std::vector<std::uint8_t>{0, 25, 75, 100}));
-}
-
 class ResizeTest : public testing::Test {
  protected:
   void show(ImageShape shape) {
@@ -143,6 +96,44 @@ TEST_F(ResizeTest, AppliesAPendingRecordFirst) {
   const auto expected = resized(flipped, {8, 8, 1}, {4, 4, 1});
   EXPECT_EQ(std::vector<std::uint8_t>(sample_.image().data, sample_.image().data + 16), expected);
   EXPECT_TRUE(sample_.record.is_identity());
+}
+
+TEST_F(ResizeTest, TakesTheFilterItIsTold) {
+  for (const char* name : {"nearest", "bilinear", "bicubic"}) {
+    params_.size = Size{5, 6};
+    params_.filter = name;
+    Resize stage(params_, context_);
+    shape_after(stage, {9, 7, 3});
+    auto pixels = pattern({9, 7, 3});
+    std::vector<std::uint8_t> expected(5 * 6 * 3);
+    Resampler().resize(rows_of({pixels.data(), {9, 7, 3}}), {0, 0, 7, 9}, resample_filter(name), {5, 6, 3}, expected.data());
+    EXPECT_EQ(std::vector<std::uint8_t>(sample_.image().data, sample_.image().data + expected.size()), expected) << name;
+  }
+}
+
+TEST_F(ResizeTest, TakesATargetAlongAndMixesNoClasses) {
+  for (const auto kind : {TargetSpec::Kind::classes, TargetSpec::Kind::image}) {
+    TargetSpec spec;
+    spec.kind = kind;
+    const ImageShape shape{8, 6, spec.channels(3)}, to{4, 9, shape.channels};
+    sample_.reset({}, {}, spec);
+    const Image image = sample_.new_image({8, 6, 3}), target = sample_.new_target(shape);
+    auto pixels = pattern({8, 6, 3}), labels = pattern(shape);
+    std::copy(pixels.begin(), pixels.end(), image.data);
+    std::copy(labels.begin(), labels.end(), target.data);
+    sample_.set_image(image);
+    sample_.set_target(target);
+    params_.size = Size{4, 9};
+    Resize stage(params_, context_);
+    Draw draw(1, {}, 0);
+    stage.process(sample_, draw);
+    EXPECT_EQ(sample_.image().shape, (ImageShape{4, 9, 3}));
+    ASSERT_EQ(sample_.target().shape, to);
+    std::vector<std::uint8_t> expected(to.bytes());
+    const auto filter = kind == TargetSpec::Kind::classes ? ResampleFilter::nearest : ResampleFilter::bilinear;
+    Resampler().resize(rows_of({labels.data(), shape}), {0, 0, 6, 8}, filter, to, expected.data());
+    EXPECT_EQ(std::vector<std::uint8_t>(sample_.target().data, sample_.target().data + expected.size()), expected);
+  }
 }
 
 TEST_F(ResizeTest, AThreadLongImageIsABadSample) {

@@ -1,35 +1,76 @@
-// Antialiased bilinear resampling of uint8 images.
+// Resampling of uint8 images: antialiased bilinear and bicubic, and nearest neighbour for label images.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "millrace/sample.h"
 
 namespace millrace {
 
-// Bit for bit what Pillow's Image.resize(..., BILINEAR) gives: a triangle filter, widened when shrinking so that every pixel of
-// the source counts; first along rows, then along columns, each pass rounded to 8 bits; weights in fixed point of 22 bits. Keeps
-// its tables and its buffer from call to call; one for each thread.
+enum class ResampleFilter : std::uint8_t {
+  nearest,   // for class indices, which must not be mixed
+  bilinear,  // a triangle
+  bicubic,   // Keys' cubic with a = -1/2
+};
+
+// REQUIRES: one of "nearest", "bilinear", "bicubic": what a parameter with these choices holds.
+ResampleFilter resample_filter(std::string_view name);
+
+// A part of an image: pixels from its top left corner; edges may lie between pixels. In single precision, as Pillow has it.
+struct Box {
+  float left = 0, top = 0, right = 0, bottom = 0;
+};
+
+// Pixels whose rows begin `stride` bytes apart: an image, or a part of a larger one.
+struct PixelRows {
+  const std::uint8_t* data = nullptr;
+  ImageShape shape;
+  std::size_t stride = 0;
+};
+PixelRows rows_of(const Image& image);
+
+// Bit for bit what Pillow's Image.resize(..., filter, box) gives. Bilinear and bicubic: the filter is widened when shrinking, so
+// that every pixel of the box counts (as do those beside it that the filter reaches within the image); first along rows, then
+// along columns, each pass rounded to 8 bits; weights in fixed point of 22 bits. The same bytes whatever the processor can do.
+//
+//   thread_local Resampler resampler;
+//   resampler.resize(rows_of(image), {0, 0, 100.5F, 80}, ResampleFilter::bicubic, {224, 224, 3}, out);
+//
+// Keeps its tables and its buffer from call to call; one for each thread.
 class Resampler {
  public:
-  // `out` is (to.height, to.width, C). REQUIRES: to.channels == image.shape.channels <= 4, and no extent is 0.
+  // The whole image, bilinear. `out` is (to.height, to.width, C). REQUIRES: to.channels == image.shape.channels <= 4, and no
+  // extent is 0.
   void resize(const Image& image, ImageShape to, std::uint8_t* out);
+  // REQUIRES: likewise; the box lies in the image and is not empty.
+  void resize(const PixelRows& image, const Box& box, ResampleFilter filter, ImageShape to, std::uint8_t* out);
 
  private:
   // The pixels of a row (or column) that each output pixel is made of, and their weights.
   struct Axis {
-    int from = 0, to = 0;  // extents these tables were made for
-    int taps = 0;          // weights for each output pixel; the unused ones are 0
-    std::vector<int> first, count;
+    int extent = 0, to = 0;  // what these tables were made for
+    float low = 0, high = 0;
+    ResampleFilter filter = ResampleFilter::bilinear;
+    int taps = 0;                       // weights for each output pixel, a multiple of 4; the unused ones are 0
+    std::vector<int> first;             // (to): where the taps begin; all of them lie in the source where it has as many pixels
     std::vector<std::int32_t> weights;  // (to, taps)
+    std::vector<std::int32_t> packed;   // (to, taps): the weights once more, as the processor likes them
+    int begin = 0, end = 0;             // source pixels that are used at all
 
-    void prepare(int from_extent, int to_extent);
+    bool is_copy() const { return extent == to && low == 0 && high == static_cast<float>(to); }
+    void prepare(int new_extent, float new_low, float new_high, ResampleFilter new_filter, int new_to);
+    void fill();
   };
 
+  void resample(const PixelRows& image, ImageShape to, std::uint8_t* out);
+  void nearest(const PixelRows& image, const Box& box, ImageShape to, std::uint8_t* out);
+
   Axis rows_, columns_;
-  std::vector<std::uint8_t> narrow_;  // (height of the source, to.width, C)
-  std::vector<std::int32_t> sums_;
+  std::vector<std::uint8_t> narrow_;  // (rows of the source that count, to.width, C), rows padded
+  std::vector<int> nearest_;          // source columns
 };
 
 }  // namespace millrace
