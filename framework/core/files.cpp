@@ -4,6 +4,7 @@
 
 #include "millrace/error.h"
 #include "millrace/plugin.h"
+#include "millrace/random.h"
 
 namespace millrace {
 
@@ -28,6 +29,10 @@ Storage& storage_for(const StageContext& context, std::string_view key, const st
   } catch (Error& error) {
     throw error.in(std::string(key));
   }
+}
+
+std::uint64_t fingerprint_of(const Storage::Object& object) {
+  return combine(combine(hash_text(object.name), object.bytes), hash_text(object.version));
 }
 
 Extensions::Extensions(const std::vector<std::string>& names) : names_(names) {

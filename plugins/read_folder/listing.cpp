@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "millrace/error.h"
+#include "millrace/random.h"
 
 namespace millrace {
 
@@ -19,6 +20,7 @@ class Lister {
     if (options_.label) match(object.name);
     listing_.paths.add(object.name);
     listing_.labels.push_back(number_);
+    listing_.fingerprint = combine(listing_.fingerprint, fingerprint_of(object));
     listing_.largest = std::max(listing_.largest, static_cast<std::size_t>(object.bytes));
   }
 

@@ -18,6 +18,7 @@ struct ImageListing {
   std::vector<std::string> classes;   // by label
   std::vector<std::uint64_t> counts;  // of images, by label
   std::size_t largest = 0;            // bytes of the largest file
+  std::uint64_t fingerprint = 1;      // of names, sizes and versions
 
   std::size_t memory() const { return paths.memory() + labels.capacity() * sizeof(std::int32_t); }
 };

@@ -277,6 +277,20 @@ TEST_F(ReadFolderTest, AClassThatIsGivenTwiceIsAMistakeInTheFile) {
   EXPECT_EQ(error.message(), "classes: 'a' stands there twice");
 }
 
+TEST_F(ReadFolderTest, TheFingerprintFollowsNamesAndContent) {
+  write("a/1.jpg", "one");
+  const auto fingerprint = [&] { return opened(params())->fingerprint(); };
+  const std::uint64_t first = fingerprint();
+  EXPECT_EQ(fingerprint(), first);
+  write("a/notes.txt");
+  EXPECT_EQ(fingerprint(), first);
+  write("a/2.jpg", "two");
+  const std::uint64_t second = fingerprint();
+  EXPECT_NE(second, first);
+  write("a/2.jpg", "other");
+  EXPECT_NE(fingerprint(), second);
+}
+
 TEST_F(ReadFolderTest, AnEmptyFileIsABadSample) {
   write("a/1.jpg", "");
   const auto source = opened(params());

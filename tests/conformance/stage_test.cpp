@@ -211,8 +211,8 @@ TEST_P(EverySource, ReadsTheSameSamplesWhateverTheThreadsDo) {
     EXPECT_FALSE(expected.back().url.empty());
     EXPECT_FALSE(expected.back().bytes.empty());
     EXPECT_LE(expected.back().bytes.size(), source.largest_encoded());
+    if (source.classes().empty() || source.target()) continue;
     EXPECT_GE(expected.back().label, 0);
-    if (source.classes().empty()) continue;
     EXPECT_LT(static_cast<std::size_t>(expected.back().label), source.classes().size());
   }
   on_threads([&](unsigned thread) {

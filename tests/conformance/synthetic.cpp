@@ -51,12 +51,16 @@ const fs::path& image_folder() {
   };
   static const fs::path folder = [] {
     const fs::path root = fs::path(testing::TempDir()) / ("millrace_conformance_" + std::to_string(getpid()));
+    fs::create_directories(root);
+    std::ofstream list(root / "metadata.csv");  // for stages that read lists
+    list << "file_name,label\n";
     for (const char* name : {"first", "second"}) {
       fs::create_directories(root / name);
       for (int i = 0; i < 6; ++i) {
         const std::vector<std::uint8_t> bytes = grey_jpeg(8, 8, static_cast<std::uint8_t>(20 * i + (name[0] == 'f' ? 10 : 100)));
         std::ofstream file(root / name / (std::to_string(i) + ".jpg"), std::ios::binary);
         file.write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
+        list << name << '/' << i << ".jpg," << name << '\n';
       }
     }
     testing::AddGlobalTestEnvironment(new Removal(root));  // which GoogleTest owns
@@ -82,7 +86,7 @@ Value plausible_table(const std::vector<ParamInfo>& members) {
 }
 
 bool asks_for_a_path(const std::string& name) {
-  for (const char* word : {"path", "folder", "root", "url", "file"}) {
+  for (const char* word : {"path", "folder", "root", "url", "file", "images"}) {
     if (name.find(word) != std::string::npos) return true;
   }
   return false;
@@ -105,6 +109,12 @@ Value plausible(const ParamInfo& info) {
   if (info.type == "list of numbers") return Value(Array{number});
   if (info.type == "list of texts") return Value(Array{text});
   if (info.type == "list of true or false") return Value(Array{Value(true)});
+  if (info.name == "sources") {
+    Value source;
+    source.set("stage", Value("read_folder"));
+    source.set("path", Value(image_folder().string()));
+    return Value(Array{source, source});
+  }
   if (info.type == "table") return plausible_table(info.members);
   if (info.type == "list of tables") return Value(Array{plausible_table(info.members)});
   return integer;

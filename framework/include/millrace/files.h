@@ -18,6 +18,9 @@ namespace millrace {
 Storage& storage_for(const StageContext& context, std::string_view key, const std::string& url,
                      Storage::Kind expected = Storage::Kind::unknown);
 
+// Another number when the object has another name, size or version. For Source::fingerprint().
+std::uint64_t fingerprint_of(const Storage::Object& object);
+
 // Which files are images: those that end in one of these, upper and lower case being the same.
 class Extensions {
  public:

@@ -1,0 +1,133 @@
+#include "file_list.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "millrace/error.h"
+
+namespace millrace {
+
+namespace {
+
+constexpr std::int64_t kMostClasses = 1 << 20;  // a label above is a mistake, such as a price in the wrong column
+
+template <class Number>
+std::optional<Number> parse(std::string_view text) {
+  Number number{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return {};
+  return number;
+}
+
+// An integer as one writes a class number: no "+1", no "007".
+std::optional<std::int64_t> parse_integer(std::string_view text) {
+  const auto number = parse<std::int64_t>(text);
+  return number && std::to_string(*number) == text ? number : std::nullopt;
+}
+
+class ListBuilder {
+ public:
+  ListBuilder(const std::string& name, const ListColumns& columns, const std::vector<std::string>& classes)
+      : name_(name), columns_(columns), given_(classes), classes_(classes) {}
+
+  void add(std::span<const Cell> cells) {
+    add_path(cells.front());
+    cells = cells.subspan(1);
+    if (columns_.label) {
+      list_.labels.push_back(label(cells.front()));
+      cells = cells.subspan(1);
+    }
+    for (std::size_t i = 0; i < cells.size(); ++i) list_.numbers.push_back(number(cells[i], columns_.numbers[i]));
+  }
+
+  FileList finish() {
+    if (list_.lines.empty()) fail(ErrorKind::data, "'{}' names no file", name_);
+    list_.paths.finish();
+    list_.labels.shrink_to_fit();
+    list_.numbers.shrink_to_fit();
+    classes_.finish(list_.labels);
+    list_.classes = classes_.names();
+    list_.counts = classes_.counts();
+    if (columns_.label && given_.empty() && all_integers_) count_by_integers();
+    return std::move(list_);
+  }
+
+ private:
+  void add_path(const Cell& cell) {
+    const std::string& path = cell.text;
+    if (path.empty()) fail(ErrorKind::data, "{}: column '{}' is empty: expected a file", cell.place(name_), columns_.file);
+    if (path.find('\0') != path.npos || path.back() == '/') {
+      fail(ErrorKind::data, "{}: column '{}': '{}' names no file", cell.place(name_), columns_.file, path.c_str());
+    }
+    list_.paths.add(path);
+    list_.lines.push_back(static_cast<std::uint32_t>(cell.line));
+  }
+
+  std::int32_t label(const Cell& cell) {
+    if (cell.text.empty())
+      fail(ErrorKind::data, "{}: column '{}' is empty: expected a class", cell.place(name_), *columns_.label);
+    const auto integer = parse_integer(cell.text);
+    if (integer && *integer < 0) {
+      fail(ErrorKind::data, "{}: column '{}': expected a name or an integer from 0 on, found {}", cell.place(name_),
+           *columns_.label, cell.text);
+    }
+    all_integers_ = all_integers_ && integer;
+    const std::int32_t known = classes_.add(cell.text);
+    if (known >= 0) return known;
+    if (integer && *integer < static_cast<std::int64_t>(given_.size())) return static_cast<std::int32_t>(*integer);
+    fail(ErrorKind::data, "{}: column '{}': '{}' is not among the {} `classes`{}", cell.place(name_), *columns_.label, cell.text,
+         given_.size(), classes_.hint(cell.text));
+  }
+
+  float number(const Cell& cell, const std::string& column) const {
+    std::string_view text = cell.text;
+    while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
+    while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
+    const auto number = parse<double>(text);
+    if (!number || !std::isfinite(static_cast<float>(*number))) {
+      fail(ErrorKind::data, "{}: column '{}': expected a number, found '{}'", cell.place(name_), column, cell.text);
+    }
+    return static_cast<float>(*number);
+  }
+
+  // Labels were numbered by name ("10" before "9"); here they become what they say.
+  void count_by_integers() {
+    std::vector<std::int32_t> values;
+    for (const std::string& name : list_.classes) {
+      const std::int64_t value = *parse_integer(name);
+      if (value >= kMostClasses) {
+        fail(ErrorKind::data, "'{}': column '{}' has the label {}: integers are class numbers, expected less than {}", name_,
+             *columns_.label, value, kMostClasses);
+      }
+      values.push_back(static_cast<std::int32_t>(value));
+    }
+    for (std::int32_t& label : list_.labels) label = values[static_cast<std::size_t>(label)];
+    const auto classes = static_cast<std::size_t>(*std::max_element(values.begin(), values.end())) + 1;
+    list_.classes.clear();
+    for (std::size_t label = 0; label < classes; ++label) list_.classes.push_back(std::to_string(label));
+    list_.counts.assign(classes, 0);
+    for (const std::int32_t label : list_.labels) ++list_.counts[static_cast<std::size_t>(label)];
+  }
+
+  const std::string& name_;
+  const ListColumns& columns_;
+  const std::vector<std::string>& given_;
+  ClassNumbers classes_;
+  FileList list_;
+  bool all_integers_ = true;
+};
+
+}  // namespace
+
+FileList read_list(std::string_view text, const TableFormat& format, const std::string& name, const ListColumns& columns,
+                   const std::vector<std::string>& classes) {
+  std::vector<std::string> wanted{columns.file};
+  if (columns.label) wanted.push_back(*columns.label);
+  wanted.insert(wanted.end(), columns.numbers.begin(), columns.numbers.end());
+  ListBuilder builder(name, columns, classes);
+  read_table(text, format, name, wanted, [&builder](std::span<const Cell> cells) { builder.add(cells); });
+  return builder.finish();
+}
+
+}  // namespace millrace

@@ -1,0 +1,89 @@
+#include "measure.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "millrace/error.h"
+#include "millrace/random.h"
+
+namespace millrace {
+
+namespace {
+
+bool is_absolute(std::string_view path) { return path.starts_with('/') || path.find("://") != path.npos; }
+
+class Measurer {
+ public:
+  Measurer(const FileList& list, const std::string& root, const Registry& registry, const std::string& name)
+      : list_(list), root_(root), registry_(registry), name_(name) {}
+
+  Measure measure() {
+    std::string url;
+    std::vector<std::uint32_t> remote;  // below the root
+    bool all_known = true;
+    for (std::uint64_t index = 0; index < list_.paths.size(); ++index) {
+      resolve(list_, root_, index, url);
+      if (url_scheme(url) == "file") {
+        ask(index, url);
+      } else if (is_absolute(list_.paths[index])) {
+        all_known = false;
+      } else {
+        remote.push_back(static_cast<std::uint32_t>(index));
+      }
+    }
+    if (!remote.empty()) look_up(remote);
+    if (!all_known) measure_.fingerprint = 0;
+    return measure_;
+  }
+
+ private:
+  void take(const Storage::Object& object) {
+    measure_.largest = std::max(measure_.largest, static_cast<std::size_t>(object.bytes));
+    measure_.fingerprint = combine(measure_.fingerprint, fingerprint_of(object));
+  }
+
+  void ask(std::uint64_t index, const std::string& url) {
+    try {
+      take(registry_.storage(url).stat(url));
+    } catch (Error& error) {
+      throw error.in(fmt::format("{}:{}", name_, list_.lines[index]));
+    }
+  }
+
+  // Walks through the rows, sorted by path, and the listing, which is, side by side.
+  void look_up(std::vector<std::uint32_t>& rows) {
+    std::vector<std::string> paths;
+    for (const std::uint32_t row : rows) paths.push_back(list_.paths[row]);
+    std::vector<std::size_t> order(rows.size());
+    std::iota(order.begin(), order.end(), 0U);
+    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return paths[a] < paths[b]; });
+    std::vector<std::size_t> missing;  // such as "./a.jpg", which a listing names "a.jpg"
+    auto next = order.begin();
+    registry_.storage(root_).list(root_, [&](const Storage::Object& object) {
+      for (; next != order.end() && paths[*next] < object.name; ++next) missing.push_back(*next);
+      for (; next != order.end() && paths[*next] == object.name; ++next) take(object);
+    });
+    missing.insert(missing.end(), next, order.end());
+    for (const std::size_t at : missing) ask(rows[at], root_ + paths[at]);
+  }
+
+  const FileList& list_;
+  const std::string& root_;
+  const Registry& registry_;
+  const std::string& name_;
+  Measure measure_;
+};
+
+}  // namespace
+
+void resolve(const FileList& list, const std::string& root, std::uint64_t index, std::string& url) {
+  url.clear();
+  list.paths.append(index, url);
+  if (!is_absolute(url)) url.insert(0, root);
+}
+
+Measure measure(const FileList& list, const std::string& root, const Registry& registry, const std::string& name) {
+  return Measurer(list, root, registry, name).measure();
+}
+
+}  // namespace millrace

@@ -1,0 +1,23 @@
+// Sizes and versions of the files of a list, before any is read.
+#pragma once
+
+#include <string>
+
+#include "file_list.h"
+#include "millrace/plugin.h"
+
+namespace millrace {
+
+// The URL of a file as the list has it. `root`: ends in '/', or is empty.
+void resolve(const FileList& list, const std::string& root, std::uint64_t index, std::string& url);
+
+struct Measure {
+  std::size_t largest = 0;        // bytes of the largest file
+  std::uint64_t fingerprint = 1;  // 0: some file's version is not known
+};
+
+// Local files are asked for one by one. Of another storage the folder `root` is listed, once; URLs that lead elsewhere are taken
+// as they come. Throws, for a file that is missing, ErrorKind::data with `name`, the list's, and the line.
+Measure measure(const FileList& list, const std::string& root, const Registry& registry, const std::string& name);
+
+}  // namespace millrace

@@ -1,0 +1,116 @@
+#include "read_list.h"
+
+#include <algorithm>
+
+#include "millrace/error.h"
+#include "millrace/plugin.h"
+#include "millrace/random.h"
+#include "millrace/run.h"
+
+namespace millrace {
+
+namespace {
+
+constexpr const char* kNamesInFolder[] = {"metadata.csv", "metadata.tsv", "metadata.jsonl"};
+
+bool ends_in(std::string_view path, std::initializer_list<std::string_view> extensions) {
+  return std::any_of(extensions.begin(), extensions.end(), [&](std::string_view end) { return path.ends_with(end); });
+}
+
+TableFormat::Kind kind_of(const std::string& format, const std::string& path) {
+  if (format == "csv" || (format == "auto" && ends_in(path, {".csv", ".CSV"}))) return TableFormat::Kind::csv;
+  if (format == "tsv" || (format == "auto" && ends_in(path, {".tsv", ".TSV", ".tab"}))) return TableFormat::Kind::tsv;
+  if (format == "jsonl" || ends_in(path, {".jsonl", ".JSONL", ".ndjson"})) return TableFormat::Kind::json_lines;
+  fail(ErrorKind::usage, "path: the name '{}' does not tell the format: say `format`, one of \"csv\", \"tsv\", \"jsonl\"", path);
+}
+
+}  // namespace
+
+void ReadList::describe(StageDescription<Params>& d) {
+  d.name("read_list").text("Reads the image files that a list names, with their labels or numbers.");
+  d.params.add("path", &Params::path)
+      .required()
+      .text("the list: .csv, .tsv or .jsonl; or a folder with metadata.csv, metadata.tsv or metadata.jsonl in it");
+  d.params.add("root", &Params::root).text("what the list's paths are relative to; default: the list's folder");
+  d.params.add("format", &Params::format)
+      .choices({"auto", "csv", "tsv", "jsonl"})
+      .text("of the list; auto: by the end of its name");
+  d.params.add("file", &Params::file).text("the column that names the files");
+  d.params.add("label", &Params::label)
+      .text("the column of classes, by name or number; default \"label\", and none where `numbers` are asked for");
+  d.params.add("numbers", &Params::numbers).text("columns of numbers that are to be predicted");
+  d.params.add("classes", &Params::classes)
+      .text("names and order of the classes; default: those in the list, sorted bytewise, or as many as the numbers say");
+  d.params.add("columns", &Params::columns).text("names of the columns of a .csv or .tsv without a first row of names");
+  SourceParams::describe(d.params);
+}
+
+ReadList::ReadList(const Params& params, const StageContext& context)
+    : Source(params),
+      registry_(context.registry),
+      run_(context.run),
+      path_(params.path),
+      root_(join_url(params.root.value_or(""), "")),
+      format_(params.format),
+      columns_{params.file, params.label, params.numbers},
+      header_(params.columns),
+      given_classes_(params.classes),
+      storage_(storage_for(context, "path", params.path)) {
+  if (!columns_.label && columns_.numbers.empty()) columns_.label = "label";
+  if (!columns_.label && !given_classes_.empty()) {
+    fail(ErrorKind::usage, "classes: there are none without `label`, the column that tells them");
+  }
+  const ClassNumbers twice(given_classes_);  // throws
+  if (params.root) storage_for(context, "root", *params.root, Storage::Kind::folder);
+  if (storage_.look(path_) == Storage::Kind::object) kind_of(format_, path_);
+}
+
+// The list itself, where `path` is its folder.
+std::string ReadList::find_list() const {
+  const Storage::Kind kind = storage_.look(path_);
+  const bool named_as_list = ends_in(path_, {".csv", ".CSV", ".tsv", ".TSV", ".tab", ".jsonl", ".JSONL", ".ndjson"});
+  if (kind == Storage::Kind::object || (kind == Storage::Kind::unknown && named_as_list)) return path_;
+  for (const char* name : kNamesInFolder) {
+    const std::string url = join_url(path_, name);
+    try {
+      storage_.stat(url);
+      return url;
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::data) throw;
+    }
+  }
+  fail(ErrorKind::data, "path: there is none of {} in the folder '{}'", fmt::join(kNamesInFolder, ", "), path_);
+}
+
+void ReadList::open() {
+  const std::string url = find_list();
+  if (root_.empty()) root_ = url.substr(0, url.rfind('/') + 1);  // npos + 1 is 0
+  const TableFormat format{kind_of(format_, url), header_};
+  if (format.kind == TableFormat::Kind::json_lines && !header_.empty()) {
+    fail(ErrorKind::usage, "columns: the lines of '{}' name their values themselves", url);
+  }
+  ByteBuffer bytes;
+  storage_.read(url, bytes);
+  list_ = millrace::read_list({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, format, url, columns_, given_classes_);
+  measure_ = measure(list_, root_, *registry_, url);
+  if (measure_.fingerprint != 0) measure_.fingerprint = hash_bytes(bytes.data(), bytes.size(), measure_.fingerprint);
+  list_.lines = {};
+  for (std::size_t label = 0; run_ && !given_classes_.empty() && label < list_.classes.size(); ++label) {
+    if (list_.counts[label] == 0) run_->warn(fmt::format("class '{}' has no file in '{}'", list_.classes[label], url));
+  }
+}
+
+void ReadList::read(Sample& sample) {
+  const std::uint64_t index = sample.key.index;
+  sample.label = label(index);
+  const std::size_t width = columns_.numbers.size();
+  const float* numbers = list_.numbers.data() + index * width;
+  sample.numbers.assign(numbers, numbers + width);
+  resolve(list_, root_, index, sample.url);
+  registry_->storage(sample.url).read(sample.url, sample.encoded);
+  if (sample.encoded.size() == 0) fail(ErrorKind::content, "the file is empty");
+}
+
+}  // namespace millrace
+
+MILLRACE_PLUGIN("read_list", "1.0", "Image files named in lists.") { registry.add_stage<millrace::ReadList>(); }

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "measure.h"
+#include "millrace/stage.h"
+
+namespace millrace {
+
+// A source of the image files that a list names, each with a label, with numbers to be predicted, or both.
+//
+//   [train.read]
+//   stage = "read_list"
+//   path  = "data/birds/train.csv"     # file_name,label
+//                                      # images/1.jpg,wren
+// For regression, and for a folder as Hugging Face publishes it (metadata.csv, .tsv or .jsonl in it):
+//
+//   path    = "data/faces"
+//   numbers = ["x", "y"]
+//
+// Files: .csv and .tsv with the columns' names in the first row (or in `columns`), fields in double quotes where needed;
+// .jsonl with an object in each line. Paths are relative to the list, or to `root`; absolute paths and URLs are taken as they
+// are. A file may stand there more than once. Labels are names, whose classes are sorted bytewise or stand in `classes`, or
+// integers from 0 on.
+//
+// Ports: out, SampleChunk. Indices count the rows.
+// Threading: read() may run on any number of threads. The list is read-only after open().
+// Errors: what is wrong in the list, and a file that is missing (where the storage can tell without asking for each):
+// ErrorKind::data with list, line and column. An empty file: ErrorKind::content. A given class without files: a warning.
+class ReadList : public Source {
+ public:
+  struct Params : SourceParams {
+    std::string path;
+    std::optional<std::string> root;
+    std::string format = "auto";
+    std::string file = "file_name";
+    std::optional<std::string> label;
+    std::vector<std::string> numbers;
+    std::vector<std::string> classes;
+    std::vector<std::string> columns;
+  };
+  static void describe(StageDescription<Params>& description);
+
+  ReadList(const Params& params, const StageContext& context);
+
+  void open() override;
+  std::uint64_t size() const override { return list_.paths.size(); }
+  std::vector<std::string> classes() const override { return list_.classes; }
+  std::int32_t label(std::uint64_t index) const override { return list_.labels.empty() ? -1 : list_.labels[index]; }
+  std::uint32_t numbers() const override { return static_cast<std::uint32_t>(columns_.numbers.size()); }
+  std::size_t largest_encoded() const override { return measure_.largest; }
+  std::uint64_t fingerprint() const override { return measure_.fingerprint; }
+  void read(Sample& sample) override;
+  std::size_t memory_bound() const override { return list_.memory(); }
+
+ private:
+  std::string find_list() const;
+
+  const Registry* registry_;
+  RunServices* run_;
+  std::string path_, root_;  // root_ with a '/' at its end
+  std::string format_;
+  ListColumns columns_;
+  std::vector<std::string> header_, given_classes_;
+  Storage& storage_;  // of the list
+  FileList list_;
+  Measure measure_;
+};
+
+}  // namespace millrace

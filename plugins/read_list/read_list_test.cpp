@@ -1,0 +1,281 @@
+#include "read_list.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <thread>
+
+#include "millrace/plugin.h"
+#include "testkit/files.h"
+#include "testkit/harness.h"
+
+namespace millrace {
+namespace {
+
+// A storage as one behind a network: nothing is known at once, and requests are counted.
+class Remote : public Storage {
+ public:
+  std::map<std::string, std::string> objects;
+  int lists = 0, stats = 0;
+
+  void list(const std::string& url, const std::function<void(Object)>& found) override {
+    ++lists;
+    for (const auto& [name, bytes] : objects) {
+      if (name.starts_with(url)) found({name.substr(url.size()), bytes.size(), "1"});
+    }
+  }
+  Object stat(const std::string& url) override {
+    ++stats;
+    return {url, at(url).size(), "1"};
+  }
+  void read(const std::string& url, ByteBuffer& out) override {
+    const std::string& bytes = at(url);
+    std::copy(bytes.begin(), bytes.end(), out.resize(bytes.size()));
+  }
+  void read(const std::string&, std::uint64_t, std::size_t, std::uint8_t*) override { FAIL(); }
+
+ private:
+  const std::string& at(const std::string& url) {
+    const auto found = objects.find(url);
+    if (found == objects.end()) fail(ErrorKind::data, "'{}' does not exist", url);
+    return found->second;
+  }
+};
+
+class ReadListTest : public testing::Test {
+ protected:
+  ReadListTest() {
+    registry_.load(MILLRACE_PLUGINS "/storage_file.so");
+    registry_.add(StorageType{"net", "", "test", remote_});
+    context_.registry = &registry_;
+    context_.run = &run_;
+  }
+
+  ReadList::Params list(std::string_view text, const std::string& name = "list.csv") {
+    ReadList::Params params;
+    params.path = folder_.write(name, text);
+    return params;
+  }
+  std::shared_ptr<ReadList> opened(const ReadList::Params& params) {
+    auto source = std::make_shared<ReadList>(params, context_);
+    source->open();
+    return source;
+  }
+  Error error_of(const ReadList::Params& params) {
+    return testkit::error_of([&] { opened(params); });
+  }
+  // "bytes:label:number,number" of each sample.
+  std::vector<std::string> samples(const ReadList::Params& params) {
+    const auto source = opened(params);
+    std::vector<std::string> result;
+    Sample sample;
+    for (std::uint64_t index = 0; index < source->size(); ++index) {
+      testkit::read(*source, index, sample);
+      EXPECT_EQ(sample.label, source->label(index));
+      EXPECT_LE(sample.encoded.size(), source->largest_encoded());
+      EXPECT_EQ(sample.numbers.size(), source->numbers());
+      result.push_back(fmt::format("{}:{}:{}", testkit::text(sample.encoded), sample.label, fmt::join(sample.numbers, ",")));
+    }
+    return result;
+  }
+
+  testkit::TestFolder folder_;
+  std::shared_ptr<Remote> remote_ = std::make_shared<Remote>();
+  Registry registry_;
+  testkit::RecordedRun run_;
+  StageContext context_;
+};
+
+using Texts = std::vector<std::string>;
+
+TEST_F(ReadListTest, ReadsFilesRelativeToTheListWithClassesSortedByName) {
+  folder_.write("images/1.jpg", "one");
+  folder_.write("2.jpg", "two");
+  const auto params = list("file_name,label\nimages/1.jpg,wren\n2.jpg,crow\nimages/1.jpg,wren\n");
+  EXPECT_EQ(samples(params), (Texts{"one:1:", "two:0:", "one:1:"}));
+  EXPECT_EQ(opened(params)->classes(), (Texts{"crow", "wren"}));
+  EXPECT_EQ(opened(params)->largest_encoded(), 3U);
+}
+
+TEST_F(ReadListTest, TakesAbsolutePathsAndAnotherRoot) {
+  folder_.write("elsewhere/1.jpg", "one");
+  const std::string absolute = folder_.write("2.jpg", "two");
+  auto params = list("file_name,label\n1.jpg,a\n" + absolute + ",a\nfile://" + absolute + ",a\n", "lists/x.csv");
+  params.root = folder_ / "elsewhere";
+  EXPECT_EQ(samples(params), (Texts{"one:0:", "two:0:", "two:0:"}));
+}
+
+TEST_F(ReadListTest, ReadsTabsAndLinesOfJson) {
+  folder_.write("1.jpg", "one");
+  folder_.write("2.jpg", "two");
+  EXPECT_EQ(samples(list("file_name\tlabel\n1.jpg\tb\n2.jpg\ta\n", "list.tsv")), (Texts{"one:1:", "two:0:"}));
+  EXPECT_EQ(samples(list("{\"file_name\": \"1.jpg\", \"label\": 7}\n{\"file_name\": \"2.jpg\", \"label\": 0}\n", "list.jsonl")),
+            (Texts{"one:7:", "two:0:"}));
+}
+
+TEST_F(ReadListTest, FindsTheListThatHuggingFacePutsIntoAFolder) {
+  folder_.write("1.jpg", "one");
+  ReadList::Params params = list("file_name,label\n1.jpg,a\n", "metadata.csv");
+  params.path = folder_.path().string();
+  EXPECT_EQ(samples(params), Texts{"one:0:"});
+  params.path = folder_ / "empty";
+  std::filesystem::create_directories(params.path);
+  EXPECT_EQ(error_of(params).message(),
+            fmt::format("path: there is none of metadata.csv, metadata.tsv, metadata.jsonl in the folder '{}'", params.path));
+}
+
+TEST_F(ReadListTest, ReadsNumbersForRegression) {
+  folder_.write("1.jpg", "one");
+  auto params = list("file_name,x,y,kind\n1.jpg,0.5,-2e3,a\n1.jpg, 1 ,0,b\n");
+  params.numbers = {"y", "x"};
+  EXPECT_EQ(samples(params), (Texts{"one:-1:-2000,0.5", "one:-1:0,1"}));
+  EXPECT_TRUE(opened(params)->classes().empty());
+  params.label = "kind";
+  EXPECT_EQ(samples(params), (Texts{"one:0:-2000,0.5", "one:1:0,1"}));
+}
+
+TEST_F(ReadListTest, IntegersAreClassNumbersWhenAllLabelsAre) {
+  folder_.write("1.jpg", "one");
+  const auto params = list("file_name,label\n1.jpg,10\n1.jpg,9\n1.jpg,0\n");
+  EXPECT_EQ(samples(params), (Texts{"one:10:", "one:9:", "one:0:"}));
+  EXPECT_EQ(opened(params)->classes().size(), 11U);
+  EXPECT_EQ(opened(params)->classes()[10], "10");
+  EXPECT_EQ(opened(list("file_name,label\n1.jpg,10\n1.jpg,9\n1.jpg,x\n"))->classes(), (Texts{"10", "9", "x"}));
+}
+
+TEST_F(ReadListTest, GivenClassesNumberTheLabels) {
+  folder_.write("1.jpg", "one");
+  auto params = list("file_name,label\n1.jpg,dog\n1.jpg,0\n");
+  params.classes = {"cat", "dog", "owl"};
+  EXPECT_EQ(samples(params), (Texts{"one:1:", "one:0:"}));
+  ASSERT_EQ(run_.warnings().size(), 1U);
+  EXPECT_EQ(run_.warnings()[0], fmt::format("class 'owl' has no file in '{}'", params.path));
+}
+
+TEST_F(ReadListTest, SaysWhereALabelIsWrong) {
+  folder_.write("1.jpg", "one");
+  auto params = list("file_name,label\n1.jpg,dgo\n");
+  params.classes = {"cat", "dog"};
+  EXPECT_EQ(error_of(params).message(),
+            params.path + ":2:7: column 'label': 'dgo' is not among the 2 `classes`: did you mean 'dog'?");
+  EXPECT_EQ(error_of(params).kind(), ErrorKind::data);
+  params = list("file_name,label\n1.jpg,2\n");
+  params.classes = {"cat", "dog"};
+  EXPECT_EQ(error_of(params).message(), params.path + ":2:7: column 'label': '2' is not among the 2 `classes`");
+  params = list("file_name,label\n1.jpg,-1\n");
+  EXPECT_EQ(error_of(params).message(), params.path + ":2:7: column 'label': expected a name or an integer from 0 on, found -1");
+  params = list("file_name,label\n1.jpg,\n");
+  EXPECT_EQ(error_of(params).message(), params.path + ":2:7: column 'label' is empty: expected a class");
+  params = list("file_name,label\n1.jpg,2000000\n");
+  EXPECT_EQ(error_of(params).message(),
+            fmt::format("'{}': column 'label' has the label 2000000: integers are class numbers, expected "
+                        "less than 1048576",
+                        params.path));
+}
+
+TEST_F(ReadListTest, SaysWhereANumberIsWrong) {
+  folder_.write("1.jpg", "one");
+  for (const char* wrong : {"", "1,5", "nan", "1e99", "0x10", "12a"}) {
+    auto params = list(fmt::format("file_name,x\n1.jpg,\"{}\"\n", wrong));
+    params.numbers = {"x"};
+    EXPECT_EQ(error_of(params).message(), fmt::format("{}:2:7: column 'x': expected a number, found '{}'", params.path, wrong));
+  }
+}
+
+TEST_F(ReadListTest, SaysWhichFileIsMissingInWhichLine) {
+  folder_.write("1.jpg", "one");
+  const auto params = list("file_name,label\n1.jpg,a\n\n2.jpg,a\n");
+  const Error error = error_of(params);
+  EXPECT_EQ(error.kind(), ErrorKind::data);
+  EXPECT_EQ(std::string(error.what()).find(fmt::format("{}:4: '{}' does not exist", params.path, folder_ / "2.jpg")), 0U)
+      << error.what();
+}
+
+TEST_F(ReadListTest, SaysWhichNamesAreNoFiles) {
+  auto params = list("file_name,label\n,a\n");
+  EXPECT_EQ(error_of(params).message(), params.path + ":2:1: column 'file_name' is empty: expected a file");
+  params = list(std::string("file_name,label\na\0b,a\n", 22));
+  EXPECT_EQ(error_of(params).message(), params.path + ":2:1: column 'file_name': 'a' names no file");
+  params = list("file_name,label\n");
+  EXPECT_EQ(error_of(params).message(), fmt::format("'{}' names no file", params.path));
+}
+
+TEST_F(ReadListTest, RefusesParametersThatDoNotFit) {
+  const auto message = [&](const ReadList::Params& params) {
+    const Error error = error_of(params);
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+    return error.message();
+  };
+  auto params = list("x", "list.txt");
+  EXPECT_EQ(
+      message(params),
+      fmt::format("path: the name '{}' does not tell the format: say `format`, one of \"csv\", \"tsv\", \"jsonl\"", params.path));
+  params = list("x", "list.jsonl");
+  params.columns = {"file_name", "label"};
+  EXPECT_EQ(message(params), fmt::format("columns: the lines of '{}' name their values themselves", params.path));
+  params = list("x");
+  params.numbers = {"x"};
+  params.classes = {"a"};
+  EXPECT_EQ(message(params), "classes: there are none without `label`, the column that tells them");
+  params.path = folder_ / "lst.csv";
+  EXPECT_EQ(error_of(params).kind(), ErrorKind::data);
+  EXPECT_NE(std::string(error_of(params).what()).find("path: '" + params.path + "' does not exist"), std::string::npos);
+}
+
+TEST_F(ReadListTest, ReadsListsWithoutNamesOfColumnsInAnyFormat) {
+  folder_.write("1.jpg", "one");
+  auto params = list("a,1.jpg\nb,1.jpg\n", "list.txt");
+  params.columns = {"label", "file_name"};
+  params.format = "csv";
+  EXPECT_EQ(samples(params), (Texts{"one:0:", "one:1:"}));
+}
+
+TEST_F(ReadListTest, AnEmptyFileIsABadSample) {
+  folder_.write("1.jpg", "");
+  const auto source = opened(list("file_name,label\n1.jpg,a\n"));
+  Sample sample;
+  const Error error = testkit::error_of([&] { testkit::read(*source, 0, sample); });
+  EXPECT_EQ(error.kind(), ErrorKind::content);
+  EXPECT_EQ(sample.label, 0);
+}
+
+TEST_F(ReadListTest, AsksARemoteStorageOnceForAllSizes) {
+  remote_->objects = {{"net://b/x/list.csv", "file_name,label\nc/2.jpg,b\nc/1.jpg,a\nc/2.jpg,a\n"},
+                      {"net://b/x/c/1.jpg", "one"},
+                      {"net://b/x/c/2.jpg", "second"},
+                      {"net://b/x/c/3.jpg", "another"}};
+  ReadList::Params params;
+  params.path = "net://b/x/list.csv";
+  EXPECT_EQ(samples(params), (Texts{"second:1:", "one:0:", "second:0:"}));
+  EXPECT_EQ(remote_->lists, 1);
+  EXPECT_EQ(remote_->stats, 0);
+  EXPECT_EQ(opened(params)->largest_encoded(), 6U);
+  remote_->objects.erase("net://b/x/c/1.jpg");
+  EXPECT_EQ(std::string(error_of(params).what()), "net://b/x/list.csv:3: 'net://b/x/c/1.jpg' does not exist");
+}
+
+TEST_F(ReadListTest, ALocalListMayNameRemoteFiles) {
+  remote_->objects = {{"net://b/1.jpg", "one"}};
+  const auto source = opened(list("file_name,label\nnet://b/1.jpg,a\n"));
+  EXPECT_EQ(source->fingerprint(), 0U);  // their versions are not asked for
+  Sample sample;
+  testkit::read(*source, 0, sample);
+  EXPECT_EQ(testkit::text(sample.encoded), "one");
+}
+
+TEST_F(ReadListTest, TheFingerprintFollowsTheListAndTheFiles) {
+  folder_.write("1.jpg", "one");
+  const auto params = list("file_name,label\n1.jpg,a\n");
+  const auto fingerprint = [&] { return opened(params)->fingerprint(); };
+  const std::uint64_t first = fingerprint();
+  EXPECT_NE(first, 0U);
+  EXPECT_EQ(fingerprint(), first);
+  folder_.write("1.jpg", "other");
+  const std::uint64_t second = fingerprint();
+  EXPECT_NE(second, first);
+  list("file_name,label\n1.jpg,b\n");
+  EXPECT_NE(fingerprint(), second);
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,120 @@
+#include "table.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "csv.h"
+#include "millrace/error.h"
+#include "millrace/value.h"
+
+namespace millrace {
+
+namespace {
+
+using Json = nlohmann::json;
+using OnRow = std::function<void(std::span<const Cell>)>;
+
+// Which field each wanted column is.
+std::vector<std::size_t> find_columns(const std::vector<std::string>& header, const std::vector<std::string>& wanted,
+                                      const std::string& place) {
+  std::vector<std::size_t> columns;
+  for (const std::string& name : wanted) {
+    const auto found = std::find(header.begin(), header.end(), name);
+    if (found == header.end()) {
+      const auto nearest = nearest_name(name, header);
+      fail(ErrorKind::data, "{}: there is no column '{}'{}; there are '{}'", place, name,
+           nearest ? fmt::format(" (did you mean '{}'?)", *nearest) : "", fmt::join(header, "', '"));
+    }
+    if (std::find(found + 1, header.end(), name) != header.end())
+      fail(ErrorKind::data, "{}: two columns are called '{}'", place, name);
+    columns.push_back(static_cast<std::size_t>(found - header.begin()));
+  }
+  return columns;
+}
+
+void read_columns(std::string_view text, char separator, const TableFormat& format, const std::string& name,
+                  const std::vector<std::string>& wanted, const OnRow& row) {
+  CsvReader reader(text, separator, name);
+  std::vector<CsvReader::Field> fields;
+  std::vector<std::string> header = format.header;
+  if (header.empty()) {
+    if (!reader.next(fields)) fail(ErrorKind::data, "'{}' is empty: expected a row with the names of its columns", name);
+    for (const CsvReader::Field& field : fields) header.push_back(field.text);
+  }
+  const std::vector<std::size_t> columns = find_columns(header, wanted, format.header.empty() ? name + ":1" : "columns");
+  std::vector<Cell> cells(columns.size());
+  while (reader.next(fields)) {
+    if (fields.size() != header.size()) {
+      fail(ErrorKind::data, "{}:{}: {} column{} instead of {}", name, fields.front().line, fields.size(),
+           fields.size() == 1 ? "" : "s", header.size());
+    }
+    for (std::size_t i = 0; i < columns.size(); ++i) {
+      CsvReader::Field& field = fields[columns[i]];
+      cells[i] = {std::move(field.text), field.line, field.column};
+    }
+    row(cells);
+  }
+}
+
+Json parse_line(std::string_view line, const std::string& name, std::size_t number) {
+  try {
+    Json object = Json::parse(line.begin(), line.end());
+    if (object.is_object()) return object;
+  } catch (const Json::parse_error& error) {
+    fail(ErrorKind::data, "{}:{}:{}: this is not JSON", name, number, std::max<std::size_t>(error.byte, 1));
+  }
+  fail(ErrorKind::data, "{}:{}: expected an object such as {{\"file_name\": \"a.jpg\", \"label\": \"cat\"}}", name, number);
+}
+
+std::string cell_text(const Json& object, const std::string& key, const std::string& place) {
+  const auto found = object.find(key);
+  if (found == object.end()) {
+    std::vector<std::string> keys;
+    for (const auto& [other, value] : object.items()) keys.push_back(other);
+    const auto nearest = nearest_name(key, keys);
+    fail(ErrorKind::data, "{}: there is no '{}'{}", place, key, nearest ? fmt::format(" (did you mean '{}'?)", *nearest) : "");
+  }
+  if (found->is_string()) return found->get<std::string>();
+  if (found->is_number()) return found->dump();
+  fail(ErrorKind::data, "{}: '{}' must be a text or a number, found {}", place, key,
+       found->is_null()      ? "null"
+       : found->is_boolean() ? "true or false"
+       : found->is_array()   ? "a list"
+                             : "an object");
+}
+
+void read_json_lines(std::string_view text, const std::string& name, const std::vector<std::string>& wanted, const OnRow& row) {
+  std::vector<Cell> cells(wanted.size());
+  for (std::size_t number = 1; !text.empty(); ++number) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.find_first_not_of(" \t\r") == line.npos) continue;
+    const Json object = parse_line(line, name, number);
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+      cells[i] = {cell_text(object, wanted[i], fmt::format("{}:{}", name, number)), number, 0};
+    }
+    row(cells);
+  }
+}
+
+}  // namespace
+
+std::string Cell::place(std::string_view file) const {
+  return column > 0 ? fmt::format("{}:{}:{}", file, line, column) : fmt::format("{}:{}", file, line);
+}
+
+void read_table(std::string_view text, const TableFormat& format, const std::string& name, const std::vector<std::string>& wanted,
+                const OnRow& row) {
+  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) {
+    fail(ErrorKind::data, "'{}' is UTF-16: save it as UTF-8", name);
+  }
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
+  switch (format.kind) {
+    case TableFormat::Kind::csv: return read_columns(text, ',', format, name, wanted, row);
+    case TableFormat::Kind::tsv: return read_columns(text, '\t', format, name, wanted, row);
+    case TableFormat::Kind::json_lines: return read_json_lines(text, name, wanted, row);
+  }
+}
+
+}  // namespace millrace

@@ -1,0 +1,119 @@
+#include "table.h"
+
+#include <gtest/gtest.h>
+
+#include "testkit/files.h"
+
+namespace millrace {
+namespace {
+
+using Kind = TableFormat::Kind;
+using Rows = std::vector<std::vector<std::string>>;
+
+Rows rows(std::string_view text, Kind kind, const std::vector<std::string>& wanted, const std::vector<std::string>& header = {}) {
+  Rows result;
+  read_table(text, {kind, header}, "list", wanted, [&](std::span<const Cell> cells) {
+    std::vector<std::string>& row = result.emplace_back();
+    for (const Cell& cell : cells) row.push_back(cell.text);
+  });
+  return result;
+}
+
+std::string refusal(std::string_view text, Kind kind = Kind::csv, const std::vector<std::string>& wanted = {"a", "b"}) {
+  const Error error = testkit::error_of([&] { rows(text, kind, wanted); });
+  EXPECT_EQ(error.kind(), ErrorKind::data);
+  return error.message();
+}
+
+const Rows kTwo = {{"1", "x"}, {"2", "y"}};
+
+TEST(Table, ReadsCommasAndTabs) {
+  EXPECT_EQ(rows("a,b\n1,x\n2,y\n", Kind::csv, {"a", "b"}), kTwo);
+  EXPECT_EQ(rows("a\tb\n1\tx\n2\ty\n", Kind::tsv, {"a", "b"}), kTwo);
+  EXPECT_EQ(rows("a,b\n1,x\n2,y", Kind::csv, {"a", "b"}), kTwo);
+}
+
+TEST(Table, GivesTheWantedColumnsInTheWantedOrder) { EXPECT_EQ(rows("b,c,a\nx,-,1\ny,-,2\n", Kind::csv, {"a", "b"}), kTwo); }
+
+TEST(Table, TakesCarriageReturnsBlankLinesAndAByteOrderMark) {
+  EXPECT_EQ(rows("\xef\xbb\xbf"
+                 "a,b\r\n\r\n1,x\r\n\n2,y\r\n",
+                 Kind::csv, {"a", "b"}),
+            kTwo);
+  EXPECT_EQ(rows("\xef\xbb\xbf{\"a\": 1, \"b\": \"x\"}\r\n\r\n{\"a\":2,\"b\":\"y\"}", Kind::json_lines, {"a", "b"}), kTwo);
+}
+
+TEST(Table, ReadsQuotedFields) {
+  EXPECT_EQ(rows("a,b\n\"1,5\",\"say \"\"hi\"\"\"\n\"two\nlines\",\"\"\n5\"\" disk,x\n", Kind::csv, {"a", "b"}),
+            (Rows{{"1,5", "say \"hi\""}, {"two\nlines", ""}, {"5\"\" disk", "x"}}));
+}
+
+TEST(Table, ReadsAFileWithoutAHeader) { EXPECT_EQ(rows("1,x\n2,y\n", Kind::csv, {"a", "b"}, {"a", "b"}), kTwo); }
+
+TEST(Table, ReadsObjectsLineByLine) {
+  EXPECT_EQ(rows("{\"a\": 1, \"b\": \"x\", \"c\": [1]}\n{\"b\": \"y\", \"a\": 2}\n", Kind::json_lines, {"a", "b"}), kTwo);
+  EXPECT_EQ(rows("{\"a\": -1.5e-3, \"b\": \"\\u00e4\"}", Kind::json_lines, {"a", "b"}), (Rows{{"-0.0015", "\xc3\xa4"}}));
+}
+
+TEST(Table, KnowsWhereACellStands) {
+  std::vector<std::string> places;
+  read_table("a,b\n\"two\nlines\",x\n1,y\n", {}, "list", {"a", "b"}, [&](std::span<const Cell> cells) {
+    for (const Cell& cell : cells) places.push_back(cell.place("list"));
+  });
+  EXPECT_EQ(places, (std::vector<std::string>{"list:2:1", "list:3:8", "list:4:1", "list:4:3"}));
+}
+
+TEST(Table, SaysWhatIsWrongWithColumns) {
+  EXPECT_EQ(refusal(""), "'list' is empty: expected a row with the names of its columns");
+  EXPECT_EQ(refusal("file,bb\n"), "list:1: there is no column 'a'; there are 'file', 'bb'");
+  EXPECT_EQ(refusal("file_nam,label\n", Kind::csv, {"file_name"}),
+            "list:1: there is no column 'file_name' (did you mean 'file_nam'?); there are 'file_nam', 'label'");
+  EXPECT_EQ(refusal("a,b,a\n"), "list:1: two columns are called 'a'");
+  EXPECT_EQ(refusal("a,b\n1,2\n1,2,3\n"), "list:3: 3 columns instead of 2");
+  EXPECT_EQ(refusal("a,b\n1\n"), "list:2: 1 column instead of 2");
+  EXPECT_EQ(refusal("\xff\xfe"
+                    "a"),
+            "'list' is UTF-16: save it as UTF-8");
+}
+
+TEST(Table, SaysWhatIsWrongWithQuotes) {
+  EXPECT_EQ(refusal("a,b\n1,\"x\n2,y\n"), "list:2:3: a quote that is opened here is never closed");
+  EXPECT_EQ(refusal("a,b\n1,\"x\"y\n"), "list:2:6: expected the column or the row to end after a closing quote, found 'y'");
+}
+
+TEST(Table, SaysWhatIsWrongWithObjects) {
+  const auto message = [](std::string_view text) { return refusal(text, Kind::json_lines); };
+  EXPECT_EQ(message("{\"a\": 1, \"b\": 2}\n{\"a\": 1,\n"), "list:2:9: this is not JSON");
+  EXPECT_EQ(message("[1, 2]\n"), "list:1: expected an object such as {\"file_name\": \"a.jpg\", \"label\": \"cat\"}");
+  EXPECT_EQ(message("{\"A\": 1, \"b\": 2}\n"), "list:1: there is no 'a' (did you mean 'A'?)");
+  EXPECT_EQ(message("{\"a\": null, \"b\": 2}\n"), "list:1: 'a' must be a text or a number, found null");
+  EXPECT_EQ(message("{\"a\": 1, \"b\": [2]}\n"), "list:1: 'b' must be a text or a number, found a list");
+}
+
+// Any text gives rows or an error, never more: every prefix of texts that use all rules, and each with a byte changed.
+TEST(Table, TakesAnyTextWithoutHarm) {
+  const std::string csv =
+                        "\xef\xbb\xbf"
+                        "a,b\r\n\"x \"\"y\"\"\n\",2\n\n3,4",
+                    json = "{\"a\": \"\\u00e4\", \"b\": -1e3}\r\n{\"a\":1,\"b\":2}\n";
+  std::size_t refused = 0;
+  for (const auto& [text, kind] : {std::pair{csv, Kind::csv}, std::pair{csv, Kind::tsv}, std::pair{json, Kind::json_lines}}) {
+    for (std::size_t end = 0; end < text.size(); ++end) {
+      for (int byte = -1; byte < 256; byte += 3) {
+        std::string changed = text.substr(0, end + 1);
+        if (byte >= 0) changed.back() = static_cast<char>(byte);
+        changed += byte % 2 == 0 ? text.substr(end + 1) : "";
+        try {
+          rows(changed, kind, {"a", "b"});
+        } catch (const Error& error) {
+          EXPECT_EQ(error.kind(), ErrorKind::data) << error.what();
+          ++refused;
+        }
+      }
+    }
+  }
+  EXPECT_GT(refused, 0U);
+}
+
+}  // namespace
+}  // namespace millrace

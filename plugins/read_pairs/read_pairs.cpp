@@ -1,0 +1,147 @@
+#include "read_pairs.h"
+
+#include <cstring>
+
+#include "millrace/error.h"
+#include "millrace/plugin.h"
+#include "millrace/run.h"
+
+namespace millrace {
+
+namespace {
+
+constexpr std::uint8_t kIgnored = 255;
+
+// Which class each id of a label image is.
+TargetSpec class_target(const ReadPairs::Params& params) {
+  TargetSpec target;
+  target.kind = TargetSpec::Kind::classes;
+  target.ignored = kIgnored;
+  target.classes.fill(kIgnored);
+  std::array<std::string, 256> owners;
+  const auto own = [&](std::int64_t id, const std::string& owner) {
+    if (id < 0 || id > 255) fail(ErrorKind::usage, "{}: expected ids from 0 to 255, found {}", owner, id);
+    std::string& present = owners[static_cast<std::size_t>(id)];
+    if (!present.empty()) fail(ErrorKind::usage, "id {} belongs to {} and to {}", id, present, owner);
+    present = owner;
+  };
+  if (params.classes.size() > kIgnored) {
+    fail(ErrorKind::usage, "classes: expected at most {}, found {}", kIgnored, params.classes.size());
+  }
+  for (std::size_t number = 0; number < params.classes.size(); ++number) {
+    const ReadPairs::Class& entry = params.classes[number];
+    const std::vector<std::int64_t> own_number{static_cast<std::int64_t>(number)};
+    for (const std::int64_t id : entry.ids.empty() ? own_number : entry.ids) {
+      own(id, fmt::format("class '{}'", entry.name));
+      target.classes[static_cast<std::size_t>(id)] = static_cast<std::uint8_t>(number);
+    }
+  }
+  for (const std::int64_t id : params.ignored) own(id, "`ignored`");
+  return target;
+}
+
+TargetSpec target_of(const ReadPairs::Params& params) {
+  const bool classes = params.target == "classes" || (params.target == "auto" && params.labels);
+  if (classes) {
+    if (!params.labels) fail(ErrorKind::usage, "target: \"classes\" needs `labels`, the folder of label images");
+    if (params.classes.empty()) {
+      fail(ErrorKind::usage,
+           "classes: expected what the label images hold, such as [{{ name = \"sky\", ids = [0] }}]; for images that are to be "
+           "reproduced say target = \"image\"");
+    }
+    return class_target(params);
+  }
+  if (!params.classes.empty() || !params.ignored.empty()) {
+    fail(ErrorKind::usage, "{}: the target is an image, which has no classes", params.classes.empty() ? "ignored" : "classes");
+  }
+  TargetSpec target;
+  target.kind = TargetSpec::Kind::image;
+  return target;
+}
+
+void refuse_choices_by_class(const SourceParams& sampling) {
+  const char* key = !sampling.only.empty()            ? "only"
+                    : sampling.balance                ? "balance"
+                    : !sampling.class_weights.empty() ? "class_weights"
+                                                      : nullptr;
+  if (key) fail(ErrorKind::usage, "{}: here pixels have classes, images have none", key);
+}
+
+}  // namespace
+
+void ReadPairs::describe(StageDescription<Params>& d) {
+  d.name("read_pairs").text("Reads images with the label images, or the images to be reproduced, that belong to them.");
+  d.params.add("images", &Params::images).required().text("the folder of the images; a path or a URL");
+  d.params.add("labels", &Params::labels)
+      .text("the folder of what belongs to them, under the same names; without it each image is its own target");
+  d.params.add("target", &Params::target)
+      .choices({"auto", "classes", "image"})
+      .text("what `labels` holds: class numbers, or images to be reproduced; auto: class numbers where there are `labels`");
+  d.params
+      .add_list("classes", &Params::classes,
+                [](ParamSet<Class>& c) {
+                  c.add("name", &Class::name).required().text("of the class");
+                  c.add("ids", &Class::ids).range(0, 255).text("its values in the label images; default: its place in the list");
+                })
+      .text("in the order in which the network numbers them");
+  d.params.add("ignored", &Params::ignored)
+      .range(0, 255)
+      .text("values in the label images that count nowhere; so do unnamed ones");
+  d.params.add("suffix", &Params::suffix)
+      .text("what names in `labels` have before their extension, and names in `images` have not");
+  d.params.add("unpaired", &Params::unpaired).choices({"fail", "skip"}).text("files without a partner: an error, or left out");
+  d.params.add("extensions", &Params::extensions).text("which files are images; upper and lower case are the same");
+  SourceParams::describe(d.params);
+}
+
+ReadPairs::ReadPairs(const Params& params, const StageContext& context)
+    : Source(params),
+      run_(context.run),
+      images_{storage_for(context, "images", params.images, Storage::Kind::folder), params.images, {}},
+      extensions_(params.extensions),
+      skip_unpaired_(params.unpaired == "skip"),
+      image_root_(join_url(params.images, "")),
+      target_root_(join_url(params.labels.value_or(""), "")),
+      target_(target_of(params)) {
+  refuse_choices_by_class(params);
+  if (params.labels) {
+    targets_.emplace(
+        PairingFolder{storage_for(context, "labels", *params.labels, Storage::Kind::folder), *params.labels, params.suffix});
+  }
+  for (const Class& entry : params.classes) classes_.push_back(entry.name);
+  const ClassNumbers twice(classes_);  // throws
+}
+
+void ReadPairs::open() {
+  pairs_ = pair_files(images_, targets_, extensions_);
+  const std::vector<std::string>& alone = pairs_.left_out;
+  if (!alone.empty() && !skip_unpaired_) {
+    const std::string others = alone.size() > 1 ? fmt::format(" (nor have others, {} in all)", alone.size()) : "";
+    fail(ErrorKind::data, "'{}' has no partner{}; unpaired = \"skip\" leaves such files out", alone.front(), others);
+  }
+  if (size() == 0) fail(ErrorKind::data, "no file in '{}' has a partner in '{}'", images_.url, targets_->url);
+  if (!alone.empty() && run_)
+    run_->warn(fmt::format("{} files have no partner and are left out, such as '{}'", alone.size(), alone.front()));
+  pairs_.left_out = {};
+}
+
+void ReadPairs::read(Sample& sample) {
+  const std::uint64_t index = sample.key.index;
+  if (targets_) {  // first, so that `url` becomes the image's
+    sample.url.assign(target_root_);
+    pairs_.targets.append(index, sample.url);
+    targets_->storage.read(sample.url, sample.encoded_target);
+    if (sample.encoded_target.size() == 0) fail(ErrorKind::content, "the file is empty");
+  }
+  sample.url.assign(image_root_);
+  pairs_.images.append(index, sample.url);
+  images_.storage.read(sample.url, sample.encoded);
+  if (sample.encoded.size() == 0) fail(ErrorKind::content, "the file is empty");
+  if (!targets_) std::memcpy(sample.encoded_target.resize(sample.encoded.size()), sample.encoded.data(), sample.encoded.size());
+}
+
+}  // namespace millrace
+
+MILLRACE_PLUGIN("read_pairs", "1.0", "Images with label images, or with images to be reproduced.") {
+  registry.add_stage<millrace::ReadPairs>();
+}

@@ -1,0 +1,75 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "millrace/stage.h"
+#include "pairing.h"
+
+namespace millrace {
+
+// A source of images that stand beside another image: an image of class numbers (segmentation), or one that the network is to
+// reproduce (denoising, super-resolution), which may be the image itself.
+//
+//   [train.read]
+//   stage   = "read_pairs"
+//   images  = "data/camvid/train/images"      # images/a/1.jpg
+//   labels  = "data/camvid/train/labels"      # labels/a/1.png
+//   classes = [{ name = "sky", ids = [0] }, { name = "building", ids = [1, 4] }]
+//   ignored = [11]
+//
+// The n-th class is number n to the network, whatever its ids in the label images; a class without `ids` has its own number as
+// id. Ids that no class has count nowhere, as do those in `ignored` (which says so, and lets a mistake be found).
+// Without `labels` each image is its own target, and with target = "image" the other folder holds images too:
+//
+//   images = "data/noisy"
+//   labels = "data/clean"
+//   target = "image"
+//
+// Ports: out, SampleChunk; fills encoded and encoded_target. Indices count the pairs in bytewise order of the images' paths.
+// Threading: read() may run on any number of threads. The pairs are read-only after open().
+// Errors: a file without a partner (unless `unpaired` is "skip"; then a warning), two files of one name, no image, a file that is
+// gone: ErrorKind::data. An empty file: ErrorKind::content.
+class ReadPairs : public Source {
+ public:
+  struct Class {
+    std::string name;
+    std::vector<std::int64_t> ids;
+  };
+  struct Params : SourceParams {
+    std::string images;
+    std::optional<std::string> labels;
+    std::string target = "auto";
+    std::vector<Class> classes;
+    std::vector<std::int64_t> ignored;
+    std::string suffix;
+    std::string unpaired = "fail";
+    std::vector<std::string> extensions = {"jpg", "jpeg", "png"};
+  };
+  static void describe(StageDescription<Params>& description);
+
+  ReadPairs(const Params& params, const StageContext& context);
+
+  void open() override;
+  std::uint64_t size() const override { return pairs_.images.size(); }
+  std::vector<std::string> classes() const override { return classes_; }
+  std::optional<TargetSpec> target() const override { return target_; }
+  std::size_t largest_encoded() const override { return pairs_.largest; }
+  std::uint64_t fingerprint() const override { return pairs_.fingerprint; }
+  void read(Sample& sample) override;
+  std::size_t memory_bound() const override { return pairs_.memory(); }
+
+ private:
+  RunServices* run_;
+  PairingFolder images_;
+  std::optional<PairingFolder> targets_;
+  Extensions extensions_;
+  bool skip_unpaired_;
+  std::string image_root_, target_root_;  // with a '/' at their ends
+  std::vector<std::string> classes_;
+  TargetSpec target_;
+  Pairing pairs_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,227 @@
+#include "read_pairs.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "millrace/plugin.h"
+#include "testkit/files.h"
+#include "testkit/harness.h"
+
+namespace millrace {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+class ReadPairsTest : public testing::Test {
+ protected:
+  ReadPairsTest() {
+    registry_.load(MILLRACE_PLUGINS "/storage_file.so");
+    context_.registry = &registry_;
+    context_.run = &run_;
+    for (const char* name : {"images/a.jpg", "images/b/1.jpg"}) folder_.write(name, name);
+    for (const char* name : {"labels/a.png", "labels/b/1.png"}) folder_.write(name, std::string(name) + " label");
+  }
+
+  ReadPairs::Params params() const {
+    ReadPairs::Params result;
+    result.images = folder_ / "images";
+    result.labels = folder_ / "labels";
+    result.classes = {{"sky", {0}}, {"building", {4, 2}}};
+    return result;
+  }
+  std::shared_ptr<ReadPairs> opened(const ReadPairs::Params& params) {
+    auto source = std::make_shared<ReadPairs>(params, context_);
+    source->open();
+    return source;
+  }
+  Error error_of(const ReadPairs::Params& params) {
+    return testkit::error_of([&] { opened(params); });
+  }
+  std::string usage(const ReadPairs::Params& params) {
+    const Error error = testkit::error_of([&] { ReadPairs(params, context_); });
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+    return error.message();
+  }
+  // "image|target" of each sample.
+  Texts samples(const ReadPairs::Params& params) {
+    const auto source = opened(params);
+    Texts result;
+    Sample sample;
+    for (std::uint64_t index = 0; index < source->size(); ++index) {
+      testkit::read(*source, index, sample);
+      EXPECT_EQ(sample.label, -1);
+      EXPECT_LE(sample.encoded.size() + (params.labels ? sample.encoded_target.size() : 0), source->largest_encoded());
+      result.push_back(testkit::text(sample.encoded) + "|" + testkit::text(sample.encoded_target));
+    }
+    return result;
+  }
+
+  testkit::TestFolder folder_;
+  Registry registry_;
+  testkit::RecordedRun run_;
+  StageContext context_;
+};
+
+TEST_F(ReadPairsTest, MatchesFilesByTheirPathsWithoutExtension) {
+  EXPECT_EQ(samples(params()), (Texts{"images/a.jpg|labels/a.png label", "images/b/1.jpg|labels/b/1.png label"}));
+  EXPECT_EQ(opened(params())->classes(), (Texts{"sky", "building"}));
+  EXPECT_EQ(opened(params())->largest_encoded(), std::string("images/b/1.jpglabels/b/1.png label").size());
+  Sample sample;
+  testkit::read(*opened(params()), 0, sample);
+  EXPECT_EQ(sample.url, folder_ / "images/a.jpg");
+}
+
+TEST_F(ReadPairsTest, ASlashAtTheEndOfAFolderChangesNothing) {
+  auto with_slash = params();
+  with_slash.images += '/';
+  *with_slash.labels += '/';
+  EXPECT_EQ(samples(with_slash), samples(params()));
+}
+
+TEST_F(ReadPairsTest, NamesOfLabelsMayHaveASuffix) {
+  for (const char* name : {"marked/a_L.png", "marked/b/1_L.png", "marked/a.png"}) folder_.write(name, name);
+  auto with_suffix = params();
+  with_suffix.labels = folder_ / "marked";
+  with_suffix.suffix = "_L";
+  EXPECT_EQ(samples(with_suffix), (Texts{"images/a.jpg|marked/a_L.png", "images/b/1.jpg|marked/b/1_L.png"}));
+}
+
+TEST_F(ReadPairsTest, NumbersClassesAsTheyAreListed) {
+  const TargetSpec target = *ReadPairs(params(), context_).target();
+  EXPECT_EQ(target.kind, TargetSpec::Kind::classes);
+  EXPECT_EQ(target.ignored, 255);
+  EXPECT_EQ(target.classes[0], 0);
+  EXPECT_EQ(target.classes[4], 1);
+  EXPECT_EQ(target.classes[2], 1);
+  for (const std::size_t id : {1U, 3U, 5U, 11U, 255U}) EXPECT_EQ(target.classes[id], 255) << id;
+}
+
+TEST_F(ReadPairsTest, AClassWithoutIdsHasItsOwnNumber) {
+  auto plain = params();
+  plain.classes = {{"sky", {}}, {"building", {}}, {"tree", {7}}};
+  const TargetSpec target = *ReadPairs(plain, context_).target();
+  EXPECT_EQ(target.classes[0], 0);
+  EXPECT_EQ(target.classes[1], 1);
+  EXPECT_EQ(target.classes[2], 255);
+  EXPECT_EQ(target.classes[7], 2);
+}
+
+TEST_F(ReadPairsTest, AnImageAloneIsItsOwnTarget) {
+  ReadPairs::Params alone;
+  alone.images = folder_ / "images";
+  EXPECT_EQ(samples(alone), (Texts{"images/a.jpg|images/a.jpg", "images/b/1.jpg|images/b/1.jpg"}));
+  EXPECT_EQ(ReadPairs(alone, context_).target()->kind, TargetSpec::Kind::image);
+  EXPECT_TRUE(opened(alone)->classes().empty());
+}
+
+TEST_F(ReadPairsTest, AnotherImageCanBeTheTarget) {
+  auto pairs = params();
+  pairs.classes.clear();
+  pairs.target = "image";
+  EXPECT_EQ(samples(pairs)[0], "images/a.jpg|labels/a.png label");
+  EXPECT_EQ(ReadPairs(pairs, context_).target()->kind, TargetSpec::Kind::image);
+}
+
+TEST_F(ReadPairsTest, NamesFilesWithoutAPartner) {
+  folder_.write("images/c.jpg");
+  const Error error = error_of(params());
+  EXPECT_EQ(error.kind(), ErrorKind::data);
+  EXPECT_EQ(error.message(),
+            fmt::format("'{}' has no partner; unpaired = \"skip\" leaves such files out", folder_ / "images/c.jpg"));
+  folder_.write("labels/d.png");
+  EXPECT_EQ(error_of(params()).message(),
+            fmt::format("'{}' has no partner (nor have others, 2 in all); unpaired = \"skip\" leaves such files out",
+                        folder_ / "images/c.jpg"));
+}
+
+TEST_F(ReadPairsTest, LeavesFilesWithoutAPartnerOutWhenAsked) {
+  const Texts before = samples(params());
+  folder_.write("images/a2.jpg");
+  folder_.write("labels/d.png");
+  auto skipping = params();
+  skipping.unpaired = "skip";
+  EXPECT_EQ(samples(skipping), before);
+  EXPECT_EQ(run_.warnings().front(),
+            fmt::format("2 files have no partner and are left out, such as '{}'", folder_ / "images/a2.jpg"));
+  folder_.write("others/x.png");
+  skipping.labels = folder_ / "others";
+  EXPECT_EQ(error_of(skipping).message(),
+            fmt::format("no file in '{}' has a partner in '{}'", folder_ / "images", folder_ / "others"));
+}
+
+TEST_F(ReadPairsTest, RefusesTwoFilesOfOneName) {
+  folder_.write("labels/a.jpg");
+  const Error error = error_of(params());
+  EXPECT_EQ(error.kind(), ErrorKind::data);
+  EXPECT_EQ(error.message(), fmt::format("'a.jpg' and 'a.png' in '{}' have the same name: which is it?", folder_ / "labels"));
+}
+
+TEST_F(ReadPairsTest, SaysWhenThereIsNoImage) {
+  auto others = params();
+  others.extensions = {"tif"};
+  EXPECT_EQ(error_of(others).message(),
+            fmt::format("no image in '{}': files that end in .tif are looked for", folder_ / "images"));
+  auto missing = params();
+  missing.labels = folder_ / "lables";
+  EXPECT_NE(std::string(error_of(missing).what()).find("labels: '" + *missing.labels + "' does not exist"), std::string::npos);
+}
+
+TEST_F(ReadPairsTest, RefusesClassesThatContradictOneAnother) {
+  auto wrong = params();
+  wrong.classes = {{"sky", {0}}, {"building", {1, 0}}};
+  EXPECT_EQ(usage(wrong), "id 0 belongs to class 'sky' and to class 'building'");
+  wrong = params();
+  wrong.ignored = {4};
+  EXPECT_EQ(usage(wrong), "id 4 belongs to class 'building' and to `ignored`");
+  wrong.ignored = {256};
+  EXPECT_EQ(usage(wrong), "`ignored`: expected ids from 0 to 255, found 256");
+  wrong = params();
+  wrong.classes = {{"sky", {0}}, {"sky", {1}}};
+  EXPECT_EQ(usage(wrong), "classes: 'sky' stands there twice");
+  wrong.classes.assign(256, {"x", {}});
+  EXPECT_EQ(usage(wrong), "classes: expected at most 255, found 256");
+}
+
+TEST_F(ReadPairsTest, RefusesParametersThatDoNotFit) {
+  auto wrong = params();
+  wrong.classes.clear();
+  EXPECT_EQ(usage(wrong).find("classes: expected what the label images hold"), 0U);
+  wrong = params();
+  wrong.labels.reset();
+  EXPECT_EQ(usage(wrong), "classes: the target is an image, which has no classes");
+  wrong.target = "classes";
+  EXPECT_EQ(usage(wrong), "target: \"classes\" needs `labels`, the folder of label images");
+  wrong = params();
+  wrong.balance = true;
+  EXPECT_EQ(usage(wrong), "balance: here pixels have classes, images have none");
+}
+
+TEST_F(ReadPairsTest, AnEmptyFileIsABadSample) {
+  folder_.write("labels/a.png", "");
+  const auto source = opened(params());
+  Sample sample;
+  const Error error = testkit::error_of([&] { testkit::read(*source, 0, sample); });
+  EXPECT_EQ(error.kind(), ErrorKind::content);
+  EXPECT_EQ(sample.url, folder_ / "labels/a.png");
+}
+
+TEST_F(ReadPairsTest, TheFingerprintFollowsBothFolders) {
+  const std::uint64_t first = opened(params())->fingerprint();
+  EXPECT_EQ(opened(params())->fingerprint(), first);
+  folder_.write("labels/a.png", "other");
+  EXPECT_NE(opened(params())->fingerprint(), first);
+}
+
+TEST_F(ReadPairsTest, ReadsCamVid) {
+  const char* data = std::getenv("MILLRACE_DATA");
+  if (!data) GTEST_SKIP() << "MILLRACE_DATA is not set";
+  ReadPairs::Params camvid = params();
+  camvid.images = std::string(data) + "/camvid/train/images";
+  camvid.labels = std::string(data) + "/camvid/train/labels";
+  EXPECT_EQ(samples(camvid).size(), opened(camvid)->size());
+  EXPECT_GT(opened(camvid)->size(), 300U);
+}
+
+}  // namespace
+}  // namespace millrace
