@@ -1,6 +1,7 @@
 #include "millrace/sample.h"
 
 #include <algorithm>
+#include <bit>
 #include <cassert>
 #include <cstring>
 #include <limits>
@@ -72,8 +73,11 @@ std::uint8_t* ByteBuffer::resize(std::size_t size) {
     data_.reset();  // the old memory goes before the new comes
     capacity_ = 0;
     size_ = 0;
-    data_.reset(new std::uint8_t[size]);
-    capacity_ = size;
+    // Up to a quarter more, so that a slot that meets a little larger file each time does not grow each time.
+    const std::size_t grain = std::max<std::size_t>(std::bit_floor(size) / 4, 64);
+    const std::size_t capacity = (size + grain - 1) / grain * grain;
+    data_.reset(new std::uint8_t[capacity]);
+    capacity_ = capacity;
   }
   size_ = size;
   return data_.get();

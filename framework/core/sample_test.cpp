@@ -132,8 +132,9 @@ TEST(ByteBuffer, KeepsItsMemory) {
   EXPECT_EQ(buffer.resize(10), first);
   EXPECT_EQ(buffer.size(), 10U);
   EXPECT_EQ(buffer.resize(100), first);
-  buffer.resize(101);
-  EXPECT_EQ(buffer.capacity(), 101U);
+  buffer.resize(1001);
+  EXPECT_GE(buffer.capacity(), 1001U);
+  EXPECT_LE(buffer.capacity(), 1251U) << "memory bounds count on it";
 }
 
 class SampleTest : public testing::Test {

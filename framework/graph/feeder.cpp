@@ -282,7 +282,7 @@ std::size_t Feeder::batch_bytes() const {
   const ImageShape target{shape.height, shape.width, plan_.options.target.channels(shape.channels)};
   const std::size_t image = shape.is_static() ? shape.bytes() + target.bytes() : 0;
   return size * (image + plan_.options.numbers * sizeof(float) + sizeof(Sample) + sizeof(AugmentationRecord) + sizeof(std::int32_t) + sizeof(float) +
-                 source_.largest_encoded());
+                 source_.largest_encoded() / 4 * 5 + 64);  // as ByteBuffer rounds up
 }
 
 }  // namespace millrace::flow

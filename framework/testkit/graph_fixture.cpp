@@ -14,6 +14,8 @@ Stage& TestGraph::add(const std::string& name, StageType type, const Value& tabl
   context.seed = seed_;
   context.image = context.window = image_;
   context.run = &run_;
+  context.registry = registry_;
+  context.target = graph_options_.target;
   std::vector<std::shared_ptr<Stage>>& instances = stages_.emplace_back();
   for (int replica = 0; replica < (kept.per_replica ? replicas_ : 1); ++replica) {
     context.replica = kept.per_replica ? replica : -1;
@@ -24,6 +26,7 @@ Stage& TestGraph::add(const std::string& name, StageType type, const Value& tabl
   }
   const ImageShape shape = instances[0]->image_shape();
   if (shape.is_static()) image_ = shape;
+  if (const auto target = instances[0]->target()) graph_options_.target = *target;
   plan_.stages.push_back({name, &kept, table, {}});
   connect(static_cast<int>(plan_.stages.size()) - 1);
   return *instances[0];
@@ -58,7 +61,6 @@ Graph& TestGraph::make(const Options& options) {
       graph_options_.samples_per_epoch = SampleOrder(*source, 0).size();
       graph_options_.numbers = source->numbers();
     }
-    if (const auto target = stage.target()) graph_options_.target = *target;
     if (const auto* batcher = dynamic_cast<const Batcher*>(&stage)) {
       const BatchSpec spec = batcher->spec();
       graph_options_.steps_per_epoch = spec.steps(graph_options_.samples_per_epoch, spec.size);

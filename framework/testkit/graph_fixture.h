@@ -34,6 +34,8 @@ class TestGraph {
 
   explicit TestGraph(std::uint64_t seed = 1, int replicas = 1);
 
+  void use(const Registry& registry) { registry_ = &registry; }  // for stages that look something up; must outlive the graph
+
   // Makes and opens the stage: one instance, or one for each replica.
   Stage& add(const std::string& name, StageType type, const Value& table = {});
   template <class T>
@@ -55,6 +57,7 @@ class TestGraph {
   std::uint64_t seed_;
   int replicas_;
   RecordedRun run_;
+  const Registry* registry_ = nullptr;
   std::deque<StageType> types_;  // whose addresses the plan keeps
   GraphPlan plan_;
   std::vector<std::vector<std::shared_ptr<Stage>>> stages_;

@@ -1,0 +1,149 @@
+// pipeline-data as a user meets it, and what a run does with caches and bad samples.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "command.h"
+
+namespace millrace::test {
+namespace {
+
+using Json = nlohmann::json;
+
+// The data stages of a small classifier over `root`/train, without a network.
+std::string data_file(const TemporaryFolder& folder, const std::string& root, const std::string& flow = R"("decode_image")",
+                      const std::string& more = "") {
+  std::string path = folder / "data.toml";
+  std::ofstream(path) << "[run]\nname = \"d\"\nepochs = 3\nfolder = \"" << folder / "runs"
+                      << "\"\n\n[train]\nflow = [\"read\", " << flow
+                      << ", \"batch\"]\n\n[train.read]\nstage = \"read_folder\"\npath = \"" << root << "/train\"\n"
+                      << "shuffle = \"every-epoch\"\n\n[train.decode_image]\nsize = [32, 32]\n\n[train.batch]\nsize = 50\n"
+                      << more;
+  return path;
+}
+
+Outcome data(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), tool("pipeline-data"));
+  return run_command(arguments);
+}
+
+std::size_t lines(const std::string& text) { return static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')); }
+
+// A copy of the shapes that may be spoilt: 400 training images, of which some are broken.
+std::string spoilt_shapes(const TemporaryFolder& folder, int broken) {
+  const std::string root = folder / "shapes";
+  std::filesystem::copy(shapes(), root, std::filesystem::copy_options::recursive);
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(root + "/train")) {
+    if (!entry.is_regular_file()) continue;
+    if (broken-- <= 0) break;
+    std::filesystem::resize_file(entry.path(), entry.file_size() / 2);
+  }
+  return root;
+}
+
+TEST(DataTool, CountsByLabel) {
+  const TemporaryFolder folder;
+  const Outcome outcome = data({"count", data_file(folder, shapes())});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("checkerboard                             40   10.00%"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("in all                                  400"), std::string::npos) << outcome.out;
+  const Outcome part = data({"count", data_file(folder, shapes()), "--set", "train.read.only=[\"star\", \"ring\"]", "--set",
+                             "train.read.part=[0, 0.25]"});
+  ASSERT_EQ(part.code, 0) << part.err;
+  EXPECT_NE(part.out.find("     0  star                                     10   50.00%"), std::string::npos) << part.out;
+  EXPECT_NE(part.out.find("     1  ring                                     10   50.00%"), std::string::npos) << part.out;
+}
+
+TEST(DataTool, GivesMeanAndDeviationOfEachChannel) {
+  const TemporaryFolder folder;
+  const Outcome outcome = data({"statistics", data_file(folder, shapes())});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("images     400, and 0 bad"), std::string::npos) << outcome.out;
+  double mean[3] = {}, deviation[3] = {};
+  const std::size_t at = outcome.out.find("mean = [");
+  ASSERT_NE(at, std::string::npos);
+  ASSERT_EQ(std::sscanf(outcome.out.c_str() + at, "mean = [%lf, %lf, %lf], deviation = [%lf, %lf, %lf]", &mean[0], &mean[1],
+                        &mean[2], &deviation[0], &deviation[1], &deviation[2]),
+            6);
+  for (int channel = 0; channel < 3; ++channel) {
+    EXPECT_NEAR(mean[channel], 0.5, 0.1);  // colours are drawn without preference
+    EXPECT_GT(deviation[channel], 0.1);
+    EXPECT_LT(deviation[channel], 0.4);
+  }
+}
+
+TEST(DataTool, ListsEveryBadSampleAndRepeatsOne) {
+  const TemporaryFolder folder;
+  const std::string file = data_file(folder, spoilt_shapes(folder, 5));
+  const Outcome check = data({"check", file});
+  EXPECT_EQ(check.code, 3);
+  ASSERT_EQ(lines(check.out), 5U) << check.out;
+  EXPECT_NE(check.err.find("5 of 400 samples are bad"), std::string::npos) << check.err;
+  const Json first = Json::parse(check.out.substr(0, check.out.find('\n')));
+  EXPECT_EQ(first["stage"], "decode_image");
+  EXPECT_NE(first["cause"].get<std::string>().find("truncated"), std::string::npos) << first;
+  EXPECT_EQ(data({"check", data_file(folder, shapes())}).code, 0);
+
+  const std::string whole = data_file(folder, folder / "shapes");
+  ASSERT_EQ(run_command({tool("pipeline-run"), whole, "--quiet", "--set", "train.batch.bad_sample_budget=100"}).code, 0);
+  std::string ledger;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder / "runs")) {
+    if (entry.path().filename() == "quarantine.jsonl") ledger = entry.path().string();
+  }
+  ASSERT_FALSE(ledger.empty());
+  const Outcome again = data({"replay", ledger, "--line", "2"});
+  EXPECT_EQ(again.code, 3) << again.err;
+  EXPECT_NE(again.out.find("was       the JPEG is truncated"), std::string::npos) << again.out;
+  EXPECT_NE(again.out.find("is        the JPEG is truncated"), std::string::npos) << again.out;
+  EXPECT_EQ(data({"replay", ledger, "--line", "9999"}).code, 2);
+}
+
+TEST(DataTool, DividesADataSetIntoLists) {
+  const TemporaryFolder folder;
+  const Outcome outcome = data({"split", data_file(folder, shapes()), "train=0.75", "test=0.25", "--out", folder / "lists"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  std::vector<std::string> names;
+  for (const auto& [list, count] : {std::pair{"train.csv", 300U}, std::pair{"test.csv", 100U}}) {
+    std::ifstream file(folder / (std::string("lists/") + list));
+    std::string line;
+    std::getline(file, line);
+    EXPECT_EQ(line, "file_name,label");
+    std::size_t found = 0;
+    while (std::getline(file, line)) {
+      ++found;
+      names.push_back(line);
+    }
+    EXPECT_EQ(found, count);
+  }
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(std::unique(names.begin(), names.end()), names.end());
+  EXPECT_EQ(data({"split", data_file(folder, shapes()), "train=0.75", "test=0.5"}).code, 2);
+}
+
+TEST(Cache, ARunWithACacheHasTheSameStream) {
+  const TemporaryFolder folder;
+  const auto stream = [&](const std::string& flow, const std::string& more) {
+    std::string file = folder / "q.toml";
+    std::ofstream(file) << "extends = \"" << pipeline("quickstart.toml") << "\"\n[train]\nflow = [\"read\", " << flow
+                        << ", \"augment\", \"batch\", \"forward_backward\", \"allreduce\", \"optimizer\", \"metrics\"]\n"
+                        << more;
+    const Outcome outcome = run_command({tool("pipeline-run"), file, "--json", "--set", "data.root=" + shapes(), "--set",
+                                         "run.folder=", "--set", "run.epochs=2", "--set", "run.seed=3"});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    std::vector<std::string> hashes;
+    for (const Json& epoch : events(outcome, "epoch")) hashes.push_back(epoch.at("stream_hash"));
+    return hashes;
+  };
+  const auto plain = stream("\"decode_image\"", "");
+  ASSERT_EQ(plain.size(), 2U);
+  EXPECT_EQ(stream("\"decode_image\", \"cache\"", ""), plain);
+  EXPECT_EQ(stream("\"cache_encoded\", \"decode_image\"", ""), plain);
+  const std::string file = "[train.cache]\nfile = \"" + folder / "set.cache" + "\"\n";
+  EXPECT_EQ(stream("\"decode_image\", \"cache\"", file), plain);
+  EXPECT_TRUE(std::filesystem::exists(folder / "set.cache"));
+  EXPECT_EQ(stream("\"decode_image\", \"cache\"", file), plain) << "out of the file";
+}
+
+}  // namespace
+}  // namespace millrace::test

@@ -1,0 +1,70 @@
+// Once it runs, the path from file to batch allocates nothing and takes no lock for a sample: what there is belongs to chunks and
+// batches.
+#include <gtest/gtest.h>
+
+#include <mutex>
+
+#include "counting.h"
+#include "millrace/plugin.h"
+#include "pipelines/command.h"
+#include "testkit/graph_fixture.h"
+#include "testkit/stages.h"
+
+namespace millrace::test {
+namespace {
+
+using testkit::table;
+
+constexpr std::uint64_t kWarm = 60, kEnd = 160;  // steps
+
+// Of a batch, between steps kWarm and kEnd.
+struct Cost {
+  double allocations = 0, locks = 0;
+};
+
+Cost cost(std::int64_t batch, std::uint32_t chunk) {
+  Registry registry;
+  registry.load_all();
+  testkit::TestGraph test;
+  test.use(registry);
+  test.add("read", *registry.stage("read_folder"),
+           table({{"path", Value(shapes() + "/train")}, {"shuffle", Value("every-epoch")}}));
+  test.add("decode_image", *registry.stage("decode_image"), table({{"size", Value(Array{Value(32), Value(32)})}}));
+  test.add("augment", *registry.stage("augment"), table({{"flip_x", Value(0.5)}}));
+  test.add("batch", *registry.stage("batch"), table({{"size", Value(batch)}}));
+  auto& log = test.add<testkit::BatchLog>("log");
+  Counts warm, end;
+  log.on_batch = [&](const Packet& packet, Output&) {
+    if (packet.sequence == kWarm) warm = counts();
+    if (packet.sequence == kEnd) end = counts();
+  };
+  leave_out("libjpeg");
+  test.run({.threads = 2, .epochs = (kEnd + 1) * static_cast<std::uint64_t>(batch) / 400 + 1, .chunk = chunk});  // 400 images
+  const auto steps = static_cast<double>(kEnd - kWarm);
+  return {static_cast<double>(end.allocations - warm.allocations) / steps, static_cast<double>(end.locks - warm.locks) / steps};
+}
+
+TEST(SteadyState, CountsWhatItIsMeantToCount) {
+  const Counts before = counts();
+  int* volatile memory = new int(1);
+  static std::mutex mutex;
+  { const std::lock_guard lock(mutex); }
+  const Counts after = counts();
+  delete memory;
+  EXPECT_GE(after.allocations, before.allocations + 1);
+  EXPECT_GE(after.locks, before.locks + 1);
+}
+
+// If anything belonged to samples, a batch of four times as many would cost four times as much.
+TEST(SteadyState, NothingIsAllocatedAndNoLockIsTakenForASample) {
+  const Cost small = cost(50, 25), large = cost(200, 100);
+  std::printf("a batch of 50: %.1f allocations, %.1f locks; of 200: %.1f, %.1f\n", small.allocations, small.locks,
+              large.allocations, large.locks);
+  EXPECT_LT(large.allocations, 50) << "a quarter of one for each sample";
+  EXPECT_LT(large.locks, 50);
+  EXPECT_LT(large.allocations, small.allocations + 15);
+  EXPECT_LT(large.locks, small.locks + 15);
+}
+
+}  // namespace
+}  // namespace millrace::test
