@@ -26,6 +26,7 @@ constexpr Verb kVerbs[] = {
     {"statistics", "mean, deviation, sizes, labels", &statistics_verb},
     {"check", "reads everything and lists what is bad", &check_verb},
     {"replay", "repeats one bad sample of a run's ledger", &replay_verb},
+    {"show", "draws what the network will see", &show_verb},
     {"split", "lists that divide a data set", &split_verb},
 };
 

@@ -9,6 +9,7 @@ int count_verb(int count, const char* const* arguments);
 int statistics_verb(int count, const char* const* arguments);
 int check_verb(int count, const char* const* arguments);
 int replay_verb(int count, const char* const* arguments);
+int show_verb(int count, const char* const* arguments);
 int split_verb(int count, const char* const* arguments);
 
 }  // namespace millrace
