@@ -63,6 +63,7 @@ const fs::path& image_folder() {
         list << name << '/' << i << ".jpg," << name << '\n';
       }
     }
+    write_archives(root);
     testing::AddGlobalTestEnvironment(new Removal(root));  // which GoogleTest owns
     return root;
   }();

@@ -30,8 +30,11 @@ inline std::string by_name(const testing::TestParamInfo<std::string>& info) { re
 // A grey JPEG file, 8 x 8 blocks of one level each (baseline, written by hand: no library is at hand that knows JPEG).
 std::vector<std::uint8_t> grey_jpeg(int height, int width, std::uint8_t level);
 
-// A folder with two classes of images, made once: images/first/0.jpg ...
+// A folder with two classes of images, made once: images/first/0.jpg ...; beside the classes lies what write_archives() writes.
 const std::filesystem::path& image_folder();
+
+// Archives of samples, one of each format: samples.tar.
+void write_archives(const std::filesystem::path& folder);
 
 // A value that the parameter should accept: in its range, one of its choices, a folder of images where it asks for a path.
 Value plausible(const ParamInfo& info);

@@ -1,0 +1,165 @@
+#include "index_builder.h"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "millrace/error.h"
+#include "millrace/random.h"
+#include "tar_reader.h"
+
+namespace millrace {
+
+namespace {
+
+constexpr std::uint64_t kLargestText = std::uint64_t{16} << 20;  // of a .cls or .json member
+constexpr std::uint64_t kFormat = 1;                             // to be raised when the same shard gives another index
+
+enum class Role { none, image, label, json, target };
+
+struct NameParts {
+  std::string_view key;
+  std::string extension;  // in small letters
+};
+
+NameParts split_name(std::string_view name) {
+  const std::size_t slash = name.rfind('/');
+  const std::size_t last = slash == name.npos ? 0 : slash + 1;
+  const std::size_t dot = name.find('.', last);
+  if (dot == name.npos || dot == last) return {};  // no extension, or hidden
+  std::string extension(name.substr(dot + 1));
+  for (char& c : extension) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return {name.substr(0, dot), std::move(extension)};
+}
+
+class Builder {
+ public:
+  Builder(Window& shard, const IndexSettings& settings) : shard_(shard), settings_(settings) {}
+
+  void add(const TarMember& member) {
+    if (member.kind == TarMember::Kind::other) return;
+    const NameParts parts = split_name(member.name);
+    const Role role = role_of(parts.extension);
+    if (role == Role::none) return;
+    if (member.kind == TarMember::Kind::link) {
+      fail(ErrorKind::data, "member '{}' at byte {} is a link: pack it with --dereference --hard-dereference",
+           printable(member.name), member.header);
+    }
+    if (!open_ || parts.key != key_) begin(parts.key, member);
+    take(role, member);
+  }
+
+  TarIndex finish(const IndexKey& key) && {
+    end();
+    check_keys();
+    return std::move(writer_).finish(key, !settings_.target_extension.empty());
+  }
+
+ private:
+  struct Seen {
+    std::string key;
+    std::uint64_t header;
+  };
+
+  Role role_of(const std::string& extension) const {
+    if (!settings_.target_extension.empty() && extension == settings_.target_extension) return Role::target;
+    if (extension == "jpg" || extension == "jpeg" || extension == "png") return Role::image;
+    if (extension == "cls" && settings_.label.empty()) return Role::label;
+    if (extension == "json" && !(settings_.label.empty() && settings_.numbers.empty())) return Role::json;
+    return Role::none;
+  }
+
+  void begin(std::string_view key, const TarMember& member) {
+    end();
+    open_ = true;
+    key_ = key;
+    ascending_ = ascending_ && (seen_.empty() || seen_.back().key < key_);
+    seen_.push_back({key_, member.header});
+    sample_ = {};
+    sample_.name = member.name;
+    taken_ = 0;
+  }
+
+  void end() {
+    if (!open_) return;
+    const std::size_t wanted = writer_.size() == 0 ? sample_.numbers.size() : numbers_;
+    if (!settings_.numbers.empty() && (sample_.numbers.empty() || sample_.numbers.size() != wanted)) {
+      fail(ErrorKind::data, "sample '{}' has {} numbers in '{}' of its .json, expected {}", printable(key_),
+           sample_.numbers.size(), settings_.numbers, wanted == 0 ? "at least one" : std::to_string(wanted));
+    }
+    numbers_ = wanted;
+    writer_.add(sample_);
+    open_ = false;
+  }
+
+  void take(Role role, const TarMember& member) {
+    const unsigned bit = 1U << static_cast<unsigned>(role);
+    if ((taken_ & bit) != 0) {
+      fail(ErrorKind::data, "sample '{}' has two {}: member '{}' at byte {} is one too many", printable(key_),
+           role == Role::image    ? "images"
+           : role == Role::target ? "targets"
+                                  : "labels",
+           printable(member.name), member.header);
+    }
+    taken_ |= bit;
+    if (role == Role::image || role == Role::target) {
+      if (member.bytes > std::numeric_limits<std::uint32_t>::max()) {
+        fail(ErrorKind::data, "member '{}' at byte {} has {} bytes: no image is that large", printable(member.name),
+             member.header, member.bytes);
+      }
+      (role == Role::image ? sample_.image : sample_.target) = {member.offset, static_cast<std::uint32_t>(member.bytes)};
+      if (role == Role::image) sample_.name = member.name;
+      return;
+    }
+    if (member.bytes > kLargestText) {
+      fail(ErrorKind::data, "member '{}' at byte {} has {} bytes: no label is that long", printable(member.name), member.header,
+           member.bytes);
+    }
+    const auto content = shard_.at(member.offset, static_cast<std::size_t>(member.bytes));
+    if (role == Role::label) sample_.label = label_of_text({reinterpret_cast<const char*>(content.data()), content.size()});
+    if (role == Role::json && !settings_.label.empty()) sample_.label = label_of_json(content, settings_.label);
+    if (role == Role::json && !settings_.numbers.empty()) sample_.numbers = numbers_of_json(content, settings_.numbers);
+  }
+
+  void check_keys() {
+    if (ascending_) return;  // then no key can come twice
+    std::stable_sort(seen_.begin(), seen_.end(), [](const Seen& a, const Seen& b) { return a.key < b.key; });
+    const auto twice =
+        std::adjacent_find(seen_.begin(), seen_.end(), [](const Seen& a, const Seen& b) { return a.key == b.key; });
+    if (twice == seen_.end()) return;
+    fail(ErrorKind::data,
+         "sample '{}' is there twice, or its members do not stand together: at byte {} and again at byte {}; pack the shard "
+         "anew, sorted by name (tar --sort=name)",
+         printable(twice->key), twice->header, std::next(twice)->header);
+  }
+
+  Window& shard_;
+  const IndexSettings& settings_;
+  IndexWriter writer_;
+  IndexWriter::Sample sample_;  // of key_, while open_
+  std::string key_;
+  bool open_ = false;
+  unsigned taken_ = 0;       // roles, as bits
+  std::size_t numbers_ = 0;  // of each sample
+  std::vector<Seen> seen_;
+  bool ascending_ = true;
+};
+
+}  // namespace
+
+IndexKey index_key(std::uint64_t shard_bytes, std::string_view shard_version, const IndexSettings& settings) {
+  std::uint64_t hash = mix64(kFormat);
+  for (const std::string* text : {&settings.label, &settings.numbers, &settings.target_extension})
+    hash = combine(hash, hash_text(*text));
+  return {shard_bytes, hash_text(shard_version), hash};
+}
+
+TarIndex build_index(Window& shard, const IndexKey& key, const IndexSettings& settings) {
+  Builder builder(shard, settings);
+  TarReader reader(shard);
+  TarMember member;
+  while (reader.next(member)) builder.add(member);
+  return std::move(builder).finish(key);
+}
+
+}  // namespace millrace

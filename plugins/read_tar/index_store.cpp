@@ -1,0 +1,108 @@
+#include "index_store.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <optional>
+
+#include "millrace/error.h"
+#include "millrace/random.h"
+
+namespace millrace {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+struct CloseFile {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+using File = std::unique_ptr<std::FILE, CloseFile>;
+
+// Nothing when there is no such file, or it cannot be read.
+std::optional<std::vector<std::uint8_t>> read_file(const fs::path& path) {
+  const File file(std::fopen(path.c_str(), "rb"));
+  std::error_code error;
+  const std::uintmax_t size = file ? fs::file_size(path, error) : 0;
+  if (!file || error) return std::nullopt;
+  std::vector<std::uint8_t> bytes(size);
+  if (std::fread(bytes.data(), 1, size, file.get()) != size) return std::nullopt;
+  return bytes;
+}
+
+// Under a hidden name first: listings pass it over, and nobody sees half a file. False, with errno, when it cannot be written.
+bool write_file(const fs::path& path, std::span<const std::uint8_t> bytes) {
+  static std::atomic<unsigned> number{0};
+  const fs::path temporary = path.parent_path() / fmt::format(".{}.{}.{}", path.filename().string(), getpid(), number++);
+  File file(std::fopen(temporary.c_str(), "wb"));
+  if (!file) return false;
+  const bool written = std::fwrite(bytes.data(), 1, bytes.size(), file.get()) == bytes.size();
+  if (std::fclose(file.release()) == 0 && written && std::rename(temporary.c_str(), path.c_str()) == 0) return true;
+  const int why = errno;
+  std::remove(temporary.c_str());
+  errno = why;
+  return false;
+}
+
+// Empty when the user has none.
+fs::path cache_folder() {
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache == '/')
+    return fs::path(cache) / "millrace/tar";
+  if (const char* home = std::getenv("HOME"); home != nullptr && *home == '/') return fs::path(home) / ".cache/millrace/tar";
+  return {};
+}
+
+}  // namespace
+
+IndexStore::IndexStore(IndexSettings settings, std::function<void(const std::string&)> cannot_keep)
+    : settings_(std::move(settings)), cannot_keep_(std::move(cannot_keep)) {}
+
+std::vector<fs::path> IndexStore::places(const Shard& shard) const {
+  std::vector<fs::path> paths;
+  std::string name = shard.url;
+  if (url_scheme(shard.url) == "file") {
+    if (name.starts_with("file://")) name.erase(0, 7);
+    paths.emplace_back(name + ".index");
+    std::error_code ignored;
+    name = fs::absolute(name, ignored).lexically_normal().string();
+  }
+  if (const fs::path cache = cache_folder(); !cache.empty()) {
+    paths.push_back(cache / fmt::format("{}-{:016x}.index", fs::path(name).filename().string(), hash_text(name)));
+  }
+  return paths;
+}
+
+TarIndex IndexStore::open(const Shard& shard) const {
+  const IndexKey key = index_key(shard.bytes, shard.version, settings_);
+  const std::vector<fs::path> paths = places(shard);
+  for (const fs::path& path : paths) {
+    std::optional<std::vector<std::uint8_t>> bytes = read_file(path);
+    if (!bytes) continue;
+    try {
+      return {std::move(*bytes), key};
+    } catch (const Error&) {
+      // of another version, or damaged: it is made anew
+    }
+  }
+  Window window(
+      [&](std::uint64_t offset, std::size_t size, std::uint8_t* out) { shard.storage->read(shard.url, offset, size, out); },
+      shard.bytes);
+  TarIndex index = build_index(window, key, settings_);
+  std::string why = "there is no cache folder: neither XDG_CACHE_HOME nor HOME is set";
+  for (const fs::path& path : paths) {
+    std::error_code ignored;
+    fs::create_directories(path.parent_path(), ignored);
+    if (write_file(path, index.bytes())) return index;
+    why = fmt::format("'{}': {}", path.string(), std::strerror(errno));
+  }
+  cannot_keep_(why);
+  return index;
+}
+
+}  // namespace millrace

@@ -1,0 +1,36 @@
+// What the small members beside an image say: its class, or the numbers to be predicted.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace millrace {
+
+struct Label {
+  enum class Kind {
+    none,        // nothing says it
+    unreadable,  // what should say it cannot be understood
+    number,      // a class index
+    name,        // a class by its name
+  };
+
+  Kind kind = Kind::none;
+  std::int32_t number = 0;
+  std::string name;
+};
+
+inline constexpr std::size_t kLongestClassName = 200;
+inline constexpr std::int32_t kLargestLabel = 999'999;
+
+// The text of a .cls member: digits, or a class name; white space around it does not count.
+Label label_of_text(std::string_view text);
+
+// Member `field` of the object that a .json member holds: an integer or a name.
+Label label_of_json(std::span<const std::uint8_t> json, const std::string& field);
+
+// Likewise numbers: one, or a list. Empty when there are none, or not only numbers.
+std::vector<float> numbers_of_json(std::span<const std::uint8_t> json, const std::string& field);
+
+}  // namespace millrace

@@ -1,0 +1,227 @@
+#include "read_tar.h"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <thread>
+
+#include "millrace/plugin.h"
+#include "millrace/random.h"
+#include "millrace/run.h"
+#include "tar_reader.h"
+
+namespace millrace {
+
+namespace {
+
+constexpr std::size_t kIndexThreads = 8;  // they mostly wait for the storage
+
+// Runs work(0) ... work(count - 1) on a few threads; throws the error of the smallest number that failed.
+void on_threads(std::size_t count, const std::function<void(std::size_t)>& work) {
+  std::atomic<std::size_t> next{0};
+  std::vector<std::optional<Error>> errors(count);
+  const auto body = [&] {
+    for (std::size_t i = next++; i < count; i = next++) {
+      try {
+        work(i);
+      } catch (...) {
+        errors[i] = current_error();
+        next = count;
+      }
+    }
+  };
+  std::vector<std::thread> threads;
+  for (std::size_t i = 1; i < std::min(count, kIndexThreads); ++i) threads.emplace_back(body);
+  body();
+  for (std::thread& thread : threads) thread.join();
+  for (const std::optional<Error>& error : errors) {
+    if (error) throw Error(*error);
+  }
+}
+
+}  // namespace
+
+void ReadTar::describe(StageDescription<Params>& d) {
+  d.name("read_tar").text("Reads samples from tar archives, as WebDataset lays them out.");
+  d.params.add("path", &Params::path)
+      .text("the shards: \"shards/*.tar\", a folder of .tar files, or names with {000..127} or {a,b} in them");
+  d.params.add("paths", &Params::paths).text("several of these, instead of `path`");
+  d.params.add("classes", &Params::classes)
+      .text("names of the classes, by label; default: classes.txt beside the first shard, or what the labels say");
+  d.params.add("label", &Params::label).text("the field of the .json members that names the class; default: the .cls members do");
+  d.params.add("numbers", &Params::numbers)
+      .text("the field of the .json members that holds a number, or a list of them, to be predicted");
+  SourceParams::describe(d.params);
+}
+
+ReadTar::ReadTar(const Params& params, const StageContext& context)
+    : Source(params),
+      settings_{params.label, params.numbers, {}},
+      classes_(params.classes),
+      registry_(context.registry),
+      run_(context.run) {
+  if (params.path.empty() == params.paths.empty()) {
+    fail(ErrorKind::usage, "path: expected shards in one of `path` and `paths`, found {}",
+         params.path.empty() ? "neither" : "both");
+  }
+  for (const std::string& path : params.paths.empty() ? std::vector<std::string>{params.path} : params.paths) {
+    for (std::string& expanded : expand_braces(path)) paths_.push_back(std::move(expanded));
+  }
+  if (std::set<std::string>(classes_.begin(), classes_.end()).size() != classes_.size())
+    fail(ErrorKind::usage, "classes: a name stands there twice");
+  for (const std::string& path : paths_) registry_->storage(path);
+}
+
+void ReadTar::open() {
+  read_indices(find_shards(paths_, [this](const std::string& url) -> Storage& { return registry_->storage(url); }));
+  if (size() == 0)
+    fail(ErrorKind::data, "no image (.jpg, .jpeg, .png) in the {} shards from '{}' on", shards_.size(),
+         shards_.front().shard.url);
+  name_classes();
+  for (Indexed& indexed : shards_) map_labels(indexed);
+}
+
+void ReadTar::read_indices(std::vector<Shard> shards) {
+  std::mutex mutex;
+  bool warned = false;
+  const IndexStore store(settings_, [&](const std::string& why) {
+    const std::lock_guard lock(mutex);
+    if (run_ != nullptr && !warned) run_->warn("the shards' indices cannot be kept, and every run has to make them anew: " + why);
+    warned = true;
+  });
+  shards_.clear();
+  shards_.resize(shards.size());
+  on_threads(shards.size(), [&](std::size_t i) {
+    Shard& shard = shards[i];
+    try {
+      if (!shard.known) {
+        const Storage::Object object = shard.storage->stat(shard.url);
+        shard.bytes = object.bytes;
+        shard.version = object.version;
+        shard.known = true;
+      }
+      shards_[i].index = store.open(shard);
+    } catch (Error& error) {
+      throw error.in("shard '" + shard.url + "'");
+    }
+    shards_[i].shard = std::move(shard);
+  });
+
+  std::uint64_t end = 0;
+  largest_ = memory_ = 0;
+  fingerprint_ = hash_text("read_tar");
+  for (Indexed& indexed : shards_) {
+    const TarIndex& index = indexed.index;
+    indexed.end = end += index.size();
+    largest_ = std::max(largest_, index.largest());
+    memory_ += index.bytes().size();
+    labelled_ = labelled_ || index.largest_label() >= 0 || !index.class_names().empty();
+    fingerprint_ = combine(combine(combine(fingerprint_, hash_text(indexed.shard.url)), indexed.shard.bytes),
+                           hash_text(indexed.shard.version));
+    if (index.size() > 0 && shards_.front().index.numbers() != index.numbers()) {
+      fail(ErrorKind::data, "shard '{}' has {} numbers for each sample, '{}' has {}", indexed.shard.url, index.numbers(),
+           shards_.front().shard.url, shards_.front().index.numbers());
+    }
+  }
+}
+
+void ReadTar::name_classes() {
+  if (classes_.empty()) classes_ = listed_classes();
+  if (!classes_.empty()) return;
+  std::set<std::string> names;
+  std::int32_t largest = -1;
+  for (const Indexed& indexed : shards_) {
+    names.insert(indexed.index.class_names().begin(), indexed.index.class_names().end());
+    largest = std::max(largest, indexed.index.largest_label());
+  }
+  if (!names.empty() && largest >= 0) {
+    fail(ErrorKind::data,
+         "some labels are numbers, up to {}, and some are names, such as '{}': give `classes`, so that both can be understood",
+         largest, *names.begin());
+  }
+  classes_.assign(names.begin(), names.end());
+  for (std::int32_t label = 0; label <= largest; ++label) classes_.push_back(std::to_string(label));
+}
+
+std::vector<std::string> ReadTar::listed_classes() const {
+  const Shard& first = shards_.front().shard;
+  const std::string url = join_url(folder_of(first.url), "classes.txt");
+  ByteBuffer bytes;
+  try {
+    first.storage->read(url, bytes);
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::data) return {};  // there is none
+    throw;
+  }
+  std::vector<std::string> names;
+  std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.empty()) fail(ErrorKind::data, "'{}' has an empty line: expected the name of class {}", url, names.size());
+    names.emplace_back(line);
+  }
+  return names;
+}
+
+void ReadTar::map_labels(Indexed& indexed) const {
+  const auto refuse = [&](const std::string& what) {
+    fail(ErrorKind::data, "shard '{}' has samples with the label {}, and the {} classes are {}{}", indexed.shard.url, what,
+         classes_.size(),
+         fmt::join(classes_.begin(), classes_.begin() + static_cast<std::ptrdiff_t>(std::min<std::size_t>(classes_.size(), 10)),
+                   ", "),
+         classes_.size() > 10 ? ", ..." : "");
+  };
+  if (indexed.index.largest_label() >= static_cast<std::int64_t>(classes_.size()))
+    refuse(std::to_string(indexed.index.largest_label()));
+  for (const std::string& name : indexed.index.class_names()) {
+    const auto found = std::find(classes_.begin(), classes_.end(), name);
+    if (found == classes_.end()) refuse("'" + name + "'");
+    indexed.labels.push_back(static_cast<std::int32_t>(found - classes_.begin()));
+  }
+}
+
+const ReadTar::Indexed& ReadTar::at(std::uint64_t& index) const {
+  const auto found = std::upper_bound(shards_.begin(), shards_.end(), index,
+                                      [](std::uint64_t i, const Indexed& indexed) { return i < indexed.end; });
+  index -= found->end - found->index.size();
+  return *found;
+}
+
+std::int32_t ReadTar::label_of(const Indexed& indexed, std::size_t at) const {
+  const std::int32_t label = indexed.index.label(at);
+  if (label >= 0) return label;
+  return label <= TarIndex::kFirstName ? indexed.labels[static_cast<std::size_t>(TarIndex::kFirstName - label)] : -1;
+}
+
+std::int32_t ReadTar::label(std::uint64_t index) const {
+  const Indexed& indexed = at(index);
+  return label_of(indexed, index);
+}
+
+void ReadTar::read(Sample& sample) {
+  std::uint64_t place = sample.key.index;
+  const Indexed& indexed = at(place);
+  const TarIndex& index = indexed.index;
+  const TarIndex::Member image = index.image(place);
+  sample.url.assign(indexed.shard.url);
+  sample.member.assign(index.name(place));
+  sample.offset = image.offset;
+  sample.label = label_of(indexed, place);
+  if (image.offset == 0) fail(ErrorKind::content, "the sample has no image: no member that ends in .jpg, .jpeg or .png");
+  if (image.bytes == 0) fail(ErrorKind::content, "the image is empty");
+  if (labelled_ && sample.label < 0) {
+    const std::string where = settings_.label.empty() ? ".cls" : "'" + settings_.label + "' of its .json";
+    fail(ErrorKind::content, "the sample has no label: {}",
+         index.label(place) == TarIndex::kUnreadable ? "its " + where + " is none" : "no " + where);
+  }
+  if (index.numbers() > 0) index.numbers(place, sample.numbers);
+  indexed.shard.storage->read(indexed.shard.url, image.offset, image.bytes, sample.encoded.resize(image.bytes));
+}
+
+}  // namespace millrace

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "index_store.h"
+#include "millrace/stage.h"
+
+namespace millrace {
+
+class RunServices;
+
+// A source of samples in tar archives ("shards"), as WebDataset lays them out: members of one name up to the first dot of its
+// last part are one sample, and stand together.
+//
+//   [train.read]
+//   stage   = "read_tar"
+//   path    = "s3://photos/train-{000..127}.tar"   # or "shards/*.tar", or a folder
+//   shuffle = "every-epoch"
+//
+// 000017.jpg (or .jpeg, .png) is the image, 000017.cls its class: a number from 0 on, or a name; with label = "field", the field
+// of 000017.json. Names of the classes: `classes`; or the lines of classes.txt beside the first shard; or the names that occur,
+// sorted bytewise; or the numbers.
+// Each shard is listed once: its index is kept beside it as <shard>.index or in the cache folder (see IndexStore), and remade
+// when the shard has changed.
+//
+// Ports: out, SampleChunk. Indices count samples as they lie in the shards, shards in the order that `path` gives.
+// Threading: read() may run on any number of threads; one range of the shard is read for each member. Memory: the indices.
+// Errors: no shard, a shard that is no whole tar archive, samples whose members lie apart or are there twice, labels that are
+// none of the classes: ErrorKind::data, from open(). A sample without an image or without a label that can be read, while others
+// have one: ErrorKind::content. What the storage throws.
+class ReadTar : public Source {
+ public:
+  struct Params : SourceParams {
+    std::string path;
+    std::vector<std::string> paths;
+    std::vector<std::string> classes;
+    std::string label;
+    std::string numbers;
+  };
+  static void describe(StageDescription<Params>& description);
+
+  ReadTar(const Params& params, const StageContext& context);
+
+  void open() override;
+  std::uint64_t size() const override { return shards_.empty() ? 0 : shards_.back().end; }
+  std::vector<std::string> classes() const override { return classes_; }
+  std::int32_t label(std::uint64_t index) const override;
+  std::size_t largest_encoded() const override { return largest_; }
+  std::uint32_t numbers() const override { return shards_.empty() ? 0 : shards_.front().index.numbers(); }
+  std::uint64_t fingerprint() const override { return fingerprint_; }
+  void read(Sample& sample) override;
+  std::size_t memory_bound() const override { return memory_; }
+
+ private:
+  struct Indexed {
+    Shard shard;
+    TarIndex index;
+    std::vector<std::int32_t> labels;  // of the index's class names
+    std::uint64_t end = 0;             // samples in this shard and those before
+  };
+
+  void read_indices(std::vector<Shard> shards);
+  void name_classes();
+  std::vector<std::string> listed_classes() const;  // of classes.txt; empty when there is none
+  void map_labels(Indexed& indexed) const;
+  const Indexed& at(std::uint64_t& index) const;  // the shard; `index` becomes the place in it
+  std::int32_t label_of(const Indexed& indexed, std::size_t at) const;
+
+  IndexSettings settings_;
+  std::vector<std::string> paths_;
+  std::vector<std::string> classes_;
+  const Registry* registry_;
+  RunServices* run_;
+  std::vector<Indexed> shards_;
+  bool labelled_ = false;  // some samples have a label, so that all must have one
+  std::size_t largest_ = 0;
+  std::size_t memory_ = 0;
+  std::uint64_t fingerprint_ = 0;
+};
+
+}  // namespace millrace

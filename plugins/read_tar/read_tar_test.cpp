@@ -1,0 +1,256 @@
+#include "read_tar.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "test_files.h"
+#include "testkit/harness.h"
+
+namespace millrace {
+namespace {
+
+using testing_tar::Folder;
+using testing_tar::LocalFiles;
+using testing_tar::TarWriter;
+
+class ReadTarTest : public testing::Test {
+ protected:
+  ReadTarTest() {
+    registry_.add(StorageType{"file", "files", {}, storage_});
+    context_.registry = &registry_;
+    context_.run = &run_;
+  }
+
+  std::shared_ptr<ReadTar> opened(ReadTar::Params params) {
+    if (params.path.empty() && params.paths.empty()) params.path = folder_.path().string();
+    auto source = std::make_shared<ReadTar>(params, context_);
+    source->open();
+    return source;
+  }
+  Error error_of(const ReadTar::Params& params) {
+    try {
+      opened(params);
+    } catch (const Error& error) {
+      return error;
+    }
+    return Error(ErrorKind::run, "nothing was thrown");
+  }
+  // "member=content:label", or the fault.
+  static std::string read(ReadTar& source, std::uint64_t index) {
+    Sample sample;
+    sample.key.index = index;
+    try {
+      source.read(sample);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::content);
+      return sample.member + "!" + error.message();
+    }
+    EXPECT_EQ(sample.label, source.label(index));
+    return fmt::format("{}={}:{}", sample.member,
+                       std::string(sample.encoded.data(), sample.encoded.data() + sample.encoded.size()), sample.label);
+  }
+
+  Folder folder_;
+  std::shared_ptr<LocalFiles> storage_ = std::make_shared<LocalFiles>();
+  Registry registry_;
+  testkit::RecordedRun run_;
+  StageContext context_;
+};
+
+TEST_F(ReadTarTest, CountsSamplesThroughAllShards) {
+  folder_.write("s-0.tar",
+                TarWriter().file("a.jpg", "one").file("a.cls", "0").file("b.jpg", "two").file("b.cls", "2").end().bytes());
+  folder_.write("s-1.tar", TarWriter().end().bytes());
+  folder_.write("s-2.tar", TarWriter().file("a.cls", "1").file("a.png", "three").end().bytes());
+  const auto source = opened({});
+  ASSERT_EQ(source->size(), 3U);
+  EXPECT_EQ(read(*source, 0), "a.jpg=one:0");
+  EXPECT_EQ(read(*source, 1), "b.jpg=two:2");
+  EXPECT_EQ(read(*source, 2), "a.png=three:1");
+  EXPECT_EQ(source->classes(), (std::vector<std::string>{"0", "1", "2"}));
+  EXPECT_EQ(source->largest_encoded(), 5U);
+}
+
+TEST_F(ReadTarTest, SaysWhereASampleLies) {
+  const std::string url = folder_.write("s.tar", TarWriter().file("dir/a.cls", "0").file("dir/a.jpg", "one").end().bytes());
+  Sample sample;
+  opened({})->read(sample);
+  EXPECT_EQ(sample.url, url);
+  EXPECT_EQ(sample.member, "dir/a.jpg");
+  EXPECT_EQ(sample.offset, 1536U);
+  EXPECT_EQ(sample.place(), url + ": dir/a.jpg");
+}
+
+TEST_F(ReadTarTest, ShardsComeInTheOrderOfThePaths) {
+  folder_.write("s-0.tar", TarWriter().file("a.jpg", "0").end().bytes());
+  folder_.write("s-1.tar", TarWriter().file("b.jpg", "1").end().bytes());
+  ReadTar::Params params;
+  params.path = folder_ / "s-{0..1}.tar";
+  EXPECT_EQ(read(*opened(params), 0), "a.jpg=0:-1");
+  params.path.clear();
+  params.paths = {folder_ / "s-1.tar", folder_ / "s-0.tar"};
+  EXPECT_EQ(read(*opened(params), 0), "b.jpg=1:-1");
+}
+
+TEST_F(ReadTarTest, NamesOfClassesAreSortedWhenNobodyGivesThem) {
+  folder_.write("s-0.tar", TarWriter().file("a.jpg", "1").file("a.cls", "dog\n").end().bytes());
+  folder_.write("s-1.tar", TarWriter().file("b.jpg", "2").file("b.cls", "cat").end().bytes());
+  const auto source = opened({});
+  EXPECT_EQ(source->classes(), (std::vector<std::string>{"cat", "dog"}));
+  EXPECT_EQ(read(*source, 0), "a.jpg=1:1");
+  EXPECT_EQ(read(*source, 1), "b.jpg=2:0");
+}
+
+TEST_F(ReadTarTest, ClassesOfTheFileBesideTheShardsAreUsed) {
+  folder_.write("s.tar", TarWriter().file("a.jpg", "1").file("a.cls", "dog").file("b.jpg", "2").file("b.cls", "2").end().bytes());
+  folder_.write("classes.txt", "dog\ncat\r\nbird");
+  const auto source = opened({});
+  EXPECT_EQ(source->classes(), (std::vector<std::string>{"dog", "cat", "bird"}));
+  EXPECT_EQ(read(*source, 0), "a.jpg=1:0");
+  EXPECT_EQ(read(*source, 1), "b.jpg=2:2");
+}
+
+TEST_F(ReadTarTest, GivenClassesComeFirst) {
+  folder_.write("s.tar", TarWriter().file("a.jpg", "1").file("a.cls", "dog").end().bytes());
+  folder_.write("classes.txt", "dog\n");
+  ReadTar::Params params;
+  params.classes = {"cat", "dog"};
+  EXPECT_EQ(read(*opened(params), 0), "a.jpg=1:1");
+  params.classes = {"cat", "bird"};
+  EXPECT_EQ(error_of(params).kind(), ErrorKind::data);
+  EXPECT_NE(error_of(params).message().find("has samples with the label 'dog', and the 2 classes are cat, bird"),
+            std::string::npos);
+}
+
+TEST_F(ReadTarTest, LabelsOutsideTheClassesAreAMistakeInTheData) {
+  folder_.write("s.tar", TarWriter().file("a.jpg", "1").file("a.cls", "2").end().bytes());
+  ReadTar::Params params;
+  params.classes = {"cat", "dog"};
+  EXPECT_NE(error_of(params).message().find("has samples with the label 2, and the 2 classes are cat, dog"), std::string::npos);
+}
+
+TEST_F(ReadTarTest, NumbersAndNamesTogetherNeedClasses) {
+  folder_.write("s.tar", TarWriter().file("a.jpg", "1").file("a.cls", "2").file("b.jpg", "1").file("b.cls", "dog").end().bytes());
+  EXPECT_NE(error_of({}).message().find("some labels are numbers, up to 2, and some are names, such as 'dog'"),
+            std::string::npos);
+}
+
+TEST_F(ReadTarTest, SamplesThatLackSomethingAreBadOnes) {
+  folder_.write("s.tar", TarWriter()
+                             .file("a.jpg", "1")
+                             .file("a.cls", "0")
+                             .file("b.cls", "0")
+                             .file("c.jpg", "3")
+                             .file("d.jpg", "")
+                             .file("d.cls", "0")
+                             .file("e.jpg", "5")
+                             .file("e.cls", "")
+                             .end()
+                             .bytes());
+  const auto source = opened({});
+  ASSERT_EQ(source->size(), 5U);
+  EXPECT_EQ(read(*source, 0), "a.jpg=1:0");
+  EXPECT_EQ(read(*source, 1), "b.cls!the sample has no image: no member that ends in .jpg, .jpeg or .png");
+  EXPECT_EQ(read(*source, 2), "c.jpg!the sample has no label: no .cls");
+  EXPECT_EQ(read(*source, 3), "d.jpg!the image is empty");
+  EXPECT_EQ(read(*source, 4), "e.jpg!the sample has no label: its .cls is none");
+}
+
+TEST_F(ReadTarTest, WithoutAnyLabelsNoneIsMissed) {
+  folder_.write("s.tar", TarWriter().file("a.jpg", "1").end().bytes());
+  EXPECT_EQ(read(*opened({}), 0), "a.jpg=1:-1");
+}
+
+TEST_F(ReadTarTest, NumbersToBePredictedComeFromJson) {
+  folder_.write("s.tar", TarWriter().file("a.jpg", "1").file("a.json", R"({"y": [0.5, 2]})").end().bytes());
+  ReadTar::Params params;
+  params.numbers = "y";
+  const auto source = opened(params);
+  EXPECT_EQ(source->numbers(), 2U);
+  Sample sample;
+  source->read(sample);
+  EXPECT_EQ(sample.numbers, (std::vector<float>{0.5F, 2}));
+}
+
+TEST_F(ReadTarTest, NamesTheShardThatIsDamaged) {
+  folder_.write("s-0.tar", TarWriter().file("a.jpg", "1").end().bytes());
+  folder_.write("s-1.tar", TarWriter().file("b.jpg", std::string(600, 'x')).end().bytes().substr(0, 900));
+  const Error error = error_of({});
+  EXPECT_EQ(error.kind(), ErrorKind::data);
+  EXPECT_EQ(std::string(error.what()),
+            "shard '" + folder_ / "s-1.tar" +
+                "': truncated: member 'b.jpg' has 600 bytes from byte 512 on, and the archive ends at byte 900");
+}
+
+TEST_F(ReadTarTest, WithoutImagesThereIsNothingToRead) {
+  folder_.write("s.tar", TarWriter().file("a.txt", "1").end().bytes());
+  EXPECT_EQ(error_of({}).kind(), ErrorKind::data);
+  EXPECT_NE(error_of({}).message().find("no image (.jpg, .jpeg, .png)"), std::string::npos);
+}
+
+TEST_F(ReadTarTest, PathAndPathsExcludeEachOther) {
+  EXPECT_THROW(ReadTar({}, context_), Error);
+  ReadTar::Params both;
+  both.path = "a.tar";
+  both.paths = {"b.tar"};
+  EXPECT_EQ(error_of(both).message(), "path: expected shards in one of `path` and `paths`, found both");
+}
+
+TEST_F(ReadTarTest, ASchemeThatNobodyKnowsIsFoundBeforeAnythingIsRead) {
+  ReadTar::Params params;
+  params.path = "gopher://a.tar";
+  try {
+    ReadTar source(params, context_);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+  }
+}
+
+TEST_F(ReadTarTest, AShardThatShrankIsAStorageFault) {
+  folder_.write("s.tar", TarWriter().file("a.jpg", std::string(600, 'x')).end().bytes());
+  const auto source = opened({});
+  folder_.write("s.tar", "");
+  Sample sample;
+  try {
+    source->read(sample);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::storage);
+  }
+}
+
+TEST_F(ReadTarTest, FingerprintsTellShardsApart) {
+  folder_.write("s.tar", TarWriter().file("a.jpg", "1").end().bytes());
+  const std::uint64_t first = opened({})->fingerprint();
+  EXPECT_NE(first, 0U);
+  EXPECT_EQ(opened({})->fingerprint(), first);
+  folder_.write("s.tar", TarWriter().file("a.jpg", "2").end().bytes());
+  EXPECT_NE(opened({})->fingerprint(), first);
+}
+
+TEST_F(ReadTarTest, ReadsOnManyThreadsAtOnce) {
+  TarWriter tar;
+  for (int i = 0; i < 50; ++i) tar.file(fmt::format("{:02}.jpg", i), std::string(static_cast<std::size_t>(i + 1), 'x'));
+  folder_.write("s.tar", tar.end().bytes());
+  const auto source = opened({});
+  std::atomic<std::size_t> bytes = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&] {
+      Sample sample;
+      for (std::uint64_t i = 0; i < 50; ++i) {
+        sample.key.index = i;
+        source->read(sample);
+        bytes += sample.encoded.size();
+      }
+    });
+  }
+  for (auto& thread : threads) thread.join();
+  EXPECT_EQ(bytes, 4U * 50 * 51 / 2);
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,130 @@
+#include "shards.h"
+
+#include <fmt/format.h>
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <charconv>
+#include <optional>
+
+#include "millrace/error.h"
+
+namespace millrace {
+
+namespace {
+
+constexpr std::size_t kMostPaths = 1'000'000;
+
+std::optional<std::uint64_t> number(std::string_view text) {
+  std::uint64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+// What stands between two braces, written out.
+std::vector<std::string> alternatives(std::string_view inside, std::string_view whole) {
+  std::vector<std::string> texts;
+  if (const std::size_t dots = inside.find(".."); dots != inside.npos) {
+    const auto low = number(inside.substr(0, dots)), high = number(inside.substr(dots + 2));
+    if (!low || !high || *low > *high || *high - *low >= kMostPaths) {
+      fail(ErrorKind::usage, "path: '{{{}}}' in '{}' is no range: expected two whole numbers, such as {{000..127}}", inside,
+           whole);
+    }
+    for (std::uint64_t i = *low; i <= *high; ++i) texts.push_back(fmt::format("{:0{}}", i, dots));
+    return texts;
+  }
+  for (std::size_t begin = 0;;) {
+    const std::size_t comma = inside.find(',', begin);
+    texts.emplace_back(inside.substr(begin, comma - begin));
+    if (comma == inside.npos) return texts;
+    begin = comma + 1;
+  }
+}
+
+bool is_pattern(std::string_view path) { return path.find_first_of("*?[") != path.npos; }
+
+void refuse_compressed(std::string_view url) {
+  for (const std::string_view end : {".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst"}) {
+    if (url.ends_with(end))
+      fail(ErrorKind::usage,
+           "'{}' is compressed: single samples can be read from plain tar archives only; unpack it to .tar first", url);
+  }
+}
+
+class Finder {
+ public:
+  explicit Finder(const std::function<Storage&(const std::string&)>& storage) : storage_(storage) {}
+
+  void add(const std::string& path) {
+    refuse_compressed(path);
+    if (is_pattern(path)) return add_matching(path);
+    if (path.ends_with(".tar")) return shards_.push_back({&storage_(path), path, 0, {}, false});
+    const std::size_t before = shards_.size();
+    add_objects(path, [](const std::string& name) { return name.ends_with(".tar"); });
+    if (shards_.size() == before) fail(ErrorKind::data, "folder '{}' holds no file that ends in .tar", path);
+  }
+  std::vector<Shard> take() { return std::move(shards_); }
+
+ private:
+  void add_matching(const std::string& path) {
+    const std::size_t slash = path.rfind('/', path.find_first_of("*?["));
+    const std::string folder(slash == path.npos ? "." : slash == 0 ? "/" : path.substr(0, slash));
+    const std::string form = slash == path.npos ? path : path.substr(slash + 1);
+    const std::size_t before = shards_.size();
+    add_objects(folder, [&](const std::string& name) { return fnmatch(form.c_str(), name.c_str(), FNM_PATHNAME) == 0; });
+    if (shards_.size() == before) fail(ErrorKind::data, "no shard has the form '{}'", path);
+  }
+
+  void add_objects(const std::string& folder, const std::function<bool(const std::string&)>& wanted) {
+    Storage& storage = storage_(folder);
+    storage.list(folder, [&](Storage::Object object) {
+      if (!wanted(object.name) || object.name.ends_with('/')) return;
+      const std::string url = folder == "." ? object.name : join_url(folder, object.name);
+      refuse_compressed(url);
+      shards_.push_back({&storage, url, object.bytes, std::move(object.version), true});
+    });
+  }
+
+  const std::function<Storage&(const std::string&)>& storage_;
+  std::vector<Shard> shards_;
+};
+
+}  // namespace
+
+std::vector<std::string> expand_braces(std::string_view text) {
+  std::vector<std::string> texts{""};
+  std::string_view rest = text;
+  while (!rest.empty()) {
+    const std::size_t open = rest.find_first_of("{}");
+    for (std::string& made : texts) made += rest.substr(0, open);
+    if (open == rest.npos) break;
+    const std::size_t close = rest.find_first_of("{}", open + 1);
+    if (rest[open] != '{' || close == rest.npos || rest[close] != '}')
+      fail(ErrorKind::usage, "path: the braces in '{}' do not pair", text);
+    const std::vector<std::string> ends = alternatives(rest.substr(open + 1, close - open - 1), text);
+    if (texts.size() * ends.size() > kMostPaths)
+      fail(ErrorKind::usage, "path: '{}' stands for more than {} shards", text, kMostPaths);
+    std::vector<std::string> longer;
+    for (const std::string& made : texts) {
+      for (const std::string& end : ends) longer.push_back(made + end);
+    }
+    texts = std::move(longer);
+    rest.remove_prefix(close + 1);
+  }
+  return texts;
+}
+
+std::vector<Shard> find_shards(const std::vector<std::string>& paths,
+                               const std::function<Storage&(const std::string&)>& storage) {
+  Finder finder(storage);
+  for (const std::string& path : paths) finder.add(path);
+  return finder.take();
+}
+
+std::string_view folder_of(std::string_view url) {
+  const std::size_t slash = url.rfind('/');
+  return slash == url.npos ? std::string_view(".") : url.substr(0, std::max<std::size_t>(slash, 1));
+}
+
+}  // namespace millrace

@@ -1,0 +1,33 @@
+// Which shards a path means.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "millrace/storage.h"
+
+namespace millrace {
+
+struct Shard {
+  Storage* storage = nullptr;
+  std::string url;
+  std::uint64_t bytes = 0;
+  std::string version;
+  bool known = false;  // bytes and version; else stat() is still to be asked
+};
+
+// "a-{08..10}.tar" -> a-08.tar, a-09.tar, a-10.tar; "{x,y}/z" -> x/z, y/z; several braces: every combination, the last one
+// running fastest. Throws ErrorKind::usage.
+std::vector<std::string> expand_braces(std::string_view text);
+
+// A path with '*', '?' or '[' is every object of that form ('*' does not match '/'); one that ends in ".tar" is a shard, any
+// other a folder: every object below it that ends in ".tar". In the order of paths, then of names. Errors: ErrorKind::data where
+// nothing is found; ErrorKind::usage for compressed archives.
+std::vector<Shard> find_shards(const std::vector<std::string>& paths, const std::function<Storage&(const std::string&)>& storage);
+
+std::string_view folder_of(std::string_view url);  // what comes before the last '/'; "." where there is none
+
+}  // namespace millrace

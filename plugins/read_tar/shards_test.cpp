@@ -1,0 +1,104 @@
+#include "shards.h"
+
+#include <gtest/gtest.h>
+
+#include "millrace/error.h"
+#include "test_files.h"
+
+namespace millrace {
+namespace {
+
+using Names = std::vector<std::string>;
+
+std::string braces_error(const std::string& text) {
+  try {
+    expand_braces(text);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+    return error.message();
+  }
+  return "";
+}
+
+TEST(Braces, StandForRangesWithLeadingZeros) {
+  EXPECT_EQ(expand_braces("a-{08..10}.tar"), (Names{"a-08.tar", "a-09.tar", "a-10.tar"}));
+  EXPECT_EQ(expand_braces("{9..11}"), (Names{"9", "10", "11"}));
+}
+
+TEST(Braces, StandForAlternativesAndCombine) {
+  EXPECT_EQ(expand_braces("{x,yy}/{0..1}.tar"), (Names{"x/0.tar", "x/1.tar", "yy/0.tar", "yy/1.tar"}));
+  EXPECT_EQ(expand_braces("plain.tar"), (Names{"plain.tar"}));
+}
+
+TEST(Braces, ThatMakeNoSenseAreNamed) {
+  EXPECT_EQ(braces_error("a{0..x}"), "path: '{0..x}' in 'a{0..x}' is no range: expected two whole numbers, such as {000..127}");
+  EXPECT_NE(braces_error("{5..3}"), "");
+  EXPECT_NE(braces_error("{0..99999999}"), "");
+  EXPECT_EQ(braces_error("a{0..3"), "path: the braces in 'a{0..3' do not pair");
+  EXPECT_NE(braces_error("a}b"), "");
+  EXPECT_NE(braces_error("{a{b}}"), "");
+  EXPECT_NE(braces_error("{0..9999}{0..9999}").find("stands for more than"), std::string::npos);
+}
+
+class FindShards : public testing::Test {
+ protected:
+  Names find(const std::vector<std::string>& paths) {
+    Names names;
+    for (const Shard& shard : find_shards(paths, [this](const std::string&) -> Storage& { return storage_; })) {
+      const bool below = shard.url.starts_with(folder_.path().string() + "/");
+      names.push_back(below ? shard.url.substr(folder_.path().string().size() + 1) : shard.url);
+    }
+    return names;
+  }
+  Error error(const std::string& path) {
+    try {
+      find({path});
+    } catch (const Error& thrown) {
+      return thrown;
+    }
+    return {ErrorKind::run, ""};
+  }
+
+  testing_tar::Folder folder_;
+  testing_tar::LocalFiles storage_;
+};
+
+TEST_F(FindShards, InAFolderAreAllTarFilesBelowIt) {
+  for (const char* name : {"b.tar", "a/z.tar", "a.tar", "a.tar.index", ".b.tar.index.1.2", "notes.txt"}) folder_.write(name, "");
+  EXPECT_EQ(find({folder_.path().string()}), (Names{"a.tar", "a/z.tar", "b.tar"}));
+}
+
+TEST_F(FindShards, OfAFormAreThoseThatMatch) {
+  for (const char* name : {"train-0.tar", "train-1.tar", "test-0.tar", "deep/train-2.tar"}) folder_.write(name, "");
+  EXPECT_EQ(find({folder_ / "train-*.tar"}), (Names{"train-0.tar", "train-1.tar"}));
+  EXPECT_EQ(find({folder_ / "*/*.tar"}), (Names{"deep/train-2.tar"}));
+  EXPECT_EQ(find({folder_ / "t*-[0].tar"}), (Names{"test-0.tar", "train-0.tar"}));
+}
+
+TEST_F(FindShards, NamedOnesAreTakenInTheGivenOrder) {
+  EXPECT_EQ(find({folder_ / "b.tar", folder_ / "a.tar"}), (Names{"b.tar", "a.tar"}));
+}
+
+TEST_F(FindShards, ThatAreNotThereAreAMistakeInTheData) {
+  folder_.write("a.txt", "");
+  EXPECT_EQ(error(folder_ / "*.tar").kind(), ErrorKind::data);
+  EXPECT_NE(error(folder_ / "*.tar").message().find("no shard has the form '"), std::string::npos);
+  EXPECT_NE(error(folder_.path().string()).message().find("holds no file that ends in .tar"), std::string::npos);
+}
+
+TEST_F(FindShards, ThatAreCompressedAreRefused) {
+  EXPECT_EQ(error(folder_ / "a.tar.gz").kind(), ErrorKind::usage);
+  EXPECT_NE(error(folder_ / "a.tar.gz").message().find("is compressed"), std::string::npos);
+  folder_.write("b.tar.zst", "");
+  EXPECT_NE(error(folder_ / "b.*").message().find("is compressed"), std::string::npos);
+}
+
+TEST(FolderOf, IsWhatComesBeforeTheLastSlash) {
+  EXPECT_EQ(folder_of("a/b.tar"), "a");
+  EXPECT_EQ(folder_of("s3://bucket/x/b.tar"), "s3://bucket/x");
+  EXPECT_EQ(folder_of("/b.tar"), "/");
+  EXPECT_EQ(folder_of("b.tar"), ".");
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,225 @@
+#include "tar_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <optional>
+
+#include "millrace/error.h"
+
+namespace millrace {
+
+namespace {
+
+constexpr std::uint64_t kBlock = 512;
+constexpr std::uint64_t kLongestExtension = std::uint64_t{1} << 20;  // of names and pax records
+constexpr std::size_t kLongestName = 4096;
+
+// Where the fields of a header lie.
+struct Field {
+  std::size_t offset, size;
+};
+constexpr Field kName{0, 100}, kSize{124, 12}, kChecksum{148, 8}, kMagic{257, 8}, kPrefix{345, 155};
+constexpr std::size_t kType = 156;
+
+std::span<const std::uint8_t> bytes_of(std::span<const std::uint8_t> block, Field field) {
+  return block.subspan(field.offset, field.size);
+}
+
+// Up to the first zero.
+std::string_view text_of(std::span<const std::uint8_t> block, Field field) {
+  const std::string_view text(reinterpret_cast<const char*>(block.data()) + field.offset, field.size);
+  return text.substr(0, text.find('\0'));
+}
+
+// Octal digits between spaces and zeros; or, GNU's way, a set first bit and the number in base 256.
+std::optional<std::uint64_t> number_of(std::span<const std::uint8_t> field) {
+  std::uint64_t value = 0;
+  if ((field[0] & 0x80U) != 0) {
+    if (field[0] != 0x80U) return std::nullopt;  // negative, or more than 8 bytes could ever hold
+    for (const std::uint8_t byte : field.subspan(1)) {
+      if (value >> 56U != 0) return std::nullopt;
+      value = value << 8U | byte;
+    }
+    return value;
+  }
+  std::size_t i = 0;
+  while (i < field.size() && field[i] == ' ') ++i;
+  for (; i < field.size() && field[i] >= '0' && field[i] <= '7'; ++i) value = value << 3U | (field[i] - std::uint64_t{'0'});
+  if (i < field.size() && field[i] != ' ' && field[i] != 0) return std::nullopt;
+  return value;
+}
+
+// The sum of all bytes, those of the checksum taken as spaces. Some old archives summed them as signed ones.
+bool checksum_fits(std::span<const std::uint8_t> block) {
+  std::uint64_t sum = 8 * std::uint64_t{' '};
+  std::int64_t signed_sum = 8 * std::int64_t{' '};
+  for (std::size_t i = 0; i < block.size(); ++i) {
+    if (i >= kChecksum.offset && i < kChecksum.offset + kChecksum.size) continue;
+    sum += block[i];
+    signed_sum += static_cast<std::int8_t>(block[i]);
+  }
+  const auto written = number_of(bytes_of(block, kChecksum));
+  return written && (*written == sum || static_cast<std::int64_t>(*written) == signed_sum);
+}
+
+std::string name_of(std::span<const std::uint8_t> block) {
+  std::string name(text_of(block, kName));
+  const std::string_view prefix = text_of(block, kPrefix);
+  const bool posix = text_of(block, kMagic) == "ustar";  // GNU's own format, "ustar  ", has other things there
+  return posix && !prefix.empty() ? std::string(prefix) + "/" + name : name;
+}
+
+TarMember::Kind kind_of(char type) {
+  switch (type) {
+    case '0':
+    case '\0':
+    case '7': return TarMember::Kind::file;  // '7': contiguous, on systems that knew it
+    case '1':
+    case '2': return TarMember::Kind::link;
+    default: return TarMember::Kind::other;
+  }
+}
+
+std::uint64_t padded(std::uint64_t bytes) { return (bytes + kBlock - 1) / kBlock * kBlock; }
+
+}  // namespace
+
+std::string printable(std::string_view name) {
+  constexpr std::size_t kMost = 200;
+  std::string text;
+  for (const char c : name.substr(0, kMost)) {
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
+      text += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+    } else {
+      text += c;
+    }
+  }
+  return name.size() > kMost ? text + "..." : text;
+}
+
+bool TarReader::next(TarMember& member) {
+  Extension own;
+  std::string long_name;
+  bool extended = false;
+  std::uint64_t bytes = 0;
+  char type = 0;
+  member = {};
+  for (std::uint64_t first = 0; read_header(member, bytes, type);) {
+    if (!extended) first = member.header;
+    switch (type) {
+      case 'L':
+        long_name = content(bytes);
+        extended = true;
+        continue;
+      case 'K':
+        content(bytes);
+        extended = true;
+        continue;  // the name that a link leads to
+      case 'x':
+      case 'X':
+        read_pax(content(bytes), own);
+        extended = true;
+        continue;
+      case 'g': read_pax(content(bytes), all_); continue;
+      case 'S':
+        fail(ErrorKind::data, "member '{}' at byte {} is sparse: pack it without --sparse", printable(member.name), first);
+      case 'M': fail(ErrorKind::data, "member '{}' at byte {} goes on from another volume", printable(member.name), first);
+      default: break;
+    }
+    member.header = first;
+    if (!long_name.empty()) member.name = long_name;
+    const std::string& name = own.name.empty() ? all_.name : own.name;
+    if (!name.empty()) member.name = name;
+    if (own.has_bytes || all_.has_bytes) bytes = own.has_bytes ? own.bytes : all_.bytes;
+    if (member.name.size() > kLongestName)
+      fail(ErrorKind::data, "the name of the member at byte {} has {} bytes, at most {} are allowed", first, member.name.size(),
+           kLongestName);
+    member.kind = kind_of(type);
+    member.offset = at_;
+    member.bytes = bytes;
+    if (bytes > window_->object_bytes() - at_) truncated(member, bytes);
+    pass(bytes);
+    return true;
+  }
+  if (extended)
+    fail(ErrorKind::data, "truncated: the archive ends at byte {}, behind an extended header", window_->object_bytes());
+  return false;
+}
+
+// Passes blocks of zeros and one header; false at the end.
+bool TarReader::read_header(TarMember& member, std::uint64_t& bytes, char& type) {
+  const auto is_zero = [](std::uint8_t byte) { return byte == 0; };
+  while (at_ < window_->object_bytes()) {
+    const std::uint64_t left = window_->object_bytes() - at_;
+    const auto block = window_->at(at_, static_cast<std::size_t>(std::min(kBlock, left)));
+    if (block[0] == 0 && std::all_of(block.begin(), block.end(), is_zero)) {
+      at_ += block.size();
+      continue;
+    }
+    if (block.size() < kBlock)
+      fail(ErrorKind::data, "truncated: the archive ends at byte {}, within the header at byte {}", window_->object_bytes(), at_);
+    if (!checksum_fits(block)) fail(ErrorKind::data, "no tar header at byte {}, where one must be: its checksum is wrong", at_);
+    const auto size = number_of(bytes_of(block, kSize));
+    member.name = name_of(block);
+    if (!size) fail(ErrorKind::data, "the size of member '{}' at byte {} is no number", printable(member.name), at_);
+    bytes = *size;
+    type = static_cast<char>(block[kType]);
+    member.header = at_;
+    at_ += kBlock;
+    return true;
+  }
+  return false;
+}
+
+std::string_view TarReader::content(std::uint64_t bytes) {
+  if (bytes > kLongestExtension) {
+    fail(ErrorKind::data, "the extended header at byte {} has {} bytes, at most {} are allowed", at_ - kBlock, bytes,
+         kLongestExtension);
+  }
+  if (bytes > window_->object_bytes() - at_) {
+    fail(ErrorKind::data, "truncated: the archive ends at byte {}, within the extended header at byte {}",
+         window_->object_bytes(), at_ - kBlock);
+  }
+  const auto block = window_->at(at_, static_cast<std::size_t>(bytes));
+  pass(bytes);
+  const std::string_view text(reinterpret_cast<const char*>(block.data()), block.size());
+  return text.substr(0, text.find_last_not_of('\0') + 1);
+}
+
+// Records are "LENGTH KEY=VALUE\n"; the length counts the whole record.
+void TarReader::read_pax(std::string_view records, Extension& extension) const {
+  const auto broken = [&] { fail(ErrorKind::data, "the pax header before byte {} is damaged", at_); };
+  while (!records.empty()) {
+    std::size_t length = 0;
+    const auto [end, error] = std::from_chars(records.data(), records.data() + records.size(), length);
+    const auto digits = static_cast<std::size_t>(end - records.data());
+    if (error != std::errc() || length < digits + 4 || length > records.size() || *end != ' ' || records[length - 1] != '\n')
+      broken();
+    const std::string_view record = records.substr(digits + 1, length - digits - 2);
+    records.remove_prefix(length);
+    const std::size_t equals = record.find('=');
+    if (equals == record.npos) broken();
+    const std::string_view key = record.substr(0, equals), value = record.substr(equals + 1);
+    if (key.starts_with("GNU.sparse.")) fail(ErrorKind::data, "the member at byte {} is sparse: pack it without --sparse", at_);
+    if (key == "path") extension.name = value;
+    if (key != "size") continue;
+    const auto [stop, wrong] = std::from_chars(value.data(), value.data() + value.size(), extension.bytes);
+    extension.has_bytes = !value.empty();  // an empty value takes back a global header's
+    if (!value.empty() && (wrong != std::errc() || stop != value.data() + value.size())) broken();
+  }
+}
+
+void TarReader::pass(std::uint64_t bytes) {
+  const std::uint64_t left = window_->object_bytes() - at_;
+  at_ += std::min(left, padded(bytes));  // the last member's padding may be missing
+}
+
+void TarReader::truncated(const TarMember& member, std::uint64_t bytes) const {
+  fail(ErrorKind::data, "truncated: member '{}' has {} bytes from byte {} on, and the archive ends at byte {}",
+       printable(member.name), bytes, at_, window_->object_bytes());
+}
+
+}  // namespace millrace

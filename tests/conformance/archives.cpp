@@ -1,0 +1,38 @@
+// The smallest files of the formats that hold many samples in one, for the sources that read them.
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+
+#include "synthetic.h"
+
+namespace millrace::conformance {
+namespace {
+
+void write(const std::filesystem::path& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
+
+// A member of a tar archive, as POSIX lays it out.
+std::string tar_member(const std::string& name, const std::string& content) {
+  std::string header(512, '\0');
+  std::snprintf(header.data(), 100, "%s", name.c_str());
+  std::snprintf(header.data() + 124, 12, "%011o", static_cast<unsigned>(content.size()));
+  std::memcpy(header.data() + 148, "        0", 9);  // spaces for the checksum; a plain file
+  std::memcpy(header.data() + 257, "ustar\00000", 8);
+  unsigned sum = 0;
+  for (const char c : header) sum += static_cast<unsigned char>(c);
+  std::snprintf(header.data() + 148, 8, "%06o", sum);
+  return header + content + std::string((512 - content.size() % 512) % 512, '\0');
+}
+
+}  // namespace
+
+void write_archives(const std::filesystem::path& folder) {
+  std::string tar;
+  for (int i = 0; i < 6; ++i) {
+    const std::vector<std::uint8_t> image = grey_jpeg(8, 8, static_cast<std::uint8_t>(30 * i));
+    tar += tar_member(std::to_string(i) + ".cls", std::to_string(i % 2));
+    tar += tar_member(std::to_string(i) + ".jpg", {image.begin(), image.end()});
+  }
+  write(folder / "samples.tar", tar + std::string(1024, '\0'));
+}
+
+}  // namespace millrace::conformance
