@@ -8,6 +8,7 @@
 #include <set>
 #include <thread>
 
+#include "millrace/files.h"
 #include "millrace/plugin.h"
 #include "millrace/random.h"
 #include "millrace/run.h"
@@ -72,7 +73,8 @@ ReadTar::ReadTar(const Params& params, const StageContext& context)
   }
   if (std::set<std::string>(classes_.begin(), classes_.end()).size() != classes_.size())
     fail(ErrorKind::usage, "classes: a name stands there twice");
-  for (const std::string& path : paths_) registry_->storage(path);
+  const char* key = params.path.empty() ? "paths" : "path";
+  for (const std::string& path : paths_) storage_for(context, key, std::string(where_to_look(path)));
 }
 
 void ReadTar::open() {

@@ -209,6 +209,14 @@ TEST_F(ReadTarTest, ASchemeThatNobodyKnowsIsFoundBeforeAnythingIsRead) {
   }
 }
 
+TEST_F(ReadTarTest, AMissingFolderIsFoundBeforeAnythingIsRead) {
+  for (const char* path : {"/s.tar", "/*.tar", ""}) {
+    ReadTar::Params params;
+    params.path = folder_ / "missing" + path;
+    EXPECT_THROW(ReadTar(params, context_), Error) << params.path;
+  }
+}
+
 TEST_F(ReadTarTest, AShardThatShrankIsAStorageFault) {
   folder_.write("s.tar", TarWriter().file("a.jpg", std::string(600, 'x')).end().bytes());
   const auto source = opened({});

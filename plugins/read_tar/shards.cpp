@@ -68,9 +68,8 @@ class Finder {
 
  private:
   void add_matching(const std::string& path) {
-    const std::size_t slash = path.rfind('/', path.find_first_of("*?["));
-    const std::string folder(slash == path.npos ? "." : slash == 0 ? "/" : path.substr(0, slash));
-    const std::string form = slash == path.npos ? path : path.substr(slash + 1);
+    const std::string folder(where_to_look(path));
+    const std::string form = path.starts_with(folder + "/") ? path.substr(folder.size() + 1) : path.substr(folder == "/" ? 1 : 0);
     const std::size_t before = shards_.size();
     add_objects(folder, [&](const std::string& name) { return fnmatch(form.c_str(), name.c_str(), FNM_PATHNAME) == 0; });
     if (shards_.size() == before) fail(ErrorKind::data, "no shard has the form '{}'", path);
@@ -120,6 +119,13 @@ std::vector<Shard> find_shards(const std::vector<std::string>& paths,
   Finder finder(storage);
   for (const std::string& path : paths) finder.add(path);
   return finder.take();
+}
+
+std::string_view where_to_look(std::string_view path) {
+  const std::size_t pattern = path.find_first_of("*?[");
+  if (pattern == path.npos) return path;
+  const std::size_t slash = path.rfind('/', pattern);
+  return slash == path.npos ? std::string_view(".") : path.substr(0, std::max<std::size_t>(slash, 1));
 }
 
 std::string_view folder_of(std::string_view url) {

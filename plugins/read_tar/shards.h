@@ -28,6 +28,9 @@ std::vector<std::string> expand_braces(std::string_view text);
 // nothing is found; ErrorKind::usage for compressed archives.
 std::vector<Shard> find_shards(const std::vector<std::string>& paths, const std::function<Storage&(const std::string&)>& storage);
 
+// What must be there for a path to mean anything: the path itself, or the folder that its form begins with.
+std::string_view where_to_look(std::string_view path);
+
 std::string_view folder_of(std::string_view url);  // what comes before the last '/'; "." where there is none
 
 }  // namespace millrace

@@ -96,6 +96,11 @@ std::vector<std::string> Folder::names() const {
   return names;
 }
 
+Storage::Kind LocalFiles::look(const std::string& url) {
+  if (!fs::exists(url)) fail(ErrorKind::data, "'{}' does not exist", url);
+  return fs::is_directory(url) ? Kind::folder : Kind::object;
+}
+
 void LocalFiles::list(const std::string& url, const std::function<void(Object)>& found) {
   if (!fs::is_directory(url)) fail(ErrorKind::data, "'{}' is no folder", url);
   std::map<std::string, Object> objects;

@@ -33,6 +33,18 @@ void write_archives(const std::filesystem::path& folder) {
     tar += tar_member(std::to_string(i) + ".jpg", {image.begin(), image.end()});
   }
   write(folder / "samples.tar", tar + std::string(1024, '\0'));
+
+  std::string cifar;  // of CIFAR-10: a label and 3 x 32 x 32 values
+  for (int i = 0; i < 6; ++i) cifar += static_cast<char>(i % 2) + std::string(3072, static_cast<char>(30 * i));
+  write(folder / "data_batch_1.bin", cifar);
+
+  std::string images{0, 0, 8, 3, 0, 0, 0, 6, 0, 0, 0, 8, 0, 0, 0, 8}, labels{0, 0, 8, 1, 0, 0, 0, 6};
+  for (int i = 0; i < 6; ++i) {
+    images += std::string(64, static_cast<char>(30 * i));
+    labels += static_cast<char>(i % 2);
+  }
+  write(folder / "train-images-idx3-ubyte", images);
+  write(folder / "train-labels-idx1-ubyte", labels);
 }
 
 }  // namespace millrace::conformance

@@ -33,7 +33,7 @@ std::vector<std::uint8_t> grey_jpeg(int height, int width, std::uint8_t level);
 // A folder with two classes of images, made once: images/first/0.jpg ...; beside the classes lies what write_archives() writes.
 const std::filesystem::path& image_folder();
 
-// Archives of samples, one of each format: samples.tar.
+// Files of many samples, one of each format: tar, CIFAR-10, IDX.
 void write_archives(const std::filesystem::path& folder);
 
 // A value that the parameter should accept: in its range, one of its choices, a folder of images where it asks for a path.

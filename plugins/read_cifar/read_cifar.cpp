@@ -1,0 +1,116 @@
+#include "read_cifar.h"
+
+#include <algorithm>
+
+#include "millrace/files.h"
+#include "millrace/plugin.h"
+
+namespace millrace {
+
+namespace {
+
+constexpr std::uint64_t kRecordsAtOnce = 512;  // while the labels are gathered: 1.5 MB
+
+std::string folder_of(const std::string& url) {
+  const std::size_t slash = url.rfind('/');
+  return slash == url.npos ? "." : url.substr(0, std::max<std::size_t>(slash, 1));
+}
+
+bool is_of_set(std::string_view name, bool train) {
+  if (name.find('/') != name.npos) return false;
+  if (!train) return name == "test_batch.bin" || name == "test.bin";
+  return name == "train.bin" || (name.starts_with("data_batch") && name.ends_with(".bin"));
+}
+
+}  // namespace
+
+void ReadCifar::describe(StageDescription<Params>& d) {
+  d.name("read_cifar").text("Reads the binary files of CIFAR-10 and CIFAR-100; its samples are pixels already.");
+  d.params.add("path", &Params::path).required().text("the folder of the .bin files, or one of them; a path or a URL");
+  d.params.add("set", &Params::set).choices({"train", "test"}).text("which files of the folder");
+  d.params.add("labels", &Params::labels).choices({"fine", "coarse"}).text("of CIFAR-100: a hundred classes, or twenty");
+  SourceParams::describe(d.params);
+}
+
+ReadCifar::ReadCifar(const Params& params, const StageContext& context)
+    : Source(params),
+      path_(params.path),
+      train_(params.set == "train"),
+      fine_(params.labels == "fine"),
+      storage_(storage_for(context, "path", params.path)) {}
+
+void ReadCifar::open() {
+  files_.clear();
+  labels_.clear();
+  fingerprint_ = hash_text("read_cifar");
+  for (const std::string& url : find_files()) read_labels(url);
+  name_classes(folder_of(files_.front().url));
+}
+
+std::vector<std::string> ReadCifar::find_files() const {
+  if (path_.ends_with(".bin")) return {path_};
+  std::vector<std::string> urls;
+  storage_.list(path_, [&](const Storage::Object& object) {
+    if (is_of_set(object.name, train_)) urls.push_back(join_url(path_, object.name));
+  });
+  if (urls.empty()) {
+    fail(ErrorKind::data, "folder '{}' holds no {}", path_,
+         train_ ? "data_batch_*.bin and no train.bin" : "test_batch.bin and no test.bin");
+  }
+  return urls;
+}
+
+void ReadCifar::read_labels(const std::string& url) {
+  const Storage::Object object = storage_.stat(url);
+  const CifarFormat format = cifar_format(url, object.bytes, fine_);
+  if (!files_.empty() && format.label_bytes != format_.label_bytes) {
+    fail(ErrorKind::data, "'{}' is of CIFAR-{}, '{}' of the other one: give one of them as path", url,
+         format.label_bytes == 1 ? 10 : 100, files_.front().url);
+  }
+  format_ = format;
+  const std::uint64_t records = object.bytes / format.record();
+  ByteBuffer bytes;
+  for (std::uint64_t first = 0; first < records; first += kRecordsAtOnce) {
+    const auto size = static_cast<std::size_t>(std::min(kRecordsAtOnce, records - first) * format.record());
+    storage_.read(url, first * format.record(), size, bytes.resize(size));
+    cifar_labels(format, {bytes.data(), size}, labels_);
+  }
+  files_.push_back({url, labels_.size()});
+  fingerprint_ = combine(combine(combine(fingerprint_, hash_text(url)), object.bytes), hash_text(object.version));
+}
+
+void ReadCifar::name_classes(const std::string& folder) {
+  const std::string url = join_url(folder, format_.label_bytes == 1 ? "batches.meta.txt"
+                                           : fine_                  ? "fine_label_names.txt"
+                                                                    : "coarse_label_names.txt");
+  classes_.clear();
+  ByteBuffer text;
+  try {
+    storage_.read(url, text);
+    classes_ = name_lines({text.data(), text.size()});
+    if (classes_.size() != static_cast<std::size_t>(format_.classes)) {
+      fail(ErrorKind::usage, "'{}' names {} classes, expected {}", url, classes_.size(), format_.classes);
+    }
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::data) throw;
+    for (std::int32_t label = 0; label < format_.classes; ++label) classes_.push_back(std::to_string(label));  // there is none
+  }
+}
+
+void ReadCifar::read(Sample& sample) {
+  const std::uint64_t index = sample.key.index;
+  const auto file =
+      std::upper_bound(files_.begin(), files_.end(), index, [](std::uint64_t i, const File& f) { return i < f.end; });
+  const std::uint64_t first = file == files_.begin() ? 0 : std::prev(file)->end;
+  sample.url.assign(file->url);
+  sample.offset = (index - first) * format_.record();
+  sample.label = labels_[index];
+  if (sample.label < 0)
+    fail(ErrorKind::content, "the label of the record at byte {} is none of the {} classes", sample.offset, format_.classes);
+  std::uint8_t planes[kCifarImage.bytes()];
+  storage_.read(sample.url, sample.offset + format_.label_bytes, sizeof(planes), planes);
+  interleave_planes(planes, sample.encoded.resize(sizeof(planes)));
+  sample.decoded = kCifarImage;
+}
+
+}  // namespace millrace

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "millrace/stage.h"
+#include "millrace/storage.h"
+#include "records.h"
+
+namespace millrace {
+
+// A source of the images of CIFAR-10 or CIFAR-100 in their binary files.
+//
+//   [train.read]
+//   stage   = "read_cifar"
+//   path    = "cifar-10-batches-bin"   # or the folder of CIFAR-100, or one .bin file
+//   set     = "train"                  # data_batch_*.bin or train.bin; "test": test_batch.bin or test.bin
+//   shuffle = "every-epoch"
+//
+// Ports: out, SampleChunk: pixels, (32, 32, 3) uint8, which decode_image passes on as they are. Which of the two data sets it is
+// shows in the files' sizes. Names of the classes come from batches.meta.txt, or fine_label_names.txt and coarse_label_names.txt,
+// beside the files; where these are missing, they are numbers.
+// Threading: read() may run on any number of threads; each reads one record. Memory: a byte for each image.
+// Errors: missing files, files that are cut off: ErrorKind::data. A label that is no class: ErrorKind::content.
+class ReadCifar : public Source {
+ public:
+  struct Params : SourceParams {
+    std::string path;
+    std::string set = "train";
+    std::string labels = "fine";
+  };
+  static void describe(StageDescription<Params>& description);
+
+  ReadCifar(const Params& params, const StageContext& context);
+
+  void open() override;
+  std::uint64_t size() const override { return labels_.size(); }
+  std::vector<std::string> classes() const override { return classes_; }
+  std::int32_t label(std::uint64_t index) const override { return labels_[index]; }
+  std::size_t largest_encoded() const override { return kCifarImage.bytes(); }
+  std::uint64_t fingerprint() const override { return fingerprint_; }
+  void read(Sample& sample) override;
+  ImageShape image_shape() const override { return kCifarImage; }
+  std::size_t memory_bound() const override { return labels_.capacity(); }
+
+ private:
+  struct File {
+    std::string url;
+    std::uint64_t end = 0;  // images in this file and those before
+  };
+  std::vector<std::string> find_files() const;
+  void read_labels(const std::string& url);
+  void name_classes(const std::string& folder);
+
+  const std::string path_;
+  const bool train_, fine_;
+  Storage& storage_;
+  CifarFormat format_;
+  std::vector<File> files_;
+  std::vector<std::int8_t> labels_;
+  std::vector<std::string> classes_;
+  std::uint64_t fingerprint_ = 0;
+};
+
+}  // namespace millrace

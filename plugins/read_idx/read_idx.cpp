@@ -1,0 +1,110 @@
+#include "read_idx.h"
+
+#include <algorithm>
+
+#include "millrace/files.h"
+#include "millrace/plugin.h"
+
+namespace millrace {
+
+namespace {
+
+constexpr std::uint32_t kLargestExtent = 1U << 15U;  // of an image
+
+}  // namespace
+
+void ReadIdx::describe(StageDescription<Params>& d) {
+  d.name("read_idx").text("Reads MNIST's IDX files; its samples are pixels already.");
+  d.params.add("path", &Params::path)
+      .required()
+      .text("the folder of train-images-idx3-ubyte and its companions; or a file of images. A path or a URL");
+  d.params.add("set", &Params::set).choices({"train", "test"}).text("which files of the folder; test: t10k-...");
+  d.params.add("labels", &Params::labels).text("the file of labels, when `path` is a file of images");
+  d.params.add("classes", &Params::classes).text("names of the classes, by label; default: the numbers");
+  SourceParams::describe(d.params);
+}
+
+ReadIdx::ReadIdx(const Params& params, const StageContext& context)
+    : Source(params),
+      path_(params.path),
+      set_(params.set == "train" ? "train" : "t10k"),
+      labels_path_(params.labels),
+      storage_(storage_for(context, "path", params.path, params.labels.empty() ? Storage::Kind::folder : Storage::Kind::object)),
+      classes_(params.classes) {
+  if (!labels_path_.empty() && &storage_for(context, "labels", labels_path_, Storage::Kind::object) != &storage_) {
+    fail(ErrorKind::usage, "labels: '{}' is not of the scheme of path '{}'", labels_path_, path_);
+  }
+}
+
+void ReadIdx::open() {
+  const bool folder = labels_path_.empty();
+  fingerprint_ = hash_text("read_idx");
+  images_ = folder ? find_file("images-idx3") : path_;
+  const IdxHeader header = read_header(images_);
+  const std::vector<std::uint32_t>& extents = header.extents;
+  const bool sane = (extents.size() == 3 || extents.size() == 4) &&
+                    *std::max_element(extents.begin() + 1, extents.end()) <= kLargestExtent &&
+                    (extents.size() == 3 || extents[3] <= 4);
+  if (!sane)
+    fail(ErrorKind::data, "'{}' holds no images: its extents are {}, expected count x height x width, and perhaps x channels",
+         images_, fmt::join(extents, " x "));
+  header_bytes_ = header.bytes();
+  shape_ = {static_cast<std::int32_t>(extents[1]), static_cast<std::int32_t>(extents[2]),
+            extents.size() == 4 ? static_cast<std::int32_t>(extents[3]) : 1};
+  read_labels(folder ? find_file("labels-idx1") : labels_path_);
+  if (labels_.size() != extents[0])
+    fail(ErrorKind::data, "'{}' has {} images, and there are {} labels", images_, extents[0], labels_.size());
+  const std::uint8_t largest = *std::max_element(labels_.begin(), labels_.end());
+  if (classes_.empty()) {
+    for (int label = 0; label <= largest; ++label) classes_.push_back(std::to_string(label));
+  }
+  if (largest >= classes_.size())
+    fail(ErrorKind::data, "classes: {} are named, and the largest label is {}", classes_.size(), largest);
+}
+
+// Written with '-' or '.' before "idx", as both are on the way.
+std::string ReadIdx::find_file(const std::string& kind) const {
+  const std::string name = set_ + "-" + kind + "-ubyte";
+  std::string dotted = name;
+  dotted[name.find("-idx")] = '.';
+  std::string found, compressed;
+  storage_.list(path_, [&](const Storage::Object& object) {
+    if (object.name == name || object.name == dotted) found = object.name;
+    if (object.name == name + ".gz" || object.name == dotted + ".gz") compressed = object.name;
+  });
+  if (found.empty() && !compressed.empty())
+    fail(ErrorKind::data, "'{}' is compressed: unpack it first (gunzip)", join_url(path_, compressed));
+  if (found.empty()) fail(ErrorKind::data, "folder '{}' holds no file '{}'", path_, name);
+  return join_url(path_, found);
+}
+
+IdxHeader ReadIdx::read_header(const std::string& url) {
+  const Storage::Object object = storage_.stat(url);
+  std::uint8_t bytes[IdxHeader::kMost];
+  const auto size = static_cast<std::size_t>(std::min<std::uint64_t>(object.bytes, sizeof(bytes)));
+  storage_.read(url, 0, size, bytes);
+  fingerprint_ = combine(combine(combine(fingerprint_, hash_text(url)), object.bytes), hash_text(object.version));
+  try {
+    return read_idx_header({bytes, size}, object.bytes);
+  } catch (Error& error) {
+    throw error.in("'" + url + "'");
+  }
+}
+
+void ReadIdx::read_labels(const std::string& url) {
+  const IdxHeader header = read_header(url);
+  if (header.extents.size() != 1)
+    fail(ErrorKind::data, "'{}' holds no labels: it has {} extents, expected 1", url, header.extents.size());
+  labels_.resize(header.extents[0]);
+  storage_.read(url, header.bytes(), labels_.size(), labels_.data());
+}
+
+void ReadIdx::read(Sample& sample) {
+  sample.url.assign(images_);
+  sample.offset = header_bytes_ + sample.key.index * shape_.bytes();
+  sample.label = labels_[sample.key.index];
+  storage_.read(images_, sample.offset, shape_.bytes(), sample.encoded.resize(shape_.bytes()));
+  sample.decoded = shape_;
+}
+
+}  // namespace millrace

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "idx_header.h"
+#include "millrace/stage.h"
+#include "millrace/storage.h"
+
+namespace millrace {
+
+// A source of images in IDX files, as MNIST and its relatives come.
+//
+//   [train.read]
+//   stage   = "read_idx"
+//   path    = "mnist"       # the folder of train-images-idx3-ubyte and train-labels-idx1-ubyte
+//   set     = "train"       # "test": t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte
+//   shuffle = "every-epoch"
+//
+// Or files of any name: path = "emnist/images", labels = "emnist/labels". Compressed files (.gz) have to be unpacked first.
+//
+// Ports: out, SampleChunk: pixels, (height, width, 1) uint8, or (height, width, channels) of a file with four extents, which
+// decode_image passes on as they are.
+// Threading: read() may run on any number of threads; each reads one image. Memory: a byte for each label.
+// Errors: missing, compressed or cut off files, different numbers of images and labels, labels that are none of `classes`:
+// ErrorKind::data.
+class ReadIdx : public Source {
+ public:
+  struct Params : SourceParams {
+    std::string path;
+    std::string set = "train";
+    std::string labels;
+    std::vector<std::string> classes;
+  };
+  static void describe(StageDescription<Params>& description);
+
+  ReadIdx(const Params& params, const StageContext& context);
+
+  void open() override;
+  std::uint64_t size() const override { return labels_.size(); }
+  std::vector<std::string> classes() const override { return classes_; }
+  std::int32_t label(std::uint64_t index) const override { return labels_[index]; }
+  std::size_t largest_encoded() const override { return shape_.bytes(); }
+  std::uint64_t fingerprint() const override { return fingerprint_; }
+  void read(Sample& sample) override;
+  std::size_t memory_bound() const override { return labels_.capacity(); }
+
+ private:
+  std::string find_file(const std::string& kind) const;  // "images-idx3", "labels-idx1"
+  IdxHeader read_header(const std::string& url);
+  void read_labels(const std::string& url);
+
+  const std::string path_, set_;
+  const std::string labels_path_;  // empty: the one in the folder
+  Storage& storage_;
+  std::string images_;
+  std::uint64_t header_bytes_ = 0;
+  ImageShape shape_;
+  std::vector<std::uint8_t> labels_;
+  std::vector<std::string> classes_;
+  std::uint64_t fingerprint_ = 0;
+};
+
+}  // namespace millrace

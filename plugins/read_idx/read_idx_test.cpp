@@ -1,0 +1,177 @@
+#include "read_idx.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+
+#include "millrace/plugin.h"
+
+namespace millrace {
+namespace {
+
+// Objects in memory, below "mnist".
+class Objects : public Storage {
+ public:
+  void list(const std::string&, const std::function<void(Object)>& found) override {
+    for (const auto& [name, bytes] : contents) found(stat("mnist/" + name));
+  }
+  Object stat(const std::string& url) override { return {url.substr(6), content(url).size(), "1"}; }
+  void read(const std::string& url, ByteBuffer& out) override {
+    read(url, 0, content(url).size(), out.resize(content(url).size()));
+  }
+  void read(const std::string& url, std::uint64_t offset, std::size_t size, std::uint8_t* out) override {
+    const std::string& bytes = content(url);
+    if (offset + size > bytes.size()) fail(ErrorKind::storage, "'{}' is too short", url);
+    std::memcpy(out, bytes.data() + offset, size);
+  }
+
+  std::map<std::string, std::string> contents;
+
+ private:
+  const std::string& content(const std::string& url) {
+    const auto found = contents.find(url.substr(6));
+    if (found == contents.end()) fail(ErrorKind::data, "'{}' does not exist", url);
+    return found->second;
+  }
+};
+
+std::string idx(std::initializer_list<unsigned> extents, const std::string& elements, char type = 8) {
+  std::string bytes{0, 0, type, static_cast<char>(extents.size())};
+  for (const unsigned extent : extents) {
+    for (int shift = 24; shift >= 0; shift -= 8) bytes += static_cast<char>(extent >> shift);
+  }
+  return bytes + elements;
+}
+
+std::string header_error(const std::string& file, std::uint64_t file_bytes = 0) {
+  const std::size_t size = std::min(file.size(), IdxHeader::kMost);
+  try {
+    read_idx_header({reinterpret_cast<const std::uint8_t*>(file.data()), size}, file_bytes == 0 ? file.size() : file_bytes);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::data);
+    return error.message();
+  }
+  return "";
+}
+
+TEST(IdxHeader, HasToFitTheFile) {
+  EXPECT_EQ(header_error(idx({2, 3}, "123456")), "");
+  EXPECT_EQ(header_error(idx({2, 3}, "12345")), "truncated: its header promises 6 bytes, and 5 follow");
+  EXPECT_EQ(header_error(idx({2, 3}, "1234567")), "its header promises 6 bytes, and 7 follow");
+  EXPECT_EQ(header_error(idx({2, 3}, "").substr(0, 9)), "truncated: it ends within its header, at byte 9");
+}
+
+TEST(IdxHeader, OfOtherFilesIsRefused) {
+  EXPECT_NE(header_error(""), "");
+  EXPECT_NE(header_error("a text file"), "");
+  EXPECT_EQ(header_error("\x1f\x8b compressed"), "the file is compressed: unpack it first (gunzip)");
+  EXPECT_EQ(header_error(idx({2}, "12", 0x0d)), "its elements are of type 0x0d, expected 0x08: unsigned bytes");
+  EXPECT_EQ(header_error(idx({1, 1, 1, 1, 1}, "1")), "it has 5 extents, expected 1 to 4");
+  EXPECT_EQ(header_error(idx({0, 2}, "")), "one of its extents is 0");
+  EXPECT_EQ(header_error(idx({0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, "")), "its extents make no sense");
+}
+
+class ReadIdxTest : public testing::Test {
+ protected:
+  ReadIdxTest() {
+    registry_.add(StorageType{"file", "objects", {}, objects_});
+    context_.registry = &registry_;
+    files()["train-images-idx3-ubyte"] = idx({3, 2, 2}, "abcdefghijkl");
+    files()["train-labels-idx1-ubyte"] = idx({3}, {4, 0, 1});
+    files()["t10k-images.idx3-ubyte"] = idx({1, 2, 2}, "mnop");
+    files()["t10k-labels.idx1-ubyte"] = idx({1}, {2});
+  }
+
+  std::map<std::string, std::string>& files() { return objects_->contents; }
+  static ReadIdx::Params params() {
+    ReadIdx::Params result;
+    result.path = "mnist";
+    return result;
+  }
+  std::shared_ptr<ReadIdx> opened(const ReadIdx::Params& given) {
+    auto source = std::make_shared<ReadIdx>(given, context_);
+    source->open();
+    return source;
+  }
+  std::string error_of(const ReadIdx::Params& given) {
+    try {
+      opened(given);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::data);
+      return error.what();
+    }
+    return "";
+  }
+  static std::string read(ReadIdx& source, std::uint64_t index) {
+    Sample sample;
+    sample.key.index = index;
+    source.read(sample);
+    return fmt::format("{}@{} {} '{}' {}", sample.url, sample.offset, to_string(sample.decoded),
+                       std::string(sample.encoded.data(), sample.encoded.data() + sample.encoded.size()), sample.label);
+  }
+
+  std::shared_ptr<Objects> objects_ = std::make_shared<Objects>();
+  Registry registry_;
+  StageContext context_;
+};
+
+TEST_F(ReadIdxTest, GivesPixelsAndLabels) {
+  const auto source = opened(params());
+  ASSERT_EQ(source->size(), 3U);
+  EXPECT_EQ(read(*source, 0), "mnist/train-images-idx3-ubyte@16 2 x 2 x 1 'abcd' 4");
+  EXPECT_EQ(read(*source, 2), "mnist/train-images-idx3-ubyte@24 2 x 2 x 1 'ijkl' 1");
+  EXPECT_EQ(source->label(2), 1);
+  EXPECT_EQ(source->classes(), (std::vector<std::string>{"0", "1", "2", "3", "4"}));
+  EXPECT_EQ(source->largest_encoded(), 4U);
+}
+
+TEST_F(ReadIdxTest, KnowsTheTestSetAndNamesWithADot) {
+  auto test = params();
+  test.set = "test";
+  EXPECT_EQ(read(*opened(test), 0), "mnist/t10k-images.idx3-ubyte@16 2 x 2 x 1 'mnop' 2");
+}
+
+TEST_F(ReadIdxTest, TakesTwoFilesOfAnyName) {
+  files()["pictures"] = idx({1, 1, 2, 3}, "rgbRGB");
+  files()["numbers"] = idx({1}, {7});
+  auto two = params();
+  two.path = "mnist/pictures";
+  two.labels = "mnist/numbers";
+  EXPECT_EQ(read(*opened(two), 0), "mnist/pictures@20 1 x 2 x 3 'rgbRGB' 7");
+}
+
+TEST_F(ReadIdxTest, NamesCompressedAndMissingFiles) {
+  files()["train-images-idx3-ubyte.gz"] = "x";
+  files().erase("train-images-idx3-ubyte");
+  EXPECT_EQ(error_of(params()), "'mnist/train-images-idx3-ubyte.gz' is compressed: unpack it first (gunzip)");
+  files().erase("train-images-idx3-ubyte.gz");
+  EXPECT_EQ(error_of(params()), "folder 'mnist' holds no file 'train-images-idx3-ubyte'");
+}
+
+TEST_F(ReadIdxTest, NamesFilesThatAreCutOff) {
+  files()["train-images-idx3-ubyte"].pop_back();
+  EXPECT_EQ(error_of(params()), "'mnist/train-images-idx3-ubyte': truncated: its header promises 12 bytes, and 11 follow");
+}
+
+TEST_F(ReadIdxTest, ImagesAndLabelsHaveToBeOfTheirKindAndNumber) {
+  files()["train-labels-idx1-ubyte"] = idx({2}, {4, 0});
+  EXPECT_EQ(error_of(params()), "'mnist/train-images-idx3-ubyte' has 3 images, and there are 2 labels");
+  files()["train-labels-idx1-ubyte"] = idx({3, 1}, {4, 0, 1});
+  EXPECT_EQ(error_of(params()), "'mnist/train-labels-idx1-ubyte' holds no labels: it has 2 extents, expected 1");
+  files()["train-images-idx3-ubyte"] = idx({3}, {4, 0, 1});
+  EXPECT_EQ(error_of(params()),
+            "'mnist/train-images-idx3-ubyte' holds no images: its extents are 3, expected count x height x width, and perhaps x "
+            "channels");
+}
+
+TEST_F(ReadIdxTest, GivenClassesHaveToBeEnough) {
+  auto named = params();
+  named.classes = {"a", "b", "c", "d", "e"};
+  EXPECT_EQ(opened(named)->classes()[4], "e");
+  named.classes.pop_back();
+  EXPECT_EQ(error_of(named), "classes: 4 are named, and the largest label is 4");
+}
+
+}  // namespace
+}  // namespace millrace
