@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::size_t kLongestText = 32 << 20;  // of a listing's page: a thousand keys of 1024 bytes, each byte encoded, in XML
 constexpr std::size_t kLongestHead = 256 << 10;
-constexpr long kSlowest = 1000;  // bytes per second
+constexpr std::int64_t kSlowest = 1;  // bytes per millisecond
 
 void check(CURLcode code, const char* what) {
   if (code != CURLE_OK) fail(ErrorKind::run, "libcurl: {}: {}", what, curl_easy_strerror(code));
@@ -26,7 +26,6 @@ struct FreeList {
 
 bool is_repeatable(CURLcode code) {
   switch (code) {
-    case CURLE_UNSUPPORTED_PROTOCOL:
     case CURLE_URL_MALFORMAT:
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CACERT_BADFILE:
@@ -79,8 +78,6 @@ class Http::Transfer {
     set(CURLOPT_FOLLOWLOCATION, 0L);  // signatures name the host
     set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(request_.connect.count()));
     set(CURLOPT_TIMEOUT_MS, static_cast<long>(std::max<Milliseconds::rep>(1, request_.total.count())));
-    set(CURLOPT_LOW_SPEED_LIMIT, kSlowest);
-    set(CURLOPT_LOW_SPEED_TIME, std::max(1L, static_cast<long>(request_.stall.count() / 1000)));
     set(CURLOPT_BUFFERSIZE, 256L << 10);
     set(CURLOPT_USERAGENT, "millrace");
     for (const auto& [name, value] : request_.headers) add_header(name + ": " + value);
@@ -171,11 +168,25 @@ class Http::Transfer {
     return false;
   }
 
-  static int on_progress(void* self, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+  // Called when something happens, and once a second.
+  static int on_progress(void* self, curl_off_t, curl_off_t received, curl_off_t, curl_off_t) {
     auto& transfer = *static_cast<Transfer*>(self);
-    if (!transfer.request_.stop.stop_requested()) return 0;
-    transfer.give_up("given up, as another part of the object failed");
-    return 1;
+    if (transfer.request_.stop.stop_requested()) return transfer.give_up("given up, as another part of the object failed"), 1;
+    return transfer.is_stalled(received) ? 1 : 0;
+  }
+
+  // Looks back once in every `stall`. (curl's own low-speed limit looks at an average that forgets after five seconds.)
+  bool is_stalled(std::int64_t received) {
+    const auto now = std::chrono::steady_clock::now();
+    const auto time = std::chrono::duration_cast<Milliseconds>(now - looked_);
+    if (time < request_.stall) return false;
+    if (received - seen_ < kSlowest * time.count()) {
+      give_up(fmt::format("stalled: less than 1 kB/s for {:.1f} s", static_cast<double>(time.count()) / 1000));
+      return true;
+    }
+    looked_ = now;
+    seen_ = received;
+    return false;
   }
 
   CURL* curl_;
@@ -184,6 +195,8 @@ class Http::Transfer {
   std::unique_ptr<curl_slist, FreeList> headers_;
   std::span<std::uint8_t> room_;
   std::size_t received_ = 0, head_size_ = 0;
+  std::chrono::steady_clock::time_point looked_ = std::chrono::steady_clock::now();
+  std::int64_t seen_ = 0;
   bool started_ = false, placed_ = false;
   std::exception_ptr refusal_;
   char message_[CURL_ERROR_SIZE] = "";

@@ -11,14 +11,14 @@
 namespace millrace::s3 {
 
 struct Settings {
-  std::string endpoint;              // AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL; empty: AWS itself
-  std::string region = "us-east-1";  // AWS_REGION, AWS_DEFAULT_REGION
-  RetryPolicy retry;                 // MILLRACE_S3_ATTEMPTS; MILLRACE_S3_TIMEOUT: the deadline, in seconds
-  Milliseconds connect{5'000};       // MILLRACE_S3_CONNECT_TIMEOUT, seconds
-  Milliseconds stall{20'000};        // MILLRACE_S3_STALL_TIMEOUT, whole seconds: an attempt this long below 1 kB/s is given up
-  std::size_t part = 16 << 20;       // MILLRACE_S3_PART: larger reads are split into ranges of this size
-  unsigned parallel = 4;             // MILLRACE_S3_PARALLEL: ranges of one read that are asked for at once
-  std::string cache;                 // MILLRACE_S3_CACHE: a folder; empty: none
+  std::string endpoint;                       // AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL; empty: AWS itself
+  std::string region = "us-east-1";           // AWS_REGION, AWS_DEFAULT_REGION
+  RetryPolicy retry;                          // MILLRACE_S3_ATTEMPTS; MILLRACE_S3_TIMEOUT: the deadline, in seconds
+  Milliseconds connect{5'000};                // MILLRACE_S3_CONNECT_TIMEOUT, seconds
+  Milliseconds stall{20'000};                 // MILLRACE_S3_STALL_TIMEOUT, seconds: an attempt this long below 1 kB/s is given up
+  std::size_t part = 16 << 20;                // MILLRACE_S3_PART: larger reads are split into ranges of this size
+  unsigned parallel = 4;                      // MILLRACE_S3_PARALLEL: ranges of one read that are asked for at once
+  std::string cache;                          // MILLRACE_S3_CACHE: a folder; empty: none
   std::uint64_t cache_size = 10'000'000'000;  // MILLRACE_S3_CACHE_SIZE: "500 MB", "10 GB", "8 GiB"
 };
 

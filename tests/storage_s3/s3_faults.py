@@ -86,6 +86,9 @@ def send(kind, connection, status, headers, body):
         connection.sendall(head_of(status, whole) + body[:half])
     elif kind == "long_body":
         connection.sendall(head_of(status, whole) + body + b"and more" * 20)
+    elif kind == "long_body_kept":  # what is too much might be taken for the next reply
+        connection.sendall(head_of(status, whole) + body + head_of(200, {"Content-Length": 5}) + b"wrong")
+        wait_for_hangup(connection)
     elif kind == "stall_mid_body":
         connection.sendall(head_of(status, whole) + body[:half])
         wait_for_hangup(connection)
