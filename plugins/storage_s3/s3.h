@@ -23,7 +23,7 @@ namespace millrace::s3 {
 //   AWS_REGION                                                    default us-east-1
 //   AWS_ENDPOINT_URL                                              of another server, "http://127.0.0.1:9000"; default: AWS
 //   MILLRACE_S3_TIMEOUT, _CONNECT_TIMEOUT, _STALL_TIMEOUT         seconds for a request with all its attempts (120), for
-//                                                                 connecting (5), without data before an attempt is given up (20)
+//                                                                 connecting (5), below 1 kB/s before an attempt is given up (20)
 //   MILLRACE_S3_ATTEMPTS                                          for a request (10)
 //   MILLRACE_S3_PART, MILLRACE_S3_PARALLEL                        larger reads are split into ranges of this size (16 MiB), so
 //                                                                 many of which are read at once (4)
