@@ -38,10 +38,12 @@ GraphBuild::GraphBuild(const GraphPlan& plan, StageContext context) : plan_(&pla
   }
   image_ = context_.image;
   target_ = context_.target;
-  if (source_ && batch_.size > 0 && steps_per_epoch() == 0) {
-    fail(ErrorKind::data, "[{}]: {} samples are fewer than one batch of {}; make {}.batch.size smaller or set last = \"keep\"",
-         plan.name, samples(), batch_.size, plan.name);
-  }
+}
+
+void GraphBuild::require_steps() const {
+  if (!source_ || batch_.size == 0 || steps_per_epoch() > 0) return;
+  fail(ErrorKind::data, "[{}]: {} samples are fewer than one batch of {}; make {}.batch.size smaller or set last = \"keep\"",
+       plan_->name, samples(), batch_.size, plan_->name);
 }
 
 void GraphBuild::make(std::size_t index, const StageContext& shared, std::size_t instances) {

@@ -17,6 +17,8 @@ class GraphBuild {
   // `context` holds what is the same for every stage: seed, network, window, run.
   GraphBuild(const GraphPlan& plan, StageContext context);
 
+  void require_steps() const;  // ErrorKind::data when an epoch has not one batch
+
   // Makes the stages behind the Batcher. `context` is the constructor's with replicas, devices and load.
   void add_step_stages(const StageContext& context, std::uint64_t total_steps);
   void open_stages();  // all but the source, which is open already

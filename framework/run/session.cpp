@@ -62,6 +62,7 @@ void Session::build_graphs() {
     if (options_.only_main && !builds_.empty()) break;
     parse_every(plan.every);
     builds_.push_back(std::make_unique<GraphBuild>(plan, shared_context()));
+    builds_.back()->require_steps();
   }
 }
 
