@@ -1,0 +1,149 @@
+#include "mix.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "millrace/error.h"
+#include "millrace/plugin.h"
+#include "millrace/random.h"
+
+namespace millrace {
+
+namespace {
+
+std::int32_t united_label(const Child& child, std::int32_t own) {
+  return child.labels.empty() || own < 0 ? own : child.labels[static_cast<std::size_t>(own)];
+}
+
+bool same(const std::optional<TargetSpec>& a, const std::optional<TargetSpec>& b) {
+  if (!a || !b) return !a && !b;
+  if (a->kind != b->kind) return false;
+  return a->kind != TargetSpec::Kind::classes || (a->ignored == b->ignored && a->classes == b->classes);
+}
+
+}  // namespace
+
+void Mix::describe(StageDescription<Params>& d) {
+  d.name("mix").text("Reads from several sources, each as often as its weight says.");
+  d.params.add("sources", &Params::sources)
+      .required()
+      .text("a table for each: `stage` names its type, `weight` its share of an epoch, and the rest are its own parameters");
+  SourceParams::describe(d.params);
+}
+
+Mix::Mix(const Params& params, const StageContext& context) : Source(params) {
+  Diagnostics errors;
+  children_ = make_children(params.sources, context, errors);
+  errors.throw_if_any();
+  require_same_targets();
+}
+
+void Mix::require_same_targets() const {
+  const Child& first = children_.front();
+  for (const Child& child : children_) {
+    if (same(child.source->target(), first.source->target())) continue;
+    fail(ErrorKind::usage, "{} has another target than {}: they cannot be mixed", child.name, first.name);
+  }
+}
+
+void Mix::open() {
+  std::uint64_t begin = 0;
+  for (Child& child : children_) {
+    try {
+      child.source->open();
+    } catch (Error& error) {
+      throw error.in(child.name);
+    }
+    child.begin = begin;
+    child.end = begin += child.source->size();
+    child.labels.clear();
+    if (!child.source->parts().empty()) {
+      fail(ErrorKind::usage, "{} is a mixture with weights of its own: name its sources here instead", child.name);
+    }
+    if (child.source->numbers() != numbers()) {
+      fail(ErrorKind::usage, "{} has {} numbers a sample, {} has {}: they cannot be mixed", child.name, child.source->numbers(),
+           children_.front().name, numbers());
+    }
+  }
+  classes_ = unite_classes(children_);
+  const auto target_spec = target();
+  const bool renumbered =
+      std::any_of(children_.begin(), children_.end(), [](const Child& child) { return !child.labels.empty(); });
+  if (renumbered && target_spec && target_spec->kind == TargetSpec::Kind::classes) {
+    fail(ErrorKind::usage, "the classes of label images must be the same, in the same order, in all sources");
+  }
+}
+
+void Mix::stop() noexcept {
+  for (Child& child : children_) child.source->stop();
+}
+
+const Child& Mix::child_of(std::uint64_t index) const {
+  const auto child = std::upper_bound(children_.begin(), children_.end(), index,
+                                      [](std::uint64_t value, const Child& entry) { return value < entry.end; });
+  assert(child != children_.end());
+  return *child;
+}
+
+std::int32_t Mix::label(std::uint64_t index) const {
+  const Child& child = child_of(index);
+  return united_label(child, child.source->label(index - child.begin));
+}
+
+void Mix::read(Sample& sample) {
+  struct Restore {
+    Sample& sample;
+    std::uint64_t index;
+    ~Restore() { sample.key.index = index; }
+  };
+  const Restore restore{sample, sample.key.index};
+  const Child& child = child_of(sample.key.index);
+  sample.key.index -= child.begin;
+  try {
+    child.source->read(sample);
+  } catch (...) {
+    sample.label = united_label(child, sample.label);  // a bad sample is hashed and named with its label
+    throw;
+  }
+  sample.label = united_label(child, sample.label);
+}
+
+// As its sources' images when these are all alike; otherwise it varies.
+ImageShape Mix::image_shape() const {
+  const ImageShape first = children_.front().source->image_shape();
+  const bool alike =
+      std::all_of(children_.begin(), children_.end(), [&](const Child& child) { return child.source->image_shape() == first; });
+  return alike ? first : ImageShape{};
+}
+
+std::vector<Source::Part> Mix::parts() const {
+  if (std::none_of(children_.begin(), children_.end(), [](const Child& child) { return child.weight.has_value(); })) return {};
+  std::vector<Part> parts;
+  for (const Child& child : children_) parts.push_back({child.end - child.begin, child.weight.value_or(1)});
+  return parts;
+}
+
+std::size_t Mix::largest_encoded() const {
+  std::size_t largest = 0;
+  for (const Child& child : children_) largest = std::max(largest, child.source->largest_encoded());
+  return largest;
+}
+
+std::uint64_t Mix::fingerprint() const {
+  std::uint64_t all = 1;
+  for (const Child& child : children_) {
+    if (child.source->fingerprint() == 0) return 0;
+    all = combine(all, child.source->fingerprint());
+  }
+  return all;
+}
+
+std::size_t Mix::memory_bound() const {
+  std::size_t bytes = 0;
+  for (const Child& child : children_) bytes += child.source->memory_bound();
+  return bytes;
+}
+
+}  // namespace millrace
+
+MILLRACE_PLUGIN("mix", "1.0", "Several sources as one.") { registry.add_stage<millrace::Mix>(); }

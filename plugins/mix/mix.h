@@ -1,0 +1,61 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "children.h"
+#include "millrace/stage.h"
+
+namespace millrace {
+
+// A source made of others.
+//
+//   [train.read]
+//   stage   = "mix"
+//   shuffle = "every-epoch"
+//   sources = [
+//     { stage = "read_folder", path = "data/photos", weight = 2.0 },
+//     { stage = "read_list", path = "data/drawings/metadata.csv" },    # a weight that is left out is 1
+//   ]
+//
+// The samples of one source come after those of the one before, as the index counts them. With weights, each source fills as
+// much of an epoch as its weight says, and the epoch keeps its length; without any, every sample comes once. Classes are one list
+// by name: the sources' own when it is the same for all, otherwise every name once, sorted bytewise.
+//
+// Which samples and in which order (`shuffle`, `limit`, `part`, `only`) is the mixture's business: its sources take none of
+// these. Numbers to be predicted and targets must be the same in all sources.
+//
+// Ports: out, SampleChunk. Ownership: owns its sources. Threading: as its sources.
+// Errors: theirs, with "sources[1]" added; sources that do not fit together: ErrorKind::usage.
+class Mix : public Source {
+ public:
+  struct Params : SourceParams {
+    Value sources = Value(Array());
+  };
+  static void describe(StageDescription<Params>& description);
+
+  Mix(const Params& params, const StageContext& context);
+
+  void open() override;
+  void stop() noexcept override;
+  std::uint64_t size() const override { return children_.back().end; }
+  std::vector<std::string> classes() const override { return classes_; }
+  std::int32_t label(std::uint64_t index) const override;
+  std::uint32_t numbers() const override { return children_.front().source->numbers(); }
+  std::optional<TargetSpec> target() const override { return children_.front().source->target(); }
+  ImageShape image_shape() const override;
+  std::vector<Part> parts() const override;
+  std::size_t largest_encoded() const override;
+  std::uint64_t fingerprint() const override;
+  void read(Sample& sample) override;
+  std::size_t memory_bound() const override;
+
+ private:
+  const Child& child_of(std::uint64_t index) const;
+  void require_same_targets() const;
+
+  std::vector<Child> children_;
+  std::vector<std::string> classes_;
+};
+
+}  // namespace millrace
