@@ -1,58 +1,121 @@
 #include "decode_image.h"
 
+#include <algorithm>
 #include <thread>
 
+#include "millrace/error.h"
 #include "millrace/plugin.h"
 
 namespace millrace {
 
 void DecodeImage::describe(StageDescription<Params>& d) {
-  d.name("decode_image").text("Decodes JPEG images.");
+  d.name("decode_image").text("Decodes JPEG and PNG images.");
   d.input(payload::kSampleChunk).output(payload::kImageChunk);
   d.params.add("channels", &Params::channels).range(1, 3).text("3: red, green, blue; 1: luminance");
   d.params.add("size", &Params::size)
       .unit("pixels")
-      .text("the size that every image has; one of another size is a bad sample. Makes a resize or crop stage unnecessary");
+      .text("of the result, [height, width]. Alone: the size that every image has; one of another size is a bad sample");
+  d.params.add("fit", &Params::fit)
+      .choices({"as-is", "exact"})
+      .text("exact: resize every image to `size`; proportions may change");
+  d.params.add("short_side", &Params::short_side)
+      .range(1, 65'535)
+      .unit("pixels")
+      .text("resize to this length of the shorter side; proportions stay");
+  d.params.add("crop", &Params::crop)
+      .choices({"none", "centre"})
+      .text("centre: cut `size` out of the middle, after `short_side` where that is given");
+  d.params
+      .add_table(
+          "random_resized_crop", static_cast<ExcerptParams::RandomPart Params::*>(&Params::random_resized_crop),
+          [](ParamSet<ExcerptParams::RandomPart>& set) {
+            set.add("area", &ExcerptParams::RandomPart::area)
+                .required()
+                .text("of the part, as a share of the image; 0: no such crop");
+            set.add("aspect", &ExcerptParams::RandomPart::aspect).text("of the part, width over height; drawn by its logarithm");
+          })
+      .text("take a part of a random size and place, and resize it to `size`");
+  d.params.add("filter", &Params::filter)
+      .choices({"bilinear", "bicubic"})
+      .text("of all resizing, widened when shrinking; images of classes always take the nearest pixel");
+  d.params.add("exif", &Params::exif).text("turn photos upright as the camera noted it");
   d.params.add("max_pixels", &Params::max_pixels).range(1).text("larger images are bad samples");
+  d.params.add("max_bytes", &Params::max_bytes).range(1).unit("bytes").text("larger files are bad samples");
   d.params.add("max_scans", &Params::max_scans).range(1, 10'000).text("progressive images with more scans are bad samples");
   d.params.add("allow_warnings", &Params::allow_warnings).text("use what there is of truncated or damaged images");
 }
 
 DecodeImage::DecodeImage(const Params& params, const StageContext&)
-    : limits_{params.max_pixels, static_cast<int>(params.max_scans), params.allow_warnings} {
+    : rule_(params),
+      filter_(resample_filter(params.filter)),
+      channels_(static_cast<int>(params.channels)),
+      exif_(params.exif),
+      limits_{params.max_pixels, params.max_bytes, static_cast<int>(params.max_scans), params.allow_warnings} {
   if (params.channels == 2) fail(ErrorKind::usage, "channels: expected 1 or 3, found 2");
-  shape_.channels = static_cast<std::int32_t>(params.channels);
-  if (!params.size) return;
-  constexpr std::int64_t kLargest = 65'535;  // that JPEG can express
-  if (params.size->height < 1 || params.size->width < 1 || params.size->height > kLargest || params.size->width > kLargest) {
-    fail(ErrorKind::usage, "size: expected [height, width] from 1 to {}, found [{}, {}]", kLargest, params.size->height,
-         params.size->width);
-  }
-  shape_.height = static_cast<std::int32_t>(params.size->height);
-  shape_.width = static_cast<std::int32_t>(params.size->width);
 }
 
-void DecodeImage::process(Sample& sample, Draw&) {
-  thread_local JpegDecoder decoder;
-  const ImageShape shape = decoder.read_header({sample.encoded.data(), sample.encoded.size()}, shape_.channels, limits_);
-  if (shape_.is_static() && shape != shape_) {
-    fail(ErrorKind::content,
-         "the image is {} x {}, but `size` says that all are {} x {}: leave `size` out and add a resize or crop stage",
-         shape.height, shape.width, shape_.height, shape_.width);
+ImageShape DecodeImage::open_image(Sample& sample, ImageFile& file) const {
+  const ImageFile::Bytes bytes{sample.encoded.data(), sample.encoded.size()};
+  if (sample.decoded == ImageShape{}) return file.open(bytes, channels_, limits_, exif_);
+  return file.open_pixels(bytes, sample.decoded, channels_);
+}
+
+void DecodeImage::open_target(Sample& sample, ImageFile& file, const ImageShape& image) const {
+  const ImageFile::Bytes bytes{sample.encoded_target.data(), sample.encoded_target.size()};
+  const bool classes = sample.target_spec().kind == TargetSpec::Kind::classes;
+  ImageShape shape;
+  try {
+    if (sample.decoded != ImageShape{}) {
+      const int channels = sample.target_spec().channels(sample.decoded.channels);
+      shape = file.open_pixels(bytes, {sample.decoded.height, sample.decoded.width, channels}, classes ? 1 : channels_);
+    } else {
+      shape = classes ? file.open_labels(bytes, limits_) : file.open(bytes, channels_, limits_, exif_);
+    }
+  } catch (Error& error) {
+    throw error.in("target");
   }
-  const Image image = sample.new_image(shape);
-  decoder.decode(image.data);
+  if (shape.height != image.height || shape.width != image.width) {
+    fail(ErrorKind::content, "the image is {} x {} and its target {} x {}: they must have one size", image.height, image.width,
+         shape.height, shape.width);
+  }
+}
+
+void DecodeImage::process(Sample& sample, Draw& draw) {
+  thread_local ImageFile image_file, target_file;
+  const ExcerptRule::Draws draws = rule_.draw(draw);
+  const ImageShape shape = open_image(sample, image_file);
+  const TargetSpec& spec = sample.target_spec();
+  const bool has_target = spec.kind != TargetSpec::Kind::none;
+  if (has_target) open_target(sample, target_file, shape);
+  const Excerpt excerpt = rule_.excerpt(shape.height, shape.width, draws);
+  if (has_target) {
+    const bool classes = spec.kind == TargetSpec::Kind::classes;
+    const Image target = sample.new_target({excerpt.height, excerpt.width, spec.channels(channels_)});
+    try {
+      target_file.render(excerpt, classes ? ResampleFilter::nearest : filter_, target);
+    } catch (Error& error) {
+      throw error.in("target");
+    }
+    if (classes)
+      std::transform(target.data, target.data + target.shape.bytes(), target.data,
+                     [&](std::uint8_t v) { return spec.classes[v]; });
+    sample.set_target(target);
+  }
+  const Image image = sample.new_image({excerpt.height, excerpt.width, channels_});
+  image_file.render(excerpt, filter_, image);
   sample.set_image(image);
 }
 
 // What libjpeg holds of a progressive image while it collects the scans: 16-bit coefficients, on each thread. Where sizes vary
 // nothing is known before the images are read.
 std::size_t DecodeImage::memory_bound() const {
-  constexpr std::size_t kTables = 200'000;  // decoding tables and a few rows
+  constexpr std::size_t kTables = 1'000'000;  // of both libraries and of resampling, and a few rows
   const std::size_t threads = std::max(1U, std::thread::hardware_concurrency());
-  return threads * (kTables + 2 * shape_.bytes());
+  return threads * (kTables + 2 * image_shape().bytes());
 }
 
 }  // namespace millrace
 
-MILLRACE_PLUGIN("decode_image", "1.0", "JPEG images, through libjpeg-turbo.") { registry.add_stage<millrace::DecodeImage>(); }
+MILLRACE_PLUGIN("decode_image", "1.1", "JPEG and PNG images, through libjpeg-turbo and libpng.") {
+  registry.add_stage<millrace::DecodeImage>();
+}

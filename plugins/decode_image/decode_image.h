@@ -1,28 +1,45 @@
 #pragma once
 
-#include <optional>
+#include <cstdint>
 
-#include "jpeg_decoder.h"
+#include "excerpt.h"
+#include "image_file.h"
 #include "millrace/stage.h"
 
 namespace millrace {
 
-// Decodes JPEG files on the CPU with libjpeg-turbo.
+// Decodes JPEG and PNG files on the CPU, with libjpeg-turbo and libpng: as much of each as becomes the sample.
 //
 //   [train.decode_image]
 //   size     = [32, 32]   # every file has this size; leave it out and add a resize or crop stage otherwise
 //   channels = 3          # R, G, B; 1: luminance
 //
+//   [train.decode_image]                                # the usual training crop: some part of each image, resized
+//   size = [224, 224]
+//   random_resized_crop = { area = [0.08, 1.0], aspect = [0.75, 1.3333] }
+//
+//   [validate.decode_image]                             # the usual evaluation crop
+//   size       = [224, 224]
+//   short_side = 256
+//   crop       = "centre"
+//
 // Ports: in, SampleChunk; out, ImageChunk: (height, width, channels) uint8, in the batch's slot where the size is the batch's.
-// The orientation that a camera noted in EXIF is not applied.
-// Threading: parallel; each thread has a decompressor of its own.
-// Errors: ErrorKind::content for whatever is wrong with one file: no JPEG, truncated, damaged, too large, of another size.
+// Samples that hold pixels already (Sample::decoded) go the same way. A target of kind `image` is decoded like the image; one of
+// kind `classes` exactly, by nearest neighbour where the image is resampled, and its values mapped by TargetSpec::classes. Both
+// are of one size, and the same part is taken of both. Photos are turned upright by their EXIF orientation (of an image and a
+// target each by its own). Alpha is dropped. A JPEG is decoded at a half, a quarter or an eighth of its size where that is still
+// as large as `size`. Order of draws: with random_resized_crop 22 of each sample, before anything is looked at: area and aspect
+// ratio of ten attempts in turn, then row and column. Nothing else draws. Threading: parallel; each thread has decoders of its
+// own. Errors: parameters that do not go together: ErrorKind::usage. Whatever is wrong with one file (neither JPEG nor PNG,
+// truncated, damaged, too large, of another size than `size` or than its target): ErrorKind::content. Source of
+// random_resized_crop: torchvision's RandomResizedCrop.
 class DecodeImage : public SampleTransform {
  public:
-  struct Params {
+  struct Params : ExcerptParams {
     std::int64_t channels = 3;
-    std::optional<Size> size;
+    bool exif = true;
     std::int64_t max_pixels = std::int64_t{64} << 20;
+    std::int64_t max_bytes = std::int64_t{256} << 20;
     std::int64_t max_scans = 100;
     bool allow_warnings = false;
   };
@@ -30,12 +47,18 @@ class DecodeImage : public SampleTransform {
 
   DecodeImage(const Params& params, const StageContext& context);
   void process(Sample& sample, Draw& draw) override;
-  ImageShape image_shape() const override { return shape_; }
+  ImageShape image_shape() const override { return {rule_.height(), rule_.width(), channels_}; }
   std::size_t memory_bound() const override;
 
  private:
-  JpegLimits limits_;
-  ImageShape shape_;  // height and width 0 when any is welcome
+  ImageShape open_image(Sample& sample, ImageFile& file) const;
+  void open_target(Sample& sample, ImageFile& file, const ImageShape& image) const;
+
+  ExcerptRule rule_;
+  ResampleFilter filter_;
+  int channels_;
+  bool exif_;
+  DecodeLimits limits_;
 };
 
 }  // namespace millrace

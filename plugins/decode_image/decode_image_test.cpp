@@ -1,60 +1,15 @@
 #include "decode_image.h"
 
-#include <gtest/gtest.h>
-
-#include <cmath>
+#include <atomic>
 #include <cstring>
 #include <string>
 #include <thread>
 
+#include "decode_image_fixture.h"
 #include "image_format.h"
-#include "jpeg_test_images.h"
-#include "millrace/error.h"
 
 namespace millrace {
 namespace {
-
-using testing_jpeg::encode;
-using testing_jpeg::gradient;
-using testing_jpeg::Kind;
-using testing_jpeg::Recipe;
-
-using Bytes = std::vector<std::uint8_t>;
-
-class DecodeImageTest : public testing::Test {
- protected:
-  Bytes decode(const Bytes& bytes, const DecodeImage::Params& params = {}) {
-    DecodeImage stage(params, context_);
-    sample_.reset({}, {});
-    if (!bytes.empty()) std::memcpy(sample_.encoded.resize(bytes.size()), bytes.data(), bytes.size());
-    Draw draw(1, {}, 0);
-    stage.process(sample_, draw);
-    EXPECT_EQ(draw.hash(), 0U);
-    const Image& image = sample_.image();
-    return {image.data, image.data + image.shape.bytes()};
-  }
-  // The message of the content error that these bytes end in.
-  std::string error_of(const Bytes& bytes, const DecodeImage::Params& params = {}) {
-    try {
-      decode(bytes, params);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::content) << error.what();
-      return error.message();
-    }
-    return "nothing was thrown";
-  }
-
-  StageContext context_;
-  Sample sample_;
-};
-
-// The mean absolute difference.
-double distance(const Bytes& a, const Bytes& b) {
-  if (a.size() != b.size()) return 255;
-  double sum = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) sum += std::abs(int{a[i]} - int{b[i]});
-  return sum / static_cast<double>(a.size());
-}
 
 TEST_F(DecodeImageTest, DecodesBaselineAndProgressiveToTheSamePixels) {
   const Bytes baseline = decode(encode({.height = 37, .width = 53}));
@@ -128,6 +83,15 @@ TEST_F(DecodeImageTest, ASizeIsAPromise) {
             "the image is 20 x 16, but `size` says that all are 16 x 20: leave `size` out and add a resize or crop stage");
 }
 
+TEST_F(DecodeImageTest, AnImageOfAnotherSizeDoesNotSpoilTheNext) {
+  DecodeImage::Params params;
+  params.size = Size{16, 20};
+  const Bytes good = encode({.height = 16, .width = 20});
+  const Bytes expected = decode(good, params);
+  EXPECT_NE(error_of(encode({.height = 20, .width = 16}), params), "nothing was thrown");
+  EXPECT_EQ(decode(good, params), expected);
+}
+
 TEST_F(DecodeImageTest, EveryTruncationIsFoundOrAllowed) {
   for (const bool progressive : {false, true}) {
     const Bytes whole = encode({.height = 24, .width = 24, .progressive = progressive});
@@ -171,12 +135,12 @@ TEST_F(DecodeImageTest, FlippedBitsNeverDoHarm) {
 
 TEST_F(DecodeImageTest, SaysWhatTheFileIsInstead) {
   const auto bytes_of = [](std::string_view text) { return Bytes(text.begin(), text.end()); };
-  EXPECT_EQ(error_of(bytes_of("\x89PNG\r\n\x1a\nrest")), "this is a PNG image, not a JPEG image");
-  EXPECT_EQ(error_of(bytes_of("<!DOCTYPE html><html>")), "this is a web page, not a JPEG image");
-  EXPECT_EQ(error_of(bytes_of("RIFF....WEBPVP8 ")), "this is a WebP image, not a JPEG image");
+  EXPECT_EQ(error_of(bytes_of("\x89PNG\r\n\x1a\nrest")), "the PNG is truncated: 12 bytes");
+  EXPECT_EQ(error_of(bytes_of("<!DOCTYPE html><html>")), "this is a web page, not a JPEG or PNG image");
+  EXPECT_EQ(error_of(bytes_of("RIFF....WEBPVP8 ")), "this is a WebP image, not a JPEG or PNG image");
   EXPECT_EQ(error_of({}), "no bytes to decode");
-  EXPECT_EQ(error_of(bytes_of("abcdef")), "not a JPEG image: it starts with 61 62 63 64");
-  EXPECT_EQ(error_of({0xff}), "not a JPEG image: it starts with ff");
+  EXPECT_EQ(error_of(bytes_of("abcdef")), "not a JPEG or PNG image: it starts with 61 62 63 64");
+  EXPECT_EQ(error_of({0xff}), "not a JPEG or PNG image: it starts with ff");
 }
 
 TEST_F(DecodeImageTest, TooManyPixelsAreRefusedFromTheHeader) {
@@ -246,6 +210,51 @@ TEST_F(DecodeImageTest, ManyThreadsDecodeWithOneStage) {
   }
   for (auto& thread : threads) thread.join();
   EXPECT_EQ(equal, 400);
+}
+
+TEST_F(DecodeImageTest, ThePartDependsOnTheDrawsAlone) {
+  // The same picture as JPEG, PNG and pixels: the same part of each.
+  const Bytes jpeg = encode({.height = 90, .width = 120, .quality = 100}), pixels = decode(jpeg);
+  testing_png::Recipe recipe{.height = 90, .width = 120};
+  recipe.values.assign(pixels.begin(), pixels.end());
+  DecodeImage::Params params;
+  params.size = Size{32, 32};
+  params.random_resized_crop.area = {0.08, 1};
+  DecodeImage stage(params, context_);
+  const auto part = [&](const Bytes& bytes, ImageShape decoded, std::uint64_t position, std::uint64_t& drawn) {
+    sample_.reset({}, {});
+    std::memcpy(sample_.encoded.resize(bytes.size()), bytes.data(), bytes.size());
+    sample_.decoded = decoded;
+    SampleKey key;
+    key.position = position;
+    Draw draw(1, key, 0);
+    stage.process(sample_, draw);
+    drawn = draw.hash();
+    return Bytes(sample_.image().data, sample_.image().data + sample_.image().shape.bytes());
+  };
+  for (std::uint64_t position = 0; position < 20; ++position) {
+    std::uint64_t draws[3];
+    const Bytes of_jpeg = part(jpeg, {}, position, draws[0]), of_png = part(encode(recipe), {}, position, draws[1]);
+    EXPECT_EQ(of_png, part(pixels, {90, 120, 3}, position, draws[2]));
+    EXPECT_LT(distance(of_jpeg, of_png), 1.0);  // the JPEG may have been decoded at half its size
+    EXPECT_TRUE(draws[0] == draws[1] && draws[1] == draws[2]);
+  }
+}
+
+TEST_F(DecodeImageTest, TheMiddleOfAResizedImageIsWhatResizeAndCropGive) {
+  const Bytes jpeg = encode({.height = 90, .width = 121});
+  Bytes pixels = decode(jpeg), resized(64 * 86 * 3), middle;
+  Resampler().resize({pixels.data(), {90, 121, 3}}, {64, 86, 3}, resized.data());
+  for (std::size_t row = 4; row < 60; ++row)
+    middle.insert(middle.end(), resized.begin() + static_cast<int>((row * 86 + 15) * 3),
+                  resized.begin() + static_cast<int>((row * 86 + 71) * 3));
+  DecodeImage::Params params;
+  params.size = Size{56, 56};
+  params.short_side = 64;
+  params.crop = "centre";
+  const Bytes found = decode(jpeg, params);
+  ASSERT_EQ(found.size(), middle.size());
+  for (std::size_t i = 0; i < found.size(); ++i) ASSERT_NEAR(found[i], middle[i], 1);
 }
 
 TEST_F(DecodeImageTest, TwoChannelsAreAMistake) {

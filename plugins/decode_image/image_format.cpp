@@ -13,7 +13,6 @@ struct Magic {
 using namespace std::string_view_literals;
 
 constexpr Magic kMagics[] = {
-    {0, "\x89PNG\r\n\x1a\n"sv, "a PNG image"},
     {0, "GIF8"sv, "a GIF image"},
     {8, "WEBP"sv, "a WebP image"},
     {0, "II*\0"sv, "a TIFF image"},

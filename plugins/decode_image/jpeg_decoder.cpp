@@ -10,7 +10,6 @@
 #include <jerror.h>
 #include <jpeglib.h>
 
-#include "image_format.h"
 #include "millrace/error.h"
 
 namespace millrace {
@@ -22,17 +21,21 @@ struct JpegDecoder::State {
   jpeg_progress_mgr progress{};
   std::jmp_buf escape{};
   char message[JMSG_LENGTH_MAX] = {};
-  JpegLimits limits;
+  DecodeLimits limits;
   int channels = 3;
   bool created = false;
+  JDIMENSION first_column = 0;     // of the rows that part() gives
   std::vector<std::uint8_t> inks;  // one row of C, M, Y, K
 
   void install();
   bool create();
   bool header(const std::uint8_t* bytes, std::size_t size);
   bool pixels(std::uint8_t* out, std::size_t stride);
+  bool part(const Region& region, int reduction, std::uint8_t* out, std::size_t stride);
+  void read_rows(std::uint8_t* out, std::size_t stride, JDIMENSION end);
   void convert_inks(std::uint8_t* out) const;
   bool has_inks() const { return info.out_color_space == JCS_CMYK; }
+  bool is_too_short(std::size_t bytes) const;
   [[noreturn]] void give_up();
 
   static State& of(j_common_ptr common) { return *static_cast<State*>(common->client_data); }
@@ -79,6 +82,7 @@ bool JpegDecoder::State::create() {
 
 bool JpegDecoder::State::header(const std::uint8_t* bytes, std::size_t size) {
   if (setjmp(escape) != 0) return false;
+  jpeg_abort_decompress(&info);  // the last image may have been given up after its header
   jpeg_mem_src(&info, bytes, static_cast<unsigned long>(size));
   jpeg_read_header(&info, TRUE);
   const bool four_inks = info.jpeg_color_space == JCS_CMYK || info.jpeg_color_space == JCS_YCCK;
@@ -86,24 +90,65 @@ bool JpegDecoder::State::header(const std::uint8_t* bytes, std::size_t size) {
   return true;
 }
 
-bool JpegDecoder::State::pixels(std::uint8_t* out, std::size_t stride) {
+// The rows up to `end`, the next of them at `out`.
+void JpegDecoder::State::read_rows(std::uint8_t* out, std::size_t stride, JDIMENSION end) {
   constexpr JDIMENSION kRows = 16;  // asked for at once; libjpeg gives what it has
   JSAMPROW rows[kRows];
-  if (setjmp(escape) != 0) return false;
-  jpeg_start_decompress(&info);
-  while (info.output_scanline < info.output_height) {
+  const JDIMENSION first = info.output_scanline;
+  while (info.output_scanline < end) {
+    std::uint8_t* next = out + (info.output_scanline - first) * stride;
     if (has_inks()) {
       rows[0] = inks.data();
-      const JDIMENSION row = info.output_scanline;
-      if (jpeg_read_scanlines(&info, rows, 1) == 1) convert_inks(out + row * stride);
+      if (jpeg_read_scanlines(&info, rows, 1) == 1) convert_inks(next);
       continue;
     }
-    const JDIMENSION count = std::min(kRows, info.output_height - info.output_scanline);
-    for (JDIMENSION i = 0; i < count; ++i) rows[i] = out + (info.output_scanline + i) * stride;
+    const JDIMENSION count = std::min(kRows, end - info.output_scanline);
+    for (JDIMENSION i = 0; i < count; ++i) rows[i] = next + i * stride;
     jpeg_read_scanlines(&info, rows, count);
   }
+}
+
+bool JpegDecoder::State::pixels(std::uint8_t* out, std::size_t stride) {
+  if (setjmp(escape) != 0) return false;
+  info.scale_num = info.scale_denom = 1;
+  jpeg_start_decompress(&info);
+  read_rows(out, stride, info.output_height);
   jpeg_finish_decompress(&info);
   return true;
+}
+
+// Smooth upsampling of the colours looks one pixel to the left and to the right, so one more is decoded there; libjpeg itself
+// sees to the rows above and below.
+bool JpegDecoder::State::part(const Region& region, int reduction, std::uint8_t* out, std::size_t stride) {
+  if (setjmp(escape) != 0) return false;
+  info.scale_num = 1;
+  info.scale_denom = static_cast<unsigned>(reduction);
+  jpeg_start_decompress(&info);
+  const auto left = static_cast<JDIMENSION>(region.left), right = left + static_cast<JDIMENSION>(region.width);
+  first_column = 0;
+  if (left > 1 || right + 1 < info.output_width) {
+    first_column = left > 0 ? left - 1 : 0;
+    JDIMENSION width = std::min(right + 1, info.output_width) - first_column;
+    jpeg_crop_scanline(&info, &first_column, &width);
+  }
+  const auto top = static_cast<JDIMENSION>(region.top);
+  if (top > 0) jpeg_skip_scanlines(&info, top);
+  read_rows(out, stride, top + static_cast<JDIMENSION>(region.height));
+  if (info.output_scanline == info.output_height) {
+    jpeg_finish_decompress(&info);
+  } else {
+    jpeg_abort_decompress(&info);
+  }
+  return true;
+}
+
+// A block of 64 samples takes a bit at least (but where arithmetic coding is used): a few bytes cannot claim a huge image.
+bool JpegDecoder::State::is_too_short(std::size_t bytes) const {
+  if (info.arith_code || limits.allow_warnings) return false;
+  std::uint64_t blocks = 0;
+  for (int c = 0; c < info.num_components; ++c)
+    blocks += std::uint64_t{info.comp_info[c].width_in_blocks} * info.comp_info[c].height_in_blocks;
+  return blocks > 8 * std::uint64_t{bytes};
 }
 
 // Light that gets through the coloured ink and the black one. Adobe stores the light, others the ink.
@@ -139,27 +184,18 @@ JpegDecoder::~JpegDecoder() {
   if (state_->created) jpeg_destroy_decompress(&state_->info);
 }
 
-ImageShape JpegDecoder::read_header(std::span<const std::uint8_t> bytes, int channels, const JpegLimits& limits) {
-  if (bytes.size() < 2 || bytes[0] != 0xff || bytes[1] != 0xd8) {
-    const std::string_view found = recognise_format(bytes);
-    if (bytes.empty()) fail(ErrorKind::content, "no bytes to decode");
-    if (found.empty())
-      fail(ErrorKind::content, "not a JPEG image: it starts with {:02x}",
-           fmt::join(bytes.first(std::min<std::size_t>(4, bytes.size())), " "));
-    fail(ErrorKind::content, "this is {}, not a JPEG image", found);
-  }
+ImageShape JpegDecoder::read_header(std::span<const std::uint8_t> bytes, int channels, const DecodeLimits& limits) {
   State& state = *state_;
+  const jpeg_decompress_struct& info = state.info;
   state.channels = channels;
   state.limits = limits;
   state.errors.msg_code = 0;
   if (!state.header(bytes.data(), bytes.size())) state.give_up();
-  const std::int64_t pixels = std::int64_t{state.info.image_width} * state.info.image_height;
-  if (pixels > limits.max_pixels) {
-    jpeg_abort_decompress(&state.info);
-    fail(ErrorKind::content, "{} x {} pixels are more than `max_pixels` ({})", state.info.image_height, state.info.image_width,
-         limits.max_pixels);
-  }
-  return {static_cast<std::int32_t>(state.info.image_height), static_cast<std::int32_t>(state.info.image_width), channels};
+  check_pixels(info.image_height, info.image_width, limits);
+  if (state.is_too_short(bytes.size()))
+    fail(ErrorKind::content, "the JPEG is truncated: {} bytes cannot hold {} x {} pixels", bytes.size(), info.image_height,
+         info.image_width);
+  return {static_cast<std::int32_t>(info.image_height), static_cast<std::int32_t>(info.image_width), channels};
 }
 
 void JpegDecoder::decode(std::uint8_t* out) {
@@ -167,6 +203,18 @@ void JpegDecoder::decode(std::uint8_t* out) {
   if (state.has_inks()) state.inks.resize(std::size_t{4} * state.info.image_width);
   const std::size_t stride = static_cast<std::size_t>(state.info.image_width) * static_cast<std::size_t>(state.channels);
   if (!state.pixels(out, stride)) state.give_up();
+}
+
+PixelRows JpegDecoder::decode_part(const Region& region, int reduction, ByteBuffer& buffer) {
+  State& state = *state_;
+  constexpr std::size_t kMostAlignment = 4 * 8;  // of the first column: four blocks
+  const auto channels = static_cast<std::size_t>(state.channels);
+  const std::size_t columns = static_cast<std::size_t>(region.width) + kMostAlignment + 2, stride = columns * channels;
+  if (state.has_inks()) state.inks.resize(4 * columns);
+  std::uint8_t* pixels = buffer.resize(static_cast<std::size_t>(region.height) * stride);
+  if (!state.part(region, reduction, pixels, stride)) state.give_up();
+  const std::size_t before = static_cast<std::size_t>(region.left) - state.first_column;
+  return {pixels + before * channels, {region.height, region.width, state.channels}, stride};
 }
 
 }  // namespace millrace

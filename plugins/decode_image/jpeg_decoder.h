@@ -4,24 +4,21 @@
 #include <memory>
 #include <span>
 
-#include "millrace/tensor.h"
+#include "decode_limits.h"
+#include "excerpt.h"
+#include "millrace/sample.h"
 
 namespace millrace {
 
-struct JpegLimits {
-  std::int64_t max_pixels = std::int64_t{64} << 20;
-  int max_scans = 100;          // of a progressive image: each costs a pass over the whole image
-  bool allow_warnings = false;  // decode what there is of a truncated or damaged image
-};
-
 // One libjpeg decompressor, to be used again and again by one thread. Bit for bit what libjpeg-turbo gives with its defaults
-// (accurate integer DCT, smooth chroma upsampling).
+// (accurate integer DCT, smooth chroma upsampling), for whole images as for parts of them at full size.
 //
 //   ImageShape shape = decoder.read_header(bytes, 3, limits);   // then the size is known, and nothing allocated
-//   decoder.decode(memory_for(shape));
+//   decoder.decode(memory_for(shape));                          // or decode_part()
 //
 // Baseline, extended and progressive; greyscale, YCbCr, RGB, CMYK and YCCK (also inverted, as Adobe writes them).
-// Errors: ErrorKind::content with libjpeg's reason; the decoder can be used again afterwards.
+// Errors: ErrorKind::content with libjpeg's reason; the decoder can be used again afterwards. Damage behind the last row that a
+// part needs is not seen.
 // libjpeg reports errors by a call that must not return: a longjmp, over its own frames and ours without destructors only.
 class JpegDecoder {
  public:
@@ -30,9 +27,16 @@ class JpegDecoder {
   JpegDecoder(const JpegDecoder&) = delete;
   JpegDecoder& operator=(const JpegDecoder&) = delete;
 
-  // `channels`: 3 (R, G, B) or 1 (luminance). `bytes` must stay until decode() is done.
-  ImageShape read_header(std::span<const std::uint8_t> bytes, int channels, const JpegLimits& limits);
-  void decode(std::uint8_t* out);  // (height, width, channels). REQUIRES: read_header() before, once for each call
+  // `channels`: 3 (R, G, B) or 1 (luminance). `bytes` must stay until the pixels are decoded.
+  ImageShape read_header(std::span<const std::uint8_t> bytes, int channels, const DecodeLimits& limits);
+
+  // REQUIRES: read_header() before, once for each call.
+  void decode(std::uint8_t* out);  // (height, width, channels)
+
+  // The region of the image reduced by 1, 2, 4 or 8 (which costs less than decoding it at full size); `region` counts reduced
+  // pixels, of which there are reduced(extent). Decodes no columns and rows but those. The result lies in `buffer`.
+  PixelRows decode_part(const Region& region, int reduction, ByteBuffer& buffer);
+  static int reduced(int extent, int reduction) { return (extent + reduction - 1) / reduction; }
 
  private:
   struct State;

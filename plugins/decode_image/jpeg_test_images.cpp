@@ -6,6 +6,8 @@
 // jpeglib.h needs FILE and size_t before it
 #include <jpeglib.h>
 
+#include "millrace/random.h"
+
 namespace millrace::testing_jpeg {
 
 int components(Kind kind) { return kind == Kind::grey ? 1 : kind == Kind::rgb ? 3 : 4; }
@@ -22,6 +24,26 @@ std::vector<std::uint8_t> gradient(int height, int width, int channels) {
   }
   return pixels;
 }
+
+std::vector<std::uint8_t> noise(int height, int width, int channels, std::uint64_t seed) {
+  std::vector<std::uint8_t> pixels = gradient(height, width, channels);
+  Draw draw(seed, {}, 0);
+  for (std::size_t i = 0; i < pixels.size(); ++i) {
+    if (i / 64 % 3 != 0) pixels[i] = static_cast<std::uint8_t>(pixels[i] + draw.integer(0, 60));
+  }
+  return pixels;
+}
+
+namespace {
+
+void write_orientation(jpeg_compress_struct& info, int orientation) {
+  const std::uint8_t exif[] = {'E', 'x', 'i', 'f',  0,    0, 'M', 'M', 0, 42, 0, 0, 0,
+                               8,   0,   1,   0x01, 0x12, 0, 3,   0,   0, 0,  1, 0, static_cast<std::uint8_t>(orientation),
+                               0,   0,   0,   0,    0,    0};
+  jpeg_write_marker(&info, JPEG_APP0 + 1, exif, sizeof exif);
+}
+
+}  // namespace
 
 std::vector<std::uint8_t> encode(const Recipe& recipe) {
   const int channels = components(recipe.kind);
@@ -40,9 +62,15 @@ std::vector<std::uint8_t> encode(const Recipe& recipe) {
   jpeg_set_defaults(&info);
   if (recipe.kind == Kind::ycck) jpeg_set_colorspace(&info, JCS_YCCK);
   if (channels == 4) info.write_Adobe_marker = recipe.adobe ? TRUE : FALSE;
+  if (channels == 3) {
+    info.comp_info[0].h_samp_factor = recipe.horizontal;
+    info.comp_info[0].v_samp_factor = recipe.vertical;
+  }
+  info.restart_interval = recipe.restart;
   jpeg_set_quality(&info, recipe.quality, TRUE);
   if (recipe.progressive) jpeg_simple_progression(&info);
   jpeg_start_compress(&info, TRUE);
+  if (recipe.orientation != 0) write_orientation(info, recipe.orientation);
   while (info.next_scanline < info.image_height) {
     JSAMPROW row =
         pixels.data() + static_cast<std::size_t>(info.next_scanline) * info.image_width * static_cast<unsigned>(channels);

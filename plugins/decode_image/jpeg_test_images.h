@@ -14,10 +14,14 @@ struct Recipe {
   bool progressive = false;
   bool adobe = true;  // CMYK and YCCK: with Adobe's marker
   int quality = 95;
+  int horizontal = 2, vertical = 2;       // of RGB: so many columns and rows share one colour sample
+  unsigned restart = 0;                   // blocks between restart markers
+  int orientation = 0;                    // noted in EXIF; 0: no EXIF
   std::vector<std::uint8_t> pixels = {};  // (height, width, components); empty: a gradient
 };
 
 int components(Kind kind);
+std::vector<std::uint8_t> noise(int height, int width, int channels, std::uint64_t seed);  // smooth here, wild there
 std::vector<std::uint8_t> gradient(int height, int width, int channels);
 std::vector<std::uint8_t> encode(const Recipe& recipe);
 

@@ -1,0 +1,60 @@
+// One stage and one sample, for the tests of the stage.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "decode_image.h"
+#include "jpeg_test_images.h"
+#include "millrace/error.h"
+#include "png_test_images.h"
+
+namespace millrace {
+
+using testing_jpeg::encode;
+using testing_jpeg::gradient;
+using testing_jpeg::Kind;
+using testing_jpeg::Recipe;
+
+using Bytes = std::vector<std::uint8_t>;
+
+class DecodeImageTest : public testing::Test {
+ protected:
+  Bytes decode(const Bytes& bytes, const DecodeImage::Params& params = {}) {
+    DecodeImage stage(params, context_);
+    sample_.reset({}, {});
+    if (!bytes.empty()) std::memcpy(sample_.encoded.resize(bytes.size()), bytes.data(), bytes.size());
+    Draw draw(1, {}, 0);
+    stage.process(sample_, draw);
+    EXPECT_EQ(draw.hash(), 0U);
+    const Image& image = sample_.image();
+    return {image.data, image.data + image.shape.bytes()};
+  }
+  // The message of the content error that these bytes end in.
+  std::string error_of(const Bytes& bytes, const DecodeImage::Params& params = {}) {
+    try {
+      decode(bytes, params);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::content) << error.what();
+      return error.message();
+    }
+    return "nothing was thrown";
+  }
+
+  StageContext context_;
+  Sample sample_;
+};
+
+// The mean absolute difference.
+inline double distance(const Bytes& a, const Bytes& b) {
+  if (a.size() != b.size()) return 255;
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += std::abs(int{a[i]} - int{b[i]});
+  return sum / static_cast<double>(a.size());
+}
+
+}  // namespace millrace

@@ -1,0 +1,75 @@
+// Which part of an image becomes the sample, and at what size: a pure function of the image's size and of draws, the same for
+// every kind of file and for targets.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "millrace/params.h"
+#include "millrace/random.h"
+#include "millrace/resample.h"
+
+namespace millrace {
+
+// Whole pixels of an image.
+struct Region {
+  int top = 0, left = 0, height = 0, width = 0;
+  friend bool operator==(const Region&, const Region&) = default;
+};
+
+struct Excerpt {
+  Region region;              // all pixels that are needed
+  Box box;                    // what is resampled, in pixels of the image; within the region
+  int height = 0, width = 0;  // of the result
+  bool resampled = false;     // false: the region is the result
+};
+
+struct ExcerptParams {
+  struct RandomPart {
+    Range area{0, 0};                // share of the image's area
+    Range aspect{3.0 / 4, 4.0 / 3};  // width over height
+  };
+  std::optional<Size> size;
+  std::optional<std::int64_t> short_side;
+  std::string fit = "as-is";
+  std::string crop = "none";
+  RandomPart random_resized_crop;
+  std::string filter = "bilinear";
+};
+
+// Errors: parameters that do not go together: ErrorKind::usage; an image that is too small or of another size:
+// ErrorKind::content.
+class ExcerptRule {
+ public:
+  // What random_resized_crop draws of every sample, whatever happens to it: for each of ten attempts an area and an aspect ratio,
+  // then the row and the column; all evenly in [0, 1).
+  struct Draws {
+    std::array<double, 10> area{}, aspect{};
+    double row = 0, column = 0;
+  };
+
+  explicit ExcerptRule(const ExcerptParams& params);
+
+  Draws draw(Draw& draw) const;  // draws nothing in the other modes
+  Excerpt excerpt(int height, int width, const Draws& draws) const;
+  int height() const { return height_; }  // of every result; 0 when it varies
+  int width() const { return width_; }
+
+ private:
+  enum class Mode { whole, same_size, stretch, random_part, middle, short_side, short_side_middle };
+
+  static Mode mode_of(const ExcerptParams& params);
+  Region random_part(int height, int width, const Draws& draws) const;
+  Excerpt middle(int height, int width) const;
+  Excerpt short_side_middle(int height, int width) const;
+
+  Mode mode_;
+  int height_ = 0, width_ = 0;
+  std::int64_t short_side_ = 0;
+  ExcerptParams::RandomPart part_;
+  ResampleFilter filter_;
+};
+
+}  // namespace millrace

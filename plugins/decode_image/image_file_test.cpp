@@ -1,0 +1,380 @@
+// Parts of images are the same pixels as in the whole, and every kind of PNG is read as it is.
+#include "image_file.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <functional>
+#include <string>
+
+#include "jpeg_test_images.h"
+#include "millrace/error.h"
+#include "millrace/random.h"
+#include "orientation.h"
+#include "png_test_images.h"
+
+namespace millrace {
+namespace {
+
+using Pixels = std::vector<std::uint8_t>;
+using testing_png::Colour;
+
+Pixels render(ImageFile& file, const Excerpt& excerpt, int channels, ResampleFilter filter = ResampleFilter::bilinear) {
+  Pixels out(static_cast<std::size_t>(excerpt.height * excerpt.width * channels));
+  file.render(excerpt, filter, {out.data(), {excerpt.height, excerpt.width, channels}});
+  return out;
+}
+
+Box box_of(const Region& r) {
+  return {static_cast<float>(r.left), static_cast<float>(r.top), static_cast<float>(r.left + r.width),
+          static_cast<float>(r.top + r.height)};
+}
+
+Excerpt cut(const Region& r) { return {r, box_of(r), r.height, r.width, false}; }
+
+struct Whole {
+  ImageShape shape;
+  Pixels pixels;
+
+  Pixels part(const Region& region) const {
+    Pixels out;
+    const std::size_t c = static_cast<std::size_t>(shape.channels), stride = static_cast<std::size_t>(shape.width) * c;
+    for (int row = 0; row < region.height; ++row) {
+      const auto at = pixels.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(region.top + row) * stride +
+                                                                   static_cast<std::size_t>(region.left) * c);
+      out.insert(out.end(), at, at + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(region.width) * c));
+    }
+    return out;
+  }
+};
+
+Whole decode(ImageFile& file, const Pixels& bytes, int channels = 3, bool exif = true) {
+  Whole whole;
+  whole.shape = file.open(bytes, channels, {}, exif);
+  whole.pixels = render(file, cut({0, 0, whole.shape.height, whole.shape.width}), channels);
+  return whole;
+}
+
+Region some_region(Draw& draw, const ImageShape& shape) {
+  Region r;
+  r.height = static_cast<int>(draw.integer(1, shape.height));
+  r.width = static_cast<int>(draw.integer(1, shape.width));
+  r.top = static_cast<int>(draw.integer(0, shape.height - r.height));
+  r.left = static_cast<int>(draw.integer(0, shape.width - r.width));
+  return r;
+}
+
+// Every region decoded by itself is what the whole decode has there.
+void expect_parts_of_the_whole(const Pixels& bytes, int channels, int rounds, const std::string& what) {
+  ImageFile file;
+  const Whole whole = decode(file, bytes, channels);
+  Draw draw(7, {}, 7);
+  for (int round = 0; round < rounds; ++round) {
+    const Region region = some_region(draw, whole.shape);
+    file.open(bytes, channels, {}, true);
+    ASSERT_EQ(render(file, cut(region), channels), whole.part(region))
+        << what << ": " << region.height << " x " << region.width << " at " << region.top << ", " << region.left;
+  }
+}
+
+TEST(JpegParts, AreBitForBitThoseOfTheWholeImage) {
+  struct Sampling {
+    int horizontal, vertical;
+  };
+  for (const Sampling& sampling : {Sampling{1, 1}, {2, 1}, {2, 2}, {1, 2}, {4, 1}}) {
+    for (const bool progressive : {false, true}) {
+      for (const unsigned restart : {0U, 5U}) {
+        testing_jpeg::Recipe recipe{.height = 75, .width = 117, .progressive = progressive};
+        recipe.horizontal = sampling.horizontal;
+        recipe.vertical = sampling.vertical;
+        recipe.restart = restart;
+        recipe.pixels = testing_jpeg::noise(75, 117, 3, 5);
+        const std::string what = std::to_string(sampling.horizontal) + "x" + std::to_string(sampling.vertical) +
+                                 (progressive ? " progressive" : " baseline");
+        expect_parts_of_the_whole(encode(recipe), 3, 60, what);
+      }
+    }
+  }
+}
+
+TEST(JpegParts, OfGreyAndInksAsWell) {
+  for (const auto kind : {testing_jpeg::Kind::grey, testing_jpeg::Kind::cmyk, testing_jpeg::Kind::ycck}) {
+    for (const int channels : {1, 3}) {
+      testing_jpeg::Recipe recipe{.height = 41, .width = 60, .kind = kind};
+      recipe.pixels = testing_jpeg::noise(41, 60, components(kind), 5);
+      expect_parts_of_the_whole(encode(recipe), channels, 40, "kind " + std::to_string(static_cast<int>(kind)));
+    }
+  }
+}
+
+TEST(JpegParts, AreResampledAsPartsOfTheWhole) {
+  testing_jpeg::Recipe recipe{.height = 90, .width = 120};
+  recipe.pixels = testing_jpeg::noise(90, 120, 3, 5);
+  const Pixels bytes = encode(recipe);
+  ImageFile file;
+  Whole whole = decode(file, bytes);
+  Draw draw(7, {}, 7);
+  for (int round = 0; round < 50; ++round) {
+    const Region region = some_region(draw, whole.shape);
+    file.open(bytes, 3, {}, true);
+    // no side is halved, so that the image is decoded at its full size
+    const Excerpt excerpt{region, box_of(region), region.height * 2 / 3 + 1, region.width * 3 / 2, true};
+    Pixels part = whole.part(region), expected(static_cast<std::size_t>(excerpt.height * excerpt.width * 3));
+    Resampler().resize({part.data(), {region.height, region.width, 3}}, {excerpt.height, excerpt.width, 3}, expected.data());
+    ASSERT_EQ(render(file, excerpt, 3), expected);
+  }
+}
+
+double distance(const Pixels& a, const Pixels& b) {
+  if (a.size() != b.size()) return 255;
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += std::abs(int{a[i]} - int{b[i]});
+  return sum / static_cast<double>(a.size());
+}
+
+TEST(JpegParts, DecodedAtAPartOfTheirSizeShowTheSamePlace) {
+  // A smooth picture, so that half a pixel to the side would be seen.
+  testing_jpeg::Recipe recipe{.height = 300, .width = 420};
+  for (const int orientation : {1, 6}) {
+    recipe.orientation = orientation;
+    const Pixels bytes = encode(recipe);
+    ImageFile file;
+    const Whole whole = decode(file, bytes);
+    for (const int to : {100, 60, 33, 17}) {
+      const Region region{11, 7, 259, 281};
+      const Excerpt excerpt{region, box_of(region), to, to, true};
+      file.open(bytes, 3, {}, true);
+      Pixels part = whole.part(region), expected(static_cast<std::size_t>(to * to * 3));
+      Resampler().resize({part.data(), {region.height, region.width, 3}}, {to, to, 3}, expected.data());
+      EXPECT_LT(distance(render(file, excerpt, 3), expected), 1.0) << to << ", orientation " << orientation;
+    }
+  }
+}
+
+TEST(JpegOrientation, IsReadAndApplied) {
+  constexpr int kHeight = 24, kWidth = 40;
+  ImageFile file;
+  const Whole stored = decode(file, testing_jpeg::encode({.height = kHeight, .width = kWidth}));
+  const auto pixel = [&](int row, int column) { return stored.part({row, column, 1, 1}); };
+  // By the standard (EXIF 2.3, 4.6.4): which side of the scene row 0 and column 0 of the file are.
+  const std::function<Pixels(int, int)> expected[] = {
+      [&](int i, int j) { return pixel(i, j); },
+      [&](int i, int j) { return pixel(i, kWidth - 1 - j); },
+      [&](int i, int j) { return pixel(kHeight - 1 - i, kWidth - 1 - j); },
+      [&](int i, int j) { return pixel(kHeight - 1 - i, j); },
+      [&](int i, int j) { return pixel(j, i); },
+      [&](int i, int j) { return pixel(kHeight - 1 - j, i); },
+      [&](int i, int j) { return pixel(kHeight - 1 - j, kWidth - 1 - i); },
+      [&](int i, int j) { return pixel(j, kWidth - 1 - i); },
+  };
+  for (int orientation = 1; orientation <= 8; ++orientation) {
+    testing_jpeg::Recipe recipe{.height = kHeight, .width = kWidth};
+    recipe.orientation = orientation;
+    const Pixels bytes = encode(recipe);
+    EXPECT_EQ(exif_orientation(bytes), orientation);
+    const Whole upright = decode(file, bytes);
+    ASSERT_EQ(upright.shape.height, orientation < 5 ? kHeight : kWidth);
+    for (int i = 0; i < upright.shape.height; ++i) {
+      for (int j = 0; j < upright.shape.width; ++j)
+        ASSERT_EQ(upright.part({i, j, 1, 1}), expected[orientation - 1](i, j)) << orientation << ": " << i << ", " << j;
+    }
+    expect_parts_of_the_whole(bytes, 3, 30, "orientation " + std::to_string(orientation));
+    EXPECT_EQ(decode(file, bytes, 3, false).pixels, stored.pixels) << "not where it is not asked for";
+  }
+}
+
+TEST(JpegOrientation, NonsenseIsUpright) {
+  testing_jpeg::Recipe recipe;
+  recipe.orientation = 6;
+  const Pixels bytes = encode(recipe);
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    Pixels cut_off(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size));
+    const int found = exif_orientation(cut_off);
+    EXPECT_TRUE(found == 1 || found == 6);
+  }
+  Draw draw(1, {}, 1);
+  for (int round = 0; round < 5000; ++round) {
+    Pixels damaged(bytes.begin(), bytes.begin() + 70);
+    damaged[static_cast<std::size_t>(draw.integer(2, 69))] = static_cast<std::uint8_t>(draw.integer(0, 255));
+    const int found = exif_orientation(damaged);
+    ASSERT_TRUE(found >= 1 && found <= 8);
+  }
+}
+
+// What a PNG's pixels are, by the definition of its kind.
+Pixels expected_pixels(const testing_png::Recipe& recipe, int channels) {
+  Pixels out;
+  const int stored = testing_png::channels(recipe.colour);
+  const int most = (1 << recipe.depth) - 1;
+  for (std::size_t i = 0; i < recipe.values.size(); i += static_cast<std::size_t>(stored)) {
+    std::uint8_t rgb[3];
+    for (int c = 0; c < 3; ++c) {
+      const int value = recipe.values[i + static_cast<std::size_t>(stored >= 3 ? c : 0)];
+      rgb[c] = recipe.colour == Colour::palette ? recipe.palette[static_cast<std::size_t>(3 * value + c)]
+                                                : static_cast<std::uint8_t>((value * 255 + most / 2) / most);
+    }
+    if (channels == 3) out.insert(out.end(), rgb, rgb + 3);
+    const bool grey = stored < 3 && recipe.colour != Colour::palette;
+    if (channels == 1)
+      out.push_back(grey ? rgb[0]
+                         : static_cast<std::uint8_t>((19595U * rgb[0] + 38470U * rgb[1] + 7471U * rgb[2] + 32768U) >> 16));
+  }
+  return out;
+}
+
+std::vector<testing_png::Recipe> png_recipes() {
+  std::vector<testing_png::Recipe> recipes;
+  const auto add = [&](Colour colour, int depth) {
+    for (const bool interlaced : {false, true}) {
+      testing_png::Recipe recipe{.height = 21, .width = 35, .colour = colour, .depth = depth, .interlaced = interlaced};
+      recipe.text = interlaced;
+      recipe.values = random_values(recipe, 3);
+      if (colour == Colour::palette) {
+        for (int i = 0; i < 3 << depth; ++i) recipe.palette.push_back(static_cast<std::uint8_t>(i * 37 + i / 5));
+        recipe.transparent = 1;
+      }
+      recipes.push_back(std::move(recipe));
+    }
+  };
+  for (const int depth : {1, 2, 4, 8, 16}) add(Colour::grey, depth);
+  for (const int depth : {1, 2, 4, 8}) add(Colour::palette, depth);
+  for (const Colour colour : {Colour::rgb, Colour::grey_alpha, Colour::rgba}) {
+    for (const int depth : {8, 16}) add(colour, depth);
+  }
+  return recipes;
+}
+
+TEST(Png, EveryKindIsReadAsItIs) {
+  ImageFile file;
+  for (const testing_png::Recipe& recipe : png_recipes()) {
+    for (const int channels : {1, 3}) {
+      const Pixels bytes = encode(recipe), expected = expected_pixels(recipe, channels);
+      const std::string what = "colour " + std::to_string(static_cast<int>(recipe.colour)) + ", depth " +
+                               std::to_string(recipe.depth) + (recipe.interlaced ? ", interlaced" : "");
+      const Whole whole = decode(file, bytes, channels);
+      if (recipe.depth < 16) {
+        ASSERT_EQ(whole.pixels, expected) << what;
+      } else {  // libpng's rounding and ours differ where a value is half way
+        for (std::size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(whole.pixels[i], expected[i], 1) << what;
+      }
+      expect_parts_of_the_whole(bytes, channels, 20, what);
+    }
+  }
+}
+
+TEST(Png, LabelsKeepTheirValues) {
+  ImageFile file;
+  for (const testing_png::Recipe& recipe : png_recipes()) {
+    const Pixels bytes = encode(recipe);
+    const bool fits = recipe.depth <= 8 && (recipe.colour == Colour::grey || recipe.colour == Colour::palette);
+    if (!fits) {
+      EXPECT_THROW(file.open_labels(bytes, {}), Error);
+      continue;
+    }
+    const ImageShape shape = file.open_labels(bytes, {});
+    ASSERT_EQ(shape, (ImageShape{21, 35, 1}));
+    EXPECT_EQ(render(file, cut({0, 0, 21, 35}), 1), Pixels(recipe.values.begin(), recipe.values.end()));
+    file.open_labels(bytes, {});
+    const Whole whole{shape, Pixels(recipe.values.begin(), recipe.values.end())};
+    EXPECT_EQ(render(file, cut({3, 5, 11, 17}), 1), whole.part({3, 5, 11, 17}));
+  }
+}
+
+std::string error_of(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::content) << error.what();
+    return error.message();
+  }
+  return "nothing was thrown";
+}
+
+TEST(Png, LabelsOfOtherKindsAreRefusedByName) {
+  ImageFile file;
+  const auto refusal = [&](Colour colour, int depth) {
+    testing_png::Recipe recipe{.colour = colour, .depth = depth};
+    recipe.values = random_values(recipe, 1);
+    const Pixels bytes = encode(recipe);
+    return error_of([&] { file.open_labels(bytes, {}); });
+  };
+  const std::string rest = ": expected a grey or palette PNG of up to 8 bits, whose values are classes";
+  EXPECT_EQ(refusal(Colour::rgb, 8), "a label image of 8-bit RGB" + rest);
+  EXPECT_EQ(refusal(Colour::grey, 16), "a label image of 16-bit grey" + rest);
+  EXPECT_EQ(refusal(Colour::grey_alpha, 8), "a label image of 8-bit grey with alpha" + rest);
+  const Pixels jpeg = testing_jpeg::encode({});
+  EXPECT_EQ(error_of([&] { file.open_labels(jpeg, {}); }),
+            "the label image is a JPEG, which does not keep values: expected a PNG");
+}
+
+TEST(Png, EveryTruncationAndEveryFlippedBitIsFound) {
+  ImageFile file;
+  for (const bool interlaced : {false, true}) {
+    testing_png::Recipe recipe{.height = 9, .width = 12, .interlaced = interlaced, .text = true};
+    recipe.values = random_values(recipe, 3);
+    const Pixels good = encode(recipe);
+    for (std::size_t size = 0; size < good.size(); ++size) {
+      const Pixels part(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(size));
+      ASSERT_NE(error_of([&] { decode(file, part); }), "nothing was thrown") << size;
+    }
+    for (std::size_t at = 0; at < 8 * good.size(); ++at) {
+      Pixels damaged = good;
+      damaged[at / 8] = static_cast<std::uint8_t>(damaged[at / 8] ^ (1U << at % 8));
+      ASSERT_NE(error_of([&] { decode(file, damaged); }), "nothing was thrown") << "bit " << at;
+    }
+    EXPECT_EQ(decode(file, good).pixels, expected_pixels(recipe, 3)) << "and the decoder still works";
+  }
+}
+
+Pixels with_size(Pixels png, std::uint32_t height, std::uint32_t width) {
+  for (std::size_t i = 0; i < 4; ++i) {
+    png[16 + i] = static_cast<std::uint8_t>(width >> (24 - 8 * i));
+    png[20 + i] = static_cast<std::uint8_t>(height >> (24 - 8 * i));
+  }
+  return png;
+}
+
+TEST(Limits, HoldBeforeAnythingIsAllocated) {
+  ImageFile file;
+  testing_png::Recipe recipe;
+  recipe.values = random_values(recipe, 3);
+  const Pixels png = encode(recipe), jpeg = testing_jpeg::encode({});
+  EXPECT_EQ(error_of([&] { decode(file, with_size(png, 65000, 65000)); }),
+            "65000 x 65000 pixels are more than `max_pixels` (67108864)");
+  EXPECT_NE(error_of([&] { decode(file, with_size(png, 2, 30'000'000)); }).find("a side may have 65535"), std::string::npos);
+  EXPECT_NE(error_of([&] { decode(file, with_size(png, 8000, 8000)); }).find("cannot hold 8000 x 8000 pixels"),
+            std::string::npos);
+  EXPECT_NE(error_of([&] { decode(file, with_size(png, 0x80000000, 0xffffffff)); }), "nothing was thrown");
+  DecodeLimits limits;
+  limits.max_bytes = 100;
+  EXPECT_EQ(error_of([&] { file.open(jpeg, 3, limits, true); }),
+            std::to_string(jpeg.size()) + " bytes are more than `max_bytes` (100)");
+  Pixels bomb = jpeg;
+  for (std::size_t i = 0; i + 8 < bomb.size(); ++i) {
+    if (bomb[i] == 0xff && bomb[i + 1] == 0xc0) {
+      bomb[i + 5] = bomb[i + 7] = 0x1f;
+      break;
+    }
+  }
+  EXPECT_NE(error_of([&] { decode(file, bomb); }).find("cannot hold"), std::string::npos);
+}
+
+TEST(DecodedPixels, GoTheSameWay) {
+  ImageFile file;
+  const Pixels grey = testing_jpeg::noise(10, 14, 1, 1), rgb = testing_jpeg::noise(10, 14, 3, 1);
+  file.open_pixels(grey, {10, 14, 1}, 3);
+  Pixels three;
+  for (const std::uint8_t value : grey) three.insert(three.end(), 3, value);
+  EXPECT_EQ(render(file, cut({0, 0, 10, 14}), 3), three);
+  file.open_pixels(rgb, {10, 14, 3}, 3);
+  EXPECT_EQ(render(file, cut({2, 3, 5, 6}), 3), (Whole{{10, 14, 3}, rgb}.part({2, 3, 5, 6})));
+  file.open_pixels(rgb, {10, 14, 3}, 1);
+  Pixels luminance(140);
+  to_luminance(rgb.data(), 140, luminance.data());
+  EXPECT_EQ(render(file, cut({2, 3, 5, 6}), 1), (Whole{{10, 14, 1}, luminance}.part({2, 3, 5, 6})));
+  EXPECT_EQ(error_of([&] { file.open_pixels(rgb, {10, 15, 3}, 3); }), "420 bytes of pixels are no image of 10 x 15 x 3");
+}
+
+}  // namespace
+}  // namespace millrace

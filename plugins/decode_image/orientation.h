@@ -1,0 +1,24 @@
+// How a camera was held, as EXIF notes it, and turning what it saw upright.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "excerpt.h"
+#include "millrace/resample.h"
+
+namespace millrace {
+
+// Of a JPEG file: 1 ... 8 as in the EXIF tag 0x0112; 1, which is upright, where it is missing or makes no sense. Never throws.
+int exif_orientation(std::span<const std::uint8_t> jpeg);
+
+inline bool swaps_sides(int orientation) { return orientation >= 5; }
+
+// Where a part of the upright image lies in the stored one of height x width, and the other way round. Exact for whole numbers.
+Box to_stored(const Box& upright, int orientation, int height, int width);
+Box to_upright(const Box& stored, int orientation, int height, int width);
+
+// Copies the stored pixels so that they stand upright. `out` is (height, width, C), those of the upright image.
+void turn_upright(const PixelRows& stored, int orientation, std::uint8_t* out);
+
+}  // namespace millrace

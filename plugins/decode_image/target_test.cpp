@@ -1,0 +1,105 @@
+// An image and its target stay in step.
+#include <cstring>
+#include <string>
+
+#include "decode_image_fixture.h"
+
+namespace millrace {
+namespace {
+
+// An image that knows where its pixels are (smooth, so that JPEG keeps it), and labels that do so exactly.
+class TargetTest : public DecodeImageTest {
+ protected:
+  void read(const Bytes& image, const Bytes& target, TargetSpec::Kind kind = TargetSpec::Kind::classes) {
+    spec_.kind = kind;
+    for (std::size_t i = 0; i < 256; ++i) spec_.classes[i] = static_cast<std::uint8_t>(i);
+    sample_.reset({}, {}, spec_);
+    std::memcpy(sample_.encoded.resize(image.size()), image.data(), image.size());
+    std::memcpy(sample_.encoded_target.resize(target.size()), target.data(), target.size());
+  }
+  static testing_png::Recipe labels(int height, int width) {
+    testing_png::Recipe recipe{.height = height, .width = width, .colour = testing_png::Colour::grey};
+    for (int i = 0; i < height * width; ++i) recipe.values.push_back(static_cast<std::uint16_t>(200 * (i / width) / height));
+    return recipe;
+  }
+  void process(const DecodeImage::Params& params, std::uint64_t position = 0) {
+    DecodeImage stage(params, context_);
+    SampleKey key;
+    key.position = position;
+    Draw draw(1, key, 0);
+    stage.process(sample_, draw);
+  }
+  std::string fault(const DecodeImage::Params& params = {}) {
+    try {
+      process(params);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::content) << error.what();
+      return error.what();
+    }
+    return "nothing was thrown";
+  }
+
+  TargetSpec spec_;
+};
+
+TEST_F(TargetTest, ValuesBecomeClassesExactly) {
+  testing_png::Recipe recipe{.height = 16, .width = 16, .colour = testing_png::Colour::grey};
+  for (int i = 0; i < 256; ++i) recipe.values.push_back(static_cast<std::uint16_t>(i));
+  read(encode(Recipe{}), encode(recipe));
+  for (std::size_t i = 0; i < 256; ++i) spec_.classes[i] = i % 2 == 0 ? 255 : static_cast<std::uint8_t>(i / 2);
+  process({});
+  ASSERT_EQ(sample_.target().shape, (ImageShape{16, 16, 1}));
+  for (std::size_t i = 0; i < 256; ++i) ASSERT_EQ(sample_.target().data[i], spec_.classes[i]);
+}
+
+TEST_F(TargetTest, TheSamePartIsTakenOfImageAndTarget) {
+  DecodeImage::Params params;
+  params.size = Size{24, 24};
+  params.random_resized_crop.area = {0.08, 1};
+  for (std::uint64_t position = 0; position < 50; ++position) {
+    read(encode(Recipe{.height = 120, .width = 160}), encode(labels(120, 160)));
+    process(params, position);
+    ASSERT_EQ(sample_.image().shape, (ImageShape{24, 24, 3}));
+    ASSERT_EQ(sample_.target().shape, (ImageShape{24, 24, 1}));
+    for (std::size_t i = 0; i < 24 * 24; ++i) {  // the first channel of the picture and the labels count rows, to 255 and to 200
+      ASSERT_NEAR(sample_.image().data[3 * i] / 255.0, sample_.target().data[i] / 200.0, 0.03) << position;
+    }
+  }
+}
+
+TEST_F(TargetTest, AnImageToBeReproducedIsDecodedLikeTheImage) {
+  const Bytes bytes = encode(Recipe{.height = 40, .width = 50});
+  read(bytes, bytes, TargetSpec::Kind::image);
+  DecodeImage::Params params;
+  params.short_side = 20;
+  process(params);
+  ASSERT_EQ(sample_.target().shape, (ImageShape{20, 25, 3}));
+  EXPECT_EQ(std::memcmp(sample_.target().data, sample_.image().data, sample_.image().shape.bytes()), 0);
+}
+
+TEST_F(TargetTest, SizesThatDifferAreABadSample) {
+  read(encode(Recipe{.height = 40, .width = 50}), encode(labels(50, 40)));
+  EXPECT_EQ(fault(), "the image is 40 x 50 and its target 50 x 40: they must have one size");
+}
+
+TEST_F(TargetTest, WhatIsWrongWithATargetSaysSo) {
+  Bytes cut_off = encode(labels(16, 16));
+  cut_off.resize(cut_off.size() - 20);
+  read(encode(Recipe{}), cut_off);
+  EXPECT_EQ(fault(), "target: the PNG is truncated");
+  read(encode(Recipe{}), encode(Recipe{}));
+  EXPECT_EQ(fault(), "target: the label image is a JPEG, which does not keep values: expected a PNG");
+}
+
+TEST_F(TargetTest, PixelsThatAreDecodedAlreadyAreUsedAsTheyAre) {
+  Bytes pixels = gradient(12, 12, 3), classes(144, 3);
+  classes[5] = 7;
+  read(pixels, classes);
+  sample_.decoded = {12, 12, 3};
+  process({});
+  EXPECT_EQ(Bytes(sample_.image().data, sample_.image().data + 432), pixels);
+  EXPECT_EQ(Bytes(sample_.target().data, sample_.target().data + 144), classes);
+}
+
+}  // namespace
+}  // namespace millrace
