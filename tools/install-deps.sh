@@ -6,8 +6,7 @@ packages=(
   g++ cmake ninja-build pkg-config
   libtbb-dev libfmt-dev nlohmann-json3-dev libtomlplusplus-dev   # the framework
   libjpeg62-turbo-dev                                            # plugins/decode_image, tools/pipeline-data
-  libpng-dev                                                     # tools/pipeline-data
-  libpng-dev                                                     # plugins/decode_image
+  libpng-dev                                                     # plugins/decode_image, tools/pipeline-data
   libdnnl-dev                                                    # plugins/cpu
   libcurl4-openssl-dev libssl-dev                                # plugins/storage_s3
   graphviz                                                       # pipeline-inspect --svg
