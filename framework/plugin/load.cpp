@@ -97,6 +97,8 @@ void Registry::load(const std::string& path) {
   }
   loading_.reset();
   loading_name_.clear();
+  // From here on it stays for good: an exception that its code threw may be caught when the registry and every object are gone.
+  if (void* pinned = dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE)) dlclose(pinned);
   plugins_.push_back({descriptor.name, descriptor.version, descriptor.text, path});
 }
 
