@@ -87,13 +87,14 @@ void ReadCifar::name_classes(const std::string& folder) {
   ByteBuffer text;
   try {
     storage_.read(url, text);
-    classes_ = name_lines({text.data(), text.size()});
-    if (classes_.size() != static_cast<std::size_t>(format_.classes)) {
-      fail(ErrorKind::usage, "'{}' names {} classes, expected {}", url, classes_.size(), format_.classes);
-    }
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::data) throw;
     for (std::int32_t label = 0; label < format_.classes; ++label) classes_.push_back(std::to_string(label));  // there is none
+    return;
+  }
+  classes_ = name_lines({text.data(), text.size()});
+  if (classes_.size() != static_cast<std::size_t>(format_.classes)) {
+    fail(ErrorKind::data, "'{}' names {} classes, expected {}", url, classes_.size(), format_.classes);
   }
 }
 

@@ -29,6 +29,7 @@ class DataSet {
  public:
   explicit DataSet(const DataSetOptions& options);
 
+  const Registry& registry() const { return registry_; }
   const Pipeline& pipeline() const { return pipeline_; }
   const GraphBuild& build() const { return *build_; }
   const DataLine& line() const { return *line_; }

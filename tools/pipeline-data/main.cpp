@@ -27,6 +27,7 @@ constexpr Verb kVerbs[] = {
     {"check", "reads everything and lists what is bad", &check_verb},
     {"replay", "repeats one bad sample of a run's ledger", &replay_verb},
     {"show", "draws what the network will see", &show_verb},
+    {"pack", "writes a data set as tar shards", &pack_verb},
     {"split", "lists that divide a data set", &split_verb},
 };
 

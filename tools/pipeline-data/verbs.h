@@ -10,6 +10,7 @@ int statistics_verb(int count, const char* const* arguments);
 int check_verb(int count, const char* const* arguments);
 int replay_verb(int count, const char* const* arguments);
 int show_verb(int count, const char* const* arguments);
+int pack_verb(int count, const char* const* arguments);
 int split_verb(int count, const char* const* arguments);
 
 }  // namespace millrace

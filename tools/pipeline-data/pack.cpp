@@ -1,0 +1,193 @@
+// pipeline-data pack: the samples of a graph's source as tar shards, for read_tar.
+#include <fmt/format.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <csignal>
+#include <mutex>
+
+#include "data_set.h"
+#include "millrace/error.h"
+#include "pack_members.h"
+#include "shard_writer.h"
+#include "verbs.h"
+
+namespace millrace {
+namespace {
+
+constexpr std::uint64_t kBlock = 16;  // samples that a thread makes before it waits for its turn to write
+
+std::atomic<int> stop_signal{0};
+
+void on_signal(int signal) { stop_signal = signal; }
+
+// The first signal ends the work in good order, the second one at once.
+void install_signal_handlers() {
+  struct sigaction action {};
+  action.sa_handler = on_signal;
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+// "256MB", "1 GiB", "4096"
+std::uint64_t bytes_of(std::string_view option, const std::string& text) {
+  constexpr std::pair<std::string_view, std::uint64_t> kUnits[] = {
+      {"", 1},           {"B", 1},         {"kB", 1'000},         {"KB", 1'000},   {"KiB", 1 << 10},
+      {"MB", 1'000'000}, {"MiB", 1 << 20}, {"GB", 1'000'000'000}, {"GiB", 1 << 30}};
+  const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  const std::size_t unit = std::min(text.find_first_not_of(' ', digits), text.size());
+  for (const auto& [name, factor] : kUnits) {
+    if (digits > 0 && text.substr(unit) == name) {
+      return factor * static_cast<std::uint64_t>(integer(option, text.substr(0, digits), 1, std::int64_t{1} << 30));
+    }
+  }
+  fail(ErrorKind::usage, "{}: expected a number of bytes such as 256MB, found '{}'", option, text);
+}
+
+struct PackOptions {
+  DataSetOptions data;
+  std::string out;
+  std::uint64_t shard_bytes = 0;
+  PackRecipe recipe;
+  bool force = false, skip_bad = false;
+};
+
+// Hands out blocks of samples to threads and lets them write in the order of the blocks.
+class Packer {
+ public:
+  Packer(const PackOptions& options, const DataSet& data, ShardWriter& writer)
+      : options_(options),
+        data_(data),
+        line_(data.line()),
+        writer_(writer),
+        maker_(options.recipe, data.build().target(), data.registry()),
+        counter_("packed", line_.order().listed()) {}
+
+  void run() {
+    const std::uint64_t blocks = (line_.order().listed() + kBlock - 1) / kBlock;
+    const unsigned threads = options_.data.thread_count();
+    std::vector<Sample> samples(threads);
+    for_each_sample(blocks, threads, [&](std::uint64_t block, unsigned thread) {
+      try {
+        pack(block, samples[thread]);
+      } catch (...) {
+        const std::lock_guard lock(mutex_);
+        failed_ = true;  // before anybody waits for this block
+        turned_.notify_all();
+        throw;
+      }
+    });
+  }
+  std::uint64_t bad() const { return bad_; }
+
+ private:
+  void pack(std::uint64_t block, Sample& sample) {
+    std::vector<std::string> made;
+    std::vector<std::string> complaints;
+    const std::uint64_t end = std::min((block + 1) * kBlock, line_.order().listed());
+    for (std::uint64_t at = block * kBlock; at < end && stop_signal == 0; ++at) {
+      made.emplace_back();
+      if (const std::string cause = make(at, sample, made.back()); !cause.empty()) {
+        const std::string text = fmt::format("'{}': {}", sample.place(), cause);
+        if (!options_.skip_bad) fail(ErrorKind::content, "{}; --skip-bad leaves such samples out", text);
+        made.pop_back();
+        complaints.push_back(text);
+      }
+      counter_.add();
+    }
+    std::unique_lock lock(mutex_);
+    turned_.wait(lock, [&] { return turn_ == block || failed_; });
+    if (failed_) return;
+    for (const std::string& complaint : complaints) fmt::print(stderr, "left out: {}\n", complaint);
+    if (stop_signal == 0) {
+      for (const std::string& members : made) writer_.add(members);
+    }
+    bad_ += complaints.size();
+    ++turn_;
+    turned_.notify_all();
+  }
+
+  // Returns what is wrong with the sample, or nothing.
+  std::string make(std::uint64_t at, Sample& sample, std::string& members) const {
+    line_.load({0, at, line_.order().listed(at), 0}, DataLine::Depth::encoded, sample);
+    if (sample.fault) return sample.fault->cause;
+    try {
+      maker_.append(sample, at, members);
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::content) throw;
+      return error.what();
+    }
+    return {};
+  }
+
+  const PackOptions& options_;
+  const DataSet& data_;
+  const DataLine& line_;
+  ShardWriter& writer_;
+  MemberMaker maker_;
+  Counter counter_;
+  std::mutex mutex_;
+  std::condition_variable turned_;
+  std::uint64_t turn_ = 0, bad_ = 0;
+  bool failed_ = false;
+};
+
+void check_classes(const std::vector<std::string>& classes) {
+  for (const std::string& name : classes) {
+    if (!name.empty() && name.find_first_of("\r\n") == name.npos) continue;
+    fail(ErrorKind::usage, "class '{}' cannot stand on a line of classes.txt: give `classes` other names", name);
+  }
+}
+
+int pack(const PackOptions& options) {
+  install_signal_handlers();
+  const DataSet data(options.data);
+  const std::vector<std::string> classes = data.line().order().classes();
+  check_classes(classes);
+  ShardWriter writer(options.out, options.shard_bytes, options.force);
+  Packer packer(options, data, writer);
+  packer.run();
+  const std::uint64_t packed = data.line().order().listed() - packer.bad();
+  if (stop_signal != 0) {
+    fmt::print(stderr, "stopped: '{}' is as it was\n", options.out);
+    return 128 + stop_signal;
+  }
+  if (packed == 0) fail(ErrorKind::data, "not one of {} samples is good", data.line().order().listed());
+  writer.finish(classes);
+  fmt::print("{} samples of {} classes, {} shards, {:.1f} MB in {}{}\n", packed, classes.size(), writer.shards(),
+             static_cast<double>(writer.bytes()) / 1e6, options.out,
+             packer.bad() > 0 ? fmt::format("; {} bad ones left out", packer.bad()) : "");
+  return 0;
+}
+
+}  // namespace
+
+int pack_verb(int count, const char* const* arguments) {
+  PackOptions options;
+  std::string shard_size = "256MB", short_side, quality;
+  std::vector<std::string> rest;
+  Arguments reader(
+      "pipeline-data pack", "PIPELINE.toml --out DIR [options]",
+      "Writes the samples of a graph's source as tar shards, in the order of the source's listing: 000000123.jpg (or\n"
+      ".png), .cls, .json with numbers to be predicted, .label.png with class numbers; and classes.txt. Files are\n"
+      "taken over byte by byte unless they are to be resized or encoded again. stage = \"read_tar\" reads them.");
+  options.data.declare(reader);
+  reader.option("--out", "DIR", "the folder for the shards", options.out)
+      .option("--shard-size", "BYTES", "of a shard, about (256MB)", shard_size)
+      .option("--short-side", "PIXELS", "shrink images whose shorter side is longer (bicubic; label images: nearest neighbour)",
+              short_side)
+      .option("--quality", "Q", "encode all images as JPEG of this quality, 1 to 100 (what is shrunk: 90)", quality)
+      .flag("--skip-bad", "leave bad samples out, and say which", options.skip_bad)
+      .flag("--force", "replace the shards in a folder that is not empty", options.force);
+  if (!reader.read(count, arguments, rest)) return 0;
+  options.data.file = only_file(rest, "pipeline-data pack");
+  if (options.out.empty()) fail(ErrorKind::usage, "expected --out and a folder to write into; see pipeline-data pack --help");
+  options.shard_bytes = bytes_of("--shard-size", shard_size);
+  if (!short_side.empty()) options.recipe.short_side = integer("--short-side", short_side, 1, 1 << 15);
+  if (!quality.empty()) options.recipe.quality = integer("--quality", quality, 1, 100);
+  return pack(options);
+}
+
+}  // namespace millrace

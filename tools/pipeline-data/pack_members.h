@@ -1,0 +1,39 @@
+// What `pack` makes of one sample.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "millrace/plugin.h"
+#include "millrace/resample.h"
+
+namespace millrace {
+
+struct PackRecipe {
+  std::int64_t short_side = 0;  // images whose shorter side is longer are resized to it; 0: none
+  std::int64_t quality = 0;     // of JPEG; 0: files stay as they are unless they have to be resized, and are of 90 then
+};
+
+// Members of a sample's archive. A file is taken over byte by byte where it may stay as it is; pixels that were no file become
+// PNG. Label images are decoded, so that their values are class numbers, and become PNG.
+class MemberMaker {
+ public:
+  // `target` is the source's. Decoding is done by the stage "decode_image", which is looked up in the registry when needed.
+  MemberMaker(const PackRecipe& recipe, const TargetSpec& target, const Registry& registry);
+
+  // Appends the members of `sample`, which is as its source gave it, under the name "000000123" for number 123. Called on many
+  // threads, with a sample each. ErrorKind::content for what is no image.
+  void append(Sample& sample, std::uint64_t number, std::string& archive) const;
+
+ private:
+  bool has_classes() const { return target_.kind == TargetSpec::Kind::classes; }
+  bool decode(Sample& sample) const;  // true when it was resized
+  std::string image_member(Sample& sample, bool changed, std::string& extension) const;
+
+  PackRecipe recipe_;
+  TargetSpec target_;
+  std::shared_ptr<SampleTransform> decoder_;  // null where nothing is to be decoded
+};
+
+}  // namespace millrace

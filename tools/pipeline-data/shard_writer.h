@@ -1,0 +1,57 @@
+// Tar shards, written so that nobody ever sees half of them.
+#pragma once
+
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace millrace {
+
+// Appends a member to an archive in memory: ustar, without owner or time, so that the same content gives the same bytes.
+// REQUIRES: a name of at most 100 bytes, less than 8 GiB of content.
+void append_member(std::string& archive, std::string_view name, std::string_view content);
+
+// Writes shard-000000.tar, ... into a folder. Until finish(), they have hidden names; without finish(), the destructor removes
+// them. Not thread-safe. Errors: ErrorKind::usage for a folder that is not empty, ErrorKind::storage.
+class ShardWriter {
+ public:
+  // `bytes`: a shard ends with the sample that makes it as large. `force`: a folder that is not empty will do.
+  ShardWriter(std::filesystem::path folder, std::uint64_t bytes, bool force);
+  ~ShardWriter();
+  ShardWriter(const ShardWriter&) = delete;
+  ShardWriter& operator=(const ShardWriter&) = delete;
+
+  void add(std::string_view members);  // of one sample, as append_member() makes them
+
+  // Gives the shards their names and writes classes.txt, a line for each class (none: no file). Shards, indices and classes of an
+  // earlier set in this folder go.
+  void finish(const std::vector<std::string>& classes);
+
+  std::size_t shards() const { return shards_; }
+  std::uint64_t bytes() const { return total_; }
+
+ private:
+  struct CloseFile {
+    void operator()(std::FILE* file) const { std::fclose(file); }
+  };
+  std::filesystem::path temporary(const std::string& name) const { return folder_ / ("." + name + ".part"); }
+  void open(std::string name);
+  void close();
+  void end();  // of a shard
+  void write(std::string_view bytes);
+  void remove_earlier() const;
+
+  std::filesystem::path folder_;
+  std::uint64_t most_;
+  std::vector<std::string> names_;  // of all files so far; the last one is open while file_ is
+  std::unique_ptr<std::FILE, CloseFile> file_;
+  std::size_t shards_ = 0;  // complete ones
+  std::uint64_t in_shard_ = 0, total_ = 0;
+  bool finished_ = false;
+};
+
+}  // namespace millrace
