@@ -20,6 +20,30 @@ void require_key(const std::string& url) {
   if (key.empty() || key.ends_with('/')) fail(ErrorKind::usage, "'{}': expected an object, s3://bucket/name", url);
 }
 
+// Some tools leave an object "folder/" to mark a folder. It is passed on when nothing else of the folder is.
+class FolderMarks {
+ public:
+  explicit FolderMarks(const std::function<void(Storage::Object)>& found) : found_(found) {}
+
+  void pass(Storage::Object object) {
+    if (!object.name.starts_with(mark_)) end();
+    mark_.clear();
+    if (object.name.ends_with('/')) {
+      mark_ = std::move(object.name);
+    } else {
+      found_(std::move(object));
+    }
+  }
+
+  void end() {
+    if (!mark_.empty()) found_({mark_, 0, {}});
+  }
+
+ private:
+  const std::function<void(Storage::Object)>& found_;
+  std::string mark_;
+};
+
 }  // namespace
 
 std::size_t S3::HashOfId::operator()(const ObjectId& id) const {
@@ -46,34 +70,41 @@ S3::Open& S3::opened(const std::string& url) {
   return *open_;
 }
 
+Storage::Kind S3::look(const std::string& url) {
+  const std::string key = parse_object_url(url).key;
+  opened(url);
+  return key.empty() || key.ends_with('/') ? Kind::folder : Kind::unknown;
+}
+
 void S3::list(const std::string& url, const std::function<void(Object)>& found) {
   const ObjectUrl folder = parse_object_url(url);
   Open& open = opened(url);
   const std::string prefix = folder.key.empty() || folder.key.ends_with('/') ? folder.key : folder.key + "/";
   std::string token, last;
-  bool any = false;
+  FolderMarks marks(found);
   int empty_pages = 0;
   do {
     ListPage page = open.client->list(url, folder.bucket, prefix, token);
     empty_pages = page.objects.empty() ? empty_pages + 1 : 0;
-    if (empty_pages > kMostEmptyPages)
+    if (empty_pages > kMostEmptyPages) {
       fail(ErrorKind::storage, "cannot list '{}': the server sends one empty page after the other", url);
+    }
     for (ListedObject& object : page.objects) {
-      if (!object.key.starts_with(prefix) || (any && object.key <= last)) {
+      if (!object.key.starts_with(prefix) || object.key <= last) {
         fail(ErrorKind::storage, "cannot list '{}': the server names '{}' {}", url, printable(object.key),
              object.key.starts_with(prefix) ? "after '" + printable(last) + "'" : "which lies elsewhere");
       }
-      any = true;
       const std::string name = object.key.substr(prefix.size());
-      if (!name.empty() && !name.ends_with('/') && !is_hidden(name)) {  // "folder/" is a mark that some tools leave
+      if (!name.empty() && !is_hidden(name)) {
         remember(open, {folder.bucket, object.key}, object.etag);
-        found({name, object.bytes, std::move(object.etag)});
+        marks.pass({name, object.bytes, std::move(object.etag)});
       }
       last = std::move(object.key);
     }
     token = std::move(page.next);
   } while (!token.empty());
-  if (!any) fail(ErrorKind::data, "cannot list '{}': there is no object below it", url);
+  marks.end();
+  if (last.empty()) fail(ErrorKind::data, "cannot list '{}': there is no object below it", url);
 }
 
 Storage::Object S3::stat(const std::string& url) {

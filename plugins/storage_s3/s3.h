@@ -39,6 +39,8 @@ class S3 : public Storage {
   explicit S3(Environment environment = process_environment);
   ~S3() override;
 
+  // Needs the credentials already, so that they are missed early; asks no server.
+  Kind look(const std::string& url) override;
   void list(const std::string& url, const std::function<void(Object)>& found) override;
   Object stat(const std::string& url) override;
   void read(const std::string& url, ByteBuffer& out) override;

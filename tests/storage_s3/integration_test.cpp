@@ -24,6 +24,8 @@ class S3Server : public testing::Test {
     put(root(), "images", "set/cat.txt", "text");
     put(root(), "images", "set/", "");
     put(root(), "images", "set/dog/", "");
+    put(root(), "images", "set/dog/.keep", "");
+    put(root(), "images", "set/cat/", "");
     put(root(), "images", "set/.hidden", "x");
     put(root(), "images", "set/.git/config", "x");
     put(root(), "images", "set/cat/.x.jpg", "x");
@@ -65,11 +67,12 @@ TEST_F(S3Server, ListsAllPagesInOrderWithoutWhatIsHidden) {
   S3 storage(environment(settings()));
   std::vector<std::string> expected = {"cat.txt"};
   for (int i = 0; i < 10; ++i) expected.push_back("cat/" + std::to_string(i) + ".jpg");
+  expected.emplace_back("dog/");  // there is nothing in it
   EXPECT_EQ(names(storage, "s3://images/set"), expected);
   EXPECT_EQ(names(storage, "s3://images/set/"), expected);
   EXPECT_EQ(names(storage, "s3://images").size(), expected.size() + 2);
-  storage.list("s3://images/set", [&](const Storage::Object& object) {
-    const Storage::Object same = storage.stat(join_url("s3://images/set", object.name));
+  storage.list("s3://images/set/cat", [&](const Storage::Object& object) {
+    const Storage::Object same = storage.stat(join_url("s3://images/set/cat", object.name));
     EXPECT_EQ(same.bytes, object.bytes);
     EXPECT_EQ(same.version, object.version);
     EXPECT_EQ(object.version.size(), 32U);
@@ -155,6 +158,17 @@ TEST_F(S3Server, RefusesWrongKeysAndSaysWhy) {
   S3 nobody(environment({{"HOME", "/nowhere"}}));
   EXPECT_SAYS(complaint(ErrorKind::data, [&] { read_all(nobody, "s3://images/empty"); }),
               "'s3://images/empty': no credentials for S3");
+}
+
+TEST_F(S3Server, IsNotNeededToFindMistakes) {
+  S3 storage(environment(variables("http://127.0.0.1:1")));
+  EXPECT_EQ(storage.look("s3://images"), Storage::Kind::folder);
+  EXPECT_EQ(storage.look("s3://images/set"), Storage::Kind::unknown);
+  EXPECT_SAYS(complaint(ErrorKind::usage, [&] { storage.look("s3:///set"); }), "expected s3://bucket/name");
+  S3 nobody(environment({}));
+  EXPECT_SAYS(complaint(ErrorKind::data, [&] { nobody.look("s3://images"); }), "no credentials for S3");
+  S3 nowhere(environment(settings({{"AWS_ENDPOINT_URL", "127.0.0.1"}})));
+  EXPECT_SAYS(complaint(ErrorKind::usage, [&] { nowhere.look("s3://images"); }), "AWS_ENDPOINT_URL = '127.0.0.1'");
 }
 
 TEST_F(S3Server, AcceptsTemporaryKeys) {
