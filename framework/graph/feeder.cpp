@@ -19,6 +19,8 @@ class Feeder::CirculatingBatch final : public Batch {
         slots_(plan.spec.size),
         slot_records_(plan.spec.size),
         slot_labels_(plan.spec.size, -1),
+        slot_second_labels_(plan.spec.size, -1),
+        slot_shares_(plan.spec.size, 1.0F),
         slot_weights_(plan.spec.size, 0.0F),
         slot_numbers_(std::size_t{plan.spec.size} * plan.options.numbers, 0.0F) {
     image = plan.options.image;
@@ -33,6 +35,8 @@ class Feeder::CirculatingBatch final : public Batch {
     targets = target_memory_.get();
     records = slot_records_.data();
     labels = slot_labels_.data();
+    second_labels = slot_second_labels_.data();
+    shares = slot_shares_.data();
     weights = slot_weights_.data();
   }
 
@@ -63,7 +67,8 @@ class Feeder::CirculatingBatch final : public Batch {
   std::shared_ptr<std::uint8_t[]> memory_, target_memory_;
   std::vector<Sample> slots_;
   std::vector<AugmentationRecord> slot_records_;
-  std::vector<std::int32_t> slot_labels_;
+  std::vector<std::int32_t> slot_labels_, slot_second_labels_;
+  std::vector<float> slot_shares_;
   std::vector<float> slot_weights_;
   std::vector<float> slot_numbers_;
 };
@@ -160,6 +165,8 @@ void Feeder::prepare(Batch& batch, std::uint64_t step) const {
   batch.missing = batch.count;
   std::fill_n(batch.records, batch.capacity(), AugmentationRecord{});
   std::fill_n(batch.labels, batch.capacity(), -1);
+  std::fill_n(batch.second_labels, batch.capacity(), -1);
+  std::fill_n(batch.shares, batch.capacity(), 1.0F);
   std::fill_n(batch.weights, batch.capacity(), 0.0F);
 }
 
@@ -281,7 +288,7 @@ std::size_t Feeder::batch_bytes() const {
   const ImageShape& shape = plan_.options.image;
   const ImageShape target{shape.height, shape.width, plan_.options.target.channels(shape.channels)};
   const std::size_t image = shape.is_static() ? shape.bytes() + target.bytes() : 0;
-  return size * (image + plan_.options.numbers * sizeof(float) + sizeof(Sample) + sizeof(AugmentationRecord) + sizeof(std::int32_t) + sizeof(float) +
+  return size * (image + plan_.options.numbers * sizeof(float) + sizeof(Sample) + sizeof(AugmentationRecord) + 2 * (sizeof(std::int32_t) + sizeof(float)) +
                  source_.largest_encoded() / 4 * 5 + 64);  // as ByteBuffer rounds up
 }
 

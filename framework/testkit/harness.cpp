@@ -112,12 +112,20 @@ namespace {
 class OwnBatch : public Batch {
  public:
   OwnBatch(std::uint32_t capacity, ImageShape shape)
-      : slots_(capacity), pixels_(capacity * shape.bytes()), records_(capacity), labels_(capacity, -1), weights_(capacity, 1.0F) {
+      : slots_(capacity),
+        pixels_(capacity * shape.bytes()),
+        records_(capacity),
+        labels_(capacity, -1),
+        second_labels_(capacity, -1),
+        shares_(capacity, 1.0F),
+        weights_(capacity, 1.0F) {
     image = shape;
     samples = slots_;
     pixels = pixels_.data();
     records = records_.data();
     labels = labels_.data();
+    second_labels = second_labels_.data();
+    shares = shares_.data();
     weights = weights_.data();
   }
 
@@ -125,7 +133,8 @@ class OwnBatch : public Batch {
   std::vector<Sample> slots_;
   std::vector<std::uint8_t> pixels_;
   std::vector<AugmentationRecord> records_;
-  std::vector<std::int32_t> labels_;
+  std::vector<std::int32_t> labels_, second_labels_;
+  std::vector<float> shares_;
   std::vector<float> weights_;
 };
 

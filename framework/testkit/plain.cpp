@@ -153,6 +153,12 @@ class PlainReplica : public Replica {
     const ImageShape window = batch.window;
     labels_.assign(batch.labels + begin, batch.labels + begin + count);
     weights_.assign(batch.weights + begin, batch.weights + begin + count);
+    second_labels_ = labels_;
+    shares_.assign(count, 1.0F);
+    if (batch.shares != nullptr) {
+      second_labels_.assign(batch.second_labels + begin, batch.second_labels + begin + count);
+      shares_.assign(batch.shares + begin, batch.shares + begin + count);
+    }
     activations_.assign(network_.layers.size() + 1, {});
     std::vector<std::uint8_t> seen(window.bytes());
     for (std::uint32_t n = begin; n < begin + count; ++n) {
@@ -224,14 +230,17 @@ class PlainReplica : public Replica {
     logit_gradient_.assign(logits_.size(), 0.0F);
     for (std::size_t n = 0; n < labels_.size(); ++n) {
       const float* logits = &logits_[n * classes];
-      const std::size_t label = at(labels_[n]);
+      const double share = shares_[n];
+      const std::size_t first = at(labels_[n]), second = share < 1 ? at(second_labels_[n]) : first;
+      const std::size_t label = share < 0.5 ? second : first;  // the one that counts as correct
       const double largest = *std::max_element(logits, logits + classes);
       double total = 0;
       for (std::size_t c = 0; c < classes; ++c) total += std::exp(logits[c] - largest);
       std::size_t above = 0;
       for (std::size_t c = 0; c < classes; ++c) {
         const double log_probability = logits[c] - largest - std::log(total);
-        const double target = (c == label ? 1 - spec.label_smoothing : 0) + spec.label_smoothing / static_cast<double>(classes);
+        const double named = (c == first ? share : 0) + (c == second ? 1 - share : 0);
+        const double target = named * (1 - spec.label_smoothing) + spec.label_smoothing / static_cast<double>(classes);
         sums.loss -= weights_[n] * target * log_probability;
         logit_gradient_[n * classes + c] = static_cast<float>(weights_[n] * (std::exp(log_probability) - target) / normaliser);
         above += logits[c] > logits[label] || (logits[c] == logits[label] && c < label);
@@ -249,8 +258,8 @@ class PlainReplica : public Replica {
   std::vector<Bucket> buckets_;
   UpdateRule rule_;
   std::vector<std::vector<float>> activations_;  // the input, then each layer's output
-  std::vector<std::int32_t> labels_;
-  std::vector<float> weights_;
+  std::vector<std::int32_t> labels_, second_labels_;
+  std::vector<float> weights_, shares_;
   std::vector<float> logits_, logit_gradient_;
 };
 

@@ -17,6 +17,10 @@ std::uint64_t content_hash(const Batch& batch, std::uint32_t begin, std::uint32_
   add(batch.pixels, batch.image.bytes());
   add(batch.labels, 1);
   add(batch.weights, 1);
+  if (batch.shares != nullptr) {
+    add(batch.second_labels, 1);
+    add(batch.shares, 1);
+  }
   for (std::uint32_t n = begin; n < begin + count; ++n) {  // field by field: padding has no value
     const AugmentationRecord& record = batch.records[n];
     const std::int32_t fields[] = {record.x, record.y, record.step_x, record.step_y, static_cast<std::int32_t>(record.border)};
@@ -35,6 +39,13 @@ Ref<Batch> copy_of(const Batch& batch) {
   std::copy_n(batch.labels, batch.capacity(), copy->labels);
   std::copy_n(batch.weights, batch.capacity(), copy->weights);
   std::copy_n(batch.records, batch.capacity(), copy->records);
+  if (batch.shares == nullptr) {
+    copy->second_labels = nullptr;
+    copy->shares = nullptr;
+  } else {
+    std::copy_n(batch.second_labels, batch.capacity(), copy->second_labels);
+    std::copy_n(batch.shares, batch.capacity(), copy->shares);
+  }
   return copy;
 }
 

@@ -109,6 +109,12 @@ Executable& CpuReplica::executable(Executables& kept, std::uint32_t most, std::u
 void CpuReplica::take_labels(const Batch& batch, std::uint32_t begin, std::uint32_t count) {
   labels_.assign(batch.labels + begin, batch.labels + begin + count);
   weights_.assign(batch.weights + begin, batch.weights + begin + count);
+  second_labels_.clear();
+  shares_.clear();
+  if (batch.shares != nullptr) {
+    second_labels_.assign(batch.second_labels + begin, batch.second_labels + begin + count);
+    shares_.assign(batch.shares + begin, batch.shares + begin + count);
+  }
   rows_ = count;
 }
 
@@ -142,6 +148,10 @@ StepSums CpuReplica::measure(const LossSpec& spec, const float* logits, double n
   arguments.label_smoothing = spec.label_smoothing;
   arguments.normaliser = normaliser;
   arguments.gradient = gradient;
+  if (!shares_.empty()) {
+    arguments.second_labels = second_labels_.data();
+    arguments.shares = shares_.data();
+  }
   return cross_entropy(arguments);
 }
 

@@ -65,8 +65,8 @@ class CpuReplica final : public Replica {
   Executable* current_ = nullptr;  // null: no samples
   Pass pass_;
   std::int64_t rows_ = 0;
-  std::vector<std::int32_t> labels_;
-  std::vector<float> weights_;
+  std::vector<std::int32_t> labels_, second_labels_;  // the second ones empty, and shares_ too, when nobody mixes
+  std::vector<float> weights_, shares_;
   std::vector<float> summed_logits_;  // of infer
   bool logits_are_summed_ = false;
 

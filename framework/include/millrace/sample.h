@@ -168,8 +168,8 @@ class Batch : public Payload {
   float* numbers = nullptr;                  // (capacity, numbers_per_sample)
   AugmentationRecord* records = nullptr;     // (capacity)
   std::int32_t* labels = nullptr;            // (capacity)
-  std::int32_t* second_labels = nullptr;     // (capacity) of mixed images, and the share of `labels` in them, 0 ... 1; null when
-  float* shares = nullptr;                   // nobody mixes
+  std::int32_t* second_labels = nullptr;     // (capacity) of mixed images, and the share of `labels` in them, 0 ... 1 (1: it is not
+  float* shares = nullptr;                   // mixed); both null in a batch that nobody can mix
   float* weights = nullptr;                  // (capacity): 1, or 0 for a skipped sample and for unused slots
 
   std::atomic<std::uint32_t> missing{0};     // slots not yet arrived; `batch` counts down

@@ -50,6 +50,61 @@ TEST(CrossEntropy, MatchesTheReferenceAndItsGradientFiniteDifferences) {
   }
 }
 
+TEST(CrossEntropy, OfAMixedImageIsThatOfBothLabelsByTheirShares) {
+  constexpr std::int64_t kRows = 5, kClasses = 6;
+  const std::vector<float> logits = random_values(kRows * kClasses, 1, 0, 3);
+  const std::vector<std::int32_t> labels = {0, 1, 2, 3, 4}, seconds = {5, 1, 0, 4, -1};
+  const std::vector<float> shares = {0.25F, 0.5F, 0.75F, 0, 1}, weights = {1, 1, 0.5F, 2, 1};
+  for (const double smoothing : {0.0, 0.2}) {
+    std::vector<float> gradient(logits.size());
+    CrossEntropy arguments{logits.data(), labels.data(), weights.data(), kRows, kClasses, smoothing, 3, gradient.data()};
+    arguments.second_labels = seconds.data();
+    arguments.shares = shares.data();
+    const StepSums sums = cross_entropy(arguments);
+    double loss = 0;
+    for (std::int64_t row = 0; row < kRows; ++row) {
+      const auto r = static_cast<std::size_t>(row);
+      const auto at = [&](std::int64_t nudged, double nudge) {
+        const double first = reference_loss(logits, kClasses, row, labels[r], smoothing, nudged, nudge);
+        const double second = shares[r] < 1 ? reference_loss(logits, kClasses, row, seconds[r], smoothing, nudged, nudge) : 0;
+        return shares[r] * first + (1 - shares[r]) * second;
+      };
+      loss += weights[r] * at(-1, 0);
+      for (std::int64_t j = 0; j < kClasses; ++j) {
+        const double slope = (at(j, 1e-5) - at(j, -1e-5)) / 2e-5;
+        EXPECT_NEAR(gradient[static_cast<std::size_t>(row * kClasses + j)], weights[r] / 3 * slope, 1e-6);
+      }
+    }
+    EXPECT_NEAR(sums.loss, loss, 1e-5);
+  }
+}
+
+TEST(CrossEntropy, CountsTheLabelWithTheLargerShareAsCorrect) {
+  const std::vector<float> logits = {1, 3, 2};
+  const std::int32_t label = 0, second = 1;
+  const auto correct = [&](float share) {
+    CrossEntropy arguments{logits.data(), &label, nullptr, 1, 3};
+    arguments.second_labels = &second;
+    arguments.shares = &share;
+    return cross_entropy(arguments).correct;
+  };
+  EXPECT_EQ(correct(0.4F), 1);
+  EXPECT_EQ(correct(0.5F), 0);
+  EXPECT_EQ(correct(0.6F), 0);
+}
+
+TEST(CrossEntropy, AShareOfOneChangesNotABit) {
+  constexpr std::int64_t kRows = 4, kClasses = 6;
+  const std::vector<float> logits = random_values(kRows * kClasses, 1, 0, 3), shares(kRows, 1.0F);
+  const std::vector<std::int32_t> labels = {0, 5, 2, 3};
+  std::vector<float> plain(logits.size()), mixed(logits.size());
+  const StepSums one = cross_entropy({logits.data(), labels.data(), nullptr, kRows, kClasses, 0.1, 4, plain.data()});
+  CrossEntropy arguments{logits.data(), labels.data(), nullptr, kRows, kClasses, 0.1, 4, mixed.data()};
+  arguments.shares = shares.data();
+  EXPECT_EQ(cross_entropy(arguments).loss, one.loss);
+  EXPECT_EQ(mixed, plain);
+}
+
 TEST(CrossEntropy, StaysFiniteForLargeLogits) {
   const std::vector<float> logits = {1e30F, -1e30F, 0};
   const std::int32_t label = 0;

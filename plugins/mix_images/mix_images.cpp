@@ -1,0 +1,97 @@
+#include "mix_images.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "beta.h"
+#include "blend.h"
+#include "millrace/plugin.h"
+
+namespace millrace {
+
+namespace {
+
+void describe_rule(ParamSet<MixImages::Rule>& set) {
+  set.add("chance", &MixImages::Rule::chance).range(0, 1).text("for each batch");
+  set.add("alpha", &MixImages::Rule::alpha)
+      .range(0.001, 1000)
+      .text("of the shares' beta distribution: 1 makes all shares alike, less makes extreme ones frequent");
+}
+
+// What covers 1 - share of the window when it lies wholly within; its middle is drawn, and it is cut off at the edges.
+Box draw_box(Draw& draw, ImageShape window, double share) {
+  const double side = std::sqrt(1 - share);
+  const auto middle_y = static_cast<int>(draw.integer(0, window.height - 1));
+  const auto middle_x = static_cast<int>(draw.integer(0, window.width - 1));
+  const auto span = [](int middle, int length, int extent) {
+    const int begin = std::max(middle - length / 2, 0);
+    return std::pair(begin, std::min(middle - length / 2 + length, extent) - begin);
+  };
+  const auto [top, height] = span(middle_y, static_cast<int>(std::lround(side * window.height)), window.height);
+  const auto [left, width] = span(middle_x, static_cast<int>(std::lround(side * window.width)), window.width);
+  return {top, left, height, width};
+}
+
+}  // namespace
+
+void MixImages::describe(StageDescription<Params>& d) {
+  d.name("mix_images").text("Mixes the images of a batch with each other, and their labels.");
+  d.input(payload::kBatch).output(payload::kBatch);
+  d.params.add_table("mixup", &Params::mixup, describe_rule).text("both pictures at once");
+  d.params.add_table("cutmix", &Params::cutmix, describe_rule).text("a rectangle of the other picture");
+}
+
+MixImages::MixImages(const Params& params, const StageContext& context)
+    : params_(params), seed_(context.seed), name_hash_(hash_text(context.name)) {
+  if (params.mixup.chance + params.cutmix.chance > 1 + 1e-9) {
+    fail(ErrorKind::usage, "mixup.chance and cutmix.chance: a batch is mixed one way, expected at most 1 in all, found {} and {}",
+         params.mixup.chance, params.cutmix.chance);
+  }
+  if (context.target.kind != TargetSpec::Kind::none) {
+    fail(ErrorKind::usage, "images are mixed with labels, and those of [{}] have targets: take the stage out of the flow",
+         context.graph);
+  }
+}
+
+void MixImages::process(Batch& batch, const Packet& packet, Output& output) {
+  if (batch.numbers_per_sample > 0) fail(ErrorKind::usage, "images are mixed with labels, and these have numbers to predict");
+  if (batch.count > 1) mix(batch);
+  output.emit(0, packet);
+}
+
+void MixImages::mix(Batch& batch) const {
+  thread_local std::vector<std::uint8_t> first;
+  Draw draw(seed_, {batch.epoch, batch.step, 0, 0}, name_hash_);
+  const double which = draw.uniform();
+  const auto shift = static_cast<std::uint32_t>(draw.integer(1, batch.count - 1));
+  const bool by_blending = which < params_.mixup.chance;
+  const bool mixes = by_blending || which < params_.mixup.chance + params_.cutmix.chance;
+  if (mixes) {
+    double share = draw_beta(draw, by_blending ? params_.mixup.alpha : params_.cutmix.alpha);
+    const auto own = static_cast<int>(std::lround(256 * share));
+    Box box;
+    if (by_blending) {
+      share = own / 256.0;
+    } else {
+      box = draw_box(draw, batch.window, share);
+      share = 1 - static_cast<double>(box.height) * box.width / (static_cast<double>(batch.window.height) * batch.window.width);
+      box.top += (batch.image.height - batch.window.height) >> 1;
+      box.left += (batch.image.width - batch.window.width) >> 1;
+    }
+    const std::size_t bytes = batch.image.bytes();
+    execute_records(batch);
+    first.resize(bytes);
+    for_each_pair(batch, shift, first.data(), [&](std::uint32_t slot, std::uint32_t partner, const std::uint8_t* other) {
+      std::uint8_t* const image = batch.pixels + slot * bytes;
+      by_blending ? blend(image, other, bytes, own) : paste(image, other, batch.image, box);
+      batch.second_labels[slot] = batch.labels[partner];
+      batch.shares[slot] = static_cast<float>(share);
+    });
+  }
+  batch.stream_hash += combine(draw.hash(), batch.step);
+}
+
+}  // namespace millrace
+
+MILLRACE_PLUGIN("mix_images", "1.0", "MixUp and CutMix.") { registry.add_stage<millrace::MixImages>(); }

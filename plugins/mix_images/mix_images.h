@@ -1,0 +1,51 @@
+#pragma once
+
+#include <cstdint>
+
+#include "millrace/stage.h"
+
+namespace millrace {
+
+// Mixes the images of a batch with each other, and their labels by the same shares.
+//
+//   [train]
+//   flow = ["read", "decode_image", "augment", "batch", "mix_images", "forward_backward", ...]
+//   [train.mix_images]
+//   mixup  = { chance = 0.5, alpha = 0.2 }   # both pictures at once
+//   cutmix = { chance = 0.5, alpha = 1.0 }   # a rectangle of the other
+//
+// MixUp: Zhang et al., arXiv 1710.09412. CutMix: Yun et al., arXiv 1905.04899. As there, one share (from a beta distribution),
+// one rectangle (its middle anywhere, cut off at the edges) and one partner rule hold for a whole batch: slot i is mixed with
+// slot i + shift, counted around. Shares are rounded to 1/256, or to what the rectangle covers, so that labels and pixels agree.
+//
+// Ports: in, out: Batch. Stands behind `batch`, and whoever else takes batches behind it: it changes pixels in their slots,
+// executes their records (partners have different ones) and writes second_labels and shares. The loss of a mixed image is share *
+// loss(label) + (1 - share) * loss(second label). Slots of weight 0 are left alone, and nobody is mixed with them. Order of
+// draws, from a generator of (seed, epoch, step, the stage's name): which of the two; the shift; the share; for cutmix the
+// middle's row and column. A batch of less than two samples draws nothing.
+// Threading: parallel; a batch is mixed by one thread.
+// Errors: chances that add up to more than 1, batches with targets: ErrorKind::usage, in the constructor; with numbers to
+// predict: ErrorKind::usage. When several processes share a batch, each mixes its own samples.
+class MixImages : public Transform<Batch, Batch> {
+ public:
+  struct Rule {
+    double chance = 0;
+    double alpha = 1;
+  };
+  struct Params {
+    Rule mixup, cutmix;
+  };
+  static void describe(StageDescription<Params>& description);
+
+  MixImages(const Params& params, const StageContext& context);
+  using Transform<Batch, Batch>::process;
+  void process(Batch& batch, const Packet& packet, Output& output) override;
+
+ private:
+  void mix(Batch& batch) const;
+
+  Params params_;
+  std::uint64_t seed_, name_hash_;
+};
+
+}  // namespace millrace
