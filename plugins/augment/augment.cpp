@@ -6,6 +6,16 @@
 
 namespace millrace {
 
+namespace {
+
+void check_size(const ImageShape& shape) {
+  if (std::max(shape.height, shape.width) <= Augment::kLargest) return;
+  fail(ErrorKind::content, "the image is {} x {}: augment takes up to {} x {}, so resize it before", shape.height, shape.width,
+       Augment::kLargest, Augment::kLargest);
+}
+
+}  // namespace
+
 void Augment::describe(StageDescription<Params>& d) {
   d.name("augment").text("Changes images at random: place, colour, sharpness, noise, erased boxes.");
   millrace::describe(d.params);
@@ -13,28 +23,27 @@ void Augment::describe(StageDescription<Params>& d) {
 
 Augment::Augment(const Params& params, const StageContext& context)
     : geometry_(params, combine(context.seed, hash_text(context.name + " alternating flip"))),
+      crop_(params.random_resized_crop, context.image),
       policies_(params),
       jitter_(params),
       erasing_(params.erase, geometry_.outside()),
-      on_host_(geometry_.may_warp() || policies_.any() || jitter_.any() || erasing_.any()),
+      on_host_(geometry_.may_warp() || crop_.any() || policies_.any() || jitter_.any() || erasing_.any()),
       window_(context.window) {}
 
 void Augment::process(Sample& sample, Draw& draw) {
-  const ImageShape shape = sample.image().shape;
-  const ImageShape window = window_.is_static() ? window_ : shape;
-  if (std::max({shape.height, shape.width, window.height, window.width}) > kLargest) {
-    fail(ErrorKind::content, "the image is {} x {}: augment takes up to {} x {}, so resize it before", shape.height, shape.width,
-         kLargest, kLargest);
-  }
+  const auto window = [&] { return window_.is_static() ? window_ : sample.image().shape; };
+  check_size(sample.image().shape);
+  check_size(window_);
   const Geometry::Placement placement = geometry_.draw(sample, draw);
   if (on_host_) {
-    execute_record(sample, window);
+    execute_record(sample, window());
+    if (crop_.any()) crop_.apply(sample, draw);
     Canvas canvas(sample, geometry_.outside());
     policies_.apply(canvas, draw);
     jitter_.apply(canvas, draw);
   }
-  geometry_.place(sample, placement, window);
-  if (erasing_.any()) erase(sample, draw, window);
+  geometry_.place(sample, placement, window());
+  if (erasing_.any()) erase(sample, draw, window());
 }
 
 void Augment::erase(Sample& sample, Draw& draw, ImageShape window) const {

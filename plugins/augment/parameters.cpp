@@ -56,6 +56,20 @@ void describe_warps(Set& set) {
       .text("between pixels; label images always take the nearest");
 }
 
+void describe_crop(Set& set) {
+  set.add_table(
+         "random_resized_crop", &P::random_resized_crop,
+         [](ParamSet<CropParams>& members) {
+           members.add("size", &CropParams::size).unit("pixels").text("of the result, [height, width]; not set: no crop");
+           members.add("area", &CropParams::area).range(0.0001, 1).text("of the part, as a share of the image");
+           members.add("aspect", &CropParams::aspect)
+               .range(0.01, 100)
+               .text("of the part, width over height; drawn by its logarithm");
+           members.add("filter", &CropParams::filter).choices({"bilinear", "bicubic", "nearest"}).text("of the resampling");
+         })
+      .text("some part of each image, resized; decode_image has the same for images that are not decoded yet, and is faster");
+}
+
 void describe_policies(Set& set) {
   using RandAugment = P::RandAugment;
   table(set, "rand_augment", &P::rand_augment, [](ParamSet<RandAugment>& members) {
@@ -119,6 +133,7 @@ void describe_filters(Set& set) {
 void describe(ParamSet<AugmentParams>& set) {
   describe_flips_and_shifts(set);
   describe_warps(set);
+  describe_crop(set);
   describe_policies(set);
   describe_colours(set);
   describe_filters(set);

@@ -76,7 +76,15 @@ struct EraseParams {
   std::string value = "constant";
 };
 
+struct CropParams {
+  std::optional<Size> size;
+  Range area = {0.08, 1};
+  Range aspect = {3.0 / 4, 4.0 / 3};
+  std::string filter = "bilinear";
+};
+
 struct AugmentParams : GeometryParams, PolicyParams, JitterParams {
+  CropParams random_resized_crop;
   EraseParams erase;
 };
 

@@ -19,13 +19,16 @@ namespace millrace {
 // slot i + shift, counted around. Shares are rounded to 1/256, or to what the rectangle covers, so that labels and pixels agree.
 //
 // Ports: in, out: Batch. Stands behind `batch`, and whoever else takes batches behind it: it changes pixels in their slots,
-// executes their records (partners have different ones) and writes second_labels and shares. The loss of a mixed image is share *
-// loss(label) + (1 - share) * loss(second label). Slots of weight 0 are left alone, and nobody is mixed with them. Order of
-// draws, from a generator of (seed, epoch, step, the stage's name): which of the two; the shift; the share; for cutmix the
-// middle's row and column. A batch of less than two samples draws nothing.
+// executes their records (partners have different ones) and writes second_labels and shares. The loss of a mixed image is
+// share * loss(label) + (1 - share) * loss(second label). Slots of weight 0 are left alone, and nobody is mixed with them.
+//
+// Order of draws, from a generator of (seed, epoch, step, the stage's name): which of the two; the shift; the share; for cutmix
+// the middle's row and column. A batch of less than two samples draws nothing. When several processes share a batch, each mixes
+// its own samples.
+//
 // Threading: parallel; a batch is mixed by one thread.
-// Errors: chances that add up to more than 1, batches with targets: ErrorKind::usage, in the constructor; with numbers to
-// predict: ErrorKind::usage. When several processes share a batch, each mixes its own samples.
+//
+// Errors: chances that add up to more than 1, batches with targets or with numbers to predict: ErrorKind::usage.
 class MixImages : public Transform<Batch, Batch> {
  public:
   struct Rule {

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <optional>
+
+#include "canvas.h"
+#include "millrace/random.h"
+#include "millrace/resample.h"
+#include "parameters.h"
+
+namespace millrace {
+
+// torchvision's RandomResizedCrop, for images that are decoded already: a part of random area and aspect ratio, resized. Ten
+// attempts, and the largest middle part whose aspect ratio is allowed where none fits. A target takes the same way; one of
+// classes by nearest neighbour. decode_image does the same as it decodes, and then decodes less. Draws 22 of each sample: area
+// and aspect ratio of ten attempts in turn, then row and column.
+class RandomCrop {
+ public:
+  RandomCrop(const CropParams& params, ImageShape input);  // errors: ErrorKind::usage
+  bool any() const { return params_.size.has_value(); }
+  ImageShape image_shape() const { return output_; }  // of every image, when any()
+
+  void apply(Sample& sample, Draw& draw) const;
+
+ private:
+  struct Part {
+    int top = 0, left = 0, height = 0, width = 0;
+  };
+  Part draw_part(Draw& draw, ImageShape shape) const;
+  void resample(const Image& image, const Part& part, ResampleFilter filter, const Image& out) const;
+
+  CropParams params_;
+  ResampleFilter filter_;
+  ImageShape output_;
+};
+
+}  // namespace millrace
