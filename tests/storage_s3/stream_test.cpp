@@ -27,11 +27,12 @@ class Stream : public testing::Test {
   // The stream hash of each of two epochs of the quick start with this [train.read].
   std::vector<std::string> hashes(const std::string& read, const std::string& flow = "\"read\", \"decode_image\"") {
     const std::string file = (folder_.path() / "stream.toml").string();
-    std::ofstream(file) << "extends = \"" << pipeline("quickstart.toml") << "\"\n[train]\nflow = [" << flow
-                        << ", \"augment\", \"batch\", \"forward_backward\", \"allreduce\", \"optimizer\", \"metrics\"]\n[train.read]\n"
-                        << read << "\nshuffle = \"every-epoch\"\n";
-    const Outcome outcome = run_command({tool("pipeline-run"), file, "--json", "--set", "data.root=" + shapes(), "--set", "run.folder=",
-                                         "--set", "run.epochs=2"});
+    std::ofstream(file)
+        << "extends = \"" << pipeline("quickstart.toml") << "\"\n[train]\nflow = [" << flow
+        << ", \"augment\", \"batch\", \"forward_backward\", \"allreduce\", \"optimizer\", \"metrics\"]\n[train.read]\n"
+        << read << "\nshuffle = \"every-epoch\"\n";
+    const Outcome outcome = run_command({tool("pipeline-run"), file, "--json", "--set", "data.root=" + shapes(), "--set",
+                                         "run.folder=", "--set", "run.epochs=2"});
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     std::vector<std::string> result;
     for (const auto& epoch : events(outcome, "epoch")) result.push_back(epoch.at("stream_hash"));
@@ -44,8 +45,8 @@ class Stream : public testing::Test {
 
   std::string pack() {
     const std::string out = (folder_.path() / "bucket" / "shards").string();
-    const Outcome packed = run_command({tool("pipeline-data"), "pack", pipeline("quickstart.toml"), "--set", "data.root=" + shapes(),
-                                        "--out", out, "--shard-size", "100kB"});
+    const Outcome packed = run_command({tool("pipeline-data"), "pack", pipeline("quickstart.toml"), "--set",
+                                        "data.root=" + shapes(), "--out", out, "--shard-size", "100kB"});
     EXPECT_EQ(packed.code, 0) << packed.err;
     return out;
   }
