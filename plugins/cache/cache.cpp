@@ -1,30 +1,20 @@
 #include "cache.h"
 
-#include <cmath>
-#include <cstdlib>
-
+#include "millrace/bytes.h"
 #include "millrace/plugin.h"
 #include "millrace/run.h"
 
 namespace millrace {
 
-std::size_t parse_bytes(const std::string& text, const char* key) {
-  struct Unit {
-    const char* name;
-    double bytes;
-  };
-  constexpr Unit kUnits[] = {{"", 1},      {"B", 1},        {"kB", 1e3},     {"KB", 1e3},     {"MB", 1e6},    {"GB", 1e9},
-                             {"TB", 1e12}, {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40}};
-  char* end = nullptr;
-  const double number = std::strtod(text.c_str(), &end);
-  while (*end == ' ') ++end;
-  for (const Unit& unit : kUnits) {
-    const double bytes = number * unit.bytes;
-    if (end != text.c_str() && unit.name == std::string_view(end) && bytes >= 1 && bytes <= 0x1p60)
-      return static_cast<std::size_t>(bytes);
-  }
-  fail(ErrorKind::usage, "{}: expected a number of bytes such as \"512 MiB\" or \"4 GB\", found \"{}\"", key, text);
+namespace {
+
+std::size_t budget_of(const std::string& text) {
+  const std::uint64_t bytes = parse_bytes(text);
+  if (bytes == 0) fail(ErrorKind::usage, "memory: expected a number of bytes such as \"512 MiB\" or \"4 GB\", found \"{}\"", text);
+  return bytes;
 }
+
+}  // namespace
 
 void Cache::describe_params(StageDescription<Params>& d) {
   d.params.add("memory", &Params::memory)
@@ -47,7 +37,7 @@ void EncodedCache::describe(StageDescription<Params>& d) {
 Cache::Cache(const Params& params, const StageContext& context)
     : samples_(context.samples_per_epoch), fingerprint_(context.fingerprint), run_(context.run), path_(params.file) {
   if (!params.memory.empty() || path_.empty()) {
-    budget_ = parse_bytes(params.memory.empty() ? kDefaultMemory : params.memory, "memory");
+    budget_ = budget_of(params.memory.empty() ? kDefaultMemory : params.memory);
     memory_ = std::make_unique<MemoryStore>(budget_);
   }
 }

@@ -76,7 +76,4 @@ class EncodedCache : public Cache {
   static void describe(StageDescription<Params>& description);
 };
 
-// "512 MiB", "4 GB", "1000000": bytes. ErrorKind::usage for anything else.
-std::size_t parse_bytes(const std::string& text, const char* key);
-
 }  // namespace millrace

@@ -147,14 +147,9 @@ TEST(Cache, TwoInOneFlowAreRefused) {
   EXPECT_NE(error_of([&] { test.run({}); }).find("two caches"), std::string::npos);
 }
 
-TEST(ParseBytes, KnowsItsUnits) {
-  EXPECT_EQ(parse_bytes("1000", "memory"), 1000U);
-  EXPECT_EQ(parse_bytes("4 GiB", "memory"), std::size_t{4} << 30);
-  EXPECT_EQ(parse_bytes("1.5kB", "memory"), 1500U);
-  EXPECT_EQ(error_of([] { parse_bytes("much", "memory"); }),
+TEST(Cache, RefusesABudgetThatIsNone) {
+  EXPECT_EQ(error_of([] { ImageCache({.memory = "much", .file = ""}, {}); }),
             "memory: expected a number of bytes such as \"512 MiB\" or \"4 GB\", found \"much\"");
-  for (const char* wrong : {"", "-1", "4 gib", "0", "1e300", "nan", "4 GB of it"})
-    EXPECT_THROW(parse_bytes(wrong, "memory"), Error) << wrong;
 }
 
 class CacheFileTest : public testing::Test {

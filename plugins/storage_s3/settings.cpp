@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "millrace/bytes.h"
 #include "millrace/error.h"
 
 namespace millrace::s3 {
@@ -34,36 +35,12 @@ Milliseconds seconds(const Environment& environment, const char* name, Milliseco
 std::uint64_t size(const Environment& environment, const char* name, std::uint64_t otherwise) {
   const std::string text = environment(name);
   if (text.empty()) return otherwise;
-  const std::uint64_t value = parse_size(text);
+  const std::uint64_t value = parse_bytes(text);
   if (value == 0) fail(ErrorKind::usage, "{} = '{}': expected a size such as 10GB", name, text);
   return value;
 }
 
 }  // namespace
-
-std::uint64_t parse_size(std::string_view text) {
-  double value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value, std::chars_format::fixed);
-  if (error != std::errc() || !(value > 0)) return 0;
-  std::string_view unit(stop, static_cast<std::size_t>(end - stop));
-  while (unit.starts_with(' ')) unit.remove_prefix(1);
-  static constexpr std::pair<std::string_view, double> kUnits[] = {{"", 1},
-                                                                   {"B", 1},
-                                                                   {"kB", 1e3},
-                                                                   {"KB", 1e3},
-                                                                   {"MB", 1e6},
-                                                                   {"GB", 1e9},
-                                                                   {"TB", 1e12},
-                                                                   {"KiB", 1024.0},
-                                                                   {"MiB", 1048576.0},
-                                                                   {"GiB", 1073741824.0},
-                                                                   {"TiB", 1099511627776.0}};
-  for (const auto& [name, factor] : kUnits) {
-    if (unit == name && value * factor < 9e18) return static_cast<std::uint64_t>(value * factor);
-  }
-  return 0;
-}
 
 Settings read_settings(const Environment& environment) {
   Settings settings;

@@ -25,7 +25,4 @@ struct Settings {
 // Throws ErrorKind::usage, naming the variable, for a value that is none.
 Settings read_settings(const Environment& environment);
 
-// "1048576", "500 MB", "10GB", "8GiB"; 0 when it is none of these.
-std::uint64_t parse_size(std::string_view text);
-
 }  // namespace millrace::s3

@@ -127,12 +127,5 @@ TEST(Settings, NameTheVariableThatIsWrong) {
   }
 }
 
-TEST(Sizes, HaveUnits) {
-  EXPECT_EQ(parse_size("1048576"), 1048576U);
-  EXPECT_EQ(parse_size("1.5GB"), 1'500'000'000U);
-  EXPECT_EQ(parse_size("16 MiB"), 16U << 20);
-  for (const char* text : {"", "GB", "-1", "0", "1 parsec", "1e30 TB", "nan"}) EXPECT_EQ(parse_size(text), 0U) << text;
-}
-
 }  // namespace
 }  // namespace millrace::s3

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "data_set.h"
+#include "millrace/bytes.h"
 #include "millrace/error.h"
 #include "pack_members.h"
 #include "shard_writer.h"
@@ -29,21 +30,6 @@ void install_signal_handlers() {
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
-}
-
-// "256MB", "1 GiB", "4096"
-std::uint64_t bytes_of(std::string_view option, const std::string& text) {
-  constexpr std::pair<std::string_view, std::uint64_t> kUnits[] = {
-      {"", 1},           {"B", 1},         {"kB", 1'000},         {"KB", 1'000},   {"KiB", 1 << 10},
-      {"MB", 1'000'000}, {"MiB", 1 << 20}, {"GB", 1'000'000'000}, {"GiB", 1 << 30}};
-  const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
-  const std::size_t unit = std::min(text.find_first_not_of(' ', digits), text.size());
-  for (const auto& [name, factor] : kUnits) {
-    if (digits > 0 && text.substr(unit) == name) {
-      return factor * static_cast<std::uint64_t>(integer(option, text.substr(0, digits), 1, std::int64_t{1} << 30));
-    }
-  }
-  fail(ErrorKind::usage, "{}: expected a number of bytes such as 256MB, found '{}'", option, text);
 }
 
 struct PackOptions {
@@ -184,7 +170,8 @@ int pack_verb(int count, const char* const* arguments) {
   if (!reader.read(count, arguments, rest)) return 0;
   options.data.file = only_file(rest, "pipeline-data pack");
   if (options.out.empty()) fail(ErrorKind::usage, "expected --out and a folder to write into; see pipeline-data pack --help");
-  options.shard_bytes = bytes_of("--shard-size", shard_size);
+  options.shard_bytes = parse_bytes(shard_size);
+  if (options.shard_bytes == 0) fail(ErrorKind::usage, "--shard-size: expected a number of bytes such as 256MB, found '{}'", shard_size);
   if (!short_side.empty()) options.recipe.short_side = integer("--short-side", short_side, 1, 1 << 15);
   if (!quality.empty()) options.recipe.quality = integer("--quality", quality, 1, 100);
   return pack(options);
