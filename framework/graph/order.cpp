@@ -54,6 +54,9 @@ void SampleOrder::choose_classes(const Source& source) {
   }
   classes_ = sampling_.only;
   materialise();
+  if (std::all_of(chosen_.begin(), chosen_.end(), [&](std::uint32_t index) { return source.label(index) < 0; })) {
+    fail(ErrorKind::usage, "only: no sample here has a class that is known without reading it");
+  }
   std::erase_if(chosen_, [&](std::uint32_t index) { return label(source.label(index)) < 0; });
 }
 

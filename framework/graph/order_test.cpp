@@ -157,6 +157,12 @@ TEST(SampleOrder, RefusesClassesThatAreNoneOrStandThereTwice) {
   EXPECT_EQ(refusal(Labels(in_turns(9), sampling)), "only: class 'cat' stands there twice");
 }
 
+TEST(SampleOrder, RefusesAChoiceByClassWhereLabelsAreNotKnown) {
+  SourceParams sampling;
+  sampling.only = {"cat"};
+  EXPECT_EQ(refusal(Labels({-1, -1}, sampling)), "only: no sample here has a class that is known without reading it");
+}
+
 TEST(SampleOrder, PartsShareNoSampleAndLeaveNoneOut) {
   for (const std::size_t size : {1U, 2U, 1000U}) {
     Indices both;
