@@ -62,6 +62,8 @@ Json parse_line(std::string_view line, const std::string& name, std::size_t numb
     if (object.is_object()) return object;
   } catch (const Json::parse_error& error) {
     fail(ErrorKind::data, "{}:{}:{}: this is not JSON", name, number, std::max<std::size_t>(error.byte, 1));
+  } catch (const Json::out_of_range&) {
+    fail(ErrorKind::data, "{}:{}: a number is too large", name, number);
   }
   fail(ErrorKind::data, "{}:{}: expected an object such as {{\"file_name\": \"a.jpg\", \"label\": \"cat\"}}", name, number);
 }
