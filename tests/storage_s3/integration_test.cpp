@@ -35,7 +35,7 @@ class S3Server : public testing::Test {
   }
 
   const fs::path& root() const { return folder_.path(); }
-  Variables settings() const { return variables(server_->url()); }
+  Variables settings() const { return patient(variables(server_->url())); }
   Variables settings(Variables more) const {
     more.merge(settings());
     return more;
@@ -196,7 +196,7 @@ TEST_F(S3Server, KeepsItsConnection) {
 }
 
 TEST_F(S3Server, ServesManyThreads) {
-  S3 storage(environment(settings({{"MILLRACE_S3_TIMEOUT", "60"}})));
+  S3 storage(environment(settings()));
   std::vector<std::thread> threads;
   for (int t = 0; t < 8; ++t) {
     threads.emplace_back([&, t] {

@@ -35,11 +35,9 @@ class Moto : public testing::Test {
     Child fill({python, MILLRACE_SOURCE_DIR "/tests/storage_s3/moto_fill.py", endpoint_}, {});
     const std::string line = fill.read_line();
     ASSERT_EQ(fill.wait(), 0) << "moto_fill.py failed";
-    settings_ = variables(endpoint_);
+    settings_ = patient(variables(endpoint_));
     settings_["AWS_ACCESS_KEY_ID"] = line.substr(0, line.find(' '));
     settings_["AWS_SECRET_ACCESS_KEY"] = line.substr(line.find(' ') + 1);
-    settings_["MILLRACE_S3_TIMEOUT"] = "60";
-    settings_["MILLRACE_S3_STALL_TIMEOUT"] = "20";
   }
 
   std::optional<Child> server_;

@@ -38,9 +38,7 @@ int main(int count, char** arguments) {
     put(folder.path(), "data", std::to_string(i), content(static_cast<std::size_t>(bytes), static_cast<unsigned>(i)));
   }
   Server server(folder.path(), 1000);
-  Variables setting = variables(server.url());
-  setting["MILLRACE_S3_TIMEOUT"] = setting["MILLRACE_S3_STALL_TIMEOUT"] = "60";
-  s3::S3 storage(environment(setting));
+  s3::S3 storage(environment(patient(variables(server.url()))));
 
   const double start = now();
   std::vector<std::string> names;

@@ -125,6 +125,12 @@ Variables variables(const std::string& endpoint) {
           {"MILLRACE_S3_STALL_TIMEOUT", "1"}};
 }
 
+Variables patient(Variables variables) {
+  for (const char* name : {"MILLRACE_S3_TIMEOUT", "MILLRACE_S3_CONNECT_TIMEOUT", "MILLRACE_S3_STALL_TIMEOUT"})
+    variables[name] = "60";
+  return variables;
+}
+
 std::string read_all(Storage& storage, const std::string& url) {
   ByteBuffer bytes;
   storage.read(url, bytes);

@@ -64,6 +64,7 @@ std::string content(std::size_t size, unsigned seed);  // bytes that differ ever
 using Variables = std::map<std::string, std::string>;
 Environment environment(Variables variables);      // these alone
 Variables variables(const std::string& endpoint);  // the test server's account; impatient
+Variables patient(Variables variables);            // not to fail where the machine is busy
 
 std::string read_all(Storage& storage, const std::string& url);
 

@@ -1,0 +1,25 @@
+// What a user of a pipeline sees of S3 when it fails.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "pipelines/command.h"
+#include "server.h"
+
+namespace millrace::s3::test {
+namespace {
+
+TEST(S3Pipeline, EndsWhenThereIsNoServer) {
+  for (const auto& [name, value] : variables("http://127.0.0.1:1"))
+    setenv(name.c_str(), value.c_str(), 1);  // NOLINT(concurrency-mt-unsafe)
+  using millrace::test::tool;
+  const auto outcome = millrace::test::run_command({tool("pipeline-run"), millrace::test::pipeline("quickstart.toml"), "--set",
+                                                    "data.root=s3://photos", "--set", "run.folder="});
+  for (const auto& [name, value] : variables("")) unsetenv(name.c_str());  // NOLINT(concurrency-mt-unsafe)
+  EXPECT_EQ(outcome.code, 3) << outcome.err;
+  EXPECT_NE(outcome.err.find("cannot list 's3://photos/train'"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("; gave up after 4 attempts in "), std::string::npos) << outcome.err;
+}
+
+}  // namespace
+}  // namespace millrace::s3::test
