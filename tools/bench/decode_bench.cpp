@@ -2,9 +2,10 @@
 // threads. Both in one run, in turn, so that whatever else the machine does disturbs both alike. Files come from the page cache
 // (the first pass, which is not counted, brings them there).
 //
-//   ninja -C build decode_bench && build/bin/decode_bench FOLDER [threads [pairs [batch]]]
+//   ninja -C build decode_bench && build/bin/decode_bench FOLDER [threads [pairs [batch]]] [--crop SIZE]
 //
-// FOLDER holds class folders, as read_folder takes them; all files must have one size.
+// FOLDER holds class folders, as read_folder takes them; all files must have one size. With --crop the graph decodes a random
+// resized crop of each file, to SIZE x SIZE; bare libjpeg-turbo decodes the whole file all the same.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -17,6 +18,7 @@
 #include <ctime>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 // jpeglib.h needs FILE and size_t before it
@@ -129,11 +131,17 @@ Speed bare(const std::vector<std::string>& files, int threads) {
 // read_folder -> decode_image -> batch; finished batches go straight back.
 class DataGraph {
  public:
-  DataGraph(const std::string& folder, const Size& size, std::int64_t batch_size, int threads) : workers_(threads, threads) {
+  DataGraph(const std::string& folder, const Size& size, bool crop, std::int64_t batch_size, int threads)
+      : workers_(threads, threads) {
     registry_.load_all();
     Value read, decode, batch;
     read.set("path", Value(folder));
     decode.set("size", Value(Array{Value(size.height), Value(size.width)}));
+    if (crop) {
+      Value part;
+      part.set("area", Value(Array{Value(0.08), Value(1.0)}));
+      decode.set("random_resized_crop", part);
+    }
     batch.set("size", Value(batch_size));
     batch.set("last", Value(std::string("keep")));
     plan_.name = "bench";
@@ -181,13 +189,18 @@ double median(std::vector<double> values) {
 }
 
 int run(int count, char** arguments) {
-  if (count < 2) fail(ErrorKind::usage, "usage: decode_bench FOLDER [threads [pairs [batch]]]");
+  int crop = 0;
+  if (count > 3 && std::string_view(arguments[count - 2]) == "--crop") {
+    crop = std::max(1, std::atoi(arguments[count - 1]));
+    count -= 2;
+  }
+  if (count < 2) fail(ErrorKind::usage, "usage: decode_bench FOLDER [threads [pairs [batch]]] [--crop SIZE]");
   const int threads = count > 2 ? std::max(1, std::atoi(arguments[2])) : static_cast<int>(std::thread::hardware_concurrency());
   const int pairs = count > 3 ? std::max(1, std::atoi(arguments[3])) : 5;
   const std::int64_t batch = count > 4 ? std::max(1, std::atoi(arguments[4])) : 256;
   const std::vector<std::string> files = list_files(arguments[1]);
   const Size size = BareDecoder().decode(files.front());
-  DataGraph graph(arguments[1], size, batch, threads);
+  DataGraph graph(arguments[1], crop > 0 ? Size{crop, crop} : size, crop > 0, batch, threads);
   fmt::print("{} files of {} x {}, {} threads\n{:>10} {:>10} {:>7} {:>10} {:>10} {:>7}\n", files.size(), size.height, size.width,
              threads, "bare/s", "graph/s", "ratio", "bare cpu", "graph cpu", "ratio");
   bare(files, threads);
