@@ -175,6 +175,8 @@ TEST_F(DecodeImageTest, TooManyScansAreRefused) {
   lenient.allow_warnings = true;
   EXPECT_EQ(error_of(with_scans(image, 20), lenient), "nothing was thrown");
   EXPECT_NE(error_of(with_scans(image, 200), lenient).find("more than 100 scans (max_scans)"), std::string::npos);
+  EXPECT_NE(error_of(encode({.many_scans = true})).find("more than 100 scans (max_scans)"), std::string::npos)
+      << "without a warning";
   lenient.max_scans = 1000;
   EXPECT_EQ(error_of(with_scans(image, 200), lenient), "nothing was thrown");
 }

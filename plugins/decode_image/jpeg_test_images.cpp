@@ -43,6 +43,22 @@ void write_orientation(jpeg_compress_struct& info, int orientation) {
   jpeg_write_marker(&info, JPEG_APP0 + 1, exif, sizeof exif);
 }
 
+std::vector<jpeg_scan_info> single_scans(int components) {
+  std::vector<jpeg_scan_info> scans(1);
+  scans[0].comps_in_scan = components;
+  for (int c = 0; c < components; ++c) scans[0].component_index[c] = c;
+  for (int c = 0; c < components; ++c) {
+    for (int k = 1; k < 64; ++k) {
+      jpeg_scan_info scan{};
+      scan.comps_in_scan = 1;
+      scan.component_index[0] = c;
+      scan.Ss = scan.Se = k;
+      scans.push_back(scan);
+    }
+  }
+  return scans;
+}
+
 }  // namespace
 
 std::vector<std::uint8_t> encode(const Recipe& recipe) {
@@ -69,6 +85,11 @@ std::vector<std::uint8_t> encode(const Recipe& recipe) {
   info.restart_interval = recipe.restart;
   jpeg_set_quality(&info, recipe.quality, TRUE);
   if (recipe.progressive) jpeg_simple_progression(&info);
+  const std::vector<jpeg_scan_info> scans = single_scans(channels);
+  if (recipe.many_scans) {
+    info.scan_info = scans.data();
+    info.num_scans = static_cast<int>(scans.size());
+  }
   jpeg_start_compress(&info, TRUE);
   if (recipe.orientation != 0) write_orientation(info, recipe.orientation);
   while (info.next_scanline < info.image_height) {

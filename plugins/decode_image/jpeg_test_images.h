@@ -12,7 +12,8 @@ struct Recipe {
   int height = 16, width = 16;
   Kind kind = Kind::rgb;
   bool progressive = false;
-  bool adobe = true;  // CMYK and YCCK: with Adobe's marker
+  bool many_scans = false;  // progressive, one scan for each coefficient: 190 of RGB
+  bool adobe = true;        // CMYK and YCCK: with Adobe's marker
   int quality = 95;
   int horizontal = 2, vertical = 2;       // of RGB: so many columns and rows share one colour sample
   unsigned restart = 0;                   // blocks between restart markers

@@ -19,12 +19,13 @@ enum class Breakage {
   zero_tail,     // the second half is zeros
   other_format,  // GIF, WebP, PDF, a web page, ...
   text,          // a Git LFS pointer
-  bomb,          // 118 bytes that claim 65500 x 65500 pixels
+  bomb,          // 118 bytes that claim 65500 x 65500 pixels, which takes some decoders minutes
   modest_bomb,   // a few bytes that claim 1000 x 1000 pixels
   png_bomb,      // a PNG header that claims 60000 x 60000
   twelve_bit,
   lossless,
   endless_scans,  // a progressive JPEG whose last scan comes 400 times
+  many_scans,     // 190 scans, and nothing wrong with any
   cmyk,           // in order, but rare
   no_image,       // headers and no scan
   garbage,        // random bytes after a JPEG's first two

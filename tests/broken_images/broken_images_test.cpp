@@ -80,7 +80,7 @@ std::map<std::string, std::string> read_ledger(const fs::path& runs, std::size_t
     std::ifstream ledger(entry.path());
     for (std::string line; std::getline(ledger, line); ++lines) {
       const auto sample = nlohmann::json::parse(line);
-      EXPECT_EQ(sample.at("stage"), "decode_image") << line;
+      EXPECT_TRUE(sample.at("stage") == "decode_image" || sample.at("cause") == "the file is empty") << line;
       EXPECT_EQ(sample.at("action"), "replaced") << line;
       causes.emplace(fs::path(sample.at("path").get<std::string>()).filename().string(), sample.at("cause").get<std::string>());
     }
