@@ -7,6 +7,7 @@
 #include "counting.h"
 #include "millrace/plugin.h"
 #include "pipelines/command.h"
+#include "testkit/files.h"
 #include "testkit/graph_fixture.h"
 #include "testkit/stages.h"
 
@@ -22,13 +23,14 @@ struct Cost {
   double allocations = 0, locks = 0;
 };
 
-Cost cost(std::int64_t batch, std::uint32_t chunk) {
+Cost cost(const char* source, const Value& parameters, std::int64_t batch, std::uint32_t chunk) {
   Registry registry;
   registry.load_all();
   testkit::TestGraph test;
   test.use(registry);
-  test.add("read", *registry.stage("read_folder"),
-           table({{"path", Value(shapes() + "/train")}, {"shuffle", Value("every-epoch")}}));
+  Value read = parameters;
+  read.set("shuffle", Value("every-epoch"));
+  test.add("read", *registry.stage(source), read);
   test.add("decode_image", *registry.stage("decode_image"), table({{"size", Value(Array{Value(32), Value(32)})}}));
   test.add("augment", *registry.stage("augment"), table({{"flip_x", Value(0.5)}}));
   test.add("batch", *registry.stage("batch"), table({{"size", Value(batch)}}));
@@ -55,15 +57,33 @@ TEST(SteadyState, CountsWhatItIsMeantToCount) {
   EXPECT_GE(after.locks, before.locks + 1);
 }
 
+// The images of shapes(), as a list.
+std::string list_in(const testkit::TestFolder& folder) {
+  std::string list = "file_name,label\n";
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(shapes() + "/train")) {
+    if (entry.is_regular_file()) list += entry.path().string() + "," + entry.path().parent_path().filename().string() + "\n";
+  }
+  return folder.write("list.csv", list);
+}
+
 // If anything belonged to samples, a batch of four times as many would cost four times as much.
 TEST(SteadyState, NothingIsAllocatedAndNoLockIsTakenForASample) {
-  const Cost small = cost(50, 25), large = cost(200, 100);
-  std::printf("a batch of 50: %.1f allocations, %.1f locks; of 200: %.1f, %.1f\n", small.allocations, small.locks,
-              large.allocations, large.locks);
-  EXPECT_LT(large.allocations, 50) << "a quarter of one for each sample";
-  EXPECT_LT(large.locks, 50);
-  EXPECT_LT(large.allocations, small.allocations + 15);
-  EXPECT_LT(large.locks, small.locks + 15);
+  const testkit::TestFolder folder;
+  const Value images = table({{"path", Value(shapes() + "/train")}}), list = table({{"path", Value(list_in(folder))}});
+  Value first = images, second = list;
+  first.set("stage", Value("read_folder"));
+  second.set("stage", Value("read_list"));
+  const Value both = table({{"sources", Value(Array{first, second})}});
+  for (const auto& [source, parameters] :
+       {std::pair{"read_folder", images}, std::pair{"read_list", list}, std::pair{"mix", both}}) {
+    const Cost small = cost(source, parameters, 50, 25), large = cost(source, parameters, 200, 100);
+    std::printf("%s: a batch of 50: %.1f allocations, %.1f locks; of 200: %.1f, %.1f\n", source, small.allocations, small.locks,
+                large.allocations, large.locks);
+    EXPECT_LT(large.allocations, 50) << source << ": a quarter of one for each sample";
+    EXPECT_LT(large.locks, 50) << source;
+    EXPECT_LT(large.allocations, small.allocations + 15) << source;
+    EXPECT_LT(large.locks, small.locks + 15) << source;
+  }
 }
 
 }  // namespace
