@@ -1,6 +1,7 @@
 #include "millrace/affine.h"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <cmath>
 #include <numbers>
@@ -24,7 +25,10 @@ std::int64_t fixed(double value, double most) {
 
 // The pixel that stands for coordinate `at` outside the image: mirrored, or the edge's.
 int inside(std::int64_t at, int extent, Border border) {
-  if (border != Border::reflect || extent == 1) return static_cast<int>(std::clamp<std::int64_t>(at, 0, extent - 1));
+  if (at >= 0 && at < extent) return static_cast<int>(at);
+  if (border != Border::reflect || extent == 1) return at < 0 ? 0 : extent - 1;
+  if (-at > 0 && -at < extent) return static_cast<int>(-at);  // by far the most frequent cases
+  if (at >= extent && at < 2 * std::int64_t{extent} - 1) return static_cast<int>(2 * (std::int64_t{extent} - 1) - at);
   const std::int64_t period = 2 * (std::int64_t{extent} - 1);
   const std::int64_t phase = ((at % period) + period) % period;
   return static_cast<int>(phase < extent ? phase : period - phase);
@@ -68,27 +72,41 @@ struct Bilinear {
   }
 };
 
+// Keys' weights at every 1/2048 between two pixels, in 1/2048; each four add up to exactly one.
+struct CubicWeights {
+  static constexpr int kUnit = 1 << kWeight;
+  std::array<std::array<std::int32_t, 4>, kUnit> at;
+
+  CubicWeights() {
+    for (std::size_t i = 0; i < at.size(); ++i) {
+      const double t = static_cast<double>(i) / kUnit;
+      const double real[] = {((-0.5 * t + 1) * t - 0.5) * t, (1.5 * t - 2.5) * t * t + 1, ((-1.5 * t + 2) * t + 0.5) * t};
+      for (std::size_t tap = 0; tap < 3; ++tap) at[i][tap] = static_cast<std::int32_t>(std::lround(real[tap] * kUnit));
+      at[i][3] = kUnit - at[i][0] - at[i][1] - at[i][2];
+    }
+  }
+};
+
 struct Bicubic {
   static constexpr int kFirst = -1, kTaps = 4;
-  static void weigh(std::int64_t at, float weights[4]) {
-    const float t = static_cast<float>(at & (kOne - 1)) * 0x1p-32F;
-    weights[0] = ((-0.5F * t + 1) * t - 0.5F) * t;
-    weights[1] = (1.5F * t - 2.5F) * t * t + 1;
-    weights[2] = ((-1.5F * t + 2) * t + 0.5F) * t;
-    weights[3] = (0.5F * t - 0.5F) * t * t;
+  static const std::array<std::int32_t, 4>& weights(std::int64_t at) {
+    static const CubicWeights kWeights;
+    return kWeights.at[static_cast<std::size_t>(at >> (kFraction - kWeight)) & (CubicWeights::kUnit - 1)];
   }
   template <int kChannels, class Tap>
   static void blend(std::int64_t x, std::int64_t y, const Tap& tap, std::uint8_t* out) {
-    float across[4], down[4], sum[kChannels] = {};
-    weigh(x, across);
-    weigh(y, down);
+    const std::array<std::int32_t, 4>&across = weights(x), &down = weights(y);
+    std::int32_t sum[kChannels];
+    std::fill_n(sum, kChannels, 1 << (2 * kWeight - 1));
     for (int j = 0; j < 4; ++j) {
+      std::int32_t row[kChannels] = {};
       for (int i = 0; i < 4; ++i) {
-        const std::uint8_t* pixel = tap(i - 1, j - 1);
-        for (int c = 0; c < kChannels; ++c) sum[c] += across[i] * down[j] * pixel[c];
+        const std::uint8_t* const pixel = tap(i - 1, j - 1);
+        for (int c = 0; c < kChannels; ++c) row[c] += across[static_cast<std::size_t>(i)] * pixel[c];
       }
+      for (int c = 0; c < kChannels; ++c) sum[c] += down[static_cast<std::size_t>(j)] * row[c];
     }
-    for (int c = 0; c < kChannels; ++c) out[c] = static_cast<std::uint8_t>(std::clamp(sum[c] + 0.5F, 0.0F, 255.0F));
+    for (int c = 0; c < kChannels; ++c) out[c] = static_cast<std::uint8_t>(std::clamp(sum[c] >> (2 * kWeight), 0, 255));
   }
 };
 

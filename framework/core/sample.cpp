@@ -102,16 +102,32 @@ void apply_record(const AugmentationRecord& record, const Image& image, ImageSha
   assert(image.shape.channels == window.channels && window.channels <= 4);
   const auto channels = static_cast<std::size_t>(window.channels);
   const std::size_t stride = static_cast<std::size_t>(image.shape.width) * channels;
+  // The columns from `first` to before `last` lie in the image, so that no rule has to be asked for them.
+  const bool forward = record.step_x > 0;
+  const int first = std::clamp(forward ? -record.x : record.x - (image.shape.width - 1), 0, window.width);
+  const int last = std::clamp(forward ? image.shape.width - record.x : record.x + 1, first, window.width);
   for (int i = 0; i < window.height; ++i) {
     const int row = resolve(record.y + record.step_y * i, image.shape.height, record.border);
-    for (int j = 0; j < window.width; ++j, out += channels) {
-      const int column = resolve(record.x + record.step_x * j, image.shape.width, record.border);
-      const bool inside = row != kOutside && column != kOutside;
-      const std::uint8_t* pixel =
-          inside ? image.data + static_cast<std::size_t>(row) * stride + static_cast<std::size_t>(column) * channels
-                 : record.fill;
-      std::copy_n(pixel, channels, out);
+    const std::uint8_t* const pixels = image.data + static_cast<std::size_t>(std::max(row, 0)) * stride;
+    const auto by_rule = [&](int begin, int end) {
+      for (int j = begin; j < end; ++j, out += channels) {
+        const int column = resolve(record.x + record.step_x * j, image.shape.width, record.border);
+        const bool inside = row != kOutside && column != kOutside;
+        std::copy_n(inside ? pixels + static_cast<std::size_t>(column) * channels : record.fill, channels, out);
+      }
+    };
+    if (row == kOutside) {
+      by_rule(0, window.width);
+      continue;
     }
+    by_rule(0, first);
+    const std::uint8_t* pixel = pixels + static_cast<std::ptrdiff_t>(record.x + record.step_x * first) * static_cast<std::ptrdiff_t>(channels);
+    if (forward) {
+      out = std::copy_n(pixel, static_cast<std::size_t>(last - first) * channels, out);
+    } else {
+      for (int j = first; j < last; ++j, pixel -= channels) out = std::copy_n(pixel, channels, out);
+    }
+    by_rule(last, window.width);
   }
 }
 

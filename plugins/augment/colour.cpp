@@ -4,6 +4,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "wide.h"
+
 namespace millrace::colour {
 
 namespace {
@@ -24,14 +26,14 @@ std::size_t pixels_of(const Image& image) {
   return static_cast<std::size_t>(image.shape.height) * static_cast<std::size_t>(image.shape.width);
 }
 
-void scale_and_add(const Image& image, double factor, double offset) {
+MILLRACE_WIDE void scale_and_add(const Image& image, double factor, double offset) {
   const std::int32_t scale = fixed(factor), add = fixed(offset) + kHalf;
   std::uint8_t* const data = image.data;
   const std::size_t size = image.shape.bytes();
   for (std::size_t i = 0; i < size; ++i) data[i] = to_pixel(scale * data[i] + add);
 }
 
-double mean_luminance(const Image& image) {
+MILLRACE_WIDE double mean_luminance(const Image& image) {
   std::uint64_t sum = 0;
   const std::size_t pixels = pixels_of(image);
   if (image.shape.channels != 3) {
@@ -51,7 +53,7 @@ void contrast(const Image& image, double factor) {
   scale_and_add(image, factor, (1 - factor) * std::floor(mean_luminance(image) + 0.5));
 }
 
-void saturation(const Image& image, double factor) {
+MILLRACE_WIDE void saturation(const Image& image, double factor) {
   if (image.shape.channels != 3) return;
   const std::int32_t own = fixed(factor), grey = (1 << kBits) - own;
   const std::size_t pixels = pixels_of(image);
@@ -65,26 +67,42 @@ void saturation(const Image& image, double factor) {
 // HSV without a division by cases: with hue h in sixths of a turn, channel c is
 //   largest - (largest - smallest) * clamp(min(k, 4 - k), 0, 1),  k = (n_c + h) mod 6,  n = 5, 3, 1 for R, G, B
 // (Smith, "Color gamut transform pairs", 1978, in the form commonly given for HSV to RGB).
-void hue(const Image& image, double turns) {
+MILLRACE_WIDE void hue(const Image& image, double turns) {
   if (image.shape.channels != 3) return;
-  const auto shift = static_cast<float>(6 * turns);
+  constexpr std::size_t kBlock = 64;  // pixels, channel by channel, so that loops become vectors
+  float planes[3][kBlock] = {}, hues[kBlock], largest[kBlock], ranges[kBlock];
+  const auto shift = static_cast<float>(6 * turns + 6);
   const std::size_t pixels = pixels_of(image);
-  for (std::size_t i = 0; i < pixels; ++i) {
-    std::uint8_t* const pixel = image.data + 3 * i;
-    const auto r = static_cast<float>(pixel[0]), g = static_cast<float>(pixel[1]), b = static_cast<float>(pixel[2]);
-    const float largest = std::max({r, g, b}), range = largest - std::min({r, g, b});
-    const float unit = range > 0 ? 1 / range : 0;
-    const float h = shift + (largest == r ? (g - b) * unit : largest == g ? 2 + (b - r) * unit : 4 + (r - g) * unit);
+  for (std::size_t begin = 0; begin < pixels; begin += kBlock) {
+    const std::size_t count = std::min(kBlock, pixels - begin);
+    std::uint8_t* const block = image.data + 3 * begin;
+    for (std::size_t i = 0; i < count; ++i) {
+      for (std::size_t c = 0; c < 3; ++c) planes[c][i] = static_cast<float>(block[3 * i + c]);
+    }
+    for (std::size_t i = 0; i < kBlock; ++i) {
+      const float r = planes[0][i], g = planes[1][i], b = planes[2][i];
+      const float most = std::max(std::max(r, g), b), range = most - std::min(std::min(r, g), b);
+      const float unit = 1 / std::max(range, 1.0F);
+      const float of_red = (g - b) * unit, of_green = 2 + (b - r) * unit, of_blue = 4 + (r - g) * unit;
+      const float of_others = most == g ? of_green : of_blue;
+      hues[i] = shift + (most == r ? of_red : of_others);
+      largest[i] = most;
+      ranges[i] = range;
+    }
     for (int c = 0; c < 3; ++c) {
-      float k = h + static_cast<float>(5 - 2 * c);
-      k -= 6 * std::floor(k * (1.0F / 6));
-      const float part = std::clamp(std::min(k, 4 - k), 0.0F, 1.0F);
-      pixel[c] = static_cast<std::uint8_t>(largest - range * part + 0.5F);
+      for (std::size_t i = 0; i < kBlock; ++i) {
+        float k = hues[i] + static_cast<float>(5 - 2 * c);
+        k -= 6 * static_cast<float>(static_cast<int>(k * (1.0F / 6)));
+        planes[c][i] = largest[i] - ranges[i] * std::max(std::min(std::min(k, 4 - k), 1.0F), 0.0F) + 0.5F;
+      }
+    }
+    for (std::size_t i = 0; i < count; ++i) {
+      for (std::size_t c = 0; c < 3; ++c) block[3 * i + c] = static_cast<std::uint8_t>(planes[c][i]);
     }
   }
 }
 
-void greyscale(const Image& image) {
+MILLRACE_WIDE void greyscale(const Image& image) {
   if (image.shape.channels != 3) return;
   const std::size_t pixels = pixels_of(image);
   for (std::size_t i = 0; i < pixels; ++i) {

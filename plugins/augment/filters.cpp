@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "millrace/random.h"
+#include "wide.h"
 
 namespace millrace::filters {
 
@@ -57,9 +58,44 @@ std::array<float, 4096> make_quantiles() {
   return quantiles;
 }
 
+// A weighted sum of 16-bit levels stays below 2^32, since the weights add up to 2^16.
+template <class Level>
+inline void start(std::uint32_t* sums, const Level* levels, std::uint32_t weight, std::uint32_t half, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) sums[i] = half + weight * levels[i];
+}
+template <class Level>
+inline void pair(std::uint32_t* sums, const Level* one, const Level* other, std::uint32_t weight, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) sums[i] += weight * (std::uint32_t{one[i]} + other[i]);
+}
+
+// The same for bytes and for 16 bits; templates cannot be compiled for several processors.
+MILLRACE_WIDE void start_sums(std::uint32_t* sums, const std::uint8_t* levels, std::uint32_t weight, std::uint32_t half,
+                              std::size_t count) {
+  start(sums, levels, weight, half, count);
+}
+MILLRACE_WIDE void start_sums(std::uint32_t* sums, const std::uint16_t* levels, std::uint32_t weight, std::uint32_t half,
+                              std::size_t count) {
+  start(sums, levels, weight, half, count);
+}
+MILLRACE_WIDE void add_pair(std::uint32_t* sums, const std::uint8_t* one, const std::uint8_t* other, std::uint32_t weight,
+                            std::size_t count) {
+  pair(sums, one, other, weight, count);
+}
+MILLRACE_WIDE void add_pair(std::uint32_t* sums, const std::uint16_t* one, const std::uint16_t* other, std::uint32_t weight,
+                            std::size_t count) {
+  pair(sums, one, other, weight, count);
+}
+
+MILLRACE_WIDE void add_scaled(std::uint8_t* levels, const float* deviates, float scale, std::size_t count) {
+  for (std::size_t i = 0; i < count; ++i) {
+    const float level = static_cast<float>(levels[i]) + scale * deviates[i] + 0.5F;
+    levels[i] = static_cast<std::uint8_t>(std::max(std::min(level, 255.0F), 0.0F));
+  }
+}
+
 }  // namespace
 
-void sharpness(const Image& image, double factor, const Image& out) {
+MILLRACE_WIDE void sharpness(const Image& image, double factor, const Image& out) {
   const auto channels = static_cast<std::size_t>(image.shape.channels);
   const auto height = static_cast<std::size_t>(image.shape.height);
   const std::size_t stride = static_cast<std::size_t>(image.shape.width) * channels;
@@ -67,17 +103,16 @@ void sharpness(const Image& image, double factor, const Image& out) {
   if (height < 3 || image.shape.width < 3) return;
   const auto own = static_cast<std::int32_t>(std::lround(factor * (1 << 16))), smooth = (1 << 16) - own;
   for (std::size_t y = 1; y + 1 < height; ++y) {
-    const std::uint8_t* const row = image.data + y * stride;
+    const std::uint8_t* const above = image.data + (y - 1) * stride;
+    const std::uint8_t* const here = above + stride;
+    const std::uint8_t* const below = here + stride;
     std::uint8_t* const to = out.data + y * stride;
     for (std::size_t i = channels; i < stride - channels; ++i) {
-      const std::uint8_t* const above = row + i - stride;
-      const std::uint8_t* const here = row + i;
-      const std::uint8_t* const below = row + i + stride;
-      const std::ptrdiff_t side = static_cast<std::ptrdiff_t>(channels);
+      const std::size_t left = i - channels, right = i + channels;
       const std::int32_t sum =
-          above[-side] + above[0] + above[side] + here[-side] + 5 * here[0] + here[side] + below[-side] + below[0] + below[side];
-      const std::int32_t mean = (2 * sum + 13) / 26;
-      to[i] = static_cast<std::uint8_t>(std::clamp((own * here[0] + smooth * mean + (1 << 15)) >> 16, 0, 255));
+          above[left] + above[i] + above[right] + here[left] + 5 * here[i] + here[right] + below[left] + below[i] + below[right];
+      const std::int32_t mean = (2 * sum + 13) * 20165 >> 19;  // divided by 26; exact, since 20165 * 26 is just above 2^19
+      to[i] = static_cast<std::uint8_t>(std::clamp((own * here[i] + smooth * mean + (1 << 15)) >> 16, 0, 255));
     }
   }
 }
@@ -96,22 +131,26 @@ void blur(const Image& image, double sigma, const Image& out) {
   across.resize(stride * static_cast<std::size_t>(height));
   for (std::size_t y = 0; y < static_cast<std::size_t>(height); ++y) {
     const std::uint8_t* const row = image.data + y * stride;
-    for (std::ptrdiff_t x = -radius; x < width + radius; ++x) {
+    for (std::ptrdiff_t x = -radius; x < 0; ++x) {
       std::copy_n(row + mirrored(x, width) * channels, channels, wide.data() + static_cast<std::size_t>(x + radius) * channels);
+      const std::ptrdiff_t end = width - 1 - x;
+      std::copy_n(row + mirrored(end, width) * channels, channels,
+                  wide.data() + static_cast<std::size_t>(end + radius) * channels);
     }
-    std::fill(sums.begin(), sums.end(), 1U << 7);
-    for (std::size_t tap = 0; tap < weights.size(); ++tap) {
-      const std::uint8_t* const from = wide.data() + tap * channels;
-      for (std::size_t i = 0; i < stride; ++i) sums[i] += weights[tap] * from[i];
+    std::uint8_t* const middle = wide.data() + static_cast<std::size_t>(radius) * channels;
+    std::memcpy(middle, row, stride);
+    start_sums(sums.data(), middle, weights[static_cast<std::size_t>(radius)], 1U << 7, stride);
+    for (std::ptrdiff_t tap = 1; tap <= radius; ++tap) {
+      const std::ptrdiff_t step = tap * static_cast<std::ptrdiff_t>(channels);
+      add_pair(sums.data(), middle - step, middle + step, weights[static_cast<std::size_t>(radius + tap)], stride);
     }
     for (std::size_t i = 0; i < stride; ++i) across[y * stride + i] = static_cast<std::uint16_t>(sums[i] >> 8);
   }
   for (std::ptrdiff_t y = 0; y < height; ++y) {
-    std::fill(sums.begin(), sums.end(), 1U << 23);
-    for (std::ptrdiff_t tap = -radius; tap <= radius; ++tap) {
-      const std::uint32_t weight = weights[static_cast<std::size_t>(tap + radius)];
-      const std::uint16_t* const from = across.data() + mirrored(y + tap, height) * stride;
-      for (std::size_t i = 0; i < stride; ++i) sums[i] += weight * from[i];
+    const auto row = [&](std::ptrdiff_t at) { return across.data() + mirrored(at, height) * stride; };
+    start_sums(sums.data(), row(y), weights[static_cast<std::size_t>(radius)], 1U << 23, stride);
+    for (std::ptrdiff_t tap = 1; tap <= radius; ++tap) {
+      add_pair(sums.data(), row(y - tap), row(y + tap), weights[static_cast<std::size_t>(radius + tap)], stride);
     }
     std::uint8_t* const to = out.data + static_cast<std::size_t>(y) * stride;
     for (std::size_t i = 0; i < stride; ++i) to[i] = static_cast<std::uint8_t>(sums[i] >> 24);
@@ -120,15 +159,15 @@ void blur(const Image& image, double sigma, const Image& out) {
 
 void noise(const Image& image, double deviation, std::uint64_t seed) {
   static const std::array<float, 4096> kQuantiles = make_quantiles();
-  constexpr std::size_t kPerWord = 5;  // of 12 bits each
-  const auto scale = static_cast<float>(deviation);
+  constexpr std::size_t kPerWord = 5, kBlock = 64 * kPerWord;  // of 12 bits each
+  float deviates[kBlock];
   const std::size_t size = image.shape.bytes();
-  for (std::size_t i = 0; i < size; i += kPerWord) {
-    std::uint64_t word = mix64(seed + i);
-    for (std::size_t k = i; k < std::min(i + kPerWord, size); ++k, word >>= 12) {
-      const float level = static_cast<float>(image.data[k]) + scale * kQuantiles[word & 4095];
-      image.data[k] = static_cast<std::uint8_t>(std::clamp(level + 0.5F, 0.0F, 255.0F));
+  for (std::size_t begin = 0; begin < size; begin += kBlock) {
+    for (std::size_t i = 0; i < kBlock; i += kPerWord) {
+      std::uint64_t word = mix64(seed + begin + i);
+      for (std::size_t k = 0; k < kPerWord; ++k, word >>= 12) deviates[i + k] = kQuantiles[word & 4095];
     }
+    add_scaled(image.data + begin, deviates, static_cast<float>(deviation), std::min(kBlock, size - begin));
   }
 }
 

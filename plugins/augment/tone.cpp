@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "wide.h"
+
 namespace millrace::tone {
 
 namespace {
@@ -66,7 +68,7 @@ Table stretching(const Histogram& histogram) {
 
 void invert(const Image& image) { solarise(image, 0); }
 
-void solarise(const Image& image, double threshold) {
+MILLRACE_WIDE void solarise(const Image& image, double threshold) {
   const auto first = static_cast<int>(std::ceil(threshold));
   const std::size_t size = image.shape.bytes();
   for (std::size_t i = 0; i < size; ++i) {
@@ -75,7 +77,7 @@ void solarise(const Image& image, double threshold) {
   }
 }
 
-void posterise(const Image& image, int bits) {
+MILLRACE_WIDE void posterise(const Image& image, int bits) {
   const auto mask = static_cast<std::uint8_t>(0xff00 >> bits);
   const std::size_t size = image.shape.bytes();
   for (std::size_t i = 0; i < size; ++i) image.data[i] &= mask;

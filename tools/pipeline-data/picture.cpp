@@ -79,9 +79,10 @@ std::string shortened(std::string_view text, int width) {
   return std::string(text.substr(0, static_cast<std::size_t>(characters))) + "..";
 }
 
-// Hues a golden section of the circle apart (Ankerl, "How to generate random colors programmatically"), light and dark in turns.
+// Hues a golden section of the circle apart (Ankerl, "How to generate random colors programmatically"), in three brightnesses in turns.
 Colour class_colour(std::size_t index) {
-  const double turns = 0.61803398875 * static_cast<double>(index), value = index % 2 == 0 ? 255 : 190;
+  constexpr double kValues[] = {255, 180, 120};
+  const double turns = 0.61803398875 * static_cast<double>(index), value = kValues[index % 3];
   Colour colour;
   for (std::size_t c = 0; c < 3; ++c) {
     const double k = std::fmod(static_cast<double>(5 - 2 * c) + 6 * turns, 6);
