@@ -52,7 +52,7 @@ class Builder {
   TarIndex finish(const IndexKey& key) && {
     end();
     check_keys();
-    return std::move(writer_).finish(key, !settings_.target_extension.empty());
+    return std::move(writer_).finish(key, !settings_.target.empty());
   }
 
  private:
@@ -61,9 +61,17 @@ class Builder {
     std::uint64_t header;
   };
 
+  static bool is_image(std::string_view extension) { return extension == "jpg" || extension == "jpeg" || extension == "png"; }
+
+  bool is_target(std::string_view extension) const {
+    const std::string& name = settings_.target;
+    return !name.empty() && extension.size() > name.size() && extension.starts_with(name) && extension[name.size()] == '.' &&
+           is_image(extension.substr(name.size() + 1));
+  }
+
   Role role_of(const std::string& extension) const {
-    if (!settings_.target_extension.empty() && extension == settings_.target_extension) return Role::target;
-    if (extension == "jpg" || extension == "jpeg" || extension == "png") return Role::image;
+    if (is_image(extension)) return Role::image;
+    if (is_target(extension)) return Role::target;
     if (extension == "cls" && settings_.label.empty()) return Role::label;
     if (extension == "json" && !(settings_.label.empty() && settings_.numbers.empty())) return Role::json;
     return Role::none;
@@ -149,8 +157,7 @@ class Builder {
 
 IndexKey index_key(std::uint64_t shard_bytes, std::string_view shard_version, const IndexSettings& settings) {
   std::uint64_t hash = mix64(kFormat);
-  for (const std::string* text : {&settings.label, &settings.numbers, &settings.target_extension})
-    hash = combine(hash, hash_text(*text));
+  for (const std::string* text : {&settings.label, &settings.numbers, &settings.target}) hash = combine(hash, hash_text(*text));
   return {shard_bytes, hash_text(shard_version), hash};
 }
 

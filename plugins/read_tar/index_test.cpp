@@ -116,7 +116,7 @@ TEST(BuildIndex, ReadsLabelsAndNumbersOfJson) {
 
 TEST(BuildIndex, FindsTargets) {
   IndexSettings settings;
-  settings.target_extension = "label.png";
+  settings.target = "label";
   const TarIndex index = build(TarWriter().file("a.jpg", "1").file("a.label.png", "target").file("b.jpg", "1").end(), settings);
   EXPECT_EQ(index.target(0).bytes, 6U);
   EXPECT_EQ(index.target(1).offset, 0U);

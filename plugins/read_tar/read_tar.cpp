@@ -43,6 +43,27 @@ void on_threads(std::size_t count, const std::function<void(std::size_t)>& work)
   }
 }
 
+std::string target_name(const ReadTar::Params& params) {
+  if (params.target == "none") return {};
+  if (!params.target_name.empty()) return params.target_name;
+  return params.target == "classes" ? "label" : "target";
+}
+
+TargetSpec target_spec(const ReadTar::Params& params) {
+  TargetSpec target;
+  if (params.target == "image") target.kind = TargetSpec::Kind::image;
+  if (params.target != "classes") return target;
+  target.kind = TargetSpec::Kind::classes;
+  target.classes.fill(target.ignored);
+  if (params.classes.empty() || params.classes.size() > target.ignored) {
+    fail(ErrorKind::usage, "classes: expected 1 to {} names, for the numbers in the label images, found {}", target.ignored,
+         params.classes.size());
+  }
+  for (std::size_t number = 0; number < params.classes.size(); ++number)
+    target.classes[number] = static_cast<std::uint8_t>(number);
+  return target;
+}
+
 }  // namespace
 
 void ReadTar::describe(StageDescription<Params>& d) {
@@ -55,12 +76,18 @@ void ReadTar::describe(StageDescription<Params>& d) {
   d.params.add("label", &Params::label).text("the field of the .json members that names the class; default: the .cls members do");
   d.params.add("numbers", &Params::numbers)
       .text("the field of the .json members that holds a number, or a list of them, to be predicted");
+  d.params.add("target", &Params::target)
+      .choices({"none", "classes", "image"})
+      .text("what belongs to each image: class numbers of its pixels, or an image to be reproduced");
+  d.params.add("target_name", &Params::target_name)
+      .text("what members with targets have before their extension; default: label of classes, target of images");
   SourceParams::describe(d.params);
 }
 
 ReadTar::ReadTar(const Params& params, const StageContext& context)
     : Source(params),
-      settings_{params.label, params.numbers, {}},
+      settings_{params.label, params.numbers, target_name(params)},
+      target_(target_spec(params)),
       classes_(params.classes),
       registry_(context.registry),
       run_(context.run) {
@@ -222,8 +249,16 @@ void ReadTar::read(Sample& sample) {
     fail(ErrorKind::content, "the sample has no label: {}",
          index.label(place) == TarIndex::kUnreadable ? "its " + where + " is none" : "no " + where);
   }
+  const TarIndex::Member target = index.target(place);
+  if (!settings_.target.empty() && target.bytes == 0) {
+    fail(ErrorKind::content, "the sample has no target: no member that ends in .{}.png, or one without content",
+         settings_.target);
+  }
   if (index.numbers() > 0) index.numbers(place, sample.numbers);
   indexed.shard.storage->read(indexed.shard.url, image.offset, image.bytes, sample.encoded.resize(image.bytes));
+  if (target.bytes > 0) {
+    indexed.shard.storage->read(indexed.shard.url, target.offset, target.bytes, sample.encoded_target.resize(target.bytes));
+  }
 }
 
 }  // namespace millrace

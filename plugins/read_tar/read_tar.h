@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,11 +25,15 @@ class RunServices;
 // Each shard is listed once: its index is kept beside it as <shard>.index or in the cache folder (see IndexStore), and remade
 // when the shard has changed.
 //
+// For segmentation, target = "classes": 000017.label.png holds the class number of each pixel, as `pipeline-data pack` writes it;
+// `classes` has to be given, and other values count nowhere. With target = "image", 000017.target.png (or .jpg) is what the
+// network is to reproduce.
+//
 // Ports: out, SampleChunk. Indices count samples as they lie in the shards, shards in the order that `path` gives.
 // Threading: read() may run on any number of threads; one range of the shard is read for each member. Memory: the indices.
 // Errors: no shard, a shard that is no whole tar archive, samples whose members lie apart or are there twice, labels that are
-// none of the classes: ErrorKind::data, from open(). A sample without an image or without a label that can be read, while others
-// have one: ErrorKind::content. What the storage throws.
+// none of the classes: ErrorKind::data, from open(). A sample without an image or its target, or without a label that
+// can be read while others have one: ErrorKind::content. What the storage throws.
 class ReadTar : public Source {
  public:
   struct Params : SourceParams {
@@ -37,6 +42,8 @@ class ReadTar : public Source {
     std::vector<std::string> classes;
     std::string label;
     std::string numbers;
+    std::string target = "none";
+    std::string target_name;
   };
   static void describe(StageDescription<Params>& description);
 
@@ -47,6 +54,7 @@ class ReadTar : public Source {
   std::vector<std::string> classes() const override { return classes_; }
   std::int32_t label(std::uint64_t index) const override;
   std::size_t largest_encoded() const override { return largest_; }
+  std::optional<TargetSpec> target() const override { return target_; }
   std::uint32_t numbers() const override { return shards_.empty() ? 0 : shards_.front().index.numbers(); }
   std::uint64_t fingerprint() const override { return fingerprint_; }
   void read(Sample& sample) override;
@@ -68,6 +76,7 @@ class ReadTar : public Source {
   std::int32_t label_of(const Indexed& indexed, std::size_t at) const;
 
   IndexSettings settings_;
+  TargetSpec target_;
   std::vector<std::string> paths_;
   std::vector<std::string> classes_;
   const Registry* registry_;

@@ -174,6 +174,28 @@ TEST_F(ReadTarTest, NumbersToBePredictedComeFromJson) {
   EXPECT_EQ(sample.numbers, (std::vector<float>{0.5F, 2}));
 }
 
+TEST_F(ReadTarTest, TargetsLieBesideTheImages) {
+  folder_.write(
+      "s.tar",
+      TarWriter().file("a.jpg", "1").file("a.label.png", "mask").file("b.jpg", "2").file("b.seg.png", "other").end().bytes());
+  ReadTar::Params params;
+  params.classes = {"road", "sky"};
+  params.target = "classes";
+  const auto source = opened(params);
+  ASSERT_TRUE(source->target());
+  EXPECT_EQ(source->target()->kind, TargetSpec::Kind::classes);
+  EXPECT_EQ(source->target()->classes[1], 1);
+  EXPECT_EQ(source->target()->classes[2], 255);
+  Sample sample;
+  source->read(sample);
+  EXPECT_EQ(std::string(sample.encoded_target.data(), sample.encoded_target.data() + sample.encoded_target.size()), "mask");
+  EXPECT_EQ(read(*source, 1), "b.jpg!the sample has no target: no member that ends in .label.png, or one without content");
+  params.target_name = "seg";
+  EXPECT_EQ(read(*opened(params), 1), "b.jpg=2:-1");
+  params.classes.clear();
+  EXPECT_EQ(error_of(params).kind(), ErrorKind::usage);
+}
+
 TEST_F(ReadTarTest, NamesTheShardThatIsDamaged) {
   folder_.write("s-0.tar", TarWriter().file("a.jpg", "1").end().bytes());
   folder_.write("s-1.tar", TarWriter().file("b.jpg", std::string(600, 'x')).end().bytes().substr(0, 900));

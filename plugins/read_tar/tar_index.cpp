@@ -87,6 +87,7 @@ std::string_view TarIndex::name(std::size_t at) const {
 
 void TarIndex::numbers(std::size_t at, std::vector<float>& out) const {
   out.resize(header_.numbers);
+  if (out.empty()) return;
   std::memcpy(out.data(), bytes_.data() + numbers_ + at * out.size() * sizeof(float), out.size() * sizeof(float));
 }
 

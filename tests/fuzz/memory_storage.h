@@ -1,7 +1,7 @@
 // The scheme "file", as a few objects in memory below "in".
 #pragma once
 
-#include <cstring>
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <string>
@@ -22,12 +22,12 @@ class MemoryStorage : public Storage {
   Object stat(const std::string& url) override { return {url.substr(3), content(url).size(), "1"}; }
   void read(const std::string& url, ByteBuffer& out) override {
     const std::string& bytes = content(url);
-    std::memcpy(out.resize(bytes.size()), bytes.data(), bytes.size());
+    std::copy(bytes.begin(), bytes.end(), out.resize(bytes.size()));
   }
   void read(const std::string& url, std::uint64_t offset, std::size_t size, std::uint8_t* out) override {
     const std::string& bytes = content(url);
     require(offset <= bytes.size() && size <= bytes.size() - offset, "what is read lies inside the object");
-    std::memcpy(out, bytes.data() + offset, size);
+    std::copy_n(bytes.begin() + static_cast<std::ptrdiff_t>(offset), size, out);
   }
 
  private:

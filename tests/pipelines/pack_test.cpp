@@ -1,0 +1,142 @@
+// pipeline-data pack as a user meets it: what comes out of the shards is what went in.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+
+#include "command.h"
+
+namespace millrace::test {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+// The data stages of a small classifier, without a network.
+std::string data_file(const TemporaryFolder& folder, const std::string& stage, const std::string& path) {
+  std::string file = folder / (stage + ".toml");
+  std::ofstream(file) << "[run]\nname = \"d\"\nfolder = \"\"\n\n[train]\nflow = [\"read\", \"decode_image\", "
+                         "\"batch\"]\n\n[train.read]\nstage = \""
+                      << stage << "\"\npath = \"" << path
+                      << "\"\nshuffle = \"every-epoch\"\n\n[train.decode_image]\nsize = [32, 32]\n\n"
+                      << "[train.batch]\nsize = 50\n";
+  return file;
+}
+
+Outcome pack(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), {tool("pipeline-data"), "pack"});
+  return run_command(arguments);
+}
+
+std::string content(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::vector<std::string> names(const std::string& folder) {
+  std::vector<std::string> found;
+  for (const auto& entry : fs::directory_iterator(folder)) found.push_back(entry.path().filename());
+  std::sort(found.begin(), found.end());
+  return found;
+}
+
+// Of two epochs of the quick start's pipeline, with this source.
+std::vector<std::string> stream(const TemporaryFolder& folder, const std::string& stage, const std::string& path) {
+  const std::string file = folder / "q.toml";
+  std::ofstream(file) << "extends = \"" << pipeline("quickstart.toml") << "\"\n[train.read]\nstage = \"" << stage
+                      << "\"\npath = \"" << path << "\"\n";
+  const Outcome outcome = run_command({tool("pipeline-run"), file, "--json", "--set", "data.root=" + shapes(), "--set",
+                                       "run.folder=", "--set", "run.epochs=2", "--set", "run.seed=3"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  std::vector<std::string> hashes;
+  for (const Json& epoch : events(outcome, "epoch")) hashes.push_back(epoch.at("stream_hash"));
+  return hashes;
+}
+
+TEST(Pack, ShardsGiveTheSameStreamAsTheFolder) {
+  const TemporaryFolder folder;
+  const Outcome outcome =
+      pack({data_file(folder, "read_folder", shapes() + "/train"), "--out", folder / "out", "--shard-size", "200kB"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.out.find("400 samples of 10 classes, "), std::string::npos) << outcome.out;
+  EXPECT_GE(names(folder / "out").size(), 4U);
+  const auto plain = stream(folder, "read_folder", shapes() + "/train");
+  ASSERT_EQ(plain.size(), 2U);
+  EXPECT_EQ(stream(folder, "read_tar", folder / "out"), plain);
+  EXPECT_EQ(stream(folder, "read_tar", folder / "out"), plain) << "with the index of the run before";
+}
+
+TEST(Pack, WritesTheSameBytesWithAnyNumberOfThreads) {
+  const TemporaryFolder folder;
+  const std::string file = data_file(folder, "read_folder", shapes() + "/train");
+  for (const char* threads : {"1", "7"}) {
+    ASSERT_EQ(pack({file, "--out", folder / threads, "--threads", threads, "--shard-size", "100kB", "--quality", "50"}).code, 0);
+  }
+  ASSERT_EQ(names(folder / "1"), names(folder / "7"));
+  for (const std::string& name : names(folder / "1"))
+    EXPECT_EQ(content(folder / ("1/" + name)), content(folder / ("7/" + name))) << name;
+}
+
+TEST(Pack, ShrinksImagesWhenAsked) {
+  const TemporaryFolder folder;
+  ASSERT_EQ(pack({data_file(folder, "read_folder", shapes() + "/train"), "--out", folder / "out", "--short-side", "16"}).code, 0);
+  const Outcome statistics = run_command({tool("pipeline-data"), "statistics", data_file(folder, "read_tar", folder / "out"),
+                                          "--set", "train.decode_image.size=[16, 16]"});
+  EXPECT_EQ(statistics.code, 0) << statistics.err;
+}
+
+TEST(Pack, PixelsBecomePng) {
+  const TemporaryFolder folder;
+  std::string records;
+  for (int i = 0; i < 60; ++i) records += static_cast<char>(i % 10) + std::string(3072, static_cast<char>(4 * i));
+  fs::create_directories(folder / "cifar");
+  std::ofstream(folder / "cifar/data_batch_1.bin", std::ios::binary) << records;
+  ASSERT_EQ(pack({data_file(folder, "read_cifar", folder / "cifar"), "--out", folder / "out"}).code, 0);
+  const std::string shard = content(folder / "out/shard-000000.tar");
+  EXPECT_EQ(shard.substr(1024, 13), "000000000.png");
+  EXPECT_EQ(shard.substr(1536 + 1, 3), "PNG");
+  const Outcome count = run_command({tool("pipeline-data"), "count", data_file(folder, "read_tar", folder / "out")});
+  EXPECT_NE(count.out.find("in all                                   60"), std::string::npos) << count.out << count.err;
+}
+
+TEST(Pack, LeavesBadSamplesOutOnlyWhenAsked) {
+  const TemporaryFolder folder;
+  fs::copy(shapes(), folder / "shapes", fs::copy_options::recursive);
+  std::ofstream(folder / "shapes/train/star/00001.jpg") << "no image";
+  const std::string file = data_file(folder, "read_folder", folder / "shapes/train");
+  const Outcome refused = pack({file, "--out", folder / "out"});
+  EXPECT_EQ(refused.code, 3);
+  EXPECT_NE(refused.err.find("star/00001.jpg': this is neither a JPEG nor a PNG file; --skip-bad leaves such samples out"),
+            std::string::npos)
+      << refused.err;
+  EXPECT_TRUE(names(folder / "out").empty());
+  const Outcome skipped = pack({file, "--out", folder / "out", "--skip-bad"});
+  EXPECT_EQ(skipped.code, 0);
+  EXPECT_NE(skipped.out.find("399 samples"), std::string::npos) << skipped.out;
+  EXPECT_NE(skipped.err.find("left out: '"), std::string::npos) << skipped.err;
+}
+
+TEST(Pack, RefusesAFolderThatIsNotEmptyUnlessForced) {
+  const TemporaryFolder folder;
+  const std::string file = data_file(folder, "read_folder", shapes() + "/train");
+  fs::create_directories(folder / "out");
+  std::ofstream(folder / "out/notes.txt") << "mine";
+  EXPECT_EQ(pack({file, "--out", folder / "out"}).code, 2);
+  EXPECT_EQ(names(folder / "out").size(), 1U);
+  EXPECT_EQ(pack({file, "--out", folder / "out", "--force"}).code, 0);
+  EXPECT_EQ(names(folder / "out"), (std::vector<std::string>{"classes.txt", "notes.txt", "shard-000000.tar"}));
+}
+
+TEST(Pack, NamesWhatIsWrongOnTheCommandLine) {
+  const TemporaryFolder folder;
+  const std::string file = data_file(folder, "read_folder", shapes() + "/train");
+  EXPECT_NE(pack({file}).err.find("expected --out and a folder to write into"), std::string::npos);
+  EXPECT_NE(pack({file, "--out", folder / "out", "--shard-size", "12 apples"})
+                .err.find("--shard-size: expected a number of bytes such as 256MB, found '12 apples'"),
+            std::string::npos);
+  EXPECT_EQ(pack({file, "--out", folder / "out", "--quality", "101"}).code, 2);
+}
+
+}  // namespace
+}  // namespace millrace::test
