@@ -10,7 +10,7 @@ packages=(
   libdnnl-dev                                                    # plugins/cpu
   libcurl4-openssl-dev libssl-dev                                # plugins/storage_s3
   graphviz                                                       # pipeline-inspect --svg
-  libgtest-dev python3                                           # the tests
+  libgtest-dev python3 openssl                                   # the tests
 )
 
 missing=()

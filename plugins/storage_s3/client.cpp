@@ -148,6 +148,7 @@ HttpRequest Client::prepare(const Call& call, const Credentials& used, Milliseco
   request.headers =
       sign(call.head ? "HEAD" : "GET", host, path, call.query, used, {settings_.region, "s3"}, std::chrono::system_clock::now());
   request.headers.insert(request.headers.end(), call.headers.begin(), call.headers.end());
+  request.authorities = settings_.authorities;
   request.connect = settings_.connect;
   request.stall = settings_.stall;
   request.total = left;

@@ -73,6 +73,7 @@ class Http::Transfer {
     set(CURLOPT_PROTOCOLS_STR, "http,https");
     set(CURLOPT_PATH_AS_IS, 1L);  // ".." is part of a name
     set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
+    if (!request_.authorities.empty()) set(CURLOPT_CAINFO, request_.authorities.c_str());
     set(CURLOPT_NOSIGNAL, 1L);
     set(CURLOPT_NOBODY, request_.head ? 1L : 0L);
     set(CURLOPT_FOLLOWLOCATION, 0L);  // signatures name the host

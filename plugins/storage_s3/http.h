@@ -32,6 +32,7 @@ struct HttpRequest {
   bool head = false;  // HEAD instead of GET
   std::string url;
   std::vector<std::pair<std::string, std::string>> headers;
+  std::string authorities;                      // a file of certificates to trust; empty: the system's
   Milliseconds connect{0}, stall{0}, total{0};  // time limits
   Place place;                                  // without: bodies go to HttpReply::text
   std::stop_token stop;                         // asked for about once a second

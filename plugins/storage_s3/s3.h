@@ -22,6 +22,7 @@ namespace millrace::s3 {
 //   AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN   or the profile AWS_PROFILE of AWS_SHARED_CREDENTIALS_FILE
 //   AWS_REGION                                                    default us-east-1
 //   AWS_ENDPOINT_URL                                              of another server, "http://127.0.0.1:9000"; default: AWS
+//   AWS_CA_BUNDLE                                                 certificates that https trusts; default: the system's
 //   MILLRACE_S3_TIMEOUT, _CONNECT_TIMEOUT, _STALL_TIMEOUT         seconds for a request with all its attempts (120), for
 //                                                                 connecting (5), below 1 kB/s before an attempt is given up (20)
 //   MILLRACE_S3_ATTEMPTS                                          for a request (10)

@@ -51,6 +51,7 @@ Settings read_settings(const Environment& environment) {
       std::string::npos) {
     fail(ErrorKind::usage, "AWS_REGION = '{}': expected a region's name, such as us-east-1", settings.region);
   }
+  settings.authorities = environment("AWS_CA_BUNDLE");
   RetryPolicy& retry = settings.retry;
   retry.attempts = static_cast<int>(number(environment, "MILLRACE_S3_ATTEMPTS", retry.attempts, 1, 1000, "a number of attempts"));
   retry.deadline = seconds(environment, "MILLRACE_S3_TIMEOUT", retry.deadline);

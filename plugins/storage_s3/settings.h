@@ -13,6 +13,7 @@ namespace millrace::s3 {
 struct Settings {
   std::string endpoint;                       // AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL; empty: AWS itself
   std::string region = "us-east-1";           // AWS_REGION, AWS_DEFAULT_REGION
+  std::string authorities;                    // AWS_CA_BUNDLE: a file of certificates to trust; empty: the system's
   RetryPolicy retry;                          // MILLRACE_S3_ATTEMPTS; MILLRACE_S3_TIMEOUT: the deadline, in seconds
   Milliseconds connect{5'000};                // MILLRACE_S3_CONNECT_TIMEOUT, seconds
   Milliseconds stall{20'000};                 // MILLRACE_S3_STALL_TIMEOUT, seconds: an attempt this long below 1 kB/s is given up

@@ -234,6 +234,26 @@ TEST_F(S3Server, IsAskedAgainForWhatHasChanged) {
   EXPECT_EQ(read_all(*std::make_unique<S3>(environment(cached)), "s3://images/set/cat.txt"), "new text");
 }
 
+TEST_F(S3Server, IsTrustedOverTlsOnlyWithItsCertificate) {
+  const std::string own = (root() / "own.pem").string();
+  Child openssl({"sh", "-c",
+                 "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=test -addext "
+                 "subjectAltName=IP:127.0.0.1 -keyout '" +
+                     own + "' -out '" + own + ".crt' 2>/dev/null && cat '" + own + ".crt' >> '" + own + "'"},
+                {});
+  if (openssl.wait() != 0) GTEST_SKIP() << "openssl, which makes a certificate, is not installed (Debian: openssl)";
+  Server secure(root(), 4, own);
+  Variables setting = settings({{"AWS_ENDPOINT_URL", secure.url()}});
+  S3 stranger(environment(setting));
+  const std::string said = complaint(ErrorKind::storage, [&] { read_all(stranger, "s3://images/set/cat.txt"); });
+  EXPECT_SAYS(said, "certificate");
+  EXPECT_EQ(said.find("gave up"), said.npos) << said;  // nothing that passes
+  setting["AWS_CA_BUNDLE"] = own + ".crt";
+  S3 storage(environment(setting));
+  EXPECT_EQ(read_all(storage, "s3://images/set/cat.txt"), "text");
+  EXPECT_EQ(names(storage, "s3://images/set/cat").size(), 10U);
+}
+
 TEST_F(S3Server, IsReachedThroughThePlugin) {
   for (const auto& [name, value] : settings()) setenv(name.c_str(), value.c_str(), 1);  // NOLINT(concurrency-mt-unsafe)
   Registry registry;

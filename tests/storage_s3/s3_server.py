@@ -1,6 +1,6 @@
 """A small S3 server for tests. Serves a folder of buckets, checks every signature, and misbehaves where it is asked to.
 
-    python3 s3_server.py ROOT [--page KEYS]
+    python3 s3_server.py ROOT [--page KEYS] [--certificate FILE]
 
 Prints "listening on PORT", and ends when its standard input does. Keys: AKIDTEST / secret, and AKIDTEMP / secret with the token
 "token"; AKIDOLD / secret with the token "expired". Region: us-east-1. Without a signature: /control/..., see Server.control().
@@ -9,6 +9,7 @@ import argparse
 import os
 import socket
 import socketserver
+import ssl
 import sys
 import threading
 import time
@@ -40,6 +41,8 @@ class Handler(socketserver.BaseRequestHandler):
         self.server.count("connections")
         buffer = b""
         try:
+            if self.server.tls:
+                self.request = self.server.tls.wrap_socket(self.request, server_side=True)
             while True:
                 while b"\r\n\r\n" not in buffer:
                     got = self.request.recv(65536)
@@ -103,8 +106,12 @@ class Handler(socketserver.BaseRequestHandler):
 class Server(socketserver.ThreadingTCPServer):
     daemon_threads, allow_reuse_address, request_queue_size = True, True, 256
 
-    def __init__(self, store):
+    def __init__(self, store, certificate):
         super().__init__(("127.0.0.1", 0), Handler)
+        self.tls = None
+        if certificate:
+            self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            self.tls.load_cert_chain(certificate)
         self.store, self.faults = store, s3_faults.Faults()
         self.lock, self.counts = threading.Lock(), {"connections": 0, "requests": 0}
 
@@ -143,8 +150,9 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("root")
     parser.add_argument("--page", type=int, default=1000)
+    parser.add_argument("--certificate", help="PEM file of key and certificate; the server speaks TLS")
     arguments = parser.parse_args()
-    server = Server(Store(arguments.root, arguments.page))
+    server = Server(Store(arguments.root, arguments.page), arguments.certificate)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     print(f"listening on {server.server_address[1]}", flush=True)
     sys.stdin.read()

@@ -80,13 +80,23 @@ TemporaryFolder::~TemporaryFolder() {
 
 bool have_python() { return std::string(MILLRACE_PYTHON) != ""; }
 
-Server::Server(const fs::path& root, int keys_on_a_page)
-    : child_({MILLRACE_PYTHON, MILLRACE_SOURCE_DIR "/tests/storage_s3/s3_server.py", root.string(), "--page",
-              std::to_string(keys_on_a_page)},
-             {{"PYTHONDONTWRITEBYTECODE", "1"}}) {
+namespace {
+
+std::vector<std::string> command(const fs::path& root, int keys_on_a_page, const std::string& certificate) {
+  std::vector<std::string> words = {MILLRACE_PYTHON, MILLRACE_SOURCE_DIR "/tests/storage_s3/s3_server.py", root.string(),
+                                    "--page", std::to_string(keys_on_a_page)};
+  if (!certificate.empty()) words.insert(words.end(), {"--certificate", certificate});
+  return words;
+}
+
+}  // namespace
+
+Server::Server(const fs::path& root, int keys_on_a_page, const std::string& certificate)
+    : child_(command(root, keys_on_a_page, certificate), {{"PYTHONDONTWRITEBYTECODE", "1"}}) {
   const std::string line = child_.read_line();
   if (!line.starts_with("listening on ")) throw std::runtime_error("the test server does not start: " + line);
-  url_ = "http://127.0.0.1:" + line.substr(13);
+  url_ = (certificate.empty() ? "http://127.0.0.1:" : "https://127.0.0.1:") + line.substr(13);
+  setenv("no_proxy", "127.0.0.1", 1);  // NOLINT(concurrency-mt-unsafe): before there are threads
 }
 
 std::string Server::control(const std::string& path) {

@@ -44,10 +44,11 @@ class TemporaryFolder {
 class Server {
  public:
   // Serves `root`, a folder of buckets. Throws std::runtime_error when it does not start.
-  Server(const std::filesystem::path& root, int keys_on_a_page);
+  // `certificate`: a PEM file of a key and its certificate, for https; empty: http.
+  Server(const std::filesystem::path& root, int keys_on_a_page, const std::string& certificate = "");
 
   const std::string& url() const { return url_; }  // "http://127.0.0.1:1234"
-  std::string control(const std::string& path);    // see s3_server.py
+  std::string control(const std::string& path);    // see s3_server.py; over http
 
  private:
   Child child_;
