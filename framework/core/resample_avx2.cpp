@@ -38,6 +38,12 @@ struct Sums {
     high = _mm256_add_epi32(high, _mm256_add_epi32(product(even, weights[0]), product(odd, weights[1])));
     low = _mm256_add_epi32(low, _mm256_add_epi32(product(even, weights[2]), product(odd, weights[3])));
   }
+  TARGET [[gnu::always_inline]] static inline __m256i of(__m256i bytes, const std::int32_t* weights) {
+    Sums sums;
+    sums.start();
+    sums.add(bytes, weights);
+    return sums.result();
+  }
   TARGET [[gnu::always_inline]] inline __m256i result() const {
     return _mm256_srai_epi32(_mm256_add_epi32(_mm256_slli_epi32(high, kLowBits), low), kWeightBits);
   }

@@ -38,6 +38,13 @@ struct Sums {
     middle = _mm256_dpbusd_epi32(middle, bytes, _mm256_set1_epi32(weights[1]));
     low = _mm256_dpbusd_epi32(low, bytes, _mm256_set1_epi32(weights[2]));
   }
+  // The same of one group of taps: no sums are kept apart.
+  TARGET [[gnu::always_inline]] static inline __m256i of(__m256i bytes, const std::int32_t* weights) {
+    __m256i sum = _mm256_dpbusd_epi32(_mm256_set1_epi32(kHalfPixel >> 16), bytes, _mm256_set1_epi32(weights[0]));
+    sum = _mm256_dpbusd_epi32(_mm256_slli_epi32(sum, 8), bytes, _mm256_set1_epi32(weights[1]));
+    sum = _mm256_dpbusd_epi32(_mm256_slli_epi32(sum, 8), bytes, _mm256_set1_epi32(weights[2]));
+    return _mm256_srai_epi32(sum, kWeightBits);
+  }
   TARGET [[gnu::always_inline]] inline __m256i result() const {
     const __m256i upper = _mm256_add_epi32(_mm256_slli_epi32(high, 8), middle);
     return _mm256_srai_epi32(_mm256_add_epi32(_mm256_slli_epi32(upper, 8), low), kWeightBits);
