@@ -2,9 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <iterator>
 
+#include "../../tools/pipeline-data/image_bytes.h"
 #include "command.h"
 
 namespace millrace::test {
@@ -98,6 +100,34 @@ TEST(Pack, PixelsBecomePng) {
   EXPECT_EQ(shard.substr(1536 + 1, 3), "PNG");
   const Outcome count = run_command({tool("pipeline-data"), "count", data_file(folder, "read_tar", folder / "out")});
   EXPECT_NE(count.out.find("in all                                   60"), std::string::npos) << count.out << count.err;
+}
+
+TEST(Pack, LabelImagesHoldTheNumbersOfTheClasses) {
+  const TemporaryFolder folder;
+  std::vector<std::uint8_t> colours(8 * 8 * 3, 90), ids(8 * 8), numbers(8 * 8);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    ids[i] = static_cast<std::uint8_t>(i % 4);                      // 0 and 3 are class 0, 1 is class 1
+    numbers[i] = std::array<std::uint8_t, 4>{0, 1, 255, 0}[i % 4];  // and 2 counts nowhere
+  }
+  fs::create_directories(folder / "images");
+  fs::create_directories(folder / "labels");
+  std::ofstream(folder / "images/a.png", std::ios::binary) << png_bytes({colours.data(), {8, 8, 3}});
+  std::ofstream(folder / "labels/a.png", std::ios::binary) << png_bytes({ids.data(), {8, 8, 1}});
+  const std::string file = folder / "pairs.toml";
+  std::ofstream(file)
+      << "[run]\nname = \"p\"\nfolder = \"\"\n\n[train]\nflow = [\"read\", \"decode_image\", \"batch\"]\n\n[train.read]\n"
+      << "stage = \"read_pairs\"\nimages = \"" << folder / "images"
+      << "\"\nlabels = \"" << folder / "labels"
+      << "\"\n"
+      << "classes = [{ name = \"sky\", ids = [0, 3] }, { name = \"road\", ids = [1] }]\nignored = [2]\n\n"
+      << "[train.decode_image]\nsize = [8, 8]\n\n[train.batch]\nsize = 1\n";
+  const Outcome outcome = pack({file, "--out", folder / "out"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const std::string shard = content(folder / "out/shard-000000.tar");
+  EXPECT_NE(shard.find(png_bytes({colours.data(), {8, 8, 3}})), std::string::npos) << "the image is taken over as it is";
+  EXPECT_NE(shard.find(png_bytes({numbers.data(), {8, 8, 1}})), std::string::npos);
+  EXPECT_NE(shard.find("000000000.label.png"), std::string::npos);
+  EXPECT_EQ(content(folder / "out/classes.txt"), "sky\nroad\n");
 }
 
 TEST(Pack, LeavesBadSamplesOutOnlyWhenAsked) {
