@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kMagic[8] = {'M', 'L', 'R', 'S', '3', 'C', '1', '\n'};
-constexpr auto kAbandoned = std::chrono::hours(1);  // an unfinished file this old is nobody's
+constexpr std::int64_t kAbandoned = 3600;  // seconds; an unfinished file this old is nobody's
 
 struct EntryHead {
   char magic[8];
@@ -155,26 +155,26 @@ void DiskCache::make_room(std::uint64_t written) {
 
 std::uint64_t DiskCache::sweep() {
   struct Entry {
-    fs::file_time_type used;
+    std::int64_t used;  // when, in nanoseconds
     std::uint64_t bytes;
     fs::path path;
   };
   std::vector<Entry> entries;
   std::uint64_t sum = 0;
   std::error_code error;
-  const auto now = fs::file_time_type::clock::now();
+  const std::int64_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
   for (fs::recursive_directory_iterator at(folder_, error), end; !error && at != end; at.increment(error)) {
-    std::error_code gone;  // another process sweeps, or has renamed it
-    const auto used = at->last_write_time(gone);
-    if (gone || at.depth() != 1 || !at->is_regular_file(gone) || gone) continue;
-    const std::uint64_t bytes = at->file_size(gone);
-    if (gone) continue;
-    if (is_unfinished(at->path()) && now - used > kAbandoned) {
+    struct stat status {};
+    if (at.depth() != 1 || ::stat(at->path().c_str(), &status) != 0 || !S_ISREG(status.st_mode)) continue;
+    const auto bytes = static_cast<std::uint64_t>(status.st_size);
+    if (is_unfinished(at->path()) && now - status.st_mtim.tv_sec > kAbandoned) {
+      std::error_code gone;  // another process sweeps, or has renamed it
       fs::remove(at->path(), gone);
       continue;
     }
     sum += bytes;
-    if (!is_unfinished(at->path())) entries.push_back({used, bytes, at->path()});
+    if (!is_unfinished(at->path()))
+      entries.push_back({status.st_mtim.tv_sec * 1'000'000'000LL + status.st_mtim.tv_nsec, bytes, at->path()});
   }
   const std::uint64_t enough = limit_ - limit_ / 8;  // leaves room for what comes until the next sweep
   if (sum <= enough) return sum;

@@ -101,8 +101,8 @@ TEST_F(Cache, LetsGoWhatWasUsedLongestAgo) {
 
 TEST_F(Cache, KeepsItsSize) {
   DiskCache cache(folder_.string(), 100'000);
-  for (int i = 0; i < 200; ++i) {
-    cache.store(entry(i), bytes(static_cast<std::size_t>(i) * 35, i));
+  for (int i = 0; i < 80; ++i) {
+    cache.store(entry(i), bytes(static_cast<std::size_t>(i) * 80, i));
     ASSERT_LE(size(), 106'250U) << i;
   }
   cache.store(entry(5000), bytes(100'001, 1));  // larger than all of it
@@ -125,7 +125,7 @@ TEST_F(Cache, IsSharedByThreadsAndOthersWithTheSameFolder) {
   for (int t = 0; t < 4; ++t) {
     threads.emplace_back([&, t] {
       DiskCache& cache = t % 2 ? one : other;
-      for (int i = 0; i < 400; ++i) {
+      for (int i = 0; i < 150; ++i) {
         const int number = (i * 7 + t) % 60;
         const auto found = load(cache, entry(number));
         if (found) {
