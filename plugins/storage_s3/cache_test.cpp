@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <filesystem>
 #include <fstream>
 #include <thread>
@@ -16,7 +18,7 @@ namespace fs = std::filesystem;
 
 class Cache : public testing::Test {
  protected:
-  Cache() : folder_(fs::path(testing::TempDir()) / "storage_s3_cache") { fs::remove_all(folder_); }
+  Cache() : folder_(fs::path(testing::TempDir()) / ("storage_s3_cache_" + std::to_string(getpid()))) { fs::remove_all(folder_); }
   ~Cache() override { fs::remove_all(folder_); }
 
   static std::string entry(int number) { return DiskCache::name_of(object_id("http://a/b/" + std::to_string(number), "e")); }

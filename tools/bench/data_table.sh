@@ -43,13 +43,12 @@ median() { sort -g "$work/$1" | awk '{v[NR] = $1} END {if (NR) printf "%.0f", v[
 # The last pair that decode_bench prints before its summary: bare, ours, ratio.
 pair() { "$bin/decode_bench" "$@" | awk 'NF >= 6 && $3 ~ /^[0-9.]+$/ {bare = $1; ours = $2; ratio = $3} END {print bare, ours, ratio}'; }
 
-"$bin/pipeline-data" pack /dev/stdin --out "$work/shards" --shard-size 64MB >/dev/null < <(data "stage = \"read_folder\"
-path = \"$small\"" "size = [32, 32]" 1)
 epochs=4
 data "stage = \"read_folder\"
 path = \"$small\"" "size = [32, 32]" $epochs >"$work/folder.toml"
 data "stage = \"read_tar\"
 path = \"$work/shards\"" "size = [32, 32]" $epochs >"$work/tar.toml"
+"$bin/pipeline-data" pack "$work/folder.toml" --out "$work/shards" --shard-size 64MB >/dev/null
 
 for ((round = 1; round <= rounds; ++round)); do
   read -r bare ours ratio < <(pair "$large" "$threads" 1 64); note large.bare "$bare"; note large.ours "$ours"; note large.ratio "$ratio"
