@@ -66,16 +66,28 @@ std::string list_in(const testkit::TestFolder& folder) {
   return folder.write("list.csv", list);
 }
 
+// The images of shapes(), as tar shards.
+std::string shards_in(const testkit::TestFolder& folder) {
+  const std::string file = folder.write("pack.toml",
+                                        "[run]\nname = \"p\"\n[train]\nflow = [\"read\", \"decode_image\", "
+                                        "\"batch\"]\n[train.read]\nstage = \"read_folder\"\npath = \"" +
+                                            shapes() + "/train\"\n[train.decode_image]\nsize = 32\n[train.batch]\nsize = 1\n");
+  const Outcome outcome = run_command({tool("pipeline-data"), "pack", file, "--out", file + ".shards", "--shard-size", "200kB"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  return file + ".shards";
+}
+
 // If anything belonged to samples, a batch of four times as many would cost four times as much.
 TEST(SteadyState, NothingIsAllocatedAndNoLockIsTakenForASample) {
   const testkit::TestFolder folder;
   const Value images = table({{"path", Value(shapes() + "/train")}}), list = table({{"path", Value(list_in(folder))}});
+  const Value shards = table({{"path", Value(shards_in(folder))}});
   Value first = images, second = list;
   first.set("stage", Value("read_folder"));
   second.set("stage", Value("read_list"));
   const Value both = table({{"sources", Value(Array{first, second})}});
   for (const auto& [source, parameters] :
-       {std::pair{"read_folder", images}, std::pair{"read_list", list}, std::pair{"mix", both}}) {
+       {std::pair{"read_folder", images}, std::pair{"read_list", list}, std::pair{"mix", both}, std::pair{"read_tar", shards}}) {
     const Cost small = cost(source, parameters, 50, 25), large = cost(source, parameters, 200, 100);
     std::printf("%s: a batch of 50: %.1f allocations, %.1f locks; of 200: %.1f, %.1f\n", source, small.allocations, small.locks,
                 large.allocations, large.locks);
