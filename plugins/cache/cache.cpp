@@ -10,7 +10,8 @@ namespace {
 
 std::size_t budget_of(const std::string& text) {
   const std::uint64_t bytes = parse_bytes(text);
-  if (bytes == 0) fail(ErrorKind::usage, "memory: expected a number of bytes such as \"512 MiB\" or \"4 GB\", found \"{}\"", text);
+  if (bytes == 0)
+    fail(ErrorKind::usage, "memory: expected a number of bytes such as \"512 MiB\" or \"4 GB\", found \"{}\"", text);
   return bytes;
 }
 
@@ -84,8 +85,6 @@ void Cache::write(const Sample& sample) {
   owned_reader_ = CacheReader::open(path_, fingerprint_, why);
   reader_.store(owned_reader_.get(), std::memory_order_release);
 }
-
-void Cache::stop() noexcept {}
 
 std::size_t Cache::memory_bound() const { return memory_ ? budget_ : 0; }
 

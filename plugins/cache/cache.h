@@ -27,10 +27,11 @@ namespace millrace {
 // epoch begins; a later run with the same listing (sizes and modification times) and the same stages before the cache maps it
 // instead of reading. Of anything else in its place a new one is made. What a file lacks (samples that were bad) is read as ever.
 // Samples are kept by index, with the hash of their encoded bytes: an epoch's stream hash is the same with and without a cache.
-// Bad samples are not kept: they are read, and counted, again.
-// Threading: parallel; finding a sample takes no lock, and keeping one takes none but when a block of memory is full.
-// Errors: random changes before a cache would be frozen: ErrorKind::usage when a sample with draws arrives. A file that cannot be
-// used is replaced, with a warning. A disk that is full: ErrorKind::storage.
+// Pages of the file that were read count as the program's resident memory until the system wants them back; no bound includes
+// them. Bad samples are not kept: they are read, and counted, again. Threading: parallel; finding a sample takes no lock, and
+// keeping one takes none but when a block of memory is full. Errors: random changes before a cache would be frozen:
+// ErrorKind::usage when a sample with draws arrives. A file that cannot be used is replaced, with a warning. A disk that is full:
+// ErrorKind::storage.
 class Cache : public SampleTransform, public SampleCache {
  public:
   struct Params {
@@ -43,7 +44,6 @@ class Cache : public SampleTransform, public SampleCache {
   void open() override;
   void process(Sample& sample, Draw& draw) override;
   bool fetch(Sample& sample) override;
-  void stop() noexcept override;
   std::size_t memory_bound() const override;
 
   static void describe_params(StageDescription<Params>& description);

@@ -5,7 +5,7 @@
 #   tools/bench/data_table.sh LARGE SMALL ROUNDS TORCH_PYTHON DALI_PYTHON
 #
 # LARGE, SMALL: folders with class folders of JPEG files, all of one size in each, such as 480x360 and 32x32. ROUNDS: odd.
-# TORCH_PYTHON has torch, torchvision and Pillow; DALI_PYTHON has nvidia-dali. THREADS=2 and SECONDS=5 (a measurement) can be set.
+# TORCH_PYTHON has torch, torchvision and Pillow; DALI_PYTHON has nvidia-dali. THREADS=2 and SECONDS_EACH=5 (a measurement of a peer) can be set.
 # Needs a release build with decode_bench (ninja -C build/release decode_bench programs). Nothing else should run meanwhile.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
