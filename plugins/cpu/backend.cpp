@@ -7,7 +7,7 @@
 
 #include "device_info.h"
 #include "kernels/kernels.h"
-#include "memory_plan.h"
+#include "planner.h"
 #include "replica.h"
 #include "work_queue.h"
 

@@ -37,7 +37,7 @@ class Convolution final : public Weighted {
 
   PrimitiveDesc make_backward_data(const Desc& d_source, const Desc& weights, const Desc& d_destination) override {
     using Descriptor = dnnl::convolution_backward_data::desc;
-    return choose([&](algorithm how) {
+    return choose_as_forward([&](algorithm how) {
       const Descriptor desc(how, d_source, weights, d_destination, strides_, dilates_, before_, after_);
       return dnnl::convolution_backward_data::primitive_desc(desc, attributes(), workshop_.engine, forward_.at(how));
     });
@@ -46,7 +46,7 @@ class Convolution final : public Weighted {
   PrimitiveDesc make_backward_weights(const Desc& source, const Desc& d_weights, const Desc& d_destination, bool bias) override {
     using Descriptor = dnnl::convolution_backward_weights::desc;
     const Desc d_bias = bias_desc(d_destination);
-    return choose([&](algorithm how) {
+    return choose_as_forward([&](algorithm how) {
       const Descriptor desc = bias
                                   ? Descriptor(how, source, d_weights, d_bias, d_destination, strides_, dilates_, before_, after_)
                                   : Descriptor(how, source, d_weights, d_destination, strides_, dilates_, before_, after_);
@@ -97,6 +97,12 @@ class Convolution final : public Weighted {
     } catch (const dnnl::error&) {  // not for these layouts, or not on this processor
       return direct;
     }
+  }
+
+  // Backward needs the forward primitive of its algorithm, which not every processor has (Winograd's wants AVX-512).
+  template <class Make>
+  PrimitiveDesc choose_as_forward(const Make& make) {
+    return forward_.contains(algorithm::convolution_winograd) ? choose(make) : make(algorithm::convolution_direct);
   }
 
   const ConvAttributes& conv_;

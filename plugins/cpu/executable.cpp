@@ -128,7 +128,7 @@ Executable::Executable(Workshop& workshop, const std::vector<Node>& nodes, std::
       at_layer(**operation, [&] { (*operation)->plan_backward(planner_); });
     }
   }
-  placement_ = place(planner_.lifetimes());
+  placement_ = place(planner_.lifetimes(), kAlignment);
   reorders_ = workshop_.reorders;
   costs_.resize(operations_.size());
 }

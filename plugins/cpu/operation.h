@@ -9,7 +9,8 @@
 #include <oneapi/dnnl/dnnl.hpp>
 #include <string>
 
-#include "fusion.h"
+#include "kernels/kernels.h"
+#include "millrace/fusion.h"
 #include "parameter_store.h"
 #include "planner.h"
 

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "kernels/kernels.h"
-#include "memory_plan.h"
+#include "planner.h"
 #include "millrace/buckets.h"
 
 namespace millrace::cpu {

@@ -4,16 +4,17 @@
 #include <atomic>
 
 #include "backend.h"
-#include "fusion.h"
 #include "test_support.h"
 #include "work_queue.h"
 
 namespace millrace::cpu::test {
 namespace {
 
+const FusionOptions kFusion = {.backend = "cpu", .pool_with_statistics = true};
+
 std::vector<std::string> outputs_of(const Network& network) {
   std::vector<std::string> names;
-  for (const Node& node : fuse(network)) names.push_back(network.layers[static_cast<std::size_t>(node.output)].name);
+  for (const Node& node : fuse(network, kFusion)) names.push_back(network.layers[static_cast<std::size_t>(node.output)].name);
   return names;
 }
 
@@ -28,7 +29,7 @@ TEST(Fusion, TakesActivationsPoolingAndAdditionsIn) {
       { name = "a3", op = "add", from = ["b3", "r2"] }, { name = "r3", op = "relu" },
       { name = "fc", op = "linear", out = 4 } ])");
   EXPECT_EQ(outputs_of(*network), (std::vector<std::string>{"g1", "c2", "r2", "c3", "r3", "fc"}));
-  const std::vector<Node> nodes = fuse(*network);
+  const std::vector<Node> nodes = fuse(*network, kFusion);
   EXPECT_EQ(nodes[0].activation, Activation::gelu);
   EXPECT_GE(nodes[2].pool, 0);
   EXPECT_NE(nodes[4].residual, kNoResidual);
@@ -57,7 +58,7 @@ TEST(Fusion, NamesALayerThatItDoesNotKnow) {
     layers = [ { name = "odd", op = "relu" }, { name = "fc", op = "linear", out = 4 } ])");
   network.layers[0].op = "fourier";
   try {
-    fuse(network);
+    fuse(network, kFusion);
     FAIL() << "no error";
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::usage);

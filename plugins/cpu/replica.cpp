@@ -37,7 +37,7 @@ CpuReplica::~CpuReplica() {
 void CpuReplica::compile(const std::vector<int>& cores) {
   make_team(cores);
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-  nodes_ = fuse(network_);
+  nodes_ = fuse(network_, {.backend = "cpu", .pool_with_statistics = true});
   workshop_ = std::make_unique<Workshop>(
       Workshop{network_, options_, preferred_layout(network_, options_, engine), parameters_, engine, dnnl::stream(engine)});
   const auto add = [&](Executables& kept, std::uint32_t samples, bool training) {

@@ -51,7 +51,7 @@ Laboratory::Laboratory(std::shared_ptr<const Network> network, std::int64_t samp
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   workshop_ = std::make_unique<Workshop>(
       Workshop{*network_, options_, preferred_layout(*network_, options_, engine), parameters_, engine, dnnl::stream(engine)});
-  executable_ = std::make_unique<Executable>(*workshop_, fuse(*network_), samples, training);
+  executable_ = std::make_unique<Executable>(*workshop_, fuse(*network_, {.backend = "cpu", .pool_with_statistics = true}), samples, training);
   parameters_.finish_planning();
   parameters_.start();
   arena_ = MemoryRegion(executable_->arena_bytes());

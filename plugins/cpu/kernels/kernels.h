@@ -15,14 +15,11 @@
 #include <cstdint>
 
 #include "kernels/map.h"
+#include "millrace/activation.h"
 
 namespace millrace::cpu {
 
-enum class Activation : std::uint8_t {
-  none,
-  relu,
-  gelu,  // x * Phi(x), within 1.5e-7 * max(1, |x|): by piecewise polynomials, see gelu_table.h
-};
+using millrace::Activation;  // gelu within 1.5e-7 * max(1, |x|): by piecewise polynomials, see gelu_table.h
 
 struct PoolWindow {
   std::int64_t kernel_height = 2, kernel_width = 2;  // REQUIRES for max pooling: kernel_height * kernel_width <= 256

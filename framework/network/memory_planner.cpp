@@ -1,9 +1,9 @@
-#include "memory_plan.h"
+#include "millrace/memory_planner.h"
 
 #include <algorithm>
 #include <numeric>
 
-namespace millrace::cpu {
+namespace millrace {
 namespace {
 
 bool overlap(const Lifetime& a, const Lifetime& b) { return a.first <= b.last && b.first <= a.last; }
@@ -28,7 +28,8 @@ std::size_t best_gap(std::vector<Occupied>& occupied, std::size_t bytes) {
 
 }  // namespace
 
-Placement place(std::span<const Lifetime> tensors) {
+Placement place(std::span<const Lifetime> tensors, std::size_t alignment) {
+  const auto aligned = [alignment](std::size_t bytes) { return round_up(bytes, alignment); };
   std::vector<std::size_t> order(tensors.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return tensors[a].bytes > tensors[b].bytes; });
@@ -52,4 +53,4 @@ Placement place(std::span<const Lifetime> tensors) {
   return result;
 }
 
-}  // namespace millrace::cpu
+}  // namespace millrace

@@ -2,16 +2,17 @@
 //
 // A layer can be taken into its neighbour's node when nobody else reads what passes between them:
 //   conv | linear, then relu | gelu                               the activation is done as the result is written
-//   max_pool, batch_norm, then relu | gelu                        the pooling also finds the statistics
+//   max_pool, batch_norm, then relu | gelu                        if asked: the pooling also finds the statistics
 //   batch_norm, then add, then relu | gelu                        the end of a residual block
 #pragma once
 
+#include <string>
 #include <vector>
 
-#include "kernels/kernels.h"
+#include "millrace/activation.h"
 #include "millrace/network.h"
 
-namespace millrace::cpu {
+namespace millrace {
 
 struct Node {
   enum class Kind { conv, linear, normalise, pool, activate, add, concat, dropout, scale, softmax, flatten, lrn };
@@ -26,7 +27,12 @@ struct Node {
 
 inline constexpr int kNoResidual = -2;
 
-// In an order in which each node's inputs come before it. Throws Error(usage) for an op that this backend does not know.
-std::vector<Node> fuse(const Network& network);
+struct FusionOptions {
+  std::string backend;                // for messages
+  bool pool_with_statistics = false;  // take a max pooling without overlap into the batch normalisation behind it
+};
 
-}  // namespace millrace::cpu
+// In an order in which each node's inputs come before it. Throws Error(usage) for an op that is none of the built-in ones.
+std::vector<Node> fuse(const Network& network, const FusionOptions& options);
+
+}  // namespace millrace

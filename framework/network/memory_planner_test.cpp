@@ -1,12 +1,17 @@
-#include "memory_plan.h"
+#include "millrace/memory_planner.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <random>
 
-namespace millrace::cpu {
+namespace millrace {
 namespace {
+
+constexpr std::size_t kAlignment = 64;
+
+std::size_t aligned(std::size_t bytes) { return round_up(bytes, kAlignment); }
+Placement place(std::span<const Lifetime> tensors) { return millrace::place(tensors, kAlignment); }
 
 // The most bytes that are alive at any one time: no plan can do with less.
 std::size_t lower_bound_of(const std::vector<Lifetime>& tensors) {
@@ -70,4 +75,4 @@ TEST(MemoryPlan, NeverLetsLiveTensorsOverlapAndWastesLittle) {
 }
 
 }  // namespace
-}  // namespace millrace::cpu
+}  // namespace millrace

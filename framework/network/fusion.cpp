@@ -1,4 +1,4 @@
-#include "fusion.h"
+#include "millrace/fusion.h"
 
 #include <algorithm>
 #include <map>
@@ -6,7 +6,7 @@
 
 #include "millrace/error.h"
 
-namespace millrace::cpu {
+namespace millrace {
 namespace {
 
 const std::map<std::string, Node::Kind, std::less<>>& kinds() {
@@ -23,7 +23,8 @@ const std::map<std::string, Node::Kind, std::less<>>& kinds() {
 
 class Fuser {
  public:
-  explicit Fuser(const Network& network) : network_(network), readers_(network.layers.size()), taken_(network.layers.size()) {
+  Fuser(const Network& network, const FusionOptions& options)
+      : network_(network), options_(options), readers_(network.layers.size()), taken_(network.layers.size()) {
     for (int index = 0; index < static_cast<int>(network.layers.size()); ++index) {
       for (const int input : layer(index).inputs) {
         if (input >= 0) readers_[static_cast<std::size_t>(input)].push_back(index);
@@ -75,7 +76,7 @@ class Fuser {
   }
 
   bool can_take_pool(int index) const {
-    const int next = only_reader(index);
+    const int next = options_.pool_with_statistics ? only_reader(index) : -1;
     if (layer(index).op != "max_pool" || next < 0 || layer(next).op != "batch_norm") return false;
     const auto& pool = layer(index).as<PoolAttributes>();
     return pool.kernel.height <= pool.stride.height && pool.kernel.width <= pool.stride.width;
@@ -84,7 +85,7 @@ class Fuser {
   Node start(int index) {
     const auto kind = kinds().find(layer(index).op);
     if (kind == kinds().end()) {
-      fail(ErrorKind::usage, "layer '{}': backend 'cpu' has no op '{}'", layer(index).name, layer(index).op);
+      fail(ErrorKind::usage, "layer '{}': backend '{}' has no op '{}'", layer(index).name, options_.backend, layer(index).op);
     }
     Node node;
     node.kind = kind->second;
@@ -107,6 +108,7 @@ class Fuser {
   }
 
   const Network& network_;
+  const FusionOptions& options_;
   std::vector<std::vector<int>> readers_;
   std::vector<bool> taken_;
   std::vector<Node> nodes_;
@@ -114,6 +116,6 @@ class Fuser {
 
 }  // namespace
 
-std::vector<Node> fuse(const Network& network) { return Fuser(network).run(); }
+std::vector<Node> fuse(const Network& network, const FusionOptions& options) { return Fuser(network, options).run(); }
 
-}  // namespace millrace::cpu
+}  // namespace millrace

@@ -1,0 +1,104 @@
+// What a compiled network keeps in memory and for how long, and which tensors may share memory. Pure: for every backend.
+//
+// Operations announce their tensors to a planner, first all of them in the order of forward, then all in the order of backward;
+// when all have, place() decides who shares with whom. Time counts operations: 0 is ingest, then one step for each operation's
+// forward, one for the loss, one for each operation's backward.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace millrace {
+
+constexpr std::size_t round_up(std::size_t bytes, std::size_t alignment) { return (bytes + alignment - 1) / alignment * alignment; }
+
+// A tensor that is needed in the steps first ... last, both included.
+struct Lifetime {
+  std::size_t bytes = 0;
+  int first = 0;
+  int last = 0;
+};
+
+struct Placement {
+  std::vector<std::size_t> offsets;  // by tensor; multiples of the alignment
+  std::size_t bytes = 0;             // of the whole arena
+};
+
+// Gives tensors whose lifetimes overlap places that do not: largest first, each into the smallest gap that holds it
+// ("greedy by size", Pisarchyk and Lee 2020, arXiv 2001.03288). Depends on nothing but its arguments.
+Placement place(std::span<const Lifetime> tensors, std::size_t alignment);
+
+using TensorId = int;
+inline constexpr TensorId kNoTensor = -1;
+
+// Spec: how a backend describes a tensor's shape, type and layout; has `std::size_t bytes() const`.
+template <class Spec>
+class MemoryPlanner {
+ public:
+  // An activation that passes from operation to operation, by the layer that makes it.
+  struct Value {
+    Spec spec;
+    TensorId tensor = kNoTensor;
+    TensorId gradient = kNoTensor;  // given by the first operation whose backward contributes to it
+    int readers = 0;                // operations
+    bool needs_gradient = false;    // something before it is trained
+  };
+
+  MemoryPlanner(bool training, std::size_t layers) : training_(training), values_(layers + 1) {}
+
+  bool training() const { return training_; }
+  Value& value(int layer) { return values_[static_cast<std::size_t>(layer + 1)]; }  // Network::kInput is the first
+  const Value& value(int layer) const { return values_[static_cast<std::size_t>(layer + 1)]; }
+
+  void set_time(int time) { now_ = time; }
+  int time() const { return now_; }
+  TensorId tensor(std::size_t bytes) {  // a new one, alive now
+    lifetimes_.push_back({bytes, now_, now_});
+    return static_cast<TensorId>(lifetimes_.size()) - 1;
+  }
+  void use(TensorId tensor) { use_at(tensor, now_); }
+  void use_at(TensorId tensor, int time) {
+    Lifetime& lifetime = lifetimes_[static_cast<std::size_t>(tensor)];
+    lifetime.first = std::min(lifetime.first, time);
+    lifetime.last = std::max(lifetime.last, time);
+  }
+
+  // A value's gradient, which the current backward is to write or, where another reader has already, to add to.
+  struct Contribution {
+    TensorId tensor = kNoTensor;  // where to write
+    bool add = false;             // ... and then to add it to `gradient`
+    TensorId gradient = kNoTensor;
+  };
+  Contribution contribute(int layer) { return contribute_in(layer, tensor(value(layer).spec.bytes())); }
+  // The same, when what would be written lies in `tensor` or can be made there, and nobody needs that tensor any more.
+  Contribution contribute_in(int layer, TensorId tensor) {
+    use(tensor);
+    Value& target = value(layer);
+    if (target.gradient == kNoTensor) {
+      target.gradient = tensor;
+      return {tensor, false, tensor};
+    }
+    use(target.gradient);
+    return {tensor, true, target.gradient};
+  }
+  // The same, for an operation that can itself add to what is there: no tensor beside the gradient is needed.
+  Contribution accumulate(int layer) {
+    Value& target = value(layer);
+    const bool first = target.gradient == kNoTensor;
+    if (first) target.gradient = tensor(target.spec.bytes());
+    use(target.gradient);
+    return {target.gradient, !first, target.gradient};
+  }
+
+  const std::vector<Lifetime>& lifetimes() const { return lifetimes_; }
+
+ private:
+  bool training_;
+  int now_ = 0;
+  std::vector<Value> values_;
+  std::vector<Lifetime> lifetimes_;
+};
+
+}  // namespace millrace
