@@ -21,9 +21,14 @@ void RunParams::describe(ParamSet<RunParams>& set) {
   set.add("threads", &RunParams::threads).range(0, 4096).choices({"auto"}).text("of the stages that prepare data");
   set.add("io_threads", &RunParams::io_threads).range(1, 4096).text("that wait for disks and sockets");
   set.add("chunk", &RunParams::chunk).range(0, 1 << 20).choices({"auto"}).unit("samples").text("in one packet");
-  set.add("devices", &RunParams::devices).text("\"auto\", \"cpu\", \"cpu*2\", \"cuda\", \"cuda:0,2\"");
+  set.add("devices", &RunParams::devices)
+      .text("\"auto\", \"cpu\", \"cpu*2\", \"cuda\" or \"cuda:all\", \"cuda:0,2\", \"cuda:GPU-8f6d\"");
   set.add("load", &RunParams::load).range(0).text("share of each batch, one figure for each replica; empty: equal shares");
   set.add("precision", &RunParams::precision).choices({"auto", "fp32", "tf32", "bf16"}).text("of multiplications on the devices");
+  set.add("tune", &RunParams::tune).choices({"heuristic", "measure"}).text("how a device chooses among ways to compute the same");
+  set.add("deterministic", &RunParams::deterministic).text("excludes what could give other bits in another run");
+  set.add("graphs", &RunParams::graphs).text("a device records a step's work once and repeats it");
+  set.add("recompute", &RunParams::recompute).text("less memory, more work: some activations are computed twice");
   set.add("folder", &RunParams::folder).text("where run folders are made; \"\": nothing is written");
   set.add("log_every", &RunParams::log_every).range(1).unit("steps").text("between \"step\" lines of metrics.jsonl");
 }

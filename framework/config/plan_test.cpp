@@ -194,6 +194,19 @@ TEST_F(Plan, RunHasDefaults) {
   EXPECT_EQ(pipeline.run.epochs, 9.9);
   EXPECT_EQ(pipeline.run.threads, 0);
   EXPECT_EQ(pipeline.run.devices, "auto");
+  EXPECT_EQ(pipeline.run.tune, "heuristic");
+  EXPECT_TRUE(pipeline.run.deterministic);
+  EXPECT_TRUE(pipeline.run.graphs);
+  EXPECT_FALSE(pipeline.run.recompute);
+}
+
+TEST_F(Plan, RunSaysHowDevicesCompute) {
+  const RunParams run = load(train("[run]\ntune = \"measure\"\ndeterministic = false\ngraphs = false\nrecompute = true\n")).run;
+  EXPECT_EQ(run.tune, "measure");
+  EXPECT_FALSE(run.deterministic);
+  EXPECT_FALSE(run.graphs);
+  EXPECT_TRUE(run.recompute);
+  EXPECT_EQ(mistakes(train("[run]\ntune = \"mesure\"\n")).find("p.toml:"), 0U);
 }
 
 TEST_F(Plan, NetworkLiesBesideTheFileAndTakesVariables) {

@@ -11,6 +11,14 @@ const char* to_string(Precision precision) {
   return "unknown";
 }
 
+const char* to_string(Tune tune) {
+  switch (tune) {
+    case Tune::heuristic: return "heuristic";
+    case Tune::measure: return "measure";
+  }
+  return "unknown";
+}
+
 std::size_t MemoryPlan::total() const {
   std::size_t bytes = 0;
   for (const Item& item : items) bytes += item.bytes;

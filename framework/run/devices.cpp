@@ -11,14 +11,58 @@
 namespace millrace {
 namespace {
 
+using Choice = DeviceRequest::Choice;
+
 int parse_number(std::string_view digits, std::string_view whole) {
   int number = 0;
   const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
   if (code != std::errc() || end != digits.data() + digits.size() || number < 0) {
-    fail(ErrorKind::usage, "devices = \"{}\": '{}' is no device number; write \"cpu\", \"cpu*2\", \"cuda\" or \"cuda:0,2\"", whole,
-         digits);
+    fail(ErrorKind::usage,
+         "devices = \"{}\": '{}' is no device number; write \"cpu\", \"cpu*2\", \"cuda\", \"cuda:0,2\" or the beginning of a "
+         "UUID, "
+         "\"cuda:GPU-8f6d\"",
+         whole, digits);
   }
   return number;
+}
+
+// What begins with a letter is the beginning of a UUID.
+Choice parse_choice(std::string_view word, std::string_view whole) {
+  const bool letter = !word.empty() && ((word[0] >= 'A' && word[0] <= 'Z') || (word[0] >= 'a' && word[0] <= 'z'));
+  if (!letter) return {.index = parse_number(word, whole), .uuid = {}};
+  if (word == "all") fail(ErrorKind::usage, "devices = \"{}\": \"all\" stands alone; nothing can be added to it", whole);
+  return {.index = 0, .uuid = std::string(word)};
+}
+
+std::string name_of(const DeviceInfo& device) { return fmt::format("{}:{}", device.backend, device.index); }
+
+const DeviceInfo& find_index(int index, const std::vector<DeviceInfo>& present, std::string_view text) {
+  const auto found = std::find_if(present.begin(), present.end(), [&](const DeviceInfo& info) { return info.index == index; });
+  if (found != present.end()) return *found;
+  const DeviceInfo& first = present.front();
+  fail(ErrorKind::usage, "devices = \"{}\": there is no {}:{}; this machine has {} of them, numbered from {}", text,
+       first.backend, index, present.size(), first.index);
+}
+
+const DeviceInfo& find_uuid(const std::string& uuid, const std::vector<DeviceInfo>& present, std::string_view text) {
+  std::vector<std::string> all, matching;
+  const DeviceInfo* found = nullptr;
+  for (const DeviceInfo& device : present) {
+    if (device.uuid.empty()) continue;
+    all.push_back(fmt::format("{} {}", name_of(device), device.uuid));
+    if (!device.uuid.starts_with(uuid)) continue;
+    found = &device;
+    matching.push_back(all.back());
+  }
+  if (matching.size() == 1) return *found;
+  if (matching.size() > 1) {
+    fail(ErrorKind::usage, "devices = \"{}\": '{}' is the beginning of several UUIDs: {}; write more of it", text, uuid,
+         fmt::join(matching, ", "));
+  }
+  fail(ErrorKind::usage, "devices = \"{}\": no device of backend '{}' has a UUID that begins with '{}'; {}", text,
+       present.front().backend, uuid,
+       all.empty() ? "they have none, choose by number"
+                   : fmt::format("there {} {}", all.size() == 1 ? "is" : "are", fmt::join(all, ", ")));
 }
 
 std::shared_ptr<Backend> make_backend(const std::string& name, const Registry& registry) {
@@ -26,9 +70,13 @@ std::shared_ptr<Backend> make_backend(const std::string& name, const Registry& r
   std::vector<std::string> names;
   for (const auto& [known, type] : registry.backends()) names.push_back(known);
   const auto near = nearest_name(name, names);
-  fail(ErrorKind::usage, "no backend '{}' for devices; there {} {}{}", name, names.size() == 1 ? "is" : "are",
+  std::string skipped;  // a plugin that is there and could not be loaded is what most often lies behind it
+  for (const std::string& reason : registry.why_not()) {
+    if (reason.find(name) != std::string::npos) skipped += "; skipped: " + reason;
+  }
+  fail(ErrorKind::usage, "no backend '{}' for devices; there {} {}{}{}", name, names.size() == 1 ? "is" : "are",
        names.empty() ? "none: no backend plugin was found" : fmt::format("{}", fmt::join(names, ", ")),
-       near ? fmt::format("; nearest is '{}'", *near) : "");
+       near ? fmt::format("; nearest is '{}'", *near) : "", skipped);
 }
 
 // A device that is not the CPU if one can be used; the CPU otherwise.
@@ -39,24 +87,6 @@ std::shared_ptr<Backend> choose_backend(const Registry& registry) {
     if (!backend->devices().empty()) return backend;
   }
   return make_backend("cpu", registry);
-}
-
-std::vector<int> check_indices(std::vector<int> indices, Backend& backend, std::string_view text) {
-  const std::vector<DeviceInfo> present = backend.devices();
-  if (present.empty()) {
-    fail(ErrorKind::device, "devices = \"{}\": backend '{}' has no usable device: {}", text, backend.name(), backend.why_not());
-  }
-  if (indices.empty()) {
-    for (const DeviceInfo& device : present) indices.push_back(device.index);
-  }
-  for (const int index : indices) {
-    const bool known = std::any_of(present.begin(), present.end(), [&](const DeviceInfo& info) { return info.index == index; });
-    if (!known) {
-      fail(ErrorKind::usage, "devices = \"{}\": there is no {}:{}; this machine has {} of them, numbered from {}", text,
-           backend.name(), index, present.size(), present.front().index);
-    }
-  }
-  return indices;
 }
 
 }  // namespace
@@ -71,19 +101,38 @@ DeviceRequest parse_devices(std::string_view text) {
   if (text[end] == '*') {
     const int copies = parse_number(rest, text);
     if (copies < 1) fail(ErrorKind::usage, "devices = \"{}\": at least one replica is needed", text);
-    request.indices.assign(static_cast<std::size_t>(copies), 0);
+    request.choices.assign(static_cast<std::size_t>(copies), Choice{});
     return request;
   }
+  if (rest == "all") return request;
   while (true) {
     const std::size_t comma = std::min(rest.find(','), rest.size());
-    const int index = parse_number(rest.substr(0, comma), text);
-    if (std::find(request.indices.begin(), request.indices.end(), index) != request.indices.end()) {
-      fail(ErrorKind::usage, "devices = \"{}\" names device {} twice", text, index);
+    Choice choice = parse_choice(rest.substr(0, comma), text);
+    if (std::find(request.choices.begin(), request.choices.end(), choice) != request.choices.end()) {
+      fail(ErrorKind::usage, "devices = \"{}\" names device {} twice", text, rest.substr(0, comma));
     }
-    request.indices.push_back(index);
+    request.choices.push_back(std::move(choice));
     if (comma == rest.size()) return request;
     rest.remove_prefix(comma + 1);
   }
+}
+
+std::vector<int> resolve_devices(const DeviceRequest& request, const std::vector<DeviceInfo>& present, std::string_view text) {
+  std::vector<int> indices;
+  bool by_uuid = false;
+  for (const DeviceInfo& device : present) {
+    if (request.choices.empty()) indices.push_back(device.index);
+  }
+  for (const Choice& choice : request.choices) {
+    by_uuid = by_uuid || !choice.uuid.empty();
+    const DeviceInfo& device =
+        choice.uuid.empty() ? find_index(choice.index, present, text) : find_uuid(choice.uuid, present, text);
+    if (by_uuid && std::find(indices.begin(), indices.end(), device.index) != indices.end()) {
+      fail(ErrorKind::usage, "devices = \"{}\" names {} twice", text, name_of(device));
+    }
+    indices.push_back(device.index);
+  }
+  return indices;
 }
 
 CoreShares share_cores(const std::vector<int>& cores, std::size_t replicas, const std::vector<double>& load) {
@@ -106,7 +155,8 @@ CoreShares share_cores(const std::vector<int>& cores, std::size_t replicas, cons
     const std::size_t left_to_others = replicas - 1 - r;
     auto end = static_cast<std::size_t>(static_cast<double>(usable) * before / total + 0.5);
     end = std::clamp(end, next + 1, usable - left_to_others);
-    shares.replicas[r].assign(cores.begin() + static_cast<std::ptrdiff_t>(next), cores.begin() + static_cast<std::ptrdiff_t>(end));
+    shares.replicas[r].assign(cores.begin() + static_cast<std::ptrdiff_t>(next),
+                              cores.begin() + static_cast<std::ptrdiff_t>(end));
     next = end;
   }
   return shares;
@@ -129,7 +179,12 @@ OpenDevices open_devices(std::string_view text, const std::vector<double>& load,
   const DeviceRequest request = parse_devices(text);
   OpenDevices open;
   open.backend = request.backend == "auto" ? choose_backend(registry) : make_backend(request.backend, registry);
-  const std::vector<int> indices = check_indices(request.indices, *open.backend, text);
+  const std::vector<DeviceInfo> present = open.backend->devices();
+  if (present.empty()) {
+    fail(ErrorKind::device, "devices = \"{}\": backend '{}' has no usable device: {}", text, open.backend->name(),
+         open.backend->why_not());
+  }
+  const std::vector<int> indices = resolve_devices(request, present, text);
   if (!load.empty() && load.size() != indices.size()) {
     fail(ErrorKind::usage, "load has {} shares, devices = \"{}\" makes {} replica{}", load.size(), text, indices.size(),
          indices.size() == 1 ? "" : "s");
@@ -146,8 +201,8 @@ Precision choose_precision(std::string_view text, const OpenDevices& open) {
   if (text == "tf32") return Precision::tf32;
   if (text == "bf16") return Precision::bf16;
   if (text != "auto") fail(ErrorKind::usage, "precision = \"{}\": choose \"auto\", \"fp32\", \"tf32\" or \"bf16\"", text);
-  const bool native = std::all_of(open.devices.begin(), open.devices.end(),
-                                  [](const auto& device) { return device->info().native_bf16; });
+  const bool native =
+      std::all_of(open.devices.begin(), open.devices.end(), [](const auto& device) { return device->info().native_bf16; });
   return native ? Precision::bf16 : Precision::fp32;
 }
 

@@ -1,4 +1,5 @@
-// `devices = "auto" | "cpu" | "cpu*2" | "cuda" | "cuda:0,2"`: which devices a run uses, and who gets which processor cores.
+// `devices = "auto" | "cpu" | "cpu*2" | "cuda" | "cuda:all" | "cuda:0,2" | "cuda:GPU-8f6d"`: which devices a run uses, and who
+// gets which processor cores.
 #pragma once
 
 #include <memory>
@@ -11,13 +12,26 @@
 
 namespace millrace {
 
-// The text taken apart: "cpu*2" is {"cpu", {0, 0}}; "cuda:0,2" is {"cuda", {0, 2}}; "cuda" and "auto" leave indices empty, which
-// means every device (for "cpu": device 0). Throws Error(usage) on anything else.
+// The text taken apart. Throws Error(usage) on what cannot be read.
+//
+//   "cpu*2"            {"cpu", {{0}, {0}}}
+//   "cuda:0,GPU-8f6d"  {"cuda", {{0}, {.uuid = "GPU-8f6d"}}}
+//   "auto", "cuda", "cuda:all"   without choices, which means every device (for "cpu": device 0)
 struct DeviceRequest {
+  struct Choice {
+    int index = 0;
+    std::string uuid;  // how the device's UUID begins, instead of an index; empty: by index
+    friend bool operator==(const Choice&, const Choice&) = default;
+  };
   std::string backend;  // "auto" or a name
-  std::vector<int> indices;
+  std::vector<Choice> choices;
 };
 DeviceRequest parse_devices(std::string_view text);
+
+// The indices of the devices that `request` means among those that are there. Throws Error(usage) for one that is not there, for
+// the beginning of several UUIDs, and for a device that is named twice (but for copies: "cpu*2"). `text` is for messages.
+// REQUIRES: `present` is not empty.
+std::vector<int> resolve_devices(const DeviceRequest& request, const std::vector<DeviceInfo>& present, std::string_view text);
 
 // Who runs on which processors. Replicas that compute on the CPU get disjoint cores. From eight cores on, the data stages have an
 // eighth of them to themselves; below that they share all cores with the replicas, because a whole core would cost more than
@@ -36,6 +50,7 @@ struct OpenDevices {
   std::vector<std::unique_ptr<Device>> devices;  // destroyed before the backend
   CoreShares cores;
 };
+// Throws Error(usage) when no plugin brings the backend, Error(device) with the backend's reason when it has no device.
 OpenDevices open_devices(std::string_view text, const std::vector<double>& load, const Registry& registry);
 
 // "auto": bf16 where every device multiplies it natively, else fp32.

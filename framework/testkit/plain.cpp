@@ -265,7 +265,7 @@ class PlainReplica : public Replica {
 
 class PlainDevice : public Device {
  public:
-  explicit PlainDevice(int index) { info_ = {.backend = "plain", .index = index, .name = "plain loops", .details = {}}; }
+  explicit PlainDevice(int index) { info_ = {.backend = "plain", .index = index, .name = "plain loops", .uuid = {}, .details = {}}; }
   const DeviceInfo& info() const override { return info_; }
   std::unique_ptr<Stream> make_stream(const std::string&) override { return std::make_unique<PlainStream>(); }
   std::shared_ptr<std::uint8_t[]> host_buffer(std::size_t bytes) override {

@@ -152,5 +152,40 @@ TEST_F(Inspect, ListsWhatThereIs) {
   EXPECT_NE(text.find("layer types"), std::string::npos) << text;
 }
 
+class Backends : public Backend {
+ public:
+  explicit Backends(std::vector<DeviceInfo> devices) : devices_(std::move(devices)) {}
+  std::string name() const override { return "cuda"; }
+  std::vector<DeviceInfo> devices() override { return devices_; }
+  std::string why_not() override { return devices_.empty() ? "no NVIDIA driver was found" : ""; }
+  std::unique_ptr<Device> open(int, const DeviceOptions&) override { return nullptr; }
+
+ private:
+  std::vector<DeviceInfo> devices_;
+};
+
+void add_backend(Registry& registry, const std::string& name, std::vector<DeviceInfo> devices) {
+  registry.add(
+      BackendType{.name = name, .text = "", .plugin = "", .create = [devices] { return std::make_shared<Backends>(devices); }});
+}
+
+TEST_F(Inspect, ShowsDevicesAndWhyThereAreNone) {
+  DeviceInfo device;
+  device.backend = "graphics";
+  device.index = 1;
+  device.name = "Model 7";
+  device.memory = std::size_t{3} << 29;
+  device.details = {{"links", "PCIe"}};
+  add_backend(registry_, "graphics", {device});
+  add_backend(registry_, "cuda", {});
+  EXPECT_EQ(describe_devices(registry_),
+            "cuda: no device: no NVIDIA driver was found\n"
+            "graphics:1  Model 7\n"
+            "    memory          1.5 GiB\n"
+            "    precision auto  fp32\n"
+            "    links           PCIe\n");
+  EXPECT_EQ(describe_devices(Registry()), "no backend was found\n");
+}
+
 }  // namespace
 }  // namespace millrace

@@ -23,6 +23,13 @@ void add_stage(TextTable& table, const StageType& type) {
 
 TextTable stage_table() { return TextTable({"", "", "", "", ""}); }
 
+// A plugin that is not there may be one that could not be loaded.
+std::string skipped(const Registry& registry) {
+  std::string out;
+  for (const std::string& reason : registry.why_not()) out += (out.empty() ? "\nskipped\n  " : "  ") + reason + "\n";
+  return out;
+}
+
 std::string gigabytes(std::size_t bytes) { return fmt::format("{:.1f} GiB", static_cast<double>(bytes) / (1 << 30)); }
 
 }  // namespace
@@ -38,9 +45,7 @@ std::string list_everything(const Registry& registry) {
   if (plugins.empty()) out += "  none was found; MILLRACE_PLUGIN_PATH names the folders that are searched first\n";
   out += section("stages", stages) + section("backends", backends) + section("communicators", communicators) +
          section("layer types", layers);
-  if (!registry.why_not().empty()) out += "\nskipped\n";
-  for (const std::string& reason : registry.why_not()) out += "  " + reason + "\n";
-  return out;
+  return out + skipped(registry);
 }
 
 std::string describe_plugin(const PluginInfo& plugin, const Registry& registry) {
@@ -73,7 +78,7 @@ std::string describe_devices(const Registry& registry) {
       out += details.text();
     }
   }
-  return out.empty() ? "no backend was found\n" : out;
+  return (out.empty() ? "no backend was found\n" : out) + skipped(registry);
 }
 
 }  // namespace millrace

@@ -96,12 +96,24 @@ struct MemoryPlan {
   std::size_t total() const;
 };
 
+// How a backend chooses among several ways to compute the same.
+enum class Tune {
+  heuristic,  // by what its libraries expect to be fast
+  measure,    // by timing them on the device
+};
+const char* to_string(Tune tune);
+
+// A backend without a choice in one of these does what it can only do.
 struct CompileOptions {
   std::uint32_t train_batch = 0;   // largest share of a training batch; 0: no training
   std::uint32_t infer_batch = 0;   // largest share of a validation batch; 0: none
   Precision precision = Precision::fp32;
   std::size_t bucket_bytes = std::size_t{25} << 20;
   std::uint64_t seed = 0;          // of dropout
+  Tune tune = Tune::heuristic;
+  bool deterministic = true;       // nothing whose result depends on the order in which threads happen to run
+  bool graphs = true;              // record a step's work once and submit it whole from then on, where its shapes allow
+  bool recompute = false;          // keep fewer activations for backward and compute the others a second time
 };
 
 // Which copy of a parameter: its value, the gradient of the last backward, the optimizer's velocity, lookahead's slow copy.
@@ -158,6 +170,7 @@ struct DeviceInfo {
   std::string backend;    // "cpu"
   int index = 0;          // "cuda:1" is backend "cuda", index 1
   std::string name;       // the model, as its maker calls it
+  std::string uuid;       // "GPU-8f6d..."; empty where devices have none
   std::size_t memory = 0; // bytes
   bool native_bf16 = false;  // multiplies bf16 at more than float32's speed
   std::vector<std::pair<std::string, std::string>> details;  // what `pipeline-inspect devices` shows

@@ -1,0 +1,105 @@
+#include "testkit/operator_cases.h"
+
+#include <fmt/format.h>
+
+#include <string_view>
+
+namespace millrace::testkit {
+namespace {
+
+constexpr ImageShape kSmall{6, 7, 3}, kWide{6, 5, 20};
+constexpr std::string_view kInput = "@input";
+#define FIRST R"({ name = "first", op = "conv", out = 20, kernel = 3, padding = 1 },)"
+
+const OperatorCase kCases[] = {
+    {"Linear", kSmall, ""},
+    {"LinearWithoutBias", kSmall, "", R"({ op = "linear", out = 5, bias = false })"},
+    {"LinearAfterFlatten", kSmall, FIRST R"({ op = "flatten" }, { op = "linear", out = 9 }, { op = "gelu" },)"},
+    {"LinearRelu", kSmall, R"({ op = "linear", out = 30 }, { op = "relu" },)"},
+    {"Conv", kWide, R"({ op = "conv", out = 17, kernel = 3, padding = "same" },)"},
+    {"ConvOnImage", kSmall, R"({ op = "conv", out = 24, kernel = 2, padding = "valid" },)"},
+    {"ConvStrideAndPadding", kWide, FIRST R"({ op = "conv", out = 32, kernel = [3, 2], stride = 2, padding = [1, 0, 2, 1] },)"},
+    {"ConvDilated", kWide, FIRST R"({ op = "conv", out = 16, kernel = 3, dilation = 2, padding = 2, bias = false },)"},
+    {"ConvPointwise", kWide, FIRST R"({ op = "conv", out = 40, kernel = 1, stride = 2, bias = false },)"},
+    {"ConvGroups", kWide, FIRST R"({ op = "conv", out = 40, kernel = 3, groups = 4, padding = 1 },)"},
+    {"ConvDepthwise", kWide, FIRST R"({ op = "conv", out = 20, kernel = 3, groups = 20, padding = 1 },)"},
+    {"ConvRelu", kWide, FIRST R"({ op = "relu" }, { op = "conv", out = 33, kernel = 3, padding = 1 }, { op = "relu" },)"},
+    {"ConvGelu", kWide, FIRST R"({ op = "gelu" }, { op = "conv", out = 33, kernel = 3, padding = 1 }, { op = "gelu" },)"},
+    {"FrozenConvWithTrainedBias", kSmall,
+     R"({ op = "conv", out = 24, kernel = 2, trainable = false, bias_trainable = true }, { op = "gelu" }, )" FIRST},
+    {"BatchNorm", kWide, FIRST R"({ op = "batch_norm" },)"},
+    {"BatchNormWithoutScale", kWide, FIRST R"({ op = "batch_norm", scale = false }, { op = "gelu" },)"},
+    {"BatchNormRelu", kWide, FIRST R"({ op = "batch_norm" }, { op = "relu" },)"},
+    {"BatchNormWithoutShift", kWide, FIRST R"({ op = "batch_norm", shift = false }, { op = "relu" },)"},
+    {"PoolBatchNormGelu", kWide, FIRST R"({ op = "max_pool", kernel = 2 }, { op = "batch_norm" }, { op = "gelu" },)"},
+    {"PoolBatchNormRelu", kWide, FIRST R"({ op = "max_pool", kernel = 2 }, { op = "batch_norm" }, { op = "relu" },)"},
+    {"MaxPool", kWide, FIRST R"({ op = "max_pool", kernel = 2 },)"},
+    {"MaxPoolOverlapping", kWide, FIRST R"({ op = "max_pool", kernel = 3, stride = 2, padding = 1 }, { op = "batch_norm" },)"},
+    {"AveragePool", kWide, FIRST R"({ op = "average_pool", kernel = 3, stride = 2, padding = 1 },)"},
+    {"AveragePoolCountingPadding", kWide,
+     FIRST R"({ op = "average_pool", kernel = 2, stride = 2, padding = 1, count_padding = true },)"},
+    {"GlobalAveragePool", kWide, FIRST R"({ op = "global_average_pool" },)"},
+    {"Activations", kWide, FIRST R"({ op = "average_pool", kernel = 2 }, { op = "gelu" }, { op = "relu" },)"},
+    {"Lrn", kWide, FIRST R"({ op = "lrn", alpha = 0.5 },)"},
+    {"ScaleAndSoftmax", kWide, FIRST R"({ op = "scale", factor = 0.7 }, { op = "softmax" },)"},
+    {"Concat", kWide,
+     R"({ name = "a", op = "conv", out = 16, kernel = 1 }, { name = "b", op = "conv", out = 7, kernel = 1, from = "@input" },
+        { op = "concat", from = ["a", "b", "a"] },)"},
+    {"AddOfThree", kWide,
+     R"({ name = "a", op = "conv", out = 20, kernel = 1 }, { name = "b", op = "conv", out = 20, kernel = 1, from = "a" },
+        { op = "add", from = ["a", "b"] }, { name = "s", op = "scale", factor = 0.5 }, { op = "add", from = ["s", "a"] },)"},
+    {"Residual", kWide,
+     FIRST R"({ name = "c", op = "conv", out = 20, kernel = 3, padding = 1, bias = false }, { name = "n", op = "batch_norm" },
+        { op = "add", from = ["n", "first"] }, { op = "relu" },)"},
+    {"ResidualGelu", kWide,
+     FIRST R"({ name = "c", op = "conv", out = 20, kernel = 3, padding = 1, bias = false }, { name = "n", op = "batch_norm" },
+        { op = "add", from = ["first", "n"] }, { op = "gelu" },)"},
+    {"ResidualOfInput", kWide,
+     R"({ name = "c", op = "conv", out = 20, kernel = 3, padding = 1, bias = false }, { name = "n", op = "batch_norm" },
+        { op = "add", from = ["n", "@input"] }, { op = "relu" },)"},
+    {"ResidualWithProjection", kWide,
+     FIRST
+     R"({ name = "c", op = "conv", out = 32, kernel = 3, stride = 2, padding = 1, bias = false }, { name = "n", op = "batch_norm" },
+        { name = "p", op = "conv", out = 32, kernel = 1, stride = 2, bias = false, from = "first" }, { name = "q", op = "batch_norm" },
+        { op = "add", from = ["n", "q"] }, { op = "relu" },)"},
+    {"NormBeforeConvInABlock", kWide,
+     FIRST R"({ name = "n", op = "batch_norm" }, { op = "relu" }, { name = "c", op = "conv", out = 20, kernel = 3, padding = 1 },
+        { name = "m", op = "batch_norm" }, { op = "add", from = ["m", "first"] },)"},
+    {"ConvClassifier", kWide, FIRST R"({ op = "relu" }, { op = "conv", out = 5, kernel = 1 },)",
+     R"({ op = "global_average_pool" })"},
+    {"MapOfOnePixelAsLogits", kWide, FIRST R"({ op = "relu" },)", R"({ op = "conv", out = 5, kernel = [6, 5] })"},
+};
+
+// Not comparable with a definition that knows no draws, but two backends draw the same from the same seed and step.
+const OperatorCase kDropoutCases[] = {
+    {"Dropout", kWide, FIRST R"({ op = "dropout" },)"},
+    {"DropoutOfFewChannels", kSmall,
+     R"({ op = "conv", out = 13, kernel = 3 }, { op = "relu" }, { op = "dropout", probability = 0.3 },)"},
+    {"DropoutBetweenLinear", kSmall,
+     R"({ op = "linear", out = 21 }, { op = "dropout" }, { op = "linear", out = 30 }, { op = "relu" },)"},
+};
+#undef FIRST
+
+}  // namespace
+
+std::span<const OperatorCase> operator_cases() { return kCases; }
+std::span<const OperatorCase> dropout_cases() { return kDropoutCases; }
+
+std::string network_text(const OperatorCase& tested) {
+  const ImageShape& shape = tested.input;
+  return fmt::format("input = {{ channels = {}, height = {}, width = {} }}\nlayers = [\n{}\n{}\n]\n", shape.channels,
+                     shape.height, shape.width, tested.layers, tested.classifier);
+}
+
+std::string image_network_text(const OperatorCase& tested) {
+  if (tested.input.channels <= 4) return network_text(tested);
+  std::string layers = tested.layers;
+  for (std::size_t at = 0; (at = layers.find(kInput, at)) != std::string::npos;) layers.replace(at, kInput.size(), "stem");
+  layers.insert(0, fmt::format("{{ name = \"stem\", op = \"conv\", out = {}, kernel = 1 }},\n", tested.input.channels));
+  OperatorCase image = tested;
+  image.input.channels = 3;
+  image.layers = layers.c_str();
+  return network_text(image);
+}
+
+}  // namespace millrace::testkit

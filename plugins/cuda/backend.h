@@ -1,0 +1,26 @@
+// A device of this backend, written against Machine and Queue alone: CUDA stands behind it in a run, the simulation in tests.
+#pragma once
+
+#include <memory>
+
+#include "machine.h"
+
+namespace millrace::cuda {
+
+// Every stream, buffer and replica that it hands out keeps the machine alive.
+class CudaDevice final : public Device {
+ public:
+  explicit CudaDevice(std::shared_ptr<Machine> machine) : machine_(std::move(machine)) {}
+  const DeviceInfo& info() const override { return machine_->info(); }
+  std::unique_ptr<Stream> make_stream(const std::string& name) override;
+  std::shared_ptr<std::uint8_t[]> host_buffer(std::size_t bytes) override;  // pinned
+  std::unique_ptr<Replica> compile(const Network& network, const CompileOptions& options) override;
+  void* native(const std::string& api) override { return machine_->native(api); }
+
+  Machine& machine() const { return *machine_; }
+
+ private:
+  std::shared_ptr<Machine> machine_;
+};
+
+}  // namespace millrace::cuda

@@ -1,0 +1,100 @@
+// CudaDevice's streams and buffers, on the simulation.
+#include "backend.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <numeric>
+#include <vector>
+
+#include "simulation/simulated_machine.h"
+
+namespace millrace::cuda {
+namespace {
+
+class CudaDeviceTest : public testing::Test {
+ protected:
+  ~CudaDeviceTest() override {
+    arrays_.clear();
+    for (const testkit::Violation& violation : machine_->violations()) ADD_FAILURE() << describe(violation);
+  }
+
+  // Device memory filled with `value`, value + 1, ...
+  float* array(float value) {
+    DeviceMemory& memory = arrays_.emplace_back(*machine_, kElements * sizeof(float), "array");
+    const auto host = device_.host_buffer(kElements * sizeof(float));
+    auto* values = reinterpret_cast<float*>(host.get());
+    std::iota(values, values + kElements, value);
+    machine_->host_access(values, kElements * sizeof(float), true);
+    const auto queue = machine_->make_queue("fill");
+    queue->copy_in(memory.data(), values, kElements * sizeof(float));
+    queue->mark()->wait();
+    return memory.as<float>();
+  }
+  std::vector<float> read(const float* memory) {
+    std::vector<float> values(kElements);
+    const auto host = device_.host_buffer(kElements * sizeof(float));
+    const auto queue = machine_->make_queue("read");
+    queue->copy_out(host.get(), memory, kElements * sizeof(float));
+    queue->mark()->wait();
+    machine_->host_access(host.get(), kElements * sizeof(float), false);
+    std::memcpy(values.data(), host.get(), kElements * sizeof(float));
+    return values;
+  }
+  // Element 1 of the sum of `count` arrays into the place-th of them; -1: into one of its own.
+  float sum(int count, int place) {
+    std::vector<const float*> sources;
+    for (int i = 0; i < count; ++i) sources.push_back(array(static_cast<float>(i * 10)));
+    float* destination = place < 0 ? array(-1000) : const_cast<float*>(sources[static_cast<std::size_t>(place)]);
+    const auto stream = device_.make_stream("sum");
+    stream->sum(destination, sources, kElements);
+    stream->record()->wait();
+    return read(destination)[1];
+  }
+  static float expected(int count) { return static_cast<float>(count * (count - 1) / 2 * 10 + count); }
+
+  static constexpr std::size_t kElements = 37;
+  std::shared_ptr<SimulatedMachine> machine_ = std::make_shared<SimulatedMachine>();
+  CudaDevice device_{machine_};
+  std::vector<DeviceMemory> arrays_;
+};
+
+TEST_F(CudaDeviceTest, SumsAnyNumberOfArrays) {
+  for (const int count : {1, 2, 7, 8, 9, 15, 16, 17}) EXPECT_EQ(sum(count, -1), expected(count)) << count;
+}
+
+TEST_F(CudaDeviceTest, SumsIntoAnyOfItsSources) {
+  for (const int place : {0, 3, 7, 8, 16}) EXPECT_EQ(sum(17, place), expected(17)) << place;
+}
+
+TEST_F(CudaDeviceTest, ASumOfNothingIsZero) {
+  float* destination = array(5);
+  const auto stream = device_.make_stream("sum");
+  stream->sum(destination, {}, kElements);
+  stream->record()->wait();
+  EXPECT_EQ(read(destination)[36], 0.0F);
+}
+
+TEST_F(CudaDeviceTest, StreamsCopyAndWaitForEachOther) {
+  float *a = array(1), *b = array(100), *c = array(200);
+  const auto first = device_.make_stream("first"), second = device_.make_stream("second");
+  first->copy(b, a, kElements);
+  second->wait(first->record());
+  second->copy(c, b, kElements);
+  second->wait(nullptr);
+  second->record()->wait();
+  EXPECT_EQ(read(c)[2], 3.0F);
+}
+
+TEST_F(CudaDeviceTest, BuffersAreZeroedAndOutliveTheDevice) {
+  std::shared_ptr<std::uint8_t[]> buffer;
+  {
+    CudaDevice other(machine_);
+    buffer = other.host_buffer(100);
+  }
+  for (std::size_t i = 0; i < 100; ++i) EXPECT_EQ(buffer[i], 0);
+  EXPECT_NE(device_.host_buffer(0), nullptr);
+}
+
+}  // namespace
+}  // namespace millrace::cuda

@@ -1,0 +1,80 @@
+// Groups of threads (see portable.h) on the host: one lane, and, for tests, several that really run together.
+#pragma once
+
+#include <algorithm>
+#include <barrier>
+#include <cstddef>
+#include <thread>
+#include <vector>
+
+#include "portable.h"
+
+namespace millrace::cuda {
+
+struct HostGroup {
+  int lane() const { return 0; }
+  int size() const { return 1; }
+  template <class T>
+  T sum(T value) const {
+    return value;
+  }
+  template <class T>
+  T largest(T value) const {
+    return value;
+  }
+  void barrier() const {}
+};
+
+// What the lanes of a group of threads meet in.
+struct ThreadGroupMeeting {
+  explicit ThreadGroupMeeting(int lanes) : barrier(lanes), values(static_cast<std::size_t>(lanes)) {}
+  std::barrier<> barrier;
+  std::vector<double> values;  // holds what float and std::int32_t hold too
+};
+
+class ThreadGroup {
+ public:
+  ThreadGroup(ThreadGroupMeeting& meeting, int lane) : meeting_(meeting), lane_(lane) {}
+  int lane() const { return lane_; }
+  int size() const { return static_cast<int>(meeting_.values.size()); }
+  template <class T>
+  T sum(T value) const {
+    return joined(value, [](T a, T b) { return static_cast<T>(a + b); });
+  }
+  template <class T>
+  T largest(T value) const {
+    return joined(value, [](T a, T b) { return std::max(a, b); });
+  }
+  void barrier() const { meeting_.barrier.arrive_and_wait(); }
+
+ private:
+  template <class T, class Join>
+  T joined(T value, const Join& join) const {
+    meeting_.values[static_cast<std::size_t>(lane_)] = static_cast<double>(value);
+    barrier();
+    T result = static_cast<T>(meeting_.values[0]);
+    for (std::size_t other = 1; other < meeting_.values.size(); ++other)
+      result = join(result, static_cast<T>(meeting_.values[other]));
+    barrier();
+    return result;
+  }
+
+  ThreadGroupMeeting& meeting_;
+  int lane_;
+};
+
+// An element of form `groups`, each group with `lanes` lanes on threads of their own. For tests: it starts threads for every
+// group.
+template <class Element>
+void run_on_threads(const Element& element, int lanes) {
+  for (std::int64_t i = 0; i < element.size(); ++i) {
+    ThreadGroupMeeting meeting(lanes);
+    std::vector<std::thread> threads;
+    for (int lane = 0; lane < lanes; ++lane) {
+      threads.emplace_back([&element, &meeting, i, lane] { element(ThreadGroup(meeting, lane), i); });
+    }
+    for (std::thread& thread : threads) thread.join();
+  }
+}
+
+}  // namespace millrace::cuda

@@ -1,0 +1,89 @@
+// From the bytes of a batch to the network's input: executes each sample's augmentation record, then a view, looks up
+// (byte / 255 - mean) / deviation, and lays out, in one pass. The oracle is apply_record() in millrace/sample.h.
+#pragma once
+
+#include "portable.h"
+
+#include "millrace/sample.h"
+
+namespace millrace::cuda {
+
+// A pixel (n, i, j) of the window. As in millrace/backend.h's View: the record's window is looked at shifted by (dx, dy) and
+// mirrored.
+template <class T>
+struct Ingest {
+  static constexpr Form kForm = Form::each;
+  static constexpr const char* kName = "ingest";
+  const std::uint8_t* pixels = nullptr;         // (samples, image_height, image_width, channels)
+  const AugmentationRecord* records = nullptr;  // (count)
+  const std::int32_t* index = nullptr;          // (count): which of `pixels` each row is; null: row n is sample n
+  const float* table = nullptr;                 // (channels, 256): the normalised value of every byte
+  T* out = nullptr;                             // (count, window_height, window_width, 8)
+  std::int64_t samples = 0, count = 0;
+  std::int32_t image_height = 0, image_width = 0, channels = 0;  // REQUIRES: channels <= 4
+  std::int32_t window_height = 0, window_width = 0;
+  std::int32_t dx = 0, dy = 0;
+  bool flip_x = false;
+  Border border = Border::reflect;  // of the view
+
+  std::int64_t size() const { return count * window_height * window_width; }
+  MILLRACE_HD void operator()(std::int64_t i) const;
+  template <class Visitor>
+  void accesses(Visitor& v) const;
+};
+
+// ---- Bodies ----
+
+// Where coordinate `at` of an axis of `size` pixels is read: mirrored, clamped, or -1 for the fill value.
+MILLRACE_HD std::int32_t resolve_border(std::int32_t at, std::int32_t size, Border border) {
+  if (at >= 0 && at < size) return at;
+  if (border == Border::constant) return -1;
+  if (border == Border::edge || size == 1) return at < 0 ? 0 : size - 1;
+  const std::int32_t period = 2 * (size - 1);
+  at %= period;
+  if (at < 0) at += period;
+  return at < size ? at : period - at;
+}
+
+// The record of one axis behind the view: the stored coordinate of what the network sees at `seen` of the window, or -1.
+struct IngestAxis {
+  std::int32_t stored, window;  // extents
+  std::int32_t start, step;     // of the record
+
+  MILLRACE_HD std::int32_t resolve(std::int32_t seen, Border of_view, Border of_record) const {
+    const std::int32_t inside = resolve_border(seen, window, of_view);
+    return inside < 0 ? -1 : resolve_border(start + step * inside, stored, of_record);
+  }
+};
+
+template <class T>
+MILLRACE_HD void Ingest<T>::operator()(std::int64_t i) const {
+  const Division line = divide(i, window_width), image = divide(line.quotient, window_height);
+  const std::int64_t n = image.quotient, sample = index == nullptr ? n : index[n];
+  const auto row = static_cast<std::int32_t>(image.remainder), column = static_cast<std::int32_t>(line.remainder);
+  const AugmentationRecord& record = records[n];
+  const IngestAxis down{image_height, window_height, record.y, record.step_y};
+  const IngestAxis right{image_width, window_width, record.x, record.step_x};
+  const std::int32_t from_row = down.resolve(row - dy, border, record.border);
+  const std::int32_t from_column = right.resolve((flip_x ? window_width - 1 - column : column) - dx, border, record.border);
+  const bool inside = from_row >= 0 && from_column >= 0;
+  const std::int64_t pixel = inside ? (sample * image_height + from_row) * image_width + from_column : 0;
+  const std::uint8_t* const bytes = inside ? pixels + pixel * channels : record.fill;
+  float values[kPack] = {};
+  MILLRACE_UNROLL for (int c = 0; c < 4; ++c) {
+    if (c < channels) values[c] = table[c * 256 + bytes[c]];
+  }
+  store(out + i * kPack, values);
+}
+template <class T>
+template <class Visitor>
+void Ingest<T>::accesses(Visitor& v) const {
+  const std::int64_t image = std::int64_t{image_height} * image_width * channels;
+  visit_read(v, pixels, (index == nullptr ? count : samples) * image);
+  visit_read(v, records, count);
+  visit_read(v, index, count);
+  visit_read(v, table, std::int64_t{channels} * 256);
+  visit_write(v, out, size() * kPack);
+}
+
+}  // namespace millrace::cuda

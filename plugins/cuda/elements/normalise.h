@@ -1,0 +1,184 @@
+// Batch normalisation in training and inference, forward and backward, with the addition and the activation behind it.
+//
+//   Moments, FinishMoments, Normalise                                  forward in training
+//   RunningMoments, Normalise                                          inference
+//   NormaliseBackwardSums, FinishSums, NormaliseBackward               backward
+//
+// Maps are (rows, row_packs * 8) with rows = N * H * W. Arrays by channel have row_packs * 8 elements, float32, zero behind the
+// last channel. pre = (x - mean) * factor + shift [+ residual], with factor = scale / sqrt(variance + epsilon); y =
+// activation(pre).
+#pragma once
+
+#include "activation.h"
+#include "chunks.h"
+#include "portable.h"
+
+namespace millrace::cuda {
+
+// 0 where nothing varies and epsilon is 0: the padding behind the last channel has to stay zero.
+MILLRACE_HD float inverse_deviation(float variance, float epsilon) {
+  const float square = variance + epsilon;
+#if defined(__CUDA_ARCH__)
+  return square == 0 ? 0.0F : rsqrtf(square);
+#else
+  return square == 0 ? 0.0F : 1.0F / sqrtf(square);
+#endif
+}
+
+// Per channel, over rows: sum of (x - pivot) and of its square, pivot being the channel's value in row 0 (so that variances are
+// safe where means are far from zero).
+template <class T>
+struct MomentsColumn;
+template <class T>
+struct Moments {
+  static constexpr Form kForm = Form::columns;
+  static constexpr const char* kName = "moments";
+  static constexpr int kSums = 2;
+  const T* x = nullptr;
+  std::int64_t rows = 0, packs = 0;
+  float* partial = nullptr;  // (chunks_of(rows, packs), kSums, packs * 8)
+
+  MILLRACE_HD MomentsColumn<T> column(std::int64_t pack) const;
+  MILLRACE_HD void add(std::int64_t row, std::int64_t pack, float (&sums)[kSums][kPack]) const;
+  template <class Visitor>
+  void accesses(Visitor& v) const;
+};
+
+// One channel: mean, biased variance and factor from the partial sums, added in double in the order of chunks; running statistics
+// take their share (of the unbiased variance). REQUIRES: rows > 0.
+template <class T>
+struct FinishMoments {
+  static constexpr Form kForm = Form::groups;
+  static constexpr const char* kName = "finish moments";
+  static constexpr int kThreads = 32;
+  const T* x = nullptr;  // for the pivots
+  const float* partial = nullptr;
+  std::int64_t rows = 0, packs = 0;
+  float epsilon = 0, momentum = 0;
+  const float* scale = nullptr;  // null: 1
+  float *mean = nullptr, *variance = nullptr, *factor = nullptr;
+  float *running_mean = nullptr, *running_variance = nullptr;  // null: not kept
+
+  std::int64_t size() const { return packs * kPack; }
+  template <class Group>
+  MILLRACE_HD void operator()(const Group& group, std::int64_t channel) const;
+  template <class Visitor>
+  void accesses(Visitor& v) const;
+};
+
+// factor from a running variance.
+struct RunningMoments {
+  static constexpr Form kForm = Form::each;
+  static constexpr const char* kName = "running moments";
+  const float *variance = nullptr, *scale = nullptr;  // scale null: 1
+  float epsilon = 0;
+  float* factor = nullptr;
+  std::int64_t channels = 0;  // with padding
+
+  std::int64_t size() const { return channels; }
+  MILLRACE_HD void operator()(std::int64_t channel) const;
+  template <class Visitor>
+  void accesses(Visitor& v) const;
+};
+
+template <class T>
+struct NormaliseColumn;
+template <class T>
+struct Normalise {
+  static constexpr Form kForm = Form::each;
+  static constexpr const char* kName = "normalise";
+  const T *x = nullptr, *residual = nullptr;                         // residual null: none
+  T* y = nullptr;                                                    // may be x or residual
+  const float *mean = nullptr, *factor = nullptr, *shift = nullptr;  // shift null: 0
+  std::int64_t rows = 0, packs = 0;
+  Activation activation = Activation::none;
+
+  std::int64_t size() const { return rows * packs; }
+  MILLRACE_HD NormaliseColumn<T> column(std::int64_t pack) const;
+  MILLRACE_HD void operator()(std::int64_t i) const;
+  template <class Visitor>
+  void accesses(Visitor& v) const;
+};
+
+// With g = dy * activation'(pre): per channel sum g and sum g * (x - mean) * factor / scale. `masked` (null, or dy itself)
+// becomes g. pre is computed anew; where a residual was added its sign is taken from y (ReLU), or it is needed again (GELU).
+template <class T>
+struct NormaliseBackwardSumsColumn;
+template <class T>
+struct NormaliseBackwardSums {
+  static constexpr Form kForm = Form::columns;
+  static constexpr const char* kName = "normalise backward sums";
+  static constexpr int kSums = 2;
+  const T *x = nullptr, *dy = nullptr;
+  const T *y = nullptr, *residual = nullptr;  // one of them, behind an addition
+  T* masked = nullptr;
+  const float *mean = nullptr, *variance = nullptr, *factor = nullptr, *shift = nullptr;  // shift null: 0
+  float epsilon = 0;
+  std::int64_t rows = 0, packs = 0;
+  Activation activation = Activation::none;
+  float* partial = nullptr;
+
+  MILLRACE_HD NormaliseBackwardSumsColumn<T> column(std::int64_t pack) const;
+  MILLRACE_HD void add(std::int64_t row, std::int64_t pack, float (&sums)[kSums][kPack]) const;
+  template <class Visitor>
+  void accesses(Visitor& v) const;
+};
+
+// out[s][channel] = sum over chunks of partial[chunk][s][channel], in double, in order.
+struct FinishSums {
+  static constexpr Form kForm = Form::groups;
+  static constexpr const char* kName = "finish sums";
+  static constexpr int kThreads = 32;
+  const float* partial = nullptr;
+  std::int64_t chunks = 0, channels = 0;  // channels with padding
+  int sums = 1;                           // 1 or 2
+  float* out[2] = {nullptr, nullptr};
+
+  std::int64_t size() const { return channels * sums; }
+  template <class Group>
+  MILLRACE_HD void operator()(const Group& group, std::int64_t i) const;
+  template <class Visitor>
+  void accesses(Visitor& v) const;
+};
+
+// dx = factor * (g - d_shift / rows - (x - mean) * inverse_deviation * d_scale / rows), added to dx if asked. dx may be dy.
+template <class T>
+struct NormaliseBackwardColumn;
+template <class T>
+struct NormaliseBackward {
+  static constexpr Form kForm = Form::each;
+  static constexpr const char* kName = "normalise backward";
+  const T *x = nullptr, *dy = nullptr;
+  T* dx = nullptr;
+  const float *mean = nullptr, *variance = nullptr, *factor = nullptr, *shift = nullptr;
+  const float *d_shift = nullptr, *d_scale = nullptr;
+  float epsilon = 0;
+  std::int64_t rows = 0, packs = 0;
+  Activation activation = Activation::none;  // none when dy is masked already
+  bool add = false;
+
+  std::int64_t size() const { return rows * packs; }
+  MILLRACE_HD NormaliseBackwardColumn<T> column(std::int64_t pack) const;
+  MILLRACE_HD void operator()(std::int64_t i) const;
+  template <class Visitor>
+  void accesses(Visitor& v) const;
+};
+
+// Per channel, the sum over rows: the gradient of a bias.
+template <class T>
+struct ColumnSums {
+  static constexpr Form kForm = Form::columns;
+  static constexpr const char* kName = "column sums";
+  static constexpr int kSums = 1;
+  const T* x = nullptr;
+  std::int64_t rows = 0, packs = 0;
+  float* partial = nullptr;
+
+  MILLRACE_HD void add(std::int64_t row, std::int64_t pack, float (&sums)[kSums][kPack]) const;
+  template <class Visitor>
+  void accesses(Visitor& v) const;
+};
+
+}  // namespace millrace::cuda
+
+#include "normalise_bodies.h"

@@ -1,0 +1,283 @@
+// Element by element: scaling, adding, dropout, copies between types and places.
+#pragma once
+
+#include "philox.h"
+#include "portable.h"
+
+namespace millrace::cuda {
+
+// What changes from step to step while pointers stay: device memory, so that recordings read it anew.
+struct StepScalars {
+  std::uint64_t step = 0;          // of training
+  std::uint64_t first_sample = 0;  // this replica's first place in the global batch
+};
+
+// Written from the arguments of a kernel: no host memory has to stay.
+struct SetScalars {
+  static constexpr Form kForm = Form::each;
+  static constexpr const char* kName = "set scalars";
+  StepScalars values;
+  StepScalars* out = nullptr;
+
+  std::int64_t size() const { return 1; }
+  MILLRACE_HD void operator()(std::int64_t i) const;
+  template <class Visitor>
+  void accesses(Visitor& v) const;
+};
+
+// y = factor * x, added to y if asked. y may be x.
+template <class T>
+struct Scale {
+  static constexpr Form kForm = Form::each;
+  static constexpr const char* kName = "scale";
+  const T* x = nullptr;
+  T* y = nullptr;
+  std::int64_t packs = 0;
+  float factor = 1;
+  bool add = false;
+
+  std::int64_t size() const { return packs; }
+  MILLRACE_HD void operator()(std::int64_t i) const;
+  template <class Visitor>
+  void accesses(Visitor& v) const;
+};
+
+// y = a + b. y may be either.
+template <class T>
+struct Add {
+  static constexpr Form kForm = Form::each;
+  static constexpr const char* kName = "add";
+  const T *a = nullptr, *b = nullptr;
+  T* y = nullptr;
+  std::int64_t packs = 0;
+
+  std::int64_t size() const { return packs; }
+  MILLRACE_HD void operator()(std::int64_t i) const;
+  template <class Visitor>
+  void accesses(Visitor& v) const;
+};
+
+// Channels [from_begin, from_begin + channels) of each row of `from` become [to_begin, ...) of the row of `to`, or are added
+// there. Where the last of them lies in the last pack of a row of `to` and nothing is added, the channels behind it become zero:
+// copies into one map come in the order of its channels.
+template <class T>
+struct CopyChannels {
+  static constexpr Form kForm = Form::each;
+  static constexpr const char* kName = "copy channels";
+  const T* from = nullptr;
+  T* to = nullptr;
+  std::int64_t rows = 0, channels = 0;
+  std::int64_t from_pitch = 0, from_begin = 0, to_pitch = 0, to_begin = 0;
+  bool add = false;
+
+  MILLRACE_HD bool whole_packs() const { return (channels | from_begin | to_begin | from_pitch | to_pitch) % kPack == 0; }
+  std::int64_t size() const { return rows * channels / (whole_packs() ? kPack : 1); }
+  MILLRACE_HD void operator()(std::int64_t i) const;
+  template <class Visitor>
+  void accesses(Visitor& v) const;
+
+ private:
+  MILLRACE_HD std::int64_t rest() const {  // channels behind the copied ones that become zero
+    const std::int64_t behind = to_pitch - to_begin - channels;
+    return add || behind >= kPack ? 0 : behind;
+  }
+};
+
+// Inverted dropout: y = x / (1 - probability) or 0, added to y if asked; y may be x. The decision for element (c, h, w) of sample
+// first_sample + n is that of backend "cpu": a function of (seed, step, layer, sample, its place in (C, H, W) order).
+template <class T>
+struct Dropout {
+  static constexpr Form kForm = Form::each;
+  static constexpr const char* kName = "dropout";
+  const T* x = nullptr;
+  T* y = nullptr;
+  std::int64_t n = 0, pixels = 0, channels = 0;  // channels without padding
+  std::uint64_t seed = 0;
+  std::uint32_t layer = 0;
+  double probability = 0;  // double: its rounding to float would decide otherwise for some elements
+  const StepScalars* scalars = nullptr;
+  bool add = false;
+
+  std::int64_t size() const { return n * pixels * (pitch_of(channels) / kPack); }
+  MILLRACE_HD void operator()(std::int64_t i) const;
+  template <class Visitor>
+  void accesses(Visitor& v) const;
+};
+
+template <class From, class To>
+struct Convert {
+  static constexpr Form kForm = Form::each;
+  static constexpr const char* kName = "convert";
+  const From* from = nullptr;
+  To* to = nullptr;
+  std::int64_t packs = 0;
+
+  std::int64_t size() const { return packs; }
+  MILLRACE_HD void operator()(std::int64_t i) const;
+  template <class Visitor>
+  void accesses(Visitor& v) const;
+};
+using FloatToBf16 = Convert<float, Bf16>;
+using Bf16ToFloat = Convert<Bf16, float>;
+
+// destination = sources[0] + sources[1] + ..., added in this order; destination may be one of them. REQUIRES: count > 0.
+struct SumArrays {
+  static constexpr Form kForm = Form::each;
+  static constexpr const char* kName = "sum";
+  static constexpr int kMost = 8;
+  const float* sources[kMost] = {};
+  int count = 0;
+  float* destination = nullptr;
+  std::int64_t elements = 0;
+
+  std::int64_t size() const { return elements; }
+  MILLRACE_HD void operator()(std::int64_t i) const;
+  template <class Visitor>
+  void accesses(Visitor& v) const;
+};
+
+// total = (first ? 0 : total) + weight * logits: test-time augmentation.
+struct AddLogits {
+  static constexpr Form kForm = Form::each;
+  static constexpr const char* kName = "add logits";
+  const float* logits = nullptr;
+  float* total = nullptr;
+  std::int64_t elements = 0;
+  float weight = 1;
+  bool first = false;
+
+  std::int64_t size() const { return elements; }
+  MILLRACE_HD void operator()(std::int64_t i) const;
+  template <class Visitor>
+  void accesses(Visitor& v) const;
+};
+
+// ---- Bodies ----
+
+MILLRACE_HD void SetScalars::operator()(std::int64_t) const { *out = values; }
+template <class Visitor>
+void SetScalars::accesses(Visitor& v) const {
+  visit_write(v, out, 1);
+}
+
+template <class T>
+MILLRACE_HD void Scale<T>::operator()(std::int64_t i) const {
+  float values[kPack];
+  load(x + i * kPack, values);
+  MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) values[k] *= factor;
+  store(y + i * kPack, values, add);
+}
+template <class T>
+template <class Visitor>
+void Scale<T>::accesses(Visitor& v) const {
+  visit_read(v, x, packs * kPack);
+  visit_result(v, y, packs * kPack, add);
+}
+
+template <class T>
+MILLRACE_HD void Add<T>::operator()(std::int64_t i) const {
+  float left[kPack], right[kPack];
+  load(a + i * kPack, left);
+  load(b + i * kPack, right);
+  MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) left[k] += right[k];
+  store(y + i * kPack, left);
+}
+template <class T>
+template <class Visitor>
+void Add<T>::accesses(Visitor& v) const {
+  visit_read(v, a, packs * kPack);
+  visit_read(v, b, packs * kPack);
+  visit_write(v, y, packs * kPack);
+}
+
+template <class T>
+MILLRACE_HD void CopyChannels<T>::operator()(std::int64_t i) const {
+  if (whole_packs()) {
+    const Division place = divide(i, channels / kPack);
+    float values[kPack];
+    load(from + place.quotient * from_pitch + from_begin + place.remainder * kPack, values);
+    store(to + place.quotient * to_pitch + to_begin + place.remainder * kPack, values, add);
+    return;
+  }
+  const Division place = divide(i, channels);
+  T* const target = to + place.quotient * to_pitch + to_begin + place.remainder;
+  const float value = to_float(from[place.quotient * from_pitch + from_begin + place.remainder]);
+  *target = from_float<T>(add ? to_float(*target) + value : value);
+  if (place.remainder + 1 < channels) return;
+  for (std::int64_t behind = rest(); behind > 0; --behind) target[behind] = from_float<T>(0.0F);
+}
+template <class T>
+template <class Visitor>
+void CopyChannels<T>::accesses(Visitor& v) const {
+  if (rows * channels == 0) return;
+  visit_read(v, from + from_begin, (rows - 1) * from_pitch + channels);
+  visit_result(v, to + to_begin, (rows - 1) * to_pitch + channels + rest(), add);
+}
+
+template <class T>
+MILLRACE_HD void Dropout<T>::operator()(std::int64_t i) const {
+  const Division row = divide(i, pitch_of(channels) / kPack), sample = divide(row.quotient, pixels);
+  const std::uint64_t number = scalars->first_sample + static_cast<std::uint64_t>(sample.quotient);
+  const std::uint64_t key = chain_words(chain_words(seed, scalars->step), layer);
+  // An element is dropped when its 32 bits are below the threshold; a probability of 1 drops everything.
+  const auto threshold = static_cast<std::uint64_t>(probability * 4294967296.0);
+  const float factor = probability < 1 ? 1.0F / static_cast<float>(1 - probability) : 0.0F;
+  float values[kPack];
+  load(x + i * kPack, values);
+  MILLRACE_UNROLL for (int half = 0; half < 2; ++half) {
+    const PhiloxBlock bits =
+        philox({{static_cast<std::uint32_t>(number), static_cast<std::uint32_t>(number >> 32),
+                 static_cast<std::uint32_t>(sample.remainder), static_cast<std::uint32_t>(2 * row.remainder + half)}},
+               key);
+    MILLRACE_UNROLL for (int k = 0; k < 4; ++k) {
+      float& value = values[4 * half + k];
+      value = bits.words[k] < threshold ? 0.0F : value * factor;
+    }
+  }
+  store(y + i * kPack, values, add);
+}
+template <class T>
+template <class Visitor>
+void Dropout<T>::accesses(Visitor& v) const {
+  visit_read(v, x, size() * kPack);
+  visit_read(v, scalars, 1);
+  visit_result(v, y, size() * kPack, add);
+}
+
+template <class From, class To>
+MILLRACE_HD void Convert<From, To>::operator()(std::int64_t i) const {
+  float values[kPack];
+  load(from + i * kPack, values);
+  store(to + i * kPack, values);
+}
+template <class From, class To>
+template <class Visitor>
+void Convert<From, To>::accesses(Visitor& v) const {
+  visit_read(v, from, packs * kPack);
+  visit_write(v, to, packs * kPack);
+}
+
+MILLRACE_HD void SumArrays::operator()(std::int64_t i) const {
+  float sum = sources[0][i];
+  MILLRACE_UNROLL for (int s = 1; s < kMost; ++s) {  // of constant length: an array of arguments is not indexed by a variable
+    if (s < count) sum += sources[s][i];
+  }
+  destination[i] = sum;
+}
+template <class Visitor>
+void SumArrays::accesses(Visitor& v) const {
+  for (int s = 0; s < count; ++s) visit_read(v, sources[s], elements);
+  visit_write(v, destination, elements);
+}
+
+MILLRACE_HD void AddLogits::operator()(std::int64_t i) const {
+  const float value = weight * logits[i];
+  total[i] = first ? value : total[i] + value;
+}
+template <class Visitor>
+void AddLogits::accesses(Visitor& v) const {
+  visit_read(v, logits, elements);
+  visit_result(v, total, elements, !first);
+}
+
+}  // namespace millrace::cuda

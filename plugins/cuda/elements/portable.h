@@ -1,0 +1,157 @@
+// What host and device code share: element types, packs of eight channels, and what a kernel looks like.
+//
+// A kernel of this backend is a plain struct that holds pointers and extents and computes one element, one row or one term of a
+// sum. The CUDA device launches it over a grid (device/launch.cuh); tests run the same struct in a loop on the host
+// (simulation/). Three forms:
+//
+//   struct Each    { static constexpr Form kForm = Form::each;
+//                    std::int64_t size() const;                                    // elements, each independent of all others
+//                    MILLRACE_HD void operator()(std::int64_t i) const; };
+//   struct Rows    { static constexpr Form kForm = Form::groups; static constexpr int kThreads = 32 or 256;
+//                    std::int64_t size() const;                                    // groups; a group of threads computes
+//                    together template <class Group> MILLRACE_HD void operator()(const Group& group, std::int64_t i) const; };
+//   struct Columns { static constexpr Form kForm = Form::columns; static constexpr int kSums = ...;
+//                    std::int64_t rows, packs; float* partial;                     // (chunks, kSums, packs * 8); see chunks.h
+//                    MILLRACE_HD void add(std::int64_t row, std::int64_t pack, float (&sums)[kSums][8]) const; };
+//
+// An element that has to know much of a channel also offers `auto column(std::int64_t pack) const`: what it knows of eight
+// channels, read once by a thread that takes many rows of them. column(pack)(row) is then operator()(row * packs + pack), and
+// column(pack).add(row, sums) is add(row, pack, sums). It must not outlive the element.
+//
+// And in each of them
+//
+//                    static constexpr const char* kName;                           // in traces and messages
+//                    template <class Visitor> void accesses(Visitor& v) const;     // all memory that is read or written
+//
+// A Visitor has `void read(const void* pointer, std::size_t bytes)` and `void write(void* pointer, std::size_t bytes)`; what is
+// read and written is named in both, null pointers and empty ranges in neither. Ranges are exact, but for channels within rows
+// (CopyChannels), which are named by the whole span from the first to the last.
+// A Group has `int lane() const`, `int size() const`, `T sum(T) const` and `T largest(T) const` over its lanes (every lane gets
+// the result; the order of the sum is fixed), for double, float and std::int32_t, and `void barrier() const`. sum() and largest()
+// are barriers too.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+
+#if defined(__CUDACC__)
+#define MILLRACE_HD __host__ __device__ __forceinline__
+#if !defined(FMT_USE_CONSTEXPR)
+#define FMT_USE_CONSTEXPR 1  // fmt 9 takes nvcc for a compiler without constexpr, and then does not compile as C++20
+#endif
+#else
+#define MILLRACE_HD inline
+#endif
+#if defined(__CUDA_ARCH__)
+#define MILLRACE_UNROLL _Pragma("unroll")
+#else
+#define MILLRACE_UNROLL
+#endif
+
+namespace millrace::cuda {
+
+enum class Form { each, groups, columns };
+
+inline constexpr std::int64_t kPack = 8;  // channels that a thread handles together: 16 bytes of bf16
+
+// Channels in memory: maps are channels last, (N, H, W, pitch), with zeros behind the last channel, so that no kernel has a tail.
+MILLRACE_HD constexpr std::int64_t pitch_of(std::int64_t channels) { return (channels + kPack - 1) / kPack * kPack; }
+
+struct Bf16 {
+  std::uint16_t bits;
+};
+
+MILLRACE_HD float to_float(float value) { return value; }
+MILLRACE_HD float to_float(Bf16 value) {
+  const std::uint32_t wide = static_cast<std::uint32_t>(value.bits) << 16;
+  float result;
+  memcpy(&result, &wide, sizeof result);
+  return result;
+}
+
+template <class T>
+MILLRACE_HD T from_float(float value);
+template <>
+MILLRACE_HD float from_float<float>(float value) {
+  return value;
+}
+template <>
+MILLRACE_HD Bf16 from_float<Bf16>(float value) {  // to nearest, ties to even; keeps NaN
+  std::uint32_t wide;
+  memcpy(&wide, &value, sizeof wide);
+  if ((wide & 0x7fffffffU) > 0x7f800000U) return {static_cast<std::uint16_t>((wide >> 16) | 0x40U)};
+  return {static_cast<std::uint16_t>((wide + 0x7fffU + ((wide >> 16) & 1U)) >> 16)};
+}
+
+// Eight channels of one pixel, moved as 16-byte words. REQUIRES: the address is a multiple of 16 bytes.
+template <class T>
+struct alignas(16) Pack {
+  T values[kPack];
+};
+
+template <class T>
+MILLRACE_HD void load(const T* from, float (&to)[kPack]) {
+  const Pack<T> pack = *reinterpret_cast<const Pack<T>*>(from);
+  MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) to[k] = to_float(pack.values[k]);
+}
+template <class T>
+MILLRACE_HD void store(T* to, const float (&from)[kPack]) {
+  Pack<T> pack;
+  MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) pack.values[k] = from_float<T>(from[k]);
+  *reinterpret_cast<Pack<T>*>(to) = pack;
+}
+
+// The same, of memory that nobody writes while the kernel runs: what does not change from one row to the next is loaded once.
+template <class T>
+MILLRACE_HD void load_constant(const T* from, float (&to)[kPack]) {
+#if defined(__CUDA_ARCH__)
+  uint4 words[sizeof(Pack<T>) / sizeof(uint4)];
+  MILLRACE_UNROLL for (std::size_t w = 0; w < sizeof(Pack<T>) / sizeof(uint4); ++w) {
+    words[w] = __ldg(reinterpret_cast<const uint4*>(from) + w);
+  }
+  Pack<T> pack;
+  memcpy(&pack, words, sizeof pack);
+  MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) to[k] = to_float(pack.values[k]);
+#else
+  load(from, to);
+#endif
+}
+
+// Writes, or adds to what is there.
+template <class T>
+MILLRACE_HD void store(T* to, const float (&from)[kPack], bool add) {
+  float sum[kPack] = {};
+  if (add) load(to, sum);
+  MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) sum[k] += from[k];
+  store(to, sum);
+}
+
+// i / by and i % by. REQUIRES: i >= 0, by > 0. In 32 bits where they fit, as nearly always, which takes a quarter of the time.
+struct Division {
+  std::int64_t quotient, remainder;
+};
+MILLRACE_HD Division divide(std::int64_t i, std::int64_t by) {
+  if (((i | by) >> 32) != 0) return {i / by, i % by};
+  const auto dividend = static_cast<std::uint32_t>(i), divisor = static_cast<std::uint32_t>(by);
+  const std::uint32_t quotient = dividend / divisor;
+  return {quotient, dividend - quotient * divisor};
+}
+
+// What accesses() is made of.
+template <class Visitor, class T>
+void visit_read(Visitor& v, const T* pointer, std::int64_t elements) {
+  if (pointer != nullptr && elements > 0) v.read(pointer, static_cast<std::size_t>(elements) * sizeof(T));
+}
+template <class Visitor, class T>
+void visit_write(Visitor& v, T* pointer, std::int64_t elements) {
+  if (pointer != nullptr && elements > 0) v.write(pointer, static_cast<std::size_t>(elements) * sizeof(T));
+}
+// A map or array that is written, or added to.
+template <class Visitor, class T>
+void visit_result(Visitor& v, T* pointer, std::int64_t elements, bool add) {
+  if (add) visit_read(v, pointer, elements);
+  visit_write(v, pointer, elements);
+}
+
+}  // namespace millrace::cuda

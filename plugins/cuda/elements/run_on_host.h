@@ -1,0 +1,34 @@
+// An element in plain loops: what a device computes with many threads.
+#pragma once
+
+#include "chunks.h"
+#include "host_group.h"
+
+namespace millrace::cuda {
+
+// The sums of one chunk, into its part of element.partial.
+template <class Element>
+void sum_chunk_on_host(const Element& element, std::int64_t chunks, std::int64_t chunk) {
+  const std::int64_t first = chunk_begin(element.rows, chunks, chunk), last = chunk_begin(element.rows, chunks, chunk + 1);
+  for (std::int64_t pack = 0; pack < element.packs; ++pack) {
+    float sums[Element::kSums][kPack] = {};
+    for (std::int64_t row = first; row < last; ++row) element.add(row, pack, sums);
+    for (std::int64_t s = 0; s < Element::kSums; ++s) {
+      store(element.partial + ((chunk * Element::kSums + s) * element.packs + pack) * kPack, sums[s]);
+    }
+  }
+}
+
+template <class Element>
+void run_on_host(const Element& element) {
+  if constexpr (Element::kForm == Form::each) {
+    for (std::int64_t i = 0; i < element.size(); ++i) element(i);
+  } else if constexpr (Element::kForm == Form::groups) {
+    for (std::int64_t i = 0; i < element.size(); ++i) element(HostGroup{}, i);
+  } else {
+    const std::int64_t chunks = chunks_of(element.rows, element.packs);
+    for (std::int64_t chunk = 0; chunk < chunks; ++chunk) sum_chunk_on_host(element, chunks, chunk);
+  }
+}
+
+}  // namespace millrace::cuda

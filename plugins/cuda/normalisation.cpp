@@ -1,0 +1,223 @@
+// Batch normalisation with what fusion put behind it: an addition and an activation.
+//
+// Kept for backward: the input, its mean, variance and factor; with a ReLU behind an addition the output, which the next layer
+// keeps anyway.
+#include "operation.h"
+
+namespace millrace::cuda {
+namespace {
+
+class Normalisation final : public Operation {
+ public:
+  Normalisation(Workshop& workshop, const Node& node) : Operation(workshop, node), attributes_(layer().as<BatchNormAttributes>()) {
+    std::size_t next = 0;
+    if (attributes_.scale) scale_at_ = static_cast<int>(next++);
+    if (attributes_.shift) shift_at_ = static_cast<int>(next++);
+    statistics_at_ = next;
+  }
+
+  void plan(Planner& planner) override {
+    refuse_flattened(planner);
+    training_ = planner.training();
+    const MapSpec& spec = plan_output(planner, planner.value(input()).spec, input()).spec;
+    channel_bytes_ = static_cast<std::size_t>(spec.pitch()) * sizeof(float);
+    planner.use(planner.value(input()).tensor);
+    if (has_residual()) planner.use(planner.value(node_.residual).tensor);
+    factor_at_ = planner.tensor(channel_bytes_);
+    if (!training_) return;
+    mean_at_ = planner.tensor(channel_bytes_);
+    variance_at_ = planner.tensor(channel_bytes_);
+    partial_at_ = planner.tensor(partial_bytes(spec.rows(), spec.row_packs(), 2));
+  }
+
+  void plan_backward(Planner& planner) override {
+    const Value& output = planner.value(node_.output);
+    has_gradient_ = output.gradient != kNoTensor;
+    if (!has_gradient_) return;
+    for (const TensorId tensor : {output.gradient, planner.value(input()).tensor, mean_at_, variance_at_, factor_at_}) {
+      planner.use(tensor);
+    }
+    sums_at_ = planner.tensor(partial_bytes(output.spec.rows(), output.spec.row_packs(), 2));
+    d_scale_at_ = planner.tensor(channel_bytes_);
+    d_shift_at_ = planner.tensor(channel_bytes_);
+    bool gradient_is_free = true;  // may be overwritten by the gradient of the input
+    if (has_residual()) {
+      if (node_.activation == Activation::relu) planner.use(output.tensor);
+      if (node_.activation == Activation::gelu) planner.use(planner.value(node_.residual).tensor);
+      if (wants_gradient(planner, node_.residual)) {
+        residual_contribution_ = contribute(planner, node_.residual, output.gradient);
+        gradient_is_free = residual_contribution_.add;
+      }
+    }
+    if (!wants_gradient(planner, input())) return;
+    input_contribution_ = contribute(planner, input(), gradient_is_free ? output.gradient : kNoTensor);
+  }
+
+  void bind(const Planner& planner, const Binding& binding) override {
+    x_ = map_of(planner, binding, input());
+    y_ = map_of(planner, binding, node_.output);
+    if (has_residual()) residual_ = map_of(planner, binding, node_.residual);
+    factor_ = binding.at<float>(factor_at_);
+    mean_ = training_ ? binding.at<float>(mean_at_) : running(0);
+    variance_ = training_ ? binding.at<float>(variance_at_) : running(1);
+    partial_ = binding.at<float>(partial_at_);
+    if (!has_gradient_) return;
+    dy_ = gradient_of(planner, binding, node_.output);
+    sums_ = binding.at<float>(sums_at_);
+    d_scale_ = binding.at<float>(d_scale_at_);
+    d_shift_ = binding.at<float>(d_shift_at_);
+    if (residual_contribution_.tensor != kNoTensor) d_residual_ = target_of(planner, binding, node_.residual, residual_contribution_);
+    if (input_contribution_.tensor != kNoTensor) d_input_ = target_of(planner, binding, input(), input_contribution_);
+  }
+
+  void forward(Queue& queue) override {
+    with_type(x_.spec.type, [&]<class T>(T) {
+      if (training_)
+        statistics<T>(queue);
+      else
+        running_factor(queue);
+      Normalise<T> kernel;
+      kernel.x = x_.as<T>();
+      kernel.residual = residual_.as<T>();
+      kernel.y = y_.as<T>();
+      kernel.mean = mean_;
+      kernel.factor = factor_;
+      kernel.shift = shift();
+      kernel.rows = y_.spec.rows();
+      kernel.packs = y_.spec.row_packs();
+      kernel.activation = node_.activation;
+      queue.run(kernel);
+    });
+  }
+
+  void backward(Queue& queue) override {
+    if (!has_gradient_) return;
+    with_type(x_.spec.type, [&]<class T>(T) {
+      sums<T>(queue);
+      // Before the gradient of the input, which may be written over dy.
+      if (d_residual_ && d_residual_.add) {
+        Add<T> kernel;
+        kernel.a = kernel.y = d_residual_.map.as<T>();
+        kernel.b = dy_.as<T>();
+        kernel.packs = dy_.spec.packs();
+        queue.run(kernel);
+      }
+      if (d_input_) input_gradient<T>(queue);
+    });
+  }
+
+ private:
+  bool has_residual() const { return node_.residual != kNoResidual; }
+  // Behind an addition the gradient of the sum is written over dy: the gradients of both operands start from it.
+  bool masks() const { return has_residual() && node_.activation != Activation::none; }
+  const float* scale() const { return scale_at_ < 0 ? nullptr : value(static_cast<std::size_t>(scale_at_)); }
+  const float* shift() const { return shift_at_ < 0 ? nullptr : value(static_cast<std::size_t>(shift_at_)); }
+  float* running(std::size_t which) const { return value(statistics_at_ + which); }
+  float* kept_gradient(int at) const { return at < 0 ? nullptr : gradient(static_cast<std::size_t>(at)); }
+
+  template <class T>
+  void statistics(Queue& queue) const {
+    Moments<T> moments;
+    moments.x = x_.as<T>();
+    moments.rows = x_.spec.rows();
+    moments.packs = x_.spec.row_packs();
+    moments.partial = partial_;
+    queue.run(moments);
+    FinishMoments<T> finish;
+    finish.x = x_.as<T>();
+    finish.partial = partial_;
+    finish.rows = moments.rows;
+    finish.packs = moments.packs;
+    finish.epsilon = static_cast<float>(attributes_.epsilon);
+    finish.momentum = static_cast<float>(attributes_.momentum);
+    finish.scale = scale();
+    finish.mean = mean_;
+    finish.variance = variance_;
+    finish.factor = factor_;
+    finish.running_mean = running(0);
+    finish.running_variance = running(1);
+    queue.run(finish);
+  }
+
+  void running_factor(Queue& queue) const {
+    RunningMoments kernel;
+    kernel.variance = variance_;
+    kernel.scale = scale();
+    kernel.epsilon = static_cast<float>(attributes_.epsilon);
+    kernel.factor = factor_;
+    kernel.channels = x_.spec.pitch();
+    queue.run(kernel);
+  }
+
+  template <class T>
+  void sums(Queue& queue) const {
+    NormaliseBackwardSums<T> kernel;
+    kernel.x = x_.as<T>();
+    kernel.dy = dy_.as<T>();
+    if (has_residual() && node_.activation == Activation::relu) kernel.y = y_.as<T>();
+    if (has_residual() && node_.activation == Activation::gelu) kernel.residual = residual_.as<T>();
+    kernel.masked = masks() ? dy_.as<T>() : nullptr;
+    kernel.mean = mean_;
+    kernel.variance = variance_;
+    kernel.factor = factor_;
+    kernel.shift = shift();
+    kernel.epsilon = static_cast<float>(attributes_.epsilon);
+    kernel.rows = x_.spec.rows();
+    kernel.packs = x_.spec.row_packs();
+    kernel.activation = node_.activation;
+    kernel.partial = sums_;
+    queue.run(kernel);
+    FinishSums finish;
+    finish.partial = sums_;
+    finish.chunks = chunks_of(kernel.rows, kernel.packs);
+    finish.channels = x_.spec.pitch();
+    finish.sums = 2;
+    finish.out[0] = d_shift();
+    finish.out[1] = d_scale();
+    queue.run(finish);
+  }
+
+  template <class T>
+  void input_gradient(Queue& queue) const {
+    NormaliseBackward<T> kernel;
+    kernel.x = x_.as<T>();
+    kernel.dy = dy_.as<T>();
+    kernel.dx = d_input_.map.as<T>();
+    kernel.mean = mean_;
+    kernel.variance = variance_;
+    kernel.factor = factor_;
+    kernel.shift = shift();
+    kernel.d_shift = d_shift();
+    kernel.d_scale = d_scale();
+    kernel.epsilon = static_cast<float>(attributes_.epsilon);
+    kernel.rows = x_.spec.rows();
+    kernel.packs = x_.spec.row_packs();
+    kernel.activation = masks() ? Activation::none : node_.activation;
+    kernel.add = d_input_.add;
+    queue.run(kernel);
+  }
+
+  // The sums are the gradients of scale and shift, where those are trained.
+  float* d_shift() const { return kept_gradient(shift_at_) != nullptr ? kept_gradient(shift_at_) : d_shift_; }
+  float* d_scale() const { return kept_gradient(scale_at_) != nullptr ? kept_gradient(scale_at_) : d_scale_; }
+
+  const BatchNormAttributes& attributes_;
+  int scale_at_ = -1, shift_at_ = -1;  // among the layer's parameters
+  std::size_t statistics_at_ = 0, channel_bytes_ = 0;
+  bool training_ = false, has_gradient_ = false;
+  TensorId factor_at_ = kNoTensor, mean_at_ = kNoTensor, variance_at_ = kNoTensor, partial_at_ = kNoTensor;
+  TensorId sums_at_ = kNoTensor, d_scale_at_ = kNoTensor, d_shift_at_ = kNoTensor;
+  Planner::Contribution residual_contribution_, input_contribution_;
+  GradientTarget d_residual_, d_input_;
+  Map x_, y_, residual_, dy_;
+  float *factor_ = nullptr, *mean_ = nullptr, *variance_ = nullptr, *partial_ = nullptr, *sums_ = nullptr;
+  float *d_scale_ = nullptr, *d_shift_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> make_normalisation(Workshop& workshop, const Node& node) {
+  return std::make_unique<Normalisation>(workshop, node);
+}
+
+}  // namespace millrace::cuda

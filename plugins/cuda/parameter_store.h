@@ -1,0 +1,101 @@
+// All parameters of one replica in device memory: values, gradients, velocities and lookahead's copies.
+//
+// A slot is one array of float32. Every parameter has the same place in each of them, trainable ones first and in the order of
+// the buckets, so that a bucket is one stretch of the gradients and an update is one launch over arrays side by side. In bf16 a
+// mirror of the values, with the same places, is what convolutions and products read. Padding is zero, and stays so.
+#pragma once
+
+#include <deque>
+#include <span>
+#include <vector>
+
+#include "machine.h"
+
+namespace millrace::cuda {
+
+// A parameter as the network has it, (out, in, height, width), and as it lies in memory: (out_pitch, height, width, in_pitch).
+struct WeightLayout {
+  std::int64_t out = 0, in = 1, height = 1, width = 1;
+  std::int64_t out_pitch = 0, in_pitch = 1;
+
+  static WeightLayout vector(std::int64_t elements) { return {elements, 1, 1, 1, pitch_of(elements), 1}; }
+  std::size_t elements() const { return static_cast<std::size_t>(out_pitch * height * width * in_pitch); }
+  friend bool operator==(const WeightLayout&, const WeightLayout&) = default;
+};
+// Between the two orders; padding becomes zero.
+std::vector<float> to_memory(const WeightLayout& layout, std::span<const float> values);
+std::vector<float> from_memory(const WeightLayout& layout, std::span<const float> memory);
+
+// Pinned host memory that is released with its owner.
+class HostMemory {
+ public:
+  HostMemory(Machine& machine, std::size_t bytes) : machine_(machine), data_(machine.allocate_host(bytes)), bytes_(bytes) {}
+  HostMemory(const HostMemory&) = delete;
+  HostMemory& operator=(const HostMemory&) = delete;
+  ~HostMemory() { machine_.release_host(data_); }
+  std::byte* data() const { return data_; }
+  std::size_t bytes() const { return bytes_; }
+
+ private:
+  Machine& machine_;
+  std::byte* data_;
+  std::size_t bytes_;
+};
+
+class ParameterStore {
+ public:
+  ParameterStore(const Network& network, const CompileOptions& options);
+
+  const Parameter& parameter(int index) const { return network_.parameters[static_cast<std::size_t>(index)]; }
+
+  // ---- Planning ----
+  // Vectors unless a layer says otherwise. Throws Error(usage) when two executables of one network disagree.
+  void set_layout(int index, const WeightLayout& layout);
+  void finish_planning();  // offsets, buckets
+  void append_to(MemoryPlan& plan) const;
+
+  void set_rule(const UpdateRule& rule);  // before start() or after it
+  void start(Machine& machine);
+
+  // ---- After start() ----
+  float* value(int index) const { return values_.as<float>() + entry(index).offset; }
+  float* gradient(int index) const { return gradients_.as<float>() + entry(index).offset; }
+  void* weights(int index) const;  // what convolutions and products read: the value, or its mirror in bf16
+  const std::vector<Bucket>& buckets() const { return buckets_; }
+
+  void update(Queue& queue, int bucket, const UpdateStep& step);
+  void blend_slow(Queue& queue, double decay);
+  void zero_gradients(Queue& queue);
+
+  // Through `queue`; both wait for it.
+  std::vector<float> read(Queue& queue, Slot slot, int index);
+  void write(Queue& queue, Slot slot, int index, std::span<const float> values);
+
+ private:
+  struct Entry {
+    std::size_t offset = 0;  // in elements
+    WeightLayout layout;
+  };
+  const Entry& entry(int index) const { return entries_[static_cast<std::size_t>(index)]; }
+  void place_all(const std::vector<int>& indices, std::size_t& offset);
+  DeviceMemory& region(Slot slot, int index);
+  bool mirrored() const { return options_.precision == Precision::bf16; }
+  void upload_segments(Queue& queue, std::span<const double> rate_factor);
+  void begin_slow(Queue& queue);
+  void allocate_slow();
+
+  const Network& network_;
+  CompileOptions options_;
+  std::vector<Entry> entries_;
+  std::vector<Bucket> buckets_;
+  std::vector<std::size_t> first_segment_;                // by bucket; one past the last at the end
+  std::size_t trainable_ = 0, blended_ = 0, all_ = 0;     // elements; blended: trainable ones and statistics
+  Machine* machine_ = nullptr;
+  DeviceMemory values_, mirror_, gradients_, velocities_, slow_, segments_;
+  UpdateRule rule_;
+  std::vector<double> uploaded_factors_;
+  std::deque<HostMemory> uploads_;  // one for each change of the factors, which is seldom: the device may still read them
+  bool slow_begun_ = false;         // lookahead starts from the values that it finds first, unless a copy is written
+};
+
+}  // namespace millrace::cuda

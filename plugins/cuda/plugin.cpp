@@ -1,0 +1,15 @@
+#include "millrace/plugin.h"
+
+#include "device/cuda_backend.h"
+#include "device/nccl_communicator.h"
+
+MILLRACE_PLUGIN("cuda", "0.1.0", "NVIDIA devices: cuDNN, cuBLASLt and NCCL, everything else by kernels of our own") {
+  registry.add(
+      millrace::BackendType{.name = "cuda", .text = "NVIDIA devices, in float32, TF32 or bf16", .plugin = "cuda", .create = [] {
+                              return std::make_shared<millrace::cuda::CudaBackend>();
+                            }});
+  registry.add(millrace::CommunicatorType{.name = "nccl",
+                                          .text = "sums over the NVIDIA devices of this machine, by NCCL",
+                                          .backend = "cuda",
+                                          .create = &millrace::cuda::make_nccl_communicator});
+}

@@ -1,0 +1,87 @@
+// A network on one GPU, written against Machine and Queue alone.
+//
+// Three queues: `copy` brings batches in, `compute` runs ingest, forward, loss and backward, `update` the optimizer, behind each
+// bucket's mark, so that it runs under the backward of the layers before. The next forward waits for the update. Nothing waits
+// on the host but read(), write(), logits() and finish(), and whoever asks an event.
+//
+// With CompileOptions::graphs the passes of a training step are recorded when they come the second time and launched from then
+// on: forward, and backward with a mark of its own for each bucket. Ingest, loss and update, whose arguments change, stay outside.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "executable.h"
+#include "parameter_store.h"
+#include "staging.h"
+#include "sums_event.h"
+
+namespace millrace::cuda {
+
+// Fewer samples than compiled for are computed exactly, not padded: the first step with a new count compiles for it. Errors of
+// work on the device are thrown by finish(), read() and write(), and by whatever the driver refuses afterwards.
+class GpuReplica final : public Replica {
+ public:
+  GpuReplica(std::shared_ptr<Machine> machine, const Network& network, const CompileOptions& options);
+  ~GpuReplica() override;
+
+  MemoryPlan memory_plan() const override;
+  void start() override;
+  const std::vector<Bucket>& buckets() const override { return parameters_.buckets(); }
+  void ingest(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count) override;
+  void forward(std::uint64_t step) override;
+  Ref<Event> loss(const LossSpec& spec, double normaliser, StepSums& sums) override;
+  void backward(BucketReady ready) override;
+  void set_rule(const UpdateRule& rule) override;
+  Ref<Event> update(int bucket, const UpdateStep& step, const Ref<Event>& after) override;
+  Ref<Event> blend_slow(double decay) override;
+  Ref<Event> infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count, std::span<const View> views, const LossSpec& spec,
+                   StepSums& sums) override;
+  std::vector<float> logits() override;
+  std::vector<float> read(Slot slot, int parameter) override;
+  void write(Slot slot, int parameter, std::span<const float> values) override;
+  void finish() override;
+
+ private:
+  using Executables = std::map<std::int64_t, std::unique_ptr<Executable>>;
+
+  void plan_bucket_nodes();
+  Executable& executable(Executables& kept, std::uint32_t count, bool training);
+  void rebind(std::size_t arena_bytes);
+  void run_ingest(const Executable& to, const StagedBatch& batch, const View& view);
+  Ref<Event> run_loss(const LossSpec& spec, double normaliser, const float* logits, float* gradient, StepSums& sums);
+  void pass_backward(const std::function<void(int bucket)>& filled);
+  void wait_for_update();
+  void drain();  // all queues
+
+  const std::shared_ptr<Machine> machine_;
+  const Network network_;
+  const CompileOptions options_;
+  ParameterStore parameters_;
+  Workshop workshop_;
+  std::vector<Node> nodes_;
+  std::vector<int> bucket_node_;  // by bucket: the first node of forward, so the last of backward, that it waits for
+  Executables training_, inference_;
+  std::size_t arena_bytes_ = 0;
+  std::uint32_t most_samples_ = 0;
+
+  DeviceMemory arena_, table_, scalars_, row_losses_, sums_, summed_logits_;
+  SumsReturn returned_;
+  std::unique_ptr<Staging> staging_;
+  std::unique_ptr<Queue> compute_, update_;
+  std::vector<Ref<Mark>> filled_;  // by bucket, of the last backward: its gradients are there, its weights are not read any more
+  Ref<Mark> updated_;              // the last work on parameters
+  bool update_is_new_ = false;     // compute has not waited for it yet
+
+  // The present pass.
+  Executable* current_ = nullptr;  // null: no samples
+  StagedBatch staged_;
+  std::uint64_t first_sample_ = 0;
+  bool logits_are_summed_ = false;
+  std::int64_t summed_rows_ = 0;
+};
+
+std::unique_ptr<Replica> make_replica(std::shared_ptr<Machine> machine, const Network& network, const CompileOptions& options);
+
+}  // namespace millrace::cuda

@@ -1,0 +1,283 @@
+// Whole training steps on a simulated GPU: every piece of work is ordered, every tensor used in its time, and mistakes that are
+// planted are found. (That the results are right is tests/gpu's, which runs on the simulation too.)
+#include "replica.h"
+
+#include <gtest/gtest.h>
+
+#include "backend.h"
+#include "simulation/simulated_machine.h"
+#include "testkit/gradient_check.h"
+#include "testkit/harness.h"
+#include "testkit/networks.h"
+
+namespace millrace::cuda {
+namespace {
+
+constexpr std::uint32_t kBatch = 6;
+constexpr const char* kNetwork = R"(
+input = { channels = 3, height = 8, width = 8 }
+layers = [
+  { name = "conv1", op = "conv", out = 12, kernel = 3, padding = 1 }, { op = "gelu" },
+  { name = "conv2", op = "conv", out = 12, kernel = 3, padding = 1, bias = false }, { name = "bn2", op = "batch_norm" },
+  { op = "add", from = ["bn2", "conv1"] }, { op = "relu" }, { op = "max_pool", kernel = 2 },
+  { name = "conv3", op = "conv", out = 20, kernel = 3 }, { op = "relu" }, { op = "dropout" },
+  { name = "fc", op = "linear", out = 5 },
+])";
+
+// A batch whose pixels the machine knows as pinned.
+struct PinnedBatch : Batch {
+  Ref<Batch> plain;
+  std::shared_ptr<std::uint8_t[]> memory;
+};
+
+class Course {
+ public:
+  explicit Course(const SimulationOptions& simulation = {}, const CompileOptions& more = {})
+      : network_(testkit::network_from_text(kNetwork)), machine_(std::make_shared<SimulatedMachine>(simulation)), device_(machine_) {
+    CompileOptions options = more;
+    options.train_batch = options.infer_batch = kBatch;
+    options.bucket_bytes = 4096;  // several buckets
+    replica_ = device_.compile(*network_, options);
+    replica_->start();
+    testkit::randomise(*network_, *replica_, 3);
+    UpdateRule rule;
+    rule.momentum = 0.9;
+    rule.slow_weights = true;
+    rule.rate_factor.assign(network_->parameters.size(), 1);
+    rule.decay.assign(network_->parameters.size(), 1e-4);
+    replica_->set_rule(rule);
+    for (std::uint64_t seed = 0; seed < 3; ++seed) batches_.push_back(pinned_batch(seed));
+  }
+
+  // As a graph does it: nothing waits, a batch is filled again when the device has read it.
+  void run(int steps) {
+    for (int step = 0; step < steps; ++step) one_step(static_cast<std::uint64_t>(step), kBatch);
+    replica_->finish();
+  }
+
+  void one_step(std::uint64_t number, std::uint32_t count) {
+    StepSums& sums = sums_.emplace_back();
+    Ref<Batch> batch = batches_[number % batches_.size()];
+    while (batch->in_flight > 0) std::this_thread::yield();
+    replica_->ingest(batch, 0, count);
+    replica_->forward(number);
+    replica_->loss({}, count, sums);
+    std::vector<Ref<Event>> filled;
+    replica_->backward([&](int, Ref<Event> event) { filled.push_back(std::move(event)); });
+    UpdateStep update;
+    update.step = number;
+    update.learning_rate = 0.05;
+    for (std::size_t bucket = 0; bucket < filled.size(); ++bucket) {
+      last_update_ = replica_->update(static_cast<int>(bucket), update, filled[bucket]);
+    }
+    if (number % 3 == 2) replica_->blend_slow(0.5);
+  }
+
+  std::vector<std::vector<float>> values() {
+    std::vector<std::vector<float>> all;
+    for (int p = 0; p < static_cast<int>(network_->parameters.size()); ++p) all.push_back(replica_->read(Slot::value, p));
+    return all;
+  }
+  Ref<Batch> batch(std::size_t at) { return batches_[at]; }
+  Replica& replica() { return *replica_; }
+  const std::deque<StepSums>& sums() const { return sums_; }
+  // A line for each violation of one of these kinds; all of them when none is named.
+  std::string violations(const std::string& kind = {}) const {
+    std::string text;
+    for (const testkit::Violation& violation : machine_->violations()) {
+      if (kind.empty() || violation.kind == kind) text += describe(violation) + "\n";
+    }
+    return text;
+  }
+
+ private:
+  Ref<Batch> pinned_batch(std::uint64_t seed) {
+    auto batch = make_ref<PinnedBatch>();
+    batch->plain = testkit::make_batch(kBatch, network_->input);
+    testkit::fill_at_random(*batch->plain, 5, seed);
+    batch->memory = device_.host_buffer(kBatch * network_->input.bytes());
+    std::copy_n(batch->plain->pixels, kBatch * network_->input.bytes(), batch->memory.get());
+    batch->count = kBatch;
+    batch->weight = kBatch;
+    batch->image = batch->window = network_->input;
+    batch->pixels = batch->memory.get();
+    batch->records = batch->plain->records;
+    batch->labels = batch->plain->labels;
+    batch->weights = batch->plain->weights;
+    return batch;
+  }
+
+  std::shared_ptr<const Network> network_;
+  std::shared_ptr<SimulatedMachine> machine_;
+  CudaDevice device_;
+  std::deque<StepSums> sums_;
+  std::vector<Ref<Batch>> batches_;
+  Ref<Event> last_update_;
+  std::unique_ptr<Replica> replica_;
+};
+
+class InEveryWay : public testing::TestWithParam<std::tuple<Precision, bool>> {
+ protected:
+  static CompileOptions options() {
+    CompileOptions options;
+    options.precision = std::get<0>(GetParam());
+    options.graphs = std::get<1>(GetParam());
+    return options;
+  }
+};
+
+TEST_P(InEveryWay, TrainsWithoutAViolation) {
+  for (std::uint64_t seed = 1; seed <= 5; ++seed) {
+    Course course({.seed = seed}, options());
+    course.run(8);
+    EXPECT_EQ(course.violations(), "") << "seed " << seed;
+    EXPECT_LT(course.sums().back().loss, course.sums().front().loss);
+  }
+}
+
+TEST_P(InEveryWay, EndsWithTheSameBitsWhateverTheTiming) {
+  Course one({.seed = 1}, options()), other({.seed = 77}, options());
+  one.run(6);
+  other.run(6);
+  EXPECT_EQ(one.values(), other.values());
+}
+
+INSTANTIATE_TEST_SUITE_P(GpuReplica, InEveryWay, testing::Combine(testing::Values(Precision::fp32, Precision::bf16), testing::Bool()),
+                         [](const auto& tested) {
+                           return std::string(to_string(std::get<0>(tested.param))) + (std::get<1>(tested.param) ? "_graphs" : "_eager");
+                         });
+
+TEST(GpuReplica, RecordedPassesComputeWhatSubmittedOnesDo) {
+  CompileOptions eager, graphs;
+  eager.graphs = false;
+  Course one({}, eager), other({}, graphs);
+  one.run(6);
+  other.run(6);
+  EXPECT_EQ(one.values(), other.values());
+}
+
+TEST(GpuReplica, MixesTrainingInferenceAndPartialBatches) {
+  Course course;
+  StepSums sums;
+  const std::vector<View> views = {{.weight = 0.5}, {.flip_x = true, .weight = 0.5}};
+  for (std::uint64_t step = 0; step < 9; ++step) {
+    course.one_step(step, step % 3 == 1 ? 4 : kBatch);
+    if (step % 4 == 3) course.replica().infer(course.batch(step % 3), 0, 5, views, {}, sums);
+  }
+  course.replica().finish();
+  EXPECT_EQ(course.violations(), "");
+  EXPECT_EQ(sums.weight, 5);
+}
+
+TEST(GpuReplica, RefusesALabelThatTheNetworkDoesNotKnow) {
+  Course course;
+  course.batch(0)->labels[2] = 5;
+  try {
+    course.replica().ingest(course.batch(0), 0, kBatch);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::data);
+    EXPECT_EQ(error.message(), "row 2 of the batch has label 5, but the network's output has 5 classes (0 to 4)");
+  }
+}
+
+TEST(GpuReplica, ReportsWorkThatFailedAndHangsNobody) {
+  for (std::uint64_t at : {5U, 40U, 90U}) {
+    SimulationOptions options;
+    options.fail_operation = at;
+    bool reported = false;
+    try {
+      Course course(options);
+      course.run(3);
+    } catch (const Error& error) {
+      reported = error.kind() == ErrorKind::device;
+    }
+    EXPECT_TRUE(reported) << at;
+  }
+}
+
+// ---- Planted faults ----
+
+// How often something happens in a course, by planting a fault that never comes.
+std::vector<std::string> kinds_found(const SimulationOptions& options) {
+  std::vector<std::string> kinds;
+  try {
+    Course course(options);
+    course.run(5);
+    for (const char* kind : {"missing wait", "buffer reused in flight", "released in flight", "wrong lifetime", "read before written"}) {
+      if (!course.violations(kind).empty()) kinds.push_back(kind);
+    }
+  } catch (const Error&) {
+    kinds.push_back("error");
+  }
+  return kinds;
+}
+
+TEST(PlantedFaults, AWaitLeftOutIsFound) {
+  std::string found;
+  int count = 0;
+  for (std::uint64_t wait = 1; wait <= 70; ++wait) {
+    SimulationOptions options;
+    options.leave_out_wait = wait;
+    const std::vector<std::string> kinds = kinds_found(options);
+    if (std::count(kinds.begin(), kinds.end(), "missing wait") == 0) continue;
+    ++count;
+    found += std::to_string(wait) + " ";
+  }
+  // Most waits are for what another one has ordered already: an update waits for `after` and for its bucket, which here is the same
+  // mark, and buckets fill in order. Found: compute that does not wait for its copy, for the update; copies that overtake compute.
+  EXPECT_GE(count, 10) << found;
+}
+
+TEST(PlantedFaults, ABufferGivenBackTooEarlyIsFound) {
+  int found = 0;
+  for (std::uint64_t callback = 1; callback <= 8; ++callback) {
+    SimulationOptions options;
+    options.call_back_early = callback;
+    Course course(options);
+    for (std::uint64_t step = 0; step < 5; ++step) {
+      course.one_step(step, kBatch);
+      for (std::size_t at = 0; at < 3; ++at) {  // filled anew as soon as it is back
+        if (course.batch(at)->in_flight == 0) std::fill_n(course.batch(at)->pixels, kBatch * 192, static_cast<std::uint8_t>(step));
+      }
+    }
+    try {
+      course.replica().finish();
+    } catch (const Error&) {
+    }
+    found += course.violations("buffer reused in flight").empty() ? 0 : 1;
+  }
+  EXPECT_GE(found, 3);
+}
+
+TEST(PlantedFaults, AHostWaitLeftOutIsFound) {
+  int found = 0;
+  for (std::uint64_t wait = 1; wait <= 30; ++wait) {
+    SimulationOptions options;
+    options.leave_out_host_wait = wait;
+    const std::vector<std::string> kinds = kinds_found(options);
+    found += kinds.empty() ? 0 : 1;
+  }
+  EXPECT_GE(found, 3);
+}
+
+TEST(PlantedFaults, AWrongLifetimeIsFound) {
+  int early = 0, late = 0, shared = 0;
+  for (std::uint64_t tensor = 1; tensor <= 40; ++tensor) {
+    SimulationOptions options;
+    options.end_lifetime_early = tensor;
+    early += kinds_found(options).empty() ? 0 : 1;
+    options = {};
+    options.begin_lifetime_late = tensor;
+    late += kinds_found(options).empty() ? 0 : 1;
+    options = {};
+    options.share_place = tensor;
+    shared += kinds_found(options).empty() ? 0 : 1;
+  }
+  EXPECT_GE(early, 30);
+  EXPECT_GE(late, 30);
+  EXPECT_GE(shared, 3);
+}
+
+}  // namespace
+}  // namespace millrace::cuda

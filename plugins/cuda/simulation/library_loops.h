@@ -1,0 +1,42 @@
+// Convolutions and matrix products in plain loops, summed in double: what the simulated machine has for a library.
+//
+// Results are rounded once, behind bias and activation. Sums run over padding channels as a library's would, but for groups that
+// are neither one nor as many as channels; there the padding of the result is written as zeros.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "machine.h"
+
+namespace millrace::cuda {
+
+class LoopPlan : public LibraryPlan, public std::enable_shared_from_this<LoopPlan> {
+ public:
+  struct Use {
+    void* memory = nullptr;
+    std::size_t bytes = 0;
+    bool write = false;
+  };
+  virtual const char* name() const = 0;  // "convolution forward"
+  // All that execute() touches. Throws Error(device) for pointers that no library takes: null, or not aligned to 16 bytes (the
+  // workspace: to 256).
+  virtual std::vector<Use> uses(const LibraryRun& run) const = 0;
+  virtual void execute(const LibraryRun& run) const = 0;
+  std::string engine() const override { return "loops"; }
+};
+
+// Throw Error(usage) where the extents do not fit each other.
+std::shared_ptr<const LibraryPlan> plan_in_loops(const ConvolutionShape& shape);
+std::shared_ptr<const LibraryPlan> plan_in_loops(const LinearShape& shape);
+
+// Bytes of the operands, as machine.h lays them out.
+struct OperandBytes {
+  std::size_t x = 0, w = 0, y = 0, bias = 0;
+};
+OperandBytes operand_bytes(const ConvolutionShape& shape);
+OperandBytes operand_bytes(const LinearShape& shape);
+
+}  // namespace millrace::cuda

@@ -1,0 +1,56 @@
+// Backend "simulated": this backend's devices acted out on the host, as a plugin, so that every test and every pipeline that runs
+// on "cuda" runs without a GPU. Slow, and only built with the tests. Whatever breaks the order or the lifetimes of a plan ends the
+// run as an error of the device.
+#include "millrace/plugin.h"
+
+#include "backend.h"
+#include "millrace/error.h"
+#include "simulation/simulated_machine.h"
+
+namespace millrace::cuda {
+namespace {
+
+constexpr int kDevices = 2;
+
+class StrictMachine final : public SimulatedMachine {
+ public:
+  StrictMachine(std::shared_ptr<Simulation> simulation, int index)
+      : SimulatedMachine(std::move(simulation), index), info_(SimulatedMachine::info()) {
+    info_.backend = "simulated";
+  }
+  const DeviceInfo& info() const override { return info_; }
+  void finish() override {
+    SimulatedMachine::finish();
+    for (const testkit::Violation& violation : violations()) fail(ErrorKind::device, "simulation: {}", describe(violation));
+  }
+
+ private:
+  DeviceInfo info_;
+};
+
+class SimulatedBackend final : public Backend {
+ public:
+  std::string name() const override { return "simulated"; }
+  std::vector<DeviceInfo> devices() override {
+    std::vector<DeviceInfo> infos;
+    for (int index = 0; index < kDevices; ++index) infos.push_back(StrictMachine(simulation_, index).info());
+    return infos;
+  }
+  std::unique_ptr<Device> open(int index, const DeviceOptions&) override {
+    if (index < 0 || index >= kDevices) fail(ErrorKind::usage, "backend 'simulated' has no device {}", index);
+    return std::make_unique<CudaDevice>(std::make_shared<StrictMachine>(simulation_, index));
+  }
+
+ private:
+  std::shared_ptr<Simulation> simulation_ = std::make_shared<Simulation>(SimulationOptions{});
+};
+
+}  // namespace
+}  // namespace millrace::cuda
+
+MILLRACE_PLUGIN("simulated", "0.1.0", "backend cuda's devices, acted out on the host") {
+  registry.add(millrace::BackendType{.name = "simulated",
+                                     .text = "a GPU acted out on the host, which reports every missing wait",
+                                     .plugin = "simulated",
+                                     .create = [] { return std::make_shared<millrace::cuda::SimulatedBackend>(); }});
+}

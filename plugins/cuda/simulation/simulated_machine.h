@@ -1,0 +1,81 @@
+// A GPU acted out on the host, for tests: results are those of the elements and of plain loops, and the order of things is as
+// loose as the marks allow.
+//
+// Every queue is a thread that takes its time. Every piece of work names the memory that it reads and writes, so that what no
+// mark orders is reported whatever happened this time, and every use of an arena is checked against the lifetimes of the plan.
+//
+//   auto simulation = std::make_shared<Simulation>(SimulationOptions{.seed = 7});
+//   auto machine = std::make_shared<SimulatedMachine>(simulation, 0);
+//   ... a replica on the machine, steps ...
+//   for (const testkit::Violation& violation : simulation->violations()) ADD_FAILURE() << describe(violation);
+//
+// Machines of one simulation see each other's memory and marks, as the devices of one process do. Kinds of violation:
+//   "missing wait"              two pieces of work touch the same bytes, one writes, and no mark, queue or host orders them
+//   "buffer reused in flight"   the host touches pinned memory that a queue may still use, or its bytes changed under a copy_in
+//   "released in flight"        likewise for memory that is given back
+//   "wrong lifetime"            work in an arena that does not lie in one tensor alive at its time, or tensors that collide
+//   "read before written"       work reads a tensor that nobody has written in its present life
+//   "illegal address"           memory that is not the device's, or was released, or ends before the work does; the work fails
+//   "written out of bounds"     the bytes around an allocation have changed (seen by finish() and release)
+//   "inside a recording"        what a recording cannot hold: a wait for outside, a plain mark, memory that is not pinned, and
+//   what
+//                               the recording thread may not ask the device for meanwhile
+//   "two threads in a queue"    a queue is given work by two threads at a time
+// Violation::operation.step is the running number of the piece of work within the simulation.
+//
+// What host threads learn from Mark::then counts for what the callback itself tells host_access(), and for nothing else: it
+// cannot be told to whom a callback passes it on. A callback that gives a buffer back takes it over first, by host_access(...,
+// true).
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "machine.h"
+#include "simulation/simulation.h"
+
+namespace millrace::cuda {
+
+class SimulatedMachine : public Machine {
+ public:
+  SimulatedMachine(std::shared_ptr<Simulation> simulation, int index);
+  explicit SimulatedMachine(const SimulationOptions& options = {}) : SimulatedMachine(std::make_shared<Simulation>(options), 0) {}
+  ~SimulatedMachine() override;
+
+  Simulation& simulation() { return *simulation_; }
+  std::vector<testkit::Violation> violations() const { return simulation_->violations(); }
+
+  const DeviceInfo& info() const override { return info_; }
+  std::byte* allocate(std::size_t bytes, const std::string& what) override;
+  void release(std::byte* memory) noexcept override;
+  std::byte* allocate_host(std::size_t bytes) override;
+  void release_host(std::byte* memory) noexcept override;
+  std::size_t free_memory() override;
+
+  std::unique_ptr<Queue> make_queue(const std::string& name) override;
+  std::shared_ptr<const LibraryPlan> plan(const ConvolutionShape& shape) override;
+  std::shared_ptr<const LibraryPlan> plan(const LinearShape& shape) override;
+  void finish() override;
+
+  bool checks() const override { return true; }
+  void host_access(const void* host, std::size_t bytes, bool write) override;
+  void declare_arena(const std::byte* arena, std::vector<ArenaTensor> tensors) override;
+  void set_time(Queue& queue, const std::byte* arena, int time) override;
+
+ private:
+  [[noreturn]] void out_of_memory(std::size_t bytes, const std::string& what) const;
+  std::size_t used() const;
+  void release(std::byte* memory, const char* call) noexcept;
+
+  const std::shared_ptr<Simulation> simulation_;
+  DeviceInfo info_;
+  std::mutex mutex_;
+  std::vector<std::pair<ConvolutionShape, std::shared_ptr<const LibraryPlan>>> convolutions_;
+  std::vector<std::pair<LinearShape, std::shared_ptr<const LibraryPlan>>> products_;
+};
+
+}  // namespace millrace::cuda

@@ -1,0 +1,37 @@
+// Marks: events of testkit's kind that know which simulation they belong to.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+
+#include "machine.h"
+#include "simulation/simulation.h"
+#include "testkit/recording_queue.h"
+
+namespace millrace::cuda {
+
+// A point in a queue's work. One made in a recording stands for that point of the latest launch, and is complete before the
+// first.
+class SimulatedMark : public Event {
+ public:
+  // callback_stream: of the queue that it is made in, on which the checker counts what callbacks do.
+  SimulatedMark(std::shared_ptr<Simulation> simulation, int callback_stream, Ref<testkit::RecordedEvent> event)
+      : simulation_(std::move(simulation)), callback_stream_(callback_stream), event_(std::move(event)) {}
+
+  bool complete() const override;
+  void wait() const override;
+  void then(std::function<void()> done) override;
+
+  Simulation& simulation() const { return *simulation_; }
+  Ref<testkit::RecordedEvent> event() const;  // null: not launched yet
+  void set(Ref<testkit::RecordedEvent> event);
+
+ private:
+  const std::shared_ptr<Simulation> simulation_;  // marks may outlive their machine
+  const int callback_stream_;
+  mutable std::mutex mutex_;
+  Ref<testkit::RecordedEvent> event_;
+};
+
+}  // namespace millrace::cuda

@@ -1,0 +1,111 @@
+// A queue of the simulated machine: checks each piece of work when it is submitted, and does it later on a thread of its own.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "machine.h"
+#include "simulation/simulated_mark.h"
+#include "simulation/simulation.h"
+#include "testkit/recording_queue.h"
+
+namespace millrace::cuda {
+
+// A piece of work: what it touches, and how it is done.
+struct Work {
+  std::string name;
+  std::vector<Touch> touches;
+  std::function<void()> body;
+  bool reads_host = false;  // pinned memory, whose bytes must stay
+};
+
+// What was submitted between begin and end, in order.
+class SimulatedRecording : public Recording {
+ public:
+  struct SetTime {
+    Declaration arena;
+    int time = 0;
+  };
+  std::vector<std::variant<Work, SetTime, Ref<SimulatedMark>>> steps;
+  std::map<Declaration, int> times;  // while it is made: where each arena has come to
+  std::thread::id thread = std::this_thread::get_id();
+};
+
+class SimulatedQueue : public Queue {
+ public:
+  SimulatedQueue(std::shared_ptr<Simulation> simulation, int machine, const std::string& name);
+  ~SimulatedQueue() override;
+
+  void copy_in(void* device, const void* host, std::size_t bytes) override;
+  void copy_out(void* host, const void* device, std::size_t bytes) override;
+  void copy(void* to, const void* from, std::size_t bytes) override;
+  void zero(void* to, std::size_t bytes) override;
+
+  void run(const LibraryRun& work) override;
+#define MILLRACE_RUN(Element) void run(const Element& element) override;
+  MILLRACE_CUDA_ELEMENTS(MILLRACE_RUN)
+#undef MILLRACE_RUN
+
+  Ref<Mark> mark() override;
+  void wait(const Ref<Event>& mark) override;
+
+  void begin_recording() override;
+  Ref<Mark> recorded_mark() override;
+  std::unique_ptr<Recording> end_recording() override;
+  void launch(Recording& recording) override;
+
+  void set_time(const Declaration& arena, int time);
+  int machine() const { return machine_; }
+  void drain();  // until all is done; the host knows it then
+
+ private:
+  // One at a time may be inside of a queue's calls; a second one is reported.
+  class OneThread {
+   public:
+    explicit OneThread(SimulatedQueue& queue);
+    ~OneThread();
+    OneThread(const OneThread&) = delete;
+    OneThread& operator=(const OneThread&) = delete;
+
+   private:
+    SimulatedQueue& queue_;
+    const bool alone_;
+  };
+  struct Named {  // memory as a kernel names it
+    const void* memory = nullptr;
+    std::size_t bytes = 0;
+    bool write = false;
+    bool on_host = false;
+  };
+  template <class Element>
+  void run_element(const Element& element);
+
+  void submit(const char* name, const std::vector<Named>& memory, std::function<void()> body, bool reads_host = false);
+  bool resolve(Work& work, const Named& memory);  // false: no such memory
+  void place(const Work& work, Touch& touch);
+  void perform(Work work);
+  Work still_legal(Work work);
+  void execute(const Work& work, std::uint64_t number, const std::vector<Touch>& poison);
+  void report_illegal(Work& work, const std::string& why);
+  void wait_in_recording(const Ref<Event>& mark);
+  Ref<testkit::RecordedEvent> record();
+  void delay();
+
+  const std::shared_ptr<Simulation> simulation_;
+  const int machine_;
+  const std::string name_;
+  const int stream_, callback_stream_;
+  std::atomic_flag busy_;
+  std::unique_ptr<SimulatedRecording> recording_;  // the one being made
+  std::mt19937_64 random_;                         // of the queue's thread
+  testkit::TaskQueue tasks_;                       // last: its thread uses the rest
+};
+
+}  // namespace millrace::cuda

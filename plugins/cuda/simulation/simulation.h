@@ -1,0 +1,160 @@
+// What the machines, queues and marks of a simulation share: who touched what, what was found wrong, which faults are planted.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "simulation/allocations.h"
+#include "simulation/arenas.h"
+#include "testkit/recording_order.h"
+
+namespace millrace::cuda {
+
+class SimulatedQueue;
+
+// What is counted, from 1 over the whole simulation in order of the calls, so that a fault can be planted at any of them.
+enum class Count : std::uint8_t {
+  waits,       // Queue::wait for a mark
+  host_waits,  // Mark::wait
+  callbacks,   // Mark::then
+  tensors,     // of declared arenas
+  operations,  // pieces of work, those of each launch of a recording included
+  kinds
+};
+
+struct SimulationOptions {
+  std::uint64_t seed = 1;
+  std::chrono::microseconds longest_delay{200};
+  std::uint32_t delay_one_in = 8;             // pieces of work: so many on average are run between two that wait at random
+  std::size_t memory = std::size_t{8} << 30;  // of each machine
+  bool poison = true;  // the first to write a tensor of an arena finds NaN in it: nothing is left of whatever lay there
+
+  // Planted faults: the n-th of its kind; 0: none.
+  std::uint64_t leave_out_wait = 0;       // Queue::wait does nothing
+  std::uint64_t leave_out_host_wait = 0;  // Mark::wait returns at once
+  std::uint64_t call_back_early = 0;      // Mark::then calls at once
+  std::uint64_t end_lifetime_early = 0;   // a tensor of a declared arena dies one time before it should
+  std::uint64_t begin_lifetime_late = 0;  // ... is born one time after it should
+  std::uint64_t share_place = 0;          // ... lies where the one declared before it lies
+  std::uint64_t fail_operation = 0;       // fails as work on a device does
+};
+
+// Memory that a piece of work touches.
+struct Touch {
+  std::shared_ptr<Allocation> memory;
+  std::size_t begin = 0, end = 0;  // within the memory
+  bool write = false;
+  Declaration arena;       // null: in none
+  int tensor = kNoTensor;  // of the arena
+};
+
+enum class HostUse : std::uint8_t { access, release };
+
+// Thread-safe.
+class Simulation {
+ public:
+  explicit Simulation(const SimulationOptions& options) : options_(options), host_stream_(checker_.add_stream()) {}
+
+  const SimulationOptions& options() const { return options_; }
+  testkit::OrderChecker& checker() { return checker_; }
+  Allocations& allocations() { return allocations_; }
+
+  std::vector<testkit::Violation> violations() const;
+  // work: its running number; 0: the latest.
+  void report(const std::string& kind, const std::string& operation, const std::string& region, std::uint64_t work = 0);
+  std::uint64_t count(Count what) const { return counts_[static_cast<std::size_t>(what)]; }  // so far
+  std::uint64_t next(Count what) { return ++counts_[static_cast<std::size_t>(what)]; }
+  // Counts one, and says whether it is the planted one.
+  bool strikes(Count what, std::uint64_t planted) { return next(what) == planted; }
+
+  // Arenas.
+  void declare_arena(const std::byte* arena, std::vector<ArenaTensor> tensors);
+  Declaration arena_at(const std::byte* arena) const;  // throws Error(usage) where none was declared
+  void restore(const Declaration& arena);
+  void set_time(const Declaration& arena, int queue, int time);
+  std::optional<int> time(const Declaration& arena, int queue) const;
+  Declaration arena_of(const Allocation& memory, std::size_t offset) const;
+  // Reports reads of what nobody has written, then takes note of the writes. A first write claims the whole tensor; those to be
+  // poisoned come back.
+  std::vector<Touch> note_contents(std::vector<Touch>& touches, const std::string& operation, std::uint64_t work);
+
+  // The host's own use of memory: checked against what it has seen and against what the present callback knows.
+  void touch_as_host(HostUse use, const Touch& touch);
+  void forget(const Allocation& memory);
+  void check_guards(const Allocation& memory);
+
+  // Work on a device has failed: nothing that comes later is done, on any machine.
+  void fail_work(std::exception_ptr error);
+  bool failed() const { return failed_; }
+  void throw_failure() const;  // if there is one
+  // Reports a call that a thread must not make while it records.
+  void refuse_in_recording(const char* call);
+
+  // Held while a piece of work is done: work that nothing orders comes in any order, but never at once, so that a planted fault
+  // is not a data race of the tests.
+  std::mutex& one_at_a_time() { return work_mutex_; }
+
+  // Queues, for those who wait for all of a machine's. The lock is held meanwhile.
+  void add_queue(SimulatedQueue& queue);
+  void remove_queue(SimulatedQueue& queue);
+  void drain(int machine);
+
+ private:
+  Declaration known_declaration(const Declaration& declared);
+  void plant(std::vector<ArenaTensor>& tensors);
+
+  const SimulationOptions options_;
+  testkit::OrderChecker checker_;
+  Allocations allocations_;
+  const int host_stream_;
+  std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(Count::kinds)> counts_{};
+
+  mutable std::mutex arenas_mutex_;
+  Arenas arenas_;
+  std::vector<Declaration> declarations_;  // all there ever were, under the same lock
+
+  mutable std::mutex failure_mutex_;
+  std::exception_ptr failure_;
+  std::atomic<bool> failed_ = false;
+
+  std::mutex work_mutex_;
+
+  std::mutex queues_mutex_;
+  std::vector<SimulatedQueue*> queues_;
+};
+
+// In the words of its kind.
+std::string describe(const testkit::Violation& violation);
+
+// While one lives, this thread runs a callback of a mark: what the host does here comes after `clock`, on a stream of its own.
+class CallbackScope {
+ public:
+  CallbackScope(testkit::OrderChecker& checker, int stream, const testkit::Clock& clock);
+  ~CallbackScope() { current_ = outer_; }
+  CallbackScope(const CallbackScope&) = delete;
+  CallbackScope& operator=(const CallbackScope&) = delete;
+  // The stream of the callback that this thread runs, if it is one of this checker's; else `otherwise`.
+  static int stream_or(const testkit::OrderChecker& checker, int otherwise) {
+    return current_ != nullptr && current_->checker_ == &checker ? current_->stream_ : otherwise;
+  }
+
+ private:
+  static thread_local const CallbackScope* current_;
+  const testkit::OrderChecker* const checker_;
+  const int stream_;
+  const CallbackScope* const outer_;
+};
+
+// How many queues this thread is recording: the device may be asked for little meanwhile.
+inline thread_local int recordings_of_this_thread = 0;
+
+}  // namespace millrace::cuda

@@ -1,0 +1,120 @@
+#include "staging.h"
+
+#include <cstring>
+
+#include "map_spec.h"
+#include "millrace/error.h"
+
+namespace millrace::cuda {
+namespace {
+
+// Where the small arrays lie, one behind the other.
+struct SideLayout {
+  std::size_t records = 0, labels = 0, second_labels = 0, weights = 0, shares = 0, bytes = 0;
+
+  explicit SideLayout(std::size_t count) {
+    const auto take = [&](std::size_t size) {
+      const std::size_t at = bytes;
+      bytes = round_up(bytes + count * size, kAlignment);
+      return at;
+    };
+    records = take(sizeof(AugmentationRecord));
+    labels = take(sizeof(std::int32_t));
+    second_labels = take(sizeof(std::int32_t));
+    weights = take(sizeof(float));
+    shares = take(sizeof(float));
+  }
+};
+
+}  // namespace
+
+Staging::Staging(Machine& machine, std::uint32_t samples, ImageShape window, std::int64_t classes)
+    : machine_(machine), samples_(samples), classes_(classes), queue_(machine.make_queue("copy")) {
+  for (Place& place : places_) {
+    reserve(place.pixels, samples * window.bytes(), "pixels of a batch");
+    reserve(place.side, SideLayout(samples).bytes, "labels and records of a batch");
+  }
+}
+
+std::size_t Staging::device_bytes(std::uint32_t samples, ImageShape window) {
+  return 2 * (samples * window.bytes() + SideLayout(samples).bytes);
+}
+
+void Staging::reserve(DeviceMemory& memory, std::size_t bytes, const char* what) {
+  if (memory.bytes() >= bytes) return;
+  memory = DeviceMemory();
+  memory = DeviceMemory(machine_, bytes, what);
+}
+
+Staging::Side& Staging::free_side(std::size_t bytes) {
+  // As many as batches are on their way at once: a batch is held until its copy is done, so they cannot become many.
+  for (Side& side : sides_) {
+    if (side.memory->bytes() >= bytes && side.copied->complete()) return side;
+  }
+  return sides_.emplace_back(Side{std::make_unique<HostMemory>(machine_, bytes), nullptr});
+}
+
+void Staging::check_labels(const Batch& batch, std::uint32_t begin, std::uint32_t count) const {
+  const auto check = [&](std::uint32_t slot, std::int32_t label) {
+    if (label >= 0 && label < classes_) return;
+    fail(ErrorKind::data, "row {} of the batch has label {}, but the network's output has {} classes (0 to {})", slot - begin, label,
+         classes_, classes_ - 1);
+  };
+  for (std::uint32_t slot = begin; slot < begin + count; ++slot) {
+    if (batch.weights[slot] == 0) continue;
+    check(slot, batch.labels[slot]);
+    if (batch.shares != nullptr && batch.shares[slot] < 1) check(slot, batch.second_labels[slot]);
+  }
+}
+
+StagedBatch Staging::load(Queue& compute, const Ref<Batch>& batch, std::uint32_t begin, std::uint32_t count) {
+  if (count > samples_) {
+    fail(ErrorKind::usage, "a batch of {} samples: the network was compiled for at most {}", count, samples_);
+  }
+  check_labels(*batch, begin, count);
+  Place& place = places_[place_ ^= 1];
+  const std::size_t pixel_bytes = count * batch->image.bytes();
+  if (pixel_bytes > place.pixels.bytes()) {
+    finish();
+    if (place.read) place.read->wait();
+    reserve(place.pixels, samples_ * batch->image.bytes(), "pixels of a batch");
+  }
+  const SideLayout layout(count);
+  Side& side = free_side(SideLayout(samples_).bytes);
+  std::byte* const host = side.memory->data();
+  machine_.host_access(host, layout.bytes, true);
+  const auto put = [&](std::size_t at, const auto* values) {
+    if (values != nullptr) std::memcpy(host + at, values + begin, count * sizeof *values);
+  };
+  put(layout.records, batch->records);
+  put(layout.labels, batch->labels);
+  put(layout.second_labels, batch->second_labels);
+  put(layout.weights, batch->weights);
+  put(layout.shares, batch->shares);
+
+  queue_->wait(place.read);
+  queue_->copy_in(place.pixels.data(), batch->pixels + begin * batch->image.bytes(), pixel_bytes);
+  queue_->copy_in(place.side.data(), host, layout.bytes);
+  side.copied = queue_->mark();
+  compute.wait(side.copied);
+  batch->in_flight.fetch_add(1);
+  side.copied->then([batch] { batch->in_flight.fetch_sub(1); });
+
+  const std::byte* const device = place.side.data();
+  const bool mixes = batch->shares != nullptr;
+  return {reinterpret_cast<const std::uint8_t*>(place.pixels.data()),
+          reinterpret_cast<const AugmentationRecord*>(device + layout.records),
+          reinterpret_cast<const std::int32_t*>(device + layout.labels),
+          mixes ? reinterpret_cast<const std::int32_t*>(device + layout.second_labels) : nullptr,
+          reinterpret_cast<const float*>(device + layout.weights),
+          mixes ? reinterpret_cast<const float*>(device + layout.shares) : nullptr,
+          batch->image,
+          batch->window,
+          count};
+}
+
+void Staging::release(Queue& compute) { places_[place_].read = compute.mark(); }
+
+void Staging::finish() { queue_->mark()->wait(); }
+
+}  // namespace millrace::cuda

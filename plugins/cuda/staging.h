@@ -1,0 +1,60 @@
+// How a batch gets to the device: its pixels from pinned memory into one of two places in turns, so that a copy runs under the
+// compute of the step before, and beside them the small arrays that ingest and loss read.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "machine.h"
+#include "parameter_store.h"
+
+namespace millrace::cuda {
+
+// A share of a batch in device memory. Rows are samples; `second_labels` and `shares` are null where nobody mixes.
+struct StagedBatch {
+  const std::uint8_t* pixels = nullptr;
+  const AugmentationRecord* records = nullptr;
+  const std::int32_t *labels = nullptr, *second_labels = nullptr;
+  const float *weights = nullptr, *shares = nullptr;
+  ImageShape image, window;
+  std::int64_t count = 0;
+};
+
+class Staging {
+ public:
+  Staging(Machine& machine, std::uint32_t samples, ImageShape window, std::int64_t classes);
+
+  // Bytes of device memory when images are no larger than the network's input.
+  static std::size_t device_bytes(std::uint32_t samples, ImageShape window);
+
+  // Submits the copy of slots [begin, begin + count) and makes `compute` wait for it. The batch is kept, and counted in its
+  // `in_flight`, until it has been read. Throws Error(data) for a label outside the network's classes.
+  StagedBatch load(Queue& compute, const Ref<Batch>& batch, std::uint32_t begin, std::uint32_t count);
+  // All readers of what load() gave have been submitted to `compute`: its place may be filled anew behind them.
+  void release(Queue& compute);
+
+  void finish();  // waits for the copies
+
+ private:
+  struct Place {  // on the device
+    DeviceMemory pixels, side;
+    Ref<Mark> read;  // by compute; null: never used
+  };
+  struct Side {  // pinned: the small arrays of one batch until they are copied
+    std::unique_ptr<HostMemory> memory;
+    Ref<Mark> copied;
+  };
+  Side& free_side(std::size_t bytes);
+  void reserve(DeviceMemory& memory, std::size_t bytes, const char* what);
+  void check_labels(const Batch& batch, std::uint32_t begin, std::uint32_t count) const;
+
+  Machine& machine_;
+  const std::uint32_t samples_;
+  const std::int64_t classes_;
+  Place places_[2];
+  int place_ = 0;
+  std::vector<Side> sides_;
+  std::unique_ptr<Queue> queue_;  // last: its work uses the rest
+};
+
+}  // namespace millrace::cuda

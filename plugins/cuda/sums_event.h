@@ -1,0 +1,50 @@
+// Loss and metrics on their way from the device to whoever asked for them.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "machine.h"
+#include "parameter_store.h"
+
+namespace millrace::cuda {
+
+// Complete when the device is done; whoever learns of it first puts the sums where they were asked for.
+class SumsEvent : public Event {
+ public:
+  SumsEvent(Machine& machine, Ref<Mark> copied, std::shared_ptr<HostMemory> from, StepSums& to)
+      : machine_(machine), copied_(std::move(copied)), from_(std::move(from)), to_(&to) {}
+
+  bool complete() const override;
+  void wait() const override;
+  void then(std::function<void()> done) override;
+
+ private:
+  void deliver() const;
+
+  Machine& machine_;
+  const Ref<Mark> copied_;
+  mutable std::shared_ptr<HostMemory> from_;  // given up when delivered
+  StepSums* const to_;
+  mutable std::once_flag once_;
+};
+
+// Pinned places for sums, used again when delivered, and the events that nobody has asked yet.
+class SumsReturn {
+ public:
+  explicit SumsReturn(Machine& machine) : machine_(machine) {}
+
+  // Submits the copy of `device` to the host, and gives the event that says when `sums` holds it.
+  Ref<Event> submit(Queue& queue, const StepSums* device, StepSums& sums);
+  void deliver();  // REQUIRES: the queue's work is done
+
+ private:
+  std::shared_ptr<HostMemory> free_place();
+
+  Machine& machine_;
+  std::vector<std::shared_ptr<HostMemory>> places_;  // free where nobody else holds it
+  std::vector<Ref<SumsEvent>> pending_;
+};
+
+}  // namespace millrace::cuda

@@ -1,0 +1,239 @@
+#include "weighted.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+namespace millrace::cuda {
+
+Weighted::Call Weighted::call(Planner& planner, Library plan) const {
+  const std::size_t bytes = plan->workspace();
+  return {std::move(plan), bytes > 0 ? planner.tensor(bytes) : kNoTensor, nullptr};
+}
+
+void Weighted::plan(Planner& planner) {
+  training_ = planner.training();
+  const Value& from = planner.value(input());
+  Value& output = plan_output(planner, output_spec(planner, output_type(planner)));
+  planner.use(from.tensor);
+  workshop_.parameters.set_layout(layer().parameters[0], layout(from.spec));
+  // Backward wants to know what GELU was applied to; of ReLU the result says enough.
+  const bool apart = node_.activation == Activation::gelu && training_;
+  if (apart) before_ = planner.tensor(output.spec.bytes());
+  forward_ = call(planner, library(Kind::forward, from.spec, output.spec, apart ? Activation::none : node_.activation));
+}
+
+void Weighted::plan_backward(Planner& planner) {
+  const Value& output = planner.value(node_.output);
+  has_gradient_ = output.gradient != kNoTensor;
+  if (!has_gradient_) return;
+  const Value& from = planner.value(input());
+  MapSpec dy = output.spec;
+  planner.use(output.gradient);
+  if (node_.activation == Activation::relu) planner.use(output.tensor);
+  if (node_.activation == Activation::gelu) planner.use(before_);
+  if (has_bias() && trains(1)) partial_ = planner.tensor(partial_bytes(dy.rows(), dy.row_packs(), 1));
+  if (dy.type != workshop_.type()) {
+    dy.type = workshop_.type();
+    narrow_ = planner.tensor(dy.bytes());
+  }
+  if (trains(0)) {
+    planner.use(from.tensor);
+    weights_ = call(planner, library(Kind::weight_gradient, from.spec, dy, Activation::none));
+  }
+  if (!wants_gradient(planner, input())) return;
+  data_ = call(planner, library(Kind::data_gradient, from.spec, dy, Activation::none));
+  contribution_ = contribute(planner, input());
+  if (contribution_.add) apart_ = planner.tensor(from.spec.bytes());
+}
+
+void Weighted::bind(const Planner& planner, const Binding& binding) {
+  for (Call* call : {&forward_, &data_, &weights_}) call->memory = binding.at(call->workspace);
+  x_ = map_of(planner, binding, input());
+  y_ = map_of(planner, binding, node_.output);
+  pre_activation_ = {before_ == kNoTensor ? y_.data : binding.at(before_), y_.spec};
+  if (!has_gradient_) return;
+  dy_ = library_dy_ = gradient_of(planner, binding, node_.output);
+  if (narrow_ != kNoTensor) library_dy_ = {binding.at(narrow_), dy_.spec};
+  library_dy_.spec.type = workshop_.type();
+  partial_data_ = binding.at<float>(partial_);
+  if (!data_) return;
+  d_input_ = target_of(planner, binding, input(), contribution_);
+  d_input_apart_ = binding.at(apart_);
+}
+
+void Weighted::run(Queue& queue, const Call& call, void* x, void* w, void* y, const float* bias) const {
+  LibraryRun work;
+  work.plan = call.plan.get();
+  work.x = x;
+  work.w = w;
+  work.y = y;
+  work.bias = bias;
+  work.workspace = call.memory;
+  queue.run(work);
+}
+
+void Weighted::forward(Queue& queue) {
+  if (leaves_padding()) queue.zero(pre_activation_.data, pre_activation_.spec.bytes());
+  run(queue, forward_, x_.data, workshop_.parameters.weights(layer().parameters[0]), pre_activation_.data,
+      has_bias() ? value(1) : nullptr);
+  if (before_ == kNoTensor) return;
+  with_type(y_.spec.type, [&]<class T>(T) {
+    Activate<T> kernel;
+    kernel.x = pre_activation_.as<T>();
+    kernel.y = y_.as<T>();
+    kernel.packs = y_.spec.packs();
+    kernel.kind = node_.activation;
+    queue.run(kernel);
+  });
+}
+
+void Weighted::bias_gradient(Queue& queue) const {
+  with_type(dy_.spec.type, [&]<class T>(T) {
+    ColumnSums<T> kernel;
+    kernel.x = dy_.as<T>();
+    kernel.rows = dy_.spec.rows();
+    kernel.packs = dy_.spec.row_packs();
+    kernel.partial = partial_data_;
+    queue.run(kernel);
+  });
+  FinishSums finish;
+  finish.partial = partial_data_;
+  finish.chunks = chunks_of(dy_.spec.rows(), dy_.spec.row_packs());
+  finish.channels = dy_.spec.pitch();
+  finish.out[0] = gradient(1);
+  queue.run(finish);
+}
+
+void Weighted::backward(Queue& queue) {
+  if (!has_gradient_) return;
+  if (node_.activation != Activation::none) {
+    with_type(dy_.spec.type, [&]<class T>(T) {
+      ActivateBackward<T> kernel;
+      kernel.from = node_.activation == Activation::relu ? y_.as<T>() : pre_activation_.as<T>();
+      kernel.dy = dy_.as<T>();
+      kernel.dx = dy_.as<T>();
+      kernel.packs = dy_.spec.packs();
+      kernel.kind = node_.activation;
+      queue.run(kernel);
+    });
+  }
+  if (partial_data_ != nullptr) bias_gradient(queue);
+  if (library_dy_.data != dy_.data) {
+    FloatToBf16 kernel;
+    kernel.from = dy_.as<float>();
+    kernel.to = library_dy_.as<Bf16>();
+    kernel.packs = dy_.spec.packs();
+    queue.run(kernel);
+  }
+  if (weights_) run(queue, weights_, x_.data, gradient(0), library_dy_.data);
+  if (!data_) return;
+  void* const written = d_input_.add ? d_input_apart_ : d_input_.map.data;
+  if (leaves_padding()) queue.zero(written, d_input_.map.spec.bytes());
+  run(queue, data_, written, workshop_.parameters.weights(layer().parameters[0]), library_dy_.data);
+  if (!d_input_.add) return;
+  with_type(d_input_.map.spec.type, [&]<class T>(T) {
+    Add<T> kernel;
+    kernel.a = d_input_.map.as<T>();
+    kernel.b = static_cast<const T*>(d_input_apart_);
+    kernel.y = d_input_.map.as<T>();
+    kernel.packs = d_input_.map.spec.packs();
+    queue.run(kernel);
+  });
+}
+
+std::string Weighted::detail() const {
+  const auto name = [](const Call& call) { return call ? call.plan->engine() : "-"; };
+  return fmt::format("{} | {} | {}", name(forward_), name(data_), name(weights_));
+}
+
+namespace {
+
+class Convolution final : public Weighted {
+ public:
+  Convolution(Workshop& workshop, const Node& node) : Weighted(workshop, node), conv_(layer().as<ConvAttributes>()) {}
+
+ protected:
+  Library library(Kind kind, const MapSpec& from, const MapSpec& to, Activation activation) override {
+    ConvolutionShape shape;
+    shape.kind = kind;
+    shape.type = workshop_.type();
+    shape.tf32 = workshop_.options.precision == Precision::tf32;
+    shape.n = from.n;
+    shape.c = from.channels;
+    shape.h = from.height;
+    shape.w = from.width;
+    shape.k = to.channels;
+    shape.out_h = to.height;
+    shape.out_w = to.width;
+    shape.kernel_h = conv_.kernel.height;
+    shape.kernel_w = conv_.kernel.width;
+    shape.stride_h = conv_.stride.height;
+    shape.stride_w = conv_.stride.width;
+    shape.dilation_h = conv_.dilation.height;
+    shape.dilation_w = conv_.dilation.width;
+    shape.top = conv_.padding.top;
+    shape.left = conv_.padding.left;
+    shape.bottom = conv_.padding.bottom;
+    shape.right = conv_.padding.right;
+    shape.groups = conv_.groups;
+    shape.bias = kind == Kind::forward && has_bias();
+    shape.activation = activation;
+    return workshop_.machine.plan(shape);
+  }
+
+  WeightLayout layout(const MapSpec& from) const override {
+    const std::int64_t in = from.channels / conv_.groups;
+    const bool pads_in = conv_.groups == 1;
+    return {conv_.out,           in, conv_.kernel.height, conv_.kernel.width, pads_out() ? pitch_of(conv_.out) : conv_.out,
+            pads_in ? pitch_of(in) : in};
+  }
+
+  DataType output_type(const Planner&) const override { return workshop_.type(); }
+  bool leaves_padding() const override {
+    return !pads_out() && (pitch_of(conv_.out) != conv_.out || pitch_of(layer().input_shapes[0][0]) != layer().input_shapes[0][0]);
+  }
+
+ private:
+  bool depthwise() const { return conv_.groups == conv_.out && conv_.groups == layer().input_shapes[0][0]; }
+  bool pads_out() const { return conv_.groups == 1 || depthwise(); }
+
+  const ConvAttributes& conv_;
+};
+
+class Linear final : public Weighted {
+ public:
+  using Weighted::Weighted;
+
+ protected:
+  Library library(Kind kind, const MapSpec& from, const MapSpec& to, Activation activation) override {
+    LinearShape shape;
+    shape.kind = kind;
+    shape.type = workshop_.type();
+    shape.tf32 = workshop_.options.precision == Precision::tf32;
+    shape.result = to.type;
+    shape.rows = from.n;
+    shape.in = from.height * from.width * from.pitch();
+    shape.out = to.pitch();
+    shape.bias = kind == Kind::forward && has_bias();
+    shape.activation = activation;
+    return workshop_.machine.plan(shape);
+  }
+
+  WeightLayout layout(const MapSpec& from) const override {
+    const std::int64_t out = layer().output[0];
+    return {out, from.channels, from.height, from.width, pitch_of(out), from.pitch()};
+  }
+
+  // What the network's plan of types says: float32 for what becomes the logits.
+  DataType output_type(const Planner& planner) const override { return planner.value(node_.output).spec.type; }
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> make_convolution(Workshop& workshop, const Node& node) {
+  return std::make_unique<Convolution>(workshop, node);
+}
+std::unique_ptr<Operation> make_linear(Workshop& workshop, const Node& node) { return std::make_unique<Linear>(workshop, node); }
+
+}  // namespace millrace::cuda

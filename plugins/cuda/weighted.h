@@ -1,0 +1,55 @@
+// What convolutions and linear layers have in common: a library computes them, a bias and an activation stand behind.
+#pragma once
+
+#include "operation.h"
+
+namespace millrace::cuda {
+
+class Weighted : public Operation {
+ public:
+  using Operation::Operation;
+
+  void plan(Planner& planner) override;
+  void plan_backward(Planner& planner) override;
+  void bind(const Planner& planner, const Binding& binding) override;
+  void forward(Queue& queue) override;
+  void backward(Queue& queue) override;
+  std::string detail() const override;
+
+ protected:
+  using Kind = ConvolutionShape::Kind;
+  using Library = std::shared_ptr<const LibraryPlan>;
+
+  // The library's plan of one of the three; with bias and `activation` behind in forward.
+  virtual Library library(Kind kind, const MapSpec& from, const MapSpec& to, Activation activation) = 0;
+  virtual WeightLayout layout(const MapSpec& from) const = 0;
+  virtual DataType output_type(const Planner& planner) const = 0;
+  virtual bool leaves_padding() const { return false; }  // the library does not write the channels behind the last
+
+  bool has_bias() const { return layer().parameters.size() > 1; }
+
+ private:
+  struct Call {
+    Library plan;
+    TensorId workspace = kNoTensor;
+    void* memory = nullptr;
+    explicit operator bool() const { return plan != nullptr; }
+  };
+  Call call(Planner& planner, Library plan) const;
+  void run(Queue& queue, const Call& call, void* x, void* w, void* y, const float* bias = nullptr) const;
+  void bias_gradient(Queue& queue) const;
+
+  bool training_ = false, has_gradient_ = false;
+  Call forward_, data_, weights_;
+  TensorId before_ = kNoTensor;   // what GELU is applied to
+  TensorId partial_ = kNoTensor;  // of the bias's gradient
+  TensorId narrow_ = kNoTensor;   // the gradient of a float32 output, in bf16
+  TensorId apart_ = kNoTensor;    // the input's gradient, to be added to another
+  Planner::Contribution contribution_;
+  Map x_, y_, pre_activation_, dy_, library_dy_;
+  GradientTarget d_input_;
+  void* d_input_apart_ = nullptr;
+  float* partial_data_ = nullptr;
+};
+
+}  // namespace millrace::cuda
