@@ -28,7 +28,6 @@ void RunParams::describe(ParamSet<RunParams>& set) {
   set.add("tune", &RunParams::tune).choices({"heuristic", "measure"}).text("how a device chooses among ways to compute the same");
   set.add("deterministic", &RunParams::deterministic).text("excludes what could give other bits in another run");
   set.add("graphs", &RunParams::graphs).text("a device records a step's work once and repeats it");
-  set.add("recompute", &RunParams::recompute).text("less memory, more work: some activations are computed twice");
   set.add("folder", &RunParams::folder).text("where run folders are made; \"\": nothing is written");
   set.add("log_every", &RunParams::log_every).range(1).unit("steps").text("between \"step\" lines of metrics.jsonl");
 }

@@ -26,7 +26,6 @@ struct RunParams {
   std::string tune = "heuristic";    // these four: see CompileOptions
   bool deterministic = true;
   bool graphs = true;
-  bool recompute = false;
   std::string folder = "runs";       // where run folders are made; "" writes none
   std::int64_t log_every = 1;        // steps between "step" lines of metrics.jsonl
 

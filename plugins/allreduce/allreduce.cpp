@@ -69,12 +69,27 @@ void Allreduce::process(int, Packet packet, Output& output) {
   open_.erase(key);
   communicator_->all_reduce(complete);
   for (Ref<GradientBucket>& sum : complete) {
+    if (sum->bucket + 1 == sum->buckets) check_when(sum->ready, output);
     Packet out;
     out.sequence = sum->step;
     out.replica = sum->replica;
     out.payload = std::move(sum);
     output.emit(0, std::move(out));
   }
+}
+
+// What fails after it was submitted is met by the next call; the last step has none, and would end with wrong weights.
+void Allreduce::check_when(const Ref<Event>& sum, Output& output) {
+  if (!sum) return;
+  auto hold = std::make_shared<Output::Hold>(output);
+  sum->then([this, hold, &output]() mutable {
+    try {
+      communicator_->check();
+    } catch (...) {
+      output.fail(current_error());
+    }
+    hold = nullptr;
+  });
 }
 
 }  // namespace millrace

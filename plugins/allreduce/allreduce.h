@@ -37,6 +37,8 @@ class Allreduce : public Stage {
     int missing = 0;
   };
 
+  void check_when(const Ref<Event>& sum, Output& output);
+
   const StageContext context_;
   const CommunicatorType* type_ = nullptr;
   std::unique_ptr<Communicator> communicator_;           // null with one replica

@@ -103,6 +103,27 @@ TEST_F(AllreduceTest, RefusesBucketsOfDifferentLayouts) {
   EXPECT_THROW(feed(0, 1, 0, b), Error);
 }
 
+// Adds up, and finds out later that it went wrong.
+class Failing : public LocalCommunicator {
+ public:
+  using LocalCommunicator::LocalCommunicator;
+  void check() override { fail(ErrorKind::device, "the link is down"); }
+};
+
+TEST_F(AllreduceTest, ASumThatFailsAfterTheLastStepWasSubmittedEndsTheRun) {
+  registry_.add(CommunicatorType{.name = "failing", .text = "", .backend = "", .create = [](std::span<Device* const> devices) {
+                                   return std::make_unique<Failing>(devices);
+                                 }});
+  start(2, testkit::table({{"communicator", Value(std::string("failing"))}}));
+  std::vector<float> a = {1}, b = {2};
+  feed(0, 0, 0, a);
+  feed(0, 1, 0, b);
+  const std::vector<Error> errors = harness_->output().errors();
+  ASSERT_EQ(errors.size(), 2U) << "each replica's sum is looked at when it is there";
+  EXPECT_STREQ(errors[0].what(), "the link is down");
+  EXPECT_EQ(harness_->output().holds(), 0);
+}
+
 TEST_F(AllreduceTest, AnUnknownCommunicatorIsAnsweredWithTheNearest) {
   try {
     start(2, testkit::table({{"communicator", Value(std::string("locale"))}}));

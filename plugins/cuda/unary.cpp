@@ -137,7 +137,7 @@ class Dropping final : public Unary {
       kernel.channels = from.spec.channels;
       kernel.seed = workshop_.options.seed;
       kernel.layer = static_cast<std::uint32_t>(node_.layer);
-      kernel.probability = static_cast<float>(layer().as<DropoutAttributes>().probability);
+      kernel.probability = layer().as<DropoutAttributes>().probability;
       kernel.scalars = workshop_.scalars;
       kernel.add = add;
       queue.run(kernel);

@@ -74,6 +74,23 @@ TEST_F(Mistakes, WrongChoice) { expect("every-epoch", "every-epch", 2, {"t.toml:
 TEST_F(Mistakes, SyntaxError) { expect("epochs = 1", "epochs = = 1", 2, {"t.toml:3:"}); }
 TEST_F(Mistakes, UnknownReference) { expect(shapes(), "${run.nam}", 2, {"t.toml:15:11", "run.nam", "run.name"}); }
 TEST_F(Mistakes, UnknownBackend) { expect("epochs = 1", "devices = \"gpu\"", 2, {"gpu", "cpu"}); }
+TEST_F(Mistakes, ADeviceThatIsNotThere) {
+  expect("epochs = 1", "devices = \"cpu:7\"", 2, {"there is no cpu:7; this machine has 1 of them"});
+  expect("epochs = 1", "devices = \"cpu:GPU-8f6d\"", 2, {"a UUID that begins with 'GPU-8f6d'"});
+  expect("epochs = 1", "devices = \"cpu:0,all\"", 2, {"\"all\" stands alone"});
+}
+
+TEST_F(Mistakes, ABackendThatWasNotBuiltOrHasNoDevice) {
+  const Outcome outcome = run("epochs = 1", "epochs = 1\ndevices = \"cuda\"");
+  if (outcome.code == 0) GTEST_SKIP() << "there is a device";
+  if (outcome.code == 2) {
+    EXPECT_NE(outcome.err.find("no backend 'cuda' for devices; there"), std::string::npos) << outcome.err;
+  } else {
+    EXPECT_EQ(outcome.code, 4) << outcome.err;
+    EXPECT_NE(outcome.err.find("devices = \"cuda\": backend 'cuda' has no usable device: "), std::string::npos) << outcome.err;
+  }
+}
+
 TEST_F(Mistakes, VaryingShapes) { expect("size = [32, 32]", "", 2, {"batch", "resize"}); }
 
 TEST_F(Mistakes, SeveralAreReportedInOneGo) {

@@ -113,7 +113,6 @@ struct CompileOptions {
   Tune tune = Tune::heuristic;
   bool deterministic = true;       // nothing whose result depends on the order in which threads happen to run
   bool graphs = true;              // record a step's work once and submit it whole from then on, where its shapes allow
-  bool recompute = false;          // keep fewer activations for backward and compute the others a second time
 };
 
 // Which copy of a parameter: its value, the gradient of the last backward, the optimizer's velocity, lookahead's slow copy.

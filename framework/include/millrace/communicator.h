@@ -17,10 +17,15 @@ class Communicator {
  public:
   virtual ~Communicator() = default;
 
-  // Sums one bucket over all replicas, in place, in replica order, so that every replica ends with the same bits.
+  // Sums one bucket over all replicas, in place. Every replica ends with the same bits; "local" adds in replica order, a library for
+  // devices in an order of its own.
   // `buckets`: the same bucket of every local replica, in replica order. Waits (on its streams) for each bucket's `ready` and
   // replaces it by the event after which the sum is there.
   virtual void all_reduce(std::span<const Ref<GradientBucket>> buckets) = 0;
+
+  // Throws Error(device) when something has failed after it was submitted. What has not failed when a sum's event is complete will
+  // not fail for this sum any more. Thread-safe.
+  virtual void check() {}
 };
 
 struct CommunicatorType {

@@ -59,8 +59,8 @@ struct CrossEntropy {
   const float* logits = nullptr;                                   // (rows, pitch_of(classes))
   const std::int32_t *labels = nullptr, *second_labels = nullptr;  // (rows); second null where nobody mixes
   const float *weights = nullptr, *shares = nullptr;               // (rows); weights null: 1; shares null where nobody mixes
-  float* gradient = nullptr;                                       // (rows, pitch), padding 0; null: not wanted
-  RowLoss* results = nullptr;                                      // (rows)
+  float* gradient = nullptr;   // (rows, pitch), padding 0; null: not wanted; may be the logits
+  RowLoss* results = nullptr;  // (rows)
   std::int64_t rows = 0, classes = 0;
   double label_smoothing = 0, normaliser = 1;
 
@@ -169,7 +169,8 @@ MILLRACE_HD void CrossEntropy::operator()(const Group& group, std::int64_t row) 
   const double share = shares == nullptr ? 1.0 : static_cast<double>(shares[row]);
   const std::int64_t label = labels[row], second = share < 1 ? second_labels[row] : label;
   const std::int64_t named = share < 0.5 ? second : label;  // what counts for top-k
-  const float mine = from[named];
+  // Read by all lanes before the first of them writes: the gradient may lie over the logits.
+  const float of_label = from[label], of_second = from[second], mine = share < 0.5 ? of_second : of_label;
   // How many come before it when sorted from the largest; equal ones keep their order. NaN ranks above everything, so that a
   // diverged network does not look right.
   std::int32_t before = 0;
@@ -188,15 +189,13 @@ MILLRACE_HD void CrossEntropy::operator()(const Group& group, std::int64_t row) 
   for (std::int64_t j = group.lane(); j < classes; j += group.size()) sum += static_cast<double>(expf(from[j] - largest));
   sum = group.sum(sum);
   if (group.lane() == 0) {
-    const double target =
-        share * static_cast<double>(from[label]) + (share < 1 ? (1 - share) * static_cast<double>(from[second]) : 0);
+    const double target = share * static_cast<double>(of_label) + (share < 1 ? (1 - share) * static_cast<double>(of_second) : 0);
     const double loss = static_cast<double>(largest) + log(sum) - (1 - label_smoothing) * target -
                         (label_smoothing == 0 ? 0 : label_smoothing * total / static_cast<double>(classes));
     results[row] = {weight * loss, weight, before < 1 ? weight : 0, before < 5 ? weight : 0};
   }
   if (to == nullptr) return;
   const double uniform = label_smoothing / static_cast<double>(classes), scale = weight / normaliser, inverse = 1 / sum;
-  group.barrier();  // lane 0 has read its logits: the gradient may lie over them
   for (std::int64_t j = group.lane(); j < pitch; j += group.size()) {
     const double meant = (j == label ? share : 0) + (j == second ? 1 - share : 0);
     const double probability = j < classes ? static_cast<double>(expf(from[j] - largest)) * inverse : 0;
