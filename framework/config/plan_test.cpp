@@ -1,3 +1,4 @@
+// Long because all mistakes that a file can hold are asked of one fixture.
 #include "config/plan.h"
 
 #include <gtest/gtest.h>

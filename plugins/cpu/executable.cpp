@@ -91,9 +91,15 @@ Layout preferred_layout(const Network& network, const CompileOptions& options, c
                                              weights, destination, {conv.stride.height, conv.stride.width},
                                              {conv.dilation.height - 1, conv.dilation.width - 1},
                                              {conv.padding.top, conv.padding.left}, {conv.padding.bottom, conv.padding.right});
-  const dnnl::convolution_forward::primitive_desc chosen(desc, engine);
-  const memory::desc blocked(destination.dims(), type, memory::format_tag::nChw16c);
-  return chosen.dst_desc() == blocked ? Layout::blocked : Layout::channels_last;
+  try {
+    const dnnl::convolution_forward::primitive_desc chosen(desc, engine);
+    const memory::desc blocked(destination.dims(), type, memory::format_tag::nChw16c);
+    return chosen.dst_desc() == blocked ? Layout::blocked : Layout::channels_last;
+  } catch (const dnnl::error& error) {
+    fail(ErrorKind::usage, "backend 'cpu' cannot compute layer '{}' in {} on this processor (oneDNN: {}){}", largest->name,
+         to_string(options.precision), error.what(),
+         options.precision == Precision::bf16 ? "; bf16 needs AVX-512, precision = \"fp32\" does not" : "");
+  }
 }
 
 template <class Call>

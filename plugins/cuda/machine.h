@@ -97,6 +97,7 @@ class Queue {
 #undef MILLRACE_RUN
 
   virtual Ref<Mark> mark() = 0;
+  virtual Ref<Mark> timed_mark() = 0;                 // for Machine::seconds_between(); not within a recording
   virtual void wait(const Ref<Event>& mark) = 0;  // null: nothing to wait for
 
   // Between begin and end nothing runs: what is submitted becomes a Recording. mark() is replaced by recorded_mark(): a mark that
@@ -137,6 +138,9 @@ class Machine {
   // Throw Error(usage) for what the library has no engine for. Plans of equal shapes are made once.
   virtual std::shared_ptr<const LibraryPlan> plan(const ConvolutionShape& shape) = 0;
   virtual std::shared_ptr<const LibraryPlan> plan(const LinearShape& shape) = 0;
+
+  // By the device's clock. REQUIRES: timed marks of this machine, complete.
+  virtual double seconds_between(const Event& first, const Event& second) = 0;
 
   virtual void finish() = 0;  // waits for all queues; throws Error(device) when work on the device has failed
   virtual void* native(const std::string& /*api*/) { return nullptr; }

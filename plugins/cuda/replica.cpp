@@ -58,6 +58,7 @@ GpuReplica::GpuReplica(std::shared_ptr<Machine> machine, const Network& network,
 GpuReplica::~GpuReplica() {
   try {
     if (staging_) drain();
+    if (trace_) trace_->finish();
   } catch (const Error&) {  // whoever wanted to know asked finish()
   }
 }
@@ -103,7 +104,8 @@ void GpuReplica::start() {
   sums_ = DeviceMemory(*machine_, sizeof(StepSums), "loss and metrics");
   summed_logits_ =
       DeviceMemory(*machine_, most_samples_ * static_cast<std::size_t>(pitch_of(classes)) * sizeof(float), "logits of several views");
-  staging_ = std::make_unique<Staging>(*machine_, most_samples_, network_.input, classes);
+  trace_ = StepTrace::from_environment(*machine_);
+  staging_ = std::make_unique<Staging>(*machine_, most_samples_, network_.input, classes, trace_.get());
   filled_.resize(buckets().size());
   rebind(arena_bytes_);
   compute_->mark()->wait();
@@ -177,6 +179,7 @@ void GpuReplica::ingest(Ref<Batch> batch, std::uint32_t begin, std::uint32_t cou
   if (count == 0) return;
   Executable& network = executable(training_, count, true);
   staged_ = staging_->load(*compute_, batch, begin, count);
+  const StepTrace::Piece piece(trace_.get(), *compute_, "compute", "ingest");
   network.begin(*compute_);
   run_ingest(network, staged_, View{});
   current_ = &network;
@@ -189,6 +192,7 @@ void GpuReplica::forward(std::uint64_t step) {
   SetScalars scalars;
   scalars.values = {step, first_sample_};
   scalars.out = scalars_.as<StepScalars>();
+  const StepTrace::Piece piece(trace_.get(), *compute_, "compute", "forward");
   compute_->run(scalars);
   Executable& network = *current_;
   if (network.recorded_forward) {
@@ -205,6 +209,7 @@ void GpuReplica::forward(std::uint64_t step) {
 }
 
 Ref<Event> GpuReplica::run_loss(const LossSpec& spec, double normaliser, const float* logits, float* gradient, StepSums& sums) {
+  const StepTrace::Piece piece(trace_.get(), *compute_, "compute", "loss");
   CrossEntropy rows;
   rows.logits = logits;
   rows.labels = staged_.labels;
@@ -259,6 +264,7 @@ void GpuReplica::backward(BucketReady ready) {
     return;
   }
   Executable& network = *current_;
+  const StepTrace::Piece piece(trace_.get(), *compute_, "compute", "backward");
   if (!options_.graphs || network.passes++ < kPassesBeforeRecording) {
     pass_backward([&](int bucket) { announce(bucket, compute_->mark()); });
     return;
@@ -280,7 +286,10 @@ void GpuReplica::set_rule(const UpdateRule& rule) { parameters_.set_rule(rule); 
 Ref<Event> GpuReplica::update(int bucket, const UpdateStep& step, const Ref<Event>& after) {
   update_->wait(after);
   update_->wait(filled_[static_cast<std::size_t>(bucket)]);  // whatever `after` says, backward still reads the weights until then
-  parameters_.update(*update_, bucket, step);
+  {
+    const StepTrace::Piece piece(trace_.get(), *update_, "update", "optimizer");
+    parameters_.update(*update_, bucket, step);
+  }
   updated_ = update_->mark();
   update_is_new_ = true;
   return updated_;

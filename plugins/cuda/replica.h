@@ -16,6 +16,7 @@
 #include "parameter_store.h"
 #include "staging.h"
 #include "sums_event.h"
+#include "trace.h"
 
 namespace millrace::cuda {
 
@@ -68,6 +69,7 @@ class GpuReplica final : public Replica {
 
   DeviceMemory arena_, table_, scalars_, row_losses_, sums_, summed_logits_;
   SumsReturn returned_;
+  std::unique_ptr<StepTrace> trace_;  // null: nobody asks for one
   std::unique_ptr<Staging> staging_;
   std::unique_ptr<Queue> compute_, update_;
   std::vector<Ref<Mark>> filled_;  // by bucket, of the last backward: its gradients are there, its weights are not read any more

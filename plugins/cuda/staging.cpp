@@ -28,8 +28,8 @@ struct SideLayout {
 
 }  // namespace
 
-Staging::Staging(Machine& machine, std::uint32_t samples, ImageShape window, std::int64_t classes)
-    : machine_(machine), samples_(samples), classes_(classes), queue_(machine.make_queue("copy")) {
+Staging::Staging(Machine& machine, std::uint32_t samples, ImageShape window, std::int64_t classes, StepTrace* trace)
+    : machine_(machine), samples_(samples), classes_(classes), trace_(trace), queue_(machine.make_queue("copy")) {
   for (Place& place : places_) {
     reserve(place.pixels, samples * window.bytes(), "pixels of a batch");
     reserve(place.side, SideLayout(samples).bytes, "labels and records of a batch");
@@ -73,6 +73,7 @@ StagedBatch Staging::load(Queue& compute, const Ref<Batch>& batch, std::uint32_t
   }
   check_labels(*batch, begin, count);
   Place& place = places_[place_ ^= 1];
+  const std::uint8_t* const pixels = batch->pixels + begin * batch->image.bytes();
   const std::size_t pixel_bytes = count * batch->image.bytes();
   if (pixel_bytes > place.pixels.bytes()) {
     finish();
@@ -93,12 +94,19 @@ StagedBatch Staging::load(Queue& compute, const Ref<Batch>& batch, std::uint32_t
   put(layout.shares, batch->shares);
 
   queue_->wait(place.read);
-  queue_->copy_in(place.pixels.data(), batch->pixels + begin * batch->image.bytes(), pixel_bytes);
-  queue_->copy_in(place.side.data(), host, layout.bytes);
+  {
+    const StepTrace::Piece piece(trace_, *queue_, "copy", "batch");
+    queue_->copy_in(place.pixels.data(), pixels, pixel_bytes);
+    queue_->copy_in(place.side.data(), host, layout.bytes);
+  }
   side.copied = queue_->mark();
   compute.wait(side.copied);
   batch->in_flight.fetch_add(1);
-  side.copied->then([batch] { batch->in_flight.fetch_sub(1); });
+  side.copied->then([&machine = machine_, pixels, pixel_bytes, kept = batch]() mutable {
+    machine.host_access(pixels, pixel_bytes, true);  // the host's again, whoever lets go of the batch last
+    kept->in_flight.fetch_sub(1);
+    kept = nullptr;
+  });
 
   const std::byte* const device = place.side.data();
   const bool mixes = batch->shares != nullptr;

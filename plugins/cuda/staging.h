@@ -7,6 +7,7 @@
 
 #include "machine.h"
 #include "parameter_store.h"
+#include "trace.h"
 
 namespace millrace::cuda {
 
@@ -22,7 +23,8 @@ struct StagedBatch {
 
 class Staging {
  public:
-  Staging(Machine& machine, std::uint32_t samples, ImageShape window, std::int64_t classes);
+  // trace: null, or of the replica's work.
+  Staging(Machine& machine, std::uint32_t samples, ImageShape window, std::int64_t classes, StepTrace* trace = nullptr);
 
   // Bytes of device memory when images are no larger than the network's input.
   static std::size_t device_bytes(std::uint32_t samples, ImageShape window);
@@ -51,6 +53,7 @@ class Staging {
   Machine& machine_;
   const std::uint32_t samples_;
   const std::int64_t classes_;
+  StepTrace* const trace_;
   Place places_[2];
   int place_ = 0;
   std::vector<Side> sides_;

@@ -52,6 +52,21 @@ TEST_F(Marks, CallAtOnceWhenComplete) {
   EXPECT_TRUE(called);
 }
 
+TEST_F(Marks, KnowWhenTheyWereReached) {
+  for (int i = 0; i < 20; ++i) {
+    const Ref<Mark> first = a->timed_mark();
+    const auto gate = make_ref<Gate>();
+    a->wait(gate);
+    const Ref<Mark> second = a->timed_mark();
+    first->wait();
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    gate->open();
+    second->wait();
+    EXPECT_GE(machine->seconds_between(*first, *second), 0.001);
+    EXPECT_LT(machine->seconds_between(*first, *second), 3600.0);
+  }
+}
+
 TEST_F(Marks, MayOutliveTheirMachine) {
   const Ref<Mark> mark = a->mark();
   a.reset();

@@ -7,6 +7,7 @@
 
 #include "millrace/error.h"
 #include "simulation/library_loops.h"
+#include "simulation/simulated_mark.h"
 #include "simulation/simulated_queue.h"
 
 namespace millrace::cuda {
@@ -100,6 +101,10 @@ std::shared_ptr<const LibraryPlan> SimulatedMachine::plan(const ConvolutionShape
 std::shared_ptr<const LibraryPlan> SimulatedMachine::plan(const LinearShape& shape) {
   const std::scoped_lock lock(mutex_);
   return find_or_make(products_, shape);
+}
+
+double SimulatedMachine::seconds_between(const Event& first, const Event& second) {
+  return static_cast<const SimulatedMark&>(second).seconds() - static_cast<const SimulatedMark&>(first).seconds();
 }
 
 void SimulatedMachine::finish() {

@@ -59,6 +59,7 @@ class SimulatedMachine : public Machine {
   std::unique_ptr<Queue> make_queue(const std::string& name) override;
   std::shared_ptr<const LibraryPlan> plan(const ConvolutionShape& shape) override;
   std::shared_ptr<const LibraryPlan> plan(const LinearShape& shape) override;
+  double seconds_between(const Event& first, const Event& second) override;
   void finish() override;
 
   bool checks() const override { return true; }

@@ -1,5 +1,6 @@
 #include "simulation/simulated_mark.h"
 
+#include <chrono>
 #include <utility>
 
 namespace millrace::cuda {
@@ -14,6 +15,12 @@ Ref<RecordedEvent> SimulatedMark::event() const {
 void SimulatedMark::set(Ref<RecordedEvent> event) {
   const std::scoped_lock lock(mutex_);
   event_ = std::move(event);
+}
+
+void SimulatedMark::keep_time() {
+  event()->then([seconds = seconds_] {
+    *seconds = std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  });
 }
 
 bool SimulatedMark::complete() const {

@@ -1,6 +1,7 @@
 // Marks: events of testkit's kind that know which simulation they belong to.
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -25,6 +26,8 @@ class SimulatedMark : public Event {
 
   Simulation& simulation() const { return *simulation_; }
   Ref<testkit::RecordedEvent> event() const;  // null: not launched yet
+  void keep_time();                           // from now on seconds() says when it became complete
+  double seconds() const { return *seconds_; }
   void set(Ref<testkit::RecordedEvent> event);
 
  private:
@@ -32,6 +35,7 @@ class SimulatedMark : public Event {
   const int callback_stream_;
   mutable std::mutex mutex_;
   Ref<testkit::RecordedEvent> event_;
+  std::shared_ptr<std::atomic<double>> seconds_ = std::make_shared<std::atomic<double>>(0);
 };
 
 }  // namespace millrace::cuda

@@ -208,6 +208,15 @@ Ref<Mark> SimulatedQueue::mark() {
   return make_ref<SimulatedMark>(simulation_, callback_stream_, Ref<RecordedEvent>());
 }
 
+Ref<Mark> SimulatedQueue::timed_mark() {
+  const OneThread alone(*this);
+  if (recording_) simulation_->report("inside a recording", name_ + ".timed_mark", "it would be set once, not by each launch");
+  auto mark = make_ref<SimulatedMark>(simulation_, callback_stream_, record());
+  mark->keep_time();
+  mark->set(record());  // complete only when the time is known: callbacks of the first come behind its completion
+  return mark;
+}
+
 void SimulatedQueue::wait(const Ref<Event>& mark) {
   const OneThread alone(*this);
   if (!mark || simulation_->strikes(Count::waits, simulation_->options().leave_out_wait)) return;

@@ -54,6 +54,7 @@ class SimulatedQueue : public Queue {
 #undef MILLRACE_RUN
 
   Ref<Mark> mark() override;
+  Ref<Mark> timed_mark() override;
   void wait(const Ref<Event>& mark) override;
 
   void begin_recording() override;

@@ -1,0 +1,77 @@
+// Matrix products by cuBLASLt.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "cublaslt_api.h"
+#include "cublaslt_product.h"
+#include "device_plan.h"
+#include "plan_options.h"
+
+namespace millrace::cuda {
+
+// One of cuBLASLt's descriptors, with the function that destroys it.
+template <class T>
+using CublasLtObject = std::unique_ptr<T, cublasStatus_t (*)(T*)>;
+
+// The three matrices and how they are multiplied.
+class ProductDescription {
+ public:
+  ProductDescription(const CublasLtApi& api, const LinearShape& shape, const ProductEpilogue& epilogue);
+
+  // A product's own description for one run, since the bias is named in it. Null: any that is aligned like ours.
+  CublasLtObject<cublasLtMatmulDescOpaque_t> product(const float* bias) const;
+  cublasLtMatrixLayout_t a() const { return a_.get(); }
+  cublasLtMatrixLayout_t b() const { return b_.get(); }
+  cublasLtMatrixLayout_t d() const { return d_.get(); }  // and of c, which is not read
+
+ private:
+  const CublasLtApi& api_;
+  const LinearShape shape_;
+  const ProductEpilogue epilogue_;
+  CublasLtObject<cublasLtMatrixLayoutOpaque_t> a_, b_, d_;
+};
+
+// Limits on the algorithms that cuBLASLt's heuristics may offer.
+CublasLtObject<cublasLtMatmulPreferenceOpaque_t> preference_of(const CublasLtApi& api, const LinearShape& shape,
+                                                               const PlanOptions& options);
+
+struct ProductChoice {
+  ProductEpilogue epilogue;
+  cublasLtMatmulAlgo_t algorithm{};
+  std::size_t workspace = 0;
+};
+
+// Best first, at most `most`: with as much of the epilogue as there are algorithms for. Throws Error(usage) when there are none.
+std::vector<ProductChoice> choose_algorithms(const CublasLtHandle& handle, const LinearShape& shape, const PlanOptions& options,
+                                             std::size_t most);
+
+// A choice as text, and back; nothing when it cannot be used here.
+std::string save(const ProductChoice& choice);
+std::optional<ProductChoice> restore_choice(const CublasLtHandle& handle, const LinearShape& shape, const std::string& text);
+std::optional<ProductChoice> decode_choice(const LinearShape& shape, const std::string& text);  // without asking cuBLASLt
+
+// May be run on several queues at once, with a workspace each.
+class LinearPlan final : public DevicePlan {
+ public:
+  LinearPlan(std::shared_ptr<const CublasLtHandle> handle, const LinearShape& shape, const ProductChoice& choice);
+
+  std::size_t workspace() const override { return choice_.workspace; }
+  std::string engine() const override;
+  void execute(const LibraryRun& run, cudaStream_t stream, Queue& queue) const override;
+  void run_algorithm(const LibraryRun& run, cudaStream_t stream) const;  // without what comes behind it
+
+ private:
+  const std::shared_ptr<const CublasLtHandle> handle_;
+  const LinearShape shape_;
+  const std::string about_;
+  const ProductChoice choice_;
+  const Product product_;
+  const ProductDescription description_;
+};
+
+// Times the plans on the device; the first where there is not the memory to try them.
+std::size_t fastest_choice(const std::vector<std::shared_ptr<const LinearPlan>>& plans, const LinearShape& shape);
+
+}  // namespace millrace::cuda

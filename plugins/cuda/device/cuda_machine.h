@@ -1,0 +1,81 @@
+// One CUDA device: its memory, its queues, and what its libraries compute.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "../machine.h"
+#include "../native.h"
+#include "cuda_queue.h"
+#include "marks.h"
+#include "memory_table.h"
+
+namespace millrace::cuda {
+
+class LibraryPlanner;
+
+// Memory comes from a pool of its own, which keeps what is released for the next allocation. Thread-safe; each call makes the
+// device the calling thread's current one. Queues and plans must go before the machine.
+class CudaMachine final : public Machine {
+ public:
+  explicit CudaMachine(DeviceInfo info);  // info.index is CUDA's number. Throws Error(device)
+  ~CudaMachine() override;
+
+  const DeviceInfo& info() const override { return info_; }
+  std::byte* allocate(std::size_t bytes, const std::string& what) override;
+  void release(std::byte* memory) noexcept override;  // waits for the work of all queues
+  std::byte* allocate_host(std::size_t bytes) override;
+  void release_host(std::byte* memory) noexcept override;
+  std::size_t free_memory() override;
+  std::unique_ptr<Queue> make_queue(const std::string& name) override;
+  void choose_plans(Tune tune, bool deterministic) override;
+  std::shared_ptr<const LibraryPlan> plan(const ConvolutionShape& shape) override;
+  std::shared_ptr<const LibraryPlan> plan(const LinearShape& shape) override;
+  double seconds_between(const Event& first, const Event& second) override;
+  void finish() override;
+  void* native(const std::string& api) override;  // "cuda": a NativeCuda
+
+  // Lets another device's kernels and copies reach this one's memory, if the hardware can.
+  void admit(int other_device);
+
+ private:
+  struct Guest {  // what native() hands out
+    explicit Guest(std::shared_ptr<CudaStream> of);
+    ~Guest();
+    Guest(const Guest&) = delete;
+    Guest& operator=(const Guest&) = delete;
+    std::shared_ptr<CudaStream> stream;
+    std::shared_ptr<Marks> marks;
+    NativeCuda handle;
+  };
+
+  struct Planner {
+    Tune tune = Tune::heuristic;
+    bool deterministic = true;
+    std::shared_ptr<LibraryPlanner> planner;  // made with the first plan: only then are the libraries opened
+  };
+
+  void make_pool();
+  std::byte* take(std::size_t bytes, const std::string& what);
+  LibraryPlanner& planner();
+  std::shared_ptr<CudaStream> make_stream(const std::string& name);  // REQUIRES: mutex_ is held
+  std::vector<std::shared_ptr<CudaStream>> streams();
+
+  const DeviceInfo info_;
+  int multiprocessors_ = 0;
+  cudaMemPool_t pool_ = nullptr;  // null: the device has none (some virtual ones), and cudaMalloc is used
+  MemoryTable table_;
+  std::unique_ptr<CudaStream> own_;  // where memory is taken, zeroed and given back
+
+  std::mutex mutex_;  // of all that follows
+  std::vector<std::weak_ptr<CudaStream>> streams_;
+  std::unique_ptr<Guest> guest_;
+  std::vector<Planner> planners_{Planner{}};  // one for each choice that was ever made
+  std::size_t chosen_ = 0;                    // the one in use
+};
+
+}  // namespace millrace::cuda

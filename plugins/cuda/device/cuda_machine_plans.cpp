@@ -1,0 +1,42 @@
+// What a machine's libraries compute. Apart, so that tests of the rest need no library.
+#include <algorithm>
+
+#include "cuda_machine.h"
+#include "errors.h"
+#include "library_plans.h"
+
+namespace millrace::cuda {
+
+void CudaMachine::choose_plans(Tune tune, bool deterministic) {
+  const std::lock_guard lock(mutex_);
+  const auto known = std::find_if(planners_.begin(), planners_.end(), [&](const Planner& planner) {
+    return planner.tune == tune && planner.deterministic == deterministic;
+  });
+  chosen_ = static_cast<std::size_t>(known - planners_.begin());
+  if (known == planners_.end()) planners_.push_back({tune, deterministic, nullptr});
+}
+
+// REQUIRES: mutex_ is held.
+LibraryPlanner& CudaMachine::planner() {
+  use_device(info_.index);
+  Planner& chosen = planners_[chosen_];
+  if (!chosen.planner) {
+    PlanOptions options;
+    options.tune = chosen.tune;
+    options.deterministic = chosen.deterministic;
+    chosen.planner = std::make_shared<LibraryPlanner>(info_.index, options);
+  }
+  return *chosen.planner;
+}
+
+std::shared_ptr<const LibraryPlan> CudaMachine::plan(const ConvolutionShape& shape) {
+  const std::lock_guard lock(mutex_);
+  return planner().convolution(shape);
+}
+
+std::shared_ptr<const LibraryPlan> CudaMachine::plan(const LinearShape& shape) {
+  const std::lock_guard lock(mutex_);
+  return planner().linear(shape);
+}
+
+}  // namespace millrace::cuda

@@ -1,0 +1,199 @@
+#include "cuda_queue.h"
+
+#include "device_plan.h"
+#include "errors.h"
+#include "launch.h"
+
+namespace millrace::cuda {
+
+// ---- Streams ----
+
+CudaStream::CudaStream(int device, const std::string& name) : device_(device), name_(name) {
+  use_device(device);
+  check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+}
+
+CudaStream::~CudaStream() {
+  cudaSetDevice(device_);
+  cudaStreamSynchronize(stream_);
+  cudaStreamDestroy(stream_);
+}
+
+void CudaStream::finish() const {
+  use_device(device_);
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check(cudaStreamIsCapturing(stream_, &status), "cudaStreamIsCapturing");
+  if (status == cudaStreamCaptureStatusNone) check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+}
+
+// ---- Recordings ----
+
+CudaRecording::CudaRecording(std::shared_ptr<CudaStream> stream, cudaGraph_t graph, std::vector<Ref<CudaMark>> marks)
+    : stream_(std::move(stream)), marks_(std::move(marks)) {
+  check(cudaGraphInstantiate(&executable_, graph, 0), "cudaGraphInstantiate");
+  const cudaError_t uploaded = cudaGraphUpload(executable_, stream_->native());  // or the first launch would
+  if (uploaded != cudaSuccess) cudaGraphExecDestroy(executable_);
+  check(uploaded, "cudaGraphUpload");
+}
+
+CudaRecording::~CudaRecording() {
+  cudaSetDevice(stream_->device());
+  cudaStreamSynchronize(stream_->native());
+  cudaGraphExecDestroy(executable_);
+}
+
+// ---- The queue ----
+
+CudaQueue::CudaQueue(std::shared_ptr<CudaStream> stream, int multiprocessors)
+    : stream_(std::move(stream)), multiprocessors_(multiprocessors), marks_(Marks::make(stream_->device())) {}
+
+CudaQueue::~CudaQueue() {
+  if (recording_) abandon_recording();
+  cudaSetDevice(stream_->device());
+  cudaStreamSynchronize(stream_->native());
+  marks_->close();
+}
+
+template <class Call>
+void CudaQueue::submit(const char* what, const Call& call) {
+  try {
+    use_device(stream_->device());
+    call(stream_->native());
+    if (recording_) check_recording();
+  } catch (Error& error) {
+    if (recording_) {
+      abandon_recording();
+      error.in(fmt::format("while recording '{}'", what));
+    }
+    error.in(fmt::format("CUDA device {}, queue '{}'", stream_->device(), stream_->name()));
+    throw;
+  }
+}
+
+void CudaQueue::copy_in(void* device, const void* host, std::size_t bytes) {
+  if (bytes == 0) return;
+  submit("copy in", [&](cudaStream_t stream) {
+    check(cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, stream), "cudaMemcpyAsync from the host");
+  });
+}
+
+void CudaQueue::copy_out(void* host, const void* device, std::size_t bytes) {
+  if (bytes == 0) return;
+  submit("copy out", [&](cudaStream_t stream) {
+    check(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream), "cudaMemcpyAsync to the host");
+  });
+}
+
+void CudaQueue::copy(void* to, const void* from, std::size_t bytes) {
+  if (bytes == 0) return;
+  submit("copy", [&](cudaStream_t stream) {  // the addresses say which devices they belong to
+    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "cudaMemcpyAsync on the device");
+  });
+}
+
+void CudaQueue::zero(void* to, std::size_t bytes) {
+  if (bytes == 0) return;
+  submit("zero", [&](cudaStream_t stream) { check(cudaMemsetAsync(to, 0, bytes, stream), "cudaMemsetAsync"); });
+}
+
+// REQUIRES: the plan is one of this machine's, hence a DevicePlan.
+void CudaQueue::run(const LibraryRun& work) {
+  submit("a library's plan", [&](cudaStream_t stream) {
+    try {
+      static_cast<const DevicePlan*>(work.plan)->execute(work, stream, *this);
+    } catch (Error& error) {
+      error.in(work.plan->engine());
+      throw;
+    }
+  });
+}
+
+template <class Element>
+void CudaQueue::run_element(const Element& element) {
+  submit(Element::kName, [&](cudaStream_t stream) {
+    const cudaError_t status = cuda::launch(element, stream, multiprocessors_);
+    if (status != cudaSuccess) check(status, fmt::format("launching kernel '{}'", Element::kName));
+  });
+}
+#define MILLRACE_RUN(Element) \
+  void CudaQueue::run(const Element& element) { run_element(element); }
+MILLRACE_CUDA_ELEMENTS(MILLRACE_RUN)
+#undef MILLRACE_RUN
+
+Ref<Mark> CudaQueue::mark() { return make_mark(false); }
+Ref<Mark> CudaQueue::timed_mark() { return make_mark(true); }
+
+Ref<Mark> CudaQueue::make_mark(bool timed) {
+  Ref<CudaMark> mark;
+  submit("mark", [&](cudaStream_t stream) {
+    if (recording_) fail(ErrorKind::device, "mark() within a recording: recorded_mark() is meant");
+    mark = marks_->record(stream, timed);
+  });
+  return mark;
+}
+
+void CudaQueue::wait(const Ref<Event>& mark) {
+  if (!mark) return;
+  submit("wait", [&](cudaStream_t stream) {
+    if (recording_) fail(ErrorKind::device, "wait() within a recording: it would wait for one launch's work in all of them");
+    wait_in(stream, mark);
+  });
+}
+
+// ---- Recording ----
+
+void CudaQueue::begin_recording() {
+  submit("begin", [&](cudaStream_t stream) {
+    if (recording_) fail(ErrorKind::device, "begin_recording() within a recording");
+    // Thread-local: other threads go on allocating and synchronising meanwhile, and only this one may record.
+    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+    recording_ = true;
+  });
+}
+
+Ref<Mark> CudaQueue::recorded_mark() {
+  submit("recorded mark", [&](cudaStream_t stream) {
+    if (!recording_) fail(ErrorKind::device, "recorded_mark() outside a recording");
+    recorded_.push_back(marks_->record_external(stream));
+  });
+  return recorded_.back();
+}
+
+std::unique_ptr<Recording> CudaQueue::end_recording() {
+  std::unique_ptr<Recording> recording;
+  submit("end", [&](cudaStream_t) {
+    if (!recording_) fail(ErrorKind::device, "end_recording() without begin_recording()");
+    recording_ = false;
+    cudaGraph_t graph = nullptr;
+    std::vector<Ref<CudaMark>> marks;
+    marks.swap(recorded_);
+    check(cudaStreamEndCapture(stream_->native(), &graph), "cudaStreamEndCapture");
+    const std::unique_ptr<CUgraph_st, void (*)(cudaGraph_t)> owner(graph, [](cudaGraph_t made) { cudaGraphDestroy(made); });
+    recording = std::make_unique<CudaRecording>(stream_, graph, std::move(marks));
+  });
+  return recording;
+}
+
+void CudaQueue::launch(Recording& recording) {
+  submit("launch", [&](cudaStream_t stream) {
+    check(cudaGraphLaunch(static_cast<CudaRecording&>(recording).native(), stream), "cudaGraphLaunch");
+  });
+}
+
+// A library may do something that a capture forbids and still report success: found here, at the call that did it.
+void CudaQueue::check_recording() const {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  check(cudaStreamIsCapturing(stream_->native(), &status), "cudaStreamIsCapturing");
+  if (status != cudaStreamCaptureStatusActive) fail(ErrorKind::device, "this call did what a stream capture forbids");
+}
+
+void CudaQueue::abandon_recording() noexcept {
+  recording_ = false;
+  cudaGraph_t graph = nullptr;
+  cudaStreamEndCapture(stream_->native(), &graph);
+  if (graph != nullptr) cudaGraphDestroy(graph);
+  cudaGetLastError();
+  recorded_.clear();
+}
+
+}  // namespace millrace::cuda

@@ -1,0 +1,94 @@
+// A queue of work on a CUDA device: one stream, its marks, and what is being recorded in it.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "../machine.h"
+#include "marks.h"
+
+namespace millrace::cuda {
+
+// A stream that does not wait for the default stream. Its destructor waits for its work.
+class CudaStream {
+ public:
+  CudaStream(int device, const std::string& name);
+  ~CudaStream();
+  CudaStream(const CudaStream&) = delete;
+  CudaStream& operator=(const CudaStream&) = delete;
+
+  cudaStream_t native() const { return stream_; }
+  int device() const { return device_; }
+  const std::string& name() const { return name_; }
+  void finish()
+      const;  // waits; throws Error(device). A stream that is being captured is passed over: what it holds has not begun
+
+ private:
+  const int device_;
+  const std::string name_;
+  cudaStream_t stream_ = nullptr;
+};
+
+// A CUDA graph, and the marks that its launches set. Waits for its last launch before it goes.
+class CudaRecording final : public Recording {
+ public:
+  CudaRecording(std::shared_ptr<CudaStream> stream, cudaGraph_t graph, std::vector<Ref<CudaMark>> marks);
+  ~CudaRecording() override;
+  CudaRecording(const CudaRecording&) = delete;
+  CudaRecording& operator=(const CudaRecording&) = delete;
+  cudaGraphExec_t native() const { return executable_; }
+
+ private:
+  std::shared_ptr<CudaStream> stream_;
+  std::vector<Ref<CudaMark>> marks_;
+  cudaGraphExec_t executable_ = nullptr;
+};
+
+// Errors name the device, the queue and the call; those of earlier work are met by whichever call comes next. A call that fails
+// while recording ends the recording.
+class CudaQueue final : public Queue {
+ public:
+  CudaQueue(std::shared_ptr<CudaStream> stream, int multiprocessors);
+  ~CudaQueue() override;
+
+  void copy_in(void* device, const void* host, std::size_t bytes) override;
+  void copy_out(void* host, const void* device, std::size_t bytes) override;
+  void copy(void* to, const void* from, std::size_t bytes) override;  // also between devices
+  void zero(void* to, std::size_t bytes) override;
+
+  void run(const LibraryRun& work) override;
+#define MILLRACE_RUN(Element) void run(const Element& element) override;
+  MILLRACE_CUDA_ELEMENTS(MILLRACE_RUN)
+#undef MILLRACE_RUN
+
+  Ref<Mark> mark() override;
+  Ref<Mark> timed_mark() override;
+  void wait(const Ref<Event>& mark) override;
+
+  // The first run of an element or a plan may load its code onto the device, which a capture does not allow: what is recorded has
+  // run once before.
+  void begin_recording() override;
+  Ref<Mark> recorded_mark() override;
+  std::unique_ptr<Recording> end_recording() override;
+  void launch(Recording& recording) override;
+
+ private:
+  Ref<Mark> make_mark(bool timed);
+  template <class Call>
+  void submit(const char* what, const Call& call);
+  template <class Element>
+  void run_element(const Element& element);
+  void check_recording() const;
+  void abandon_recording() noexcept;
+
+  const std::shared_ptr<CudaStream> stream_;
+  const int multiprocessors_;
+  const std::shared_ptr<Marks> marks_;
+  bool recording_ = false;
+  std::vector<Ref<CudaMark>> recorded_;  // by the present recording
+};
+
+}  // namespace millrace::cuda

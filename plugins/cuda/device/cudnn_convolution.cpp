@@ -1,0 +1,141 @@
+#include "cudnn_convolution.h"
+
+#include <algorithm>
+#include <array>
+
+#include "measure.h"
+#include "millrace/error.h"
+
+namespace millrace::cuda {
+namespace {
+
+using Kind = ConvolutionShape::Kind;
+
+constexpr std::size_t kAlignment = 256;  // bytes, of what lies in the workspace
+
+std::size_t aligned(std::size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+bool wants_epilogue(const ConvolutionShape& shape) {
+  return shape.kind == Kind::forward && (shape.bias || shape.activation != Activation::none);
+}
+
+template <class T>
+BiasActivate<T> finish_map(const ConvolutionShape& shape, const LibraryRun& run) {
+  return {.y = static_cast<T*>(run.y),
+          .bias = shape.bias ? run.bias : nullptr,
+          .rows = shape.n * shape.out_h * shape.out_w,
+          .row_packs = pitch_of(shape.k) / kPack,
+          .kind = shape.activation};
+}
+
+std::size_t map_bytes(const ConvolutionShape& shape, std::int64_t height, std::int64_t width, std::int64_t channels) {
+  return static_cast<std::size_t>(shape.n * height * width * pitch_of(channels)) * size_of(shape.type);
+}
+
+}  // namespace
+
+std::vector<ConvolutionChoice> choose_engines(const CudnnApi& api, const ConvolutionShape& shape, const CudnnTarget& target,
+                                              const PlanOptions& options, std::size_t most) {
+  const EngineRules rules{.type = shape.type, .tf32 = shape.tf32, .deterministic = options.deterministic};
+  std::vector<ConvolutionChoice> choices;
+  std::string why_not;
+  const auto search_for = [&](Epilogue epilogue) {
+    const ConvolutionGraph graph(api, shape, epilogue, target);
+    EngineSearch search(api, graph, target, rules, options.workspace_limit);
+    while (choices.size() < most) {
+      auto engine = search.next();
+      if (!engine) break;
+      choices.push_back({epilogue, std::move(*engine)});
+    }
+    why_not = search.why_not();
+  };
+  if (wants_epilogue(shape)) search_for(Epilogue::fused);
+  if (choices.empty()) search_for(Epilogue::none);
+  if (!choices.empty()) return choices;
+  fail(ErrorKind::usage, "cuDNN {} has no engine for the {}{}{}", api.version(), text_of(shape), why_not.empty() ? "" : ": ",
+       why_not);
+}
+
+std::optional<std::string> save(const ConvolutionChoice& choice) {
+  const auto engine = save(choice.engine);
+  if (!engine) return std::nullopt;
+  return (choice.epilogue == Epilogue::fused ? "fused\n" : "bare\n") + *engine;
+}
+
+std::optional<ConvolutionChoice> restore_choice(const CudnnApi& api, const CudnnTarget& target, const std::string& text) {
+  const std::size_t end = text.find('\n');
+  if (end == std::string::npos) return std::nullopt;
+  const std::string epilogue = text.substr(0, end);
+  if (epilogue != "fused" && epilogue != "bare") return std::nullopt;
+  auto engine = restore(api, target, text.substr(end + 1));
+  if (!engine) return std::nullopt;
+  return ConvolutionChoice{epilogue == "fused" ? Epilogue::fused : Epilogue::none, std::move(*engine)};
+}
+
+ConvolutionPlan::ConvolutionPlan(std::shared_ptr<CudnnHandles> handles, const ConvolutionShape& shape, ConvolutionChoice choice)
+    : handles_(std::move(handles)),
+      shape_(shape),
+      about_(text_of(shape)),
+      choice_(std::move(choice)),
+      narrow_at_(aligned(choice_.engine.workspace)),
+      filter_elements_(extents_of(shape).filter_elements),
+      packs_((filter_elements_ + kPack - 1) / kPack) {}
+
+bool ConvolutionPlan::converts() const { return shape_.kind == Kind::weight_gradient && shape_.type == DataType::bf16; }
+bool ConvolutionPlan::finishes() const { return wants_epilogue(shape_) && choice_.epilogue == Epilogue::none; }
+
+std::size_t ConvolutionPlan::workspace() const {
+  return converts() ? narrow_at_ + static_cast<std::size_t>(packs_ * kPack) * sizeof(Bf16) : choice_.engine.workspace;
+}
+
+std::string ConvolutionPlan::engine() const {
+  return choice_.engine.name + (choice_.epilogue == Epilogue::fused ? ", fused" : "");
+}
+
+Bf16* ConvolutionPlan::narrow(const LibraryRun& run) const {
+  return reinterpret_cast<Bf16*>(static_cast<std::byte*>(run.workspace) + narrow_at_);
+}
+
+void ConvolutionPlan::run_engine(const LibraryRun& run, cudaStream_t stream) const {
+  const CudnnApi& api = handles_->api();
+  constexpr std::array kIds{static_cast<std::int64_t>(Bound::x), static_cast<std::int64_t>(Bound::w),
+                            static_cast<std::int64_t>(Bound::y), static_cast<std::int64_t>(Bound::bias)};
+  const std::array<void*, 4> pointers{run.x, converts() ? narrow(run) : run.w, run.y, const_cast<float*>(run.bias)};
+  const std::size_t count = shape_.bias && choice_.epilogue == Epilogue::fused ? 4 : 3;
+  Descriptor bound(api, CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR);
+  bound.set_all(CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, std::span(kIds).first(count))
+      .set_all(CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, std::span(pointers).first(count))
+      .set(CUDNN_ATTR_VARIANT_PACK_WORKSPACE, run.workspace)
+      .finalize();
+  cudnnHandle_t const handle = handles_->of(stream);
+  const std::lock_guard lock(mutex_);
+  api.check(api.cudnnBackendExecute(handle, choice_.engine.plan.native(), bound.native()), "cudnnBackendExecute", about_);
+}
+
+void ConvolutionPlan::execute(const LibraryRun& run, cudaStream_t stream, Queue& queue) const {
+  // Filters of grouped convolutions need not end with a pack: what is behind them becomes zero.
+  if (converts() && filter_elements_ % kPack != 0) queue.zero(narrow(run) + (packs_ - 1) * kPack, kPack * sizeof(Bf16));
+  run_engine(run, stream);
+  if (converts()) queue.run(Bf16ToFloat{.from = narrow(run), .to = static_cast<float*>(run.w), .packs = packs_});
+  if (!finishes()) return;
+  shape_.type == DataType::bf16 ? queue.run(finish_map<Bf16>(shape_, run)) : queue.run(finish_map<float>(shape_, run));
+}
+
+std::size_t fastest_choice(const std::vector<std::shared_ptr<const ConvolutionPlan>>& plans, const ConvolutionShape& shape) {
+  try {
+    std::size_t workspace = 0;
+    for (const auto& plan : plans) workspace = std::max(workspace, plan->workspace());
+    const auto filter = static_cast<std::size_t>(extents_of(shape).filter_elements) * sizeof(float);
+    const MeasureMemory x(map_bytes(shape, shape.h, shape.w, shape.c)), y(map_bytes(shape, shape.out_h, shape.out_w, shape.k));
+    const MeasureMemory w(filter), bias(static_cast<std::size_t>(pitch_of(shape.k)) * sizeof(float)), scratch(workspace);
+    LibraryRun run{.x = x.data(), .w = w.data(), .y = y.data()};
+    run.bias = static_cast<const float*>(bias.data());
+    run.workspace = scratch.data();
+    const auto seconds = measure(plans.size(), [&](std::size_t i, cudaStream_t stream) { plans[i]->run_engine(run, stream); });
+    return fastest(seconds);
+  } catch (const Error&) {
+    return 0;
+  }
+}
+
+}  // namespace millrace::cuda

@@ -1,0 +1,185 @@
+// cuDNN plans for a device that is not here ("deviceless", since cuDNN 9.8): its properties are written down, and heuristics and
+// engines take them for it. So every convolution of the networks that this project ships is planned on any machine that has
+// cuDNN, as it would be on an H100, and an attribute or a shape that cuDNN does not take is found without one.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "cudnn_convolution.h"
+#include "millrace/error.h"
+#include "testkit/networks.h"
+
+namespace millrace::cuda {
+namespace {
+
+using Kind = ConvolutionShape::Kind;
+
+constexpr const char* kH100 = R"({
+  "version": 1, "deviceName": "NVIDIA H100 80GB HBM3", "deviceVer": 900, "driverVer": 13000, "cudaDeviceId": 0,
+  "maxGridSize": [2147483647, 65535, 65535], "maxBlockSize": [1024, 1024, 64], "regsPerBlock": 65536, "multiProcessorCount": 132,
+  "warpSize": 32, "maxSharedMemoryPerBlock": 49152, "maxSharedMemoryPerBlockOptin": 232448, "reservedSharedMemoryPerBlock": 1024,
+  "maxRegistersPerSM": 65536, "maxCtasPerSM": 32, "maxThreadsPerBlock": 1024, "maxThreadsPerSM": 2048, "pciDeviceId": 0,
+  "isTccDriver": 0, "supportCoopLaunch": 1, "totalGlobalMem": 85014675456, "smClockRateKHz": 1980000, "memClockRateKHz": 2619000,
+  "l2CacheSize": 52428800})";
+constexpr std::size_t kDeviceless = 90800;  // the first version that can do this
+constexpr std::int64_t kBatch = 64;
+
+std::shared_ptr<const CudnnApi> open_cudnn() {
+  try {
+    return std::make_shared<const CudnnApi>();
+  } catch (const Error&) {
+    return nullptr;
+  }
+}
+
+class Deviceless : public testing::Test {
+ protected:
+  void SetUp() override {
+    static const std::shared_ptr<const CudnnApi> shared = open_cudnn();
+    api_ = shared;
+    if (!api_) GTEST_SKIP() << "there is no cuDNN 9 here";
+    if (api_->version() < kDeviceless) GTEST_SKIP() << "cuDNN " << api_->version() << " needs a device";
+    properties_ = std::make_unique<Descriptor>(describe_device(*api_, kH100));
+  }
+  CudnnTarget target() const { return {.handle = nullptr, .properties = properties_.get()}; }
+  ConvolutionChoice choose(const ConvolutionShape& shape, const PlanOptions& options = {}) const {
+    return std::move(choose_engines(*api_, shape, target(), options, 1).front());
+  }
+
+  std::shared_ptr<const CudnnApi> api_;
+  std::unique_ptr<Descriptor> properties_;
+};
+
+ConvolutionShape shape_of(const Layer& layer, Kind kind, DataType type) {
+  const auto& conv = layer.as<ConvAttributes>();
+  ConvolutionShape s;
+  s.kind = kind, s.type = type;
+  s.n = kBatch, s.c = layer.input_shapes[0][0], s.h = layer.input_shapes[0][1], s.w = layer.input_shapes[0][2];
+  s.k = layer.output[0], s.out_h = layer.output[1], s.out_w = layer.output[2];
+  s.kernel_h = conv.kernel.height, s.kernel_w = conv.kernel.width;
+  s.stride_h = conv.stride.height, s.stride_w = conv.stride.width;
+  s.dilation_h = conv.dilation.height, s.dilation_w = conv.dilation.width;
+  s.top = conv.padding.top, s.left = conv.padding.left, s.bottom = conv.padding.bottom, s.right = conv.padding.right;
+  s.groups = conv.groups;
+  return s;
+}
+
+std::shared_ptr<const Network> load(const std::string& name) {
+  return testkit::network_from_file(MILLRACE_SOURCE_DIR "/pipelines/networks/" + name + ".toml");
+}
+
+class EveryConvolution : public Deviceless, public testing::WithParamInterface<const char*> {};
+
+INSTANTIATE_TEST_SUITE_P(Networks, EveryConvolution,
+                         testing::Values("airbench94", "cifar10_conv", "resnet18", "resnet50", "vgg16", "alexnet"),
+                         [](const auto& test) { return std::string(test.param); });
+
+TEST_P(EveryConvolution, HasAnEngineForwardAndBackward) {
+  const auto network = load(GetParam());
+  ASSERT_TRUE(network);
+  const PlanOptions options{.deterministic = true};  // the narrower choice
+  std::map<std::string, bool> planned;
+  std::size_t largest = 0;
+  for (const Layer& layer : network->layers) {
+    if (layer.op != "conv") continue;
+    for (const DataType type : {DataType::bf16, DataType::f32}) {
+      for (const Kind kind : {Kind::forward, Kind::data_gradient, Kind::weight_gradient}) {
+        const ConvolutionShape shape = shape_of(layer, kind, type);
+        if (planned[text_of(shape)]) continue;
+        const ConvolutionChoice choice = choose(shape, options);  // throws when there is none
+        planned[text_of(shape)] = true;
+        largest = std::max(largest, choice.engine.workspace);
+        EXPECT_LE(choice.engine.workspace, options.workspace_limit);
+        EXPECT_TRUE(choice.engine.name.starts_with("cuDNN engine ")) << choice.engine.name;
+      }
+    }
+  }
+  RecordProperty("plans", static_cast<int>(planned.size()));
+  RecordProperty("largest_workspace_mib", static_cast<int>(largest >> 20));
+}
+
+ConvolutionShape example(DataType type) {
+  ConvolutionShape shape;
+  shape.type = type;
+  shape.n = 32, shape.c = 64, shape.k = 128, shape.h = shape.w = shape.out_h = shape.out_w = 28;
+  shape.kernel_h = shape.kernel_w = 3;
+  shape.top = shape.left = shape.bottom = shape.right = 1;
+  return shape;
+}
+
+// Kernels that add a bias and a ReLU in float32 are part of cuDNN. Others are compiled for the device with the driver's help;
+// where there is none, what is found is the bare convolution.
+TEST_F(Deviceless, BiasAndActivationAreFusedOrLeftToUs) {
+  for (const DataType type : {DataType::f32, DataType::bf16}) {
+    for (const Activation activation : {Activation::none, Activation::relu, Activation::gelu}) {
+      ConvolutionShape shape = example(type);
+      shape.bias = true;
+      shape.activation = activation;
+      const bool part_of_cudnn = type == DataType::f32 && activation == Activation::relu;
+      EXPECT_TRUE(choose(shape).epilogue == Epilogue::fused || !part_of_cudnn) << text_of(shape);
+    }
+  }
+  EXPECT_EQ(choose(example(DataType::bf16)).epilogue, Epilogue::none);
+}
+
+TEST_F(Deviceless, ExactFloatAndTf32TakeDifferentEngines) {
+  ConvolutionShape shape = example(DataType::f32);
+  const std::string exact = choose(shape).engine.name;
+  shape.tf32 = true;
+  EXPECT_NE(choose(shape).engine.name, exact);
+}
+
+TEST_F(Deviceless, AChoiceIsRestoredFromItsText) {
+  for (const Kind kind : {Kind::forward, Kind::data_gradient, Kind::weight_gradient}) {
+    ConvolutionShape shape = example(DataType::bf16);
+    shape.kind = kind;
+    const ConvolutionChoice choice = choose(shape);
+    const auto text = save(choice);
+    ASSERT_TRUE(text);
+    const auto again = restore_choice(*api_, target(), *text);
+    ASSERT_TRUE(again);
+    EXPECT_EQ(again->engine.name, choice.engine.name);
+    EXPECT_EQ(again->engine.workspace, choice.engine.workspace);
+    EXPECT_EQ(again->epilogue, choice.epilogue);
+    EXPECT_FALSE(restore_choice(*api_, target(), text->substr(0, text->size() / 2)));
+  }
+  EXPECT_FALSE(restore_choice(*api_, target(), ""));
+  EXPECT_FALSE(restore_choice(*api_, target(), "bare\n{}"));
+}
+
+TEST_F(Deviceless, GroupsAndUnevenPaddingArePlanned) {
+  ConvolutionShape depthwise = example(DataType::bf16);
+  depthwise.k = depthwise.groups = depthwise.c = 60;
+  ConvolutionShape grouped = example(DataType::f32);
+  grouped.c = 24, grouped.k = 36, grouped.groups = 3;
+  ConvolutionShape uneven = example(DataType::bf16);
+  uneven.kernel_h = uneven.kernel_w = 2;
+  uneven.top = uneven.left = 0;
+  for (ConvolutionShape shape : {depthwise, grouped, uneven}) {
+    for (const Kind kind : {Kind::forward, Kind::data_gradient, Kind::weight_gradient}) {
+      shape.kind = kind;
+      EXPECT_NO_THROW(choose(shape)) << text_of(shape);
+    }
+  }
+}
+
+TEST_F(Deviceless, SeveralEnginesForMeasuring) {
+  const auto choices = choose_engines(*api_, example(DataType::bf16), target(), {}, kMostMeasured);
+  EXPECT_EQ(choices.size(), kMostMeasured);
+}
+
+TEST_F(Deviceless, WhatNoEngineMayDoIsSaidPlainly) {
+  try {
+    choose(example(DataType::u8));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+    EXPECT_STREQ(error.what(), "a convolution of u8 is not known on this backend; f32 and bf16 are");
+  }
+  ConvolutionShape wrong = example(DataType::f32);
+  wrong.out_h = 5;  // not what kernel, stride and padding make of 28
+  EXPECT_THROW(choose(wrong), Error);
+}
+
+}  // namespace
+}  // namespace millrace::cuda

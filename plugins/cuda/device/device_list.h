@@ -1,0 +1,39 @@
+// Which devices this program can use, and in one sentence why not. Opens no device.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <string>
+#include <vector>
+
+#include "millrace/backend.h"
+
+namespace millrace::cuda {
+
+// What can be asked of a machine before any device is opened.
+struct DriverState {
+  bool library = false;              // libcuda.so.1 can be opened
+  std::string driver;                // "580.65.06"; empty: unknown
+  int driver_cuda = 0;               // the newest CUDA that the driver knows: 13000 for 13.0
+  int runtime_cuda = 0;              // the one that this program was built with
+  cudaError_t status = cudaSuccess;  // of cudaGetDeviceCount
+  int count = 0;
+  std::string visible;  // CUDA_VISIBLE_DEVICES, if it is set ...
+  bool visible_is_set = false;
+};
+
+// One sentence; empty: there are devices.
+std::string why_no_device(const DriverState& state);
+std::string cuda_version_text(int version);     // 13000: "13.0"
+std::string uuid_text(const cudaUUID_t& uuid);  // "GPU-8e1f1a2b-..."
+
+// Compute capability 8.0 is the oldest that the kernels are built for, and the first that multiplies bf16.
+inline constexpr int kLeastCapability = 80;
+
+struct DeviceList {
+  std::vector<DeviceInfo> devices;  // `index` is CUDA's own number
+  std::string why_not;              // when there is none
+};
+DeviceList list_devices();
+
+}  // namespace millrace::cuda

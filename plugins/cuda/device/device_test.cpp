@@ -1,0 +1,307 @@
+// What of the CUDA device can be tested without one: what it says, how it looks for libraries, how it lays out grids.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "../elements/chunks.h"
+#include "cuda_backend.h"
+#include "device_list.h"
+#include "errors.h"
+#include "grid.h"
+#include "library.h"
+#include "marks.h"
+#include "memory_table.h"
+
+namespace millrace::cuda {
+namespace {
+
+template <class Call>
+std::string message_of(const Call& call, ErrorKind kind = ErrorKind::device) {
+  try {
+    call();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), kind);
+    return error.what();
+  }
+  return "nothing was thrown";
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+// ---- Why there is no device ----
+
+DriverState working() {
+  return {.library = true,
+          .driver = "580.65.06",
+          .driver_cuda = 13000,
+          .runtime_cuda = 13000,
+          .status = cudaSuccess,
+          .count = 1,
+          .visible = {},
+          .visible_is_set = false};
+}
+
+TEST(WhyNoDevice, SaysNothingWhereThereIsOne) { EXPECT_EQ(why_no_device(working()), ""); }
+
+TEST(WhyNoDevice, NamesTheMissingDriver) {
+  EXPECT_EQ(why_no_device(DriverState{}), "no NVIDIA driver (libcuda.so.1 was not found)");
+  DriverState state = working();  // the runtime says so when it cannot open libcuda.so.1 itself
+  state.status = cudaErrorInsufficientDriver;
+  state.driver_cuda = 0;
+  EXPECT_EQ(why_no_device(state), "no NVIDIA driver (libcuda.so.1 was not found)");
+}
+
+TEST(WhyNoDevice, NamesBothVersionsOfADriverThatIsTooOld) {
+  DriverState state = working();
+  state.driver = "535.104.05";
+  state.driver_cuda = 12020;
+  state.status = cudaErrorInsufficientDriver;
+  EXPECT_EQ(why_no_device(state), "driver 535.104.05 (CUDA 12.2) is older than CUDA 13.0 needs (580 or later)");
+  state.status = cudaSuccess;
+  EXPECT_TRUE(contains(why_no_device(state), "is older than CUDA 13.0 needs"));
+  state.driver = "";
+  EXPECT_EQ(why_no_device(state), "driver of this machine (CUDA 12.2) is older than CUDA 13.0 needs (580 or later)");
+}
+
+TEST(WhyNoDevice, TakesANewerDriverOfAnyMinorVersion) {
+  DriverState state = working();
+  state.driver_cuda = 13020;
+  EXPECT_EQ(why_no_device(state), "");
+  state.runtime_cuda = 13030;
+  EXPECT_EQ(why_no_device(state), "");
+}
+
+TEST(WhyNoDevice, NamesTheVariableThatHidesDevices) {
+  DriverState state = working();
+  state.status = cudaErrorNoDevice;
+  state.count = 0;
+  EXPECT_EQ(why_no_device(state), "the NVIDIA driver 580.65.06 finds no device");
+  state.visible_is_set = true;
+  state.visible = "7";
+  EXPECT_EQ(why_no_device(state), "the NVIDIA driver 580.65.06 finds no device (CUDA_VISIBLE_DEVICES is '7')");
+}
+
+TEST(WhyNoDevice, PassesOnWhatElseCudaSays) {
+  DriverState state = working();
+  state.status = cudaErrorSystemDriverMismatch;
+  EXPECT_TRUE(contains(why_no_device(state), "CUDA cannot be started: ")) << why_no_device(state);
+  EXPECT_TRUE(contains(why_no_device(state), "cudaErrorSystemDriverMismatch")) << why_no_device(state);
+  state.status = cudaErrorStubLibrary;
+  state.driver_cuda = 0;
+  EXPECT_TRUE(contains(why_no_device(state), "cudaErrorStubLibrary")) << why_no_device(state);
+}
+
+TEST(DeviceText, WritesVersionsAndUuids) {
+  EXPECT_EQ(cuda_version_text(13000), "13.0");
+  EXPECT_EQ(cuda_version_text(12080), "12.8");
+  cudaUUID_t uuid{};
+  for (int i = 0; i < 16; ++i) uuid.bytes[i] = static_cast<char>(i * 17);
+  EXPECT_EQ(uuid_text(uuid), "GPU-00112233-4455-6677-8899-aabbccddeeff");
+}
+
+TEST(CudaBackend, SaysWhyItHasNoDeviceAndDoesNotThrow) {
+  CudaBackend backend;
+  EXPECT_EQ(backend.name(), "cuda");
+  if (!backend.devices().empty()) GTEST_SKIP() << "this machine has a device";
+  const std::string reason = backend.why_not();
+  EXPECT_NE(reason, "");
+  EXPECT_EQ(message_of([&] { backend.open(0, {}); }), "backend 'cuda': " + reason);
+}
+
+TEST(Marks, AreNotMadeWithoutADevice) {
+  if (!list_devices().devices.empty()) GTEST_SKIP() << "this machine has a device";
+  const auto marks = Marks::make(0);
+  EXPECT_TRUE(contains(message_of([&] { marks->record(nullptr); }), "cudaSetDevice failed"));
+  marks->close();
+}
+
+TEST(Check, NamesCallErrorAndPlace) {
+  EXPECT_NO_THROW(check(cudaSuccess, "cudaMalloc"));
+  const std::string text = message_of([] { check(cudaErrorInvalidValue, "cudaMemcpyAsync"); });
+  EXPECT_TRUE(text.starts_with("cudaMemcpyAsync failed: invalid argument (cudaErrorInvalidValue; device_test.cpp:")) << text;
+}
+
+// ---- Libraries ----
+
+// MILLRACE_CUDA_LIBRARIES for the length of a test; the program may have been started with one that it needs.
+class Variable {
+ public:
+  explicit Variable(const std::string& value) {
+    if (const char* before = std::getenv(kName)) before_ = before;
+    value.empty() ? unsetenv(kName) : setenv(kName, value.c_str(), 1);
+  }
+  ~Variable() { before_.empty() ? unsetenv(kName) : setenv(kName, before_.c_str(), 1); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  static constexpr const char* kName = "MILLRACE_CUDA_LIBRARIES";
+  std::string before_;
+};
+
+class Folder {
+ public:
+  Folder() : path_(std::filesystem::temp_directory_path() / "millrace-library-XXXXXX") {
+    if (mkdtemp(path_.data()) == nullptr) ADD_FAILURE() << path_ << " cannot be made";
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+std::string path_of_libm() {
+  const Library library({"libm.so.6"});
+  return library.path();
+}
+
+TEST(Library, LooksInNamedFoldersThenAsTheLoaderDoesThenInTheToolkit) {
+  const std::vector<std::string> expected = {"/a/x.so.2",
+                                             "/a/x.so",
+                                             "/b/x.so.2",
+                                             "/b/x.so",
+                                             "x.so.2",
+                                             "x.so",
+                                             "/usr/local/cuda/lib64/x.so.2",
+                                             "/usr/local/cuda/lib64/x.so",
+                                             "/usr/local/cuda/targets/x86_64-linux/lib/x.so.2",
+                                             "/usr/local/cuda/targets/x86_64-linux/lib/x.so"};
+  EXPECT_EQ(library_candidates({"x.so.2", "x.so"}, "/a::/b:"), expected);
+  EXPECT_EQ(library_candidates({"x.so"}, "").front(), "x.so");
+}
+
+TEST(Library, FindsWhatTheLoaderFindsAndCallsIt) {
+  const Library library({"libnothing-of-this-name.so.1", "libm.so.6"});
+  EXPECT_TRUE(contains(library.path(), "/libm.so.6")) << library.path();
+  EXPECT_EQ(library.symbol<double(double)>("floor")(2.5), 2.0);
+}
+
+TEST(Library, FindsAFileInANamedFolder) {
+  const Folder folder;
+  std::filesystem::create_symlink(path_of_libm(), folder / "libof-this-test.so.9");
+  const Variable variable("/no/such/folder:" + folder.path());
+  EXPECT_EQ(Library({"libof-this-test.so.9"}).symbol<double(double)>("floor")(-0.5), -1.0);
+}
+
+TEST(Library, SaysWhatItLookedForAndWhere) {
+  const Variable unset("");
+  const std::string text = message_of([] { Library({"libnothing.so.3", "libnothing.so.2"}); });
+  EXPECT_EQ(
+      text,
+      "libnothing.so.3 or libnothing.so.2 was not found: looked in MILLRACE_CUDA_LIBRARIES (not set), the loader's own folders, "
+      "/usr/local/cuda/lib64 and /usr/local/cuda/targets/x86_64-linux/lib");
+  const Folder folder;
+  const Variable variable(folder.path());
+  EXPECT_TRUE(contains(message_of([] { Library({"libnothing.so.3"}); }), "(" + folder.path() + ")"));
+}
+
+TEST(Library, PassesOnTheLoadersComplaintAboutAFileThatIsThere) {
+  const Folder folder;
+  std::ofstream(folder / "libbroken.so.1") << "this is no library";
+  const Variable variable(folder.path());
+  const std::string text = message_of([] { Library({"libbroken.so.1"}); });
+  EXPECT_TRUE(contains(text, "; " + (folder / "libbroken.so.1: "))) << text;
+}
+
+TEST(Library, NamesTheSymbolThatIsMissing) {
+  const Library library({"libm.so.6"});
+  const std::string text = message_of([&] { library.symbol<void()>("floor_of_the_sea"); });
+  EXPECT_EQ(text, library.path() + " has no function 'floor_of_the_sea': it is another version than this program needs");
+}
+
+// ---- Memory ----
+
+TEST(MemoryTable, SaysWhoHoldsWhatTheLargestFirst) {
+  MemoryTable table;
+  int a = 0, b = 0, c = 0;
+  table.add(&a, 10'000'000'000, "weights");
+  table.add(&b, 30'000'000'000, "activations");
+  table.add(&c, 20'000'000'000, "activations");
+  EXPECT_EQ(table.total(), 60'000'000'000U);
+  EXPECT_EQ(table.out_of_memory(12'300'000'000, "workspace", 3'000'000, 80'000'000'000),
+            "out of memory: 'workspace' needs 12.30 GB; this program holds 60.00 GB (activations 50.00 GB, weights 10.00 GB), "
+            "3000.0 kB "
+            "of 80.00 GB are free; a smaller batch needs less");
+  table.remove(&b);
+  table.remove(&c);
+  table.remove(&a);
+  EXPECT_EQ(table.total(), 0U);
+  EXPECT_TRUE(contains(table.out_of_memory(1, "x", 0, 1), "this program holds 0.0 kB, "));
+}
+
+// ---- Grids ----
+
+TEST(Grid, IsEmptyForNothingAndBoundedForMuch) {
+  EXPECT_EQ(blocks_for(0, kBlockThreads, 132), 0U);
+  EXPECT_EQ(blocks_for(-1, kBlockThreads, 132), 0U);
+  EXPECT_EQ(blocks_for(1, kBlockThreads, 132), 1U);
+  EXPECT_EQ(blocks_for(256, kBlockThreads, 132), 1U);
+  EXPECT_EQ(blocks_for(257, kBlockThreads, 132), 2U);
+  EXPECT_EQ(blocks_for(std::int64_t{1} << 40, kBlockThreads, 132), 132U * kBlocksPerMultiprocessor);
+  EXPECT_EQ(blocks_for(9, kWarpsPerBlock, 132), 2U);
+}
+
+// The loop of run_each() in launch.cuh, thread by thread.
+TEST(Grid, StridesMeetEveryElementOnce) {
+  for (const std::int64_t size : {1, 255, 256, 257, 100'000}) {
+    const unsigned blocks = blocks_for(size, kBlockThreads, 2);
+    std::vector<int> met(static_cast<std::size_t>(size), 0);
+    const std::int64_t stride = std::int64_t{blocks} * kBlockThreads;
+    for (std::int64_t first = 0; first < stride; ++first) {
+      for (std::int64_t i = first; i < size; i += stride) ++met[static_cast<std::size_t>(i)];
+    }
+    EXPECT_EQ(std::count(met.begin(), met.end(), 1), size) << size;
+  }
+}
+
+TEST(Grid, ColumnBlocksArePowersOfTwoThatHoldTheRow) {
+  EXPECT_EQ(column_block(1).packs, 1);
+  EXPECT_EQ(column_block(3).packs, 4);
+  EXPECT_EQ(column_block(8).rows(), 32);
+  EXPECT_EQ(column_block(32).packs, 32);
+  EXPECT_EQ(column_block(256).packs, 32);
+  EXPECT_EQ(column_blocks(1), 1U);
+  EXPECT_EQ(column_blocks(32), 1U);
+  EXPECT_EQ(column_blocks(33), 2U);
+  EXPECT_EQ(column_blocks(256), 8U);
+}
+
+// The loop of run_columns() in launch.cuh.
+TEST(Grid, ColumnsMeetEveryPackOfEveryRowOnceAndWriteEveryPartialSum) {
+  for (const auto& [rows, packs] : std::vector<std::pair<std::int64_t, std::int64_t>>{{1, 1}, {7, 3}, {5000, 8}, {300, 40}}) {
+    const std::int64_t chunks = chunks_of(rows, packs);
+    const ColumnBlock block = column_block(packs);
+    std::map<std::pair<std::int64_t, std::int64_t>, int> added, written;
+    for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
+      for (std::int64_t side = 0; side < column_blocks(packs); ++side) {
+        for (int thread = 0; thread < kBlockThreads; ++thread) {
+          const std::int64_t pack = side * block.packs + thread % block.packs;
+          const int row_lane = thread / block.packs;
+          if (pack >= packs) continue;
+          const std::int64_t end = chunk_begin(rows, chunks, chunk + 1);
+          for (std::int64_t row = chunk_begin(rows, chunks, chunk) + row_lane; row < end; row += block.rows())
+            ++added[{row, pack}];
+          if (row_lane == 0) ++written[{chunk, pack}];
+        }
+      }
+    }
+    EXPECT_EQ(added.size(), static_cast<std::size_t>(rows * packs));
+    EXPECT_EQ(written.size(), static_cast<std::size_t>(chunks * packs));
+    for (const auto& [at, times] : added) EXPECT_EQ(times, 1);
+    for (const auto& [at, times] : written) EXPECT_EQ(times, 1);
+  }
+}
+
+}  // namespace
+}  // namespace millrace::cuda

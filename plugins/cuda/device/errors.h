@@ -1,0 +1,32 @@
+// One way to check a CUDA call.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <source_location>
+#include <string>
+#include <string_view>
+
+#include "millrace/error.h"
+
+namespace millrace::cuda {
+
+// The name and line of the source file, without the folder it was built in.
+inline std::string place(const std::source_location& where) {
+  const std::string_view file = where.file_name();
+  return fmt::format("{}:{}", file.substr(file.find_last_of('/') + 1), where.line());
+}
+
+// Throws Error(device) that says which call failed, why, and where. `call` may say what it was for: "cudaMalloc of the arena".
+inline void check(cudaError_t status, std::string_view call,
+                  const std::source_location& where = std::source_location::current()) {
+  if (status == cudaSuccess) return;
+  cudaGetLastError();  // an error that is not sticky must not be found again by the next launch's check
+  fail(ErrorKind::device, "{} failed: {} ({}; {})", call, cudaGetErrorString(status), cudaGetErrorName(status), place(where));
+}
+
+// Everything that follows on this thread is meant for this device. Not undone on return: setting the former device back would
+// make CUDA open device 0 on threads that never chose one.
+inline void use_device(int device) { check(cudaSetDevice(device), "cudaSetDevice"); }
+
+}  // namespace millrace::cuda

@@ -1,0 +1,300 @@
+// The machine, its queues and its marks on a runtime that is acted out: order of calls, captures that fail, errors, memory.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
+#include "cuda_machine.h"
+#include "device_plan.h"
+#include "errors.h"
+#include "fake_runtime.h"
+
+namespace millrace::cuda {
+namespace {
+
+class OnFakeRuntime : public testing::Test {
+ protected:
+  OnFakeRuntime() {
+    fake::reset();
+    DeviceInfo info;
+    info.backend = "cuda";
+    info.index = 3;
+    info.name = "Acted 100";
+    info.memory = 1 << 20;
+    machine_ = std::make_shared<CudaMachine>(info);
+    queue_ = machine_->make_queue("compute");  // on stream 2: stream 1 is the machine's own
+  }
+  ~OnFakeRuntime() override {
+    fake::fail_work(cudaSuccess);
+    fake::release();
+    queue_.reset();
+    machine_.reset();
+    EXPECT_EQ(fake::open_things(), 0);
+  }
+
+  template <class Call>
+  static std::string message_of(const Call& call) {
+    try {
+      call();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::device);
+      return error.what();
+    }
+    return "nothing was thrown";
+  }
+
+  std::shared_ptr<CudaMachine> machine_;
+  std::unique_ptr<Queue> queue_;
+  int value_ = 0;
+};
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+struct TwoSteps final : DevicePlan {
+  std::size_t workspace() const override { return 0; }
+  std::string engine() const override { return "engine 7"; }
+  void execute(const LibraryRun&, cudaStream_t, Queue& queue) const override {
+    queue.run(BiasActivate<float>{});
+    queue.run(FloatToBf16{});
+  }
+};
+
+// ---- Queues ----
+
+TEST_F(OnFakeRuntime, SubmitsEverythingToItsStreamInOrder) {
+  queue_->copy_in(&value_, &value_, 4);
+  queue_->copy_in(&value_, &value_, 0);  // nothing to do
+  queue_->run(Scale<float>{});
+  const TwoSteps plan;
+  queue_->run(LibraryRun{.plan = &plan});
+  queue_->zero(&value_, 8);
+  queue_->copy(&value_, &value_, 2);
+  queue_->copy_out(&value_, &value_, 1);
+  const std::vector<std::string> expected = {
+      "make pool",           "copy 4 in on 2", "launch scale on 2",    "launch bias and activation on 2",
+      "launch convert on 2", "zero 8 on 2",    "copy 2 anywhere on 2", "copy 1 out on 2"};
+  EXPECT_EQ(fake::calls(), expected);
+}
+
+TEST_F(OnFakeRuntime, NamesDeviceQueueAndKernelOfALaunchThatFails) {
+  fake::fail_next("launch scale", cudaErrorLaunchFailure);
+  EXPECT_TRUE(contains(message_of([&] { queue_->run(Scale<float>{}); }),
+                       "CUDA device 3, queue 'compute': launching kernel 'scale' failed: acted out (cudaErrorLaunchFailure; "));
+  EXPECT_NO_THROW(queue_->run(Scale<float>{}));
+}
+
+TEST_F(OnFakeRuntime, NamesTheEngineOfAPlanThatFails) {
+  fake::fail_next("launch convert", cudaErrorLaunchFailure);
+  const TwoSteps plan;
+  EXPECT_TRUE(contains(message_of([&] { queue_->run(LibraryRun{.plan = &plan}); }), "engine 7"));
+}
+
+TEST_F(OnFakeRuntime, FinishNamesTheQueueWhoseWorkFailed) {
+  fake::fail_work(cudaErrorLaunchFailure);
+  EXPECT_TRUE(contains(message_of([&] { machine_->finish(); }), "Acted 100 (cuda:3), queue 'compute': "));
+}
+
+// ---- Marks ----
+
+TEST_F(OnFakeRuntime, AMarkIsCompleteWhenTheWorkBeforeItIs) {
+  fake::hold();
+  const Ref<Mark> mark = queue_->mark();
+  EXPECT_FALSE(mark->complete());
+  queue_->run(Scale<float>{});  // "not ready" is no error of this launch
+  fake::release();
+  EXPECT_TRUE(mark->complete());
+  EXPECT_NO_THROW(mark->wait());
+}
+
+TEST_F(OnFakeRuntime, ThenCallsAtOnceWhatIsCompleteAndLaterInOrderWhatIsNot) {
+  int now = 0;
+  queue_->mark()->then([&] { now = 1; });
+  EXPECT_EQ(now, 1);
+
+  fake::hold();
+  std::vector<int> order;
+  std::atomic<int> done{0};
+  for (int i = 0; i < 20; ++i) {
+    queue_->mark()->then([&, i] {
+      order.push_back(i);
+      ++done;
+    });
+  }
+  EXPECT_EQ(done, 0);
+  fake::release();
+  while (done < 20) std::this_thread::yield();
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(order[static_cast<std::size_t>(i)], i);
+}
+
+TEST_F(OnFakeRuntime, QueueCallsWhatWaitsBeforeItGoes) {
+  fake::hold();
+  std::atomic<int> done{0};
+  const Ref<Mark> mark = queue_->mark();
+  mark->then([&] { ++done; });
+  std::thread later([] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    fake::release();
+  });
+  queue_.reset();
+  EXPECT_EQ(done, 1);
+  mark->then([&] { ++done; });  // a mark outlives its queue
+  EXPECT_EQ(done, 2);
+  later.join();
+}
+
+TEST_F(OnFakeRuntime, AFailedDeviceCompletesMarksSoThatNobodyHangs) {
+  fake::hold();
+  const Ref<Mark> mark = queue_->mark();
+  std::atomic<bool> called{false};
+  mark->then([&] { called = true; });
+  fake::fail_work(cudaErrorLaunchFailure);
+  while (!called) std::this_thread::yield();
+  EXPECT_TRUE(mark->complete());
+  EXPECT_TRUE(contains(message_of([&] { mark->wait(); }), "waiting for the device"));
+}
+
+class HostEvent final : public Event {
+ public:
+  bool complete() const override { return true; }
+  void wait() const override { ++waits; }
+  void then(std::function<void()> done) override { done(); }
+  mutable std::atomic<int> waits{0};
+};
+
+TEST_F(OnFakeRuntime, WaitsForMarksOnTheDeviceAndForOtherEventsOnTheHost) {
+  const std::unique_ptr<Queue> other = machine_->make_queue("copy");
+  queue_->wait(nullptr);
+  EXPECT_FALSE(fake::called("wait on 2"));
+  queue_->wait(other->mark());
+  EXPECT_TRUE(fake::called("wait on 2"));
+  const auto event = make_ref<HostEvent>();
+  queue_->wait(event);
+  EXPECT_EQ(event->waits, 1);
+}
+
+TEST_F(OnFakeRuntime, MarksReuseTheirEvents) {
+  queue_->mark();
+  const int before = fake::open_things();
+  for (int i = 0; i < 100; ++i) queue_->mark();
+  EXPECT_EQ(fake::open_things(), before);
+}
+
+// ---- Recordings ----
+
+TEST_F(OnFakeRuntime, RecordsOnceAndLaunchesOften) {
+  queue_->begin_recording();
+  queue_->run(Scale<float>{});
+  const Ref<Mark> mark = queue_->recorded_mark();
+  queue_->run(Add<float>{});
+  const std::unique_ptr<Recording> recording = queue_->end_recording();
+  queue_->launch(*recording);
+  queue_->launch(*recording);
+  const std::vector<std::string> expected = {
+      "make pool",        "begin capture on 2", "launch scale on 2", "record external on 2", "launch add on 2",
+      "end capture on 2", "instantiate",        "upload on 2",       "launch graph on 2",    "launch graph on 2"};
+  EXPECT_EQ(fake::calls(), expected);
+}
+
+TEST_F(OnFakeRuntime, ARecordingThatACallFailsIsEndedAndNamesIt) {
+  queue_->begin_recording();
+  fake::fail_next("launch add", cudaErrorLaunchFailure);
+  EXPECT_TRUE(contains(message_of([&] { queue_->run(Add<float>{}); }), "while recording 'add': launching kernel 'add' failed"));
+  EXPECT_TRUE(fake::called("end capture on 2"));
+  EXPECT_NO_THROW(queue_->mark());  // it is an ordinary queue again
+}
+
+TEST_F(OnFakeRuntime, ACallThatSilentlyBreaksARecordingIsNamed) {
+  queue_->begin_recording();
+  queue_->run(Scale<float>{});
+  fake::invalidate_next("launch add");
+  EXPECT_TRUE(contains(message_of([&] { queue_->run(Add<float>{}); }),
+                       "while recording 'add': this call did what a stream capture forbids"));
+  EXPECT_TRUE(contains(message_of([&] { queue_->end_recording(); }), "end_recording() without begin_recording()"));
+}
+
+TEST_F(OnFakeRuntime, ARecordingThatCannotBeInstantiatedLeavesNothingBehind) {
+  queue_->begin_recording();
+  queue_->recorded_mark();
+  fake::fail_next("instantiate", cudaErrorMemoryAllocation);
+  EXPECT_TRUE(contains(message_of([&] { queue_->end_recording(); }), "cudaGraphInstantiate failed"));
+  EXPECT_NO_THROW(queue_->mark());
+}
+
+TEST_F(OnFakeRuntime, RefusesWhatARecordingCannotHold) {
+  const Ref<Mark> outside = queue_->mark();
+  EXPECT_TRUE(contains(message_of([&] { queue_->recorded_mark(); }), "recorded_mark() outside a recording"));
+  queue_->begin_recording();
+  EXPECT_TRUE(contains(message_of([&] { queue_->mark(); }), "recorded_mark() is meant"));
+  queue_->begin_recording();
+  EXPECT_TRUE(contains(message_of([&] { queue_->wait(outside); }), "wait() within a recording"));
+  queue_->begin_recording();
+  EXPECT_TRUE(contains(message_of([&] { queue_->begin_recording(); }), "begin_recording() within a recording"));
+}
+
+TEST_F(OnFakeRuntime, AQueueThatGoesWhileRecordingEndsTheCapture) {
+  queue_->begin_recording();
+  queue_->recorded_mark();
+  queue_.reset();
+  EXPECT_TRUE(fake::called("end capture on 2"));
+}
+
+TEST_F(OnFakeRuntime, FinishPassesOverWhatIsBeingRecorded) {
+  queue_->begin_recording();
+  machine_->finish();
+  EXPECT_FALSE(fake::called("synchronise on 2"));
+}
+
+// ---- Memory ----
+
+TEST_F(OnFakeRuntime, ZeroesMemoryBeforeItHandsItOutAndWaitsForAllQueuesBeforeItTakesItBack) {
+  std::byte* memory = machine_->allocate(1000, "weights");
+  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory) % 256, 0U);
+  machine_->release(memory);
+  const std::vector<std::string> expected = {"make pool",        "allocate 1000 on 1", "zero 1000 on 1",
+                                             "synchronise on 1", "synchronise on 2",   "free on 1"};
+  EXPECT_EQ(fake::calls(), expected);
+}
+
+TEST_F(OnFakeRuntime, OutOfMemorySaysWhatWasWantedHeldAndFree) {
+  fake::set_memory(30'000'000, 1 << 20);
+  std::byte* weights = machine_->allocate(20'000'000, "weights");
+  const std::string text = message_of([&] { machine_->allocate(40'000'000, "activations"); });
+  EXPECT_TRUE(
+      contains(text,
+               "Acted 100 (cuda:3): out of memory: 'activations' needs 0.04 GB; this program holds 0.02 GB (weights 0.02 GB), "
+               "0.01 GB of 1048.6 kB are free"))
+      << text;
+  EXPECT_EQ(machine_->free_memory(), 10'003'000U);  // with what the pool keeps
+  machine_->release(weights);
+}
+
+TEST_F(OnFakeRuntime, GivesMemoryBackThatCouldNotBeZeroed) {
+  fake::fail_next("zero", cudaErrorLaunchFailure);
+  EXPECT_TRUE(contains(message_of([&] { machine_->allocate(100, "weights"); }), "cudaMemsetAsync failed"));
+  EXPECT_TRUE(fake::called("free on 1"));
+}
+
+TEST_F(OnFakeRuntime, HostMemoryIsZeroed) {
+  std::byte* memory = machine_->allocate_host(100);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(memory[i], std::byte{0});
+  machine_->release_host(memory);
+}
+
+TEST_F(OnFakeRuntime, AdmitsOtherDevicesToItsPool) {
+  machine_->admit(1);
+  EXPECT_TRUE(fake::called("admit device 1"));
+}
+
+TEST_F(OnFakeRuntime, NativeHandsOutAStreamWithMarks) {
+  EXPECT_EQ(machine_->native("opencl"), nullptr);
+  const auto* cuda = static_cast<const NativeCuda*>(machine_->native("cuda"));
+  EXPECT_EQ(machine_->native("cuda"), cuda);
+  EXPECT_EQ(cuda->device, 3);
+  cuda->wait(cuda->stream, queue_->mark());
+  EXPECT_TRUE(fake::called("wait on 3"));
+  EXPECT_TRUE(cuda->record(cuda->stream)->complete());
+}
+
+}  // namespace
+}  // namespace millrace::cuda

@@ -1,0 +1,20 @@
+// Element by element: conversions, sums, activations, dropout, the optimizer.
+#include "launch.cuh"
+
+namespace millrace::cuda {
+
+#define MILLRACE_INSTANTIATE_OF(T)                                                                               \
+  MILLRACE_INSTANTIATE(Activate<T>)                                                                              \
+  MILLRACE_INSTANTIATE(ActivateBackward<T>) MILLRACE_INSTANTIATE(BiasActivate<T>) MILLRACE_INSTANTIATE(Scale<T>) \
+      MILLRACE_INSTANTIATE(Add<T>) MILLRACE_INSTANTIATE(CopyChannels<T>) MILLRACE_INSTANTIATE(Dropout<T>)
+MILLRACE_INSTANTIATE_OF(float)
+MILLRACE_INSTANTIATE_OF(Bf16)
+MILLRACE_INSTANTIATE(SetScalars)
+MILLRACE_INSTANTIATE(FloatToBf16)
+MILLRACE_INSTANTIATE(Bf16ToFloat)
+MILLRACE_INSTANTIATE(SumArrays)
+MILLRACE_INSTANTIATE(AddLogits)
+MILLRACE_INSTANTIATE(SgdUpdate)
+MILLRACE_INSTANTIATE(BlendSlow)
+
+}  // namespace millrace::cuda

@@ -1,0 +1,13 @@
+// Ingest and pooling: what gathers pixels.
+#include "launch.cuh"
+
+namespace millrace::cuda {
+
+#define MILLRACE_INSTANTIATE_OF(T)                                                                               \
+  MILLRACE_INSTANTIATE(Ingest<T>)                                                                                \
+  MILLRACE_INSTANTIATE(MaxPool<T>) MILLRACE_INSTANTIATE(MaxPoolBackward<T>) MILLRACE_INSTANTIATE(AveragePool<T>) \
+      MILLRACE_INSTANTIATE(AveragePoolBackward<T>)
+MILLRACE_INSTANTIATE_OF(float)
+MILLRACE_INSTANTIATE_OF(Bf16)
+
+}  // namespace millrace::cuda

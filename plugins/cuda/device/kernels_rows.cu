@@ -1,0 +1,14 @@
+// What looks at all channels of a row: softmax, the loss, local response normalisation.
+#include "launch.cuh"
+
+namespace millrace::cuda {
+
+#define MILLRACE_INSTANTIATE_OF(T) \
+  MILLRACE_INSTANTIATE(Softmax<T>) \
+  MILLRACE_INSTANTIATE(SoftmaxBackward<T>) MILLRACE_INSTANTIATE(Lrn<T>) MILLRACE_INSTANTIATE(LrnBackward<T>)
+MILLRACE_INSTANTIATE_OF(float)
+MILLRACE_INSTANTIATE_OF(Bf16)
+MILLRACE_INSTANTIATE(CrossEntropy)
+MILLRACE_INSTANTIATE(SumLosses)
+
+}  // namespace millrace::cuda

@@ -1,0 +1,228 @@
+// What can be known of the libraries' plans without a device or the libraries: extents, products, epilogues, rules.
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+
+#include "cublaslt_linear.h"
+#include "cudnn_convolution.h"
+#include "measure.h"
+#include "millrace/error.h"
+
+namespace millrace::cuda {
+namespace {
+
+using Kind = ConvolutionShape::Kind;
+
+// ---- Matrix products ----
+
+// BLAS's definition: columns, leading extents, transposition.
+std::vector<double> multiply(const Product& product, const std::vector<double>& a, const std::vector<double>& b) {
+  const auto at = [](const ProductOperand& operand, const std::vector<double>& values, std::int64_t i, std::int64_t j) {
+    if (operand.transposed) std::swap(i, j);
+    return values[static_cast<std::size_t>(i + j * operand.rows)];
+  };
+  const std::int64_t inner = product.a.transposed ? product.a.rows : product.a.columns;
+  EXPECT_EQ(inner, product.b.transposed ? product.b.columns : product.b.rows);
+  EXPECT_EQ(product.d.rows, product.a.transposed ? product.a.columns : product.a.rows);
+  EXPECT_EQ(product.d.columns, product.b.transposed ? product.b.rows : product.b.columns);
+  std::vector<double> d(static_cast<std::size_t>(product.d.rows * product.d.columns));
+  for (std::int64_t i = 0; i < product.d.rows; ++i)
+    for (std::int64_t j = 0; j < product.d.columns; ++j)
+      for (std::int64_t k = 0; k < inner; ++k)
+        d[static_cast<std::size_t>(i + j * product.d.rows)] += at(product.a, a, i, k) * at(product.b, b, k, j);
+  return d;
+}
+
+std::vector<double> numbers(std::int64_t count, unsigned seed) {
+  std::mt19937 random(seed);
+  std::uniform_int_distribution<int> digit(-4, 4);
+  std::vector<double> values(static_cast<std::size_t>(count));
+  for (double& value : values) value = digit(random);
+  return values;
+}
+
+class ProductTest : public testing::Test {
+ protected:
+  static constexpr std::int64_t kRows = 5, kIn = 8, kOut = 16;
+  const std::vector<double> x_ = numbers(kRows * kIn, 1), w_ = numbers(kOut * kIn, 2), y_ = numbers(kRows * kOut, 3);
+
+  const std::vector<double>& matrix(const ProductOperand& operand) const {
+    return operand.of == ProductOperand::Of::x ? x_ : operand.of == ProductOperand::Of::w ? w_ : y_;
+  }
+  static LinearShape shape(Kind kind) {
+    return {.kind = kind, .type = DataType::bf16, .result = DataType::f32, .rows = kRows, .in = kIn, .out = kOut};
+  }
+  std::vector<double> computed(Kind kind) const {
+    const Product product = product_of(shape(kind));
+    return multiply(product, matrix(product.a), matrix(product.b));
+  }
+  // sum over k of p[i * pi + k * pk] * q[j * qj + k * qk], row after row.
+  static std::vector<double> sums(std::int64_t rows, std::int64_t columns, std::int64_t inner, const std::vector<double>& p,
+                                  std::int64_t pi, std::int64_t pk, const std::vector<double>& q, std::int64_t qj,
+                                  std::int64_t qk) {
+    std::vector<double> result;
+    for (std::int64_t i = 0; i < rows; ++i)
+      for (std::int64_t j = 0; j < columns; ++j) {
+        double sum = 0;
+        for (std::int64_t k = 0; k < inner; ++k)
+          sum += p[static_cast<std::size_t>(i * pi + k * pk)] * q[static_cast<std::size_t>(j * qj + k * qk)];
+        result.push_back(sum);
+      }
+    return result;
+  }
+};
+
+TEST_F(ProductTest, ForwardIsRowsByRowsOfWeights) {
+  EXPECT_EQ(computed(Kind::forward), sums(kRows, kOut, kIn, x_, kIn, 1, w_, kIn, 1));
+  const Product product = product_of(shape(Kind::forward));
+  EXPECT_EQ(product.d.of, ProductOperand::Of::y);
+  EXPECT_EQ(product.d.rows, kOut);  // what a bias is as long as
+  EXPECT_EQ(product.d.type, DataType::f32);
+  EXPECT_EQ(product.a.type, DataType::bf16);
+}
+
+TEST_F(ProductTest, DataGradientSumsOverOutputs) {
+  EXPECT_EQ(computed(Kind::data_gradient), sums(kRows, kIn, kOut, y_, kOut, 1, w_, 1, kIn));
+  const Product product = product_of(shape(Kind::data_gradient));
+  EXPECT_EQ(product.d.of, ProductOperand::Of::x);
+  EXPECT_EQ(product.d.type, DataType::bf16);
+}
+
+TEST_F(ProductTest, WeightGradientSumsOverRowsAndIsFloat) {
+  EXPECT_EQ(computed(Kind::weight_gradient), sums(kOut, kIn, kRows, y_, 1, kOut, x_, 1, kIn));
+  const Product product = product_of(shape(Kind::weight_gradient));
+  EXPECT_EQ(product.d.of, ProductOperand::Of::w);
+  EXPECT_EQ(product.d.type, DataType::f32);
+}
+
+LinearShape with(DataType result, bool bias, Activation activation) {
+  return {.type = DataType::bf16, .result = result, .rows = 2, .in = 8, .out = 8, .bias = bias, .activation = activation};
+}
+
+TEST(ProductEpilogueTest, TakesOnlyWhatCublasLtComputesAsWeDo) {
+  const ProductEpilogue to_float = epilogue_of(with(DataType::f32, true, Activation::relu));
+  EXPECT_TRUE(to_float.bias && to_float.relu && to_float.all);
+  const ProductEpilogue to_bf16 = epilogue_of(with(DataType::bf16, true, Activation::relu));  // its bias would be bf16
+  EXPECT_FALSE(to_bf16.bias || to_bf16.relu || to_bf16.all);
+  const ProductEpilogue unbiased = epilogue_of(with(DataType::bf16, false, Activation::relu));
+  EXPECT_TRUE(!unbiased.bias && unbiased.relu && unbiased.all);
+  const ProductEpilogue gelu = epilogue_of(with(DataType::f32, true, Activation::gelu));  // its GELU is another
+  EXPECT_FALSE(gelu.bias || gelu.relu || gelu.all);
+  LinearShape gradient = with(DataType::f32, false, Activation::none);
+  gradient.kind = Kind::weight_gradient;
+  EXPECT_TRUE(epilogue_of(gradient).all);
+}
+
+TEST(ProductChoiceTest, SurvivesAsText) {
+  const LinearShape shape = with(DataType::f32, true, Activation::relu);
+  ProductChoice choice{.epilogue = epilogue_of(shape)};
+  for (std::size_t i = 0; i < std::size(choice.algorithm.data); ++i) choice.algorithm.data[i] = 0x0123456789abcdefU * (i + 1);
+  const std::string text = save(choice);
+  const auto back = decode_choice(shape, text);
+  ASSERT_TRUE(back);
+  EXPECT_TRUE(std::equal(std::begin(choice.algorithm.data), std::end(choice.algorithm.data), std::begin(back->algorithm.data)));
+  EXPECT_TRUE(back->epilogue.bias && back->epilogue.relu);
+  for (std::size_t end = 0; end < text.size(); ++end) {
+    if (text[end] != ' ') continue;
+    EXPECT_FALSE(decode_choice(shape, text.substr(0, end))) << end;
+  }
+  EXPECT_FALSE(decode_choice(shape, text + " 1"));
+  EXPECT_FALSE(decode_choice(shape, "whole x"));
+  EXPECT_FALSE(decode_choice(with(DataType::f32, true, Activation::gelu), text));  // nothing of which is whole
+}
+
+// cuBLASLt makes its descriptors without a device, and checks the attributes' names and sizes.
+TEST(ProductDescriptionTest, IsTakenByCublasLt) {
+  std::unique_ptr<const CublasLtApi> api;
+  try {
+    api = std::make_unique<const CublasLtApi>();
+  } catch (const Error& error) {
+    GTEST_SKIP() << error.what();
+  }
+  for (const Kind kind : {Kind::forward, Kind::data_gradient, Kind::weight_gradient}) {
+    for (const DataType type : {DataType::f32, DataType::bf16}) {
+      LinearShape shape = with(DataType::f32, true, Activation::relu);
+      shape.kind = kind;
+      shape.type = type;
+      const ProductDescription description(*api, shape, epilogue_of(shape));
+      EXPECT_NE(description.product(nullptr), nullptr);
+      EXPECT_NE(preference_of(*api, shape, {.deterministic = true}), nullptr);
+    }
+  }
+  EXPECT_GE(api->version(), 130000U);
+}
+
+// ---- Convolutions ----
+
+ConvolutionShape convolution(std::int64_t c, std::int64_t k, std::int64_t groups) {
+  ConvolutionShape shape;
+  shape.n = 2, shape.c = c, shape.k = k, shape.groups = groups;
+  shape.h = shape.w = shape.out_h = shape.out_w = 4;
+  shape.kernel_h = shape.kernel_w = 3;
+  shape.top = shape.left = shape.bottom = shape.right = 1;
+  return shape;
+}
+
+TEST(ConvolutionExtentsTest, PaddingTakesPartWhereItAddsZeros) {
+  const ConvolutionExtents plain = extents_of(convolution(3, 20, 1));
+  EXPECT_EQ(plain.c, 8);
+  EXPECT_EQ(plain.k, 24);
+  EXPECT_EQ(plain.filter_c, 8);
+  EXPECT_EQ(plain.filter_elements, 24 * 3 * 3 * 8);
+  const ConvolutionExtents depthwise = extents_of(convolution(12, 12, 12));
+  EXPECT_EQ(depthwise.c, 16);
+  EXPECT_EQ(depthwise.k, 16);
+  EXPECT_EQ(depthwise.filter_c, 1);
+  const ConvolutionExtents grouped = extents_of(convolution(12, 18, 3));
+  EXPECT_EQ(grouped.c, 12);
+  EXPECT_EQ(grouped.x_pitch, 16);
+  EXPECT_EQ(grouped.k, 18);
+  EXPECT_EQ(grouped.y_pitch, 24);
+  EXPECT_EQ(grouped.filter_c, 4);
+}
+
+TEST(ConvolutionText, TellsAllShapesApart) {
+  const ConvolutionShape base = convolution(16, 32, 1);
+  std::vector<ConvolutionShape> shapes(1, base);
+  const auto add = [&](auto change) { change(shapes.emplace_back(base)); };
+  for (auto field : {&ConvolutionShape::n, &ConvolutionShape::c, &ConvolutionShape::h, &ConvolutionShape::w, &ConvolutionShape::k,
+                     &ConvolutionShape::out_h, &ConvolutionShape::out_w, &ConvolutionShape::kernel_h, &ConvolutionShape::kernel_w,
+                     &ConvolutionShape::stride_h, &ConvolutionShape::stride_w, &ConvolutionShape::dilation_h,
+                     &ConvolutionShape::dilation_w, &ConvolutionShape::top, &ConvolutionShape::left, &ConvolutionShape::bottom,
+                     &ConvolutionShape::right, &ConvolutionShape::groups}) {
+    add([&](ConvolutionShape& shape) { shape.*field = 77; });
+  }
+  add([](ConvolutionShape& shape) { shape.kind = Kind::data_gradient; });
+  add([](ConvolutionShape& shape) { shape.kind = Kind::weight_gradient; });
+  add([](ConvolutionShape& shape) { shape.type = DataType::bf16; });
+  add([](ConvolutionShape& shape) { shape.bias = true; });
+  add([](ConvolutionShape& shape) { shape.activation = Activation::relu; });
+  add([](ConvolutionShape& shape) { shape.activation = Activation::gelu; });
+  add([](ConvolutionShape& shape) { shape.tf32 = true; });
+  std::map<std::string, int> seen;
+  for (const ConvolutionShape& shape : shapes) EXPECT_EQ(++seen[text_of(shape)], 1) << text_of(shape);
+}
+
+TEST(EngineRulesTest, ExactFloatShunsTensorCores) {
+  const auto allows = [](EngineRules rules, std::vector<cudnnBackendNumericalNote_t> notes) { return rules.allow(notes); };
+  const EngineRules exact{.type = DataType::f32}, tf32{.type = DataType::f32, .tf32 = true}, bf16{.type = DataType::bf16};
+  EXPECT_TRUE(allows(exact, {}));
+  EXPECT_FALSE(allows(exact, {CUDNN_NUMERICAL_NOTE_TENSOR_CORE}));
+  EXPECT_TRUE(allows(tf32, {CUDNN_NUMERICAL_NOTE_TENSOR_CORE}));
+  EXPECT_TRUE(allows(bf16, {CUDNN_NUMERICAL_NOTE_TENSOR_CORE, CUDNN_NUMERICAL_NOTE_STRICT_NAN_PROP}));
+  for (const EngineRules& rules : {exact, tf32}) EXPECT_FALSE(allows(rules, {CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS}));
+  for (const EngineRules& rules : {exact, tf32, bf16}) {
+    EXPECT_FALSE(allows(rules, {CUDNN_NUMERICAL_NOTE_REDUCED_PRECISION_REDUCTION}));
+    EXPECT_TRUE(allows(rules, {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}));
+  }
+  EXPECT_FALSE(allows({.type = DataType::bf16, .deterministic = true}, {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}));
+}
+
+TEST(Fastest, TakesTheFirstOfEquals) {
+  EXPECT_EQ(fastest(std::vector{3.0, 1.0, 2.0, 1.0}), 1U);
+  EXPECT_EQ(fastest(std::vector{1.0}), 0U);
+}
+
+}  // namespace
+}  // namespace millrace::cuda

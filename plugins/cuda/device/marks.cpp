@@ -1,0 +1,127 @@
+#include "marks.h"
+
+#include <pthread.h>
+
+#include "errors.h"
+
+namespace millrace::cuda {
+
+CudaMark::CudaMark(std::shared_ptr<Marks> marks, bool timed)
+    : marks_(std::move(marks)), timed_(timed), event_(timed ? marks_->make_event(cudaEventBlockingSync) : marks_->take()) {}
+
+CudaMark::~CudaMark() {
+  if (timed_)
+    cudaEventDestroy(event_);
+  else
+    marks_->give_back(event_);
+}
+
+bool CudaMark::complete() const {
+  const cudaError_t status = cudaEventQuery(event_);
+  if (status != cudaSuccess) cudaGetLastError();  // "not ready" is kept as this thread's last error too
+  return status != cudaErrorNotReady;
+}
+
+void CudaMark::wait() const {
+  use_device(marks_->device());
+  check(cudaEventSynchronize(event_), "waiting for the device (cudaEventSynchronize)");
+}
+
+void CudaMark::then(std::function<void()> done) {
+  if (!complete()) {
+    Marks::Waiting waiting{Ref<CudaMark>(this), std::move(done)};
+    if (marks_->add(waiting)) return;
+    done = std::move(waiting.done);
+    cudaEventSynchronize(event_);
+  }
+  done();
+}
+
+std::shared_ptr<Marks> Marks::make(int device) { return std::shared_ptr<Marks>(new Marks(device)); }
+
+Marks::~Marks() {
+  for (cudaEvent_t event : spare_) cudaEventDestroy(event);
+}
+
+Ref<CudaMark> Marks::record(cudaStream_t stream, bool timed) {
+  auto mark = make_ref<CudaMark>(shared_from_this(), timed);
+  check(cudaEventRecord(mark->native(), stream), "cudaEventRecord");
+  return mark;
+}
+
+Ref<CudaMark> Marks::record_external(cudaStream_t stream) {
+  auto mark = make_ref<CudaMark>(shared_from_this());
+  check(cudaEventRecordWithFlags(mark->native(), stream, cudaEventRecordExternal), "cudaEventRecordWithFlags");
+  return mark;
+}
+
+void Marks::close() {
+  {
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    changed_.notify_all();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+cudaEvent_t Marks::take() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!spare_.empty()) {
+      cudaEvent_t event = spare_.back();
+      spare_.pop_back();
+      return event;
+    }
+  }
+  return make_event(cudaEventDisableTiming | cudaEventBlockingSync);  // cheaper to record; who waits sleeps
+}
+
+cudaEvent_t Marks::make_event(unsigned flags) {
+  cudaEvent_t event = nullptr;
+  use_device(device_);
+  check(cudaEventCreateWithFlags(&event, flags), "cudaEventCreateWithFlags");
+  return event;
+}
+
+// A stream that was told to wait for the event waits for the state that it had then, so it can be recorded anew at once.
+void Marks::give_back(cudaEvent_t event) noexcept {
+  const std::lock_guard lock(mutex_);
+  spare_.push_back(event);
+}
+
+bool Marks::add(Waiting& waiting) {
+  const std::lock_guard lock(mutex_);
+  if (closed_) return false;
+  if (!thread_.joinable()) thread_ = std::thread([this] { loop(); });
+  waiting_.push_back(std::move(waiting));
+  changed_.notify_all();
+  return true;
+}
+
+void Marks::loop() {
+  pthread_setname_np(pthread_self(), "cuda marks");
+  cudaSetDevice(device_);
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return closed_ || !waiting_.empty(); });
+    if (waiting_.empty()) return;
+    Waiting next = std::move(waiting_.front());
+    waiting_.pop_front();
+    lock.unlock();
+    cudaEventSynchronize(next.mark->native());  // an error of the device is thrown where somebody can catch it
+    next.done();
+    next = {};
+    lock.lock();
+  }
+}
+
+void wait_in(cudaStream_t stream, const Ref<Event>& event) {
+  if (!event) return;
+  if (const auto* mark = dynamic_cast<const CudaMark*>(event.get())) {
+    check(cudaStreamWaitEvent(stream, mark->native(), cudaEventWaitDefault), "cudaStreamWaitEvent");
+  } else {
+    event->wait();
+  }
+}
+
+}  // namespace millrace::cuda

@@ -1,0 +1,28 @@
+// What the driver's management library (libnvidia-ml.so.1) knows of a device without opening it. Optional: every answer may lack.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace millrace::cuda {
+
+class Nvml {
+ public:
+  static std::unique_ptr<Nvml> open();  // null when it is not there
+  ~Nvml();
+  Nvml(const Nvml&) = delete;
+  Nvml& operator=(const Nvml&) = delete;
+
+  std::string driver_version() const;                                           // "580.65.06"; empty: unknown
+  std::optional<std::size_t> free_memory(const std::string& pci_bus_id) const;  // bytes
+  std::string links(const std::string& pci_bus_id) const;                       // "NVLink x18", "PCIe 4.0 x16"; empty: unknown
+
+ private:
+  struct Functions;
+  explicit Nvml(std::unique_ptr<Functions> functions);
+  std::unique_ptr<Functions> functions_;
+};
+
+}  // namespace millrace::cuda

@@ -1,0 +1,52 @@
+// What was chosen before: text by key, in memory and in a file that outlives the process.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace millrace::cuda {
+
+// Where choices are kept: $MILLRACE_CACHE, else $XDG_CACHE_HOME/millrace, else ~/.cache/millrace, and in it "plans". Empty when
+// there is no such folder to be had: choices are then made anew in each process.
+std::filesystem::path default_plan_folder();
+
+// The file for one model of device and one set of library versions: "NVIDIA_H100_80GB_HBM3-cudnn-91900-cublaslt-130100".
+std::string plan_file_name(std::string_view device, std::size_t cudnn, std::size_t cublaslt);
+
+// Several processes may share a file: each writes all that it and the file knew under another name and puts it in place in one
+// step, so that nobody ever reads half a file. Of two that write at the same moment one's newest entries may be lost, and are
+// chosen again. A file that is damaged, of another format or not to be written costs one warning and is made anew. Thread-safe;
+// throws nothing of its own.
+class PlanCache {
+ public:
+  using Warn = std::function<void(std::string_view)>;
+
+  PlanCache() = default;                             // in memory only
+  PlanCache(std::filesystem::path file, Warn warn);  // an empty path: in memory only
+
+  std::optional<std::string> find(const std::string& key) const;
+  void put(const std::string& key, const std::string& text);  // any bytes; written at once
+
+ private:
+  void load();
+  void write();
+  void warn_once(const std::string& message);
+
+  const std::filesystem::path file_;
+  const Warn warn_;
+  mutable std::mutex mutex_;
+  std::map<std::string, std::string> entries_;
+  bool warned_ = false;
+};
+
+// The file's bytes: a line that names the format, then entries with their lengths and a checksum each.
+std::string encode_plans(const std::map<std::string, std::string>& entries);
+std::optional<std::map<std::string, std::string>> decode_plans(std::string_view bytes);  // nothing: damaged
+
+}  // namespace millrace::cuda

@@ -1,0 +1,70 @@
+// When each queue of a replica did what, by the device's own clock: what a trace shows, and how much of the time it idled.
+//
+// MILLRACE_CUDA_PROFILE=1 prints a few lines to standard error when a replica ends: time by kind of work, the share of the time in
+// which compute idled, and the share of the copies that ran under compute. MILLRACE_CUDA_TRACE=FILE writes every piece as a trace
+// that chrome://tracing and Perfetto open. Both look at the first kMostSpans pieces; without them nothing is measured.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "machine.h"
+
+namespace millrace::cuda {
+
+// A piece of work in seconds from the first one's begin.
+struct TraceSpan {
+  std::string queue;  // "compute"
+  std::string what;   // "forward"
+  double begin = 0, end = 0;
+};
+
+// Pure: what the spans say.
+struct TraceSummary {
+  double seconds = 0;          // from the first begin to the last end
+  double compute_idle = 0;     // share of it in which queue "compute" had nothing to do
+  double copies_hidden = 0;    // share of queue "copy"'s time in which compute worked; 1 without copies
+  std::vector<std::pair<std::string, double>> by_work;  // "compute: forward", seconds, in order of first appearance
+};
+// `warm_up`: so many pieces are left out at the begin, where libraries load and work is recorded.
+TraceSummary summarise(const std::vector<TraceSpan>& spans, std::size_t warm_up);
+std::string trace_json(const std::vector<TraceSpan>& spans, int device);
+
+class StepTrace {
+ public:
+  static constexpr std::size_t kMostSpans = 4096;
+
+  // Null when nobody asks for it.
+  static std::unique_ptr<StepTrace> from_environment(Machine& machine);
+  StepTrace(Machine& machine, bool print, std::string file) : machine_(machine), print_(print), file_(std::move(file)) {}
+  // What is submitted to a queue while this lives is one piece.
+  class Piece {
+   public:
+    Piece(StepTrace* trace, Queue& queue, const char* name, const char* what);  // null: nothing happens
+    ~Piece();
+    Piece(const Piece&) = delete;
+    Piece& operator=(const Piece&) = delete;
+
+   private:
+    StepTrace* trace_;
+    Queue& queue_;
+    const char *name_, *what_;
+    Ref<Mark> begin_;
+  };
+
+  std::vector<TraceSpan> spans() const;  // REQUIRES: the work is done
+  void finish() const noexcept;          // prints and writes what was asked for
+
+ private:
+  struct Taken {
+    const char *queue, *what;
+    Ref<Mark> begin, end;
+  };
+  Machine& machine_;
+  const bool print_;
+  const std::string file_;
+  std::vector<Taken> taken_;
+};
+
+}  // namespace millrace::cuda

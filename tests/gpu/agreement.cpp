@@ -1,0 +1,130 @@
+#include "agreement.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace millrace::gpu {
+namespace {
+
+constexpr double kLikeRounding = 3;   // a yardstick of one draw is rough
+constexpr double kNegligible = 1e-2;  // of all gradients: smaller ones, as of a bias before a batch norm, may be rounding alone
+
+double roundoff(Precision precision) {
+  switch (precision) {
+    case Precision::fp32: return 0x1p-23;
+    case Precision::tf32: return 0x1p-11;
+    case Precision::bf16: return 0x1p-8;
+  }
+  return 0;
+}
+
+double square_norm(const std::vector<float>& values) {
+  double sum = 0;
+  for (const float value : values) sum += static_cast<double>(value) * static_cast<double>(value);
+  return sum;
+}
+
+double square_distance(const std::vector<float>& a, const std::vector<float>& b) {
+  EXPECT_EQ(a.size(), b.size());
+  double sum = 0;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
+    const double d = static_cast<double>(a[i]) - static_cast<double>(b[i]);
+    sum += d * d;
+  }
+  return sum;
+}
+
+double norm(const Arrays& arrays) {
+  double sum = 0;
+  for (const auto& array : arrays) sum += square_norm(array);
+  return std::sqrt(sum);
+}
+
+// Each value times 1 + u, u even between plus and minus the roundoff.
+void round_at_random(Arrays& arrays, const Network& network, double by) {
+  for (std::size_t p = 0; p < arrays.size(); ++p) {
+    if (network.parameters[p].statistic) continue;
+    for (std::size_t i = 0; i < arrays[p].size(); ++i) {
+      const double even = static_cast<double>(mix64(combine(p, i)) >> 11) * 0x1p-52 - 1;
+      arrays[p][i] = static_cast<float>(static_cast<double>(arrays[p][i]) * (1 + by * even));
+    }
+  }
+}
+
+void expect_close(double difference, double bound, double yardstick, const std::string& what) {
+  testing::Test::RecordProperty(what, fmt::format("{:.2e} (rounding {:.2e})", difference, yardstick));
+  EXPECT_LE(difference, std::max(bound, kLikeRounding * yardstick))
+      << what << ": bound " << bound << ", rounding of the weights alone " << yardstick;
+}
+
+}  // namespace
+
+double tolerance(Precision precision) {
+  switch (precision) {
+    case Precision::fp32: return 1e-4;
+    case Precision::tf32: return 1e-2;
+    case Precision::bf16: return 2e-2;
+  }
+  return 0;
+}
+
+double relative_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  return std::sqrt(square_distance(a, b) / std::max(square_norm(b), 1e-60));
+}
+
+double relative_difference(const Arrays& a, const Arrays& b) {
+  EXPECT_EQ(a.size(), b.size());
+  double sum = 0;
+  for (std::size_t p = 0; p < std::min(a.size(), b.size()); ++p) sum += square_distance(a[p], b[p]);
+  return std::sqrt(sum) / std::max(norm(b), 1e-30);
+}
+
+Comparison::Comparison(std::shared_ptr<const Network> network, const Course& course, std::uint64_t seed)
+    : network_(std::move(network)), course_(course), seed_(seed), values_(random_values(*network_, seed)) {}
+
+Outcome Comparison::train_from(const Arrays& values, Device& device, CompileOptions options) const {
+  options.train_batch = course_.batch;
+  options.seed = seed_;
+  Trainee trainee(device, network_, options, values);
+  Outcome outcome;
+  for (int step = 0; step < course_.steps; ++step) {
+    const auto number = static_cast<std::uint64_t>(step);
+    trainee.step(random_batch(device, *network_, course_.batch, combine(seed_, number)), number, course_.rate);
+    if (step > 0) continue;
+    outcome.logits = trainee.logits();
+    outcome.gradients = trainee.gradients();
+  }
+  outcome.loss = trainee.loss();
+  outcome.values = trainee.values();
+  return outcome;
+}
+
+void Comparison::expect_like_oracle(const Outcome& found, Device& oracle, Precision precision, bool each) {
+  if (!exact_) exact_ = train(oracle);
+  Arrays values = values_;
+  round_at_random(values, *network_, roundoff(precision));
+  const Outcome rounded = train_from(values, oracle, {});
+  const double bound = tolerance(precision);
+  const auto relative = [&](const auto& of) { return relative_difference(of(found), of(*exact_)); };
+  const auto yardstick = [&](const auto& of) { return relative_difference(of(rounded), of(*exact_)); };
+  const auto logits = [](const Outcome& outcome) -> const std::vector<float>& { return outcome.logits; };
+  const auto end = [](const Outcome& outcome) -> const Arrays& { return outcome.values; };
+  expect_close(relative(logits), bound, yardstick(logits), "logits");
+  expect_close(relative(end), bound, yardstick(end), "values");
+  expect_close(std::abs(found.loss - exact_->loss) / exact_->loss, bound, std::abs(rounded.loss - exact_->loss) / exact_->loss,
+               "loss");
+  expect_gradients(found, rounded, bound, each);
+}
+
+void Comparison::expect_gradients(const Outcome& found, const Outcome& rounded, double bound, bool each) const {
+  const Arrays& exact = exact_->gradients;
+  const double whole = norm(exact);
+  expect_close(relative_difference(found.gradients, exact), bound, relative_difference(rounded.gradients, exact), "gradients");
+  for (std::size_t p = 0; each && p < exact.size(); ++p) {
+    const double scale = std::max(std::sqrt(square_norm(exact[p])), kNegligible * whole);
+    expect_close(std::sqrt(square_distance(found.gradients[p], exact[p])) / scale, bound,
+                 std::sqrt(square_distance(rounded.gradients[p], exact[p])) / scale, network_->parameters[p].name);
+  }
+}
+
+}  // namespace millrace::gpu

@@ -1,0 +1,76 @@
+#include <fmt/format.h>
+#include <sys/utsname.h>
+
+#include <ctime>
+#include <fstream>
+#include <sstream>
+#include <thread>
+
+#include "check.h"
+#include "millrace/plugin.h"
+
+namespace millrace::gpu {
+namespace {
+
+std::string first_value(const char* file, const std::string& key) {
+  std::ifstream stream(file);
+  for (std::string line; std::getline(stream, line);) {
+    if (!line.starts_with(key)) continue;
+    const std::size_t at = line.find_first_not_of(": \t", key.size());
+    return at == std::string::npos ? "" : line.substr(at);
+  }
+  return {};
+}
+
+// "name: value" of each property that nvidia-smi is asked for.
+Json from_nvidia_smi() {
+  constexpr const char* kAsked = "name,uuid,driver_version,memory.total,pstate,clocks.max.sm,power.limit,pcie.link.gen.current";
+  Json result = Json::object();
+  if (!find_program("nvidia-smi")) return result;
+  const Finished answer = run({.words = {"nvidia-smi", "--id=0", std::string("--query-gpu=") + kAsked, "--format=csv,noheader"},
+                               .environment = {},
+                               .log = {},
+                               .of_machine = true},
+                              20);
+  std::istringstream values(answer.output.substr(0, answer.output.find('\n'))), names(kAsked);
+  for (std::string name, value; std::getline(names, name, ',') && std::getline(values, value, ',');) {
+    result[name] = value.substr(std::min(value.size(), value.find_first_not_of(' ')));
+  }
+  return result;
+}
+
+// What the backend itself says of its first device, the versions of its libraries among it.
+Json from_backend(const std::string& name) {
+  Registry registry;
+  registry.load_all();
+  const BackendType* type = registry.backend(name);
+  if (type == nullptr) return {{"why_not", fmt::format("there is no plugin with backend '{}'", name)}};
+  const std::shared_ptr<Backend> backend = type->create();
+  const std::vector<DeviceInfo> devices = backend->devices();
+  if (devices.empty()) return {{"why_not", backend->why_not()}};
+  Json result = {{"name", devices.front().name}, {"memory", devices.front().memory}, {"count", devices.size()}};
+  for (const auto& [key, value] : devices.front().details) result[key] = value;
+  return result;
+}
+
+}  // namespace
+
+Json machine(const Setting& setting) {
+  utsname system{};
+  uname(&system);
+  const std::time_t now = std::time(nullptr);
+  char date[32];
+  std::strftime(date, sizeof date, "%Y-%m-%d", std::gmtime(&now));
+  Json result = {{"date", date}, {"kernel", fmt::format("{} {}", system.sysname, system.release)}};
+  result["system"] = first_value("/etc/os-release", "PRETTY_NAME=");
+  result["processor"] = first_value("/proc/cpuinfo", "model name");
+  result["processors"] = std::thread::hardware_concurrency();
+  result["memory"] = first_value("/proc/meminfo", "MemTotal");
+  result["nvidia_smi"] = from_nvidia_smi();
+  result["device"] = from_backend(setting.backend);
+  const Json& device = result["device"];
+  row("device", device.value("name", "none"), device.value("why_not", ""));
+  return result;
+}
+
+}  // namespace millrace::gpu

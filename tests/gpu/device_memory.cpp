@@ -1,0 +1,45 @@
+#include "device_memory.h"
+
+#include <dlfcn.h>
+
+namespace millrace::gpu {
+namespace {
+
+// The few calls of the driver's interface that are needed, declared here so that the tests build without a toolkit. All of them
+// return 0 for success.
+using Init = int (*)(unsigned flags);
+using DeviceGet = int (*)(int* device, int ordinal);
+using Retain = int (*)(void** context, int device);
+using SetCurrent = int (*)(void* context);
+using MemoryInfo = int (*)(std::size_t* free, std::size_t* total);
+
+template <class Function>
+Function find(void* library, const char* name) {
+  return reinterpret_cast<Function>(dlsym(library, name));
+}
+
+}  // namespace
+
+std::optional<std::size_t> free_device_memory() {
+  void* const driver = dlopen("libcuda.so.1", RTLD_NOW);  // stays open: it may not be unloaded
+  if (driver == nullptr) return std::nullopt;
+  const auto init = find<Init>(driver, "cuInit");
+  const auto device_get = find<DeviceGet>(driver, "cuDeviceGet");
+  const auto retain = find<Retain>(driver, "cuDevicePrimaryCtxRetain");
+  const auto set_current = find<SetCurrent>(driver, "cuCtxSetCurrent");
+  const auto memory_info = find<MemoryInfo>(driver, "cuMemGetInfo_v2");
+  if (init == nullptr || device_get == nullptr || retain == nullptr || set_current == nullptr || memory_info == nullptr) {
+    return std::nullopt;
+  }
+  int device = 0;
+  void* context = nullptr;
+  std::size_t free = 0, total = 0;
+  // The primary context is the one that the runtime library uses too; retained for good, as the process's others are.
+  if (init(0) != 0 || device_get(&device, 0) != 0 || retain(&context, device) != 0 || set_current(context) != 0 ||
+      memory_info(&free, &total) != 0) {
+    return std::nullopt;
+  }
+  return free;
+}
+
+}  // namespace millrace::gpu

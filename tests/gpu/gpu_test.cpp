@@ -1,0 +1,145 @@
+#include "gpu_test.h"
+
+#include <cstdlib>
+#include <cstring>
+
+#include "filled_buckets.h"
+#include "testkit/gradient_check.h"
+#include "testkit/harness.h"
+
+namespace millrace::gpu {
+namespace {
+
+std::string from_environment(const char* name, const char* otherwise) {
+  const char* value = std::getenv(name);
+  return value != nullptr && *value != '\0' ? value : otherwise;
+}
+
+// Loaded once for all tests: opening a GPU's libraries anew for each would take longer than most of them.
+struct Found {
+  std::string name = from_environment("MILLRACE_GPU_TEST_BACKEND", "cuda");
+  Registry registry;
+  std::shared_ptr<Backend> backend, cpu;
+
+  Found() {
+    registry.load_all();
+    backend = make(name);
+    cpu = make("cpu");
+  }
+  std::shared_ptr<Backend> make(const std::string& wanted) const {
+    const BackendType* type = registry.backend(wanted);
+    return type == nullptr ? nullptr : type->create();
+  }
+  std::string why_not() const {
+    if (backend) return "no device: " + backend->why_not();
+    return fmt::format("there is no plugin with backend '{}' {}", name, fmt::join(registry.why_not(), "; "));
+  }
+};
+
+Found& found() {
+  static Found once;
+  return once;
+}
+
+}  // namespace
+
+void GpuTest::SetUp() {
+  if (!found().backend || found().backend->devices().empty()) GTEST_SKIP() << found().why_not();
+  if (!found().cpu) GTEST_SKIP() << "there is no backend 'cpu' to compare with";
+  device_ = backend().open(0, {});
+  oracle_ = found().cpu->open(0, {});
+}
+
+bool GpuTest::on_gpu() const { return found().name != "cpu"; }
+Backend& GpuTest::backend() { return *found().backend; }
+
+std::string pipelines_folder() { return from_environment("MILLRACE_PIPELINES", MILLRACE_SOURCE_DIR "/pipelines"); }
+
+Arrays random_values(const Network& network, std::uint64_t seed) {
+  Arrays values;
+  for (std::size_t p = 0; p < network.parameters.size(); ++p) {
+    Parameter parameter = network.parameters[p];
+    if (parameter.initialiser.rule == "whiten") parameter.initialiser.rule = "he_normal";  // no data to whiten here
+    values.push_back(initial_values(parameter, seed));
+    if (!parameter.trainable || parameter.initialiser.rule != "constant") continue;
+    Draw draw(seed, {0, p, 0, 0}, hash_text("random values"));
+    for (float& value : values.back()) value += static_cast<float>(0.1 * draw.normal());
+  }
+  return values;
+}
+
+Ref<Batch> random_batch(Device& device, const Network& network, std::uint32_t size, std::uint64_t seed) {
+  // The pinned copy of the pixels goes with the batch.
+  struct PinnedBatch : Batch {
+    Ref<Batch> plain;
+    std::shared_ptr<std::uint8_t[]> memory;
+  };
+  const Ref<Batch> plain = testkit::make_batch(size, network.input);
+  testkit::fill_at_random(*plain, static_cast<std::int32_t>(network.output().elements()), seed);
+  Draw draw(seed, {}, hash_text("records"));
+  for (std::uint32_t slot = 0; slot < size; ++slot) {
+    AugmentationRecord& record = plain->records[slot];
+    record = {};
+    record.border = slot % 3 == 0 ? Border::constant : slot % 3 == 1 ? Border::reflect : Border::edge;
+    if (draw.integer(0, 1) == 1) record.flip_x(network.input.width);
+    record.translate(static_cast<int>(draw.integer(-2, 2)), static_cast<int>(draw.integer(-2, 2)));
+  }
+  auto pinned = make_ref<PinnedBatch>();
+  pinned->plain = plain;
+  pinned->memory = device.host_buffer(size * network.input.bytes());
+  std::memcpy(pinned->memory.get(), plain->pixels, size * network.input.bytes());
+  pinned->count = size;
+  pinned->weight = size;
+  pinned->image = pinned->window = network.input;
+  pinned->samples = plain->samples;
+  pinned->pixels = pinned->memory.get();
+  pinned->records = plain->records;
+  pinned->labels = plain->labels;
+  pinned->weights = plain->weights;
+  return pinned;
+}
+
+Trainee::Trainee(Device& device, std::shared_ptr<const Network> network, const CompileOptions& options, const Arrays& values)
+    : network_(std::move(network)), replica_(device.compile(*network_, options)) {
+  replica_->start();
+  for (std::size_t p = 0; p < values.size(); ++p) replica_->write(Slot::value, static_cast<int>(p), values[p]);
+  UpdateRule rule;
+  rule.momentum = 0.9;
+  rule.nesterov = true;
+  rule.rate_factor.assign(network_->parameters.size(), 1);
+  rule.decay.assign(network_->parameters.size(), 1e-3);
+  replica_->set_rule(rule);
+}
+
+Ref<Event> Trainee::step(const Ref<Batch>& batch, std::uint64_t number, double rate) {
+  replica_->ingest(batch, 0, batch->count);
+  replica_->forward(number);
+  replica_->loss({.label_smoothing = 0.1}, batch->weight, sums_);
+  FilledBuckets filled(replica_->buckets().size());
+  replica_->backward(filled.callback());
+  UpdateStep update;
+  update.step = number;
+  update.learning_rate = rate;
+  Ref<Event> last;
+  for (int bucket = 0; bucket < static_cast<int>(replica_->buckets().size()); ++bucket) {
+    last = replica_->update(bucket, update, filled.wait_for(bucket));
+  }
+  return last;
+}
+
+double Trainee::loss() {
+  replica_->finish();
+  return sums_.loss / sums_.weight;
+}
+
+Arrays Trainee::all(Slot slot) {
+  Arrays arrays;
+  for (std::size_t p = 0; p < network_->parameters.size(); ++p) {
+    const Parameter& parameter = network_->parameters[p];
+    const bool there = slot == Slot::value || (parameter.trainable && !parameter.statistic);
+    arrays.push_back(there ? replica_->read(slot, static_cast<int>(p)) : std::vector<float>());
+  }
+  return arrays;
+}
+
+}  // namespace millrace::gpu

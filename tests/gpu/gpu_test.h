@@ -1,0 +1,63 @@
+// What the tests of this folder share: the backend under test, its oracle, and a replica driven by hand.
+//
+// The backend under test is "cuda", or what MILLRACE_GPU_TEST_BACKEND names ("cpu" shows on any machine that the tests themselves
+// work). Where it has no device every test is skipped with its why_not(), never passed.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "millrace/plugin.h"
+
+namespace millrace::gpu {
+
+using Arrays = std::vector<std::vector<float>>;  // by index into Network::parameters; empty where there is nothing
+
+// Opens a device of both backends. Skips where there is none.
+class GpuTest : public testing::Test {
+ protected:
+  void SetUp() override;
+
+  bool on_gpu() const;  // false: cpu stands in, which works in order and has no memory of its own
+  Backend& backend();
+  Device& device() { return *device_; }
+  Device& oracle() { return *oracle_; }  // backend "cpu"
+
+ private:
+  std::unique_ptr<Device> device_, oracle_;
+};
+
+// Where this build's or this bundle's pipelines lie: MILLRACE_PIPELINES, or the source tree's.
+std::string pipelines_folder();
+
+// Initial values as testkit::randomise() draws them.
+Arrays random_values(const Network& network, std::uint64_t seed);
+
+// A batch at random, in memory that the device reads fast, with windows, flips and borders drawn for every sample.
+Ref<Batch> random_batch(Device& device, const Network& network, std::uint32_t size, std::uint64_t seed);
+
+// A replica and a training step through the interface that stages use.
+class Trainee {
+ public:
+  Trainee(Device& device, std::shared_ptr<const Network> network, const CompileOptions& options, const Arrays& values);
+
+  // Ingest, forward, loss, backward, and the update at `rate`. Returns before the device is done.
+  Ref<Event> step(const Ref<Batch>& batch, std::uint64_t number, double rate);
+  double loss();  // of the last step, per sample; waits
+  std::vector<float> logits() { return replica_->logits(); }
+  Arrays values() { return all(Slot::value); }        // running statistics included
+  Arrays gradients() { return all(Slot::gradient); }  // of what is trained
+  Replica& replica() { return *replica_; }
+
+ private:
+  Arrays all(Slot slot);
+
+  std::shared_ptr<const Network> network_;
+  StepSums sums_;
+  std::unique_ptr<Replica> replica_;
+};
+
+}  // namespace millrace::gpu

@@ -1,0 +1,97 @@
+// Whole training steps of every network that is shipped: the device against the CPU backend.
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+
+#include "agreement.h"
+#include "testkit/networks.h"
+
+namespace millrace::gpu {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<std::string> network_names() {
+  std::vector<std::string> names;
+  std::error_code ignored;  // without the folder there are no tests, and GoogleTest says so
+  for (const auto& entry : fs::directory_iterator(pipelines_folder() + "/networks", ignored)) {
+    if (entry.path().extension() == ".toml") names.push_back(entry.path().stem().string());
+  }
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+// Batches hold images; residual_block.toml, which starts in the middle of a network, gets a 1x1 conv in front.
+std::shared_ptr<const Network> load(const std::string& name) {
+  const std::string path = pipelines_folder() + "/networks/" + name + ".toml";
+  std::ifstream file(path);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  const auto replace = [&](const std::string& from, const std::string& to) {
+    const std::size_t at = text.find(from);
+    if (at != std::string::npos) text.replace(at, from.size(), to);
+    return at != std::string::npos;
+  };
+  if (!replace("channels = 16", "channels = 3")) return testkit::network_from_file(path);
+  replace("layers   = [", R"(layers = [ { name = "stem", op = "conv", out = 16, kernel = 1 },)") ||
+      replace("layers = [", R"(layers = [ { name = "stem", op = "conv", out = 16, kernel = 1 },)");
+  return testkit::network_from_text(text);
+}
+
+class GpuNetworks : public GpuTest, public testing::WithParamInterface<std::string> {
+ protected:
+  // Networks for photographs hold up to half a gigabyte of weights: of them, fewer images and steps.
+  Comparison comparison(std::uint32_t batch, int steps, int steps_if_large) const {
+    const auto network = load(GetParam());
+    const bool large = network->input.height > 100;
+    return {network, {.batch = large ? 4U : batch, .steps = large ? steps_if_large : steps, .rate = 1e-3}, 11};
+  }
+};
+
+TEST_P(GpuNetworks, TrainAsOnTheCpu) {
+  Comparison compared = comparison(32, 2, 1);
+  for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16}) {
+    const testing::ScopedTrace trace(__FILE__, __LINE__, to_string(precision));
+    Outcome found;
+    try {
+      found = compared.train(device(), {.precision = precision});
+    } catch (const Error&) {
+      if (on_gpu() || precision == Precision::fp32) throw;
+      continue;  // this processor, standing in for a device, has no such arithmetic
+    }
+    compared.expect_like_oracle(found, oracle(), precision, false);
+  }
+}
+
+// What training computes must not depend on when threads run, nor on whether a step is replayed from a recording, nor on whether
+// activations were kept.
+TEST_P(GpuNetworks, TrainToTheSameBitsInEveryWay) {
+  const Comparison compared = comparison(16, 4, 3);
+  const Outcome first = compared.train(device(), {.graphs = true});
+  const auto expect_same = [&](const CompileOptions& options, const char* what) {
+    const Outcome other = compared.train(device(), options);
+    EXPECT_EQ(first.loss, other.loss) << what;
+    EXPECT_TRUE(first.values == other.values) << what << ": differs by " << relative_difference(other.values, first.values);
+  };
+  expect_same({.graphs = true}, "once more");
+  expect_same({.graphs = false}, "without graphs");
+}
+
+TEST_P(GpuNetworks, TrainToTheSameBitsInBf16) {
+  if (!on_gpu()) GTEST_SKIP() << "this processor may have no bf16";
+  const Comparison compared = comparison(16, 4, 3);
+  const Outcome first = compared.train(device(), {.precision = Precision::bf16, .graphs = true});
+  const Outcome other = compared.train(device(), {.precision = Precision::bf16, .graphs = false});
+  EXPECT_TRUE(first.values == other.values) << "differs by " << relative_difference(other.values, first.values);
+}
+
+INSTANTIATE_TEST_SUITE_P(Shipped, GpuNetworks, testing::ValuesIn(network_names()), [](const auto& tested) {
+  std::string name = tested.param;
+  std::replace_if(
+      name.begin(), name.end(), [](unsigned char c) { return std::isalnum(c) == 0; }, '_');
+  return name;
+});
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(GpuNetworks);
+
+}  // namespace
+}  // namespace millrace::gpu

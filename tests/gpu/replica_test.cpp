@@ -1,0 +1,183 @@
+// What a replica on a device owes besides a training step: inference, lookahead, partial batches, a memory plan that holds,
+// copies under compute, and errors that say what to do.
+#include <chrono>
+#include <thread>
+
+#include "agreement.h"
+#include "device_memory.h"
+#include "filled_buckets.h"
+#include "testkit/networks.h"
+
+namespace millrace::gpu {
+namespace {
+
+constexpr std::uint32_t kBatch = 24;
+
+class GpuReplica : public GpuTest {
+ protected:
+  std::shared_ptr<const Network> network(const std::string& name) const {
+    return testkit::network_from_file(pipelines_folder() + "/networks/" + name + ".toml");
+  }
+  Trainee trainee(Device& on, const std::shared_ptr<const Network>& net, CompileOptions options = {}) const {
+    options.train_batch = options.infer_batch = kBatch;
+    return {on, net, options, random_values(*net, 4)};
+  }
+};
+
+TEST_F(GpuReplica, InfersWhatTheCpuInfersThroughEveryView) {
+  const auto net = network("airbench94");
+  const std::vector<View> views = {{.weight = 0.5}, {.flip_x = true, .weight = 0.25}, {.dx = -1, .dy = 1, .weight = 0.25}};
+  std::vector<std::vector<float>> logits;
+  std::vector<StepSums> sums(2);
+  for (Device* on : {&device(), &oracle()}) {
+    Trainee here = trainee(*on, net);
+    here.replica().infer(random_batch(*on, *net, kBatch, 9), 0, kBatch, views, {}, sums[logits.size()]);
+    here.replica().finish();
+    logits.push_back(here.logits());
+  }
+  EXPECT_LT(relative_difference(logits[0], logits[1]), tolerance(Precision::fp32));
+  EXPECT_NEAR(sums[0].loss, sums[1].loss, tolerance(Precision::fp32) * sums[1].loss);
+  EXPECT_EQ(sums[0].weight, sums[1].weight);
+}
+
+TEST_F(GpuReplica, TakesFewerSamplesThanItWasCompiledFor) {
+  const auto net = network("quickstart");
+  Trainee here = trainee(device(), net), there = trainee(oracle(), net);
+  for (Trainee* one : {&here, &there}) {
+    one->step(random_batch(one == &here ? device() : oracle(), *net, 7, 1), 0, 0.01);
+    one->step(random_batch(one == &here ? device() : oracle(), *net, kBatch, 2), 1, 0.01);
+  }
+  EXPECT_NEAR(here.loss(), there.loss(), 1e-4 * there.loss());
+  EXPECT_LT(relative_difference(here.values(), there.values()), tolerance(Precision::fp32));
+}
+
+TEST_F(GpuReplica, LooksAheadAsTheCpuDoes) {
+  const auto net = network("quickstart");
+  Arrays values[2];
+  int at = 0;
+  for (Device* on : {&device(), &oracle()}) {
+    Trainee here = trainee(*on, net);
+    UpdateRule rule;
+    rule.momentum = 0.85;
+    rule.rate_factor.assign(net->parameters.size(), 1);
+    rule.decay.assign(net->parameters.size(), 0);
+    rule.slow_weights = true;
+    here.replica().set_rule(rule);
+    for (std::uint64_t step = 0; step < 4; ++step) {
+      here.step(random_batch(*on, *net, kBatch, step), step, 0.01);
+      here.replica().blend_slow(0.5 + 0.1 * static_cast<double>(step));
+    }
+    values[at++] = here.values();
+  }
+  EXPECT_LT(relative_difference(values[0], values[1]), tolerance(Precision::fp32));
+}
+
+TEST_F(GpuReplica, GivesBackWhatWasWritten) {
+  const auto net = network("quickstart");
+  Trainee here = trainee(device(), net);
+  const Arrays written = random_values(*net, 99);
+  for (std::size_t p = 0; p < written.size(); ++p) here.replica().write(Slot::value, static_cast<int>(p), written[p]);
+  EXPECT_EQ(here.values(), written);
+}
+
+// Ten gigabytes, so that what the driver keeps for itself and for loaded kernels weighs little.
+TEST_F(GpuReplica, HoldsTheMemoryThatWasPredicted) {
+  if (!on_gpu()) GTEST_SKIP() << "only a device's memory can be asked for";
+  const auto net = network("resnet50");
+  CompileOptions options;
+  options.train_batch = 128;
+  options.precision = Precision::bf16;
+  {  // loads kernels and fills the libraries' own buffers
+    CompileOptions small = options;
+    small.train_batch = 2;
+    Trainee warm(device(), net, small, {});
+    warm.step(random_batch(device(), *net, 2, 1), 0, 0.01);
+    warm.loss();
+  }
+  const auto before = free_device_memory();
+  if (!before) GTEST_SKIP() << "the driver does not say how much memory is free";
+  Trainee here(device(), net, options, {});
+  for (std::uint64_t step = 0; step < 3; ++step) here.step(random_batch(device(), *net, 128, step), step, 0.01);
+  here.loss();
+  const auto after = free_device_memory();
+  const auto planned = static_cast<double>(here.replica().memory_plan().total());
+  const double held = static_cast<double>(*before) - static_cast<double>(*after);
+  RecordProperty("planned_mib", fmt::format("{:.1f}", planned / 1048576));
+  RecordProperty("held_mib", fmt::format("{:.1f}", held / 1048576));
+  EXPECT_NEAR(held, planned, 0.1 * planned);
+}
+
+// The next batch is on the device while the step before it still computes.
+TEST_F(GpuReplica, CopiesUnderCompute) {
+  if (!on_gpu()) GTEST_SKIP() << "the CPU does one thing after another";
+  const auto net = network("resnet50");
+  CompileOptions options;
+  options.train_batch = 64;
+  options.precision = Precision::bf16;
+  Trainee here(device(), net, options, random_values(*net, 4));
+  const Ref<Batch> first = random_batch(device(), *net, 64, 1), second = random_batch(device(), *net, 64, 2);
+  for (std::uint64_t step = 0; step < 3; ++step) here.step(first, step, 0.001);  // recordings are made, kernels are loaded
+  here.loss();
+  Ref<Event> computed;
+  for (std::uint64_t step = 3; step < 8; ++step) computed = here.step(first, step, 0.001);
+  here.replica().ingest(second, 0, 64);
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (second->in_flight != 0 && std::chrono::steady_clock::now() < limit) std::this_thread::yield();
+  const bool still_computing = !computed->complete();
+  EXPECT_EQ(second->in_flight, 0U);
+  EXPECT_TRUE(still_computing) << "the copy waited for five steps of training";
+  here.loss();
+}
+
+// The host only submits: it is back long before the device is done.
+TEST_F(GpuReplica, RunsAheadOfTheDevice) {
+  if (!on_gpu()) GTEST_SKIP() << "backends may compute on the caller's thread";
+  const auto net = network("resnet50");
+  CompileOptions options;
+  options.train_batch = 64;
+  Trainee here(device(), net, options, random_values(*net, 4));
+  const Ref<Batch> batch = random_batch(device(), *net, 64, 1);
+  for (std::uint64_t step = 0; step < 3; ++step) here.step(batch, step, 0.001);
+  here.loss();
+  EXPECT_FALSE(here.step(batch, 3, 0.001)->complete());
+  here.loss();
+}
+
+TEST_F(GpuReplica, SaysWhatWouldFitWhenMemoryDoesNot) {
+  if (!on_gpu()) GTEST_SKIP() << "the CPU's memory is virtual";
+  const auto net = network("vgg16");
+  CompileOptions options;
+  options.train_batch = 1U << 16;
+  try {
+    const std::unique_ptr<Replica> replica = device().compile(*net, options);
+    replica->start();
+    FAIL() << "terabytes were allocated";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::device) << error.what();
+    for (const char* word : {"planned", "used", "free"}) {
+      EXPECT_NE(std::string(error.what()).find(word), std::string::npos) << word << ": " << error.what();
+    }
+  }
+  Trainee after(device(), network("quickstart"), {.train_batch = kBatch}, {});  // the device is none the worse
+  after.step(random_batch(device(), *network("quickstart"), kBatch, 1), 0, 0.01);
+  EXPECT_GT(after.loss(), 0);
+}
+
+TEST_F(GpuReplica, RefusesADeviceThatIsNotThereByItsNumber) {
+  try {
+    backend().open(1000, {});
+    FAIL() << "was opened";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("1000"), std::string::npos) << error.what();
+  }
+}
+
+TEST_F(GpuReplica, NamesItsDevice) {
+  const DeviceInfo& info = device().info();
+  EXPECT_FALSE(info.name.empty());
+  EXPECT_GT(info.memory, std::size_t{1} << 28);
+  EXPECT_FALSE(info.details.empty());
+}
+
+}  // namespace
+}  // namespace millrace::gpu
