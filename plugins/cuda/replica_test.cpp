@@ -14,6 +14,7 @@ namespace millrace::cuda {
 namespace {
 
 constexpr std::uint32_t kBatch = 6;
+constexpr std::size_t kBatches = 3;  // in turns, as they circulate in a graph; one more for inference
 constexpr const char* kNetwork = R"(
 input = { channels = 3, height = 8, width = 8 }
 layers = [
@@ -46,7 +47,7 @@ class Course {
     rule.rate_factor.assign(network_->parameters.size(), 1);
     rule.decay.assign(network_->parameters.size(), 1e-4);
     replica_->set_rule(rule);
-    for (std::uint64_t seed = 0; seed < 3; ++seed) batches_.push_back(pinned_batch(seed));
+    for (std::uint64_t seed = 0; seed < kBatches + 1; ++seed) batches_.push_back(pinned_batch(seed));
   }
 
   // As a graph does it: nothing waits, a batch is filled again when the device has read it.
@@ -57,8 +58,7 @@ class Course {
 
   void one_step(std::uint64_t number, std::uint32_t count) {
     StepSums& sums = sums_.emplace_back();
-    Ref<Batch> batch = batches_[number % batches_.size()];
-    while (batch->in_flight > 0) std::this_thread::yield();
+    Ref<Batch> batch = free_batch(number % kBatches);
     replica_->ingest(batch, 0, count);
     replica_->forward(number);
     replica_->loss({}, count, sums);
@@ -79,6 +79,10 @@ class Course {
     return all;
   }
   Ref<Batch> batch(std::size_t at) { return batches_[at]; }
+  Ref<Batch> free_batch(std::size_t at) {  // one is read once at a time
+    while (batches_[at]->in_flight > 0) std::this_thread::yield();
+    return batches_[at];
+  }
   Replica& replica() { return *replica_; }
   const std::deque<StepSums>& sums() const { return sums_; }
   // A line for each violation of one of these kinds; all of them when none is named.
@@ -162,7 +166,7 @@ TEST(GpuReplica, MixesTrainingInferenceAndPartialBatches) {
   const std::vector<View> views = {{.weight = 0.5}, {.flip_x = true, .weight = 0.5}};
   for (std::uint64_t step = 0; step < 9; ++step) {
     course.one_step(step, step % 3 == 1 ? 4 : kBatch);
-    if (step % 4 == 3) course.replica().infer(course.batch(step % 3), 0, 5, views, {}, sums);
+    if (step % 4 == 3) course.replica().infer(course.free_batch(kBatches), 0, 5, views, {}, sums);
   }
   course.replica().finish();
   EXPECT_EQ(course.violations(), "");

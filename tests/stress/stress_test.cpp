@@ -31,6 +31,13 @@ std::shared_ptr<std::uint8_t[]> counted_buffer(std::size_t bytes) {
           }};
 }
 
+// A device's thread may be the last to let go, a moment after the run has ended. What leaks stays for good.
+bool all_gone(const std::atomic<int>& live) {
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  while (live != 0 && std::chrono::steady_clock::now() < give_up) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return live == 0;
+}
+
 // Ends the process when a run does not end, and says which.
 class Watchdog {
  public:
@@ -225,8 +232,8 @@ TEST(Stress, NoRunHangsLeaksOrHidesItsStage) {
     const Watchdog watchdog(scenario.text());
     const std::string wrong = TinyRun(scenario).run();
     EXPECT_EQ(wrong, "") << scenario.text();
-    ASSERT_EQ(live_batches, 0) << "batches leaked: " << scenario.text();
-    ASSERT_EQ(live_buckets, 0) << "buckets leaked: " << scenario.text();
+    ASSERT_TRUE(all_gone(live_batches)) << live_batches << " batches leaked: " << scenario.text();
+    ASSERT_TRUE(all_gone(live_buckets)) << live_buckets << " buckets leaked: " << scenario.text();
   }
 }
 
