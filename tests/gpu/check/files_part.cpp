@@ -233,7 +233,7 @@ Json airbench_part(const Setting& setting) {
                                    "--serve"};
   if (setting.trial()) {  // two steps instead of 476
     words.insert(words.end(), {set("run.epochs", "0.03"), set("final.read.limit", "500"), set("validate.read.limit", "500")});
-    peer.insert(peer.end(), {"--device", "cpu", "--no-compile", "--epochs", "0.03", "--test", "500"});
+    peer.insert(peer.end(), {"--device", "cpu", "--no-compile", "--dtype", "fp32", "--epochs", "0.03", "--test", "500"});
   }
   const std::vector<std::string> device = device_data(setting, words);
   words.insert(words.end(), device.begin(), device.end());

@@ -156,6 +156,7 @@ def main():
     p.add_argument("--data", required=True)
     p.add_argument("--device", default="cuda")
     p.add_argument("--epochs", type=float, default=9.9)
+    p.add_argument("--dtype", choices=("bf16", "fp32"), default="bf16")
     p.add_argument("--runs", type=int, default=3)
     p.add_argument("--mode", default="max-autotune", help="of torch.compile")
     p.add_argument("--no-compile", dest="compile", action="store_false")
@@ -164,7 +165,7 @@ def main():
     options = p.parse_args()
     if options.device == "cuda" and not torch.cuda.is_available():
         sys.exit("airbench.py: PyTorch sees no CUDA device")
-    options.torch_dtype = torch.bfloat16
+    options.torch_dtype = {"bf16": torch.bfloat16, "fp32": torch.float32}[options.dtype]
     options.memory_format = torch.channels_last
     runner = Runner(options)
     runner.warm_up()

@@ -1,0 +1,66 @@
+// A whole pipeline on GPUs: on simulated ones here, through the same plugin interface as real ones. Every missing wait and every
+// use of memory outside its lifetime ends such a run.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "command.h"
+
+namespace millrace::test {
+namespace {
+
+class OnSimulatedGpus : public testing::Test {
+ protected:
+  void SetUp() override {
+    const std::filesystem::path folder = std::filesystem::path(MILLRACE_BINARY_DIR) / "tests/simulated";
+    if (!std::filesystem::exists(folder / "simulated.so")) GTEST_SKIP() << "the simulated device was not built";
+    setenv("MILLRACE_PLUGIN_PATH", folder.c_str(), 1);
+  }
+  void TearDown() override { unsetenv("MILLRACE_PLUGIN_PATH"); }
+
+  static Outcome train(const std::string& devices, std::vector<std::string> more = {}) {
+    std::vector<std::string> arguments = {tool("pipeline-run"), pipeline("quickstart.toml"), "--json", "--devices", devices,
+                                          "--set", "data.root=" + shapes(), "--set", "run.folder=", "--set", "run.epochs=1",
+                                          "--set", "run.precision=fp32", "--set", "train.batch.size=20", "--set", "train.read.limit=80",
+                                          "--set", "validate.read.limit=40"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_command(arguments);
+  }
+  static double loss(const Outcome& outcome, const std::string& event) { return events(outcome, event).back().at("loss"); }
+};
+
+TEST_F(OnSimulatedGpus, TrainsAndValidatesAsOnTheCpu) {
+  const Outcome cpu = train("cpu"), gpu = train("simulated:0");
+  ASSERT_EQ(cpu.code, 0) << cpu.err;
+  ASSERT_EQ(gpu.code, 0) << gpu.err;
+  EXPECT_EQ(events(gpu, "epoch").back().at("stream_hash"), events(cpu, "epoch").back().at("stream_hash"));
+  EXPECT_NEAR(loss(gpu, "step"), loss(cpu, "step"), 0.02 * loss(cpu, "step"));
+  EXPECT_NEAR(loss(gpu, "validate"), loss(cpu, "validate"), 0.02 * loss(cpu, "validate"));
+}
+
+TEST_F(OnSimulatedGpus, TwoOfThemComputeWhatTwoReplicasOnTheCpuDo) {
+  const Outcome cpu = train("cpu*2"), gpu = train("simulated");
+  ASSERT_EQ(cpu.code, 0) << cpu.err;
+  ASSERT_EQ(gpu.code, 0) << gpu.err;
+  EXPECT_NEAR(loss(gpu, "step"), loss(cpu, "step"), 0.02 * loss(cpu, "step"));
+}
+
+TEST_F(OnSimulatedGpus, RecordedStepsAndBf16TrainToo) {
+  const Outcome eager = train("simulated:0", {"--set", "run.graphs=false"}), graphs = train("simulated:0");
+  ASSERT_EQ(eager.code, 0) << eager.err;
+  EXPECT_EQ(loss(eager, "step"), loss(graphs, "step"));
+  const Outcome bf16 = train("simulated:0", {"--set", "run.precision=bf16"});
+  ASSERT_EQ(bf16.code, 0) << bf16.err;
+  EXPECT_NEAR(loss(bf16, "step"), loss(graphs, "step"), 0.1 * loss(graphs, "step"));
+}
+
+TEST_F(OnSimulatedGpus, TheBoundSaysWhatEachDeviceHolds) {
+  const Outcome outcome = train("simulated:0", {"--check"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const std::string text = outcome.out + outcome.err;
+  EXPECT_NE(text.find("simulated:0 replica 0"), std::string::npos) << text;
+  EXPECT_NE(text.find("activations, their gradients and workspaces"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace millrace::test
