@@ -74,8 +74,9 @@ void Executable::plan_values(const std::vector<Node>& nodes) {
   ++planner_.value(last_layer()).readers;
 
   Value& input = planner_.value(Network::kInput);
-  if (network.input.channels > kPack) {
-    fail(ErrorKind::usage, "backend 'cuda' takes images of at most {} channels, not {}", kPack, network.input.channels);
+  constexpr int kMostChannels = 4;  // as many as an augmentation record has fill values for
+  if (network.input.channels > kMostChannels) {
+    fail(ErrorKind::usage, "backend 'cuda' takes images of at most {} channels, not {}", kMostChannels, network.input.channels);
   }
   input.spec = {samples_, network.input.channels, network.input.height, network.input.width, workshop_.type(), false};
   input.tensor = planner_.tensor(input.spec.bytes());

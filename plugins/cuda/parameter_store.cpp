@@ -171,6 +171,7 @@ void ParameterStore::begin_slow(Queue& queue) {
 void ParameterStore::blend_slow(Queue& queue, double decay) {
   if (!rule_.slow_weights) fail(ErrorKind::usage, "no slow weights: the optimizer's rule does not ask for them");
   begin_slow(queue);
+  if (decay == 0) return queue.copy(slow_.data(), values_.data(), slow_.bytes());  // values stay: others may be reading them
   BlendSlow kernel;
   kernel.value = values_.as<float>();
   kernel.slow = slow_.as<float>();

@@ -1,4 +1,5 @@
 // Max, average and global average pooling.
+#include "millrace/error.h"
 #include "operation.h"
 
 namespace millrace::cuda {
@@ -20,6 +21,11 @@ class Pooling final : public Operation {
 
   void plan(Planner& planner) override {
     refuse_flattened(planner);
+    constexpr int kMostPlaces = 256;  // that the index of a maximum, a byte, can name
+    if (max_ && window_.kernel_h * window_.kernel_w > kMostPlaces) {
+      fail(ErrorKind::usage, "backend 'cuda' takes the maximum of at most {} pixels, not of {} x {}", kMostPlaces, window_.kernel_h,
+           window_.kernel_w);
+    }
     const MapSpec& from = planner.value(input()).spec;
     const MapSpec& to = plan_output(planner, output_spec(planner, from.type)).spec;
     planner.use(planner.value(input()).tensor);

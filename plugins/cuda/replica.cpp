@@ -1,5 +1,7 @@
 #include "replica.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cstring>
 #include <limits>
@@ -43,6 +45,7 @@ GpuReplica::GpuReplica(std::shared_ptr<Machine> machine, const Network& network,
       workshop_{network_, options_, parameters_, *machine_, nullptr},
       nodes_(fuse(network_, {.backend = "cuda"})),
       most_samples_(std::max(options.train_batch, options.infer_batch)),
+      graphs_(options.graphs),
       returned_(*machine_) {
   const auto add = [&](Executables& kept, std::uint32_t samples, bool training) {
     if (samples == 0) return;
@@ -57,7 +60,9 @@ GpuReplica::GpuReplica(std::shared_ptr<Machine> machine, const Network& network,
 
 GpuReplica::~GpuReplica() {
   try {
-    if (staging_) drain();
+    if (!staging_) return;
+    drain();
+    returned_.deliver();
     if (trace_) trace_->finish();
   } catch (const Error&) {  // whoever wanted to know asked finish()
   }
@@ -195,16 +200,13 @@ void GpuReplica::forward(std::uint64_t step) {
   const StepTrace::Piece piece(trace_.get(), *compute_, "compute", "forward");
   compute_->run(scalars);
   Executable& network = *current_;
-  if (network.recorded_forward) {
-    compute_->launch(*network.recorded_forward);
-  } else if (options_.graphs && network.passes >= kPassesBeforeRecording) {
-    compute_->begin_recording();
-    network.forward(*compute_);
-    network.recorded_forward = compute_->end_recording();
-    compute_->launch(*network.recorded_forward);
-  } else {
-    network.forward(*compute_);
+  if (!network.recorded_forward && graphs_ && network.passes >= kPassesBeforeRecording) {
+    network.recorded_forward = record([&] { network.forward(*compute_); });
   }
+  if (network.recorded_forward)
+    compute_->launch(*network.recorded_forward);
+  else
+    network.forward(*compute_);
   network.begin_loss(*compute_);
 }
 
@@ -241,6 +243,19 @@ Ref<Event> GpuReplica::loss(const LossSpec& spec, double normaliser, StepSums& s
   return run_loss(spec, normaliser, current_->logits(), current_->d_logits(), sums);
 }
 
+std::unique_ptr<Recording> GpuReplica::record(const std::function<void()>& pass) {
+  try {
+    compute_->begin_recording();
+    pass();
+    return compute_->end_recording();
+  } catch (const Error& error) {
+    fmt::print(stderr, "warning: {}: steps are submitted kernel by kernel, since they cannot be recorded: {}\n",
+               machine_->info().name, error.what());
+    graphs_ = false;
+    return nullptr;
+  }
+}
+
 // Submits the gradients, and calls `filled` for each bucket where its last work has been submitted.
 void GpuReplica::pass_backward(const std::function<void(int bucket)>& filled) {
   int announced = 0;
@@ -265,15 +280,15 @@ void GpuReplica::backward(BucketReady ready) {
   }
   Executable& network = *current_;
   const StepTrace::Piece piece(trace_.get(), *compute_, "compute", "backward");
-  if (!options_.graphs || network.passes++ < kPassesBeforeRecording) {
+  if (!network.recorded_backward && graphs_ && network.passes >= kPassesBeforeRecording) {
+    network.recorded_buckets.clear();
+    network.recorded_backward =
+        record([&] { pass_backward([&](int) { network.recorded_buckets.push_back(compute_->recorded_mark()); }); });
+  }
+  ++network.passes;
+  if (!network.recorded_backward) {
     pass_backward([&](int bucket) { announce(bucket, compute_->mark()); });
     return;
-  }
-  if (!network.recorded_backward) {
-    network.recorded_buckets.clear();
-    compute_->begin_recording();
-    pass_backward([&](int) { network.recorded_buckets.push_back(compute_->recorded_mark()); });
-    network.recorded_backward = compute_->end_recording();
   }
   compute_->launch(*network.recorded_backward);
   for (int bucket = 0; bucket < static_cast<int>(filled_.size()); ++bucket) {
@@ -296,7 +311,8 @@ Ref<Event> GpuReplica::update(int bucket, const UpdateStep& step, const Ref<Even
 }
 
 Ref<Event> GpuReplica::blend_slow(double decay) {
-  update_->wait(compute_->mark());  // the running statistics that forward has changed
+  // Decay 0 only reads, what forward has left; else backward must have read the weights.
+  if (!filled_.empty()) update_->wait(decay == 0 ? filled_.front() : filled_.back());
   parameters_.blend_slow(*update_, decay);
   updated_ = update_->mark();
   update_is_new_ = true;

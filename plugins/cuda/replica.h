@@ -52,6 +52,8 @@ class GpuReplica final : public Replica {
   void rebind(std::size_t arena_bytes);
   void run_ingest(const Executable& to, const StagedBatch& batch, const View& view);
   Ref<Event> run_loss(const LossSpec& spec, double normaliser, const float* logits, float* gradient, StepSums& sums);
+  // A recording of what `pass` submits; null, with a warning, when something in it cannot be recorded: it is submitted from then on.
+  std::unique_ptr<Recording> record(const std::function<void()>& pass);
   void pass_backward(const std::function<void(int bucket)>& filled);
   void wait_for_update();
   void drain();  // all queues
@@ -66,6 +68,7 @@ class GpuReplica final : public Replica {
   Executables training_, inference_;
   std::size_t arena_bytes_ = 0;
   std::uint32_t most_samples_ = 0;
+  bool graphs_;
 
   DeviceMemory arena_, table_, scalars_, row_losses_, sums_, summed_logits_;
   SumsReturn returned_;

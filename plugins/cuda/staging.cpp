@@ -49,7 +49,7 @@ void Staging::reserve(DeviceMemory& memory, std::size_t bytes, const char* what)
 Staging::Side& Staging::free_side(std::size_t bytes) {
   // As many as batches are on their way at once: a batch is held until its copy is done, so they cannot become many.
   for (Side& side : sides_) {
-    if (side.memory->bytes() >= bytes && side.copied->complete()) return side;
+    if (side.memory->bytes() >= bytes && (!side.copied || side.copied->complete())) return side;
   }
   return sides_.emplace_back(Side{std::make_unique<HostMemory>(machine_, bytes), nullptr});
 }

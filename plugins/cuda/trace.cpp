@@ -100,20 +100,28 @@ std::unique_ptr<StepTrace> StepTrace::from_environment(Machine& machine) {
   return file.empty() && !print ? nullptr : std::make_unique<StepTrace>(machine, print, file);
 }
 
+bool StepTrace::begin_piece() {
+  const std::lock_guard lock(mutex_);
+  return begun_++ < kMostSpans;
+}
+
 StepTrace::Piece::Piece(StepTrace* trace, Queue& queue, const char* name, const char* what)
-    : trace_(trace != nullptr && trace->taken_.size() < kMostSpans ? trace : nullptr), queue_(queue), name_(name), what_(what) {
+    : trace_(trace != nullptr && trace->begin_piece() ? trace : nullptr), queue_(queue), name_(name), what_(what) {
   if (trace_ != nullptr) begin_ = queue.timed_mark();
 }
 
 StepTrace::Piece::~Piece() {
   if (trace_ == nullptr) return;
   try {
-    trace_->taken_.push_back({name_, what_, std::move(begin_), queue_.timed_mark()});
+    Ref<Mark> end = queue_.timed_mark();
+    const std::lock_guard lock(trace_->mutex_);
+    trace_->taken_.push_back({name_, what_, std::move(begin_), std::move(end)});
   } catch (const Error&) {  // the device has failed, which whoever uses it next is told
   }
 }
 
 std::vector<TraceSpan> StepTrace::spans() const {
+  const std::lock_guard lock(mutex_);
   std::vector<TraceSpan> spans;
   for (const Taken& taken : taken_) {
     const Event& origin = *taken_.front().begin;

@@ -2,10 +2,11 @@
 //
 // MILLRACE_CUDA_PROFILE=1 prints a few lines to standard error when a replica ends: time by kind of work, the share of the time in
 // which compute idled, and the share of the copies that ran under compute. MILLRACE_CUDA_TRACE=FILE writes every piece as a trace
-// that chrome://tracing and Perfetto open. Both look at the first kMostSpans pieces; without them nothing is measured.
+// that chrome://tracing and Perfetto open. Pieces may be taken by several threads. Both look at the first kMostSpans pieces; without them nothing is measured.
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -57,6 +58,7 @@ class StepTrace {
   void finish() const noexcept;          // prints and writes what was asked for
 
  private:
+  bool begin_piece();  // false: enough has been looked at
   struct Taken {
     const char *queue, *what;
     Ref<Mark> begin, end;
@@ -64,7 +66,9 @@ class StepTrace {
   Machine& machine_;
   const bool print_;
   const std::string file_;
+  mutable std::mutex mutex_;  // of what follows
   std::vector<Taken> taken_;
+  std::size_t begun_ = 0;
 };
 
 }  // namespace millrace::cuda

@@ -9,14 +9,18 @@ namespace millrace::cuda {
 CudaMark::CudaMark(std::shared_ptr<Marks> marks, bool timed)
     : marks_(std::move(marks)), timed_(timed), event_(timed ? marks_->make_event(cudaEventBlockingSync) : marks_->take()) {}
 
+// Who asks may be any thread: one that never chose a device would open device 0 with its first call.
 CudaMark::~CudaMark() {
-  if (timed_)
+  if (timed_) {
+    cudaSetDevice(marks_->device());
     cudaEventDestroy(event_);
-  else
+  } else {
     marks_->give_back(event_);
+  }
 }
 
 bool CudaMark::complete() const {
+  cudaSetDevice(marks_->device());
   const cudaError_t status = cudaEventQuery(event_);
   if (status != cudaSuccess) cudaGetLastError();  // "not ready" is kept as this thread's last error too
   return status != cudaErrorNotReady;
@@ -40,6 +44,7 @@ void CudaMark::then(std::function<void()> done) {
 std::shared_ptr<Marks> Marks::make(int device) { return std::shared_ptr<Marks>(new Marks(device)); }
 
 Marks::~Marks() {
+  cudaSetDevice(device_);
   for (cudaEvent_t event : spare_) cudaEventDestroy(event);
 }
 

@@ -36,8 +36,10 @@ Mark make_mark() {
 MeasureMemory::MeasureMemory(std::size_t bytes) {
   if (bytes == 0) return;
   check(cudaMalloc(&data_, bytes), fmt::format("cudaMalloc of {} bytes for measuring", bytes));
-  check(cudaMemset(data_, kFill, bytes), "cudaMemset for measuring");
-  check(cudaDeviceSynchronize(), "cudaDeviceSynchronize");  // the measuring stream does not wait for the default one
+  // Waits for itself, since the measuring stream will not; not for the device, which would break captures of other threads.
+  const Stream stream = make_stream();
+  check(cudaMemsetAsync(data_, kFill, bytes, stream.get()), "cudaMemsetAsync for measuring");
+  check(cudaStreamSynchronize(stream.get()), "cudaStreamSynchronize for measuring");
 }
 
 MeasureMemory::~MeasureMemory() {

@@ -71,6 +71,14 @@ class TestLane final : public NcclLane {
   testkit::TaskQueue queue_;
 };
 
+// A mark that its recording has set anew, for the next step, before anybody looked at it.
+class AnewEvent final : public Event {
+ public:
+  bool complete() const override { return false; }
+  void wait() const override {}
+  void then(std::function<void()>) override {}
+};
+
 // One sum: waits for all devices.
 struct Meeting {
   std::vector<float*> data;
@@ -277,6 +285,18 @@ TEST_F(NcclCommunicatorTest, ASumThatHangsIsEndedAndItsDevicesAreNamed) {
   communicator_ = nullptr;
   EXPECT_EQ(nccl_.aborted, 2);
   EXPECT_EQ(nccl_.destroyed, 0);
+}
+
+TEST_F(NcclCommunicatorTest, ASumThatHangsIsEndedThoughItsGradientsMarksWereSetAnew) {
+  options_.limits.sum = milliseconds(50);
+  nccl_.hang = true;
+  start(2);
+  std::vector<std::vector<float>> values = {{1}, {2}};
+  const Buckets made = buckets(values);
+  for (const auto& bucket : made) bucket->ready = make_ref<AnewEvent>();
+  communicator_->all_reduce(made);
+  wait(made);  // does not hang
+  EXPECT_EQ(nccl_.aborted, 2);
 }
 
 TEST_F(NcclCommunicatorTest, AFailureIsKnownWhenTheFirstEventCompletes) {

@@ -32,8 +32,14 @@ class CudaLane final : public NcclLane {
 
   NcclRank rank() const override { return rank_; }
   cudaStream_t stream() const override { return stream_; }
-  void wait(const Ref<Event>& event) override { wait_in(stream_, event); }
-  Ref<Event> record() override { return marks_->record(stream_); }
+  void wait(const Ref<Event>& event) override {
+    use_device(rank_.device);
+    wait_in(stream_, event);
+  }
+  Ref<Event> record() override {
+    use_device(rank_.device);
+    return marks_->record(stream_);
+  }
 
  private:
   const NcclRank rank_;
