@@ -108,7 +108,8 @@ std::vector<ArenaTensor> Executable::tensors() const {
   const std::vector<Lifetime>& lifetimes = planner_.lifetimes();
   for (std::size_t i = 0; i < lifetimes.size(); ++i) {
     if (lifetimes[i].bytes == 0) continue;
-    result.push_back({placement_.offsets[i], lifetimes[i].bytes, lifetimes[i].first, lifetimes[i].last, fmt::format("tensor {}", i)});
+    result.push_back(
+        {placement_.offsets[i], lifetimes[i].bytes, lifetimes[i].first, lifetimes[i].last, fmt::format("tensor {}", i)});
   }
   return result;
 }
@@ -146,9 +147,7 @@ void Executable::forward(Queue& queue) {
   queue.run(kernel);
 }
 
-void Executable::begin_loss(Queue& queue) {
-  workshop_.machine.set_time(queue, arena_, static_cast<int>(operations_.size()) + 1);
-}
+void Executable::begin_loss(Queue& queue) { workshop_.machine.set_time(queue, arena_, static_cast<int>(operations_.size()) + 1); }
 
 void Executable::backward(Queue& queue, const std::function<void(int node)>& done) {
   const int count = static_cast<int>(operations_.size());
@@ -169,8 +168,8 @@ void Executable::backward(Queue& queue, const std::function<void(int node)>& don
 }
 
 std::string Executable::describe() const {
-  std::string text = fmt::format("cuda: {} of {} samples, arena {:.1f} MiB\n", planner_.training() ? "training" : "inference", samples_,
-                                 static_cast<double>(placement_.bytes) / 1048576.0);
+  std::string text = fmt::format("cuda: {} of {} samples, arena {:.1f} MiB\n", planner_.training() ? "training" : "inference",
+                                 samples_, static_cast<double>(placement_.bytes) / 1048576.0);
   for (const auto& operation : operations_) text += fmt::format("  {:32} {}\n", operation->layer().name, operation->detail());
   return text;
 }

@@ -1,5 +1,5 @@
-// Everything that this backend asks of a GPU: memory, queues of work, and marks in them. device/ asks CUDA; simulation/ acts a GPU
-// out on the host for tests: late, in any order that the marks allow, and reporting what no mark orders.
+// Everything that this backend asks of a GPU: memory, queues of work, and marks in them. device/ asks CUDA; simulation/ acts a
+// GPU out on the host for tests: late, in any order that the marks allow, and reporting what no mark orders.
 //
 // A replica is written against this page alone, so what the simulation proves of it (every wait, every lifetime, every result)
 // holds on the device, up to what the kernels of device/ compute.
@@ -34,9 +34,9 @@ struct ConvolutionShape {
   std::int64_t kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1, dilation_h = 1, dilation_w = 1;
   std::int64_t top = 0, left = 0, bottom = 0, right = 0;
   std::int64_t groups = 1;
-  bool bias = false;                          // of forward; float32, pitch_of(k)
-  Activation activation = Activation::none;   // of forward
-  bool tf32 = false;                          // of f32: inputs may be rounded to 10 bits of mantissa on the way in
+  bool bias = false;                         // of forward; float32, pitch_of(k)
+  Activation activation = Activation::none;  // of forward
+  bool tf32 = false;                         // of f32: inputs may be rounded to 10 bits of mantissa on the way in
 
   friend bool operator==(const ConvolutionShape&, const ConvolutionShape&) = default;
 };
@@ -50,7 +50,7 @@ struct LinearShape {
   std::int64_t rows = 0, in = 0, out = 0;
   bool bias = false;
   Activation activation = Activation::none;
-  bool tf32 = false;                // as of convolutions
+  bool tf32 = false;  // as of convolutions
 
   friend bool operator==(const LinearShape&, const LinearShape&) = default;
 };
@@ -97,7 +97,7 @@ class Queue {
 #undef MILLRACE_RUN
 
   virtual Ref<Mark> mark() = 0;
-  virtual Ref<Mark> timed_mark() = 0;                 // for Machine::seconds_between(); not within a recording
+  virtual Ref<Mark> timed_mark() = 0;             // for Machine::seconds_between(); not within a recording
   virtual void wait(const Ref<Event>& mark) = 0;  // null: nothing to wait for
 
   // Between begin and end nothing runs: what is submitted becomes a Recording. mark() is replaced by recorded_mark(): a mark that

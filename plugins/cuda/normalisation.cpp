@@ -9,7 +9,8 @@ namespace {
 
 class Normalisation final : public Operation {
  public:
-  Normalisation(Workshop& workshop, const Node& node) : Operation(workshop, node), attributes_(layer().as<BatchNormAttributes>()) {
+  Normalisation(Workshop& workshop, const Node& node)
+      : Operation(workshop, node), attributes_(layer().as<BatchNormAttributes>()) {
     std::size_t next = 0;
     if (attributes_.scale) scale_at_ = static_cast<int>(next++);
     if (attributes_.shift) shift_at_ = static_cast<int>(next++);
@@ -66,7 +67,8 @@ class Normalisation final : public Operation {
     sums_ = binding.at<float>(sums_at_);
     d_scale_ = binding.at<float>(d_scale_at_);
     d_shift_ = binding.at<float>(d_shift_at_);
-    if (residual_contribution_.tensor != kNoTensor) d_residual_ = target_of(planner, binding, node_.residual, residual_contribution_);
+    if (residual_contribution_.tensor != kNoTensor)
+      d_residual_ = target_of(planner, binding, node_.residual, residual_contribution_);
     if (input_contribution_.tensor != kNoTensor) d_input_ = target_of(planner, binding, input(), input_contribution_);
   }
 

@@ -41,7 +41,8 @@ float* Operation::gradient(std::size_t parameter) const {
 void Operation::refuse_flattened(const Planner& planner) const {
   const MapSpec& spec = planner.value(input()).spec;
   if (!spec.flattened || spec.height * spec.width == 1) return;
-  fail(ErrorKind::usage, "layer '{}': backend 'cuda' has no {} of a flattened {} x {} map; flatten it behind a linear layer or a pooling",
+  fail(ErrorKind::usage,
+       "layer '{}': backend 'cuda' has no {} of a flattened {} x {} map; flatten it behind a linear layer or a pooling",
        layer().name, layer().op, spec.height, spec.width);
 }
 

@@ -88,8 +88,8 @@ class ParameterStore {
   CompileOptions options_;
   std::vector<Entry> entries_;
   std::vector<Bucket> buckets_;
-  std::vector<std::size_t> first_segment_;                // by bucket; one past the last at the end
-  std::size_t trainable_ = 0, blended_ = 0, all_ = 0;     // elements; blended: trainable ones and statistics
+  std::vector<std::size_t> first_segment_;             // by bucket; one past the last at the end
+  std::size_t trainable_ = 0, blended_ = 0, all_ = 0;  // elements; blended: trainable ones and statistics
   Machine* machine_ = nullptr;
   DeviceMemory values_, mirror_, gradients_, velocities_, slow_, segments_;
   UpdateRule rule_;

@@ -25,8 +25,8 @@ TEST(WeightLayout, PutsChannelsLastAndZerosBehindThem) {
 }
 
 TEST(WeightLayout, GivesBackWhatItTook) {
-  for (const WeightLayout& layout : {WeightLayout{5, 3, 2, 3, 8, 8}, WeightLayout{20, 1, 3, 3, 24, 1}, WeightLayout{40, 5, 3, 3, 40, 5},
-                                     WeightLayout::vector(17)}) {
+  for (const WeightLayout& layout : {WeightLayout{5, 3, 2, 3, 8, 8}, WeightLayout{20, 1, 3, 3, 24, 1},
+                                     WeightLayout{40, 5, 3, 3, 40, 5}, WeightLayout::vector(17)}) {
     const std::vector<float> values = counted(static_cast<std::size_t>(layout.out * layout.in * layout.height * layout.width));
     EXPECT_EQ(from_memory(layout, to_memory(layout, values)), values);
   }

@@ -23,8 +23,8 @@ class Pooling final : public Operation {
     refuse_flattened(planner);
     constexpr int kMostPlaces = 256;  // that the index of a maximum, a byte, can name
     if (max_ && window_.kernel_h * window_.kernel_w > kMostPlaces) {
-      fail(ErrorKind::usage, "backend 'cuda' takes the maximum of at most {} pixels, not of {} x {}", kMostPlaces, window_.kernel_h,
-           window_.kernel_w);
+      fail(ErrorKind::usage, "backend 'cuda' takes the maximum of at most {} pixels, not of {} x {}", kMostPlaces,
+           window_.kernel_h, window_.kernel_w);
     }
     const MapSpec& from = planner.value(input()).spec;
     const MapSpec& to = plan_output(planner, output_spec(planner, from.type)).spec;
@@ -113,6 +113,8 @@ class Pooling final : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_pooling(Workshop& workshop, const Node& node) { return std::make_unique<Pooling>(workshop, node); }
+std::unique_ptr<Operation> make_pooling(Workshop& workshop, const Node& node) {
+  return std::make_unique<Pooling>(workshop, node);
+}
 
 }  // namespace millrace::cuda

@@ -107,8 +107,8 @@ void GpuReplica::start() {
   workshop_.scalars = scalars_.as<StepScalars>();
   row_losses_ = DeviceMemory(*machine_, most_samples_ * sizeof(RowLoss), "losses of rows");
   sums_ = DeviceMemory(*machine_, sizeof(StepSums), "loss and metrics");
-  summed_logits_ =
-      DeviceMemory(*machine_, most_samples_ * static_cast<std::size_t>(pitch_of(classes)) * sizeof(float), "logits of several views");
+  summed_logits_ = DeviceMemory(*machine_, most_samples_ * static_cast<std::size_t>(pitch_of(classes)) * sizeof(float),
+                                "logits of several views");
   trace_ = StepTrace::from_environment(*machine_);
   staging_ = std::make_unique<Staging>(*machine_, most_samples_, network_.input, classes, trace_.get());
   filled_.resize(buckets().size());
@@ -361,7 +361,8 @@ std::vector<float> GpuReplica::logits() {
   compute_->mark()->wait();
   machine_->host_access(host.data(), host.bytes(), false);
   for (std::size_t row = 0; row < static_cast<std::size_t>(rows); ++row) {
-    std::copy_n(reinterpret_cast<const float*>(host.data()) + row * pitch, classes, values.begin() + static_cast<std::ptrdiff_t>(row * classes));
+    std::copy_n(reinterpret_cast<const float*>(host.data()) + row * pitch, classes,
+                values.begin() + static_cast<std::ptrdiff_t>(row * classes));
   }
   return values;
 }

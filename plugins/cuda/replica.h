@@ -5,7 +5,8 @@
 // on the host but read(), write(), logits() and finish(), and whoever asks an event.
 //
 // With CompileOptions::graphs the passes of a training step are recorded when they come the second time and launched from then
-// on: forward, and backward with a mark of its own for each bucket. Ingest, loss and update, whose arguments change, stay outside.
+// on: forward, and backward with a mark of its own for each bucket. Ingest, loss and update, whose arguments change, stay
+// outside.
 #pragma once
 
 #include <map>
@@ -52,7 +53,8 @@ class GpuReplica final : public Replica {
   void rebind(std::size_t arena_bytes);
   void run_ingest(const Executable& to, const StagedBatch& batch, const View& view);
   Ref<Event> run_loss(const LossSpec& spec, double normaliser, const float* logits, float* gradient, StepSums& sums);
-  // A recording of what `pass` submits; null, with a warning, when something in it cannot be recorded: it is submitted from then on.
+  // A recording of what `pass` submits; null, with a warning, when something in it cannot be recorded: it is submitted from then
+  // on.
   std::unique_ptr<Recording> record(const std::function<void()>& pass);
   void pass_backward(const std::function<void(int bucket)>& filled);
   void wait_for_update();

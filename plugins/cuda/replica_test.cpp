@@ -34,7 +34,9 @@ struct PinnedBatch : Batch {
 class Course {
  public:
   explicit Course(const SimulationOptions& simulation = {}, const CompileOptions& more = {})
-      : network_(testkit::network_from_text(kNetwork)), machine_(std::make_shared<SimulatedMachine>(simulation)), device_(machine_) {
+      : network_(testkit::network_from_text(kNetwork)),
+        machine_(std::make_shared<SimulatedMachine>(simulation)),
+        device_(machine_) {
     CompileOptions options = more;
     options.train_batch = options.infer_batch = kBatch;
     options.bucket_bytes = 4096;  // several buckets
@@ -146,9 +148,11 @@ TEST_P(InEveryWay, EndsWithTheSameBitsWhateverTheTiming) {
   EXPECT_EQ(one.values(), other.values());
 }
 
-INSTANTIATE_TEST_SUITE_P(GpuReplica, InEveryWay, testing::Combine(testing::Values(Precision::fp32, Precision::bf16), testing::Bool()),
+INSTANTIATE_TEST_SUITE_P(GpuReplica, InEveryWay,
+                         testing::Combine(testing::Values(Precision::fp32, Precision::bf16), testing::Bool()),
                          [](const auto& tested) {
-                           return std::string(to_string(std::get<0>(tested.param))) + (std::get<1>(tested.param) ? "_graphs" : "_eager");
+                           return std::string(to_string(std::get<0>(tested.param))) +
+                                  (std::get<1>(tested.param) ? "_graphs" : "_eager");
                          });
 
 TEST(GpuReplica, RecordedPassesComputeWhatSubmittedOnesDo) {
@@ -208,7 +212,8 @@ std::vector<std::string> kinds_found(const SimulationOptions& options) {
   try {
     Course course(options);
     course.run(5);
-    for (const char* kind : {"missing wait", "buffer reused in flight", "released in flight", "wrong lifetime", "read before written"}) {
+    for (const char* kind :
+         {"missing wait", "buffer reused in flight", "released in flight", "wrong lifetime", "read before written"}) {
       if (!course.violations(kind).empty()) kinds.push_back(kind);
     }
   } catch (const Error&) {
@@ -228,8 +233,9 @@ TEST(PlantedFaults, AWaitLeftOutIsFound) {
     ++count;
     found += std::to_string(wait) + " ";
   }
-  // Most waits are for what another one has ordered already: an update waits for `after` and for its bucket, which here is the same
-  // mark, and buckets fill in order. Found: compute that does not wait for its copy, for the update; copies that overtake compute.
+  // Most waits are for what another one has ordered already: an update waits for `after` and for its bucket, which here is the
+  // same mark, and buckets fill in order. Found: compute that does not wait for its copy, for the update; copies that overtake
+  // compute.
   EXPECT_GE(count, 10) << found;
 }
 
@@ -242,7 +248,8 @@ TEST(PlantedFaults, ABufferGivenBackTooEarlyIsFound) {
     for (std::uint64_t step = 0; step < 5; ++step) {
       course.one_step(step, kBatch);
       for (std::size_t at = 0; at < 3; ++at) {  // filled anew as soon as it is back
-        if (course.batch(at)->in_flight == 0) std::fill_n(course.batch(at)->pixels, kBatch * 192, static_cast<std::uint8_t>(step));
+        if (course.batch(at)->in_flight == 0)
+          std::fill_n(course.batch(at)->pixels, kBatch * 192, static_cast<std::uint8_t>(step));
       }
     }
     try {

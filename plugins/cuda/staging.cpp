@@ -57,8 +57,8 @@ Staging::Side& Staging::free_side(std::size_t bytes) {
 void Staging::check_labels(const Batch& batch, std::uint32_t begin, std::uint32_t count) const {
   const auto check = [&](std::uint32_t slot, std::int32_t label) {
     if (label >= 0 && label < classes_) return;
-    fail(ErrorKind::data, "row {} of the batch has label {}, but the network's output has {} classes (0 to {})", slot - begin, label,
-         classes_, classes_ - 1);
+    fail(ErrorKind::data, "row {} of the batch has label {}, but the network's output has {} classes (0 to {})", slot - begin,
+         label, classes_, classes_ - 1);
   };
   for (std::uint32_t slot = begin; slot < begin + count; ++slot) {
     if (batch.weights[slot] == 0) continue;

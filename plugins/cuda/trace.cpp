@@ -63,7 +63,8 @@ TraceSummary summarise(const std::vector<TraceSpan>& all, std::size_t warm_up) {
     begin = std::min(begin, span.begin);
     end = std::max(end, span.end);
     const std::string name = span.queue + ": " + span.what;
-    const auto known = std::find_if(summary.by_work.begin(), summary.by_work.end(), [&](const auto& e) { return e.first == name; });
+    const auto known =
+        std::find_if(summary.by_work.begin(), summary.by_work.end(), [&](const auto& e) { return e.first == name; });
     const double seconds = span.end - span.begin;
     if (known == summary.by_work.end())
       summary.by_work.emplace_back(name, seconds);
@@ -80,16 +81,21 @@ TraceSummary summarise(const std::vector<TraceSpan>& all, std::size_t warm_up) {
 // The trace event format: complete events ("X") in microseconds, a process for the device, a thread for each queue.
 std::string trace_json(const std::vector<TraceSpan>& spans, int device) {
   std::string text = fmt::format(R"({{"traceEvents":[
-{{"name":"process_name","ph":"M","pid":{0},"args":{{"name":"cuda:{0}"}}}})", device);
+{{"name":"process_name","ph":"M","pid":{0},"args":{{"name":"cuda:{0}"}}}})",
+                                 device);
   std::map<std::string, int> queues;
   for (const TraceSpan& span : spans) {
     const auto [queue, is_new] = queues.try_emplace(span.queue, static_cast<int>(queues.size()));
     if (is_new) {
-      text += fmt::format(",\n" R"({{"name":"thread_name","ph":"M","pid":{},"tid":{},"args":{{"name":"{}"}}}})", device, queue->second,
-                          span.queue);
+      text += fmt::format(
+          ",\n"
+          R"({{"name":"thread_name","ph":"M","pid":{},"tid":{},"args":{{"name":"{}"}}}})",
+          device, queue->second, span.queue);
     }
-    text += fmt::format(",\n" R"({{"name":"{}","ph":"X","pid":{},"tid":{},"ts":{:.3f},"dur":{:.3f}}})", span.what, device, queue->second,
-                        span.begin * 1e6, (span.end - span.begin) * 1e6);
+    text += fmt::format(
+        ",\n"
+        R"({{"name":"{}","ph":"X","pid":{},"tid":{},"ts":{:.3f},"dur":{:.3f}}})",
+        span.what, device, queue->second, span.begin * 1e6, (span.end - span.begin) * 1e6);
   }
   return text + "\n]}\n";
 }
@@ -125,7 +131,8 @@ std::vector<TraceSpan> StepTrace::spans() const {
   std::vector<TraceSpan> spans;
   for (const Taken& taken : taken_) {
     const Event& origin = *taken_.front().begin;
-    spans.push_back({taken.queue, taken.what, machine_.seconds_between(origin, *taken.begin), machine_.seconds_between(origin, *taken.end)});
+    spans.push_back(
+        {taken.queue, taken.what, machine_.seconds_between(origin, *taken.begin), machine_.seconds_between(origin, *taken.end)});
   }
   return spans;
 }
@@ -135,7 +142,8 @@ void StepTrace::finish() const noexcept {
     const std::vector<TraceSpan> all = spans();
     if (print_) {
       const TraceSummary summary = summarise(all, all.size() / 4);
-      fmt::print(stderr, "cuda:{}: {:.1f} ms of work looked at; compute idled {:.1f} %; {:.1f} % of the copies ran under compute\n",
+      fmt::print(stderr,
+                 "cuda:{}: {:.1f} ms of work looked at; compute idled {:.1f} %; {:.1f} % of the copies ran under compute\n",
                  machine_.info().index, 1e3 * summary.seconds, 100 * summary.compute_idle, 100 * summary.copies_hidden);
       for (const auto& [what, seconds] : summary.by_work) fmt::print(stderr, "  {:<24} {:9.3f} ms\n", what, 1e3 * seconds);
     }

@@ -1,8 +1,9 @@
 // When each queue of a replica did what, by the device's own clock: what a trace shows, and how much of the time it idled.
 //
-// MILLRACE_CUDA_PROFILE=1 prints a few lines to standard error when a replica ends: time by kind of work, the share of the time in
-// which compute idled, and the share of the copies that ran under compute. MILLRACE_CUDA_TRACE=FILE writes every piece as a trace
-// that chrome://tracing and Perfetto open. Pieces may be taken by several threads. Both look at the first kMostSpans pieces; without them nothing is measured.
+// MILLRACE_CUDA_PROFILE=1 prints a few lines to standard error when a replica ends: time by kind of work, the share of the time
+// in which compute idled, and the share of the copies that ran under compute. MILLRACE_CUDA_TRACE=FILE writes every piece as a
+// trace that chrome://tracing and Perfetto open. Pieces may be taken by several threads. Both look at the first kMostSpans
+// pieces; without them nothing is measured.
 #pragma once
 
 #include <memory>
@@ -23,9 +24,9 @@ struct TraceSpan {
 
 // Pure: what the spans say.
 struct TraceSummary {
-  double seconds = 0;          // from the first begin to the last end
-  double compute_idle = 0;     // share of it in which queue "compute" had nothing to do
-  double copies_hidden = 0;    // share of queue "copy"'s time in which compute worked; 1 without copies
+  double seconds = 0;                                   // from the first begin to the last end
+  double compute_idle = 0;                              // share of it in which queue "compute" had nothing to do
+  double copies_hidden = 0;                             // share of queue "copy"'s time in which compute worked; 1 without copies
   std::vector<std::pair<std::string, double>> by_work;  // "compute: forward", seconds, in order of first appearance
 };
 // `warm_up`: so many pieces are left out at the begin, where libraries load and work is recorded.

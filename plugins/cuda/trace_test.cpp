@@ -7,8 +7,9 @@ namespace millrace::cuda {
 namespace {
 
 TEST(TraceSummary, CountsIdleTimeOfComputeAndCopiesUnderIt) {
-  const std::vector<TraceSpan> spans = {{"copy", "batch", 0, 2},     {"compute", "forward", 2, 4}, {"copy", "batch", 3, 5},
-                                        {"compute", "backward", 4, 6}, {"update", "sgd", 5, 7},      {"compute", "forward", 8, 10}};
+  const std::vector<TraceSpan> spans = {{"copy", "batch", 0, 2}, {"compute", "forward", 2, 4},
+                                        {"copy", "batch", 3, 5}, {"compute", "backward", 4, 6},
+                                        {"update", "sgd", 5, 7}, {"compute", "forward", 8, 10}};
   const TraceSummary summary = summarise(spans, 0);
   EXPECT_DOUBLE_EQ(summary.seconds, 10);
   EXPECT_DOUBLE_EQ(summary.compute_idle, 0.4);   // 0 to 2 and 6 to 8
@@ -28,7 +29,8 @@ TEST(TraceSummary, LeavesTheWarmUpOutAndOverlapsInOnce) {
 TEST(TraceJson, NamesQueuesAndCountsInMicroseconds) {
   const std::string text = trace_json({{"copy", "batch", 0, 0.5}, {"compute", "forward", 0.5, 0.75}}, 2);
   EXPECT_NE(text.find(R"({"name":"process_name","ph":"M","pid":2,"args":{"name":"cuda:2"}})"), std::string::npos) << text;
-  EXPECT_NE(text.find(R"({"name":"forward","ph":"X","pid":2,"tid":1,"ts":500000.000,"dur":250000.000})"), std::string::npos) << text;
+  EXPECT_NE(text.find(R"({"name":"forward","ph":"X","pid":2,"tid":1,"ts":500000.000,"dur":250000.000})"), std::string::npos)
+      << text;
 }
 
 }  // namespace

@@ -38,7 +38,7 @@ class Unary : public Operation {
   }
 
  protected:
-  virtual void differentiate(Queue& queue) = 0;  // dy_ -> d_input_
+  virtual void differentiate(Queue& queue) = 0;       // dy_ -> d_input_
   virtual bool needs_input() const { return false; }  // by backward
   virtual bool needs_output() const { return false; }
   virtual bool in_place() const { return true; }  // output and input, or their gradients, may share memory

@@ -185,13 +185,18 @@ class Convolution final : public Weighted {
   WeightLayout layout(const MapSpec& from) const override {
     const std::int64_t in = from.channels / conv_.groups;
     const bool pads_in = conv_.groups == 1;
-    return {conv_.out,           in, conv_.kernel.height, conv_.kernel.width, pads_out() ? pitch_of(conv_.out) : conv_.out,
+    return {conv_.out,
+            in,
+            conv_.kernel.height,
+            conv_.kernel.width,
+            pads_out() ? pitch_of(conv_.out) : conv_.out,
             pads_in ? pitch_of(in) : in};
   }
 
   DataType output_type(const Planner&) const override { return workshop_.type(); }
   bool leaves_padding() const override {
-    return !pads_out() && (pitch_of(conv_.out) != conv_.out || pitch_of(layer().input_shapes[0][0]) != layer().input_shapes[0][0]);
+    return !pads_out() &&
+           (pitch_of(conv_.out) != conv_.out || pitch_of(layer().input_shapes[0][0]) != layer().input_shapes[0][0]);
   }
 
  private:

@@ -19,10 +19,25 @@ class OnSimulatedGpus : public testing::Test {
   void TearDown() override { unsetenv("MILLRACE_PLUGIN_PATH"); }
 
   static Outcome train(const std::string& devices, std::vector<std::string> more = {}) {
-    std::vector<std::string> arguments = {tool("pipeline-run"), pipeline("quickstart.toml"), "--json", "--devices", devices,
-                                          "--set", "data.root=" + shapes(), "--set", "run.folder=", "--set", "run.epochs=1",
-                                          "--set", "run.precision=fp32", "--set", "train.batch.size=20", "--set", "train.read.limit=80",
-                                          "--set", "validate.read.limit=40"};
+    std::vector<std::string> arguments = {tool("pipeline-run"),
+                                          pipeline("quickstart.toml"),
+                                          "--json",
+                                          "--devices",
+                                          devices,
+                                          "--set",
+                                          "data.root=" + shapes(),
+                                          "--set",
+                                          "run.folder=",
+                                          "--set",
+                                          "run.epochs=1",
+                                          "--set",
+                                          "run.precision=fp32",
+                                          "--set",
+                                          "train.batch.size=20",
+                                          "--set",
+                                          "train.read.limit=80",
+                                          "--set",
+                                          "validate.read.limit=40"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return run_command(arguments);
   }

@@ -12,7 +12,9 @@
 
 namespace millrace {
 
-constexpr std::size_t round_up(std::size_t bytes, std::size_t alignment) { return (bytes + alignment - 1) / alignment * alignment; }
+constexpr std::size_t round_up(std::size_t bytes, std::size_t alignment) {
+  return (bytes + alignment - 1) / alignment * alignment;
+}
 
 // A tensor that is needed in the steps first ... last, both included.
 struct Lifetime {

@@ -1,6 +1,6 @@
 // Backend "simulated": this backend's devices acted out on the host, as a plugin, so that every test and every pipeline that runs
-// on "cuda" runs without a GPU. Slow, and only built with the tests. Whatever breaks the order or the lifetimes of a plan ends the
-// run as an error of the device.
+// on "cuda" runs without a GPU. Slow, and only built with the tests. Whatever breaks the order or the lifetimes of a plan ends
+// the run as an error of the device.
 #include "millrace/plugin.h"
 
 #include "backend.h"

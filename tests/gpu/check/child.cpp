@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -66,9 +67,12 @@ Child::Child(const Command& command) {
   const std::string log = command.log.empty() ? "/dev/null" : command.log;
   int in[2], out[2];
   if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0) fail(ErrorKind::run, "no pipe for '{}'", *program);
+  const pid_t parent = getpid();
   process_ = fork();
   if (process_ == 0) {
     setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // were this program killed, nothing is to go on holding the device
+    if (getppid() != parent) _exit(127);
     dup2(in[0], STDIN_FILENO);
     dup2(out[1], STDOUT_FILENO);
     const int errors = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
