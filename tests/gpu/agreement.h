@@ -43,7 +43,7 @@ class Comparison {
 
  private:
   Outcome train_from(const Arrays& values, Device& device, CompileOptions options) const;
-  void expect_gradients(const Outcome& found, const std::vector<Outcome>& rounded, double bound, bool each) const;
+  void expect_gradients(const Outcome& found, const std::vector<Outcome>& rounded, Precision precision, bool each) const;
 
   std::shared_ptr<const Network> network_;
   Course course_;

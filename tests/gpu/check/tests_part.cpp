@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <fstream>
 #include <sstream>
 
@@ -12,12 +13,33 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Comparisons with the CPU in one precision, against the bound, whatever the tests let pass besides.
+struct Agreement {
+  int within = 0, beyond = 0;
+  double worst = 0;  // difference over bound
+  std::string worst_where;
+};
+
 struct Counts {
   int passed = 0, skipped = 0, failed = 0;
   std::vector<std::string> failures;
-  std::string reason;              // of the first that was skipped
-  Json measured = Json::object();  // what tests recorded, by test
+  std::string reason;                          // of the first that was skipped
+  Json measured = Json::object();              // what tests recorded, by test
+  std::map<std::string, Agreement> agreement;  // by precision
 };
+
+// "bf16 logits": "1.20e-02 (bound 2e-02, rounding 4.00e-03)"
+void count_comparison(const std::string& key, const Json& value, const std::string& test, Counts& counts) {
+  if (test.starts_with("GpuComparison.")) return;  // plants a fault to see it found
+  double difference = 0, bound = 0;
+  if (!value.is_string() || std::sscanf(value.get<std::string>().c_str(), "%lf (bound %lf", &difference, &bound) != 2) return;
+  Agreement& agreement = counts.agreement[key.substr(0, key.find(' '))];
+  const bool good = difference <= bound;  // false of NaN
+  (good ? agreement.within : agreement.beyond) += 1;
+  if (difference / bound <= agreement.worst) return;
+  agreement.worst = difference / bound;
+  agreement.worst_where = test + ": " + key;
+}
 
 void count(const Json& test, const std::string& suite, Counts& counts) {
   const std::string name = suite + "." + test.value("name", "");
@@ -29,6 +51,7 @@ void count(const Json& test, const std::string& suite, Counts& counts) {
   } else {
     ++counts.passed;
   }
+  for (const auto& [key, value] : test.items()) count_comparison(key, value, name, counts);
   for (const char* key : {"planned_mib", "held_mib"}) {
     if (test.contains(key)) counts.measured[name][key] = test[key];
   }
@@ -110,6 +133,14 @@ Json run_tests(const Setting& setting, const fs::path& program, double limit) {
   row(name, fmt::format("{} passed", counts.passed),
       fmt::format("{} failed, {} skipped{}  {:.0f} s", result["failed"].get<int>(), counts.skipped,
                   counts.reason.empty() ? "" : " (" + counts.reason + ")", finished.seconds));
+  for (const auto& [precision, agreement] : counts.agreement) {
+    result["agreement"][precision] = {{"within_bound", agreement.within},
+                                      {"beyond_bound", agreement.beyond},
+                                      {"worst_over_bound", agreement.worst},
+                                      {"worst", agreement.worst_where}};
+    row("  " + precision + ", comparisons with the CPU", fmt::format("{} within bound", agreement.within),
+        fmt::format("{} beyond it; worst {:.2f} times the bound ({})", agreement.beyond, agreement.worst, agreement.worst_where));
+  }
   for (const std::string& failure : counts.failures) row("", "", "failed: " + failure);
   return result;
 }
