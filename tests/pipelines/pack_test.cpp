@@ -26,9 +26,9 @@ std::string data_file(const TemporaryFolder& folder, const std::string& stage, c
   return file;
 }
 
-Outcome pack(std::vector<std::string> arguments) {
+Outcome pack(std::vector<std::string> arguments, double interrupt_after = 0) {
   arguments.insert(arguments.begin(), {tool("pipeline-data"), "pack"});
-  return run_command(arguments);
+  return run_command(arguments, interrupt_after);
 }
 
 std::string content(const fs::path& path) {
@@ -156,6 +156,23 @@ TEST(Pack, RefusesAFolderThatIsNotEmptyUnlessForced) {
   EXPECT_EQ(names(folder / "out").size(), 1U);
   EXPECT_EQ(pack({file, "--out", folder / "out", "--force"}).code, 0);
   EXPECT_EQ(names(folder / "out"), (std::vector<std::string>{"classes.txt", "notes.txt", "shard-000000.tar"}));
+}
+
+TEST(Pack, LeavesTheFolderAsItWasWhenInterrupted) {
+  const TemporaryFolder folder;
+  {
+    std::ofstream list(folder / "list.csv");
+    list << "file_name,label\n";
+    for (int i = 0; i < 400000; ++i) list << shapes() << "/train/star/00001.jpg,star\n";  // minutes of work
+  }
+  const std::string file = data_file(folder, "read_list", folder / "list.csv");
+  fs::create_directories(folder / "out");
+  std::ofstream(folder / "out/shard-000000.tar") << "an earlier one";
+  const Outcome outcome = pack({file, "--out", folder / "out", "--force", "--quality", "80", "--shard-size", "100 kB"}, 3.0);
+  EXPECT_EQ(outcome.code, 130) << outcome.out << outcome.err;
+  EXPECT_NE(outcome.err.find("stopped: '" + (folder / "out") + "' is as it was"), std::string::npos) << outcome.err;
+  EXPECT_EQ(names(folder / "out"), (std::vector<std::string>{"shard-000000.tar"}));
+  EXPECT_EQ(content(folder / "out/shard-000000.tar"), "an earlier one");
 }
 
 TEST(Pack, NamesWhatIsWrongOnTheCommandLine) {
