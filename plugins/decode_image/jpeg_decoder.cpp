@@ -198,7 +198,7 @@ void JpegDecoder::State::give_up() {
 // `decode` returns whether it could. Whatever the own entropy decoder stumbles over is for libjpeg to judge.
 template <typename Decode>
 void JpegDecoder::State::decode(const Decode& decode) {
-  constexpr std::size_t kWorthTables = 8'000;  // bytes of a file
+  constexpr std::size_t kWorthTables = 16'000;  // bytes of a file: less take no longer than tables of their own
   tries_own_entropy = bytes.size() >= kWorthTables && !limits.allow_warnings;
   if (decode()) return;
   if (!tries_own_entropy) give_up();

@@ -45,6 +45,12 @@ int extend(int bits, int size) { return bits >> (size - 1) != 0 ? bits : bits - 
 
 }  // namespace
 
+JpegEntropy::Packed::Packed(const Entry& entry) {
+  const auto value = [&](std::size_t i) { return std::uint64_t{static_cast<std::uint16_t>(entry.values[i])}; };
+  word_ = entry.length | std::uint64_t{entry.places[0]} << 8 | std::uint64_t{entry.places[1]} << 16 |
+          std::uint64_t{entry.advance} << 24 | value(0) << 32 | value(1) << 48;
+}
+
 bool JpegEntropy::Table::is_made_of(const JHUFF_TBL& other) const {
   return std::memcmp(source.bits, other.bits, sizeof other.bits) == 0 &&
          std::memcmp(source.huffval, other.huffval, sizeof other.huffval) == 0;
@@ -52,7 +58,7 @@ bool JpegEntropy::Table::is_made_of(const JHUFF_TBL& other) const {
 
 bool JpegEntropy::Table::make(const JHUFF_TBL& from, bool is_dc) {
   source = from;
-  entries.fill({});
+  std::array<Entry, kEntries> single{};
   std::uint32_t code = 0;
   std::size_t place = 0;
   for (int length = 1; length <= 16; ++length) {
@@ -62,21 +68,21 @@ bool JpegEntropy::Table::make(const JHUFF_TBL& from, bool is_dc) {
     for (int i = 0; i < from.bits[l]; ++i) {
       const int symbol = from.huffval[place++];
       if (is_dc && symbol > 15) return false;
-      enter(code++, length, symbol, is_dc);
+      enter(code++, length, symbol, is_dc, single.data());
     }
     end[l] = code << (16 - length);
     code <<= 1;
   }
-  if (!is_dc) join_pairs();
+  pack(single.data(), !is_dc);
   return true;
 }
 
-void JpegEntropy::Table::enter(std::uint32_t code, int length, int symbol, bool is_dc) {
+void JpegEntropy::Table::enter(std::uint32_t code, int length, int symbol, bool is_dc, Entry* entries) {
   const int left = kLookBits - length, size = symbol & 15;
   if (left < 0) return;
-  Entry* first = entries.data() + (std::size_t{code} << left);
+  Entry* first = entries + (std::size_t{code} << left);
   if (size > left) {
-    const Entry entry{.values = {static_cast<std::int16_t>(symbol)}, .places = {static_cast<std::uint8_t>(length)}};
+    const Entry entry{.places = {static_cast<std::uint8_t>(length)}};
     std::fill_n(first, std::size_t{1} << left, entry);
     return;
   }
@@ -91,20 +97,20 @@ void JpegEntropy::Table::enter(std::uint32_t code, int length, int symbol, bool 
   }
 }
 
-// From the last entry to the first would do as well: what follows an entry is looked up in a copy without pairs.
-void JpegEntropy::Table::join_pairs() {
-  const std::array<Entry, std::size_t{1} << kLookBits> single = entries;
-  for (std::size_t i = 0; i < entries.size(); ++i) {
-    Entry& entry = entries[i];
-    if (entry.length == 0 || entry.advance >= kEnd) continue;
-    const Entry& second = single[(i << entry.length) % entries.size()];
-    if (second.length == 0 || entry.length + second.length > kLookBits) continue;
-    if (second.advance < kEnd) {
-      entry.values[1] = second.values[0];
-      entry.places[1] = static_cast<std::uint8_t>(entry.advance + second.places[0]);
+void JpegEntropy::Table::pack(const Entry* single, bool joins_pairs) {
+  for (std::size_t i = 0; i < kEntries; ++i) {
+    Entry entry = single[i];
+    const Entry& second = single[(i << entry.length) % kEntries];
+    const bool has_room = second.length > 0 && entry.length + second.length <= kLookBits;
+    if (joins_pairs && entry.length > 0 && entry.advance < kEnd && has_room) {
+      if (second.advance < kEnd) {
+        entry.values[1] = second.values[0];
+        entry.places[1] = static_cast<std::uint8_t>(entry.advance + second.places[0]);
+      }
+      entry.length = static_cast<std::uint8_t>(entry.length + second.length);
+      entry.advance = static_cast<std::uint8_t>(entry.advance + second.advance);
     }
-    entry.length = static_cast<std::uint8_t>(entry.length + second.length);
-    entry.advance = static_cast<std::uint8_t>(entry.advance + second.advance);
+    entries[i] = Packed(entry);
   }
 }
 
@@ -123,7 +129,9 @@ inline void JpegEntropy::Reader::drop(int n) {
 }
 
 inline int JpegEntropy::Reader::number(int size) {
-  const int value = extend(static_cast<int>(bits >> (64 - size)), size);
+  // As extend(), without a branch that nobody could foresee.
+  const int low = static_cast<int>(static_cast<std::int64_t>(~bits) >> 63) & ((1 << size) - 1);
+  const int value = static_cast<int>(bits >> (64 - size)) - low;
   drop(size);
   return value;
 }
@@ -145,12 +153,12 @@ inline int JpegEntropy::Reader::symbol(const Table& table, int shortest) {
                                                              std::int32_t& last_dc, JCOEF* block) {
   static_assert(2 * kLookBits + 31 <= 56);
   reader.refill();
-  const Entry& first = dc.entries[reader.bits >> (64 - kLookBits)];
-  if (first.length > 0) {
-    last_dc += first.values[0];
-    reader.drop(first.length);
+  const Packed first = dc.entries[reader.bits >> (64 - kLookBits)];
+  if (first.length() > 0) {
+    last_dc += first.value(0);
+    reader.drop(first.length());
   } else {
-    const int size = reader.symbol(dc, 1);
+    const int size = reader.symbol(dc, first.place(0) > 0 ? first.place(0) : kLookBits + 1);
     if (size < 0) return false;
     if (size > 0) last_dc += reader.number(size);
   }
@@ -174,18 +182,18 @@ inline int JpegEntropy::Reader::symbol(const Table& table, int shortest) {
   for (int k = 1;;) {
     reader.refill();
     for (int tries = 0; tries < 3; ++tries) {
-      const Entry& entry = ac.entries[reader.bits >> (64 - kLookBits)];
-      if (entry.length == 0) [[unlikely]] {
-        if (!decode_one(k, entry.places[0] > 0 ? entry.places[0] : kLookBits + 1)) return false;
+      const Packed entry = ac.entries[reader.bits >> (64 - kLookBits)];
+      if (entry.length() == 0) [[unlikely]] {
+        if (!decode_one(k, entry.place(0) > 0 ? entry.place(0) : kLookBits + 1)) return false;
         if (k >= DCTSIZE2) return k == DCTSIZE2 || k == kEnd;
         break;
       }
       const Reader before = reader;
-      set(k + entry.places[0], entry.values[0]);
-      set(k + entry.places[1], entry.values[1]);
-      reader.drop(entry.length);
+      set(k + entry.place(0), entry.value(0));
+      set(k + entry.place(1), entry.value(1));
+      reader.drop(entry.length());
       const int from = k;
-      k += entry.advance;
+      k += entry.advance();
       if (k < DCTSIZE2) continue;
       if (k == DCTSIZE2 || (k >= kEnd && k < kEnd + DCTSIZE2)) return true;
       // The second belongs to the next block, if the first is the last coefficient of this one.
@@ -212,8 +220,7 @@ bool JpegEntropy::remove_stuffing(const jpeg_source_mgr& source) {
   constexpr std::size_t kLargestMcu = std::size_t{D_MAX_BLOCKS_IN_MCU} * DCTSIZE2 * 4 + 16;
   const std::uint8_t* const begin = source.next_input_byte;
   const std::uint8_t* const end = begin + source.bytes_in_buffer;
-  if (bytes_.size() < source.bytes_in_buffer + kLargestMcu) bytes_.resize(source.bytes_in_buffer + kLargestMcu);
-  std::uint8_t* out = bytes_.data();
+  std::uint8_t* out = bytes_.resize(source.bytes_in_buffer + kLargestMcu);
   for (const std::uint8_t* from = begin; from < end;) {
     const void* found = std::memchr(from, 0xff, static_cast<std::size_t>(end - from));
     if (found == nullptr) return false;
@@ -247,7 +254,7 @@ bool JpegEntropy::decode(jpeg_decompress_struct& info, JBLOCKROW* blocks) {
   const std::size_t used = 8 * static_cast<std::size_t>(reader.next - bytes_.data()) - static_cast<std::size_t>(reader.count);
   if (used > 8 * size_) return false;
   if (--mcus_ > 0) return true;
-  if (used + 8 <= 8 * size_) return false;  // bytes that belong to nothing
+  if (used + 8 <= 8 * size_) return false;  // bytes too many
   info.src->next_input_byte += stored_size_;
   info.src->bytes_in_buffer -= stored_size_;
   return true;

@@ -5,14 +5,15 @@
 #include <cstdint>
 #include <cstdio>
 #include <memory>
-#include <vector>
 // jpeglib.h needs FILE and size_t before it
 #include <jpeglib.h>
+
+#include "millrace/sample.h"
 
 namespace millrace {
 
 // Huffman decoding of baseline JPEG in libjpeg's place, which spends more than half of its time there with photos of high
-// quality. One look into a table gives a symbol and the number behind it, and the bytes are freed of their stuffing beforehand.
+// quality. One look into a table gives up to two coefficients, and the bytes are freed of their stuffing beforehand.
 //
 //   jpeg_start_decompress(&info);
 //   if (entropy.prepare(info)) JpegEntropy::take_over(info, &decode_mcu);  // which calls decode()
@@ -34,36 +35,51 @@ class JpegEntropy {
   bool decode(jpeg_decompress_struct& info, JBLOCKROW* blocks);
 
  private:
-  static constexpr int kLookBits = 10;
+  static constexpr int kLookBits = 11;
+  static constexpr std::size_t kEntries = std::size_t{1} << kLookBits;
 
   // What the next bits are: one coefficient and the zeros before it or two, and perhaps the block's end; or one symbol, whose
   // number does not fit; or the beginning of a long code.
   struct Entry {
-    std::array<std::int16_t, 2> values{};  // of one coefficient: it twice; of a symbol: it
-    std::array<std::uint8_t, 2> places{};  // of the coefficients, from the next one; of a symbol: its length, 0 of a long code
     std::uint8_t length = 0;               // in bits; 0: not coefficients
+    std::array<std::uint8_t, 2> places{};  // of the coefficients, from the next one; of a symbol: its length, 0 of a long code
     std::uint8_t advance = 0;              // to the next coefficient; kEnd more: the block ends
+    std::array<std::int16_t, 2> values{};  // of one coefficient: it twice
   };
   static constexpr int kEnd = 128;
+
+  // The same in one word, so that it is loaded once and shifting by the length need not wait for anything else.
+  class Packed {
+   public:
+    Packed() = default;
+    explicit Packed(const Entry& entry);
+    int length() const { return static_cast<int>(word_ & 0xff); }
+    int place(int i) const { return static_cast<int>(word_ >> (8 + 8 * i) & 0xff); }
+    int advance() const { return static_cast<int>(word_ >> 24 & 0xff); }
+    std::int16_t value(int i) const { return static_cast<std::int16_t>(word_ >> (32 + 16 * i)); }
+
+   private:
+    std::uint64_t word_ = 0;
+  };
 
   struct Table {
     JHUFF_TBL source{};  // what it was made of
     bool is_sound = false;
-    std::array<Entry, std::size_t{1} << kLookBits> entries{};
+    std::array<Packed, kEntries> entries{};
     std::array<std::uint32_t, 17> end{};  // by length of code: 16 bits that begin with such a code, or a shorter one, are less
     std::array<int, 17> offset{};         // by length: from a code to the place of its symbol
 
     bool is_made_of(const JHUFF_TBL& other) const;
     bool make(const JHUFF_TBL& from, bool is_dc);
-    void enter(std::uint32_t code, int length, int symbol, bool is_dc);
-    void join_pairs();
+    static void enter(std::uint32_t code, int length, int symbol, bool is_dc, Entry* entries);
+    void pack(const Entry* single, bool joins_pairs);
   };
 
-  // Bits from the top; more than `count` are right, but only those are counted.
+  // The next bits, from the top.
   struct Reader {
     const std::uint8_t* next = nullptr;
     std::uint64_t bits = 0;
-    int count = 0;
+    int count = 0;  // those behind are right or zero
 
     void refill();  // to 56 bits at least
     void drop(int n);
@@ -84,9 +100,9 @@ class JpegEntropy {
   std::array<std::unique_ptr<Table>, 2 * NUM_HUFF_TBLS> tables_;
   std::array<Block, D_MAX_BLOCKS_IN_MCU> blocks_;
   std::array<std::int32_t, MAX_COMPS_IN_SCAN> last_dc_{};
-  std::vector<std::uint8_t> bytes_;  // without stuffing, and zeros
-  std::size_t size_ = 0;             // without the zeros
-  std::size_t stored_size_ = 0;      // in the file
+  ByteBuffer bytes_;             // without stuffing, and zeros
+  std::size_t size_ = 0;         // without the zeros
+  std::size_t stored_size_ = 0;  // in the file
   Reader reader_;
   std::uint64_t mcus_ = 0;  // left
 };
