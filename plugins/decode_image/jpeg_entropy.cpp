@@ -1,17 +1,14 @@
+// jpeglib.h includes it then, as in libjpeg's own files.
+#if __has_include(<jpegint.h>)
+#define JPEG_INTERNALS
+#endif
+
 #include "jpeg_entropy.h"
 
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
 #include <cstring>
-
-#if defined(LIBJPEG_TURBO_VERSION_NUMBER) && __has_include(<jpegint.h>)
-#define JPEG_INTERNALS
-#define MILLRACE_HAS_JPEGINT
-extern "C" {
-#include <jpegint.h>
-}
-#endif
 
 namespace millrace {
 
@@ -260,7 +257,7 @@ bool JpegEntropy::decode(jpeg_decompress_struct& info, JBLOCKROW* blocks) {
   return true;
 }
 
-#if defined(MILLRACE_HAS_JPEGINT)
+#if defined(JPEG_INTERNALS) && defined(LIBJPEG_TURBO_VERSION_NUMBER)
 
 bool JpegEntropy::prepare(jpeg_decompress_struct& info) {
   const bool is_plain = !info.progressive_mode && !info.arith_code && info.restart_interval == 0 && info.data_precision == 8 &&
@@ -283,6 +280,7 @@ bool JpegEntropy::prepare(jpeg_decompress_struct& info) {
   return true;
 }
 
+// The pointer is the second member in libjpeg-turbo 2 as in 3, so it matters little which of them is loaded.
 void JpegEntropy::take_over(jpeg_decompress_struct& info, DecodeMcu decode_mcu) { info.entropy->decode_mcu = decode_mcu; }
 
 #else
