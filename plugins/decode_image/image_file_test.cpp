@@ -98,6 +98,20 @@ TEST(JpegParts, AreBitForBitThoseOfTheWholeImage) {
   }
 }
 
+// Of which JpegDecoder does not leave everything to libjpeg.
+TEST(JpegParts, OfLargerFilesAsWell) {
+  for (const int sampling : {1, 2}) {
+    for (const int channels : {1, 3}) {
+      testing_jpeg::Recipe recipe{.height = 190, .width = 245};
+      recipe.horizontal = recipe.vertical = sampling;
+      recipe.pixels = testing_jpeg::noise(190, 245, 3, 5);
+      const Pixels bytes = encode(recipe);
+      ASSERT_GT(bytes.size(), 20'000U);
+      expect_parts_of_the_whole(bytes, channels, 60, "sampling " + std::to_string(sampling));
+    }
+  }
+}
+
 TEST(JpegParts, OfGreyAndInksAsWell) {
   for (const auto kind : {testing_jpeg::Kind::grey, testing_jpeg::Kind::cmyk, testing_jpeg::Kind::ycck}) {
     for (const int channels : {1, 3}) {

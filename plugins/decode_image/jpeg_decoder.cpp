@@ -10,6 +10,7 @@
 #include <jerror.h>
 #include <jpeglib.h>
 
+#include "jpeg_entropy.h"
 #include "millrace/error.h"
 
 namespace millrace {
@@ -26,22 +27,29 @@ struct JpegDecoder::State {
   bool created = false;
   JDIMENSION first_column = 0;     // of the rows that part() gives
   std::vector<std::uint8_t> inks;  // one row of C, M, Y, K
+  std::span<const std::uint8_t> bytes;
+  JpegEntropy entropy;
+  bool tries_own_entropy = false;  // else libjpeg's own
 
   void install();
   bool create();
-  bool header(const std::uint8_t* bytes, std::size_t size);
+  bool header();
+  void start();
+  template <typename Decode>
+  void decode(const Decode& decode);
   bool pixels(std::uint8_t* out, std::size_t stride);
   bool part(const Region& region, int reduction, std::uint8_t* out, std::size_t stride);
   void read_rows(std::uint8_t* out, std::size_t stride, JDIMENSION end);
   void convert_inks(std::uint8_t* out) const;
   bool has_inks() const { return info.out_color_space == JCS_CMYK; }
-  bool is_too_short(std::size_t bytes) const;
+  bool is_too_short() const;
   [[noreturn]] void give_up();
 
   static State& of(j_common_ptr common) { return *static_cast<State*>(common->client_data); }
   [[noreturn]] static void on_error(j_common_ptr common);
   static void on_message(j_common_ptr common, int level);
   static void on_progress(j_common_ptr common);
+  static boolean decode_mcu(j_decompress_ptr info, JBLOCKROW* blocks);
 };
 
 void JpegDecoder::State::on_error(j_common_ptr common) {
@@ -63,6 +71,12 @@ void JpegDecoder::State::on_progress(j_common_ptr common) {
   std::longjmp(state.escape, 1);
 }
 
+boolean JpegDecoder::State::decode_mcu(j_decompress_ptr info, JBLOCKROW* blocks) {
+  State& state = *static_cast<State*>(info->client_data);
+  if (state.entropy.decode(*info, blocks)) return TRUE;
+  std::longjmp(state.escape, 1);
+}
+
 void JpegDecoder::State::install() {
   info.err = jpeg_std_error(&errors);
   errors.error_exit = &on_error;
@@ -80,14 +94,20 @@ bool JpegDecoder::State::create() {
   return true;
 }
 
-bool JpegDecoder::State::header(const std::uint8_t* bytes, std::size_t size) {
+bool JpegDecoder::State::header() {
   if (setjmp(escape) != 0) return false;
   jpeg_abort_decompress(&info);  // the last image may have been given up after its header
-  jpeg_mem_src(&info, bytes, static_cast<unsigned long>(size));
+  jpeg_mem_src(&info, bytes.data(), static_cast<unsigned long>(bytes.size()));
   jpeg_read_header(&info, TRUE);
   const bool four_inks = info.jpeg_color_space == JCS_CMYK || info.jpeg_color_space == JCS_YCCK;
   info.out_color_space = four_inks ? JCS_CMYK : channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
   return true;
+}
+
+void JpegDecoder::State::start() {
+  jpeg_start_decompress(&info);
+  tries_own_entropy = tries_own_entropy && entropy.prepare(info);
+  if (tries_own_entropy) JpegEntropy::take_over(info, &decode_mcu);
 }
 
 // The rows up to `end`, the next of them at `out`.
@@ -111,7 +131,7 @@ void JpegDecoder::State::read_rows(std::uint8_t* out, std::size_t stride, JDIMEN
 bool JpegDecoder::State::pixels(std::uint8_t* out, std::size_t stride) {
   if (setjmp(escape) != 0) return false;
   info.scale_num = info.scale_denom = 1;
-  jpeg_start_decompress(&info);
+  start();
   read_rows(out, stride, info.output_height);
   jpeg_finish_decompress(&info);
   return true;
@@ -123,7 +143,7 @@ bool JpegDecoder::State::part(const Region& region, int reduction, std::uint8_t*
   if (setjmp(escape) != 0) return false;
   info.scale_num = 1;
   info.scale_denom = static_cast<unsigned>(reduction);
-  jpeg_start_decompress(&info);
+  start();
   const auto left = static_cast<JDIMENSION>(region.left), right = left + static_cast<JDIMENSION>(region.width);
   first_column = 0;
   if (left > 1 || right + 1 < info.output_width) {
@@ -143,12 +163,12 @@ bool JpegDecoder::State::part(const Region& region, int reduction, std::uint8_t*
 }
 
 // A block of 64 samples takes a bit at least (but where arithmetic coding is used): a few bytes cannot claim a huge image.
-bool JpegDecoder::State::is_too_short(std::size_t bytes) const {
+bool JpegDecoder::State::is_too_short() const {
   if (info.arith_code || limits.allow_warnings) return false;
   std::uint64_t blocks = 0;
   for (int c = 0; c < info.num_components; ++c)
     blocks += std::uint64_t{info.comp_info[c].width_in_blocks} * info.comp_info[c].height_in_blocks;
-  return blocks > 8 * std::uint64_t{bytes};
+  return blocks > 8 * std::uint64_t{bytes.size()};
 }
 
 // Light that gets through the coloured ink and the black one. Adobe stores the light, others the ink.
@@ -175,6 +195,17 @@ void JpegDecoder::State::give_up() {
   fail(ErrorKind::content, "the JPEG is damaged or of an unsupported kind: {}", text);
 }
 
+// `decode` returns whether it could. Whatever the own entropy decoder stumbles over is for libjpeg to judge.
+template <typename Decode>
+void JpegDecoder::State::decode(const Decode& decode) {
+  constexpr std::size_t kWorthTables = 16'000;  // bytes of a file: less take no longer than tables of their own
+  tries_own_entropy = bytes.size() >= kWorthTables && !limits.allow_warnings;
+  if (decode()) return;
+  if (!tries_own_entropy) give_up();
+  tries_own_entropy = false;
+  if (!header() || !decode()) give_up();
+}
+
 JpegDecoder::JpegDecoder() : state_(std::make_unique<State>()) {
   state_->created = state_->create();
   if (!state_->created) fail(ErrorKind::run, "libjpeg cannot be used: {}", state_->message);
@@ -190,9 +221,10 @@ ImageShape JpegDecoder::read_header(std::span<const std::uint8_t> bytes, int cha
   state.channels = channels;
   state.limits = limits;
   state.errors.msg_code = 0;
-  if (!state.header(bytes.data(), bytes.size())) state.give_up();
+  state.bytes = bytes;
+  if (!state.header()) state.give_up();
   check_pixels(info.image_height, info.image_width, limits);
-  if (state.is_too_short(bytes.size()))
+  if (state.is_too_short())
     fail(ErrorKind::content, "the JPEG is truncated: {} bytes cannot hold {} x {} pixels", bytes.size(), info.image_height,
          info.image_width);
   return {static_cast<std::int32_t>(info.image_height), static_cast<std::int32_t>(info.image_width), channels};
@@ -202,7 +234,7 @@ void JpegDecoder::decode(std::uint8_t* out) {
   State& state = *state_;
   if (state.has_inks()) state.inks.resize(std::size_t{4} * state.info.image_width);
   const std::size_t stride = static_cast<std::size_t>(state.info.image_width) * static_cast<std::size_t>(state.channels);
-  if (!state.pixels(out, stride)) state.give_up();
+  state.decode([&] { return state.pixels(out, stride); });
 }
 
 PixelRows JpegDecoder::decode_part(const Region& region, int reduction, ByteBuffer& buffer) {
@@ -212,7 +244,7 @@ PixelRows JpegDecoder::decode_part(const Region& region, int reduction, ByteBuff
   const std::size_t columns = static_cast<std::size_t>(region.width) + kMostAlignment + 2, stride = columns * channels;
   if (state.has_inks()) state.inks.resize(4 * columns);
   std::uint8_t* pixels = buffer.resize(static_cast<std::size_t>(region.height) * stride);
-  if (!state.part(region, reduction, pixels, stride)) state.give_up();
+  state.decode([&] { return state.part(region, reduction, pixels, stride); });
   const std::size_t before = static_cast<std::size_t>(region.left) - state.first_column;
   return {pixels + before * channels, {region.height, region.width, state.channels}, stride};
 }

@@ -83,6 +83,7 @@ std::vector<std::uint8_t> encode(const Recipe& recipe) {
     info.comp_info[0].v_samp_factor = recipe.vertical;
   }
   info.restart_interval = recipe.restart;
+  info.optimize_coding = recipe.optimized ? TRUE : FALSE;
   jpeg_set_quality(&info, recipe.quality, TRUE);
   if (recipe.progressive) jpeg_simple_progression(&info);
   const std::vector<jpeg_scan_info> scans = single_scans(channels);

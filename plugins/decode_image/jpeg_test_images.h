@@ -16,6 +16,7 @@ struct Recipe {
   bool adobe = true;        // CMYK and YCCK: with Adobe's marker
   int quality = 95;
   int horizontal = 2, vertical = 2;       // of RGB: so many columns and rows share one colour sample
+  bool optimized = false;                 // with Huffman tables of its own
   unsigned restart = 0;                   // blocks between restart markers
   int orientation = 0;                    // noted in EXIF; 0: no EXIF
   std::vector<std::uint8_t> pixels = {};  // (height, width, components); empty: a gradient

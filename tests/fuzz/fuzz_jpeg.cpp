@@ -18,6 +18,11 @@ std::vector<std::string> seeds() {
     }
   }
   all.push_back(as_input(9, 77, testing_jpeg::encode({.height = 20, .width = 20, .many_scans = true})));
+  // Large enough for the Huffman decoder of our own.
+  testing_jpeg::Recipe large{.height = 120, .width = 120, .quality = 100};
+  large.horizontal = large.vertical = 1;
+  large.pixels = testing_jpeg::noise(large.height, large.width, 3, 1);
+  for (const int options : {0, 8}) all.push_back(as_input(options, 77, testing_jpeg::encode(large)));
   return all;
 }
 
