@@ -212,4 +212,34 @@ void Sample::begin_hash() {
   first_hash_ = hash;
 }
 
+std::uint64_t hash_of_input(const Batch& batch) {
+  const ImageShape window = batch.window.is_static() ? batch.window : batch.image;
+  const ImageShape target_window{window.height, window.width, batch.target.channels(window.channels)};
+  const ImageShape target_shape{batch.image.height, batch.image.width, target_window.channels};
+  std::vector<std::uint8_t> seen(std::max(window.bytes(), target_window.bytes()));
+  const auto hash_seen = [&](std::uint64_t hash, const AugmentationRecord& record, const Image& stored, ImageShape out) {
+    apply_record(record, stored, out, seen.data());
+    return hash_bytes(seen.data(), out.bytes(), hash);
+  };
+  std::uint64_t all = 0;
+  for (std::uint32_t slot = 0; slot < batch.count; ++slot) {
+    const AugmentationRecord& record = batch.records[slot];
+    std::uint64_t hash = combine(slot, static_cast<std::uint64_t>(batch.labels[slot]));
+    hash = hash_seen(hash, record, {batch.pixels + slot * batch.image.bytes(), batch.image}, window);
+    if (batch.targets) {
+      const Image target{batch.targets + slot * target_shape.bytes(), target_shape};
+      hash = hash_seen(hash, target_record(record, batch.target), target, target_window);
+    }
+    hash = hash_bytes(&batch.weights[slot], sizeof(float), hash);
+    if (batch.numbers) {
+      hash = hash_bytes(batch.numbers + slot * batch.numbers_per_sample, batch.numbers_per_sample * sizeof(float), hash);
+    }
+    if (batch.shares) {
+      hash = hash_bytes(&batch.shares[slot], sizeof(float), combine(hash, static_cast<std::uint64_t>(batch.second_labels[slot])));
+    }
+    all += mix64(hash);
+  }
+  return all;
+}
+
 }  // namespace millrace

@@ -243,5 +243,47 @@ TEST_F(SampleTest, StartsAnewInItsSlot) {
   EXPECT_EQ(sample_.image().data, nullptr);
 }
 
+// Two batches of the same four images: one shows a window of larger ones, the other holds the windows themselves.
+TEST(HashOfInput, DependsOnWhatIsSeenAndNotOnHowItIsStored) {
+  constexpr ImageShape kStored{6, 7, 3}, kWindow{4, 4, 3};
+  struct Slots {
+    std::vector<std::uint8_t> pixels;
+    std::vector<AugmentationRecord> records = std::vector<AugmentationRecord>(4);
+    std::vector<std::int32_t> labels = {3, 1, 4, 1};
+    std::vector<float> weights = std::vector<float>(4, 1.0F);
+
+    void show(Batch& batch, ImageShape image, ImageShape window) {
+      batch.image = image;
+      batch.window = window;
+      batch.count = 4;
+      batch.pixels = pixels.data();
+      batch.records = records.data();
+      batch.labels = labels.data();
+      batch.weights = weights.data();
+    }
+  };
+  Slots stored, seen;
+  for (std::uint64_t slot = 0; slot < 4; ++slot) {
+    const TestImage image(kStored.height, kStored.width, kStored.channels, 100 * slot);
+    stored.pixels.insert(stored.pixels.end(), image.bytes.begin(), image.bytes.end());
+    AugmentationRecord& record = stored.records[slot];
+    record.translate(static_cast<int>(slot), 1);
+    if (slot % 2 == 0) record.flip_x(kWindow.width);
+    std::vector<std::uint8_t> window(kWindow.bytes());
+    apply_record(record, image.image, kWindow, window.data());
+    seen.pixels.insert(seen.pixels.end(), window.begin(), window.end());
+  }
+  Batch first, second;
+  stored.show(first, kStored, kWindow);
+  seen.show(second, kWindow, kWindow);
+  const std::uint64_t hash = hash_of_input(first);
+  EXPECT_EQ(hash, hash_of_input(second));
+  seen.pixels[kWindow.bytes() + 5] ^= 1;
+  EXPECT_NE(hash, hash_of_input(second));
+  seen.pixels[kWindow.bytes() + 5] ^= 1;
+  std::swap(seen.labels[0], seen.labels[2]);
+  EXPECT_NE(hash, hash_of_input(second));
+}
+
 }  // namespace
 }  // namespace millrace

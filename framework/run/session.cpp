@@ -45,6 +45,7 @@ StageContext Session::shared_context() const {
   context.seed = static_cast<std::uint64_t>(pipeline_.run.seed);
   context.network = pipeline_.network.get();
   if (pipeline_.network) context.window = pipeline_.network->input;
+  context.hash_input = options_.hash_input;
   context.run = log_.get();
   context.registry = &registry_;
   return context;

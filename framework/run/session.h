@@ -22,6 +22,7 @@ struct SessionOptions {
   std::string weights;           // a safetensors file to start from, instead of the initialisers
   bool json = false;
   bool quiet = false;
+  bool hash_input = false;       // stream hashes also cover what the network receives
   std::uint64_t most_steps = 0;  // of the main graph; 0: as the file says
   bool only_main = false;        // no other graph runs, nothing is written: for profiling
   std::function<void(const Graph::Figures&)> on_tick;  // about 20 times a second, with the main graph's figures

@@ -26,6 +26,7 @@ inline Ref<StepResult> make_result(const Batch& batch, const StageContext& conte
   result->replica = context.replica;
   result->replicas = static_cast<int>(context.replicas.size());
   result->stream_hash = batch.stream_hash;
+  if (context.hash_input && context.replica == 0) result->stream_hash = combine(batch.stream_hash, hash_of_input(batch));
   return result;
 }
 

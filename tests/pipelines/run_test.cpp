@@ -72,6 +72,18 @@ TEST(Run, TheStreamIsTheSameForAnyNumberOfThreadsAndReplicas) {
   EXPECT_NE(stream_hash(seed), stream_hash(one));
 }
 
+TEST(Run, TheHashOfPixelsSeesWhatTheNetworkReceives) {
+  const Outcome plain = quickstart({});
+  const Outcome one = quickstart({"--hash", "pixels", "--set", "run.threads=1"});
+  const Outcome two = quickstart({"--hash", "pixels", "--devices", "cpu*2"});
+  ASSERT_EQ(one.code, 0) << one.err;
+  EXPECT_EQ(stream_hash(one), stream_hash(two));
+  EXPECT_NE(stream_hash(one), stream_hash(plain));
+  const Outcome wrong = quickstart({"--hash", "tensors"});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_NE(wrong.err.find("--hash: expected stream or pixels, found 'tensors'"), std::string::npos) << wrong.err;
+}
+
 TEST(Run, TwoRunsEndWithTheSameBits) {
   const TemporaryFolder a;
   const TemporaryFolder b;

@@ -35,6 +35,7 @@ int main(int argc, char** argv) {
   return millrace::run_tool("pipeline-run", [&] {
     millrace::SessionOptions options;
     bool check = false;
+    std::string hash = "stream";
     std::vector<std::string> overrides;
     std::vector<std::string> files;
     millrace::Arguments arguments("pipeline-run", "FILE [options]",
@@ -46,12 +47,18 @@ int main(int argc, char** argv) {
         .option("--devices", "D", "instead of run.devices: auto, cpu, cpu*2, cuda, cuda:0,2, cuda:GPU-8f6d", options.devices)
         .option("--graph", "NAME", "run only this graph, once", options.graph)
         .option("--weights", "FILE", "start from these weights (safetensors)", options.weights)
+        .option("--hash", "WHAT", "stream hashes cover: stream, samples and draws; pixels, also what the network receives", hash)
         .flag("--json", "events on standard output, one JSON object a line", options.json)
         .flag("--quiet", "no progress on standard error", options.quiet);
     if (!arguments.read(argc, argv, files)) return 0;
     if (files.size() != 1) {
       millrace::fail(millrace::ErrorKind::usage, "one pipeline file is needed, found {}; see pipeline-run --help", files.size());
     }
+
+    if (hash != "stream" && hash != "pixels") {
+      millrace::fail(millrace::ErrorKind::usage, "--hash: expected stream or pixels, found '{}'", hash);
+    }
+    options.hash_input = hash == "pixels";
 
     millrace::Registry registry;
     registry.load_all();

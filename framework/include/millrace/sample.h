@@ -183,4 +183,8 @@ class Batch : public Payload {
   std::span<Sample> chunk(const Packet& packet) const { return samples.subspan(packet.begin, packet.count); }
 };
 
+// Hash of what the network receives of a complete batch: every slot in use as its record shows it, with target, numbers, labels,
+// shares and weight. The same whatever device executes the records. Executes all of them on the host: for comparing, not for speed.
+std::uint64_t hash_of_input(const Batch& batch);
+
 }  // namespace millrace

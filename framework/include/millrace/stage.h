@@ -79,6 +79,7 @@ struct StageContext {
   std::uint32_t batch_size = 0;              // global; known after `batch`
   double steps_per_epoch = 0;                // known after `batch`
   std::uint64_t total_steps = 0;             // of the run; known after `batch`
+  bool hash_input = false;                   // stream hashes also cover what the network receives, hash_of_input()
   RunServices* run = nullptr;                // never null while a pipeline runs
   const Registry* registry = nullptr;        // likewise; for a stage that looks up a part by name, such as a communicator
 };

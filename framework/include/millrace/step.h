@@ -37,7 +37,7 @@ class StepResult : public Payload {
   std::uint64_t step = 0;
   int replica = 0;
   int replicas = 1;
-  std::uint64_t stream_hash = 0;  // of the global batch; the same in every replica's result
+  std::uint64_t stream_hash = 0;  // of the global batch; replica 0's counts
   Ref<Event> ready;               // the sums below are written by the device before this
   StepSums sums;
 };
