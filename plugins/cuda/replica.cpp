@@ -56,7 +56,7 @@ GpuReplica::GpuReplica(std::shared_ptr<Machine> machine, const Network& network,
   add(inference_, options_.infer_batch, false);
   parameters_.finish_planning();
   plan_bucket_nodes();
-  check_resident_sets();
+  check_fit(options_.resident_sets, memory_plan(), machine_->info());
 }
 
 GpuReplica::~GpuReplica() {
@@ -83,32 +83,13 @@ void GpuReplica::plan_bucket_nodes() {
   }
 }
 
-void GpuReplica::check_resident_sets() const {
-  std::size_t images = 0;
-  std::string sets;
-  for (const ResidentSet& set : options_.resident_sets) {
-    images += ResidentImages::device_bytes(set);
-    sets += fmt::format("{}{} of [{}], {} each", sets.empty() ? "" : " and ", set.samples, set.graph, to_string(set.image));
-  }
-  const std::size_t all = memory_plan().total(), memory = machine_->info().memory;
-  if (images == 0 || all <= memory) return;
-  constexpr double kMebibyte = 1 << 20;
-  fail(ErrorKind::usage,
-       "the images that {}:{} is to hold ({}) are {:.1f} MiB, and with the {:.1f} MiB that the network needs that is more than "
-       "its {:.1f} MiB: take fewer or smaller images, or set `device = false` in their cache",
-       machine_->info().backend, machine_->info().index, sets, static_cast<double>(images) / kMebibyte,
-       static_cast<double>(all - images) / kMebibyte, static_cast<double>(memory) / kMebibyte);
-}
-
 MemoryPlan GpuReplica::memory_plan() const {
   MemoryPlan plan;
   parameters_.append_to(plan);
   const auto classes = static_cast<std::size_t>(pitch_of(network_.output().elements()));
   plan.items.push_back({"activations, their gradients and workspaces", arena_bytes_});
   plan.items.push_back({"batches on their way to the device", Staging::device_bytes(most_samples_, network_.input)});
-  for (const ResidentSet& set : options_.resident_sets) {
-    plan.items.push_back({"images of [" + set.graph + "] held on the device", ResidentImages::device_bytes(set)});
-  }
+  for (const ResidentSet& set : options_.resident_sets) plan.items.push_back(ResidentImages::plan(set));
   plan.items.push_back({"logits and losses of rows", most_samples_ * (classes * sizeof(float) + sizeof(RowLoss))});
   return plan;
 }

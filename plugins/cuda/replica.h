@@ -49,7 +49,6 @@ class GpuReplica final : public Replica {
   using Executables = std::map<std::int64_t, std::unique_ptr<Executable>>;
 
   void plan_bucket_nodes();
-  void check_resident_sets() const;  // Error(usage) when they and the network do not fit
   Executable& executable(Executables& kept, std::uint32_t count, bool training);
   void rebind(std::size_t arena_bytes);
   void run_ingest(const Executable& to, const StagedBatch& batch, const View& view);

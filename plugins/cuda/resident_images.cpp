@@ -7,9 +7,11 @@
 namespace millrace::cuda {
 
 ResidentImages::ResidentImages(Machine& machine, const ResidentSet& set)
-    : set_(set), memory_(machine, device_bytes(set), "images of [" + set.graph + "] held on the device") {}
+    : set_(set), memory_(machine, plan(set).bytes, plan(set).what) {}
 
-std::size_t ResidentImages::device_bytes(const ResidentSet& set) { return (1 + set.samples) * set.image.bytes(); }
+MemoryPlan::Item ResidentImages::plan(const ResidentSet& set) {
+  return {"images of [" + set.graph + "] held on the device", (1 + set.samples) * set.image.bytes()};
+}
 
 std::int32_t& ResidentImages::row_of(std::uint64_t index) {
   if (index >= row_of_.size()) row_of_.resize(index + 1);
@@ -39,6 +41,21 @@ void ResidentImages::bring(const Batch& batch, std::uint32_t begin, std::uint32_
     here += images;
     n += std::max(images, 1U);
   }
+}
+
+void check_fit(const std::vector<ResidentSet>& sets, const MemoryPlan& plan, const DeviceInfo& device) {
+  std::size_t images = 0;
+  std::string names;
+  for (const ResidentSet& set : sets) {
+    images += ResidentImages::plan(set).bytes;
+    names += fmt::format("{}{} of [{}], {} each", names.empty() ? "" : " and ", set.samples, set.graph, to_string(set.image));
+  }
+  if (images == 0 || plan.total() <= device.memory) return;
+  const auto mebibytes = [](std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); };
+  fail(ErrorKind::usage,
+       "the images that {}:{} is to hold ({}) are {:.1f} MiB, and with the {:.1f} MiB that the network needs that is more than "
+       "its {:.1f} MiB: take fewer or smaller images, or set `device = false` in their cache",
+       device.backend, device.index, names, mebibytes(images), mebibytes(plan.total() - images), mebibytes(device.memory));
 }
 
 }  // namespace millrace::cuda

@@ -14,7 +14,7 @@ namespace millrace::cuda {
 class ResidentImages {
  public:
   ResidentImages(Machine& machine, const ResidentSet& set);
-  static std::size_t device_bytes(const ResidentSet& set);
+  static MemoryPlan::Item plan(const ResidentSet& set);
 
   // Writes the row of each slot's image, and submits copies of those that are not here yet: slots in a row are one copy.
   // Throws Error(device) for more images than the set was said to have.
@@ -31,5 +31,8 @@ class ResidentImages {
   std::vector<std::int32_t> row_of_;  // by the sample's index; 0: not here
   std::int64_t rows_ = 1;
 };
+
+// Throws Error(usage) when the plan, which has these sets, is more than the device's memory.
+void check_fit(const std::vector<ResidentSet>& sets, const MemoryPlan& plan, const DeviceInfo& device);
 
 }  // namespace millrace::cuda

@@ -102,8 +102,6 @@ struct ResidentSet {
   std::string graph;          // for messages
   std::uint64_t samples = 0;  // different ones that may come, of any index
   ImageShape image;
-
-  std::size_t bytes() const { return samples * image.bytes(); }
 };
 
 // How a backend chooses among several ways to compute the same.
@@ -124,7 +122,7 @@ struct CompileOptions {
   bool deterministic = true;       // nothing whose result depends on the order in which threads happen to run
   bool graphs = true;              // record a step's work once and submit it whole from then on, where its shapes allow
   // Kept where a backend has memory of its own: Error(usage) when they do not fit. Others read batches where they lie.
-  std::vector<ResidentSet> resident_sets;
+  std::vector<ResidentSet> resident_sets = {};
 };
 
 // Which copy of a parameter: its value, the gradient of the last backward, the optimizer's velocity, lookahead's slow copy.
