@@ -161,19 +161,20 @@ void Sample::set_image(const Image& image) {
   set(pixels_, image);
   record = {};
   windowed = false;
+  resident_ = false;
 }
 
 void Sample::set_target(const Image& target) { set(target_, target); }
 
 void Sample::place_window(ImageShape window) {
   if (windowed) return;
-  record.x = narrow(record.x + ((image().shape.width - window.width) >> 1));
-  record.y = narrow(record.y + ((image().shape.height - window.height) >> 1));
+  record.x = narrow(record.x + ((image_shape().width - window.width) >> 1));
+  record.y = narrow(record.y + ((image_shape().height - window.height) >> 1));
   windowed = true;
 }
 
 void Sample::apply_pending(ImageShape window) {
-  if (record.is_identity() && (!windowed || window == image().shape)) return;
+  if (record.is_identity() && (!windowed || window == image_shape())) return;
   if (target().data != nullptr) {
     const Image out = new_target({window.height, window.width, target().shape.channels});
     apply_record(target_record(record, *target_spec_), target(), out.shape, out.data);
@@ -202,6 +203,7 @@ void Sample::reset(const SampleKey& new_key, Image slot, const TargetSpec& targe
   content = 0;
   hash = first_hash_ = 0;
   fault.reset();
+  resident_ = false;
   pixels_.reset(slot);
   target_.reset(target_slot);
   target_spec_ = &target;
@@ -225,7 +227,8 @@ std::uint64_t hash_of_input(const Batch& batch) {
   for (std::uint32_t slot = 0; slot < batch.count; ++slot) {
     const AugmentationRecord& record = batch.records[slot];
     std::uint64_t hash = combine(slot, static_cast<std::uint64_t>(batch.labels[slot]));
-    hash = hash_seen(hash, record, {batch.pixels + slot * batch.image.bytes(), batch.image}, window);
+    const Image image{const_cast<std::uint8_t*>(batch.pixels) + slot * batch.image.bytes(), batch.image};  // only read
+    hash = hash_seen(hash, record, image, window);
     if (batch.targets) {
       const Image target{batch.targets + slot * target_shape.bytes(), target_shape};
       hash = hash_seen(hash, target_record(record, batch.target), target, target_window);

@@ -285,5 +285,36 @@ TEST(HashOfInput, DependsOnWhatIsSeenAndNotOnHowItIsStored) {
   EXPECT_NE(hash, hash_of_input(second));
 }
 
+TEST(Sample, IsResidentUntilItsPixelsMayHaveChanged) {
+  std::vector<std::uint8_t> slot(2 * 2 * 3);
+  const auto fresh = [&] {
+    Sample sample;
+    sample.reset({}, {slot.data(), {2, 2, 3}});
+    sample.set_image(sample.new_image({2, 2, 3}));
+    EXPECT_FALSE(sample.resident());
+    sample.set_resident();
+    return sample;
+  };
+  Sample sample = fresh();
+  EXPECT_EQ(sample.image_shape(), (ImageShape{2, 2, 3}));
+  EXPECT_NE(static_cast<const Sample&>(sample).image().data, nullptr);
+  sample.place_window({2, 2, 3});
+  sample.apply_pending({2, 2, 3});  // nothing is
+  sample.record.flip_x(2);
+  EXPECT_TRUE(sample.resident());
+  sample.apply_pending({2, 2, 3});
+  EXPECT_FALSE(sample.resident());
+
+  sample = fresh();
+  sample.image();
+  EXPECT_FALSE(sample.resident());
+  sample = fresh();
+  sample.set_image(sample.new_image({2, 2, 3}));
+  EXPECT_FALSE(sample.resident());
+  sample = fresh();
+  sample.reset({}, {});
+  EXPECT_FALSE(sample.resident());
+}
+
 }  // namespace
 }  // namespace millrace

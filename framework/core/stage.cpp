@@ -8,10 +8,12 @@ namespace millrace {
 
 void SampleTransform::process(int, Packet packet, Output& output) {
   const Batch& batch = static_cast<const Batch&>(*packet.payload);
-  const bool is_cache = dynamic_cast<const SampleCache*>(this) != nullptr;
+  const auto* cache = dynamic_cast<const SampleCache*>(this);
+  const bool makes_resident = cache != nullptr && cache->on_device();
   for (Sample& sample : batch.chunk(packet)) {
     if (sample.cached) {
-      sample.cached = !is_cache;  // the stages behind it have work to do again
+      sample.cached = cache == nullptr;  // the stages behind it have work to do again
+      if (makes_resident) sample.set_resident();
       continue;
     }
     if (sample.fault) continue;
@@ -23,6 +25,7 @@ void SampleTransform::process(int, Packet packet, Output& output) {
       if (error.kind() != ErrorKind::content) throw error.in("sample '" + sample.place() + "'");
       sample.fault = SampleFault{name_, error.what()};
     }
+    if (makes_resident) sample.set_resident();
     if (draw.hash() != 0) sample.hash = combine(sample.hash, draw.hash());
   }
   output.emit(0, std::move(packet));

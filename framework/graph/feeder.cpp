@@ -41,7 +41,7 @@ class Feeder::CirculatingBatch final : public Batch {
   }
 
   void reset(std::uint32_t index, const SampleKey& key) {
-    const Image slot = pixels ? Image{pixels + index * image.bytes(), image} : Image{};
+    const Image slot = pixels ? Image{memory_.get() + index * image.bytes(), image} : Image{};
     const ImageShape shape{image.height, image.width, target.channels(image.channels)};
     slots_[index].reset(key, slot, target, targets ? Image{targets + index * shape.bytes(), shape} : Image{});
   }
@@ -163,6 +163,7 @@ void Feeder::prepare(Batch& batch, std::uint64_t step) const {
   batch.weight = 0;
   batch.stream_hash = 0;
   batch.missing = batch.count;
+  batch.resident_set = options.resident_set;
   std::fill_n(batch.records, batch.capacity(), AugmentationRecord{});
   std::fill_n(batch.labels, batch.capacity(), -1);
   std::fill_n(batch.second_labels, batch.capacity(), -1);

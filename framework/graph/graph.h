@@ -42,6 +42,7 @@ struct GraphOptions {
   // Of several processes that share every batch, this one's number, and how many there are: it reads its slots of each batch, as
   // split() deals them out, and nothing else. Epochs, steps and positions are the same for all of them.
   std::uint32_t rank = 0, ranks = 1;
+  std::int32_t resident_set = -1;       // Batch::resident_set
   std::function<std::shared_ptr<std::uint8_t[]>(std::size_t bytes)> host_buffer;  // null: ordinary memory
 };
 

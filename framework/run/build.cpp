@@ -25,7 +25,9 @@ GraphBuild::GraphBuild(const GraphPlan& plan, StageContext context) : plan_(&pla
       source_ = static_cast<Source*>(stages_[made_ - 1].front().get());
       try {
         source_->open();
-        context_.samples_per_epoch = samples_ = SampleOrder(*source_, 0).size();
+        const SampleOrder order(*source_, 0);
+        context_.samples_per_epoch = samples_ = order.size();
+        different_samples_ = order.listed();
         context_.fingerprint = source_->fingerprint();
       } catch (Error& error) {
         throw error.in(fmt::format("{}: [{}.{}]", to_string(plan.stages[made_ - 1].at), plan.name, plan.stages[made_ - 1].name));
@@ -88,6 +90,14 @@ void GraphBuild::open_stages() {
       if (stage.get() != source_) stage->open();
     }
   }
+}
+
+std::optional<ResidentSet> GraphBuild::resident_set() const {
+  for (const auto& instances : stages_) {
+    const auto* cache = instances.empty() ? nullptr : dynamic_cast<const SampleCache*>(instances.front().get());
+    if (cache != nullptr && cache->on_device()) return ResidentSet{plan_->name, different_samples_, image_};
+  }
+  return std::nullopt;
 }
 
 bool GraphBuild::trains() const {

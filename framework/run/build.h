@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "config/plan.h"
+#include "millrace/backend.h"
 #include "millrace/stage.h"
 
 namespace millrace {
@@ -31,6 +33,8 @@ class GraphBuild {
   ImageShape image() const { return image_; }              // of the batches' pixels
   const TargetSpec& target() const { return target_; }
   std::uint64_t samples() const { return samples_; }  // of an epoch
+  // What devices are to keep of this graph; none when no cache in it asks for that.
+  std::optional<ResidentSet> resident_set() const;
   std::uint64_t steps_per_epoch() const;
   const std::vector<std::vector<std::shared_ptr<Stage>>>& stages() const { return stages_; }
 
@@ -45,7 +49,7 @@ class GraphBuild {
   BatchSpec batch_;
   ImageShape image_;
   TargetSpec target_;
-  std::uint64_t samples_ = 0;
+  std::uint64_t samples_ = 0, different_samples_ = 0;
 };
 
 }  // namespace millrace

@@ -71,6 +71,12 @@ void Session::compile_replicas() {
   devices_ = open_devices(options_.devices.empty() ? pipeline_.run.devices : options_.devices, pipeline_.run.load, registry_);
   precision_ = choose_precision(pipeline_.run.precision, devices_);
   const std::size_t count = devices_.devices.size();
+  std::vector<ResidentSet> sets;
+  for (const auto& build : builds_) {
+    const std::optional<ResidentSet> set = build->resident_set();
+    resident_sets_.push_back(set ? static_cast<std::int32_t>(sets.size()) : -1);
+    if (set) sets.push_back(*set);
+  }
   for (std::size_t r = 0; r < count; ++r) {
     CompileOptions compile;
     compile.precision = precision_;
@@ -78,6 +84,7 @@ void Session::compile_replicas() {
     compile.tune = pipeline_.run.tune == "measure" ? Tune::measure : Tune::heuristic;
     compile.deterministic = pipeline_.run.deterministic;
     compile.graphs = pipeline_.run.graphs;
+    compile.resident_sets = sets;
     for (const auto& build : builds_) {
       if (build->batch().size == 0) continue;
       const std::uint32_t share = split(build->batch().size, count, pipeline_.run.load)[r].count;
@@ -105,8 +112,10 @@ int Session::data_threads() const {
 void Session::prepare() {
   if (!graphs_.empty()) return;
   workers_ = std::make_unique<Workers>(data_threads(), static_cast<int>(pipeline_.run.io_threads), devices_.cores.data);
-  for (const auto& build : builds_) {
+  for (std::size_t g = 0; g < builds_.size(); ++g) {
+    const auto& build = builds_[g];
     GraphOptions graph;
+    if (!resident_sets_.empty()) graph.resident_set = resident_sets_[g];
     graph.seed = static_cast<std::uint64_t>(pipeline_.run.seed);
     graph.chunk = static_cast<std::uint32_t>(pipeline_.run.chunk);
     graph.samples_per_epoch = build->samples();

@@ -78,6 +78,7 @@ class Session {
   Precision precision_ = Precision::fp32;
   std::vector<std::unique_ptr<Replica>> replicas_;
   std::vector<std::unique_ptr<GraphBuild>> builds_;
+  std::vector<std::int32_t> resident_sets_;            // of each build: which one devices keep, or -1
   std::uint64_t total_steps_ = 0;
   std::unique_ptr<Workers> workers_;
   std::vector<std::unique_ptr<Graph>> graphs_;         // one for each build; destroyed first

@@ -122,8 +122,9 @@ void randomise(const Network& network, Replica& replica, std::uint64_t seed) {
 
 void fill_at_random(Batch& batch, std::int32_t classes, std::uint64_t seed) {
   Draw draw(seed, {}, hash_text("fill at random"));
+  std::uint8_t* const pixels = batch.change_pixels();
   for (std::size_t i = 0; i < batch.count * batch.image.bytes(); ++i) {
-    batch.pixels[i] = static_cast<std::uint8_t>(draw.integer(0, 255));
+    pixels[i] = static_cast<std::uint8_t>(draw.integer(0, 255));
   }
   for (std::uint32_t slot = 0; slot < batch.count; ++slot) {
     batch.labels[slot] = batch.samples[slot].label = static_cast<std::int32_t>(draw.integer(0, classes - 1));

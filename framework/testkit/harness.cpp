@@ -147,7 +147,7 @@ Ref<Batch> make_batch(std::uint32_t capacity, ImageShape image, ImageShape windo
   batch->weight = capacity;
   batch->missing = capacity;
   for (std::uint32_t slot = 0; slot < capacity; ++slot) {
-    batch->samples[slot].reset({0, slot, slot, 0}, {batch->pixels + slot * image.bytes(), image});
+    batch->samples[slot].reset({0, slot, slot, 0}, {batch->change_pixels() + slot * image.bytes(), image});
   }
   return batch;
 }

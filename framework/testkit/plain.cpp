@@ -168,7 +168,7 @@ class PlainReplica : public Replica {
         record.border = view.border;
       }
       if (view.flip_x) record.flip_x(window.width);
-      apply_record(record, {batch.pixels + n * batch.image.bytes(), batch.image}, window, seen.data());
+      apply_record(record, {const_cast<std::uint8_t*>(batch.pixels) + n * batch.image.bytes(), batch.image}, window, seen.data());
       const auto channels = static_cast<std::size_t>(window.channels);
       for (std::size_t c = 0; c < channels; ++c) {
         for (std::size_t i = c; i < seen.size(); i += channels) {

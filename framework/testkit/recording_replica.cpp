@@ -35,7 +35,7 @@ Ref<Batch> copy_of(const Batch& batch) {
   copy->step = batch.step;
   copy->count = batch.count;
   copy->weight = batch.weight;
-  std::copy_n(batch.pixels, batch.capacity() * batch.image.bytes(), copy->pixels);
+  std::copy_n(batch.pixels, batch.capacity() * batch.image.bytes(), copy->change_pixels());
   std::copy_n(batch.labels, batch.capacity(), copy->labels);
   std::copy_n(batch.weights, batch.capacity(), copy->weights);
   std::copy_n(batch.records, batch.capacity(), copy->records);

@@ -31,8 +31,8 @@ Augment::Augment(const Params& params, const StageContext& context)
       window_(context.window) {}
 
 void Augment::process(Sample& sample, Draw& draw) {
-  const auto window = [&] { return window_.is_static() ? window_ : sample.image().shape; };
-  check_size(sample.image().shape);
+  const auto window = [&] { return window_.is_static() ? window_ : sample.image_shape(); };
+  check_size(sample.image_shape());
   check_size(window_);
   const Geometry::Placement placement = geometry_.draw(sample, draw);
   if (on_host_) {
@@ -47,7 +47,7 @@ void Augment::process(Sample& sample, Draw& draw) {
 }
 
 void Augment::erase(Sample& sample, Draw& draw, ImageShape window) const {
-  const ImageShape& shape = sample.image().shape;
+  const ImageShape& shape = sample.image_shape();
   const ImageShape seen{std::min(shape.height, window.height), std::min(shape.width, window.width), shape.channels};
   const Erasing::Boxes& boxes = erasing_.draw(draw, seen);
   if (!boxes.happens) return;

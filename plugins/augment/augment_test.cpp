@@ -25,6 +25,7 @@ class AugmentTest : public testing::Test {
     Sample sample;
     sample.reset({epoch, index, index, 0}, {});
     sample.set_image(sample.new_image(shape));
+    sample.set_resident();
     Draw draw(context_.seed, sample.key, hash_text(context_.name));
     const_cast<Augment&>(stage).process(sample, draw);
     sample.hash = combine(sample.hash, draw.hash());
@@ -47,6 +48,33 @@ class AugmentTest : public testing::Test {
 TEST_F(AugmentTest, ChangesNothingUnlessAsked) {
   const Augment stage(params_, context_);
   for (std::uint64_t index = 0; index < 50; ++index) EXPECT_TRUE(run(stage, index).record.is_identity());
+}
+
+TEST_F(AugmentTest, KeepsImagesResidentUnlessItChangesPixels) {
+  const auto resident = [&] {
+    const Augment stage(params_, context_);
+    int count = 0;
+    for (std::uint64_t index = 0; index < 40; ++index) count += run(stage, index).resident();
+    return count;
+  };
+  params_.flip_x = 0.5;
+  params_.flip_y = 0.5;
+  params_.translate.x = params_.translate.y = {-2, 2};
+  EXPECT_EQ(resident(), 40);
+  params_.flip_x = 0;
+  params_.alternating_flip = true;
+  EXPECT_EQ(resident(), 40);
+  auto record_only = params_;
+  params_.brightness = {0.5, 1.5};
+  EXPECT_EQ(resident(), 0);
+  params_ = record_only;
+  params_.rotate = {-10, 10};
+  EXPECT_EQ(resident(), 0);
+  params_ = record_only;
+  params_.erase.chance = 0.5;
+  const int whole = resident();
+  EXPECT_GT(whole, 0);
+  EXPECT_LT(whole, 40);
 }
 
 TEST_F(AugmentTest, FlipsAsOftenAsItsChanceSays) {

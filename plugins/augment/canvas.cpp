@@ -19,7 +19,7 @@ void Canvas::warp(const AffineMap& from_source) {
 }
 
 void execute_record(Sample& sample, ImageShape window) {
-  const ImageShape shape = sample.image().shape;
+  const ImageShape shape = sample.image_shape();
   AugmentationRecord& record = sample.record;
   if (sample.windowed) {  // from the window's first pixel to the image's
     record.x = static_cast<std::int16_t>(record.x - record.step_x * ((shape.width - window.width) >> 1));

@@ -44,7 +44,7 @@ RandomCrop::Part RandomCrop::draw_part(Draw& draw, ImageShape shape) const {
 }
 
 void RandomCrop::apply(Sample& sample, Draw& draw) const {
-  const Part part = draw_part(draw, sample.image().shape);
+  const Part part = draw_part(draw, sample.image_shape());
   if (sample.target().data != nullptr) {
     const bool classes = sample.target_spec().kind == TargetSpec::Kind::classes;
     const Image from = sample.target(), to = sample.new_target({output_.height, output_.width, from.shape.channels});

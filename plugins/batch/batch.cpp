@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 #include "millrace/plugin.h"
 #include "millrace/run.h"
@@ -30,6 +31,11 @@ void check_window(const ImageShape& image, const ImageShape& window) {
     fail(ErrorKind::usage, "images of {} x {} arrive, smaller than the network's input of {} x {}: add a resize stage before",
          image.height, image.width, window.height, window.width);
   }
+}
+
+// Filling the batch changes nothing that a device could have read before, unlike Batch::change_pixels().
+std::uint8_t* pixels_of(Batch& batch, std::uint32_t slot) {
+  return const_cast<std::uint8_t*>(batch.pixels) + slot * batch.image.bytes();
 }
 
 }  // namespace
@@ -81,6 +87,7 @@ void BatchSamples::process(int, Packet packet, Output& output) {
     Sample& sample = batch.samples[slot];
     if (!sample.fault) check_pixels(batch, slot);
     if (!sample.fault) {
+      if (batch.resident_set >= 0 && !sample.resident()) refuse_change();
       take(batch, slot);
     } else if (!refuse(batch, slot)) {
       Packet again = packet;
@@ -101,8 +108,8 @@ void BatchSamples::process(int, Packet packet, Output& output) {
 
 void BatchSamples::check_pixels(Batch& batch, std::uint32_t slot) const {
   Sample& sample = batch.samples[slot];
-  const Image& image = sample.image();
-  std::uint8_t* place = batch.pixels + slot * batch.image.bytes();
+  const Image& image = std::as_const(sample).image();
+  std::uint8_t* place = pixels_of(batch, slot);
   if (image.shape != batch.image) {
     sample.fault =
         SampleFault{name_, fmt::format("the image is {}, the batch holds {}", to_string(image.shape), to_string(batch.image))};
@@ -132,6 +139,15 @@ void BatchSamples::take(Batch& batch, std::uint32_t slot) const {
   batch.weights[slot] = 1;
   std::copy_n(sample.numbers.begin(), std::min<std::size_t>(sample.numbers.size(), batch.numbers_per_sample),
               batch.numbers + slot * batch.numbers_per_sample);
+}
+
+void BatchSamples::refuse_change() const {
+  fail(
+      ErrorKind::usage,
+      "a stage between the cache and [{}.{}] changes pixels, but the cache has `device = true`, by which devices keep each image "
+      "as the cache has it (flips and shifts by whole pixels are made there and change none): move that stage before the cache "
+      "if it changes an image alike each time, else set `device = false`",
+      graph_, name_);
 }
 
 bool BatchSamples::refuse(Batch& batch, std::uint32_t slot) {
@@ -173,7 +189,7 @@ void BatchSamples::count_bad(const Sample& sample) {
 }
 
 void BatchSamples::blank(Batch& batch, std::uint32_t slot) {
-  std::memset(batch.pixels + slot * batch.image.bytes(), 0, batch.image.bytes());
+  std::memset(pixels_of(batch, slot), 0, batch.image.bytes());
   if (batch.targets) std::memset(batch.targets + slot * batch.target_bytes(), batch.target.ignored, batch.target_bytes());
   std::fill_n(batch.numbers + slot * batch.numbers_per_sample, batch.numbers_per_sample, 0.0F);
   batch.labels[slot] = 0;

@@ -21,8 +21,9 @@ namespace millrace {
 // last batch leaves over. A target (of segmentation) is kept beside its image.
 // An image larger than the network's input is seen through a window in its middle, unless an `augment` placed it.
 // Threading: parallel, without a lock: samples are counted down in the batch.
-// Errors: images of varying size, or too small for the network (in the constructor): ErrorKind::usage. More bad samples than
-// `bad_sample_budget` allows, or kMostAttempts bad ones in a row for one place: ErrorKind::data. "fail": ErrorKind::content.
+// Errors: images of varying size, or too small for the network (in the constructor), or changed behind a cache whose images
+// devices keep: ErrorKind::usage. More bad samples than `bad_sample_budget` allows, or kMostAttempts bad ones in a row for one place:
+// ErrorKind::data. "fail": ErrorKind::content.
 class BatchSamples : public Batcher {
  public:
   struct Params {
@@ -48,6 +49,7 @@ class BatchSamples : public Batcher {
   void take(Batch& batch, std::uint32_t slot) const;
   void check_pixels(Batch& batch, std::uint32_t slot) const;
   void check_target(Batch& batch, std::uint32_t slot) const;
+  [[noreturn]] void refuse_change() const;
   bool refuse(Batch& batch, std::uint32_t slot);  // whether the slot is done with, at weight 0
   void count_bad(const Sample& sample);
   static void blank(Batch& batch, std::uint32_t slot);

@@ -70,6 +70,36 @@ class BatchTest : public testing::Test {
   BatchSamples::Params params_;
 };
 
+TEST_F(BatchTest, RefusesPixelsThatDifferFromThoseThatDevicesKeep) {
+  BatchSamples stage(params_, context_);
+  const auto batch = filled();
+  batch->resident_set = 0;
+  for (Sample& sample : batch->samples) sample.set_resident();
+  spoil(*batch, 2);
+  batch->samples[5].image();  // by which a stage could have changed them
+  const Error error = error_of(stage, batch);
+  EXPECT_EQ(error.kind(), ErrorKind::usage);
+  EXPECT_EQ(
+      error.message(),
+      "a stage between the cache and [train.batch] changes pixels, but the cache has `device = true`, by which devices keep "
+      "each image as the cache has it (flips and shifts by whole pixels are made there and change none): move that stage "
+      "before the cache if it changes an image alike each time, else set `device = false`");
+}
+
+TEST_F(BatchTest, FillingABatchLeavesItResident) {
+  params_.bad_samples = "skip";
+  BatchSamples stage(params_, context_);
+  const auto batch = filled(8, 6);
+  batch->resident_set = 3;
+  for (Sample& sample : batch->samples) sample.set_resident();
+  spoil(*batch, 2);
+  feed(stage, testkit::chunk(batch, 0, 6));
+  EXPECT_EQ(output_.take().size(), 1U);
+  EXPECT_EQ(batch->resident_set, 3);
+  batch->change_pixels();
+  EXPECT_EQ(batch->resident_set, -1);
+}
+
 TEST_F(BatchTest, EmitsOnceWhenEverySlotHasArrived) {
   BatchSamples stage(params_, context_);
   const auto batch = filled();
@@ -145,7 +175,7 @@ TEST_F(BatchTest, KeepsItsSizeWhenASampleIsBad) {
   EXPECT_EQ(run_.bad_samples()[0].cause, "truncated");
   EXPECT_EQ(run_.bad_samples()[0].action, "replaced");
 
-  batch->samples[6].reset({0, 6, 42, 1}, {batch->pixels + 6 * 4, kShape});  // as the source does
+  batch->samples[6].reset({0, 6, 42, 1}, {batch->change_pixels() + 6 * 4, kShape});  // as the source does
   fill(*batch, 6, 99);
   feed(stage, testkit::chunk(batch, 6, 1));
   EXPECT_EQ(output_.take(0).size(), 1U);

@@ -27,6 +27,9 @@ void Cache::describe_params(StageDescription<Params>& d) {
 void ImageCache::describe(StageDescription<Params>& d) {
   d.name("cache").text("Remembers decoded images, in memory or in one file.");
   describe_params(d);
+  d.params.add("device", &Params::device)
+      .text(
+          "devices keep the images too, so that later epochs copy no pixels; stages behind it may flip and shift, not recolour");
 }
 
 void EncodedCache::describe(StageDescription<Params>& d) {
@@ -36,7 +39,11 @@ void EncodedCache::describe(StageDescription<Params>& d) {
 }
 
 Cache::Cache(const Params& params, const StageContext& context)
-    : samples_(context.samples_per_epoch), fingerprint_(context.fingerprint), run_(context.run), path_(params.file) {
+    : samples_(context.samples_per_epoch),
+      fingerprint_(context.fingerprint),
+      on_device_(params.device),
+      run_(context.run),
+      path_(params.file) {
   if (!params.memory.empty() || path_.empty()) {
     budget_ = budget_of(params.memory.empty() ? kDefaultMemory : params.memory);
     memory_ = std::make_unique<MemoryStore>(budget_);

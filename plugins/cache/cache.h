@@ -19,6 +19,15 @@ namespace millrace {
 //   [train.cache]
 //   memory = "4 GiB"                   # and / or
 //   file   = "cache/cifar10.cache"     # one file, mapped into memory, for this run and later ones
+//   device = true                      # devices keep the images too
+//
+// With `device = true` (of `cache`) each device keeps the images in its own memory, from the first time that one comes there: from
+// the second epoch on no pixels are copied to a device that has them, and what `memory` or `file` has is neither read nor decoded.
+// Several devices share out the samples of each epoch anew, so that in time each has all of them. It is a parameter of this stage,
+// not of the batch or the run, because where the stage stands says which pixels stay the same. Flips and shifts by whole pixels
+// behind it are executed on the device, from the record, as ever; a stage behind it that changes pixels on the host is a mistake;
+// MixUp and CutMix, behind `batch`, send the pixels that they mixed. Order, draws and results are the same as without. Backend
+// `cpu` reads batches where they lie.
 //
 // Ports: in, out: ImageChunk (cache) or SampleChunk (cache_encoded).
 // Memory fills up to its budget and then stays as it is: under shuffling every sample is as likely to be wanted as any other, so
@@ -30,13 +39,15 @@ namespace millrace {
 // Pages of the file that were read count as the program's resident memory until the system wants them back; no bound includes
 // them. Bad samples are not kept: they are read, and counted, again. Threading: parallel; finding a sample takes no lock, and
 // keeping one takes none but when a block of memory is full. Errors: random changes before a cache would be frozen:
-// ErrorKind::usage when a sample with draws arrives. A file that cannot be used is replaced, with a warning. A disk that is full:
-// ErrorKind::storage.
+// ErrorKind::usage when a sample with draws arrives. Images that do not fit on a device, or that a later stage changes:
+// ErrorKind::usage, from the device and from `batch`. A file that cannot be used is replaced, with a warning. A disk that is
+// full: ErrorKind::storage.
 class Cache : public SampleTransform, public SampleCache {
  public:
   struct Params {
     std::string memory;
     std::string file;
+    bool device = false;
   };
   static constexpr const char* kDefaultMemory = "1 GiB";  // where neither is said
 
@@ -44,6 +55,7 @@ class Cache : public SampleTransform, public SampleCache {
   void open() override;
   void process(Sample& sample, Draw& draw) override;
   bool fetch(Sample& sample) override;
+  bool on_device() const override { return on_device_; }
   std::size_t memory_bound() const override;
 
   static void describe_params(StageDescription<Params>& description);
@@ -52,6 +64,7 @@ class Cache : public SampleTransform, public SampleCache {
   std::size_t budget_;
   std::uint64_t samples_;  // of an epoch; a file is whole when it has so many
   std::uint64_t fingerprint_;
+  bool on_device_;
   RunServices* run_;
   void write(const Sample& sample);
 

@@ -136,6 +136,35 @@ TEST(Cache, RefusesToFreezeDraws) {
   EXPECT_NE(error_of([&] { test.run({}); }).find("changes images at random"), std::string::npos);
 }
 
+// Notes of each sample whether a device may keep its image.
+class Watch : public SampleTransform {
+ public:
+  struct Params {};
+  static void describe(StageDescription<Params>& d) { d.name("watch").input(payload::kImageChunk).output(payload::kImageChunk); }
+  Watch(const Params&, const StageContext&) {}
+  void process(Sample& sample, Draw&) override { ++(sample.resident() ? resident : others); }
+  std::atomic<int> resident{0}, others{0};
+};
+
+TEST(Cache, TellsDevicesToKeepItsImagesIfAskedTo) {
+  for (const bool device : {false, true}) {
+    testkit::TestGraph test;
+    test.add<CountedSource>("read");
+    test.add<Plain>("plain");
+    auto& cache = test.add<ImageCache>("cache", testkit::table({{"memory", Value("3 kB")}, {"device", Value(device)}}));
+    auto& behind = test.add<Watch>("behind");
+    test.add<testkit::Paint>("paint", testkit::table({{"size", Value(Array{Value(3), Value(4)})}}));
+    auto& behind_a_change = test.add<Watch>("behind_a_change");
+    test.add<testkit::CountingBatcher>("batch", testkit::table({{"size", Value(10)}}));
+    test.add<testkit::BatchLog>("log");
+    test.run({.epochs = 2});
+    EXPECT_EQ(cache.on_device(), device);
+    EXPECT_EQ(behind.resident, device ? 100 : 0) << "those that came from the source, and those that it had";
+    EXPECT_EQ(behind_a_change.resident, 0);
+    EXPECT_EQ(behind_a_change.others, 100);
+  }
+}
+
 TEST(Cache, TwoInOneFlowAreRefused) {
   testkit::TestGraph test;
   test.add<CountedSource>("read");

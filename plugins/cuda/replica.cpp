@@ -56,6 +56,7 @@ GpuReplica::GpuReplica(std::shared_ptr<Machine> machine, const Network& network,
   add(inference_, options_.infer_batch, false);
   parameters_.finish_planning();
   plan_bucket_nodes();
+  check_fit(options_.resident_sets, memory_plan(), machine_->info());
 }
 
 GpuReplica::~GpuReplica() {
@@ -88,6 +89,7 @@ MemoryPlan GpuReplica::memory_plan() const {
   const auto classes = static_cast<std::size_t>(pitch_of(network_.output().elements()));
   plan.items.push_back({"activations, their gradients and workspaces", arena_bytes_});
   plan.items.push_back({"batches on their way to the device", Staging::device_bytes(most_samples_, network_.input)});
+  for (const ResidentSet& set : options_.resident_sets) plan.items.push_back(ResidentImages::plan(set));
   plan.items.push_back({"logits and losses of rows", most_samples_ * (classes * sizeof(float) + sizeof(RowLoss))});
   return plan;
 }
@@ -110,7 +112,7 @@ void GpuReplica::start() {
   summed_logits_ = DeviceMemory(*machine_, most_samples_ * static_cast<std::size_t>(pitch_of(classes)) * sizeof(float),
                                 "logits of several views");
   trace_ = StepTrace::from_environment(*machine_);
-  staging_ = std::make_unique<Staging>(*machine_, most_samples_, network_.input, classes, trace_.get());
+  staging_ = std::make_unique<Staging>(*machine_, most_samples_, network_.input, classes, options_.resident_sets, trace_.get());
   filled_.resize(buckets().size());
   rebind(arena_bytes_);
   compute_->mark()->wait();
@@ -162,9 +164,11 @@ void GpuReplica::run_ingest(const Executable& to, const StagedBatch& batch, cons
     Ingest<T> kernel;
     kernel.pixels = batch.pixels;
     kernel.records = batch.records;
+    kernel.index = batch.image_of;
     kernel.table = table_.as<float>();
     kernel.out = to.input().as<T>();
-    kernel.samples = kernel.count = batch.count;
+    kernel.samples = batch.images;
+    kernel.count = batch.count;
     kernel.image_height = batch.image.height;
     kernel.image_width = batch.image.width;
     kernel.channels = batch.image.channels;

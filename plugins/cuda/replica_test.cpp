@@ -85,7 +85,7 @@ class Course {
     while (batches_[at]->in_flight > 0) std::this_thread::yield();
     return batches_[at];
   }
-  Replica& replica() { return *replica_; }
+  Replica& replica() const { return *replica_; }
   const std::deque<StepSums>& sums() const { return sums_; }
   // A line for each violation of one of these kinds; all of them when none is named.
   std::string violations(const std::string& kind = {}) const {
@@ -108,6 +108,7 @@ class Course {
     batch->image = batch->window = network_->input;
     batch->pixels = batch->memory.get();
     batch->records = batch->plain->records;
+    batch->samples = batch->plain->samples;
     batch->labels = batch->plain->labels;
     batch->weights = batch->plain->weights;
     return batch;
@@ -175,6 +176,104 @@ TEST(GpuReplica, MixesTrainingInferenceAndPartialBatches) {
   course.replica().finish();
   EXPECT_EQ(course.violations(), "");
   EXPECT_EQ(sums.weight, 5);
+}
+
+constexpr std::uint8_t kPoison = 255;
+
+// Batches that circulate show the same images again, in other places and with other records; the first three steps bring them.
+std::vector<std::vector<float>> train_on_a_set(bool resident, bool graphs, std::string& violations) {
+  CompileOptions options;
+  options.graphs = graphs;
+  options.resident_sets.push_back({"train", kBatches * kBatch, {8, 8, 3}});
+  options.resident_sets.push_back({"validate", kBatch, {8, 8, 3}});
+  Course course({}, options);
+  const std::size_t bytes = options.resident_sets[0].image.bytes();
+  std::vector<std::vector<std::uint8_t>> images;
+  std::vector<std::int32_t> labels;
+  for (std::size_t at = 0; at < kBatches; ++at) {
+    for (std::uint32_t slot = 0; slot < kBatch; ++slot) {
+      const std::uint8_t* const pixels = course.batch(at)->pixels + slot * bytes;
+      images.emplace_back(pixels, pixels + bytes);
+      labels.push_back(course.batch(at)->labels[slot]);
+    }
+  }
+  const std::vector<View> views = {{.dx = 1, .weight = 0.5}, {.flip_x = true, .weight = 0.5}};
+  StepSums sums;
+  for (std::uint64_t step = 0; step < 9; ++step) {
+    const Ref<Batch> batch = course.free_batch(step % kBatches);
+    const bool mixed = step == 7;
+    std::uint8_t* const pixels = batch->change_pixels();
+    for (std::uint32_t slot = 0; slot < kBatch; ++slot) {
+      const std::size_t index = (step * kBatch + slot) * 7 % images.size();  // each once in three steps
+      const bool poisoned = resident && step >= kBatches && !mixed;          // nobody is to read them
+      batch->samples[slot].key.index = index;
+      batch->labels[slot] = labels[index];
+      batch->weights[slot] = step == 4 && slot == 2 ? 0.0F : 1.0F;
+      if (batch->weights[slot] == 0) {
+        std::fill_n(pixels + slot * bytes, bytes, poisoned ? kPoison : std::uint8_t{0});
+      } else {
+        std::copy_n(images[index].data(), bytes, pixels + slot * bytes);
+        if (mixed) pixels[slot * bytes] = 1;
+        if (poisoned) std::fill_n(pixels + slot * bytes, bytes, kPoison);
+      }
+      AugmentationRecord& record = batch->records[slot] = {};
+      if ((step + slot) % 2 == 1) record.flip_x(8);
+      record.translate(static_cast<int>(step % 3) - 1, static_cast<int>(slot % 3) - 1);
+    }
+    batch->resident_set = resident && !mixed ? 0 : -1;
+    course.one_step(step, step % 4 == 3 ? kBatch - 2 : kBatch);
+    if (step % 4 != 3) continue;
+    const Ref<Batch> validation = course.free_batch(kBatches);
+    validation->resident_set = resident ? 1 : -1;
+    course.replica().infer(validation, 0, kBatch, views, {}, sums);
+  }
+  course.replica().finish();
+  violations = course.violations();
+  std::vector<std::vector<float>> values = course.values();
+  values.push_back({static_cast<float>(sums.loss), static_cast<float>(sums.correct)});
+  return values;
+}
+
+TEST(GpuReplica, ImagesOnTheDeviceTrainToTheSameBits) {
+  for (const bool graphs : {false, true}) {
+    std::string violations;
+    const auto without = train_on_a_set(false, graphs, violations);
+    EXPECT_EQ(violations, "");
+    EXPECT_EQ(train_on_a_set(true, graphs, violations), without);
+    EXPECT_EQ(violations, "");
+  }
+}
+
+TEST(GpuReplica, SaysWhatTheImagesOnTheDeviceTake) {
+  CompileOptions options;
+  options.resident_sets.push_back({"train", 1000, {8, 8, 3}});
+  const Course course({}, options);
+  const MemoryPlan plan = course.replica().memory_plan();
+  const auto item = std::find_if(plan.items.begin(), plan.items.end(),
+                                 [](const MemoryPlan::Item& one) { return one.what == "images of [train] held on the device"; });
+  ASSERT_NE(item, plan.items.end());
+  EXPECT_EQ(item->bytes, 1001 * 8 * 8 * 3U);
+}
+
+TEST(GpuReplica, RefusesImagesThatDoNotFitTheDevice) {
+  CompileOptions options;
+  options.resident_sets.push_back({"train", 1000, {8, 8, 3}});
+  options.resident_sets.push_back({"validate", 70000, {8, 8, 3}});
+  try {
+    Course course({.memory = 8 << 20}, options);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+    const std::string text = error.message();
+    EXPECT_EQ(
+        text.find("the images that cuda:0 is to hold (1000 of [train], 8 x 8 x 3 each and 70000 of [validate], 8 x 8 x 3 each) "
+                  "are 13.0 MiB, and with the "),
+        0U)
+        << text;
+    EXPECT_NE(text.find("that is more than its 8.0 MiB: take fewer or smaller images, or set `device = false` in their cache"),
+              std::string::npos)
+        << text;
+  }
 }
 
 TEST(GpuReplica, RefusesALabelThatTheNetworkDoesNotKnow) {
@@ -249,7 +348,7 @@ TEST(PlantedFaults, ABufferGivenBackTooEarlyIsFound) {
       course.one_step(step, kBatch);
       for (std::size_t at = 0; at < 3; ++at) {  // filled anew as soon as it is back
         if (course.batch(at)->in_flight == 0)
-          std::fill_n(course.batch(at)->pixels, kBatch * 192, static_cast<std::uint8_t>(step));
+          std::fill_n(course.batch(at)->change_pixels(), kBatch * 192, static_cast<std::uint8_t>(step));
       }
     }
     try {

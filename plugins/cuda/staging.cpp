@@ -10,7 +10,7 @@ namespace {
 
 // Where the small arrays lie, one behind the other.
 struct SideLayout {
-  std::size_t records = 0, labels = 0, second_labels = 0, weights = 0, shares = 0, bytes = 0;
+  std::size_t image_of = 0, records = 0, labels = 0, second_labels = 0, weights = 0, shares = 0, bytes = 0;
 
   explicit SideLayout(std::size_t count) {
     const auto take = [&](std::size_t size) {
@@ -18,6 +18,7 @@ struct SideLayout {
       bytes = round_up(bytes + count * size, kAlignment);
       return at;
     };
+    image_of = take(sizeof(std::int32_t));
     records = take(sizeof(AugmentationRecord));
     labels = take(sizeof(std::int32_t));
     second_labels = take(sizeof(std::int32_t));
@@ -28,12 +29,14 @@ struct SideLayout {
 
 }  // namespace
 
-Staging::Staging(Machine& machine, std::uint32_t samples, ImageShape window, std::int64_t classes, StepTrace* trace)
+Staging::Staging(Machine& machine, std::uint32_t samples, ImageShape window, std::int64_t classes,
+                 const std::vector<ResidentSet>& resident_sets, StepTrace* trace)
     : machine_(machine), samples_(samples), classes_(classes), trace_(trace), queue_(machine.make_queue("copy")) {
   for (Place& place : places_) {
     reserve(place.pixels, samples * window.bytes(), "pixels of a batch");
     reserve(place.side, SideLayout(samples).bytes, "labels and records of a batch");
   }
+  for (const ResidentSet& set : resident_sets) resident_.emplace_back(machine, set);
 }
 
 std::size_t Staging::device_bytes(std::uint32_t samples, ImageShape window) {
@@ -67,6 +70,22 @@ void Staging::check_labels(const Batch& batch, std::uint32_t begin, std::uint32_
   }
 }
 
+void Staging::copy_pixels(const Batch& batch, std::uint32_t begin, std::int32_t* image_of, StagedBatch& staged) {
+  const auto count = static_cast<std::uint32_t>(staged.count);
+  if (batch.resident_set >= 0) {
+    ResidentImages& images = resident_.at(static_cast<std::size_t>(batch.resident_set));
+    images.bring(batch, begin, count, image_of, *queue_);
+    staged.pixels = images.pixels();
+    staged.images = images.rows();
+    return;
+  }
+  const DeviceMemory& pixels = places_[place_].pixels;
+  queue_->copy_in(pixels.data(), batch.pixels + begin * batch.image.bytes(), count * batch.image.bytes());
+  staged.pixels = pixels.as<std::uint8_t>();
+  staged.images = count;
+  staged.image_of = nullptr;
+}
+
 StagedBatch Staging::load(Queue& compute, const Ref<Batch>& batch, std::uint32_t begin, std::uint32_t count) {
   if (count > samples_) {
     fail(ErrorKind::usage, "a batch of {} samples: the network was compiled for at most {}", count, samples_);
@@ -93,10 +112,22 @@ StagedBatch Staging::load(Queue& compute, const Ref<Batch>& batch, std::uint32_t
   put(layout.weights, batch->weights);
   put(layout.shares, batch->shares);
 
+  const std::byte* const device = place.side.data();
+  const bool mixes = batch->shares != nullptr;
+  StagedBatch staged;
+  staged.image_of = reinterpret_cast<const std::int32_t*>(device + layout.image_of);
+  staged.records = reinterpret_cast<const AugmentationRecord*>(device + layout.records);
+  staged.labels = reinterpret_cast<const std::int32_t*>(device + layout.labels);
+  staged.second_labels = mixes ? reinterpret_cast<const std::int32_t*>(device + layout.second_labels) : nullptr;
+  staged.weights = reinterpret_cast<const float*>(device + layout.weights);
+  staged.shares = mixes ? reinterpret_cast<const float*>(device + layout.shares) : nullptr;
+  staged.image = batch->image;
+  staged.window = batch->window;
+  staged.count = count;
   queue_->wait(place.read);
   {
     const StepTrace::Piece piece(trace_, *queue_, "copy", "batch");
-    queue_->copy_in(place.pixels.data(), pixels, pixel_bytes);
+    copy_pixels(*batch, begin, reinterpret_cast<std::int32_t*>(host + layout.image_of), staged);
     queue_->copy_in(place.side.data(), host, layout.bytes);
   }
   side.copied = queue_->mark();
@@ -107,18 +138,7 @@ StagedBatch Staging::load(Queue& compute, const Ref<Batch>& batch, std::uint32_t
     kept->in_flight.fetch_sub(1);
     kept = nullptr;
   });
-
-  const std::byte* const device = place.side.data();
-  const bool mixes = batch->shares != nullptr;
-  return {reinterpret_cast<const std::uint8_t*>(place.pixels.data()),
-          reinterpret_cast<const AugmentationRecord*>(device + layout.records),
-          reinterpret_cast<const std::int32_t*>(device + layout.labels),
-          mixes ? reinterpret_cast<const std::int32_t*>(device + layout.second_labels) : nullptr,
-          reinterpret_cast<const float*>(device + layout.weights),
-          mixes ? reinterpret_cast<const float*>(device + layout.shares) : nullptr,
-          batch->image,
-          batch->window,
-          count};
+  return staged;
 }
 
 void Staging::release(Queue& compute) { places_[place_].read = compute.mark(); }

@@ -1,5 +1,6 @@
 // How a batch gets to the device: its pixels from pinned memory into one of two places in turns, so that a copy runs under the
-// compute of the step before, and beside them the small arrays that ingest and loss read.
+// compute of the step before, and beside them the small arrays that ingest and loss read. Of a batch whose images stay on the
+// device, only those are copied that are not there yet.
 #pragma once
 
 #include <memory>
@@ -7,24 +8,27 @@
 
 #include "machine.h"
 #include "parameter_store.h"
+#include "resident_images.h"
 #include "trace.h"
 
 namespace millrace::cuda {
 
 // A share of a batch in device memory. Rows are samples; `second_labels` and `shares` are null where nobody mixes.
 struct StagedBatch {
-  const std::uint8_t* pixels = nullptr;
+  const std::uint8_t* pixels = nullptr;    // (images, H, W, C)
+  const std::int32_t* image_of = nullptr;  // (count): which of them each sample's is; null: they are the samples'
   const AugmentationRecord* records = nullptr;
   const std::int32_t *labels = nullptr, *second_labels = nullptr;
   const float *weights = nullptr, *shares = nullptr;
   ImageShape image, window;
-  std::int64_t count = 0;
+  std::int64_t images = 0, count = 0;
 };
 
 class Staging {
  public:
   // trace: null, or of the replica's work.
-  Staging(Machine& machine, std::uint32_t samples, ImageShape window, std::int64_t classes, StepTrace* trace = nullptr);
+  Staging(Machine& machine, std::uint32_t samples, ImageShape window, std::int64_t classes,
+          const std::vector<ResidentSet>& resident_sets = {}, StepTrace* trace = nullptr);
 
   // Bytes of device memory when images are no larger than the network's input.
   static std::size_t device_bytes(std::uint32_t samples, ImageShape window);
@@ -47,6 +51,8 @@ class Staging {
     Ref<Mark> copied;
   };
   Side& free_side(std::size_t bytes);
+  // Submits copies of pixels and says where they will be. `image_of`: pinned.
+  void copy_pixels(const Batch& batch, std::uint32_t begin, std::int32_t* image_of, StagedBatch& staged);
   void reserve(DeviceMemory& memory, std::size_t bytes, const char* what);
   void check_labels(const Batch& batch, std::uint32_t begin, std::uint32_t count) const;
 
@@ -56,6 +62,7 @@ class Staging {
   StepTrace* const trace_;
   Place places_[2];
   int place_ = 0;
+  std::vector<ResidentImages> resident_;  // by Batch::resident_set
   std::vector<Side> sides_;
   std::unique_ptr<Queue> queue_;  // last: its work uses the rest
 };

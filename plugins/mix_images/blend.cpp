@@ -16,7 +16,7 @@ void execute_records(Batch& batch) {
     // From the window's first pixel to the image's.
     record.x = static_cast<std::int16_t>(record.x - record.step_x * right);
     record.y = static_cast<std::int16_t>(record.y - record.step_y * down);
-    std::uint8_t* const pixels = batch.pixels + slot * bytes;
+    std::uint8_t* const pixels = batch.change_pixels() + slot * bytes;
     if (!record.is_identity()) {
       apply_record(record, {pixels, batch.image}, batch.image, moved.data());
       std::memcpy(pixels, moved.data(), bytes);

@@ -83,7 +83,7 @@ void MixImages::mix(Batch& batch) const {
     execute_records(batch);
     first.resize(bytes);
     for_each_pair(batch, shift, first.data(), [&](std::uint32_t slot, std::uint32_t partner, const std::uint8_t* other) {
-      std::uint8_t* const image = batch.pixels + slot * bytes;
+      std::uint8_t* const image = batch.change_pixels() + slot * bytes;
       by_blending ? blend(image, other, bytes, own) : paste(image, other, batch.image, box);
       batch.second_labels[slot] = batch.labels[partner];
       batch.shares[slot] = static_cast<float>(share);

@@ -31,7 +31,7 @@ class MixImagesTest : public testing::Test {
     Ref<Batch> batch = testkit::make_batch(kCount, image, window);
     batch->step = step;
     for (std::uint32_t slot = 0; slot < kCount; ++slot) {
-      std::memset(batch->pixels + slot * image.bytes(), static_cast<int>(10 * (slot + 1)), image.bytes());
+      std::memset(batch->change_pixels() + slot * image.bytes(), static_cast<int>(10 * (slot + 1)), image.bytes());
       batch->labels[slot] = static_cast<std::int32_t>(slot);
     }
     return batch;
@@ -43,7 +43,8 @@ class MixImagesTest : public testing::Test {
   }
   static std::vector<std::uint8_t> seen(const Batch& batch, std::uint32_t slot) {
     std::vector<std::uint8_t> out(batch.window.bytes());
-    apply_record(batch.records[slot], {batch.pixels + slot * batch.image.bytes(), batch.image}, batch.window, out.data());
+    apply_record(batch.records[slot], {const_cast<std::uint8_t*>(batch.pixels) + slot * batch.image.bytes(), batch.image},
+                 batch.window, out.data());
     return out;
   }
   static Value rule(double chance, double alpha) { return testkit::table({{"chance", Value(chance)}, {"alpha", Value(alpha)}}); }
@@ -149,7 +150,7 @@ TEST_F(MixImagesTest, MixesWithWhatThePartnerWasBefore) {
     for_each_pair(*batch, shift, first.data(), [&](std::uint32_t slot, std::uint32_t partner, const std::uint8_t* other) {
       EXPECT_EQ(partner, (slot + shift) % kCount);
       EXPECT_EQ(other[0], 10 * (partner + 1));
-      batch->pixels[slot * kImage.bytes()] = 255;
+      batch->change_pixels()[slot * kImage.bytes()] = 255;
       ++calls;
     });
     EXPECT_EQ(calls, kCount);

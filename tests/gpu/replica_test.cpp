@@ -1,5 +1,6 @@
 // What a replica on a device owes besides a training step: inference, lookahead, partial batches, a memory plan that holds,
 // copies under compute, and errors that say what to do.
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -70,6 +71,39 @@ TEST_F(GpuReplica, LooksAheadAsTheCpuDoes) {
     values[at++] = here.values();
   }
   EXPECT_LT(relative_difference(values[0], values[1]), tolerance(Precision::fp32));
+}
+
+// The second batch shows the first one's images, reversed and moved another way; a device that keeps them reads none of it.
+TEST_F(GpuReplica, TrainsToTheSameBitsFromImagesThatItKeeps) {
+  const auto net = network("quickstart");
+  const std::size_t bytes = net->input.bytes();
+  Arrays values[2];
+  for (const bool keeps : {false, true}) {
+    CompileOptions options;
+    if (keeps) options.resident_sets.push_back({"train", kBatch, net->input});
+    Trainee here = trainee(device(), net, options);
+    const Ref<Batch> first = random_batch(device(), *net, kBatch, 1), second = random_batch(device(), *net, kBatch, 2);
+    std::uint8_t* const pixels = second->change_pixels();
+    for (std::uint32_t slot = 0; slot < kBatch; ++slot) {
+      const std::uint32_t index = kBatch - 1 - slot;
+      first->samples[slot].key.index = slot;
+      second->samples[slot].key.index = index;
+      if (keeps && on_gpu()) {
+        std::fill_n(pixels + slot * bytes, bytes, std::uint8_t{255});
+      } else {
+        std::copy_n(first->pixels + index * bytes, bytes, pixels + slot * bytes);
+      }
+    }
+    first->resident_set = second->resident_set = keeps ? 0 : -1;
+    for (std::uint64_t step = 0; step < 6; ++step) {
+      const Ref<Batch>& batch = step % 2 == 0 ? first : second;
+      while (batch->in_flight != 0) std::this_thread::yield();  // one is read once at a time
+      here.step(batch, step, 0.01);
+    }
+    here.loss();
+    values[keeps ? 1 : 0] = here.values();
+  }
+  EXPECT_EQ(values[0], values[1]);
 }
 
 TEST_F(GpuReplica, GivesBackWhatWasWritten) {

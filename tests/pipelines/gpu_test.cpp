@@ -2,7 +2,10 @@
 // use of memory outside its lifetime ends such a run.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
+#include <fstream>
+#include <iterator>
 
 #include "command.h"
 
@@ -67,6 +70,117 @@ TEST_F(OnSimulatedGpus, RecordedStepsAndBf16TrainToo) {
   const Outcome bf16 = train("simulated:0", {"--set", "run.precision=bf16"});
   ASSERT_EQ(bf16.code, 0) << bf16.err;
   EXPECT_NEAR(loss(bf16, "step"), loss(graphs, "step"), 0.1 * loss(graphs, "step"));
+}
+
+// ---- Images that stay on the device ----
+
+// Two epochs of a training set of 70, and the validation set after each: with pixels from the host each time, or as devices keep
+// them.
+class ImagesOnTheDevice : public OnSimulatedGpus {
+ protected:
+  struct Result {
+    int code = -1;
+    std::string err, weights;
+    std::vector<nlohmann::json> stream_hashes, losses;
+    friend bool operator==(const Result&, const Result&) = default;
+  };
+
+  static std::vector<std::string> flow(bool caches, bool mixes = false) {
+    return {"--set", std::string("train.flow=[\"read\", \"decode_image\", ") + (caches ? "\"cache\", " : "") +
+                         "\"augment\", \"batch\", " + (mixes ? "\"mix_images\", " : "") +
+                         "\"forward_backward\", \"allreduce\", \"optimizer\", \"metrics\"]"};
+  }
+
+  Result run(const std::string& devices, const std::vector<std::string>& more, bool on_device, bool mixes = false) {
+    const TemporaryFolder folder;
+    std::vector<std::string> words = flow(on_device, mixes);
+    const auto set = [&words](const std::string& assignment) { words.insert(words.end(), {"--set", assignment}); };
+    set("run.folder=" + (folder / "runs"));
+    set("run.epochs=2");
+    set("train.read.limit=70");
+    set("train.batch.last=keep");
+    set("validate.batch.size=30");
+    set("validate.forward.test_time=flip_translate");
+    if (on_device) {
+      set("train.cache.device=true");
+      set("validate.flow=[\"read\", \"decode_image\", \"cache\", \"batch\", \"forward\", \"metrics\"]");
+      set("validate.cache.device=true");
+    }
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = train(devices, words);
+    Result result{outcome.code, outcome.err, {}, {}, {}};
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path())) {
+      if (entry.path().filename() != "weights.safetensors") continue;
+      std::ifstream file(entry.path(), std::ios::binary);
+      result.weights.assign(std::istreambuf_iterator<char>(file), {});
+    }
+    for (const auto& event : events(outcome, "epoch")) result.stream_hashes.push_back(event.at("stream_hash"));
+    for (const auto& event : events(outcome, "validate")) result.losses.push_back(event.at("loss"));
+    return result;
+  }
+
+  void expect_same(const std::string& devices, const std::vector<std::string>& more = {}, bool mixes = false) {
+    const Result without = run(devices, more, false, mixes), with = run(devices, more, true, mixes);
+    ASSERT_EQ(without.code, 0) << without.err;
+    ASSERT_EQ(with.code, 0) << with.err;
+    EXPECT_EQ(with.stream_hashes, without.stream_hashes);
+    EXPECT_EQ(with.losses, without.losses);
+    EXPECT_GE(with.losses.size(), 2U);
+    EXPECT_FALSE(with.weights.empty());
+    EXPECT_TRUE(with.weights == without.weights);
+  }
+
+  // The shapes, every tenth of which is cut off.
+  static std::string with_bad_samples(const TemporaryFolder& folder) {
+    std::filesystem::copy(shapes(), folder.path(), std::filesystem::copy_options::recursive);
+    std::vector<std::filesystem::path> files;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path() / "train")) {
+      if (entry.is_regular_file()) files.push_back(entry.path());
+    }
+    std::sort(files.begin(), files.end());
+    for (std::size_t i = 0; i < files.size(); i += 10) std::filesystem::resize_file(files[i], 100);
+    return folder.path().string();
+  }
+};
+
+TEST_F(ImagesOnTheDevice, TrainToTheSameBits) { expect_same("simulated:0"); }
+
+TEST_F(ImagesOnTheDevice, TrainToTheSameBitsOnTwo) {
+  expect_same("simulated",
+              {"--set", "run.epochs=3", "--set", "train.augment.flip_x=0", "--set", "train.augment.alternating_flip=true",
+               "--set", "train.augment.border=reflect", "--set", "train.batch.last=wrap"});
+}
+
+TEST_F(ImagesOnTheDevice, TrainToTheSameBitsWhenSamplesAreBad) {
+  const TemporaryFolder folder;
+  const std::string root = "data.root=" + with_bad_samples(folder);
+  for (const char* policy : {"replace", "skip"}) {
+    expect_same("simulated:0", {"--set", root, "--set", std::string("train.batch.bad_samples=") + policy, "--set",
+                                "train.batch.bad_sample_budget=0.5"});
+  }
+}
+
+TEST_F(ImagesOnTheDevice, TrainToTheSameBitsWhenSomeBatchesAreMixed) {
+  expect_same("simulated:0", {"--set", "train.mix_images.mixup.chance=0.3", "--set", "train.mix_images.cutmix.chance=0.3"}, true);
+}
+
+TEST_F(ImagesOnTheDevice, AreReadFromBatchesOnTheCpu) { expect_same("cpu"); }
+
+TEST_F(ImagesOnTheDevice, AreRefusedWhereAStageRecoloursThem) {
+  const Result result = run("simulated:0", {"--set", "train.augment.brightness=[0.5, 1.5]"}, true);
+  EXPECT_EQ(result.code, 2);
+  EXPECT_NE(result.err.find("a stage between the cache and [train.batch] changes pixels"), std::string::npos) << result.err;
+}
+
+TEST_F(ImagesOnTheDevice, AreInTheBound) {
+  const Outcome outcome = train("simulated:0", [] {
+    std::vector<std::string> words = flow(true);
+    words.insert(words.end(), {"--set", "train.cache.device=true", "--check"});
+    return words;
+  }());
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const std::string text = outcome.out + outcome.err;
+  EXPECT_NE(text.find("images of [train] held on the device"), std::string::npos) << text;
 }
 
 TEST_F(OnSimulatedGpus, TheBoundSaysWhatEachDeviceHolds) {

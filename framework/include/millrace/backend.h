@@ -96,6 +96,14 @@ struct MemoryPlan {
   std::size_t total() const;
 };
 
+// Images that devices may keep from one step to another: those of one graph, as `cache` with `device = true` asks for. A batch
+// names its set by number, see Batch::resident_set.
+struct ResidentSet {
+  std::string graph;          // for messages
+  std::uint64_t samples = 0;  // different ones that may come, of any index
+  ImageShape image;
+};
+
 // How a backend chooses among several ways to compute the same.
 enum class Tune {
   heuristic,  // by what its libraries expect to be fast
@@ -113,6 +121,8 @@ struct CompileOptions {
   Tune tune = Tune::heuristic;
   bool deterministic = true;       // nothing whose result depends on the order in which threads happen to run
   bool graphs = true;              // record a step's work once and submit it whole from then on, where its shapes allow
+  // Kept where a backend has memory of its own: Error(usage) when they do not fit. Others read batches where they lie.
+  std::vector<ResidentSet> resident_sets = {};
 };
 
 // Which copy of a parameter: its value, the gradient of the last backward, the optimizer's velocity, lookahead's slow copy.

@@ -106,7 +106,14 @@ class Sample {
   std::uint64_t hash = 0;       // of position, index, label, encoded bytes and every draw so far
   std::optional<SampleFault> fault;  // set by the graph when a stage threw ErrorKind::content; later stages skip the sample
 
+  // The pixels. Who has a Sample that is not const may change them in place, so that it is resident() no more; image_shape() only
+  // looks.
+  const Image& image() {
+    resident_ = false;
+    return pixels_.image;
+  }
   const Image& image() const { return pixels_.image; }
+  const ImageShape& image_shape() const { return pixels_.image.shape; }
   const Image& target() const { return target_.image; }
   const TargetSpec& target_spec() const { return *target_spec_; }
   std::string place() const;  // for messages: "photos/cat/1.jpg", "shards/3.tar: 00042.jpg"
@@ -114,7 +121,7 @@ class Sample {
   // A buffer for an image of this shape that is not the one image() lies in. It is the batch's own slot when the shape is the
   // batch's, so that the last stage that changes pixels writes them where the device reads them.
   Image new_image(ImageShape shape);
-  // Makes a buffer from new_image() the sample's image; a record that was pending is gone.
+  // Makes a buffer from new_image() the sample's image; a record that was pending is gone, and it is resident() no more.
   void set_image(const Image& image);
   // The same for the target. REQUIRES: by the time a stage is left, the target has the image's height and width.
   Image new_target(ImageShape shape);
@@ -124,6 +131,11 @@ class Sample {
   void place_window(ImageShape window);
   // Executes a pending record on the host, for image and target, as stages that resample or recolour must do first. `window`: what the record yields.
   void apply_pending(ImageShape window);
+
+  // Whether the pixels are the same whenever this index comes, so that a device may keep them from one step to another: set by
+  // the graph behind a SampleCache that says so. Records may differ each time, since they are executed at ingest.
+  bool resident() const { return resident_; }
+  void set_resident() { resident_ = true; }
 
   // Called by the graph when the slot is filled anew. `target` lives as long as the sample.
   void reset(const SampleKey& new_key, Image slot, const TargetSpec& target = kNoTarget, Image target_slot = {});
@@ -145,6 +157,7 @@ class Sample {
   Plane pixels_, target_;
   const TargetSpec* target_spec_ = &kNoTarget;
   std::uint64_t first_hash_ = 0;
+  bool resident_ = false;
 };
 
 // One global step's samples. Owned by the graph, which makes a fixed number of them ("credits"); a batch whose last Ref is gone
@@ -160,7 +173,10 @@ class Batch : public Payload {
   ImageShape image;                // of every slot's pixels
   ImageShape window;               // what the network sees after ingest
   std::span<Sample> samples;       // capacity
-  std::uint8_t* pixels = nullptr;            // (capacity, H, W, C), pinned where the device wants it
+  const std::uint8_t* pixels = nullptr;      // (capacity, H, W, C), pinned where the device wants it; see change_pixels()
+  // The number in CompileOptions::resident_sets of the set that the images belong to, each by its sample's index: a device that
+  // keeps the set reads `pixels` only of those that it does not have yet. -1: none. Slots without weight are black.
+  std::int32_t resident_set = -1;
   TargetSpec target;
   std::uint8_t* targets = nullptr;           // (capacity, H, W, target.channels()); null without targets. Pending records hold for
                                              // them as well, by target_record()
@@ -174,6 +190,12 @@ class Batch : public Payload {
 
   std::atomic<std::uint32_t> missing{0};     // slots not yet arrived; `batch` counts down
   std::atomic<std::uint32_t> in_flight{0};   // device reads under way; must be 0 when the batch is filled anew
+
+  // For a stage behind `batch` that changes pixels in their slots: from then on they are this step's own, and devices read them.
+  std::uint8_t* change_pixels() {
+    resident_set = -1;
+    return const_cast<std::uint8_t*>(pixels);  // the batch's own memory
+  }
 
   std::size_t target_bytes() const {         // of one sample
     const ImageShape shape{image.height, image.width, target.channels(image.channels)};

@@ -201,6 +201,9 @@ class SampleCache {
   // Fills all that the source and the stages before would have filled of the sample with key.index, `content` included; or
   // returns false.
   virtual bool fetch(Sample& sample) = 0;
+
+  // Whether devices are to keep the images too; the samples are resident() behind the cache, and must still be so in `batch`.
+  virtual bool on_device() const { return false; }
 };
 
 // Changes one sample at a time, on any thread, several samples at once. A sample that throws ErrorKind::content is marked bad
