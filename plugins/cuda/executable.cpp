@@ -2,32 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "millrace/error.h"
 
 namespace millrace::cuda {
-namespace {
-
-// The linear layer whose output becomes the logits with nothing but scaling behind it, or -1. It is computed in float32 to its
-// end even where activations are bf16.
-int final_linear(const std::vector<Node>& nodes) {
-  for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {
-    if (node->kind == Node::Kind::linear) return node->output;
-    if (node->kind != Node::Kind::scale && node->kind != Node::Kind::softmax) return -1;
-  }
-  return -1;
-}
-
-bool trains_anything(const Network& network, const Layer& layer) {
-  return std::any_of(layer.parameters.begin(), layer.parameters.end(), [&](int index) {
-    const Parameter& parameter = network.parameters[static_cast<std::size_t>(index)];
-    return parameter.trainable && !parameter.statistic;
-  });
-}
-
-}  // namespace
-
 template <class Call>
 void Executable::at_layer(const Operation& operation, const Call& call) const {
   try {

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 
 #include "millrace/error.h"
 
@@ -55,7 +54,7 @@ GpuReplica::GpuReplica(std::shared_ptr<Machine> machine, const Network& network,
   add(training_, options_.train_batch, true);
   add(inference_, options_.infer_batch, false);
   parameters_.finish_planning();
-  plan_bucket_nodes();
+  bucket_node_ = first_nodes(network_, nodes_, parameters_.buckets());
 }
 
 GpuReplica::~GpuReplica() {
@@ -65,20 +64,6 @@ GpuReplica::~GpuReplica() {
     returned_.deliver();
     if (trace_) trace_->finish();
   } catch (const Error&) {  // whoever wanted to know asked finish()
-  }
-}
-
-void GpuReplica::plan_bucket_nodes() {
-  for (const Bucket& bucket : parameters_.buckets()) {
-    int first = std::numeric_limits<int>::max();
-    for (int node = 0; node < static_cast<int>(nodes_.size()); ++node) {
-      const std::vector<int>& own = workshop_.layer(nodes_[static_cast<std::size_t>(node)].layer).parameters;
-      const bool shares = std::any_of(own.begin(), own.end(), [&](int index) {
-        return std::find(bucket.parameters.begin(), bucket.parameters.end(), index) != bucket.parameters.end();
-      });
-      if (shares) first = std::min(first, node);
-    }
-    bucket_node_.push_back(first);
   }
 }
 

@@ -48,7 +48,6 @@ class GpuReplica final : public Replica {
  private:
   using Executables = std::map<std::int64_t, std::unique_ptr<Executable>>;
 
-  void plan_bucket_nodes();
   Executable& executable(Executables& kept, std::uint32_t count, bool training);
   void rebind(std::size_t arena_bytes);
   void run_ingest(const Executable& to, const StagedBatch& batch, const View& view);
