@@ -77,6 +77,7 @@ void Session::compile_replicas() {
     compile.tune = pipeline_.run.tune == "measure" ? Tune::measure : Tune::heuristic;
     compile.deterministic = pipeline_.run.deterministic;
     compile.graphs = pipeline_.run.graphs;
+    compile.recompute = pipeline_.run.recompute;
     for (const auto& build : builds_) {
       if (build->batch().size == 0) continue;
       const std::uint32_t share = split(build->batch().size, count, pipeline_.run.load)[r].count;

@@ -77,5 +77,20 @@ TEST_F(OnSimulatedGpus, TheBoundSaysWhatEachDeviceHolds) {
   EXPECT_NE(text.find("activations, their gradients and workspaces"), std::string::npos) << text;
 }
 
+TEST_F(OnSimulatedGpus, RecomputingActivationsTakesLessMemoryAndTrainsTheSame) {
+  const auto bound = [](const Outcome& outcome) {
+    std::smatch match;
+    const std::string text = outcome.out + outcome.err;
+    return std::regex_search(text, match, std::regex("([0-9.]+) MiB  simulated:0 replica 0 +activations")) ? std::stod(match[1]) : 0;
+  };
+  const Outcome kept = train("simulated:0"), again = train("simulated:0", {"--set", "run.recompute=true"});
+  ASSERT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(loss(again, "step"), loss(kept, "step"));
+  EXPECT_EQ(loss(again, "validate"), loss(kept, "validate"));
+  const double all = bound(train("simulated:0", {"--check"}));
+  EXPECT_GT(all, 0);
+  EXPECT_LT(bound(train("simulated:0", {"--check", "--set", "run.recompute=true"})), all);
+}
+
 }  // namespace
 }  // namespace millrace::test

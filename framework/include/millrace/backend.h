@@ -91,6 +91,7 @@ struct MemoryPlan {
   struct Item {
     std::string what;  // "weights", "gradients", "activations", ...
     std::size_t bytes = 0;
+    bool on_device = false;     // in memory of the device's own, not in the host's
   };
   std::vector<Item> items;
   std::size_t total() const;
@@ -113,6 +114,8 @@ struct CompileOptions {
   Tune tune = Tune::heuristic;
   bool deterministic = true;       // nothing whose result depends on the order in which threads happen to run
   bool graphs = true;              // record a step's work once and submit it whole from then on, where its shapes allow
+  bool recompute = false;          // keep fewer activations for backward, and compute the others anew: the same results, bit for bit
+  std::string plans;               // what Replica::plans() said in another run, so that this one computes as that one did
 };
 
 // Which copy of a parameter: its value, the gradient of the last backward, the optimizer's velocity, lookahead's slow copy.
@@ -124,6 +127,9 @@ class Replica {
   virtual ~Replica() = default;
 
   virtual MemoryPlan memory_plan() const = 0;
+  // What the backend has chosen among several ways to compute the same, for CompileOptions::plans of a later run; any bytes,
+  // understood by this backend alone. Empty when there was nothing to choose.
+  virtual std::string plans() const { return {}; }
   virtual void start() = 0;                              // allocates; values are zero until written
   virtual const std::vector<Bucket>& buckets() const = 0;  // in the order in which backward completes them
 
