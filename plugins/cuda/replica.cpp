@@ -74,6 +74,7 @@ MemoryPlan GpuReplica::memory_plan() const {
   plan.items.push_back({"activations, their gradients and workspaces", arena_bytes_});
   plan.items.push_back({"batches on their way to the device", Staging::device_bytes(most_samples_, network_.input)});
   plan.items.push_back({"logits and losses of rows", most_samples_ * (classes * sizeof(float) + sizeof(RowLoss))});
+  for (MemoryPlan::Item& item : plan.items) item.on_device = true;
   return plan;
 }
 

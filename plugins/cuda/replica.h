@@ -29,6 +29,7 @@ class GpuReplica final : public Replica {
   ~GpuReplica() override;
 
   MemoryPlan memory_plan() const override;
+  std::string plans() const override { return machine_->plans(PlanChoice::of(options_)); }
   void start() override;
   const std::vector<Bucket>& buckets() const override { return parameters_.buckets(); }
   void ingest(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count) override;

@@ -127,8 +127,8 @@ class Replica {
   virtual ~Replica() = default;
 
   virtual MemoryPlan memory_plan() const = 0;
-  // What the backend has chosen among several ways to compute the same, for CompileOptions::plans of a later run; any bytes,
-  // understood by this backend alone. Empty when there was nothing to choose.
+  // What the backend has chosen so far among several ways to compute the same, for CompileOptions::plans of a later run: text that
+  // this backend alone understands. Empty when there was nothing to choose.
   virtual std::string plans() const { return {}; }
   virtual void start() = 0;                              // allocates; values are zero until written
   virtual const std::vector<Bucket>& buckets() const = 0;  // in the order in which backward completes them
