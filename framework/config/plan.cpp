@@ -28,6 +28,8 @@ void RunParams::describe(ParamSet<RunParams>& set) {
   set.add("tune", &RunParams::tune).choices({"heuristic", "measure"}).text("how a device chooses among ways to compute the same");
   set.add("deterministic", &RunParams::deterministic).text("excludes what could give other bits in another run");
   set.add("graphs", &RunParams::graphs).text("a device records a step's work once and repeats it");
+  set.add("recompute", &RunParams::recompute)
+      .text("a device keeps fewer activations and computes the others again in backward: less memory, about a third more work");
   set.add("folder", &RunParams::folder).text("where run folders are made; \"\": nothing is written");
   set.add("log_every", &RunParams::log_every).range(1).unit("steps").text("between \"step\" lines of metrics.jsonl");
 }

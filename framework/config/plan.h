@@ -23,9 +23,10 @@ struct RunParams {
   std::string devices = "auto";
   std::vector<double> load;          // one share per replica; empty: equal
   std::string precision = "auto";
-  std::string tune = "heuristic";    // these four: see CompileOptions
+  std::string tune = "heuristic";    // these: see CompileOptions
   bool deterministic = true;
   bool graphs = true;
+  bool recompute = false;
   std::string folder = "runs";       // where run folders are made; "" writes none
   std::int64_t log_every = 1;        // steps between "step" lines of metrics.jsonl
 

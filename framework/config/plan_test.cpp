@@ -198,13 +198,15 @@ TEST_F(Plan, RunHasDefaults) {
   EXPECT_EQ(pipeline.run.tune, "heuristic");
   EXPECT_TRUE(pipeline.run.deterministic);
   EXPECT_TRUE(pipeline.run.graphs);
+  EXPECT_FALSE(pipeline.run.recompute);
 }
 
 TEST_F(Plan, RunSaysHowDevicesCompute) {
-  const RunParams run = load(train("[run]\ntune = \"measure\"\ndeterministic = false\ngraphs = false\n")).run;
+  const RunParams run = load(train("[run]\ntune = \"measure\"\ndeterministic = false\ngraphs = false\nrecompute = true\n")).run;
   EXPECT_EQ(run.tune, "measure");
   EXPECT_FALSE(run.deterministic);
   EXPECT_FALSE(run.graphs);
+  EXPECT_TRUE(run.recompute);
   EXPECT_EQ(mistakes(train("[run]\ntune = \"mesure\"\n")).find("p.toml:"), 0U);
 }
 

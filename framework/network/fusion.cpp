@@ -1,6 +1,7 @@
 #include "millrace/fusion.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <string>
 
@@ -117,5 +118,35 @@ class Fuser {
 }  // namespace
 
 std::vector<Node> fuse(const Network& network, const FusionOptions& options) { return Fuser(network, options).run(); }
+
+int final_linear(const std::vector<Node>& nodes) {
+  for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {
+    if (node->kind == Node::Kind::linear) return node->output;
+    if (node->kind != Node::Kind::scale && node->kind != Node::Kind::softmax) return -1;
+  }
+  return -1;
+}
+
+bool trains_anything(const Network& network, const Layer& layer) {
+  return std::any_of(layer.parameters.begin(), layer.parameters.end(), [&](int index) {
+    const Parameter& parameter = network.parameters[static_cast<std::size_t>(index)];
+    return parameter.trainable && !parameter.statistic;
+  });
+}
+
+std::vector<int> first_nodes(const Network& network, const std::vector<Node>& nodes, const std::vector<Bucket>& buckets) {
+  std::vector<int> node_of(network.parameters.size(), std::numeric_limits<int>::max());
+  for (int node = static_cast<int>(nodes.size()); node-- > 0;) {
+    const Layer& layer = network.layers[static_cast<std::size_t>(nodes[static_cast<std::size_t>(node)].layer)];
+    for (const int parameter : layer.parameters) node_of[static_cast<std::size_t>(parameter)] = node;
+  }
+  std::vector<int> result;
+  for (const Bucket& bucket : buckets) {
+    int first = std::numeric_limits<int>::max();
+    for (const int parameter : bucket.parameters) first = std::min(first, node_of[static_cast<std::size_t>(parameter)]);
+    result.push_back(first);
+  }
+  return result;
+}
 
 }  // namespace millrace

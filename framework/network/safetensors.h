@@ -28,6 +28,7 @@ struct TensorFile {
 
 // Reads F32, F16, BF16 and F64 (as float32). Throws Error(data) that names the file: missing, cut short, or not this format.
 TensorFile read_safetensors(const std::string& path);
+std::map<std::string, std::string> read_safetensors_metadata(const std::string& path);  // no value is read
 
 // Writes float32 values, in the order given, into a new file that then takes the place of an old one: whoever reads `path` sees
 // the old file or the whole new one, also after a crash. Throws Error(storage). REQUIRES: names are unique and not

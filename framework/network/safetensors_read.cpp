@@ -166,6 +166,8 @@ class Reader {
     if (error || !file_) fail(ErrorKind::data, "cannot be opened: {}", error ? error.message() : std::strerror(errno));
   }
 
+  std::map<std::string, std::string> metadata() { return read_metadata(parse_header(header())); }
+
   TensorFile read() {
     const std::string text = header();
     const Json json = parse_header(text);
@@ -217,14 +219,24 @@ class Reader {
   std::uint64_t size_ = 0;
 };
 
-}  // namespace
-
-TensorFile read_safetensors(const std::string& path) {
+template <class Read>
+auto reading(const std::string& path, const Read& read) {
   try {
-    return Reader(path).read();
+    Reader reader(path);
+    return read(reader);
   } catch (Error& error) {
     throw error.in("tensor file '" + path + "'");
   }
+}
+
+}  // namespace
+
+TensorFile read_safetensors(const std::string& path) {
+  return reading(path, [](Reader& reader) { return reader.read(); });
+}
+
+std::map<std::string, std::string> read_safetensors_metadata(const std::string& path) {
+  return reading(path, [](Reader& reader) { return reader.metadata(); });
 }
 
 }  // namespace millrace

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <set>
 
 namespace millrace {
 namespace {
@@ -28,9 +29,11 @@ std::size_t resident_bytes() {
   return resident * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
 }
 
-std::size_t total_bytes(const std::vector<Session::MemoryItem>& items) {
+std::size_t total_bytes(const std::vector<Session::MemoryItem>& items, const std::string& device) {
   std::size_t total = 0;
-  for (const auto& item : items) total += item.bytes;
+  for (const auto& item : items) {
+    if (item.device == device) total += item.bytes;
+  }
   return total;
 }
 
@@ -60,8 +63,9 @@ std::vector<Session::MemoryItem> Session::memory_bound() const {
   for (std::size_t r = 0; r < replicas_.size(); ++r) {
     const DeviceInfo& info = devices_.devices[r]->info();
     threads += devices_.cores.replicas[r].size() + 1;
+    const std::string name = fmt::format("{}:{}", info.backend, info.index);
     for (const MemoryPlan::Item& item : replicas_[r]->memory_plan().items) {
-      items.push_back({fmt::format("{}:{} replica {}", info.backend, info.index, r), item.what, item.bytes});
+      items.push_back({fmt::format("{} replica {}", name, r), item.what, item.bytes, item.on_device ? name : ""});
     }
   }
   items.push_back({"threads", fmt::format("{} threads", threads), threads * kPerThread});
@@ -95,7 +99,14 @@ std::string check_report(const Session& session) {
   text += "\nmemory, at most\n";
   const auto items = session.memory_bound();
   for (const auto& item : items) text += fmt::format("  {:>10}  {:<20}  {}\n", bytes_text(item.bytes), item.where, item.what);
-  text += fmt::format("  {:>10}  in all\n", bytes_text(total_bytes(items)));
+  std::set<std::string> devices;
+  for (const auto& item : items) {
+    if (!item.device.empty()) devices.insert(item.device);
+  }
+  text += fmt::format("  {:>10}  in all{}\n", bytes_text(total_bytes(items)), devices.empty() ? "" : ", of the host's memory");
+  for (const std::string& device : devices) {
+    text += fmt::format("  {:>10}  in all, of {}'s memory\n", bytes_text(total_bytes(items, device)), device);
+  }
   return text;
 }
 

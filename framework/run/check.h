@@ -11,7 +11,8 @@ namespace millrace {
 std::string check_report(const Session& session);
 
 std::size_t resident_bytes();  // of this process, now
-std::size_t total_bytes(const std::vector<Session::MemoryItem>& items);
+// Of the host's memory, or of one device's own.
+std::size_t total_bytes(const std::vector<Session::MemoryItem>& items, const std::string& device = {});
 std::string bytes_text(std::size_t bytes);  // "1.44 GiB", "12.0 MiB"
 
 }  // namespace millrace

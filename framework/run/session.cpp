@@ -5,6 +5,7 @@
 
 #include "millrace/error.h"
 #include "millrace/split.h"
+#include "network/safetensors.h"
 #include "run/probe.h"
 #include "run/training.h"
 #include "run/weights.h"
@@ -24,9 +25,10 @@ Session::Session(const Pipeline& pipeline, const Registry& registry, SessionOpti
   if (pipeline_.network) compile_replicas();
 
   const GraphBuild& main = *builds_.front();
-  total_steps_ = options_.graph.empty() || main.trains()
-                     ? static_cast<std::uint64_t>(std::ceil(pipeline_.run.epochs * static_cast<double>(main.steps_per_epoch()) - 1e-9))
-                     : main.steps_per_epoch();
+  total_steps_ =
+      options_.graph.empty() || main.trains()
+          ? static_cast<std::uint64_t>(std::ceil(pipeline_.run.epochs * static_cast<double>(main.steps_per_epoch()) - 1e-9))
+          : main.steps_per_epoch();
   if (options_.most_steps > 0) total_steps_ = std::min(total_steps_, options_.most_steps);
   for (const auto& build : builds_) {
     StageContext context = shared_context();
@@ -77,6 +79,8 @@ void Session::compile_replicas() {
     resident_sets_.push_back(set ? static_cast<std::int32_t>(sets.size()) : -1);
     if (set) sets.push_back(*set);
   }
+  std::map<std::string, std::string> metadata;  // of the weights to start from
+  if (!options_.weights.empty()) metadata = read_safetensors_metadata(options_.weights);
   for (std::size_t r = 0; r < count; ++r) {
     CompileOptions compile;
     compile.precision = precision_;
@@ -85,6 +89,8 @@ void Session::compile_replicas() {
     compile.deterministic = pipeline_.run.deterministic;
     compile.graphs = pipeline_.run.graphs;
     compile.resident_sets = sets;
+    compile.recompute = pipeline_.run.recompute;
+    compile.plans = plans_for(devices_.devices[r]->info(), metadata);
     for (const auto& build : builds_) {
       if (build->batch().size == 0) continue;
       const std::uint32_t share = split(build->batch().size, count, pipeline_.run.load)[r].count;
@@ -149,7 +155,7 @@ void Session::save_weights(RunResult& result) {
   for (const auto& replica : replicas_) replica->finish();
   if (log_->folder().empty()) return;
   const std::filesystem::path file = log_->folder() / "weights.safetensors";
-  save_weights_file(file.string(), *pipeline_.network, *replicas_.front());
+  save_weights_file(file.string(), *pipeline_.network, *replicas_.front(), plans_of(replicas_, devices_.devices));
   result.weights_file = file.string();
 }
 

@@ -50,6 +50,7 @@ class Session {
     std::string where;  // "train.batch", "cpu:0", "program"
     std::string what;
     std::size_t bytes = 0;
+    std::string device = {};  // whose own memory it is; "": the host's
   };
   std::vector<MemoryItem> memory_bound() const;
 

@@ -1,6 +1,7 @@
 // Weights into replicas and out of them.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,6 +19,14 @@ void write_weights(const std::vector<std::unique_ptr<Replica>>& replicas, const 
 // From and to safetensors, by parameter names. Reading wants every parameter of the network with its shape and names what is
 // missing, superfluous or of another shape, all in one message.
 Weights load_weights(const std::string& path, const Network& network);
-void save_weights_file(const std::string& path, const Network& network, Replica& replica);
+void save_weights_file(const std::string& path, const Network& network, Replica& replica,
+                       const std::map<std::string, std::string>& plans = {});
+
+// What the replicas' backends have chosen (Replica::plans()), by device: metadata of the file of weights, so that a run that
+// starts from it computes as the one that wrote it did.
+std::map<std::string, std::string> plans_of(const std::vector<std::unique_ptr<Replica>>& replicas,
+                                            const std::vector<std::unique_ptr<Device>>& devices);
+// Those for this device: for its model; else any for its backend, which will say what differs; else "".
+std::string plans_for(const DeviceInfo& device, const std::map<std::string, std::string>& metadata);
 
 }  // namespace millrace

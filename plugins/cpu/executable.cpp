@@ -38,23 +38,6 @@ class Stopwatch {
   double begin_;
 };
 
-// The linear layer whose output becomes the logits with nothing but scaling behind it, or -1. It is computed in float32 to its
-// end even where activations are bf16.
-int final_linear(const std::vector<Node>& nodes) {
-  for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {
-    if (node->kind == Node::Kind::linear) return node->output;
-    if (node->kind != Node::Kind::scale && node->kind != Node::Kind::softmax) return -1;
-  }
-  return -1;
-}
-
-bool trains_anything(const Network& network, const Layer& layer) {
-  return std::any_of(layer.parameters.begin(), layer.parameters.end(), [&](int index) {
-    const Parameter& parameter = network.parameters[static_cast<std::size_t>(index)];
-    return parameter.trainable && !parameter.statistic;
-  });
-}
-
 InputPlane plane_of(const dnnl::memory::desc& desc, void* data, DataType type) {
   const auto& blocking = desc.data.format_desc.blocking;
   const bool blocked = blocking.inner_nblks > 0;  // all channels lie in the first block

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <limits>
 
 #include "device_info.h"
 #include "kernels/loss.h"
@@ -48,21 +47,7 @@ void CpuReplica::compile(const std::vector<int>& cores) {
   add(training_, options_.train_batch, true);
   add(inference_, options_.infer_batch, false);
   parameters_.finish_planning();
-  plan_buckets();
-}
-
-void CpuReplica::plan_buckets() {
-  for (const Bucket& bucket : parameters_.buckets()) {
-    int first = std::numeric_limits<int>::max();
-    for (int node = 0; node < static_cast<int>(nodes_.size()); ++node) {
-      const std::vector<int>& own = workshop_->layer(nodes_[static_cast<std::size_t>(node)].layer).parameters;
-      const bool shares = std::any_of(own.begin(), own.end(), [&](int index) {
-        return std::find(bucket.parameters.begin(), bucket.parameters.end(), index) != bucket.parameters.end();
-      });
-      if (shares) first = std::min(first, node);
-    }
-    bucket_node_.push_back(first);
-  }
+  bucket_node_ = first_nodes(network_, nodes_, parameters_.buckets());
 }
 
 MemoryPlan CpuReplica::memory_plan() const {

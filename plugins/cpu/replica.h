@@ -42,7 +42,6 @@ class CpuReplica final : public Replica {
   using Executables = std::map<std::int64_t, std::unique_ptr<Executable>>;
 
   void compile(const std::vector<int>& cores);
-  void plan_buckets();
   Executable& executable(Executables& kept, std::uint32_t most, std::uint32_t count, bool training);
   void take_labels(const Batch& batch, std::uint32_t begin, std::uint32_t count);
   void run_backward(const BucketReady& ready, int& announced);

@@ -1,6 +1,7 @@
 #include "backend.h"
 
 #include <algorithm>
+#include <array>
 
 #include "replica.h"
 
@@ -39,23 +40,35 @@ class QueueStream final : public Stream {
   void add(float* destination, const float* start, std::span<const float* const> sources, std::size_t elements) {
     SumArrays sum;
     if (start != nullptr) sum.sources[sum.count++] = start;
-    for (const float* source : sources) sum.sources[sum.count++] = source;
+    for (const float* source : sources) {
+      sum.sources[sum.count] = within_reach(source, elements, static_cast<std::size_t>(sum.count));
+      ++sum.count;
+    }
     sum.destination = destination;
     sum.elements = static_cast<std::int64_t>(elements);
     queue_->run(sum);
   }
-  float* scratch(std::size_t elements) {
+  // What lies on a device without peer access is copied, which the driver does through the host.
+  const float* within_reach(const float* source, std::size_t elements, std::size_t place) {
+    if (machine_->reaches(source)) return source;
+    float* copied = grown(staged_[place], elements, "gradients of a device without peer access");
+    queue_->copy(copied, source, elements * sizeof(float));
+    return copied;
+  }
+  float* scratch(std::size_t elements) { return grown(scratch_, elements, "sum of more than eight replicas"); }
+  float* grown(DeviceMemory& memory, std::size_t elements, const char* what) {
     const std::size_t bytes = elements * sizeof(float);
-    if (scratch_.bytes() < bytes) {
+    if (memory.bytes() < bytes) {
       queue_->mark()->wait();  // earlier sums still use the smaller one
-      scratch_ = DeviceMemory();
-      scratch_ = DeviceMemory(*machine_, bytes, "sum of more than eight replicas");
+      memory = DeviceMemory();
+      memory = DeviceMemory(*machine_, bytes, what);
     }
-    return scratch_.as<float>();
+    return memory.as<float>();
   }
 
   std::shared_ptr<Machine> machine_;
   DeviceMemory scratch_;
+  std::array<DeviceMemory, SumArrays::kMost> staged_;
   std::unique_ptr<Queue> queue_;  // last: its work is done before anything that it uses goes
 };
 
@@ -70,7 +83,7 @@ std::shared_ptr<std::uint8_t[]> CudaDevice::host_buffer(std::size_t bytes) {
 }
 
 std::unique_ptr<Replica> CudaDevice::compile(const Network& network, const CompileOptions& options) {
-  machine_->choose_plans(options.tune, options.deterministic);
+  machine_->choose_plans(PlanChoice::of(options));
   return make_replica(machine_, network, options);
 }
 

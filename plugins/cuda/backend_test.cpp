@@ -67,6 +67,41 @@ TEST_F(CudaDeviceTest, SumsIntoAnyOfItsSources) {
   for (const int place : {0, 3, 7, 8, 16}) EXPECT_EQ(sum(17, place), expected(17)) << place;
 }
 
+TEST(CudaDevices, SumOverOthersThatTheyCannotReach) {
+  for (const bool peer_access : {true, false}) {
+    const auto simulation = std::make_shared<Simulation>(SimulationOptions{.peer_access = peer_access});
+    std::vector<std::shared_ptr<SimulatedMachine>> machines;
+    std::vector<std::unique_ptr<Device>> devices;
+    std::vector<DeviceMemory> arrays;
+    std::vector<const float*> sources;
+    constexpr std::size_t kElements = 16;
+    for (int index = 0; index < 3; ++index) {
+      machines.push_back(std::make_shared<SimulatedMachine>(simulation, index));
+      devices.push_back(std::make_unique<CudaDevice>(machines.back()));
+    }
+    for (int i = 0; i < 10; ++i) {  // more than one launch adds
+      SimulatedMachine& on = *machines[static_cast<std::size_t>(i) % 3];
+      arrays.emplace_back(on, kElements * sizeof(float), "array");
+      const auto host = devices[0]->host_buffer(kElements * sizeof(float));
+      const std::vector<float> values(kElements, static_cast<float>(1 << i));
+      std::memcpy(host.get(), values.data(), kElements * sizeof(float));
+      machines[0]->host_access(host.get(), kElements * sizeof(float), true);
+      const auto queue = on.make_queue("fill");
+      queue->copy_in(arrays.back().data(), host.get(), kElements * sizeof(float));
+      queue->mark()->wait();
+      sources.push_back(arrays.back().as<float>());
+    }
+    {
+      const auto stream = devices[0]->make_stream("sum");
+      stream->sum(arrays[0].as<float>(), sources, kElements);
+      stream->record()->wait();
+      EXPECT_EQ(arrays[0].as<float>()[kElements - 1], 1023.0F);
+    }
+    arrays.clear();
+    for (const testkit::Violation& violation : simulation->violations()) ADD_FAILURE() << describe(violation);
+  }
+}
+
 TEST_F(CudaDeviceTest, ASumOfNothingIsZero) {
   float* destination = array(5);
   const auto stream = device_.make_stream("sum");

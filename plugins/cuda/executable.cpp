@@ -2,32 +2,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <set>
 
 #include "millrace/error.h"
+#include "millrace/segments.h"
 
 namespace millrace::cuda {
-namespace {
-
-// The linear layer whose output becomes the logits with nothing but scaling behind it, or -1. It is computed in float32 to its
-// end even where activations are bf16.
-int final_linear(const std::vector<Node>& nodes) {
-  for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {
-    if (node->kind == Node::Kind::linear) return node->output;
-    if (node->kind != Node::Kind::scale && node->kind != Node::Kind::softmax) return -1;
-  }
-  return -1;
-}
-
-bool trains_anything(const Network& network, const Layer& layer) {
-  return std::any_of(layer.parameters.begin(), layer.parameters.end(), [&](int index) {
-    const Parameter& parameter = network.parameters[static_cast<std::size_t>(index)];
-    return parameter.trainable && !parameter.statistic;
-  });
-}
-
-}  // namespace
-
 template <class Call>
 void Executable::at_layer(const Operation& operation, const Call& call) const {
   try {
@@ -46,17 +26,81 @@ Executable::Executable(Workshop& workshop, const std::vector<Node>& nodes, std::
     planner_.set_time(static_cast<int>(operations_.size()));
     at_layer(operation, [&] { operation.plan(planner_); });
   }
-  planner_.set_time(static_cast<int>(nodes.size()) + 1);
+  if (training) plan_steps(nodes);
+  planner_.set_time(loss_time());
   plan_logits();
   if (training) {
     plan_gradient_of_logits();
-    for (auto operation = operations_.rbegin(); operation != operations_.rend(); ++operation) {
-      planner_.set_time(planner_.time() + 1);
-      if (!planner_.value((*operation)->node().output).needs_gradient) continue;
-      at_layer(**operation, [&] { (*operation)->plan_backward(planner_); });
-    }
+    plan_backward(nodes);
   }
   placement_ = place(planner_.lifetimes(), kAlignment);
+}
+
+void Executable::plan_steps(const std::vector<Node>& nodes) {
+  const int count = static_cast<int>(nodes.size());
+  segment_ends_ = {count};
+  if (workshop_.options.recompute) {
+    std::vector<std::size_t> bytes;
+    for (const Node& node : nodes) bytes.push_back(planner_.value(node.output).spec.bytes());
+    segment_ends_ = plan_segments(nodes, bytes);
+  }
+  kept_ = kept_outputs(nodes, segment_ends_);
+  again_.resize(nodes.size());
+  tensors_of_again_.resize(nodes.size());
+  left_out_.resize(nodes.size());
+  for (std::size_t segment = segment_ends_.size(); segment-- > 0;) {
+    const int begin = segment == 0 ? 0 : segment_ends_[segment - 1], end = segment_ends_[segment];
+    if (end != count) {
+      for (int node = begin; node < end; ++node) backward_.push_back({true, node});
+    }
+    for (int node = end; node-- > begin;) backward_.push_back({false, node});
+  }
+}
+
+void Executable::plan_backward(const std::vector<Node>& nodes) {
+  if (segment_ends_.size() > 1) forward_planner_ = std::make_unique<Planner>(planner_);
+  for (std::size_t segment = segment_ends_.size(); segment-- > 0;) {
+    const int begin = segment == 0 ? 0 : segment_ends_[segment - 1], end = segment_ends_[segment];
+    const bool again = segment + 1 < segment_ends_.size();
+    if (again) plan_segment_again(nodes, begin, end);
+    const int recomputed = planner_.time();
+    const std::size_t tensors = planner_.lifetimes().size();
+    for (int node = end; node-- > begin;) {
+      planner_.set_time(planner_.time() + 1);
+      if (!planner_.value(nodes[static_cast<std::size_t>(node)].output).needs_gradient) continue;
+      Operation& operation = of_backward(node);
+      at_layer(operation, [&] { operation.plan_backward(planner_); });
+    }
+    if (again) leave_out_what_nobody_needs(begin, end, recomputed, tensors);
+  }
+}
+
+void Executable::plan_segment_again(const std::vector<Node>& nodes, int begin, int end) {
+  for (int node = begin; node < end; ++node) {
+    const auto at = static_cast<std::size_t>(node);
+    planner_.set_time(planner_.time() + 1);
+    tensors_of_again_[at] = static_cast<TensorId>(planner_.lifetimes().size());
+    again_[at] = make_operation(workshop_, nodes[at]);
+    Operation& operation = *again_[at];
+    operation.follow(*operations_[at], kept_[at]);
+    at_layer(operation, [&] { operation.plan(planner_); });
+  }
+}
+
+// A node is computed anew only if backward uses something that it makes, or another node that is does.
+void Executable::leave_out_what_nobody_needs(int begin, int end, int recomputed, std::size_t end_of_plan) {
+  std::set<int> read;  // outputs that are wanted
+  for (int node = end; node-- > begin;) {
+    const auto at = static_cast<std::size_t>(node);
+    const Node& what = again_[at]->node();
+    bool needed = !kept_[at] && read.contains(what.output);
+    for (auto tensor = static_cast<std::size_t>(tensors_of_again_[at]); tensor < end_of_plan; ++tensor) {
+      needed = needed || planner_.lifetimes()[tensor].last > recomputed;
+    }
+    end_of_plan = static_cast<std::size_t>(tensors_of_again_[at]);
+    left_out_[at] = !needed;
+    if (needed) read.insert(what.inputs.begin(), what.inputs.end());
+  }
 }
 
 // The input, who reads what, and what needs a gradient.
@@ -117,8 +161,10 @@ std::vector<ArenaTensor> Executable::tensors() const {
 void Executable::bind(std::byte* arena) {
   arena_ = arena;
   const Binding binding{arena, placement_};
-  for (const auto& operation : operations_) {
-    at_layer(*operation, [&] { operation->bind(planner_, binding); });
+  for (std::size_t i = 0; i < operations_.size(); ++i) {
+    const bool repeated = !again_.empty() && again_[i] != nullptr;
+    at_layer(*operations_[i], [&] { operations_[i]->bind(repeated ? *forward_planner_ : planner_, binding); });
+    if (repeated) at_layer(*again_[i], [&] { again_[i]->bind(planner_, binding); });
   }
   input_ = map_of(planner_, binding, Network::kInput);
   output_ = map_of(planner_, binding, last_layer());
@@ -147,10 +193,9 @@ void Executable::forward(Queue& queue) {
   queue.run(kernel);
 }
 
-void Executable::begin_loss(Queue& queue) { workshop_.machine.set_time(queue, arena_, static_cast<int>(operations_.size()) + 1); }
+void Executable::begin_loss(Queue& queue) { workshop_.machine.set_time(queue, arena_, loss_time()); }
 
 void Executable::backward(Queue& queue, const std::function<void(int node)>& done) {
-  const int count = static_cast<int>(operations_.size());
   begin_loss(queue);
   if (converts_output_) {
     FloatToBf16 kernel;
@@ -159,18 +204,27 @@ void Executable::backward(Queue& queue, const std::function<void(int node)>& don
     kernel.packs = d_output_.spec.packs();
     queue.run(kernel);
   }
-  for (int i = count; i-- > 0;) {
-    workshop_.machine.set_time(queue, arena_, 2 * count + 1 - i);
-    Operation& operation = *operations_[static_cast<std::size_t>(i)];
-    at_layer(operation, [&] { operation.backward(queue); });
-    done(i);
+  int time = loss_time();
+  for (const Step& step : backward_) {
+    workshop_.machine.set_time(queue, arena_, ++time);
+    Operation& operation = of_backward(step.node);
+    if (!step.recompute) {
+      at_layer(operation, [&] { operation.backward(queue); });
+      done(step.node);
+    } else if (!left_out_[static_cast<std::size_t>(step.node)]) {
+      at_layer(operation, [&] { operation.recompute(queue); });
+    }
   }
 }
 
 std::string Executable::describe() const {
   std::string text = fmt::format("cuda: {} of {} samples, arena {:.1f} MiB\n", planner_.training() ? "training" : "inference",
                                  samples_, static_cast<double>(placement_.bytes) / 1048576.0);
-  for (const auto& operation : operations_) text += fmt::format("  {:32} {}\n", operation->layer().name, operation->detail());
+  for (std::size_t i = 0; i < operations_.size(); ++i) {
+    const bool repeated = !again_.empty() && again_[i] != nullptr;
+    text += fmt::format("  {:32} {}{}\n", operations_[i]->layer().name, (repeated ? again_ : operations_)[i]->detail(),
+                        repeated && !left_out_[i] ? ", computed again" : "");
+  }
   return text;
 }
 

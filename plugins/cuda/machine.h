@@ -63,6 +63,16 @@ class LibraryPlan {
   virtual std::string engine() const = 0;     // for profiles and messages
 };
 
+// How plans are chosen.
+struct PlanChoice {
+  Tune tune = Tune::heuristic;
+  bool deterministic = true;
+  std::string saved;  // what plans() said in another run: comes first
+
+  static PlanChoice of(const CompileOptions& options) { return {options.tune, options.deterministic, options.plans}; }
+  friend bool operator==(const PlanChoice&, const PlanChoice&) = default;
+};
+
 struct LibraryRun {
   const LibraryPlan* plan = nullptr;
   void *x = nullptr, *w = nullptr, *y = nullptr;  // as the kind says, one of them is written
@@ -130,11 +140,14 @@ class Machine {
   virtual std::byte* allocate_host(std::size_t bytes) = 0;  // pinned; zeroed
   virtual void release_host(std::byte* memory) noexcept = 0;
   virtual std::size_t free_memory() = 0;
+  // Whether elements can read this device memory; copies reach any.
+  virtual bool reaches(const void* /*memory*/) { return true; }
 
   virtual std::unique_ptr<Queue> make_queue(const std::string& name) = 0;
 
-  // How plans made from now on are chosen. For machines with a choice.
-  virtual void choose_plans(Tune /*tune*/, bool /*deterministic*/) {}
+  // How plans made from now on are chosen, and what was chosen so far (plan_record.h). For machines with a choice.
+  virtual void choose_plans(const PlanChoice& /*how*/) {}
+  virtual std::string plans(const PlanChoice& /*how*/) { return {}; }
   // Throw Error(usage) for what the library has no engine for. Plans of equal shapes are made once.
   virtual std::shared_ptr<const LibraryPlan> plan(const ConvolutionShape& shape) = 0;
   virtual std::shared_ptr<const LibraryPlan> plan(const LinearShape& shape) = 0;

@@ -1,7 +1,8 @@
 // Batch normalisation with what fusion put behind it: an addition and an activation.
 //
 // Kept for backward: the input, its mean, variance and factor; with a ReLU behind an addition the output, which the next layer
-// keeps anyway.
+// keeps anyway. Statistics are small, so an operation that follows another takes them over: nothing is summed a second time, and
+// running statistics move once.
 #include "operation.h"
 
 namespace millrace::cuda {
@@ -24,6 +25,14 @@ class Normalisation final : public Operation {
     channel_bytes_ = static_cast<std::size_t>(spec.pitch()) * sizeof(float);
     planner.use(planner.value(input()).tensor);
     if (has_residual()) planner.use(planner.value(node_.residual).tensor);
+    if (first() != nullptr) {
+      const auto& kept = static_cast<const Normalisation&>(*first());
+      factor_at_ = kept.factor_at_;
+      mean_at_ = kept.mean_at_;
+      variance_at_ = kept.variance_at_;
+      for (const TensorId tensor : {factor_at_, mean_at_, variance_at_}) planner.use(tensor);
+      return;
+    }
     factor_at_ = planner.tensor(channel_bytes_);
     if (!training_) return;
     mean_at_ = planner.tensor(channel_bytes_);
@@ -78,6 +87,16 @@ class Normalisation final : public Operation {
         statistics<T>(queue);
       else
         running_factor(queue);
+    });
+    normalise(queue);
+  }
+
+  void recompute(Queue& queue) override {
+    if (!output_is_kept()) normalise(queue);
+  }
+
+  void normalise(Queue& queue) const {
+    with_type(x_.spec.type, [&]<class T>(T) {
       Normalise<T> kernel;
       kernel.x = x_.as<T>();
       kernel.residual = residual_.as<T>();

@@ -11,6 +11,10 @@ MapSpec Operation::output_spec(const Planner& planner, DataType type) const {
 Value& Operation::plan_output(Planner& planner, const MapSpec& spec, int in_place_of) {
   Value& output = planner.value(node_.output);
   output.spec = spec;
+  if (output_is_kept_) {
+    planner.use(output.tensor);
+    return output;
+  }
   if (in_place_of != kNoResidual && !planner.training()) {
     const Value& taken = planner.value(in_place_of);
     if (taken.readers == 1 && taken.tensor != kNoTensor && taken.spec.bytes() == output.spec.bytes()) {

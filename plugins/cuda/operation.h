@@ -3,6 +3,9 @@
 //
 // Life: plan() in the order of forward; plan_backward() in the reverse order, for nodes that something is trained behind or in;
 // bind() once memory is there; then forward() and backward(), which submit to a queue and never wait.
+//
+// Where activations are computed anew for backward a node has two operations: the first does forward, and lets go of what it
+// made; the second follows it (follow()), is planned when backward comes to it, and does recompute() and backward().
 #pragma once
 
 #include <memory>
@@ -61,10 +64,21 @@ class Operation {
   Operation(Workshop& workshop, Node node) : workshop_(workshop), node_(std::move(node)) {}
   virtual ~Operation() = default;
 
+  // Before plan(): this operation follows `first`, which has been planned. `output_is_kept`: what forward made is still there.
+  void follow(const Operation& first, bool output_is_kept) {
+    first_ = &first;
+    output_is_kept_ = output_is_kept;
+  }
+
   virtual void plan(Planner& planner) = 0;
   virtual void plan_backward(Planner& planner) = 0;
   virtual void bind(const Planner& planner, const Binding& binding) = 0;
   virtual void forward(Queue& queue) = 0;
+  // What backward needs of forward's results and is not there any more, to the bit as forward made it. Nothing else is touched:
+  // no running statistic moves.
+  virtual void recompute(Queue& queue) {
+    if (!output_is_kept_) forward(queue);
+  }
   virtual void backward(Queue& queue) = 0;
   virtual std::string detail() const { return {}; }  // which engines the libraries chose
 
@@ -73,6 +87,8 @@ class Operation {
 
  protected:
   int input() const { return node_.inputs.front(); }
+  const Operation* first() const { return first_; }  // whom this one follows; null: nobody
+  bool output_is_kept() const { return output_is_kept_; }
   // The output as the network says.
   MapSpec output_spec(const Planner& planner, DataType type) const;
   // Plans the output's tensor. `in_place_of`: a value whose tensor may be taken over, when this is inference and nobody else
@@ -90,6 +106,10 @@ class Operation {
 
   Workshop& workshop_;
   Node node_;
+
+ private:
+  const Operation* first_ = nullptr;
+  bool output_is_kept_ = false;
 };
 
 Map map_of(const Planner& planner, const Binding& binding, int layer);

@@ -68,6 +68,10 @@ class Pooling final : public Operation {
     });
   }
 
+  void recompute(Queue& queue) override {
+    if (max_ || !output_is_kept()) forward(queue);  // index_data_ is wanted too
+  }
+
   void backward(Queue& queue) override {
     if (!d_input_) return;
     with_type(x_.spec.type, [&]<class T>(T) {

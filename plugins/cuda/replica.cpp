@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 
 #include "millrace/error.h"
 
@@ -55,7 +54,7 @@ GpuReplica::GpuReplica(std::shared_ptr<Machine> machine, const Network& network,
   add(training_, options_.train_batch, true);
   add(inference_, options_.infer_batch, false);
   parameters_.finish_planning();
-  plan_bucket_nodes();
+  bucket_node_ = first_nodes(network_, nodes_, parameters_.buckets());
   check_fit(options_.resident_sets, memory_plan(), machine_->info());
 }
 
@@ -69,20 +68,6 @@ GpuReplica::~GpuReplica() {
   }
 }
 
-void GpuReplica::plan_bucket_nodes() {
-  for (const Bucket& bucket : parameters_.buckets()) {
-    int first = std::numeric_limits<int>::max();
-    for (int node = 0; node < static_cast<int>(nodes_.size()); ++node) {
-      const std::vector<int>& own = workshop_.layer(nodes_[static_cast<std::size_t>(node)].layer).parameters;
-      const bool shares = std::any_of(own.begin(), own.end(), [&](int index) {
-        return std::find(bucket.parameters.begin(), bucket.parameters.end(), index) != bucket.parameters.end();
-      });
-      if (shares) first = std::min(first, node);
-    }
-    bucket_node_.push_back(first);
-  }
-}
-
 MemoryPlan GpuReplica::memory_plan() const {
   MemoryPlan plan;
   parameters_.append_to(plan);
@@ -91,6 +76,7 @@ MemoryPlan GpuReplica::memory_plan() const {
   plan.items.push_back({"batches on their way to the device", Staging::device_bytes(most_samples_, network_.input)});
   for (const ResidentSet& set : options_.resident_sets) plan.items.push_back(ResidentImages::plan(set));
   plan.items.push_back({"logits and losses of rows", most_samples_ * (classes * sizeof(float) + sizeof(RowLoss))});
+  for (MemoryPlan::Item& item : plan.items) item.on_device = true;
   return plan;
 }
 

@@ -29,6 +29,7 @@ class GpuReplica final : public Replica {
   ~GpuReplica() override;
 
   MemoryPlan memory_plan() const override;
+  std::string plans() const override { return machine_->plans(PlanChoice::of(options_)); }
   void start() override;
   const std::vector<Bucket>& buckets() const override { return parameters_.buckets(); }
   void ingest(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count) override;
@@ -48,7 +49,6 @@ class GpuReplica final : public Replica {
  private:
   using Executables = std::map<std::int64_t, std::unique_ptr<Executable>>;
 
-  void plan_bucket_nodes();
   Executable& executable(Executables& kept, std::uint32_t count, bool training);
   void rebind(std::size_t arena_bytes);
   void run_ingest(const Executable& to, const StagedBatch& batch, const View& view);

@@ -195,6 +195,7 @@ class LrnOperation final : public Unary {
     Unary::bind(planner, binding);
     s_ = binding.at<float>(s_at_);
   }
+  void recompute(Queue& queue) override { forward(queue); }  // for s_, whatever became of the output
   void forward(Queue& queue) override {
     const auto& lrn = layer().as<LrnAttributes>();
     with_type(x_.spec.type, [&]<class T>(T) {

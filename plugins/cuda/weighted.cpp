@@ -20,6 +20,7 @@ void Weighted::plan(Planner& planner) {
   // Backward wants to know what GELU was applied to; of ReLU the result says enough.
   const bool apart = node_.activation == Activation::gelu && training_;
   if (apart) before_ = planner.tensor(output.spec.bytes());
+  if (output_is_kept() && !apart) return;  // nothing is computed anew
   forward_ = call(planner, library(Kind::forward, from.spec, output.spec, apart ? Activation::none : node_.activation));
 }
 
@@ -74,10 +75,22 @@ void Weighted::run(Queue& queue, const Call& call, void* x, void* w, void* y, co
 }
 
 void Weighted::forward(Queue& queue) {
+  product(queue);
+  if (before_ != kNoTensor) activate(queue);
+}
+
+void Weighted::recompute(Queue& queue) {
+  if (forward_) product(queue);
+  if (before_ != kNoTensor && !output_is_kept()) activate(queue);
+}
+
+void Weighted::product(Queue& queue) const {
   if (leaves_padding()) queue.zero(pre_activation_.data, pre_activation_.spec.bytes());
   run(queue, forward_, x_.data, workshop_.parameters.weights(layer().parameters[0]), pre_activation_.data,
       has_bias() ? value(1) : nullptr);
-  if (before_ == kNoTensor) return;
+}
+
+void Weighted::activate(Queue& queue) const {
   with_type(y_.spec.type, [&]<class T>(T) {
     Activate<T> kernel;
     kernel.x = pre_activation_.as<T>();

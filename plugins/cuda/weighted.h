@@ -13,6 +13,7 @@ class Weighted : public Operation {
   void plan_backward(Planner& planner) override;
   void bind(const Planner& planner, const Binding& binding) override;
   void forward(Queue& queue) override;
+  void recompute(Queue& queue) override;
   void backward(Queue& queue) override;
   std::string detail() const override;
 
@@ -37,6 +38,8 @@ class Weighted : public Operation {
   };
   Call call(Planner& planner, Library plan) const;
   void run(Queue& queue, const Call& call, void* x, void* w, void* y, const float* bias = nullptr) const;
+  void product(Queue& queue) const;   // of input and weights, with what the library does behind it
+  void activate(Queue& queue) const;  // what is done apart
   void bias_gradient(Queue& queue) const;
 
   bool training_ = false, has_gradient_ = false;

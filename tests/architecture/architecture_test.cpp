@@ -156,8 +156,10 @@ TEST(WallsCheck, SeesADeviceLibraryThatTheFrameworkNeeds) {
 TEST(WallsCheck, SeesAHeaderThatIsInstalledByMistakeOrForgotten) {
   PlantedTree tree;
   tree.write("prefix/include/config/plan.h", "");
+  tree.write("plugins/crop/include/millrace/crop/native.h", "");  // a plugin's public headers are public too
   EXPECT_EQ(text(check_installed_headers(tree.root(), tree.root() / "prefix")),
-            "config/plan.h: is installed and no public header\nmillrace/stage.h: is a public header and not installed\n");
+            "config/plan.h: is installed and no public header\nmillrace/crop/native.h: is a public header and not installed\n"
+            "millrace/stage.h: is a public header and not installed\n");
 }
 
 }  // namespace

@@ -86,7 +86,11 @@ Findings check_link_lines(const fs::path& framework_library, const fs::path& plu
 }
 
 Findings check_installed_headers(const fs::path& root, const fs::path& prefix) {
-  const std::set<std::string> here = names_below(root / "framework/include"), there = names_below(prefix / "include");
+  std::set<std::string> here = names_below(root / "framework/include");
+  const std::set<std::string> there = names_below(prefix / "include");
+  if (fs::exists(root / "plugins")) {
+    for (const auto& plugin : fs::directory_iterator(root / "plugins")) here.merge(names_below(plugin.path() / "include"));
+  }
   Findings findings;
   for (const std::string& name : there) {
     if (!here.contains(name)) findings.push_back(name + ": is installed and no public header");

@@ -2,10 +2,14 @@
 // use of memory outside its lifetime ends such a run.
 #include <gtest/gtest.h>
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <regex>
+#include <sstream>
 
 #include "command.h"
 
@@ -189,6 +193,54 @@ TEST_F(OnSimulatedGpus, TheBoundSaysWhatEachDeviceHolds) {
   const std::string text = outcome.out + outcome.err;
   EXPECT_NE(text.find("simulated:0 replica 0"), std::string::npos) << text;
   EXPECT_NE(text.find("activations, their gradients and workspaces"), std::string::npos) << text;
+  EXPECT_NE(text.find("in all, of the host's memory"), std::string::npos) << text;
+  EXPECT_NE(text.find("in all, of simulated:0's memory"), std::string::npos) << text;
+}
+
+// The file's other readers see a few more texts beside the tensors.
+TEST_F(OnSimulatedGpus, WeightsCarryWhatLibrariesChose) {
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / ("plans." + std::to_string(getpid()));
+  const Outcome trained = train("simulated:0", {"--set", "run.folder=" + folder.string()});
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  std::filesystem::path weights;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (entry.path().extension() == ".safetensors") weights = entry.path();
+  }
+  std::stringstream bytes;
+  bytes << std::ifstream(weights, std::ios::binary).rdbuf();
+  std::string text = bytes.str();
+  EXPECT_NE(text.find("plans of simulated: simulated"), std::string::npos);
+
+  const Outcome again = train("simulated:0", {"--weights", weights.string()});
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(again.err.find("warning"), std::string::npos) << again.err;
+  const Outcome cpu = train("cpu", {"--weights", weights.string()});
+  EXPECT_EQ(cpu.code, 0) << cpu.err;
+
+  const std::size_t format = text.find("millrace plans 1");
+  ASSERT_NE(format, std::string::npos);
+  text.replace(format, 16, "millrace plans 9");
+  std::ofstream(weights, std::ios::binary) << text;
+  const Outcome other = train("simulated:0", {"--weights", weights.string()});
+  EXPECT_EQ(other.code, 0) << other.err;
+  EXPECT_NE(other.err.find("warning: the engines saved with these weights cannot be read"), std::string::npos) << other.err;
+  std::filesystem::remove_all(folder);
+}
+
+TEST_F(OnSimulatedGpus, RecomputingActivationsTakesLessMemoryAndTrainsTheSame) {
+  const auto bound = [](const Outcome& outcome) {
+    std::smatch match;
+    const std::string text = outcome.out + outcome.err;
+    return std::regex_search(text, match, std::regex("([0-9.]+) MiB  simulated:0 replica 0 +activations")) ? std::stod(match[1])
+                                                                                                           : 0;
+  };
+  const Outcome kept = train("simulated:0"), again = train("simulated:0", {"--set", "run.recompute=true"});
+  ASSERT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(loss(again, "step"), loss(kept, "step"));
+  EXPECT_EQ(loss(again, "validate"), loss(kept, "validate"));
+  const double all = bound(train("simulated:0", {"--check"}));
+  EXPECT_GT(all, 0);
+  EXPECT_LT(bound(train("simulated:0", {"--check", "--set", "run.recompute=true"})), all);
 }
 
 }  // namespace

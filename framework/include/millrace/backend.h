@@ -91,6 +91,7 @@ struct MemoryPlan {
   struct Item {
     std::string what;  // "weights", "gradients", "activations", ...
     std::size_t bytes = 0;
+    bool on_device = false;     // in memory of the device's own, not in the host's
   };
   std::vector<Item> items;
   std::size_t total() const;
@@ -121,6 +122,8 @@ struct CompileOptions {
   Tune tune = Tune::heuristic;
   bool deterministic = true;       // nothing whose result depends on the order in which threads happen to run
   bool graphs = true;              // record a step's work once and submit it whole from then on, where its shapes allow
+  bool recompute = false;          // keep fewer activations for backward, and compute the others anew: the same results, bit for bit
+  std::string plans;               // what Replica::plans() said in another run, so that this one computes as that one did
   // Kept where a backend has memory of its own: Error(usage) when they do not fit. Others read batches where they lie.
   std::vector<ResidentSet> resident_sets = {};
 };
@@ -134,6 +137,9 @@ class Replica {
   virtual ~Replica() = default;
 
   virtual MemoryPlan memory_plan() const = 0;
+  // What the backend has chosen so far among several ways to compute the same, for CompileOptions::plans of a later run: text that
+  // this backend alone understands. Empty when there was nothing to choose.
+  virtual std::string plans() const { return {}; }
   virtual void start() = 0;                              // allocates; values are zero until written
   virtual const std::vector<Bucket>& buckets() const = 0;  // in the order in which backward completes them
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "millrace/activation.h"
+#include "millrace/backend.h"
 #include "millrace/network.h"
 
 namespace millrace {
@@ -34,5 +35,16 @@ struct FusionOptions {
 
 // In an order in which each node's inputs come before it. Throws Error(usage) for an op that is none of the built-in ones.
 std::vector<Node> fuse(const Network& network, const FusionOptions& options);
+
+// ---- What backends ask of nodes ----
+
+// The output of the linear layer that becomes the logits with nothing but scaling behind it, or -1. It is computed in float32 to
+// its end even where activations are bf16.
+int final_linear(const std::vector<Node>& nodes);
+
+bool trains_anything(const Network& network, const Layer& layer);
+
+// By bucket: the first node of forward, so the last one of backward, that has parameters in it.
+std::vector<int> first_nodes(const Network& network, const std::vector<Node>& nodes, const std::vector<Bucket>& buckets);
 
 }  // namespace millrace

@@ -221,7 +221,8 @@ void LinearPlan::execute(const LibraryRun& run, cudaStream_t stream, Queue& queu
   shape_.result == DataType::bf16 ? queue.run(finish_rows<Bf16>(shape_, run)) : queue.run(finish_rows<float>(shape_, run));
 }
 
-std::size_t fastest_choice(const std::vector<std::shared_ptr<const LinearPlan>>& plans, const LinearShape& shape) {
+std::size_t fastest_choice(const std::vector<std::shared_ptr<const LinearPlan>>& plans, const LinearShape& shape,
+                           cudaStream_t stream) {
   try {
     std::size_t workspace = 0;
     for (const auto& plan : plans) workspace = std::max(workspace, plan->workspace());
@@ -233,7 +234,7 @@ std::size_t fastest_choice(const std::vector<std::shared_ptr<const LinearPlan>>&
     LibraryRun run{.x = x.data(), .w = w.data(), .y = y.data()};
     run.bias = static_cast<const float*>(bias.data());
     run.workspace = scratch.data();
-    const auto seconds = measure(plans.size(), [&](std::size_t i, cudaStream_t stream) { plans[i]->run_algorithm(run, stream); });
+    const auto seconds = measure(stream, plans.size(), [&](std::size_t i, cudaStream_t on) { plans[i]->run_algorithm(run, on); });
     return fastest(seconds);
   } catch (const Error&) {
     return 0;

@@ -72,6 +72,7 @@ class LinearPlan final : public DevicePlan {
 };
 
 // Times the plans on the device; the first where there is not the memory to try them.
-std::size_t fastest_choice(const std::vector<std::shared_ptr<const LinearPlan>>& plans, const LinearShape& shape);
+std::size_t fastest_choice(const std::vector<std::shared_ptr<const LinearPlan>>& plans, const LinearShape& shape,
+                           cudaStream_t stream);
 
 }  // namespace millrace::cuda

@@ -1,30 +1,13 @@
 #include "cublaslt_product.h"
 
 #include "millrace/error.h"
+#include "shape_names.h"
 
 namespace millrace::cuda {
 namespace {
 
 using Kind = ConvolutionShape::Kind;
 using Of = ProductOperand::Of;
-
-const char* name_of(Kind kind) {
-  switch (kind) {
-    case Kind::forward: return "product";
-    case Kind::data_gradient: return "data gradient of a product";
-    case Kind::weight_gradient: return "weight gradient of a product";
-  }
-  return "product";
-}
-
-const char* name_of(Activation activation) {
-  switch (activation) {
-    case Activation::none: return "";
-    case Activation::relu: return ", relu";
-    case Activation::gelu: return ", gelu";
-  }
-  return "";
-}
 
 }  // namespace
 
@@ -68,10 +51,10 @@ ProductEpilogue epilogue_of(const LinearShape& shape) {
 
 std::string text_of(const LinearShape& s) {
   const bool forward = s.kind == Kind::forward;
-  return fmt::format("{} of {} x {} ({}{}) by {} x {}{}{}{}", name_of(s.kind), s.rows, s.in, to_string(s.type),
+  return fmt::format("{} of {} x {} ({}{}) by {} x {}{}{}{}", name_of(s.kind, "product"), s.rows, s.in, to_string(s.type),
                      s.tf32 && s.type == DataType::f32 ? " as tf32" : "", s.out, s.in,
                      forward ? fmt::format(" to {}", to_string(s.result)) : "", forward && s.bias ? ", bias" : "",
-                     forward ? name_of(s.activation) : "");
+                     forward ? suffix_of(s.activation) : "");
 }
 
 }  // namespace millrace::cuda

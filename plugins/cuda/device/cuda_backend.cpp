@@ -20,8 +20,8 @@ std::unique_ptr<Device> CudaBackend::open(int index, const DeviceOptions& /*opti
   for (const std::weak_ptr<CudaMachine>& known : machines_) {
     const std::shared_ptr<CudaMachine> other = known.lock();
     if (!other || other->info().index == index) continue;
-    other->admit(index);
-    machine->admit(other->info().index);
+    if (other->admit(index)) machine->admitted_to(other->info().index);
+    if (machine->admit(other->info().index)) other->admitted_to(index);
   }
   std::erase_if(machines_, [](const std::weak_ptr<CudaMachine>& known) { return known.expired(); });
   machines_.push_back(machine);

@@ -36,16 +36,31 @@ void CudaMachine::make_pool() {
 }
 
 // Memory of a pool is not reached by other devices unless the pool says so; cudaDeviceEnablePeerAccess does not cover it.
-void CudaMachine::admit(int other_device) {
+bool CudaMachine::admit(int other_device) {
   int reachable = 0;
   use_device(info_.index);
   check(cudaDeviceCanAccessPeer(&reachable, other_device, info_.index), "cudaDeviceCanAccessPeer");
-  if (reachable == 0 || pool_ == nullptr) return;
+  if (reachable == 0 || pool_ == nullptr) return false;
   cudaMemAccessDesc access{};
   access.location.type = cudaMemLocationTypeDevice;
   access.location.id = other_device;
   access.flags = cudaMemAccessFlagsProtReadWrite;
   check(cudaMemPoolSetAccess(pool_, &access, 1), "cudaMemPoolSetAccess");
+  return true;
+}
+
+void CudaMachine::admitted_to(int other_device) {
+  const std::lock_guard lock(mutex_);
+  reached_.insert(other_device);
+}
+
+bool CudaMachine::reaches(const void* memory) {
+  use_device(info_.index);
+  cudaPointerAttributes attributes{};
+  check(cudaPointerGetAttributes(&attributes, memory), "cudaPointerGetAttributes");
+  if (attributes.type != cudaMemoryTypeDevice || attributes.device == info_.index) return true;
+  const std::lock_guard lock(mutex_);
+  return reached_.contains(attributes.device);
 }
 
 // ---- Memory ----

@@ -5,14 +5,15 @@
 
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "../machine.h"
-#include "../native.h"
 #include "cuda_queue.h"
 #include "marks.h"
 #include "memory_table.h"
+#include "millrace/cuda/native.h"
 
 namespace millrace::cuda {
 
@@ -32,15 +33,19 @@ class CudaMachine final : public Machine {
   void release_host(std::byte* memory) noexcept override;
   std::size_t free_memory() override;
   std::unique_ptr<Queue> make_queue(const std::string& name) override;
-  void choose_plans(Tune tune, bool deterministic) override;
+  void choose_plans(const PlanChoice& how) override;
+  std::string plans(const PlanChoice& how) override;
   std::shared_ptr<const LibraryPlan> plan(const ConvolutionShape& shape) override;
   std::shared_ptr<const LibraryPlan> plan(const LinearShape& shape) override;
   double seconds_between(const Event& first, const Event& second) override;
   void finish() override;
   void* native(const std::string& api) override;  // "cuda": a NativeCuda
 
-  // Lets another device's kernels and copies reach this one's memory, if the hardware can.
-  void admit(int other_device);
+  bool reaches(const void* memory) override;
+
+  // Lets another device's kernels reach this one's memory; false: the hardware cannot. Copies between devices need no leave.
+  bool admit(int other_device);
+  void admitted_to(int other_device);  // its memory is reached from here from now on
 
  private:
   struct Guest {  // what native() hands out
@@ -54,8 +59,7 @@ class CudaMachine final : public Machine {
   };
 
   struct Planner {
-    Tune tune = Tune::heuristic;
-    bool deterministic = true;
+    PlanChoice how;
     std::shared_ptr<LibraryPlanner> planner;  // made with the first plan: only then are the libraries opened
   };
 
@@ -74,6 +78,7 @@ class CudaMachine final : public Machine {
   std::mutex mutex_;  // of all that follows
   std::vector<std::weak_ptr<CudaStream>> streams_;
   std::unique_ptr<Guest> guest_;
+  std::set<int> reached_;                     // devices
   std::vector<Planner> planners_{Planner{}};  // one for each choice that was ever made
   std::size_t chosen_ = 0;                    // the one in use
 };

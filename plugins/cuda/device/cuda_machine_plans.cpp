@@ -7,13 +7,19 @@
 
 namespace millrace::cuda {
 
-void CudaMachine::choose_plans(Tune tune, bool deterministic) {
+void CudaMachine::choose_plans(const PlanChoice& how) {
   const std::lock_guard lock(mutex_);
-  const auto known = std::find_if(planners_.begin(), planners_.end(), [&](const Planner& planner) {
-    return planner.tune == tune && planner.deterministic == deterministic;
-  });
+  const auto known = std::find_if(planners_.begin(), planners_.end(), [&](const Planner& planner) { return planner.how == how; });
   chosen_ = static_cast<std::size_t>(known - planners_.begin());
-  if (known == planners_.end()) planners_.push_back({tune, deterministic, nullptr});
+  if (known == planners_.end()) planners_.push_back({how, nullptr});
+}
+
+std::string CudaMachine::plans(const PlanChoice& how) {
+  const std::lock_guard lock(mutex_);
+  for (const Planner& planner : planners_) {
+    if (planner.how == how && planner.planner) return planner.planner->record();
+  }
+  return {};
 }
 
 // REQUIRES: mutex_ is held.
@@ -22,9 +28,9 @@ LibraryPlanner& CudaMachine::planner() {
   Planner& chosen = planners_[chosen_];
   if (!chosen.planner) {
     PlanOptions options;
-    options.tune = chosen.tune;
-    options.deterministic = chosen.deterministic;
-    chosen.planner = std::make_shared<LibraryPlanner>(info_.index, options);
+    options.tune = chosen.how.tune;
+    options.deterministic = chosen.how.deterministic;
+    chosen.planner = std::make_shared<LibraryPlanner>(info_.index, options, chosen.how.saved);
   }
   return *chosen.planner;
 }

@@ -21,9 +21,33 @@ CudaStream::~CudaStream() {
 
 void CudaStream::finish() const {
   use_device(device_);
-  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
-  check(cudaStreamIsCapturing(stream_, &status), "cudaStreamIsCapturing");
-  if (status == cudaStreamCaptureStatusNone) check(cudaStreamSynchronize(stream_), "cudaStreamSynchronize");
+  {
+    std::unique_lock lock(mutex_);
+    if (capturing_ == std::this_thread::get_id()) return;
+    changed_.wait(lock, [this] { return capturing_ == std::thread::id(); });
+    ++finishing_;
+  }
+  const cudaError_t status = cudaStreamSynchronize(stream_);
+  {
+    const std::lock_guard lock(mutex_);
+    --finishing_;
+  }
+  changed_.notify_all();
+  check(status, "cudaStreamSynchronize");
+}
+
+void CudaStream::begin_capture() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return finishing_ == 0; });
+  capturing_ = std::this_thread::get_id();
+}
+
+void CudaStream::end_capture() noexcept {
+  {
+    const std::lock_guard lock(mutex_);
+    capturing_ = std::thread::id();
+  }
+  changed_.notify_all();
 }
 
 // ---- Recordings ----
@@ -146,7 +170,10 @@ void CudaQueue::begin_recording() {
   submit("begin", [&](cudaStream_t stream) {
     if (recording_) fail(ErrorKind::device, "begin_recording() within a recording");
     // Thread-local: other threads go on allocating and synchronising meanwhile, and only this one may record.
-    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "cudaStreamBeginCapture");
+    stream_->begin_capture();
+    const cudaError_t status = cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
+    if (status != cudaSuccess) stream_->end_capture();
+    check(status, "cudaStreamBeginCapture");
     recording_ = true;
   });
 }
@@ -167,7 +194,9 @@ std::unique_ptr<Recording> CudaQueue::end_recording() {
     cudaGraph_t graph = nullptr;
     std::vector<Ref<CudaMark>> marks;
     marks.swap(recorded_);
-    check(cudaStreamEndCapture(stream_->native(), &graph), "cudaStreamEndCapture");
+    const cudaError_t status = cudaStreamEndCapture(stream_->native(), &graph);
+    stream_->end_capture();
+    check(status, "cudaStreamEndCapture");
     const std::unique_ptr<CUgraph_st, void (*)(cudaGraph_t)> owner(graph, [](cudaGraph_t made) { cudaGraphDestroy(made); });
     recording = std::make_unique<CudaRecording>(stream_, graph, std::move(marks));
   });
@@ -191,6 +220,7 @@ void CudaQueue::abandon_recording() noexcept {
   recording_ = false;
   cudaGraph_t graph = nullptr;
   cudaStreamEndCapture(stream_->native(), &graph);
+  stream_->end_capture();
   if (graph != nullptr) cudaGraphDestroy(graph);
   cudaGetLastError();
   recorded_.clear();

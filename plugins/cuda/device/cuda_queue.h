@@ -3,8 +3,11 @@
 
 #include <cuda_runtime_api.h>
 
+#include <condition_variable>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "../machine.h"
@@ -23,10 +26,21 @@ class CudaStream {
   cudaStream_t native() const { return stream_; }
   int device() const { return device_; }
   const std::string& name() const { return name_; }
-  void finish()
-      const;  // waits; throws Error(device). A stream that is being captured is passed over: what it holds has not begun
+  // Waits; throws Error(device). Another thread's capture of the stream is waited for first, since it would break if anybody
+  // waited for the stream meanwhile; this thread's own is passed over: what it holds has not begun. (All else that other threads
+  // do, taking and giving back memory too, a capture of mode cudaStreamCaptureModeThreadLocal puts up with.)
+  void finish() const;
+
+  // Around a capture, by the thread that captures.
+  void begin_capture();
+  void end_capture() noexcept;
 
  private:
+  mutable std::mutex mutex_;
+  mutable std::condition_variable changed_;
+  std::thread::id capturing_;  // none: nobody
+  mutable int finishing_ = 0;  // threads
+
   const int device_;
   const std::string name_;
   cudaStream_t stream_ = nullptr;

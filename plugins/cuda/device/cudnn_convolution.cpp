@@ -121,7 +121,8 @@ void ConvolutionPlan::execute(const LibraryRun& run, cudaStream_t stream, Queue&
   shape_.type == DataType::bf16 ? queue.run(finish_map<Bf16>(shape_, run)) : queue.run(finish_map<float>(shape_, run));
 }
 
-std::size_t fastest_choice(const std::vector<std::shared_ptr<const ConvolutionPlan>>& plans, const ConvolutionShape& shape) {
+std::size_t fastest_choice(const std::vector<std::shared_ptr<const ConvolutionPlan>>& plans, const ConvolutionShape& shape,
+                           cudaStream_t stream) {
   try {
     std::size_t workspace = 0;
     for (const auto& plan : plans) workspace = std::max(workspace, plan->workspace());
@@ -131,7 +132,7 @@ std::size_t fastest_choice(const std::vector<std::shared_ptr<const ConvolutionPl
     LibraryRun run{.x = x.data(), .w = w.data(), .y = y.data()};
     run.bias = static_cast<const float*>(bias.data());
     run.workspace = scratch.data();
-    const auto seconds = measure(plans.size(), [&](std::size_t i, cudaStream_t stream) { plans[i]->run_engine(run, stream); });
+    const auto seconds = measure(stream, plans.size(), [&](std::size_t i, cudaStream_t on) { plans[i]->run_engine(run, on); });
     return fastest(seconds);
   } catch (const Error&) {
     return 0;

@@ -54,6 +54,7 @@ class ConvolutionPlan final : public DevicePlan {
 };
 
 // Times `choices` on the device and returns the fastest; the first where there is not the memory to try them.
-std::size_t fastest_choice(const std::vector<std::shared_ptr<const ConvolutionPlan>>& plans, const ConvolutionShape& shape);
+std::size_t fastest_choice(const std::vector<std::shared_ptr<const ConvolutionPlan>>& plans, const ConvolutionShape& shape,
+                           cudaStream_t stream);
 
 }  // namespace millrace::cuda

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "millrace/error.h"
+#include "shape_names.h"
 
 namespace millrace::cuda {
 namespace {
@@ -16,24 +17,6 @@ cudnnDataType_t data_type(DataType type) {
   if (type == DataType::f32) return CUDNN_DATA_FLOAT;
   if (type == DataType::bf16) return CUDNN_DATA_BFLOAT16;
   fail(ErrorKind::usage, "a convolution of {} is not known on this backend; f32 and bf16 are", to_string(type));
-}
-
-const char* name_of(Kind kind) {
-  switch (kind) {
-    case Kind::forward: return "forward convolution";
-    case Kind::data_gradient: return "data gradient of a convolution";
-    case Kind::weight_gradient: return "weight gradient of a convolution";
-  }
-  return "convolution";
-}
-
-const char* name_of(Activation activation) {
-  switch (activation) {
-    case Activation::none: return "";
-    case Activation::relu: return ", relu";
-    case Activation::gelu: return ", gelu";
-  }
-  return "";
 }
 
 }  // namespace
@@ -53,9 +36,9 @@ std::string text_of(const ConvolutionShape& s) {
   return fmt::format(
       "{} of {} x {} x {} x {} ({}{}) to {} x {} x {} by {} x {}, stride {} x {}, dilation {} x {}, padding {} {} {} {}, "
       "groups {}{}{}",
-      name_of(s.kind), s.n, s.c, s.h, s.w, to_string(s.type), s.tf32 && s.type == DataType::f32 ? " as tf32" : "", s.k, s.out_h,
-      s.out_w, s.kernel_h, s.kernel_w, s.stride_h, s.stride_w, s.dilation_h, s.dilation_w, s.top, s.left, s.bottom, s.right,
-      s.groups, s.bias ? ", bias" : "", name_of(s.activation));
+      name_of(s.kind, "convolution"), s.n, s.c, s.h, s.w, to_string(s.type), s.tf32 && s.type == DataType::f32 ? " as tf32" : "",
+      s.k, s.out_h, s.out_w, s.kernel_h, s.kernel_w, s.stride_h, s.stride_w, s.dilation_h, s.dilation_w, s.top, s.left, s.bottom,
+      s.right, s.groups, s.bias ? ", bias" : "", suffix_of(s.activation));
 }
 
 ConvolutionGraph::ConvolutionGraph(const CudnnApi& api, const ConvolutionShape& shape, Epilogue epilogue,

@@ -19,7 +19,7 @@ struct ConvolutionExtents {
 };
 ConvolutionExtents extents_of(const ConvolutionShape& shape);
 
-// "forward convolution of 256 x 64 x 56 x 56 (bf16) by 64 x 3 x 3, stride 1, ...": for messages, and unique: plans are kept by
+// "convolution of 256 x 64 x 56 x 56 (bf16) by 64 x 3 x 3, stride 1, ...": for messages, and unique: plans are kept by
 // it.
 std::string text_of(const ConvolutionShape& shape);
 

@@ -265,6 +265,27 @@ TEST(Grid, StridesMeetEveryElementOnce) {
   }
 }
 
+// The loop of run_rows() in launch.cuh.
+TEST(Grid, ThreadsOfWholeRowsStayWithTheirPackAndMeetEveryRowOnce) {
+  using Extents = std::pair<std::int64_t, std::int64_t>;
+  for (const auto& [rows, packs] : std::vector<Extents>{{1, 1}, {7, 3}, {5000, 8}, {300, 40}, {3, 257}, {900, 96}, {2, 30'000}}) {
+    const unsigned blocks = blocks_for_rows(rows, packs, 2);
+    const std::int64_t threads = std::int64_t{blocks} * kBlockThreads;
+    ASSERT_EQ(threads % packs, 0) << packs;
+    std::vector<int> met(static_cast<std::size_t>(rows * packs), 0);
+    for (std::int64_t thread = 0; thread < threads; ++thread) {
+      for (std::int64_t row = thread / packs; row < rows; row += threads / packs) {
+        ++met[static_cast<std::size_t>(row * packs + thread % packs)];
+      }
+    }
+    EXPECT_EQ(std::count(met.begin(), met.end(), 1), rows * packs) << rows << " x " << packs;
+  }
+  EXPECT_EQ(blocks_for_rows(0, 8, 132), 0U);
+  EXPECT_EQ(blocks_for_rows(std::int64_t{1} << 30, 8, 132), 132U * kBlocksPerMultiprocessor);  // nothing to round
+  EXPECT_EQ(blocks_for_rows(std::int64_t{1} << 30, 3, 132), 132U * kBlocksPerMultiprocessor);
+  EXPECT_EQ(blocks_for_rows(std::int64_t{1} << 30, 5, 132), 132U * kBlocksPerMultiprocessor - 2);
+}
+
 TEST(Grid, ColumnBlocksArePowersOfTwoThatHoldTheRow) {
   EXPECT_EQ(column_block(1).packs, 1);
   EXPECT_EQ(column_block(3).packs, 4);

@@ -35,7 +35,7 @@ struct State {
   cudaError_t last = cudaSuccess;
   bool held = false;
   std::uint64_t submitted = 0, finished = 0;
-  int streams = 0, open = 0;
+  int streams = 0, open = 0, device_of_memory = 0;
   std::size_t free = 1 << 20, total = 1 << 20, used = 0;
   std::map<void*, std::size_t> memory;
 };
@@ -157,6 +157,7 @@ void set_memory(std::size_t free, std::size_t total) {
   state().free = free;
   state().total = total;
 }
+void lie_on(int device) { state().device_of_memory = device; }
 int open_things() { return state().open; }
 
 }  // namespace millrace::cuda::fake
@@ -177,6 +178,12 @@ const char* cudaGetErrorName(cudaError_t status) {
 const char* cudaGetErrorString(cudaError_t) { return "acted out"; }
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   *value = attribute == cudaDevAttrMultiProcessorCount ? 4 : 1;
+  return cudaSuccess;
+}
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void*) {
+  *attributes = {};
+  attributes->type = cudaMemoryTypeDevice;
+  attributes->device = state().device_of_memory;
   return cudaSuccess;
 }
 cudaError_t cudaDeviceCanAccessPeer(int* value, int, int) {
@@ -302,7 +309,8 @@ cudaError_t launch(const Element&, cudaStream_t stream, int) {
 MILLRACE_CUDA_ELEMENTS(MILLRACE_LAUNCH)
 #undef MILLRACE_LAUNCH
 
-void CudaMachine::choose_plans(Tune, bool) {}
+void CudaMachine::choose_plans(const PlanChoice&) {}
+std::string CudaMachine::plans(const PlanChoice&) { return {}; }
 std::shared_ptr<const LibraryPlan> CudaMachine::plan(const ConvolutionShape&) { return nullptr; }
 std::shared_ptr<const LibraryPlan> CudaMachine::plan(const LinearShape&) { return nullptr; }
 

@@ -282,8 +282,34 @@ TEST_F(OnFakeRuntime, HostMemoryIsZeroed) {
 }
 
 TEST_F(OnFakeRuntime, AdmitsOtherDevicesToItsPool) {
-  machine_->admit(1);
+  EXPECT_TRUE(machine_->admit(1));
   EXPECT_TRUE(fake::called("admit device 1"));
+}
+
+TEST_F(OnFakeRuntime, ReachesItsOwnMemoryAndThatOfDevicesThatAdmitIt) {
+  float memory = 0;
+  fake::lie_on(3);
+  EXPECT_TRUE(machine_->reaches(&memory));
+  fake::lie_on(5);
+  EXPECT_FALSE(machine_->reaches(&memory));
+  machine_->admitted_to(5);
+  EXPECT_TRUE(machine_->reaches(&memory));
+}
+
+// Waiting for a stream that another thread captures would break the capture.
+TEST_F(OnFakeRuntime, FinishingWaitsForAnotherThreadsRecording) {
+  queue_->begin_recording();
+  machine_->finish();  // this thread's own is passed over
+  std::atomic<bool> finished = false;
+  std::thread other([&] {
+    machine_->finish();
+    finished = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_FALSE(finished);
+  const auto recording = queue_->end_recording();
+  other.join();
+  EXPECT_TRUE(finished);
 }
 
 TEST_F(OnFakeRuntime, NativeHandsOutAStreamWithMarks) {

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
+#include <numeric>
 
 #include "../elements/portable.h"
 
@@ -20,6 +22,16 @@ constexpr unsigned blocks_for(std::int64_t items, std::int64_t per_block, int mu
   if (items <= 0) return 0;
   const std::int64_t wanted = (items + per_block - 1) / per_block;
   return static_cast<unsigned>(std::min<std::int64_t>(wanted, std::int64_t{multiprocessors} * kBlocksPerMultiprocessor));
+}
+
+// Blocks for the packs of `rows` whose threads together make whole rows: a thread that goes on by as many packs as there are
+// threads comes to the same pack of another row. Of 256 packs and all powers of two below any number of blocks does.
+constexpr unsigned blocks_for_rows(std::int64_t rows, std::int64_t packs, int multiprocessors) {
+  const std::int64_t step = packs / std::gcd(packs, std::int64_t{kBlockThreads});
+  const auto most = static_cast<std::int64_t>(blocks_for(std::numeric_limits<std::int32_t>::max(), 1, multiprocessors));
+  const auto wanted = static_cast<std::int64_t>(blocks_for(rows * packs, kBlockThreads, multiprocessors));
+  const std::int64_t up = (wanted + step - 1) / step * step;
+  return static_cast<unsigned>(up <= most || wanted < step ? up : wanted / step * step);
 }
 
 // A block of a sum over rows is `packs` wide and kBlockThreads / packs high: narrow maps give their threads to more rows at once.

@@ -16,6 +16,17 @@ __global__ void __launch_bounds__(kBlockThreads) run_each(const __grid_constant_
   for (std::int64_t i = std::int64_t{blockIdx.x} * kBlockThreads + threadIdx.x; i < size; i += stride) element(i);
 }
 
+// The same for elements that offer columns. REQUIRES: the grid's threads make whole rows (blocks_for_rows()), so that each thread
+// stays with its pack.
+template <class Element>
+__global__ void __launch_bounds__(kBlockThreads) run_rows(const __grid_constant__ Element element) {
+  const Division place = divide(std::int64_t{blockIdx.x} * kBlockThreads + threadIdx.x, element.packs);
+  const std::int64_t row_stride = std::int64_t{gridDim.x} * kBlockThreads / element.packs;
+  if (place.quotient >= element.rows) return;
+  const auto column = element.column(place.remainder);
+  for (std::int64_t row = place.quotient; row < element.rows; row += row_stride) column(row);
+}
+
 // ---- Form::groups ----
 
 // Butterflies: in each round both partners add the same two numbers, so all lanes end with the same bits, in an order that is
@@ -115,8 +126,9 @@ __global__ void __launch_bounds__(kBlockThreads) run_columns(const __grid_consta
   float sums[Element::kSums][kPack] = {};
   if (pack < element.packs) {
     const std::int64_t end = chunk_begin(element.rows, chunks, chunk + 1);
+    const auto column = sums_of_pack(element, pack);
     for (std::int64_t row = chunk_begin(element.rows, chunks, chunk) + row_lane; row < end; row += block_rows) {
-      element.add(row, pack, sums);
+      column.add(row, sums);
     }
   }
   MILLRACE_UNROLL for (int value = 0; value < kValues; ++value) shared[value][thread] = sums[value / kPack][value % kPack];
@@ -155,7 +167,10 @@ cudaError_t launch(const Element& element, cudaStream_t stream, int multiprocess
   } else {
     const std::int64_t size = element.size();
     if (size <= 0) return cudaSuccess;
-    if constexpr (Element::kForm == Form::each) {
+    if constexpr (Element::kForm == Form::each && OffersColumns<Element>) {
+      const unsigned blocks = blocks_for_rows(element.rows, element.packs, multiprocessors);
+      return launch_kernel(run_rows<Element>, dim3(blocks), stream, element);
+    } else if constexpr (Element::kForm == Form::each) {
       return launch_kernel(run_each<Element>, dim3(blocks_for(size, kBlockThreads, multiprocessors)), stream, element, size);
     } else if constexpr (Element::kThreads == kWarpThreads) {
       return launch_kernel(run_in_warps<Element>, dim3(blocks_for(size, kWarpsPerBlock, multiprocessors)), stream, element, size);

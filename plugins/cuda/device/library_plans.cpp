@@ -15,29 +15,41 @@ std::string name_of_device(int device) {
   return properties.name;
 }
 
-// The fastest of the plans by measurement, or the only one.
-template <class Plan, class Shape>
-std::size_t pick(const std::vector<std::shared_ptr<const Plan>>& plans, const Shape& shape) {
-  return plans.size() == 1 ? 0 : fastest_choice(plans, shape);
-}
+constexpr const char* kCudnn = "cuDNN";
+constexpr const char* kCublasLt = "cuBLASLt";
 
 }  // namespace
 
-LibraryPlanner::LibraryPlanner(int device, const PlanOptions& options, Warn warn)
+LibraryPlanner::LibraryPlanner(int device, const PlanOptions& options, const std::string& saved, Warn warn)
     : device_(device),
       options_(options),
-      warn_(warn ? std::move(warn) : [](std::string_view message) { fmt::print(stderr, "warning: {}\n", message); }) {}
+      warn_(warn ? std::move(warn) : [](std::string_view message) { fmt::print(stderr, "warning: {}\n", message); }),
+      record_(saved, warn_) {
+  record_.here("device", name_of_device(device_));
+  record_.here("deterministic", options_.deterministic ? "true" : "false");
+}
 
 LibraryPlanner::~LibraryPlanner() {
   cudaSetDevice(device_);  // for what the libraries destroy
 }
 
+template <class Plan, class Shape>
+std::size_t LibraryPlanner::pick(const std::vector<std::shared_ptr<const Plan>>& plans, const Shape& shape) {
+  if (plans.size() == 1) return 0;
+  if (!measuring_) measuring_ = std::make_unique<CudaStream>(device_, "measuring");
+  return fastest_choice(plans, shape, measuring_->native());
+}
+
 void LibraryPlanner::open_cudnn() {
-  if (!cudnn_) cudnn_ = std::make_shared<CudnnHandles>(std::make_shared<const CudnnApi>());
+  if (cudnn_) return;
+  cudnn_ = std::make_shared<CudnnHandles>(std::make_shared<const CudnnApi>());
+  record_.library(kCudnn, std::to_string(cudnn_->api().version()));
 }
 
 void LibraryPlanner::open_cublaslt() {
-  if (!cublaslt_) cublaslt_ = std::make_shared<const CublasLtHandle>(std::make_shared<const CublasLtApi>());
+  if (cublaslt_) return;
+  cublaslt_ = std::make_shared<const CublasLtHandle>(std::make_shared<const CublasLtApi>());
+  record_.library(kCublasLt, std::to_string(cublaslt_->api().version()));
 }
 
 // What may change the choice besides device and versions, which name the file.
@@ -78,17 +90,24 @@ std::shared_ptr<const LibraryPlan> LibraryPlanner::make_convolution(const Convol
   open_cudnn();
   const CudnnApi& api = cudnn_->api();
   const CudnnTarget target{.handle = cudnn_->planning()};
-  if (const auto text = cache().find(name)) {
-    if (auto choice = restore_choice(api, target, *text))
+  const std::string about = text_of(shape);
+  const auto saved = record_.find(kCudnn, about);
+  for (const auto& text : {saved, cache().find(name)}) {
+    if (!text) continue;
+    if (auto choice = restore_choice(api, target, *text)) {
+      record_.put(kCudnn, about, *text);
       return std::make_shared<ConvolutionPlan>(cudnn_, shape, std::move(*choice));
+    }
+    if (text == saved) record_.refused(kCudnn, about);
   }
   const bool measured = options_.tune == Tune::measure;
   auto choices = choose_engines(api, shape, target, options_, measured ? kMostMeasured : 1);
   std::vector<std::shared_ptr<const ConvolutionPlan>> plans;
   for (ConvolutionChoice& choice : choices) plans.push_back(std::make_shared<ConvolutionPlan>(cudnn_, shape, std::move(choice)));
   const auto& best = plans[pick(plans, shape)];
-  if (measured || best->choice().engine.compiled) {
-    if (const auto text = save(best->choice())) cache().put(name, *text);
+  if (const auto text = save(best->choice())) {
+    if (measured || best->choice().engine.compiled) cache().put(name, *text);
+    record_.put(kCudnn, about, *text);
   }
   return best;
 }
@@ -96,16 +115,23 @@ std::shared_ptr<const LibraryPlan> LibraryPlanner::make_convolution(const Convol
 std::shared_ptr<const LibraryPlan> LibraryPlanner::make_linear(const LinearShape& shape, const std::string& name) {
   open_cublaslt();
   const bool measured = options_.tune == Tune::measure;
-  if (measured) {
-    const auto text = cache().find(name);
-    const auto choice = text ? restore_choice(*cublaslt_, shape, *text) : std::nullopt;
-    if (choice) return std::make_shared<LinearPlan>(cublaslt_, shape, *choice);
+  const std::string about = text_of(shape);
+  const auto saved = record_.find(kCublasLt, about);
+  for (const auto& text : {saved, measured ? cache().find(name) : std::nullopt}) {
+    if (!text) continue;
+    if (const auto choice = restore_choice(*cublaslt_, shape, *text)) {
+      record_.put(kCublasLt, about, *text);
+      return std::make_shared<LinearPlan>(cublaslt_, shape, *choice);
+    }
+    if (text == saved) record_.refused(kCublasLt, about);
   }
   const auto choices = choose_algorithms(*cublaslt_, shape, options_, measured ? kMostMeasured : 1);
   std::vector<std::shared_ptr<const LinearPlan>> plans;
   for (const ProductChoice& choice : choices) plans.push_back(std::make_shared<LinearPlan>(cublaslt_, shape, choice));
   const std::size_t best = pick(plans, shape);
-  if (measured) cache().put(name, save(choices[best]));
+  const std::string text = save(choices[best]);
+  if (measured) cache().put(name, text);
+  record_.put(kCublasLt, about, text);
   return plans[best];
 }
 

@@ -46,18 +46,17 @@ MeasureMemory::~MeasureMemory() {
   if (data_ != nullptr) cudaFree(data_);
 }
 
-std::vector<double> measure(std::size_t count, const std::function<void(std::size_t, cudaStream_t)>& run) {
-  const Stream stream = make_stream();
+std::vector<double> measure(cudaStream_t stream, std::size_t count, const std::function<void(std::size_t, cudaStream_t)>& run) {
   const Mark begin = make_mark(), end = make_mark();
   std::vector<double> best(count, std::numeric_limits<double>::infinity());
   for (std::size_t candidate = 0; candidate < count; ++candidate) {
     try {
-      run(candidate, stream.get());  // loads its code
+      run(candidate, stream);  // loads its code
       for (int i = 0; i < kRuns; ++i) {
         float milliseconds = 0;
-        check(cudaEventRecord(begin.get(), stream.get()), "cudaEventRecord");
-        run(candidate, stream.get());
-        check(cudaEventRecord(end.get(), stream.get()), "cudaEventRecord");
+        check(cudaEventRecord(begin.get(), stream), "cudaEventRecord");
+        run(candidate, stream);
+        check(cudaEventRecord(end.get(), stream), "cudaEventRecord");
         check(cudaEventSynchronize(end.get()), "cudaEventSynchronize");
         check(cudaEventElapsedTime(&milliseconds, begin.get(), end.get()), "cudaEventElapsedTime");
         best[candidate] = std::min(best[candidate], static_cast<double>(milliseconds) / 1000);

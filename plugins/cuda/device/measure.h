@@ -23,9 +23,10 @@ class MeasureMemory {
   void* data_ = nullptr;
 };
 
-// Seconds that each of `count` candidates takes at best, once warm, on a stream of the current device; infinity for one that
+// Seconds that each of `count` candidates takes at best, once warm, on this stream of the current device; infinity for one that
 // throws.
-std::vector<double> measure(std::size_t count, const std::function<void(std::size_t candidate, cudaStream_t stream)>& run);
+std::vector<double> measure(cudaStream_t stream, std::size_t count,
+                            const std::function<void(std::size_t candidate, cudaStream_t stream)>& run);
 
 // The first of the shortest. REQUIRES: there is one.
 std::size_t fastest(std::span<const double> seconds);

@@ -10,6 +10,8 @@
 #include <string>
 #include <string_view>
 
+#include "../plan_record.h"
+
 namespace millrace::cuda {
 
 // Where choices are kept: $MILLRACE_CACHE, else $XDG_CACHE_HOME/millrace, else ~/.cache/millrace, and in it "plans". Empty when
@@ -44,9 +46,5 @@ class PlanCache {
   std::map<std::string, std::string> entries_;
   bool warned_ = false;
 };
-
-// The file's bytes: a line that names the format, then entries with their lengths and a checksum each.
-std::string encode_plans(const std::map<std::string, std::string>& entries);
-std::optional<std::map<std::string, std::string>> decode_plans(std::string_view bytes);  // nothing: damaged
 
 }  // namespace millrace::cuda

@@ -53,6 +53,30 @@ namespace millrace::cuda {
 
 enum class Form { each, groups, columns };
 
+template <class Element>
+concept OffersColumns = requires(const Element& element) {
+  element.column(std::int64_t{});
+};
+
+// An element's sums of one pack, row by row: through its column, where it offers one.
+template <class Element>
+class PackSums {
+ public:
+  MILLRACE_HD PackSums(const Element& element, std::int64_t pack) : element_(element), pack_(pack) {}
+  MILLRACE_HD void add(std::int64_t row, float (&sums)[Element::kSums][8]) const { element_.add(row, pack_, sums); }
+
+ private:
+  const Element& element_;
+  std::int64_t pack_;
+};
+template <class Element>
+MILLRACE_HD auto sums_of_pack(const Element& element, std::int64_t pack) {
+  if constexpr (OffersColumns<Element>)
+    return element.column(pack);
+  else
+    return PackSums<Element>(element, pack);
+}
+
 inline constexpr std::int64_t kPack = 8;  // channels that a thread handles together: 16 bytes of bf16
 
 // Channels in memory: maps are channels last, (N, H, W, pitch), with zeros behind the last channel, so that no kernel has a tail.

@@ -12,7 +12,8 @@ void sum_chunk_on_host(const Element& element, std::int64_t chunks, std::int64_t
   const std::int64_t first = chunk_begin(element.rows, chunks, chunk), last = chunk_begin(element.rows, chunks, chunk + 1);
   for (std::int64_t pack = 0; pack < element.packs; ++pack) {
     float sums[Element::kSums][kPack] = {};
-    for (std::int64_t row = first; row < last; ++row) element.add(row, pack, sums);
+    const auto column = sums_of_pack(element, pack);
+    for (std::int64_t row = first; row < last; ++row) column.add(row, sums);
     for (std::int64_t s = 0; s < Element::kSums; ++s) {
       store(element.partial + ((chunk * Element::kSums + s) * element.packs + pack) * kPack, sums[s]);
     }
@@ -21,7 +22,12 @@ void sum_chunk_on_host(const Element& element, std::int64_t chunks, std::int64_t
 
 template <class Element>
 void run_on_host(const Element& element) {
-  if constexpr (Element::kForm == Form::each) {
+  if constexpr (Element::kForm == Form::each && OffersColumns<Element>) {
+    for (std::int64_t pack = 0; pack < element.packs; ++pack) {
+      const auto column = element.column(pack);
+      for (std::int64_t row = 0; row < element.rows; ++row) column(row);
+    }
+  } else if constexpr (Element::kForm == Form::each) {
     for (std::int64_t i = 0; i < element.size(); ++i) element(i);
   } else if constexpr (Element::kForm == Form::groups) {
     for (std::int64_t i = 0; i < element.size(); ++i) element(HostGroup{}, i);

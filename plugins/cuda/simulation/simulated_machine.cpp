@@ -13,6 +13,8 @@
 namespace millrace::cuda {
 namespace {
 
+constexpr const char* kLibrary = "loops";
+
 double mebibytes(std::size_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
 // Plans of equal shapes are made once.
@@ -29,7 +31,7 @@ std::shared_ptr<const LibraryPlan> find_or_make(std::vector<std::pair<Shape, std
 SimulatedMachine::SimulatedMachine(std::shared_ptr<Simulation> simulation, int index) : simulation_(std::move(simulation)) {
   info_.backend = "cuda";
   info_.index = index;
-  info_.name = "simulated";
+  info_.name = simulation_->options().name;
   info_.memory = simulation_->options().memory;
   info_.native_bf16 = true;
 }
@@ -46,6 +48,11 @@ std::size_t SimulatedMachine::used() const {
 }
 
 std::size_t SimulatedMachine::free_memory() { return info_.memory - used(); }
+
+bool SimulatedMachine::reaches(const void* memory) {
+  const std::shared_ptr<Allocation> known = simulation_->allocations().find(memory);
+  return simulation_->options().peer_access || !known || known->machine() == info_.index;
+}
 
 void SimulatedMachine::out_of_memory(std::size_t bytes, const std::string& what) const {
   std::vector<std::string> held;
@@ -93,13 +100,48 @@ std::unique_ptr<Queue> SimulatedMachine::make_queue(const std::string& name) {
   return std::make_unique<SimulatedQueue>(simulation_, info_.index, name);
 }
 
+void SimulatedMachine::choose_plans(const PlanChoice& how) {
+  const std::scoped_lock lock(mutex_);
+  const auto known = std::find_if(records_.begin(), records_.end(), [&](const auto& record) { return record.first == how; });
+  if (known != records_.end()) return std::rotate(known, known + 1, records_.end()), void();
+  const auto warn = [this](std::string_view message) {
+    fmt::print(stderr, "warning: {}\n", message);
+    warnings_.emplace_back(message);
+  };
+  PlanRecord& made = *records_.emplace_back(how, std::make_unique<PlanRecord>(how.saved, warn)).second;
+  made.here("device", info_.name);
+  made.library(kLibrary, "1");
+}
+
+std::string SimulatedMachine::plans(const PlanChoice& how) {
+  const std::scoped_lock lock(mutex_);
+  for (const auto& [known, record] : records_) {
+    if (known == how) return record->text();
+  }
+  return {};
+}
+
+std::vector<std::string> SimulatedMachine::warnings() const {
+  const std::scoped_lock lock(mutex_);
+  return warnings_;
+}
+
+void SimulatedMachine::choose(const std::string& shape) {
+  if (records_.empty()) return;
+  PlanRecord& record = *records_.back().second;
+  record.put(kLibrary, shape, record.find(kLibrary, shape).value_or(simulation_->options().engine));
+}
+
 std::shared_ptr<const LibraryPlan> SimulatedMachine::plan(const ConvolutionShape& shape) {
   const std::scoped_lock lock(mutex_);
+  choose(fmt::format("convolution {} of ({} {} {} {}), {} x {} to {}", static_cast<int>(shape.kind), shape.n, shape.c, shape.h,
+                     shape.w, shape.kernel_h, shape.kernel_w, shape.k));
   return find_or_make(convolutions_, shape);
 }
 
 std::shared_ptr<const LibraryPlan> SimulatedMachine::plan(const LinearShape& shape) {
   const std::scoped_lock lock(mutex_);
+  choose(fmt::format("product {} of {} x {} to {}", static_cast<int>(shape.kind), shape.rows, shape.in, shape.out));
   return find_or_make(products_, shape);
 }
 

@@ -36,6 +36,7 @@
 #include <vector>
 
 #include "machine.h"
+#include "plan_record.h"
 #include "simulation/simulation.h"
 
 namespace millrace::cuda {
@@ -47,6 +48,7 @@ class SimulatedMachine : public Machine {
   ~SimulatedMachine() override;
 
   Simulation& simulation() { return *simulation_; }
+  std::vector<std::string> warnings() const;  // of choosing plans; on stderr too
   std::vector<testkit::Violation> violations() const { return simulation_->violations(); }
 
   const DeviceInfo& info() const override { return info_; }
@@ -55,8 +57,12 @@ class SimulatedMachine : public Machine {
   std::byte* allocate_host(std::size_t bytes) override;
   void release_host(std::byte* memory) noexcept override;
   std::size_t free_memory() override;
+  bool reaches(const void* memory) override;
 
   std::unique_ptr<Queue> make_queue(const std::string& name) override;
+  // There is nothing to choose, so what is chosen is a name: SimulationOptions::engine, unless one was saved.
+  void choose_plans(const PlanChoice& how) override;
+  std::string plans(const PlanChoice& how) override;
   std::shared_ptr<const LibraryPlan> plan(const ConvolutionShape& shape) override;
   std::shared_ptr<const LibraryPlan> plan(const LinearShape& shape) override;
   double seconds_between(const Event& first, const Event& second) override;
@@ -74,8 +80,12 @@ class SimulatedMachine : public Machine {
 
   const std::shared_ptr<Simulation> simulation_;
   DeviceInfo info_;
-  std::mutex mutex_;
+  void choose(const std::string& shape);
+
+  mutable std::mutex mutex_;
   std::vector<std::pair<ConvolutionShape, std::shared_ptr<const LibraryPlan>>> convolutions_;
+  std::vector<std::pair<PlanChoice, std::unique_ptr<PlanRecord>>> records_;  // the last is in use
+  std::vector<std::string> warnings_;
   std::vector<std::pair<LinearShape, std::shared_ptr<const LibraryPlan>>> products_;
 };
 

@@ -116,6 +116,12 @@ bool SimulatedQueue::resolve(Work& work, const Named& named) {
     report_illegal(work, fmt::format("{} bytes at {} are not memory of a device", named.bytes, named.memory));
     return false;
   }
+  if (!simulation_->options().peer_access && !named.on_host && touch.memory->machine() != machine_ &&
+      !work.name.ends_with(".copy")) {
+    report_illegal(work,
+                   fmt::format("'{}' lies on machine {}, without peer access", touch.memory->name(), touch.memory->machine()));
+    return false;
+  }
   touch.begin = static_cast<std::size_t>(static_cast<const std::byte*>(named.memory) - touch.memory->data());
   touch.end = touch.begin + named.bytes;
   if (touch.memory->on_host() != named.on_host || touch.end > touch.memory->bytes()) {

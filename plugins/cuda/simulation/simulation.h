@@ -37,6 +37,9 @@ struct SimulationOptions {
   std::uint32_t delay_one_in = 8;             // pieces of work: so many on average are run between two that wait at random
   std::size_t memory = std::size_t{8} << 30;  // of each machine
   bool poison = true;  // the first to write a tensor of an arena finds NaN in it: nothing is left of whatever lay there
+  std::string name = "simulated";  // of each machine
+  std::string engine = "loops";    // what its library chooses
+  bool peer_access = true;         // elements reach other machines' memory
 
   // Planted faults: the n-th of its kind; 0: none.
   std::uint64_t leave_out_wait = 0;       // Queue::wait does nothing

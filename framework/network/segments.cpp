@@ -1,0 +1,95 @@
+#include "millrace/segments.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <numeric>
+
+namespace millrace {
+namespace {
+
+constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
+
+// By node: the last node that reads its output; nodes.size() when nobody does.
+std::vector<int> last_readers(const std::vector<Node>& nodes) {
+  const int count = static_cast<int>(nodes.size());
+  std::map<int, int> made_by;
+  for (int i = 0; i < count; ++i) made_by[nodes[static_cast<std::size_t>(i)].output] = i;
+  std::vector<int> last(nodes.size(), count);
+  for (int i = 0; i < count; ++i) {
+    for (const int input : nodes[static_cast<std::size_t>(i)].inputs) {
+      if (const auto maker = made_by.find(input); maker != made_by.end()) last[static_cast<std::size_t>(maker->second)] = i;
+    }
+  }
+  return last;
+}
+
+class Cutter {
+ public:
+  Cutter(const std::vector<Node>& nodes, std::span<const std::size_t> bytes)
+      : bytes_(bytes.begin(), bytes.end()), last_(last_readers(nodes)), size_(nodes.size()), kept_((size_ + 1) * (size_ + 1)) {
+    for (std::size_t begin = 0; begin < size_; ++begin) {
+      for (std::size_t end = begin + 1; end <= size_; ++end) {
+        std::size_t& kept = kept_[begin * (size_ + 1) + end];
+        for (std::size_t i = begin; i < end; ++i) {
+          if (last_[i] >= static_cast<int>(end)) kept += bytes_[i];
+        }
+      }
+    }
+  }
+
+  // Ends of segments with at most `peak` bytes at once; empty when there are none. Of all ways to cut the nodes before one place
+  // only the one that keeps least matters to what comes behind.
+  std::vector<int> within(std::size_t peak) const {
+    std::vector<std::size_t> least(size_ + 1, kNever), from(size_ + 1, 0);
+    least[0] = 0;
+    for (std::size_t begin = 0; begin < size_; ++begin) {
+      if (least[begin] == kNever) continue;
+      std::size_t inside = least[begin];
+      for (std::size_t end = begin + 1; end <= size_; ++end) {
+        inside += bytes_[end - 1];  // what is kept of the segment is among it
+        if (inside > peak) break;
+        const std::size_t kept = least[begin] + kept_[begin * (size_ + 1) + end];
+        if (kept >= least[end]) continue;
+        least[end] = kept;
+        from[end] = begin;
+      }
+    }
+    if (least[size_] == kNever) return {};
+    std::vector<int> ends;
+    for (std::size_t end = size_; end > 0; end = from[end]) ends.push_back(static_cast<int>(end));
+    std::reverse(ends.begin(), ends.end());
+    return ends;
+  }
+
+ private:
+  std::vector<std::size_t> bytes_;
+  std::vector<int> last_;
+  std::size_t size_;
+  std::vector<std::size_t> kept_;  // by begin and end of a segment: bytes of its nodes' outputs that are read behind it
+};
+
+}  // namespace
+
+std::vector<int> plan_segments(const std::vector<Node>& nodes, std::span<const std::size_t> bytes) {
+  if (nodes.empty()) return {};
+  const Cutter cutter(nodes, bytes);
+  std::size_t enough = std::accumulate(bytes.begin(), bytes.end(), std::size_t{0}), too_little = 0;
+  while (enough - too_little > 1 + enough / 1024) {
+    const std::size_t middle = too_little + (enough - too_little) / 2;
+    (cutter.within(middle).empty() ? too_little : enough) = middle;
+  }
+  return cutter.within(enough);
+}
+
+std::vector<bool> kept_outputs(const std::vector<Node>& nodes, std::span<const int> segment_ends) {
+  const std::vector<int> last = last_readers(nodes);
+  std::vector<bool> kept(nodes.size());
+  std::size_t begin = 0;
+  for (const int end : segment_ends) {
+    for (; begin < static_cast<std::size_t>(end); ++begin) kept[begin] = last[begin] >= end;
+  }
+  return kept;
+}
+
+}  // namespace millrace

@@ -1,0 +1,99 @@
+#include "plan_record.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "backend.h"
+#include "simulation/simulated_machine.h"
+#include "testkit/networks.h"
+
+namespace millrace::cuda {
+namespace {
+
+class PlanRecordTest : public testing::Test {
+ protected:
+  std::unique_ptr<PlanRecord> record(const std::string& saved, const std::string& device = "H100",
+                                     const std::string& cudnn = "91900") {
+    auto made = std::make_unique<PlanRecord>(saved, [this](std::string_view text) { warnings_.emplace_back(text); });
+    made->here("device", device);
+    made->library("cuDNN", cudnn);
+    made->library("cuBLASLt", "13");
+    return made;
+  }
+  std::string saved() {
+    const auto made = record("");
+    made->put("cuDNN", "conv 3x3", "engine 62\n{}");
+    made->put("cuBLASLt", "10 x 20", "bare 1f");
+    return made->text();
+  }
+
+  std::vector<std::string> warnings_;
+};
+
+TEST_F(PlanRecordTest, GivesBackWhatWasSaved) {
+  const auto again = record(saved());
+  EXPECT_EQ(again->find("cuDNN", "conv 3x3"), "engine 62\n{}");
+  EXPECT_EQ(again->find("cuBLASLt", "10 x 20"), "bare 1f");
+  EXPECT_EQ(again->find("cuDNN", "10 x 20"), std::nullopt);
+  EXPECT_TRUE(warnings_.empty());
+  EXPECT_EQ(again->text(), "") << "nothing was used yet";
+}
+
+TEST_F(PlanRecordTest, AnotherDeviceChoosesAnew) {
+  const auto other = record(saved(), "A100");
+  EXPECT_EQ(other->find("cuDNN", "conv 3x3"), std::nullopt);
+  EXPECT_EQ(other->find("cuBLASLt", "10 x 20"), std::nullopt);
+  ASSERT_EQ(warnings_.size(), 1U);
+  EXPECT_EQ(warnings_[0], "device is A100, and was H100 in the run that saved these weights: engines are chosen anew");
+}
+
+TEST_F(PlanRecordTest, AnotherVersionChoosesAnewForItsLibraryAlone) {
+  const auto other = record(saved(), "H100", "92000");
+  EXPECT_EQ(other->find("cuDNN", "conv 3x3"), std::nullopt);
+  EXPECT_EQ(other->find("cuBLASLt", "10 x 20"), "bare 1f");
+  ASSERT_EQ(warnings_.size(), 1U);
+  EXPECT_EQ(warnings_[0], "cuDNN is 92000, and was 91900 in the run that saved these weights: engines are chosen anew");
+}
+
+TEST_F(PlanRecordTest, DamageAndRefusalsAreNamed) {
+  EXPECT_EQ(record(saved().substr(3))->find("cuDNN", "conv 3x3"), std::nullopt);
+  record(saved())->refused("cuDNN", "conv 3x3");
+  ASSERT_EQ(warnings_.size(), 2U);
+  EXPECT_EQ(warnings_[0], "the engines saved with these weights cannot be read, and are chosen anew");
+  EXPECT_EQ(warnings_[1],
+            "cuDNN does not take back the engine that was saved with these weights for the conv 3x3: one is chosen anew");
+}
+
+TEST_F(PlanRecordTest, LeavesOutWhatIsNoText) {
+  const auto made = record("");
+  made->put("cuDNN", "conv", "\xff");
+  EXPECT_EQ(made->text(), "");
+}
+
+// A replica that starts from another's choices makes the same, and says so in turn.
+TEST(SavedPlans, AReplicaComputesAsTheOneThatSavedThem) {
+  const auto network = testkit::network_from_text(R"(
+input = { channels = 3, height = 6, width = 6 }
+layers = [ { op = "conv", out = 8, kernel = 3 }, { op = "relu" }, { op = "linear", out = 5 } ])");
+  const auto plans = [&](const std::string& engine, const std::string& name, const std::string& saved) {
+    const auto machine = std::make_shared<SimulatedMachine>(SimulationOptions{.name = name, .engine = engine});
+    CompileOptions options;
+    options.train_batch = 2;
+    options.plans = saved;
+    std::string text = CudaDevice(machine).compile(*network, options)->plans();
+    return std::pair(text, machine->warnings());
+  };
+  const auto first = plans("left to right", "A", ""), other = plans("right to left", "A", "");
+  EXPECT_NE(first.first, "");
+  EXPECT_NE(first.first, other.first);
+  const auto resumed = plans("right to left", "A", first.first);
+  EXPECT_EQ(resumed.first, first.first);
+  EXPECT_TRUE(resumed.second.empty());
+  const auto moved = plans("right to left", "B", first.first);
+  EXPECT_NE(moved.first, first.first);
+  EXPECT_EQ(moved.second.size(), 1U);
+}
+
+}  // namespace
+}  // namespace millrace::cuda

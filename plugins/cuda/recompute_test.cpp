@@ -1,0 +1,220 @@
+// Activations that are computed anew for backward: the same bits, every tensor used in its time, less memory.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "backend.h"
+#include "simulation/simulated_machine.h"
+#include "testkit/gradient_check.h"
+#include "testkit/harness.h"
+#include "testkit/networks.h"
+#include "testkit/operator_cases.h"
+
+namespace millrace::cuda {
+namespace {
+
+using Bits = std::vector<std::vector<std::uint32_t>>;
+
+struct Outcome {
+  Bits values, gradients;  // of all parameters and statistics; bits, since one NaN is not another
+  std::vector<double> losses;
+  std::string violations;
+  std::size_t bytes = 0;  // that the memory plan says
+};
+
+std::vector<std::uint32_t> bits_of(const std::vector<float>& values) {
+  std::vector<std::uint32_t> bits(values.size());
+  std::memcpy(bits.data(), values.data(), values.size() * sizeof(float));
+  return bits;
+}
+
+struct PinnedBatch : Batch {
+  Ref<Batch> plain;
+  std::shared_ptr<std::uint8_t[]> memory;
+};
+
+Ref<Batch> pinned_batch(Device& device, const Network& network, std::uint32_t count, std::uint64_t seed) {
+  auto batch = make_ref<PinnedBatch>();
+  batch->plain = testkit::make_batch(count, network.input);
+  testkit::fill_at_random(*batch->plain, static_cast<std::int32_t>(network.output().elements()), seed);
+  batch->memory = device.host_buffer(count * network.input.bytes());
+  std::copy_n(batch->plain->pixels, count * network.input.bytes(), batch->memory.get());
+  batch->count = count;
+  batch->weight = count;
+  batch->image = batch->window = network.input;
+  batch->pixels = batch->memory.get();
+  batch->records = batch->plain->records;
+  batch->labels = batch->plain->labels;
+  batch->weights = batch->plain->weights;
+  return batch;
+}
+
+// The last step has one sample less.
+Outcome train(const Network& network, CompileOptions options, int steps = 3) {
+  const auto machine = std::make_shared<SimulatedMachine>();
+  CudaDevice device(machine);
+  options.seed = 5;
+  options.bucket_bytes = 4096;
+  const std::uint32_t most = options.train_batch;
+  Outcome outcome;
+  {
+    const auto replica = device.compile(network, options);
+    outcome.bytes = replica->memory_plan().total();
+    replica->start();
+    testkit::randomise(network, *replica, 3);
+    UpdateRule rule;
+    rule.momentum = 0.9;
+    rule.rate_factor.assign(network.parameters.size(), 1);
+    rule.decay.assign(network.parameters.size(), 1e-4);
+    replica->set_rule(rule);
+    for (int step = 0; step <= steps; ++step) {
+      const auto number = static_cast<std::uint64_t>(step);
+      const std::uint32_t count = step == steps ? most - 1 : most;
+      StepSums sums;
+      replica->ingest(pinned_batch(device, network, count, number), 0, count);
+      replica->forward(number);
+      replica->loss({}, count, sums);
+      std::vector<Ref<Event>> filled;
+      replica->backward([&](int, Ref<Event> event) { filled.push_back(std::move(event)); });
+      UpdateStep update;
+      update.step = number;
+      update.learning_rate = 0.05;
+      for (std::size_t bucket = 0; bucket < filled.size(); ++bucket) {
+        replica->update(static_cast<int>(bucket), update, filled[bucket]);
+      }
+      replica->finish();
+      outcome.losses.push_back(sums.loss);
+    }
+    for (int p = 0; p < static_cast<int>(network.parameters.size()); ++p) {
+      outcome.values.push_back(bits_of(replica->read(Slot::value, p)));
+      if (network.parameters[static_cast<std::size_t>(p)].trainable) {
+        outcome.gradients.push_back(bits_of(replica->read(Slot::gradient, p)));
+      }
+    }
+  }
+  for (const testkit::Violation& violation : machine->violations()) outcome.violations += describe(violation) + "\n";
+  return outcome;
+}
+
+// Returns what the memory plan with recomputation is of the plan without.
+double compare(const Network& network, CompileOptions options, int steps = 3) {
+  const Outcome kept = train(network, options, steps);
+  options.recompute = true;
+  const Outcome again = train(network, options, steps);
+  EXPECT_EQ(again.violations, "");
+  EXPECT_EQ(again.losses, kept.losses);
+  EXPECT_EQ(again.gradients, kept.gradients);
+  EXPECT_EQ(again.values, kept.values);
+  EXPECT_LE(again.bytes, kept.bytes + kept.bytes / 8);  // of networks of a few nodes it may be a little more
+  return static_cast<double>(again.bytes) / static_cast<double>(kept.bytes);
+}
+
+CompileOptions options_of(Precision precision, bool graphs, std::uint32_t batch = 3) {
+  CompileOptions options;
+  options.precision = precision;
+  options.graphs = graphs;
+  options.train_batch = batch;
+  return options;
+}
+
+class EveryOperatorRecomputed : public testing::TestWithParam<testkit::OperatorCase> {};
+
+TEST_P(EveryOperatorRecomputed, GivesTheSameBits) {
+  const auto network = testkit::network_from_text(testkit::image_network_text(GetParam()));
+  for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+    for (const bool graphs : {false, true}) compare(*network, options_of(precision, graphs));
+  }
+}
+
+const auto name_of = [](const auto& tested) { return std::string(tested.param.name); };
+INSTANTIATE_TEST_SUITE_P(Recompute, EveryOperatorRecomputed,
+                         testing::ValuesIn(testkit::operator_cases().begin(), testkit::operator_cases().end()), name_of);
+INSTANTIATE_TEST_SUITE_P(RecomputeDrawn, EveryOperatorRecomputed,
+                         testing::ValuesIn(testkit::dropout_cases().begin(), testkit::dropout_cases().end()), name_of);
+
+// Everything that keeps something for backward, within segments and at their ends: whatever is cut where, of 1 to 4 blocks.
+std::string mixed_network(int blocks) {
+  std::string layers;
+  for (int i = 0; i < blocks; ++i) {
+    layers += fmt::format(R"(
+  {{ name = "conv1_{0}", op = "conv", out = 12, kernel = 3, padding = 1 }}, {{ op = "gelu" }}, {{ op = "dropout" }},
+  {{ name = "pool_{0}", op = "max_pool", kernel = 3, stride = 1, padding = 1 }}, {{ op = "lrn", size = 3 }},
+  {{ name = "conv2_{0}", op = "conv", out = 12, kernel = 3, padding = 1, bias = false }}, {{ op = "relu" }},
+  {{ name = "bn_{0}", op = "batch_norm" }}, {{ op = "add", from = ["bn_{0}", "pool_{0}"] }}, {{ op = "gelu" }},)",
+                          i);
+  }
+  return fmt::format(R"(
+input = {{ channels = 3, height = 8, width = 8 }}
+layers = [ {} {{ op = "global_average_pool" }}, {{ name = "fc", op = "linear", out = 5 }} ])",
+                     layers);
+}
+
+// Residual blocks, two convolutions each, as ResNets are made of.
+std::string residual_network(int blocks) {
+  std::string layers;
+  for (int i = 0; i < blocks; ++i) {
+    layers += fmt::format(R"(
+  {{ name = "conv1_{1}", op = "conv", from = "relu2_{0}", out = 16, kernel = 3, padding = 1, bias = false }},
+  {{ name = "bn1_{1}", op = "batch_norm" }}, {{ op = "relu" }},
+  {{ name = "conv2_{1}", op = "conv", out = 16, kernel = 3, padding = 1, bias = false }},
+  {{ name = "bn2_{1}", op = "batch_norm" }}, {{ op = "add", from = ["bn2_{1}", "relu2_{0}"] }}, {{ name = "relu2_{1}", op = "relu" }},)",
+                          i, i + 1);
+  }
+  return fmt::format(R"(
+input = {{ channels = 3, height = 12, width = 12 }}
+layers = [ {{ name = "stem", op = "conv", out = 16, kernel = 3, padding = 1 }}, {{ name = "relu2_0", op = "relu" }}, {}
+  {{ op = "global_average_pool" }}, {{ name = "fc", op = "linear", out = 5 }} ])",
+                     layers);
+}
+
+class RecomputedInEveryWay : public testing::TestWithParam<std::tuple<Precision, bool>> {
+ protected:
+  static CompileOptions options() { return options_of(std::get<0>(GetParam()), std::get<1>(GetParam())); }
+};
+
+TEST_P(RecomputedInEveryWay, MixedNetworksOfAnyDepthGiveTheSameBits) {
+  for (const int blocks : {1, 2, 3, 5}) {
+    const double share = compare(*testkit::network_from_text(mixed_network(blocks)), options());
+    EXPECT_LT(share, blocks == 5 ? 0.85 : 1.125);
+  }
+}
+
+TEST_P(RecomputedInEveryWay, ResidualNetworksGiveTheSameBitsInFarLessMemory) {
+  EXPECT_LT(compare(*testkit::network_from_text(residual_network(8)), options()), 0.75);
+}
+
+INSTANTIATE_TEST_SUITE_P(Recompute, RecomputedInEveryWay,
+                         testing::Combine(testing::Values(Precision::fp32, Precision::bf16), testing::Bool()),
+                         [](const auto& tested) {
+                           return std::string(to_string(std::get<0>(tested.param))) +
+                                  (std::get<1>(tested.param) ? "_graphs" : "_eager");
+                         });
+
+TEST(Recompute, Airbench94GivesTheSameBits) {
+  const auto network = testkit::network_from_file(MILLRACE_SOURCE_DIR "/pipelines/networks/airbench94.toml");
+  EXPECT_LT(compare(*network, options_of(Precision::fp32, false, 2), 1), 1.0);
+}
+
+// Nothing runs: plans alone.
+TEST(Recompute, MemoryPlansOfTheZooSayWhatItSaves) {
+  for (const auto& [name, most] :
+       std::vector<std::pair<std::string, double>>{{"resnet18", 0.6}, {"resnet50", 0.5}, {"vgg16", 0.85}}) {
+    const auto network = testkit::network_from_file(MILLRACE_SOURCE_DIR "/pipelines/networks/" + name + ".toml");
+    CudaDevice device(std::make_shared<SimulatedMachine>());
+    CompileOptions options = options_of(Precision::bf16, true, 64);
+    const auto activations = [&] {
+      for (const MemoryPlan::Item& item : device.compile(*network, options)->memory_plan().items) {
+        if (item.what.starts_with("activations")) return static_cast<double>(item.bytes);
+      }
+      return 0.0;
+    };
+    const double kept = activations();
+    options.recompute = true;
+    const double again = activations();
+    RecordProperty(name, fmt::format("{:.2f}", again / kept));
+    EXPECT_LT(again, most * kept) << name << ": " << again / 1048576 << " of " << kept / 1048576 << " MiB";
+  }
+}
+
+}  // namespace
+}  // namespace millrace::cuda
