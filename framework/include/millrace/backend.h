@@ -123,7 +123,7 @@ struct CompileOptions {
   bool deterministic = true;       // nothing whose result depends on the order in which threads happen to run
   bool graphs = true;              // record a step's work once and submit it whole from then on, where its shapes allow
   bool recompute = false;          // keep fewer activations for backward, and compute the others anew: the same results, bit for bit
-  std::string plans;               // what Replica::plans() said in another run, so that this one computes as that one did
+  std::string plans = {};          // what Replica::plans() said in another run, so that this one computes as that one did
   // Kept where a backend has memory of its own: Error(usage) when they do not fit. Others read batches where they lie.
   std::vector<ResidentSet> resident_sets = {};
 };
