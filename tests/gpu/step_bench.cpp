@@ -1,9 +1,10 @@
 // How fast does a device train? One synthetic batch, trained on again and again: no file, no decoding, no augmentation.
 //
-//   gpu_step_bench NETWORK.toml [--backend cuda] [--batch 256] [--precision bf16] [--steps 40] [--profile] [--json] [--serve]
+//   gpu_step_bench NETWORK.toml [--backend cuda] [--batch 256] [--precision bf16] [--steps 40] [--from-host] [--profile]
+//                  [--json] [--serve]
 //
-// A step is a whole one: ingest (the bytes cross the bus), forward, loss, backward, update, submitted as
-// the stages of a run submit it. Prints the median of the rounds, a round being --steps steps. --serve waits for a line on
+// A step is a whole one: ingest, forward, loss, backward, update, submitted as the stages of a run submit it. The images lie on the
+// device, as bytes, as `cache` with `device = true` has them; with --from-host they cross the bus in each step. Prints the median of the rounds, a round being --steps steps. --serve waits for a line on
 // standard input before each round and prints one JSON line after it, so that another program can measure in turns with this one.
 #include <fmt/format.h>
 
@@ -28,14 +29,14 @@ namespace {
 struct Options {
   std::string network, backend = "cuda", precision = "bf16", tune = "heuristic";
   int device = 0, batch = 256, steps = 40, rounds = 5, warm_up = 10;
-  bool graphs = true, deterministic = true, profile = false, json = false, serve = false;
+  bool graphs = true, deterministic = true, from_host = false, profile = false, json = false, serve = false;
 };
 
 constexpr const char* kUsage =
     "usage: gpu_step_bench NETWORK.toml [options]\n"
     "  --backend NAME (cuda)   --device INDEX (0)      --batch N (256)       --precision fp32|tf32|bf16 (bf16)\n"
     "  --steps N (40)          --rounds N (5)          --warm-up N (10)      --tune heuristic|measure (heuristic)\n"
-    "  --no-graphs             --nondeterministic      --profile             --json    --serve\n";
+    "  --no-graphs             --nondeterministic      --from-host           --profile --json    --serve\n";
 
 Options parse(int count, char** words) {
   Options options;
@@ -65,6 +66,8 @@ Options parse(int count, char** words) {
       options.graphs = false;
     else if (word == "--nondeterministic")
       options.deterministic = false;
+    else if (word == "--from-host")
+      options.from_host = true;
     else if (word == "--profile")
       options.profile = true;
     else if (word == "--json")
@@ -108,6 +111,7 @@ class Bench {
     compile.tune = options.tune == "measure" ? Tune::measure : Tune::heuristic;
     compile.graphs = options.graphs;
     compile.deterministic = options.deterministic;
+    if (!options.from_host) compile.resident_sets = {{"synthetic", compile.train_batch, network_->input}};
     replica_ = device_->compile(*network_, compile);
     replica_->start();
     testkit::randomise(*network_, *replica_, 1);
@@ -145,6 +149,7 @@ class Bench {
     pixels_ = device_->host_buffer(bytes);
     std::copy_n(batch_->pixels, bytes, pixels_.get());
     batch_->pixels = pixels_.get();
+    if (!options_.from_host) batch_->resident_set = 0;
   }
 
   void step() {

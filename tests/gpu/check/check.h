@@ -22,7 +22,7 @@ struct Setting {
   std::string data;  // CIFAR-10 as JPEG files; may be empty
   std::string backend = "cuda";
   std::string python = "python3";
-  double limit = 470;  // seconds for a part: "under eight minutes"
+  double limit = 300;  // seconds for a part: five of them take 25 minutes at most
   int threads = 0;
   std::vector<std::string> bench;  // more arguments for gpu_step_bench
 

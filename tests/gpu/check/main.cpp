@@ -39,7 +39,7 @@ std::string help() {
          "  --data FOLDER     CIFAR-10 as JPEG files: train/<class>/*.jpg, test/<class>/*.jpg (or MILLRACE_DATA)\n"
          "  --python PROGRAM  an interpreter that has torch (python3)\n"
          "  --backend NAME    what is checked (cuda); cpu tries gpu-check itself\n"
-         "  --limit SECONDS   for each part (470)\n"
+         "  --limit SECONDS   for each part (300)\n"
          "  --threads N       of the stages that prepare data (all)\n"
          "  --bench WORD      one more argument for gpu_step_bench, such as --bench=--no-graphs\n\n"
          "Exit status: 0 done, 1 a test failed, 2 the command line is wrong, 4 there is no device.\n";
