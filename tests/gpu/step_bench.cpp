@@ -3,9 +3,10 @@
 //   gpu_step_bench NETWORK.toml [--backend cuda] [--batch 256] [--precision bf16] [--steps 40] [--from-host] [--profile]
 //                  [--json] [--serve]
 //
-// A step is a whole one: ingest, forward, loss, backward, update, submitted as the stages of a run submit it. The images lie on the
-// device, as bytes, as `cache` with `device = true` has them; with --from-host they cross the bus in each step. Prints the median of the rounds, a round being --steps steps. --serve waits for a line on
-// standard input before each round and prints one JSON line after it, so that another program can measure in turns with this one.
+// A step is a whole one: ingest, forward, loss, backward, update, submitted as the stages of a run submit it. The images lie on
+// the device, as bytes, as `cache` with `device = true` has them; with --from-host they cross the bus in each step. Prints the
+// median of the rounds, a round being --steps steps. --serve waits for a line on standard input before each round and prints one
+// JSON line after it, so that another program can measure in turns with this one.
 #include <fmt/format.h>
 
 #include <algorithm>
