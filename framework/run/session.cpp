@@ -90,7 +90,7 @@ void Session::compile_replicas() {
     compile.graphs = pipeline_.run.graphs;
     compile.resident_sets = sets;
     compile.recompute = pipeline_.run.recompute;
-    compile.plans = plans_for(devices_.devices[r]->info(), metadata);
+    compile.plans = plans_for(devices_.devices[r]->info(), r, metadata);
     for (const auto& build : builds_) {
       if (build->batch().size == 0) continue;
       const std::uint32_t share = split(build->batch().size, count, pipeline_.run.load)[r].count;

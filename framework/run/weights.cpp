@@ -56,7 +56,10 @@ void save_weights_file(const std::string& path, const Network& network, Replica&
 
 namespace {
 
-std::string plans_key(const DeviceInfo& device) { return fmt::format("plans of {}: ", device.backend); }
+// Replicas may have shares of different size, and so plans of their own.
+std::string plans_key(const DeviceInfo& device, std::size_t replica) {
+  return fmt::format("plans of {}: {}, replica {}", device.backend, device.name, replica);
+}
 
 }  // namespace
 
@@ -64,18 +67,19 @@ std::map<std::string, std::string> plans_of(const std::vector<std::unique_ptr<Re
                                             const std::vector<std::unique_ptr<Device>>& devices) {
   std::map<std::string, std::string> plans;
   for (std::size_t r = 0; r < replicas.size(); ++r) {
-    const DeviceInfo& device = devices[r]->info();
     std::string text = replicas[r]->plans();
-    if (!text.empty()) plans.emplace(plans_key(device) + device.name, std::move(text));
+    if (!text.empty()) plans.emplace(plans_key(devices[r]->info(), r), std::move(text));
   }
   return plans;
 }
 
-std::string plans_for(const DeviceInfo& device, const std::map<std::string, std::string>& metadata) {
-  const std::string key = plans_key(device);
-  if (const auto exact = metadata.find(key + device.name); exact != metadata.end()) return exact->second;
-  const auto any = metadata.lower_bound(key);
-  return any != metadata.end() && any->first.starts_with(key) ? any->second : std::string();
+std::string plans_for(const DeviceInfo& device, std::size_t replica, const std::map<std::string, std::string>& metadata) {
+  for (const std::string& key : {plans_key(device, replica), fmt::format("plans of {}: {}, ", device.backend, device.name),
+                                 fmt::format("plans of {}: ", device.backend)}) {
+    const auto first = metadata.lower_bound(key);
+    if (first != metadata.end() && first->first.starts_with(key)) return first->second;
+  }
+  return {};
 }
 
 }  // namespace millrace

@@ -94,7 +94,7 @@ StagedBatch Staging::load(Queue& compute, const Ref<Batch>& batch, std::uint32_t
   Place& place = places_[place_ ^= 1];
   const std::uint8_t* const pixels = batch->pixels + begin * batch->image.bytes();
   const std::size_t pixel_bytes = count * batch->image.bytes();
-  if (pixel_bytes > place.pixels.bytes()) {
+  if (batch->resident_set < 0 && pixel_bytes > place.pixels.bytes()) {
     finish();
     if (place.read) place.read->wait();
     reserve(place.pixels, samples_ * batch->image.bytes(), "pixels of a batch");

@@ -45,7 +45,12 @@ bool CudaMachine::admit(int other_device) {
   access.location.type = cudaMemLocationTypeDevice;
   access.location.id = other_device;
   access.flags = cudaMemAccessFlagsProtReadWrite;
-  check(cudaMemPoolSetAccess(pool_, &access, 1), "cudaMemPoolSetAccess");
+  const cudaError_t status = cudaMemPoolSetAccess(pool_, &access, 1);
+  if (status == cudaErrorNotSupported || status == cudaErrorInvalidDevice) {  // the other device knows no pools
+    cudaGetLastError();
+    return false;
+  }
+  check(status, "cudaMemPoolSetAccess");
   return true;
 }
 

@@ -8,6 +8,25 @@ namespace millrace::cuda {
 
 // ---- Streams ----
 
+namespace {
+
+// Of memory that is no device's: `otherwise`.
+int device_of(const void* memory, int otherwise) {
+  cudaPointerAttributes attributes{};
+  check(cudaPointerGetAttributes(&attributes, memory), "cudaPointerGetAttributes");
+  return attributes.type == cudaMemoryTypeDevice ? attributes.device : otherwise;
+}
+
+// Where it cannot, the plain copy fails for memory of a pool: only cudaMemcpyPeerAsync then goes through the host.
+bool can_access(int device, int memory_of) {
+  if (device == memory_of) return true;
+  int reachable = 0;
+  check(cudaDeviceCanAccessPeer(&reachable, device, memory_of), "cudaDeviceCanAccessPeer");
+  return reachable != 0;
+}
+
+}  // namespace
+
 CudaStream::CudaStream(int device, const std::string& name) : device_(device), name_(name) {
   use_device(device);
   check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
@@ -27,7 +46,10 @@ void CudaStream::finish() const {
     changed_.wait(lock, [this] { return capturing_ == std::thread::id(); });
     ++finishing_;
   }
-  const cudaError_t status = cudaStreamSynchronize(stream_);
+  // The guests' stream may be captured by a plugin, which tells nobody.
+  cudaStreamCaptureStatus captured = cudaStreamCaptureStatusNone;
+  cudaError_t status = cudaStreamIsCapturing(stream_, &captured);
+  if (status == cudaSuccess && captured == cudaStreamCaptureStatusNone) status = cudaStreamSynchronize(stream_);
   {
     const std::lock_guard lock(mutex_);
     --finishing_;
@@ -110,8 +132,15 @@ void CudaQueue::copy_out(void* host, const void* device, std::size_t bytes) {
 
 void CudaQueue::copy(void* to, const void* from, std::size_t bytes) {
   if (bytes == 0) return;
-  submit("copy", [&](cudaStream_t stream) {  // the addresses say which devices they belong to
-    check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "cudaMemcpyAsync on the device");
+  submit("copy", [&](cudaStream_t stream) {
+    // Nothing that is recorded leaves its device.
+    const int to_device = recording_ ? stream_->device() : device_of(to, stream_->device());
+    const int from_device = recording_ ? stream_->device() : device_of(from, stream_->device());
+    if (!can_access(to_device, from_device) || !can_access(from_device, to_device)) {
+      check(cudaMemcpyPeerAsync(to, to_device, from, from_device, bytes, stream), "cudaMemcpyPeerAsync");
+    } else {
+      check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "cudaMemcpyAsync on the device");
+    }
   });
 }
 

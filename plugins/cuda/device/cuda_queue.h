@@ -27,8 +27,9 @@ class CudaStream {
   int device() const { return device_; }
   const std::string& name() const { return name_; }
   // Waits; throws Error(device). Another thread's capture of the stream is waited for first, since it would break if anybody
-  // waited for the stream meanwhile; this thread's own is passed over: what it holds has not begun. (All else that other threads
-  // do, taking and giving back memory too, a capture of mode cudaStreamCaptureModeThreadLocal puts up with.)
+  // waited for the stream meanwhile; this thread's own, and a plugin's of the guests' stream, are passed over: what they hold has
+  // not begun. (All else that other threads do, taking and giving back memory too, a capture of mode
+  // cudaStreamCaptureModeThreadLocal puts up with.)
   void finish() const;
 
   // Around a capture, by the thread that captures.

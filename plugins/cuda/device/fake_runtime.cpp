@@ -36,6 +36,8 @@ struct State {
   bool held = false;
   std::uint64_t submitted = 0, finished = 0;
   int streams = 0, open = 0, device_of_memory = 0;
+  std::map<const void*, int> device_of;
+  bool peer_access = true;
   std::size_t free = 1 << 20, total = 1 << 20, used = 0;
   std::map<void*, std::size_t> memory;
 };
@@ -121,6 +123,8 @@ void reset() {
   const std::lock_guard lock(s.mutex);
   s.calls.clear();
   s.failures.clear();
+  s.device_of.clear();
+  s.peer_access = true;
   s.invalidations.clear();
   s.failed = s.last = cudaSuccess;
   s.held = false;
@@ -157,7 +161,13 @@ void set_memory(std::size_t free, std::size_t total) {
   state().free = free;
   state().total = total;
 }
-void lie_on(int device) { state().device_of_memory = device; }
+void lie_on(int device, const void* memory) {
+  if (memory == nullptr)
+    state().device_of_memory = device;
+  else
+    state().device_of[memory] = device;
+}
+void deny_peers() { state().peer_access = false; }
 int open_things() { return state().open; }
 
 }  // namespace millrace::cuda::fake
@@ -180,14 +190,15 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
   *value = attribute == cudaDevAttrMultiProcessorCount ? 4 : 1;
   return cudaSuccess;
 }
-cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void*) {
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* memory) {
+  const auto found = state().device_of.find(memory);
   *attributes = {};
   attributes->type = cudaMemoryTypeDevice;
-  attributes->device = state().device_of_memory;
+  attributes->device = found == state().device_of.end() ? state().device_of_memory : found->second;
   return cudaSuccess;
 }
 cudaError_t cudaDeviceCanAccessPeer(int* value, int, int) {
-  *value = 1;
+  *value = state().peer_access ? 1 : 0;
   return cudaSuccess;
 }
 
@@ -251,6 +262,9 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) { return fake::wait_for(even
 cudaError_t cudaMemcpyAsync(void*, const void*, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
   constexpr const char* kWhere[] = {"host to host", "in", "out", "on the device", "anywhere"};
   return call(fmt::format("copy {} {}", bytes, kWhere[kind]), stream);
+}
+cudaError_t cudaMemcpyPeerAsync(void*, int to, const void*, int from, std::size_t bytes, cudaStream_t stream) {
+  return call(fmt::format("copy {} from device {} to {}", bytes, from, to), stream);
 }
 cudaError_t cudaMemsetAsync(void*, int, std::size_t bytes, cudaStream_t stream) {
   return call(fmt::format("zero {}", bytes), stream);

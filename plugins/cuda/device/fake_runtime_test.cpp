@@ -296,6 +296,23 @@ TEST_F(OnFakeRuntime, ReachesItsOwnMemoryAndThatOfDevicesThatAdmitIt) {
   EXPECT_TRUE(machine_->reaches(&memory));
 }
 
+// A plain copy out of another device's pool fails where that device has not admitted this one.
+TEST_F(OnFakeRuntime, CopiesBetweenDevicesThatDoNotReachEachOtherAsPeers) {
+  float here = 0, there = 0;
+  fake::lie_on(3, &here);
+  fake::lie_on(5, &there);
+  queue_->copy(&here, &there, 4);
+  EXPECT_EQ(fake::calls().back(), "copy 4 anywhere on 2");
+  fake::deny_peers();
+  queue_->copy(&here, &there, 4);
+  EXPECT_EQ(fake::calls().back(), "copy 4 from device 5 to 3 on 2");
+}
+
+TEST_F(OnFakeRuntime, AdmitsNobodyWhoKnowsNoPools) {
+  fake::fail_next("admit device 1", cudaErrorNotSupported);
+  EXPECT_FALSE(machine_->admit(1));
+}
+
 // Waiting for a stream that another thread captures would break the capture.
 TEST_F(OnFakeRuntime, FinishingWaitsForAnotherThreadsRecording) {
   queue_->begin_recording();

@@ -223,7 +223,7 @@ Json airbench_part(const Setting& setting) {
     words.insert(words.end(), {set("run.epochs", "0.03"), set("final.read.limit", "500"), set("validate.read.limit", "500")});
     peer.insert(peer.end(), {"--device", "cpu", "--no-compile", "--dtype", "fp32", "--epochs", "0.03", "--test", "500"});
   }
-  part["data"] = "on the device (train.cache.device = true)";
+  part["data"] = setting.trial() ? "of backend " + setting.backend : "on the device (train.cache.device = true)";
   Partner pytorch({.words = peer, .environment = {}, .log = setting.log("torch_airbench"), .of_machine = true},
                   0.6 * budget.left());
   if (!pytorch.ready()) row("PyTorch", "skipped", pytorch.about().value("error", ""));
