@@ -11,6 +11,7 @@
 #include <ctime>
 #include <string>
 
+#include "common/arguments.h"
 #include "graph/graph.h"
 #include "millrace/error.h"
 #include "run/build.h"
@@ -85,10 +86,5 @@ int run(int count, char** arguments) {
 }  // namespace
 
 int main(int count, char** arguments) {
-  try {
-    return run(count, arguments);
-  } catch (const Error& error) {
-    fmt::print(stderr, "cache_bench: {}\n", error.what());
-    return exit_code(error.kind());
-  }
+  return millrace::run_tool("cache_bench", [&] { return run(count, arguments); });
 }

@@ -26,6 +26,7 @@
 // jpeglib.h needs FILE and size_t before it
 #include <jpeglib.h>
 
+#include "common/arguments.h"
 #include "graph/graph.h"
 #include "millrace/error.h"
 #include "millrace/random.h"
@@ -272,10 +273,5 @@ int run(int count, char** arguments) {
 }  // namespace
 
 int main(int count, char** arguments) {
-  try {
-    return run(count, arguments);
-  } catch (const Error& error) {
-    fmt::print(stderr, "decode_bench: {}\n", error.what());
-    return exit_code(error.kind());
-  }
+  return millrace::run_tool("decode_bench", [&] { return run(count, arguments); });
 }

@@ -148,7 +148,7 @@ std::size_t CudaMachine::free_memory() {
 
 std::unique_ptr<Queue> CudaMachine::make_queue(const std::string& name) {
   const std::lock_guard lock(mutex_);
-  return std::make_unique<CudaQueue>(make_stream(name), multiprocessors_);
+  return std::make_unique<CudaQueue>(make_stream(name), multiprocessors_, [this](const void* memory) { return reaches(memory); });
 }
 
 std::shared_ptr<CudaStream> CudaMachine::make_stream(const std::string& name) {

@@ -10,19 +10,10 @@ namespace millrace::cuda {
 
 namespace {
 
-// Of memory that is no device's: `otherwise`.
-int device_of(const void* memory, int otherwise) {
+int device_of(const void* memory) {
   cudaPointerAttributes attributes{};
   check(cudaPointerGetAttributes(&attributes, memory), "cudaPointerGetAttributes");
-  return attributes.type == cudaMemoryTypeDevice ? attributes.device : otherwise;
-}
-
-// Where it cannot, the plain copy fails for memory of a pool: only cudaMemcpyPeerAsync then goes through the host.
-bool can_access(int device, int memory_of) {
-  if (device == memory_of) return true;
-  int reachable = 0;
-  check(cudaDeviceCanAccessPeer(&reachable, device, memory_of), "cudaDeviceCanAccessPeer");
-  return reachable != 0;
+  return attributes.device;
 }
 
 }  // namespace
@@ -90,8 +81,11 @@ CudaRecording::~CudaRecording() {
 
 // ---- The queue ----
 
-CudaQueue::CudaQueue(std::shared_ptr<CudaStream> stream, int multiprocessors)
-    : stream_(std::move(stream)), multiprocessors_(multiprocessors), marks_(Marks::make(stream_->device())) {}
+CudaQueue::CudaQueue(std::shared_ptr<CudaStream> stream, int multiprocessors, Reaches reaches)
+    : stream_(std::move(stream)),
+      multiprocessors_(multiprocessors),
+      reaches_(std::move(reaches)),
+      marks_(Marks::make(stream_->device())) {}
 
 CudaQueue::~CudaQueue() {
   if (recording_) abandon_recording();
@@ -132,12 +126,12 @@ void CudaQueue::copy_out(void* host, const void* device, std::size_t bytes) {
 
 void CudaQueue::copy(void* to, const void* from, std::size_t bytes) {
   if (bytes == 0) return;
+  // Memory of a pool that does not admit this device is copied by cudaMemcpyPeerAsync alone, which goes through the host. What is
+  // recorded does not leave the device.
+  const bool as_peers = !recording_ && !(reaches_(to) && reaches_(from));
   submit("copy", [&](cudaStream_t stream) {
-    // Nothing that is recorded leaves its device.
-    const int to_device = recording_ ? stream_->device() : device_of(to, stream_->device());
-    const int from_device = recording_ ? stream_->device() : device_of(from, stream_->device());
-    if (!can_access(to_device, from_device) || !can_access(from_device, to_device)) {
-      check(cudaMemcpyPeerAsync(to, to_device, from, from_device, bytes, stream), "cudaMemcpyPeerAsync");
+    if (as_peers) {
+      check(cudaMemcpyPeerAsync(to, device_of(to), from, device_of(from), bytes, stream), "cudaMemcpyPeerAsync");
     } else {
       check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, stream), "cudaMemcpyAsync on the device");
     }

@@ -4,6 +4,7 @@
 #include <cuda_runtime_api.h>
 
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -66,7 +67,8 @@ class CudaRecording final : public Recording {
 // while recording ends the recording.
 class CudaQueue final : public Queue {
  public:
-  CudaQueue(std::shared_ptr<CudaStream> stream, int multiprocessors);
+  using Reaches = std::function<bool(const void* memory)>;  // Machine::reaches()
+  CudaQueue(std::shared_ptr<CudaStream> stream, int multiprocessors, Reaches reaches);
   ~CudaQueue() override;
 
   void copy_in(void* device, const void* host, std::size_t bytes) override;
@@ -101,6 +103,7 @@ class CudaQueue final : public Queue {
 
   const std::shared_ptr<CudaStream> stream_;
   const int multiprocessors_;
+  const Reaches reaches_;
   const std::shared_ptr<Marks> marks_;
   bool recording_ = false;
   std::vector<Ref<CudaMark>> recorded_;  // by the present recording

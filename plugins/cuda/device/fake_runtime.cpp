@@ -37,7 +37,6 @@ struct State {
   std::uint64_t submitted = 0, finished = 0;
   int streams = 0, open = 0, device_of_memory = 0;
   std::map<const void*, int> device_of;
-  bool peer_access = true;
   std::size_t free = 1 << 20, total = 1 << 20, used = 0;
   std::map<void*, std::size_t> memory;
 };
@@ -124,7 +123,6 @@ void reset() {
   s.calls.clear();
   s.failures.clear();
   s.device_of.clear();
-  s.peer_access = true;
   s.invalidations.clear();
   s.failed = s.last = cudaSuccess;
   s.held = false;
@@ -167,7 +165,6 @@ void lie_on(int device, const void* memory) {
   else
     state().device_of[memory] = device;
 }
-void deny_peers() { state().peer_access = false; }
 int open_things() { return state().open; }
 
 }  // namespace millrace::cuda::fake
@@ -198,7 +195,7 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
   return cudaSuccess;
 }
 cudaError_t cudaDeviceCanAccessPeer(int* value, int, int) {
-  *value = state().peer_access ? 1 : 0;
+  *value = 1;
   return cudaSuccess;
 }
 

@@ -22,7 +22,6 @@ void hold();                                           // work that is recorded 
 void release();                                        // ... until now
 void set_memory(std::size_t free, std::size_t total);  // allocations beyond fail
 void lie_on(int device, const void* memory = nullptr);  // that memory; null: all that is asked about
-void deny_peers();                                     // no device reaches another's memory
 int open_things();                                     // streams, events, graphs, memory: 0 when everything was given back
 
 }  // namespace millrace::cuda::fake

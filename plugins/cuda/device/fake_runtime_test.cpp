@@ -20,6 +20,7 @@ class OnFakeRuntime : public testing::Test {
     DeviceInfo info;
     info.backend = "cuda";
     info.index = 3;
+    fake::lie_on(info.index);
     info.name = "Acted 100";
     info.memory = 1 << 20;
     machine_ = std::make_shared<CudaMachine>(info);
@@ -302,10 +303,12 @@ TEST_F(OnFakeRuntime, CopiesBetweenDevicesThatDoNotReachEachOtherAsPeers) {
   fake::lie_on(3, &here);
   fake::lie_on(5, &there);
   queue_->copy(&here, &there, 4);
-  EXPECT_EQ(fake::calls().back(), "copy 4 anywhere on 2");
-  fake::deny_peers();
-  queue_->copy(&here, &there, 4);
   EXPECT_EQ(fake::calls().back(), "copy 4 from device 5 to 3 on 2");
+  queue_->copy(&there, &here, 4);
+  EXPECT_EQ(fake::calls().back(), "copy 4 from device 3 to 5 on 2");
+  machine_->admitted_to(5);
+  queue_->copy(&here, &there, 4);
+  EXPECT_EQ(fake::calls().back(), "copy 4 anywhere on 2");
 }
 
 TEST_F(OnFakeRuntime, AdmitsNobodyWhoKnowsNoPools) {
