@@ -33,6 +33,18 @@ if(MILLRACE_SANITIZER)
   target_compile_options(millrace_options INTERFACE -Wno-maybe-uninitialized -Wno-stringop-overflow)
 endif()
 
+# Everything is instrumented, so that a fuzzer sees its way through the framework as well.
+option(MILLRACE_FUZZ "libFuzzer's programs (tests/fuzz), with the sanitizers of addresses and undefined behaviour; needs clang" OFF)
+if(MILLRACE_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+    message(FATAL_ERROR "MILLRACE_FUZZ needs clang: -DCMAKE_CXX_COMPILER=clang++")
+  endif()
+  set(fuzz -fsanitize=fuzzer-no-link,address,undefined)
+  add_compile_options($<$<COMPILE_LANGUAGE:CXX>:${fuzz}> $<$<COMPILE_LANGUAGE:CXX>:-fno-sanitize-recover=undefined>
+    $<$<COMPILE_LANGUAGE:CXX>:-g1>)
+  add_link_options(-fsanitize=address,undefined)
+endif()
+
 find_program(CCACHE ccache)
 if(CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})

@@ -65,6 +65,12 @@ TEST_F(Document, SyntaxErrorHasAPosition) {
   EXPECT_EQ(load("a.toml").substr(0, 11), "a.toml:2:10");
 }
 
+// U+FE0F, which follows an emoji.
+TEST_F(Document, RefusesCharactersThatAreNoSpace) {
+  write("a.toml", "epochs = 1 \xef\xb8\x8f\n");
+  EXPECT_EQ(load("a.toml").substr(0, 11), "a.toml:1:11");
+}
+
 TEST_F(Document, SaysThatDatesMeanNothing) {
   write("a.toml", "day = 2024-01-01\n");
   EXPECT_EQ(load("a.toml"), "a.toml:1:7: dates and times mean nothing here; write it as text, in quotes");

@@ -1,4 +1,13 @@
 // The only source that knows toml++.
+//
+// Its tests for kinds of characters reach what they call unreachable for some, U+FE0F among them (found by fuzzing; 3.3.0). Such a
+// character is not of the kind.
+#include <toml++/impl/forward_declarations.h>
+#pragma push_macro("TOML_UNREACHABLE")
+#undef TOML_UNREACHABLE
+#define TOML_UNREACHABLE return false
+#include <toml++/impl/unicode.h>
+#pragma pop_macro("TOML_UNREACHABLE")
 #include <toml++/toml.h>
 
 #include <algorithm>

@@ -75,6 +75,8 @@ class Feeder::CirculatingBatch final : public Batch {
 
 // One batch being read, by several I/O threads at once.
 struct Feeder::Filling {
+  Filling(Ref<Batch> batch_, std::uint32_t chunk_) : batch(std::move(batch_)), chunk(chunk_) {}
+
   Ref<Batch> batch;
   std::uint32_t chunk;
   std::atomic<std::uint32_t> next{0};  // the first slot that nobody reads yet

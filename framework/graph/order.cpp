@@ -69,8 +69,8 @@ void SampleOrder::choose_part(const Source& source) {
   for (const auto& [label, members] : by_label) {
     const Permutation permutation(members.size(), combine(static_cast<std::uint64_t>(sampling_.part_seed), hash_text("part")),
                                   static_cast<std::uint64_t>(label));
-    const auto bound = [&](double fraction) {
-      return static_cast<std::uint64_t>(std::llround(fraction * static_cast<double>(members.size())));
+    const auto bound = [size = static_cast<double>(members.size())](double fraction) {
+      return static_cast<std::uint64_t>(std::llround(fraction * size));
     };
     for (std::uint64_t at = bound(sampling_.part.low); at < bound(sampling_.part.high); ++at)
       chosen_.push_back(members[permutation(at)]);

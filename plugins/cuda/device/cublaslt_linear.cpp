@@ -162,7 +162,8 @@ std::optional<ProductChoice> decode_choice(const LinearShape& shape, const std::
   return at == text.size() ? std::optional(choice) : std::nullopt;
 }
 
-std::optional<ProductChoice> restore_choice(const CublasLtHandle& handle, const LinearShape& shape, const std::string& text) {
+std::optional<ProductChoice> restore_choice(const CublasLtHandle& handle, const LinearShape& shape, const PlanOptions& options,
+                                            const std::string& text) {
   auto choice = decode_choice(shape, text);
   if (!choice) return std::nullopt;
   const CublasLtApi& api = handle.api();
@@ -172,6 +173,7 @@ std::optional<ProductChoice> restore_choice(const CublasLtHandle& handle, const 
   const cublasStatus_t status = api.cublasLtMatmulAlgoCheck(handle.native(), product.get(), description.a(), description.b(),
                                                             description.d(), description.d(), &choice->algorithm, &result);
   if (status != CUBLAS_STATUS_SUCCESS || result.state != CUBLAS_STATUS_SUCCESS) return std::nullopt;
+  if (result.workspaceSize > options.workspace_limit) return std::nullopt;
   choice->workspace = result.workspaceSize;
   return choice;
 }

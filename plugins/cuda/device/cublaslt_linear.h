@@ -47,9 +47,10 @@ struct ProductChoice {
 std::vector<ProductChoice> choose_algorithms(const CublasLtHandle& handle, const LinearShape& shape, const PlanOptions& options,
                                              std::size_t most);
 
-// A choice as text, and back; nothing when it cannot be used here.
+// A choice as text, and back for the same shape: nothing when it cannot be used here, or needs more workspace than is allowed.
 std::string save(const ProductChoice& choice);
-std::optional<ProductChoice> restore_choice(const CublasLtHandle& handle, const LinearShape& shape, const std::string& text);
+std::optional<ProductChoice> restore_choice(const CublasLtHandle& handle, const LinearShape& shape, const PlanOptions& options,
+                                            const std::string& text);
 std::optional<ProductChoice> decode_choice(const LinearShape& shape, const std::string& text);  // without asking cuBLASLt
 
 // May be run on several queues at once, with a workspace each.

@@ -32,16 +32,21 @@ std::size_t map_bytes(const ConvolutionShape& shape, std::int64_t height, std::i
   return static_cast<std::size_t>(shape.n * height * width * pitch_of(channels)) * size_of(shape.type);
 }
 
+EngineRules rules_of(const ConvolutionShape& shape, const PlanOptions& options) {
+  return {.type = shape.type, .tf32 = shape.tf32, .deterministic = options.deterministic};
+}
+
+constexpr std::string_view kFused = "fused ", kBare = "bare ";
+
 }  // namespace
 
 std::vector<ConvolutionChoice> choose_engines(const CudnnApi& api, const ConvolutionShape& shape, const CudnnTarget& target,
                                               const PlanOptions& options, std::size_t most) {
-  const EngineRules rules{.type = shape.type, .tf32 = shape.tf32, .deterministic = options.deterministic};
   std::vector<ConvolutionChoice> choices;
   std::string why_not;
   const auto search_for = [&](Epilogue epilogue) {
     const ConvolutionGraph graph(api, shape, epilogue, target);
-    EngineSearch search(api, graph, target, rules, options.workspace_limit);
+    EngineSearch search(api, graph, target, rules_of(shape, options), options.workspace_limit);
     while (choices.size() < most) {
       auto engine = search.next();
       if (!engine) break;
@@ -56,20 +61,35 @@ std::vector<ConvolutionChoice> choose_engines(const CudnnApi& api, const Convolu
        why_not);
 }
 
-std::optional<std::string> save(const ConvolutionChoice& choice) {
-  const auto engine = save(choice.engine);
-  if (!engine) return std::nullopt;
-  return (choice.epilogue == Epilogue::fused ? "fused\n" : "bare\n") + *engine;
+std::string save(const ConvolutionChoice& choice) {
+  return std::string(choice.epilogue == Epilogue::fused ? kFused : kBare) + choice.engine.choice;
 }
 
-std::optional<ConvolutionChoice> restore_choice(const CudnnApi& api, const CudnnTarget& target, const std::string& text) {
-  const std::size_t end = text.find('\n');
-  if (end == std::string::npos) return std::nullopt;
-  const std::string epilogue = text.substr(0, end);
-  if (epilogue != "fused" && epilogue != "bare") return std::nullopt;
-  auto engine = restore(api, target, text.substr(end + 1));
+std::optional<ConvolutionChoice> restore_choice(const CudnnApi& api, const ConvolutionShape& shape, const CudnnTarget& target,
+                                                const PlanOptions& options, const std::string& text) {
+  return restore_compiled(api, shape, target, options, text.substr(0, text.find('\n')));
+}
+
+std::string save_compiled(const ConvolutionChoice& choice) {
+  const auto code = choice.engine.compiled ? write_compiled(choice.engine) : std::nullopt;
+  return code ? save(choice) + '\n' + *code : save(choice);
+}
+
+std::optional<ConvolutionChoice> restore_compiled(const CudnnApi& api, const ConvolutionShape& shape, const CudnnTarget& target,
+                                                  const PlanOptions& options, const std::string& text) {
+  const std::size_t end = std::min(text.find('\n'), text.size());
+  const std::string line = text.substr(0, end);
+  const bool fused = line.starts_with(kFused);
+  if (!fused && !line.starts_with(kBare)) return std::nullopt;
+  if (fused && !wants_epilogue(shape)) return std::nullopt;
+  const Epilogue epilogue = fused ? Epilogue::fused : Epilogue::none;
+  const ConvolutionGraph graph(api, shape, epilogue, target);
+  EngineSearch search(api, graph, target, rules_of(shape, options), options.workspace_limit);
+  const std::string choice = line.substr((fused ? kFused : kBare).size());
+  auto engine = end < text.size() ? search.take_compiled(choice, text.substr(end + 1)) : std::nullopt;
+  if (!engine) engine = search.take(choice);
   if (!engine) return std::nullopt;
-  return ConvolutionChoice{epilogue == "fused" ? Epilogue::fused : Epilogue::none, std::move(*engine)};
+  return ConvolutionChoice{epilogue, std::move(*engine)};
 }
 
 ConvolutionPlan::ConvolutionPlan(std::shared_ptr<CudnnHandles> handles, const ConvolutionShape& shape, ConvolutionChoice choice)

@@ -22,9 +22,16 @@ struct ConvolutionChoice {
 std::vector<ConvolutionChoice> choose_engines(const CudnnApi& api, const ConvolutionShape& shape, const CudnnTarget& target,
                                               const PlanOptions& options, std::size_t most);
 
-// A choice as text (nothing when cuDNN cannot write the engine's), and back (nothing when it cannot be used here).
-std::optional<std::string> save(const ConvolutionChoice& choice);
-std::optional<ConvolutionChoice> restore_choice(const CudnnApi& api, const CudnnTarget& target, const std::string& text);
+// A choice as text, "fused 62 0=1 12=3", and back for the same shape: held to the options as every choice is. Nothing when it
+// cannot be used here.
+std::string save(const ConvolutionChoice& choice);
+std::optional<ConvolutionChoice> restore_choice(const CudnnApi& api, const ConvolutionShape& shape, const CudnnTarget& target,
+                                                const PlanOptions& options, const std::string& text);
+
+// Likewise with the engine's code where it was compiled on the spot, so that it need not be again: a line more, of some size.
+std::string save_compiled(const ConvolutionChoice& choice);
+std::optional<ConvolutionChoice> restore_compiled(const CudnnApi& api, const ConvolutionShape& shape, const CudnnTarget& target,
+                                                  const PlanOptions& options, const std::string& text);
 
 // The workspace holds the engine's, and behind it a bf16 weight gradient before it becomes float32: `w` must have room for whole
 // packs of eight. May be run on several queues at once, with a workspace each: cuDNN's execution plans are not safe to share

@@ -5,18 +5,18 @@
 namespace millrace::cuda {
 
 Descriptor::Descriptor(const CudnnApi& api, cudnnBackendDescriptorType_t type, std::string about)
-    : api_(api), about_(std::move(about)) {
-  api_.check(api_.cudnnBackendCreateDescriptor(type, &descriptor_),
+    : api_(&api), about_(std::move(about)) {
+  api_->check(api_->cudnnBackendCreateDescriptor(type, &descriptor_),
              fmt::format("cudnnBackendCreateDescriptor({})", static_cast<int>(type)), about_);
 }
 
 Descriptor::~Descriptor() {
-  if (descriptor_ != nullptr) api_.cudnnBackendDestroyDescriptor(descriptor_);
+  if (descriptor_ != nullptr) api_->cudnnBackendDestroyDescriptor(descriptor_);
 }
 
 Descriptor& Descriptor::set_raw(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, std::int64_t count,
                                 const void* values) {
-  api_.check(api_.cudnnBackendSetAttribute(descriptor_, name, type, count, values),
+  api_->check(api_->cudnnBackendSetAttribute(descriptor_, name, type, count, values),
              fmt::format("cudnnBackendSetAttribute({})", static_cast<int>(name)), about_);
   return *this;
 }
@@ -34,20 +34,20 @@ Descriptor& Descriptor::set_descriptors(cudnnBackendAttributeName_t name, std::s
 Descriptor& Descriptor::set_text(cudnnBackendAttributeName_t name, const std::string& text) { return set_all<char>(name, text); }
 
 Descriptor& Descriptor::finalize() {
-  api_.check(api_.cudnnBackendFinalize(descriptor_), "cudnnBackendFinalize", about_);
+  api_->check(api_->cudnnBackendFinalize(descriptor_), "cudnnBackendFinalize", about_);
   return *this;
 }
 
 bool Descriptor::try_finalize(std::string& why) {
-  const cudnnStatus_t status = api_.cudnnBackendFinalize(descriptor_);
-  if (status != CUDNN_STATUS_SUCCESS) why = api_.reason(status);
+  const cudnnStatus_t status = api_->cudnnBackendFinalize(descriptor_);
+  if (status != CUDNN_STATUS_SUCCESS) why = api_->reason(status);
   return status == CUDNN_STATUS_SUCCESS;
 }
 
 std::int64_t Descriptor::get_raw(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, std::int64_t most,
                                  void* values) const {
   std::int64_t found = 0;
-  api_.check(api_.cudnnBackendGetAttribute(descriptor_, name, type, most, &found, values),
+  api_->check(api_->cudnnBackendGetAttribute(descriptor_, name, type, most, &found, values),
              fmt::format("cudnnBackendGetAttribute({})", static_cast<int>(name)), about_);
   return found;
 }

@@ -31,6 +31,7 @@ MILLRACE_CUDNN_TYPE(cudnnPointwiseMode_t, CUDNN_TYPE_POINTWISE_MODE)
 MILLRACE_CUDNN_TYPE(cudnnBackendHeurMode_t, CUDNN_TYPE_HEUR_MODE)
 MILLRACE_CUDNN_TYPE(cudnnBackendNumericalNote_t, CUDNN_TYPE_NUMERICAL_NOTE)
 MILLRACE_CUDNN_TYPE(cudnnBackendBehaviorNote_t, CUDNN_TYPE_BEHAVIOR_NOTE)
+MILLRACE_CUDNN_TYPE(cudnnBackendKnobType_t, CUDNN_TYPE_KNOB_TYPE)
 #undef MILLRACE_CUDNN_TYPE
 
 // One descriptor, destroyed with its owner. Those that it names as attributes have to live as long. `about` is for messages: what
@@ -44,7 +45,12 @@ class Descriptor {
   ~Descriptor();
   Descriptor(Descriptor&& other) noexcept
       : api_(other.api_), descriptor_(std::exchange(other.descriptor_, nullptr)), about_(std::move(other.about_)) {}
-  Descriptor& operator=(Descriptor&&) = delete;
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(api_, other.api_);
+    std::swap(descriptor_, other.descriptor_);
+    std::swap(about_, other.about_);
+    return *this;
+  }
 
   template <class T>
   Descriptor& set(cudnnBackendAttributeName_t name, const T& value) {
@@ -84,7 +90,7 @@ class Descriptor {
   Descriptor& set_raw(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, std::int64_t count, const void* values);
   std::int64_t get_raw(cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, std::int64_t most, void* values) const;
 
-  const CudnnApi& api_;
+  const CudnnApi* api_;
   cudnnBackendDescriptor_t descriptor_ = nullptr;
   std::string about_;
 };

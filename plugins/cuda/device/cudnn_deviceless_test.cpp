@@ -5,6 +5,7 @@
 
 #include <map>
 
+#include "../plan_record.h"
 #include "cudnn_convolution.h"
 #include "millrace/error.h"
 #include "testkit/networks.h"
@@ -129,22 +130,80 @@ TEST_F(Deviceless, ExactFloatAndTf32TakeDifferentEngines) {
   EXPECT_NE(choose(shape).engine.name, exact);
 }
 
-TEST_F(Deviceless, AChoiceIsRestoredFromItsText) {
+std::vector<ConvolutionShape> all_kinds(DataType type) {
+  std::vector<ConvolutionShape> shapes;
   for (const Kind kind : {Kind::forward, Kind::data_gradient, Kind::weight_gradient}) {
-    ConvolutionShape shape = example(DataType::bf16);
-    shape.kind = kind;
-    const ConvolutionChoice choice = choose(shape);
-    const auto text = save(choice);
-    ASSERT_TRUE(text);
-    const auto again = restore_choice(*api_, target(), *text);
-    ASSERT_TRUE(again);
-    EXPECT_EQ(again->engine.name, choice.engine.name);
-    EXPECT_EQ(again->engine.workspace, choice.engine.workspace);
-    EXPECT_EQ(again->epilogue, choice.epilogue);
-    EXPECT_FALSE(restore_choice(*api_, target(), text->substr(0, text->size() / 2)));
+    shapes.push_back(example(type));
+    shapes.back().kind = kind;
   }
-  EXPECT_FALSE(restore_choice(*api_, target(), ""));
-  EXPECT_FALSE(restore_choice(*api_, target(), "bare\n{}"));
+  return shapes;
+}
+
+// As it is saved with the weights of a run: a line, which the file's header takes as it is.
+TEST_F(Deviceless, AChoiceIsRestoredFromWhatARunSaved) {
+  const auto nothing_said = [](std::string_view message) { ADD_FAILURE() << message; };
+  for (const ConvolutionShape& shape : all_kinds(DataType::bf16)) {
+    for (const ConvolutionChoice& choice : choose_engines(*api_, shape, target(), {}, kMostMeasured)) {
+      PlanRecord earlier("", nothing_said);
+      earlier.library("cuDNN", "91900");
+      earlier.put("cuDNN", text_of(shape), save(choice));
+      PlanRecord record(earlier.text(), nothing_said);
+      record.library("cuDNN", "91900");
+      const auto text = record.find("cuDNN", text_of(shape));
+      ASSERT_TRUE(text);
+      EXPECT_LT(text->size(), 200u) << *text;
+      const auto again = restore_choice(*api_, shape, target(), {}, *text);
+      ASSERT_TRUE(again) << *text;
+      EXPECT_EQ(save(*again), *text);
+      EXPECT_EQ(again->engine.name, choice.engine.name);
+      EXPECT_EQ(again->engine.workspace, choice.engine.workspace);
+      EXPECT_EQ(again->epilogue, choice.epilogue);
+    }
+  }
+}
+
+// A file may name any engine for any shape. What it names is made for the shape at hand, or refused.
+TEST_F(Deviceless, AChoiceIsHeldToItsShapeAndToTheOptions) {
+  int need_workspace = 0;
+  for (const ConvolutionShape& shape : all_kinds(DataType::bf16)) {
+    for (const ConvolutionChoice& choice : choose_engines(*api_, shape, target(), {}, kMostMeasured)) {
+      if (choice.engine.workspace == 0) continue;
+      ++need_workspace;
+      EXPECT_FALSE(restore_choice(*api_, shape, target(), {.workspace_limit = choice.engine.workspace - 1}, save(choice)));
+    }
+  }
+  EXPECT_GT(need_workspace, 0);
+  ConvolutionShape tf32 = example(DataType::f32);
+  tf32.tf32 = true;
+  EXPECT_FALSE(restore_choice(*api_, example(DataType::f32), target(), {}, save(choose(tf32)))) << "rounds more than is allowed";
+}
+
+TEST_F(Deviceless, DamagedChoicesAreRefused) {
+  const ConvolutionShape shape = example(DataType::bf16);
+  for (const char* text : {"", "bare", "bare ", "bare x", "bare -1", "bare 0 ", "bare 0 1", "bare 0 1=", "bare 999999", "bare 0 99=1",
+                           "bare 9223372036854775808", "bare {}", "whole 0"}) {
+    EXPECT_FALSE(restore_choice(*api_, shape, target(), {}, text)) << text;
+  }
+  EXPECT_FALSE(restore_choice(*api_, shape, target(), {}, "fused" + save(choose(shape)).substr(4))) << "has nothing to fuse";
+  EXPECT_FALSE(restore_compiled(*api_, shape, target(), {}, "bare 999999\n{}"));
+}
+
+// Only what was compiled on the spot needs its code, but others stand for it where there is no driver to compile for.
+TEST_F(Deviceless, CodeIsTakenBackForTheEngineThatItIsOf) {
+  for (const ConvolutionShape& shape : all_kinds(DataType::bf16)) {
+    const ConvolutionChoice choice = choose(shape);
+    const auto code = write_compiled(choice.engine);
+    ASSERT_TRUE(code);
+    const ConvolutionGraph graph(*api_, shape, choice.epilogue, target());
+    const EngineRules rules{.type = shape.type};
+    EngineSearch search(*api_, graph, target(), rules, choice.engine.workspace);
+    const auto again = search.take_compiled(choice.engine.choice, *code);
+    ASSERT_TRUE(again) << search.why_not();
+    EXPECT_EQ(again->workspace, choice.engine.workspace);
+    EXPECT_FALSE(search.take_compiled("0", *code)) << "of another engine";
+    EXPECT_FALSE(search.take_compiled(choice.engine.choice, code->substr(0, code->size() / 2)));
+    EXPECT_EQ(save(*restore_compiled(*api_, shape, target(), {}, save(choice) + "\n{}")), save(choice)) << "compiled again";
+  }
 }
 
 TEST_F(Deviceless, GroupsAndUnevenPaddingArePlanned) {

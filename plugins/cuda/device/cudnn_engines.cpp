@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <deque>
 
 #include "millrace/error.h"
 
@@ -21,13 +23,54 @@ void aim(Descriptor& plan, const CudnnTarget& target) {
   if (target.properties != nullptr) plan.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, *target.properties);
 }
 
-EnginePlan finish(const CudnnApi& api, Descriptor config, Descriptor plan) {
-  const Descriptor engine = engine_of(api, config);
-  const auto number = engine.get<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
-  const auto workspace = static_cast<std::size_t>(plan.get<std::int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE));
-  const auto notes = engine.get_all<cudnnBackendBehaviorNote_t>(CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_BEHAVIOR_NOTE_TYPE_COUNT);
-  const bool compiled = std::find(notes.begin(), notes.end(), CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION) != notes.end();
-  return {std::move(config), std::move(plan), workspace, fmt::format("cuDNN engine {}", number), compiled};
+using Knob = std::pair<std::int64_t, std::int64_t>;  // type and value
+
+std::vector<Knob> knobs_of(const CudnnApi& api, const Descriptor& config) {
+  std::vector<Descriptor> choices;
+  for (int i = 0; i < CUDNN_KNOB_TYPE_COUNTS; ++i) choices.emplace_back(api, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR);
+  const auto found = static_cast<std::size_t>(config.get(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, choices));
+  while (choices.size() > found) choices.pop_back();
+  std::vector<Knob> knobs;
+  for (const Descriptor& choice : choices) {
+    knobs.emplace_back(choice.get<cudnnBackendKnobType_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE),
+                       choice.get<std::int64_t>(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE));
+  }
+  std::sort(knobs.begin(), knobs.end());
+  return knobs;
+}
+
+struct EngineChoice {
+  std::int64_t engine = 0;
+  std::vector<Knob> knobs;
+};
+
+std::string encode(const EngineChoice& choice) {
+  std::string text = std::to_string(choice.engine);
+  for (const auto& [type, value] : choice.knobs) text += fmt::format(" {}={}", type, value);
+  return text;
+}
+
+std::optional<EngineChoice> decode(std::string_view text) {
+  const auto take = [&](std::int64_t& number) {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc()) return false;
+    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+    return true;
+  };
+  const auto skip = [&](char character) {
+    if (!text.starts_with(character)) return false;
+    text.remove_prefix(1);
+    return true;
+  };
+  EngineChoice choice;
+  if (!take(choice.engine)) return std::nullopt;
+  while (!text.empty()) {
+    Knob knob;
+    if (!skip(' ') || !take(knob.first) || !skip('=') || !take(knob.second)) return std::nullopt;
+    choice.knobs.push_back(knob);
+  }
+  if (choice.engine < 0 || choice.knobs.size() > CUDNN_KNOB_TYPE_COUNTS) return std::nullopt;
+  return choice;
 }
 
 }  // namespace
@@ -75,41 +118,86 @@ bool EngineSearch::ask(cudnnBackendHeurMode_t mode) {
   return found > 0;
 }
 
-std::optional<EnginePlan> EngineSearch::accept(Descriptor config) {
+bool EngineSearch::allows(const Descriptor& config) {
   const auto notes = engine_of(api_, config)
                          .get_all<cudnnBackendNumericalNote_t>(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
-  if (!rules_.allow(notes)) {
-    why_not_ = "its engines round more than is allowed, or are not deterministic";
-    return std::nullopt;
-  }
+  const bool allowed = rules_.allow(notes);
+  if (!allowed) why_not_ = "its engines round more than is allowed, or are not deterministic";
+  return allowed;
+}
+
+std::optional<EnginePlan> EngineSearch::accept(Descriptor config) {
+  if (!allows(config)) return std::nullopt;
   Descriptor plan(api_, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, graph_.about());
   plan.set(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, config);
   aim(plan, target_);
   if (!plan.try_finalize(why_not_)) return std::nullopt;
-  EnginePlan result = finish(api_, std::move(config), std::move(plan));
-  if (result.workspace <= workspace_limit_) return result;
-  why_not_ =
-      fmt::format("{} needs {} bytes of workspace, more than the {} allowed", result.name, result.workspace, workspace_limit_);
-  return std::nullopt;
+  return finish(std::move(config), std::move(plan));
 }
 
-std::optional<std::string> save(const EnginePlan& plan) {
+std::optional<EnginePlan> EngineSearch::finish(Descriptor config, Descriptor plan) {
+  const Descriptor engine = engine_of(api_, config);
+  const auto number = engine.get<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX);
+  const auto workspace = static_cast<std::size_t>(plan.get<std::int64_t>(CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE));
+  std::string name = fmt::format("cuDNN engine {}", number);
+  if (workspace > workspace_limit_) {
+    why_not_ = fmt::format("{} needs {} bytes of workspace, more than the {} allowed", name, workspace, workspace_limit_);
+    return std::nullopt;
+  }
+  const auto notes = engine.get_all<cudnnBackendBehaviorNote_t>(CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_BEHAVIOR_NOTE_TYPE_COUNT);
+  const bool compiled = std::find(notes.begin(), notes.end(), CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION) != notes.end();
+  std::string choice = encode({number, knobs_of(api_, config)});
+  return EnginePlan{std::move(config), std::move(plan), workspace, std::move(name), std::move(choice), compiled};
+}
+
+std::optional<EnginePlan> EngineSearch::take(const std::string& choice) {
+  const auto wanted = decode(choice);
+  if (!wanted) return std::nullopt;
   try {
-    return plan.plan.get_text(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION);
-  } catch (const Error&) {
+    Descriptor engine(api_, CUDNN_BACKEND_ENGINE_DESCRIPTOR, graph_.about());
+    engine.set(CUDNN_ATTR_ENGINE_OPERATION_GRAPH, graph_.native()).set(CUDNN_ATTR_ENGINE_GLOBAL_INDEX, wanted->engine);
+    if (target_.properties != nullptr) engine.set(CUDNN_ATTR_ENGINE_DEVICEPROP, *target_.properties);
+    engine.finalize();
+    std::deque<Descriptor> knobs;
+    std::vector<const Descriptor*> set;
+    for (const auto& [type, value] : wanted->knobs) {
+      Descriptor& knob = knobs.emplace_back(api_, CUDNN_BACKEND_KNOB_CHOICE_DESCRIPTOR, graph_.about());
+      knob.set(CUDNN_ATTR_KNOB_CHOICE_KNOB_TYPE, static_cast<cudnnBackendKnobType_t>(type))
+          .set(CUDNN_ATTR_KNOB_CHOICE_KNOB_VALUE, value)
+          .finalize();
+      set.push_back(&knob);
+    }
+    Descriptor config(api_, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, graph_.about());
+    config.set(CUDNN_ATTR_ENGINECFG_ENGINE, engine);
+    if (!set.empty()) config.set_descriptors(CUDNN_ATTR_ENGINECFG_KNOB_CHOICES, set);
+    config.finalize();
+    return accept(std::move(config));
+  } catch (const Error& error) {
+    why_not_ = error.message();
     return std::nullopt;
   }
 }
 
-std::optional<EnginePlan> restore(const CudnnApi& api, const CudnnTarget& target, const std::string& text) {
+std::optional<EnginePlan> EngineSearch::take_compiled(const std::string& choice, const std::string& compiled) {
   try {
-    Descriptor plan(api, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR);
-    plan.set_text(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, text);
-    aim(plan, target);
+    Descriptor plan(api_, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, graph_.about());
+    plan.set_text(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, compiled);
+    aim(plan, target_);
     plan.finalize();
-    Descriptor config(api, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR);
+    Descriptor config(api_, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, graph_.about());
     plan.get(CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, std::span(&config, 1));
-    return finish(api, std::move(config), std::move(plan));
+    if (!allows(config)) return std::nullopt;
+    auto result = finish(std::move(config), std::move(plan));
+    return result && result->choice == choice ? std::move(result) : std::nullopt;
+  } catch (const Error& error) {
+    why_not_ = error.message();
+    return std::nullopt;
+  }
+}
+
+std::optional<std::string> write_compiled(const EnginePlan& plan) {
+  try {
+    return plan.plan.get_text(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION);
   } catch (const Error&) {
     return std::nullopt;
   }

@@ -24,6 +24,7 @@ struct EnginePlan {
   Descriptor plan;
   std::size_t workspace = 0;
   std::string name;       // "cuDNN engine 62"
+  std::string choice;     // "62 0=1 12=3": the engine, and its knobs by type. Means the same to one version on one model of device
   bool compiled = false;  // its code was generated and compiled just now, which takes seconds
 };
 
@@ -35,11 +36,17 @@ class EngineSearch {
                std::size_t workspace_limit);
 
   std::optional<EnginePlan> next();
+  // The one that an earlier search chose, for this graph and under these rules. Nothing: it is not to be had.
+  std::optional<EnginePlan> take(const std::string& choice);
+  // Likewise, with its code from write_compiled(), so that nothing is compiled. That text is trusted to be of such a graph.
+  std::optional<EnginePlan> take_compiled(const std::string& choice, const std::string& compiled);
   const std::string& why_not() const { return why_not_; }  // of the last that was passed over
 
  private:
   bool ask(cudnnBackendHeurMode_t mode);
+  bool allows(const Descriptor& config);
   std::optional<EnginePlan> accept(Descriptor config);
+  std::optional<EnginePlan> finish(Descriptor config, Descriptor plan);
 
   const CudnnApi& api_;
   const ConvolutionGraph& graph_;
@@ -52,10 +59,8 @@ class EngineSearch {
   std::string why_not_;
 };
 
-// The choice as text (cuDNN's own JSON: graph, device, engine and knobs), and back. Nothing when cuDNN does not give or take it:
-// it may come from another version or device, and older versions write down the engines only that they compile themselves.
-std::optional<std::string> save(const EnginePlan& plan);
-std::optional<EnginePlan> restore(const CudnnApi& api, const CudnnTarget& target, const std::string& text);
+// A compiled plan as text (cuDNN's own JSON: graph, device, engine, knobs and code). Nothing when cuDNN does not give it.
+std::optional<std::string> write_compiled(const EnginePlan& plan);
 
 // Device properties from their JSON, for a device that is not here.
 Descriptor describe_device(const CudnnApi& api, const std::string& json);

@@ -92,23 +92,24 @@ std::shared_ptr<const LibraryPlan> LibraryPlanner::make_convolution(const Convol
   const CudnnTarget target{.handle = cudnn_->planning()};
   const std::string about = text_of(shape);
   const auto saved = record_.find(kCudnn, about);
-  for (const auto& text : {saved, cache().find(name)}) {
-    if (!text) continue;
-    if (auto choice = restore_choice(api, target, *text)) {
-      record_.put(kCudnn, about, *text);
-      return std::make_shared<ConvolutionPlan>(cudnn_, shape, std::move(*choice));
-    }
-    if (text == saved) record_.refused(kCudnn, about);
+  const auto cached = cache().find(name);
+  // What the cache has may be the same engine, and its code.
+  const bool same = saved && cached && (*cached == *saved || cached->starts_with(*saved + '\n'));
+  std::optional<ConvolutionChoice> known;
+  if (saved && !same) known = restore_choice(api, shape, target, options_, *saved);
+  if (!known && cached) known = restore_compiled(api, shape, target, options_, *cached);
+  if (saved && (!known || save(*known) != *saved)) record_.refused(kCudnn, about);
+  if (known) {
+    record_.put(kCudnn, about, save(*known));
+    return std::make_shared<ConvolutionPlan>(cudnn_, shape, std::move(*known));
   }
   const bool measured = options_.tune == Tune::measure;
   auto choices = choose_engines(api, shape, target, options_, measured ? kMostMeasured : 1);
   std::vector<std::shared_ptr<const ConvolutionPlan>> plans;
   for (ConvolutionChoice& choice : choices) plans.push_back(std::make_shared<ConvolutionPlan>(cudnn_, shape, std::move(choice)));
   const auto& best = plans[pick(plans, shape)];
-  if (const auto text = save(best->choice())) {
-    if (measured || best->choice().engine.compiled) cache().put(name, *text);
-    record_.put(kCudnn, about, *text);
-  }
+  if (measured || best->choice().engine.compiled) cache().put(name, save_compiled(best->choice()));
+  record_.put(kCudnn, about, save(best->choice()));
   return best;
 }
 
@@ -117,13 +118,14 @@ std::shared_ptr<const LibraryPlan> LibraryPlanner::make_linear(const LinearShape
   const bool measured = options_.tune == Tune::measure;
   const std::string about = text_of(shape);
   const auto saved = record_.find(kCublasLt, about);
-  for (const auto& text : {saved, measured ? cache().find(name) : std::nullopt}) {
-    if (!text) continue;
-    if (const auto choice = restore_choice(*cublaslt_, shape, *text)) {
-      record_.put(kCublasLt, about, *text);
-      return std::make_shared<LinearPlan>(cublaslt_, shape, *choice);
-    }
-    if (text == saved) record_.refused(kCublasLt, about);
+  const auto cached = measured ? cache().find(name) : std::nullopt;
+  std::optional<ProductChoice> known;
+  if (saved) known = restore_choice(*cublaslt_, shape, options_, *saved);
+  if (saved && !known) record_.refused(kCublasLt, about);
+  if (!known && cached) known = restore_choice(*cublaslt_, shape, options_, *cached);
+  if (known) {
+    record_.put(kCublasLt, about, save(*known));
+    return std::make_shared<LinearPlan>(cublaslt_, shape, *known);
   }
   const auto choices = choose_algorithms(*cublaslt_, shape, options_, measured ? kMostMeasured : 1);
   std::vector<std::shared_ptr<const LinearPlan>> plans;
