@@ -117,7 +117,7 @@ TEST_F(ReadCifarTest, GivesPixelsWithTheirColoursTogether) {
   const Sample sample = read(*opened(), 0);
   EXPECT_EQ(sample.decoded, (ImageShape{32, 32, 3}));
   ASSERT_EQ(sample.encoded.size(), 3072U);
-  for (const std::size_t i : {0, 1, 31, 32, 1023}) {
+  for (const std::size_t i : {0U, 1U, 31U, 32U, 1023U}) {
     for (std::size_t c = 0; c < 3; ++c) EXPECT_EQ(sample.encoded.data()[3 * i + c], static_cast<std::uint8_t>(50 * c + 7 + i));
   }
 }

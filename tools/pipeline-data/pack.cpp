@@ -45,7 +45,6 @@ class Packer {
  public:
   Packer(const PackOptions& options, const DataSet& data, ShardWriter& writer)
       : options_(options),
-        data_(data),
         line_(data.line()),
         writer_(writer),
         maker_(options.recipe, data.build().target(), data.registry()),
@@ -109,7 +108,6 @@ class Packer {
   }
 
   const PackOptions& options_;
-  const DataSet& data_;
   const DataLine& line_;
   ShardWriter& writer_;
   MemberMaker maker_;

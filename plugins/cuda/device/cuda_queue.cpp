@@ -39,14 +39,16 @@ void CudaStream::finish() const {
   }
   // The guests' stream may be captured by a plugin, which tells nobody.
   cudaStreamCaptureStatus captured = cudaStreamCaptureStatusNone;
-  cudaError_t status = cudaStreamIsCapturing(stream_, &captured);
-  if (status == cudaSuccess && captured == cudaStreamCaptureStatusNone) status = cudaStreamSynchronize(stream_);
+  const cudaError_t asked = cudaStreamIsCapturing(stream_, &captured);
+  const bool waits = asked == cudaSuccess && captured == cudaStreamCaptureStatusNone;
+  const cudaError_t waited = waits ? cudaStreamSynchronize(stream_) : cudaSuccess;
   {
     const std::lock_guard lock(mutex_);
     --finishing_;
   }
   changed_.notify_all();
-  check(status, "cudaStreamSynchronize");
+  check(asked, "cudaStreamIsCapturing");
+  check(waited, "cudaStreamSynchronize");
 }
 
 void CudaStream::begin_capture() {
