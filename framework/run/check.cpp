@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <set>
 
@@ -72,6 +73,24 @@ std::vector<Session::MemoryItem> Session::memory_bound() const {
   return items;
 }
 
+namespace {
+
+// What nobody can say before the files are decoded.
+std::string own_sizes_text(const GraphBuild& build) {
+  std::string text;
+  for (std::size_t s = 0; s < build.stages().size(); ++s) {
+    const StagePlan& stage = build.plan().stages[s];
+    const bool images = std::any_of(stage.type->outputs.begin(), stage.type->outputs.end(),
+                                    [](const Port& port) { return port.payload == payload::kImageChunk; });
+    if (!images || build.stages()[s].front()->image_shape().is_static()) continue;
+    const std::string where = build.plan().name + "." + stage.name;
+    text += fmt::format("  {:>10}  {:<20}  images of the files' own sizes besides, a few a thread, until they are resized\n", "and", where);
+  }
+  return text;
+}
+
+}  // namespace
+
 std::string check_report(const Session& session) {
   std::string text = fmt::format("{}: in order\n", session.pipeline().file);
   for (const auto& build : session.builds()) {
@@ -107,6 +126,7 @@ std::string check_report(const Session& session) {
   for (const std::string& device : devices) {
     text += fmt::format("  {:>10}  in all, of {}'s memory\n", bytes_text(total_bytes(items, device)), device);
   }
+  for (const auto& build : session.builds()) text += own_sizes_text(*build);
   return text;
 }
 

@@ -1,6 +1,7 @@
 // Memory is known before the run.
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <regex>
 
 #include "command.h"
@@ -37,6 +38,21 @@ TEST(Memory, StaysWithinTheBoundThatCheckPrintedAndTheBoundIsTight) {
   const auto epochs = events(run, "epoch");
   ASSERT_EQ(epochs.size(), 3U);
   EXPECT_LE(epochs[2].at("resident_bytes").get<double>(), 1.01 * epochs[1].at("resident_bytes").get<double>());
+}
+
+// Images that are decoded whole, as large as their files have them, are not counted, and named.
+TEST(Memory, SaysThatSizesOfFilesAreNotKnown) {
+  const TemporaryFolder folder;
+  const auto report = [&](const std::string& size) {
+    std::ofstream(folder / "t.toml") << "[run]\nname = \"t\"\nfolder = \"\"\n[train]\nflow = [\"read_folder\", \"decode_image\", "
+                                     << "\"resize\", \"batch\"]\n[train.read_folder]\npath = \"" << shapes() << "\"\n[train.decode_image]\n"
+                                     << size << "\n[train.resize]\nsize = [24, 24]\n[train.batch]\nsize = 10\n";
+    const Outcome check = run_command({tool("pipeline-run"), folder / "t.toml", "--check"});
+    EXPECT_EQ(check.code, 0) << check.err;
+    return check.out;
+  };
+  EXPECT_NE(report("").find("and  train.decode_image    images of the files' own sizes"), std::string::npos);
+  EXPECT_EQ(report("size = [32, 32]").find("own sizes"), std::string::npos);
 }
 
 }  // namespace
