@@ -130,6 +130,19 @@ TEST_F(Resident, PixelsThatAStageHasChangedAreReadFromTheBatch) {
   expect_clean();
 }
 
+// A step that fails between its ingest and its loss never says that its place has been read.
+TEST_F(Resident, APlaceIsNotFilledUnderItsReader) {
+  begin();
+  for (std::uint64_t step = 0; step < 5; ++step) {
+    const Ref<Batch> batch = batch_of({step, step + 1});
+    batch->change_pixels();
+    staged = staging->load(*a, batch, 0, batch->count);
+    ingest(staged);
+  }
+  machine->finish();
+  expect_clean();
+}
+
 TEST_F(Resident, MoreImagesThanTheSetHasAreAnError) {
   begin({}, 3);
   load(batch_of({5, 6, 7}));

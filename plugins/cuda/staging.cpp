@@ -1,6 +1,7 @@
 #include "staging.h"
 
 #include <cstring>
+#include <utility>
 
 #include "map_spec.h"
 #include "millrace/error.h"
@@ -92,6 +93,7 @@ StagedBatch Staging::load(Queue& compute, const Ref<Batch>& batch, std::uint32_t
   }
   check_labels(*batch, begin, count);
   Place& place = places_[place_ ^= 1];
+  if (std::exchange(place.lent, true)) place.read = compute.mark();
   const std::uint8_t* const pixels = batch->pixels + begin * batch->image.bytes();
   const std::size_t pixel_bytes = count * batch->image.bytes();
   if (batch->resident_set < 0 && pixel_bytes > place.pixels.bytes()) {
@@ -141,7 +143,10 @@ StagedBatch Staging::load(Queue& compute, const Ref<Batch>& batch, std::uint32_t
   return staged;
 }
 
-void Staging::release(Queue& compute) { places_[place_].read = compute.mark(); }
+void Staging::release(Queue& compute) {
+  places_[place_].read = compute.mark();
+  places_[place_].lent = false;
+}
 
 void Staging::finish() { queue_->mark()->wait(); }
 

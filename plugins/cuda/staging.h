@@ -44,7 +44,8 @@ class Staging {
  private:
   struct Place {  // on the device
     DeviceMemory pixels, side;
-    Ref<Mark> read;  // by compute; null: never used
+    Ref<Mark> read;     // by compute; null: never used
+    bool lent = false;  // load() gave it, and release() did not come: the step failed in between
   };
   struct Side {  // pinned: the small arrays of one batch until they are copied
     std::unique_ptr<HostMemory> memory;
