@@ -34,6 +34,9 @@ struct JpegDecoder::State {
   void install();
   bool create();
   bool header();
+  void read_header();
+  void mark_tables();
+  bool may_use_marked_tables();
   void start();
   template <typename Decode>
   void decode(const Decode& decode);
@@ -97,11 +100,57 @@ bool JpegDecoder::State::create() {
 bool JpegDecoder::State::header() {
   if (setjmp(escape) != 0) return false;
   jpeg_abort_decompress(&info);  // the last image may have been given up after its header
-  jpeg_mem_src(&info, bytes.data(), static_cast<unsigned long>(bytes.size()));
-  jpeg_read_header(&info, TRUE);
+  mark_tables();
+  read_header();
+  if (may_use_marked_tables()) {
+    jpeg_destroy_decompress(&info);
+    jpeg_create_decompress(&info);
+    info.progress = &progress;
+    read_header();
+  }
   const bool four_inks = info.jpeg_color_space == JCS_CMYK || info.jpeg_color_space == JCS_YCCK;
   info.out_color_space = four_inks ? JCS_CMYK : channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
   return true;
+}
+
+void JpegDecoder::State::read_header() {
+  jpeg_mem_src(&info, bytes.data(), static_cast<unsigned long>(bytes.size()));
+  jpeg_read_header(&info, TRUE);
+}
+
+// libjpeg keeps tables for files that have none of their own, and must not: such a file would look different behind each other
+// file. So those of the last file carry values that a file cannot give them, or hardly: then no harm is done.
+constexpr UINT16 kMarkedStep = 0xffff;
+constexpr UINT8 kMarkedCount = 0xff;  // of codes of no bits
+
+void JpegDecoder::State::mark_tables() {
+  for (JQUANT_TBL* table : info.quant_tbl_ptrs) {
+    if (table != nullptr) table->quantval[0] = kMarkedStep;
+  }
+  for (auto& tables : {info.dc_huff_tbl_ptrs, info.ac_huff_tbl_ptrs}) {
+    for (int i = 0; i < NUM_HUFF_TBLS; ++i) {
+      if (tables[i] != nullptr) tables[i]->bits[0] = kMarkedCount;
+    }
+  }
+}
+
+// Of the one scan that has been announced; what later ones use is not known yet.
+bool JpegDecoder::State::may_use_marked_tables() {
+  if (jpeg_has_multiple_scans(&info) != FALSE) return true;
+  const auto quantisation = [&](int number) {
+    return number < NUM_QUANT_TBLS && info.quant_tbl_ptrs[number] != nullptr && info.quant_tbl_ptrs[number]->quantval[0] == kMarkedStep;
+  };
+  const auto huffman = [](JHUFF_TBL* const* tables, int number) {
+    return number < NUM_HUFF_TBLS && tables[number] != nullptr && tables[number]->bits[0] == kMarkedCount;
+  };
+  for (int i = 0; i < info.comps_in_scan; ++i) {
+    const jpeg_component_info& component = *info.cur_comp_info[i];
+    if (quantisation(component.quant_tbl_no) || huffman(info.dc_huff_tbl_ptrs, component.dc_tbl_no) ||
+        huffman(info.ac_huff_tbl_ptrs, component.ac_tbl_no)) {
+      return true;
+    }
+  }
+  return false;
 }
 
 void JpegDecoder::State::start() {

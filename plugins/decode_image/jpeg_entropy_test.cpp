@@ -3,11 +3,11 @@
 
 #include <gtest/gtest.h>
 
-#include <csetjmp>
 #include <string>
 #include <vector>
 
 #include "jpeg_decoder.h"
+#include "jpeg_reference.h"
 #include "jpeg_test_images.h"
 #include "millrace/error.h"
 #include "millrace/random.h"
@@ -16,76 +16,9 @@ namespace millrace {
 namespace {
 
 using Bytes = std::vector<std::uint8_t>;
+using testing_jpeg::Libjpeg;
+using testing_jpeg::Outcome;
 using testing_jpeg::Recipe;
-
-struct Outcome {
-  bool took_over = false;
-  Bytes pixels;
-  std::string error;
-};
-
-// libjpeg alone, or with `entropy` in its decoder's place; warnings are errors.
-class Libjpeg {
- public:
-  explicit Libjpeg(JpegEntropy* entropy = nullptr) : entropy_(entropy) {
-    info_.err = jpeg_std_error(&errors_);
-    errors_.error_exit = &on_error;
-    errors_.emit_message = [](j_common_ptr common, int level) {
-      if (level < 0) on_error(common);
-    };
-    info_.client_data = this;
-    jpeg_create_decompress(&info_);
-  }
-  ~Libjpeg() { jpeg_destroy_decompress(&info_); }
-  Libjpeg(const Libjpeg&) = delete;
-  Libjpeg& operator=(const Libjpeg&) = delete;
-
-  Outcome decode(const Bytes& bytes, std::size_t size) {
-    Outcome outcome;
-    outcome.pixels.resize(size);
-    if (!run(bytes, outcome.pixels.data(), outcome.took_over)) {
-      outcome.pixels.clear();
-      outcome.error = message_;
-    }
-    return outcome;
-  }
-
- private:
-  bool run(const Bytes& bytes, std::uint8_t* out, bool& took_over) {
-    if (setjmp(escape_) != 0) return false;
-    jpeg_mem_src(&info_, bytes.data(), static_cast<unsigned long>(bytes.size()));
-    jpeg_read_header(&info_, TRUE);
-    jpeg_start_decompress(&info_);
-    if (entropy_ != nullptr && entropy_->prepare(info_)) {
-      took_over = true;
-      JpegEntropy::take_over(info_, [](j_decompress_ptr info, JBLOCKROW* blocks) -> boolean {
-        Libjpeg& self = *static_cast<Libjpeg*>(info->client_data);
-        if (self.entropy_->decode(*info, blocks)) return TRUE;
-        std::snprintf(self.message_, sizeof self.message_, "refused");
-        std::longjmp(self.escape_, 1);
-      });
-    }
-    while (info_.output_scanline < info_.output_height) {
-      JSAMPROW row =
-          out + std::size_t{info_.output_scanline} * info_.output_width * static_cast<unsigned>(info_.output_components);
-      jpeg_read_scanlines(&info_, &row, 1);
-    }
-    jpeg_finish_decompress(&info_);
-    return true;
-  }
-
-  [[noreturn]] static void on_error(j_common_ptr common) {
-    Libjpeg& self = *static_cast<Libjpeg*>(common->client_data);
-    common->err->format_message(common, self.message_);
-    std::longjmp(self.escape_, 1);
-  }
-
-  JpegEntropy* entropy_;
-  jpeg_decompress_struct info_{};
-  jpeg_error_mgr errors_{};
-  std::jmp_buf escape_{};
-  char message_[JMSG_LENGTH_MAX] = {};
-};
 
 // Noise over the whole range: long codes, and blocks that have no end but their last coefficient.
 Bytes wild(int height, int width, int channels, std::uint64_t seed) {
@@ -205,6 +138,56 @@ TEST(JpegDamage, EndsAsItDoesInLibjpeg) {
   }
   EXPECT_GT(errors, 100);
   EXPECT_GT(decoded, 20);
+}
+
+// A file without its segments of this kind.
+Bytes without(const Bytes& file, std::uint8_t marker) {
+  Bytes left(file.begin(), file.begin() + 2);
+  for (std::size_t at = 2; at + 4 <= file.size();) {
+    const std::size_t length = file[at + 1] == 0xda ? file.size() - at : std::size_t{2} + file[at + 2] * 256U + file[at + 3];
+    if (file[at + 1] != marker) left.insert(left.end(), file.begin() + static_cast<std::ptrdiff_t>(at), file.begin() + static_cast<std::ptrdiff_t>(at + length));
+    at += length;
+  }
+  return left;
+}
+
+// libjpeg keeps the tables of one file for the next, which may lack its own: broken, or a frame of a video whose Huffman tables
+// are the standard ones. Found by fuzzing.
+TEST(JpegDecoder, UsesNoTablesOfTheFileBefore) {
+  constexpr std::uint8_t kQuantisation = 0xdb, kHuffman = 0xc4;
+  constexpr std::size_t kSize = std::size_t{48} * 48 * 3;
+  const auto decode = [](JpegDecoder& decoder, const Bytes& bytes) {
+    Outcome outcome;
+    try {
+      decoder.read_header(bytes, 3, {});
+      outcome.pixels.resize(kSize);
+      decoder.decode(outcome.pixels.data());
+    } catch (const Error& error) {
+      outcome.pixels.clear();
+      outcome.error = error.what();
+    }
+    return outcome;
+  };
+  for (const bool progressive : {false, true}) {
+    Recipe first{.height = 48, .width = 48, .progressive = progressive, .quality = 30, .optimized = true};
+    Recipe second{.height = 48, .width = 48, .progressive = progressive, .quality = 90};
+    first.pixels = second.pixels = testing_jpeg::noise(48, 48, 3, 5);
+    for (const std::uint8_t missing : {kQuantisation, kHuffman}) {
+      const Bytes file = without(encode(second), missing);
+      JpegDecoder fresh, used;
+      const Outcome expected = decode(fresh, file);
+      ASSERT_EQ(decode(used, encode(first)).error, "");
+      const Outcome got = decode(used, file);
+      EXPECT_EQ(got.error, expected.error);
+      EXPECT_EQ(got.pixels, expected.pixels);
+      if (missing == kQuantisation) {
+        EXPECT_NE(got.error.find("Quantization table 0x00 was not defined"), std::string::npos) << got.error;
+      } else if (!progressive) {
+        EXPECT_EQ(got.pixels, decode(fresh, encode(second)).pixels) << "the standard tables";
+      }
+      EXPECT_EQ(decode(used, encode(first)).error, "");
+    }
+  }
 }
 
 }  // namespace
