@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,32 +17,35 @@ inline std::string as_input(int options, int part, const std::vector<std::uint8_
   return std::string{static_cast<char>(options), static_cast<char>(part)} + std::string(file.begin(), file.end());
 }
 
-// Decodes the whole image, then a part of it; one size may be said, so that it is resampled. `magic`: other files are left alone.
-inline void read_image(const std::uint8_t* data, std::size_t size, std::initializer_list<std::uint8_t> magic) {
-  static ImageFile file;
-  if (size < 2 + magic.size() || !std::equal(magic.begin(), magic.end(), data + 2)) return;
-  const unsigned options = data[0], part = data[1];
-  const int channels = (options & 1U) != 0 ? 1 : 3;
+struct Decoded {
+  std::vector<std::uint8_t> pixels;
+  std::string error;  // else
+  friend bool operator==(const Decoded&, const Decoded&) = default;
+};
+
+// `before`: what lies in the memory that the pixels are written to.
+inline Decoded decode_image(ImageFile& file, unsigned options, unsigned part, std::span<const std::uint8_t> bytes,
+                            std::uint8_t before) {
   DecodeLimits limits;
   limits.max_pixels = 1 << 14;
   limits.max_scans = 20;
   limits.allow_warnings = (options & 2U) != 0;
-  const std::span<const std::uint8_t> bytes(data + 2, size - 2);
-  const bool labels = (options & 32U) != 0;
-  const auto open = [&] {
-    return labels ? file.open_labels(bytes, limits) : file.open(bytes, channels, limits, (options & 4U) == 0);
-  };
-  const auto render = [&](const Region& region, int height, int width, bool resampled, int result_channels) {
+  Decoded result;
+  const auto render = [&](const Region& region, int height, int width, bool resampled, int channels) {
     const Box box{static_cast<float>(region.left), static_cast<float>(region.top), static_cast<float>(region.left + region.width),
                   static_cast<float>(region.top + region.height)};
-    std::vector<std::uint8_t> out(static_cast<std::size_t>(height * width * result_channels));
+    result.pixels.assign(static_cast<std::size_t>(height * width * channels), before);
     file.render({region, box, height, width, resampled}, ResampleFilter::bilinear,
-                {out.data(), {height, width, result_channels}});
+                {result.pixels.data(), {height, width, channels}});
   };
   try {
-    const ImageShape shape = open();
+    const ImageShape shape = (options & 32U) != 0 ? file.open_labels(bytes, limits)
+                                                  : file.open(bytes, (options & 1U) != 0 ? 1 : 3, limits, (options & 4U) == 0);
     require(shape.is_static() && std::int64_t{shape.height} * shape.width <= limits.max_pixels, "an image within its limits");
-    if ((options & 8U) == 0) return render({0, 0, shape.height, shape.width}, shape.height, shape.width, false, shape.channels);
+    if ((options & 8U) == 0) {
+      render({0, 0, shape.height, shape.width}, shape.height, shape.width, false, shape.channels);
+      return result;
+    }
     Region region;
     region.height = 1 + static_cast<int>(part % 16) * (shape.height - 1) / 15;
     region.width = 1 + static_cast<int>(part / 16) * (shape.width - 1) / 15;
@@ -51,7 +55,21 @@ inline void read_image(const std::uint8_t* data, std::size_t size, std::initiali
     render(region, resampled ? 7 : region.height, resampled ? 5 : region.width, resampled, shape.channels);
   } catch (const Error& error) {
     require(error.kind() == ErrorKind::content, "only the content is to blame");
+    result.pixels.clear();
+    result.error = error.message();
   }
+  return result;
+}
+
+// The whole image or a part of it, as the options say; with bit 6 by a decoder that knows no other file as well.
+inline void read_image(const std::uint8_t* data, std::size_t size, std::initializer_list<std::uint8_t> magic) {
+  static ImageFile used;
+  if (size < 2 + magic.size() || !std::equal(magic.begin(), magic.end(), data + 2)) return;
+  const std::span<const std::uint8_t> bytes(data + 2, size - 2);
+  const Decoded result = decode_image(used, data[0], data[1], bytes, 0);
+  if ((data[0] & 64U) == 0) return;
+  ImageFile fresh;
+  require(decode_image(fresh, data[0], data[1], bytes, 0xaa) == result, "a file decodes to the same whatever came before it");
 }
 
 }  // namespace millrace::fuzz

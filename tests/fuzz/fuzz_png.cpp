@@ -18,7 +18,7 @@ std::vector<std::string> seeds() {
       if (colour == Colour::rgba) recipe.depth = 16;
       recipe.text = interlaced;
       recipe.values = random_values(recipe, 1);
-      all.push_back(as_input(static_cast<int>(colour) + 8 * interlaced, 6, encode(recipe)));
+      all.push_back(as_input(64 + static_cast<int>(colour) + 8 * interlaced, 6, encode(recipe)));
       all.push_back(as_input(32, 6, encode(recipe)));
     }
   }
