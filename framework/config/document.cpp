@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
 
 #include "config/expression.h"
 
@@ -152,7 +153,26 @@ std::optional<Override> apply_override(const std::string& option, Value& documen
 
 namespace {
 
-// The document's own keys, evaluated as they are asked for. Not thread-safe.
+// What references insert into a document may take, in characters; so that a few lines cannot ask for all memory there is.
+constexpr std::size_t kMostInserted = std::size_t{1} << 22;
+
+// Characters, roughly, up to `most`.
+std::size_t size_of(const Value& value, std::size_t most) {
+  std::size_t size = 16;
+  const auto add = [&](const Value& part, std::size_t key) {
+    if (size < most) size += key + size_of(part, most - size);
+  };
+  if (value.kind() == Value::Kind::text) size += value.text().size();
+  if (value.kind() == Value::Kind::array) {
+    for (const Value& element : value.array()) add(element, 0);
+  }
+  if (value.kind() == Value::Kind::table) {
+    for (const Member& member : value.table()) add(member.value, member.key.size());
+  }
+  return size;
+}
+
+// The document's own keys, each evaluated once, when it is asked for. Not thread-safe.
 class DocumentScope : public Scope {
  public:
   DocumentScope(const Value& document, std::set<std::string>& referred) : document_(document), referred_(referred) {}
@@ -168,13 +188,19 @@ class DocumentScope : public Scope {
     active_.emplace_back(path);
     auto value = walk(path, at, errors);
     active_.pop_back();
-    return value;
+    if (!value) return std::nullopt;
+    if (inserted_ > kMostInserted) return reported_already();
+    inserted_ += size_of(*value, kMostInserted);
+    if (inserted_ <= kMostInserted) return value;
+    errors.add(at, fmt::format("references insert more than {} characters into this file", kMostInserted));
+    return std::nullopt;
   }
 
  private:
   std::optional<Value> walk(std::string_view path, const Position& at, Diagnostics& errors) const {
     const Value* node = &document_;
-    Value behind;  // what a reference on the way stands for
+    Value behind;            // what a reference on the way stands for
+    bool is_written = true;  // the node lies in the document
     std::size_t begin = 0;
     while (true) {
       const std::size_t end = std::min(path.find('.', begin), path.size());
@@ -183,27 +209,54 @@ class DocumentScope : public Scope {
         report_unknown_reference(path, *node, path.substr(0, begin == 0 ? 0 : begin - 1), at, errors);
         return std::nullopt;
       }
-      if (end == path.size()) return checked(*next, errors);
+      if (end == path.size()) return is_written ? evaluated(*next, at, errors) : std::optional(*next);
       node = next;
-      if (node->kind() == Value::Kind::text && has_reference(node->text())) {
-        auto value = checked(*node, errors);
+      if (is_written && node->kind() == Value::Kind::text && has_reference(node->text())) {
+        auto value = evaluated(*node, at, errors);
         if (!value) return std::nullopt;
         behind = std::move(*value);
         node = &behind;
+        is_written = false;
       }
       begin = end + 1;
     }
   }
 
-  std::optional<Value> checked(const Value& value, Diagnostics& errors) const {
-    const std::size_t before = errors.size();
-    Value out = evaluate(value, *this, errors);
-    return errors.size() == before ? std::optional(std::move(out)) : std::nullopt;
+  std::optional<Value> evaluated(const Value& node, const Position& at, Diagnostics& errors) const {
+    const auto [place, is_new] = nodes_.try_emplace(&node);
+    Node& known = place->second;
+    if (is_new) {
+      known.first = active_.size() - 1;
+      const std::size_t mistakes = errors.size(), old_ones = reported_already_;
+      Value value = evaluate(node, *this, errors);
+      if (errors.size() == mistakes && reported_already_ == old_ones) known.value = std::move(value);
+      known.is_done = true;
+    } else if (!known.is_done) {  // it was reached by another path
+      std::vector<std::string> circle(active_.begin() + static_cast<std::ptrdiff_t>(known.first), active_.end());
+      circle.push_back(circle.front());
+      errors.add(at, fmt::format("'${{{}}}' refers to itself: {}", active_.back(), fmt::join(circle, " -> ")));
+    } else if (!known.value) {
+      return reported_already();
+    }
+    return known.value;
   }
+
+  std::optional<Value> reported_already() const {
+    ++reported_already_;
+    return std::nullopt;
+  }
+
+  struct Node {
+    bool is_done = false;
+    std::size_t first = 0;  // the place in active_ of the path that led to it
+    std::optional<Value> value;  // none: there are mistakes in it
+  };
 
   const Value& document_;
   std::set<std::string>& referred_;
   mutable std::vector<std::string> active_;
+  mutable std::map<const Value*, Node> nodes_;
+  mutable std::size_t inserted_ = 0, reported_already_ = 0;
 };
 
 }  // namespace
