@@ -140,8 +140,8 @@ bool Training::stop_requested() {
 }
 
 void Training::at_boundary(std::uint64_t done) {
-  training_seconds_ += seconds_since(resumed_);
   for (const auto& replica : parts_.replicas) replica->finish();  // the reports of these steps are on their way
+  training_seconds_ += seconds_since(resumed_);                   // with what devices still had to do
   if (done % steps_per_epoch_ == 0 || done == parts_.total_steps) end_epoch((done - 1) / steps_per_epoch_, done);
   for (std::size_t g = 1; g < parts_.graphs.size() && !stop_requested(); ++g) {
     if (every_[g].due(done, steps_per_epoch_, parts_.total_steps)) run_pass(g, done);

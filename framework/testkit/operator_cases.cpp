@@ -75,6 +75,7 @@ const OperatorCase kDropoutCases[] = {
     {"Dropout", kWide, FIRST R"({ op = "dropout" },)"},
     {"DropoutOfFewChannels", kSmall,
      R"({ op = "conv", out = 13, kernel = 3 }, { op = "relu" }, { op = "dropout", probability = 0.3 },)"},
+    {"DropoutOfAFlattenedMap", kSmall, R"({ op = "conv", out = 13, kernel = 3 }, { op = "flatten" }, { op = "dropout" },)"},
     {"DropoutBetweenLinear", kSmall,
      R"({ op = "linear", out = 21 }, { op = "dropout" }, { op = "linear", out = 30 }, { op = "relu" },)"},
 };

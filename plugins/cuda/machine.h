@@ -134,7 +134,7 @@ class Machine {
   virtual ~Machine() = default;
   virtual const DeviceInfo& info() const = 0;
 
-  // Zeroed, aligned to 256 bytes. Throws Error(device) that names `what`, what was planned, used and free.
+  // Zeroed, aligned to 256 bytes. Throws Error(device) that names `what`, what this program holds and what is free.
   virtual std::byte* allocate(std::size_t bytes, const std::string& what) = 0;
   virtual void release(std::byte* memory) noexcept = 0;
   virtual std::byte* allocate_host(std::size_t bytes) = 0;  // pinned; zeroed

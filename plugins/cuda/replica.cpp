@@ -81,15 +81,33 @@ MemoryPlan GpuReplica::memory_plan() const {
 }
 
 void GpuReplica::start() {
+  const std::size_t free = machine_->free_memory();
+  try {
+    allocate();
+  } catch (const Error& error) {
+    const MemoryPlan plan = memory_plan();
+    if (error.kind() != ErrorKind::device || plan.total() <= free) throw;
+    fail(ErrorKind::device, "{}. {}", error.message(), memory_advice(plan, free));
+  }
+}
+
+std::string GpuReplica::memory_advice(const MemoryPlan& plan, std::size_t free) const {
+  const auto mebibytes = [](std::size_t bytes) { return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20)); };
+  const std::size_t by_samples = arena_bytes_ + Staging::device_bytes(most_samples_, network_.input);  // nearly all that is
+  const std::size_t fixed = plan.total() - by_samples, total = machine_->info().memory;
+  const double share = static_cast<double>(free - std::min(free, fixed)) / static_cast<double>(by_samples);
+  const auto fits = static_cast<std::uint32_t>(share * most_samples_);
+  return fmt::format("For batches of {}, {} are planned; of the {} there, {} are used and {} free: {}", most_samples_,
+                     mebibytes(plan.total()), mebibytes(total), mebibytes(total - std::min(free, total)), mebibytes(free),
+                     fits > 0 ? fmt::format("batches of about {} fit", fits) : "not even a batch of one fits");
+}
+
+void GpuReplica::allocate() {
   compute_ = machine_->make_queue("compute");
   update_ = machine_->make_queue("update");
   parameters_.start(*machine_);
   const std::vector<float> table = pixel_table(network_);
   table_ = DeviceMemory(*machine_, table.size() * sizeof(float), "table of pixel values");
-  const HostMemory host(*machine_, table_.bytes());
-  machine_->host_access(host.data(), host.bytes(), true);
-  std::memcpy(host.data(), table.data(), host.bytes());
-  compute_->copy_in(table_.data(), host.data(), host.bytes());
   const std::int64_t classes = network_.output().elements();
   scalars_ = DeviceMemory(*machine_, sizeof(StepScalars), "step");
   workshop_.scalars = scalars_.as<StepScalars>();
@@ -101,6 +119,10 @@ void GpuReplica::start() {
   staging_ = std::make_unique<Staging>(*machine_, most_samples_, network_.input, classes, options_.resident_sets, trace_.get());
   filled_.resize(buckets().size());
   rebind(arena_bytes_);
+  const HostMemory host(*machine_, table_.bytes());  // last: nothing that could fail comes between the copy and its end
+  machine_->host_access(host.data(), host.bytes(), true);
+  std::memcpy(host.data(), table.data(), host.bytes());
+  compute_->copy_in(table_.data(), host.data(), host.bytes());
   compute_->mark()->wait();
 }
 

@@ -57,6 +57,8 @@ class GpuReplica final : public Replica {
   // on.
   std::unique_ptr<Recording> record(const std::function<void()>& pass);
   void pass_backward(const std::function<void(int bucket)>& filled);
+  void allocate();
+  std::string memory_advice(const MemoryPlan& plan, std::size_t free) const;  // what is planned, used and free, and what fits
   void wait_for_update();
   void drain();  // all queues
 

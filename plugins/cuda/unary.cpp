@@ -140,6 +140,7 @@ class Dropping final : public Unary {
       kernel.probability = layer().as<DropoutAttributes>().probability;
       kernel.scalars = workshop_.scalars;
       kernel.add = add;
+      kernel.flattened = from.spec.flattened;
       queue.run(kernel);
     });
   }

@@ -46,6 +46,7 @@ struct JpegDecoder::State {
   void convert_inks(std::uint8_t* out) const;
   bool has_inks() const { return info.out_color_space == JCS_CMYK; }
   bool is_too_short() const;
+  bool can_skip() const;
   [[noreturn]] void give_up();
 
   static State& of(j_common_ptr common) { return *static_cast<State*>(common->client_data); }
@@ -194,19 +195,32 @@ bool JpegDecoder::State::part(const Region& region, int reduction, std::uint8_t*
   info.scale_denom = static_cast<unsigned>(reduction);
   start();
   const auto left = static_cast<JDIMENSION>(region.left), right = left + static_cast<JDIMENSION>(region.width);
+  const bool skips = can_skip();
   first_column = 0;
-  if (left > 1 || right + 1 < info.output_width) {
+  if (skips && (left > 1 || right + 1 < info.output_width)) {
     first_column = left > 0 ? left - 1 : 0;
     JDIMENSION width = std::min(right + 1, info.output_width) - first_column;
     jpeg_crop_scanline(&info, &first_column, &width);
   }
   const auto top = static_cast<JDIMENSION>(region.top);
-  if (top > 0) jpeg_skip_scanlines(&info, top);
+  if (skips && top > 0) jpeg_skip_scanlines(&info, top);
+  while (info.output_scanline < top) read_rows(out, stride, info.output_scanline + 1);
   read_rows(out, stride, top + static_cast<JDIMENSION>(region.height));
   if (info.output_scanline == info.output_height) {
     jpeg_finish_decompress(&info);
   } else {
     jpeg_abort_decompress(&info);
+  }
+  return true;
+}
+
+// With colours in another resolution than all the world has them, libjpeg-turbo 2.1 reads memory that it has not written when rows
+// or columns are left out: found by fuzzing. Such images are decoded from their first row, in whole rows.
+bool JpegDecoder::State::can_skip() const {
+  for (int c = 0; c < info.num_components; ++c) {
+    const jpeg_component_info& component = info.comp_info[c];
+    if (component.h_samp_factor > std::min(2, info.comp_info[0].h_samp_factor)) return false;
+    if (component.v_samp_factor > std::min(2, info.comp_info[0].v_samp_factor)) return false;
   }
   return true;
 }
@@ -290,7 +304,9 @@ PixelRows JpegDecoder::decode_part(const Region& region, int reduction, ByteBuff
   State& state = *state_;
   constexpr std::size_t kMostAlignment = 4 * 8;  // of the first column: four blocks
   const auto channels = static_cast<std::size_t>(state.channels);
-  const std::size_t columns = static_cast<std::size_t>(region.width) + kMostAlignment + 2, stride = columns * channels;
+  const int width = reduced(static_cast<int>(state.info.image_width), reduction);
+  const std::size_t columns = state.can_skip() ? static_cast<std::size_t>(region.width) + kMostAlignment + 2 : static_cast<std::size_t>(width);
+  const std::size_t stride = columns * channels;
   if (state.has_inks()) state.inks.resize(4 * columns);
   std::uint8_t* pixels = buffer.resize(static_cast<std::size_t>(region.height) * stride);
   state.decode([&] { return state.part(region, reduction, pixels, stride); });

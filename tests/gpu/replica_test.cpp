@@ -119,19 +119,20 @@ TEST_F(GpuReplica, HoldsTheMemoryThatWasPredicted) {
   if (!on_gpu()) GTEST_SKIP() << "only a device's memory can be asked for";
   const auto net = network("resnet50");
   CompileOptions options;
-  options.train_batch = 128;
+  options.train_batch = 256;
   options.precision = Precision::bf16;
-  {  // loads kernels and fills the libraries' own buffers
+  {  // loads kernels and fills the libraries' own buffers; another device object, whose pool goes with it
     CompileOptions small = options;
     small.train_batch = 2;
-    Trainee warm(device(), net, small, {});
-    warm.step(random_batch(device(), *net, 2, 1), 0, 0.01);
+    const auto other = backend().open(0, {});
+    Trainee warm(*other, net, small, {});
+    warm.step(random_batch(*other, *net, 2, 1), 0, 0.01);
     warm.loss();
   }
   const auto before = free_device_memory();
   if (!before) GTEST_SKIP() << "the driver does not say how much memory is free";
   Trainee here(device(), net, options, {});
-  for (std::uint64_t step = 0; step < 3; ++step) here.step(random_batch(device(), *net, 128, step), step, 0.01);
+  for (std::uint64_t step = 0; step < 3; ++step) here.step(random_batch(device(), *net, 256, step), step, 0.01);
   here.loss();
   const auto after = free_device_memory();
   const auto planned = static_cast<double>(here.replica().memory_plan().total());

@@ -100,6 +100,7 @@ std::shared_ptr<const LibraryPlan> LibraryPlanner::make_convolution(const Convol
   if (!known && cached) known = restore_compiled(api, shape, target, options_, *cached);
   if (saved && (!known || save(*known) != *saved)) record_.refused(kCudnn, about);
   if (known) {
+    if (known->engine.compiled && !cached) cache().put(name, save_compiled(*known));
     record_.put(kCudnn, about, save(*known));
     return std::make_shared<ConvolutionPlan>(cudnn_, shape, std::move(*known));
   }

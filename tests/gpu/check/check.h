@@ -54,6 +54,7 @@ Json synthetic_part(const Setting& setting);
 Json files_part(const Setting& setting);
 Json airbench_part(const Setting& setting);
 
+std::string device_id(const Setting& setting);  // of the first device, as nvidia-smi takes it: a UUID where there is one
 Json machine(const Setting& setting);
 
 // A program that measures when it is told to: gpu_step_bench and the peers with --serve.

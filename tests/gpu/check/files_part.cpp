@@ -22,10 +22,10 @@ constexpr int kRuns = 3;
 // Samples the device's load while it lives: the share of time in which no kernel ran, as the driver counts it.
 class LoadWatch {
  public:
-  LoadWatch() {
+  explicit LoadWatch(const Setting& setting) {
     if (!find_program("nvidia-smi")) return;
     child_ = std::make_unique<Child>(Command{
-        .words = {"nvidia-smi", "--id=0", "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits", "--loop-ms=200"},
+        .words = {"nvidia-smi", "--id=" + device_id(setting), "--query-gpu=utilization.gpu", "--format=csv,noheader,nounits", "--loop-ms=200"},
         .environment = {},
         .log = {},
         .of_machine = true});
@@ -103,12 +103,14 @@ struct Run {
 
 template <class Seen>
 Run run_pipeline(const Setting& setting, std::vector<std::string> words, const std::string& name, double limit,
-                 const Seen& seen) {
+                 const Seen& seen, const std::map<std::string, std::string>& more_environment = {}) {
   words.insert(words.begin(), (setting.programs / "pipeline-run").string());
-  words.insert(words.end(), {"--devices", setting.backend, "--json", "--quiet"});
+  words.insert(words.end(), {"--devices", setting.backend + ":0", "--json", "--quiet"});  // as many as the peers use
   const Budget budget(limit);
   Run result;
-  Child child({.words = words, .environment = environment(setting), .log = setting.log(name)});
+  std::map<std::string, std::string> variables = environment(setting);
+  variables.insert(more_environment.begin(), more_environment.end());
+  Child child({.words = words, .environment = variables, .log = setting.log(name)});
   while (auto line = child.read_line(budget.left())) {
     const Json event = Json::parse(*line, nullptr, false);
     if (!event.is_object()) continue;
@@ -136,6 +138,17 @@ Json trouble(Json part, const std::string& what, const Run& run) {
 
 std::string set(const std::string& key, const std::string& value) { return "--set=" + key + "=" + value; }
 
+// Twenty steps more, with every piece of work timed on the device: copies under compute, and where the device idles.
+Json trace_part(const Setting& setting, std::vector<std::string> words, int batch, double limit) {
+  const fs::path file = setting.out / "trace.json";
+  words.insert(words.end(), {set("run.epochs", "1"), set("train.read.limit", std::to_string(20 * batch))});
+  const Run run = run_pipeline(setting, words, "trace", limit, [](const Json&) {},
+                               {{"MILLRACE_CUDA_TRACE", file.string()}, {"MILLRACE_CUDA_PROFILE", "1"}});
+  if (!run.trouble.empty()) return {{"outcome", "failed"}, {"why", run.trouble}};
+  row("trace", file.filename().string(), "for chrome://tracing and Perfetto; what it says: " + fs::path(setting.log("trace")).filename().string());
+  return {{"outcome", "measured"}, {"file", file.filename().string()}, {"says", tail(setting.log("trace"))}};
+}
+
 }  // namespace
 
 Json files_part(const Setting& setting) {
@@ -153,7 +166,7 @@ Json files_part(const Setting& setting) {
   if (setting.threads > 0) words.push_back(set("run.threads", std::to_string(setting.threads)));
   if (setting.trial())
     words.insert(words.end(), {set("run.precision", "fp32"), set("train.batch.size", "8"), set("train.read.limit", "16")});
-  LoadWatch load;
+  LoadWatch load(setting);
   std::vector<double> rates;
   const Run run = run_pipeline(setting, words, "resnet50_jpeg", budget.left(), [&](const Json& event) {
     if (event.value("event", "") != "epoch") return;
@@ -180,6 +193,7 @@ Json files_part(const Setting& setting) {
   } else {
     row("device idle", "unknown", "nvidia-smi does not say");
   }
+  part["trace"] = trace_part(setting, words, part["batch"], budget.left());
   part["outcome"] = "measured";
   return part;
 }

@@ -23,11 +23,11 @@ std::string first_value(const char* file, const std::string& key) {
 }
 
 // "name: value" of each property that nvidia-smi is asked for.
-Json from_nvidia_smi() {
+Json from_nvidia_smi(const Setting& setting) {
   constexpr const char* kAsked = "name,uuid,driver_version,memory.total,pstate,clocks.max.sm,power.limit,pcie.link.gen.current";
   Json result = Json::object();
   if (!find_program("nvidia-smi")) return result;
-  const Finished answer = run({.words = {"nvidia-smi", "--id=0", std::string("--query-gpu=") + kAsked, "--format=csv,noheader"},
+  const Finished answer = run({.words = {"nvidia-smi", "--id=" + device_id(setting), std::string("--query-gpu=") + kAsked, "--format=csv,noheader"},
                                .environment = {},
                                .log = {},
                                .of_machine = true},
@@ -55,6 +55,14 @@ Json from_backend(const std::string& name) {
 
 }  // namespace
 
+std::string device_id(const Setting& setting) {
+  Registry registry;
+  registry.load_all();
+  const BackendType* type = registry.backend(setting.backend);
+  const std::vector<DeviceInfo> devices = type == nullptr ? std::vector<DeviceInfo>() : type->create()->devices();
+  return devices.empty() || devices.front().uuid.empty() ? "0" : devices.front().uuid;
+}
+
 Json machine(const Setting& setting) {
   utsname system{};
   uname(&system);
@@ -66,7 +74,7 @@ Json machine(const Setting& setting) {
   result["processor"] = first_value("/proc/cpuinfo", "model name");
   result["processors"] = std::thread::hardware_concurrency();
   result["memory"] = first_value("/proc/meminfo", "MemTotal");
-  result["nvidia_smi"] = from_nvidia_smi();
+  result["nvidia_smi"] = from_nvidia_smi(setting);
   result["device"] = from_backend(setting.backend);
   const Json& device = result["device"];
   row("device", device.value("name", "none"), device.value("why_not", ""));
