@@ -1,6 +1,7 @@
 // Parts of images are the same pixels as in the whole, and every kind of PNG is read as it is.
 #include "image_file.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -93,6 +94,21 @@ TEST(JpegParts, AreBitForBitThoseOfTheWholeImage) {
         const std::string what = std::to_string(sampling.horizontal) + "x" + std::to_string(sampling.vertical) +
                                  (progressive ? " progressive" : " baseline");
         expect_parts_of_the_whole(encode(recipe), 3, 60, what);
+      }
+    }
+  }
+}
+
+TEST(JpegParts, OfColoursSharperThanTheBrightnessAsWell) {
+  for (const int vertical : {1, 2, 4}) {
+    for (const int horizontal : {1, 2}) {
+      testing_jpeg::Recipe recipe{.height = 75, .width = 117};
+      recipe.horizontal = recipe.vertical = 1;
+      recipe.blue_horizontal = horizontal;
+      recipe.blue_vertical = vertical;
+      recipe.pixels = testing_jpeg::noise(75, 117, 3, 5);
+      for (const int channels : {1, 3}) {
+        expect_parts_of_the_whole(encode(recipe), channels, 60, fmt::format("{} x {}", horizontal, vertical));
       }
     }
   }

@@ -214,12 +214,12 @@ bool JpegDecoder::State::part(const Region& region, int reduction, std::uint8_t*
   return true;
 }
 
-// With colours in another resolution than all the world has them, libjpeg-turbo 2.1 reads memory that it has not written when rows
+// With colours in a higher resolution than the brightness, libjpeg-turbo 2.1 reads memory that it has not written when rows
 // or columns are left out: found by fuzzing. Such images are decoded from their first row, in whole rows.
 bool JpegDecoder::State::can_skip() const {
   for (int c = 0; c < info.num_components; ++c) {
     const jpeg_component_info& component = info.comp_info[c];
-    if (component.h_samp_factor > std::min(2, info.comp_info[0].h_samp_factor)) return false;
+    if (component.h_samp_factor > info.comp_info[0].h_samp_factor) return false;
     if (component.v_samp_factor > std::min(2, info.comp_info[0].v_samp_factor)) return false;
   }
   return true;

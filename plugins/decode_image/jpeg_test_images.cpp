@@ -81,6 +81,8 @@ std::vector<std::uint8_t> encode(const Recipe& recipe) {
   if (channels == 3) {
     info.comp_info[0].h_samp_factor = recipe.horizontal;
     info.comp_info[0].v_samp_factor = recipe.vertical;
+    info.comp_info[1].h_samp_factor = recipe.blue_horizontal;
+    info.comp_info[1].v_samp_factor = recipe.blue_vertical;
   }
   info.restart_interval = recipe.restart;
   info.optimize_coding = recipe.optimized ? TRUE : FALSE;
