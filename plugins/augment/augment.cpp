@@ -22,7 +22,7 @@ void Augment::describe(StageDescription<Params>& d) {
 }
 
 Augment::Augment(const Params& params, const StageContext& context)
-    : geometry_(params, combine(context.seed, hash_text(context.name + " alternating flip"))),
+    : geometry_(params, context.image.channels, combine(context.seed, hash_text(context.name + " alternating flip"))),
       crop_(params.random_resized_crop, context.image),
       policies_(params),
       jitter_(params),

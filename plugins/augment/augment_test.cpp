@@ -177,7 +177,10 @@ TEST_F(AugmentTest, LeavesBorderAndFillInTheRecord) {
   EXPECT_EQ(same.border, Border::edge);
   for (const std::uint8_t value : same.fill) EXPECT_EQ(value, 7);
   params_.fill = {1, 2, 3};
+  context_.image.channels = 3;
   EXPECT_EQ(run(Augment(params_, context_), 0).record.fill[2], 3);
+  params_.fill = {1, 2};
+  EXPECT_THROW(Augment(params_, context_), Error);
 }
 
 TEST_F(AugmentTest, WithoutANetworkTheWindowIsTheImage) {

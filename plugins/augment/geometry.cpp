@@ -9,7 +9,8 @@ namespace millrace {
 
 namespace {
 
-Outside make_outside(const GeometryParams& params) {
+// `channels`: of the images; 0: not known.
+Outside make_outside(const GeometryParams& params, int channels) {
   Outside outside;
   outside.border = params.border == "reflect" ? Border::reflect : params.border == "edge" ? Border::edge : Border::constant;
   outside.interpolation = params.interpolation == "nearest"   ? Interpolation::nearest
@@ -17,7 +18,7 @@ Outside make_outside(const GeometryParams& params) {
                                                               : Interpolation::bilinear;
   const std::vector<std::int64_t>& fill = params.fill;
   constexpr std::size_t kChannels = std::size(outside.fill);
-  if (fill.empty() || fill.size() > kChannels) {
+  if (fill.empty() || fill.size() > kChannels || (fill.size() > 1 && channels > 0 && fill.size() != static_cast<std::size_t>(channels))) {
     fail(ErrorKind::usage, "fill: expected one value, or one for each channel, found {}", fill.size());
   }
   for (std::size_t channel = 0; channel < kChannels; ++channel) {
@@ -30,9 +31,9 @@ Outside make_outside(const GeometryParams& params) {
 
 }  // namespace
 
-Geometry::Geometry(const GeometryParams& params, std::uint64_t halves)
+Geometry::Geometry(const GeometryParams& params, int channels, std::uint64_t halves)
     : params_(params),
-      outside_(make_outside(params)),
+      outside_(make_outside(params, channels)),
       shapes_(params.rotate || params.scale || params.scale_x || params.scale_y || params.shear_x || params.shear_y),
       halves_(halves) {
   check_shift(params.translate.x, "translate.x");

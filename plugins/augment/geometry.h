@@ -14,7 +14,8 @@ class Geometry {
   static constexpr std::uint64_t kUnflipped = 1, kFlipped = 2;
 
   // `halves` tells the two halves of the alternating flip apart. Errors: ErrorKind::usage.
-  Geometry(const GeometryParams& params, std::uint64_t halves);
+  // `channels`: of the images; 0: not known.
+  Geometry(const GeometryParams& params, int channels, std::uint64_t halves);
 
   // What was drawn for one sample.
   struct Placement {

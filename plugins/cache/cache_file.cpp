@@ -28,6 +28,13 @@ std::span<const std::uint8_t> entry_at(const std::uint8_t* data, std::uint64_t o
   return {data + offset, bytes};
 }
 
+// What is something else is not ours to overwrite; nor is a folder.
+bool begins_as_cache(int file) {
+  char magic[sizeof kMagic - 1] = {};  // of any version
+  const ssize_t got = pread(file, magic, sizeof magic, 0);
+  return got > 0 && std::memcmp(magic, kMagic, static_cast<std::size_t>(got)) == 0;
+}
+
 }  // namespace
 
 std::unique_ptr<CacheReader> CacheReader::open(const std::string& path, std::uint64_t fingerprint, std::string& why) {
@@ -38,7 +45,12 @@ std::unique_ptr<CacheReader> CacheReader::open(const std::string& path, std::uin
   }
   struct stat status {};
   void* data = MAP_FAILED;
-  if (fstat(file, &status) == 0 && status.st_size >= static_cast<off_t>(sizeof(FileHeader))) {
+  const bool is_known = fstat(file, &status) == 0;
+  if (is_known && status.st_size > 0 && !begins_as_cache(file)) {
+    ::close(file);
+    fail(ErrorKind::usage, "file: '{}' is there and is no cache file; it is left as it is: name another, or remove it", path);
+  }
+  if (is_known && status.st_size >= static_cast<off_t>(sizeof(FileHeader))) {
     data = mmap(nullptr, static_cast<std::size_t>(status.st_size), PROT_READ, MAP_SHARED, file, 0);
   }
   ::close(file);

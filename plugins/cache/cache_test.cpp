@@ -288,7 +288,7 @@ TEST_F(CacheFileTest, IsMadeAnewWhenTheDataChanged) {
 TEST_F(CacheFileTest, NeverTrustsADamagedFile) {
   write_file();
   const auto size = fs::file_size(params_.file);
-  for (const std::uint64_t at : {std::uint64_t{0}, std::uint64_t{20}, std::uint64_t{30}, size - 3}) {
+  for (const std::uint64_t at : {std::uint64_t{7}, std::uint64_t{20}, std::uint64_t{30}, size - 3}) {
     std::fstream file(params_.file, std::ios::in | std::ios::out | std::ios::binary);
     file.seekp(static_cast<std::streamoff>(at));
     file.put('\x7f');
@@ -305,6 +305,17 @@ TEST_F(CacheFileTest, NeverTrustsADamagedFile) {
     EXPECT_FALSE(fetch(cache, 0)) << bytes;
     write_file();
   }
+}
+
+TEST_F(CacheFileTest, WhatIsNoCacheIsLeftAsItIs) {
+  fs::create_directories(folder_);
+  const std::string path = (folder_ / "precious").string();
+  std::ofstream(path) << "years of work";
+  params_.file = path;
+  EXPECT_THROW(ImageCache(params_, context_).open(), Error);
+  EXPECT_EQ(fs::file_size(path), 13U);
+  params_.file = folder_.string();
+  EXPECT_THROW(ImageCache(params_, context_).open(), Error);
 }
 
 TEST_F(CacheFileTest, AnUnfinishedFileIsRemoved) {

@@ -64,6 +64,13 @@ TargetSpec target_spec(const ReadTar::Params& params) {
   return target;
 }
 
+bool has_unreadable_label(const TarIndex& index) {
+  for (std::size_t at = 0; at < index.size(); ++at) {
+    if (index.label(at) == TarIndex::kUnreadable) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 void ReadTar::describe(StageDescription<Params>& d) {
@@ -142,12 +149,13 @@ void ReadTar::read_indices(std::vector<Shard> shards) {
   std::uint64_t end = 0;
   largest_ = memory_ = 0;
   fingerprint_ = hash_text("read_tar");
+  labelled_ = !settings_.label.empty();  // else by what the shards have
   for (Indexed& indexed : shards_) {
     const TarIndex& index = indexed.index;
     indexed.end = end += index.size();
     largest_ = std::max(largest_, index.largest());
     memory_ += index.bytes().size();
-    labelled_ = labelled_ || index.largest_label() >= 0 || !index.class_names().empty();
+    labelled_ = labelled_ || index.largest_label() >= 0 || !index.class_names().empty() || has_unreadable_label(index);
     fingerprint_ = combine(combine(combine(fingerprint_, hash_text(indexed.shard.url)), indexed.shard.bytes),
                            hash_text(indexed.shard.version));
     if (index.size() > 0 && shards_.front().index.numbers() != index.numbers()) {
@@ -247,7 +255,7 @@ void ReadTar::read(Sample& sample) {
   if (labelled_ && sample.label < 0) {
     const std::string where = settings_.label.empty() ? ".cls" : "'" + settings_.label + "' of its .json";
     fail(ErrorKind::content, "the sample has no label: {}",
-         index.label(place) == TarIndex::kUnreadable ? "its " + where + " is none" : "no " + where);
+         index.label(place) == TarIndex::kUnreadable ? (settings_.label.empty() ? "its " : "") + where + " is none" : "no " + where);
   }
   const TarIndex::Member target = index.target(place);
   if (!settings_.target.empty() && target.bytes == 0) {

@@ -137,6 +137,16 @@ TEST_F(ReadTarTest, NumbersAndNamesTogetherNeedClasses) {
             std::string::npos);
 }
 
+// A set whose labels cannot be read is no set without labels; nor is one whose labels were named.
+TEST_F(ReadTarTest, LabelsThatNobodyCanReadAreMissed) {
+  folder_.write("s.tar", TarWriter().file("a.jpg", "1").file("a.cls", "-1").file("b.jpg", "2").file("b.cls", "").end().bytes());
+  EXPECT_EQ(read(*opened({}), 0), "a.jpg!the sample has no label: its .cls is none");
+  folder_.write("s.tar", TarWriter().file("a.jpg", "1").file("a.json", "{\"label\": 1}").end().bytes());
+  ReadTar::Params params;
+  params.label = "lable";
+  EXPECT_EQ(read(*opened(params), 0), "a.jpg!the sample has no label: 'lable' of its .json is none");
+}
+
 TEST_F(ReadTarTest, SamplesThatLackSomethingAreBadOnes) {
   folder_.write("s.tar", TarWriter()
                              .file("a.jpg", "1")

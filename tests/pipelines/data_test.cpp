@@ -97,6 +97,15 @@ TEST(DataTool, ListsEveryBadSampleAndRepeatsOne) {
   EXPECT_NE(again.out.find("was       the JPEG is truncated"), std::string::npos) << again.out;
   EXPECT_NE(again.out.find("is        the JPEG is truncated"), std::string::npos) << again.out;
   EXPECT_EQ(data({"replay", ledger, "--line", "9999"}).code, 2);
+  // Another file has its number now.
+  std::vector<std::filesystem::path> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder / "shapes/train")) {
+    if (entry.is_regular_file()) files.push_back(entry.path());
+  }
+  std::filesystem::remove(*std::min_element(files.begin(), files.end()));
+  const Outcome moved = data({"replay", ledger, "--line", "2"});
+  EXPECT_EQ(moved.code, 3);
+  EXPECT_NE(moved.err.find("the data or the pipeline have changed"), std::string::npos) << moved.out << moved.err;
 }
 
 TEST(DataTool, DividesADataSetIntoLists) {
@@ -118,7 +127,11 @@ TEST(DataTool, DividesADataSetIntoLists) {
   }
   std::sort(names.begin(), names.end());
   EXPECT_EQ(std::unique(names.begin(), names.end()), names.end());
+  EXPECT_NE(outcome.out.find("classes = [\""), std::string::npos) << outcome.out;
   EXPECT_EQ(data({"split", data_file(folder, shapes()), "train=0.75", "test=0.5"}).code, 2);
+  const Outcome limited = data({"split", data_file(folder, shapes()), "a=0.5", "b=0.5", "--set", "train.read.limit=10"});
+  EXPECT_EQ(limited.code, 2);
+  EXPECT_NE(limited.err.find("'limit'"), std::string::npos) << limited.err;
 }
 
 TEST(Cache, ARunWithACacheHasTheSameStream) {

@@ -60,6 +60,19 @@ TEST_F(OnSimulatedGpus, TrainsAndValidatesAsOnTheCpu) {
   EXPECT_NEAR(loss(gpu, "validate"), loss(cpu, "validate"), 0.02 * loss(cpu, "validate"));
 }
 
+// The host is done with an epoch when it has submitted it.
+TEST_F(OnSimulatedGpus, AnEpochTakesUntilTheDeviceIsDone) {
+  const Outcome outcome = train("simulated:0", {"--set", "run.epochs=4", "--set", "validate.every=end"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto epochs = events(outcome, "epoch");
+  ASSERT_EQ(epochs.size(), 4U);
+  const auto value = [](const auto& event, const char* key) { return event.at(key).template get<double>(); };
+  for (std::size_t i = 1; i < epochs.size(); ++i) {
+    const double passed = value(epochs[i], "elapsed_seconds") - value(epochs[i - 1], "elapsed_seconds");
+    EXPECT_NEAR(value(epochs[i], "seconds"), passed, 0.1 * passed + 0.02);
+  }
+}
+
 TEST_F(OnSimulatedGpus, TwoOfThemComputeWhatTwoReplicasOnTheCpuDo) {
   const Outcome cpu = train("cpu*2"), gpu = train("simulated");
   ASSERT_EQ(cpu.code, 0) << cpu.err;

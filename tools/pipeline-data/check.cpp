@@ -106,6 +106,13 @@ int replay_verb(int count, const char* const* arguments) {
   Sample sample;
   data.line().load({std::max<std::uint64_t>(epoch, 1) - 1, position, index, entry.value("attempt", 0U)}, DataLine::Depth::decoded,
                    sample);
+  if (sample.url != entry.value("path", sample.url) || sample.member != entry.value("member", sample.member)) {
+    Sample then;
+    then.url = entry.value("path", "");
+    then.member = entry.value("member", "");
+    fail(ErrorKind::data, "sample {} of the source is '{}' now, and was '{}' in that run: the data or the pipeline have changed", index,
+         sample.place(), then.place());
+  }
   fmt::print("sample    {}\n", sample.place());
   fmt::print("was       {} ({})\n", entry.value("cause", ""), entry.value("stage", ""));
   if (sample.fault) {

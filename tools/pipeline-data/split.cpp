@@ -38,16 +38,20 @@ Part parse_part(const std::string& text) {
   return {text.substr(0, at), fraction};
 }
 
-void write_part(const DataSetOptions& options, const fs::path& path) {
+// Returns the names of the classes, by number.
+std::vector<std::string> write_part(const DataSetOptions& options, const fs::path& path) {
   const DataSet data(options);
   const DataLine& line = data.line();
+  if (line.source().numbers() > 0 || data.build().target().kind != TargetSpec::Kind::none) {
+    fail(ErrorKind::usage, "a list of files and labels cannot hold this set's numbers or targets; use `part` in the file");
+  }
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "wx"), &std::fclose);
   if (!file) fail(ErrorKind::usage, "'{}' cannot be made: it is there already, or the folder is not", path.string());
   fmt::print(file.get(), "file_name,label\n");
   Sample sample;
   for (std::uint64_t at = 0; at < line.order().listed(); ++at) {
     line.load({0, at, line.order().listed(at), 0}, DataLine::Depth::encoded, sample);
-    if (!sample.member.empty())
+    if (!sample.member.empty() || sample.decoded.is_static())
       fail(ErrorKind::usage, "'{}' lies in an archive, which a list cannot name; use `part` in the file", sample.place());
     const std::string url =
         sample.url.find("://") == std::string::npos ? fs::absolute(sample.url).lexically_normal().string() : sample.url;
@@ -55,6 +59,7 @@ void write_part(const DataSetOptions& options, const fs::path& path) {
   }
   if (std::fflush(file.get()) != 0) fail(ErrorKind::storage, "'{}' cannot be written", path.string());
   fmt::print("{:<24} {:>10} samples\n", path.string(), line.order().listed());
+  return line.order().classes();
 }
 
 }  // namespace
@@ -83,16 +88,24 @@ int split_verb(int count, const char* const* arguments) {
   const GraphPlan* graph = options.graph.empty() ? &pipeline.graphs.front() : pipeline.graph(options.graph);
   if (!graph) fail(ErrorKind::usage, "--graph: {} has no graph '{}'", options.file, options.graph);
   const std::string source = graph->name + "." + graph->stages.front().name;
+  for (const char* key : {"part", "limit"}) {
+    if (graph->stages.front().table.find(key)) {
+      fail(ErrorKind::usage, "{} has '{}' itself: take it out of the file, then divide", source, key);
+    }
+  }
   fs::create_directories(out);
+  std::vector<std::string> classes;
   double from = 0;
   for (const Part& part : parts) {
     DataSetOptions one = options;
     const double to = std::min(1.0, from + part.fraction);
     one.overrides.push_back(fmt::format("{}.part=[{}, {}]", source, from, to));
     one.overrides.push_back(fmt::format("{}.part_seed={}", source, integer("--seed", seed, 0, std::int64_t{1} << 62)));
-    write_part(one, fs::path(out) / (part.name + ".csv"));
+    classes = write_part(one, fs::path(out) / (part.name + ".csv"));
     from = to;
   }
+  for (std::string& name : classes) name = '"' + name + '"';
+  if (!classes.empty()) fmt::print("for read_list, so that all parts number them alike:  classes = [{}]\n", fmt::join(classes, ", "));
   return 0;
 }
 
