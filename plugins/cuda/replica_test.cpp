@@ -360,33 +360,6 @@ TEST(PlantedFaults, ABufferGivenBackTooEarlyIsFound) {
   EXPECT_GE(found, 3);
 }
 
-TEST(Replica, SaysWhatIsPlannedUsedAndFreeAndWhatWouldFit) {
-  const auto network = testkit::network_from_text(kNetwork);
-  const auto machine = std::make_shared<SimulatedMachine>(SimulationOptions{.memory = std::size_t{1} << 20});
-  CudaDevice device(machine);
-  const auto message = [&](std::uint32_t batch) {
-    CompileOptions options;
-    options.train_batch = batch;
-    const auto replica = device.compile(*network, options);
-    try {
-      replica->start();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::device);
-      return std::string(error.what());
-    }
-    return std::string();
-  };
-  const std::string said = message(2000);
-  for (const char* words : {"For batches of 2000, ", " are planned; of the 1.0 MiB there, 0.0 MiB are used and 1.0 MiB free: batches of about "}) {
-    EXPECT_NE(said.find(words), std::string::npos) << said;
-  }
-  const std::string about = "batches of about ";
-  const int fits = std::atoi(said.c_str() + said.find(about) + about.size());
-  EXPECT_GT(fits, 5);
-  EXPECT_EQ(message(static_cast<std::uint32_t>(fits * 9 / 10)), "") << "what is said to fit does not";
-  EXPECT_NE(message(static_cast<std::uint32_t>(fits * 3 / 2)), "");
-}
-
 TEST(PlantedFaults, AHostWaitLeftOutIsFound) {
   int found = 0;
   for (std::uint64_t wait = 1; wait <= 30; ++wait) {

@@ -1,0 +1,33 @@
+// What a replica holds on its device, and what to say when that is more than there is.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "replica.h"
+
+namespace millrace::cuda {
+
+MemoryPlan GpuReplica::memory_plan() const {
+  MemoryPlan plan;
+  parameters_.append_to(plan);
+  const auto classes = static_cast<std::size_t>(pitch_of(network_.output().elements()));
+  plan.items.push_back({"activations, their gradients and workspaces", arena_bytes_});
+  plan.items.push_back({"batches on their way to the device", Staging::device_bytes(most_samples_, network_.input)});
+  for (const ResidentSet& set : options_.resident_sets) plan.items.push_back(ResidentImages::plan(set));
+  plan.items.push_back({"logits and losses of rows", most_samples_ * (classes * sizeof(float) + sizeof(RowLoss))});
+  for (MemoryPlan::Item& item : plan.items) item.on_device = true;
+  return plan;
+}
+
+std::string GpuReplica::memory_advice(const MemoryPlan& plan, std::size_t free) const {
+  const auto mebibytes = [](std::size_t bytes) { return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20)); };
+  const std::size_t by_samples = arena_bytes_ + Staging::device_bytes(most_samples_, network_.input);  // nearly all that is
+  const std::size_t fixed = plan.total() - by_samples, total = machine_->info().memory;
+  const double share = static_cast<double>(free - std::min(free, fixed)) / static_cast<double>(by_samples);
+  const auto fits = static_cast<std::uint32_t>(share * most_samples_);
+  return fmt::format("For batches of {}, {} are planned; of the {} there, {} are used and {} free: {}", most_samples_,
+                     mebibytes(plan.total()), mebibytes(total), mebibytes(total - std::min(free, total)), mebibytes(free),
+                     fits > 0 ? fmt::format("batches of about {} fit", fits) : "not even a batch of one fits");
+}
+
+}  // namespace millrace::cuda
