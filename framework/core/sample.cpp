@@ -194,6 +194,7 @@ void Sample::reset(const SampleKey& new_key, Image slot, const TargetSpec& targe
   offset = 0;
   encoded.resize(0);
   encoded_target.resize(0);
+  target_url.clear();
   decoded = {};
   label = -1;
   numbers.clear();

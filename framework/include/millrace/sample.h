@@ -96,6 +96,7 @@ class Sample {
   std::uint64_t offset = 0;     // of an archive: where its bytes begin
   ByteBuffer encoded;           // the file's bytes; may be pixels already, see `decoded`
   ByteBuffer encoded_target;    // likewise of its target
+  std::string target_url;       // of the target, where it is a file of its own; for messages
   ImageShape decoded;           // not empty: `encoded` holds pixels of this shape, and is not to be decoded
   std::int32_t label = -1;      // class index
   std::vector<float> numbers;   // to be predicted, for regression; as many as Source::numbers() says
