@@ -8,6 +8,15 @@
 
 namespace millrace {
 
+namespace {
+
+// As messages name it.
+std::string target_of(const Sample& sample) {
+  return sample.target_url.empty() ? "target" : fmt::format("target '{}'", sample.target_url);
+}
+
+}  // namespace
+
 void DecodeImage::describe(StageDescription<Params>& d) {
   d.name("decode_image").text("Decodes JPEG and PNG images.");
   d.input(payload::kSampleChunk).output(payload::kImageChunk);
@@ -72,11 +81,11 @@ void DecodeImage::open_target(Sample& sample, ImageFile& file, const ImageShape&
       shape = classes ? file.open_labels(bytes, limits_) : file.open(bytes, channels_, limits_, exif_);
     }
   } catch (Error& error) {
-    throw error.in("target");
+    throw error.in(target_of(sample));
   }
   if (shape.height != image.height || shape.width != image.width) {
-    fail(ErrorKind::content, "the image is {} x {} and its target {} x {}: they must have one size", image.height, image.width,
-         shape.height, shape.width);
+    fail(ErrorKind::content, "the image is {} x {} and its {} {} x {}: they must have one size", image.height, image.width,
+         target_of(sample), shape.height, shape.width);
   }
 }
 
@@ -94,7 +103,7 @@ void DecodeImage::process(Sample& sample, Draw& draw) {
     try {
       target_file.render(excerpt, classes ? ResampleFilter::nearest : filter_, target);
     } catch (Error& error) {
-      throw error.in("target");
+      throw error.in(target_of(sample));
     }
     if (classes)
       std::transform(target.data, target.data + target.shape.bytes(), target.data,

@@ -91,6 +91,20 @@ TEST_F(TargetTest, WhatIsWrongWithATargetSaysSo) {
   EXPECT_EQ(fault(), "target: the label image is a JPEG, which does not keep values: expected a PNG");
 }
 
+TEST_F(TargetTest, AFileOfItsOwnIsNamed) {
+  Bytes cut_off = encode(labels(16, 16));
+  cut_off.resize(cut_off.size() - 20);
+  read(encode(Recipe{}), cut_off);
+  sample_.target_url = "labels/1.png";
+  EXPECT_EQ(fault(), "target 'labels/1.png': the PNG is truncated");
+  read(encode(Recipe{}), encode(Recipe{}));
+  sample_.target_url = "labels/1.png";
+  EXPECT_EQ(fault(), "target 'labels/1.png': the label image is a JPEG, which does not keep values: expected a PNG");
+  read(encode(Recipe{.height = 40, .width = 50}), encode(labels(50, 40)));
+  sample_.target_url = "labels/1.png";
+  EXPECT_EQ(fault(), "the image is 40 x 50 and its target 'labels/1.png' 50 x 40: they must have one size");
+}
+
 TEST_F(TargetTest, PixelsThatAreDecodedAlreadyAreUsedAsTheyAre) {
   Bytes pixels = gradient(12, 12, 3), classes(144, 3);
   classes[5] = 7;

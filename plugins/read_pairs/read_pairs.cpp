@@ -127,17 +127,18 @@ void ReadPairs::open() {
 
 void ReadPairs::read(Sample& sample) {
   const std::uint64_t index = sample.key.index;
-  if (targets_) {  // first, so that `url` becomes the image's
-    sample.url.assign(target_root_);
-    pairs_.targets.append(index, sample.url);
-    targets_->storage.read(sample.url, sample.encoded_target);
-    if (sample.encoded_target.size() == 0) fail(ErrorKind::content, "the file is empty");
-  }
   sample.url.assign(image_root_);
   pairs_.images.append(index, sample.url);
   images_.storage.read(sample.url, sample.encoded);
   if (sample.encoded.size() == 0) fail(ErrorKind::content, "the file is empty");
-  if (!targets_) std::memcpy(sample.encoded_target.resize(sample.encoded.size()), sample.encoded.data(), sample.encoded.size());
+  if (!targets_) {
+    std::memcpy(sample.encoded_target.resize(sample.encoded.size()), sample.encoded.data(), sample.encoded.size());
+    return;
+  }
+  sample.target_url.assign(target_root_);
+  pairs_.targets.append(index, sample.target_url);
+  targets_->storage.read(sample.target_url, sample.encoded_target);
+  if (sample.encoded_target.size() == 0) fail(ErrorKind::content, "target '{}': the file is empty", sample.target_url);
 }
 
 }  // namespace millrace

@@ -27,7 +27,8 @@ namespace millrace {
 //   labels = "data/clean"
 //   target = "image"
 //
-// Ports: out, SampleChunk; fills encoded and encoded_target. Indices count the pairs in bytewise order of the images' paths.
+// Ports: out, SampleChunk; fills encoded and encoded_target; `url` is the image's, `target_url` its partner's. Indices count the
+// pairs in bytewise order of the images' paths.
 // Threading: read() may run on any number of threads. The pairs are read-only after open().
 // Errors: a file without a partner (unless `unpaired` is "skip"; then a warning), two files of one name, no image, a file that is
 // gone: ErrorKind::data. An empty file: ErrorKind::content.

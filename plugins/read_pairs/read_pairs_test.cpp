@@ -70,6 +70,7 @@ TEST_F(ReadPairsTest, MatchesFilesByTheirPathsWithoutExtension) {
   Sample sample;
   testkit::read(*opened(params()), 0, sample);
   EXPECT_EQ(sample.url, folder_ / "images/a.jpg");
+  EXPECT_EQ(sample.target_url, folder_ / "labels/a.png");
 }
 
 TEST_F(ReadPairsTest, ASlashAtTheEndOfAFolderChangesNothing) {
@@ -203,7 +204,8 @@ TEST_F(ReadPairsTest, AnEmptyFileIsABadSample) {
   Sample sample;
   const Error error = testkit::error_of([&] { testkit::read(*source, 0, sample); });
   EXPECT_EQ(error.kind(), ErrorKind::content);
-  EXPECT_EQ(sample.url, folder_ / "labels/a.png");
+  EXPECT_EQ(error.message(), fmt::format("target '{}': the file is empty", folder_ / "labels/a.png"));
+  EXPECT_EQ(sample.url, folder_ / "images/a.jpg");
 }
 
 TEST_F(ReadPairsTest, TheFingerprintFollowsBothFolders) {
