@@ -8,6 +8,7 @@
 #include <set>
 #include <thread>
 
+#include "class_list.h"
 #include "millrace/files.h"
 #include "millrace/plugin.h"
 #include "millrace/random.h"
@@ -49,18 +50,19 @@ std::string target_name(const ReadTar::Params& params) {
   return params.target == "classes" ? "label" : "target";
 }
 
-TargetSpec target_spec(const ReadTar::Params& params) {
+TargetSpec target_spec(const std::string& kind, const std::vector<std::string>& classes) {
   TargetSpec target;
-  if (params.target == "image") target.kind = TargetSpec::Kind::image;
-  if (params.target != "classes") return target;
+  if (kind == "image") target.kind = TargetSpec::Kind::image;
+  if (kind != "classes") return target;
   target.kind = TargetSpec::Kind::classes;
   target.classes.fill(target.ignored);
-  if (params.classes.empty() || params.classes.size() > target.ignored) {
-    fail(ErrorKind::usage, "classes: expected 1 to {} names, for the numbers in the label images, found {}", target.ignored,
-         params.classes.size());
+  if (classes.empty()) {
+    fail(ErrorKind::usage,
+         "classes: expected names for the numbers in the label images, and there is no classes.txt beside the shards");
   }
-  for (std::size_t number = 0; number < params.classes.size(); ++number)
-    target.classes[number] = static_cast<std::uint8_t>(number);
+  if (classes.size() > target.ignored)
+    fail(ErrorKind::usage, "classes: label images can hold {}, found {}", target.ignored, classes.size());
+  for (std::size_t number = 0; number < classes.size(); ++number) target.classes[number] = static_cast<std::uint8_t>(number);
   return target;
 }
 
@@ -79,7 +81,7 @@ void ReadTar::describe(StageDescription<Params>& d) {
       .text("the shards: \"shards/*.tar\", a folder of .tar files, or names with {000..127} or {a,b} in them");
   d.params.add("paths", &Params::paths).text("several of these, instead of `path`");
   d.params.add("classes", &Params::classes)
-      .text("names of the classes, by label; default: classes.txt beside the first shard, or what the labels say");
+      .text("names of the classes, by label; default: classes.txt beside the shards, or what the labels say");
   d.params.add("label", &Params::label).text("the field of the .json members that names the class; default: the .cls members do");
   d.params.add("numbers", &Params::numbers)
       .text("the field of the .json members that holds a number, or a list of them, to be predicted");
@@ -94,7 +96,6 @@ void ReadTar::describe(StageDescription<Params>& d) {
 ReadTar::ReadTar(const Params& params, const StageContext& context)
     : Source(params),
       settings_{params.label, params.numbers, target_name(params)},
-      target_(target_spec(params)),
       classes_(params.classes),
       registry_(context.registry),
       run_(context.run) {
@@ -105,14 +106,22 @@ ReadTar::ReadTar(const Params& params, const StageContext& context)
   for (const std::string& path : params.paths.empty() ? std::vector<std::string>{params.path} : params.paths) {
     for (std::string& expanded : expand_braces(path)) paths_.push_back(std::move(expanded));
   }
-  if (std::set<std::string>(classes_.begin(), classes_.end()).size() != classes_.size())
-    fail(ErrorKind::usage, "classes: a name stands there twice");
+  const ClassNumbers twice(classes_);  // throws
   const char* key = params.path.empty() ? "paths" : "path";
   for (const std::string& path : paths_) storage_for(context, key, std::string(where_to_look(path)));
+  // target() is asked for before open().
+  if (params.target == "classes" && classes_.empty()) classes_ = listed_classes(find());
+  target_ = target_spec(params.target, classes_);
+}
+
+std::vector<Shard> ReadTar::find() const {
+  return find_shards(paths_, [this](const std::string& url) -> Storage& { return registry_->storage(url); });
 }
 
 void ReadTar::open() {
-  read_indices(find_shards(paths_, [this](const std::string& url) -> Storage& { return registry_->storage(url); }));
+  std::vector<Shard> shards = find();
+  if (classes_.empty()) classes_ = listed_classes(shards);
+  read_indices(std::move(shards));
   if (size() == 0)
     fail(ErrorKind::data, "no image (.jpg, .jpeg, .png) in the {} shards from '{}' on", shards_.size(),
          shards_.front().shard.url);
@@ -166,7 +175,6 @@ void ReadTar::read_indices(std::vector<Shard> shards) {
 }
 
 void ReadTar::name_classes() {
-  if (classes_.empty()) classes_ = listed_classes();
   if (!classes_.empty()) return;
   std::set<std::string> names;
   std::int32_t largest = -1;
@@ -181,29 +189,6 @@ void ReadTar::name_classes() {
   }
   classes_.assign(names.begin(), names.end());
   for (std::int32_t label = 0; label <= largest; ++label) classes_.push_back(std::to_string(label));
-}
-
-std::vector<std::string> ReadTar::listed_classes() const {
-  const Shard& first = shards_.front().shard;
-  const std::string url = join_url(folder_of(first.url), "classes.txt");
-  ByteBuffer bytes;
-  try {
-    first.storage->read(url, bytes);
-  } catch (const Error& error) {
-    if (error.kind() == ErrorKind::data) return {};  // there is none
-    throw;
-  }
-  std::vector<std::string> names;
-  std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    if (line.empty()) fail(ErrorKind::data, "'{}' has an empty line: expected the name of class {}", url, names.size());
-    names.emplace_back(line);
-  }
-  return names;
 }
 
 void ReadTar::map_labels(Indexed& indexed) const {
@@ -255,7 +240,8 @@ void ReadTar::read(Sample& sample) {
   if (labelled_ && sample.label < 0) {
     const std::string where = settings_.label.empty() ? ".cls" : "'" + settings_.label + "' of its .json";
     fail(ErrorKind::content, "the sample has no label: {}",
-         index.label(place) == TarIndex::kUnreadable ? (settings_.label.empty() ? "its " : "") + where + " is none" : "no " + where);
+         index.label(place) == TarIndex::kUnreadable ? (settings_.label.empty() ? "its " : "") + where + " is none"
+                                                     : "no " + where);
   }
   const TarIndex::Member target = index.target(place);
   if (!settings_.target.empty() && target.bytes == 0) {

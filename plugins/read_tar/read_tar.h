@@ -20,13 +20,13 @@ class RunServices;
 //   shuffle = "every-epoch"
 //
 // 000017.jpg (or .jpeg, .png) is the image, 000017.cls its class: a number from 0 on, or a name; with label = "field", the field
-// of 000017.json. Names of the classes: `classes`; or the lines of classes.txt beside the first shard; or the names that occur,
-// sorted bytewise; or the numbers.
+// of 000017.json. Names of the classes: `classes`; or the lines of classes.txt beside the shards; or the names that occur, sorted
+// bytewise; or the numbers.
 // Each shard is listed once: its index is kept beside it as <shard>.index or in the cache folder (see IndexStore), and remade
 // when the shard has changed.
 //
 // For segmentation, target = "classes": 000017.label.png holds the class number of each pixel, as `pipeline-data pack` writes it;
-// `classes` has to be given, and other values count nowhere. With target = "image", 000017.target.png (or .jpg) is what the
+// the names stand in `classes` or classes.txt, and values that have none count nowhere. With target = "image", 000017.target.png (or .jpg) is what the
 // network is to reproduce.
 //
 // Ports: out, SampleChunk. Indices count samples as they lie in the shards, shards in the order that `path` gives.
@@ -68,9 +68,9 @@ class ReadTar : public Source {
     std::uint64_t end = 0;             // samples in this shard and those before
   };
 
+  std::vector<Shard> find() const;
   void read_indices(std::vector<Shard> shards);
   void name_classes();
-  std::vector<std::string> listed_classes() const;  // of classes.txt; empty when there is none
   void map_labels(Indexed& indexed) const;
   const Indexed& at(std::uint64_t& index) const;  // the shard; `index` becomes the place in it
   std::int32_t label_of(const Indexed& indexed, std::size_t at) const;

@@ -112,6 +112,36 @@ TEST_F(ReadTarTest, ClassesOfTheFileBesideTheShardsAreUsed) {
   EXPECT_EQ(read(*source, 1), "b.jpg=2:2");
 }
 
+TEST_F(ReadTarTest, ClassesOfTheFileBesideTheShardsNameTheNumbersInLabelImages) {
+  folder_.write("s.tar", TarWriter().file("a.jpg", "1").file("a.label.png", "mask").end().bytes());
+  ReadTar::Params params;
+  params.target = "classes";
+  EXPECT_EQ(error_of(params).kind(), ErrorKind::usage);
+  EXPECT_EQ(error_of(params).message(),
+            "classes: expected names for the numbers in the label images, and there is no classes.txt beside the shards");
+  folder_.write("classes.txt", "\xef\xbb\xbfroad\nsky\n");
+  params.path = folder_.path().string();
+  const ReadTar before(params, context_);  // the target is asked for before the source is opened
+  EXPECT_EQ(before.target()->classes[1], 1);
+  EXPECT_EQ(before.target()->classes[2], 255);
+  EXPECT_EQ(opened(params)->classes(), (std::vector<std::string>{"road", "sky"}));
+}
+
+TEST_F(ReadTarTest, ClassesBesideTheShardsMustBeTheSameInAllFolders) {
+  for (const char* name : {"a/s.tar", "b/s.tar"}) {
+    folder_.write(name, TarWriter().file("1.jpg", "1").file("1.cls", "1").end().bytes());
+  }
+  folder_.write("b/classes.txt", "cat\ndog\n");
+  EXPECT_EQ(opened({})->classes(), (std::vector<std::string>{"cat", "dog"}));
+  folder_.write("a/classes.txt", "cat\ndog\n");
+  EXPECT_EQ(opened({})->classes(), (std::vector<std::string>{"cat", "dog"}));
+  folder_.write("a/classes.txt", "dog\ncat\n");
+  EXPECT_EQ(error_of({}).kind(), ErrorKind::data);
+  EXPECT_EQ(error_of({}).message().find("'" + folder_ / "b/classes.txt" + "' names other classes than '"), 0U);
+  folder_.write("a/classes.txt", "cat\ncat\n");
+  EXPECT_EQ(error_of({}).message(), "'" + folder_ / "a/classes.txt" + "' names class 'cat' twice");
+}
+
 TEST_F(ReadTarTest, GivenClassesComeFirst) {
   folder_.write("s.tar", TarWriter().file("a.jpg", "1").file("a.cls", "dog").end().bytes());
   folder_.write("classes.txt", "dog\n");
@@ -202,8 +232,6 @@ TEST_F(ReadTarTest, TargetsLieBesideTheImages) {
   EXPECT_EQ(read(*source, 1), "b.jpg!the sample has no target: no member that ends in .label.png, or one without content");
   params.target_name = "seg";
   EXPECT_EQ(read(*opened(params), 1), "b.jpg=2:-1");
-  params.classes.clear();
-  EXPECT_EQ(error_of(params).kind(), ErrorKind::usage);
 }
 
 TEST_F(ReadTarTest, NamesTheShardThatIsDamaged) {

@@ -1,0 +1,62 @@
+#include "class_list.h"
+
+#include <set>
+
+#include "millrace/error.h"
+#include "millrace/sample.h"
+
+namespace millrace {
+
+namespace {
+
+std::vector<std::string> read_names(Storage& storage, const std::string& url) {
+  ByteBuffer bytes;
+  try {
+    storage.read(url, bytes);
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::data) return {};  // there is none
+    throw;
+  }
+  std::vector<std::string> names;
+  std::set<std::string> known;
+  std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    if (line.empty()) fail(ErrorKind::data, "'{}' has an empty line: expected the name of class {}", url, names.size());
+    if (!known.emplace(line).second) fail(ErrorKind::data, "'{}' names class '{}' twice", url, line);
+    names.emplace_back(line);
+  }
+  return names;
+}
+
+}  // namespace
+
+std::vector<std::string> listed_classes(const std::vector<Shard>& shards) {
+  std::vector<std::string> classes;
+  std::string listed_in;
+  std::set<std::string> folders;
+  for (const Shard& shard : shards) {
+    const std::string folder(folder_of(shard.url));
+    if (!folders.insert(folder).second) continue;
+    const std::string url = join_url(folder, "classes.txt");
+    std::vector<std::string> names = read_names(*shard.storage, url);
+    if (names.empty()) continue;
+    if (classes.empty()) {
+      classes = std::move(names);
+      listed_in = url;
+    } else if (names != classes) {
+      fail(
+          ErrorKind::data,
+          "'{}' names other classes than '{}': read the folders as two sources of a `mix`, which unites classes by name, or give "
+          "`classes` if the labels mean the same in both",
+          url, listed_in);
+    }
+  }
+  return classes;
+}
+
+}  // namespace millrace
