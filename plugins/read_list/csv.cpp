@@ -4,6 +4,12 @@
 
 namespace millrace {
 
+namespace {
+
+constexpr std::string_view kBlanks = " \t";
+
+}  // namespace
+
 CsvReader::CsvReader(std::string_view text, char separator, std::string name)
     : text_(text), separator_(separator), name_(std::move(name)) {}
 
@@ -31,11 +37,19 @@ bool CsvReader::next(std::vector<Field>& fields) {
   return true;
 }
 
+void CsvReader::skip_blanks() {
+  while (at_ < text_.size() && peek() != separator_ && kBlanks.find(peek()) != kBlanks.npos) ++at_;
+}
+
 void CsvReader::read_field(Field& field) {
+  skip_blanks();
   field.line = line_;
   field.column = column();
   if (at_ < text_.size() && peek() == '"') return read_quoted(field);
-  while (!at_line_end() && peek() != separator_) field.text += text_[at_++];
+  const std::size_t begin = at_;
+  while (!at_line_end() && peek() != separator_) ++at_;
+  field.text = text_.substr(begin, at_ - begin);
+  field.text.erase(field.text.find_last_not_of(kBlanks) + 1);  // npos + 1 is 0
 }
 
 void CsvReader::read_quoted(Field& field) {
@@ -55,6 +69,7 @@ void CsvReader::read_quoted(Field& field) {
       line_start_ = at_;
     }
   }
+  skip_blanks();
   if (at_line_end() || peek() == separator_) return;
   fail(ErrorKind::data, "{}:{}:{}: expected the column or the row to end after a closing quote, found '{}'", name_, line_,
        column(), peek());

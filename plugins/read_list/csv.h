@@ -9,7 +9,8 @@
 namespace millrace {
 
 // Reads row by row, as RFC 4180 has it: a field in double quotes may hold separators, line breaks and doubled quotes; a quote
-// within a bare field is itself. Lines end in LF or CRLF; a byte order mark and blank lines are passed over.
+// within a bare field is itself. Other than there, blanks around a field do not count; within quotes they do. Lines end in LF or
+// CRLF; blank lines are passed over.
 // Errors: ErrorKind::data with the name, line and column (counted in bytes, from 1).
 class CsvReader {
  public:
@@ -24,6 +25,7 @@ class CsvReader {
   bool next(std::vector<Field>& fields);  // false: there are no more rows
 
  private:
+  void skip_blanks();
   void read_field(Field& field);
   void read_quoted(Field& field);
   bool at_line_end() const;

@@ -134,6 +134,19 @@ TEST_F(ReadListTest, ReadsNumbersForRegression) {
   EXPECT_EQ(samples(params), (Texts{"one:0:-2000,0.5", "one:1:0,1"}));
 }
 
+TEST_F(ReadListTest, AColumnMayBeLabelAndNumberAtOnce) {
+  folder_.write("1.jpg", "one");
+  auto params = list("file_name,age\n1.jpg,3\n1.jpg, 1\n");
+  params.label = "age";
+  params.numbers = {"age"};
+  EXPECT_EQ(samples(params), (Texts{"one:3:3", "one:1:1"}));
+}
+
+TEST_F(ReadListTest, LabelsThatDifferByBlanksAroundThemAreOneClass) {
+  folder_.write("1.jpg", "one");
+  EXPECT_EQ(opened(list("file_name, label\n1.jpg, cat\n1.jpg,cat \n1.jpg,\"cat\"\n"))->classes(), Texts{"cat"});
+}
+
 TEST_F(ReadListTest, IntegersAreClassNumbersWhenAllLabelsAre) {
   folder_.write("1.jpg", "one");
   const auto params = list("file_name,label\n1.jpg,10\n1.jpg,9\n1.jpg,0\n");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "csv.h"
 #include "millrace/error.h"
@@ -49,16 +50,22 @@ void read_columns(std::string_view text, char separator, const TableFormat& form
            fields.size() == 1 ? "" : "s", header.size());
     }
     for (std::size_t i = 0; i < columns.size(); ++i) {
-      CsvReader::Field& field = fields[columns[i]];
-      cells[i] = {std::move(field.text), field.line, field.column};
+      const CsvReader::Field& field = fields[columns[i]];  // which may be wanted twice, as a label and as a number
+      cells[i] = {field.text, field.line, field.column};
     }
     row(cells);
   }
 }
 
 Json parse_line(std::string_view line, const std::string& name, std::size_t number) {
+  std::set<std::string> keys;
+  const auto refuse_repeated_key = [&](int depth, Json::parse_event_t event, Json& parsed) {
+    if (depth == 1 && event == Json::parse_event_t::key && !keys.insert(parsed.get<std::string>()).second)
+      fail(ErrorKind::data, "{}:{}: '{}' stands there twice", name, number, parsed.get<std::string>());
+    return true;
+  };
   try {
-    Json object = Json::parse(line.begin(), line.end());
+    Json object = Json::parse(line.begin(), line.end(), refuse_repeated_key);
     if (object.is_object()) return object;
   } catch (const Json::parse_error& error) {
     fail(ErrorKind::data, "{}:{}:{}: this is not JSON", name, number, std::max<std::size_t>(error.byte, 1));

@@ -48,10 +48,23 @@ TEST(Table, ReadsQuotedFields) {
             (Rows{{"1,5", "say \"hi\""}, {"two\nlines", ""}, {"5\"\" disk", "x"}}));
 }
 
+TEST(Table, BlanksAroundAFieldDoNotCountUnlessTheyAreQuoted) {
+  EXPECT_EQ(rows("a , b\n 1 ,x\t\n2, y \r\n", Kind::csv, {"a", "b"}), kTwo);
+  EXPECT_EQ(rows("a\t b\n1 \tx\n\ty y\n", Kind::tsv, {"a", "b"}), (Rows{{"1", "x"}, {"", "y y"}}));
+  EXPECT_EQ(rows("a,b\n\" 1 \", \"x,\" \n  ,\n", Kind::csv, {"a", "b"}), (Rows{{" 1 ", "x,"}, {"", ""}}));
+  EXPECT_EQ(refusal("a,b\n1, \"x\" y\n"), "list:2:8: expected the column or the row to end after a closing quote, found 'y'");
+}
+
+TEST(Table, AColumnMayBeWantedTwice) {
+  EXPECT_EQ(rows("a,b\n1,x\n2,y\n", Kind::csv, {"b", "a", "b"}), (Rows{{"x", "1", "x"}, {"y", "2", "y"}}));
+  EXPECT_EQ(rows("{\"a\": 1}\n", Kind::json_lines, {"a", "a"}), (Rows{{"1", "1"}}));
+}
+
 TEST(Table, ReadsAFileWithoutAHeader) { EXPECT_EQ(rows("1,x\n2,y\n", Kind::csv, {"a", "b"}, {"a", "b"}), kTwo); }
 
 TEST(Table, ReadsObjectsLineByLine) {
   EXPECT_EQ(rows("{\"a\": 1, \"b\": \"x\", \"c\": [1]}\n{\"b\": \"y\", \"a\": 2}\n", Kind::json_lines, {"a", "b"}), kTwo);
+  EXPECT_EQ(rows("{\"a\": 1, \"b\": \"x\", \"c\": {\"a\": 2}, \"d\": [{\"a\": 3}]}", Kind::json_lines, {"a"}), (Rows{{"1"}}));
   EXPECT_EQ(rows("{\"a\": -1.5e-3, \"b\": \"\\u00e4\"}", Kind::json_lines, {"a", "b"}), (Rows{{"-0.0015", "\xc3\xa4"}}));
 }
 
@@ -86,6 +99,7 @@ TEST(Table, SaysWhatIsWrongWithObjects) {
   EXPECT_EQ(message("{\"a\": 1, \"b\": 2}\n{\"a\": 1,\n"), "list:2:9: this is not JSON");
   EXPECT_EQ(message("[1, 2]\n"), "list:1: expected an object such as {\"file_name\": \"a.jpg\", \"label\": \"cat\"}");
   EXPECT_EQ(message("{\"a\": 1, \"b\": 2e426}\n"), "list:1: a number is too large");
+  EXPECT_EQ(message("{\"a\": 1, \"b\": 2}\n{\"a\": 1, \"b\": 2, \"a\": 3}\n"), "list:2: 'a' stands there twice");
   EXPECT_EQ(message("{\"A\": 1, \"b\": 2}\n"), "list:1: there is no 'a' (did you mean 'A'?)");
   EXPECT_EQ(message("{\"a\": null, \"b\": 2}\n"), "list:1: 'a' must be a text or a number, found null");
   EXPECT_EQ(message("{\"a\": 1, \"b\": [2]}\n"), "list:1: 'b' must be a text or a number, found a list");
