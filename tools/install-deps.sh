@@ -7,6 +7,7 @@ packages=(
   libtbb-dev libfmt-dev nlohmann-json3-dev libtomlplusplus-dev   # the framework
   libjpeg62-turbo-dev                                            # plugins/decode_image, tools/pipeline-data
   libpng-dev                                                     # plugins/decode_image, tools/pipeline-data
+  libre2-dev                                                     # plugins/read_folder
   libdnnl-dev                                                    # plugins/cpu
   libcurl4-openssl-dev libssl-dev                                # plugins/storage_s3
   graphviz                                                       # pipeline-inspect --svg

@@ -63,11 +63,11 @@ class Lister {
   }
 
   void match(const std::string& name) {
-    std::smatch parts;
-    if (!std::regex_search(name, parts, *options_.label) || !parts[1].matched) {
+    re2::StringPiece parts[2];  // the whole, and the first group; null where the match leaves it out
+    if (!options_.label->Match(name, 0, name.size(), RE2::UNANCHORED, parts, 2) || parts[1].data() == nullptr) {
       fail(ErrorKind::data, "label: the path '{}' in '{}' does not match", name, options_.root);
     }
-    const std::string found = parts[1];
+    const std::string found(parts[1]);
     number_ = numbers_.add(found);
     if (number_ < 0) {
       fail(ErrorKind::data, "'{}' is of class '{}', which is not among `classes`{}", join_url(options_.root, name), found,

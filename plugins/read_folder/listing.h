@@ -1,10 +1,11 @@
 // The image files below a folder, in the order that defines their indices: bytewise by path.
 #pragma once
 
+#include <re2/re2.h>
+
 #include <cstddef>
 #include <cstdint>
-#include <optional>
-#include <regex>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,7 @@ struct ListingOptions {
   std::string root;  // a URL
   Extensions extensions;
   std::vector<std::string> classes;  // empty: those found, sorted bytewise
-  std::optional<std::regex> label;   // its first group is the class; none: the folder is
+  std::unique_ptr<const RE2> label;  // its first group is the class; null: the folder is
 };
 
 // Throws ErrorKind::data when there is nothing to train on, and what Storage::list() throws.

@@ -8,16 +8,26 @@ namespace millrace {
 
 namespace {
 
-std::optional<std::regex> label_pattern(const std::optional<std::string>& text) {
-  if (!text) return {};
-  try {
-    std::regex pattern(*text, std::regex::ECMAScript | std::regex::optimize);
-    if (pattern.mark_count() >= 1) return pattern;
-  } catch (const std::regex_error& error) {
-    fail(ErrorKind::usage, "label: '{}' is no regular expression: {}", *text, error.what());
+// What is wrong with a pattern, where, and what to do if other dialects know it.
+std::string fault_of(const RE2& pattern) {
+  std::string text = pattern.error();
+  if (pattern.error_arg() != pattern.pattern())
+    text += fmt::format(" at character {}", pattern.pattern().find(pattern.error_arg()) + 1);
+  if (pattern.error_code() == RE2::ErrorBadPerlOp || pattern.error_code() == RE2::ErrorBadEscape)
+    text += "; lookahead, lookbehind and backreferences are not known, and a named group is (?P<name>...)";
+  return text;
+}
+
+// RE2 looks at each byte of a path once, whatever the pattern: no pattern can make a listing hang.
+std::unique_ptr<const RE2> label_pattern(const std::optional<std::string>& text) {
+  if (!text) return nullptr;
+  auto pattern = std::make_unique<const RE2>(*text, RE2::Quiet);
+  if (!pattern->ok()) fail(ErrorKind::usage, "label: '{}' is no regular expression: {}", *text, fault_of(*pattern));
+  if (pattern->NumberOfCapturingGroups() == 0) {
+    fail(ErrorKind::usage, "label: '{}' has no group: put parentheses around the part that names the class, as in '(cat|dog)'",
+         *text);
   }
-  fail(ErrorKind::usage, "label: '{}' has no group: put parentheses around the part that names the class, as in '(cat|dog)'",
-       *text);
+  return pattern;
 }
 
 }  // namespace

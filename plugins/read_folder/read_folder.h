@@ -17,7 +17,8 @@ namespace millrace {
 //   shuffle = "every-epoch"
 //
 // Or files in any folders, whose paths tell the class: the first group of a regular expression that is searched for in the path
-// below `path` (ECMAScript's syntax; in TOML between single quotes, which leave backslashes alone).
+// below `path` (RE2's syntax: Perl's without lookahead, lookbehind and backreferences, which no path can make slow; in TOML between
+// single quotes, which leave backslashes alone).
 //
 //   path  = "s3://bucket/pets"
 //   label = '(cat|dog)\.\d+\.jpg'    # train/cat.17.jpg is of class "cat"

@@ -258,13 +258,34 @@ TEST_F(ReadFolderTest, APathThatThePatternDoesNotMatchIsNamed) {
   EXPECT_EQ(error.message(), fmt::format("label: the path 'train/dgo.2.jpg' in '{}' does not match", root_.path().string()));
 }
 
+TEST_F(ReadFolderTest, APatternMayHaveNamedGroupsAnchorsAndUnicode) {
+  write("a/k\xc3\xa4se.1.jpg");
+  EXPECT_EQ(opened(labelled(R"(^a/(?P<class>k[\x{e0}-\x{ff}]s.+?)\.\d\.jpg$)"))->classes(),
+            std::vector<std::string>{"k\xc3\xa4se"});
+}
+
+// Backtracking would take 2^200 attempts here, and a frame of the stack for each character.
+TEST_F(ReadFolderTest, NoPatternHangsOnAPath) {
+  const std::string name(200, 'a');
+  write(name + "/" + name + "/" + name + "/" + name + ".jpg");
+  EXPECT_EQ(error_of(labelled("((a+/*)+)+!")).message().find("label: the path 'aaaa"), 0U);
+  EXPECT_EQ(opened(labelled("((?:a|/)*)"))->classes().front().size(), 803U);
+}
+
 TEST_F(ReadFolderTest, APatternThatIsNoneIsAMistakeInTheFile) {
   const auto message = [&](const std::string& pattern) {
     const Error error = testkit::error_of([&] { ReadFolder(labelled(pattern), context_); });
     EXPECT_EQ(error.kind(), ErrorKind::usage);
     return error.message();
   };
-  EXPECT_EQ(message("(cat").find("label: '(cat' is no regular expression: "), 0U);
+  EXPECT_EQ(message("(cat"), "label: '(cat' is no regular expression: missing ): (cat");
+  EXPECT_EQ(message("(cat)[z-a]"),
+            "label: '(cat)[z-a]' is no regular expression: invalid character class range: z-a at character 7");
+  const std::string beyond = "; lookahead, lookbehind and backreferences are not known, and a named group is (?P<name>...)";
+  EXPECT_EQ(message("(cat)(?=x)"),
+            "label: '(cat)(?=x)' is no regular expression: invalid perl operator: (?= at character 6" + beyond);
+  EXPECT_EQ(message(R"((cat)\1)"),
+            R"(label: '(cat)\1' is no regular expression: invalid escape sequence: \1 at character 6)" + beyond);
   EXPECT_EQ(message("cat|dog"),
             "label: 'cat|dog' has no group: put parentheses around the part that names the class, as in '(cat|dog)'");
 }
