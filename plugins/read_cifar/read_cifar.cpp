@@ -16,6 +16,8 @@ std::string folder_of(const std::string& url) {
   return slash == url.npos ? "." : url.substr(0, std::max<std::size_t>(slash, 1));
 }
 
+bool is_file(std::string_view path) { return path.ends_with(".bin"); }
+
 bool is_of_set(std::string_view name, bool train) {
   if (name.find('/') != name.npos) return false;
   if (!train) return name == "test_batch.bin" || name == "test.bin";
@@ -27,7 +29,7 @@ bool is_of_set(std::string_view name, bool train) {
 void ReadCifar::describe(StageDescription<Params>& d) {
   d.name("read_cifar").text("Reads the binary files of CIFAR-10 and CIFAR-100; its samples are pixels already.");
   d.params.add("path", &Params::path).required().text("the folder of the .bin files, or one of them; a path or a URL");
-  d.params.add("set", &Params::set).choices({"train", "test"}).text("which files of the folder");
+  d.params.add("set", &Params::set).choices({"train", "test"}).text("which files of the folder; default train");
   d.params.add("labels", &Params::labels).choices({"fine", "coarse"}).text("of CIFAR-100: a hundred classes, or twenty");
   SourceParams::describe(d.params);
 }
@@ -35,9 +37,11 @@ void ReadCifar::describe(StageDescription<Params>& d) {
 ReadCifar::ReadCifar(const Params& params, const StageContext& context)
     : Source(params),
       path_(params.path),
-      train_(params.set == "train"),
+      train_(params.set != "test"),
       fine_(params.labels == "fine"),
-      storage_(storage_for(context, "path", params.path)) {}
+      storage_(storage_for(context, "path", params.path)) {
+  if (is_file(path_) && params.set) fail(ErrorKind::usage, "set: '{}' is one file; `set` chooses among those of a folder", path_);
+}
 
 void ReadCifar::open() {
   files_.clear();
@@ -48,7 +52,7 @@ void ReadCifar::open() {
 }
 
 std::vector<std::string> ReadCifar::find_files() const {
-  if (path_.ends_with(".bin")) return {path_};
+  if (is_file(path_)) return {path_};
   std::vector<std::string> urls;
   storage_.list(path_, [&](const Storage::Object& object) {
     if (is_of_set(object.name, train_)) urls.push_back(join_url(path_, object.name));
@@ -67,6 +71,8 @@ void ReadCifar::read_labels(const std::string& url) {
     fail(ErrorKind::data, "'{}' is of CIFAR-{}, '{}' of the other one: give one of them as path", url,
          format.label_bytes == 1 ? 10 : 100, files_.front().url);
   }
+  if (!fine_ && format.label_bytes == 1)
+    fail(ErrorKind::data, "labels: \"coarse\" is of CIFAR-100, and '{}' is of CIFAR-10, which has one kind", url);
   format_ = format;
   const std::uint64_t records = object.bytes / format.record();
   ByteBuffer bytes;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,12 +22,12 @@ namespace millrace {
 // shows in the files' sizes. Names of the classes come from batches.meta.txt, or fine_label_names.txt and coarse_label_names.txt,
 // beside the files; where these are missing, they are numbers.
 // Threading: read() may run on any number of threads; each reads one record. Memory: a byte for each image.
-// Errors: missing files, files that are cut off: ErrorKind::data. A label that is no class: ErrorKind::content.
+// Errors: missing files, files that are cut off, coarse labels of CIFAR-10, which has none: ErrorKind::data. A label that is no class: ErrorKind::content.
 class ReadCifar : public Source {
  public:
   struct Params : SourceParams {
     std::string path;
-    std::string set = "train";
+    std::optional<std::string> set;  // of a folder: "train" where it is not given
     std::string labels = "fine";
   };
   static void describe(StageDescription<Params>& description);

@@ -65,7 +65,7 @@ class ReadCifarTest : public testing::Test {
   ~ReadCifarTest() override { fs::remove_all(root_); }
 
   void write(const std::string& name, const std::string& bytes) { std::ofstream(root_ / name, std::ios::binary) << bytes; }
-  std::shared_ptr<ReadCifar> opened(const std::string& name = "", const std::string& set = "train",
+  std::shared_ptr<ReadCifar> opened(const std::string& name = "", std::optional<std::string> set = {},
                                     const std::string& labels = "fine") {
     ReadCifar::Params params;
     params.path = name.empty() ? root_.string() : (root_ / name).string();
@@ -75,9 +75,9 @@ class ReadCifarTest : public testing::Test {
     source->open();
     return source;
   }
-  Error error_of(const std::string& name, const std::string& set = "train") {
+  Error error_of(const std::string& name, std::optional<std::string> set = {}, const std::string& labels = "fine") {
     try {
-      opened(name, set);
+      opened(name, set, labels);
     } catch (const Error& error) {
       return error;
     }
@@ -143,6 +143,21 @@ TEST_F(ReadCifarTest, NamesClassesAsTheFilesBesideSay) {
 TEST_F(ReadCifarTest, TakesASingleFile) {
   write("some.bin", record({4}, 0));
   EXPECT_EQ(opened("some.bin")->label(0), 4);
+}
+
+TEST_F(ReadCifarTest, ASetIsChosenInAFolderOnly) {
+  write("some.bin", record({4}, 0));
+  const Error error = error_of("some.bin", "test");
+  EXPECT_EQ(error.kind(), ErrorKind::usage);
+  EXPECT_EQ(error.message(), "set: '" + (root_ / "some.bin").string() + "' is one file; `set` chooses among those of a folder");
+}
+
+TEST_F(ReadCifarTest, CoarseLabelsOfTheTenClassesAreRefused) {
+  write("data_batch_1.bin", record({3}, 0));
+  const Error error = error_of("", {}, "coarse");
+  EXPECT_EQ(error.kind(), ErrorKind::data);
+  EXPECT_EQ(error.message(), "labels: \"coarse\" is of CIFAR-100, and '" + (root_ / "data_batch_1.bin").string() +
+                                 "' is of CIFAR-10, which has one kind");
 }
 
 TEST_F(ReadCifarTest, NamesAFileThatIsCutOff) {

@@ -11,6 +11,14 @@ namespace {
 
 constexpr std::uint32_t kLargestExtent = 1U << 15U;  // of an image
 
+// Whether `path` is a file of images, and not the folder that holds it.
+bool is_file(const ReadIdx::Params& params, Storage& storage) {
+  if (!params.labels.empty()) return true;
+  const Storage::Kind kind = storage.look(params.path);
+  if (kind != Storage::Kind::unknown) return kind == Storage::Kind::object;
+  return params.path.find("idx3", params.path.rfind('/') + 1) != params.path.npos;  // npos + 1 is 0
+}
+
 }  // namespace
 
 void ReadIdx::describe(StageDescription<Params>& d) {
@@ -18,8 +26,9 @@ void ReadIdx::describe(StageDescription<Params>& d) {
   d.params.add("path", &Params::path)
       .required()
       .text("the folder of train-images-idx3-ubyte and its companions; or a file of images. A path or a URL");
-  d.params.add("set", &Params::set).choices({"train", "test"}).text("which files of the folder; test: t10k-...");
-  d.params.add("labels", &Params::labels).text("the file of labels, when `path` is a file of images");
+  d.params.add("set", &Params::set).choices({"train", "test"}).text("which files of the folder; default train. test: t10k-...");
+  d.params.add("labels", &Params::labels)
+      .text("the file of labels, when `path` is a file of images; default: ...labels-idx1... beside ...images-idx3...");
   d.params.add("classes", &Params::classes).text("names of the classes, by label; default: the numbers");
   SourceParams::describe(d.params);
 }
@@ -27,19 +36,21 @@ void ReadIdx::describe(StageDescription<Params>& d) {
 ReadIdx::ReadIdx(const Params& params, const StageContext& context)
     : Source(params),
       path_(params.path),
-      set_(params.set == "train" ? "train" : "t10k"),
+      set_(params.set == "test" ? "t10k" : "train"),
       labels_path_(params.labels),
-      storage_(storage_for(context, "path", params.path, params.labels.empty() ? Storage::Kind::folder : Storage::Kind::object)),
+      storage_(storage_for(context, "path", params.path, params.labels.empty() ? Storage::Kind::unknown : Storage::Kind::object)),
+      is_file_(is_file(params, storage_)),
       classes_(params.classes) {
+  if (is_file_ && params.set) fail(ErrorKind::usage, "set: '{}' is one file; `set` chooses among those of a folder", path_);
+  const ClassNumbers twice(classes_);  // throws
   if (!labels_path_.empty() && &storage_for(context, "labels", labels_path_, Storage::Kind::object) != &storage_) {
     fail(ErrorKind::usage, "labels: '{}' is not of the scheme of path '{}'", labels_path_, path_);
   }
 }
 
 void ReadIdx::open() {
-  const bool folder = labels_path_.empty();
   fingerprint_ = hash_text("read_idx");
-  images_ = folder ? find_file("images-idx3") : path_;
+  images_ = is_file_ ? path_ : find_file("images-idx3");
   const IdxHeader header = read_header(images_);
   const std::vector<std::uint32_t>& extents = header.extents;
   const bool sane = (extents.size() == 3 || extents.size() == 4) &&
@@ -51,7 +62,7 @@ void ReadIdx::open() {
   header_bytes_ = header.bytes();
   shape_ = {static_cast<std::int32_t>(extents[1]), static_cast<std::int32_t>(extents[2]),
             extents.size() == 4 ? static_cast<std::int32_t>(extents[3]) : 1};
-  read_labels(folder ? find_file("labels-idx1") : labels_path_);
+  read_labels(!labels_path_.empty() ? labels_path_ : is_file_ ? find_labels_beside() : find_file("labels-idx1"));
   if (labels_.size() != extents[0])
     fail(ErrorKind::data, "'{}' has {} images, and there are {} labels", images_, extents[0], labels_.size());
   const std::uint8_t largest = *std::max_element(labels_.begin(), labels_.end());
@@ -76,6 +87,21 @@ std::string ReadIdx::find_file(const std::string& kind) const {
     fail(ErrorKind::data, "'{}' is compressed: unpack it first (gunzip)", join_url(path_, compressed));
   if (found.empty()) fail(ErrorKind::data, "folder '{}' holds no file '{}'", path_, name);
   return join_url(path_, found);
+}
+
+std::string ReadIdx::find_labels_beside() const {
+  const std::size_t slash = path_.rfind('/') + 1;  // npos + 1 is 0
+  const std::size_t images = path_.find("images", slash), idx = path_.find("idx3", slash);
+  if (images == path_.npos || idx == path_.npos) fail(ErrorKind::usage, "labels: expected the file of the labels of '{}'", path_);
+  std::string url = path_;
+  url.replace(idx, 4, "idx1").replace(images, 6, "labels");
+  try {
+    storage_.stat(url);
+  } catch (Error& error) {
+    if (error.kind() != ErrorKind::data) throw;
+    fail(ErrorKind::usage, "labels: expected the file of the labels of '{}'; it is not '{}', which does not exist", path_, url);
+  }
+  return url;
 }
 
 IdxHeader ReadIdx::read_header(const std::string& url) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,8 @@ namespace millrace {
 //   set     = "train"       # "test": t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte
 //   shuffle = "every-epoch"
 //
-// Or files of any name: path = "emnist/images", labels = "emnist/labels". Compressed files (.gz) have to be unpacked first.
+// Or files of any name: path = "emnist/images", labels = "emnist/labels"; labels may be left out where the file has MNIST's name but
+// for "labels" and "idx1". Compressed files (.gz) have to be unpacked first.
 //
 // Ports: out, SampleChunk: pixels, (height, width, 1) uint8, or (height, width, channels) of a file with four extents, which
 // decode_image passes on as they are.
@@ -28,7 +30,7 @@ class ReadIdx : public Source {
  public:
   struct Params : SourceParams {
     std::string path;
-    std::string set = "train";
+    std::optional<std::string> set;  // of a folder: "train" where it is not given
     std::string labels;
     std::vector<std::string> classes;
   };
@@ -47,12 +49,14 @@ class ReadIdx : public Source {
 
  private:
   std::string find_file(const std::string& kind) const;  // "images-idx3", "labels-idx1"
+  std::string find_labels_beside() const;                // of a file of images
   IdxHeader read_header(const std::string& url);
   void read_labels(const std::string& url);
 
   const std::string path_, set_;
-  const std::string labels_path_;  // empty: the one in the folder
+  const std::string labels_path_;  // empty: to be found
   Storage& storage_;
+  const bool is_file_;  // path_ is the file of images itself
   std::string images_;
   std::uint64_t header_bytes_ = 0;
   ImageShape shape_;

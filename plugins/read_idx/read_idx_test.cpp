@@ -94,11 +94,11 @@ class ReadIdxTest : public testing::Test {
     source->open();
     return source;
   }
-  std::string error_of(const ReadIdx::Params& given) {
+  std::string error_of(const ReadIdx::Params& given, ErrorKind kind = ErrorKind::data) {
     try {
       opened(given);
     } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::data);
+      EXPECT_EQ(error.kind(), kind);
       return error.what();
     }
     return "";
@@ -139,6 +139,30 @@ TEST_F(ReadIdxTest, TakesTwoFilesOfAnyName) {
   two.path = "mnist/pictures";
   two.labels = "mnist/numbers";
   EXPECT_EQ(read(*opened(two), 0), "mnist/pictures@20 1 x 2 x 3 'rgbRGB' 7");
+}
+
+TEST_F(ReadIdxTest, FindsTheLabelsBesideAFileOfImages) {
+  auto file = params();
+  file.path = "mnist/train-images-idx3-ubyte";
+  EXPECT_EQ(read(*opened(file), 0), "mnist/train-images-idx3-ubyte@16 2 x 2 x 1 'abcd' 4");
+  file.path = "mnist/t10k-images.idx3-ubyte";
+  EXPECT_EQ(read(*opened(file), 0), "mnist/t10k-images.idx3-ubyte@16 2 x 2 x 1 'mnop' 2");
+  files().erase("t10k-labels.idx1-ubyte");
+  EXPECT_EQ(
+      error_of(file, ErrorKind::usage),
+      "labels: expected the file of the labels of 'mnist/t10k-images.idx3-ubyte'; it is not 'mnist/t10k-labels.idx1-ubyte', "
+      "which does not exist");
+  files()["idx3"] = idx({1, 2, 2}, "mnop");
+  file.path = "mnist/idx3";
+  EXPECT_EQ(error_of(file, ErrorKind::usage), "labels: expected the file of the labels of 'mnist/idx3'");
+}
+
+TEST_F(ReadIdxTest, ASetIsChosenInAFolderOnly) {
+  auto file = params();
+  file.path = "mnist/train-images-idx3-ubyte";
+  file.set = "test";
+  EXPECT_EQ(error_of(file, ErrorKind::usage),
+            "set: 'mnist/train-images-idx3-ubyte' is one file; `set` chooses among those of a folder");
 }
 
 TEST_F(ReadIdxTest, NamesCompressedAndMissingFiles) {
