@@ -18,6 +18,14 @@ std::vector<std::string> sampling_keys() {
   return keys;
 }
 
+// What to do for one source instead.
+std::string_view way_out(std::string_view key) {
+  if (key == "limit" || key == "only" || key == "part" || key == "part_seed")
+    return ", where it chooses among the samples of all sources; to choose among those of one, read a list of them (read_list)";
+  if (key == "balance" || key == "class_weights") return "; how often the samples of one source come is its `weight`";
+  return "";
+}
+
 const StageType* find_type(const Value& stage, const std::string& owner, const Registry& registry, Diagnostics& errors) {
   if (stage.kind() != Value::Kind::text) {
     errors.add(stage.at(), fmt::format("'stage' of {} must be text, found {}", owner, found(stage)));
@@ -59,8 +67,8 @@ void make_child(Value table, const StageContext& mixture, Child& child, Diagnost
   for (const std::string& key : sampling_keys()) {
     const auto member = std::find_if(table.table().begin(), table.table().end(), [&](const Member& m) { return m.key == key; });
     if (member == table.table().end()) continue;
-    errors.add(member->at,
-               fmt::format("{}: '{}' holds for a whole mixture: put it into [{}.{}]", owner, key, mixture.graph, mixture.name));
+    errors.add(member->at, fmt::format("{}: '{}' holds for a whole mixture: put it into [{}.{}]{}", owner, key, mixture.graph,
+                                       mixture.name, way_out(key)));
     table.erase(key);
   }
   take_weight(table, child, errors);

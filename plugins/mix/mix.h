@@ -22,8 +22,9 @@ namespace millrace {
 // much of an epoch as its weight says, and the epoch keeps its length; without any, every sample comes once. Classes are one list
 // by name: the sources' own when it is the same for all, otherwise every name once, sorted bytewise.
 //
-// Which samples and in which order (`shuffle`, `limit`, `part`, `only`) is the mixture's business: its sources take none of
-// these. Numbers to be predicted and targets must be the same in all sources.
+// Which samples and in which order (`shuffle`, `limit`, `part`, `only`) is the mixture's business: the framework chooses by index,
+// after the sources are put together, so that they take none of these themselves. Numbers to be predicted and targets must be the
+// same in all sources.
 //
 // Ports: out, SampleChunk. Ownership: owns its sources. Threading: as its sources.
 // Errors: theirs, with "sources[1]" added; sources that do not fit together: ErrorKind::usage.

@@ -133,16 +133,22 @@ TEST_F(MixTest, ReportsEveryMistakeAtItsPlace) {
     to.set(key, std::move(value));
     to.table().back().at = at;
   };
+  add(first, "shuffle", Value("once"), 2);
   add(first, "limit", Value(5), 3);
   add(first, "pth", Value("x"), 4);
   second.erase("stage");
+  add(second, "balance", Value(true), 7);
   add(second, "stage", Value("read_foldr"), 8);
   add(second, "weight", Value(-1), 9);
   third.set_position(Position{file, 10, 1});
   EXPECT_EQ(
       refusal({first, second, third}),
-      "p.toml:3:1: [train.read.sources[0]]: 'limit' holds for a whole mixture: put it into [train.read]\n"
+      "p.toml:2:1: [train.read.sources[0]]: 'shuffle' holds for a whole mixture: put it into [train.read]\n"
+      "p.toml:3:1: [train.read.sources[0]]: 'limit' holds for a whole mixture: put it into [train.read], where it chooses among "
+      "the samples of all sources; to choose among those of one, read a list of them (read_list)\n"
       "p.toml:4:1: [train.read.sources[0]] has no key 'pth'; nearest is 'path'\n"
+      "p.toml:7:1: [train.read.sources[1]]: 'balance' holds for a whole mixture: put it into [train.read]; how often the samples "
+      "of one source come is its `weight`\n"
       "p.toml:8:1: 'read_foldr' is no source; nearest is 'read_folder'\n"
       "p.toml:9:1: 'weight' of sources[1] must be a number above 0, found -1\n"
       "p.toml:10:1: [train.read.sources[2]] must be a table with a `stage`, such as { stage = \"read_folder\", path = \"...\" }");
