@@ -6,6 +6,8 @@
 #include <cmath>
 #include <numbers>
 
+#include "millrace/error.h"
+
 namespace millrace {
 
 namespace {
@@ -174,6 +176,25 @@ AffineMap AffineMap::inverse() const {
   assert(d != 0);
   const AffineMap linear{yy / d, -xy / d, 0, -yx / d, xx / d, 0};
   return translation(-x0, -y0).then(linear);
+}
+
+Border border_named(std::string_view border) {
+  assert(border == "constant" || border == "reflect" || border == "edge");
+  return border == "reflect" ? Border::reflect : border == "edge" ? Border::edge : Border::constant;
+}
+
+std::array<std::uint8_t, 4> fill_colour(const std::vector<std::int64_t>& fill, int channels) {
+  std::array<std::uint8_t, 4> colour{};
+  const bool one_each = channels == 0 || fill.size() == static_cast<std::size_t>(channels);
+  if (fill.empty() || fill.size() > colour.size() || (fill.size() > 1 && !one_each)) {
+    fail(ErrorKind::usage, "fill: expected one value, or one for each channel, found {}", fill.size());
+  }
+  for (std::size_t channel = 0; channel < colour.size(); ++channel) {
+    const std::int64_t value = fill.size() == 1 ? fill[0] : channel < fill.size() ? fill[channel] : 0;
+    if (value < 0 || value > 255) fail(ErrorKind::usage, "fill: expected 0 ... 255, found {}", value);
+    colour[channel] = static_cast<std::uint8_t>(value);
+  }
+  return colour;
 }
 
 void warp_affine(const AffineMap& to_source, const Image& image, Interpolation interpolation, Border border,

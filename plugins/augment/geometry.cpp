@@ -9,23 +9,14 @@ namespace millrace {
 
 namespace {
 
-// `channels`: of the images; 0: not known.
 Outside make_outside(const GeometryParams& params, int channels) {
   Outside outside;
-  outside.border = params.border == "reflect" ? Border::reflect : params.border == "edge" ? Border::edge : Border::constant;
+  outside.border = border_named(params.border);
   outside.interpolation = params.interpolation == "nearest"   ? Interpolation::nearest
                           : params.interpolation == "bicubic" ? Interpolation::bicubic
                                                               : Interpolation::bilinear;
-  const std::vector<std::int64_t>& fill = params.fill;
-  constexpr std::size_t kChannels = std::size(outside.fill);
-  if (fill.empty() || fill.size() > kChannels || (fill.size() > 1 && channels > 0 && fill.size() != static_cast<std::size_t>(channels))) {
-    fail(ErrorKind::usage, "fill: expected one value, or one for each channel, found {}", fill.size());
-  }
-  for (std::size_t channel = 0; channel < kChannels; ++channel) {
-    const std::int64_t value = fill.size() == 1 ? fill[0] : channel < fill.size() ? fill[channel] : 0;
-    if (value < 0 || value > 255) fail(ErrorKind::usage, "fill: expected 0 ... 255, found {}", value);
-    outside.fill[channel] = static_cast<std::uint8_t>(value);
-  }
+  const auto fill = fill_colour(params.fill, channels);
+  std::copy(fill.begin(), fill.end(), std::begin(outside.fill));
   return outside;
 }
 

@@ -1,7 +1,10 @@
 // Affine maps of an image's plane, and images seen through them.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <string_view>
+#include <vector>
 
 #include "millrace/sample.h"
 
@@ -29,6 +32,11 @@ enum class Interpolation : std::uint8_t {
   bilinear,
   bicubic,  // Keys' kernel with a = -1/2 ("Cubic convolution interpolation for digital image processing", 1981)
 };
+
+// What lies outside an image, as stages' parameters say it. `border` REQUIRES: one of "constant", "reflect", "edge". A fill has one
+// value for all channels or one for each of `channels` (0: not known); anything else, or beyond 0 ... 255: ErrorKind::usage.
+Border border_named(std::string_view border);
+std::array<std::uint8_t, 4> fill_colour(const std::vector<std::int64_t>& fill, int channels);
 
 // out(x, y) = image(to_source(x, y)). Without antialiasing: of an image that becomes much smaller, pixels are passed over.
 // What lies outside: with Border::constant a pixel whose place is not within the image's area (its pixels' areas included) is

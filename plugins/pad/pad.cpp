@@ -1,0 +1,77 @@
+#include "pad.h"
+
+#include <algorithm>
+
+#include "millrace/affine.h"
+#include "millrace/plugin.h"
+
+namespace millrace {
+
+void Pad::describe(StageDescription<Params>& d) {
+  d.name("pad").text("Puts a margin around every image.");
+  d.params.add("size", &Params::size)
+      .range(1, kLargest)
+      .unit("pixels")
+      .text("of the result, [height, width]; the image is in the middle");
+  d.params.add("margin", &Params::margin)
+      .range(0, kLargest)
+      .unit("pixels")
+      .text("[rows above and below, columns on the left and right]; instead of `size`");
+  d.params.add("border", &Params::border)
+      .choices({"constant", "reflect", "edge"})
+      .text("what the margin shows: `fill`, the image mirrored about its edge pixels, or the edge pixels");
+  d.params.add("fill", &Params::fill).text("0 ... 255; one for all channels or one for each");
+}
+
+Pad::Pad(const Params& params, const StageContext& context)
+    : size_(params.size),
+      margin_(params.margin),
+      border_(border_named(params.border)),
+      fill_(fill_colour(params.fill, context.image.channels)),
+      input_(context.image),
+      window_(context.window) {
+  if (size_.has_value() == margin_.has_value()) {
+    fail(ErrorKind::usage, "expected either `size = [height, width]` or `margin`, found {}", size_ ? "both" : "neither");
+  }
+  if (!input_.is_static()) return;
+  try {
+    result(input_);
+  } catch (const Error& error) {
+    fail(ErrorKind::usage, "{}", error.message());
+  }
+}
+
+ImageShape Pad::result(const ImageShape& from) const {
+  const Size to = size_ ? *size_ : Size{from.height + 2 * margin_->height, from.width + 2 * margin_->width};
+  if (to.height < from.height || to.width < from.width) {
+    fail(ErrorKind::content, "the image is {} x {}, larger than the {} x {} that it is padded to: resize it before", from.height,
+         from.width, to.height, to.width);
+  }
+  if (to.height > kLargest || to.width > kLargest) {
+    fail(ErrorKind::content, "the image would be padded to {} x {}: at most {} x {}", to.height, to.width, kLargest, kLargest);
+  }
+  return {static_cast<std::int32_t>(to.height), static_cast<std::int32_t>(to.width), from.channels};
+}
+
+ImageShape Pad::image_shape() const {
+  if (size_) return {static_cast<std::int32_t>(size_->height), static_cast<std::int32_t>(size_->width), input_.channels};
+  return input_.is_static() ? result(input_) : ImageShape{0, 0, input_.channels};
+}
+
+void Pad::process(Sample& sample, Draw&) {
+  sample.apply_pending(window_);
+  const ImageShape from = sample.image_shape(), to = result(from);
+  if (to == from) return;
+  AugmentationRecord& record = sample.record;  // a window that begins before the image, executed here
+  record = {};
+  record.y = static_cast<std::int16_t>(-((to.height - from.height) / 2));
+  record.x = static_cast<std::int16_t>(-((to.width - from.width) / 2));
+  record.border = border_;
+  std::copy(fill_.begin(), fill_.end(), std::begin(record.fill));
+  sample.windowed = true;  // also when the margin is below and on the right only
+  sample.apply_pending(to);
+}
+
+}  // namespace millrace
+
+MILLRACE_PLUGIN("pad", "1.0", "Margins around images.") { registry.add_stage<millrace::Pad>(); }

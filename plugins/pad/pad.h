@@ -1,0 +1,48 @@
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "millrace/stage.h"
+
+namespace millrace {
+
+// Puts a margin around every image.
+//
+//   [train.pad]
+//   size   = [512, 512]   # as much on each side as makes this size; or
+//   margin = 4            # rows above and below, columns on the left and right: [rows, columns] or one number for both
+//   fill   = [124, 116, 104]
+//
+// Ports: in, out: ImageChunk, uint8. A pending augmentation record is applied first. The same margin is put around a target; what
+// is filled of one of classes has its ignored id. Of an odd difference to `size` the larger half goes to the bottom and right.
+// Threading: parallel.
+// Errors: not exactly one of `size` and `margin`, images known to be larger than `size`: ErrorKind::usage, in the constructor; one
+// larger image: ErrorKind::content, and so is a result beyond kLargest pixels in height or width.
+class Pad : public SampleTransform {
+ public:
+  struct Params {
+    std::optional<Size> size, margin;
+    std::string border = "constant";
+    std::vector<std::int64_t> fill = {0};
+  };
+  static constexpr std::int32_t kLargest = 12'000;  // of a result: an augmentation record's coordinates have 16 bits
+
+  static void describe(StageDescription<Params>& description);
+
+  Pad(const Params& params, const StageContext& context);
+  void process(Sample& sample, Draw& draw) override;
+  ImageShape image_shape() const override;
+
+ private:
+  ImageShape result(const ImageShape& from) const;  // errors: ErrorKind::content
+
+  std::optional<Size> size_, margin_;
+  Border border_;
+  std::array<std::uint8_t, 4> fill_;
+  ImageShape input_, window_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,123 @@
+#include "pad.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "millrace/error.h"
+#include "testkit/harness.h"
+
+namespace millrace {
+namespace {
+
+using Bytes = std::vector<std::uint8_t>;
+
+class PadTest : public testing::Test {
+ protected:
+  void show(ImageShape shape, const Bytes& pixels) {
+    sample_.reset({}, {});
+    const Image image = sample_.new_image(shape);
+    std::copy(pixels.begin(), pixels.end(), image.data);
+    sample_.set_image(image);
+  }
+  Bytes padded() {
+    Draw draw(1, {}, 2), untouched(1, {}, 2);
+    Pad(params_, context_).process(sample_, draw);
+    EXPECT_EQ(draw.hash(), untouched.hash());
+    const Image& image = std::as_const(sample_).image();
+    return {image.data, image.data + image.shape.bytes()};
+  }
+  std::string mistake(ErrorKind kind) {
+    try {
+      padded();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), kind);
+      return error.message();
+    }
+    return "nothing was thrown";
+  }
+
+  StageContext context_;
+  Pad::Params params_;
+  Sample sample_;
+};
+
+TEST_F(PadTest, PutsAMarginAroundTheImage) {
+  params_.margin = Size{1, 2};
+  params_.fill = {9};
+  show({2, 2, 1}, {1, 2, 3, 4});
+  EXPECT_EQ(padded(), (Bytes{9, 9, 9, 9, 9, 9,  //
+                             9, 9, 1, 2, 9, 9,  //
+                             9, 9, 3, 4, 9, 9,  //
+                             9, 9, 9, 9, 9, 9}));
+  EXPECT_EQ(sample_.image_shape(), (ImageShape{4, 6, 1}));
+}
+
+TEST_F(PadTest, MakesASize) {
+  params_.size = Size{2, 4};
+  params_.fill = {7, 8, 9};
+  context_.image = {0, 0, 3};
+  EXPECT_EQ(Pad(params_, context_).image_shape(), (ImageShape{2, 4, 3}));
+  show({1, 1, 3}, {1, 2, 3});
+  EXPECT_EQ(padded(), (Bytes{7, 8, 9, 1, 2, 3, 7, 8, 9, 7, 8, 9,  //
+                             7, 8, 9, 7, 8, 9, 7, 8, 9, 7, 8, 9}));
+  show({1, 3, 3}, {1, 1, 1, 2, 2, 2, 3, 3, 3});  // an odd difference alone: the margin begins nowhere before the image
+  EXPECT_EQ(padded(), (Bytes{1, 1, 1, 2, 2, 2, 3, 3, 3, 7, 8, 9,  //
+                             7, 8, 9, 7, 8, 9, 7, 8, 9, 7, 8, 9}));
+}
+
+TEST_F(PadTest, ContinuesTheImage) {
+  params_.margin = Size{0, 2};
+  params_.border = "reflect";
+  show({1, 3, 1}, {1, 2, 3});
+  EXPECT_EQ(padded(), (Bytes{3, 2, 1, 2, 3, 2, 1}));
+  params_.border = "edge";
+  show({1, 3, 1}, {1, 2, 3});
+  EXPECT_EQ(padded(), (Bytes{1, 1, 1, 2, 3, 3, 3}));
+}
+
+TEST_F(PadTest, FillsATargetOfClassesWithItsIgnoredId) {
+  TargetSpec classes;
+  classes.kind = TargetSpec::Kind::classes;
+  classes.ignored = 200;
+  params_.margin = Size{0, 1};
+  sample_.reset({}, {}, classes);
+  const Image image = sample_.new_image({1, 1, 3}), target = sample_.new_target({1, 1, 1});
+  std::fill_n(image.data, 3, std::uint8_t{5});
+  target.data[0] = 11;
+  sample_.set_image(image);
+  sample_.set_target(target);
+  EXPECT_EQ(padded(), (Bytes{0, 0, 0, 5, 5, 5, 0, 0, 0}));
+  EXPECT_EQ(Bytes(sample_.target().data, sample_.target().data + 3), (Bytes{200, 11, 200}));
+}
+
+TEST_F(PadTest, AppliesAPendingRecordFirst) {
+  params_.margin = Size{0, 1};
+  context_.window = {1, 3, 1};
+  show({1, 3, 1}, {1, 2, 3});
+  sample_.place_window(context_.window);
+  sample_.record.flip_x(3);
+  EXPECT_EQ(padded(), (Bytes{0, 3, 2, 1, 0}));
+  EXPECT_TRUE(sample_.record.is_identity());
+}
+
+TEST_F(PadTest, NamesItsMistakes) {
+  show({3, 3, 1}, Bytes(9));
+  EXPECT_EQ(mistake(ErrorKind::usage), "expected either `size = [height, width]` or `margin`, found neither");
+  params_.size = Size{2, 4};
+  EXPECT_EQ(mistake(ErrorKind::content), "the image is 3 x 3, larger than the 2 x 4 that it is padded to: resize it before");
+  context_.image = {3, 3, 1};
+  EXPECT_EQ(mistake(ErrorKind::usage), "the image is 3 x 3, larger than the 2 x 4 that it is padded to: resize it before");
+  params_.fill = {1, 2};
+  EXPECT_EQ(mistake(ErrorKind::usage), "fill: expected one value, or one for each channel, found 2");
+  params_.fill = {0};
+  params_.margin = Size{0, 0};
+  EXPECT_EQ(mistake(ErrorKind::usage), "expected either `size = [height, width]` or `margin`, found both");
+  params_.size.reset();
+  params_.margin = Size{0, 6'000};
+  EXPECT_EQ(mistake(ErrorKind::usage), "the image would be padded to 3 x 12003: at most 12000 x 12000");
+}
+
+}  // namespace
+}  // namespace millrace
