@@ -111,7 +111,7 @@ Value write_params(const std::vector<ParamInfo>& params, const void* object) {
   for (const ParamInfo& info : params) {
     Value value = info.write(object);
     // An optional that is not set has no value: its key is left out.
-    const bool absent = info.members.empty() && value.kind() == Value::Kind::table && value.table().empty();
+    const bool absent = value.kind() == Value::Kind::table && value.table().empty();
     if (!absent) table.set(info.name, std::move(value));
   }
   return table;

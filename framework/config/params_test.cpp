@@ -16,6 +16,10 @@ struct Group {
   double rate_factor = 1;
 };
 
+struct Blur {
+  double sigma = 2;
+};
+
 struct Params {
   double flip_x = 0.25;
   std::int64_t size = 8;
@@ -28,6 +32,7 @@ struct Params {
   std::vector<double> load;
   std::optional<double> clip;
   std::vector<Group> groups;
+  std::optional<Blur> blur;
   Value rest;
 
   static void describe(ParamSet<Params>& set) {
@@ -48,6 +53,7 @@ struct Params {
       g.add("match", &Group::match).required();
       g.add("rate_factor", &Group::rate_factor).range(0);
     });
+    set.add_table("blur", &Params::blur, [](ParamSet<Blur>& b) { b.add("sigma", &Blur::sigma).range(0); });
     set.add("rest", &Params::rest);
   }
 };
@@ -136,6 +142,21 @@ TEST(Params, WhatIsWrittenCanBeReadBack) {
 TEST(Params, AnAbsentOptionalIsNotWritten) {
   const Params params;
   EXPECT_EQ(write_params(declared().infos(), &params).find("clip"), nullptr);
+}
+
+TEST(Params, ATableMaySaySomethingByBeingThere) {
+  Diagnostics errors;
+  EXPECT_FALSE(read_struct(declared(), good(), "[train.augment]", errors).blur.has_value());
+  Value value = good();
+  value.set("blur", Value());
+  const Params params = read_struct(declared(), value, "[train.augment]", errors);
+  EXPECT_EQ(errors.text(), "");
+  ASSERT_TRUE(params.blur.has_value());
+  EXPECT_EQ(params.blur->sigma, 2);
+  EXPECT_EQ(write_params(declared().infos(), &params).find("blur")->find("sigma")->number(), 2);
+  const Params none;
+  EXPECT_EQ(write_params(declared().infos(), &none).find("blur"), nullptr);
+  EXPECT_EQ(declared().infos()[11].member_defaults.find("sigma")->number(), 2);  // for whoever explains what may stand there
 }
 
 TEST(Params, UnknownKeyIsAnsweredWithTheNearest) {

@@ -62,9 +62,9 @@ Json param_schema(const ParamInfo& info, const Value* preset) {
   constexpr std::string_view kList = "list of ";
   Json schema;
   if (info.type == "table") {
-    schema = object_schema(info.members, preset ? *preset : Value());
+    schema = object_schema(info.members, preset ? *preset : info.member_defaults);
   } else if (info.type == "list of tables") {
-    schema = {{"type", "array"}, {"items", object_schema(info.members, Value())}};
+    schema = {{"type", "array"}, {"items", object_schema(info.members, info.member_defaults)}};
   } else if (info.type.starts_with(kList)) {
     schema = {{"type", "array"}, {"items", type_schema(info, std::string_view(info.type).substr(kList.size()))}};
   } else {

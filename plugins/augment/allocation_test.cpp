@@ -22,15 +22,15 @@ namespace {
 
 TEST_F(HostTest, NothingIsAllocatedForASampleOnceTheBuffersHaveGrown) {
   context_.window = {};
-  params_.random_resized_crop.size = Size{20, 20};
-  params_.rand_augment.operations = 2;
+  params_.random_resized_crop.emplace().size = Size{20, 20};
+  params_.rand_augment.emplace();
   params_.trivial_augment = true;
   params_.rotate = Range{-20, 20};
   params_.interpolation = "bicubic";
   params_.brightness = params_.contrast = params_.saturation = Range{0.5, 1.5};
   params_.hue = Range{-0.2, 0.2};
   params_.greyscale = params_.equalise = params_.autocontrast = 0.5;
-  params_.sharpness.chance = params_.blur.chance = params_.noise.chance = 0.5;
+  params_.sharpness.emplace().chance = params_.blur.emplace().chance = params_.noise.emplace().chance = 0.5;
   params_.erase = {0.5, 3, {0.02, 0.33}, {0.3, 3.3}, "noise"};
   const Augment stage(params_, context_);
   const Bytes pixels = pattern(kShape), labels(24 * 24, 3);

@@ -23,12 +23,13 @@ void Augment::describe(StageDescription<Params>& d) {
 
 Augment::Augment(const Params& params, const StageContext& context)
     : geometry_(params, context.image.channels, combine(context.seed, hash_text(context.name + " alternating flip"))),
-      crop_(params.random_resized_crop, context.image),
       policies_(params),
       jitter_(params),
-      erasing_(params.erase, geometry_.outside()),
-      on_host_(geometry_.may_warp() || crop_.any() || policies_.any() || jitter_.any() || erasing_.any()),
-      window_(context.window) {}
+      window_(context.window) {
+  if (params.random_resized_crop) crop_.emplace(*params.random_resized_crop, context.image);
+  if (params.erase) erasing_.emplace(*params.erase, geometry_.outside());
+  on_host_ = geometry_.may_warp() || crop_ || policies_.any() || jitter_.any() || erasing_;
+}
 
 void Augment::process(Sample& sample, Draw& draw) {
   const auto window = [&] { return window_.is_static() ? window_ : sample.image_shape(); };
@@ -37,22 +38,22 @@ void Augment::process(Sample& sample, Draw& draw) {
   const Geometry::Placement placement = geometry_.draw(sample, draw);
   if (on_host_) {
     execute_record(sample, window());
-    if (crop_.any()) crop_.apply(sample, draw);
+    if (crop_) crop_->apply(sample, draw);
     Canvas canvas(sample, geometry_.outside());
     policies_.apply(canvas, draw);
     jitter_.apply(canvas, draw);
   }
   geometry_.place(sample, placement, window());
-  if (erasing_.any()) erase(sample, draw, window());
+  if (erasing_) erase(sample, draw, window());
 }
 
 void Augment::erase(Sample& sample, Draw& draw, ImageShape window) const {
   const ImageShape& shape = sample.image_shape();
   const ImageShape seen{std::min(shape.height, window.height), std::min(shape.width, window.width), shape.channels};
-  const Erasing::Boxes& boxes = erasing_.draw(draw, seen);
+  const Erasing::Boxes& boxes = erasing_->draw(draw, seen);
   if (!boxes.happens) return;
   execute_record(sample, window);
-  erasing_.apply(sample.image(), boxes, seen);
+  erasing_->apply(sample.image(), boxes, seen);
 }
 
 }  // namespace millrace

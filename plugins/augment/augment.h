@@ -1,5 +1,7 @@
 #pragma once
 
+#include <optional>
+
 #include "erasing.h"
 #include "geometry.h"
 #include "jitter.h"
@@ -17,7 +19,7 @@ namespace millrace {
 //   translate  = { x = [-4, 4], y = [-4, 4] }   # whole pixels, to the right and down
 //   rotate     = [-15, 15]                      # degrees
 //   brightness = [0.6, 1.4]
-//   erase      = { chance = 0.25 }
+//   erase      = { chance = 0.25 }              # by default every image
 //   border     = "reflect"
 //
 // Ports: in, out: ImageChunk, uint8; the size stays, but for random_resized_crop.
@@ -53,16 +55,17 @@ class Augment : public SampleTransform {
 
   Augment(const Params& params, const StageContext& context);
   void process(Sample& sample, Draw& draw) override;
-  ImageShape image_shape() const override { return crop_.any() ? crop_.image_shape() : SampleTransform::image_shape(); }
+  bool is_random() const override { return true; }
+  ImageShape image_shape() const override { return crop_ ? crop_->image_shape() : SampleTransform::image_shape(); }
 
  private:
   void erase(Sample& sample, Draw& draw, ImageShape window) const;
 
   Geometry geometry_;
-  RandomCrop crop_;
+  std::optional<RandomCrop> crop_;
   Policies policies_;
   Jitter jitter_;
-  Erasing erasing_;
+  std::optional<Erasing> erasing_;
   bool on_host_;  // anything that needs pixels
   ImageShape window_;
 };

@@ -71,7 +71,7 @@ TEST_F(AugmentTest, KeepsImagesResidentUnlessItChangesPixels) {
   params_.rotate = {-10, 10};
   EXPECT_EQ(resident(), 0);
   params_ = record_only;
-  params_.erase.chance = 0.5;
+  params_.erase.emplace().chance = 0.5;
   const int whole = resident();
   EXPECT_GT(whole, 0);
   EXPECT_LT(whole, 40);

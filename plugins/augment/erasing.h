@@ -7,12 +7,11 @@
 namespace millrace {
 
 // Puts rectangles over the image; its target stays. A rectangle lies wholly within what the network sees; one that would be
-// higher or wider is cut to it. Draws, unless the chance is 0, and all of them every time: the chance; for each rectangle its
-// area, aspect, row and column; for "noise" two words of seed.
+// higher or wider is cut to it. Makes all its draws every time: the chance; for each rectangle its area, aspect, row and column;
+// for "noise" two words of seed.
 class Erasing {
  public:
   Erasing(const EraseParams& params, const Outside& outside);  // errors: ErrorKind::usage
-  bool any() const { return params_.chance > 0; }
 
   struct Box {
     int top = 0, left = 0, height = 0, width = 0;

@@ -71,7 +71,7 @@ TEST_F(HostTest, EveryOperationChangesSomething) {
          p.hue = Range{0.1, 0.3};
        }},
       {"greyscale", [](P& p) { p.greyscale = 1; }},
-      {"solarise", [](P& p) { p.solarise.chance = 1; }},
+      {"solarise", [](P& p) { p.solarise.emplace(); }},
       {"posterise",
        [](P& p) {
          p.posterise = {1, {2, 4}};
@@ -91,7 +91,7 @@ TEST_F(HostTest, EveryOperationChangesSomething) {
        [](P& p) {
          p.noise = {1, {5, 10}};
        }},
-      {"erase", [](P& p) { p.erase.chance = 1; }},
+      {"erase", [](P& p) { p.erase.emplace(); }},
       {"rand_augment",
        [](P& p) {
          p.rand_augment = {10, 20, 31};
@@ -154,7 +154,7 @@ TEST_F(HostTest, NewOperationsLeaveTheOldDrawsAlone) {
   params_.translate = {{-4, 4}, {-4, 4}, false};
   const Augment plain(params_, context_);
   params_.brightness = Range{0.5, 1.5};
-  params_.erase.chance = 0.5;
+  params_.erase.emplace().chance = 0.5;
   params_.trivial_augment = true;
   const Augment more(params_, context_);
   for (std::uint64_t index = 0; index < 50; ++index) {
@@ -283,7 +283,7 @@ TEST_F(HostTest, ErasesWithMeanOrNoise) {
   const Bytes mean = run();
   EXPECT_EQ(std::count(mean.begin(), mean.end(), mean[0]),
             24 * 24 + (mean[1] == mean[0] ? 576 : 0) + (mean[2] == mean[0] ? 576 : 0));
-  params_.erase.value = "noise";
+  params_.erase->value = "noise";
   const Bytes noise = run();
   const std::set<std::uint8_t> levels(noise.begin(), noise.end());
   EXPECT_GT(levels.size(), 200U);
@@ -332,9 +332,34 @@ TEST_F(HostTest, TakesGreyImages) {
   params_.saturation = params_.brightness = Range{0.5, 1.5};
   params_.hue = Range{-0.5, 0.5};
   params_.greyscale = params_.equalise = 0.5;
-  params_.noise.chance = params_.blur.chance = params_.erase.chance = 0.5;
+  params_.noise.emplace().chance = params_.blur.emplace().chance = params_.erase.emplace().chance = 0.5;
   params_.rotate = Range{-90, 90};
   for (std::uint64_t index = 0; index < 200; ++index) run(index, {9, 9, 1});
+}
+
+TEST_F(HostTest, RefusesPartsOfABit) {
+  params_.posterise.emplace().bits = {2.5, 4};
+  try {
+    const Augment stage(params_, context_);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+    EXPECT_EQ(error.message(), "posterise.bits: expected whole numbers, found [2.5, 4]");
+  }
+}
+
+// Whoever writes a table down wants it: nothing in it but its text is a chance of never.
+TEST_F(HostTest, ATableAppliesToEveryImageUnlessItSaysOtherwise) {
+  for (const char* name : {"solarise", "posterise", "sharpness", "blur", "noise", "erase", "rand_augment"}) {
+    Diagnostics errors;
+    ParamSet<Augment::Params> set;
+    describe(set);
+    params_ = read_struct(set, Value(Table{{name, {}, Value()}}), "[train.augment]", errors);
+    EXPECT_TRUE(errors.empty()) << errors.text();
+    int changed = 0;
+    for (std::uint64_t index = 0; index < 20; ++index) changed += run(index) != pattern(kShape);
+    EXPECT_GT(changed, 10) << name;
+  }
 }
 
 TEST_F(HostTest, RefusesAMagnitudeBeyondItsBins) {

@@ -1,20 +1,24 @@
 #include "jitter.h"
 
+#include <cmath>
 #include <optional>
 
 #include "colour.h"
 #include "filters.h"
+#include "millrace/error.h"
 #include "tone.h"
 
 namespace millrace {
 
 namespace {
 
-// A value from the range when the chance comes true.
-std::optional<double> drawn(Draw& draw, double chance, const Range& range) {
-  if (chance == 0) return {};
-  const bool happens = draw.chance(chance);
-  const double value = draw.uniform(range.low, range.high);
+// A value of the table's range, when the table is there and its chance comes true.
+template <class Table>
+std::optional<double> drawn(Draw& draw, const std::optional<Table>& table, Range Table::*range) {
+  if (!table) return {};
+  const bool happens = draw.chance(table->chance);
+  const Range& values = (*table).*range;
+  const double value = draw.uniform(values.low, values.high);
   return happens ? std::optional(value) : std::nullopt;
 }
 
@@ -24,9 +28,14 @@ bool happens(Draw& draw, double chance) { return chance > 0 && draw.chance(chanc
 
 Jitter::Jitter(const JitterParams& p)
     : params_(p),
-      any_(p.brightness || p.contrast || p.saturation || p.hue || p.greyscale > 0 || p.solarise.chance > 0 ||
-           p.posterise.chance > 0 || p.equalise > 0 || p.autocontrast > 0 || p.invert > 0 || p.sharpness.chance > 0 ||
-           p.blur.chance > 0 || p.noise.chance > 0) {}
+      any_(p.brightness || p.contrast || p.saturation || p.hue || p.greyscale > 0 || p.solarise || p.posterise ||
+           p.equalise > 0 || p.autocontrast > 0 || p.invert > 0 || p.sharpness || p.blur || p.noise) {
+  if (!p.posterise) return;
+  const Range& bits = p.posterise->bits;
+  if (bits.low != std::floor(bits.low) || bits.high != std::floor(bits.high)) {
+    fail(ErrorKind::usage, "posterise.bits: expected whole numbers, found [{}, {}]", bits.low, bits.high);
+  }
+}
 
 void Jitter::apply(Canvas& canvas, Draw& draw) const {
   recolour(canvas, draw);
@@ -46,12 +55,12 @@ void Jitter::recolour(Canvas& canvas, Draw& draw) const {
 }
 
 void Jitter::change_levels(Canvas& canvas, Draw& draw) const {
-  if (const auto threshold = drawn(draw, params_.solarise.chance, params_.solarise.threshold)) {
+  if (const auto threshold = drawn(draw, params_.solarise, &JitterParams::Solarise::threshold)) {
     tone::solarise(canvas.image(), *threshold);
   }
-  if (params_.posterise.chance > 0) {
-    const bool now = draw.chance(params_.posterise.chance);
-    const Range& bits = params_.posterise.bits;
+  if (params_.posterise) {
+    const bool now = draw.chance(params_.posterise->chance);
+    const Range& bits = params_.posterise->bits;
     const std::int64_t kept = draw.integer(static_cast<std::int64_t>(bits.low), static_cast<std::int64_t>(bits.high));
     if (now) tone::posterise(canvas.image(), static_cast<int>(kept));
   }
@@ -61,14 +70,14 @@ void Jitter::change_levels(Canvas& canvas, Draw& draw) const {
 }
 
 void Jitter::filter(Canvas& canvas, Draw& draw) const {
-  if (const auto factor = drawn(draw, params_.sharpness.chance, params_.sharpness.factor)) {
+  if (const auto factor = drawn(draw, params_.sharpness, &JitterParams::Sharpness::factor)) {
     canvas.redraw([&](const Image& from, const Image& to) { filters::sharpness(from, *factor, to); });
   }
-  if (const auto sigma = drawn(draw, params_.blur.chance, params_.blur.sigma)) {
+  if (const auto sigma = drawn(draw, params_.blur, &JitterParams::Blur::sigma)) {
     filters::blur(canvas.image(), *sigma, canvas.image());
   }
-  if (params_.noise.chance == 0) return;
-  const auto deviation = drawn(draw, params_.noise.chance, params_.noise.deviation);
+  if (!params_.noise) return;
+  const auto deviation = drawn(draw, params_.noise, &JitterParams::Noise::deviation);
   const std::uint64_t upper = draw.bits(), seed = upper << 32 | draw.bits();
   if (deviation) filters::noise(canvas.image(), *deviation, seed);
 }

@@ -16,8 +16,8 @@ ParamRef chance_of(ParamSet<Table>& set) {
 
 // A table in P's base; add_table wants a member of P.
 template <class T, class Owner, class Describe>
-ParamRef table(Set& set, const char* name, T Owner::*field, Describe describe, std::string shorthand = {}) {
-  return set.add_table(name, static_cast<T P::*>(field), describe, std::move(shorthand));
+ParamRef table(Set& set, const char* name, T Owner::*field, Describe describe) {
+  return set.add_table(name, static_cast<T P::*>(field), describe);
 }
 
 void describe_flips_and_shifts(Set& set) {
@@ -60,7 +60,7 @@ void describe_crop(Set& set) {
   set.add_table(
          "random_resized_crop", &P::random_resized_crop,
          [](ParamSet<CropParams>& members) {
-           members.add("size", &CropParams::size).unit("pixels").text("of the result, [height, width]; not set: no crop");
+           members.add("size", &CropParams::size).required().unit("pixels").text("of the result, [height, width]");
            members.add("area", &CropParams::area).range(0.0001, 1).text("of the part, as a share of the image");
            members.add("aspect", &CropParams::aspect)
                .range(0.01, 100)
@@ -73,7 +73,7 @@ void describe_crop(Set& set) {
 void describe_policies(Set& set) {
   using RandAugment = P::RandAugment;
   table(set, "rand_augment", &P::rand_augment, [](ParamSet<RandAugment>& members) {
-    members.add("operations", &RandAugment::operations).range(0, 14).text("for each image, one after the other; 0: none");
+    members.add("operations", &RandAugment::operations).range(0, 14).text("for each image, one after the other");
     members.add("magnitude", &RandAugment::magnitude).range(0, 1000).text("0 ... bins - 1");
     members.add("bins", &RandAugment::bins).range(2, 1001).text("how many magnitudes there are");
   }).text("RandAugment (Cubuk et al., arXiv 1909.13719): random operations, all of one magnitude");

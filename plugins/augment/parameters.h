@@ -1,4 +1,4 @@
-// What stands in an augment stage's table.
+// What stands in an augment stage's table. A table in it applies to every image unless it says otherwise by `chance`.
 #pragma once
 
 #include <cstdint>
@@ -27,49 +27,49 @@ struct GeometryParams {
 
 struct PolicyParams {
   struct RandAugment {
-    std::int64_t operations = 0;
+    std::int64_t operations = 2;
     std::int64_t magnitude = 9;
     std::int64_t bins = 31;
   };
-  RandAugment rand_augment;
+  std::optional<RandAugment> rand_augment;
   bool trivial_augment = false;
 };
 
 struct JitterParams {
   struct Solarise {
-    double chance = 0;
+    double chance = 1;
     Range threshold = {128, 128};
   };
   struct Posterise {
-    double chance = 0;
+    double chance = 1;
     Range bits = {4, 8};
   };
   struct Sharpness {
-    double chance = 0;
+    double chance = 1;
     Range factor = {0, 2};
   };
   struct Blur {
-    double chance = 0;
+    double chance = 1;
     Range sigma = {0.1, 2};
   };
   struct Noise {
-    double chance = 0;
+    double chance = 1;
     Range deviation = {0, 10};
   };
   std::optional<Range> brightness, contrast, saturation, hue;
   double greyscale = 0;
-  Solarise solarise;
-  Posterise posterise;
+  std::optional<Solarise> solarise;
+  std::optional<Posterise> posterise;
   double equalise = 0;
   double autocontrast = 0;
   double invert = 0;
-  Sharpness sharpness;
-  Blur blur;
-  Noise noise;
+  std::optional<Sharpness> sharpness;
+  std::optional<Blur> blur;
+  std::optional<Noise> noise;
 };
 
 struct EraseParams {
-  double chance = 0;
+  double chance = 1;
   std::int64_t count = 1;
   Range area = {0.02, 0.33};
   Range aspect = {0.3, 3.3};
@@ -77,15 +77,15 @@ struct EraseParams {
 };
 
 struct CropParams {
-  std::optional<Size> size;
+  Size size;
   Range area = {0.08, 1};
   Range aspect = {3.0 / 4, 4.0 / 3};
   std::string filter = "bilinear";
 };
 
 struct AugmentParams : GeometryParams, PolicyParams, JitterParams {
-  CropParams random_resized_crop;
-  EraseParams erase;
+  std::optional<CropParams> random_resized_crop;
+  std::optional<EraseParams> erase;
 };
 
 void describe(ParamSet<AugmentParams>& set);

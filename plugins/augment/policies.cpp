@@ -111,11 +111,10 @@ void apply_operation(Canvas& canvas, Kind kind, double m) {
 }  // namespace
 
 Policies::Policies(const PolicyParams& params) : params_(params) {
-  const PolicyParams::RandAugment& rand = params.rand_augment;
-  if (rand.operations > 0 && rand.magnitude >= rand.bins) {
-    fail(ErrorKind::usage, "rand_augment.magnitude: expected 0 ... {}, one of {} bins, found {}", rand.bins - 1, rand.bins,
-         rand.magnitude);
-  }
+  const auto& rand = params.rand_augment;
+  if (!rand || rand->magnitude < rand->bins) return;
+  fail(ErrorKind::usage, "rand_augment.magnitude: expected 0 ... {}, one of {} bins, found {}", rand->bins - 1, rand->bins,
+       rand->magnitude);
 }
 
 void Policies::apply(Canvas& canvas, Draw& draw) const {
@@ -123,10 +122,10 @@ void Policies::apply(Canvas& canvas, Draw& draw) const {
     if (operation.has_sign && draw.chance(0.5)) m = -m;
     apply_operation(canvas, operation.kind, m);
   };
-  const PolicyParams::RandAugment& rand = params_.rand_augment;
-  for (std::int64_t i = 0; i < rand.operations; ++i) {
+  const auto& rand = params_.rand_augment;
+  for (std::int64_t i = 0; rand && i < rand->operations; ++i) {
     const Operation& operation = kRandAugment[draw.integer(0, kOperations - 1)];
-    double m = magnitude(operation, rand.magnitude, rand.bins);
+    double m = magnitude(operation, rand->magnitude, rand->bins);
     if (operation.kind == Kind::translate_x) m *= canvas.image().shape.width;
     if (operation.kind == Kind::translate_y) m *= canvas.image().shape.height;
     run(operation, m);

@@ -14,7 +14,7 @@ namespace millrace {
 class Policies {
  public:
   explicit Policies(const PolicyParams& params);  // errors: ErrorKind::usage
-  bool any() const { return params_.rand_augment.operations > 0 || params_.trivial_augment; }
+  bool any() const { return params_.rand_augment || params_.trivial_augment; }
   void apply(Canvas& canvas, Draw& draw) const;
 
  private:

@@ -10,8 +10,7 @@
 namespace millrace {
 
 RandomCrop::RandomCrop(const CropParams& params, ImageShape input) : params_(params), filter_(resample_filter(params.filter)) {
-  if (!params.size) return;
-  const Size& size = *params.size;
+  const Size& size = params.size;
   constexpr int kLargest = Geometry::kLargest;
   if (size.height < 1 || size.width < 1 || size.height > kLargest || size.width > kLargest) {
     fail(ErrorKind::usage, "random_resized_crop.size: expected [height, width] from 1 to {}, found [{}, {}]", kLargest,

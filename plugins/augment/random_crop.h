@@ -1,7 +1,5 @@
 #pragma once
 
-#include <optional>
-
 #include "canvas.h"
 #include "millrace/random.h"
 #include "millrace/resample.h"
@@ -16,8 +14,7 @@ namespace millrace {
 class RandomCrop {
  public:
   RandomCrop(const CropParams& params, ImageShape input);  // errors: ErrorKind::usage
-  bool any() const { return params_.size.has_value(); }
-  ImageShape image_shape() const { return output_; }  // of every image, when any()
+  ImageShape image_shape() const { return output_; }  // of every image
 
   void apply(Sample& sample, Draw& draw) const;
 

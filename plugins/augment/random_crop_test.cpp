@@ -13,7 +13,7 @@ class RandomCropTest : public HostTest {
  protected:
   RandomCropTest() {
     context_.window = {};
-    params_.random_resized_crop.size = Size{10, 14};
+    params_.random_resized_crop.emplace().size = Size{10, 14};
   }
   void crop(Sample& sample, std::uint64_t index, ImageShape shape = kShape) {
     show(sample, index, pattern(shape), shape);
@@ -34,9 +34,9 @@ TEST_F(RandomCropTest, GivesItsSizeWhateverComes) {
 }
 
 TEST_F(RandomCropTest, TheWholeImageIsAPartToo) {
-  params_.random_resized_crop.size = Size{24, 24};
-  params_.random_resized_crop.area = {1, 1};
-  params_.random_resized_crop.aspect = {1, 1};
+  params_.random_resized_crop->size = Size{24, 24};
+  params_.random_resized_crop->area = {1, 1};
+  params_.random_resized_crop->aspect = {1, 1};
   Sample sample;
   crop(sample, 0);
   EXPECT_EQ(Bytes(sample.image().data, sample.image().data + kShape.bytes()), pattern(kShape));
@@ -44,9 +44,9 @@ TEST_F(RandomCropTest, TheWholeImageIsAPartToo) {
 
 TEST_F(RandomCropTest, TakesPartsOfTheAreaThatItWasAskedFor) {
   // Columns of ascending levels: the range of levels tells the width of the part.
-  params_.random_resized_crop.area = {0.25, 0.25};
-  params_.random_resized_crop.aspect = {1, 1};
-  params_.random_resized_crop.filter = "nearest";
+  params_.random_resized_crop->area = {0.25, 0.25};
+  params_.random_resized_crop->aspect = {1, 1};
+  params_.random_resized_crop->filter = "nearest";
   const ImageShape shape{100, 100, 1};
   Bytes ramp(shape.bytes());
   for (std::size_t i = 0; i < ramp.size(); ++i) ramp[i] = static_cast<std::uint8_t>(i % 100);
@@ -71,7 +71,7 @@ TEST_F(RandomCropTest, ClassesTakeTheSameWay) {
     labels[i] = static_cast<std::uint8_t>(i % 24 / 4 + i / 24 / 4 * 6);
     std::fill_n(pixels.begin() + static_cast<std::ptrdiff_t>(3 * i), 3, static_cast<std::uint8_t>(labels[i] * 5));
   }
-  params_.random_resized_crop.filter = "nearest";
+  params_.random_resized_crop->filter = "nearest";
   params_.flip_x = 0.5;
   params_.erase = {1, 1, {0, 0}, {1, 1}, "constant"};  // executes the flip here
   Sample sample;
@@ -94,7 +94,7 @@ TEST_F(RandomCropTest, OtherChangesComeAfterIt) {
 }
 
 TEST_F(RandomCropTest, NamesAnImpossibleSize) {
-  params_.random_resized_crop.size = Size{0, 5};
+  params_.random_resized_crop->size = Size{0, 5};
   try {
     const Augment stage(params_, context_);
     FAIL();

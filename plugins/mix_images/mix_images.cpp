@@ -43,10 +43,13 @@ void MixImages::describe(StageDescription<Params>& d) {
 }
 
 MixImages::MixImages(const Params& params, const StageContext& context)
-    : params_(params), seed_(context.seed), name_hash_(hash_text(context.name)) {
-  if (params.mixup.chance + params.cutmix.chance > 1 + 1e-9) {
+    : seed_(context.seed), name_hash_(hash_text(context.name)) {
+  if (!params.mixup && !params.cutmix) fail(ErrorKind::usage, "how to mix: expected 'mixup', 'cutmix' or both, found neither");
+  if (params.mixup) mixup_ = *params.mixup;
+  if (params.cutmix) cutmix_ = *params.cutmix;
+  if (mixup_.chance + cutmix_.chance > 1 + 1e-9) {
     fail(ErrorKind::usage, "mixup.chance and cutmix.chance: a batch is mixed one way, expected at most 1 in all, found {} and {}",
-         params.mixup.chance, params.cutmix.chance);
+         mixup_.chance, cutmix_.chance);
   }
   if (context.target.kind != TargetSpec::Kind::none) {
     fail(ErrorKind::usage, "images are mixed with labels, and those of [{}] have targets: take the stage out of the flow",
@@ -65,10 +68,10 @@ void MixImages::mix(Batch& batch) const {
   Draw draw(seed_, {batch.epoch, batch.step, 0, 0}, name_hash_);
   const double which = draw.uniform();
   const auto shift = static_cast<std::uint32_t>(draw.integer(1, batch.count - 1));
-  const bool by_blending = which < params_.mixup.chance;
-  const bool mixes = by_blending || which < params_.mixup.chance + params_.cutmix.chance;
+  const bool by_blending = which < mixup_.chance;
+  const bool mixes = by_blending || which < mixup_.chance + cutmix_.chance;
   if (mixes) {
-    double share = draw_beta(draw, by_blending ? params_.mixup.alpha : params_.cutmix.alpha);
+    double share = draw_beta(draw, by_blending ? mixup_.alpha : cutmix_.alpha);
     const auto own = static_cast<int>(std::lround(256 * share));
     Box box;
     if (by_blending) {

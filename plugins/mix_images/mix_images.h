@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "millrace/stage.h"
 
@@ -28,15 +29,15 @@ namespace millrace {
 //
 // Threading: parallel; a batch is mixed by one thread.
 //
-// Errors: chances that add up to more than 1, batches with targets or with numbers to predict: ErrorKind::usage.
+// Errors: no rule, chances that add up to more than 1, batches with targets or with numbers to predict: ErrorKind::usage.
 class MixImages : public Transform<Batch, Batch> {
  public:
   struct Rule {
-    double chance = 0;
+    double chance = 1;
     double alpha = 1;
   };
   struct Params {
-    Rule mixup, cutmix;
+    std::optional<Rule> mixup, cutmix;
   };
   static void describe(StageDescription<Params>& description);
 
@@ -47,7 +48,7 @@ class MixImages : public Transform<Batch, Batch> {
  private:
   void mix(Batch& batch) const;
 
-  Params params_;
+  Rule mixup_{0}, cutmix_{0};
   std::uint64_t seed_, name_hash_;
 };
 

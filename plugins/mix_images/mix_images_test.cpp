@@ -53,7 +53,8 @@ class MixImagesTest : public testing::Test {
   Value table_;
 };
 
-TEST_F(MixImagesTest, ChangesNothingUnlessAsked) {
+TEST_F(MixImagesTest, ChangesNothingByChance) {
+  table_ = testkit::table({{"mixup", rule(0, 1)}});
   const Ref<Batch> batch = flat_batch(), same = flat_batch();
   mix(batch);
   EXPECT_EQ(std::memcmp(batch->pixels, same->pixels, kCount * kImage.bytes()), 0);
@@ -226,6 +227,10 @@ TEST_F(MixImagesTest, NamesItsMistakes) {
   table_ = testkit::table({{"mixup", rule(0.75, 1)}, {"cutmix", rule(0.5, 1)}});
   EXPECT_EQ(mistake(), "mixup.chance and cutmix.chance: a batch is mixed one way, expected at most 1 in all, found 0.75 and 0.5");
   table_ = {};
+  EXPECT_EQ(mistake(), "how to mix: expected 'mixup', 'cutmix' or both, found neither");
+  table_ = testkit::table({{"mixup", Value()}, {"cutmix", Value()}});  // each would mix every batch
+  EXPECT_EQ(mistake(), "mixup.chance and cutmix.chance: a batch is mixed one way, expected at most 1 in all, found 1 and 1");
+  table_ = testkit::table({{"mixup", Value()}});
   context_.graph = "train";
   context_.target.kind = TargetSpec::Kind::classes;
   EXPECT_EQ(mistake(), "images are mixed with labels, and those of [train] have targets: take the stage out of the flow");

@@ -20,18 +20,18 @@ std::string limits(const ParamInfo& info) {
   return info.unit.empty() ? out : out + (out.empty() ? "" : " ") + info.unit;
 }
 
-// Members of a table stand indented below it. `defaults`: of the table they belong to; null inside lists.
-void add_params(TextTable& table, const std::vector<ParamInfo>& params, const Value* defaults, const std::string& indent) {
+// Members of a table stand indented below it. `defaults`: of the table they belong to.
+void add_params(TextTable& table, const std::vector<ParamInfo>& params, const Value& defaults, const std::string& indent) {
   for (const ParamInfo& info : params) {
-    const Value* preset = defaults ? defaults->find(info.name) : nullptr;
+    const Value* preset = defaults.find(info.name);
     std::string fallback = info.required ? "required" : "";
     if (!info.required && preset && info.type != "table") fallback = to_toml(*preset);
     table.row({indent + info.name, info.type, limits(info), fallback, info.text});
-    add_params(table, info.members, preset && preset->kind() == Value::Kind::table ? preset : nullptr, indent + "  ");
+    add_params(table, info.members, preset && info.type == "table" ? *preset : info.member_defaults, indent + "  ");
   }
 }
 
-std::string params_text(const std::vector<ParamInfo>& params, const Value* defaults) {
+std::string params_text(const std::vector<ParamInfo>& params, const Value& defaults) {
   if (params.empty()) return "\nIt takes no parameters.\n";
   TextTable table({"parameter", "type", "range", "default", ""});
   add_params(table, params, defaults, "");
@@ -60,13 +60,13 @@ std::string describe_stage(const StageType& type) {
   facts.row({"takes", ports(type.inputs)});
   facts.row({"gives", ports(type.outputs)});
   facts.row({"runs", how_it_runs(type)});
-  return fmt::format("{}: {}\n", type.name, type.text) + facts.text() + params_text(type.params, &type.defaults);
+  return fmt::format("{}: {}\n", type.name, type.text) + facts.text() + params_text(type.params, type.defaults);
 }
 
 std::string describe_layer(const LayerType& type) {
   const std::string inputs =
       type.least_inputs == type.most_inputs ? fmt::format("{}", type.least_inputs) : fmt::format("{} or more", type.least_inputs);
-  return fmt::format("{}: {}\n  a layer type; inputs: {}\n", type.name, type.text, inputs) + params_text(type.params, nullptr);
+  return fmt::format("{}: {}\n  a layer type; inputs: {}\n", type.name, type.text, inputs) + params_text(type.params, {});
 }
 
 }  // namespace millrace

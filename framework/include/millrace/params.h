@@ -11,7 +11,8 @@
 //   }
 //
 // Field types: bool, std::int64_t, double, std::string, Range, Size, std::vector of the first four, std::optional of any,
-// a nested struct (add_table), a list of structs (add_list), and Value for what only the reader of the field understands.
+// a nested struct (add_table), an optional of it, a list of structs (add_list), and Value for what only the reader of the field
+// understands.
 // Defaults are the struct's own initialisers. A parameter without a meaningful default is marked required().
 #pragma once
 
@@ -67,6 +68,7 @@ struct ParamInfo {
   std::vector<std::string> choices;
   bool required = false;
   std::vector<ParamInfo> members;  // of a table, or of each table of a list
+  Value member_defaults;           // theirs, in a table that is written down
 
   // Reads `value` into the field; reports what is wrong and leaves the field alone otherwise.
   std::function<void(const ParamInfo& self, void* object, const Value& value, Diagnostics& errors)> read;
@@ -126,12 +128,7 @@ class ParamSet {
   // stands for, as `learning_rate = 0.1` for `learning_rate = { initial = 0.1 }`.
   template <class T, class Describe>
   ParamRef add_table(std::string name, T Struct::*field, Describe describe, std::string shorthand = {}) {
-    ParamSet<T> members;
-    describe(members);
-    ParamInfo info;
-    info.name = std::move(name);
-    info.type = "table";
-    info.members = std::move(members).take();
+    ParamInfo info = table_info<T>(std::move(name), "table", describe);
     info.read = [field, shorthand = std::move(shorthand)](const ParamInfo& self, void* object, const Value& value,
                                                           Diagnostics& errors) {
       Value table = value;
@@ -146,15 +143,25 @@ class ParamSet {
     return append(std::move(info));
   }
 
+  // A nested table that says something by being there: without it the field is empty.
+  template <class T, class Describe>
+  ParamRef add_table(std::string name, std::optional<T> Struct::*field, Describe describe) {
+    ParamInfo info = table_info<T>(std::move(name), "table", describe);
+    info.read = [field](const ParamInfo& self, void* object, const Value& value, Diagnostics& errors) {
+      T& table = (static_cast<Struct*>(object)->*field).emplace();
+      read_params(self.members, value, &table, "'" + self.name + "'", errors);
+    };
+    info.write = [field, members = info.members](const void* object) {
+      const std::optional<T>& table = static_cast<const Struct*>(object)->*field;
+      return table ? write_params(members, &*table) : Value();
+    };
+    return append(std::move(info));
+  }
+
   // A list of tables, one T each.
   template <class T, class Describe>
   ParamRef add_list(std::string name, std::vector<T> Struct::*field, Describe describe) {
-    ParamSet<T> members;
-    describe(members);
-    ParamInfo info;
-    info.name = std::move(name);
-    info.type = "list of tables";
-    info.members = std::move(members).take();
+    ParamInfo info = table_info<T>(std::move(name), "list of tables", describe);
     info.read = [field](const ParamInfo& self, void* object, const Value& value, Diagnostics& errors) {
       std::vector<T>& list = static_cast<Struct*>(object)->*field;
       if (value.kind() != Value::Kind::array) {
@@ -180,6 +187,18 @@ class ParamSet {
   ParamRef append(ParamInfo info) {
     infos_.push_back(std::move(info));
     return ParamRef(infos_.back());  // valid until the next parameter is added
+  }
+  template <class T, class Describe>
+  static ParamInfo table_info(std::string name, std::string type, Describe describe) {
+    ParamSet<T> members;
+    describe(members);
+    ParamInfo info;
+    info.name = std::move(name);
+    info.type = std::move(type);
+    info.members = std::move(members).take();
+    const T defaults{};
+    info.member_defaults = write_params(info.members, &defaults);
+    return info;
   }
   std::vector<ParamInfo> infos_;
 };
