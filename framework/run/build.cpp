@@ -22,17 +22,20 @@ GraphBuild::GraphBuild(const GraphPlan& plan, StageContext context) : plan_(&pla
       context_.fingerprint = combine(context_.fingerprint, hash_text(made.type->name + to_toml(made.table)));
     }
     if (role == StageType::Role::source) {
-      source_ = static_cast<Source*>(stages_[made_ - 1].front().get());
+      source_at_ = made_ - 1;
+      source_ = static_cast<Source*>(stages_[source_at_].front().get());
       try {
         source_->open();
         const SampleOrder order(*source_, 0);
         context_.samples_per_epoch = samples_ = order.size();
         different_samples_ = order.listed();
+        classes_ = order.classes().size();
         context_.fingerprint = source_->fingerprint();
       } catch (Error& error) {
-        throw error.in(fmt::format("{}: [{}.{}]", to_string(plan.stages[made_ - 1].at), plan.name, plan.stages[made_ - 1].name));
+        throw error.in(place(source_at_));
       }
     }
+    if (dynamic_cast<const SampleCache*>(&stage) != nullptr) refuse_random_before_cache();
     if (role == StageType::Role::batcher) {
       batch_ = static_cast<const Batcher&>(stage).spec();
       break;
@@ -48,6 +51,32 @@ void GraphBuild::require_steps() const {
        plan_->name, samples(), batch_.size, plan_->name);
 }
 
+void GraphBuild::require_classes() const {
+  const auto uses_network = [](const StagePlan& stage) { return stage.type->per_replica; };
+  if (context_.network == nullptr || std::none_of(plan_->stages.begin(), plan_->stages.end(), uses_network)) return;
+  if (target_.kind != TargetSpec::Kind::none || (source_ && source_->numbers() > 0)) return;
+  const std::int64_t outputs = context_.network->output().elements();
+  if (static_cast<std::int64_t>(classes_) <= outputs) return;
+  fail(ErrorKind::usage, "{}: {} classes are read, and the network's output is {}: its last layer must have as many",
+       place(source_at_), classes_, outputs);
+}
+
+void GraphBuild::refuse_random_before_cache() const {
+  for (std::size_t index = 0; index + 1 < made_; ++index) {
+    const auto* transform = dynamic_cast<const SampleTransform*>(stages_[index].front().get());
+    if (transform == nullptr || !transform->is_random()) continue;
+    fail(
+        ErrorKind::usage,
+        "{}: '{}' before it changes images at random, and that would be the same change in every epoch: move the cache before it",
+        place(made_ - 1), plan_->stages[index].name);
+  }
+}
+
+std::string GraphBuild::place(std::size_t index) const {
+  const StagePlan& stage = plan_->stages[index];
+  return fmt::format("{}: [{}.{}]", to_string(stage.at), plan_->name, stage.name);
+}
+
 void GraphBuild::make(std::size_t index, const StageContext& shared, std::size_t instances) {
   const StagePlan& stage = plan_->stages[index];
   StageContext context = shared;
@@ -60,7 +89,7 @@ void GraphBuild::make(std::size_t index, const StageContext& shared, std::size_t
     try {
       made = stage.type->create(stage.table, context, errors);
     } catch (Error& error) {
-      throw error.in(fmt::format("{}: [{}.{}]", to_string(stage.at), plan_->name, stage.name));
+      throw error.in(place(index));
     }
     errors.throw_if_any();
     stages_[index].push_back(std::move(made));
@@ -77,8 +106,7 @@ void GraphBuild::add_step_stages(const StageContext& context, std::uint64_t tota
   for (; made_ < stages_.size(); ++made_) {
     const bool per_replica = plan_->stages[made_].type->per_replica;
     if (per_replica && context_.replicas.empty()) {
-      fail(ErrorKind::usage, "{}: [{}.{}] works on a network, and the file has no [network]", to_string(plan_->stages[made_].at),
-           plan_->name, plan_->stages[made_].name);
+      fail(ErrorKind::usage, "{} works on a network, and the file has no [network]", place(made_));
     }
     make(made_, context_, per_replica ? context_.replicas.size() : 1);
   }
@@ -114,6 +142,12 @@ bool GraphBuild::steps() const {
 std::uint64_t GraphBuild::steps_per_epoch() const {
   if (batch_.size == 0) return 0;
   return batch_.steps(samples(), batch_.size);
+}
+
+std::uint64_t GraphBuild::samples_until(std::uint64_t step) const {
+  const std::uint64_t steps = steps_per_epoch();
+  const std::uint64_t of_an_epoch = batch_.last == BatchSpec::Last::keep ? samples() : steps * batch_.size;
+  return step / steps * of_an_epoch + step % steps * batch_.size;
 }
 
 }  // namespace millrace

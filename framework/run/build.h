@@ -19,7 +19,8 @@ class GraphBuild {
   // `context` holds what is the same for every stage: seed, network, window, run.
   GraphBuild(const GraphPlan& plan, StageContext context);
 
-  void require_steps() const;  // ErrorKind::data when an epoch has not one batch
+  void require_steps() const;    // ErrorKind::data when an epoch has not one batch
+  void require_classes() const;  // ErrorKind::usage when the data has classes that the network cannot tell apart
 
   // Makes the stages behind the Batcher. `context` is the constructor's with replicas, devices and load.
   void add_step_stages(const StageContext& context, std::uint64_t total_steps);
@@ -36,10 +37,13 @@ class GraphBuild {
   // What devices are to keep of this graph; none when no cache in it asks for that.
   std::optional<ResidentSet> resident_set() const;
   std::uint64_t steps_per_epoch() const;
+  std::uint64_t samples_until(std::uint64_t step) const;  // in all steps before this one
   const std::vector<std::vector<std::shared_ptr<Stage>>>& stages() const { return stages_; }
 
  private:
   void make(std::size_t index, const StageContext& context, std::size_t instances);
+  void refuse_random_before_cache() const;
+  std::string place(std::size_t index) const;  // of a stage, for messages
 
   const GraphPlan* plan_;
   StageContext context_;
@@ -50,6 +54,8 @@ class GraphBuild {
   ImageShape image_;
   TargetSpec target_;
   std::uint64_t samples_ = 0, different_samples_ = 0;
+  std::size_t source_at_ = 0;  // in plan().stages
+  std::size_t classes_ = 0;
 };
 
 }  // namespace millrace

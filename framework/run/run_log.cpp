@@ -54,15 +54,19 @@ RunLog::~RunLog() {
   if (ledger_) std::fclose(ledger_);
 }
 
+void RunLog::Sums::add(const Sums& others) {
+  sums.loss += others.sums.loss;
+  sums.weight += others.sums.weight;
+  sums.correct += others.sums.correct;
+  sums.correct5 += others.sums.correct5;
+  steps += others.steps;
+  stream_hash += others.stream_hash;
+}
+
 void RunLog::report(const StepReport& report) {
   const std::lock_guard lock(mutex_);
   Sums& epoch = epochs_[{std::string(report.graph), report.epoch}];
-  epoch.sums.loss += report.sums.loss;
-  epoch.sums.weight += report.sums.weight;
-  epoch.sums.correct += report.sums.correct;
-  epoch.sums.correct5 += report.sums.correct5;
-  epoch.stream_hash += report.stream_hash;
-  ++epoch.steps;
+  epoch.add({report.sums, 1, report.stream_hash});
   if (report.graph != options_.stepping_graph) return;
   Pending& pending = pending_[report.step];
   pending.reported = true;

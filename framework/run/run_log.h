@@ -54,6 +54,7 @@ class RunLog final : public RunServices {
     StepSums sums;
     std::uint64_t steps = 0;
     std::uint64_t stream_hash = 0;
+    void add(const Sums& others);
     double loss() const { return sums.weight > 0 ? sums.loss / sums.weight : 0; }
     double accuracy() const { return sums.weight > 0 ? sums.correct / sums.weight : 0; }
     double top5() const { return sums.weight > 0 ? sums.correct5 / sums.weight : 0; }

@@ -24,12 +24,7 @@ Session::Session(const Pipeline& pipeline, const Registry& registry, SessionOpti
   build_graphs();
   if (pipeline_.network) compile_replicas();
 
-  const GraphBuild& main = *builds_.front();
-  total_steps_ =
-      options_.graph.empty() || main.trains()
-          ? static_cast<std::uint64_t>(std::ceil(pipeline_.run.epochs * static_cast<double>(main.steps_per_epoch()) - 1e-9))
-          : main.steps_per_epoch();
-  if (options_.most_steps > 0) total_steps_ = std::min(total_steps_, options_.most_steps);
+  place_steps();
   for (const auto& build : builds_) {
     StageContext context = shared_context();
     for (const auto& replica : replicas_) context.replicas.push_back(replica.get());
@@ -41,6 +36,25 @@ Session::Session(const Pipeline& pipeline, const Registry& registry, SessionOpti
 }
 
 Session::~Session() = default;
+
+// A graph that is run alone and does not train runs for one epoch.
+void Session::place_steps() {
+  const GraphBuild& main = *builds_.front();
+  const std::uint64_t an_epoch = main.steps_per_epoch();
+  const auto& [epoch, step] = options_.from;
+  const double epochs = options_.graph.empty() || main.trains() ? pipeline_.run.epochs : static_cast<double>(epoch + 1);
+  total_steps_ = static_cast<std::uint64_t>(std::ceil(epochs * static_cast<double>(an_epoch) - 1e-9));
+  first_step_ = epoch * an_epoch + step;
+  if (step > 0 && step >= an_epoch) {
+    fail(ErrorKind::usage, "{}: the run cannot begin with step {} of an epoch: [{}] has {}", pipeline_.file, step + 1,
+         main.plan().name, an_epoch);
+  }
+  if (first_step_ > 0 && first_step_ >= total_steps_) {
+    fail(ErrorKind::usage, "{}: the run cannot begin with step {} of epoch {}: it ends after {:g} epochs, {} steps",
+         pipeline_.file, step + 1, epoch + 1, epochs, total_steps_);
+  }
+  if (options_.most_steps > 0) total_steps_ = std::min(total_steps_, first_step_ + options_.most_steps);
+}
 
 StageContext Session::shared_context() const {
   StageContext context;
@@ -66,6 +80,7 @@ void Session::build_graphs() {
     parse_every(plan.every);
     builds_.push_back(std::make_unique<GraphBuild>(plan, shared_context()));
     builds_.back()->require_steps();
+    builds_.back()->require_classes();
   }
 }
 
@@ -145,7 +160,7 @@ RunResult Session::run() {
   prepare();
   start_replicas();
 
-  Training training({pipeline_, options_, builds_, graphs_, replicas_, total_steps_, *log_});
+  Training training({pipeline_, options_, builds_, graphs_, replicas_, first_step_, total_steps_, *log_});
   RunResult result = training.run();
   if (builds_.front()->trains()) save_weights(result);
   return result;

@@ -16,6 +16,11 @@
 
 namespace millrace {
 
+// Where a run begins: a step of an epoch, both from 0.
+struct StartingPoint {
+  std::uint64_t epoch = 0, step = 0;
+};
+
 struct SessionOptions {
   std::string devices;           // instead of run.devices, when not empty
   std::string graph;             // build and run only this graph
@@ -23,6 +28,7 @@ struct SessionOptions {
   bool json = false;
   bool quiet = false;
   bool hash_input = false;       // stream hashes also cover what the network receives
+  StartingPoint from;            // of the main graph; nothing that comes before is read
   std::uint64_t most_steps = 0;  // of the main graph; 0: as the file says
   bool only_main = false;        // no other graph runs, nothing is written: for profiling
   std::function<void(const Graph::Figures&)> on_tick;  // about 20 times a second, with the main graph's figures
@@ -68,6 +74,7 @@ class Session {
   void build_graphs();
   void compile_replicas();
   void start_replicas();
+  void place_steps();
   void save_weights(RunResult& result);
   StageContext shared_context() const;
 
@@ -80,7 +87,7 @@ class Session {
   std::vector<std::unique_ptr<Replica>> replicas_;
   std::vector<std::unique_ptr<GraphBuild>> builds_;
   std::vector<std::int32_t> resident_sets_;            // of each build: which one devices keep, or -1
-  std::uint64_t total_steps_ = 0;
+  std::uint64_t first_step_ = 0, total_steps_ = 0;     // of the main graph: [first, total)
   std::unique_ptr<Workers> workers_;
   std::vector<std::unique_ptr<Graph>> graphs_;         // one for each build; destroyed first
 };

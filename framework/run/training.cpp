@@ -33,7 +33,10 @@ std::string waits_for(const Graph::Figures& now) {
 }  // namespace
 
 Training::Training(Parts parts)
-    : parts_(parts), progress_(parts.options.quiet), steps_per_epoch_(std::max<std::uint64_t>(parts.builds.front()->steps_per_epoch(), 1)) {
+    : parts_(parts),
+      progress_(parts.options.quiet),
+      steps_per_epoch_(std::max<std::uint64_t>(parts.builds.front()->steps_per_epoch(), 1)),
+      done_(parts.first_step) {
   for (const auto& build : parts_.builds) every_.push_back(parse_every(build->plan().every));
 }
 
@@ -43,7 +46,7 @@ RunResult Training::run() {
   if (parts_.builds.front()->trains()) {
     graph.on_step_done([this](std::uint64_t step) { return step_done(step); });
     resumed_ = Clock::now();
-    graph.start(0, parts_.total_steps);
+    graph.start(parts_.first_step, parts_.total_steps);
     std::thread waiter([this] { wait_for_main_graph(); });
     try {
       loop();
@@ -56,7 +59,7 @@ RunResult Training::run() {
     waiter.join();
     if (error_) throw *error_;
   } else {
-    run_pass(0, 0);
+    run_pass(0, parts_.first_step, parts_.total_steps);
   }
   Json line = {{"event", "end"}, {"epoch", static_cast<double>(done_) / static_cast<double>(steps_per_epoch_)}, {"step", done_}};
   line["bad_samples"] = parts_.log.bad_samples();
@@ -69,6 +72,7 @@ void Training::start_event() {
   Json line = {{"event", "start"}, {"name", parts_.pipeline.run.name}, {"file", parts_.pipeline.file}};
   line["seed"] = parts_.pipeline.run.seed;
   line["epochs"] = parts_.pipeline.run.epochs;
+  line["first_step"] = parts_.first_step + 1;
   line["steps"] = parts_.total_steps;
   line["replicas"] = parts_.replicas.size();
   parts_.log.event(std::move(line));
@@ -144,14 +148,14 @@ void Training::at_boundary(std::uint64_t done) {
   training_seconds_ += seconds_since(resumed_);                   // with what devices still had to do
   if (done % steps_per_epoch_ == 0 || done == parts_.total_steps) end_epoch((done - 1) / steps_per_epoch_, done);
   for (std::size_t g = 1; g < parts_.graphs.size() && !stop_requested(); ++g) {
-    if (every_[g].due(done, steps_per_epoch_, parts_.total_steps)) run_pass(g, done);
+    if (every_[g].due(done, steps_per_epoch_, parts_.total_steps)) run_pass(g, 0, parts_.builds[g]->steps_per_epoch());
   }
 }
 
 void Training::end_epoch(std::uint64_t epoch, std::uint64_t done) {
   const std::string& name = parts_.builds.front()->plan().name;
   RunLog::Sums sums = parts_.log.sums(name, epoch);
-  const std::uint64_t expected = done - epoch * steps_per_epoch_;
+  const std::uint64_t expected = done - std::max(epoch * steps_per_epoch_, parts_.first_step);
   while (sums.steps < expected) {  // the last reports are a matter of microseconds
     {
       const std::lock_guard lock(mutex_);
@@ -176,13 +180,22 @@ void Training::end_epoch(std::uint64_t epoch, std::uint64_t done) {
   training_seconds_ = 0;
 }
 
-void Training::run_pass(std::size_t g, std::uint64_t done) {
+RunLog::Sums Training::take_sums(const std::string& name, std::uint64_t first_epoch, std::uint64_t last_epoch) {
+  RunLog::Sums all;
+  for (std::uint64_t epoch = first_epoch; epoch <= last_epoch; ++epoch) {
+    all.add(parts_.log.sums(name, epoch));
+    parts_.log.forget(name, epoch);
+  }
+  return all;
+}
+
+void Training::run_pass(std::size_t g, std::uint64_t first, std::uint64_t last) {
   const GraphBuild& build = *parts_.builds[g];
   const std::string& name = build.plan().name;
-  const std::uint64_t steps = g == 0 ? parts_.total_steps : build.steps_per_epoch();
+  const std::uint64_t done = done_;  // the main graph stands still
   const auto start = Clock::now();
   Graph& graph = *parts_.graphs[g];
-  graph.start(0, steps);
+  graph.start(first, last);
   std::future<void> drained = std::async(std::launch::async, [&graph] { graph.wait(); });
   while (drained.wait_for(kTick) != std::future_status::ready) {
     if (stop_requested()) graph.stop();
@@ -191,12 +204,9 @@ void Training::run_pass(std::size_t g, std::uint64_t done) {
   drained.get();
   if (result_.signal != 0) return;  // half a pass is no figure
   const double seconds = seconds_since(start);
-  const RunLog::Sums sums = parts_.log.sums(name, 0);
-  parts_.log.forget(name, 0);
-  if (sums.steps == 0) {
-    end_data_pass(name, std::min(steps * build.batch().size, steps / build.steps_per_epoch() * build.samples()), seconds);
-    return;
-  }
+  const std::uint64_t an_epoch = build.steps_per_epoch();
+  const RunLog::Sums sums = take_sums(name, first / an_epoch, last / an_epoch);
+  if (sums.steps == 0) return end_data_pass(name, build.samples_until(last) - build.samples_until(first), seconds);
   Json line = {{"event", "validate"}, {"graph", name}};
   line["epoch"] = static_cast<double>(done) / static_cast<double>(steps_per_epoch_);
   line["step"] = done;
@@ -238,7 +248,7 @@ void Training::show_progress() {
   figures.loss = sums.loss();
   figures.accuracy = sums.accuracy();
   const double seconds = training_seconds_ + seconds_since(resumed_);
-  const std::uint64_t steps = figures.step - epoch * steps_per_epoch_;
+  const std::uint64_t steps = figures.step - std::max(epoch * steps_per_epoch_, parts_.first_step);
   if (steps > 0) {
     figures.images_per_second = sums.sums.weight / seconds;
     figures.seconds_left = seconds / static_cast<double>(steps) * static_cast<double>(figures.steps - figures.step);

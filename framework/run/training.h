@@ -23,7 +23,7 @@ class Training {
     const std::vector<std::unique_ptr<GraphBuild>>& builds;  // [0] is the main graph
     const std::vector<std::unique_ptr<Graph>>& graphs;
     const std::vector<std::unique_ptr<Replica>>& replicas;
-    std::uint64_t total_steps;
+    std::uint64_t first_step, total_steps;  // of the main graph: [first, total)
     RunLog& log;
   };
   explicit Training(Parts parts);
@@ -36,7 +36,8 @@ class Training {
   void loop();
   void at_boundary(std::uint64_t done);
   void end_epoch(std::uint64_t epoch, std::uint64_t done);
-  void run_pass(std::size_t graph, std::uint64_t done);
+  void run_pass(std::size_t graph, std::uint64_t first, std::uint64_t last);
+  RunLog::Sums take_sums(const std::string& name, std::uint64_t first_epoch, std::uint64_t last_epoch);
   void end_data_pass(const std::string& name, std::uint64_t samples, double seconds);
   bool stop_requested();
   void show_progress();

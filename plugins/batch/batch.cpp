@@ -152,12 +152,13 @@ void BatchSamples::refuse_change() const {
 
 bool BatchSamples::refuse(Batch& batch, std::uint32_t slot) {
   const Sample& sample = batch.samples[slot];
+  if (run_)
+    run_->bad_sample(graph_, sample, policy_ == Policy::replace ? "replaced" : policy_ == Policy::skip ? "skipped" : "fatal");
   if (policy_ == Policy::fail) {
     throw Error(ErrorKind::content, sample.fault->cause)
         .in("stage '" + sample.fault->stage + "'")
         .in("sample '" + sample.place() + "'");
   }
-  if (run_) run_->bad_sample(graph_, sample, policy_ == Policy::replace ? "replaced" : "skipped");
   count_bad(sample);
   if (policy_ == Policy::skip) {
     blank(batch, slot);
@@ -165,7 +166,7 @@ bool BatchSamples::refuse(Batch& batch, std::uint32_t slot) {
   }
   if (sample.key.attempt + 1 >= kMostAttempts) {
     fail(ErrorKind::data, "{} samples in a row could not be used for position {} of epoch {}; the last is '{}': {}",
-         kMostAttempts, sample.key.position, sample.key.epoch, sample.place(), sample.fault->cause);
+         kMostAttempts, sample.key.position, sample.key.epoch + 1, sample.place(), sample.fault->cause);
   }
   return false;
 }
@@ -183,9 +184,8 @@ void BatchSamples::count_bad(const Sample& sample) {
   if (bad <= budget_) return;
   fail(ErrorKind::data,
        "{} bad samples in epoch {} are more than `bad_sample_budget` allows ({}); the last is '{}': {}. quarantine.jsonl in the "
-       "run's "
-       "folder names them all",
-       bad, sample.key.epoch, budget_, sample.place(), sample.fault->cause);
+       "run's folder names them all",
+       bad, sample.key.epoch + 1, budget_, sample.place(), sample.fault->cause);
 }
 
 void BatchSamples::blank(Batch& batch, std::uint32_t slot) {

@@ -236,7 +236,7 @@ TEST_F(BatchTest, TheBudgetOfBadSamplesEndsTheRun) {
   spoil(*too_many, 4);
   const Error error = error_of(stage, too_many);
   EXPECT_EQ(error.kind(), ErrorKind::data);
-  EXPECT_NE(error.message().find("4 bad samples in epoch 1 are more than `bad_sample_budget` allows (3)"), std::string::npos);
+  EXPECT_NE(error.message().find("4 bad samples in epoch 2 are more than `bad_sample_budget` allows (3)"), std::string::npos);
   EXPECT_NE(error.message().find("'image 4': truncated"), std::string::npos);
   EXPECT_NE(error.message().find("quarantine.jsonl"), std::string::npos);
 }

@@ -27,6 +27,7 @@ class Crop : public SampleTransform {
 
   Crop(const Params& params, const StageContext& context);
   void process(Sample& sample, Draw& draw) override;
+  bool is_random() const override { return random_; }
   ImageShape image_shape() const override { return piece_; }
 
  private:

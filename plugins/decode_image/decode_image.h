@@ -47,6 +47,7 @@ class DecodeImage : public SampleTransform {
 
   DecodeImage(const Params& params, const StageContext& context);
   void process(Sample& sample, Draw& draw) override;
+  bool is_random() const override { return rule_.is_random(); }
   ImageShape image_shape() const override { return {rule_.height(), rule_.width(), channels_}; }
   std::size_t memory_bound() const override;
 

@@ -54,6 +54,7 @@ class ExcerptRule {
 
   Draws draw(Draw& draw) const;  // draws nothing in the other modes
   Excerpt excerpt(int height, int width, const Draws& draws) const;
+  bool is_random() const { return mode_ == Mode::random_part; }
   int height() const { return height_; }  // of every result; 0 when it varies
   int width() const { return width_; }
 

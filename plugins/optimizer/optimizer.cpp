@@ -70,7 +70,8 @@ void Optimizer::begin_step(std::uint64_t step) {
   step_.learning_rate = schedule_->rate(step);
   step_.rate_factor = groups_->rate_factors(static_cast<double>(step) / context_.steps_per_epoch);
   if (context_.replica == 0 && context_.run) context_.run->scalar(context_.graph, step, "learning_rate", step_.learning_rate);
-  if (params_.lookahead.every > 0 && step == 0) replica().blend_slow(0);  // the slow weights start as the initial ones
+  if (params_.lookahead.every > 0 && !started_) replica().blend_slow(0);  // the slow weights start as the weights are
+  started_ = true;
 }
 
 void Optimizer::end_step() {

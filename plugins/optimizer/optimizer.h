@@ -63,7 +63,8 @@ class Optimizer : public Stage {
   std::optional<Schedule> schedule_;
   std::optional<Groups> groups_;
   UpdateStep step_;
-  int updated_ = 0;  // buckets of this step
+  int updated_ = 0;       // buckets of this step
+  bool started_ = false;  // a step has begun
 };
 
 }  // namespace millrace

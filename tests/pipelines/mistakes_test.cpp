@@ -93,6 +93,16 @@ TEST_F(Mistakes, ABackendThatWasNotBuiltOrHasNoDevice) {
 
 TEST_F(Mistakes, VaryingShapes) { expect("size = [32, 32]", "", 2, {"batch", "resize"}); }
 
+TEST_F(Mistakes, MoreClassesThanOutputs) {
+  expect("classes = 10", "classes = 9", 2, {"t.toml:11:9: [train.read]: 10 classes are read, and the network's output is 9"});
+}
+TEST_F(Mistakes, ChanceBeforeACache) {
+  expect("\"augment\",", "\"augment\", \"cache\",", 2, {"[train.cache]: 'augment' before it", "move the cache before it"});
+}
+TEST_F(Mistakes, ATableThatNeedsAValue) {
+  expect("flip_x = 0.5", "random_resized_crop = {}", 2, {"t.toml:22:", "'random_resized_crop' needs 'size'"});
+}
+
 TEST_F(Mistakes, SeveralAreReportedInOneGo) {
   expect("flip_x = 0.5\n\n[train.batch]\nsize = 100", "flipx = 0.5\n\n[train.batch]\nsize = -3", 2, {"t.toml:22:1", "t.toml:25:8"});
 }
@@ -136,6 +146,20 @@ TEST_F(BrokenJpeg, EndsTheRunWhenTheFileSaysSo) {
                                        "train.batch.bad_samples=fail"});
   EXPECT_EQ(outcome.code, 3) << outcome.err;
   EXPECT_NE(outcome.err.find(broken_), std::string::npos) << outcome.err;
+}
+
+TEST_F(BrokenJpeg, StandsInTheLedgerOfTheRunThatItEnds) {
+  const Outcome outcome =
+      run_command({tool("pipeline-run"), pipeline("quickstart.toml"), "--quiet", "--set", "data.root=" + (folder_ / "shapes"),
+                   "--set", "run.folder=" + (folder_ / "runs"), "--set", "train.batch.bad_samples=fail"});
+  ASSERT_EQ(outcome.code, 3) << outcome.err;
+  std::string ledger;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_ / "runs")) {
+    if (entry.path().filename() == "quarantine.jsonl") std::getline(std::ifstream(entry.path()), ledger);
+  }
+  const auto line = nlohmann::json::parse(ledger);
+  EXPECT_EQ(line.at("path"), broken_);
+  EXPECT_EQ(line.at("action"), "fatal");
 }
 
 }  // namespace

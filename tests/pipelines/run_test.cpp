@@ -125,6 +125,28 @@ layers = [
   }
 }
 
+TEST(Run, BeginsAtAnyStepWithWhatWouldHaveComeThere) {
+  const Outcome whole = quickstart({"--set", "run.epochs=3"});
+  const Outcome third = quickstart({"--set", "run.epochs=3", "--from", "3"});
+  ASSERT_EQ(third.code, 0) << third.err;
+  ASSERT_EQ(events(whole, "epoch").size(), 3U);
+  ASSERT_EQ(events(third, "epoch").size(), 1U);
+  EXPECT_EQ(events(third, "epoch")[0].at("stream_hash"), events(whole, "epoch")[2].at("stream_hash"));
+  EXPECT_EQ(events(third, "step").front().at("step"), 9);
+  EXPECT_EQ(events(third, "step").front().at("learning_rate"), events(whole, "step")[8].at("learning_rate"));
+  EXPECT_EQ(events(third, "validate").back().at("step"), 12);
+  const Outcome middle = quickstart({"--set", "run.epochs=3", "--from", "2:3"});
+  ASSERT_EQ(middle.code, 0) << middle.err;
+  EXPECT_EQ(events(middle, "step").size(), 6U);
+  EXPECT_EQ(events(middle, "epoch").back().at("stream_hash"), events(whole, "epoch")[2].at("stream_hash"));
+  const Outcome late = quickstart({"--from", "1:5"}), later = quickstart({"--from", "2"});
+  EXPECT_EQ(late.code, 2);
+  EXPECT_NE(late.err.find("the run cannot begin with step 5 of an epoch: [train] has 4"), std::string::npos) << late.err;
+  EXPECT_EQ(later.code, 2);
+  EXPECT_NE(later.err.find("the run cannot begin with step 1 of epoch 2: it ends after 1 epochs, 4 steps"), std::string::npos)
+      << later.err;
+}
+
 TEST(Run, WeightsMeasureTheSameAgain) {
   const TemporaryFolder folder;
   const Outcome trained = quickstart({}, folder / "runs");

@@ -29,6 +29,15 @@ void install_signal_handlers() {
   std::signal(SIGPIPE, SIG_IGN);  // `pipeline-run --json | head` ends the reader, not the training
 }
 
+// "3" or "3:120".
+millrace::StartingPoint starting_point(const std::string& text) {
+  constexpr std::int64_t kMost = 1'000'000'000;
+  const std::size_t colon = text.find(':');
+  const std::int64_t epoch = millrace::integer("--from", text.substr(0, colon), 1, kMost);
+  const std::int64_t step = colon == std::string::npos ? 1 : millrace::integer("--from", text.substr(colon + 1), 1, kMost);
+  return {static_cast<std::uint64_t>(epoch - 1), static_cast<std::uint64_t>(step - 1)};
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -38,6 +47,7 @@ int main(int argc, char** argv) {
     std::string hash = "stream";
     std::vector<std::string> overrides;
     std::vector<std::string> files;
+    std::string from;
     millrace::Arguments arguments("pipeline-run", "FILE [options]",
                                   "Runs the pipeline that a TOML file describes.\n"
                                   "Exit codes: 0 done, 1 the run failed, 2 the command line or the file is wrong, 3 the data is\n"
@@ -47,6 +57,11 @@ int main(int argc, char** argv) {
         .option("--devices", "D", "instead of run.devices: auto, cpu, cpu*2, cuda, cuda:0,2, cuda:GPU-8f6d", options.devices)
         .option("--graph", "NAME", "run only this graph, once", options.graph)
         .option("--weights", "FILE", "start from these weights (safetensors)", options.weights)
+        .option(
+            "--from", "E[:S]",
+            "begin with epoch E, or with its step S, both from 1: what comes before is not read. Weights are those of --weights; "
+            "momentum begins anew",
+            from)
         .option("--hash", "WHAT", "stream hashes cover: stream, samples and draws; pixels, also what the network receives", hash)
         .flag("--json", "events on standard output, one JSON object a line", options.json)
         .flag("--quiet", "no progress on standard error", options.quiet);
@@ -59,6 +74,7 @@ int main(int argc, char** argv) {
       millrace::fail(millrace::ErrorKind::usage, "--hash: expected stream or pixels, found '{}'", hash);
     }
     options.hash_input = hash == "pixels";
+    if (!from.empty()) options.from = starting_point(from);
 
     millrace::Registry registry;
     registry.load_all();

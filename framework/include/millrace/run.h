@@ -28,7 +28,8 @@ class RunServices {
   // A figure of one step, such as "learning_rate"; becomes a field of that step's line in metrics.jsonl.
   virtual void scalar(std::string_view graph, std::uint64_t step, std::string_view name, double value) = 0;
 
-  // Writes a bad sample into the ledger quarantine.jsonl and says it once on standard error. `action`: "replaced", "skipped".
+  // Writes a bad sample into the ledger quarantine.jsonl and says it once on standard error. `action`: "replaced", "skipped",
+  // "fatal" (the run ends with it).
   virtual void bad_sample(std::string_view graph, const Sample& sample, std::string_view action) = 0;
 
   virtual const std::filesystem::path& folder() const = 0;  // of this run; empty when it writes none

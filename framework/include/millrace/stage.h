@@ -214,6 +214,9 @@ class SampleTransform : public Stage {
   void process(int port, Packet packet, Output& output) final;
   ImageShape image_shape() const override { return input_shape_; }  // keeps the shape unless overridden
 
+  // Whether it may draw, with these parameters: such a stage before a cache is refused before the run, instead of in it.
+  virtual bool is_random() const { return false; }
+
  private:
   friend struct StageTypeAccess;
   ImageShape input_shape_;
