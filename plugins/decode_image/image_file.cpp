@@ -72,10 +72,11 @@ ImageShape ImageFile::open(Bytes bytes, int channels, const DecodeLimits& limits
     format_ = Format::jpeg;
     if (!jpeg_) jpeg_.emplace();
     shape_ = jpeg_->read_header(bytes, channels, limits);
-    if (exif) orientation_ = exif_orientation(bytes);
+    if (exif) orientation_ = jpeg_orientation(bytes);
   } else if (starts_with(bytes, kPng)) {
     format_ = Format::png;
     shape_ = png_.read_header(bytes, channels, limits);
+    if (exif) orientation_ = png_orientation(bytes);
   } else {
     refuse(bytes);
   }

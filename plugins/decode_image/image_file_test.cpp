@@ -8,75 +8,16 @@
 #include <functional>
 #include <string>
 
+#include "image_file_fixture.h"
 #include "jpeg_test_images.h"
 #include "millrace/error.h"
 #include "millrace/random.h"
-#include "orientation.h"
 #include "png_test_images.h"
 
 namespace millrace {
 namespace {
 
-using Pixels = std::vector<std::uint8_t>;
 using testing_png::Colour;
-
-Pixels render(ImageFile& file, const Excerpt& excerpt, int channels, ResampleFilter filter = ResampleFilter::bilinear) {
-  Pixels out(static_cast<std::size_t>(excerpt.height * excerpt.width * channels));
-  file.render(excerpt, filter, {out.data(), {excerpt.height, excerpt.width, channels}});
-  return out;
-}
-
-Box box_of(const Region& r) {
-  return {static_cast<float>(r.left), static_cast<float>(r.top), static_cast<float>(r.left + r.width),
-          static_cast<float>(r.top + r.height)};
-}
-
-Excerpt cut(const Region& r) { return {r, box_of(r), r.height, r.width, false}; }
-
-struct Whole {
-  ImageShape shape;
-  Pixels pixels;
-
-  Pixels part(const Region& region) const {
-    Pixels out;
-    const std::size_t c = static_cast<std::size_t>(shape.channels), stride = static_cast<std::size_t>(shape.width) * c;
-    for (int row = 0; row < region.height; ++row) {
-      const auto at = pixels.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(region.top + row) * stride +
-                                                                   static_cast<std::size_t>(region.left) * c);
-      out.insert(out.end(), at, at + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(region.width) * c));
-    }
-    return out;
-  }
-};
-
-Whole decode(ImageFile& file, const Pixels& bytes, int channels = 3, bool exif = true) {
-  Whole whole;
-  whole.shape = file.open(bytes, channels, {}, exif);
-  whole.pixels = render(file, cut({0, 0, whole.shape.height, whole.shape.width}), channels);
-  return whole;
-}
-
-Region some_region(Draw& draw, const ImageShape& shape) {
-  Region r;
-  r.height = static_cast<int>(draw.integer(1, shape.height));
-  r.width = static_cast<int>(draw.integer(1, shape.width));
-  r.top = static_cast<int>(draw.integer(0, shape.height - r.height));
-  r.left = static_cast<int>(draw.integer(0, shape.width - r.width));
-  return r;
-}
-
-// Every region decoded by itself is what the whole decode has there.
-void expect_parts_of_the_whole(const Pixels& bytes, int channels, int rounds, const std::string& what) {
-  ImageFile file;
-  const Whole whole = decode(file, bytes, channels);
-  Draw draw(7, {}, 7);
-  for (int round = 0; round < rounds; ++round) {
-    const Region region = some_region(draw, whole.shape);
-    file.open(bytes, channels, {}, true);
-    ASSERT_EQ(render(file, cut(region), channels), whole.part(region))
-        << what << ": " << region.height << " x " << region.width << " at " << region.top << ", " << region.left;
-  }
-}
 
 TEST(JpegParts, AreBitForBitThoseOfTheWholeImage) {
   struct Sampling {
@@ -165,56 +106,6 @@ TEST(JpegParts, DecodedAtAPartOfTheirSizeShowTheSamePlace) {
       Resampler().resize({part.data(), {region.height, region.width, 3}}, {to, to, 3}, expected.data());
       EXPECT_LT(distance(render(file, excerpt, 3), expected), 1.0) << to << ", orientation " << orientation;
     }
-  }
-}
-
-TEST(JpegOrientation, IsReadAndApplied) {
-  constexpr int kHeight = 24, kWidth = 40;
-  ImageFile file;
-  const Whole stored = decode(file, testing_jpeg::encode({.height = kHeight, .width = kWidth}));
-  const auto pixel = [&](int row, int column) { return stored.part({row, column, 1, 1}); };
-  // By the standard (EXIF 2.3, 4.6.4): which side of the scene row 0 and column 0 of the file are.
-  const std::function<Pixels(int, int)> expected[] = {
-      [&](int i, int j) { return pixel(i, j); },
-      [&](int i, int j) { return pixel(i, kWidth - 1 - j); },
-      [&](int i, int j) { return pixel(kHeight - 1 - i, kWidth - 1 - j); },
-      [&](int i, int j) { return pixel(kHeight - 1 - i, j); },
-      [&](int i, int j) { return pixel(j, i); },
-      [&](int i, int j) { return pixel(kHeight - 1 - j, i); },
-      [&](int i, int j) { return pixel(kHeight - 1 - j, kWidth - 1 - i); },
-      [&](int i, int j) { return pixel(j, kWidth - 1 - i); },
-  };
-  for (int orientation = 1; orientation <= 8; ++orientation) {
-    testing_jpeg::Recipe recipe{.height = kHeight, .width = kWidth};
-    recipe.orientation = orientation;
-    const Pixels bytes = encode(recipe);
-    EXPECT_EQ(exif_orientation(bytes), orientation);
-    const Whole upright = decode(file, bytes);
-    ASSERT_EQ(upright.shape.height, orientation < 5 ? kHeight : kWidth);
-    for (int i = 0; i < upright.shape.height; ++i) {
-      for (int j = 0; j < upright.shape.width; ++j)
-        ASSERT_EQ(upright.part({i, j, 1, 1}), expected[orientation - 1](i, j)) << orientation << ": " << i << ", " << j;
-    }
-    expect_parts_of_the_whole(bytes, 3, 30, "orientation " + std::to_string(orientation));
-    EXPECT_EQ(decode(file, bytes, 3, false).pixels, stored.pixels) << "not where it is not asked for";
-  }
-}
-
-TEST(JpegOrientation, NonsenseIsUpright) {
-  testing_jpeg::Recipe recipe;
-  recipe.orientation = 6;
-  const Pixels bytes = encode(recipe);
-  for (std::size_t size = 0; size < bytes.size(); ++size) {
-    Pixels cut_off(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size));
-    const int found = exif_orientation(cut_off);
-    EXPECT_TRUE(found == 1 || found == 6);
-  }
-  Draw draw(1, {}, 1);
-  for (int round = 0; round < 5000; ++round) {
-    Pixels damaged(bytes.begin(), bytes.begin() + 70);
-    damaged[static_cast<std::size_t>(draw.integer(2, 69))] = static_cast<std::uint8_t>(draw.integer(0, 255));
-    const int found = exif_orientation(damaged);
-    ASSERT_TRUE(found >= 1 && found <= 8);
   }
 }
 

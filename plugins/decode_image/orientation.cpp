@@ -48,7 +48,7 @@ Box swapped(const Box& box) { return {box.top, box.left, box.bottom, box.right};
 
 }  // namespace
 
-int exif_orientation(Bytes jpeg) {
+int jpeg_orientation(Bytes jpeg) {
   std::size_t at = 2;
   while (at + 4 <= jpeg.size() && jpeg[at] == 0xff) {
     const unsigned marker = jpeg[at + 1];
@@ -63,6 +63,18 @@ int exif_orientation(Bytes jpeg) {
     if (marker == 0xe1 && segment.size() >= 6 && std::memcmp(segment.data(), "Exif\0\0", 6) == 0)
       return tiff_orientation(segment.subspan(6));
     at += 2 + length;
+  }
+  return 1;
+}
+
+int png_orientation(Bytes png) {
+  constexpr std::size_t kSignature = 8, kAround = 12;  // a chunk's length and name before its content, and a checksum behind
+  for (std::size_t at = kSignature; at + kAround <= png.size();) {
+    const std::size_t length =
+        std::size_t{png[at]} << 24 | std::size_t{png[at + 1]} << 16 | std::size_t{png[at + 2]} << 8 | png[at + 3];
+    if (length > png.size() - at - kAround) break;
+    if (std::memcmp(png.data() + at + 4, "eXIf", 4) == 0) return tiff_orientation(png.subspan(at + 8, length));
+    at += kAround + length;
   }
   return 1;
 }

@@ -9,8 +9,10 @@
 
 namespace millrace {
 
-// Of a JPEG file: 1 ... 8 as in the EXIF tag 0x0112; 1, which is upright, where it is missing or makes no sense. Never throws.
-int exif_orientation(std::span<const std::uint8_t> jpeg);
+// Of a file of each kind: 1 ... 8 as in the EXIF tag 0x0112; 1, which is upright, where it is missing or makes no sense. Never
+// throws. A PNG has it in its chunk eXIf.
+int jpeg_orientation(std::span<const std::uint8_t> jpeg);
+int png_orientation(std::span<const std::uint8_t> png);
 
 inline bool swaps_sides(int orientation) { return orientation >= 5; }
 

@@ -49,6 +49,10 @@ std::vector<std::uint8_t> encode(const Recipe& recipe) {
     grey.gray = static_cast<png_uint_16>(recipe.transparent);
     png_set_tRNS(png, info, alpha.data(), static_cast<int>(alpha.size()), &grey);
   }
+  png_byte exif[] = {'M',  'M',  0, 42, 0, 0, 0, 8, 0, 1,
+                     0x01, 0x12, 0, 3,  0, 0, 0, 1, 0, static_cast<png_byte>(recipe.orientation),
+                     0,    0,    0, 0,  0, 0};
+  if (recipe.orientation != 0) png_set_eXIf_1(png, info, sizeof exif, exif);
   char key[] = "Comment", text[] = "made for a test";
   png_text note{};
   note.compression = PNG_TEXT_COMPRESSION_NONE;

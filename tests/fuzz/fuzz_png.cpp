@@ -17,6 +17,7 @@ std::vector<std::string> seeds() {
       }
       if (colour == Colour::rgba) recipe.depth = 16;
       recipe.text = interlaced;
+      recipe.orientation = interlaced ? 6 : 0;
       recipe.values = random_values(recipe, 1);
       all.push_back(as_input(64 + static_cast<int>(colour) + 8 * interlaced, 6, encode(recipe)));
       all.push_back(as_input(32, 6, encode(recipe)));

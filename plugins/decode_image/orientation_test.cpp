@@ -1,0 +1,130 @@
+// Photos stand upright, whatever format says how the camera was held.
+#include "orientation.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+
+#include "image_file_fixture.h"
+#include "jpeg_test_images.h"
+#include "png_test_images.h"
+
+namespace millrace {
+namespace {
+
+constexpr int kHeight = 24, kWidth = 40;
+
+Pixels jpeg(int orientation) {
+  testing_jpeg::Recipe recipe{.height = kHeight, .width = kWidth};
+  recipe.orientation = orientation;
+  return encode(recipe);
+}
+
+Pixels png(int orientation) {
+  testing_png::Recipe recipe{.height = kHeight, .width = kWidth};
+  recipe.orientation = orientation;
+  recipe.values = random_values(recipe, 1);
+  return encode(recipe);
+}
+
+// `orientation` is 1 ... 8.
+void expect_upright(const Pixels& bytes, int orientation, const Whole& stored) {
+  const auto pixel = [&](int row, int column) { return stored.part({row, column, 1, 1}); };
+  // By the standard (EXIF 2.3, 4.6.4): which side of the scene row 0 and column 0 of the file are.
+  const std::function<Pixels(int, int)> expected[] = {
+      [&](int i, int j) { return pixel(i, j); },
+      [&](int i, int j) { return pixel(i, kWidth - 1 - j); },
+      [&](int i, int j) { return pixel(kHeight - 1 - i, kWidth - 1 - j); },
+      [&](int i, int j) { return pixel(kHeight - 1 - i, j); },
+      [&](int i, int j) { return pixel(j, i); },
+      [&](int i, int j) { return pixel(kHeight - 1 - j, i); },
+      [&](int i, int j) { return pixel(kHeight - 1 - j, kWidth - 1 - i); },
+      [&](int i, int j) { return pixel(j, kWidth - 1 - i); },
+  };
+  ImageFile file;
+  const Whole upright = decode(file, bytes);
+  ASSERT_EQ(upright.shape.height, orientation < 5 ? kHeight : kWidth);
+  for (int i = 0; i < upright.shape.height; ++i) {
+    for (int j = 0; j < upright.shape.width; ++j)
+      ASSERT_EQ(upright.part({i, j, 1, 1}), expected[orientation - 1](i, j)) << orientation << ": " << i << ", " << j;
+  }
+  expect_parts_of_the_whole(bytes, 3, 30, "orientation " + std::to_string(orientation));
+  EXPECT_EQ(decode(file, bytes, 3, false).pixels, stored.pixels) << "not where it is not asked for";
+}
+
+TEST(JpegOrientation, IsReadAndApplied) {
+  ImageFile file;
+  const Whole stored = decode(file, jpeg(0));
+  for (int orientation = 1; orientation <= 8; ++orientation) {
+    EXPECT_EQ(jpeg_orientation(jpeg(orientation)), orientation);
+    expect_upright(jpeg(orientation), orientation, stored);
+  }
+}
+
+TEST(JpegOrientation, NonsenseIsUpright) {
+  testing_jpeg::Recipe recipe;
+  recipe.orientation = 6;
+  const Pixels bytes = encode(recipe);
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    Pixels cut_off(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size));
+    const int found = jpeg_orientation(cut_off);
+    EXPECT_TRUE(found == 1 || found == 6);
+  }
+  Draw draw(1, {}, 1);
+  for (int round = 0; round < 5000; ++round) {
+    Pixels damaged(bytes.begin(), bytes.begin() + 70);
+    damaged[static_cast<std::size_t>(draw.integer(2, 69))] = static_cast<std::uint8_t>(draw.integer(0, 255));
+    const int found = jpeg_orientation(damaged);
+    ASSERT_TRUE(found >= 1 && found <= 8);
+  }
+}
+
+TEST(PngOrientation, IsReadAndApplied) {
+  ImageFile file;
+  const Whole stored = decode(file, png(0));
+  for (int orientation = 1; orientation <= 8; ++orientation) {
+    EXPECT_EQ(png_orientation(png(orientation)), orientation);
+    expect_upright(png(orientation), orientation, stored);
+  }
+}
+
+TEST(PngOrientation, MayStandBehindThePixels) {
+  constexpr std::size_t kChunk = 12 + 26, kEnd = 12;  // eXIf, IEND
+  ImageFile file;
+  const Whole stored = decode(file, png(0));
+  Pixels bytes = png(6);
+  const std::string_view name = "eXIf";
+  const auto chunk = std::search(bytes.begin(), bytes.end(), name.begin(), name.end()) - 4;
+  std::rotate(chunk, chunk + kChunk, bytes.end() - kEnd);
+  expect_upright(bytes, 6, stored);
+}
+
+TEST(PngOrientation, OfLabelsIsLeftAlone) {
+  testing_png::Recipe recipe{.height = 4, .width = 6, .colour = testing_png::Colour::grey};
+  recipe.orientation = 6;
+  recipe.values = random_values(recipe, 1);
+  ImageFile file;
+  const Pixels bytes = encode(recipe);
+  EXPECT_EQ(file.open_labels(bytes, {}), (ImageShape{4, 6, 1}));
+}
+
+TEST(PngOrientation, NonsenseIsUpright) {
+  const Pixels bytes = png(6);
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    const Pixels cut_off(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size));
+    const int found = png_orientation(cut_off);
+    EXPECT_TRUE(found == 1 || found == 6);
+  }
+  Draw draw(1, {}, 1);
+  for (int round = 0; round < 5000; ++round) {
+    Pixels damaged(bytes.begin(), bytes.begin() + 100);
+    damaged[static_cast<std::size_t>(draw.integer(8, 99))] = static_cast<std::uint8_t>(draw.integer(0, 255));
+    const int found = png_orientation(damaged);
+    ASSERT_TRUE(found >= 1 && found <= 8);
+  }
+}
+
+}  // namespace
+}  // namespace millrace
