@@ -36,7 +36,8 @@ void check_range(const char* name, const Range& range, double most) {
 }  // namespace
 
 ExcerptRule::Mode ExcerptRule::mode_of(const ExcerptParams& params) {
-  const bool random = params.random_resized_crop.area.high > 0, exact = params.fit == "exact", middle = params.crop == "centre";
+  const Range& area = params.random_resized_crop.area;
+  const bool random = area.low != 0 || area.high != 0, exact = params.fit == "exact", middle = params.crop == "centre";
   if (int{random} + int{exact} + int{middle} > 1)
     fail(ErrorKind::usage, "random_resized_crop, fit = \"exact\" and crop = \"centre\" exclude each other: choose one");
   if ((random || exact || middle) && !params.size)

@@ -138,6 +138,8 @@ TEST(Excerpt, NamesParametersThatDoNotGoTogether) {
   EXPECT_EQ(mistake(params), "short_side: with `size` it needs crop = \"centre\", which cuts the size out of the resized image");
   params = random_part({0.5, 1.5}, {0.75, 1.3});
   EXPECT_EQ(mistake(params), "random_resized_crop.area: expected [low, high] with 0 < low <= high <= 1, found [0.5, 1.5]");
+  params = random_part({0.5, 0}, {0.75, 1.3});
+  EXPECT_EQ(mistake(params), "random_resized_crop.area: expected [low, high] with 0 < low <= high <= 1, found [0.5, 0]");
   params = {};
   params.size = Size{0, 4};
   EXPECT_EQ(mistake(params), "size: expected [height, width] from 1 to 65535, found [0, 4]");
