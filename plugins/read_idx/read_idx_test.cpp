@@ -195,6 +195,8 @@ TEST_F(ReadIdxTest, GivenClassesHaveToBeEnough) {
   EXPECT_EQ(opened(named)->classes()[4], "e");
   named.classes.pop_back();
   EXPECT_EQ(error_of(named), "classes: 4 are named, and the largest label is 4");
+  named.classes = {"a", "b", "c", "d", "a"};
+  EXPECT_EQ(error_of(named, ErrorKind::usage), "classes: 'a' stands there twice");
 }
 
 }  // namespace

@@ -20,6 +20,12 @@ std::optional<Number> parse(std::string_view text) {
   return number;
 }
 
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kBlanks = " \t";
+  text.remove_prefix(std::min(text.find_first_not_of(kBlanks), text.size()));
+  return text.substr(0, text.find_last_not_of(kBlanks) + 1);  // npos + 1 is 0
+}
+
 // An integer as one writes a class number: no "+1", no "007".
 std::optional<std::int64_t> parse_integer(std::string_view text) {
   const auto number = parse<std::int64_t>(text);
@@ -65,26 +71,23 @@ class ListBuilder {
   }
 
   std::int32_t label(const Cell& cell) {
-    if (cell.text.empty())
-      fail(ErrorKind::data, "{}: column '{}' is empty: expected a class", cell.place(name_), *columns_.label);
-    const auto integer = parse_integer(cell.text);
+    const std::string_view name = trimmed(cell.text);  // even of what is quoted: " cat" and "cat" are no two classes
+    if (name.empty()) fail(ErrorKind::data, "{}: column '{}' is empty: expected a class", cell.place(name_), *columns_.label);
+    const auto integer = parse_integer(name);
     if (integer && *integer < 0) {
       fail(ErrorKind::data, "{}: column '{}': expected a name or an integer from 0 on, found {}", cell.place(name_),
-           *columns_.label, cell.text);
+           *columns_.label, name);
     }
     all_integers_ = all_integers_ && integer;
-    const std::int32_t known = classes_.add(cell.text);
+    const std::int32_t known = classes_.add(name);
     if (known >= 0) return known;
     if (integer && *integer < static_cast<std::int64_t>(given_.size())) return static_cast<std::int32_t>(*integer);
-    fail(ErrorKind::data, "{}: column '{}': '{}' is not among the {} `classes`{}", cell.place(name_), *columns_.label, cell.text,
-         given_.size(), classes_.hint(cell.text));
+    fail(ErrorKind::data, "{}: column '{}': '{}' is not among the {} `classes`{}", cell.place(name_), *columns_.label, name,
+         given_.size(), classes_.hint(name));
   }
 
   float number(const Cell& cell, const std::string& column) const {
-    std::string_view text = cell.text;
-    while (!text.empty() && text.front() == ' ') text.remove_prefix(1);
-    while (!text.empty() && text.back() == ' ') text.remove_suffix(1);
-    const auto number = parse<double>(text);
+    const auto number = parse<double>(trimmed(cell.text));
     if (!number || !std::isfinite(static_cast<float>(*number))) {
       fail(ErrorKind::data, "{}: column '{}': expected a number, found '{}'", cell.place(name_), column, cell.text);
     }

@@ -22,8 +22,8 @@ namespace millrace {
 //
 // Files: .csv and .tsv with the columns' names in the first row (or in `columns`), fields in double quotes where needed, blanks
 // around fields left out; .jsonl with an object in each line. Paths are relative to the list, or to `root`; absolute paths and
-// URLs are taken as they are. A file may stand there more than once. Labels are names, whose classes are sorted bytewise or stand
-// in `classes`, or integers from 0 on.
+// URLs are taken as they are. A file may stand there more than once. Labels are names, without blanks around them, whose
+// classes are sorted bytewise or stand in `classes`, or integers from 0 on.
 //
 // Ports: out, SampleChunk. Indices count the rows.
 // Threading: read() may run on any number of threads. The list is read-only after open().

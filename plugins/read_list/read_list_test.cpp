@@ -144,7 +144,7 @@ TEST_F(ReadListTest, AColumnMayBeLabelAndNumberAtOnce) {
 
 TEST_F(ReadListTest, LabelsThatDifferByBlanksAroundThemAreOneClass) {
   folder_.write("1.jpg", "one");
-  EXPECT_EQ(opened(list("file_name, label\n1.jpg, cat\n1.jpg,cat \n1.jpg,\"cat\"\n"))->classes(), Texts{"cat"});
+  EXPECT_EQ(opened(list("file_name, label\n1.jpg, cat\n1.jpg,cat \n1.jpg,\" cat\"\n"))->classes(), Texts{"cat"});
 }
 
 TEST_F(ReadListTest, IntegersAreClassNumbersWhenAllLabelsAre) {

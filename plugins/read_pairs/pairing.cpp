@@ -31,7 +31,8 @@ ByStem list(const PairingFolder& folder, const Extensions& extensions) {
     fail(ErrorKind::data, "'{}' and '{}' in '{}' have the same name: which is it?", same->second.name, object.name, folder.url);
   });
   if (found.empty()) {
-    fail(ErrorKind::data, "no image in '{}': files that end in {} are looked for", folder.url, extensions.text());
+    const std::string end = folder.suffix.empty() ? "that end in" : fmt::format("whose names end in '{}' before", folder.suffix);
+    fail(ErrorKind::data, "no image in '{}': files {} {} are looked for", folder.url, end, extensions.text());
   }
   return found;
 }

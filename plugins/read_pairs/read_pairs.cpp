@@ -59,6 +59,12 @@ TargetSpec target_of(const ReadPairs::Params& params) {
   return target;
 }
 
+void refuse_what_needs_labels(const ReadPairs::Params& params) {
+  if (params.labels) return;
+  const char* key = !params.suffix.empty() ? "suffix" : params.unpaired != "fail" ? "unpaired" : nullptr;
+  if (key) fail(ErrorKind::usage, "{}: without `labels` each image is its own target", key);
+}
+
 void refuse_choices_by_class(const SourceParams& sampling) {
   const char* key = !sampling.only.empty()            ? "only"
                     : sampling.balance                ? "balance"
@@ -103,6 +109,7 @@ ReadPairs::ReadPairs(const Params& params, const StageContext& context)
       image_root_(join_url(params.images, "")),
       target_root_(join_url(params.labels.value_or(""), "")),
       target_(target_of(params)) {
+  refuse_what_needs_labels(params);
   refuse_choices_by_class(params);
   if (params.labels) {
     targets_.emplace(

@@ -163,6 +163,11 @@ TEST_F(ReadPairsTest, SaysWhenThereIsNoImage) {
   others.extensions = {"tif"};
   EXPECT_EQ(error_of(others).message(),
             fmt::format("no image in '{}': files that end in .tif are looked for", folder_ / "images"));
+  auto unmarked = params();
+  unmarked.suffix = "_L";
+  EXPECT_EQ(
+      error_of(unmarked).message(),
+      fmt::format("no image in '{}': files whose names end in '_L' before .jpg, .jpeg, .png are looked for", folder_ / "labels"));
   auto missing = params();
   missing.labels = folder_ / "lables";
   EXPECT_NE(std::string(error_of(missing).what()).find("labels: '" + *missing.labels + "' does not exist"), std::string::npos);
@@ -196,6 +201,15 @@ TEST_F(ReadPairsTest, RefusesParametersThatDoNotFit) {
   wrong = params();
   wrong.balance = true;
   EXPECT_EQ(usage(wrong), "balance: here pixels have classes, images have none");
+}
+
+TEST_F(ReadPairsTest, RefusesWhatNeedsLabelsWithoutThem) {
+  ReadPairs::Params alone;
+  alone.images = folder_ / "images";
+  alone.unpaired = "skip";
+  EXPECT_EQ(usage(alone), "unpaired: without `labels` each image is its own target");
+  alone.suffix = "_L";
+  EXPECT_EQ(usage(alone), "suffix: without `labels` each image is its own target");
 }
 
 TEST_F(ReadPairsTest, AnEmptyFileIsABadSample) {

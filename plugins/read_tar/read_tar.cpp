@@ -103,6 +103,8 @@ ReadTar::ReadTar(const Params& params, const StageContext& context)
     fail(ErrorKind::usage, "path: expected shards in one of `path` and `paths`, found {}",
          params.path.empty() ? "neither" : "both");
   }
+  if (params.target == "none" && !params.target_name.empty())
+    fail(ErrorKind::usage, "target_name: there is none to be named: say target = \"classes\" or \"image\"");
   for (const std::string& path : params.paths.empty() ? std::vector<std::string>{params.path} : params.paths) {
     for (std::string& expanded : expand_braces(path)) paths_.push_back(std::move(expanded));
   }
@@ -120,13 +122,17 @@ std::vector<Shard> ReadTar::find() const {
 
 void ReadTar::open() {
   std::vector<Shard> shards = find();
-  if (classes_.empty()) classes_ = listed_classes(shards);
+  const bool given = !classes_.empty();
+  if (!given) classes_ = listed_classes(shards);
   read_indices(std::move(shards));
   if (size() == 0)
     fail(ErrorKind::data, "no image (.jpg, .jpeg, .png) in the {} shards from '{}' on", shards_.size(),
          shards_.front().shard.url);
   name_classes();
   for (Indexed& indexed : shards_) map_labels(indexed);
+  if (run_ != nullptr && given && !labelled_ && target_.kind != TargetSpec::Kind::classes)
+    run_->warn(fmt::format("`classes` are given, and no sample in the {} shards from '{}' on has a label", shards_.size(),
+                           shards_.front().shard.url));
 }
 
 void ReadTar::read_indices(std::vector<Shard> shards) {

@@ -234,6 +234,18 @@ TEST_F(ReadTarTest, TargetsLieBesideTheImages) {
   EXPECT_EQ(read(*opened(params), 1), "b.jpg=2:-1");
 }
 
+TEST_F(ReadTarTest, WhatHasNoEffectIsSaid) {
+  folder_.write("s.tar", TarWriter().file("a.jpg", "1").end().bytes());
+  ReadTar::Params params;
+  params.classes = {"road", "sky"};
+  opened(params);
+  EXPECT_EQ(run_.warnings().back(),
+            "`classes` are given, and no sample in the 1 shards from '" + folder_ / "s.tar" + "' on has a label");
+  params.target_name = "seg";
+  EXPECT_EQ(error_of(params).kind(), ErrorKind::usage);
+  EXPECT_EQ(error_of(params).message(), "target_name: there is none to be named: say target = \"classes\" or \"image\"");
+}
+
 TEST_F(ReadTarTest, NamesTheShardThatIsDamaged) {
   folder_.write("s-0.tar", TarWriter().file("a.jpg", "1").end().bytes());
   folder_.write("s-1.tar", TarWriter().file("b.jpg", std::string(600, 'x')).end().bytes().substr(0, 900));
