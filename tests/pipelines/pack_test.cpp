@@ -147,6 +147,23 @@ TEST(Pack, LeavesBadSamplesOutOnlyWhenAsked) {
   EXPECT_NE(skipped.err.find("left out: '"), std::string::npos) << skipped.err;
 }
 
+// A file that begins well is taken over as it is, unless it is asked whether it is whole.
+TEST(Pack, FindsBrokenImagesOnlyWhenAsked) {
+  const TemporaryFolder folder;
+  fs::copy(shapes(), folder / "shapes", fs::copy_options::recursive);
+  const fs::path broken = folder / "shapes/train/star/00001.jpg";
+  fs::resize_file(broken, fs::file_size(broken) / 2);
+  const std::string file = data_file(folder, "read_folder", folder / "shapes/train");
+  const Outcome taken = pack({file, "--out", folder / "all"});
+  EXPECT_NE(taken.out.find("400 samples"), std::string::npos) << taken.out << taken.err;
+  const Outcome skipped = pack({file, "--out", folder / "good", "--skip-bad"});
+  EXPECT_EQ(skipped.code, 0) << skipped.err;
+  EXPECT_NE(skipped.out.find("399 samples"), std::string::npos) << skipped.out;
+  EXPECT_NE(skipped.out.find("; 1 bad left out"), std::string::npos) << skipped.out;
+  EXPECT_NE(skipped.err.find("left out: '" + broken.string() + "': the JPEG is truncated"), std::string::npos) << skipped.err;
+  EXPECT_EQ(run_command({tool("pipeline-data"), "check", data_file(folder, "read_tar", folder / "good")}).code, 0);
+}
+
 TEST(Pack, RefusesAFolderThatIsNotEmptyUnlessForced) {
   const TemporaryFolder folder;
   const std::string file = data_file(folder, "read_folder", shapes() + "/train");
@@ -183,6 +200,9 @@ TEST(Pack, NamesWhatIsWrongOnTheCommandLine) {
                 .err.find("--shard-size: expected a number of bytes such as 256MB, found '12 apples'"),
             std::string::npos);
   EXPECT_EQ(pack({file, "--out", folder / "out", "--quality", "101"}).code, 2);
+  for (const char* size : {"1 GB", "512 MiB"}) {
+    EXPECT_EQ(pack({file, "--out", folder / size, "--shard-size", size}).code, 0) << size;
+  }
 }
 
 }  // namespace

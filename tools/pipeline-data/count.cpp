@@ -14,14 +14,16 @@ int count_verb(int count, const char* const* arguments) {
   std::vector<std::string> rest;
   Arguments reader(
       "pipeline-data count", "PIPELINE.toml [options]",
-      "Counts the samples of each label, after `only`, `part` and `limit`. Reads no image unless the labels lie in them.");
+      "Counts the samples of each label, after `only`, `part` and `limit`. Reads no image unless the labels lie in them.\n"
+      "(Classes of pixels and columns of numbers: pipeline-data statistics.)");
   options.declare(reader);
   if (!reader.read(count, arguments, rest)) return 0;
   options.file = only_file(rest, "pipeline-data count");
-  const DataSet data(options);
+  const DataSet data(options, DataSet::Stages::source);
   const SampleOrder& order = data.line().order();
   std::map<std::int32_t, std::uint64_t> counts;
-  for (std::size_t label = 0; label < order.classes().size(); ++label) counts[static_cast<std::int32_t>(label)] = 0;
+  const bool of_pixels = data.build().target().kind == TargetSpec::Kind::classes;
+  for (std::size_t label = 0; label < order.classes().size() && !of_pixels; ++label) counts[static_cast<std::int32_t>(label)] = 0;
   for (std::uint64_t at = 0; at < order.listed(); ++at) ++counts[order.label(data.line().source().label(order.listed(at)))];
   fmt::print("{:>6}  {:<32} {:>10} {:>8}\n", "label", "class", "samples", "share");
   for (const auto& [label, samples] : counts) {

@@ -1,10 +1,8 @@
 #include "data_set.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <chrono>
-#include <cstdio>
+#include <algorithm>
 #include <thread>
 
 #include "millrace/error.h"
@@ -13,8 +11,11 @@ namespace millrace {
 
 void DataSetOptions::declare(Arguments& arguments) {
   arguments.option("--graph", "NAME", "whose source is meant, such as validate (the file's first graph)", graph)
-      .repeated("--set", "KEY=VALUE", "change a key of the file: --set data.root=/data/cifar10", overrides)
-      .option("--threads", "N", "that read and decode (one for each processor)", threads);
+      .repeated("--set", "KEY=VALUE", "change a key of the file: --set data.root=/data/cifar10", overrides);
+}
+
+void DataSetOptions::declare_threads(Arguments& arguments) {
+  arguments.option("--threads", "N", "that read and decode (one for each processor)", threads);
 }
 
 unsigned DataSetOptions::thread_count() const {
@@ -33,18 +34,35 @@ const GraphPlan& graph_of(const Pipeline& pipeline, const std::string& name) {
        fmt::join(names, ", "));
 }
 
+// The graph's beginning.
+GraphPlan beginning(const GraphPlan& graph, DataSet::Stages stages) {
+  GraphPlan plan = graph;
+  const auto end = stages == DataSet::Stages::source
+                       ? plan.stages.begin() + 1
+                       : std::find_if(plan.stages.begin(), plan.stages.end(),
+                                      [](const StagePlan& stage) { return stage.type->role == StageType::Role::batcher; });
+  plan.stages.erase(end, plan.stages.end());
+  plan.edges.clear();
+  return plan;
+}
+
 }  // namespace
 
-DataSet::DataSet(const DataSetOptions& options) {
+DataSet::DataSet(const DataSetOptions& options, Stages stages) {
   registry_.load_all();
   pipeline_ = load_pipeline(options.file, options.overrides, registry_);
-  StageContext context;
-  context.seed = static_cast<std::uint64_t>(pipeline_.run.seed);
-  context.network = pipeline_.network.get();
-  if (pipeline_.network) context.window = pipeline_.network->input;
-  context.registry = &registry_;
-  build_ = std::make_unique<GraphBuild>(graph_of(pipeline_, options.graph), context);
-  line_ = std::make_unique<DataLine>(*build_, context.seed);
+  graph_ = &graph_of(pipeline_, options.graph);
+  plan_ = beginning(*graph_, stages);
+  context_.seed = static_cast<std::uint64_t>(pipeline_.run.seed);
+  context_.network = pipeline_.network.get();
+  if (pipeline_.network) context_.window = pipeline_.network->input;
+  context_.registry = &registry_;
+  build_ = std::make_unique<GraphBuild>(plan_, context_);
+  if (context_.window.is_static() && !build_->image().is_static()) {
+    context_.window = {};
+    build_ = std::make_unique<GraphBuild>(plan_, context_);
+  }
+  line_ = std::make_unique<DataLine>(*build_, context_.seed);
 }
 
 std::string DataSet::class_name(std::int32_t label) const {
@@ -53,27 +71,15 @@ std::string DataSet::class_name(std::int32_t label) const {
   return label < 0 ? "no label" : fmt::format("label {}", label);
 }
 
-namespace {
-
-std::int64_t milliseconds() {
-  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-}  // namespace
-
-Counter::Counter(std::string what, std::uint64_t of) : what_(std::move(what)), of_(of), terminal_(isatty(STDERR_FILENO) != 0) {}
-
-Counter::~Counter() {
-  if (terminal_) fmt::print(stderr, "\r\033[K");
-}
-
-void Counter::add() {
-  const std::uint64_t done = ++done_;
-  if (!terminal_) return;
-  constexpr std::int64_t kPause = 100;
-  std::int64_t last = shown_, now = milliseconds();
-  if (now - last < kPause || !shown_.compare_exchange_strong(last, now)) return;
-  fmt::print(stderr, "\r\033[K{} {} of {}", what_, done, of_);
+void DataSet::load(const SampleKey& key, DataLine::Depth depth, Sample& sample) const {
+  try {
+    line_->load(key, depth, sample);
+  } catch (const Error& error) {
+    const bool unreadable =
+        error.kind() == ErrorKind::data || (error.kind() == ErrorKind::storage && url_scheme(sample.url) == "file");
+    if (!unreadable || sample.url.empty()) throw;
+    sample.fault = SampleFault{plan_.stages.front().name, error.message()};
+  }
 }
 
 }  // namespace millrace

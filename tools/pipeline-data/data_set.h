@@ -1,7 +1,6 @@
 // The data of one graph of a pipeline file, opened for looking at: what most verbs begin with.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,43 +19,40 @@ struct DataSetOptions {
   std::vector<std::string> overrides;
   std::string threads;
 
-  // Declares --graph, --set and --threads.
-  void declare(Arguments& arguments);
+  void declare(Arguments& arguments);          // --graph and --set
+  void declare_threads(Arguments& arguments);  // --threads
   unsigned thread_count() const;  // default: one for each processor
 };
 
 class DataSet {
  public:
-  explicit DataSet(const DataSetOptions& options);
+  enum class Stages {
+    source,  // the source alone, for who looks at no pixels
+    images,  // all before `batch`, so that images may be of varying size
+  };
+  DataSet(const DataSetOptions& options, Stages stages);
 
   const Registry& registry() const { return registry_; }
-  const Pipeline& pipeline() const { return pipeline_; }
+  const GraphPlan& graph() const { return *graph_; }        // the whole graph, of which build() has the beginning
+  const StageContext& context() const { return context_; }  // what is the same for all stages
   const GraphBuild& build() const { return *build_; }
   const DataLine& line() const { return *line_; }
+  // What the network sees of an image. None without a network, and where images have no size in common.
+  ImageShape window() const { return context_.window; }
   // The names of the labels, as `only` leaves them; "label 3" where the source has none.
   std::string class_name(std::int32_t label) const;
+
+  // As line().load(), but a file that cannot be read is a bad sample as well. (A fault of a network is thrown.)
+  void load(const SampleKey& key, DataLine::Depth depth, Sample& sample) const;
 
  private:
   Registry registry_;
   Pipeline pipeline_;
+  const GraphPlan* graph_ = nullptr;
+  GraphPlan plan_;  // its beginning
+  StageContext context_;
   std::unique_ptr<GraphBuild> build_;
   std::unique_ptr<DataLine> line_;
-};
-
-// "checked 1200 of 50000" on standard error while something goes on: a line that renews itself on a terminal, nothing elsewhere.
-// Thread-safe.
-class Counter {
- public:
-  Counter(std::string what, std::uint64_t of);
-  ~Counter();
-  void add();
-
- private:
-  const std::string what_;
-  const std::uint64_t of_;
-  const bool terminal_;
-  std::atomic<std::uint64_t> done_{0};
-  std::atomic<std::int64_t> shown_{0};  // when; milliseconds
 };
 
 }  // namespace millrace

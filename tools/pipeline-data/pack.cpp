@@ -6,6 +6,7 @@
 #include <csignal>
 #include <mutex>
 
+#include "counter.h"
 #include "data_set.h"
 #include "millrace/bytes.h"
 #include "millrace/error.h"
@@ -45,6 +46,7 @@ class Packer {
  public:
   Packer(const PackOptions& options, const DataSet& data, ShardWriter& writer)
       : options_(options),
+        data_(data),
         line_(data.line()),
         writer_(writer),
         maker_(options.recipe, data.build().target(), data.registry()),
@@ -96,7 +98,7 @@ class Packer {
 
   // Returns what is wrong with the sample, or nothing.
   std::string make(std::uint64_t at, Sample& sample, std::string& members) const {
-    line_.load({0, at, line_.order().listed(at), 0}, DataLine::Depth::encoded, sample);
+    data_.load({0, at, line_.order().listed(at), 0}, DataLine::Depth::encoded, sample);
     if (sample.fault) return sample.fault->cause;
     try {
       maker_.append(sample, at, members);
@@ -108,6 +110,7 @@ class Packer {
   }
 
   const PackOptions& options_;
+  const DataSet& data_;
   const DataLine& line_;
   ShardWriter& writer_;
   MemberMaker maker_;
@@ -127,7 +130,7 @@ void check_classes(const std::vector<std::string>& classes) {
 
 int pack(const PackOptions& options) {
   install_signal_handlers();
-  const DataSet data(options.data);
+  const DataSet data(options.data, DataSet::Stages::source);
   const std::vector<std::string> classes = data.line().order().classes();
   check_classes(classes);
   ShardWriter writer(options.out, options.shard_bytes, options.force);
@@ -140,9 +143,9 @@ int pack(const PackOptions& options) {
   }
   if (packed == 0) fail(ErrorKind::data, "not one of {} samples is good", data.line().order().listed());
   writer.finish(classes);
-  fmt::print("{} samples of {} classes, {} shards, {:.1f} MB in {}{}\n", packed, classes.size(), writer.shards(),
-             static_cast<double>(writer.bytes()) / 1e6, options.out,
-             packer.bad() > 0 ? fmt::format("; {} bad ones left out", packer.bad()) : "");
+  fmt::print("{} samples of {} classes, {} shard{}, {:.1f} MB in {}{}\n", packed, classes.size(), writer.shards(),
+             writer.shards() == 1 ? "" : "s", static_cast<double>(writer.bytes()) / 1e6, options.out,
+             packer.bad() > 0 ? fmt::format("; {} bad left out", packer.bad()) : "");
   return 0;
 }
 
@@ -156,20 +159,25 @@ int pack_verb(int count, const char* const* arguments) {
       "pipeline-data pack", "PIPELINE.toml --out DIR [options]",
       "Writes the samples of a graph's source as tar shards, in the order of the source's listing: 000000123.jpg (or\n"
       ".png), .cls, .json with numbers to be predicted, .label.png with class numbers; and classes.txt. Files are\n"
-      "taken over byte by byte unless they are to be resized or encoded again. stage = \"read_tar\" reads them.");
+      "taken over byte by byte unless they are to be resized or encoded again. stage = \"read_tar\" reads them.\n"
+      "A file that cannot be read, or does not begin as a JPEG or PNG file does, ends it; whether the rest of a file is\n"
+      "broken is only found where it is decoded: with --skip-bad, --short-side, --quality, and in label images.");
   options.data.declare(reader);
+  options.data.declare_threads(reader);
   reader.option("--out", "DIR", "the folder for the shards", options.out)
-      .option("--shard-size", "BYTES", "of a shard, about (256MB)", shard_size)
+      .option("--shard-size", "BYTES", "of a shard, about: 512 MiB, 1GB (256MB)", shard_size)
       .option("--short-side", "PIXELS", "shrink images whose shorter side is longer (bicubic; label images: nearest neighbour)",
               short_side)
       .option("--quality", "Q", "encode all images as JPEG of this quality, 1 to 100 (what is shrunk: 90)", quality)
-      .flag("--skip-bad", "leave bad samples out, and say which", options.skip_bad)
+      .flag("--skip-bad", "decode every sample, leave bad ones out, and say which", options.skip_bad)
       .flag("--force", "replace the shards in a folder that is not empty", options.force);
   if (!reader.read(count, arguments, rest)) return 0;
   options.data.file = only_file(rest, "pipeline-data pack");
   if (options.out.empty()) fail(ErrorKind::usage, "expected --out and a folder to write into; see pipeline-data pack --help");
+  options.recipe.decode = options.skip_bad;
   options.shard_bytes = parse_bytes(shard_size);
-  if (options.shard_bytes == 0) fail(ErrorKind::usage, "--shard-size: expected a number of bytes such as 256MB, found '{}'", shard_size);
+  if (options.shard_bytes == 0)
+    fail(ErrorKind::usage, "--shard-size: expected a number of bytes such as 256MB, found '{}'", shard_size);
   if (!short_side.empty()) options.recipe.short_side = integer("--short-side", short_side, 1, 1 << 15);
   if (!quality.empty()) options.recipe.quality = integer("--quality", quality, 1, 100);
   return pack(options);

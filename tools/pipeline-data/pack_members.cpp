@@ -60,7 +60,8 @@ std::string_view text(const ByteBuffer& bytes) { return {reinterpret_cast<const 
 
 MemberMaker::MemberMaker(const PackRecipe& recipe, const TargetSpec& target, const Registry& registry)
     : recipe_(recipe), target_(target) {
-  if (recipe_.short_side > 0 || recipe_.quality > 0 || has_classes()) decoder_ = make_decoder(registry, target_);
+  if (recipe_.short_side > 0 || recipe_.quality > 0 || recipe_.decode || has_classes())
+    decoder_ = make_decoder(registry, target_);
 }
 
 bool MemberMaker::decode(Sample& sample) const {

@@ -13,6 +13,7 @@ namespace millrace {
 struct PackRecipe {
   std::int64_t short_side = 0;  // images whose shorter side is longer are resized to it; 0: none
   std::int64_t quality = 0;     // of JPEG; 0: files stay as they are unless they have to be resized, and are of 90 then
+  bool decode = false;          // every image and target, to find broken ones, even where files stay as they are
 };
 
 // Members of a sample's archive. A file is taken over byte by byte where it may stay as it is; pixels that were no file become

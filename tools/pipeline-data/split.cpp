@@ -1,12 +1,17 @@
 // pipeline-data split: lists that divide a data set, for those who want the division as files.
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <memory>
+#include <set>
 
 #include "data_set.h"
 #include "millrace/error.h"
+#include "millrace/value.h"
 #include "verbs.h"
 
 namespace millrace {
@@ -38,75 +43,119 @@ Part parse_part(const std::string& text) {
   return {text.substr(0, at), fraction};
 }
 
-// Returns the names of the classes, by number.
-std::vector<std::string> write_part(const DataSetOptions& options, const fs::path& path) {
-  const DataSet data(options);
-  const DataLine& line = data.line();
-  if (line.source().numbers() > 0 || data.build().target().kind != TargetSpec::Kind::none) {
+void require_listable(const DataSet& data) {
+  if (data.line().source().numbers() > 0 || data.build().target().kind != TargetSpec::Kind::none) {
     fail(ErrorKind::usage, "a list of files and labels cannot hold this set's numbers or targets; use `part` in the file");
   }
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "wx"), &std::fclose);
-  if (!file) fail(ErrorKind::usage, "'{}' cannot be made: it is there already, or the folder is not", path.string());
-  fmt::print(file.get(), "file_name,label\n");
-  Sample sample;
-  for (std::uint64_t at = 0; at < line.order().listed(); ++at) {
-    line.load({0, at, line.order().listed(at), 0}, DataLine::Depth::encoded, sample);
-    if (!sample.member.empty() || sample.decoded.is_static())
-      fail(ErrorKind::usage, "'{}' lies in an archive, which a list cannot name; use `part` in the file", sample.place());
-    const std::string url =
-        sample.url.find("://") == std::string::npos ? fs::absolute(sample.url).lexically_normal().string() : sample.url;
-    fmt::print(file.get(), "{},{}\n", quoted(url), quoted(data.class_name(sample.label)));
+  for (const char* key : {"part", "limit"}) {
+    if (!data.graph().stages.front().table.find(key)) continue;
+    fail(ErrorKind::usage, "{}.{} has '{}' itself: take it out of the file, then divide", data.graph().name,
+         data.graph().stages.front().name, key);
   }
-  if (std::fflush(file.get()) != 0) fail(ErrorKind::storage, "'{}' cannot be written", path.string());
-  fmt::print("{:<24} {:>10} samples\n", path.string(), line.order().listed());
-  return line.order().classes();
+}
+
+// A row of a list. A file that cannot be read is one as well: it is the source's all the same.
+std::string row(const DataSet& data, std::uint64_t at, const std::vector<std::string>& classes, Sample& sample) {
+  const std::uint64_t index = data.line().order().listed(at);
+  data.load({0, at, index, 0}, DataLine::Depth::encoded, sample);
+  if (!sample.member.empty() || sample.decoded.is_static())
+    fail(ErrorKind::usage, "'{}' lies in an archive, which a list cannot name; use `part` in the file", sample.place());
+  const std::int32_t label = data.line().order().label(data.line().source().label(index));
+  if (label < 0) fail(ErrorKind::usage, "'{}' has no label, and a list needs one; use `part` in the file", sample.place());
+  const auto number = static_cast<std::size_t>(label);
+  const std::string url =
+      sample.url.find("://") == std::string::npos ? fs::absolute(sample.url).lexically_normal().string() : sample.url;
+  // Where classes have no names, read_list takes their numbers as they are.
+  return fmt::format("{},{}\n", quoted(url), quoted(number < classes.size() ? classes[number] : std::to_string(number)));
+}
+
+void write_part(const DataSetOptions& options, const fs::path& path) {
+  const DataSet data(options, DataSet::Stages::source);
+  const std::uint64_t samples = data.line().order().listed();
+  const std::vector<std::string> classes = data.line().order().classes();
+  std::string text = "file_name,label\n";
+  Sample sample;
+  for (std::uint64_t at = 0; at < samples; ++at) text += row(data, at, classes, sample);
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "wx"), &std::fclose);
+  const bool written =
+      file && std::fwrite(text.data(), 1, text.size(), file.get()) == text.size() && std::fflush(file.get()) == 0;
+  if (!written) fail(ErrorKind::storage, "cannot write '{}': {}", path.string(), std::strerror(errno));
+  fmt::print("{:<24} {:>10} samples\n", path.string(), samples);
+}
+
+struct SplitOptions {
+  DataSetOptions data;
+  fs::path out = ".";
+  std::int64_t seed = 0;
+  std::vector<Part> parts;
+};
+
+void check_parts(const SplitOptions& options) {
+  std::set<std::string> names;
+  double total = 0;
+  for (const Part& part : options.parts) {
+    if (!names.insert(part.name).second) fail(ErrorKind::usage, "two parts are named '{}': each becomes a file", part.name);
+    total += part.fraction;
+  }
+  if (total > 1 + 1e-9) fail(ErrorKind::usage, "the fractions add up to {:g}, more than 1", total);
+}
+
+// Where a part's list goes.
+fs::path list_path(const SplitOptions& options, const Part& part) { return options.out / (part.name + ".csv"); }
+
+void make_folder(const SplitOptions& options) {
+  std::error_code error;
+  fs::create_directories(options.out, error);
+  if (error) fail(ErrorKind::usage, "--out: cannot make folder '{}': {}", options.out.string(), error.message());
+  for (const Part& part : options.parts) {
+    const fs::path path = list_path(options, part);
+    if (fs::exists(path, error))
+      fail(ErrorKind::usage, "'{}' is there already: remove it, or name another folder", path.string());
+  }
+}
+
+int split(const SplitOptions& options) {
+  check_parts(options);
+  const DataSet whole(options.data, DataSet::Stages::source);
+  require_listable(whole);
+  make_folder(options);
+  const std::string source = whole.graph().name + "." + whole.graph().stages.front().name;
+  double from = 0;
+  for (const Part& part : options.parts) {
+    DataSetOptions one = options.data;
+    const double to = std::min(1.0, from + part.fraction);
+    one.overrides.push_back(fmt::format("{}.part=[{}, {}]", source, from, to));
+    one.overrides.push_back(fmt::format("{}.part_seed={}", source, options.seed));
+    write_part(one, list_path(options, part));
+    from = to;
+  }
+  const std::vector<std::string> classes = whole.line().order().classes();
+  if (classes.empty()) return 0;
+  const Value names(Array(classes.begin(), classes.end()));
+  fmt::print("for read_list, so that all parts number them alike:\nclasses = {}\n", to_toml(names));
+  return 0;
 }
 
 }  // namespace
 
 int split_verb(int count, const char* const* arguments) {
-  DataSetOptions options;
+  SplitOptions options;
   std::string out = ".", seed = "0";
   std::vector<std::string> rest;
   Arguments reader(
       "pipeline-data split", "PIPELINE.toml NAME=FRACTION NAME=FRACTION ... [options]",
-      "Divides the samples of a graph's source, each class in the same proportions, and writes one list (CSV: file_name,\n"
-      "label) for each part, for read_list. Without files: `part = [0, 0.8]` in one source and [0.8, 1] in another.");
-  options.declare(reader);
+      "Divides the samples of a graph's source, each class in the same proportions, and writes one list (NAME.csv, with\n"
+      "file_name and label) for each part, for read_list; and prints the line that keeps the numbers of the classes. What\n"
+      "fractions leave over is in no list. Without files: `part = [0, 0.8]` in one source and [0.8, 1] in another.");
+  options.data.declare(reader);
   reader.option("--out", "FOLDER", "where the lists go (.)", out).option("--seed", "N", "another division (0)", seed);
   if (!reader.read(count, arguments, rest)) return 0;
   if (rest.size() < 3) fail(ErrorKind::usage, "expected a pipeline and at least two parts; see pipeline-data split --help");
-  options.file = rest[0];
-  std::vector<Part> parts;
-  double total = 0;
-  for (std::size_t i = 1; i < rest.size(); ++i) total += parts.emplace_back(parse_part(rest[i])).fraction;
-  if (total > 1 + 1e-9) fail(ErrorKind::usage, "the fractions add up to {:g}, more than 1", total);
-
-  Registry registry;
-  registry.load_all();
-  const Pipeline pipeline = load_pipeline(options.file, options.overrides, registry);
-  const GraphPlan* graph = options.graph.empty() ? &pipeline.graphs.front() : pipeline.graph(options.graph);
-  if (!graph) fail(ErrorKind::usage, "--graph: {} has no graph '{}'", options.file, options.graph);
-  const std::string source = graph->name + "." + graph->stages.front().name;
-  for (const char* key : {"part", "limit"}) {
-    if (graph->stages.front().table.find(key)) {
-      fail(ErrorKind::usage, "{} has '{}' itself: take it out of the file, then divide", source, key);
-    }
-  }
-  fs::create_directories(out);
-  std::vector<std::string> classes;
-  double from = 0;
-  for (const Part& part : parts) {
-    DataSetOptions one = options;
-    const double to = std::min(1.0, from + part.fraction);
-    one.overrides.push_back(fmt::format("{}.part=[{}, {}]", source, from, to));
-    one.overrides.push_back(fmt::format("{}.part_seed={}", source, integer("--seed", seed, 0, std::int64_t{1} << 62)));
-    classes = write_part(one, fs::path(out) / (part.name + ".csv"));
-    from = to;
-  }
-  for (std::string& name : classes) name = '"' + name + '"';
-  if (!classes.empty()) fmt::print("for read_list, so that all parts number them alike:  classes = [{}]\n", fmt::join(classes, ", "));
-  return 0;
+  options.data.file = rest[0];
+  options.out = out;
+  options.seed = integer("--seed", seed, 0, std::int64_t{1} << 62);
+  for (std::size_t i = 1; i < rest.size(); ++i) options.parts.push_back(parse_part(rest[i]));
+  return split(options);
 }
 
 }  // namespace millrace

@@ -1,12 +1,16 @@
 // pipeline-data statistics: what a network's `input` wants to know of a data set, and what a person does.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <map>
+#include <vector>
 
+#include "counter.h"
 #include "data_set.h"
 #include "millrace/error.h"
+#include "target_statistics.h"
 #include "verbs.h"
 
 namespace millrace {
@@ -18,6 +22,8 @@ struct Sums {
   std::uint64_t pixels = 0, images = 0, encoded = 0, bad = 0;
   ImageShape least{1 << 30, 1 << 30, 0}, most{};
   std::map<std::int32_t, std::uint64_t> labels;
+  PixelCounts of_targets;
+  std::vector<NumberColumn> numbers;
 
   void add(const Sample& sample) {
     if (sample.fault) {
@@ -44,7 +50,10 @@ struct Sums {
     most.height = std::max(most.height, image.shape.height);
     most.width = std::max(most.width, image.shape.width);
     most.channels = std::max(most.channels, image.shape.channels);
-    ++labels[sample.label];
+    if (sample.label >= 0) ++labels[sample.label];
+    if (sample.target_spec().kind == TargetSpec::Kind::classes) of_targets.add(sample.target(), sample.target_spec().ignored);
+    numbers.resize(std::max(numbers.size(), sample.numbers.size()));
+    for (std::size_t column = 0; column < sample.numbers.size(); ++column) numbers[column].add(sample.numbers[column]);
   }
 
   void add(const Sums& other) {
@@ -62,10 +71,13 @@ struct Sums {
     most.width = std::max(most.width, other.most.width);
     most.channels = std::max(most.channels, other.most.channels);
     for (const auto& [label, samples] : other.labels) labels[label] += samples;
+    of_targets.add(other.of_targets);
+    numbers.resize(std::max(numbers.size(), other.numbers.size()));
+    for (std::size_t column = 0; column < other.numbers.size(); ++column) numbers[column].add(other.numbers[column]);
   }
 };
 
-void print(const Sums& sums, const DataSet& data) {
+void print_images(const Sums& sums) {
   std::vector<double> mean, deviation;
   for (std::size_t channel = 0; channel < static_cast<std::size_t>(sums.most.channels); ++channel) {
     const auto pixels = static_cast<double>(sums.pixels);
@@ -78,9 +90,51 @@ void print(const Sums& sums, const DataSet& data) {
              sums.most.width, sums.most.channels);
   fmt::print("encoded    {} bytes, {:.0f} an image\n\n", sums.encoded,
              static_cast<double>(sums.encoded) / static_cast<double>(sums.images));
-  fmt::print("mean = [{:.4f}], deviation = [{:.4f}]   # of a network's input, over all pixels\n\n", fmt::join(mean, ", "),
+  fmt::print("mean = [{:.4f}], deviation = [{:.4f}]   # of a network's input, over all pixels\n", fmt::join(mean, ", "),
              fmt::join(deviation, ", "));
+}
+
+void print_labels(const Sums& sums, const DataSet& data) {
+  if (sums.labels.empty()) return;
+  fmt::print("\n{:>6}  {:<32} {:>10}\n", "label", "class", "images");
   for (const auto& [label, samples] : sums.labels) fmt::print("{:>6}  {:<32} {:>10}\n", label, data.class_name(label), samples);
+}
+
+double percent(std::uint64_t part, std::uint64_t whole) {
+  return whole == 0 ? 0 : 100 * static_cast<double>(part) / static_cast<double>(whole);
+}
+
+// The classes' shares are of the pixels that count.
+void print_pixels(const PixelCounts& counts, const std::vector<std::string>& classes) {
+  if (counts.images() == 0) return;
+  const std::vector<double> weights = counts.median_frequency_weights(classes.size());
+  fmt::print("\n{:>6}  {:<32} {:>14} {:>8} {:>10} {:>10}\n", "id", "class of pixels", "pixels", "share", "images", "weight");
+  for (std::size_t id = 0; id < classes.size(); ++id) {
+    fmt::print("{:>6}  {:<32} {:>14} {:>7.3f}% {:>10} {:>10.4f}\n", id, classes[id], counts[id].pixels,
+               percent(counts[id].pixels, counts.counted()), counts[id].images, weights[id]);
+  }
+  const std::uint64_t all = counts.counted() + counts.ignored();
+  fmt::print("{:>6}  {:<32} {:>14} {:>7.3f}% of all\n\n", "", "ignored", counts.ignored(), percent(counts.ignored(), all));
+  fmt::print("weights = [{:.4f}]   # of the classes: median frequency over their own, in the images in which they occur\n",
+             fmt::join(weights, ", "));
+}
+
+// As a list's `numbers` name the columns; else counted from 0.
+std::string column_name(const DataSet& data, std::size_t column) {
+  const Value* names = data.build().plan().stages.front().table.find("numbers");
+  const bool named = names && names->kind() == Value::Kind::array && column < names->array().size() &&
+                     names->array()[column].kind() == Value::Kind::text;
+  return named ? names->array()[column].text() : fmt::format("{}", column);
+}
+
+void print_numbers(const std::vector<NumberColumn>& numbers, const DataSet& data) {
+  if (numbers.empty()) return;
+  fmt::print("\n{:<24} {:>10} {:>14} {:>14} {:>14} {:>14}\n", "number", "count", "least", "most", "mean", "deviation");
+  for (std::size_t column = 0; column < numbers.size(); ++column) {
+    const NumberColumn& figures = numbers[column];
+    fmt::print("{:<24} {:>10} {:>14.6g} {:>14.6g} {:>14.6g} {:>14.6g}\n", column_name(data, column), figures.count(),
+               figures.least(), figures.most(), figures.mean(), figures.deviation());
+  }
 }
 
 }  // namespace
@@ -90,12 +144,15 @@ int statistics_verb(int count, const char* const* arguments) {
   std::vector<std::string> rest;
   Arguments reader(
       "pipeline-data statistics", "PIPELINE.toml [options]",
-      "Mean and deviation of each channel, sizes, bytes and a histogram of labels, over every image of a graph's source as\n"
-      "it arrives at `batch` (what augment leaves to the device is not applied).");
+      "Mean and deviation of each channel, sizes and bytes, over every image of a graph's source as it arrives at `batch`\n"
+      "(what augment leaves to the device is not applied); and what is to be predicted: how many images each label has, how\n"
+      "many pixels each class of label images, with the weights of median frequency balancing (ignored pixels apart), and\n"
+      "count, least, most, mean and deviation of each column of numbers. Bad samples are left out and counted.");
   options.declare(reader);
+  options.declare_threads(reader);
   if (!reader.read(count, arguments, rest)) return 0;
   options.file = only_file(rest, "pipeline-data statistics");
-  const DataSet data(options);
+  const DataSet data(options, DataSet::Stages::images);
   const DataLine& line = data.line();
   const unsigned threads = options.thread_count();
   std::vector<Sums> sums(threads);
@@ -103,14 +160,17 @@ int statistics_verb(int count, const char* const* arguments) {
   {
     Counter counter("looked at", line.order().listed());
     for_each_sample(line.order().listed(), threads, [&](std::uint64_t i, unsigned thread) {
-      line.load({0, i, line.order().listed(i), 0}, DataLine::Depth::decoded, samples[thread]);
+      data.load({0, i, line.order().listed(i), 0}, DataLine::Depth::decoded, samples[thread]);
       sums[thread].add(samples[thread]);
       counter.add();
     });
   }
   for (unsigned thread = 1; thread < threads; ++thread) sums[0].add(sums[thread]);
   if (sums[0].images == 0) fail(ErrorKind::data, "none of {} images could be decoded; see pipeline-data check", sums[0].bad);
-  print(sums[0], data);
+  print_images(sums[0]);
+  print_labels(sums[0], data);
+  print_pixels(sums[0].of_targets, line.order().classes());
+  print_numbers(sums[0].numbers, data);
   return 0;
 }
 

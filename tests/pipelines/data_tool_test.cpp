@@ -1,0 +1,209 @@
+// pipeline-data over sets of every sort: images of any size, files that cannot be read, label images, numbers, odd names.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <regex>
+
+#include "../../tools/pipeline-data/image_bytes.h"
+#include "command.h"
+
+namespace millrace::test {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+Outcome data(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), tool("pipeline-data"));
+  return run_command(arguments);
+}
+
+// A PNG file of one colour or, of one channel, of the classes that follow each other in turns.
+void write_png(const std::string& path, ImageShape shape, const std::vector<std::uint8_t>& levels) {
+  std::vector<std::uint8_t> pixels(shape.bytes());
+  for (std::size_t i = 0; i < pixels.size(); ++i) pixels[i] = levels[i % levels.size()];
+  fs::create_directories(fs::path(path).parent_path());
+  std::ofstream(path, std::ios::binary) << png_bytes({pixels.data(), shape});
+}
+
+// A file whose [train] has these stages before `batch`; `read` is the source's table.
+std::string pipeline_file(const TemporaryFolder& folder, const std::string& flow, const std::string& read) {
+  std::string path = folder / "pipeline.toml";
+  std::ofstream(path) << "[run]\nname = \"d\"\nfolder = \"\"\n\n[train]\nflow = [\"read\", " << flow
+                      << ", \"batch\"]\n\n[train.read]\n"
+                      << read << "\n[train.batch]\nsize = 2\n";
+  return path;
+}
+
+// Two classes of images of six sizes.
+std::string images_of_many_sizes(const TemporaryFolder& folder) {
+  for (int i = 0; i < 6; ++i) write_png(folder / fmt::format("set/{}/{}.png", "ab"[i % 2], i), {40 + i, 50 - 7 * i, 3}, {50});
+  return pipeline_file(folder, "\"decode_image\", \"augment\"",
+                       "stage = \"read_folder\"\npath = \"" + folder / "set" + "\"\n[train.augment]\nflip_x = 0.5\n");
+}
+
+void expect_every_verb_works(const TemporaryFolder& folder, const std::string& file) {
+  const Outcome count = data({"count", file});
+  EXPECT_NE(count.out.find("in all                                    6"), std::string::npos) << count.out << count.err;
+  const Outcome statistics = data({"statistics", file});
+  EXPECT_NE(statistics.out.find("height     40 to 45\nwidth      15 to 50\n"), std::string::npos) << statistics.err;
+  const Outcome check = data({"check", file});
+  EXPECT_EQ(check.code, 0) << check.err;
+  const Outcome show = data({"show", file, "--out", folder / "sheet.png"});
+  EXPECT_NE(show.out.find("6 samples of epoch 1"), std::string::npos) << show.err;
+  const Outcome pack = data({"pack", file, "--out", folder / "shards"});
+  EXPECT_NE(pack.out.find("6 samples of 2 classes, 1 shard,"), std::string::npos) << pack.out << pack.err;
+  const Outcome split = data({"split", file, "a=0.5", "b=0.5", "--out", folder / "lists"});
+  EXPECT_EQ(split.code, 0) << split.err;
+}
+
+TEST(DataTool, LooksAtImagesOfTheirOwnSizes) {
+  const TemporaryFolder folder;
+  expect_every_verb_works(folder, images_of_many_sizes(folder));
+}
+
+TEST(DataTool, LooksAtImagesOfTheirOwnSizesInAFileWithANetwork) {
+  const TemporaryFolder folder;
+  const std::string file = images_of_many_sizes(folder);
+  std::ofstream(file, std::ios::app) << "[network]\nuse = \"" << pipeline("networks/cifar10_conv.toml") << "\"\nclasses = 2\n";
+  expect_every_verb_works(folder, file);
+}
+
+// The words by which a program is not above permissions, even when the user is root; none where that cannot be had.
+std::vector<std::string> without_privileges() {
+  const std::string setpriv = "/usr/bin/setpriv", drop = "-dac_override,-dac_read_search";
+  if (geteuid() != 0) return {"/usr/bin/env"};
+  return fs::exists(setpriv) ? std::vector<std::string>{setpriv, "--bounding-set=" + drop, "--inh-caps=" + drop}
+                             : std::vector<std::string>();
+}
+
+TEST(DataTool, ChecksOnWhenAFileCannotBeRead) {
+  const TemporaryFolder folder;
+  std::vector<std::string> command = without_privileges();
+  if (command.empty()) GTEST_SKIP() << "root may read everything, and there is no setpriv";
+  const std::string file = images_of_many_sizes(folder);
+  std::ofstream(folder / "set/a/0.png") << "no image";
+  fs::permissions(folder / "set/a/2.png", fs::perms::none);
+  std::ofstream(folder / "set/b/5.png") << "no image either";
+  command.insert(command.end(), {tool("pipeline-data"), "check", file});
+  const Outcome check = run_command(command);
+  EXPECT_EQ(check.code, 3);
+  EXPECT_NE(check.err.find("3 of 6 samples are bad"), std::string::npos) << check.err;
+  std::vector<std::string> causes;
+  std::istringstream lines(check.out);
+  for (std::string line; std::getline(lines, line);) causes.push_back(Json::parse(line)["cause"]);
+  ASSERT_EQ(causes.size(), 3U) << check.out;
+  EXPECT_EQ(causes[1], "cannot open '" + folder / "set/a/2.png" + "': Permission denied");
+}
+
+TEST(DataTool, ASourceThatCannotBeOpenedEndsACheck) {
+  const TemporaryFolder folder;
+  const std::string file = images_of_many_sizes(folder);
+  fs::remove_all(folder / "set");
+  const Outcome check = data({"check", file});
+  EXPECT_NE(check.code, 0);
+  EXPECT_NE(check.err.find("does not exist"), std::string::npos) << check.err;
+}
+
+TEST(DataTool, CountsThePixelsOfLabelImages) {
+  const TemporaryFolder folder;
+  // Class 0: 12 of 20 and 5 of 10 pixels; class 1: 4 of 20; class 2: nowhere; the rest is ignored.
+  const std::pair<ImageShape, std::vector<std::uint8_t>> labels[] = {{{4, 5, 1}, {0, 0, 0, 7, 9}}, {{2, 5, 1}, {0, 9}}};
+  for (const auto& [shape, values] : labels) {
+    const std::string name = fmt::format("{}.png", shape.height);
+    write_png(folder / ("labels/" + name), shape, values);
+    write_png(folder / ("images/" + name), {shape.height, shape.width, 3}, {50});
+  }
+  const std::string file =
+      pipeline_file(folder, "\"decode_image\"",
+                    "stage = \"read_pairs\"\nimages = \"" + folder / "images" + "\"\nlabels = \"" + folder / "labels" +
+                        "\"\nclasses = [{ name = \"sky\" }, { name = \"road\", ids = [7] }, "
+                        "{ name = \"sea\", ids = [3] }]\nignored = [9]\n");
+  const Outcome outcome = data({"statistics", file});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto expect_line = [&](const std::string& pattern) {
+    EXPECT_TRUE(std::regex_search(outcome.out, std::regex(pattern))) << pattern << "\n" << outcome.out;
+  };
+  // Frequencies 17/30 and 4/20, of which the median is 23/60.
+  expect_line(" 0 +sky +17 +80.952% +2 +0.6765\n");
+  expect_line(" 1 +road +4 +19.048% +1 +1.9167\n");
+  expect_line(" 2 +sea +0 +0.000% +0 +0.0000\n");
+  expect_line(" ignored +9 +30.000% of all\n");
+  expect_line(R"(weights = \[0\.6765, 1\.9167, 0\.0000\])");
+  const Outcome count = data({"count", file});
+  EXPECT_EQ(count.out.find("sky"), std::string::npos) << "images are not of these classes\n" << count.out;
+}
+
+TEST(DataTool, DescribesColumnsOfNumbers) {
+  const TemporaryFolder folder;
+  write_png(folder / "a.png", {8, 8, 3}, {50});
+  std::ofstream(folder / "list.csv") << "file_name,angle,speed\na.png,1,1e6\na.png,-3,1e6\na.png,5,1e6\n";
+  const std::string file =
+      pipeline_file(folder, "\"decode_image\"",
+                    "stage = \"read_list\"\npath = \"" + folder / "list.csv" + "\"\nnumbers = [\"angle\", \"speed\"]\n");
+  const Outcome outcome = data({"statistics", file});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_TRUE(std::regex_search(outcome.out, std::regex("angle +3 +-3 +5 +1 +3.26599\n"))) << outcome.out;
+  EXPECT_TRUE(std::regex_search(outcome.out, std::regex("speed +3 +1e\\+06 +1e\\+06 +1e\\+06 +0\n"))) << outcome.out;
+}
+
+// What `count` says of each class, without the numbers of samples.
+std::string numbering(const std::string& file) {
+  const Outcome outcome = data({"count", file});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  std::string result;
+  std::istringstream lines(outcome.out);
+  for (std::string line; std::getline(lines, line);) result += line.substr(0, 30) + "\n";
+  return result.substr(0, result.find(" in all"));
+}
+
+// Divides the source and expects that the list, read with the printed line, numbers the classes as the source does.
+void expect_same_numbers(const std::string& read) {
+  const TemporaryFolder folder;
+  const std::string file = pipeline_file(folder, "\"decode_image\"", read);
+  const Outcome split = data({"split", file, "one=0.5", "two=0.5", "--out", folder / "lists"});
+  ASSERT_EQ(split.code, 0) << split.err;
+  const std::size_t line = split.out.find("classes = [");
+  ASSERT_NE(line, std::string::npos) << split.out;
+  const std::string before = numbering(file);
+  EXPECT_EQ(
+      numbering(pipeline_file(folder, "\"decode_image\"",
+                              "stage = \"read_list\"\npath = \"" + folder / "lists/two.csv" + "\"\n" + split.out.substr(line))),
+      before);
+}
+
+TEST(DataTool, AListNumbersClassesAsTheSourceDoes) {
+  const TemporaryFolder folder;
+  for (const char* name : {"b \"quoted\"", "a\\slash", "10", "9", "comma, here"}) {
+    for (int i = 0; i < 4; ++i) write_png(folder / fmt::format("set/{}/{}.png", name, i), {8, 8, 3}, {50});
+  }
+  const std::string path = "path = \"" + folder / "set" + "\"\n";
+  expect_same_numbers("stage = \"read_folder\"\n" + path);
+  expect_same_numbers("stage = \"read_folder\"\n" + path + "only = [\"9\", \"10\"]\n");
+  {
+    std::ofstream list(folder / "list.csv");
+    list << "file_name,label\n";
+    for (int i = 0; i < 12; ++i) list << "set/9/" << i % 4 << ".png," << std::array<int, 3>{0, 2, 10}[i % 3U] << "\n";
+  }
+  expect_same_numbers("stage = \"read_list\"\npath = \"" + folder / "list.csv" + "\"\n");
+  expect_same_numbers("stage = \"mix\"\nsources = [{ stage = \"read_folder\", " + path.substr(0, path.size() - 1) +
+                      " }, { stage = \"read_list\", path = \"" + folder / "list.csv" + "\" }]\n");
+}
+
+TEST(DataTool, RefusesASplitThatCannotBe) {
+  const TemporaryFolder folder;
+  const std::string file = images_of_many_sizes(folder);
+  const Outcome twice = data({"split", file, "a=0.5", "a=0.5", "--out", folder / "lists"});
+  EXPECT_EQ(twice.code, 2);
+  EXPECT_NE(twice.err.find("two parts are named 'a'"), std::string::npos) << twice.err;
+  fs::create_directories(folder / "lists");
+  std::ofstream(folder / "lists/b.csv") << "mine";
+  const Outcome there = data({"split", file, "a=0.5", "b=0.5", "--out", folder / "lists"});
+  EXPECT_EQ(there.code, 2);
+  EXPECT_NE(there.err.find("b.csv' is there already"), std::string::npos) << there.err;
+  EXPECT_FALSE(fs::exists(folder / "lists/a.csv")) << "half a division";
+}
+
+}  // namespace
+}  // namespace millrace::test
