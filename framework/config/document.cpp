@@ -222,6 +222,7 @@ class DocumentScope : public Scope {
     }
   }
 
+  // What a node of the document stands for; none when there are mistakes in it, which are reported once.
   std::optional<Value> evaluated(const Value& node, const Position& at, Diagnostics& errors) const {
     const auto [place, is_new] = nodes_.try_emplace(&node);
     Node& known = place->second;
@@ -248,7 +249,7 @@ class DocumentScope : public Scope {
 
   struct Node {
     bool is_done = false;
-    std::size_t first = 0;  // the place in active_ of the path that led to it
+    std::size_t first = 0;       // the place in active_ of the path that led to it
     std::optional<Value> value;  // none: there are mistakes in it
   };
 

@@ -307,11 +307,11 @@ TEST(SampleOrder, RefusesWeightsThatFitNoClass) {
   sampling.class_weights = {1, 2};
   EXPECT_EQ(refusal(Labels(in_turns(9), sampling)), "class_weights: expected one for each of the 3 classes, found 2");
   sampling.class_weights = {1, 2, -1};
-  EXPECT_EQ(refusal(Labels(in_turns(9), sampling)), "weights: expected none below 0, and one above");
+  EXPECT_EQ(refusal(Labels(in_turns(9), sampling)), "class_weights: expected none below 0, and one above");
   sampling.class_weights = {0, 0, 0};
-  EXPECT_EQ(refusal(Labels(in_turns(9), sampling)), "weights: expected none below 0, and one above");
+  EXPECT_EQ(refusal(Labels(in_turns(9), sampling)), "class_weights: expected none below 0, and one above");
   sampling.class_weights = {1, std::numeric_limits<double>::infinity(), 0};
-  EXPECT_EQ(refusal(Labels(in_turns(9), sampling)), "weights: expected none below 0, and one above");
+  EXPECT_EQ(refusal(Labels(in_turns(9), sampling)), "class_weights: expected none below 0, and one above");
   sampling.class_weights = {1, 1, 1};
   sampling.balance = true;
   EXPECT_EQ(refusal(Labels(in_turns(9), sampling)), "balance and class_weights say the same thing: choose one");
