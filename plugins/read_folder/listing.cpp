@@ -16,7 +16,7 @@ class Lister {
   void add(const Storage::Object& object) {
     const bool image = options_.extensions.match(object.name);
     if (!options_.label) enter(object.name, image);
-    if (!image) return;
+    if (!image) return leave_out(object.name);
     if (options_.label) match(object.name);
     listing_.paths.add(object.name);
     listing_.labels.push_back(number_);
@@ -62,6 +62,11 @@ class Lister {
     }
   }
 
+  void leave_out(const std::string& name) {
+    if (!other_images_.match(name)) return;
+    if (listing_.left_out++ == 0) listing_.left_out_name = name;
+  }
+
   void match(const std::string& name) {
     re2::StringPiece parts[2];  // the whole, and the first group; null where the match leaves it out
     if (!options_.label->Match(name, 0, name.size(), RE2::UNANCHORED, parts, 2) || parts[1].data() == nullptr) {
@@ -76,6 +81,9 @@ class Lister {
   }
 
   const ListingOptions& options_;
+  // What a folder of photos may hold besides JPEG and PNG, and JPEG under its rarer names.
+  const Extensions other_images_{
+      {"avif", "bmp", "gif", "heic", "jfif", "jp2", "jpe", "jxl", "pbm", "pgm", "ppm", "tga", "tif", "tiff", "webp"}};
   ClassNumbers numbers_;
   ImageListing listing_;
   std::string folder_;

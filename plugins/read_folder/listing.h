@@ -20,6 +20,8 @@ struct ImageListing {
   std::vector<std::uint64_t> counts;  // of images, by label
   std::size_t largest = 0;            // bytes of the largest file
   std::uint64_t fingerprint = 1;      // of names, sizes and versions
+  std::uint64_t left_out = 0;         // files that seem to be images, and whose extension is none of those asked for
+  std::string left_out_name;          // one of these
 
   std::size_t memory() const { return paths.memory() + labels.capacity() * sizeof(std::int32_t); }
 };

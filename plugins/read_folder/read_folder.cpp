@@ -56,6 +56,11 @@ ReadFolder::ReadFolder(const Params& params, const StageContext& context)
 
 void ReadFolder::open() {
   listing_ = list_images(storage_, options_);
+  if (run_ && listing_.left_out > 0) {
+    run_->warn(fmt::format("{} file{} such as '{}' in '{}' {} left out: `extensions` are {}", listing_.left_out,
+                           listing_.left_out == 1 ? "" : "s", listing_.left_out_name, options_.root,
+                           listing_.left_out == 1 ? "is" : "are", options_.extensions.text()));
+  }
   for (std::size_t label = 0; run_ && label < listing_.classes.size(); ++label) {
     if (listing_.counts[label] > 0) continue;
     run_->warn(fmt::format("class '{}' has no image in '{}'", listing_.classes[label], options_.root));

@@ -27,8 +27,8 @@ namespace millrace {
 // files in bytewise order of their paths.
 // Threading: read() may run on any number of threads. The listing is read-only after open().
 // Errors: a missing folder (in the constructor, where the storage can tell), no image, images outside class folders, a path that
-// does not match `label`, a file that is gone: ErrorKind::data. An empty file: ErrorKind::content. A class without images: a
-// warning.
+// does not match `label`, a file that is gone: ErrorKind::data. An empty file: ErrorKind::content. A class without images,
+// and files of other kinds of images: a warning.
 class ReadFolder : public Source {
  public:
   struct Params : SourceParams {

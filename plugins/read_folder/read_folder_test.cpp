@@ -94,6 +94,22 @@ TEST_F(ReadFolderTest, PassesOverOtherFilesAndHiddenOnes) {
   EXPECT_TRUE(warnings_.warnings().empty());
 }
 
+TEST_F(ReadFolderTest, ImagesOfOtherKindsAreLeftOutAndWarnedAbout) {
+  write("cat/a.jpg");
+  write("cat/b.WEBP");
+  auto given = params();
+  EXPECT_EQ(opened(given)->size(), 1U);
+  EXPECT_EQ(warnings_.warnings().back(), fmt::format("1 file such as 'cat/b.WEBP' in '{}' is left out: `extensions` are .jpg, "
+                                                     ".jpeg, .png",
+                                                     given.path));
+  write("cat/c.tif");
+  opened(given);
+  EXPECT_EQ(warnings_.warnings().back().find("2 files such as 'cat/b.WEBP' in "), 0U);
+  given.extensions = {"jpg", "webp", "tif"};
+  EXPECT_EQ(opened(given)->size(), 3U);
+  EXPECT_EQ(warnings_.warnings().size(), 2U);
+}
+
 TEST_F(ReadFolderTest, ReadsTheBytesAndTheLargestSize) {
   write("a/1.jpg", "one");
   write("a/2.jpg", std::string(100'000, 'x'));
