@@ -59,6 +59,10 @@ ExcerptRule::ExcerptRule(const ExcerptParams& params)
     check_range("area", part_.area, 1);
     check_range("aspect", part_.aspect, 100);
   }
+  if (mode_ == Mode::whole || mode_ == Mode::same_size || mode_ == Mode::middle) {
+    if (params.filter != ExcerptParams().filter)
+      fail(ErrorKind::usage, "filter: nothing is resized here: short_side, fit = \"exact\" and random_resized_crop do that");
+  }
   short_side_ = params.short_side.value_or(0);
   if (!params.size) return;
   const Size& size = *params.size;

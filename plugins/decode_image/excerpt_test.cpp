@@ -141,6 +141,11 @@ TEST(Excerpt, NamesParametersThatDoNotGoTogether) {
   params = random_part({0.5, 0}, {0.75, 1.3});
   EXPECT_EQ(mistake(params), "random_resized_crop.area: expected [low, high] with 0 < low <= high <= 1, found [0.5, 0]");
   params = {};
+  params.filter = "bicubic";
+  EXPECT_EQ(mistake(params), "filter: nothing is resized here: short_side, fit = \"exact\" and random_resized_crop do that");
+  params.short_side = 8;
+  EXPECT_EQ(mistake(params), "nothing was thrown");
+  params = {};
   params.size = Size{0, 4};
   EXPECT_EQ(mistake(params), "size: expected [height, width] from 1 to 65535, found [0, 4]");
 }
