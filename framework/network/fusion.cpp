@@ -10,6 +10,8 @@
 namespace millrace {
 namespace {
 
+constexpr std::int64_t kMostPooledPlaces = 256;  // of a window that a batch normalisation takes in: a byte names the largest
+
 const std::map<std::string, Node::Kind, std::less<>>& kinds() {
   using Kind = Node::Kind;
   static const std::map<std::string, Kind, std::less<>> table = {
@@ -80,13 +82,14 @@ class Fuser {
     const int next = options_.pool_with_statistics ? only_reader(index) : -1;
     if (layer(index).op != "max_pool" || next < 0 || layer(next).op != "batch_norm") return false;
     const auto& pool = layer(index).as<PoolAttributes>();
-    return pool.kernel.height <= pool.stride.height && pool.kernel.width <= pool.stride.width;
+    const std::int64_t places = pool.kernel.height * pool.kernel.width;
+    return pool.kernel.height <= pool.stride.height && pool.kernel.width <= pool.stride.width && places <= kMostPooledPlaces;
   }
 
   Node start(int index) {
     const auto kind = kinds().find(layer(index).op);
     if (kind == kinds().end()) {
-      fail(ErrorKind::usage, "layer '{}': backend '{}' has no op '{}'", layer(index).name, options_.backend, layer(index).op);
+      fail(ErrorKind::usage, "{}: backend '{}' has no op '{}'", place_of(layer(index)), options_.backend, layer(index).op);
     }
     Node node;
     node.kind = kind->second;
@@ -118,6 +121,11 @@ class Fuser {
 }  // namespace
 
 std::vector<Node> fuse(const Network& network, const FusionOptions& options) { return Fuser(network, options).run(); }
+
+std::string place_of(const Layer& layer) {
+  const std::string at = to_string(layer.at);
+  return fmt::format("{}{}layer '{}'", at, at.empty() ? "" : ": ", layer.name);
+}
 
 int final_linear(const std::vector<Node>& nodes) {
   for (auto node = nodes.rbegin(); node != nodes.rend(); ++node) {

@@ -79,7 +79,7 @@ Layout preferred_layout(const Network& network, const CompileOptions& options, c
     const memory::desc blocked(destination.dims(), type, memory::format_tag::nChw16c);
     return chosen.dst_desc() == blocked ? Layout::blocked : Layout::channels_last;
   } catch (const dnnl::error& error) {
-    fail(ErrorKind::usage, "backend 'cpu' cannot compute layer '{}' in {} on this processor (oneDNN: {}){}", largest->name,
+    fail(ErrorKind::usage, "{}: backend 'cpu' cannot compute it in {} on this processor (oneDNN: {}){}", place_of(*largest),
          to_string(options.precision), error.what(),
          options.precision == Precision::bf16 ? "; bf16 needs AVX-512, precision = \"fp32\" does not" : "");
   }
@@ -90,9 +90,9 @@ void Executable::at_layer(const Operation& operation, const Call& call) {
   try {
     call();
   } catch (const dnnl::error& error) {
-    fail(ErrorKind::device, "layer '{}': oneDNN: {}", operation.layer().name, error.what());
+    fail(ErrorKind::device, "{}: oneDNN: {}", place_of(operation.layer()), error.what());
   } catch (Error& error) {
-    throw error.in(fmt::format("layer '{}'", operation.layer().name));
+    throw error.in(place_of(operation.layer()));
   }
 }
 
@@ -150,8 +150,8 @@ void Executable::plan_logits() {
   const Value& output = planner_.value(static_cast<int>(workshop_.network.layers.size()) - 1);
   if (output.spec.height * output.spec.width != 1) {
     fail(ErrorKind::usage,
-         "the network's output is {} x {} x {}: backend 'cpu' needs one logit per class, such as a linear layer makes",
-         output.spec.channels, output.spec.height, output.spec.width);
+         "{}: the network's output is {} x {} x {}: backend 'cpu' needs one logit per class, such as a linear layer makes",
+         place_of(workshop_.network.layers.back()), output.spec.channels, output.spec.height, output.spec.width);
   }
   classes_ = output.spec.channels;
   copies_output_ = output.spec.type != DataType::f32 || output.spec.layout != Layout::channels_last;

@@ -26,7 +26,7 @@ class Normalisation final : public Operation {
     if (node_.residual != kNoResidual) planner.use(planner.value(node_.residual).tensor);
     if (pools) pooled_ = training_ ? planner.tensor(output.spec.bytes()) : output.tensor;
     if (!training_) return;
-    if (pools) index_ = planner.tensor(index_bytes(output.spec));
+    if (pools) index_ = planner.tensor(index_bytes(output.spec, window_));
     mean_at_ = planner.tensor(channel_bytes());
     variance_at_ = planner.tensor(channel_bytes());
   }

@@ -18,7 +18,7 @@ class Pooling final : public Operation {
   void plan(Planner& planner) override {
     const Value& output = plan_output(planner, planner.value(input()).spec.type);
     planner.use(planner.value(input()).tensor);
-    if (max_ && planner.training()) index_ = planner.tensor(index_bytes(output.spec));
+    if (max_ && planner.training()) index_ = planner.tensor(index_bytes(output.spec, window_));
   }
 
   void plan_backward(Planner& planner) override {
@@ -32,7 +32,7 @@ class Pooling final : public Operation {
   void bind(const Planner& planner, const Binding& binding) override {
     x_ = map_of(planner, binding, input());
     y_ = map_of(planner, binding, node_.output);
-    index_data_ = binding.as<std::uint8_t>(index_);
+    index_data_ = binding.at(index_);
     if (contribution_.tensor == kNoTensor) return;
     dy_ = gradient_of(planner, binding, node_.output);
     d_input_.bind(planner, binding, input(), contribution_);
@@ -61,7 +61,7 @@ class Pooling final : public Operation {
   Planner::Contribution contribution_;
   GradientTarget d_input_;
   Map x_, y_, dy_;
-  std::uint8_t* index_data_ = nullptr;
+  void* index_data_ = nullptr;
 };
 
 }  // namespace

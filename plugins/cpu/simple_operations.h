@@ -18,10 +18,11 @@ std::unique_ptr<Operation> make_lrn(Workshop& workshop, const Node& node);
 
 PoolWindow pool_window(const PoolAttributes& pool);
 
-// Bytes of max pooling's index for an output of this shape: one for each element, 16 channels to a block.
-inline std::size_t index_bytes(const MapSpec& output) {
+// Bytes of max pooling's index for an output of this shape: 16 channels to a block.
+inline std::size_t index_bytes(const MapSpec& output, const PoolWindow& window) {
   const std::int64_t blocks = (output.channels + Map::kLanes - 1) / Map::kLanes;
-  return static_cast<std::size_t>(output.n * blocks * output.height * output.width * Map::kLanes);
+  return static_cast<std::size_t>(output.n * blocks * output.height * output.width * Map::kLanes) *
+         (has_wide_index(window) ? sizeof(std::int32_t) : sizeof(std::uint8_t));
 }
 
 }  // namespace millrace::cpu

@@ -13,7 +13,7 @@ void Executable::at_layer(const Operation& operation, const Call& call) const {
   try {
     call();
   } catch (Error& error) {
-    throw error.in(fmt::format("layer '{}'", operation.layer().name));
+    throw error.in(place_of(operation.layer()));
   }
 }
 
@@ -122,7 +122,7 @@ void Executable::plan_values(const std::vector<Node>& nodes) {
   if (network.input.channels > kMostChannels) {
     fail(ErrorKind::usage, "backend 'cuda' takes images of at most {} channels, not {}", kMostChannels, network.input.channels);
   }
-  input.spec = {samples_, network.input.channels, network.input.height, network.input.width, workshop_.type(), false};
+  input.spec = {samples_, network.input.channels, network.input.height, network.input.width, workshop_.type()};
   input.tensor = planner_.tensor(input.spec.bytes());
 }
 
@@ -130,8 +130,8 @@ void Executable::plan_logits() {
   const Value& output = planner_.value(last_layer());
   if (output.spec.height * output.spec.width != 1) {
     fail(ErrorKind::usage,
-         "the network's output is {} x {} x {}: backend 'cuda' needs one logit per class, such as a linear layer makes",
-         output.spec.channels, output.spec.height, output.spec.width);
+         "{}: the network's output is {} x {} x {}: backend 'cuda' needs one logit per class, such as a linear layer makes",
+         place_of(workshop_.network.layers.back()), output.spec.channels, output.spec.height, output.spec.width);
   }
   classes_ = output.spec.channels;
   converts_output_ = output.spec.type != DataType::f32;

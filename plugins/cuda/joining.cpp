@@ -1,5 +1,4 @@
 // Operations with several inputs: addition that no batch normalisation took in, and concatenation of channels.
-#include "millrace/error.h"
 #include "operation.h"
 
 namespace millrace::cuda {
@@ -47,15 +46,6 @@ class Addition final : public Joining {
  public:
   using Joining::Joining;
 
-  void plan(Planner& planner) override {
-    const MapSpec& first = planner.value(input()).spec;
-    for (const int from : node_.inputs) {
-      const MapSpec& other = planner.value(from).spec;
-      if (other.height != first.height || other.width != first.width) refuse_flattened(planner);
-    }
-    Joining::plan(planner);
-  }
-
   // Each operand's gradient is the sum's: the first takes over its memory, after the others have copied it.
   void plan_backward(Planner& planner) override {
     if (!begin_backward(planner)) return;
@@ -99,11 +89,6 @@ class Addition final : public Joining {
 class Concatenation final : public Joining {
  public:
   using Joining::Joining;
-
-  void plan(Planner& planner) override {
-    refuse_flattened(planner);
-    Joining::plan(planner);
-  }
 
   void plan_backward(Planner& planner) override {
     if (!begin_backward(planner)) return;

@@ -11,12 +11,11 @@ namespace millrace::cuda {
 struct MapSpec {
   std::int64_t n = 0, channels = 0, height = 1, width = 1;
   DataType type = DataType::f32;
-  bool flattened = false;  // a vector to the network, whose elements still lie as the map's: (C, H, W) read in that order
 
   // `shape` is of one sample: (C, H, W), or (C).
   static MapSpec of(const Shape& shape, std::int64_t samples, DataType type) {
     const bool map = shape.rank() == 3;
-    return {samples, shape[0], map ? shape[1] : 1, map ? shape[2] : 1, type, false};
+    return {samples, shape[0], map ? shape[1] : 1, map ? shape[2] : 1, type};
   }
 
   std::int64_t rows() const { return n * height * width; }

@@ -19,7 +19,6 @@ class Normalisation final : public Operation {
   }
 
   void plan(Planner& planner) override {
-    refuse_flattened(planner);
     training_ = planner.training();
     const MapSpec& spec = plan_output(planner, planner.value(input()).spec, input()).spec;
     channel_bytes_ = static_cast<std::size_t>(spec.pitch()) * sizeof(float);

@@ -1,7 +1,5 @@
 #include "operation.h"
 
-#include "millrace/error.h"
-
 namespace millrace::cuda {
 
 MapSpec Operation::output_spec(const Planner& planner, DataType type) const {
@@ -40,14 +38,6 @@ bool Operation::trains(std::size_t parameter) const {
 
 float* Operation::gradient(std::size_t parameter) const {
   return trains(parameter) ? workshop_.parameters.gradient(layer().parameters[parameter]) : nullptr;
-}
-
-void Operation::refuse_flattened(const Planner& planner) const {
-  const MapSpec& spec = planner.value(input()).spec;
-  if (!spec.flattened || spec.height * spec.width == 1) return;
-  fail(ErrorKind::usage,
-       "layer '{}': backend 'cuda' has no {} of a flattened {} x {} map; flatten it behind a linear layer or a pooling",
-       layer().name, layer().op, spec.height, spec.width);
 }
 
 Map map_of(const Planner& planner, const Binding& binding, int layer) {

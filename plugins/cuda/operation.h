@@ -101,8 +101,6 @@ class Operation {
   bool trains(std::size_t parameter) const;
   float* gradient(std::size_t parameter) const;  // of a parameter of this layer; null when it is not trained
   float* value(std::size_t parameter) const { return workshop_.parameters.value(layer().parameters[parameter]); }
-  // Throws Error(usage): features of a flattened map do not lie side by side here.
-  void refuse_flattened(const Planner& planner) const;
 
   Workshop& workshop_;
   Node node_;

@@ -1,5 +1,4 @@
 // Max, average and global average pooling.
-#include "millrace/error.h"
 #include "operation.h"
 
 namespace millrace::cuda {
@@ -20,16 +19,12 @@ class Pooling final : public Operation {
   }
 
   void plan(Planner& planner) override {
-    refuse_flattened(planner);
-    constexpr int kMostPlaces = 256;  // that the index of a maximum, a byte, can name
-    if (max_ && window_.kernel_h * window_.kernel_w > kMostPlaces) {
-      fail(ErrorKind::usage, "backend 'cuda' takes the maximum of at most {} pixels, not of {} x {}", kMostPlaces,
-           window_.kernel_h, window_.kernel_w);
-    }
     const MapSpec& from = planner.value(input()).spec;
     const MapSpec& to = plan_output(planner, output_spec(planner, from.type)).spec;
     planner.use(planner.value(input()).tensor);
-    if (max_ && planner.training()) index_ = planner.tensor(static_cast<std::size_t>(to.rows() * to.pitch()));
+    if (max_ && planner.training()) {
+      index_ = planner.tensor(static_cast<std::size_t>(to.rows() * to.pitch()) * (wide() ? sizeof(std::int32_t) : 1));
+    }
     at_ = {from.n,
            static_cast<std::int32_t>(from.height),
            static_cast<std::int32_t>(from.width),
@@ -49,7 +44,7 @@ class Pooling final : public Operation {
   void bind(const Planner& planner, const Binding& binding) override {
     x_ = map_of(planner, binding, input());
     y_ = map_of(planner, binding, node_.output);
-    index_data_ = binding.at<std::uint8_t>(index_);
+    index_data_ = binding.at(index_);
     if (contribution_.tensor == kNoTensor) return;
     dy_ = gradient_of(planner, binding, node_.output);
     d_input_ = target_of(planner, binding, input(), contribution_);
@@ -57,14 +52,12 @@ class Pooling final : public Operation {
 
   void forward(Queue& queue) override {
     with_type(x_.spec.type, [&]<class T>(T) {
-      if (max_) {
-        MaxPool<T> kernel;
-        kernel.index = index_data_;
-        run_forward(queue, kernel);
-      } else {
-        AveragePool<T> kernel;
-        run_forward(queue, kernel);
-      }
+      if (!max_)
+        run_forward(queue, AveragePool<T>());
+      else if (wide())
+        run_forward(queue, with_index(WideMaxPool<T>()));
+      else
+        run_forward(queue, with_index(MaxPool<T>()));
     });
   }
 
@@ -75,30 +68,34 @@ class Pooling final : public Operation {
   void backward(Queue& queue) override {
     if (!d_input_) return;
     with_type(x_.spec.type, [&]<class T>(T) {
-      if (max_) {
-        MaxPoolBackward<T> kernel;
-        kernel.index = index_data_;
-        run_backward(queue, kernel);
-      } else {
-        AveragePoolBackward<T> kernel;
-        run_backward(queue, kernel);
-      }
+      if (!max_)
+        run_backward(queue, AveragePoolBackward<T>());
+      else if (wide())
+        run_backward(queue, with_index(WideMaxPoolBackward<T>()));
+      else
+        run_backward(queue, with_index(MaxPoolBackward<T>()));
     });
   }
 
  private:
-  template <template <class> class Kernel, class T>
-  void run_forward(Queue& queue, Kernel<T>& kernel) const {
-    kernel.x = x_.as<T>();
-    kernel.y = y_.as<T>();
+  bool wide() const { return std::int64_t{window_.kernel_h} * window_.kernel_w > kNarrowPlaces; }
+  template <class Kernel>
+  Kernel with_index(Kernel kernel) const {
+    kernel.index = static_cast<decltype(kernel.index)>(index_data_);
+    return kernel;
+  }
+  template <class Kernel>
+  void run_forward(Queue& queue, Kernel kernel) const {
+    kernel.x = static_cast<decltype(kernel.x)>(x_.data);
+    kernel.y = static_cast<decltype(kernel.y)>(y_.data);
     kernel.at = at_;
     kernel.window = window_;
     queue.run(kernel);
   }
-  template <template <class> class Kernel, class T>
-  void run_backward(Queue& queue, Kernel<T>& kernel) const {
-    kernel.dy = dy_.as<T>();
-    kernel.dx = d_input_.map.as<T>();
+  template <class Kernel>
+  void run_backward(Queue& queue, Kernel kernel) const {
+    kernel.dy = static_cast<decltype(kernel.dy)>(dy_.data);
+    kernel.dx = static_cast<decltype(kernel.dx)>(d_input_.map.data);
     kernel.at = at_;
     kernel.window = window_;
     kernel.add = d_input_.add;
@@ -112,7 +109,7 @@ class Pooling final : public Operation {
   Planner::Contribution contribution_;
   GradientTarget d_input_;
   Map x_, y_, dy_;
-  std::uint8_t* index_data_ = nullptr;
+  void* index_data_ = nullptr;  // as wide() says
 };
 
 }  // namespace

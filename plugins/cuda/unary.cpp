@@ -10,10 +10,9 @@ class Unary : public Operation {
 
   void plan(Planner& planner) override {
     training_ = planner.training();
-    MapSpec spec = planner.value(input()).spec;
-    spec.flattened = spec.flattened || node_.kind == Node::Kind::flatten;  // still lies as the map did
-    plan_output(planner, spec, in_place() ? input() : kNoResidual);
-    planner.use(planner.value(input()).tensor);
+    const Value& from = planner.value(input());
+    plan_output(planner, output_spec(planner, from.spec.type), in_place() ? input() : kNoResidual);
+    planner.use(from.tensor);
   }
 
   void plan_backward(Planner& planner) override {
@@ -51,34 +50,63 @@ class Unary : public Operation {
   Planner::Contribution contribution_;
 };
 
-// y = factor * x; flatten with factor 1.
+// y = factor * x.
 class Scaling final : public Unary {
  public:
   using Unary::Unary;
-  void forward(Queue& queue) override {
-    if (x_.data != y_.data || factor() != 1) run(queue, x_, y_, false);
-  }
+  void forward(Queue& queue) override { run(queue, x_, y_, false); }
 
  protected:
-  void differentiate(Queue& queue) override {
-    if (d_input_.map.data != dy_.data || factor() != 1) run(queue, dy_, d_input_.map, d_input_.add);
-  }
+  void differentiate(Queue& queue) override { run(queue, dy_, d_input_.map, d_input_.add); }
 
  private:
-  float factor() const {
-    return node_.kind == Node::Kind::scale ? static_cast<float>(layer().as<ScaleAttributes>().factor) : 1.0F;
-  }
   void run(Queue& queue, const Map& from, const Map& to, bool add) const {
     with_type(from.spec.type, [&]<class T>(T) {
       Scale<T> kernel;
       kernel.x = from.as<T>();
       kernel.y = to.as<T>();
       kernel.packs = from.spec.packs();
-      kernel.factor = factor();
+      kernel.factor = static_cast<float>(layer().as<ScaleAttributes>().factor);
       kernel.add = add;
       queue.run(kernel);
     });
   }
+};
+
+// The vector has the network's order, (C, H, W), whatever reads it. A map of one pixel has it already.
+class Flattening final : public Unary {
+ public:
+  using Unary::Unary;
+  void forward(Queue& queue) override {
+    if (x_.data == y_.data) return;
+    with_type(x_.spec.type, [&]<class T>(T) {
+      Flatten<T> kernel;
+      kernel.x = x_.as<T>();
+      kernel.y = y_.as<T>();
+      kernel.at = extents();
+      queue.run(kernel);
+    });
+  }
+
+ protected:
+  void differentiate(Queue& queue) override {
+    if (dy_.data == d_input_.map.data) return;
+    with_type(x_.spec.type, [&]<class T>(T) {
+      FlattenBackward<T> kernel;
+      kernel.dy = dy_.as<T>();
+      kernel.dx = d_input_.map.as<T>();
+      kernel.at = extents();
+      kernel.add = d_input_.add;
+      queue.run(kernel);
+    });
+  }
+  bool in_place() const override {
+    const Shape& from = layer().input_shapes[0];
+    return from.elements() == from[0];
+  }
+
+ private:
+  FlattenExtents extents() const { return {x_.spec.n, x_.spec.height * x_.spec.width, x_.spec.channels}; }
 };
 
 class Activating final : public Unary {
@@ -140,7 +168,6 @@ class Dropping final : public Unary {
       kernel.probability = layer().as<DropoutAttributes>().probability;
       kernel.scalars = workshop_.scalars;
       kernel.add = add;
-      kernel.flattened = from.spec.flattened;
       queue.run(kernel);
     });
   }
@@ -149,10 +176,6 @@ class Dropping final : public Unary {
 class SoftmaxOperation final : public Unary {
  public:
   using Unary::Unary;
-  void plan(Planner& planner) override {
-    refuse_flattened(planner);
-    Unary::plan(planner);
-  }
   void forward(Queue& queue) override {
     with_type(x_.spec.type, [&]<class T>(T) {
       Softmax<T> kernel;
@@ -248,7 +271,8 @@ std::unique_ptr<Operation> make_unary(Workshop& workshop, const Node& node) {
     case Node::Kind::dropout: return std::make_unique<Dropping>(workshop, node);
     case Node::Kind::softmax: return std::make_unique<SoftmaxOperation>(workshop, node);
     case Node::Kind::lrn: return std::make_unique<LrnOperation>(workshop, node);
-    default: return std::make_unique<Scaling>(workshop, node);  // scale, flatten
+    case Node::Kind::flatten: return std::make_unique<Flattening>(workshop, node);
+    default: return std::make_unique<Scaling>(workshop, node);
   }
 }
 

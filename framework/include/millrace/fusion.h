@@ -36,7 +36,10 @@ struct FusionOptions {
 // In an order in which each node's inputs come before it. Throws Error(usage) for an op that is none of the built-in ones.
 std::vector<Node> fuse(const Network& network, const FusionOptions& options);
 
-// ---- What backends ask of nodes ----
+// ---- What backends ask of nodes and layers ----
+
+// For messages: "networks/mine.toml:5:3: layer 'conv1'", without the place for a layer that no file holds.
+std::string place_of(const Layer& layer);
 
 // The output of the linear layer that becomes the logits with nothing but scaling behind it, or -1. It is computed in float32 to
 // its end even where activations are bf16.

@@ -22,11 +22,14 @@ namespace millrace::cpu {
 using millrace::Activation;  // gelu within 1.5e-7 * max(1, |x|): by piecewise polynomials, see gelu_table.h
 
 struct PoolWindow {
-  std::int64_t kernel_height = 2, kernel_width = 2;  // REQUIRES for max pooling: kernel_height * kernel_width <= 256
+  std::int64_t kernel_height = 2, kernel_width = 2;
   std::int64_t stride_height = 2, stride_width = 2;
   std::int64_t top = 0, left = 0;  // padding; each window holds at least one pixel
   bool count_padding = false;      // average: divide by the window's size rather than by the pixels inside
 };
+
+// Whether max pooling's index takes 32 bits an element, and not 8.
+inline bool has_wide_index(const PoolWindow& window) { return window.kernel_height * window.kernel_width > 256; }
 
 // y = activation((x - mean) * inverse_deviation * scale + shift + residual)
 struct NormaliseArguments {
@@ -83,16 +86,16 @@ struct Kernels {
   void (*normalise_backward)(const NormaliseBackwardArguments& arguments, const float* d_shift, const float* d_scale,
                              double count, const Map& dx);
   // Pass 2 with the backward of a max pooling that stood in front of the normalisation: dx is the pooling's input.
-  // REQUIRES: windows do not overlap (kernel <= stride).
+  // REQUIRES: windows do not overlap (kernel <= stride), and have no wide index.
   void (*normalise_backward_unpool)(const NormaliseBackwardArguments& arguments, const float* d_shift, const float* d_scale,
                                     double count, const PoolWindow& window, const std::uint8_t* index, const Map& dx);
 
   // ---- Pooling. y is the smaller map; x and y agree in type, n and channels. ----
-  // index (n, blocks, y.pixels, 16), one byte per element: where in its window the largest value was (row * kernel_width +
-  // column; the first of equal ones; NaN counts as largest); null in inference. mean and variance of y for a batch normalisation
-  // behind it, found in the same pass; both may be null.
-  void (*max_pool)(const PoolWindow& window, const Map& x, const Map& y, std::uint8_t* index, float* mean, float* variance);
-  void (*max_pool_backward)(const PoolWindow& window, const std::uint8_t* index, const Map& dy, const Map& dx);
+  // index (n, blocks, y.pixels, 16), a byte for each element, or std::int32_t where has_wide_index(): where in its window the
+  // largest value was (row * kernel_width + column; the first of equal ones; NaN counts as largest); null in inference. mean and
+  // variance of y for a batch normalisation behind it, found in the same pass; both may be null.
+  void (*max_pool)(const PoolWindow& window, const Map& x, const Map& y, void* index, float* mean, float* variance);
+  void (*max_pool_backward)(const PoolWindow& window, const void* index, const Map& dy, const Map& dx);
   void (*average_pool)(const PoolWindow& window, const Map& x, const Map& y);
   void (*average_pool_backward)(const PoolWindow& window, const Map& dy, const Map& dx);
 

@@ -90,22 +90,41 @@ TEST(MaxPool, FindsTheStatisticsOfWhatItWrites) {
   });
 }
 
+void expect_each_gradient_at_the_largest(const Case& c, Pooled& p) {
+  std::vector<double> expected(static_cast<std::size_t>(3 * c.channels * p.g.height * p.g.width));
+  const auto at = [&](auto n, auto k, auto pixel) -> double& {
+    return expected[static_cast<std::size_t>((n * c.channels + k) * p.g.height * p.g.width + pixel)];
+  };
+  p.dy.each([&](auto n, auto k, auto pixel) {
+    const std::int64_t largest = p.largest(n, k, pixel).second;
+    each_pixel(p.g, pixel / p.g.out_width, pixel % p.g.out_width, [&](auto h, auto w, auto place) {
+      if (place == largest) at(n, k, h * p.g.width + w) += p.dy.at(n, k, pixel);
+    });
+  });
+  p.dx.expect_near([&](auto n, auto k, auto pixel) { return at(n, k, pixel); }, c.tolerance());
+}
+
 TEST(MaxPool, BackwardGivesEachGradientToTheLargest) {
   for_each_pooled([](const Case& c, Pooled p) {
     c.kernels.max_pool(p.g.window, p.x.map, p.y.map, p.index.data(), nullptr, nullptr);
     c.kernels.max_pool_backward(p.g.window, p.index.data(), p.dy.map, p.dx.map);
-    std::vector<double> expected(static_cast<std::size_t>(3 * c.channels * p.g.height * p.g.width));
-    const auto at = [&](auto n, auto k, auto pixel) -> double& {
-      return expected[static_cast<std::size_t>((n * c.channels + k) * p.g.height * p.g.width + pixel)];
-    };
-    p.dy.each([&](auto n, auto k, auto pixel) {
-      const std::int64_t largest = p.largest(n, k, pixel).second;
-      each_pixel(p.g, pixel / p.g.out_width, pixel % p.g.out_width, [&](auto h, auto w, auto place) {
-        if (place == largest) at(n, k, h * p.g.width + w) += p.dy.at(n, k, pixel);
-      });
-    });
-    p.dx.expect_near([&](auto n, auto k, auto pixel) { return at(n, k, pixel); }, c.tolerance());
+    expect_each_gradient_at_the_largest(c, p);
   });
+}
+
+// More places than a byte can tell apart, of windows that overlap and of windows that do not.
+TEST(MaxPool, NamesEveryPlaceOfALargeWindow) {
+  for (const Geometry& geometry :
+       {Geometry{{19, 17, 4, 3, 5, 4}, 24, 20, 4, 4}, Geometry{{17, 18, 17, 18, 0, 0}, 35, 36, 2, 2}}) {
+    for_each_case([&](const Case& c) {
+      Pooled p(c, geometry);
+      std::vector<std::int32_t> index(p.index.size(), -1);
+      c.kernels.max_pool(p.g.window, p.x.map, p.y.map, index.data(), nullptr, nullptr);
+      p.y.each([&](auto n, auto k, auto pixel) { ASSERT_EQ(index[p.index_at(n, k, pixel)], p.largest(n, k, pixel).second); });
+      c.kernels.max_pool_backward(p.g.window, index.data(), p.dy.map, p.dx.map);
+      expect_each_gradient_at_the_largest(c, p);
+    });
+  }
 }
 
 TEST(MaxPool, LetsNanThrough) {

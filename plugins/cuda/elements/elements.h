@@ -2,6 +2,7 @@
 #pragma once
 
 #include "activation.h"
+#include "flatten.h"
 #include "ingest.h"
 #include "normalise.h"
 #include "plain.h"
@@ -13,8 +14,8 @@
 #define MILLRACE_CUDA_ELEMENTS_OF(X, T)                                                                                     \
   X(Ingest<T>) X(Activate<T>) X(ActivateBackward<T>) X(BiasActivate<T>) X(Moments<T>) X(FinishMoments<T>) X(Normalise<T>)   \
   X(NormaliseBackwardSums<T>) X(NormaliseBackward<T>) X(ColumnSums<T>) X(MaxPool<T>) X(MaxPoolBackward<T>) X(AveragePool<T>) \
-  X(AveragePoolBackward<T>) X(Scale<T>) X(Add<T>) X(CopyChannels<T>) X(Dropout<T>) X(Softmax<T>) X(SoftmaxBackward<T>)      \
-  X(Lrn<T>) X(LrnBackward<T>)
+  X(WideMaxPool<T>) X(WideMaxPoolBackward<T>) X(AveragePoolBackward<T>) X(Scale<T>) X(Add<T>) X(CopyChannels<T>)            \
+  X(Flatten<T>) X(FlattenBackward<T>) X(Dropout<T>) X(Softmax<T>) X(SoftmaxBackward<T>) X(Lrn<T>) X(LrnBackward<T>)
 
 #define MILLRACE_CUDA_ELEMENTS(X)                                                                                        \
   MILLRACE_CUDA_ELEMENTS_OF(X, float) MILLRACE_CUDA_ELEMENTS_OF(X, Bf16)                                                 \

@@ -84,7 +84,7 @@ struct CopyChannels {
 };
 
 // Inverted dropout: y = x / (1 - probability) or 0, added to y if asked; y may be x. The decision for element (c, h, w) of sample
-// first_sample + n is that of backend "cpu": a function of (seed, step, layer, sample, its place in (C, H, W) order).
+// first_sample + n is that of backend "cpu": a function of (seed, step, layer, sample, pixel, channel).
 template <class T>
 struct Dropout {
   static constexpr Form kForm = Form::each;
@@ -97,7 +97,6 @@ struct Dropout {
   double probability = 0;  // double: its rounding to float would decide otherwise for some elements
   const StepScalars* scalars = nullptr;
   bool add = false;
-  bool flattened = false;  // elements are numbered in the order (C, H, W), as the network's vector has them
 
   std::int64_t size() const { return n * pixels * (pitch_of(channels) / kPack); }
   MILLRACE_HD void operator()(std::int64_t i) const;
@@ -225,23 +224,14 @@ MILLRACE_HD void Dropout<T>::operator()(std::int64_t i) const {
   const float factor = probability < 1 ? 1.0F / static_cast<float>(1 - probability) : 0.0F;
   float values[kPack];
   load(x + i * kPack, values);
-  const auto drawn = [&](std::int64_t pixel, std::int64_t block) {
-    return philox({{static_cast<std::uint32_t>(number), static_cast<std::uint32_t>(number >> 32),
-                    static_cast<std::uint32_t>(pixel), static_cast<std::uint32_t>(block)}},
-                  key);
-  };
-  if (flattened) {  // neighbours here are far from each other there
-    MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) {
-      const std::int64_t place = (row.remainder * kPack + k) * pixels + sample.remainder;
-      values[k] = drawn(0, place / 4).words[place % 4] < threshold ? 0.0F : values[k] * factor;
-    }
-  } else {
-    MILLRACE_UNROLL for (int half = 0; half < 2; ++half) {
-      const PhiloxBlock bits = drawn(sample.remainder, 2 * row.remainder + half);
-      MILLRACE_UNROLL for (int k = 0; k < 4; ++k) {
-        float& value = values[4 * half + k];
-        value = bits.words[k] < threshold ? 0.0F : value * factor;
-      }
+  MILLRACE_UNROLL for (int half = 0; half < 2; ++half) {
+    const PhiloxBlock bits =
+        philox({{static_cast<std::uint32_t>(number), static_cast<std::uint32_t>(number >> 32),
+                 static_cast<std::uint32_t>(sample.remainder), static_cast<std::uint32_t>(2 * row.remainder + half)}},
+               key);
+    MILLRACE_UNROLL for (int k = 0; k < 4; ++k) {
+      float& value = values[4 * half + k];
+      value = bits.words[k] < threshold ? 0.0F : value * factor;
     }
   }
   store(y + i * kPack, values, add);

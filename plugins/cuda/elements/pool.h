@@ -8,7 +8,7 @@
 namespace millrace::cuda {
 
 struct PoolWindow {
-  std::int32_t kernel_h = 2, kernel_w = 2;  // REQUIRES for max pooling: kernel_h * kernel_w <= 256
+  std::int32_t kernel_h = 2, kernel_w = 2;
   std::int32_t stride_h = 2, stride_w = 2;
   std::int32_t top = 0, left = 0;  // padding; each window holds at least one pixel
   bool count_padding = false;      // average: divide by the window's size rather than by the pixels inside
@@ -21,13 +21,14 @@ struct PoolExtents {
 };
 
 // The first of equal values wins, and NaN wins over all (of several the last). index: its place in the window, row by row.
-template <class T>
+// REQUIRES: Index holds the places of a window.
+template <class T, class Index = std::uint8_t>
 struct MaxPool {
   static constexpr Form kForm = Form::each;
   static constexpr const char* kName = "max pool";
-  const T* x = nullptr;           // (n, h, w, packs * 8)
-  T* y = nullptr;                 // (n, out_h, out_w, packs * 8)
-  std::uint8_t* index = nullptr;  // as y; null: not wanted
+  const T* x = nullptr;    // (n, h, w, packs * 8)
+  T* y = nullptr;          // (n, out_h, out_w, packs * 8)
+  Index* index = nullptr;  // as y; null: not wanted
   PoolExtents at;
   PoolWindow window;
 
@@ -37,12 +38,12 @@ struct MaxPool {
   void accesses(Visitor& v) const;
 };
 
-template <class T>
+template <class T, class Index = std::uint8_t>
 struct MaxPoolBackward {
   static constexpr Form kForm = Form::each;
   static constexpr const char* kName = "max pool backward";
   const T* dy = nullptr;
-  const std::uint8_t* index = nullptr;
+  const Index* index = nullptr;
   T* dx = nullptr;
   PoolExtents at;
   PoolWindow window;
@@ -53,6 +54,12 @@ struct MaxPoolBackward {
   template <class Visitor>
   void accesses(Visitor& v) const;
 };
+
+inline constexpr std::int64_t kNarrowPlaces = 256;  // of a window, that std::uint8_t can tell apart
+template <class T>
+using WideMaxPool = MaxPool<T, std::int32_t>;
+template <class T>
+using WideMaxPoolBackward = MaxPoolBackward<T, std::int32_t>;
 
 template <class T>
 struct AveragePool {
@@ -121,12 +128,13 @@ MILLRACE_HD PoolSpan windows_of_pixel(std::int32_t at, std::int32_t kernel, std:
   return {at < kernel ? 0 : (at - kernel) / stride + 1, last < windows ? last : windows};
 }
 
-struct alignas(8) PoolIndices {  // of a pack
-  std::uint8_t values[kPack];
+template <class Index>
+struct alignas(sizeof(Index) * kPack > 16 ? 16 : sizeof(Index) * kPack) PoolIndices {  // of a pack
+  Index values[kPack];
 };
 
-template <class T>
-MILLRACE_HD void MaxPool<T>::operator()(std::int64_t i) const {
+template <class T, class Index>
+MILLRACE_HD void MaxPool<T, Index>::operator()(std::int64_t i) const {
   const PoolPlace place = PoolPlace::of(i, at.out_h, at.out_w, at.packs);
   const std::int32_t top = place.row * window.stride_h - window.top, left = place.column * window.stride_w - window.left;
   const PoolSpan rows = pixels_of_window(top, window.kernel_h, at.h), columns = pixels_of_window(left, window.kernel_w, at.w);
@@ -152,13 +160,13 @@ MILLRACE_HD void MaxPool<T>::operator()(std::int64_t i) const {
   }
   store(y + i * kPack, largest);
   if (index == nullptr) return;
-  PoolIndices indices;
-  MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) indices.values[k] = static_cast<std::uint8_t>(where[k]);
-  *reinterpret_cast<PoolIndices*>(index + i * kPack) = indices;
+  PoolIndices<Index> indices;
+  MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) indices.values[k] = static_cast<Index>(where[k]);
+  *reinterpret_cast<PoolIndices<Index>*>(index + i * kPack) = indices;
 }
-template <class T>
+template <class T, class Index>
 template <class Visitor>
-void MaxPool<T>::accesses(Visitor& v) const {
+void MaxPool<T, Index>::accesses(Visitor& v) const {
   visit_read(v, x, at.n * at.h * at.w * at.packs * kPack);
   visit_write(v, y, size() * kPack);
   visit_write(v, index, size() * kPack);
@@ -180,20 +188,20 @@ MILLRACE_HD void gather_windows(const PoolExtents& at, const PoolWindow& window,
   }
 }
 
-template <class T>
-MILLRACE_HD void MaxPoolBackward<T>::operator()(std::int64_t i) const {
+template <class T, class Index>
+MILLRACE_HD void MaxPoolBackward<T, Index>::operator()(std::int64_t i) const {
   float sum[kPack] = {};
   gather_windows(at, window, i, [&](std::int32_t, std::int32_t, std::int64_t from, std::int32_t here) {
     float gradient[kPack];
     load(dy + from, gradient);
-    const PoolIndices indices = *reinterpret_cast<const PoolIndices*>(index + from);
+    const auto indices = *reinterpret_cast<const PoolIndices<Index>*>(index + from);
     MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) sum[k] += indices.values[k] == here ? gradient[k] : 0.0F;
   });
   store(dx + i * kPack, sum, add);
 }
-template <class T>
+template <class T, class Index>
 template <class Visitor>
-void MaxPoolBackward<T>::accesses(Visitor& v) const {
+void MaxPoolBackward<T, Index>::accesses(Visitor& v) const {
   const std::int64_t outputs = at.n * at.out_h * at.out_w * at.packs * kPack;
   visit_read(v, dy, outputs);
   visit_read(v, index, outputs);

@@ -115,6 +115,24 @@ TYPED_TEST(Pooling, MaxGivesEachGradientToTheLargest) {
   });
 }
 
+TYPED_TEST(Pooling, MaxNamesPlacesThatAByteCannot) {
+  Pooled<TypeParam> p({{19, 17, 4, 3, 5, 4}, 24, 20, 4, 4}, 20);
+  std::vector<std::int32_t> index(p.index.size(), -1);
+  std::vector<std::span<std::byte>> memory = p.memory();
+  memory.push_back(bytes_of(index));
+  std::int64_t last = 0;
+  p.dy.each([&](auto out, auto c) { last = std::max(last, p.largest(out, c).second); });
+  ASSERT_GT(last, kNarrowPlaces);
+  expect_names_its_memory(WideMaxPool<TypeParam>{p.x.data(), p.y.data(), index.data(), p.at, p.g.window}, memory);
+  p.y.each(
+      [&](auto out, auto c) { ASSERT_EQ(index[static_cast<std::size_t>(out * p.y.pitch() + c)], p.largest(out, c).second); });
+  const TestMap<float> expected =
+      p.scattered([&](auto out, auto c, auto k) { return k == p.largest(out, c).second ? p.dy.at(out, c) : 0; });
+  expect_names_its_memory(WideMaxPoolBackward<TypeParam>{p.dy.data(), index.data(), p.dx.data(), p.at, p.g.window, false},
+                          memory);
+  p.dx.expect_near([&](auto row, auto c) { return expected.at(row, c); });
+}
+
 TYPED_TEST(Pooling, MaxLetsNanThrough) {
   Pooled<TypeParam> p(kGeometries[0], 3);
   p.x.set(1, 0, NAN);

@@ -32,8 +32,8 @@ void normalise_backward(const NormaliseBackwardArguments& arguments, const float
                         const Map& dx);
 void normalise_backward_unpool(const NormaliseBackwardArguments& arguments, const float* d_shift, const float* d_scale,
                                double count, const PoolWindow& window, const std::uint8_t* index, const Map& dx);
-void max_pool(const PoolWindow& window, const Map& x, const Map& y, std::uint8_t* index, float* mean, float* variance);
-void max_pool_backward(const PoolWindow& window, const std::uint8_t* index, const Map& dy, const Map& dx);
+void max_pool(const PoolWindow& window, const Map& x, const Map& y, void* index, float* mean, float* variance);
+void max_pool_backward(const PoolWindow& window, const void* index, const Map& dy, const Map& dx);
 void average_pool(const PoolWindow& window, const Map& x, const Map& y);
 void average_pool_backward(const PoolWindow& window, const Map& dy, const Map& dx);
 void activate(Activation activation, const Map& x, const Map& y);

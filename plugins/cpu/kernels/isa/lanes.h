@@ -19,6 +19,7 @@ using v8 = float __attribute__((vector_size(32)));
 using h16 = std::uint16_t __attribute__((vector_size(32)));
 using b16 = std::uint8_t __attribute__((vector_size(16)));
 using loose_v16 = float __attribute__((vector_size(64), aligned(4), may_alias));
+using loose_i16 = std::int32_t __attribute__((vector_size(64), aligned(4), may_alias));
 using loose_h16 = std::uint16_t __attribute__((vector_size(32), aligned(2), may_alias));
 using loose_b16 = std::uint8_t __attribute__((vector_size(16), aligned(1), may_alias));
 

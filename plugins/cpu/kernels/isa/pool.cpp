@@ -53,17 +53,16 @@ MILLRACE_INLINE Largest largest_of(const T* corner, std::int64_t row, std::int64
 }
 
 // Output rows of one block. Maps are copied: see Cursor.
-template <int Kernel, class T, class Lanes>
-void max_pool_run(const PoolWindow window, const Map x, const Map y, std::uint8_t* index, const Run run, Lanes lanes) {
+template <int Kernel, class T, class Index, class Lanes>
+void max_pool_run(const PoolWindow window, const Map x, const Map y, Index* index, const Run run, Lanes lanes) {
   const T* const plane = at<T>(x, run.n, run.block, 0);
   T* out = at<T>(y, run);
-  std::uint8_t* where =
-      index == nullptr ? nullptr : index + ((run.n * y.blocks() + run.block) * y.pixels() + run.pixel) * Map::kLanes;
+  Index* where = index == nullptr ? nullptr : index + ((run.n * y.blocks() + run.block) * y.pixels() + run.pixel) * Map::kLanes;
   const auto put = [&](const Largest& largest) {
     lanes.put(out, largest.value);
     out += y.stride_pixel;
     if (where == nullptr) return;
-    *reinterpret_cast<loose_b16*>(where) = low_bytes(largest.where);
+    store_index(where, largest.where);
     where += Map::kLanes;
   };
   const std::int64_t rows = run.count / y.width, first = run.pixel / y.width, pixel = x.stride_pixel, row = x.width * pixel;
@@ -120,9 +119,8 @@ void average_run(const PoolWindow window, const Map x, const Map y, const Run ru
   }
 }
 
-}  // namespace
-
-void max_pool(const PoolWindow& window, const Map& x, const Map& y, std::uint8_t* index, float* mean, float* variance) {
+template <class Index>
+void max_pool_to(const PoolWindow& window, const Map& x, const Map& y, Index* index, float* mean, float* variance) {
   with_type(x.type, [&]<class T>(Type<T>) {
     with_kernel(window, [&](auto kernel) {
       const Tiling tiling(y, y.width, window_area(window));
@@ -150,14 +148,15 @@ void max_pool(const PoolWindow& window, const Map& x, const Map& y, std::uint8_t
   });
 }
 
-void max_pool_backward(const PoolWindow& window, const std::uint8_t* index, const Map& dy, const Map& dx) {
+template <class Index>
+void max_pool_backward_from(const PoolWindow& window, const Index* index, const Map& dy, const Map& dx) {
   const auto indices = [&](const Run& run) { return index + (run.n * dy.blocks() + run.block) * dy.pixels() * Map::kLanes; };
   with_type(dx.type, [&]<class T>(Type<T>) {
     if (!windows_are_apart(window)) {
       for_each_run(Tiling(dx), [&](const Run& run) {
         with_lanes(dx, run.block, [&](auto lanes) {
           const T* const gradient = at<T>(dy, run.n, run.block, 0);
-          const std::uint8_t* const which = indices(run);
+          const Index* const which = indices(run);
           gather_run<T>(window, dx, dy, run, lanes, [&](std::int64_t i, std::int64_t j, std::int64_t k) {
             const std::int64_t pixel = i * dy.width + j;
             const i16 chosen = load_index(which + pixel * Map::kLanes) == static_cast<std::int32_t>(k);
@@ -181,6 +180,22 @@ void max_pool_backward(const PoolWindow& window, const std::uint8_t* index, cons
       });
     });
   });
+}
+
+}  // namespace
+
+void max_pool(const PoolWindow& window, const Map& x, const Map& y, void* index, float* mean, float* variance) {
+  if (has_wide_index(window))
+    max_pool_to(window, x, y, static_cast<std::int32_t*>(index), mean, variance);
+  else
+    max_pool_to(window, x, y, static_cast<std::uint8_t*>(index), mean, variance);
+}
+
+void max_pool_backward(const PoolWindow& window, const void* index, const Map& dy, const Map& dx) {
+  if (has_wide_index(window))
+    max_pool_backward_from(window, static_cast<const std::int32_t*>(index), dy, dx);
+  else
+    max_pool_backward_from(window, static_cast<const std::uint8_t*>(index), dy, dx);
 }
 
 void average_pool(const PoolWindow& window, const Map& x, const Map& y) {

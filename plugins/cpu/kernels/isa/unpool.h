@@ -12,7 +12,11 @@ inline bool windows_are_apart(const PoolWindow& window) {
 
 inline std::int64_t window_area(const PoolWindow& window) { return window.stride_height * window.stride_width; }
 
+// Sixteen indices of max pooling, in either width.
 MILLRACE_INLINE i16 load_index(const std::uint8_t* p) { return widen(b16(*reinterpret_cast<const loose_b16*>(p))); }
+MILLRACE_INLINE i16 load_index(const std::int32_t* p) { return *reinterpret_cast<const loose_i16*>(p); }
+MILLRACE_INLINE void store_index(std::uint8_t* p, i16 index) { *reinterpret_cast<loose_b16*>(p) = low_bytes(index); }
+MILLRACE_INLINE void store_index(std::int32_t* p, i16 index) { *reinterpret_cast<loose_i16*>(p) = index; }
 
 // A cell: rows [top, bottom), columns [left, right) of the input; its window starts at (row, column), which may lie outside.
 struct Cell {
@@ -43,9 +47,9 @@ MILLRACE_INLINE void write_cell(const PoolWindow& window, const Cell& cell, T* d
 }
 
 // One output row of one block. value(j) is the gradient at output column j; index holds that row. Maps are copied: see Cursor.
-template <int Kernel, class T, class Lanes, class Value>
-MILLRACE_INLINE void unpool_row(const PoolWindow window, const Map x, const Map y, T* dx, std::int64_t i,
-                                const std::uint8_t* index, Lanes lanes, const Value& value) {
+template <int Kernel, class T, class Index, class Lanes, class Value>
+MILLRACE_INLINE void unpool_row(const PoolWindow window, const Map x, const Map y, T* dx, std::int64_t i, const Index* index,
+                                Lanes lanes, const Value& value) {
   std::int64_t j = 0;
   if constexpr (Kernel != 0) {  // cells that are just a window
     const bool even =
