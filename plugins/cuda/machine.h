@@ -145,12 +145,10 @@ class Machine {
 
   virtual std::unique_ptr<Queue> make_queue(const std::string& name) = 0;
 
-  // How plans made from now on are chosen, and what was chosen so far (plan_record.h). For machines with a choice.
-  virtual void choose_plans(const PlanChoice& /*how*/) {}
-  virtual std::string plans(const PlanChoice& /*how*/) { return {}; }
-  // Throw Error(usage) for what the library has no engine for. Plans of equal shapes are made once.
-  virtual std::shared_ptr<const LibraryPlan> plan(const ConvolutionShape& shape) = 0;
-  virtual std::shared_ptr<const LibraryPlan> plan(const LinearShape& shape) = 0;
+  // Throw Error(usage) for what the library has no engine for. Plans of equal shapes, chosen the same way, are made once.
+  virtual std::shared_ptr<const LibraryPlan> plan(const ConvolutionShape& shape, const PlanChoice& how) = 0;
+  virtual std::shared_ptr<const LibraryPlan> plan(const LinearShape& shape, const PlanChoice& how) = 0;
+  virtual std::string plans(const PlanChoice& how) = 0;  // what was chosen this way so far (plan_record.h)
 
   // By the device's clock. REQUIRES: timed marks of this machine, complete.
   virtual double seconds_between(const Event& first, const Event& second) = 0;

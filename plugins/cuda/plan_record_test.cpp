@@ -6,6 +6,8 @@
 
 #include "backend.h"
 #include "simulation/simulated_machine.h"
+#include "testkit/gradient_check.h"
+#include "testkit/harness.h"
 #include "testkit/networks.h"
 
 namespace millrace::cuda {
@@ -93,6 +95,27 @@ layers = [ { op = "conv", out = 8, kernel = 3 }, { op = "relu" }, { op = "linear
   const auto moved = plans("right to left", "B", first.first);
   EXPECT_NE(moved.first, first.first);
   EXPECT_EQ(moved.second.size(), 1U);
+}
+
+// What a replica meets later, such as a partial batch, is chosen by its own options, whoever was compiled since.
+TEST(SavedPlans, TwoReplicasOnOneMachineChooseByTheirOwnOptions) {
+  const auto network = testkit::network_from_text(R"(
+input = { channels = 3, height = 6, width = 6 }
+layers = [ { op = "conv", out = 8, kernel = 3 }, { op = "relu" }, { op = "linear", out = 5 } ])");
+  CudaDevice device(std::make_shared<SimulatedMachine>());
+  CompileOptions options;
+  options.infer_batch = 4;
+  const auto first = device.compile(*network, options);
+  options.deterministic = false;
+  const auto second = device.compile(*network, options);
+  first->start();
+  StepSums sums;
+  const Ref<Batch> batch = testkit::make_batch(2, network->input);
+  testkit::fill_at_random(*batch, 5, 1);
+  first->infer(batch, 0, 2, {}, {}, sums);
+  first->finish();
+  EXPECT_NE(first->plans().find("(2 3 6 6)"), std::string::npos) << first->plans();
+  EXPECT_EQ(second->plans().find("(2 3 6 6)"), std::string::npos) << second->plans();
 }
 
 }  // namespace

@@ -1,7 +1,9 @@
 // Activations that are computed anew for backward: the same bits, every tensor used in its time, less memory.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <cstring>
+#include <sstream>
 
 #include "backend.h"
 #include "simulation/simulated_machine.h"
@@ -214,6 +216,27 @@ TEST(Recompute, MemoryPlansOfTheZooSayWhatItSaves) {
     RecordProperty(name, fmt::format("{:.2f}", again / kept));
     EXPECT_LT(again, most * kept) << name << ": " << again / 1048576 << " of " << kept / 1048576 << " MiB";
   }
+}
+
+// A profile names the engine of every forward, of convolutions whose output is kept too.
+TEST(Recompute, SaysWhichEnginesComputeForward) {
+  const auto network = testkit::network_from_text(residual_network(4));
+  CompileOptions options = options_of(Precision::fp32, false);
+  options.recompute = true;
+  setenv("MILLRACE_CUDA_PROFILE", "1", 1);
+  testing::internal::CaptureStderr();
+  train(*network, options, 1);
+  const std::string said = testing::internal::GetCapturedStderr();
+  unsetenv("MILLRACE_CUDA_PROFILE");
+  EXPECT_NE(said.find("training of 3 samples"), std::string::npos) << said;
+  std::istringstream lines(said);
+  int convolutions = 0;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.find("  conv") != 0) continue;
+    ++convolutions;
+    EXPECT_NE(line.find(" loops | loops | loops"), std::string::npos) << line;
+  }
+  EXPECT_EQ(convolutions, 8);
 }
 
 }  // namespace

@@ -63,7 +63,7 @@ GpuReplica::~GpuReplica() {
     if (!staging_) return;
     drain();
     returned_.deliver();
-    if (trace_) trace_->finish();
+    if (trace_) trace_->finish(engines());
   } catch (const Error&) {  // whoever wanted to know asked finish()
   }
 }

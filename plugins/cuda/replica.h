@@ -59,6 +59,7 @@ class GpuReplica final : public Replica {
   void pass_backward(const std::function<void(int bucket)>& filled);
   void allocate();
   std::string memory_advice(const MemoryPlan& plan, std::size_t free) const;  // what is planned, used and free, and what fits
+  std::string engines() const;  // that compute full batches, by layer
   void wait_for_update();
   void drain();  // all queues
 

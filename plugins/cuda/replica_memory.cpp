@@ -1,4 +1,4 @@
-// What a replica holds on its device, and what to say when that is more than there is.
+// What a replica says of itself: what it holds on its device, what to do when that is more than there is, its engines.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -17,6 +17,13 @@ MemoryPlan GpuReplica::memory_plan() const {
   plan.items.push_back({"logits and losses of rows", most_samples_ * (classes * sizeof(float) + sizeof(RowLoss))});
   for (MemoryPlan::Item& item : plan.items) item.on_device = true;
   return plan;
+}
+
+std::string GpuReplica::engines() const {
+  std::string text;
+  if (options_.train_batch > 0) text += training_.at(options_.train_batch)->describe();
+  if (options_.infer_batch > 0) text += inference_.at(options_.infer_batch)->describe();
+  return text;
 }
 
 std::string GpuReplica::memory_advice(const MemoryPlan& plan, std::size_t free) const {

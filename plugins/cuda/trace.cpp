@@ -137,7 +137,7 @@ std::vector<TraceSpan> StepTrace::spans() const {
   return spans;
 }
 
-void StepTrace::finish() const noexcept {
+void StepTrace::finish(const std::string& engines) const noexcept {
   try {
     const std::vector<TraceSpan> all = spans();
     if (print_) {
@@ -146,6 +146,7 @@ void StepTrace::finish() const noexcept {
                  "cuda:{}: {:.1f} ms of work looked at; compute idled {:.1f} %; {:.1f} % of the copies ran under compute\n",
                  machine_.info().index, 1e3 * summary.seconds, 100 * summary.compute_idle, 100 * summary.copies_hidden);
       for (const auto& [what, seconds] : summary.by_work) fmt::print(stderr, "  {:<24} {:9.3f} ms\n", what, 1e3 * seconds);
+      fmt::print(stderr, "{}", engines);
     }
     if (file_.empty()) return;
     const std::string name = machine_.info().index == 0 ? file_ : fmt::format("{}.{}", file_, machine_.info().index);

@@ -1,7 +1,8 @@
 // When each queue of a replica did what, by the device's own clock: what a trace shows, and how much of the time it idled.
 //
-// MILLRACE_CUDA_PROFILE=1 prints a few lines to standard error when a replica ends: time by kind of work, the share of the time
-// in which compute idled, and the share of the copies that ran under compute. MILLRACE_CUDA_TRACE=FILE writes every piece as a
+// MILLRACE_CUDA_PROFILE=1 prints to standard error when a replica ends: time by kind of work, the share of the time in which
+// compute idled, the share of the copies that ran under compute, and for each layer the engines that the libraries chose.
+// MILLRACE_CUDA_TRACE=FILE writes every piece as a
 // trace that chrome://tracing and Perfetto open. Pieces may be taken by several threads. Both look at the first kMostSpans
 // pieces; without them nothing is measured.
 #pragma once
@@ -56,7 +57,8 @@ class StepTrace {
   };
 
   std::vector<TraceSpan> spans() const;  // REQUIRES: the work is done
-  void finish() const noexcept;          // prints and writes what was asked for
+  // Prints and writes what was asked for. `engines`: printed with the rest.
+  void finish(const std::string& engines) const noexcept;
 
  private:
   bool begin_piece();  // false: enough has been looked at

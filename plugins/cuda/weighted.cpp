@@ -157,7 +157,9 @@ void Weighted::backward(Queue& queue) {
 
 std::string Weighted::detail() const {
   const auto name = [](const Call& call) { return call ? call.plan->engine() : "-"; };
-  return fmt::format("{} | {} | {}", name(forward_), name(data_), name(weights_));
+  // Where the output is kept, forward was the first operation's alone.
+  const auto* const first_one = static_cast<const Weighted*>(first());
+  return fmt::format("{} | {} | {}", name(forward_ || !first_one ? forward_ : first_one->forward_), name(data_), name(weights_));
 }
 
 namespace {
@@ -192,7 +194,7 @@ class Convolution final : public Weighted {
     shape.groups = conv_.groups;
     shape.bias = kind == Kind::forward && has_bias();
     shape.activation = activation;
-    return workshop_.machine.plan(shape);
+    return workshop_.machine.plan(shape, PlanChoice::of(workshop_.options));
   }
 
   WeightLayout layout(const MapSpec& from) const override {
@@ -235,7 +237,7 @@ class Linear final : public Weighted {
     shape.out = to.pitch();
     shape.bias = kind == Kind::forward && has_bias();
     shape.activation = activation;
-    return workshop_.machine.plan(shape);
+    return workshop_.machine.plan(shape, PlanChoice::of(workshop_.options));
   }
 
   WeightLayout layout(const MapSpec& from) const override {

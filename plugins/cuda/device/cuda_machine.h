@@ -33,10 +33,9 @@ class CudaMachine final : public Machine {
   void release_host(std::byte* memory) noexcept override;
   std::size_t free_memory() override;
   std::unique_ptr<Queue> make_queue(const std::string& name) override;
-  void choose_plans(const PlanChoice& how) override;
+  std::shared_ptr<const LibraryPlan> plan(const ConvolutionShape& shape, const PlanChoice& how) override;
+  std::shared_ptr<const LibraryPlan> plan(const LinearShape& shape, const PlanChoice& how) override;
   std::string plans(const PlanChoice& how) override;
-  std::shared_ptr<const LibraryPlan> plan(const ConvolutionShape& shape) override;
-  std::shared_ptr<const LibraryPlan> plan(const LinearShape& shape) override;
   double seconds_between(const Event& first, const Event& second) override;
   void finish() override;
   void* native(const std::string& api) override;  // "cuda": a NativeCuda
@@ -60,12 +59,12 @@ class CudaMachine final : public Machine {
 
   struct Planner {
     PlanChoice how;
-    std::shared_ptr<LibraryPlanner> planner;  // made with the first plan: only then are the libraries opened
+    std::shared_ptr<LibraryPlanner> planner;
   };
 
   void make_pool();
   std::byte* take(std::size_t bytes, const std::string& what);
-  LibraryPlanner& planner();
+  LibraryPlanner& planner(const PlanChoice& how);              // REQUIRES: mutex_ is held
   std::shared_ptr<CudaStream> make_stream(const std::string& name);  // REQUIRES: mutex_ is held
   std::vector<std::shared_ptr<CudaStream>> streams();
 
@@ -78,9 +77,8 @@ class CudaMachine final : public Machine {
   std::mutex mutex_;  // of all that follows
   std::vector<std::weak_ptr<CudaStream>> streams_;
   std::unique_ptr<Guest> guest_;
-  std::set<int> reached_;                     // devices
-  std::vector<Planner> planners_{Planner{}};  // one for each choice that was ever made
-  std::size_t chosen_ = 0;                    // the one in use
+  std::set<int> reached_;          // devices
+  std::vector<Planner> planners_;  // made with the first plan: only then are the libraries opened
 };
 
 }  // namespace millrace::cuda

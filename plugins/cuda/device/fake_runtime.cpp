@@ -320,9 +320,8 @@ cudaError_t launch(const Element&, cudaStream_t stream, int) {
 MILLRACE_CUDA_ELEMENTS(MILLRACE_LAUNCH)
 #undef MILLRACE_LAUNCH
 
-void CudaMachine::choose_plans(const PlanChoice&) {}
+std::shared_ptr<const LibraryPlan> CudaMachine::plan(const ConvolutionShape&, const PlanChoice&) { return nullptr; }
+std::shared_ptr<const LibraryPlan> CudaMachine::plan(const LinearShape&, const PlanChoice&) { return nullptr; }
 std::string CudaMachine::plans(const PlanChoice&) { return {}; }
-std::shared_ptr<const LibraryPlan> CudaMachine::plan(const ConvolutionShape&) { return nullptr; }
-std::shared_ptr<const LibraryPlan> CudaMachine::plan(const LinearShape&) { return nullptr; }
 
 }  // namespace millrace::cuda

@@ -32,7 +32,7 @@ class LibraryLoops : public SimulationTest {
   // Runs a plan over operands that `fill` has put values into.
   template <class Shape>
   void run(const Shape& shape, bool with_bias) {
-    const std::shared_ptr<const LibraryPlan> plan = machine->plan(shape);
+    const std::shared_ptr<const LibraryPlan> plan = machine->plan(shape, {});
     LibraryRun work;
     work.plan = plan.get();
     work.x = x;
@@ -298,7 +298,7 @@ TEST_F(LibraryLoops, GeluIsExact) {
 TEST_F(LibraryLoops, RefuseWhatDoesNotFit) {
   const auto message = [this](const ConvolutionShape& shape) -> std::string {
     try {
-      machine->plan(shape);
+      machine->plan(shape, {});
     } catch (const Error& error) {
       EXPECT_EQ(error.kind(), ErrorKind::usage);
       return error.message();
@@ -320,7 +320,7 @@ TEST_F(LibraryLoops, RefuseWhatDoesNotFit) {
 
 TEST_F(LibraryLoops, WantAlignedOperandsAndTheirWorkspace) {
   const LinearShape shape{.rows = 1, .in = 8, .out = 8};
-  const std::shared_ptr<const LibraryPlan> plan = machine->plan(shape);
+  const std::shared_ptr<const LibraryPlan> plan = machine->plan(shape, {});
   allocate(operand_bytes(shape));
   LibraryRun work;
   work.plan = plan.get();

@@ -117,12 +117,12 @@ TEST_F(MachineTest, PlansOfEqualShapesAreMadeOnce) {
   LinearShape shape;
   shape.rows = 3;
   shape.in = shape.out = 8;
-  const std::shared_ptr<const LibraryPlan> plan = machine->plan(shape);
-  EXPECT_EQ(machine->plan(shape), plan);
+  const std::shared_ptr<const LibraryPlan> plan = machine->plan(shape, {});
+  EXPECT_EQ(machine->plan(shape, {}), plan);
   shape.bias = true;
-  EXPECT_NE(machine->plan(shape), plan);
+  EXPECT_NE(machine->plan(shape, {}), plan);
   shape.in = 9;
-  EXPECT_EQ(message_of(ErrorKind::usage, [&] { machine->plan(shape); }), "rows of 9 and 8 elements are not pitches");
+  EXPECT_EQ(message_of(ErrorKind::usage, [&] { machine->plan(shape, {}); }), "rows of 9 and 8 elements are not pitches");
 }
 
 }  // namespace

@@ -100,10 +100,10 @@ std::unique_ptr<Queue> SimulatedMachine::make_queue(const std::string& name) {
   return std::make_unique<SimulatedQueue>(simulation_, info_.index, name);
 }
 
-void SimulatedMachine::choose_plans(const PlanChoice& how) {
-  const std::scoped_lock lock(mutex_);
-  const auto known = std::find_if(records_.begin(), records_.end(), [&](const auto& record) { return record.first == how; });
-  if (known != records_.end()) return std::rotate(known, known + 1, records_.end()), void();
+PlanRecord& SimulatedMachine::record_of(const PlanChoice& how) {
+  for (const auto& [known, record] : records_) {
+    if (known == how) return *record;
+  }
   const auto warn = [this](std::string_view message) {
     fmt::print(stderr, "warning: {}\n", message);
     warnings_.emplace_back(message);
@@ -111,6 +111,7 @@ void SimulatedMachine::choose_plans(const PlanChoice& how) {
   PlanRecord& made = *records_.emplace_back(how, std::make_unique<PlanRecord>(how.saved, warn)).second;
   made.here("device", info_.name);
   made.library(kLibrary, "1");
+  return made;
 }
 
 std::string SimulatedMachine::plans(const PlanChoice& how) {
@@ -126,22 +127,22 @@ std::vector<std::string> SimulatedMachine::warnings() const {
   return warnings_;
 }
 
-void SimulatedMachine::choose(const std::string& shape) {
-  if (records_.empty()) return;
-  PlanRecord& record = *records_.back().second;
+void SimulatedMachine::choose(const std::string& shape, const PlanChoice& how) {
+  PlanRecord& record = record_of(how);
   record.put(kLibrary, shape, record.find(kLibrary, shape).value_or(simulation_->options().engine));
 }
 
-std::shared_ptr<const LibraryPlan> SimulatedMachine::plan(const ConvolutionShape& shape) {
+std::shared_ptr<const LibraryPlan> SimulatedMachine::plan(const ConvolutionShape& shape, const PlanChoice& how) {
   const std::scoped_lock lock(mutex_);
   choose(fmt::format("convolution {} of ({} {} {} {}), {} x {} to {}", static_cast<int>(shape.kind), shape.n, shape.c, shape.h,
-                     shape.w, shape.kernel_h, shape.kernel_w, shape.k));
+                     shape.w, shape.kernel_h, shape.kernel_w, shape.k),
+         how);
   return find_or_make(convolutions_, shape);
 }
 
-std::shared_ptr<const LibraryPlan> SimulatedMachine::plan(const LinearShape& shape) {
+std::shared_ptr<const LibraryPlan> SimulatedMachine::plan(const LinearShape& shape, const PlanChoice& how) {
   const std::scoped_lock lock(mutex_);
-  choose(fmt::format("product {} of {} x {} to {}", static_cast<int>(shape.kind), shape.rows, shape.in, shape.out));
+  choose(fmt::format("product {} of {} x {} to {}", static_cast<int>(shape.kind), shape.rows, shape.in, shape.out), how);
   return find_or_make(products_, shape);
 }
 

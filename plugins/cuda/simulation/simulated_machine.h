@@ -61,10 +61,9 @@ class SimulatedMachine : public Machine {
 
   std::unique_ptr<Queue> make_queue(const std::string& name) override;
   // There is nothing to choose, so what is chosen is a name: SimulationOptions::engine, unless one was saved.
-  void choose_plans(const PlanChoice& how) override;
+  std::shared_ptr<const LibraryPlan> plan(const ConvolutionShape& shape, const PlanChoice& how) override;
+  std::shared_ptr<const LibraryPlan> plan(const LinearShape& shape, const PlanChoice& how) override;
   std::string plans(const PlanChoice& how) override;
-  std::shared_ptr<const LibraryPlan> plan(const ConvolutionShape& shape) override;
-  std::shared_ptr<const LibraryPlan> plan(const LinearShape& shape) override;
   double seconds_between(const Event& first, const Event& second) override;
   void finish() override;
 
@@ -78,13 +77,14 @@ class SimulatedMachine : public Machine {
   std::size_t used() const;
   void release(std::byte* memory, const char* call) noexcept;
 
+  void choose(const std::string& shape, const PlanChoice& how);
+  PlanRecord& record_of(const PlanChoice& how);
+
   const std::shared_ptr<Simulation> simulation_;
   DeviceInfo info_;
-  void choose(const std::string& shape);
-
   mutable std::mutex mutex_;
   std::vector<std::pair<ConvolutionShape, std::shared_ptr<const LibraryPlan>>> convolutions_;
-  std::vector<std::pair<PlanChoice, std::unique_ptr<PlanRecord>>> records_;  // the last is in use
+  std::vector<std::pair<PlanChoice, std::unique_ptr<PlanRecord>>> records_;
   std::vector<std::string> warnings_;
   std::vector<std::pair<LinearShape, std::shared_ptr<const LibraryPlan>>> products_;
 };
