@@ -2,13 +2,17 @@
 
 #include <algorithm>
 #include <array>
+#include <vector>
 
 #include "replica.h"
 
 namespace millrace::cuda {
 namespace {
 
-// Sums of more arrays than one launch adds go on from what the launch before left.
+constexpr std::size_t kPiece = std::size_t{1} << 18;  // elements
+
+// Sums of more arrays than one launch adds go on from what the launch before left. Where copies are needed sums are made piece by
+// piece, so that the copies take kPiece floats each however large the arrays are: 9 MiB in all.
 class QueueStream final : public Stream {
  public:
   QueueStream(std::shared_ptr<Machine> machine, const std::string& name)
@@ -22,40 +26,52 @@ class QueueStream final : public Stream {
   void sum(float* destination, std::span<const float* const> sources, std::size_t elements) override {
     if (elements == 0) return;
     if (sources.empty()) return queue_->zero(destination, elements * sizeof(float));
+    std::vector<Source> all;
+    for (const float* source : sources) all.push_back({source, machine_->reaches(source)});
     // The first launch must not overwrite what a later one reads.
-    const std::size_t first = std::min<std::size_t>(sources.size(), SumArrays::kMost);
-    const std::span<const float* const> later = sources.subspan(first);
+    const auto later = sources.subspan(std::min(sources.size(), kMost));
     const bool aside = std::find(later.begin(), later.end(), destination) != later.end();
-    float* total = aside ? scratch(elements) : destination;
-    add(total, nullptr, sources.first(first), elements);
-    for (std::size_t begin = first; begin < sources.size(); begin += SumArrays::kMost - 1) {
-      const std::size_t count = std::min<std::size_t>(sources.size() - begin, SumArrays::kMost - 1);
-      add(total, total, sources.subspan(begin, count), elements);
+    const bool far = std::any_of(all.begin(), all.end(), [](const Source& source) { return !source.in_reach; });
+    const std::size_t piece = aside || far ? std::min(elements, kPiece) : elements;
+    for (std::size_t begin = 0; begin < elements; begin += piece) {
+      const std::size_t count = std::min(piece, elements - begin);
+      float* const total = aside ? grown(scratch_, count, "sum of more than eight replicas") : destination + begin;
+      sum_piece(total, all, begin, count);
+      if (aside) copy(destination + begin, total, count);
     }
-    if (aside) copy(destination, total, elements);
   }
 
  private:
+  static constexpr std::size_t kMost = SumArrays::kMost;
+  struct Source {
+    const float* data = nullptr;
+    bool in_reach = true;  // of kernels; what lies on a device without peer access is copied, which the driver does by the host
+  };
+
+  void sum_piece(float* total, std::span<const Source> sources, std::size_t begin, std::size_t count) {
+    const std::size_t first = std::min(sources.size(), kMost);
+    add(total, nullptr, sources.first(first), begin, count);
+    for (std::size_t next = first; next < sources.size(); next += kMost - 1) {
+      add(total, total, sources.subspan(next, std::min(sources.size() - next, kMost - 1)), begin, count);
+    }
+  }
   // start (null: none) comes first.
-  void add(float* destination, const float* start, std::span<const float* const> sources, std::size_t elements) {
+  void add(float* total, const float* start, std::span<const Source> sources, std::size_t begin, std::size_t count) {
     SumArrays sum;
     if (start != nullptr) sum.sources[sum.count++] = start;
-    for (const float* source : sources) {
-      sum.sources[sum.count] = within_reach(source, elements, static_cast<std::size_t>(sum.count));
-      ++sum.count;
+    for (const Source& source : sources) {
+      const float* data = source.data + begin;
+      if (!source.in_reach) {
+        float* copied = grown(copies_[static_cast<std::size_t>(sum.count)], count, "gradients of devices without peer access");
+        copy(copied, data, count);
+        data = copied;
+      }
+      sum.sources[sum.count++] = data;
     }
-    sum.destination = destination;
-    sum.elements = static_cast<std::int64_t>(elements);
+    sum.destination = total;
+    sum.elements = static_cast<std::int64_t>(count);
     queue_->run(sum);
   }
-  // What lies on a device without peer access is copied, which the driver does through the host.
-  const float* within_reach(const float* source, std::size_t elements, std::size_t place) {
-    if (machine_->reaches(source)) return source;
-    float* copied = grown(staged_[place], elements, "gradients of a device without peer access");
-    queue_->copy(copied, source, elements * sizeof(float));
-    return copied;
-  }
-  float* scratch(std::size_t elements) { return grown(scratch_, elements, "sum of more than eight replicas"); }
   float* grown(DeviceMemory& memory, std::size_t elements, const char* what) {
     const std::size_t bytes = elements * sizeof(float);
     if (memory.bytes() < bytes) {
@@ -68,7 +84,7 @@ class QueueStream final : public Stream {
 
   std::shared_ptr<Machine> machine_;
   DeviceMemory scratch_;
-  std::array<DeviceMemory, SumArrays::kMost> staged_;
+  std::array<DeviceMemory, kMost> copies_;
   std::unique_ptr<Queue> queue_;  // last: its work is done before anything that it uses goes
 };
 
@@ -83,7 +99,6 @@ std::shared_ptr<std::uint8_t[]> CudaDevice::host_buffer(std::size_t bytes) {
 }
 
 std::unique_ptr<Replica> CudaDevice::compile(const Network& network, const CompileOptions& options) {
-  machine_->choose_plans(PlanChoice::of(options));
   return make_replica(machine_, network, options);
 }
 

@@ -102,6 +102,44 @@ TEST(CudaDevices, SumOverOthersThatTheyCannotReach) {
   }
 }
 
+// What is predicted of a run's memory leaves the sums out.
+TEST(CudaDevices, HoldFewMebibytesForSumsOfAnySize) {
+  constexpr std::size_t kElements = (std::size_t{5} << 18) + 3;  // several pieces, the last one short
+  for (const int count : {3, 12}) {
+    const auto simulation = std::make_shared<Simulation>(SimulationOptions{.peer_access = false});
+    const auto near = std::make_shared<SimulatedMachine>(simulation, 0), far = std::make_shared<SimulatedMachine>(simulation, 1);
+    CudaDevice device(near);
+    std::vector<DeviceMemory> arrays;
+    std::vector<const float*> sources;
+    const auto host = device.host_buffer(kElements * sizeof(float));
+    auto* values = reinterpret_cast<float*>(host.get());
+    for (int i = 0; i < count; ++i) {
+      SimulatedMachine& on = i == 0 || i == 11 ? *near : *far;
+      near->host_access(values, kElements * sizeof(float), true);
+      for (std::size_t e = 0; e < kElements; ++e) values[e] = static_cast<float>(e % 1000 + static_cast<std::size_t>(i));
+      arrays.emplace_back(on, kElements * sizeof(float), "array");
+      const auto queue = on.make_queue("fill");
+      queue->copy_in(arrays.back().data(), values, kElements * sizeof(float));
+      queue->mark()->wait();
+      sources.push_back(arrays.back().as<float>());
+    }
+    const std::size_t free = near->free_memory();
+    float* const destination = const_cast<float*>(sources[count == 12 ? 11 : 0]);  // 11: one that a later launch adds
+    const float first = static_cast<float>(count * (count - 1) / 2);
+    {
+      const auto stream = device.make_stream("sum");
+      stream->sum(destination, sources, kElements);
+      stream->record()->wait();
+      EXPECT_LE(free - near->free_memory(), std::size_t{9} << 20);
+      for (std::size_t e = 0; e < kElements; e += 509) {
+        ASSERT_EQ(destination[e], first + static_cast<float>(count * static_cast<int>(e % 1000))) << e;
+      }
+    }
+    arrays.clear();
+    for (const testkit::Violation& violation : simulation->violations()) ADD_FAILURE() << describe(violation);
+  }
+}
+
 TEST_F(CudaDeviceTest, ASumOfNothingIsZero) {
   float* destination = array(5);
   const auto stream = device_.make_stream("sum");
