@@ -40,8 +40,9 @@ struct NcclOptions {
 // the additions is NCCL's own, though: it depends on the number of replicas, on the links between the devices and on the bucket's
 // size. So, unlike "local", sums are not in replica order; results differ from "local" within rounding.
 //
-// Nothing is broadcast: the framework writes the same initial weights, float32, to every replica, from the host, before the first
-// step, and running statistics and slow weights likewise follow from what every replica was given.
+// Nothing is broadcast: the framework writes the same initial values, float32, from the host to every replica before the first
+// step. Every replica then holds the same bits, as after a broadcast from the first; what is trained stays the same, since every
+// replica applies the same sums to it.
 //
 // Threads: all_reduce() by one thread at a time. A thread of the communicator's own looks after what is under way: it asks NCCL
 // for errors and measures time. When something fails it ends communication on all devices, so that all submitted work, and every

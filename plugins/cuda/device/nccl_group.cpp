@@ -1,6 +1,7 @@
 #include "nccl_group.h"
 
 #include <algorithm>
+#include <system_error>
 #include <thread>
 
 #include "millrace/error.h"
@@ -21,6 +22,20 @@ void pause(int looks) {
   }
 }
 
+// Ending a communicator is a collective call: it may wait for all others of its machine. One thread can either group such calls,
+// and with non-blocking communicators never learns when they are done, or leave each to a thread of its own, as here.
+void for_all_at_once(const std::vector<ncclComm_t>& comms, ncclResult_t (*call)(ncclComm_t)) {
+  std::vector<std::jthread> threads;
+  for (ncclComm_t comm : comms) {
+    if (comm == nullptr) continue;
+    try {
+      threads.emplace_back(call, comm);
+    } catch (const std::system_error&) {  // no thread is to be had: better one after the other than not at all
+      call(comm);
+    }
+  }
+}
+
 }  // namespace
 
 NcclGroup::NcclGroup(const NcclApi& api, std::vector<NcclRank> ranks, std::chrono::milliseconds limit)
@@ -34,10 +49,7 @@ NcclGroup::NcclGroup(const NcclApi& api, std::vector<NcclRank> ranks, std::chron
   }
 }
 
-// Destroying one after the other is enough: NCCL frees everything when the last communicator of a process is.
-NcclGroup::~NcclGroup() {
-  for (ncclComm_t comm : comms_) api_.comm_destroy(comm);
-}
+NcclGroup::~NcclGroup() { for_all_at_once(comms_, api_.comm_destroy); }
 
 void NcclGroup::connect() {
   ncclUniqueId id;
@@ -122,9 +134,7 @@ void NcclGroup::give_up() noexcept {
     const std::lock_guard lock(mutex_);
     comms.swap(comms_);
   }
-  for (ncclComm_t comm : comms) {
-    if (comm != nullptr) api_.comm_abort(comm);
-  }
+  for_all_at_once(comms, api_.comm_abort);
 }
 
 std::string NcclGroup::text_of(ncclResult_t status, ncclComm_t comm) const {
