@@ -79,14 +79,39 @@ std::shared_ptr<Backend> make_backend(const std::string& name, const Registry& r
        near ? fmt::format("; nearest is '{}'", *near) : "", skipped);
 }
 
-// A device that is not the CPU if one can be used; the CPU otherwise.
-std::shared_ptr<Backend> choose_backend(const Registry& registry) {
+// Those that have a device other than the processor. why_not: what the others say.
+std::vector<std::shared_ptr<Backend>> usable_backends(const Registry& registry, std::vector<std::string>& why_not) {
+  std::vector<std::shared_ptr<Backend>> usable;
   for (const auto& [name, type] : registry.backends()) {
     if (name == "cpu") continue;
     auto backend = type.create();
-    if (!backend->devices().empty()) return backend;
+    if (!backend->devices().empty())
+      usable.push_back(std::move(backend));
+    else
+      why_not.push_back(fmt::format("backend '{}': {}", name, backend->why_not()));
   }
-  return make_backend("cpu", registry);
+  return usable;
+}
+
+// "auto": a device that is not the CPU if one can be used; the CPU otherwise.
+std::shared_ptr<Backend> choose_backend(const Registry& registry) {
+  std::vector<std::string> why_not;
+  const auto usable = usable_backends(registry, why_not);
+  return usable.empty() ? make_backend("cpu", registry) : usable.front();
+}
+
+// "all": the one backend whose devices are meant.
+std::shared_ptr<Backend> backend_of_all(const Registry& registry) {
+  std::vector<std::string> why_not, names;
+  const auto usable = usable_backends(registry, why_not);
+  for (const auto& backend : usable) names.push_back(backend->name());
+  if (usable.size() == 1) return usable.front();
+  if (usable.empty()) {
+    fail(ErrorKind::device, "devices = \"all\" means every GPU, and there is none: {}",
+         why_not.empty() ? "no plugin with a backend for GPUs was found" : fmt::format("{}", fmt::join(why_not, "; ")));
+  }
+  fail(ErrorKind::usage, "devices = \"all\": a run takes the devices of one backend, and there are {}; write one of these names",
+       fmt::join(names, " and "));
 }
 
 }  // namespace
@@ -97,6 +122,7 @@ DeviceRequest parse_devices(std::string_view text) {
   request.backend = text.substr(0, end);
   if (request.backend.empty()) fail(ErrorKind::usage, "devices = \"{}\" names no backend; write \"auto\" or \"cpu\"", text);
   if (end == text.size()) return request;
+  if (request.backend == "all") fail(ErrorKind::usage, "devices = \"{}\": \"all\" stands alone, or behind a backend", text);
   std::string_view rest = text.substr(end + 1);
   if (text[end] == '*') {
     const int copies = parse_number(rest, text);
@@ -178,7 +204,9 @@ std::vector<int> available_cores() {
 OpenDevices open_devices(std::string_view text, const std::vector<double>& load, const Registry& registry) {
   const DeviceRequest request = parse_devices(text);
   OpenDevices open;
-  open.backend = request.backend == "auto" ? choose_backend(registry) : make_backend(request.backend, registry);
+  open.backend = request.backend == "auto"  ? choose_backend(registry)
+                 : request.backend == "all" ? backend_of_all(registry)
+                                            : make_backend(request.backend, registry);
   const std::vector<DeviceInfo> present = open.backend->devices();
   if (present.empty()) {
     fail(ErrorKind::device, "devices = \"{}\": backend '{}' has no usable device: {}", text, open.backend->name(),

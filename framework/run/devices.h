@@ -1,5 +1,5 @@
-// `devices = "auto" | "cpu" | "cpu*2" | "cuda" | "cuda:all" | "cuda:0,2" | "cuda:GPU-8f6d"`: which devices a run uses, and who
-// gets which processor cores.
+// `devices = "auto" | "all" | "cpu" | "cpu*2" | "cuda" | "cuda:all" | "cuda:0,2" | "cuda:GPU-8f6d"`: which devices a run uses,
+// and who gets which processor cores.
 #pragma once
 
 #include <memory>
@@ -16,14 +16,14 @@ namespace millrace {
 //
 //   "cpu*2"            {"cpu", {{0}, {0}}}
 //   "cuda:0,GPU-8f6d"  {"cuda", {{0}, {.uuid = "GPU-8f6d"}}}
-//   "auto", "cuda", "cuda:all"   without choices, which means every device (for "cpu": device 0)
+//   "auto", "all", "cuda", "cuda:all"   without choices, which means every device (for "cpu": device 0)
 struct DeviceRequest {
   struct Choice {
     int index = 0;
     std::string uuid;  // how the device's UUID begins, instead of an index; empty: by index
     friend bool operator==(const Choice&, const Choice&) = default;
   };
-  std::string backend;  // "auto" or a name
+  std::string backend;  // "auto", "all" (every device but the processor) or a name
   std::vector<Choice> choices;
 };
 DeviceRequest parse_devices(std::string_view text);
@@ -50,7 +50,8 @@ struct OpenDevices {
   std::vector<std::unique_ptr<Device>> devices;  // destroyed before the backend
   CoreShares cores;
 };
-// Throws Error(usage) when no plugin brings the backend, Error(device) with the backend's reason when it has no device.
+// Throws Error(usage) when no plugin brings the backend, Error(device) with the backend's reason when it has no device. A run is
+// of one backend: "all" throws Error(usage) where several have devices.
 OpenDevices open_devices(std::string_view text, const std::vector<double>& load, const Registry& registry);
 
 // "auto": bf16 where every device multiplies it natively, else fp32.

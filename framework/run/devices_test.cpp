@@ -10,6 +10,8 @@ using Choice = DeviceRequest::Choice;
 
 TEST(Devices, AreParsedFromOneText) {
   EXPECT_EQ(parse_devices("auto").backend, "auto");
+  EXPECT_EQ(parse_devices("all").backend, "all");
+  EXPECT_EQ(parse_devices("cuda:MIG-8f6d").choices, (std::vector<Choice>{{0, "MIG-8f6d"}}));
   EXPECT_TRUE(parse_devices("cpu").choices.empty());
   EXPECT_EQ(parse_devices("cpu*2").choices, (std::vector<Choice>{{}, {}}));
   const DeviceRequest cuda = parse_devices("cuda:0,2,GPU-8f6d");
@@ -20,7 +22,7 @@ TEST(Devices, AreParsedFromOneText) {
 
 TEST(Devices, RefuseWhatTheyCannotRead) {
   for (const char* text : {"", ":0", "cpu*", "cpu*0", "cpu*x", "cpu*all", "cuda:", "cuda:0,", "cuda:0,0", "cuda:-1", "cuda:1x",
-                           "cuda:0,all", "cuda:all,0", "cuda:GPU-1,GPU-1"}) {
+                           "cuda:0,all", "cuda:all,0", "cuda:GPU-1,GPU-1", "all:0", "all*2"}) {
     EXPECT_THROW(parse_devices(text), Error) << text;
   }
 }
@@ -111,6 +113,60 @@ TEST(OpenDevices, SaysWhyABackendHasNoDevice) {
   EXPECT_EQ(kind_of_refusal("cudda", registry, what), ErrorKind::usage);
   EXPECT_EQ(what, "no backend 'cudda' for devices; there is cuda; nearest is 'cuda'");
   EXPECT_EQ(kind_of_refusal("auto", registry, what), ErrorKind::usage) << "only a CPU could stand in";
+}
+
+class SomeDevice : public Device {
+ public:
+  explicit SomeDevice(DeviceInfo info) : info_(std::move(info)) {}
+  const DeviceInfo& info() const override { return info_; }
+  std::unique_ptr<Stream> make_stream(const std::string&) override { return nullptr; }
+  std::shared_ptr<std::uint8_t[]> host_buffer(std::size_t) override { return nullptr; }
+  std::unique_ptr<Replica> compile(const Network&, const CompileOptions&) override { return nullptr; }
+
+ private:
+  DeviceInfo info_;
+};
+
+class TwoDevices : public Backend {
+ public:
+  explicit TwoDevices(std::string name) : name_(std::move(name)) {}
+  std::string name() const override { return name_; }
+  std::vector<DeviceInfo> devices() override { return {info(0), info(1)}; }
+  std::unique_ptr<Device> open(int index, const DeviceOptions&) override { return std::make_unique<SomeDevice>(info(index)); }
+
+ private:
+  DeviceInfo info(int index) const {
+    DeviceInfo made;
+    made.backend = name_;
+    made.index = index;
+    return made;
+  }
+  std::string name_;
+};
+
+void add_backend(Registry& registry, const std::string& name) {
+  registry.add(
+      BackendType{.name = name, .text = "", .plugin = "", .create = [name] { return std::make_shared<TwoDevices>(name); }});
+}
+
+TEST(OpenDevices, AllMeansEveryGpu) {
+  Registry registry;
+  std::string what;
+  EXPECT_EQ(kind_of_refusal("all", registry, what), ErrorKind::device);
+  EXPECT_EQ(what, "devices = \"all\" means every GPU, and there is none: no plugin with a backend for GPUs was found");
+  registry.add(BackendType{.name = "cuda", .text = "", .plugin = "", .create = [] { return std::make_shared<NoDevices>(); }});
+  add_backend(registry, "cpu");
+  EXPECT_EQ(kind_of_refusal("all", registry, what), ErrorKind::device);
+  EXPECT_EQ(what, "devices = \"all\" means every GPU, and there is none: backend 'cuda': no NVIDIA driver was found");
+  add_backend(registry, "rocm");
+  const OpenDevices open = open_devices("all", {}, registry);
+  ASSERT_EQ(open.devices.size(), 2U);
+  EXPECT_EQ(open.devices[1]->info().backend, "rocm");
+  EXPECT_EQ(open.devices[1]->info().index, 1);
+  add_backend(registry, "sycl");
+  EXPECT_EQ(kind_of_refusal("all", registry, what), ErrorKind::usage);
+  EXPECT_EQ(what,
+            "devices = \"all\": a run takes the devices of one backend, and there are rocm and sycl; write one of these names");
 }
 
 TEST(Cores, AreSharedWithTheDataStagesWhereTheyAreFew) {

@@ -54,7 +54,7 @@ int main(int argc, char** argv) {
                                   "unusable, 4 a device failed, 130 or 143 stopped by a signal after saving.");
     arguments.flag("--check", "check everything that needs no data, print shapes and memory bounds, and stop", check)
         .repeated("--set", "KEY=VALUE", "change a key of the file: --set train.batch.size=64", overrides)
-        .option("--devices", "D", "instead of run.devices: auto, cpu, cpu*2, cuda, cuda:0,2, cuda:GPU-8f6d", options.devices)
+        .option("--devices", "D", "instead of run.devices: auto, all, cpu, cpu*2, cuda, cuda:0,2, cuda:GPU-8f6d", options.devices)
         .option("--graph", "NAME", "run only this graph, once", options.graph)
         .option("--weights", "FILE", "start from these weights (safetensors)", options.weights)
         .option(

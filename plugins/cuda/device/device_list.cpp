@@ -96,7 +96,8 @@ DeviceInfo describe(int index, const cudaDeviceProp& properties, const DriverSta
   info.index = index;
   info.name = properties.name;
   info.memory = properties.totalGlobalMem;
-  info.uuid = uuid_text(properties.uuid);
+  const bool slice = nvml != nullptr && nvml->knows(uuid_text(properties.uuid, true));  // CUDA's properties do not say
+  info.uuid = uuid_text(properties.uuid, slice);
   info.native_bf16 = properties.major * 10 + properties.minor >= kLeastCapability;
   char bus[32] = {};
   if (cudaDeviceGetPCIBusId(bus, sizeof(bus), index) != cudaSuccess) bus[0] = '\0';
@@ -123,8 +124,8 @@ DeviceInfo describe(int index, const cudaDeviceProp& properties, const DriverSta
 
 std::string cuda_version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
 
-std::string uuid_text(const cudaUUID_t& uuid) {
-  std::string text = "GPU-";
+std::string uuid_text(const cudaUUID_t& uuid, bool slice) {
+  std::string text = slice ? "MIG-" : "GPU-";
   for (int i = 0; i < 16; ++i) {
     if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
     text += fmt::format("{:02x}", static_cast<unsigned char>(uuid.bytes[i]));

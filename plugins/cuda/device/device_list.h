@@ -25,7 +25,8 @@ struct DriverState {
 // One sentence; empty: there are devices.
 std::string why_no_device(const DriverState& state);
 std::string cuda_version_text(int version);     // 13000: "13.0"
-std::string uuid_text(const cudaUUID_t& uuid);  // "GPU-8e1f1a2b-..."
+// "GPU-8e1f1a2b-...", or "MIG-..." of a slice of a GPU, which CUDA enumerates as a device like any other.
+std::string uuid_text(const cudaUUID_t& uuid, bool slice = false);
 
 // Compute capability 8.0 is the oldest that the kernels are built for, and the first that multiplies bf16.
 inline constexpr int kLeastCapability = 80;

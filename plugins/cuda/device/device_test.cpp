@@ -104,6 +104,7 @@ TEST(DeviceText, WritesVersionsAndUuids) {
   cudaUUID_t uuid{};
   for (int i = 0; i < 16; ++i) uuid.bytes[i] = static_cast<char>(i * 17);
   EXPECT_EQ(uuid_text(uuid), "GPU-00112233-4455-6677-8899-aabbccddeeff");
+  EXPECT_EQ(uuid_text(uuid, true), "MIG-00112233-4455-6677-8899-aabbccddeeff");
 }
 
 TEST(CudaBackend, SaysWhyItHasNoDeviceAndDoesNotThrow) {

@@ -22,6 +22,7 @@ struct Nvml::Functions {
   int (*shutdown)() = library.symbol<int()>("nvmlShutdown");
   int (*driver_version)(char*, unsigned) = library.symbol<int(char*, unsigned)>("nvmlSystemGetDriverVersion");
   int (*by_bus)(const char*, Handle**) = library.symbol<int(const char*, Handle**)>("nvmlDeviceGetHandleByPciBusId_v2");
+  int (*by_uuid)(const char*, Handle**) = library.symbol<int(const char*, Handle**)>("nvmlDeviceGetHandleByUUID");
   int (*memory)(Handle*, Memory*) = library.symbol<int(Handle*, Memory*)>("nvmlDeviceGetMemoryInfo");
   int (*link_state)(Handle*, unsigned, int*) = library.symbol<int(Handle*, unsigned, int*)>("nvmlDeviceGetNvLinkState");
   int (*pcie_generation)(Handle*, unsigned*) = library.symbol<int(Handle*, unsigned*)>("nvmlDeviceGetMaxPcieLinkGeneration");
@@ -46,6 +47,11 @@ std::unique_ptr<Nvml> Nvml::open() {
 Nvml::Nvml(std::unique_ptr<Functions> functions) : functions_(std::move(functions)) {}
 
 Nvml::~Nvml() { functions_->shutdown(); }
+
+bool Nvml::knows(const std::string& uuid) const {
+  Handle* device = nullptr;
+  return functions_->by_uuid(uuid.c_str(), &device) == 0;
+}
 
 std::string Nvml::driver_version() const {
   char text[80] = {};

@@ -15,6 +15,7 @@ class Nvml {
   Nvml(const Nvml&) = delete;
   Nvml& operator=(const Nvml&) = delete;
 
+  bool knows(const std::string& uuid) const;                                    // "MIG-8f6d...": a device of that UUID
   std::string driver_version() const;                                           // "580.65.06"; empty: unknown
   std::optional<std::size_t> free_memory(const std::string& pci_bus_id) const;  // bytes
   std::string links(const std::string& pci_bus_id) const;                       // "NVLink x18", "PCIe 4.0 x16"; empty: unknown
