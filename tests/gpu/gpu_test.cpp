@@ -52,6 +52,7 @@ void GpuTest::SetUp() {
 
 bool GpuTest::on_gpu() const { return found().name != "cpu"; }
 Backend& GpuTest::backend() { return *found().backend; }
+const Registry& GpuTest::registry() { return found().registry; }
 
 std::string pipelines_folder() { return from_environment("MILLRACE_PIPELINES", MILLRACE_SOURCE_DIR "/pipelines"); }
 

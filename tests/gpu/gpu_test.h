@@ -23,6 +23,7 @@ class GpuTest : public testing::Test {
 
   bool on_gpu() const;  // false: cpu stands in, which works in order and has no memory of its own
   Backend& backend();
+  const Registry& registry();  // of all plugins
   Device& device() { return *device_; }
   Device& oracle() { return *oracle_; }  // backend "cpu"
 

@@ -114,6 +114,36 @@ TEST_F(GpuReplica, GivesBackWhatWasWritten) {
   EXPECT_EQ(here.values(), written);
 }
 
+// Chosen by expectation or by timing: a run that starts from what was saved computes the same, whatever it would choose itself,
+// and of other counts too. Nothing is said, since nothing is chosen anew.
+TEST_F(GpuReplica, ComputesWithTheEnginesThatAnotherRunSaved) {
+  const auto net = network("quickstart");
+  for (const Tune tune : {Tune::heuristic, Tune::measure}) {
+    SCOPED_TRACE(to_string(tune));
+    CompileOptions options;
+    options.precision = Precision::bf16;
+    options.tune = tune;
+    const auto train = [&](std::string& plans) {
+      Trainee here = trainee(device(), net, options);
+      here.step(random_batch(device(), *net, kBatch, 1), 0, 0.01);
+      here.step(random_batch(device(), *net, 7, 2), 1, 0.01);
+      here.loss();
+      plans = here.replica().plans();
+      return here.values();
+    };
+    std::string saved, again;
+    const Arrays first = train(saved);
+    if (saved.empty()) GTEST_SKIP() << "this backend has nothing to choose";
+    options.plans = saved;
+    options.tune = tune == Tune::measure ? Tune::heuristic : Tune::measure;
+    testing::internal::CaptureStderr();
+    const Arrays second = train(again);
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+    EXPECT_EQ(again, saved);
+    EXPECT_EQ(second, first);
+  }
+}
+
 // Ten gigabytes, so that what the driver keeps for itself and for loaded kernels weighs little.
 TEST_F(GpuReplica, HoldsTheMemoryThatWasPredicted) {
   if (!on_gpu()) GTEST_SKIP() << "only a device's memory can be asked for";

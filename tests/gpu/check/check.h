@@ -24,6 +24,7 @@ struct Setting {
   std::string python = "python3";
   double limit = 300;  // seconds for a part: five of them take 25 minutes at most
   int threads = 0;
+  double accuracy = 0.9;  // that trainings must reach for their times to be compared
   std::vector<std::string> bench;  // more arguments for gpu_step_bench
 
   // gpu-check itself is tried: a few images and steps on the CPU, and results.json says so.

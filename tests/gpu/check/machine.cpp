@@ -27,11 +27,12 @@ Json from_nvidia_smi(const Setting& setting) {
   constexpr const char* kAsked = "name,uuid,driver_version,memory.total,pstate,clocks.max.sm,power.limit,pcie.link.gen.current";
   Json result = Json::object();
   if (!find_program("nvidia-smi")) return result;
-  const Finished answer = run({.words = {"nvidia-smi", "--id=" + device_id(setting), std::string("--query-gpu=") + kAsked, "--format=csv,noheader"},
-                               .environment = {},
-                               .log = {},
-                               .of_machine = true},
-                              20);
+  const Finished answer =
+      run({.words = {"nvidia-smi", "--id=" + device_id(setting), std::string("--query-gpu=") + kAsked, "--format=csv,noheader"},
+           .environment = {},
+           .log = {},
+           .of_machine = true},
+          20);
   std::istringstream values(answer.output.substr(0, answer.output.find('\n'))), names(kAsked);
   for (std::string name, value; std::getline(names, name, ',') && std::getline(values, value, ',');) {
     result[name] = value.substr(std::min(value.size(), value.find_first_not_of(' ')));
@@ -39,15 +40,24 @@ Json from_nvidia_smi(const Setting& setting) {
   return result;
 }
 
-// What the backend itself says of its first device, the versions of its libraries among it.
-Json from_backend(const std::string& name) {
+struct Found {
+  std::vector<DeviceInfo> devices;
+  std::string why_not;
+};
+
+Found find_devices(const std::string& backend_name) {
   Registry registry;
   registry.load_all();
-  const BackendType* type = registry.backend(name);
-  if (type == nullptr) return {{"why_not", fmt::format("there is no plugin with backend '{}'", name)}};
+  const BackendType* type = registry.backend(backend_name);
+  if (type == nullptr) return {{}, fmt::format("there is no plugin with backend '{}'", backend_name)};
   const std::shared_ptr<Backend> backend = type->create();
-  const std::vector<DeviceInfo> devices = backend->devices();
-  if (devices.empty()) return {{"why_not", backend->why_not()}};
+  return {backend->devices(), backend->why_not()};
+}
+
+// What the backend itself says of its first device, the versions of its libraries among it.
+Json from_backend(const std::string& name) {
+  const auto [devices, why_not] = find_devices(name);
+  if (devices.empty()) return {{"why_not", why_not}};
   Json result = {{"name", devices.front().name}, {"memory", devices.front().memory}, {"count", devices.size()}};
   for (const auto& [key, value] : devices.front().details) result[key] = value;
   return result;
@@ -56,10 +66,7 @@ Json from_backend(const std::string& name) {
 }  // namespace
 
 std::string device_id(const Setting& setting) {
-  Registry registry;
-  registry.load_all();
-  const BackendType* type = registry.backend(setting.backend);
-  const std::vector<DeviceInfo> devices = type == nullptr ? std::vector<DeviceInfo>() : type->create()->devices();
+  const std::vector<DeviceInfo> devices = find_devices(setting.backend).devices;
   return devices.empty() || devices.front().uuid.empty() ? "0" : devices.front().uuid;
 }
 

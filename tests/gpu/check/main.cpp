@@ -31,7 +31,7 @@ constexpr int kPartCount = static_cast<int>(std::size(kParts));
 std::string help() {
   std::string text =
       "usage: gpu-check [--part N]... [--out FOLDER] [--data FOLDER] [--python PROGRAM] [--backend NAME] [--limit SECONDS]\n"
-      "                 [--threads N] [--bench WORD]...\n\n"
+      "                 [--threads N] [--accuracy SHARE] [--bench WORD]...\n\n"
       "Proves and measures the GPU backend. Without --part all parts run, one after the other:\n";
   for (int i = 0; i < kPartCount; ++i) text += fmt::format("  {}  {}\n", i + 1, kParts[i].text);
   return text +
@@ -41,6 +41,8 @@ std::string help() {
          "  --backend NAME    what is checked (cuda); cpu tries gpu-check itself\n"
          "  --limit SECONDS   for each part (300)\n"
          "  --threads N       of the stages that prepare data (all)\n"
+         "  --accuracy SHARE  that part 5's trainings must reach for their times to be compared (0.9, which airbench does on\n"
+         "                    CIFAR-10 as JPEG files; 0.94 on the original pixels)\n"
          "  --bench WORD      one more argument for gpu_step_bench, such as --bench=--no-graphs\n\n"
          "Exit status: 0 done, 1 a test failed, 2 the command line is wrong, 4 there is no device.\n";
 }
@@ -72,6 +74,15 @@ int number(const std::string& option, const std::string& text, int low, int high
   return static_cast<int>(value);
 }
 
+double share(const std::string& option, const std::string& text) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  if (text.empty() || *end != '\0' || !(value > 0 && value < 1)) {
+    fail(ErrorKind::usage, "{} must be between 0 and 1, found '{}'", option, text);
+  }
+  return value;
+}
+
 // Returns the parts to run; none when help was asked for.
 std::vector<int> read_arguments(int count, char** words, Setting& setting) {
   std::vector<int> parts;
@@ -101,6 +112,8 @@ std::vector<int> read_arguments(int count, char** words, Setting& setting) {
       setting.limit = number(word, value, 10, 86400);
     else if (word == "--threads")
       setting.threads = number(word, value, 1, 4096);
+    else if (word == "--accuracy")
+      setting.accuracy = share(word, value);
     else if (word == "--bench")
       setting.bench.push_back(value);
     else
