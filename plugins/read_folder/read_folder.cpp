@@ -41,7 +41,9 @@ void ReadFolder::describe(StageDescription<Params>& d) {
           "names and order of the classes; default: the folders' names, sorted bytewise. To be given when a data set lacks "
           "folders that another one has");
   d.params.add("label", &Params::label)
-      .text("a regular expression; its first group in the path below the folder is the class, wherever the file lies");
+      .text(
+          "a regular expression (RE2's syntax); its first group in the path below the folder is the class, wherever the file "
+          "lies");
   SourceParams::describe(d.params);
 }
 

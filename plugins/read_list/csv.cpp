@@ -26,7 +26,7 @@ void CsvReader::end_line() {
 
 bool CsvReader::next(std::vector<Field>& fields) {
   fields.clear();
-  while (at_ < text_.size() && at_line_end()) end_line();
+  for (skip_blanks(); at_ < text_.size() && at_line_end(); skip_blanks()) end_line();
   if (at_ == text_.size()) return false;
   while (true) {
     read_field(fields.emplace_back());
