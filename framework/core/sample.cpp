@@ -174,6 +174,7 @@ void Sample::place_window(ImageShape window) {
 }
 
 void Sample::apply_pending(ImageShape window) {
+  if (!window.is_static()) window = image_shape();
   if (record.is_identity() && (!windowed || window == image_shape())) return;
   if (target().data != nullptr) {
     const Image out = new_target({window.height, window.width, target().shape.channels});

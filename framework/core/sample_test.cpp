@@ -203,6 +203,18 @@ TEST_F(SampleTest, AppliesAPendingRecordOnce) {
   EXPECT_EQ(pixels(), expected);
 }
 
+// Where there is no network, whose window would be seen.
+TEST_F(SampleTest, AppliesAPendingRecordToTheWholeImageWithoutAWindow) {
+  const TestImage source(5, 6, 1);
+  show(source);
+  sample_.place_window(source.image.shape);
+  sample_.record.flip_x(6);
+  const auto expected = apply(sample_.record, source.image, source.image.shape);
+  sample_.apply_pending({});
+  EXPECT_EQ(sample_.image().shape, source.image.shape);
+  EXPECT_EQ(pixels(), expected);
+}
+
 TEST_F(SampleTest, LeavesTheImageAloneWhenNothingIsPending) {
   const TestImage source(6, 6, 1);
   show(source);
