@@ -70,6 +70,18 @@ TEST(DataTool, LooksAtImagesOfTheirOwnSizesInAFileWithANetwork) {
   expect_every_verb_works(folder, file);
 }
 
+TEST(DataTool, PassesOnceOnWhatASourceWarnsOf) {
+  const TemporaryFolder folder;
+  const std::string file = images_of_many_sizes(folder);
+  const std::string more = "train.read.classes=[\"a\", \"b\", \"c\"]", warning = "warning: class 'c' has no image in '";
+  for (const std::vector<std::string>& verb : {std::vector<std::string>{"count", file, "--set", more},
+                                               {"split", file, "--set", more, "x=0.5", "y=0.5", "--out", folder / "lists"}}) {
+    const Outcome outcome = data(verb);
+    EXPECT_EQ(outcome.err.find(warning), 0U) << outcome.err;
+    EXPECT_EQ(outcome.err.rfind(warning), 0U) << outcome.err;
+  }
+}
+
 // The words by which a program is not above permissions, even when the user is root; none where that cannot be had.
 std::vector<std::string> without_privileges() {
   const std::string setpriv = "/usr/bin/setpriv", drop = "-dac_override,-dac_read_search";

@@ -6,8 +6,10 @@
 #include <set>
 #include <stdexcept>
 
+#include "../../tools/pipeline-data/batch_line.h"
 #include "../../tools/pipeline-data/image_bytes.h"
 #include "command.h"
+#include "millrace/random.h"
 
 namespace millrace::test {
 namespace {
@@ -27,7 +29,8 @@ std::string mixed_file(const TemporaryFolder& folder, const std::string& rule) {
   std::ofstream(path) << "[run]\nname = \"m\"\nfolder = \"\"\nseed = 5\n\n[network]\nuse = \""
                       << pipeline("networks/cifar10_conv.toml") << "\"\nclasses = 2\n\n"
                       << "[train]\nflow = [\"read\", \"decode_image\", \"batch\", \"mix_images\", \"forward_backward\", "
-                      << "\"optimizer\"]\n\n[train.read]\nstage = \"read_folder\"\npath = \"" << folder / "set"
+                      << "\"allreduce\", \"optimizer\", \"metrics\"]\n\n[train.read]\nstage = \"read_folder\"\npath = \""
+                      << folder / "set"
                       << "\"\n\n[train.decode_image]\nsize = [32, 32]\n\n[train.batch]\nsize = 2\n\n[train.mix_images]\n"
                       << rule << "\n";
   return path;
@@ -89,6 +92,32 @@ TEST(ContactSheet, PastesARectangleOfTheOtherImage) {
   EXPECT_EQ(white.count(0), black.count(255)) << "the same rectangle";
 }
 
+// The stream hash of each of two epochs, which are of one batch each.
+std::vector<std::uint64_t> run_hashes(const std::string& file, std::vector<std::string> more) {
+  more.insert(more.begin(), {tool("pipeline-run"), file, "--json", "--devices", "cpu", "--set", "run.epochs=2"});
+  const Outcome outcome = run_command(more);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  std::vector<std::uint64_t> hashes;
+  for (const auto& epoch : events(outcome, "epoch")) {
+    hashes.push_back(std::stoull(epoch.at("stream_hash").get<std::string>(), nullptr, 16));
+  }
+  return hashes;
+}
+
+TEST(ContactSheet, MixesBatchesAsARunDoes) {
+  const TemporaryFolder folder;
+  DataSetOptions options;
+  options.file = mixed_file(folder, "mixup = { chance = 0.5 }\ncutmix = { chance = 0.5 }");
+  const std::vector<std::uint64_t> drawn = run_hashes(options.file, {}), seen = run_hashes(options.file, {"--hash", "pixels"});
+  ASSERT_EQ(drawn.size(), 2U);
+  ASSERT_EQ(seen.size(), 2U);
+  const DataSet data(options, DataSet::Stages::images);
+  const BatchLine batches(data);
+  for (std::uint64_t epoch = 0; epoch < 2; ++epoch) {
+    EXPECT_EQ(combine(drawn[epoch], hash_of_input(*batches.load(epoch, 0, 2))), seen[epoch]);
+  }
+}
+
 TEST(ContactSheet, LeavesUnmixedBatchesAlone) {
   const TemporaryFolder folder;
   const Sheet sheet = show(folder, mixed_file(folder, "mixup = { chance = 0 }"));
@@ -99,7 +128,8 @@ TEST(ContactSheet, LeavesUnmixedBatchesAlone) {
 
 TEST(ContactSheet, IsAPngFile) {
   const TemporaryFolder folder;
-  const Outcome outcome = run_command({tool("pipeline-data"), "show", mixed_file(folder, "mixup = { chance = 1 }"), "--out", folder / "sheet.jpg"});
+  const Outcome outcome =
+      run_command({tool("pipeline-data"), "show", mixed_file(folder, "mixup = { chance = 1 }"), "--out", folder / "sheet.jpg"});
   EXPECT_EQ(outcome.code, 2);
   EXPECT_NE(outcome.err.find("--out: expected the name of a file that ends in .png, found '" + folder / "sheet.jpg"),
             std::string::npos)

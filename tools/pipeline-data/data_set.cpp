@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <mutex>
+#include <set>
 #include <thread>
 
 #include "millrace/error.h"
@@ -46,10 +49,31 @@ GraphPlan beginning(const GraphPlan& graph, DataSet::Stages stages) {
   return plan;
 }
 
+// What stages may ask of a run: only what they warn of is passed on, once.
+class Warnings : public RunServices {
+ public:
+  explicit Warnings(bool quiet) : quiet_(quiet) {}
+  void report(const StepReport&) override {}
+  void scalar(std::string_view, std::uint64_t, std::string_view, double) override {}
+  void bad_sample(std::string_view, const Sample&, std::string_view) override {}
+  const std::filesystem::path& folder() const override { return none_; }
+  void warn(std::string_view message) override {
+    const std::lock_guard lock(mutex_);
+    if (said_.emplace(message).second && !quiet_) fmt::print(stderr, "warning: {}\n", message);
+  }
+
+ private:
+  const bool quiet_;
+  const std::filesystem::path none_;
+  std::mutex mutex_;
+  std::set<std::string> said_;
+};
+
 }  // namespace
 
 DataSet::DataSet(const DataSetOptions& options, Stages stages) {
   registry_.load_all();
+  run_ = std::make_unique<Warnings>(options.quiet);
   pipeline_ = load_pipeline(options.file, options.overrides, registry_);
   graph_ = &graph_of(pipeline_, options.graph);
   plan_ = beginning(*graph_, stages);
@@ -57,6 +81,7 @@ DataSet::DataSet(const DataSetOptions& options, Stages stages) {
   context_.network = pipeline_.network.get();
   if (pipeline_.network) context_.window = pipeline_.network->input;
   context_.registry = &registry_;
+  context_.run = run_.get();
   build_ = std::make_unique<GraphBuild>(plan_, context_);
   if (context_.window.is_static() && !build_->image().is_static()) {
     context_.window = {};
@@ -75,8 +100,9 @@ void DataSet::load(const SampleKey& key, DataLine::Depth depth, Sample& sample) 
   try {
     line_->load(key, depth, sample);
   } catch (const Error& error) {
+    const std::string& read_last = sample.target_url.empty() ? sample.url : sample.target_url;
     const bool unreadable =
-        error.kind() == ErrorKind::data || (error.kind() == ErrorKind::storage && url_scheme(sample.url) == "file");
+        error.kind() == ErrorKind::data || (error.kind() == ErrorKind::storage && url_scheme(read_last) == "file");
     if (!unreadable || sample.url.empty()) throw;
     sample.fault = SampleFault{plan_.stages.front().name, error.message()};
   }

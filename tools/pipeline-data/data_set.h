@@ -8,6 +8,7 @@
 #include "common/arguments.h"
 #include "config/plan.h"
 #include "millrace/plugin.h"
+#include "millrace/run.h"
 #include "run/data_line.h"
 
 namespace millrace {
@@ -18,6 +19,7 @@ struct DataSetOptions {
   std::string graph;  // empty: the first
   std::vector<std::string> overrides;
   std::string threads;
+  bool quiet = false;  // says no warnings
 
   void declare(Arguments& arguments);          // --graph and --set
   void declare_threads(Arguments& arguments);  // --threads
@@ -37,7 +39,7 @@ class DataSet {
   const StageContext& context() const { return context_; }  // what is the same for all stages
   const GraphBuild& build() const { return *build_; }
   const DataLine& line() const { return *line_; }
-  // What the network sees of an image. None without a network, and where images have no size in common.
+  // What the network sees of an image. None without a network, and where images may have any size.
   ImageShape window() const { return context_.window; }
   // The names of the labels, as `only` leaves them; "label 3" where the source has none.
   std::string class_name(std::int32_t label) const;
@@ -47,6 +49,7 @@ class DataSet {
 
  private:
   Registry registry_;
+  std::unique_ptr<RunServices> run_;
   Pipeline pipeline_;
   const GraphPlan* graph_ = nullptr;
   GraphPlan plan_;  // its beginning

@@ -93,7 +93,7 @@ std::vector<Cell> batch_cells(const DataSet& data, const BatchLine& batches, con
 
 std::vector<Cell> cells_of(const DataSet& data, const ShowOptions& options) {
   if (!data.build().image().is_static()) {
-    fmt::print(stderr, "the images have no size in common: each is shown by itself, at its own\n");
+    fmt::print(stderr, "images may have any size here, which makes no batch: each is shown by itself, at its own\n");
     return single_cells(data, options);
   }
   const BatchLine batches(data);
@@ -123,8 +123,8 @@ int show_verb(int count, const char* const* arguments) {
       "pipeline-data show", "PIPELINE.toml --out FILE.png [options]",
       "Draws the first samples of an epoch as the network will see them: decoded, augmented, through its window, with\n"
       "the names of their labels; class images lie over them in colour, other targets stand beside them. Images that\n"
-      "are mixed as batches (mix_images) have both labels, with their shares. Where images have no size in common, each\n"
-      "is drawn at its own, and unmixed. A bad sample is a red place, where a run may take another one.");
+      "are mixed as batches (mix_images) have both labels, with their shares. Where images may have any size, each is\n"
+      "drawn at its own, and unmixed. A bad sample is a red place, where a run may take another one.");
   options.data.declare(reader);
   options.data.declare_threads(reader);
   reader.option("--out", "FILE.png", "the picture", options.out)

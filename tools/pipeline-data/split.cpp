@@ -123,6 +123,7 @@ int split(const SplitOptions& options) {
   double from = 0;
   for (const Part& part : options.parts) {
     DataSetOptions one = options.data;
+    one.quiet = true;  // all has been said of the whole
     const double to = std::min(1.0, from + part.fraction);
     one.overrides.push_back(fmt::format("{}.part=[{}, {}]", source, from, to));
     one.overrides.push_back(fmt::format("{}.part_seed={}", source, options.seed));

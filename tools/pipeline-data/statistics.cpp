@@ -115,7 +115,7 @@ void print_pixels(const PixelCounts& counts, const std::vector<std::string>& cla
   }
   const std::uint64_t all = counts.counted() + counts.ignored();
   fmt::print("{:>6}  {:<32} {:>14} {:>7.3f}% of all\n\n", "", "ignored", counts.ignored(), percent(counts.ignored(), all));
-  fmt::print("weights = [{:.4f}]   # of the classes: median frequency over their own, in the images in which they occur\n",
+  fmt::print("weights = [{:.4f}]   # of the classes, by median frequency\n",
              fmt::join(weights, ", "));
 }
 
