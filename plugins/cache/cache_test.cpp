@@ -339,10 +339,27 @@ TEST_F(CacheFileTest, AFolderThatCannotBeWrittenIsNamed) {
   EXPECT_NE(error_of([&] { cache.open(); }).find("/proc/nothing/set.cache"), std::string::npos);
 }
 
+TEST(Entry, KeepsWhatMessagesName) {
+  Sample sample, back;
+  sample.reset({.index = 3}, {});
+  sample.url = "images/a.png";
+  sample.member = "a";
+  sample.target_url = "labels/a.png";
+  std::memset(sample.encoded.resize(5), 7, 5);
+  std::vector<std::uint8_t> entry(entry_bytes(sample));
+  write_entry(sample, entry.data());
+  back.reset({.index = 3}, {});
+  ASSERT_TRUE(read_entry(entry, back));
+  EXPECT_EQ(back.url, "images/a.png");
+  EXPECT_EQ(back.member, "a");
+  EXPECT_EQ(back.target_url, "labels/a.png");
+}
+
 TEST(Entry, ContradictionsAreRefused) {
   Sample sample;
   sample.reset({.index = 3}, {});
   sample.url = "abc";
+  sample.target_url = "de";
   std::memset(sample.encoded.resize(5), 7, 5);
   std::vector<std::uint8_t> good(entry_bytes(sample));
   write_entry(sample, good.data());

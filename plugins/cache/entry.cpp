@@ -16,6 +16,7 @@ EntryHeader header_of(const Sample& sample) {
   header.label = sample.label;
   header.url = static_cast<std::uint32_t>(sample.url.size());
   header.member = static_cast<std::uint32_t>(sample.member.size());
+  header.target_url = static_cast<std::uint32_t>(sample.target_url.size());
   header.numbers = static_cast<std::uint32_t>(sample.numbers.size());
   header.pixels = sample.image().data != nullptr ? 1 : 0;
   if (header.pixels != 0) {
@@ -28,14 +29,14 @@ EntryHeader header_of(const Sample& sample) {
     header.first_bytes = sample.encoded.size();
     header.second_bytes = sample.encoded_target.size();
   }
-  header.bytes =
-      sizeof header + header.url + header.member + header.numbers * sizeof(float) + header.first_bytes + header.second_bytes;
+  header.bytes = sizeof header + header.url + header.member + header.target_url + header.numbers * sizeof(float) +
+                 header.first_bytes + header.second_bytes;
   return header;
 }
 
 bool is_whole(const EntryHeader& header, std::size_t bytes) {
-  const std::uint64_t parts[] = {header.url, header.member, header.numbers * sizeof(float), header.first_bytes,
-                                 header.second_bytes};
+  const std::uint64_t parts[] = {header.url,         header.member,      header.target_url, header.numbers * sizeof(float),
+                                 header.first_bytes, header.second_bytes};
   std::uint64_t left = bytes;
   if (header.bytes != bytes || left < sizeof header) return false;
   left -= sizeof header;
@@ -64,6 +65,7 @@ void write_entry(const Sample& sample, std::uint8_t* out) {
   put(&header, sizeof header);
   put(sample.url.data(), header.url);
   put(sample.member.data(), header.member);
+  put(sample.target_url.data(), header.target_url);
   put(sample.numbers.data(), header.numbers * sizeof(float));
   put(header.pixels != 0 ? sample.image().data : sample.encoded.data(), header.first_bytes);
   put(header.pixels != 0 ? sample.target().data : sample.encoded_target.data(), header.second_bytes);
@@ -88,6 +90,7 @@ bool read_entry(std::span<const std::uint8_t> entry, Sample& sample) {
   sample.label = header.label;
   text(sample.url, header.url);
   text(sample.member, header.member);
+  text(sample.target_url, header.target_url);
   sample.numbers.resize(header.numbers);
   bytes(reinterpret_cast<std::uint8_t*>(sample.numbers.data()), header.numbers * sizeof(float));
   if (header.pixels == 0) {

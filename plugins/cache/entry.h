@@ -9,7 +9,8 @@
 
 namespace millrace {
 
-// (fixed part) (url) (member) (numbers) (encoded or pixels) (encoded target or target's pixels). Little-endian, unaligned.
+// (fixed part) (url) (member) (target_url) (numbers) (encoded or pixels) (encoded target or target's pixels). Little-endian,
+// unaligned.
 struct EntryHeader {
   std::uint64_t bytes;         // of the whole entry
   std::uint64_t index;         // of the sample in its source
@@ -18,12 +19,11 @@ struct EntryHeader {
   std::uint64_t first_bytes;   // encoded file, or pixels
   std::uint64_t second_bytes;  // of the target
   std::int32_t label;
-  std::uint32_t url, member;  // characters
+  std::uint32_t url, member, target_url;  // characters
   std::uint32_t numbers;
   ImageShape image;  // of the pixels; for encoded bytes Sample::decoded
   ImageShape target;
   std::uint32_t pixels;  // 1: decoded
-  std::uint32_t spare;
 };
 
 // Whether the sample has been decoded decides what is kept.
