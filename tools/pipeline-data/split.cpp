@@ -69,18 +69,27 @@ std::string row(const DataSet& data, std::uint64_t at, const std::vector<std::st
   return fmt::format("{},{}\n", quoted(url), quoted(number < classes.size() ? classes[number] : std::to_string(number)));
 }
 
-void write_part(const DataSetOptions& options, const fs::path& path) {
+struct List {
+  fs::path path;
+  std::string text;
+  std::uint64_t samples = 0;
+};
+
+List make_list(const DataSetOptions& options, const fs::path& path) {
   const DataSet data(options, DataSet::Stages::source);
-  const std::uint64_t samples = data.line().order().listed();
   const std::vector<std::string> classes = data.line().order().classes();
-  std::string text = "file_name,label\n";
+  List list{path, "file_name,label\n", data.line().order().listed()};
   Sample sample;
-  for (std::uint64_t at = 0; at < samples; ++at) text += row(data, at, classes, sample);
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "wx"), &std::fclose);
+  for (std::uint64_t at = 0; at < list.samples; ++at) list.text += row(data, at, classes, sample);
+  return list;
+}
+
+void write(const List& list) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(list.path.c_str(), "wx"), &std::fclose);
   const bool written =
-      file && std::fwrite(text.data(), 1, text.size(), file.get()) == text.size() && std::fflush(file.get()) == 0;
-  if (!written) fail(ErrorKind::storage, "cannot write '{}': {}", path.string(), std::strerror(errno));
-  fmt::print("{:<24} {:>10} samples\n", path.string(), samples);
+      file && std::fwrite(list.text.data(), 1, list.text.size(), file.get()) == list.text.size() && std::fflush(file.get()) == 0;
+  if (!written) fail(ErrorKind::storage, "cannot write '{}': {}", list.path.string(), std::strerror(errno));
+  fmt::print("{:<24} {:>10} samples\n", list.path.string(), list.samples);
 }
 
 struct SplitOptions {
@@ -114,12 +123,8 @@ void make_folder(const SplitOptions& options) {
   }
 }
 
-int split(const SplitOptions& options) {
-  check_parts(options);
-  const DataSet whole(options.data, DataSet::Stages::source);
-  require_listable(whole);
-  make_folder(options);
-  const std::string source = whole.graph().name + "." + whole.graph().stages.front().name;
+std::vector<List> make_lists(const SplitOptions& options, const std::string& source) {
+  std::vector<List> lists;
   double from = 0;
   for (const Part& part : options.parts) {
     DataSetOptions one = options.data;
@@ -127,9 +132,23 @@ int split(const SplitOptions& options) {
     const double to = std::min(1.0, from + part.fraction);
     one.overrides.push_back(fmt::format("{}.part=[{}, {}]", source, from, to));
     one.overrides.push_back(fmt::format("{}.part_seed={}", source, options.seed));
-    write_part(one, list_path(options, part));
+    try {
+      lists.push_back(make_list(one, list_path(options, part)));
+    } catch (Error& error) {
+      throw error.in(fmt::format("part '{}'", part.name));
+    }
     from = to;
   }
+  return lists;
+}
+
+int split(const SplitOptions& options) {
+  check_parts(options);
+  const DataSet whole(options.data, DataSet::Stages::source);
+  require_listable(whole);
+  make_folder(options);
+  const std::vector<List> lists = make_lists(options, whole.graph().name + "." + whole.graph().stages.front().name);
+  for (const List& list : lists) write(list);  // all or none
   const std::vector<std::string> classes = whole.line().order().classes();
   if (classes.empty()) return 0;
   const Value names(Array(classes.begin(), classes.end()));
