@@ -104,9 +104,10 @@ double percent(std::uint64_t part, std::uint64_t whole) {
   return whole == 0 ? 0 : 100 * static_cast<double>(part) / static_cast<double>(whole);
 }
 
-// The classes' shares are of the pixels that count.
-void print_pixels(const PixelCounts& counts, const std::vector<std::string>& classes) {
+// The classes' shares are of the pixels that count. Classes may be without names.
+void print_pixels(const PixelCounts& counts, std::vector<std::string> classes) {
   if (counts.images() == 0) return;
+  while (classes.size() < counts.classes()) classes.push_back(fmt::format("class {}", classes.size()));
   const std::vector<double> weights = counts.median_frequency_weights(classes.size());
   fmt::print("\n{:>6}  {:<32} {:>14} {:>8} {:>10} {:>10}\n", "id", "class of pixels", "pixels", "share", "images", "weight");
   for (std::size_t id = 0; id < classes.size(); ++id) {
@@ -115,8 +116,7 @@ void print_pixels(const PixelCounts& counts, const std::vector<std::string>& cla
   }
   const std::uint64_t all = counts.counted() + counts.ignored();
   fmt::print("{:>6}  {:<32} {:>14} {:>7.3f}% of all\n\n", "", "ignored", counts.ignored(), percent(counts.ignored(), all));
-  fmt::print("weights = [{:.4f}]   # of the classes, by median frequency\n",
-             fmt::join(weights, ", "));
+  fmt::print("weights = [{:.4f}]   # of the classes, by median frequency\n", fmt::join(weights, ", "));
 }
 
 // As a list's `numbers` name the columns; else counted from 0.

@@ -32,6 +32,12 @@ void PixelCounts::add(const PixelCounts& other) {
   ignored_ += other.ignored_;
 }
 
+std::size_t PixelCounts::classes() const {
+  std::size_t count = classes_.size();
+  while (count > 0 && classes_[count - 1].pixels == 0) --count;
+  return count;
+}
+
 std::vector<double> PixelCounts::median_frequency_weights(std::size_t count) const {
   std::vector<double> sorted, weights(count, 0);
   const auto frequency = [&](std::size_t index) {

@@ -24,6 +24,7 @@ class PixelCounts {
   std::uint64_t images() const { return images_; }
   std::uint64_t counted() const { return counted_; }  // pixels, but for ignored ones
   std::uint64_t ignored() const { return ignored_; }
+  std::size_t classes() const;                        // up to the last one that occurs
   const Class& operator[](std::size_t index) const { return classes_[index]; }
 
   // Median frequency balancing (Eigen and Fergus, arXiv 1411.4734): a class's frequency is its share in the images in which it

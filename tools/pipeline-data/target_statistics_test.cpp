@@ -23,6 +23,7 @@ TEST(PixelCounts, CountsIgnoredPixelsApart) {
   EXPECT_EQ(counts[0].images, 2U);
   EXPECT_EQ(counts[1].images, 1U);
   EXPECT_EQ(counts[255].pixels, 0U);
+  EXPECT_EQ(counts.classes(), 2U);
 }
 
 // Class 2 occurs nowhere; the others make up 8/10, 2/20 and 4/20 of the images in which they occur.
