@@ -1,0 +1,179 @@
+// What a pipeline file is refused for.
+#include "config/plan_fixture.h"
+
+namespace millrace::plan_test {
+namespace {
+
+class PlanRefuses : public PlanFixture {};
+
+TEST_F(PlanRefuses, MisspeltKey) {
+  EXPECT_EQ(mistakes(train("[train.augment]\nflipx = 0.5\n")),
+            "p.toml:9:1: [train.augment] has no key 'flipx'; nearest is 'flip_x'");
+  EXPECT_EQ(mistakes(train("[run]\nepoch = 2\n")), "p.toml:9:1: [run] has no key 'epoch'; nearest is 'epochs'");
+}
+
+TEST_F(PlanRefuses, WrongType) {
+  EXPECT_EQ(mistakes(train("[train.augment]\nflip_x = \"half\"\n")),
+            "p.toml:9:10: 'flip_x' must be a number between 0 and 1, found \"half\"");
+}
+
+TEST_F(PlanRefuses, OutOfRange) {
+  EXPECT_EQ(mistakes(train("[train.augment]\nflip_x = 1.5\n")),
+            "p.toml:9:10: 'flip_x' must be a number between 0 and 1, found 1.5");
+}
+
+TEST_F(PlanRefuses, ChoiceNotInTheList) {
+  EXPECT_EQ(mistakes(train("[train.augment]\nborder = \"constent\"\n")),
+            "p.toml:9:10: 'border' must be one of \"reflect\", \"constant\", found \"constent\"; nearest is \"constant\"");
+}
+
+TEST_F(PlanRefuses, MissingRequiredParameter) {
+  EXPECT_EQ(mistakes("[train]\nflow = [\"read_folder\",\n \"decode_image\", \"batch\"]\n[train.batch]\nsize = 1\n"),
+            "p.toml:2:9: [train.read_folder] needs 'path': folder of the images");
+}
+
+TEST_F(PlanRefuses, UnknownStage) {
+  EXPECT_EQ(mistakes(train("[train.augment]\nstage = \"augmnt\"\n")),
+            "p.toml:9:9: there is no stage 'augmnt'; nearest is 'augment'");
+  EXPECT_EQ(mistakes(train("[train.augment]\nstage = \"convolve\"\n")),
+            "p.toml:9:9: there is no stage 'convolve'; `pipeline-inspect` lists all there are");
+}
+
+TEST_F(PlanRefuses, UnknownNetworkFile) {
+  EXPECT_EQ(mistakes(train("[network]\nuse = \"networks/smal.toml\"\n")),
+            "p.toml:9:7: there is no file 'networks/smal.toml'; nearest is 'networks/small.toml'");
+  EXPECT_EQ(mistakes(train("[network]\nclasses = 3\n")),
+            "p.toml:8:1: [network] needs 'use': the file that describes the network");
+}
+
+TEST_F(PlanRefuses, PortMismatch) {
+  EXPECT_EQ(mistakes(train("from = \"read\"\n")),
+            "p.toml:8:8: port mismatch: 'batch' takes ImageChunk, 'read' gives SampleChunk");
+  EXPECT_EQ(mistakes(train("[train.metrics]\nfrom = \"forward_backward.gradients\"\n")),
+            "p.toml:9:8: port mismatch: 'metrics' takes StepResult, 'forward_backward' gives GradientBucket and StepResult");
+  EXPECT_EQ(mistakes(train("[train.metrics]\nfrom = \"forward_backward.loss\"\n")),
+            "p.toml:9:8: 'forward_backward' has no output 'loss'; it has 'gradients', 'result'");
+}
+
+TEST_F(PlanRefuses, InputThatNobodyFeeds) {
+  EXPECT_EQ(
+      mistakes("[train]\nflow = [\"read_folder\", \"batch\"]\n[train.read_folder]\npath = \"x\"\n[train.batch]\nsize = 1\n"),
+      "p.toml:2:24: 'batch' takes ImageChunk, which no stage before it in the flow of [train] gives ('read_folder' gives "
+      "SampleChunk); 'decode_image' would give it");
+}
+
+TEST_F(PlanRefuses, FromLeadsBackwards) {
+  EXPECT_EQ(
+      mistakes(train("from = \"metrics\"\n")),
+      "p.toml:8:8: 'from' of 'batch' leads backwards: 'metrics' stands after it in the flow. That is a cycle without credit: "
+      "only batches and step tokens flow back, on edges that the framework makes itself");
+  EXPECT_EQ(mistakes(train("from = \"batch\"\n")),
+            "p.toml:8:8: 'from' of 'batch' leads backwards: 'batch' is the stage itself. That is a cycle without credit: "
+            "only batches and step tokens flow back, on edges that the framework makes itself");
+}
+
+TEST_F(PlanRefuses, FromNamesNoStage) {
+  EXPECT_EQ(mistakes(train("from = \"decode\"\n")),
+            "p.toml:8:8: 'from' of 'batch': there is no stage 'decode' in the flow of [train]; nearest is 'decode_image'");
+  EXPECT_EQ(mistakes(train("from = [\"augment\", \"read\"]\n")),
+            "p.toml:8:8: 'from' of 'batch' names 2 stages, but the stage has 1 input");
+}
+
+TEST_F(PlanRefuses, NameTwiceInTheFlow) {
+  EXPECT_EQ(
+      mistakes("[train]\nflow = [\"read_folder\", \"decode_image\", \"decode_image\", \"batch\"]\n"
+               "[train.read_folder]\npath = \"x\"\n[train.batch]\nsize = 1\n"),
+      "p.toml:2:40: 'decode_image' stands in the flow of [train] twice; a second stage of a type needs a name of its own and a "
+      "table [train.name] with stage = \"type\"");
+}
+
+TEST_F(PlanRefuses, TableThatIsNotInTheFlow) {
+  EXPECT_EQ(mistakes(train("[train.augmnt]\nflip_x = 0.5\n")),
+            "p.toml:8:8: [train.augmnt] is not in the flow of [train]; nearest is 'augment'");
+}
+
+TEST_F(PlanRefuses, CyclicReference) {
+  EXPECT_EQ(mistakes("a = \"${b}\"\nb = \"${a} * 2\"\n" + train()), "p.toml:1:5: '${b}' refers to itself: b -> a -> b");
+}
+
+TEST_F(PlanRefuses, UnknownReferenceIsNotReportedTwice) {
+  EXPECT_EQ(mistakes(train("[train.augment]\nflip_x = \"${data.flp}\"\n[data]\nflip = 0.5\n")),
+            "p.toml:9:10: '${data.flp}' refers to nothing; nearest is '${data.flip}'");
+}
+
+TEST_F(PlanRefuses, CyclicExtends) {
+  write("base.toml", "extends = \"p.toml\"\n");
+  EXPECT_EQ(mistakes("extends = \"base.toml\"\n" + train()),
+            "base.toml:1:11: 'extends' leads in a circle: p.toml -> base.toml -> p.toml");
+}
+
+TEST_F(PlanRefuses, BadSet) {
+  EXPECT_EQ(mistakes(train(), {"run.epochs"}), "--set: expected key.path=value, found 'run.epochs'");
+  EXPECT_EQ(mistakes(train(), {"run.epoch=2"}), "--set: [run] has no key 'epoch'; nearest is 'epochs'");
+  EXPECT_EQ(mistakes(train(), {"train.augmnt.flip_x=0.1"}),
+            "--set: [train.augmnt] is not in the flow of [train]; nearest is 'augment'");
+  EXPECT_EQ(mistakes(train(), {"train.augment.flip_x=2"}), "--set: 'flip_x' must be a number between 0 and 1, found 2");
+  EXPECT_EQ(mistakes(train(), {"trian.batch.size=2"}),
+            "--set: 'trian.batch.size' is set, but the file has no 'trian'; nearest is 'train'");
+  EXPECT_EQ(mistakes(train("[data]\nroot = \"x\"\n"), {"data.rot=2"}),
+            "--set: 'data.rot' is set, but nothing refers to it; nearest is 'data.root'");
+}
+
+TEST_F(PlanRefuses, SetMaySupplyWhatIsOnlyReferredTo) {
+  EXPECT_EQ(mistakes(train("[train.augment]\nflip_x = \"${data.flip}\"\n"), {"data.flip=0.5"}), "");
+}
+
+TEST_F(PlanRefuses, SyntaxError) { EXPECT_EQ(mistakes("[run\n").substr(0, 10), "p.toml:1:5"); }
+
+TEST_F(PlanRefuses, MissingFile) {
+  write("p.toml", "");
+  try {
+    load_pipeline("q.toml", {}, registry_);
+    FAIL() << "nothing was thrown";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(), "there is no file 'q.toml'; nearest is 'p.toml'");
+  }
+}
+
+TEST_F(PlanRefuses, WrongEvery) {
+  EXPECT_EQ(mistakes(train("[check]\nevery = \"epochs\"\nflow = [\"read_folder\", \"decode_image\", \"batch\"]\n"
+                           "[check.read_folder]\npath = \"y\"\n[check.batch]\nsize = 5\n")),
+            "p.toml:9:9: 'every' must be \"epoch\", \"end\", or such as \"2 epochs\" or \"100 steps\", found \"epochs\"");
+  EXPECT_EQ(
+      mistakes(train("[check]\nflow = [\"read_folder\", \"decode_image\", \"batch\"]\n"
+                     "[check.read_folder]\npath = \"y\"\n[check.batch]\nsize = 5\n")),
+      "p.toml:8:1: [check] needs 'every' (\"epoch\", \"end\", or such as \"2 epochs\" or \"100 steps\"): one graph is the run "
+      "itself, and that is [train]");
+}
+
+TEST_F(PlanRefuses, MisspeltTablesThatNobodyUses) {
+  EXPECT_EQ(mistakes(train("[rnu]\nepochs = 2\n")),
+            "p.toml:8:2: 'rnu' means nothing here and nothing refers to it; nearest is 'run'");
+  EXPECT_EQ(mistakes(train("[check]\nflwo = [\"read\"]\n")),
+            "p.toml:9:1: [check] has no 'flow', so it is no graph, and nothing refers to it; nearest is 'flwo'");
+  EXPECT_EQ(mistakes("[run]\nepochs = 1\n"), "p.toml:1:1: there is no graph in this file: a table with flow = [\"stage\", ...]");
+}
+
+TEST_F(PlanRefuses, SamplesNeedBatches) {
+  EXPECT_EQ(mistakes("[train]\nflow = [\"read_folder\", \"decode_image\"]\n[train.read_folder]\npath = \"x\"\n"),
+            "p.toml:2:9: [train] reads samples but makes no batches of them; put a stage such as 'batch' into its flow");
+}
+
+TEST_F(PlanRefuses, SeveralMistakesAreReportedTogetherInOrder) {
+  EXPECT_EQ(
+      mistakes("[run]\nepochs = -1\nprecision = \"fp61\"\n"
+               "[train]\nflow = [\"read\", \"decode_imge\", \"batch\"]\n"
+               "[train.read]\nstage = \"read_folder\"\nshuffle = \"always\"\n"
+               "[train.batch]\nsize = \"big\"\n"
+               "[network]\nuse = \"networks/large.toml\"\n"),
+      "p.toml:2:10: 'epochs' must be a number of at least 0, found -1\n"
+      "p.toml:3:13: 'precision' must be one of \"auto\", \"fp32\", \"tf32\", \"bf16\", found \"fp61\"; nearest is \"fp32\"\n"
+      "p.toml:5:17: there is no stage 'decode_imge'; nearest is 'decode_image'\n"
+      "p.toml:6:1: [train.read] needs 'path': folder of the images\n"
+      "p.toml:8:11: 'shuffle' must be one of \"never\", \"once\", \"every-epoch\", found \"always\"\n"
+      "p.toml:10:8: 'size' must be an integer of at least 1, found \"big\"\n"
+      "p.toml:12:7: there is no file 'networks/large.toml'; its folder has 'small.toml'");
+}
+
+}  // namespace
+}  // namespace millrace::plan_test
