@@ -1,4 +1,4 @@
-// A device that is too small.
+// What a replica holds is what was planned, and what a device that is too small is answered.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -6,6 +6,8 @@
 #include "backend.h"
 #include "millrace/error.h"
 #include "simulation/simulated_machine.h"
+#include "testkit/gradient_check.h"
+#include "testkit/harness.h"
 #include "testkit/networks.h"
 
 namespace millrace::cuda {
@@ -17,6 +19,44 @@ layers = [
   { name = "conv", op = "conv", out = 12, kernel = 3, padding = 1 }, { op = "relu" }, { op = "max_pool", kernel = 2 },
   { name = "fc", op = "linear", out = 5 },
 ])";
+
+// Through training with lookahead, inference and partial batches.
+TEST(Replica, HoldsWhatWasPlanned) {
+  const auto network = testkit::network_from_text(kNetwork);
+  for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+    const auto machine = std::make_shared<SimulatedMachine>();
+    CudaDevice device(machine);
+    CompileOptions options;
+    options.train_batch = options.infer_batch = 200;
+    options.precision = precision;
+    options.resident_sets.push_back({"train", 100, network->input});
+    const std::size_t free = machine->free_memory();
+    const auto replica = device.compile(*network, options);
+    UpdateRule rule;
+    rule.momentum = 0.9;
+    rule.slow_weights = true;
+    rule.rate_factor.assign(network->parameters.size(), 1);
+    rule.decay.assign(network->parameters.size(), 0);
+    replica->set_rule(rule);
+    replica->start();
+    StepSums sums;
+    for (const std::uint32_t count : {200U, 13U}) {
+      const Ref<Batch> batch = testkit::make_batch(count, network->input);
+      testkit::fill_at_random(*batch, 5, count);
+      replica->ingest(batch, 0, count);
+      replica->forward(0);
+      replica->loss({}, count, sums);
+      std::vector<Ref<Event>> filled;
+      replica->backward([&](int, Ref<Event> event) { filled.push_back(std::move(event)); });
+      for (std::size_t b = 0; b < filled.size(); ++b) replica->update(static_cast<int>(b), UpdateStep(), filled[b]);
+      replica->blend_slow(0.5);
+      replica->infer(batch, 0, count, {}, {}, sums);
+      replica->finish();
+    }
+    const auto planned = static_cast<double>(replica->memory_plan().total());
+    EXPECT_NEAR(static_cast<double>(free - machine->free_memory()), planned, 0.02 * planned);
+  }
+}
 
 TEST(Replica, SaysWhatIsPlannedUsedAndFreeAndWhatWouldFit) {
   const auto network = testkit::network_from_text(kNetwork);
@@ -35,7 +75,8 @@ TEST(Replica, SaysWhatIsPlannedUsedAndFreeAndWhatWouldFit) {
     return std::string();
   };
   const std::string said = message(2000);
-  for (const char* words : {"For batches of 2000, ", " are planned; of the 1.0 MiB there, 0.0 MiB are used and 1.0 MiB free: batches of about "}) {
+  for (const char* words :
+       {"For batches of 2000, ", " are planned; of the 1.0 MiB there, 0.0 MiB are used and 1.0 MiB free: batches of about "}) {
     EXPECT_NE(said.find(words), std::string::npos) << said;
   }
   const std::string about = "batches of about ";

@@ -30,7 +30,8 @@ inline constexpr int kNoResidual = -2;
 
 struct FusionOptions {
   std::string backend;                // for messages
-  bool pool_with_statistics = false;  // take a max pooling without overlap into the batch normalisation behind it
+  // Take a max pooling without overlap, of at most 256 places, into the batch normalisation behind it.
+  bool pool_with_statistics = false;
 };
 
 // In an order in which each node's inputs come before it. Throws Error(usage) for an op that is none of the built-in ones.

@@ -181,7 +181,7 @@ std::optional<EnginePlan> EngineSearch::take(const std::string& choice) {
 std::optional<EnginePlan> EngineSearch::take_compiled(const std::string& choice, const std::string& compiled) {
   try {
     Descriptor plan(api_, CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, graph_.about());
-    plan.set_text(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, compiled);
+    plan.set_text(CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, compiled);  // before the handle, as NVIDIA's own front end does
     aim(plan, target_);
     plan.finalize();
     Descriptor config(api_, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, graph_.about());
