@@ -203,6 +203,21 @@ TEST(DataTool, AListNumbersClassesAsTheSourceDoes) {
                       " }, { stage = \"read_list\", path = \"" + folder / "list.csv" + "\" }]\n");
 }
 
+TEST(DataTool, RefusesWhatIsNoLineOfALedger) {
+  const TemporaryFolder folder;
+  const std::string file = images_of_many_sizes(folder), ledger = folder / "quarantine.jsonl";
+  std::ofstream(folder / "set/a/0.png") << "no image";
+  const std::string line = data({"check", file}).out;
+  std::ofstream(ledger) << line;
+  EXPECT_EQ(data({"replay", ledger, "--pipeline", file}).code, 3) << "bad still";
+  Json spoilt = Json::parse(line);
+  spoilt["attempt"] = "first";
+  std::ofstream(ledger) << spoilt.dump() << "\n";
+  const Outcome outcome = data({"replay", ledger, "--pipeline", file});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.err.find(ledger + ":1: this is no line of a ledger"), std::string::npos) << outcome.err;
+}
+
 TEST(DataTool, RefusesASplitThatCannotBe) {
   const TemporaryFolder folder;
   const std::string file = images_of_many_sizes(folder);
