@@ -222,8 +222,9 @@ std::string Executable::describe() const {
                                  samples_, static_cast<double>(placement_.bytes) / 1048576.0);
   for (std::size_t i = 0; i < operations_.size(); ++i) {
     const bool repeated = !again_.empty() && again_[i] != nullptr;
-    text += fmt::format("  {:32} {}{}\n", operations_[i]->layer().name, (repeated ? again_ : operations_)[i]->detail(),
-                        repeated && !left_out_[i] ? ", computed again" : "");
+    std::string detail = (repeated ? again_ : operations_)[i]->detail();
+    if (repeated && !left_out_[i]) detail += detail.empty() ? "computed again" : ", computed again";
+    if (!detail.empty()) text += fmt::format("  {:32} {}\n", operations_[i]->layer().name, detail);
   }
   return text;
 }

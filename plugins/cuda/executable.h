@@ -40,7 +40,8 @@ class Executable {
   // every node, last one first.
   void backward(Queue& queue, const std::function<void(int node)>& done);
 
-  std::string describe() const;  // a line for each operation: what the libraries chose
+  // A line for each operation that libraries compute, forward | gradient of the input | of the weights, or that is computed again.
+  std::string describe() const;
 
   // What recorded passes are, made by the replica and kept with what they run.
   std::unique_ptr<Recording> recorded_forward, recorded_backward;
