@@ -120,6 +120,7 @@ class Training {
       } catch (const Error&) {
       }
     }
+    reduce_output_.wait_until_free();  // checks of sums are the communicator's
   }
 
   TrainingResult run() {
@@ -135,10 +136,10 @@ class Training {
       for (int r = 0; r < setup_.replicas; ++r)
         forward_backward_[static_cast<std::size_t>(r)]->process(0, packet, forward_output_);
     }
-    forward_output_.wait_until_free();
-    metrics_output_.wait_until_free();
+    const std::initializer_list<CollectingOutput*> outputs = {&forward_output_, &reduce_output_, &metrics_output_};
+    for (CollectingOutput* output : outputs) output->wait_until_free();
     for (const auto& replica : replicas_) replica->finish();
-    for (const CollectingOutput* output : std::initializer_list<const CollectingOutput*>{&forward_output_, &metrics_output_}) {
+    for (const CollectingOutput* output : outputs) {
       for (const Error& error : output->errors()) throw Error(error);
     }
     return result();
