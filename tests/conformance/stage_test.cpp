@@ -98,9 +98,10 @@ TEST_P(EveryStage, OpensAndStopsTwice) {
 
 TEST_P(EveryStage, IsMadeOnManyThreadsAtOnce) {
   on_threads([&](unsigned thread) {
+    const Bench own(is_step_stage());  // a replica has one optimizer
     Jitter jitter(thread);
     for (int i = 0; i < 8; ++i) {
-      testkit::Harness made(type(), *table_, bench_->context());
+      testkit::Harness made(type(), *table_, own.context());
       jitter.pause();
       made.stage().open();
       made.stage().stop();
