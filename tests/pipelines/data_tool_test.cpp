@@ -218,6 +218,41 @@ TEST(DataTool, RefusesWhatIsNoLineOfALedger) {
   EXPECT_NE(outcome.err.find(ledger + ":1: this is no line of a ledger"), std::string::npos) << outcome.err;
 }
 
+TEST(DataTool, RepeatsASampleWhoseNameIsNoText) {
+  const TemporaryFolder folder;
+  const std::string file = images_of_many_sizes(folder), ledger = folder / "quarantine.jsonl";
+  std::ofstream(folder / "set/a/0\xff.png") << "no image";
+  std::ofstream(ledger) << data({"check", file}).out;
+  const Outcome outcome = data({"replay", ledger, "--pipeline", file});
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_NE(outcome.out.find("is        not a JPEG or PNG image"), std::string::npos) << outcome.out << outcome.err;
+}
+
+TEST(DataTool, SaysWhenItsOutputIsLost) {
+  const TemporaryFolder folder;
+  const Outcome outcome =
+      run_command({"/bin/sh", "-c", "exec " + tool("pipeline-data") + " count " + images_of_many_sizes(folder) + " > /dev/full"});
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_EQ(outcome.err, "pipeline-data: standard output cannot be written: No space left on device\n");
+}
+
+TEST(DataTool, AnInterruptedCheckSaysWhatItFound) {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "bad.png") << "no image";
+  write_png(folder / "large.png", {3000, 3000, 3}, {50});
+  {
+    std::ofstream list(folder / "list.csv");
+    list << "file_name,label\nbad.png,a\n";
+    for (int i = 0; i < 10'000; ++i) list << "large.png,a\n";
+  }
+  const std::string file =
+      pipeline_file(folder, "\"decode_image\"", "stage = \"read_list\"\npath = \"" + folder / "list.csv" + "\"\n");
+  const Outcome outcome = run_command({tool("pipeline-data"), "check", file}, 2);
+  EXPECT_EQ(outcome.code, 130);
+  EXPECT_EQ(outcome.out.find("{\"graph\":\"train\""), 0U);
+  EXPECT_NE(outcome.err.find("stopped: 1 bad samples were found until then"), std::string::npos) << outcome.err;
+}
+
 TEST(DataTool, RefusesASplitThatCannotBe) {
   const TemporaryFolder folder;
   const std::string file = images_of_many_sizes(folder);

@@ -8,6 +8,7 @@
 #include "counter.h"
 #include "data_set.h"
 #include "millrace/error.h"
+#include "stop_signal.h"
 #include "verbs.h"
 
 namespace millrace {
@@ -39,6 +40,7 @@ void find_bad(const DataSet& data, unsigned threads, Lines& bad) {
   std::mutex mutex;
   Counter counter("checked", order.listed());
   for_each_sample(order.listed(), threads, [&](std::uint64_t i, unsigned thread) {
+    if (stop_signal != 0) return;
     Sample& sample = samples[thread];
     data.load({0, i, order.listed(i), 0}, DataLine::Depth::decoded, sample);
     counter.add();
@@ -65,6 +67,7 @@ int check_verb(int count, const char* const* arguments) {
   options.declare_threads(reader);
   if (!reader.read(count, arguments, rest)) return 0;
   options.file = only_file(rest, "pipeline-data check");
+  install_signal_handlers();
   const DataSet data(options, DataSet::Stages::images);
   Lines bad;
   try {
@@ -75,6 +78,10 @@ int check_verb(int count, const char* const* arguments) {
     throw;
   }
   print(bad);
+  if (stop_signal != 0) {
+    fmt::print(stderr, "stopped: {} bad samples were found until then\n", bad.size());
+    return 128 + stop_signal;
+  }
   fmt::print(stderr, "{} of {} samples are bad\n", bad.size(), data.line().order().listed());
   return bad.empty() ? 0 : exit_code(ErrorKind::content);
 }

@@ -1,9 +1,7 @@
 // pipeline-data pack: the samples of a graph's source as tar shards, for read_tar.
 #include <fmt/format.h>
 
-#include <atomic>
 #include <condition_variable>
-#include <csignal>
 #include <mutex>
 
 #include "counter.h"
@@ -12,26 +10,13 @@
 #include "millrace/error.h"
 #include "pack_members.h"
 #include "shard_writer.h"
+#include "stop_signal.h"
 #include "verbs.h"
 
 namespace millrace {
 namespace {
 
 constexpr std::uint64_t kBlock = 16;  // samples that a thread makes before it waits for its turn to write
-
-std::atomic<int> stop_signal{0};
-
-void on_signal(int signal) { stop_signal = signal; }
-
-// The first signal ends the work in good order, the second one at once.
-void install_signal_handlers() {
-  struct sigaction action {};
-  action.sa_handler = on_signal;
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
-  sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-}
 
 struct PackOptions {
   DataSetOptions data;

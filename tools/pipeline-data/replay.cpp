@@ -23,10 +23,15 @@ bool is_entry(const Json& line) {
          all({"epoch", "position", "index", "attempt"}, &Json::is_number_unsigned);
 }
 
+// A name as a ledger has it: bytes that are no UTF-8 are replaced.
+std::string in_ledger(const std::string& name) {
+  return Json::parse(Json(name).dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
 // The numbered line of a ledger, from 1.
 Json read_ledger(const std::string& path, std::int64_t number) {
   std::ifstream file(path);
-  if (!file) fail(ErrorKind::usage, "ledger '{}' cannot be read", path);
+  if (!file || std::filesystem::is_directory(path)) fail(ErrorKind::usage, "ledger '{}' cannot be read", path);
   std::string text;
   for (std::int64_t at = 1; std::getline(file, text); ++at) {
     if (at != number) continue;
@@ -62,7 +67,7 @@ int replay_verb(int count, const char* const* arguments) {
     fail(ErrorKind::data, "the source has {} samples now, not one with index {}", data.line().source().size(), index);
   Sample sample;
   data.load({std::max<std::uint64_t>(epoch, 1) - 1, position, index, entry["attempt"]}, DataLine::Depth::decoded, sample);
-  if (sample.url != url || sample.member != member) {
+  if (in_ledger(sample.url) != url || in_ledger(sample.member) != member) {
     Sample then;
     then.url = url;
     then.member = member;

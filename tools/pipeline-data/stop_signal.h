@@ -1,0 +1,13 @@
+// Ctrl-C for verbs that take long and end in good order.
+#pragma once
+
+#include <atomic>
+
+namespace millrace {
+
+extern std::atomic<int> stop_signal;  // the signal that came, or 0
+
+// From now on SIGINT and SIGTERM are noted in stop_signal. The second one ends the program at once.
+void install_signal_handlers();
+
+}  // namespace millrace
