@@ -199,7 +199,7 @@ std::size_t edit_distance(const std::string& a, const std::string& b) {
 
 std::optional<std::string> nearest_name(std::string_view name, const std::vector<std::string>& candidates) {
   const std::string wanted = lower(name);
-  const std::size_t tolerance = wanted.size() < 4 ? 1 : std::max<std::size_t>(2, wanted.size() / 3);
+  const std::size_t tolerance = wanted.size() < 2 ? 0 : wanted.size() < 4 ? 1 : std::max<std::size_t>(2, wanted.size() / 3);
   const std::string* best = nullptr;
   std::size_t least = tolerance + 1;
   for (const std::string& candidate : candidates) {
@@ -209,7 +209,7 @@ std::optional<std::string> nearest_name(std::string_view name, const std::vector
       best = &candidate;
     }
   }
-  if (least <= 1) return *best;
+  if (best && least <= 1) return *best;
   // A part of a name is nearer than two letters changed: "folder" means "read_folder" rather than "border".
   const std::string* longer = nullptr;
   for (const std::string& candidate : candidates) {

@@ -79,6 +79,7 @@ TEST(NearestName, FindsWhatWasMeant) {
   EXPECT_EQ(nearest_name("folder", names), "read_folder");  // not "border"
   EXPECT_EQ(nearest_name("momentum", names), std::nullopt);
   EXPECT_EQ(nearest_name("x", {}), std::nullopt);
+  EXPECT_EQ(nearest_name("2", {"a", "b"}), std::nullopt);  // every letter is one change away from every other
 }
 
 }  // namespace

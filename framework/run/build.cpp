@@ -30,6 +30,7 @@ GraphBuild::GraphBuild(const GraphPlan& plan, StageContext context) : plan_(&pla
         context_.samples_per_epoch = samples_ = order.size();
         different_samples_ = order.listed();
         classes_ = order.classes().size();
+        labelled_ = source_->label(order.listed(0)) >= 0;
         context_.fingerprint = source_->fingerprint();
       } catch (Error& error) {
         throw error.in(place(source_at_));
@@ -54,7 +55,12 @@ void GraphBuild::require_steps() const {
 void GraphBuild::require_classes() const {
   const auto uses_network = [](const StagePlan& stage) { return stage.type->per_replica; };
   if (context_.network == nullptr || std::none_of(plan_->stages.begin(), plan_->stages.end(), uses_network)) return;
-  if (target_.kind != TargetSpec::Kind::none || (source_ && source_->numbers() > 0)) return;
+  const bool targets = target_.kind != TargetSpec::Kind::none;
+  if (targets || (source_ && source_->numbers() > 0)) {
+    if (labelled_) return;
+    fail(ErrorKind::usage, "{}: the images have {} and no labels, and the only loss there is takes labels", place(source_at_),
+         targets ? "target images" : "numbers");
+  }
   const std::int64_t outputs = context_.network->output().elements();
   if (static_cast<std::int64_t>(classes_) <= outputs) return;
   fail(ErrorKind::usage, "{}: {} classes are read, and the network's output is {}: its last layer must have as many",
@@ -113,9 +119,14 @@ void GraphBuild::add_step_stages(const StageContext& context, std::uint64_t tota
 }
 
 void GraphBuild::open_stages() {
-  for (const auto& instances : stages_) {
-    for (const auto& stage : instances) {
-      if (stage.get() != source_) stage->open();
+  for (std::size_t index = 0; index < stages_.size(); ++index) {
+    for (const auto& stage : stages_[index]) {
+      if (stage.get() == source_) continue;
+      try {
+        stage->open();
+      } catch (Error& error) {
+        throw error.in(place(index));
+      }
     }
   }
 }

@@ -20,7 +20,7 @@ class GraphBuild {
   GraphBuild(const GraphPlan& plan, StageContext context);
 
   void require_steps() const;    // ErrorKind::data when an epoch has not one batch
-  void require_classes() const;  // ErrorKind::usage when the data has classes that the network cannot tell apart
+  void require_classes() const;  // ErrorKind::usage when the network cannot tell the classes apart, or images have none
 
   // Makes the stages behind the Batcher. `context` is the constructor's with replicas, devices and load.
   void add_step_stages(const StageContext& context, std::uint64_t total_steps);
@@ -56,6 +56,7 @@ class GraphBuild {
   std::uint64_t samples_ = 0, different_samples_ = 0;
   std::size_t source_at_ = 0;  // in plan().stages
   std::size_t classes_ = 0;
+  bool labelled_ = false;  // images have labels, as far as can be said without reading them
 };
 
 }  // namespace millrace

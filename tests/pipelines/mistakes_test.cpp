@@ -96,6 +96,15 @@ TEST_F(Mistakes, VaryingShapes) { expect("size = [32, 32]", "", 2, {"batch", "re
 TEST_F(Mistakes, MoreClassesThanOutputs) {
   expect("classes = 10", "classes = 9", 2, {"t.toml:11:9: [train.read]: 10 classes are read, and the network's output is 9"});
 }
+TEST_F(Mistakes, TargetsThatNoLossTakes) {
+  expect("\"read_folder\"\npath   ", "\"read_pairs\"\nimages ", 2,
+         {"t.toml:11:9: [train.read]: the images have target images and no labels, and the only loss there is takes labels"});
+}
+TEST_F(Mistakes, ACacheFileThatIsSomethingElse) {
+  const std::string flow = "flow = [\"read\", \"decode_image\", ";
+  expect(flow, "cache.file = \"" + folder_ / "t.toml" + "\"\n" + flow + "\"cache\", ", 2,
+         {"t.toml:12:33: [train.cache]: file: '" + folder_ / "t.toml" + "' is there and is no cache file"});
+}
 TEST_F(Mistakes, ChanceBeforeACache) {
   expect("\"augment\",", "\"augment\", \"cache\",", 2, {"[train.cache]: 'augment' before it", "move the cache before it"});
 }
