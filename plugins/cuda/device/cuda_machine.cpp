@@ -30,9 +30,7 @@ void CudaMachine::make_pool() {
   properties.allocType = cudaMemAllocationTypePinned;
   properties.location.type = cudaMemLocationTypeDevice;
   properties.location.id = info_.index;
-  check(cudaMemPoolCreate(&pool_, &properties), "cudaMemPoolCreate");
-  std::uint64_t threshold = UINT64_MAX;  // without one, each synchronisation gives idle memory back to the driver
-  check(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &threshold), "cudaMemPoolSetAttribute");
+  check(cudaMemPoolCreate(&pool_, &properties), "cudaMemPoolCreate");  // which keeps nothing that nobody uses
 }
 
 // Memory of a pool is not reached by other devices unless the pool says so; cudaDeviceEnablePeerAccess does not cover it.
@@ -70,11 +68,19 @@ bool CudaMachine::reaches(const void* memory) {
 
 // ---- Memory ----
 
-// Null when there is not enough.
+// Null when there is not enough, though everything that nobody uses has been given back to the driver.
 std::byte* CudaMachine::take(std::size_t bytes, const std::string& what) {
   void* memory = nullptr;
-  const cudaError_t status =
-      pool_ == nullptr ? cudaMalloc(&memory, bytes) : cudaMallocFromPoolAsync(&memory, bytes, pool_, own_->native());
+  const auto attempt = [&] {
+    return pool_ == nullptr ? cudaMalloc(&memory, bytes) : cudaMallocFromPoolAsync(&memory, bytes, pool_, own_->native());
+  };
+  cudaError_t status = attempt();
+  if (status == cudaErrorMemoryAllocation && pool_ != nullptr) {
+    cudaGetLastError();
+    own_->finish();
+    check(cudaMemPoolTrimTo(pool_, 0), "cudaMemPoolTrimTo");
+    status = attempt();
+  }
   if (status == cudaErrorMemoryAllocation) {
     cudaGetLastError();
     return nullptr;
@@ -101,8 +107,8 @@ std::byte* CudaMachine::allocate(std::size_t bytes, const std::string& what) {
   return memory;
 }
 
-// cudaFreeAsync knows only the order of its own stream, so the others' work is waited for. Errors are those of earlier work,
-// which finish() reports.
+// cudaFreeAsync knows only the order of its own stream, so the others' work is waited for; and memory counts as taken until the
+// host has seen the stream come that far. Errors are those of earlier work, which finish() reports.
 void CudaMachine::release(std::byte* memory) noexcept {
   if (memory == nullptr) return;
   cudaSetDevice(info_.index);
@@ -115,6 +121,10 @@ void CudaMachine::release(std::byte* memory) noexcept {
     cudaFree(memory);
   } else {
     cudaFreeAsync(memory, own_->native());
+    try {
+      own_->finish();
+    } catch (...) {
+    }
   }
 }
 
@@ -168,6 +178,7 @@ std::vector<std::shared_ptr<CudaStream>> CudaMachine::streams() {
 }
 
 double CudaMachine::seconds_between(const Event& first, const Event& second) {
+  use_device(info_.index);
   float milliseconds = 0;  // to about half a microsecond
   const auto event = [](const Event& mark) { return static_cast<const CudaMark&>(mark).native(); };
   check(cudaEventElapsedTime(&milliseconds, event(first), event(second)), "cudaEventElapsedTime");

@@ -19,8 +19,12 @@ class OutsideCapture {
 
 CudnnHandles::CudnnHandles(std::shared_ptr<const CudnnApi> api) : api_(std::move(api)), planning_(make()) {}
 
+// The streams may be gone already, and a handle that is destroyed waits for its own.
 CudnnHandles::~CudnnHandles() {
-  for (const auto& [stream, handle] : handles_) api_->cudnnDestroy(handle);
+  for (const auto& [stream, handle] : handles_) {
+    api_->cudnnSetStream(handle, nullptr);
+    api_->cudnnDestroy(handle);
+  }
   api_->cudnnDestroy(planning_);
 }
 
