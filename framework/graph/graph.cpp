@@ -205,9 +205,10 @@ std::size_t Graph::State::scratch_bytes(ImageShape slot) const {
   return used * largest;
 }
 
+// Packets move meanwhile: against the flow, so that none is counted where it left and where it came.
 std::uint64_t Graph::State::packets_on_edges() const {
   std::int64_t level = 0;
-  for (const auto& link : links) level += link->level();
+  for (auto link = links.rbegin(); link != links.rend(); ++link) level += (*link)->level();
   return static_cast<std::uint64_t>(std::max<std::int64_t>(level, 0));
 }
 
