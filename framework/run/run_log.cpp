@@ -110,6 +110,7 @@ void RunLog::write_step_if_whole(std::uint64_t step) {
 void RunLog::bad_sample(std::string_view graph, const Sample& sample, std::string_view action) {
   const std::lock_guard lock(mutex_);
   ++bad_samples_;
+  if (action == "skipped") ++skipped_[std::string(graph)];
   const std::string stage = sample.fault ? sample.fault->stage : "";
   const std::string cause = sample.fault ? sample.fault->cause : "";
   if (bad_samples_ <= kBadSamplesNamed && !options_.quiet) {
@@ -147,6 +148,12 @@ void RunLog::forget(std::string_view graph, std::uint64_t epoch) {
 std::uint64_t RunLog::bad_samples() const {
   const std::lock_guard lock(mutex_);
   return bad_samples_;
+}
+
+std::uint64_t RunLog::skipped_samples(std::string_view graph) const {
+  const std::lock_guard lock(mutex_);
+  const auto found = skipped_.find(graph);
+  return found == skipped_.end() ? 0 : found->second;
 }
 
 void RunLog::event(Json line) {

@@ -61,7 +61,8 @@ class RunLog final : public RunServices {
   };
   Sums sums(std::string_view graph, std::uint64_t epoch) const;
   void forget(std::string_view graph, std::uint64_t epoch);
-  std::uint64_t bad_samples() const;
+  std::uint64_t bad_samples() const;  // of all graphs
+  std::uint64_t skipped_samples(std::string_view graph) const;
 
   // Adds "elapsed_seconds" and writes one line.
   void event(Json line);
@@ -87,6 +88,7 @@ class RunLog final : public RunServices {
   std::map<std::pair<std::string, std::uint64_t>, Sums> epochs_;
   std::map<std::uint64_t, Pending> pending_;
   std::uint64_t bad_samples_ = 0;
+  std::map<std::string, std::uint64_t, std::less<>> skipped_;  // by graph
   double last_step_seconds_ = 0;
 };
 

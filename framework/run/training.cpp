@@ -193,6 +193,7 @@ void Training::run_pass(std::size_t g, std::uint64_t first, std::uint64_t last) 
   const GraphBuild& build = *parts_.builds[g];
   const std::string& name = build.plan().name;
   const std::uint64_t done = done_;  // the main graph stands still
+  const std::uint64_t skipped = parts_.log.skipped_samples(name);
   const auto start = Clock::now();
   Graph& graph = *parts_.graphs[g];
   graph.start(first, last);
@@ -206,7 +207,10 @@ void Training::run_pass(std::size_t g, std::uint64_t first, std::uint64_t last) 
   const double seconds = seconds_since(start);
   const std::uint64_t an_epoch = build.steps_per_epoch();
   const RunLog::Sums sums = take_sums(name, first / an_epoch, last / an_epoch);
-  if (sums.steps == 0) return end_data_pass(name, build.samples_until(last) - build.samples_until(first), seconds);
+  if (sums.steps == 0) {
+    const std::uint64_t left_out = parts_.log.skipped_samples(name) - skipped;
+    return end_data_pass(name, build.samples_until(last) - build.samples_until(first) - left_out, seconds);
+  }
   Json line = {{"event", "validate"}, {"graph", name}};
   line["epoch"] = static_cast<double>(done) / static_cast<double>(steps_per_epoch_);
   line["step"] = done;

@@ -157,6 +157,17 @@ TEST_F(BrokenJpeg, EndsTheRunWhenTheFileSaysSo) {
   EXPECT_NE(outcome.err.find(broken_), std::string::npos) << outcome.err;
 }
 
+TEST_F(BrokenJpeg, IsNotCountedWhereItIsSkipped) {
+  std::ofstream(folder_ / "t.toml")
+      << "[run]\nfolder = \"\"\nepochs = 1\n\n[train]\nflow = [\"read_folder\", \"decode_image\", \"batch\"]\n"
+      << "read_folder.path = \"" << folder_ / "shapes/train"
+      << "\"\ndecode_image.size = [32, 32]\n"
+      << "batch = { size = 100, bad_samples = \"skip\" }\n";
+  const Outcome outcome = run_command({tool("pipeline-run"), folder_ / "t.toml", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(events(outcome, "pass").back().at("samples"), 399);
+}
+
 TEST_F(BrokenJpeg, StandsInTheLedgerOfTheRunThatItEnds) {
   const Outcome outcome =
       run_command({tool("pipeline-run"), pipeline("quickstart.toml"), "--quiet", "--set", "data.root=" + (folder_ / "shapes"),
