@@ -28,7 +28,7 @@ std::span<const std::uint8_t> entry_at(const std::uint8_t* data, std::uint64_t o
   return {data + offset, bytes};
 }
 
-// What is something else is not ours to overwrite; nor is a folder.
+// What is something else is not ours to overwrite; nor is a folder, or a device.
 bool begins_as_cache(int file) {
   char magic[sizeof kMagic - 1] = {};  // of any version
   const ssize_t got = pread(file, magic, sizeof magic, 0);
@@ -38,7 +38,7 @@ bool begins_as_cache(int file) {
 }  // namespace
 
 std::unique_ptr<CacheReader> CacheReader::open(const std::string& path, std::uint64_t fingerprint, std::string& why) {
-  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int file = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);  // a pipe would wait for its writer
   if (file < 0) {
     if (errno != ENOENT) why = std::strerror(errno);
     return nullptr;
@@ -46,7 +46,7 @@ std::unique_ptr<CacheReader> CacheReader::open(const std::string& path, std::uin
   struct stat status {};
   void* data = MAP_FAILED;
   const bool is_known = fstat(file, &status) == 0;
-  if (is_known && status.st_size > 0 && !begins_as_cache(file)) {
+  if (is_known && (!S_ISREG(status.st_mode) || (status.st_size > 0 && !begins_as_cache(file)))) {
     ::close(file);
     fail(ErrorKind::usage, "file: '{}' is there and is no cache file; it is left as it is: name another, or remove it", path);
   }

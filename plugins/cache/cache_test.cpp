@@ -1,6 +1,7 @@
 #include "cache.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cstring>
@@ -316,6 +317,10 @@ TEST_F(CacheFileTest, WhatIsNoCacheIsLeftAsItIs) {
   EXPECT_EQ(fs::file_size(path), 13U);
   params_.file = folder_.string();
   EXPECT_THROW(ImageCache(params_, context_).open(), Error);
+  params_.file = (folder_ / "pipe").string();
+  ASSERT_EQ(mkfifo(params_.file.c_str(), 0600), 0);
+  EXPECT_THROW(ImageCache(params_, context_).open(), Error);
+  EXPECT_TRUE(fs::is_fifo(params_.file));
 }
 
 TEST_F(CacheFileTest, AnUnfinishedFileIsRemoved) {
