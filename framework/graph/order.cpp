@@ -16,7 +16,7 @@ SampleOrder::SampleOrder(const Source& source, std::uint64_t seed)
   if (all_ > std::numeric_limits<std::uint32_t>::max()) fail(ErrorKind::data, "{} samples: at most 2^32 - 1 can be had", all_);
   const Range part = sampling_.part;
   if (!(part.low >= 0 && part.low < part.high && part.high <= 1)) {
-    fail(ErrorKind::usage, "part: expected [from, to] within 0 and 1, found [{}, {}]", part.low, part.high);
+    fail(ErrorKind::usage, "part: expected [from, to] with 0 <= from < to <= 1, found [{}, {}]", part.low, part.high);
   }
   if (!sampling_.only.empty()) choose_classes(source);
   if (part.low > 0 || part.high < 1) choose_part(source);

@@ -198,9 +198,9 @@ TEST(SampleOrder, WhoBelongsToAPartDependsOnItsOwnSeedAlone) {
 }
 
 TEST(SampleOrder, RefusesPartsThatAreNone) {
-  EXPECT_EQ(refusal(Labels(in_turns(9), part(0.5, 0.5))), "part: expected [from, to] within 0 and 1, found [0.5, 0.5]");
-  EXPECT_EQ(refusal(Labels(in_turns(9), part(0, 1.5))), "part: expected [from, to] within 0 and 1, found [0, 1.5]");
-  EXPECT_EQ(refusal(Labels(in_turns(9), part(-0.5, 1))), "part: expected [from, to] within 0 and 1, found [-0.5, 1]");
+  EXPECT_EQ(refusal(Labels(in_turns(9), part(0.5, 0.5))), "part: expected [from, to] with 0 <= from < to <= 1, found [0.5, 0.5]");
+  EXPECT_EQ(refusal(Labels(in_turns(9), part(0, 1.5))), "part: expected [from, to] with 0 <= from < to <= 1, found [0, 1.5]");
+  EXPECT_EQ(refusal(Labels(in_turns(9), part(-0.5, 1))), "part: expected [from, to] with 0 <= from < to <= 1, found [-0.5, 1]");
 }
 
 TEST(SampleOrder, ALimitIsSpreadEvenlyOverTheListing) {
