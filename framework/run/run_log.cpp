@@ -165,11 +165,14 @@ void RunLog::event(Json line) {
 
 double RunLog::elapsed_seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
 
+// A full disk must not end a training that could go on; but it is said.
 void RunLog::write_line(std::FILE* file, const Json& line) {
   if (!file) return;
   // A path may hold bytes that are no UTF-8; they are replaced rather than lost with the line.
   fmt::print(file, "{}\n", line.dump(-1, ' ', false, Json::error_handler_t::replace));
-  std::fflush(file);
+  if (std::fflush(file) == 0 || file == stdout || lines_are_lost_) return;
+  lines_are_lost_ = true;
+  warn(fmt::format("lines of metrics.jsonl or quarantine.jsonl in '{}' are lost: {}", folder_.string(), std::strerror(errno)));
 }
 
 }  // namespace millrace

@@ -90,6 +90,7 @@ class RunLog final : public RunServices {
   std::uint64_t bad_samples_ = 0;
   std::map<std::string, std::uint64_t, std::less<>> skipped_;  // by graph
   double last_step_seconds_ = 0;
+  bool lines_are_lost_ = false;
 };
 
 }  // namespace millrace

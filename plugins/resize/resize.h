@@ -8,7 +8,7 @@
 
 namespace millrace {
 
-// Gives images a size, by antialiased resampling (Pillow's Image.resize, bit for bit).
+// Gives images a size, by antialiased resampling (Pillow's Image.resize until version 11, bit for bit).
 //
 //   [train.resize]
 //   size = [224, 224]     # exactly; or
