@@ -71,6 +71,11 @@ TEST_F(Document, RefusesCharactersThatAreNoSpace) {
   EXPECT_EQ(load("a.toml").substr(0, 11), "a.toml:1:12");
 }
 
+TEST_F(Document, RefusesATableWithoutAName) {
+  write("a.toml", "epochs = 1\n[=]\n");
+  EXPECT_EQ(load("a.toml").substr(0, 10), "a.toml:2:2");
+}
+
 TEST_F(Document, SaysThatDatesMeanNothing) {
   write("a.toml", "day = 2024-01-01\n");
   EXPECT_EQ(load("a.toml"), "a.toml:1:7: dates and times mean nothing here; write it as text, in quotes");

@@ -1,8 +1,10 @@
 // The only source that knows toml++.
 //
 // Its tests for kinds of characters reach what they call unreachable for some, U+FE0F among them (found by fuzzing; 3.3.0). Such a
-// character is not of the kind.
+// character is not of the kind. And its parser assumes what it checks right after, and what "[=" contradicts.
 #include <toml++/impl/forward_declarations.h>
+#undef TOML_ASSERT_ASSUME
+#define TOML_ASSERT_ASSUME(expr) static_assert(true)
 #pragma push_macro("TOML_UNREACHABLE")
 #undef TOML_UNREACHABLE
 #define TOML_UNREACHABLE return false
