@@ -266,27 +266,6 @@ TEST(Grid, StridesMeetEveryElementOnce) {
   }
 }
 
-// The loop of run_rows() in launch.cuh.
-TEST(Grid, ThreadsOfWholeRowsStayWithTheirPackAndMeetEveryRowOnce) {
-  using Extents = std::pair<std::int64_t, std::int64_t>;
-  for (const auto& [rows, packs] : std::vector<Extents>{{1, 1}, {7, 3}, {5000, 8}, {300, 40}, {3, 257}, {900, 96}, {2, 30'000}}) {
-    const unsigned blocks = blocks_for_rows(rows, packs, 2);
-    const std::int64_t threads = std::int64_t{blocks} * kBlockThreads;
-    ASSERT_EQ(threads % packs, 0) << packs;
-    std::vector<int> met(static_cast<std::size_t>(rows * packs), 0);
-    for (std::int64_t thread = 0; thread < threads; ++thread) {
-      for (std::int64_t row = thread / packs; row < rows; row += threads / packs) {
-        ++met[static_cast<std::size_t>(row * packs + thread % packs)];
-      }
-    }
-    EXPECT_EQ(std::count(met.begin(), met.end(), 1), rows * packs) << rows << " x " << packs;
-  }
-  EXPECT_EQ(blocks_for_rows(0, 8, 132), 0U);
-  EXPECT_EQ(blocks_for_rows(std::int64_t{1} << 30, 8, 132), 132U * kBlocksPerMultiprocessor);  // nothing to round
-  EXPECT_EQ(blocks_for_rows(std::int64_t{1} << 30, 3, 132), 132U * kBlocksPerMultiprocessor);
-  EXPECT_EQ(blocks_for_rows(std::int64_t{1} << 30, 5, 132), 132U * kBlocksPerMultiprocessor - 2);
-}
-
 TEST(Grid, ColumnBlocksArePowersOfTwoThatHoldTheRow) {
   EXPECT_EQ(column_block(1).packs, 1);
   EXPECT_EQ(column_block(3).packs, 4);
@@ -299,29 +278,26 @@ TEST(Grid, ColumnBlocksArePowersOfTwoThatHoldTheRow) {
   EXPECT_EQ(column_blocks(256), 8U);
 }
 
-// The loop of run_columns() in launch.cuh.
-TEST(Grid, ColumnsMeetEveryPackOfEveryRowOnceAndWriteEveryPartialSum) {
-  for (const auto& [rows, packs] : std::vector<std::pair<std::int64_t, std::int64_t>>{{1, 1}, {7, 3}, {5000, 8}, {300, 40}}) {
-    const std::int64_t chunks = chunks_of(rows, packs);
-    const ColumnBlock block = column_block(packs);
-    std::map<std::pair<std::int64_t, std::int64_t>, int> added, written;
-    for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
-      for (std::int64_t side = 0; side < column_blocks(packs); ++side) {
-        for (int thread = 0; thread < kBlockThreads; ++thread) {
-          const std::int64_t pack = side * block.packs + thread % block.packs;
-          const int row_lane = thread / block.packs;
-          if (pack >= packs) continue;
-          const std::int64_t end = chunk_begin(rows, chunks, chunk + 1);
-          for (std::int64_t row = chunk_begin(rows, chunks, chunk) + row_lane; row < end; row += block.rows())
-            ++added[{row, pack}];
-          if (row_lane == 0) ++written[{chunk, pack}];
+// The threads of run_columns() and run_sums() in launch.cuh.
+TEST(Grid, ColumnsMeetEveryPackOfEveryRowOnce) {
+  using Extents = std::pair<std::int64_t, std::int64_t>;
+  for (const auto& [rows, packs] : std::vector<Extents>{{1, 1}, {7, 3}, {5000, 8}, {300, 40}, {3, 257}, {900, 96}}) {
+    for (const std::int64_t parts : {chunks_of(rows, packs), parts_of(rows, packs, 1)}) {
+      const ColumnBlock block = column_block(packs);
+      std::vector<int> met(static_cast<std::size_t>(rows * packs), 0);
+      const auto take = [&](const ColumnShare& share) {
+        for (std::int64_t i = 0; i < share.rows.count; ++i) {
+          const std::int64_t row = share.rows.first + i * share.rows.step;
+          if (share.pack < packs) ++met.at(static_cast<std::size_t>(row * packs + share.pack));
+        }
+      };
+      for (std::int64_t part = 0; part < parts; ++part) {
+        for (std::int64_t side = 0; side < column_blocks(packs); ++side) {
+          for (int thread = 0; thread < kBlockThreads; ++thread) take(column_share(rows, block, {parts, part, side, thread}));
         }
       }
+      EXPECT_EQ(std::count(met.begin(), met.end(), 1), rows * packs) << rows << " x " << packs << " in " << parts;
     }
-    EXPECT_EQ(added.size(), static_cast<std::size_t>(rows * packs));
-    EXPECT_EQ(written.size(), static_cast<std::size_t>(chunks * packs));
-    for (const auto& [at, times] : added) EXPECT_EQ(times, 1);
-    for (const auto& [at, times] : written) EXPECT_EQ(times, 1);
   }
 }
 

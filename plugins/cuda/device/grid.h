@@ -3,10 +3,9 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <limits>
-#include <numeric>
 
-#include "../elements/portable.h"
+#include "../elements/chunks.h"
+#include "../elements/columns.h"
 
 namespace millrace::cuda {
 
@@ -24,21 +23,11 @@ constexpr unsigned blocks_for(std::int64_t items, std::int64_t per_block, int mu
   return static_cast<unsigned>(std::min<std::int64_t>(wanted, std::int64_t{multiprocessors} * kBlocksPerMultiprocessor));
 }
 
-// Blocks for the packs of `rows` whose threads together make whole rows: a thread that goes on by as many packs as there are
-// threads comes to the same pack of another row. Of 256 packs and all powers of two below any number of blocks does.
-constexpr unsigned blocks_for_rows(std::int64_t rows, std::int64_t packs, int multiprocessors) {
-  const std::int64_t step = packs / std::gcd(packs, std::int64_t{kBlockThreads});
-  const auto most = static_cast<std::int64_t>(blocks_for(std::numeric_limits<std::int32_t>::max(), 1, multiprocessors));
-  const auto wanted = static_cast<std::int64_t>(blocks_for(rows * packs, kBlockThreads, multiprocessors));
-  const std::int64_t up = (wanted + step - 1) / step * step;
-  return static_cast<unsigned>(up <= most || wanted < step ? up : wanted / step * step);
-}
-
-// A block of a sum over rows is `packs` wide and kBlockThreads / packs high: narrow maps give their threads to more rows at once.
-// Both are powers of two, and functions of the extents alone, since they decide the order of the sum.
+// A block of columns is `packs` wide and kBlockThreads / packs high: narrow maps give their threads to more rows at once. Both are
+// powers of two, and functions of the extents alone, since they decide the order of a sum.
 struct ColumnBlock {
   int packs = kWarpThreads;
-  int rows() const { return kBlockThreads / packs; }
+  MILLRACE_HD int rows() const { return kBlockThreads / packs; }
 };
 constexpr ColumnBlock column_block(std::int64_t packs) {
   ColumnBlock block{1};
@@ -48,6 +37,23 @@ constexpr ColumnBlock column_block(std::int64_t packs) {
 constexpr unsigned column_blocks(std::int64_t packs) {  // side by side over the packs of a row
   const ColumnBlock block = column_block(packs);
   return static_cast<unsigned>((packs + block.packs - 1) / block.packs);
+}
+
+// What one thread takes of the part of the map that is its block's: every block.rows()-th row of one pack.
+struct ColumnShare {
+  std::int64_t pack = 0;
+  RowWalk rows;
+};
+struct ColumnPlace {
+  std::int64_t parts = 1, part = 0;  // of the rows
+  std::int64_t side = 0;             // block among those side by side
+  int thread = 0;
+};
+MILLRACE_HD ColumnShare column_share(std::int64_t rows, const ColumnBlock& block, const ColumnPlace& at) {
+  const std::int64_t end = chunk_begin(rows, at.parts, at.part + 1);
+  const std::int64_t first = chunk_begin(rows, at.parts, at.part) + at.thread / block.packs;
+  const std::int64_t count = first < end ? (end - first + block.rows() - 1) / block.rows() : 0;
+  return {at.side * block.packs + at.thread % block.packs, {first, block.rows(), count}};
 }
 
 }  // namespace millrace::cuda

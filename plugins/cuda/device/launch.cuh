@@ -16,17 +16,6 @@ __global__ void __launch_bounds__(kBlockThreads) run_each(const __grid_constant_
   for (std::int64_t i = std::int64_t{blockIdx.x} * kBlockThreads + threadIdx.x; i < size; i += stride) element(i);
 }
 
-// The same for elements that offer columns. REQUIRES: the grid's threads make whole rows (blocks_for_rows()), so that each thread
-// stays with its pack.
-template <class Element>
-__global__ void __launch_bounds__(kBlockThreads) run_rows(const __grid_constant__ Element element) {
-  const Division place = divide(std::int64_t{blockIdx.x} * kBlockThreads + threadIdx.x, element.packs);
-  const std::int64_t row_stride = std::int64_t{gridDim.x} * kBlockThreads / element.packs;
-  if (place.quotient >= element.rows) return;
-  const auto column = element.column(place.remainder);
-  for (std::int64_t row = place.quotient; row < element.rows; row += row_stride) column(row);
-}
-
 // ---- Form::groups ----
 
 // Butterflies: in each round both partners add the same two numbers, so all lanes end with the same bits, in an order that is
@@ -112,36 +101,41 @@ __global__ void __launch_bounds__(kBlockThreads) run_in_blocks(const __grid_cons
   for (std::int64_t i = blockIdx.x; i < size; i += gridDim.x) element(BlockGroup(slots), i);
 }
 
-// ---- Form::columns: block (chunk, packs) adds up its rows of up to 32 packs ----
+// ---- Form::columns and Form::sums: block (part, side) takes its part of the rows, of up to 32 packs ----
 
-template <class Element>
-__global__ void __launch_bounds__(kBlockThreads) run_columns(const __grid_constant__ Element element, int block_packs) {
+__device__ inline ColumnShare share_of_thread(std::int64_t rows, const ColumnBlock& block) {
+  return column_share(rows, block, {gridDim.x, blockIdx.x, blockIdx.y, static_cast<int>(threadIdx.x)});
+}
+
+template <class Column>
+__global__ void __launch_bounds__(kBlockThreads)
+    run_columns(const __grid_constant__ typename Column::Element element, const ColumnBlock block) {
+  const ColumnShare share = share_of_thread(element.rows, block);
+  if (share.pack < element.packs) take_rows(Column(element, share.pack), share.rows);
+}
+
+template <class Column>
+__global__ void __launch_bounds__(kBlockThreads)
+    run_sums(const __grid_constant__ typename Column::Element element, const ColumnBlock block) {
+  using Element = typename Column::Element;
   constexpr int kValues = Element::kSums * static_cast<int>(kPack);
   __shared__ float shared[kValues][kBlockThreads];  // threads side by side: no two of a warp meet in a bank
-  const int block_rows = kBlockThreads / block_packs;
-  const int thread = static_cast<int>(threadIdx.x), row_lane = thread / block_packs;
-  const std::int64_t pack = std::int64_t{blockIdx.y} * block_packs + thread % block_packs;
-  const std::int64_t chunk = blockIdx.x, chunks = gridDim.x;
-
+  const int thread = static_cast<int>(threadIdx.x), row_lane = thread / block.packs;
+  const ColumnShare share = share_of_thread(element.rows, block);
   float sums[Element::kSums][kPack] = {};
-  if (pack < element.packs) {
-    const std::int64_t end = chunk_begin(element.rows, chunks, chunk + 1);
-    const auto column = sums_of_pack(element, pack);
-    for (std::int64_t row = chunk_begin(element.rows, chunks, chunk) + row_lane; row < end; row += block_rows) {
-      column.add(row, sums);
-    }
-  }
+  if (share.pack < element.packs) take_rows(Column(element, share.pack), share.rows, sums);
+
   MILLRACE_UNROLL for (int value = 0; value < kValues; ++value) shared[value][thread] = sums[value / kPack][value % kPack];
-  for (int half = block_rows / 2; half > 0; half /= 2) {
+  for (int half = block.rows() / 2; half > 0; half /= 2) {
     __syncthreads();
     if (row_lane < half) {
       MILLRACE_UNROLL for (int value = 0; value < kValues; ++value) shared[value][thread] +=
-          shared[value][thread + half * block_packs];
+          shared[value][thread + half * block.packs];
     }
   }
-  if (row_lane != 0 || pack >= element.packs) return;  // each wrote its own sums last, so there is nothing to wait for
+  if (row_lane != 0 || share.pack >= element.packs) return;  // each wrote its own sums last, so there is nothing to wait for
   MILLRACE_UNROLL for (int sum = 0; sum < Element::kSums; ++sum) {
-    float* out = element.partial + ((chunk * Element::kSums + sum) * element.packs + pack) * kPack;
+    float* out = element.partial + ((std::int64_t{blockIdx.x} * Element::kSums + sum) * element.packs + share.pack) * kPack;
     MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) out[k] = shared[sum * static_cast<int>(kPack) + k][thread];
   }
 }
@@ -159,18 +153,27 @@ cudaError_t launch_kernel(void (*kernel)(Parameters...), dim3 grid, cudaStream_t
 }
 
 template <class Element>
+cudaError_t launch_columns(const Element& element, cudaStream_t stream) {
+  if (element.rows <= 0 || element.packs <= 0) return cudaSuccess;
+  return element.with_column([&]<class Column>(ColumnType<Column>) {
+    constexpr bool kSums = Element::kForm == Form::sums;
+    const std::int64_t parts = kSums ? chunks_of(element.rows, element.packs) : parts_of(element.rows, element.packs, 1);
+    const dim3 grid(static_cast<unsigned>(parts), column_blocks(element.packs));
+    if constexpr (kSums)
+      return launch_kernel(run_sums<Column>, grid, stream, element, column_block(element.packs));
+    else
+      return launch_kernel(run_columns<Column>, grid, stream, element, column_block(element.packs));
+  });
+}
+
+template <class Element>
 cudaError_t launch(const Element& element, cudaStream_t stream, int multiprocessors) {
-  if constexpr (Element::kForm == Form::columns) {
-    if (element.rows <= 0 || element.packs <= 0) return cudaSuccess;
-    const dim3 grid(static_cast<unsigned>(chunks_of(element.rows, element.packs)), column_blocks(element.packs));
-    return launch_kernel(run_columns<Element>, grid, stream, element, column_block(element.packs).packs);
+  if constexpr (Element::kForm == Form::columns || Element::kForm == Form::sums) {
+    return launch_columns(element, stream);
   } else {
     const std::int64_t size = element.size();
     if (size <= 0) return cudaSuccess;
-    if constexpr (Element::kForm == Form::each && OffersColumns<Element>) {
-      const unsigned blocks = blocks_for_rows(element.rows, element.packs, multiprocessors);
-      return launch_kernel(run_rows<Element>, dim3(blocks), stream, element);
-    } else if constexpr (Element::kForm == Form::each) {
+    if constexpr (Element::kForm == Form::each) {
       return launch_kernel(run_each<Element>, dim3(blocks_for(size, kBlockThreads, multiprocessors)), stream, element, size);
     } else if constexpr (Element::kThreads == kWarpThreads) {
       return launch_kernel(run_in_warps<Element>, dim3(blocks_for(size, kWarpsPerBlock, multiprocessors)), stream, element, size);

@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include <type_traits>
+
 #include "millrace/activation.h"
 #include "portable.h"
 
@@ -23,6 +25,16 @@ MILLRACE_HD float activation_slope(Activation kind, float x) {
   if (kind == Activation::relu) return x > 0 ? 1.0F : 0.0F;
   if (kind == Activation::gelu) return 0.5F * (1.0F + erff(x * kRootOfHalf)) + x * kInverseRootOfTwoPi * expf(-0.5F * x * x);
   return 1.0F;
+}
+
+// use(kind) with the kind as a constant (std::integral_constant), for code that must not ask for it in each row.
+template <class Use>
+auto with_activation(Activation kind, const Use& use) {
+  switch (kind) {
+    case Activation::relu: return use(std::integral_constant<Activation, Activation::relu>());
+    case Activation::gelu: return use(std::integral_constant<Activation, Activation::gelu>());
+    default: return use(std::integral_constant<Activation, Activation::none>());
+  }
 }
 
 // A pack in place; and gradient *= slope(before). The kind is asked once for all eight.

@@ -1,4 +1,4 @@
-// How a sum over the rows of a map is cut into parts that blocks of threads make independently; joined by FinishMoments and
+// How the rows of a map are cut into parts that blocks of threads take independently. Sums of parts are joined by FinishMoments and
 // FinishSums.
 #pragma once
 
@@ -6,22 +6,25 @@
 
 namespace millrace::cuda {
 
-inline constexpr std::int64_t kMostChunks = 1024;  // parts that a sum over rows is made of, at most
+inline constexpr std::int64_t kMostChunks = 1024;  // parts that the rows of a map are cut into, at most
 inline constexpr std::int64_t kColumnPacks =
-    32;  // packs that one block sums side by side, at most; its other threads share out rows
+    32;  // packs that one block takes side by side, at most; its other threads share out rows
 
-// A function of the extents alone, so that results do not depend on the device. The device gives each block of 256 threads one
-// chunk of up to 32 packs: enough blocks for some 130 multiprocessors, but no thread with fewer than eight rows, so that partial
-// sums stay a small share of the map.
-MILLRACE_HD std::int64_t chunks_of(std::int64_t rows, std::int64_t packs) {
-  constexpr std::int64_t kBlocks = 1024, kThreads = 256, kRowsOfThread = 8;
+// The device gives each block of 256 threads one part of up to 32 packs: enough blocks for some 130 multiprocessors, but no thread
+// with fewer than `rows_of_thread` rows.
+MILLRACE_HD std::int64_t parts_of(std::int64_t rows, std::int64_t packs, std::int64_t rows_of_thread) {
+  constexpr std::int64_t kBlocks = 1024, kThreads = 256;
   const std::int64_t across = packs < kColumnPacks ? packs : kColumnPacks;
   if (across < 1) return 1;
   const std::int64_t wanted = kBlocks / ((packs + kColumnPacks - 1) / kColumnPacks) + 1;
-  const std::int64_t possible = rows / (kThreads / across * kRowsOfThread);
-  const std::int64_t chunks = wanted < possible ? wanted : possible;
-  return chunks < 1 ? 1 : chunks < kMostChunks ? chunks : kMostChunks;
+  const std::int64_t possible = rows / (kThreads / across * rows_of_thread);
+  const std::int64_t parts = wanted < possible ? wanted : possible;
+  return parts < 1 ? 1 : parts < kMostChunks ? parts : kMostChunks;
 }
+
+// The parts of a sum. A function of the extents alone, so that results do not depend on the device; partial sums stay a small
+// share of the map.
+MILLRACE_HD std::int64_t chunks_of(std::int64_t rows, std::int64_t packs) { return parts_of(rows, packs, 8); }
 
 // Chunk c holds the rows [chunk_begin(c), chunk_begin(c + 1)).
 MILLRACE_HD std::int64_t chunk_begin(std::int64_t rows, std::int64_t chunks, std::int64_t chunk) { return rows * chunk / chunks; }

@@ -11,6 +11,7 @@
 
 #include "activation.h"
 #include "chunks.h"
+#include "columns.h"
 #include "portable.h"
 
 namespace millrace::cuda {
@@ -28,18 +29,16 @@ MILLRACE_HD float inverse_deviation(float variance, float epsilon) {
 // Per channel, over rows: sum of (x - pivot) and of its square, pivot being the channel's value in row 0 (so that variances are
 // safe where means are far from zero).
 template <class T>
-struct MomentsColumn;
-template <class T>
 struct Moments {
-  static constexpr Form kForm = Form::columns;
+  static constexpr Form kForm = Form::sums;
   static constexpr const char* kName = "moments";
   static constexpr int kSums = 2;
   const T* x = nullptr;
   std::int64_t rows = 0, packs = 0;
   float* partial = nullptr;  // (chunks_of(rows, packs), kSums, packs * 8)
 
-  MILLRACE_HD MomentsColumn<T> column(std::int64_t pack) const;
-  MILLRACE_HD void add(std::int64_t row, std::int64_t pack, float (&sums)[kSums][kPack]) const;
+  template <class Use>
+  auto with_column(const Use& use) const;
   template <class Visitor>
   void accesses(Visitor& v) const;
 };
@@ -82,10 +81,8 @@ struct RunningMoments {
 };
 
 template <class T>
-struct NormaliseColumn;
-template <class T>
 struct Normalise {
-  static constexpr Form kForm = Form::each;
+  static constexpr Form kForm = Form::columns;
   static constexpr const char* kName = "normalise";
   const T *x = nullptr, *residual = nullptr;                         // residual null: none
   T* y = nullptr;                                                    // may be x or residual
@@ -93,9 +90,8 @@ struct Normalise {
   std::int64_t rows = 0, packs = 0;
   Activation activation = Activation::none;
 
-  std::int64_t size() const { return rows * packs; }
-  MILLRACE_HD NormaliseColumn<T> column(std::int64_t pack) const;
-  MILLRACE_HD void operator()(std::int64_t i) const;
+  template <class Use>
+  auto with_column(const Use& use) const;
   template <class Visitor>
   void accesses(Visitor& v) const;
 };
@@ -103,14 +99,12 @@ struct Normalise {
 // With g = dy * activation'(pre): per channel sum g and sum g * (x - mean) * factor / scale. `masked` (null, or dy itself)
 // becomes g. pre is computed anew; where a residual was added its sign is taken from y (ReLU), or it is needed again (GELU).
 template <class T>
-struct NormaliseBackwardSumsColumn;
-template <class T>
 struct NormaliseBackwardSums {
-  static constexpr Form kForm = Form::columns;
+  static constexpr Form kForm = Form::sums;
   static constexpr const char* kName = "normalise backward sums";
   static constexpr int kSums = 2;
   const T *x = nullptr, *dy = nullptr;
-  const T *y = nullptr, *residual = nullptr;  // one of them, behind an addition
+  const T *y = nullptr, *residual = nullptr;  // behind an addition: y of ReLU, residual of GELU
   T* masked = nullptr;
   const float *mean = nullptr, *variance = nullptr, *factor = nullptr, *shift = nullptr;  // shift null: 0
   float epsilon = 0;
@@ -118,8 +112,8 @@ struct NormaliseBackwardSums {
   Activation activation = Activation::none;
   float* partial = nullptr;
 
-  MILLRACE_HD NormaliseBackwardSumsColumn<T> column(std::int64_t pack) const;
-  MILLRACE_HD void add(std::int64_t row, std::int64_t pack, float (&sums)[kSums][kPack]) const;
+  template <class Use>
+  auto with_column(const Use& use) const;
   template <class Visitor>
   void accesses(Visitor& v) const;
 };
@@ -143,10 +137,8 @@ struct FinishSums {
 
 // dx = factor * (g - d_shift / rows - (x - mean) * inverse_deviation * d_scale / rows), added to dx if asked. dx may be dy.
 template <class T>
-struct NormaliseBackwardColumn;
-template <class T>
 struct NormaliseBackward {
-  static constexpr Form kForm = Form::each;
+  static constexpr Form kForm = Form::columns;
   static constexpr const char* kName = "normalise backward";
   const T *x = nullptr, *dy = nullptr;
   T* dx = nullptr;
@@ -157,9 +149,8 @@ struct NormaliseBackward {
   Activation activation = Activation::none;  // none when dy is masked already
   bool add = false;
 
-  std::int64_t size() const { return rows * packs; }
-  MILLRACE_HD NormaliseBackwardColumn<T> column(std::int64_t pack) const;
-  MILLRACE_HD void operator()(std::int64_t i) const;
+  template <class Use>
+  auto with_column(const Use& use) const;
   template <class Visitor>
   void accesses(Visitor& v) const;
 };
@@ -167,14 +158,15 @@ struct NormaliseBackward {
 // Per channel, the sum over rows: the gradient of a bias.
 template <class T>
 struct ColumnSums {
-  static constexpr Form kForm = Form::columns;
+  static constexpr Form kForm = Form::sums;
   static constexpr const char* kName = "column sums";
   static constexpr int kSums = 1;
   const T* x = nullptr;
   std::int64_t rows = 0, packs = 0;
   float* partial = nullptr;
 
-  MILLRACE_HD void add(std::int64_t row, std::int64_t pack, float (&sums)[kSums][kPack]) const;
+  template <class Use>
+  auto with_column(const Use& use) const;
   template <class Visitor>
   void accesses(Visitor& v) const;
 };

@@ -9,13 +9,17 @@ namespace millrace::cuda {
 
 template <class T>
 struct MomentsColumn {
-  const Moments<T>& element;
+  using Element = Moments<T>;
+  using Packs = Pack<T>;
+  const Element& element;
   std::int64_t pack;
   float pivot[kPack];
 
-  MILLRACE_HD void add(std::int64_t row, float (&sums)[2][kPack]) const {
+  MILLRACE_HD MomentsColumn(const Element& of, std::int64_t at) : element(of), pack(at) { load_constant(of.x + at * kPack, pivot); }
+  MILLRACE_HD Packs read(std::int64_t row) const { return fetch(element.x + pack_at(element, row, pack)); }
+  MILLRACE_HD void use(std::int64_t, const Packs& x, float (&sums)[2][kPack]) const {
     float values[kPack];
-    load(element.x + (row * element.packs + pack) * kPack, values);
+    unpack(x, values);
     MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) {
       const float difference = values[k] - pivot[k];
       sums[0][k] += difference;
@@ -24,14 +28,9 @@ struct MomentsColumn {
   }
 };
 template <class T>
-MILLRACE_HD MomentsColumn<T> Moments<T>::column(std::int64_t pack) const {
-  MomentsColumn<T> result{*this, pack, {}};
-  load_constant(x + pack * kPack, result.pivot);
-  return result;
-}
-template <class T>
-MILLRACE_HD void Moments<T>::add(std::int64_t row, std::int64_t pack, float (&sums)[kSums][kPack]) const {
-  column(pack).add(row, sums);
+template <class Use>
+auto Moments<T>::with_column(const Use& use) const {
+  return use(ColumnType<MomentsColumn<T>>());
 }
 template <class T>
 template <class Visitor>
@@ -103,47 +102,54 @@ struct NormaliseChannels {
   }
 };
 
-// values += map[at ...], where there is a map
 template <class T>
-MILLRACE_HD void add_pack(const T* map, std::int64_t at, float (&values)[kPack]) {
-  if (map == nullptr) return;
+MILLRACE_HD void add_pack(const Pack<T>& pack, float (&values)[kPack]) {
   float more[kPack];
-  load(map + at, more);
+  unpack(pack, more);
   MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) values[k] += more[k];
 }
 
-template <class T>
+template <class T, Activation kActivation, bool kAdds>
 struct NormaliseColumn {
-  const Normalise<T>& element;
+  using Element = Normalise<T>;
+  struct Packs {
+    Pack<T> x, residual;
+  };
+  const Element& element;
   std::int64_t pack;
   NormaliseChannels channels;
 
-  MILLRACE_HD void operator()(std::int64_t row) const {
-    const std::int64_t at = (row * element.packs + pack) * kPack;
+  MILLRACE_HD NormaliseColumn(const Element& of, std::int64_t at)
+      : element(of), pack(at), channels(NormaliseChannels::of(of, at)) {}
+  MILLRACE_HD Packs read(std::int64_t row) const {
+    const std::int64_t at = pack_at(element, row, pack);
+    Packs packs{fetch(element.x + at), {}};
+    if constexpr (kAdds) packs.residual = fetch(element.residual + at);
+    return packs;
+  }
+  MILLRACE_HD void use(std::int64_t row, const Packs& packs) const {
     float values[kPack];
-    load(element.x + at, values);
+    unpack(packs.x, values);
     channels.apply(values);
-    add_pack(element.residual, at, values);
-    activate(element.activation, values);
-    store(element.y + at, values);
+    if constexpr (kAdds) add_pack(packs.residual, values);
+    activate(kActivation, values);
+    store(element.y + pack_at(element, row, pack), values);
   }
 };
 template <class T>
-MILLRACE_HD NormaliseColumn<T> Normalise<T>::column(std::int64_t pack) const {
-  return {*this, pack, NormaliseChannels::of(*this, pack)};
-}
-template <class T>
-MILLRACE_HD void Normalise<T>::operator()(std::int64_t i) const {
-  const Division place = divide(i, packs);
-  column(place.remainder)(place.quotient);
+template <class Use>
+auto Normalise<T>::with_column(const Use& use) const {
+  return with_activation(activation, [&](auto kind) {
+    return with_flag(residual != nullptr, [&](auto adds) { return use(ColumnType<NormaliseColumn<T, kind.value, adds.value>>()); });
+  });
 }
 template <class T>
 template <class Visitor>
 void Normalise<T>::accesses(Visitor& v) const {
-  visit_read(v, x, size() * kPack);
-  visit_read(v, residual, size() * kPack);
+  visit_read(v, x, rows * packs * kPack);
+  visit_read(v, residual, rows * packs * kPack);
   for (const float* array : {mean, factor, shift}) visit_read(v, array, packs * kPack);
-  visit_write(v, y, size() * kPack);
+  visit_write(v, y, rows * packs * kPack);
 }
 
 // ---- Backward ----
@@ -161,51 +167,58 @@ struct NormaliseBackwardChannels {
     return result;
   }
 
-  // `y`: forward's output; `residual`: what it added; both may be null.
-  template <class Element, class T>
-  MILLRACE_HD void read(const Element& element, const T* y, const T* residual, std::int64_t at, float (&x_hat)[kPack],
-                        float (&g)[kPack]) const {
-    load(element.x + at, x_hat);
-    load(element.dy + at, g);
-    if (element.activation != Activation::none) {
-      float before[kPack];
-      if (element.activation == Activation::relu && y != nullptr) {
-        load(y + at, before);
-      } else {
-        MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) before[k] = x_hat[k];
-        forward.apply(before);
-        add_pack(residual, at, before);
-      }
-      multiply_by_slope(element.activation, before, g);
-    }
-    MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) x_hat[k] = (x_hat[k] - forward.mean[k]) * inverse[k];
+  MILLRACE_HD void standardise(float (&x)[kPack]) const {
+    MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) x[k] = (x[k] - forward.mean[k]) * inverse[k];
   }
 };
 
-template <class T>
+// kAdded: behind an addition, what tells pre is read too.
+template <class T, Activation kActivation, bool kAdded>
 struct NormaliseBackwardSumsColumn {
-  const NormaliseBackwardSums<T>& element;
+  using Element = NormaliseBackwardSums<T>;
+  struct Packs {
+    Pack<T> x, dy, added;
+  };
+  const Element& element;
   std::int64_t pack;
   NormaliseBackwardChannels channels;
 
-  MILLRACE_HD void add(std::int64_t row, float (&sums)[2][kPack]) const {
-    const std::int64_t at = (row * element.packs + pack) * kPack;
-    float x_hat[kPack], g[kPack];
-    channels.read(element, element.y, element.residual, at, x_hat, g);
+  MILLRACE_HD NormaliseBackwardSumsColumn(const Element& of, std::int64_t at)
+      : element(of), pack(at), channels(NormaliseBackwardChannels::of(of, at)) {}
+  MILLRACE_HD Packs read(std::int64_t row) const {
+    const std::int64_t at = pack_at(element, row, pack);
+    Packs packs{fetch(element.x + at), fetch(element.dy + at), {}};
+    if constexpr (kAdded) packs.added = fetch((kActivation == Activation::relu ? element.y : element.residual) + at);
+    return packs;
+  }
+  MILLRACE_HD void use(std::int64_t row, const Packs& packs, float (&sums)[2][kPack]) const {
+    float x[kPack], g[kPack], before[kPack];
+    unpack(packs.x, x);
+    unpack(packs.dy, g);
+    if constexpr (kActivation == Activation::relu && kAdded) {
+      unpack(packs.added, before);
+    } else {
+      unpack(packs.x, before);
+      channels.forward.apply(before);
+      if constexpr (kAdded) add_pack(packs.added, before);
+    }
+    multiply_by_slope(kActivation, before, g);
+    channels.standardise(x);
     MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) {
       sums[0][k] += g[k];
-      sums[1][k] += g[k] * x_hat[k];
+      sums[1][k] += g[k] * x[k];
     }
-    if (element.masked != nullptr) store(element.masked + at, g);
+    if (element.masked != nullptr) store(element.masked + pack_at(element, row, pack), g);
   }
 };
 template <class T>
-MILLRACE_HD NormaliseBackwardSumsColumn<T> NormaliseBackwardSums<T>::column(std::int64_t pack) const {
-  return {*this, pack, NormaliseBackwardChannels::of(*this, pack)};
-}
-template <class T>
-MILLRACE_HD void NormaliseBackwardSums<T>::add(std::int64_t row, std::int64_t pack, float (&sums)[kSums][kPack]) const {
-  column(pack).add(row, sums);
+template <class Use>
+auto NormaliseBackwardSums<T>::with_column(const Use& use) const {
+  return with_activation(activation, [&](auto kind) {
+    const T* const read = kind.value == Activation::relu ? y : kind.value == Activation::gelu ? residual : nullptr;
+    return with_flag(read != nullptr,
+                     [&](auto added) { return use(ColumnType<NormaliseBackwardSumsColumn<T, kind.value, added.value>>()); });
+  });
 }
 template <class T>
 template <class Visitor>
@@ -230,52 +243,76 @@ void FinishSums::accesses(Visitor& v) const {
 }
 
 // dx = factor * g - (x_hat * by_x + offset): what does not change from row to row is multiplied out.
-template <class T>
+template <class T, Activation kActivation, bool kAdd>
 struct NormaliseBackwardColumn {
-  const NormaliseBackward<T>& element;
+  using Element = NormaliseBackward<T>;
+  struct Packs {
+    Pack<T> x, dy, dx;
+  };
+  const Element& element;
   std::int64_t pack;
   NormaliseBackwardChannels channels;
   float by_x[kPack], offset[kPack];
 
-  MILLRACE_HD void operator()(std::int64_t row) const {
-    const std::int64_t at = (row * element.packs + pack) * kPack;
-    const T* const nothing = nullptr;
-    float x_hat[kPack], g[kPack];
-    channels.read(element, nothing, nothing, at, x_hat, g);
-    MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) g[k] = channels.forward.factor[k] * g[k] - (x_hat[k] * by_x[k] + offset[k]);
-    store(element.dx + at, g, element.add);
+  MILLRACE_HD NormaliseBackwardColumn(const Element& of, std::int64_t at)
+      : element(of), pack(at), channels(NormaliseBackwardChannels::of(of, at)) {
+    load_constant(of.d_scale + at * kPack, by_x);
+    load_constant(of.d_shift + at * kPack, offset);
+    const float share = 1.0F / static_cast<float>(of.rows);
+    MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) {
+      by_x[k] *= share * channels.forward.factor[k];
+      offset[k] *= share * channels.forward.factor[k];
+    }
+  }
+  MILLRACE_HD Packs read(std::int64_t row) const {
+    const std::int64_t at = pack_at(element, row, pack);
+    Packs packs{fetch(element.x + at), fetch(element.dy + at), {}};
+    if constexpr (kAdd) packs.dx = fetch(element.dx + at);
+    return packs;
+  }
+  MILLRACE_HD void use(std::int64_t row, const Packs& packs) const {
+    float x[kPack], g[kPack], before[kPack];
+    unpack(packs.x, x);
+    unpack(packs.dy, g);
+    unpack(packs.x, before);
+    channels.forward.apply(before);
+    multiply_by_slope(kActivation, before, g);
+    channels.standardise(x);
+    MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) g[k] = channels.forward.factor[k] * g[k] - (x[k] * by_x[k] + offset[k]);
+    if constexpr (kAdd) add_pack(packs.dx, g);
+    store(element.dx + pack_at(element, row, pack), g);
   }
 };
 template <class T>
-MILLRACE_HD NormaliseBackwardColumn<T> NormaliseBackward<T>::column(std::int64_t pack) const {
-  NormaliseBackwardColumn<T> result{*this, pack, NormaliseBackwardChannels::of(*this, pack), {}, {}};
-  load_constant(d_scale + pack * kPack, result.by_x);
-  load_constant(d_shift + pack * kPack, result.offset);
-  const float share = 1.0F / static_cast<float>(rows);
-  MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) {
-    result.by_x[k] *= share * result.channels.forward.factor[k];
-    result.offset[k] *= share * result.channels.forward.factor[k];
-  }
-  return result;
-}
-template <class T>
-MILLRACE_HD void NormaliseBackward<T>::operator()(std::int64_t i) const {
-  const Division place = divide(i, packs);
-  column(place.remainder)(place.quotient);
+template <class Use>
+auto NormaliseBackward<T>::with_column(const Use& use) const {
+  return with_activation(activation, [&](auto kind) {
+    return with_flag(add, [&](auto adds) { return use(ColumnType<NormaliseBackwardColumn<T, kind.value, adds.value>>()); });
+  });
 }
 template <class T>
 template <class Visitor>
 void NormaliseBackward<T>::accesses(Visitor& v) const {
-  for (const T* map : {x, dy}) visit_read(v, map, size() * kPack);
+  for (const T* map : {x, dy}) visit_read(v, map, rows * packs * kPack);
   for (const float* array : {mean, variance, factor, shift, d_shift, d_scale}) visit_read(v, array, packs * kPack);
-  visit_result(v, dx, size() * kPack, add);
+  visit_result(v, dx, rows * packs * kPack, add);
 }
 
 template <class T>
-MILLRACE_HD void ColumnSums<T>::add(std::int64_t row, std::int64_t pack, float (&sums)[kSums][kPack]) const {
-  float values[kPack];
-  load(x + (row * packs + pack) * kPack, values);
-  MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) sums[0][k] += values[k];
+struct ColumnSumsColumn {
+  using Element = ColumnSums<T>;
+  using Packs = Pack<T>;
+  const Element& element;
+  std::int64_t pack;
+
+  MILLRACE_HD ColumnSumsColumn(const Element& of, std::int64_t at) : element(of), pack(at) {}
+  MILLRACE_HD Packs read(std::int64_t row) const { return fetch(element.x + pack_at(element, row, pack)); }
+  MILLRACE_HD void use(std::int64_t, const Packs& x, float (&sums)[1][kPack]) const { add_pack(x, sums[0]); }
+};
+template <class T>
+template <class Use>
+auto ColumnSums<T>::with_column(const Use& use) const {
+  return use(ColumnType<ColumnSumsColumn<T>>());
 }
 template <class T>
 template <class Visitor>

@@ -1,8 +1,8 @@
 // What host and device code share: element types, packs of eight channels, and what a kernel looks like.
 //
-// A kernel of this backend is a plain struct that holds pointers and extents and computes one element, one row or one term of a
-// sum. The CUDA device launches it over a grid (device/launch.cuh); tests run the same struct in a loop on the host
-// (simulation/). Three forms:
+// A kernel of this backend is a plain struct that holds pointers and extents and computes one element, one row or one column.
+// The CUDA device launches it over a grid (device/launch.cuh); tests run the same struct in a loop on the host (simulation/).
+// Four forms:
 //
 //   struct Each    { static constexpr Form kForm = Form::each;
 //                    std::int64_t size() const;                                    // elements, each independent of all others
@@ -10,13 +10,12 @@
 //   struct Rows    { static constexpr Form kForm = Form::groups; static constexpr int kThreads = 32 or 256;
 //                    std::int64_t size() const;                                    // groups; a group of threads computes
 //                    together template <class Group> MILLRACE_HD void operator()(const Group& group, std::int64_t i) const; };
-//   struct Columns { static constexpr Form kForm = Form::columns; static constexpr int kSums = ...;
+//   struct Columns { static constexpr Form kForm = Form::columns;                  // eight channels of many rows; see columns.h
+//                    std::int64_t rows, packs;
+//                    template <class Use> auto with_column(const Use& use) const; };
+//   struct Sums    { static constexpr Form kForm = Form::sums; static constexpr int kSums = ...;
 //                    std::int64_t rows, packs; float* partial;                     // (chunks, kSums, packs * 8); see chunks.h
-//                    MILLRACE_HD void add(std::int64_t row, std::int64_t pack, float (&sums)[kSums][8]) const; };
-//
-// An element that has to know much of a channel also offers `auto column(std::int64_t pack) const`: what it knows of eight
-// channels, read once by a thread that takes many rows of them. column(pack)(row) is then operator()(row * packs + pack), and
-// column(pack).add(row, sums) is add(row, pack, sums). It must not outlive the element.
+//                    template <class Use> auto with_column(const Use& use) const; };
 //
 // And in each of them
 //
@@ -51,31 +50,7 @@
 
 namespace millrace::cuda {
 
-enum class Form { each, groups, columns };
-
-template <class Element>
-concept OffersColumns = requires(const Element& element) {
-  element.column(std::int64_t{});
-};
-
-// An element's sums of one pack, row by row: through its column, where it offers one.
-template <class Element>
-class PackSums {
- public:
-  MILLRACE_HD PackSums(const Element& element, std::int64_t pack) : element_(element), pack_(pack) {}
-  MILLRACE_HD void add(std::int64_t row, float (&sums)[Element::kSums][8]) const { element_.add(row, pack_, sums); }
-
- private:
-  const Element& element_;
-  std::int64_t pack_;
-};
-template <class Element>
-MILLRACE_HD auto sums_of_pack(const Element& element, std::int64_t pack) {
-  if constexpr (OffersColumns<Element>)
-    return element.column(pack);
-  else
-    return PackSums<Element>(element, pack);
-}
+enum class Form { each, groups, columns, sums };
 
 inline constexpr std::int64_t kPack = 8;  // channels that a thread handles together: 16 bytes of bf16
 
@@ -115,9 +90,16 @@ struct alignas(16) Pack {
 };
 
 template <class T>
-MILLRACE_HD void load(const T* from, float (&to)[kPack]) {
-  const Pack<T> pack = *reinterpret_cast<const Pack<T>*>(from);
+MILLRACE_HD Pack<T> fetch(const T* from) {
+  return *reinterpret_cast<const Pack<T>*>(from);
+}
+template <class T>
+MILLRACE_HD void unpack(const Pack<T>& pack, float (&to)[kPack]) {
   MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) to[k] = to_float(pack.values[k]);
+}
+template <class T>
+MILLRACE_HD void load(const T* from, float (&to)[kPack]) {
+  unpack(fetch(from), to);
 }
 template <class T>
 MILLRACE_HD void store(T* to, const float (&from)[kPack]) {
@@ -136,7 +118,7 @@ MILLRACE_HD void load_constant(const T* from, float (&to)[kPack]) {
   }
   Pack<T> pack;
   memcpy(&pack, words, sizeof pack);
-  MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) to[k] = to_float(pack.values[k]);
+  unpack(pack, to);
 #else
   load(from, to);
 #endif

@@ -2,18 +2,18 @@
 #pragma once
 
 #include "chunks.h"
+#include "columns.h"
 #include "host_group.h"
 
 namespace millrace::cuda {
 
 // The sums of one chunk, into its part of element.partial.
-template <class Element>
+template <class Column, class Element>
 void sum_chunk_on_host(const Element& element, std::int64_t chunks, std::int64_t chunk) {
   const std::int64_t first = chunk_begin(element.rows, chunks, chunk), last = chunk_begin(element.rows, chunks, chunk + 1);
   for (std::int64_t pack = 0; pack < element.packs; ++pack) {
     float sums[Element::kSums][kPack] = {};
-    const auto column = sums_of_pack(element, pack);
-    for (std::int64_t row = first; row < last; ++row) column.add(row, sums);
+    take_rows(Column(element, pack), {first, 1, last - first}, sums);
     for (std::int64_t s = 0; s < Element::kSums; ++s) {
       store(element.partial + ((chunk * Element::kSums + s) * element.packs + pack) * kPack, sums[s]);
     }
@@ -22,18 +22,19 @@ void sum_chunk_on_host(const Element& element, std::int64_t chunks, std::int64_t
 
 template <class Element>
 void run_on_host(const Element& element) {
-  if constexpr (Element::kForm == Form::each && OffersColumns<Element>) {
-    for (std::int64_t pack = 0; pack < element.packs; ++pack) {
-      const auto column = element.column(pack);
-      for (std::int64_t row = 0; row < element.rows; ++row) column(row);
-    }
-  } else if constexpr (Element::kForm == Form::each) {
+  if constexpr (Element::kForm == Form::each) {
     for (std::int64_t i = 0; i < element.size(); ++i) element(i);
   } else if constexpr (Element::kForm == Form::groups) {
     for (std::int64_t i = 0; i < element.size(); ++i) element(HostGroup{}, i);
+  } else if constexpr (Element::kForm == Form::columns) {
+    element.with_column([&]<class Column>(ColumnType<Column>) {
+      for (std::int64_t pack = 0; pack < element.packs; ++pack) take_rows(Column(element, pack), {0, 1, element.rows});
+    });
   } else {
-    const std::int64_t chunks = chunks_of(element.rows, element.packs);
-    for (std::int64_t chunk = 0; chunk < chunks; ++chunk) sum_chunk_on_host(element, chunks, chunk);
+    element.with_column([&]<class Column>(ColumnType<Column>) {
+      const std::int64_t chunks = chunks_of(element.rows, element.packs);
+      for (std::int64_t chunk = 0; chunk < chunks; ++chunk) sum_chunk_on_host<Column>(element, chunks, chunk);
+    });
   }
 }
 
