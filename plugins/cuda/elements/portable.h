@@ -33,6 +33,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 
 #if defined(__CUDACC__)
 #define MILLRACE_HD __host__ __device__ __forceinline__
@@ -77,10 +78,26 @@ MILLRACE_HD float from_float<float>(float value) {
 }
 template <>
 MILLRACE_HD Bf16 from_float<Bf16>(float value) {  // to nearest, ties to even; keeps NaN
+#if defined(__CUDA_ARCH__)
+  Bf16 result;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(result.bits) : "f"(value));
+  return result;
+#else
   std::uint32_t wide;
   memcpy(&wide, &value, sizeof wide);
   if ((wide & 0x7fffffffU) > 0x7f800000U) return {static_cast<std::uint16_t>((wide >> 16) | 0x40U)};
   return {static_cast<std::uint16_t>((wide + 0x7fffU + ((wide >> 16) & 1U)) >> 16)};
+#endif
+}
+// Two of them as they lie in memory, one after the other: what the device does in a single instruction.
+MILLRACE_HD std::uint32_t bf16_pair(float first, float second) {
+#if defined(__CUDA_ARCH__)
+  std::uint32_t pair;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(second), "f"(first));
+  return pair;
+#else
+  return from_float<Bf16>(first).bits | static_cast<std::uint32_t>(from_float<Bf16>(second).bits) << 16;
+#endif
 }
 
 // Eight channels of one pixel, moved as 16-byte words. REQUIRES: the address is a multiple of 16 bytes.
@@ -89,9 +106,23 @@ struct alignas(16) Pack {
   T values[kPack];
 };
 
+// One as it lies in memory, for maps that are read once. The device loads it at this point of the program and no later, so that
+// several in a row are on their way together: left to itself the compiler puts each load before its use, to save registers.
 template <class T>
 MILLRACE_HD Pack<T> fetch(const T* from) {
-  return *reinterpret_cast<const Pack<T>*>(from);
+  Pack<T> pack;
+#if defined(__CUDA_ARCH__)
+  uint4 words[sizeof(Pack<T>) / sizeof(uint4)];
+  MILLRACE_UNROLL for (std::size_t w = 0; w < sizeof(Pack<T>) / sizeof(uint4); ++w) {
+    asm volatile("ld.global.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[w].x), "=r"(words[w].y), "=r"(words[w].z), "=r"(words[w].w)
+                 : "l"(reinterpret_cast<const uint4*>(from) + w));
+  }
+  memcpy(&pack, words, sizeof pack);
+#else
+  pack = *reinterpret_cast<const Pack<T>*>(from);
+#endif
+  return pack;
 }
 template <class T>
 MILLRACE_HD void unpack(const Pack<T>& pack, float (&to)[kPack]) {
@@ -99,13 +130,23 @@ MILLRACE_HD void unpack(const Pack<T>& pack, float (&to)[kPack]) {
 }
 template <class T>
 MILLRACE_HD void load(const T* from, float (&to)[kPack]) {
-  unpack(fetch(from), to);
+  unpack(*reinterpret_cast<const Pack<T>*>(from), to);
+}
+template <class T>
+MILLRACE_HD Pack<T> pack_of(const float (&values)[kPack]) {
+  Pack<T> pack;
+  if constexpr (std::is_same_v<T, Bf16>) {
+    std::uint32_t pairs[kPack / 2];
+    MILLRACE_UNROLL for (int k = 0; k < kPack; k += 2) pairs[k / 2] = bf16_pair(values[k], values[k + 1]);
+    memcpy(&pack, pairs, sizeof pack);
+  } else {
+    MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) pack.values[k] = from_float<T>(values[k]);
+  }
+  return pack;
 }
 template <class T>
 MILLRACE_HD void store(T* to, const float (&from)[kPack]) {
-  Pack<T> pack;
-  MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) pack.values[k] = from_float<T>(from[k]);
-  *reinterpret_cast<Pack<T>*>(to) = pack;
+  *reinterpret_cast<Pack<T>*>(to) = pack_of<T>(from);
 }
 
 // The same, of memory that nobody writes while the kernel runs: what does not change from one row to the next is loaded once.

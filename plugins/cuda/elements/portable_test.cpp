@@ -23,6 +23,13 @@ TEST(Bf16, IsRoundedAsOnTheHost) {
   }
 }
 
+TEST(Bf16, AreRoundedInPacksAsOneByOne) {
+  const float values[kPack] = {1.00390625F, -1.01171875F, 3e38F, 3.4e38F, -1e-40F, INFINITY, NAN, 0.1F};
+  const Pack<Bf16> pack = pack_of<Bf16>(values);
+  for (std::int64_t k = 0; k < kPack; ++k) EXPECT_EQ(pack.values[k].bits, from_float<Bf16>(values[k]).bits) << k;
+  EXPECT_TRUE(std::isnan(to_float(pack.values[6])));
+}
+
 TEST(Divide, IsRightInBothWidths) {
   for (const std::int64_t i : {0LL, 1LL, 7LL, 4294967295LL, 4294967296LL, 123456789012345LL}) {
     for (const std::int64_t by : {1LL, 3LL, 8LL, 4294967295LL, 4294967297LL}) {
