@@ -178,10 +178,8 @@ class Normalisation final : public Operation {
     if (has_residual() && node_.activation == Activation::gelu) kernel.residual = residual_.as<T>();
     kernel.masked = masks() ? dy_.as<T>() : nullptr;
     kernel.mean = mean_;
-    kernel.variance = variance_;
     kernel.factor = factor_;
     kernel.shift = shift();
-    kernel.epsilon = static_cast<float>(attributes_.epsilon);
     kernel.rows = x_.spec.rows();
     kernel.packs = x_.spec.row_packs();
     kernel.activation = node_.activation;
@@ -194,6 +192,8 @@ class Normalisation final : public Operation {
     finish.sums = 2;
     finish.out[0] = d_shift();
     finish.out[1] = d_scale();
+    finish.variance = variance_;
+    finish.epsilon = static_cast<float>(attributes_.epsilon);
     queue.run(finish);
   }
 

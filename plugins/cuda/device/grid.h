@@ -23,8 +23,8 @@ constexpr unsigned blocks_for(std::int64_t items, std::int64_t per_block, int mu
   return static_cast<unsigned>(std::min<std::int64_t>(wanted, std::int64_t{multiprocessors} * kBlocksPerMultiprocessor));
 }
 
-// A block of columns is `packs` wide and kBlockThreads / packs high: narrow maps give their threads to more rows at once. Both are
-// powers of two, and functions of the extents alone, since they decide the order of a sum.
+// A block of columns is `packs` wide and kBlockThreads / packs high: narrow maps give their threads to more rows at once. Both
+// are powers of two, and functions of the extents alone, since they decide the order of a sum.
 struct ColumnBlock {
   int packs = kWarpThreads;
   MILLRACE_HD int rows() const { return kBlockThreads / packs; }
@@ -53,7 +53,7 @@ MILLRACE_HD ColumnShare column_share(std::int64_t rows, const ColumnBlock& block
   const std::int64_t end = chunk_begin(rows, at.parts, at.part + 1);
   const std::int64_t first = chunk_begin(rows, at.parts, at.part) + at.thread / block.packs;
   const std::int64_t count = first < end ? (end - first + block.rows() - 1) / block.rows() : 0;
-  return {at.side * block.packs + at.thread % block.packs, {first, block.rows(), count}};
+  return {at.side * block.packs + at.thread % block.packs, {first, block.rows(), static_cast<std::int32_t>(count)}};
 }
 
 }  // namespace millrace::cuda

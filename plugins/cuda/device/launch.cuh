@@ -8,6 +8,8 @@
 
 namespace millrace::cuda {
 
+__device__ inline int thread_of_block() { return static_cast<int>(threadIdx.x); }
+
 // ---- Form::each: a thread takes every stride-th element ----
 
 template <class Element>
@@ -22,7 +24,7 @@ __global__ void __launch_bounds__(kBlockThreads) run_each(const __grid_constant_
 // always the same. Shuffles order no memory, so a barrier comes first: elements count on sum() and largest() to be one.
 class WarpGroup {
  public:
-  __device__ int lane() const { return static_cast<int>(threadIdx.x) % kWarpThreads; }
+  __device__ int lane() const { return thread_of_block() % kWarpThreads; }
   __device__ int size() const { return kWarpThreads; }
   __device__ void barrier() const { __syncwarp(); }
 
@@ -52,7 +54,7 @@ class WarpGroup {
 class BlockGroup {
  public:
   __device__ explicit BlockGroup(double* slots) : slots_(slots) {}
-  __device__ int lane() const { return static_cast<int>(threadIdx.x); }
+  __device__ int lane() const { return thread_of_block(); }
   __device__ int size() const { return kBlockThreads; }
   __device__ void barrier() const { __syncthreads(); }
 
@@ -103,25 +105,23 @@ __global__ void __launch_bounds__(kBlockThreads) run_in_blocks(const __grid_cons
 
 // ---- Form::columns and Form::sums: block (part, side) takes its part of the rows, of up to 32 packs ----
 
-__device__ inline ColumnShare share_of_thread(std::int64_t rows, const ColumnBlock& block) {
-  return column_share(rows, block, {gridDim.x, blockIdx.x, blockIdx.y, static_cast<int>(threadIdx.x)});
-}
-
+// From the last row to the first: the sums over the same map that came before have left its end in the cache.
 template <class Column>
-__global__ void __launch_bounds__(kBlockThreads)
+__global__ void __launch_bounds__(kBlockThreads, Column::kBlocks)
     run_columns(const __grid_constant__ typename Column::Element element, const ColumnBlock block) {
-  const ColumnShare share = share_of_thread(element.rows, block);
-  if (share.pack < element.packs) take_rows(Column(element, share.pack), share.rows);
+  const ColumnShare share =
+      column_share(element.rows, block, {gridDim.x, gridDim.x - 1 - blockIdx.x, gridDim.y - 1 - blockIdx.y, thread_of_block()});
+  if (share.pack < element.packs) take_rows(Column(element, share.pack), share.rows.reversed());
 }
 
 template <class Column>
-__global__ void __launch_bounds__(kBlockThreads)
+__global__ void __launch_bounds__(kBlockThreads, Column::kBlocks)
     run_sums(const __grid_constant__ typename Column::Element element, const ColumnBlock block) {
   using Element = typename Column::Element;
   constexpr int kValues = Element::kSums * static_cast<int>(kPack);
   __shared__ float shared[kValues][kBlockThreads];  // threads side by side: no two of a warp meet in a bank
-  const int thread = static_cast<int>(threadIdx.x), row_lane = thread / block.packs;
-  const ColumnShare share = share_of_thread(element.rows, block);
+  const int thread = thread_of_block(), row_lane = thread / block.packs;
+  const ColumnShare share = column_share(element.rows, block, {gridDim.x, blockIdx.x, blockIdx.y, thread});
   float sums[Element::kSums][kPack] = {};
   if (share.pack < element.packs) take_rows(Column(element, share.pack), share.rows, sums);
 
@@ -157,7 +157,8 @@ cudaError_t launch_columns(const Element& element, cudaStream_t stream) {
   if (element.rows <= 0 || element.packs <= 0) return cudaSuccess;
   return element.with_column([&]<class Column>(ColumnType<Column>) {
     constexpr bool kSums = Element::kForm == Form::sums;
-    const std::int64_t parts = kSums ? chunks_of(element.rows, element.packs) : parts_of(element.rows, element.packs, 1);
+    const std::int64_t parts =
+        kSums ? chunks_of(element.rows, element.packs) : parts_of(element.rows, element.packs, Column::kAhead);
     const dim3 grid(static_cast<unsigned>(parts), column_blocks(element.packs));
     if constexpr (kSums)
       return launch_kernel(run_sums<Column>, grid, stream, element, column_block(element.packs));

@@ -1,5 +1,5 @@
-// How the rows of a map are cut into parts that blocks of threads take independently. Sums of parts are joined by FinishMoments and
-// FinishSums.
+// How the rows of a map are cut into parts that blocks of threads take independently. Sums of parts are joined by FinishMoments
+// and FinishSums.
 #pragma once
 
 #include "portable.h"
@@ -10,8 +10,8 @@ inline constexpr std::int64_t kMostChunks = 1024;  // parts that the rows of a m
 inline constexpr std::int64_t kColumnPacks =
     32;  // packs that one block takes side by side, at most; its other threads share out rows
 
-// The device gives each block of 256 threads one part of up to 32 packs: enough blocks for some 130 multiprocessors, but no thread
-// with fewer than `rows_of_thread` rows.
+// The device gives each block of 256 threads one part of up to 32 packs: enough blocks for some 130 multiprocessors, but no
+// thread with fewer than `rows_of_thread` rows.
 MILLRACE_HD std::int64_t parts_of(std::int64_t rows, std::int64_t packs, std::int64_t rows_of_thread) {
   constexpr std::int64_t kBlocks = 1024, kThreads = 256;
   const std::int64_t across = packs < kColumnPacks ? packs : kColumnPacks;
@@ -33,15 +33,23 @@ inline std::size_t partial_bytes(std::int64_t rows, std::int64_t packs, int sums
   return static_cast<std::size_t>(chunks_of(rows, packs) * sums * packs * kPack) * sizeof(float);
 }
 
-// One lane group's share of joining them: the sum over chunks of partial[chunk][s][channel], in double, in a fixed order.
-template <class Group>
-MILLRACE_HD double sum_of_chunks(const Group& group, const float* partial, std::int64_t chunks, std::int64_t sums, std::int64_t s,
-                                 std::int64_t channels, std::int64_t channel) {
-  double sum = 0;
-  for (std::int64_t chunk = group.lane(); chunk < chunks; chunk += group.size()) {
-    sum += static_cast<double>(partial[(chunk * sums + s) * channels + channel]);
+// (chunks, sums, channels): what the parts of a sum were left in.
+struct PartialSums {
+  const float* data = nullptr;
+  std::int64_t chunks = 0, sums = 1, channels = 0;
+};
+
+// One lane group's share of joining them: of one channel the sums `first`, `first + 1`, ... over chunks, in double, in a fixed
+// order.
+template <int kCount, class Group>
+MILLRACE_HD void join_chunks(const Group& group, const PartialSums& partial, std::int64_t first, std::int64_t channel,
+                             double (&joined)[kCount]) {
+  for (double& sum : joined) sum = 0;
+  for (std::int64_t chunk = group.lane(); chunk < partial.chunks; chunk += group.size()) {
+    const float* const at = partial.data + (chunk * partial.sums + first) * partial.channels + channel;
+    MILLRACE_UNROLL for (int s = 0; s < kCount; ++s) joined[s] += static_cast<double>(at[s * partial.channels]);
   }
-  return group.sum(sum);
+  for (double& sum : joined) sum = group.sum(sum);
 }
 
 }  // namespace millrace::cuda

@@ -49,7 +49,7 @@ template <class T>
 struct FinishMoments {
   static constexpr Form kForm = Form::groups;
   static constexpr const char* kName = "finish moments";
-  static constexpr int kThreads = 32;
+  static constexpr int kThreads = 256;
   const T* x = nullptr;  // for the pivots
   const float* partial = nullptr;
   std::int64_t rows = 0, packs = 0;
@@ -96,7 +96,7 @@ struct Normalise {
   void accesses(Visitor& v) const;
 };
 
-// With g = dy * activation'(pre): per channel sum g and sum g * (x - mean) * factor / scale. `masked` (null, or dy itself)
+// With g = dy * activation'(pre): per channel sum g and sum g * (x - mean). `masked` (null, or dy itself)
 // becomes g. pre is computed anew; where a residual was added its sign is taken from y (ReLU), or it is needed again (GELU).
 template <class T>
 struct NormaliseBackwardSums {
@@ -106,8 +106,7 @@ struct NormaliseBackwardSums {
   const T *x = nullptr, *dy = nullptr;
   const T *y = nullptr, *residual = nullptr;  // behind an addition: y of ReLU, residual of GELU
   T* masked = nullptr;
-  const float *mean = nullptr, *variance = nullptr, *factor = nullptr, *shift = nullptr;  // shift null: 0
-  float epsilon = 0;
+  const float *mean = nullptr, *factor = nullptr, *shift = nullptr;  // shift null: 0
   std::int64_t rows = 0, packs = 0;
   Activation activation = Activation::none;
   float* partial = nullptr;
@@ -118,15 +117,18 @@ struct NormaliseBackwardSums {
   void accesses(Visitor& v) const;
 };
 
-// out[s][channel] = sum over chunks of partial[chunk][s][channel], in double, in order.
+// out[s][channel] = sum over chunks of partial[chunk][s][channel], in double, in order; of a variance the second divided by the
+// deviation.
 struct FinishSums {
   static constexpr Form kForm = Form::groups;
   static constexpr const char* kName = "finish sums";
-  static constexpr int kThreads = 32;
+  static constexpr int kThreads = 256;
   const float* partial = nullptr;
   std::int64_t chunks = 0, channels = 0;  // channels with padding
   int sums = 1;                           // 1 or 2
   float* out[2] = {nullptr, nullptr};
+  const float* variance = nullptr;  // null: none
+  float epsilon = 0;
 
   std::int64_t size() const { return channels * sums; }
   template <class Group>

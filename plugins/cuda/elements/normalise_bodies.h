@@ -11,11 +11,14 @@ template <class T>
 struct MomentsColumn {
   using Element = Moments<T>;
   using Packs = Pack<T>;
+  static constexpr int kAhead = rows_ahead<T>(4), kBlocks = 4;
   const Element& element;
   std::int64_t pack;
   float pivot[kPack];
 
-  MILLRACE_HD MomentsColumn(const Element& of, std::int64_t at) : element(of), pack(at) { load_constant(of.x + at * kPack, pivot); }
+  MILLRACE_HD MomentsColumn(const Element& of, std::int64_t at) : element(of), pack(at) {
+    load_constant(of.x + at * kPack, pivot);
+  }
   MILLRACE_HD Packs read(std::int64_t row) const { return fetch(element.x + pack_at(element, row, pack)); }
   MILLRACE_HD void use(std::int64_t, const Packs& x, float (&sums)[2][kPack]) const {
     float values[kPack];
@@ -42,12 +45,11 @@ void Moments<T>::accesses(Visitor& v) const {
 template <class T>
 template <class Group>
 MILLRACE_HD void FinishMoments<T>::operator()(const Group& group, std::int64_t channel) const {
-  const std::int64_t chunks = chunks_of(rows, packs), channels = packs * kPack;
-  const double sum = sum_of_chunks(group, partial, chunks, 2, 0, channels, channel);
-  const double squares = sum_of_chunks(group, partial, chunks, 2, 1, channels, channel);
+  double sums[2];
+  join_chunks(group, {partial, chunks_of(rows, packs), 2, packs * kPack}, 0, channel, sums);
   if (group.lane() != 0) return;
   const auto count = static_cast<double>(rows), share = static_cast<double>(momentum);
-  const double offset = sum / count, biased = (squares - sum * offset) / count;
+  const double offset = sums[0] / count, biased = (sums[1] - sums[0] * offset) / count;
   const double average = static_cast<double>(to_float(x[channel])) + offset;
   const auto kept = static_cast<float>(biased < 0 ? 0 : biased);  // NaN stays NaN
   mean[channel] = static_cast<float>(average);
@@ -97,8 +99,10 @@ struct NormaliseChannels {
     if (element.shift != nullptr) load_constant(element.shift + pack * kPack, result.shift);
     return result;
   }
-  MILLRACE_HD void apply(float (&values)[kPack]) const {
-    MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) values[k] = (values[k] - mean[k]) * factor[k] + shift[k];
+  MILLRACE_HD void centre(float (&x)[kPack]) const { MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) x[k] -= mean[k]; }
+  // pre, of what is centred
+  MILLRACE_HD void scale(const float (&centred)[kPack], float (&pre)[kPack]) const {
+    MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) pre[k] = centred[k] * factor[k] + shift[k];
   }
 };
 
@@ -115,6 +119,7 @@ struct NormaliseColumn {
   struct Packs {
     Pack<T> x, residual;
   };
+  static constexpr int kAhead = rows_ahead<T>(kAdds ? 2 : 4), kBlocks = kActivation == Activation::gelu ? 2 : 4;
   const Element& element;
   std::int64_t pack;
   NormaliseChannels channels;
@@ -130,7 +135,8 @@ struct NormaliseColumn {
   MILLRACE_HD void use(std::int64_t row, const Packs& packs) const {
     float values[kPack];
     unpack(packs.x, values);
-    channels.apply(values);
+    channels.centre(values);
+    channels.scale(values, values);
     if constexpr (kAdds) add_pack(packs.residual, values);
     activate(kActivation, values);
     store(element.y + pack_at(element, row, pack), values);
@@ -140,7 +146,8 @@ template <class T>
 template <class Use>
 auto Normalise<T>::with_column(const Use& use) const {
   return with_activation(activation, [&](auto kind) {
-    return with_flag(residual != nullptr, [&](auto adds) { return use(ColumnType<NormaliseColumn<T, kind.value, adds.value>>()); });
+    return with_flag(residual != nullptr,
+                     [&](auto adds) { return use(ColumnType<NormaliseColumn<T, kind.value, adds.value>>()); });
   });
 }
 template <class T>
@@ -154,24 +161,6 @@ void Normalise<T>::accesses(Visitor& v) const {
 
 // ---- Backward ----
 
-// What both passes find at a pack: x_hat = (x - mean) / deviation, and g = dy * activation'(pre).
-struct NormaliseBackwardChannels {
-  NormaliseChannels forward;
-  float inverse[kPack];  // 1 / deviation
-
-  template <class Element>
-  MILLRACE_HD static NormaliseBackwardChannels of(const Element& element, std::int64_t pack) {
-    NormaliseBackwardChannels result{NormaliseChannels::of(element, pack), {}};
-    load_constant(element.variance + pack * kPack, result.inverse);
-    MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) result.inverse[k] = inverse_deviation(result.inverse[k], element.epsilon);
-    return result;
-  }
-
-  MILLRACE_HD void standardise(float (&x)[kPack]) const {
-    MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) x[k] = (x[k] - forward.mean[k]) * inverse[k];
-  }
-};
-
 // kAdded: behind an addition, what tells pre is read too.
 template <class T, Activation kActivation, bool kAdded>
 struct NormaliseBackwardSumsColumn {
@@ -179,12 +168,13 @@ struct NormaliseBackwardSumsColumn {
   struct Packs {
     Pack<T> x, dy, added;
   };
+  static constexpr int kAhead = rows_ahead<T>(4), kBlocks = 2;
   const Element& element;
   std::int64_t pack;
-  NormaliseBackwardChannels channels;
+  NormaliseChannels channels;
 
   MILLRACE_HD NormaliseBackwardSumsColumn(const Element& of, std::int64_t at)
-      : element(of), pack(at), channels(NormaliseBackwardChannels::of(of, at)) {}
+      : element(of), pack(at), channels(NormaliseChannels::of(of, at)) {}
   MILLRACE_HD Packs read(std::int64_t row) const {
     const std::int64_t at = pack_at(element, row, pack);
     Packs packs{fetch(element.x + at), fetch(element.dy + at), {}};
@@ -195,15 +185,14 @@ struct NormaliseBackwardSumsColumn {
     float x[kPack], g[kPack], before[kPack];
     unpack(packs.x, x);
     unpack(packs.dy, g);
+    channels.centre(x);
     if constexpr (kActivation == Activation::relu && kAdded) {
       unpack(packs.added, before);
     } else {
-      unpack(packs.x, before);
-      channels.forward.apply(before);
+      channels.scale(x, before);
       if constexpr (kAdded) add_pack(packs.added, before);
     }
     multiply_by_slope(kActivation, before, g);
-    channels.standardise(x);
     MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) {
       sums[0][k] += g[k];
       sums[1][k] += g[k] * x[k];
@@ -224,7 +213,7 @@ template <class T>
 template <class Visitor>
 void NormaliseBackwardSums<T>::accesses(Visitor& v) const {
   for (const T* map : {x, dy, y, residual}) visit_read(v, map, rows * packs * kPack);
-  for (const float* array : {mean, variance, factor, shift}) visit_read(v, array, packs * kPack);
+  for (const float* array : {mean, factor, shift}) visit_read(v, array, packs * kPack);
   visit_write(v, masked, rows * packs * kPack);
   visit_write(v, partial, chunks_of(rows, packs) * kSums * packs * kPack);
 }
@@ -232,36 +221,45 @@ void NormaliseBackwardSums<T>::accesses(Visitor& v) const {
 template <class Group>
 MILLRACE_HD void FinishSums::operator()(const Group& group, std::int64_t i) const {
   const Division place = divide(i, channels);
-  const double sum = sum_of_chunks(group, partial, chunks, sums, place.quotient, channels, place.remainder);
-  float* const to = place.quotient == 0 ? out[0] : out[1];
-  if (group.lane() == 0) to[place.remainder] = static_cast<float>(sum);
+  const std::int64_t channel = place.remainder;
+  double sum[1];
+  join_chunks(group, {partial, chunks, sums, channels}, place.quotient, channel, sum);
+  if (group.lane() != 0) return;
+  if (place.quotient == 0)
+    out[0][channel] = static_cast<float>(sum[0]);
+  else
+    out[1][channel] = static_cast<float>(sum[0]) * (variance == nullptr ? 1.0F : inverse_deviation(variance[channel], epsilon));
 }
 template <class Visitor>
 void FinishSums::accesses(Visitor& v) const {
   visit_read(v, partial, chunks * sums * channels);
+  if (sums == 2) visit_read(v, variance, channels);
   for (int s = 0; s < sums; ++s) visit_write(v, out[s], channels);
 }
 
-// dx = factor * g - (x_hat * by_x + offset): what does not change from row to row is multiplied out.
+// dx = factor * g - ((x - mean) * by_x + offset): what does not change from row to row is multiplied out.
 template <class T, Activation kActivation, bool kAdd>
 struct NormaliseBackwardColumn {
   using Element = NormaliseBackward<T>;
   struct Packs {
     Pack<T> x, dy, dx;
   };
+  static constexpr int kAhead = rows_ahead<T>(4), kBlocks = 2;
   const Element& element;
   std::int64_t pack;
-  NormaliseBackwardChannels channels;
+  NormaliseChannels channels;
   float by_x[kPack], offset[kPack];
 
   MILLRACE_HD NormaliseBackwardColumn(const Element& of, std::int64_t at)
-      : element(of), pack(at), channels(NormaliseBackwardChannels::of(of, at)) {
+      : element(of), pack(at), channels(NormaliseChannels::of(of, at)) {
+    float variance[kPack];
+    load_constant(of.variance + at * kPack, variance);
     load_constant(of.d_scale + at * kPack, by_x);
     load_constant(of.d_shift + at * kPack, offset);
     const float share = 1.0F / static_cast<float>(of.rows);
     MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) {
-      by_x[k] *= share * channels.forward.factor[k];
-      offset[k] *= share * channels.forward.factor[k];
+      by_x[k] *= inverse_deviation(variance[k], of.epsilon) * share * channels.factor[k];
+      offset[k] *= share * channels.factor[k];
     }
   }
   MILLRACE_HD Packs read(std::int64_t row) const {
@@ -274,11 +272,10 @@ struct NormaliseBackwardColumn {
     float x[kPack], g[kPack], before[kPack];
     unpack(packs.x, x);
     unpack(packs.dy, g);
-    unpack(packs.x, before);
-    channels.forward.apply(before);
+    channels.centre(x);
+    channels.scale(x, before);
     multiply_by_slope(kActivation, before, g);
-    channels.standardise(x);
-    MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) g[k] = channels.forward.factor[k] * g[k] - (x[k] * by_x[k] + offset[k]);
+    MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) g[k] = channels.factor[k] * g[k] - (x[k] * by_x[k] + offset[k]);
     if constexpr (kAdd) add_pack(packs.dx, g);
     store(element.dx + pack_at(element, row, pack), g);
   }
@@ -302,6 +299,7 @@ template <class T>
 struct ColumnSumsColumn {
   using Element = ColumnSums<T>;
   using Packs = Pack<T>;
+  static constexpr int kAhead = rows_ahead<T>(4), kBlocks = 4;
   const Element& element;
   std::int64_t pack;
 

@@ -76,10 +76,8 @@ struct Norm {
     element.x = x.data();
     element.dy = dy.data();
     element.mean = mean.data();
-    element.variance = variance.data();
     element.factor = factor.data();
     element.shift = shift.data();
-    element.epsilon = kEpsilon;
     element.rows = x.rows();
     element.packs = x.row_packs();
     element.activation = activation;
@@ -87,7 +85,10 @@ struct Norm {
     return element;
   }
   FinishSums finish_sums() {
-    return {partial.data(), chunks_of(x.rows(), x.row_packs()), x.pitch(), 2, {d_shift.data(), d_scale.data()}};
+    FinishSums element{partial.data(), chunks_of(x.rows(), x.row_packs()), x.pitch(), 2, {d_shift.data(), d_scale.data()}};
+    element.variance = variance.data();
+    element.epsilon = kEpsilon;
+    return element;
   }
   NormaliseBackward<T> backward(Activation activation) {
     NormaliseBackward<T> element;
@@ -297,8 +298,8 @@ template <class Element, class Take>
 void in_threads(const Element& element, bool backwards, const Take& take) {
   element.with_column([&]<class Column>(ColumnType<Column>) {
     for (std::int64_t pack = 0; pack < element.packs; ++pack) {
-      for (std::int64_t thread = 0; thread < 3; ++thread) {
-        const RowWalk walk{thread, 3, (element.rows - thread + 2) / 3};
+      for (std::int32_t thread = 0; thread < 3; ++thread) {
+        const RowWalk walk{thread, 3, (static_cast<std::int32_t>(element.rows) - thread + 2) / 3};
         take(Column(element, pack), backwards ? walk.reversed() : walk);
       }
     }

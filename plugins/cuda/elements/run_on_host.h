@@ -13,7 +13,7 @@ void sum_chunk_on_host(const Element& element, std::int64_t chunks, std::int64_t
   const std::int64_t first = chunk_begin(element.rows, chunks, chunk), last = chunk_begin(element.rows, chunks, chunk + 1);
   for (std::int64_t pack = 0; pack < element.packs; ++pack) {
     float sums[Element::kSums][kPack] = {};
-    take_rows(Column(element, pack), {first, 1, last - first}, sums);
+    take_rows(Column(element, pack), {first, 1, static_cast<std::int32_t>(last - first)}, sums);
     for (std::int64_t s = 0; s < Element::kSums; ++s) {
       store(element.partial + ((chunk * Element::kSums + s) * element.packs + pack) * kPack, sums[s]);
     }
@@ -28,7 +28,8 @@ void run_on_host(const Element& element) {
     for (std::int64_t i = 0; i < element.size(); ++i) element(HostGroup{}, i);
   } else if constexpr (Element::kForm == Form::columns) {
     element.with_column([&]<class Column>(ColumnType<Column>) {
-      for (std::int64_t pack = 0; pack < element.packs; ++pack) take_rows(Column(element, pack), {0, 1, element.rows});
+      const RowWalk rows{0, 1, static_cast<std::int32_t>(element.rows)};
+      for (std::int64_t pack = 0; pack < element.packs; ++pack) take_rows(Column(element, pack), rows.reversed());
     });
   } else {
     element.with_column([&]<class Column>(ColumnType<Column>) {
