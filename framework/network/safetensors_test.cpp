@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -72,7 +74,8 @@ TEST_F(Safetensors, ReadsWhatItWrote) {
     ASSERT_NE(found, read.tensors.end()) << tensor.name;
     EXPECT_EQ(found->shape, tensor.shape);
     ASSERT_EQ(found->values.size(), tensor.values.size());
-    EXPECT_EQ(std::memcmp(found->values.data(), tensor.values.data(), tensor.values.size() * sizeof(float)), 0) << tensor.name;
+    const auto same_bits = [](float a, float b) { return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b); };
+    EXPECT_TRUE(std::equal(found->values.begin(), found->values.end(), tensor.values.begin(), same_bits)) << tensor.name;
   }
   EXPECT_EQ(read.metadata.at("epoch"), "3");
   EXPECT_EQ(read.metadata.at("text"), "{\"a\": 1}");
