@@ -204,9 +204,12 @@ template <class T>
 template <class Use>
 auto NormaliseBackwardSums<T>::with_column(const Use& use) const {
   return with_activation(activation, [&](auto kind) {
-    const T* const read = kind.value == Activation::relu ? y : kind.value == Activation::gelu ? residual : nullptr;
-    return with_flag(read != nullptr,
-                     [&](auto added) { return use(ColumnType<NormaliseBackwardSumsColumn<T, kind.value, added.value>>()); });
+    if constexpr (kind.value == Activation::none) {
+      return use(ColumnType<NormaliseBackwardSumsColumn<T, kind.value, false>>());
+    } else {
+      return with_flag((kind.value == Activation::relu ? y : residual) != nullptr,
+                       [&](auto added) { return use(ColumnType<NormaliseBackwardSumsColumn<T, kind.value, added.value>>()); });
+    }
   });
 }
 template <class T>
