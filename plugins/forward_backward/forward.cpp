@@ -41,6 +41,7 @@ void Forward::process(int, Packet packet, Output& output) {
   const Ref<StepToken> token = take_token(packet);  // nothing waits for an update here: the next batch may follow at once
   Ref<Batch> batch = take_batch(packet);
   const Share share = split(batch->count, context_.replicas.size(), context_.load)[static_cast<std::size_t>(context_.replica)];
+  require_labels(*batch, share, *context_.network);
   Ref<StepResult> result = make_result(*batch, context_);
   result->ready = replica_of(context_).infer(std::move(batch), share.begin, share.count, views_, loss_, result->sums);
   send_result(std::move(result), 0, output);

@@ -37,6 +37,7 @@ void ForwardBackward::process(int, Packet packet, Output& output) {
   Ref<Batch> batch = take_batch(packet);
   Replica& replica = replica_of(context_);
   const Share share = split(batch->count, context_.replicas.size(), context_.load)[static_cast<std::size_t>(context_.replica)];
+  require_labels(*batch, share, *context_.network);
   const std::uint64_t step = batch->step;
   const double normaliser = loss_.sum || batch->weight <= 0 ? 1 : batch->weight;
   Ref<StepResult> result = make_result(*batch, context_);

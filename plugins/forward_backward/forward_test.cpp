@@ -36,6 +36,26 @@ TEST(Forward, ReplicasAddUpToTheWholeBatch) {
   EXPECT_EQ(sums.correct5, 7) << "of five classes";
 }
 
+TEST(Forward, NamesTheSampleWhoseLabelIsNoClass) {
+  testkit::Replicas replicas(2);
+  const Ref<Batch> batch = testkit::random_batch(7);
+  batch->samples[6].url = "photos/6.jpg";
+  const auto mistake = [&](std::int32_t label) {
+    batch->labels[6] = label;
+    try {
+      run(replicas, batch, "none");
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::data);
+      return error.message();
+    }
+    return std::string("nothing was thrown");
+  };
+  EXPECT_EQ(mistake(5), "sample 'photos/6.jpg' has label 5: the loss takes those of the network's 5 classes, 0 to 4");
+  EXPECT_EQ(mistake(-1), "sample 'photos/6.jpg' has no label: the loss takes those of the network's 5 classes, 0 to 4");
+  batch->weights[6] = 0;  // it counts nowhere
+  EXPECT_EQ(mistake(-1), "nothing was thrown");
+}
+
 TEST(Forward, ViewsWeighWhatTheRecipeSays) {
   for (const char* test_time : {"none", "flip", "flip_translate"}) {
     double total = 0, shifted = 0, flipped = 0;
