@@ -131,7 +131,8 @@ void SampleOrder::group_by_part(const Source& source) {
 void SampleOrder::share_out(const std::vector<double>& weights) {
   const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
   if (!(total > 0) || !std::isfinite(total) || std::any_of(weights.begin(), weights.end(), [](double w) { return w < 0; })) {
-    fail(ErrorKind::usage, "{}: expected none below 0, and one above", sampling_.class_weights.empty() ? "weight" : "class_weights");
+    fail(ErrorKind::usage, "{}: expected none below 0, and one above",
+         sampling_.class_weights.empty() ? "weight" : "class_weights");
   }
   std::vector<std::pair<double, std::size_t>> remainders;
   std::vector<std::uint64_t> counts;

@@ -47,8 +47,9 @@ void BatchSamples::describe(StageDescription<Params>& d) {
   d.params.add("buffers", &Params::buffers).range(1, 64).text("batches in circulation: what is read ahead, and the memory");
   d.params.add("last", &Params::last)
       .choices({"drop", "keep", "wrap"})
-      .text("an epoch's last, incomplete batch: left out (other samples each time when every epoch is shuffled); or smaller; or "
-            "filled up with the epoch's first samples");
+      .text(
+          "an epoch's last, incomplete batch: left out (other samples each time when every epoch is shuffled); or smaller; or "
+          "filled up with the epoch's first samples");
   d.params.add("bad_samples", &Params::bad_samples)
       .choices({"replace", "skip", "fail"})
       .text("a sample that cannot be decoded: take another one, go on without it, or end the run");

@@ -26,8 +26,8 @@ class RunServices;
 // when the shard has changed.
 //
 // For segmentation, target = "classes": 000017.label.png holds the class number of each pixel, as `pipeline-data pack` writes it;
-// the names stand in `classes` or classes.txt, and values that have none count nowhere. With target = "image", 000017.target.png (or .jpg) is what the
-// network is to reproduce.
+// the names stand in `classes` or classes.txt, and values that have none count nowhere. With target = "image", 000017.target.png
+// (or .jpg) is what the network is to reproduce.
 //
 // Ports: out, SampleChunk. Indices count samples as they lie in the shards, shards in the order that `path` gives.
 // Threading: read() may run on any number of threads; one range of the shard is read for each member. Memory: the indices.

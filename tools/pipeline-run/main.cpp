@@ -57,8 +57,8 @@ int main(int argc, char** argv) {
         .option("--devices", "D", "instead of run.devices: auto, all, cpu, cpu*2, cuda, cuda:0,2, cuda:GPU-8f6d", options.devices)
         .option("--graph", "NAME", "run only this graph, once", options.graph)
         .option("--weights", "FILE", "start from these weights (safetensors)", options.weights)
-        .option("--from", "E[:S]", "begin with epoch E, or its step S, from 1; weights are those of --weights, momentum begins anew",
-                from)
+        .option("--from", "E[:S]",
+                "begin with epoch E, or its step S, from 1; weights are those of --weights, momentum begins anew", from)
         .option("--hash", "WHAT", "stream hashes cover: stream, samples and draws; pixels, also what the network receives", hash)
         .flag("--json", "events on standard output, one JSON object a line", options.json)
         .flag("--quiet", "no progress on standard error", options.quiet);

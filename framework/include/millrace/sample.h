@@ -130,7 +130,8 @@ class Sample {
   // Centres the window in the image, by the record, unless that has been done since set_image(). Stages that edit the record call
   // it first; `batch` does for images that none of them touched. (The odd pixel of a difference goes right and down.)
   void place_window(ImageShape window);
-  // Executes a pending record on the host, for image and target, as stages that resample or recolour must do first. `window`: what the record yields.
+  // Executes a pending record on the host, for image and target, as stages that resample or recolour must do first. `window`: what
+  // the record yields; one that is not static (there is no network): the whole image.
   void apply_pending(ImageShape window);
 
   // Whether the pixels are the same whenever this index comes, so that a device may keep them from one step to another: set by
