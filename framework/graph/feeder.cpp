@@ -175,8 +175,10 @@ void Feeder::prepare(Batch& batch, std::uint64_t step) const {
 
 void Feeder::post(std::function<void()> work) {
   core_.graph.reserve_wait();
-  io_.post([&graph = core_.graph, work = std::move(work)]() mutable {
+  ++reading_;
+  io_.post([this, &graph = core_.graph, work = std::move(work)]() mutable {
     work();
+    --reading_;
     work = nullptr;  // lets go of the batch before the graph may end
     graph.release_wait();
   });

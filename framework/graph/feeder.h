@@ -42,6 +42,9 @@ class Feeder : public std::enable_shared_from_this<Feeder> {
   // stopped. The reason is known when all is quiet: a stage's error, which may still be on its way, or a stage that swallows samples.
   std::optional<std::uint64_t> lost_step();
 
+  const std::string& source_name() const { return plan_.node->place().name; }
+  int reading() const { return reading_; }  // I/O threads that read samples, or are about to
+
   std::size_t batch_bytes() const;  // of one batch, encoded samples included
 
  private:
@@ -75,6 +78,7 @@ class Feeder : public std::enable_shared_from_this<Feeder> {
   std::uint64_t next_ = 0, last_ = 0;
   std::optional<std::uint64_t> lost_step_;
   std::atomic<bool> stopped_{true};
+  std::atomic<int> reading_{0};
 };
 
 }  // namespace millrace::flow

@@ -48,7 +48,7 @@ void Gate::stop() {
   stopped_ = true;
   dropped.swap(waiting_);
   for (const auto& [step, packets] : dropped) {
-    for (const auto& [link, packet] : packets) link->counters.add(0, 0, link->receivers(packet), 0);
+    for (const auto& [link, packet] : packets) link->drop(packet);
   }
 }
 
@@ -69,7 +69,7 @@ void Gate::arrive(Link& link, Packet packet) {
   Lock lock(mutex_);
   account();
   if (stopped_) {
-    link.counters.add(0, 0, link.receivers(packet), 0);
+    link.drop(packet);
     lock.unlock();  // before the packet goes, which may send a batch home
     return;
   }

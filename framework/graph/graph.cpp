@@ -74,7 +74,8 @@ Graph::State::State(const GraphPlan& plan, const std::vector<std::vector<std::sh
   feeder->on_filled([this] {
     const std::uint64_t now = packets_on_edges();
     std::uint64_t most = most_packets;
-    while (now > most && !most_packets.compare_exchange_weak(most, now)) {}
+    while (now > most && !most_packets.compare_exchange_weak(most, now)) {
+    }
   });
   add_retry(plan);
   core->on_failure = [this] {
@@ -168,7 +169,9 @@ FeederPlan Graph::State::feeder_plan(const GraphPlan& plan, const GraphOptions& 
     if (role == StageType::Role::source) feeding.node = node;
     if (role == StageType::Role::sample_transform || role == StageType::Role::batcher) feeding.work.push_back(node);
     if (auto* cache = dynamic_cast<SampleCache*>(&node->stage())) {
-      if (feeding.cache) fail(ErrorKind::usage, "graph '{}' has two caches: '{}' would make the one before it useless", plan.name, node->place().name);
+      if (feeding.cache)
+        fail(ErrorKind::usage, "graph '{}' has two caches: '{}' would make the one before it useless", plan.name,
+             node->place().name);
       feeding.cache = cache;
     }
     if (role == StageType::Role::batcher) feeding.spec = static_cast<const Batcher&>(node->stage()).spec();
@@ -264,13 +267,39 @@ Graph::Figures Graph::figures() const {
   }
   for (const auto& link : state_->links) {
     const Counters::Totals totals = link->counters.totals();
-    figures.edges.push_back({link->from, link->to, totals.packets, tick * static_cast<double>(totals.waited_ticks), link->level()});
+    figures.edges.push_back(
+        {link->from, link->to, totals.packets, tick * static_cast<double>(totals.waited_ticks), link->level()});
   }
   const Gate::Waited waited = state_->gate->waited();
   figures.waited_for_data_seconds = tick * static_cast<double>(waited.for_data);
   figures.waited_for_step_seconds = tick * static_cast<double>(waited.for_step);
   figures.packets_in_flight_most = state_->most_packets;
   return figures;
+}
+
+// Packets are counted as received when a stage begins with them, and as the stage's own when it has returned.
+std::string Graph::under_way() const {
+  std::string text;
+  const auto say = [&](const std::string& stage, const std::string& what) {
+    text += fmt::format("{}[{}.{}] {}", text.empty() ? "" : ", ", state_->name, stage, what);
+  };
+  if (const int reading = state_->feeder->reading(); reading > 0) {
+    say(state_->feeder->source_name(), fmt::format("reads on {} thread{}", reading, reading == 1 ? "" : "s"));
+  }
+  for (const auto& instances : state_->nodes) {
+    std::int64_t packets = 0;
+    for (const auto& link : state_->links) {
+      if (!link->targets.empty() && link->targets.front() == instances.front().get()) {
+        packets += static_cast<std::int64_t>(link->counters.totals().samples - link->dropped);
+      }
+    }
+    for (const auto& node : instances) packets -= static_cast<std::int64_t>(node->counters.totals().packets);
+    const Node& node = *instances.front();
+    if (packets > 0 && node.kind() != Node::Kind::source) {
+      say(node.place().name, fmt::format("works on {} packet{}", packets, packets == 1 ? "" : "s"));
+    }
+  }
+  return text;
 }
 
 std::size_t Graph::memory_bound() const { return state_->memory_bound; }

@@ -89,6 +89,10 @@ class Graph {
   };
   Figures figures() const;
 
+  // What is under way: "[train.decode_image] works on 2 packets, [train.read] reads on 1 thread". A stage that has returned and
+  // goes on elsewhere (Output::Hold), as on a device, is not seen: "" when nothing else is under way. Any thread.
+  std::string under_way() const;
+
   std::size_t memory_bound() const;  // bytes of the circulating batches at most, encoded samples and scratch images included
 
  private:

@@ -35,12 +35,14 @@ struct Link {
   Carries carries = Carries::other;
   std::function<void(Packet)> divert;  // where packets go instead: the gate, or back to the source
   Counters counters;  // packets: sent; samples: received; waited: between the two
+  std::atomic<std::uint64_t> dropped{0};  // received by nobody: the gate was closed for good
   Node* bypass = nullptr;  // the target, when packets need not go through oneTBB
 
   // To all targets, or to the one that the packet names. Thread-safe.
   void send(Packet&& packet, const Node* sender);
   // What the gate lets through: already stamped and counted.
   void pass(Packet packet);
+  void drop(const Packet& packet);  // counts it as received
   std::uint64_t receivers(const Packet& packet) const { return packet.replica < 0 ? targets.size() : 1; }
   std::int64_t level() const;
 };
@@ -75,6 +77,7 @@ class Node final : public Output {
   void put(const Message& message);
   Stage& stage() const { return *stage_; }
   const Place& place() const { return place_; }
+  Kind kind() const { return kind_; }
   Counters counters;
 
  private:

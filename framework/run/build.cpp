@@ -7,6 +7,13 @@
 
 namespace millrace {
 
+bool has_reports(const GraphPlan& plan) {
+  return std::any_of(plan.stages.begin(), plan.stages.end(), [](const StagePlan& stage) {
+    return std::any_of(stage.type->inputs.begin(), stage.type->inputs.end(),
+                       [](const Port& port) { return port.payload == payload::kStepResult; });
+  });
+}
+
 GraphBuild::GraphBuild(const GraphPlan& plan, StageContext context) : plan_(&plan), context_(std::move(context)) {
   context_.graph = plan.name;
   stages_.resize(plan.stages.size());

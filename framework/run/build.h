@@ -12,6 +12,9 @@
 
 namespace millrace {
 
+// Whether a stage of the graph takes the results of steps, as `metrics` does to report them.
+bool has_reports(const GraphPlan& plan);
+
 // One graph's stages while they are made. First the data stages up to `batch`; then, when the replicas are known, the rest.
 class GraphBuild {
  public:
@@ -27,11 +30,11 @@ class GraphBuild {
   void open_stages();  // all but the source, which is open already
 
   const GraphPlan& plan() const { return *plan_; }
-  bool trains() const;   // gradients flow in it
-  bool steps() const;    // has stages that go step by step (behind the gate)
+  bool trains() const;  // gradients flow in it
+  bool steps() const;   // has stages that go step by step (behind the gate)
   Source* source() const { return source_; }
   const BatchSpec& batch() const { return batch_; }
-  ImageShape image() const { return image_; }              // of the batches' pixels
+  ImageShape image() const { return image_; }  // of the batches' pixels
   const TargetSpec& target() const { return target_; }
   std::uint64_t samples() const { return samples_; }  // of an epoch
   // What devices are to keep of this graph; none when no cache in it asks for that.

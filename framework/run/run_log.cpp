@@ -90,15 +90,19 @@ void RunLog::step_done(std::uint64_t step) {
 void RunLog::write_step_if_whole(std::uint64_t step) {
   const auto found = pending_.find(step);
   const Pending& pending = found->second;
-  if (!pending.reported || !pending.done) return;
+  if ((options_.steps_are_reported && !pending.reported) || !pending.done) return;
   const double now = elapsed_seconds();
   if (step % options_.log_every == 0) {
     const double weight = pending.sums.weight;
-    Json line = {{"event", "step"}, {"epoch", pending.epoch + 1}, {"step", step + 1}};
-    line["loss"] = weight > 0 ? pending.sums.loss / weight : 0;
-    line["accuracy"] = weight > 0 ? pending.sums.correct / weight : 0;
+    Json line = {{"event", "step"}};
+    if (pending.reported) line["epoch"] = pending.epoch + 1;
+    line["step"] = step + 1;
+    if (pending.reported) {
+      line["loss"] = weight > 0 ? pending.sums.loss / weight : 0;
+      line["accuracy"] = weight > 0 ? pending.sums.correct / weight : 0;
+    }
     for (const auto& [name, value] : pending.scalars) line[name] = value;
-    line["images_per_second"] = weight / std::max(now - last_step_seconds_, 1e-9);
+    if (pending.reported) line["images_per_second"] = weight / std::max(now - last_step_seconds_, 1e-9);
     line["elapsed_seconds"] = now;
     write_line(metrics_, line);
     if (options_.json) write_line(stdout, line);
@@ -115,7 +119,8 @@ void RunLog::bad_sample(std::string_view graph, const Sample& sample, std::strin
   const std::string cause = sample.fault ? sample.fault->cause : "";
   if (bad_samples_ <= kBadSamplesNamed && !options_.quiet) {
     fmt::print(stderr, "bad sample {}: '{}': {} ({})\n", action, sample.place(), cause, stage);
-    if (bad_samples_ == kBadSamplesNamed) fmt::print(stderr, "further bad samples are counted, and named in quarantine.jsonl only\n");
+    if (bad_samples_ == kBadSamplesNamed)
+      fmt::print(stderr, "further bad samples are counted, and named in quarantine.jsonl only\n");
   }
   if (folder_.empty()) return;
   if (!ledger_) ledger_ = open_file(folder_ / "quarantine.jsonl");

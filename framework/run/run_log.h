@@ -28,10 +28,11 @@ std::filesystem::path make_run_folder(const std::filesystem::path& parent, const
 class RunLog final : public RunServices {
  public:
   struct Options {
-    bool json = false;             // every line of metrics.jsonl also on standard output
-    std::uint64_t log_every = 1;   // steps between "step" lines
-    bool quiet = false;            // says nothing on standard error but warnings
-    std::string stepping_graph;    // whose steps are logged: "train"
+    bool json = false;               // every line of metrics.jsonl also on standard output
+    std::uint64_t log_every = 1;     // steps between "step" lines
+    bool quiet = false;              // says nothing on standard error but warnings
+    std::string stepping_graph;      // whose steps are logged: "train"
+    bool steps_are_reported = true;  // false: a step's line is written without its loss
   };
   explicit RunLog(Options options);
   ~RunLog() override;

@@ -37,6 +37,10 @@ Session::Session(const Pipeline& pipeline, const Registry& registry, SessionOpti
 
 Session::~Session() = default;
 
+void Session::doing(std::string what) const {
+  if (options_.activity) options_.activity->set(std::move(what), false);
+}
+
 // A graph that is run alone and does not train runs for one epoch.
 void Session::place_steps() {
   const GraphBuild& main = *builds_.front();
@@ -73,11 +77,13 @@ void Session::build_graphs() {
   log.quiet = options_.quiet;
   log.log_every = static_cast<std::uint64_t>(pipeline_.run.log_every);
   log.stepping_graph = options_.graph.empty() ? pipeline_.graphs.front().name : options_.graph;
+  log.steps_are_reported = has_reports(*pipeline_.graph(log.stepping_graph));
   log_ = std::make_unique<RunLog>(log);
   for (const GraphPlan& plan : pipeline_.graphs) {
     if (!options_.graph.empty() && plan.name != options_.graph) continue;
     if (options_.only_main && !builds_.empty()) break;
     parse_every(plan.every);
+    doing(fmt::format("listing the samples of [{}]", plan.name));
     builds_.push_back(std::make_unique<GraphBuild>(plan, shared_context()));
     builds_.back()->require_steps();
     builds_.back()->require_classes();
@@ -85,6 +91,7 @@ void Session::build_graphs() {
 }
 
 void Session::compile_replicas() {
+  doing("opening devices");
   devices_ = open_devices(options_.devices.empty() ? pipeline_.run.devices : options_.devices, pipeline_.run.load, registry_);
   precision_ = choose_precision(pipeline_.run.precision, devices_);
   const std::size_t count = devices_.devices.size();
@@ -112,11 +119,14 @@ void Session::compile_replicas() {
       std::uint32_t& largest = build->trains() ? compile.train_batch : compile.infer_batch;
       largest = std::max(largest, share);
     }
+    const DeviceInfo& device = devices_.devices[r]->info();
+    doing(fmt::format("compiling the network for {}:{}", device.backend, device.index));
     replicas_.push_back(devices_.devices[r]->compile(*pipeline_.network, compile));
   }
 }
 
 void Session::start_replicas() {
+  doing("allocating the network's memory and writing its weights");
   for (const auto& replica : replicas_) replica->start();
   if (replicas_.empty()) return;
   const Network& network = *pipeline_.network;
@@ -148,6 +158,7 @@ void Session::prepare() {
     if (!devices_.devices.empty()) {
       graph.host_buffer = [device = devices_.devices.front().get()](std::size_t bytes) { return device->host_buffer(bytes); };
     }
+    doing(fmt::format("opening the stages of [{}]", build->plan().name));
     build->open_stages();
     graphs_.push_back(std::make_unique<Graph>(build->plan(), build->stages(), graph, *workers_));
   }
@@ -167,6 +178,7 @@ RunResult Session::run() {
 }
 
 void Session::save_weights(RunResult& result) {
+  if (options_.activity) options_.activity->set("the weights to be written", true);
   for (const auto& replica : replicas_) replica->finish();
   if (log_->folder().empty()) return;
   const std::filesystem::path file = log_->folder() / "weights.safetensors";

@@ -10,6 +10,7 @@
 
 #include "config/plan.h"
 #include "graph/graph.h"
+#include "run/activity.h"
 #include "run/build.h"
 #include "run/devices.h"
 #include "run/run_log.h"
@@ -22,17 +23,18 @@ struct StartingPoint {
 };
 
 struct SessionOptions {
-  std::string devices;           // instead of run.devices, when not empty
-  std::string graph;             // build and run only this graph
-  std::string weights;           // a safetensors file to start from, instead of the initialisers
+  std::string devices;  // instead of run.devices, when not empty
+  std::string graph;    // build and run only this graph
+  std::string weights;  // a safetensors file to start from, instead of the initialisers
   bool json = false;
   bool quiet = false;
-  bool hash_input = false;       // stream hashes also cover what the network receives
-  StartingPoint from;            // of the main graph; nothing that comes before is read
-  std::uint64_t most_steps = 0;  // of the main graph; 0: as the file says
-  bool only_main = false;        // no other graph runs, nothing is written: for profiling
+  bool hash_input = false;                             // stream hashes also cover what the network receives
+  StartingPoint from;                                  // of the main graph; nothing that comes before is read
+  std::uint64_t most_steps = 0;                        // of the main graph; 0: as the file says
+  bool only_main = false;                              // no other graph runs, nothing is written: for profiling
   std::function<void(const Graph::Figures&)> on_tick;  // about 20 times a second, with the main graph's figures
-  const std::atomic<int>* stop_signal = nullptr;  // set by a signal handler: the run ends after the steps under way
+  const std::atomic<int>* stop_signal = nullptr;       // a signal that came: the run ends after the steps under way
+  Activity* activity = nullptr;                        // is told what the session does; null: nobody asks
 };
 
 // What a run ended with.
@@ -77,19 +79,20 @@ class Session {
   void place_steps();
   void save_weights(RunResult& result);
   StageContext shared_context() const;
+  void doing(std::string what) const;  // before the first step
 
   const Pipeline& pipeline_;
   const Registry& registry_;
   SessionOptions options_;
   std::unique_ptr<RunLog> log_;
-  OpenDevices devices_;                                // devices before replicas: destroyed after them
+  OpenDevices devices_;  // devices before replicas: destroyed after them
   Precision precision_ = Precision::fp32;
   std::vector<std::unique_ptr<Replica>> replicas_;
   std::vector<std::unique_ptr<GraphBuild>> builds_;
-  std::vector<std::int32_t> resident_sets_;            // of each build: which one devices keep, or -1
-  std::uint64_t first_step_ = 0, total_steps_ = 0;     // of the main graph: [first, total)
+  std::vector<std::int32_t> resident_sets_;         // of each build: which one devices keep, or -1
+  std::uint64_t first_step_ = 0, total_steps_ = 0;  // of the main graph: [first, total)
   std::unique_ptr<Workers> workers_;
-  std::vector<std::unique_ptr<Graph>> graphs_;         // one for each build; destroyed first
+  std::vector<std::unique_ptr<Graph>> graphs_;  // one for each build; destroyed first
 };
 
 }  // namespace millrace

@@ -11,6 +11,7 @@ namespace millrace {
 namespace {
 
 constexpr auto kTick = std::chrono::milliseconds(50);
+constexpr double kReportPatience = 10;  // seconds for the reports of steps that devices have done
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -36,12 +37,14 @@ Training::Training(Parts parts)
     : parts_(parts),
       progress_(parts.options.quiet),
       steps_per_epoch_(std::max<std::uint64_t>(parts.builds.front()->steps_per_epoch(), 1)),
+      reported_(has_reports(parts.builds.front()->plan())),
       done_(parts.first_step) {
   for (const auto& build : parts_.builds) every_.push_back(parse_every(build->plan().every));
 }
 
 RunResult Training::run() {
   start_event();
+  doing("the first step");
   Graph& graph = *parts_.graphs.front();
   if (parts_.builds.front()->trains()) {
     graph.on_step_done([this](std::uint64_t step) { return step_done(step); });
@@ -128,6 +131,7 @@ void Training::loop() {
       }
     }
     if (stop_requested()) graph.stop();
+    watch(graph, stall_);
     if (parts_.options.on_tick) parts_.options.on_tick(graph.figures());
     if (progress_.due()) show_progress();
     lock.lock();
@@ -143,7 +147,17 @@ bool Training::stop_requested() {
   return result_.signal != 0;
 }
 
+void Training::doing(std::string what) const {
+  if (parts_.options.activity) parts_.options.activity->set(std::move(what), true);
+}
+
+void Training::watch(const Graph& graph, StallWatch& stall) {
+  if (result_.signal != 0) return doing("the steps under way: " + waits_for(graph));
+  if (const std::string text = stall.look(graph); !text.empty()) parts_.log.warn(text);
+}
+
 void Training::at_boundary(std::uint64_t done) {
+  doing(fmt::format("devices, at the end of step {}", done));
   for (const auto& replica : parts_.replicas) replica->finish();  // the reports of these steps are on their way
   training_seconds_ += seconds_since(resumed_);                   // with what devices still had to do
   if (done % steps_per_epoch_ == 0 || done == parts_.total_steps) end_epoch((done - 1) / steps_per_epoch_, done);
@@ -154,30 +168,51 @@ void Training::at_boundary(std::uint64_t done) {
 
 void Training::end_epoch(std::uint64_t epoch, std::uint64_t done) {
   const std::string& name = parts_.builds.front()->plan().name;
+  const std::uint64_t first = std::max(epoch * steps_per_epoch_, parts_.first_step);
+  const RunLog::Sums sums = await_reports(epoch, done - first);
+  const GraphBuild& build = *parts_.builds.front();
+  const bool known = sums.steps > 0;
+  const double images = known ? sums.sums.weight : static_cast<double>(build.samples_until(done) - build.samples_until(first));
+  const double rate = images / std::max(training_seconds_, 1e-9);
+  Json line = {{"event", "epoch"}, {"epoch", epoch + 1}, {"step", done}};
+  if (known) {
+    line["loss"] = sums.loss();
+    line["accuracy"] = sums.accuracy();
+    line["top5"] = sums.top5();
+  }
+  line["images_per_second"] = rate;
+  line["seconds"] = training_seconds_;
+  if (known) line["stream_hash"] = hex(sums.stream_hash);
+  line["resident_bytes"] = resident_bytes();
+  parts_.log.event(std::move(line));
+  const std::string figures =
+      known ? fmt::format("loss {:.4f}  accuracy {:.2f} %", sums.loss(), 100 * sums.accuracy()) : "no stage reports the loss";
+  progress_.say(fmt::format("{}: epoch {}/{:g}  {}  {:.0f} images/s{}", name, epoch + 1, parts_.pipeline.run.epochs, figures,
+                            rate, known ? "  stream " + hex(sums.stream_hash) : ""));
+  parts_.log.forget(name, epoch);
+  training_seconds_ = 0;
+}
+
+// The last reports are a matter of microseconds. A stage that never makes them must not keep the run.
+RunLog::Sums Training::await_reports(std::uint64_t epoch, std::uint64_t expected) {
+  const std::string& name = parts_.builds.front()->plan().name;
+  const auto start = Clock::now();
   RunLog::Sums sums = parts_.log.sums(name, epoch);
-  const std::uint64_t expected = done - std::max(epoch * steps_per_epoch_, parts_.first_step);
-  while (sums.steps < expected) {  // the last reports are a matter of microseconds
+  while (reported_ && sums.steps < expected) {
     {
       const std::lock_guard lock(mutex_);
       if (drained_) break;
     }
+    if (seconds_since(start) > kReportPatience) {
+      parts_.log.warn(fmt::format("[{}]: {} of {} steps of epoch {} were reported within {} s; figures leave out the others",
+                                  name, sums.steps, expected, epoch + 1, kReportPatience));
+      reported_ = sums.steps > 0;
+      break;
+    }
     std::this_thread::sleep_for(std::chrono::microseconds(200));
     sums = parts_.log.sums(name, epoch);
   }
-  const double rate = sums.sums.weight / std::max(training_seconds_, 1e-9);
-  Json line = {{"event", "epoch"}, {"epoch", epoch + 1}, {"step", done}};
-  line["loss"] = sums.loss();
-  line["accuracy"] = sums.accuracy();
-  line["top5"] = sums.top5();
-  line["images_per_second"] = rate;
-  line["seconds"] = training_seconds_;
-  line["stream_hash"] = hex(sums.stream_hash);
-  line["resident_bytes"] = resident_bytes();
-  parts_.log.event(std::move(line));
-  progress_.say(fmt::format("{}: epoch {}/{:g}  loss {:.4f}  accuracy {:.2f} %  {:.0f} images/s  stream {}", name, epoch + 1,
-                            parts_.pipeline.run.epochs, sums.loss(), 100 * sums.accuracy(), rate, hex(sums.stream_hash)));
-  parts_.log.forget(name, epoch);
-  training_seconds_ = 0;
+  return sums;
 }
 
 RunLog::Sums Training::take_sums(const std::string& name, std::uint64_t first_epoch, std::uint64_t last_epoch) {
@@ -196,10 +231,13 @@ void Training::run_pass(std::size_t g, std::uint64_t first, std::uint64_t last) 
   const std::uint64_t skipped = parts_.log.skipped_samples(name);
   const auto start = Clock::now();
   Graph& graph = *parts_.graphs[g];
+  doing(fmt::format("[{}]", name));
+  StallWatch stall;
   graph.start(first, last);
   std::future<void> drained = std::async(std::launch::async, [&graph] { graph.wait(); });
   while (drained.wait_for(kTick) != std::future_status::ready) {
     if (stop_requested()) graph.stop();
+    watch(graph, stall);
     if (g == 0 && parts_.options.on_tick) parts_.options.on_tick(graph.figures());
   }
   drained.get();

@@ -11,6 +11,7 @@
 #include "run/every.h"
 #include "run/progress.h"
 #include "run/session.h"
+#include "run/stall.h"
 
 namespace millrace {
 
@@ -31,34 +32,39 @@ class Training {
   RunResult run();
 
  private:
-  bool step_done(std::uint64_t step);   // from the graph's threads
-  void wait_for_main_graph();           // a thread of its own
+  bool step_done(std::uint64_t step);  // from the graph's threads
+  void wait_for_main_graph();          // a thread of its own
   void loop();
   void at_boundary(std::uint64_t done);
   void end_epoch(std::uint64_t epoch, std::uint64_t done);
+  RunLog::Sums await_reports(std::uint64_t epoch, std::uint64_t expected);
   void run_pass(std::size_t graph, std::uint64_t first, std::uint64_t last);
   RunLog::Sums take_sums(const std::string& name, std::uint64_t first_epoch, std::uint64_t last_epoch);
   void end_data_pass(const std::string& name, std::uint64_t samples, double seconds);
   bool stop_requested();
   void show_progress();
+  void doing(std::string what) const;
+  void watch(const Graph& graph, StallWatch& stall);  // some times a second
   bool is_boundary(std::uint64_t done) const;
   void start_event();
 
   using Clock = std::chrono::steady_clock;
   Parts parts_;
   Progress progress_;
-  std::vector<Every> every_;            // by graph
+  std::vector<Every> every_;  // by graph
   std::uint64_t steps_per_epoch_;
   RunResult result_;
+  bool reported_;     // some stage reports the main graph's steps
+  StallWatch stall_;  // of the main graph
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::uint64_t done_ = 0;              // steps of the main graph whose updates are submitted
-  std::uint64_t boundary_ = 0;          // the gate is closed after this many steps; 0: it is open
+  std::uint64_t done_ = 0;      // steps of the main graph whose updates are submitted
+  std::uint64_t boundary_ = 0;  // the gate is closed after this many steps; 0: it is open
   bool drained_ = false;
   std::optional<Error> error_;
 
-  double training_seconds_ = 0;         // of the epoch so far, validation apart
+  double training_seconds_ = 0;  // of the epoch so far, validation apart
   Clock::time_point resumed_;
 };
 

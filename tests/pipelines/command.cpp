@@ -35,21 +35,41 @@ pid_t start(const std::vector<std::string>& arguments, const std::string& out, c
   _exit(127);
 }
 
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+// Sends what is due; returns whether the program was killed.
+bool wait_for(pid_t child, const Interruption& interruption, Clock::time_point begin, int& status, rusage& usage) {
+  int sent = 0;
+  bool killed = false;
+  while (wait4(child, &status, WNOHANG, &usage) == 0) {
+    const double now = seconds_since(begin);
+    const double due = sent == 0 ? interruption.after : interruption.again > 0 ? interruption.after + interruption.again : 0;
+    if (sent < 2 && due > 0 && now >= due) {
+      kill(child, interruption.signal);
+      ++sent;
+    }
+    if (!killed && interruption.limit > 0 && now >= interruption.limit) {
+      kill(child, SIGKILL);
+      killed = true;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return killed;
+}
+
 }  // namespace
 
-Outcome run_command(const std::vector<std::string>& arguments, double interrupt_after) {
+Outcome run_command(const std::vector<std::string>& arguments, const Interruption& interruption) {
   const TemporaryFolder folder;
-  const auto begin = std::chrono::steady_clock::now();
+  const auto begin = Clock::now();
   const pid_t child = start(arguments, folder / "out", folder / "err");
-  if (interrupt_after > 0) {
-    std::this_thread::sleep_for(std::chrono::duration<double>(interrupt_after));
-    kill(child, SIGINT);
-  }
   int status = 0;
   rusage usage{};
-  wait4(child, &status, 0, &usage);
   Outcome outcome;
-  outcome.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  outcome.killed = wait_for(child, interruption, begin, status, usage);
+  outcome.seconds = seconds_since(begin);
   outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
   outcome.peak_kib = usage.ru_maxrss;
   outcome.out = read_file(folder / "out");

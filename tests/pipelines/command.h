@@ -1,6 +1,7 @@
 // Running the tools as a user does, and reading what they say.
 #pragma once
 
+#include <csignal>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -12,11 +13,21 @@ struct Outcome {
   int code = -1;  // exit code; 128 + signal when it was killed
   std::string out, err;
   double seconds = 0;
+  bool killed = false;  // it had not ended within the limit
   long peak_kib = 0;  // largest resident set
 };
 
-// Runs a program with arguments; no shell. `interrupt_after`: seconds until SIGINT is sent; 0: never.
-Outcome run_command(const std::vector<std::string>& arguments, double interrupt_after = 0);
+// What is done to a program that runs.
+struct Interruption {
+  Interruption(double seconds = 0) : after(seconds) {}  // NOLINT(google-explicit-constructor): a number says it all
+  double after;         // seconds until a signal is sent; 0: never
+  int signal = SIGINT;
+  double again = 0;     // seconds from the first signal to a second one; 0: never
+  double limit = 0;     // seconds until it is killed; 0: never
+};
+
+// Runs a program with arguments; no shell.
+Outcome run_command(const std::vector<std::string>& arguments, const Interruption& interruption = {});
 
 std::string tool(const std::string& name);      // path in the build tree
 std::string pipeline(const std::string& name);  // path in the source tree

@@ -1,8 +1,6 @@
 // pipeline-run: runs a pipeline file.
 #include <fmt/format.h>
-#include <unistd.h>
 
-#include <atomic>
 #include <csignal>
 
 #include "common/arguments.h"
@@ -10,24 +8,9 @@
 #include "millrace/plugin.h"
 #include "run/check.h"
 #include "run/session.h"
+#include "signal_watch.h"
 
 namespace {
-
-std::atomic<int> stop_signal{0};
-
-// The first signal asks for an end in good order, the second one ends at once.
-void on_signal(int signal) {
-  if (stop_signal.exchange(signal) != 0) _exit(128 + signal);
-}
-
-void install_signal_handlers() {
-  struct sigaction action {};
-  action.sa_handler = on_signal;
-  sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-  std::signal(SIGPIPE, SIG_IGN);  // `pipeline-run --json | head` ends the reader, not the training
-}
 
 // "3" or "3:120".
 millrace::StartingPoint starting_point(const std::string& text) {
@@ -73,11 +56,14 @@ int main(int argc, char** argv) {
     options.hash_input = hash == "pixels";
     if (!from.empty()) options.from = starting_point(from);
 
+    millrace::Activity activity;
+    const millrace::SignalWatch signals(activity);
+    std::signal(SIGPIPE, SIG_IGN);  // `pipeline-run --json | head` ends the reader, not the training
     millrace::Registry registry;
     registry.load_all();
     const millrace::Pipeline pipeline = millrace::load_pipeline(files.front(), overrides, registry);
-    options.stop_signal = &stop_signal;
-    install_signal_handlers();
+    options.activity = &activity;
+    options.stop_signal = &signals.signal();
     millrace::Session session(pipeline, registry, options);
     if (check) {
       session.prepare();

@@ -1,0 +1,178 @@
+// A run ends, or says what it waits for: whatever stage a flow lacks, whenever a signal comes.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <random>
+#include <regex>
+#include <set>
+
+#include "command.h"
+
+namespace millrace::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string read_file(const std::string& path) {
+  std::ifstream file(path);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+// A shipped pipeline, and what makes it small: a few images of 32 x 32, two epochs.
+struct Shipped {
+  std::string file;
+  std::vector<std::string> set;
+};
+const std::vector<Shipped>& shipped() {
+  static const std::vector<Shipped> all = {
+      {"quickstart.toml", {"data.root=" + shapes(), "train.batch.size=40"}},
+      {"cifar10.toml", {"data.root=" + shapes(), "train.batch.size=40"}},
+      {"cifar10_airbench.toml", {"data.root=" + shapes(), "train.batch.size=40"}},
+      {"resnet50.toml",
+       {"data.train=" + shapes() + "/train", "data.test=" + shapes() + "/test", "network.classes=10", "image.side=32",
+        "image.short=36", "train.batch.size=20", "train.read.limit=100", "validate.batch.size=13", "validate.read.limit=26"}}};
+  return all;
+}
+
+std::vector<std::string> flow_of(const std::string& text, const std::string& graph) {
+  std::smatch found;
+  std::vector<std::string> stages;
+  if (!std::regex_search(text, found, std::regex("\\[" + graph + "\\][^\\[]*flow\\s*=\\s*\\[([^\\]]*)\\]"))) return stages;
+  const std::string list = found[1];
+  const std::regex word("\"([a-z_0-9]+)\"");
+  for (auto it = std::sregex_iterator(list.begin(), list.end(), word); it != std::sregex_iterator(); ++it)
+    stages.push_back((*it)[1]);
+  return stages;
+}
+
+// The file without a stage of the graph, and without its tables.
+std::string without(std::string text, const std::string& graph, const std::string& stage) {
+  const std::size_t begin = text.find("flow", text.find("\n[" + graph + "]\n")), end = text.find(']', begin);
+  const std::string list = text.substr(begin, end - begin);
+  text.replace(begin, end - begin, std::regex_replace(list, std::regex(",\\s*\"" + stage + "\"|\"" + stage + "\"\\s*,"), ""));
+  const std::regex table("\n\\[" + graph + "\\." + stage + "(\\.[a-z_.]+)?\\][^\n]*(\n(?!\\[)[^\n]*)*");
+  return std::regex_replace(text, table, "");
+}
+
+// Beside a copy of the networks, as the shipped file lies.
+std::string write_beside_networks(const TemporaryFolder& folder, const std::string& text) {
+  if (!fs::exists(folder.path() / "networks")) fs::copy(pipeline("networks"), folder.path() / "networks");
+  std::ofstream(folder / "pipeline.toml") << text;
+  return folder / "pipeline.toml";
+}
+
+std::vector<std::string> command_of(const std::string& file, const std::vector<std::string>& set) {
+  std::vector<std::string> words = {tool("pipeline-run"), file, "--set", "run.folder=", "--set", "run.epochs=2"};
+  for (const std::string& each : set) words.insert(words.end(), {"--set", each});
+  return words;
+}
+
+constexpr double kLimit = 240;  // seconds, for machines that do much else
+
+// 0 to 4: as said in run_tool's help; 130 and 143: by a signal.
+void expect_an_end(const Outcome& outcome, const Interruption& interruption, const std::string& what) {
+  ASSERT_FALSE(outcome.killed) << what << " had not ended after " << kLimit << " s:\n" << outcome.err;
+  const std::set<int> codes = {0, 1, 2, 3, 4, 128 + SIGINT, 128 + SIGTERM};
+  EXPECT_TRUE(codes.contains(outcome.code)) << what << " ended with " << outcome.code << ":\n" << outcome.err;
+  if (interruption.after <= 0 || outcome.seconds <= interruption.after + 11) return;
+  EXPECT_NE(outcome.err.find("still waiting for"), std::string::npos) << what << ":\n" << outcome.err;
+}
+
+// 500 runs: MILLRACE_ENDINGS=500. A failure prints what has to be done to see it again.
+TEST(Ending, EveryFlowEndsWhateverIsLeftOutAndWheneverASignalComes) {
+  const char* const wanted = std::getenv("MILLRACE_ENDINGS");
+  const int runs = wanted == nullptr ? 24 : std::atoi(wanted);
+  std::mt19937 random(static_cast<unsigned>(runs));
+  const auto draw = [&](std::size_t below) { return std::uniform_int_distribution<std::size_t>(0, below - 1)(random); };
+  const TemporaryFolder folder;
+  for (int run = 0; run < runs; ++run) {
+    const Shipped& chosen = shipped()[draw(shipped().size())];
+    std::string text = read_file(pipeline(chosen.file)), what = chosen.file;
+    std::vector<std::string> set = chosen.set;
+    if (draw(8) > 0) {
+      const std::string graph = draw(4) > 0 ? "train" : "validate";
+      const std::vector<std::string> flow = flow_of(text, graph);
+      ASSERT_FALSE(flow.empty()) << chosen.file << " has no flow in [" << graph << "]";
+      const std::string stage = flow[draw(flow.size())];
+      text = without(text, graph, stage);
+      what += " without " + graph + "." + stage;
+      std::erase_if(set, [&](const std::string& key) { return key.starts_with(graph + "." + stage + "."); });
+    }
+    std::vector<std::string> words = command_of(write_beside_networks(folder, text), set);
+    if (draw(3) == 0) words.insert(words.end(), {"--devices", "cpu*2"});
+    Interruption interruption;
+    interruption.limit = kLimit;
+    if (draw(2) == 0) {
+      interruption.after = 0.001 * static_cast<double>(1 + draw(4000));
+      interruption.signal = draw(2) == 0 ? SIGINT : SIGTERM;
+      what += fmt::format(", signal {} after {:.3f} s", interruption.signal, interruption.after);
+    }
+    expect_an_end(run_command(words, interruption), interruption, fmt::format("run {}: {}", run, what));
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST(Ending, AFlowWithoutMetricsTrainsAndClaimsNoLoss) {
+  const TemporaryFolder folder;
+  const std::string text = without(read_file(pipeline("quickstart.toml")), "train", "metrics");
+  std::vector<std::string> words = command_of(write_beside_networks(folder, text), shipped()[0].set);
+  words.push_back("--json");
+  Interruption limit;
+  limit.limit = kLimit;
+  const Outcome outcome = run_command(words, limit);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto epochs = events(outcome, "epoch");
+  ASSERT_EQ(epochs.size(), 2U);
+  EXPECT_FALSE(epochs.back().contains("loss")) << epochs.back();
+  EXPECT_GT(epochs.back().at("images_per_second"), 0);
+  const auto steps = events(outcome, "step");
+  ASSERT_FALSE(steps.empty());
+  EXPECT_FALSE(steps.front().contains("loss"));
+  EXPECT_TRUE(steps.front().contains("learning_rate"));
+  EXPECT_EQ(events(outcome, "validate").size(), 2U);
+}
+
+// quickstart.toml with the stage that blocks between augment and batch.
+Outcome run_stuck(const std::string& where, const Interruption& interruption) {
+  const TemporaryFolder folder;
+  std::string text = read_file(pipeline("quickstart.toml"));
+  const std::string before = "\"augment\", ";
+  text.insert(text.find(before) + before.size(), "\"stuck\", ");
+  text += "\n[train.stuck]\nwhere = \"" + where + "\"\n";
+  setenv("MILLRACE_PLUGIN_PATH", MILLRACE_BINARY_DIR "/tests/stuck", 1);  // NOLINT(concurrency-mt-unsafe): one thread
+  Outcome outcome = run_command(command_of(write_beside_networks(folder, text), shipped()[0].set), interruption);
+  unsetenv("MILLRACE_PLUGIN_PATH");  // NOLINT(concurrency-mt-unsafe)
+  return outcome;
+}
+
+TEST(Ending, AStageThatBlocksIsNamedAndASecondSignalEndsTheProgram) {
+  Interruption twice(2);
+  twice.signal = SIGTERM;
+  twice.again = 12;
+  twice.limit = kLimit;
+  const Outcome outcome = run_stuck("process", twice);
+  EXPECT_EQ(outcome.code, 143) << outcome.err;
+  EXPECT_FALSE(outcome.killed);
+  EXPECT_LT(outcome.seconds, 20);
+  EXPECT_NE(outcome.err.find("still waiting for the steps under way: "), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("[train.stuck] works on"), std::string::npos) << outcome.err;
+}
+
+TEST(Ending, BeforeTheFirstStepOneSignalIsEnough) {
+  for (const auto& [where, doing] : std::vector<std::pair<std::string, std::string>>{{"create", "listing the samples of [train]"},
+                                                                                     {"open", "opening the stages of [train]"}}) {
+    Interruption once(3);
+    once.limit = kLimit;
+    const Outcome outcome = run_stuck(where, once);
+    EXPECT_EQ(outcome.code, 130) << where << ": " << outcome.err;
+    EXPECT_LT(outcome.seconds, 10) << where;
+    EXPECT_NE(outcome.err.find("pipeline-run: stopped while " + doing + "; there was nothing to save"), std::string::npos)
+        << where << ": " << outcome.err;
+  }
+}
+
+}  // namespace
+}  // namespace millrace::test

@@ -1,0 +1,61 @@
+#include "signal_watch.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+
+namespace millrace {
+namespace {
+
+constexpr auto kPeriod = std::chrono::seconds(10);  // from one word on what is waited for to the next
+
+sigset_t watched() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGTERM);
+  return set;
+}
+
+}  // namespace
+
+SignalWatch::SignalWatch(const Activity& activity) : activity_(activity) {
+  const sigset_t set = watched();
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  thread_ = std::thread([this] { watch(); });
+}
+
+SignalWatch::~SignalWatch() {
+  closing_ = true;
+  thread_.join();
+}
+
+void SignalWatch::watch() {
+  using Clock = std::chrono::steady_clock;
+  const sigset_t set = watched();
+  constexpr timespec kTick{0, 100'000'000};
+  Clock::time_point next;
+  while (!closing_) {
+    const int signal = sigtimedwait(&set, nullptr, &kTick);
+    if (signal > 0) {
+      take(signal);
+      next = Clock::now() + kPeriod;
+    } else if (signal_ != 0 && Clock::now() >= next) {
+      fmt::print(stderr, "still waiting for {}; once more to stop at once\n", activity_.text());
+      next += kPeriod;
+    }
+  }
+}
+
+void SignalWatch::take(int signal) {
+  if (signal_ == 0 && activity_.something_to_save()) {
+    signal_ = signal;
+    return;
+  }
+  if (signal_ == 0) fmt::print(stderr, "pipeline-run: stopped while {}; there was nothing to save\n", activity_.text());
+  _exit(128 + signal);
+}
+
+}  // namespace millrace

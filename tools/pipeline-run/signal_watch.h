@@ -1,0 +1,34 @@
+// SIGINT and SIGTERM. The first one asks the run to end in good order; before the first training step, where nothing would be
+// lost, it ends the program. While the run has not ended, what it waits for is said every ten seconds. The second signal ends the
+// program at once.
+#pragma once
+
+#include <atomic>
+#include <thread>
+
+#include "run/activity.h"
+
+namespace millrace {
+
+class SignalWatch {
+ public:
+  // REQUIRES: the program has no other thread yet. Blocks the two signals in this thread and in those that it starts; one more
+  // thread takes them. `activity` outlives this object.
+  explicit SignalWatch(const Activity& activity);
+  ~SignalWatch();
+  SignalWatch(const SignalWatch&) = delete;
+  SignalWatch& operator=(const SignalWatch&) = delete;
+
+  const std::atomic<int>& signal() const { return signal_; }  // that came; 0: none
+
+ private:
+  void watch();
+  void take(int signal);
+
+  const Activity& activity_;
+  std::atomic<int> signal_{0};
+  std::atomic<bool> closing_{false};
+  std::thread thread_;
+};
+
+}  // namespace millrace
