@@ -37,6 +37,7 @@ struct ConvolutionShape {
   bool bias = false;                         // of forward; float32, pitch_of(k)
   Activation activation = Activation::none;  // of forward
   bool tf32 = false;                         // of f32: inputs may be rounded to 10 bits of mantissa on the way in
+  bool accumulate = false;                   // of data_gradient: the result is added to x
 
   friend bool operator==(const ConvolutionShape&, const ConvolutionShape&) = default;
 };

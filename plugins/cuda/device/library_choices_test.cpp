@@ -200,6 +200,7 @@ TEST(ConvolutionText, TellsAllShapesApart) {
   add([](ConvolutionShape& shape) { shape.activation = Activation::relu; });
   add([](ConvolutionShape& shape) { shape.activation = Activation::gelu; });
   add([](ConvolutionShape& shape) { shape.tf32 = true; });
+  add([](ConvolutionShape& shape) { shape.accumulate = true; });
   std::map<std::string, int> seen;
   for (const ConvolutionShape& shape : shapes) EXPECT_EQ(++seen[text_of(shape)], 1) << text_of(shape);
 }
