@@ -136,7 +136,11 @@ bool EngineTrial::device_works() noexcept {
 }
 
 std::optional<double> EngineTrial::run(const LibraryPlan& plan, bool timed, std::string& why_not) {
-  if (!prepare(plan.workspace())) return std::numeric_limits<double>::infinity();
+  if (!prepare(plan.workspace())) {
+    if (!operands_.accumulate) return std::numeric_limits<double>::infinity();
+    why_not = "there is not the memory to see whether it adds to what x holds";
+    return std::nullopt;
+  }
   work_.plan = &plan;
   try {
     if (operands_.accumulate && !adds(work_)) {

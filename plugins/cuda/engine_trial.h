@@ -35,8 +35,9 @@ class EngineTrial {
   EngineTrial(Machine& machine, Queue& queue, const TrialOperands& operands);
 
   // Seconds that the plan takes once it is warm, the best of several runs; without `timed` it runs once and the answer is 0.
-  // Infinity: there is not the memory to try it. Nothing: it fails, or does not add to what x holds, and `why_not` says so.
-  // Throws Error(device) that names the engine when the device does not recover from the run: nothing can go on then.
+  // Infinity: there is not the memory to try it. Nothing: it fails, or does not add to what x holds, or there is not the memory
+  // to see whether it adds; `why_not` says so. Throws Error(device) that names the engine when the device does not recover from
+  // the run: nothing can go on then.
   std::optional<double> run(const LibraryPlan& plan, bool timed, std::string& why_not);
 
  private:

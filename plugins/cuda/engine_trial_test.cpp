@@ -120,9 +120,13 @@ TEST_F(EngineTrialTest, RefusesAGradientThatAddsTwice) {
   EXPECT_FALSE(tried(twice));
 }
 
-TEST_F(EngineTrialTest, WithoutTheMemoryNothingIsTried) {
+TEST_F(EngineTrialTest, WithoutTheMemoryOnlyAGradientThatAddsIsRefused) {
   start({.memory = 1 << 12});
-  EXPECT_EQ(tried([](std::vector<float>&, float*) { ADD_FAILURE() << "was run"; }), std::numeric_limits<double>::infinity());
+  EXPECT_FALSE(tried([](std::vector<float>&, float*) { ADD_FAILURE() << "was run"; }));
+  EXPECT_EQ(why_not, "there is not the memory to see whether it adds to what x holds");
+  const ConvolutionShape shape = convolution(Kind::data_gradient, DataType::f32);
+  EngineTrial trial(*machine, *a, TrialOperands::of(shape));
+  EXPECT_EQ(trial.run(*machine->plan(shape, {}), true, why_not), std::numeric_limits<double>::infinity());
 }
 
 TEST(IsSum, AllowsTheRoundingOfBf16AndNoMore) {

@@ -1,9 +1,10 @@
 // Batch normalisation with what fusion put behind it: an addition and an activation.
 //
-// Kept for backward: the input, its mean, variance and factor; with a ReLU behind an addition the output, which the next layer
-// keeps anyway. Statistics are small, so an operation that follows another takes them over: nothing is summed a second time, and
-// running statistics move once.
+// Kept for backward: the input, its mean, variance and factor; with a ReLU behind an addition a bit for each value, or the
+// output, which the next layer keeps anyway. Statistics are small, so an operation that follows another takes them over: nothing
+// is summed a second time, and running statistics move once.
 #include "operation.h"
+#include "sums.h"
 
 namespace millrace::cuda {
 namespace {
@@ -20,7 +21,9 @@ class Normalisation final : public Operation {
 
   void plan(Planner& planner) override {
     training_ = planner.training();
-    const MapSpec& spec = plan_output(planner, planner.value(input()).spec, input()).spec;
+    Value& output = plan_output(planner, planner.value(input()).spec, input());
+    output.reads_two = masks();
+    const MapSpec& spec = output.spec;
     channel_bytes_ = static_cast<std::size_t>(spec.pitch()) * sizeof(float);
     planner.use(planner.value(input()).tensor);
     if (has_residual()) planner.use(planner.value(node_.residual).tensor);
@@ -30,13 +33,15 @@ class Normalisation final : public Operation {
       mean_at_ = kept.mean_at_;
       variance_at_ = kept.variance_at_;
       for (const TensorId tensor : {factor_at_, mean_at_, variance_at_}) planner.use(tensor);
+      plan_signs(planner, output);
       return;
     }
     factor_at_ = planner.tensor(channel_bytes_);
     if (!training_) return;
     mean_at_ = planner.tensor(channel_bytes_);
     variance_at_ = planner.tensor(channel_bytes_);
-    partial_at_ = planner.tensor(partial_bytes(spec.rows(), spec.row_packs(), 2));
+    moments_at_ = SumsPlan::of(planner, workshop_, spec, 2);
+    plan_signs(planner, output);
   }
 
   void plan_backward(Planner& planner) override {
@@ -46,12 +51,14 @@ class Normalisation final : public Operation {
     for (const TensorId tensor : {output.gradient, planner.value(input()).tensor, mean_at_, variance_at_, factor_at_}) {
       planner.use(tensor);
     }
-    sums_at_ = planner.tensor(partial_bytes(output.spec.rows(), output.spec.row_packs(), 2));
+    sums_at_ = SumsPlan::of(planner, workshop_, output.spec, 2);
     d_scale_at_ = planner.tensor(channel_bytes_);
     d_shift_at_ = planner.tensor(channel_bytes_);
+    second_at_ = output.second;
+    if (second_at_ != kNoTensor) planner.use(second_at_);
     bool gradient_is_free = true;  // may be overwritten by the gradient of the input
     if (has_residual()) {
-      if (node_.activation == Activation::relu) planner.use(output.tensor);
+      if (node_.activation == Activation::relu) planner.use(positive_at_ != kNoTensor ? positive_at_ : output.tensor);
       if (node_.activation == Activation::gelu) planner.use(planner.value(node_.residual).tensor);
       if (wants_gradient(planner, node_.residual)) {
         residual_contribution_ = contribute(planner, node_.residual, output.gradient);
@@ -69,10 +76,12 @@ class Normalisation final : public Operation {
     factor_ = binding.at<float>(factor_at_);
     mean_ = training_ ? binding.at<float>(mean_at_) : running(0);
     variance_ = training_ ? binding.at<float>(variance_at_) : running(1);
-    partial_ = binding.at<float>(partial_at_);
+    moments_ = SumsMemory::of(moments_at_, binding);
+    positive_ = binding.at<std::uint8_t>(positive_at_);
     if (!has_gradient_) return;
     dy_ = gradient_of(planner, binding, node_.output);
-    sums_ = binding.at<float>(sums_at_);
+    second_ = binding.at(second_at_);
+    sums_ = SumsMemory::of(sums_at_, binding);
     d_scale_ = binding.at<float>(d_scale_at_);
     d_shift_ = binding.at<float>(d_shift_at_);
     if (residual_contribution_.tensor != kNoTensor)
@@ -106,6 +115,7 @@ class Normalisation final : public Operation {
       kernel.rows = y_.spec.rows();
       kernel.packs = y_.spec.row_packs();
       kernel.activation = node_.activation;
+      kernel.positive = positive_;
       queue.run(kernel);
     });
   }
@@ -130,6 +140,13 @@ class Normalisation final : public Operation {
   bool has_residual() const { return node_.residual != kNoResidual; }
   // Behind an addition the gradient of the sum is written over dy: the gradients of both operands start from it.
   bool masks() const { return has_residual() && node_.activation != Activation::none; }
+  // Where forward's output is kept, so are its bits; else they are made again with it.
+  void plan_signs(Planner& planner, const Value& output) {
+    if (!workshop_.shortcuts.sign_bits || !masks() || node_.activation != Activation::relu || !output.needs_gradient) return;
+    positive_at_ = output_is_kept() ? static_cast<const Normalisation*>(first())->positive_at_
+                                    : planner.tensor(static_cast<std::size_t>(output.spec.packs()));
+    planner.use(positive_at_);
+  }
   const float* scale() const { return scale_at_ < 0 ? nullptr : value(static_cast<std::size_t>(scale_at_)); }
   const float* shift() const { return shift_at_ < 0 ? nullptr : value(static_cast<std::size_t>(shift_at_)); }
   float* running(std::size_t which) const { return value(statistics_at_ + which); }
@@ -141,11 +158,9 @@ class Normalisation final : public Operation {
     moments.x = x_.as<T>();
     moments.rows = x_.spec.rows();
     moments.packs = x_.spec.row_packs();
-    moments.partial = partial_;
-    queue.run(moments);
     FinishMoments<T> finish;
     finish.x = x_.as<T>();
-    finish.partial = partial_;
+    finish.partial = moments_.partial;
     finish.rows = moments.rows;
     finish.packs = moments.packs;
     finish.epsilon = static_cast<float>(attributes_.epsilon);
@@ -154,9 +169,11 @@ class Normalisation final : public Operation {
     finish.mean = mean_;
     finish.variance = variance_;
     finish.factor = factor_;
-    finish.running_mean = running(0);
-    finish.running_variance = running(1);
-    queue.run(finish);
+    if (!workshop_.rehearsal) {
+      finish.running_mean = running(0);
+      finish.running_variance = running(1);
+    }
+    moments_.run(queue, workshop_, moments, finish);
   }
 
   void running_factor(Queue& queue) const {
@@ -174,7 +191,9 @@ class Normalisation final : public Operation {
     NormaliseBackwardSums<T> kernel;
     kernel.x = x_.as<T>();
     kernel.dy = dy_.as<T>();
-    if (has_residual() && node_.activation == Activation::relu) kernel.y = y_.as<T>();
+    kernel.more = static_cast<const T*>(second_);
+    if (has_residual() && node_.activation == Activation::relu && positive_ == nullptr) kernel.y = y_.as<T>();
+    kernel.positive = positive_;
     if (has_residual() && node_.activation == Activation::gelu) kernel.residual = residual_.as<T>();
     kernel.masked = masks() ? dy_.as<T>() : nullptr;
     kernel.mean = mean_;
@@ -183,10 +202,8 @@ class Normalisation final : public Operation {
     kernel.rows = x_.spec.rows();
     kernel.packs = x_.spec.row_packs();
     kernel.activation = node_.activation;
-    kernel.partial = sums_;
-    queue.run(kernel);
     FinishSums finish;
-    finish.partial = sums_;
+    finish.partial = sums_.partial;
     finish.chunks = chunks_of(kernel.rows, kernel.packs);
     finish.channels = x_.spec.pitch();
     finish.sums = 2;
@@ -194,7 +211,7 @@ class Normalisation final : public Operation {
     finish.out[1] = d_scale();
     finish.variance = variance_;
     finish.epsilon = static_cast<float>(attributes_.epsilon);
-    queue.run(finish);
+    sums_.run(queue, workshop_, kernel, finish);
   }
 
   template <class T>
@@ -225,12 +242,16 @@ class Normalisation final : public Operation {
   int scale_at_ = -1, shift_at_ = -1;  // among the layer's parameters
   std::size_t statistics_at_ = 0, channel_bytes_ = 0;
   bool training_ = false, has_gradient_ = false;
-  TensorId factor_at_ = kNoTensor, mean_at_ = kNoTensor, variance_at_ = kNoTensor, partial_at_ = kNoTensor;
-  TensorId sums_at_ = kNoTensor, d_scale_at_ = kNoTensor, d_shift_at_ = kNoTensor;
+  TensorId factor_at_ = kNoTensor, mean_at_ = kNoTensor, variance_at_ = kNoTensor, positive_at_ = kNoTensor;
+  TensorId second_at_ = kNoTensor, d_scale_at_ = kNoTensor, d_shift_at_ = kNoTensor;
+  SumsPlan moments_at_, sums_at_;
   Planner::Contribution residual_contribution_, input_contribution_;
   GradientTarget d_residual_, d_input_;
   Map x_, y_, residual_, dy_;
-  float *factor_ = nullptr, *mean_ = nullptr, *variance_ = nullptr, *partial_ = nullptr, *sums_ = nullptr;
+  SumsMemory moments_, sums_;
+  std::uint8_t* positive_ = nullptr;
+  void* second_ = nullptr;  // a gradient to be added to dy
+  float *factor_ = nullptr, *mean_ = nullptr, *variance_ = nullptr;
   float *d_scale_ = nullptr, *d_shift_ = nullptr;
 };
 

@@ -15,6 +15,7 @@
 #include "map_spec.h"
 #include "millrace/fusion.h"
 #include "parameter_store.h"
+#include "shortcuts.h"
 
 namespace millrace::cuda {
 
@@ -24,7 +25,11 @@ struct Workshop {
   CompileOptions options;
   ParameterStore& parameters;
   Machine& machine;
+  Shortcuts shortcuts = {};
   const StepScalars* scalars = nullptr;  // device memory; there when operations are bound
+  std::size_t ticket_bytes = 0;          // that sums want: planned by operations
+  std::uint32_t* tickets = nullptr;      // device memory, as `scalars`; all sums of a replica run one after another
+  bool rehearsal = false;                // nothing that outlives a pass is to change: running statistics stay
 
   const Layer& layer(int index) const { return network.layers[static_cast<std::size_t>(index)]; }
   DataType type() const { return options.precision == Precision::bf16 ? DataType::bf16 : DataType::f32; }

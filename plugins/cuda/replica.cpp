@@ -41,7 +41,7 @@ GpuReplica::GpuReplica(std::shared_ptr<Machine> machine, const Network& network,
       network_(network),
       options_(options),
       parameters_(network_, options_),
-      workshop_{network_, options_, parameters_, *machine_, nullptr},
+      workshop_{network_, options_, parameters_, *machine_, choose_shortcuts()},
       nodes_(fuse(network_, {.backend = "cuda"})),
       most_samples_(std::max(options.train_batch, options.infer_batch)),
       graphs_(options.graphs),
@@ -68,6 +68,16 @@ GpuReplica::~GpuReplica() {
   }
 }
 
+// Only training has shortcuts.
+Shortcuts GpuReplica::choose_shortcuts() {
+  const Shortcuts wanted = Shortcuts::from_environment();
+  if (options_.train_batch == 0) return wanted;
+  std::vector<std::string> refused;
+  const Shortcuts chosen = try_shortcuts(*machine_, wanted, refused);
+  for (const std::string& why : refused) fmt::print(stderr, "warning: {}: {}\n", machine_->info().name, why);
+  return chosen;
+}
+
 void GpuReplica::start() {
   const std::size_t free = machine_->free_memory();
   try {
@@ -77,6 +87,26 @@ void GpuReplica::start() {
     if (error.kind() != ErrorKind::device || plan.total() <= free) throw;
     fail(ErrorKind::device, "{}. {}", error.message(), memory_advice(plan, free));
   }
+  if (options_.train_batch > 0) rehearse(*training_.at(options_.train_batch), true);
+  if (options_.infer_batch > 0) rehearse(*inference_.at(options_.infer_batch), false);
+  finish();
+}
+
+void GpuReplica::rehearse(Executable& network, bool training) {
+  workshop_.rehearsal = true;
+  network.begin(*compute_);
+  compute_->zero(network.input().data, network.input().spec.bytes());
+  network.forward(*compute_);
+  if (training) {
+    const auto logits = static_cast<std::size_t>(network.samples() * pitch_of(network.classes()));
+    compute_->zero(network.d_logits(), logits * sizeof(float));
+    network.backward(*compute_, [](int) {});
+  }
+  workshop_.rehearsal = false;
+  if (!training) return;
+  ++network.passes;
+  if (graphs_) record_forward(network);
+  if (graphs_) record_backward(network);
 }
 
 void GpuReplica::allocate() {
@@ -88,6 +118,8 @@ void GpuReplica::allocate() {
   const std::int64_t classes = network_.output().elements();
   scalars_ = DeviceMemory(*machine_, sizeof(StepScalars), "step");
   workshop_.scalars = scalars_.as<StepScalars>();
+  tickets_ = DeviceMemory(*machine_, workshop_.ticket_bytes, "tickets of sums");
+  workshop_.tickets = tickets_.as<std::uint32_t>();
   row_losses_ = DeviceMemory(*machine_, most_samples_ * sizeof(RowLoss), "losses of rows");
   sums_ = DeviceMemory(*machine_, sizeof(StepSums), "loss and metrics");
   summed_logits_ = DeviceMemory(*machine_, most_samples_ * static_cast<std::size_t>(pitch_of(classes)) * sizeof(float),
@@ -189,9 +221,7 @@ void GpuReplica::forward(std::uint64_t step) {
   const StepTrace::Piece piece(trace_.get(), *compute_, "compute", "forward");
   compute_->run(scalars);
   Executable& network = *current_;
-  if (!network.recorded_forward && graphs_ && network.passes >= kPassesBeforeRecording) {
-    network.recorded_forward = record([&] { network.forward(*compute_); });
-  }
+  if (!network.recorded_forward && graphs_ && network.passes >= kPassesBeforeRecording) record_forward(network);
   if (network.recorded_forward)
     compute_->launch(*network.recorded_forward);
   else
@@ -245,10 +275,20 @@ std::unique_ptr<Recording> GpuReplica::record(const std::function<void()>& pass)
   }
 }
 
+void GpuReplica::record_forward(Executable& network) {
+  network.recorded_forward = record([&] { network.forward(*compute_); });
+}
+
+void GpuReplica::record_backward(Executable& network) {
+  network.recorded_buckets.clear();
+  network.recorded_backward =
+      record([&] { pass_backward(network, [&](int) { network.recorded_buckets.push_back(compute_->recorded_mark()); }); });
+}
+
 // Submits the gradients, and calls `filled` for each bucket where its last work has been submitted.
-void GpuReplica::pass_backward(const std::function<void(int bucket)>& filled) {
+void GpuReplica::pass_backward(Executable& network, const std::function<void(int bucket)>& filled) {
   int announced = 0;
-  current_->backward(*compute_, [&](int node) {
+  network.backward(*compute_, [&](int node) {
     while (announced < static_cast<int>(bucket_node_.size()) && bucket_node_[static_cast<std::size_t>(announced)] >= node) {
       filled(announced++);
     }
@@ -269,14 +309,10 @@ void GpuReplica::backward(BucketReady ready) {
   }
   Executable& network = *current_;
   const StepTrace::Piece piece(trace_.get(), *compute_, "compute", "backward");
-  if (!network.recorded_backward && graphs_ && network.passes >= kPassesBeforeRecording) {
-    network.recorded_buckets.clear();
-    network.recorded_backward =
-        record([&] { pass_backward([&](int) { network.recorded_buckets.push_back(compute_->recorded_mark()); }); });
-  }
+  if (!network.recorded_backward && graphs_ && network.passes >= kPassesBeforeRecording) record_backward(network);
   ++network.passes;
   if (!network.recorded_backward) {
-    pass_backward([&](int bucket) { announce(bucket, compute_->mark()); });
+    pass_backward(network, [&](int bucket) { announce(bucket, compute_->mark()); });
     return;
   }
   compute_->launch(*network.recorded_backward);

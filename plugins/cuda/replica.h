@@ -4,9 +4,12 @@
 // bucket's mark, so that it runs under the backward of the layers before. The next forward waits for the update. Nothing waits
 // on the host but read(), write(), logits() and finish(), and whoever asks an event.
 //
-// With CompileOptions::graphs the passes of a training step are recorded when they come the second time and launched from then
-// on: forward, and backward with a mark of its own for each bucket. Ingest, loss and update, whose arguments change, stay
-// outside.
+// start() ends with a rehearsal: one forward and backward of zeros that changes no running statistic, so that the driver and the
+// libraries have loaded their kernels before a run's clock starts.
+//
+// With CompileOptions::graphs the passes of a training step are recorded, by start() for full batches and at the second step for
+// other counts, and launched from then on: forward, and backward with a mark of its own for each bucket. Ingest, loss and
+// update, whose arguments change, stay outside.
 #pragma once
 
 #include <map>
@@ -56,10 +59,14 @@ class GpuReplica final : public Replica {
   // A recording of what `pass` submits; null, with a warning, when something in it cannot be recorded: it is submitted from then
   // on.
   std::unique_ptr<Recording> record(const std::function<void()>& pass);
-  void pass_backward(const std::function<void(int bucket)>& filled);
+  void record_forward(Executable& network);
+  void record_backward(Executable& network);
+  void pass_backward(Executable& network, const std::function<void(int bucket)>& filled);
+  Shortcuts choose_shortcuts();
   void allocate();
+  void rehearse(Executable& network, bool training);
   std::string memory_advice(const MemoryPlan& plan, std::size_t free) const;  // what is planned, used and free, and what fits
-  std::string engines() const;  // that compute full batches, by layer
+  std::string engines() const;                                                // that compute full batches, by layer
   void wait_for_update();
   void drain();  // all queues
 
@@ -75,7 +82,7 @@ class GpuReplica final : public Replica {
   std::uint32_t most_samples_ = 0;
   bool graphs_;
 
-  DeviceMemory arena_, table_, scalars_, row_losses_, sums_, summed_logits_;
+  DeviceMemory arena_, table_, scalars_, tickets_, row_losses_, sums_, summed_logits_;
   SumsReturn returned_;
   std::unique_ptr<StepTrace> trace_;  // null: nobody asks for one
   std::unique_ptr<Staging> staging_;

@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "millrace/error.h"
+
 namespace millrace::cuda {
 
 Weighted::Call Weighted::call(Planner& planner, Library plan) const {
@@ -33,7 +35,7 @@ void Weighted::plan_backward(Planner& planner) {
   planner.use(output.gradient);
   if (node_.activation == Activation::relu) planner.use(output.tensor);
   if (node_.activation == Activation::gelu) planner.use(before_);
-  if (has_bias() && trains(1)) partial_ = planner.tensor(partial_bytes(dy.rows(), dy.row_packs(), 1));
+  if (has_bias() && trains(1)) bias_sums_ = SumsPlan::of(planner, workshop_, dy, 1);
   if (dy.type != workshop_.type()) {
     dy.type = workshop_.type();
     narrow_ = planner.tensor(dy.bytes());
@@ -42,10 +44,22 @@ void Weighted::plan_backward(Planner& planner) {
     planner.use(from.tensor);
     weights_ = call(planner, library(Kind::weight_gradient, from.spec, dy, Activation::none));
   }
-  if (!wants_gradient(planner, input())) return;
-  data_ = call(planner, library(Kind::data_gradient, from.spec, dy, Activation::none));
+  if (wants_gradient(planner, input())) plan_data_gradient(planner, from.spec, dy);
+}
+
+// Where another reader has left a gradient, the library adds to it; if it cannot, whoever reads it next adds the two; if that
+// cannot either, they are added here.
+void Weighted::plan_data_gradient(Planner& planner, const MapSpec& from, const MapSpec& dy) {
+  Value& value = planner.value(input());
+  const bool second = value.gradient != kNoTensor;
+  Library adding = second && workshop_.shortcuts.accumulate ? accumulating(from, dy) : nullptr;
+  const bool apart = second && adding == nullptr;
+  data_ = call(planner, adding ? std::move(adding) : library(Kind::data_gradient, from, dy, Activation::none));
   contribution_ = contribute(planner, input());
-  if (contribution_.add) apart_ = planner.tensor(from.spec.bytes());
+  if (!apart) return;
+  apart_ = planner.tensor(from.bytes());
+  adds_apart_ = !workshop_.shortcuts.two_gradients || !value.reads_two || value.second != kNoTensor;
+  if (!adds_apart_) value.second = apart_;
 }
 
 void Weighted::bind(const Planner& planner, const Binding& binding) {
@@ -57,7 +71,7 @@ void Weighted::bind(const Planner& planner, const Binding& binding) {
   dy_ = library_dy_ = gradient_of(planner, binding, node_.output);
   if (narrow_ != kNoTensor) library_dy_ = {binding.at(narrow_), dy_.spec};
   library_dy_.spec.type = workshop_.type();
-  partial_data_ = binding.at<float>(partial_);
+  bias_memory_ = SumsMemory::of(bias_sums_, binding);
   if (!data_) return;
   d_input_ = target_of(planner, binding, input(), contribution_);
   d_input_apart_ = binding.at(apart_);
@@ -102,20 +116,18 @@ void Weighted::activate(Queue& queue) const {
 }
 
 void Weighted::bias_gradient(Queue& queue) const {
+  FinishSums finish;
+  finish.partial = bias_memory_.partial;
+  finish.chunks = chunks_of(dy_.spec.rows(), dy_.spec.row_packs());
+  finish.channels = dy_.spec.pitch();
+  finish.out[0] = gradient(1);
   with_type(dy_.spec.type, [&]<class T>(T) {
     ColumnSums<T> kernel;
     kernel.x = dy_.as<T>();
     kernel.rows = dy_.spec.rows();
     kernel.packs = dy_.spec.row_packs();
-    kernel.partial = partial_data_;
-    queue.run(kernel);
+    bias_memory_.run(queue, workshop_, kernel, finish);
   });
-  FinishSums finish;
-  finish.partial = partial_data_;
-  finish.chunks = chunks_of(dy_.spec.rows(), dy_.spec.row_packs());
-  finish.channels = dy_.spec.pitch();
-  finish.out[0] = gradient(1);
-  queue.run(finish);
 }
 
 void Weighted::backward(Queue& queue) {
@@ -131,7 +143,7 @@ void Weighted::backward(Queue& queue) {
       queue.run(kernel);
     });
   }
-  if (partial_data_ != nullptr) bias_gradient(queue);
+  if (bias_memory_) bias_gradient(queue);
   if (library_dy_.data != dy_.data) {
     FloatToBf16 kernel;
     kernel.from = dy_.as<float>();
@@ -140,11 +152,15 @@ void Weighted::backward(Queue& queue) {
     queue.run(kernel);
   }
   if (weights_) run(queue, weights_, x_.data, gradient(0), library_dy_.data);
-  if (!data_) return;
-  void* const written = d_input_.add ? d_input_apart_ : d_input_.map.data;
-  if (leaves_padding()) queue.zero(written, d_input_.map.spec.bytes());
+  if (data_) data_gradient(queue);
+}
+
+void Weighted::data_gradient(Queue& queue) const {
+  const bool apart = apart_ != kNoTensor;
+  void* const written = apart ? d_input_apart_ : d_input_.map.data;
+  if (leaves_padding() && (apart || !d_input_.add)) queue.zero(written, d_input_.map.spec.bytes());
   run(queue, data_, written, workshop_.parameters.weights(layer().parameters[0]), library_dy_.data);
-  if (!d_input_.add) return;
+  if (!adds_apart_) return;
   with_type(d_input_.map.spec.type, [&]<class T>(T) {
     Add<T> kernel;
     kernel.a = d_input_.map.as<T>();
@@ -170,6 +186,42 @@ class Convolution final : public Weighted {
 
  protected:
   Library library(Kind kind, const MapSpec& from, const MapSpec& to, Activation activation) override {
+    ConvolutionShape shape = shape_of(kind, from, to);
+    shape.bias = kind == Kind::forward && has_bias();
+    shape.activation = activation;
+    return workshop_.machine.plan(shape, PlanChoice::of(workshop_.options));
+  }
+
+  Library accumulating(const MapSpec& from, const MapSpec& to) override {
+    ConvolutionShape shape = shape_of(Kind::data_gradient, from, to);
+    shape.accumulate = true;
+    try {
+      return workshop_.machine.plan(shape, PlanChoice::of(workshop_.options));
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::usage) throw;
+      return nullptr;
+    }
+  }
+
+  WeightLayout layout(const MapSpec& from) const override {
+    const std::int64_t in = from.channels / conv_.groups;
+    const bool pads_in = conv_.groups == 1;
+    return {conv_.out,
+            in,
+            conv_.kernel.height,
+            conv_.kernel.width,
+            pads_out() ? pitch_of(conv_.out) : conv_.out,
+            pads_in ? pitch_of(in) : in};
+  }
+
+  DataType output_type(const Planner&) const override { return workshop_.type(); }
+  bool leaves_padding() const override {
+    return !pads_out() &&
+           (pitch_of(conv_.out) != conv_.out || pitch_of(layer().input_shapes[0][0]) != layer().input_shapes[0][0]);
+  }
+
+ private:
+  ConvolutionShape shape_of(Kind kind, const MapSpec& from, const MapSpec& to) const {
     ConvolutionShape shape;
     shape.kind = kind;
     shape.type = workshop_.type();
@@ -192,29 +244,9 @@ class Convolution final : public Weighted {
     shape.bottom = conv_.padding.bottom;
     shape.right = conv_.padding.right;
     shape.groups = conv_.groups;
-    shape.bias = kind == Kind::forward && has_bias();
-    shape.activation = activation;
-    return workshop_.machine.plan(shape, PlanChoice::of(workshop_.options));
+    return shape;
   }
 
-  WeightLayout layout(const MapSpec& from) const override {
-    const std::int64_t in = from.channels / conv_.groups;
-    const bool pads_in = conv_.groups == 1;
-    return {conv_.out,
-            in,
-            conv_.kernel.height,
-            conv_.kernel.width,
-            pads_out() ? pitch_of(conv_.out) : conv_.out,
-            pads_in ? pitch_of(in) : in};
-  }
-
-  DataType output_type(const Planner&) const override { return workshop_.type(); }
-  bool leaves_padding() const override {
-    return !pads_out() &&
-           (pitch_of(conv_.out) != conv_.out || pitch_of(layer().input_shapes[0][0]) != layer().input_shapes[0][0]);
-  }
-
- private:
   bool depthwise() const { return conv_.groups == conv_.out && conv_.groups == layer().input_shapes[0][0]; }
   bool pads_out() const { return conv_.groups == 1 || depthwise(); }
 

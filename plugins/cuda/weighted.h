@@ -2,6 +2,7 @@
 #pragma once
 
 #include "operation.h"
+#include "sums.h"
 
 namespace millrace::cuda {
 
@@ -23,6 +24,8 @@ class Weighted : public Operation {
 
   // The library's plan of one of the three; with bias and `activation` behind in forward.
   virtual Library library(Kind kind, const MapSpec& from, const MapSpec& to, Activation activation) = 0;
+  // Of the data gradient, added to what is there. Null: the library has no engine for it.
+  virtual Library accumulating(const MapSpec& /*from*/, const MapSpec& /*to*/) { return nullptr; }
   virtual WeightLayout layout(const MapSpec& from) const = 0;
   virtual DataType output_type(const Planner& planner) const = 0;
   virtual bool leaves_padding() const { return false; }  // the library does not write the channels behind the last
@@ -37,22 +40,25 @@ class Weighted : public Operation {
     explicit operator bool() const { return plan != nullptr; }
   };
   Call call(Planner& planner, Library plan) const;
+  void plan_data_gradient(Planner& planner, const MapSpec& from, const MapSpec& dy);
   void run(Queue& queue, const Call& call, void* x, void* w, void* y, const float* bias = nullptr) const;
   void product(Queue& queue) const;   // of input and weights, with what the library does behind it
   void activate(Queue& queue) const;  // what is done apart
   void bias_gradient(Queue& queue) const;
+  void data_gradient(Queue& queue) const;
 
   bool training_ = false, has_gradient_ = false;
   Call forward_, data_, weights_;
-  TensorId before_ = kNoTensor;   // what GELU is applied to
-  TensorId partial_ = kNoTensor;  // of the bias's gradient
-  TensorId narrow_ = kNoTensor;   // the gradient of a float32 output, in bf16
-  TensorId apart_ = kNoTensor;    // the input's gradient, to be added to another
+  TensorId before_ = kNoTensor;  // what GELU is applied to
+  SumsPlan bias_sums_;
+  TensorId narrow_ = kNoTensor;  // the gradient of a float32 output, in bf16
+  TensorId apart_ = kNoTensor;   // the input's gradient, to be added to another: here, or by whoever reads both
+  bool adds_apart_ = false;      // here
   Planner::Contribution contribution_;
   Map x_, y_, pre_activation_, dy_, library_dy_;
   GradientTarget d_input_;
   void* d_input_apart_ = nullptr;
-  float* partial_data_ = nullptr;
+  SumsMemory bias_memory_;
 };
 
 }  // namespace millrace::cuda

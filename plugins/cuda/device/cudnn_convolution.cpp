@@ -47,7 +47,8 @@ std::shared_ptr<const ConvolutionChoice> choose_engine(const CudnnApi& api, cons
   const auto search_for = [&](Epilogue epilogue) -> Choice {
     const ConvolutionGraph graph(api, shape, epilogue, target);
     EngineSearch search(api, graph, target, rules_of(shape, epilogue, options), options.workspace_limit);
-    const SearchLimits limits{.most = options.most(), .deadline = deadline, .insists = epilogue == Epilogue::none};
+    const bool has_other_way = epilogue == Epilogue::fused || shape.accumulate;  // the bare convolution; an addition
+    const SearchLimits limits{.most = options.most(), .deadline = deadline, .insists = !has_other_way};
     const auto found = search_plans(
         limits, clock, [&] { return search.next(); },
         [&](Descriptor config) -> std::optional<Timed<Choice>> {

@@ -6,6 +6,7 @@
 
 #include "../elements/chunks.h"
 #include "../elements/columns.h"
+#include "../elements/last_block.h"
 
 namespace millrace::cuda {
 
@@ -54,6 +55,12 @@ MILLRACE_HD ColumnShare column_share(std::int64_t rows, const ColumnBlock& block
   const std::int64_t first = chunk_begin(rows, at.parts, at.part) + at.thread / block.packs;
   const std::int64_t count = first < end ? (end - first + block.rows() - 1) / block.rows() : 0;
   return {at.side * block.packs + at.thread % block.packs, {first, block.rows(), static_cast<std::int32_t>(count)}};
+}
+
+// The same block among those of a sum.
+MILLRACE_HD SumPlace sum_place(std::int64_t packs, const ColumnBlock& block, const ColumnPlace& at) {
+  const std::int64_t first = at.side * block.packs, here = packs - first < block.packs ? packs - first : block.packs;
+  return {at.parts, at.part, at.side, first * kPack, here * kPack};
 }
 
 }  // namespace millrace::cuda

@@ -114,12 +114,39 @@ __global__ void __launch_bounds__(kBlockThreads, Column::kBlocks)
   if (share.pack < element.packs) take_rows(Column(element, share.pack), share.rows.reversed());
 }
 
+// A block that finishes a sum if it comes last (elements/last_block.h).
+class SumsBlock {
+ public:
+  __device__ explicit SumsBlock(bool* last) : last_(last) {}
+  __device__ int thread() const { return thread_of_block(); }
+  __device__ int threads() const { return kBlockThreads; }
+  // The ticket counts to `of` and is 0 again. The fences order what each thread wrote before the ticket, and the ticket before
+  // what the last block reads.
+  __device__ bool comes_last(std::uint32_t* ticket, std::int64_t of) const {
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) *last_ = atomicInc(ticket, static_cast<unsigned>(of - 1)) == static_cast<unsigned>(of - 1);
+    __syncthreads();
+    const bool last = *last_;
+    if (last) __threadfence();
+    return last;
+  }
+  template <class T>
+  __device__ T load(const T* from) const {
+    return __ldcg(from);  // never from this multiprocessor's own cache
+  }
+
+ private:
+  bool* last_;  // in shared memory
+};
+
 template <class Column>
 __global__ void __launch_bounds__(kBlockThreads, Column::kBlocks)
     run_sums(const __grid_constant__ typename Column::Element element, const ColumnBlock block) {
   using Element = typename Column::Element;
   constexpr int kValues = Element::kSums * static_cast<int>(kPack);
   __shared__ float shared[kValues][kBlockThreads];  // threads side by side: no two of a warp meet in a bank
+  __shared__ bool last;
   const int thread = thread_of_block(), row_lane = thread / block.packs;
   const ColumnShare share = column_share(element.rows, block, {gridDim.x, blockIdx.x, blockIdx.y, thread});
   float sums[Element::kSums][kPack] = {};
@@ -133,11 +160,13 @@ __global__ void __launch_bounds__(kBlockThreads, Column::kBlocks)
           shared[value][thread + half * block.packs];
     }
   }
-  if (row_lane != 0 || share.pack >= element.packs) return;  // each wrote its own sums last, so there is nothing to wait for
-  MILLRACE_UNROLL for (int sum = 0; sum < Element::kSums; ++sum) {
-    float* out = element.partial + ((std::int64_t{blockIdx.x} * Element::kSums + sum) * element.packs + share.pack) * kPack;
-    MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) out[k] = shared[sum * static_cast<int>(kPack) + k][thread];
+  if (row_lane == 0 && share.pack < element.packs) {  // each wrote its own sums last, so there is nothing to wait for
+    MILLRACE_UNROLL for (int sum = 0; sum < Element::kSums; ++sum) {
+      float* out = element.partial + ((std::int64_t{blockIdx.x} * Element::kSums + sum) * element.packs + share.pack) * kPack;
+      MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) out[k] = shared[sum * static_cast<int>(kPack) + k][thread];
+    }
   }
+  finish_if_last(element, SumsBlock(&last), sum_place(element.packs, block, {gridDim.x, blockIdx.x, blockIdx.y, thread}));
 }
 
 // ---- The host's side ----

@@ -4,6 +4,9 @@
 //   RunningMoments, Normalise                                          inference
 //   NormaliseBackwardSums, FinishSums, NormaliseBackward               backward
 //
+// Sums are finished by a kernel of their own (FinishMoments, FinishSums) or, given tickets, by their own last block
+// (last_block.h).
+//
 // Maps are (rows, row_packs * 8) with rows = N * H * W. Arrays by channel have row_packs * 8 elements, float32, zero behind the
 // last channel. pre = (x - mean) * factor + shift [+ residual], with factor = scale / sqrt(variance + epsilon); y =
 // activation(pre).
@@ -12,6 +15,7 @@
 #include "activation.h"
 #include "chunks.h"
 #include "columns.h"
+#include "last_block.h"
 #include "portable.h"
 
 namespace millrace::cuda {
@@ -25,23 +29,6 @@ MILLRACE_HD float inverse_deviation(float variance, float epsilon) {
   return square == 0 ? 0.0F : 1.0F / sqrtf(square);
 #endif
 }
-
-// Per channel, over rows: sum of (x - pivot) and of its square, pivot being the channel's value in row 0 (so that variances are
-// safe where means are far from zero).
-template <class T>
-struct Moments {
-  static constexpr Form kForm = Form::sums;
-  static constexpr const char* kName = "moments";
-  static constexpr int kSums = 2;
-  const T* x = nullptr;
-  std::int64_t rows = 0, packs = 0;
-  float* partial = nullptr;  // (chunks_of(rows, packs), kSums, packs * 8)
-
-  template <class Use>
-  auto with_column(const Use& use) const;
-  template <class Visitor>
-  void accesses(Visitor& v) const;
-};
 
 // One channel: mean, biased variance and factor from the partial sums, added in double in the order of chunks; running statistics
 // take their share (of the unbiased variance). REQUIRES: rows > 0.
@@ -61,6 +48,28 @@ struct FinishMoments {
   std::int64_t size() const { return packs * kPack; }
   template <class Group>
   MILLRACE_HD void operator()(const Group& group, std::int64_t channel) const;
+  MILLRACE_HD void take(std::int64_t channel, const double (&sums)[2]) const;  // the whole sums
+  template <class Visitor>
+  void accesses(Visitor& v) const;
+  template <class Visitor>
+  void visit_results(Visitor& v) const;  // all but x and partial
+};
+
+// Per channel, over rows: sum of (x - pivot) and of its square, pivot being the channel's value in row 0 (so that variances are
+// safe where means are far from zero).
+template <class T>
+struct Moments {
+  static constexpr Form kForm = Form::sums;
+  static constexpr const char* kName = "moments";
+  static constexpr int kSums = 2;
+  const T* x = nullptr;
+  std::int64_t rows = 0, packs = 0;
+  float* partial = nullptr;  // (chunks_of(rows, packs), kSums, packs * 8)
+  LastBlock last = {};
+  FinishMoments<T> finish = {};  // with last.tickets: what the last block does
+
+  template <class Use>
+  auto with_column(const Use& use) const;
   template <class Visitor>
   void accesses(Visitor& v) const;
 };
@@ -89,27 +98,7 @@ struct Normalise {
   const float *mean = nullptr, *factor = nullptr, *shift = nullptr;  // shift null: 0
   std::int64_t rows = 0, packs = 0;
   Activation activation = Activation::none;
-
-  template <class Use>
-  auto with_column(const Use& use) const;
-  template <class Visitor>
-  void accesses(Visitor& v) const;
-};
-
-// With g = dy * activation'(pre): per channel sum g and sum g * (x - mean). `masked` (null, or dy itself)
-// becomes g. pre is computed anew; where a residual was added its sign is taken from y (ReLU), or it is needed again (GELU).
-template <class T>
-struct NormaliseBackwardSums {
-  static constexpr Form kForm = Form::sums;
-  static constexpr const char* kName = "normalise backward sums";
-  static constexpr int kSums = 2;
-  const T *x = nullptr, *dy = nullptr;
-  const T *y = nullptr, *residual = nullptr;  // behind an addition: y of ReLU, residual of GELU
-  T* masked = nullptr;
-  const float *mean = nullptr, *factor = nullptr, *shift = nullptr;  // shift null: 0
-  std::int64_t rows = 0, packs = 0;
-  Activation activation = Activation::none;
-  float* partial = nullptr;
+  std::uint8_t* positive = nullptr;  // (rows, packs): bit k says that channel k of the pack of y is above 0. Null: not wanted
 
   template <class Use>
   auto with_column(const Use& use) const;
@@ -133,6 +122,37 @@ struct FinishSums {
   std::int64_t size() const { return channels * sums; }
   template <class Group>
   MILLRACE_HD void operator()(const Group& group, std::int64_t i) const;
+  MILLRACE_HD void take(std::int64_t channel, int which, double sum) const;  // one whole sum
+  template <int kSums>
+  MILLRACE_HD void take(std::int64_t channel, const double (&sums_of_channel)[kSums]) const;
+  template <class Visitor>
+  void accesses(Visitor& v) const;
+  template <class Visitor>
+  void visit_results(Visitor& v) const;  // all but partial
+};
+
+// With g = (dy + more) * activation'(pre): per channel sum g and sum g * (x - mean). `masked` (null, or dy itself) becomes g. pre
+// is computed again; where a residual was added its sign is taken from `positive` or y (ReLU), or the residual is needed (GELU).
+// dy + more is rounded to T, as Add does.
+template <class T>
+struct NormaliseBackwardSums {
+  static constexpr Form kForm = Form::sums;
+  static constexpr const char* kName = "normalise backward sums";
+  static constexpr int kSums = 2;
+  const T *x = nullptr, *dy = nullptr;
+  const T* more = nullptr;                    // behind an addition: a second gradient; null: none
+  const T *y = nullptr, *residual = nullptr;  // behind an addition: y of ReLU, residual of GELU
+  const std::uint8_t* positive = nullptr;     // of ReLU, instead of y: what Normalise wrote
+  T* masked = nullptr;
+  const float *mean = nullptr, *factor = nullptr, *shift = nullptr;  // shift null: 0
+  std::int64_t rows = 0, packs = 0;
+  Activation activation = Activation::none;
+  float* partial = nullptr;
+  LastBlock last = {};
+  FinishSums finish = {};  // with last.tickets: what the last block does
+
+  template <class Use>
+  auto with_column(const Use& use) const;
   template <class Visitor>
   void accesses(Visitor& v) const;
 };
@@ -166,6 +186,8 @@ struct ColumnSums {
   const T* x = nullptr;
   std::int64_t rows = 0, packs = 0;
   float* partial = nullptr;
+  LastBlock last = {};
+  FinishSums finish = {};  // with last.tickets: what the last block does
 
   template <class Use>
   auto with_column(const Use& use) const;

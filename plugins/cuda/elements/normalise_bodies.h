@@ -40,6 +40,7 @@ template <class Visitor>
 void Moments<T>::accesses(Visitor& v) const {
   visit_read(v, x, rows * packs * kPack);
   visit_write(v, partial, chunks_of(rows, packs) * kSums * packs * kPack);
+  visit_last_block(v, *this);
 }
 
 template <class T>
@@ -47,7 +48,10 @@ template <class Group>
 MILLRACE_HD void FinishMoments<T>::operator()(const Group& group, std::int64_t channel) const {
   double sums[2];
   join_chunks(group, {partial, chunks_of(rows, packs), 2, packs * kPack}, 0, channel, sums);
-  if (group.lane() != 0) return;
+  if (group.lane() == 0) take(channel, sums);
+}
+template <class T>
+MILLRACE_HD void FinishMoments<T>::take(std::int64_t channel, const double (&sums)[2]) const {
   const auto count = static_cast<double>(rows), share = static_cast<double>(momentum);
   const double offset = sums[0] / count, biased = (sums[1] - sums[0] * offset) / count;
   const double average = static_cast<double>(to_float(x[channel])) + offset;
@@ -64,9 +68,14 @@ MILLRACE_HD void FinishMoments<T>::operator()(const Group& group, std::int64_t c
 template <class T>
 template <class Visitor>
 void FinishMoments<T>::accesses(Visitor& v) const {
+  visit_read(v, x, packs * kPack);
+  visit_read(v, partial, chunks_of(rows, packs) * 2 * packs * kPack);
+  visit_results(v);
+}
+template <class T>
+template <class Visitor>
+void FinishMoments<T>::visit_results(Visitor& v) const {
   const std::int64_t channels = packs * kPack;
-  visit_read(v, x, channels);
-  visit_read(v, partial, chunks_of(rows, packs) * 2 * channels);
   visit_read(v, scale, channels);
   visit_write(v, mean, channels);
   visit_write(v, variance, channels);
@@ -113,6 +122,14 @@ MILLRACE_HD void add_pack(const Pack<T>& pack, float (&values)[kPack]) {
   MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) values[k] += more[k];
 }
 
+// Bit k: channel k is above 0.
+template <class T>
+MILLRACE_HD std::uint8_t positive_channels(const Pack<T>& pack) {
+  unsigned bits = 0;
+  MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) bits |= (to_float(pack.values[k]) > 0 ? 1U : 0U) << k;
+  return static_cast<std::uint8_t>(bits);
+}
+
 template <class T, Activation kActivation, bool kAdds>
 struct NormaliseColumn {
   using Element = Normalise<T>;
@@ -139,7 +156,12 @@ struct NormaliseColumn {
     channels.scale(values, values);
     if constexpr (kAdds) add_pack(packs.residual, values);
     activate(kActivation, values);
-    store(element.y + pack_at(element, row, pack), values);
+    const std::int64_t at = pack_at(element, row, pack);
+    const Pack<T> y = pack_of<T>(values);
+    *reinterpret_cast<Pack<T>*>(element.y + at) = y;
+    if constexpr (kActivation == Activation::relu && kAdds) {
+      if (element.positive != nullptr) element.positive[at / kPack] = positive_channels(y);
+    }
   }
 };
 template <class T>
@@ -157,18 +179,31 @@ void Normalise<T>::accesses(Visitor& v) const {
   visit_read(v, residual, rows * packs * kPack);
   for (const float* array : {mean, factor, shift}) visit_read(v, array, packs * kPack);
   visit_write(v, y, rows * packs * kPack);
+  visit_write(v, positive, rows * packs);
 }
 
 // ---- Backward ----
 
-// kAdded: behind an addition, what tells pre is read too.
-template <class T, Activation kActivation, bool kAdded>
+// What tells the sign, or the value, of pre.
+enum class Tells : std::uint8_t {
+  x,     // pre is computed from it
+  map,   // behind an addition: y of ReLU, the residual of GELU
+  bits,  // behind an addition: `positive` of ReLU
+};
+struct Nothing {};
+
+// kMore: a second gradient is added to dy.
+template <class T, Activation kActivation, Tells kTells, bool kMore>
 struct NormaliseBackwardSumsColumn {
   using Element = NormaliseBackwardSums<T>;
+  using Told =
+      std::conditional_t<kTells == Tells::map, Pack<T>, std::conditional_t<kTells == Tells::bits, std::uint8_t, Nothing>>;
   struct Packs {
-    Pack<T> x, dy, added;
+    Pack<T> x, dy;
+    std::conditional_t<kMore, Pack<T>, Nothing> more;
+    Told told;
   };
-  static constexpr int kAhead = rows_ahead<T>(4), kBlocks = 2;
+  static constexpr int kAhead = rows_ahead<T>(kMore && kTells == Tells::map ? 2 : 4), kBlocks = 2;
   const Element& element;
   std::int64_t pack;
   NormaliseChannels channels;
@@ -177,65 +212,106 @@ struct NormaliseBackwardSumsColumn {
       : element(of), pack(at), channels(NormaliseChannels::of(of, at)) {}
   MILLRACE_HD Packs read(std::int64_t row) const {
     const std::int64_t at = pack_at(element, row, pack);
-    Packs packs{fetch(element.x + at), fetch(element.dy + at), {}};
-    if constexpr (kAdded) packs.added = fetch((kActivation == Activation::relu ? element.y : element.residual) + at);
+    Packs packs;
+    packs.x = fetch(element.x + at);
+    packs.dy = fetch(element.dy + at);
+    if constexpr (kMore) packs.more = fetch(element.more + at);
+    if constexpr (kTells == Tells::map) packs.told = fetch((kActivation == Activation::relu ? element.y : element.residual) + at);
+    if constexpr (kTells == Tells::bits) packs.told = fetch(element.positive + at / kPack);
     return packs;
   }
   MILLRACE_HD void use(std::int64_t row, const Packs& packs, float (&sums)[2][kPack]) const {
-    float x[kPack], g[kPack], before[kPack];
+    float x[kPack], g[kPack];
     unpack(packs.x, x);
     unpack(packs.dy, g);
-    channels.centre(x);
-    if constexpr (kActivation == Activation::relu && kAdded) {
-      unpack(packs.added, before);
-    } else {
-      channels.scale(x, before);
-      if constexpr (kAdded) add_pack(packs.added, before);
+    if constexpr (kMore) {
+      add_pack(packs.more, g);
+      unpack(pack_of<T>(g), g);
     }
-    multiply_by_slope(kActivation, before, g);
+    channels.centre(x);
+    slope(packs.told, x, g);
     MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) {
       sums[0][k] += g[k];
       sums[1][k] += g[k] * x[k];
     }
     if (element.masked != nullptr) store(element.masked + pack_at(element, row, pack), g);
   }
+
+ private:
+  // g *= activation'(pre)
+  MILLRACE_HD void slope(const Told& told, const float (&centred)[kPack], float (&g)[kPack]) const {
+    if constexpr (kTells == Tells::bits) {
+      MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) g[k] *= (told >> k & 1) != 0 ? 1.0F : 0.0F;
+    } else {
+      float before[kPack];
+      if constexpr (kTells == Tells::map && kActivation == Activation::relu) {
+        unpack(told, before);
+      } else {
+        channels.scale(centred, before);
+        if constexpr (kTells == Tells::map) add_pack(told, before);
+      }
+      multiply_by_slope(kActivation, before, g);
+    }
+  }
 };
 template <class T>
 template <class Use>
 auto NormaliseBackwardSums<T>::with_column(const Use& use) const {
   return with_activation(activation, [&](auto kind) {
-    if constexpr (kind.value == Activation::none) {
-      return use(ColumnType<NormaliseBackwardSumsColumn<T, kind.value, false>>());
+    constexpr Activation kKind = kind.value;
+    // Without an activation nothing has to be told, and only what masks reads a second gradient.
+    if constexpr (kKind == Activation::none) {
+      return use(ColumnType<NormaliseBackwardSumsColumn<T, kKind, Tells::x, false>>());
     } else {
-      return with_flag((kind.value == Activation::relu ? y : residual) != nullptr,
-                       [&](auto added) { return use(ColumnType<NormaliseBackwardSumsColumn<T, kind.value, added.value>>()); });
+      if constexpr (kKind == Activation::relu) {
+        if (positive != nullptr) {
+          return with_flag(more != nullptr, [&](auto two) {
+            return use(ColumnType<NormaliseBackwardSumsColumn<T, kKind, Tells::bits, two.value>>());
+          });
+        }
+      }
+      if ((kKind == Activation::relu ? y : residual) == nullptr) {
+        return use(ColumnType<NormaliseBackwardSumsColumn<T, kKind, Tells::x, false>>());
+      }
+      return with_flag(more != nullptr,
+                       [&](auto two) { return use(ColumnType<NormaliseBackwardSumsColumn<T, kKind, Tells::map, two.value>>()); });
     }
   });
 }
 template <class T>
 template <class Visitor>
 void NormaliseBackwardSums<T>::accesses(Visitor& v) const {
-  for (const T* map : {x, dy, y, residual}) visit_read(v, map, rows * packs * kPack);
+  for (const T* map : {x, dy, more, y, residual}) visit_read(v, map, rows * packs * kPack);
+  visit_read(v, positive, rows * packs);
   for (const float* array : {mean, factor, shift}) visit_read(v, array, packs * kPack);
   visit_write(v, masked, rows * packs * kPack);
   visit_write(v, partial, chunks_of(rows, packs) * kSums * packs * kPack);
+  visit_last_block(v, *this);
 }
 
 template <class Group>
 MILLRACE_HD void FinishSums::operator()(const Group& group, std::int64_t i) const {
   const Division place = divide(i, channels);
-  const std::int64_t channel = place.remainder;
   double sum[1];
-  join_chunks(group, {partial, chunks, sums, channels}, place.quotient, channel, sum);
-  if (group.lane() != 0) return;
-  if (place.quotient == 0)
-    out[0][channel] = static_cast<float>(sum[0]);
-  else
-    out[1][channel] = static_cast<float>(sum[0]) * (variance == nullptr ? 1.0F : inverse_deviation(variance[channel], epsilon));
+  join_chunks(group, {partial, chunks, sums, channels}, place.quotient, place.remainder, sum);
+  if (group.lane() == 0) take(place.remainder, static_cast<int>(place.quotient), sum[0]);
+}
+MILLRACE_HD void FinishSums::take(std::int64_t channel, int which, double sum) const {
+  const bool by_deviation = which == 1 && variance != nullptr;
+  (which == 0 ? out[0] : out[1])[channel] =
+      static_cast<float>(sum) * (by_deviation ? inverse_deviation(variance[channel], epsilon) : 1.0F);
+}
+template <int kSums>
+MILLRACE_HD void FinishSums::take(std::int64_t channel, const double (&sums_of_channel)[kSums]) const {
+  MILLRACE_UNROLL for (int s = 0; s < kSums; ++s) take(channel, s, sums_of_channel[s]);
 }
 template <class Visitor>
 void FinishSums::accesses(Visitor& v) const {
   visit_read(v, partial, chunks * sums * channels);
+  visit_results(v);
+}
+template <class Visitor>
+void FinishSums::visit_results(Visitor& v) const {
   if (sums == 2) visit_read(v, variance, channels);
   for (int s = 0; s < sums; ++s) visit_write(v, out[s], channels);
 }
@@ -320,6 +396,7 @@ template <class Visitor>
 void ColumnSums<T>::accesses(Visitor& v) const {
   visit_read(v, x, rows * packs * kPack);
   visit_write(v, partial, chunks_of(rows, packs) * kSums * packs * kPack);
+  visit_last_block(v, *this);
 }
 
 }  // namespace millrace::cuda

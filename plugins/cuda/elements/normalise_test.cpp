@@ -1,6 +1,11 @@
 #include "normalise.h"
 
+#include <atomic>
+#include <numeric>
+#include <thread>
+
 #include "elements_test.h"
+#include "plain.h"
 
 namespace millrace::cuda {
 namespace {
@@ -23,10 +28,15 @@ struct Norm {
         factor(1, channels),
         d_scale(1, channels),
         d_shift(1, channels),
-        partial(partial_bytes(rows, x.row_packs(), 2) / sizeof(float)) {
+        more(rows, channels),
+        partial(partial_bytes(rows, x.row_packs(), 2) / sizeof(float)),
+        positive(static_cast<std::size_t>(rows * x.row_packs())),
+        groups(group_bytes(rows, x.row_packs(), 2) / sizeof(double)),
+        tickets(ticket_bytes(x.row_packs()) / sizeof(std::uint32_t)) {
     x.fill(1, centre, 1.5);
     residual.fill(2);
     dy.fill(3);
+    more.fill(6);
     scale.fill(4, 1, 0.2);
     shift.fill(5, 0, 0.5);
   }
@@ -108,13 +118,19 @@ struct Norm {
     return element;
   }
   std::vector<std::span<std::byte>> memory() {
-    return {x.bytes(),    residual.bytes(), y.bytes(),      dy.bytes(),      dx.bytes(),      scale.bytes(),    shift.bytes(),
-            mean.bytes(), variance.bytes(), factor.bytes(), d_scale.bytes(), d_shift.bytes(), bytes_of(partial)};
+    return {x.bytes(),         residual.bytes(), y.bytes(),          dy.bytes(),       dx.bytes(),       scale.bytes(),
+            shift.bytes(),     mean.bytes(),     variance.bytes(),   factor.bytes(),   d_scale.bytes(),  d_shift.bytes(),
+            bytes_of(partial), more.bytes(),     bytes_of(positive), bytes_of(groups), bytes_of(tickets)};
   }
+  LastBlock last() { return {tickets.data(), groups.data()}; }
 
   TestMap<T> x, residual, y, dy, dx;
   TestMap<float> scale, shift, mean, variance, factor, d_scale, d_shift;
+  TestMap<T> more;
   std::vector<float> partial;
+  std::vector<std::uint8_t> positive;
+  std::vector<double> groups;
+  std::vector<std::uint32_t> tickets;
 };
 
 double value_of(Activation kind, double x) {
@@ -290,6 +306,121 @@ TYPED_TEST(Normalisation, BackwardBehindAnAdditionMasksTheGradientInPlace) {
     run_on_host(n.finish_sums());
     run_on_host(n.backward(Activation::none));
     n.dx.expect_near([&](auto row, auto c) { return expected_dx(n, row, c, g); }, 2 * tolerance<TypeParam>());
+  }
+}
+
+TYPED_TEST(Normalisation, BackwardTakesTheSignsOfReluFromBits) {
+  for (const std::int64_t channels : {3, 20, 64}) {
+    Norm<TypeParam> n(41, channels);
+    n.find_statistics();
+    Normalise<TypeParam> forward = n.forward(Activation::relu);
+    forward.residual = n.residual.data();
+    forward.positive = n.positive.data();
+    n.residual.set(7, 2, NAN);  // a value that is no number is not above 0
+    expect_names_its_memory(forward, n.memory());
+    NormaliseBackwardSums<TypeParam> sums = n.sums(Activation::relu);
+    sums.y = n.y.data();
+    sums.masked = n.dx.data();
+    run_on_host(sums);
+    const TestMap<TypeParam> masked = n.dx;
+    const std::vector<float> partial = n.partial;
+    sums.y = nullptr;
+    sums.positive = n.positive.data();
+    expect_names_its_memory(sums, n.memory());
+    n.dx.expect_near([&](auto row, auto c) { return masked.at(row, c); }, 0);
+    EXPECT_EQ(n.partial, partial);
+  }
+}
+
+TYPED_TEST(Normalisation, BackwardAddsASecondGradientAsAddDoes) {
+  for (const bool bits : {false, true}) {
+    for (const Activation activation : {Activation::relu, Activation::gelu}) {
+      Norm<TypeParam> n(41, 20), apart(41, 20);
+      for (Norm<TypeParam>* norm : {&n, &apart}) {
+        norm->find_statistics();
+        Normalise<TypeParam> forward = norm->forward(activation);
+        forward.residual = norm->residual.data();
+        forward.positive = norm->positive.data();
+        run_on_host(forward);
+      }
+      const auto sums_of = [&](Norm<TypeParam>& norm) {
+        NormaliseBackwardSums<TypeParam> sums = norm.sums(activation);
+        if (activation == Activation::gelu)
+          sums.residual = norm.residual.data();
+        else if (bits)
+          sums.positive = norm.positive.data();
+        else
+          sums.y = norm.y.data();
+        sums.masked = norm.dy.data();
+        return sums;
+      };
+      run_on_host(Add<TypeParam>{apart.dy.data(), apart.more.data(), apart.dy.data(), apart.dy.packs()});
+      run_on_host(sums_of(apart));
+      NormaliseBackwardSums<TypeParam> sums = sums_of(n);
+      sums.more = n.more.data();
+      expect_names_its_memory(sums, n.memory());
+      n.dy.expect_near([&](auto row, auto c) { return apart.dy.at(row, c); }, 0);
+      EXPECT_EQ(n.partial, apart.partial);
+    }
+  }
+}
+
+// Chunks of a few groups, of packs in two blocks side by side.
+TYPED_TEST(Normalisation, TheLastBlockFinishesASum) {
+  for (const std::int64_t rows : {1, 700, 30000}) {
+    for (const std::int64_t channels : {20, 300}) {
+      if (rows > 1000 && channels > 100) continue;  // takes long
+      Norm<TypeParam> n(rows, channels), apart(rows, channels);
+      apart.find_statistics();
+      Moments<TypeParam> moments{n.x.data(), rows, n.x.row_packs(), n.partial.data()};
+      moments.last = n.last();
+      moments.finish = n.finish();
+      expect_names_its_memory(moments, n.memory());
+      n.mean.expect_near([&](auto, auto c) { return apart.mean.at(0, c); }, 1e-7);
+      n.variance.expect_near([&](auto, auto c) { return apart.variance.at(0, c); }, 1e-7);
+      n.factor.expect_near([&](auto, auto c) { return apart.factor.at(0, c); }, 1e-7);
+      run_on_host(apart.sums(Activation::relu));
+      run_on_host(apart.finish_sums());
+      NormaliseBackwardSums<TypeParam> sums = n.sums(Activation::relu);
+      sums.last = n.last();
+      sums.finish = n.finish_sums();
+      expect_names_its_memory(sums, n.memory());
+      n.d_shift.expect_near([&](auto, auto c) { return apart.d_shift.at(0, c); }, 1e-6);
+      n.d_scale.expect_near([&](auto, auto c) { return apart.d_scale.at(0, c); }, 1e-6);
+      EXPECT_EQ(n.tickets, std::vector<std::uint32_t>(n.tickets.size(), 0));
+    }
+  }
+  EXPECT_GT(chunk_groups(chunks_of(30000, 3)), 1);
+}
+
+// Blocks come in any order, several at once: the result has the same bits.
+TEST(LastBlock, MayBeAnyBlock) {
+  constexpr std::int64_t kRows = 80000, kChannels = 20;
+  Norm<float> n(kRows, kChannels);
+  Moments<float> moments{n.x.data(), kRows, n.x.row_packs(), n.partial.data()};
+  moments.last = n.last();
+  moments.finish = n.finish();
+  run_on_host(moments);
+  const TestMap<float> mean = n.mean, variance = n.variance;
+  const std::int64_t chunks = chunks_of(kRows, n.x.row_packs());
+  ASSERT_GT(chunk_groups(chunks), 2);
+  std::vector<std::int64_t> order(static_cast<std::size_t>(chunks));
+  std::iota(order.begin(), order.end(), 0);
+  for (unsigned seed = 1; seed <= 5; ++seed) {
+    for (TestMap<float>* map : {&n.mean, &n.variance}) map->fill(seed);
+    std::shuffle(order.begin(), order.end(), std::mt19937(seed));
+    std::atomic<std::size_t> next = 0;
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 3; ++t) {
+      threads.emplace_back([&] {
+        for (std::size_t i = next++; i < order.size(); i = next++) {
+          sum_chunk_on_host<MomentsColumn<float>>(moments, chunks, order[i]);
+        }
+      });
+    }
+    for (std::thread& thread : threads) thread.join();
+    n.mean.expect_near([&](auto, auto c) { return mean.at(0, c); }, 0);
+    n.variance.expect_near([&](auto, auto c) { return variance.at(0, c); }, 0);
   }
 }
 

@@ -15,6 +15,7 @@
 //                    template <class Use> auto with_column(const Use& use) const; };
 //   struct Sums    { static constexpr Form kForm = Form::sums; static constexpr int kSums = ...;
 //                    std::int64_t rows, packs; float* partial;                     // (chunks, kSums, packs * 8); see chunks.h
+//                    LastBlock last; Finish finish;                                // see last_block.h
 //                    template <class Use> auto with_column(const Use& use) const; };
 //
 // And in each of them
@@ -123,6 +124,16 @@ MILLRACE_HD Pack<T> fetch(const T* from) {
   pack = *reinterpret_cast<const Pack<T>*>(from);
 #endif
   return pack;
+}
+// The same of one byte.
+MILLRACE_HD std::uint8_t fetch(const std::uint8_t* from) {
+#if defined(__CUDA_ARCH__)
+  std::uint32_t byte;
+  asm volatile("ld.global.L1::no_allocate.u8 %0, [%1];" : "=r"(byte) : "l"(from));
+  return static_cast<std::uint8_t>(byte);
+#else
+  return *from;
+#endif
 }
 template <class T>
 MILLRACE_HD void unpack(const Pack<T>& pack, float (&to)[kPack]) {

@@ -1,13 +1,32 @@
 // An element in plain loops: what a device computes with many threads.
 #pragma once
 
+#include <atomic>
+
 #include "chunks.h"
 #include "columns.h"
 #include "host_group.h"
+#include "last_block.h"
 
 namespace millrace::cuda {
 
-// The sums of one chunk, into its part of element.partial.
+// A block of one thread (see last_block.h). Several may run at once.
+struct HostBlock {
+  int thread() const { return 0; }
+  int threads() const { return 1; }
+  bool comes_last(std::uint32_t* ticket, std::int64_t of) const {
+    const std::atomic_ref<std::uint32_t> taken(*ticket);
+    if (taken.fetch_add(1, std::memory_order_acq_rel) + 1 < static_cast<std::uint64_t>(of)) return false;
+    taken.store(0, std::memory_order_relaxed);
+    return true;
+  }
+  template <class T>
+  T load(const T* from) const {
+    return *from;
+  }
+};
+
+// The sums of one chunk, into its part of element.partial; the last one finishes the sum if it is asked to.
 template <class Column, class Element>
 void sum_chunk_on_host(const Element& element, std::int64_t chunks, std::int64_t chunk) {
   const std::int64_t first = chunk_begin(element.rows, chunks, chunk), last = chunk_begin(element.rows, chunks, chunk + 1);
@@ -17,6 +36,11 @@ void sum_chunk_on_host(const Element& element, std::int64_t chunks, std::int64_t
     for (std::int64_t s = 0; s < Element::kSums; ++s) {
       store(element.partial + ((chunk * Element::kSums + s) * element.packs + pack) * kPack, sums[s]);
     }
+  }
+  for (std::int64_t side = 0; side * kColumnPacks < element.packs; ++side) {
+    const std::int64_t packs = element.packs - side * kColumnPacks;
+    const std::int64_t width = (packs < kColumnPacks ? packs : kColumnPacks) * kPack;
+    finish_if_last(element, HostBlock(), {chunks, chunk, side, side * kColumnPacks * kPack, width});
   }
 }
 

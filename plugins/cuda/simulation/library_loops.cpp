@@ -20,7 +20,7 @@ struct Problem {
   std::int64_t kernel_h = 1, kernel_w = 1, stride_h = 1, stride_w = 1, dilation_h = 1, dilation_w = 1, top = 0, left = 0;
   std::int64_t groups = 1, in = 0, out = 0;  // channels of one group
   std::int64_t x_pitch = 0, y_pitch = 0;
-  bool bias = false, tf32 = false;
+  bool bias = false, tf32 = false, accumulate = false;
   Activation activation = Activation::none;
   std::size_t workspace = 0;
 
@@ -55,6 +55,7 @@ Problem problem_of(const ConvolutionShape& shape) {
   p.bias = shape.kind == Kind::forward && shape.bias;
   p.activation = shape.kind == Kind::forward ? shape.activation : Activation::none;
   p.tf32 = shape.tf32;
+  p.accumulate = shape.kind == Kind::data_gradient && shape.accumulate;
   p.workspace = workspace_of(shape.kind);
   constexpr const char* kNames[] = {"convolution", "convolution data gradient", "convolution weight gradient"};
   p.name = kNames[static_cast<int>(shape.kind)];
@@ -101,6 +102,11 @@ std::vector<double> loaded(const Problem& p, const void* from, DataType type, st
   };
   type == DataType::f32 ? load_from(static_cast<const float*>(from)) : load_from(static_cast<const Bf16*>(from));
   return values;
+}
+
+double load_one(const void* from, DataType type, std::int64_t i) {
+  return static_cast<double>(type == DataType::f32 ? static_cast<const float*>(from)[i]
+                                                   : to_float(static_cast<const Bf16*>(from)[i]));
 }
 
 void store_one(void* to, DataType type, std::int64_t i, double value) {
@@ -177,7 +183,10 @@ void data_gradient(const Problem& p, const LibraryRun& run) {
                   dy[static_cast<std::size_t>(from * p.y_pitch + g * p.out + k)],
                   &w[static_cast<std::size_t>(((g * p.out + k) * p.taps() + tap) * p.in)], p.in);
     });
-  for (std::int64_t i = 0; i < p.x_elements(); ++i) store_one(run.x, p.x_type, i, dx[static_cast<std::size_t>(i)]);
+  for (std::int64_t i = 0; i < p.x_elements(); ++i) {
+    const double before = p.accumulate ? load_one(run.x, p.x_type, i) : 0.0;
+    store_one(run.x, p.x_type, i, before + dx[static_cast<std::size_t>(i)]);
+  }
 }
 
 void weight_gradient(const Problem& p, const LibraryRun& run) {
@@ -218,6 +227,7 @@ class Loops final : public LoopPlan {
     std::vector<Use> result = {{run.x, bytes_.x, kind == Kind::data_gradient},
                                {run.w, bytes_.w, kind == Kind::weight_gradient},
                                {run.y, bytes_.y, kind == Kind::forward}};
+    if (problem_.accumulate) result.push_back({run.x, bytes_.x, false});
     if (problem_.bias) {
       require(run.bias, 16, "bias");
       result.push_back({const_cast<float*>(run.bias), bytes_.bias, false});

@@ -134,8 +134,9 @@ void SimulatedMachine::choose(const std::string& shape, const PlanChoice& how) {
 
 std::shared_ptr<const LibraryPlan> SimulatedMachine::plan(const ConvolutionShape& shape, const PlanChoice& how) {
   const std::scoped_lock lock(mutex_);
-  choose(fmt::format("convolution {} of ({} {} {} {}), {} x {} to {}", static_cast<int>(shape.kind), shape.n, shape.c, shape.h,
-                     shape.w, shape.kernel_h, shape.kernel_w, shape.k),
+  if (shape.accumulate && !simulation_->options().accumulates) fail(ErrorKind::usage, "no engine adds to a gradient");
+  choose(fmt::format("convolution {} of ({} {} {} {}), {} x {} to {}{}", static_cast<int>(shape.kind), shape.n, shape.c, shape.h,
+                     shape.w, shape.kernel_h, shape.kernel_w, shape.k, shape.accumulate ? ", added" : ""),
          how);
   return find_or_make(convolutions_, shape);
 }

@@ -158,6 +158,7 @@ void SimulatedQueue::place(const Work& work, Touch& touch) {
 
 void SimulatedQueue::perform(Work work) {
   const std::uint64_t number = simulation_->next(Count::operations);
+  simulation_->note_traffic(work.name, work.touches);
   const std::vector<Touch> poison = simulation_->note_contents(work.touches, work.name, number);
   std::vector<testkit::Access> accesses;
   for (const Touch& touch : work.touches) accesses.push_back({touch.memory->name(), touch.begin, touch.end, touch.write});
@@ -179,6 +180,12 @@ void SimulatedQueue::perform(Work work) {
   tasks_.submit([this, work = std::move(work), number, poison] { execute(work, number, poison); });
 }
 
+void SimulatedQueue::garble(const Work& work) {
+  for (const Touch& touch : work.touches) {
+    if (touch.write) std::memset(touch.memory->data() + touch.begin, 0x3C, touch.end - touch.begin);
+  }
+}
+
 void SimulatedQueue::execute(const Work& work, std::uint64_t number, const std::vector<Touch>& poison) {
   if (simulation_->failed()) return;
   delay();
@@ -190,7 +197,8 @@ void SimulatedQueue::execute(const Work& work, std::uint64_t number, const std::
       const std::size_t end = std::min(touch.end, touch.memory->bytes());  // a planted fault may have moved the tensor
       if (touch.begin < end) std::memset(touch.memory->data() + touch.begin, 0xFF, end - touch.begin);
     }
-    work.body();
+    if (simulation_->options().computes) work.body();
+    if (!simulation_->options().garble.empty() && work.name.ends_with("." + simulation_->options().garble)) garble(work);
   } catch (...) {
     simulation_->fail_work(std::current_exception());
   }

@@ -94,6 +94,7 @@ class SimulatedQueue : public Queue {
   void perform(Work work);
   Work still_legal(Work work);
   void execute(const Work& work, std::uint64_t number, const std::vector<Touch>& poison);
+  static void garble(const Work& work);
   void report_illegal(Work& work, const std::string& why);
   void wait_in_recording(const Ref<Event>& mark);
   Ref<testkit::RecordedEvent> record();

@@ -64,6 +64,23 @@ void Simulation::report(const std::string& kind, const std::string& operation, c
   checker_.report({kind, {operation, work == 0 ? count(Count::operations) : work, -1, -1}, {}, region});
 }
 
+void Simulation::note_traffic(const std::string& work, const std::vector<Touch>& touches) {
+  const std::scoped_lock lock(traffic_mutex_);
+  Traffic& traffic = traffic_[work];
+  ++traffic.launches;
+  for (const Touch& touch : touches) traffic.bytes += touch.end - touch.begin;
+}
+
+std::map<std::string, Traffic> Simulation::traffic() const {
+  const std::scoped_lock lock(traffic_mutex_);
+  return traffic_;
+}
+
+void Simulation::forget_traffic() {
+  const std::scoped_lock lock(traffic_mutex_);
+  traffic_.clear();
+}
+
 void Simulation::refuse_in_recording(const char* call) {
   if (recordings_of_this_thread > 0) report("inside a recording", call, "this thread is recording a queue");
 }
@@ -153,7 +170,7 @@ std::vector<Touch> Simulation::note_contents(std::vector<Touch>& touches, const 
     if (!touch.write || !fresh(touch)) continue;
     arenas_.set_written(touch.arena, touch.tensor);
     const auto is_this = [&touch](const Touch& other) { return same_tensor(touch, other); };
-    if (!options_.poison || std::any_of(read_too_early.begin(), read_too_early.end(), is_this)) continue;
+    if (!options_.poison || !options_.computes || std::any_of(read_too_early.begin(), read_too_early.end(), is_this)) continue;
     touch = whole_tensor(touch);
     to_poison.push_back(touch);
   }

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -40,6 +41,8 @@ struct SimulationOptions {
   std::string name = "simulated";  // of each machine
   std::string engine = "loops";    // what its library chooses
   bool peer_access = true;         // elements reach other machines' memory
+  bool accumulates = true;         // its library has engines that add to a gradient
+  bool computes = true;            // false: work is checked and counted, and not done; memory is not touched
 
   // Planted faults: the n-th of its kind; 0: none.
   std::uint64_t leave_out_wait = 0;       // Queue::wait does nothing
@@ -49,6 +52,7 @@ struct SimulationOptions {
   std::uint64_t begin_lifetime_late = 0;  // ... is born one time after it should
   std::uint64_t share_place = 0;          // ... lies where the one declared before it lies
   std::uint64_t fail_operation = 0;       // fails as work on a device does
+  std::string garble = {};                // every piece of work of this name writes garbage
 };
 
 // Memory that a piece of work touches.
@@ -58,6 +62,11 @@ struct Touch {
   bool write = false;
   Declaration arena;       // null: in none
   int tensor = kNoTensor;  // of the arena
+};
+
+// What pieces of work of one name moved: each byte that one reads, and each that it writes.
+struct Traffic {
+  std::uint64_t launches = 0, bytes = 0;
 };
 
 enum class HostUse : std::uint8_t { access, release };
@@ -76,6 +85,10 @@ class Simulation {
   void report(const std::string& kind, const std::string& operation, const std::string& region, std::uint64_t work = 0);
   std::uint64_t count(Count what) const { return counts_[static_cast<std::size_t>(what)]; }  // so far
   std::uint64_t next(Count what) { return ++counts_[static_cast<std::size_t>(what)]; }
+  // By the name of the work, since forget_traffic().
+  std::map<std::string, Traffic> traffic() const;
+  void note_traffic(const std::string& work, const std::vector<Touch>& touches);
+  void forget_traffic();
   // Counts one, and says whether it is the planted one.
   bool strikes(Count what, std::uint64_t planted) { return next(what) == planted; }
 
@@ -120,6 +133,9 @@ class Simulation {
   Allocations allocations_;
   const int host_stream_;
   std::array<std::atomic<std::uint64_t>, static_cast<std::size_t>(Count::kinds)> counts_{};
+
+  mutable std::mutex traffic_mutex_;
+  std::map<std::string, Traffic> traffic_;
 
   mutable std::mutex arenas_mutex_;
   Arenas arenas_;

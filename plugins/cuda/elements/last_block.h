@@ -1,0 +1,98 @@
+// How the block that comes last to a sum over rows finishes it, so that no second kernel has to.
+//
+// A block writes the sums of its chunk, then takes a ticket of its group of chunks. The block that takes a group's last ticket
+// joins the group and takes a ticket of the groups. The block that takes the last of those joins the groups and finishes every
+// channel of its packs: two short rounds instead of one block that reads a thousand chunks. What is added to what follows from
+// the extents alone, so the order in which blocks come does not matter.
+//
+// The device runs this behind run_sums (device/launch.cuh); run_on_host.h runs the same code chunk by chunk.
+#pragma once
+
+#include "chunks.h"
+#include "portable.h"
+
+namespace millrace::cuda {
+
+inline constexpr std::int64_t kGroupChunks = 32;                          // chunks that are joined first
+inline constexpr std::int64_t kTickets = 1 + kMostChunks / kGroupChunks;  // of the groups; then of each group's chunks
+
+MILLRACE_HD std::int64_t chunk_groups(std::int64_t chunks) { return (chunks + kGroupChunks - 1) / kGroupChunks; }
+
+// What a sum needs for it. Shared by sums that never run at once (the tickets), and of the sum's own (the groups).
+struct LastBlock {
+  std::uint32_t* tickets = nullptr;  // (sides, kTickets): zero before and behind each sum. Null: another kernel finishes the sum
+  double* groups = nullptr;          // (chunk_groups, sums, packs * 8)
+};
+
+inline std::size_t group_bytes(std::int64_t rows, std::int64_t packs, int sums) {
+  return static_cast<std::size_t>(chunk_groups(chunks_of(rows, packs)) * sums * packs * kPack) * sizeof(double);
+}
+// Blocks side by side take up to 32 packs each.
+inline std::size_t ticket_bytes(std::int64_t packs) {
+  return static_cast<std::size_t>((packs + kColumnPacks - 1) / kColumnPacks * kTickets) * sizeof(std::uint32_t);
+}
+
+// A block's place among those of a sum.
+struct SumPlace {
+  std::int64_t chunks = 1, chunk = 0;
+  std::int64_t side = 0;                // among the blocks side by side
+  std::int64_t channel = 0, width = 0;  // its channels
+};
+
+// Block: int thread(), threads(); bool comes_last(std::uint32_t* ticket, std::int64_t of), the same in all of its threads: true
+// for the last of `of` blocks, which sees all that the others wrote before; T load(const T*), of what other blocks wrote.
+//
+// The sums of chunks [begin, end) of the array `sums`, of which one chunk's lie `step` behind another's.
+template <class Block>
+MILLRACE_HD double join_group(const Block& block, const float* sums, std::int64_t step, std::int64_t begin, std::int64_t end) {
+  constexpr int kTogether = 8;  // loads that are on their way at once
+  double joined = 0;
+  for (std::int64_t chunk = begin; chunk < end; chunk += kTogether) {
+    float loaded[kTogether];
+    MILLRACE_UNROLL for (int i = 0; i < kTogether; ++i) loaded[i] =
+        chunk + i < end ? block.load(sums + (chunk + i) * step) : 0.0F;
+    MILLRACE_UNROLL for (int i = 0; i < kTogether; ++i) joined += static_cast<double>(loaded[i]);
+  }
+  return joined;
+}
+
+// REQUIRES: the block's sums lie in element.partial.
+template <class Element, class Block>
+MILLRACE_HD void finish_if_last(const Element& element, const Block& block, const SumPlace& at) {
+  if (element.last.tickets == nullptr) return;
+  constexpr std::int64_t kSums = Element::kSums;
+  const std::int64_t channels = element.packs * kPack, step = kSums * channels;
+  const std::int64_t group = at.chunk / kGroupChunks, begin = group * kGroupChunks;
+  const std::int64_t end = begin + kGroupChunks < at.chunks ? begin + kGroupChunks : at.chunks;
+  std::uint32_t* const tickets = element.last.tickets + at.side * kTickets;
+  if (!block.comes_last(tickets + 1 + group, end - begin)) return;
+  for (std::int64_t i = block.thread(); i < kSums * at.width; i += block.threads()) {
+    const Division place = divide(i, at.width);
+    const std::int64_t column = place.quotient * channels + at.channel + place.remainder;
+    element.last.groups[group * step + column] = join_group(block, element.partial + column, step, begin, end);
+  }
+  const std::int64_t groups = chunk_groups(at.chunks);
+  if (!block.comes_last(tickets, groups)) return;
+  for (std::int64_t i = block.thread(); i < at.width; i += block.threads()) {
+    double sums[kSums] = {};
+    for (std::int64_t g = 0; g < groups; ++g) {
+      MILLRACE_UNROLL for (int s = 0; s < kSums; ++s) {
+        sums[s] += block.load(element.last.groups + g * step + s * channels + at.channel + i);
+      }
+    }
+    element.finish.take(at.channel + i, sums);
+  }
+}
+
+// What finish_if_last() adds to an element's accesses().
+template <class Element, class Visitor>
+void visit_last_block(Visitor& v, const Element& element) {
+  if (element.last.tickets == nullptr) return;
+  const auto tickets = static_cast<std::int64_t>(ticket_bytes(element.packs) / sizeof(std::uint32_t));
+  visit_result(v, element.last.tickets, tickets, true);
+  visit_write(v, element.last.groups,
+              chunk_groups(chunks_of(element.rows, element.packs)) * Element::kSums * element.packs * kPack);
+  element.finish.visit_results(v);
+}
+
+}  // namespace millrace::cuda

@@ -1,0 +1,46 @@
+// What a sum over the rows of a map needs in an executable's arena, and whether its last block finishes it.
+#pragma once
+
+#include <algorithm>
+
+#include "operation.h"
+
+namespace millrace::cuda {
+
+struct SumsPlan {
+  TensorId partial = kNoTensor, groups = kNoTensor;
+  explicit operator bool() const { return partial != kNoTensor; }
+
+  // Alive now. kSums sums of each channel.
+  static SumsPlan of(Planner& planner, Workshop& workshop, const MapSpec& map, int sums) {
+    SumsPlan plan{planner.tensor(partial_bytes(map.rows(), map.row_packs(), sums))};
+    if (!workshop.shortcuts.last_block) return plan;
+    plan.groups = planner.tensor(group_bytes(map.rows(), map.row_packs(), sums));
+    workshop.ticket_bytes = std::max(workshop.ticket_bytes, ticket_bytes(map.row_packs()));
+    return plan;
+  }
+};
+
+struct SumsMemory {
+  float* partial = nullptr;
+  double* groups = nullptr;
+  explicit operator bool() const { return partial != nullptr; }
+
+  static SumsMemory of(const SumsPlan& plan, const Binding& binding) {
+    return {binding.at<float>(plan.partial), binding.at<double>(plan.groups)};
+  }
+
+  // Runs a kernel of Form::sums and what finishes it, in one launch or in two.
+  template <class Sums, class Finish>
+  void run(Queue& queue, const Workshop& workshop, Sums sums, const Finish& finish) const {
+    sums.partial = partial;
+    if (groups != nullptr) {
+      sums.last = {workshop.tickets, groups};
+      sums.finish = finish;
+    }
+    queue.run(sums);
+    if (groups == nullptr) queue.run(finish);
+  }
+};
+
+}  // namespace millrace::cuda
