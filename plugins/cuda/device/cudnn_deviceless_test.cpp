@@ -25,6 +25,7 @@ constexpr const char* kH100 = R"({
   "l2CacheSize": 52428800})";
 constexpr std::size_t kDeviceless = 90800;  // the first version that can do this
 constexpr std::int64_t kBatch = 64;
+constexpr double kLong = 1000;  // seconds
 
 std::shared_ptr<const CudnnApi> open_cudnn() {
   try {
@@ -44,8 +45,9 @@ class Deviceless : public testing::Test {
     properties_ = std::make_unique<Descriptor>(describe_device(*api_, kH100));
   }
   CudnnTarget target() const { return {.handle = nullptr, .properties = properties_.get()}; }
-  // There is nothing to try a choice on.
-  std::shared_ptr<const ConvolutionChoice> choose(const ConvolutionShape& shape, const PlanOptions& options = {}) const {
+  // There is nothing to try a choice on. A busy machine is given time.
+  std::shared_ptr<const ConvolutionChoice> choose(const ConvolutionShape& shape, PlanOptions options = {}) const {
+    options.search_seconds = kLong;
     const auto any = [](const auto&, std::string&) { return std::optional<double>(0); };
     return choose_engine(*api_, shape, target(), options, any);
   }
@@ -56,7 +58,7 @@ class Deviceless : public testing::Test {
       all.push_back(choice);
       return std::optional<double>(0);
     };
-    choose_engine(*api_, shape, target(), {.tune = Tune::measure}, keep);
+    choose_engine(*api_, shape, target(), {.tune = Tune::measure, .search_seconds = kLong}, keep);
     return all;
   }
 
@@ -281,7 +283,8 @@ TEST_F(Deviceless, TheNextEngineIsTakenWhereOneFails) {
     const auto all = candidates(shape);
     std::size_t tried = 0;
     const auto third_works = [&](const auto&, std::string&) { return tried++ < 2 ? std::nullopt : std::optional<double>(0); };
-    EXPECT_EQ(choose_engine(*api_, shape, target(), {}, third_works)->engine.choice, all[2]->engine.choice);
+    EXPECT_EQ(choose_engine(*api_, shape, target(), {.search_seconds = kLong}, third_works)->engine.choice,
+              all[2]->engine.choice);
   }
 }
 
@@ -290,7 +293,7 @@ TEST_F(Deviceless, TheFastestIsTakenOfThoseThatAreTimed) {
   const auto all = candidates(shape);
   double seconds = 1;
   const auto faster_and_faster = [&](const auto&, std::string&) { return std::optional<double>(seconds /= 2); };
-  const PlanOptions options{.tune = Tune::measure};
+  const PlanOptions options{.tune = Tune::measure, .search_seconds = kLong};
   EXPECT_EQ(choose_engine(*api_, shape, target(), options, faster_and_faster)->engine.choice, all.back()->engine.choice);
 }
 
