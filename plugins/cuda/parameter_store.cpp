@@ -11,6 +11,7 @@ namespace millrace::cuda {
 namespace {
 
 constexpr std::size_t kElementsAligned = kAlignment / sizeof(float);
+constexpr std::size_t kLeastStaging = std::size_t{1} << 16, kMostStaging = std::size_t{1} << 22;  // bytes
 
 template <class Call>  // call(index in the network's order, index in memory)
 void for_each_element(const WeightLayout& at, const Call& call) {
@@ -200,13 +201,32 @@ DeviceMemory& ParameterStore::region(Slot slot, int index) {
   return values_;
 }
 
+// Pinning takes far longer than a copy, so what is there is kept, and grows up to kMostStaging.
+HostMemory& ParameterStore::staging(std::size_t bytes) {
+  if (!staging_ || staging_->bytes() < std::min(bytes, kMostStaging)) {
+    staging_.reset();
+    staging_ = std::make_unique<HostMemory>(*machine_, std::clamp(bytes, kLeastStaging, kMostStaging));
+  }
+  return *staging_;
+}
+
+// copy(at, count, pinned): `count` bytes from byte `at` on.
+template <class Copy>
+void ParameterStore::in_pieces(std::size_t bytes, const Copy& copy) {
+  const HostMemory& pinned = staging(bytes);
+  for (std::size_t at = 0; at < bytes; at += pinned.bytes()) copy(at, std::min(pinned.bytes(), bytes - at), pinned.data());
+}
+
 std::vector<float> ParameterStore::read(Queue& queue, Slot slot, int index) {
   const float* source = region(slot, index).as<float>() + entry(index).offset;
-  const HostMemory host(*machine_, entry(index).layout.elements() * sizeof(float));
-  queue.copy_out(host.data(), source, host.bytes());
-  queue.mark()->wait();
-  machine_->host_access(host.data(), host.bytes(), false);
-  return from_memory(entry(index).layout, {reinterpret_cast<const float*>(host.data()), entry(index).layout.elements()});
+  std::vector<float> memory(entry(index).layout.elements());
+  in_pieces(memory.size() * sizeof(float), [&](std::size_t at, std::size_t count, std::byte* pinned) {
+    queue.copy_out(pinned, reinterpret_cast<const std::byte*>(source) + at, count);
+    queue.mark()->wait();
+    machine_->host_access(pinned, count, false);
+    std::memcpy(reinterpret_cast<std::byte*>(memory.data()) + at, pinned, count);
+  });
+  return from_memory(entry(index).layout, memory);
 }
 
 void ParameterStore::write(Queue& queue, Slot slot, int index, std::span<const float> values) {
@@ -216,19 +236,23 @@ void ParameterStore::write(Queue& queue, Slot slot, int index, std::span<const f
   }
   float* destination = region(slot, index).as<float>() + entry(index).offset;
   const std::vector<float> memory = to_memory(entry(index).layout, values);
-  const HostMemory host(*machine_, memory.size() * sizeof(float));
-  machine_->host_access(host.data(), host.bytes(), true);
-  std::memcpy(host.data(), memory.data(), host.bytes());
-  queue.copy_in(destination, host.data(), host.bytes());
-  if (slot == Slot::value && mirrored()) {
-    FloatToBf16 kernel;
-    kernel.from = value(index);
-    kernel.to = mirror_.as<Bf16>() + entry(index).offset;
-    kernel.packs = static_cast<std::int64_t>((memory.size() + kPack - 1) / kPack);
-    queue.run(kernel);
-  }
-  queue.mark()->wait();
+  in_pieces(memory.size() * sizeof(float), [&](std::size_t at, std::size_t count, std::byte* pinned) {
+    machine_->host_access(pinned, count, true);
+    std::memcpy(pinned, reinterpret_cast<const std::byte*>(memory.data()) + at, count);
+    queue.copy_in(reinterpret_cast<std::byte*>(destination) + at, pinned, count);
+    queue.mark()->wait();
+  });
+  if (slot == Slot::value && mirrored()) mirror(queue, index);
   if (slot == Slot::slow) slow_begun_ = true;
+}
+
+void ParameterStore::mirror(Queue& queue, int index) {
+  FloatToBf16 kernel;
+  kernel.from = value(index);
+  kernel.to = mirror_.as<Bf16>() + entry(index).offset;
+  kernel.packs = static_cast<std::int64_t>((entry(index).layout.elements() + kPack - 1) / kPack);
+  queue.run(kernel);
+  queue.mark()->wait();
 }
 
 }  // namespace millrace::cuda

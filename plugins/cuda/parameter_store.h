@@ -6,6 +6,7 @@
 #pragma once
 
 #include <deque>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -67,7 +68,7 @@ class ParameterStore {
   void blend_slow(Queue& queue, double decay);
   void zero_gradients(Queue& queue);
 
-  // Through `queue`; both wait for it.
+  // Through `queue`; both wait for it. By way of pinned memory that is made with the first call and kept.
   std::vector<float> read(Queue& queue, Slot slot, int index);
   void write(Queue& queue, Slot slot, int index, std::span<const float> values);
 
@@ -83,6 +84,10 @@ class ParameterStore {
   void upload_segments(Queue& queue, std::span<const double> rate_factor);
   void begin_slow(Queue& queue);
   void allocate_slow();
+  void mirror(Queue& queue, int index);
+  HostMemory& staging(std::size_t bytes);
+  template <class Copy>
+  void in_pieces(std::size_t bytes, const Copy& copy);
 
   const Network& network_;
   CompileOptions options_;
@@ -94,8 +99,9 @@ class ParameterStore {
   DeviceMemory values_, mirror_, gradients_, velocities_, slow_, segments_;
   UpdateRule rule_;
   std::vector<double> uploaded_factors_;
-  std::deque<HostMemory> uploads_;  // one for each change of the factors, which is seldom: the device may still read them
-  bool slow_begun_ = false;         // lookahead starts from the values that it finds first, unless a copy is written
+  std::deque<HostMemory> uploads_;       // one for each change of the factors, which is seldom: the device may still read them
+  std::unique_ptr<HostMemory> staging_;  // between calls of read() and write() no copy uses it
+  bool slow_begun_ = false;              // lookahead starts from the values that it finds first, unless a copy is written
 };
 
 }  // namespace millrace::cuda

@@ -5,6 +5,9 @@
 
 #include <numeric>
 
+#include "simulation/simulated_machine.h"
+#include "testkit/networks.h"
+
 namespace millrace::cuda {
 namespace {
 
@@ -30,6 +33,77 @@ TEST(WeightLayout, GivesBackWhatItTook) {
     const std::vector<float> values = counted(static_cast<std::size_t>(layout.out * layout.in * layout.height * layout.width));
     EXPECT_EQ(from_memory(layout, to_memory(layout, values)), values);
   }
+}
+
+// ---- Reading and writing ----
+
+// Parameters of 8.6 MB and of 20 bytes, and others.
+struct Transfer {
+  explicit Transfer(const SimulationOptions& options = {})
+      : machine(options),
+        queue(machine.make_queue("update")),
+        network(testkit::network_from_text(R"(
+input = { channels = 3, height = 32, width = 32 }
+layers = [{ name = "fc", op = "linear", out = 700 }, { op = "relu" }, { name = "small", op = "linear", out = 5 }])")),
+        store(*network, {.train_batch = 1, .precision = Precision::bf16}) {
+    store.finish_planning();
+    store.start(machine);
+  }
+  int parameters() const { return static_cast<int>(network->parameters.size()); }
+  std::size_t size(int p) const {
+    return static_cast<std::size_t>(network->parameters[static_cast<std::size_t>(p)].shape.elements());
+  }
+  std::vector<std::size_t> pinned_bytes() {
+    std::vector<std::size_t> sizes;
+    for (const auto& each : machine.simulation().allocations().all()) {
+      if (each->on_host()) sizes.push_back(each->bytes());
+    }
+    return sizes;
+  }
+
+  SimulatedMachine machine;
+  std::unique_ptr<Queue> queue;
+  std::shared_ptr<const Network> network;
+  ParameterStore store;
+};
+
+TEST(ParameterTransfer, GoesThroughOnePinnedBufferInPieces) {
+  Transfer transfer;
+  for (int round = 0; round < 2; ++round) {
+    for (int p = transfer.parameters() - 1; p >= 0; --p) {
+      const auto values = counted(transfer.size(p));
+      transfer.store.write(*transfer.queue, Slot::value, p, values);
+      EXPECT_EQ(transfer.store.read(*transfer.queue, Slot::value, p), values);
+      ASSERT_EQ(transfer.pinned_bytes().size(), 1U);
+      EXPECT_LE(transfer.pinned_bytes().front(), std::size_t{4} << 20);
+    }
+  }
+  EXPECT_TRUE(transfer.machine.violations().empty());
+}
+
+TEST(ParameterTransfer, LeavesItsNeighboursAlone) {
+  Transfer transfer;
+  transfer.store.write(*transfer.queue, Slot::velocity, 1, counted(transfer.size(1)));
+  for (const int p : {0, 2, 3}) {
+    EXPECT_EQ(transfer.store.read(*transfer.queue, Slot::velocity, p), std::vector<float>(transfer.size(p), 0.0F)) << p;
+  }
+  EXPECT_EQ(transfer.store.read(*transfer.queue, Slot::velocity, 1), counted(transfer.size(1)));
+}
+
+// The buffer is used again at once. Each of these goes in three pieces, the first with a mirror in bf16 behind it, so that others
+// wait for what the third, fourth and last wait would.
+TEST(ParameterTransfer, AWaitThatIsLeftOutIsFound) {
+  const auto is_clean = [](std::uint64_t left_out) {
+    Transfer transfer({.leave_out_host_wait = left_out});
+    const auto values = counted(transfer.size(0));
+    transfer.store.write(*transfer.queue, Slot::value, 0, values);
+    transfer.store.read(*transfer.queue, Slot::value, 0);
+    transfer.store.write(*transfer.queue, Slot::velocity, 0, values);
+    transfer.machine.finish();
+    return transfer.machine.violations().empty();
+  };
+  EXPECT_TRUE(is_clean(0));
+  for (const std::uint64_t wait : {1, 2, 5, 6, 7, 8, 9}) EXPECT_FALSE(is_clean(wait)) << wait;
 }
 
 }  // namespace

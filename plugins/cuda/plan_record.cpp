@@ -41,11 +41,25 @@ bool is_text(std::string_view bytes) {
 
 }  // namespace
 
+std::string encode_plan(const std::string& key, const std::string& text) {
+  return fmt::format("{} {} {:x}\n{}{}\n", key.size(), text.size(), checksum(key + text), key, text);
+}
+
+std::optional<std::pair<std::string, std::string>> take_plan(std::string_view& bytes) {
+  std::string_view rest = bytes;
+  const auto key = take_number(rest, ' ', 10);
+  const auto text = key ? take_number(rest, ' ', 10) : std::nullopt;
+  const auto sum = text ? take_number(rest, '\n', 16) : std::nullopt;
+  if (!sum || *key > rest.size() || *text >= rest.size() - *key) return std::nullopt;
+  const std::string_view entry = rest.substr(0, *key + *text);
+  if (checksum(entry) != *sum || rest[entry.size()] != '\n') return std::nullopt;
+  bytes = rest.substr(entry.size() + 1);
+  return std::pair(std::string(entry.substr(0, *key)), std::string(entry.substr(*key)));
+}
+
 std::string encode_plans(const std::map<std::string, std::string>& entries) {
   std::string bytes(kFormat);
-  for (const auto& [key, text] : entries) {
-    bytes += fmt::format("{} {} {:x}\n{}{}\n", key.size(), text.size(), checksum(key + text), key, text);
-  }
+  for (const auto& [key, text] : entries) bytes += encode_plan(key, text);
   return bytes;
 }
 
@@ -54,14 +68,9 @@ std::optional<std::map<std::string, std::string>> decode_plans(std::string_view 
   bytes.remove_prefix(kFormat.size());
   std::map<std::string, std::string> entries;
   while (!bytes.empty()) {
-    const auto key = take_number(bytes, ' ', 10);
-    const auto text = key ? take_number(bytes, ' ', 10) : std::nullopt;
-    const auto sum = text ? take_number(bytes, '\n', 16) : std::nullopt;
-    if (!sum || *key > bytes.size() || *text >= bytes.size() - *key) return std::nullopt;
-    const std::string_view entry = bytes.substr(0, *key + *text);
-    if (checksum(entry) != *sum || bytes[entry.size()] != '\n') return std::nullopt;
-    entries.emplace(entry.substr(0, *key), entry.substr(*key));
-    bytes.remove_prefix(entry.size() + 1);
+    auto entry = take_plan(bytes);
+    if (!entry) return std::nullopt;
+    entries.insert(std::move(*entry));
   }
   return entries;
 }

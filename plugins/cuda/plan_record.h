@@ -7,10 +7,16 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace millrace::cuda {
 
-// Text by key, as bytes: a line that names the format, then entries with their lengths and a checksum each.
+// One entry: a line with the lengths of key and text and a checksum of both, then key and text, and the end of a line.
+std::string encode_plan(const std::string& key, const std::string& text);
+// Takes the entry with which `bytes` begin away. Nothing: they begin with none.
+std::optional<std::pair<std::string, std::string>> take_plan(std::string_view& bytes);
+
+// Text by key, as bytes: a line that names the format, then entries.
 std::string encode_plans(const std::map<std::string, std::string>& entries);
 std::optional<std::map<std::string, std::string>> decode_plans(std::string_view bytes);  // nothing: damaged
 

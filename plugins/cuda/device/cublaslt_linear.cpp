@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 
-#include "measure.h"
 #include "millrace/error.h"
 
 namespace millrace::cuda {
@@ -48,27 +47,6 @@ void set(const CublasLtApi& api, cublasLtMatmulPreference_t preference, cublasLt
          const T& value) {
   api.check(api.cublasLtMatmulPreferenceSetAttribute(preference, name, &value, sizeof value),
             fmt::format("cublasLtMatmulPreferenceSetAttribute({})", static_cast<int>(name)));
-}
-
-std::vector<ProductChoice> ask(const CublasLtHandle& handle, const LinearShape& shape, const ProductEpilogue& epilogue,
-                               const PlanOptions& options, std::size_t most) {
-  const CublasLtApi& api = handle.api();
-  const ProductDescription description(api, shape, epilogue);
-  const auto product = description.product(nullptr);
-  const auto preference = preference_of(api, shape, options);
-  std::vector<cublasLtMatmulHeuristicResult_t> results(most);
-  int found = 0;
-  const cublasStatus_t status =
-      api.cublasLtMatmulAlgoGetHeuristic(handle.native(), product.get(), description.a(), description.b(), description.d(),
-                                         description.d(), preference.get(), static_cast<int>(most), results.data(), &found);
-  if (status == CUBLAS_STATUS_NOT_SUPPORTED) return {};
-  api.check(status, "cublasLtMatmulAlgoGetHeuristic", text_of(shape));
-  std::vector<ProductChoice> choices;
-  for (int i = 0; i < found; ++i) {
-    const auto& result = results[static_cast<std::size_t>(i)];
-    if (result.state == CUBLAS_STATUS_SUCCESS) choices.push_back({epilogue, result.algo, result.workspaceSize});
-  }
-  return choices;
 }
 
 template <class T>
@@ -129,14 +107,49 @@ CublasLtObject<cublasLtMatmulPreferenceOpaque_t> preference_of(const CublasLtApi
 
 // ---- Choices ----
 
-std::vector<ProductChoice> choose_algorithms(const CublasLtHandle& handle, const LinearShape& shape, const PlanOptions& options,
-                                             std::size_t most) {
-  const ProductEpilogue epilogue = epilogue_of(shape);
-  auto choices = ask(handle, shape, epilogue, options, most);
-  const bool has_more = epilogue.bias || epilogue.relu;
-  if (choices.empty() && has_more) choices = ask(handle, shape, ProductEpilogue{}, options, most);
-  if (choices.empty()) fail(ErrorKind::usage, "cuBLASLt {} has no algorithm for the {}", handle.api().version(), text_of(shape));
+std::vector<ProductChoice> offered_algorithms(const CublasLtHandle& handle, const LinearShape& shape,
+                                              const ProductEpilogue& epilogue, const PlanOptions& options, std::size_t most) {
+  const CublasLtApi& api = handle.api();
+  const ProductDescription description(api, shape, epilogue);
+  const auto product = description.product(nullptr);
+  const auto preference = preference_of(api, shape, options);
+  std::vector<cublasLtMatmulHeuristicResult_t> results(most);
+  int found = 0;
+  const cublasStatus_t status =
+      api.cublasLtMatmulAlgoGetHeuristic(handle.native(), product.get(), description.a(), description.b(), description.d(),
+                                         description.d(), preference.get(), static_cast<int>(most), results.data(), &found);
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED) return {};
+  api.check(status, "cublasLtMatmulAlgoGetHeuristic", text_of(shape));
+  std::vector<ProductChoice> choices;
+  for (int i = 0; i < found; ++i) {
+    const auto& result = results[static_cast<std::size_t>(i)];
+    if (result.state == CUBLAS_STATUS_SUCCESS) choices.push_back({epilogue, result.algo, result.workspaceSize});
+  }
   return choices;
+}
+
+ProductChoice choose_algorithm(const CublasLtHandle& handle, const LinearShape& shape, const PlanOptions& options,
+                               const TryProduct& attempt, const Clock& clock) {
+  const double deadline = clock() + options.seconds();
+  std::string why_not;
+  const auto search_for = [&](const ProductEpilogue& epilogue, bool last) {
+    const auto offered = offered_algorithms(handle, shape, epilogue, options, kMostMeasured);
+    std::size_t at = 0;
+    const SearchLimits limits{.most = options.most(), .deadline = deadline, .insists = last};
+    return search_plans(
+        limits, clock, [&] { return at < offered.size() ? std::optional(offered[at++]) : std::nullopt; },
+        [&](const ProductChoice& choice) -> std::optional<Timed<ProductChoice>> {
+          const auto seconds = attempt(choice, why_not);
+          return seconds ? std::optional(Timed<ProductChoice>{choice, *seconds}) : std::nullopt;
+        });
+  };
+  const ProductEpilogue epilogue = epilogue_of(shape);
+  const bool has_more = epilogue.bias || epilogue.relu;
+  auto found = search_for(epilogue, !has_more);
+  if (!found && has_more) found = search_for(ProductEpilogue{}, true);
+  if (found) return found->plan;
+  fail(ErrorKind::usage, "cuBLASLt {} has no algorithm for the {}{}{}", handle.api().version(), text_of(shape),
+       why_not.empty() ? "" : ": ", why_not);
 }
 
 std::string save(const ProductChoice& choice) {
@@ -209,38 +222,19 @@ void LinearPlan::run_algorithm(const LibraryRun& run, cudaStream_t stream) const
   const auto product = description_.product(run.bias);
   const float one = 1, zero = 0;
   void* const d = pointer(product_.d);
-  api.check(api.cublasLtMatmul(handle_->native(), product.get(), &one, pointer(product_.a), description_.a(), pointer(product_.b),
-                               description_.b(), &zero, d, description_.d(), d, description_.d(), &choice_.algorithm,
-                               run.workspace, choice_.workspace, stream),
-            "cublasLtMatmul", about_);
+  const cublasStatus_t status = api.cublasLtMatmul(
+      handle_->native(), product.get(), &one, pointer(product_.a), description_.a(), pointer(product_.b), description_.b(), &zero,
+      d, description_.d(), d, description_.d(), &choice_.algorithm, run.workspace, choice_.workspace, stream);
+  if (status != CUBLAS_STATUS_SUCCESS) cudaGetLastError();  // or the next launch's check would find it
+  api.check(status, "cublasLtMatmul", about_);
 }
 
-void LinearPlan::execute(const LibraryRun& run, cudaStream_t stream, Queue& queue) const {
-  run_algorithm(run, stream);
+void LinearPlan::execute(const LibraryRun& run, CudaStream& stream, Queue& queue) const {
+  run_algorithm(run, stream.native());
   const bool finished =
       choice_.epilogue.all || shape_.kind != Kind::forward || (!shape_.bias && shape_.activation == Activation::none);
   if (finished) return;
   shape_.result == DataType::bf16 ? queue.run(finish_rows<Bf16>(shape_, run)) : queue.run(finish_rows<float>(shape_, run));
-}
-
-std::size_t fastest_choice(const std::vector<std::shared_ptr<const LinearPlan>>& plans, const LinearShape& shape,
-                           cudaStream_t stream) {
-  try {
-    std::size_t workspace = 0;
-    for (const auto& plan : plans) workspace = std::max(workspace, plan->workspace());
-    const auto bytes = [](std::int64_t rows, std::int64_t columns) {
-      return static_cast<std::size_t>(rows * columns) * sizeof(float);
-    };
-    const MeasureMemory x(bytes(shape.rows, shape.in)), w(bytes(shape.out, shape.in)), y(bytes(shape.rows, shape.out));
-    const MeasureMemory bias(bytes(1, shape.out)), scratch(workspace);
-    LibraryRun run{.x = x.data(), .w = w.data(), .y = y.data()};
-    run.bias = static_cast<const float*>(bias.data());
-    run.workspace = scratch.data();
-    const auto seconds = measure(stream, plans.size(), [&](std::size_t i, cudaStream_t on) { plans[i]->run_algorithm(run, on); });
-    return fastest(seconds);
-  } catch (const Error&) {
-    return 0;
-  }
 }
 
 }  // namespace millrace::cuda

@@ -1,6 +1,7 @@
 // Matrix products by cuBLASLt.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "cublaslt_product.h"
 #include "device_plan.h"
 #include "plan_options.h"
+#include "plan_search.h"
 
 namespace millrace::cuda {
 
@@ -43,9 +45,17 @@ struct ProductChoice {
   std::size_t workspace = 0;
 };
 
-// Best first, at most `most`: with as much of the epilogue as there are algorithms for. Throws Error(usage) when there are none.
-std::vector<ProductChoice> choose_algorithms(const CublasLtHandle& handle, const LinearShape& shape, const PlanOptions& options,
-                                             std::size_t most);
+// Best first, at most `most`; empty when there are none with this epilogue.
+std::vector<ProductChoice> offered_algorithms(const CublasLtHandle& handle, const LinearShape& shape,
+                                              const ProductEpilogue& epilogue, const PlanOptions& options, std::size_t most);
+
+// Tries a choice, as of convolutions (cudnn_convolution.h).
+using TryProduct = std::function<std::optional<double>(const ProductChoice& choice, std::string& why_not)>;
+
+// The first algorithm that works, or with Tune::measure the fastest of several: with as much of the epilogue as there are
+// algorithms for. Throws Error(usage) when none works.
+ProductChoice choose_algorithm(const CublasLtHandle& handle, const LinearShape& shape, const PlanOptions& options,
+                               const TryProduct& attempt, const Clock& clock = steady_seconds);
 
 // A choice as text, and back for the same shape: nothing when it cannot be used here, or needs more workspace than is allowed.
 std::string save(const ProductChoice& choice);
@@ -60,10 +70,11 @@ class LinearPlan final : public DevicePlan {
 
   std::size_t workspace() const override { return choice_.workspace; }
   std::string engine() const override;
-  void execute(const LibraryRun& run, cudaStream_t stream, Queue& queue) const override;
-  void run_algorithm(const LibraryRun& run, cudaStream_t stream) const;  // without what comes behind it
+  void execute(const LibraryRun& run, CudaStream& stream, Queue& queue) const override;
 
  private:
+  void run_algorithm(const LibraryRun& run, cudaStream_t stream) const;  // without what comes behind it
+
   const std::shared_ptr<const CublasLtHandle> handle_;
   const LinearShape shape_;
   const std::string about_;
@@ -71,9 +82,5 @@ class LinearPlan final : public DevicePlan {
   const Product product_;
   const ProductDescription description_;
 };
-
-// Times the plans on the device; the first where there is not the memory to try them.
-std::size_t fastest_choice(const std::vector<std::shared_ptr<const LinearPlan>>& plans, const LinearShape& shape,
-                           cudaStream_t stream);
 
 }  // namespace millrace::cuda

@@ -1,31 +1,69 @@
 #include "cuda_backend.h"
 
 #include <algorithm>
+#include <map>
+#include <mutex>
 
 #include "../backend.h"
+#include "cuda_machine.h"
+#include "device_list.h"
 #include "millrace/error.h"
 
 namespace millrace::cuda {
 
+// What is asked and opened once a process. Thread-safe.
+struct CudaProcess {
+  const DeviceList& devices() {
+    const std::lock_guard lock(mutex_);
+    if (!devices_) devices_.emplace();
+    return *devices_;
+  }
+
+  // REQUIRES: there is such a device. GPUs that are opened let each other reach their memory.
+  std::shared_ptr<Gpu> gpu(const DeviceInfo& info) {
+    const std::lock_guard lock(mutex_);
+    std::shared_ptr<Gpu>& known = gpus_[info.index];
+    if (known) return known;
+    auto opened = std::make_shared<Gpu>(info);
+    for (const auto& [index, other] : gpus_) {
+      if (!other) continue;
+      if (other->admit(info.index)) opened->admitted_to(index);
+      if (opened->admit(index)) other->admitted_to(info.index);
+    }
+    return known = std::move(opened);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::optional<DeviceList> devices_;
+  std::map<int, std::shared_ptr<Gpu>> gpus_;
+};
+
+namespace {
+
+// The one object of this plugin that lives as long as the process, since a program may make several backends and what they share
+// takes long to open. It is never destroyed: by then CUDA's own static objects may be gone, and the driver takes everything back.
+CudaProcess& process() {
+  static auto* const one = new CudaProcess;
+  return *one;
+}
+
+}  // namespace
+
+CudaBackend::CudaBackend() : process_(process()) {}
+
+std::vector<DeviceInfo> CudaBackend::devices() { return process_.devices().now(); }
+std::string CudaBackend::why_not() { return process_.devices().why_not(); }
+
 std::unique_ptr<Device> CudaBackend::open(int index, const DeviceOptions& /*options*/) {
-  const DeviceList list = list_devices();
-  if (list.devices.empty()) fail(ErrorKind::device, "backend 'cuda': {}", list.why_not);
-  const auto info = std::find_if(list.devices.begin(), list.devices.end(), [&](const DeviceInfo& d) { return d.index == index; });
-  if (info == list.devices.end()) {
+  const std::vector<DeviceInfo>& found = process_.devices().found();
+  if (found.empty()) fail(ErrorKind::device, "backend 'cuda': {}", why_not());
+  const auto info = std::find_if(found.begin(), found.end(), [&](const DeviceInfo& device) { return device.index == index; });
+  if (info == found.end()) {
     fail(ErrorKind::usage, "backend 'cuda' has no usable device {}; there {} {}, from number {}", index,
-         list.devices.size() == 1 ? "is" : "are", list.devices.size(), list.devices.front().index);
+         found.size() == 1 ? "is" : "are", found.size(), found.front().index);
   }
-  auto machine = std::make_shared<CudaMachine>(*info);
-  const std::lock_guard lock(mutex_);
-  for (const std::weak_ptr<CudaMachine>& known : machines_) {
-    const std::shared_ptr<CudaMachine> other = known.lock();
-    if (!other || other->info().index == index) continue;
-    if (other->admit(index)) machine->admitted_to(other->info().index);
-    if (machine->admit(other->info().index)) other->admitted_to(index);
-  }
-  std::erase_if(machines_, [](const std::weak_ptr<CudaMachine>& known) { return known.expired(); });
-  machines_.push_back(machine);
-  return std::make_unique<CudaDevice>(std::move(machine));
+  return std::make_unique<CudaDevice>(std::make_shared<CudaMachine>(process_.gpu(*info)));
 }
 
 }  // namespace millrace::cuda

@@ -1,30 +1,30 @@
 // Backend "cuda": NVIDIA devices, through cuDNN, cuBLASLt and kernels of our own.
 //
-// Environment: MILLRACE_CUDA_LIBRARIES (colon-separated folders) is searched first for cuDNN, cuBLASLt and NCCL. Without a driver
-// there are no devices, and why_not() says why; nothing is printed or thrown.
+// Environment: ../README.md. Without a driver there are no devices, and why_not() says why; nothing is printed or thrown.
 #pragma once
 
 #include <memory>
-#include <mutex>
-#include <optional>
+#include <string>
 #include <vector>
 
-#include "cuda_machine.h"
-#include "device_list.h"
+#include "millrace/backend.h"
 
 namespace millrace::cuda {
 
+struct CudaProcess;
+
+// Backends of one process share what they find and open.
 class CudaBackend final : public Backend {
  public:
+  CudaBackend();
   std::string name() const override { return "cuda"; }
-  std::vector<DeviceInfo> devices() override { return list_devices().devices; }
-  std::string why_not() override { return list_devices().why_not; }
-  // Devices opened by one backend reach each other's memory where the hardware can.
+  std::vector<DeviceInfo> devices() override;
+  std::string why_not() override;
+  // Devices of one process reach each other's memory where the hardware can.
   std::unique_ptr<Device> open(int index, const DeviceOptions& options) override;
 
  private:
-  std::mutex mutex_;
-  std::vector<std::weak_ptr<CudaMachine>> machines_;
+  CudaProcess& process_;
 };
 
 }  // namespace millrace::cuda

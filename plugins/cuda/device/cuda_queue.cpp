@@ -26,6 +26,7 @@ CudaStream::CudaStream(int device, const std::string& name) : device_(device), n
 CudaStream::~CudaStream() {
   cudaSetDevice(device_);
   cudaStreamSynchronize(stream_);
+  for (const auto& closed : at_close_) closed();
   cudaStreamDestroy(stream_);
 }
 
@@ -147,9 +148,9 @@ void CudaQueue::zero(void* to, std::size_t bytes) {
 
 // REQUIRES: the plan is one of this machine's, hence a DevicePlan.
 void CudaQueue::run(const LibraryRun& work) {
-  submit("a library's plan", [&](cudaStream_t stream) {
+  submit("a library's plan", [&](cudaStream_t) {
     try {
-      static_cast<const DevicePlan*>(work.plan)->execute(work, stream, *this);
+      static_cast<const DevicePlan*>(work.plan)->execute(work, *stream_, *this);
     } catch (Error& error) {
       error.in(work.plan->engine());
       throw;

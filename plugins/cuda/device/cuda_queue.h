@@ -16,7 +16,7 @@
 
 namespace millrace::cuda {
 
-// A stream that does not wait for the default stream. Its destructor waits for its work.
+// A stream that does not wait for the default stream. Its destructor waits for its work, then calls what at_close() was given.
 class CudaStream {
  public:
   CudaStream(int device, const std::string& name);
@@ -33,6 +33,9 @@ class CudaStream {
   // cudaStreamCaptureModeThreadLocal puts up with.)
   void finish() const;
 
+  // For what others keep under this stream's name. `closed` must not throw. By the thread that submits to the stream.
+  void at_close(std::function<void()> closed) { at_close_.push_back(std::move(closed)); }
+
   // Around a capture, by the thread that captures.
   void begin_capture();
   void end_capture() noexcept;
@@ -46,6 +49,7 @@ class CudaStream {
   const int device_;
   const std::string name_;
   cudaStream_t stream_ = nullptr;
+  std::vector<std::function<void()>> at_close_;
 };
 
 // A CUDA graph, and the marks that its launches set. Waits for its last launch before it goes.

@@ -1,6 +1,7 @@
 // Convolutions and their gradients by cuDNN.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 
@@ -8,6 +9,7 @@
 #include "cudnn_handles.h"
 #include "device_plan.h"
 #include "plan_options.h"
+#include "plan_search.h"
 
 namespace millrace::cuda {
 
@@ -17,10 +19,16 @@ struct ConvolutionChoice {
   EnginePlan engine;
 };
 
-// Engines for a shape, best first: those that compute bias and activation too, or, where there are none, those of the bare
-// convolution. At most `most`. Throws Error(usage) when there is no engine at all.
-std::vector<ConvolutionChoice> choose_engines(const CudnnApi& api, const ConvolutionShape& shape, const CudnnTarget& target,
-                                              const PlanOptions& options, std::size_t most);
+// Tries a choice: how many seconds it takes, where that is asked for. Nothing: it cannot be used, and `why_not` says why.
+using TryChoice =
+    std::function<std::optional<double>(const std::shared_ptr<const ConvolutionChoice>& choice, std::string& why_not)>;
+
+// The first engine for a shape that works, or with Tune::measure the fastest of several: among those that compute bias and
+// activation too, or, where none of these works in time, among those of the bare convolution. Throws Error(usage) when none
+// works at all.
+std::shared_ptr<const ConvolutionChoice> choose_engine(const CudnnApi& api, const ConvolutionShape& shape,
+                                                       const CudnnTarget& target, const PlanOptions& options,
+                                                       const TryChoice& attempt, const Clock& clock = steady_seconds);
 
 // A choice as text, "fused 62 0=1 12=3", and back for the same shape: held to the options as every choice is. Nothing when it
 // cannot be used here.
@@ -38,30 +46,26 @@ std::optional<ConvolutionChoice> restore_compiled(const CudnnApi& api, const Con
 // among threads for all engines, so one thread at a time submits.
 class ConvolutionPlan final : public DevicePlan {
  public:
-  ConvolutionPlan(std::shared_ptr<CudnnHandles> handles, const ConvolutionShape& shape, ConvolutionChoice choice);
+  ConvolutionPlan(std::shared_ptr<CudnnHandles> handles, const ConvolutionShape& shape,
+                  std::shared_ptr<const ConvolutionChoice> choice);
 
   std::size_t workspace() const override;
   std::string engine() const override;
-  void execute(const LibraryRun& run, cudaStream_t stream, Queue& queue) const override;
-  void run_engine(const LibraryRun& run, cudaStream_t stream) const;  // the engine alone
-  const ConvolutionChoice& choice() const { return choice_; }
+  void execute(const LibraryRun& run, CudaStream& stream, Queue& queue) const override;
 
  private:
-  bool converts() const;  // a bf16 weight gradient
-  bool finishes() const;  // bias and activation, after the engine
+  void run_engine(const LibraryRun& run, CudaStream& stream) const;  // the engine alone
+  bool converts() const;                                             // a bf16 weight gradient
+  bool finishes() const;                                             // bias and activation, after the engine
   Bf16* narrow(const LibraryRun& run) const;
 
   const std::shared_ptr<CudnnHandles> handles_;
   const ConvolutionShape shape_;
   const std::string about_;
-  const ConvolutionChoice choice_;
+  const std::shared_ptr<const ConvolutionChoice> choice_;
   const std::size_t narrow_at_;  // in the workspace
   const std::int64_t filter_elements_, packs_;
   mutable std::mutex mutex_;  // of the engine
 };
-
-// Times `choices` on the device and returns the fastest; the first where there is not the memory to try them.
-std::size_t fastest_choice(const std::vector<std::shared_ptr<const ConvolutionPlan>>& plans, const ConvolutionShape& shape,
-                           cudaStream_t stream);
 
 }  // namespace millrace::cuda

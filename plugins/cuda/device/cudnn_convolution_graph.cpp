@@ -35,10 +35,10 @@ ConvolutionExtents extents_of(const ConvolutionShape& shape) {
 std::string text_of(const ConvolutionShape& s) {
   return fmt::format(
       "{} of {} x {} x {} x {} ({}{}) to {} x {} x {} by {} x {}, stride {} x {}, dilation {} x {}, padding {} {} {} {}, "
-      "groups {}{}{}",
+      "groups {}{}{}{}",
       name_of(s.kind, "convolution"), s.n, s.c, s.h, s.w, to_string(s.type), s.tf32 && s.type == DataType::f32 ? " as tf32" : "",
       s.k, s.out_h, s.out_w, s.kernel_h, s.kernel_w, s.stride_h, s.stride_w, s.dilation_h, s.dilation_w, s.top, s.left, s.bottom,
-      s.right, s.groups, s.bias ? ", bias" : "", suffix_of(s.activation));
+      s.right, s.groups, s.bias ? ", bias" : "", suffix_of(s.activation), s.accumulate ? ", added to x" : "");
 }
 
 ConvolutionGraph::ConvolutionGraph(const CudnnApi& api, const ConvolutionShape& shape, Epilogue epilogue,
@@ -147,7 +147,7 @@ void ConvolutionGraph::add_data_gradient() {
       .set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY, dy)
       .set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, convolution())
       .set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA, 1.0F)
-      .set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA, 0.0F)
+      .set(CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA, shape_.accumulate ? 1.0F : 0.0F)  // of what x holds
       .finalize();
   operations_.push_back(&operation);
 }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 
 #include "../plan_record.h"
 #include "cudnn_convolution.h"
@@ -24,6 +25,7 @@ constexpr const char* kH100 = R"({
   "l2CacheSize": 52428800})";
 constexpr std::size_t kDeviceless = 90800;  // the first version that can do this
 constexpr std::int64_t kBatch = 64;
+constexpr double kLong = 1000;  // seconds
 
 std::shared_ptr<const CudnnApi> open_cudnn() {
   try {
@@ -43,8 +45,21 @@ class Deviceless : public testing::Test {
     properties_ = std::make_unique<Descriptor>(describe_device(*api_, kH100));
   }
   CudnnTarget target() const { return {.handle = nullptr, .properties = properties_.get()}; }
-  ConvolutionChoice choose(const ConvolutionShape& shape, const PlanOptions& options = {}) const {
-    return std::move(choose_engines(*api_, shape, target(), options, 1).front());
+  // There is nothing to try a choice on. A busy machine is given time.
+  std::shared_ptr<const ConvolutionChoice> choose(const ConvolutionShape& shape, PlanOptions options = {}) const {
+    options.search_seconds = kLong;
+    const auto any = [](const auto&, std::string&) { return std::optional<double>(0); };
+    return choose_engine(*api_, shape, target(), options, any);
+  }
+  // All that would be timed.
+  std::vector<std::shared_ptr<const ConvolutionChoice>> candidates(const ConvolutionShape& shape) const {
+    std::vector<std::shared_ptr<const ConvolutionChoice>> all;
+    const auto keep = [&](const std::shared_ptr<const ConvolutionChoice>& choice, std::string&) {
+      all.push_back(choice);
+      return std::optional<double>(0);
+    };
+    choose_engine(*api_, shape, target(), {.tune = Tune::measure, .search_seconds = kLong}, keep);
+    return all;
   }
 
   std::shared_ptr<const CudnnApi> api_;
@@ -63,6 +78,20 @@ ConvolutionShape shape_of(const Layer& layer, Kind kind, DataType type) {
   s.top = conv.padding.top, s.left = conv.padding.left, s.bottom = conv.padding.bottom, s.right = conv.padding.right;
   s.groups = conv.groups;
   return s;
+}
+
+// All that training asks of a layer, in float32 exactly and as TF32.
+std::vector<ConvolutionShape> work_of(const Layer& layer, DataType type) {
+  std::vector<ConvolutionShape> shapes;
+  for (const Kind kind : {Kind::forward, Kind::data_gradient, Kind::weight_gradient})
+    shapes.push_back(shape_of(layer, kind, type));
+  shapes.push_back(shapes[1]);
+  shapes.back().accumulate = true;
+  for (std::size_t i = 0; type == DataType::f32 && i < 4; ++i) {
+    shapes.push_back(shapes[i]);
+    shapes.back().tf32 = true;
+  }
+  return shapes;
 }
 
 std::shared_ptr<const Network> load(const std::string& name) {
@@ -84,14 +113,15 @@ TEST_P(EveryConvolution, HasAnEngineForwardAndBackward) {
   for (const Layer& layer : network->layers) {
     if (layer.op != "conv") continue;
     for (const DataType type : {DataType::bf16, DataType::f32}) {
-      for (const Kind kind : {Kind::forward, Kind::data_gradient, Kind::weight_gradient}) {
-        const ConvolutionShape shape = shape_of(layer, kind, type);
+      for (const ConvolutionShape& shape : work_of(layer, type)) {
         if (planned[text_of(shape)]) continue;
-        const ConvolutionChoice choice = choose(shape, options);  // throws when there is none
+        const auto found = choose(shape, options);  // throws when there is none
+        const ConvolutionChoice& choice = *found;
         planned[text_of(shape)] = true;
         largest = std::max(largest, choice.engine.workspace);
         EXPECT_LE(choice.engine.workspace, options.workspace_limit);
         EXPECT_TRUE(choice.engine.name.starts_with("cuDNN engine ")) << choice.engine.name;
+        EXPECT_FALSE(choice.engine.compiled) << text_of(shape);
       }
     }
   }
@@ -117,17 +147,17 @@ TEST_F(Deviceless, BiasAndActivationAreFusedOrLeftToUs) {
       shape.bias = true;
       shape.activation = activation;
       const bool part_of_cudnn = type == DataType::f32 && activation == Activation::relu;
-      EXPECT_TRUE(choose(shape).epilogue == Epilogue::fused || !part_of_cudnn) << text_of(shape);
+      EXPECT_TRUE(choose(shape)->epilogue == Epilogue::fused || !part_of_cudnn) << text_of(shape);
     }
   }
-  EXPECT_EQ(choose(example(DataType::bf16)).epilogue, Epilogue::none);
+  EXPECT_EQ(choose(example(DataType::bf16))->epilogue, Epilogue::none);
 }
 
 TEST_F(Deviceless, ExactFloatAndTf32TakeDifferentEngines) {
   ConvolutionShape shape = example(DataType::f32);
-  const std::string exact = choose(shape).engine.name;
+  const std::string exact = choose(shape)->engine.name;
   shape.tf32 = true;
-  EXPECT_NE(choose(shape).engine.name, exact);
+  EXPECT_NE(choose(shape)->engine.name, exact);
 }
 
 std::vector<ConvolutionShape> all_kinds(DataType type) {
@@ -143,7 +173,8 @@ std::vector<ConvolutionShape> all_kinds(DataType type) {
 TEST_F(Deviceless, AChoiceIsRestoredFromWhatARunSaved) {
   const auto nothing_said = [](std::string_view message) { ADD_FAILURE() << message; };
   for (const ConvolutionShape& shape : all_kinds(DataType::bf16)) {
-    for (const ConvolutionChoice& choice : choose_engines(*api_, shape, target(), {}, kMostMeasured)) {
+    for (const auto& candidate : candidates(shape)) {
+      const ConvolutionChoice& choice = *candidate;
       PlanRecord earlier("", nothing_said);
       earlier.library("cuDNN", "91900");
       earlier.put("cuDNN", text_of(shape), save(choice));
@@ -166,7 +197,8 @@ TEST_F(Deviceless, AChoiceIsRestoredFromWhatARunSaved) {
 TEST_F(Deviceless, AChoiceIsHeldToItsShapeAndToTheOptions) {
   int need_workspace = 0;
   for (const ConvolutionShape& shape : all_kinds(DataType::bf16)) {
-    for (const ConvolutionChoice& choice : choose_engines(*api_, shape, target(), {}, kMostMeasured)) {
+    for (const auto& candidate : candidates(shape)) {
+      const ConvolutionChoice& choice = *candidate;
       if (choice.engine.workspace == 0) continue;
       ++need_workspace;
       EXPECT_FALSE(restore_choice(*api_, shape, target(), {.workspace_limit = choice.engine.workspace - 1}, save(choice)));
@@ -175,23 +207,24 @@ TEST_F(Deviceless, AChoiceIsHeldToItsShapeAndToTheOptions) {
   EXPECT_GT(need_workspace, 0);
   ConvolutionShape tf32 = example(DataType::f32);
   tf32.tf32 = true;
-  EXPECT_FALSE(restore_choice(*api_, example(DataType::f32), target(), {}, save(choose(tf32)))) << "rounds more than is allowed";
+  EXPECT_FALSE(restore_choice(*api_, example(DataType::f32), target(), {}, save(*choose(tf32)))) << "rounds more than is allowed";
 }
 
 TEST_F(Deviceless, DamagedChoicesAreRefused) {
   const ConvolutionShape shape = example(DataType::bf16);
-  for (const char* text : {"", "bare", "bare ", "bare x", "bare -1", "bare 0 ", "bare 0 1", "bare 0 1=", "bare 999999", "bare 0 99=1",
-                           "bare 9223372036854775808", "bare {}", "whole 0"}) {
+  for (const char* text : {"", "bare", "bare ", "bare x", "bare -1", "bare 0 ", "bare 0 1", "bare 0 1=", "bare 999999",
+                           "bare 0 99=1", "bare 9223372036854775808", "bare {}", "whole 0"}) {
     EXPECT_FALSE(restore_choice(*api_, shape, target(), {}, text)) << text;
   }
-  EXPECT_FALSE(restore_choice(*api_, shape, target(), {}, "fused" + save(choose(shape)).substr(4))) << "has nothing to fuse";
+  EXPECT_FALSE(restore_choice(*api_, shape, target(), {}, "fused" + save(*choose(shape)).substr(4))) << "has nothing to fuse";
   EXPECT_FALSE(restore_compiled(*api_, shape, target(), {}, "bare 999999\n{}"));
 }
 
 // Only what was compiled on the spot needs its code, but others stand for it where there is no driver to compile for.
 TEST_F(Deviceless, CodeIsTakenBackForTheEngineThatItIsOf) {
   for (const ConvolutionShape& shape : all_kinds(DataType::bf16)) {
-    const ConvolutionChoice choice = choose(shape);
+    const auto found = choose(shape);
+    const ConvolutionChoice& choice = *found;
     const auto code = write_compiled(choice.engine);
     ASSERT_TRUE(code);
     const ConvolutionGraph graph(*api_, shape, choice.epilogue, target());
@@ -222,9 +255,78 @@ TEST_F(Deviceless, GroupsAndUnevenPaddingArePlanned) {
   }
 }
 
-TEST_F(Deviceless, SeveralEnginesForMeasuring) {
-  const auto choices = choose_engines(*api_, example(DataType::bf16), target(), {}, kMostMeasured);
-  EXPECT_EQ(choices.size(), kMostMeasured);
+TEST_F(Deviceless, NoEngineIsTriedTwice) {
+  for (const DataType type : {DataType::bf16, DataType::f32}) {
+    for (const ConvolutionShape& shape : all_kinds(type)) {
+      std::set<std::string> seen;
+      for (const auto& choice : candidates(shape)) EXPECT_TRUE(seen.insert(save(*choice)).second) << save(*choice);
+    }
+  }
+}
+
+TEST_F(Deviceless, SeveralEnginesForMeasuring) { EXPECT_EQ(candidates(example(DataType::bf16)).size(), kMostMeasured); }
+
+// With nothing compiled on the spot there is still an engine for bias and activation, if need be of the bare convolution.
+TEST_F(Deviceless, NothingNeedsToBeCompiled) {
+  for (const DataType type : {DataType::f32, DataType::bf16}) {
+    for (const Activation activation : {Activation::none, Activation::relu, Activation::gelu}) {
+      ConvolutionShape shape = example(type);
+      shape.bias = true;
+      shape.activation = activation;
+      EXPECT_FALSE(choose(shape, {.compiles = false})->engine.compiled) << text_of(shape);
+    }
+  }
+}
+
+TEST_F(Deviceless, TheNextEngineIsTakenWhereOneFails) {
+  for (const ConvolutionShape& shape : all_kinds(DataType::bf16)) {
+    const auto all = candidates(shape);
+    std::size_t tried = 0;
+    const auto third_works = [&](const auto&, std::string&) { return tried++ < 2 ? std::nullopt : std::optional<double>(0); };
+    EXPECT_EQ(choose_engine(*api_, shape, target(), {.search_seconds = kLong}, third_works)->engine.choice,
+              all[2]->engine.choice);
+  }
+}
+
+TEST_F(Deviceless, TheFastestIsTakenOfThoseThatAreTimed) {
+  const ConvolutionShape shape = example(DataType::bf16);
+  const auto all = candidates(shape);
+  double seconds = 1;
+  const auto faster_and_faster = [&](const auto&, std::string&) { return std::optional<double>(seconds /= 2); };
+  const PlanOptions options{.tune = Tune::measure, .search_seconds = kLong};
+  EXPECT_EQ(choose_engine(*api_, shape, target(), options, faster_and_faster)->engine.choice, all.back()->engine.choice);
+}
+
+// A bias that cannot be fused in time is added by an element of our own.
+TEST_F(Deviceless, ASearchThatIsOutOfTimeTakesTheBareConvolution) {
+  ConvolutionShape shape = example(DataType::f32);
+  shape.bias = true;
+  shape.activation = Activation::relu;
+  ASSERT_EQ(choose(shape)->epilogue, Epilogue::fused);
+  double now = 0;
+  std::size_t tried = 0;
+  const auto slow = [&](const std::shared_ptr<const ConvolutionChoice>& choice, std::string&) {
+    now += 100;
+    ++tried;
+    return choice->epilogue == Epilogue::fused ? std::nullopt : std::optional<double>(0);
+  };
+  const auto choice = choose_engine(*api_, shape, target(), {}, slow, [&] { return now; });
+  EXPECT_EQ(choice->epilogue, Epilogue::none);
+  EXPECT_EQ(tried, 2U);
+}
+
+TEST_F(Deviceless, SaysWhyTheLastEngineFailed) {
+  const auto none = [](const auto&, std::string& why_not) {
+    why_not = "it does not run";
+    return std::optional<double>();
+  };
+  try {
+    choose_engine(*api_, example(DataType::bf16), target(), {}, none);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+    EXPECT_TRUE(std::string(error.what()).starts_with("cuDNN ")) << error.what();
+  }
 }
 
 TEST_F(Deviceless, WhatNoEngineMayDoIsSaidPlainly) {

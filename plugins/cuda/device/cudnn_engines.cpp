@@ -18,6 +18,11 @@ Descriptor engine_of(const CudnnApi& api, const Descriptor& config) {
   return engine;
 }
 
+EngineNotes notes_of(const Descriptor& engine) {
+  return {engine.get_all<cudnnBackendNumericalNote_t>(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT),
+          engine.get_all<cudnnBackendBehaviorNote_t>(CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_BEHAVIOR_NOTE_TYPE_COUNT)};
+}
+
 void aim(Descriptor& plan, const CudnnTarget& target) {
   if (target.handle != nullptr) plan.set(CUDNN_ATTR_EXECUTION_PLAN_HANDLE, target.handle);
   if (target.properties != nullptr) plan.set(CUDNN_ATTR_EXECUTION_PLAN_DEVICEPROP, *target.properties);
@@ -48,6 +53,10 @@ std::string encode(const EngineChoice& choice) {
   std::string text = std::to_string(choice.engine);
   for (const auto& [type, value] : choice.knobs) text += fmt::format(" {}={}", type, value);
   return text;
+}
+
+std::string choice_of(const CudnnApi& api, const Descriptor& config) {
+  return encode({engine_of(api, config).get<std::int64_t>(CUDNN_ATTR_ENGINE_GLOBAL_INDEX), knobs_of(api, config)});
 }
 
 std::optional<EngineChoice> decode(std::string_view text) {
@@ -90,40 +99,51 @@ bool EngineRules::allow(std::span<const cudnnBackendNumericalNote_t> notes) cons
   });
 }
 
+bool EngineNotes::compiled() const {
+  return std::find(behavior.begin(), behavior.end(), CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION) != behavior.end();
+}
+
+std::string EngineGate::refuse(const EngineNotes& notes) {
+  if (!rules_.allow(notes.numerical)) return "its engines round more than is allowed, or are not deterministic";
+  if (!notes.compiled()) return {};
+  if (compiled_ == rules_.most_compiled) return "the code of its other engines would have to be compiled first";
+  ++compiled_;
+  return {};
+}
+
 EngineSearch::EngineSearch(const CudnnApi& api, const ConvolutionGraph& graph, const CudnnTarget& target,
                            const EngineRules& rules, std::size_t workspace_limit)
-    : api_(api), graph_(graph), target_(target), rules_(rules), workspace_limit_(workspace_limit) {}
+    : api_(api), graph_(graph), target_(target), gate_(rules), workspace_limit_(workspace_limit) {}
 
-std::optional<EnginePlan> EngineSearch::next() {
+std::optional<Descriptor> EngineSearch::next() {
   for (;;) {
     while (config_ < configs_.size()) {
-      if (auto plan = accept(std::move(configs_[config_++]))) return plan;
+      Descriptor config = std::move(configs_[config_++]);
+      if (given_.insert(choice_of(api_, config)).second) return config;
     }
     if (mode_ == kModes.size()) return std::nullopt;
     ask(kModes[mode_++]);
   }
 }
 
-bool EngineSearch::ask(cudnnBackendHeurMode_t mode) {
+void EngineSearch::ask(cudnnBackendHeurMode_t mode) {
   configs_.clear();
   config_ = 0;
   Descriptor heuristics(api_, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR, graph_.about());
   heuristics.set(CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph_.native()).set(CUDNN_ATTR_ENGINEHEUR_MODE, mode);
   if (target_.properties != nullptr) heuristics.set(CUDNN_ATTR_ENGINEHEUR_DEVICEPROP, *target_.properties);
-  if (!heuristics.try_finalize(why_not_)) return false;
+  if (!heuristics.try_finalize(why_not_)) return;
   const std::int64_t count = heuristics.count(CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR);
   for (std::int64_t i = 0; i < count; ++i) configs_.emplace_back(api_, CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, graph_.about());
   const std::int64_t found = count == 0 ? 0 : heuristics.get(CUDNN_ATTR_ENGINEHEUR_RESULTS, configs_);
   while (static_cast<std::int64_t>(configs_.size()) > found) configs_.pop_back();
-  return found > 0;
 }
 
 bool EngineSearch::allows(const Descriptor& config) {
-  const auto notes = engine_of(api_, config)
-                         .get_all<cudnnBackendNumericalNote_t>(CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_NUMERICAL_NOTE_TYPE_COUNT);
-  const bool allowed = rules_.allow(notes);
-  if (!allowed) why_not_ = "its engines round more than is allowed, or are not deterministic";
-  return allowed;
+  std::string reason = gate_.refuse(notes_of(engine_of(api_, config)));
+  if (reason.empty()) return true;
+  why_not_ = std::move(reason);
+  return false;
 }
 
 std::optional<EnginePlan> EngineSearch::accept(Descriptor config) {
@@ -144,9 +164,8 @@ std::optional<EnginePlan> EngineSearch::finish(Descriptor config, Descriptor pla
     why_not_ = fmt::format("{} needs {} bytes of workspace, more than the {} allowed", name, workspace, workspace_limit_);
     return std::nullopt;
   }
-  const auto notes = engine.get_all<cudnnBackendBehaviorNote_t>(CUDNN_ATTR_ENGINE_BEHAVIOR_NOTE, CUDNN_BEHAVIOR_NOTE_TYPE_COUNT);
-  const bool compiled = std::find(notes.begin(), notes.end(), CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION) != notes.end();
-  std::string choice = encode({number, knobs_of(api_, config)});
+  const bool compiled = notes_of(engine).compiled();
+  std::string choice = choice_of(api_, config);
   return EnginePlan{std::move(config), std::move(plan), workspace, std::move(name), std::move(choice), compiled};
 }
 

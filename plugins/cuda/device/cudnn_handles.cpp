@@ -19,12 +19,8 @@ class OutsideCapture {
 
 CudnnHandles::CudnnHandles(std::shared_ptr<const CudnnApi> api) : api_(std::move(api)), planning_(make()) {}
 
-// The streams may be gone already, and a handle that is destroyed waits for its own.
 CudnnHandles::~CudnnHandles() {
-  for (const auto& [stream, handle] : handles_) {
-    api_->cudnnSetStream(handle, nullptr);
-    api_->cudnnDestroy(handle);
-  }
+  for (cudnnHandle_t const handle : spare_) api_->cudnnDestroy(handle);
   api_->cudnnDestroy(planning_);
 }
 
@@ -35,12 +31,25 @@ cudnnHandle_t CudnnHandles::make() const {
   return handle;
 }
 
-cudnnHandle_t CudnnHandles::of(cudaStream_t stream) {
+cudnnHandle_t CudnnHandles::of(CudaStream& stream) {
   const std::lock_guard lock(mutex_);
-  cudnnHandle_t& handle = handles_[stream];
-  if (handle == nullptr) handle = make();
-  api_->check(api_->cudnnSetStream(handle, stream), "cudnnSetStream");
+  cudnnHandle_t& handle = handles_[stream.native()];
+  if (handle != nullptr) return handle;
+  if (spare_.empty()) spare_.push_back(make());
+  api_->check(api_->cudnnSetStream(spare_.back(), stream.native()), "cudnnSetStream");
+  stream.at_close([this, native = stream.native()] { give_back(native); });
+  handle = spare_.back();
+  spare_.pop_back();
   return handle;
+}
+
+// The stream is still there, since a handle that is told of another waits for the one it had.
+void CudnnHandles::give_back(cudaStream_t stream) noexcept {
+  const std::lock_guard lock(mutex_);
+  const auto found = handles_.find(stream);
+  api_->cudnnSetStream(found->second, nullptr);
+  spare_.push_back(found->second);
+  handles_.erase(found);
 }
 
 }  // namespace millrace::cuda

@@ -4,6 +4,7 @@
 #include <cudnn.h>
 #include <nccl.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <memory>
@@ -89,6 +90,13 @@ LibraryVersions library_versions() {
   return found;
 }
 
+constexpr const char *kFreeMemory = "free memory", *kBus = "PCI bus";
+
+std::string free_text(const Nvml* nvml, const std::string& bus, std::size_t total) {
+  const std::optional<std::size_t> free = nvml == nullptr ? std::nullopt : nvml->free_memory(bus);
+  return free ? fmt::format("{} of {}", gigabytes(*free), gigabytes(total)) : "unknown without NVML";
+}
+
 DeviceInfo describe(int index, const cudaDeviceProp& properties, const DriverState& state, const LibraryVersions& libraries,
                     const Nvml* nvml) {
   DeviceInfo info;
@@ -101,13 +109,12 @@ DeviceInfo describe(int index, const cudaDeviceProp& properties, const DriverSta
   info.native_bf16 = properties.major * 10 + properties.minor >= kLeastCapability;
   char bus[32] = {};
   if (cudaDeviceGetPCIBusId(bus, sizeof(bus), index) != cudaSuccess) bus[0] = '\0';
-  const std::optional<std::size_t> free = nvml == nullptr ? std::nullopt : nvml->free_memory(bus);
   std::string links = nvml == nullptr ? std::string() : nvml->links(bus);
   info.details = {
-      {"free memory", free ? fmt::format("{} of {}", gigabytes(*free), gigabytes(info.memory)) : "unknown without NVML"},
+      {kFreeMemory, free_text(nvml, bus, info.memory)},
       {"compute capability", fmt::format("{}.{}", properties.major, properties.minor)},
       {"multiprocessors", std::to_string(properties.multiProcessorCount)},
-      {"PCI bus", bus},
+      {kBus, bus},
       {"UUID", info.uuid},
       {"links", links.empty() ? "PCIe" : links},
       {"driver",
@@ -154,32 +161,41 @@ std::string why_no_device(const DriverState& state) {
   return {};
 }
 
-DeviceList list_devices() {
-  DeviceList list;
-  const std::unique_ptr<Nvml> nvml = Nvml::open();
-  const DriverState state = driver_state(nvml.get());
-  list.why_not = why_no_device(state);
-  if (!list.why_not.empty()) return list;
+DeviceList::DeviceList() : nvml_(Nvml::open()) {
+  const DriverState state = driver_state(nvml_.get());
+  why_not_ = why_no_device(state);
+  if (!why_not_.empty()) return;
   const LibraryVersions libraries = library_versions();
   if (!libraries.missing.empty()) {
-    list.why_not = libraries.missing;
-    return list;
+    why_not_ = libraries.missing;
+    return;
   }
   for (int index = 0; index < state.count; ++index) {
     cudaDeviceProp properties{};
     if (const cudaError_t status = cudaGetDeviceProperties(&properties, index); status != cudaSuccess) {
       cudaGetLastError();
-      list.why_not = fmt::format("device {} does not say what it is: {}", index, cudaGetErrorString(status));
+      why_not_ = fmt::format("device {} does not say what it is: {}", index, cudaGetErrorString(status));
     } else if (properties.major * 10 + properties.minor < kLeastCapability) {
-      list.why_not =
-          fmt::format("device {} ({}) has compute capability {}.{}; this program needs {}.{} or later", index, properties.name,
-                      properties.major, properties.minor, kLeastCapability / 10, kLeastCapability % 10);
+      why_not_ = fmt::format("device {} ({}) has compute capability {}.{}; this program needs {}.{} or later", index,
+                             properties.name, properties.major, properties.minor, kLeastCapability / 10, kLeastCapability % 10);
     } else {
-      list.devices.push_back(describe(index, properties, state, libraries, nvml.get()));
+      found_.push_back(describe(index, properties, state, libraries, nvml_.get()));
     }
   }
-  if (!list.devices.empty()) list.why_not.clear();
-  return list;
+  if (!found_.empty()) why_not_.clear();
+}
+
+DeviceList::~DeviceList() = default;
+
+std::vector<DeviceInfo> DeviceList::now() const {
+  std::vector<DeviceInfo> devices = found_;
+  for (DeviceInfo& device : devices) {
+    const auto detail = [&](const std::string& name) -> std::string& {
+      return std::find_if(device.details.begin(), device.details.end(), [&](const auto& d) { return d.first == name; })->second;
+    };
+    detail(kFreeMemory) = free_text(nvml_.get(), detail(kBus), device.memory);
+  }
+  return devices;
 }
 
 }  // namespace millrace::cuda

@@ -3,12 +3,15 @@
 
 #include <cuda_runtime_api.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "millrace/backend.h"
 
 namespace millrace::cuda {
+
+class Nvml;
 
 // What can be asked of a machine before any device is opened.
 struct DriverState {
@@ -24,17 +27,29 @@ struct DriverState {
 
 // One sentence; empty: there are devices.
 std::string why_no_device(const DriverState& state);
-std::string cuda_version_text(int version);     // 13000: "13.0"
+std::string cuda_version_text(int version);  // 13000: "13.0"
 // "GPU-8e1f1a2b-...", or "MIG-..." of a slice of a GPU, which CUDA enumerates as a device like any other.
 std::string uuid_text(const cudaUUID_t& uuid, bool slice = false);
 
 // Compute capability 8.0 is the oldest that the kernels are built for, and the first that multiplies bf16.
 inline constexpr int kLeastCapability = 80;
 
-struct DeviceList {
-  std::vector<DeviceInfo> devices;  // `index` is CUDA's own number
-  std::string why_not;              // when there is none
+// Asks the driver, NVML and the libraries when it is made, which takes a tenth of a second or more. Thread-safe.
+class DeviceList {
+ public:
+  DeviceList();
+  ~DeviceList();
+  DeviceList(const DeviceList&) = delete;
+  DeviceList& operator=(const DeviceList&) = delete;
+
+  const std::vector<DeviceInfo>& found() const { return found_; }  // `index` is CUDA's own number
+  const std::string& why_not() const { return why_not_; }          // when there is none
+  std::vector<DeviceInfo> now() const;                             // with the memory that is free at present
+
+ private:
+  const std::unique_ptr<Nvml> nvml_;  // null: it is not there
+  std::vector<DeviceInfo> found_;
+  std::string why_not_;
 };
-DeviceList list_devices();
 
 }  // namespace millrace::cuda

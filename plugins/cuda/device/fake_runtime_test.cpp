@@ -1,61 +1,18 @@
 // The machine, its queues and its marks on a runtime that is acted out: order of calls, captures that fail, errors, memory.
-#include <gtest/gtest.h>
-
 #include <atomic>
 #include <chrono>
 #include <thread>
 
-#include "cuda_machine.h"
-#include "device_plan.h"
 #include "errors.h"
-#include "fake_runtime.h"
+#include "fake_runtime_fixture.h"
 
 namespace millrace::cuda {
 namespace {
 
-class OnFakeRuntime : public testing::Test {
- protected:
-  OnFakeRuntime() {
-    fake::reset();
-    DeviceInfo info;
-    info.backend = "cuda";
-    info.index = 3;
-    fake::lie_on(info.index);
-    info.name = "Acted 100";
-    info.memory = 1 << 20;
-    machine_ = std::make_shared<CudaMachine>(info);
-    queue_ = machine_->make_queue("compute");  // on stream 2: stream 1 is the machine's own
-  }
-  ~OnFakeRuntime() override {
-    fake::fail_work(cudaSuccess);
-    fake::release();
-    queue_.reset();
-    machine_.reset();
-    EXPECT_EQ(fake::open_things(), 0);
-  }
-
-  template <class Call>
-  static std::string message_of(const Call& call) {
-    try {
-      call();
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::device);
-      return error.what();
-    }
-    return "nothing was thrown";
-  }
-
-  std::shared_ptr<CudaMachine> machine_;
-  std::unique_ptr<Queue> queue_;
-  int value_ = 0;
-};
-
-bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
-
 struct TwoSteps final : DevicePlan {
   std::size_t workspace() const override { return 0; }
   std::string engine() const override { return "engine 7"; }
-  void execute(const LibraryRun&, cudaStream_t, Queue& queue) const override {
+  void execute(const LibraryRun&, CudaStream&, Queue& queue) const override {
     queue.run(BiasActivate<float>{});
     queue.run(FloatToBf16{});
   }
@@ -294,8 +251,30 @@ TEST_F(OnFakeRuntime, HostMemoryIsZeroed) {
   machine_->release_host(memory);
 }
 
+// One pool for all machines of a GPU, and memory that none of them uses goes back when one of them goes.
+TEST_F(OnFakeRuntime, MachinesOfAGpuShareItsPool) {
+  auto other = std::make_unique<CudaMachine>(gpu_);
+  std::byte* memory = other->allocate(100, "weights of another");
+  EXPECT_TRUE(contains(message_of([&] { machine_->allocate(2 << 20, "activations"); }), "weights of another"));
+  other->release(memory);
+  other.reset();
+  EXPECT_EQ(fake::calls().back(), "trim pool");
+  const auto calls = fake::calls();
+  EXPECT_EQ(std::count(calls.begin(), calls.end(), "make pool"), 1);
+  EXPECT_FALSE(fake::called("destroy pool"));
+}
+
+TEST_F(OnFakeRuntime, AStreamThatClosesSaysSoWhileItIsThere) {
+  std::vector<std::string> order;
+  {
+    CudaStream stream(3, "short");
+    stream.at_close([&] { order = fake::calls(); });
+  }
+  EXPECT_EQ(order.back(), "synchronise on 3");
+}
+
 TEST_F(OnFakeRuntime, AdmitsOtherDevicesToItsPool) {
-  EXPECT_TRUE(machine_->admit(1));
+  EXPECT_TRUE(gpu_->admit(1));
   EXPECT_TRUE(fake::called("admit device 1"));
 }
 
@@ -305,7 +284,7 @@ TEST_F(OnFakeRuntime, ReachesItsOwnMemoryAndThatOfDevicesThatAdmitIt) {
   EXPECT_TRUE(machine_->reaches(&memory));
   fake::lie_on(5);
   EXPECT_FALSE(machine_->reaches(&memory));
-  machine_->admitted_to(5);
+  gpu_->admitted_to(5);
   EXPECT_TRUE(machine_->reaches(&memory));
 }
 
@@ -318,14 +297,14 @@ TEST_F(OnFakeRuntime, CopiesBetweenDevicesThatDoNotReachEachOtherAsPeers) {
   EXPECT_EQ(fake::calls().back(), "copy 4 from device 5 to 3 on 2");
   queue_->copy(&there, &here, 4);
   EXPECT_EQ(fake::calls().back(), "copy 4 from device 3 to 5 on 2");
-  machine_->admitted_to(5);
+  gpu_->admitted_to(5);
   queue_->copy(&here, &there, 4);
   EXPECT_EQ(fake::calls().back(), "copy 4 anywhere on 2");
 }
 
 TEST_F(OnFakeRuntime, AdmitsNobodyWhoKnowsNoPools) {
   fake::fail_next("admit device 1", cudaErrorNotSupported);
-  EXPECT_FALSE(machine_->admit(1));
+  EXPECT_FALSE(gpu_->admit(1));
 }
 
 // Waiting for a stream that another thread captures would break the capture.

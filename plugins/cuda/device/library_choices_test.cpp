@@ -1,12 +1,12 @@
 // What can be known of the libraries' plans without a device or the libraries: extents, products, epilogues, rules.
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <map>
 #include <random>
 
 #include "cublaslt_linear.h"
 #include "cudnn_convolution.h"
-#include "measure.h"
 #include "millrace/error.h"
 
 namespace millrace::cuda {
@@ -200,6 +200,7 @@ TEST(ConvolutionText, TellsAllShapesApart) {
   add([](ConvolutionShape& shape) { shape.activation = Activation::relu; });
   add([](ConvolutionShape& shape) { shape.activation = Activation::gelu; });
   add([](ConvolutionShape& shape) { shape.tf32 = true; });
+  add([](ConvolutionShape& shape) { shape.accumulate = true; });
   std::map<std::string, int> seen;
   for (const ConvolutionShape& shape : shapes) EXPECT_EQ(++seen[text_of(shape)], 1) << text_of(shape);
 }
@@ -219,9 +220,122 @@ TEST(EngineRulesTest, ExactFloatShunsTensorCores) {
   EXPECT_FALSE(allows({.type = DataType::bf16, .deterministic = true}, {CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC}));
 }
 
-TEST(Fastest, TakesTheFirstOfEquals) {
-  EXPECT_EQ(fastest(std::vector{3.0, 1.0, 2.0, 1.0}), 1U);
-  EXPECT_EQ(fastest(std::vector{1.0}), 0U);
+// ---- Searches ----
+
+constexpr EngineRules kTwoCompiled{.type = DataType::bf16, .most_compiled = 2};
+
+// An engine of a library that does not exist.
+struct Engine {
+  std::string name;
+  bool compiled = false;
+  bool works = true;
+  double seconds = 0;  // that it takes
+  double costs = 0;    // seconds of the search
+};
+
+struct Found {
+  std::string name;
+  std::vector<std::string> tried;  // in order
+};
+
+Found search(const std::vector<Engine>& engines, SearchLimits limits, const EngineRules& rules = kTwoCompiled) {
+  Found found;
+  EngineGate gate(rules);
+  double now = 0;
+  std::size_t at = 0;
+  const auto next = [&] { return at < engines.size() ? std::optional(engines[at++]) : std::nullopt; };
+  const auto attempt = [&](const Engine& engine) -> std::optional<Timed<std::string>> {
+    EngineNotes notes;
+    if (engine.compiled) notes.behavior.push_back(CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION);
+    if (!gate.refuse(notes).empty()) return std::nullopt;
+    found.tried.push_back(engine.name);
+    now += engine.costs;
+    return engine.works ? std::optional(Timed<std::string>{engine.name, engine.seconds}) : std::nullopt;
+  };
+  const auto best = search_plans(
+      limits, [&] { return now; }, next, attempt);
+  if (best) found.name = best->plan;
+  return found;
+}
+
+using Names = std::vector<std::string>;
+
+TEST(Search, TakesTheFirstThatWorks) {
+  const Found found = search({{.name = "a", .works = false}, {.name = "b"}, {.name = "c"}}, {.deadline = 1});
+  EXPECT_EQ(found.name, "b");
+  EXPECT_EQ(found.tried, (Names{"a", "b"}));
+  EXPECT_EQ(search({{.name = "a", .works = false}}, {.deadline = 1}).name, "");
+}
+
+TEST(Search, TakesTheFastestOfSeveralAndTheFirstOfEquals) {
+  const std::vector<Engine> engines = {{.name = "a", .seconds = 3},
+                                       {.name = "b", .works = false, .seconds = 0},
+                                       {.name = "c", .seconds = 1},
+                                       {.name = "d", .seconds = 1},
+                                       {.name = "e", .seconds = std::numeric_limits<double>::infinity()},
+                                       {.name = "f", .seconds = 0.5}};
+  EXPECT_EQ(search(engines, {.most = 4, .deadline = 1}).name, "c");  // five were tried, and one failed
+  EXPECT_EQ(search(engines, {.most = 10, .deadline = 1}).name, "f");
+}
+
+TEST(Search, WithoutTimingsTheFirstIsTaken) {
+  const double untried = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(search({{.name = "a", .seconds = untried}, {.name = "b", .seconds = untried}}, {.most = 2, .deadline = 1}).name, "a");
+}
+
+TEST(Search, EndsWithTheBestSoFarWhenTimeIsUp) {
+  const std::vector<Engine> engines = {
+      {.name = "a", .seconds = 3, .costs = 1}, {.name = "b", .seconds = 2, .costs = 1}, {.name = "c", .seconds = 1, .costs = 1}};
+  const Found found = search(engines, {.most = 10, .deadline = 2});
+  EXPECT_EQ(found.name, "b");
+  EXPECT_EQ(found.tried, (Names{"a", "b"}));
+}
+
+TEST(Search, GoesOnPastItsTimeOnlyWhereSomethingMustBeFound) {
+  const std::vector<Engine> engines = {{.name = "a", .works = false, .costs = 5}, {.name = "b", .works = false}, {.name = "c"}};
+  EXPECT_EQ(search(engines, {.deadline = 2, .insists = true}).name, "c");
+  const Found given_up = search(engines, {.deadline = 2, .insists = false});
+  EXPECT_EQ(given_up.name, "");
+  EXPECT_EQ(given_up.tried, Names{"a"});
+}
+
+TEST(Search, CompilesNoMoreEnginesThanItMay) {
+  const std::vector<Engine> engines = {{.name = "a", .compiled = true, .works = false},
+                                       {.name = "b", .compiled = true, .works = false},
+                                       {.name = "c", .compiled = true},
+                                       {.name = "d"}};
+  const Found fused = search(engines, {.deadline = 1});
+  EXPECT_EQ(fused.name, "d");
+  EXPECT_EQ(fused.tried, (Names{"a", "b", "d"}));
+  EXPECT_EQ(search(engines, {.deadline = 1}, {.type = DataType::bf16}).tried, Names{"d"});  // as of a bare convolution
+}
+
+// What breaks the rules is not compiled, and does not count.
+TEST(Search, CountsOnlyWhatIsCompiled) {
+  EngineGate gate({.type = DataType::f32, .most_compiled = 1});
+  const EngineNotes compiled{.numerical = {}, .behavior = {CUDNN_BEHAVIOR_NOTE_RUNTIME_COMPILATION}};
+  const EngineNotes rounds{.numerical = {CUDNN_NUMERICAL_NOTE_TENSOR_CORE}, .behavior = compiled.behavior};
+  EXPECT_NE(gate.refuse(rounds), "");
+  EXPECT_EQ(gate.refuse(compiled), "");
+  EXPECT_NE(gate.refuse(compiled), "");
+  EXPECT_EQ(gate.refuse({}), "");
+}
+
+TEST(PlanOptionsTest, SearchesHaveTheirTime) {
+  EXPECT_EQ(PlanOptions{}.seconds(), kHeuristicSeconds);
+  EXPECT_EQ(PlanOptions{.tune = Tune::measure}.seconds(), kMeasuredSeconds);
+  EXPECT_EQ(PlanOptions{.search_seconds = 0.5}.seconds(), 0.5);
+}
+
+TEST(PlanOptionsTest, TheEnvironmentTurnsCompilationOff) {
+  constexpr const char* kName = "MILLRACE_CUDA_RUNTIME_COMPILATION";
+  unsetenv(kName);
+  EXPECT_TRUE(compiles_by_environment());
+  setenv(kName, "1", 1);
+  EXPECT_TRUE(compiles_by_environment());
+  setenv(kName, "0", 1);
+  EXPECT_FALSE(compiles_by_environment());
+  unsetenv(kName);
 }
 
 }  // namespace

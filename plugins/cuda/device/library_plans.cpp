@@ -1,6 +1,7 @@
 #include "library_plans.h"
 
 #include <cstdio>
+#include <cstdlib>
 
 #include "cublaslt_linear.h"
 #include "cudnn_convolution.h"
@@ -9,133 +10,185 @@
 namespace millrace::cuda {
 namespace {
 
-std::string name_of_device(int device) {
-  cudaDeviceProp properties{};
-  check(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
-  return properties.name;
-}
-
 constexpr const char* kCudnn = "cuDNN";
 constexpr const char* kCublasLt = "cuBLASLt";
 
+// Tries the plans of one shape, and remembers what failed.
+class Tries {
+ public:
+  template <class Shape>
+  Tries(Machine& machine, Queue& queue, const Shape& shape)
+      : about_(text_of(shape)), trial_(machine, queue, TrialOperands::of(shape)) {}
+
+  std::optional<double> run(const LibraryPlan& plan, bool timed, std::string& why_not) {
+    const auto seconds = trial_.run(plan, timed, why_not);
+    if (seconds) return seconds;
+    ++failed_;
+    last_ = fmt::format("{}: {}", plan.engine(), why_not);
+    return std::nullopt;
+  }
+  void report(const LibraryPlanner::Warn& warn, const LibraryPlan& taken) const {
+    if (failed_ == 0) return;
+    warn(fmt::format("of the engines for the {}, {} failed ({}); {} is taken", about_, failed_, last_, taken.engine()));
+  }
+
+ private:
+  const std::string about_;
+  EngineTrial trial_;
+  std::size_t failed_ = 0;
+  std::string last_;
+};
+
 }  // namespace
 
-LibraryPlanner::LibraryPlanner(int device, const PlanOptions& options, const std::string& saved, Warn warn)
-    : device_(device),
+bool compiles_by_environment() {
+  const char* value = std::getenv("MILLRACE_CUDA_RUNTIME_COMPILATION");
+  return value == nullptr || std::string_view(value) != "0";
+}
+
+LibraryPlanner::LibraryPlanner(Machine& machine, std::shared_ptr<DeviceLibraries> libraries, const PlanOptions& options,
+                               const std::string& saved, Warn warn)
+    : machine_(machine),
+      libraries_(std::move(libraries)),
       options_(options),
       warn_(warn ? std::move(warn) : [](std::string_view message) { fmt::print(stderr, "warning: {}\n", message); }),
       record_(saved, warn_) {
-  record_.here("device", name_of_device(device_));
+  record_.here("device", machine_.info().name);
   record_.here("deterministic", options_.deterministic ? "true" : "false");
 }
 
 LibraryPlanner::~LibraryPlanner() {
-  cudaSetDevice(device_);  // for what the libraries destroy
+  cudaSetDevice(machine_.info().index);  // for what the libraries destroy
 }
 
-template <class Plan, class Shape>
-std::size_t LibraryPlanner::pick(const std::vector<std::shared_ptr<const Plan>>& plans, const Shape& shape) {
-  if (plans.size() == 1) return 0;
-  if (!measuring_) measuring_ = std::make_unique<CudaStream>(device_, "measuring");
-  return fastest_choice(plans, shape, measuring_->native());
-}
+// ---- What is opened once ----
 
 void LibraryPlanner::open_cudnn() {
-  if (cudnn_) return;
-  cudnn_ = std::make_shared<CudnnHandles>(std::make_shared<const CudnnApi>());
-  record_.library(kCudnn, std::to_string(cudnn_->api().version()));
+  auto& cudnn = libraries_->cudnn;
+  if (!cudnn) cudnn = std::make_shared<CudnnHandles>(std::make_shared<const CudnnApi>());
+  name_library(kCudnn, cudnn->api().version());
 }
 
 void LibraryPlanner::open_cublaslt() {
-  if (cublaslt_) return;
-  cublaslt_ = std::make_shared<const CublasLtHandle>(std::make_shared<const CublasLtApi>());
-  record_.library(kCublasLt, std::to_string(cublaslt_->api().version()));
+  auto& cublaslt = libraries_->cublaslt;
+  if (!cublaslt) cublaslt = std::make_shared<const CublasLtHandle>(std::make_shared<const CublasLtApi>());
+  name_library(kCublasLt, cublaslt->api().version());
 }
 
-// What may change the choice besides device and versions, which name the file.
-std::string LibraryPlanner::key(const std::string& text) const {
-  return fmt::format("{}{}{}, workspace {}", text, options_.tune == Tune::measure ? ", measured" : "",
-                     options_.deterministic ? ", deterministic" : "", options_.workspace_limit);
+void LibraryPlanner::name_library(const char* name, std::size_t version) {
+  if (named_.insert(name).second) record_.library(name, std::to_string(version));
 }
 
 PlanCache& LibraryPlanner::cache() {
-  if (cache_) return *cache_;
+  if (libraries_->cache) return *libraries_->cache;
   open_cudnn();
   open_cublaslt();
   const std::filesystem::path folder = default_plan_folder();
-  const std::string file = plan_file_name(name_of_device(device_), cudnn_->api().version(), cublaslt_->api().version());
-  cache_ = std::make_unique<PlanCache>(folder.empty() ? folder : folder / file, warn_);
-  return *cache_;
+  const std::string file =
+      plan_file_name(machine_.info().name, libraries_->cudnn->api().version(), libraries_->cublaslt->api().version());
+  libraries_->cache = std::make_unique<PlanCache>(folder.empty() ? folder : folder / file, warn_);
+  return *libraries_->cache;
+}
+
+Queue& LibraryPlanner::trials() {
+  if (!trials_) trials_ = machine_.make_queue("trials of engines");
+  return *trials_;
+}
+
+// ---- Plans ----
+
+// What may change the choice besides device and versions, which name the file.
+std::string LibraryPlanner::key(const std::string& text) const {
+  return fmt::format("{}{}{}{}, workspace {}", text, options_.tune == Tune::measure ? ", measured" : "",
+                     options_.deterministic ? ", deterministic" : "", options_.compiles ? "" : ", nothing compiled",
+                     options_.workspace_limit);
+}
+
+// The plan that this planner has; else the process's, unless an earlier run saved another choice; else the one that is made.
+template <class Make>
+std::shared_ptr<const LibraryPlan> LibraryPlanner::known_or(const char* library, const std::string& about, const Make& make) {
+  const std::string name = key(about);
+  std::shared_ptr<const LibraryPlan>& plan = plans_[name];
+  if (plan) return plan;
+  const Saved saved = record_.find(library, about);
+  const auto known = libraries_->plans.find(name);
+  const bool takes_known = known != libraries_->plans.end() && (!saved || *saved == known->second.text);
+  const ChosenPlan chosen = takes_known ? known->second : make(name, saved);
+  if (saved && chosen.text != *saved) record_.refused(library, about);
+  if (!saved && !takes_known) libraries_->plans[name] = chosen;
+  record_.put(library, about, chosen.text);
+  return plan = chosen.plan;
 }
 
 std::shared_ptr<const LibraryPlan> LibraryPlanner::convolution(const ConvolutionShape& shape) {
-  const std::lock_guard lock(mutex_);
-  use_device(device_);
-  const std::string name = key(text_of(shape));
-  std::shared_ptr<const LibraryPlan>& plan = plans_[name];
-  if (!plan) plan = make_convolution(shape, name);
-  return plan;
+  const std::lock_guard lock(libraries_->mutex);
+  use_device(machine_.info().index);
+  open_cudnn();
+  return known_or(kCudnn, text_of(shape),
+                  [&](const std::string& name, const Saved& saved) { return make_convolution(shape, name, saved); });
 }
 
 std::shared_ptr<const LibraryPlan> LibraryPlanner::linear(const LinearShape& shape) {
-  const std::lock_guard lock(mutex_);
-  use_device(device_);
-  const std::string name = key(text_of(shape));
-  std::shared_ptr<const LibraryPlan>& plan = plans_[name];
-  if (!plan) plan = make_linear(shape, name);
-  return plan;
+  const std::lock_guard lock(libraries_->mutex);
+  use_device(machine_.info().index);
+  open_cublaslt();
+  return known_or(kCublasLt, text_of(shape),
+                  [&](const std::string& name, const Saved& saved) { return make_linear(shape, name, saved); });
 }
 
-std::shared_ptr<const LibraryPlan> LibraryPlanner::make_convolution(const ConvolutionShape& shape, const std::string& name) {
-  open_cudnn();
-  const CudnnApi& api = cudnn_->api();
-  const CudnnTarget target{.handle = cudnn_->planning()};
-  const std::string about = text_of(shape);
-  const auto saved = record_.find(kCudnn, about);
-  const auto cached = cache().find(name);
-  // What the cache has may be the same engine, and its code.
+// What the cache has may be the engine that was saved, and its code.
+std::shared_ptr<const ConvolutionChoice> LibraryPlanner::restore(const ConvolutionShape& shape, const Saved& saved,
+                                                                 const Saved& cached) const {
+  const CudnnApi& api = libraries_->cudnn->api();
+  const CudnnTarget target{.handle = libraries_->cudnn->planning()};
   const bool same = saved && cached && (*cached == *saved || cached->starts_with(*saved + '\n'));
   std::optional<ConvolutionChoice> known;
   if (saved && !same) known = restore_choice(api, shape, target, options_, *saved);
   if (!known && cached) known = restore_compiled(api, shape, target, options_, *cached);
-  if (saved && (!known || save(*known) != *saved)) record_.refused(kCudnn, about);
-  if (known) {
-    if (known->engine.compiled && !cached) cache().put(name, save_compiled(*known));
-    record_.put(kCudnn, about, save(*known));
-    return std::make_shared<ConvolutionPlan>(cudnn_, shape, std::move(*known));
-  }
-  const bool measured = options_.tune == Tune::measure;
-  auto choices = choose_engines(api, shape, target, options_, measured ? kMostMeasured : 1);
-  std::vector<std::shared_ptr<const ConvolutionPlan>> plans;
-  for (ConvolutionChoice& choice : choices) plans.push_back(std::make_shared<ConvolutionPlan>(cudnn_, shape, std::move(choice)));
-  const auto& best = plans[pick(plans, shape)];
-  if (measured || best->choice().engine.compiled) cache().put(name, save_compiled(best->choice()));
-  record_.put(kCudnn, about, save(best->choice()));
-  return best;
+  return known ? std::make_shared<const ConvolutionChoice>(std::move(*known)) : nullptr;
 }
 
-std::shared_ptr<const LibraryPlan> LibraryPlanner::make_linear(const LinearShape& shape, const std::string& name) {
-  open_cublaslt();
+ChosenPlan LibraryPlanner::make_convolution(const ConvolutionShape& shape, const std::string& name, const Saved& saved) {
+  const auto& handles = libraries_->cudnn;
   const bool measured = options_.tune == Tune::measure;
-  const std::string about = text_of(shape);
-  const auto saved = record_.find(kCublasLt, about);
-  const auto cached = measured ? cache().find(name) : std::nullopt;
-  std::optional<ProductChoice> known;
-  if (saved) known = restore_choice(*cublaslt_, shape, options_, *saved);
-  if (saved && !known) record_.refused(kCublasLt, about);
-  if (!known && cached) known = restore_choice(*cublaslt_, shape, options_, *cached);
-  if (known) {
-    record_.put(kCublasLt, about, save(*known));
-    return std::make_shared<LinearPlan>(cublaslt_, shape, *known);
+  Tries tries(machine_, trials(), shape);
+  const auto attempt = [&](bool timed) {
+    return [&, timed](const std::shared_ptr<const ConvolutionChoice>& choice, std::string& why_not) {
+      return tries.run(ConvolutionPlan(handles, shape, choice), timed, why_not);
+    };
+  };
+  std::string why_not;
+  const Saved cached = cache().find(name);
+  auto choice = restore(shape, saved, cached);
+  const bool restored = choice && attempt(false)(choice, why_not);
+  if (!restored) {
+    choice = choose_engine(handles->api(), shape, {.handle = handles->planning()}, options_, attempt(measured));
   }
-  const auto choices = choose_algorithms(*cublaslt_, shape, options_, measured ? kMostMeasured : 1);
-  std::vector<std::shared_ptr<const LinearPlan>> plans;
-  for (const ProductChoice& choice : choices) plans.push_back(std::make_shared<LinearPlan>(cublaslt_, shape, choice));
-  const std::size_t best = pick(plans, shape);
-  const std::string text = save(choices[best]);
-  if (measured) cache().put(name, text);
-  record_.put(kCublasLt, about, text);
-  return plans[best];
+  if ((measured && !restored) || (choice->engine.compiled && !(restored && cached))) cache().put(name, save_compiled(*choice));
+  auto plan = std::make_shared<ConvolutionPlan>(handles, shape, choice);
+  tries.report(warn_, *plan);
+  return {std::move(plan), save(*choice)};
+}
+
+ChosenPlan LibraryPlanner::make_linear(const LinearShape& shape, const std::string& name, const Saved& saved) {
+  const auto& handle = libraries_->cublaslt;
+  const bool measured = options_.tune == Tune::measure;
+  Tries tries(machine_, trials(), shape);
+  const auto attempt = [&](bool timed) {
+    return [&, timed](const ProductChoice& choice, std::string& why_not) {
+      return tries.run(LinearPlan(handle, shape, choice), timed, why_not);
+    };
+  };
+  std::string why_not;
+  for (const Saved& known : {saved, measured ? cache().find(name) : std::nullopt}) {
+    const auto choice = known ? restore_choice(*handle, shape, options_, *known) : std::nullopt;
+    if (choice && attempt(false)(*choice, why_not)) return {std::make_shared<LinearPlan>(handle, shape, *choice), save(*choice)};
+  }
+  const ProductChoice choice = choose_algorithm(*handle, shape, options_, attempt(measured));
+  if (measured) cache().put(name, save(choice));
+  auto plan = std::make_shared<LinearPlan>(handle, shape, choice);
+  tries.report(warn_, *plan);
+  return {std::move(plan), save(choice)};
 }
 
 }  // namespace millrace::cuda

@@ -4,31 +4,31 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
+#include <set>
 #include <string_view>
-#include <vector>
 
-#include "../machine.h"
-#include "cuda_queue.h"
-#include "plan_cache.h"
+#include "../engine_trial.h"
+#include "device_libraries.h"
 #include "plan_options.h"
 
 namespace millrace::cuda {
 
-class CublasLtHandle;
-class CudnnHandles;
+struct ConvolutionChoice;
+struct ProductChoice;
 
-// Makes plans, and gives equal shapes the same one. Libraries are opened when they are first needed. Choices that took long to
-// make, because engines were timed or their code was compiled on the spot, are kept on disk (plan_cache.h) by shape and options,
-// for the model of the device and the versions of the libraries; asking the heuristics takes about 10 ms and is done anew. Plans
-// may outlive it. What an earlier run chose and saved comes before both (plan_record.h). Thread-safe; the device becomes the
-// calling thread's current one.
+// Makes plans, and gives equal shapes the same one. Every engine is run once on scratch memory before it is handed out
+// (engine_trial.h); those that fail are passed over with a warning. Libraries are opened when they are first needed. Choices that
+// took long to make, because engines were timed or their code was compiled on the spot, are kept on disk (plan_cache.h) by shape
+// and options, for the model of the device and the versions of the libraries; asking the heuristics takes about 10 ms and is done
+// again in each process. Plans may outlive it. What an earlier run chose and saved comes before both (plan_record.h).
+// Thread-safe; the device becomes the calling thread's current one.
 class LibraryPlanner {
  public:
   using Warn = std::function<void(std::string_view)>;
 
-  // `warn`: of what is not as it should be but does no harm; default: a line on stderr.
-  LibraryPlanner(int device, const PlanOptions& options, const std::string& saved = {}, Warn warn = {});
+  // `machine` outlives it. `warn`: of what is not as it should be but does no harm; default: a line on stderr.
+  LibraryPlanner(Machine& machine, std::shared_ptr<DeviceLibraries> libraries, const PlanOptions& options,
+                 const std::string& saved = {}, Warn warn = {});
   ~LibraryPlanner();
   LibraryPlanner(const LibraryPlanner&) = delete;
   LibraryPlanner& operator=(const LibraryPlanner&) = delete;
@@ -39,25 +39,27 @@ class LibraryPlanner {
   std::string record() const { return record_.text(); }  // of all choices, for a later run
 
  private:
+  using Saved = std::optional<std::string>;
+
   std::string key(const std::string& text) const;
-  PlanCache& cache();
-  // The place of the fastest of the plans by measurement, or of the only one.
-  template <class Plan, class Shape>
-  std::size_t pick(const std::vector<std::shared_ptr<const Plan>>& plans, const Shape& shape);
+  template <class Make>
+  std::shared_ptr<const LibraryPlan> known_or(const char* library, const std::string& about, const Make& make);
   void open_cudnn();
   void open_cublaslt();
-  std::shared_ptr<const LibraryPlan> make_convolution(const ConvolutionShape& shape, const std::string& name);
-  std::shared_ptr<const LibraryPlan> make_linear(const LinearShape& shape, const std::string& name);
+  void name_library(const char* name, std::size_t version);
+  PlanCache& cache();
+  Queue& trials();
+  ChosenPlan make_convolution(const ConvolutionShape& shape, const std::string& name, const Saved& saved);
+  std::shared_ptr<const ConvolutionChoice> restore(const ConvolutionShape& shape, const Saved& saved, const Saved& cached) const;
+  ChosenPlan make_linear(const LinearShape& shape, const std::string& name, const Saved& saved);
 
-  const int device_;
+  Machine& machine_;
+  const std::shared_ptr<DeviceLibraries> libraries_;  // its mutex is held by all that is private
   const PlanOptions options_;
   const Warn warn_;
   PlanRecord record_;
-  std::mutex mutex_;  // of all that follows
-  std::shared_ptr<CudnnHandles> cudnn_;
-  std::shared_ptr<const CublasLtHandle> cublaslt_;
-  std::unique_ptr<PlanCache> cache_;
-  std::unique_ptr<CudaStream> measuring_;  // one for all measurements, since cuDNN keeps a handle for each stream
+  std::set<std::string> named_;  // libraries whose versions the record knows
+  std::unique_ptr<Queue> trials_;
   std::map<std::string, std::shared_ptr<const LibraryPlan>> plans_;
 };
 

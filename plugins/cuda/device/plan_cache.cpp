@@ -1,13 +1,15 @@
 #include "plan_cache.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include <atomic>
+#include <algorithm>
 #include <cctype>
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 namespace millrace::cuda {
 namespace {
@@ -22,18 +24,14 @@ std::optional<std::string> read_file(const fs::path& path) {
   return std::move(bytes).str();
 }
 
-bool write_file(const fs::path& path, const std::string& bytes) {
-  static std::atomic<unsigned> number{0};
-  const fs::path temporary = path.parent_path() / fmt::format(".{}.{}.{}", path.filename().string(), getpid(), number++);
+// In one call, so that entries of several processes do not mix.
+bool append_to_file(const fs::path& path, const std::string& bytes) {
   std::error_code error;
   fs::create_directories(path.parent_path(), error);
-  std::ofstream file(temporary, std::ios::binary);
-  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  file.close();
-  if (file) fs::rename(temporary, path, error);
-  if (file && !error) return true;
-  fs::remove(temporary, error);
-  return false;
+  const int file = open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+  if (file < 0) return false;
+  const ssize_t written = write(file, bytes.data(), bytes.size());
+  return close(file) == 0 && written == static_cast<ssize_t>(bytes.size());
 }
 
 fs::path folder_of(const char* variable, const char* below) {
@@ -57,8 +55,20 @@ std::string plan_file_name(std::string_view device, std::size_t cudnn, std::size
   return fmt::format("{}-cudnn-{}-cublaslt-{}", name, cudnn, cublaslt);
 }
 
+std::map<std::string, std::string> read_plans(std::string_view bytes) {
+  std::map<std::string, std::string> entries;
+  while (!bytes.empty()) {
+    if (auto entry = take_plan(bytes)) {
+      entries.insert_or_assign(std::move(entry->first), std::move(entry->second));
+    } else {
+      bytes.remove_prefix(std::min(bytes.find('\n'), bytes.size() - 1) + 1);  // behind a line's end another may begin
+    }
+  }
+  return entries;
+}
+
 PlanCache::PlanCache(fs::path file, Warn warn) : file_(std::move(file)), warn_(std::move(warn)) {
-  if (!file_.empty()) load();
+  if (const auto bytes = file_.empty() ? std::nullopt : read_file(file_)) entries_ = read_plans(*bytes);
 }
 
 std::optional<std::string> PlanCache::find(const std::string& key) const {
@@ -67,31 +77,16 @@ std::optional<std::string> PlanCache::find(const std::string& key) const {
   return found == entries_.end() ? std::nullopt : std::optional(found->second);
 }
 
+// The empty line in front ends an entry that a killed process cut short.
 void PlanCache::put(const std::string& key, const std::string& text) {
   const std::lock_guard lock(mutex_);
-  entries_[key] = text;
-  if (!file_.empty()) write();
-}
-
-// Adds what the file has and this process does not know.
-void PlanCache::load() {
-  const auto bytes = read_file(file_);
-  if (!bytes) return;
-  auto entries = decode_plans(*bytes);
-  if (!entries) return warn_once(fmt::format("the choices of engines in '{}' are damaged and are made anew", file_.string()));
-  entries_.merge(*entries);
-}
-
-void PlanCache::write() {
-  load();
-  if (!write_file(file_, encode_plans(entries_))) {
-    warn_once(fmt::format("choices of engines cannot be kept in '{}' and are made anew in each run", file_.string()));
+  const auto [entry, is_new] = entries_.try_emplace(key, text);
+  if (!is_new && entry->second == text) return;
+  entry->second = text;
+  if (file_.empty() || append_to_file(file_, '\n' + encode_plan(key, text))) return;
+  if (!std::exchange(warned_, true) && warn_) {
+    warn_(fmt::format("choices of engines cannot be kept in '{}', and are made again in each run", file_.string()));
   }
-}
-
-void PlanCache::warn_once(const std::string& message) {
-  if (!warned_ && warn_) warn_(message);
-  warned_ = true;
 }
 
 }  // namespace millrace::cuda

@@ -15,16 +15,19 @@
 namespace millrace::cuda {
 
 // Where choices are kept: $MILLRACE_CACHE, else $XDG_CACHE_HOME/millrace, else ~/.cache/millrace, and in it "plans". Empty when
-// there is no such folder to be had: choices are then made anew in each process.
+// there is no such folder to be had: choices are then made again in each process.
 std::filesystem::path default_plan_folder();
 
 // The file for one model of device and one set of library versions: "NVIDIA_H100_80GB_HBM3-cudnn-91900-cublaslt-130100".
 std::string plan_file_name(std::string_view device, std::size_t cudnn, std::size_t cublaslt);
 
-// Several processes may share a file: each writes all that it and the file knew under another name and puts it in place in one
-// step, so that nobody ever reads half a file. Of two that write at the same moment one's newest entries may be lost, and are
-// chosen again. A file that is damaged, of another format or not to be written costs one warning and is made anew. Thread-safe;
-// throws nothing of its own.
+// The entries (plan_record.h) of a file, of those with one key the last. What else lies between them is passed over, such as an
+// entry that was cut short.
+std::map<std::string, std::string> read_plans(std::string_view bytes);
+
+// The file is read once and then appended to: each entry is one write at the file's end, so several processes may share it, and
+// what a killed one had chosen stays. What is damaged is chosen again. A file that cannot be written costs one warning.
+// Thread-safe; throws nothing of its own.
 class PlanCache {
  public:
   using Warn = std::function<void(std::string_view)>;
@@ -33,13 +36,9 @@ class PlanCache {
   PlanCache(std::filesystem::path file, Warn warn);  // an empty path: in memory only
 
   std::optional<std::string> find(const std::string& key) const;
-  void put(const std::string& key, const std::string& text);  // any bytes; written at once
+  void put(const std::string& key, const std::string& text);  // any bytes; written at once, unless it is known
 
  private:
-  void load();
-  void write();
-  void warn_once(const std::string& message);
-
   const std::filesystem::path file_;
   const Warn warn_;
   mutable std::mutex mutex_;

@@ -1,0 +1,31 @@
+// cuDNN, cuBLASLt and what was chosen of them, once a process for each GPU.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+#include "cublaslt_api.h"
+#include "cudnn_handles.h"
+#include "device_plan.h"
+#include "plan_cache.h"
+
+namespace millrace::cuda {
+
+struct ChosenPlan {
+  std::shared_ptr<const DevicePlan> plan;
+  std::string text;  // the choice, as runs save it
+};
+
+// Shared by all planners of one GPU (library_plans.h), which fill it when they first need something. Handles take long to make;
+// plans of equal shapes and options are the same whichever network they belong to. REQUIRES: `mutex` is held.
+struct DeviceLibraries {
+  std::mutex mutex;  // of all that follows; held while a plan is made, since planning shares one of cuDNN's handles
+  std::shared_ptr<CudnnHandles> cudnn;
+  std::shared_ptr<const CublasLtHandle> cublaslt;
+  std::unique_ptr<PlanCache> cache;
+  std::map<std::string, ChosenPlan> plans;  // by shape and options
+};
+
+}  // namespace millrace::cuda

@@ -1,0 +1,72 @@
+// Engines on trial on a runtime that is acted out: what fails, what the device does not survive, what does not fit.
+#include <algorithm>
+#include <functional>
+#include <limits>
+
+#include "../engine_trial.h"
+#include "fake_runtime_fixture.h"
+
+namespace millrace::cuda {
+namespace {
+
+// An engine of a library that does not exist.
+struct TriedEngine final : DevicePlan {
+  explicit TriedEngine(std::function<void(Queue&)> does) : run(std::move(does)) {}
+  std::size_t workspace() const override { return 300; }
+  std::string engine() const override { return "engine 7"; }
+  void execute(const LibraryRun& work, CudaStream&, Queue& queue) const override {
+    EXPECT_NE(work.workspace, nullptr);
+    run(queue);
+  }
+  std::function<void(Queue&)> run;
+};
+
+class TrialOnFakeRuntime : public OnFakeRuntime {
+ protected:
+  static TrialOperands operands() { return {.x = {40000, DataType::bf16}, .w = {256}, .y = {512}, .bias = {}}; }
+  std::optional<double> tried(const std::function<void(Queue&)>& run, bool timed = false) {
+    EngineTrial trial(*machine_, *queue_, operands());
+    return trial.run(TriedEngine(run), timed, why_not_);
+  }
+  std::string why_not_;
+};
+
+TEST_F(TrialOnFakeRuntime, RunsAnEngineOnceAndGivesItsMemoryBack) {
+  const int before = fake::open_things();
+  int runs = 0;
+  EXPECT_EQ(tried([&](Queue&) { ++runs; }), 0);
+  EXPECT_EQ(runs, 1);
+  const auto calls = fake::calls();
+  EXPECT_EQ(std::count(calls.begin(), calls.end(), "free on 1"), 2);  // operands and workspace
+  EXPECT_LE(fake::open_things(), before + 1);                         // a spare event
+}
+
+TEST_F(TrialOnFakeRuntime, AnEngineThatFailsIsNoErrorOfTheDevice) {
+  EXPECT_FALSE(tried([](Queue&) { fail(ErrorKind::device, "cudnnBackendExecute failed"); }));
+  EXPECT_EQ(why_not_, "cudnnBackendExecute failed");
+  fake::fail_next("launch convert", cudaErrorLaunchOutOfResources);
+  EXPECT_FALSE(tried([](Queue& queue) { queue.run(FloatToBf16{}); }));
+  EXPECT_TRUE(tried([](Queue& queue) { queue.run(FloatToBf16{}); }));  // the next one is met by nothing of it
+}
+
+TEST_F(TrialOnFakeRuntime, NamesTheEngineThatTheDeviceDidNotSurvive) {
+  const std::string text = message_of([&] { tried([](Queue&) { fake::fail_work(cudaErrorLaunchFailure); }); });
+  EXPECT_TRUE(contains(text, "engine 7 was tried on scratch memory, and the device has failed since")) << text;
+  EXPECT_TRUE(contains(text, "cudaErrorLaunchFailure")) << text;
+}
+
+TEST_F(TrialOnFakeRuntime, WithoutTheMemoryNothingIsTried) {
+  fake::set_memory(30000, 1 << 20);
+  EXPECT_EQ(tried([](Queue&) { ADD_FAILURE() << "was run"; }), std::numeric_limits<double>::infinity());
+}
+
+TEST_F(TrialOnFakeRuntime, TimesWhatIsWarm) {
+  int runs = 0;
+  const auto seconds = tried([&](Queue&) { ++runs; }, true);
+  EXPECT_EQ(runs, 6);
+  ASSERT_TRUE(seconds);
+  EXPECT_DOUBLE_EQ(*seconds, 0.001);  // this runtime's marks are a millisecond apart
+}
+
+}  // namespace
+}  // namespace millrace::cuda

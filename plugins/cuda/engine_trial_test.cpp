@@ -1,0 +1,141 @@
+// Engines on trial, with a simulated GPU's own as good ones and planted ones as bad ones.
+#include "engine_trial.h"
+
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "simulation/library_loops.h"
+#include "simulation/simulation_fixture.h"
+
+namespace millrace::cuda {
+namespace {
+
+using Kind = ConvolutionShape::Kind;
+
+ConvolutionShape convolution(Kind kind, DataType type, std::int64_t c = 24, std::int64_t k = 20, std::int64_t groups = 1) {
+  ConvolutionShape shape{.kind = kind, .type = type, .n = 4, .c = c, .h = 9, .w = 7, .k = k, .out_h = 9, .out_w = 7};
+  shape.kernel_h = shape.kernel_w = 3;
+  shape.top = shape.left = shape.bottom = shape.right = 1;
+  shape.groups = groups;
+  shape.bias = kind == Kind::forward;
+  return shape;
+}
+
+// A data gradient that does as it is told behind the one that loops compute.
+class Gradient final : public LoopPlan {
+ public:
+  using After = std::function<void(std::vector<float>& before, float* x)>;
+  Gradient(const ConvolutionShape& shape, After after)
+      : loops_(plan_in_loops(plain(shape))), elements_(operand_bytes(shape).x / sizeof(float)), after_(std::move(after)) {}
+
+  const char* name() const override { return "gradient"; }
+  std::string engine() const override { return "engine 7"; }
+  std::size_t workspace() const override { return loops_->workspace(); }
+  std::vector<Use> uses(const LibraryRun& run) const override { return loop().uses(run); }
+  void execute(const LibraryRun& run) const override {
+    auto* x = static_cast<float*>(run.x);
+    std::vector<float> before(x, x + elements_);
+    loop().execute(run);
+    after_(before, x);
+  }
+
+ private:
+  static ConvolutionShape plain(ConvolutionShape shape) {
+    shape.accumulate = false;
+    return shape;
+  }
+  const LoopPlan& loop() const { return static_cast<const LoopPlan&>(*loops_); }
+
+  std::shared_ptr<const LibraryPlan> loops_;
+  std::size_t elements_;
+  After after_;
+};
+
+class EngineTrialTest : public SimulationTest {
+ protected:
+  std::optional<double> tried(const Gradient::After& after) {
+    ConvolutionShape shape = convolution(Kind::data_gradient, DataType::f32);
+    shape.accumulate = true;
+    EngineTrial trial(*machine, *a, TrialOperands::of(shape));
+    return trial.run(*std::make_shared<Gradient>(shape, after), false, why_not);
+  }
+  std::string why_not;
+};
+
+TEST_F(EngineTrialTest, RunsEveryKindOnMemoryOfItsSize) {
+  const std::size_t before = machine->free_memory();
+  for (const DataType type : {DataType::f32, DataType::bf16}) {
+    for (const Kind kind : {Kind::forward, Kind::data_gradient, Kind::weight_gradient}) {
+      for (const ConvolutionShape& shape :
+           {convolution(kind, type), convolution(kind, type, 12, 12, 12), convolution(kind, type, 12, 18, 3)}) {
+        EngineTrial trial(*machine, *a, TrialOperands::of(shape));
+        EXPECT_EQ(trial.run(*machine->plan(shape, {}), false, why_not), 0) << why_not;
+      }
+      const LinearShape product{.kind = kind, .type = type, .rows = 5, .in = 24, .out = 16, .bias = kind == Kind::forward};
+      EngineTrial trial(*machine, *a, TrialOperands::of(product));
+      EXPECT_EQ(trial.run(*machine->plan(product, {}), false, why_not), 0) << why_not;
+    }
+  }
+  EXPECT_EQ(machine->free_memory(), before);
+  expect_clean();
+}
+
+TEST_F(EngineTrialTest, TimesOnePlanAfterAnother) {
+  const ConvolutionShape shape = convolution(Kind::forward, DataType::bf16);
+  EngineTrial trial(*machine, *a, TrialOperands::of(shape));
+  for (int i = 0; i < 2; ++i) {
+    const auto seconds = trial.run(*machine->plan(shape, {}), true, why_not);
+    ASSERT_TRUE(seconds);
+    EXPECT_GT(*seconds, 0);
+    EXPECT_TRUE(std::isfinite(*seconds));
+  }
+  expect_clean();
+}
+
+TEST_F(EngineTrialTest, TakesAGradientThatAdds) {
+  const auto add = [](std::vector<float>& before, float* x) {
+    for (std::size_t i = 0; i < before.size(); ++i) x[i] += before[i];
+  };
+  EXPECT_EQ(tried(add), 0) << why_not;
+  expect_clean();
+}
+
+TEST_F(EngineTrialTest, RefusesAGradientThatForgetsWhatWasThere) {
+  EXPECT_FALSE(tried([](std::vector<float>&, float*) {}));
+  EXPECT_EQ(why_not, "engine 7 does not add to what x holds");
+}
+
+TEST_F(EngineTrialTest, RefusesAGradientThatForgetsItsLastElements) {
+  const auto forget = [](std::vector<float>& before, float* x) {
+    for (std::size_t i = 0; i + 8 < before.size(); ++i) x[i] += before[i];
+  };
+  EXPECT_FALSE(tried(forget));
+}
+
+TEST_F(EngineTrialTest, RefusesAGradientThatAddsTwice) {
+  const auto twice = [](std::vector<float>& before, float* x) {
+    for (std::size_t i = 0; i < before.size(); ++i) x[i] += 2 * before[i];
+  };
+  EXPECT_FALSE(tried(twice));
+}
+
+TEST_F(EngineTrialTest, WithoutTheMemoryOnlyAGradientThatAddsIsRefused) {
+  start({.memory = 1 << 12});
+  EXPECT_FALSE(tried([](std::vector<float>&, float*) { ADD_FAILURE() << "was run"; }));
+  EXPECT_EQ(why_not, "there is not the memory to see whether it adds to what x holds");
+  const ConvolutionShape shape = convolution(Kind::data_gradient, DataType::f32);
+  EngineTrial trial(*machine, *a, TrialOperands::of(shape));
+  EXPECT_EQ(trial.run(*machine->plan(shape, {}), true, why_not), std::numeric_limits<double>::infinity());
+}
+
+TEST(IsSum, AllowsTheRoundingOfBf16AndNoMore) {
+  EXPECT_TRUE(is_sum({1, -2}, {0.5F, 0.25F}, {1.5F, -1.75F}));
+  EXPECT_TRUE(is_sum({1}, {0.5F}, {1.504F}));
+  EXPECT_FALSE(is_sum({1}, {0.5F}, {0.5F}));
+  EXPECT_FALSE(is_sum({1}, {0.5F}, {1}));
+  EXPECT_FALSE(is_sum({1}, {0.5F}, {std::nanf("")}));
+}
+
+}  // namespace
+}  // namespace millrace::cuda
