@@ -11,6 +11,12 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 die() { echo "in-debian.sh: $1" >&2; exit "${2:-1}"; }
 
+# The first mirror of Debian in apt's configuration, if there is one.
+debian_mirror() {
+  # shellcheck disable=SC2016  # apt-get expands it
+  apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' 'Label: Debian' 2>/dev/null | head -n 1
+}
+
 [ $# -ge 2 ] || die "usage: tools/in-debian.sh RELEASE COMMAND [ARGUMENT...]" 2
 case $1 in
   12) suite=bookworm ;;
@@ -26,8 +32,7 @@ for program in debootstrap git unshare; do
 done
 
 if [ ! -d "$root" ]; then
-  mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' 'Label: Debian' 2>/dev/null | head -n 1) ||
-    mirror=
+  mirror=$(debian_mirror) || mirror=
   echo "in-debian.sh: making $root" >&2
   mkdir -p "$(dirname "$root")"
   rm -rf "$root.part"
