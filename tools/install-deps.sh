@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Installs what Millrace needs from Debian 12. Does nothing when all of it is there; asks nothing.
+# Installs what Millrace needs from Debian 12 or 13, or Ubuntu 24.04. Does nothing when all of it is there; asks nothing.
 set -euo pipefail
 
-packages=(
-  g++ cmake ninja-build pkg-config
+packages=(  # under names that all of them have; libjpeg-dev is libjpeg-turbo in each
+  g++ cmake ninja-build
   libtbb-dev libfmt-dev nlohmann-json3-dev libtomlplusplus-dev   # the framework
-  libjpeg62-turbo-dev                                            # plugins/decode_image, tools/pipeline-data
+  libjpeg-dev                                                    # plugins/decode_image, tools/pipeline-data
   libpng-dev                                                     # plugins/decode_image, tools/pipeline-data
   libre2-dev                                                     # plugins/read_folder
   libdnnl-dev                                                    # plugins/cpu

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# From a fresh Debian 12 machine to a trained network: installs what is missing, builds, draws a small data set, trains on it.
-# Fails when the validation accuracy at the end is below 95 %.
+# From a fresh machine with Debian 12 or 13 to a trained network: installs what is missing, builds, draws a small data set, trains on
+# it. Fails when the validation accuracy at the end is below 95 %.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 

@@ -1,19 +1,27 @@
 #!/usr/bin/env bash
-# Installs what is missing, builds everything, runs every test. usage: tools/test.sh [--sanitizers]
-#   --sanitizers   also builds parts of the project once more, under ThreadSanitizer (and without the libraries that only plugins
-#                  need) and under AddressSanitizer, and runs their tests
+# Installs what is missing, builds everything, runs every test. usage: tools/test.sh [--sanitizers] [--debian RELEASE]
+#   --sanitizers       also builds parts of the project once more, under ThreadSanitizer (and without the libraries that only plugins
+#                      need) and under AddressSanitizer, and runs their tests
+#   --debian RELEASE   does all of it inside that release of Debian (12 or 13): see tools/in-debian.sh, which needs root
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
+usage() { echo "test.sh: $1; usage: tools/test.sh [--sanitizers] [--debian RELEASE]" >&2; exit 2; }
+
 select=(--label-exclude rebuild)
-for argument in "$@"; do
-  case $argument in
-    --sanitizers) select=() ;;
-    *) echo "test.sh: unknown argument '$argument'; usage: tools/test.sh [--sanitizers]" >&2; exit 2 ;;
+options=()
+release=
+while [ $# -gt 0 ]; do
+  case $1 in
+    --sanitizers) select=(); options+=("$1") ;;
+    --debian) [ $# -ge 2 ] || usage "--debian needs a release"; release=$2; shift ;;
+    *) usage "unknown argument '$1'" ;;
   esac
+  shift
 done
+[ -z "$release" ] || exec tools/in-debian.sh "$release" tools/test.sh ${options[@]+"${options[@]}"}
 
 tools/install-deps.sh
-cmake --preset release -DBUILD_TESTING=ON
-cmake --build --preset release
-ctest --preset release --parallel 2 "${select[@]}"
+cmake --preset develop -DBUILD_TESTING=ON
+cmake --build --preset develop
+ctest --preset develop --parallel 2 "${select[@]}"

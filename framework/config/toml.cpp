@@ -1,14 +1,23 @@
 // The only source that knows toml++.
 //
-// Its tests for kinds of characters reach what they call unreachable for some, U+FE0F among them (found by fuzzing; 3.3.0). Such a
-// character is not of the kind. And its parser assumes what it checks right after, and what "[=" contradicts.
+// Its tests for kinds of characters reach what they call unreachable for some, U+FE0F among them (found by fuzzing; 3.3.0). Such
+// a character is not of the kind. And its parser assumes what it checks right after, and what "[=" contradicts. 3.4 has both, in
+// headers whose names end in .hpp.
+#if __has_include(<toml++/toml.hpp>)
+#include <toml++/impl/forward_declarations.hpp>
+#else
 #include <toml++/impl/forward_declarations.h>
+#endif
 #undef TOML_ASSERT_ASSUME
 #define TOML_ASSERT_ASSUME(expr) static_assert(true)
 #pragma push_macro("TOML_UNREACHABLE")
 #undef TOML_UNREACHABLE
 #define TOML_UNREACHABLE return false
+#if __has_include(<toml++/toml.hpp>)
+#include <toml++/impl/unicode.hpp>
+#else
 #include <toml++/impl/unicode.h>
+#endif
 #pragma pop_macro("TOML_UNREACHABLE")
 #include <toml++/toml.h>
 

@@ -2,6 +2,7 @@
 // which needs a quarter of the multiplications and rounds a little more, where that pays.
 #include <map>
 
+#include "primitives.h"
 #include "weighted.h"
 
 namespace millrace::cpu {
@@ -22,35 +23,26 @@ class Convolution final : public Weighted {
 
  protected:
   PrimitiveDesc make_forward(const Desc& source, const Desc& weights, const Desc& destination, bool relu) override {
-    using Kind = dnnl::prop_kind;
-    using Descriptor = dnnl::convolution_forward::desc;
-    const Kind kind = training() ? Kind::forward_training : Kind::forward_inference;
-    const Desc bias = bias_desc(destination);
+    const Desc bias = has_bias() ? bias_desc(destination) : Desc();
     return choose([&](algorithm how) {
-      const Descriptor desc = has_bias()
-                                  ? Descriptor(kind, how, source, weights, bias, destination, strides_, dilates_, before_, after_)
-                                  : Descriptor(kind, how, source, weights, destination, strides_, dilates_, before_, after_);
-      forward_[how] = dnnl::convolution_forward::primitive_desc(desc, attributes(relu), workshop_.engine);
+      forward_[how] = describe<dnnl::convolution_forward>(workshop_.engine, attributes(relu), forward_kind(), how, source,
+                                                          weights, bias, destination, strides_, dilates_, before_, after_);
       return forward_[how];
     });
   }
 
   PrimitiveDesc make_backward_data(const Desc& d_source, const Desc& weights, const Desc& d_destination) override {
-    using Descriptor = dnnl::convolution_backward_data::desc;
     return choose_as_forward([&](algorithm how) {
-      const Descriptor desc(how, d_source, weights, d_destination, strides_, dilates_, before_, after_);
-      return dnnl::convolution_backward_data::primitive_desc(desc, attributes(), workshop_.engine, forward_.at(how));
+      return describe_backward<dnnl::convolution_backward_data>(workshop_.engine, forward_.at(how), how, d_source, weights,
+                                                                d_destination, strides_, dilates_, before_, after_);
     });
   }
 
   PrimitiveDesc make_backward_weights(const Desc& source, const Desc& d_weights, const Desc& d_destination, bool bias) override {
-    using Descriptor = dnnl::convolution_backward_weights::desc;
-    const Desc d_bias = bias_desc(d_destination);
+    const Desc d_bias = bias ? bias_desc(d_destination) : Desc();
     return choose_as_forward([&](algorithm how) {
-      const Descriptor desc = bias
-                                  ? Descriptor(how, source, d_weights, d_bias, d_destination, strides_, dilates_, before_, after_)
-                                  : Descriptor(how, source, d_weights, d_destination, strides_, dilates_, before_, after_);
-      return dnnl::convolution_backward_weights::primitive_desc(desc, attributes(), workshop_.engine, forward_.at(how));
+      return describe_backward<dnnl::convolution_backward_weights>(workshop_.engine, forward_.at(how), how, source, d_weights,
+                                                                   d_bias, d_destination, strides_, dilates_, before_, after_);
     });
   }
 
@@ -69,10 +61,6 @@ class Convolution final : public Weighted {
   }
 
  private:
-  static Desc bias_desc(const Desc& destination) {
-    return {{destination.dims()[1]}, memory::data_type::f32, memory::format_tag::any};
-  }
-
   // Where Winograd's algorithm was measured to be faster: its tiles of 4 x 4 outputs are mostly full, and there is enough to do
   // that the transformation of the weights does not count.
   bool winograd_pays() const {

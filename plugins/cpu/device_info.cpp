@@ -9,6 +9,7 @@
 #include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 
 namespace millrace::cpu {
 namespace {
@@ -49,18 +50,28 @@ std::string read_caches() {
   return text.empty() ? "unknown" : text;
 }
 
+// Each set of instructions has a bit for everything that it contains.
+bool contains(dnnl::cpu_isa isa, dnnl::cpu_isa other) {
+  return (static_cast<unsigned>(isa) & static_cast<unsigned>(other)) == static_cast<unsigned>(other);
+}
+
+// The most that we have a name for; later versions of oneDNN know more.
 const char* to_text(dnnl::cpu_isa isa) {
-  switch (isa) {
-    case dnnl::cpu_isa::sse41: return "SSE4.1";
-    case dnnl::cpu_isa::avx: return "AVX";
-    case dnnl::cpu_isa::avx2: return "AVX2";
-    case dnnl::cpu_isa::avx2_vnni: return "AVX2 with VNNI";
-    case dnnl::cpu_isa::avx512_core: return "AVX-512";
-    case dnnl::cpu_isa::avx512_core_vnni: return "AVX-512 with VNNI";
-    case dnnl::cpu_isa::avx512_core_bf16: return "AVX-512 with bf16";
-    case dnnl::cpu_isa::avx512_core_amx: return "AVX-512 with AMX";
-    default: return "other";
+  using Isa = dnnl::cpu_isa;
+  static constexpr std::pair<Isa, const char*> kNames[] = {
+      {Isa::avx512_core_amx, "AVX-512 with AMX"},
+      {Isa::avx512_core_bf16, "AVX-512 with bf16"},
+      {Isa::avx512_core_vnni, "AVX-512 with VNNI"},
+      {Isa::avx512_core, "AVX-512"},
+      {Isa::avx2_vnni, "AVX2 with VNNI"},
+      {Isa::avx2, "AVX2"},
+      {Isa::avx, "AVX"},
+      {Isa::sse41, "SSE4.1"},
+  };
+  for (const auto& [known, name] : kNames) {
+    if (contains(isa, known)) return name;
   }
+  return "other";
 }
 
 }  // namespace
@@ -85,7 +96,7 @@ DeviceInfo describe_processor() {
   info.backend = "cpu";
   info.name = cpu.model;
   info.memory = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-  info.native_bf16 = isa == dnnl::cpu_isa::avx512_core_bf16 || isa == dnnl::cpu_isa::avx512_core_amx;
+  info.native_bf16 = contains(isa, dnnl::cpu_isa::avx512_core_bf16);
   const auto has = [&](const char* flag) { return std::string(cpu.flags.contains(flag) ? "yes" : "no"); };
   const dnnl_version_t* version = dnnl::version();
   info.details = {

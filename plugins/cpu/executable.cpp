@@ -9,6 +9,7 @@
 
 #include "kernels/rearrange.h"
 #include "millrace/error.h"
+#include "primitives.h"
 
 namespace millrace::cpu {
 namespace {
@@ -39,15 +40,9 @@ class Stopwatch {
 };
 
 InputPlane plane_of(const dnnl::memory::desc& desc, void* data, DataType type) {
-  const auto& blocking = desc.data.format_desc.blocking;
-  const bool blocked = blocking.inner_nblks > 0;  // all channels lie in the first block
-  return {data,
-          type,
-          desc.data.padded_dims[1],
-          blocking.strides[0],
-          blocked ? 1 : blocking.strides[1],
-          blocking.strides[2],
-          blocking.strides[3]};
+  const auto [padded, strides, blocked] = strides_of(desc);
+  // Where channels are blocked, all of them lie in the first block.
+  return {data, type, padded[1], strides[0], blocked ? 1 : strides[1], strides[2], strides[3]};
 }
 
 }  // namespace
@@ -70,13 +65,14 @@ Layout preferred_layout(const Network& network, const CompileOptions& options, c
   const memory::desc source({batch, from[0], from[1], from[2]}, type, any);
   const memory::desc weights({conv.out, from[0], conv.kernel.height, conv.kernel.width}, type, any);
   const memory::desc destination({batch, conv.out, largest->output[1], largest->output[2]}, type, any);
-  const dnnl::convolution_forward::desc desc(dnnl::prop_kind::forward_training, dnnl::algorithm::convolution_direct, source,
-                                             weights, destination, {conv.stride.height, conv.stride.width},
-                                             {conv.dilation.height - 1, conv.dilation.width - 1},
-                                             {conv.padding.top, conv.padding.left}, {conv.padding.bottom, conv.padding.right});
+  const memory::dims strides = {conv.stride.height, conv.stride.width};
+  const memory::dims dilates = {conv.dilation.height - 1, conv.dilation.width - 1};
+  const memory::dims before = {conv.padding.top, conv.padding.left}, after = {conv.padding.bottom, conv.padding.right};
   try {
-    const dnnl::convolution_forward::primitive_desc chosen(desc, engine);
-    const memory::desc blocked(destination.dims(), type, memory::format_tag::nChw16c);
+    const auto chosen = describe<dnnl::convolution_forward>(engine, attributes(), dnnl::prop_kind::forward_training,
+                                                            dnnl::algorithm::convolution_direct, source, weights, memory::desc(),
+                                                            destination, strides, dilates, before, after);
+    const memory::desc blocked(dims_of(destination), type, memory::format_tag::nChw16c);
     return chosen.dst_desc() == blocked ? Layout::blocked : Layout::channels_last;
   } catch (const dnnl::error& error) {
     fail(ErrorKind::usage, "{}: backend 'cpu' cannot compute it in {} on this processor (oneDNN: {}){}", place_of(*largest),

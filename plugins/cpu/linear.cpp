@@ -1,4 +1,5 @@
 // Fully connected layers through oneDNN. A map is read as it lies: the weights are taken as (out, C, H, W).
+#include "primitives.h"
 #include "weighted.h"
 
 namespace millrace::cpu {
@@ -12,27 +13,20 @@ class Linear final : public Weighted {
 
  protected:
   PrimitiveDesc make_forward(const Desc& source, const Desc& weights, const Desc& destination, bool relu) override {
-    using Kind = dnnl::prop_kind;
-    using Descriptor = dnnl::inner_product_forward::desc;
-    const Kind kind = training() ? Kind::forward_training : Kind::forward_inference;
-    const Desc bias({destination.dims()[1]}, memory::data_type::f32, memory::format_tag::any);
-    const Descriptor desc =
-        has_bias() ? Descriptor(kind, source, weights, bias, destination) : Descriptor(kind, source, weights, destination);
-    forward_ = dnnl::inner_product_forward::primitive_desc(desc, attributes(relu), workshop_.engine);
+    const Desc bias = has_bias() ? bias_desc(destination) : Desc();
+    forward_ = describe<dnnl::inner_product_forward>(workshop_.engine, attributes(relu), forward_kind(), source, weights, bias,
+                                                     destination);
     return forward_;
   }
 
   PrimitiveDesc make_backward_data(const Desc& d_source, const Desc& weights, const Desc& d_destination) override {
-    const dnnl::inner_product_backward_data::desc desc(d_source, weights, d_destination);
-    return dnnl::inner_product_backward_data::primitive_desc(desc, attributes(), workshop_.engine, forward_);
+    return describe_backward<dnnl::inner_product_backward_data>(workshop_.engine, forward_, d_source, weights, d_destination);
   }
 
   PrimitiveDesc make_backward_weights(const Desc& source, const Desc& d_weights, const Desc& d_destination, bool bias) override {
-    using Descriptor = dnnl::inner_product_backward_weights::desc;
-    const Desc d_bias({d_destination.dims()[1]}, memory::data_type::f32, memory::format_tag::any);
-    const Descriptor desc =
-        bias ? Descriptor(source, d_weights, d_bias, d_destination) : Descriptor(source, d_weights, d_destination);
-    return dnnl::inner_product_backward_weights::primitive_desc(desc, attributes(), workshop_.engine, forward_);
+    const Desc d_bias = bias ? bias_desc(d_destination) : Desc();
+    return describe_backward<dnnl::inner_product_backward_weights>(workshop_.engine, forward_, source, d_weights, d_bias,
+                                                                   d_destination);
   }
 
   Desc canonical_weights() const override {

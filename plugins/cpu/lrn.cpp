@@ -1,4 +1,5 @@
 // Local response normalisation across channels, through oneDNN.
+#include "primitives.h"
 #include "simple_operations.h"
 
 namespace millrace::cpu {
@@ -11,14 +12,11 @@ class Lrn final : public Operation {
   using Operation::Operation;
 
   void plan(Planner& planner) override {
-    const auto& lrn = layer().as<LrnAttributes>();
     const Value& output = plan_output(planner, planner.value(input()).spec.type);
     const Value& from = planner.value(input());
     planner.use(from.tensor);
     const auto kind = planner.training() ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
-    const dnnl::lrn_forward::desc desc(kind, dnnl::algorithm::lrn_across_channels, from.spec.desc(), lrn.size,
-                                       static_cast<float>(lrn.alpha), static_cast<float>(lrn.beta), static_cast<float>(lrn.k));
-    forward_desc_ = dnnl::lrn_forward::primitive_desc(desc, user_scratchpad(), workshop_.engine);
+    forward_desc_ = describe_lrn(workshop_.engine, kind, shape(from.spec.desc()));
     forward_ = dnnl::lrn_forward(forward_desc_);
     scratch_ = planner.tensor(forward_desc_.scratchpad_desc().get_size());
     if (planner.training()) workspace_ = planner.tensor(forward_desc_.workspace_desc().get_size());
@@ -26,15 +24,12 @@ class Lrn final : public Operation {
   }
 
   void plan_backward(Planner& planner) override {
-    const auto& lrn = layer().as<LrnAttributes>();
     const TensorId gradient = planner.value(node_.output).gradient;
     if (gradient == kNoTensor || !planner.value(input()).needs_gradient) return;
     planner.use(gradient);
     planner.use(planner.value(input()).tensor);
     planner.use(workspace_);
-    const dnnl::lrn_backward::desc desc(dnnl::algorithm::lrn_across_channels, desc_, desc_, lrn.size,
-                                        static_cast<float>(lrn.alpha), static_cast<float>(lrn.beta), static_cast<float>(lrn.k));
-    backward_desc_ = dnnl::lrn_backward::primitive_desc(desc, user_scratchpad(), workshop_.engine, forward_desc_);
+    backward_desc_ = describe_lrn_backward(workshop_.engine, forward_desc_, shape(desc_));
     backward_ = dnnl::lrn_backward(backward_desc_);
     backward_scratch_ = planner.tensor(backward_desc_.scratchpad_desc().get_size());
     contribution_ = planner.contribute(input());
@@ -72,10 +67,9 @@ class Lrn final : public Operation {
   std::string detail() const override { return forward_desc_.impl_info_str(); }
 
  private:
-  static dnnl::primitive_attr user_scratchpad() {
-    dnnl::primitive_attr attributes;
-    attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-    return attributes;
+  LrnShape shape(const memory::desc& map) const {
+    const auto& lrn = layer().as<LrnAttributes>();
+    return {map, lrn.size, static_cast<float>(lrn.alpha), static_cast<float>(lrn.beta), static_cast<float>(lrn.k)};
   }
 
   dnnl::lrn_forward::primitive_desc forward_desc_;

@@ -4,8 +4,9 @@
 #include <cstring>
 
 #include "kernels/kernels.h"
-#include "planner.h"
 #include "millrace/buckets.h"
+#include "planner.h"
+#include "primitives.h"
 
 namespace millrace::cpu {
 namespace {
@@ -35,8 +36,9 @@ ParameterStore::ParameterStore(const Network& network, const CompileOptions& opt
 
 void ParameterStore::set_layout(int index, const dnnl::memory::desc& layout, const dnnl::memory::desc& canonical) {
   Entry& target = entry(index);
-  target.layout = layout;
-  target.layout.data.data_type = dnnl_f32;
+  const std::optional<dnnl::memory::desc> twin = in_type(layout, dnnl::memory::data_type::f32);
+  target.layout = twin.value_or(canonical);
+  target.computed = twin ? layout : *in_type(canonical, type_of(layout));
   target.canonical = canonical;
   target.elements = target.layout.get_size() / sizeof(float);
 }

@@ -26,7 +26,10 @@ class ParameterStore {
   // Where a convolution or linear layer says in which layout it reads its weights; `canonical` is the same tensor's desc in the
   // network's own order. The first one decides, and later executables of the same network adapt.
   bool has_layout(int index) const { return !entry(index).layout.is_zero(); }
-  const dnnl::memory::desc& layout(int index) const { return entry(index).layout; }
+  const dnnl::memory::desc& layout(int index) const { return entry(index).layout; }             // of the values, float32
+  const dnnl::memory::desc& computed_layout(int index) const { return entry(index).computed; }  // of what passes read
+  // `layout` is in the type of the computation. Where it has no twin in float32, the parameter stays in its canonical order and
+  // every pass rearranges it.
   void set_layout(int index, const dnnl::memory::desc& layout, const dnnl::memory::desc& canonical);
   void finish_planning();  // offsets, buckets
   void append_to(MemoryPlan& plan) const;
@@ -52,6 +55,7 @@ class ParameterStore {
     std::size_t elements = 0;  // with the layout's padding
     std::size_t bf16_offset = 0;
     dnnl::memory::desc layout, canonical;  // float32; zero: as in the network
+    dnnl::memory::desc computed;           // `layout` in the type of the computation
   };
   const Entry& entry(int index) const { return entries_[static_cast<std::size_t>(index)]; }
   Entry& entry(int index) { return entries_[static_cast<std::size_t>(index)]; }

@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "kernels/loss.h"
+#include "primitives.h"
 #include "testkit/networks.h"
 
 namespace millrace::cpu::test {
@@ -51,7 +52,8 @@ Laboratory::Laboratory(std::shared_ptr<const Network> network, std::int64_t samp
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   workshop_ = std::make_unique<Workshop>(
       Workshop{*network_, options_, preferred_layout(*network_, options_, engine), parameters_, engine, dnnl::stream(engine)});
-  executable_ = std::make_unique<Executable>(*workshop_, fuse(*network_, {.backend = "cpu", .pool_with_statistics = true}), samples, training);
+  executable_ = std::make_unique<Executable>(*workshop_, fuse(*network_, {.backend = "cpu", .pool_with_statistics = true}),
+                                             samples, training);
   parameters_.finish_planning();
   parameters_.start();
   arena_ = MemoryRegion(executable_->arena_bytes());
@@ -67,7 +69,7 @@ std::vector<float> Laboratory::read(Slot slot, int parameter) { return parameter
 void Laboratory::set_input(const std::vector<float>& values) {
   using dnnl::memory;
   const memory::desc& wanted = executable_->input_desc();
-  const memory::desc plain(wanted.dims(), memory::data_type::f32, memory::format_tag::nchw);
+  const memory::desc plain(dims_of(wanted), memory::data_type::f32, memory::format_tag::nchw);
   memory from(plain, workshop_->engine, const_cast<float*>(values.data()));  // NOLINT: only read
   memory to(wanted, workshop_->engine, executable_->input().data);
   dnnl::reorder(from, to).execute(workshop_->stream, from, to);

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "primitives.h"
+
 namespace millrace::cpu {
 
 using dnnl::memory;
@@ -17,28 +19,8 @@ void Weighted::Step::bind(const Binding& binding, const dnnl::engine& engine) {
   if (primitive) scratch_memory = memory(desc.scratchpad_desc(), engine, binding.at(scratch));
 }
 
-dnnl::primitive_attr Weighted::attributes(bool relu) const {
-  dnnl::primitive_attr attributes;
-  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  if (relu) {
-    dnnl::post_ops after;
-    after.append_eltwise(1.0F, dnnl::algorithm::eltwise_relu, 0, 0);
-    attributes.set_post_ops(after);
-  }
-  return attributes;
-}
-
-Weighted::Desc Weighted::any(const Desc& desc) { return {desc.dims(), desc.data_type(), memory::format_tag::any}; }
-
-Weighted::Desc Weighted::with_type(const Desc& desc, memory::data_type type) {
-  Desc changed = desc;
-  changed.data.data_type = memory::convert_to_c(type);
-  return changed;
-}
-
-Weighted::Desc Weighted::held_weights() const {
-  const int parameter = layer().parameters[0];
-  return with_type(workshop_.parameters.layout(parameter), to_dnnl(workshop_.type()));
+Weighted::Desc Weighted::bias_desc(const Desc& destination) {
+  return {{dims_of(destination)[1]}, memory::data_type::f32, memory::format_tag::any};
 }
 
 void* Weighted::weights_data() const {
@@ -53,14 +35,13 @@ void Weighted::choose_forward(Planner& planner, const Value& output) {
   Value& from = planner.value(input());
   const bool free_input = from.tensor == kNoTensor;  // only the network's input is still without a tensor
   const bool relu = node_.activation == Activation::relu;
-  const Desc source = free_input ? any(source_desc(from.spec)) : source_desc(from.spec);
+  const Desc source = free_input ? in_any_layout(source_desc(from.spec)) : source_desc(from.spec);
   const Desc destination = destination_desc(output.spec);
-  const Desc weights = workshop_.parameters.has_layout(parameter)
-                           ? held_weights()
-                           : any(with_type(canonical_weights(), to_dnnl(workshop_.type())));
+  const Desc weights = workshop_.parameters.has_layout(parameter) ? workshop_.parameters.computed_layout(parameter)
+                                                                  : in_any_layout(canonical_weights(), to_dnnl(workshop_.type()));
   PrimitiveDesc chosen = make_forward(source, weights, destination, relu);
   if (is_slow(chosen.impl_info_str())) {
-    const PrimitiveDesc other = make_forward(any(source), any(weights), any(destination), relu);
+    const PrimitiveDesc other = make_forward(in_any_layout(source), in_any_layout(weights), in_any_layout(destination), relu);
     if (!is_slow(other.impl_info_str())) chosen = other;
   }
   const Desc chosen_weights = chosen.query_md(dnnl::query::weights_md);
@@ -75,7 +56,7 @@ void Weighted::choose_forward(Planner& planner, const Value& output) {
   const Desc held_source = input() == Network::kInput ? workshop_.input_desc : source;
   workshop_.reorders += source_.plan(planner, held_source, chosen.query_md(dnnl::query::src_md)) ? 1 : 0;
   workshop_.reorders += destination_.plan(planner, destination, chosen.query_md(dnnl::query::dst_md)) ? 1 : 0;
-  kernel_.plan(planner, held_weights(), chosen_weights);
+  kernel_.plan(planner, workshop_.parameters.computed_layout(parameter), chosen_weights);
   forward_.plan(planner, chosen);
 }
 
@@ -99,22 +80,28 @@ void Weighted::plan_backward(Planner& planner) {
   if (planner.value(input()).needs_gradient) plan_data(planner);
 }
 
+// The gradient of the output comes in the output's own type, which is float32 for logits; it is computed with in the network's.
+Weighted::Desc Weighted::computed_destination(const Planner& planner) const {
+  MapSpec output = planner.value(node_.output).spec;
+  output.type = workshop_.type();
+  return destination_desc(output);
+}
+
 void Weighted::plan_data(Planner& planner) {
   const Desc source = source_desc(planner.value(input()).spec);
-  const Desc d_destination = with_type(destination_desc(planner.value(node_.output).spec), to_dnnl(workshop_.type()));
-  const Desc weights = any(held_weights());
+  const Desc held_d_destination = destination_desc(planner.value(node_.output).spec);
+  const Desc d_destination = computed_destination(planner);
+  const Desc& held_weights = workshop_.parameters.computed_layout(layer().parameters[0]);
+  const Desc weights = in_any_layout(held_weights);
   PrimitiveDesc chosen = make_backward_data(source, weights, d_destination);
   if (is_slow(chosen.impl_info_str())) {
-    const PrimitiveDesc other = make_backward_data(any(source), weights, any(d_destination));
+    const PrimitiveDesc other = make_backward_data(in_any_layout(source), weights, in_any_layout(d_destination));
     if (!is_slow(other.impl_info_str())) chosen = other;
   }
   contribution_ = planner.contribute(input());
   workshop_.reorders += d_source_.plan(planner, source, chosen.query_md(dnnl::query::diff_src_md)) ? 1 : 0;
-  workshop_.reorders += data_d_destination_.plan(planner, destination_desc(planner.value(node_.output).spec),
-                                                 chosen.query_md(dnnl::query::diff_dst_md))
-                            ? 1
-                            : 0;
-  data_kernel_.plan(planner, held_weights(), chosen.query_md(dnnl::query::weights_md));
+  workshop_.reorders += data_d_destination_.plan(planner, held_d_destination, chosen.query_md(dnnl::query::diff_dst_md)) ? 1 : 0;
+  data_kernel_.plan(planner, held_weights, chosen.query_md(dnnl::query::weights_md));
   data_.plan(planner, chosen);
 }
 
@@ -123,12 +110,12 @@ void Weighted::plan_weights(Planner& planner) {
   planner.use(from.tensor);
   const Desc source = input() == Network::kInput ? workshop_.input_desc : source_desc(from.spec);
   const Desc held_d_destination = destination_desc(planner.value(node_.output).spec);
-  const Desc d_destination = with_type(held_d_destination, to_dnnl(workshop_.type()));
-  const Desc d_weights = any(canonical_weights());
+  const Desc d_destination = computed_destination(planner);
+  const Desc d_weights = in_any_layout(canonical_weights());
   const bool bias = has_bias() && trains(1) && node_.activation == Activation::none;
   PrimitiveDesc chosen = make_backward_weights(source, d_weights, d_destination, bias);
   if (is_slow(chosen.impl_info_str())) {
-    const PrimitiveDesc other = make_backward_weights(any(source), d_weights, any(d_destination), bias);
+    const PrimitiveDesc other = make_backward_weights(in_any_layout(source), d_weights, in_any_layout(d_destination), bias);
     if (!is_slow(other.impl_info_str())) chosen = other;
   }
   workshop_.reorders += weights_source_.plan(planner, source, chosen.query_md(dnnl::query::src_md)) ? 1 : 0;

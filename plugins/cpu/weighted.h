@@ -36,9 +36,10 @@ class Weighted : public Operation {
   bool training() const { return training_; }
   std::int64_t samples() const { return samples_; }
   bool has_bias() const { return layer().parameters.size() > 1; }
-  dnnl::primitive_attr attributes(bool relu = false) const;
-  static Desc any(const Desc& desc);
-  static Desc with_type(const Desc& desc, dnnl::memory::data_type type);
+  dnnl::prop_kind forward_kind() const {
+    return training_ ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
+  }
+  static Desc bias_desc(const Desc& destination);
 
  private:
   // A primitive, its scratchpad and how long it may stay unbound.
@@ -55,7 +56,7 @@ class Weighted : public Operation {
   void choose_forward(Planner& planner, const Value& output);
   void plan_data(Planner& planner);
   void plan_weights(Planner& planner);
-  Desc held_weights() const;  // in the store, in the type of the computation
+  Desc computed_destination(const Planner& planner) const;
   void* weights_data() const;
 
   bool training_ = false;

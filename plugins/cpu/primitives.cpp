@@ -1,0 +1,91 @@
+#include "primitives.h"
+
+namespace millrace::cpu {
+
+using dnnl::algorithm;
+using dnnl::memory;
+
+dnnl::primitive_attr attributes(bool relu) {
+  dnnl::primitive_attr attributes;
+  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+  if (!relu) return attributes;
+  dnnl::post_ops after;
+#if DNNL_VERSION_MAJOR >= 3
+  after.append_eltwise(algorithm::eltwise_relu, 0, 0);
+#else
+  after.append_eltwise(1.0F, algorithm::eltwise_relu, 0, 0);
+#endif
+  attributes.set_post_ops(after);
+  return attributes;
+}
+
+dnnl::lrn_forward::primitive_desc describe_lrn(const dnnl::engine& engine, dnnl::prop_kind kind, const LrnShape& shape) {
+  const auto across = algorithm::lrn_across_channels;
+#if DNNL_VERSION_MAJOR >= 3
+  return describe<dnnl::lrn_forward>(engine, attributes(), kind, across, shape.map, shape.map, shape.size, shape.alpha,
+                                     shape.beta, shape.k);
+#else
+  return describe<dnnl::lrn_forward>(engine, attributes(), kind, across, shape.map, shape.size, shape.alpha, shape.beta, shape.k);
+#endif
+}
+
+dnnl::lrn_backward::primitive_desc describe_lrn_backward(const dnnl::engine& engine,
+                                                         const dnnl::lrn_forward::primitive_desc& forward,
+                                                         const LrnShape& shape) {
+  const auto across = algorithm::lrn_across_channels;
+#if DNNL_VERSION_MAJOR >= 3
+  return describe_backward<dnnl::lrn_backward>(engine, forward, across, shape.map, shape.map, shape.map, shape.size, shape.alpha,
+                                               shape.beta, shape.k);
+#else
+  return describe_backward<dnnl::lrn_backward>(engine, forward, across, shape.map, shape.map, shape.size, shape.alpha, shape.beta,
+                                               shape.k);
+#endif
+}
+
+memory::desc in_any_layout(const memory::desc& desc) { return in_any_layout(desc, type_of(desc)); }
+
+memory::desc in_any_layout(const memory::desc& desc, memory::data_type type) {
+  return {dims_of(desc), type, memory::format_tag::any};
+}
+
+#if DNNL_VERSION_MAJOR >= 3
+
+memory::dims dims_of(const memory::desc& desc) { return desc.get_dims(); }
+
+memory::data_type type_of(const memory::desc& desc) { return desc.get_data_type(); }
+
+// oneDNN 3 hides the fields of a desc, so the layout is looked for among those that have a name.
+std::optional<memory::desc> in_type(const memory::desc& desc, memory::data_type type) {
+  if (type == type_of(desc)) return desc;
+  for (int tag = dnnl_format_tag_any + 1; tag < dnnl_format_tag_last; ++tag) {
+    const auto layout = static_cast<memory::format_tag>(tag);
+    const memory::desc named(desc.get_dims(), desc.get_data_type(), layout, /*allow_empty=*/true);
+    if (named.get(true) != nullptr && named == desc) return memory::desc(desc.get_dims(), type, layout);
+  }
+  return std::nullopt;
+}
+
+Strides strides_of(const memory::desc& desc) { return {desc.get_padded_dims(), desc.get_strides(), desc.get_inner_nblks() > 0}; }
+
+#else
+
+memory::dims dims_of(const memory::desc& desc) { return desc.dims(); }
+
+memory::data_type type_of(const memory::desc& desc) { return desc.data_type(); }
+
+std::optional<memory::desc> in_type(const memory::desc& desc, memory::data_type type) {
+  memory::desc changed = desc;
+  changed.data.data_type = memory::convert_to_c(type);
+  return changed;
+}
+
+Strides strides_of(const memory::desc& desc) {
+  const auto& blocking = desc.data.format_desc.blocking;
+  return {{desc.data.padded_dims, desc.data.padded_dims + desc.data.ndims},
+          {blocking.strides, blocking.strides + desc.data.ndims},
+          blocking.inner_nblks > 0};
+}
+
+#endif
+
+}  // namespace millrace::cpu

@@ -1,0 +1,66 @@
+// The seam to oneDNN's versions. 2 describes a primitive by an operation descriptor and shows the fields of a memory::desc, 3
+// does neither. This header and its source alone know which one is there; everything else uses what both have.
+//
+// Errors: dnnl::error where oneDNN cannot compute what is described.
+#pragma once
+
+#include <oneapi/dnnl/dnnl.hpp>
+#include <optional>
+
+namespace millrace::cpu {
+
+// ---- Primitives ----
+// Scratch memory comes from the caller. `relu`: applied as the result is written.
+dnnl::primitive_attr attributes(bool relu = false);
+
+// The primitive desc of a forward Primitive, such as dnnl::convolution_forward. `arguments`: those of its constructor in oneDNN
+// 3, without engine and attributes; a zero bias is none.
+template <class Primitive, class... Arguments>
+typename Primitive::primitive_desc describe(const dnnl::engine& engine, const dnnl::primitive_attr& how,
+                                            const Arguments&... arguments) {
+#if DNNL_VERSION_MAJOR >= 3
+  return typename Primitive::primitive_desc(engine, arguments..., how);
+#else
+  return typename Primitive::primitive_desc(typename Primitive::desc(arguments...), how, engine);
+#endif
+}
+
+// The same for a backward Primitive. `forward`: what it is the backward pass of.
+template <class Primitive, class Forward, class... Arguments>
+typename Primitive::primitive_desc describe_backward(const dnnl::engine& engine, const Forward& forward,
+                                                     const Arguments&... arguments) {
+#if DNNL_VERSION_MAJOR >= 3
+  return typename Primitive::primitive_desc(engine, arguments..., forward, attributes());
+#else
+  return typename Primitive::primitive_desc(typename Primitive::desc(arguments...), attributes(), engine, forward);
+#endif
+}
+
+// Local response normalisation across channels, whose arguments differ. `map`: of input, output and their gradients.
+struct LrnShape {
+  dnnl::memory::desc map;
+  dnnl::memory::dim size = 0;
+  float alpha = 0, beta = 0, k = 0;
+};
+dnnl::lrn_forward::primitive_desc describe_lrn(const dnnl::engine& engine, dnnl::prop_kind kind, const LrnShape& shape);
+dnnl::lrn_backward::primitive_desc describe_lrn_backward(const dnnl::engine& engine,
+                                                         const dnnl::lrn_forward::primitive_desc& forward, const LrnShape& shape);
+
+// ---- Layouts ----
+dnnl::memory::dims dims_of(const dnnl::memory::desc& desc);
+dnnl::memory::data_type type_of(const dnnl::memory::desc& desc);
+// The same tensor in a layout that oneDNN may choose.
+dnnl::memory::desc in_any_layout(const dnnl::memory::desc& desc);
+dnnl::memory::desc in_any_layout(const dnnl::memory::desc& desc, dnnl::memory::data_type type);
+// The same tensor with every element in the same place, of another type; nothing when the layout has no name for that (oneDNN 3).
+std::optional<dnnl::memory::desc> in_type(const dnnl::memory::desc& desc, dnnl::memory::data_type type);
+
+// Where elements lie. REQUIRES: a desc without format_tag::any.
+struct Strides {
+  dnnl::memory::dims padded;   // extents in memory
+  dnnl::memory::dims strides;  // in elements, between the blocks of a dimension that has them
+  bool blocked = false;        // some dimension is cut into blocks, which lie innermost
+};
+Strides strides_of(const dnnl::memory::desc& desc);
+
+}  // namespace millrace::cpu

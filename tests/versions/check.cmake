@@ -1,0 +1,13 @@
+# Reads VERSION out of a header of that version, and requires it to be one from 2.6 to before 3.8. MODULES, VERSION
+include(${MODULES}/MillraceVersions.cmake)
+string(REGEX MATCHALL "[0-9]+" numbers ${VERSION})
+set(header ${CMAKE_CURRENT_BINARY_DIR}/version_${VERSION}.h)
+file(WRITE ${header} "// LIBRARY_0 99\n")
+set(macros "")
+foreach(number IN LISTS numbers)
+  list(LENGTH macros index)
+  list(APPEND macros LIBRARY_${index})
+  file(APPEND ${header} "#define LIBRARY_${index} ${number}\n")
+endforeach()
+millrace_version_in(found ${header} ${macros})
+millrace_require_version(oneDNN ${found} 2.6 3.8)

@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Runs a command on this source tree inside another release of Debian. usage: tools/in-debian.sh RELEASE COMMAND [ARGUMENT...]
+#   tools/in-debian.sh 13 tools/quickstart.sh
+#
+# RELEASE is 12 or 13. Its root folder, made by debootstrap, is $MILLRACE_ROOTS/debianRELEASE (MILLRACE_ROOTS: by default
+# ~/.cache/millrace/roots). It stays there with what is installed and built in it; remove it to begin with a bare system. All files
+# that git tracks are copied to /millrace in it, as they are now. Packages come from the mirror of Debian that apt uses here, else
+# from debootstrap's. Mounts belong to the command's own mount namespace, so none outlives it.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+die() { echo "in-debian.sh: $1" >&2; exit "${2:-1}"; }
+
+# The first mirror of Debian in apt's configuration, if there is one.
+debian_mirror() {
+  # shellcheck disable=SC2016  # apt-get expands it
+  apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' 'Label: Debian' 2>/dev/null | head -n 1
+}
+
+[ $# -ge 2 ] || die "usage: tools/in-debian.sh RELEASE COMMAND [ARGUMENT...]" 2
+case $1 in
+  12) suite=bookworm ;;
+  13) suite=trixie ;;
+  *) die "it knows Debian 12 and 13, not '$1'" 2 ;;
+esac
+root=${MILLRACE_ROOTS:-${XDG_CACHE_HOME:-$HOME/.cache}/millrace/roots}/debian$1
+shift
+
+[ "$(id -u)" -eq 0 ] || die "it needs root for chroot: run it with sudo"
+for program in debootstrap git unshare; do
+  command -v "$program" >/dev/null || die "it needs $program (Debian: apt-get install debootstrap git util-linux)"
+done
+
+if [ ! -d "$root" ]; then
+  mirror=$(debian_mirror) || mirror=
+  echo "in-debian.sh: making $root" >&2
+  mkdir -p "$(dirname "$root")"
+  rm -rf "$root.part"
+  debootstrap --variant=minbase "$suite" "$root.part" ${mirror:+"$mirror"} >"$root.log" ||
+    die "debootstrap failed; see $root.log and $root.part/debootstrap/debootstrap.log"
+  mv "$root.part" "$root"
+fi
+
+# What was deleted here goes there too; builds and drawn images stay.
+mkdir -p "$root/millrace"
+find "$root/millrace" -mindepth 1 -maxdepth 1 ! -name build ! -name data ! -name runs -exec rm -rf {} +
+git ls-files -z | while IFS= read -r -d '' file; do [ ! -e "$file" ] || printf '%s\0' "$file"; done |
+  tar --create --null --files-from=- | tar --extract --directory "$root/millrace"
+cp -L /etc/resolv.conf "$root/etc/resolv.conf"
+
+# shellcheck disable=SC2016  # the inner shell expands them
+exec unshare --mount --propagation private bash -euc '
+  root=$1; shift
+  mount -t proc proc "$root/proc"
+  mount --rbind /sys "$root/sys"
+  mount --rbind /dev "$root/dev"
+  exec chroot "$root" /usr/bin/env -i HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 TERM="${TERM:-dumb}" \
+    sh -c "cd /millrace && exec \"\$@\"" sh "$@"' bash "$root" "$@"
