@@ -50,5 +50,21 @@ endif()
 
 find_program(CCACHE ccache)
 if(CCACHE AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
+  # What ccache wants to be told before it keeps what was compiled with precompiled headers (its manual, "Precompiled headers").
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${CCACHE})
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    add_compile_options($<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>)
+  endif()
 endif()
+
+# A fast linker, where there is one.
+include(CheckLinkerFlag)
+foreach(linker mold lld)
+  check_linker_flag(CXX -fuse-ld=${linker} MILLRACE_HAS_${linker})
+  if(MILLRACE_HAS_${linker} AND NOT MILLRACE_SANITIZER)
+    add_link_options(-fuse-ld=${linker})
+    break()
+  endif()
+endforeach()
+
+option(MILLRACE_CUDA "build the backend of NVIDIA GPUs where a CUDA toolkit is found" ON)

@@ -3,17 +3,25 @@
 
 # millrace_add_plugin(NAME SOURCES file... [LIBRARIES library...])
 # Builds NAME.so into lib/millrace/plugins of the build tree, and of the install tree. Links the framework and never another
-# plugin. The target is millrace_NAME.
+# plugin. The target is millrace_NAME. Its objects are millrace_NAME_objects: compiled once, for the plugin and for tests of it.
 function(millrace_add_plugin name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBRARIES")
   if(arg_UNPARSED_ARGUMENTS OR NOT arg_SOURCES)
     message(FATAL_ERROR "usage: millrace_add_plugin(NAME SOURCES file... [LIBRARIES library...])")
   endif()
-  add_library(millrace_${name} MODULE ${arg_SOURCES})
-  target_link_libraries(millrace_${name} PRIVATE Millrace::framework ${arg_LIBRARIES} $<TARGET_NAME_IF_EXISTS:millrace_options>)
+  add_library(millrace_${name}_objects OBJECT ${arg_SOURCES})
+  target_link_libraries(millrace_${name}_objects PUBLIC Millrace::framework ${arg_LIBRARIES}
+    PRIVATE $<TARGET_NAME_IF_EXISTS:millrace_options>)
+  set_target_properties(millrace_${name}_objects PROPERTIES
+    CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON POSITION_INDEPENDENT_CODE ON
+    CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON)
+  if(COMMAND millrace_precompile)
+    millrace_precompile(millrace_${name}_objects plugin)
+  endif()
+  add_library(millrace_${name} MODULE $<TARGET_OBJECTS:millrace_${name}_objects>)
+  target_link_libraries(millrace_${name} PRIVATE Millrace::framework ${arg_LIBRARIES})
   set_target_properties(millrace_${name} PROPERTIES
-    PREFIX "" OUTPUT_NAME ${name} CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON
-    CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON
+    PREFIX "" OUTPUT_NAME ${name} LINKER_LANGUAGE CXX
     LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/${MILLRACE_PLUGIN_DIR} INSTALL_RPATH "$ORIGIN/../..")
   if(TARGET programs)
     add_dependencies(programs millrace_${name})

@@ -38,21 +38,33 @@ void Diagnostics::throw_if_any() const {
   if (!empty()) throw Error(ErrorKind::usage, text());
 }
 
-// ---- ParamRef ----
+// ---- ParamInfo, ParamRef ----
 
-ParamRef& ParamRef::text(std::string text) {
-  info_->text = std::move(text);
+ParamInfo::ParamInfo() = default;
+ParamInfo::ParamInfo(const ParamInfo&) = default;
+ParamInfo::ParamInfo(ParamInfo&&) noexcept = default;
+ParamInfo& ParamInfo::operator=(const ParamInfo&) = default;
+ParamInfo& ParamInfo::operator=(ParamInfo&&) noexcept = default;
+ParamInfo::~ParamInfo() = default;
+
+ParamRef& ParamRef::text(std::string_view text) {
+  info_->text = text;
   return *this;
 }
 
-ParamRef& ParamRef::unit(std::string unit) {
-  info_->unit = std::move(unit);
+ParamRef& ParamRef::unit(std::string_view unit) {
+  info_->unit = unit;
   return *this;
 }
 
 ParamRef& ParamRef::range(double low, double high) {
   if (std::isfinite(low)) info_->low = low;
   if (std::isfinite(high)) info_->high = high;
+  return *this;
+}
+
+ParamRef& ParamRef::choices(std::initializer_list<std::string_view> names) {
+  info_->choices.assign(names.begin(), names.end());
   return *this;
 }
 
@@ -64,6 +76,30 @@ ParamRef& ParamRef::choices(std::vector<std::string> names) {
 ParamRef& ParamRef::required() {
   info_->required = true;
   return *this;
+}
+
+// ---- ParamList ----
+
+ParamRef detail::ParamList::append(std::string_view name, std::string type, Read read, Write write) {
+  ParamInfo& info = infos_.emplace_back();
+  info.name = name;
+  info.type = std::move(type);
+  info.read = std::move(read);
+  info.write = std::move(write);
+  return ParamRef(info);
+}
+
+ParamRef detail::ParamList::append_table(std::string_view name, std::string type, std::vector<ParamInfo> members,
+                                         const void* member_defaults, Read read, Write write) {
+  const ParamRef ref = append(name, std::move(type), std::move(read), std::move(write));
+  ParamInfo& info = infos_.back();
+  info.members = std::move(members);
+  info.member_defaults = write_params(info.members, member_defaults);
+  return ref;
+}
+
+void detail::ParamList::report_no_list(const ParamInfo& self, const Value& value, Diagnostics& errors) {
+  errors.add(value.at(), fmt::format("'{}' must be a list of tables, found {}", self.name, found(value)));
 }
 
 // ---- tables ----

@@ -32,6 +32,10 @@ int exit_code(ErrorKind kind) {
 
 Error::Error(ErrorKind kind, std::string message) : kind_(kind), message_(std::move(message)), text_(message_) {}
 
+void detail::fail(ErrorKind kind, fmt::string_view format, fmt::format_args arguments) {
+  throw Error(kind, fmt::vformat(format, arguments));
+}
+
 Error& Error::in(std::string frame) {
   text_ = frame + ": " + text_;
   context_.push_back(std::move(frame));

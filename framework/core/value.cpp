@@ -15,6 +15,19 @@ std::string to_string(const Position& position) {
   return fmt::format("{}:{}:{}", *position.file, position.line, position.column);
 }
 
+Value::Value(const Value&) = default;
+Value::Value(Value&&) noexcept = default;
+Value& Value::operator=(const Value&) = default;
+Value& Value::operator=(Value&&) noexcept = default;
+Value::~Value() = default;
+
+Member::Member(std::string key_, Position at_, Value value_) : key(std::move(key_)), at(std::move(at_)), value(std::move(value_)) {}
+Member::Member(const Member&) = default;
+Member::Member(Member&&) noexcept = default;
+Member& Member::operator=(const Member&) = default;
+Member& Member::operator=(Member&&) noexcept = default;
+Member::~Member() = default;
+
 Value::Value() : data_(Table{}) {}
 Value::Value(bool value, Position at) : data_(value), at_(std::move(at)) {}
 Value::Value(int value, Position at) : data_(std::int64_t{value}), at_(std::move(at)) {}
@@ -72,7 +85,7 @@ namespace {
 constexpr std::size_t kLineWidth = 120;
 constexpr int kSectionDepth = 2;  // [a] and [a.b] become sections; deeper tables are written inline
 
-std::string quoted(std::string_view text) {
+std::string in_quotes(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     switch (c) {
@@ -96,7 +109,7 @@ std::string key_text(const std::string& key) {
   const bool bare = !key.empty() && std::all_of(key.begin(), key.end(), [](unsigned char c) {
     return c < 0x80 && (std::isalnum(c) || c == '_' || c == '-');
   });
-  return bare ? key : quoted(key);
+  return bare ? key : in_quotes(key);
 }
 
 std::string real_text(double value) {
@@ -112,7 +125,7 @@ std::string inline_text(const Value& value) {
     case Value::Kind::boolean: return value.boolean() ? "true" : "false";
     case Value::Kind::integer: return fmt::format("{}", value.integer());
     case Value::Kind::real: return real_text(value.number());
-    case Value::Kind::text: return quoted(value.text());
+    case Value::Kind::text: return in_quotes(value.text());
     case Value::Kind::array: {
       std::vector<std::string> parts;
       for (const Value& element : value.array()) parts.push_back(inline_text(element));

@@ -7,16 +7,14 @@
 #include <map>
 #include <memory>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 
 #include "millrace/run.h"
 #include "millrace/value.h"
+#include "run/json.h"
 
 namespace millrace {
-
-using Json = nlohmann::ordered_json;
 
 // "a1b2c3d4e5f60718": how hashes are written.
 std::string hex(std::uint64_t hash);

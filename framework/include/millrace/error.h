@@ -8,7 +8,7 @@
 // Broken invariants of our own are not errors but asserts.
 #pragma once
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <exception>
 #include <string>
@@ -50,10 +50,14 @@ class Error : public std::exception {
   std::string text_;
 };
 
+namespace detail {
+[[noreturn]] void fail(ErrorKind kind, fmt::string_view format, fmt::format_args arguments);
+}
+
 // fail(ErrorKind::data, "folder '{}' holds no image", path);
 template <class... Args>
-[[noreturn]] void fail(ErrorKind kind, fmt::format_string<Args...> format, Args&&... args) {
-  throw Error(kind, fmt::format(format, std::forward<Args>(args)...));
+[[noreturn]] void fail(ErrorKind kind, fmt::format_string<Args...> format, const Args&... args) {
+  detail::fail(kind, format, fmt::make_format_args(args...));
 }
 
 // Turns whatever is being handled into an Error (bad_alloc and foreign exceptions become ErrorKind::run).

@@ -16,8 +16,6 @@
 // Defaults are the struct's own initialisers. A parameter without a meaningful default is marked required().
 #pragma once
 
-#include <fmt/format.h>
-
 #include <cstdint>
 #include <functional>
 #include <limits>
@@ -60,6 +58,13 @@ class Diagnostics {
 
 // One declared parameter, with the owner's type erased. `object` points to the struct that declared it.
 struct ParamInfo {
+  ParamInfo();
+  ParamInfo(const ParamInfo&);
+  ParamInfo(ParamInfo&&) noexcept;
+  ParamInfo& operator=(const ParamInfo&);
+  ParamInfo& operator=(ParamInfo&&) noexcept;
+  ~ParamInfo();
+
   std::string name;
   std::string type;          // "number", "integer", "true or false", "text", "[low, high]", "table", "list of tables", ...
   std::string unit;          // "", "pixels", "epochs", ...
@@ -88,10 +93,11 @@ Value write_params(const std::vector<ParamInfo>& params, const void* object);
 class ParamRef {
  public:
   explicit ParamRef(ParamInfo& info) : info_(&info) {}
-  ParamRef& text(std::string text);
-  ParamRef& unit(std::string unit);
+  ParamRef& text(std::string_view text);
+  ParamRef& unit(std::string_view unit);
   ParamRef& range(double low, double high = std::numeric_limits<double>::infinity());  // both included
   // Of a text: the only ones it may be. Of an integer: words that it may be as well, such as "auto"; they read as 0.
+  ParamRef& choices(std::initializer_list<std::string_view> names);
   ParamRef& choices(std::vector<std::string> names);
   ParamRef& required();
 
@@ -100,6 +106,25 @@ class ParamRef {
 };
 
 namespace detail {
+// What a ParamSet declares, whatever its struct.
+class ParamList {
+ public:
+  const std::vector<ParamInfo>& infos() const { return infos_; }
+  std::vector<ParamInfo> take() && { return std::move(infos_); }
+
+ protected:
+  using Read = std::function<void(const ParamInfo& self, void* object, const Value& value, Diagnostics& errors)>;
+  using Write = std::function<Value(const void* object)>;
+  // The results are valid until the next parameter is added.
+  ParamRef append(std::string_view name, std::string type, Read read, Write write);
+  ParamRef append_table(std::string_view name, std::string type, std::vector<ParamInfo> members, const void* member_defaults,
+                        Read read, Write write);
+  static void report_no_list(const ParamInfo& self, const Value& value, Diagnostics& errors);
+
+ private:
+  std::vector<ParamInfo> infos_;
+};
+
 // One specialisation for each field type listed above; they are compiled in config/fields.cpp.
 template <class T>
 struct Field {
@@ -110,97 +135,83 @@ struct Field {
 }  // namespace detail
 
 template <class Struct>
-class ParamSet {
+class ParamSet : public detail::ParamList {
  public:
   template <class T, class Owner>  // Owner: Struct or a base of it
-  ParamRef add(std::string name, T Owner::*field) {
-    ParamInfo info;
-    info.name = std::move(name);
-    info.type = detail::Field<T>::type();
-    info.read = [field](const ParamInfo& self, void* object, const Value& value, Diagnostics& errors) {
-      detail::Field<T>::read(self, value, static_cast<Struct*>(object)->*field, errors);
-    };
-    info.write = [field](const void* object) { return detail::Field<T>::write(static_cast<const Struct*>(object)->*field); };
-    return append(std::move(info));
+  ParamRef add(std::string_view name, T Owner::*field) {
+    return append(
+        name, detail::Field<T>::type(),
+        [field](const ParamInfo& self, void* object, const Value& value, Diagnostics& errors) {
+          detail::Field<T>::read(self, value, static_cast<Struct*>(object)->*field, errors);
+        },
+        [field](const void* object) { return detail::Field<T>::write(static_cast<const Struct*>(object)->*field); });
   }
 
   // A nested table; `describe(ParamSet<T>&)` declares its members. `shorthand`: the member that a value which is no table
   // stands for, as `learning_rate = 0.1` for `learning_rate = { initial = 0.1 }`.
   template <class T, class Describe>
-  ParamRef add_table(std::string name, T Struct::*field, Describe describe, std::string shorthand = {}) {
-    ParamInfo info = table_info<T>(std::move(name), "table", describe);
-    info.read = [field, shorthand = std::move(shorthand)](const ParamInfo& self, void* object, const Value& value,
-                                                          Diagnostics& errors) {
-      Value table = value;
-      if (!shorthand.empty() && value.kind() != Value::Kind::table) {
-        table = Value(Table{{shorthand, value.at(), value}}, value.at());
-      }
-      read_params(self.members, table, &(static_cast<Struct*>(object)->*field), "'" + self.name + "'", errors);
-    };
-    info.write = [field, members = info.members](const void* object) {
-      return write_params(members, &(static_cast<const Struct*>(object)->*field));
-    };
-    return append(std::move(info));
+  ParamRef add_table(std::string_view name, T Struct::*field, Describe describe, std::string shorthand = {}) {
+    std::vector<ParamInfo> members = members_of<T>(describe);
+    return append_defaults<T>(
+        name, "table", members,
+        [field, shorthand = std::move(shorthand)](const ParamInfo& self, void* object, const Value& value, Diagnostics& errors) {
+          Value table = value;
+          if (!shorthand.empty() && value.kind() != Value::Kind::table) {
+            table = Value(Table{{shorthand, value.at(), value}}, value.at());
+          }
+          read_params(self.members, table, &(static_cast<Struct*>(object)->*field), "'" + self.name + "'", errors);
+        },
+        [field, members](const void* object) { return write_params(members, &(static_cast<const Struct*>(object)->*field)); });
   }
 
   // A nested table that says something by being there: without it the field is empty.
   template <class T, class Describe>
-  ParamRef add_table(std::string name, std::optional<T> Struct::*field, Describe describe) {
-    ParamInfo info = table_info<T>(std::move(name), "table", describe);
-    info.read = [field](const ParamInfo& self, void* object, const Value& value, Diagnostics& errors) {
-      T& table = (static_cast<Struct*>(object)->*field).emplace();
-      read_params(self.members, value, &table, "'" + self.name + "'", errors);
-    };
-    info.write = [field, members = info.members](const void* object) {
-      const std::optional<T>& table = static_cast<const Struct*>(object)->*field;
-      return table ? write_params(members, &*table) : Value();
-    };
-    return append(std::move(info));
+  ParamRef add_table(std::string_view name, std::optional<T> Struct::*field, Describe describe) {
+    std::vector<ParamInfo> members = members_of<T>(describe);
+    return append_defaults<T>(
+        name, "table", members,
+        [field](const ParamInfo& self, void* object, const Value& value, Diagnostics& errors) {
+          T& table = (static_cast<Struct*>(object)->*field).emplace();
+          read_params(self.members, value, &table, "'" + self.name + "'", errors);
+        },
+        [field, members](const void* object) {
+          const std::optional<T>& table = static_cast<const Struct*>(object)->*field;
+          return table ? write_params(members, &*table) : Value();
+        });
   }
 
   // A list of tables, one T each.
   template <class T, class Describe>
-  ParamRef add_list(std::string name, std::vector<T> Struct::*field, Describe describe) {
-    ParamInfo info = table_info<T>(std::move(name), "list of tables", describe);
-    info.read = [field](const ParamInfo& self, void* object, const Value& value, Diagnostics& errors) {
-      std::vector<T>& list = static_cast<Struct*>(object)->*field;
-      if (value.kind() != Value::Kind::array) {
-        errors.add(value.at(), fmt::format("'{}' must be a list of tables, found {}", self.name, found(value)));
-        return;
-      }
-      list.clear();
-      const std::string owner = "'" + self.name + "'";
-      for (const Value& entry : value.array()) read_params(self.members, entry, &list.emplace_back(), owner, errors);
-    };
-    info.write = [field, members = info.members](const void* object) {
-      Array list;
-      for (const T& entry : static_cast<const Struct*>(object)->*field) list.push_back(write_params(members, &entry));
-      return Value(std::move(list));
-    };
-    return append(std::move(info));
+  ParamRef add_list(std::string_view name, std::vector<T> Struct::*field, Describe describe) {
+    std::vector<ParamInfo> members = members_of<T>(describe);
+    return append_defaults<T>(
+        name, "list of tables", members,
+        [field](const ParamInfo& self, void* object, const Value& value, Diagnostics& errors) {
+          std::vector<T>& list = static_cast<Struct*>(object)->*field;
+          if (value.kind() != Value::Kind::array) return report_no_list(self, value, errors);
+          list.clear();
+          const std::string owner = "'" + self.name + "'";
+          for (const Value& entry : value.array()) read_params(self.members, entry, &list.emplace_back(), owner, errors);
+        },
+        [field, members](const void* object) {
+          Array list;
+          for (const T& entry : static_cast<const Struct*>(object)->*field) list.push_back(write_params(members, &entry));
+          return Value(std::move(list));
+        });
   }
-
-  const std::vector<ParamInfo>& infos() const { return infos_; }
-  std::vector<ParamInfo> take() && { return std::move(infos_); }
 
  private:
-  ParamRef append(ParamInfo info) {
-    infos_.push_back(std::move(info));
-    return ParamRef(infos_.back());  // valid until the next parameter is added
-  }
   template <class T, class Describe>
-  static ParamInfo table_info(std::string name, std::string type, Describe describe) {
+  static std::vector<ParamInfo> members_of(Describe describe) {
     ParamSet<T> members;
     describe(members);
-    ParamInfo info;
-    info.name = std::move(name);
-    info.type = std::move(type);
-    info.members = std::move(members).take();
-    const T defaults{};
-    info.member_defaults = write_params(info.members, &defaults);
-    return info;
+    return std::move(members).take();
   }
-  std::vector<ParamInfo> infos_;
+  template <class T>
+  ParamRef append_defaults(std::string_view name, std::string type, std::vector<ParamInfo> members, Read read, Write write) {
+    const T defaults{};
+    return append_table(name, std::move(type), std::move(members), &defaults, std::move(read), std::move(write));
+  }
 };
 
 // Reads `table` into a default-constructed Struct.

@@ -27,6 +27,13 @@ inline constexpr std::uint32_t kPluginMagic = 0x4d4c5250;  // "MLRP"
 #define MILLRACE_TOOLCHAIN "gxx-abi" MILLRACE_TEXT(__GXX_ABI_VERSION) "-cxx11abi" MILLRACE_TEXT(_GLIBCXX_USE_CXX11_ABI)
 
 struct StageType {
+  StageType();
+  StageType(const StageType&);
+  StageType(StageType&&) noexcept;
+  StageType& operator=(const StageType&);
+  StageType& operator=(StageType&&) noexcept;
+  ~StageType();
+
   std::string name, text, plugin;
   std::vector<Port> inputs, outputs;
   Concurrency concurrency = Concurrency::parallel;
@@ -123,33 +130,21 @@ struct PluginDescriptor {  // the exported symbol `millrace_plugin`; only fields
 
 struct StageTypeAccess {
   static void place(SampleTransform& transform, const StageContext& context);  // shape, seed and name of the stage
+  // All but check and create. `defaults`: the struct that `params` were declared of.
+  static StageType described(const StageAttributes& attributes, StageType::Role role, const std::vector<ParamInfo>& params,
+                             const void* defaults);
 
   template <class T>
   static StageType make() {
     using Params = typename T::Params;
     auto description = std::make_shared<StageDescription<Params>>();
     T::describe(*description);
-    StageType type;
-    type.name = description->name_;
-    type.text = description->text_;
-    type.inputs = description->inputs_;
-    type.outputs = description->outputs_;
-    type.concurrency = description->concurrency_;
-    type.per_replica = description->per_replica_;
-    type.stepwise = description->stepwise_;
-    type.params = description->params.infos();
     const Params defaults{};
-    type.defaults = write_params(type.params, &defaults);
-    if constexpr (std::is_base_of_v<SampleTransform, T>) {
-      type.role = StageType::Role::sample_transform;
-      if (type.inputs.empty()) type.inputs.push_back({"in", std::string(payload::kImageChunk)});
-      if (type.outputs.empty()) type.outputs.push_back({"out", std::string(payload::kImageChunk)});
-    } else if constexpr (std::is_base_of_v<Source, T>) {
-      type.role = StageType::Role::source;
-      if (type.outputs.empty()) type.outputs.push_back({"out", std::string(payload::kSampleChunk)});
-    } else if constexpr (std::is_base_of_v<Batcher, T>) {
-      type.role = StageType::Role::batcher;
-    }
+    constexpr StageType::Role kRole = std::is_base_of_v<SampleTransform, T> ? StageType::Role::sample_transform
+                                      : std::is_base_of_v<Source, T>        ? StageType::Role::source
+                                      : std::is_base_of_v<Batcher, T>       ? StageType::Role::batcher
+                                                                            : StageType::Role::stage;
+    StageType type = described(*description, kRole, description->params.infos(), &defaults);
     type.check = [description](const Value& table, const std::string& owner, Diagnostics& errors) {
       read_struct(description->params, table, owner, errors);
     };

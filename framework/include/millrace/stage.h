@@ -259,25 +259,16 @@ class Sink : public Stage {
 };
 
 // What a stage type says about itself, in `static void describe(StageDescription<Params>&)`.
-template <class Params>
-class StageDescription {
+class StageAttributes {
  public:
-  StageDescription& name(std::string value) { name_ = std::move(value); return *this; }
-  StageDescription& text(std::string value) { text_ = std::move(value); return *this; }
-  StageDescription& input(std::string_view payload, std::string port = "in") {
-    inputs_.push_back({std::move(port), std::string(payload)});
-    return *this;
-  }
-  StageDescription& output(std::string_view payload, std::string port = "out") {
-    outputs_.push_back({std::move(port), std::string(payload)});
-    return *this;
-  }
-  StageDescription& serial() { concurrency_ = Concurrency::serial; return *this; }
-  StageDescription& per_replica() { per_replica_ = true; return *this; }  // one instance for each replica; each is serial
+  StageAttributes& name(std::string_view value);
+  StageAttributes& text(std::string_view value);
+  StageAttributes& input(std::string_view payload, std::string_view port = "in");
+  StageAttributes& output(std::string_view payload, std::string_view port = "out");
+  StageAttributes& serial();
+  StageAttributes& per_replica();  // one instance for each replica; each is serial
   // Packets arrive in order of their sequence, each after the previous step has let go of its StepToken.
-  StageDescription& stepwise() { stepwise_ = true; return *this; }
-
-  ParamSet<Params> params;
+  StageAttributes& stepwise();
 
  private:
   friend struct StageTypeAccess;
@@ -286,6 +277,12 @@ class StageDescription {
   Concurrency concurrency_ = Concurrency::parallel;
   bool per_replica_ = false;
   bool stepwise_ = false;
+};
+
+template <class Params>
+class StageDescription : public StageAttributes {
+ public:
+  ParamSet<Params> params;
 };
 
 }  // namespace millrace

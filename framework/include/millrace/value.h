@@ -40,6 +40,11 @@ class Value {
   explicit Value(std::string value, Position at = {});
   explicit Value(Array value, Position at = {});
   explicit Value(Table value, Position at = {});
+  Value(const Value&);
+  Value(Value&&) noexcept;
+  Value& operator=(const Value&);
+  Value& operator=(Value&&) noexcept;
+  ~Value();
 
   Kind kind() const { return static_cast<Kind>(data_.index()); }
   const Position& at() const { return at_; }
@@ -67,6 +72,13 @@ class Value {
 };
 
 struct Member {
+  Member(std::string key_, Position at_, Value value_);
+  Member(const Member&);
+  Member(Member&&) noexcept;
+  Member& operator=(const Member&);
+  Member& operator=(Member&&) noexcept;
+  ~Member();
+
   std::string key;
   Position at;  // of the key
   Value value;

@@ -1,0 +1,40 @@
+# Precompiled headers: nearly every source includes the same dozen headers, whose reading takes longer than the rest of most
+# sources. Sources must compile without them all the same: the builds under sanitizers have none.
+option(MILLRACE_PRECOMPILE "precompile the headers that most sources include" ON)
+
+set(MILLRACE_PRECOMPILED
+  <algorithm> <array> <atomic> <chrono> <cmath> <condition_variable> <cstdint> <cstring> <filesystem> <fstream> <functional>
+  <map> <memory> <mutex> <optional> <set> <span> <string> <string_view> <thread> <utility> <vector> <fmt/format.h>
+  ${PROJECT_SOURCE_DIR}/framework/include/millrace/plugin.h)
+
+# millrace_precompile(TARGET KIND): the target's sources begin with these headers. They are compiled once for each kind, since the
+# compiler's options must be the same: plugin (names hidden), library (any other), test (a program, with GoogleTest).
+function(millrace_precompile target kind)
+  if(NOT MILLRACE_PRECOMPILE OR MILLRACE_SANITIZER OR MILLRACE_FUZZ)
+    return()
+  endif()
+  set(source millrace_precompiled_${kind})
+  if(NOT TARGET ${source})
+    file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/${source}.cpp CONTENT "int main() { return 0; }\n")
+    if(kind STREQUAL "test")
+      add_executable(${source} EXCLUDE_FROM_ALL ${PROJECT_BINARY_DIR}/${source}.cpp)
+      target_link_libraries(${source} PRIVATE GTest::gtest)
+      target_precompile_headers(${source} PRIVATE <gtest/gtest.h>)
+    else()
+      add_library(${source} OBJECT EXCLUDE_FROM_ALL ${PROJECT_BINARY_DIR}/${source}.cpp)
+    endif()
+    if(kind STREQUAL "plugin")
+      set_target_properties(${source} PROPERTIES CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON)
+    endif()
+    target_link_libraries(${source} PRIVATE Millrace::framework millrace_options)
+    target_precompile_headers(${source} PRIVATE ${MILLRACE_PRECOMPILED})
+  endif()
+  target_precompile_headers(${target} REUSE_FROM ${source})
+endfunction()
+
+# millrace_precompile_own(TARGET HEADER...): the same for a target with options of its own, and with more headers.
+function(millrace_precompile_own target)
+  if(MILLRACE_PRECOMPILE AND NOT MILLRACE_SANITIZER AND NOT MILLRACE_FUZZ)
+    target_precompile_headers(${target} PRIVATE ${MILLRACE_PRECOMPILED} ${ARGN})
+  endif()
+endfunction()

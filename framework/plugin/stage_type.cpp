@@ -1,0 +1,64 @@
+// What a stage type says about itself, and its entry in the registry. Not in the header: every plugin would compile it again.
+#include "millrace/plugin.h"
+
+namespace millrace {
+
+StageAttributes& StageAttributes::name(std::string_view value) {
+  name_ = value;
+  return *this;
+}
+StageAttributes& StageAttributes::text(std::string_view value) {
+  text_ = value;
+  return *this;
+}
+StageAttributes& StageAttributes::input(std::string_view payload, std::string_view port) {
+  inputs_.push_back({std::string(port), std::string(payload)});
+  return *this;
+}
+StageAttributes& StageAttributes::output(std::string_view payload, std::string_view port) {
+  outputs_.push_back({std::string(port), std::string(payload)});
+  return *this;
+}
+StageAttributes& StageAttributes::serial() {
+  concurrency_ = Concurrency::serial;
+  return *this;
+}
+StageAttributes& StageAttributes::per_replica() {
+  per_replica_ = true;
+  return *this;
+}
+StageAttributes& StageAttributes::stepwise() {
+  stepwise_ = true;
+  return *this;
+}
+
+StageType::StageType() = default;
+StageType::StageType(const StageType&) = default;
+StageType::StageType(StageType&&) noexcept = default;
+StageType& StageType::operator=(const StageType&) = default;
+StageType& StageType::operator=(StageType&&) noexcept = default;
+StageType::~StageType() = default;
+
+StageType StageTypeAccess::described(const StageAttributes& attributes, StageType::Role role, const std::vector<ParamInfo>& params,
+                                     const void* defaults) {
+  StageType type;
+  type.name = attributes.name_;
+  type.text = attributes.text_;
+  type.inputs = attributes.inputs_;
+  type.outputs = attributes.outputs_;
+  type.concurrency = attributes.concurrency_;
+  type.per_replica = attributes.per_replica_;
+  type.stepwise = attributes.stepwise_;
+  type.role = role;
+  type.params = params;
+  type.defaults = write_params(params, defaults);
+  const bool transforms = role == StageType::Role::sample_transform;
+  if (transforms && type.inputs.empty()) type.inputs.push_back({"in", std::string(payload::kImageChunk)});
+  if (transforms && type.outputs.empty()) type.outputs.push_back({"out", std::string(payload::kImageChunk)});
+  if (role == StageType::Role::source && type.outputs.empty()) {
+    type.outputs.push_back({"out", std::string(payload::kSampleChunk)});
+  }
+  return type;
+}
+
+}  // namespace millrace
