@@ -32,14 +32,14 @@ install_programs() {
   install -m 755 tools/bundle/millrace "$tree/millrace"
 }
 
-# Programs of tests/gpu and of plugins that need a device are called gpu_*; conformance_test asks every backend.
+# Programs of tests/gpu and of plugins that need a device are called gpu_*; conformance_test asks every backend. Two of them need
+# no device and stay here.
 install_gpu_tests() {
   mkdir -p "$tree/tests"
   local program
   for program in "$build"/tests/gpu_* "$build/tests/conformance_test"; do
-    if [ -f "$program" ] && [ -x "$program" ] && [ "$(basename "$program")" != gpu_contract_test ]; then
-      install -m 755 --strip "$program" "$tree/tests"
-    fi
+    case $(basename "$program") in gpu_contract_test | gpu_check_test) continue ;; esac
+    if [ -f "$program" ] && [ -x "$program" ]; then install -m 755 --strip "$program" "$tree/tests"; fi
   done
   [ -x "$tree/tests/gpu_check" ] || say "without gpu-check: $build/tests/gpu_check was not built"
   cp -r tests/gpu/peers tests/gpu/pipelines tests/gpu/README.md "$tree/tests"

@@ -11,7 +11,7 @@ packages=(  # under names that all of them have; libjpeg-dev is libjpeg-turbo in
   libdnnl-dev                                                    # plugins/cpu
   libcurl4-openssl-dev libssl-dev                                # plugins/storage_s3
   graphviz                                                       # pipeline-inspect --svg
-  libgtest-dev python3 openssl                                   # the tests
+  libgtest-dev python3 openssl zlib1g-dev                        # the tests
 )
 
 missing=()

@@ -36,7 +36,7 @@ int inside(std::int64_t at, int extent, Border border) {
   return static_cast<int>(phase < extent ? phase : period - phase);
 }
 
-struct Source {
+struct SourceImage {
   const Image& image;
   Border border;
 
@@ -113,7 +113,7 @@ struct Bicubic {
 };
 
 template <class Kernel, int kChannels>
-void warp(const AffineMap& map, const Source& source, const std::uint8_t* fill, const Image& out) {
+void warp(const AffineMap& map, const SourceImage& source, const std::uint8_t* fill, const Image& out) {
   const ImageShape& shape = source.image.shape;
   const std::size_t stride = static_cast<std::size_t>(shape.width) * kChannels;
   constexpr std::int64_t kHalf = kOne / 2;
@@ -149,7 +149,7 @@ void warp(const AffineMap& map, const Source& source, const std::uint8_t* fill, 
 }
 
 template <class Kernel>
-void warp(const AffineMap& map, const Source& source, const std::uint8_t* fill, const Image& out) {
+void warp(const AffineMap& map, const SourceImage& source, const std::uint8_t* fill, const Image& out) {
   using Warp = decltype(&warp<Kernel, 1>);
   constexpr Warp kByChannels[] = {&warp<Kernel, 1>, &warp<Kernel, 2>, &warp<Kernel, 3>, &warp<Kernel, 4>};
   kByChannels[out.shape.channels - 1](map, source, fill, out);
@@ -200,7 +200,7 @@ std::array<std::uint8_t, 4> fill_colour(const std::vector<std::int64_t>& fill, i
 void warp_affine(const AffineMap& to_source, const Image& image, Interpolation interpolation, Border border,
                  const std::uint8_t fill[4], const Image& out) {
   assert(out.shape.channels == image.shape.channels && out.shape.channels <= 4 && out.data != image.data);
-  const Source source{image, border};
+  const SourceImage source{image, border};
   switch (interpolation) {
     case Interpolation::nearest: return warp<Nearest>(to_source, source, fill, out);
     case Interpolation::bilinear: return warp<Bilinear>(to_source, source, fill, out);

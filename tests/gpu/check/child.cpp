@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
+#include <thread>
 
 #include "millrace/error.h"
 
@@ -43,13 +45,34 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
   return all;
 }
 
+cpu_set_t set_of(const std::vector<int>& cores) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  for (const int core : cores) CPU_SET(core, &set);
+  return set;
+}
+
+// In the new process, where nothing may be allocated: its own group, no life without its parent, its cores and its streams.
+void prepare_process(pid_t parent, const cpu_set_t* cores, int in, int out, const char* log) {
+  setpgid(0, 0);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // if the parent is killed, nothing may go on holding the device
+  if (getppid() != parent) _exit(127);
+  if (cores != nullptr) sched_setaffinity(0, sizeof *cores, cores);
+  dup2(in, STDIN_FILENO);
+  dup2(out, STDOUT_FILENO);
+  const int errors = open(log, O_WRONLY | O_CREAT | O_APPEND, 0644);
+  if (errors >= 0) dup2(errors, STDERR_FILENO);
+}
+
 }  // namespace
 
-std::optional<std::string> find_program(const std::string& name, const std::vector<std::string>& folders) {
+std::optional<std::string> find_program(const std::string& name, const std::vector<std::filesystem::path>& folders) {
   const auto usable = [](const std::string& path) { return access(path.c_str(), X_OK) == 0; };
   if (name.find('/') != std::string::npos) return usable(name) ? std::optional(name) : std::nullopt;
-  std::string path = std::getenv("PATH") == nullptr ? "/usr/bin:/bin" : std::getenv("PATH");
-  for (const std::string& folder : folders) path += ":" + folder;
+  for (const std::filesystem::path& folder : folders) {
+    if (!folder.empty() && usable(folder / name)) return folder / name;
+  }
+  const std::string path = std::getenv("PATH") == nullptr ? "/usr/bin:/bin" : std::getenv("PATH");
   for (std::size_t begin = 0; begin <= path.size();) {
     const std::size_t end = std::min(path.find(':', begin), path.size());
     const std::string candidate = path.substr(begin, end - begin) + "/" + name;
@@ -67,16 +90,11 @@ Child::Child(const Command& command) {
   const std::string log = command.log.empty() ? "/dev/null" : command.log;
   int in[2], out[2];
   if (pipe2(in, O_CLOEXEC) != 0 || pipe2(out, O_CLOEXEC) != 0) fail(ErrorKind::run, "no pipe for '{}'", *program);
+  const cpu_set_t cores = set_of(command.cores);
   const pid_t parent = getpid();
   process_ = fork();
   if (process_ == 0) {
-    setpgid(0, 0);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);  // were this program killed, nothing is to go on holding the device
-    if (getppid() != parent) _exit(127);
-    dup2(in[0], STDIN_FILENO);
-    dup2(out[1], STDOUT_FILENO);
-    const int errors = open(log.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644);
-    if (errors >= 0) dup2(errors, STDERR_FILENO);
+    prepare_process(parent, command.cores.empty() ? nullptr : &cores, in[0], out[1], log.c_str());
     execve(program->c_str(), arguments.data(), environment.data());
     _exit(127);
   }
@@ -103,7 +121,8 @@ void Child::write_line(const std::string& line) {
 
 std::optional<std::string> Child::read_line(double seconds) {
   const auto start = Clock::now();
-  while (true) {
+  timed_out_ = seconds <= 0;  // a program that never stops printing is stopped as well
+  while (!timed_out_) {
     const std::size_t end = pending_.find('\n');
     if (end != std::string::npos) {
       std::string line = pending_.substr(0, end);
@@ -113,7 +132,7 @@ std::optional<std::string> Child::read_line(double seconds) {
     const double left = seconds - seconds_since(start);
     pollfd ready{from_, POLLIN, 0};
     timed_out_ = left <= 0 || poll(&ready, 1, static_cast<int>(left * 1000) + 1) == 0;
-    if (timed_out_) return std::nullopt;
+    if (timed_out_) break;
     char bytes[4096];
     const ssize_t count = ::read(from_, bytes, sizeof bytes);
     if (count > 0) {
@@ -123,21 +142,33 @@ std::optional<std::string> Child::read_line(double seconds) {
       pending_ += '\n';  // a last line without its end
     }
   }
+  return std::nullopt;
 }
 
 int Child::wait() {
-  if (process_ < 0) return 0;
+  if (process_ < 0) return status_;
   int status = 0;
   while (waitpid(process_, &status, 0) < 0 && errno == EINTR) {
   }
+  reap(status);
+  return status_;
+}
+
+void Child::reap(int status) {
   process_ = -1;
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  status_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
 void Child::kill() {
   if (process_ < 0) return;
   ::kill(-process_, SIGKILL);
-  wait();
+  for (int i = 0; i < 500; ++i) {
+    int status = 0;
+    if (waitpid(process_, &status, WNOHANG) != 0) return reap(status);
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  process_ = -1;
+  status_ = 128 + SIGKILL;
 }
 
 Finished run(const Command& command, double limit) {

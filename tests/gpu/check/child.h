@@ -3,6 +3,7 @@
 
 #include <sys/types.h>
 
+#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>
@@ -14,10 +15,12 @@ struct Command {
   std::vector<std::string> words;                  // the program first; looked up in PATH when it has no slash
   std::map<std::string, std::string> environment;  // added to this process's
   std::string log;                                 // takes standard error; empty: it is dropped
+  std::vector<int> cores = {};                     // that it may use; empty: all of its parent's
   bool of_machine = false;                         // not of ours: gets the library path that this program's caller had
 };
 
-// Killed, with all that it has started, when it is still running at the end of this object's life. One thread uses it.
+// Killed, with all that it has started, when it is still running at the end of this object's life, or of the thread that started
+// it. One thread uses it.
 class Child {
  public:
   explicit Child(const Command& command);  // throws Error(run) when there is no such program
@@ -29,14 +32,17 @@ class Child {
   // Nothing: its output has ended, or `seconds` have passed (then timed_out()).
   std::optional<std::string> read_line(double seconds);
   bool timed_out() const { return timed_out_; }
-  int wait();  // its exit status; 128 + n after signal n
-  void kill();
+  int wait();   // its exit status; 128 + n after signal n
+  void kill();  // and waits for its end, for five seconds at most: a process may hang in the driver
 
  private:
+  void reap(int status);
+
   pid_t process_ = -1;
   int to_ = -1, from_ = -1;
   std::string pending_;
   bool timed_out_ = false;
+  int status_ = 0;
 };
 
 struct Finished {
@@ -49,7 +55,7 @@ struct Finished {
 // To its end, or to the limit.
 Finished run(const Command& command, double limit);
 
-// The program's path, if PATH or one of `folders` has it.
-std::optional<std::string> find_program(const std::string& name, const std::vector<std::string>& folders = {});
+// The program's path, if one of `folders` or PATH has it.
+std::optional<std::string> find_program(const std::string& name, const std::vector<std::filesystem::path>& folders = {});
 
 }  // namespace millrace::gpu

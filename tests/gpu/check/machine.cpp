@@ -23,12 +23,12 @@ std::string first_value(const char* file, const std::string& key) {
 }
 
 // "name: value" of each property that nvidia-smi is asked for.
-Json from_nvidia_smi(const Setting& setting) {
+Json from_nvidia_smi(const std::string& device) {
   constexpr const char* kAsked = "name,uuid,driver_version,memory.total,pstate,clocks.max.sm,power.limit,pcie.link.gen.current";
   Json result = Json::object();
   if (!find_program("nvidia-smi")) return result;
   const Finished answer =
-      run({.words = {"nvidia-smi", "--id=" + device_id(setting), std::string("--query-gpu=") + kAsked, "--format=csv,noheader"},
+      run({.words = {"nvidia-smi", "--id=" + device, std::string("--query-gpu=") + kAsked, "--format=csv,noheader"},
            .environment = {},
            .log = {},
            .of_machine = true},
@@ -58,16 +58,19 @@ Found find_devices(const std::string& backend_name) {
 Json from_backend(const std::string& name) {
   const auto [devices, why_not] = find_devices(name);
   if (devices.empty()) return {{"why_not", why_not}};
-  Json result = {{"name", devices.front().name}, {"memory", devices.front().memory}, {"count", devices.size()}};
+  Json result = {{"name", devices.front().name},
+                 {"uuid", devices.front().uuid},
+                 {"memory", devices.front().memory},
+                 {"count", devices.size()}};
   for (const auto& [key, value] : devices.front().details) result[key] = value;
   return result;
 }
 
 }  // namespace
 
-std::string device_id(const Setting& setting) {
-  const std::vector<DeviceInfo> devices = find_devices(setting.backend).devices;
-  return devices.empty() || devices.front().uuid.empty() ? "0" : devices.front().uuid;
+std::string device_id(const Json& machine) {
+  const std::string uuid = machine.value("device", Json::object()).value("uuid", "");
+  return uuid.empty() ? "0" : uuid;
 }
 
 Json machine(const Setting& setting) {
@@ -81,11 +84,21 @@ Json machine(const Setting& setting) {
   result["processor"] = first_value("/proc/cpuinfo", "model name");
   result["processors"] = std::thread::hardware_concurrency();
   result["memory"] = first_value("/proc/meminfo", "MemTotal");
-  result["nvidia_smi"] = from_nvidia_smi(setting);
+  result["cuda_libraries"] = setting.cuda_libraries;
   result["device"] = from_backend(setting.backend);
-  const Json& device = result["device"];
-  row("device", device.value("name", "none"), device.value("why_not", ""));
+  result["nvidia_smi"] = from_nvidia_smi(device_id(result));
   return result;
+}
+
+Json machine_in_a_process(const Setting& setting, double limit) {
+  const std::string log = setting.log("machine");
+  const Finished finished = run({.words = {setting.self.string(), "--machine", "--backend", setting.backend},
+                                 .environment = setting.environment(),
+                                 .log = log},
+                                limit);
+  Json answer = Json::parse(finished.output, nullptr, false);
+  if (answer.is_object()) return answer;
+  return {{"error", finished.timed_out ? "no answer in time" : fmt::format("status {}: {}", finished.status, tail(log))}};
 }
 
 }  // namespace millrace::gpu

@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <deque>
@@ -8,11 +9,6 @@
 #include "millrace/error.h"
 
 namespace millrace::gpu {
-
-void row(const std::string& what, const std::string& figure, const std::string& remark) {
-  fmt::print("  {:<46} {:>22}  {}\n", what, figure, remark);
-  std::fflush(stdout);
-}
 
 double median(std::vector<double> values) {
   if (values.empty()) return 0;
@@ -30,6 +26,22 @@ std::string tail(const std::string& file, std::size_t lines) {
     if (last.size() > lines) last.pop_front();
   }
   return fmt::format("{}", fmt::join(last, " | "));
+}
+
+std::vector<int> allowed_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  std::vector<int> cores;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return cores;
+  for (int core = 0; core < CPU_SETSIZE; ++core) {
+    if (CPU_ISSET(core, &set)) cores.push_back(core);
+  }
+  return cores;
+}
+
+Json skipped(Report& report, const std::string& what, const std::string& why) {
+  report.row(what, "skipped", why);
+  return {{"outcome", "skipped"}, {"why", why}};
 }
 
 Partner::Partner(const Command& command, double limit) : log_(command.log) {

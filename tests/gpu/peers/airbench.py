@@ -8,6 +8,7 @@ between, and what compiles is warmed up before the clock starts.
 
   airbench.py --data DIR --runs 3
   airbench.py --data DIR --serve      a run for each line on standard input, seeds 1, 2, ...
+  airbench.py --data DIR --warm-only  compiles, for the cache in TORCHINDUCTOR_CACHE_DIR, and ends
 
 Prints one JSON object a line. --device cpu --no-compile --epochs 0.1 tries it anywhere.
 """
@@ -162,6 +163,7 @@ def main():
     p.add_argument("--no-compile", dest="compile", action="store_false")
     p.add_argument("--test", type=int, help="fewer test images, spread over all")
     p.add_argument("--serve", action="store_true")
+    p.add_argument("--warm-only", action="store_true")
     options = p.parse_args()
     if options.device == "cuda" and not torch.cuda.is_available():
         sys.exit("airbench.py: PyTorch sees no CUDA device")
@@ -171,6 +173,8 @@ def main():
     runner.warm_up()
     say(ready=True, torch=torch.__version__, cuda=torch.version.cuda,
         compile=options.mode if options.compile else None)
+    if options.warm_only:
+        return
     if options.serve:
         for seed, _ in enumerate(sys.stdin, 1):
             say(**runner.run(seed))

@@ -6,6 +6,7 @@ timing of its algorithms, fused SGD, pixels that already lie on the device as bf
 
   resnet50.py --batch 256 --steps 40            rounds, then the median
   resnet50.py --batch 256 --steps 40 --serve    a round for each line on standard input
+  resnet50.py --batch 256 --warm-only           compiles, for the cache in TORCHINDUCTOR_CACHE_DIR, and ends
 
 Prints one JSON object a line. --device cpu --no-compile --size 64 tries it anywhere.
 """
@@ -125,12 +126,15 @@ def main():
     p.add_argument("--mode", default="max-autotune-no-cudagraphs", help="of torch.compile")
     p.add_argument("--no-compile", dest="compile", action="store_false")
     p.add_argument("--serve", action="store_true")
+    p.add_argument("--warm-only", action="store_true")
     options = p.parse_args()
     if options.device == "cuda" and not torch.cuda.is_available():
         sys.exit("resnet50.py: PyTorch sees no CUDA device")
     bench = Bench(options)
     bench.round(options.warm_up)
     say(**bench.about())
+    if options.warm_only:
+        return
     if options.serve:
         for _ in sys.stdin:
             say(**bench.round(options.steps))
