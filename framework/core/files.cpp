@@ -1,5 +1,7 @@
 #include "millrace/files.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "millrace/error.h"

@@ -1,5 +1,7 @@
 #include "network/op_support.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 namespace millrace::ops {

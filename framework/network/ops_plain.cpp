@@ -1,4 +1,6 @@
 // Ops without weights: relu, gelu, softmax, flatten, dropout, scale, add and concat.
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <limits>
 

@@ -1,5 +1,7 @@
 // What can be named in a pipeline, and who registered it.
 #include "millrace/plugin.h"
+
+#include <fmt/format.h>
 #include "network/ops.h"
 
 namespace millrace {

@@ -1,5 +1,7 @@
 #include "run/devices.h"
 
+#include <fmt/format.h>
+
 #include <sched.h>
 
 #include <algorithm>

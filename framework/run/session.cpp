@@ -1,5 +1,7 @@
 #include "run/session.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 

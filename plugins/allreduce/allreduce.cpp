@@ -1,5 +1,7 @@
 #include "allreduce.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "millrace/error.h"

@@ -1,5 +1,7 @@
 #include "image_file.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>

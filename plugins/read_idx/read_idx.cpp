@@ -1,5 +1,7 @@
 #include "read_idx.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "millrace/files.h"

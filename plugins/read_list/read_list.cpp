@@ -1,5 +1,7 @@
 #include "read_list.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "millrace/error.h"

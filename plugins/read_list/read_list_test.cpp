@@ -1,5 +1,7 @@
 #include "read_list.h"
 
+#include <fmt/format.h>
+
 #include <gtest/gtest.h>
 
 #include <map>

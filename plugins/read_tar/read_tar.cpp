@@ -1,5 +1,7 @@
 #include "read_tar.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <atomic>
 #include <exception>

@@ -1,5 +1,7 @@
 #include "gpu_test.h"
 
+#include <fmt/format.h>
+
 #include <cstdlib>
 #include <cstring>
 

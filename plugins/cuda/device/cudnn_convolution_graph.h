@@ -38,7 +38,8 @@ struct CudnnTarget {
 };
 
 // The finalised operation graph and everything that it refers to. A weight gradient has the type of the maps: no engine of
-// cuDNN 9.19 writes it in float32 from bf16 maps (asked for compute capabilities 8.0 to 10.0).
+// cuDNN 9.19 that is ready writes it in float32 from bf16 maps (asked for compute capabilities 8.0 to 10.0); one does that is
+// compiled on the spot.
 class ConvolutionGraph {
  public:
   // Throws Error(device) for what cuDNN has no words for.

@@ -1,5 +1,7 @@
 #include "library.h"
 
+#include <fmt/format.h>
+
 #include <dlfcn.h>
 #include <link.h>
 #include <unistd.h>
