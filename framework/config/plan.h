@@ -72,8 +72,8 @@ struct Pipeline {
 // payload type; `from = "stage"` or "stage.port" (or a list, one for each input port) in a stage's table chooses another.
 // Outputs nobody takes are dropped; an input nobody feeds is a mistake.
 //
-// Top-level tables: [run]; [network], whose `use` names a file (beside the file it is written in, or else in the working folder)
-// and whose other keys are that network's variables; graphs, which are the tables with `flow`. All but one graph have `every`. Any
+// Top-level tables: [run]; [network], whose `use` names a network of the zoo (see zoo.h) or a file (beside the file it is written
+// in, or else in the working folder) and whose other keys are that network's variables; graphs, which are the tables with `flow`. All but one graph have `every`. Any
 // other key is a variable for ${...}. What nobody could mean (a key near "run" that nothing refers to, a --set of something that
 // is not there) is a mistake as well.
 Pipeline load_pipeline(const std::string& path, const std::vector<std::string>& overrides, const Registry& registry);

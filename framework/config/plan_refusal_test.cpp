@@ -43,7 +43,14 @@ TEST_F(PlanRefuses, UnknownNetworkFile) {
   EXPECT_EQ(mistakes(train("[network]\nuse = \"networks/smal.toml\"\n")),
             "p.toml:9:7: there is no file 'networks/smal.toml'; nearest is 'networks/small.toml'");
   EXPECT_EQ(mistakes(train("[network]\nclasses = 3\n")),
-            "p.toml:8:1: [network] needs 'use': the file that describes the network");
+            "p.toml:8:1: [network] needs 'use': the name of a network, or the file that describes it");
+}
+
+TEST_F(PlanRefuses, ANetworkThatTheZooLacks) {
+  EXPECT_EQ(mistakes(train("[network]\nuse = \"resnet81\"\n")),
+            "p.toml:9:7: there is no network 'resnet81'; nearest is 'resnet18'; there are airbench94, alexnet, cifar10_conv, "
+            "quickstart, residual_block, resnet18, resnet50, small, vgg16; a file of your own is named with its ending: "
+            "\"resnet81.toml\"");
 }
 
 TEST_F(PlanRefuses, PortMismatch) {

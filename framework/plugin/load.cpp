@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <string>
 
+#include "core/library_folder.h"
 #include "millrace/plugin.h"
 
 namespace millrace {
@@ -39,13 +40,8 @@ const PluginDescriptor& checked_descriptor(void* library, const std::string& pat
   return *descriptor;
 }
 
-// The folder of plugins that belongs to the library this code lies in: lib/libmillrace.so -> lib/millrace/plugins.
-fs::path own_plugin_folder() {
-  Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(&own_plugin_folder), &info) == 0 || !info.dli_fname) return {};
-  std::error_code ignored;
-  return fs::weakly_canonical(info.dli_fname, ignored).parent_path() / "millrace" / "plugins";
-}
+// The folder of plugins that belongs to the framework's library: lib/libmillrace.so -> lib/millrace/plugins.
+fs::path own_plugin_folder() { return library_folder() / "millrace" / "plugins"; }
 
 // The folders that the user names.
 std::vector<fs::path> named_folders() {

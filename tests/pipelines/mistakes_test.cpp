@@ -56,7 +56,8 @@ class Mistakes : public ::testing::Test {
   void expect(const std::string& what, const std::string& with, int code, const std::vector<std::string>& said) {
     const Outcome outcome = run(what, with);
     EXPECT_EQ(outcome.code, code) << outcome.err;
-    for (const std::string& text : said) EXPECT_NE(outcome.err.find(text), std::string::npos) << text << "\nnot in\n" << outcome.err;
+    for (const std::string& text : said)
+      EXPECT_NE(outcome.err.find(text), std::string::npos) << text << "\nnot in\n" << outcome.err;
   }
 
   TemporaryFolder folder_;
@@ -68,7 +69,14 @@ TEST_F(Mistakes, WrongType) { expect("flip_x = 0.5", "flip_x = \"often\"", 2, {"
 TEST_F(Mistakes, OutOfRange) { expect("flip_x = 0.5", "flip_x = 1.5", 2, {"t.toml:22:10", "between 0 and 1", "1.5"}); }
 TEST_F(Mistakes, UnknownStage) { expect("\"read_folder\"", "\"read_foldr\"", 2, {"t.toml:14:11", "nearest is 'read_folder'"}); }
 TEST_F(Mistakes, UnknownStageInFlow) { expect("\"metrics\"]", "\"metrcs\"]", 2, {"t.toml:11:", "nearest is 'metrics'"}); }
-TEST_F(Mistakes, MissingNetwork) { expect("quickstart.toml", "quikstart.toml", 2, {"t.toml:7:11", "quikstart.toml", "nearest is"}); }
+TEST_F(Mistakes, MissingNetwork) {
+  expect("quickstart.toml", "quikstart.toml", 2, {"t.toml:7:11", "quikstart.toml", "nearest is"});
+}
+TEST_F(Mistakes, ANetworkOfTheZooNeedsNoPath) { expect(pipeline("networks/quickstart.toml"), "quickstart", 0, {}); }
+TEST_F(Mistakes, ANetworkThatTheZooLacks) {
+  expect(pipeline("networks/quickstart.toml"), "quikstart", 2,
+         {"t.toml:7:11: there is no network 'quikstart'; nearest is 'quickstart'; there are airbench94, alexnet, "});
+}
 TEST_F(Mistakes, PortWithoutASource) { expect("\"decode_image\", ", "", 2, {"t.toml:11:", "ImageChunk"}); }
 TEST_F(Mistakes, WrongChoice) { expect("every-epoch", "every-epch", 2, {"t.toml:16:11", "every-epoch"}); }
 TEST_F(Mistakes, SyntaxError) { expect("epochs = 1", "epochs = = 1", 2, {"t.toml:3:"}); }
@@ -113,7 +121,8 @@ TEST_F(Mistakes, ATableThatNeedsAValue) {
 }
 
 TEST_F(Mistakes, SeveralAreReportedInOneGo) {
-  expect("flip_x = 0.5\n\n[train.batch]\nsize = 100", "flipx = 0.5\n\n[train.batch]\nsize = -3", 2, {"t.toml:22:1", "t.toml:25:8"});
+  expect("flip_x = 0.5\n\n[train.batch]\nsize = 100", "flipx = 0.5\n\n[train.batch]\nsize = -3", 2,
+         {"t.toml:22:1", "t.toml:25:8"});
 }
 
 TEST_F(Mistakes, MissingFolderIsUnusableData) { expect("/train", "/trian", 3, {"trian"}); }
@@ -141,18 +150,18 @@ class BrokenJpeg : public Mistakes {
 };
 
 TEST_F(BrokenJpeg, IsReplacedNamedAndCounted) {
-  const Outcome outcome = run_command({tool("pipeline-run"), pipeline("quickstart.toml"), "--json", "--set",
-                                       "data.root=" + (folder_ / "shapes"), "--set", "run.folder=" + (folder_ / "runs"), "--set",
-                                       "run.epochs=1"});
+  const Outcome outcome =
+      run_command({tool("pipeline-run"), pipeline("quickstart.toml"), "--json", "--set", "data.root=" + (folder_ / "shapes"),
+                   "--set", "run.folder=" + (folder_ / "runs"), "--set", "run.epochs=1"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_NE(outcome.err.find(broken_), std::string::npos) << outcome.err;
   EXPECT_EQ(events(outcome, "end").back().at("bad_samples"), 1);
 }
 
 TEST_F(BrokenJpeg, EndsTheRunWhenTheFileSaysSo) {
-  const Outcome outcome = run_command({tool("pipeline-run"), pipeline("quickstart.toml"), "--quiet", "--set",
-                                       "data.root=" + (folder_ / "shapes"), "--set", "run.folder=", "--set",
-                                       "train.batch.bad_samples=fail"});
+  const Outcome outcome =
+      run_command({tool("pipeline-run"), pipeline("quickstart.toml"), "--quiet", "--set", "data.root=" + (folder_ / "shapes"),
+                   "--set", "run.folder=", "--set", "train.batch.bad_samples=fail"});
   EXPECT_EQ(outcome.code, 3) << outcome.err;
   EXPECT_NE(outcome.err.find(broken_), std::string::npos) << outcome.err;
 }
