@@ -108,8 +108,9 @@ class GraphReader {
     std::vector<std::string> names;
     for (const auto& [name, type] : registry_.stages()) names.push_back(name);
     const std::string nearest = nearest_clause(type_name.text(), names);
-    errors_.add(type_name.at(), fmt::format("there is no stage '{}'{}", type_name.text(),
-                                            nearest.empty() ? "; `pipeline-inspect` lists all there are" : nearest));
+    errors_.add(type_name.at(), fmt::format("there is no stage '{}'{}{}", type_name.text(),
+                                            nearest.empty() ? "; `pipeline-inspect` lists all there are" : nearest,
+                                            registry_.skipped_clause(type_name.text())));
   }
 
   // Keys and tables that belong to nothing.

@@ -68,6 +68,13 @@ TEST_F(Mistakes, MisspeltKey) { expect("flip_x", "flipx", 2, {"t.toml:22:1", "'f
 TEST_F(Mistakes, WrongType) { expect("flip_x = 0.5", "flip_x = \"often\"", 2, {"t.toml:22:10", "flip_x", "\"often\""}); }
 TEST_F(Mistakes, OutOfRange) { expect("flip_x = 0.5", "flip_x = 1.5", 2, {"t.toml:22:10", "between 0 and 1", "1.5"}); }
 TEST_F(Mistakes, UnknownStage) { expect("\"read_folder\"", "\"read_foldr\"", 2, {"t.toml:14:11", "nearest is 'read_folder'"}); }
+TEST_F(Mistakes, APluginPathThatIsTheFolderAbove) {
+  setenv("MILLRACE_PLUGIN_PATH", MILLRACE_BINARY_DIR "/tests", 1);  // the plugins there lie in folders of it
+  expect("\"augment\", ", "\"sepia\", ", 2,
+         {"t.toml:11:35: there is no stage 'sepia'; `pipeline-inspect` lists all there are; skipped: MILLRACE_PLUGIN_PATH: "
+          "'" MILLRACE_BINARY_DIR "/tests' holds no plugin, a library *.so; '" MILLRACE_BINARY_DIR "/tests/"});
+  unsetenv("MILLRACE_PLUGIN_PATH");
+}
 TEST_F(Mistakes, UnknownStageInFlow) { expect("\"metrics\"]", "\"metrcs\"]", 2, {"t.toml:11:", "nearest is 'metrics'"}); }
 TEST_F(Mistakes, MissingNetwork) {
   expect("quickstart.toml", "quikstart.toml", 2, {"t.toml:7:11", "quikstart.toml", "nearest is"});
