@@ -136,11 +136,8 @@ class PipelineReader {
     for (std::size_t i = 1; i < pipeline_.graphs.size(); ++i) {
       const GraphPlan& graph = pipeline_.graphs[i];
       if (has_every(graph)) continue;
-      errors_.add(
-          graph.at,
-          fmt::format("[{}] needs 'every' (\"epoch\", \"end\", or such as \"2 epochs\" or \"100 steps\"): one graph is the "
-                      "run itself, and that is [{}]",
-                      graph.name, pipeline_.graphs[0].name));
+      errors_.add(graph.at, fmt::format("[{}] needs 'every', {}: one graph is the run itself, and that is [{}]", graph.name,
+                                        kEveryForms, pipeline_.graphs[0].name));
     }
   }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "config/every.h"
 #include "millrace/network.h"
 #include "millrace/plugin.h"
 #include "millrace/value.h"
@@ -48,7 +49,8 @@ struct EdgePlan {
 
 struct GraphPlan {
   std::string name;               // "train"
-  std::string every;              // "" for the first graph; "epoch", "2 epochs", "100 steps", "end"
+  std::string every;              // as written, "2 epochs"; "" for the first graph
+  Every when;                     // what that means
   std::vector<StagePlan> stages;  // in flow order: an edge only leads forward
   std::vector<EdgePlan> edges;
   Position at;

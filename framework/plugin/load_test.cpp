@@ -145,7 +145,8 @@ TEST(PluginLoadAll, SaysWhichFolderOfTheSearchPathHoldsNoPlugin) {
   registry.load_all();
   fs::remove_all(above);
   const std::string text = "MILLRACE_PLUGIN_PATH: '{}' holds no plugin, a library *.so";
-  const std::string of_above = fmt::format(fmt::runtime(text + "; '{}' holds some: is that meant?"), above.string(), inner.string());
+  const std::string of_above =
+      fmt::format(fmt::runtime(text + "; '{}' holds some: is that meant?"), above.string(), inner.string());
   const std::string of_empty = fmt::format(fmt::runtime(text), empty.string());
   EXPECT_EQ(registry.why_not(), (std::vector<std::string>{of_above, of_empty}));
   EXPECT_EQ(registry.skipped_clause("sepia"), "; skipped: " + of_above + "; skipped: " + of_empty);

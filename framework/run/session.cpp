@@ -82,7 +82,6 @@ void Session::build_graphs() {
   for (const GraphPlan& plan : pipeline_.graphs) {
     if (!options_.graph.empty() && plan.name != options_.graph) continue;
     if (options_.only_main && !builds_.empty()) break;
-    parse_every(plan.every);
     doing(fmt::format("listing the samples of [{}]", plan.name));
     builds_.push_back(std::make_unique<GraphBuild>(plan, shared_context()));
     builds_.back()->require_steps();
