@@ -21,6 +21,7 @@ Session::Session(const Pipeline& pipeline, const Registry& registry, SessionOpti
     fail(ErrorKind::usage, "{}: no graph '{}'; there {} {}{}", pipeline_.file, options_.graph, names.size() == 1 ? "is" : "are",
          fmt::join(names, ", "), near ? fmt::format("; nearest is '{}'", *near) : "");
   }
+  if (pipeline_.network) choose_devices();
   build_graphs();
   if (pipeline_.network) compile_replicas();
 
@@ -89,10 +90,24 @@ void Session::build_graphs() {
   }
 }
 
-void Session::compile_replicas() {
+// Before anything is listed: what is asked for may not be there.
+void Session::choose_devices() {
   doing("opening devices");
-  devices_ = open_devices(options_.devices.empty() ? pipeline_.run.devices : options_.devices, pipeline_.run.load, registry_);
+  const bool by_option = !options_.devices.empty();
+  try {
+    devices_ = open_devices(by_option ? options_.devices : pipeline_.run.devices, pipeline_.run.load, registry_);
+  } catch (Error& error) {
+    if (by_option) throw error.in("--devices");
+    const Value* run = pipeline_.resolved.find("run");
+    for (const char* key : {"devices", "load"}) {  // shares that are too many for "auto" are all that is written
+      if (const Value* written = run ? run->find(key) : nullptr) throw error.in(to_string(written->at()));
+    }
+    throw;
+  }
   precision_ = choose_precision(pipeline_.run.precision, devices_);
+}
+
+void Session::compile_replicas() {
   const std::size_t count = devices_.devices.size();
   std::vector<ResidentSet> sets;
   for (const auto& build : builds_) {

@@ -71,7 +71,7 @@ TEST_F(Mistakes, UnknownStage) { expect("\"read_folder\"", "\"read_foldr\"", 2, 
 TEST_F(Mistakes, APluginPathThatIsTheFolderAbove) {
   setenv("MILLRACE_PLUGIN_PATH", MILLRACE_BINARY_DIR "/tests", 1);  // the plugins there lie in folders of it
   expect("\"augment\", ", "\"sepia\", ", 2,
-         {"t.toml:11:35: there is no stage 'sepia'; `pipeline-inspect` lists all there are; skipped: MILLRACE_PLUGIN_PATH: "
+         {"t.toml:11:33: there is no stage 'sepia'; `pipeline-inspect` lists all there are; skipped: MILLRACE_PLUGIN_PATH: "
           "'" MILLRACE_BINARY_DIR "/tests' holds no plugin, a library *.so; '" MILLRACE_BINARY_DIR "/tests/"});
   unsetenv("MILLRACE_PLUGIN_PATH");
 }
@@ -88,21 +88,52 @@ TEST_F(Mistakes, PortWithoutASource) { expect("\"decode_image\", ", "", 2, {"t.t
 TEST_F(Mistakes, WrongChoice) { expect("every-epoch", "every-epch", 2, {"t.toml:16:11", "every-epoch"}); }
 TEST_F(Mistakes, SyntaxError) { expect("epochs = 1", "epochs = = 1", 2, {"t.toml:3:"}); }
 TEST_F(Mistakes, UnknownReference) { expect(shapes(), "${run.nam}", 2, {"t.toml:15:11", "run.nam", "run.name"}); }
-TEST_F(Mistakes, UnknownBackend) { expect("epochs = 1", "devices = \"gpu\"", 2, {"gpu", "cpu"}); }
+TEST_F(Mistakes, UnknownBackend) {
+  expect("epochs = 1", "devices = \"gpu\"", 2, {"t.toml:3:11: no backend 'gpu' for devices; there", "cpu"});
+}
 TEST_F(Mistakes, ADeviceThatIsNotThere) {
-  expect("epochs = 1", "devices = \"cpu:7\"", 2, {"there is no cpu:7; this machine has 1 of them"});
+  expect("epochs = 1", "devices = \"cpu:7\"", 2,
+         {"t.toml:3:11: devices = \"cpu:7\": there is no cpu:7; this machine has 1 of them"});
   expect("epochs = 1", "devices = \"cpu:GPU-8f6d\"", 2, {"a UUID that begins with 'GPU-8f6d'"});
   expect("epochs = 1", "devices = \"cpu:0,all\"", 2, {"\"all\" stands alone"});
 }
 
 TEST_F(Mistakes, ABackendThatWasNotBuiltOrHasNoDevice) {
+TEST_F(Mistakes, SharesThatDoNotFitTheDevices) {
+  expect("epochs = 1", "load = [1, 2]\ndevices = \"cpu\"", 2,
+         {"t.toml:4:11: load has 2 shares, devices = \"cpu\" makes 1 replica"});
+}
+TEST_F(Mistakes, ADeviceOfTheCommandLineThatIsNotThere) {
+  const Outcome outcome = run_command({tool("pipeline-run"), pipeline("quickstart.toml"), "--set", "data.root=" + shapes(),
+                                       "--set", "run.folder=", "--devices", "cpu:7"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.err,
+            "pipeline-run: --devices: devices = \"cpu:7\": there is no cpu:7; this machine has 1 of them, numbered from 0\n");
+}
+TEST_F(Mistakes, ADeviceThatIsNotThereIsFoundBeforeDataIsTouched) {
+  const Outcome outcome = run_command(
+      {tool("pipeline-run"), pipeline("quickstart.toml"), "--set", "data.root=/nowhere", "--set", "run.devices=cpu:7"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.err.find("--set: devices = \"cpu:7\": there is no cpu:7"), std::string::npos) << outcome.err;
+}
+
   const Outcome outcome = run("epochs = 1", "epochs = 1\ndevices = \"cuda\"");
   if (outcome.code == 0) GTEST_SKIP() << "there is a device";
   if (outcome.code == 2) {
     EXPECT_NE(outcome.err.find("no backend 'cuda' for devices; there"), std::string::npos) << outcome.err;
   } else {
     EXPECT_EQ(outcome.code, 4) << outcome.err;
-    EXPECT_NE(outcome.err.find("devices = \"cuda\": backend 'cuda' has no usable device: "), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find("t.toml:4:11: devices = \"cuda\": backend 'cuda' has no usable device: "), std::string::npos)
+        << outcome.err;
+  }
+}
+
+// The lines that a message proposes: those that begin with four spaces.
+std::vector<std::string> proposed_lines(const std::string& message) {
+  std::vector<std::string> lines;
+  std::istringstream in(message);
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("    ")) lines.push_back(line.substr(4));
   }
 }
 
