@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <sstream>
 
 #include "command.h"
 
@@ -135,9 +136,24 @@ std::vector<std::string> proposed_lines(const std::string& message) {
   for (std::string line; std::getline(in, line);) {
     if (line.starts_with("    ")) lines.push_back(line.substr(4));
   }
+  return lines;
 }
 
-TEST_F(Mistakes, VaryingShapes) { expect("size = [32, 32]", "", 2, {"batch", "resize"}); }
+TEST_F(Mistakes, VaryingShapesAndEachRemedyThatIsProposedForThem) {
+  const std::string table = "[train.decode_image]\nsize = [32, 32]\n";
+  const Outcome refused = run(table, "");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("t.toml:11:44: [train.batch]: images of varying size (? x ? x 3) cannot share a batch: write into"),
+            std::string::npos)
+      << refused.err;
+  const std::vector<std::string> lines = proposed_lines(refused.err);
+  ASSERT_EQ(lines.size(), 6U) << refused.err;
+  const std::string header = lines[0] + "\n" + lines[1] + "\n";
+  for (const std::string& remedy : {lines[2] + "\n", lines[3] + "\n" + lines[4] + "\n", lines[5] + "\n"}) {
+    const Outcome outcome = run(table, header + remedy);
+    EXPECT_EQ(outcome.code, 0) << header << remedy << outcome.err;
+  }
+}
 
 TEST_F(Mistakes, MoreClassesThanOutputs) {
   expect("classes = 10", "classes = 9", 2, {"t.toml:11:9: [train.read]: 10 classes are read, and the network's output is 9"});
