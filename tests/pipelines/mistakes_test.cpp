@@ -99,7 +99,6 @@ TEST_F(Mistakes, ADeviceThatIsNotThere) {
   expect("epochs = 1", "devices = \"cpu:0,all\"", 2, {"\"all\" stands alone"});
 }
 
-TEST_F(Mistakes, ABackendThatWasNotBuiltOrHasNoDevice) {
 TEST_F(Mistakes, SharesThatDoNotFitTheDevices) {
   expect("epochs = 1", "load = [1, 2]\ndevices = \"cpu\"", 2,
          {"t.toml:4:11: load has 2 shares, devices = \"cpu\" makes 1 replica"});
@@ -118,6 +117,7 @@ TEST_F(Mistakes, ADeviceThatIsNotThereIsFoundBeforeDataIsTouched) {
   EXPECT_NE(outcome.err.find("--set: devices = \"cpu:7\": there is no cpu:7"), std::string::npos) << outcome.err;
 }
 
+TEST_F(Mistakes, ABackendThatWasNotBuiltOrHasNoDevice) {
   const Outcome outcome = run("epochs = 1", "epochs = 1\ndevices = \"cuda\"");
   if (outcome.code == 0) GTEST_SKIP() << "there is a device";
   if (outcome.code == 2) {
@@ -186,6 +186,34 @@ TEST_F(Mistakes, EmptyFolderIsUnusableData) {
   const Outcome outcome = run(shapes() + "/train", folder_ / "empty/train");
   EXPECT_EQ(outcome.code, 3) << outcome.err;
   EXPECT_NE(outcome.err.find("empty/train"), std::string::npos) << outcome.err;
+}
+
+TEST_F(Mistakes, ADanglingLinkAmongTheImagesIsABadSample) {
+  std::filesystem::copy(shapes() + "/train", folder_ / "train", std::filesystem::copy_options::recursive);
+  const std::string class_folder = std::filesystem::directory_iterator(folder_ / "train")->path().string();
+  std::filesystem::create_symlink("gone", class_folder + "/000.jpg");
+  const Outcome outcome = run(shapes() + "/train", folder_ / "train");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("000.jpg' is a link to 'gone', which leads nowhere"), std::string::npos) << outcome.err;
+}
+
+TEST_F(Mistakes, AListThatNamesAMissingFileGoesOn) {
+  std::ofstream list(folder_ / "list.csv");
+  list << "file_name,label\n";
+  int label = 0;
+  for (const auto& folder : std::filesystem::directory_iterator(shapes() + "/train")) {
+    for (const auto& file : std::filesystem::directory_iterator(folder)) list << file.path().string() << ',' << label << '\n';
+    ++label;
+  }
+  list << "/nowhere/1.jpg,0\n";
+  list.close();
+  const Outcome outcome =
+      run("\"read_folder\"\npath    = \"" + shapes() + "/train\"", "\"read_list\"\npath = \"" + (folder_ / "list.csv") + '"');
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("1 of the 401 files in '" + (folder_ / "list.csv") +
+                             "' cannot be read, and are bad samples; the first: " + (folder_ / "list.csv") + ":402: "),
+            std::string::npos)
+      << outcome.err;
 }
 
 class BrokenJpeg : public Mistakes {

@@ -26,6 +26,7 @@ class Storage {
     std::string name;         // below the listed folder, parts separated by '/'
     std::uint64_t bytes = 0;
     std::string version;      // differs when the content does: a modification time, an ETag
+    bool is_dangling = false; // a link that leads nowhere: reading it fails
   };
 
   enum class Kind { unknown, object, folder };
