@@ -196,7 +196,9 @@ void Session::save_weights(RunResult& result) {
   for (const auto& replica : replicas_) replica->finish();
   if (log_->folder().empty()) return;
   const std::filesystem::path file = log_->folder() / "weights.safetensors";
-  save_weights_file(file.string(), *pipeline_.network, *replicas_.front(), plans_of(replicas_, devices_.devices));
+  const Network& network = *pipeline_.network;
+  save_weights_file(file.string(), network, weights_of(replicas_, network, pipeline_.run.load),
+                    plans_of(replicas_, devices_.devices));
   result.weights_file = file.string();
 }
 
