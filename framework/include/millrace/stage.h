@@ -132,6 +132,14 @@ class Stage {
 
   // Host memory this stage holds beyond the circulating batches, at most. For --check.
   virtual std::size_t memory_bound() const { return 0; }
+
+  // For a stage that submits work to a device and returns: how long the device worked on it, and on how many samples, since the
+  // stage was made. Zeros where process() does all the work. Any thread, at any time.
+  struct DeviceWork {
+    double seconds = 0;
+    std::uint64_t samples = 0;
+  };
+  virtual DeviceWork device_work() const { return {}; }
 };
 
 // What every source takes in its table: which of its samples, in which order. The framework does it, by index.
