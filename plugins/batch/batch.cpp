@@ -75,7 +75,7 @@ void BatchSamples::describe(StageDescription<Params>& d) {
           "filled up with the epoch's first samples");
   d.params.add("bad_samples", &Params::bad_samples)
       .choices({"replace", "skip", "fail"})
-      .text("a sample that cannot be decoded: take another one, go on without it, or end the run");
+      .text("a sample that cannot be read or decoded: take another one, go on without it, or end the run");
   d.params.add("bad_sample_budget", &Params::bad_sample_budget)
       .range(0)
       .text(

@@ -190,7 +190,7 @@ class Source : public Stage {
   virtual std::vector<Part> parts() const { return {}; }
 
   // Fills url, encoded, label and whatever else it has of the sample with key.index. Runs on I/O threads, several at once; may block.
-  // ErrorKind::content: this sample is bad. ErrorKind::storage: ends the run.
+  // ErrorKind::content: this sample is bad; read_sample_file() (files.h) says so of a missing file. Any other error ends the run.
   virtual void read(Sample& sample) = 0;
 
   const SourceParams& sampling() const { return sampling_; }
