@@ -45,7 +45,7 @@ std::string ways_to_one_size(const std::string& graph, const ImageShape& window)
 
 or, instead of `fit`,
 
-    short_side = {3}                                 # resized with its proportions,
+    short_side = {3:<36}# resized with its proportions,
     crop       = "centre"                            # and the size cut out of the middle
 
 or, for training,
