@@ -131,7 +131,7 @@ void BatchSamples::process(int, Packet packet, Output& output) {
 
 void BatchSamples::check_pixels(Batch& batch, std::uint32_t slot) const {
   Sample& sample = batch.samples[slot];
-  const Image& image = std::as_const(sample).image();
+  const ImageView image = sample.image();
   std::uint8_t* place = pixels_of(batch, slot);
   if (image.shape != batch.image) {
     sample.fault =

@@ -76,7 +76,7 @@ TEST_F(BatchTest, RefusesPixelsThatDifferFromThoseThatDevicesKeep) {
   batch->resident_set = 0;
   for (Sample& sample : batch->samples) sample.set_resident();
   spoil(*batch, 2);
-  batch->samples[5].image();  // by which a stage could have changed them
+  batch->samples[5].change_pixels();  // by which a stage could have changed them
   const Error error = error_of(stage, batch);
   EXPECT_EQ(error.kind(), ErrorKind::usage);
   EXPECT_EQ(
