@@ -133,7 +133,7 @@ layers = [
   }
 }
 
-TEST(Run, SavesTheStatisticsOfTheReplicasThatSawImages) {
+TEST(Run, SavesTheMeanOfTheReplicasStatisticsByTheirLoad) {
   const TemporaryFolder folder;
   const auto statistics = [&](const std::string& devices, const std::string& load, const std::string& name) {
     const Outcome outcome =
@@ -147,17 +147,16 @@ TEST(Run, SavesTheStatisticsOfTheReplicasThatSawImages) {
   };
   const auto one = statistics("cpu", "[]", "one");
   ASSERT_EQ(one.size(), 12U);
-  EXPECT_EQ(statistics("cpu*2", "[0, 1]", "second"), one);  // replica 0 has seen no image
-
-  const auto both = statistics("cpu*2", "[1, 1]", "both"), more = statistics("cpu*2", "[1, 1]", "again");
-  EXPECT_EQ(both, more);
+  // Replica 0 sees one image of each batch, and what it knows of their mean is far off.
+  const auto two = statistics("cpu*2", "[1, 99]", "two");
   for (const auto& [name, values] : one) {
-    double difference = 0, norm = 0;
+    double difference = 0;
+    double norm = 0;
     for (std::size_t i = 0; i < values.size(); ++i) {
-      difference += std::pow(values[i] - both.at(name)[i], 2);
+      difference += std::pow(values[i] - two.at(name)[i], 2);
       norm += std::pow(values[i], 2);
     }
-    EXPECT_LE(std::sqrt(difference), 0.2 * std::sqrt(norm)) << name;  // shares of 50 images instead of 100
+    EXPECT_LE(std::sqrt(difference), 0.02 * std::sqrt(norm)) << name;
   }
 }
 
