@@ -3,20 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 
 namespace millrace {
 
 namespace {
-
-bool is_every(const std::string& text) {
-  if (text == "epoch" || text == "end") return true;
-  int count = 0;
-  const auto [after, error] = std::from_chars(text.data(), text.data() + text.size(), count);
-  const std::string unit(after, text.data() + text.size());
-  return error == std::errc() && count > 0 &&
-         (unit == " epochs" || unit == " steps" || (count == 1 && (unit == " epoch" || unit == " step")));
-}
 
 class GraphReader {
  public:
@@ -39,12 +29,13 @@ class GraphReader {
   void read_every() {
     const Value* every = table_.find("every");
     if (!every) return;
-    if (every->kind() == Value::Kind::text && is_every(every->text())) {
+    std::string hint;
+    const bool is_text = every->kind() == Value::Kind::text;
+    if (const auto when = is_text ? parse_every(every->text(), hint) : std::nullopt) {
       plan_.every = every->text();
+      plan_.when = *when;
     } else {
-      errors_.add(
-          every->at(),
-          fmt::format("'every' must be \"epoch\", \"end\", or such as \"2 epochs\" or \"100 steps\", found {}", found(*every)));
+      errors_.add(every->at(), fmt::format("'every' must be {}, found {}{}", kEveryForms, found(*every), hint));
     }
   }
 
@@ -108,8 +99,9 @@ class GraphReader {
     std::vector<std::string> names;
     for (const auto& [name, type] : registry_.stages()) names.push_back(name);
     const std::string nearest = nearest_clause(type_name.text(), names);
-    errors_.add(type_name.at(), fmt::format("there is no stage '{}'{}", type_name.text(),
-                                            nearest.empty() ? "; `pipeline-inspect` lists all there are" : nearest));
+    errors_.add(type_name.at(), fmt::format("there is no stage '{}'{}{}", type_name.text(),
+                                            nearest.empty() ? "; `pipeline-inspect` lists all there are" : nearest,
+                                            registry_.skipped_clause(type_name.text())));
   }
 
   // Keys and tables that belong to nothing.

@@ -7,6 +7,7 @@
 
 #include "config/document.h"
 #include "config/graph_plan.h"
+#include "config/zoo.h"
 #include "millrace/error.h"
 #include "network/load.h"
 
@@ -81,39 +82,46 @@ class PipelineReader {
     if (!table) return;
     Value* use = table->find("use");
     if (table->kind() != Value::Kind::table || !use) {
-      errors_.add(table->at(), table->kind() == Value::Kind::table ? "[network] needs 'use': the file that describes the network"
-                                                                   : "[network] must be a table, found " + found(*table));
+      errors_.add(table->at(), table->kind() == Value::Kind::table
+                                   ? "[network] needs 'use': the name of a network, or the file that describes it"
+                                   : "[network] must be a table, found " + found(*table));
       return;
     }
     if (use->kind() != Value::Kind::text) {
-      errors_.add(use->at(), fmt::format("'use' must be text, the name of a file, found {}", found(*use)));
+      errors_.add(use->at(), fmt::format("'use' must be text, the name of a network or a file, found {}", found(*use)));
       return;
     }
-    const std::string file = find_beside(*use);
-    std::error_code ignored;
-    if (!fs::is_regular_file(file, ignored)) {
-      errors_.add(use->at(), no_such_file(file));
-      return;
-    }
-    *use = Value(file, use->at());
+    const std::optional<std::string> file = network_file(*use);
+    if (!file) return;
+    *use = Value(*file, use->at());
     pipeline_.network_table = *table;
     Value variables = *table;
     variables.erase("use");
     try {
-      pipeline_.network = load_network(file, variables, registry_, errors_, use->at());
+      pipeline_.network = load_network(*file, variables, registry_, errors_, use->at());
     } catch (const Error& error) {
       errors_.add(use->at(), error.what());
     }
   }
 
-  // A file name means a file beside the one it is written in; given with --set, also one in the working folder.
-  std::string find_beside(const Value& name) const {
-    const fs::path given = name.text();
-    const bool from_file = name.at().file && name.at().line > 0;
-    const fs::path folder = fs::path(from_file ? *name.at().file : pipeline_.file).parent_path();
+  // What `use` names: a network of the zoo; or a file, beside the one it is written in or else in the working folder. Nothing,
+  // once the mistake is in errors_.
+  std::optional<std::string> network_file(const Value& use) {
+    const bool from_file = use.at().file && use.at().line > 0;
+    const fs::path folder = fs::path(from_file ? *use.at().file : pipeline_.file).parent_path();
+    if (is_network_name(use.text())) {
+      auto file = find_network(use.text(), folder);
+      if (!file) errors_.add(use.at(), no_such_network(use.text(), folder));
+      return file;
+    }
+    const fs::path given = use.text();
     const std::string beside = (folder / given).lexically_normal().string();
     std::error_code ignored;
-    return !fs::exists(beside, ignored) && fs::exists(given, ignored) ? given.lexically_normal().string() : beside;
+    for (const std::string& file : {beside, given.lexically_normal().string()}) {
+      if (fs::is_regular_file(file, ignored)) return file;
+    }
+    errors_.add(use.at(), no_such_file(beside));
+    return std::nullopt;
   }
 
   void read_graphs() {
@@ -128,11 +136,8 @@ class PipelineReader {
     for (std::size_t i = 1; i < pipeline_.graphs.size(); ++i) {
       const GraphPlan& graph = pipeline_.graphs[i];
       if (has_every(graph)) continue;
-      errors_.add(
-          graph.at,
-          fmt::format("[{}] needs 'every' (\"epoch\", \"end\", or such as \"2 epochs\" or \"100 steps\"): one graph is the "
-                      "run itself, and that is [{}]",
-                      graph.name, pipeline_.graphs[0].name));
+      errors_.add(graph.at, fmt::format("[{}] needs 'every', {}: one graph is the run itself, and that is [{}]", graph.name,
+                                        kEveryForms, pipeline_.graphs[0].name));
     }
   }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "config/every.h"
 #include "millrace/network.h"
 #include "millrace/plugin.h"
 #include "millrace/value.h"
@@ -48,7 +49,8 @@ struct EdgePlan {
 
 struct GraphPlan {
   std::string name;               // "train"
-  std::string every;              // "" for the first graph; "epoch", "2 epochs", "100 steps", "end"
+  std::string every;              // as written, "2 epochs"; "" for the first graph
+  Every when;                     // what that means
   std::vector<StagePlan> stages;  // in flow order: an edge only leads forward
   std::vector<EdgePlan> edges;
   Position at;
@@ -72,8 +74,8 @@ struct Pipeline {
 // payload type; `from = "stage"` or "stage.port" (or a list, one for each input port) in a stage's table chooses another.
 // Outputs nobody takes are dropped; an input nobody feeds is a mistake.
 //
-// Top-level tables: [run]; [network], whose `use` names a file (beside the file it is written in, or else in the working folder)
-// and whose other keys are that network's variables; graphs, which are the tables with `flow`. All but one graph have `every`. Any
+// Top-level tables: [run]; [network], whose `use` names a network of the zoo (see zoo.h) or a file (beside the file it is written
+// in, or else in the working folder) and whose other keys are that network's variables; graphs, which are the tables with `flow`. All but one graph have `every`. Any
 // other key is a variable for ${...}. What nobody could mean (a key near "run" that nothing refers to, a --set of something that
 // is not there) is a mistake as well.
 Pipeline load_pipeline(const std::string& path, const std::vector<std::string>& overrides, const Registry& registry);

@@ -43,7 +43,14 @@ TEST_F(PlanRefuses, UnknownNetworkFile) {
   EXPECT_EQ(mistakes(train("[network]\nuse = \"networks/smal.toml\"\n")),
             "p.toml:9:7: there is no file 'networks/smal.toml'; nearest is 'networks/small.toml'");
   EXPECT_EQ(mistakes(train("[network]\nclasses = 3\n")),
-            "p.toml:8:1: [network] needs 'use': the file that describes the network");
+            "p.toml:8:1: [network] needs 'use': the name of a network, or the file that describes it");
+}
+
+TEST_F(PlanRefuses, ANetworkThatTheZooLacks) {
+  EXPECT_EQ(mistakes(train("[network]\nuse = \"resnet81\"\n")),
+            "p.toml:9:7: there is no network 'resnet81'; nearest is 'resnet18'; there are airbench94, alexnet, cifar10_conv, "
+            "quickstart, residual_block, resnet18, resnet50, small, vgg16; a file of your own is named with its ending: "
+            "\"resnet81.toml\"");
 }
 
 TEST_F(PlanRefuses, PortMismatch) {
@@ -136,14 +143,16 @@ TEST_F(PlanRefuses, MissingFile) {
 }
 
 TEST_F(PlanRefuses, WrongEvery) {
-  EXPECT_EQ(mistakes(train("[check]\nevery = \"epochs\"\nflow = [\"read_folder\", \"decode_image\", \"batch\"]\n"
-                           "[check.read_folder]\npath = \"y\"\n[check.batch]\nsize = 5\n")),
-            "p.toml:9:9: 'every' must be \"epoch\", \"end\", or such as \"2 epochs\" or \"100 steps\", found \"epochs\"");
   EXPECT_EQ(
-      mistakes(train("[check]\nflow = [\"read_folder\", \"decode_image\", \"batch\"]\n"
+      mistakes(train("[check]\nevery = \"2 epoch\"\nflow = [\"read_folder\", \"decode_image\", \"batch\"]\n"
                      "[check.read_folder]\npath = \"y\"\n[check.batch]\nsize = 5\n")),
-      "p.toml:8:1: [check] needs 'every' (\"epoch\", \"end\", or such as \"2 epochs\" or \"100 steps\"): one graph is the run "
-      "itself, and that is [train]");
+      "p.toml:9:9: 'every' must be \"epoch\", \"end\", or such as \"2 epochs\", \"0.5 epochs\" or \"100 steps\" (a fraction "
+      "is for epochs only), found \"2 epoch\"; write \"2 epochs\"");
+  EXPECT_EQ(mistakes(train("[check]\nflow = [\"read_folder\", \"decode_image\", \"batch\"]\n"
+                           "[check.read_folder]\npath = \"y\"\n[check.batch]\nsize = 5\n")),
+            "p.toml:8:1: [check] needs 'every', \"epoch\", \"end\", or such as \"2 epochs\", \"0.5 epochs\" or \"100 steps\" (a "
+            "fraction "
+            "is for epochs only): one graph is the run itself, and that is [train]");
 }
 
 TEST_F(PlanRefuses, MisspeltTablesThatNobodyUses) {

@@ -63,6 +63,26 @@ TEST_F(Plan, NetworkLiesBesideTheFileAndTakesVariables) {
   EXPECT_EQ(pipeline.network_table.find("use")->text(), "networks/small.toml");
 }
 
+TEST_F(Plan, NetworkOfTheZooIsFoundByItsName) {
+  const Pipeline beside = load(train("[network]\nuse = \"small\"\nclasses = 7\n"));
+  EXPECT_EQ(beside.network_table.find("use")->text(), "networks/small.toml");
+  const Pipeline of_this_tree = load(train("[network]\nuse = \"resnet18\"\nclasses = 7\n"));
+  EXPECT_EQ(of_this_tree.network->name, "resnet18");
+  EXPECT_TRUE(of_this_tree.network_table.find("use")->text().ends_with("share/millrace/pipelines/networks/resnet18.toml"));
+}
+
+TEST_F(Plan, NetworkOfTheZooIsLookedForBesideTheFileFirstThenInTheFolderOfTheEnvironment) {
+  fs::create_directories("named/networks");
+  fs::copy_file("networks/small.toml", "named/networks/resnet18.toml");
+  fs::copy_file("networks/small.toml", "named/networks/small.toml");
+  setenv("MILLRACE_PIPELINES", "named", 1);
+  const Pipeline named = load(train("[network]\nuse = \"resnet18\"\nclasses = 7\n"));
+  const Pipeline beside = load(train("[network]\nuse = \"small\"\nclasses = 7\n"));
+  unsetenv("MILLRACE_PIPELINES");
+  EXPECT_EQ(named.network_table.find("use")->text(), "named/networks/resnet18.toml");
+  EXPECT_EQ(beside.network_table.find("use")->text(), "networks/small.toml");
+}
+
 TEST_F(Plan, TheGraphWithoutEveryComesFirst) {
   const Pipeline pipeline = load(
       "[validate]\nevery = \"2 epochs\"\nflow = [\"read_folder\", \"decode_image\", \"batch\"]\n"

@@ -104,7 +104,7 @@ Json stage_schema(const StageType& type) {
 // A stage's table is checked by the type that it names, or else by its own name.
 Json graph_schema(const Registry& registry) {
   Json by_name = {{"flow", {{"type", "array"}, {"items", {{"type", "string"}}}, {"description", "stages, in order"}}},
-                  {"every", {{"type", "string"}, {"description", "\"epoch\", \"end\", \"2 epochs\", \"100 steps\""}}}};
+                  {"every", {{"type", "string"}, {"description", kEveryForms}}}};
   Json cases = Json::array(), names = Json::array();
   for (const auto& [name, type] : registry.stages()) {
     names.push_back(name);
@@ -128,7 +128,7 @@ std::string json_schema(const Registry& registry) {
   for (const auto& [name, type] : registry.stages()) definitions[definition(name)] = stage_schema(type);
   const Json network = {{"type", "object"},
                         {"required", {"use"}},
-                        {"properties", {{"use", {{"type", "string"}, {"description", "the file that describes the network"}}}}}};
+                        {"properties", {{"use", {{"type", "string"}, {"description", "a network of the zoo, or the file that describes the network"}}}}}};
   const Json graph_or_variables = {{"if", {{"type", "object"}, {"required", {"flow"}}}},
                                    {"then", {{"$ref", "#/definitions/graph"}}}};
   const Json schema = {{"$schema", "http://json-schema.org/draft-07/schema#"},

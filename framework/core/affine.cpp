@@ -37,7 +37,7 @@ int inside(std::int64_t at, int extent, Border border) {
 }
 
 struct SourceImage {
-  const Image& image;
+  const ImageView& image;
   Border border;
 
   const std::uint8_t* pixel(std::int64_t x, std::int64_t y) const {
@@ -197,7 +197,7 @@ std::array<std::uint8_t, 4> fill_colour(const std::vector<std::int64_t>& fill, i
   return colour;
 }
 
-void warp_affine(const AffineMap& to_source, const Image& image, Interpolation interpolation, Border border,
+void warp_affine(const AffineMap& to_source, const ImageView& image, Interpolation interpolation, Border border,
                  const std::uint8_t fill[4], const Image& out) {
   assert(out.shape.channels == image.shape.channels && out.shape.channels <= 4 && out.data != image.data);
   const SourceImage source{image, border};

@@ -7,6 +7,7 @@
 #include "millrace/error.h"
 #include "millrace/plugin.h"
 #include "millrace/random.h"
+#include "millrace/sample.h"
 
 namespace millrace {
 
@@ -31,6 +32,16 @@ Storage& storage_for(const StageContext& context, std::string_view key, const st
   } catch (Error& error) {
     throw error.in(std::string(key));
   }
+}
+
+void read_sample_file(Storage& storage, const std::string& url, ByteBuffer& out) {
+  try {
+    storage.read(url, out);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::data) throw;
+    throw Error(ErrorKind::content, error.what());
+  }
+  if (out.size() == 0) fail(ErrorKind::content, "the file is empty");
 }
 
 std::uint64_t fingerprint_of(const Storage::Object& object) {

@@ -32,7 +32,7 @@ ResampleFilter resample_filter(std::string_view name) {
   return name == "nearest" ? ResampleFilter::nearest : name == "bicubic" ? ResampleFilter::bicubic : ResampleFilter::bilinear;
 }
 
-PixelRows rows_of(const Image& image) {
+PixelRows rows_of(const ImageView& image) {
   return {image.data, image.shape, static_cast<std::size_t>(image.shape.width) * static_cast<std::size_t>(image.shape.channels)};
 }
 
@@ -90,7 +90,7 @@ void Resampler::Axis::fill() {
   for (std::size_t i = 0; i < packed.size(); i += 4) kernels.pack(weights.data() + i, packed.data() + i);
 }
 
-void Resampler::resize(const Image& image, ImageShape to, std::uint8_t* out) {
+void Resampler::resize(const ImageView& image, ImageShape to, std::uint8_t* out) {
   const Box whole{0, 0, static_cast<float>(image.shape.width), static_cast<float>(image.shape.height)};
   resize(rows_of(image), whole, ResampleFilter::bilinear, to, out);
 }

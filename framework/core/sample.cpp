@@ -17,8 +17,8 @@ std::int16_t narrow(int coordinate) {
 
 constexpr int kOutside = -1;
 
-// Buffers that no sample needs at the moment. They stay with the thread: a chunk mostly stays on one from stage to stage, so that a
-// handful serves all samples of a batch, and their memory is warm.
+// Buffers that no sample needs at the moment. They stay with the thread: a chunk mostly stays on one from stage to stage, so that
+// a handful serves all samples of a batch, and their memory is warm.
 class SpareBuffers {
  public:
   ByteBuffer take(std::size_t size) {
@@ -98,7 +98,7 @@ void AugmentationRecord::translate(int dx, int dy) {
   y = narrow(y - step_y * dy);
 }
 
-void apply_record(const AugmentationRecord& record, const Image& image, ImageShape window, std::uint8_t* out) {
+void apply_record(const AugmentationRecord& record, const ImageView& image, ImageShape window, std::uint8_t* out) {
   assert(image.shape.channels == window.channels && window.channels <= 4);
   const auto channels = static_cast<std::size_t>(window.channels);
   const std::size_t stride = static_cast<std::size_t>(image.shape.width) * channels;
@@ -121,7 +121,8 @@ void apply_record(const AugmentationRecord& record, const Image& image, ImageSha
       continue;
     }
     by_rule(0, first);
-    const std::uint8_t* pixel = pixels + static_cast<std::ptrdiff_t>(record.x + record.step_x * first) * static_cast<std::ptrdiff_t>(channels);
+    const std::uint8_t* pixel =
+        pixels + static_cast<std::ptrdiff_t>(record.x + record.step_x * first) * static_cast<std::ptrdiff_t>(channels);
     if (forward) {
       out = std::copy_n(pixel, static_cast<std::size_t>(last - first) * channels, out);
     } else {
@@ -168,14 +169,14 @@ void Sample::set_target(const Image& target) { set(target_, target); }
 
 void Sample::place_window(ImageShape window) {
   if (windowed) return;
-  record.x = narrow(record.x + ((image_shape().width - window.width) >> 1));
-  record.y = narrow(record.y + ((image_shape().height - window.height) >> 1));
+  record.x = narrow(record.x + ((pixels_.image.shape.width - window.width) >> 1));
+  record.y = narrow(record.y + ((pixels_.image.shape.height - window.height) >> 1));
   windowed = true;
 }
 
 void Sample::apply_pending(ImageShape window) {
-  if (!window.is_static()) window = image_shape();
-  if (record.is_identity() && (!windowed || window == image_shape())) return;
+  if (!window.is_static()) window = pixels_.image.shape;
+  if (record.is_identity() && (!windowed || window == pixels_.image.shape)) return;
   if (target().data != nullptr) {
     const Image out = new_target({window.height, window.width, target().shape.channels});
     apply_record(target_record(record, *target_spec_), target(), out.shape, out.data);
@@ -221,7 +222,7 @@ std::uint64_t hash_of_input(const Batch& batch) {
   const ImageShape target_window{window.height, window.width, batch.target.channels(window.channels)};
   const ImageShape target_shape{batch.image.height, batch.image.width, target_window.channels};
   std::vector<std::uint8_t> seen(std::max(window.bytes(), target_window.bytes()));
-  const auto hash_seen = [&](std::uint64_t hash, const AugmentationRecord& record, const Image& stored, ImageShape out) {
+  const auto hash_seen = [&](std::uint64_t hash, const AugmentationRecord& record, const ImageView& stored, ImageShape out) {
     apply_record(record, stored, out, seen.data());
     return hash_bytes(seen.data(), out.bytes(), hash);
   };

@@ -308,8 +308,8 @@ TEST(Sample, IsResidentUntilItsPixelsMayHaveChanged) {
     return sample;
   };
   Sample sample = fresh();
-  EXPECT_EQ(sample.image_shape(), (ImageShape{2, 2, 3}));
-  EXPECT_NE(static_cast<const Sample&>(sample).image().data, nullptr);
+  EXPECT_EQ(sample.image().shape, (ImageShape{2, 2, 3}));
+  EXPECT_NE(sample.image().data, nullptr);
   sample.place_window({2, 2, 3});
   sample.apply_pending({2, 2, 3});  // nothing is
   sample.record.flip_x(2);
@@ -318,7 +318,7 @@ TEST(Sample, IsResidentUntilItsPixelsMayHaveChanged) {
   EXPECT_FALSE(sample.resident());
 
   sample = fresh();
-  sample.image();
+  sample.change_pixels();
   EXPECT_FALSE(sample.resident());
   sample = fresh();
   sample.set_image(sample.new_image({2, 2, 3}));

@@ -262,7 +262,7 @@ Graph::Figures Graph::figures() const {
     for (const auto& node : instances) {
       const Counters::Totals totals = node->counters.totals();
       figures.stages.push_back({node->place().name, node->place().replica, tick * static_cast<double>(totals.busy_ticks),
-                                totals.packets, totals.samples});
+                                totals.packets, totals.samples, node->stage().device_work()});
     }
   }
   for (const auto& link : state_->links) {

@@ -71,8 +71,9 @@ class Graph {
   struct StageFigures {
     std::string name;
     int replica = -1;
-    double busy_seconds = 0;
+    double busy_seconds = 0;  // threads inside process()
     std::uint64_t packets = 0, samples = 0;
+    Stage::DeviceWork device = {};  // see Stage::device_work()
   };
   struct EdgeFigures {
     std::string from, to;

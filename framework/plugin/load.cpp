@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <string>
 
+#include "core/library_folder.h"
 #include "millrace/plugin.h"
 
 namespace millrace {
@@ -39,13 +40,8 @@ const PluginDescriptor& checked_descriptor(void* library, const std::string& pat
   return *descriptor;
 }
 
-// The folder of plugins that belongs to the library this code lies in: lib/libmillrace.so -> lib/millrace/plugins.
-fs::path own_plugin_folder() {
-  Dl_info info{};
-  if (dladdr(reinterpret_cast<const void*>(&own_plugin_folder), &info) == 0 || !info.dli_fname) return {};
-  std::error_code ignored;
-  return fs::weakly_canonical(info.dli_fname, ignored).parent_path() / "millrace" / "plugins";
-}
+// The folder of plugins that belongs to the framework's library: lib/libmillrace.so -> lib/millrace/plugins.
+fs::path own_plugin_folder() { return library_folder() / "millrace" / "plugins"; }
 
 // The folders that the user names.
 std::vector<fs::path> named_folders() {
@@ -69,6 +65,22 @@ std::vector<std::string> libraries_in(const fs::path& folder, std::error_code& e
   }
   std::sort(files.begin(), files.end());
   return files;
+}
+
+// What to say of a folder that the user names and that holds no library; most often it is the folder above that is named.
+std::string without_plugins(const fs::path& folder) {
+  std::string message = fmt::format("MILLRACE_PLUGIN_PATH: '{}' holds no plugin, a library *.so", folder.string());
+  std::vector<fs::path> inner = {folder / "lib" / "millrace" / "plugins"};
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    if (entry.is_directory(ignored)) inner.push_back(entry.path());
+  }
+  std::sort(inner.begin() + 1, inner.end());
+  const auto found = std::find_if(inner.begin(), inner.end(), [](const fs::path& each) {
+    std::error_code unreadable;
+    return !libraries_in(each, unreadable).empty();
+  });
+  return found == inner.end() ? message : fmt::format("{}; '{}' holds some: is that meant?", message, found->string());
 }
 
 }  // namespace
@@ -104,7 +116,8 @@ void Registry::load(const std::string& path) {
 
 void Registry::load_all() {
   const auto load_folder = [this](const fs::path& folder, std::error_code& error) {
-    for (const std::string& file : libraries_in(folder, error)) {
+    const std::vector<std::string> files = libraries_in(folder, error);
+    for (const std::string& file : files) {
       const auto same_name = [&](const PluginInfo& plugin) {
         return fs::path(plugin.path).filename() == fs::path(file).filename();
       };
@@ -115,14 +128,27 @@ void Registry::load_all() {
         skipped_.emplace_back(problem.what());
       }
     }
+    return files.size();
   };
   for (const fs::path& folder : named_folders()) {
     std::error_code error;
-    load_folder(folder, error);
-    if (error) skipped_.push_back(fmt::format("MILLRACE_PLUGIN_PATH: '{}' cannot be read: {}", folder.string(), error.message()));
+    const std::size_t libraries = load_folder(folder, error);
+    if (error) {
+      skipped_.push_back(fmt::format("MILLRACE_PLUGIN_PATH: '{}' cannot be read: {}", folder.string(), error.message()));
+    } else if (libraries == 0) {
+      skipped_.push_back(without_plugins(folder));
+    }
   }
   std::error_code none_there;  // an install tree without plugins is one
   load_folder(own_plugin_folder(), none_there);
+}
+
+std::string Registry::skipped_clause(std::string_view name) const {
+  std::string clause;
+  for (const std::string& reason : skipped_) {
+    if (reason.starts_with("MILLRACE_PLUGIN_PATH") || reason.find(name) != std::string::npos) clause += "; skipped: " + reason;
+  }
+  return clause;
 }
 
 }  // namespace millrace

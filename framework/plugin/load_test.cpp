@@ -135,6 +135,31 @@ TEST(PluginLoadAll, SaysWhichFolderOfTheSearchPathIsMissing) {
   EXPECT_TRUE(registry.stage("add_to_label"));
 }
 
+TEST(PluginLoadAll, SaysWhichFolderOfTheSearchPathHoldsNoPlugin) {
+  const fs::path above = fs::path(testing::TempDir()) / "above_plugins", empty = above / "empty", inner = above / "inner";
+  fs::create_directories(empty);
+  fs::create_directories(inner);
+  fs::copy_file(plugin("good"), inner / "good.so", fs::copy_options::overwrite_existing);
+  const PluginPath path(above.string() + ":" + empty.string());
+  Registry registry;
+  registry.load_all();
+  fs::remove_all(above);
+  const std::string text = "MILLRACE_PLUGIN_PATH: '{}' holds no plugin, a library *.so";
+  const std::string of_above =
+      fmt::format(fmt::runtime(text + "; '{}' holds some: is that meant?"), above.string(), inner.string());
+  const std::string of_empty = fmt::format(fmt::runtime(text), empty.string());
+  EXPECT_EQ(registry.why_not(), (std::vector<std::string>{of_above, of_empty}));
+  EXPECT_EQ(registry.skipped_clause("sepia"), "; skipped: " + of_above + "; skipped: " + of_empty);
+}
+
+TEST(PluginLoadAll, NamesTheReasonsThatMayLieBehindAMissingName) {
+  const PluginPath path(TEST_PLUGIN_DIR);
+  Registry registry;
+  registry.load_all();
+  EXPECT_EQ(registry.skipped_clause("other_abi"), "; skipped: " + refusal(plugin("other_abi")));
+  EXPECT_EQ(registry.skipped_clause("sepia"), "");
+}
+
 TEST(PluginLoadAll, PrefersTheEarlierFolder) {
   const fs::path folder = fs::path(testing::TempDir()) / "earlier_plugins";
   fs::create_directories(folder);

@@ -72,13 +72,9 @@ std::shared_ptr<Backend> make_backend(const std::string& name, const Registry& r
   std::vector<std::string> names;
   for (const auto& [known, type] : registry.backends()) names.push_back(known);
   const auto near = nearest_name(name, names);
-  std::string skipped;  // a plugin that is there and could not be loaded is what most often lies behind it
-  for (const std::string& reason : registry.why_not()) {
-    if (reason.find(name) != std::string::npos) skipped += "; skipped: " + reason;
-  }
   fail(ErrorKind::usage, "no backend '{}' for devices; there {} {}{}{}", name, names.size() == 1 ? "is" : "are",
        names.empty() ? "none: no backend plugin was found" : fmt::format("{}", fmt::join(names, ", ")),
-       near ? fmt::format("; nearest is '{}'", *near) : "", skipped);
+       near ? fmt::format("; nearest is '{}'", *near) : "", registry.skipped_clause(name));
 }
 
 // Those that have a device other than the processor. why_not: what the others say.

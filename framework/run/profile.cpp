@@ -19,9 +19,12 @@ std::vector<Profile::StageRow> Profile::rows(double seconds) const {
     const std::string name = stage.replica >= 0 ? fmt::format("{}[{}]", stage.name, stage.replica) : stage.name;
     StageRow row{.name = name};
     row.packets = static_cast<double>(stage.packets);
-    row.busy = stage.busy_seconds / seconds;
-    row.in_pipeline = static_cast<double>(stage.samples) / seconds;
-    if (stage.busy_seconds > 0) row.alone = static_cast<double>(stage.samples) / stage.busy_seconds;
+    row.on_device = stage.device.samples > 0;
+    const double busy_seconds = row.on_device ? stage.device.seconds : stage.busy_seconds;
+    const auto samples = static_cast<double>(row.on_device ? stage.device.samples : stage.samples);
+    row.busy = busy_seconds / seconds;
+    row.in_pipeline = samples / seconds;
+    if (busy_seconds > 0) row.alone = samples / busy_seconds;
     for (std::size_t e = 0; e < last_.edges.size(); ++e) {
       const auto& edge = last_.edges[e];
       if (edge.to != stage.name) continue;
@@ -41,6 +44,7 @@ std::string Profile::bound_by(double seconds, int threads, int io_threads) const
   double most = 0;
   const auto all = rows(seconds);
   for (std::size_t s = 0; s < all.size(); ++s) {
+    if (all[s].on_device) continue;
     const double share = all[s].busy / (s == 0 ? io_threads : threads);
     if (share > most) {
       most = share;
@@ -51,16 +55,19 @@ std::string Profile::bound_by(double seconds, int threads, int io_threads) const
 }
 
 std::string Profile::text(double seconds, int threads, int io_threads) const {
-  std::string text = fmt::format("{:<20} {:>12} {:>12} {:>9} {:>12} {:>9} {:>9}\n", "stage", "alone /s", "here /s", "busy",
-                                 "wait/packet", "queued", "packets");
+  std::string text = fmt::format("{:<20} {:<6} {:>12} {:>12} {:>9} {:>12} {:>9} {:>9}\n", "stage", "on", "alone /s", "here /s",
+                                 "busy", "wait/packet", "queued", "packets");
   for (const StageRow& row : rows(seconds)) {
     const auto rate = [](double value) { return value > 0 ? fmt::format("{:.0f}", value) : std::string("-"); };
-    text += fmt::format("{:<20} {:>12} {:>12} {:>9.2f} {:>9.0f} us {:>9.1f} {:>9.0f}\n", row.name, rate(row.alone),
-                        rate(row.in_pipeline), row.busy, row.waiting * 1e6, row.level, row.packets);
+    text += fmt::format("{:<20} {:<6} {:>12} {:>12} {:>9.2f} {:>9.0f} us {:>9.1f} {:>9.0f}\n", row.name,
+                        row.on_device ? "device" : "host", rate(row.alone), rate(row.in_pipeline), row.busy, row.waiting * 1e6,
+                        row.level, row.packets);
   }
-  text += fmt::format("\nalone: samples/s of one thread busy with nothing else; busy: threads at work in the stage, of {} data and {} "
-                      "I/O threads\n",
-                      threads, io_threads);
+  text += fmt::format(
+      "\nalone: samples/s of one thread, or of the device, that never waits\n"
+      "busy: threads at work in the stage, of {} data and {} I/O threads; or the share of time that the device is at work,\n"
+      "      updates included where it does not wait between steps (what allreduce and optimizer submit is not told apart)\n",
+      threads, io_threads);
   if (last_.waited_for_data_seconds + last_.waited_for_step_seconds > 0) {
     text += fmt::format("the training step waited for data {:.1f} % of the time; data waited for the training step {:.1f} %\n",
                         100 * last_.waited_for_data_seconds / seconds, 100 * last_.waited_for_step_seconds / seconds);

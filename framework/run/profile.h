@@ -15,9 +15,10 @@ class Profile {
 
   struct StageRow {
     std::string name;
-    double alone = 0;        // samples a second of one thread that does nothing else; 0: it handles no samples
+    bool on_device = false;  // it submits and returns: what is measured is the device's work
+    double alone = 0;        // samples a second of one thread, or of the device, without any waiting; 0: it handles no samples
     double in_pipeline = 0;  // samples a second, of the whole run
-    double busy = 0;         // threads at work in it, on average
+    double busy = 0;         // threads at work in it on average, or the share of time in which the device is
     double waiting = 0;      // seconds a packet waited in front of it, on average
     double level = 0;        // packets in front of it, on average
     double packets = 0;

@@ -23,6 +23,7 @@ Session::Session(const Pipeline& pipeline, const Registry& registry, SessionOpti
     fail(ErrorKind::usage, "{}: no graph '{}'; there {} {}{}", pipeline_.file, options_.graph, names.size() == 1 ? "is" : "are",
          fmt::join(names, ", "), near ? fmt::format("; nearest is '{}'", *near) : "");
   }
+  if (pipeline_.network) choose_devices();
   build_graphs();
   if (pipeline_.network) compile_replicas();
 
@@ -84,7 +85,6 @@ void Session::build_graphs() {
   for (const GraphPlan& plan : pipeline_.graphs) {
     if (!options_.graph.empty() && plan.name != options_.graph) continue;
     if (options_.only_main && !builds_.empty()) break;
-    parse_every(plan.every);
     doing(fmt::format("listing the samples of [{}]", plan.name));
     builds_.push_back(std::make_unique<GraphBuild>(plan, shared_context()));
     builds_.back()->require_steps();
@@ -92,10 +92,24 @@ void Session::build_graphs() {
   }
 }
 
-void Session::compile_replicas() {
+// Before anything is listed: what is asked for may not be there.
+void Session::choose_devices() {
   doing("opening devices");
-  devices_ = open_devices(options_.devices.empty() ? pipeline_.run.devices : options_.devices, pipeline_.run.load, registry_);
+  const bool by_option = !options_.devices.empty();
+  try {
+    devices_ = open_devices(by_option ? options_.devices : pipeline_.run.devices, pipeline_.run.load, registry_);
+  } catch (Error& error) {
+    if (by_option) throw error.in("--devices");
+    const Value* run = pipeline_.resolved.find("run");
+    for (const char* key : {"devices", "load"}) {  // shares that are too many for "auto" are all that is written
+      if (const Value* written = run ? run->find(key) : nullptr) throw error.in(to_string(written->at()));
+    }
+    throw;
+  }
   precision_ = choose_precision(pipeline_.run.precision, devices_);
+}
+
+void Session::compile_replicas() {
   const std::size_t count = devices_.devices.size();
   std::vector<ResidentSet> sets;
   for (const auto& build : builds_) {
@@ -184,7 +198,9 @@ void Session::save_weights(RunResult& result) {
   for (const auto& replica : replicas_) replica->finish();
   if (log_->folder().empty()) return;
   const std::filesystem::path file = log_->folder() / "weights.safetensors";
-  save_weights_file(file.string(), *pipeline_.network, *replicas_.front(), plans_of(replicas_, devices_.devices));
+  const Network& network = *pipeline_.network;
+  save_weights_file(file.string(), network, weights_of(replicas_, network, pipeline_.run.load),
+                    plans_of(replicas_, devices_.devices));
   result.weights_file = file.string();
 }
 

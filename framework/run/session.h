@@ -73,6 +73,7 @@ class Session {
   void prepare();
 
  private:
+  void choose_devices();
   void build_graphs();
   void compile_replicas();
   void start_replicas();

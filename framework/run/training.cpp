@@ -39,7 +39,7 @@ Training::Training(Parts parts)
       steps_per_epoch_(std::max<std::uint64_t>(parts.builds.front()->steps_per_epoch(), 1)),
       reported_(has_reports(parts.builds.front()->plan())),
       done_(parts.first_step) {
-  for (const auto& build : parts_.builds) every_.push_back(parse_every(build->plan().every));
+  for (const auto& build : parts_.builds) every_.push_back(build->plan().when);
 }
 
 RunResult Training::run() {

@@ -8,7 +8,6 @@
 #include <optional>
 #include <vector>
 
-#include "run/every.h"
 #include "run/progress.h"
 #include "run/session.h"
 #include "run/stall.h"

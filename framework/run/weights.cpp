@@ -41,12 +41,38 @@ Weights load_weights(const std::string& path, const Network& network) {
   return weights;
 }
 
-void save_weights_file(const std::string& path, const Network& network, Replica& replica,
+std::vector<float> weighted_mean(const std::vector<std::vector<float>>& copies, std::span<const double> load) {
+  std::vector<double> sums(copies.front().size(), 0.0);
+  double total = 0;
+  for (std::size_t r = 0; r < copies.size(); ++r) {
+    const double share = load.empty() ? 1.0 : load[r];
+    total += share;
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i] += share * static_cast<double>(copies[r][i]);
+  }
+  std::vector<float> mean(sums.size());
+  for (std::size_t i = 0; i < sums.size(); ++i) mean[i] = static_cast<float>(sums[i] / total);
+  return mean;
+}
+
+Weights weights_of(const std::vector<std::unique_ptr<Replica>>& replicas, const Network& network, std::span<const double> load) {
+  Weights weights;
+  for (std::size_t p = 0; p < network.parameters.size(); ++p) {
+    std::vector<std::vector<float>> copies;
+    for (const auto& replica : replicas) {
+      copies.push_back(replica->read(Slot::value, static_cast<int>(p)));
+      if (!network.parameters[p].statistic) break;
+    }
+    weights.push_back(copies.size() == 1 ? std::move(copies.front()) : weighted_mean(copies, load));
+  }
+  return weights;
+}
+
+void save_weights_file(const std::string& path, const Network& network, Weights weights,
                        const std::map<std::string, std::string>& plans) {
   std::vector<NamedTensor> tensors;
   for (std::size_t p = 0; p < network.parameters.size(); ++p) {
     const Parameter& parameter = network.parameters[p];
-    tensors.push_back({parameter.name, parameter.shape, replica.read(Slot::value, static_cast<int>(p))});
+    tensors.push_back({parameter.name, parameter.shape, std::move(weights[p])});
   }
   std::map<std::string, std::string> metadata = plans;
   metadata["format"] = "pt";

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -16,18 +17,31 @@ using Weights = std::vector<std::vector<float>>;
 
 void write_weights(const std::vector<std::unique_ptr<Replica>>& replicas, const Weights& weights);  // the same to all
 
-// From and to safetensors, by parameter names. Reading wants every parameter of the network with its shape and names what is
-// missing, superfluous or of another shape, all in one message.
+// From safetensors, by parameter names. Wants every parameter of the network with its shape and names what is missing,
+// superfluous or of another shape, all in one message.
 Weights load_weights(const std::string& path, const Network& network);
-void save_weights_file(const std::string& path, const Network& network, Replica& replica,
+
+// What inference uses of a run: the parameters, which are the same in all replicas, and the mean of their running statistics,
+// weighted by `load` (empty: equally). Each replica has normalised by the statistics of its own share of every batch, and its
+// running variances are unbiased estimates of one and the same variance; so their mean is one, of more images. What the running
+// means differ by is the error of these estimates and is not added to the variance.
+//
+// Validation during a run uses each replica's own statistics, so its figures may differ in the last places from those of the
+// file. A run that is to go on bit for bit needs each replica's own; this is not enough for it. REQUIRES: at least one replica;
+// load as split() takes it.
+Weights weights_of(const std::vector<std::unique_ptr<Replica>>& replicas, const Network& network, std::span<const double> load);
+std::vector<float> weighted_mean(const std::vector<std::vector<float>>& copies, std::span<const double> load);
+
+// To safetensors; `plans` become metadata.
+void save_weights_file(const std::string& path, const Network& network, Weights weights,
                        const std::map<std::string, std::string>& plans = {});
 
-// What the replicas' backends have chosen (Replica::plans()), by device and replica: metadata of the file of weights, so that a run that
-// starts from it computes as the one that wrote it did.
+// What the replicas' backends have chosen (Replica::plans()), by device and replica: metadata of the file of weights, so that a
+// run that starts from it computes as the one that wrote it did.
 std::map<std::string, std::string> plans_of(const std::vector<std::unique_ptr<Replica>>& replicas,
                                             const std::vector<std::unique_ptr<Device>>& devices);
-// Those for this replica's device: its own; else another replica's of the same model; else any for its backend, which will say what
-// differs; else "".
+// Those for this replica's device: its own; else another replica's of the same model; else any for its backend, which will say
+// what differs; else "".
 std::string plans_for(const DeviceInfo& device, std::size_t replica, const std::map<std::string, std::string>& metadata);
 
 }  // namespace millrace

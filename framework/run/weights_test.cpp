@@ -12,6 +12,14 @@ DeviceInfo device(const std::string& backend, const std::string& name) {
   return info;
 }
 
+TEST(WeightedMean, IsThatOfTheReplicasThatHaveSeenImages) {
+  const std::vector<std::vector<float>> copies = {{1, 0.1F}, {4, 0.7F}, {9, 0.3F}};
+  EXPECT_EQ(weighted_mean({{1, 2}, {4, 6}}, {}), (std::vector<float>{2.5F, 4}));
+  EXPECT_EQ(weighted_mean({{1, 2}, {4, 6}}, std::vector<double>{3, 1}), (std::vector<float>{1.75F, 3}));
+  EXPECT_EQ(weighted_mean(copies, std::vector<double>{0, 3, 0}), copies[1]);  // bit for bit
+  EXPECT_EQ(weighted_mean({copies[1], copies[1], copies[1]}, {}), copies[1]);
+}
+
 TEST(Plans, AreThoseOfTheReplicaElseOfItsModelElseOfItsBackend) {
   const std::map<std::string, std::string> metadata = {{"format", "pt"},
                                                        {"plans of cuda: H100, replica 0", "first"},

@@ -32,8 +32,8 @@ Augment::Augment(const Params& params, const StageContext& context)
 }
 
 void Augment::process(Sample& sample, Draw& draw) {
-  const auto window = [&] { return window_.is_static() ? window_ : sample.image_shape(); };
-  check_size(sample.image_shape());
+  const auto window = [&] { return window_.is_static() ? window_ : sample.image().shape; };
+  check_size(sample.image().shape);
   check_size(window_);
   const Geometry::Placement placement = geometry_.draw(sample, draw);
   if (on_host_) {
@@ -48,12 +48,12 @@ void Augment::process(Sample& sample, Draw& draw) {
 }
 
 void Augment::erase(Sample& sample, Draw& draw, ImageShape window) const {
-  const ImageShape& shape = sample.image_shape();
+  const ImageShape shape = sample.image().shape;
   const ImageShape seen{std::min(shape.height, window.height), std::min(shape.width, window.width), shape.channels};
   const Erasing::Boxes& boxes = erasing_->draw(draw, seen);
   if (!boxes.happens) return;
   execute_record(sample, window);
-  erasing_->apply(sample.image(), boxes, seen);
+  erasing_->apply(sample.change_pixels(), boxes, seen);
 }
 
 }  // namespace millrace

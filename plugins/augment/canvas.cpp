@@ -13,13 +13,13 @@ void Canvas::warp(const AffineMap& from_source) {
                 classes ? ignored : outside_.fill, to);
     sample_.set_target(to);
   }
-  redraw([&](const Image& from, const Image& to) {
+  redraw([&](const ImageView& from, const Image& to) {
     warp_affine(to_source, from, outside_.interpolation, outside_.border, outside_.fill, to);
   });
 }
 
 void execute_record(Sample& sample, ImageShape window) {
-  const ImageShape shape = sample.image_shape();
+  const ImageShape shape = sample.image().shape;
   AugmentationRecord& record = sample.record;
   if (sample.windowed) {  // from the window's first pixel to the image's
     record.x = static_cast<std::int16_t>(record.x - record.step_x * ((shape.width - window.width) >> 1));

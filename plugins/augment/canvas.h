@@ -18,12 +18,13 @@ class Canvas {
  public:
   Canvas(Sample& sample, const Outside& outside) : sample_(sample), outside_(outside) {}
 
-  const Image& image() const { return sample_.image(); }
+  const Image& image() const { return sample_.change_pixels(); }
 
   // Draws the image anew: draw(from, to), two images of one shape.
   template <class DrawImage>
   void redraw(DrawImage draw) {
-    const Image from = sample_.image(), to = sample_.new_image(from.shape);
+    const ImageView from = sample_.image();
+    const Image to = sample_.new_image(from.shape);
     draw(from, to);
     sample_.set_image(to);
   }

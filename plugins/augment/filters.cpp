@@ -95,7 +95,7 @@ MILLRACE_WIDE void add_scaled(std::uint8_t* levels, const float* deviates, float
 
 }  // namespace
 
-MILLRACE_WIDE void sharpness(const Image& image, double factor, const Image& out) {
+MILLRACE_WIDE void sharpness(const ImageView& image, double factor, const Image& out) {
   const auto channels = static_cast<std::size_t>(image.shape.channels);
   const auto height = static_cast<std::size_t>(image.shape.height);
   const std::size_t stride = static_cast<std::size_t>(image.shape.width) * channels;
@@ -117,7 +117,7 @@ MILLRACE_WIDE void sharpness(const Image& image, double factor, const Image& out
   }
 }
 
-void blur(const Image& image, double sigma, const Image& out) {
+void blur(const ImageView& image, double sigma, const Image& out) {
   thread_local std::vector<std::uint8_t> wide;  // a row, mirrored beyond its ends
   thread_local std::vector<std::uint32_t> sums;
   thread_local std::vector<std::uint16_t> across;  // every row blurred along itself, in 1/256 of a level

@@ -82,7 +82,7 @@ Geometry::Placement Geometry::draw(Sample& sample, Draw& draw) const {
 }
 
 void Geometry::place(Sample& sample, const Placement& placement, ImageShape window) const {
-  const ImageShape shape = sample.image_shape();
+  const ImageShape shape = sample.image().shape;
   if (placement.warps) {
     Canvas canvas(sample, outside_);
     canvas.warp(AffineMap::scale(placement.flip_x ? -1 : 1, placement.flip_y ? -1 : 1)

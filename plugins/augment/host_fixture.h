@@ -52,7 +52,7 @@ class HostTest : public testing::Test {
   }
 
   // What the network sees of it.
-  static Bytes seen(const Image& image, const AugmentationRecord& record, ImageShape window) {
+  static Bytes seen(const ImageView& image, const AugmentationRecord& record, ImageShape window) {
     Bytes out(window.bytes());
     apply_record(record, image, window, out.data());
     return out;

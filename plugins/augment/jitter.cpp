@@ -71,7 +71,7 @@ void Jitter::change_levels(Canvas& canvas, Draw& draw) const {
 
 void Jitter::filter(Canvas& canvas, Draw& draw) const {
   if (const auto factor = drawn(draw, params_.sharpness, &JitterParams::Sharpness::factor)) {
-    canvas.redraw([&](const Image& from, const Image& to) { filters::sharpness(from, *factor, to); });
+    canvas.redraw([&](const ImageView& from, const Image& to) { filters::sharpness(from, *factor, to); });
   }
   if (const auto sigma = drawn(draw, params_.blur, &JitterParams::Blur::sigma)) {
     filters::blur(canvas.image(), *sigma, canvas.image());

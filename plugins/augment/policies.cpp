@@ -97,7 +97,8 @@ void apply_operation(Canvas& canvas, Kind kind, double m) {
     case Kind::brightness: return colour::brightness(image, 1 + m);
     case Kind::saturation: return colour::saturation(image, 1 + m);
     case Kind::contrast: return colour::contrast(image, 1 + m);
-    case Kind::sharpness: return canvas.redraw([m](const Image& from, const Image& to) { filters::sharpness(from, 1 + m, to); });
+    case Kind::sharpness:
+      return canvas.redraw([m](const ImageView& from, const Image& to) { filters::sharpness(from, 1 + m, to); });
     case Kind::posterise:
       return tone::posterise(image, 8 - static_cast<int>(std::nearbyint(m)));  // a half to even, as torch.round
     case Kind::solarise: return tone::solarise(image, m);

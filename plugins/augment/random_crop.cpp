@@ -43,19 +43,20 @@ RandomCrop::Part RandomCrop::draw_part(Draw& draw, ImageShape shape) const {
 }
 
 void RandomCrop::apply(Sample& sample, Draw& draw) const {
-  const Part part = draw_part(draw, sample.image_shape());
+  const Part part = draw_part(draw, sample.image().shape);
   if (sample.target().data != nullptr) {
     const bool classes = sample.target_spec().kind == TargetSpec::Kind::classes;
     const Image from = sample.target(), to = sample.new_target({output_.height, output_.width, from.shape.channels});
     resample(from, part, classes ? ResampleFilter::nearest : filter_, to);
     sample.set_target(to);
   }
-  const Image from = sample.image(), to = sample.new_image({output_.height, output_.width, from.shape.channels});
+  const ImageView from = sample.image();
+  const Image to = sample.new_image({output_.height, output_.width, from.shape.channels});
   resample(from, part, filter_, to);
   sample.set_image(to);
 }
 
-void RandomCrop::resample(const Image& image, const Part& part, ResampleFilter filter, const Image& out) const {
+void RandomCrop::resample(const ImageView& image, const Part& part, ResampleFilter filter, const Image& out) const {
   thread_local Resampler resampler;
   PixelRows rows = rows_of(image);
   // Cut first, as torchvision does: pixels beside the part do not count.

@@ -14,7 +14,7 @@ namespace millrace {
 class RandomCrop {
  public:
   RandomCrop(const CropParams& params, ImageShape input);  // errors: ErrorKind::usage
-  ImageShape image_shape() const { return output_; }  // of every image
+  ImageShape image_shape() const { return output_; }       // of every image
 
   void apply(Sample& sample, Draw& draw) const;
 
@@ -23,7 +23,7 @@ class RandomCrop {
     int top = 0, left = 0, height = 0, width = 0;
   };
   Part draw_part(Draw& draw, ImageShape shape) const;
-  void resample(const Image& image, const Part& part, ResampleFilter filter, const Image& out) const;
+  void resample(const ImageView& image, const Part& part, ResampleFilter filter, const Image& out) const;
 
   CropParams params_;
   ResampleFilter filter_;

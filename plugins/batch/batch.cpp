@@ -33,6 +33,29 @@ void check_window(const ImageShape& image, const ImageShape& window) {
   }
 }
 
+// The lines that give images of the files' own sizes one size: the network's, where there is a network.
+std::string ways_to_one_size(const std::string& graph, const ImageShape& window) {
+  const int height = window.is_static() ? window.height : 224, width = window.is_static() ? window.width : 224;
+  const int short_side = (std::max(height, width) * 8 + 6) / 7;  // of 256 usually 224 are cut out
+  return fmt::format(R"(write into the file
+
+    [{0}.decode_image]
+    size = [{1}, {2}]
+    fit  = "exact"                                   # the whole image, resized; proportions change
+
+or, instead of `fit`,
+
+    short_side = {3:<36}# resized with its proportions,
+    crop       = "centre"                            # and the size cut out of the middle
+
+or, for training,
+
+    random_resized_crop = {{ area = [0.25, 1.0] }}     # a part of random size and place, resized
+
+If all files have one size, `size` alone says so. A resize or crop stage before the batch does as well.)",
+                     graph, height, width, short_side);
+}
+
 // Filling the batch changes nothing that a device could have read before, unlike Batch::change_pixels().
 std::uint8_t* pixels_of(Batch& batch, std::uint32_t slot) {
   return const_cast<std::uint8_t*>(batch.pixels) + slot * batch.image.bytes();
@@ -52,7 +75,7 @@ void BatchSamples::describe(StageDescription<Params>& d) {
           "filled up with the epoch's first samples");
   d.params.add("bad_samples", &Params::bad_samples)
       .choices({"replace", "skip", "fail"})
-      .text("a sample that cannot be decoded: take another one, go on without it, or end the run");
+      .text("a sample that cannot be read or decoded: take another one, go on without it, or end the run");
   d.params.add("bad_sample_budget", &Params::bad_sample_budget)
       .range(0)
       .text(
@@ -61,9 +84,10 @@ void BatchSamples::describe(StageDescription<Params>& d) {
 }
 
 BatchSamples::BatchSamples(const Params& params, const StageContext& context)
-    : spec_{static_cast<std::uint32_t>(params.size), static_cast<std::uint32_t>(params.buffers), params.last == "keep"   ? BatchSpec::Last::keep
-                                                           : params.last == "wrap" ? BatchSpec::Last::wrap
-                                                                                   : BatchSpec::Last::drop},
+    : spec_{static_cast<std::uint32_t>(params.size), static_cast<std::uint32_t>(params.buffers),
+            params.last == "keep"   ? BatchSpec::Last::keep
+            : params.last == "wrap" ? BatchSpec::Last::wrap
+                                    : BatchSpec::Last::drop},
       policy_(params.bad_samples == "replace" ? Policy::replace
               : params.bad_samples == "skip"  ? Policy::skip
                                               : Policy::fail),
@@ -73,10 +97,8 @@ BatchSamples::BatchSamples(const Params& params, const StageContext& context)
       run_(context.run),
       budget_(allowed(params.bad_sample_budget, context.samples_per_epoch, kLeastBudget)) {
   if (!image_.is_static()) {
-    fail(ErrorKind::usage,
-         "images of varying size ({}) cannot share a batch: add a resize or crop stage before it or, if all files have one size, "
-         "say so with `size = [height, width]` in decode_image",
-         to_string(image_));
+    fail(ErrorKind::usage, "images of varying size ({}) cannot share a batch: {}", to_string(image_),
+         ways_to_one_size(graph_, context.window));
   }
   if (context.window.is_static()) check_window(image_, context.window);
 }
@@ -109,7 +131,7 @@ void BatchSamples::process(int, Packet packet, Output& output) {
 
 void BatchSamples::check_pixels(Batch& batch, std::uint32_t slot) const {
   Sample& sample = batch.samples[slot];
-  const Image& image = std::as_const(sample).image();
+  const ImageView image = sample.image();
   std::uint8_t* place = pixels_of(batch, slot);
   if (image.shape != batch.image) {
     sample.fault =
@@ -126,7 +148,8 @@ void BatchSamples::check_target(Batch& batch, std::uint32_t slot) const {
   const ImageShape expected{batch.image.height, batch.image.width, batch.target.channels(batch.image.channels)};
   std::uint8_t* place = batch.targets + slot * expected.bytes();
   if (target.shape != expected) {
-    sample.fault = SampleFault{name_, fmt::format("the target is {}, its image {}", to_string(target.shape), to_string(batch.image))};
+    sample.fault =
+        SampleFault{name_, fmt::format("the target is {}, its image {}", to_string(target.shape), to_string(batch.image))};
   } else if (target.data != place) {
     std::memcpy(place, target.data, expected.bytes());
   }

@@ -76,7 +76,7 @@ TEST_F(BatchTest, RefusesPixelsThatDifferFromThoseThatDevicesKeep) {
   batch->resident_set = 0;
   for (Sample& sample : batch->samples) sample.set_resident();
   spoil(*batch, 2);
-  batch->samples[5].image();  // by which a stage could have changed them
+  batch->samples[5].change_pixels();  // by which a stage could have changed them
   const Error error = error_of(stage, batch);
   EXPECT_EQ(error.kind(), ErrorKind::usage);
   EXPECT_EQ(
@@ -295,12 +295,26 @@ TEST_F(BatchTest, LargerImagesAreSeenThroughAWindowInTheirMiddle) {
   EXPECT_EQ(batch->records[0].x, 1);
 }
 
-TEST_F(BatchTest, RefusesImagesOfVaryingSizeAndSaysWhatToAdd) {
+TEST_F(BatchTest, RefusesImagesOfVaryingSizeAndProposesTheLinesToWrite) {
+  context_.graph = "train";
   context_.image = {0, 0, 3};
-  EXPECT_EQ(
-      mistake(),
-      "images of varying size (? x ? x 3) cannot share a batch: add a resize or crop stage before it or, if all files have one "
-      "size, say so with `size = [height, width]` in decode_image");
+  context_.window = {24, 32, 3};
+  EXPECT_EQ(mistake(), R"(images of varying size (? x ? x 3) cannot share a batch: write into the file
+
+    [train.decode_image]
+    size = [24, 32]
+    fit  = "exact"                                   # the whole image, resized; proportions change
+
+or, instead of `fit`,
+
+    short_side = 37                                  # resized with its proportions,
+    crop       = "centre"                            # and the size cut out of the middle
+
+or, for training,
+
+    random_resized_crop = { area = [0.25, 1.0] }     # a part of random size and place, resized
+
+If all files have one size, `size` alone says so. A resize or crop stage before the batch does as well.)");
 }
 
 TEST_F(BatchTest, RefusesImagesThatTheNetworkCannotTake) {

@@ -30,7 +30,7 @@ Crop::Crop(const Params& params, const StageContext& context)
 
 namespace {
 
-void cut_out(const Image& from, int top, int left, const Image& piece) {
+void cut_out(const ImageView& from, int top, int left, const Image& piece) {
   const auto channels = static_cast<std::size_t>(from.shape.channels);
   const std::size_t stride = static_cast<std::size_t>(from.shape.width) * channels;
   const std::size_t bytes = static_cast<std::size_t>(piece.shape.width) * channels;
@@ -44,7 +44,7 @@ void cut_out(const Image& from, int top, int left, const Image& piece) {
 
 void Crop::process(Sample& sample, Draw& draw) {
   sample.apply_pending(window_);
-  const Image from = sample.image();
+  const ImageView from = sample.image();
   const int rows = from.shape.height - piece_.height, columns = from.shape.width - piece_.width;
   if (rows < 0 || columns < 0) {
     fail(ErrorKind::content, "the image is {} x {}, too small to cut {} x {} out of it: add a resize stage before",

@@ -32,7 +32,7 @@ class CropTest : public testing::Test {
     key.position = position;
     Draw draw(1, key, 2);
     stage.process(sample_, draw);
-    const Image& image = sample_.image();
+    const ImageView image = sample_.image();
     const int top = image.data[0], left = image.data[1];
     for (int i = 0; i < image.shape.height * image.shape.width; ++i) {
       EXPECT_EQ(image.data[2 * i], top + i / image.shape.width);

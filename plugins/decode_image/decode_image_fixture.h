@@ -31,7 +31,7 @@ class DecodeImageTest : public testing::Test {
     Draw draw(1, {}, 0);
     stage.process(sample_, draw);
     EXPECT_EQ(draw.hash(), 0U);
-    const Image& image = sample_.image();
+    const ImageView image = sample_.image();
     return {image.data, image.data + image.shape.bytes()};
   }
   // The message of the content error that these bytes end in.

@@ -80,7 +80,7 @@ TEST_F(DecodeImageTest, ASizeIsAPromise) {
   EXPECT_EQ(DecodeImage(params, context_).image_shape(), (ImageShape{16, 20, 3}));
   EXPECT_EQ(decode(encode({.height = 16, .width = 20}), params).size(), 16U * 20 * 3);
   EXPECT_EQ(error_of(encode({.height = 20, .width = 16}), params),
-            "the image is 20 x 16, but `size` says that all are 16 x 20: leave `size` out and add a resize or crop stage");
+            "the image is 20 x 16, but `size` alone says that all are 16 x 20: `fit = \"exact\"` beside it resizes them");
 }
 
 TEST_F(DecodeImageTest, AnImageOfAnotherSizeDoesNotSpoilTheNext) {

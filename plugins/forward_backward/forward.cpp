@@ -38,12 +38,14 @@ Forward::Forward(const Params& params, const StageContext& context)
     : loss_(params.loss.spec()), views_(test_time_views(params.test_time)), context_(context) {}
 
 void Forward::process(int, Packet packet, Output& output) {
+  const std::uint64_t begin = now_ticks();
   const Ref<StepToken> token = take_token(packet);  // nothing waits for an update here: the next batch may follow at once
   Ref<Batch> batch = take_batch(packet);
   const Share share = split(batch->count, context_.replicas.size(), context_.load)[static_cast<std::size_t>(context_.replica)];
   require_labels(*batch, share, *context_.network);
   Ref<StepResult> result = make_result(*batch, context_);
   result->ready = replica_of(context_).infer(std::move(batch), share.begin, share.count, views_, loss_, result->sums);
+  clock_.watch(result->ready, begin, share.count);
   send_result(std::move(result), 0, output);
 }
 

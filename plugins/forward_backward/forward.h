@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "device_clock.h"
 #include "loss_params.h"
 #include "millrace/stage.h"
 #include "millrace/step.h"
@@ -26,11 +27,13 @@ class Forward : public Stage {
   Forward(const Params& params, const StageContext& context);
 
   void process(int port, Packet packet, Output& output) override;
+  DeviceWork device_work() const override { return clock_.work(); }
 
  private:
   LossSpec loss_;
   std::vector<View> views_;
   const StageContext context_;
+  DeviceClock clock_;
 };
 
 // The views of a choice of `test_time`; their weights add up to 1.

@@ -33,6 +33,7 @@ ForwardBackward::ForwardBackward(const Params& params, const StageContext& conte
     : loss_(params.loss.spec()), context_(context) {}
 
 void ForwardBackward::process(int, Packet packet, Output& output) {
+  const std::uint64_t begin = now_ticks();
   Ref<StepToken> token = take_token(packet);
   Ref<Batch> batch = take_batch(packet);
   Replica& replica = replica_of(context_);
@@ -46,10 +47,10 @@ void ForwardBackward::process(int, Packet packet, Output& output) {
   replica.forward(step);
   result->ready = replica.loss(loss_, normaliser, result->sums);
   send_result(std::move(result), kResult, output);
-  backward(std::move(token), step, output);
+  backward(std::move(token), step, {begin, share.count}, output);
 }
 
-void ForwardBackward::backward(Ref<StepToken> token, std::uint64_t step, Output& output) {
+void ForwardBackward::backward(Ref<StepToken> token, std::uint64_t step, Work work, Output& output) {
   Replica& replica = replica_of(context_);
   const std::vector<Bucket>& buckets = replica.buckets();
   auto emission = std::make_shared<Emission>();
@@ -58,10 +59,11 @@ void ForwardBackward::backward(Ref<StepToken> token, std::uint64_t step, Output&
     emission->token = std::move(token);
     emission->hold.emplace(output);
   }
-  replica.backward([emission, step, &buckets, &output, index = context_.replica](int number, Ref<Event> filled) {
+  replica.backward([this, emission, step, work, &buckets, &output, index = context_.replica](int number, Ref<Event> filled) {
     const Bucket& bucket = buckets[static_cast<std::size_t>(number)];
     Ref<GradientBucket> gradients = make_ref<GradientBucket>();
     const bool last = --emission->left == 0;
+    if (last) clock_.watch(filled, work.begin, work.samples);
     gradients->token = last ? std::exchange(emission->token, nullptr) : emission->token;
     gradients->step = step;
     gradients->replica = index;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "device_clock.h"
 #include "loss_params.h"
 #include "millrace/stage.h"
 #include "millrace/step.h"
@@ -28,12 +29,17 @@ class ForwardBackward : public Stage {
   ForwardBackward(const Params& params, const StageContext& context);
 
   void process(int port, Packet packet, Output& output) override;
+  DeviceWork device_work() const override { return clock_.work(); }  // until the last bucket is filled
 
  private:
-  void backward(Ref<StepToken> token, std::uint64_t step, Output& output);
+  struct Work {
+    std::uint64_t begin, samples;
+  };
+  void backward(Ref<StepToken> token, std::uint64_t step, Work work, Output& output);
 
   LossSpec loss_;
   const StageContext context_;
+  DeviceClock clock_;
 };
 
 }  // namespace millrace

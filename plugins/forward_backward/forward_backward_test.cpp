@@ -79,6 +79,45 @@ TEST(ForwardBackward, SendsAResultAndEveryBucketInOrder) {
   EXPECT_EQ(harness.output().holds(), 0);
 }
 
+// An event that completes when it is told to.
+class LaterEvent : public Event {
+ public:
+  bool complete() const override { return !done_; }
+  void wait() const override {}
+  void then(std::function<void()> done) override { done_ = std::move(done); }
+  void signal() { std::exchange(done_, nullptr)(); }
+
+ private:
+  std::function<void()> done_;
+};
+
+TEST(DeviceClock, CountsWorkThatOverlapsOnce) {
+  DeviceClock clock;
+  const auto first = make_ref<LaterEvent>(), second = make_ref<LaterEvent>();
+  const std::uint64_t begin = now_ticks();
+  clock.watch(first, begin, 30);
+  clock.watch(second, begin, 50);  // submitted while the first one is at work
+  EXPECT_EQ(clock.work().samples, 0U);
+  while (static_cast<double>(now_ticks() - begin) * seconds_per_tick() < 0.02) {
+  }
+  first->signal();
+  EXPECT_EQ(clock.work().samples, 30U);
+  EXPECT_GE(clock.work().seconds, 0.02);
+  second->signal();
+  const double in_all = static_cast<double>(now_ticks() - begin) * seconds_per_tick();
+  EXPECT_EQ(clock.work().samples, 80U);
+  EXPECT_LE(clock.work().seconds, in_all);
+}
+
+TEST(ForwardBackward, SaysHowLongTheDeviceWorked) {
+  testkit::Replicas replicas(2);
+  Harness harness(StageTypeAccess::make<ForwardBackward>(), {}, replicas.context_of(1));
+  EXPECT_EQ(harness.stage().device_work().samples, 0U);
+  harness.feed(step_packet(testkit::random_batch(7)));
+  EXPECT_EQ(harness.stage().device_work().samples, 3U);  // its share
+  EXPECT_GT(harness.stage().device_work().seconds, 0);
+}
+
 TEST(ForwardBackward, TheTokenLivesAsLongAsTheBuckets) {
   testkit::Replicas replicas(1);
   Harness harness(StageTypeAccess::make<ForwardBackward>(), {}, replicas.context_of(0));

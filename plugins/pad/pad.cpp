@@ -60,7 +60,7 @@ ImageShape Pad::image_shape() const {
 
 void Pad::process(Sample& sample, Draw&) {
   sample.apply_pending(window_);
-  const ImageShape from = sample.image_shape(), to = result(from);
+  const ImageShape from = sample.image().shape, to = result(from);
   if (to == from) return;
   AugmentationRecord& record = sample.record;  // a window that begins before the image, executed here
   record = {};

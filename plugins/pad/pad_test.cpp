@@ -25,7 +25,7 @@ class PadTest : public testing::Test {
     Draw draw(1, {}, 2), untouched(1, {}, 2);
     Pad(params_, context_).process(sample_, draw);
     EXPECT_EQ(draw.hash(), untouched.hash());
-    const Image& image = std::as_const(sample_).image();
+    const ImageView image = sample_.image();
     return {image.data, image.data + image.shape.bytes()};
   }
   std::string mistake(ErrorKind kind) {
@@ -51,7 +51,7 @@ TEST_F(PadTest, PutsAMarginAroundTheImage) {
                              9, 9, 1, 2, 9, 9,  //
                              9, 9, 3, 4, 9, 9,  //
                              9, 9, 9, 9, 9, 9}));
-  EXPECT_EQ(sample_.image_shape(), (ImageShape{4, 6, 1}));
+  EXPECT_EQ(sample_.image().shape, (ImageShape{4, 6, 1}));
 }
 
 TEST_F(PadTest, MakesASize) {

@@ -16,7 +16,7 @@ class Lister {
   void add(const Storage::Object& object) {
     const bool image = options_.extensions.match(object.name);
     if (!options_.label) enter(object.name, image);
-    if (!image) return leave_out(object.name);
+    if (!image) return leave_out(object);
     if (options_.label) match(object.name);
     listing_.paths.add(object.name);
     listing_.labels.push_back(number_);
@@ -62,9 +62,10 @@ class Lister {
     }
   }
 
-  void leave_out(const std::string& name) {
-    if (!other_images_.match(name)) return;
-    if (listing_.left_out++ == 0) listing_.left_out_name = name;
+  void leave_out(const Storage::Object& object) {
+    if (object.is_dangling && listing_.dangling++ == 0) listing_.dangling_name = object.name;
+    if (object.is_dangling || !other_images_.match(object.name)) return;
+    if (listing_.left_out++ == 0) listing_.left_out_name = object.name;
   }
 
   void match(const std::string& name) {

@@ -22,6 +22,8 @@ struct ImageListing {
   std::uint64_t fingerprint = 1;      // of names, sizes and versions
   std::uint64_t left_out = 0;         // files that seem to be images, and whose extension is none of those asked for
   std::string left_out_name;          // one of these
+  std::uint64_t dangling = 0;         // links that lead nowhere and are not named as images are; one that is becomes a bad sample
+  std::string dangling_name;          // one of these
 
   std::size_t memory() const { return paths.memory() + labels.capacity() * sizeof(std::int32_t); }
 };

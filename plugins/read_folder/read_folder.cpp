@@ -63,6 +63,11 @@ void ReadFolder::open() {
                            listing_.left_out == 1 ? "" : "s", listing_.left_out_name, options_.root,
                            listing_.left_out == 1 ? "is" : "are", options_.extensions.text()));
   }
+  if (run_ && listing_.dangling > 0) {
+    run_->warn(fmt::format("{} link{} such as '{}' in '{}' {} nowhere and {} left out", listing_.dangling,
+                           listing_.dangling == 1 ? "" : "s", listing_.dangling_name, options_.root,
+                           listing_.dangling == 1 ? "leads" : "lead", listing_.dangling == 1 ? "is" : "are"));
+  }
   for (std::size_t label = 0; run_ && label < listing_.classes.size(); ++label) {
     if (listing_.counts[label] > 0) continue;
     run_->warn(fmt::format("class '{}' has no image in '{}'", listing_.classes[label], options_.root));
@@ -74,8 +79,7 @@ void ReadFolder::read(Sample& sample) {
   sample.label = listing_.labels[index];
   sample.url.assign(root_);
   listing_.paths.append(index, sample.url);
-  storage_.read(sample.url, sample.encoded);
-  if (sample.encoded.size() == 0) fail(ErrorKind::content, "the file is empty");
+  read_sample_file(storage_, sample.url, sample.encoded);
 }
 
 }  // namespace millrace

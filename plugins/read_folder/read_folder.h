@@ -17,8 +17,8 @@ namespace millrace {
 //   shuffle = "every-epoch"
 //
 // Or files in any folders, whose paths tell the class: the first group of a regular expression that is searched for in the path
-// below `path` (RE2's syntax: Perl's without lookahead, lookbehind and backreferences, which no path can make slow; in TOML between
-// single quotes, which leave backslashes alone).
+// below `path` (RE2's syntax: Perl's without lookahead, lookbehind and backreferences, which no path can make slow; in TOML
+// between single quotes, which leave backslashes alone).
 //
 //   path  = "s3://bucket/pets"
 //   label = '(cat|dog)\.\d+\.jpg'    # train/cat.17.jpg is of class "cat"
@@ -27,8 +27,8 @@ namespace millrace {
 // files in bytewise order of their paths.
 // Threading: read() may run on any number of threads. The listing is read-only after open().
 // Errors: a missing folder (in the constructor, where the storage can tell), no image, images outside class folders, a path that
-// does not match `label`, a file that is gone: ErrorKind::data. An empty file: ErrorKind::content. A class without images,
-// and files of other kinds of images: a warning.
+// does not match `label`: ErrorKind::data. A file that is empty, gone, or a link that leads nowhere: ErrorKind::content when it
+// is read. A class without images, files of other kinds of images, and other links that lead nowhere: a warning.
 class ReadFolder : public Source {
  public:
   struct Params : SourceParams {

@@ -70,6 +70,20 @@ TEST_F(ReadFolderTest, NamesClassesAfterFoldersAndSortsBytewise) {
   EXPECT_EQ(path_of(*source, 4), "dog/b.jpg:2");
 }
 
+TEST_F(ReadFolderTest, ALinkThatLeadsNowhereIsABadSample) {
+  write("cat/1.jpg");
+  fs::create_symlink("gone", root_ / "cat/2.jpg");
+  fs::create_symlink("gone", root_ / "cow");
+  const auto source = opened(params());
+  ASSERT_EQ(source->size(), 2U);
+  EXPECT_EQ(warnings_.warnings(), (std::vector<std::string>{fmt::format(
+                                      "1 link such as 'cow' in '{}' leads nowhere and is left out", root_.path().string())}));
+  Sample sample;
+  const Error error = testkit::error_of([&] { testkit::read(*source, 1, sample); });
+  EXPECT_EQ(error.kind(), ErrorKind::content);
+  EXPECT_EQ(error.message(), fmt::format("'{}' is a link to 'gone', which leads nowhere", root_ / "cat/2.jpg"));
+}
+
 TEST_F(ReadFolderTest, NestedFoldersBelongToTheirClassInTheOrderOfWholePaths) {
   write("cat/a/2.jpg");
   write("cat/a.jpg");  // '.' comes before '/'

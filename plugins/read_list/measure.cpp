@@ -10,6 +10,8 @@ namespace millrace {
 
 namespace {
 
+constexpr std::uint64_t kManyEnough = 1000;  // missing files with none that is there: not worth asking for a million more
+
 bool is_absolute(std::string_view path) { return path.starts_with('/') || path.find("://") != path.npos; }
 
 class Measurer {
@@ -25,6 +27,7 @@ class Measurer {
       resolve(list_, root_, index, url);
       if (url_scheme(url) == "file") {
         ask(index, url);
+        if (measure_.missing == kManyEnough && index + 1 == kManyEnough) fail_without_any();
       } else if (is_absolute(list_.paths[index])) {
         all_known = false;
       } else {
@@ -33,6 +36,7 @@ class Measurer {
     }
     if (!remote.empty()) look_up(remote);
     if (!all_known) measure_.fingerprint = 0;
+    if (measure_.missing == list_.paths.size()) fail_without_any();
     return measure_;
   }
 
@@ -46,8 +50,17 @@ class Measurer {
     try {
       take(registry_.storage(url).stat(url));
     } catch (Error& error) {
-      throw error.in(fmt::format("{}:{}", name_, list_.lines[index]));
+      error.in(fmt::format("{}:{}", name_, list_.lines[index]));
+      if (error.kind() != ErrorKind::data) throw;
+      if (measure_.missing++ == 0) measure_.first_missing = error.what();
+      measure_.fingerprint = combine(measure_.fingerprint, hash_text(url));
     }
+  }
+
+  [[noreturn]] void fail_without_any() const {
+    fail(ErrorKind::data,
+         "none of the first {} files of '{}' can be read: are its paths relative to '{}', or is `root` another? The first: {}",
+         measure_.missing, name_, root_, measure_.first_missing);
   }
 
   // Walks through the rows, sorted by path, and the listing, which is, side by side.

@@ -14,10 +14,12 @@ void resolve(const FileList& list, const std::string& root, std::uint64_t index,
 struct Measure {
   std::size_t largest = 0;        // bytes of the largest file
   std::uint64_t fingerprint = 1;  // 0: some file's version is not known
+  std::uint64_t missing = 0;      // files that are not there, or may not be read
+  std::string first_missing;      // the error of the first one, with list and line
 };
 
 // Local files are asked for one by one. Of another storage the folder `root` is listed, once; URLs that lead elsewhere are taken
-// as they come. Throws, for a file that is missing, ErrorKind::data with `name`, the list's, and the line.
+// as they come. Throws ErrorKind::data when no file is there, with the first one's error. `name`: the list's, for messages.
 Measure measure(const FileList& list, const std::string& root, const Registry& registry, const std::string& name);
 
 }  // namespace millrace

@@ -97,6 +97,10 @@ void ReadList::open() {
   measure_ = measure(list_, root_, *registry_, url);
   if (measure_.fingerprint != 0) measure_.fingerprint = hash_bytes(bytes.data(), bytes.size(), measure_.fingerprint);
   list_.lines = {};
+  if (run_ && measure_.missing > 0) {
+    run_->warn(fmt::format("{} of the {} files in '{}' cannot be read, and are bad samples; the first: {}", measure_.missing,
+                           size(), url, measure_.first_missing));
+  }
   for (std::size_t label = 0; run_ && !given_classes_.empty() && label < list_.classes.size(); ++label) {
     if (list_.counts[label] == 0) run_->warn(fmt::format("class '{}' has no file in '{}'", list_.classes[label], url));
   }
@@ -109,8 +113,7 @@ void ReadList::read(Sample& sample) {
   const float* numbers = list_.numbers.data() + index * width;
   sample.numbers.assign(numbers, numbers + width);
   resolve(list_, root_, index, sample.url);
-  registry_->storage(sample.url).read(sample.url, sample.encoded);
-  if (sample.encoded.size() == 0) fail(ErrorKind::content, "the file is empty");
+  read_sample_file(registry_->storage(sample.url), sample.url, sample.encoded);
 }
 
 }  // namespace millrace

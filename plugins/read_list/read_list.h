@@ -27,8 +27,9 @@ namespace millrace {
 //
 // Ports: out, SampleChunk. Indices count the rows.
 // Threading: read() may run on any number of threads. The list is read-only after open().
-// Errors: what is wrong in the list, and a file that is missing (where the storage can tell without asking for each):
-// ErrorKind::data with list, line and column. An empty file: ErrorKind::content. A given class without files: a warning.
+// Errors: what is wrong in the list: ErrorKind::data with list, line and column; the same when none of its files is there. A file
+// that is missing, empty, or may not be read: a warning when the list is opened, ErrorKind::content when the file is read. A
+// given class without files: a warning.
 class ReadList : public Source {
  public:
   struct Params : SourceParams {

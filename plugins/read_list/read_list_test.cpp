@@ -197,13 +197,36 @@ TEST_F(ReadListTest, SaysWhereANumberIsWrong) {
   }
 }
 
-TEST_F(ReadListTest, SaysWhichFileIsMissingInWhichLine) {
+TEST_F(ReadListTest, AMissingFileIsABadSampleAndAWarningThatNamesTheLine) {
   folder_.write("1.jpg", "one");
+  const auto params = list("file_name,label\n1.jpg,a\n\n2.jpg,a\n3.jpg,a\n");
+  ReadList source(params, context_);
+  source.open();
+  const std::string cause = fmt::format("cannot look at '{}': No such file or directory", folder_ / "2.jpg");
+  EXPECT_EQ(run_.warnings(),
+            (std::vector<std::string>{fmt::format(
+                "2 of the 3 files in '{0}' cannot be read, and are bad samples; the first: {0}:4: {1}", params.path, cause)}));
+  Sample sample;
+  sample.reset({.index = 0}, {});
+  source.read(sample);
+  sample.reset({.index = 1}, {});
+  try {
+    source.read(sample);
+    FAIL() << "a file that is not there was read";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::content);
+    EXPECT_EQ(error.message(), fmt::format("cannot open '{}': No such file or directory", folder_ / "2.jpg"));
+  }
+}
+
+TEST_F(ReadListTest, AListOfWhichNoFileIsThereIsUnusable) {
   const auto params = list("file_name,label\n1.jpg,a\n\n2.jpg,a\n");
   const Error error = error_of(params);
   EXPECT_EQ(error.kind(), ErrorKind::data);
-  EXPECT_EQ(std::string(error.what()).find(fmt::format("{}:4: '{}' does not exist", params.path, folder_ / "2.jpg")), 0U)
-      << error.what();
+  EXPECT_EQ(error.message(),
+            fmt::format("none of the first 2 files of '{0}' can be read: are its paths relative to '{1}/', or is `root` another? "
+                        "The first: {0}:2: cannot look at '{1}/1.jpg': No such file or directory",
+                        params.path, folder_.path().string()));
 }
 
 TEST_F(ReadListTest, SaysWhichNamesAreNoFiles) {

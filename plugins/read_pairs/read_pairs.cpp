@@ -136,16 +136,18 @@ void ReadPairs::read(Sample& sample) {
   const std::uint64_t index = sample.key.index;
   sample.url.assign(image_root_);
   pairs_.images.append(index, sample.url);
-  images_.storage.read(sample.url, sample.encoded);
-  if (sample.encoded.size() == 0) fail(ErrorKind::content, "the file is empty");
+  read_sample_file(images_.storage, sample.url, sample.encoded);
   if (!targets_) {
     std::memcpy(sample.encoded_target.resize(sample.encoded.size()), sample.encoded.data(), sample.encoded.size());
     return;
   }
   sample.target_url.assign(target_root_);
   pairs_.targets.append(index, sample.target_url);
-  targets_->storage.read(sample.target_url, sample.encoded_target);
-  if (sample.encoded_target.size() == 0) fail(ErrorKind::content, "target '{}': the file is empty", sample.target_url);
+  try {
+    read_sample_file(targets_->storage, sample.target_url, sample.encoded_target);
+  } catch (Error& error) {
+    throw error.in(fmt::format("target '{}'", sample.target_url));
+  }
 }
 
 }  // namespace millrace

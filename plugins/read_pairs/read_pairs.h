@@ -30,8 +30,8 @@ namespace millrace {
 // Ports: out, SampleChunk; fills encoded and encoded_target; `url` is the image's, `target_url` its partner's. Indices count the
 // pairs in bytewise order of the images' paths.
 // Threading: read() may run on any number of threads. The pairs are read-only after open().
-// Errors: a file without a partner (unless `unpaired` is "skip"; then a warning), two files of one name, no image, a file that is
-// gone: ErrorKind::data. An empty file: ErrorKind::content.
+// Errors: a file without a partner (unless `unpaired` is "skip"; then a warning), two files of one name, no image:
+// ErrorKind::data. A file that is empty, gone, or a link that leads nowhere: ErrorKind::content when it is read.
 class ReadPairs : public Source {
  public:
   struct Class {

@@ -52,10 +52,10 @@ ImageShape Resize::image_shape() const {
 void Resize::process(Sample& sample, Draw&) {
   thread_local Resampler resampler;
   sample.apply_pending(window_);
-  const Image from = sample.image();
+  const ImageView from = sample.image();
   const ImageShape to = result(from.shape);
   if (to == from.shape) return;
-  const auto resample = [&](const Image& in, ResampleFilter filter, const Image& out) {
+  const auto resample = [&](const ImageView& in, ResampleFilter filter, const Image& out) {
     const Box whole{0, 0, static_cast<float>(in.shape.width), static_cast<float>(in.shape.height)};
     resampler.resize(rows_of(in), whole, filter, out.shape, out.data);
   };

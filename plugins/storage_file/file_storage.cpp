@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <utility>
 
 #include "millrace/error.h"
 #include "millrace/sample.h"
@@ -71,9 +72,17 @@ void FileStorage::list(const std::string& url, const std::function<void(Object)>
 Storage::Object FileStorage::stat(const std::string& url) {
   const char* path = path_of(url);
   struct stat status {};
-  if (::stat(path, &status) != 0) refuse_path("look at", path);
+  const std::filesystem::path name = path;
+  if (::stat(path, &status) != 0) {
+    // Thousands of a list's files may be missing: only for a missing folder it is worth while to look what there is instead.
+    std::error_code ignored;
+    const int error = std::exchange(errno, 0);
+    const bool folder_is_there = std::filesystem::is_directory(name.has_parent_path() ? name.parent_path() : ".", ignored);
+    errno = error;
+    folder_is_there ? refuse("look at", path) : refuse_path("look at", path);
+  }
   require_file(status, path);
-  return {std::filesystem::path(path).filename().string(), static_cast<std::uint64_t>(status.st_size), version_of(status)};
+  return {name.filename().string(), static_cast<std::uint64_t>(status.st_size), version_of(status), false};
 }
 
 void FileStorage::read(const std::string& url, ByteBuffer& out) {

@@ -75,13 +75,22 @@ TEST(FileStorage, FindsALinkThatLeadsBack) {
   EXPECT_EQ(error.message(), fmt::format("folder '{}' is '{}' again: a link leads back", folder / "a/b/again", folder / "a"));
 }
 
-TEST(FileStorage, NamesALinkThatLeadsNowhere) {
+TEST(FileStorage, ListsALinkThatLeadsNowhereAndSaysSoWhenItIsRead) {
   const TestFolder folder;
-  fs::create_symlink(folder / "gone", folder / "1.jpg");
+  folder.write("2.jpg", "two");
+  fs::create_symlink("gone", folder / "1.jpg");
+  fs::create_symlink("circle", folder / "circle");
   FileStorage storage;
-  const Error error = error_of([&] { names(storage, folder.path()); });
+  std::vector<std::string> dangling;
+  storage.list(folder.path(), [&](const Storage::Object& object) {
+    if (object.is_dangling) dangling.push_back(object.name);
+  });
+  EXPECT_EQ(names(storage, folder.path()), (std::vector<std::string>{"1.jpg", "2.jpg", "circle"}));
+  EXPECT_EQ(dangling, (std::vector<std::string>{"1.jpg", "circle"}));
+  ByteBuffer bytes;
+  const Error error = error_of([&] { storage.read(folder / "1.jpg", bytes); });
   EXPECT_EQ(error.kind(), ErrorKind::data);
-  EXPECT_EQ(error.message(), fmt::format("cannot look at '{}': No such file or directory", folder / "1.jpg"));
+  EXPECT_EQ(error.message(), fmt::format("'{}' is a link to 'gone', which leads nowhere", folder / "1.jpg"));
 }
 
 TEST(FileStorage, SaysWhichPartOfAPathIsMissing) {

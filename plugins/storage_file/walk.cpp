@@ -38,9 +38,9 @@ class Walk {
       if (path_.back() != '/') path_ += '/';
       path_.append(entry.name, 0, entry.name.size() - (entry.is_folder ? 1 : 0));
       if (!entry.is_folder) {
-        found_({path_.substr(root_), entry.bytes, entry.version});
+        found_({path_.substr(root_), entry.bytes, entry.version, entry.is_dangling});
       } else if (!folder()) {
-        found_({path_.substr(root_) + '/', 0, {}});
+        found_({path_.substr(root_) + '/', 0, {}, false});
       }
       path_.resize(length);
     }
@@ -54,6 +54,7 @@ class Walk {
     bool is_folder = false;
     std::uint64_t bytes = 0;
     std::string version;
+    bool is_dangling = false;
   };
   struct Parent {
     dev_t device;
@@ -83,11 +84,13 @@ class Walk {
     while (const dirent* entry = readdir(folder.get())) {
       if (entry->d_name[0] == '.') continue;
       struct stat status {};
-      if (fstatat(dirfd(folder.get()), entry->d_name, &status, 0) != 0) refuse("look at", path_ + '/' + entry->d_name);
-      if (S_ISDIR(status.st_mode)) {
-        result.push_back({std::string(entry->d_name) + '/', true, 0, {}});
+      if (fstatat(dirfd(folder.get()), entry->d_name, &status, 0) != 0) {
+        if (errno != ENOENT && errno != ELOOP) refuse("look at", path_ + '/' + entry->d_name);
+        result.push_back({entry->d_name, false, 0, {}, true});
+      } else if (S_ISDIR(status.st_mode)) {
+        result.push_back({std::string(entry->d_name) + '/', true, 0, {}, false});
       } else if (S_ISREG(status.st_mode)) {
-        result.push_back({entry->d_name, false, static_cast<std::uint64_t>(status.st_size), version_of(status)});
+        result.push_back({entry->d_name, false, static_cast<std::uint64_t>(status.st_size), version_of(status), false});
       }
       errno = 0;
     }
@@ -133,6 +136,9 @@ const char* path_of(const std::string& url) {
 
 void refuse(const char* what, const std::string& path) {
   const int error = errno;
+  std::error_code no_link;
+  const std::filesystem::path target = std::filesystem::read_symlink(path, no_link);
+  if (error == ENOENT && !no_link) fail(ErrorKind::data, "'{}' is a link to '{}', which leads nowhere", path, target.string());
   fail(is_for_good(error) ? ErrorKind::data : ErrorKind::storage, "cannot {} '{}': {}", what, path, std::strerror(error));
 }
 

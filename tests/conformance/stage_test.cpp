@@ -131,7 +131,7 @@ struct Outcome {
 
 Outcome outcome(const Sample& sample) {
   Outcome left;
-  const Image& image = sample.image();
+  const ImageView image = sample.image();
   left.shape = image.shape;
   if (image.data) left.pixels.assign(image.data, image.data + image.shape.bytes());
   if (image.data) left.seen.resize(image.shape.bytes());

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <sstream>
 
 #include "command.h"
 
@@ -56,7 +57,8 @@ class Mistakes : public ::testing::Test {
   void expect(const std::string& what, const std::string& with, int code, const std::vector<std::string>& said) {
     const Outcome outcome = run(what, with);
     EXPECT_EQ(outcome.code, code) << outcome.err;
-    for (const std::string& text : said) EXPECT_NE(outcome.err.find(text), std::string::npos) << text << "\nnot in\n" << outcome.err;
+    for (const std::string& text : said)
+      EXPECT_NE(outcome.err.find(text), std::string::npos) << text << "\nnot in\n" << outcome.err;
   }
 
   TemporaryFolder folder_;
@@ -67,17 +69,52 @@ TEST_F(Mistakes, MisspeltKey) { expect("flip_x", "flipx", 2, {"t.toml:22:1", "'f
 TEST_F(Mistakes, WrongType) { expect("flip_x = 0.5", "flip_x = \"often\"", 2, {"t.toml:22:10", "flip_x", "\"often\""}); }
 TEST_F(Mistakes, OutOfRange) { expect("flip_x = 0.5", "flip_x = 1.5", 2, {"t.toml:22:10", "between 0 and 1", "1.5"}); }
 TEST_F(Mistakes, UnknownStage) { expect("\"read_folder\"", "\"read_foldr\"", 2, {"t.toml:14:11", "nearest is 'read_folder'"}); }
+TEST_F(Mistakes, APluginPathThatIsTheFolderAbove) {
+  setenv("MILLRACE_PLUGIN_PATH", MILLRACE_BINARY_DIR "/tests", 1);  // the plugins there lie in folders of it
+  expect("\"augment\", ", "\"sepia\", ", 2,
+         {"t.toml:11:33: there is no stage 'sepia'; `pipeline-inspect` lists all there are; skipped: MILLRACE_PLUGIN_PATH: "
+          "'" MILLRACE_BINARY_DIR "/tests' holds no plugin, a library *.so; '" MILLRACE_BINARY_DIR "/tests/"});
+  unsetenv("MILLRACE_PLUGIN_PATH");
+}
 TEST_F(Mistakes, UnknownStageInFlow) { expect("\"metrics\"]", "\"metrcs\"]", 2, {"t.toml:11:", "nearest is 'metrics'"}); }
-TEST_F(Mistakes, MissingNetwork) { expect("quickstart.toml", "quikstart.toml", 2, {"t.toml:7:11", "quikstart.toml", "nearest is"}); }
+TEST_F(Mistakes, MissingNetwork) {
+  expect("quickstart.toml", "quikstart.toml", 2, {"t.toml:7:11", "quikstart.toml", "nearest is"});
+}
+TEST_F(Mistakes, ANetworkOfTheZooNeedsNoPath) { expect(pipeline("networks/quickstart.toml"), "quickstart", 0, {}); }
+TEST_F(Mistakes, ANetworkThatTheZooLacks) {
+  expect(pipeline("networks/quickstart.toml"), "quikstart", 2,
+         {"t.toml:7:11: there is no network 'quikstart'; nearest is 'quickstart'; there are airbench94, alexnet, "});
+}
 TEST_F(Mistakes, PortWithoutASource) { expect("\"decode_image\", ", "", 2, {"t.toml:11:", "ImageChunk"}); }
 TEST_F(Mistakes, WrongChoice) { expect("every-epoch", "every-epch", 2, {"t.toml:16:11", "every-epoch"}); }
 TEST_F(Mistakes, SyntaxError) { expect("epochs = 1", "epochs = = 1", 2, {"t.toml:3:"}); }
 TEST_F(Mistakes, UnknownReference) { expect(shapes(), "${run.nam}", 2, {"t.toml:15:11", "run.nam", "run.name"}); }
-TEST_F(Mistakes, UnknownBackend) { expect("epochs = 1", "devices = \"gpu\"", 2, {"gpu", "cpu"}); }
+TEST_F(Mistakes, UnknownBackend) {
+  expect("epochs = 1", "devices = \"gpu\"", 2, {"t.toml:3:11: no backend 'gpu' for devices; there", "cpu"});
+}
 TEST_F(Mistakes, ADeviceThatIsNotThere) {
-  expect("epochs = 1", "devices = \"cpu:7\"", 2, {"there is no cpu:7; this machine has 1 of them"});
+  expect("epochs = 1", "devices = \"cpu:7\"", 2,
+         {"t.toml:3:11: devices = \"cpu:7\": there is no cpu:7; this machine has 1 of them"});
   expect("epochs = 1", "devices = \"cpu:GPU-8f6d\"", 2, {"a UUID that begins with 'GPU-8f6d'"});
   expect("epochs = 1", "devices = \"cpu:0,all\"", 2, {"\"all\" stands alone"});
+}
+
+TEST_F(Mistakes, SharesThatDoNotFitTheDevices) {
+  expect("epochs = 1", "load = [1, 2]\ndevices = \"cpu\"", 2,
+         {"t.toml:4:11: load has 2 shares, devices = \"cpu\" makes 1 replica"});
+}
+TEST_F(Mistakes, ADeviceOfTheCommandLineThatIsNotThere) {
+  const Outcome outcome = run_command({tool("pipeline-run"), pipeline("quickstart.toml"), "--set", "data.root=" + shapes(),
+                                       "--set", "run.folder=", "--devices", "cpu:7"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.err,
+            "pipeline-run: --devices: devices = \"cpu:7\": there is no cpu:7; this machine has 1 of them, numbered from 0\n");
+}
+TEST_F(Mistakes, ADeviceThatIsNotThereIsFoundBeforeDataIsTouched) {
+  const Outcome outcome = run_command(
+      {tool("pipeline-run"), pipeline("quickstart.toml"), "--set", "data.root=/nowhere", "--set", "run.devices=cpu:7"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.err.find("--set: devices = \"cpu:7\": there is no cpu:7"), std::string::npos) << outcome.err;
 }
 
 TEST_F(Mistakes, ABackendThatWasNotBuiltOrHasNoDevice) {
@@ -87,11 +124,36 @@ TEST_F(Mistakes, ABackendThatWasNotBuiltOrHasNoDevice) {
     EXPECT_NE(outcome.err.find("no backend 'cuda' for devices; there"), std::string::npos) << outcome.err;
   } else {
     EXPECT_EQ(outcome.code, 4) << outcome.err;
-    EXPECT_NE(outcome.err.find("devices = \"cuda\": backend 'cuda' has no usable device: "), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find("t.toml:4:11: devices = \"cuda\": backend 'cuda' has no usable device: "), std::string::npos)
+        << outcome.err;
   }
 }
 
-TEST_F(Mistakes, VaryingShapes) { expect("size = [32, 32]", "", 2, {"batch", "resize"}); }
+// The lines that a message proposes: those that begin with four spaces.
+std::vector<std::string> proposed_lines(const std::string& message) {
+  std::vector<std::string> lines;
+  std::istringstream in(message);
+  for (std::string line; std::getline(in, line);) {
+    if (line.starts_with("    ")) lines.push_back(line.substr(4));
+  }
+  return lines;
+}
+
+TEST_F(Mistakes, VaryingShapesAndEachRemedyThatIsProposedForThem) {
+  const std::string table = "[train.decode_image]\nsize = [32, 32]\n";
+  const Outcome refused = run(table, "");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("t.toml:11:44: [train.batch]: images of varying size (? x ? x 3) cannot share a batch: write into"),
+            std::string::npos)
+      << refused.err;
+  const std::vector<std::string> lines = proposed_lines(refused.err);
+  ASSERT_EQ(lines.size(), 6U) << refused.err;
+  const std::string header = lines[0] + "\n" + lines[1] + "\n";
+  for (const std::string& remedy : {lines[2] + "\n", lines[3] + "\n" + lines[4] + "\n", lines[5] + "\n"}) {
+    const Outcome outcome = run(table, header + remedy);
+    EXPECT_EQ(outcome.code, 0) << header << remedy << outcome.err;
+  }
+}
 
 TEST_F(Mistakes, MoreClassesThanOutputs) {
   expect("classes = 10", "classes = 9", 2, {"t.toml:11:9: [train.read]: 10 classes are read, and the network's output is 9"});
@@ -113,7 +175,8 @@ TEST_F(Mistakes, ATableThatNeedsAValue) {
 }
 
 TEST_F(Mistakes, SeveralAreReportedInOneGo) {
-  expect("flip_x = 0.5\n\n[train.batch]\nsize = 100", "flipx = 0.5\n\n[train.batch]\nsize = -3", 2, {"t.toml:22:1", "t.toml:25:8"});
+  expect("flip_x = 0.5\n\n[train.batch]\nsize = 100", "flipx = 0.5\n\n[train.batch]\nsize = -3", 2,
+         {"t.toml:22:1", "t.toml:25:8"});
 }
 
 TEST_F(Mistakes, MissingFolderIsUnusableData) { expect("/train", "/trian", 3, {"trian"}); }
@@ -123,6 +186,34 @@ TEST_F(Mistakes, EmptyFolderIsUnusableData) {
   const Outcome outcome = run(shapes() + "/train", folder_ / "empty/train");
   EXPECT_EQ(outcome.code, 3) << outcome.err;
   EXPECT_NE(outcome.err.find("empty/train"), std::string::npos) << outcome.err;
+}
+
+TEST_F(Mistakes, ADanglingLinkAmongTheImagesIsABadSample) {
+  std::filesystem::copy(shapes() + "/train", folder_ / "train", std::filesystem::copy_options::recursive);
+  const std::string class_folder = std::filesystem::directory_iterator(folder_ / "train")->path().string();
+  std::filesystem::create_symlink("gone", class_folder + "/000.jpg");
+  const Outcome outcome = run(shapes() + "/train", folder_ / "train");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("000.jpg' is a link to 'gone', which leads nowhere"), std::string::npos) << outcome.err;
+}
+
+TEST_F(Mistakes, AListThatNamesAMissingFileGoesOn) {
+  std::ofstream list(folder_ / "list.csv");
+  list << "file_name,label\n";
+  int label = 0;
+  for (const auto& folder : std::filesystem::directory_iterator(shapes() + "/train")) {
+    for (const auto& file : std::filesystem::directory_iterator(folder)) list << file.path().string() << ',' << label << '\n';
+    ++label;
+  }
+  list << "/nowhere/1.jpg,0\n";
+  list.close();
+  const Outcome outcome =
+      run("\"read_folder\"\npath    = \"" + shapes() + "/train\"", "\"read_list\"\npath = \"" + (folder_ / "list.csv") + '"');
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("1 of the 401 files in '" + (folder_ / "list.csv") +
+                             "' cannot be read, and are bad samples; the first: " + (folder_ / "list.csv") + ":402: "),
+            std::string::npos)
+      << outcome.err;
 }
 
 class BrokenJpeg : public Mistakes {
@@ -141,18 +232,18 @@ class BrokenJpeg : public Mistakes {
 };
 
 TEST_F(BrokenJpeg, IsReplacedNamedAndCounted) {
-  const Outcome outcome = run_command({tool("pipeline-run"), pipeline("quickstart.toml"), "--json", "--set",
-                                       "data.root=" + (folder_ / "shapes"), "--set", "run.folder=" + (folder_ / "runs"), "--set",
-                                       "run.epochs=1"});
+  const Outcome outcome =
+      run_command({tool("pipeline-run"), pipeline("quickstart.toml"), "--json", "--set", "data.root=" + (folder_ / "shapes"),
+                   "--set", "run.folder=" + (folder_ / "runs"), "--set", "run.epochs=1"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_NE(outcome.err.find(broken_), std::string::npos) << outcome.err;
   EXPECT_EQ(events(outcome, "end").back().at("bad_samples"), 1);
 }
 
 TEST_F(BrokenJpeg, EndsTheRunWhenTheFileSaysSo) {
-  const Outcome outcome = run_command({tool("pipeline-run"), pipeline("quickstart.toml"), "--quiet", "--set",
-                                       "data.root=" + (folder_ / "shapes"), "--set", "run.folder=", "--set",
-                                       "train.batch.bad_samples=fail"});
+  const Outcome outcome =
+      run_command({tool("pipeline-run"), pipeline("quickstart.toml"), "--quiet", "--set", "data.root=" + (folder_ / "shapes"),
+                   "--set", "run.folder=", "--set", "train.batch.bad_samples=fail"});
   EXPECT_EQ(outcome.code, 3) << outcome.err;
   EXPECT_NE(outcome.err.find(broken_), std::string::npos) << outcome.err;
 }

@@ -26,9 +26,9 @@ std::string data_file(const TemporaryFolder& folder, const std::string& stage, c
   return file;
 }
 
-Outcome pack(std::vector<std::string> arguments, double interrupt_after = 0) {
+Outcome pack(std::vector<std::string> arguments, const Interruption& interruption = {}) {
   arguments.insert(arguments.begin(), {tool("pipeline-data"), "pack"});
-  return run_command(arguments, interrupt_after);
+  return run_command(arguments, interruption);
 }
 
 std::string content(const fs::path& path) {
@@ -140,7 +140,7 @@ TEST(Pack, LeavesBadSamplesOutOnlyWhenAsked) {
   EXPECT_NE(refused.err.find("star/00001.jpg': this is neither a JPEG nor a PNG file; --skip-bad leaves such samples out"),
             std::string::npos)
       << refused.err;
-  EXPECT_TRUE(names(folder / "out").empty());
+  EXPECT_FALSE(fs::exists(folder / "out"));
   const Outcome skipped = pack({file, "--out", folder / "out", "--skip-bad"});
   EXPECT_EQ(skipped.code, 0);
   EXPECT_NE(skipped.out.find("399 samples"), std::string::npos) << skipped.out;
@@ -175,14 +175,31 @@ TEST(Pack, RefusesAFolderThatIsNotEmptyUnlessForced) {
   EXPECT_EQ(names(folder / "out"), (std::vector<std::string>{"classes.txt", "notes.txt", "shard-000000.tar"}));
 }
 
+// A pipeline over minutes of work.
+std::string long_work(const TemporaryFolder& folder) {
+  std::ofstream list(folder / "list.csv");
+  list << "file_name,label\n";
+  for (int i = 0; i < 400000; ++i) list << shapes() << "/train/star/00001.jpg,star\n";
+  return data_file(folder, "read_list", folder / "list.csv");
+}
+
+TEST(Pack, LeavesNothingBehindWhenInterrupted) {
+  const TemporaryFolder folder;
+  const std::string file = long_work(folder);
+  const std::vector<std::string> before = names(folder.path());
+  Interruption interruption{3.0};
+  for (const int signal : {SIGINT, SIGHUP}) {
+    interruption.signal = signal;
+    const Outcome outcome = pack({file, "--out", folder / "new/out", "--quality", "80", "--shard-size", "100 kB"}, interruption);
+    EXPECT_EQ(outcome.code, 128 + signal) << outcome.out << outcome.err;
+    EXPECT_NE(outcome.err.find("stopped: '" + (folder / "new/out") + "' is as it was"), std::string::npos) << outcome.err;
+    EXPECT_EQ(names(folder.path()), before);
+  }
+}
+
 TEST(Pack, LeavesTheFolderAsItWasWhenInterrupted) {
   const TemporaryFolder folder;
-  {
-    std::ofstream list(folder / "list.csv");
-    list << "file_name,label\n";
-    for (int i = 0; i < 400000; ++i) list << shapes() << "/train/star/00001.jpg,star\n";  // minutes of work
-  }
-  const std::string file = data_file(folder, "read_list", folder / "list.csv");
+  const std::string file = long_work(folder);
   fs::create_directories(folder / "out");
   std::ofstream(folder / "out/shard-000000.tar") << "an earlier one";
   const Outcome outcome = pack({file, "--out", folder / "out", "--force", "--quality", "80", "--shard-size", "100 kB"}, 3.0);

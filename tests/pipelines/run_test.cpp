@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <fstream>
+#include <map>
 
 #include "command.h"
 #include "network/safetensors.h"
@@ -12,8 +13,15 @@ namespace {
 
 // quickstart.toml, made small.
 Outcome quickstart(std::vector<std::string> more, const std::string& folder = "", double interrupt_after = 0) {
-  std::vector<std::string> arguments = {tool("pipeline-run"), pipeline("quickstart.toml"), "--json", "--set", "data.root=" + shapes(),
-                                        "--set", "run.folder=" + folder, "--set", "run.epochs=1"};
+  std::vector<std::string> arguments = {tool("pipeline-run"),
+                                        pipeline("quickstart.toml"),
+                                        "--json",
+                                        "--set",
+                                        "data.root=" + shapes(),
+                                        "--set",
+                                        "run.folder=" + folder,
+                                        "--set",
+                                        "run.epochs=1"};
   arguments.insert(arguments.end(), more.begin(), more.end());
   return run_command(arguments, interrupt_after);
 }
@@ -125,6 +133,33 @@ layers = [
   }
 }
 
+TEST(Run, SavesTheMeanOfTheReplicasStatisticsByTheirLoad) {
+  const TemporaryFolder folder;
+  const auto statistics = [&](const std::string& devices, const std::string& load, const std::string& name) {
+    const Outcome outcome =
+        quickstart({"--set", "run.precision=fp32", "--set", "run.load=" + load, "--devices", devices}, folder / name);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    std::map<std::string, std::vector<float>> values;
+    for (const NamedTensor& tensor : read_safetensors(weights_of(folder / name)).tensors) {
+      if (tensor.name.find("running_") != std::string::npos) values[tensor.name] = tensor.values;
+    }
+    return values;
+  };
+  const auto one = statistics("cpu", "[]", "one");
+  ASSERT_EQ(one.size(), 12U);
+  // Replica 0 sees one image of each batch, and what it knows of their mean is far off.
+  const auto two = statistics("cpu*2", "[1, 99]", "two");
+  for (const auto& [name, values] : one) {
+    double difference = 0;
+    double norm = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      difference += std::pow(values[i] - two.at(name)[i], 2);
+      norm += std::pow(values[i], 2);
+    }
+    EXPECT_LE(std::sqrt(difference), 0.02 * std::sqrt(norm)) << name;
+  }
+}
+
 TEST(Run, BeginsAtAnyStepWithWhatWouldHaveComeThere) {
   const Outcome whole = quickstart({"--set", "run.epochs=3"});
   const Outcome third = quickstart({"--set", "run.epochs=3", "--from", "3"});
@@ -164,8 +199,8 @@ TEST(Run, ValidationCountsEveryImageOnceWhateverTheBatch) {
   ASSERT_EQ(quickstart({}, folder / "runs").code, 0);
   std::vector<double> accuracies;
   for (const char* size : {"1", "7", "50", "130", "999"}) {
-    const Outcome outcome = quickstart({"--graph", "validate", "--weights", weights_of(folder / "runs"), "--set",
-                                        std::string("validate.batch.size=") + size});
+    const Outcome outcome = quickstart(
+        {"--graph", "validate", "--weights", weights_of(folder / "runs"), "--set", std::string("validate.batch.size=") + size});
     ASSERT_EQ(outcome.code, 0) << outcome.err;
     EXPECT_EQ(events(outcome, "validate").back().at("samples"), 130.0);
     accuracies.push_back(events(outcome, "validate").back().at("accuracy"));

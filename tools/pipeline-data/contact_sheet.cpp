@@ -61,7 +61,7 @@ ImageShape drawn_shape(ImageShape shape) {
   return {shape.height * times, shape.width * times, shape.channels};
 }
 
-std::vector<std::uint8_t> drawn(const Image& image, ImageShape to) {
+std::vector<std::uint8_t> drawn(const ImageView& image, ImageShape to) {
   std::vector<std::uint8_t> out(to.bytes());
   if (to.height < image.shape.height || to.width < image.shape.width) {
     thread_local Resampler resampler;

@@ -23,7 +23,7 @@ struct Cell {
 
 // The size an image is drawn at: small ones as multiples of themselves, large ones made to fit.
 ImageShape drawn_shape(ImageShape shape);
-std::vector<std::uint8_t> drawn(const Image& image, ImageShape to);  // REQUIRES: to == drawn_shape(image.shape)
+std::vector<std::uint8_t> drawn(const ImageView& image, ImageShape to);  // REQUIRES: to == drawn_shape(image.shape)
 
 // `names`: of the classes in Cell::classes, for the legend.
 Picture contact_sheet(const std::vector<Cell>& cells, const std::vector<std::string>& names);

@@ -11,7 +11,7 @@
 
 namespace millrace {
 
-std::string png_bytes(const Image& image) {
+std::string png_bytes(const ImageView& image) {
   constexpr png_uint_32 kFormats[] = {PNG_FORMAT_GRAY, PNG_FORMAT_GA, PNG_FORMAT_RGB, PNG_FORMAT_RGBA};
   png_image info{};
   info.version = PNG_IMAGE_VERSION;
@@ -28,7 +28,7 @@ std::string png_bytes(const Image& image) {
   return bytes;
 }
 
-std::string jpeg_bytes(const Image& image, int quality) {
+std::string jpeg_bytes(const ImageView& image, int quality) {
   jpeg_compress_struct info{};
   jpeg_error_mgr errors{};
   info.err = jpeg_std_error(&errors);  // compressing into memory only fails for want of memory, which ends the tool
@@ -46,7 +46,7 @@ std::string jpeg_bytes(const Image& image, int quality) {
   jpeg_start_compress(&info, TRUE);
   const std::size_t stride = static_cast<std::size_t>(image.shape.width) * static_cast<std::size_t>(image.shape.channels);
   while (info.next_scanline < info.image_height) {
-    JSAMPROW row = image.data + stride * info.next_scanline;
+    auto* row = const_cast<JSAMPROW>(image.data + stride * info.next_scanline);  // libjpeg only reads it
     jpeg_write_scanlines(&info, &row, 1);
   }
   jpeg_finish_compress(&info);

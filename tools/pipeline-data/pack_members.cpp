@@ -39,7 +39,7 @@ ImageShape shrunk(ImageShape shape, std::int64_t short_side) {
 
 void shrink(Sample& sample, std::int64_t short_side, ResampleFilter of_target) {
   thread_local Resampler resampler;
-  const auto resize = [&](const Image& from, ResampleFilter filter, const Image& to) {
+  const auto resize = [&](const ImageView& from, ResampleFilter filter, const Image& to) {
     const Box whole{0, 0, static_cast<float>(from.shape.width), static_cast<float>(from.shape.height)};
     resampler.resize(rows_of(from), whole, filter, to.shape, to.data);
   };

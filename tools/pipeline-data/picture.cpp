@@ -38,7 +38,7 @@ void Picture::rectangle(int top, int left, int height, int width, Colour colour)
   }
 }
 
-void Picture::image(int top, int left, const Image& image) {
+void Picture::image(int top, int left, const ImageView& image) {
   const auto channels = static_cast<std::size_t>(image.shape.channels);
   const std::uint8_t* pixel = image.data;
   for (int y = 0; y < image.shape.height; ++y) {
@@ -79,7 +79,8 @@ std::string shortened(std::string_view text, int width) {
   return std::string(text.substr(0, static_cast<std::size_t>(characters))) + "..";
 }
 
-// Hues a golden section of the circle apart (Ankerl, "How to generate random colors programmatically"), in three brightnesses in turns.
+// Hues a golden section of the circle apart (Ankerl, "How to generate random colors programmatically"), in three brightnesses in
+// turns.
 Colour class_colour(std::size_t index) {
   constexpr double kValues[] = {255, 180, 120};
   const double turns = 0.61803398875 * static_cast<double>(index), value = kValues[index % 3];

@@ -25,7 +25,7 @@ class Picture {
 
   void rectangle(int top, int left, int height, int width, Colour colour);
   // An image of 1 or 3 channels; of others the first.
-  void image(int top, int left, const Image& image);
+  void image(int top, int left, const ImageView& image);
   void text(int top, int left, std::string_view text, Colour colour);
 
   // Throws ErrorKind::storage.

@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::size_t kBlock = 512;
 constexpr std::string_view kClasses = "classes.txt";
+constexpr const char* kPart = ".part";
 
 // Where the fields lie: POSIX.1-2017, pax, "ustar Interchange Format".
 struct Field {
@@ -47,8 +48,10 @@ void append_member(std::string& archive, std::string_view name, std::string_view
 
 ShardWriter::ShardWriter(fs::path folder, std::uint64_t bytes, bool force) : folder_(std::move(folder)), most_(bytes) {
   std::error_code error;
+  for (fs::path path = fs::absolute(folder_); !fs::exists(path, error); path = path.parent_path()) made_.push_back(path);
   fs::create_directories(folder_, error);
   if (error) cannot("make folder", folder_, error.value());
+  remove_parts();
   if (!fs::is_empty(folder_, error) && !force) {
     fail(ErrorKind::usage, "'{}' is not empty: name another folder, or give --force to replace the shards in it",
          folder_.string());
@@ -61,7 +64,25 @@ ShardWriter::~ShardWriter() {
   for (const std::string& name : names_) {
     if (!finished_) fs::remove(temporary(name), ignored);
   }
+  for (const fs::path& path : made_) {
+    if (!finished_) fs::remove(path, ignored);  // only when it is empty
+  }
 }
+
+// Of a pack that was killed.
+void ShardWriter::remove_parts() const {
+  std::vector<fs::path> parts;
+  for (const auto& entry : fs::directory_iterator(folder_)) {
+    const std::string name = entry.path().filename().string();
+    if (name.ends_with(kPart) && (name.starts_with(".shard-") || name.find(kClasses) == 1)) {
+      parts.push_back(entry.path());
+    }
+  }
+  std::error_code ignored;
+  for (const fs::path& part : parts) fs::remove(part, ignored);
+}
+
+fs::path ShardWriter::temporary(const std::string& name) const { return folder_ / ("." + name + kPart); }
 
 void ShardWriter::add(std::string_view members) {
   if (!file_) open(fmt::format("shard-{:06}.tar", shards_));

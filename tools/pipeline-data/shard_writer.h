@@ -16,7 +16,8 @@ namespace millrace {
 void append_member(std::string& archive, std::string_view name, std::string_view content);
 
 // Writes shard-000000.tar, ... into a folder. Until finish(), they have hidden names; without finish(), the destructor removes
-// them. Not thread-safe. Errors: ErrorKind::usage for a folder that is not empty, ErrorKind::storage.
+// them, and the folders that the constructor made. What a killed one left goes when the next one begins. Not thread-safe. Errors:
+// ErrorKind::usage for a folder that is not empty, ErrorKind::storage.
 class ShardWriter {
  public:
   // `bytes`: a shard ends with the sample that makes it as large. `force`: a folder that is not empty will do.
@@ -38,7 +39,8 @@ class ShardWriter {
   struct CloseFile {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
-  std::filesystem::path temporary(const std::string& name) const { return folder_ / ("." + name + ".part"); }
+  std::filesystem::path temporary(const std::string& name) const;
+  void remove_parts() const;
   void open(std::string name);
   void close();
   void end();  // of a shard
@@ -47,7 +49,8 @@ class ShardWriter {
 
   std::filesystem::path folder_;
   std::uint64_t most_;
-  std::vector<std::string> names_;  // of all files so far; the last one is open while file_ is
+  std::vector<std::filesystem::path> made_;  // folders, the innermost first
+  std::vector<std::string> names_;           // of all files so far; the last one is open while file_ is
   std::unique_ptr<std::FILE, CloseFile> file_;
   std::size_t shards_ = 0;  // complete ones
   std::uint64_t in_shard_ = 0, total_ = 0;

@@ -78,6 +78,24 @@ TEST_F(ShardWriterTest, LeavesNothingBehindWhenItIsGivenUp) {
     ShardWriter writer(folder_, 1, false);
     writer.add(member("a", "x"));
   }
+  EXPECT_FALSE(fs::exists(folder_));
+}
+
+TEST_F(ShardWriterTest, RemovesTheFoldersThatItMadeAndNoOthersWhenItIsGivenUp) {
+  write("notes.txt");
+  const fs::path inner = folder_ / "a/b/";
+  {
+    ShardWriter writer(inner, 1, false);
+    writer.add(member("a", "x"));
+    EXPECT_TRUE(fs::exists(inner));
+  }
+  EXPECT_EQ(names(), (Names{"notes.txt"}));
+}
+
+TEST_F(ShardWriterTest, TakesAwayWhatAKilledOneLeft) {
+  write(".shard-000000.tar.part");
+  write(".classes.txt.part");
+  ShardWriter writer(folder_, 1, false);
   EXPECT_TRUE(names().empty());
 }
 

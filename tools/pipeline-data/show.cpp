@@ -44,7 +44,7 @@ Cell cell_of(const DataSet& data, Sample& sample) {
     std::set<std::uint8_t> found(target.data, target.data + target.shape.bytes());
     found.erase(spec.ignored);
     cell.classes.assign(found.begin(), found.end());
-    lay_over(sample.image(), target, spec.ignored);
+    lay_over(sample.change_pixels(), target, spec.ignored);
   } else if (target.data != nullptr) {
     cell.target_shape = drawn_shape(target.shape);
     cell.target = drawn(target, cell.target_shape);

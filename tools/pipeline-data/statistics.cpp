@@ -30,7 +30,7 @@ struct Sums {
       ++bad;
       return;
     }
-    const Image& image = sample.image();
+    const ImageView image = sample.image();
     const auto channels = static_cast<std::size_t>(image.shape.channels);
     for (std::size_t channel = 0; channel < channels; ++channel) {
       std::uint64_t sum = 0, square = 0;

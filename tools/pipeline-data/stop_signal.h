@@ -7,7 +7,8 @@ namespace millrace {
 
 extern std::atomic<int> stop_signal;  // the signal that came, or 0
 
-// From now on SIGINT and SIGTERM are noted in stop_signal. The second one ends the program at once.
+// From now on SIGINT, SIGTERM and SIGHUP (where it was not ignored) are noted in stop_signal. The second one ends the program at
+// once.
 void install_signal_handlers();
 
 }  // namespace millrace

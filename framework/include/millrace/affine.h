@@ -33,8 +33,8 @@ enum class Interpolation : std::uint8_t {
   bicubic,  // Keys' kernel with a = -1/2 ("Cubic convolution interpolation for digital image processing", 1981)
 };
 
-// What lies outside an image, as stages' parameters say it. `border` REQUIRES: one of "constant", "reflect", "edge". A fill has one
-// value for all channels or one for each of `channels` (0: not known); anything else, or beyond 0 ... 255: ErrorKind::usage.
+// What lies outside an image, as stages' parameters say it. `border` REQUIRES: one of "constant", "reflect", "edge". A fill has
+// one value for all channels or one for each of `channels` (0: not known); anything else, or beyond 0 ... 255: ErrorKind::usage.
 Border border_named(std::string_view border);
 std::array<std::uint8_t, 4> fill_colour(const std::vector<std::int64_t>& fill, int channels);
 
@@ -43,7 +43,7 @@ std::array<std::uint8_t, 4> fill_colour(const std::vector<std::int64_t>& fill, i
 // `fill`, and one that is sees edge pixels repeated; with Border::edge and Border::reflect the image goes on that way.
 // nearest and bilinear are what Pillow's Image.transform(AFFINE) gives, to one grey level.
 // REQUIRES: out.shape.channels == image.shape.channels <= 4; out is not the image; no extent is above 65,535.
-void warp_affine(const AffineMap& to_source, const Image& image, Interpolation interpolation, Border border,
+void warp_affine(const AffineMap& to_source, const ImageView& image, Interpolation interpolation, Border border,
                  const std::uint8_t fill[4], const Image& out);
 
 }  // namespace millrace

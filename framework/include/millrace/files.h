@@ -18,6 +18,10 @@ namespace millrace {
 Storage& storage_for(const StageContext& context, std::string_view key, const std::string& url,
                      Storage::Kind expected = Storage::Kind::unknown);
 
+// Reads the file of one sample, whole. What is wrong with this one file (it is missing, empty, or may not be read) becomes
+// ErrorKind::content, a bad sample; a fault of the storage that outlived its retries stays ErrorKind::storage.
+void read_sample_file(Storage& storage, const std::string& url, ByteBuffer& out);
+
 // Another number when the object has another name, size or version. For Source::fingerprint().
 std::uint64_t fingerprint_of(const Storage::Object& object);
 

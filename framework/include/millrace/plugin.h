@@ -18,7 +18,7 @@
 
 namespace millrace {
 
-inline constexpr std::uint32_t kAbiVersion = 5;
+inline constexpr std::uint32_t kAbiVersion = 6;
 inline constexpr std::uint32_t kPluginMagic = 0x4d4c5250;  // "MLRP"
 
 // Compiler, its ABI-relevant settings and the standard library, as one text.
@@ -90,9 +90,12 @@ class Registry {
   // Opens one library and lets it register. Throws Error(usage): not a plugin, other ABI, name already taken.
   void load(const std::string& path);
   // Loads every plugin in the search path: MILLRACE_PLUGIN_PATH (colon-separated folders), then the folder that belongs to this
-  // build or install tree. A library that cannot be loaded is skipped, and the reason kept for why_not().
+  // build or install tree. A library that cannot be loaded is skipped, and so is a named folder without any; the reasons are kept
+  // for why_not().
   void load_all();
   const std::vector<std::string>& why_not() const { return skipped_; }
+  // For a message that says that there is no `name`: "; skipped: REASON" for each reason that may lie behind it. Often empty.
+  std::string skipped_clause(std::string_view name) const;
 
  private:
   std::vector<std::shared_ptr<void>> libraries_;  // first, so that it is destroyed after everything whose code lies there

@@ -30,7 +30,7 @@ struct PixelRows {
   ImageShape shape;
   std::size_t stride = 0;
 };
-PixelRows rows_of(const Image& image);
+PixelRows rows_of(const ImageView& image);
 
 // Bit for bit what Pillow's Image.resize(..., filter, box) gives until version 11 (13 goes along columns first where that is less
 // work, and rounds in between as well). Bilinear and bicubic: the filter is widened when shrinking, so
@@ -45,7 +45,7 @@ class Resampler {
  public:
   // The whole image, bilinear. `out` is (to.height, to.width, C). REQUIRES: to.channels == image.shape.channels <= 4, and no
   // extent is 0.
-  void resize(const Image& image, ImageShape to, std::uint8_t* out);
+  void resize(const ImageView& image, ImageShape to, std::uint8_t* out);
   // REQUIRES: likewise; the box lies in the image and is not empty.
   void resize(const PixelRows& image, const Box& box, ResampleFilter filter, ImageShape to, std::uint8_t* out);
 

@@ -42,6 +42,16 @@ struct Image {
   ImageShape shape;
 };
 
+// The same to be read only. What reads an image takes a view; every Image is one.
+struct ImageView {
+  const std::uint8_t* data = nullptr;
+  ImageShape shape;
+
+  ImageView() = default;
+  ImageView(const std::uint8_t* data_, const ImageShape& shape_) : data(data_), shape(shape_) {}
+  ImageView(const Image& image) : data(image.data), shape(image.shape) {}  // NOLINT(google-explicit-constructor): see above
+};
+
 enum class Border : std::uint8_t {
   constant,  // the fill value
   reflect,   // mirrored about the edge pixel, which is not repeated: 2 1 | 0 1 2
@@ -76,7 +86,7 @@ struct TargetSpec {
 
 // The one reference of ingest: executes a record on the host. Backends are tested against it.
 // `out` is (window.height, window.width, C); REQUIRES: image.shape.channels == window.channels <= 4.
-void apply_record(const AugmentationRecord& record, const Image& image, ImageShape window, std::uint8_t* out);
+void apply_record(const AugmentationRecord& record, const ImageView& image, ImageShape window, std::uint8_t* out);
 
 // The record by which a target follows its image: the same but for what fills the outside.
 AugmentationRecord target_record(const AugmentationRecord& record, const TargetSpec& target);
@@ -107,14 +117,12 @@ class Sample {
   std::uint64_t hash = 0;       // of position, index, label, encoded bytes and every draw so far
   std::optional<SampleFault> fault;  // set by the graph when a stage threw ErrorKind::content; later stages skip the sample
 
-  // The pixels. Who has a Sample that is not const may change them in place, so that it is resident() no more; image_shape() only
-  // looks.
-  const Image& image() {
+  ImageView image() const { return pixels_.image; }  // the pixels, to be read
+  // The pixels, to be changed in place; the sample is resident() no more.
+  const Image& change_pixels() {
     resident_ = false;
     return pixels_.image;
   }
-  const Image& image() const { return pixels_.image; }
-  const ImageShape& image_shape() const { return pixels_.image.shape; }
   const Image& target() const { return target_.image; }
   const TargetSpec& target_spec() const { return *target_spec_; }
   std::string place() const;  // for messages: "photos/cat/1.jpg", "shards/3.tar: 00042.jpg"

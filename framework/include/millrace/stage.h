@@ -17,7 +17,7 @@
 //     Invert(const Params& params, const millrace::StageContext&) : params_(params) {}
 //     void process(millrace::Sample& sample, millrace::Draw& draw) override {
 //       if (!draw.chance(params_.chance)) return;
-//       const millrace::Image& image = sample.image();
+//       const millrace::Image& image = sample.change_pixels();
 //       for (std::size_t i = 0; i < image.shape.bytes(); ++i) image.data[i] = static_cast<std::uint8_t>(255 - image.data[i]);
 //     }
 //    private:
@@ -132,6 +132,14 @@ class Stage {
 
   // Host memory this stage holds beyond the circulating batches, at most. For --check.
   virtual std::size_t memory_bound() const { return 0; }
+
+  // For a stage that submits work to a device and returns: how long the device worked on it, and on how many samples, since the
+  // stage was made. Zeros where process() does all the work. Any thread, at any time.
+  struct DeviceWork {
+    double seconds = 0;
+    std::uint64_t samples = 0;
+  };
+  virtual DeviceWork device_work() const { return {}; }
 };
 
 // What every source takes in its table: which of its samples, in which order. The framework does it, by index.
@@ -182,7 +190,7 @@ class Source : public Stage {
   virtual std::vector<Part> parts() const { return {}; }
 
   // Fills url, encoded, label and whatever else it has of the sample with key.index. Runs on I/O threads, several at once; may block.
-  // ErrorKind::content: this sample is bad. ErrorKind::storage: ends the run.
+  // ErrorKind::content: this sample is bad; read_sample_file() (files.h) says so of a missing file. Any other error ends the run.
   virtual void read(Sample& sample) = 0;
 
   const SourceParams& sampling() const { return sampling_; }

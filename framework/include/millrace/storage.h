@@ -26,6 +26,7 @@ class Storage {
     std::string name;         // below the listed folder, parts separated by '/'
     std::uint64_t bytes = 0;
     std::string version;      // differs when the content does: a modification time, an ETag
+    bool is_dangling = false; // a link that leads nowhere: reading it fails
   };
 
   enum class Kind { unknown, object, folder };
@@ -35,7 +36,7 @@ class Storage {
   virtual Kind look(const std::string&) { return Kind::unknown; }
 
   // Every object below the folder `url`, at any depth, in the bytewise order of names. Names of which a part begins with '.' are
-  // left out. A folder with nothing in it is named as well, with a '/' at the end. `found` is called on the caller's thread.
+  // left out. A folder with nothing in it is named as well, with a '/' at the end, and so is a link that leads nowhere. `found` is called on the caller's thread.
   virtual void list(const std::string& url, const std::function<void(Object)>& found) = 0;
 
   virtual Object stat(const std::string& url) = 0;  // name: the URL's last part

@@ -1,0 +1,60 @@
+#include "config/every.h"
+
+#include <gtest/gtest.h>
+
+namespace millrace {
+namespace {
+
+Every every_of(std::string_view text) {
+  std::string hint;
+  const auto every = parse_every(text, hint);
+  EXPECT_TRUE(every) << text;
+  return every.value_or(Every{});
+}
+
+TEST(Every, EpochIsDueAtEachEpochsEndAndAtTheEndOfTheRun) {
+  const Every every = every_of("epoch");
+  EXPECT_FALSE(every.due(0, 10, 25));
+  EXPECT_FALSE(every.due(9, 10, 25));
+  EXPECT_TRUE(every.due(10, 10, 25));
+  EXPECT_TRUE(every.due(20, 10, 25));
+  EXPECT_TRUE(every.due(25, 10, 25));
+}
+
+TEST(Every, CountsSeveralEpochsFractionsAndSteps) {
+  EXPECT_FALSE(every_of("2 epochs").due(10, 10, 100));
+  EXPECT_TRUE(every_of("2 epochs").due(20, 10, 100));
+  EXPECT_TRUE(every_of("0.5 epochs").due(5, 10, 100));
+  EXPECT_TRUE(every_of("7 steps").due(14, 10, 100));
+  EXPECT_FALSE(every_of("7 steps").due(10, 10, 100));
+  EXPECT_FALSE(every_of("end").due(50, 10, 100));
+  EXPECT_TRUE(every_of("end").due(100, 10, 100));
+}
+
+TEST(Every, OneAloneNeedsNoNumber) {
+  EXPECT_TRUE(every_of("1 epoch").due(10, 10, 100));
+  EXPECT_TRUE(every_of("step").due(1, 10, 100));
+  EXPECT_TRUE(every_of("1 step").due(1, 10, 100));
+}
+
+TEST(Every, RefusesWhatItCannotRead) {
+  for (const char* text : {"", "epochs", "0 epochs", "-1 epochs", "1.5 steps", "2 weeks", "2epochs", "2  epochs", "1e9 epochs",
+                           "inf epochs", "99999999999999999999 steps", "end "}) {
+    std::string hint;
+    EXPECT_FALSE(parse_every(text, hint)) << text;
+  }
+}
+
+TEST(Every, SingularAndPluralFollowTheNumber) {
+  for (const auto& [wrong, right] :
+       {std::pair("2 epoch", "2 epochs"), std::pair("0.5 epoch", "0.5 epochs"), std::pair("1 epochs", "1 epoch"),
+        std::pair("100 step", "100 steps"), std::pair("steps", "1 step")}) {
+    std::string hint;
+    EXPECT_FALSE(parse_every(wrong, hint)) << wrong;
+    EXPECT_EQ(hint, std::string("; write \"") + right + "\"");
+    EXPECT_TRUE(parse_every(right, hint)) << right;
+  }
+}
+
+}  // namespace
+}  // namespace millrace
