@@ -289,7 +289,10 @@ TEST_F(ReadListTest, AsksARemoteStorageOnceForAllSizes) {
   EXPECT_EQ(remote_->stats, 0);
   EXPECT_EQ(opened(params)->largest_encoded(), 6U);
   remote_->objects.erase("net://b/x/c/1.jpg");
-  EXPECT_EQ(std::string(error_of(params).what()), "net://b/x/list.csv:3: 'net://b/x/c/1.jpg' does not exist");
+  opened(params);
+  EXPECT_EQ(run_.warnings().back(),
+            "1 of the 3 files in 'net://b/x/list.csv' cannot be read, and are bad samples; the first: net://b/x/list.csv:3: "
+            "'net://b/x/c/1.jpg' does not exist");
 }
 
 TEST_F(ReadListTest, ALocalListMayNameRemoteFiles) {
