@@ -19,17 +19,6 @@ void check_rule(const LossSpec& spec) {
   }
 }
 
-// (byte / 255 - mean) / deviation for every byte of every channel.
-std::vector<float> pixel_table(const Network& network) {
-  std::vector<float> values;
-  for (std::size_t c = 0; c < network.mean.size(); ++c) {
-    for (int byte = 0; byte < 256; ++byte) {
-      values.push_back(static_cast<float>((byte / 255.0 - network.mean[c]) / network.deviation[c]));
-    }
-  }
-  return values;
-}
-
 }  // namespace
 
 std::unique_ptr<Replica> make_replica(std::shared_ptr<Machine> machine, const Network& network, const CompileOptions& options) {
@@ -66,73 +55,6 @@ GpuReplica::~GpuReplica() {
     if (trace_) trace_->finish(engines());
   } catch (const Error&) {  // whoever wanted to know asked finish()
   }
-}
-
-// Only training has shortcuts.
-Shortcuts GpuReplica::choose_shortcuts() {
-  const Shortcuts wanted = Shortcuts::from_environment();
-  if (options_.train_batch == 0) return wanted;
-  std::vector<std::string> refused;
-  const Shortcuts chosen = try_shortcuts(*machine_, wanted, refused);
-  for (const std::string& why : refused) fmt::print(stderr, "warning: {}: {}\n", machine_->info().name, why);
-  return chosen;
-}
-
-void GpuReplica::start() {
-  const std::size_t free = machine_->free_memory();
-  try {
-    allocate();
-  } catch (const Error& error) {
-    const MemoryPlan plan = memory_plan();
-    if (error.kind() != ErrorKind::device || plan.total() <= free) throw;
-    fail(ErrorKind::device, "{}. {}", error.message(), memory_advice(plan, free));
-  }
-  if (options_.train_batch > 0) rehearse(*training_.at(options_.train_batch), true);
-  if (options_.infer_batch > 0) rehearse(*inference_.at(options_.infer_batch), false);
-  finish();
-}
-
-void GpuReplica::rehearse(Executable& network, bool training) {
-  workshop_.rehearsal = true;
-  network.begin(*compute_);
-  compute_->zero(network.input().data, network.input().spec.bytes());
-  network.forward(*compute_);
-  if (training) {
-    const auto logits = static_cast<std::size_t>(network.samples() * pitch_of(network.classes()));
-    compute_->zero(network.d_logits(), logits * sizeof(float));
-    network.backward(*compute_, [](int) {});
-  }
-  workshop_.rehearsal = false;
-  if (!training) return;
-  ++network.passes;
-  if (graphs_) record_forward(network);
-  if (graphs_) record_backward(network);
-}
-
-void GpuReplica::allocate() {
-  compute_ = machine_->make_queue("compute");
-  update_ = machine_->make_queue("update");
-  parameters_.start(*machine_);
-  const std::vector<float> table = pixel_table(network_);
-  table_ = DeviceMemory(*machine_, table.size() * sizeof(float), "table of pixel values");
-  const std::int64_t classes = network_.output().elements();
-  scalars_ = DeviceMemory(*machine_, sizeof(StepScalars), "step");
-  workshop_.scalars = scalars_.as<StepScalars>();
-  tickets_ = DeviceMemory(*machine_, workshop_.ticket_bytes, "tickets of sums");
-  workshop_.tickets = tickets_.as<std::uint32_t>();
-  row_losses_ = DeviceMemory(*machine_, most_samples_ * sizeof(RowLoss), "losses of rows");
-  sums_ = DeviceMemory(*machine_, sizeof(StepSums), "loss and metrics");
-  summed_logits_ = DeviceMemory(*machine_, most_samples_ * static_cast<std::size_t>(pitch_of(classes)) * sizeof(float),
-                                "logits of several views");
-  trace_ = StepTrace::from_environment(*machine_);
-  staging_ = std::make_unique<Staging>(*machine_, most_samples_, network_.input, classes, options_.resident_sets, trace_.get());
-  filled_.resize(buckets().size());
-  rebind(arena_bytes_);
-  const HostMemory host(*machine_, table_.bytes());  // last: nothing that could fail comes between the copy and its end
-  machine_->host_access(host.data(), host.bytes(), true);
-  std::memcpy(host.data(), table.data(), host.bytes());
-  compute_->copy_in(table_.data(), host.data(), host.bytes());
-  compute_->mark()->wait();
 }
 
 void GpuReplica::rebind(std::size_t arena_bytes) {

@@ -1,4 +1,4 @@
-// What a replica holds is what was planned, and what a device that is too small is answered.
+// What a replica holds is what was planned, what a device that is too small is answered, and what start() leaves.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -84,6 +84,23 @@ TEST(Replica, SaysWhatIsPlannedUsedAndFreeAndWhatWouldFit) {
   EXPECT_GT(fits, 5);
   EXPECT_EQ(message(static_cast<std::uint32_t>(fits * 9 / 10)), "") << "what is said to fit does not";
   EXPECT_NE(message(static_cast<std::uint32_t>(fits * 3 / 2)), "");
+}
+
+// What start() has run through the network leaves no trace: parameters, statistics among them, are the zeros that they began as,
+// and the first step computes what any step does.
+TEST(Replica, ARehearsalChangesNoParameter) {
+  const auto network = testkit::network_from_text(kNetwork);
+  const auto machine = std::make_shared<SimulatedMachine>();
+  CudaDevice device(machine);
+  CompileOptions options;
+  options.train_batch = options.infer_batch = 6;
+  const auto replica = device.compile(*network, options);
+  replica->start();
+  EXPECT_GT(machine->simulation().traffic().at("compute.convolution").launches, 3U);
+  for (int p = 0; p < static_cast<int>(network->parameters.size()); ++p) {
+    for (const float value : replica->read(Slot::value, p))
+      ASSERT_EQ(value, 0) << network->parameters[static_cast<std::size_t>(p)].name;
+  }
 }
 
 }  // namespace

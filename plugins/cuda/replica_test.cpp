@@ -165,23 +165,6 @@ TEST(GpuReplica, RecordedPassesComputeWhatSubmittedOnesDo) {
   EXPECT_EQ(one.values(), other.values());
 }
 
-// What start() has run through the network leaves no trace: parameters, statistics among them, are the zeros that they began as,
-// and the first step computes what any step does.
-TEST(GpuReplica, ARehearsalChangesNoParameter) {
-  const auto network = testkit::network_from_text(kNetwork);
-  const auto machine = std::make_shared<SimulatedMachine>();
-  CudaDevice device(machine);
-  CompileOptions options;
-  options.train_batch = options.infer_batch = kBatch;
-  const auto replica = device.compile(*network, options);
-  replica->start();
-  EXPECT_GT(machine->simulation().traffic().at("compute.convolution").launches, 3U);
-  for (int p = 0; p < static_cast<int>(network->parameters.size()); ++p) {
-    for (const float value : replica->read(Slot::value, p))
-      ASSERT_EQ(value, 0) << network->parameters[static_cast<std::size_t>(p)].name;
-  }
-}
-
 TEST(GpuReplica, MixesTrainingInferenceAndPartialBatches) {
   Course course;
   StepSums sums;

@@ -218,7 +218,7 @@ TEST_F(ReadPairsTest, AnEmptyFileIsABadSample) {
   Sample sample;
   const Error error = testkit::error_of([&] { testkit::read(*source, 0, sample); });
   EXPECT_EQ(error.kind(), ErrorKind::content);
-  EXPECT_EQ(error.message(), fmt::format("target '{}': the file is empty", folder_ / "labels/a.png"));
+  EXPECT_EQ(error.what(), fmt::format("target '{}': the file is empty", folder_ / "labels/a.png"));
   EXPECT_EQ(sample.url, folder_ / "images/a.jpg");
 }
 

@@ -1,5 +1,6 @@
 // pipeline-run: runs a pipeline file.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <csignal>
 
@@ -57,7 +58,7 @@ int main(int argc, char** argv) {
     if (!from.empty()) options.from = starting_point(from);
 
     millrace::Activity activity;
-    const millrace::SignalWatch signals(activity);
+    const millrace::SignalWatch signals(activity, [](int code) { _exit(code); });
     std::signal(SIGPIPE, SIG_IGN);  // `pipeline-run --json | head` ends the reader, not the training
     millrace::Registry registry;
     registry.load_all();

@@ -1,10 +1,10 @@
 #include "signal_watch.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <csignal>
+#include <utility>
 
 namespace millrace {
 namespace {
@@ -21,7 +21,8 @@ sigset_t watched() {
 
 }  // namespace
 
-SignalWatch::SignalWatch(const Activity& activity) : activity_(activity) {
+SignalWatch::SignalWatch(const Activity& activity, std::function<void(int code)> end)
+    : activity_(activity), end_(std::move(end)) {
   const sigset_t set = watched();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   thread_ = std::thread([this] { watch(); });
@@ -55,7 +56,7 @@ void SignalWatch::take(int signal) {
     return;
   }
   if (signal_ == 0) fmt::print(stderr, "pipeline-run: stopped while {}; there was nothing to save\n", activity_.text());
-  _exit(128 + signal);
+  end_(128 + signal);
 }
 
 }  // namespace millrace

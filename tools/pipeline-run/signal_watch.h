@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <thread>
 
 #include "run/activity.h"
@@ -13,8 +14,8 @@ namespace millrace {
 class SignalWatch {
  public:
   // REQUIRES: the program has no other thread yet. Blocks the two signals in this thread and in those that it starts; one more
-  // thread takes them. `activity` outlives this object.
-  explicit SignalWatch(const Activity& activity);
+  // thread takes them. `activity` outlives this object. `end` ends the program with an exit code, at once.
+  SignalWatch(const Activity& activity, std::function<void(int code)> end);
   ~SignalWatch();
   SignalWatch(const SignalWatch&) = delete;
   SignalWatch& operator=(const SignalWatch&) = delete;
@@ -26,6 +27,7 @@ class SignalWatch {
   void take(int signal);
 
   const Activity& activity_;
+  const std::function<void(int code)> end_;
   std::atomic<int> signal_{0};
   std::atomic<bool> closing_{false};
   std::thread thread_;

@@ -71,9 +71,9 @@ class LinearPlan final : public DevicePlan {
   std::size_t workspace() const override { return choice_.workspace; }
   std::string engine() const override;
   void execute(const LibraryRun& run, CudaStream& stream, Queue& queue) const override;
+  void run_algorithm(const LibraryRun& run, cudaStream_t stream) const;  // without what comes behind it
 
  private:
-  void run_algorithm(const LibraryRun& run, cudaStream_t stream) const;  // without what comes behind it
 
   const std::shared_ptr<const CublasLtHandle> handle_;
   const LinearShape shape_;

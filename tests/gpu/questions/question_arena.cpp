@@ -3,6 +3,7 @@
 
 #include "cuda_machine.h"
 #include "device.h"
+#include "gpu.h"
 #include "kernels.h"
 #include "millrace/error.h"
 #include "questions.h"
@@ -117,7 +118,7 @@ Json pool_calls(std::size_t bytes) {
 void ask_arena(const Setting&, Findings& findings) {
   check(cudaSetDevice(kDevice), "cudaSetDevice");
   findings.doing("opening the machine");
-  cuda::CudaMachine machine(device_info());
+  cuda::CudaMachine machine(std::make_shared<cuda::Gpu>(device_info()));
   findings.answer["free_mib"] = machine.free_memory() / kMiB;
   grow(machine, findings);
   refuse(machine, findings);

@@ -44,7 +44,7 @@ void ask_product(const std::shared_ptr<const cuda::CublasLtHandle>& handle, cons
   run.workspace = matrices.workspace.data();
   Json& rows = findings.answer["products of 8192"][product.name] = Json::array();
   double best = 1e30;
-  for (const auto& choice : cuda::choose_algorithms(*handle, shape, {}, kMostAlgorithms)) {
+  for (const auto& choice : cuda::offered_algorithms(*handle, shape, cuda::epilogue_of(shape), {}, kMostAlgorithms)) {
     if (findings.left() <= 0 && !rows.empty()) break;
     const cuda::LinearPlan plan(handle, shape, choice);
     findings.doing(fmt::format("{} by {}", product.name, plan.engine()));
@@ -63,7 +63,7 @@ void ask_clocks(const std::shared_ptr<const cuda::CublasLtHandle>& handle, const
   shape.type = shape.result = DataType::bf16;
   shape.rows = shape.in = shape.out = kExtent;
   findings.doing("clocks under load");
-  const cuda::LinearPlan plan(handle, shape, cuda::choose_algorithms(*handle, shape, {}, 1).front());
+  const cuda::LinearPlan plan(handle, shape, cuda::offered_algorithms(*handle, shape, cuda::epilogue_of(shape), {}, 1).at(0));
   cuda::LibraryRun run{.x = matrices.x.data(), .w = matrices.w.data(), .y = matrices.y.data()};
   run.workspace = matrices.workspace.data();
   const auto submit = [&] {
