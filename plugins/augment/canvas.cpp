@@ -1,5 +1,7 @@
 #include "canvas.h"
 
+#include <algorithm>
+
 namespace millrace {
 
 void Canvas::warp(const AffineMap& from_source) {

@@ -1,6 +1,7 @@
 // Activations that are computed anew for backward: the same bits, every tensor used in its time, less memory.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <sstream>

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "backend.h"
 #include "simulation/simulated_machine.h"
 #include "testkit/gradient_check.h"

@@ -1,6 +1,8 @@
 // Images that stay on the device: which are copied, where they are found again, and that whoever reads them waits for the copy.
 #include "resident_images.h"
 
+#include <algorithm>
+
 #include "simulation/simulation_fixture.h"
 #include "staging.h"
 #include "testkit/harness.h"

@@ -1,6 +1,7 @@
 // What every stage type has to say about itself, and how it answers wrong parameters.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "config/document.h"

@@ -36,7 +36,7 @@ struct Fault {
   const char* name;
   unsigned operations;              // that meet it
   bool passes;                      // whether another attempt helps, when the fault is gone by then
-  std::vector<std::string> causes;  // one of these stands in the error
+  std::vector<std::string> causes;  // one of these stands in the error; some words are libcurl's, and differ between versions
 };
 
 const std::vector<Fault>& faults() {
@@ -53,8 +53,8 @@ const std::vector<Fault>& faults() {
       {"signature", kHead, false, {"HTTP 403"}},
       {"not_found", kHead, false, {"HTTP 404"}},
       {"wrong_region", kHead, false, {"set AWS_REGION=eu-west-1"}},
-      {"reset_mid_body", kBody, true, {"reset by peer", "bytes remaining", "no XML"}},
-      {"short_body", kBody, true, {"bytes remaining", "reset by peer"}},
+      {"reset_mid_body", kBody, true, {"reset by peer", "bytes remaining", "bytes missing", "no XML"}},
+      {"short_body", kBody, true, {"bytes remaining", "bytes missing", "reset by peer"}},
       {"long_body", kBody, true, {"longer"}},
       {"long_body_kept", kBody, true, {"longer"}},
       {"stall_mid_body", kBody, true, {"stalled: less than 1 kB/s", "timed out"}},

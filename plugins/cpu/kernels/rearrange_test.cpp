@@ -1,5 +1,7 @@
 #include "kernels/rearrange.h"
 
+#include <algorithm>
+
 #include "kernels/kernels_test.h"
 
 namespace millrace::cpu {

@@ -1,6 +1,7 @@
 // What can be known of the libraries' plans without a device or the libraries: extents, products, epilogues, rules.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <random>

@@ -1,5 +1,7 @@
 #include "ingest.h"
 
+#include <algorithm>
+
 #include "elements_test.h"
 
 namespace millrace::cuda {

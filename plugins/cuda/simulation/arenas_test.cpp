@@ -1,6 +1,7 @@
 // Lifetimes within an arena: the logic alone, and on a machine.
 #include "simulation/arenas.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "millrace/error.h"

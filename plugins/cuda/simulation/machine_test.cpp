@@ -1,4 +1,6 @@
 // Memory, errors, and what a machine says of itself.
+#include <algorithm>
+
 #include "millrace/error.h"
 #include "simulation/simulation_fixture.h"
 

@@ -1,4 +1,5 @@
 // What orders two pieces of work, and what is said when nothing does.
+#include <algorithm>
 #include <thread>
 
 #include "simulation/simulation_fixture.h"

@@ -1,4 +1,5 @@
 // Work that is recorded once and launched again and again.
+#include <algorithm>
 #include <cmath>
 #include <thread>
 
