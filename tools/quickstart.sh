@@ -15,7 +15,7 @@ step "Installing what is missing"
 tools/install-deps.sh
 
 step "Building into $build"
-# Code for GPUs takes as long to build as the rest together: it is built where there is one, or where MILLRACE_CUDA=ON asks for it.
+# Code for GPUs takes long to build: it is built where there is a GPU, or where MILLRACE_CUDA=ON asks for it.
 if [ -e /dev/nvidia0 ] || [ -e /dev/dxg ]; then gpu=ON; else gpu=OFF; fi
 cmake --preset release -DMILLRACE_CUDA="${MILLRACE_CUDA:-$gpu}" >/dev/null
 cmake --build --preset release --target programs
