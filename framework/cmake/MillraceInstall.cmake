@@ -7,6 +7,6 @@ configure_package_config_file(${CMAKE_CURRENT_LIST_DIR}/MillraceConfig.cmake.in 
   INSTALL_DESTINATION ${package_dir})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/MillraceConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/MillraceConfig.cmake ${PROJECT_BINARY_DIR}/MillraceConfigVersion.cmake
-  ${CMAKE_CURRENT_LIST_DIR}/MillracePlugin.cmake DESTINATION ${package_dir})
+  ${CMAKE_CURRENT_LIST_DIR}/MillracePlugin.cmake ${CMAKE_CURRENT_LIST_DIR}/MillraceDeviceCode.cmake DESTINATION ${package_dir})
 install(EXPORT MillraceTargets NAMESPACE Millrace:: DESTINATION ${package_dir})
 install(DIRECTORY pipelines DESTINATION ${CMAKE_INSTALL_DATADIR}/millrace OPTIONAL)

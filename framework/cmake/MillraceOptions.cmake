@@ -72,5 +72,3 @@ foreach(linker mold lld)
     break()
   endif()
 endforeach()
-
-option(MILLRACE_CUDA "build the backend of NVIDIA GPUs where a CUDA toolkit is found" ON)

@@ -1,13 +1,13 @@
 # Plugins: shared libraries found at run time. This file is also installed beside MillraceConfig.cmake, so that plugins outside
 # this repository are built the same way.
 
-# millrace_add_plugin(NAME SOURCES file... [LIBRARIES library...])
-# Builds NAME.so into lib/millrace/plugins of the build tree, and of the install tree. Links the framework and never another
+# millrace_add_plugin(NAME SOURCES file... [KERNELS header...] [LIBRARIES library...])
+# KERNELS: headers with kernels, listed there by MILLRACE_KERNELS(...). Builds NAME.so into lib/millrace/plugins of the build tree, and of the install tree. Links the framework and never another
 # plugin. The target is millrace_NAME. Its objects are millrace_NAME_objects: compiled once, for the plugin and for tests of it.
 function(millrace_add_plugin name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;LIBRARIES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;KERNELS;LIBRARIES")
   if(arg_UNPARSED_ARGUMENTS OR NOT arg_SOURCES)
-    message(FATAL_ERROR "usage: millrace_add_plugin(NAME SOURCES file... [LIBRARIES library...])")
+    message(FATAL_ERROR "usage: millrace_add_plugin(NAME SOURCES file... [KERNELS header...] [LIBRARIES library...])")
   endif()
   add_library(millrace_${name}_objects OBJECT ${arg_SOURCES})
   target_link_libraries(millrace_${name}_objects PUBLIC Millrace::framework ${arg_LIBRARIES}
@@ -15,7 +15,9 @@ function(millrace_add_plugin name)
   set_target_properties(millrace_${name}_objects PROPERTIES
     CXX_VISIBILITY_PRESET hidden VISIBILITY_INLINES_HIDDEN ON POSITION_INDEPENDENT_CODE ON
     CXX_STANDARD 20 CXX_STANDARD_REQUIRED ON)
-  if(COMMAND millrace_precompile)
+  if(arg_KERNELS)
+    millrace_add_kernels(millrace_${name}_objects ${arg_KERNELS})
+  elseif(COMMAND millrace_precompile)
     millrace_precompile(millrace_${name}_objects plugin)
   endif()
   add_library(millrace_${name} MODULE $<TARGET_OBJECTS:millrace_${name}_objects>)

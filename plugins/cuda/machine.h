@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "elements/elements.h"
+#include "elements/kernel.h"
 #include "millrace/backend.h"
 
 namespace millrace::cuda {
@@ -103,9 +104,11 @@ class Queue {
   virtual void zero(void* to, std::size_t bytes) = 0;
 
   virtual void run(const LibraryRun& work) = 0;
-#define MILLRACE_RUN(Element) virtual void run(const Element& element) = 0;
-  MILLRACE_CUDA_ELEMENTS(MILLRACE_RUN)
-#undef MILLRACE_RUN
+  virtual void run(const Kernel& kernel, const void* element) = 0;  // the element is copied
+  template <class Element>
+  void run(const Element& element) {
+    run(kernel_of<Element>, &element);
+  }
 
   virtual Ref<Mark> mark() = 0;
   virtual Ref<Mark> timed_mark() = 0;             // for Machine::seconds_between(); not within a recording

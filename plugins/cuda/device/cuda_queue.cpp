@@ -158,17 +158,12 @@ void CudaQueue::run(const LibraryRun& work) {
   });
 }
 
-template <class Element>
-void CudaQueue::run_element(const Element& element) {
-  submit(Element::kName, [&](cudaStream_t stream) {
-    const cudaError_t status = cuda::launch(element, stream, multiprocessors_);
-    if (status != cudaSuccess) check(status, fmt::format("launching kernel '{}'", Element::kName));
+void CudaQueue::run(const Kernel& kernel, const void* element) {
+  submit(kernel.name, [&](cudaStream_t stream) {
+    const cudaError_t status = cuda::launch(kernel, element, stream, multiprocessors_);
+    if (status != cudaSuccess) check(status, fmt::format("launching kernel '{}'", kernel.name));
   });
 }
-#define MILLRACE_RUN(Element) \
-  void CudaQueue::run(const Element& element) { run_element(element); }
-MILLRACE_CUDA_ELEMENTS(MILLRACE_RUN)
-#undef MILLRACE_RUN
 
 Ref<Mark> CudaQueue::mark() { return make_mark(false); }
 Ref<Mark> CudaQueue::timed_mark() { return make_mark(true); }

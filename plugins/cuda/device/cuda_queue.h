@@ -81,9 +81,8 @@ class CudaQueue final : public Queue {
   void zero(void* to, std::size_t bytes) override;
 
   void run(const LibraryRun& work) override;
-#define MILLRACE_RUN(Element) void run(const Element& element) override;
-  MILLRACE_CUDA_ELEMENTS(MILLRACE_RUN)
-#undef MILLRACE_RUN
+  using Queue::run;
+  void run(const Kernel& kernel, const void* element) override;
 
   Ref<Mark> mark() override;
   Ref<Mark> timed_mark() override;
@@ -100,8 +99,6 @@ class CudaQueue final : public Queue {
   Ref<Mark> make_mark(bool timed);
   template <class Call>
   void submit(const char* what, const Call& call);
-  template <class Element>
-  void run_element(const Element& element);
   void check_recording() const;
   void abandon_recording() noexcept;
 

@@ -8,10 +8,13 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <regex>
 #include <string>
 #include <vector>
 
 #include "../elements/chunks.h"
+#include "../elements/elements.h"
+#include "../elements/kernel.h"
 #include "cuda_backend.h"
 #include "device_list.h"
 #include "errors.h"
@@ -300,6 +303,36 @@ TEST(Grid, ColumnsMeetEveryPackOfEveryRowOnce) {
       EXPECT_EQ(std::count(met.begin(), met.end(), 1), rows * packs) << rows << " x " << packs << " in " << parts;
     }
   }
+}
+
+// ---- Kernels ----
+
+std::string text_of(const std::filesystem::path& file) {
+  std::ifstream in(file);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+// An element whose code nvcc never saw would be found out by a launch, on a device.
+TEST(DeviceCode, IsThereForEveryElement) {
+  const std::filesystem::path folder = MILLRACE_SOURCE_DIR "/plugins/cuda";
+  std::string instances;
+  for (const auto& file : std::filesystem::directory_iterator(folder / "device")) {
+    if (file.path().extension() == ".cu") instances += text_of(file.path());
+  }
+  const std::map<std::string, std::string> other_names = {{"Convert", "FloatToBf16"}};
+  const std::regex element(R"(struct (\w+) \{\n  static constexpr Form kForm)");
+  int elements = 0;
+  for (const auto& file : std::filesystem::directory_iterator(folder / "elements")) {
+    if (file.path().extension() != ".h" || file.path().filename() == "portable.h") continue;
+    const std::string text = text_of(file.path());
+    for (std::sregex_iterator at(text.begin(), text.end(), element), end; at != end; ++at, ++elements) {
+      const auto other = other_names.find((*at)[1].str());
+      const std::string name = other == other_names.end() ? (*at)[1].str() : other->second;
+      EXPECT_TRUE(std::regex_search(instances, std::regex("MILLRACE_INSTANTIATE\\(" + name + "\\b"))) << name;
+    }
+  }
+  EXPECT_GE(elements, 35);
+  EXPECT_NE(kernel_of<Softmax<Bf16>>.on_device, nullptr);
 }
 
 }  // namespace

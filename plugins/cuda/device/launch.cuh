@@ -1,107 +1,12 @@
-// One kernel for each form of element (elements/portable.h), and the groups that elements of the second form compute in.
+// Compiles the backend's own elements for CUDA: those whose threads take columns of a map, and sums over its rows
+// (elements/portable.h). The other forms are launched as everybody's are.
 #pragma once
 
-#include <cuda_runtime.h>
-
+#include "../elements/kernel.h"
 #include "grid.h"
-#include "launch.h"
+#include "millrace/device_code.cuh"
 
 namespace millrace::cuda {
-
-__device__ inline int thread_of_block() { return static_cast<int>(threadIdx.x); }
-
-// ---- Form::each: a thread takes every stride-th element ----
-
-template <class Element>
-__global__ void __launch_bounds__(kBlockThreads) run_each(const __grid_constant__ Element element, std::int64_t size) {
-  const std::int64_t stride = std::int64_t{gridDim.x} * kBlockThreads;
-  for (std::int64_t i = std::int64_t{blockIdx.x} * kBlockThreads + threadIdx.x; i < size; i += stride) element(i);
-}
-
-// ---- Form::groups ----
-
-// Butterflies: in each round both partners add the same two numbers, so all lanes end with the same bits, in an order that is
-// always the same. Shuffles order no memory, so a barrier comes first: elements count on sum() and largest() to be one.
-class WarpGroup {
- public:
-  __device__ int lane() const { return thread_of_block() % kWarpThreads; }
-  __device__ int size() const { return kWarpThreads; }
-  __device__ void barrier() const { __syncwarp(); }
-
-  template <class T>
-  __device__ T sum(T value) const {
-    __syncwarp();
-    MILLRACE_UNROLL for (int distance = kWarpThreads / 2; distance > 0; distance /= 2) {
-      value += __shfl_xor_sync(0xffffffffU, value, distance);
-    }
-    return value;
-  }
-  template <class T>
-  __device__ T largest(T value) const {
-    __syncwarp();
-    MILLRACE_UNROLL for (int distance = kWarpThreads / 2; distance > 0; distance /= 2) {
-      value = larger(value, __shfl_xor_sync(0xffffffffU, value, distance));
-    }
-    return value;
-  }
-  // NaN loses, whichever side it is on, so that all lanes agree.
-  template <class T>
-  __device__ static T larger(T a, T b) {
-    return a < b || a != a ? b : a;
-  }
-};
-
-class BlockGroup {
- public:
-  __device__ explicit BlockGroup(double* slots) : slots_(slots) {}
-  __device__ int lane() const { return thread_of_block(); }
-  __device__ int size() const { return kBlockThreads; }
-  __device__ void barrier() const { __syncthreads(); }
-
-  template <class T>
-  __device__ T sum(T value) const {
-    const T* parts = share(WarpGroup().sum(value));
-    T total = parts[0];
-    MILLRACE_UNROLL for (int warp = 1; warp < kWarpsPerBlock; ++warp) total += parts[warp];
-    return total;
-  }
-  template <class T>
-  __device__ T largest(T value) const {
-    const T* parts = share(WarpGroup().largest(value));
-    T most = parts[0];
-    MILLRACE_UNROLL for (int warp = 1; warp < kWarpsPerBlock; ++warp) most = WarpGroup::larger(most, parts[warp]);
-    return most;
-  }
-
- private:
-  // Each warp's value, for all to read.
-  template <class T>
-  __device__ const T* share(T of_warp) const {
-    static_assert(sizeof(T) <= sizeof(double));
-    T* parts = reinterpret_cast<T*>(slots_);
-    __syncthreads();  // what was shared before has been read
-    if (threadIdx.x % kWarpThreads == 0) parts[threadIdx.x / kWarpThreads] = of_warp;
-    __syncthreads();
-    return parts;
-  }
-
-  double* slots_;  // (kWarpsPerBlock), in shared memory
-};
-
-// All lanes of a group go round these loops together, so barriers inside are reached by all.
-template <class Element>
-__global__ void __launch_bounds__(kBlockThreads) run_in_warps(const __grid_constant__ Element element, std::int64_t size) {
-  const std::int64_t stride = std::int64_t{gridDim.x} * kWarpsPerBlock;
-  for (std::int64_t i = std::int64_t{blockIdx.x} * kWarpsPerBlock + threadIdx.x / kWarpThreads; i < size; i += stride) {
-    element(WarpGroup(), i);
-  }
-}
-
-template <class Element>
-__global__ void __launch_bounds__(kBlockThreads) run_in_blocks(const __grid_constant__ Element element, std::int64_t size) {
-  __shared__ double slots[kWarpsPerBlock];
-  for (std::int64_t i = blockIdx.x; i < size; i += gridDim.x) element(BlockGroup(slots), i);
-}
 
 // ---- Form::columns and Form::sums: block (part, side) takes its part of the rows, of up to 32 packs ----
 
@@ -171,18 +76,9 @@ __global__ void __launch_bounds__(kBlockThreads, Column::kBlocks)
 
 // ---- The host's side ----
 
-// Unlike <<<>>> followed by cudaGetLastError() this cannot mistake an earlier call's error on this thread for the launch's own.
-template <class... Parameters, class... Arguments>
-cudaError_t launch_kernel(void (*kernel)(Parameters...), dim3 grid, cudaStream_t stream, const Arguments&... arguments) {
-  cudaLaunchConfig_t config{};
-  config.gridDim = grid;
-  config.blockDim = dim3(kBlockThreads);
-  config.stream = stream;
-  return cudaLaunchKernelEx(&config, kernel, arguments...);
-}
-
 template <class Element>
-cudaError_t launch_columns(const Element& element, cudaStream_t stream) {
+  requires(Element::kForm == Form::columns || Element::kForm == Form::sums)
+cudaError_t launch_on_device(const Element& element, cudaStream_t stream, int /*multiprocessors*/) {
   if (element.rows <= 0 || element.packs <= 0) return cudaSuccess;
   return element.with_column([&]<class Column>(ColumnType<Column>) {
     constexpr bool kSums = Element::kForm == Form::sums;
@@ -195,25 +91,5 @@ cudaError_t launch_columns(const Element& element, cudaStream_t stream) {
       return launch_kernel(run_columns<Column>, grid, stream, element, column_block(element.packs));
   });
 }
-
-template <class Element>
-cudaError_t launch(const Element& element, cudaStream_t stream, int multiprocessors) {
-  if constexpr (Element::kForm == Form::columns || Element::kForm == Form::sums) {
-    return launch_columns(element, stream);
-  } else {
-    const std::int64_t size = element.size();
-    if (size <= 0) return cudaSuccess;
-    if constexpr (Element::kForm == Form::each) {
-      return launch_kernel(run_each<Element>, dim3(blocks_for(size, kBlockThreads, multiprocessors)), stream, element, size);
-    } else if constexpr (Element::kThreads == kWarpThreads) {
-      return launch_kernel(run_in_warps<Element>, dim3(blocks_for(size, kWarpsPerBlock, multiprocessors)), stream, element, size);
-    } else {
-      static_assert(Element::kThreads == kBlockThreads);
-      return launch_kernel(run_in_blocks<Element>, dim3(blocks_for(size, 1, multiprocessors)), stream, element, size);
-    }
-  }
-}
-
-#define MILLRACE_INSTANTIATE(Element) template cudaError_t launch<Element>(const Element&, cudaStream_t, int);
 
 }  // namespace millrace::cuda

@@ -1,14 +1,14 @@
-// Runs an element on the device. Defined in launch.cuh, instantiated for each element by kernels_*.cu.
+// Runs an element on the device.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
-#include "../elements/elements.h"
+#include "../elements/kernel.h"
 
 namespace millrace::cuda {
 
-// Submits; nothing when there is nothing to do. Errors of the launch only.
-template <class Element>
-cudaError_t launch(const Element& element, cudaStream_t stream, int multiprocessors);
+// Submits; nothing when there is nothing to do. Returns errors of the launch only. Throws Error(device) for a kernel that was
+// compiled without the CUDA toolkit.
+cudaError_t launch(const Kernel& kernel, const void* element, cudaStream_t stream, int multiprocessors);
 
 }  // namespace millrace::cuda

@@ -36,60 +36,29 @@
 #include <cstring>
 #include <type_traits>
 
+#include "millrace/kernel.h"
+
 #if defined(__CUDACC__)
-#define MILLRACE_HD __host__ __device__ __forceinline__
-#if !defined(FMT_USE_CONSTEXPR)
-#define FMT_USE_CONSTEXPR 1  // fmt 9 takes nvcc for a compiler without constexpr, and then does not compile as C++20
-#endif
+#define MILLRACE_HD MILLRACE_KERNEL
 #else
 #define MILLRACE_HD inline
 #endif
-#if defined(__CUDA_ARCH__)
-#define MILLRACE_UNROLL _Pragma("unroll")
-#else
-#define MILLRACE_UNROLL
+#if defined(__CUDACC__) && !defined(FMT_USE_CONSTEXPR)
+#define FMT_USE_CONSTEXPR 1  // fmt 9 takes nvcc for a compiler without constexpr, and then does not compile as C++20
 #endif
 
 namespace millrace::cuda {
-
-enum class Form { each, groups, columns, sums };
 
 inline constexpr std::int64_t kPack = 8;  // channels that a thread handles together: 16 bytes of bf16
 
 // Channels in memory: maps are channels last, (N, H, W, pitch), with zeros behind the last channel, so that no kernel has a tail.
 MILLRACE_HD constexpr std::int64_t pitch_of(std::int64_t channels) { return (channels + kPack - 1) / kPack * kPack; }
 
-struct Bf16 {
-  std::uint16_t bits;
-};
+using millrace::Bf16;
+using millrace::Form;
+using millrace::from_float;
+using millrace::to_float;
 
-MILLRACE_HD float to_float(float value) { return value; }
-MILLRACE_HD float to_float(Bf16 value) {
-  const std::uint32_t wide = static_cast<std::uint32_t>(value.bits) << 16;
-  float result;
-  memcpy(&result, &wide, sizeof result);
-  return result;
-}
-
-template <class T>
-MILLRACE_HD T from_float(float value);
-template <>
-MILLRACE_HD float from_float<float>(float value) {
-  return value;
-}
-template <>
-MILLRACE_HD Bf16 from_float<Bf16>(float value) {  // to nearest, ties to even; keeps NaN
-#if defined(__CUDA_ARCH__)
-  Bf16 result;
-  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(result.bits) : "f"(value));
-  return result;
-#else
-  std::uint32_t wide;
-  memcpy(&wide, &value, sizeof wide);
-  if ((wide & 0x7fffffffU) > 0x7f800000U) return {static_cast<std::uint16_t>((wide >> 16) | 0x40U)};
-  return {static_cast<std::uint16_t>((wide + 0x7fffU + ((wide >> 16) & 1U)) >> 16)};
-#endif
-}
 // Two of them as they lie in memory, one after the other: what the device does in a single instruction.
 MILLRACE_HD std::uint32_t bf16_pair(float first, float second) {
 #if defined(__CUDA_ARCH__)

@@ -49,9 +49,8 @@ class SimulatedQueue : public Queue {
   void zero(void* to, std::size_t bytes) override;
 
   void run(const LibraryRun& work) override;
-#define MILLRACE_RUN(Element) void run(const Element& element) override;
-  MILLRACE_CUDA_ELEMENTS(MILLRACE_RUN)
-#undef MILLRACE_RUN
+  using Queue::run;
+  void run(const Kernel& kernel, const void* element) override;
 
   Ref<Mark> mark() override;
   Ref<Mark> timed_mark() override;
@@ -85,9 +84,6 @@ class SimulatedQueue : public Queue {
     bool write = false;
     bool on_host = false;
   };
-  template <class Element>
-  void run_element(const Element& element);
-
   void submit(const char* name, const std::vector<Named>& memory, std::function<void()> body, bool reads_host = false);
   bool resolve(Work& work, const Named& memory);  // false: no such memory
   void place(const Work& work, Touch& touch);

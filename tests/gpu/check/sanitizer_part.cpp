@@ -11,8 +11,8 @@
 namespace millrace::gpu {
 namespace {
 
-// In the mangled name of every kernel of ours, as in _ZN8millrace4cuda8run_eachI...
-constexpr const char* kOurKernels = "kns=millrace4cuda";
+// In the mangled name of every kernel of ours, as in _ZN8millrace8run_eachI...
+constexpr const char* kOurKernels = "kns=millrace";
 
 constexpr const char* kShort =
     "*GpuOperators.AgreeInBf16/Conv:*GpuOperators.AgreeInBf16/BatchNormRelu:*GpuOperators.AgreeInFloat32/BatchNormRelu:"

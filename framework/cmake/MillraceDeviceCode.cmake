@@ -1,0 +1,69 @@
+# Kernels for NVIDIA GPUs, of plugins here and elsewhere. This file is also installed beside MillraceConfig.cmake.
+set(MILLRACE_DEVICE_CODE_DIR ${CMAKE_CURRENT_LIST_DIR})
+option(MILLRACE_CUDA "compile device code, and backend \"cuda\", where a CUDA toolkit is found" ON)
+
+# Makes CUDA a language of this project where there is a toolkit. Sets MILLRACE_WHY_NO_CUDA to why there is none, else to nothing.
+macro(millrace_enable_cuda)
+  set(MILLRACE_WHY_NO_CUDA "")
+  if(NOT MILLRACE_CUDA)
+    set(MILLRACE_WHY_NO_CUDA "it was not asked for (-DMILLRACE_CUDA=ON)")
+  elseif(MILLRACE_SANITIZER OR MILLRACE_FUZZ)
+    set(MILLRACE_WHY_NO_CUDA "this is a build under a sanitizer")
+  else()
+    if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX} AND EXISTS /usr/local/cuda/bin/nvcc)
+      set(CMAKE_CUDA_COMPILER /usr/local/cuda/bin/nvcc)  # where NVIDIA's packages put it, which need not be in the PATH
+    endif()
+    include(CheckLanguage)
+    check_language(CUDA)
+    if(CMAKE_CUDA_COMPILER)
+      enable_language(CUDA)
+      find_package(CUDAToolkit REQUIRED)
+      if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # which CMake 3.25 knows of no nvcc
+        set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION -std=c++20)
+        set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION -std=c++20)
+      endif()
+    else()
+      set(MILLRACE_WHY_NO_CUDA "no CUDA toolkit (nvcc) was found")
+    endif()
+  endif()
+endmacro()
+
+# millrace_add_device_code(TARGET SOURCES file.cu...): objects with real code for each generation of GPUs, and PTX that later ones
+# compile for themselves.
+function(millrace_add_device_code target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES")
+  # nvcc takes none of the host compiler's options: what the whole build has is left to that.
+  get_directory_property(options COMPILE_OPTIONS)
+  list(TRANSFORM options REPLACE "^(-f.*)$" "$<$<COMPILE_LANGUAGE:CXX>:\\1>")
+  set_directory_properties(PROPERTIES COMPILE_OPTIONS "${options}")
+  add_library(${target} OBJECT ${arg_SOURCES})
+  target_include_directories(${target} PRIVATE $<TARGET_PROPERTY:Millrace::framework,INTERFACE_INCLUDE_DIRECTORIES>)
+  target_compile_options(${target} PRIVATE --expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra)
+  set_target_properties(${target} PROPERTIES
+    CUDA_ARCHITECTURES "80-real;86-real;89-real;90-real;90-virtual"
+    CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON CUDA_SEPARABLE_COMPILATION OFF CUDA_VISIBILITY_PRESET hidden
+    VISIBILITY_INLINES_HIDDEN ON POSITION_INDEPENDENT_CODE ON)
+  if(CCACHE)
+    set_target_properties(${target} PROPERTIES CUDA_COMPILER_LAUNCHER ${CCACHE})
+  endif()
+endfunction()
+
+# millrace_add_kernels(TARGET header...): what a target with kernels in these headers needs. A header lists its kernels with
+# MILLRACE_KERNELS(...). On the processor their loops become vectors; where there is a CUDA toolkit, nvcc compiles them too.
+function(millrace_add_kernels target)
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fno-math-errno>
+    $<$<COMPILE_LANGUAGE:CXX>:-fno-trapping-math>)
+  if(NOT CMAKE_CUDA_COMPILER OR MILLRACE_SANITIZER OR MILLRACE_FUZZ OR NOT MILLRACE_CUDA)
+    return()
+  endif()
+  set(text "// Generated: the device code of ${target}.\n#include \"millrace/device_code.cuh\"\n")
+  foreach(header IN LISTS ARGN)
+    get_filename_component(path ${header} ABSOLUTE)
+    string(APPEND text "#include \"${path}\"\n")
+  endforeach()
+  set(source ${CMAKE_CURRENT_BINARY_DIR}/${target}_device.cu)
+  file(CONFIGURE OUTPUT ${source} CONTENT "${text}" @ONLY)
+  millrace_add_device_code(${target}_device SOURCES ${source})
+  target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_device>)
+  target_link_libraries(${target} PUBLIC CUDA::cudart_static)
+endfunction()

@@ -1,0 +1,54 @@
+// Loops compiled for the instruction sets that processors differ in.
+//
+//   vectorised([&] {
+//     for (std::int64_t i = 0; i < count; ++i) y[i] = kernel(x[i]);
+//   });
+//
+// The compiler sees the body once for each instruction set and takes everything that it calls into it (MILLRACE_KERNEL). Compile
+// with -fno-math-errno -fno-trapping-math, as millrace_add_plugin(... KERNELS ...) does: with them the loops become vectors.
+#pragma once
+
+namespace millrace {
+
+enum class InstructionSet { plain, avx2, avx512 };
+
+// What vectorised() chooses: the best that this processor has, or less where use_instruction_set() said so.
+InstructionSet instruction_set();
+// For tests and benchmarks. Returns false, and changes nothing, when the processor does not have it. Not while kernels run.
+bool use_instruction_set(InstructionSet set);
+
+#if defined(__x86_64__) && !defined(__CUDA_ARCH__)
+#if defined(__clang__)
+#define MILLRACE_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma"), flatten))
+#else
+#define MILLRACE_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,prefer-vector-width=512"), flatten))
+#endif
+#define MILLRACE_AVX2 __attribute__((target("avx2,fma"), flatten))
+#else
+#define MILLRACE_AVX512
+#define MILLRACE_AVX2
+#endif
+
+namespace detail {
+
+template <class Body>
+MILLRACE_AVX512 void run_avx512(const Body& body) {
+  body();
+}
+template <class Body>
+MILLRACE_AVX2 void run_avx2(const Body& body) {
+  body();
+}
+
+}  // namespace detail
+
+template <class Body>
+void vectorised(const Body& body) {
+  switch (instruction_set()) {
+    case InstructionSet::avx512: return detail::run_avx512(body);
+    case InstructionSet::avx2: return detail::run_avx2(body);
+    case InstructionSet::plain: return body();
+  }
+}
+
+}  // namespace millrace
