@@ -238,6 +238,7 @@ int Builder::add(const Entry& entry, const std::string& full_name, const std::st
   layer.output = plan.output;
   layer.multiply_adds = plan.multiply_adds;
   layer.attributes = std::move(plan.attributes);
+  layer.portable = std::move(plan.portable);
   layer.at = entry.table.at();
   for (Parameter& parameter : plan.parameters) {
     if (elements(parameter.shape) > kMostElements) {

@@ -88,11 +88,12 @@ class Fuser {
 
   Node start(int index) {
     const auto kind = kinds().find(layer(index).op);
-    if (kind == kinds().end()) {
+    const bool native = kind != kinds().end();
+    if (!native && layer(index).portable == nullptr) {
       fail(ErrorKind::usage, "{}: backend '{}' has no op '{}'", place_of(layer(index)), options_.backend, layer(index).op);
     }
     Node node;
-    node.kind = kind->second;
+    node.kind = native ? kind->second : Node::Kind::portable;
     node.layer = index;
     node.inputs = layer(index).inputs;
     take(node, index);

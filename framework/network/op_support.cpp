@@ -134,14 +134,10 @@ PaddingRule read_padding(const Value& value, Diagnostics& errors) {
     return {};
   }
   switch (figures.size()) {
-    case 1:
-      return {.same = false, .fixed = {figures[0], figures[0], figures[0], figures[0]}};
-    case 2:
-      return {.same = false, .fixed = {figures[0], figures[1], figures[0], figures[1]}};
-    case 4:
-      return {.same = false, .fixed = {figures[0], figures[1], figures[2], figures[3]}};
-    default:
-      return wrong(fmt::format("a list of {}", figures.size()));
+    case 1: return {.same = false, .fixed = {figures[0], figures[0], figures[0], figures[0]}};
+    case 2: return {.same = false, .fixed = {figures[0], figures[1], figures[0], figures[1]}};
+    case 4: return {.same = false, .fixed = {figures[0], figures[1], figures[2], figures[3]}};
+    default: return wrong(fmt::format("a list of {}", figures.size()));
   }
 }
 

@@ -84,6 +84,7 @@ template <class Params>
 struct Definition {
   const char* name;
   const char* text;
+  std::vector<LayerExample> examples;
   int least_inputs = 1, most_inputs = 1;
   void (*describe)(ParamSet<Params>& set);
   void (*check)(const Params& params, Diagnostics& errors) = nullptr;
@@ -97,6 +98,7 @@ LayerType make_layer_type(const Definition<Params>& definition) {
   LayerType type;
   type.name = definition.name;
   type.text = definition.text;
+  type.examples = definition.examples;
   type.least_inputs = definition.least_inputs;
   type.most_inputs = definition.most_inputs;
   type.params = set->infos();

@@ -61,11 +61,16 @@ LayerPlan infer_lrn(const LrnAttributes& params, const std::vector<Shape>& input
 void register_normalisation(Registry& registry) {
   registry.add(make_layer_type<BatchNormParams>({.name = "batch_norm",
                                                  .text = "Batch normalisation of each channel.",
+                                                 .examples = {{"", {{8, 5, 7}}}, {"scale = false", {{20, 4, 4}}}, {"", {{9}}}},
                                                  .describe = describe_batch_norm,
                                                  .check = check_batch_norm,
                                                  .infer = infer_batch_norm}));
   registry.add(make_layer_type<LrnAttributes>(
-      {.name = "lrn", .text = "Local response normalisation across channels.", .describe = describe_lrn, .infer = infer_lrn}));
+      {.name = "lrn",
+       .text = "Local response normalisation across channels.",
+       .examples = {{"alpha = 0.1", {{20, 4, 5}}}, {"size = 3\nalpha = 0.5\nbeta = 0.5\nk = 2", {{7, 3, 3}}}},
+       .describe = describe_lrn,
+       .infer = infer_lrn}));
 }
 
 }  // namespace millrace::ops

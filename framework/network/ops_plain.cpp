@@ -75,19 +75,27 @@ LayerPlan infer_concat(const NoParams&, const std::vector<Shape>& inputs) {
 
 void register_plain(Registry& registry) {
   const auto add = [&](const char* name, const char* text, LayerPlan (*infer)(const NoParams&, const std::vector<Shape>&),
-                       int least = 1, int most = 1) {
-    registry.add(make_layer_type<NoParams>(
-        {.name = name, .text = text, .least_inputs = least, .most_inputs = most, .describe = describe_nothing, .infer = infer}));
+                       std::vector<LayerExample> examples, int least = 1, int most = 1) {
+    registry.add(make_layer_type<NoParams>({.name = name,
+                                            .text = text,
+                                            .examples = std::move(examples),
+                                            .least_inputs = least,
+                                            .most_inputs = most,
+                                            .describe = describe_nothing,
+                                            .infer = infer}));
   };
-  add("relu", "max(x, 0).", same_shape);
-  add("gelu", "x times the normal distribution's cumulative function of x (exact, through erf).", same_shape);
-  add("softmax", "Exponentials divided by their sum over the channels.", same_shape);
-  add("flatten", "The same values as a vector.", infer_flatten);
-  add("add", "The sum of its inputs.", infer_add, 2, kAny);
-  add("concat", "The channels of its inputs, one after another.", infer_concat, 2, kAny);
+  add("relu", "max(x, 0).", same_shape, {{"", {{8, 5, 7}}}, {"", {{9}}}});
+  add("gelu", "x times the normal distribution's cumulative function of x (exact, through erf).", same_shape,
+      {{"", {{8, 5, 7}}}, {"", {{9}}}});
+  add("softmax", "Exponentials divided by their sum over the channels.", same_shape, {{"", {{8, 5, 7}}}, {"", {{9}}}});
+  add("flatten", "The same values as a vector.", infer_flatten, {{"", {{9, 3, 4}}}});
+  add("add", "The sum of its inputs.", infer_add, {{"", {{9, 3, 4}, {9, 3, 4}}}, {"", {{9}, {9}, {9}}}}, 2, kAny);
+  add("concat", "The channels of its inputs, one after another.", infer_concat,
+      {{"", {{9, 3, 4}, {16, 3, 4}}}, {"", {{9}, {5}, {16}}}}, 2, kAny);
   registry.add(make_layer_type<DropoutAttributes>(
       {.name = "dropout",
        .text = "In training, zeroes values by chance and scales up the others.",
+       .examples = {{"", {{8, 5, 7}}}, {"probability = 0.3", {{9}}}},
        .describe =
            [](ParamSet<DropoutAttributes>& set) {
              set.add("probability", &DropoutAttributes::probability).range(0, 0.999).text("chance of each value to be zeroed");
@@ -96,6 +104,7 @@ void register_plain(Registry& registry) {
   registry.add(make_layer_type<ScaleAttributes>(
       {.name = "scale",
        .text = "Multiplies by a constant.",
+       .examples = {{"factor = 0.25", {{8, 5, 7}}}, {"factor = -2.0", {{9}}}},
        .describe = [](ParamSet<ScaleAttributes>& set) { set.add("factor", &ScaleAttributes::factor).text("the constant"); },
        .infer = infer_scale}));
 }

@@ -58,18 +58,23 @@ LayerPlan infer_global(const NoParams&, const std::vector<Shape>& inputs) {
 }  // namespace
 
 void register_pools(Registry& registry) {
-  registry.add(make_layer_type<PoolParams>({.name = "max_pool",
-                                            .text = "The largest value of each window.",
-                                            .describe = describe_max,
-                                            .check = check_pool,
-                                            .infer = infer_pool}));
-  registry.add(make_layer_type<PoolParams>({.name = "average_pool",
-                                            .text = "The mean of each window.",
-                                            .describe = describe_average,
-                                            .check = check_pool,
-                                            .infer = infer_pool}));
+  registry.add(make_layer_type<PoolParams>(
+      {.name = "max_pool",
+       .text = "The largest value of each window.",
+       .examples = {{"kernel = 2", {{8, 6, 7}}}, {"kernel = 3\nstride = 2\npadding = 1\nceil_mode = true", {{20, 6, 7}}}},
+       .describe = describe_max,
+       .check = check_pool,
+       .infer = infer_pool}));
+  registry.add(make_layer_type<PoolParams>(
+      {.name = "average_pool",
+       .text = "The mean of each window.",
+       .examples = {{"kernel = 2", {{8, 6, 7}}}, {"kernel = 3\nstride = 1\npadding = 1\ncount_padding = true", {{9, 5, 5}}}},
+       .describe = describe_average,
+       .check = check_pool,
+       .infer = infer_pool}));
   registry.add(make_layer_type<NoParams>({.name = "global_average_pool",
                                           .text = "The mean of each channel; makes a vector.",
+                                          .examples = {{"", {{9, 5, 7}}}},
                                           .describe = [](ParamSet<NoParams>&) {},
                                           .infer = infer_global}));
 }

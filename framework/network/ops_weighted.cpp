@@ -101,10 +101,18 @@ LayerPlan infer_linear(const LinearParams& params, const std::vector<Shape>& inp
 }  // namespace
 
 void register_weighted(Registry& registry) {
-  registry.add(make_layer_type<ConvParams>(
-      {.name = "conv", .text = "Convolution over maps.", .describe = describe_conv, .check = check_conv, .infer = infer_conv}));
+  registry.add(
+      make_layer_type<ConvParams>({.name = "conv",
+                                   .text = "Convolution over maps.",
+                                   .examples = {{"out = 9\nkernel = 3\npadding = 1", {{8, 5, 7}}},
+                                                {"out = 8\nkernel = [3, 2]\nstride = 2\nbias = false", {{20, 6, 5}}},
+                                                {"out = 16\nkernel = 3\ngroups = 4\ndilation = 2\npadding = 2", {{8, 6, 6}}}},
+                                   .describe = describe_conv,
+                                   .check = check_conv,
+                                   .infer = infer_conv}));
   registry.add(make_layer_type<LinearParams>({.name = "linear",
                                               .text = "Fully connected layer; flattens its input.",
+                                              .examples = {{"out = 7", {{20}}}, {"out = 9\nbias = false", {{5, 3, 4}}}},
                                               .describe = describe_linear,
                                               .check = check_linear,
                                               .infer = infer_linear}));

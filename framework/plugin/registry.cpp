@@ -53,13 +53,30 @@ void Registry::add(BackendType type) {
 }
 
 void Registry::add(CommunicatorType type) { insert(communicators_, std::move(type), "communicator"); }
-void Registry::add(LayerType type) { insert(layers_, std::move(type), "layer type"); }
+
+// A network may outlive the registry, and with it the layer that says how it is computed.
+void Registry::add(LayerType type) {
+  if (type.examples.empty()) fail(ErrorKind::usage, "the layer type '{}' has no examples, which its tests are made from", type.name);
+  type.plan = [library = loading_, plan = std::move(type.plan)](const Value& table, const std::vector<Shape>& inputs,
+                                                                Diagnostics& errors) {
+    LayerPlan planned = plan(table, inputs, errors);
+    if (library && planned.portable) {
+      const PortableLayer* layer = planned.portable.get();
+      using Held = std::pair<std::shared_ptr<void>, std::shared_ptr<const PortableLayer>>;
+      auto held = std::make_shared<Held>(library, std::move(planned.portable));
+      planned.portable = std::shared_ptr<const PortableLayer>(std::move(held), layer);
+    }
+    return planned;
+  };
+  insert(layers_, std::move(type), "layer type");
+}
 
 void Registry::add(StorageType type) {
   if (type.plugin.empty()) type.plugin = loading_name_;
   type.storage = keep_library(loading_, std::move(type.storage));
   const std::string scheme = type.scheme;
-  if (!storages_.emplace(scheme, std::move(type)).second) fail(ErrorKind::usage, "the storage '{}' is registered already", scheme);
+  if (!storages_.emplace(scheme, std::move(type)).second)
+    fail(ErrorKind::usage, "the storage '{}' is registered already", scheme);
 }
 
 const StageType* Registry::stage(std::string_view name) const { return lookup(stages_, name); }

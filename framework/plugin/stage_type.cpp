@@ -39,8 +39,8 @@ StageType& StageType::operator=(const StageType&) = default;
 StageType& StageType::operator=(StageType&&) noexcept = default;
 StageType::~StageType() = default;
 
-StageType StageTypeAccess::described(const StageAttributes& attributes, StageType::Role role, const std::vector<ParamInfo>& params,
-                                     const void* defaults) {
+StageType StageTypeAccess::described(const StageAttributes& attributes, StageType::Role role,
+                                     const std::vector<ParamInfo>& params, const void* defaults) {
   StageType type;
   type.name = attributes.name_;
   type.text = attributes.text_;

@@ -15,8 +15,9 @@ std::shared_ptr<const Network> network_from_file(const std::string& path) {
   return network;
 }
 
-std::shared_ptr<const Network> network_from_text(const std::string& toml) {
-  const Registry registry;
+std::shared_ptr<const Network> network_from_text(const std::string& toml) { return network_from_text(toml, Registry()); }
+
+std::shared_ptr<const Network> network_from_text(const std::string& toml, const Registry& registry) {
   Diagnostics errors;
   const std::optional<Value> document = parse_toml(toml, "text", errors);
   errors.throw_if_any();

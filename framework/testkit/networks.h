@@ -10,5 +10,6 @@ namespace millrace::testkit {
 
 std::shared_ptr<const Network> network_from_file(const std::string& path);
 std::shared_ptr<const Network> network_from_text(const std::string& toml);
+std::shared_ptr<const Network> network_from_text(const std::string& toml, const Registry& registry);
 
 }  // namespace millrace::testkit

@@ -65,6 +65,7 @@ std::unique_ptr<Operation> make_operation(Workshop& workshop, const Node& node) 
     case Node::Kind::softmax: return make_softmax(workshop, node);
     case Node::Kind::flatten: return make_flatten(workshop, node);
     case Node::Kind::lrn: return make_lrn(workshop, node);
+    case Node::Kind::portable: return make_portable(workshop, node);
   }
   return nullptr;
 }

@@ -15,6 +15,7 @@ std::unique_ptr<Operation> make_scale(Workshop& workshop, const Node& node);
 std::unique_ptr<Operation> make_softmax(Workshop& workshop, const Node& node);
 std::unique_ptr<Operation> make_flatten(Workshop& workshop, const Node& node);
 std::unique_ptr<Operation> make_lrn(Workshop& workshop, const Node& node);
+std::unique_ptr<Operation> make_portable(Workshop& workshop, const Node& node);
 
 PoolWindow pool_window(const PoolAttributes& pool);
 

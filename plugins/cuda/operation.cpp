@@ -68,6 +68,7 @@ std::unique_ptr<Operation> make_operation(Workshop& workshop, const Node& node) 
     case Node::Kind::lrn: return make_unary(workshop, node);
     case Node::Kind::add:
     case Node::Kind::concat: return make_joining(workshop, node);
+    case Node::Kind::portable: return make_portable(workshop, node);
   }
   return nullptr;
 }

@@ -128,5 +128,6 @@ std::unique_ptr<Operation> make_normalisation(Workshop& workshop, const Node& no
 std::unique_ptr<Operation> make_pooling(Workshop& workshop, const Node& node);
 std::unique_ptr<Operation> make_unary(Workshop& workshop, const Node& node);
 std::unique_ptr<Operation> make_joining(Workshop& workshop, const Node& node);
+std::unique_ptr<Operation> make_portable(Workshop& workshop, const Node& node);
 
 }  // namespace millrace::cuda

@@ -24,7 +24,8 @@ class Event : public Payload {
  public:
   virtual bool complete() const = 0;
   virtual void wait() const = 0;  // blocks the host; not on a worker of the graph
-  // Calls `done` once, when complete: at once on this thread, or later on a thread of the backend's. `done` must be short and must not throw.
+  // Calls `done` once, when complete: at once on this thread, or later on a thread of the backend's. `done` must be short and
+  // must not throw.
   virtual void then(std::function<void()> done) = 0;
 };
 
@@ -65,7 +66,7 @@ struct StepSums {
 
 // What the optimizer's rule needs, per parameter; resolved once.
 struct UpdateRule {
-  std::string rule = "sgd";        // g += decay * w; v = momentum * v + g; w -= rate * (nesterov ? g + momentum * v : v)
+  std::string rule = "sgd";  // g += decay * w; v = momentum * v + g; w -= rate * (nesterov ? g + momentum * v : v)
   double momentum = 0;
   bool nesterov = false;
   std::vector<double> rate_factor;  // by index into Network::parameters
@@ -91,7 +92,7 @@ struct MemoryPlan {
   struct Item {
     std::string what;  // "weights", "gradients", "activations", ...
     std::size_t bytes = 0;
-    bool on_device = false;     // in memory of the device's own, not in the host's
+    bool on_device = false;  // in memory of the device's own, not in the host's
   };
   std::vector<Item> items;
   std::size_t total() const;
@@ -114,16 +115,16 @@ const char* to_string(Tune tune);
 
 // A backend without a choice in one of these does what it can only do.
 struct CompileOptions {
-  std::uint32_t train_batch = 0;   // largest share of a training batch; 0: no training
-  std::uint32_t infer_batch = 0;   // largest share of a validation batch; 0: none
+  std::uint32_t train_batch = 0;  // largest share of a training batch; 0: no training
+  std::uint32_t infer_batch = 0;  // largest share of a validation batch; 0: none
   Precision precision = Precision::fp32;
   std::size_t bucket_bytes = std::size_t{25} << 20;
-  std::uint64_t seed = 0;          // of dropout
+  std::uint64_t seed = 0;  // of dropout
   Tune tune = Tune::heuristic;
-  bool deterministic = true;       // nothing whose result depends on the order in which threads happen to run
-  bool graphs = true;              // record a step's work once and submit it whole from then on, where its shapes allow
-  bool recompute = false;          // keep fewer activations for backward, and compute the others anew: the same results, bit for bit
-  std::string plans = {};          // what Replica::plans() said in another run, so that this one computes as that one did
+  bool deterministic = true;  // nothing whose result depends on the order in which threads happen to run
+  bool graphs = true;         // record a step's work once and submit it whole from then on, where its shapes allow
+  bool recompute = false;     // keep fewer activations for backward, and compute the others anew: the same results, bit for bit
+  std::string plans = {};     // what Replica::plans() said in another run, so that this one computes as that one did
   // Kept where a backend has memory of its own: Error(usage) when they do not fit. Others read batches where they lie.
   std::vector<ResidentSet> resident_sets = {};
 };
@@ -137,10 +138,10 @@ class Replica {
   virtual ~Replica() = default;
 
   virtual MemoryPlan memory_plan() const = 0;
-  // What the backend has chosen so far among several ways to compute the same, for CompileOptions::plans of a later run: text that
-  // this backend alone understands. Empty when there was nothing to choose.
+  // What the backend has chosen so far among several ways to compute the same, for CompileOptions::plans of a later run: text
+  // that this backend alone understands. Empty when there was nothing to choose.
   virtual std::string plans() const { return {}; }
-  virtual void start() = 0;                              // allocates; values are zero until written
+  virtual void start() = 0;                                // allocates; values are zero until written
   virtual const std::vector<Bucket>& buckets() const = 0;  // in the order in which backward completes them
 
   // Reads slots [begin, begin + count) of the batch: executes records, normalises, lays out. Keeps a Ref to the batch, and counts
@@ -182,12 +183,12 @@ class Replica {
 };
 
 struct DeviceInfo {
-  std::string backend;    // "cpu"
-  int index = 0;          // "cuda:1" is backend "cuda", index 1
-  std::string name;       // the model, as its maker calls it
-  std::string uuid;       // "GPU-8f6d..."; empty where devices have none
-  std::size_t memory = 0; // bytes
-  bool native_bf16 = false;  // multiplies bf16 at more than float32's speed
+  std::string backend;                                       // "cpu"
+  int index = 0;                                             // "cuda:1" is backend "cuda", index 1
+  std::string name;                                          // the model, as its maker calls it
+  std::string uuid;                                          // "GPU-8f6d..."; empty where devices have none
+  std::size_t memory = 0;                                    // bytes
+  bool native_bf16 = false;                                  // multiplies bf16 at more than float32's speed
   std::vector<std::pair<std::string, std::string>> details;  // what `pipeline-inspect devices` shows
 };
 
@@ -212,7 +213,7 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual std::string name() const = 0;
-  virtual std::vector<DeviceInfo> devices() = 0;       // empty when none can be used; then why_not() says why
+  virtual std::vector<DeviceInfo> devices() = 0;  // empty when none can be used; then why_not() says why
   virtual std::string why_not() { return {}; }
   virtual std::unique_ptr<Device> open(int index, const DeviceOptions& options) = 0;
 };

@@ -3,6 +3,8 @@
 // Two forms of element (see kernel.h) are launched here, one kernel for each.
 #pragma once
 
+#define MILLRACE_DEVICE_CODE
+
 #include <cuda_runtime.h>
 
 #include "millrace/device_grid.h"
@@ -118,8 +120,8 @@ cudaError_t launch_kernel(void (*kernel)(Parameters...), dim3 grid, cudaStream_t
 }
 
 template <class Element>
-  requires(Element::kForm == Form::each || Element::kForm == Form::groups)
-cudaError_t launch_on_device(const Element& element, cudaStream_t stream, int multiprocessors) {
+requires(Element::kForm == Form::each || Element::kForm == Form::groups) cudaError_t
+    launch_on_device(const Element& element, cudaStream_t stream, int multiprocessors) {
   const std::int64_t size = element.size();
   if (size <= 0) return cudaSuccess;
   if constexpr (Element::kForm == Form::each) {
@@ -134,7 +136,8 @@ cudaError_t launch_on_device(const Element& element, cudaStream_t stream, int mu
 
 template <class Element>
 int launch_erased(const void* element, void* stream, int multiprocessors) {
-  return static_cast<int>(launch_on_device(*static_cast<const Element*>(element), static_cast<cudaStream_t>(stream), multiprocessors));
+  return static_cast<int>(
+      launch_on_device(*static_cast<const Element*>(element), static_cast<cudaStream_t>(stream), multiprocessors));
 }
 
 // Compiles the element for the device, and lets Kernel::on_device know.
@@ -143,8 +146,7 @@ struct DeviceCode {
   DeviceCode() { device_launcher<Element> = launch_erased<Element>; }
 };
 #define MILLRACE_INSTANTIATE(...) static const DeviceCode<__VA_ARGS__> MILLRACE_UNIQUE(device_code_);
-#define MILLRACE_UNIQUE(stem) MILLRACE_JOIN(stem, __COUNTER__)
-#define MILLRACE_JOIN(a, b) MILLRACE_PASTE(a, b)
-#define MILLRACE_PASTE(a, b) a##b
 
 }  // namespace millrace
+
+#include "millrace/portable_device.cuh"

@@ -36,9 +36,9 @@ class Error : public std::exception {
   Error(ErrorKind kind, std::string message);
 
   ErrorKind kind() const noexcept { return kind_; }
-  const std::string& message() const noexcept { return message_; }            // without context
+  const std::string& message() const noexcept { return message_; }               // without context
   const std::vector<std::string>& context() const noexcept { return context_; }  // innermost first
-  const char* what() const noexcept override { return text_.c_str(); }         // "outermost: ...: innermost: message"
+  const char* what() const noexcept override { return text_.c_str(); }           // "outermost: ...: innermost: message"
 
   // Adds a frame outside all present ones and returns *this.
   Error& in(std::string frame);

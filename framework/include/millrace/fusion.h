@@ -16,7 +16,7 @@
 namespace millrace {
 
 struct Node {
-  enum class Kind { conv, linear, normalise, pool, activate, add, concat, dropout, scale, softmax, flatten, lrn };
+  enum class Kind { conv, linear, normalise, pool, activate, add, concat, dropout, scale, softmax, flatten, lrn, portable };
   Kind kind = Kind::activate;
   int layer = -1;     // the conv, the batch_norm, ...: the layer that names the node
   int pool = -1;      // normalise: the max_pool before it, or -1
@@ -29,7 +29,7 @@ struct Node {
 inline constexpr int kNoResidual = -2;
 
 struct FusionOptions {
-  std::string backend;                // for messages
+  std::string backend;  // for messages
   // Take a max pooling without overlap, of at most 256 places, into the batch normalisation behind it.
   bool pool_with_statistics = false;
 };

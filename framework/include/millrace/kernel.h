@@ -48,8 +48,8 @@ struct Kernel {
   const char* name;   // in traces and messages
   std::size_t bytes;  // of an element; elements are trivially copyable
   std::vector<MemoryUse> (*uses)(const void* element);
-  // On the host: an element has `units(element)` independent units of work, which may be computed in any order, at once on several
-  // threads. Results do not depend on how they are shared out.
+  // On the host: an element has `units(element)` independent units of work, which may be computed in any order, at once on
+  // several threads. Results do not depend on how they are shared out.
   std::int64_t (*units)(const void* element);
   void (*run_on_host)(const void* element, std::int64_t first_unit, std::int64_t last_unit);
   const DeviceLauncher& on_device;  // null: compiled without the CUDA toolkit
@@ -92,5 +92,15 @@ MILLRACE_KERNEL Bf16 from_float<Bf16>(float value) {  // to nearest, ties to eve
   return {static_cast<std::uint16_t>((wide & 0x7fffffffU) > 0x7f800000U ? nan : rounded)};
 #endif
 }
+
+// Lists the kernels of a header for nvcc, at its end and within their namespace. Elsewhere it is nothing.
+#if defined(MILLRACE_DEVICE_CODE)
+#define MILLRACE_KERNELS(...) static const ::millrace::PortableDeviceCode<__VA_ARGS__> MILLRACE_UNIQUE(millrace_device_code_);
+#else
+#define MILLRACE_KERNELS(...)
+#endif
+#define MILLRACE_UNIQUE(stem) MILLRACE_JOIN(stem, __COUNTER__)
+#define MILLRACE_JOIN(a, b) MILLRACE_PASTE(a, b)
+#define MILLRACE_PASTE(a, b) a##b
 
 }  // namespace millrace

@@ -17,15 +17,18 @@
 
 namespace millrace {
 
+class PortableLayer;
+
 struct Initialiser {
-  // "constant", "uniform", "normal", "he_normal", "he_uniform", "glorot_normal", "glorot_uniform", "fan_in_uniform" (He with a = sqrt 5),
-  // "dirac" (fan_in_uniform, then the first filters become the identity), "whiten" (from the data, see network/whitening)
+  // "constant", "uniform", "normal", "he_normal", "he_uniform", "glorot_normal", "glorot_uniform", "fan_in_uniform" (He with a =
+  // sqrt 5), "dirac" (fan_in_uniform, then the first filters become the identity), "whiten" (from the data, see
+  // network/whitening)
   std::string rule = "constant";
   double value = 0;  // the constant, the bound of "uniform", or the deviation of "normal"
 };
 
 struct Parameter {
-  std::string name;         // "layer1.0.conv1.weight"
+  std::string name;  // "layer1.0.conv1.weight"
   Shape shape;
   Initialiser initialiser;
   bool trainable = true;    // false: neither gradient nor update
@@ -35,15 +38,16 @@ struct Parameter {
 };
 
 struct Layer {
-  std::string name;              // "layer1.0.conv1"; unique
-  std::string op;                // "conv"
-  std::vector<int> inputs;       // indices of earlier layers; Network::kInput for the network's input
+  std::string name;         // "layer1.0.conv1"; unique
+  std::string op;           // "conv"
+  std::vector<int> inputs;  // indices of earlier layers; Network::kInput for the network's input
   std::vector<Shape> input_shapes;
   Shape output;
-  std::vector<int> parameters;   // indices into Network::parameters, in the order the op declares them
-  std::uint64_t multiply_adds = 0;  // of one sample's forward pass
-  std::shared_ptr<const void> attributes;  // the op's own struct, such as ConvAttributes
-  Position at;                   // where the layer is written
+  std::vector<int> parameters;                    // indices into Network::parameters, in the order the op declares them
+  std::uint64_t multiply_adds = 0;                // of one sample's forward pass
+  std::shared_ptr<const void> attributes;         // the op's own struct, such as ConvAttributes
+  std::shared_ptr<const PortableLayer> portable;  // how it is computed where a backend has no operation of its own; may be null
+  Position at;                                    // where the layer is written
 
   template <class Attributes>
   const Attributes& as() const {
@@ -84,14 +88,14 @@ struct ConvAttributes {  // "conv": parameters weight[, bias]
 };
 struct BatchNormAttributes {  // "batch_norm": parameters [weight][, bias], running_mean, running_var
   double epsilon = 1e-5;
-  double momentum = 0.1;      // running = (1 - momentum) * running + momentum * new; the variance that is kept is unbiased
-  bool scale = true;          // has a weight; otherwise fixed at 1
-  bool shift = true;          // has a bias
+  double momentum = 0.1;  // running = (1 - momentum) * running + momentum * new; the variance that is kept is unbiased
+  bool scale = true;      // has a weight; otherwise fixed at 1
+  bool shift = true;      // has a bias
 };
 struct PoolAttributes {  // "max_pool", "average_pool"
   Size kernel, stride;
-  Padding padding;                 // max: padded with -infinity
-  bool count_padding = false;      // average: divide by the window's size rather than by the pixels inside
+  Padding padding;             // max: padded with -infinity
+  bool count_padding = false;  // average: divide by the window's size rather than by the pixels inside
 };
 struct LinearAttributes {  // "linear": flattens its input; parameters weight[, bias]
   std::int64_t out = 0;
@@ -107,7 +111,8 @@ struct LrnAttributes {  // "lrn": across channels, x / (k + alpha / size * sum x
 struct ScaleAttributes {  // "scale": multiplies by a constant
   double factor = 1;
 };
-// Without attributes: "relu", "gelu" (exact, erf), "add", "concat" (channels), "global_average_pool" (-> (C)), "softmax", "flatten".
+// Without attributes: "relu", "gelu" (exact, erf), "add", "concat" (channels), "global_average_pool" (-> (C)), "softmax",
+// "flatten".
 
 // ---- Registration of ops ----
 
@@ -116,11 +121,19 @@ struct LayerPlan {  // what an op makes of its inputs
   std::vector<Parameter> parameters;  // names relative to the layer: "weight"
   std::uint64_t multiply_adds = 0;
   std::shared_ptr<const void> attributes;
+  std::shared_ptr<const PortableLayer> portable;
+};
+
+// A table of a layer with the shapes of its inputs. Gradient checks, conformance tests and documentation are made from them.
+struct LayerExample {
+  std::string table;  // in TOML: "slope = 0.2"
+  std::vector<Shape> inputs;
 };
 
 struct LayerType {
   std::string name;
   std::string text;
+  std::vector<LayerExample> examples;  // at least one
   int least_inputs = 1, most_inputs = 1;
   std::vector<ParamInfo> params;
   // Reads the layer's table and infers. Throws Error(usage) with a message about shapes; name and position are added by the

@@ -44,8 +44,7 @@ class Ref {
   Ref(const Ref& other) : Ref(other.object_) {}
   Ref(Ref&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
   template <class U>
-    requires std::is_convertible_v<U*, T*>
-  Ref(Ref<U> other) : object_(other.detach()) {}
+  requires std::is_convertible_v<U*, T*> Ref(Ref<U> other) : object_(other.detach()) {}
   Ref& operator=(Ref other) noexcept {
     std::swap(object_, other.object_);
     return *this;
@@ -88,11 +87,11 @@ inline constexpr std::string_view kStepResult = "StepResult";          // loss a
 // REQUIRES of a stage that forwards one: all fields are kept, but for the payload when the stage makes a new one.
 struct Packet {
   Ref<Payload> payload;
-  std::uint64_t sequence = 0;   // the global step; for a chunk the step of its batch
-  std::uint64_t stamp = 0;      // when it was sent (telemetry's clock ticks); written by the graph
-  std::uint32_t begin = 0;      // of a chunk: its first slot in the batch
-  std::uint32_t count = 0;      // of a chunk: its number of slots
-  std::int32_t replica = -1;    // goes only to this replica's instance of a stage; -1: to all
+  std::uint64_t sequence = 0;  // the global step; for a chunk the step of its batch
+  std::uint64_t stamp = 0;     // when it was sent (telemetry's clock ticks); written by the graph
+  std::uint32_t begin = 0;     // of a chunk: its first slot in the batch
+  std::uint32_t count = 0;     // of a chunk: its number of slots
+  std::int32_t replica = -1;   // goes only to this replica's instance of a stage; -1: to all
   // The StepToken, in packets that the graph hands to a stepwise stage; null in all others. The next step may begin when the last
   // Ref to it is gone, so whatever must be done first (a GradientBucket) copies it; a stage that copies it nowhere is done when
   // process() returns. Not to be kept in what a stage merely remembers.

@@ -45,8 +45,8 @@ class Diagnostics {
   void add(const Position& at, std::string message);
   bool empty() const { return entries_.empty(); }
   std::size_t size() const { return entries_.size(); }
-  std::string text() const;        // sorted by position, one "file:line:column: message" a line
-  void throw_if_any() const;       // Error(ErrorKind::usage, text())
+  std::string text() const;   // sorted by position, one "file:line:column: message" a line
+  void throw_if_any() const;  // Error(ErrorKind::usage, text())
 
  private:
   struct Entry {
@@ -66,8 +66,8 @@ struct ParamInfo {
   ~ParamInfo();
 
   std::string name;
-  std::string type;          // "number", "integer", "true or false", "text", "[low, high]", "table", "list of tables", ...
-  std::string unit;          // "", "pixels", "epochs", ...
+  std::string type;  // "number", "integer", "true or false", "text", "[low, high]", "table", "list of tables", ...
+  std::string unit;  // "", "pixels", "epochs", ...
   std::string text;
   std::optional<double> low, high;
   std::vector<std::string> choices;

@@ -65,6 +65,8 @@ class Registry {
 
   template <class T>
   void add_stage();
+  template <class T>
+  void add_layer();  // defined in layer.h
   void add(StageType type);
   void add(BackendType type);
   void add(CommunicatorType type);
@@ -120,13 +122,11 @@ struct PluginDescriptor {  // the exported symbol `millrace_plugin`; only fields
   void (*register_types)(Registry& registry);
 };
 
-#define MILLRACE_PLUGIN(name, version, text)                                                                        \
-  static void millrace_register_types(millrace::Registry& registry);                                               \
-  extern "C" __attribute__((visibility("default"))) const millrace::PluginDescriptor millrace_plugin;               \
-  const millrace::PluginDescriptor millrace_plugin = {millrace::kPluginMagic, millrace::kAbiVersion,               \
-                                                      MILLRACE_TOOLCHAIN,     name,                                 \
-                                                      version,                text,                                 \
-                                                      &millrace_register_types};                                    \
+#define MILLRACE_PLUGIN(name, version, text)                                                                             \
+  static void millrace_register_types(millrace::Registry& registry);                                                     \
+  extern "C" __attribute__((visibility("default"))) const millrace::PluginDescriptor millrace_plugin;                    \
+  const millrace::PluginDescriptor millrace_plugin = {                                                                   \
+      millrace::kPluginMagic, millrace::kAbiVersion, MILLRACE_TOOLCHAIN, name, version, text, &millrace_register_types}; \
   static void millrace_register_types([[maybe_unused]] millrace::Registry& registry)
 
 // ---- implementation of add_stage ----

@@ -41,11 +41,11 @@ class Draw {
   Draw(std::uint64_t seed, const SampleKey& key, std::uint64_t stage_hash);  // stage_hash = hash_text(stage name)
 
   std::uint32_t bits();
-  double uniform();                                              // [0, 1), 32 bits
-  double uniform(double low, double high);                       // [low, high)
-  std::int64_t integer(std::int64_t low, std::int64_t high);     // low ... high, both included, without bias
-  bool chance(double probability);                               // always draws, also for 0 and 1
-  double normal();                                               // mean 0, deviation 1 (Box-Muller)
+  double uniform();                                           // [0, 1), 32 bits
+  double uniform(double low, double high);                    // [low, high)
+  std::int64_t integer(std::int64_t low, std::int64_t high);  // low ... high, both included, without bias
+  bool chance(double probability);                            // always draws, also for 0 and 1
+  double normal();                                            // mean 0, deviation 1 (Box-Muller)
 
   std::uint64_t hash() const { return hash_; }  // 0 when nothing was drawn
 

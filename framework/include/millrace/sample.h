@@ -66,7 +66,7 @@ struct AugmentationRecord {
   Border border = Border::constant;
   std::uint8_t fill[4] = {0, 0, 0, 0};  // per channel, for Border::constant
 
-  void flip_x(int width);          // mirrors what the network sees, left and right; width of the window
+  void flip_x(int width);  // mirrors what the network sees, left and right; width of the window
   void flip_y(int height);
   void translate(int dx, int dy);  // moves what the network sees by dx to the right and dy down
   bool is_identity() const { return x == 0 && y == 0 && step_x == 1 && step_y == 1; }
@@ -101,20 +101,20 @@ struct SampleFault {
 class Sample {
  public:
   SampleKey key;
-  std::string url;              // where it came from: a file, or the archive that holds it
-  std::string member;           // of an archive: its name there; empty for a file
-  std::uint64_t offset = 0;     // of an archive: where its bytes begin
-  ByteBuffer encoded;           // the file's bytes; may be pixels already, see `decoded`
-  ByteBuffer encoded_target;    // likewise of its target
-  std::string target_url;       // of the target, where it is a file of its own; for messages
-  ImageShape decoded;           // not empty: `encoded` holds pixels of this shape, and is not to be decoded
-  std::int32_t label = -1;      // class index
-  std::vector<float> numbers;   // to be predicted, for regression; as many as Source::numbers() says
-  AugmentationRecord record;    // pending; executed at ingest or by apply_pending()
-  bool windowed = false;        // the record places the network's window in this image; see place_window()
-  bool cached = false;          // came out of a SampleCache: stages before it are to leave it alone
-  std::uint64_t content = 0;    // hash of the encoded bytes, target and numbers included
-  std::uint64_t hash = 0;       // of position, index, label, encoded bytes and every draw so far
+  std::string url;                   // where it came from: a file, or the archive that holds it
+  std::string member;                // of an archive: its name there; empty for a file
+  std::uint64_t offset = 0;          // of an archive: where its bytes begin
+  ByteBuffer encoded;                // the file's bytes; may be pixels already, see `decoded`
+  ByteBuffer encoded_target;         // likewise of its target
+  std::string target_url;            // of the target, where it is a file of its own; for messages
+  ImageShape decoded;                // not empty: `encoded` holds pixels of this shape, and is not to be decoded
+  std::int32_t label = -1;           // class index
+  std::vector<float> numbers;        // to be predicted, for regression; as many as Source::numbers() says
+  AugmentationRecord record;         // pending; executed at ingest or by apply_pending()
+  bool windowed = false;             // the record places the network's window in this image; see place_window()
+  bool cached = false;               // came out of a SampleCache: stages before it are to leave it alone
+  std::uint64_t content = 0;         // hash of the encoded bytes, target and numbers included
+  std::uint64_t hash = 0;            // of position, index, label, encoded bytes and every draw so far
   std::optional<SampleFault> fault;  // set by the graph when a stage threw ErrorKind::content; later stages skip the sample
 
   ImageView image() const { return pixels_.image; }  // the pixels, to be read
@@ -138,8 +138,8 @@ class Sample {
   // Centres the window in the image, by the record, unless that has been done since set_image(). Stages that edit the record call
   // it first; `batch` does for images that none of them touched. (The odd pixel of a difference goes right and down.)
   void place_window(ImageShape window);
-  // Executes a pending record on the host, for image and target, as stages that resample or recolour must do first. `window`: what
-  // the record yields; one that is not static (there is no network): the whole image.
+  // Executes a pending record on the host, for image and target, as stages that resample or recolour must do first. `window`:
+  // what the record yields; one that is not static (there is no network): the whole image.
   void apply_pending(ImageShape window);
 
   // Whether the pixels are the same whenever this index comes, so that a device may keep them from one step to another: set by
@@ -149,7 +149,7 @@ class Sample {
 
   // Called by the graph when the slot is filled anew. `target` lives as long as the sample.
   void reset(const SampleKey& new_key, Image slot, const TargetSpec& target = kNoTarget, Image target_slot = {});
-  void begin_hash();               // from key, label and content
+  void begin_hash();  // from key, label and content
   bool has_draws() const { return hash != first_hash_; }
 
  private:
@@ -175,31 +175,31 @@ class Sample {
 class Batch : public Payload {
  public:
   std::uint64_t epoch = 0;
-  std::uint64_t step = 0;          // global, from 0; Packet::sequence of its chunks
-  std::uint32_t count = 0;         // slots in use, <= capacity; less only in an epoch's last batch
-  double weight = 0;               // sum of weights[0 ... count); valid when complete
-  std::uint64_t stream_hash = 0;   // sum over its samples; valid when complete
+  std::uint64_t step = 0;         // global, from 0; Packet::sequence of its chunks
+  std::uint32_t count = 0;        // slots in use, <= capacity; less only in an epoch's last batch
+  double weight = 0;              // sum of weights[0 ... count); valid when complete
+  std::uint64_t stream_hash = 0;  // sum over its samples; valid when complete
 
-  ImageShape image;                // of every slot's pixels
-  ImageShape window;               // what the network sees after ingest
-  std::span<Sample> samples;       // capacity
-  const std::uint8_t* pixels = nullptr;      // (capacity, H, W, C), pinned where the device wants it; see change_pixels()
+  ImageShape image;                      // of every slot's pixels
+  ImageShape window;                     // what the network sees after ingest
+  std::span<Sample> samples;             // capacity
+  const std::uint8_t* pixels = nullptr;  // (capacity, H, W, C), pinned where the device wants it; see change_pixels()
   // The number in CompileOptions::resident_sets of the set that the images belong to, each by its sample's index: a device that
   // keeps the set reads `pixels` only of those that it does not have yet. -1: none. Slots without weight are black.
   std::int32_t resident_set = -1;
   TargetSpec target;
-  std::uint8_t* targets = nullptr;           // (capacity, H, W, target.channels()); null without targets. Pending records hold for
-                                             // them as well, by target_record()
+  std::uint8_t* targets = nullptr;  // (capacity, H, W, target.channels()); null without targets. Pending records hold for
+                                    // them as well, by target_record()
   std::uint32_t numbers_per_sample = 0;
-  float* numbers = nullptr;                  // (capacity, numbers_per_sample)
-  AugmentationRecord* records = nullptr;     // (capacity)
-  std::int32_t* labels = nullptr;            // (capacity)
-  std::int32_t* second_labels = nullptr;     // (capacity) of mixed images, and the share of `labels` in them, 0 ... 1 (1: it is not
-  float* shares = nullptr;                   // mixed); both null in a batch that nobody can mix
-  float* weights = nullptr;                  // (capacity): 1, or 0 for a skipped sample and for unused slots
+  float* numbers = nullptr;               // (capacity, numbers_per_sample)
+  AugmentationRecord* records = nullptr;  // (capacity)
+  std::int32_t* labels = nullptr;         // (capacity)
+  std::int32_t* second_labels = nullptr;  // (capacity) of mixed images, and the share of `labels` in them, 0 ... 1 (1: it is not
+  float* shares = nullptr;                // mixed); both null in a batch that nobody can mix
+  float* weights = nullptr;               // (capacity): 1, or 0 for a skipped sample and for unused slots
 
-  std::atomic<std::uint32_t> missing{0};     // slots not yet arrived; `batch` counts down
-  std::atomic<std::uint32_t> in_flight{0};   // device reads under way; must be 0 when the batch is filled anew
+  std::atomic<std::uint32_t> missing{0};    // slots not yet arrived; `batch` counts down
+  std::atomic<std::uint32_t> in_flight{0};  // device reads under way; must be 0 when the batch is filled anew
 
   // For a stage behind `batch` that changes pixels in their slots: from then on they are this step's own, and devices read them.
   std::uint8_t* change_pixels() {
@@ -207,7 +207,7 @@ class Batch : public Payload {
     return const_cast<std::uint8_t*>(pixels);  // the batch's own memory
   }
 
-  std::size_t target_bytes() const {         // of one sample
+  std::size_t target_bytes() const {  // of one sample
     const ImageShape shape{image.height, image.width, target.channels(image.channels)};
     return shape.bytes();
   }
@@ -216,7 +216,8 @@ class Batch : public Payload {
 };
 
 // Hash of what the network receives of a complete batch: every slot in use as its record shows it, with target, numbers, labels,
-// shares and weight. The same whatever device executes the records. Executes all of them on the host: for comparing, not for speed.
+// shares and weight. The same whatever device executes the records. Executes all of them on the host: for comparing, not for
+// speed.
 std::uint64_t hash_of_input(const Batch& batch);
 
 }  // namespace millrace

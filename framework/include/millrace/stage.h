@@ -62,26 +62,26 @@ enum class Concurrency {
 
 // What a stage may know about where it stands. Valid during the stage's whole life; not owned.
 struct StageContext {
-  std::string graph;            // "train"
-  std::string name;             // "augment": the table's name, not the stage's type
+  std::string graph;  // "train"
+  std::string name;   // "augment": the table's name, not the stage's type
   std::uint64_t seed = 0;
-  ImageShape image;             // of the images that arrive; 0 where an extent varies
-  ImageShape window;            // what the network's input takes
-  TargetSpec target;            // of the source; known after it
-  const Network* network = nullptr;          // null in graphs without a network
-  std::vector<Replica*> replicas;            // known after `batch`; none in a graph without a network
-  std::vector<Device*> devices;              // of each replica
-  std::vector<double> load;                  // share of each replica in a batch, relative; same length as replicas
-  int replica = -1;                          // index into replicas, for a stage that has one instance per replica
-  std::uint64_t samples_per_epoch = 0;       // of the source; known after it
-  std::uint64_t fingerprint = 0;             // of what arrives, before any draw: the source's listing and the tables of all stages so
-                                             // far; 0 when the source has none
-  std::uint32_t batch_size = 0;              // global; known after `batch`
-  double steps_per_epoch = 0;                // known after `batch`
-  std::uint64_t total_steps = 0;             // of the run; known after `batch`
-  bool hash_input = false;                   // stream hashes also cover what the network receives, hash_of_input()
-  RunServices* run = nullptr;                // never null while a pipeline runs
-  const Registry* registry = nullptr;        // likewise; for a stage that looks up a part by name, such as a communicator
+  ImageShape image;                     // of the images that arrive; 0 where an extent varies
+  ImageShape window;                    // what the network's input takes
+  TargetSpec target;                    // of the source; known after it
+  const Network* network = nullptr;     // null in graphs without a network
+  std::vector<Replica*> replicas;       // known after `batch`; none in a graph without a network
+  std::vector<Device*> devices;         // of each replica
+  std::vector<double> load;             // share of each replica in a batch, relative; same length as replicas
+  int replica = -1;                     // index into replicas, for a stage that has one instance per replica
+  std::uint64_t samples_per_epoch = 0;  // of the source; known after it
+  std::uint64_t fingerprint = 0;        // of what arrives, before any draw: the source's listing and the tables of all stages so
+                                        // far; 0 when the source has none
+  std::uint32_t batch_size = 0;         // global; known after `batch`
+  double steps_per_epoch = 0;           // known after `batch`
+  std::uint64_t total_steps = 0;        // of the run; known after `batch`
+  bool hash_input = false;              // stream hashes also cover what the network receives, hash_of_input()
+  RunServices* run = nullptr;           // never null while a pipeline runs
+  const Registry* registry = nullptr;   // likewise; for a stage that looks up a part by name, such as a communicator
 };
 
 // Where a stage sends packets. Valid while its stage lives, from any thread.
@@ -159,12 +159,14 @@ struct SourceParams {
         .text("order of samples: as listed, one fixed permutation, or a new permutation each epoch");
     set.add("limit", &Params::limit).range(1).unit("samples").text("at most so many, spread evenly over the listing");
     set.add("part", &Params::part)
-        .text("the part of each class to take: [0, 0.9] here and [0.9, 1] in another graph share no sample. Who belongs where is "
-              "drawn from part_seed");
+        .text(
+            "the part of each class to take: [0, 0.9] here and [0.9, 1] in another graph share no sample. Who belongs where is "
+            "drawn from part_seed");
     set.add("part_seed", &Params::part_seed).text("draws who belongs to which part; not run.seed, so that a test set stays one");
     set.add("only", &Params::only).text("only samples of these classes; labels are numbered in this order");
     set.add("balance", &Params::balance).text("every class equally often in an epoch, which keeps its length");
-    set.add("class_weights", &Params::class_weights).text("how often each class comes in an epoch, in proportion; instead of balance");
+    set.add("class_weights", &Params::class_weights)
+        .text("how often each class comes in an epoch, in proportion; instead of balance");
   }
 };
 
@@ -173,12 +175,12 @@ class Source : public Stage {
  public:
   explicit Source(SourceParams sampling) : sampling_(std::move(sampling)) {}
 
-  void open() override = 0;                       // lists the samples; ErrorKind::data when there are none
-  virtual std::uint64_t size() const = 0;         // valid after open()
-  virtual std::vector<std::string> classes() const { return {}; }     // names by label
-  virtual std::int32_t label(std::uint64_t) const { return -1; }      // of a sample, without reading it; -1 when not known
-  virtual std::size_t largest_encoded() const = 0;                    // bytes of the largest sample; bounds the memory
-  virtual std::uint32_t numbers() const { return 0; }                 // that each sample has to be predicted
+  void open() override = 0;                                        // lists the samples; ErrorKind::data when there are none
+  virtual std::uint64_t size() const = 0;                          // valid after open()
+  virtual std::vector<std::string> classes() const { return {}; }  // names by label
+  virtual std::int32_t label(std::uint64_t) const { return -1; }   // of a sample, without reading it; -1 when not known
+  virtual std::size_t largest_encoded() const = 0;                 // bytes of the largest sample; bounds the memory
+  virtual std::uint32_t numbers() const { return 0; }              // that each sample has to be predicted
   // Of the listing, with sizes and versions: another number when a sample may have changed. 0: it cannot tell.
   virtual std::uint64_t fingerprint() const { return 0; }
 
@@ -189,8 +191,9 @@ class Source : public Stage {
   };
   virtual std::vector<Part> parts() const { return {}; }
 
-  // Fills url, encoded, label and whatever else it has of the sample with key.index. Runs on I/O threads, several at once; may block.
-  // ErrorKind::content: this sample is bad; read_sample_file() (files.h) says so of a missing file. Any other error ends the run.
+  // Fills url, encoded, label and whatever else it has of the sample with key.index. Runs on I/O threads, several at once; may
+  // block. ErrorKind::content: this sample is bad; read_sample_file() (files.h) says so of a missing file. Any other error ends
+  // the run.
   virtual void read(Sample& sample) = 0;
 
   const SourceParams& sampling() const { return sampling_; }
@@ -235,10 +238,14 @@ class SampleTransform : public Stage {
 
 // How many samples a step has, how many batches circulate, and what happens to bad samples. Part of the `batch` stage.
 struct BatchSpec {
-  std::uint32_t size = 0;        // global
-  std::uint32_t buffers = 3;     // circulating batches: the bound of every data edge
-  enum class Last { drop, keep, wrap } last = Last::drop;  // an epoch's incomplete last batch: left out; smaller; filled up with
-                                                           // the epoch's first samples
+  std::uint32_t size = 0;     // global
+  std::uint32_t buffers = 3;  // circulating batches: the bound of every data edge
+  enum class Last {
+    drop,
+    keep,
+    wrap
+  } last = Last::drop;  // an epoch's incomplete last batch: left out; smaller; filled up with
+                        // the epoch's first samples
 
   std::uint64_t steps(std::uint64_t samples, std::uint32_t global_size) const {  // of an epoch
     return (samples + (last == Last::drop ? 0 : global_size - 1)) / global_size;

@@ -24,10 +24,10 @@ class GradientBucket : public Payload {
   std::uint64_t step = 0;
   int replica = 0;
   int bucket = 0;
-  int buckets = 1;           // in a step
-  float* data = nullptr;     // device memory of the replica
+  int buckets = 1;        // in a step
+  float* data = nullptr;  // device memory of the replica
   std::size_t elements = 0;
-  Ref<Event> ready;          // what must be complete before `data` holds this stage's result; replaced by each stage that writes
+  Ref<Event> ready;  // what must be complete before `data` holds this stage's result; replaced by each stage that writes
 };
 
 // Loss and metrics of one step on one replica: sums, so that replicas and steps can be added up.

@@ -23,10 +23,10 @@ class Storage {
   virtual ~Storage() = default;
 
   struct Object {
-    std::string name;         // below the listed folder, parts separated by '/'
+    std::string name;  // below the listed folder, parts separated by '/'
     std::uint64_t bytes = 0;
-    std::string version;      // differs when the content does: a modification time, an ETag
-    bool is_dangling = false; // a link that leads nowhere: reading it fails
+    std::string version;       // differs when the content does: a modification time, an ETag
+    bool is_dangling = false;  // a link that leads nowhere: reading it fails
   };
 
   enum class Kind { unknown, object, folder };
@@ -36,7 +36,8 @@ class Storage {
   virtual Kind look(const std::string&) { return Kind::unknown; }
 
   // Every object below the folder `url`, at any depth, in the bytewise order of names. Names of which a part begins with '.' are
-  // left out. A folder with nothing in it is named as well, with a '/' at the end, and so is a link that leads nowhere. `found` is called on the caller's thread.
+  // left out. A folder with nothing in it is named as well, with a '/' at the end, and so is a link that leads nowhere. `found`
+  // is called on the caller's thread.
   virtual void list(const std::string& url, const std::function<void(Object)>& found) = 0;
 
   virtual Object stat(const std::string& url) = 0;  // name: the URL's last part
@@ -48,7 +49,7 @@ class Storage {
   virtual void read(const std::string& url, std::uint64_t offset, std::size_t size, std::uint8_t* out) = 0;
 };
 
-std::string_view url_scheme(std::string_view url);  // "s3" of "s3://bucket/key"; "file" where there is none
+std::string_view url_scheme(std::string_view url);                     // "s3" of "s3://bucket/key"; "file" where there is none
 std::string join_url(std::string_view folder, std::string_view name);  // one '/' between them
 
 // What a plugin registers: registry.add(StorageType{"s3", "...", {}, std::make_shared<S3>()}).

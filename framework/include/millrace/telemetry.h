@@ -39,7 +39,7 @@ class Counters {
   static int this_line();
 
   struct Totals {
-    std::uint64_t busy_ticks = 0;    // inside process()
+    std::uint64_t busy_ticks = 0;  // inside process()
     std::uint64_t packets = 0;
     std::uint64_t samples = 0;
     std::uint64_t waited_ticks = 0;  // packets' time between emit and process

@@ -63,7 +63,7 @@ class Value {
 
   const Value* find(std::string_view key) const;  // null when this is no table or has no such key
   Value* find(std::string_view key);
-  void set(std::string_view key, Value value);    // REQUIRES: a table. Replaces or appends.
+  void set(std::string_view key, Value value);  // REQUIRES: a table. Replaces or appends.
   bool erase(std::string_view key);
 
  private:

@@ -77,8 +77,8 @@ __global__ void __launch_bounds__(kBlockThreads, Column::kBlocks)
 // ---- The host's side ----
 
 template <class Element>
-  requires(Element::kForm == Form::columns || Element::kForm == Form::sums)
-cudaError_t launch_on_device(const Element& element, cudaStream_t stream, int /*multiprocessors*/) {
+requires(Element::kForm == Form::columns || Element::kForm == Form::sums) cudaError_t
+    launch_on_device(const Element& element, cudaStream_t stream, int /*multiprocessors*/) {
   if (element.rows <= 0 || element.packs <= 0) return cudaSuccess;
   return element.with_column([&]<class Column>(ColumnType<Column>) {
     constexpr bool kSums = Element::kForm == Form::sums;

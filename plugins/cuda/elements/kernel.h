@@ -32,9 +32,9 @@ inline std::int64_t one_unit(const void*) { return 1; }
 }  // namespace detail
 
 template <class Element>
-  requires std::is_trivially_copyable_v<Element>
+requires std::is_trivially_copyable_v<Element>
 inline constexpr Kernel kernel_of{
-    Element::kName, sizeof(Element), detail::uses_of<Element>, detail::one_unit, detail::run_whole<Element>,
+    Element::kName,          sizeof(Element), detail::uses_of<Element>, detail::one_unit, detail::run_whole<Element>,
     device_launcher<Element>};
 
 }  // namespace millrace::cuda

@@ -1,0 +1,35 @@
+#include <algorithm>
+#include <cstring>
+
+#include "millrace/error.h"
+#include "millrace/portable.h"
+
+namespace millrace {
+
+bool PassCall::reads_tensor(PassTensor tensor) const { return std::find(reads.begin(), reads.end(), tensor) != reads.end(); }
+
+LayerPlan PortableLayer::plan(const std::vector<Shape>& inputs) const {
+  LayerPlan plan;
+  plan.output = infer(inputs.front());
+  return plan;
+}
+
+void Pass::call(const PortableKernel& kernel, const void* functor, std::size_t bytes, std::vector<PassTensor> tensors,
+                std::size_t writes) {
+  const std::size_t reads = tensors.size() - std::min(writes, tensors.size());
+  if (static_cast<int>(reads) != kernel.reads || static_cast<int>(writes) != kernel.writes) {
+    fail(ErrorKind::usage, "kernel '{}' reads {} tensors and writes {}, not {} and {}", kernel.first.name, kernel.reads,
+         kernel.writes, reads, writes);
+  }
+  if (tensors.size() > PortableElement::kMostTensors) {
+    fail(ErrorKind::usage, "kernel '{}' has {} tensors, of {} at most", kernel.first.name, tensors.size(),
+         PortableElement::kMostTensors);
+  }
+  PassCall& made = calls_.emplace_back();
+  made.kernel = &kernel;
+  std::memcpy(made.functor.data(), functor, bytes);
+  made.reads.assign(tensors.begin(), tensors.begin() + static_cast<std::ptrdiff_t>(reads));
+  made.writes.assign(tensors.begin() + static_cast<std::ptrdiff_t>(reads), tensors.end());
+}
+
+}  // namespace millrace

@@ -1,0 +1,250 @@
+// Portable kernels on the host. Values are brought into plain arrays, a few kilobytes at a time, which stay in the first cache;
+// the functor's loops see nothing else. Arrays that lie as they are wanted are used in place.
+#include <algorithm>
+#include <cstring>
+#include <vector>
+
+#include "compute/staging.h"
+#include "millrace/portable_element.h"
+
+namespace millrace::portable {
+namespace {
+
+constexpr std::int64_t kStaged = 1024;    // floats of one tensor that are staged at once
+constexpr std::int64_t kUnitPlaces = 16;  // of rows: places of one unit
+
+const PortableElement& element_of(const void* element) { return *static_cast<const PortableElement*>(element); }
+
+std::size_t count_of(const PortableElement& e) { return static_cast<std::size_t>(e.reads + e.writes); }
+
+std::int64_t round_up_to(std::int64_t value, std::int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+
+// How an `each` is walked: strips of lines, a line being `channels` neighbouring values of every tensor.
+struct Walk {
+  std::int64_t strips = 1, lines = 1;          // lines of one strip
+  std::int64_t channels = 1;                   // of a line
+  std::int64_t blocks = 1;                     // a strip is one block of 16 channels of a sample; 1: all channels
+  std::int64_t lines_together = 1, parts = 1;  // a unit: so many lines, of one part of the channels
+
+  std::int64_t line_groups() const { return (lines + lines_together - 1) / lines_together; }
+  std::int64_t units() const { return strips * line_groups() * parts; }
+};
+
+// All tensors lie alike without gaps: the whole call is one line.
+bool is_flat(const PortableElement& e) {
+  const TensorView& first = e.tensors[0];
+  const bool last = first.stride_block == 16 && first.stride_pixel == e.channels;
+  const bool blocked = first.stride_pixel == 16 && first.stride_block == 16 * e.pixels && e.channels % 16 == 0;
+  if (!(last || blocked) || first.stride_n != e.pixels * e.channels) return false;
+  for (std::size_t t = 0; t < count_of(e); ++t) {
+    const TensorView& view = e.tensors[t];
+    if (!view.by_channel || view.padded != e.channels || view.stride_n != first.stride_n ||
+        view.stride_pixel != first.stride_pixel || (e.channels > 16 && view.stride_block != first.stride_block)) {
+      return false;
+    }
+  }
+  return true;
+}
+
+bool in_lines(const PortableElement& e) {  // the channels of a place are neighbours in every tensor
+  if (e.channels <= 16) return true;
+  const auto end = e.tensors.begin() + static_cast<std::ptrdiff_t>(count_of(e));
+  return std::all_of(e.tensors.begin(), end, [](const TensorView& view) { return !view.by_channel || view.stride_block == 16; });
+}
+
+// The element as it is walked, and how.
+Walk walk_of(PortableElement& e) {
+  Walk walk;
+  if (is_flat(e)) {
+    e.channels *= e.n * e.pixels;
+    e.n = e.pixels = 1;
+    for (TensorView& view : e.tensors) {
+      view.padded = e.channels;
+      view.stride_block = 16;
+    }
+  } else if (e.pixels == 1) {  // vectors: samples are the lines
+    e.pixels = e.n;
+    e.n = 1;
+    for (TensorView& view : e.tensors) view.stride_pixel = view.stride_n;
+  }
+  const bool lines = in_lines(e);
+  walk.blocks = lines ? 1 : (e.channels + 15) / 16;
+  walk.strips = e.n * walk.blocks;
+  walk.lines = e.pixels;
+  walk.channels = lines ? e.channels : 16;
+  walk.parts = (walk.channels + kStaged - 1) / kStaged;
+  walk.lines_together = std::max<std::int64_t>(1, kStaged / walk.channels);
+  return walk;
+}
+
+// What a unit covers of every tensor.
+Patch patch_of(const PortableElement& e, const Walk& walk, std::int64_t unit) {
+  const std::int64_t part = unit % walk.parts, group = unit / walk.parts % walk.line_groups();
+  const std::int64_t strip = unit / walk.parts / walk.line_groups();
+  const std::int64_t sample = strip / walk.blocks, block = strip % walk.blocks;
+  Patch patch;
+  patch.first_line = sample * e.pixels + group * walk.lines_together;
+  patch.lines = std::min(walk.lines_together, walk.lines - group * walk.lines_together);
+  patch.first_channel = block * 16 + part * kStaged;
+  const std::int64_t end = walk.blocks > 1 ? std::min(e.channels, (block + 1) * 16) : e.channels;
+  patch.channels = std::min(kStaged, end - patch.first_channel);
+  patch.is_end = patch.first_channel + patch.channels == e.channels;
+  return patch;
+}
+
+void run_each(const PortableElement& given, std::int64_t first, std::int64_t last) {
+  PortableElement e = given;
+  const Walk walk = walk_of(e);
+  alignas(64) float staged[PortableElement::kMostTensors][kStaged];
+  const TensorView& written = e.written(0);
+  for (std::int64_t unit = first; unit < last; ++unit) {
+    const Patch patch = patch_of(e, walk, unit);
+    const float* in[PortableElement::kMostTensors] = {};
+    for (std::size_t t = 0; t < static_cast<std::size_t>(e.reads); ++t) in[t] = load(e.tensors[t], e.pixels, patch, staged[t]);
+    float* const direct = in_place(written, e.pixels, patch);
+    float* const out = direct != nullptr ? direct : staged[e.reads];
+    e.kernel->each(e.functor.data(), in, out, patch.lines * patch.channels);
+    if (direct == nullptr) store(written, e.pixels, patch, out);
+  }
+}
+
+// ---- Rows ----
+
+void run_row(const PortableElement& e, std::vector<float>& staged, std::int64_t place) {
+  const Patch patch{place, 1, 0, e.channels, true};
+  const std::int64_t step = round_up_to(e.channels, 16);
+  RowArrays row;
+  row.channels = e.channels;
+  float* next = staged.data();
+  for (std::size_t t = 0; t < static_cast<std::size_t>(e.reads); ++t, next += step) {
+    const TensorView& view = e.tensors[t];
+    if (view.by_channel)
+      row.in[t] = load(view, e.pixels, patch, next);
+    else
+      row.place_in[t] = load_place(view, e.pixels, place);
+  }
+  float* out[PortableElement::kMostTensors] = {};
+  for (std::size_t t = 0; t < static_cast<std::size_t>(e.writes); ++t, next += step) {
+    const TensorView& view = e.written(static_cast<int>(t));
+    if (!view.by_channel) continue;
+    out[t] = in_place(view, e.pixels, patch);
+    row.out[t] = out[t] != nullptr ? out[t] : next;
+  }
+  e.kernel->row(e.functor.data(), row);
+  for (std::size_t t = 0; t < static_cast<std::size_t>(e.writes); ++t) {
+    const TensorView& view = e.written(static_cast<int>(t));
+    if (!view.by_channel)
+      store_place(view, e.pixels, place, row.place_out[t]);
+    else if (out[t] == nullptr)
+      store(view, e.pixels, patch, row.out[t]);
+  }
+}
+
+void run_rows(const PortableElement& e, std::int64_t first, std::int64_t last) {
+  thread_local std::vector<float> staged;
+  staged.resize(count_of(e) * static_cast<std::size_t>(round_up_to(e.channels, 16)));
+  const std::int64_t places = e.n * e.pixels;
+  for (std::int64_t place = first * kUnitPlaces; place < std::min(last * kUnitPlaces, places); ++place) run_row(e, staged, place);
+}
+
+// ---- Sums: a unit is one chunk of one group ----
+
+void sum_patch(const PortableElement& e, const Patch& patch, float* totals) {
+  alignas(64) float staged[PortableElement::kMostTensors][kStaged];
+  const float* in[PortableElement::kMostTensors] = {};
+  for (std::size_t t = 0; t < static_cast<std::size_t>(e.reads); ++t) in[t] = load(e.tensors[t], e.pixels, patch, staged[t]);
+  e.kernel->sum(e.functor.data(), in, patch.lines, patch.channels, totals + patch.first_channel);
+}
+
+void run_sum(const PortableElement& e, std::int64_t unit) {
+  const std::int64_t chunks = e.chunks(), group = unit / chunks, chunk = unit % chunks;
+  const std::int64_t begin = group * e.rows() + chunk * e.chunk_rows();
+  const std::int64_t end = std::min(begin + e.chunk_rows(), (group + 1) * e.rows());
+  float* const totals = e.partial + unit * e.channels;
+  std::fill_n(totals, e.channels, 0.0F);
+  const bool lines = in_lines(e);
+  const std::int64_t wide = lines ? std::min(e.channels, kStaged) : 16;
+  for (std::int64_t channel = 0; channel < e.channels; channel += wide) {
+    const std::int64_t together = kStaged / wide;
+    for (std::int64_t line = begin; line < end; line += together) {
+      const std::int64_t channels = std::min(wide, e.channels - channel);
+      sum_patch(e, {line, std::min(together, end - line), channel, channels, false}, totals);
+    }
+  }
+}
+
+// ---- What is read and written ----
+
+// The memory of a tensor from its first element to its last.
+MemoryUse use_of(const PortableElement& e, const TensorView& view, bool write) {
+  const std::int64_t channels = write ? view.padded : e.channels;
+  std::int64_t last = (e.n - 1) * view.stride_n + (e.pixels - 1) * view.stride_pixel;
+  if (view.by_channel) last += (channels - 1) / 16 * view.stride_block + (channels - 1) % 16;
+  return {view.data, static_cast<std::size_t>(last + 1) * size_of(view.type), write};
+}
+
+void add_written(const PortableElement& e, const TensorView& view, std::vector<MemoryUse>& uses) {
+  if (view.add) uses.push_back(use_of(e, view, false));
+  uses.push_back(use_of(e, view, true));
+}
+
+}  // namespace
+
+std::vector<MemoryUse> uses(const void* element) {
+  const PortableElement& e = element_of(element);
+  std::vector<MemoryUse> uses;
+  for (std::size_t t = 0; t < static_cast<std::size_t>(e.reads); ++t) uses.push_back(use_of(e, e.tensors[t], false));
+  if (e.kernel->form == PortableForm::sum) {
+    uses.push_back({e.partial, e.partial_bytes(), true});
+  } else {
+    for (int t = 0; t < e.writes; ++t) add_written(e, e.written(t), uses);
+  }
+  return uses;
+}
+
+std::int64_t units(const void* element) {
+  PortableElement e = element_of(element);
+  switch (e.kernel->form) {
+    case PortableForm::each: return walk_of(e).units();
+    case PortableForm::row: return (e.n * e.pixels + kUnitPlaces - 1) / kUnitPlaces;
+    case PortableForm::sum: return e.groups() * e.chunks();
+  }
+  return 0;
+}
+
+void run_on_host(const void* element, std::int64_t first, std::int64_t last) {
+  const PortableElement& e = element_of(element);
+  switch (e.kernel->form) {
+    case PortableForm::each: return run_each(e, first, last);
+    case PortableForm::row: return run_rows(e, first, last);
+    case PortableForm::sum:
+      for (std::int64_t unit = first; unit < last; ++unit) run_sum(e, unit);
+  }
+}
+
+std::vector<MemoryUse> finish_uses(const void* element) {
+  PortableElement e = element_of(element);
+  std::vector<MemoryUse> uses = {{e.partial, e.partial_bytes(), false}};
+  e.n = e.groups();
+  e.pixels = 1;
+  add_written(e, e.written(0), uses);
+  return uses;
+}
+
+std::int64_t finish_units(const void* element) { return element_of(element).groups(); }
+
+void finish_on_host(const void* element, std::int64_t first, std::int64_t last) {
+  const PortableElement& e = element_of(element);
+  std::vector<float> totals(static_cast<std::size_t>(e.channels));
+  for (std::int64_t group = first; group < last; ++group) {
+    const float* const chunks = e.partial + group * e.chunks() * e.channels;
+    for (std::int64_t c = 0; c < e.channels; ++c) {
+      double total = 0;
+      for (std::int64_t chunk = 0; chunk < e.chunks(); ++chunk) total += static_cast<double>(chunks[chunk * e.channels + c]);
+      totals[static_cast<std::size_t>(c)] = static_cast<float>(total);
+    }
+    store(e.written(0), 1, {group, 1, 0, e.channels, true}, totals.data());
+  }
+}
+
+}  // namespace millrace::portable

@@ -1,0 +1,94 @@
+// Describing and registering a layer with a portable operation.
+//
+//   class LeakyRelu : public PortableLayer {
+//    public:
+//     struct Params {
+//       double slope = 0.01;
+//     };
+//     static void describe(LayerDescription<Params>& d) {
+//       d.name("leaky_relu").text("x where it is positive, else slope * x.").example("slope = 0.2", {{8, 5, 7}});
+//       d.params.add("slope", &Params::slope).text("of negative values");
+//     }
+//     explicit LeakyRelu(const Params& params);  // throws Error(usage) for what the declaration cannot say
+//     ...
+//   };
+//   MILLRACE_PLUGIN("leaky_relu", "1.0", "The activation leaky_relu.") { registry.add_layer<LeakyRelu>(); }
+#pragma once
+
+#include <limits>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "millrace/plugin.h"
+#include "millrace/portable.h"
+
+namespace millrace {
+
+// What a layer type says about itself, in `static void describe(LayerDescription<Params>&)`.
+class LayerAttributes {
+ public:
+  static constexpr int kAny = std::numeric_limits<int>::max();
+
+  LayerAttributes& name(std::string_view value);
+  LayerAttributes& text(std::string_view value);
+  LayerAttributes& inputs(int least, int most);                                 // one and one unless said
+  LayerAttributes& example(std::string_view table, std::vector<Shape> inputs);  // see LayerExample
+
+ protected:
+  LayerType type_;
+  friend class Registry;
+};
+
+template <class Params>
+class LayerDescription : public LayerAttributes {
+ public:
+  ParamSet<Params> params;
+};
+
+template <class T>
+void Registry::add_layer() {
+  using Params = typename T::Params;
+  auto description = std::make_shared<LayerDescription<Params>>();
+  T::describe(*description);
+  LayerType type = description->type_;
+  type.params = description->params.infos();
+  type.plan = [description](const Value& table, const std::vector<Shape>& inputs, Diagnostics& errors) {
+    const std::size_t before = errors.size();
+    const Params params = read_struct(description->params, table, "op '" + description->type_.name + "'", errors);
+    if (errors.size() != before) return LayerPlan{};
+    std::shared_ptr<const T> layer;
+    if constexpr (std::is_constructible_v<T, const Params&>)
+      layer = std::make_shared<const T>(params);
+    else
+      layer = std::make_shared<const T>();
+    if (inputs.empty()) return LayerPlan{};
+    LayerPlan plan = layer->plan(inputs);
+    plan.portable = layer;
+    return plan;
+  };
+  add(std::move(type));
+}
+
+// Libraries of many layers: MILLRACE_LAYER(T) beside each, and add_local_layers() in the library's MILLRACE_PLUGIN.
+namespace detail {
+// Of this library alone, as its names are hidden.
+inline std::vector<void (*)(Registry&)>& local_layers() {
+  static std::vector<void (*)(Registry&)> layers;
+  return layers;
+}
+}  // namespace detail
+
+inline void add_local_layers(Registry& registry) {
+  for (const auto add : detail::local_layers()) add(registry);
+}
+
+#define MILLRACE_LAYER(T)                                                                                          \
+  [[maybe_unused]] const bool k##T##IsListed = [] {                                                                \
+    ::millrace::detail::local_layers().push_back([](::millrace::Registry& registry) { registry.add_layer<T>(); }); \
+    return true;                                                                                                   \
+  }();
+
+}  // namespace millrace

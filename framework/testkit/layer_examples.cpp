@@ -1,0 +1,45 @@
+#include "testkit/layer_examples.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace millrace::testkit {
+namespace {
+
+// One input: a map from the image, or a vector from a map.
+std::string input_text(const Shape& shape, std::size_t index) {
+  std::string text =
+      fmt::format("{{ name = \"map{0}\", op = \"conv\", out = {1}, kernel = 1, from = \"@input\" }},\n", index, shape[0]);
+  if (shape.rank() == 3) return text;
+  return text + fmt::format("{{ name = \"vector{0}\", op = \"global_average_pool\", from = \"map{0}\" }},\n", index);
+}
+
+std::string table_text(std::string table) {
+  std::replace(table.begin(), table.end(), '\n', ',');
+  return table.empty() ? table : ", " + table;
+}
+
+}  // namespace
+
+std::string example_network(const LayerType& type, const LayerExample& example) {
+  std::int64_t height = 4, width = 5;
+  std::string layers;
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < example.inputs.size(); ++i) {
+    const Shape& shape = example.inputs[i];
+    if (shape.rank() == 3) {
+      height = shape[1];
+      width = shape[2];
+    }
+    layers += input_text(shape, i);
+    names.push_back(fmt::format("\"{}{}\"", shape.rank() == 3 ? "map" : "vector", i));
+  }
+  layers += fmt::format("{{ name = \"tested\", op = \"{}\", from = [{}]{} }},\n", type.name, fmt::join(names, ", "),
+                        table_text(example.table));
+  layers += fmt::format("{{ name = \"classifier\", op = \"linear\", out = {} }},\n", kExampleClasses);
+  return fmt::format("input = {{ channels = 3, height = {}, width = {} }}\nlayers = [\n{}]\n", height, width, layers);
+}
+
+}  // namespace millrace::testkit

@@ -1,0 +1,13 @@
+// Kernels of plugins on this backend's threads.
+#pragma once
+
+#include "millrace/kernel.h"
+
+namespace millrace::cpu {
+
+// Runs an element of the kernel on the OpenMP team of the calling thread.
+void run_kernel(const Kernel& kernel, const void* element);
+
+inline constexpr auto run_element = [](const Kernel& kernel, const auto& element) { run_kernel(kernel, &element); };
+
+}  // namespace millrace::cpu

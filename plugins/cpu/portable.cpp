@@ -1,0 +1,63 @@
+// Layers that this backend has no operation of its own for: their portable kernels, over this backend's maps and threads.
+#include "millrace/portable_plan.h"
+
+#include "kernels/run_kernel.h"
+#include "simple_operations.h"
+
+namespace millrace::cpu {
+namespace {
+
+TensorView view_of(const MapSpec& spec, void* data) {
+  const Map map = spec.map(data);
+  TensorView view;
+  view.data = data;
+  view.type = map.type;
+  view.stride_n = map.stride_n;
+  view.stride_pixel = map.stride_pixel;
+  view.stride_block = map.stride_block;
+  view.padded = map.padded ? map.blocks() * Map::kLanes : map.channels;
+  return view;
+}
+
+class Portable final : public Operation {
+ public:
+  Portable(Workshop& workshop, const Node& node)
+      : Operation(workshop, node), plan_(layer(), {node.inputs, node.output, trained()}) {}
+
+  void plan(Planner& planner) override {
+    plan_output(planner, planner.value(input()).spec.type, plan_.in_place() ? input() : kNoResidual);
+    plan_.plan(planner);
+  }
+  void plan_backward(Planner& planner) override { plan_.plan_backward(planner); }
+
+  void bind(const Planner& planner, const Binding& binding) override { plan_.bind(planner, Places{*this, binding}); }
+  void forward(const Pass&) override { plan_.forward(run_element); }
+  void backward(const Pass&) override { plan_.backward(run_element); }
+
+ private:
+  std::vector<bool> trained() const {
+    std::vector<bool> result;
+    for (std::size_t p = 0; p < layer().parameters.size(); ++p) result.push_back(trains(p));
+    return result;
+  }
+
+  struct Places {
+    const Portable& operation;
+    const Binding& binding;
+
+    void* memory(TensorId tensor) const { return binding.at(tensor); }
+    TensorView view(const MapSpec& spec, void* data) const { return view_of(spec, data); }
+    float* parameter(std::size_t index) const { return operation.value(index); }
+    float* gradient(std::size_t index) const { return operation.Operation::gradient(index); }
+  };
+
+  PortablePlan<Planner> plan_;
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> make_portable(Workshop& workshop, const Node& node) {
+  return std::make_unique<Portable>(workshop, node);
+}
+
+}  // namespace millrace::cpu

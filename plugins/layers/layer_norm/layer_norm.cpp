@@ -1,0 +1,48 @@
+#include "layer_norm_kernels.h"
+
+#include "millrace/layer.h"
+
+namespace millrace::layers {
+namespace {
+
+// Ba, Kiros and Hinton 2016, arXiv 1607.06450, over the channels of each place, as in ConvNeXt (arXiv 2201.03545).
+class LayerNorm final : public PortableLayer {
+ public:
+  struct Params {
+    double epsilon = 1e-6;
+  };
+  static void describe(LayerDescription<Params>& d) {
+    d.name("layer_norm").text("Normalises the channels of each place to mean 0 and variance 1, then scales and shifts them.");
+    d.example("", {{8, 5, 7}}).example("epsilon = 1e-5", {{20}});
+    d.params.add("epsilon", &Params::epsilon).range(0).text("added to the variance");
+  }
+  explicit LayerNorm(const Params& params) : epsilon_(static_cast<float>(params.epsilon)) {}
+
+  LayerPlan plan(const std::vector<Shape>& inputs) const override {
+    LayerPlan plan;
+    plan.output = inputs[0];
+    const Shape channels = {inputs[0][0]};
+    plan.parameters.push_back({.name = "weight", .shape = channels, .initialiser = {"constant", 1}});
+    plan.parameters.push_back({.name = "bias", .shape = channels, .initialiser = {"constant", 0}});
+    return plan;
+  }
+  void forward(Pass& pass) const override {
+    pass.row(LayerNormKernel{epsilon_}, {pass.in(), pass.parameter(0), pass.parameter(1)},
+             {pass.out(), pass.places(kMean), pass.places(kInverse)});
+  }
+  void backward(Pass& pass) const override {
+    pass.sum(LayerNormWeightTerm{}, pass.d_out(), pass.in(), pass.places(kMean), pass.places(kInverse), pass.d_parameter(0));
+    pass.sum(LayerNormBiasTerm{}, pass.d_out(), pass.d_parameter(1));
+    pass.row(LayerNormGradient{}, {pass.in(), pass.d_out(), pass.parameter(0), pass.places(kMean), pass.places(kInverse)},
+             {pass.d_in()});
+  }
+
+ private:
+  static constexpr int kMean = 0, kInverse = 1;
+  const float epsilon_;
+};
+
+MILLRACE_LAYER(LayerNorm)
+
+}  // namespace
+}  // namespace millrace::layers

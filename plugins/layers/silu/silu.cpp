@@ -1,0 +1,23 @@
+#include "silu_kernels.h"
+
+#include "millrace/layer.h"
+
+namespace millrace::layers {
+namespace {
+
+// Elfwing, Uchibe and Doya 2017, arXiv 1702.03118; also called swish.
+class Silu final : public PortableLayer {
+ public:
+  struct Params {};
+  static void describe(LayerDescription<Params>& d) {
+    d.name("silu").text("x / (1 + exp(-x)).").example("", {{8, 5, 7}}).example("", {{10}});
+  }
+
+  void forward(Pass& pass) const override { pass.each<SiluKernel>(pass.in(), pass.out()); }
+  void backward(Pass& pass) const override { pass.each<SiluGradient>(pass.in(), pass.d_out(), pass.d_in()); }
+};
+
+MILLRACE_LAYER(Silu)
+
+}  // namespace
+}  // namespace millrace::layers

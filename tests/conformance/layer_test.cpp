@@ -1,0 +1,136 @@
+// What every layer has to do, asked by its own examples: gradients that are right on each backend, and one result on all of them.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <memory>
+
+#include "millrace/error.h"
+#include "synthetic.h"
+#include "testkit/gradient_check.h"
+#include "testkit/layer_examples.h"
+#include "testkit/networks.h"
+#include "testkit/plain.h"
+
+namespace millrace::conformance {
+namespace {
+
+constexpr std::uint32_t kBatch = 6;
+
+const Registry& with_simulation() {
+  static const Registry loaded = [] {
+    Registry made;
+    made.load_all();
+    made.load(MILLRACE_BINARY_DIR "/tests/simulated/simulated.so");
+    return made;
+  }();
+  return loaded;
+}
+
+std::vector<std::string> layer_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, type] : with_simulation().layers()) names.push_back(name);
+  return names;
+}
+
+struct Made {
+  std::shared_ptr<Backend> backend;
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Replica> replica;
+};
+
+Made compile(const char* backend, const Network& network, Precision precision) {
+  Made made;
+  made.backend = with_simulation().backend(backend)->create();
+  made.device = made.backend->open(0, {});
+  CompileOptions options;
+  options.train_batch = options.infer_batch = kBatch;
+  options.precision = precision;
+  made.replica = made.device->compile(network, options);
+  made.replica->start();
+  testkit::randomise(network, *made.replica, 1);
+  return made;
+}
+
+// Loss and gradients of one training pass.
+std::vector<float> results(const Network& network, Replica& replica, const Ref<Batch>& batch) {
+  StepSums sums;
+  replica.ingest(batch, 0, batch->count);
+  replica.forward(3);
+  replica.loss({}, batch->weight, sums);
+  replica.backward([](int, Ref<Event>) {});
+  std::vector<float> all = replica.logits();
+  for (std::size_t p = 0; p < network.parameters.size(); ++p) {
+    if (!network.parameters[p].trainable) continue;
+    const std::vector<float> gradient = replica.read(Slot::gradient, static_cast<int>(p));
+    all.insert(all.end(), gradient.begin(), gradient.end());
+  }
+  return all;
+}
+
+double difference(const std::vector<float>& a, const std::vector<float>& b) {
+  double far = 0, norm = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    far += std::pow(static_cast<double>(a[i]) - static_cast<double>(b[i]), 2);
+    norm += std::pow(static_cast<double>(b[i]), 2);
+  }
+  return std::sqrt(far / norm);
+}
+
+class EveryLayer : public testing::TestWithParam<std::string> {
+ protected:
+  // use(network) for each example.
+  template <class Use>
+  void for_each_example(const Use& use) const {
+    const LayerType& type = *with_simulation().layer(GetParam());
+    for (const LayerExample& example : type.examples) {
+      const std::string text = testkit::example_network(type, example);
+      SCOPED_TRACE(text);
+      use(*testkit::network_from_text(text, with_simulation()));
+    }
+  }
+  static Ref<Batch> batch_of(const Network& network) {
+    Ref<Batch> batch = testkit::make_batch(kBatch, network.input);
+    testkit::fill_at_random(*batch, testkit::kExampleClasses, 2);
+    return batch;
+  }
+};
+
+TEST_P(EveryLayer, HasTheGradientsOfItsForward) {
+  for (const char* backend : {"cpu", "simulated"}) {
+    for_each_example([&](const Network& network) {
+      SCOPED_TRACE(backend);
+      const Made made = compile(backend, network, Precision::fp32);
+      const testkit::GradientReport report = testkit::check_gradients(network, *made.replica, batch_of(network));
+      EXPECT_LT(report.worst(), 1e-2) << report.text();
+    });
+  }
+}
+
+TEST_P(EveryLayer, ComputesTheSameOnAllBackends) {
+  for_each_example([&](const Network& network) {
+    const Ref<Batch> batch = batch_of(network);
+    const std::vector<float> on_cpu = results(network, *compile("cpu", network, Precision::fp32).replica, batch);
+    const std::vector<float> simulated = results(network, *compile("simulated", network, Precision::fp32).replica, batch);
+    ASSERT_EQ(on_cpu.size(), simulated.size());
+    EXPECT_LT(difference(simulated, on_cpu), 2e-6);
+    const std::vector<float> rounded = results(network, *compile("cpu", network, Precision::bf16).replica, batch);
+    EXPECT_LT(difference(rounded, on_cpu), 4e-2);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Layers, EveryLayer, testing::ValuesIn(layer_names()), by_name);
+
+TEST(Layer, WithoutExamplesIsRefused) {
+  Registry registry;
+  LayerType type;
+  type.name = "untested";
+  try {
+    registry.add(type);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "the layer type 'untested' has no examples, which its tests are made from");
+  }
+}
+
+}  // namespace
+}  // namespace millrace::conformance
