@@ -9,9 +9,9 @@ namespace millrace::testkit {
 namespace {
 
 // One input: a map from the image, or a vector from a map.
-std::string input_text(const Shape& shape, std::size_t index) {
+std::string input_text(const Shape& shape, std::size_t index, const char* from) {
   std::string text =
-      fmt::format("{{ name = \"map{0}\", op = \"conv\", out = {1}, kernel = 1, from = \"@input\" }},\n", index, shape[0]);
+      fmt::format("{{ name = \"map{0}\", op = \"conv\", out = {1}, kernel = 1, from = \"{2}\" }},\n", index, shape[0], from);
   if (shape.rank() == 3) return text;
   return text + fmt::format("{{ name = \"vector{0}\", op = \"global_average_pool\", from = \"map{0}\" }},\n", index);
 }
@@ -23,9 +23,9 @@ std::string table_text(std::string table) {
 
 }  // namespace
 
-std::string example_network(const LayerType& type, const LayerExample& example) {
+std::string example_network(const LayerType& type, const LayerExample& example, bool wide) {
   std::int64_t height = 4, width = 5;
-  std::string layers;
+  std::string layers = wide ? "{ name = \"wide\", op = \"conv\", out = 32, kernel = 1 },\n" : "";
   std::vector<std::string> names;
   for (std::size_t i = 0; i < example.inputs.size(); ++i) {
     const Shape& shape = example.inputs[i];
@@ -33,7 +33,7 @@ std::string example_network(const LayerType& type, const LayerExample& example) 
       height = shape[1];
       width = shape[2];
     }
-    layers += input_text(shape, i);
+    layers += input_text(shape, i, wide ? "wide" : "@input");
     names.push_back(fmt::format("\"{}{}\"", shape.rank() == 3 ? "map" : "vector", i));
   }
   layers += fmt::format("{{ name = \"tested\", op = \"{}\", from = [{}]{} }},\n", type.name, fmt::join(names, ", "),

@@ -83,9 +83,11 @@ class EveryLayer : public testing::TestWithParam<std::string> {
   void for_each_example(const Use& use) const {
     const LayerType& type = *with_simulation().layer(GetParam());
     for (const LayerExample& example : type.examples) {
-      const std::string text = testkit::example_network(type, example);
-      SCOPED_TRACE(text);
-      use(*testkit::network_from_text(text, with_simulation()));
+      for (const bool wide : {false, true}) {
+        const std::string text = testkit::example_network(type, example, wide);
+        SCOPED_TRACE(text);
+        use(*testkit::network_from_text(text, with_simulation()));
+      }
     }
   }
   static Ref<Batch> batch_of(const Network& network) {
@@ -112,9 +114,9 @@ TEST_P(EveryLayer, ComputesTheSameOnAllBackends) {
     const std::vector<float> on_cpu = results(network, *compile("cpu", network, Precision::fp32).replica, batch);
     const std::vector<float> simulated = results(network, *compile("simulated", network, Precision::fp32).replica, batch);
     ASSERT_EQ(on_cpu.size(), simulated.size());
-    EXPECT_LT(difference(simulated, on_cpu), 2e-6);
+    EXPECT_LT(difference(simulated, on_cpu), 1e-5);  // 7e-6 behind a batch norm of six vectors, which magnifies rounding
     const std::vector<float> rounded = results(network, *compile("cpu", network, Precision::bf16).replica, batch);
-    EXPECT_LT(difference(rounded, on_cpu), 4e-2);
+    EXPECT_LT(difference(rounded, on_cpu), 6e-2);
   });
 }
 
