@@ -71,6 +71,7 @@ struct SgdArguments {
 
 struct Kernels {
   const char* instruction_set;
+  bool bf16;  // maps may be bf16; otherwise float32 alone
 
   // ---- Batch normalisation ----
   // Mean and biased variance of each channel over (n, height, width), in one pass, safe for means far from zero.

@@ -31,6 +31,7 @@ inline void for_each_case(const std::function<void(const Case&)>& body) {
   for (const Kernels* const* kernels = all_kernels(); *kernels != nullptr; ++kernels) {
     for (const Layout layout : {Layout::blocked, Layout::channels_last}) {
       for (const DataType type : {DataType::f32, DataType::bf16}) {
+        if (type == DataType::bf16 && !(*kernels)->bf16) continue;
         for (const std::int64_t channels : {5, 16, 24, 48}) {
           SCOPED_TRACE(std::string((*kernels)->instruction_set) +
                        (layout == Layout::blocked ? ", blocked, " : ", channels last, ") + to_string(type) + ", " +

@@ -4,23 +4,53 @@
 #define MILLRACE_TEXT(name) MILLRACE_TEXT_OF(name)
 
 namespace millrace::cpu::MILLRACE_ISA {
+namespace {
+
+#if defined(__AVX512BF16__)
+// Of the first maps among a kernel's arguments.
+DataType type_of(const Map& map, const auto&...) { return map.type; }
+DataType type_of(const NormaliseArguments& arguments, const auto&...) { return arguments.x.type; }
+DataType type_of(const NormaliseBackwardArguments& arguments, const auto&...) { return arguments.x.type; }
+DataType type_of(const auto&, const auto&... others) { return type_of(others...); }
+
+template <auto kMember, auto kOfBf16>
+struct ByType;
+template <class... Arguments, void (*Kernels::*kMember)(Arguments...), void (*kOfBf16)(Arguments...)>
+struct ByType<kMember, kOfBf16> {
+  static void call(Arguments... arguments) {
+    (type_of(arguments...) == DataType::bf16 ? kOfBf16 : avx512::kTable.*kMember)(arguments...);
+  }
+};
+#define MILLRACE_MAPS(name) ByType<&Kernels::name, &name>::call
+#else
+#define MILLRACE_MAPS(name) name
+#endif
+
+#if defined(__AVX512F__)
+constexpr bool kBf16 = true;
+#else
+constexpr bool kBf16 = false;
+#endif
+
+}  // namespace
 
 constinit const Kernels kTable{
     .instruction_set = MILLRACE_TEXT(MILLRACE_ISA),
-    .batch_statistics = batch_statistics,
-    .normalise = normalise,
-    .normalise_backward_sums = normalise_backward_sums,
-    .normalise_backward = normalise_backward,
-    .normalise_backward_unpool = normalise_backward_unpool,
-    .max_pool = max_pool,
-    .max_pool_backward = max_pool_backward,
-    .average_pool = average_pool,
-    .average_pool_backward = average_pool_backward,
-    .activate = activate,
-    .activate_backward = activate_backward,
-    .add = add,
-    .scale = scale,
-    .fill_zero = fill_zero,
+    .bf16 = kBf16,
+    .batch_statistics = MILLRACE_MAPS(batch_statistics),
+    .normalise = MILLRACE_MAPS(normalise),
+    .normalise_backward_sums = MILLRACE_MAPS(normalise_backward_sums),
+    .normalise_backward = MILLRACE_MAPS(normalise_backward),
+    .normalise_backward_unpool = MILLRACE_MAPS(normalise_backward_unpool),
+    .max_pool = MILLRACE_MAPS(max_pool),
+    .max_pool_backward = MILLRACE_MAPS(max_pool_backward),
+    .average_pool = MILLRACE_MAPS(average_pool),
+    .average_pool_backward = MILLRACE_MAPS(average_pool_backward),
+    .activate = MILLRACE_MAPS(activate),
+    .activate_backward = MILLRACE_MAPS(activate_backward),
+    .add = MILLRACE_MAPS(add),
+    .scale = MILLRACE_MAPS(scale),
+    .fill_zero = MILLRACE_MAPS(fill_zero),
     .sgd = sgd,
     .blend = blend,
     .sum = sum,
