@@ -53,7 +53,7 @@ endfunction()
 function(millrace_add_kernels target)
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fno-math-errno>
     $<$<COMPILE_LANGUAGE:CXX>:-fno-trapping-math>)
-  if(NOT CMAKE_CUDA_COMPILER OR MILLRACE_SANITIZER OR MILLRACE_FUZZ OR NOT MILLRACE_CUDA)
+  if(NOT ARGN OR NOT CMAKE_CUDA_COMPILER OR MILLRACE_SANITIZER OR MILLRACE_FUZZ OR NOT MILLRACE_CUDA)
     return()
   endif()
   set(text "// Generated: the device code of ${target}.\n#include \"millrace/device_code.cuh\"\n")

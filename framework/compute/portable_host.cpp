@@ -24,26 +24,27 @@ struct Walk {
   std::int64_t strips = 1, lines = 1;          // lines of one strip
   std::int64_t channels = 1;                   // of a line
   std::int64_t blocks = 1;                     // a strip is one block of 16 channels of a sample; 1: all channels
+  bool flat = false;                           // one line over the memory of all, padding included
   std::int64_t lines_together = 1, parts = 1;  // a unit: so many lines, of one part of the channels
 
   std::int64_t line_groups() const { return (lines + lines_together - 1) / lines_together; }
   std::int64_t units() const { return strips * line_groups() * parts; }
 };
 
-// All tensors lie alike without gaps: the whole call is one line.
-bool is_flat(const PortableElement& e) {
+// All tensors lie alike, without gaps but for padding: the whole call is one line. Its length, with the padding; 0: they do not.
+std::int64_t flat_length(const PortableElement& e) {
   const TensorView& first = e.tensors[0];
-  const bool last = first.stride_block == 16 && first.stride_pixel == e.channels;
-  const bool blocked = first.stride_pixel == 16 && first.stride_block == 16 * e.pixels && e.channels % 16 == 0;
-  if (!(last || blocked) || first.stride_n != e.pixels * e.channels) return false;
+  const bool last = first.stride_block == 16 && first.stride_pixel == first.padded;
+  const bool blocked = first.stride_pixel == 16 && first.stride_block == 16 * e.pixels && first.padded % 16 == 0;
+  if (!(last || blocked) || first.stride_n != e.pixels * first.padded) return 0;
   for (std::size_t t = 0; t < count_of(e); ++t) {
     const TensorView& view = e.tensors[t];
-    if (!view.by_channel || view.padded != e.channels || view.stride_n != first.stride_n ||
-        view.stride_pixel != first.stride_pixel || (e.channels > 16 && view.stride_block != first.stride_block)) {
-      return false;
+    if (!view.by_channel || view.padded != first.padded || view.stride_n != first.stride_n ||
+        view.stride_pixel != first.stride_pixel || (first.padded > 16 && view.stride_block != first.stride_block)) {
+      return 0;
     }
   }
-  return true;
+  return e.n * e.pixels * first.padded;
 }
 
 bool in_lines(const PortableElement& e) {  // the channels of a place are neighbours in every tensor
@@ -55,8 +56,9 @@ bool in_lines(const PortableElement& e) {  // the channels of a place are neighb
 // The element as it is walked, and how.
 Walk walk_of(PortableElement& e) {
   Walk walk;
-  if (is_flat(e)) {
-    e.channels *= e.n * e.pixels;
+  if (const std::int64_t length = flat_length(e); length > 0) {
+    walk.flat = true;
+    e.channels = length;
     e.n = e.pixels = 1;
     for (TensorView& view : e.tensors) {
       view.padded = e.channels;
@@ -92,9 +94,41 @@ Patch patch_of(const PortableElement& e, const Walk& walk, std::int64_t unit) {
   return patch;
 }
 
+// Of `count` values from element `begin` of a flat tensor on, those behind the last channel.
+template <class T>
+void zero_padding(const PortableElement& e, std::int64_t begin, T* values, std::int64_t count) {
+  const TensorView& view = e.written(0);
+  if (view.padded == e.channels) return;
+  const bool blocked = view.padded > 16 && view.stride_block != 16;
+  const std::int64_t step = blocked ? 16 : view.padded, used = blocked ? e.channels % 16 : e.channels;
+  const std::int64_t blocks = view.padded / 16, end = begin + count;
+  for (std::int64_t place = begin / step * step; place < end; place += step) {
+    if (blocked && place / view.stride_block % blocks != blocks - 1) continue;
+    const std::int64_t first = std::max(place + used, begin), last = std::min(place + step, end);
+    for (std::int64_t i = first; i < last; ++i) values[i - begin] = T{};
+  }
+}
+
+// A flat element of nothing but bf16, in place.
+void run_bf16(const PortableElement& e, const Walk& walk, std::int64_t first, std::int64_t last) {
+  const std::int64_t length = walk.channels, begin = first * kStaged;
+  const std::int64_t count = std::min(last * kStaged, length) - begin;
+  const Bf16* in[PortableElement::kMostTensors] = {};
+  for (std::size_t t = 0; t < static_cast<std::size_t>(e.reads); ++t) in[t] = static_cast<const Bf16*>(e.tensors[t].data) + begin;
+  Bf16* const out = static_cast<Bf16*>(e.written(0).data) + begin;
+  e.kernel->each_bf16(e.functor.data(), in, out, count);
+  zero_padding(e, begin, out, count);
+}
+
+bool is_all_bf16(const PortableElement& e) {
+  const auto end = e.tensors.begin() + static_cast<std::ptrdiff_t>(count_of(e));
+  return std::all_of(e.tensors.begin(), end, [](const TensorView& view) { return view.type == DataType::bf16 && !view.add; });
+}
+
 void run_each(const PortableElement& given, std::int64_t first, std::int64_t last) {
   PortableElement e = given;
   const Walk walk = walk_of(e);
+  if (walk.flat && is_all_bf16(e)) return run_bf16(given, walk, first, last);
   alignas(64) float staged[PortableElement::kMostTensors][kStaged];
   const TensorView& written = e.written(0);
   for (std::int64_t unit = first; unit < last; ++unit) {
@@ -104,6 +138,7 @@ void run_each(const PortableElement& given, std::int64_t first, std::int64_t las
     float* const direct = in_place(written, e.pixels, patch);
     float* const out = direct != nullptr ? direct : staged[e.reads];
     e.kernel->each(e.functor.data(), in, out, patch.lines * patch.channels);
+    if (walk.flat) zero_padding(given, patch.first_channel, out, patch.channels);
     if (direct == nullptr) store(written, e.pixels, patch, out);
   }
 }

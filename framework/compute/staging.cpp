@@ -9,17 +9,17 @@ namespace {
 
 constexpr std::int64_t kBlock = 16;
 
-std::int64_t offset_of(const TensorView& view, std::int64_t pixels, std::int64_t line) {
+MILLRACE_KERNEL std::int64_t offset_of(const TensorView& view, std::int64_t pixels, std::int64_t line) {
   return line / pixels * view.stride_n + line % pixels * view.stride_pixel;
 }
 
-std::int64_t channel_offset(const TensorView& view, std::int64_t channel) {
+MILLRACE_KERNEL std::int64_t channel_offset(const TensorView& view, std::int64_t channel) {
   return channel / kBlock * view.stride_block + channel % kBlock;
 }
 
 // The lines of a patch one after the other: use(offset in the tensor, index of the line).
 template <class Use>
-void for_each_line(const TensorView& view, std::int64_t pixels, const Patch& patch, const Use& use) {
+MILLRACE_KERNEL void for_each_line(const TensorView& view, std::int64_t pixels, const Patch& patch, const Use& use) {
   std::int64_t sample = patch.first_line / pixels, pixel = patch.first_line % pixels;
   for (std::int64_t line = 0; line < patch.lines; ++line) {
     use(sample * view.stride_n + pixel * view.stride_pixel, line);
@@ -32,7 +32,7 @@ void for_each_line(const TensorView& view, std::int64_t pixels, const Patch& pat
 
 // The stretches of a line whose channels are neighbours: use(offset from the line's, first channel in the patch, count).
 template <class Use>
-void for_each_stretch(const TensorView& view, const Patch& patch, const Use& use) {
+MILLRACE_KERNEL void for_each_stretch(const TensorView& view, const Patch& patch, const Use& use) {
   if (view.stride_block == kBlock) return use(channel_offset(view, patch.first_channel), 0, patch.channels);
   for (std::int64_t done = 0; done < patch.channels;) {
     const std::int64_t channel = patch.first_channel + done;
@@ -43,12 +43,12 @@ void for_each_stretch(const TensorView& view, const Patch& patch, const Use& use
 }
 
 template <class T>
-void copy_in(const T* from, float* to, std::int64_t count) {
+MILLRACE_KERNEL void copy_in(const T* from, float* to, std::int64_t count) {
 #pragma GCC ivdep
   for (std::int64_t i = 0; i < count; ++i) to[i] = to_float(from[i]);
 }
 template <class T>
-void copy_out(const float* from, T* to, std::int64_t count, bool add) {
+MILLRACE_KERNEL void copy_out(const float* from, T* to, std::int64_t count, bool add) {
   if (add) {
 #pragma GCC ivdep
     for (std::int64_t i = 0; i < count; ++i) to[i] = from_float<T>(to_float(to[i]) + from[i]);
@@ -61,14 +61,14 @@ void copy_out(const float* from, T* to, std::int64_t count, bool add) {
 template <class T>
 void load_as(const TensorView& view, std::int64_t pixels, const Patch& patch, float* staged) {
   const T* const data = static_cast<const T*>(view.data);
-  vectorised([&]() __attribute__((always_inline)) {
-    for_each_line(view, pixels, patch, [&](std::int64_t offset, std::int64_t line) {
+  vectorised([&]() MILLRACE_INLINED {
+    for_each_line(view, pixels, patch, [&](std::int64_t offset, std::int64_t line) MILLRACE_INLINED {
       float* const to = staged + line * patch.channels;
       if (!view.by_channel) {
         std::fill_n(to, patch.channels, to_float(data[offset]));
         return;
       }
-      for_each_stretch(view, patch, [&](std::int64_t at, std::int64_t first, std::int64_t count) {
+      for_each_stretch(view, patch, [&](std::int64_t at, std::int64_t first, std::int64_t count) MILLRACE_INLINED {
         copy_in(data + offset + at, to + first, count);
       });
     });
@@ -80,9 +80,9 @@ void store_as(const TensorView& view, std::int64_t pixels, const Patch& patch, c
   T* const data = static_cast<T*>(view.data);
   const std::int64_t end = patch.first_channel + patch.channels;
   const std::int64_t behind = patch.is_end ? view.padded - end : 0;
-  vectorised([&]() __attribute__((always_inline)) {
-    for_each_line(view, pixels, patch, [&](std::int64_t offset, std::int64_t line) {
-      for_each_stretch(view, patch, [&](std::int64_t at, std::int64_t first, std::int64_t count) {
+  vectorised([&]() MILLRACE_INLINED {
+    for_each_line(view, pixels, patch, [&](std::int64_t offset, std::int64_t line) MILLRACE_INLINED {
+      for_each_stretch(view, patch, [&](std::int64_t at, std::int64_t first, std::int64_t count) MILLRACE_INLINED {
         copy_out(values + line * patch.channels + first, data + offset + at, count, view.add);
       });
       for (std::int64_t c = end; c < end + behind; ++c) data[offset + channel_offset(view, c)] = from_float<T>(0.0F);

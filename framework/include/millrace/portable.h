@@ -154,13 +154,11 @@ class HostRow {
   }
   template <class Term>
   MILLRACE_KERNEL float sum(const Term& term) const {
-    return joined(
-        0.0F, term, [](float a, float b) __attribute__((always_inline)) { return a + b; });
+    return joined(0.0F, term, [](float a, float b) MILLRACE_INLINED { return a + b; });
   }
   template <class Term>
   MILLRACE_KERNEL float largest(const Term& term) const {
-    return joined(
-        -__builtin_inff(), term, [](float a, float b) __attribute__((always_inline)) { return a > b ? a : b; });
+    return joined(-__builtin_inff(), term, [](float a, float b) MILLRACE_INLINED { return a > b ? a : b; });
   }
 
  private:
@@ -185,19 +183,19 @@ class HostRow {
 
 template <class F>
 void row_on_host(const void* functor, RowArrays& row) {
-  vectorised([&]() __attribute__((always_inline)) {
+  vectorised([&]() MILLRACE_INLINED {
     HostRow host(row);
     (*static_cast<const F*>(functor))(host);
   });
 }
 
-template <class F, std::size_t... I>
-void each_on_host(const void* functor, const float* const* in, float* out, std::int64_t count, std::index_sequence<I...>) {
+template <class F, class T, std::size_t... I>
+void each_on_host(const void* functor, const T* const* in, T* out, std::int64_t count, std::index_sequence<I...>) {
   const F f = *static_cast<const F*>(functor);
-  const float* const from[] = {in[I]..., nullptr};
-  vectorised([&]() __attribute__((always_inline)) {
+  const T* const from[] = {in[I]..., nullptr};
+  vectorised([&]() MILLRACE_INLINED {
 #pragma GCC ivdep
-    for (std::int64_t i = 0; i < count; ++i) out[i] = f(from[I][i]...);
+    for (std::int64_t i = 0; i < count; ++i) out[i] = from_float<T>(f(to_float(from[I][i])...));
   });
 }
 
@@ -206,7 +204,7 @@ void sum_on_host(const void* functor, const float* const* in, std::int64_t rows,
                  std::index_sequence<I...>) {
   const F f = *static_cast<const F*>(functor);
   const float* const from[] = {in[I]..., nullptr};
-  vectorised([&]() __attribute__((always_inline)) {
+  vectorised([&]() MILLRACE_INLINED {
     for (std::int64_t r = 0; r < rows; ++r) {
 #pragma GCC ivdep
       for (std::int64_t c = 0; c < channels; ++c) totals[c] += f(from[I][r * channels + c]...);
@@ -240,6 +238,7 @@ constexpr PortableKernel make_portable_kernel() {
                         nullptr,
                         nullptr,
                         nullptr,
+                        nullptr,
                         {kTypeName<F>.data(), sizeof(PortableElement), portable::uses, portable::units, portable::run_on_host,
                          device_launcher<FirstRound<F>>},
                         {kTypeName<F>.data(), sizeof(PortableElement), portable::finish_uses, portable::finish_units,
@@ -260,6 +259,9 @@ constexpr PortableKernel make_portable_kernel() {
       };
     } else {
       kernel.each = [](const void* functor, const float* const* in, float* out, std::int64_t count) {
+        each_on_host<F>(functor, in, out, count, Indices());
+      };
+      kernel.each_bf16 = [](const void* functor, const Bf16* const* in, Bf16* out, std::int64_t count) {
         each_on_host<F>(functor, in, out, count, Indices());
       };
     }

@@ -73,6 +73,7 @@ struct PortableKernel {
   int reads, writes;
   // The functor over arrays in the host's memory, compiled for each instruction set. One of them, by form.
   void (*each)(const void* functor, const float* const* in, float* out, std::int64_t count);
+  void (*each_bf16)(const void* functor, const Bf16* const* in, Bf16* out, std::int64_t count);
   void (*row)(const void* functor, RowArrays& row);
   // totals[c] += the term at in[...][r * channels + c], for r in order
   void (*sum)(const void* functor, const float* const* in, std::int64_t rows, std::int64_t channels, float* totals);

@@ -1,12 +1,15 @@
 // Loops compiled for the instruction sets that processors differ in.
 //
-//   vectorised([&] {
+//   vectorised([&]() MILLRACE_INLINED {
 //     for (std::int64_t i = 0; i < count; ++i) y[i] = kernel(x[i]);
 //   });
 //
-// The compiler sees the body once for each instruction set and takes everything that it calls into it (MILLRACE_KERNEL). Compile
-// with -fno-math-errno -fno-trapping-math, as millrace_add_plugin(... KERNELS ...) does: with them the loops become vectors.
+// The compiler sees the body once for each instruction set, with everything that it calls and that is MILLRACE_KERNEL or a lambda
+// that is MILLRACE_INLINED. Compile with -fno-math-errno -fno-trapping-math, as millrace_add_plugin(... KERNELS ...) does: with
+// them the loops become vectors.
 #pragma once
+
+#define MILLRACE_INLINED __attribute__((always_inline))
 
 namespace millrace {
 
