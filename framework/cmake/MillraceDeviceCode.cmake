@@ -64,6 +64,9 @@ function(millrace_add_kernels target)
   set(source ${CMAKE_CURRENT_BINARY_DIR}/${target}_device.cu)
   file(CONFIGURE OUTPUT ${source} CONTENT "${text}" @ONLY)
   millrace_add_device_code(${target}_device SOURCES ${source})
-  target_sources(${target} PRIVATE $<TARGET_OBJECTS:${target}_device>)
+  # To whoever links the target: objects in an object library are not its own.
+  target_sources(${target} INTERFACE $<TARGET_OBJECTS:${target}_device>)
+  # The runtime keeps its names to itself, and its threads outlive a dlclose.
   target_link_libraries(${target} PUBLIC CUDA::cudart_static)
+  target_link_options(${target} INTERFACE -Wl,--exclude-libs,libcudart_static.a -Wl,-z,nodelete)
 endfunction()

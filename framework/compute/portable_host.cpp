@@ -101,11 +101,17 @@ void zero_padding(const PortableElement& e, std::int64_t begin, T* values, std::
   if (view.padded == e.channels) return;
   const bool blocked = view.padded > 16 && view.stride_block != 16;
   const std::int64_t step = blocked ? 16 : view.padded, used = blocked ? e.channels % 16 : e.channels;
-  const std::int64_t blocks = view.padded / 16, end = begin + count;
-  for (std::int64_t place = begin / step * step; place < end; place += step) {
-    if (blocked && place / view.stride_block % blocks != blocks - 1) continue;
-    const std::int64_t first = std::max(place + used, begin), last = std::min(place + step, end);
-    for (std::int64_t i = first; i < last; ++i) values[i - begin] = T{};
+  const auto zero = [&](std::int64_t first_place, std::int64_t end) {  // of the places that begin in [first_place, end)
+    for (std::int64_t place = first_place; place < end; place += step) {
+      const std::int64_t first = std::max(place + used, begin), last = std::min(place + step, begin + count);
+      for (std::int64_t i = first; i < last; ++i) values[i - begin] = T{};
+    }
+  };
+  if (!blocked) return zero(begin / step * step, begin + count);
+  const std::int64_t plane = view.stride_block, blocks = view.padded / 16;
+  for (std::int64_t number = begin / plane; number * plane < begin + count; ++number) {  // planes of 16 channels
+    if (number % blocks != blocks - 1) continue;
+    zero(std::max(number * plane, begin / step * step), std::min((number + 1) * plane, begin + count));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "millrace/error.h"
+#include "millrace/portable.h"
 #include "synthetic.h"
 #include "testkit/gradient_check.h"
 #include "testkit/layer_examples.h"
@@ -38,13 +39,14 @@ struct Made {
   std::unique_ptr<Replica> replica;
 };
 
-Made compile(const char* backend, const Network& network, Precision precision) {
+Made compile(const char* backend, const Network& network, Precision precision, bool recompute = false) {
   Made made;
   made.backend = with_simulation().backend(backend)->create();
   made.device = made.backend->open(0, {});
   CompileOptions options;
   options.train_batch = options.infer_batch = kBatch;
   options.precision = precision;
+  options.recompute = recompute;
   made.replica = made.device->compile(network, options);
   made.replica->start();
   testkit::randomise(network, *made.replica, 1);
@@ -117,6 +119,32 @@ TEST_P(EveryLayer, ComputesTheSameOnAllBackends) {
     EXPECT_LT(difference(simulated, on_cpu), 1e-5);  // 7e-6 behind a batch norm of six vectors, which magnifies rounding
     const std::vector<float> rounded = results(network, *compile("cpu", network, Precision::bf16).replica, batch);
     EXPECT_LT(difference(rounded, on_cpu), 6e-2);
+  });
+}
+
+TEST_P(EveryLayer, ComputesTheSameBitsWhenRecomputed) {
+  for_each_example([&](const Network& network) {
+    const Ref<Batch> batch = batch_of(network);
+    const std::vector<float> kept = results(network, *compile("simulated", network, Precision::fp32).replica, batch);
+    EXPECT_EQ(results(network, *compile("simulated", network, Precision::fp32, true).replica, batch), kept);
+  });
+}
+
+// Where there is a CUDA toolkit, every kernel of a layer has device code.
+TEST_P(EveryLayer, HasDeviceCode) {
+  if (!MILLRACE_HAS_CUDA) GTEST_SKIP() << "built without a CUDA toolkit";
+  for_each_example([&](const Network& network) {
+    for (const Layer& layer : network.layers) {
+      if (!layer.portable) continue;
+      Pass pass(layer.input_shapes);
+      layer.portable->forward(pass);
+      layer.portable->backward(pass);
+      for (const PassCall& call : pass.calls()) {
+        EXPECT_NE(call.kernel->first.on_device, nullptr) << call.kernel->first.name;
+        const bool twice = call.kernel->form == PortableForm::sum;
+        EXPECT_TRUE(!twice || call.kernel->second.on_device != nullptr) << call.kernel->first.name;
+      }
+    }
   });
 }
 

@@ -2,8 +2,11 @@
 // against difference quotients of its own loss.
 #include <gtest/gtest-spi.h>
 
+#include <algorithm>
+
 #include "agreement.h"
 #include "testkit/gradient_check.h"
+#include "testkit/layer_examples.h"
 #include "testkit/networks.h"
 #include "testkit/operator_cases.h"
 
@@ -39,6 +42,27 @@ INSTANTIATE_TEST_SUITE_P(Fixed, GpuOperators, testing::ValuesIn(testkit::operato
                          [](const auto& tested) { return tested.param.name; });
 INSTANTIATE_TEST_SUITE_P(Drawn, GpuOperators, testing::ValuesIn(testkit::dropout_cases()),
                          [](const auto& tested) { return tested.param.name; });
+
+// Layers of plugins, by their own examples: their portable kernels as nvcc compiled them.
+class GpuLayers : public GpuTest {
+ protected:
+  void expect_agreement(Precision precision) {
+    for (const auto& [name, type] : registry().layers()) {
+      for (const LayerExample& example : type.examples) {
+        const std::string text = testkit::example_network(type, example, true);
+        const std::shared_ptr<const Network> network = testkit::network_from_text(text, registry());
+        const auto is_portable = [](const Layer& layer) { return layer.portable != nullptr; };
+        if (std::none_of(network->layers.begin(), network->layers.end(), is_portable)) continue;
+        SCOPED_TRACE(text);
+        Comparison comparison(network, {.batch = kSamples}, 7);
+        comparison.expect_like_oracle(comparison.train(device(), {.precision = precision}), oracle(), precision, true);
+      }
+    }
+  }
+};
+
+TEST_F(GpuLayers, AgreeInFloat32) { expect_agreement(Precision::fp32); }
+TEST_F(GpuLayers, AgreeInBf16) { expect_agreement(Precision::bf16); }
 
 // The comparison itself: it would be worth nothing if it let a wrong result pass.
 class GpuComparison : public GpuTest {};
