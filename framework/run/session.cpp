@@ -131,7 +131,8 @@ void Session::compile_replicas() {
     compile.plans = plans_for(devices_.devices[r]->info(), r, metadata);
     for (const auto& build : builds_) {
       if (build->batch().size == 0) continue;
-      const std::uint32_t share = split(build->batch().size, count, pipeline_.run.load)[r].count;
+      // A replica without a share has gradients all the same, laid out as the others' are: zeros that are summed.
+      const std::uint32_t share = std::max(split(build->batch().size, count, pipeline_.run.load)[r].count, 1U);
       std::uint32_t& largest = build->trains() ? compile.train_batch : compile.infer_batch;
       largest = std::max(largest, share);
     }

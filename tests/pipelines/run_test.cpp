@@ -160,6 +160,17 @@ TEST(Run, SavesTheMeanOfTheReplicasStatisticsByTheirLoad) {
   }
 }
 
+TEST(Run, LetsAReplicaHaveNoShare) {
+  const Outcome alone = quickstart({"--set", "run.precision=fp32", "--devices", "cpu"});
+  for (const char* load : {"[0, 1]", "[1, 0]"}) {
+    const Outcome outcome =
+        quickstart({"--set", "run.precision=fp32", "--devices", "cpu*2", "--set", std::string("run.load=") + load});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_NEAR(events(outcome, "epoch").back().at("loss").get<double>(), events(alone, "epoch").back().at("loss").get<double>(),
+                1e-3);
+  }
+}
+
 TEST(Run, BeginsAtAnyStepWithWhatWouldHaveComeThere) {
   const Outcome whole = quickstart({"--set", "run.epochs=3"});
   const Outcome third = quickstart({"--set", "run.epochs=3", "--from", "3"});
