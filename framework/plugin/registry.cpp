@@ -55,6 +55,15 @@ void Registry::add(BackendType type) {
 void Registry::add(CommunicatorType type) { insert(communicators_, std::move(type), "communicator"); }
 void Registry::add(LayerType type) { insert(layers_, std::move(type), "layer type"); }
 
+void Registry::add(RuleType type) {
+  if (type.plugin.empty()) type.plugin = loading_name_;
+  type.create = [library = loading_, create = std::move(type.create)](const Value& table, const std::string& owner,
+                                                                      Diagnostics& errors) {
+    return keep_library(library, create(table, owner, errors));
+  };
+  insert(rules_, std::move(type), "update rule");
+}
+
 void Registry::add(StorageType type) {
   if (type.plugin.empty()) type.plugin = loading_name_;
   type.storage = keep_library(loading_, std::move(type.storage));
@@ -66,6 +75,7 @@ const StageType* Registry::stage(std::string_view name) const { return lookup(st
 const BackendType* Registry::backend(std::string_view name) const { return lookup(backends_, name); }
 const CommunicatorType* Registry::communicator(std::string_view name) const { return lookup(communicators_, name); }
 const LayerType* Registry::layer(std::string_view name) const { return lookup(layers_, name); }
+const RuleType* Registry::rule(std::string_view name) const { return lookup(rules_, name); }
 
 Storage& Registry::storage(std::string_view url) const {
   const std::string scheme(url_scheme(url));

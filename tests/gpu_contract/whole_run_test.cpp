@@ -107,7 +107,7 @@ class WholeRun : public testing::Test {
     for (const auto& replica : session.replicas()) {
       for (std::size_t p = 0; p < pipeline.network->parameters.size(); ++p) {
         if (pipeline.network->parameters[p].statistic) continue;  // each replica's own
-        values.push_back(replica->read(Slot::value, static_cast<int>(p)));
+        values.push_back(replica->read(kValue, static_cast<int>(p)));
       }
     }
     return values;

@@ -21,7 +21,6 @@ constinit const Kernels kTable{
     .add = add,
     .scale = scale,
     .fill_zero = fill_zero,
-    .sgd = sgd,
     .blend = blend,
     .sum = sum,
     .to_bf16 = to_bf16,
