@@ -86,6 +86,7 @@ class PlainReplica : public Replica {
   }
 
   Ref<Event> update(int bucket, const UpdateStep& step, const Ref<Event>&) override {
+    if (rule() == nullptr) fail(ErrorKind::usage, "nothing is updated: the network was compiled without an update rule");
     const float* gradient = buckets_[at(bucket)].gradients;
     for (const int p : buckets_[at(bucket)].parameters) {
       update_parameter(at(p), gradient, step);
@@ -307,7 +308,7 @@ class PlainReplica : public Replica {
   const std::vector<std::vector<int>> layout_;
   std::map<std::string, std::vector<std::vector<float>>> states_;  // by parameter; gradients lie in memory_ instead
   std::set<std::string> begun_;                                    // copies
-  std::vector<std::vector<float>> memory_;    // of each bucket
+  std::vector<std::vector<float>> memory_;                         // of each bucket
   std::vector<Bucket> buckets_;
   const CompileRequest request_;
   std::vector<std::vector<float>> activations_;  // the input, then each layer's output
@@ -318,7 +319,9 @@ class PlainReplica : public Replica {
 
 class PlainDevice : public Device {
  public:
-  explicit PlainDevice(int index) { info_ = {.backend = "plain", .index = index, .name = "plain loops", .uuid = {}, .details = {}}; }
+  explicit PlainDevice(int index) {
+    info_ = {.backend = "plain", .index = index, .name = "plain loops", .uuid = {}, .details = {}};
+  }
   const DeviceInfo& info() const override { return info_; }
   std::unique_ptr<Stream> make_stream(const std::string&) override { return std::make_unique<PlainStream>(); }
   std::shared_ptr<std::uint8_t[]> host_buffer(std::size_t bytes) override {

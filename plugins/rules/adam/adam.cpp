@@ -16,10 +16,11 @@ class Adam {
     d.state("momentum").state("variance");
     d.params.add("beta1", &Params::beta1).range(0, 1).text("share of the mean gradient that stays; below 1");
     d.params.add("beta2", &Params::beta2).range(0, 1).text("share of the mean squared gradient that stays; below 1");
-    d.params.add("epsilon", &Params::epsilon).range(0).text("added to the root of the mean square");
+    d.params.add("epsilon", &Params::epsilon).range(0).text("added to the root of the mean square; above 0");
   }
   explicit Adam(const Params& params) : params_(params) {
     if (params.beta1 == 1 || params.beta2 == 1) fail(ErrorKind::usage, "beta1 and beta2 must be below 1");
+    if (static_cast<float>(params.epsilon) == 0) fail(ErrorKind::usage, "epsilon must be above 0");  // or padding would be 0 / 0
   }
   AdamKernel kernel(std::uint64_t updates_done) const {
     const auto t = static_cast<double>(updates_done + 1);

@@ -20,7 +20,8 @@ TEST(Adam, FollowsItsFormula) {
                  formula(0.5, 0.75, 0.01));
 }
 
-TEST(Adam, SharesOfOneAreAMistake) {
+TEST(Adam, SharesOfOneAndEpsilonOfZeroAreMistakes) {
+  EXPECT_THROW(testkit::make_rule("adam", table({{"epsilon", Value(0.0)}})), Error);
   EXPECT_THROW(testkit::make_rule("adam", table({{"beta1", Value(1.0)}})), Error);
   EXPECT_THROW(testkit::make_rule("adam", table({{"beta2", Value(1.0)}})), Error);
 }

@@ -21,7 +21,8 @@ TEST(AdamW, FollowsItsFormula) {
                  formula(0.5, 0.75, 0.01));
 }
 
-TEST(AdamW, SharesOfOneAreAMistake) {
+TEST(AdamW, SharesOfOneAndEpsilonOfZeroAreMistakes) {
+  EXPECT_THROW(testkit::make_rule("adamw", table({{"epsilon", Value(0.0)}})), Error);
   EXPECT_THROW(testkit::make_rule("adamw", table({{"beta1", Value(1.0)}})), Error);
   EXPECT_THROW(testkit::make_rule("adamw", table({{"beta2", Value(1.0)}})), Error);
 }

@@ -21,7 +21,7 @@ class Rmsprop {
     d.params.add("centered", &Params::centered).text("the mean gradient's square is subtracted from the mean square");
   }
   explicit Rmsprop(const Params& params) : params_(params) {
-    if (params.epsilon == 0) fail(ErrorKind::usage, "epsilon must be above 0");
+    if (static_cast<float>(params.epsilon) == 0) fail(ErrorKind::usage, "epsilon must be above 0");  // or padding would be 0 / 0
   }
   RmspropKernel kernel(std::uint64_t) const {
     return {.alpha = static_cast<float>(params_.alpha),
