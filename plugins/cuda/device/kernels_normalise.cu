@@ -1,4 +1,5 @@
 // Batch normalisation, and the sums over rows.
+#include "../elements/elements.h"
 #include "launch.cuh"
 
 namespace millrace::cuda {

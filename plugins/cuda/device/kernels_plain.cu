@@ -1,4 +1,5 @@
 // Element by element: conversions, sums, activations, dropout, the optimizer.
+#include "../elements/elements.h"
 #include "launch.cuh"
 
 namespace millrace::cuda {

@@ -1,4 +1,5 @@
 // Ingest and pooling: what gathers pixels.
+#include "../elements/elements.h"
 #include "launch.cuh"
 
 namespace millrace::cuda {
