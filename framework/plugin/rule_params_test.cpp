@@ -135,6 +135,18 @@ TEST_F(RuleTable, ValuesAreCheckedWithTheirPlace) {
   EXPECT_NE(mistakes("nesterov = true").find("[train.update]: nesterov = true needs a momentum above 0"), std::string::npos);
 }
 
+TEST_F(RuleTable, AStageIsNotMadeFromMistakes) {
+  StageContext context;
+  context.graph = "train";
+  context.name = "update";
+  context.registry = &registry_;
+  Diagnostics errors;
+  EXPECT_EQ(type().create(parsed("beta1 = 0.5"), context, errors), nullptr);
+  EXPECT_NE(errors.text().find("'beta1' belongs to rule 'second'"), std::string::npos) << errors.text();
+  Diagnostics none;
+  EXPECT_NE(type().create(parsed("momentum = 0.5"), context, none), nullptr);
+}
+
 TEST_F(RuleTable, ARequestThrowsAllMistakes) { EXPECT_THROW(request("beta1 = 0.5\nmomentun = 1"), Error); }
 
 TEST(RuleRegistry, HasOneRuleOfAName) {
