@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "plugin/rule_params.h"
+
 namespace millrace {
 
 namespace {
@@ -84,7 +86,9 @@ class GraphReader {
       }
     }
     find_type(type_name, stage);
-    if (stage.type && stage.type->check) stage.type->check(stage.table, fmt::format("[{}.{}]", name_, stage.name), errors_);
+    const std::string owner = fmt::format("[{}.{}]", name_, stage.name);
+    if (stage.type && stage.type->check) stage.type->check(stage.table, owner, errors_);
+    if (stage.type && stage.type->takes_rule) check_rule(*stage.type, stage.table, registry_, owner, errors_);
     plan_.stages.push_back(std::move(stage));
     from_.push_back(from);
   }

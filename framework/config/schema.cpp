@@ -92,8 +92,24 @@ Json object_schema(const std::vector<ParamInfo>& params, const Value& defaults) 
 std::string definition(const std::string& stage) { return "stage-" + stage; }
 Json reference_to(const std::string& stage) { return {{"$ref", "#/definitions/" + definition(stage)}}; }
 
-Json stage_schema(const StageType& type) {
+// A stage that takes a rule takes its keys. A key that several rules have is described as one of them does.
+void add_rules(Json& schema, const Registry& registry) {
+  Json names = Json::array();
+  for (const auto& [name, rule] : registry.rules()) {
+    names.push_back(name);
+    for (const ParamInfo& info : rule.params) {
+      Json described = param_schema(info, nullptr);
+      const std::string text = described.value("description", "");
+      described["description"] = "rule " + name + (text.empty() ? "" : ": " + text);
+      if (!schema["properties"].contains(info.name)) schema["properties"][info.name] = described;
+    }
+  }
+  schema["properties"]["rule"]["anyOf"] = {{{"enum", names}}, {{"$ref", "#/definitions/reference"}}};
+}
+
+Json stage_schema(const StageType& type, const Registry& registry) {
   Json schema = object_schema(type.params, type.defaults);
+  if (type.takes_rule) add_rules(schema, registry);
   schema["description"] = type.text;
   schema["properties"]["stage"] = {{"type", "string"}, {"description", "the stage's type; default: the table's name"}};
   schema["properties"]["from"] = {{"type", {"string", "array"}},
@@ -125,7 +141,7 @@ std::string json_schema(const Registry& registry) {
   RunParams::describe(run);
   const RunParams defaults;
   Json definitions = {{"reference", {{"type", "string"}, {"pattern", "\\$\\{[^}]+\\}"}}}, {"graph", graph_schema(registry)}};
-  for (const auto& [name, type] : registry.stages()) definitions[definition(name)] = stage_schema(type);
+  for (const auto& [name, type] : registry.stages()) definitions[definition(name)] = stage_schema(type, registry);
   const Json network = {{"type", "object"},
                         {"required", {"use"}},
                         {"properties", {{"use", {{"type", "string"}, {"description", "a network of the zoo, or the file that describes the network"}}}}}};

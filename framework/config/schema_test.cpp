@@ -47,5 +47,45 @@ TEST(Schema, SaysWhatTheDeclarationSays) {
   EXPECT_EQ(schema["definitions"]["graph"]["properties"]["blur"]["else"]["$ref"], "#/definitions/stage-blur");
 }
 
+struct StillKernel {
+  static constexpr int kStates = 0;
+  MILLRACE_KERNEL void operator()(const UpdateNumbers&, float, float&) const {}
+};
+
+class Still {
+ public:
+  struct Params {
+    double share = 0.5;
+  };
+  static void describe(RuleDescription<Params>& d) {
+    d.name("still").text("Changes nothing.");
+    d.params.add("share", &Params::share).range(0, 1).text("of nothing");
+  }
+  explicit Still(const Params&) {}
+  StillKernel kernel(std::uint64_t) const { return {}; }
+};
+
+class Update : public Stage {
+ public:
+  using Params = RuleParams;
+  static void describe(StageDescription<Params>& d) {
+    d.name("update").text("Updates.");
+    RuleParams::describe(d.params);
+  }
+  Update(const Params&, const StageContext&) {}
+  void process(int, Packet, Output&) override {}
+};
+
+TEST(Schema, AStageWithARuleTakesTheKeysOfAllRules) {
+  Registry registry;
+  registry.add_rule<Still>();
+  registry.add_stage<Update>();
+  const auto schema = nlohmann::json::parse(json_schema(registry));
+  const auto& update = schema["definitions"]["stage-update"]["properties"];
+  EXPECT_EQ(update["rule"]["anyOf"][0]["enum"], nlohmann::json::array({"still"}));
+  EXPECT_EQ(update["share"]["anyOf"][0]["maximum"], 1.0);
+  EXPECT_EQ(update["share"]["description"], "rule still: of nothing");
+}
+
 }  // namespace
 }  // namespace millrace

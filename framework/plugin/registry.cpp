@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include "network/ops.h"
+#include "plugin/rule_params.h"
 
 namespace millrace {
 namespace {
@@ -37,8 +38,23 @@ auto lookup(const Map& map, std::string_view name) {
 
 Registry::Registry() { register_layers(*this); }
 
+namespace {
+
+// create() that refuses mistakes in the rule's keys as it refuses those in the stage's.
+auto with_checked_rule(const StageType& type) {
+  return [described = std::make_shared<StageType>(type)](const Value& table, const StageContext& context,
+                                                         Diagnostics& errors) -> std::shared_ptr<Stage> {
+    const std::size_t before = errors.size();
+    if (context.registry) check_rule(*described, table, *context.registry, StageTypeAccess::owner_of(context), errors);
+    return errors.size() == before ? described->create(table, context, errors) : nullptr;
+  };
+}
+
+}  // namespace
+
 void Registry::add(StageType type) {
   if (type.plugin.empty()) type.plugin = loading_name_;
+  if (type.takes_rule) type.create = with_checked_rule(type);
   type.create = [library = loading_, create = std::move(type.create)](const Value& table, const StageContext& context,
                                                                       Diagnostics& errors) {
     return keep_library(library, create(table, context, errors));
@@ -71,6 +87,15 @@ void Registry::add(LayerType type) {
   insert(layers_, std::move(type), "layer type");
 }
 
+void Registry::add(RuleType type) {
+  if (type.plugin.empty()) type.plugin = loading_name_;
+  type.create = [library = loading_, create = std::move(type.create)](const Value& table, const std::string& owner,
+                                                                      Diagnostics& errors) {
+    return keep_library(library, create(table, owner, errors));
+  };
+  insert(rules_, std::move(type), "update rule");
+}
+
 void Registry::add(StorageType type) {
   if (type.plugin.empty()) type.plugin = loading_name_;
   type.storage = keep_library(loading_, std::move(type.storage));
@@ -83,6 +108,7 @@ const StageType* Registry::stage(std::string_view name) const { return lookup(st
 const BackendType* Registry::backend(std::string_view name) const { return lookup(backends_, name); }
 const CommunicatorType* Registry::communicator(std::string_view name) const { return lookup(communicators_, name); }
 const LayerType* Registry::layer(std::string_view name) const { return lookup(layers_, name); }
+const RuleType* Registry::rule(std::string_view name) const { return lookup(rules_, name); }
 
 Storage& Registry::storage(std::string_view url) const {
   const std::string scheme(url_scheme(url));

@@ -1,4 +1,7 @@
 // What a stage type says about itself, and its entry in the registry. Not in the header: every plugin would compile it again.
+#include <algorithm>
+#include <iterator>
+
 #include "millrace/plugin.h"
 
 namespace millrace {
@@ -39,8 +42,21 @@ StageType& StageType::operator=(const StageType&) = default;
 StageType& StageType::operator=(StageType&&) noexcept = default;
 StageType::~StageType() = default;
 
-StageType StageTypeAccess::described(const StageAttributes& attributes, StageType::Role role,
-                                     const std::vector<ParamInfo>& params, const void* defaults) {
+Value StageTypeAccess::take_rule_table(const std::vector<ParamInfo>& params, Value& table) {
+  Value taken(Table{}, table.at());
+  if (table.kind() != Value::Kind::table) return taken;
+  const auto is_own = [&](const Member& member) {
+    return std::any_of(params.begin(), params.end(), [&](const ParamInfo& info) { return info.name == member.key; });
+  };
+  Table& members = table.table();
+  const auto others = std::stable_partition(members.begin(), members.end(), is_own);
+  taken.table().assign(std::make_move_iterator(others), std::make_move_iterator(members.end()));
+  members.erase(others, members.end());
+  return taken;
+}
+
+StageType StageTypeAccess::described(const StageAttributes& attributes, StageType::Role role, const std::vector<ParamInfo>& params,
+                                     const void* defaults) {
   StageType type;
   type.name = attributes.name_;
   type.text = attributes.text_;

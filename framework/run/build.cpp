@@ -109,6 +109,20 @@ void GraphBuild::make(std::size_t index, const StageContext& shared, std::size_t
   }
 }
 
+void GraphBuild::add_requests(CompileRequest& request) const {
+  for (std::size_t index = 0; index < stages_.size(); ++index) {
+    const StagePlan& stage = plan_->stages[index];
+    if (!stage.type->request) continue;
+    StageContext context = context_;
+    context.name = stage.name;
+    try {
+      stage.type->request(stage.table, context, request);
+    } catch (Error& error) {
+      throw error.in(place(index));
+    }
+  }
+}
+
 void GraphBuild::add_step_stages(const StageContext& context, std::uint64_t total_steps) {
   context_.replicas = context.replicas;
   context_.devices = context.devices;

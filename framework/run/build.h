@@ -25,6 +25,8 @@ class GraphBuild {
   void require_steps() const;    // ErrorKind::data when an epoch has not one batch
   void require_classes() const;  // ErrorKind::usage when the network cannot tell the classes apart, or images have none
 
+  void add_requests(CompileRequest& request) const;  // what the stages want of the network
+
   // Makes the stages behind the Batcher. `context` is the constructor's with replicas, devices and load.
   void add_step_stages(const StageContext& context, std::uint64_t total_steps);
   void open_stages();  // all but the source, which is open already

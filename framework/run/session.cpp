@@ -117,6 +117,8 @@ void Session::compile_replicas() {
     resident_sets_.push_back(set ? static_cast<std::int32_t>(sets.size()) : -1);
     if (set) sets.push_back(*set);
   }
+  CompileRequest request;
+  for (const auto& build : builds_) build->add_requests(request);
   std::map<std::string, std::string> metadata;  // of the weights to start from
   if (!options_.weights.empty()) metadata = read_safetensors_metadata(options_.weights);
   for (std::size_t r = 0; r < count; ++r) {
@@ -128,6 +130,7 @@ void Session::compile_replicas() {
     compile.graphs = pipeline_.run.graphs;
     compile.resident_sets = sets;
     compile.recompute = pipeline_.run.recompute;
+    compile.request = request;
     compile.plans = plans_for(devices_.devices[r]->info(), r, metadata);
     for (const auto& build : builds_) {
       if (build->batch().size == 0) continue;

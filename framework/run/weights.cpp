@@ -11,7 +11,7 @@ namespace millrace {
 
 void write_weights(const std::vector<std::unique_ptr<Replica>>& replicas, const Weights& weights) {
   for (const auto& replica : replicas) {
-    for (std::size_t p = 0; p < weights.size(); ++p) replica->write(Slot::value, static_cast<int>(p), weights[p]);
+    for (std::size_t p = 0; p < weights.size(); ++p) replica->write(kValue, static_cast<int>(p), weights[p]);
   }
 }
 
@@ -59,7 +59,7 @@ Weights weights_of(const std::vector<std::unique_ptr<Replica>>& replicas, const 
   for (std::size_t p = 0; p < network.parameters.size(); ++p) {
     std::vector<std::vector<float>> copies;
     for (const auto& replica : replicas) {
-      copies.push_back(replica->read(Slot::value, static_cast<int>(p)));
+      copies.push_back(replica->read(kValue, static_cast<int>(p)));
       if (!network.parameters[p].statistic) break;
     }
     weights.push_back(copies.size() == 1 ? std::move(copies.front()) : weighted_mean(copies, load));

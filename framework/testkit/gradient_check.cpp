@@ -75,12 +75,12 @@ GradientReport check_gradients(const Network& network, Replica& replica, const R
   replica.finish();
   std::vector<std::vector<float>> gradients(network.parameters.size());
   for (std::size_t p = 0; p < gradients.size(); ++p) {
-    if (network.parameters[p].trainable) gradients[p] = replica.read(Slot::gradient, static_cast<int>(p));
+    if (network.parameters[p].trainable) gradients[p] = replica.read(kGradient, static_cast<int>(p));
   }
   GradientReport report;
   for (std::size_t p = 0; p < gradients.size(); ++p) {
     if (!network.parameters[p].trainable) continue;
-    std::vector<float> values = replica.read(Slot::value, static_cast<int>(p));
+    std::vector<float> values = replica.read(kValue, static_cast<int>(p));
     const double h = options.scale * step_size(values);
     Draw draw(options.seed, {0, p, 0, 0}, hash_text("gradient check"));
     std::vector<double> ours, theirs, differences;
@@ -89,17 +89,17 @@ GradientReport check_gradients(const Network& network, Replica& replica, const R
       const auto high = static_cast<float>(static_cast<double>(original) + h);
       const auto low = static_cast<float>(static_cast<double>(original) - h);
       values[i] = high;
-      replica.write(Slot::value, static_cast<int>(p), values);
+      replica.write(kValue, static_cast<int>(p), values);
       const double above = loss_of(replica, batch, options);
       values[i] = low;
-      replica.write(Slot::value, static_cast<int>(p), values);
+      replica.write(kValue, static_cast<int>(p), values);
       const double below = loss_of(replica, batch, options);
       values[i] = original;
       ours.push_back((above - below) / (static_cast<double>(high) - static_cast<double>(low)));
       theirs.push_back(static_cast<double>(gradients[p][i]));
       differences.push_back(ours.back() - theirs.back());
     }
-    replica.write(Slot::value, static_cast<int>(p), values);
+    replica.write(kValue, static_cast<int>(p), values);
     const double noise = 4 * kEpsilon * std::abs(loss) / h * std::sqrt(static_cast<double>(ours.size()));
     report.entries.push_back({network.parameters[p].name, norm(differences), std::max(norm(ours), norm(theirs)), noise});
   }
@@ -116,7 +116,7 @@ void randomise(const Network& network, Replica& replica, std::uint64_t seed) {
     if (parameter.trainable && known.initialiser.rule == "constant") {
       for (float& value : values) value += static_cast<float>(0.1 * draw.normal());
     }
-    replica.write(Slot::value, static_cast<int>(p), values);
+    replica.write(kValue, static_cast<int>(p), values);
   }
 }
 

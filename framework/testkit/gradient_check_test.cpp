@@ -33,17 +33,17 @@ class LeastSquares : public Replica {
     return {};
   }
   void backward(BucketReady) override {}
-  void set_rule(const UpdateRule&) override {}
   Ref<Event> update(int, const UpdateStep&, const Ref<Event>&) override { return {}; }
-  Ref<Event> blend_slow(double) override { return {}; }
+  Ref<Event> blend(std::string_view, double, bool) override { return {}; }
   Ref<Event> infer(Ref<Batch>, std::uint32_t, std::uint32_t, std::span<const View>, const LossSpec&, StepSums&) override {
     return {};
   }
   std::vector<float> logits() override { return {}; }
-  std::vector<float> read(Slot slot, int parameter) override {
-    return (slot == Slot::gradient ? gradient_ : value_)[static_cast<std::size_t>(parameter)];
+  std::vector<std::string> states() const override { return {std::string(kValue), std::string(kGradient)}; }
+  std::vector<float> read(std::string_view state, int parameter) override {
+    return (state == kGradient ? gradient_ : value_)[static_cast<std::size_t>(parameter)];
   }
-  void write(Slot, int parameter, std::span<const float> values) override {
+  void write(std::string_view, int parameter, std::span<const float> values) override {
     value_[static_cast<std::size_t>(parameter)].assign(values.begin(), values.end());
   }
   void finish() override {}

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "millrace/buckets.h"
 #include "millrace/error.h"
+#include "millrace/rule.h"
 
 namespace millrace::testkit {
 namespace {
@@ -37,7 +40,7 @@ class PlainStream : public Stream {
 class PlainReplica : public Replica {
  public:
   PlainReplica(const Network& network, const CompileOptions& options)
-      : network_(network), layout_(plan_buckets(network, options.bucket_bytes)) {
+      : network_(network), layout_(plan_buckets(network, options.bucket_bytes)), request_(options.request) {
     for (const Layer& layer : network.layers) {
       if (layer.op != "flatten" && layer.op != "linear" && layer.op != "relu") {
         fail(ErrorKind::usage, "layer '{}': the plain backend does not know \"{}\"", layer.name, layer.op);
@@ -48,10 +51,12 @@ class PlainReplica : public Replica {
   MemoryPlan memory_plan() const override { return {}; }
 
   void start() override {
-    for (auto& slot : slots_) {
-      slot.clear();
-      for (const Parameter& parameter : network_.parameters) slot.emplace_back(elements(parameter.shape), 0.0F);
+    state(kValue);
+    state(kGradient);
+    if (rule() != nullptr) {
+      for (const RuleState& kept : rule()->states()) state(kept.name, kept.initial);
     }
+    for (const std::string& copy : request_.copies) state(copy);
     for (const std::vector<int>& parameters : layout_) {
       std::size_t count = 0;
       for (const int p : parameters) count += elements(network_.parameters[at(p)].shape);
@@ -80,31 +85,24 @@ class PlainReplica : public Replica {
     for (std::size_t b = 0; b < buckets_.size(); ++b) ready(static_cast<int>(b), make_ref<Done>());
   }
 
-  void set_rule(const UpdateRule& rule) override { rule_ = rule; }
-
   Ref<Event> update(int bucket, const UpdateStep& step, const Ref<Event>&) override {
+    if (rule() == nullptr) fail(ErrorKind::usage, "nothing is updated: the network was compiled without an update rule");
     const float* gradient = buckets_[at(bucket)].gradients;
     for (const int p : buckets_[at(bucket)].parameters) {
-      std::vector<float>& value = slot(Slot::value)[at(p)];
-      std::vector<float>& velocity = slot(Slot::velocity)[at(p)];
-      const double factor = step.rate_factor.empty() ? rule_.rate_factor[at(p)] : step.rate_factor[at(p)];
-      const auto rate = static_cast<float>(step.learning_rate * factor);
-      const auto decay = static_cast<float>(rule_.decay[at(p)]), momentum = static_cast<float>(rule_.momentum);
-      for (std::size_t i = 0; i < value.size(); ++i, ++gradient) {
-        const float g = *gradient + decay * value[i];
-        velocity[i] = momentum * velocity[i] + g;
-        value[i] -= rate * (rule_.nesterov ? g + momentum * velocity[i] : velocity[i]);
-      }
+      update_parameter(at(p), gradient, step);
+      gradient += elements(network_.parameters[at(p)].shape);
     }
     return make_ref<Done>();
   }
 
-  Ref<Event> blend_slow(double decay) override {
+  Ref<Event> blend(std::string_view copy, double decay, bool write_back) override {
+    const bool begins = begun_.insert(std::string(copy)).second;
     for (std::size_t p = 0; p < network_.parameters.size(); ++p) {
-      std::vector<float>& value = slot(Slot::value)[p];
-      std::vector<float>& slow = slot(Slot::slow)[p];
+      std::vector<float>&value = state(kValue)[p], &copied = state(copy)[p];
+      if (begins) copied = value;
       const auto d = static_cast<float>(decay);
-      for (std::size_t i = 0; i < value.size(); ++i) value[i] = slow[i] = d * slow[i] + (1 - d) * value[i];
+      for (std::size_t i = 0; i < value.size(); ++i) copied[i] = d * copied[i] + (1 - d) * value[i];
+      if (write_back) value = copied;
     }
     return make_ref<Done>();
   }
@@ -123,18 +121,73 @@ class PlainReplica : public Replica {
   }
   std::vector<float> logits() override { return logits_; }
 
-  std::vector<float> read(Slot which, int parameter) override {
-    if (which != Slot::gradient) return slot(which)[at(parameter)];
+  std::vector<std::string> states() const override {
+    std::vector<std::string> names;
+    for (const auto& [name, values] : states_) names.push_back(name);
+    return names;
+  }
+  std::vector<float> read(std::string_view name, int parameter) override {
+    if (name != kGradient) return state(name)[at(parameter)];
     const auto [begin, end] = gradient_of(parameter);
     return {begin, end};
   }
-  void write(Slot which, int parameter, std::span<const float> values) override {
-    slot(which)[at(parameter)].assign(values.begin(), values.end());
+  void write(std::string_view name, int parameter, std::span<const float> values) override {
+    if (name == kGradient) {
+      std::copy(values.begin(), values.end(), gradient_of(parameter).first);
+    } else {
+      state(name)[at(parameter)].assign(values.begin(), values.end());
+    }
   }
   void finish() override {}
 
  private:
-  std::vector<std::vector<float>>& slot(Slot which) { return slots_[static_cast<std::size_t>(which)]; }
+  const Rule* rule() const { return request_.update.rule.get(); }
+
+  std::vector<std::vector<float>>& state(std::string_view name, float initial = 0) {
+    const auto [found, made] = states_.try_emplace(std::string(name));
+    for (std::size_t p = 0; made && p < network_.parameters.size(); ++p) {
+      found->second.emplace_back(elements(network_.parameters[p].shape), initial);
+    }
+    return found->second;
+  }
+
+  // In copies of whole packs.
+  void update_parameter(std::size_t p, const float* gradient, const UpdateStep& step) {
+    const std::size_t count = elements(network_.parameters[p].shape),
+                      padded = (count + kUpdatePack - 1) / kUpdatePack * kUpdatePack;
+    std::vector<std::vector<float>> arrays(rule()->states().size() + 2, std::vector<float>(padded));
+    std::copy_n(gradient, count, arrays[0].begin());
+    std::copy_n(state(kValue)[p].begin(), count, arrays[1].begin());
+    UpdateArguments arguments;
+    arguments.gradient = arrays[0].data();
+    arguments.value = arrays[1].data();
+    for (std::size_t s = 2; s < arrays.size(); ++s) {
+      std::copy_n(state(rule()->states()[s - 2].name)[p].begin(), count, arrays[s].begin());
+      arguments.states[s - 2] = arrays[s].data();
+    }
+    run_rule(arguments, p, step);
+    state(kValue)[p].assign(arguments.value, arguments.value + count);
+    for (std::size_t s = 2; s < arrays.size(); ++s) {
+      state(rule()->states()[s - 2].name)[p].assign(arguments.states[s - 2], arguments.states[s - 2] + count);
+    }
+  }
+
+  void run_rule(UpdateArguments& arguments, std::size_t p, const UpdateStep& step) const {
+    const std::vector<double>&factors = request_.update.rate_factor, &decay = request_.update.decay;
+    UpdateSegment segment;
+    segment.rate_factor = static_cast<float>(!step.rate_factor.empty() ? step.rate_factor[p] : factors.empty() ? 1 : factors[p]);
+    segment.decay = decay.empty() ? 0.0F : static_cast<float>(decay[p]);
+    arguments.packs = static_cast<std::int64_t>(elements(network_.parameters[p].shape) + kUpdatePack - 1) / kUpdatePack;
+    arguments.segments = &segment;
+    arguments.segment_count = 1;
+    arguments.learning_rate = static_cast<float>(step.learning_rate);
+    arguments.chunks = chunks_of_norms(arguments.packs);
+    std::vector<Squares> squares(at(static_cast<int>(arguments.chunks)) + 1);
+    arguments.squares = squares.data();
+    arguments.partial_squares = squares.data() + 1;
+    rule()->update(arguments, step.updates_done,
+                   [](const Kernel& kernel, const void* element) { kernel.run_on_host(element, 0, kernel.units(element)); });
+  }
 
   std::pair<float*, float*> gradient_of(int parameter) {
     for (const Bucket& bucket : buckets_) {
@@ -184,8 +237,8 @@ class PlainReplica : public Replica {
       for (float& value : out) value = std::max(value, 0.0F);
     } else if (layer.op == "linear") {
       const std::size_t inputs = elements(layer.input_shapes[0]), outputs = elements(layer.output), samples = in.size() / inputs;
-      const std::vector<float>& weight = slot(Slot::value)[at(layer.parameters[0])];  // (outputs, inputs)
-      const std::vector<float>& bias = slot(Slot::value)[at(layer.parameters[1])];
+      const std::vector<float>& weight = state(kValue)[at(layer.parameters[0])];  // (outputs, inputs)
+      const std::vector<float>& bias = state(kValue)[at(layer.parameters[1])];
       out.assign(samples * outputs, 0.0F);
       for (std::size_t n = 0; n < samples; ++n) {
         for (std::size_t o = 0; o < outputs; ++o) {
@@ -205,7 +258,7 @@ class PlainReplica : public Replica {
       for (std::size_t i = 0; i < result.size(); ++i) result[i] = in[i] > 0 ? result[i] : 0;
     } else if (layer.op == "linear") {
       const std::size_t inputs = elements(layer.input_shapes[0]), outputs = elements(layer.output), samples = in.size() / inputs;
-      const std::vector<float>& weight = slot(Slot::value)[at(layer.parameters[0])];
+      const std::vector<float>& weight = state(kValue)[at(layer.parameters[0])];
       float* weight_gradient = gradient_of(layer.parameters[0]).first;
       float* bias_gradient = gradient_of(layer.parameters[1]).first;
       result.assign(in.size(), 0.0F);
@@ -253,10 +306,11 @@ class PlainReplica : public Replica {
 
   const Network network_;
   const std::vector<std::vector<int>> layout_;
-  std::vector<std::vector<float>> slots_[4];  // by Slot, then by parameter; gradients lie in memory_ instead
-  std::vector<std::vector<float>> memory_;    // of each bucket
+  std::map<std::string, std::vector<std::vector<float>>> states_;  // by parameter; gradients lie in memory_ instead
+  std::set<std::string> begun_;                                    // copies
+  std::vector<std::vector<float>> memory_;                         // of each bucket
   std::vector<Bucket> buckets_;
-  UpdateRule rule_;
+  const CompileRequest request_;
   std::vector<std::vector<float>> activations_;  // the input, then each layer's output
   std::vector<std::int32_t> labels_, second_labels_;
   std::vector<float> weights_, shares_;
@@ -265,7 +319,9 @@ class PlainReplica : public Replica {
 
 class PlainDevice : public Device {
  public:
-  explicit PlainDevice(int index) { info_ = {.backend = "plain", .index = index, .name = "plain loops", .uuid = {}, .details = {}}; }
+  explicit PlainDevice(int index) {
+    info_ = {.backend = "plain", .index = index, .name = "plain loops", .uuid = {}, .details = {}};
+  }
   const DeviceInfo& info() const override { return info_; }
   std::unique_ptr<Stream> make_stream(const std::string&) override { return std::make_unique<PlainStream>(); }
   std::shared_ptr<std::uint8_t[]> host_buffer(std::size_t bytes) override {

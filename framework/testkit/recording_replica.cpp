@@ -101,8 +101,6 @@ class RecordedReplica : public Replica {
     for (std::size_t b = 0; b < filled.size(); ++b) ready(static_cast<int>(b), filled[b]);
   }
 
-  void set_rule(const UpdateRule& rule) override { inner_->set_rule(rule); }
-
   Ref<Event> update(int bucket, const UpdateStep& step, const Ref<Event>& after) override {
     const Operation operation{"optimizer.update", step.step, index_, bucket};
     if (!recorder_->forget_after()) wait_on(queue_, *recorder_, stream_, after);
@@ -121,9 +119,9 @@ class RecordedReplica : public Replica {
     return record_on(queue_, *recorder_, std::move(clock));
   }
 
-  Ref<Event> blend_slow(double decay) override {
-    Clock clock = note("optimizer.blend_slow", parameters(true));
-    run([this, decay] { inner_->blend_slow(decay)->wait(); });
+  Ref<Event> blend(std::string_view copy, double decay, bool write_back) override {
+    Clock clock = note("optimizer.blend", parameters(true));
+    run([this, name = std::string(copy), decay, write_back] { inner_->blend(name, decay, write_back)->wait(); });
     return record_on(queue_, *recorder_, std::move(clock));
   }
 
@@ -143,9 +141,11 @@ class RecordedReplica : public Replica {
     return inner_->logits();
   }
 
-  std::vector<float> read(Slot slot, int parameter) override {
+  std::vector<std::string> states() const override { return inner_->states(); }
+
+  std::vector<float> read(std::string_view state, int parameter) override {
     finish();
-    if (slot == Slot::gradient) {
+    if (state == kGradient) {
       for (std::size_t b = 0; b < buckets().size(); ++b) {
         const std::vector<int>& held = buckets()[b].parameters;
         if (std::find(held.begin(), held.end(), parameter) == held.end()) continue;
@@ -153,12 +153,12 @@ class RecordedReplica : public Replica {
         checker().submit(recorder_->host_stream(), {"read", step_, index_, bucket}, {gradients(bucket, false)});
       }
     }
-    return inner_->read(slot, parameter);
+    return inner_->read(state, parameter);
   }
 
-  void write(Slot slot, int parameter, std::span<const float> values) override {
+  void write(std::string_view state, int parameter, std::span<const float> values) override {
     finish();
-    inner_->write(slot, parameter, values);
+    inner_->write(state, parameter, values);
   }
 
   void finish() override {

@@ -65,7 +65,7 @@ TEST_P(Operations, HaveTheGradientsOfTheReference) {
   for (int index = 0; index < static_cast<int>(values.size()); ++index) {
     const Parameter& parameter = problem.network->parameters[static_cast<std::size_t>(index)];
     if (!parameter.trainable || parameter.statistic) continue;
-    const std::vector<float> gradient = laboratory->read(Slot::gradient, index);
+    const std::vector<float> gradient = laboratory->read(kGradient, index);
     Values& perturbed = values[static_cast<std::size_t>(index)];
     std::vector<float> found, expected;
     const std::size_t stride = std::max<std::size_t>(1, gradient.size() / 6);
@@ -110,8 +110,8 @@ TEST_P(Operations, AgreeInBf16) {
   for (int index = 0; index < static_cast<int>(problem.parameters.size()); ++index) {
     const Parameter& parameter = problem.network->parameters[static_cast<std::size_t>(index)];
     if (!parameter.trainable || parameter.statistic || parameter.shape.rank() == 1) continue;
-    const std::vector<float> found = laboratory->read(Slot::gradient, index);
-    EXPECT_LT(relative_difference(found, exact->read(Slot::gradient, index)), 0.25)
+    const std::vector<float> found = laboratory->read(kGradient, index);
+    EXPECT_LT(relative_difference(found, exact->read(kGradient, index)), 0.25)
         << parameter.name;  // rounding changes which pixel of a few windows is the largest
   }
 }

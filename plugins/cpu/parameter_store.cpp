@@ -1,5 +1,7 @@
 #include "parameter_store.h"
 
+#include <omp.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -23,6 +25,15 @@ void rearrange(const dnnl::memory::desc& from, const void* source, const dnnl::m
   dnnl::stream stream(engine);
   dnnl::reorder(in, out).execute(stream, in, out);
   stream.wait();
+}
+
+void run_on_team(const Kernel& kernel, const void* element) {
+  const std::int64_t units = kernel.units(element);
+#pragma omp parallel if (units > 1)
+  {
+    const std::int64_t thread = omp_get_thread_num(), threads = omp_get_num_threads();
+    kernel.run_on_host(element, units * thread / threads, units * (thread + 1) / threads);
+  }
 }
 
 }  // namespace
@@ -69,10 +80,24 @@ void ParameterStore::finish_planning() {
   blended_ = offset;
   place_all(frozen, offset);
   all_ = offset;
+  plan_states();
   for (Entry& target : entries_) {
     if (options_.precision != Precision::bf16 || target.layout.is_zero()) continue;
     target.bf16_offset = bf16_;
     bf16_ += 2 * whole_lines((target.elements + 1) / 2);
+  }
+}
+
+void ParameterStore::plan_states() {
+  const CompileRequest& request = options_.request;
+  if (request.update.rule && options_.train_batch > 0) {
+    for (const RuleState& state : request.update.rule->states()) states_.push_back({state.name, state.initial, trainable_});
+  }
+  for (const std::string& name : request.copies) states_.push_back({.name = name, .elements = blended_, .copy = true});
+  if (!request.update.rule || request.update.rule->scope() != RuleScope::parameter) return;
+  for (const Entry& each : entries_) {
+    const std::int64_t chunks = chunks_of_norms(static_cast<std::int64_t>(each.elements) / kUpdatePack + 1);
+    norms_.resize(std::max(norms_.size(), static_cast<std::size_t>(chunks) + 1));
   }
 }
 
@@ -84,8 +109,8 @@ void ParameterStore::append_to(MemoryPlan& plan) const {
   add("weights", all_ * sizeof(float));
   add("weights in bf16", bf16_ * sizeof(std::uint16_t));
   add("gradients of weights", training ? trainable_ * sizeof(float) : 0);
-  add("velocities", training ? trainable_ * sizeof(float) : 0);
-  add("slow weights", rule_.slow_weights ? blended_ * sizeof(float) : 0);
+  for (const State& state : states_) add((state.name + " of weights").c_str(), state.elements * sizeof(float));
+  add("norms of parameters", norms_.size() * sizeof(Squares));
 }
 
 void ParameterStore::start() {
@@ -93,7 +118,10 @@ void ParameterStore::start() {
   values_ = MemoryRegion(all_ * sizeof(float));
   bf16_values_ = MemoryRegion(bf16_ * sizeof(std::uint16_t));
   gradients_ = MemoryRegion(training ? trainable_ * sizeof(float) : 0);
-  velocities_ = MemoryRegion(training ? trainable_ * sizeof(float) : 0);
+  for (State& state : states_) {
+    state.memory = MemoryRegion(state.elements * sizeof(float));
+    if (state.initial != 0) std::fill_n(state.memory.as<float>(), state.elements, state.initial);
+  }
   for (Bucket& bucket : buckets_) {
     bucket.gradients = training ? at(gradients_, bucket.parameters.front()) : nullptr;
   }
@@ -104,42 +132,50 @@ std::uint16_t* ParameterStore::bf16_value(int index) {
   return kept ? bf16_values_.as<std::uint16_t>() + entry(index).bf16_offset : nullptr;
 }
 
-void ParameterStore::set_rule(const UpdateRule& rule) {
-  if (rule.rule != "sgd") fail(ErrorKind::usage, "backend 'cpu' has no optimizer rule '{}'; it has 'sgd'", rule.rule);
-  rule_ = rule;
-  rule_.rate_factor.resize(entries_.size(), 1.0);
-  rule_.decay.resize(entries_.size(), 0.0);
+// Everything is padded to whole lines, so the last pack of an array is whole too.
+UpdateArguments ParameterStore::arguments_of(int index) {
+  UpdateArguments arguments;
+  arguments.value = value(index);
+  arguments.gradient = gradient(index);
+  std::size_t k = 0;
+  for (State& state : states_) {
+    if (!state.copy) arguments.states[k++] = at(state.memory, index);
+  }
+  arguments.bf16 = reinterpret_cast<Bf16*>(bf16_value(index));
+  arguments.packs = static_cast<std::int64_t>(entry(index).elements + kUpdatePack - 1) / kUpdatePack;
+  if (norms_.empty()) return arguments;
+  arguments.chunks = chunks_of_norms(arguments.packs);
+  arguments.squares = norms_.data();
+  arguments.partial_squares = norms_.data() + 1;
+  return arguments;
 }
 
-void ParameterStore::update(int bucket, double learning_rate, std::span<const double> rate_factor) {
+void ParameterStore::update(int bucket, const UpdateStep& step) {
+  const UpdateRule& rule = options_.request.update;
+  if (!rule.rule) fail(ErrorKind::usage, "nothing is updated: the network was compiled without an update rule");
+  const std::span<const double> factors = step.rate_factor.empty() ? std::span<const double>(rule.rate_factor) : step.rate_factor;
   for (const int index : buckets_[static_cast<std::size_t>(bucket)].parameters) {
     const auto i = static_cast<std::size_t>(index);
-    const double factor = rate_factor.empty() ? rule_.rate_factor[i] : rate_factor[i];
-    SgdArguments arguments;
-    arguments.value = value(index);
-    arguments.gradient = gradient(index);
-    arguments.velocity = rule_.momentum == 0 ? nullptr : at(velocities_, index);
-    arguments.bf16_value = bf16_value(index);
-    arguments.elements = entry(index).elements;
-    arguments.rate = static_cast<float>(factor * learning_rate);
-    arguments.decay = static_cast<float>(rule_.decay[i]);
-    arguments.momentum = static_cast<float>(rule_.momentum);
-    arguments.nesterov = rule_.nesterov;
-    kernels().sgd(arguments);
+    UpdateArguments arguments = arguments_of(index);
+    UpdateSegment segment;  // of one parameter, so the whole rate is its factor
+    segment.rate_factor = static_cast<float>((factors.empty() ? 1.0 : factors[i]) * step.learning_rate);
+    segment.decay = rule.decay.empty() ? 0.0F : static_cast<float>(rule.decay[i]);
+    arguments.learning_rate = 1;
+    arguments.segments = &segment;
+    arguments.segment_count = 1;
+    rule.rule->update(arguments, step.updates_done, run_on_team);
   }
 }
 
-MemoryRegion& ParameterStore::slow_weights() {
-  if (slow_.bytes() == 0 && rule_.slow_weights) slow_ = MemoryRegion(blended_ * sizeof(float));
-  return slow_;
-}
-
-void ParameterStore::blend_slow(double decay) {
-  if (!rule_.slow_weights) fail(ErrorKind::usage, "no slow weights: the optimizer's rule does not ask for them");
-  MemoryRegion& slow = slow_weights();
-  if (!slow_begun_) std::memcpy(slow.as<float>(), values_.as<float>(), slow.bytes());
-  slow_begun_ = true;
-  kernels().blend(values_.as<float>(), slow.as<float>(), decay, blended_);
+void ParameterStore::blend(std::string_view copy, double decay, bool write_back) {
+  State* state = find_state(copy);
+  if (state == nullptr || !state->copy)
+    fail(ErrorKind::usage, "there is no copy '{}' of the weights: it was not asked for", copy);
+  auto* blended = state->memory.as<float>();
+  if (!state->begun) std::memcpy(blended, values_.as<float>(), state->memory.bytes());
+  state->begun = true;
+  kernels().blend(values_.as<float>(), blended, decay, write_back, blended_);
+  if (!write_back) return;
   for (int index = 0; index < static_cast<int>(entries_.size()); ++index) refresh_bf16(index);
 }
 
@@ -151,23 +187,30 @@ void ParameterStore::zero_gradients() {
   if (gradients_.bytes() > 0) std::memset(gradients_.as<float>(), 0, gradients_.bytes());
 }
 
-MemoryRegion& ParameterStore::region(Slot slot, int index) {
-  const std::size_t end = entry(index).offset + entry(index).elements;
-  const auto checked = [&](MemoryRegion& found, const char* what) -> MemoryRegion& {
-    if (end * sizeof(float) > found.bytes()) fail(ErrorKind::usage, "parameter '{}' has no {} here", parameter(index).name, what);
-    return found;
-  };
-  switch (slot) {
-    case Slot::value: return checked(values_, "value");
-    case Slot::gradient: return checked(gradients_, "gradient");
-    case Slot::velocity: return checked(velocities_, "velocity");
-    case Slot::slow: return checked(slow_weights(), "slow copy");
-  }
-  return values_;
+std::vector<std::string> ParameterStore::states() const {
+  std::vector<std::string> names = {std::string(kValue)};
+  if (options_.train_batch > 0) names.emplace_back(kGradient);
+  for (const State& state : states_) names.push_back(state.name);
+  return names;
 }
 
-std::vector<float> ParameterStore::read(Slot slot, int index, const dnnl::engine& engine) {
-  const float* source = at(region(slot, index), index);
+ParameterStore::State* ParameterStore::find_state(std::string_view name) {
+  const auto found = std::ranges::find(states_, name, &State::name);
+  return found == states_.end() ? nullptr : &*found;
+}
+
+MemoryRegion& ParameterStore::region(std::string_view state, int index) {
+  State* const other = find_state(state);
+  MemoryRegion* const found = state == kValue ? &values_ : state == kGradient ? &gradients_ : other ? &other->memory : nullptr;
+  const std::size_t end = (entry(index).offset + entry(index).elements) * sizeof(float);
+  if (found == nullptr || end > found->bytes()) {
+    fail(ErrorKind::usage, "parameter '{}' has no state '{}' here", parameter(index).name, state);
+  }
+  return *found;
+}
+
+std::vector<float> ParameterStore::read(std::string_view state, int index, const dnnl::engine& engine) {
+  const float* source = at(region(state, index), index);
   std::vector<float> values(static_cast<std::size_t>(parameter(index).shape.elements()));
   if (has_layout(index)) {
     rearrange(entry(index).layout, source, entry(index).canonical, values.data(), engine);
@@ -177,19 +220,19 @@ std::vector<float> ParameterStore::read(Slot slot, int index, const dnnl::engine
   return values;
 }
 
-void ParameterStore::write(Slot slot, int index, std::span<const float> values, const dnnl::engine& engine) {
+void ParameterStore::write(std::string_view state, int index, std::span<const float> values, const dnnl::engine& engine) {
   const auto expected = static_cast<std::size_t>(parameter(index).shape.elements());
   if (values.size() != expected) {
     fail(ErrorKind::usage, "parameter '{}' has {} values, not {}", parameter(index).name, expected, values.size());
   }
-  float* destination = at(region(slot, index), index);
+  float* destination = at(region(state, index), index);
   if (has_layout(index)) {
     rearrange(entry(index).canonical, values.data(), entry(index).layout, destination, engine);
   } else {
     std::copy(values.begin(), values.end(), destination);
   }
-  if (slot == Slot::value) refresh_bf16(index);
-  if (slot == Slot::slow) slow_begun_ = true;
+  if (state == kValue) refresh_bf16(index);
+  if (State* copy = find_state(state)) copy->begun = true;
 }
 
 }  // namespace millrace::cpu

@@ -1,7 +1,7 @@
-// All parameters of one replica: values, gradients, velocities and lookahead's copies, in the layouts in which the convolutions
-// read them.
+// All parameters of one replica: values, gradients, the states of the update rule and further copies, in the layouts in which the
+// convolutions read them.
 //
-// A slot is one array. Every parameter has the same place in each of them, trainable ones first and in the order of the
+// A state is one array. Every parameter has the same place in each of them, trainable ones first and in the order of the
 // buckets, so that a bucket is one stretch of the gradients and an update runs over arrays side by side. Padding is zero, and
 // stays so. Threading: planning and values on the replica's thread alone; buckets() from any thread after start().
 #pragma once
@@ -13,6 +13,7 @@
 
 #include "memory_region.h"
 #include "millrace/backend.h"
+#include "millrace/rule.h"
 
 namespace millrace::cpu {
 
@@ -41,13 +42,14 @@ class ParameterStore {
   std::uint16_t* bf16_value(int index);  // kept beside weights with a layout when the precision is bf16
   const std::vector<Bucket>& buckets() const { return buckets_; }
 
-  void set_rule(const UpdateRule& rule);
-  void update(int bucket, double learning_rate, std::span<const double> rate_factor);
-  void blend_slow(double decay);
+  // `step.rate_factor` as for Replica::update().
+  void update(int bucket, const UpdateStep& step);
+  void blend(std::string_view copy, double decay, bool write_back);
   void zero_gradients();
 
-  std::vector<float> read(Slot slot, int index, const dnnl::engine& engine);
-  void write(Slot slot, int index, std::span<const float> values, const dnnl::engine& engine);
+  std::vector<std::string> states() const;
+  std::vector<float> read(std::string_view state, int index, const dnnl::engine& engine);
+  void write(std::string_view state, int index, std::span<const float> values, const dnnl::engine& engine);
 
  private:
   struct Entry {
@@ -60,8 +62,19 @@ class ParameterStore {
   const Entry& entry(int index) const { return entries_[static_cast<std::size_t>(index)]; }
   Entry& entry(int index) { return entries_[static_cast<std::size_t>(index)]; }
   float* at(MemoryRegion& region, int index) { return region.as<float>() + entry(index).offset; }
-  MemoryRegion& region(Slot slot, int index);
+  // An array of a rule's state, or a copy that blend() moves.
+  struct State {
+    std::string name;
+    float initial = 0;
+    std::size_t elements = 0;
+    bool copy = false, begun = false;  // a copy begins with the values that blend() finds first, unless it is written
+    MemoryRegion memory = {};
+  };
+  State* find_state(std::string_view name);
+  MemoryRegion& region(std::string_view state, int index);
+  UpdateArguments arguments_of(int index);
   void place_all(const std::vector<int>& indices, std::size_t& offset);
+  void plan_states();
   void refresh_bf16(int index);
 
   const Network& network_;
@@ -69,11 +82,9 @@ class ParameterStore {
   std::vector<Entry> entries_;
   std::vector<Bucket> buckets_;
   std::size_t trainable_ = 0, blended_ = 0, all_ = 0, bf16_ = 0;  // elements; blended: trainable ones and statistics
-  MemoryRegion values_, gradients_, velocities_, slow_, bf16_values_;
-  UpdateRule rule_;
-  MemoryRegion& slow_weights();  // allocated when first asked for, if the rule wants them
-
-  bool slow_begun_ = false;  // lookahead starts from the values that it finds first, unless a copy is written
+  MemoryRegion values_, gradients_, bf16_values_;
+  std::vector<State> states_;   // the rule's in its order, then the copies
+  std::vector<Squares> norms_;  // of the parameter that is updated, then of its chunks; empty: the rule needs none
 };
 
 }  // namespace millrace::cpu

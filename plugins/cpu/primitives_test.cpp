@@ -77,8 +77,8 @@ TEST(Primitives, KeepWeightsOfANamelessLayoutInAnOrderThatBothTypesHave) {
   std::vector<float> written(48 * 20 * 3 * 3);
   std::iota(written.begin(), written.end(), 1.0F);
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-  store.write(Slot::value, weights, written, engine);
-  EXPECT_EQ(store.read(Slot::value, weights, engine), written);
+  store.write(kValue, weights, written, engine);
+  EXPECT_EQ(store.read(kValue, weights, engine), written);
 }
 
 }  // namespace

@@ -84,10 +84,10 @@ void check(const std::string& file, const std::string& network_file, Precision p
     if (parameter < 0) continue;
     double gradient_bound = bound;
     if (precision == Precision::bf16) gradient_bound = std::max(bound, kLikePyTorch * tensor["gradient"]["bf16_difference"].get<double>());
-    expect_like(laboratory->read(Slot::gradient, parameter), tensor["gradient"], gradient_bound, name);
+    expect_like(laboratory->read(kGradient, parameter), tensor["gradient"], gradient_bound, name);
   }
   for (const auto& [name, summary] : reference["running"].items()) {
-    expect_like(laboratory->read(Slot::value, network->find_parameter(name)), summary["values"], bound, name);
+    expect_like(laboratory->read(kValue, network->find_parameter(name)), summary["values"], bound, name);
   }
 }
 
@@ -132,7 +132,7 @@ TEST(Reference, GradientsOfASmoothNetworkAgreeInBf16) {
     gradients.emplace_back();
     for (int i = 0; i < static_cast<int>(values.size()); ++i) {
       const Parameter& parameter = network->parameters[static_cast<std::size_t>(i)];
-      if (!parameter.statistic) gradients.back().push_back(laboratory->read(Slot::gradient, i));
+      if (!parameter.statistic) gradients.back().push_back(laboratory->read(kGradient, i));
     }
   }
   for (std::size_t i = 0; i < gradients[0].size(); ++i) EXPECT_LT(relative_difference(gradients[1][i], gradients[0][i]), 2e-2);

@@ -176,20 +176,17 @@ void CpuReplica::backward(BucketReady ready) {
                 [this, state] { announce(state->ready, state->announced, -1); });  // whatever happened, all are announced
 }
 
-void CpuReplica::set_rule(const UpdateRule& rule) {
-  queue_.run([this, rule] { parameters_.set_rule(rule); });
-}
-
 Ref<Event> CpuReplica::update(int bucket, const UpdateStep& step, const Ref<Event>& after) {
   const std::vector<double> factors(step.rate_factor.begin(), step.rate_factor.end());
-  return queue_.submit([this, bucket, rate = step.learning_rate, factors, after] {
+  return queue_.submit([this, bucket, copied = step, factors, after]() mutable {
     if (after) after->wait();
-    parameters_.update(bucket, rate, factors);
+    copied.rate_factor = factors;
+    parameters_.update(bucket, copied);
   });
 }
 
-Ref<Event> CpuReplica::blend_slow(double decay) {
-  return queue_.submit([this, decay] { parameters_.blend_slow(decay); });
+Ref<Event> CpuReplica::blend(std::string_view copy, double decay, bool write_back) {
+  return queue_.submit([this, name = std::string(copy), decay, write_back] { parameters_.blend(name, decay, write_back); });
 }
 
 void CpuReplica::run_infer(const Batch& batch, std::uint32_t begin, std::uint32_t count, const std::vector<View>& views) {
@@ -236,14 +233,14 @@ std::vector<float> CpuReplica::logits() {
   return values;
 }
 
-std::vector<float> CpuReplica::read(Slot slot, int parameter) {
+std::vector<float> CpuReplica::read(std::string_view state, int parameter) {
   std::vector<float> values;
-  queue_.run([&] { values = parameters_.read(slot, parameter, workshop_->engine); });
+  queue_.run([&] { values = parameters_.read(state, parameter, workshop_->engine); });
   return values;
 }
 
-void CpuReplica::write(Slot slot, int parameter, std::span<const float> values) {
-  queue_.run([&] { parameters_.write(slot, parameter, values, workshop_->engine); });
+void CpuReplica::write(std::string_view state, int parameter, std::span<const float> values) {
+  queue_.run([&] { parameters_.write(state, parameter, values, workshop_->engine); });
 }
 
 void CpuReplica::finish() {

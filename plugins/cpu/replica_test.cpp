@@ -10,6 +10,7 @@
 #include "host_event.h"
 #include "test_support.h"
 #include "testkit/gradient_check.h"
+#include "testkit/rules.h"
 
 namespace millrace::cpu::test {
 namespace {
@@ -55,6 +56,12 @@ Ref<Batch> make_batch(const Network& network, std::uint32_t size, std::uint64_t 
   return Ref<Batch>(new TestBatch(size, network.input, seed));
 }
 
+// With a rule and a copy where the test names none.
+CompileOptions with_rule(CompileOptions options, const Network& network) {
+  if (!options.request.update.rule) options.request = {testkit::sgd(network, 0.9), {"slow"}};
+  return options;
+}
+
 struct Machine {
   std::shared_ptr<const Network> network;
   CompileOptions options;
@@ -63,13 +70,12 @@ struct Machine {
 
   explicit Machine(const char* text, CompileOptions compile = {.train_batch = 8, .infer_batch = 8}, std::vector<int> cores = {})
       : network(network_of(text)),
-        options(compile),
+        options(with_rule(std::move(compile), *network)),
         device(CpuBackend().open(0, {std::move(cores)})),
         replica(device->compile(*network, options)) {
     replica->start();
     const auto values = parameter_values(*network, 5);
-    for (int i = 0; i < static_cast<int>(values.size()); ++i) replica->write(Slot::value, i, values[static_cast<std::size_t>(i)]);
-    replica->set_rule({.momentum = 0.9, .rate_factor = {}, .decay = {}});
+    for (int i = 0; i < static_cast<int>(values.size()); ++i) replica->write(kValue, i, values[static_cast<std::size_t>(i)]);
   }
 
   StepSums gradients(const Ref<Batch>& batch, std::uint32_t begin, std::uint32_t count, double normaliser,
@@ -87,11 +93,11 @@ struct Machine {
       replica->update(bucket, {.step = step, .learning_rate = rate, .rate_factor = {}}, nullptr);
     }
   }
-  std::vector<std::vector<float>> all(Slot slot) {
+  std::vector<std::vector<float>> all(std::string_view state) {
     std::vector<std::vector<float>> values;
     for (int i = 0; i < static_cast<int>(network->parameters.size()); ++i) {
       const Parameter& parameter = network->parameters[static_cast<std::size_t>(i)];
-      if (slot == Slot::value || (parameter.trainable && !parameter.statistic)) values.push_back(replica->read(slot, i));
+      if (state == kValue || (parameter.trainable && !parameter.statistic)) values.push_back(replica->read(state, i));
     }
     return values;
   }
@@ -99,20 +105,20 @@ struct Machine {
 
 TEST(Replica, ReadsBackWhatWasWritten) {
   Machine machine(kConvNet, {.train_batch = 8});
-  machine.replica->set_rule({.momentum = 0.9, .rate_factor = {}, .decay = {}, .slow_weights = true});
+  EXPECT_EQ(machine.replica->states(), (std::vector<std::string>{"value", "gradient", "momentum", "slow"}));
   const auto values = parameter_values(*machine.network, 77);
-  for (const Slot slot : {Slot::value, Slot::gradient, Slot::velocity, Slot::slow}) {
+  for (const std::string& state : machine.replica->states()) {
     for (int i = 0; i < static_cast<int>(values.size()); ++i) {
-      if (machine.network->parameters[static_cast<std::size_t>(i)].statistic && slot != Slot::value) continue;
-      machine.replica->write(slot, i, values[static_cast<std::size_t>(i)]);
-      EXPECT_EQ(machine.replica->read(slot, i), values[static_cast<std::size_t>(i)]);
+      if (machine.network->parameters[static_cast<std::size_t>(i)].statistic && state != kValue && state != "slow") continue;
+      machine.replica->write(state, i, values[static_cast<std::size_t>(i)]);
+      EXPECT_EQ(machine.replica->read(state, i), values[static_cast<std::size_t>(i)]);
     }
   }
 }
 
 TEST(Replica, RefusesAParameterOfTheWrongSize) {
   Machine machine(kConvNet);
-  EXPECT_THROW(machine.replica->write(Slot::value, 0, std::vector<float>(3)), Error);
+  EXPECT_THROW(machine.replica->write(kValue, 0, std::vector<float>(3)), Error);
   EXPECT_NO_THROW(machine.replica->finish());
 }
 
@@ -147,7 +153,7 @@ TEST(Replica, EndsWithTheSameBitsEveryTime) {
       machine.gradients(batch, 0, 16, 16, step);
       machine.update(0.05, step);
     }
-    return machine.all(Slot::value);
+    return machine.all(kValue);
   };
   EXPECT_EQ(train(), train());
 }
@@ -160,7 +166,7 @@ TEST(Replica, TwoOfHalfTheBatchAgreeWithOneOfTheWhole) {
   const StepSums left = first.gradients(batch, 0, 4, 8);
   const StepSums right = second.gradients(batch, 4, 4, 8);
   EXPECT_NEAR(all.loss, left.loss + right.loss, 1e-5);
-  const auto expected = whole.all(Slot::gradient), a = first.all(Slot::gradient), b = second.all(Slot::gradient);
+  const auto expected = whole.all(kGradient), a = first.all(kGradient), b = second.all(kGradient);
   for (std::size_t i = 0; i < expected.size(); ++i) {
     std::vector<float> sum = a[i];
     for (std::size_t j = 0; j < sum.size(); ++j) sum[j] += b[i][j];
@@ -182,7 +188,7 @@ TEST(Replica, TwoTeamsOfTwoThreadsComputeAtTheSameTime) {
       machine->update(0.05, step);
     }
   }
-  EXPECT_EQ(first.all(Slot::value), second.all(Slot::value));
+  EXPECT_EQ(first.all(kValue), second.all(kValue));
 }
 
 TEST(Replica, TakesFewerSamplesThanItWasCompiledFor) {
@@ -190,7 +196,7 @@ TEST(Replica, TakesFewerSamplesThanItWasCompiledFor) {
   const Ref<Batch> batch = make_batch(*large.network, 8);
   const StepSums a = large.gradients(batch, 2, 3, 3), b = exact.gradients(batch, 2, 3, 3);
   EXPECT_NEAR(a.loss, b.loss, 1e-5);
-  const auto found = large.all(Slot::gradient), expected = exact.all(Slot::gradient);
+  const auto found = large.all(kGradient), expected = exact.all(kGradient);
   for (std::size_t i = 0; i < found.size(); ++i) EXPECT_LT(relative_difference(found[i], expected[i]), 1e-5);
   StepSums inferred;
   large.replica->infer(batch, 0, 5, {}, {}, inferred)->wait();
@@ -212,7 +218,7 @@ TEST(Replica, HasGradientsOfZeroWithoutSamples) {
   machine.replica->finish();
   EXPECT_EQ(announced, static_cast<int>(machine.replica->buckets().size()));
   EXPECT_EQ(sums.loss, 0);
-  for (const auto& gradient : machine.all(Slot::gradient)) {
+  for (const auto& gradient : machine.all(kGradient)) {
     for (const float value : gradient) ASSERT_EQ(value, 0.0F);
   }
 }
@@ -247,27 +253,24 @@ TEST(Replica, AnnouncesBucketsInOrderWhenTheyAreFilled) {
 }
 
 TEST(Replica, UpdatesByTheRule) {
-  Machine machine(kConvNet);
-  const std::size_t parameters = machine.network->parameters.size();
-  UpdateRule rule{.momentum = 0.9,
-                  .nesterov = true,
-                  .rate_factor = std::vector<double>(parameters, 2.0),
-                  .decay = std::vector<double>(parameters, 0.01)};
-  machine.replica->set_rule(rule);
+  CompileOptions options{.train_batch = 8};
+  options.request.update = testkit::sgd(*network_of(kConvNet), 0.9, 0.01, true);
+  options.request.update.rate_factor.assign(options.request.update.decay.size(), 2.0);
+  Machine machine(kConvNet, options);
   const int fc = machine.network->find_parameter("fc.weight");
-  std::vector<float> value = machine.replica->read(Slot::value, fc), velocity(value.size(), 0.0F);
+  std::vector<float> value = machine.replica->read(kValue, fc), velocity(value.size(), 0.0F);
   const Ref<Batch> batch = make_batch(*machine.network, 8);
   for (int step = 0; step < 3; ++step) {
     machine.gradients(batch, 0, 8, 8);
-    const std::vector<float> gradient = machine.replica->read(Slot::gradient, fc);
+    const std::vector<float> gradient = machine.replica->read(kGradient, fc);
     machine.update(0.1);
     for (std::size_t i = 0; i < value.size(); ++i) {
       const float g = gradient[i] + 0.01F * value[i];
       velocity[i] = 0.9F * velocity[i] + g;
       value[i] -= 0.2F * (g + 0.9F * velocity[i]);
     }
-    EXPECT_LT(relative_difference(machine.replica->read(Slot::value, fc), value), 1e-6);
-    EXPECT_LT(relative_difference(machine.replica->read(Slot::velocity, fc), velocity), 1e-6);
+    EXPECT_LT(relative_difference(machine.replica->read(kValue, fc), value), 1e-6);
+    EXPECT_LT(relative_difference(machine.replica->read("momentum", fc), velocity), 1e-6);
   }
 }
 
@@ -285,17 +288,16 @@ TEST(Replica, AnUpdateWaitsForItsEvent) {
 
 TEST(Replica, BlendsSlowWeights) {
   Machine machine(kConvNet, {.train_batch = 8});
-  machine.replica->set_rule({.momentum = 0.9, .rate_factor = {}, .decay = {}, .slow_weights = true});
   const int fc = machine.network->find_parameter("fc.weight");
-  const std::vector<float> value = machine.replica->read(Slot::value, fc);
+  const std::vector<float> value = machine.replica->read(kValue, fc);
   std::vector<float> slow(value.size(), 1.0F), expected(value.size());
   for (int i = 0; i < static_cast<int>(machine.network->parameters.size()); ++i) {
-    machine.replica->write(Slot::slow, i, i == fc ? slow : machine.replica->read(Slot::value, i));
+    machine.replica->write("slow", i, i == fc ? slow : machine.replica->read(kValue, i));
   }
-  machine.replica->blend_slow(0.25);
+  machine.replica->blend("slow", 0.25, true);
   for (std::size_t i = 0; i < value.size(); ++i) expected[i] = 0.25F + 0.75F * value[i];
-  EXPECT_LT(relative_difference(machine.replica->read(Slot::value, fc), expected), 1e-6);
-  EXPECT_LT(relative_difference(machine.replica->read(Slot::slow, fc), expected), 1e-6);
+  EXPECT_LT(relative_difference(machine.replica->read(kValue, fc), expected), 1e-6);
+  EXPECT_LT(relative_difference(machine.replica->read("slow", fc), expected), 1e-6);
 }
 
 TEST(Replica, AddsWeightedLogitsOfViews) {
@@ -355,12 +357,12 @@ TEST(Replica, DropsTheSameInBackwardAsInForward) {
     layers = [ { op = "linear", out = 40 }, { op = "dropout", probability = 0.5 }, { name = "fc", op = "linear", out = 6 } ])");
   const Ref<Batch> batch = make_batch(*machine.network, 8);
   machine.gradients(batch, 0, 8, 8, 1);
-  const auto first = machine.all(Slot::gradient);
+  const auto first = machine.all(kGradient);
   machine.gradients(batch, 0, 8, 8, 2);
-  const auto second = machine.all(Slot::gradient);
+  const auto second = machine.all(kGradient);
   machine.gradients(batch, 0, 8, 8, 1);
   EXPECT_NE(first, second);
-  EXPECT_EQ(first, machine.all(Slot::gradient));
+  EXPECT_EQ(first, machine.all(kGradient));
 }
 
 TEST(Replica, PassesTheGradientCheckWithDropout) {

@@ -14,6 +14,7 @@
 #include "backend.h"
 #include "device_info.h"
 #include "testkit/networks.h"
+#include "testkit/rules.h"
 
 using namespace millrace;
 
@@ -69,7 +70,7 @@ void initialise(const Network& network, Replica& replica) {
   for (int i = 0; i < static_cast<int>(network.parameters.size()); ++i) {
     Parameter parameter = network.parameters[static_cast<std::size_t>(i)];
     if (parameter.initialiser.rule == "whiten") parameter.initialiser.rule = "fan_in_uniform";
-    replica.write(Slot::value, i, initial_values(parameter, 1));
+    replica.write(kValue, i, initial_values(parameter, 1));
   }
 }
 
@@ -101,10 +102,10 @@ int run(const Options& options) {
   CompileOptions compile;
   compile.train_batch = options.batch;
   compile.precision = options.precision == "bf16" ? Precision::bf16 : Precision::fp32;
+  compile.request.update = testkit::sgd(*network, 0.9, 0, true);
   const auto replica = device->compile(*network, compile);
   replica->start();
   initialise(*network, *replica);
-  replica->set_rule({.momentum = 0.9, .nesterov = true, .rate_factor = {}, .decay = {}});
   const auto classes = static_cast<std::int32_t>(network->output().elements());
   const ImageShape shape = network->input;
   const Ref<Batch> batch(new SyntheticBatch(options.batch, shape, classes));

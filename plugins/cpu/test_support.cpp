@@ -61,10 +61,12 @@ Laboratory::Laboratory(std::shared_ptr<const Network> network, std::int64_t samp
 }
 
 void Laboratory::write(int parameter, const std::vector<float>& values) {
-  parameters_.write(Slot::value, parameter, values, workshop_->engine);
+  parameters_.write(kValue, parameter, values, workshop_->engine);
 }
 
-std::vector<float> Laboratory::read(Slot slot, int parameter) { return parameters_.read(slot, parameter, workshop_->engine); }
+std::vector<float> Laboratory::read(std::string_view state, int parameter) {
+  return parameters_.read(state, parameter, workshop_->engine);
+}
 
 void Laboratory::set_input(const std::vector<float>& values) {
   using dnnl::memory;

@@ -33,7 +33,7 @@ class Laboratory {
   Laboratory(std::shared_ptr<const Network> network, std::int64_t samples, bool training, Precision precision = Precision::fp32);
 
   void write(int parameter, const std::vector<float>& values);
-  std::vector<float> read(Slot slot, int parameter);
+  std::vector<float> read(std::string_view state, int parameter);
   void set_input(const std::vector<float>& values);  // (N, C, H, W)
   std::vector<float> forward();
   // Cross-entropy, averaged unless `sum`, and its gradient; then the network's gradients.

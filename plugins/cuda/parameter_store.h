@@ -1,6 +1,6 @@
-// All parameters of one replica in device memory: values, gradients, velocities and lookahead's copies.
+// All parameters of one replica in device memory: values, gradients, the states of the update rule and further copies.
 //
-// A slot is one array of float32. Every parameter has the same place in each of them, trainable ones first and in the order of
+// A state is one array of float32. Every parameter has the same place in each of them, trainable ones first and in the order of
 // the buckets, so that a bucket is one stretch of the gradients and an update is one launch over arrays side by side. In bf16 a
 // mirror of the values, with the same places, is what convolutions and products read. Padding is zero, and stays so.
 #pragma once
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "machine.h"
+#include "millrace/rule.h"
 
 namespace millrace::cuda {
 
@@ -55,7 +56,6 @@ class ParameterStore {
   void finish_planning();  // offsets, buckets
   void append_to(MemoryPlan& plan) const;
 
-  void set_rule(const UpdateRule& rule);  // before start() or after it
   void start(Machine& machine);
 
   // ---- After start() ----
@@ -65,12 +65,14 @@ class ParameterStore {
   const std::vector<Bucket>& buckets() const { return buckets_; }
 
   void update(Queue& queue, int bucket, const UpdateStep& step);
-  void blend_slow(Queue& queue, double decay);
+  // decay 0 leaves the values alone: others may be reading them.
+  void blend(Queue& queue, std::string_view copy, double decay, bool write_back);
   void zero_gradients(Queue& queue);
 
+  std::vector<std::string> states() const;
   // Through `queue`; both wait for it. By way of pinned memory that is made with the first call and kept.
-  std::vector<float> read(Queue& queue, Slot slot, int index);
-  void write(Queue& queue, Slot slot, int index, std::span<const float> values);
+  std::vector<float> read(Queue& queue, std::string_view state, int index);
+  void write(Queue& queue, std::string_view state, int index, std::span<const float> values);
 
  private:
   struct Entry {
@@ -79,11 +81,23 @@ class ParameterStore {
   };
   const Entry& entry(int index) const { return entries_[static_cast<std::size_t>(index)]; }
   void place_all(const std::vector<int>& indices, std::size_t& offset);
-  DeviceMemory& region(Slot slot, int index);
+  void plan_states();
+  std::size_t norm_bytes() const;
+  // An array of a rule's state, or a copy that blend() moves.
+  struct State {
+    std::string name;
+    float initial = 0;
+    std::size_t elements = 0;
+    bool copy = false, begun = false;  // a copy begins with the values that blend() finds first, unless it is written
+    DeviceMemory memory = {};
+  };
+  State* find_state(std::string_view name);
+  DeviceMemory& region(std::string_view state, int index);
   bool mirrored() const { return options_.precision == Precision::bf16; }
   void upload_segments(Queue& queue, std::span<const double> rate_factor);
-  void begin_slow(Queue& queue);
-  void allocate_slow();
+  void fill(State& state);
+  std::vector<UpdateSegment> segments_of(const Bucket& bucket, std::span<const double> rate_factor) const;
+  UpdateArguments arguments_of(std::size_t bucket) const;
   void mirror(Queue& queue, int index);
   HostMemory& staging(std::size_t bytes);
   template <class Copy>
@@ -94,14 +108,16 @@ class ParameterStore {
   std::vector<Entry> entries_;
   std::vector<Bucket> buckets_;
   std::vector<std::size_t> first_segment_;             // by bucket; one past the last at the end
+  std::vector<std::int64_t> chunks_;                   // of norms, by bucket
+  std::int64_t most_chunks_ = 0;                       // of a bucket
   std::size_t trainable_ = 0, blended_ = 0, all_ = 0;  // elements; blended: trainable ones and statistics
   Machine* machine_ = nullptr;
-  DeviceMemory values_, mirror_, gradients_, velocities_, slow_, segments_;
-  UpdateRule rule_;
+  DeviceMemory values_, mirror_, gradients_, segments_, norms_;
+  std::vector<State> states_;  // the rule's in its order, then the copies
+  bool segments_are_up_ = false;
   std::vector<double> uploaded_factors_;
   std::deque<HostMemory> uploads_;       // one for each change of the factors, which is seldom: the device may still read them
   std::unique_ptr<HostMemory> staging_;  // between calls of read() and write() no copy uses it
-  bool slow_begun_ = false;              // lookahead starts from the values that it finds first, unless a copy is written
 };
 
 }  // namespace millrace::cuda

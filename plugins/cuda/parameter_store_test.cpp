@@ -7,6 +7,7 @@
 
 #include "simulation/simulated_machine.h"
 #include "testkit/networks.h"
+#include "testkit/rules.h"
 
 namespace millrace::cuda {
 namespace {
@@ -45,7 +46,7 @@ struct Transfer {
         network(testkit::network_from_text(R"(
 input = { channels = 3, height = 32, width = 32 }
 layers = [{ name = "fc", op = "linear", out = 700 }, { op = "relu" }, { name = "small", op = "linear", out = 5 }])")),
-        store(*network, {.train_batch = 1, .precision = Precision::bf16}) {
+        store(*network, {.train_batch = 1, .precision = Precision::bf16, .request = {testkit::sgd(*network, 0.9), {}}}) {
     store.finish_planning();
     store.start(machine);
   }
@@ -72,8 +73,8 @@ TEST(ParameterTransfer, GoesThroughOnePinnedBufferInPieces) {
   for (int round = 0; round < 2; ++round) {
     for (int p = transfer.parameters() - 1; p >= 0; --p) {
       const auto values = counted(transfer.size(p));
-      transfer.store.write(*transfer.queue, Slot::value, p, values);
-      EXPECT_EQ(transfer.store.read(*transfer.queue, Slot::value, p), values);
+      transfer.store.write(*transfer.queue, kValue, p, values);
+      EXPECT_EQ(transfer.store.read(*transfer.queue, kValue, p), values);
       ASSERT_EQ(transfer.pinned_bytes().size(), 1U);
       EXPECT_LE(transfer.pinned_bytes().front(), std::size_t{4} << 20);
     }
@@ -83,11 +84,11 @@ TEST(ParameterTransfer, GoesThroughOnePinnedBufferInPieces) {
 
 TEST(ParameterTransfer, LeavesItsNeighboursAlone) {
   Transfer transfer;
-  transfer.store.write(*transfer.queue, Slot::velocity, 1, counted(transfer.size(1)));
+  transfer.store.write(*transfer.queue, "momentum", 1, counted(transfer.size(1)));
   for (const int p : {0, 2, 3}) {
-    EXPECT_EQ(transfer.store.read(*transfer.queue, Slot::velocity, p), std::vector<float>(transfer.size(p), 0.0F)) << p;
+    EXPECT_EQ(transfer.store.read(*transfer.queue, "momentum", p), std::vector<float>(transfer.size(p), 0.0F)) << p;
   }
-  EXPECT_EQ(transfer.store.read(*transfer.queue, Slot::velocity, 1), counted(transfer.size(1)));
+  EXPECT_EQ(transfer.store.read(*transfer.queue, "momentum", 1), counted(transfer.size(1)));
 }
 
 // The buffer is used again at once. Each of these goes in three pieces, the first with a mirror in bf16 behind it, so that others
@@ -96,9 +97,9 @@ TEST(ParameterTransfer, AWaitThatIsLeftOutIsFound) {
   const auto is_clean = [](std::uint64_t left_out) {
     Transfer transfer({.leave_out_host_wait = left_out});
     const auto values = counted(transfer.size(0));
-    transfer.store.write(*transfer.queue, Slot::value, 0, values);
-    transfer.store.read(*transfer.queue, Slot::value, 0);
-    transfer.store.write(*transfer.queue, Slot::velocity, 0, values);
+    transfer.store.write(*transfer.queue, kValue, 0, values);
+    transfer.store.read(*transfer.queue, kValue, 0);
+    transfer.store.write(*transfer.queue, "momentum", 0, values);
     transfer.machine.finish();
     return transfer.machine.violations().empty();
   };

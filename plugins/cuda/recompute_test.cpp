@@ -12,6 +12,7 @@
 #include "testkit/harness.h"
 #include "testkit/networks.h"
 #include "testkit/operator_cases.h"
+#include "testkit/rules.h"
 
 namespace millrace::cuda {
 namespace {
@@ -61,15 +62,11 @@ Outcome train(const Network& network, CompileOptions options, int steps = 3) {
   const std::uint32_t most = options.train_batch;
   Outcome outcome;
   {
+    options.request.update = testkit::sgd(network, 0.9, 1e-4);
     const auto replica = device.compile(network, options);
     outcome.bytes = replica->memory_plan().total();
     replica->start();
     testkit::randomise(network, *replica, 3);
-    UpdateRule rule;
-    rule.momentum = 0.9;
-    rule.rate_factor.assign(network.parameters.size(), 1);
-    rule.decay.assign(network.parameters.size(), 1e-4);
-    replica->set_rule(rule);
     for (int step = 0; step <= steps; ++step) {
       const auto number = static_cast<std::uint64_t>(step);
       const std::uint32_t count = step == steps ? most - 1 : most;
@@ -89,9 +86,9 @@ Outcome train(const Network& network, CompileOptions options, int steps = 3) {
       outcome.losses.push_back(sums.loss);
     }
     for (int p = 0; p < static_cast<int>(network.parameters.size()); ++p) {
-      outcome.values.push_back(bits_of(replica->read(Slot::value, p)));
+      outcome.values.push_back(bits_of(replica->read(kValue, p)));
       if (network.parameters[static_cast<std::size_t>(p)].trainable) {
-        outcome.gradients.push_back(bits_of(replica->read(Slot::gradient, p)));
+        outcome.gradients.push_back(bits_of(replica->read(kGradient, p)));
       }
     }
   }

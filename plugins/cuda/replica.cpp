@@ -243,8 +243,6 @@ void GpuReplica::backward(BucketReady ready) {
   }
 }
 
-void GpuReplica::set_rule(const UpdateRule& rule) { parameters_.set_rule(rule); }
-
 Ref<Event> GpuReplica::update(int bucket, const UpdateStep& step, const Ref<Event>& after) {
   update_->wait(after);
   update_->wait(filled_[static_cast<std::size_t>(bucket)]);  // whatever `after` says, backward still reads the weights until then
@@ -257,10 +255,11 @@ Ref<Event> GpuReplica::update(int bucket, const UpdateStep& step, const Ref<Even
   return updated_;
 }
 
-Ref<Event> GpuReplica::blend_slow(double decay) {
-  // Decay 0 only reads, what forward has left; else backward must have read the weights.
-  if (!filled_.empty()) update_->wait(decay == 0 ? filled_.front() : filled_.back());
-  parameters_.blend_slow(*update_, decay);
+Ref<Event> GpuReplica::blend(std::string_view copy, double decay, bool write_back) {
+  // What only reads needs what forward has left; else backward must have read the weights.
+  const bool writes = write_back && decay != 0;
+  if (!filled_.empty()) update_->wait(writes ? filled_.back() : filled_.front());
+  parameters_.blend(*update_, copy, decay, write_back);
   updated_ = update_->mark();
   update_is_new_ = true;
   return updated_;
@@ -314,14 +313,14 @@ std::vector<float> GpuReplica::logits() {
   return values;
 }
 
-std::vector<float> GpuReplica::read(Slot slot, int parameter) {
+std::vector<float> GpuReplica::read(std::string_view state, int parameter) {
   finish();
-  return parameters_.read(*update_, slot, parameter);
+  return parameters_.read(*update_, state, parameter);
 }
 
-void GpuReplica::write(Slot slot, int parameter, std::span<const float> values) {
+void GpuReplica::write(std::string_view state, int parameter, std::span<const float> values) {
   finish();
-  parameters_.write(*update_, slot, parameter, values);
+  parameters_.write(*update_, state, parameter, values);
 }
 
 void GpuReplica::drain() {

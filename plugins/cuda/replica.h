@@ -39,14 +39,14 @@ class GpuReplica final : public Replica {
   void forward(std::uint64_t step) override;
   Ref<Event> loss(const LossSpec& spec, double normaliser, StepSums& sums) override;
   void backward(BucketReady ready) override;
-  void set_rule(const UpdateRule& rule) override;
   Ref<Event> update(int bucket, const UpdateStep& step, const Ref<Event>& after) override;
-  Ref<Event> blend_slow(double decay) override;
+  Ref<Event> blend(std::string_view copy, double decay, bool write_back) override;
   Ref<Event> infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count, std::span<const View> views, const LossSpec& spec,
                    StepSums& sums) override;
   std::vector<float> logits() override;
-  std::vector<float> read(Slot slot, int parameter) override;
-  void write(Slot slot, int parameter, std::span<const float> values) override;
+  std::vector<std::string> states() const override { return parameters_.states(); }
+  std::vector<float> read(std::string_view state, int parameter) override;
+  void write(std::string_view state, int parameter, std::span<const float> values) override;
   void finish() override;
 
  private:

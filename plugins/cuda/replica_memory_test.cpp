@@ -9,6 +9,7 @@
 #include "testkit/gradient_check.h"
 #include "testkit/harness.h"
 #include "testkit/networks.h"
+#include "testkit/rules.h"
 
 namespace millrace::cuda {
 namespace {
@@ -31,13 +32,8 @@ TEST(Replica, HoldsWhatWasPlanned) {
     options.precision = precision;
     options.resident_sets.push_back({"train", 100, network->input});
     const std::size_t free = machine->free_memory();
+    options.request = {testkit::sgd(*network, 0.9), {"slow"}};
     const auto replica = device.compile(*network, options);
-    UpdateRule rule;
-    rule.momentum = 0.9;
-    rule.slow_weights = true;
-    rule.rate_factor.assign(network->parameters.size(), 1);
-    rule.decay.assign(network->parameters.size(), 0);
-    replica->set_rule(rule);
     replica->start();
     StepSums sums;
     for (const std::uint32_t count : {200U, 13U}) {
@@ -49,7 +45,7 @@ TEST(Replica, HoldsWhatWasPlanned) {
       std::vector<Ref<Event>> filled;
       replica->backward([&](int, Ref<Event> event) { filled.push_back(std::move(event)); });
       for (std::size_t b = 0; b < filled.size(); ++b) replica->update(static_cast<int>(b), UpdateStep(), filled[b]);
-      replica->blend_slow(0.5);
+      replica->blend("slow", 0.5, true);
       replica->infer(batch, 0, count, {}, {}, sums);
       replica->finish();
     }
@@ -103,7 +99,7 @@ layers = [
   replica->start();
   EXPECT_EQ(machine->simulation().traffic().at("compute.convolution").launches, 2U);  // for training, and for inference
   for (int p = 0; p < static_cast<int>(network->parameters.size()); ++p) {
-    for (const float value : replica->read(Slot::value, p))
+    for (const float value : replica->read(kValue, p))
       ASSERT_EQ(value, 0) << network->parameters[static_cast<std::size_t>(p)].name;
   }
 }

@@ -11,6 +11,7 @@
 #include "testkit/gradient_check.h"
 #include "testkit/harness.h"
 #include "testkit/networks.h"
+#include "testkit/rules.h"
 
 namespace millrace::cuda {
 namespace {
@@ -42,15 +43,10 @@ class Course {
     CompileOptions options = more;
     options.train_batch = options.infer_batch = kBatch;
     options.bucket_bytes = 4096;  // several buckets
+    options.request = {testkit::sgd(*network_, 0.9, 1e-4), {"slow"}};
     replica_ = device_.compile(*network_, options);
     replica_->start();
     testkit::randomise(*network_, *replica_, 3);
-    UpdateRule rule;
-    rule.momentum = 0.9;
-    rule.slow_weights = true;
-    rule.rate_factor.assign(network_->parameters.size(), 1);
-    rule.decay.assign(network_->parameters.size(), 1e-4);
-    replica_->set_rule(rule);
     for (std::uint64_t seed = 0; seed < kBatches + 1; ++seed) batches_.push_back(pinned_batch(seed));
   }
 
@@ -74,12 +70,12 @@ class Course {
     for (std::size_t bucket = 0; bucket < filled.size(); ++bucket) {
       last_update_ = replica_->update(static_cast<int>(bucket), update, filled[bucket]);
     }
-    if (number % 3 == 2) replica_->blend_slow(0.5);
+    if (number % 3 == 2) replica_->blend("slow", 0.5, true);
   }
 
   std::vector<std::vector<float>> values() {
     std::vector<std::vector<float>> all;
-    for (int p = 0; p < static_cast<int>(network_->parameters.size()); ++p) all.push_back(replica_->read(Slot::value, p));
+    for (int p = 0; p < static_cast<int>(network_->parameters.size()); ++p) all.push_back(replica_->read(kValue, p));
     return all;
   }
   Ref<Batch> batch(std::size_t at) { return batches_[at]; }

@@ -13,6 +13,7 @@
 #include "testkit/gradient_check.h"
 #include "testkit/harness.h"
 #include "testkit/networks.h"
+#include "testkit/rules.h"
 
 namespace millrace::cuda {
 namespace {
@@ -124,9 +125,8 @@ Outcome train(const std::string& without, Precision precision, bool accumulates 
       replica->finish();
     }
     for (int p = 0; p < static_cast<int>(network->parameters.size()); ++p) {
-      outcome.values.push_back(replica->read(Slot::value, p));  // statistics among them
-      if (network->parameters[static_cast<std::size_t>(p)].trainable)
-        outcome.gradients.push_back(replica->read(Slot::gradient, p));
+      outcome.values.push_back(replica->read(kValue, p));  // statistics among them
+      if (network->parameters[static_cast<std::size_t>(p)].trainable) outcome.gradients.push_back(replica->read(kGradient, p));
     }
   }
   for (const testkit::Violation& violation : machine->violations()) outcome.violations += describe(violation) + "\n";
@@ -200,12 +200,8 @@ Traffic step_of_resnet50(const std::string& without, bool accumulates = true) {
   CompileOptions options;
   options.train_batch = 256;
   options.precision = Precision::bf16;
+  options.request.update = testkit::sgd(*network, 0.9, 1e-4);
   const auto replica = device.compile(*network, options);
-  UpdateRule rule;
-  rule.momentum = 0.9;
-  rule.rate_factor.assign(network->parameters.size(), 1);
-  rule.decay.assign(network->parameters.size(), 1e-4);
-  replica->set_rule(rule);
   replica->start();
   const Ref<Batch> batch = testkit::make_batch(256, network->input);
   for (std::uint32_t slot = 0; slot < 256; ++slot) batch->labels[slot] = 0;

@@ -41,7 +41,7 @@ std::vector<double> gradient(testkit::Replicas& replicas, const Ref<Batch>& batc
   for (std::size_t r = 0; r < replicas.replicas.size(); ++r) {
     Harness harness(StageTypeAccess::make<ForwardBackward>(), parameters, replicas.context_of(static_cast<int>(r)));
     harness.feed(step_packet(batch));
-    const std::vector<float> part = replicas.replicas[r]->read(Slot::gradient, replicas.network.find_parameter(name));
+    const std::vector<float> part = replicas.replicas[r]->read(kGradient, replicas.network.find_parameter(name));
     sum.resize(part.size());
     for (std::size_t i = 0; i < part.size(); ++i) sum[i] += part[i];
   }

@@ -1,3 +1,3 @@
-#include "millrace/layer.h"
+#include "millrace/plugin.h"
 
-MILLRACE_PLUGIN("layers", "1.0", "Layers that are computed by portable kernels.") { millrace::add_local_layers(registry); }
+MILLRACE_PLUGIN("layers", "1.0", "Layers that are computed by portable kernels.") { millrace::register_parts(registry); }

@@ -7,14 +7,17 @@
 #include "millrace/run.h"
 
 namespace millrace {
+namespace {
+
+constexpr std::string_view kSlow = "slow";  // lookahead's copy of the weights
+
+}  // namespace
 
 void Optimizer::describe(StageDescription<Params>& d) {
   d.name("optimizer").text("Updates each replica's parameters from final gradients.");
   d.input(payload::kGradientBucket).per_replica();
   auto& set = d.params;
-  set.add("rule", &Params::rule).choices({"sgd"}).text("how a gradient changes a parameter");
-  set.add("momentum", &Params::momentum).range(0, 1).text("share of the velocity that stays from step to step");
-  set.add("nesterov", &Params::nesterov).text("looks one step of momentum ahead");
+  RuleParams::describe(set);
   set.add("weight_decay", &Params::weight_decay).range(0).text("L2 factor; the learning rate multiplies it");
   set.add_table("learning_rate", &Params::learning_rate, &ScheduleParams::describe, "initial")
       .text("a number, or a schedule over the run");
@@ -38,23 +41,21 @@ void Optimizer::describe(StageDescription<Params>& d) {
       .text("slow weights that follow the fast ones and replace them");
 }
 
+void Optimizer::request(const Params& params, const StageContext& context, CompileRequest& request) {
+  if (request.update.rule) fail(ErrorKind::usage, "the network has one optimizer already");
+  request.update.rule = make_rule(params, context);
+  if (params.lookahead.every > 0) request.copies.emplace_back(kSlow);
+  if (!context.network) return;
+  const Groups groups(params.groups, *context.network);
+  request.update.rate_factor = groups.rate_factors(0);
+  for (const double factor : groups.decay_factors()) request.update.decay.push_back(params.weight_decay * factor);
+}
+
 Optimizer::Optimizer(const Params& params, const StageContext& context) : params_(params), context_(context) {
   ScheduleParams rate = params.learning_rate;
   if (params.scale_with_batch.reference > 0) rate.initial *= context.batch_size / params.scale_with_batch.reference;
   schedule_.emplace(rate, context.steps_per_epoch, context.total_steps);
-  if (params.nesterov && params.momentum == 0) fail(ErrorKind::usage, "nesterov = true needs a momentum above 0");
   if (context.network) groups_.emplace(params.groups, *context.network);
-}
-
-void Optimizer::open() {
-  UpdateRule rule;
-  rule.rule = params_.rule;
-  rule.momentum = params_.momentum;
-  rule.nesterov = params_.nesterov;
-  rule.rate_factor = groups_->rate_factors(0);
-  for (const double factor : groups_->decay_factors()) rule.decay.push_back(params_.weight_decay * factor);
-  rule.slow_weights = params_.lookahead.every > 0;
-  replica().set_rule(rule);
 }
 
 void Optimizer::process(int, Packet packet, Output&) {
@@ -70,20 +71,21 @@ void Optimizer::begin_step(std::uint64_t step) {
   step_.learning_rate = schedule_->rate(step);
   step_.rate_factor = groups_->rate_factors(static_cast<double>(step) / context_.steps_per_epoch);
   if (context_.replica == 0 && context_.run) context_.run->scalar(context_.graph, step, "learning_rate", step_.learning_rate);
-  if (params_.lookahead.every > 0 && !started_) replica().blend_slow(0);  // the slow weights start as the weights are
+  if (params_.lookahead.every > 0 && !started_) replica().blend(kSlow, 0, true);  // the slow weights start as the weights are
   started_ = true;
 }
 
 void Optimizer::end_step() {
   updated_ = 0;
+  ++step_.updates_done;
   const Lookahead& lookahead = params_.lookahead;
   if (lookahead.every <= 0) return;
   const std::uint64_t done = step_.step + 1;
   if (done % static_cast<std::uint64_t>(lookahead.every) == 0) {
     const double progress = static_cast<double>(done) / static_cast<double>(context_.total_steps);
-    replica().blend_slow(std::pow(lookahead.decay, lookahead.every) * std::pow(progress, lookahead.power));
+    replica().blend(kSlow, std::pow(lookahead.decay, lookahead.every) * std::pow(progress, lookahead.power), true);
   }
-  if (done == context_.total_steps) replica().blend_slow(1);
+  if (done == context_.total_steps) replica().blend(kSlow, 1, true);
 }
 
 }  // namespace millrace

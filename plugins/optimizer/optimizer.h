@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "groups.h"
+#include "millrace/rule.h"
 #include "millrace/schedule.h"
 #include "millrace/stage.h"
 #include "millrace/step.h"
@@ -17,10 +18,9 @@ namespace millrace {
 // Port: "in" takes GradientBuckets. One instance for each replica. When a step's last bucket has been submitted, and lookahead
 // where it is due, the stage lets go of the bucket and with it of the step's token.
 //
-// Rule "sgd", with rate the schedule's rate times the parameter's factor, decay weight_decay times its factor:
-//   g = gradient + decay * w;  v = momentum * v + g;  w = w - rate * (nesterov ? g + momentum * v : v)
-// as in PyTorch's SGD: decay is multiplied by the rate. To decay a group at rate factor f by as much per step as the others,
-// give it decay_factor = 1 / f. Running statistics are never decayed.
+// `rule` names the update rule, whose own keys stand in the same table. A rule is given the schedule's rate times the parameter's
+// factor and weight_decay times its factor; all of ours multiply decay by the rate, as PyTorch's do. To decay a group at rate
+// factor f by as much per step as the others, give it decay_factor = 1 / f. Running statistics are never decayed.
 //
 // Lookahead (arXiv 1907.08610, with the rising decay of arXiv 2404.00498): after every `every` steps, t of T steps being done,
 //   d = decay ^ every * (t / T) ^ power;  slow = d * slow + (1 - d) * w;  w = slow
@@ -37,10 +37,8 @@ class Optimizer : public Stage {
   struct ScaleWithBatch {
     double reference = 0;
   };
-  struct Params {
-    std::string rule = "sgd";
-    double momentum = 0;
-    bool nesterov = false;
+  struct Params : RuleParams {
+    Params() { rule = "sgd"; }
     double weight_decay = 0;
     ScheduleParams learning_rate;
     ScaleWithBatch scale_with_batch;
@@ -48,9 +46,9 @@ class Optimizer : public Stage {
     Lookahead lookahead;
   };
   static void describe(StageDescription<Params>& d);
+  static void request(const Params& params, const StageContext& context, CompileRequest& request);
   Optimizer(const Params& params, const StageContext& context);
 
-  void open() override;
   void process(int port, Packet packet, Output& output) override;
 
  private:

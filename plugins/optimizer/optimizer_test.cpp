@@ -8,6 +8,7 @@
 #include "millrace/error.h"
 #include "testkit/harness.h"
 #include "testkit/plain.h"
+#include "testkit/rules.h"
 
 namespace millrace {
 namespace {
@@ -20,17 +21,10 @@ Value number(double value) { return Value(value); }
 class OptimizerTest : public testing::Test {
  protected:
   OptimizerTest() : network_(testkit::small_network({2, 2, 1}, 3, 2)), device_(testkit::make_plain_backend()->open(0, {})) {
-    CompileOptions options;
-    options.bucket_bytes = 1;
-    replica_ = device_->compile(network_, options);
-    replica_->start();
-    for (std::size_t p = 0; p < network_.parameters.size(); ++p) {
-      const std::vector<float> ones(static_cast<std::size_t>(network_.parameters[p].shape.elements()), 1.0F);
-      replica_->write(Slot::value, static_cast<int>(p), ones);
-    }
     context_.graph = "train";
+    context_.name = "optimizer";
     context_.network = &network_;
-    context_.replicas = {replica_.get()};
+    context_.registry = &testkit::rule_registry();
     context_.replica = 0;
     context_.batch_size = 128;
     context_.steps_per_epoch = 10;
@@ -38,9 +32,23 @@ class OptimizerTest : public testing::Test {
   }
 
   testkit::Harness& start(const Value& parameters) {
+    compile(parameters);
+    context_.replicas.assign(static_cast<std::size_t>(context_.replica) + 1, replica_.get());
     harness_ = std::make_unique<testkit::Harness>(StageTypeAccess::make<Optimizer>(), parameters, context_);
     harness_->stage().open();
     return *harness_;
+  }
+
+  void compile(const Value& parameters) {
+    CompileOptions options;
+    options.bucket_bytes = 1;
+    StageTypeAccess::make<Optimizer>().request(parameters, context_, options.request);
+    replica_ = device_->compile(network_, options);
+    replica_->start();
+    for (std::size_t p = 0; p < network_.parameters.size(); ++p) {
+      const std::vector<float> ones(static_cast<std::size_t>(network_.parameters[p].shape.elements()), 1.0F);
+      replica_->write(kValue, static_cast<int>(p), ones);
+    }
   }
 
   void feed(std::uint64_t step, int bucket, float gradient, Ref<StepToken> token = {}) {
@@ -56,7 +64,7 @@ class OptimizerTest : public testing::Test {
   void feed_step(std::uint64_t step, float gradient) {
     for (int b = 0; b < static_cast<int>(replica_->buckets().size()); ++b) feed(step, b, gradient);
   }
-  float value(const char* name) { return replica_->read(Slot::value, network_.find_parameter(name))[0]; }
+  float value(const char* name) { return replica_->read(kValue, network_.find_parameter(name))[0]; }
 
   Network network_;
   std::unique_ptr<Device> device_;
@@ -93,7 +101,6 @@ TEST_F(OptimizerTest, AScheduleDrivesTheRateAndIsReported) {
 }
 
 TEST_F(OptimizerTest, OnlyTheFirstReplicaReports) {
-  context_.replicas = {replica_.get(), replica_.get()};
   context_.replica = 1;
   testkit::Harness& harness = start({});
   feed_step(0, 1);
@@ -143,7 +150,7 @@ TEST_F(OptimizerTest, LookaheadBlendsAtItsStepsAndEndsWithTheSlowWeights) {
     feed_step(step, 1);
     EXPECT_NEAR(value("fc1.weight"), w, 1e-5) << "step " << step;
   }
-  EXPECT_NEAR(replica_->read(Slot::slow, 0)[0], slow, 1e-5);
+  EXPECT_NEAR(replica_->read("slow", 0)[0], slow, 1e-5);
 }
 
 TEST_F(OptimizerTest, ARunThatEndsBetweenBlendsEndsWithTheSlowWeights) {

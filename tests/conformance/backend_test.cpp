@@ -6,6 +6,7 @@
 
 #include "synthetic.h"
 #include "testkit/plain.h"
+#include "testkit/rules.h"
 
 namespace millrace::conformance {
 namespace {
@@ -24,13 +25,14 @@ class EveryBackend : public testing::TestWithParam<std::string> {
   std::unique_ptr<Replica> started_replica(Device& device) const {
     CompileOptions options;
     options.train_batch = options.infer_batch = kBatch;
+    options.request.update = testkit::sgd(network_);
     std::unique_ptr<Replica> replica = device.compile(network_, options);
     EXPECT_GT(replica->memory_plan().total(), 0U);
     replica->start();
     for (std::size_t i = 0; i < network_.parameters.size(); ++i) {
       Parameter parameter = network_.parameters[i];
       parameter.initialiser = {"uniform", 0.1};
-      replica->write(Slot::value, static_cast<int>(i), initial_values(parameter, 5));
+      replica->write(kValue, static_cast<int>(i), initial_values(parameter, 5));
     }
     return replica;
   }
@@ -58,13 +60,6 @@ class EveryBackend : public testing::TestWithParam<std::string> {
     EXPECT_TRUE(!measured || measured->complete());
     EXPECT_EQ(sums.weight, batch->weight);
     return sums.loss;
-  }
-
-  void set_rule(Replica& replica) const {
-    UpdateRule rule;
-    rule.rate_factor.assign(network_.parameters.size(), 1);
-    rule.decay.assign(network_.parameters.size(), 0);
-    replica.set_rule(rule);
   }
 
   Ref<Batch> batch() const {
@@ -98,7 +93,6 @@ TEST_P(EveryBackend, GivesAlignedZeroedHostMemory) {
 
 TEST_P(EveryBackend, LearnsABatchByHeart) {
   const std::unique_ptr<Replica> replica = started_replica(*device_);
-  set_rule(*replica);
   const Ref<Batch> same = batch();
   const double first = step(*replica, 0, same);
   double last = first;
@@ -113,8 +107,8 @@ TEST_P(EveryBackend, GivesBackWhatWasWritten) {
   for (std::size_t i = 0; i < network_.parameters.size(); ++i) {
     std::vector<float> values(static_cast<std::size_t>(network_.parameters[i].shape.elements()));
     for (std::size_t k = 0; k < values.size(); ++k) values[k] = static_cast<float>(k) * 0.25F - 3;
-    replica->write(Slot::value, static_cast<int>(i), values);
-    EXPECT_EQ(replica->read(Slot::value, static_cast<int>(i)), values) << network_.parameters[i].name;
+    replica->write(kValue, static_cast<int>(i), values);
+    EXPECT_EQ(replica->read(kValue, static_cast<int>(i)), values) << network_.parameters[i].name;
   }
 }
 
@@ -139,8 +133,7 @@ TEST_P(EveryBackend, TakesPartWithoutSamples) {
   replica->finish();
   EXPECT_EQ(sums.weight, 0);
   for (std::size_t i = 0; i < network_.parameters.size(); ++i) {
-    for (const float value : replica->read(Slot::gradient, static_cast<int>(i)))
-      ASSERT_EQ(value, 0) << network_.parameters[i].name;
+    for (const float value : replica->read(kGradient, static_cast<int>(i))) ASSERT_EQ(value, 0) << network_.parameters[i].name;
   }
 }
 
@@ -152,11 +145,9 @@ TEST_P(EveryBackend, FinishesTwiceAndWithoutWork) {
 
 TEST_P(EveryBackend, HoldsSeveralReplicas) {
   const std::unique_ptr<Replica> first = started_replica(*device_), second = started_replica(*device_);
-  set_rule(*first);
-  set_rule(*second);
   EXPECT_EQ(step(*first, 0, batch()), step(*second, 0, batch()));
   for (std::size_t i = 0; i < network_.parameters.size(); ++i) {
-    EXPECT_EQ(first->read(Slot::value, static_cast<int>(i)), second->read(Slot::value, static_cast<int>(i)));
+    EXPECT_EQ(first->read(kValue, static_cast<int>(i)), second->read(kValue, static_cast<int>(i)));
   }
 }
 
@@ -165,15 +156,14 @@ TEST_P(EveryBackend, AddsUpOnAStream) {
   const std::unique_ptr<Replica> replica = started_replica(*device_);
   const Bucket& bucket = replica->buckets().front();
   const Ref<Batch> same = batch();
-  set_rule(*replica);
   step(*replica, 0, same);
   const int parameter = bucket.parameters.front();
-  const std::vector<float> before = replica->read(Slot::gradient, parameter);
+  const std::vector<float> before = replica->read(kGradient, parameter);
   const float* const sources[] = {bucket.gradients, bucket.gradients};
   stream->sum(bucket.gradients, sources, bucket.elements);
   const Ref<Event> done = stream->record();
   if (done) done->wait();
-  const std::vector<float> after = replica->read(Slot::gradient, parameter);
+  const std::vector<float> after = replica->read(kGradient, parameter);
   for (std::size_t i = 0; i < before.size(); ++i) ASSERT_EQ(after[i], 2 * before[i]);
 }
 

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "config/document.h"
+#include "plugin/rule_params.h"
 #include "synthetic.h"
 
 namespace millrace::conformance {
@@ -40,7 +41,9 @@ class EveryDescription : public testing::TestWithParam<std::string> {
     }
     table.set(key, std::move(value));
     Diagnostics errors;
-    type().check(table, "[test." + GetParam() + "]", errors);
+    const std::string owner = "[test." + GetParam() + "]";
+    type().check(table, owner, errors);
+    if (type().takes_rule) check_rule(type(), table, registry(), owner, errors);
     return errors.text();
   }
 };

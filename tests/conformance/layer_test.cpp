@@ -63,7 +63,7 @@ std::vector<float> results(const Network& network, Replica& replica, const Ref<B
   std::vector<float> all = replica.logits();
   for (std::size_t p = 0; p < network.parameters.size(); ++p) {
     if (!network.parameters[p].trainable) continue;
-    const std::vector<float> gradient = replica.read(Slot::gradient, static_cast<int>(p));
+    const std::vector<float> gradient = replica.read("gradient", static_cast<int>(p));
     all.insert(all.end(), gradient.begin(), gradient.end());
   }
   return all;

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "testkit/plain.h"
+#include "testkit/rules.h"
 
 namespace millrace::conformance {
 
@@ -133,6 +134,7 @@ Bench::Bench(bool with_replicas) : network_(testkit::small_network(kImage, 5, 2)
   device_ = backend_->open(0, {});
   CompileOptions options;
   options.train_batch = options.infer_batch = kSamples;
+  if (registry().rule("sgd") != nullptr) options.request.update = testkit::sgd(network_);
   for (int i = 0; i < 2; ++i) {
     replicas_.push_back(device_->compile(network_, options));
     replicas_.back()->start();

@@ -8,6 +8,7 @@
 #include "filled_buckets.h"
 #include "testkit/gradient_check.h"
 #include "testkit/harness.h"
+#include "testkit/rules.h"
 
 namespace millrace::gpu {
 namespace {
@@ -102,16 +103,20 @@ Ref<Batch> random_batch(Device& device, const Network& network, std::uint32_t si
   return pinned;
 }
 
+namespace {
+
+// With a rule where the test names none.
+CompileOptions with_rule(CompileOptions options, const Network& network) {
+  if (!options.request.update.rule) options.request.update = testkit::sgd(network, 0.9, 1e-3, true);
+  return options;
+}
+
+}  // namespace
+
 Trainee::Trainee(Device& device, std::shared_ptr<const Network> network, const CompileOptions& options, const Arrays& values)
-    : network_(std::move(network)), replica_(device.compile(*network_, options)) {
+    : network_(std::move(network)), replica_(device.compile(*network_, with_rule(options, *network_))) {
   replica_->start();
-  for (std::size_t p = 0; p < values.size(); ++p) replica_->write(Slot::value, static_cast<int>(p), values[p]);
-  UpdateRule rule;
-  rule.momentum = 0.9;
-  rule.nesterov = true;
-  rule.rate_factor.assign(network_->parameters.size(), 1);
-  rule.decay.assign(network_->parameters.size(), 1e-3);
-  replica_->set_rule(rule);
+  for (std::size_t p = 0; p < values.size(); ++p) replica_->write(kValue, static_cast<int>(p), values[p]);
 }
 
 Ref<Event> Trainee::step(const Ref<Batch>& batch, std::uint64_t number, double rate) {
@@ -135,12 +140,12 @@ double Trainee::loss() {
   return sums_.loss / sums_.weight;
 }
 
-Arrays Trainee::all(Slot slot) {
+Arrays Trainee::all(std::string_view state) {
   Arrays arrays;
   for (std::size_t p = 0; p < network_->parameters.size(); ++p) {
     const Parameter& parameter = network_->parameters[p];
-    const bool there = slot == Slot::value || (parameter.trainable && !parameter.statistic);
-    arrays.push_back(there ? replica_->read(slot, static_cast<int>(p)) : std::vector<float>());
+    const bool there = state == kValue || (parameter.trainable && !parameter.statistic);
+    arrays.push_back(there ? replica_->read(state, static_cast<int>(p)) : std::vector<float>());
   }
   return arrays;
 }

@@ -49,12 +49,12 @@ class Trainee {
   Ref<Event> step(const Ref<Batch>& batch, std::uint64_t number, double rate);
   double loss();  // of the last step, per sample; waits
   std::vector<float> logits() { return replica_->logits(); }
-  Arrays values() { return all(Slot::value); }        // running statistics included
-  Arrays gradients() { return all(Slot::gradient); }  // of what is trained
+  Arrays values() { return all(kValue); }        // running statistics included
+  Arrays gradients() { return all(kGradient); }  // of what is trained
   Replica& replica() { return *replica_; }
 
  private:
-  Arrays all(Slot slot);
+  Arrays all(std::string_view state);
 
   std::shared_ptr<const Network> network_;
   StepSums sums_;

@@ -8,6 +8,7 @@
 #include "device_memory.h"
 #include "filled_buckets.h"
 #include "testkit/networks.h"
+#include "testkit/rules.h"
 
 namespace millrace::gpu {
 namespace {
@@ -57,16 +58,12 @@ TEST_F(GpuReplica, LooksAheadAsTheCpuDoes) {
   Arrays values[2];
   int at = 0;
   for (Device* on : {&device(), &oracle()}) {
-    Trainee here = trainee(*on, net);
-    UpdateRule rule;
-    rule.momentum = 0.85;
-    rule.rate_factor.assign(net->parameters.size(), 1);
-    rule.decay.assign(net->parameters.size(), 0);
-    rule.slow_weights = true;
-    here.replica().set_rule(rule);
+    CompileOptions options;
+    options.request = {testkit::sgd(*net, 0.85), {"slow"}};
+    Trainee here = trainee(*on, net, options);
     for (std::uint64_t step = 0; step < 4; ++step) {
       here.step(random_batch(*on, *net, kBatch, step), step, 0.01);
-      here.replica().blend_slow(0.5 + 0.1 * static_cast<double>(step));
+      here.replica().blend("slow", 0.5 + 0.1 * static_cast<double>(step), true);
     }
     values[at++] = here.values();
   }
@@ -110,7 +107,7 @@ TEST_F(GpuReplica, GivesBackWhatWasWritten) {
   const auto net = network("quickstart");
   Trainee here = trainee(device(), net);
   const Arrays written = random_values(*net, 99);
-  for (std::size_t p = 0; p < written.size(); ++p) here.replica().write(Slot::value, static_cast<int>(p), written[p]);
+  for (std::size_t p = 0; p < written.size(); ++p) here.replica().write(kValue, static_cast<int>(p), written[p]);
   EXPECT_EQ(here.values(), written);
 }
 

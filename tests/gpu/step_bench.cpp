@@ -22,6 +22,7 @@
 #include "testkit/gradient_check.h"
 #include "testkit/harness.h"
 #include "testkit/networks.h"
+#include "testkit/rules.h"
 
 using namespace millrace;
 
@@ -113,10 +114,10 @@ class Bench {
     compile.graphs = options.graphs;
     compile.deterministic = options.deterministic;
     if (!options.from_host) compile.resident_sets = {{"synthetic", compile.train_batch, network_->input}};
+    compile.request.update = testkit::sgd(*network_, 0.9, 1e-4);
     replica_ = device_->compile(*network_, compile);
     replica_->start();
     testkit::randomise(*network_, *replica_, 1);
-    set_rule();
     make_batch();
   }
   ~Bench() { replica_.reset(); }  // waits for work that reads the pixels
@@ -135,14 +136,6 @@ class Bench {
   double loss() const { return sums_.loss / std::max(sums_.weight, 1.0); }
 
  private:
-  void set_rule() {
-    UpdateRule rule;
-    rule.momentum = 0.9;
-    rule.rate_factor.assign(network_->parameters.size(), 1);
-    rule.decay.assign(network_->parameters.size(), 1e-4);
-    replica_->set_rule(rule);
-  }
-
   void make_batch() {
     batch_ = testkit::make_batch(static_cast<std::uint32_t>(options_.batch), network_->input);
     testkit::fill_at_random(*batch_, static_cast<std::int32_t>(network_->output().elements()), 2);

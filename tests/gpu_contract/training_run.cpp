@@ -97,7 +97,8 @@ class Training {
  public:
   Training(Backend& backend, const TrainingSetup& setup) : setup_(setup), network_(small_network(kImage, 8, kClasses)) {
     const std::string folder = std::string(MILLRACE_BINARY_DIR) + "/lib/millrace/plugins/";
-    for (const char* plugin : {"forward_backward", "allreduce", "optimizer", "metrics"}) registry_.load(folder + plugin + ".so");
+    for (const char* plugin : {"forward_backward", "allreduce", "optimizer", "metrics", "rules"})
+      registry_.load(folder + plugin + ".so");
     make_replicas(backend);
     for (int r = 0; r < setup.replicas; ++r) {
       forward_backward_.push_back(make("forward_backward", setup.forward_backward, r));
@@ -162,28 +163,31 @@ class Training {
   };
 
   void make_replicas(Backend& backend) {
+    context_.network = &network_;
+    context_.registry = &registry_;
+    CompileRequest request;
+    registry_.stage("optimizer")->request(setup_.optimizer, context_, request);
     const std::vector<Share> shares = split(setup_.batch, static_cast<std::size_t>(setup_.replicas), setup_.load);
     for (const Share& share : shares) {
       devices_.push_back(backend.open(0, {}));
       CompileOptions options;
       options.train_batch = share.count;
       options.bucket_bytes = setup_.bucket_bytes;
+      options.request = request;
       replicas_.push_back(devices_.back()->compile(network_, options));
       replicas_.back()->start();
       for (std::size_t p = 0; p < network_.parameters.size(); ++p) {
-        replicas_.back()->write(Slot::value, static_cast<int>(p), initial_values(network_.parameters[p], 1));
+        replicas_.back()->write(kValue, static_cast<int>(p), initial_values(network_.parameters[p], 1));
       }
       context_.replicas.push_back(replicas_.back().get());
       context_.devices.push_back(devices_.back().get());
     }
     context_.graph = "train";
-    context_.network = &network_;
     context_.load = setup_.load;
     context_.batch_size = setup_.batch;
     context_.steps_per_epoch = static_cast<double>(setup_.steps) / 2;
     context_.total_steps = setup_.steps;
     context_.run = &services_;
-    context_.registry = &registry_;
   }
 
   std::shared_ptr<Stage> make(const char* name, const Value& table, int replica) {
@@ -201,8 +205,7 @@ class Training {
     TrainingResult result;
     for (const auto& replica : replicas_) {
       std::vector<std::vector<float>>& values = result.values.emplace_back();
-      for (std::size_t p = 0; p < network_.parameters.size(); ++p)
-        values.push_back(replica->read(Slot::value, static_cast<int>(p)));
+      for (std::size_t p = 0; p < network_.parameters.size(); ++p) values.push_back(replica->read(kValue, static_cast<int>(p)));
     }
     result.reports = services_.reports();
     std::sort(result.reports.begin(), result.reports.end(), [](const auto& a, const auto& b) { return a.step < b.step; });

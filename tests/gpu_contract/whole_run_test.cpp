@@ -87,7 +87,7 @@ class WholeRun : public testing::Test {
     const std::string plugins = std::string(MILLRACE_BINARY_DIR) + "/lib/millrace/plugins/";
     if (!std::filesystem::exists(plugins + "cpu.so")) GTEST_SKIP() << "plugin cpu is not built";
     ::setenv("OMP_WAIT_POLICY", "passive", 0);  // as pipeline-run does before it opens the plugin
-    for (const char* plugin : {"batch", "forward_backward", "allreduce", "optimizer", "metrics", "cpu"}) {
+    for (const char* plugin : {"batch", "forward_backward", "allreduce", "optimizer", "rules", "metrics", "cpu"}) {
       registry_.load(plugins + plugin + ".so");
     }
     add_stages(registry_);
@@ -107,7 +107,7 @@ class WholeRun : public testing::Test {
     for (const auto& replica : session.replicas()) {
       for (std::size_t p = 0; p < pipeline.network->parameters.size(); ++p) {
         if (pipeline.network->parameters[p].statistic) continue;  // each replica's own
-        values.push_back(replica->read(Slot::value, static_cast<int>(p)));
+        values.push_back(replica->read(kValue, static_cast<int>(p)));
       }
     }
     return values;

@@ -76,6 +76,18 @@ TEST_F(Mistakes, APluginPathThatIsTheFolderAbove) {
           "'" MILLRACE_BINARY_DIR "/tests' holds no plugin, a library *.so; '" MILLRACE_BINARY_DIR "/tests/"});
   unsetenv("MILLRACE_PLUGIN_PATH");
 }
+TEST_F(Mistakes, UnknownUpdateRule) {
+  expect("[train.optimizer]", "[train.optimizer]\nrule = \"adamv\"", 2,
+         {"t.toml:28:8", "there is no update rule 'adamv'; nearest is 'adamw'"});
+}
+TEST_F(Mistakes, AKeyOfAnotherUpdateRule) {
+  expect("[train.optimizer]", "[train.optimizer]\nbeta1 = 0.5", 2,
+         {"t.toml:28:1: [train.optimizer]: 'beta1' belongs to rules 'adam', 'adamw'; this is 'sgd'"});
+}
+TEST_F(Mistakes, AMisspeltKeyOfAnUpdateRule) {
+  expect("[train.optimizer]", "[train.optimizer]\nmomentun = 0.5", 2,
+         {"t.toml:28:1: [train.optimizer] has no key 'momentun'; nearest is 'momentum'"});
+}
 TEST_F(Mistakes, UnknownStageInFlow) { expect("\"metrics\"]", "\"metrcs\"]", 2, {"t.toml:11:", "nearest is 'metrics'"}); }
 TEST_F(Mistakes, MissingNetwork) {
   expect("quickstart.toml", "quikstart.toml", 2, {"t.toml:7:11", "quikstart.toml", "nearest is"});

@@ -114,6 +114,45 @@ TEST_F(Inspect, ShowsAStageWithItsPortsAndParameters) {
             "    x        [low, high]  -9 to 9 pixels  [-4.0, 4.0]\n");
 }
 
+struct HeavyBallKernel {
+  static constexpr int kStates = 1;
+  float momentum;
+  MILLRACE_KERNEL void operator()(const UpdateNumbers& n, float gradient, float& value, float (&states)[1]) const {
+    states[0] = momentum * states[0] + gradient;
+    value -= n.rate * states[0];
+  }
+};
+
+class HeavyBall {
+ public:
+  struct Params {
+    double momentum = 0.5;
+  };
+  static void describe(RuleDescription<Params>& d) {
+    d.name("heavy_ball").text("Momentum.").state("momentum");
+    d.params.add("momentum", &Params::momentum).range(0, 1).text("share that stays");
+  }
+  explicit HeavyBall(const Params& params) : momentum_(static_cast<float>(params.momentum)) {}
+  HeavyBallKernel kernel(std::uint64_t) const { return {momentum_}; }
+
+ private:
+  float momentum_;
+};
+
+TEST_F(Inspect, ShowsAnUpdateRuleWithItsStatesAndParameters) {
+  registry_.add_rule<HeavyBall>();
+  EXPECT_EQ(describe_rule(*registry_.rule("heavy_ball")),
+            "heavy_ball: Momentum.\n"
+            "  an update rule, for a stage's key 'rule'\n"
+            "  plugin  -\n"
+            "  keeps   momentum, at most\n"
+            "  needs   each element alone\n"
+            "\n"
+            "  parameter  type    range   default\n"
+            "  momentum   number  0 to 1  0.5      share that stays\n");
+  EXPECT_NE(list_everything(registry_).find("update rules\n  heavy_ball  Momentum."), std::string::npos);
+}
+
 TEST_F(Inspect, ShowsAPipeline) {
   EXPECT_EQ(describe_pipeline(pipeline()),
             "p.toml: run 'inspect_test', 1 epochs, seed 1, devices auto, precision auto\n"

@@ -35,29 +35,34 @@ std::string gigabytes(std::size_t bytes) { return fmt::format("{:.1f} GiB", stat
 }  // namespace
 
 std::string list_everything(const Registry& registry) {
-  TextTable plugins({"", "", "", ""}), stages = stage_table(), backends({"", ""}), communicators({"", ""}), layers({"", ""});
+  TextTable plugins({"", "", "", ""}), stages = stage_table(), backends({"", ""}), communicators({"", ""}), layers({"", ""}),
+                                       rules({"", ""});
   for (const PluginInfo& plugin : registry.plugins()) plugins.row({plugin.name, plugin.version, plugin.text, plugin.path});
   for (const auto& [name, type] : registry.stages()) add_stage(stages, type);
   for (const auto& [name, type] : registry.backends()) backends.row({name, type.text});
   for (const auto& [name, type] : registry.communicators()) communicators.row({name, type.text});
   for (const auto& [name, type] : registry.layers()) layers.row({name, type.text});
+  for (const auto& [name, type] : registry.rules()) rules.row({name, type.text});
   std::string out = "plugins\n" + plugins.text();
   if (plugins.empty()) out += "  none was found; MILLRACE_PLUGIN_PATH names the folders that are searched first\n";
   out += section("stages", stages) + section("backends", backends) + section("communicators", communicators) +
-         section("layer types", layers);
+         section("layer types", layers) + section("update rules", rules);
   return out + skipped(registry);
 }
 
 std::string describe_plugin(const PluginInfo& plugin, const Registry& registry) {
   std::string out = fmt::format("{} {}: {}\n  {}\n", plugin.name, plugin.version, plugin.text, plugin.path);
-  TextTable stages = stage_table(), backends({"", ""});
+  TextTable stages = stage_table(), backends({"", ""}), rules({"", ""});
   for (const auto& [name, type] : registry.stages()) {
     if (type.plugin == plugin.name) add_stage(stages, type);
   }
   for (const auto& [name, type] : registry.backends()) {
     if (type.plugin == plugin.name) backends.row({name, type.text});
   }
-  return out + section("stages", stages) + section("backends", backends);
+  for (const auto& [name, type] : registry.rules()) {
+    if (type.plugin == plugin.name) rules.row({name, type.text});
+  }
+  return out + section("stages", stages) + section("backends", backends) + section("update rules", rules);
 }
 
 std::string describe_devices(const Registry& registry) {

@@ -60,13 +60,25 @@ std::string describe_stage(const StageType& type) {
   facts.row({"takes", ports(type.inputs)});
   facts.row({"gives", ports(type.outputs)});
   facts.row({"runs", how_it_runs(type)});
-  return fmt::format("{}: {}\n", type.name, type.text) + facts.text() + params_text(type.params, type.defaults);
+  const char* more = type.takes_rule ? "\nIt also takes the parameters of its rule.\n" : "";
+  return fmt::format("{}: {}\n", type.name, type.text) + facts.text() + params_text(type.params, type.defaults) + more;
 }
 
 std::string describe_layer(const LayerType& type) {
   const std::string inputs =
       type.least_inputs == type.most_inputs ? fmt::format("{}", type.least_inputs) : fmt::format("{} or more", type.least_inputs);
   return fmt::format("{}: {}\n  a layer type; inputs: {}\n", type.name, type.text, inputs) + params_text(type.params, {});
+}
+
+std::string describe_rule(const RuleType& type) {
+  std::vector<std::string> states;
+  for (const RuleState& state : type.states) states.push_back(state.name);
+  TextTable facts({"", ""});
+  facts.row({"plugin", type.plugin.empty() ? "-" : type.plugin});
+  facts.row({"keeps", states.empty() ? "nothing" : fmt::format("{}, at most", fmt::join(states, ", "))});
+  facts.row({"needs", type.scope == RuleScope::parameter ? "the norms of each parameter" : "each element alone"});
+  return fmt::format("{}: {}\n  an update rule, for a stage's key 'rule'\n", type.name, type.text) + facts.text() +
+         params_text(type.params, type.defaults);
 }
 
 }  // namespace millrace

@@ -11,6 +11,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "millrace/network.h"
@@ -18,6 +19,8 @@
 #include "millrace/sample.h"
 
 namespace millrace {
+
+class Rule;
 
 // A point in a stream's work. Thread-safe.
 class Event : public Payload {
@@ -64,21 +67,26 @@ struct StepSums {
   double correct5 = 0;  // ... among the five largest
 };
 
-// What the optimizer's rule needs, per parameter; resolved once.
+// How parameters are updated: a rule with its parameters (rule.h), and factors by index into Network::parameters.
 struct UpdateRule {
-  std::string rule = "sgd";  // g += decay * w; v = momentum * v + g; w -= rate * (nesterov ? g + momentum * v : v)
-  double momentum = 0;
-  bool nesterov = false;
-  std::vector<double> rate_factor;  // by index into Network::parameters
-  std::vector<double> decay;        // L2 factor, likewise
-  bool slow_weights = false;        // keep a second copy of parameters and statistics, for blend_slow()
+  std::shared_ptr<const Rule> rule = nullptr;  // null: parameters are not updated
+  std::vector<double> rate_factor = {};        // of the learning rate; empty: 1
+  std::vector<double> decay = {};              // weight decay times the parameter's factor; empty: 0
 };
 
-// Figures of one update. `rate` by parameter would allow schedules per group: factor * learning_rate otherwise.
+// What stages ask of a network before it is compiled, so that the memory plan holds all of it (StageType::request).
+struct CompileRequest {
+  UpdateRule update = {};
+  // Names of further copies of parameters and running statistics that blend() moves, such as "slow".
+  std::vector<std::string> copies = {};
+};
+
+// Figures of one update.
 struct UpdateStep {
   std::uint64_t step = 0;
+  std::uint64_t updates_done = 0;  // since the rule's states had their initial values
   double learning_rate = 0;
-  std::span<const double> rate_factor;  // empty: the rule's. Read before update() returns
+  std::span<const double> rate_factor = {};  // empty: those of UpdateRule. Read before update() returns
 };
 
 struct Bucket {
@@ -121,16 +129,18 @@ struct CompileOptions {
   std::size_t bucket_bytes = std::size_t{25} << 20;
   std::uint64_t seed = 0;  // of dropout
   Tune tune = Tune::heuristic;
-  bool deterministic = true;  // nothing whose result depends on the order in which threads happen to run
-  bool graphs = true;         // record a step's work once and submit it whole from then on, where its shapes allow
-  bool recompute = false;     // keep fewer activations for backward, and compute the others anew: the same results, bit for bit
-  std::string plans = {};     // what Replica::plans() said in another run, so that this one computes as that one did
+  bool deterministic = true;       // nothing whose result depends on the order in which threads happen to run
+  bool graphs = true;              // record a step's work once and submit it whole from then on, where its shapes allow
+  bool recompute = false;          // keep fewer activations for backward, and compute the others anew: the same results, bit for bit
+  std::string plans = {};          // what Replica::plans() said in another run, so that this one computes as that one did
+  CompileRequest request = {};
   // Kept where a backend has memory of its own: Error(usage) when they do not fit. Others read batches where they lie.
   std::vector<ResidentSet> resident_sets = {};
 };
 
-// Which copy of a parameter: its value, the gradient of the last backward, the optimizer's velocity, lookahead's slow copy.
-enum class Slot { value, gradient, velocity, slow };
+// The states of a parameter that every replica has; Replica::states() lists all.
+inline constexpr std::string_view kValue = "value";
+inline constexpr std::string_view kGradient = "gradient";  // of the last backward
 
 // A network compiled for one device. One thread at a time submits to it. Destroying it waits for its work.
 class Replica {
@@ -162,12 +172,13 @@ class Replica {
   using BucketReady = std::function<void(int bucket, Ref<Event> filled)>;
   virtual void backward(BucketReady ready) = 0;
 
-  // Updates the bucket's parameters from its gradients, after `after` (null: at once). set_rule() comes first, once.
-  virtual void set_rule(const UpdateRule& rule) = 0;
+  // Updates the bucket's parameters from its gradients by the rule of CompileRequest, after `after` (null: at once).
+  // REQUIRES: there is a rule.
   virtual Ref<Event> update(int bucket, const UpdateStep& step, const Ref<Event>& after) = 0;
 
-  // Lookahead: slow = decay * slow + (1 - decay) * value; value = slow; over parameters and running statistics.
-  virtual Ref<Event> blend_slow(double decay) = 0;
+  // copy = decay * copy + (1 - decay) * value, over parameters and running statistics, for one of CompileRequest::copies. A copy
+  // begins as the values are at the first call. write_back: value = copy then, as lookahead does.
+  virtual Ref<Event> blend(std::string_view copy, double decay, bool write_back) = 0;
 
   // Inference with running statistics, each view's logits weighted and added, then loss and metrics.
   virtual Ref<Event> infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count, std::span<const View> views,
@@ -175,9 +186,13 @@ class Replica {
   // The logits of the last infer() or forward(), (count, classes). Waits.
   virtual std::vector<float> logits() = 0;
 
-  // A parameter or running statistic in the network's own layout, float32. Both wait for all submitted work.
-  virtual std::vector<float> read(Slot slot, int parameter) = 0;
-  virtual void write(Slot slot, int parameter, std::span<const float> values) = 0;
+  // Names of what is kept for parameters: "value", "gradient", the rule's states, the request's copies. Parameters that are not
+  // trained have neither gradient nor states; those that are no statistics either have no copies.
+  virtual std::vector<std::string> states() const = 0;
+  // A state of a parameter or running statistic in the network's own layout, float32. Both wait for all submitted work. Throws
+  // Error(usage) for a state that the parameter does not have.
+  virtual std::vector<float> read(std::string_view state, int parameter) = 0;
+  virtual void write(std::string_view state, int parameter, std::span<const float> values) = 0;
 
   virtual void finish() = 0;  // blocks until all submitted work is done; throws the first error of that work
 };

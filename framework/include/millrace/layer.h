@@ -72,23 +72,4 @@ void Registry::add_layer() {
   add(std::move(type));
 }
 
-// Libraries of many layers: MILLRACE_LAYER(T) beside each, and add_local_layers() in the library's MILLRACE_PLUGIN.
-namespace detail {
-// Of this library alone, as its names are hidden.
-inline std::vector<void (*)(Registry&)>& local_layers() {
-  static std::vector<void (*)(Registry&)> layers;
-  return layers;
-}
-}  // namespace detail
-
-inline void add_local_layers(Registry& registry) {
-  for (const auto add : detail::local_layers()) add(registry);
-}
-
-#define MILLRACE_LAYER(T)                                                                                          \
-  [[maybe_unused]] const bool k##T##IsListed = [] {                                                                \
-    ::millrace::detail::local_layers().push_back([](::millrace::Registry& registry) { registry.add_layer<T>(); }); \
-    return true;                                                                                                   \
-  }();
-
 }  // namespace millrace

@@ -13,6 +13,7 @@
 #include "millrace/backend.h"
 #include "millrace/communicator.h"
 #include "millrace/network.h"
+#include "millrace/rule.h"
 #include "millrace/stage.h"
 #include "millrace/storage.h"
 
@@ -39,11 +40,14 @@ struct StageType {
   Concurrency concurrency = Concurrency::parallel;
   bool per_replica = false;
   bool stepwise = false;
+  bool takes_rule = false;  // its table also holds the parameters of the update rule that its key `rule` names
   std::vector<ParamInfo> params;
   Value defaults;  // of params, as a table
   enum class Role { stage, source, sample_transform, batcher } role = Role::stage;
   // Reads the table as create() does and constructs nothing. `owner` names the table in messages: "[train.augment]".
   std::function<void(const Value& table, const std::string& owner, Diagnostics& errors)> check;
+  // Adds what the stage wants of the network before that is compiled; empty: nothing. Throws Error(usage).
+  std::function<void(const Value& table, const StageContext& context, CompileRequest& request)> request;
   // Reads the table (mistakes go to `errors`; then null) and constructs.
   std::function<std::shared_ptr<Stage>(const Value& table, const StageContext& context, Diagnostics& errors)> create;
 };
@@ -67,7 +71,12 @@ class Registry {
   void add_stage();
   template <class T>
   void add_layer();  // defined in layer.h
+  template <class T>
+  void add_rule() {
+    add(rule_type<T>());
+  }
   void add(StageType type);
+  void add(RuleType type);
   void add(BackendType type);
   void add(CommunicatorType type);
   void add(LayerType type);
@@ -78,6 +87,7 @@ class Registry {
   const BackendType* backend(std::string_view name) const;
   const CommunicatorType* communicator(std::string_view name) const;
   const LayerType* layer(std::string_view name) const;
+  const RuleType* rule(std::string_view name) const;
 
   // The storage of the URL's scheme. Error(usage) when no plugin has it, with the nearest scheme that is there.
   Storage& storage(std::string_view url) const;
@@ -86,6 +96,7 @@ class Registry {
   const std::map<std::string, BackendType, std::less<>>& backends() const { return backends_; }
   const std::map<std::string, CommunicatorType, std::less<>>& communicators() const { return communicators_; }
   const std::map<std::string, LayerType, std::less<>>& layers() const { return layers_; }
+  const std::map<std::string, RuleType, std::less<>>& rules() const { return rules_; }
   const std::map<std::string, StorageType, std::less<>>& storages() const { return storages_; }
   const std::vector<PluginInfo>& plugins() const { return plugins_; }
 
@@ -105,6 +116,7 @@ class Registry {
   std::map<std::string, BackendType, std::less<>> backends_;
   std::map<std::string, CommunicatorType, std::less<>> communicators_;
   std::map<std::string, LayerType, std::less<>> layers_;
+  std::map<std::string, RuleType, std::less<>> rules_;
   std::map<std::string, StorageType, std::less<>> storages_;
   std::vector<PluginInfo> plugins_;
   std::vector<std::string> skipped_;
@@ -129,13 +141,50 @@ struct PluginDescriptor {  // the exported symbol `millrace_plugin`; only fields
       millrace::kPluginMagic, millrace::kAbiVersion, MILLRACE_TOOLCHAIN, name, version, text, &millrace_register_types}; \
   static void millrace_register_types([[maybe_unused]] millrace::Registry& registry)
 
+// A library that is made from several folders. Each folder says, in one source,
+//   MILLRACE_PART { registry.add_rule<Sgd>(); }
+// and the library's MILLRACE_PLUGIN says register_parts(registry).
+struct __attribute__((visibility("hidden"))) PluginPart {
+  explicit PluginPart(void (*types)(Registry& registry)) : register_types(types), next(std::exchange(first(), this)) {}
+  static PluginPart*& first() {
+    static PluginPart* part = nullptr;
+    return part;
+  }
+  void (*register_types)(Registry& registry);
+  PluginPart* next;
+};
+inline __attribute__((visibility("hidden"))) void register_parts(Registry& registry) {
+  for (const PluginPart* part = PluginPart::first(); part != nullptr; part = part->next) part->register_types(registry);
+}
+
+#define MILLRACE_PART                                                              \
+  static void millrace_register_part(millrace::Registry& registry);                \
+  static const millrace::PluginPart millrace_plugin_part(&millrace_register_part); \
+  static void millrace_register_part([[maybe_unused]] millrace::Registry& registry)
+
 // ---- implementation of add_stage ----
 
 struct StageTypeAccess {
   static void place(SampleTransform& transform, const StageContext& context);  // shape, seed and name of the stage
+  static std::string owner_of(const StageContext& context) { return "[" + context.graph + "." + context.name + "]"; }
   // All but check and create. `defaults`: the struct that `params` were declared of.
   static StageType described(const StageAttributes& attributes, StageType::Role role, const std::vector<ParamInfo>& params,
                              const void* defaults);
+  // Takes the keys that are no parameters of the stage out of its table; they are the rule's.
+  static Value take_rule_table(const std::vector<ParamInfo>& params, Value& table);
+
+  template <class Params>
+  static Params read(const ParamSet<Params>& set, const Value& table, const std::string& owner, Diagnostics& errors) {
+    if constexpr (std::is_base_of_v<RuleParams, Params>) {
+      Value own = table;
+      Value rule_table = take_rule_table(set.infos(), own);
+      Params params = read_struct(set, own, owner, errors);
+      params.rule_table = std::move(rule_table);
+      return params;
+    } else {
+      return read_struct(set, table, owner, errors);
+    }
+  }
 
   template <class T>
   static StageType make() {
@@ -148,13 +197,21 @@ struct StageTypeAccess {
                                       : std::is_base_of_v<Batcher, T>       ? StageType::Role::batcher
                                                                             : StageType::Role::stage;
     StageType type = described(*description, kRole, description->params.infos(), &defaults);
+    type.takes_rule = std::is_base_of_v<RuleParams, Params>;
+    if constexpr (requires(const StageContext& context, CompileRequest& request) { T::request(defaults, context, request); }) {
+      type.request = [description](const Value& table, const StageContext& context, CompileRequest& request) {
+        Diagnostics errors;
+        const Params params = read(description->params, table, owner_of(context), errors);
+        errors.throw_if_any();
+        T::request(params, context, request);
+      };
+    }
     type.check = [description](const Value& table, const std::string& owner, Diagnostics& errors) {
-      read_struct(description->params, table, owner, errors);
+      read(description->params, table, owner, errors);
     };
     type.create = [description](const Value& table, const StageContext& context, Diagnostics& errors) -> std::shared_ptr<Stage> {
       const std::size_t before = errors.size();
-      const std::string owner = "[" + context.graph + "." + context.name + "]";
-      Params params = read_struct(description->params, table, owner, errors);
+      Params params = read(description->params, table, owner_of(context), errors);
       if (errors.size() != before) return nullptr;
       auto stage = std::make_shared<T>(params, context);
       if constexpr (std::is_base_of_v<SampleTransform, T>) place(*stage, context);

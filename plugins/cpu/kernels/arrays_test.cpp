@@ -16,41 +16,18 @@ void for_each_size(const Body& body) {
   }
 }
 
-TEST(Sgd, FollowsTheRuleWithAndWithoutNesterov) {
+TEST(Blend, MovesTheCopyAndTakesItWhereItIsWrittenBack) {
   for_each_size([](const Kernels& k, std::size_t size) {
-    for (const bool nesterov : {false, true}) {
-      std::vector<float> value = random_values(size, 1), velocity = random_values(size, 2);
-      const std::vector<float> gradient = random_values(size, 3), value_before = value, velocity_before = velocity;
-      std::vector<std::uint16_t> bf16(size);
-      k.sgd({value.data(), gradient.data(), velocity.data(), bf16.data(), size, 0.1F, 0.01F, 0.9F, nesterov});
-      for (std::size_t i = 0; i < size; ++i) {
-        const double g = gradient[i] + 0.01 * value_before[i], v = 0.9 * velocity_before[i] + g;
-        ASSERT_NEAR(velocity[i], v, 1e-6);
-        ASSERT_NEAR(value[i], value_before[i] - 0.1 * (nesterov ? g + 0.9 * v : v), 1e-6);
-        ASSERT_EQ(bf16[i], to_bf16(value[i]));
-      }
+    for (const bool write_back : {false, true}) {
+      std::vector<float> value = random_values(size, 1), copy = random_values(size, 2);
+      const std::vector<float> fast = value, before = copy;
+      k.blend(value.data(), copy.data(), 0.75, write_back, size);
+      for (std::size_t i = 0; i < size; ++i) ASSERT_NEAR(copy[i], 0.75 * before[i] + 0.25 * fast[i], 1e-6);
+      EXPECT_EQ(value, write_back ? copy : fast);
+      const std::vector<float> blended = copy;
+      k.blend(value.data(), copy.data(), 1, write_back, size);
+      EXPECT_EQ(copy, blended);
     }
-  });
-}
-
-TEST(Sgd, NeedsNoVelocityWithoutMomentum) {
-  for_each_size([](const Kernels& k, std::size_t size) {
-    std::vector<float> value = random_values(size, 1);
-    const std::vector<float> gradient = random_values(size, 3), before = value;
-    k.sgd({.value = value.data(), .gradient = gradient.data(), .elements = size, .rate = 0.5F});
-    for (std::size_t i = 0; i < size; ++i) ASSERT_NEAR(value[i], before[i] - 0.5 * gradient[i], 1e-6);
-  });
-}
-
-TEST(Blend, MovesTheSlowCopyAndTakesIt) {
-  for_each_size([](const Kernels& k, std::size_t size) {
-    std::vector<float> value = random_values(size, 1), slow = random_values(size, 2);
-    const std::vector<float> fast = value, before = slow;
-    k.blend(value.data(), slow.data(), 0.75, size);
-    for (std::size_t i = 0; i < size; ++i) ASSERT_NEAR(slow[i], 0.75 * before[i] + 0.25 * fast[i], 1e-6);
-    EXPECT_EQ(value, slow);
-    k.blend(value.data(), slow.data(), 1, size);
-    EXPECT_EQ(value, slow);
   });
 }
 

@@ -57,18 +57,6 @@ struct NormaliseBackwardArguments {
   const Map* y = nullptr;         // output of forward: for relu, used in place of the residual
 };
 
-// One call's worth of the optimizer (see UpdateRule in backend.h):
-// g += decay * w; v = momentum * v + g; w -= rate * (nesterov ? g + momentum * v : v)
-struct SgdArguments {
-  float* value = nullptr;
-  const float* gradient = nullptr;
-  float* velocity = nullptr;            // null only when momentum is 0
-  std::uint16_t* bf16_value = nullptr;  // a bf16 copy of the new value; may be null
-  std::size_t elements = 0;
-  float rate = 0, decay = 0, momentum = 0;
-  bool nesterov = false;
-};
-
 struct Kernels {
   const char* instruction_set;
   bool bf16;  // maps may be bf16; otherwise float32 alone
@@ -110,9 +98,8 @@ struct Kernels {
   void (*fill_zero)(const Map& y);
 
   // ---- Arrays. Disjoint or the same. ----
-  void (*sgd)(const SgdArguments& arguments);
-  // Lookahead: slow = decay * slow + (1 - decay) * value; value = slow.
-  void (*blend)(float* value, float* slow, double decay, std::size_t elements);
+  // copy = decay * copy + (1 - decay) * value; then, if it is to be written back, value = copy.
+  void (*blend)(float* value, float* copy, double decay, bool write_back, std::size_t elements);
   // to[i] = from[0][i] + from[1][i] + ..., in this order; `to` may be one of them.
   void (*sum)(float* to, const float* const* from, std::size_t sources, std::size_t elements);
   void (*to_bf16)(const float* from, std::uint16_t* to, std::size_t elements);

@@ -1,44 +1,19 @@
-// The optimizer: a bucket of parameters in one launch.
+// Copies of the weights that follow them. Update rules bring their own elements (millrace/update_elements.h).
 #pragma once
 
 #include "portable.h"
 
 namespace millrace::cuda {
 
-// One parameter within a bucket.
-struct UpdateSegment {
-  std::int64_t begin = 0;  // its first pack, counted from the bucket's; ascending
-  float rate_factor = 1, decay = 0;
-};
-
-// rule "sgd" of millrace/backend.h: g += decay * w; v = momentum * v + g; w -= rate * (nesterov ? g + momentum * v : v)
-// with rate = rate_factor * learning_rate.
-struct SgdUpdate {
+// copy = decay * copy + (1 - decay) * value; then, if it is to be written back, value = copy.
+struct Blend {
   static constexpr Form kForm = Form::each;
-  static constexpr const char* kName = "sgd";
-  float *value = nullptr, *velocity = nullptr;  // velocity null only when momentum is 0
-  const float* gradient = nullptr;
-  Bf16* bf16 = nullptr;                     // a copy of the value; null: none
-  const UpdateSegment* segments = nullptr;  // device memory; the first begins at 0
-  std::int32_t segment_count = 0;
-  std::int64_t packs = 0;
-  float learning_rate = 0, momentum = 0;
-  bool nesterov = false;
-
-  std::int64_t size() const { return packs; }
-  MILLRACE_HD void operator()(std::int64_t i) const;
-  template <class Visitor>
-  void accesses(Visitor& v) const;
-};
-
-// Lookahead: slow = decay * slow + (1 - decay) * value; value = slow.
-struct BlendSlow {
-  static constexpr Form kForm = Form::each;
-  static constexpr const char* kName = "blend slow";
-  float *value = nullptr, *slow = nullptr;
-  Bf16* bf16 = nullptr;  // null: none
+  static constexpr const char* kName = "blend";
+  float *value = nullptr, *copy = nullptr;
+  Bf16* bf16 = nullptr;  // of the value; null: none
   std::int64_t packs = 0;
   float decay = 0;
+  bool write_back = false;
 
   std::int64_t size() const { return packs; }
   MILLRACE_HD void operator()(std::int64_t i) const;
@@ -48,59 +23,22 @@ struct BlendSlow {
 
 // ---- Bodies ----
 
-// The last segment that begins at or before pack i.
-MILLRACE_HD UpdateSegment segment_of(const UpdateSegment* segments, std::int32_t count, std::int64_t i) {
-  std::int32_t first = 0;
-  while (count > 1) {
-    const std::int32_t half = count / 2;
-    first = segments[first + half].begin <= i ? first + half : first;
-    count -= half;
-  }
-  return segments[first];
-}
-
-MILLRACE_HD void SgdUpdate::operator()(std::int64_t i) const {
-  const UpdateSegment segment = segment_of(segments, segment_count, i);
-  const float rate = segment.rate_factor * learning_rate;
-  float values[kPack], steps[kPack];
-  load(value + i * kPack, values);
-  load(gradient + i * kPack, steps);
-  MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) steps[k] += segment.decay * values[k];
-  if (velocity != nullptr) {
-    float speeds[kPack];
-    load(velocity + i * kPack, speeds);
-    MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) {
-      speeds[k] = momentum * speeds[k] + steps[k];
-      steps[k] = nesterov ? steps[k] + momentum * speeds[k] : speeds[k];
-    }
-    store(velocity + i * kPack, speeds);
-  }
-  MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) values[k] -= rate * steps[k];
-  store(value + i * kPack, values);
-  if (bf16 != nullptr) store(bf16 + i * kPack, values);
-}
-template <class Visitor>
-void SgdUpdate::accesses(Visitor& v) const {
-  visit_result(v, value, packs * kPack, true);
-  visit_result(v, velocity, packs * kPack, true);
-  visit_read(v, gradient, packs * kPack);
-  visit_read(v, segments, segment_count);
-  visit_write(v, bf16, packs * kPack);
-}
-
-MILLRACE_HD void BlendSlow::operator()(std::int64_t i) const {
+MILLRACE_HD void Blend::operator()(std::int64_t i) const {
   float kept[kPack], values[kPack];
-  load(slow + i * kPack, kept);
+  load(copy + i * kPack, kept);
   load(value + i * kPack, values);
   MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) values[k] = decay * kept[k] + (1.0F - decay) * values[k];
-  store(slow + i * kPack, values);
+  store(copy + i * kPack, values);
+  if (!write_back) return;
   store(value + i * kPack, values);
   if (bf16 != nullptr) store(bf16 + i * kPack, values);
 }
 template <class Visitor>
-void BlendSlow::accesses(Visitor& v) const {
-  visit_result(v, value, packs * kPack, true);
-  visit_result(v, slow, packs * kPack, true);
+void Blend::accesses(Visitor& v) const {
+  visit_read(v, value, packs * kPack);
+  visit_result(v, copy, packs * kPack, true);
+  if (!write_back) return;
+  visit_write(v, value, packs * kPack);
   visit_write(v, bf16, packs * kPack);
 }
 

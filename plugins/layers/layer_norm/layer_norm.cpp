@@ -42,7 +42,7 @@ class LayerNorm final : public PortableLayer {
   const float epsilon_;
 };
 
-MILLRACE_LAYER(LayerNorm)
-
 }  // namespace
 }  // namespace millrace::layers
+
+MILLRACE_PART { registry.add_layer<millrace::layers::LayerNorm>(); }

@@ -24,7 +24,7 @@ class LeakyRelu final : public PortableLayer {
   const float slope_;
 };
 
-MILLRACE_LAYER(LeakyRelu)
-
 }  // namespace
 }  // namespace millrace::layers
+
+MILLRACE_PART { registry.add_layer<millrace::layers::LeakyRelu>(); }

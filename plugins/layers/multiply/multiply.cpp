@@ -34,7 +34,7 @@ class Multiply final : public PortableLayer {
   }
 };
 
-MILLRACE_LAYER(Multiply)
-
 }  // namespace
 }  // namespace millrace::layers
+
+MILLRACE_PART { registry.add_layer<millrace::layers::Multiply>(); }

@@ -16,7 +16,7 @@ class Sigmoid final : public PortableLayer {
   void backward(Pass& pass) const override { pass.each<SigmoidGradient>(pass.out(), pass.d_out(), pass.d_in()); }
 };
 
-MILLRACE_LAYER(Sigmoid)
-
 }  // namespace
 }  // namespace millrace::layers
+
+MILLRACE_PART { registry.add_layer<millrace::layers::Sigmoid>(); }

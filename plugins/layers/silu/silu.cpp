@@ -17,7 +17,7 @@ class Silu final : public PortableLayer {
   void backward(Pass& pass) const override { pass.each<SiluGradient>(pass.in(), pass.d_out(), pass.d_in()); }
 };
 
-MILLRACE_LAYER(Silu)
-
 }  // namespace
 }  // namespace millrace::layers
+
+MILLRACE_PART { registry.add_layer<millrace::layers::Silu>(); }

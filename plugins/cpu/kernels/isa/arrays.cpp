@@ -17,27 +17,12 @@ void for_each_vector(std::size_t elements, const Body& body) {
 
 }  // namespace
 
-void sgd(const SgdArguments& a) {
-  for_each_vector(a.elements, [a](auto lanes, std::size_t i) {
-    v16 value = lanes.get(a.value + i);
-    v16 step = lanes.get(a.gradient + i) + a.decay * value;
-    if (a.velocity != nullptr) {
-      const v16 velocity = a.momentum * lanes.get(a.velocity + i) + step;
-      lanes.put(a.velocity + i, velocity);
-      step = a.nesterov ? step + a.momentum * velocity : velocity;
-    }
-    value -= a.rate * step;
-    lanes.put(a.value + i, value);
-    if (a.bf16_value != nullptr) lanes.put(a.bf16_value + i, value);
-  });
-}
-
-void blend(float* value, float* slow, double decay, std::size_t elements) {
+void blend(float* value, float* copy, double decay, bool write_back, std::size_t elements) {
   const auto keep = static_cast<float>(decay), take = static_cast<float>(1 - decay);
   for_each_vector(elements, [=](auto lanes, std::size_t i) {
-    const v16 blended = keep * lanes.get(slow + i) + take * lanes.get(value + i);
-    lanes.put(slow + i, blended);
-    lanes.put(value + i, blended);
+    const v16 blended = keep * lanes.get(copy + i) + take * lanes.get(value + i);
+    lanes.put(copy + i, blended);
+    if (write_back) lanes.put(value + i, blended);
   });
 }
 

@@ -41,8 +41,7 @@ void activate_backward(Activation activation, const Map& x, const Map& dy, const
 void add(const Map& a, const Map& b, const Map& y);
 void scale(float factor, const Map& x, const Map& y);
 void fill_zero(const Map& y);
-void sgd(const SgdArguments& arguments);
-void blend(float* value, float* slow, double decay, std::size_t elements);
+void blend(float* value, float* copy, double decay, bool write_back, std::size_t elements);
 void sum(float* to, const float* const* from, std::size_t sources, std::size_t elements);
 void to_bf16(const float* from, std::uint16_t* to, std::size_t elements);
 void to_f32(const std::uint16_t* from, float* to, std::size_t elements);

@@ -51,7 +51,6 @@ constinit const Kernels kTable{
     .add = MILLRACE_MAPS(add),
     .scale = MILLRACE_MAPS(scale),
     .fill_zero = MILLRACE_MAPS(fill_zero),
-    .sgd = sgd,
     .blend = blend,
     .sum = sum,
     .to_bf16 = to_bf16,

@@ -1,0 +1,38 @@
+// Kernels of update rules: what an author writes. See rule.h for a whole rule.
+//
+//   struct HeavyBallKernel {
+//     static constexpr int kStates = 1;
+//     float momentum;
+//     MILLRACE_KERNEL void operator()(const UpdateNumbers& n, float gradient, float& value, float (&states)[1]) const {
+//       states[0] = momentum * states[0] + gradient + n.decay * value;
+//       value -= n.rate * states[0];
+//     }
+//   };
+//   MILLRACE_UPDATE_KERNEL(HeavyBallKernel)
+//
+// A kernel sees one value with its gradient and its states, and never an address. It is trivially copyable and calls only
+// functions marked MILLRACE_KERNEL and those of <math.h>. Where value, gradient and states are 0 the value must stay 0: layouts
+// have padding. A state that the rule does without (RuleDescription::state) reads as 0, and what is written to it is lost.
+#pragma once
+
+#include <math.h>
+
+#include <type_traits>
+
+#include "millrace/update_elements.h"
+
+// Stands behind a kernel in its header. Where KERNELS of millrace_add_plugin() names the header, nvcc compiles the kernel.
+#if defined(__CUDACC__)
+#include "millrace/device_code.cuh"
+namespace millrace {
+template <class K>
+struct UpdateDeviceCode {
+  DeviceCode<UpdateElement<K>> update;
+  DeviceCode<SquaresOfChunk> chunks;
+  DeviceCode<SquaresOfSegment> segments;
+};
+}  // namespace millrace
+#define MILLRACE_UPDATE_KERNEL(...) static const millrace::UpdateDeviceCode<__VA_ARGS__> MILLRACE_UNIQUE(millrace_update_kernel_);
+#else
+#define MILLRACE_UPDATE_KERNEL(...) static_assert(std::is_trivially_copyable_v<__VA_ARGS__>);
+#endif

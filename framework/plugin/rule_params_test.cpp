@@ -1,0 +1,160 @@
+// The keys of update rules in a stage's table: what is read, and how mistakes are answered.
+#include "plugin/rule_params.h"
+
+#include <gtest/gtest.h>
+
+#include "config/document.h"
+#include "millrace/error.h"
+
+namespace millrace {
+namespace {
+
+struct Kernel1 {
+  static constexpr int kStates = 1;
+  MILLRACE_KERNEL void operator()(const UpdateNumbers& n, float gradient, float& value, float (&)[1]) const {
+    value -= n.rate * gradient;
+  }
+};
+
+class First {
+ public:
+  struct Params {
+    double momentum = 0;
+    bool nesterov = false;
+  };
+  static void describe(RuleDescription<Params>& d) {
+    d.name("first").text("A rule.");
+    d.state("momentum", 0, [](const Params& params) { return params.momentum != 0; });
+    d.params.add("momentum", &Params::momentum).range(0, 1).text("share");
+    d.params.add("nesterov", &Params::nesterov).text("ahead");
+  }
+  explicit First(const Params& params) {
+    if (params.nesterov && params.momentum == 0) fail(ErrorKind::usage, "nesterov = true needs a momentum above 0");
+  }
+  Kernel1 kernel(std::uint64_t) const { return {}; }
+};
+
+class Second {
+ public:
+  struct Params {
+    double beta1 = 0.9;
+  };
+  static void describe(RuleDescription<Params>& d) {
+    d.name("second").text("Another.").state("momentum");
+    d.params.add("beta1", &Params::beta1).range(0, 1).text("share");
+  }
+  explicit Second(const Params&) {}
+  Kernel1 kernel(std::uint64_t) const { return {}; }
+};
+
+class Update : public Stage {
+ public:
+  struct Params : RuleParams {
+    Params() { rule = "first"; }
+    double weight_decay = 0;
+  };
+  static void describe(StageDescription<Params>& d) {
+    d.name("update").text("Updates.").input("Anything");
+    RuleParams::describe(d.params);
+    d.params.add("weight_decay", &Params::weight_decay).range(0).text("of weights");
+  }
+  static void request(const Params& params, const StageContext& context, CompileRequest& request) {
+    request.update.rule = make_rule(params, context);
+    request.update.decay = {params.weight_decay};
+  }
+  Update(const Params&, const StageContext&) {}
+  void process(int, Packet, Output&) override {}
+};
+
+class RuleTable : public testing::Test {
+ protected:
+  RuleTable() {
+    registry_.add_rule<First>();
+    registry_.add_rule<Second>();
+    registry_.add_stage<Update>();
+  }
+  const StageType& type() const { return *registry_.stage("update"); }
+  static Value parsed(const std::string& text) {
+    Diagnostics errors;
+    std::optional<Value> table = parse_toml(text, "p.toml", errors);
+    errors.throw_if_any();
+    return *table;
+  }
+  std::string mistakes(const std::string& text) const {
+    Diagnostics errors;
+    const Value table = parsed(text);
+    type().check(table, "[train.update]", errors);
+    check_rule(type(), table, registry_, "[train.update]", errors);
+    return errors.text();
+  }
+  CompileRequest request(const std::string& text) const {
+    StageContext context;
+    context.graph = "train";
+    context.name = "update";
+    context.registry = &registry_;
+    CompileRequest request;
+    type().request(parsed(text), context, request);
+    return request;
+  }
+  Registry registry_;
+};
+
+TEST_F(RuleTable, HoldsTheStagesKeysAndTheRules) {
+  EXPECT_TRUE(type().takes_rule);
+  EXPECT_EQ(mistakes("momentum = 0.5\nweight_decay = 0.25"), "");
+  EXPECT_EQ(mistakes("rule = \"second\"\nbeta1 = 0.5"), "");
+  const CompileRequest first = request("momentum = 0.5\nweight_decay = 0.25"), second = request("rule = \"second\"");
+  EXPECT_EQ(first.update.rule->name(), "first");
+  EXPECT_EQ(first.update.rule->states().size(), 1U);
+  EXPECT_EQ(first.update.decay, std::vector<double>{0.25});
+  EXPECT_EQ(second.update.rule->name(), "second");
+  EXPECT_TRUE(request("").update.rule->states().empty());
+}
+
+TEST_F(RuleTable, AKeyOfAnotherRuleIsAnsweredAsSuch) {
+  EXPECT_EQ(mistakes("weight_decay = 1\nbeta1 = 0.5"),
+            "p.toml:2:1: [train.update]: 'beta1' belongs to rule 'second'; this is 'first'");
+}
+
+TEST_F(RuleTable, AnUnknownKeyIsAnsweredWithTheNearest) {
+  EXPECT_EQ(mistakes("momentun = 0.5"), "p.toml:1:1: [train.update] has no key 'momentun'; nearest is 'momentum'");
+  EXPECT_EQ(mistakes("weight_decy = 0.5"), "p.toml:1:1: [train.update] has no key 'weight_decy'; nearest is 'weight_decay'");
+}
+
+TEST_F(RuleTable, AnUnknownRuleIsAnsweredWithTheNearest) {
+  EXPECT_EQ(mistakes("rule = \"secund\""), "p.toml:1:8: [train.update]: there is no update rule 'secund'; nearest is 'second'");
+  EXPECT_EQ(mistakes("rule = \"muon\""),
+            "p.toml:1:8: [train.update]: there is no update rule 'muon'; there are 'first', 'second'");
+}
+
+TEST_F(RuleTable, ValuesAreCheckedWithTheirPlace) {
+  EXPECT_EQ(mistakes("momentum = 2"), "p.toml:1:12: 'momentum' must be a number between 0 and 1, found 2");
+  EXPECT_NE(mistakes("momentum = \"much\"").find("p.toml:1:12: 'momentum' must be a number"), std::string::npos)
+      << mistakes("momentum = \"much\"");
+  EXPECT_NE(mistakes("rule = 3").find("p.toml:1:8: 'rule' must be text"), std::string::npos) << mistakes("rule = 3");
+  EXPECT_NE(mistakes("nesterov = true").find("[train.update]: nesterov = true needs a momentum above 0"), std::string::npos);
+}
+
+TEST_F(RuleTable, AStageIsNotMadeFromMistakes) {
+  StageContext context;
+  context.graph = "train";
+  context.name = "update";
+  context.registry = &registry_;
+  Diagnostics errors;
+  EXPECT_EQ(type().create(parsed("beta1 = 0.5"), context, errors), nullptr);
+  EXPECT_NE(errors.text().find("'beta1' belongs to rule 'second'"), std::string::npos) << errors.text();
+  Diagnostics none;
+  EXPECT_NE(type().create(parsed("momentum = 0.5"), context, none), nullptr);
+}
+
+TEST_F(RuleTable, ARequestThrowsAllMistakes) { EXPECT_THROW(request("beta1 = 0.5\nmomentun = 1"), Error); }
+
+TEST(RuleRegistry, HasOneRuleOfAName) {
+  Registry registry;
+  registry.add_rule<First>();
+  EXPECT_THROW(registry.add_rule<First>(), Error);
+  EXPECT_EQ(registry.rule("second"), nullptr);
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,73 @@
+// All rules against PyTorch's optimizers over 20 steps: tests/reference/make_rules.py.
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "rule_test_fixture.h"
+
+namespace millrace {
+namespace {
+
+float reference_value(std::uint32_t i, std::uint32_t phase) {
+  std::uint32_t x = i * 2654435769U + phase * 2246822519U;
+  x = (x ^ (x >> 16)) * 0x7FEB352DU;
+  x = (x ^ (x >> 15)) * 0x846CA68BU;
+  x ^= x >> 16;
+  return static_cast<float>((x + 0.5) / 2147483648.0 - 1.0);
+}
+
+Value value_of(const nlohmann::json& json) {
+  if (json.is_boolean()) return Value(json.get<bool>());
+  if (json.is_number()) return Value(json.get<double>());
+  Value made;
+  for (const auto& [key, member] : json.items()) made.set(key, value_of(member));
+  return made;
+}
+
+// Arrays of whole packs, with zeros behind the last element.
+struct alignas(32) Pack {
+  float values[kUpdatePack];
+};
+
+std::vector<float> trained(const Rule& rule, const nlohmann::json& file, std::uint32_t parameter) {
+  const std::uint32_t size = file["sizes"][parameter];
+  std::vector<std::vector<Pack>> arrays(2 + rule.states().size(), std::vector<Pack>((size + kUpdatePack - 1) / kUpdatePack));
+  UpdateSegment segment;
+  segment.decay = parameter == 0 ? file["decay"].get<float>() : 0.0F;
+  Squares squares[2];
+  UpdateArguments at;
+  at.value = arrays[0].data()->values;
+  at.gradient = arrays[1].data()->values;
+  for (std::size_t s = 2; s < arrays.size(); ++s) at.states[s - 2] = arrays[s].data()->values;
+  at.packs = static_cast<std::int64_t>(arrays[0].size());
+  at.segments = &segment;
+  at.segment_count = 1;
+  at.learning_rate = file["rate"].get<float>();
+  at.squares = squares;
+  at.partial_squares = squares + 1;
+  at.chunks = 1;
+  for (std::uint32_t i = 0; i < size; ++i) at.value[i] = reference_value(i, parameter);
+  for (std::uint32_t step = 0; step < file["steps"].get<std::uint32_t>(); ++step) {
+    for (std::uint32_t i = 0; i < size; ++i) arrays[1].data()->values[i] = reference_value(i, 2 + 2 * step + parameter);
+    rule.update(at, step,
+                [](const Kernel& kernel, const void* element) { kernel.run_on_host(element, 0, kernel.units(element)); });
+  }
+  return {at.value, at.value + size};
+}
+
+TEST(Rules, AgreeWithPyTorchOverTwentySteps) {
+  const nlohmann::json file = nlohmann::json::parse(std::ifstream(MILLRACE_SOURCE_DIR "/tests/reference/rules.json"));
+  std::set<std::string> seen;
+  for (const nlohmann::json& entry : file["cases"]) {
+    SCOPED_TRACE(entry["rule"].get<std::string>() + " " + entry["parameters"].dump());
+    seen.insert(entry["rule"].get<std::string>());
+    const auto rule = testkit::make_rule(entry["rule"], value_of(entry["parameters"]));
+    for (std::uint32_t parameter = 0; parameter < file["sizes"].size(); ++parameter) {
+      const std::vector<double> expected = entry["values"][parameter];
+      expect_near(trained(*rule, file, parameter), expected, "parameter " + std::to_string(parameter));
+    }
+  }
+  EXPECT_EQ(seen.size(), testkit::rule_registry().rules().size()) << "a rule without a reference";
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,159 @@
+// A rule against its formula in double, on the CPU and on the simulated GPU, in float32 and with weights mirrored in bf16.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "millrace/plugin.h"
+#include "testkit/harness.h"
+#include "testkit/networks.h"
+#include "testkit/rules.h"
+
+namespace millrace {
+
+using testkit::table;
+
+// One update of one parameter: `value` and `states` before it, which the formula changes. `t`: updates with this one.
+struct FormulaStep {
+  double rate, decay;
+  int t;
+  const std::vector<double>& gradient;
+  std::vector<double>& value;
+  std::map<std::string, std::vector<double>>& states;
+};
+using Formula = std::function<void(const FormulaStep& step)>;
+
+// For formulas that treat every element alone.
+inline Formula by_element(std::function<void(const FormulaStep& step, std::size_t i)> formula) {
+  return [formula = std::move(formula)](const FormulaStep& step) {
+    for (std::size_t i = 0; i < step.value.size(); ++i) formula(step, i);
+  };
+}
+
+inline const Registry& rule_test_backends() {
+  static const Registry registry = [] {
+    Registry made;
+    made.load(MILLRACE_PLUGINS "/cpu.so");
+    made.load(MILLRACE_BINARY_DIR "/tests/simulated/simulated.so");
+    return made;
+  }();
+  return registry;
+}
+
+inline std::vector<float> drawn(std::size_t count, std::uint64_t seed) {
+  std::mt19937_64 generator(seed);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(count);
+  for (float& value : values) value = normal(generator);
+  return values;
+}
+
+// A replica whose gradients are written by hand. Weights are decayed by 0.1; other parameters are not, and have twice the rate.
+class RuleTrial {
+ public:
+  static constexpr double kRate = 0.05, kDecay = 0.1;
+
+  RuleTrial(const std::string& backend, Precision precision, std::shared_ptr<const Rule> rule)
+      : network_(testkit::network_from_text(R"(
+input = { channels = 3, height = 8, width = 8 }
+layers = [
+  { name = "conv", op = "conv", out = 13, kernel = 3 }, { name = "bn", op = "batch_norm" }, { op = "relu" },
+  { name = "fc", op = "linear", out = 5 },
+])")),
+        device_(rule_test_backends().backend(backend)->create()->open(0, {})) {
+    CompileOptions options;
+    options.train_batch = 2;
+    options.precision = precision;
+    options.request.update.rule = std::move(rule);
+    for (const Parameter& parameter : network_->parameters) {
+      const bool decayed = parameter.shape.rank() > 1;
+      options.request.update.decay.push_back(decayed ? kDecay : 0);
+      options.request.update.rate_factor.push_back(decayed ? 1 : 2);
+    }
+    replica_ = device_->compile(*network_, options);
+    replica_->start();
+    for_each_trained([&](int p, std::size_t size) { replica_->write(kValue, p, drawn(size, static_cast<std::uint64_t>(p))); });
+  }
+
+  Replica& replica() { return *replica_; }
+  const Network& network() const { return *network_; }
+  void for_each_trained(const std::function<void(int p, std::size_t size)>& body) const {
+    for (int p = 0; p < static_cast<int>(network_->parameters.size()); ++p) {
+      const Parameter& parameter = network_->parameters[static_cast<std::size_t>(p)];
+      if (parameter.trainable && !parameter.statistic) body(p, static_cast<std::size_t>(parameter.shape.elements()));
+    }
+  }
+  static std::vector<float> gradient(int p, std::size_t size, std::uint64_t step) {
+    return drawn(size, 100 * (step + 1) + static_cast<std::uint64_t>(p));
+  }
+
+  void step(std::uint64_t number) {
+    for_each_trained([&](int p, std::size_t size) { replica_->write(kGradient, p, gradient(p, size, number)); });
+    UpdateStep update;
+    update.step = update.updates_done = number;
+    update.learning_rate = kRate;
+    for (std::size_t b = 0; b < replica_->buckets().size(); ++b) replica_->update(static_cast<int>(b), update, nullptr);
+    replica_->finish();
+  }
+
+ private:
+  std::shared_ptr<const Network> network_;
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Replica> replica_;
+};
+
+inline void expect_near(const std::vector<float>& found, const std::vector<double>& expected, const std::string& what) {
+  ASSERT_EQ(found.size(), expected.size());
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    ASSERT_NEAR(found[i], expected[i], 2e-5 * std::max(1.0, std::abs(expected[i]))) << what << ", element " << i;
+  }
+}
+
+inline void expect_follows(RuleTrial& trial, const Rule& rule, const Formula& formula) {
+  struct Expected {
+    std::vector<double> value;
+    std::map<std::string, std::vector<double>> states;
+  };
+  std::map<int, Expected> expected;
+  trial.for_each_trained([&](int p, std::size_t size) {
+    const std::vector<float> values = trial.replica().read(kValue, p);
+    expected[p].value.assign(values.begin(), values.end());
+    for (const RuleState& state : rule.states()) expected[p].states[state.name].assign(size, state.initial);
+  });
+  for (int step = 0; step < 5; ++step) {
+    trial.step(static_cast<std::uint64_t>(step));
+    trial.for_each_trained([&](int p, std::size_t size) {
+      Expected& of = expected[p];
+      const std::vector<float> drawn_now = RuleTrial::gradient(p, size, static_cast<std::uint64_t>(step));
+      const std::vector<double> gradient(drawn_now.begin(), drawn_now.end());
+      const bool decayed = trial.network().parameters[static_cast<std::size_t>(p)].shape.rank() > 1;
+      formula({decayed ? RuleTrial::kRate : 2 * RuleTrial::kRate, decayed ? RuleTrial::kDecay : 0, step + 1, gradient, of.value,
+               of.states});
+      const std::string where =
+          trial.network().parameters[static_cast<std::size_t>(p)].name + " after step " + std::to_string(step);
+      expect_near(trial.replica().read(kValue, p), of.value, "value of " + where);
+      for (const auto& [name, values] : of.states) expect_near(trial.replica().read(name, p), values, name + " of " + where);
+    });
+    if (testing::Test::HasFatalFailure()) return;
+  }
+}
+
+// `formula` finds in FormulaStep::states the states that the rule keeps with these parameters.
+inline void expect_follows(const std::string& name, const Value& parameters, const Formula& formula) {
+  const std::shared_ptr<const Rule> rule = testkit::make_rule(name, parameters);
+  for (const char* backend : {"cpu", "simulated"}) {
+    for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+      SCOPED_TRACE(std::string(backend) + ", " + to_string(precision) + ", " + to_toml(parameters));
+      RuleTrial trial(backend, precision, rule);
+      expect_follows(trial, *rule, formula);
+    }
+  }
+}
+
+}  // namespace millrace
