@@ -20,8 +20,8 @@ function(millrace_add_plugin name)
   elseif(COMMAND millrace_precompile)
     millrace_precompile(millrace_${name}_objects plugin)
   endif()
-  add_library(millrace_${name} MODULE $<TARGET_OBJECTS:millrace_${name}_objects>)
-  target_link_libraries(millrace_${name} PRIVATE Millrace::framework ${arg_LIBRARIES})
+  add_library(millrace_${name} MODULE)
+  target_link_libraries(millrace_${name} PRIVATE millrace_${name}_objects)
   set_target_properties(millrace_${name} PROPERTIES
     PREFIX "" OUTPUT_NAME ${name} LINKER_LANGUAGE CXX
     LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/${MILLRACE_PLUGIN_DIR} INSTALL_RPATH "$ORIGIN/../..")
