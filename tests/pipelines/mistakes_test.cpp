@@ -78,7 +78,7 @@ TEST_F(Mistakes, APluginPathThatIsTheFolderAbove) {
 }
 TEST_F(Mistakes, UnknownUpdateRule) {
   expect("[train.optimizer]", "[train.optimizer]\nrule = \"adamv\"", 2,
-         {"t.toml:28:8", "there is no update rule 'adamv'; nearest is 'adamw'"});
+         {"t.toml:28:8", "there is no update rule 'adamv'; nearest is 'adam'"});
 }
 TEST_F(Mistakes, AKeyOfAnotherUpdateRule) {
   expect("[train.optimizer]", "[train.optimizer]\nbeta1 = 0.5", 2,

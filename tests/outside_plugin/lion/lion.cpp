@@ -1,4 +1,4 @@
-// An update rule in a project of its own.
+// An update rule in a separate project.
 #include <millrace/plugin.h>
 
 #include "lion_kernels.h"
