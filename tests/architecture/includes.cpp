@@ -36,8 +36,10 @@ class IncludeCheck {
  private:
   void framework(const fs::path& file) {
     const bool is_public = below(file, root_ / "framework/include");
+    const bool for_nvcc = file.extension() == ".cuh";  // plugins' kernels alone include these; the library does not
     for (const Include& include : includes_of(file)) {
-      if (starts_with_any(include.name, kDeviceLibraries))
+      if (!for_nvcc && include.name.ends_with(".cuh")) note(file, include, "what nvcc compiles belongs to plugins");
+      if (starts_with_any(include.name, kDeviceLibraries) && !(for_nvcc && include.name == "cuda_runtime.h"))
         note(file, include, "the framework knows no device and no file format");
       if (is_tbb(include.name) && !below(file, root_ / "framework/graph")) note(file, include, "oneTBB stays in framework/graph");
       if (is_toml(include.name) && !below(file, root_ / "framework/config"))

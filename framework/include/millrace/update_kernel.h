@@ -22,8 +22,7 @@
 #include "millrace/update_elements.h"
 
 // Stands behind a kernel in its header. Where KERNELS of millrace_add_plugin() names the header, nvcc compiles the kernel.
-#if defined(__CUDACC__)
-#include "millrace/device_code.cuh"
+#if defined(MILLRACE_DEVICE_CODE)  // behind device_code.cuh
 namespace millrace {
 template <class K>
 struct UpdateDeviceCode {
