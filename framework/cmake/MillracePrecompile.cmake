@@ -38,3 +38,12 @@ function(millrace_precompile_own target)
     target_precompile_headers(${target} PRIVATE ${MILLRACE_PRECOMPILED} ${ARGN})
   endif()
 endfunction()
+
+# Sources in batches: most of what a source costs is what it includes, once for a batch. For those who build once; whoever changes
+# sources compiles each by itself (preset develop).
+option(MILLRACE_UNITE "compile the sources of large targets in batches" OFF)
+
+# millrace_unite(TARGET): its sources are compiled in batches, if that is asked for. No two of them give one name to different things.
+function(millrace_unite target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${MILLRACE_UNITE} UNITY_BUILD_BATCH_SIZE 8)
+endfunction()

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstring>
+#include <span>
 
 #include "millrace/error.h"
 #include "millrace/portable.h"
@@ -24,6 +25,16 @@ void Pass::call(const PortableKernel& kernel, const void* functor, std::size_t b
   if (tensors.size() > PortableElement::kMostTensors) {
     fail(ErrorKind::usage, "kernel '{}' has {} tensors, of {} at most", kernel.first.name, tensors.size(),
          PortableElement::kMostTensors);
+  }
+  for (const PassTensor& written : std::span(tensors).subspan(reads)) {
+    const bool gradient = written.kind == PassTensor::Kind::d_input || written.kind == PassTensor::Kind::d_parameter;
+    const auto writes_it = [&](const PassCall& call) {
+      return std::find(call.writes.begin(), call.writes.end(), written) != call.writes.end();
+    };
+    if (gradient && std::any_of(calls_.begin(), calls_.end(), writes_it)) {
+      fail(ErrorKind::usage, "kernel '{}' writes a gradient that an earlier kernel of the layer writes: only one may",
+           kernel.first.name);
+    }
   }
   PassCall& made = calls_.emplace_back();
   made.kernel = &kernel;

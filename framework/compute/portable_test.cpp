@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "millrace/error.h"
+
 #include <cmath>
 #include <random>
 
@@ -287,6 +289,25 @@ TEST(Portable, SaysWhatItReadsAndWrites) {
   EXPECT_EQ(uses[3].memory, y.view.data);
   EXPECT_TRUE(uses[3].write);
   EXPECT_EQ(uses[3].bytes, whole);
+}
+
+TEST(Pass, RefusesAKernelWithTheWrongTensors) {
+  Pass pass({{8, 2, 2}});
+  try {
+    pass.each(Weighted{1}, pass.in(), pass.out());
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("Weighted' reads 2 tensors and writes 1, not 1 and 1"), std::string::npos)
+        << error.what();
+  }
+}
+
+TEST(Pass, RefusesASecondKernelForAGradient) {
+  Pass pass({{8, 2, 2}, {8, 2, 2}});
+  pass.each(Weighted{1}, pass.d_out(), pass.in(1), pass.d_in(0));
+  pass.each(Weighted{1}, pass.d_out(), pass.in(0), pass.d_in(1));
+  EXPECT_THROW(pass.each(Weighted{1}, pass.d_out(), pass.in(0), pass.d_in(0)), Error);
+  EXPECT_EQ(pass.calls().size(), 2U);
 }
 
 TEST(Portable, IsNamedAsItsTypeIs) {

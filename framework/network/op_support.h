@@ -78,6 +78,8 @@ void require_maps(const Shape& input);
 
 // ---- Making a LayerType ----
 
+struct NoParams {};  // of ops that take none
+
 // `infer(params, inputs)` throws Error(usage) for impossible shapes; `check(params, errors)` reports values that are wrong
 // whatever the shapes are.
 template <class Params>

@@ -11,8 +11,6 @@ namespace {
 
 constexpr int kAny = std::numeric_limits<int>::max();
 
-struct NoParams {};
-
 void describe_nothing(ParamSet<NoParams>&) {}
 
 LayerPlan same_shape(const NoParams&, const std::vector<Shape>& inputs) {

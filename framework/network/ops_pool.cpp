@@ -46,8 +46,6 @@ LayerPlan infer_pool(const PoolParams& params, const std::vector<Shape>& inputs)
   return plan;
 }
 
-struct NoParams {};
-
 LayerPlan infer_global(const NoParams&, const std::vector<Shape>& inputs) {
   require_maps(inputs[0]);
   LayerPlan plan;

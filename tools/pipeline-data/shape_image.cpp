@@ -75,11 +75,11 @@ double coverage(int shape, const Scene& scene, int row, int column) {
   return static_cast<double>(hits) / (kPoints * kPoints);
 }
 
-using Colour = std::array<double, 3>;
+using Shade = std::array<double, 3>;
 
-Colour draw_colour(Draw& draw) { return {draw.uniform(0, 255), draw.uniform(0, 255), draw.uniform(0, 255)}; }
+Shade draw_colour(Draw& draw) { return {draw.uniform(0, 255), draw.uniform(0, 255), draw.uniform(0, 255)}; }
 
-double distance(const Colour& a, const Colour& b) {
+double distance(const Shade& a, const Shade& b) {
   return std::sqrt((a[0] - b[0]) * (a[0] - b[0]) + (a[1] - b[1]) * (a[1] - b[1]) + (a[2] - b[2]) * (a[2] - b[2]));
 }
 
@@ -113,7 +113,7 @@ std::vector<std::uint8_t> draw_shape(int shape, int size, Draw& draw) {
   scene.angle = draw.uniform(0, 2 * kPi);
   scene.detail = draw.uniform();
   scene.mirrored = draw.chance(0.5);
-  Colour front = draw_colour(draw), back = draw_colour(draw);
+  Shade front = draw_colour(draw), back = draw_colour(draw);
   while (distance(front, back) < kLeastContrast) {
     front = draw_colour(draw);
     back = draw_colour(draw);

@@ -22,19 +22,19 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr int kQuality = 90;
-constexpr std::int64_t kClasses = static_cast<std::int64_t>(kShapeNames.size());
+constexpr std::int64_t kShapes = static_cast<std::int64_t>(kShapeNames.size());
 
 // Image `number` of a split; classes take turns, so that counts differ by one at most.
 void make_image(const ShapesOptions& options, std::uint64_t split, std::int64_t number) {
-  const auto shape = static_cast<std::size_t>(number % kClasses);
+  const auto shape = static_cast<std::size_t>(number % kShapes);
   SampleKey key;
   key.epoch = split;
   key.position = static_cast<std::uint64_t>(number);
   Draw draw(static_cast<std::uint64_t>(options.seed), key, hash_text("pipeline-data shapes"));
   const int size = static_cast<int>(options.size);
   const auto pixels = draw_shape(static_cast<int>(shape), size, draw);
-  const std::string path = fmt::format("{}/{}/{}/{:05}.jpg", options.destination, split == 0 ? "train" : "test",
-                                       kShapeNames[shape], number / kClasses);
+  const std::string path =
+      fmt::format("{}/{}/{}/{:05}.jpg", options.destination, split == 0 ? "train" : "test", kShapeNames[shape], number / kShapes);
   write_jpeg(path, pixels, size, size, kQuality);
 }
 
@@ -80,12 +80,12 @@ int shapes_verb(int count, const char* const* arguments) {
   if (rest.size() != 1)
     fail(ErrorKind::usage, "expected one folder to write into, found {}; see pipeline-data shapes --help", rest.size());
   options.destination = rest[0];
-  options.count = integer("--count", images, kClasses, 10'000'000);
+  options.count = integer("--count", images, kShapes, 10'000'000);
   options.validation = integer("--validation", validation, 0, 10'000'000);
   options.size = integer("--size", size, 8, 4096);
   options.seed = integer("--seed", seed, 0, std::int64_t{1} << 62);
   make_shapes(options);
-  fmt::print("{} training and {} test images of {} classes in {}\n", options.count, options.validation, kClasses,
+  fmt::print("{} training and {} test images of {} classes in {}\n", options.count, options.validation, kShapes,
              options.destination);
   return 0;
 }

@@ -7,7 +7,7 @@ namespace millrace {
 
 namespace {
 
-std::string ports(const std::vector<Port>& ports) {
+std::string payload_list(const std::vector<Port>& ports) {
   std::vector<std::string> payloads;
   for (const Port& port : ports) payloads.push_back(port.payload);
   return payloads.empty() ? "-" : fmt::format("{}", fmt::join(payloads, ", "));
@@ -18,7 +18,7 @@ std::string section(const char* title, const TextTable& table) {
 }
 
 void add_stage(TextTable& table, const StageType& type) {
-  table.row({type.name, ports(type.inputs), "->", ports(type.outputs), type.text});
+  table.row({type.name, payload_list(type.inputs), "->", payload_list(type.outputs), type.text});
 }
 
 TextTable stage_table() { return TextTable({"", "", "", "", ""}); }
