@@ -45,5 +45,5 @@ option(MILLRACE_UNITE "compile the sources of large targets in batches" OFF)
 
 # millrace_unite(TARGET): its sources are compiled in batches, if that is asked for. No two of them give one name to different things.
 function(millrace_unite target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${MILLRACE_UNITE} UNITY_BUILD_BATCH_SIZE 8)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${MILLRACE_UNITE} UNITY_BUILD_BATCH_SIZE 16)
 endfunction()

@@ -1,14 +1,11 @@
 #include "config/schema.h"
 
-#include <nlohmann/json.hpp>
-
 #include "config/plan.h"
+#include "core/json.h"
 
 namespace millrace {
 
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Json to_json(const Value& value) {
   switch (value.kind()) {
@@ -142,9 +139,11 @@ std::string json_schema(const Registry& registry) {
   const RunParams defaults;
   Json definitions = {{"reference", {{"type", "string"}, {"pattern", "\\$\\{[^}]+\\}"}}}, {"graph", graph_schema(registry)}};
   for (const auto& [name, type] : registry.stages()) definitions[definition(name)] = stage_schema(type, registry);
-  const Json network = {{"type", "object"},
-                        {"required", {"use"}},
-                        {"properties", {{"use", {{"type", "string"}, {"description", "a network of the zoo, or the file that describes the network"}}}}}};
+  const Json network = {
+      {"type", "object"},
+      {"required", {"use"}},
+      {"properties",
+       {{"use", {{"type", "string"}, {"description", "a network of the zoo, or the file that describes the network"}}}}}};
   const Json graph_or_variables = {{"if", {{"type", "object"}, {"required", {"flow"}}}},
                                    {"then", {{"$ref", "#/definitions/graph"}}}};
   const Json schema = {{"$schema", "http://json-schema.org/draft-07/schema#"},

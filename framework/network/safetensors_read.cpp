@@ -15,7 +15,7 @@
 namespace millrace {
 namespace {
 
-using Json = nlohmann::json;
+using HeaderJson = nlohmann::json;  // sorted: a header may have many names
 
 static_assert(std::endian::native == std::endian::little, "safetensors values are little-endian and are read as they lie");
 
@@ -68,27 +68,27 @@ void convert(const std::string& type, const char* source, std::size_t count, flo
 }
 
 // JSON keeps the last of two equal keys silently; here that would hide a tensor.
-Json parse_header(const std::string& text) {
+HeaderJson parse_header(const std::string& text) {
   std::vector<std::set<std::string>> keys;
   std::optional<std::string> repeated;
-  const auto watch = [&](int, Json::parse_event_t event, Json& parsed) {
-    if (event == Json::parse_event_t::object_start) keys.emplace_back();
-    if (event == Json::parse_event_t::object_end) keys.pop_back();
-    if (event == Json::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second) repeated = parsed;
+  const auto watch = [&](int, HeaderJson::parse_event_t event, HeaderJson& parsed) {
+    if (event == HeaderJson::parse_event_t::object_start) keys.emplace_back();
+    if (event == HeaderJson::parse_event_t::object_end) keys.pop_back();
+    if (event == HeaderJson::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second) repeated = parsed;
     return true;
   };
-  Json header = Json::parse(text, watch, /*allow_exceptions=*/false);
+  HeaderJson header = HeaderJson::parse(text, watch, /*allow_exceptions=*/false);
   if (repeated) fail(ErrorKind::data, "its header has '{}' twice", *repeated);
   if (!header.is_object()) fail(ErrorKind::data, "its header is not a JSON object: this is no safetensors file");
   return header;
 }
 
-std::uint64_t as_unsigned(const Json& value, const char* what) {
+std::uint64_t as_unsigned(const HeaderJson& value, const char* what) {
   if (!value.is_number_unsigned()) fail(ErrorKind::data, "{} must be a whole number from 0, found {}", what, value.dump());
   return value.get<std::uint64_t>();
 }
 
-Entry read_entry(const std::string& name, const Json& json) {
+Entry read_entry(const std::string& name, const HeaderJson& json) {
   Entry entry;
   entry.name = name;
   for (const char* key : {"dtype", "shape", "data_offsets"}) {
@@ -96,18 +96,18 @@ Entry read_entry(const std::string& name, const Json& json) {
   }
   if (!json["dtype"].is_string()) fail(ErrorKind::data, "'dtype' must be text, found {}", json["dtype"].dump());
   entry.type = json["dtype"].get<std::string>();
-  const Json& shape = json["shape"];
+  const HeaderJson& shape = json["shape"];
   if (!shape.is_array() || shape.size() > Shape::kMaxRank) {
     fail(ErrorKind::data, "'shape' must be a list of at most {} extents, found {}", Shape::kMaxRank, shape.dump());
   }
-  for (const Json& value : shape) {
+  for (const HeaderJson& value : shape) {
     const std::uint64_t extent = as_unsigned(value, "an extent");
     if (extent > INT64_MAX || __builtin_mul_overflow(entry.elements, extent, &entry.elements)) {
       fail(ErrorKind::data, "its shape {} is too large", shape.dump());
     }
     entry.shape.push_back(static_cast<std::int64_t>(extent));
   }
-  const Json& offsets = json["data_offsets"];
+  const HeaderJson& offsets = json["data_offsets"];
   if (!offsets.is_array() || offsets.size() != 2) fail(ErrorKind::data, "'data_offsets' must be [begin, end]");
   entry.begin = as_unsigned(offsets[0], "an offset");
   entry.end = as_unsigned(offsets[1], "an offset");
@@ -121,7 +121,7 @@ Entry read_entry(const std::string& name, const Json& json) {
 }
 
 // In the order of their values, which must fill `size` bytes without gap or overlap.
-std::vector<Entry> read_entries(const Json& header, std::uint64_t size) {
+std::vector<Entry> read_entries(const HeaderJson& header, std::uint64_t size) {
   std::vector<Entry> entries;
   for (const auto& [name, json] : header.items()) {
     if (name == "__metadata__") continue;
@@ -146,10 +146,10 @@ std::vector<Entry> read_entries(const Json& header, std::uint64_t size) {
   return entries;
 }
 
-std::map<std::string, std::string> read_metadata(const Json& header) {
+std::map<std::string, std::string> read_metadata(const HeaderJson& header) {
   std::map<std::string, std::string> metadata;
   if (!header.contains("__metadata__")) return metadata;
-  const Json& json = header["__metadata__"];
+  const HeaderJson& json = header["__metadata__"];
   if (!json.is_object()) fail(ErrorKind::data, "its '__metadata__' is not a table of texts");
   for (const auto& [key, value] : json.items()) {
     if (!value.is_string()) fail(ErrorKind::data, "'{}' in its '__metadata__' is not text", key);
@@ -170,7 +170,7 @@ class Reader {
 
   TensorFile read() {
     const std::string text = header();
-    const Json json = parse_header(text);
+    const HeaderJson json = parse_header(text);
     TensorFile result;
     result.metadata = read_metadata(json);
     for (const Entry& entry : read_entries(json, size_ - 8 - text.size())) {

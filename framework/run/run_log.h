@@ -12,7 +12,7 @@
 
 #include "millrace/run.h"
 #include "millrace/value.h"
-#include "run/json.h"
+#include "core/json.h"
 
 namespace millrace {
 

@@ -1,3 +1,3 @@
-#include "run/json.h"
+#include "core/json.h"
 
 template class nlohmann::basic_json<nlohmann::ordered_map>;
