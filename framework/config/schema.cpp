@@ -1,7 +1,7 @@
 #include "config/schema.h"
 
+#include "base/json.h"
 #include "config/plan.h"
-#include "core/json.h"
 
 namespace millrace {
 

@@ -6,7 +6,7 @@
 #include <set>
 #include <vector>
 
-#include "core/library_folder.h"
+#include "base/library_folder.h"
 #include "millrace/value.h"
 
 namespace millrace {

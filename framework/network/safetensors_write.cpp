@@ -6,7 +6,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "core/json.h"
+#include "base/json.h"
 #include "millrace/error.h"
 #include "network/safetensors.h"
 

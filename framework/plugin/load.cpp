@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <string>
 
-#include "core/library_folder.h"
+#include "base/library_folder.h"
 #include "millrace/plugin.h"
 
 namespace millrace {

@@ -10,9 +10,9 @@
 #include <string>
 #include <string_view>
 
+#include "base/json.h"
 #include "millrace/run.h"
 #include "millrace/value.h"
-#include "core/json.h"
 
 namespace millrace {
 

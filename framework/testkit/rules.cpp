@@ -1,6 +1,6 @@
 #include "testkit/rules.h"
 
-#include "core/library_folder.h"
+#include "base/library_folder.h"
 #include "millrace/error.h"
 
 namespace millrace::testkit {

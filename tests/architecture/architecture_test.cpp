@@ -75,7 +75,7 @@ TEST(WallsCheck, SeesADeviceInTheFramework) {
   EXPECT_EQ(includes_with("framework/run/a.cpp", "\n#include <oneapi/dnnl/dnnl.hpp>\n"),
             "framework/run/a.cpp:2: includes oneapi/dnnl/dnnl.hpp: the framework knows no device and no file format\n");
   EXPECT_NE(includes_with("framework/graph/a.cpp", "#include <cuda_runtime.h>\n"), "");
-  EXPECT_NE(includes_with("framework/core/a.cpp", "# include <jpeglib.h>\n"), "");
+  EXPECT_NE(includes_with("framework/base/a.cpp", "# include <jpeglib.h>\n"), "");
 }
 
 TEST(WallsCheck, SeesALibraryOutsideItsFolder) {

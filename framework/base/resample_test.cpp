@@ -6,8 +6,8 @@
 #include <cstdlib>
 #include <vector>
 
-#include "core/resample_kernels.h"
 #include "millrace/random.h"
+#include "resample_kernels.h"
 
 namespace millrace {
 namespace {

@@ -1,3 +1,3 @@
-#include "core/json.h"
+#include "json.h"
 
 template class nlohmann::basic_json<nlohmann::ordered_map>;

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "core/resample_kernels.h"
+#include "resample_kernels.h"
 
 namespace millrace {
 

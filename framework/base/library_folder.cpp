@@ -1,4 +1,4 @@
-#include "core/library_folder.h"
+#include "library_folder.h"
 
 #include <dlfcn.h>
 

@@ -1,4 +1,4 @@
-#include "core/resample_kernels.h"
+#include "resample_kernels.h"
 
 #include <algorithm>
 #include <array>
