@@ -5,11 +5,11 @@ set -euo pipefail
 packages=(  # under names that all of them have; libjpeg-dev is libjpeg-turbo in each
   g++ cmake ninja-build
   libtbb-dev libfmt-dev nlohmann-json3-dev libtomlplusplus-dev   # the framework
-  libjpeg-dev                                                    # plugins/decode_image, tools/pipeline-data
-  libpng-dev                                                     # plugins/decode_image, tools/pipeline-data
-  libre2-dev                                                     # plugins/read_folder
-  libdnnl-dev                                                    # plugins/cpu
-  libcurl4-openssl-dev libssl-dev                                # plugins/storage_s3
+  libjpeg-dev                                                    # plugins/stages/decode_image, tools/pipeline-data
+  libpng-dev                                                     # plugins/stages/decode_image, tools/pipeline-data
+  libre2-dev                                                     # plugins/sources/read_folder
+  libdnnl-dev                                                    # plugins/backends/cpu
+  libcurl4-openssl-dev libssl-dev                                # plugins/storage/s3
   graphviz                                                       # pipeline-inspect --svg
   libgtest-dev python3 openssl zlib1g-dev                        # the tests
 )

@@ -1,5 +1,5 @@
 // Every layer type, alone and in the combinations that backends fuse, as small networks: the table from which a backend is tested
-// against a definition (plugins/cpu) or against another backend (tests/gpu).
+// against a definition (plugins/backends/cpu) or against another backend (tests/gpu).
 //
 //   const std::shared_ptr<const Network> network = network_from_text(network_text(tested));
 //

@@ -32,10 +32,10 @@ class PlantedTree {
     write("framework/include/millrace/stage.h", "#include <vector>\n");
     write("framework/config/plan.h", "#include \"millrace/stage.h\"\n#include <toml++/toml.h>\n");
     write("framework/graph/graph.cpp", "#include <oneapi/tbb/flow_graph.h>\n#include \"config/plan.h\"\n");
-    write("plugins/crop/crop.h", "#include \"millrace/stage.h\"\n");
-    write("plugins/crop/crop.cpp", "#include \"crop.h\"\n#include <jpeglib.h>\n");
-    write("plugins/crop/kernels/fast.cpp", "#include \"kernels/fast.h\"\n#include \"crop.h\"\n");
-    write("plugins/crop/kernels/fast.h", "");
+    write("plugins/stages/crop/crop.h", "#include \"millrace/stage.h\"\n");
+    write("plugins/stages/crop/crop.cpp", "#include \"crop.h\"\n#include <jpeglib.h>\n");
+    write("plugins/stages/crop/kernels/fast.cpp", "#include \"kernels/fast.h\"\n#include \"crop.h\"\n");
+    write("plugins/stages/crop/kernels/fast.h", "");
     write("tools/pipeline-run/main.cpp", "#include \"config/plan.h\"\nint main() { _exit(1); }\n");
   }
   ~PlantedTree() { fs::remove_all(root_); }
@@ -83,7 +83,7 @@ TEST(WallsCheck, SeesALibraryOutsideItsFolder) {
             "framework/run/a.h:1: includes oneapi/tbb/task_arena.h: oneTBB stays in framework/graph\n");
   EXPECT_EQ(includes_with("framework/run/a.h", "#include <toml++/toml.h>\n"),
             "framework/run/a.h:1: includes toml++/toml.h: toml++ stays in framework/config\n");
-  EXPECT_NE(includes_with("plugins/crop/crop.h", "#include <tbb/parallel_for.h>\n"), "");
+  EXPECT_NE(includes_with("plugins/stages/crop/crop.h", "#include <tbb/parallel_for.h>\n"), "");
 }
 
 TEST(WallsCheck, SeesAPublicHeaderThatIncludesAnInternalOne) {
@@ -93,42 +93,42 @@ TEST(WallsCheck, SeesAPublicHeaderThatIncludesAnInternalOne) {
 
 TEST(WallsCheck, SeesAPluginThatLooksIntoAnother) {
   const std::string wall = ": a plugin includes millrace/*.h and its own files only\n";
-  EXPECT_EQ(includes_with("plugins/resize/a.cpp", "#include \"../crop/crop.h\"\n"),
-            "plugins/resize/a.cpp:1: includes ../crop/crop.h" + wall);
-  EXPECT_EQ(includes_with("plugins/resize/a.cpp", "#include \"crop/crop.h\"\n"),
-            "plugins/resize/a.cpp:1: includes crop/crop.h" + wall);
-  EXPECT_NE(includes_with("plugins/resize/kernels/a.cpp", "#include \"../../crop/crop.h\"\n"), "");
+  EXPECT_EQ(includes_with("plugins/stages/resize/a.cpp", "#include \"../crop/crop.h\"\n"),
+            "plugins/stages/resize/a.cpp:1: includes ../crop/crop.h" + wall);
+  EXPECT_EQ(includes_with("plugins/stages/resize/a.cpp", "#include \"crop/crop.h\"\n"),
+            "plugins/stages/resize/a.cpp:1: includes crop/crop.h" + wall);
+  EXPECT_NE(includes_with("plugins/stages/resize/kernels/a.cpp", "#include \"../../crop/crop.h\"\n"), "");
 }
 
 TEST(WallsCheck, SeesAPluginThatLooksIntoTheFramework) {
-  EXPECT_NE(includes_with("plugins/resize/a.cpp", "#include \"config/plan.h\"\n"), "");
-  EXPECT_NE(includes_with("plugins/resize/a.cpp", "#include <config/plan.h>\n"), "");
-  EXPECT_NE(includes_with("plugins/resize/a.cpp", "#include \"testkit/harness.h\"\n"), "");
-  EXPECT_EQ(includes_with("plugins/resize/a_test.cpp", "#include \"testkit/harness.h\"\n"), "");
+  EXPECT_NE(includes_with("plugins/stages/resize/a.cpp", "#include \"config/plan.h\"\n"), "");
+  EXPECT_NE(includes_with("plugins/stages/resize/a.cpp", "#include <config/plan.h>\n"), "");
+  EXPECT_NE(includes_with("plugins/stages/resize/a.cpp", "#include \"testkit/harness.h\"\n"), "");
+  EXPECT_EQ(includes_with("plugins/stages/resize/a_test.cpp", "#include \"testkit/harness.h\"\n"), "");
 }
 
 TEST(WallsCheck, SeesAToolOrTheFrameworkThatLooksIntoAPlugin) {
-  EXPECT_NE(includes_with("tools/pipeline-run/a.cpp", "#include \"../../plugins/crop/crop.h\"\n"), "");
-  EXPECT_NE(includes_with("framework/run/a.cpp", "#include \"../plugins/crop/crop.h\"\n"), "");
+  EXPECT_NE(includes_with("tools/pipeline-run/a.cpp", "#include \"../../plugins/stages/crop/crop.h\"\n"), "");
+  EXPECT_NE(includes_with("framework/run/a.cpp", "#include \"../plugins/stages/crop/crop.h\"\n"), "");
 }
 
 TEST(WallsCheck, SeesALongFileUnlessItSaysWhy) {
   PlantedTree tree;
   std::string content;
   for (int line = 0; line < 401; ++line) content += "\n";
-  tree.write("plugins/crop/crop.cpp", content);
+  tree.write("plugins/stages/crop/crop.cpp", content);
   EXPECT_EQ(text(check_sizes(tree.root())),
-            "plugins/crop/crop.cpp: has 401 lines, at most 400 are allowed: split it, or say \"Long because\" in one line\n");
-  tree.write("plugins/crop/crop.cpp", content + "// Long because it is a table.\n");
+            "plugins/stages/crop/crop.cpp: has 401 lines, at most 400 are allowed: split it, or say \"Long because\" in one line\n");
+  tree.write("plugins/stages/crop/crop.cpp", content + "// Long because it is a table.\n");
   EXPECT_EQ(text(check_sizes(tree.root())), "");
 }
 
 TEST(WallsCheck, SeesALibraryThatEndsTheProcess) {
   for (const std::string call : {"exit(1);", "  std::abort();", "if (a) ::_exit(2);", "std::terminate();"}) {
     PlantedTree tree;
-    tree.write("plugins/crop/crop.cpp",
+    tree.write("plugins/stages/crop/crop.cpp",
                "// exit(0) is not called\nconst char* text = \"exit(1)\"; at_exit(1); /* abort() */\n" + call);
-    EXPECT_EQ(text(check_exits(tree.root())), "plugins/crop/crop.cpp:3: ends the process; throw Error instead\n") << call;
+    EXPECT_EQ(text(check_exits(tree.root())), "plugins/stages/crop/crop.cpp:3: ends the process; throw Error instead\n") << call;
   }
 }
 
@@ -156,7 +156,7 @@ TEST(WallsCheck, SeesADeviceLibraryThatTheFrameworkNeeds) {
 TEST(WallsCheck, SeesAHeaderThatIsInstalledByMistakeOrForgotten) {
   PlantedTree tree;
   tree.write("prefix/include/config/plan.h", "");
-  tree.write("plugins/crop/include/millrace/crop/native.h", "");  // a plugin's public headers are public too
+  tree.write("plugins/stages/crop/include/millrace/crop/native.h", "");  // a plugin's public headers are public too
   EXPECT_EQ(text(check_installed_headers(tree.root(), tree.root() / "prefix")),
             "config/plan.h: is installed and no public header\nmillrace/crop/native.h: is a public header and not installed\n"
             "millrace/stage.h: is a public header and not installed\n");

@@ -52,7 +52,7 @@ class IncludeCheck {
   }
 
   void plugin(const fs::path& file) {
-    const fs::path own = root_ / "plugins" / *fs::relative(file, root_ / "plugins").begin();
+    const fs::path own = own_folder(file);
     for (const Include& include : includes_of(file)) {
       if (is_tbb(include.name) || is_toml(include.name))
         note(file, include, "a plugin sees the framework, not what it is made of");
@@ -72,6 +72,13 @@ class IncludeCheck {
       const bool own = found_within(root_ / "tools", file, include.name);
       if (!own && !in_framework(include.name)) note(file, include, "a tool reaches stages by name");
     }
+  }
+
+  // plugins/KIND/NAME; for what all of a kind share, and for tests, plugins/KIND.
+  fs::path own_folder(const fs::path& file) const {
+    const fs::path relative = fs::relative(file.parent_path(), root_ / "plugins");
+    const fs::path kind = *relative.begin();
+    return root_ / "plugins" / (is_test(file) || relative == kind ? kind : kind / *std::next(relative.begin()));
   }
 
   static bool below(const fs::path& file, const fs::path& folder) {

@@ -89,7 +89,9 @@ Findings check_installed_headers(const fs::path& root, const fs::path& prefix) {
   std::set<std::string> here = names_below(root / "framework/include");
   const std::set<std::string> there = names_below(prefix / "include");
   if (fs::exists(root / "plugins")) {
-    for (const auto& plugin : fs::directory_iterator(root / "plugins")) here.merge(names_below(plugin.path() / "include"));
+    for (const auto& entry : fs::recursive_directory_iterator(root / "plugins")) {
+      if (entry.path().filename() == "include") here.merge(names_below(entry.path()));
+    }
   }
   Findings findings;
   for (const std::string& name : there) {

@@ -24,7 +24,7 @@ Findings check_exits(const std::filesystem::path& root);
 // The framework's library needs no device or image library; no plugin needs another plugin. `plugins` is the folder of plugins.
 Findings check_link_lines(const std::filesystem::path& framework_library, const std::filesystem::path& plugins);
 
-// An install tree's headers are exactly those of framework/include and plugins/*/include.
+// An install tree's headers are exactly those of framework/include and plugins/*/*/include.
 Findings check_installed_headers(const std::filesystem::path& root, const std::filesystem::path& prefix);
 
 }  // namespace millrace::architecture

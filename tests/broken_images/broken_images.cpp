@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "millrace/random.h"
-#include "plugins/decode_image/jpeg_test_images.h"
-#include "plugins/decode_image/png_test_images.h"
+#include "plugins/stages/decode_image/jpeg_test_images.h"
+#include "plugins/stages/decode_image/png_test_images.h"
 
 namespace millrace::test {
 

@@ -1,5 +1,5 @@
 // Is a wait for an event that a recording sets ordered behind the launch before it, each time the recording is launched?
-// The backend counts on it (plugins/cuda/device/marks.cpp, record_external), with these very calls.
+// The backend counts on it (plugins/backends/cuda/device/marks.cpp, record_external), with these very calls.
 #include <vector>
 
 #include "device.h"

@@ -48,7 +48,7 @@ struct RowLoss {
   double loss = 0, weight = 0, correct = 0, correct5 = 0;  // loss, 1, is it right, is it among five: times the row's weight
 };
 
-// One sample's loss and gradient; definitions as in plugins/cpu/kernels/loss.h: target of class j is
+// One sample's loss and gradient; definitions as in plugins/backends/cpu/kernels/loss.h: target of class j is
 // (label == j) * (1 - smoothing) + smoothing / classes, of a mixed image share * (label == j) + (1 - share) * (second == j) in
 // place of (label == j); gradient = weight / normaliser * (softmax - target), 0 where the weight is 0; top-k counts ties as
 // there. REQUIRES: labels of rows with weight lie in [0, classes).

@@ -1,9 +1,7 @@
 #include "millrace/plugin.h"
-#include "allreduce.h"
 #include "local_communicator.h"
 
-MILLRACE_PLUGIN("allreduce", "1.0", "Sums of gradients over the replicas of a run.") {
-  registry.add_stage<millrace::Allreduce>();
+MILLRACE_PLUGIN("communicator_local", "1.0", "Sums over replicas of one process.") {
   registry.add(millrace::CommunicatorType{
       .name = "local",
       .text = "replicas of one process whose devices can read each other's memory",

@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "local_communicator.h"
 #include "millrace/error.h"
 #include "testkit/harness.h"
 #include "testkit/plain.h"
@@ -13,9 +12,7 @@ namespace {
 class AllreduceTest : public testing::Test {
  protected:
   void start(std::size_t replicas, const Value& parameters = {}) {
-    registry_.add(CommunicatorType{.name = "local", .text = "", .backend = "", .create = [](std::span<Device* const> devices) {
-                                     return std::make_unique<LocalCommunicator>(devices);
-                                   }});
+    registry_.load(MILLRACE_PLUGINS "/communicator_local.so");
     for (std::size_t r = 0; r < replicas; ++r) {
       devices_.push_back(testkit::make_plain_backend()->open(0, {}));
       context_.devices.push_back(devices_.back().get());
@@ -104,15 +101,19 @@ TEST_F(AllreduceTest, RefusesBucketsOfDifferentLayouts) {
 }
 
 // Adds up, and finds out later that it went wrong.
-class Failing : public LocalCommunicator {
+class Failing : public Communicator {
  public:
-  using LocalCommunicator::LocalCommunicator;
+  explicit Failing(std::unique_ptr<Communicator> sums) : sums_(std::move(sums)) {}
+  void all_reduce(std::span<const Ref<GradientBucket>> buckets) override { sums_->all_reduce(buckets); }
   void check() override { fail(ErrorKind::device, "the link is down"); }
+
+ private:
+  std::unique_ptr<Communicator> sums_;
 };
 
 TEST_F(AllreduceTest, ASumThatFailsAfterTheLastStepWasSubmittedEndsTheRun) {
-  registry_.add(CommunicatorType{.name = "failing", .text = "", .backend = "", .create = [](std::span<Device* const> devices) {
-                                   return std::make_unique<Failing>(devices);
+  registry_.add(CommunicatorType{.name = "failing", .text = "", .backend = "", .create = [this](std::span<Device* const> devices) {
+                                   return std::make_unique<Failing>(registry_.communicator("local")->create(devices));
                                  }});
   start(2, testkit::table({{"communicator", Value(std::string("failing"))}}));
   std::vector<float> a = {1}, b = {2};

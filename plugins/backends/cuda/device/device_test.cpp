@@ -314,7 +314,7 @@ std::string text_of(const std::filesystem::path& file) {
 
 // An element whose code nvcc never saw would be found out by a launch, on a device.
 TEST(DeviceCode, IsThereForEveryElement) {
-  const std::filesystem::path folder = MILLRACE_SOURCE_DIR "/plugins/cuda";
+  const std::filesystem::path folder = MILLRACE_SOURCE_DIR "/plugins/backends/cuda";
   std::string instances;
   for (const auto& file : std::filesystem::directory_iterator(folder / "device")) {
     if (file.path().extension() == ".cu") instances += text_of(file.path());
