@@ -37,6 +37,23 @@ class Credits {
     graph_->release_wait();
   }
 
+  // Keeps the graph from ending, for whoever is about to use it and holds nothing but a credit, which another thread may give up
+  // at any moment. False: it was given up; the graph may be gone.
+  class Stay {
+   public:
+    explicit Stay(Credits& credits) : credits_(credits), stays_(credits.begin_stay()) {}
+    ~Stay() {
+      if (stays_) credits_.graph_->release_wait();
+    }
+    Stay(const Stay&) = delete;
+    Stay& operator=(const Stay&) = delete;
+    explicit operator bool() const { return stays_; }
+
+   private:
+    Credits& credits_;
+    bool stays_;
+  };
+
   void abandon() {
     int left = 0;
     {
@@ -48,6 +65,12 @@ class Credits {
   }
 
  private:
+  bool begin_stay() {
+    const std::lock_guard lock(mutex_);
+    if (!abandoned_) graph_->reserve_wait();
+    return !abandoned_;
+  }
+
   std::mutex mutex_;
   tbb::flow::graph* graph_;
   int out_ = 0;

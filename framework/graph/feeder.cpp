@@ -114,6 +114,12 @@ void Feeder::start(std::uint64_t first, std::uint64_t last) {
 void Feeder::stop() { stopped_ = true; }
 
 void Feeder::home(CirculatingBatch* batch) {
+  const Credits::Stay stay(*credits_);
+  if (!stay) {
+    const std::lock_guard lock(mutex_);
+    home_.push_back(batch);
+    return;
+  }
   const bool lost = !stopped_ && gate_->any_entry() && !gate_->has_passed(batch->step);
   {
     const std::lock_guard lock(mutex_);

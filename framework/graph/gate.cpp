@@ -98,6 +98,7 @@ void Gate::pass(Lock lock) {
 
 void Gate::token_home(Token* token) {
   const std::uint64_t step = token->step;
+  const Credits::Stay stay(*credits_);  // where it is none, the gate was given up before
   {
     const std::lock_guard lock(mutex_);
     account();

@@ -41,6 +41,40 @@ TEST(Gate, HoldsTheNextStepUntilTheTokenIsHome) {
   EXPECT_EQ(line.log->entries().size(), 8U);
 }
 
+// A failure gives up all that is out, also what is on its way home on a thread that the graph does not know.
+TEST(Gate, WaitsForATokenThatIsOnItsWayHomeWhenTheRunFails) {
+  Line line(shuffled(64), table({{"size", number(8)}}));
+  Ref<Payload> kept;
+  Output* output = nullptr;
+  std::mutex mutex;
+  line.log->on_batch = [&](const Packet& packet, Output& of_stage) {
+    const std::lock_guard lock(mutex);
+    kept = packet.token;
+    output = &of_stage;
+  };
+  Graph& graph = line.test.make({.threads = 2});
+  std::atomic<bool> returned{false};
+  graph.on_step_done([&](std::uint64_t) {
+    output->fail(Error(ErrorKind::device, "the cable is out"));
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    returned = true;
+    return true;
+  });
+  graph.start(0, 8);
+  while (line.log->entries().empty()) std::this_thread::yield();
+  std::thread device([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    Ref<Payload> token;
+    {
+      const std::lock_guard lock(mutex);
+      token = std::move(kept);
+    }
+  });
+  EXPECT_THROW(graph.wait(), Error);
+  EXPECT_TRUE(returned) << "the graph counted as ended while a thread was inside it";
+  device.join();
+}
+
 TEST(Gate, WaitsForResumeWhenStepDoneSaysSo) {
   Line line(shuffled(64), table({{"size", number(8)}}));
   Graph& graph = line.test.make({.threads = 2});
