@@ -24,6 +24,7 @@ done
 tools/install-deps.sh
 cmake --preset develop -DBUILD_TESTING=ON
 cmake --build --preset develop
+cmake --build --preset develop --target benchmarks
 # As users build: sources in batches. No two of a batch may give one name to different things.
 cmake --preset release -DMILLRACE_CUDA=OFF -DBUILD_TESTING=OFF >/dev/null
 cmake --build --preset release --target programs

@@ -1,3 +1,3 @@
-#include "json.h"
+#include "base/json.h"
 
 template class nlohmann::basic_json<nlohmann::ordered_map>;

@@ -1,4 +1,4 @@
-#include "library_folder.h"
+#include "base/library_folder.h"
 
 #include <dlfcn.h>
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "resample_kernels.h"
+#include "base/resample_kernels.h"
 
 namespace millrace {
 

@@ -1,4 +1,4 @@
-#include "resample_kernels.h"
+#include "base/resample_kernels.h"
 
 #include <algorithm>
 #include <array>

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "millrace/random.h"
-#include "resample_kernels.h"
+#include "base/resample_kernels.h"
 
 namespace millrace {
 namespace {

@@ -4,7 +4,7 @@
 #include <memory>
 #include <string>
 
-#include "millrace/network.h"
+#include "millrace/plugin.h"
 
 namespace millrace::testkit {
 

@@ -2,7 +2,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "rule_test_fixture.h"
+#include "rule_fixture.h"
 
 namespace millrace {
 namespace {

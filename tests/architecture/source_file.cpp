@@ -73,8 +73,7 @@ bool is_test(const fs::path& file) {
     if (part == "testkit" || part == "test_plugins" || part == "simulation") return true;
   }
   const std::string stem = file.stem();
-  return stem.ends_with("_test") || stem.ends_with("_bench") || stem.starts_with("test_") || stem.starts_with("fake_") ||
-         stem == "fixture" || stem.find("_test_") != std::string::npos;
+  return stem.ends_with("_test") || stem.ends_with("_bench") || stem.ends_with("_fixture") || stem.starts_with("fake_");
 }
 
 }  // namespace millrace::architecture

@@ -22,7 +22,8 @@ std::vector<std::string> code_of(const std::filesystem::path& file);
 // The sources and headers below a folder, sorted; none where it does not exist.
 std::vector<std::filesystem::path> cpp_files(const std::filesystem::path& folder);
 
-// Tests, benchmarks, the test kit and the plugins that tests load.
+// Tests (_test), what they share (_fixture), libraries acted out (fake_), benchmarks (_bench), the test kit and the plugins that
+// tests load.
 bool is_test(const std::filesystem::path& file);
 
 }  // namespace millrace::architecture

@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "millrace/random.h"
-#include "plugins/stages/decode_image/jpeg_test_images.h"
-#include "plugins/stages/decode_image/png_test_images.h"
+#include "plugins/stages/decode_image/jpeg_images_fixture.h"
+#include "plugins/stages/decode_image/png_images_fixture.h"
 
 namespace millrace::test {
 

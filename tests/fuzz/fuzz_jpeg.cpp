@@ -1,6 +1,6 @@
 // The JPEG wrapper: whole images and parts of them, reduced and not, strict and lenient.
 #include "fuzz_image.h"
-#include "jpeg_test_images.h"
+#include "jpeg_images_fixture.h"
 
 namespace millrace::fuzz {
 

@@ -1,7 +1,7 @@
 // The Huffman decoder of our own beside libjpeg's: what it decodes, libjpeg decodes to the same pixels and without a warning.
 #include "fuzz.h"
+#include "jpeg_images_fixture.h"
 #include "jpeg_reference.h"
-#include "jpeg_test_images.h"
 
 namespace millrace::fuzz {
 

@@ -1,6 +1,6 @@
 // The PNG wrapper: images and label images, whole and in part.
 #include "fuzz_image.h"
-#include "png_test_images.h"
+#include "png_images_fixture.h"
 
 namespace millrace::fuzz {
 

@@ -10,7 +10,7 @@
 #include <optional>
 #include <string>
 
-#include "gpu_test.h"
+#include "gpu_fixture.h"
 
 namespace millrace::gpu {
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "agreement.h"
-#include "filled_buckets.h"
+#include "testkit/filled_buckets.h"
 #include "millrace/communicator.h"
 #include "testkit/networks.h"
 

@@ -1,11 +1,11 @@
-#include "gpu_test.h"
+#include "gpu_fixture.h"
 
 #include <fmt/format.h>
 
 #include <cstdlib>
 #include <cstring>
 
-#include "filled_buckets.h"
+#include "testkit/filled_buckets.h"
 #include "testkit/gradient_check.h"
 #include "testkit/harness.h"
 #include "testkit/rules.h"

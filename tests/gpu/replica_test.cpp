@@ -6,7 +6,7 @@
 
 #include "agreement.h"
 #include "device_memory.h"
-#include "filled_buckets.h"
+#include "testkit/filled_buckets.h"
 #include "testkit/networks.h"
 #include "testkit/rules.h"
 

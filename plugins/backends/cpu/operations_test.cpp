@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "test_support.h"
+#include "cpu_fixture.h"
 #include "testkit/operator_cases.h"
 
 namespace millrace::cpu::test {

@@ -4,7 +4,7 @@
 #include <atomic>
 
 #include "backend.h"
-#include "test_support.h"
+#include "cpu_fixture.h"
 #include "work_queue.h"
 
 namespace millrace::cpu::test {

@@ -5,7 +5,7 @@
 
 #include <numeric>
 
-#include "test_support.h"
+#include "cpu_fixture.h"
 
 namespace millrace::cpu::test {
 namespace {

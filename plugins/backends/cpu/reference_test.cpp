@@ -6,7 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "test_support.h"
+#include "cpu_fixture.h"
 
 namespace millrace::cpu::test {
 namespace {

@@ -6,9 +6,9 @@
 #include <thread>
 
 #include "backend.h"
+#include "cpu_fixture.h"
 #include "device_info.h"
 #include "host_event.h"
-#include "test_support.h"
 #include "testkit/gradient_check.h"
 #include "testkit/rules.h"
 

@@ -1,7 +1,7 @@
 #include "millrace/plugin.h"
 
 #include "device/cuda_backend.h"
-#include "device/nccl_communicator.h"
+#include "device/nccl/communicator.h"
 
 MILLRACE_PLUGIN("cuda", "0.1.0", "NVIDIA devices: cuDNN, cuBLASLt and NCCL, everything else by kernels of our own") {
   registry.add(

@@ -1,4 +1,4 @@
-#include "rule_test_fixture.h"
+#include "rule_fixture.h"
 
 namespace millrace {
 namespace {

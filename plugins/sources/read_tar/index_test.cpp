@@ -6,7 +6,7 @@
 #include "index_store.h"
 #include "millrace/error.h"
 #include "millrace/random.h"
-#include "test_files.h"
+#include "tar_files_fixture.h"
 
 namespace millrace {
 namespace {

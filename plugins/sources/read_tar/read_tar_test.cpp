@@ -5,7 +5,7 @@
 #include <atomic>
 #include <thread>
 
-#include "test_files.h"
+#include "tar_files_fixture.h"
 #include "testkit/harness.h"
 
 namespace millrace {

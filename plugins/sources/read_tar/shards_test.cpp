@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "millrace/error.h"
-#include "test_files.h"
+#include "tar_files_fixture.h"
 
 namespace millrace {
 namespace {

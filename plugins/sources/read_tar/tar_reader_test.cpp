@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "millrace/error.h"
-#include "test_files.h"
+#include "tar_files_fixture.h"
 
 namespace millrace {
 namespace {

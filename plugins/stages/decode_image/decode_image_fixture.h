@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "decode_image.h"
-#include "jpeg_test_images.h"
+#include "jpeg_images_fixture.h"
 #include "millrace/error.h"
-#include "png_test_images.h"
+#include "png_images_fixture.h"
 
 namespace millrace {
 

@@ -9,10 +9,10 @@
 #include <string>
 
 #include "image_file_fixture.h"
-#include "jpeg_test_images.h"
+#include "jpeg_images_fixture.h"
 #include "millrace/error.h"
 #include "millrace/random.h"
-#include "png_test_images.h"
+#include "png_images_fixture.h"
 
 namespace millrace {
 namespace {

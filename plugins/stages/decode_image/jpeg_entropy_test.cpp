@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "jpeg_decoder.h"
+#include "jpeg_images_fixture.h"
 #include "jpeg_reference.h"
-#include "jpeg_test_images.h"
 #include "millrace/error.h"
 #include "millrace/random.h"
 

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "image_file_fixture.h"
-#include "jpeg_test_images.h"
-#include "png_test_images.h"
+#include "jpeg_images_fixture.h"
+#include "png_images_fixture.h"
 
 namespace millrace {
 namespace {

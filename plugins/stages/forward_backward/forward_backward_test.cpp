@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "fixture.h"
+#include "forward_backward_fixture.h"
 
 namespace millrace {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "fixture.h"
+#include "forward_backward_fixture.h"
 
 namespace millrace {
 namespace {

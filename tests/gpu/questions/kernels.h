@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "elements/portable.h"
+#include "kernels/portable.h"
 
 namespace millrace::gpu {
 

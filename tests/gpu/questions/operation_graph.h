@@ -4,7 +4,7 @@
 #include <deque>
 
 #include "convolution_case.h"
-#include "cudnn_convolution_graph.h"
+#include "cudnn/convolution_graph.h"
 
 namespace millrace::gpu {
 

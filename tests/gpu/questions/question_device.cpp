@@ -3,8 +3,8 @@
 
 #include <cstdlib>
 
-#include "cublaslt_api.h"
-#include "cudnn_api.h"
+#include "cublaslt/api.h"
+#include "cudnn/api.h"
 #include "device.h"
 #include "device_list.h"
 #include "kernels.h"

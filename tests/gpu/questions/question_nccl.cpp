@@ -12,7 +12,7 @@
 #include "device.h"
 #include "kernels.h"
 #include "millrace/error.h"
-#include "nccl_api.h"
+#include "nccl/api.h"
 #include "process.h"
 #include "questions.h"
 

@@ -1,7 +1,7 @@
 // The two ceilings: how fast the device multiplies matrices, and how fast it copies; and its clocks meanwhile.
 #include <algorithm>
 
-#include "cublaslt_linear.h"
+#include "cublaslt/linear.h"
 #include "device.h"
 #include "kernels.h"
 #include "nvml_readings.h"

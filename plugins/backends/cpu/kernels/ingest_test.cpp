@@ -4,7 +4,7 @@
 
 #include <memory>
 
-#include "kernels/kernels_test.h"
+#include "kernels_fixture.h"
 
 namespace millrace::cpu {
 namespace {

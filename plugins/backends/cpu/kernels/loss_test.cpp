@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "kernels/kernels_test.h"
+#include "kernels_fixture.h"
 #include "millrace/error.h"
 
 namespace millrace::cpu {

@@ -1,4 +1,4 @@
-#include "kernels/kernels_test.h"
+#include "kernels_fixture.h"
 
 namespace millrace::cpu {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/kernels_test.h"
+#include "kernels_fixture.h"
 
 namespace millrace::cpu {
 namespace {

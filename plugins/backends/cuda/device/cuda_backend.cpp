@@ -4,10 +4,10 @@
 #include <map>
 #include <mutex>
 
-#include "../backend.h"
 #include "cuda_machine.h"
 #include "device_list.h"
 #include "millrace/error.h"
+#include "runtime/backend.h"
 
 namespace millrace::cuda {
 

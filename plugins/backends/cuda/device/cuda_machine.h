@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "../machine.h"
 #include "cuda_queue.h"
 #include "gpu.h"
 #include "marks.h"
 #include "millrace/cuda/native.h"
+#include "runtime/machine.h"
 
 namespace millrace::cuda {
 

@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "../machine.h"
 #include "marks.h"
+#include "runtime/machine.h"
 
 namespace millrace::cuda {
 

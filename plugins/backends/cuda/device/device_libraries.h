@@ -6,8 +6,8 @@
 #include <mutex>
 #include <string>
 
-#include "cublaslt_api.h"
-#include "cudnn_handles.h"
+#include "cublaslt/api.h"
+#include "cudnn/handles.h"
 #include "device_plan.h"
 #include "plan_cache.h"
 

@@ -12,13 +12,13 @@
 #include <string>
 #include <vector>
 
-#include "../elements/chunks.h"
-#include "../elements/elements.h"
-#include "../elements/kernel.h"
 #include "cuda_backend.h"
 #include "device_list.h"
 #include "errors.h"
 #include "grid.h"
+#include "kernels/chunks.h"
+#include "kernels/elements.h"
+#include "kernels/kernel.h"
 #include "library.h"
 #include "marks.h"
 #include "memory_table.h"
@@ -322,7 +322,7 @@ TEST(DeviceCode, IsThereForEveryElement) {
   const std::map<std::string, std::string> other_names = {{"Convert", "FloatToBf16"}};
   const std::regex element(R"(struct (\w+) \{\n  static constexpr Form kForm)");
   int elements = 0;
-  for (const auto& file : std::filesystem::directory_iterator(folder / "elements")) {
+  for (const auto& file : std::filesystem::directory_iterator(folder / "kernels")) {
     if (file.path().extension() != ".h" || file.path().filename() == "portable.h") continue;
     const std::string text = text_of(file.path());
     for (std::sregex_iterator at(text.begin(), text.end(), element), end; at != end; ++at, ++elements) {

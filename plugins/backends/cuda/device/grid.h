@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "../elements/chunks.h"
-#include "../elements/columns.h"
-#include "../elements/last_block.h"
+#include "kernels/chunks.h"
+#include "kernels/columns.h"
+#include "kernels/last_block.h"
 #include "millrace/device_grid.h"
 
 namespace millrace::cuda {

@@ -1,5 +1,5 @@
 // Batch normalisation, and the sums over rows.
-#include "../elements/elements.h"
+#include "kernels/elements.h"
 #include "launch.cuh"
 
 namespace millrace::cuda {

@@ -1,5 +1,5 @@
 // Element by element: conversions, sums, activations, dropout, the optimizer.
-#include "../elements/elements.h"
+#include "kernels/elements.h"
 #include "launch.cuh"
 
 namespace millrace::cuda {

@@ -1,5 +1,5 @@
 // Ingest and pooling: what gathers pixels.
-#include "../elements/elements.h"
+#include "kernels/elements.h"
 #include "launch.cuh"
 
 namespace millrace::cuda {

@@ -1,5 +1,5 @@
 // What looks at all channels of a row: softmax, the loss, local response normalisation.
-#include "../elements/elements.h"
+#include "kernels/elements.h"
 #include "launch.cuh"
 
 namespace millrace::cuda {

@@ -1,9 +1,9 @@
 // Compiles the backend's own elements for CUDA: those whose threads take columns of a map, and sums over its rows
-// (elements/portable.h). The other forms are launched as everybody's are.
+// (kernels/portable.h). The other forms are launched as everybody's are.
 #pragma once
 
-#include "../elements/kernel.h"
 #include "grid.h"
+#include "kernels/kernel.h"
 #include "millrace/device_code.cuh"
 
 namespace millrace::cuda {
@@ -19,7 +19,7 @@ __global__ void __launch_bounds__(kBlockThreads, Column::kBlocks)
   if (share.pack < element.packs) take_rows(Column(element, share.pack), share.rows.reversed());
 }
 
-// A block that finishes a sum if it comes last (elements/last_block.h).
+// A block that finishes a sum if it comes last (kernels/last_block.h).
 class SumsBlock {
  public:
   __device__ explicit SumsBlock(bool* last) : last_(last) {}

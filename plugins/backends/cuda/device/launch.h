@@ -3,7 +3,7 @@
 
 #include <cuda_runtime_api.h>
 
-#include "../elements/kernel.h"
+#include "kernels/kernel.h"
 
 namespace millrace::cuda {
 

@@ -6,8 +6,8 @@
 #include <map>
 #include <random>
 
-#include "cublaslt_linear.h"
-#include "cudnn_convolution.h"
+#include "cublaslt/linear.h"
+#include "cudnn/convolution.h"
 #include "millrace/error.h"
 
 namespace millrace::cuda {

@@ -3,8 +3,8 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "cublaslt_linear.h"
-#include "cudnn_convolution.h"
+#include "cublaslt/linear.h"
+#include "cudnn/convolution.h"
 #include "errors.h"
 
 namespace millrace::cuda {

@@ -7,9 +7,9 @@
 #include <set>
 #include <string_view>
 
-#include "../engine_trial.h"
 #include "device_libraries.h"
 #include "plan_options.h"
+#include "runtime/engine_trial.h"
 
 namespace millrace::cuda {
 

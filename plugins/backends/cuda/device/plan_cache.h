@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "../plan_record.h"
+#include "runtime/plan_record.h"
 
 namespace millrace::cuda {
 

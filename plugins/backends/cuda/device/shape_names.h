@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "../machine.h"
+#include "runtime/machine.h"
 
 namespace millrace::cuda {
 

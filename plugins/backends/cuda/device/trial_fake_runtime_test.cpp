@@ -3,8 +3,8 @@
 #include <functional>
 #include <limits>
 
-#include "../engine_trial.h"
 #include "fake_runtime_fixture.h"
+#include "runtime/engine_trial.h"
 
 namespace millrace::cuda {
 namespace {

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "machine.h"
+#include "runtime/machine.h"
 #include "simulation/allocations.h"
 
 namespace millrace::cuda {

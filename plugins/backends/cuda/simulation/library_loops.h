@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "machine.h"
+#include "runtime/machine.h"
 
 namespace millrace::cuda {
 

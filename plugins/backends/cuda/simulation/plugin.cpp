@@ -3,8 +3,8 @@
 // the run as an error of the device.
 #include "millrace/plugin.h"
 
-#include "backend.h"
 #include "millrace/error.h"
+#include "runtime/backend.h"
 #include "simulation/simulated_machine.h"
 
 namespace millrace::cuda {

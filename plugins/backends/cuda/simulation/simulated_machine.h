@@ -35,8 +35,8 @@
 #include <utility>
 #include <vector>
 
-#include "machine.h"
-#include "plan_record.h"
+#include "runtime/machine.h"
+#include "runtime/plan_record.h"
 #include "simulation/simulation.h"
 
 namespace millrace::cuda {

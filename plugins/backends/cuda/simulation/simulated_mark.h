@@ -6,7 +6,7 @@
 #include <memory>
 #include <mutex>
 
-#include "machine.h"
+#include "runtime/machine.h"
 #include "simulation/simulation.h"
 #include "testkit/recording_queue.h"
 

@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-#include "machine.h"
+#include "runtime/machine.h"
 #include "simulation/simulated_mark.h"
 #include "simulation/simulation.h"
 #include "testkit/recording_queue.h"

@@ -1,0 +1,115 @@
+#include "cpu_fixture.h"
+
+#include <cmath>
+#include <fstream>
+#include <stdexcept>
+
+#include "kernels/loss.h"
+#include "primitives.h"
+#include "testkit/networks.h"
+
+namespace millrace::cpu::test {
+
+std::shared_ptr<const Network> network_from(const std::string& path) {
+  return testkit::network_from_file(path.front() == '/' ? path : MILLRACE_SOURCE_DIR "/" + path);
+}
+
+std::shared_ptr<const Network> network_of(const std::string& toml) { return testkit::network_from_text(toml); }
+
+std::vector<float> noise(std::size_t size, std::uint64_t seed) {
+  std::vector<float> values(size);
+  for (std::size_t i = 0; i < size; ++i) {
+    const std::uint64_t bits = mix64(combine(seed, i)) >> 40;  // 24 bits
+    values[i] = static_cast<float>(bits) / 8388608.0F - 1.0F;
+  }
+  return values;
+}
+
+std::vector<std::vector<float>> parameter_values(const Network& network, std::uint64_t seed) {
+  std::vector<std::vector<float>> all;
+  for (std::size_t index = 0; index < network.parameters.size(); ++index) {
+    const Parameter& parameter = network.parameters[index];
+    std::vector<float> values = noise(static_cast<std::size_t>(parameter.shape.elements()), combine(seed, index));
+    const double fan_in = static_cast<double>(parameter.shape.elements() / parameter.shape[0]);
+    const bool around_one = parameter.name.ends_with("running_var") || parameter.initialiser.value == 1;
+    for (float& value : values) {
+      if (parameter.shape.rank() > 1)
+        value *= static_cast<float>(std::sqrt(3.0 / fan_in));
+      else
+        value = around_one ? 1.0F + 0.4F * value : 0.3F * value;
+    }
+    all.push_back(std::move(values));
+  }
+  return all;
+}
+
+Laboratory::Laboratory(std::shared_ptr<const Network> network, std::int64_t samples, bool training, Precision precision)
+    : network_(std::move(network)),
+      options_{.train_batch = static_cast<std::uint32_t>(training ? samples : 0),
+               .infer_batch = static_cast<std::uint32_t>(training ? 0 : samples),
+               .precision = precision},
+      parameters_(*network_, options_) {
+  const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  workshop_ = std::make_unique<Workshop>(
+      Workshop{*network_, options_, preferred_layout(*network_, options_, engine), parameters_, engine, dnnl::stream(engine)});
+  executable_ = std::make_unique<Executable>(*workshop_, fuse(*network_, {.backend = "cpu", .pool_with_statistics = true}),
+                                             samples, training);
+  parameters_.finish_planning();
+  parameters_.start();
+  arena_ = MemoryRegion(executable_->arena_bytes());
+  executable_->bind(arena_.as<std::byte>());
+}
+
+void Laboratory::write(int parameter, const std::vector<float>& values) {
+  parameters_.write(kValue, parameter, values, workshop_->engine);
+}
+
+std::vector<float> Laboratory::read(std::string_view state, int parameter) {
+  return parameters_.read(state, parameter, workshop_->engine);
+}
+
+void Laboratory::set_input(const std::vector<float>& values) {
+  using dnnl::memory;
+  const memory::desc& wanted = executable_->input_desc();
+  const memory::desc plain(dims_of(wanted), memory::data_type::f32, memory::format_tag::nchw);
+  memory from(plain, workshop_->engine, const_cast<float*>(values.data()));  // NOLINT: only read
+  memory to(wanted, workshop_->engine, executable_->input().data);
+  dnnl::reorder(from, to).execute(workshop_->stream, from, to);
+}
+
+std::vector<float> Laboratory::forward() {
+  executable_->forward({});
+  const float* logits = executable_->logits();
+  return {logits, logits + executable_->samples() * executable_->classes()};
+}
+
+double Laboratory::loss(const std::vector<std::int32_t>& labels, double smoothing, bool sum) {
+  CrossEntropy arguments;
+  arguments.logits = executable_->logits();
+  arguments.labels = labels.data();
+  arguments.rows = executable_->samples();
+  arguments.classes = executable_->classes();
+  arguments.label_smoothing = smoothing;
+  arguments.normaliser = sum ? 1 : static_cast<double>(executable_->samples());
+  arguments.gradient = executable_->d_logits();
+  const StepSums sums = cross_entropy(arguments);
+  return sum ? sums.loss : sums.loss / sums.weight;
+}
+
+std::vector<float> Laboratory::d_logits() const {
+  const float* values = executable_->d_logits();
+  return {values, values + executable_->samples() * executable_->classes()};
+}
+
+double relative_difference(const std::vector<float>& values, const std::vector<float>& expected) {
+  if (values.size() != expected.size()) throw std::invalid_argument("sizes differ");
+  double difference = 0, norm = 0;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const double d = static_cast<double>(values[i]) - static_cast<double>(expected[i]);
+    difference += d * d;
+    norm += static_cast<double>(expected[i]) * static_cast<double>(expected[i]);
+  }
+  return norm > 0 ? std::sqrt(difference / norm) : std::sqrt(difference);
+}
+
+}  // namespace millrace::cpu::test

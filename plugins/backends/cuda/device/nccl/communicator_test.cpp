@@ -1,0 +1,231 @@
+// The communicator over an NCCL that is acted out (fake_nccl.h).
+#include "communicator.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+
+#include "fake_nccl.h"
+#include "millrace/error.h"
+#include "testkit/plain.h"
+
+namespace millrace::cuda {
+namespace {
+
+using std::chrono::milliseconds;
+
+// A mark that its recording has set anew, for the next step, before anybody looked at it.
+class AnewEvent final : public Event {
+ public:
+  bool complete() const override { return false; }
+  void wait() const override {}
+  void then(std::function<void()>) override {}
+};
+
+class NcclCommunicatorTest : public testing::Test {
+ protected:
+  void start(std::size_t replicas) {
+    std::vector<std::unique_ptr<NcclLane>> lanes;
+    for (std::size_t r = 0; r < replicas; ++r) {
+      lanes.push_back(std::make_unique<TestLane>(static_cast<int>(2 * r)));
+      lanes_.push_back(static_cast<TestLane*>(lanes.back().get()));
+      lanes_.back()->on_complete = on_complete_;
+    }
+    communicator_ = std::make_unique<NcclCommunicator>(nccl_.api(), std::move(lanes), options_);
+  }
+
+  using Buckets = std::vector<Ref<GradientBucket>>;
+  static Buckets buckets(std::vector<std::vector<float>>& values, std::uint64_t step = 0, int index = 0) {
+    Buckets made;
+    for (std::size_t r = 0; r < values.size(); ++r) {
+      made.push_back(make_ref<GradientBucket>());
+      made[r]->step = step;
+      made[r]->bucket = index;
+      made[r]->replica = static_cast<int>(r);
+      made[r]->data = values[r].data();
+      made[r]->elements = values[r].size();
+    }
+    return made;
+  }
+  static void wait(const Buckets& buckets) {
+    for (const auto& bucket : buckets) bucket->ready->wait();
+  }
+  template <class Call>
+  static std::string error_of(const Call& call) {
+    try {
+      call();
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::device);
+      return error.what();
+    }
+    return "";
+  }
+  std::string failure() {
+    return error_of([this] { communicator_->check(); });
+  }
+
+  FakeNccl nccl_;
+  NcclOptions options_{.limits = {.sum = milliseconds(10000), .arrival = milliseconds(10000)},
+                       .connect = milliseconds(10000),
+                       .look = milliseconds(2),
+                       .end = milliseconds(10000)};
+  std::function<void()> on_complete_;
+  std::vector<TestLane*> lanes_;
+  std::unique_ptr<NcclCommunicator> communicator_;
+};
+
+TEST_F(NcclCommunicatorTest, EveryReplicaEndsWithTheSumOfEveryBucket) {
+  start(3);
+  EXPECT_EQ(nccl_.devices, (std::vector<int>{0, 2, 4}));
+  constexpr int kBuckets = 200;
+  std::vector<std::vector<std::vector<float>>> values(kBuckets);
+  std::vector<Buckets> made;
+  for (int b = 0; b < kBuckets; ++b) {
+    const auto x = static_cast<float>(b);
+    values[static_cast<std::size_t>(b)] = {{x, 1}, {2 * x, 10}, {4 * x, 100}};
+    made.push_back(buckets(values[static_cast<std::size_t>(b)], 0, b));
+    communicator_->all_reduce(made.back());
+  }
+  for (int b = 0; b < kBuckets; ++b) {
+    wait(made[static_cast<std::size_t>(b)]);
+    for (const auto& sum : values[static_cast<std::size_t>(b)]) {
+      EXPECT_EQ(sum, (std::vector<float>{7 * static_cast<float>(b), 111})) << b;
+    }
+  }
+  EXPECT_EQ(failure(), "");
+  communicator_ = nullptr;
+  EXPECT_EQ(nccl_.destroyed, 3);
+  EXPECT_EQ(nccl_.aborted, 0);
+}
+
+TEST_F(NcclCommunicatorTest, ASumWaitsForEveryReplicasGradients) {
+  start(2);
+  std::vector<std::vector<float>> values = {{1}, {0}};
+  const Buckets made = buckets(values);
+  auto ready = make_ref<TestEvent>();
+  made[1]->ready = ready;
+  communicator_->all_reduce(made);
+  std::this_thread::sleep_for(milliseconds(20));
+  EXPECT_FALSE(made[0]->ready->complete());
+  values[1][0] = 2;
+  ready->signal();
+  wait(made);
+  EXPECT_EQ(values[0][0], 3);
+  EXPECT_EQ(values[1][0], 3);
+}
+
+TEST_F(NcclCommunicatorTest, ASumThatHangsIsEndedAndItsDevicesAreNamed) {
+  options_.limits.sum = milliseconds(50);
+  nccl_.hang = true;
+  start(2);
+  std::vector<std::vector<float>> values = {{1}, {2}};
+  const Buckets made = buckets(values, 17, 3);
+  communicator_->all_reduce(made);
+  wait(made);  // does not hang
+  EXPECT_EQ(error_of([&] { communicator_->all_reduce(buckets(values, 18)); }),
+            "NCCL: the sum of bucket 3 of step 17 has not come to an end within 0.05 s on cuda:0 (test), cuda:2 (test)");
+  communicator_ = nullptr;
+  EXPECT_EQ(nccl_.aborted, 2);
+  EXPECT_EQ(nccl_.destroyed, 0);
+}
+
+TEST_F(NcclCommunicatorTest, ASumThatHangsIsEndedThoughItsGradientsMarksWereSetAnew) {
+  options_.limits.sum = milliseconds(50);
+  nccl_.hang = true;
+  start(2);
+  std::vector<std::vector<float>> values = {{1}, {2}};
+  const Buckets made = buckets(values);
+  for (const auto& bucket : made) bucket->ready = make_ref<AnewEvent>();
+  communicator_->all_reduce(made);
+  wait(made);  // does not hang
+  EXPECT_EQ(nccl_.aborted, 2);
+}
+
+TEST_F(NcclCommunicatorTest, AFailureIsKnownWhenTheFirstEventCompletes) {
+  options_.limits.sum = milliseconds(20);
+  nccl_.hang = true;
+  std::atomic<int> unaware = 0;
+  on_complete_ = [&] { unaware += failure().empty(); };
+  start(3);
+  std::vector<std::vector<float>> values = {{1}, {2}, {3}};
+  const Buckets made = buckets(values);
+  communicator_->all_reduce(made);
+  wait(made);
+  EXPECT_EQ(unaware, 0);
+}
+
+TEST_F(NcclCommunicatorTest, AReplicaThatNeverComesIsNamed) {
+  options_.limits.arrival = milliseconds(50);
+  start(3);
+  std::vector<std::vector<float>> values = {{1}, {2}, {3}};
+  const Buckets made = buckets(values, 5, 1);
+  auto never = make_ref<TestEvent>();
+  made[1]->ready = never;
+  communicator_->all_reduce(made);
+  made[0]->ready->wait();
+  made[2]->ready->wait();
+  EXPECT_EQ(failure(), "NCCL: bucket 1 of step 5: no gradients from cuda:2 (test) within 0.05 s of the first device's");
+  never->signal();
+}
+
+TEST_F(NcclCommunicatorTest, WhatNcclMeetsInItsOwnThreadsIsNamed) {
+  nccl_.hang = true;
+  start(2);
+  std::vector<std::vector<float>> values = {{1}, {2}};
+  const Buckets made = buckets(values, 8, 2);
+  communicator_->all_reduce(made);
+  {
+    const std::lock_guard lock(nccl_.mutex);
+    nccl_.comms[1]->state = ncclSystemError;
+  }
+  wait(made);
+  EXPECT_EQ(failure(), "NCCL: bucket 2 of step 8 on cuda:2 (test): system error (the link is down)");
+}
+
+TEST_F(NcclCommunicatorTest, ACallThatFailsNamesTheDeviceAndEndsEverything) {
+  start(2);
+  nccl_.bad_sum = 1;
+  std::vector<std::vector<float>> values = {{1}, {2}};
+  const std::string said = "NCCL: bucket 0 of step 9: ncclAllReduce on cuda:2 (test) failed: system error (the link is down)";
+  EXPECT_EQ(error_of([&] { communicator_->all_reduce(buckets(values, 9)); }), said);
+  EXPECT_EQ(nccl_.aborted, 2);
+  EXPECT_EQ(error_of([&] { communicator_->all_reduce(buckets(values, 10)); }), said) << "the first failure stays";
+}
+
+TEST_F(NcclCommunicatorTest, ADeviceThatCannotBeConnectedIsNamed) {
+  nccl_.bad_init = 1;
+  EXPECT_EQ(error_of([&] { start(2); }), "ncclCommInitRankConfig on cuda:2 (test) failed: system error");
+  EXPECT_EQ(nccl_.aborted, 1);
+}
+
+TEST_F(NcclCommunicatorTest, ConnectingDoesNotTakeForever) {
+  options_.connect = milliseconds(20);
+  nccl_.busy = 1 << 30;
+  EXPECT_EQ(error_of([&] { start(2); }), "ncclCommInitRankConfig on cuda:0 (test) was not done within 0.02 s");
+  EXPECT_EQ(nccl_.aborted, 2);
+}
+
+TEST_F(NcclCommunicatorTest, DestructionEndsWhatHangs) {
+  options_.end = milliseconds(20);
+  nccl_.hang = true;
+  start(2);
+  std::vector<std::vector<float>> values = {{1}, {2}};
+  communicator_->all_reduce(buckets(values));
+  communicator_ = nullptr;
+  EXPECT_EQ(nccl_.aborted, 2);
+}
+
+TEST_F(NcclCommunicatorTest, RefusesBucketsOfDifferentLayouts) {
+  start(2);
+  std::vector<std::vector<float>> values = {{1}, {1, 2}};
+  EXPECT_EQ(error_of([&] { communicator_->all_reduce(buckets(values)); }),
+            "bucket 0 has 2 elements on replica 1 and 1 on replica 0: replicas of one run must share a layout");
+  values[0].push_back(3);
+  const Buckets made = buckets(values);
+  communicator_->all_reduce(made);
+  wait(made);
+  EXPECT_EQ(values[0], (std::vector<float>{2, 5}));
+}
+
+}  // namespace
+}  // namespace millrace::cuda

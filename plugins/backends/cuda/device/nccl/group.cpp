@@ -1,0 +1,151 @@
+#include "group.h"
+
+#include <algorithm>
+#include <system_error>
+#include <thread>
+
+#include "millrace/error.h"
+
+namespace millrace::cuda {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+bool is_failure(ncclResult_t status) { return status != ncclSuccess && status != ncclInProgress; }
+
+// Submitting takes some tens of microseconds, connecting a second: at first look often, then seldom.
+void pause(int looks) {
+  if (looks < 100) {
+    std::this_thread::yield();
+  } else {
+    std::this_thread::sleep_for(std::chrono::microseconds(std::min(looks - 50, 1000)));
+  }
+}
+
+// Ending a communicator is a collective call: it may wait for all others of its machine. One thread can either group such calls,
+// and with non-blocking communicators never learns when they are done, or leave each to a thread of its own, as here.
+void for_all_at_once(const std::vector<ncclComm_t>& comms, ncclResult_t (*call)(ncclComm_t)) {
+  std::vector<std::jthread> threads;
+  for (ncclComm_t comm : comms) {
+    if (comm == nullptr) continue;
+    try {
+      threads.emplace_back(call, comm);
+    } catch (const std::system_error&) {  // no thread is to be had: better one after the other than not at all
+      call(comm);
+    }
+  }
+}
+
+}  // namespace
+
+NcclGroup::NcclGroup(const NcclApi& api, std::vector<NcclRank> ranks, std::chrono::milliseconds limit)
+    : api_(api), ranks_(std::move(ranks)), limit_(limit) {
+  try {
+    connect();
+    wait_until_submitted("ncclCommInitRankConfig");
+  } catch (...) {
+    give_up();
+    throw;
+  }
+}
+
+NcclGroup::~NcclGroup() { for_all_at_once(comms_, api_.comm_destroy); }
+
+void NcclGroup::connect() {
+  ncclUniqueId id;
+  check(api_.get_unique_id(&id), "ncclGetUniqueId", 0);
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  const std::lock_guard lock(mutex_);
+  comms_.assign(ranks_.size(), nullptr);
+  check(api_.group_start(), "ncclGroupStart", 0);
+  ncclResult_t bad = ncclSuccess;
+  std::size_t where = 0;
+  for (std::size_t r = 0; r < ranks_.size() && !is_failure(bad); ++r) {
+    where = r;
+    if (api_.set_device(ranks_[r].device) != cudaSuccess) {
+      bad = ncclUnhandledCudaError;
+    } else {
+      bad = api_.comm_init(&comms_[r], static_cast<int>(ranks_.size()), id, static_cast<int>(r), &config);
+    }
+  }
+  const ncclResult_t end = api_.group_end();  // ends a group that has failed, too
+  check(bad, "ncclCommInitRankConfig", where);
+  check(end, "ncclGroupEnd", 0);
+}
+
+void NcclGroup::all_reduce(std::span<float* const> data, std::size_t elements, std::span<const cudaStream_t> streams) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (comms_.empty()) fail(ErrorKind::device, "communication between the devices was ended");
+    check(api_.group_start(), "ncclGroupStart", 0);
+    ncclResult_t bad = ncclSuccess;
+    std::size_t where = 0;
+    for (std::size_t r = 0; r < comms_.size() && !is_failure(bad); ++r) {
+      where = r;
+      bad = api_.all_reduce(data[r], data[r], elements, ncclFloat32, ncclSum, comms_[r], streams[r]);
+    }
+    const ncclResult_t end = api_.group_end();
+    check(bad, "ncclAllReduce", where);
+    check(end, "ncclGroupEnd", 0);
+  }
+  wait_until_submitted("ncclAllReduce");
+}
+
+// Only then the work is in the streams, and a mark behind it means something.
+void NcclGroup::wait_until_submitted(const char* call) {
+  const Clock::time_point begin = Clock::now();
+  std::size_t rank = 0;
+  for (int looks = 0; rank < ranks_.size(); ++looks) {
+    ncclResult_t state = ncclSuccess;
+    {
+      const std::lock_guard lock(mutex_);
+      if (comms_.empty()) fail(ErrorKind::device, "communication between the devices was ended");
+      check(api_.comm_state(comms_[rank], &state), "ncclCommGetAsyncError", rank);
+      check(state, call, rank);
+    }
+    if (state == ncclSuccess) {
+      ++rank;
+      continue;
+    }
+    if (Clock::now() - begin > limit_) {
+      fail(ErrorKind::device, "{} on {} was not done within {:g} s", call, ranks_[rank].name,
+           std::chrono::duration<double>(limit_).count());
+    }
+    pause(looks);
+  }
+}
+
+std::optional<NcclGroup::Trouble> NcclGroup::trouble() {
+  const std::lock_guard lock(mutex_);
+  for (std::size_t r = 0; r < comms_.size(); ++r) {
+    ncclResult_t state = ncclSuccess;
+    const ncclResult_t status = api_.comm_state(comms_[r], &state);
+    if (is_failure(status)) state = status;
+    if (is_failure(state)) return Trouble{r, text_of(state, comms_[r])};
+  }
+  return std::nullopt;
+}
+
+// The lock is let go of first: while the devices come to rest, others must be able to see that it is over.
+void NcclGroup::give_up() noexcept {
+  std::vector<ncclComm_t> comms;
+  {
+    const std::lock_guard lock(mutex_);
+    comms.swap(comms_);
+  }
+  for_all_at_once(comms, api_.comm_abort);
+}
+
+std::string NcclGroup::text_of(ncclResult_t status, ncclComm_t comm) const {
+  const char* more = comm == nullptr ? nullptr : api_.last_error(comm);
+  return fmt::format("{}{}", api_.error_string(status), more == nullptr || *more == '\0' ? "" : fmt::format(" ({})", more));
+}
+
+void NcclGroup::check(ncclResult_t status, const char* call, std::size_t rank) const {
+  if (!is_failure(status)) return;
+  fail(ErrorKind::device, "{} on {} failed: {}", call, ranks_[rank].name,
+       text_of(status, rank < comms_.size() ? comms_[rank] : nullptr));
+}
+
+}  // namespace millrace::cuda

@@ -1,0 +1,72 @@
+// What make_nccl_communicator() refuses before it opens NCCL, and what it opens.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "communicator.h"
+#include "millrace/error.h"
+
+namespace millrace::cuda {
+namespace {
+
+class NamedDevice final : public Device {
+ public:
+  NamedDevice(std::string backend, int index) {
+    info_.backend = std::move(backend);
+    info_.index = index;
+  }
+  const DeviceInfo& info() const override { return info_; }
+  std::unique_ptr<Stream> make_stream(const std::string&) override { return nullptr; }
+  std::shared_ptr<std::uint8_t[]> host_buffer(std::size_t) override { return nullptr; }
+  std::unique_ptr<Replica> compile(const Network&, const CompileOptions&) override { return nullptr; }
+
+ private:
+  DeviceInfo info_;
+};
+
+std::string refusal(std::vector<NamedDevice> devices) {
+  std::vector<Device*> pointers;
+  for (NamedDevice& device : devices) pointers.push_back(&device);
+  try {
+    make_nccl_communicator(pointers);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(MakeNcclCommunicator, RefusesTwoReplicasOnOneDevice) {
+  EXPECT_EQ(
+      refusal({{"cuda", 0}, {"cuda", 1}, {"cuda", 0}}),
+      "communicator \"nccl\" needs a device for each replica, and cuda:0 has two; write communicator = \"local\" in the table "
+      "of allreduce, or name each device once");
+}
+
+TEST(MakeNcclCommunicator, RefusesOtherDevices) {
+  EXPECT_EQ(refusal({{"cuda", 0}, {"cpu", 0}}),
+            "communicator \"nccl\" adds up over devices of backend cuda; replica 1 is on cpu:0");
+}
+
+TEST(MakeNcclCommunicator, HasNothingToDoForOneDevice) {
+  NamedDevice device("cuda", 0);
+  Device* pointer = &device;
+  const auto communicator = make_nccl_communicator({&pointer, 1});
+  const Ref<GradientBucket> bucket = make_ref<GradientBucket>();
+  communicator->all_reduce({&bucket, 1});
+  EXPECT_FALSE(bucket->ready);
+}
+
+TEST(LoadNccl, FindsEveryFunctionAndExcludesSumsInTheSwitches) {
+  NcclApi api;
+  try {
+    api = load_nccl();
+  } catch (const Error& error) {
+    GTEST_SKIP() << error.what();
+  }
+  EXPECT_STREQ(api.error_string(ncclSuccess), "no error");
+  ASSERT_NE(std::getenv("NCCL_ALGO"), nullptr);
+}
+
+}  // namespace
+}  // namespace millrace::cuda

@@ -1,0 +1,42 @@
+// How a tensor of activations or gradients lies in device memory: channels last, (n, height, width, pitch), with zeros behind the
+// last channel of each pixel.
+#pragma once
+
+#include "kernels/portable.h"
+#include "millrace/memory_planner.h"
+#include "millrace/tensor.h"
+
+namespace millrace::cuda {
+
+struct MapSpec {
+  std::int64_t n = 0, channels = 0, height = 1, width = 1;
+  DataType type = DataType::f32;
+
+  // `shape` is of one sample: (C, H, W), or (C).
+  static MapSpec of(const Shape& shape, std::int64_t samples, DataType type) {
+    const bool map = shape.rank() == 3;
+    return {samples, shape[0], map ? shape[1] : 1, map ? shape[2] : 1, type};
+  }
+
+  std::int64_t rows() const { return n * height * width; }
+  std::int64_t pitch() const { return pitch_of(channels); }
+  std::int64_t row_packs() const { return pitch() / kPack; }
+  std::int64_t packs() const { return rows() * row_packs(); }
+  std::size_t bytes() const { return static_cast<std::size_t>(rows() * pitch()) * size_of(type); }
+};
+
+inline constexpr std::size_t kAlignment = 256;  // what cudaMalloc promises, and more than any library asks for
+
+using Planner = MemoryPlanner<MapSpec>;
+using Value = Planner::Value;
+
+// Calls f(T{}) with the element type that `type` names.
+template <class F>
+void with_type(DataType type, const F& f) {
+  if (type == DataType::bf16)
+    f(Bf16{});
+  else
+    f(float{});
+}
+
+}  // namespace millrace::cuda

@@ -1,0 +1,51 @@
+// What a network that cannot be computed is answered: the layer, once, and where it is written.
+#include <gtest/gtest.h>
+
+#include "millrace/error.h"
+#include "runtime/backend.h"
+#include "simulation/simulated_machine.h"
+#include "testkit/networks.h"
+
+namespace millrace::cuda {
+namespace {
+
+// A library that has no engine for convolutions, as cuDNN has none for some.
+class WithoutConvolutions final : public SimulatedMachine {
+ public:
+  std::shared_ptr<const LibraryPlan> plan(const ConvolutionShape&, const PlanChoice&) override {
+    fail(ErrorKind::usage, "there is no engine for it");
+  }
+};
+
+std::string refusal(std::shared_ptr<Machine> machine, const std::string& network) {
+  CompileOptions options;
+  options.train_batch = 2;
+  try {
+    CudaDevice(std::move(machine)).compile(*testkit::network_from_text(network), options);
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Refusal, NamesTheLayerAndItsPlace) {
+  EXPECT_EQ(refusal(std::make_shared<WithoutConvolutions>(), R"(
+input = { channels = 3, height = 8, width = 8 }
+layers = [
+  { op = "relu" },
+  { name = "stem", op = "conv", out = 4, kernel = 3 }, { op = "linear", out = 5 } ])"),
+            "text:5:3: layer 'stem': there is no engine for it");
+}
+
+TEST(Refusal, NamesTheLayerWhoseOutputIsNoVector) {
+  EXPECT_EQ(refusal(std::make_shared<SimulatedMachine>(), R"(
+input = { channels = 3, height = 8, width = 8 }
+layers = [
+  { name = "last", op = "conv", out = 4, kernel = 3 } ])"),
+            "text:4:3: layer 'last': the network's output is 4 x 6 x 6: backend 'cuda' needs one logit per class, such as a "
+            "linear layer makes");
+}
+
+}  // namespace
+}  // namespace millrace::cuda

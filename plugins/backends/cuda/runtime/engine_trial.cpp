@@ -1,0 +1,203 @@
+#include "engine_trial.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "layers/map_spec.h"
+#include "millrace/error.h"
+#include "millrace/random.h"
+
+namespace millrace::cuda {
+namespace {
+
+constexpr std::size_t kBlock = std::size_t{1} << 14;  // bytes that come from the host, and of one sample
+constexpr std::size_t kSamples = 16;
+constexpr int kTimedRuns = 5;
+constexpr double kSmall = 0.125;      // products of these add up to about 1
+constexpr double kLarge = 2;          // what a gradient is added to stands out
+constexpr float kRounding = 0x1p-5F;  // relative; bf16 rounds by 2^-8 at most, and twice
+
+std::size_t bytes_of(std::int64_t elements, DataType type) {
+  return round_up(static_cast<std::size_t>(round_up(elements, kPack)) * size_of(type), kAlignment);
+}
+
+std::int64_t filter_elements(const ConvolutionShape& shape) {
+  const bool depthwise = shape.groups == shape.c && shape.groups == shape.k;
+  const bool padded = shape.groups == 1 || depthwise;
+  const std::int64_t c = shape.groups == 1 ? pitch_of(shape.c) : shape.c / shape.groups;
+  return (padded ? pitch_of(shape.k) : shape.k) * shape.kernel_h * shape.kernel_w * c;
+}
+
+// Magnitudes between a half and all of `scale`, of either sign: neither zeros nor NaN, which may take another time.
+template <class T>
+std::vector<std::byte> random_block(double scale) {
+  std::vector<std::byte> block(kBlock);
+  for (std::size_t i = 0; i < kBlock / sizeof(T); ++i) {
+    const std::uint64_t bits = mix64(i + 1);
+    const double magnitude = scale * (0.5 + 0.5 * static_cast<double>(bits >> 11) * 0x1p-53);
+    const T value = from_float<T>(static_cast<float>((bits & 1U) == 0 ? magnitude : -magnitude));
+    std::memcpy(block.data() + i * sizeof(T), &value, sizeof(T));
+  }
+  return block;
+}
+
+template <class T>
+void append_floats(std::vector<float>& to, const std::vector<std::byte>& bytes) {
+  for (std::size_t i = 0; i < bytes.size() / sizeof(T); ++i) {
+    T value;
+    std::memcpy(&value, bytes.data() + i * sizeof(T), sizeof(T));
+    to.push_back(to_float(value));
+  }
+}
+
+}  // namespace
+
+TrialOperands TrialOperands::of(const ConvolutionShape& shape) {
+  const std::int64_t k = pitch_of(shape.k);
+  const DataType of_w = shape.kind == ConvolutionShape::Kind::weight_gradient ? DataType::f32 : shape.type;
+  return {.x = {bytes_of(shape.n * shape.h * shape.w * pitch_of(shape.c), shape.type), shape.type},
+          .w = {bytes_of(filter_elements(shape), of_w), of_w},
+          .y = {bytes_of(shape.n * shape.out_h * shape.out_w * k, shape.type), shape.type},
+          .bias = {shape.bias ? bytes_of(k, DataType::f32) : 0, DataType::f32},
+          .accumulate = shape.accumulate};
+}
+
+TrialOperands TrialOperands::of(const LinearShape& shape) {
+  const bool forward = shape.kind == ConvolutionShape::Kind::forward;
+  const DataType of_w = shape.kind == ConvolutionShape::Kind::weight_gradient ? DataType::f32 : shape.type;
+  const DataType of_y = forward ? shape.result : shape.type;
+  return {.x = {bytes_of(shape.rows * shape.in, shape.type), shape.type},
+          .w = {bytes_of(shape.out * shape.in, of_w), of_w},
+          .y = {bytes_of(shape.rows * shape.out, of_y), of_y},
+          .bias = {shape.bias ? bytes_of(shape.out, DataType::f32) : 0, DataType::f32}};
+}
+
+bool is_sum(const std::vector<float>& before, const std::vector<float>& added, const std::vector<float>& after) {
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    const float off = std::abs(after[i] - (before[i] + added[i]));
+    if (!(off <= kRounding * (std::abs(before[i]) + std::abs(added[i])))) return false;  // so written, NaN is no sum
+  }
+  return true;
+}
+
+EngineTrial::EngineTrial(Machine& machine, Queue& queue, const TrialOperands& operands)
+    : machine_(machine), queue_(queue), operands_(operands) {}
+
+// Takes memory; false: there is not enough.
+bool EngineTrial::prepare(std::size_t workspace) {
+  const TrialOperands& o = operands_;
+  try {
+    if (scratch_.bytes() == 0) {
+      scratch_ = DeviceMemory(machine_, o.x.bytes + o.w.bytes + o.y.bytes + o.bias.bytes, "trial of an engine");
+      std::byte* at = scratch_.data();
+      const auto place = [&](const TrialOperand& operand) {
+        if (operand.bytes == 0) return static_cast<std::byte*>(nullptr);
+        fill(at, operand, kSmall);
+        return std::exchange(at, at + operand.bytes);
+      };
+      work_.x = place(o.x), work_.w = place(o.w), work_.y = place(o.y);
+      work_.bias = reinterpret_cast<const float*>(place(o.bias));
+    }
+    if (workspace > workspace_.bytes()) {
+      workspace_ = DeviceMemory();
+      workspace_ = DeviceMemory(machine_, workspace, "workspace of an engine's trial");
+    }
+  } catch (const Error&) {
+    return false;
+  }
+  work_.workspace = workspace_.data();
+  return true;
+}
+
+// One block comes from the host; what is there is doubled until it is enough.
+void EngineTrial::fill(std::byte* to, const TrialOperand& operand, double scale) {
+  const auto block = operand.type == DataType::f32 ? random_block<float>(scale) : random_block<Bf16>(scale);
+  queue_.copy_in(to, block.data(), std::min(block.size(), operand.bytes));
+  for (std::size_t done = block.size(); done < operand.bytes; done *= 2) {
+    queue_.copy(to + done, to, std::min(done, operand.bytes - done));
+  }
+  finish();  // the host's block goes
+}
+
+void EngineTrial::finish() { queue_.mark()->wait(); }
+
+// A sticky error is met by whatever comes next.
+bool EngineTrial::device_works() noexcept {
+  try {
+    queue_.zero(scratch_.data(), kAlignment);
+    finish();
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+std::optional<double> EngineTrial::run(const LibraryPlan& plan, bool timed, std::string& why_not) {
+  if (!prepare(plan.workspace())) {
+    if (!operands_.accumulate) return std::numeric_limits<double>::infinity();
+    why_not = "there is not the memory to see whether it adds to what x holds";
+    return std::nullopt;
+  }
+  work_.plan = &plan;
+  try {
+    if (operands_.accumulate && !adds(work_)) {
+      why_not = fmt::format("{} does not add to what x holds", plan.engine());
+      return std::nullopt;
+    }
+    queue_.run(work_);
+    finish();
+    return timed ? time(work_) : 0;
+  } catch (Error& error) {
+    why_not = error.message();
+    if (device_works()) return std::nullopt;
+    error.in(fmt::format("{} was tried on scratch memory, and the device has failed since", plan.engine()));
+    throw;
+  }
+}
+
+// Evenly from the first byte of x to its last.
+std::vector<float> EngineTrial::sample_x() {
+  const TrialOperand& x = operands_.x;
+  std::vector<std::vector<std::byte>> samples(x.bytes <= kSamples * kBlock ? (x.bytes + kBlock - 1) / kBlock : kSamples);
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    const std::size_t last = x.bytes - std::min(kBlock, x.bytes);
+    const std::size_t at = samples.size() == 1 ? 0 : last / kAlignment * i / (samples.size() - 1) * kAlignment;
+    samples[i].resize(std::min(kBlock, x.bytes));
+    queue_.copy_out(samples[i].data(), static_cast<std::byte*>(work_.x) + at, samples[i].size());
+  }
+  finish();
+  std::vector<float> values;
+  for (const auto& sample : samples) {
+    x.type == DataType::f32 ? append_floats<float>(values, sample) : append_floats<Bf16>(values, sample);
+  }
+  return values;
+}
+
+// What the plan makes of zeros, and of numbers that must still be there afterwards.
+bool EngineTrial::adds(const LibraryRun& work) {
+  queue_.zero(work.x, operands_.x.bytes);
+  queue_.run(work);
+  const std::vector<float> gradient = sample_x();
+  fill(static_cast<std::byte*>(work.x), operands_.x, kLarge);
+  const std::vector<float> before = sample_x();
+  queue_.run(work);
+  return is_sum(before, gradient, sample_x());
+}
+
+// All runs are submitted at once, so that the device need not wait for the host in between.
+double EngineTrial::time(const LibraryRun& work) {
+  std::vector<Ref<Mark>> marks{queue_.timed_mark()};
+  for (int i = 0; i < kTimedRuns; ++i) {
+    queue_.run(work);
+    marks.push_back(queue_.timed_mark());
+  }
+  marks.back()->wait();
+  double best = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 1; i < marks.size(); ++i) best = std::min(best, machine_.seconds_between(*marks[i - 1], *marks[i]));
+  return best;
+}
+
+}  // namespace millrace::cuda

@@ -1,0 +1,245 @@
+// How fast does a device train? One synthetic batch, trained on again and again: no file, no decoding, no augmentation.
+//
+//   gpu_step_bench NETWORK.toml [--backend cuda] [--batch 256] [--precision bf16] [--steps 40] [--from-host] [--profile]
+//                  [--json] [--serve]
+//
+// A step is a whole one: ingest, forward, loss, backward, update, submitted as the stages of a run submit it. The images lie on
+// the device, as bytes, as `cache` with `device = true` has them; with --from-host they cross the bus in each step. Prints the
+// median of the rounds, a round being --steps steps. --serve waits for a line on standard input before each round and prints one
+// JSON line after it, so that another program can measure in turns with this one.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "testkit/filled_buckets.h"
+#include "millrace/plugin.h"
+#include "testkit/gradient_check.h"
+#include "testkit/harness.h"
+#include "testkit/networks.h"
+#include "testkit/rules.h"
+
+using namespace millrace;
+
+namespace {
+
+struct Options {
+  std::string network, backend = "cuda", precision = "bf16", tune = "heuristic";
+  int device = 0, batch = 256, steps = 40, rounds = 5, warm_up = 10;
+  bool graphs = true, deterministic = true, from_host = false, profile = false, json = false, serve = false;
+};
+
+constexpr const char* kUsage =
+    "usage: gpu_step_bench NETWORK.toml [options]\n"
+    "  --backend NAME (cuda)   --device INDEX (0)      --batch N (256)       --precision fp32|tf32|bf16 (bf16)\n"
+    "  --steps N (40)          --rounds N (5)          --warm-up N (10)      --tune heuristic|measure (heuristic)\n"
+    "  --no-graphs             --nondeterministic      --from-host           --profile --json    --serve\n";
+
+Options parse(int count, char** words) {
+  Options options;
+  const auto next = [&](int& i) -> std::string {
+    if (i + 1 >= count) fail(ErrorKind::usage, "{} needs a value\n{}", words[i], kUsage);
+    return words[++i];
+  };
+  for (int i = 1; i < count; ++i) {
+    const std::string word = words[i];
+    if (word == "--backend")
+      options.backend = next(i);
+    else if (word == "--device")
+      options.device = std::stoi(next(i));
+    else if (word == "--batch")
+      options.batch = std::stoi(next(i));
+    else if (word == "--precision")
+      options.precision = next(i);
+    else if (word == "--steps")
+      options.steps = std::stoi(next(i));
+    else if (word == "--rounds")
+      options.rounds = std::stoi(next(i));
+    else if (word == "--warm-up")
+      options.warm_up = std::stoi(next(i));
+    else if (word == "--tune")
+      options.tune = next(i);
+    else if (word == "--no-graphs")
+      options.graphs = false;
+    else if (word == "--nondeterministic")
+      options.deterministic = false;
+    else if (word == "--from-host")
+      options.from_host = true;
+    else if (word == "--profile")
+      options.profile = true;
+    else if (word == "--json")
+      options.json = true;
+    else if (word == "--serve")
+      options.serve = true;
+    else if (word.starts_with("--") || !options.network.empty())
+      fail(ErrorKind::usage, "unknown argument '{}'\n{}", word, kUsage);
+    else
+      options.network = word;
+  }
+  if (options.network.empty()) fail(ErrorKind::usage, "a network file is needed\n{}", kUsage);
+  if (options.batch < 1 || options.steps < 1 || options.rounds < 1) fail(ErrorKind::usage, "figures must be above 0\n{}", kUsage);
+  return options;
+}
+
+Precision precision_of(const std::string& text) {
+  for (const Precision precision : {Precision::fp32, Precision::tf32, Precision::bf16}) {
+    if (text == to_string(precision)) return precision;
+  }
+  fail(ErrorKind::usage, "--precision {}: choose fp32, tf32 or bf16", text);
+}
+
+std::shared_ptr<Backend> backend_of(const Registry& registry, const std::string& name) {
+  const BackendType* type = registry.backend(name);
+  if (type == nullptr) {
+    fail(ErrorKind::usage, "there is no plugin with backend '{}'; {}", name, fmt::join(registry.why_not(), "; "));
+  }
+  std::shared_ptr<Backend> backend = type->create();
+  if (backend->devices().empty()) fail(ErrorKind::device, "backend '{}' has no usable device: {}", name, backend->why_not());
+  return backend;
+}
+
+class Bench {
+ public:
+  Bench(const Options& options, Backend& backend)
+      : options_(options), network_(testkit::network_from_file(options.network)), device_(backend.open(options.device, {})) {
+    CompileOptions compile;
+    compile.train_batch = static_cast<std::uint32_t>(options.batch);
+    compile.precision = precision_of(options.precision);
+    compile.tune = options.tune == "measure" ? Tune::measure : Tune::heuristic;
+    compile.graphs = options.graphs;
+    compile.deterministic = options.deterministic;
+    if (!options.from_host) compile.resident_sets = {{"synthetic", compile.train_batch, network_->input}};
+    compile.request.update = testkit::sgd(*network_, 0.9, 1e-4);
+    replica_ = device_->compile(*network_, compile);
+    replica_->start();
+    testkit::randomise(*network_, *replica_, 1);
+    make_batch();
+  }
+  ~Bench() { replica_.reset(); }  // waits for work that reads the pixels
+
+  // Seconds of `steps` steps, until the device is done.
+  double run(int steps) {
+    const auto begin = std::chrono::steady_clock::now();
+    for (int i = 0; i < steps; ++i) step();
+    replica_->finish();
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
+
+  const Network& network() const { return *network_; }
+  Device& device() { return *device_; }
+  double planned_mib() const { return static_cast<double>(replica_->memory_plan().total()) / 1048576; }
+  double loss() const { return sums_.loss / std::max(sums_.weight, 1.0); }
+
+ private:
+  void make_batch() {
+    batch_ = testkit::make_batch(static_cast<std::uint32_t>(options_.batch), network_->input);
+    testkit::fill_at_random(*batch_, static_cast<std::int32_t>(network_->output().elements()), 2);
+    const std::size_t bytes = batch_->count * network_->input.bytes();
+    pixels_ = device_->host_buffer(bytes);
+    std::copy_n(batch_->pixels, bytes, pixels_.get());
+    batch_->pixels = pixels_.get();
+    if (!options_.from_host) batch_->resident_set = 0;
+  }
+
+  void step() {
+    replica_->ingest(batch_, 0, batch_->count);
+    replica_->forward(number_);
+    replica_->loss({}, batch_->weight, sums_);
+    gpu::FilledBuckets filled(replica_->buckets().size());
+    replica_->backward(filled.callback());
+    UpdateStep update;
+    update.step = number_++;
+    update.learning_rate = 1e-3;
+    for (int bucket = 0; bucket < static_cast<int>(replica_->buckets().size()); ++bucket) {
+      replica_->update(bucket, update, filled.wait_for(bucket));
+    }
+  }
+
+  const Options& options_;
+  std::shared_ptr<const Network> network_;
+  std::unique_ptr<Device> device_;
+  std::shared_ptr<std::uint8_t[]> pixels_;
+  Ref<Batch> batch_;
+  StepSums sums_;
+  std::uint64_t number_ = 0;
+  std::unique_ptr<Replica> replica_;
+};
+
+// What the backend says of itself after the work; one that measures its idle time lists it there.
+std::string profile_of(Device& device) {
+  std::string text;
+  for (const auto& [name, value] : device.info().details) {
+    if (name.find("idle") != std::string::npos) text += fmt::format("{}{}: {}", text.empty() ? "" : ", ", name, value);
+  }
+  return text;
+}
+
+void print_round(const Options& options, Bench& bench, double seconds) {
+  const double rate = options.batch * options.steps / seconds;
+  fmt::print(
+      "{{\"program\": \"millrace\", \"images_per_second\": {:.2f}, \"seconds\": {:.6f}, \"steps\": {}, \"batch\": {}, "
+      "\"precision\": \"{}\", \"loss\": {:.5f}, \"device\": \"{}\", \"planned_mib\": {:.1f}}}\n",
+      rate, seconds, options.steps, options.batch, options.precision, bench.loss(), bench.device().info().name,
+      bench.planned_mib());
+  std::fflush(stdout);
+}
+
+void serve(const Options& options, Bench& bench) {
+  fmt::print("{{\"ready\": true}}\n");
+  std::fflush(stdout);
+  for (std::string line; std::getline(std::cin, line);) print_round(options, bench, bench.run(options.steps));
+}
+
+int run(const Options& options) {
+  std::string variable = "MILLRACE_" + options.backend + "_PROFILE";
+  std::transform(variable.begin(), variable.end(), variable.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  if (options.profile) setenv(variable.c_str(), "1", 0);  // NOLINT(concurrency-mt-unsafe): there is one thread yet
+  Registry registry;
+  registry.load_all();
+  const std::shared_ptr<Backend> backend = backend_of(registry, options.backend);
+  Bench bench(options, *backend);
+  if (options.warm_up > 0) bench.run(options.warm_up);
+  if (options.serve) {
+    serve(options, bench);
+    return 0;
+  }
+  std::vector<double> seconds;
+  for (int round = 0; round < options.rounds; ++round) {
+    seconds.push_back(bench.run(options.steps));
+    if (options.json) print_round(options, bench, seconds.back());
+  }
+  std::sort(seconds.begin(), seconds.end());
+  const double median = seconds[seconds.size() / 2];
+  if (!options.json) {
+    fmt::print(
+        "{} on {}, batch {}, {}: {:.1f} images/s, {:.2f} ms a step (median of {} rounds; slowest {:.1f} images/s); {:.1f} MiB "
+        "planned\n",
+        bench.network().name, bench.device().info().name, options.batch, options.precision,
+        options.batch * options.steps / median, 1e3 * median / options.steps, options.rounds,
+        options.batch * options.steps / seconds.back(), bench.planned_mib());
+  }
+  if (options.profile)
+    fmt::print(stderr, "{}\n",
+               profile_of(bench.device()).empty() ? "the backend reports no idle time" : profile_of(bench.device()));
+  return 0;
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  try {
+    return run(parse(count, words));
+  } catch (const Error& error) {
+    fmt::print(stderr, "gpu_step_bench: {}\n", error.what());
+    return exit_code(error.kind());
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "gpu_step_bench: {}\n{}", error.what(), kUsage);
+    return 2;
+  }
+}
