@@ -2,6 +2,11 @@
 
 namespace millrace {
 
+void StepSums::add(const StepSums& others) {
+  if (values.size() < others.values.size()) values.resize(others.values.size(), 0.0);
+  for (std::size_t i = 0; i < others.values.size(); ++i) values[i] += others.values[i];
+}
+
 const char* to_string(Precision precision) {
   switch (precision) {
     case Precision::fp32: return "fp32";

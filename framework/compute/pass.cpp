@@ -15,7 +15,7 @@ LayerPlan PortableLayer::plan(const std::vector<Shape>& inputs) const {
   return plan;
 }
 
-void Pass::call(const PortableKernel& kernel, const void* functor, std::size_t bytes, std::vector<PassTensor> tensors,
+void PassCalls::call(const PortableKernel& kernel, const void* functor, std::size_t bytes, std::vector<PassTensor> tensors,
                 std::size_t writes) {
   const std::size_t reads = tensors.size() - std::min(writes, tensors.size());
   if (static_cast<int>(reads) != kernel.reads || static_cast<int>(writes) != kernel.writes) {

@@ -156,6 +156,7 @@ void run_row(const PortableElement& e, std::vector<float>& staged, std::int64_t 
   const std::int64_t step = round_up_to(e.channels, 16);
   RowArrays row;
   row.channels = e.channels;
+  row.divisor = e.divisor;
   float* next = staged.data();
   for (std::size_t t = 0; t < static_cast<std::size_t>(e.reads); ++t, next += step) {
     const TensorView& view = e.tensors[t];
@@ -168,12 +169,13 @@ void run_row(const PortableElement& e, std::vector<float>& staged, std::int64_t 
   for (std::size_t t = 0; t < static_cast<std::size_t>(e.writes); ++t, next += step) {
     const TensorView& view = e.written(static_cast<int>(t));
     if (!view.by_channel) continue;
-    out[t] = in_place(view, e.pixels, patch);
+    out[t] = view.data == nullptr ? nullptr : in_place(view, e.pixels, patch);
     row.out[t] = out[t] != nullptr ? out[t] : next;
   }
   e.kernel->row(e.functor.data(), row);
   for (std::size_t t = 0; t < static_cast<std::size_t>(e.writes); ++t) {
     const TensorView& view = e.written(static_cast<int>(t));
+    if (view.data == nullptr) continue;
     if (!view.by_channel)
       store_place(view, e.pixels, place, row.place_out[t]);
     else if (out[t] == nullptr)
@@ -225,6 +227,7 @@ MemoryUse use_of(const PortableElement& e, const TensorView& view, bool write) {
 }
 
 void add_written(const PortableElement& e, const TensorView& view, std::vector<MemoryUse>& uses) {
+  if (view.data == nullptr) return;
   if (view.add) uses.push_back(use_of(e, view, false));
   uses.push_back(use_of(e, view, true));
 }

@@ -104,9 +104,28 @@ void add_rules(Json& schema, const Registry& registry) {
   schema["properties"]["rule"]["anyOf"] = {{{"enum", names}}, {{"$ref", "#/definitions/reference"}}};
 }
 
+// The table `loss`, or the name of a loss alone.
+void add_losses(Json& schema, const Registry& registry) {
+  Json names = Json::array(), properties = Json::object();
+  for (const auto& [name, loss] : registry.losses()) {
+    names.push_back(name);
+    for (const ParamInfo& info : loss.params) {
+      Json described = param_schema(info, nullptr);
+      const std::string text = described.value("description", "");
+      described["description"] = "loss " + name + (text.empty() ? "" : ": " + text);
+      if (!properties.contains(info.name)) properties[info.name] = described;
+    }
+  }
+  properties["rule"] = {{"enum", names}};
+  properties["reduction"] = {{"enum", {"mean", "sum"}}};
+  const Json table = {{"type", "object"}, {"properties", properties}, {"additionalProperties", false}};
+  schema["properties"]["loss"]["anyOf"] = {{{"enum", names}}, table, {{"$ref", "#/definitions/reference"}}};
+}
+
 Json stage_schema(const StageType& type, const Registry& registry) {
   Json schema = object_schema(type.params, type.defaults);
   if (type.takes_rule) add_rules(schema, registry);
+  if (type.takes_loss) add_losses(schema, registry);
   schema["description"] = type.text;
   schema["properties"]["stage"] = {{"type", "string"}, {"description", "the stage's type; default: the table's name"}};
   schema["properties"]["from"] = {{"type", {"string", "array"}},

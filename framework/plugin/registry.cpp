@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 #include "network/ops.h"
+#include "plugin/loss_params.h"
 #include "plugin/rule_params.h"
 
 namespace millrace {
@@ -40,12 +41,18 @@ Registry::Registry() { register_layers(*this); }
 
 namespace {
 
-// create() that refuses mistakes in the rule's keys as it refuses those in the stage's.
-auto with_checked_rule(const StageType& type) {
+void check_parts(const StageType& type, const Value& table, const Registry& registry, const std::string& owner,
+                 Diagnostics& errors) {
+  if (type.takes_rule) check_rule(type, table, registry, owner, errors);
+  if (type.takes_loss) check_loss_table(table, registry, owner, errors);
+}
+
+// create() that refuses mistakes in the keys of a rule or a loss as it refuses those in the stage's.
+auto with_checked_parts(const StageType& type) {
   return [described = std::make_shared<StageType>(type)](const Value& table, const StageContext& context,
                                                          Diagnostics& errors) -> std::shared_ptr<Stage> {
     const std::size_t before = errors.size();
-    if (context.registry) check_rule(*described, table, *context.registry, StageTypeAccess::owner_of(context), errors);
+    if (context.registry) check_parts(*described, table, *context.registry, StageTypeAccess::owner_of(context), errors);
     return errors.size() == before ? described->create(table, context, errors) : nullptr;
   };
 }
@@ -54,7 +61,7 @@ auto with_checked_rule(const StageType& type) {
 
 void Registry::add(StageType type) {
   if (type.plugin.empty()) type.plugin = loading_name_;
-  if (type.takes_rule) type.create = with_checked_rule(type);
+  if (type.takes_rule || type.takes_loss) type.create = with_checked_parts(type);
   type.create = [library = loading_, create = std::move(type.create)](const Value& table, const StageContext& context,
                                                                       Diagnostics& errors) {
     return keep_library(library, create(table, context, errors));
@@ -96,6 +103,17 @@ void Registry::add(RuleType type) {
   insert(rules_, std::move(type), "update rule");
 }
 
+void Registry::add(LossType type) {
+  if (type.plugin.empty()) type.plugin = loading_name_;
+  if (type.examples.empty()) fail(ErrorKind::usage, "the loss '{}' has no examples, which its tests are made from", type.name);
+  type.info = keep_library(loading_, std::move(type.info));
+  type.create = [library = loading_, create = std::move(type.create)](const Value& table, const std::string& owner,
+                                                                      Diagnostics& errors) {
+    return keep_library(library, create(table, owner, errors));
+  };
+  insert(losses_, std::move(type), "loss");
+}
+
 void Registry::add(StorageType type) {
   if (type.plugin.empty()) type.plugin = loading_name_;
   type.storage = keep_library(loading_, std::move(type.storage));
@@ -108,6 +126,7 @@ const StageType* Registry::stage(std::string_view name) const { return lookup(st
 const BackendType* Registry::backend(std::string_view name) const { return lookup(backends_, name); }
 const CommunicatorType* Registry::communicator(std::string_view name) const { return lookup(communicators_, name); }
 const LayerType* Registry::layer(std::string_view name) const { return lookup(layers_, name); }
+const LossType* Registry::loss(std::string_view name) const { return lookup(losses_, name); }
 const RuleType* Registry::rule(std::string_view name) const { return lookup(rules_, name); }
 
 Storage& Registry::storage(std::string_view url) const {

@@ -4,6 +4,7 @@
 
 #include "graph/order.h"
 #include "millrace/error.h"
+#include "millrace/loss.h"
 
 namespace millrace {
 
@@ -59,19 +60,27 @@ void GraphBuild::require_steps() const {
        plan_->name, samples(), batch_.size, plan_->name);
 }
 
-void GraphBuild::require_classes() const {
-  const auto uses_network = [](const StagePlan& stage) { return stage.type->per_replica; };
-  if (context_.network == nullptr || std::none_of(plan_->stages.begin(), plan_->stages.end(), uses_network)) return;
-  const bool targets = target_.kind != TargetSpec::Kind::none;
-  if (targets || (source_ && source_->numbers() > 0)) {
-    if (labelled_) return;
-    fail(ErrorKind::usage, "{}: the images have {} and no labels, and the only loss there is takes labels", place(source_at_),
-         targets ? "target images" : "numbers");
+void GraphBuild::require_targets() const {
+  if (context_.network == nullptr) return;
+  CompileRequest request;
+  add_requests(request);
+  LossSetting setting;
+  setting.output = context_.network->output();
+  setting.window = context_.network->input;
+  setting.target = target_;
+  setting.numbers = source_ ? source_->numbers() : 0;
+  setting.classes = static_cast<std::int64_t>(classes_);
+  for (const auto& loss : request.losses) {
+    try {
+      check_loss(*loss, setting);
+    } catch (Error& error) {
+      throw error.in(place(source_at_));
+    }
+    const bool other_targets = setting.numbers > 0 || target_.kind != TargetSpec::Kind::none;
+    if (loss->info().target != LossTarget::labels || labelled_ || !other_targets) continue;
+    fail(ErrorKind::usage, "{}: the images have {} and no labels, which loss '{}' takes", place(source_at_),
+         setting.numbers > 0 ? "numbers" : "target images", loss->info().name);
   }
-  const std::int64_t outputs = context_.network->output().elements();
-  if (static_cast<std::int64_t>(classes_) <= outputs) return;
-  fail(ErrorKind::usage, "{}: {} classes are read, and the network's output is {}: its last layer must have as many",
-       place(source_at_), classes_, outputs);
 }
 
 void GraphBuild::refuse_random_before_cache() const {

@@ -23,7 +23,7 @@ class GraphBuild {
   GraphBuild(const GraphPlan& plan, StageContext context);
 
   void require_steps() const;    // ErrorKind::data when an epoch has not one batch
-  void require_classes() const;  // ErrorKind::usage when the network cannot tell the classes apart, or images have none
+  void require_targets() const;  // ErrorKind::usage when a loss cannot take what is read or what the network makes of it
 
   void add_requests(CompileRequest& request) const;  // what the stages want of the network
 

@@ -30,7 +30,7 @@ std::string duration_text(double seconds) {
 std::string progress_line(const ProgressFigures& f) {
   const double shown_epoch = std::min(std::floor(f.epoch) + 1, std::ceil(f.epochs));
   std::string line = fmt::format("{}: epoch {:.0f}/{:g}  step {}/{}", f.name, shown_epoch, f.epochs, f.step, f.steps);
-  if (f.has_loss) line += fmt::format("  loss {:.3f}  accuracy {:.1f} %", f.loss, 100 * f.accuracy);
+  if (!f.measured.empty()) line += "  " + f.measured;
   if (f.images_per_second > 0) line += fmt::format("  {:.0f} images/s", f.images_per_second);
   if (!f.waits_for.empty()) line += "  waits for " + f.waits_for;
   if (f.seconds_left > 0) line += "  " + duration_text(f.seconds_left) + " left";

@@ -11,8 +11,7 @@ struct ProgressFigures {
   std::string name;
   double epoch = 0, epochs = 0;          // epoch: done so far, with its fraction
   std::uint64_t step = 0, steps = 0;     // done, of all
-  double loss = 0, accuracy = 0;         // of the epoch so far; accuracy from 0 to 1
-  bool has_loss = false;
+  std::string measured;                  // "loss 1.034  accuracy 63.2 %", of the epoch so far; empty: nothing
   double images_per_second = 0;
   double waiting_for_data = 0;           // share of the time since the last figures, 0 to 1
   std::string waits_for;                 // "data (decode_image)", "forward_backward": whoever is waited for now

@@ -2,15 +2,18 @@
 
 #include <fmt/chrono.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <ctime>
 
 #include "millrace/error.h"
+#include "millrace/loss.h"
 
 namespace millrace {
 namespace {
 
+constexpr std::size_t kFiguresOfAStep = 2;      // a class matrix of one step says little
 constexpr std::uint64_t kBadSamplesNamed = 5;  // on standard error; the ledger has them all
 
 std::FILE* open_file(const std::filesystem::path& path) {
@@ -55,23 +58,45 @@ RunLog::~RunLog() {
 }
 
 void RunLog::Sums::add(const Sums& others) {
-  sums.loss += others.sums.loss;
-  sums.weight += others.sums.weight;
-  sums.correct += others.sums.correct;
-  sums.correct5 += others.sums.correct5;
+  if (!loss) loss = others.loss;
+  sums.add(others.sums);
+  samples += others.samples;
   steps += others.steps;
   stream_hash += others.stream_hash;
+}
+
+void RunLog::Sums::add_figures(Json& line, std::size_t most) const {
+  if (!loss || sums.values.empty()) return;
+  for (const LossFigure& figure : loss->info().figures) {
+    if (most-- == 0) return;
+    line[figure.name] = figure.finish(sums.values);
+  }
+}
+
+std::string RunLog::Sums::text(int decimals, std::size_t most) const {
+  std::string text;
+  if (!loss || sums.values.empty()) return text;
+  for (const LossFigure& figure : loss->info().figures) {
+    if (most-- == 0) break;
+    const double value = figure.finish(sums.values);
+    std::string name = figure.name;
+    std::replace(name.begin(), name.end(), '_', ' ');
+    if (!text.empty()) text += "  ";
+    text += figure.percent ? fmt::format("{} {:.{}f} %", name, 100 * value, decimals - 2) : fmt::format("{} {:.{}f}", name, value, decimals);
+  }
+  return text;
 }
 
 void RunLog::report(const StepReport& report) {
   const std::lock_guard lock(mutex_);
   Sums& epoch = epochs_[{std::string(report.graph), report.epoch}];
-  epoch.add({report.sums, 1, report.stream_hash});
+  const Sums step{report.loss, report.sums, report.samples, 1, report.stream_hash};
+  epoch.add(step);
   if (report.graph != options_.stepping_graph) return;
   Pending& pending = pending_[report.step];
   pending.reported = true;
   pending.epoch = report.epoch;
-  pending.sums = report.sums;
+  pending.sums = step;
   write_step_if_whole(report.step);
 }
 
@@ -93,16 +118,12 @@ void RunLog::write_step_if_whole(std::uint64_t step) {
   if ((options_.steps_are_reported && !pending.reported) || !pending.done) return;
   const double now = elapsed_seconds();
   if (step % options_.log_every == 0) {
-    const double weight = pending.sums.weight;
     Json line = {{"event", "step"}};
     if (pending.reported) line["epoch"] = pending.epoch + 1;
     line["step"] = step + 1;
-    if (pending.reported) {
-      line["loss"] = weight > 0 ? pending.sums.loss / weight : 0;
-      line["accuracy"] = weight > 0 ? pending.sums.correct / weight : 0;
-    }
+    pending.sums.add_figures(line, kFiguresOfAStep);
     for (const auto& [name, value] : pending.scalars) line[name] = value;
-    if (pending.reported) line["images_per_second"] = weight / std::max(now - last_step_seconds_, 1e-9);
+    if (pending.reported) line["images_per_second"] = pending.sums.samples / std::max(now - last_step_seconds_, 1e-9);
     line["elapsed_seconds"] = now;
     write_line(metrics_, line);
     if (options_.json) write_line(stdout, line);

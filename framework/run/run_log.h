@@ -50,13 +50,14 @@ class RunLog final : public RunServices {
 
   // Sums over an epoch of a graph.
   struct Sums {
+    std::shared_ptr<const Loss> loss;  // that makes figures of the sums
     StepSums sums;
+    double samples = 0;
     std::uint64_t steps = 0;
     std::uint64_t stream_hash = 0;
     void add(const Sums& others);
-    double loss() const { return sums.weight > 0 ? sums.loss / sums.weight : 0; }
-    double accuracy() const { return sums.weight > 0 ? sums.correct / sums.weight : 0; }
-    double top5() const { return sums.weight > 0 ? sums.correct5 / sums.weight : 0; }
+    void add_figures(Json& line, std::size_t most = SIZE_MAX) const;  // the first ones, by name
+    std::string text(int decimals, std::size_t most = SIZE_MAX) const;  // "loss 0.1234  accuracy 97.50 %"; shares in percent
   };
   Sums sums(std::string_view graph, std::uint64_t epoch) const;
   void forget(std::string_view graph, std::uint64_t epoch);
@@ -71,7 +72,7 @@ class RunLog final : public RunServices {
   struct Pending {  // a step of the stepping graph whose line is not written yet
     bool reported = false, done = false;
     std::uint64_t epoch = 0;
-    StepSums sums;
+    Sums sums;
     std::map<std::string, double, std::less<>> scalars;
   };
   void write_step_if_whole(std::uint64_t step);

@@ -88,7 +88,7 @@ void Session::build_graphs() {
     doing(fmt::format("listing the samples of [{}]", plan.name));
     builds_.push_back(std::make_unique<GraphBuild>(plan, shared_context()));
     builds_.back()->require_steps();
-    builds_.back()->require_classes();
+    builds_.back()->require_targets();
   }
 }
 

@@ -11,6 +11,7 @@ namespace millrace {
 namespace {
 
 constexpr auto kTick = std::chrono::milliseconds(50);
+constexpr std::size_t kFiguresShown = 2;  // of training, on a line that is renewed
 constexpr double kReportPatience = 10;  // seconds for the reports of steps that devices have done
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
@@ -172,21 +173,17 @@ void Training::end_epoch(std::uint64_t epoch, std::uint64_t done) {
   const RunLog::Sums sums = await_reports(epoch, done - first);
   const GraphBuild& build = *parts_.builds.front();
   const bool known = sums.steps > 0;
-  const double images = known ? sums.sums.weight : static_cast<double>(build.samples_until(done) - build.samples_until(first));
+  const double images = known ? sums.samples : static_cast<double>(build.samples_until(done) - build.samples_until(first));
   const double rate = images / std::max(training_seconds_, 1e-9);
   Json line = {{"event", "epoch"}, {"epoch", epoch + 1}, {"step", done}};
-  if (known) {
-    line["loss"] = sums.loss();
-    line["accuracy"] = sums.accuracy();
-    line["top5"] = sums.top5();
-  }
+  sums.add_figures(line);
   line["images_per_second"] = rate;
   line["seconds"] = training_seconds_;
   if (known) line["stream_hash"] = hex(sums.stream_hash);
   line["resident_bytes"] = resident_bytes();
   parts_.log.event(std::move(line));
   const std::string figures =
-      known ? fmt::format("loss {:.4f}  accuracy {:.2f} %", sums.loss(), 100 * sums.accuracy()) : "no stage reports the loss";
+      known ? sums.text(4, kFiguresShown) : "no stage reports the loss";
   progress_.say(fmt::format("{}: epoch {}/{:g}  {}  {:.0f} images/s{}", name, epoch + 1, parts_.pipeline.run.epochs, figures,
                             rate, known ? "  stream " + hex(sums.stream_hash) : ""));
   parts_.log.forget(name, epoch);
@@ -252,16 +249,13 @@ void Training::run_pass(std::size_t g, std::uint64_t first, std::uint64_t last) 
   Json line = {{"event", "validate"}, {"graph", name}};
   line["epoch"] = static_cast<double>(done) / static_cast<double>(steps_per_epoch_);
   line["step"] = done;
-  line["samples"] = sums.sums.weight;
-  line["loss"] = sums.loss();
-  line["accuracy"] = sums.accuracy();
-  line["top5"] = sums.top5();
-  line["images_per_second"] = sums.sums.weight / seconds;
+  line["samples"] = sums.samples;
+  sums.add_figures(line);
+  line["images_per_second"] = sums.samples / seconds;
   line["seconds"] = seconds;
   line["stream_hash"] = hex(sums.stream_hash);
   parts_.log.event(std::move(line));
-  progress_.say(fmt::format("{}: {:.0f} images  loss {:.4f}  accuracy {:.2f} %  top-5 {:.2f} %  {}", name, sums.sums.weight,
-                            sums.loss(), 100 * sums.accuracy(), 100 * sums.top5(), duration_text(seconds)));
+  progress_.say(fmt::format("{}: {:.0f} images  {}  {}", name, sums.samples, sums.text(4), duration_text(seconds)));
   result_.last_validation = sums;
 }
 
@@ -286,13 +280,11 @@ void Training::show_progress() {
   figures.epoch = static_cast<double>(figures.step) / static_cast<double>(steps_per_epoch_);
   const std::uint64_t epoch = figures.step / steps_per_epoch_;
   const RunLog::Sums sums = parts_.log.sums(build.plan().name, epoch);
-  figures.has_loss = sums.steps > 0;
-  figures.loss = sums.loss();
-  figures.accuracy = sums.accuracy();
+  figures.measured = sums.text(3, kFiguresShown);
   const double seconds = training_seconds_ + seconds_since(resumed_);
   const std::uint64_t steps = figures.step - std::max(epoch * steps_per_epoch_, parts_.first_step);
   if (steps > 0) {
-    figures.images_per_second = sums.sums.weight / seconds;
+    figures.images_per_second = sums.samples / seconds;
     figures.seconds_left = seconds / static_cast<double>(steps) * static_cast<double>(figures.steps - figures.step);
   }
   figures.waits_for = waits_for(parts_.graphs.front()->figures());

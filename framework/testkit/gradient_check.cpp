@@ -5,20 +5,24 @@
 #include <limits>
 #include <numeric>
 
+#include "millrace/loss.h"
 #include "millrace/random.h"
+#include "testkit/losses.h"
 
 namespace millrace::testkit {
 namespace {
 
 constexpr double kEpsilon = std::numeric_limits<float>::epsilon();
 
-double loss_of(Replica& replica, const Ref<Batch>& batch, const GradientCheckOptions& options) {
+double loss_of(const Network& network, Replica& replica, const Ref<Batch>& batch, const GradientCheckOptions& options) {
   StepSums sums;
   replica.ingest(batch, 0, batch->count);
   replica.forward(options.step);
-  const Ref<Event> known = replica.loss(options.loss, options.loss.sum ? 1 : batch->weight, sums);
+  const Shape& output = network.output();
+  const double weight = options.loss->weight(*batch, output.elements() / output[0]);
+  const Ref<Event> known = replica.loss(options.loss, options.add_up ? 1 : weight, sums);
   if (known) known->wait();
-  return options.loss.sum ? sums.loss : sums.loss / batch->weight;
+  return options.add_up ? sums.loss() : sums.loss() / weight;
 }
 
 double norm(const std::vector<double>& values) {
@@ -69,8 +73,10 @@ std::string GradientReport::text() const {
 }
 
 GradientReport check_gradients(const Network& network, Replica& replica, const Ref<Batch>& batch,
-                               const GradientCheckOptions& options) {
-  const double loss = loss_of(replica, batch, options);
+                               const GradientCheckOptions& given) {
+  GradientCheckOptions options = given;
+  if (!options.loss) options.loss = cross_entropy();
+  const double loss = loss_of(network, replica, batch, options);
   replica.backward([](int, Ref<Event>) {});
   replica.finish();
   std::vector<std::vector<float>> gradients(network.parameters.size());
@@ -90,10 +96,10 @@ GradientReport check_gradients(const Network& network, Replica& replica, const R
       const auto low = static_cast<float>(static_cast<double>(original) - h);
       values[i] = high;
       replica.write(kValue, static_cast<int>(p), values);
-      const double above = loss_of(replica, batch, options);
+      const double above = loss_of(network, replica, batch, options);
       values[i] = low;
       replica.write(kValue, static_cast<int>(p), values);
-      const double below = loss_of(replica, batch, options);
+      const double below = loss_of(network, replica, batch, options);
       values[i] = original;
       ours.push_back((above - below) / (static_cast<double>(high) - static_cast<double>(low)));
       theirs.push_back(static_cast<double>(gradients[p][i]));

@@ -21,7 +21,8 @@
 namespace millrace::testkit {
 
 struct GradientCheckOptions {
-  LossSpec loss;
+  std::shared_ptr<const Loss> loss;  // null: cross_entropy() of testkit/losses.h
+  bool add_up = false;               // check the gradient of the sum instead of the mean
   int elements = 8;           // of each parameter
   std::uint64_t seed = 1;     // of the choice of elements
   std::uint64_t step = 3;     // the same for every pass, so that dropout drops the same

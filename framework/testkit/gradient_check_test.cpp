@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "millrace/loss.h"
 #include "testkit/harness.h"
 
 namespace millrace::testkit {
@@ -17,25 +18,26 @@ class LeastSquares : public Replica {
   void ingest(Ref<Batch> batch, std::uint32_t, std::uint32_t) override { batch_ = std::move(batch); }
   void forward(std::uint64_t) override {}
 
-  Ref<Event> loss(const LossSpec&, double normaliser, StepSums& sums) override {
+  Ref<Event> loss(const std::shared_ptr<const Loss>&, double divisor, StepSums& sums) override {
+    sums.values = {0, batch_->weight};
     gradient_[0].assign(kInputs, 0);
     gradient_[1].assign(1, 0);
     for (std::uint32_t i = 0; i < batch_->count; ++i) {
       const std::uint8_t* x = batch_->pixels + i * kInputs;
       double error = static_cast<double>(value_[1][0] - static_cast<float>(batch_->labels[i]));
       for (std::size_t k = 0; k < kInputs; ++k) error += static_cast<double>(value_[0][k]) * x[k] / 255;
-      sums.loss += 0.5 * error * error;
-      for (std::size_t k = 0; k < kInputs; ++k) gradient_[0][k] += static_cast<float>(error * x[k] / 255 / normaliser);
-      gradient_[1][0] += static_cast<float>(error / normaliser);
+      sums.values[0] += 0.5 * error * error;
+      for (std::size_t k = 0; k < kInputs; ++k) gradient_[0][k] += static_cast<float>(error * x[k] / 255 / divisor);
+      gradient_[1][0] += static_cast<float>(error / divisor);
     }
     gradient_[1][0] *= static_cast<float>(1 + defect_);
-    sums.weight += batch_->weight;
     return {};
   }
   void backward(BucketReady) override {}
   Ref<Event> update(int, const UpdateStep&, const Ref<Event>&) override { return {}; }
   Ref<Event> blend(std::string_view, double, bool) override { return {}; }
-  Ref<Event> infer(Ref<Batch>, std::uint32_t, std::uint32_t, std::span<const View>, const LossSpec&, StepSums&) override {
+  Ref<Event> infer(Ref<Batch>, std::uint32_t, std::uint32_t, std::span<const View>, const std::shared_ptr<const Loss>&,
+                   StepSums&) override {
     return {};
   }
   std::vector<float> logits() override { return {}; }
@@ -57,14 +59,20 @@ class LeastSquares : public Replica {
   std::vector<float> value_[2] = {std::vector<float>(kInputs), std::vector<float>(1)}, gradient_[2];
 };
 
+class Unused : public Loss {
+ public:
+  void compute(LossPass&) const override {}
+};
+
 GradientReport check(double defect) {
   Network network;
+  network.layers.emplace_back().output = {1};
   network.parameters = {{"weight", {1, 12}, {"fan_in_uniform"}}, {"bias", {1}, {"constant"}}};
   LeastSquares replica(defect);
   randomise(network, replica, 1);
   const Ref<Batch> batch = make_batch(5, {2, 2, 3});
   fill_at_random(*batch, 3, 2);
-  return check_gradients(network, replica, batch);
+  return check_gradients(network, replica, batch, {.loss = std::make_shared<Unused>()});
 }
 
 TEST(GradientCheck, AcceptsARightGradient) {

@@ -29,6 +29,7 @@ class RecordedRun : public RunServices {
   struct Report {
     std::string graph;
     std::uint64_t epoch = 0, step = 0, stream_hash = 0;
+    double samples = 0;
     StepSums sums;
   };
   struct BadSample {

@@ -8,6 +8,7 @@
 
 #include "millrace/buckets.h"
 #include "millrace/error.h"
+#include "millrace/loss_plan.h"
 #include "millrace/rule.h"
 
 namespace millrace::testkit {
@@ -72,9 +73,9 @@ class PlainReplica : public Replica {
     for (std::size_t l = 0; l < network_.layers.size(); ++l) activations_[l + 1] = forward(network_.layers[l], activations_[l]);
   }
 
-  Ref<Event> loss(const LossSpec& spec, double normaliser, StepSums& sums) override {
+  Ref<Event> loss(const std::shared_ptr<const Loss>& loss, double divisor, StepSums& sums) override {
     logits_ = activations_.back();
-    measure(spec, normaliser, sums);
+    measure(loss, divisor, sums);
     return make_ref<Done>();
   }
 
@@ -107,8 +108,8 @@ class PlainReplica : public Replica {
     return make_ref<Done>();
   }
 
-  Ref<Event> infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count, std::span<const View> views, const LossSpec& spec,
-                   StepSums& sums) override {
+  Ref<Event> infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count, std::span<const View> views,
+                   const std::shared_ptr<const Loss>& loss, StepSums& sums) override {
     std::vector<float> total(at(static_cast<int>(count)) * elements(network_.output()), 0.0F);
     for (const View& view : views) {
       read_batch(*batch, begin, count, view);
@@ -116,7 +117,7 @@ class PlainReplica : public Replica {
       for (std::size_t i = 0; i < total.size(); ++i) total[i] += static_cast<float>(view.weight) * activations_.back()[i];
     }
     logits_ = std::move(total);
-    measure(spec, 1, sums);
+    measure(loss, 1, sums);
     return make_ref<Done>();
   }
   std::vector<float> logits() override { return logits_; }
@@ -212,6 +213,9 @@ class PlainReplica : public Replica {
       second_labels_.assign(batch.second_labels + begin, batch.second_labels + begin + count);
       shares_.assign(batch.shares + begin, batch.shares + begin + count);
     }
+    numbers_.clear();
+    const std::size_t each = batch.numbers_per_sample;
+    if (each > 0) numbers_.assign(batch.numbers + begin * each, batch.numbers + (begin + count) * each);
     activations_.assign(network_.layers.size() + 1, {});
     std::vector<std::uint8_t> seen(window.bytes());
     for (std::uint32_t n = begin; n < begin + count; ++n) {
@@ -276,32 +280,34 @@ class PlainReplica : public Replica {
     return result;
   }
 
-  // Cross-entropy of logits_: its sums, and its gradient by the logits.
-  void measure(const LossSpec& spec, double normaliser, StepSums& sums) {
-    const std::size_t classes = elements(network_.output());
-    sums = {};
+  // Sums of a loss over logits_, and its gradient by them.
+  void measure(const std::shared_ptr<const Loss>& loss, double divisor, StepSums& sums) {
+    const LossPlan plan(loss, network_.output());
+    const auto samples = static_cast<std::int64_t>(weights_.size()), outputs = network_.output().elements();
+    sums.values.assign(plan.sums(), 0.0);
     logit_gradient_.assign(logits_.size(), 0.0F);
-    for (std::size_t n = 0; n < labels_.size(); ++n) {
-      const float* logits = &logits_[n * classes];
-      const double share = shares_[n];
-      const std::size_t first = at(labels_[n]), second = share < 1 ? at(second_labels_[n]) : first;
-      const std::size_t label = share < 0.5 ? second : first;  // the one that counts as correct
-      const double largest = *std::max_element(logits, logits + classes);
-      double total = 0;
-      for (std::size_t c = 0; c < classes; ++c) total += std::exp(logits[c] - largest);
-      std::size_t above = 0;
-      for (std::size_t c = 0; c < classes; ++c) {
-        const double log_probability = logits[c] - largest - std::log(total);
-        const double named = (c == first ? share : 0) + (c == second ? 1 - share : 0);
-        const double target = named * (1 - spec.label_smoothing) + spec.label_smoothing / static_cast<double>(classes);
-        sums.loss -= weights_[n] * target * log_probability;
-        logit_gradient_[n * classes + c] = static_cast<float>(weights_[n] * (std::exp(log_probability) - target) / normaliser);
-        above += logits[c] > logits[label] || (logits[c] == logits[label] && c < label);
-      }
-      sums.weight += weights_[n];
-      if (above < 1) sums.correct += weights_[n];
-      if (above < 5) sums.correct5 += weights_[n];
-    }
+    if (samples == 0) return;
+    const auto rows = [&](std::vector<float>& values) {
+      TensorView view;
+      view.data = values.data();
+      view.stride_n = view.padded = outputs;
+      return view;
+    };
+    LossTensors tensors;
+    tensors.samples = samples;
+    tensors.output = rows(logits_);
+    tensors.d_output = rows(logit_gradient_);
+    tensors.weights = weights_.data();
+    tensors.labels = labels_.data();
+    tensors.second_labels = second_labels_.data();
+    tensors.shares = shares_.data();
+    tensors.target = rows(numbers_);
+    tensors.constants = plan.constants().data();
+    tensors.divisor = divisor;
+    std::vector<double> workspace(plan.workspace(samples) / sizeof(double) + 1);
+    plan.run(tensors, reinterpret_cast<std::byte*>(workspace.data()),
+             [](const Kernel& kernel, const void* element) { kernel.run_on_host(element, 0, kernel.units(element)); });
+    std::copy_n(workspace.begin(), plan.sums(), sums.values.begin());
   }
 
   const Network network_;
@@ -312,8 +318,7 @@ class PlainReplica : public Replica {
   std::vector<Bucket> buckets_;
   const CompileRequest request_;
   std::vector<std::vector<float>> activations_;  // the input, then each layer's output
-  std::vector<std::int32_t> labels_, second_labels_;
-  std::vector<float> weights_, shares_;
+  std::vector<float> labels_, second_labels_, weights_, shares_, numbers_;
   std::vector<float> logits_, logit_gradient_;
 };
 

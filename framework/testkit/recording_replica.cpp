@@ -77,9 +77,9 @@ class RecordedReplica : public Replica {
     run([this, step] { inner_->forward(step); });
   }
 
-  Ref<Event> loss(const LossSpec& spec, double normaliser, StepSums& sums) override {
+  Ref<Event> loss(const std::shared_ptr<const Loss>& loss, double divisor, StepSums& sums) override {
     Clock clock = note("forward_backward.loss", {});
-    run([this, spec, normaliser, &sums] { inner_->loss(spec, normaliser, sums)->wait(); });
+    run([this, loss, divisor, &sums] { inner_->loss(loss, divisor, sums)->wait(); });
     return record_on(queue_, *recorder_, std::move(clock));
   }
 
@@ -125,13 +125,13 @@ class RecordedReplica : public Replica {
     return record_on(queue_, *recorder_, std::move(clock));
   }
 
-  Ref<Event> infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count, std::span<const View> views, const LossSpec& spec,
-                   StepSums& sums) override {
+  Ref<Event> infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count, std::span<const View> views,
+                   const std::shared_ptr<const Loss>& loss, StepSums& sums) override {
     Clock clock = note("forward.infer", parameters(false));
     read_late("forward.infer", std::move(batch), begin, count,
-              [this, copied = std::vector<View>(views.begin(), views.end()), spec, &sums](
+              [this, copied = std::vector<View>(views.begin(), views.end()), loss, &sums](
                   const Ref<Batch>& read, std::uint32_t from, std::uint32_t samples) {
-                inner_->infer(read, from, samples, copied, spec, sums)->wait();
+                inner_->infer(read, from, samples, copied, loss, sums)->wait();
               });
     return record_on(queue_, *recorder_, std::move(clock));
   }

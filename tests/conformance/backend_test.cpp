@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "synthetic.h"
+#include "testkit/losses.h"
 #include "testkit/plain.h"
 #include "testkit/rules.h"
 
@@ -42,7 +43,7 @@ class EveryBackend : public testing::TestWithParam<std::string> {
     StepSums sums;
     replica.ingest(batch, 0, batch->count);
     replica.forward(number);
-    const Ref<Event> measured = replica.loss({}, batch->weight, sums);
+    const Ref<Event> measured = replica.loss(testkit::cross_entropy(), batch->weight, sums);
     std::mutex mutex;
     std::vector<std::pair<int, Ref<Event>>> filled;
     replica.backward([&](int bucket, Ref<Event> event) {
@@ -58,8 +59,8 @@ class EveryBackend : public testing::TestWithParam<std::string> {
     for (const auto& [bucket, event] : filled) replica.update(bucket, update, event);
     replica.finish();
     EXPECT_TRUE(!measured || measured->complete());
-    EXPECT_EQ(sums.weight, batch->weight);
-    return sums.loss;
+    EXPECT_EQ(sums.weight(), batch->weight);
+    return sums.loss();
   }
 
   Ref<Batch> batch() const {
@@ -116,10 +117,10 @@ TEST_P(EveryBackend, MeasuresWhatItWouldTrainOn) {
   const std::unique_ptr<Replica> replica = started_replica(*device_);
   StepSums sums;
   const View plain;
-  replica->infer(batch(), 0, kBatch, std::span(&plain, 1), {}, sums);
+  replica->infer(batch(), 0, kBatch, std::span(&plain, 1), testkit::cross_entropy(), sums);
   replica->finish();
-  EXPECT_EQ(sums.weight, kBatch);
-  EXPECT_GT(sums.loss, 0);
+  EXPECT_EQ(sums.weight(), kBatch);
+  EXPECT_GT(sums.loss(), 0);
   EXPECT_EQ(replica->logits().size(), kBatch * 3U);
 }
 
@@ -128,10 +129,10 @@ TEST_P(EveryBackend, TakesPartWithoutSamples) {
   StepSums sums;
   replica->ingest(batch(), 0, 0);
   replica->forward(0);
-  replica->loss({}, kBatch, sums);
+  replica->loss(testkit::cross_entropy(), kBatch, sums);
   replica->backward([](int, const Ref<Event>&) {});
   replica->finish();
-  EXPECT_EQ(sums.weight, 0);
+  EXPECT_EQ(sums.weight(), 0);
   for (std::size_t i = 0; i < network_.parameters.size(); ++i) {
     for (const float value : replica->read(kGradient, static_cast<int>(i))) ASSERT_EQ(value, 0) << network_.parameters[i].name;
   }

@@ -9,6 +9,7 @@
 #include "synthetic.h"
 #include "testkit/gradient_check.h"
 #include "testkit/layer_examples.h"
+#include "testkit/losses.h"
 #include "testkit/networks.h"
 #include "testkit/plain.h"
 
@@ -58,7 +59,7 @@ std::vector<float> results(const Network& network, Replica& replica, const Ref<B
   StepSums sums;
   replica.ingest(batch, 0, batch->count);
   replica.forward(3);
-  replica.loss({}, batch->weight, sums);
+  replica.loss(testkit::cross_entropy(), batch->weight, sums);
   replica.backward([](int, Ref<Event>) {});
   std::vector<float> all = replica.logits();
   for (std::size_t p = 0; p < network.parameters.size(); ++p) {

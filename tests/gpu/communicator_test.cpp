@@ -2,8 +2,9 @@
 #include <algorithm>
 
 #include "agreement.h"
-#include "testkit/filled_buckets.h"
 #include "millrace/communicator.h"
+#include "testkit/filled_buckets.h"
+#include "testkit/losses.h"
 #include "testkit/networks.h"
 
 namespace millrace::gpu {
@@ -24,7 +25,7 @@ class Side {
   void backward() {
     trainee_.replica().ingest(batch_, 0, kBatch);
     trainee_.replica().forward(0);
-    trainee_.replica().loss({}, 2 * kBatch, sums_);
+    trainee_.replica().loss(testkit::cross_entropy(), 2 * kBatch, sums_);
     trainee_.replica().backward(filled_.callback());
   }
   Ref<GradientBucket> bucket(int index) {

@@ -8,6 +8,7 @@
 #include "testkit/filled_buckets.h"
 #include "testkit/gradient_check.h"
 #include "testkit/harness.h"
+#include "testkit/losses.h"
 #include "testkit/rules.h"
 
 namespace millrace::gpu {
@@ -122,7 +123,7 @@ Trainee::Trainee(Device& device, std::shared_ptr<const Network> network, const C
 Ref<Event> Trainee::step(const Ref<Batch>& batch, std::uint64_t number, double rate) {
   replica_->ingest(batch, 0, batch->count);
   replica_->forward(number);
-  replica_->loss({.label_smoothing = 0.1}, batch->weight, sums_);
+  replica_->loss(testkit::cross_entropy(0.1), batch->weight, sums_);
   FilledBuckets filled(replica_->buckets().size());
   replica_->backward(filled.callback());
   UpdateStep update;
@@ -137,7 +138,7 @@ Ref<Event> Trainee::step(const Ref<Batch>& batch, std::uint64_t number, double r
 
 double Trainee::loss() {
   replica_->finish();
-  return sums_.loss / sums_.weight;
+  return sums_.loss() / sums_.weight();
 }
 
 Arrays Trainee::all(std::string_view state) {

@@ -7,6 +7,7 @@
 #include "agreement.h"
 #include "device_memory.h"
 #include "testkit/filled_buckets.h"
+#include "testkit/losses.h"
 #include "testkit/networks.h"
 #include "testkit/rules.h"
 
@@ -33,13 +34,13 @@ TEST_F(GpuReplica, InfersWhatTheCpuInfersThroughEveryView) {
   std::vector<StepSums> sums(2);
   for (Device* on : {&device(), &oracle()}) {
     Trainee here = trainee(*on, net);
-    here.replica().infer(random_batch(*on, *net, kBatch, 9), 0, kBatch, views, {}, sums[logits.size()]);
+    here.replica().infer(random_batch(*on, *net, kBatch, 9), 0, kBatch, views, testkit::cross_entropy(), sums[logits.size()]);
     here.replica().finish();
     logits.push_back(here.logits());
   }
   EXPECT_LT(relative_difference(logits[0], logits[1]), tolerance(Precision::fp32));
-  EXPECT_NEAR(sums[0].loss, sums[1].loss, tolerance(Precision::fp32) * sums[1].loss);
-  EXPECT_EQ(sums[0].weight, sums[1].weight);
+  EXPECT_NEAR(sums[0].loss(), sums[1].loss(), tolerance(Precision::fp32) * sums[1].loss());
+  EXPECT_EQ(sums[0].weight(), sums[1].weight());
 }
 
 TEST_F(GpuReplica, TakesFewerSamplesThanItWasCompiledFor) {

@@ -60,7 +60,7 @@ TEST(GpuContract, AnAsynchronousDeviceEndsWithTheSameWeights) {
     EXPECT_EQ(result.values, expected.values) << "seed " << seed;
     ASSERT_EQ(result.reports.size(), expected.reports.size());
     for (std::size_t s = 0; s < result.reports.size(); ++s) {
-      EXPECT_EQ(result.reports[s].sums.loss, expected.reports[s].sums.loss) << "step " << s;
+      EXPECT_EQ(result.reports[s].sums.loss(), expected.reports[s].sums.loss()) << "step " << s;
     }
   }
 }
@@ -85,8 +85,8 @@ TEST(GpuContract, AStepDoesNotDependOnTheNumberOfReplicasNorOnTheLoad) {
     for (std::size_t p = 0; p < result.values[0].size(); ++p) {
       EXPECT_LT(relative_distance(expected.values[0][p], result.values[0][p]), 1e-5) << "parameter " << p;
     }
-    EXPECT_NEAR(result.reports[0].sums.loss, expected.reports[0].sums.loss, 1e-9);
-    EXPECT_EQ(result.reports[0].sums.weight, 12);
+    EXPECT_NEAR(result.reports[0].sums.loss(), expected.reports[0].sums.loss(), 1e-9);
+    EXPECT_EQ(result.reports[0].sums.weight(), 12);
   }
 }
 

@@ -87,7 +87,7 @@ class WholeRun : public testing::Test {
     const std::string plugins = std::string(MILLRACE_BINARY_DIR) + "/lib/millrace/plugins/";
     if (!std::filesystem::exists(plugins + "cpu.so")) GTEST_SKIP() << "plugin cpu is not built";
     ::setenv("OMP_WAIT_POLICY", "passive", 0);  // as pipeline-run does before it opens the plugin
-    for (const char* plugin : {"batch", "forward_backward", "allreduce", "communicator_local", "optimizer", "rules", "metrics", "cpu"}) {
+    for (const char* plugin : {"batch", "forward_backward", "allreduce", "communicator_local", "optimizer", "rules", "losses", "metrics", "cpu"}) {
       registry_.load(plugins + plugin + ".so");
     }
     add_stages(registry_);

@@ -17,10 +17,11 @@
 #include <string>
 #include <vector>
 
-#include "testkit/filled_buckets.h"
 #include "millrace/plugin.h"
+#include "testkit/filled_buckets.h"
 #include "testkit/gradient_check.h"
 #include "testkit/harness.h"
+#include "testkit/losses.h"
 #include "testkit/networks.h"
 #include "testkit/rules.h"
 
@@ -133,7 +134,7 @@ class Bench {
   const Network& network() const { return *network_; }
   Device& device() { return *device_; }
   double planned_mib() const { return static_cast<double>(replica_->memory_plan().total()) / 1048576; }
-  double loss() const { return sums_.loss / std::max(sums_.weight, 1.0); }
+  double loss() const { return sums_.loss() / std::max(sums_.weight(), 1.0); }
 
  private:
   void make_batch() {
@@ -149,7 +150,7 @@ class Bench {
   void step() {
     replica_->ingest(batch_, 0, batch_->count);
     replica_->forward(number_);
-    replica_->loss({}, batch_->weight, sums_);
+    replica_->loss(testkit::cross_entropy(), batch_->weight, sums_);
     gpu::FilledBuckets filled(replica_->buckets().size());
     replica_->backward(filled.callback());
     UpdateStep update;

@@ -153,6 +153,34 @@ TEST_F(Inspect, ShowsAnUpdateRuleWithItsStatesAndParameters) {
   EXPECT_NE(list_everything(registry_).find("update rules\n  heavy_ball  Momentum."), std::string::npos);
 }
 
+class Nearness : public Loss {
+ public:
+  struct Params {
+    double margin = 1;
+  };
+  static void describe(LossDescription<Params>& d) {
+    d.name("nearness").text("How far.").target(LossTarget::values).example("", {3});
+    d.params.add("margin", &Params::margin).range(0).text("that costs nothing");
+  }
+  void compute(LossPass&) const override {}
+};
+
+TEST_F(Inspect, ShowsALossWithItsFiguresAndParameters) {
+  registry_.add_loss<Nearness>();
+  EXPECT_EQ(describe_loss(*registry_.loss("nearness")),
+            "nearness: How far.\n"
+            "  a loss, for a stage's key 'loss'\n"
+            "  plugin  -\n"
+            "  needs   numbers or target images\n"
+            "\n"
+            "  parameter  type    range  default\n"
+            "  margin     number  >= 0   1.0      that costs nothing\n"
+            "\n"
+            "  figure  better\n"
+            "  loss    lower   what is minimised, by weight\n");
+  EXPECT_NE(list_everything(registry_).find("losses\n  nearness  How far."), std::string::npos);
+}
+
 TEST_F(Inspect, ShowsAPipeline) {
   EXPECT_EQ(describe_pipeline(pipeline()),
             "p.toml: run 'inspect_test', 1 epochs, seed 1, devices auto, precision auto\n"

@@ -50,6 +50,7 @@ std::string inspect_name(const std::string& name, const Registry& registry) {
   if (const StageType* stage = registry.stage(name)) return describe_stage(*stage);
   if (const LayerType* layer = registry.layer(name)) return describe_layer(*layer);
   if (const RuleType* rule = registry.rule(name)) return describe_rule(*rule);
+  if (const LossType* loss = registry.loss(name)) return describe_loss(*loss);
   std::vector<std::string> names = {"devices"};
   for (const PluginInfo& plugin : registry.plugins()) {
     if (plugin.name == name) return describe_plugin(plugin, registry);
@@ -58,8 +59,9 @@ std::string inspect_name(const std::string& name, const Registry& registry) {
   for (const auto& [stage, type] : registry.stages()) names.push_back(stage);
   for (const auto& [layer, type] : registry.layers()) names.push_back(layer);
   for (const auto& [rule, type] : registry.rules()) names.push_back(rule);
+  for (const auto& [loss, type] : registry.losses()) names.push_back(loss);
   const auto nearest = nearest_name(name, names);
-  fail(ErrorKind::usage, "there is no plugin, stage, layer type, update rule or file '{}'{}", name,
+  fail(ErrorKind::usage, "there is no plugin, stage, layer type, loss, update rule or file '{}'{}", name,
        nearest ? fmt::format("; nearest is '{}'", *nearest) : "; pipeline-inspect without arguments lists what there is");
 }
 
@@ -69,6 +71,14 @@ std::string inspect_rule(const std::string& name, const Registry& registry) {
   for (const auto& [known, type] : registry.rules()) names.push_back(known);
   const auto nearest = nearest_name(name, names);
   fail(ErrorKind::usage, "there is no update rule '{}'{}", name, nearest ? fmt::format("; nearest is '{}'", *nearest) : "");
+}
+
+std::string inspect_loss(const std::string& name, const Registry& registry) {
+  if (const LossType* loss = registry.loss(name)) return describe_loss(*loss);
+  std::vector<std::string> names;
+  for (const auto& [known, type] : registry.losses()) names.push_back(known);
+  const auto nearest = nearest_name(name, names);
+  fail(ErrorKind::usage, "there is no loss '{}'{}", name, nearest ? fmt::format("; nearest is '{}'", *nearest) : "");
 }
 
 std::string inspect(const Options& options) {
@@ -83,7 +93,7 @@ std::string inspect(const Options& options) {
   if (options.dot || !options.svg.empty() || !options.sets.empty()) {
     fail(ErrorKind::usage, "--dot, --svg and --set need a file, found '{}'", what);
   }
-  if (options.rest.size() == 2) return inspect_rule(options.rest[1], registry);
+  if (options.rest.size() == 2) return what == "loss" ? inspect_loss(options.rest[1], registry) : inspect_rule(options.rest[1], registry);
   return what == "devices" ? describe_devices(registry) : inspect_name(what, registry);
 }
 
@@ -93,8 +103,8 @@ int main(int count, char** words) {
   return run_tool("pipeline-inspect", [&] {
     Options options;
     Arguments arguments(
-        "pipeline-inspect", "[PLUGIN | STAGE | LAYER | rule RULE | NETWORK.toml | PIPELINE.toml | devices] [options]",
-        "Shows what there is: without an argument all plugins, stages, backends, layer types and update rules;\n"
+        "pipeline-inspect", "[PLUGIN | STAGE | LAYER | loss LOSS | rule RULE | NETWORK.toml | PIPELINE.toml | devices] [options]",
+        "Shows what there is: without an argument all plugins, stages, backends, layer types, losses and update rules;\n"
         "with a name that one's ports and parameters; with a file the network as a table of layers, or the pipeline's graphs.");
     arguments
         .repeated("--set", "KEY=VALUE", "changes a key of the file (or a network's variable) before it is read", options.sets)
@@ -102,8 +112,8 @@ int main(int count, char** words) {
         .option("--svg", "FILE", "draws a pipeline into a file (needs Graphviz)", options.svg)
         .flag("--schema", "a JSON schema of pipeline files, for editors", options.schema);
     if (!arguments.read(count, words, options.rest)) return 0;
-    const bool is_rule = options.rest.size() == 2 && options.rest[0] == "rule";
-    if (options.rest.size() > 1 && !is_rule) fail(ErrorKind::usage, "one thing at a time: '{}' is too much", options.rest[1]);
+    const bool is_part = options.rest.size() == 2 && (options.rest[0] == "rule" || options.rest[0] == "loss");
+    if (options.rest.size() > 1 && !is_part) fail(ErrorKind::usage, "one thing at a time: '{}' is too much", options.rest[1]);
     fmt::print("{}", inspect(options));
     return 0;
   });

@@ -36,23 +36,24 @@ std::string gigabytes(std::size_t bytes) { return fmt::format("{:.1f} GiB", stat
 
 std::string list_everything(const Registry& registry) {
   TextTable plugins({"", "", "", ""}), stages = stage_table(), backends({"", ""}), communicators({"", ""}), layers({"", ""}),
-                                       rules({"", ""});
+                                       rules({"", ""}), losses({"", ""});
   for (const PluginInfo& plugin : registry.plugins()) plugins.row({plugin.name, plugin.version, plugin.text, plugin.path});
   for (const auto& [name, type] : registry.stages()) add_stage(stages, type);
   for (const auto& [name, type] : registry.backends()) backends.row({name, type.text});
   for (const auto& [name, type] : registry.communicators()) communicators.row({name, type.text});
   for (const auto& [name, type] : registry.layers()) layers.row({name, type.text});
   for (const auto& [name, type] : registry.rules()) rules.row({name, type.text});
+  for (const auto& [name, type] : registry.losses()) losses.row({name, type.text});
   std::string out = "plugins\n" + plugins.text();
   if (plugins.empty()) out += "  none was found; MILLRACE_PLUGIN_PATH names the folders that are searched first\n";
   out += section("stages", stages) + section("backends", backends) + section("communicators", communicators) +
-         section("layer types", layers) + section("update rules", rules);
+         section("layer types", layers) + section("losses", losses) + section("update rules", rules);
   return out + skipped(registry);
 }
 
 std::string describe_plugin(const PluginInfo& plugin, const Registry& registry) {
   std::string out = fmt::format("{} {}: {}\n  {}\n", plugin.name, plugin.version, plugin.text, plugin.path);
-  TextTable stages = stage_table(), backends({"", ""}), rules({"", ""});
+  TextTable stages = stage_table(), backends({"", ""}), rules({"", ""}), losses({"", ""});
   for (const auto& [name, type] : registry.stages()) {
     if (type.plugin == plugin.name) add_stage(stages, type);
   }
@@ -62,7 +63,10 @@ std::string describe_plugin(const PluginInfo& plugin, const Registry& registry) 
   for (const auto& [name, type] : registry.rules()) {
     if (type.plugin == plugin.name) rules.row({name, type.text});
   }
-  return out + section("stages", stages) + section("backends", backends) + section("update rules", rules);
+  for (const auto& [name, type] : registry.losses()) {
+    if (type.plugin == plugin.name) losses.row({name, type.text});
+  }
+  return out + section("stages", stages) + section("backends", backends) + section("losses", losses) + section("update rules", rules);
 }
 
 std::string describe_devices(const Registry& registry) {

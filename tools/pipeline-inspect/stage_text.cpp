@@ -81,4 +81,17 @@ std::string describe_rule(const RuleType& type) {
          params_text(type.params, type.defaults);
 }
 
+std::string describe_loss(const LossType& type) {
+  static constexpr const char* kTargets[] = {"a class of each image", "a class of each pixel", "numbers or target images"};
+  TextTable facts({"", ""});
+  facts.row({"plugin", type.plugin.empty() ? "-" : type.plugin});
+  facts.row({"needs", kTargets[static_cast<int>(type.info->target)]});
+  TextTable figures({"figure", "better", ""});
+  for (const LossFigure& figure : type.info->figures) {
+    figures.row({figure.name, figure.better == LossFigure::Better::higher ? "higher" : "lower", figure.text});
+  }
+  return fmt::format("{}: {}\n  a loss, for a stage's key 'loss'\n", type.name, type.text) + facts.text() +
+         params_text(type.params, type.defaults) + "\n" + figures.text();
+}
+
 }  // namespace millrace

@@ -20,6 +20,7 @@
 
 namespace millrace {
 
+class Loss;
 class Rule;
 
 // A point in a stream's work. Thread-safe.
@@ -46,12 +47,6 @@ class Stream {
 enum class Precision { fp32, tf32, bf16 };
 const char* to_string(Precision precision);
 
-struct LossSpec {
-  std::string rule = "cross_entropy";
-  double label_smoothing = 0;
-  bool sum = false;  // add over the global batch instead of averaging
-};
-
 // How a replica sees a batch a second time, for test-time augmentation: the record, then a shift, then a mirror.
 struct View {
   int dx = 0, dy = 0;
@@ -60,11 +55,14 @@ struct View {
   double weight = 1;  // of its logits in the weighted sum
 };
 
+// What a loss adds up, in the order of LossInfo::sums, then its class matrix. Empty: nothing was measured.
 struct StepSums {
-  double loss = 0;      // sum over samples of weight * loss
-  double weight = 0;    // sum of weights
-  double correct = 0;   // weighted count: label is the largest logit
-  double correct5 = 0;  // ... among the five largest
+  std::vector<double> values;
+
+  double at(std::size_t index) const { return index < values.size() ? values[index] : 0; }
+  double loss() const { return at(0); }    // weighted
+  double weight() const { return at(1); }
+  void add(const StepSums& others);
 };
 
 // How parameters are updated: a rule with its parameters (rule.h), and factors by index into Network::parameters.
@@ -79,6 +77,9 @@ struct CompileRequest {
   UpdateRule update = {};
   // Names of further copies of parameters and running statistics that blend() moves, such as "slow".
   std::vector<std::string> copies = {};
+  // Losses that will be measured. One that is not among them takes memory when it first is; on a device with memory of its own it
+  // finds no targets but labels.
+  std::vector<std::shared_ptr<const Loss>> losses = {};
 };
 
 // Figures of one update.
@@ -162,9 +163,9 @@ class Replica {
   // One pass over what was ingested last; batch statistics and dropout (drawn from seed and step) as in training.
   virtual void forward(std::uint64_t step) = 0;
 
-  // Loss and metrics of the last forward(), and the gradient of the loss that backward() starts from. `normaliser`: what the
-  // sum of weighted losses is divided by (the global batch's weight, or 1). `sums` must live until the event is complete.
-  virtual Ref<Event> loss(const LossSpec& spec, double normaliser, StepSums& sums) = 0;
+  // The sums of a loss over the last forward(), and its gradient, which backward() starts from. `divisor`: what the sum of
+  // weighted losses is divided by (Loss::weight() of the global batch, or 1). `sums` must live until the event is complete.
+  virtual Ref<Event> loss(const std::shared_ptr<const Loss>& loss, double divisor, StepSums& sums) = 0;
 
   // Gradients of the last loss(), last layers first. `ready(bucket, event)` is called once for each bucket, in order: on the
   // calling thread or on one of the backend's, when the work that fills the bucket has been submitted or done; event says when
@@ -180,10 +181,11 @@ class Replica {
   // begins as the values are at the first call. write_back: value = copy then, as lookahead does.
   virtual Ref<Event> blend(std::string_view copy, double decay, bool write_back) = 0;
 
-  // Inference with running statistics, each view's logits weighted and added, then loss and metrics.
+  // Inference with running statistics, each view's output weighted and added, then the sums of a loss. A network whose output is a
+  // map takes one view alone, the plain one: Error(usage) otherwise.
   virtual Ref<Event> infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count, std::span<const View> views,
-                           const LossSpec& spec, StepSums& sums) = 0;
-  // The logits of the last infer() or forward(), (count, classes). Waits.
+                           const std::shared_ptr<const Loss>& loss, StepSums& sums) = 0;
+  // The output of the last infer() or forward(), (count, C) or (count, C, H, W). Waits.
   virtual std::vector<float> logits() = 0;
 
   // Names of what is kept for parameters: "value", "gradient", the rule's states, the request's copies. Parameters that are not

@@ -12,6 +12,7 @@
 
 #include "millrace/backend.h"
 #include "millrace/communicator.h"
+#include "millrace/loss.h"
 #include "millrace/network.h"
 #include "millrace/rule.h"
 #include "millrace/stage.h"
@@ -41,6 +42,7 @@ struct StageType {
   bool per_replica = false;
   bool stepwise = false;
   bool takes_rule = false;  // its table also holds the parameters of the update rule that its key `rule` names
+  bool takes_loss = false;  // its key `loss` is the table of a loss
   std::vector<ParamInfo> params;
   Value defaults;  // of params, as a table
   enum class Role { stage, source, sample_transform, batcher } role = Role::stage;
@@ -75,8 +77,13 @@ class Registry {
   void add_rule() {
     add(rule_type<T>());
   }
+  template <class T>
+  void add_loss() {
+    add(loss_type<T>());
+  }
   void add(StageType type);
   void add(RuleType type);
+  void add(LossType type);
   void add(BackendType type);
   void add(CommunicatorType type);
   void add(LayerType type);
@@ -88,6 +95,7 @@ class Registry {
   const CommunicatorType* communicator(std::string_view name) const;
   const LayerType* layer(std::string_view name) const;
   const RuleType* rule(std::string_view name) const;
+  const LossType* loss(std::string_view name) const;
 
   // The storage of the URL's scheme. Error(usage) when no plugin has it, with the nearest scheme that is there.
   Storage& storage(std::string_view url) const;
@@ -97,6 +105,7 @@ class Registry {
   const std::map<std::string, CommunicatorType, std::less<>>& communicators() const { return communicators_; }
   const std::map<std::string, LayerType, std::less<>>& layers() const { return layers_; }
   const std::map<std::string, RuleType, std::less<>>& rules() const { return rules_; }
+  const std::map<std::string, LossType, std::less<>>& losses() const { return losses_; }
   const std::map<std::string, StorageType, std::less<>>& storages() const { return storages_; }
   const std::vector<PluginInfo>& plugins() const { return plugins_; }
 
@@ -117,6 +126,7 @@ class Registry {
   std::map<std::string, CommunicatorType, std::less<>> communicators_;
   std::map<std::string, LayerType, std::less<>> layers_;
   std::map<std::string, RuleType, std::less<>> rules_;
+  std::map<std::string, LossType, std::less<>> losses_;
   std::map<std::string, StorageType, std::less<>> storages_;
   std::vector<PluginInfo> plugins_;
   std::vector<std::string> skipped_;
@@ -198,6 +208,7 @@ struct StageTypeAccess {
                                                                             : StageType::Role::stage;
     StageType type = described(*description, kRole, description->params.infos(), &defaults);
     type.takes_rule = std::is_base_of_v<RuleParams, Params>;
+    type.takes_loss = std::is_base_of_v<LossParams, Params>;
     if constexpr (requires(const StageContext& context, CompileRequest& request) { T::request(defaults, context, request); }) {
       type.request = [description](const Value& table, const StageContext& context, CompileRequest& request) {
         Diagnostics errors;

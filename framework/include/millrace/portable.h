@@ -12,8 +12,8 @@
 //   each   float operator()(float, ...) const: one value from the values of the same element of what is read.
 //   row    static constexpr int kReads, kWrites; template <class Row> void operator()(Row& row) const: the channels of one
 //          place. row.in(i, c), row.out(i, c, value), row.channels(); row.each(f) calls f(c) for every channel, in any order;
-//          row.sum(f) and row.largest(f) join f(c) over the channels; row.place_in(i) and row.place_out(i, value) for tensors
-//          with one number a place. A channel is written once, after all that is read of it.
+//          row.sum(f) and row.largest(f) join f(c) over the channels, a sum in the type that f returns; row.place_in(i) and
+//          row.place_out(i, value) for tensors with one number a place. A channel is written once, after all that is read of it.
 //   sum    static constexpr bool kSum = true; float operator()(float, ...) const: a term. The result has fewer places than what
 //          is read: terms are added over all places that share a result, in an order that depends on the extents alone.
 // What is read may have fewer places than what is computed: a vector (C) beside a map (C, H, W) counts for every pixel, a
@@ -34,9 +34,12 @@
 
 namespace millrace {
 
-// A tensor of a layer, by name. Pass makes them.
+// A tensor of a layer or a loss, by name. Pass and LossPass make them.
 struct PassTensor {
-  enum class Kind { input, output, d_input, d_output, parameter, d_parameter, places };
+  enum class Kind {
+    input, output, d_input, d_output, parameter, d_parameter, places,          // of a layer
+    weight, label, second_label, share, target, constant, figure, predicted,  // of a loss
+  };
   Kind kind = Kind::input;
   int index = 0;
   friend bool operator==(const PassTensor&, const PassTensor&) = default;
@@ -53,25 +56,9 @@ struct PassCall {
 template <class F>
 const PortableKernel& portable_kernel();
 
-// What a layer computes, as a list of calls. A layer is asked once, when it is compiled; its calls are computed in every step.
-// Gradients that nobody wants are left out, and so are calls that make nothing else. Each gradient is written by one call.
-class Pass {
+// A list of calls, each over some tensors.
+class PassCalls {
  public:
-  explicit Pass(std::vector<Shape> inputs) : inputs_(std::move(inputs)) {}
-
-  const Shape& input_shape(int index = 0) const { return inputs_[static_cast<std::size_t>(index)]; }
-  PassTensor in(int index = 0) const { return {PassTensor::Kind::input, index}; }
-  PassTensor out() const { return {PassTensor::Kind::output, 0}; }
-  PassTensor d_out() const { return {PassTensor::Kind::d_output, 0}; }
-  PassTensor d_in(int index = 0) const { return {PassTensor::Kind::d_input, index}; }
-  PassTensor parameter(int index) const { return {PassTensor::Kind::parameter, index}; }  // in the order of LayerPlan
-  PassTensor d_parameter(int index) const { return {PassTensor::Kind::d_parameter, index}; }
-  // One float32 a place, written by forward and read by backward.
-  PassTensor places(int index) {
-    places_ = std::max(places_, index + 1);
-    return {PassTensor::Kind::places, index};
-  }
-
   // The last tensor is written.
   template <class F, std::same_as<PassTensor>... T>
   void each(const F& kernel, T... tensors) {
@@ -92,13 +79,39 @@ class Pass {
   }
 
   const std::vector<PassCall>& calls() const { return calls_; }
-  int place_count() const { return places_; }
+
+ protected:
+  PassCalls() = default;
 
  private:
   void call(const PortableKernel& kernel, const void* functor, std::size_t bytes, std::vector<PassTensor> tensors,
             std::size_t writes);
-  const std::vector<Shape> inputs_;
   std::vector<PassCall> calls_;
+};
+
+// What a layer computes. A layer is asked once, when it is compiled; its calls are computed in every step. Gradients that are
+// not needed are left out, and so are calls that make nothing else. Each gradient is written by one call.
+class Pass : public PassCalls {
+ public:
+  explicit Pass(std::vector<Shape> inputs) : inputs_(std::move(inputs)) {}
+
+  const Shape& input_shape(int index = 0) const { return inputs_[static_cast<std::size_t>(index)]; }
+  PassTensor in(int index = 0) const { return {PassTensor::Kind::input, index}; }
+  PassTensor out() const { return {PassTensor::Kind::output, 0}; }
+  PassTensor d_out() const { return {PassTensor::Kind::d_output, 0}; }
+  PassTensor d_in(int index = 0) const { return {PassTensor::Kind::d_input, index}; }
+  PassTensor parameter(int index) const { return {PassTensor::Kind::parameter, index}; }  // in the order of LayerPlan
+  PassTensor d_parameter(int index) const { return {PassTensor::Kind::d_parameter, index}; }
+  // One float32 a place, written by forward and read by backward.
+  PassTensor places(int index) {
+    places_ = std::max(places_, index + 1);
+    return {PassTensor::Kind::places, index};
+  }
+
+  int place_count() const { return places_; }
+
+ private:
+  const std::vector<Shape> inputs_;
   int places_ = 0;
 };
 
@@ -140,6 +153,7 @@ class HostRow {
  public:
   explicit HostRow(RowArrays& row) : row_(row) {}
   MILLRACE_KERNEL std::int64_t channels() const { return row_.channels; }
+  MILLRACE_KERNEL double divisor() const { return row_.divisor; }
   MILLRACE_KERNEL float in(int tensor, std::int64_t c) const { return row_.in[static_cast<std::size_t>(tensor)][c]; }
   MILLRACE_KERNEL void out(int tensor, std::int64_t c, float value) const {
     row_.out[static_cast<std::size_t>(tensor)][c] = value;
@@ -153,8 +167,9 @@ class HostRow {
     for (std::int64_t c = 0; c < row_.channels; ++c) use(c);
   }
   template <class Term>
-  MILLRACE_KERNEL float sum(const Term& term) const {
-    return joined(0.0F, term, [](float a, float b) MILLRACE_INLINED { return a + b; });
+  MILLRACE_KERNEL auto sum(const Term& term) const {
+    using T = decltype(term(std::int64_t{}));
+    return joined(T{}, term, [](T a, T b) MILLRACE_INLINED { return a + b; });
   }
   template <class Term>
   MILLRACE_KERNEL float largest(const Term& term) const {
@@ -163,10 +178,10 @@ class HostRow {
 
  private:
   static constexpr int kLanes = 16;
-  template <class Term, class Join>
-  MILLRACE_KERNEL float joined(float nothing, const Term& term, const Join& join) const {
-    float lanes[kLanes];
-    for (float& lane : lanes) lane = nothing;
+  template <class T, class Term, class Join>
+  MILLRACE_KERNEL T joined(T nothing, const Term& term, const Join& join) const {
+    T lanes[kLanes];
+    for (T& lane : lanes) lane = nothing;
     std::int64_t c = 0;
     for (; c + kLanes <= row_.channels; c += kLanes) {
       for (int k = 0; k < kLanes; ++k) lanes[k] = join(lanes[k], term(c + k));

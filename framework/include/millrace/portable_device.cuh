@@ -133,13 +133,14 @@ class RowOnDevice {
   __device__ RowOnDevice(const PortableElement& element, const Group& group, const Place& place)
       : element_(element), group_(group), place_(place) {}
   __device__ std::int64_t channels() const { return element_.channels; }
+  __device__ double divisor() const { return element_.divisor; }
   __device__ float in(int tensor, std::int64_t c) const {
     const TensorView& view = element_.tensors[tensor];
     return value_at(view, place_.in(view) + channel_offset(view, c));
   }
   __device__ void out(int tensor, std::int64_t c, float value) const {
     const TensorView& view = element_.tensors[element_.reads + tensor];
-    put_at(view, place_.in(view) + channel_offset(view, c), value);
+    if (view.data != nullptr) put_at(view, place_.in(view) + channel_offset(view, c), value);
   }
   __device__ float place_in(int tensor) const {
     const TensorView& view = element_.tensors[tensor];
@@ -147,15 +148,15 @@ class RowOnDevice {
   }
   __device__ void place_out(int tensor, float value) const {
     const TensorView& view = element_.tensors[element_.reads + tensor];
-    if (group_.lane() == 0) put_at(view, place_.in(view), value);
+    if (group_.lane() == 0 && view.data != nullptr) put_at(view, place_.in(view), value);
   }
   template <class Use>
   __device__ void each(const Use& use) const {
     for (std::int64_t c = group_.lane(); c < element_.channels; c += group_.size()) use(c);
   }
   template <class Term>
-  __device__ float sum(const Term& term) const {
-    float total = 0;
+  __device__ auto sum(const Term& term) const {
+    decltype(term(std::int64_t{})) total{};
     for (std::int64_t c = group_.lane(); c < element_.channels; c += group_.size()) total += term(c);
     return group_.sum(total);
   }
@@ -169,7 +170,7 @@ class RowOnDevice {
     for (int t = 0; t < element_.writes; ++t) {
       TensorView view = element_.tensors[element_.reads + t];
       view.add = false;
-      if (!view.by_channel) continue;
+      if (!view.by_channel || view.data == nullptr) continue;
       for (std::int64_t c = element_.channels + group_.lane(); c < view.padded; c += group_.size()) {
         put_at(view, place_.in(view) + channel_offset(view, c), 0.0F);
       }

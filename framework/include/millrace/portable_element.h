@@ -16,7 +16,7 @@ namespace millrace {
 // One tensor: element (n, pixel, c) lies at data[n * stride_n + pixel * stride_pixel + c / 16 * stride_block + c % 16], where
 // pixel = y * width + x. A stride of 0 means the same values for all. Strides count elements. Owns nothing.
 struct TensorView {
-  void* data = nullptr;
+  void* data = nullptr;  // null: of a row, what is written is lost
   std::int64_t stride_n = 0, stride_pixel = 0, stride_block = 16;
   std::int64_t padded = 0;        // channels of a place in memory; zeros are written behind the last one
   DataType type = DataType::f32;  // f32 or bf16
@@ -35,13 +35,14 @@ struct PortableKernel;
 // One call of a kernel. A sum is computed in two rounds, each an element of its own: first each chunk of places into `partial`,
 // then the chunks, in order and in double, into the tensor that is written.
 struct PortableElement {
-  static constexpr int kMostTensors = 8;
+  static constexpr int kMostTensors = 12;
   static constexpr std::size_t kMostBytes = 64;
 
   const PortableKernel* kernel = nullptr;  // host memory
   alignas(8) std::array<std::byte, kMostBytes> functor{};
   std::int64_t n = 0, pixels = 0, channels = 0;
   std::int32_t reads = 0, writes = 0;
+  double divisor = 1;  // of a loss: what the sum of weighted losses is divided by; changes from call to call
   std::array<TensorView, kMostTensors> tensors{};  // what is read, then what is written
   float* partial = nullptr;                        // of a sum: (groups, chunks, channels)
   bool by_sample = false;                          // of a sum: one result for each sample; otherwise one for all
@@ -62,10 +63,11 @@ struct PortableElement {
 // The channels of one place on the host, as plain arrays.
 struct RowArrays {
   std::int64_t channels = 0;
+  double divisor = 1;
   std::array<const float*, PortableElement::kMostTensors> in{};
   std::array<float*, PortableElement::kMostTensors> out{};
-  std::array<float, PortableElement::kMostTensors> place_in{};   // of tensors that are not by channel
-  std::array<float, PortableElement::kMostTensors> place_out{};  // likewise
+  std::array<float, PortableElement::kMostTensors> place_in{};  // of tensors that are not by channel
+  std::array<float, PortableElement::kMostTensors> place_out{};
 };
 
 struct PortableKernel {

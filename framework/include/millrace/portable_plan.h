@@ -191,8 +191,8 @@ class PortablePlan {
         const auto& value = planner.value(layer_of(tensor));
         return places.view(value.spec, places.memory(value.gradient));
       }
+      default: return view;  // of a loss
     }
-    return view;
   }
 
   template <class Places>

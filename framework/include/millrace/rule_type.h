@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "millrace/error.h"
+#include "millrace/host_element.h"
 #include "millrace/rule.h"
-#include "millrace/vectorised.h"
 
 namespace millrace {
 namespace detail {
@@ -58,39 +58,18 @@ MILLRACE_KERNEL void update_packs(const UpdateElement<K>& element, std::int64_t 
   }
 }
 
-struct OneLane {  // a group (kernel.h) of one thread
-  int lane() const { return 0; }
-  int size() const { return 1; }
-  template <class T>
-  T sum(T value) const {
-    return value;
-  }
-};
-
 template <class Element>
 std::int64_t update_units(const void* erased) {
-  const auto& element = *static_cast<const Element*>(erased);
-  if constexpr (Element::kForm == Form::each) return (element.size() + kUpdateUnit - 1) / kUpdateUnit;
-  return element.size();
+  return (static_cast<const Element*>(erased)->size() + kUpdateUnit - 1) / kUpdateUnit;
 }
 template <class Element>
 void run_update(const void* erased, std::int64_t first, std::int64_t last) {
   const auto& element = *static_cast<const Element*>(erased);
-  vectorised([&] {
-    if constexpr (Element::kForm == Form::each) {
-      update_packs(element, first * kUpdateUnit, std::min(last * kUpdateUnit, element.size()));
-    } else {
-      for (std::int64_t i = first; i < last; ++i) element(OneLane(), i);
-    }
-  });
-}
-template <class Element>
-std::vector<MemoryUse> update_uses(const void* erased) {
-  return static_cast<const Element*>(erased)->uses();
+  vectorised([&] { update_packs(element, first * kUpdateUnit, std::min(last * kUpdateUnit, element.size())); });
 }
 
 template <class Element>
-inline constexpr Kernel update_kernel{Element::kName,        sizeof(Element),     update_uses<Element>,
+inline constexpr Kernel update_kernel{Element::kName,        sizeof(Element),     element_uses<Element>,
                                       update_units<Element>, run_update<Element>, device_launcher<Element>};
 
 template <class R>
@@ -112,8 +91,8 @@ class RuleOf final : public Rule {
     if (scope() == RuleScope::parameter) {
       const SquaresOfChunk chunks{arguments};
       const SquaresOfSegment segments{arguments};
-      submit(update_kernel<SquaresOfChunk>, &chunks);
-      submit(update_kernel<SquaresOfSegment>, &segments);
+      submit(group_kernel<SquaresOfChunk>, &chunks);
+      submit(group_kernel<SquaresOfSegment>, &segments);
     } else {
       element.at.squares = nullptr;
     }

@@ -21,6 +21,8 @@ class RunServices {
     std::uint64_t epoch = 0;
     std::uint64_t step = 0;
     std::uint64_t stream_hash = 0;
+    double samples = 0;                // with weight
+    std::shared_ptr<const Loss> loss;  // what makes figures of the sums
     StepSums sums;
   };
   virtual void report(const StepReport& report) = 0;

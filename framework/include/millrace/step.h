@@ -30,7 +30,7 @@ class GradientBucket : public Payload {
   Ref<Event> ready;  // what must be complete before `data` holds this stage's result; replaced by each stage that writes
 };
 
-// Loss and metrics of one step on one replica: sums, so that replicas and steps can be added up.
+// What a loss measured in one step on one replica: sums, so that replicas and steps can be added up.
 class StepResult : public Payload {
  public:
   std::uint64_t epoch = 0;
@@ -39,6 +39,8 @@ class StepResult : public Payload {
   int replicas = 1;
   std::uint64_t stream_hash = 0;  // of the global batch; replica 0's counts
   Ref<Event> ready;               // the sums below are written by the device before this
+  std::shared_ptr<const Loss> loss;  // what makes figures of the sums
+  double samples = 0;                // with weight
   StepSums sums;
 };
 

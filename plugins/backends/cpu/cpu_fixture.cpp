@@ -4,8 +4,9 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "kernels/loss.h"
+#include "losses.h"
 #include "primitives.h"
+#include "testkit/losses.h"
 #include "testkit/networks.h"
 
 namespace millrace::cpu::test {
@@ -77,29 +78,36 @@ void Laboratory::set_input(const std::vector<float>& values) {
   dnnl::reorder(from, to).execute(workshop_->stream, from, to);
 }
 
+namespace {
+
+std::vector<float> rows_of(const Map& map) {  // a vector output: (samples, channels)
+  const auto* const values = static_cast<const float*>(map.data);
+  return {values, values + map.elements()};
+}
+
+}  // namespace
+
 std::vector<float> Laboratory::forward() {
   executable_->forward({});
-  const float* logits = executable_->logits();
-  return {logits, logits + executable_->samples() * executable_->classes()};
+  return rows_of(executable_->output());
 }
 
 double Laboratory::loss(const std::vector<std::int32_t>& labels, double smoothing, bool sum) {
-  CrossEntropy arguments;
-  arguments.logits = executable_->logits();
-  arguments.labels = labels.data();
-  arguments.rows = executable_->samples();
-  arguments.classes = executable_->classes();
-  arguments.label_smoothing = smoothing;
-  arguments.normaliser = sum ? 1 : static_cast<double>(executable_->samples());
-  arguments.gradient = executable_->d_logits();
-  const StepSums sums = cross_entropy(arguments);
-  return sum ? sums.loss : sums.loss / sums.weight;
+  const auto samples = static_cast<std::uint32_t>(executable_->samples());
+  std::vector<std::int32_t> all = labels;
+  std::vector<float> weights(samples, 1.0F);
+  Batch batch;
+  batch.labels = all.data();
+  batch.weights = weights.data();
+  LossInputs inputs;
+  inputs.take(batch, 0, samples, {});
+  Losses losses(*network_);
+  const StepSums sums = losses.run(testkit::cross_entropy(smoothing), executable_->output(), &executable_->d_output(), inputs,
+                                   samples, sum ? 1 : samples);
+  return sum ? sums.loss() : sums.loss() / sums.weight();
 }
 
-std::vector<float> Laboratory::d_logits() const {
-  const float* values = executable_->d_logits();
-  return {values, values + executable_->samples() * executable_->classes()};
-}
+std::vector<float> Laboratory::d_logits() const { return rows_of(executable_->d_output()); }
 
 double relative_difference(const std::vector<float>& values, const std::vector<float>& expected) {
   if (values.size() != expected.size()) throw std::invalid_argument("sizes differ");

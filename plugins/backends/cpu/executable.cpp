@@ -104,9 +104,9 @@ Executable::Executable(Workshop& workshop, const std::vector<Node>& nodes, std::
   }
   input_desc_ = workshop_.input_desc;
   planner_.set_time(static_cast<int>(nodes.size()) + 1);
-  plan_logits();
+  plan_output();
   if (training) {
-    plan_gradient_of_logits();
+    plan_gradient_of_output();
     for (auto operation = operations_.rbegin(); operation != operations_.rend(); ++operation) {
       planner_.set_time(planner_.time() + 1);
       if (!planner_.value((*operation)->node().output).needs_gradient) continue;
@@ -142,24 +142,23 @@ void Executable::plan_values(const std::vector<Node>& nodes) {
   if (!free) input.tensor = planner_.tensor(input.spec.bytes());
 }
 
-void Executable::plan_logits() {
-  const Value& output = planner_.value(static_cast<int>(workshop_.network.layers.size()) - 1);
-  if (output.spec.height * output.spec.width != 1) {
-    fail(ErrorKind::usage,
-         "{}: the network's output is {} x {} x {}: backend 'cpu' needs one logit per class, such as a linear layer makes",
-         place_of(workshop_.network.layers.back()), output.spec.channels, output.spec.height, output.spec.width);
-  }
-  classes_ = output.spec.channels;
-  copies_output_ = output.spec.type != DataType::f32 || output.spec.layout != Layout::channels_last;
-  rows_ = copies_output_ ? planner_.tensor(static_cast<std::size_t>(samples_ * classes_) * sizeof(float)) : output.tensor;
+void Executable::plan_output() {
+  const Value& output = planner_.value(last_layer());
+  const bool vector = output.spec.height * output.spec.width == 1;
+  copies_output_ = vector && (output.spec.type != DataType::f32 || output.spec.layout != Layout::channels_last);
+  rows_ = copies_output_ ? planner_.tensor(row_bytes()) : output.tensor;
   planner_.use(output.tensor);
   planner_.use_at(rows_, planner_.training() ? last_time() : planner_.time());  // readable until the next pass
 }
 
-void Executable::plan_gradient_of_logits() {
-  Value& output = planner_.value(static_cast<int>(workshop_.network.layers.size()) - 1);
-  d_rows_ = planner_.tensor(static_cast<std::size_t>(samples_ * classes_) * sizeof(float));
-  output.gradient = copies_output_ ? planner_.tensor(output.spec.bytes()) : d_rows_;
+void Executable::plan_gradient_of_output() {
+  Value& output = planner_.value(last_layer());
+  if (copies_output_) d_rows_ = planner_.tensor(row_bytes());
+  output.gradient = planner_.tensor(output.spec.bytes());
+}
+
+std::size_t Executable::row_bytes() const {
+  return static_cast<std::size_t>(samples_ * planner_.value(last_layer()).spec.channels) * sizeof(float);
 }
 
 void Executable::bind(std::byte* arena) {
@@ -169,14 +168,12 @@ void Executable::bind(std::byte* arena) {
   }
   const Value& input = planner_.value(Network::kInput);
   input_ = plane_of(input_desc_, binding.at(input.tensor), workshop_.type());
-  const int last = static_cast<int>(workshop_.network.layers.size()) - 1;
-  output_ = map_of(planner_, binding, last);
-  logits_data_ = binding.as<float>(rows_);
-  rows_map_ = Map::channels_last(logits_data_, DataType::f32, samples_, classes_);
+  output_ = map_of(planner_, binding, last_layer());
+  const std::int64_t channels = output_.channels;
+  if (copies_output_) rows_map_ = Map::channels_last(binding.as<float>(rows_), DataType::f32, samples_, channels);
   if (!planner_.training()) return;
-  d_output_ = gradient_of(planner_, binding, last);
-  d_logits_data_ = binding.as<float>(d_rows_);
-  d_rows_map_ = Map::channels_last(d_logits_data_, DataType::f32, samples_, classes_);
+  d_output_ = gradient_of(planner_, binding, last_layer());
+  if (copies_output_) d_rows_map_ = Map::channels_last(binding.as<float>(d_rows_), DataType::f32, samples_, channels);
 }
 
 void Executable::forward(const Pass& pass) {

@@ -32,10 +32,10 @@ class Executable {
   const dnnl::memory::desc& input_desc() const { return input_desc_; }
   const InputPlane& input() const { return input_; }
   void forward(const Pass& pass);
-  // The last forward's result, (samples, classes) float32, and in training where the loss puts its gradient.
-  const float* logits() const { return logits_data_; }
-  float* d_logits() const { return d_logits_data_; }
-  std::int64_t classes() const { return classes_; }
+  // The last forward's result, and in training where the loss puts its gradient. A vector is (samples, channels) float32, a map as
+  // the network computes it.
+  const Map& output() const { return copies_output_ ? rows_map_ : output_; }
+  const Map& d_output() const { return copies_output_ ? d_rows_map_ : d_output_; }
   // `done(node)`: the gradients of this node's parameters are there. Called for every node, last one first.
   void backward(const Pass& pass, const std::function<void(int node)>& done);
 
@@ -47,15 +47,16 @@ class Executable {
     double forward = 0, backward = 0;  // seconds
   };
   void plan_values(const std::vector<Node>& nodes);
-  void plan_logits();
-  void plan_gradient_of_logits();
+  void plan_output();
+  void plan_gradient_of_output();
+  std::size_t row_bytes() const;
+  int last_layer() const { return static_cast<int>(workshop_.network.layers.size()) - 1; }
   int last_time() const { return 2 * static_cast<int>(operations_.size()) + 1; }
   template <class Call>
   void at_layer(const Operation& operation, const Call& call);
 
   Workshop& workshop_;
   std::int64_t samples_;
-  std::int64_t classes_ = 0;
   Planner planner_;
   std::vector<std::unique_ptr<Operation>> operations_;
   Placement placement_;
@@ -63,11 +64,10 @@ class Executable {
   dnnl::memory::desc input_desc_;
   InputPlane input_;
 
-  // The network's output as float32 rows, when it is not made as that: copies of the value and its gradient.
+  // The network's output as float32 rows, when it is a vector and not made as that: copies of the value and its gradient.
   TensorId rows_ = kNoTensor, d_rows_ = kNoTensor;
   bool copies_output_ = false;
   Map output_, d_output_, rows_map_, d_rows_map_;
-  float *logits_data_ = nullptr, *d_logits_data_ = nullptr;
 
   std::vector<Cost> costs_;
   std::uint64_t passes_ = 0;

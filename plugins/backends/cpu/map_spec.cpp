@@ -39,4 +39,15 @@ dnnl::memory::data_type to_dnnl(DataType type) {
   return dnnl::memory::data_type::undef;
 }
 
+TensorView view_of(const Map& map) {
+  TensorView view;
+  view.data = map.data;
+  view.type = map.type;
+  view.stride_n = map.stride_n;
+  view.stride_pixel = map.stride_pixel;
+  view.stride_block = map.stride_block;
+  view.padded = map.padded ? map.blocks() * Map::kLanes : map.channels;
+  return view;
+}
+
 }  // namespace millrace::cpu

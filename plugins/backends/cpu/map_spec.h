@@ -5,6 +5,7 @@
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include "kernels/map.h"
+#include "millrace/portable_element.h"
 #include "millrace/tensor.h"
 
 namespace millrace::cpu {
@@ -27,6 +28,8 @@ struct MapSpec {
   dnnl::memory::desc desc() const;       // (N, C, H, W)
   dnnl::memory::desc rows_desc() const;  // (N, C). REQUIRES: height = width = 1 and channels_last
 };
+
+TensorView view_of(const Map& map);  // as portable kernels see it
 
 dnnl::memory::data_type to_dnnl(DataType type);
 

@@ -7,18 +7,6 @@
 namespace millrace::cpu {
 namespace {
 
-TensorView view_of(const MapSpec& spec, void* data) {
-  const Map map = spec.map(data);
-  TensorView view;
-  view.data = data;
-  view.type = map.type;
-  view.stride_n = map.stride_n;
-  view.stride_pixel = map.stride_pixel;
-  view.stride_block = map.stride_block;
-  view.padded = map.padded ? map.blocks() * Map::kLanes : map.channels;
-  return view;
-}
-
 class Portable final : public Operation {
  public:
   Portable(Workshop& workshop, const Node& node)
@@ -46,7 +34,7 @@ class Portable final : public Operation {
     const Binding& binding;
 
     void* memory(TensorId tensor) const { return binding.at(tensor); }
-    TensorView view(const MapSpec& spec, void* data) const { return view_of(spec, data); }
+    TensorView view(const MapSpec& spec, void* data) const { return view_of(spec.map(data)); }
     float* parameter(std::size_t index) const { return operation.value(index); }
     float* gradient(std::size_t index) const { return operation.Operation::gradient(index); }
   };

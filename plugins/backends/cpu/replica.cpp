@@ -6,23 +6,34 @@
 #include <cstdio>
 
 #include "device_info.h"
-#include "kernels/loss.h"
 
 namespace millrace::cpu {
 namespace {
 
 constexpr std::size_t kMostPartialCounts = 8;  // executables kept for counts below the full one
 
-void check_rule(const LossSpec& spec) {
-  if (spec.rule != "cross_entropy") {
-    fail(ErrorKind::usage, "backend 'cpu' has no loss '{}'; it has 'cross_entropy'", spec.rule);
+// (samples, C) or (samples, C, H, W), as the network's shapes are written.
+std::vector<float> values_of(const Map& map) {
+  std::vector<float> values(static_cast<std::size_t>(map.elements()));
+  std::size_t i = 0;
+  for (std::int64_t n = 0; n < map.n; ++n) {
+    for (std::int64_t c = 0; c < map.channels; ++c) {
+      for (std::int64_t pixel = 0; pixel < map.pixels(); ++pixel) {
+        const std::int64_t at = n * map.stride_n + c / Map::kLanes * map.stride_block + pixel * map.stride_pixel + c % Map::kLanes;
+        values[i++] = map.type == DataType::bf16 ? to_float(static_cast<const Bf16*>(map.data)[at])
+                                                 : static_cast<const float*>(map.data)[at];
+      }
+    }
   }
+  return values;
 }
+
+bool is_plain(const View& view) { return view.dx == 0 && view.dy == 0 && !view.flip_x && view.weight == 1; }
 
 }  // namespace
 
 CpuReplica::CpuReplica(const Network& network, const CompileOptions& options, const std::vector<int>& cores)
-    : network_(network), options_(options), table_(network_), parameters_(network_, options_) {
+    : network_(network), options_(options), table_(network_), parameters_(network_, options_), losses_(network_) {
   queue_.run([&] { compile(cores); });
 }
 
@@ -46,6 +57,7 @@ void CpuReplica::compile(const std::vector<int>& cores) {
   };
   add(training_, options_.train_batch, true);
   add(inference_, options_.infer_batch, false);
+  losses_.plan(options_.request.losses, std::max(options_.train_batch, options_.infer_batch));
   parameters_.finish_planning();
   bucket_node_ = first_nodes(network_, nodes_, parameters_.buckets());
 }
@@ -54,9 +66,8 @@ MemoryPlan CpuReplica::memory_plan() const {
   MemoryPlan plan;
   parameters_.append_to(plan);
   plan.items.push_back({"activations and their gradients", arena_bytes_});
-  const std::size_t most = std::max(options_.train_batch, options_.infer_batch);
-  const auto classes = static_cast<std::size_t>(network_.output().elements());
-  plan.items.push_back({"labels and logits", most * (classes + 2) * sizeof(float)});
+  const std::uint32_t most = std::max(options_.train_batch, options_.infer_batch);
+  plan.items.push_back({"labels, targets and losses", LossInputs::bytes(network_, most) + losses_.bytes()});
   return plan;
 }
 
@@ -64,6 +75,7 @@ void CpuReplica::start() {
   queue_.run([this] {
     parameters_.start();
     arena_ = MemoryRegion(arena_bytes_);
+    losses_.start();
     for (const Executables* kept : {&training_, &inference_}) {
       for (const auto& [count, executable] : *kept) executable->bind(arena_.as<std::byte>());
     }
@@ -91,23 +103,18 @@ Executable& CpuReplica::executable(Executables& kept, std::uint32_t most, std::u
   return *(kept[count] = std::move(made));
 }
 
-void CpuReplica::take_labels(const Batch& batch, std::uint32_t begin, std::uint32_t count) {
-  labels_.assign(batch.labels + begin, batch.labels + begin + count);
-  weights_.assign(batch.weights + begin, batch.weights + begin + count);
-  second_labels_.clear();
-  shares_.clear();
-  if (batch.shares != nullptr) {
-    second_labels_.assign(batch.second_labels + begin, batch.second_labels + begin + count);
-    shares_.assign(batch.shares + begin, batch.shares + begin + count);
-  }
+void CpuReplica::take_inputs(const Batch& batch, std::uint32_t begin, std::uint32_t count) {
+  inputs_.take(batch, begin, count, table_);
   rows_ = count;
+  read_ = nullptr;
+  summed_logits_.clear();
 }
 
 void CpuReplica::ingest(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count) {
   queue_.check();
   batch->in_flight.fetch_add(1);
   const auto work = [this, batch, begin, count] {
-    take_labels(*batch, begin, count);
+    take_inputs(*batch, begin, count);
     pass_.first_sample = begin;
     current_ = count == 0 ? nullptr : &executable(training_, options_.train_batch, count, true);
     if (current_ != nullptr) millrace::cpu::ingest(*batch, begin, count, nullptr, table_, current_->input());
@@ -118,32 +125,15 @@ void CpuReplica::ingest(Ref<Batch> batch, std::uint32_t begin, std::uint32_t cou
 void CpuReplica::forward(std::uint64_t step) {
   queue_.submit([this, step] {
     pass_.step = step;
-    logits_are_summed_ = false;
     if (current_ != nullptr) current_->forward(pass_);
+    read_ = current_;
   });
 }
 
-StepSums CpuReplica::measure(const LossSpec& spec, const float* logits, double normaliser, float* gradient) const {
-  CrossEntropy arguments;
-  arguments.logits = logits;
-  arguments.labels = labels_.data();
-  arguments.weights = weights_.data();
-  arguments.rows = rows_;
-  arguments.classes = network_.output().elements();
-  arguments.label_smoothing = spec.label_smoothing;
-  arguments.normaliser = normaliser;
-  arguments.gradient = gradient;
-  if (!shares_.empty()) {
-    arguments.second_labels = second_labels_.data();
-    arguments.shares = shares_.data();
-  }
-  return cross_entropy(arguments);
-}
-
-Ref<Event> CpuReplica::loss(const LossSpec& spec, double normaliser, StepSums& sums) {
-  check_rule(spec);
-  return queue_.submit([this, spec, normaliser, &sums] {
-    sums = current_ == nullptr ? StepSums{} : measure(spec, current_->logits(), normaliser, current_->d_logits());
+Ref<Event> CpuReplica::loss(const std::shared_ptr<const Loss>& loss, double divisor, StepSums& sums) {
+  return queue_.submit([this, loss, divisor, &sums] {
+    sums = current_ == nullptr ? losses_.run(loss, {}, nullptr, inputs_, 0, divisor)
+                               : losses_.run(loss, current_->output(), &current_->d_output(), inputs_, rows_, divisor);
   });
 }
 
@@ -189,35 +179,38 @@ Ref<Event> CpuReplica::blend(std::string_view copy, double decay, bool write_bac
   return queue_.submit([this, name = std::string(copy), decay, write_back] { parameters_.blend(name, decay, write_back); });
 }
 
-void CpuReplica::run_infer(const Batch& batch, std::uint32_t begin, std::uint32_t count, const std::vector<View>& views) {
+Map CpuReplica::run_infer(const Batch& batch, std::uint32_t begin, std::uint32_t count, const std::vector<View>& views) {
   Executable& network = executable(inference_, options_.infer_batch, count, false);
-  const auto elements = static_cast<std::size_t>(count * network.classes());
-  summed_logits_.assign(elements, 0.0F);
+  const bool vector = network_.output().elements() == network_.output()[0];
+  const bool one = views.size() == 1 && views[0].weight == 1;
+  if (!vector && !(one && is_plain(views[0]))) {
+    fail(ErrorKind::usage, "the network's output is a map: it is inferred from one view, the image as it is");
+  }
   for (const View& view : views) {
     millrace::cpu::ingest(batch, begin, count, &view, table_, network.input());
     network.forward(pass_);
-    const float* logits = network.logits();
+    read_ = &network;
+    if (one) return network.output();
+    const std::vector<float> values = values_of(network.output());
+    summed_logits_.resize(values.size(), 0.0F);
     const auto weight = static_cast<float>(view.weight);
-    for (std::size_t i = 0; i < elements; ++i) summed_logits_[i] += weight * logits[i];
+    for (std::size_t i = 0; i < values.size(); ++i) summed_logits_[i] += weight * values[i];
   }
+  return Map::channels_last(summed_logits_.data(), DataType::f32, count, network_.output()[0]);
 }
 
 Ref<Event> CpuReplica::infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count, std::span<const View> views,
-                             const LossSpec& spec, StepSums& sums) {
+                             const std::shared_ptr<const Loss>& loss, StepSums& sums) {
   queue_.check();
-  check_rule(spec);
   batch->in_flight.fetch_add(1);
   std::vector<View> looks(views.begin(), views.end());
   if (looks.empty()) looks.push_back({});
-  const auto work = [this, batch, begin, count, looks, spec, &sums] {
+  const auto work = [this, batch, begin, count, looks, loss, &sums] {
     sums = {};
     current_ = nullptr;  // the training pass that shares the arena is gone
-    logits_are_summed_ = true;
-    summed_logits_.clear();
-    take_labels(*batch, begin, count);
-    if (count == 0) return;
-    run_infer(*batch, begin, count, looks);
-    sums = measure(spec, summed_logits_.data(), 1, nullptr);
+    take_inputs(*batch, begin, count);
+    const Map output = count == 0 ? Map{} : run_infer(*batch, begin, count, looks);
+    sums = losses_.run(loss, output, nullptr, inputs_, count, 1);
   };
   return queue_.submit(work, [batch] { batch->in_flight.fetch_sub(1); });
 }
@@ -225,10 +218,10 @@ Ref<Event> CpuReplica::infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_
 std::vector<float> CpuReplica::logits() {
   std::vector<float> values;
   queue_.run([&] {
-    if (logits_are_summed_)
+    if (!summed_logits_.empty())
       values = summed_logits_;
-    else if (current_ != nullptr)
-      values.assign(current_->logits(), current_->logits() + rows_ * current_->classes());
+    else if (read_ != nullptr)
+      values = values_of(read_->output());
   });
   return values;
 }

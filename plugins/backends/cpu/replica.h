@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "executable.h"
+#include "losses.h"
 #include "parameter_store.h"
 #include "work_queue.h"
 
@@ -26,12 +27,12 @@ class CpuReplica final : public Replica {
   const std::vector<Bucket>& buckets() const override { return parameters_.buckets(); }
   void ingest(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count) override;
   void forward(std::uint64_t step) override;
-  Ref<Event> loss(const LossSpec& spec, double normaliser, StepSums& sums) override;
+  Ref<Event> loss(const std::shared_ptr<const Loss>& loss, double divisor, StepSums& sums) override;
   void backward(BucketReady ready) override;
   Ref<Event> update(int bucket, const UpdateStep& step, const Ref<Event>& after) override;
   Ref<Event> blend(std::string_view copy, double decay, bool write_back) override;
-  Ref<Event> infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count, std::span<const View> views, const LossSpec& spec,
-                   StepSums& sums) override;
+  Ref<Event> infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count, std::span<const View> views,
+                   const std::shared_ptr<const Loss>& loss, StepSums& sums) override;
   std::vector<float> logits() override;
   std::vector<std::string> states() const override { return parameters_.states(); }
   std::vector<float> read(std::string_view state, int parameter) override;
@@ -43,11 +44,11 @@ class CpuReplica final : public Replica {
 
   void compile(const std::vector<int>& cores);
   Executable& executable(Executables& kept, std::uint32_t most, std::uint32_t count, bool training);
-  void take_labels(const Batch& batch, std::uint32_t begin, std::uint32_t count);
+  void take_inputs(const Batch& batch, std::uint32_t begin, std::uint32_t count);
   void run_backward(const BucketReady& ready, int& announced);
   void announce(const BucketReady& ready, int& announced, int node);
-  StepSums measure(const LossSpec& spec, const float* logits, double normaliser, float* gradient) const;
-  void run_infer(const Batch& batch, std::uint32_t begin, std::uint32_t count, const std::vector<View>& views);
+  // Runs the views; the output, their weighted sum where there are several.
+  Map run_infer(const Batch& batch, std::uint32_t begin, std::uint32_t count, const std::vector<View>& views);
 
   const Network network_;
   const CompileOptions options_;
@@ -64,10 +65,10 @@ class CpuReplica final : public Replica {
   Executable* current_ = nullptr;  // null: no samples
   Pass pass_;
   std::int64_t rows_ = 0;
-  std::vector<std::int32_t> labels_, second_labels_;  // the second ones empty, and shares_ too, when nobody mixes
-  std::vector<float> weights_, shares_;
-  std::vector<float> summed_logits_;  // of infer
-  bool logits_are_summed_ = false;
+  LossInputs inputs_;
+  Losses losses_;
+  Executable* read_ = nullptr;         // whose output logits() reads; null: none's
+  std::vector<float> summed_logits_;   // of several views
 
   WorkQueue queue_{"cpu replica"};  // last: its thread ends before anything it uses goes
 };

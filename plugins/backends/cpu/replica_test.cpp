@@ -10,6 +10,7 @@
 #include "device_info.h"
 #include "host_event.h"
 #include "testkit/gradient_check.h"
+#include "testkit/losses.h"
 #include "testkit/rules.h"
 
 namespace millrace::cpu::test {
@@ -83,7 +84,7 @@ struct Machine {
     StepSums sums;
     replica->ingest(batch, begin, count);
     replica->forward(step);
-    const Ref<Event> measured = replica->loss({}, normaliser, sums);
+    const Ref<Event> measured = replica->loss(testkit::cross_entropy(), normaliser, sums);
     replica->backward([](int, Ref<Event>) {});
     measured->wait();
     return sums;
@@ -140,9 +141,9 @@ TEST(Replica, LearnsItsBatch) {
     machine.update(0.05);
   }
   const StepSums last = machine.gradients(batch, 0, 16, 16);
-  EXPECT_EQ(first.weight, 16);
-  EXPECT_LT(last.loss, 0.2 * first.loss);
-  EXPECT_GE(last.correct, 15);
+  EXPECT_EQ(first.weight(), 16);
+  EXPECT_LT(last.loss(), 0.2 * first.loss());
+  EXPECT_GE(last.at(testkit::kCorrect), 15);
 }
 
 TEST(Replica, EndsWithTheSameBitsEveryTime) {
@@ -165,7 +166,7 @@ TEST(Replica, TwoOfHalfTheBatchAgreeWithOneOfTheWhole) {
   const StepSums all = whole.gradients(batch, 0, 8, 8);
   const StepSums left = first.gradients(batch, 0, 4, 8);
   const StepSums right = second.gradients(batch, 4, 4, 8);
-  EXPECT_NEAR(all.loss, left.loss + right.loss, 1e-5);
+  EXPECT_NEAR(all.loss(), left.loss() + right.loss(), 1e-5);
   const auto expected = whole.all(kGradient), a = first.all(kGradient), b = second.all(kGradient);
   for (std::size_t i = 0; i < expected.size(); ++i) {
     std::vector<float> sum = a[i];
@@ -183,7 +184,7 @@ TEST(Replica, TwoTeamsOfTwoThreadsComputeAtTheSameTime) {
       machine->replica->ingest(batch, 0, 16);
       machine->replica->forward(step);
       static StepSums unused[2];
-      machine->replica->loss({}, 16, unused[machine == &second ? 1 : 0]);
+      machine->replica->loss(testkit::cross_entropy(), 16, unused[machine == &second ? 1 : 0]);
       machine->replica->backward([](int, Ref<Event>) {});
       machine->update(0.05, step);
     }
@@ -195,12 +196,12 @@ TEST(Replica, TakesFewerSamplesThanItWasCompiledFor) {
   Machine large(kConvNet, {.train_batch = 8, .infer_batch = 8}), exact(kConvNet, {.train_batch = 3, .infer_batch = 3});
   const Ref<Batch> batch = make_batch(*large.network, 8);
   const StepSums a = large.gradients(batch, 2, 3, 3), b = exact.gradients(batch, 2, 3, 3);
-  EXPECT_NEAR(a.loss, b.loss, 1e-5);
+  EXPECT_NEAR(a.loss(), b.loss(), 1e-5);
   const auto found = large.all(kGradient), expected = exact.all(kGradient);
   for (std::size_t i = 0; i < found.size(); ++i) EXPECT_LT(relative_difference(found[i], expected[i]), 1e-5);
   StepSums inferred;
-  large.replica->infer(batch, 0, 5, {}, {}, inferred)->wait();
-  EXPECT_EQ(inferred.weight, 5);
+  large.replica->infer(batch, 0, 5, {}, testkit::cross_entropy(), inferred)->wait();
+  EXPECT_EQ(inferred.weight(), 5);
   large.replica->finish();
 }
 
@@ -210,14 +211,14 @@ TEST(Replica, HasGradientsOfZeroWithoutSamples) {
   machine.gradients(batch, 0, 8, 8);
   int announced = 0;
   StepSums sums;
-  sums.loss = 7;
+  sums.values = {7, 7};
   machine.replica->ingest(batch, 0, 0);
   machine.replica->forward(1);
-  machine.replica->loss({}, 8, sums);
+  machine.replica->loss(testkit::cross_entropy(), 8, sums);
   machine.replica->backward([&](int, Ref<Event>) { ++announced; });
   machine.replica->finish();
   EXPECT_EQ(announced, static_cast<int>(machine.replica->buckets().size()));
-  EXPECT_EQ(sums.loss, 0);
+  EXPECT_EQ(sums.loss(), 0);
   for (const auto& gradient : machine.all(kGradient)) {
     for (const float value : gradient) ASSERT_EQ(value, 0.0F);
   }
@@ -233,7 +234,7 @@ TEST(Replica, AnnouncesBucketsInOrderWhenTheyAreFilled) {
   StepSums sums;
   machine.replica->ingest(batch, 0, 8);
   machine.replica->forward(0);
-  machine.replica->loss({}, 8, sums);
+  machine.replica->loss(testkit::cross_entropy(), 8, sums);
   machine.replica->backward([&](int bucket, Ref<Event> filled) {
     filled->wait();
     const Bucket& b = buckets[static_cast<std::size_t>(bucket)];
@@ -305,7 +306,7 @@ TEST(Replica, AddsWeightedLogitsOfViews) {
   const Ref<Batch> batch = make_batch(*machine.network, 4);
   const auto logits_of = [&](std::vector<View> views) {
     StepSums sums;
-    machine.replica->infer(batch, 0, 4, views, {}, sums)->wait();
+    machine.replica->infer(batch, 0, 4, views, testkit::cross_entropy(), sums)->wait();
     return machine.replica->logits();
   };
   const View plain, mirrored{.flip_x = true}, shifted{.dx = 1, .dy = -1};
@@ -333,7 +334,7 @@ TEST(Replica, KeepsAnErrorAndHangsNobody) {
   StepSums sums;
   machine.replica->ingest(batch, 0, 8);
   machine.replica->forward(0);
-  machine.replica->loss({}, 8, sums);
+  machine.replica->loss(testkit::cross_entropy(), 8, sums);
   machine.replica->backward([&](int, Ref<Event> filled) {
     filled->wait();
     ++announced;

@@ -28,22 +28,26 @@ void Forward::describe(StageDescription<Params>& d) {
   d.name("forward").text("Inference on each replica, for validation.");
   d.input(payload::kBatch).output(payload::kStepResult, "result");
   d.per_replica().stepwise();
-  d.params.add_table("loss", &Params::loss, &LossParams::describe).text("what is reported as loss");
+  LossParams::describe(d.params, "what is reported: the name of a loss, or a table with `rule` and the loss's own keys");
   d.params.add("test_time", &Params::test_time)
       .choices({"none", "flip", "flip_translate"})
       .text("views of an image whose logits are averaged: itself, its mirror image, both shifted by one pixel");
 }
 
+void Forward::request(const Params& params, const StageContext& context, CompileRequest& request) {
+  request.losses.push_back(make_loss(params, context).loss);
+}
+
 Forward::Forward(const Params& params, const StageContext& context)
-    : loss_(params.loss.spec()), views_(test_time_views(params.test_time)), context_(context) {}
+    : loss_(make_loss(params, context).loss), views_(test_time_views(params.test_time)), context_(context) {}
 
 void Forward::process(int, Packet packet, Output& output) {
   const std::uint64_t begin = now_ticks();
   const Ref<StepToken> token = take_token(packet);  // nothing waits for an update here: the next batch may follow at once
   Ref<Batch> batch = take_batch(packet);
   const Share share = split(batch->count, context_.replicas.size(), context_.load)[static_cast<std::size_t>(context_.replica)];
-  require_labels(*batch, share, *context_.network);
-  Ref<StepResult> result = make_result(*batch, context_);
+  check_labels(*loss_, *batch, share.begin, share.count, context_.network->output());
+  Ref<StepResult> result = make_result(*batch, share, loss_, context_);
   result->ready = replica_of(context_).infer(std::move(batch), share.begin, share.count, views_, loss_, result->sums);
   clock_.watch(result->ready, begin, share.count);
   send_result(std::move(result), 0, output);

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "device_clock.h"
-#include "loss_params.h"
+#include "millrace/loss.h"
 #include "millrace/stage.h"
 #include "millrace/step.h"
 
@@ -19,18 +19,18 @@ namespace millrace {
 // reflected (arXiv 2404.00498, section 3.5).
 class Forward : public Stage {
  public:
-  struct Params {
-    LossParams loss;
+  struct Params : LossParams {
     std::string test_time = "none";
   };
   static void describe(StageDescription<Params>& d);
+  static void request(const Params& params, const StageContext& context, CompileRequest& request);
   Forward(const Params& params, const StageContext& context);
 
   void process(int port, Packet packet, Output& output) override;
   DeviceWork device_work() const override { return clock_.work(); }
 
  private:
-  LossSpec loss_;
+  const std::shared_ptr<const Loss> loss_;
   std::vector<View> views_;
   const StageContext context_;
   DeviceClock clock_;

@@ -26,11 +26,17 @@ void ForwardBackward::describe(StageDescription<Params>& d) {
       .text("Forward and backward of one training step on each replica; sends gradients as they are ready.");
   d.input(payload::kBatch).output(payload::kGradientBucket, "gradients").output(payload::kStepResult, "result");
   d.per_replica().stepwise();
-  d.params.add_table("loss", &Params::loss, &LossParams::describe).text("what is minimised");
+  LossParams::describe(d.params,
+                       "what is minimised: the name of a loss, or a table with `rule`, the loss's own keys (pipeline-inspect loss "
+                       "RULE) and `reduction`: whether gradients are those of the \"mean\" over the global batch or of the \"sum\"");
+}
+
+void ForwardBackward::request(const Params& params, const StageContext& context, CompileRequest& request) {
+  request.losses.push_back(make_loss(params, context).loss);
 }
 
 ForwardBackward::ForwardBackward(const Params& params, const StageContext& context)
-    : loss_(params.loss.spec()), context_(context) {}
+    : loss_(make_loss(params, context)), context_(context) {}
 
 void ForwardBackward::process(int, Packet packet, Output& output) {
   const std::uint64_t begin = now_ticks();
@@ -38,14 +44,15 @@ void ForwardBackward::process(int, Packet packet, Output& output) {
   Ref<Batch> batch = take_batch(packet);
   Replica& replica = replica_of(context_);
   const Share share = split(batch->count, context_.replicas.size(), context_.load)[static_cast<std::size_t>(context_.replica)];
-  require_labels(*batch, share, *context_.network);
+  const Shape& output_shape = context_.network->output();
+  check_labels(*loss_.loss, *batch, share.begin, share.count, output_shape);
   const std::uint64_t step = batch->step;
-  const double normaliser = loss_.sum || batch->weight <= 0 ? 1 : batch->weight;
-  Ref<StepResult> result = make_result(*batch, context_);
+  const double weight = loss_.add_up ? 1 : loss_.loss->weight(*batch, output_shape.elements() / output_shape[0]);
+  Ref<StepResult> result = make_result(*batch, share, loss_.loss, context_);
 
   replica.ingest(std::move(batch), share.begin, share.count);
   replica.forward(step);
-  result->ready = replica.loss(loss_, normaliser, result->sums);
+  result->ready = replica.loss(loss_.loss, weight > 0 ? weight : 1, result->sums);
   send_result(std::move(result), kResult, output);
   backward(std::move(token), step, {begin, share.count}, output);
 }

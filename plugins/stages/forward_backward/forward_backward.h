@@ -1,7 +1,7 @@
 #pragma once
 
 #include "device_clock.h"
-#include "loss_params.h"
+#include "millrace/loss.h"
 #include "millrace/stage.h"
 #include "millrace/step.h"
 
@@ -12,9 +12,9 @@ namespace millrace {
 // Ports: "in" takes a Batch; "result" sends one StepResult as soon as the loss is submitted; "gradients" sends a GradientBucket
 // for each of the replica's buckets as backward fills it, last layers first. One instance for each replica.
 //
-// The shares of a batch are those of split(). A replica's gradient is the sum over its samples of weight * d loss / normaliser,
-// where normaliser is the whole batch's weight for reduction "mean" and 1 for "sum": so the sum over replicas is the gradient of
-// the whole batch. A replica whose share is empty takes part all the same, with a gradient of zero.
+// The shares of a batch are those of split(). A replica's gradient is the sum over its places of weight * d loss / divisor, where
+// the divisor is the whole batch's weight for reduction "mean" and 1 for "sum": so the sum over replicas is the gradient of the
+// whole batch. A replica whose share is empty takes part all the same, with a gradient of zero.
 //
 // The step's token goes into the buckets and the stage lets go of it with the last one, so that the next forward is submitted
 // after the last update has been. The batch is let go of as soon as ingest is submitted; the replica keeps it while it reads.
@@ -22,10 +22,9 @@ namespace millrace {
 // Threading: process() submits and returns; buckets may be sent from a thread of the backend's.
 class ForwardBackward : public Stage {
  public:
-  struct Params {
-    LossParams loss;
-  };
+  struct Params : LossParams {};
   static void describe(StageDescription<Params>& d);
+  static void request(const Params& params, const StageContext& context, CompileRequest& request);
   ForwardBackward(const Params& params, const StageContext& context);
 
   void process(int port, Packet packet, Output& output) override;
@@ -37,7 +36,7 @@ class ForwardBackward : public Stage {
   };
   void backward(Ref<StepToken> token, std::uint64_t step, Work work, Output& output);
 
-  LossSpec loss_;
+  const StageLoss loss_;
   const StageContext context_;
   DeviceClock clock_;
 };

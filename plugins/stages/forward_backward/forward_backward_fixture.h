@@ -7,6 +7,7 @@
 #include "millrace/step.h"
 #include "testkit/gradient_check.h"
 #include "testkit/harness.h"
+#include "testkit/losses.h"
 #include "testkit/plain.h"
 
 namespace millrace::testkit {
@@ -25,6 +26,7 @@ struct Replicas {
     }
     context.graph = "train";
     context.network = &network;
+    context.registry = &testkit::loss_registry();
     context.load = std::move(load);
   }
 

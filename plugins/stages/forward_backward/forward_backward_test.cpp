@@ -65,8 +65,8 @@ TEST(ForwardBackward, SendsAResultAndEveryBucketInOrder) {
   EXPECT_EQ(result.epoch, 1U);
   EXPECT_EQ(result.step, 4U);
   EXPECT_EQ(result.stream_hash, 99U);
-  EXPECT_EQ(result.sums.weight, 6);
-  EXPECT_GT(result.sums.loss, 0);
+  EXPECT_EQ(result.sums.weight(), 6);
+  EXPECT_GT(result.sums.loss(), 0);
 
   const std::vector<Packet> buckets = harness.take(kGradients);
   ASSERT_EQ(buckets.size(), 4U);
@@ -177,7 +177,7 @@ TEST(ForwardBackward, ABatchOfNothingButBadSamplesHasNoGradient) {
 TEST(ForwardBackward, GradientsAreThoseOfFiniteDifferences) {
   testkit::Replicas replicas(1);
   const testkit::GradientReport report = testkit::check_gradients(replicas.network, *replicas.replicas[0],
-                                                                  testkit::random_batch(6), {.loss = {.label_smoothing = 0.2}});
+                                                                  testkit::random_batch(6), {.loss = testkit::cross_entropy(0.2)});
   EXPECT_LT(report.worst(), 1e-2) << report.text();
 }
 

@@ -17,11 +17,7 @@ StepSums run(testkit::Replicas& replicas, const Ref<Batch>& batch, const char* t
     Harness harness(StageTypeAccess::make<Forward>(), testkit::table({{"test_time", Value(std::string(test_time))}}),
                     replicas.context_of(static_cast<int>(r)));
     harness.feed(testkit::whole(batch));
-    const StepSums part = static_cast<const StepResult&>(*harness.take().at(0).payload).sums;
-    sums.loss += part.loss;
-    sums.weight += part.weight;
-    sums.correct += part.correct;
-    sums.correct5 += part.correct5;
+    sums.add(static_cast<const StepResult&>(*harness.take().at(0).payload).sums);
   }
   return sums;
 }
@@ -30,10 +26,10 @@ TEST(Forward, ReplicasAddUpToTheWholeBatch) {
   testkit::Replicas one(1), three(3);
   const Ref<Batch> batch = testkit::random_batch(7);
   const StepSums expected = run(one, batch, "none"), sums = run(three, batch, "none");
-  EXPECT_NEAR(sums.loss, expected.loss, 1e-9);
-  EXPECT_EQ(sums.weight, 7);
-  EXPECT_EQ(sums.correct, expected.correct);
-  EXPECT_EQ(sums.correct5, 7) << "of five classes";
+  EXPECT_NEAR(sums.loss(), expected.loss(), 1e-9);
+  EXPECT_EQ(sums.weight(), 7);
+  EXPECT_EQ(sums.at(testkit::kCorrect), expected.at(testkit::kCorrect));
+  EXPECT_EQ(sums.at(testkit::kCorrect5), 7) << "of five classes";
 }
 
 TEST(Forward, NamesTheSampleWhoseLabelIsNoClass) {
@@ -77,10 +73,10 @@ TEST(Forward, AMirroredImageGivesTheSameWithFlip) {
   testkit::Replicas replicas(1);
   const Ref<Batch> batch = testkit::random_batch(4), mirrored = testkit::random_batch(4);
   for (std::uint32_t n = 0; n < 4; ++n) mirrored->records[n].flip_x(4);
-  const double plain = run(replicas, batch, "none").loss;
-  EXPECT_GT(std::abs(run(replicas, mirrored, "none").loss - plain), 1e-3);
-  EXPECT_NEAR(run(replicas, mirrored, "flip").loss, run(replicas, batch, "flip").loss, 1e-5);
-  EXPECT_GT(std::abs(run(replicas, batch, "flip_translate").loss - run(replicas, batch, "flip").loss), 1e-3);
+  const double plain = run(replicas, batch, "none").loss();
+  EXPECT_GT(std::abs(run(replicas, mirrored, "none").loss() - plain), 1e-3);
+  EXPECT_NEAR(run(replicas, mirrored, "flip").loss(), run(replicas, batch, "flip").loss(), 1e-5);
+  EXPECT_GT(std::abs(run(replicas, batch, "flip_translate").loss() - run(replicas, batch, "flip").loss()), 1e-3);
 }
 
 TEST(Forward, LetsGoOfTheTokenAtOnce) {
@@ -90,7 +86,7 @@ TEST(Forward, LetsGoOfTheTokenAtOnce) {
   const Ref<StepToken> token = make_ref<StepToken>();
   packet.token = token;
   harness.feed(std::move(packet));
-  EXPECT_EQ(static_cast<const StepResult&>(*harness.take().at(0).payload).sums.weight, 2);
+  EXPECT_EQ(static_cast<const StepResult&>(*harness.take().at(0).payload).sums.weight(), 2);
   EXPECT_EQ(harness.output().holds(), 0);
 }
 

@@ -25,20 +25,11 @@ inline Ref<Batch> take_batch(Packet& packet) {
   return Ref<Batch>::adopt(static_cast<Batch*>(std::exchange(packet.payload, nullptr).detach()));
 }
 
-// The loss would name the row of a label that is no class; who has to mend it wants the sample.
-inline void require_labels(const Batch& batch, const Share& share, const Network& network) {
-  const std::int64_t classes = network.output().elements();
-  for (std::uint32_t slot = share.begin; slot < share.begin + share.count; ++slot) {
-    const std::int32_t label = batch.labels[slot];
-    if (batch.weights[slot] == 0 || (label >= 0 && label < classes)) continue;
-    const std::string what = label < 0 ? "has no label" : fmt::format("has label {}", label);
-    fail(ErrorKind::data, "sample '{}' {}: the loss takes those of the network's {} classes, 0 to {}", batch.samples[slot].place(),
-         what, classes, classes - 1);
-  }
-}
-
-inline Ref<StepResult> make_result(const Batch& batch, const StageContext& context) {
+inline Ref<StepResult> make_result(const Batch& batch, const Share& share, const std::shared_ptr<const Loss>& loss,
+                                   const StageContext& context) {
   Ref<StepResult> result = make_ref<StepResult>();
+  result->loss = loss;
+  for (std::uint32_t slot = share.begin; slot < share.begin + share.count; ++slot) result->samples += static_cast<double>(batch.weights[slot]);
   result->epoch = batch.epoch;
   result->step = batch.step;
   result->replica = context.replica;

@@ -17,19 +17,18 @@ struct Metrics::Joint {
                                    .epoch = results[0]->epoch,
                                    .step = results[0]->step,
                                    .stream_hash = results[0]->stream_hash,
+                                   .loss = results[0]->loss,
                                    .sums = {}};
     for (const Ref<StepResult>& result : results) {
-      report.sums.loss += result->sums.loss;
-      report.sums.weight += result->sums.weight;
-      report.sums.correct += result->sums.correct;
-      report.sums.correct5 += result->sums.correct5;
+      report.samples += result->samples;
+      report.sums.add(result->sums);
     }
     context.run->report(report);
   }
 };
 
 void Metrics::describe(StageDescription<Params>& d) {
-  d.name("metrics").text("Loss, top-1 and top-5 of each step over all replicas.");
+  d.name("metrics").text("Adds up the loss and its figures over all replicas, and reports them.");
   d.input(payload::kStepResult).serial();
 }
 

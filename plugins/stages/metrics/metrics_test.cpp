@@ -22,7 +22,7 @@ class LateEvent : public Event {
   std::vector<std::function<void()>> callbacks_;  // kept after the call, as a careless backend would
 };
 
-Ref<StepResult> result(std::uint64_t step, int replica, const Ref<LateEvent>& ready, const StepSums& sums) {
+Ref<StepResult> result(std::uint64_t step, int replica, const Ref<LateEvent>& ready, std::vector<double> sums) {
   Ref<StepResult> made = make_ref<StepResult>();
   made->epoch = 2;
   made->step = step;
@@ -30,15 +30,16 @@ Ref<StepResult> result(std::uint64_t step, int replica, const Ref<LateEvent>& re
   made->replicas = 2;
   made->stream_hash = 77;
   made->ready = ready;
-  made->sums = sums;
+  made->sums.values = std::move(sums);
+  made->samples = 1.5;
   return made;
 }
 
 TEST(Metrics, ReportsAStepOnceAllReplicasAreDone) {
   testkit::Harness harness(StageTypeAccess::make<Metrics>());
   const auto first = make_ref<LateEvent>(), second = make_ref<LateEvent>();
-  harness.feed(testkit::packet(result(5, 1, second, {.loss = 1, .weight = 2, .correct = 1, .correct5 = 2}), 5));
-  harness.feed(testkit::packet(result(5, 0, first, {.loss = 4, .weight = 3, .correct = 0, .correct5 = 1}), 5));
+  harness.feed(testkit::packet(result(5, 1, second, {1, 2, 1, 2}), 5));
+  harness.feed(testkit::packet(result(5, 0, first, {4, 3, 0, 1}), 5));
   EXPECT_EQ(harness.output().holds(), 1) << "the graph must not end before the device has written the sums";
   second->signal();
   EXPECT_TRUE(harness.run().reports().empty());
@@ -49,23 +50,24 @@ TEST(Metrics, ReportsAStepOnceAllReplicasAreDone) {
   EXPECT_EQ(reports[0].epoch, 2U);
   EXPECT_EQ(reports[0].step, 5U);
   EXPECT_EQ(reports[0].stream_hash, 77U);
-  EXPECT_EQ(reports[0].sums.loss, 5);
-  EXPECT_EQ(reports[0].sums.weight, 5);
-  EXPECT_EQ(reports[0].sums.correct, 1);
-  EXPECT_EQ(reports[0].sums.correct5, 3);
+  EXPECT_EQ(reports[0].sums.loss(), 5);
+  EXPECT_EQ(reports[0].sums.weight(), 5);
+  EXPECT_EQ(reports[0].sums.at(2), 1);
+  EXPECT_EQ(reports[0].sums.at(3), 3);
+  EXPECT_EQ(reports[0].samples, 3);
   EXPECT_EQ(harness.output().holds(), 0) << "the hold ends with the report, whenever the event goes";
 }
 
 TEST(Metrics, KeepsStepsApart) {
   testkit::Harness harness(StageTypeAccess::make<Metrics>());
   const auto event = make_ref<LateEvent>();
-  harness.feed(testkit::packet(result(0, 0, event, {.loss = 1}), 0));
-  harness.feed(testkit::packet(result(1, 0, event, {.loss = 10}), 1));
-  harness.feed(testkit::packet(result(1, 1, event, {.loss = 20}), 1));
+  harness.feed(testkit::packet(result(0, 0, event, {1}), 0));
+  harness.feed(testkit::packet(result(1, 0, event, {10}), 1));
+  harness.feed(testkit::packet(result(1, 1, event, {20}), 1));
   event->signal();
   ASSERT_EQ(harness.run().reports().size(), 1U);
   EXPECT_EQ(harness.run().reports()[0].step, 1U);
-  EXPECT_EQ(harness.run().reports()[0].sums.loss, 30);
+  EXPECT_EQ(harness.run().reports()[0].sums.loss(), 30);
 }
 
 TEST(Metrics, StopsInTheMiddleOfAStep) {

@@ -11,5 +11,6 @@ namespace millrace::cuda {
       MILLRACE_INSTANTIATE(AveragePool<T>) MILLRACE_INSTANTIATE(AveragePoolBackward<T>)
 MILLRACE_INSTANTIATE_OF(float)
 MILLRACE_INSTANTIATE_OF(Bf16)
+MILLRACE_INSTANTIATE(IngestTarget)
 
 }  // namespace millrace::cuda

@@ -1,4 +1,4 @@
-// What looks at all channels of a row: softmax, the loss, local response normalisation.
+// What looks at all channels of a row: softmax, local response normalisation.
 #include "kernels/elements.h"
 #include "launch.cuh"
 
@@ -9,7 +9,5 @@ namespace millrace::cuda {
   MILLRACE_INSTANTIATE(SoftmaxBackward<T>) MILLRACE_INSTANTIATE(Lrn<T>) MILLRACE_INSTANTIATE(LrnBackward<T>)
 MILLRACE_INSTANTIATE_OF(float)
 MILLRACE_INSTANTIATE_OF(Bf16)
-MILLRACE_INSTANTIATE(CrossEntropy)
-MILLRACE_INSTANTIATE(SumLosses)
 
 }  // namespace millrace::cuda

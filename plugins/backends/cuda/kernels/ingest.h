@@ -32,6 +32,26 @@ struct Ingest {
   void accesses(Visitor& v) const;
 };
 
+// A pixel (n, i, j) of the target image, which follows its image by the same record: its class, or what ingest makes of its bytes.
+struct IngestTarget {
+  static constexpr Form kForm = Form::each;
+  static constexpr const char* kName = "ingest targets";
+  const std::uint8_t* pixels = nullptr;         // (count, image_height, image_width, channels)
+  const AugmentationRecord* records = nullptr;  // (count)
+  const float* table = nullptr;                 // as of Ingest
+  float* out = nullptr;                         // (count, window_height, window_width, channels)
+  std::int64_t count = 0;
+  std::int32_t image_height = 0, image_width = 0, channels = 0;  // REQUIRES: channels <= 4
+  std::int32_t window_height = 0, window_width = 0;
+  bool classes = false;     // one channel; -1 for the ignored one, and outside
+  std::uint8_t ignored = 0;
+
+  std::int64_t size() const { return count * window_height * window_width; }
+  MILLRACE_HD void operator()(std::int64_t i) const;
+  template <class Visitor>
+  void accesses(Visitor& v) const;
+};
+
 // ---- Bodies ----
 
 // Where coordinate `at` of an axis of `size` pixels is read: mirrored, clamped, or -1 for the fill value.
@@ -84,6 +104,31 @@ void Ingest<T>::accesses(Visitor& v) const {
   visit_read(v, index, count);
   visit_read(v, table, std::int64_t{channels} * 256);
   visit_write(v, out, size() * kPack);
+}
+
+MILLRACE_HD void IngestTarget::operator()(std::int64_t i) const {
+  const Division line = divide(i, window_width), image = divide(line.quotient, window_height);
+  const AugmentationRecord& record = records[image.quotient];
+  const IngestAxis down{image_height, window_height, record.y, record.step_y};
+  const IngestAxis right{image_width, window_width, record.x, record.step_x};
+  const std::int32_t row = down.resolve(static_cast<std::int32_t>(image.remainder), Border::constant, record.border);
+  const std::int32_t column = right.resolve(static_cast<std::int32_t>(line.remainder), Border::constant, record.border);
+  const bool inside = row >= 0 && column >= 0;
+  const std::int64_t pixel = inside ? (image.quotient * image_height + row) * image_width + column : 0;
+  if (classes) {
+    const std::uint8_t value = inside ? pixels[pixel] : ignored;
+    out[i] = value == ignored ? -1.0F : static_cast<float>(value);
+    return;
+  }
+  const std::uint8_t* const bytes = inside ? pixels + pixel * channels : record.fill;
+  for (std::int32_t c = 0; c < channels; ++c) out[i * channels + c] = table[c * 256 + bytes[c]];
+}
+template <class Visitor>
+void IngestTarget::accesses(Visitor& v) const {
+  visit_read(v, pixels, count * image_height * image_width * channels);
+  visit_read(v, records, count);
+  if (!classes) visit_read(v, table, std::int64_t{channels} * 256);
+  visit_write(v, out, size() * channels);
 }
 
 }  // namespace millrace::cuda

@@ -4,6 +4,7 @@
 
 #include "kernels/portable.h"
 #include "millrace/memory_planner.h"
+#include "millrace/portable_element.h"
 #include "millrace/tensor.h"
 
 namespace millrace::cuda {
@@ -24,6 +25,17 @@ struct MapSpec {
   std::int64_t packs() const { return rows() * row_packs(); }
   std::size_t bytes() const { return static_cast<std::size_t>(rows() * pitch()) * size_of(type); }
 };
+
+// As portable kernels see it.
+inline TensorView view_of(const MapSpec& spec, void* data) {
+  TensorView view;
+  view.data = data;
+  view.type = spec.type;
+  view.stride_pixel = spec.pitch();
+  view.stride_n = spec.height * spec.width * spec.pitch();
+  view.padded = spec.pitch();
+  return view;
+}
 
 inline constexpr std::size_t kAlignment = 256;  // what cudaMalloc promises, and more than any library asks for
 

@@ -6,16 +6,6 @@
 namespace millrace::cuda {
 namespace {
 
-TensorView view_of(const MapSpec& spec, void* data) {
-  TensorView view;
-  view.data = data;
-  view.type = spec.type;
-  view.stride_pixel = spec.pitch();
-  view.stride_n = spec.height * spec.width * spec.pitch();
-  view.padded = spec.pitch();
-  return view;
-}
-
 auto submit_to(Queue& queue) {
   return [&queue](const Kernel& kernel, const PortableElement& element) { queue.run(kernel, &element); };
 }

@@ -28,9 +28,9 @@ Executable::Executable(Workshop& workshop, const std::vector<Node>& nodes, std::
   }
   if (training) plan_steps(nodes);
   planner_.set_time(loss_time());
-  plan_logits();
+  plan_output();
   if (training) {
-    plan_gradient_of_logits();
+    plan_gradient_of_output();
     plan_backward(nodes);
   }
   placement_ = place(planner_.lifetimes(), kAlignment);
@@ -126,25 +126,22 @@ void Executable::plan_values(const std::vector<Node>& nodes) {
   input.tensor = planner_.tensor(input.spec.bytes());
 }
 
-void Executable::plan_logits() {
+void Executable::plan_output() {
   const Value& output = planner_.value(last_layer());
-  if (output.spec.height * output.spec.width != 1) {
-    fail(ErrorKind::usage,
-         "{}: the network's output is {} x {} x {}: backend 'cuda' needs one logit per class, such as a linear layer makes",
-         place_of(workshop_.network.layers.back()), output.spec.channels, output.spec.height, output.spec.width);
-  }
-  classes_ = output.spec.channels;
-  converts_output_ = output.spec.type != DataType::f32;
+  converts_output_ = output.spec.height * output.spec.width == 1 && output.spec.type != DataType::f32;
   planner_.use(output.tensor);
-  rows_ = output.tensor;
-  if (converts_output_) rows_ = planner_.tensor(static_cast<std::size_t>(samples_ * output.spec.pitch()) * sizeof(float));
+  rows_ = converts_output_ ? planner_.tensor(row_bytes()) : output.tensor;
   planner_.use_at(rows_, planner_.training() ? last_time() : planner_.time());  // readable until the next pass
 }
 
-void Executable::plan_gradient_of_logits() {
+void Executable::plan_gradient_of_output() {
   Value& output = planner_.value(last_layer());
-  d_rows_ = planner_.tensor(static_cast<std::size_t>(samples_ * output.spec.pitch()) * sizeof(float));
-  output.gradient = converts_output_ ? planner_.tensor(output.spec.bytes()) : d_rows_;
+  if (converts_output_) d_rows_ = planner_.tensor(row_bytes());
+  output.gradient = planner_.tensor(output.spec.bytes());
+}
+
+std::size_t Executable::row_bytes() const {
+  return static_cast<std::size_t>(samples_ * planner_.value(last_layer()).spec.pitch()) * sizeof(float);
 }
 
 std::vector<ArenaTensor> Executable::tensors() const {
@@ -168,10 +165,12 @@ void Executable::bind(std::byte* arena) {
   }
   input_ = map_of(planner_, binding, Network::kInput);
   output_ = map_of(planner_, binding, last_layer());
-  logits_ = binding.at<float>(rows_);
+  MapSpec rows = output_.spec;
+  rows.type = DataType::f32;
+  rows_map_ = {binding.at(rows_), rows};
   if (!planner_.training()) return;
   d_output_ = gradient_of(planner_, binding, last_layer());
-  d_logits_ = binding.at<float>(d_rows_);
+  d_rows_map_ = {binding.at(d_rows_), rows};
 }
 
 void Executable::begin(Queue& queue) {
@@ -188,7 +187,7 @@ void Executable::forward(Queue& queue) {
   if (!converts_output_) return;
   Bf16ToFloat kernel;
   kernel.from = output_.as<Bf16>();
-  kernel.to = logits_;
+  kernel.to = rows_map_.as<float>();
   kernel.packs = output_.spec.packs();
   queue.run(kernel);
 }
@@ -199,7 +198,7 @@ void Executable::backward(Queue& queue, const std::function<void(int node)>& don
   begin_loss(queue);
   if (converts_output_) {
     FloatToBf16 kernel;
-    kernel.from = d_logits_;
+    kernel.from = d_rows_map_.as<float>();
     kernel.to = d_output_.as<Bf16>();
     kernel.packs = d_output_.spec.packs();
     queue.run(kernel);

@@ -31,11 +31,10 @@ class Executable {
   // To be called before work that ingest, forward, loss or backward submit: the arena is this executable's from now on.
   void begin(Queue& queue);
   void forward(Queue& queue);
-  // The last forward's result, (samples, pitch_of(classes)) float32, and in training where the loss puts its gradient.
   void begin_loss(Queue& queue);
-  const float* logits() const { return logits_; }
-  float* d_logits() const { return d_logits_; }
-  std::int64_t classes() const { return classes_; }
+  // The last forward's result, and in training where the loss puts its gradient. A vector is float32, a map as it is computed.
+  const Map& output() const { return converts_output_ ? rows_map_ : output_; }
+  const Map& d_output() const { return converts_output_ ? d_rows_map_ : d_output_; }
   // `done(node)`: the gradients of this node's parameters have been submitted, and nothing later reads its weights. Called for
   // every node, last one first.
   void backward(Queue& queue, const std::function<void(int node)>& done);
@@ -60,8 +59,9 @@ class Executable {
   void plan_backward(const std::vector<Node>& nodes);
   void plan_segment_again(const std::vector<Node>& nodes, int begin, int end);
   void leave_out_what_nobody_needs(int begin, int end, int recomputed, std::size_t end_of_plan);
-  void plan_logits();
-  void plan_gradient_of_logits();
+  void plan_output();
+  void plan_gradient_of_output();
+  std::size_t row_bytes() const;
   std::vector<ArenaTensor> tensors() const;
   int loss_time() const { return static_cast<int>(operations_.size()) + 1; }
   int last_time() const { return loss_time() + static_cast<int>(backward_.size()); }
@@ -76,7 +76,6 @@ class Executable {
 
   Workshop& workshop_;
   std::int64_t samples_;
-  std::int64_t classes_ = 0;
   Planner planner_;
   std::vector<std::unique_ptr<Operation>> operations_;
   std::vector<int> segment_ends_;
@@ -88,11 +87,10 @@ class Executable {
   std::vector<Step> backward_;
   Placement placement_;
   std::byte* arena_ = nullptr;
-  Map input_, output_, d_output_;
-  // The network's output as float32 rows, when it is made in bf16: copies of the value and its gradient.
+  Map input_, output_, d_output_, rows_map_, d_rows_map_;
+  // The network's output as float32 rows, when it is a vector in bf16: copies of the value and its gradient.
   TensorId rows_ = kNoTensor, d_rows_ = kNoTensor;
   bool converts_output_ = false;
-  float *logits_ = nullptr, *d_logits_ = nullptr;
 };
 
 }  // namespace millrace::cuda

@@ -8,6 +8,7 @@
 #include "simulation/simulated_machine.h"
 #include "testkit/gradient_check.h"
 #include "testkit/harness.h"
+#include "testkit/losses.h"
 #include "testkit/networks.h"
 
 namespace millrace::cuda {
@@ -112,7 +113,7 @@ layers = [ { op = "conv", out = 8, kernel = 3 }, { op = "relu" }, { op = "linear
   StepSums sums;
   const Ref<Batch> batch = testkit::make_batch(2, network->input);
   testkit::fill_at_random(*batch, 5, 1);
-  first->infer(batch, 0, 2, {}, {}, sums);
+  first->infer(batch, 0, 2, {}, testkit::cross_entropy(), sums);
   first->finish();
   EXPECT_NE(first->plans().find("(2 3 6 6)"), std::string::npos) << first->plans();
   EXPECT_EQ(second->plans().find("(2 3 6 6)"), std::string::npos) << second->plans();

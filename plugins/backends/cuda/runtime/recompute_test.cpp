@@ -10,6 +10,7 @@
 #include "simulation/simulated_machine.h"
 #include "testkit/gradient_check.h"
 #include "testkit/harness.h"
+#include "testkit/losses.h"
 #include "testkit/networks.h"
 #include "testkit/operator_cases.h"
 #include "testkit/rules.h"
@@ -73,7 +74,7 @@ Outcome train(const Network& network, CompileOptions options, int steps = 3) {
       StepSums sums;
       replica->ingest(pinned_batch(device, network, count, number), 0, count);
       replica->forward(number);
-      replica->loss({}, count, sums);
+      replica->loss(testkit::cross_entropy(), count, sums);
       std::vector<Ref<Event>> filled;
       replica->backward([&](int, Ref<Event> event) { filled.push_back(std::move(event)); });
       UpdateStep update;
@@ -83,7 +84,7 @@ Outcome train(const Network& network, CompileOptions options, int steps = 3) {
         replica->update(static_cast<int>(bucket), update, filled[bucket]);
       }
       replica->finish();
-      outcome.losses.push_back(sums.loss);
+      outcome.losses.push_back(sums.loss());
     }
     for (int p = 0; p < static_cast<int>(network.parameters.size()); ++p) {
       outcome.values.push_back(bits_of(replica->read(kValue, p)));

@@ -13,11 +13,7 @@ namespace {
 constexpr std::size_t kMostPartialCounts = 8;  // executables kept for counts below the full one
 constexpr int kPassesBeforeRecording = 1;      // libraries load their kernels in the first pass, which must not be recorded
 
-void check_rule(const LossSpec& spec) {
-  if (spec.rule != "cross_entropy") {
-    fail(ErrorKind::usage, "backend 'cuda' has no loss '{}'; it has 'cross_entropy'", spec.rule);
-  }
-}
+bool is_plain(const View& view) { return view.dx == 0 && view.dy == 0 && !view.flip_x && view.weight == 1; }
 
 }  // namespace
 
@@ -34,7 +30,7 @@ GpuReplica::GpuReplica(std::shared_ptr<Machine> machine, const Network& network,
       nodes_(fuse(network_, {.backend = "cuda"})),
       most_samples_(std::max(options.train_batch, options.infer_batch)),
       graphs_(options.graphs),
-      returned_(*machine_) {
+      losses_(*machine_, network_, options_.request.losses, most_samples_) {
   const auto add = [&](Executables& kept, std::uint32_t samples, bool training) {
     if (samples == 0) return;
     kept[samples] = std::make_unique<Executable>(workshop_, nodes_, samples, training);
@@ -51,7 +47,7 @@ GpuReplica::~GpuReplica() {
   try {
     if (!staging_) return;
     drain();
-    returned_.deliver();
+    losses_.deliver();
     if (trace_) trace_->finish(engines());
   } catch (const Error&) {  // whoever wanted to know asked finish()
   }
@@ -134,9 +130,10 @@ void GpuReplica::ingest(Ref<Batch> batch, std::uint32_t begin, std::uint32_t cou
 }
 
 void GpuReplica::forward(std::uint64_t step) {
-  logits_are_summed_ = false;
+  read_ = {};
   wait_for_update();
   if (current_ == nullptr) return;
+  read_ = current_->output();
   SetScalars scalars;
   scalars.values = {step, first_sample_};
   scalars.out = scalars_.as<StepScalars>();
@@ -151,37 +148,18 @@ void GpuReplica::forward(std::uint64_t step) {
   network.begin_loss(*compute_);
 }
 
-Ref<Event> GpuReplica::run_loss(const LossSpec& spec, double normaliser, const float* logits, float* gradient, StepSums& sums) {
+Ref<Event> GpuReplica::run_loss(const std::shared_ptr<const Loss>& loss, double divisor, const Map& output, const Map* d_output,
+                                StepSums& sums) {
   const StepTrace::Piece piece(trace_.get(), *compute_, "compute", "loss");
-  CrossEntropy rows;
-  rows.logits = logits;
-  rows.labels = staged_.labels;
-  rows.second_labels = staged_.second_labels;
-  rows.weights = staged_.weights;
-  rows.shares = staged_.shares;
-  rows.gradient = gradient;
-  rows.results = row_losses_.as<RowLoss>();
-  rows.rows = staged_.count;
-  rows.classes = network_.output().elements();
-  rows.label_smoothing = spec.label_smoothing;
-  rows.normaliser = normaliser;
-  compute_->run(rows);
-  SumLosses total;
-  total.results = rows.results;
-  total.rows = rows.rows;
-  total.out = sums_.as<StepSums>();
-  compute_->run(total);
+  Ref<Event> known = losses_.run(*compute_, loss, output, d_output, staged_, table_.as<float>(), divisor, sums);
   staging_->release(*compute_);
-  return returned_.submit(*compute_, total.out, sums);
+  return known;
 }
 
-Ref<Event> GpuReplica::loss(const LossSpec& spec, double normaliser, StepSums& sums) {
-  check_rule(spec);
-  if (current_ == nullptr) {
-    sums = {};
-    return compute_->mark();
-  }
-  return run_loss(spec, normaliser, current_->logits(), current_->d_logits(), sums);
+Ref<Event> GpuReplica::loss(const std::shared_ptr<const Loss>& loss, double divisor, StepSums& sums) {
+  if (current_ != nullptr) return run_loss(loss, divisor, current_->output(), &current_->d_output(), sums);
+  losses_.clear(loss, sums);
+  return compute_->mark();
 }
 
 std::unique_ptr<Recording> GpuReplica::record(const std::function<void()>& pass) {
@@ -266,49 +244,59 @@ Ref<Event> GpuReplica::blend(std::string_view copy, double decay, bool write_bac
 }
 
 Ref<Event> GpuReplica::infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count, std::span<const View> views,
-                             const LossSpec& spec, StepSums& sums) {
-  check_rule(spec);
+                             const std::shared_ptr<const Loss>& loss, StepSums& sums) {
   current_ = nullptr;  // the training pass that shares the arena is gone
-  logits_are_summed_ = true;
-  summed_rows_ = count;
+  read_ = {};
   wait_for_update();
   if (count == 0) {
-    sums = {};
+    losses_.clear(loss, sums);
     return compute_->mark();
+  }
+  const View plain;
+  const std::span<const View> looks = views.empty() ? std::span<const View>(&plain, 1) : views;
+  const bool one = looks.size() == 1 && looks[0].weight == 1, vector = network_.output().elements() == network_.output()[0];
+  if (!vector && !(one && is_plain(looks[0]))) {
+    fail(ErrorKind::usage, "the network's output is a map: it is inferred from one view, the image as it is");
   }
   Executable& network = executable(inference_, count, false);
   staged_ = staging_->load(*compute_, batch, begin, count);
-  const View plain;
+  read_ = network.output();
+  if (!one) read_.data = summed_logits_.data();
   AddLogits add;
   add.total = summed_logits_.as<float>();
-  add.elements = static_cast<std::int64_t>(count) * pitch_of(network.classes());
+  add.elements = read_.spec.packs() * kPack;
   add.first = true;
-  for (const View& view : views.empty() ? std::span<const View>(&plain, 1) : views) {
+  for (const View& view : looks) {
     network.begin(*compute_);
     run_ingest(network, staged_, view);
     network.forward(*compute_);
-    add.logits = network.logits();
+    if (one) break;
+    add.logits = network.output().as<float>();
     add.weight = static_cast<float>(view.weight);
     compute_->run(add);
     add.first = false;
   }
-  return run_loss(spec, 1, add.total, nullptr, sums);
+  return run_loss(loss, 1, read_, nullptr, sums);
 }
 
 std::vector<float> GpuReplica::logits() {
-  if (!logits_are_summed_ && current_ == nullptr) return {};
-  const std::int64_t rows = logits_are_summed_ ? summed_rows_ : staged_.count;
-  const auto classes = static_cast<std::size_t>(network_.output().elements());
-  const auto pitch = static_cast<std::size_t>(pitch_of(static_cast<std::int64_t>(classes)));
-  std::vector<float> values(static_cast<std::size_t>(rows) * classes);
-  if (rows == 0) return values;
-  const HostMemory host(*machine_, static_cast<std::size_t>(rows) * pitch * sizeof(float));
-  compute_->copy_out(host.data(), logits_are_summed_ ? summed_logits_.as<float>() : current_->logits(), host.bytes());
+  if (read_.data == nullptr) return {};
+  const MapSpec& spec = read_.spec;
+  const HostMemory host(*machine_, spec.bytes());
+  compute_->copy_out(host.data(), read_.data, host.bytes());
   compute_->mark()->wait();
   machine_->host_access(host.data(), host.bytes(), false);
-  for (std::size_t row = 0; row < static_cast<std::size_t>(rows); ++row) {
-    std::copy_n(reinterpret_cast<const float*>(host.data()) + row * pitch, classes,
-                values.begin() + static_cast<std::ptrdiff_t>(row * classes));
+  std::vector<float> values;
+  values.reserve(static_cast<std::size_t>(spec.n * spec.channels * spec.height * spec.width));
+  const std::int64_t pixels = spec.height * spec.width;
+  for (std::int64_t n = 0; n < spec.n; ++n) {
+    for (std::int64_t c = 0; c < spec.channels; ++c) {
+      for (std::int64_t pixel = 0; pixel < pixels; ++pixel) {
+        const auto at = static_cast<std::size_t>((n * pixels + pixel) * spec.pitch() + c);
+        values.push_back(spec.type == DataType::bf16 ? to_float(reinterpret_cast<const Bf16*>(host.data())[at])
+                                                     : reinterpret_cast<const float*>(host.data())[at]);
+      }
+    }
   }
   return values;
 }
@@ -331,7 +319,7 @@ void GpuReplica::drain() {
 
 void GpuReplica::finish() {
   drain();
-  returned_.deliver();
+  losses_.deliver();
   machine_->finish();
 }
 

@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "executable.h"
+#include "losses.h"
 #include "parameter_store.h"
 #include "staging.h"
-#include "sums_event.h"
 #include "trace.h"
 
 namespace millrace::cuda {
@@ -37,12 +37,12 @@ class GpuReplica final : public Replica {
   const std::vector<Bucket>& buckets() const override { return parameters_.buckets(); }
   void ingest(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count) override;
   void forward(std::uint64_t step) override;
-  Ref<Event> loss(const LossSpec& spec, double normaliser, StepSums& sums) override;
+  Ref<Event> loss(const std::shared_ptr<const Loss>& loss, double divisor, StepSums& sums) override;
   void backward(BucketReady ready) override;
   Ref<Event> update(int bucket, const UpdateStep& step, const Ref<Event>& after) override;
   Ref<Event> blend(std::string_view copy, double decay, bool write_back) override;
-  Ref<Event> infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count, std::span<const View> views, const LossSpec& spec,
-                   StepSums& sums) override;
+  Ref<Event> infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count, std::span<const View> views,
+                   const std::shared_ptr<const Loss>& loss, StepSums& sums) override;
   std::vector<float> logits() override;
   std::vector<std::string> states() const override { return parameters_.states(); }
   std::vector<float> read(std::string_view state, int parameter) override;
@@ -55,7 +55,7 @@ class GpuReplica final : public Replica {
   Executable& executable(Executables& kept, std::uint32_t count, bool training);
   void rebind(std::size_t arena_bytes);
   void run_ingest(const Executable& to, const StagedBatch& batch, const View& view);
-  Ref<Event> run_loss(const LossSpec& spec, double normaliser, const float* logits, float* gradient, StepSums& sums);
+  Ref<Event> run_loss(const std::shared_ptr<const Loss>& loss, double divisor, const Map& output, const Map* d_output, StepSums& sums);
   // A recording of what `pass` submits; null, with a warning, when something in it cannot be recorded: it is submitted from then
   // on.
   std::unique_ptr<Recording> record(const std::function<void()>& pass);
@@ -66,6 +66,7 @@ class GpuReplica final : public Replica {
   void allocate();
   void rehearse(Executable& network, bool training);
   std::string memory_advice(const MemoryPlan& plan, std::size_t free) const;  // what is planned, used and free, and what fits
+  std::size_t summed_logit_bytes() const;
   std::string engines() const;                                                // that compute full batches, by layer
   void wait_for_update();
   void drain();  // all queues
@@ -82,8 +83,8 @@ class GpuReplica final : public Replica {
   std::uint32_t most_samples_ = 0;
   bool graphs_;
 
-  DeviceMemory arena_, table_, scalars_, tickets_, row_losses_, sums_, summed_logits_;
-  SumsReturn returned_;
+  DeviceMemory arena_, table_, scalars_, tickets_, summed_logits_;
+  Losses losses_;
   std::unique_ptr<StepTrace> trace_;  // null: nobody asks for one
   std::unique_ptr<Staging> staging_;
   std::unique_ptr<Queue> compute_, update_;
@@ -95,8 +96,7 @@ class GpuReplica final : public Replica {
   Executable* current_ = nullptr;  // null: no samples
   StagedBatch staged_;
   std::uint64_t first_sample_ = 0;
-  bool logits_are_summed_ = false;
-  std::int64_t summed_rows_ = 0;
+  Map read_;  // what logits() reads; without data: nothing
 };
 
 std::unique_ptr<Replica> make_replica(std::shared_ptr<Machine> machine, const Network& network, const CompileOptions& options);

@@ -10,13 +10,20 @@ namespace millrace::cuda {
 MemoryPlan GpuReplica::memory_plan() const {
   MemoryPlan plan;
   parameters_.append_to(plan);
-  const auto classes = static_cast<std::size_t>(pitch_of(network_.output().elements()));
+  const TargetNeeds targets = TargetNeeds::of(network_, options_.request.losses);
   plan.items.push_back({"activations, their gradients and workspaces", arena_bytes_});
-  plan.items.push_back({"batches on their way to the device", Staging::device_bytes(most_samples_, network_.input)});
+  plan.items.push_back({"batches on their way to the device", Staging::device_bytes(most_samples_, network_.input, targets)});
   for (const ResidentSet& set : options_.resident_sets) plan.items.push_back(ResidentImages::plan(set));
-  plan.items.push_back({"logits and losses of rows", most_samples_ * (classes * sizeof(float) + sizeof(RowLoss))});
+  plan.items.push_back({"losses and their targets", summed_logit_bytes() + losses_.device_bytes()});
   for (MemoryPlan::Item& item : plan.items) item.on_device = true;
   return plan;
+}
+
+// Of vectors alone: maps are inferred from one view.
+std::size_t GpuReplica::summed_logit_bytes() const {
+  const Shape& output = network_.output();
+  if (output.elements() != output[0]) return 0;
+  return most_samples_ * static_cast<std::size_t>(pitch_of(output[0])) * sizeof(float);
 }
 
 std::string GpuReplica::engines() const {
@@ -28,7 +35,8 @@ std::string GpuReplica::engines() const {
 
 std::string GpuReplica::memory_advice(const MemoryPlan& plan, std::size_t free) const {
   const auto mebibytes = [](std::size_t bytes) { return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20)); };
-  const std::size_t by_samples = arena_bytes_ + Staging::device_bytes(most_samples_, network_.input);  // nearly all that is
+  const TargetNeeds targets = TargetNeeds::of(network_, options_.request.losses);
+  const std::size_t by_samples = arena_bytes_ + Staging::device_bytes(most_samples_, network_.input, targets);  // nearly all that is
   const std::size_t fixed = plan.total() - by_samples, total = machine_->info().memory;
   const double share = static_cast<double>(free - std::min(free, fixed)) / static_cast<double>(by_samples);
   const auto fits = static_cast<std::uint32_t>(share * most_samples_);

@@ -8,6 +8,7 @@
 #include "simulation/simulated_machine.h"
 #include "testkit/gradient_check.h"
 #include "testkit/harness.h"
+#include "testkit/losses.h"
 #include "testkit/networks.h"
 #include "testkit/rules.h"
 
@@ -41,12 +42,12 @@ TEST(Replica, HoldsWhatWasPlanned) {
       testkit::fill_at_random(*batch, 5, count);
       replica->ingest(batch, 0, count);
       replica->forward(0);
-      replica->loss({}, count, sums);
+      replica->loss(testkit::cross_entropy(), count, sums);
       std::vector<Ref<Event>> filled;
       replica->backward([&](int, Ref<Event> event) { filled.push_back(std::move(event)); });
       for (std::size_t b = 0; b < filled.size(); ++b) replica->update(static_cast<int>(b), UpdateStep(), filled[b]);
       replica->blend("slow", 0.5, true);
-      replica->infer(batch, 0, count, {}, {}, sums);
+      replica->infer(batch, 0, count, {}, testkit::cross_entropy(), sums);
       replica->finish();
     }
     const auto planned = static_cast<double>(replica->memory_plan().total());

@@ -52,8 +52,7 @@ void GpuReplica::rehearse(Executable& network, bool training) {
   compute_->zero(network.input().data, network.input().spec.bytes());
   network.forward(*compute_);
   if (training) {
-    const auto logits = static_cast<std::size_t>(network.samples() * pitch_of(network.classes()));
-    compute_->zero(network.d_logits(), logits * sizeof(float));
+    compute_->zero(network.d_output().data, network.d_output().spec.bytes());
     network.backward(*compute_, [](int) {});
   }
   workshop_.rehearsal = false;
@@ -69,17 +68,15 @@ void GpuReplica::allocate() {
   parameters_.start(*machine_);
   const std::vector<float> table = pixel_table(network_);
   table_ = DeviceMemory(*machine_, table.size() * sizeof(float), "table of pixel values");
-  const std::int64_t classes = network_.output().elements();
   scalars_ = DeviceMemory(*machine_, sizeof(StepScalars), "step");
   workshop_.scalars = scalars_.as<StepScalars>();
   tickets_ = DeviceMemory(*machine_, workshop_.ticket_bytes, "tickets of sums");
   workshop_.tickets = tickets_.as<std::uint32_t>();
-  row_losses_ = DeviceMemory(*machine_, most_samples_ * sizeof(RowLoss), "losses of rows");
-  sums_ = DeviceMemory(*machine_, sizeof(StepSums), "loss and metrics");
-  summed_logits_ = DeviceMemory(*machine_, most_samples_ * static_cast<std::size_t>(pitch_of(classes)) * sizeof(float),
-                                "logits of several views");
+  losses_.start();
+  summed_logits_ = DeviceMemory(*machine_, summed_logit_bytes(), "logits of several views");
   trace_ = StepTrace::from_environment(*machine_);
-  staging_ = std::make_unique<Staging>(*machine_, most_samples_, network_.input, classes, options_.resident_sets, trace_.get());
+  staging_ = std::make_unique<Staging>(*machine_, most_samples_, network_.input,
+                                        TargetNeeds::of(network_, options_.request.losses), options_.resident_sets, trace_.get());
   filled_.resize(buckets().size());
   rebind(arena_bytes_);
   const HostMemory host(*machine_, table_.bytes());  // last: nothing that could fail comes between the copy and its end

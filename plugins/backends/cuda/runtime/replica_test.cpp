@@ -10,6 +10,7 @@
 #include "simulation/simulated_machine.h"
 #include "testkit/gradient_check.h"
 #include "testkit/harness.h"
+#include "testkit/losses.h"
 #include "testkit/networks.h"
 #include "testkit/rules.h"
 
@@ -61,7 +62,7 @@ class Course {
     Ref<Batch> batch = free_batch(number % kBatches);
     replica_->ingest(batch, 0, count);
     replica_->forward(number);
-    replica_->loss({}, count, sums);
+    replica_->loss(testkit::cross_entropy(), count, sums);
     std::vector<Ref<Event>> filled;
     replica_->backward([&](int, Ref<Event> event) { filled.push_back(std::move(event)); });
     UpdateStep update;
@@ -136,7 +137,7 @@ TEST_P(InEveryWay, TrainsWithoutAViolation) {
     Course course({.seed = seed}, options());
     course.run(8);
     EXPECT_EQ(course.violations(), "") << "seed " << seed;
-    EXPECT_LT(course.sums().back().loss, course.sums().front().loss);
+    EXPECT_LT(course.sums().back().loss(), course.sums().front().loss());
   }
 }
 
@@ -169,11 +170,11 @@ TEST(GpuReplica, MixesTrainingInferenceAndPartialBatches) {
   const std::vector<View> views = {{.weight = 0.5}, {.flip_x = true, .weight = 0.5}};
   for (std::uint64_t step = 0; step < 9; ++step) {
     course.one_step(step, step % 3 == 1 ? 4 : kBatch);
-    if (step % 4 == 3) course.replica().infer(course.free_batch(kBatches), 0, 5, views, {}, sums);
+    if (step % 4 == 3) course.replica().infer(course.free_batch(kBatches), 0, 5, views, testkit::cross_entropy(), sums);
   }
   course.replica().finish();
   EXPECT_EQ(course.violations(), "");
-  EXPECT_EQ(sums.weight, 5);
+  EXPECT_EQ(sums.weight(), 5);
 }
 
 constexpr std::uint8_t kPoison = 255;
@@ -223,12 +224,12 @@ std::vector<std::vector<float>> train_on_a_set(bool resident, bool graphs, std::
     if (step % 4 != 3) continue;
     const Ref<Batch> validation = course.free_batch(kBatches);
     validation->resident_set = resident ? 1 : -1;
-    course.replica().infer(validation, 0, kBatch, views, {}, sums);
+    course.replica().infer(validation, 0, kBatch, views, testkit::cross_entropy(), sums);
   }
   course.replica().finish();
   violations = course.violations();
   std::vector<std::vector<float>> values = course.values();
-  values.push_back({static_cast<float>(sums.loss), static_cast<float>(sums.correct)});
+  values.push_back({static_cast<float>(sums.loss()), static_cast<float>(sums.at(testkit::kCorrect))});
   return values;
 }
 

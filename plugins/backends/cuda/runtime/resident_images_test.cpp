@@ -24,7 +24,7 @@ class Resident : public SimulationTest {
     start(options);
     table = floats(4 * 256, "table"), out = floats(kSlots * kImage.bytes() * kPack, "out");
     a->zero(table, 4 * 256 * sizeof(float));
-    staging = std::make_unique<Staging>(*machine, kSlots, kImage, 5, std::vector<ResidentSet>{{"train", samples, kImage}});
+    staging = std::make_unique<Staging>(*machine, kSlots, kImage, TargetNeeds{}, std::vector<ResidentSet>{{"train", samples, kImage}});
   }
   void TearDown() override { staging.reset(); }
 

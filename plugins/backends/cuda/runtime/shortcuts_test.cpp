@@ -12,6 +12,7 @@
 #include "simulation/simulated_machine.h"
 #include "testkit/gradient_check.h"
 #include "testkit/harness.h"
+#include "testkit/losses.h"
 #include "testkit/networks.h"
 #include "testkit/rules.h"
 
@@ -120,7 +121,7 @@ Outcome train(const std::string& without, Precision precision, bool accumulates 
     for (std::uint64_t step = 0; step < 2; ++step) {
       replica->ingest(batch, 0, kBatch);
       replica->forward(step);
-      replica->loss({}, kBatch, sums);
+      replica->loss(testkit::cross_entropy(), kBatch, sums);
       replica->backward([](int, const Ref<Event>&) {});
       replica->finish();
     }
@@ -210,7 +211,7 @@ Traffic step_of_resnet50(const std::string& without, bool accumulates = true) {
     machine->simulation().forget_traffic();
     replica->ingest(batch, 0, 256);
     replica->forward(step);
-    replica->loss({}, 256, sums);
+    replica->loss(testkit::cross_entropy(), 256, sums);
     std::vector<Ref<Event>> filled;
     replica->backward([&](int, Ref<Event> event) { filled.push_back(std::move(event)); });
     UpdateStep update;

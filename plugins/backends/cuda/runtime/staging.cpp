@@ -1,5 +1,6 @@
 #include "staging.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -11,9 +12,9 @@ namespace {
 
 // Where the small arrays lie, one behind the other.
 struct SideLayout {
-  std::size_t image_of = 0, records = 0, labels = 0, second_labels = 0, weights = 0, shares = 0, bytes = 0;
+  std::size_t image_of = 0, records = 0, labels = 0, second_labels = 0, weights = 0, shares = 0, numbers = 0, bytes = 0;
 
-  explicit SideLayout(std::size_t count) {
+  SideLayout(std::size_t count, std::uint32_t numbers_each) {
     const auto take = [&](std::size_t size) {
       const std::size_t at = bytes;
       bytes = round_up(bytes + count * size, kAlignment);
@@ -21,27 +22,44 @@ struct SideLayout {
     };
     image_of = take(sizeof(std::int32_t));
     records = take(sizeof(AugmentationRecord));
-    labels = take(sizeof(std::int32_t));
-    second_labels = take(sizeof(std::int32_t));
+    labels = take(sizeof(float));
+    second_labels = take(sizeof(float));
     weights = take(sizeof(float));
     shares = take(sizeof(float));
+    numbers = take(numbers_each * sizeof(float));
   }
 };
 
 }  // namespace
 
-Staging::Staging(Machine& machine, std::uint32_t samples, ImageShape window, std::int64_t classes,
+TargetNeeds TargetNeeds::of(const Network& network, const std::vector<std::shared_ptr<const Loss>>& losses) {
+  TargetNeeds needs;
+  const Shape& output = network.output();
+  const bool vector = output.elements() == output[0];
+  for (const auto& loss : losses) {
+    if (loss->info().target == LossTarget::classes) needs.channels = std::max(needs.channels, 1);
+    if (loss->info().target != LossTarget::values) continue;
+    if (vector)
+      needs.numbers = static_cast<std::uint32_t>(output[0]);
+    else
+      needs.channels = network.input.channels;
+  }
+  return needs;
+}
+
+Staging::Staging(Machine& machine, std::uint32_t samples, ImageShape window, const TargetNeeds& needs,
                  const std::vector<ResidentSet>& resident_sets, StepTrace* trace)
-    : machine_(machine), samples_(samples), classes_(classes), trace_(trace), queue_(machine.make_queue("copy")) {
+    : machine_(machine), samples_(samples), needs_(needs), trace_(trace), queue_(machine.make_queue("copy")) {
   for (Place& place : places_) {
     reserve(place.pixels, samples * window.bytes(), "pixels of a batch");
-    reserve(place.side, SideLayout(samples).bytes, "labels and records of a batch");
+    reserve(place.targets, samples * needs.bytes(window), "target images of a batch");
+    reserve(place.side, SideLayout(samples, needs.numbers).bytes, "labels and records of a batch");
   }
   for (const ResidentSet& set : resident_sets) resident_.emplace_back(machine, set);
 }
 
-std::size_t Staging::device_bytes(std::uint32_t samples, ImageShape window) {
-  return 2 * (samples * window.bytes() + SideLayout(samples).bytes);
+std::size_t Staging::device_bytes(std::uint32_t samples, ImageShape window, const TargetNeeds& needs) {
+  return 2 * (samples * (window.bytes() + needs.bytes(window)) + SideLayout(samples, needs.numbers).bytes);
 }
 
 void Staging::reserve(DeviceMemory& memory, std::size_t bytes, const char* what) {
@@ -58,17 +76,13 @@ Staging::Side& Staging::free_side(std::size_t bytes) {
   return sides_.emplace_back(Side{std::make_unique<HostMemory>(machine_, bytes), nullptr});
 }
 
-void Staging::check_labels(const Batch& batch, std::uint32_t begin, std::uint32_t count) const {
-  const auto check = [&](std::uint32_t slot, std::int32_t label) {
-    if (label >= 0 && label < classes_) return;
-    fail(ErrorKind::data, "row {} of the batch has label {}, but the network's output has {} classes (0 to {})", slot - begin,
-         label, classes_, classes_ - 1);
-  };
-  for (std::uint32_t slot = begin; slot < begin + count; ++slot) {
-    if (batch.weights[slot] == 0) continue;
-    check(slot, batch.labels[slot]);
-    if (batch.shares != nullptr && batch.shares[slot] < 1) check(slot, batch.second_labels[slot]);
-  }
+void Staging::make_room(Place& place, const Batch& batch, std::uint32_t count) {
+  const std::size_t pixels = batch.resident_set < 0 ? batch.image.bytes() : 0, targets = needs_.bytes(batch.image);
+  if (count * pixels <= place.pixels.bytes() && count * targets <= place.targets.bytes()) return;
+  finish();
+  if (place.read) place.read->wait();
+  reserve(place.pixels, samples_ * pixels, "pixels of a batch");
+  reserve(place.targets, samples_ * targets, "target images of a batch");
 }
 
 void Staging::copy_pixels(const Batch& batch, std::uint32_t begin, std::int32_t* image_of, StagedBatch& staged) {
@@ -91,38 +105,49 @@ StagedBatch Staging::load(Queue& compute, const Ref<Batch>& batch, std::uint32_t
   if (count > samples_) {
     fail(ErrorKind::usage, "a batch of {} samples: the network was compiled for at most {}", count, samples_);
   }
-  check_labels(*batch, begin, count);
   Place& place = places_[place_ ^= 1];
   if (std::exchange(place.lent, true)) place.read = compute.mark();
+  make_room(place, *batch, count);
   const std::uint8_t* const pixels = batch->pixels + begin * batch->image.bytes();
   const std::size_t pixel_bytes = count * batch->image.bytes();
-  if (batch->resident_set < 0 && pixel_bytes > place.pixels.bytes()) {
-    finish();
-    if (place.read) place.read->wait();
-    reserve(place.pixels, samples_ * batch->image.bytes(), "pixels of a batch");
-  }
-  const SideLayout layout(count);
-  Side& side = free_side(SideLayout(samples_).bytes);
+  const bool images = needs_.channels > 0 && batch->target.channels(batch->image.channels) == needs_.channels;
+  const std::uint8_t* const targets = images ? batch->targets + begin * batch->target_bytes() : nullptr;
+  const std::size_t target_bytes = images ? count * batch->target_bytes() : 0;
+  const bool numbers = needs_.numbers > 0 && batch->numbers_per_sample == needs_.numbers;
+  const SideLayout layout(count, needs_.numbers);
+  Side& side = free_side(SideLayout(samples_, needs_.numbers).bytes);
   std::byte* const host = side.memory->data();
   machine_.host_access(host, layout.bytes, true);
   const auto put = [&](std::size_t at, const auto* values) {
     if (values != nullptr) std::memcpy(host + at, values + begin, count * sizeof *values);
   };
+  const auto put_classes = [&](std::size_t at, const std::int32_t* values) {
+    std::transform(values + begin, values + begin + count, reinterpret_cast<float*>(host + at),
+                   [](std::int32_t value) { return static_cast<float>(value); });
+  };
+  const bool mixes = batch->shares != nullptr;
   put(layout.records, batch->records);
-  put(layout.labels, batch->labels);
-  put(layout.second_labels, batch->second_labels);
+  put_classes(layout.labels, batch->labels);
+  put_classes(layout.second_labels, mixes ? batch->second_labels : batch->labels);
   put(layout.weights, batch->weights);
   put(layout.shares, batch->shares);
+  if (!mixes) std::fill_n(reinterpret_cast<float*>(host + layout.shares), count, 1.0F);
+  if (numbers) {
+    std::memcpy(host + layout.numbers, batch->numbers + std::size_t{begin} * needs_.numbers, count * needs_.numbers * sizeof(float));
+  }
 
   const std::byte* const device = place.side.data();
-  const bool mixes = batch->shares != nullptr;
+  const auto floats = [&](std::size_t at) { return reinterpret_cast<const float*>(device + at); };
   StagedBatch staged;
   staged.image_of = reinterpret_cast<const std::int32_t*>(device + layout.image_of);
   staged.records = reinterpret_cast<const AugmentationRecord*>(device + layout.records);
-  staged.labels = reinterpret_cast<const std::int32_t*>(device + layout.labels);
-  staged.second_labels = mixes ? reinterpret_cast<const std::int32_t*>(device + layout.second_labels) : nullptr;
-  staged.weights = reinterpret_cast<const float*>(device + layout.weights);
-  staged.shares = mixes ? reinterpret_cast<const float*>(device + layout.shares) : nullptr;
+  staged.labels = floats(layout.labels);
+  staged.second_labels = floats(layout.second_labels);
+  staged.weights = floats(layout.weights);
+  staged.shares = floats(layout.shares);
+  staged.numbers = numbers ? floats(layout.numbers) : nullptr;
+  staged.targets = images ? place.targets.as<std::uint8_t>() : nullptr;
+  staged.target = batch->target;
   staged.image = batch->image;
   staged.window = batch->window;
   staged.count = count;
@@ -130,13 +155,15 @@ StagedBatch Staging::load(Queue& compute, const Ref<Batch>& batch, std::uint32_t
   {
     const StepTrace::Piece piece(trace_, *queue_, "copy", "batch");
     copy_pixels(*batch, begin, reinterpret_cast<std::int32_t*>(host + layout.image_of), staged);
+    if (images) queue_->copy_in(place.targets.data(), targets, target_bytes);
     queue_->copy_in(place.side.data(), host, layout.bytes);
   }
   side.copied = queue_->mark();
   compute.wait(side.copied);
   batch->in_flight.fetch_add(1);
-  side.copied->then([&machine = machine_, pixels, pixel_bytes, kept = batch]() mutable {
+  side.copied->then([&machine = machine_, pixels, pixel_bytes, targets, target_bytes, kept = batch]() mutable {
     machine.host_access(pixels, pixel_bytes, true);  // the host's again, whoever lets go of the batch last
+    if (targets != nullptr) machine.host_access(targets, target_bytes, true);
     kept->in_flight.fetch_sub(1);
     kept = nullptr;
   });

@@ -7,19 +7,33 @@
 #include <vector>
 
 #include "machine.h"
+#include "millrace/loss.h"
 #include "parameter_store.h"
 #include "resident_images.h"
 #include "trace.h"
 
 namespace millrace::cuda {
 
-// A share of a batch in device memory. Rows are samples; `second_labels` and `shares` are null where nobody mixes.
+// What losses read besides labels.
+struct TargetNeeds {
+  int channels = 0;           // of target images, as bytes; 0: none are read
+  std::uint32_t numbers = 0;  // of each sample
+
+  static TargetNeeds of(const Network& network, const std::vector<std::shared_ptr<const Loss>>& losses);
+  std::size_t bytes(ImageShape image) const {  // of one sample's target image
+    return ImageShape{image.height, image.width, channels}.bytes();
+  }
+};
+
+// A share of a batch in device memory. Rows are samples; classes are float32.
 struct StagedBatch {
   const std::uint8_t* pixels = nullptr;    // (images, H, W, C)
   const std::int32_t* image_of = nullptr;  // (count): which of them each sample's is; null: they are the samples'
   const AugmentationRecord* records = nullptr;
-  const std::int32_t *labels = nullptr, *second_labels = nullptr;
-  const float *weights = nullptr, *shares = nullptr;
+  const float *labels = nullptr, *second_labels = nullptr, *weights = nullptr, *shares = nullptr;
+  const float* numbers = nullptr;         // (count, TargetNeeds::numbers); null: none
+  const std::uint8_t* targets = nullptr;  // (count, H, W, TargetNeeds::channels); null: none
+  TargetSpec target;
   ImageShape image, window;
   std::int64_t images = 0, count = 0;
 };
@@ -27,14 +41,14 @@ struct StagedBatch {
 class Staging {
  public:
   // trace: null, or of the replica's work.
-  Staging(Machine& machine, std::uint32_t samples, ImageShape window, std::int64_t classes,
+  Staging(Machine& machine, std::uint32_t samples, ImageShape window, const TargetNeeds& needs = {},
           const std::vector<ResidentSet>& resident_sets = {}, StepTrace* trace = nullptr);
 
   // Bytes of device memory when images are no larger than the network's input.
-  static std::size_t device_bytes(std::uint32_t samples, ImageShape window);
+  static std::size_t device_bytes(std::uint32_t samples, ImageShape window, const TargetNeeds& needs = {});
 
   // Submits the copy of slots [begin, begin + count) and makes `compute` wait for it. The batch is kept, and counted in its
-  // `in_flight`, until it has been read. Throws Error(data) for a label outside the network's classes.
+  // `in_flight`, until it has been read.
   StagedBatch load(Queue& compute, const Ref<Batch>& batch, std::uint32_t begin, std::uint32_t count);
   // All readers of what load() gave have been submitted to `compute`: its place may be filled anew behind them.
   void release(Queue& compute);
@@ -43,7 +57,7 @@ class Staging {
 
  private:
   struct Place {  // on the device
-    DeviceMemory pixels, side;
+    DeviceMemory pixels, targets, side;
     Ref<Mark> read;     // by compute; null: never used
     bool lent = false;  // load() gave it, and release() did not come: the step failed in between
   };
@@ -54,12 +68,13 @@ class Staging {
   Side& free_side(std::size_t bytes);
   // Submits copies of pixels and says where they will be. `image_of`: pinned.
   void copy_pixels(const Batch& batch, std::uint32_t begin, std::int32_t* image_of, StagedBatch& staged);
+  // Grows what is too small for a batch of such images, when nothing reads it any more.
+  void make_room(Place& place, const Batch& batch, std::uint32_t count);
   void reserve(DeviceMemory& memory, std::size_t bytes, const char* what);
-  void check_labels(const Batch& batch, std::uint32_t begin, std::uint32_t count) const;
 
   Machine& machine_;
   const std::uint32_t samples_;
-  const std::int64_t classes_;
+  const TargetNeeds needs_;
   StepTrace* const trace_;
   Place places_[2];
   int place_ = 0;

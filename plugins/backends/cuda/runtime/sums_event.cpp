@@ -24,24 +24,25 @@ void SumsEvent::then(std::function<void()> done) {
 
 void SumsEvent::deliver() const {
   std::call_once(once_, [this] {
-    machine_.host_access(from_->data(), sizeof *to_, false);
-    std::memcpy(to_, from_->data(), sizeof *to_);
+    machine_.host_access(from_->data(), count_ * sizeof(double), false);
+    to_->values.resize(count_);
+    std::memcpy(to_->values.data(), from_->data(), count_ * sizeof(double));
     from_ = nullptr;
   });
 }
 
-std::shared_ptr<HostMemory> SumsReturn::free_place() {
+std::shared_ptr<HostMemory> SumsReturn::free_place(std::size_t bytes) {
   for (const std::shared_ptr<HostMemory>& place : places_) {
-    if (place.use_count() == 1) return place;
+    if (place.use_count() == 1 && place->bytes() >= bytes) return place;
   }
-  return places_.emplace_back(std::make_shared<HostMemory>(machine_, sizeof(StepSums)));
+  return places_.emplace_back(std::make_shared<HostMemory>(machine_, bytes));
 }
 
-Ref<Event> SumsReturn::submit(Queue& queue, const StepSums* device, StepSums& sums) {
+Ref<Event> SumsReturn::submit(Queue& queue, const double* device, std::size_t count, StepSums& sums) {
   std::erase_if(pending_, [](const Ref<SumsEvent>& event) { return event->complete(); });
-  std::shared_ptr<HostMemory> place = free_place();
-  queue.copy_out(place->data(), device, sizeof(StepSums));
-  return pending_.emplace_back(make_ref<SumsEvent>(machine_, queue.mark(), std::move(place), sums));
+  std::shared_ptr<HostMemory> place = free_place(count * sizeof(double));
+  queue.copy_out(place->data(), device, count * sizeof(double));
+  return pending_.emplace_back(make_ref<SumsEvent>(machine_, queue.mark(), std::move(place), count, sums));
 }
 
 void SumsReturn::deliver() {

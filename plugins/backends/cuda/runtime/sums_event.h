@@ -1,4 +1,4 @@
-// Loss and metrics on their way from the device to whoever asked for them.
+// Sums of losses on their way from the device to the host.
 #pragma once
 
 #include <memory>
@@ -10,11 +10,11 @@
 
 namespace millrace::cuda {
 
-// Complete when the device is done; whoever learns of it first puts the sums where they were asked for.
+// Complete when the device is done. The first thread that learns of it writes the sums.
 class SumsEvent : public Event {
  public:
-  SumsEvent(Machine& machine, Ref<Mark> copied, std::shared_ptr<HostMemory> from, StepSums& to)
-      : machine_(machine), copied_(std::move(copied)), from_(std::move(from)), to_(&to) {}
+  SumsEvent(Machine& machine, Ref<Mark> copied, std::shared_ptr<HostMemory> from, std::size_t count, StepSums& to)
+      : machine_(machine), copied_(std::move(copied)), from_(std::move(from)), count_(count), to_(&to) {}
 
   bool complete() const override;
   void wait() const override;
@@ -26,6 +26,7 @@ class SumsEvent : public Event {
   Machine& machine_;
   const Ref<Mark> copied_;
   mutable std::shared_ptr<HostMemory> from_;  // given up when delivered
+  const std::size_t count_;
   StepSums* const to_;
   mutable std::once_flag once_;
 };
@@ -36,11 +37,11 @@ class SumsReturn {
   explicit SumsReturn(Machine& machine) : machine_(machine) {}
 
   // Submits the copy of `device` to the host, and gives the event that says when `sums` holds it.
-  Ref<Event> submit(Queue& queue, const StepSums* device, StepSums& sums);
+  Ref<Event> submit(Queue& queue, const double* device, std::size_t count, StepSums& sums);
   void deliver();  // REQUIRES: the queue's work is done
 
  private:
-  std::shared_ptr<HostMemory> free_place();
+  std::shared_ptr<HostMemory> free_place(std::size_t bytes);
 
   Machine& machine_;
   std::vector<std::shared_ptr<HostMemory>> places_;  // free where nobody else holds it

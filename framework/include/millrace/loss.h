@@ -1,0 +1,192 @@
+// Losses: what training minimises, and the figures that tell how good a network is. A loss is written once, as kernels of values
+// (portable.h), and runs on every backend.
+//
+//   // output, target, weight -> gradient, loss, weight                       in absolute_error_kernels.h
+//   struct AbsoluteErrorKernel {
+//     static constexpr int kReads = 3, kWrites = 3;
+//     template <class Row>
+//     MILLRACE_KERNEL void operator()(Row& row) const {
+//       const float weight = row.place_in(2);
+//       const auto scale = static_cast<float>(weight / row.divisor());
+//       row.each([&](auto c) { row.out(0, c, scale * math::sign(row.in(0, c) - row.in(1, c))); });
+//       row.place_out(1, weight * row.sum([&](auto c) { return math::abs(row.in(0, c) - row.in(1, c)); }));
+//       row.place_out(2, weight);
+//     }
+//   };
+//   MILLRACE_LOSS_KERNELS(AbsoluteErrorKernel)
+//
+//   class AbsoluteError : public Loss {
+//    public:
+//     struct Params {};
+//     static void describe(LossDescription<Params>& d) {
+//       d.name("absolute_error").text("The sum of |output - target|.").target(LossTarget::values).example("", {5});
+//     }
+//     void compute(LossPass& pass) const override {
+//       pass.row(AbsoluteErrorKernel{}, {pass.output(), pass.target(), pass.weight()},
+//                {pass.d_output(), pass.figure(kLoss), pass.figure(kWeight)});
+//     }
+//   };
+//   MILLRACE_PLUGIN("absolute_error", "1.0", "The loss absolute_error.") { registry.add_loss<AbsoluteError>(); }
+//
+// A *place* is a sample of a vector output or a pixel of a map. A loss writes a number for each place and each of its sums; the
+// framework adds them over all places, replicas and steps. The first two are `loss`, the weighted losses, and `weight`, their
+// weights: their quotient is what is reported as loss. The gradient is that of loss / divisor, where the divisor is the weight of
+// the global batch, or 1 where gradients are to be added up.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "millrace/params.h"
+#include "millrace/portable.h"
+#include "millrace/sample.h"
+
+namespace millrace {
+
+struct StageContext;
+
+// What the output is compared with.
+enum class LossTarget {
+  labels,   // of samples. label(), second_label() and share() are read; the output is a vector
+  classes,  // of pixels. target() is one number a place, -1 where nothing counts; the output is a map
+  values,   // target() is what the output should be: the sample's numbers, or its target image, scaled as the input is
+};
+
+// What a loss meets in a pipeline, before it runs.
+struct LossSetting {
+  Shape output;               // of the network, for one sample
+  ImageShape window;          // of the network's input
+  TargetSpec target;          // of the images
+  std::uint32_t numbers = 0;  // of each sample
+  std::int64_t classes = 0;   // that the source's labels may name; 0: it has none
+};
+
+// A named figure, made from the sums of a pass.
+struct LossFigure {
+  enum class Better { higher, lower };
+  std::string name, text;
+  Better better = Better::lower;
+  bool percent = false;  // a share from 0 to 1, shown in percent
+  double (*finish)(std::span<const double> sums) = nullptr;
+};
+double quotient(double above, double below);  // 0 where `below` is 0
+
+// The sums that every loss has.
+inline constexpr int kLoss = 0, kWeight = 1;
+
+// What a loss type says about itself.
+struct LossInfo {
+  std::string name, text;
+  LossTarget target = LossTarget::labels;
+  std::vector<std::string> sums = {"loss", "weight"};
+  std::vector<LossFigure> figures;  // `loss` first
+  // For LossTarget::classes: predicted() is written. Behind the sums follow the numbers of places by (class, predicted class).
+  bool class_matrix = false;
+  const Kernel *sum_places = nullptr, *join_sums = nullptr, *count_pairs = nullptr;  // loss_elements.h
+};
+
+// The tensors of a loss, and what it computes with them in each step. Each sum is written by one kernel.
+class LossPass : public PassCalls {
+ public:
+  using Kind = PassTensor::Kind;
+  PassTensor output() const { return {Kind::output, 0}; }
+  PassTensor d_output() const { return {Kind::d_output, 0}; }  // lost where no gradient is wanted
+  PassTensor weight() const { return {Kind::weight, 0}; }      // of the sample
+  PassTensor label() const { return {Kind::label, 0}; }
+  PassTensor second_label() const { return {Kind::second_label, 0}; }
+  PassTensor share() const { return {Kind::share, 0}; }  // of label() in a mixed image; 1: it is not mixed
+  PassTensor target() const { return {Kind::target, 0}; }
+  PassTensor constant() const { return {Kind::constant, 0}; }        // Loss::constants(), by channel
+  PassTensor figure(int sum) const { return {Kind::figure, sum}; }   // an index into LossInfo::sums
+  PassTensor predicted() const { return {Kind::predicted, 0}; }      // a class
+};
+
+// A loss with its parameters. Immutable and thread-safe.
+class Loss {
+ public:
+  virtual ~Loss() = default;
+  const LossInfo& info() const { return *info_; }
+
+  virtual void compute(LossPass& pass) const = 0;
+  // Numbers by channel that kernels read, such as weights of classes. Empty: none.
+  virtual std::vector<float> constants(std::int64_t /*channels*/) const { return {}; }
+  // Throws Error(usage) for an output or target that it cannot take. The framework has checked what LossTarget says.
+  virtual void check(const LossSetting& /*setting*/) const {}
+  // The weight of all places of a batch, as the kernels count it. By default the samples' weights times their places.
+  virtual double weight(const Batch& batch, std::int64_t places) const { return batch.weight * static_cast<double>(places); }
+
+ private:
+  friend struct LossMaker;
+  std::shared_ptr<const LossInfo> info_;
+};
+
+// Throws Error(usage): the output does not fit the loss, or the pipeline has no such target.
+void check_loss(const Loss& loss, const LossSetting& setting);
+// Throws Error(data) naming a sample of slots [begin, begin + count) whose label is no class of the output.
+void check_labels(const Loss& loss, const Batch& batch, std::uint32_t begin, std::uint32_t count, const Shape& output);
+// Pixels of each class in the target images of a batch as the network sees them, weighted by the samples' weights.
+std::vector<double> count_target_classes(const Batch& batch);
+
+// A table of a loss with the output's shape. Gradient checks, conformance tests and documentation are made from them.
+struct LossExample {
+  std::string table;  // in TOML
+  Shape output;
+};
+
+struct LossType {
+  std::shared_ptr<const LossInfo> info;
+  std::string name, text, plugin;
+  std::vector<LossExample> examples;  // at least one
+  std::vector<ParamInfo> params;
+  Value defaults;  // of params, as a table
+  // Reads the table; mistakes go to `errors`, those of the constructor too, and the result is null then.
+  std::function<std::shared_ptr<const Loss>(const Value& table, const std::string& owner, Diagnostics& errors)> create;
+};
+
+// Parameters of a stage that works with a loss: its Params derive from this and its describe() calls
+// LossParams::describe(d.params). The table `loss` holds `rule`, the loss's name, `reduction` and the loss's own keys.
+struct LossParams {
+  Value loss;
+
+  template <class Params>
+  static void describe(ParamSet<Params>& set, std::string_view text) {
+    set.add("loss", &LossParams::loss).text(text);
+  }
+};
+struct StageLoss {
+  std::shared_ptr<const Loss> loss;
+  bool add_up = false;  // reduction = "sum": gradients of the sum over the global batch instead of the mean
+};
+// The loss that the stage asks for. Throws Error(usage) with all mistakes in the table.
+StageLoss make_loss(const LossParams& params, const StageContext& context);
+
+// What a loss says about itself, in `static void describe(LossDescription<Params>&)`.
+template <class Params>
+class LossDescription {
+ public:
+  LossDescription& name(std::string_view value) { return info_.name = value, *this; }
+  LossDescription& text(std::string_view value) { return info_.text = value, *this; }
+  LossDescription& target(LossTarget value) { return info_.target = value, *this; }
+  LossDescription& example(std::string_view table, Shape output) {
+    return examples_.push_back({std::string(table), std::move(output)}), *this;
+  }
+  LossDescription& sum(std::string_view value) { return info_.sums.emplace_back(value), *this; }
+  LossDescription& figure(LossFigure value) { return info_.figures.push_back(std::move(value)), *this; }
+  LossDescription& class_matrix() { return info_.class_matrix = true, *this; }
+  ParamSet<Params> params;
+
+ private:
+  friend struct LossMaker;
+  LossInfo info_;
+  std::vector<LossExample> examples_;
+};
+
+// The type of a loss's class. For Registry::add_loss().
+template <class L>
+LossType loss_type();
+
+}  // namespace millrace
+
+#include "millrace/loss_type.h"

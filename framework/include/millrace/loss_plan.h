@@ -1,0 +1,56 @@
+// A loss made ready for one network: its kernels as elements with addresses. Backends say where the tensors lie, and submit.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "millrace/loss.h"
+
+namespace millrace {
+
+// Where the tensors of one pass lie. Numbers of samples are float32, classes too. Owns nothing.
+struct LossTensors {
+  std::int64_t samples = 0;
+  TensorView output, d_output;      // by channel; d_output.data is null where no gradient is wanted
+  const float* weights = nullptr;   // (samples)
+  // (samples), of LossTarget::labels
+  const float *labels = nullptr, *second_labels = nullptr, *shares = nullptr;
+  TensorView target;                // of LossTarget::classes: (samples, pixels), one number a place; of values: as the output
+  const float* constants = nullptr; // LossPlan::constants()
+  double divisor = 1;
+};
+
+// Immutable and thread-safe.
+class LossPlan {
+ public:
+  // Throws Error(usage) for a loss whose calls do not fit its declaration.
+  LossPlan(std::shared_ptr<const Loss> loss, const Shape& output);
+
+  const Loss& loss() const { return *loss_; }
+  std::size_t sums() const { return sums_; }  // numbers that a pass makes: the sums, then the class matrix
+  const std::vector<float>& constants() const { return constants_; }
+  // Bytes that run() needs, aligned to 8; it begins with the sums, double, when they are computed.
+  std::size_t workspace(std::int64_t samples) const;
+
+  using Submit = std::function<void(const Kernel& kernel, const void* element)>;
+  // Each element reads what the ones before wrote. Elements are copied.
+  void run(const LossTensors& tensors, std::byte* workspace, const Submit& submit) const;
+
+ private:
+  struct Workspace;
+  TensorView view_of(const PassTensor& tensor, const LossTensors& tensors, const Workspace& at) const;
+  void run_call(const PassCall& call, const LossTensors& tensors, const Workspace& at, const Submit& submit) const;
+  void run_sums(const LossTensors& tensors, const Workspace& at, const Submit& submit) const;
+  void run_matrix(const LossTensors& tensors, const Workspace& at, const Submit& submit) const;
+
+  const std::shared_ptr<const Loss> loss_;
+  std::int64_t channels_, pixels_;
+  std::size_t figures_, pairs_, sums_;
+  std::vector<PassCall> calls_;
+  std::vector<float> constants_;
+};
+
+}  // namespace millrace

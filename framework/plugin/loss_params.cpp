@@ -1,0 +1,89 @@
+#include "plugin/loss_params.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "millrace/error.h"
+
+namespace millrace {
+namespace {
+
+constexpr const char* kDefault = "cross_entropy";
+
+struct Words {
+  std::string rule = kDefault, reduction = "mean";
+};
+
+// The keys that every loss has; what is left in `table` is the loss's own.
+Words take_words(Value& table, const std::string& owner, Diagnostics& errors) {
+  Words words;
+  const auto take = [&](const char* key, std::string& word) {
+    const Value* value = table.find(key);
+    if (value == nullptr) return;
+    if (value->kind() == Value::Kind::text) {
+      word = value->text();
+    } else {
+      errors.add(value->at(), fmt::format("{}: '{}' must be text", owner, key));
+    }
+    table.erase(key);
+  };
+  take("rule", words.rule);
+  take("reduction", words.reduction);
+  return words;
+}
+
+const LossType* find(const std::string& name, const Position& at, const Registry& registry, const std::string& owner,
+                     Diagnostics& errors) {
+  if (const LossType* type = registry.loss(name)) return type;
+  std::vector<std::string> names;
+  for (const auto& [known, type] : registry.losses()) names.push_back(known);
+  const auto nearest = nearest_name(name, names);
+  errors.add(at, fmt::format("{}: there is no loss '{}'; {}{}", owner, name,
+                             nearest         ? fmt::format("nearest is '{}'", *nearest)
+                             : names.empty() ? std::string("no plugin brings one")
+                                             : fmt::format("there are '{}'", fmt::join(names, "', '")),
+                             registry.skipped_clause("losses")));
+  return nullptr;
+}
+
+StageLoss read(const Value* written, const Registry& registry, const std::string& stage, Diagnostics& errors) {
+  Value table = written == nullptr ? Value(Table{}) : *written;
+  const std::string owner = stage + ": 'loss'";
+  if (table.kind() == Value::Kind::text) table = Value(Table{{"rule", table.at(), table}}, table.at());
+  if (table.kind() != Value::Kind::table) {
+    errors.add(table.at(), owner + " must be the name of a loss or a table");
+    return {};
+  }
+  const Value* rule = table.find("rule");
+  const Position at = rule ? rule->at() : table.at();
+  const Value* reduction = table.find("reduction");
+  const Position reduction_at = reduction ? reduction->at() : table.at();
+  const Words words = take_words(table, owner, errors);
+  StageLoss made;
+  made.add_up = words.reduction == "sum";
+  if (words.reduction != "mean" && words.reduction != "sum") {
+    errors.add(reduction_at, fmt::format("{}: 'reduction' must be 'mean' or 'sum', found '{}'", owner, words.reduction));
+  }
+  const std::size_t before = errors.size();
+  if (const LossType* type = find(words.rule, at, registry, owner, errors)) {
+    made.loss = type->create(table, owner + " '" + words.rule + "'", errors);
+  }
+  if (errors.size() != before) made.loss = nullptr;
+  return made;
+}
+
+}  // namespace
+
+void check_loss_table(const Value& stage_table, const Registry& registry, const std::string& owner, Diagnostics& errors) {
+  if (stage_table.kind() == Value::Kind::table) read(stage_table.find("loss"), registry, owner, errors);
+}
+
+StageLoss make_loss(const LossParams& params, const StageContext& context) {
+  if (context.registry == nullptr) fail(ErrorKind::usage, "a loss: there is no registry to find it in");
+  Diagnostics errors;
+  StageLoss loss = read(&params.loss, *context.registry, StageTypeAccess::owner_of(context), errors);
+  errors.throw_if_any();
+  return loss;
+}
+
+}  // namespace millrace

@@ -1,0 +1,42 @@
+#include "testkit/losses.h"
+
+#include <map>
+#include <mutex>
+
+#include "base/library_folder.h"
+#include "millrace/error.h"
+
+namespace millrace::testkit {
+
+const Registry& loss_registry() {
+  static const Registry registry = [] {
+    Registry made;
+    made.load((library_folder() / "millrace/plugins/losses.so").string());
+    return made;
+  }();
+  return registry;
+}
+
+std::shared_ptr<const Loss> make_loss(const std::string& name, const Value& parameters) {
+  const LossType* type = loss_registry().loss(name);
+  if (type == nullptr) fail(ErrorKind::usage, "there is no loss '{}'", name);
+  Diagnostics errors;
+  std::shared_ptr<const Loss> loss = type->create(parameters, name, errors);
+  errors.throw_if_any();
+  return loss;
+}
+
+std::shared_ptr<const Loss> cross_entropy(double label_smoothing) {
+  static std::mutex mutex;
+  static std::map<double, std::shared_ptr<const Loss>> made;
+  const std::lock_guard lock(mutex);
+  std::shared_ptr<const Loss>& loss = made[label_smoothing];
+  if (!loss) {
+    Value parameters;
+    parameters.set("label_smoothing", Value(label_smoothing));
+    loss = make_loss("cross_entropy", parameters);
+  }
+  return loss;
+}
+
+}  // namespace millrace::testkit

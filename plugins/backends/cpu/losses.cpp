@@ -1,0 +1,99 @@
+#include "losses.h"
+
+#include <algorithm>
+
+#include "kernels/run_kernel.h"
+#include "map_spec.h"
+
+namespace millrace::cpu {
+
+void LossInputs::take(const Batch& batch, std::uint32_t begin, std::uint32_t count, const PixelTable& table) {
+  const std::uint32_t end = begin + count;
+  weights_.assign(batch.weights + begin, batch.weights + end);
+  labels_.assign(batch.labels + begin, batch.labels + end);
+  shares_.assign(count, 1.0F);
+  second_labels_ = labels_;
+  if (batch.shares != nullptr) {
+    shares_.assign(batch.shares + begin, batch.shares + end);
+    second_labels_.assign(batch.second_labels + begin, batch.second_labels + end);
+  }
+  classes_ = batch.target.kind == TargetSpec::Kind::classes;
+  targets_.clear();
+  if (batch.target.kind != TargetSpec::Kind::none) return take_target_images(batch, begin, count, table);
+  pixels_ = 1;
+  channels_ = batch.numbers_per_sample;
+  if (channels_ > 0) targets_.assign(batch.numbers + begin * channels_, batch.numbers + end * channels_);
+}
+
+void LossInputs::take_target_images(const Batch& batch, std::uint32_t begin, std::uint32_t count, const PixelTable& table) {
+  const int channels = batch.target.channels(batch.window.channels);
+  const ImageShape stored{batch.image.height, batch.image.width, channels}, window{batch.window.height, batch.window.width, channels};
+  const std::size_t each = window.bytes();
+  pixels_ = std::int64_t{window.height} * window.width;
+  channels_ = channels;
+  targets_.resize(count * each);
+#pragma omp parallel
+  {
+    std::vector<std::uint8_t> seen(each);
+#pragma omp for schedule(static)
+    for (std::uint32_t n = 0; n < count; ++n) {
+      const std::uint32_t slot = begin + n;
+      apply_record(target_record(batch.records[slot], batch.target), {batch.targets + slot * stored.bytes(), stored}, window,
+                   seen.data());
+      float* const to = targets_.data() + n * each;
+      for (std::size_t i = 0; i < each; ++i) {
+        const float as_class = seen[i] == batch.target.ignored ? -1.0F : static_cast<float>(seen[i]);
+        to[i] = classes_ ? as_class : table.channel(static_cast<std::int64_t>(i) % channels)[seen[i]];
+      }
+    }
+  }
+}
+
+void LossInputs::append_to(LossTensors& tensors) const {
+  tensors.weights = weights_.data();
+  tensors.labels = labels_.data();
+  tensors.second_labels = second_labels_.data();
+  tensors.shares = shares_.data();
+  if (targets_.empty()) return;
+  TensorView& target = tensors.target;
+  target.data = const_cast<float*>(targets_.data());  // read
+  target.stride_n = pixels_ * channels_;
+  target.stride_pixel = channels_;
+  target.padded = channels_;
+  target.by_channel = !classes_;
+}
+
+std::size_t LossInputs::bytes(const Network& network, std::uint32_t samples) {
+  const std::size_t target = std::max<std::size_t>(network.input.bytes(), static_cast<std::size_t>(network.output().elements()));
+  return samples * (4 + (network.output().rank() == 3 ? target : 0)) * sizeof(float);
+}
+
+const LossPlan& Losses::plan_of(const std::shared_ptr<const Loss>& loss) {
+  const auto found = plans_.find(loss);
+  return found != plans_.end() ? found->second : plans_.emplace(loss, LossPlan(loss, output_)).first->second;
+}
+
+void Losses::plan(const std::vector<std::shared_ptr<const Loss>>& losses, std::int64_t samples) {
+  for (const auto& loss : losses) bytes_ = std::max(bytes_, plan_of(loss).workspace(samples));
+}
+
+StepSums Losses::run(const std::shared_ptr<const Loss>& loss, const Map& output, const Map* d_output, const LossInputs& inputs,
+                     std::int64_t samples, double divisor) {
+  const LossPlan& plan = plan_of(loss);
+  StepSums result{std::vector<double>(plan.sums(), 0.0)};
+  if (samples == 0) return result;
+  if (const std::size_t needed = plan.workspace(samples); needed > workspace_.bytes()) workspace_ = MemoryRegion(needed);
+  LossTensors tensors;
+  tensors.samples = samples;
+  tensors.output = view_of(output);
+  if (d_output != nullptr) tensors.d_output = view_of(*d_output);
+  tensors.constants = plan.constants().data();
+  tensors.divisor = divisor;
+  inputs.append_to(tensors);
+  plan.run(tensors, workspace_.as<std::byte>(), run_kernel);
+  const auto* const sums = workspace_.as<const double>();
+  std::copy_n(sums, plan.sums(), result.values.begin());
+  return result;
+}
+
+}  // namespace millrace::cpu

@@ -1,0 +1,54 @@
+// What a replica's losses need of a batch, and the losses themselves.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "kernels/ingest.h"
+#include "kernels/map.h"
+#include "memory_region.h"
+#include "millrace/loss_plan.h"
+
+namespace millrace::cpu {
+
+// Of a share of a batch, as losses read it. Threading: the replica's thread.
+class LossInputs {
+ public:
+  void take(const Batch& batch, std::uint32_t begin, std::uint32_t count, const PixelTable& table);
+  void append_to(LossTensors& tensors) const;
+  static std::size_t bytes(const Network& network, std::uint32_t samples);  // of a share, with the largest target there can be
+
+ private:
+  void take_target_images(const Batch& batch, std::uint32_t begin, std::uint32_t count, const PixelTable& table);
+
+  std::vector<float> weights_, labels_, second_labels_, shares_;
+  std::vector<float> targets_;  // (count, channels) or (count, H, W, channels)
+  std::int64_t pixels_ = 0, channels_ = 0;
+  bool classes_ = false;  // a class a pixel
+};
+
+// Threading: the replica's thread.
+class Losses {
+ public:
+  explicit Losses(const Network& network) : output_(network.output()) {}
+
+  // From here on run() takes no memory for these losses over as many samples.
+  void plan(const std::vector<std::shared_ptr<const Loss>>& losses, std::int64_t samples);
+  std::size_t bytes() const { return bytes_; }
+  void start() { workspace_ = MemoryRegion(bytes_); }
+
+  // d_output: null where no gradient is wanted. No samples: sums of 0.
+  StepSums run(const std::shared_ptr<const Loss>& loss, const Map& output, const Map* d_output, const LossInputs& inputs,
+               std::int64_t samples, double divisor);
+
+ private:
+  const LossPlan& plan_of(const std::shared_ptr<const Loss>& loss);
+
+  const Shape output_;
+  std::map<std::shared_ptr<const Loss>, LossPlan> plans_;
+  std::size_t bytes_ = 0;
+  MemoryRegion workspace_;
+};
+
+}  // namespace millrace::cpu

@@ -1,0 +1,107 @@
+// What every loss has to do, asked by its own examples.
+#include <gtest/gtest.h>
+
+#include "config/document.h"
+#include "loss_fixture.h"
+
+namespace millrace::losses {
+namespace {
+
+std::vector<std::string> names() {
+  std::vector<std::string> all;
+  for (const auto& [name, type] : testkit::loss_registry().losses()) all.push_back(name);
+  return all;
+}
+
+class EveryLoss : public testing::TestWithParam<std::string> {
+ protected:
+  template <class Use>
+  void for_each_example(const Use& use) const {
+    for (const LossExample& example : testkit::loss_registry().loss(GetParam())->examples) {
+      SCOPED_TRACE(example.table);
+      Diagnostics errors;
+      const std::optional<Value> table = parse_toml(example.table, "example", errors);
+      errors.throw_if_any();
+      LossTrial trial(testkit::make_loss(GetParam(), *table), example.output, 6);
+      use(trial);
+    }
+  }
+};
+
+TEST_P(EveryLoss, HasTheGradientOfItsLoss) {
+  for_each_example([](LossTrial& trial) {
+    trial.divisor = 2.5;
+    trial.weights = {1, 0.5F, 2, 1, 1, 3};
+    EXPECT_LT(trial.gradient_error(), 3e-3);
+  });
+}
+
+TEST_P(EveryLoss, LeavesSamplesWithoutWeightOut) {
+  for_each_example([](LossTrial& trial) {
+    trial.weights[2] = 0;
+    trial.labels[2] = trial.seconds[2] = -1;  // they have none
+    const std::vector<double> sums = trial.run();
+    const std::size_t each = trial.outputs.size() / 6;
+    for (std::size_t i = 2 * each; i < 3 * each; ++i) ASSERT_EQ(trial.gradient[i], 0.0F);
+    for (std::size_t i = 2 * each; i < 3 * each; ++i) trial.outputs[i] += 5;
+    const std::vector<double> again = trial.run();
+    for (std::size_t s = 0; s < trial.loss->info().sums.size(); ++s) EXPECT_EQ(again[s], sums[s]) << trial.loss->info().sums[s];
+  });
+}
+
+TEST_P(EveryLoss, AddsUpTheSameWithoutGradientAndInAnyOrder) {
+  for_each_example([](LossTrial& trial) {
+    const std::vector<double> sums = trial.run();
+    const std::vector<float> gradient = trial.gradient;
+    EXPECT_EQ(trial.run(true), sums);
+    EXPECT_EQ(trial.gradient, gradient);
+    trial.wants_gradient = false;
+    EXPECT_EQ(trial.run(), sums);
+  });
+}
+
+TEST_P(EveryLoss, NamesItsFigures) {
+  const LossInfo& info = *testkit::loss_registry().loss(GetParam())->info;
+  ASSERT_FALSE(info.figures.empty());
+  EXPECT_EQ(info.figures.front().name, "loss");
+  for (const LossFigure& figure : info.figures) {
+    EXPECT_FALSE(figure.text.empty()) << figure.name;
+    const std::vector<double> nothing(info.sums.size() + (info.class_matrix ? 9 : 0), 0.0);
+    EXPECT_EQ(figure.finish(nothing), 0) << figure.name << " of no samples";
+  }
+}
+
+TEST_P(EveryLoss, HasDeviceCode) {
+  if (!MILLRACE_HAS_CUDA) GTEST_SKIP() << "built without a CUDA toolkit";
+  for_each_example([](LossTrial& trial) {
+    LossPass pass;
+    trial.loss->compute(pass);
+    for (const PassCall& call : pass.calls()) EXPECT_NE(call.kernel->first.on_device, nullptr) << call.kernel->first.name;
+    const LossInfo& info = trial.loss->info();
+    for (const Kernel* kernel : {info.sum_places, info.join_sums, info.count_pairs}) EXPECT_NE(kernel->on_device, nullptr);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Losses, EveryLoss, testing::ValuesIn(names()), [](const auto& at) { return at.param; });
+
+TEST(LossSums, OfManyPlacesAreJoined) {
+  LossTrial trial(testkit::make_loss("pixel_cross_entropy"), {3, 90, 100}, 2);  // five chunks
+  const std::vector<double> sums = trial.run();
+  double pixels = 0;
+  std::vector<double> classes(3, 0);
+  for (const float target : trial.targets) {
+    if (target < 0) continue;
+    pixels += 1;
+    classes[static_cast<std::size_t>(target)] += 1;
+  }
+  EXPECT_EQ(sums[3], pixels);
+  double right = 0;
+  for (std::size_t c = 0; c < 3; ++c) {
+    EXPECT_EQ(sums[4 + 3 * c] + sums[5 + 3 * c] + sums[6 + 3 * c], classes[c]);
+    right += sums[4 + 4 * c];
+  }
+  EXPECT_EQ(right, sums[2]);
+}
+
+}  // namespace
+}  // namespace millrace::losses

@@ -1,0 +1,94 @@
+#include <gtest/gtest.h>
+
+#include "loss_fixture.h"
+#include "millrace/error.h"
+
+namespace millrace::losses {
+namespace {
+
+Value weights(const std::vector<double>& values) {
+  Array list;
+  for (const double value : values) list.emplace_back(value);
+  return testkit::table({{"class_weights", Value(list)}});
+}
+
+TEST(PixelCrossEntropy, MatchesTheDefinition) {
+  const std::vector<double> of_class = {0.5, 2, 1};
+  LossTrial trial(testkit::make_loss("pixel_cross_entropy", weights(of_class)), {3, 7, 6}, 4);
+  trial.weights = {1, 1, 0, 1};
+  const std::vector<double> sums = trial.run();
+  double loss = 0, weight = 0, correct = 0, pixels = 0;
+  for (std::size_t place = 0; place < trial.targets.size(); ++place) {
+    if (trial.targets[place] < 0 || place / 42 == 2) continue;
+    const auto label = static_cast<std::size_t>(trial.targets[place]);
+    const float* const outputs = trial.outputs.data() + 3 * place;
+    double total = 0;
+    for (std::size_t c = 0; c < 3; ++c) total += std::exp(static_cast<double>(outputs[c]));
+    loss += of_class[label] * (std::log(total) - static_cast<double>(outputs[label]));
+    weight += of_class[label];
+    pixels += 1;
+    correct += outputs[label] >= std::max({outputs[0], outputs[1], outputs[2]}) ? 1 : 0;
+  }
+  EXPECT_NEAR(sums[kLoss], loss, 1e-5 * loss);
+  EXPECT_NEAR(sums[kWeight], weight, 1e-9);
+  EXPECT_EQ(sums[2], correct);
+  EXPECT_EQ(sums[3], pixels);
+}
+
+TEST(PixelCrossEntropy, FindsIntersectionOverUnion) {
+  LossTrial trial(testkit::make_loss("pixel_cross_entropy"), {3, 1, 4}, 1);
+  trial.targets = {0, 0, 1, -1};
+  trial.outputs = {2, 1, 0, 0, 3, 0, 0, 3, 0, 9, 9, 10};  // predicted: 0, 1, 1, and 2 where nothing counts
+  const std::vector<double> sums = trial.run();
+  const auto figure = [&](const char* name) {
+    for (const LossFigure& each : trial.loss->info().figures) {
+      if (each.name == name) return each.finish(sums);
+    }
+    return -1.0;
+  };
+  EXPECT_DOUBLE_EQ(figure("accuracy"), 2.0 / 3);
+  EXPECT_DOUBLE_EQ(figure("mean_accuracy"), (0.5 + 1) / 2);
+  EXPECT_DOUBLE_EQ(figure("mean_iou"), (0.5 + 0.5) / 2);
+}
+
+TEST(PixelCrossEntropy, CountsTheWeightOfABatchAsItsKernelsDo) {
+  const Ref<Batch> batch = testkit::make_batch(2, {2, 3, 3});
+  batch->target.kind = TargetSpec::Kind::classes;
+  std::vector<std::uint8_t> targets = {0, 1, 2, 255, 1, 1, 2, 2, 0, 0, 0, 255};
+  batch->targets = targets.data();
+  batch->records[1].translate(1, 0);  // what comes in from outside counts nowhere
+  const auto plain = testkit::make_loss("pixel_cross_entropy"), weighted = testkit::make_loss("pixel_cross_entropy", weights({1, 10, 100}));
+  EXPECT_EQ(plain->weight(*batch, 6), 5 + 4);
+  EXPECT_EQ(weighted->weight(*batch, 6), (1 + 3 * 10 + 100) + (200 + 2));
+}
+
+TEST(PixelCrossEntropy, RefusesWhatDoesNotFit) {
+  LossSetting setting;
+  setting.output = {3, 8, 8};
+  setting.window = {8, 8, 3};
+  const auto mistake = [&](const Loss& loss) -> std::string {
+    try {
+      check_loss(loss, setting);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::usage);
+      return error.what();
+    }
+    return "";
+  };
+  const auto loss = testkit::make_loss("pixel_cross_entropy");
+  EXPECT_EQ(mistake(*loss), "loss 'pixel_cross_entropy' needs images of class indices beside the images, and the source has none");
+  setting.target.kind = TargetSpec::Kind::classes;
+  setting.target.classes.fill(255);
+  setting.target.classes[4] = 3;
+  EXPECT_EQ(mistake(*loss), "label images name 4 classes, and the network's output has 3 channels: it must have as many");
+  setting.target.classes[4] = 2;
+  EXPECT_EQ(mistake(*loss), "");
+  EXPECT_EQ(mistake(*testkit::make_loss("pixel_cross_entropy", weights({1, 2}))),
+            "loss 'pixel_cross_entropy': class_weights has 2 numbers, and the network's output 3 channels");
+  setting.output = {3, 4, 4};
+  EXPECT_EQ(mistake(*loss), "loss 'pixel_cross_entropy': the network's output is 3 x 4 x 4, and the label images are 8 x 8: they must match");
+  EXPECT_THROW(testkit::make_loss("pixel_cross_entropy", weights({-1})), Error);
+}
+
+}  // namespace
+}  // namespace millrace::losses

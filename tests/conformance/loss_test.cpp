@@ -1,0 +1,197 @@
+// What every loss has to do on every backend, asked by its own examples: gradients that are right, one result on all of them, and
+// targets that follow their images.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "config/document.h"
+#include "millrace/error.h"
+#include "millrace/loss.h"
+#include "synthetic.h"
+#include "testkit/gradient_check.h"
+#include "testkit/networks.h"
+
+namespace millrace::conformance {
+namespace {
+
+constexpr std::uint32_t kBatch = 6;
+
+const Registry& with_simulation() {
+  static const Registry loaded = [] {
+    Registry made;
+    made.load_all();
+    made.load(MILLRACE_BINARY_DIR "/tests/simulated/simulated.so");
+    return made;
+  }();
+  return loaded;
+}
+
+std::vector<std::string> loss_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, type] : with_simulation().losses()) names.push_back(name);
+  return names;
+}
+
+// From an image to an output of this shape. `wide`: with many channels, for which some backends lay out maps in blocks.
+std::shared_ptr<const Network> network_for(const Shape& output, bool wide) {
+  const bool map = output.rank() == 3;
+  const std::string last = map ? fmt::format("{{ op = \"conv\", out = {}, kernel = 1 }}", output[0])
+                               : fmt::format("{{ op = \"linear\", out = {} }}", output[0]);
+  return testkit::network_from_text(
+      fmt::format("input = {{ channels = 3, height = {}, width = {} }}\n"
+                  "layers = [ {{ op = \"conv\", out = {}, kernel = 3, padding = 1 }}, {{ op = \"gelu\" }}, {} ]\n",
+                  map ? output[1] : 4, map ? output[2] : 5, wide ? 32 : 6, last),
+      with_simulation());
+}
+
+// A batch with everything that a loss may read. Some images are mirrored or moved, and so are their targets.
+struct Data {
+  Data(const Network& network, const Loss& loss) : batch(testkit::make_batch(kBatch, network.input)) {
+    const auto channels = static_cast<std::int32_t>(network.output()[0]);
+    testkit::fill_at_random(*batch, channels, 2);
+    batch->records[1].flip_x(network.input.width);
+    batch->records[2].translate(1, -1);
+    batch->weights[4] = 0;
+    batch->weight = kBatch - 1;
+    Draw draw(5, {}, hash_text("targets"));
+    const bool map = network.output().rank() == 3;
+    if (loss.info().target == LossTarget::classes) batch->target.kind = TargetSpec::Kind::classes;
+    if (loss.info().target == LossTarget::values && map) batch->target.kind = TargetSpec::Kind::image;
+    for (std::size_t i = 0; i < kBatch * batch->target_bytes(); ++i) {
+      const bool classes = batch->target.kind == TargetSpec::Kind::classes;
+      const auto value = draw.integer(0, classes ? channels - 1 : 255);
+      targets.push_back(classes && draw.chance(0.1) ? batch->target.ignored : static_cast<std::uint8_t>(value));
+    }
+    batch->targets = targets.empty() ? nullptr : targets.data();
+    if (loss.info().target != LossTarget::values || map) return;
+    batch->numbers_per_sample = static_cast<std::uint32_t>(channels);
+    for (std::int32_t i = 0; i < static_cast<std::int32_t>(kBatch) * channels; ++i) {
+      numbers.push_back(static_cast<float>(draw.normal()));
+    }
+    batch->numbers = numbers.data();
+  }
+  Ref<Batch> batch;
+  std::vector<std::uint8_t> targets;
+  std::vector<float> numbers;
+};
+
+struct Made {
+  std::shared_ptr<Backend> backend;
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Replica> replica;
+};
+
+Made compile(const char* backend, const Network& network, const std::shared_ptr<const Loss>& loss, Precision precision) {
+  Made made;
+  made.backend = with_simulation().backend(backend)->create();
+  made.device = made.backend->open(0, {});
+  CompileOptions options;
+  options.train_batch = options.infer_batch = kBatch;
+  options.precision = precision;
+  options.request.losses = {loss};
+  made.replica = made.device->compile(network, options);
+  made.replica->start();
+  testkit::randomise(network, *made.replica, 1);
+  return made;
+}
+
+// Output, gradients and sums of one training pass.
+std::vector<float> results(const Network& network, Replica& replica, const Ref<Batch>& batch, const std::shared_ptr<const Loss>& loss) {
+  StepSums sums;
+  replica.ingest(batch, 0, batch->count);
+  replica.forward(3);
+  replica.loss(loss, 3, sums);
+  replica.backward([](int, Ref<Event>) {});
+  replica.finish();
+  std::vector<float> all = replica.logits();
+  for (std::size_t p = 0; p < network.parameters.size(); ++p) {
+    const std::vector<float> gradient = replica.read(kGradient, static_cast<int>(p));
+    all.insert(all.end(), gradient.begin(), gradient.end());
+  }
+  for (int sum = 0; sum < 2; ++sum) all.push_back(static_cast<float>(sums.at(static_cast<std::size_t>(sum))));
+  return all;
+}
+
+double difference(const std::vector<float>& a, const std::vector<float>& b) {
+  double far = 0, norm = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    far += std::pow(static_cast<double>(a[i]) - static_cast<double>(b[i]), 2);
+    norm += std::pow(static_cast<double>(b[i]), 2);
+  }
+  return std::sqrt(far / norm);
+}
+
+class EveryLoss : public testing::TestWithParam<std::string> {
+ protected:
+  // use(network, loss) for each example.
+  template <class Use>
+  void for_each_example(const Use& use) const {
+    const LossType& type = *with_simulation().loss(GetParam());
+    for (const LossExample& example : type.examples) {
+      for (const bool wide : {false, true}) {
+        SCOPED_TRACE(fmt::format("{}{}", example.table, wide ? ", wide" : ""));
+        Diagnostics errors;
+        const std::optional<Value> table = parse_toml(example.table, "example", errors);
+        const std::shared_ptr<const Loss> loss = type.create(*table, type.name, errors);
+        errors.throw_if_any();
+        use(*network_for(example.output, wide), loss);
+      }
+    }
+  }
+};
+
+TEST_P(EveryLoss, HasItsGradientsOnEveryBackend) {
+  for (const char* backend : {"cpu", "simulated"}) {
+    for_each_example([&](const Network& network, const std::shared_ptr<const Loss>& loss) {
+      SCOPED_TRACE(backend);
+      const Data data(network, *loss);
+      const Made made = compile(backend, network, loss, Precision::fp32);
+      const testkit::GradientReport report = testkit::check_gradients(network, *made.replica, data.batch, {.loss = loss});
+      EXPECT_LT(report.worst(), 1e-2) << report.text();
+    });
+  }
+}
+
+TEST_P(EveryLoss, ComputesTheSameOnAllBackends) {
+  for_each_example([&](const Network& network, const std::shared_ptr<const Loss>& loss) {
+    const Data data(network, *loss);
+    const auto on = [&](const char* backend, Precision precision) {
+      return results(network, *compile(backend, network, loss, precision).replica, data.batch, loss);
+    };
+    const std::vector<float> on_cpu = on("cpu", Precision::fp32);
+    EXPECT_LT(difference(on("simulated", Precision::fp32), on_cpu), 1e-5);
+    EXPECT_LT(difference(on("cpu", Precision::bf16), on_cpu), 3e-2);
+    EXPECT_LT(difference(on("simulated", Precision::bf16), on_cpu), 3e-2);
+  });
+}
+
+TEST_P(EveryLoss, CountsItsWeightAsTheDivisorDoes) {
+  for_each_example([&](const Network& network, const std::shared_ptr<const Loss>& loss) {
+    const Data data(network, *loss);
+    const Made made = compile("cpu", network, loss, Precision::fp32);
+    StepSums sums;
+    made.replica->infer(data.batch, 0, kBatch, {}, loss, sums)->wait();
+    made.replica->finish();
+    const Shape& output = network.output();
+    EXPECT_NEAR(sums.weight(), loss->weight(*data.batch, output.elements() / output[0]), 1e-6 * sums.weight());
+    EXPECT_GT(sums.loss(), 0);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Losses, EveryLoss, testing::ValuesIn(loss_names()), by_name);
+
+TEST(Loss, WithoutExamplesIsRefused) {
+  Registry registry;
+  LossType type;
+  type.name = "untested";
+  type.info = std::make_shared<LossInfo>();
+  try {
+    registry.add(type);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "the loss 'untested' has no examples, which its tests are made from");
+  }
+}
+
+}  // namespace
+}  // namespace millrace::conformance

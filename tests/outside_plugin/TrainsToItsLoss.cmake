@@ -1,0 +1,16 @@
+# The plugin's loss is minimised; and mistakes in its table.
+include(${SOURCE}/training.cmake)
+if(skipped)
+  return()
+endif()
+train_everywhere(train.forward_backward.loss=focal train.optimizer.learning_rate=0.1 run.epochs=15)
+execute_process(COMMAND ${PREFIX}/bin/pipeline-run ${SOURCE}/sepia.toml --set data.root=${images}
+  --set "train.forward_backward.loss={ rule = \"focal\", gama = 1 }" RESULT_VARIABLE code ERROR_VARIABLE said)
+if(NOT code EQUAL 2 OR NOT said MATCHES "'gama'.*nearest is 'gamma'")
+  message(FATAL_ERROR "a wrong key of the loss ended with code ${code}:\n${said}")
+endif()
+execute_process(COMMAND ${PREFIX}/bin/pipeline-run ${SOURCE}/sepia.toml --set data.root=${images}
+  --set train.forward_backward.loss=vocal RESULT_VARIABLE code ERROR_VARIABLE said)
+if(NOT code EQUAL 2 OR NOT said MATCHES "there is no loss 'vocal'; nearest is 'focal'")
+  message(FATAL_ERROR "a loss that is not there ended with code ${code}:\n${said}")
+endif()
