@@ -132,7 +132,22 @@ void GraphBuild::add_requests(CompileRequest& request) const {
   }
 }
 
+// Otherwise each replica would go its own way, and only the first one's weights would be saved.
+void GraphBuild::require_sums(std::size_t replicas) const {
+  const auto takes = [](const std::vector<Port>& ports) {
+    return std::any_of(ports.begin(), ports.end(), [](const Port& port) { return port.payload == payload::kGradientBucket; });
+  };
+  for (std::size_t index = 0; replicas > 1 && index < plan_->stages.size(); ++index) {
+    const StageType& type = *plan_->stages[index].type;
+    if (!takes(type.inputs)) continue;
+    if (!type.per_replica) return;  // it sees all replicas' gradients
+    fail(ErrorKind::usage, "{}: there are {} replicas, and no stage before it sums their gradients: put 'allreduce' into flow",
+         place(index), replicas);
+  }
+}
+
 void GraphBuild::add_step_stages(const StageContext& context, std::uint64_t total_steps) {
+  require_sums(context.replicas.size());
   context_.replicas = context.replicas;
   context_.devices = context.devices;
   context_.load = context.load;

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "base/library_folder.h"
+#include "config/document.h"
 #include "millrace/error.h"
 
 namespace millrace::testkit {
@@ -22,6 +23,15 @@ std::shared_ptr<const Loss> make_loss(const std::string& name, const Value& para
   if (type == nullptr) fail(ErrorKind::usage, "there is no loss '{}'", name);
   Diagnostics errors;
   std::shared_ptr<const Loss> loss = type->create(parameters, name, errors);
+  errors.throw_if_any();
+  return loss;
+}
+
+std::shared_ptr<const Loss> example_loss(const LossType& type, const LossExample& example) {
+  Diagnostics errors;
+  const std::optional<Value> table = parse_toml(example.table, "example", errors);
+  errors.throw_if_any();
+  std::shared_ptr<const Loss> loss = type.create(*table, type.name, errors);
   errors.throw_if_any();
   return loss;
 }

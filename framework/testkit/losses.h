@@ -15,6 +15,9 @@ const Registry& loss_registry();  // holds the losses and nothing else
 std::shared_ptr<const Loss> make_loss(const std::string& name, const Value& parameters = {});
 std::shared_ptr<const Loss> cross_entropy(double label_smoothing = 0);  // the same one each time
 
+// The loss of one of its type's examples.
+std::shared_ptr<const Loss> example_loss(const LossType& type, const LossExample& example);
+
 // Sums of cross_entropy().
 inline constexpr std::size_t kCorrect = 2, kCorrect5 = 3;
 

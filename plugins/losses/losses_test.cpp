@@ -1,7 +1,6 @@
 // What every loss has to do, asked by its own examples.
 #include <gtest/gtest.h>
 
-#include "config/document.h"
 #include "loss_fixture.h"
 
 namespace millrace::losses {
@@ -17,12 +16,10 @@ class EveryLoss : public testing::TestWithParam<std::string> {
  protected:
   template <class Use>
   void for_each_example(const Use& use) const {
-    for (const LossExample& example : testkit::loss_registry().loss(GetParam())->examples) {
+    const LossType& type = *testkit::loss_registry().loss(GetParam());
+    for (const LossExample& example : type.examples) {
       SCOPED_TRACE(example.table);
-      Diagnostics errors;
-      const std::optional<Value> table = parse_toml(example.table, "example", errors);
-      errors.throw_if_any();
-      LossTrial trial(testkit::make_loss(GetParam(), *table), example.output, 6);
+      LossTrial trial(testkit::example_loss(type, example), example.output, 6);
       use(trial);
     }
   }

@@ -4,11 +4,11 @@
 
 #include <cmath>
 
-#include "config/document.h"
 #include "millrace/error.h"
 #include "millrace/loss.h"
 #include "synthetic.h"
 #include "testkit/gradient_check.h"
+#include "testkit/losses.h"
 #include "testkit/networks.h"
 
 namespace millrace::conformance {
@@ -130,11 +130,7 @@ class EveryLoss : public testing::TestWithParam<std::string> {
     for (const LossExample& example : type.examples) {
       for (const bool wide : {false, true}) {
         SCOPED_TRACE(fmt::format("{}{}", example.table, wide ? ", wide" : ""));
-        Diagnostics errors;
-        const std::optional<Value> table = parse_toml(example.table, "example", errors);
-        const std::shared_ptr<const Loss> loss = type.create(*table, type.name, errors);
-        errors.throw_if_any();
-        use(*network_for(example.output, wide), loss);
+        use(*network_for(example.output, wide), testkit::example_loss(type, example));
       }
     }
   }
@@ -179,6 +175,25 @@ TEST_P(EveryLoss, CountsItsWeightAsTheDivisorDoes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Losses, EveryLoss, testing::ValuesIn(loss_names()), by_name);
+
+TEST(Loss, OfAMapIsMeasuredFromOneView) {
+  const auto loss = testkit::make_loss("pixel_cross_entropy");
+  const auto network = network_for({4, 6, 5}, false);
+  const Data data(*network, *loss);
+  for (const char* backend : {"cpu", "simulated"}) {
+    const Made made = compile(backend, *network, loss, Precision::fp32);
+    const std::vector<View> views = {{.weight = 0.5}, {.flip_x = true, .weight = 0.5}};
+    StepSums sums;
+    try {
+      made.replica->infer(data.batch, 0, kBatch, views, loss, sums);
+      made.replica->finish();
+      ADD_FAILURE() << backend << ": no error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::usage);
+      EXPECT_EQ(error.message(), "the network's output is a map: it is inferred from one view, the image as it is") << backend;
+    }
+  }
+}
 
 TEST(Loss, WithoutExamplesIsRefused) {
   Registry registry;

@@ -3,7 +3,7 @@ include(${SOURCE}/training.cmake)
 if(skipped)
   return()
 endif()
-train_everywhere(train.forward_backward.loss=focal train.optimizer.learning_rate=0.1 run.epochs=15)
+train_everywhere(train.forward_backward.loss=focal train.optimizer.learning_rate=0.2 run.epochs=40)
 execute_process(COMMAND ${PREFIX}/bin/pipeline-run ${SOURCE}/sepia.toml --set data.root=${images}
   --set "train.forward_backward.loss={ rule = \"focal\", gama = 1 }" RESULT_VARIABLE code ERROR_VARIABLE said)
 if(NOT code EQUAL 2 OR NOT said MATCHES "'gama'.*nearest is 'gamma'")

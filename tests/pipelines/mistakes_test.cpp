@@ -172,7 +172,28 @@ TEST_F(Mistakes, MoreClassesThanOutputs) {
 }
 TEST_F(Mistakes, TargetsThatNoLossTakes) {
   expect("\"read_folder\"\npath   ", "\"read_pairs\"\nimages ", 2,
-         {"t.toml:11:9: [train.read]: the images have target images and no labels, and the only loss there is takes labels"});
+         {"t.toml:11:9: [train.read]: the images have target images and no labels, which loss 'cross_entropy' takes"});
+}
+TEST_F(Mistakes, ALossThatFindsNoTargets) {
+  expect("[train.optimizer]", "[train.forward_backward]\nloss = \"mean_squared_error\"\n\n[train.optimizer]", 2,
+         {"t.toml:11:9: [train.read]: loss 'mean_squared_error' needs numbers or target images beside the images, and the source has "
+          "neither"});
+  expect("[train.optimizer]", "[train.forward_backward]\nloss = \"pixel_cross_entropy\"\n\n[train.optimizer]", 2,
+         {"loss 'pixel_cross_entropy' needs images of class indices"});
+}
+TEST_F(Mistakes, InTheTableOfALoss) {
+  const auto loss = [&](const std::string& text, const std::vector<std::string>& said) {
+    expect("[train.optimizer]", "[train.forward_backward]\nloss = " + text + "\n\n[train.optimizer]", 2, said);
+  };
+  loss("\"cross_entrop\"", {"t.toml:28:8: [train.forward_backward]: 'loss': there is no loss 'cross_entrop'; nearest is 'cross_entropy'"});
+  loss("{ label_smoothin = 0.1 }", {"t.toml:28:10: [train.forward_backward]: 'loss' 'cross_entropy'", "nearest is 'label_smoothing'"});
+  loss("{ label_smoothing = 2 }", {"t.toml:28:", "between 0 and 1"});
+  loss("{ reduction = \"median\" }", {"t.toml:28:22: ", "'reduction' must be 'mean' or 'sum', found 'median'"});
+  loss("3", {"t.toml:28:8: ", "'loss' must be the name of a loss or a table"});
+}
+TEST_F(Mistakes, SeveralReplicasWhoseGradientsNobodySums) {
+  expect("folder = \"\"", "folder = \"\"\ndevices = \"cpu*2\"", 2,
+         {"[train.optimizer]: there are 2 replicas, and no stage before it sums their gradients: put 'allreduce' into flow"});
 }
 TEST_F(Mistakes, ACacheFileThatIsSomethingElse) {
   const std::string flow = "flow = [\"read\", \"decode_image\", ";

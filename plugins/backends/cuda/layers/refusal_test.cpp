@@ -38,14 +38,5 @@ layers = [
             "text:5:3: layer 'stem': there is no engine for it");
 }
 
-TEST(Refusal, NamesTheLayerWhoseOutputIsNoVector) {
-  EXPECT_EQ(refusal(std::make_shared<SimulatedMachine>(), R"(
-input = { channels = 3, height = 8, width = 8 }
-layers = [
-  { name = "last", op = "conv", out = 4, kernel = 3 } ])"),
-            "text:4:3: layer 'last': the network's output is 4 x 6 x 6: backend 'cuda' needs one logit per class, such as a "
-            "linear layer makes");
-}
-
 }  // namespace
 }  // namespace millrace::cuda

@@ -275,18 +275,6 @@ TEST(GpuReplica, RefusesImagesThatDoNotFitTheDevice) {
   }
 }
 
-TEST(GpuReplica, RefusesALabelThatTheNetworkDoesNotKnow) {
-  Course course;
-  course.batch(0)->labels[2] = 5;
-  try {
-    course.replica().ingest(course.batch(0), 0, kBatch);
-    FAIL() << "no error";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.kind(), ErrorKind::data);
-    EXPECT_EQ(error.message(), "row 2 of the batch has label 5, but the network's output has 5 classes (0 to 4)");
-  }
-}
-
 TEST(GpuReplica, ReportsWorkThatFailedAndHangsNobody) {
   for (std::uint64_t at : {5U, 40U, 90U}) {
     SimulationOptions options;
