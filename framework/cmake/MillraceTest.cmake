@@ -1,5 +1,7 @@
-# millrace_add_test(NAME SOURCES file... [PLUGIN name...] [LIBRARIES library...] [LABELS label...] [PROPERTIES name value...])
-# A GoogleTest executable; each of its tests becomes a ctest of its own, with these properties. PLUGIN: whose objects it links.
+# millrace_add_test(NAME SOURCES file... [APART file...] [PLUGIN name...] [LIBRARIES library...] [LABELS label...]
+#                   [PROPERTIES name value...])
+# A GoogleTest executable; each of its tests becomes a ctest of its own, with these properties. APART: those of the sources that give
+# a name of another source a second meaning (MILLRACE_UNITE). PLUGIN: whose objects it links.
 if(BUILD_TESTING)
   find_package(GTest REQUIRED)
   include(GoogleTest)
@@ -9,13 +11,15 @@ function(millrace_add_test name)
   if(NOT BUILD_TESTING)
     return()
   endif()
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;PLUGIN;LIBRARIES;LABELS;PROPERTIES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES;APART;PLUGIN;LIBRARIES;LABELS;PROPERTIES")
   list(TRANSFORM arg_PLUGIN PREPEND millrace_)
   list(TRANSFORM arg_PLUGIN APPEND _objects)
   add_executable(${name} ${arg_SOURCES})
   target_link_libraries(${name} PRIVATE Millrace::framework millrace_options GTest::gtest GTest::gtest_main
     ${arg_PLUGIN} ${arg_LIBRARIES})
   millrace_precompile(${name} test)
+  millrace_unite(${name})
+  set_source_files_properties(${arg_APART} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   target_compile_definitions(${name} PRIVATE
     MILLRACE_SOURCE_DIR="${PROJECT_SOURCE_DIR}" MILLRACE_BINARY_DIR="${PROJECT_BINARY_DIR}")
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests)
