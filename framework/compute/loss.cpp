@@ -70,7 +70,8 @@ void check_label_images(const Batch& batch, std::uint32_t begin, std::uint32_t c
     if (batch.weights[slot] == 0) continue;
     const std::uint8_t* const values = batch.targets + slot * bytes;
     std::uint8_t largest = 0;
-    for (std::size_t i = 0; i < bytes; ++i) largest = std::max(largest, values[i] == batch.target.ignored ? std::uint8_t{0} : values[i]);
+    for (std::size_t i = 0; i < bytes; ++i)
+      largest = std::max(largest, values[i] == batch.target.ignored ? std::uint8_t{0} : values[i]);
     if (largest < classes) continue;
     fail(ErrorKind::data, "sample {}: its label image has class {}, and the network's output {} channels, for classes 0 to {}",
          place_of(batch, slot), largest, classes, classes - 1);

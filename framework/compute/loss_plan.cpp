@@ -90,9 +90,7 @@ LossPlan::LossPlan(std::shared_ptr<const Loss> loss, const Shape& output)
   }
 }
 
-std::size_t LossPlan::workspace(std::int64_t samples) const {
-  return Workspace(*this, samples, nullptr).bytes;
-}
+std::size_t LossPlan::workspace(std::int64_t samples) const { return Workspace(*this, samples, nullptr).bytes; }
 
 TensorView LossPlan::view_of(const PassTensor& tensor, const LossTensors& tensors, const Workspace& at) const {
   const auto by_place = [&](float* values) {

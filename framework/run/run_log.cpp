@@ -82,7 +82,8 @@ std::string RunLog::Sums::text(int decimals, std::size_t most) const {
     std::string name = figure.name;
     std::replace(name.begin(), name.end(), '_', ' ');
     if (!text.empty()) text += "  ";
-    text += figure.percent ? fmt::format("{} {:.{}f} %", name, 100 * value, decimals - 2) : fmt::format("{} {:.{}f}", name, value, decimals);
+    text += figure.percent ? fmt::format("{} {:.{}f} %", name, 100 * value, decimals - 2)
+                           : fmt::format("{} {:.{}f}", name, value, decimals);
   }
   return text;
 }

@@ -96,7 +96,8 @@ Made compile(const char* backend, const Network& network, const std::shared_ptr<
 }
 
 // Output, gradients and sums of one training pass.
-std::vector<float> results(const Network& network, Replica& replica, const Ref<Batch>& batch, const std::shared_ptr<const Loss>& loss) {
+std::vector<float> results(const Network& network, Replica& replica, const Ref<Batch>& batch,
+                           const std::shared_ptr<const Loss>& loss) {
   StepSums sums;
   replica.ingest(batch, 0, batch->count);
   replica.forward(3);

@@ -122,7 +122,7 @@ enum class Tune {
 };
 const char* to_string(Tune tune);
 
-// A backend without a choice in one of these does what it can only do.
+// A backend ignores options for which it has one implementation.
 struct CompileOptions {
   std::uint32_t train_batch = 0;  // largest share of a training batch; 0: no training
   std::uint32_t infer_batch = 0;  // largest share of a validation batch; 0: none
@@ -132,7 +132,7 @@ struct CompileOptions {
   Tune tune = Tune::heuristic;
   bool deterministic = true;       // nothing whose result depends on the order in which threads happen to run
   bool graphs = true;              // record a step's work once and submit it whole from then on, where its shapes allow
-  bool recompute = false;          // keep fewer activations for backward, and compute the others anew: the same results, bit for bit
+  bool recompute = false;          // keep fewer activations for backward and compute the others again, with the same bits
   std::string plans = {};          // what Replica::plans() said in another run, so that this one computes as that one did
   CompileRequest request = {};
   // Kept where a backend has memory of its own: Error(usage) when they do not fit. Others read batches where they lie.

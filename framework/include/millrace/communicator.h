@@ -1,4 +1,4 @@
-// Sums over the replicas of a run. The framework knows no way to communicate; `allreduce` asks for one by name.
+// Sums over the replicas of a run. Communicators are plugins; `allreduce` asks for one by name.
 #pragma once
 
 #include <functional>
@@ -12,18 +12,18 @@
 
 namespace millrace {
 
-// Holds one stream of its own for each local replica. One thread at a time submits to it.
+// Has a stream for each local replica. One thread at a time submits to it.
 class Communicator {
  public:
   virtual ~Communicator() = default;
 
-  // Sums one bucket over all replicas, in place. Every replica ends with the same bits; "local" adds in replica order, a library
-  // for devices in an order of its own. `buckets`: the same bucket of every local replica, in replica order. Waits (on its
+  // Sums one bucket over all replicas, in place. Every replica ends with the same bits; "local" adds in replica order, a device's
+  // library in its own order. `buckets`: the same bucket of every local replica, in replica order. Waits (on its
   // streams) for each bucket's `ready` and replaces it by the event after which the sum is there.
   virtual void all_reduce(std::span<const Ref<GradientBucket>> buckets) = 0;
 
-  // Throws Error(device) when something has failed after it was submitted. What has not failed when a sum's event is complete
-  // will not fail for this sum any more. Thread-safe.
+  // Throws Error(device) if a sum has failed after it was submitted. Once a sum's event is complete, that sum can no longer fail.
+  // Thread-safe.
   virtual void check() {}
 };
 

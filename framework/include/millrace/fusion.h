@@ -1,6 +1,6 @@
 // Which layers are computed together, so that fewer maps are written and kept. Pure.
 //
-// A layer can be taken into its neighbour's node when nobody else reads what passes between them:
+// A layer can be taken into its neighbour's node when no other layer reads what passes between them:
 //   conv | linear, then relu | gelu                               the activation is done as the result is written
 //   max_pool, batch_norm, then relu | gelu                        if asked: the pooling also finds the statistics
 //   batch_norm, then add, then relu | gelu                        the end of a residual block

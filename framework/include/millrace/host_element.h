@@ -36,7 +36,8 @@ void run_groups(const void* erased, std::int64_t first, std::int64_t last) {
 
 }  // namespace detail
 
-// The kernel of an Element { kForm = Form::groups; kName; kThreads; size(); operator()(group, i); std::vector<MemoryUse> uses() }.
+// The kernel of an Element { kForm = Form::groups; kName; kThreads; size(); operator()(group, i); std::vector<MemoryUse> uses()
+// }.
 template <class Element>
 inline constexpr Kernel group_kernel{Element::kName,
                                      sizeof(Element),

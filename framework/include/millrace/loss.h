@@ -98,9 +98,9 @@ class LossPass : public PassCalls {
   PassTensor second_label() const { return {Kind::second_label, 0}; }
   PassTensor share() const { return {Kind::share, 0}; }  // of label() in a mixed image; 1: it is not mixed
   PassTensor target() const { return {Kind::target, 0}; }
-  PassTensor constant() const { return {Kind::constant, 0}; }        // Loss::constants(), by channel
-  PassTensor figure(int sum) const { return {Kind::figure, sum}; }   // an index into LossInfo::sums
-  PassTensor predicted() const { return {Kind::predicted, 0}; }      // a class
+  PassTensor constant() const { return {Kind::constant, 0}; }       // Loss::constants(), by channel
+  PassTensor figure(int sum) const { return {Kind::figure, sum}; }  // an index into LossInfo::sums
+  PassTensor predicted() const { return {Kind::predicted, 0}; }     // a class
 };
 
 // A loss with its parameters. Immutable and thread-safe.

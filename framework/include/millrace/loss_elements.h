@@ -27,7 +27,8 @@ struct SumPlaces {
     const std::int64_t end = places - begin < kChunkOfPlaces ? places : begin + kChunkOfPlaces;
     const float* const values = figures + i / chunks * places;
     double total = 0;
-    for (std::int64_t place = begin + group.lane(); place < end; place += group.size()) total += static_cast<double>(values[place]);
+    for (std::int64_t place = begin + group.lane(); place < end; place += group.size())
+      total += static_cast<double>(values[place]);
     total = group.sum(total);
     if (group.lane() == 0) sums[i] = total;
   }

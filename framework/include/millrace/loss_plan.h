@@ -14,12 +14,12 @@ namespace millrace {
 // Where the tensors of one pass lie. Numbers of samples are float32, classes too. Owns nothing.
 struct LossTensors {
   std::int64_t samples = 0;
-  TensorView output, d_output;      // by channel; d_output.data is null where no gradient is wanted
-  const float* weights = nullptr;   // (samples)
+  TensorView output, d_output;     // by channel; d_output.data is null where no gradient is wanted
+  const float* weights = nullptr;  // (samples)
   // (samples), of LossTarget::labels
   const float *labels = nullptr, *second_labels = nullptr, *shares = nullptr;
-  TensorView target;                // of LossTarget::classes: (samples, pixels), one number a place; of values: as the output
-  const float* constants = nullptr; // LossPlan::constants()
+  TensorView target;                 // of LossTarget::classes: (samples, pixels), one number a place; of values: as the output
+  const float* constants = nullptr;  // LossPlan::constants()
   double divisor = 1;
 };
 

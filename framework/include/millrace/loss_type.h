@@ -30,7 +30,8 @@ struct LossMaker {
     type.examples = description->examples_;
     type.params = description->params.infos();
     type.defaults = write_params(type.params, &defaults);
-    type.create = [description](const Value& table, const std::string& owner, Diagnostics& errors) -> std::shared_ptr<const Loss> {
+    type.create = [description](const Value& table, const std::string& owner,
+                                Diagnostics& errors) -> std::shared_ptr<const Loss> {
       const std::size_t before = errors.size();
       const Params params = read_struct(description->params, table, owner, errors);
       if (errors.size() != before) return nullptr;

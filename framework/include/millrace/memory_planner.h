@@ -76,7 +76,7 @@ class MemoryPlanner {
     TensorId gradient = kNoTensor;
   };
   Contribution contribute(int layer) { return contribute_in(layer, tensor(value(layer).spec.bytes())); }
-  // The same, when what would be written lies in `tensor` or can be made there, and nobody needs that tensor any more.
+  // The same, when what would be written lies in `tensor` or can be made there, and that tensor is not needed any more.
   Contribution contribute_in(int layer, TensorId tensor) {
     use(tensor);
     Value& target = value(layer);

@@ -25,7 +25,7 @@ class Payload {
   }
 
  protected:
-  // Called with no reference left; may hand the object out anew. Must not throw or block.
+  // Called with no reference left; may be used again at once. Must not throw or block.
   virtual void recycle() noexcept { delete this; }
 
  private:

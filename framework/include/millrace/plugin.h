@@ -64,7 +64,7 @@ struct PluginInfo {
 };
 
 // Everything that can be named in a pipeline. Filled by plugins and, for the built-in ops, by the framework; read-only and
-// thread-safe from then on. No globals: whoever runs a pipeline makes one.
+// thread-safe from then on. There is no global registry; each program makes its own.
 class Registry {
  public:
   Registry();  // holds the built-in layer types

@@ -46,7 +46,7 @@ class Resampler {
   // The whole image, bilinear. `out` is (to.height, to.width, C). REQUIRES: to.channels == image.shape.channels <= 4, and no
   // extent is 0.
   void resize(const ImageView& image, ImageShape to, std::uint8_t* out);
-  // REQUIRES: likewise; the box lies in the image and is not empty.
+  // REQUIRES: as above; the box lies in the image and is not empty.
   void resize(const PixelRows& image, const Box& box, ResampleFilter filter, ImageShape to, std::uint8_t* out);
 
  private:

@@ -105,7 +105,7 @@ class Sample {
   std::string member;                // of an archive: its name there; empty for a file
   std::uint64_t offset = 0;          // of an archive: where its bytes begin
   ByteBuffer encoded;                // the file's bytes; may be pixels already, see `decoded`
-  ByteBuffer encoded_target;         // likewise of its target
+  ByteBuffer encoded_target;         // its target's
   std::string target_url;            // of the target, where it is a file of its own; for messages
   ImageShape decoded;                // not empty: `encoded` holds pixels of this shape, and is not to be decoded
   std::int32_t label = -1;           // class index
@@ -147,7 +147,7 @@ class Sample {
   bool resident() const { return resident_; }
   void set_resident() { resident_ = true; }
 
-  // Called by the graph when the slot is filled anew. `target` lives as long as the sample.
+  // Called by the graph before the slot is filled again. `target` lives as long as the sample.
   void reset(const SampleKey& new_key, Image slot, const TargetSpec& target = kNoTarget, Image target_slot = {});
   void begin_hash();  // from key, label and content
   bool has_draws() const { return hash != first_hash_; }
@@ -195,11 +195,11 @@ class Batch : public Payload {
   AugmentationRecord* records = nullptr;  // (capacity)
   std::int32_t* labels = nullptr;         // (capacity)
   std::int32_t* second_labels = nullptr;  // (capacity) of mixed images, and the share of `labels` in them, 0 ... 1 (1: it is not
-  float* shares = nullptr;                // mixed); both null in a batch that nobody can mix
+  float* shares = nullptr;                // mixed); both null where no stage mixes images
   float* weights = nullptr;               // (capacity): 1, or 0 for a skipped sample and for unused slots
 
   std::atomic<std::uint32_t> missing{0};    // slots not yet arrived; `batch` counts down
-  std::atomic<std::uint32_t> in_flight{0};  // device reads under way; must be 0 when the batch is filled anew
+  std::atomic<std::uint32_t> in_flight{0};  // device reads under way; must be 0 before the batch is filled again
 
   // For a stage behind `batch` that changes pixels in their slots: from then on they are this step's own, and devices read them.
   std::uint8_t* change_pixels() {

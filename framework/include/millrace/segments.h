@@ -1,4 +1,4 @@
-// Which activations a backend keeps from forward until backward when it computes the others anew: less memory for more work
+// Which activations a backend keeps from forward until backward when it computes the others again: less memory for more work
 // (Chen et al. 2016, arXiv 1604.06174). Pure.
 //
 // Nodes are cut into segments of consecutive ones. What a later segment reads is kept; what is read within its segment alone is
@@ -18,7 +18,7 @@ namespace millrace {
 // that the most that is there at once in backward (what is kept up to a segment, and all of that segment) is smallest.
 std::vector<int> plan_segments(const std::vector<Node>& nodes, std::span<const std::size_t> bytes);
 
-// By node: its output is read behind its segment (or by nobody: the network's result).
+// By node: its output is read behind its segment (or is the network's result).
 std::vector<bool> kept_outputs(const std::vector<Node>& nodes, std::span<const int> segment_ends);
 
 }  // namespace millrace

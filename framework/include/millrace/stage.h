@@ -81,7 +81,7 @@ struct StageContext {
   std::uint64_t total_steps = 0;        // of the run; known after `batch`
   bool hash_input = false;              // stream hashes also cover what the network receives, hash_of_input()
   RunServices* run = nullptr;           // never null while a pipeline runs
-  const Registry* registry = nullptr;   // likewise; for a stage that looks up a part by name, such as a communicator
+  const Registry* registry = nullptr;   // never null while a pipeline runs; for looking up a part by name
 };
 
 // Where a stage sends packets. Valid while its stage lives, from any thread.

@@ -27,7 +27,7 @@ class Counters {
   void add(std::uint64_t busy_ticks, std::uint64_t packets, std::uint64_t samples, std::uint64_t waited_ticks) {
     add(this_line(), busy_ticks, packets, samples, waited_ticks);
   }
-  // For whoever counts several times in a row: `line` is this thread's this_line().
+  // For counting several times in a row: `line` is this thread's this_line().
   void add(int line, std::uint64_t busy_ticks, std::uint64_t packets, std::uint64_t samples, std::uint64_t waited_ticks) {
     Line& mine = lines_[static_cast<std::size_t>(line)];
     const bool shared = line == kLines - 1;

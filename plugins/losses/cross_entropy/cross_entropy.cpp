@@ -20,10 +20,16 @@ class CrossEntropy final : public Loss {
         .range(0, 1)
         .text("share of each label's probability that is spread evenly over all classes");
     d.sum("correct").sum("correct5");
-    d.figure({.name = "accuracy", .text = "images whose class has the largest output", .better = LossFigure::Better::higher,
-              .percent = true, .finish = [](std::span<const double> sums) { return quotient(sums[kCorrect], sums[kWeight]); }});
-    d.figure({.name = "top5", .text = "images whose class is among the five largest outputs", .better = LossFigure::Better::higher,
-              .percent = true, .finish = [](std::span<const double> sums) { return quotient(sums[kCorrect5], sums[kWeight]); }});
+    d.figure({.name = "accuracy",
+              .text = "images whose class has the largest output",
+              .better = LossFigure::Better::higher,
+              .percent = true,
+              .finish = [](std::span<const double> sums) { return quotient(sums[kCorrect], sums[kWeight]); }});
+    d.figure({.name = "top5",
+              .text = "images whose class is among the five largest outputs",
+              .better = LossFigure::Better::higher,
+              .percent = true,
+              .finish = [](std::span<const double> sums) { return quotient(sums[kCorrect5], sums[kWeight]); }});
   }
   explicit CrossEntropy(const Params& params) : smoothing_(params.label_smoothing) {}
 

@@ -14,8 +14,9 @@ class MeanSquaredError final : public Loss {
   static void describe(LossDescription<Params>& d) {
     d.name("mean_squared_error").text("Mean of (output - target)^2, for numbers or images to be predicted.");
     d.target(LossTarget::values).example("", {5}).example("", {3, 6, 7});
-    d.figure({.name = "rmse", .text = "root of the mean squared error",
-              .finish = [](std::span<const double> sums) { return std::sqrt(quotient(sums[kLoss], sums[kWeight])); }});
+    d.figure({.name = "rmse", .text = "root of the mean squared error", .finish = [](std::span<const double> sums) {
+                return std::sqrt(quotient(sums[kLoss], sums[kWeight]));
+              }});
   }
 
   void compute(LossPass& pass) const override {

@@ -11,7 +11,8 @@ struct MeanSquaredErrorKernel {
   template <class Row>
   MILLRACE_KERNEL void operator()(Row& row) const {
     const float weight = row.place_in(2), channels = static_cast<float>(row.channels());
-    const auto scale = static_cast<float>(2 * static_cast<double>(weight) / (row.divisor() * static_cast<double>(row.channels())));
+    const auto scale =
+        static_cast<float>(2 * static_cast<double>(weight) / (row.divisor() * static_cast<double>(row.channels())));
     const float squares = row.sum([&](auto c) {
       const float far = row.in(0, c) - row.in(1, c);
       return far * far;

@@ -7,8 +7,8 @@
 namespace millrace::losses {
 namespace {
 
-// Over the pixels of all images that have a class: sum of w[class] * loss / sum of w[class], as PyTorch's cross_entropy has it with
-// weights. Pixels of the ignored id count nowhere.
+// Over the pixels of all images that have a class: sum of w[class] * loss / sum of w[class], as PyTorch's cross_entropy has it
+// with weights. Pixels of the ignored id count nowhere.
 class PixelCrossEntropy final : public Loss {
  public:
   struct Params {
@@ -19,12 +19,21 @@ class PixelCrossEntropy final : public Loss {
     d.target(LossTarget::classes).example("", {4, 6, 5}).example("class_weights = [0.5, 2, 1]", {3, 7, 7});
     d.params.add("class_weights", &Params::class_weights).text("of the pixels of each class; without: 1");
     d.sum("correct").sum("pixels").class_matrix();
-    d.figure({.name = "accuracy", .text = "pixels whose class has the largest output", .better = LossFigure::Better::higher,
-              .percent = true, .finish = [](std::span<const double> sums) { return quotient(sums[kCorrect], sums[kPixels]); }});
-    d.figure({.name = "mean_accuracy", .text = "the same of each class, averaged over classes that occur",
-              .better = LossFigure::Better::higher, .percent = true, .finish = mean_accuracy});
-    d.figure({.name = "mean_iou", .text = "intersection over union of each class, averaged over classes that occur",
-              .better = LossFigure::Better::higher, .percent = true, .finish = mean_iou});
+    d.figure({.name = "accuracy",
+              .text = "pixels whose class has the largest output",
+              .better = LossFigure::Better::higher,
+              .percent = true,
+              .finish = [](std::span<const double> sums) { return quotient(sums[kCorrect], sums[kPixels]); }});
+    d.figure({.name = "mean_accuracy",
+              .text = "the same of each class, averaged over classes that occur",
+              .better = LossFigure::Better::higher,
+              .percent = true,
+              .finish = mean_accuracy});
+    d.figure({.name = "mean_iou",
+              .text = "intersection over union of each class, averaged over classes that occur",
+              .better = LossFigure::Better::higher,
+              .percent = true,
+              .finish = mean_iou});
   }
   explicit PixelCrossEntropy(const Params& params) : weights_(params.class_weights.begin(), params.class_weights.end()) {
     for (const float weight : weights_) {
@@ -34,7 +43,8 @@ class PixelCrossEntropy final : public Loss {
 
   void check(const LossSetting& setting) const override {
     if (weights_.empty() || static_cast<std::int64_t>(weights_.size()) == setting.output[0]) return;
-    fail(ErrorKind::usage, "class_weights has {} numbers, and the network's output {} channels", weights_.size(), setting.output[0]);
+    fail(ErrorKind::usage, "class_weights has {} numbers, and the network's output {} channels", weights_.size(),
+         setting.output[0]);
   }
   std::vector<float> constants(std::int64_t channels) const override {
     return weights_.empty() ? std::vector<float>(static_cast<std::size_t>(channels), 1.0F) : weights_;

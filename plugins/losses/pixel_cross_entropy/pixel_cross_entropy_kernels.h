@@ -25,9 +25,7 @@ struct PixelCrossEntropyKernel {
     const float weight = of_sample * row.in(3, named);
     const float total = row.sum([&](auto c) { return math::exp(row.in(0, c) - largest); });
     const auto scale = static_cast<float>(static_cast<double>(weight) / row.divisor());
-    row.each([&](auto c) {
-      row.out(0, c, scale * (math::exp(row.in(0, c) - largest) / total - (c == named ? 1.0F : 0.0F)));
-    });
+    row.each([&](auto c) { row.out(0, c, scale * (math::exp(row.in(0, c) - largest) / total - (c == named ? 1.0F : 0.0F))); });
     row.place_out(1, weight * (largest + math::log(total) - row.in(0, named)));
     row.place_out(2, weight);
     row.place_out(3, predicted == label ? of_sample : 0.0F);

@@ -57,7 +57,8 @@ TEST(PixelCrossEntropy, CountsTheWeightOfABatchAsItsKernelsDo) {
   std::vector<std::uint8_t> targets = {0, 1, 2, 255, 1, 1, 2, 2, 0, 0, 0, 255};
   batch->targets = targets.data();
   batch->records[1].translate(1, 0);  // what comes in from outside counts nowhere
-  const auto plain = testkit::make_loss("pixel_cross_entropy"), weighted = testkit::make_loss("pixel_cross_entropy", weights({1, 10, 100}));
+  const auto plain = testkit::make_loss("pixel_cross_entropy"),
+             weighted = testkit::make_loss("pixel_cross_entropy", weights({1, 10, 100}));
   EXPECT_EQ(plain->weight(*batch, 6), 5 + 4);
   EXPECT_EQ(weighted->weight(*batch, 6), (1 + 3 * 10 + 100) + (200 + 2));
 }
@@ -76,7 +77,8 @@ TEST(PixelCrossEntropy, RefusesWhatDoesNotFit) {
     return "";
   };
   const auto loss = testkit::make_loss("pixel_cross_entropy");
-  EXPECT_EQ(mistake(*loss), "loss 'pixel_cross_entropy' needs images of class indices beside the images, and the source has none");
+  EXPECT_EQ(mistake(*loss),
+            "loss 'pixel_cross_entropy' needs images of class indices beside the images, and the source has none");
   setting.target.kind = TargetSpec::Kind::classes;
   setting.target.classes.fill(255);
   setting.target.classes[4] = 3;
@@ -86,7 +88,8 @@ TEST(PixelCrossEntropy, RefusesWhatDoesNotFit) {
   EXPECT_EQ(mistake(*testkit::make_loss("pixel_cross_entropy", weights({1, 2}))),
             "loss 'pixel_cross_entropy': class_weights has 2 numbers, and the network's output 3 channels");
   setting.output = {3, 4, 4};
-  EXPECT_EQ(mistake(*loss), "loss 'pixel_cross_entropy': the network's output is 3 x 4 x 4, and the label images are 8 x 8: they must match");
+  EXPECT_EQ(mistake(*loss),
+            "loss 'pixel_cross_entropy': the network's output is 3 x 4 x 4, and the label images are 8 x 8: they must match");
   EXPECT_THROW(testkit::make_loss("pixel_cross_entropy", weights({-1})), Error);
 }
 

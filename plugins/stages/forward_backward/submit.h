@@ -29,7 +29,8 @@ inline Ref<StepResult> make_result(const Batch& batch, const Share& share, const
                                    const StageContext& context) {
   Ref<StepResult> result = make_ref<StepResult>();
   result->loss = loss;
-  for (std::uint32_t slot = share.begin; slot < share.begin + share.count; ++slot) result->samples += static_cast<double>(batch.weights[slot]);
+  for (std::uint32_t slot = share.begin; slot < share.begin + share.count; ++slot)
+    result->samples += static_cast<double>(batch.weights[slot]);
   result->epoch = batch.epoch;
   result->step = batch.step;
   result->replica = context.replica;

@@ -16,8 +16,11 @@ class Focal final : public Loss {
     d.name("focal").text("Focal loss, arXiv 1708.02002: cross-entropy that cares less for what is known already.");
     d.target(LossTarget::labels).example("", {10}).example("gamma = 1", {4}).sum("correct");
     d.params.add("gamma", &Params::gamma).range(1, 10).text("how much less");
-    d.figure({.name = "accuracy", .text = "images whose class has the largest output", .better = LossFigure::Better::higher,
-              .percent = true, .finish = [](std::span<const double> sums) { return quotient(sums[2], sums[kWeight]); }});
+    d.figure({.name = "accuracy",
+              .text = "images whose class has the largest output",
+              .better = LossFigure::Better::higher,
+              .percent = true,
+              .finish = [](std::span<const double> sums) { return quotient(sums[2], sums[kWeight]); }});
   }
   explicit Focal(const Params& params) : gamma_(static_cast<float>(params.gamma)) {}
   void compute(LossPass& pass) const override {
