@@ -28,7 +28,8 @@ void Forward::describe(StageDescription<Params>& d) {
   d.name("forward").text("Inference on each replica, for validation.");
   d.input(payload::kBatch).output(payload::kStepResult, "result");
   d.per_replica().stepwise();
-  LossParams::describe(d.params, "what is reported: the name of a loss, or a table with `rule` and the loss's own keys");
+  LossParams::describe(
+      d.params, "what is reported: the name of a loss (default: cross_entropy), or a table with `rule` and the loss's own keys");
   d.params.add("test_time", &Params::test_time)
       .choices({"none", "flip", "flip_translate"})
       .text("views of an image whose logits are averaged: itself, its mirror image, both shifted by one pixel");

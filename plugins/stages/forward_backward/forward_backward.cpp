@@ -26,9 +26,11 @@ void ForwardBackward::describe(StageDescription<Params>& d) {
       .text("Forward and backward of one training step on each replica; sends gradients as they are ready.");
   d.input(payload::kBatch).output(payload::kGradientBucket, "gradients").output(payload::kStepResult, "result");
   d.per_replica().stepwise();
-  LossParams::describe(d.params,
-                       "what is minimised: the name of a loss, or a table with `rule`, the loss's own keys (pipeline-inspect loss "
-                       "RULE) and `reduction`: whether gradients are those of the \"mean\" over the global batch or of the \"sum\"");
+  LossParams::describe(
+      d.params,
+      "what is minimised: the name of a loss (default: cross_entropy), or a table with `rule`, the loss's own keys "
+      "(pipeline-inspect loss "
+      "RULE) and `reduction`: whether gradients are those of the \"mean\" over the global batch or of the \"sum\"");
 }
 
 void ForwardBackward::request(const Params& params, const StageContext& context, CompileRequest& request) {
