@@ -41,11 +41,18 @@ if [ ! -d "$root" ]; then
   mv "$root.part" "$root"
 fi
 
+# Only what differs is copied, with the time of the copy: an older file than what was built there from another would count as built.
 # What was deleted here goes there too; builds and drawn images stay.
 mkdir -p "$root/millrace"
-find "$root/millrace" -mindepth 1 -maxdepth 1 ! -name build ! -name data ! -name runs -exec rm -rf {} +
-git ls-files -z | while IFS= read -r -d '' file; do [ ! -e "$file" ] || printf '%s\0' "$file"; done |
-  tar --create --null --files-from=- | tar --extract --directory "$root/millrace"
+tracked() { git ls-files | while IFS= read -r file; do [ ! -e "$file" ] || printf '%s\n' "$file"; done | LC_ALL=C sort; }
+present() {
+  (cd "$root/millrace" && find . \( -path ./build -o -path ./data -o -path ./runs \) -prune -o ! -type d -printf '%P\n') |
+    LC_ALL=C sort
+}
+LC_ALL=C comm -13 <(tracked) <(present) | while IFS= read -r file; do rm "$root/millrace/$file"; done
+tracked | while IFS= read -r file; do
+  cmp --silent "$file" "$root/millrace/$file" || cp --parents "$file" "$root/millrace"
+done
 cp -L /etc/resolv.conf "$root/etc/resolv.conf"
 
 # shellcheck disable=SC2016  # the inner shell expands them
