@@ -9,4 +9,8 @@ write_basic_package_version_file(${PROJECT_BINARY_DIR}/MillraceConfigVersion.cma
 install(FILES ${PROJECT_BINARY_DIR}/MillraceConfig.cmake ${PROJECT_BINARY_DIR}/MillraceConfigVersion.cmake
   ${CMAKE_CURRENT_LIST_DIR}/MillracePlugin.cmake ${CMAKE_CURRENT_LIST_DIR}/MillraceDeviceCode.cmake DESTINATION ${package_dir})
 install(EXPORT MillraceTargets NAMESPACE Millrace:: DESTINATION ${package_dir})
+if(BUILD_TESTING)
+  millrace_install_testkit(EXPORT MillraceTestkitTargets DESTINATION ${package_dir} NAMESPACE Millrace::)
+  millrace_install_testkit(FILES ${CMAKE_CURRENT_LIST_DIR}/MillraceTestkit.cmake DESTINATION ${package_dir})
+endif()
 install(DIRECTORY pipelines DESTINATION ${CMAKE_INSTALL_DATADIR}/millrace OPTIONAL)

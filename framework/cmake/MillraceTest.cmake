@@ -7,6 +7,19 @@ if(BUILD_TESTING)
   include(GoogleTest)
 endif()
 
+# What tests of plugins elsewhere need is a component of its own, "testkit", which is installed when it is asked for.
+set(MILLRACE_TESTKIT_DIR ${CMAKE_INSTALL_LIBDIR}/millrace/testkit)
+# millrace_install_testkit(...): install(...) into that component.
+function(millrace_install_testkit kind what)
+  set(rest ${ARGN})
+  if(kind STREQUAL "TARGETS")
+    install(TARGETS ${what} ${rest} COMPONENT testkit EXCLUDE_FROM_ALL)
+  else()
+    cmake_parse_arguments(PARSE_ARGV 2 arg "" "DESTINATION" "")
+    install(${kind} ${what} DESTINATION ${arg_DESTINATION} COMPONENT testkit EXCLUDE_FROM_ALL ${arg_UNPARSED_ARGUMENTS})
+  endif()
+endfunction()
+
 function(millrace_add_test name)
   if(NOT BUILD_TESTING)
     return()

@@ -121,6 +121,7 @@ class SomeDevice : public Device {
   const DeviceInfo& info() const override { return info_; }
   std::unique_ptr<Stream> make_stream(const std::string&) override { return nullptr; }
   std::shared_ptr<std::uint8_t[]> host_buffer(std::size_t) override { return nullptr; }
+  std::shared_ptr<std::byte> memory(std::size_t, const std::string&) override { return nullptr; }
   std::unique_ptr<Replica> compile(const Network&, const CompileOptions&) override { return nullptr; }
 
  private:

@@ -13,7 +13,7 @@
 namespace millrace {
 namespace {
 
-constexpr std::size_t kFiguresOfAStep = 2;      // a class matrix of one step says little
+constexpr std::size_t kFiguresOfAStep = 2;     // a class matrix of one step says little
 constexpr std::uint64_t kBadSamplesNamed = 5;  // on standard error; the ledger has them all
 
 std::FILE* open_file(const std::filesystem::path& path) {
@@ -104,7 +104,15 @@ void RunLog::report(const StepReport& report) {
 void RunLog::scalar(std::string_view graph, std::uint64_t step, std::string_view name, double value) {
   if (graph != options_.stepping_graph) return;
   const std::lock_guard lock(mutex_);
-  pending_[step].scalars[std::string(name)] = value;
+  Pending& pending = pending_[step];
+  pending.scalars[std::string(name)] = value;
+  if (pending.promised.erase(std::string(name)) > 0) write_step_if_whole(step);
+}
+
+void RunLog::promise_scalar(std::string_view graph, std::uint64_t step, std::string_view name) {
+  if (graph != options_.stepping_graph) return;
+  const std::lock_guard lock(mutex_);
+  pending_[step].promised.emplace(name);
 }
 
 void RunLog::step_done(std::uint64_t step) {
@@ -116,7 +124,7 @@ void RunLog::step_done(std::uint64_t step) {
 void RunLog::write_step_if_whole(std::uint64_t step) {
   const auto found = pending_.find(step);
   const Pending& pending = found->second;
-  if ((options_.steps_are_reported && !pending.reported) || !pending.done) return;
+  if ((options_.steps_are_reported && !pending.reported) || !pending.done || !pending.promised.empty()) return;
   const double now = elapsed_seconds();
   if (step % options_.log_every == 0) {
     Json line = {{"event", "step"}};

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
 
@@ -41,6 +42,7 @@ class RunLog final : public RunServices {
   // RunServices
   void report(const StepReport& report) override;
   void scalar(std::string_view graph, std::uint64_t step, std::string_view name, double value) override;
+  void promise_scalar(std::string_view graph, std::uint64_t step, std::string_view name) override;
   void bad_sample(std::string_view graph, const Sample& sample, std::string_view action) override;
   const std::filesystem::path& folder() const override { return folder_; }
   void warn(std::string_view message) override;
@@ -56,7 +58,7 @@ class RunLog final : public RunServices {
     std::uint64_t steps = 0;
     std::uint64_t stream_hash = 0;
     void add(const Sums& others);
-    void add_figures(Json& line, std::size_t most = SIZE_MAX) const;  // the first ones, by name
+    void add_figures(Json& line, std::size_t most = SIZE_MAX) const;    // the first ones, by name
     std::string text(int decimals, std::size_t most = SIZE_MAX) const;  // "loss 0.1234  accuracy 97.50 %"; shares in percent
   };
   Sums sums(std::string_view graph, std::uint64_t epoch) const;
@@ -74,6 +76,7 @@ class RunLog final : public RunServices {
     std::uint64_t epoch = 0;
     Sums sums;
     std::map<std::string, double, std::less<>> scalars;
+    std::set<std::string, std::less<>> promised;  // that have not come yet
   };
   void write_step_if_whole(std::uint64_t step);
   void write_line(std::FILE* file, const Json& line);

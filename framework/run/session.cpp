@@ -119,6 +119,7 @@ void Session::compile_replicas() {
   }
   CompileRequest request;
   for (const auto& build : builds_) build->add_requests(request);
+  evaluated_ = request.evaluated;
   std::map<std::string, std::string> metadata;  // of the weights to start from
   if (!options_.weights.empty()) metadata = read_safetensors_metadata(options_.weights);
   for (std::size_t r = 0; r < count; ++r) {
@@ -136,8 +137,9 @@ void Session::compile_replicas() {
       if (build->batch().size == 0) continue;
       // A replica without a share has gradients all the same, laid out as the others' are: zeros that are summed.
       const std::uint32_t share = std::max(split(build->batch().size, count, pipeline_.run.load)[r].count, 1U);
+      const std::uint32_t pieces = build->trains() ? request.micro_batches : 1;
       std::uint32_t& largest = build->trains() ? compile.train_batch : compile.infer_batch;
-      largest = std::max(largest, share);
+      largest = std::max(largest, (share + pieces - 1) / pieces);
     }
     const DeviceInfo& device = devices_.devices[r]->info();
     doing(fmt::format("compiling the network for {}:{}", device.backend, device.index));
@@ -191,7 +193,7 @@ RunResult Session::run() {
   prepare();
   start_replicas();
 
-  Training training({pipeline_, options_, builds_, graphs_, replicas_, first_step_, total_steps_, *log_});
+  Training training({pipeline_, options_, builds_, graphs_, replicas_, evaluated_, first_step_, total_steps_, *log_});
   RunResult result = training.run();
   if (builds_.front()->trains()) save_weights(result);
   return result;
@@ -199,7 +201,10 @@ RunResult Session::run() {
 
 void Session::save_weights(RunResult& result) {
   if (options_.activity) options_.activity->set("the weights to be written", true);
-  for (const auto& replica : replicas_) replica->finish();
+  for (const auto& replica : replicas_) {
+    if (!evaluated_.empty()) replica->exchange(evaluated_);
+    replica->finish();
+  }
   if (log_->folder().empty()) return;
   const std::filesystem::path file = log_->folder() / "weights.safetensors";
   const Network& network = *pipeline_.network;

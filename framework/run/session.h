@@ -89,6 +89,7 @@ class Session {
   OpenDevices devices_;  // devices before replicas: destroyed after them
   Precision precision_ = Precision::fp32;
   std::vector<std::unique_ptr<Replica>> replicas_;
+  std::string evaluated_;  // CompileRequest::evaluated
   std::vector<std::unique_ptr<GraphBuild>> builds_;
   std::vector<std::int32_t> resident_sets_;         // of each build: which one devices keep, or -1
   std::uint64_t first_step_ = 0, total_steps_ = 0;  // of the main graph: [first, total)

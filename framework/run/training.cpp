@@ -12,7 +12,7 @@ namespace {
 
 constexpr auto kTick = std::chrono::milliseconds(50);
 constexpr std::size_t kFiguresShown = 2;  // of training, on a line that is renewed
-constexpr double kReportPatience = 10;  // seconds for the reports of steps that devices have done
+constexpr double kReportPatience = 10;    // seconds for the reports of steps that devices have done
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -162,9 +162,22 @@ void Training::at_boundary(std::uint64_t done) {
   for (const auto& replica : parts_.replicas) replica->finish();  // the reports of these steps are on their way
   training_seconds_ += seconds_since(resumed_);                   // with what devices still had to do
   if (done % steps_per_epoch_ == 0 || done == parts_.total_steps) end_epoch((done - 1) / steps_per_epoch_, done);
+  run_other_graphs(done);
+}
+
+void Training::run_other_graphs(std::uint64_t done) {
+  bool exchanged = false;
   for (std::size_t g = 1; g < parts_.graphs.size() && !stop_requested(); ++g) {
-    if (every_[g].due(done, steps_per_epoch_, parts_.total_steps)) run_pass(g, 0, parts_.builds[g]->steps_per_epoch());
+    if (!every_[g].due(done, steps_per_epoch_, parts_.total_steps)) continue;
+    if (!std::exchange(exchanged, true)) exchange_weights();
+    run_pass(g, 0, parts_.builds[g]->steps_per_epoch());
   }
+  if (exchanged) exchange_weights();
+}
+
+void Training::exchange_weights() {
+  if (parts_.evaluated.empty()) return;
+  for (const auto& replica : parts_.replicas) replica->exchange(parts_.evaluated);
 }
 
 void Training::end_epoch(std::uint64_t epoch, std::uint64_t done) {
@@ -182,8 +195,7 @@ void Training::end_epoch(std::uint64_t epoch, std::uint64_t done) {
   if (known) line["stream_hash"] = hex(sums.stream_hash);
   line["resident_bytes"] = resident_bytes();
   parts_.log.event(std::move(line));
-  const std::string figures =
-      known ? sums.text(4, kFiguresShown) : "no stage reports the loss";
+  const std::string figures = known ? sums.text(4, kFiguresShown) : "no stage reports the loss";
   progress_.say(fmt::format("{}: epoch {}/{:g}  {}  {:.0f} images/s{}", name, epoch + 1, parts_.pipeline.run.epochs, figures,
                             rate, known ? "  stream " + hex(sums.stream_hash) : ""));
   parts_.log.forget(name, epoch);

@@ -23,6 +23,7 @@ class Training {
     const std::vector<std::unique_ptr<GraphBuild>>& builds;  // [0] is the main graph
     const std::vector<std::unique_ptr<Graph>>& graphs;
     const std::vector<std::unique_ptr<Replica>>& replicas;
+    const std::string& evaluated;           // the copy of the weights that other graphs see; empty: the weights themselves
     std::uint64_t first_step, total_steps;  // of the main graph: [first, total)
     RunLog& log;
   };
@@ -37,6 +38,8 @@ class Training {
   void at_boundary(std::uint64_t done);
   void end_epoch(std::uint64_t epoch, std::uint64_t done);
   RunLog::Sums await_reports(std::uint64_t epoch, std::uint64_t expected);
+  void run_other_graphs(std::uint64_t done);
+  void exchange_weights();
   void run_pass(std::size_t graph, std::uint64_t first, std::uint64_t last);
   RunLog::Sums take_sums(const std::string& name, std::uint64_t first_epoch, std::uint64_t last_epoch);
   void end_data_pass(const std::string& name, std::uint64_t samples, double seconds);

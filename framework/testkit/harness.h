@@ -39,6 +39,7 @@ class RecordedRun : public RunServices {
 
   void report(const StepReport& report) override;
   void scalar(std::string_view graph, std::uint64_t step, std::string_view name, double value) override;
+  void promise_scalar(std::string_view, std::uint64_t, std::string_view) override {}
   void bad_sample(std::string_view graph, const Sample& sample, std::string_view action) override;
   const std::filesystem::path& folder() const override { return folder_; }
   void warn(std::string_view message) override;
@@ -108,8 +109,8 @@ class Harness {
 // A parameter table: table({{"size", Value(std::int64_t{4})}, {"last", Value(std::string("keep"))}}).
 Value table(std::initializer_list<std::pair<const char*, Value>> members);
 
-// A batch with memory of its own, deleted with its last Ref. All slots are in use and missing: keys (epoch 0, position and index =
-// slot), labels -1, weights 1, pixels 0. `window`: default the image.
+// A batch with memory of its own, deleted with its last Ref. All slots are in use and missing: keys (epoch 0, position and index
+// = slot), labels -1, weights 1, pixels 0. `window`: default the image.
 Ref<Batch> make_batch(std::uint32_t capacity, ImageShape image, ImageShape window = {});
 
 // Packets over a batch.

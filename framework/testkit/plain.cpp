@@ -10,33 +10,13 @@
 #include "millrace/error.h"
 #include "millrace/loss_plan.h"
 #include "millrace/rule.h"
+#include "testkit/plain_stream.h"
 
 namespace millrace::testkit {
 namespace {
 
 std::size_t at(int index) { return static_cast<std::size_t>(index); }
 std::size_t elements(const Shape& shape) { return static_cast<std::size_t>(shape.elements()); }
-
-class Done : public Event {
- public:
-  bool complete() const override { return true; }
-  void wait() const override {}
-  void then(std::function<void()> done) override { done(); }
-};
-
-class PlainStream : public Stream {
- public:
-  void wait(const Ref<Event>&) override {}
-  Ref<Event> record() override { return make_ref<Done>(); }
-  void sum(float* destination, std::span<const float* const> sources, std::size_t count) override {
-    for (std::size_t i = 0; i < count; ++i) {
-      float total = sources[0][i];
-      for (std::size_t s = 1; s < sources.size(); ++s) total += sources[s][i];
-      destination[i] = total;
-    }
-  }
-  void copy(float* destination, const float* source, std::size_t count) override { std::copy_n(source, count, destination); }
-};
 
 class PlainReplica : public Replica {
  public:
@@ -80,7 +60,10 @@ class PlainReplica : public Replica {
   }
 
   void backward(BucketReady ready) override {
-    for (Bucket& bucket : buckets_) std::fill_n(bucket.gradients, bucket.elements, 0.0F);
+    for (Bucket& bucket : buckets_) {
+      if (!adds_) std::fill_n(bucket.gradients, bucket.elements, 0.0F);
+    }
+    adds_ = false;
     std::vector<float> gradient = logit_gradient_;
     for (std::size_t l = network_.layers.size(); l-- > 0;) gradient = backward(network_.layers[l], activations_[l], gradient);
     for (std::size_t b = 0; b < buckets_.size(); ++b) ready(static_cast<int>(b), make_ref<Done>());
@@ -105,6 +88,13 @@ class PlainReplica : public Replica {
       for (std::size_t i = 0; i < value.size(); ++i) copied[i] = d * copied[i] + (1 - d) * value[i];
       if (write_back) value = copied;
     }
+    return make_ref<Done>();
+  }
+
+  void keep_gradients() override { adds_ = true; }
+
+  Ref<Event> exchange(std::string_view copy) override {
+    if (begun_.contains(std::string(copy))) std::swap(state(kValue), state(copy));
     return make_ref<Done>();
   }
 
@@ -182,6 +172,7 @@ class PlainReplica : public Replica {
     arguments.segments = &segment;
     arguments.segment_count = 1;
     arguments.learning_rate = static_cast<float>(step.learning_rate);
+    arguments.scale = step.scale;
     arguments.chunks = chunks_of_norms(arguments.packs);
     std::vector<Squares> squares(at(static_cast<int>(arguments.chunks)) + 1);
     arguments.squares = squares.data();
@@ -313,6 +304,7 @@ class PlainReplica : public Replica {
   const Network network_;
   const std::vector<std::vector<int>> layout_;
   std::map<std::string, std::vector<std::vector<float>>> states_;  // by parameter; gradients lie in memory_ instead
+  bool adds_ = false;                                              // backward adds to the gradients there are
   std::set<std::string> begun_;                                    // copies
   std::vector<std::vector<float>> memory_;                         // of each bucket
   std::vector<Bucket> buckets_;
@@ -331,6 +323,9 @@ class PlainDevice : public Device {
   std::unique_ptr<Stream> make_stream(const std::string&) override { return std::make_unique<PlainStream>(); }
   std::shared_ptr<std::uint8_t[]> host_buffer(std::size_t bytes) override {
     return {static_cast<std::uint8_t*>(std::calloc(bytes, 1)), std::free};
+  }
+  std::shared_ptr<std::byte> memory(std::size_t bytes, const std::string&) override {
+    return {static_cast<std::byte*>(std::calloc(bytes, 1)), std::free};
   }
   std::unique_ptr<Replica> compile(const Network& network, const CompileOptions& options) override {
     return std::make_unique<PlainReplica>(network, options);

@@ -106,6 +106,23 @@ class RecordedStream : public Stream {
     });
   }
 
+  void run(const Kernel& kernel, const void* element) override {
+    const auto* const bytes = static_cast<const std::byte*>(element);
+    submit(kernel.name, kernel.uses(element));
+    queue_.submit([this, &kernel, copied = std::vector<std::byte>(bytes, bytes + kernel.bytes)] {
+      inner_->run(kernel, copied.data());
+      inner_->record()->wait();
+    });
+  }
+
+  void copy_to_host(void* host, const void* device, std::size_t bytes) override {
+    submit("copy to host", {{device, bytes, false}});
+    queue_.submit([this, host, device, bytes] {
+      inner_->copy_to_host(host, device, bytes);
+      inner_->record()->wait();
+    });
+  }
+
  private:
   void submit(const char* what, const float* destination, std::span<const float* const> sources, std::size_t elements) {
     Recorder::Memory target = recorder_->find(destination, elements);
@@ -115,6 +132,18 @@ class RecordedStream : public Stream {
     target.access.write = true;
     accesses.push_back(target.access);
     recorder_->checker().submit(stream_, {stage_ + "." + what, step, target.replica, target.bucket}, accesses);
+  }
+  void submit(const std::string& what, const std::vector<MemoryUse>& uses) {
+    std::vector<Access> accesses;
+    Recorder::Memory named;  // the first that has a name
+    for (const MemoryUse& use : uses) {
+      const Recorder::Memory memory = recorder_->find(static_cast<const float*>(use.memory), use.bytes / sizeof(float));
+      if (named.replica < 0) named = memory;
+      accesses.push_back(memory.access);
+      accesses.back().write = use.write;
+    }
+    const std::uint64_t step = recorder_->checker().step_of(named.access.region);
+    recorder_->checker().submit(stream_, {stage_ + "." + what, step, named.replica, named.bucket}, accesses);
   }
 
   std::shared_ptr<Recorder> recorder_;
@@ -135,6 +164,7 @@ class RecordedDevice : public Device {
     return record_stream(recorder_, inner_->make_stream(name), name);
   }
   std::shared_ptr<std::uint8_t[]> host_buffer(std::size_t bytes) override { return inner_->host_buffer(bytes); }
+  std::shared_ptr<std::byte> memory(std::size_t bytes, const std::string& what) override { return inner_->memory(bytes, what); }
   std::unique_ptr<Replica> compile(const Network& network, const CompileOptions& options) override {
     return record_replica(recorder_, inner_->compile(network, options));
   }

@@ -125,6 +125,19 @@ class RecordedReplica : public Replica {
     return record_on(queue_, *recorder_, std::move(clock));
   }
 
+  void keep_gradients() override {
+    std::vector<Access> accesses;
+    for (std::size_t b = 0; b < buckets().size(); ++b) accesses.push_back(gradients(static_cast<int>(b), false));
+    note("forward_backward.keep_gradients", accesses);
+    run([this] { inner_->keep_gradients(); });
+  }
+
+  Ref<Event> exchange(std::string_view copy) override {
+    Clock clock = note("exchange", parameters(true));
+    run([this, name = std::string(copy)] { inner_->exchange(name)->wait(); });
+    return record_on(queue_, *recorder_, std::move(clock));
+  }
+
   Ref<Event> infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count, std::span<const View> views,
                    const std::shared_ptr<const Loss>& loss, StepSums& sums) override {
     Clock clock = note("forward.infer", parameters(false));

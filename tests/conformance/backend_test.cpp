@@ -1,9 +1,13 @@
 // What every backend has to do: list its devices or say why there are none, and take a small network through a step.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <mutex>
 
+#include "millrace/host_element.h"
+#include "millrace/loss_elements.h"
 #include "synthetic.h"
 #include "testkit/losses.h"
 #include "testkit/plain.h"
@@ -17,7 +21,7 @@ constexpr std::uint32_t kBatch = 4;
 class EveryBackend : public testing::TestWithParam<std::string> {
  protected:
   void SetUp() override {
-    backend_ = registry().backend(GetParam())->create();
+    backend_ = with_simulation().backend(GetParam())->create();
     if (backend_->devices().empty()) GTEST_SKIP() << "no device: " << backend_->why_not();
     device_ = backend_->open(0, {});
     network_ = testkit::small_network(kImage, 6, 3);
@@ -27,6 +31,8 @@ class EveryBackend : public testing::TestWithParam<std::string> {
     CompileOptions options;
     options.train_batch = options.infer_batch = kBatch;
     options.request.update = testkit::sgd(network_);
+    options.request.copies = {"average"};
+    options.request.micro_batches = 3;
     std::unique_ptr<Replica> replica = device.compile(network_, options);
     EXPECT_GT(replica->memory_plan().total(), 0U);
     replica->start();
@@ -166,6 +172,102 @@ TEST_P(EveryBackend, AddsUpOnAStream) {
   if (done) done->wait();
   const std::vector<float> after = replica->read(kGradient, parameter);
   for (std::size_t i = 0; i < before.size(); ++i) ASSERT_EQ(after[i], 2 * before[i]);
+}
+
+TEST_P(EveryBackend, AddsUpTheGradientsOfPieces) {
+  const std::unique_ptr<Replica> whole = started_replica(*device_), pieces = started_replica(*device_);
+  const Ref<Batch> same = batch();
+  StepSums sums[4];
+  const auto pass = [&](Replica& replica, std::uint32_t begin, std::uint32_t count, StepSums& measured) {
+    replica.ingest(same, begin, count);
+    replica.forward(0);
+    replica.loss(testkit::cross_entropy(), kBatch, measured);
+  };
+  const auto nobody = [](int, const Ref<Event>&) {};
+  for (int round = 0; round < 2; ++round) {  // the second begins anew
+    pass(*whole, 0, kBatch, sums[3]);
+    whole->backward(nobody);
+    const std::uint32_t begins[] = {0, 1, 3, kBatch};
+    for (std::size_t i = 0; i < 3; ++i) {
+      pass(*pieces, begins[i], begins[i + 1] - begins[i], sums[i]);
+      if (i > 0) pieces->keep_gradients();
+      pieces->backward(nobody);
+    }
+  }
+  whole->finish();
+  pieces->finish();
+  EXPECT_NEAR(sums[0].loss() + sums[1].loss() + sums[2].loss(), sums[3].loss(), 1e-4);
+  for (std::size_t i = 0; i < network_.parameters.size(); ++i) {
+    const std::vector<float> one = whole->read(kGradient, static_cast<int>(i)),
+                             sum = pieces->read(kGradient, static_cast<int>(i));
+    double most = 0;
+    for (const float value : one) most = std::max(most, std::abs(static_cast<double>(value)));
+    EXPECT_GT(most, 0);
+    for (std::size_t k = 0; k < one.size(); ++k) {
+      ASSERT_NEAR(sum[k], one[k], 2e-3 * most) << network_.parameters[i].name;  // tf32 on some devices
+    }
+  }
+}
+
+TEST_P(EveryBackend, ExchangesTheWeightsForACopy) {
+  const std::unique_ptr<Replica> replica = started_replica(*device_);
+  const Ref<Batch> same = batch();
+  const std::vector<float> first = replica->read(kValue, 0);
+  replica->exchange("average");  // which has not begun
+  EXPECT_EQ(replica->read(kValue, 0), first);
+  replica->blend("average", 0.5, false);
+  step(*replica, 0, same);
+  const std::vector<float> second = replica->read(kValue, 0);
+  ASSERT_NE(first, second);
+  const auto loss_of = [&] {
+    StepSums sums;
+    replica->infer(same, 0, kBatch, {}, testkit::cross_entropy(), sums)->wait();
+    return sums.loss();
+  };
+  const double after = loss_of();
+  replica->exchange("average");
+  const double before = loss_of();
+  EXPECT_NE(before, after);
+  EXPECT_EQ(replica->read(kValue, 0), first);
+  EXPECT_EQ(replica->read("average", 0), second);
+  replica->exchange("average");
+  EXPECT_EQ(loss_of(), after);
+}
+
+TEST_P(EveryBackend, RunsElementsAndScalesUpdatesByWhatTheyFind) {
+  const std::unique_ptr<Replica> replica = started_replica(*device_);
+  const std::unique_ptr<Stream> stream = device_->make_stream("elements");
+  step(*replica, 0, batch());
+  double total = 0;
+  const Bucket& bucket = replica->buckets().front();
+  for (const int p : bucket.parameters) {
+    for (const float value : replica->read(kGradient, p)) total += static_cast<double>(value);
+  }
+  SumPlaces sum;
+  sum.figures = bucket.gradients;
+  sum.count = 1;
+  sum.places = static_cast<std::int64_t>(bucket.elements);
+  const auto chunks = static_cast<std::size_t>(sum.size());
+  const std::shared_ptr<std::byte> memory = device_->memory((chunks + 1) * sizeof(double), "sums and a zero");
+  const std::shared_ptr<std::uint8_t[]> host = device_->host_buffer(chunks * sizeof(double));
+  sum.sums = reinterpret_cast<double*>(memory.get());
+  stream->run(group_kernel<SumPlaces>, &sum);
+  stream->copy_to_host(host.get(), memory.get(), chunks * sizeof(double));
+  const Ref<Event> done = stream->record();
+  if (done) done->wait();
+  std::vector<double> parts(chunks);
+  std::memcpy(parts.data(), host.get(), chunks * sizeof(double));
+  double found = 0;
+  for (const double part : parts) found += part;
+  EXPECT_NEAR(found, total, 1e-6);
+
+  const int parameter = bucket.parameters.front();
+  const std::vector<float> before = replica->read(kValue, parameter);
+  UpdateStep update;
+  update.learning_rate = 0.05;
+  update.scale = reinterpret_cast<const float*>(sum.sums + chunks);  // zero: nothing is updated
+  replica->update(0, update, done);
+  EXPECT_EQ(replica->read(kValue, parameter), before);
 }
 
 TEST_P(EveryBackend, NamesALayerThatItDoesNotKnow) {

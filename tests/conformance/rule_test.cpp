@@ -166,7 +166,7 @@ class RuledReplica {
 template <class Body>  // body(device, network)
 void on_every_backend(const Body& body) {
   for (const std::string& name : backend_names()) {
-    const std::shared_ptr<Backend> backend = registry().backend(name)->create();
+    const std::shared_ptr<Backend> backend = with_simulation().backend(name)->create();
     if (backend->devices().empty()) continue;
     SCOPED_TRACE(name);
     body(*backend->open(0, {}), testkit::small_network(kImage, 6, 3));

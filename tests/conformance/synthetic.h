@@ -20,11 +20,13 @@ inline constexpr std::uint32_t kSamples = 24;
 
 // Every plugin of the search path, loaded once.
 const Registry& registry();
+// And the simulated GPU, where it is.
+const Registry& with_simulation();
 
 // Names of everything registered, for parameterised tests.
 std::vector<std::string> stage_names();
 std::vector<std::string> stage_names(StageType::Role role);
-std::vector<std::string> backend_names();
+std::vector<std::string> backend_names();  // with the simulated GPU
 inline std::string by_name(const testing::TestParamInfo<std::string>& info) { return info.param; }
 
 // A grey JPEG file, 8 x 8 blocks of one level each (baseline, written by hand: no library is at hand that knows JPEG).

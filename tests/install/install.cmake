@@ -1,5 +1,11 @@
-# Installs BUILD into a fresh folder and then moves it to PREFIX, so that nothing in it can rely on where it was installed.
+# Installs BUILD into a fresh folder and then moves it to PREFIX, so that nothing in it can rely on where it was installed. The same
+# with the component "testkit" goes to PREFIX_testkit.
 set(fresh ${PREFIX}_fresh)
 file(REMOVE_RECURSE ${fresh} ${PREFIX})
 execute_process(COMMAND ${CMAKE_COMMAND} --install ${BUILD} --prefix ${fresh} OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
 file(RENAME ${fresh} ${PREFIX})
+file(COPY ${PREFIX}/ DESTINATION ${fresh})
+execute_process(COMMAND ${CMAKE_COMMAND} --install ${BUILD} --prefix ${fresh} --component testkit OUTPUT_QUIET
+  COMMAND_ERROR_IS_FATAL ANY)
+file(REMOVE_RECURSE ${PREFIX}_testkit)
+file(RENAME ${fresh} ${PREFIX}_testkit)

@@ -21,7 +21,7 @@ execute_process(COMMAND ${PREFIX}/bin/pipeline-data shapes ${images} --size 16 -
   COMMAND_ERROR_IS_FATAL ANY)
 
 # train(RESULT DEVICE PRECISION SETTING...): trains the pipeline with these settings. RESULT: the losses of the first and the last
-# step, which must be smaller. The simulated GPU is no part of the install tree: it runs with the programs that it was built with.
+# step, which must be smaller. The simulated GPU runs with the programs that it was built with.
 function(train result device precision)
   list(TRANSFORM ARGN PREPEND "--set=" OUTPUT_VARIABLE settings)
   set(program ${PREFIX}/bin/pipeline-run)

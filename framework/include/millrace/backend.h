@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "millrace/kernel.h"
 #include "millrace/network.h"
 #include "millrace/packet.h"
 #include "millrace/sample.h"
@@ -42,6 +43,10 @@ class Stream {
   // destination[i] = sources[0][i] + sources[1][i] + ..., added in this order. destination may be one of the sources.
   virtual void sum(float* destination, std::span<const float* const> sources, std::size_t elements) = 0;
   virtual void copy(float* destination, const float* source, std::size_t elements) = 0;
+  // Computes an element over memory of this device. The element is copied.
+  virtual void run(const Kernel& kernel, const void* element) = 0;
+  // To memory that host_buffer() gave, which stays until it is done.
+  virtual void copy_to_host(void* host, const void* device, std::size_t bytes) = 0;
 };
 
 enum class Precision { fp32, tf32, bf16 };
@@ -60,7 +65,7 @@ struct StepSums {
   std::vector<double> values;
 
   double at(std::size_t index) const { return index < values.size() ? values[index] : 0; }
-  double loss() const { return at(0); }    // weighted
+  double loss() const { return at(0); }  // weighted
   double weight() const { return at(1); }
   void add(const StepSums& others);
 };
@@ -77,6 +82,10 @@ struct CompileRequest {
   UpdateRule update = {};
   // Names of further copies of parameters and running statistics that blend() moves, such as "slow".
   std::vector<std::string> copies = {};
+  // The copy that other graphs than the one that trains see, and that is saved; empty: the values themselves.
+  std::string evaluated = {};
+  // A share of a batch is trained in so many pieces, one after the other: keep_gradients() adds theirs up.
+  std::uint32_t micro_batches = 1;
   // Losses that will be measured. One that is not among them takes memory when it first is; on a device with memory of its own it
   // finds no targets but labels.
   std::vector<std::shared_ptr<const Loss>> losses = {};
@@ -88,6 +97,7 @@ struct UpdateStep {
   std::uint64_t updates_done = 0;  // since the rule's states had their initial values
   double learning_rate = 0;
   std::span<const double> rate_factor = {};  // empty: those of UpdateRule. Read before update() returns
+  const float* scale = nullptr;              // device memory: what gradients are multiplied by; 0: nothing is updated; null: 1
 };
 
 struct Bucket {
@@ -124,16 +134,16 @@ const char* to_string(Tune tune);
 
 // A backend ignores options for which it has one implementation.
 struct CompileOptions {
-  std::uint32_t train_batch = 0;  // largest share of a training batch; 0: no training
+  std::uint32_t train_batch = 0;  // largest piece of a training batch that is ingested at once; 0: no training
   std::uint32_t infer_batch = 0;  // largest share of a validation batch; 0: none
   Precision precision = Precision::fp32;
   std::size_t bucket_bytes = std::size_t{25} << 20;
   std::uint64_t seed = 0;  // of dropout
   Tune tune = Tune::heuristic;
-  bool deterministic = true;       // nothing whose result depends on the order in which threads happen to run
-  bool graphs = true;              // record a step's work once and submit it whole from then on, where its shapes allow
-  bool recompute = false;          // keep fewer activations for backward and compute the others again, with the same bits
-  std::string plans = {};          // what Replica::plans() said in another run, so that this one computes as that one did
+  bool deterministic = true;  // nothing whose result depends on the order in which threads happen to run
+  bool graphs = true;         // record a step's work once and submit it whole from then on, where its shapes allow
+  bool recompute = false;     // keep fewer activations for backward and compute the others again, with the same bits
+  std::string plans = {};     // what Replica::plans() said in another run, so that this one computes as that one did
   CompileRequest request = {};
   // Kept where a backend has memory of its own: Error(usage) when they do not fit. Others read batches where they lie.
   std::vector<ResidentSet> resident_sets = {};
@@ -172,6 +182,9 @@ class Replica {
   // the bucket is filled. The bucket's memory is not written again before the next backward().
   using BucketReady = std::function<void(int bucket, Ref<Event> filled)>;
   virtual void backward(BucketReady ready) = 0;
+  // The next backward() adds to the gradients of the last one instead of replacing them. REQUIRES: micro_batches > 1 was asked
+  // for.
+  virtual void keep_gradients() = 0;
 
   // Updates the bucket's parameters from its gradients by the rule of CompileRequest, after `after` (null: at once).
   // REQUIRES: there is a rule.
@@ -180,9 +193,11 @@ class Replica {
   // copy = decay * copy + (1 - decay) * value, over parameters and running statistics, for one of CompileRequest::copies. A copy
   // begins as the values are at the first call. write_back: value = copy then, as lookahead does.
   virtual Ref<Event> blend(std::string_view copy, double decay, bool write_back) = 0;
+  // The values take the place of the copy, and the copy that of the values.
+  virtual Ref<Event> exchange(std::string_view copy) = 0;
 
-  // Inference with running statistics, each view's output weighted and added, then the sums of a loss. A network whose output is a
-  // map takes one view alone, the plain one: Error(usage) otherwise.
+  // Inference with running statistics, each view's output weighted and added, then the sums of a loss. A network whose output is
+  // a map takes one view alone, the plain one: Error(usage) otherwise.
   virtual Ref<Event> infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count, std::span<const View> views,
                            const std::shared_ptr<const Loss>& loss, StepSums& sums) = 0;
   // The output of the last infer() or forward(), (count, C) or (count, C, H, W). Waits.
@@ -220,6 +235,8 @@ class Device {
   virtual std::unique_ptr<Stream> make_stream(const std::string& name) = 0;
   // Host memory that this device reads fast; aligned to 64 bytes, zeroed.
   virtual std::shared_ptr<std::uint8_t[]> host_buffer(std::size_t bytes) = 0;
+  // Memory of this device, for elements to work in; aligned to 64 bytes, zeroed. `what`: for messages.
+  virtual std::shared_ptr<std::byte> memory(std::size_t bytes, const std::string& what) = 0;
   // Plans; allocates nothing that grows with the batch. Throws Error(usage) for a layer it does not know.
   virtual std::unique_ptr<Replica> compile(const Network& network, const CompileOptions& options) = 0;
   // The handle of the native library that a plugin with device code of its own needs; null when `api` is not this backend's.

@@ -145,6 +145,8 @@ template <class Element>
 struct DeviceCode {
   DeviceCode() { device_launcher<Element> = launch_erased<Element>; }
 };
+template <class... Elements>
+struct ElementDeviceCode : DeviceCode<Elements>... {};
 #define MILLRACE_INSTANTIATE(...) static const DeviceCode<__VA_ARGS__> MILLRACE_UNIQUE(device_code_);
 
 }  // namespace millrace

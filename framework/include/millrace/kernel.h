@@ -96,8 +96,10 @@ MILLRACE_KERNEL Bf16 from_float<Bf16>(float value) {  // to nearest, ties to eve
 // Lists the kernels of a header for nvcc, at its end and within their namespace. Elsewhere it is nothing.
 #if defined(MILLRACE_DEVICE_CODE)
 #define MILLRACE_KERNELS(...) static const ::millrace::PortableDeviceCode<__VA_ARGS__> MILLRACE_UNIQUE(millrace_device_code_);
+#define MILLRACE_ELEMENTS(...) static const ::millrace::ElementDeviceCode<__VA_ARGS__> MILLRACE_UNIQUE(millrace_device_code_);
 #else
 #define MILLRACE_KERNELS(...)
+#define MILLRACE_ELEMENTS(...)  // the same for elements that are written by hand
 #endif
 #define MILLRACE_UNIQUE(stem) MILLRACE_JOIN(stem, __COUNTER__)
 #define MILLRACE_JOIN(a, b) MILLRACE_PASTE(a, b)

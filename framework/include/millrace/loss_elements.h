@@ -95,17 +95,6 @@ struct CountPairs {
 }  // namespace millrace
 
 // Lists the kernels of a loss for nvcc, as MILLRACE_KERNELS does, and what adds up their figures.
-#if defined(MILLRACE_DEVICE_CODE)
-namespace millrace {
-struct LossDeviceCode {
-  DeviceCode<SumPlaces> sum_places;
-  DeviceCode<JoinSums> join_sums;
-  DeviceCode<CountPairs> count_pairs;
-};
-}  // namespace millrace
 #define MILLRACE_LOSS_KERNELS(...) \
   MILLRACE_KERNELS(__VA_ARGS__)    \
-  static const ::millrace::LossDeviceCode MILLRACE_UNIQUE(millrace_loss_device_code_);
-#else
-#define MILLRACE_LOSS_KERNELS(...)
-#endif
+  MILLRACE_ELEMENTS(::millrace::SumPlaces, ::millrace::JoinSums, ::millrace::CountPairs)

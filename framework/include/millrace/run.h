@@ -29,6 +29,9 @@ class RunServices {
 
   // A figure of one step, such as "learning_rate"; becomes a field of that step's line in metrics.jsonl.
   virtual void scalar(std::string_view graph, std::uint64_t step, std::string_view name, double value) = 0;
+  // scalar() will bring this figure when a device knows it: the step's line waits for it. Said before the stage lets go of the
+  // step's token.
+  virtual void promise_scalar(std::string_view graph, std::uint64_t step, std::string_view name) = 0;
 
   // Writes a bad sample into the ledger quarantine.jsonl and says it once on standard error. `action`: "replaced", "skipped",
   // "fatal" (the run ends with it).

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "millrace/backend.h"
 #include "millrace/packet.h"
@@ -28,6 +29,8 @@ class GradientBucket : public Payload {
   float* data = nullptr;  // device memory of the replica
   std::size_t elements = 0;
   Ref<Event> ready;  // what must be complete before `data` holds this stage's result; replaced by each stage that writes
+  const float* scale = nullptr;  // device memory, there when `ready` is: what the gradients are still to be multiplied by. 0: the
+                                 // step updates nothing. Null: 1
 };
 
 // What a loss measured in one step on one replica: sums, so that replicas and steps can be added up.
@@ -37,11 +40,11 @@ class StepResult : public Payload {
   std::uint64_t step = 0;
   int replica = 0;
   int replicas = 1;
-  std::uint64_t stream_hash = 0;  // of the global batch; replica 0's counts
-  Ref<Event> ready;               // the sums below are written by the device before this
+  std::uint64_t stream_hash = 0;     // of the global batch; replica 0's counts
+  Ref<Event> ready;                  // the sums below are written by the device before this
   std::shared_ptr<const Loss> loss;  // what makes figures of the sums
   double samples = 0;                // with weight
-  StepSums sums;
+  std::vector<StepSums> sums;        // of each piece of the share that was measured
 };
 
 }  // namespace millrace

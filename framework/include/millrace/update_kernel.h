@@ -22,16 +22,9 @@
 #include "millrace/update_elements.h"
 
 // Stands behind a kernel in its header. Where KERNELS of millrace_add_plugin() names the header, nvcc compiles the kernel.
-#if defined(MILLRACE_DEVICE_CODE)  // behind device_code.cuh
-namespace millrace {
-template <class K>
-struct UpdateDeviceCode {
-  DeviceCode<UpdateElement<K>> update;
-  DeviceCode<SquaresOfChunk> chunks;
-  DeviceCode<SquaresOfSegment> segments;
-};
-}  // namespace millrace
-#define MILLRACE_UPDATE_KERNEL(...) static const millrace::UpdateDeviceCode<__VA_ARGS__> MILLRACE_UNIQUE(millrace_update_kernel_);
+#if defined(MILLRACE_DEVICE_CODE)
+#define MILLRACE_UPDATE_KERNEL(...) \
+  MILLRACE_ELEMENTS(::millrace::UpdateElement<__VA_ARGS__>, ::millrace::SquaresOfChunk, ::millrace::SquaresOfSegment)
 #else
 #define MILLRACE_UPDATE_KERNEL(...) static_assert(std::is_trivially_copyable_v<__VA_ARGS__>);
 #endif

@@ -7,12 +7,27 @@
 
 #include "device_info.h"
 #include "kernels/kernels.h"
+#include "kernels/run_kernel.h"
 #include "planner.h"
 #include "replica.h"
 #include "work_queue.h"
 
 namespace millrace::cpu {
 namespace {
+
+std::shared_ptr<std::byte> zeroed(std::size_t bytes) {
+  const std::size_t size = aligned(std::max<std::size_t>(bytes, 1));
+  auto* memory = static_cast<std::byte*>(std::aligned_alloc(kAlignment, size));
+  if (memory == nullptr) fail(ErrorKind::device, "cannot allocate {} bytes", bytes);
+  std::memset(memory, 0, size);
+  return {memory, [](std::byte* data) { std::free(data); }};
+}
+
+std::shared_ptr<std::byte> copy_of(const void* element, std::size_t bytes) {
+  std::shared_ptr<std::byte> copied = zeroed(bytes);
+  std::memcpy(copied.get(), element, bytes);
+  return copied;
+}
 
 // A host thread that works in order. Sums are small beside a training step: one thread does them.
 class HostStream final : public Stream {
@@ -31,6 +46,12 @@ class HostStream final : public Stream {
   void copy(float* destination, const float* source, std::size_t elements) override {
     queue_.submit([destination, source, elements] { std::memcpy(destination, source, elements * sizeof(float)); });
   }
+  void run(const Kernel& kernel, const void* element) override {
+    queue_.submit([&kernel, copied = copy_of(element, kernel.bytes)] { run_kernel(kernel, copied.get()); });
+  }
+  void copy_to_host(void* host, const void* device, std::size_t bytes) override {
+    queue_.submit([host, device, bytes] { std::memcpy(host, device, bytes); });
+  }
 
  private:
   WorkQueue queue_;
@@ -43,12 +64,11 @@ CpuDevice::CpuDevice(DeviceInfo info, DeviceOptions options) : info_(std::move(i
 std::unique_ptr<Stream> CpuDevice::make_stream(const std::string& name) { return std::make_unique<HostStream>(name); }
 
 std::shared_ptr<std::uint8_t[]> CpuDevice::host_buffer(std::size_t bytes) {
-  const std::size_t size = aligned(std::max<std::size_t>(bytes, 1));
-  auto* memory = static_cast<std::uint8_t*>(std::aligned_alloc(kAlignment, size));
-  if (memory == nullptr) fail(ErrorKind::device, "cannot allocate a buffer of {} bytes", bytes);
-  std::memset(memory, 0, size);
-  return {memory, [](std::uint8_t* data) { std::free(data); }};
+  std::shared_ptr<std::byte> memory = zeroed(bytes);
+  return {memory, reinterpret_cast<std::uint8_t*>(memory.get())};
 }
+
+std::shared_ptr<std::byte> CpuDevice::memory(std::size_t bytes, const std::string&) { return zeroed(bytes); }
 
 std::unique_ptr<Replica> CpuDevice::compile(const Network& network, const CompileOptions& options) {
   return std::make_unique<CpuReplica>(network, options, options_.cores);

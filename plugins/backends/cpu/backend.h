@@ -16,6 +16,7 @@ class CpuDevice final : public Device {
   const DeviceInfo& info() const override { return info_; }
   std::unique_ptr<Stream> make_stream(const std::string& name) override;
   std::shared_ptr<std::uint8_t[]> host_buffer(std::size_t bytes) override;
+  std::shared_ptr<std::byte> memory(std::size_t bytes, const std::string& what) override;
   std::unique_ptr<Replica> compile(const Network& network, const CompileOptions& options) override;
 
  private:

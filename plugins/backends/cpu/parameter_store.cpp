@@ -1,11 +1,10 @@
 #include "parameter_store.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <cstring>
 
 #include "kernels/kernels.h"
+#include "kernels/run_kernel.h"
 #include "millrace/buckets.h"
 #include "planner.h"
 #include "primitives.h"
@@ -25,15 +24,6 @@ void rearrange(const dnnl::memory::desc& from, const void* source, const dnnl::m
   dnnl::stream stream(engine);
   dnnl::reorder(in, out).execute(stream, in, out);
   stream.wait();
-}
-
-void run_on_team(const Kernel& kernel, const void* element) {
-  const std::int64_t units = kernel.units(element);
-#pragma omp parallel if (units > 1)
-  {
-    const std::int64_t thread = omp_get_thread_num(), threads = omp_get_num_threads();
-    kernel.run_on_host(element, units * thread / threads, units * (thread + 1) / threads);
-  }
 }
 
 }  // namespace
@@ -108,6 +98,7 @@ void ParameterStore::append_to(MemoryPlan& plan) const {
   const bool training = options_.train_batch > 0;
   add("weights", all_ * sizeof(float));
   add("weights in bf16", bf16_ * sizeof(std::uint16_t));
+  add("gradients of earlier pieces", training && options_.request.micro_batches > 1 ? trainable_ * sizeof(float) : 0);
   add("gradients of weights", training ? trainable_ * sizeof(float) : 0);
   for (const State& state : states_) add((state.name + " of weights").c_str(), state.elements * sizeof(float));
   add("norms of parameters", norms_.size() * sizeof(Squares));
@@ -118,6 +109,7 @@ void ParameterStore::start() {
   values_ = MemoryRegion(all_ * sizeof(float));
   bf16_values_ = MemoryRegion(bf16_ * sizeof(std::uint16_t));
   gradients_ = MemoryRegion(training ? trainable_ * sizeof(float) : 0);
+  kept_gradients_ = MemoryRegion(options_.request.micro_batches > 1 ? gradients_.bytes() : 0);
   for (State& state : states_) {
     state.memory = MemoryRegion(state.elements * sizeof(float));
     if (state.initial != 0) std::fill_n(state.memory.as<float>(), state.elements, state.initial);
@@ -161,22 +153,39 @@ void ParameterStore::update(int bucket, const UpdateStep& step) {
     segment.rate_factor = static_cast<float>((factors.empty() ? 1.0 : factors[i]) * step.learning_rate);
     segment.decay = rule.decay.empty() ? 0.0F : static_cast<float>(rule.decay[i]);
     arguments.learning_rate = 1;
+    arguments.scale = step.scale;
     arguments.segments = &segment;
     arguments.segment_count = 1;
-    rule.rule->update(arguments, step.updates_done, run_on_team);
+    rule.rule->update(arguments, step.updates_done, run_kernel);
   }
 }
 
 void ParameterStore::blend(std::string_view copy, double decay, bool write_back) {
-  State* state = find_state(copy);
-  if (state == nullptr || !state->copy)
-    fail(ErrorKind::usage, "there is no copy '{}' of the weights: it was not asked for", copy);
-  auto* blended = state->memory.as<float>();
-  if (!state->begun) std::memcpy(blended, values_.as<float>(), state->memory.bytes());
-  state->begun = true;
+  State& state = find_copy(copy);
+  auto* blended = state.memory.as<float>();
+  if (!state.begun) std::memcpy(blended, values_.as<float>(), state.memory.bytes());
+  state.begun = true;
   kernels().blend(values_.as<float>(), blended, decay, write_back, blended_);
   if (!write_back) return;
   for (int index = 0; index < static_cast<int>(entries_.size()); ++index) refresh_bf16(index);
+}
+
+void ParameterStore::exchange(std::string_view copy) {
+  State& state = find_copy(copy);
+  if (!state.begun) return;  // it would begin as the values are
+  std::swap_ranges(values_.as<float>(), values_.as<float>() + state.elements, state.memory.as<float>());
+  for (int index = 0; index < static_cast<int>(entries_.size()); ++index) refresh_bf16(index);
+}
+
+void ParameterStore::keep_gradients() {
+  if (kept_gradients_.bytes() == 0) fail(ErrorKind::usage, "gradients are not kept: the network was compiled for whole batches");
+  std::memcpy(kept_gradients_.as<float>(), gradients_.as<float>(), gradients_.bytes());
+}
+
+void ParameterStore::add_kept(int bucket) {
+  const Bucket& sum = buckets_[static_cast<std::size_t>(bucket)];
+  const float* const both[] = {at(kept_gradients_, sum.parameters.front()), sum.gradients};
+  kernels().sum(sum.gradients, both, 2, sum.elements);
 }
 
 void ParameterStore::refresh_bf16(int index) {
@@ -192,6 +201,13 @@ std::vector<std::string> ParameterStore::states() const {
   if (options_.train_batch > 0) names.emplace_back(kGradient);
   for (const State& state : states_) names.push_back(state.name);
   return names;
+}
+
+ParameterStore::State& ParameterStore::find_copy(std::string_view name) {
+  State* const state = find_state(name);
+  if (state == nullptr || !state->copy)
+    fail(ErrorKind::usage, "there is no copy '{}' of the weights: it was not asked for", name);
+  return *state;
 }
 
 ParameterStore::State* ParameterStore::find_state(std::string_view name) {

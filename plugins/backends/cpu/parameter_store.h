@@ -45,6 +45,9 @@ class ParameterStore {
   // `step.rate_factor` as for Replica::update().
   void update(int bucket, const UpdateStep& step);
   void blend(std::string_view copy, double decay, bool write_back);
+  void exchange(std::string_view copy);
+  void keep_gradients();      // aside, for add_kept()
+  void add_kept(int bucket);  // to its gradients
   void zero_gradients();
 
   std::vector<std::string> states() const;
@@ -71,6 +74,7 @@ class ParameterStore {
     MemoryRegion memory = {};
   };
   State* find_state(std::string_view name);
+  State& find_copy(std::string_view name);  // Error(usage) when it was not asked for
   MemoryRegion& region(std::string_view state, int index);
   UpdateArguments arguments_of(int index);
   void place_all(const std::vector<int>& indices, std::size_t& offset);
@@ -82,7 +86,7 @@ class ParameterStore {
   std::vector<Entry> entries_;
   std::vector<Bucket> buckets_;
   std::size_t trainable_ = 0, blended_ = 0, all_ = 0, bf16_ = 0;  // elements; blended: trainable ones and statistics
-  MemoryRegion values_, gradients_, bf16_values_;
+  MemoryRegion values_, gradients_, kept_gradients_, bf16_values_;
   std::vector<State> states_;   // the rule's in its order, then the copies
   std::vector<Squares> norms_;  // of the parameter that is updated, then of its chunks; empty: the rule needs none
 };

@@ -19,7 +19,8 @@ std::vector<float> values_of(const Map& map) {
   for (std::int64_t n = 0; n < map.n; ++n) {
     for (std::int64_t c = 0; c < map.channels; ++c) {
       for (std::int64_t pixel = 0; pixel < map.pixels(); ++pixel) {
-        const std::int64_t at = n * map.stride_n + c / Map::kLanes * map.stride_block + pixel * map.stride_pixel + c % Map::kLanes;
+        const std::int64_t at =
+            n * map.stride_n + c / Map::kLanes * map.stride_block + pixel * map.stride_pixel + c % Map::kLanes;
         values[i++] = map.type == DataType::bf16 ? to_float(static_cast<const Bf16*>(map.data)[at])
                                                  : static_cast<const float*>(map.data)[at];
       }
@@ -142,6 +143,7 @@ void CpuReplica::announce(const BucketReady& ready, int& announced, int node) {
     return announced < static_cast<int>(bucket_node_.size()) && bucket_node_[static_cast<std::size_t>(announced)] >= node;
   };
   while (filled()) {
+    if (adds_) parameters_.add_kept(announced);
     const Ref<HostEvent> event = make_ref<HostEvent>();
     event->signal();
     ready(announced++, event);
@@ -163,7 +165,17 @@ void CpuReplica::backward(BucketReady ready) {
   };
   const auto state = std::make_shared<State>(State{std::move(ready)});
   queue_.submit([this, state] { run_backward(state->ready, state->announced); },
-                [this, state] { announce(state->ready, state->announced, -1); });  // whatever happened, all are announced
+                [this, state] {
+                  announce(state->ready, state->announced, -1);  // whatever happened, all are announced
+                  adds_ = false;
+                });
+}
+
+void CpuReplica::keep_gradients() {
+  queue_.submit([this] {
+    parameters_.keep_gradients();
+    adds_ = true;
+  });
 }
 
 Ref<Event> CpuReplica::update(int bucket, const UpdateStep& step, const Ref<Event>& after) {
@@ -177,6 +189,10 @@ Ref<Event> CpuReplica::update(int bucket, const UpdateStep& step, const Ref<Even
 
 Ref<Event> CpuReplica::blend(std::string_view copy, double decay, bool write_back) {
   return queue_.submit([this, name = std::string(copy), decay, write_back] { parameters_.blend(name, decay, write_back); });
+}
+
+Ref<Event> CpuReplica::exchange(std::string_view copy) {
+  return queue_.submit([this, name = std::string(copy)] { parameters_.exchange(name); });
 }
 
 Map CpuReplica::run_infer(const Batch& batch, std::uint32_t begin, std::uint32_t count, const std::vector<View>& views) {

@@ -30,7 +30,9 @@ class CpuReplica final : public Replica {
   Ref<Event> loss(const std::shared_ptr<const Loss>& loss, double divisor, StepSums& sums) override;
   void backward(BucketReady ready) override;
   Ref<Event> update(int bucket, const UpdateStep& step, const Ref<Event>& after) override;
+  void keep_gradients() override;
   Ref<Event> blend(std::string_view copy, double decay, bool write_back) override;
+  Ref<Event> exchange(std::string_view copy) override;
   Ref<Event> infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count, std::span<const View> views,
                    const std::shared_ptr<const Loss>& loss, StepSums& sums) override;
   std::vector<float> logits() override;
@@ -64,11 +66,12 @@ class CpuReplica final : public Replica {
   // The state of the present pass; the replica's thread alone.
   Executable* current_ = nullptr;  // null: no samples
   Pass pass_;
+  bool adds_ = false;  // backward adds to the gradients that were kept
   std::int64_t rows_ = 0;
   LossInputs inputs_;
   Losses losses_;
-  Executable* read_ = nullptr;         // whose output logits() reads; null: none's
-  std::vector<float> summed_logits_;   // of several views
+  Executable* read_ = nullptr;        // whose output logits() reads; null: none's
+  std::vector<float> summed_logits_;  // of several views
 
   WorkQueue queue_{"cpu replica"};  // last: its thread ends before anything it uses goes
 };

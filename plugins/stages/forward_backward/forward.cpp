@@ -49,7 +49,8 @@ void Forward::process(int, Packet packet, Output& output) {
   const Share share = split(batch->count, context_.replicas.size(), context_.load)[static_cast<std::size_t>(context_.replica)];
   check_labels(*loss_, *batch, share.begin, share.count, context_.network->output());
   Ref<StepResult> result = make_result(*batch, share, loss_, context_);
-  result->ready = replica_of(context_).infer(std::move(batch), share.begin, share.count, views_, loss_, result->sums);
+  result->sums.resize(1);
+  result->ready = replica_of(context_).infer(std::move(batch), share.begin, share.count, views_, loss_, result->sums[0]);
   clock_.watch(result->ready, begin, share.count);
   send_result(std::move(result), 0, output);
 }

@@ -1,5 +1,6 @@
 #include "forward_backward.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -11,6 +12,7 @@ namespace millrace {
 namespace {
 
 constexpr int kGradients = 0, kResult = 1;
+constexpr std::int64_t kMostMicroBatches = 65536;
 
 // What a step's buckets share until the last of them is on its way.
 struct Emission {
@@ -29,22 +31,27 @@ void ForwardBackward::describe(StageDescription<Params>& d) {
   LossParams::describe(
       d.params,
       "what is minimised: the name of a loss (default: cross_entropy), or a table with `rule`, the loss's own keys "
-      "(pipeline-inspect loss "
-      "RULE) and `reduction`: whether gradients are those of the \"mean\" over the global batch or of the \"sum\"");
+      "(pipeline-inspect loss RULE) and `reduction`: whether gradients are those of the \"mean\" over the global batch or of the "
+      "\"sum\"");
+  d.params.add("micro_batches", &Params::micro_batches)
+      .range(1, kMostMicroBatches)
+      .text(
+          "pieces in which a replica computes its share, one after the other: less memory, and the gradient of the whole; batch "
+          "normalisation sees each piece by itself");
 }
 
 void ForwardBackward::request(const Params& params, const StageContext& context, CompileRequest& request) {
   request.losses.push_back(make_loss(params, context).loss);
+  request.micro_batches = std::max(request.micro_batches, static_cast<std::uint32_t>(params.micro_batches));
 }
 
 ForwardBackward::ForwardBackward(const Params& params, const StageContext& context)
-    : loss_(make_loss(params, context)), context_(context) {}
+    : loss_(make_loss(params, context)), micro_batches_(static_cast<std::uint32_t>(params.micro_batches)), context_(context) {}
 
 void ForwardBackward::process(int, Packet packet, Output& output) {
   const std::uint64_t begin = now_ticks();
   Ref<StepToken> token = take_token(packet);
   Ref<Batch> batch = take_batch(packet);
-  Replica& replica = replica_of(context_);
   const Share share = split(batch->count, context_.replicas.size(), context_.load)[static_cast<std::size_t>(context_.replica)];
   const Shape& output_shape = context_.network->output();
   check_labels(*loss_.loss, *batch, share.begin, share.count, output_shape);
@@ -52,11 +59,27 @@ void ForwardBackward::process(int, Packet packet, Output& output) {
   const double weight = loss_.add_up ? 1 : loss_.loss->weight(*batch, output_shape.elements() / output_shape[0]);
   Ref<StepResult> result = make_result(*batch, share, loss_.loss, context_);
 
-  replica.ingest(std::move(batch), share.begin, share.count);
-  replica.forward(step);
-  result->ready = replica.loss(loss_.loss, weight > 0 ? weight : 1, result->sums);
+  result->ready = accumulate(batch, share, weight > 0 ? weight : 1, result->sums);
+  batch = nullptr;
   send_result(std::move(result), kResult, output);
   backward(std::move(token), step, {begin, share.count}, output);
+}
+
+// All but the last piece's backward. An empty share is a piece too.
+Ref<Event> ForwardBackward::accumulate(const Ref<Batch>& batch, const Share& share, double divisor, std::vector<StepSums>& sums) {
+  Replica& replica = replica_of(context_);
+  const std::uint32_t pieces = std::clamp(share.count, 1U, micro_batches_);
+  sums.resize(pieces);
+  Ref<Event> measured;
+  for (std::uint32_t i = 0; i < pieces; ++i) {
+    const Share piece = split(share.count, pieces)[i];
+    replica.ingest(batch, share.begin + piece.begin, piece.count);
+    replica.forward(batch->step);
+    measured = replica.loss(loss_.loss, divisor, sums[i]);
+    if (i > 0) replica.keep_gradients();
+    if (i + 1 < pieces) replica.backward([](int, const Ref<Event>&) {});
+  }
+  return measured;
 }
 
 void ForwardBackward::backward(Ref<StepToken> token, std::uint64_t step, Work work, Output& output) {

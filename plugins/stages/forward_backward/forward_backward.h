@@ -1,7 +1,10 @@
 #pragma once
 
+#include <vector>
+
 #include "device_clock.h"
 #include "millrace/loss.h"
+#include "millrace/split.h"
 #include "millrace/stage.h"
 #include "millrace/step.h"
 
@@ -16,13 +19,17 @@ namespace millrace {
 // the divisor is the whole batch's weight for reduction "mean" and 1 for "sum": so the sum over replicas is the gradient of the
 // whole batch. A replica whose share is empty takes part all the same, with a gradient of zero.
 //
+// With `micro_batches` a share goes through the network in as many pieces, whose gradients are added up before they are sent.
+//
 // The step's token goes into the buckets and the stage lets go of it with the last one, so that the next forward is submitted
 // after the last update has been. The batch is let go of as soon as ingest is submitted; the replica keeps it while it reads.
 //
 // Threading: process() submits and returns; buckets may be sent from a thread of the backend's.
 class ForwardBackward : public Stage {
  public:
-  struct Params : LossParams {};
+  struct Params : LossParams {
+    std::int64_t micro_batches = 1;
+  };
   static void describe(StageDescription<Params>& d);
   static void request(const Params& params, const StageContext& context, CompileRequest& request);
   ForwardBackward(const Params& params, const StageContext& context);
@@ -34,9 +41,11 @@ class ForwardBackward : public Stage {
   struct Work {
     std::uint64_t begin, samples;
   };
+  Ref<Event> accumulate(const Ref<Batch>& batch, const Share& share, double divisor, std::vector<StepSums>& sums);
   void backward(Ref<StepToken> token, std::uint64_t step, Work work, Output& output);
 
   const StageLoss loss_;
+  const std::uint32_t micro_batches_;
   const StageContext context_;
   DeviceClock clock_;
 };

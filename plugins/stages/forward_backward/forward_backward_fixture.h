@@ -13,11 +13,13 @@
 namespace millrace::testkit {
 
 struct Replicas {
-  explicit Replicas(std::size_t count, std::vector<double> load = {}) : network(small_network({4, 4, 3}, 6, 5)) {
+  explicit Replicas(std::size_t count, std::vector<double> load = {}, std::uint32_t micro_batches = 1)
+      : network(small_network({4, 4, 3}, 6, 5)) {
     for (std::size_t r = 0; r < count; ++r) {
       devices.push_back(make_plain_backend()->open(0, {}));
       CompileOptions options;
       options.bucket_bytes = 1;
+      options.request.micro_batches = micro_batches;
       replicas.push_back(devices.back()->compile(network, options));
       replicas.back()->start();
       randomise(network, *replicas.back(), 3);

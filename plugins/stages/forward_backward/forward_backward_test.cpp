@@ -65,8 +65,8 @@ TEST(ForwardBackward, SendsAResultAndEveryBucketInOrder) {
   EXPECT_EQ(result.epoch, 1U);
   EXPECT_EQ(result.step, 4U);
   EXPECT_EQ(result.stream_hash, 99U);
-  EXPECT_EQ(result.sums.weight(), 6);
-  EXPECT_GT(result.sums.loss(), 0);
+  EXPECT_EQ(result.sums.at(0).weight(), 6);
+  EXPECT_GT(result.sums.at(0).loss(), 0);
 
   const std::vector<Packet> buckets = harness.take(kGradients);
   ASSERT_EQ(buckets.size(), 4U);
@@ -118,6 +118,34 @@ TEST(ForwardBackward, SaysHowLongTheDeviceWorked) {
   harness.feed(step_packet(testkit::random_batch(7)));
   EXPECT_EQ(harness.stage().device_work().samples, 3U);  // its share
   EXPECT_GT(harness.stage().device_work().seconds, 0);
+}
+
+TEST(ForwardBackward, PiecesAddUpToTheWholeShare) {
+  const Ref<Batch> batch = testkit::random_batch(7);
+  testkit::Replicas whole(2), pieces(2, {}, 3);
+  for (const char* name : {"fc1.weight", "fc1.bias", "fc2.weight"}) {
+    expect_near(gradient(pieces, batch, testkit::table({{"micro_batches", Value(std::int64_t{3})}}), name),
+                gradient(whole, batch, {}, name));
+  }
+}
+
+TEST(ForwardBackward, PiecesAreMeasuredTogetherAndSentOnce) {
+  testkit::Replicas replicas(1, {}, 4);
+  Harness harness(StageTypeAccess::make<ForwardBackward>(), testkit::table({{"micro_batches", Value(std::int64_t{4})}}),
+                  replicas.context_of(0));
+  for (const std::uint32_t samples : {7U, 2U, 0U}) {  // fewer than pieces, too
+    const Ref<Batch> batch = testkit::random_batch(7);
+    batch->count = samples;
+    harness.feed(step_packet(batch));
+    const std::vector<Packet> results = harness.take(kResult);
+    ASSERT_EQ(results.size(), 1U);
+    const auto& result = static_cast<const StepResult&>(*results[0].payload);
+    EXPECT_EQ(result.sums.size(), std::max(std::min(samples, 4U), 1U));
+    StepSums all;
+    for (const StepSums& sums : result.sums) all.add(sums);
+    EXPECT_EQ(all.weight(), samples);
+    EXPECT_EQ(harness.take(kGradients).size(), 4U);
+  }
 }
 
 TEST(ForwardBackward, TheTokenLivesAsLongAsTheBuckets) {
@@ -176,8 +204,8 @@ TEST(ForwardBackward, ABatchOfNothingButBadSamplesHasNoGradient) {
 
 TEST(ForwardBackward, GradientsAreThoseOfFiniteDifferences) {
   testkit::Replicas replicas(1);
-  const testkit::GradientReport report = testkit::check_gradients(replicas.network, *replicas.replicas[0],
-                                                                  testkit::random_batch(6), {.loss = testkit::cross_entropy(0.2)});
+  const testkit::GradientReport report = testkit::check_gradients(
+      replicas.network, *replicas.replicas[0], testkit::random_batch(6), {.loss = testkit::cross_entropy(0.2)});
   EXPECT_LT(report.worst(), 1e-2) << report.text();
 }
 

@@ -17,7 +17,7 @@ StepSums run(testkit::Replicas& replicas, const Ref<Batch>& batch, const char* t
     Harness harness(StageTypeAccess::make<Forward>(), testkit::table({{"test_time", Value(std::string(test_time))}}),
                     replicas.context_of(static_cast<int>(r)));
     harness.feed(testkit::whole(batch));
-    sums.add(static_cast<const StepResult&>(*harness.take().at(0).payload).sums);
+    sums.add(static_cast<const StepResult&>(*harness.take().at(0).payload).sums.at(0));
   }
   return sums;
 }
@@ -86,7 +86,7 @@ TEST(Forward, LetsGoOfTheTokenAtOnce) {
   const Ref<StepToken> token = make_ref<StepToken>();
   packet.token = token;
   harness.feed(std::move(packet));
-  EXPECT_EQ(static_cast<const StepResult&>(*harness.take().at(0).payload).sums.weight(), 2);
+  EXPECT_EQ(static_cast<const StepResult&>(*harness.take().at(0).payload).sums.at(0).weight(), 2);
   EXPECT_EQ(harness.output().holds(), 0);
 }
 

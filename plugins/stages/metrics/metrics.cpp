@@ -21,7 +21,7 @@ struct Metrics::Joint {
                                    .sums = {}};
     for (const Ref<StepResult>& result : results) {
       report.samples += result->samples;
-      report.sums.add(result->sums);
+      for (const StepSums& sums : result->sums) report.sums.add(sums);
     }
     context.run->report(report);
   }

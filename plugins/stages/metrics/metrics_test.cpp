@@ -30,7 +30,7 @@ Ref<StepResult> result(std::uint64_t step, int replica, const Ref<LateEvent>& re
   made->replicas = 2;
   made->stream_hash = 77;
   made->ready = ready;
-  made->sums.values = std::move(sums);
+  made->sums = {StepSums{std::move(sums)}};
   made->samples = 1.5;
   return made;
 }

@@ -9,7 +9,8 @@
 namespace millrace {
 namespace {
 
-constexpr std::string_view kSlow = "slow";  // lookahead's copy of the weights
+// Copies of the weights: lookahead's, and what ema averages.
+constexpr std::string_view kSlow = "slow", kAverage = "average";
 
 }  // namespace
 
@@ -39,12 +40,22 @@ void Optimizer::describe(StageDescription<Params>& d) {
            members.add("power", &Lookahead::power).range(0).text("how late in the run the slow weights become slow");
          })
       .text("slow weights that follow the fast ones and replace them");
+  set.add_table("ema", &Params::ema,
+                [](ParamSet<Ema>& members) {
+                  members.add("decay", &Ema::decay).range(0, 1).text("share of the average that stays; 0: no average");
+                  members.add("every", &Ema::every).range(1).unit("steps").text("from one blend to the next");
+                })
+      .text("exponential moving average of the weights, used in validation and saved instead of them");
 }
 
 void Optimizer::request(const Params& params, const StageContext& context, CompileRequest& request) {
   if (request.update.rule) fail(ErrorKind::usage, "the network has one optimizer already");
   request.update.rule = make_rule(params, context);
   if (params.lookahead.every > 0) request.copies.emplace_back(kSlow);
+  if (params.ema.decay > 0) {
+    request.copies.emplace_back(kAverage);
+    request.evaluated = kAverage;
+  }
   if (!context.network) return;
   const Groups groups(params.groups, *context.network);
   request.update.rate_factor = groups.rate_factors(0);
@@ -61,6 +72,7 @@ Optimizer::Optimizer(const Params& params, const StageContext& context) : params
 void Optimizer::process(int, Packet packet, Output&) {
   const auto& bucket = static_cast<const GradientBucket&>(*packet.payload);
   if (updated_ == 0) begin_step(bucket.step);
+  step_.scale = bucket.scale;
   replica().update(bucket.bucket, step_, bucket.ready);
   if (++updated_ == bucket.buckets) end_step();
   packet.payload = nullptr;  // with the step's last bucket, its token
@@ -78,9 +90,14 @@ void Optimizer::begin_step(std::uint64_t step) {
 void Optimizer::end_step() {
   updated_ = 0;
   ++step_.updates_done;
-  const Lookahead& lookahead = params_.lookahead;
-  if (lookahead.every <= 0) return;
   const std::uint64_t done = step_.step + 1;
+  if (params_.lookahead.every > 0) look_ahead(done);
+  const Ema& ema = params_.ema;
+  if (ema.decay > 0 && done % static_cast<std::uint64_t>(ema.every) == 0) replica().blend(kAverage, ema.decay, false);
+}
+
+void Optimizer::look_ahead(std::uint64_t done) {
+  const Lookahead& lookahead = params_.lookahead;
   if (done % static_cast<std::uint64_t>(lookahead.every) == 0) {
     const double progress = static_cast<double>(done) / static_cast<double>(context_.total_steps);
     replica().blend(kSlow, std::pow(lookahead.decay, lookahead.every) * std::pow(progress, lookahead.power), true);

@@ -26,6 +26,9 @@ namespace millrace {
 //   d = decay ^ every * (t / T) ^ power;  slow = d * slow + (1 - d) * w;  w = slow
 // and once more with d = 1 after the last step, so that the run ends with the slow weights.
 //
+// ema: after every `every` steps, average = decay * average + (1 - decay) * w, over weights and running statistics; it begins as
+// they are then. Validation sees the average, and it is saved.
+//
 // Reports "learning_rate" once a step.
 class Optimizer : public Stage {
  public:
@@ -33,6 +36,10 @@ class Optimizer : public Stage {
     std::int64_t every = 0;
     double decay = 0.95;
     double power = 3;
+  };
+  struct Ema {
+    double decay = 0;
+    std::int64_t every = 1;
   };
   struct ScaleWithBatch {
     double reference = 0;
@@ -44,6 +51,7 @@ class Optimizer : public Stage {
     ScaleWithBatch scale_with_batch;
     std::vector<GroupParams> groups;
     Lookahead lookahead;
+    Ema ema;
   };
   static void describe(StageDescription<Params>& d);
   static void request(const Params& params, const StageContext& context, CompileRequest& request);
@@ -54,6 +62,7 @@ class Optimizer : public Stage {
  private:
   void begin_step(std::uint64_t step);
   void end_step();
+  void look_ahead(std::uint64_t done);
   Replica& replica() const { return *context_.replicas[static_cast<std::size_t>(context_.replica)]; }
 
   const Params params_;

@@ -59,6 +59,7 @@ class OptimizerTest : public testing::Test {
     payload->step = step;
     payload->bucket = bucket;
     payload->buckets = static_cast<int>(replica_->buckets().size());
+    payload->scale = scale_;
     harness_->feed(testkit::packet(std::move(payload), step));
   }
   void feed_step(std::uint64_t step, float gradient) {
@@ -70,6 +71,7 @@ class OptimizerTest : public testing::Test {
   std::unique_ptr<Device> device_;
   std::unique_ptr<Replica> replica_;
   StageContext context_;
+  const float* scale_ = nullptr;  // of the gradients that are fed
   std::unique_ptr<testkit::Harness> harness_;
 };
 
@@ -158,6 +160,39 @@ TEST_F(OptimizerTest, ARunThatEndsBetweenBlendsEndsWithTheSlowWeights) {
   start(table({{"learning_rate", number(0.125)}, {"lookahead", table({{"every", Value(std::int64_t{100})}})}}));
   for (std::uint64_t step = 0; step < 7; ++step) feed_step(step, 1);
   EXPECT_EQ(value("fc1.weight"), 1.0F);
+}
+
+TEST_F(OptimizerTest, AnAverageFollowsTheWeightsAndTakesTheirPlaceOnlyWhenAsked) {
+  start(table({{"learning_rate", number(0.25)}, {"ema", table({{"decay", number(0.5)}, {"every", Value(std::int64_t{2})}})}}));
+  feed_step(0, 1);  // 0.75
+  feed_step(1, 1);  // 0.5, where the average begins
+  feed_step(2, 1);  // 0.25
+  feed_step(3, 1);  // 0
+  EXPECT_EQ(value("fc1.weight"), 0.0F);
+  EXPECT_EQ(replica_->read("average", 0)[0], 0.25F);
+  replica_->exchange("average");
+  EXPECT_EQ(value("fc1.weight"), 0.25F);
+  EXPECT_EQ(replica_->read("average", 0)[0], 0.0F);
+  replica_->exchange("average");
+  EXPECT_EQ(value("fc1.weight"), 0.0F);
+}
+
+TEST_F(OptimizerTest, AsksForTheAverageToBeEvaluated) {
+  CompileOptions options;
+  StageTypeAccess::make<Optimizer>().request(table({{"ema", table({{"decay", number(0.5)}})}}), context_, options.request);
+  EXPECT_EQ(options.request.evaluated, "average");
+  EXPECT_EQ(options.request.copies, std::vector<std::string>{"average"});
+}
+
+TEST_F(OptimizerTest, GradientsAreScaledAsTheirBucketSays) {
+  start(table({{"learning_rate", number(0.5)}, {"momentum", number(0.5)}}));
+  const float half = 0.5F, none = 0;
+  scale_ = &half;
+  feed_step(0, 1);
+  EXPECT_EQ(value("fc1.weight"), 0.75F);
+  scale_ = &none;
+  feed_step(1, 1);
+  EXPECT_EQ(value("fc1.weight"), 0.75F) << "and no momentum moves it";
 }
 
 class WatchedToken : public StepToken {

@@ -4,12 +4,12 @@
 
 namespace millrace::cuda {
 
-#define MILLRACE_INSTANTIATE_OF(T)                                                                            \
-  MILLRACE_INSTANTIATE(Activate<T>)                                                                           \
-  MILLRACE_INSTANTIATE(ActivateBackward<T>)                                                                   \
-  MILLRACE_INSTANTIATE(BiasActivate<T>) MILLRACE_INSTANTIATE(Scale<T>) MILLRACE_INSTANTIATE(Add<T>)           \
-      MILLRACE_INSTANTIATE(CopyChannels<T>) MILLRACE_INSTANTIATE(Dropout<T>) MILLRACE_INSTANTIATE(Flatten<T>) \
-          MILLRACE_INSTANTIATE(FlattenBackward<T>)
+#define MILLRACE_INSTANTIATE_OF(T)                                                                  \
+  MILLRACE_INSTANTIATE(Activate<T>)                                                                 \
+  MILLRACE_INSTANTIATE(ActivateBackward<T>)                                                         \
+  MILLRACE_INSTANTIATE(BiasActivate<T>)                                                             \
+  MILLRACE_INSTANTIATE(Scale<T>) MILLRACE_INSTANTIATE(Add<T>) MILLRACE_INSTANTIATE(CopyChannels<T>) \
+      MILLRACE_INSTANTIATE(Dropout<T>) MILLRACE_INSTANTIATE(Flatten<T>) MILLRACE_INSTANTIATE(FlattenBackward<T>)
 MILLRACE_INSTANTIATE_OF(float)
 MILLRACE_INSTANTIATE_OF(Bf16)
 MILLRACE_INSTANTIATE(SetScalars)
@@ -18,5 +18,6 @@ MILLRACE_INSTANTIATE(Bf16ToFloat)
 MILLRACE_INSTANTIATE(SumArrays)
 MILLRACE_INSTANTIATE(AddLogits)
 MILLRACE_INSTANTIATE(Blend)
+MILLRACE_INSTANTIATE(Exchange)
 
 }  // namespace millrace::cuda

@@ -21,6 +21,20 @@ struct Blend {
   void accesses(Visitor& v) const;
 };
 
+// The values take the place of the copy, and the copy that of the values.
+struct Exchange {
+  static constexpr Form kForm = Form::each;
+  static constexpr const char* kName = "exchange";
+  float *value = nullptr, *copy = nullptr;
+  Bf16* bf16 = nullptr;  // of the value; null: none
+  std::int64_t packs = 0;
+
+  std::int64_t size() const { return packs; }
+  MILLRACE_HD void operator()(std::int64_t i) const;
+  template <class Visitor>
+  void accesses(Visitor& v) const;
+};
+
 // ---- Bodies ----
 
 MILLRACE_HD void Blend::operator()(std::int64_t i) const {
@@ -39,6 +53,21 @@ void Blend::accesses(Visitor& v) const {
   visit_result(v, copy, packs * kPack, true);
   if (!write_back) return;
   visit_write(v, value, packs * kPack);
+  visit_write(v, bf16, packs * kPack);
+}
+
+MILLRACE_HD void Exchange::operator()(std::int64_t i) const {
+  float kept[kPack], values[kPack];
+  load(copy + i * kPack, kept);
+  load(value + i * kPack, values);
+  store(copy + i * kPack, values);
+  store(value + i * kPack, kept);
+  if (bf16 != nullptr) store(bf16 + i * kPack, kept);
+}
+template <class Visitor>
+void Exchange::accesses(Visitor& v) const {
+  visit_result(v, value, packs * kPack, true);
+  visit_result(v, copy, packs * kPack, true);
   visit_write(v, bf16, packs * kPack);
 }
 

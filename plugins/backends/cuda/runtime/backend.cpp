@@ -23,6 +23,8 @@ class QueueStream final : public Stream {
   void copy(float* destination, const float* source, std::size_t elements) override {
     queue_->copy(destination, source, elements * sizeof(float));
   }
+  void run(const Kernel& kernel, const void* element) override { queue_->run(kernel, element); }
+  void copy_to_host(void* host, const void* device, std::size_t bytes) override { queue_->copy_out(host, device, bytes); }
   void sum(float* destination, std::span<const float* const> sources, std::size_t elements) override {
     if (elements == 0) return;
     if (sources.empty()) return queue_->zero(destination, elements * sizeof(float));
@@ -96,6 +98,11 @@ std::shared_ptr<std::uint8_t[]> CudaDevice::host_buffer(std::size_t bytes) {
   std::byte* memory = machine_->allocate_host(std::max<std::size_t>(bytes, 1));
   return {reinterpret_cast<std::uint8_t*>(memory),
           [machine = machine_](std::uint8_t* data) { machine->release_host(reinterpret_cast<std::byte*>(data)); }};
+}
+
+std::shared_ptr<std::byte> CudaDevice::memory(std::size_t bytes, const std::string& what) {
+  return {machine_->allocate(std::max<std::size_t>(bytes, 1), what),
+          [machine = machine_](std::byte* data) { machine->release(data); }};
 }
 
 std::unique_ptr<Replica> CudaDevice::compile(const Network& network, const CompileOptions& options) {

@@ -14,6 +14,7 @@ class CudaDevice final : public Device {
   const DeviceInfo& info() const override { return machine_->info(); }
   std::unique_ptr<Stream> make_stream(const std::string& name) override;
   std::shared_ptr<std::uint8_t[]> host_buffer(std::size_t bytes) override;  // pinned
+  std::shared_ptr<std::byte> memory(std::size_t bytes, const std::string& what) override;
   std::unique_ptr<Replica> compile(const Network& network, const CompileOptions& options) override;
   void* native(const std::string& api) override { return machine_->native(api); }
 

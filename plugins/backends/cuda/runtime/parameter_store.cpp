@@ -109,6 +109,10 @@ std::size_t ParameterStore::norm_bytes() const {
   return (static_cast<std::size_t>(most_chunks_) + first_segment_.back()) * sizeof(Squares);
 }
 
+std::size_t ParameterStore::kept_bytes() const {
+  return options_.request.micro_batches > 1 && options_.train_batch > 0 ? trainable_ * sizeof(float) : 0;
+}
+
 void ParameterStore::append_to(MemoryPlan& plan) const {
   const auto add = [&](const char* what, std::size_t bytes) {
     if (bytes > 0) plan.items.push_back({what, bytes});
@@ -117,6 +121,7 @@ void ParameterStore::append_to(MemoryPlan& plan) const {
   add("weights", all_ * sizeof(float));
   add("weights in bf16", mirrored() ? all_ * sizeof(Bf16) : 0);
   add("gradients of weights", trained * sizeof(float));
+  add("gradients of earlier pieces", kept_bytes());
   for (const State& state : states_) add((state.name + " of weights").c_str(), state.elements * sizeof(float));
   add("norms of parameters", norm_bytes());
 }
@@ -127,6 +132,7 @@ void ParameterStore::start(Machine& machine) {
   values_ = DeviceMemory(machine, all_ * sizeof(float), "weights");
   if (mirrored()) mirror_ = DeviceMemory(machine, all_ * sizeof(Bf16), "weights in bf16");
   gradients_ = DeviceMemory(machine, trained * sizeof(float), "gradients of weights");
+  kept_gradients_ = DeviceMemory(machine, kept_bytes(), "gradients of earlier pieces");
   for (State& state : states_) {
     state.memory = DeviceMemory(machine, state.elements * sizeof(float), state.name + " of weights");
     if (state.initial != 0) fill(state);
@@ -208,23 +214,49 @@ void ParameterStore::update(Queue& queue, int bucket, const UpdateStep& step) {
   upload_segments(queue, step.rate_factor.empty() ? std::span<const double>(rule.rate_factor) : step.rate_factor);
   UpdateArguments arguments = arguments_of(static_cast<std::size_t>(bucket));
   arguments.learning_rate = static_cast<float>(step.learning_rate);
+  arguments.scale = step.scale;
   rule.rule->update(arguments, step.updates_done, [&](const Kernel& kernel, const void* element) { queue.run(kernel, element); });
 }
 
 void ParameterStore::blend(Queue& queue, std::string_view copy, double decay, bool write_back) {
-  State* state = find_state(copy);
-  if (state == nullptr || !state->copy)
-    fail(ErrorKind::usage, "there is no copy '{}' of the weights: it was not asked for", copy);
-  if (!state->begun || decay == 0) queue.copy(state->memory.data(), values_.data(), state->memory.bytes());
-  state->begun = true;
+  State& state = find_copy(copy);
+  if (!state.begun || decay == 0) queue.copy(state.memory.data(), values_.data(), state.memory.bytes());
+  state.begun = true;
   if (decay == 0) return;
   Blend kernel;
   kernel.value = values_.as<float>();
-  kernel.copy = state->memory.as<float>();
+  kernel.copy = state.memory.as<float>();
   kernel.bf16 = mirrored() ? mirror_.as<Bf16>() : nullptr;
   kernel.packs = static_cast<std::int64_t>(blended_) / kPack;
   kernel.decay = static_cast<float>(decay);
   kernel.write_back = write_back;
+  queue.run(kernel);
+}
+
+void ParameterStore::exchange(Queue& queue, std::string_view copy) {
+  State& state = find_copy(copy);
+  if (!state.begun) return;  // it would begin as the values are
+  Exchange kernel;
+  kernel.value = values_.as<float>();
+  kernel.copy = state.memory.as<float>();
+  kernel.bf16 = mirrored() ? mirror_.as<Bf16>() : nullptr;
+  kernel.packs = static_cast<std::int64_t>(blended_) / kPack;
+  queue.run(kernel);
+}
+
+void ParameterStore::keep_gradients(Queue& queue) {
+  if (kept_bytes() == 0) fail(ErrorKind::usage, "gradients are not kept: the network was compiled for whole batches");
+  queue.copy(kept_gradients_.data(), gradients_.data(), kept_bytes());
+}
+
+void ParameterStore::add_kept(Queue& queue, int bucket) {
+  const Bucket& sum = buckets_[static_cast<std::size_t>(bucket)];
+  SumArrays kernel;
+  kernel.sources[0] = kept_gradients_.as<float>() + entry(sum.parameters.front()).offset;
+  kernel.sources[1] = sum.gradients;
+  kernel.count = 2;
+  kernel.destination = sum.gradients;
+  kernel.elements = static_cast<std::int64_t>(sum.elements);
   queue.run(kernel);
 }
 
@@ -237,6 +269,13 @@ std::vector<std::string> ParameterStore::states() const {
   if (options_.train_batch > 0) names.emplace_back(kGradient);
   for (const State& state : states_) names.push_back(state.name);
   return names;
+}
+
+ParameterStore::State& ParameterStore::find_copy(std::string_view name) {
+  State* const state = find_state(name);
+  if (state == nullptr || !state->copy)
+    fail(ErrorKind::usage, "there is no copy '{}' of the weights: it was not asked for", name);
+  return *state;
 }
 
 ParameterStore::State* ParameterStore::find_state(std::string_view name) {

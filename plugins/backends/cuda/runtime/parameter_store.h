@@ -67,6 +67,9 @@ class ParameterStore {
   void update(Queue& queue, int bucket, const UpdateStep& step);
   // decay 0 leaves the values alone: others may be reading them.
   void blend(Queue& queue, std::string_view copy, double decay, bool write_back);
+  void exchange(Queue& queue, std::string_view copy);
+  void keep_gradients(Queue& queue);        // aside, for add_kept()
+  void add_kept(Queue& queue, int bucket);  // to its gradients
   void zero_gradients(Queue& queue);
 
   std::vector<std::string> states() const;
@@ -92,6 +95,8 @@ class ParameterStore {
     DeviceMemory memory = {};
   };
   State* find_state(std::string_view name);
+  State& find_copy(std::string_view name);  // Error(usage) when it was not asked for
+  std::size_t kept_bytes() const;
   DeviceMemory& region(std::string_view state, int index);
   bool mirrored() const { return options_.precision == Precision::bf16; }
   void upload_segments(Queue& queue, std::span<const double> rate_factor);
@@ -112,7 +117,7 @@ class ParameterStore {
   std::int64_t most_chunks_ = 0;                       // of a bucket
   std::size_t trainable_ = 0, blended_ = 0, all_ = 0;  // elements; blended: trainable ones and statistics
   Machine* machine_ = nullptr;
-  DeviceMemory values_, mirror_, gradients_, segments_, norms_;
+  DeviceMemory values_, mirror_, gradients_, kept_gradients_, segments_, norms_;
   std::vector<State> states_;  // the rule's in its order, then the copies
   bool segments_are_up_ = false;
   std::vector<double> uploaded_factors_;

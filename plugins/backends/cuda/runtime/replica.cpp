@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "millrace/error.h"
 
@@ -196,10 +197,25 @@ void GpuReplica::pass_backward(Executable& network, const std::function<void(int
   while (announced < static_cast<int>(bucket_node_.size())) filled(announced++);
 }
 
+// What update_ does next with the gradients comes behind the sum.
+Ref<Mark> GpuReplica::add_kept(int bucket, const Ref<Mark>& filled) {
+  update_->wait(filled);
+  parameters_.add_kept(*update_, bucket);
+  return added_ = update_->mark();
+}
+
+void GpuReplica::keep_gradients() {
+  compute_->wait(added_);
+  parameters_.keep_gradients(*compute_);
+  adds_ = true;
+}
+
 void GpuReplica::backward(BucketReady ready) {
+  const bool adds = std::exchange(adds_, false);
+  compute_->wait(added_);
   const auto announce = [&](int bucket, Ref<Mark> mark) {
     filled_[static_cast<std::size_t>(bucket)] = mark;
-    ready(bucket, std::move(mark));
+    ready(bucket, adds ? add_kept(bucket, mark) : std::move(mark));
   };
   if (current_ == nullptr) {
     parameters_.zero_gradients(*compute_);
@@ -238,6 +254,14 @@ Ref<Event> GpuReplica::blend(std::string_view copy, double decay, bool write_bac
   const bool writes = write_back && decay != 0;
   if (!filled_.empty()) update_->wait(writes ? filled_.back() : filled_.front());
   parameters_.blend(*update_, copy, decay, write_back);
+  updated_ = update_->mark();
+  update_is_new_ = true;
+  return updated_;
+}
+
+Ref<Event> GpuReplica::exchange(std::string_view copy) {
+  update_->wait(compute_->mark());  // passes read the values
+  parameters_.exchange(*update_, copy);
   updated_ = update_->mark();
   update_is_new_ = true;
   return updated_;

@@ -40,7 +40,9 @@ class GpuReplica final : public Replica {
   Ref<Event> loss(const std::shared_ptr<const Loss>& loss, double divisor, StepSums& sums) override;
   void backward(BucketReady ready) override;
   Ref<Event> update(int bucket, const UpdateStep& step, const Ref<Event>& after) override;
+  void keep_gradients() override;
   Ref<Event> blend(std::string_view copy, double decay, bool write_back) override;
+  Ref<Event> exchange(std::string_view copy) override;
   Ref<Event> infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count, std::span<const View> views,
                    const std::shared_ptr<const Loss>& loss, StepSums& sums) override;
   std::vector<float> logits() override;
@@ -55,7 +57,8 @@ class GpuReplica final : public Replica {
   Executable& executable(Executables& kept, std::uint32_t count, bool training);
   void rebind(std::size_t arena_bytes);
   void run_ingest(const Executable& to, const StagedBatch& batch, const View& view);
-  Ref<Event> run_loss(const std::shared_ptr<const Loss>& loss, double divisor, const Map& output, const Map* d_output, StepSums& sums);
+  Ref<Event> run_loss(const std::shared_ptr<const Loss>& loss, double divisor, const Map& output, const Map* d_output,
+                      StepSums& sums);
   // A recording of what `pass` submits; null, with a warning, when something in it cannot be recorded: it is submitted from then
   // on.
   std::unique_ptr<Recording> record(const std::function<void()>& pass);
@@ -67,7 +70,8 @@ class GpuReplica final : public Replica {
   void rehearse(Executable& network, bool training);
   std::string memory_advice(const MemoryPlan& plan, std::size_t free) const;  // what is planned, used and free, and what fits
   std::size_t summed_logit_bytes() const;
-  std::string engines() const;                                                // that compute full batches, by layer
+  std::string engines() const;  // that compute full batches, by layer
+  Ref<Mark> add_kept(int bucket, const Ref<Mark>& filled);
   void wait_for_update();
   void drain();  // all queues
 
@@ -90,6 +94,8 @@ class GpuReplica final : public Replica {
   std::unique_ptr<Queue> compute_, update_;
   std::vector<Ref<Mark>> filled_;  // by bucket, of the last backward: its gradients are there, its weights are not read any more
   Ref<Mark> updated_;              // the last work on parameters
+  Ref<Mark> added_;                // the last sum with gradients that were kept; null: there was none
+  bool adds_ = false;              // the next backward adds to them
   bool update_is_new_ = false;     // compute has not waited for it yet
 
   // The present pass.

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "clip_kernels.h"
+#include "millrace/stage.h"
+#include "millrace/step.h"
+
+namespace millrace {
+
+// Bounds the norm of a step's whole gradient: beyond `global_norm` all gradients are scaled down to it (Pascanu et al., arXiv
+// 1211.5063).
+//
+// Port: "in" takes GradientBuckets, "out" sends them on when the step's last has come, with the factor as GradientBucket::scale,
+// which the update multiplies by: gradients themselves are not written. One instance for each replica; stands behind the stage
+// that sums over replicas, so that all find the same norm. The squares of a bucket are added up while backward goes on; the order
+// of every sum depends on the network alone.
+//
+// A step whose norm is not finite updates nothing, and is warned of. Reports "gradient_norm" once a step.
+class ClipGradients : public Stage {
+ public:
+  struct Params {
+    double global_norm = 1;
+  };
+  static void describe(StageDescription<Params>& d);
+  ClipGradients(const Params& params, const StageContext& context);
+
+  void open() override;
+  void process(int port, Packet packet, Output& output) override;
+  void stop() noexcept override { held_.clear(); }  // of a run that ended in the middle of a step
+
+ private:
+  void add_squares(const GradientBucket& bucket);
+  void finish_step(Output& output);
+  void report_when(const Ref<Event>& known, std::shared_ptr<std::uint8_t[]> result, std::uint64_t step, Output& output);
+  std::shared_ptr<std::uint8_t[]> free_place();  // of a result on the host
+
+  const double limit_;
+  const StageContext context_;
+  std::vector<std::int64_t> first_chunk_;  // by bucket; one past the last at the end
+  std::shared_ptr<std::byte> squares_, result_;
+  std::vector<std::shared_ptr<std::uint8_t[]>> places_;
+  std::vector<Packet> held_;        // of this step
+  std::unique_ptr<Stream> stream_;  // last: its work is done before what it uses goes
+};
+
+}  // namespace millrace

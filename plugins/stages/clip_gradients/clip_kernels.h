@@ -1,0 +1,86 @@
+// The norm of a step's gradients and the factor that follows from it, as elements (kernel.h).
+#pragma once
+
+#include <math.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "millrace/kernel.h"
+
+namespace millrace {
+
+inline constexpr std::int64_t kChunkOfGradients = 32768;
+constexpr std::int64_t chunks_of_gradients(std::int64_t elements) {
+  return (elements + kChunkOfGradients - 1) / kChunkOfGradients;
+}
+
+// The squares of one chunk, in double, in an order that depends on the number of elements alone.
+struct SumOfSquares {
+  static constexpr Form kForm = Form::groups;
+  static constexpr int kThreads = 256;
+  static constexpr int kLanes = 8;  // sums that a thread keeps apart
+  static constexpr const char* kName = "squares of gradients";
+  const float* gradients = nullptr;
+  double* squares = nullptr;  // (chunks), written
+  std::int64_t elements = 0;
+
+  std::int64_t size() const { return chunks_of_gradients(elements); }
+  template <class Group>
+  MILLRACE_KERNEL void operator()(const Group& group, std::int64_t chunk) const {
+    const float* const values = gradients + chunk * kChunkOfGradients;
+    const std::int64_t left = elements - chunk * kChunkOfGradients, count = left < kChunkOfGradients ? left : kChunkOfGradients;
+    const std::int64_t whole = count / kLanes;
+    double sums[kLanes] = {};
+    for (std::int64_t i = group.lane(); i < whole; i += group.size()) {
+      MILLRACE_UNROLL for (int k = 0; k < kLanes; ++k) sums[k] += square(values[i * kLanes + k]);
+    }
+    double total = 0;
+    MILLRACE_UNROLL for (int k = 0; k < kLanes; ++k) total += sums[k];
+    for (std::int64_t i = whole * kLanes + group.lane(); i < count; i += group.size()) total += square(values[i]);
+    total = group.sum(total);
+    if (group.lane() == 0) squares[chunk] = total;
+  }
+  std::vector<MemoryUse> uses() const {
+    return {{gradients, static_cast<std::size_t>(elements) * sizeof(float), false},
+            {squares, static_cast<std::size_t>(size()) * sizeof(double), true}};
+  }
+
+ private:
+  MILLRACE_KERNEL static double square(float value) { return static_cast<double>(value) * static_cast<double>(value); }
+};
+
+// What is known of a step when all its squares are.
+struct ClipResult {
+  float scale = 1;  // 1 up to the limit, limit / norm beyond it, 0 where the norm is not finite
+  float norm = 0;
+};
+
+struct ClipByNorm {
+  static constexpr Form kForm = Form::groups;
+  static constexpr int kThreads = 256;
+  static constexpr const char* kName = "norm of gradients";
+  const double* squares = nullptr;  // (count)
+  ClipResult* result = nullptr;     // written
+  std::int64_t count = 0;
+  double limit = 0;
+
+  std::int64_t size() const { return 1; }
+  template <class Group>
+  MILLRACE_KERNEL void operator()(const Group& group, std::int64_t) const {
+    double total = 0;
+    for (std::int64_t i = group.lane(); i < count; i += group.size()) total += squares[i];
+    total = group.sum(total);
+    if (group.lane() != 0) return;
+    const double norm = sqrt(total);
+    result->norm = static_cast<float>(norm);
+    result->scale = !isfinite(norm) ? 0.0F : norm > limit ? static_cast<float>(limit / norm) : 1.0F;
+  }
+  std::vector<MemoryUse> uses() const {
+    return {{squares, static_cast<std::size_t>(count) * sizeof(double), false}, {result, sizeof(ClipResult), true}};
+  }
+};
+
+MILLRACE_ELEMENTS(SumOfSquares, ClipByNorm)
+
+}  // namespace millrace
