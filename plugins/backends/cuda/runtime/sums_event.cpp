@@ -24,6 +24,8 @@ void SumsEvent::then(std::function<void()> done) {
 
 void SumsEvent::deliver() const {
   std::call_once(once_, [this] {
+    if (before_) before_->deliver();
+    before_ = nullptr;
     machine_.host_access(from_->data(), count_ * sizeof(double), false);
     to_->values.resize(count_);
     std::memcpy(to_->values.data(), from_->data(), count_ * sizeof(double));
@@ -42,7 +44,8 @@ Ref<Event> SumsReturn::submit(Queue& queue, const double* device, std::size_t co
   std::erase_if(pending_, [](const Ref<SumsEvent>& event) { return event->complete(); });
   std::shared_ptr<HostMemory> place = free_place(count * sizeof(double));
   queue.copy_out(place->data(), device, count * sizeof(double));
-  return pending_.emplace_back(make_ref<SumsEvent>(machine_, queue.mark(), std::move(place), count, sums));
+  Ref<SumsEvent> before = pending_.empty() ? nullptr : pending_.back();
+  return pending_.emplace_back(make_ref<SumsEvent>(machine_, queue.mark(), std::move(place), count, sums, std::move(before)));
 }
 
 void SumsReturn::deliver() {

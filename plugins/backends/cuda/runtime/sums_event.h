@@ -10,11 +10,12 @@
 
 namespace millrace::cuda {
 
-// Complete when the device is done. The first thread that learns of it writes the sums.
+// Complete when the device is done. The first thread that learns of it writes the sums, after those of the events before.
 class SumsEvent : public Event {
  public:
-  SumsEvent(Machine& machine, Ref<Mark> copied, std::shared_ptr<HostMemory> from, std::size_t count, StepSums& to)
-      : machine_(machine), copied_(std::move(copied)), from_(std::move(from)), count_(count), to_(&to) {}
+  SumsEvent(Machine& machine, Ref<Mark> copied, std::shared_ptr<HostMemory> from, std::size_t count, StepSums& to,
+            Ref<SumsEvent> before)
+      : machine_(machine), copied_(std::move(copied)), from_(std::move(from)), count_(count), to_(&to), before_(std::move(before)) {}
 
   bool complete() const override;
   void wait() const override;
@@ -28,6 +29,7 @@ class SumsEvent : public Event {
   mutable std::shared_ptr<HostMemory> from_;  // given up when delivered
   const std::size_t count_;
   StepSums* const to_;
+  mutable Ref<SumsEvent> before_;  // null: it was delivered, or there was none
   mutable std::once_flag once_;
 };
 
