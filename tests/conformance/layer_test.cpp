@@ -18,16 +18,6 @@ namespace {
 
 constexpr std::uint32_t kBatch = 6;
 
-const Registry& with_simulation() {
-  static const Registry loaded = [] {
-    Registry made;
-    made.load_all();
-    made.load(MILLRACE_BINARY_DIR "/tests/simulated/simulated.so");
-    return made;
-  }();
-  return loaded;
-}
-
 std::vector<std::string> layer_names() {
   std::vector<std::string> names;
   for (const auto& [name, type] : with_simulation().layers()) names.push_back(name);

@@ -23,6 +23,16 @@ const Registry& registry() {
   return loaded;
 }
 
+const Registry& with_simulation() {
+  static const Registry loaded = [] {
+    Registry made;
+    made.load_all();
+    made.load(MILLRACE_BINARY_DIR "/tests/simulated/simulated.so");
+    return made;
+  }();
+  return loaded;
+}
+
 std::vector<std::string> stage_names() {
   std::vector<std::string> names;
   for (const auto& [name, type] : registry().stages()) names.push_back(name);

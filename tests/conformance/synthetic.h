@@ -20,6 +20,8 @@ inline constexpr std::uint32_t kSamples = 24;
 
 // Every plugin of the search path, loaded once.
 const Registry& registry();
+// The same, and the simulated GPU.
+const Registry& with_simulation();
 
 // Names of everything registered, for parameterised tests.
 std::vector<std::string> stage_names();
