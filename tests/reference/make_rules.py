@@ -1,17 +1,15 @@
 """Writes rules.json: what PyTorch's optimizers make of two parameters in 20 steps, for the tests of update rules.
 
-    apt-get install python3-torch python3-numpy && /usr/bin/python3 tests/reference/make_rules.py
+    python3 -m venv ../venv && ../venv/bin/pip install numpy torch && ../venv/bin/python tests/reference/make_rules.py
 
-Parameter 0 is decayed, parameter 1 is not. Values and gradients are a formula (reference_value() here and in the tests): phase 0
-and 1 are the initial values, phase 2 + 2 * step + parameter a step's gradient. Computed in float64, so that the file is the formula
-and not its rounding. torch.optim has no LARS: there the update is written down here, from the paper (arXiv 1708.03888), in tensor
+Parameter 0 is decayed, parameter 1 is not. Values and gradients are the formula of reference_values.py: phase 0 and 1 are the initial
+values, phase 2 + 2 * step + parameter a step's gradient. Computed in float64, so that the file is the formula and not its rounding,
+and in float32, to say how far PyTorch's own rounding takes it from that. torch.optim has no LARS: there the update is written down here, from the paper (arXiv 1708.03888), in tensor
 operations of PyTorch.
 """
-import json
-import pathlib
-
-import numpy
 import torch
+
+import reference_values as reference
 
 SIZES = [24, 5]
 STEPS = 20
@@ -25,14 +23,6 @@ CASES = {
     "rmsprop": [{}, {"centered": True}, {"alpha": 0.9, "momentum": 0.8, "epsilon": 1e-4, "centered": True}],
     "lars": [{}, {"momentum": 0.5, "trust": 0.02}],
 }
-
-
-def reference_values(size, phase):
-    x = (numpy.arange(size, dtype=numpy.uint64) * 2654435769 + phase * 2246822519) % 2**32
-    for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
-        x = ((x ^ (x >> numpy.uint64(shift))) * factor) % 2**32
-    x ^= x >> numpy.uint64(16)
-    return torch.from_numpy(((x + 0.5) / 2147483648.0 - 1.0).astype(numpy.float32)).double()
 
 
 class Lars(torch.optim.Optimizer):
@@ -63,18 +53,27 @@ def optimizer(rule, groups, options):
     return made[rule](groups, lr=RATE, **options)
 
 
-def run(rule, options):
-    parameters = [reference_values(size, phase).requires_grad_() for phase, size in enumerate(SIZES)]
+def trained(rule, options, dtype):
+    def values(p, phase):
+        return reference.values([SIZES[p]], phase, 1.0).to(dtype)
+
+    parameters = [values(p, p).requires_grad_() for p in range(len(SIZES))]
     groups = [{"params": [parameters[0]], "weight_decay": DECAY}, {"params": [parameters[1]], "weight_decay": 0.0}]
     rule_of = optimizer(rule, groups, options)
     for step in range(STEPS):
         for p, parameter in enumerate(parameters):
-            parameter.grad = reference_values(SIZES[p], 2 + 2 * step + p)
+            parameter.grad = values(p, 2 + 2 * step + p)
         rule_of.step()
-    return {"rule": rule, "parameters": options, "values": [[round(v, 9) for v in p.tolist()] for p in parameters]}
+    return [parameter.detach() for parameter in parameters]
 
 
-cases = [run(rule, options) for rule, several in CASES.items() for options in several]
-document = {"torch": torch.__version__, "steps": STEPS, "rate": RATE, "decay": DECAY, "sizes": SIZES, "cases": cases}
-path = pathlib.Path(__file__).with_name("rules.json")
-path.write_text(json.dumps(document) + "\n")
+def run(rule, options):
+    exact, single = trained(rule, options, torch.float64), trained(rule, options, torch.float32)
+    differences = [float(f"{reference.difference(s, e):.3g}") for s, e in zip(single, exact)]
+    values = [[float(f"{v:.10g}") for v in parameter.tolist()] for parameter in exact]
+    return {"rule": rule, "parameters": options, "values": values, "float64_difference": differences}
+
+
+if __name__ == "__main__":
+    cases = [run(rule, options) for rule, several in CASES.items() for options in several]
+    reference.write("rules.json", cases, steps=STEPS, rate=RATE, decay=DECAY, sizes=SIZES)

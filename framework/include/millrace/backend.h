@@ -174,7 +174,8 @@ class Replica {
   virtual void forward(std::uint64_t step) = 0;
 
   // The sums of a loss over the last forward(), and its gradient, which backward() starts from. `divisor`: what the sum of
-  // weighted losses is divided by (Loss::weight() of the global batch, or 1). `sums` must live until the event is complete.
+  // weighted losses is divided by (Loss::weight() of the global batch, or 1). `sums` must live until the event is complete;
+  // those of earlier calls are there then, too.
   virtual Ref<Event> loss(const std::shared_ptr<const Loss>& loss, double divisor, StepSums& sums) = 0;
 
   // Gradients of the last loss(), last layers first. `ready(bucket, event)` is called once for each bucket, in order: on the

@@ -7,26 +7,19 @@
 #include <nlohmann/json.hpp>
 
 #include "cpu_fixture.h"
+#include "testkit/reference_value.h"
 
 namespace millrace::cpu::test {
 namespace {
 
 using Json = nlohmann::json;
 
-float reference_value(std::uint32_t i, std::uint32_t phase, double scale, double offset) {
-  std::uint32_t x = i * 2654435769U + phase * 2246822519U;
-  x = (x ^ (x >> 16)) * 0x7FEB352DU;
-  x = (x ^ (x >> 15)) * 0x846CA68BU;
-  x ^= x >> 16;
-  return static_cast<float>(offset + scale * ((x + 0.5) / 2147483648.0 - 1.0));
-}
-
 std::vector<float> tensor_of(const Json& tensor) {
   std::size_t size = 1;
   for (const auto& extent : tensor["shape"]) size *= extent.get<std::size_t>();
   std::vector<float> values(size);
   for (std::size_t i = 0; i < size; ++i) {
-    values[i] = reference_value(static_cast<std::uint32_t>(i), tensor["phase"], tensor["scale"], tensor["offset"]);
+    values[i] = testkit::reference_value(static_cast<std::uint32_t>(i), tensor["phase"], tensor["scale"], tensor["offset"]);
   }
   return values;
 }

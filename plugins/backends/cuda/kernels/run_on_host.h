@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstring>
 
 #include "chunks.h"
 #include "columns.h"
@@ -26,13 +27,35 @@ struct HostBlock {
   }
 };
 
+// A column's sums over rows [first, first + count) in the order of a device's block: each lane takes every lanes-th row, then
+// halves are joined (run_sums of device/launch.cuh). One long sum in float32 would round more than the device does.
+template <class Column, int kSums>
+void sum_rows_on_host(const Column& column, std::int64_t packs, std::int64_t first, std::int32_t count,
+                      float (&sums)[kSums][kPack]) {
+  constexpr int kThreads = 256;
+  std::int32_t lanes = kThreads;
+  for (std::int64_t across = 1; across < packs && across < kColumnPacks; across *= 2) lanes /= 2;
+  float of_lane[kThreads][kSums][kPack] = {};
+  for (std::int32_t lane = 0; lane < lanes && lane < count; ++lane) {
+    take_rows(column, {first + lane, lanes, (count - lane + lanes - 1) / lanes}, of_lane[lane]);
+  }
+  for (std::int32_t half = lanes / 2; half > 0; half /= 2) {
+    for (std::int32_t lane = 0; lane < half; ++lane) {
+      for (int s = 0; s < kSums; ++s) {
+        for (std::int64_t k = 0; k < kPack; ++k) of_lane[lane][s][k] += of_lane[lane + half][s][k];
+      }
+    }
+  }
+  std::memcpy(sums, of_lane[0], sizeof sums);
+}
+
 // The sums of one chunk, into its part of element.partial; the last one finishes the sum if it is asked to.
 template <class Column, class Element>
 void sum_chunk_on_host(const Element& element, std::int64_t chunks, std::int64_t chunk) {
   const std::int64_t first = chunk_begin(element.rows, chunks, chunk), last = chunk_begin(element.rows, chunks, chunk + 1);
   for (std::int64_t pack = 0; pack < element.packs; ++pack) {
     float sums[Element::kSums][kPack] = {};
-    take_rows(Column(element, pack), {first, 1, static_cast<std::int32_t>(last - first)}, sums);
+    sum_rows_on_host(Column(element, pack), element.packs, first, static_cast<std::int32_t>(last - first), sums);
     for (std::int64_t s = 0; s < Element::kSums; ++s) {
       store(element.partial + ((chunk * Element::kSums + s) * element.packs + pack) * kPack, sums[s]);
     }
