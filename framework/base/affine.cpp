@@ -26,24 +26,25 @@ std::int64_t fixed(double value, double most) {
 }
 
 // The pixel that stands for coordinate `at` outside the image: mirrored, or the edge's.
-int inside(std::int64_t at, int extent, Border border) {
+int inside(std::int64_t at, int extent, Border border, int unit) {
   if (at >= 0 && at < extent) return static_cast<int>(at);
   if (border != Border::reflect || extent == 1) return at < 0 ? 0 : extent - 1;
-  if (-at > 0 && -at < extent) return static_cast<int>(-at);  // by far the most frequent cases
-  if (at >= extent && at < 2 * std::int64_t{extent} - 1) return static_cast<int>(2 * (std::int64_t{extent} - 1) - at);
-  const std::int64_t period = 2 * (std::int64_t{extent} - 1);
+  const std::int64_t period = extent == unit ? unit : 2 * (std::int64_t{extent} - unit);
+  if (at < 0 && at >= extent - period) return static_cast<int>(unit - 1 - at);  // by far the most frequent cases
+  if (at >= extent && at < period) return static_cast<int>(period + unit - 1 - at);
   const std::int64_t phase = ((at % period) + period) % period;
-  return static_cast<int>(phase < extent ? phase : period - phase);
+  return static_cast<int>(phase < extent ? phase : period + unit - 1 - phase);
 }
 
 struct SourceImage {
   const ImageView& image;
   Border border;
+  int unit;
 
   const std::uint8_t* pixel(std::int64_t x, std::int64_t y) const {
     const ImageShape& shape = image.shape;
-    const auto row = static_cast<std::size_t>(inside(y, shape.height, border));
-    const auto column = static_cast<std::size_t>(inside(x, shape.width, border));
+    const auto row = static_cast<std::size_t>(inside(y, shape.height, border, unit));
+    const auto column = static_cast<std::size_t>(inside(x, shape.width, border, unit));
     return image.data + (row * static_cast<std::size_t>(shape.width) + column) * static_cast<std::size_t>(shape.channels);
   }
 };
@@ -198,9 +199,9 @@ std::array<std::uint8_t, 4> fill_colour(const std::vector<std::int64_t>& fill, i
 }
 
 void warp_affine(const AffineMap& to_source, const ImageView& image, Interpolation interpolation, Border border,
-                 const std::uint8_t fill[4], const Image& out) {
+                 const std::uint8_t fill[4], const Image& out, int unit) {
   assert(out.shape.channels == image.shape.channels && out.shape.channels <= 4 && out.data != image.data);
-  const SourceImage source{image, border};
+  const SourceImage source{image, border, unit};
   switch (interpolation) {
     case Interpolation::nearest: return warp<Nearest>(to_source, source, fill, out);
     case Interpolation::bilinear: return warp<Bilinear>(to_source, source, fill, out);

@@ -52,18 +52,18 @@ void set(Plane& plane, const Image& image) {
   }
 }
 
-// The stored coordinate, 0 ... extent - 1, that stands in for `at`; kOutside where the fill value does.
-int resolve(int at, int extent, Border border) {
+// The stored coordinate, 0 ... extent - 1, that stands in for `at`; kOutside where the fill value does. `unit`: as many make a
+// pixel of the image that a target belongs to, about whose edge pixels both are mirrored.
+int resolve(int at, int extent, Border border, int unit) {
   if (at >= 0 && at < extent) return at;
   switch (border) {
     case Border::constant: return kOutside;
     case Border::edge: return at < 0 ? 0 : extent - 1;
     case Border::reflect: break;
   }
-  if (extent == 1) return 0;
-  const int period = 2 * (extent - 1);  // there and back, the edge pixels once each
+  const int period = extent == unit ? unit : 2 * (extent - unit);  // there and back, the edge pixels once each
   const int phase = ((at % period) + period) % period;
-  return phase < extent ? phase : period - phase;
+  return phase < extent ? phase : period + unit - 1 - phase;
 }
 
 }  // namespace
@@ -107,11 +107,11 @@ void apply_record(const AugmentationRecord& record, const ImageView& image, Imag
   const int first = std::clamp(forward ? -record.x : record.x - (image.shape.width - 1), 0, window.width);
   const int last = std::clamp(forward ? image.shape.width - record.x : record.x + 1, first, window.width);
   for (int i = 0; i < window.height; ++i) {
-    const int row = resolve(record.y + record.step_y * i, image.shape.height, record.border);
+    const int row = resolve(record.y + record.step_y * i, image.shape.height, record.border, record.scale);
     const std::uint8_t* const pixels = image.data + static_cast<std::size_t>(std::max(row, 0)) * stride;
     const auto by_rule = [&](int begin, int end) {
       for (int j = begin; j < end; ++j, out += channels) {
-        const int column = resolve(record.x + record.step_x * j, image.shape.width, record.border);
+        const int column = resolve(record.x + record.step_x * j, image.shape.width, record.border, record.scale);
         const bool inside = row != kOutside && column != kOutside;
         std::copy_n(inside ? pixels + static_cast<std::size_t>(column) * channels : record.fill, channels, out);
       }
@@ -134,6 +134,10 @@ void apply_record(const AugmentationRecord& record, const ImageView& image, Imag
 
 AugmentationRecord target_record(const AugmentationRecord& record, const TargetSpec& target) {
   AugmentationRecord result = record;
+  const int last = target.scale - 1;  // of the rows and columns that a pixel covers; seen first where the image is mirrored
+  result.y = narrow(record.y * target.scale + (record.step_y < 0 ? last : 0));
+  result.x = narrow(record.x * target.scale + (record.step_x < 0 ? last : 0));
+  result.scale = static_cast<std::uint8_t>(target.scale);
   if (target.kind == TargetSpec::Kind::classes) std::fill(std::begin(result.fill), std::end(result.fill), target.ignored);
   return result;
 }
@@ -178,7 +182,7 @@ void Sample::apply_pending(ImageShape window) {
   if (!window.is_static()) window = pixels_.image.shape;
   if (record.is_identity() && (!windowed || window == pixels_.image.shape)) return;
   if (target().data != nullptr) {
-    const Image out = new_target({window.height, window.width, target().shape.channels});
+    const Image out = new_target(target_spec_->shape({window.height, window.width, image().shape.channels}));
     apply_record(target_record(record, *target_spec_), target(), out.shape, out.data);
     set_target(out);
   }
@@ -219,8 +223,7 @@ void Sample::begin_hash() {
 
 std::uint64_t hash_of_input(const Batch& batch) {
   const ImageShape window = batch.window.is_static() ? batch.window : batch.image;
-  const ImageShape target_window{window.height, window.width, batch.target.channels(window.channels)};
-  const ImageShape target_shape{batch.image.height, batch.image.width, target_window.channels};
+  const ImageShape target_window = batch.target.shape(window), target_shape = batch.target.shape(batch.image);
   std::vector<std::uint8_t> seen(std::max(window.bytes(), target_window.bytes()));
   const auto hash_seen = [&](std::uint64_t hash, const AugmentationRecord& record, const ImageView& stored, ImageShape out) {
     apply_record(record, stored, out, seen.data());

@@ -126,6 +126,43 @@ TEST(AugmentationRecord, TwoFlipsAreNone) {
   EXPECT_TRUE(record.is_identity());
 }
 
+// Rows 0, 1, 2 of an image cover rows 00 01, 10 11, 20 21 of a target of twice the size.
+TEST(AugmentationRecord, OfALargerTargetShowsWhatItsImageShows) {
+  std::uint8_t pixels[] = {0, 1, 2}, beside[] = {0, 1, 10, 11, 20, 21};
+  TargetSpec target;
+  target.kind = TargetSpec::Kind::image;
+  target.scale = 2;
+  const auto seen = [&](const AugmentationRecord& record, int rows) {
+    EXPECT_EQ(target_record(record, target).scale, 2);
+    return std::pair(apply(record, {pixels, {3, 1, 1}}, {rows, 1, 1}),
+                     apply(target_record(record, target), {beside, {6, 1, 1}}, {2 * rows, 1, 1}));
+  };
+  using Rows = std::vector<std::uint8_t>;
+  AugmentationRecord record;
+  record.fill[0] = 9;
+  record.translate(0, 1);
+  EXPECT_EQ(seen(record, 3), (std::pair{Rows{9, 0, 1}, Rows{9, 9, 0, 1, 10, 11}}));
+  record.flip_y(3);
+  EXPECT_EQ(seen(record, 3), (std::pair{Rows{1, 0, 9}, Rows{11, 10, 1, 0, 9, 9}}));
+  record = {};
+  record.border = Border::reflect;  // about the middle of the edge pixels of both
+  record.y = -3;
+  EXPECT_EQ(seen(record, 8),
+            (std::pair{Rows{1, 2, 1, 0, 1, 2, 1, 0}, Rows{10, 11, 20, 21, 11, 10, 0, 1, 10, 11, 20, 21, 11, 10, 0, 1}}));
+  record.border = Border::edge;
+  record.y = -1;
+  EXPECT_EQ(seen(record, 5), (std::pair{Rows{0, 0, 1, 2, 2}, Rows{0, 0, 0, 1, 10, 11, 20, 21, 21, 21}}));
+}
+
+TEST(AugmentationRecord, OfALargerTargetReflectsAnImageOfOnePixel) {
+  std::uint8_t beside[] = {1, 2};
+  AugmentationRecord record;
+  record.border = Border::reflect;
+  record.scale = 2;
+  record.x = -3;
+  EXPECT_EQ(apply(record, {beside, {1, 2, 1}}, {1, 7, 1}), (std::vector<std::uint8_t>{2, 1, 2, 1, 2, 1, 2}));
+}
+
 TEST(ByteBuffer, KeepsItsMemory) {
   ByteBuffer buffer;
   const std::uint8_t* first = buffer.resize(100);
@@ -295,6 +332,32 @@ TEST(HashOfInput, DependsOnWhatIsSeenAndNotOnHowItIsStored) {
   seen.pixels[kWindow.bytes() + 5] ^= 1;
   std::swap(seen.labels[0], seen.labels[2]);
   EXPECT_NE(hash, hash_of_input(second));
+}
+
+TEST(HashOfInput, SeesTheWholeOfALargerTarget) {
+  std::uint8_t pixels[4] = {1, 2, 3, 4}, targets[16] = {};
+  for (std::uint8_t i = 0; i < 16; ++i) targets[i] = i;
+  AugmentationRecord record;
+  std::int32_t label = 0;
+  float weight = 1;
+  Batch batch;
+  batch.image = {2, 2, 1};
+  batch.window = {1, 2, 1};
+  batch.target.kind = TargetSpec::Kind::image;
+  batch.target.scale = 2;
+  batch.count = 1;
+  batch.pixels = pixels;
+  batch.targets = targets;
+  batch.records = &record;
+  batch.labels = &label;
+  batch.weights = &weight;
+  record.y = 1;
+  EXPECT_EQ(batch.target_bytes(), 16U);
+  const std::uint64_t hash = hash_of_input(batch);
+  targets[7] ^= 1;  // above the window
+  EXPECT_EQ(hash_of_input(batch), hash);
+  targets[8] ^= 1;
+  EXPECT_NE(hash_of_input(batch), hash);
 }
 
 TEST(Sample, IsResidentUntilItsPixelsMayHaveChanged) {

@@ -13,7 +13,20 @@ std::string text_of(const Shape& shape) {
   return text;
 }
 
-Shape shape_of(const ImageShape& image, int channels) { return {channels, image.height, image.width}; }
+// How many times as large as the input the targets are. For messages.
+std::string times_of(const LossSetting& s) {
+  if (s.target.scale == 1) return {};
+  return fmt::format(" ({} times the input's {} x {})", s.target.scale, s.window.height, s.window.width);
+}
+
+// What to say in the source, if it reads targets of the output's size.
+std::string scale_for(const LossSetting& s) {
+  const std::int64_t height = s.window.height, width = s.window.width;
+  if (s.target.scale != 1 || s.output.rank() != 3 || height == 0 || s.output[1] <= height) return {};
+  const std::int64_t scale = s.output[1] / height;
+  if (scale > TargetSpec::kMostScale || s.output[1] != scale * height || s.output[2] != scale * width) return {};
+  return fmt::format("; target_scale = {} in the source, if they are as large as the output", scale);
+}
 
 void check_labelled(const std::string& name, const LossSetting& s) {
   if (s.output.elements() != s.output[0]) {
@@ -28,9 +41,10 @@ void check_classes(const std::string& name, const LossSetting& s) {
   if (s.target.kind != TargetSpec::Kind::classes) {
     fail(ErrorKind::usage, "loss '{}' needs images of class indices beside the images, and the source has none", name);
   }
-  if (s.output.rank() != 3 || s.output[1] != s.window.height || s.output[2] != s.window.width) {
-    fail(ErrorKind::usage, "loss '{}': the network's output is {}, and the label images are {} x {}: they must match", name,
-         text_of(s.output), s.window.height, s.window.width);
+  const ImageShape labels = s.target.shape(s.window);
+  if (s.output.rank() != 3 || s.output[1] != labels.height || s.output[2] != labels.width) {
+    fail(ErrorKind::usage, "loss '{}': the network's output is {}, and the label images are {} x {}{}: they must match{}", name,
+         text_of(s.output), labels.height, labels.width, times_of(s), scale_for(s));
   }
   std::int64_t classes = 0;
   bool listed = false;  // otherwise values are classes as they are, and check_labels() looks at them
@@ -46,10 +60,11 @@ void check_classes(const std::string& name, const LossSetting& s) {
 
 void check_values(const std::string& name, const LossSetting& s) {
   if (s.target.kind == TargetSpec::Kind::image) {
-    const Shape wanted = shape_of(s.window, s.target.channels(s.window.channels));
+    const ImageShape target = s.target.shape(s.window);
+    const Shape wanted{target.channels, target.height, target.width};
     if (s.output == wanted) return;
-    fail(ErrorKind::usage, "loss '{}': the network's output is {}, and the target images are {}: they must match", name,
-         text_of(s.output), text_of(wanted));
+    fail(ErrorKind::usage, "loss '{}': the network's output is {}, and the target images are {}{}: they must match{}", name,
+         text_of(s.output), text_of(wanted), times_of(s), scale_for(s));
   }
   if (s.numbers == 0) {
     fail(ErrorKind::usage, "loss '{}' needs numbers or target images beside the images, and the source has neither", name);
@@ -116,9 +131,8 @@ void check_labels(const Loss& loss, const Batch& batch, std::uint32_t begin, std
 
 std::vector<double> count_target_classes(const Batch& batch) {
   std::vector<double> counts(256, 0);
-  ImageShape window = batch.window;
-  window.channels = 1;
-  const ImageShape stored{batch.image.height, batch.image.width, 1};
+  ImageShape window = batch.target.shape(batch.window), stored = batch.target.shape(batch.image);
+  window.channels = stored.channels = 1;
   std::vector<std::uint8_t> seen(window.bytes());
   for (std::uint32_t slot = 0; slot < batch.count; ++slot) {
     if (batch.weights[slot] == 0) continue;

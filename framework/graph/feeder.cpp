@@ -9,7 +9,7 @@ namespace millrace::flow {
 
 constexpr double kSecondsPerChunk = 200e-6;  // against 0.1 to 0.4 us for a hop: the graph's own cost stays far below 1 %
 constexpr std::uint32_t kMostPerChunk = 64;
-constexpr std::uint32_t kFirstChunk = 8;     // before anything was measured
+constexpr std::uint32_t kFirstChunk = 8;  // before anything was measured
 
 // All memory of one step's samples, allocated once.
 class Feeder::CirculatingBatch final : public Batch {
@@ -42,7 +42,7 @@ class Feeder::CirculatingBatch final : public Batch {
 
   void reset(std::uint32_t index, const SampleKey& key) {
     const Image slot = pixels ? Image{memory_.get() + index * image.bytes(), image} : Image{};
-    const ImageShape shape{image.height, image.width, target.channels(image.channels)};
+    const ImageShape shape = target.shape(image);
     slots_[index].reset(key, slot, target, targets ? Image{targets + index * shape.bytes(), shape} : Image{});
   }
 
@@ -167,7 +167,8 @@ void Feeder::prepare(Batch& batch, std::uint64_t step) const {
   const std::uint64_t first = first_position(step);
   const std::uint64_t left = options.samples_per_epoch > first ? options.samples_per_epoch - first : 0;
   batch.count = plan_.spec.size;
-  if (plan_.spec.last != BatchSpec::Last::wrap) batch.count = static_cast<std::uint32_t>(std::min<std::uint64_t>(batch.count, left));
+  if (plan_.spec.last != BatchSpec::Last::wrap)
+    batch.count = static_cast<std::uint32_t>(std::min<std::uint64_t>(batch.count, left));
   batch.weight = 0;
   batch.stream_hash = 0;
   batch.missing = batch.count;
@@ -297,10 +298,10 @@ std::uint32_t Feeder::chunk_size() const {
 std::size_t Feeder::batch_bytes() const {
   const std::size_t size = plan_.spec.size;
   const ImageShape& shape = plan_.options.image;
-  const ImageShape target{shape.height, shape.width, plan_.options.target.channels(shape.channels)};
+  const ImageShape target = plan_.options.target.shape(shape);
   const std::size_t image = shape.is_static() ? shape.bytes() + target.bytes() : 0;
-  return size * (image + plan_.options.numbers * sizeof(float) + sizeof(Sample) + sizeof(AugmentationRecord) + 2 * (sizeof(std::int32_t) + sizeof(float)) +
-                 source_.largest_encoded() / 4 * 5 + 64);  // as ByteBuffer rounds up
+  return size * (image + plan_.options.numbers * sizeof(float) + sizeof(Sample) + sizeof(AugmentationRecord) +
+                 2 * (sizeof(std::int32_t) + sizeof(float)) + source_.largest_encoded() / 4 * 5 + 64);  // as ByteBuffer rounds up
 }
 
 }  // namespace millrace::flow

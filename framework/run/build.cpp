@@ -5,8 +5,20 @@
 #include "graph/order.h"
 #include "millrace/error.h"
 #include "millrace/loss.h"
+#include "millrace/random.h"
 
 namespace millrace {
+
+namespace {
+
+// What caches hold also depends on what targets are.
+std::uint64_t combined(std::uint64_t fingerprint, const TargetSpec& target) {
+  if (fingerprint == 0 || target.kind == TargetSpec::Kind::none) return fingerprint;
+  const std::uint64_t kind = combine(static_cast<std::uint64_t>(target.kind), static_cast<std::uint64_t>(target.scale));
+  return combine(fingerprint, combine(kind, hash_bytes(target.classes.data(), target.classes.size(), target.ignored)));
+}
+
+}  // namespace
 
 bool has_reports(const GraphPlan& plan) {
   return std::any_of(plan.stages.begin(), plan.stages.end(), [](const StagePlan& stage) {
@@ -39,7 +51,7 @@ GraphBuild::GraphBuild(const GraphPlan& plan, StageContext context) : plan_(&pla
         different_samples_ = order.listed();
         classes_ = order.classes().size();
         labelled_ = source_->label(order.listed(0)) >= 0;
-        context_.fingerprint = source_->fingerprint();
+        context_.fingerprint = combined(source_->fingerprint(), context_.target);
       } catch (Error& error) {
         throw error.in(place(source_at_));
       }

@@ -34,19 +34,35 @@ std::shared_ptr<const Network> network_for(const Shape& output, bool wide) {
       with_simulation());
 }
 
-// A batch with everything that a loss may read. Some images are mirrored or moved, and so are their targets.
+// From images of 4 x 6 to maps of twice the size: every output sees a part of the image.
+std::shared_ptr<const Network> enlarging_network(int channels) {
+  return testkit::network_from_text(
+      fmt::format("input = {{ channels = 3, height = 4, width = 6, mean = [0.4, 0.5, 0.6], deviation = [0.2, 0.25, 0.3] }}\n"
+                  "layers = [ {{ op = \"conv\", out = 6, kernel = 3, padding = 1 }}, {{ op = \"gelu\" }},\n"
+                  "           {{ op = \"conv\", out = {}, kernel = [5, 7], padding = [4, 6] }} ]\n",
+                  channels),
+      with_simulation());
+}
+
+// A batch with everything that a loss may read. Some images are mirrored or moved, and so are their targets, which have `scale`
+// times their size.
 struct Data {
-  Data(const Network& network, const Loss& loss) : batch(testkit::make_batch(kBatch, network.input)) {
+  Data(const Network& network, const Loss& loss, int scale = 1, ImageShape image = {})
+      : batch(testkit::make_batch(kBatch, image.is_static() ? image : network.input, network.input)) {
     const auto channels = static_cast<std::int32_t>(network.output()[0]);
     testkit::fill_at_random(*batch, channels, 2);
     batch->records[1].flip_x(network.input.width);
     batch->records[2].translate(1, -1);
+    batch->records[3].flip_y(network.input.height);
+    batch->records[3].translate(2, 2);
+    batch->records[3].border = Border::reflect;
     batch->weights[4] = 0;
     batch->weight = kBatch - 1;
     Draw draw(5, {}, hash_text("targets"));
     const bool map = network.output().rank() == 3;
     if (loss.info().target == LossTarget::classes) batch->target.kind = TargetSpec::Kind::classes;
     if (loss.info().target == LossTarget::values && map) batch->target.kind = TargetSpec::Kind::image;
+    batch->target.scale = scale;
     for (std::size_t i = 0; i < kBatch * batch->target_bytes(); ++i) {
       const bool classes = batch->target.kind == TargetSpec::Kind::classes;
       const auto value = draw.integer(0, classes ? channels - 1 : 255);
@@ -166,6 +182,72 @@ TEST_P(EveryLoss, CountsItsWeightAsTheDivisorDoes) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Losses, EveryLoss, testing::ValuesIn(loss_names()), by_name);
+
+// Images are larger than what the network sees of them.
+constexpr ImageShape kStored{7, 9, 3};
+
+TEST(LargerTargets, HaveTheirGradientsAndOneResultOnEveryBackend) {
+  for (const char* name : {"mean_squared_error", "pixel_cross_entropy"}) {
+    SCOPED_TRACE(name);
+    const auto loss = testkit::make_loss(name);
+    const auto network = enlarging_network(3);
+    ASSERT_EQ(network->output(), (Shape{3, 8, 12}));
+    const Data data(*network, *loss, 2, kStored);
+    std::vector<float> first;
+    for (const char* backend : {"cpu", "simulated"}) {
+      SCOPED_TRACE(backend);
+      const Made made = compile(backend, *network, loss, Precision::fp32);
+      const testkit::GradientReport report = testkit::check_gradients(*network, *made.replica, data.batch, {.loss = loss});
+      EXPECT_LT(report.worst(), 1e-2) << report.text();
+      const std::vector<float> all = results(*network, *made.replica, data.batch, loss);
+      if (first.empty()) first = all;
+      EXPECT_LT(difference(all, first), 1e-5);
+    }
+  }
+}
+
+// What the framework's reference makes of the targets, compared with the output by hand.
+double squared_error(const Network& network, const Batch& batch, const std::vector<float>& output) {
+  const ImageShape stored = batch.target.shape(batch.image), window = batch.target.shape(batch.window);
+  const int pixels = window.height * window.width;
+  std::vector<std::uint8_t> seen(window.bytes());
+  double sum = 0;
+  for (std::uint32_t n = 0; n < batch.count; ++n) {
+    apply_record(target_record(batch.records[n], batch.target), Image{batch.targets + n * stored.bytes(), stored}, window,
+                 seen.data());
+    for (int i = 0; batch.weights[n] > 0 && i < pixels * window.channels; ++i) {
+      const auto c = static_cast<std::size_t>(i / pixels);
+      const double level = seen[static_cast<std::size_t>(i % pixels * window.channels) + c] / 255.0;
+      const double wanted = (level - network.mean[c]) / network.deviation[c];
+      sum += std::pow(static_cast<double>(output[n * window.bytes() + static_cast<std::size_t>(i)]) - wanted, 2);
+    }
+  }
+  return sum / (batch.weight * static_cast<double>(window.bytes()));
+}
+
+TEST(LargerTargets, ArriveWhereTheReferencePutsThem) {
+  const auto loss = testkit::make_loss("mean_squared_error");
+  const auto network = enlarging_network(3);
+  const Data data(*network, *loss, 2, kStored);
+  for (const char* backend : {"cpu", "simulated"}) {
+    const Made made = compile(backend, *network, loss, Precision::fp32);
+    StepSums sums;
+    made.replica->infer(data.batch, 0, kBatch, {}, loss, sums)->wait();
+    made.replica->finish();
+    const double expected = squared_error(*network, *data.batch, made.replica->logits());
+    EXPECT_NEAR(sums.loss() / sums.weight(), expected, 1e-5 * expected) << backend;
+    EXPECT_EQ(sums.weight(), loss->weight(*data.batch, 8 * 12)) << backend;
+  }
+}
+
+TEST(LargerTargets, OfAnotherScaleThanTheOutputsAreNotTaken) {
+  const auto loss = testkit::make_loss("mean_squared_error");
+  const auto network = enlarging_network(3);
+  const Data data(*network, *loss, 1);
+  const Made made = compile("simulated", *network, loss, Precision::fp32);
+  StepSums sums;
+  EXPECT_THROW(made.replica->infer(data.batch, 0, kBatch, {}, loss, sums), Error);
+}
 
 TEST(Loss, OfAMapIsMeasuredFromOneView) {
   const auto loss = testkit::make_loss("pixel_cross_entropy");

@@ -85,7 +85,7 @@ Picture contact_sheet(const std::vector<Cell>& cells, const std::vector<std::str
   std::set<std::uint8_t> found;
   for (const Cell& cell : cells) {
     lines = std::max(lines, cell.captions.size());
-    height = std::max(height, cell.shape.height);
+    height = std::max({height, cell.shape.height, cell.target.empty() ? 0 : cell.target_shape.height});
     width = std::max(width, cell.shape.width + (cell.target.empty() ? 0 : cell.target_shape.width + 2));
     found.insert(cell.classes.begin(), cell.classes.end());
   }

@@ -45,7 +45,7 @@ void shrink(Sample& sample, std::int64_t short_side, ResampleFilter of_target) {
   };
   const ImageShape to = shrunk(sample.image().shape, short_side);
   if (sample.target().data != nullptr) {
-    const Image target = sample.new_target({to.height, to.width, sample.target().shape.channels});
+    const Image target = sample.new_target(sample.target_spec().shape(to));
     resize(sample.target(), of_target, target);
     sample.set_target(target);
   }

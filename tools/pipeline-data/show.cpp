@@ -26,6 +26,15 @@ std::string caption(const DataSet& data, const Sample& sample) {
   return fmt::format("{}", fmt::join(sample.numbers, " "));
 }
 
+// Repeats pixels, so that the image has its target's size.
+void enlarge(Sample& sample) {
+  const ImageShape& target = sample.target().shape;
+  const Image to = sample.new_image({target.height, target.width, sample.image().shape.channels});
+  const std::vector<std::uint8_t> pixels = drawn(sample.image(), to.shape);
+  std::copy(pixels.begin(), pixels.end(), to.data);
+  sample.set_image(to);
+}
+
 // Draws a sample as it arrives at the network. Its pixels are no longer what they were.
 Cell cell_of(const DataSet& data, Sample& sample) {
   Cell cell;
@@ -44,6 +53,7 @@ Cell cell_of(const DataSet& data, Sample& sample) {
     std::set<std::uint8_t> found(target.data, target.data + target.shape.bytes());
     found.erase(spec.ignored);
     cell.classes.assign(found.begin(), found.end());
+    if (spec.scale > 1) enlarge(sample);
     lay_over(sample.change_pixels(), target, spec.ignored);
   } else if (target.data != nullptr) {
     cell.target_shape = drawn_shape(target.shape);

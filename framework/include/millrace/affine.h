@@ -41,9 +41,12 @@ std::array<std::uint8_t, 4> fill_colour(const std::vector<std::int64_t>& fill, i
 // out(x, y) = image(to_source(x, y)). Without antialiasing: of an image that becomes much smaller, pixels are passed over.
 // What lies outside: with Border::constant a pixel whose place is not within the image's area (its pixels' areas included) is
 // `fill`, and one that is sees edge pixels repeated; with Border::edge and Border::reflect the image goes on that way.
+// unit: so many rows and columns make a pixel of the image that a target belongs to; Border::reflect mirrors both about the same
+// lines, the middles of that image's edge pixels.
 // nearest and bilinear are what Pillow's Image.transform(AFFINE) gives, to one grey level.
-// REQUIRES: out.shape.channels == image.shape.channels <= 4; out is not the image; no extent is above 65,535.
+// REQUIRES: out.shape.channels == image.shape.channels <= 4; out is not the image; no extent is above 65,535, and `unit` divides
+// the image's.
 void warp_affine(const AffineMap& to_source, const ImageView& image, Interpolation interpolation, Border border,
-                 const std::uint8_t fill[4], const Image& out);
+                 const std::uint8_t fill[4], const Image& out, int unit = 1);
 
 }  // namespace millrace

@@ -65,6 +65,7 @@ struct AugmentationRecord {
   std::int8_t step_x = 1, step_y = 1;  // 1 or -1
   Border border = Border::constant;
   std::uint8_t fill[4] = {0, 0, 0, 0};  // per channel, for Border::constant
+  std::uint8_t scale = 1;               // of a target's record: TargetSpec::scale. Border::reflect mirrors by its image's pixels
 
   void flip_x(int width);  // mirrors what the network sees, left and right; width of the window
   void flip_y(int height);
@@ -73,22 +74,30 @@ struct AugmentationRecord {
 };
 
 // What an image stands beside, besides its label: an image of class indices (segmentation), or one to be reproduced (denoising).
-// A target has the height and width of its image, and goes through every change of place that the image goes through.
+// A target has `scale` times the height and width of its image, and goes through every change of place that the image goes
+// through: the image's pixel (y, x) covers the target's rows scale * y ... scale * y + scale - 1, and columns in the same way.
 struct TargetSpec {
   enum class Kind : std::uint8_t { none, classes, image };
 
   Kind kind = Kind::none;
   std::uint8_t ignored = 255;               // of classes: counts nowhere; lies where an image is filled
   std::array<std::uint8_t, 256> classes{};  // of classes: the class index of each value in the label image, or `ignored`
+  int scale = 1;                            // 1 ... kMostScale; above 1: super-resolution
+
+  static constexpr int kMostScale = 16;
 
   int channels(int of_image) const { return kind == Kind::none ? 0 : kind == Kind::classes ? 1 : of_image; }
+  ImageShape shape(const ImageShape& image) const {  // of the target of such an image
+    return {image.height * scale, image.width * scale, channels(image.channels)};
+  }
 };
 
 // The one reference of ingest: executes a record on the host. Backends are tested against it.
 // `out` is (window.height, window.width, C); REQUIRES: image.shape.channels == window.channels <= 4.
 void apply_record(const AugmentationRecord& record, const ImageView& image, ImageShape window, std::uint8_t* out);
 
-// The record by which a target follows its image: the same but for what fills the outside.
+// The record by which a target follows its image: the same, in the target's pixels, but for what fills the outside.
+// REQUIRES: `scale` times the record's coordinates are within 16 bits, which stages that edit records see to.
 AugmentationRecord target_record(const AugmentationRecord& record, const TargetSpec& target);
 
 // Why a sample could not be used.
@@ -132,7 +141,7 @@ class Sample {
   Image new_image(ImageShape shape);
   // Makes a buffer from new_image() the sample's image; a record that was pending is gone, and it is resident() no more.
   void set_image(const Image& image);
-  // The same for the target. REQUIRES: by the time a stage is left, the target has the image's height and width.
+  // The same for the target. REQUIRES: by the time a stage is left, its shape is target_spec().shape(image().shape).
   Image new_target(ImageShape shape);
   void set_target(const Image& target);
   // Centres the window in the image, by the record, unless that has been done since set_image(). Stages that edit the record call
@@ -188,8 +197,8 @@ class Batch : public Payload {
   // keeps the set reads `pixels` only of those that it does not have yet. -1: none. Slots without weight are black.
   std::int32_t resident_set = -1;
   TargetSpec target;
-  std::uint8_t* targets = nullptr;  // (capacity, H, W, target.channels()); null without targets. Pending records hold for
-                                    // them as well, by target_record()
+  std::uint8_t* targets = nullptr;  // (capacity, target.shape(image)); null without targets. Pending records hold for them as
+                                    // well, by target_record()
   std::uint32_t numbers_per_sample = 0;
   float* numbers = nullptr;               // (capacity, numbers_per_sample)
   AugmentationRecord* records = nullptr;  // (capacity)
@@ -207,10 +216,7 @@ class Batch : public Payload {
     return const_cast<std::uint8_t*>(pixels);  // the batch's own memory
   }
 
-  std::size_t target_bytes() const {  // of one sample
-    const ImageShape shape{image.height, image.width, target.channels(image.channels)};
-    return shape.bytes();
-  }
+  std::size_t target_bytes() const { return target.shape(image).bytes(); }  // of one sample
   std::uint32_t capacity() const { return static_cast<std::uint32_t>(samples.size()); }
   std::span<Sample> chunk(const Packet& packet) const { return samples.subspan(packet.begin, packet.count); }
 };

@@ -74,8 +74,8 @@ struct StageContext {
   std::vector<double> load;             // share of each replica in a batch, relative; same length as replicas
   int replica = -1;                     // index into replicas, for a stage that has one instance per replica
   std::uint64_t samples_per_epoch = 0;  // of the source; known after it
-  std::uint64_t fingerprint = 0;        // of what arrives, before any draw: the source's listing and the tables of all stages so
-                                        // far; 0 when the source has none
+  std::uint64_t fingerprint = 0;        // of what arrives, before any draw: the source's listing, what its targets are, and the
+                                        // tables of all stages so far; 0 when the source has none
   std::uint32_t batch_size = 0;         // global; known after `batch`
   double steps_per_epoch = 0;           // known after `batch`
   std::uint64_t total_steps = 0;        // of the run; known after `batch`

@@ -26,9 +26,8 @@ void LossInputs::take(const Batch& batch, std::uint32_t begin, std::uint32_t cou
 }
 
 void LossInputs::take_target_images(const Batch& batch, std::uint32_t begin, std::uint32_t count, const PixelTable& table) {
-  const int channels = batch.target.channels(batch.window.channels);
-  const ImageShape stored{batch.image.height, batch.image.width, channels},
-      window{batch.window.height, batch.window.width, channels};
+  const ImageShape stored = batch.target.shape(batch.image), window = batch.target.shape(batch.window);
+  const int channels = window.channels;
   const std::size_t each = window.bytes();
   pixels_ = std::int64_t{window.height} * window.width;
   channels_ = channels;

@@ -63,6 +63,16 @@ TEST(PixelCrossEntropy, CountsTheWeightOfABatchAsItsKernelsDo) {
   EXPECT_EQ(weighted->weight(*batch, 6), (1 + 3 * 10 + 100) + (200 + 2));
 }
 
+TEST(PixelCrossEntropy, CountsTheWeightOfLargerTargetsAsItsKernelsDo) {
+  const Ref<Batch> batch = testkit::make_batch(1, {1, 2, 3});
+  batch->target.kind = TargetSpec::Kind::classes;
+  batch->target.scale = 2;
+  std::vector<std::uint8_t> targets = {0, 1, 2, 2, 0, 255, 2, 2};
+  batch->targets = targets.data();
+  batch->records[0].translate(-1, 0);
+  EXPECT_EQ(testkit::make_loss("pixel_cross_entropy", weights({1, 10, 100}))->weight(*batch, 8), 400);
+}
+
 TEST(PixelCrossEntropy, RefusesWhatDoesNotFit) {
   LossSetting setting;
   setting.output = {3, 8, 8};
@@ -90,6 +100,17 @@ TEST(PixelCrossEntropy, RefusesWhatDoesNotFit) {
   setting.output = {3, 4, 4};
   EXPECT_EQ(mistake(*loss),
             "loss 'pixel_cross_entropy': the network's output is 3 x 4 x 4, and the label images are 8 x 8: they must match");
+  setting.target.scale = 2;
+  EXPECT_EQ(
+      mistake(*loss),
+      "loss 'pixel_cross_entropy': the network's output is 3 x 4 x 4, and the label images are 16 x 16 (2 times the input's "
+      "8 x 8): they must match");
+  setting.output = {3, 16, 16};
+  EXPECT_EQ(mistake(*loss), "");
+  setting.target.scale = 1;
+  EXPECT_EQ(mistake(*loss),
+            "loss 'pixel_cross_entropy': the network's output is 3 x 16 x 16, and the label images are 8 x 8: they must match; "
+            "target_scale = 2 in the source, if they are as large as the output");
   EXPECT_THROW(testkit::make_loss("pixel_cross_entropy", weights({-1})), Error);
 }
 

@@ -40,7 +40,7 @@ TargetSpec class_target(const ReadPairs::Params& params) {
   return target;
 }
 
-TargetSpec target_of(const ReadPairs::Params& params) {
+TargetSpec target_kind_of(const ReadPairs::Params& params) {
   const bool classes = params.target == "classes" || (params.target == "auto" && params.labels);
   if (classes) {
     if (!params.labels) fail(ErrorKind::usage, "target: \"classes\" needs `labels`, the folder of label images");
@@ -59,9 +59,18 @@ TargetSpec target_of(const ReadPairs::Params& params) {
   return target;
 }
 
+TargetSpec target_of(const ReadPairs::Params& params) {
+  TargetSpec target = target_kind_of(params);
+  target.scale = static_cast<int>(params.target_scale);
+  return target;
+}
+
 void refuse_what_needs_labels(const ReadPairs::Params& params) {
   if (params.labels) return;
-  const char* key = !params.suffix.empty() ? "suffix" : params.unpaired != "fail" ? "unpaired" : nullptr;
+  const char* key = !params.suffix.empty()      ? "suffix"
+                    : params.unpaired != "fail" ? "unpaired"
+                    : params.target_scale != 1  ? "target_scale"
+                                                : nullptr;
   if (key) fail(ErrorKind::usage, "{}: without `labels` each image is its own target", key);
 }
 
@@ -83,6 +92,9 @@ void ReadPairs::describe(StageDescription<Params>& d) {
   d.params.add("target", &Params::target)
       .choices({"auto", "classes", "image"})
       .text("what `labels` holds: class numbers, or images to be reproduced; auto: class numbers where there are `labels`");
+  d.params.add("target_scale", &Params::target_scale)
+      .range(1, TargetSpec::kMostScale)
+      .text("a target has so many times its image's height and width: super-resolution");
   d.params
       .add_list("classes", &Params::classes,
                 [](ParamSet<Class>& c) {

@@ -27,6 +27,9 @@ namespace millrace {
 //   labels = "data/clean"
 //   target = "image"
 //
+// For super-resolution what belongs to an image is larger: target_scale = 2 says that each target has twice the height and width
+// of its image.
+//
 // Ports: out, SampleChunk; fills encoded and encoded_target; `url` is the image's, `target_url` its partner's. Indices count the
 // pairs in bytewise order of the images' paths.
 // Threading: read() may run on any number of threads. The pairs are read-only after open().
@@ -42,6 +45,7 @@ class ReadPairs : public Source {
     std::string images;
     std::optional<std::string> labels;
     std::string target = "auto";
+    std::int64_t target_scale = 1;
     std::vector<Class> classes;
     std::vector<std::int64_t> ignored;
     std::string suffix;

@@ -124,6 +124,20 @@ TEST_F(ReadPairsTest, AnotherImageCanBeTheTarget) {
   EXPECT_EQ(ReadPairs(pairs, context_).target()->kind, TargetSpec::Kind::image);
 }
 
+TEST_F(ReadPairsTest, SaysHowManyTimesAsLargeTargetsAre) {
+  auto pairs = params();
+  EXPECT_EQ(ReadPairs(pairs, context_).target()->scale, 1);
+  pairs.target_scale = 2;
+  EXPECT_EQ(ReadPairs(pairs, context_).target()->scale, 2);
+  pairs.classes.clear();
+  pairs.target = "image";
+  EXPECT_EQ(ReadPairs(pairs, context_).target()->scale, 2);
+  ReadPairs::Params alone;
+  alone.images = folder_ / "images";
+  alone.target_scale = 2;
+  EXPECT_EQ(usage(alone), "target_scale: without `labels` each image is its own target");
+}
+
 TEST_F(ReadPairsTest, NamesFilesWithoutAPartner) {
   folder_.write("images/c.jpg");
   const Error error = error_of(params());

@@ -92,6 +92,9 @@ void ReadTar::describe(StageDescription<Params>& d) {
       .text("what belongs to each image: class numbers of its pixels, or an image to be reproduced");
   d.params.add("target_name", &Params::target_name)
       .text("what members with targets have before their extension; default: label of classes, target of images");
+  d.params.add("target_scale", &Params::target_scale)
+      .range(1, TargetSpec::kMostScale)
+      .text("a target has so many times its image's height and width: super-resolution");
   SourceParams::describe(d.params);
 }
 
@@ -107,6 +110,8 @@ ReadTar::ReadTar(const Params& params, const StageContext& context)
   }
   if (params.target == "none" && !params.target_name.empty())
     fail(ErrorKind::usage, "target_name: there is none to be named: say target = \"classes\" or \"image\"");
+  if (params.target == "none" && params.target_scale != 1)
+    fail(ErrorKind::usage, "target_scale: there are no targets: say target = \"classes\" or \"image\"");
   for (const std::string& path : params.paths.empty() ? std::vector<std::string>{params.path} : params.paths) {
     for (std::string& expanded : expand_braces(path)) paths_.push_back(std::move(expanded));
   }
@@ -116,6 +121,7 @@ ReadTar::ReadTar(const Params& params, const StageContext& context)
   // target() is asked for before open().
   if (params.target == "classes" && classes_.empty()) classes_ = listed_classes(find());
   target_ = target_spec(params.target, classes_);
+  target_.scale = static_cast<int>(params.target_scale);
 }
 
 std::vector<Shard> ReadTar::find() const {

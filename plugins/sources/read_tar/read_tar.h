@@ -27,7 +27,8 @@ class RunServices;
 //
 // For segmentation, target = "classes": 000017.label.png holds the class number of each pixel, as `pipeline-data pack` writes it;
 // the names stand in `classes` or classes.txt, and values that have none count nowhere. With target = "image", 000017.target.png
-// (or .jpg) is what the network is to reproduce.
+// (or .jpg) is what the network is to reproduce. Targets have the size of their image, or target_scale times its height and
+// width.
 //
 // Ports: out, SampleChunk. Indices count samples as they lie in the shards, shards in the order that `path` gives.
 // Threading: read() may run on any number of threads; one range of the shard is read for each member. Memory: the indices.
@@ -44,6 +45,7 @@ class ReadTar : public Source {
     std::string numbers;
     std::string target = "none";
     std::string target_name;
+    std::int64_t target_scale = 1;
   };
   static void describe(StageDescription<Params>& description);
 

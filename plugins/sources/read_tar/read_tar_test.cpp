@@ -226,12 +226,15 @@ TEST_F(ReadTarTest, TargetsLieBesideTheImages) {
   EXPECT_EQ(source->target()->kind, TargetSpec::Kind::classes);
   EXPECT_EQ(source->target()->classes[1], 1);
   EXPECT_EQ(source->target()->classes[2], 255);
+  EXPECT_EQ(source->target()->scale, 1);
   Sample sample;
   source->read(sample);
   EXPECT_EQ(std::string(sample.encoded_target.data(), sample.encoded_target.data() + sample.encoded_target.size()), "mask");
   EXPECT_EQ(read(*source, 1), "b.jpg!the sample has no target: no member that ends in .label.png, or one without content");
   params.target_name = "seg";
   EXPECT_EQ(read(*opened(params), 1), "b.jpg=2:-1");
+  params.target_scale = 3;
+  EXPECT_EQ(opened(params)->target()->scale, 3);
 }
 
 TEST_F(ReadTarTest, WhatHasNoEffectIsSaid) {
@@ -241,6 +244,8 @@ TEST_F(ReadTarTest, WhatHasNoEffectIsSaid) {
   opened(params);
   EXPECT_EQ(run_.warnings().back(),
             "`classes` are given, and no sample in the 1 shards from '" + folder_ / "s.tar" + "' on has a label");
+  params.target_scale = 2;
+  EXPECT_EQ(error_of(params).message(), "target_scale: there are no targets: say target = \"classes\" or \"image\"");
   params.target_name = "seg";
   EXPECT_EQ(error_of(params).kind(), ErrorKind::usage);
   EXPECT_EQ(error_of(params).message(), "target_name: there is none to be named: say target = \"classes\" or \"image\"");

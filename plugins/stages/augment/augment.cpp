@@ -8,10 +8,11 @@ namespace millrace {
 
 namespace {
 
-void check_size(const ImageShape& shape) {
-  if (std::max(shape.height, shape.width) <= Augment::kLargest) return;
-  fail(ErrorKind::content, "the image is {} x {}: augment takes up to {} x {}, so resize it before", shape.height, shape.width,
-       Augment::kLargest, Augment::kLargest);
+void check_size(const ImageShape& shape, int target_scale, ErrorKind kind = ErrorKind::content) {
+  const int largest = Augment::kLargest / target_scale;
+  if (std::max(shape.height, shape.width) <= largest) return;
+  fail(kind, "the image is {} x {}: augment takes up to {} x {}{}, so resize it before", shape.height, shape.width, largest,
+       largest, target_scale == 1 ? "" : fmt::format(" with targets of {} times the size", target_scale));
 }
 
 }  // namespace
@@ -22,19 +23,25 @@ void Augment::describe(StageDescription<Params>& d) {
 }
 
 Augment::Augment(const Params& params, const StageContext& context)
-    : geometry_(params, context.image.channels, combine(context.seed, hash_text(context.name + " alternating flip"))),
+    : geometry_(params, context.image.channels, combine(context.seed, hash_text(context.name + " alternating flip")),
+                context.target.scale),
       policies_(params),
       jitter_(params),
-      window_(context.window) {
-  if (params.random_resized_crop) crop_.emplace(*params.random_resized_crop, context.image);
+      window_(context.window),
+      target_scale_(context.target.scale) {
+  if (params.random_resized_crop) crop_.emplace(*params.random_resized_crop, context.image, target_scale_);
   if (params.erase) erasing_.emplace(*params.erase, geometry_.outside());
+  if (target_scale_ > 1) {
+    check_size(context.image, target_scale_, ErrorKind::usage);
+    check_size(context.window, target_scale_, ErrorKind::usage);
+  }
   on_host_ = geometry_.may_warp() || crop_ || policies_.any() || jitter_.any() || erasing_;
 }
 
 void Augment::process(Sample& sample, Draw& draw) {
   const auto window = [&] { return window_.is_static() ? window_ : sample.image().shape; };
-  check_size(sample.image().shape);
-  check_size(window_);
+  check_size(sample.image().shape, target_scale_);
+  check_size(window_, target_scale_);
   const Geometry::Placement placement = geometry_.draw(sample, draw);
   if (on_host_) {
     execute_record(sample, window());

@@ -32,8 +32,8 @@ namespace millrace {
 // shifting the window then shows real pixels, and the border rule only begins where they end. Without a network the window is the
 // image. Everything else happens here, on the whole image; a record that an earlier stage left is executed first.
 //
-// Targets take part in every change of place: those of classes by nearest neighbour, filled with their ignored id. Nothing else
-// changes them.
+// Targets take part in every change of place: those of classes by nearest neighbour, filled with their ignored id; those of
+// TargetSpec::scale times the size in their own pixels. Nothing else changes them.
 //
 // Order of draws: flip_x, flip_y, translate.x, translate.y, each always made; then rotate, scale, scale_x, scale_y, shear_x,
 // shear_y; RandomCrop; Policies; Jitter; Erasing. What is not set draws nothing.
@@ -45,6 +45,8 @@ namespace millrace {
 //
 // Errors: fractions of pixels without translate.subpixel, huge shifts, flip_x beside alternating_flip: ErrorKind::usage, in the
 // constructor. Images beyond kLargest pixels in height or width: ErrorKind::content (a record's coordinates have 16 bits).
+// With targets of several times the size, images and shifts may be as many times smaller; images known to be larger are
+// ErrorKind::usage.
 class Augment : public SampleTransform {
  public:
   using Params = AugmentParams;
@@ -68,6 +70,7 @@ class Augment : public SampleTransform {
   std::optional<Erasing> erasing_;
   bool on_host_;  // anything that needs pixels
   ImageShape window_;
+  int target_scale_;
 };
 
 }  // namespace millrace

@@ -29,10 +29,13 @@ class Canvas {
     sample_.set_image(to);
   }
 
-  // Moves the picture by this map, its target with it: a target of classes by nearest neighbour, filled with its ignored id.
+  // Moves the picture by this map, its target with it, in the target's pixels: one of classes by nearest neighbour, filled with
+  // its ignored id.
   void warp(const AffineMap& from_source);
 
  private:
+  void warp_target(const AffineMap& to_source);
+
   Sample& sample_;
   const Outside& outside_;
 };

@@ -22,27 +22,26 @@ Outside make_outside(const GeometryParams& params, int channels) {
 
 }  // namespace
 
-Geometry::Geometry(const GeometryParams& params, int channels, std::uint64_t halves)
+Geometry::Geometry(const GeometryParams& params, int channels, std::uint64_t halves, int target_scale)
     : params_(params),
       outside_(make_outside(params, channels)),
       shapes_(params.rotate || params.scale || params.scale_x || params.scale_y || params.shear_x || params.shear_y),
       halves_(halves) {
-  check_shift(params.translate.x, "translate.x");
-  check_shift(params.translate.y, "translate.y");
+  check_shift(params.translate.x, "translate.x", kLargest / target_scale);
+  check_shift(params.translate.y, "translate.y", kLargest / target_scale);
   if (params.alternating_flip && params.flip_x > 0) {
     fail(ErrorKind::usage, "alternating_flip and flip_x both mirror left and right: choose one");
   }
 }
 
-void Geometry::check_shift(const Range& range, const char* name) const {
+void Geometry::check_shift(const Range& range, const char* name, int most) const {
   const bool whole = range.low == std::floor(range.low) && range.high == std::floor(range.high);
   if (!whole && !params_.translate.subpixel) {
     fail(ErrorKind::usage, "{}: expected whole pixels, found [{}, {}]; translate.subpixel = true allows fractions", name,
          range.low, range.high);
   }
-  if (range.low > range.high || range.low < -kLargest || range.high > kLargest) {
-    fail(ErrorKind::usage, "{}: expected [from, to] within {} and {}, found [{}, {}]", name, -kLargest, kLargest, range.low,
-         range.high);
+  if (range.low > range.high || range.low < -most || range.high > most) {
+    fail(ErrorKind::usage, "{}: expected [from, to] within {} and {}, found [{}, {}]", name, -most, most, range.low, range.high);
   }
 }
 

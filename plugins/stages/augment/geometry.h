@@ -15,7 +15,7 @@ class Geometry {
 
   // `halves` tells the two halves of the alternating flip apart. Errors: ErrorKind::usage.
   // `channels`: of the images; 0: not known.
-  Geometry(const GeometryParams& params, int channels, std::uint64_t halves);
+  Geometry(const GeometryParams& params, int channels, std::uint64_t halves, int target_scale = 1);
 
   // What was drawn for one sample.
   struct Placement {
@@ -35,7 +35,7 @@ class Geometry {
   bool may_warp() const { return params_.translate.subpixel || shapes_; }
 
  private:
-  void check_shift(const Range& range, const char* name) const;
+  void check_shift(const Range& range, const char* name, int most) const;
   AffineMap draw_shape(Draw& draw) const;
 
   GeometryParams params_;

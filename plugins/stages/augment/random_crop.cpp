@@ -9,11 +9,12 @@
 
 namespace millrace {
 
-RandomCrop::RandomCrop(const CropParams& params, ImageShape input) : params_(params), filter_(resample_filter(params.filter)) {
+RandomCrop::RandomCrop(const CropParams& params, ImageShape input, int target_scale)
+    : params_(params), filter_(resample_filter(params.filter)) {
   const Size& size = params.size;
-  constexpr int kLargest = Geometry::kLargest;
-  if (size.height < 1 || size.width < 1 || size.height > kLargest || size.width > kLargest) {
-    fail(ErrorKind::usage, "random_resized_crop.size: expected [height, width] from 1 to {}, found [{}, {}]", kLargest,
+  const int largest = Geometry::kLargest / target_scale;
+  if (size.height < 1 || size.width < 1 || size.height > largest || size.width > largest) {
+    fail(ErrorKind::usage, "random_resized_crop.size: expected [height, width] from 1 to {}, found [{}, {}]", largest,
          size.height, size.width);
   }
   output_ = {static_cast<std::int32_t>(size.height), static_cast<std::int32_t>(size.width), input.channels};
@@ -45,9 +46,11 @@ RandomCrop::Part RandomCrop::draw_part(Draw& draw, ImageShape shape) const {
 void RandomCrop::apply(Sample& sample, Draw& draw) const {
   const Part part = draw_part(draw, sample.image().shape);
   if (sample.target().data != nullptr) {
-    const bool classes = sample.target_spec().kind == TargetSpec::Kind::classes;
-    const Image from = sample.target(), to = sample.new_target({output_.height, output_.width, from.shape.channels});
-    resample(from, part, classes ? ResampleFilter::nearest : filter_, to);
+    const TargetSpec& spec = sample.target_spec();
+    const bool classes = spec.kind == TargetSpec::Kind::classes;
+    const Image from = sample.target(),
+                to = sample.new_target(spec.shape({output_.height, output_.width, sample.image().shape.channels}));
+    resample(from, part.scaled(spec.scale), classes ? ResampleFilter::nearest : filter_, to);
     sample.set_target(to);
   }
   const ImageView from = sample.image();

@@ -13,14 +13,15 @@ namespace millrace {
 // and aspect ratio of ten attempts in turn, then row and column.
 class RandomCrop {
  public:
-  RandomCrop(const CropParams& params, ImageShape input);  // errors: ErrorKind::usage
-  ImageShape image_shape() const { return output_; }       // of every image
+  RandomCrop(const CropParams& params, ImageShape input, int target_scale = 1);  // errors: ErrorKind::usage
+  ImageShape image_shape() const { return output_; }                             // of every image
 
   void apply(Sample& sample, Draw& draw) const;
 
  private:
   struct Part {
     int top = 0, left = 0, height = 0, width = 0;
+    Part scaled(int scale) const { return {top * scale, left * scale, height * scale, width * scale}; }
   };
   Part draw_part(Draw& draw, ImageShape shape) const;
   void resample(const ImageView& image, const Part& part, ResampleFilter filter, const Image& out) const;

@@ -33,6 +33,16 @@ void check_window(const ImageShape& image, const ImageShape& window) {
   }
 }
 
+// By augmentation records, whose coordinates have 16 bits.
+void check_target_size(const ImageShape& image, const TargetSpec& target) {
+  constexpr std::int64_t kLargest = 32'767;
+  const std::int64_t height = std::int64_t{image.height} * target.scale, width = std::int64_t{image.width} * target.scale;
+  if (target.scale == 1 || std::max(height, width) <= kLargest) return;
+  fail(ErrorKind::usage,
+       "images of {} x {} have targets of {} x {} (target_scale = {}): at most {} x {}, so make the images smaller", image.height,
+       image.width, height, width, target.scale, kLargest, kLargest);
+}
+
 // The lines that give images of the files' own sizes one size: the network's, where there is a network.
 std::string ways_to_one_size(const std::string& graph, const ImageShape& window) {
   const int height = window.is_static() ? window.height : 224, width = window.is_static() ? window.width : 224;
@@ -101,6 +111,7 @@ BatchSamples::BatchSamples(const Params& params, const StageContext& context)
          ways_to_one_size(graph_, context.window));
   }
   if (context.window.is_static()) check_window(image_, context.window);
+  check_target_size(image_, context.target);
 }
 
 void BatchSamples::process(int, Packet packet, Output& output) {
@@ -145,11 +156,10 @@ void BatchSamples::check_pixels(Batch& batch, std::uint32_t slot) const {
 void BatchSamples::check_target(Batch& batch, std::uint32_t slot) const {
   Sample& sample = batch.samples[slot];
   const Image& target = sample.target();
-  const ImageShape expected{batch.image.height, batch.image.width, batch.target.channels(batch.image.channels)};
+  const ImageShape expected = batch.target.shape(batch.image);
   std::uint8_t* place = batch.targets + slot * expected.bytes();
   if (target.shape != expected) {
-    sample.fault =
-        SampleFault{name_, fmt::format("the target is {}, its image {}", to_string(target.shape), to_string(batch.image))};
+    sample.fault = SampleFault{name_, fmt::format("the target is {}, expected {}", to_string(target.shape), to_string(expected))};
   } else if (target.data != place) {
     std::memcpy(place, target.data, expected.bytes());
   }

@@ -283,6 +283,39 @@ TEST_F(BatchTest, AnImageOfAnotherSizeIsABadSample) {
   EXPECT_EQ(run_.bad_samples()[0].cause, "the image is 3 x 2 x 1, the batch holds 2 x 2 x 1");
 }
 
+TEST_F(BatchTest, TakesTargetsOfTheirScaleAlone) {
+  params_.bad_samples = "skip";
+  params_.size = 2;
+  TargetSpec target;
+  target.kind = TargetSpec::Kind::image;
+  target.scale = 2;
+  BatchSamples stage(params_, context_);
+  const auto batch = filled(2, 2);
+  std::vector<std::uint8_t> targets(32);
+  batch->target = target;
+  batch->targets = targets.data();
+  for (std::uint32_t slot = 0; slot < 2; ++slot) {
+    Sample& sample = batch->samples[slot];
+    const Image beside = sample.new_target({4, slot == 0 ? 4 : 2, 1});
+    std::memset(beside.data, 7, beside.shape.bytes());
+    sample.set_target(beside);
+  }
+  feed(stage, testkit::whole(batch));
+  EXPECT_EQ(targets[15], 7);
+  ASSERT_EQ(run_.bad_samples().size(), 1U);
+  EXPECT_EQ(run_.bad_samples()[0].cause, "the target is 4 x 2 x 1, expected 4 x 4 x 1");
+}
+
+TEST_F(BatchTest, RefusesTargetsThatARecordCannotPlace) {
+  context_.target.kind = TargetSpec::Kind::image;
+  context_.target.scale = 4;
+  context_.image = {8192, 2, 1};
+  EXPECT_EQ(mistake(),
+            "images of 8192 x 2 have targets of 32768 x 8 (target_scale = 4): at most 32767 x 32767, so make the images smaller");
+  context_.image = {8191, 2, 1};
+  EXPECT_EQ(mistake(), "nothing was thrown");
+}
+
 TEST_F(BatchTest, LargerImagesAreSeenThroughAWindowInTheirMiddle) {
   params_.size = 1;
   context_.image = {6, 5, 1};

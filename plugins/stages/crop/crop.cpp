@@ -57,8 +57,9 @@ void Crop::process(Sample& sample, Draw& draw) {
   }
   if (rows == 0 && columns == 0) return;
   if (sample.target().data != nullptr) {
-    const Image target = sample.new_target({piece_.height, piece_.width, sample.target().shape.channels});
-    cut_out(sample.target(), top, left, target);
+    const TargetSpec& spec = sample.target_spec();
+    const Image target = sample.new_target(spec.shape({piece_.height, piece_.width, from.shape.channels}));
+    cut_out(sample.target(), top * spec.scale, left * spec.scale, target);
     sample.set_target(target);
   }
   const Image piece = sample.new_image({piece_.height, piece_.width, from.shape.channels});

@@ -7,6 +7,7 @@
 
 #include "millrace/error.h"
 #include "testkit/harness.h"
+#include "testkit/positions.h"
 
 namespace millrace {
 namespace {
@@ -90,6 +91,21 @@ TEST_F(CropTest, CutsTheSamePieceOutOfATarget) {
     const auto [top, left] = cut(stage, position);
     ASSERT_EQ(sample_.target().shape, (ImageShape{4, 4, 1}));
     for (int i = 0; i < 16; ++i) ASSERT_EQ(sample_.target().data[i], 100 + (top + i / 4) * 9 + left + i % 4);
+  }
+}
+
+TEST_F(CropTest, CutsTheSamePieceOutOfALargerTarget) {
+  params_.size = {4, 5};
+  params_.position = "random";
+  Crop stage(params_, context_);
+  for (const int scale : {2, 4}) {
+    const TargetSpec target = testkit::scaled_target(scale);
+    for (std::uint64_t position = 0; position < 10; ++position) {
+      testkit::show_positions(sample_, {7, 9, 3}, target);
+      Draw draw(1, {.epoch = 0, .position = position}, 0);
+      stage.process(sample_, draw);
+      EXPECT_EQ(testkit::expect_follows(sample_), 4 * 5 * 3);
+    }
   }
 }
 

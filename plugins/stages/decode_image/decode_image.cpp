@@ -15,6 +15,16 @@ std::string target_of(const Sample& sample) {
   return sample.target_url.empty() ? "target" : fmt::format("target '{}'", sample.target_url);
 }
 
+void check_size(const Sample& sample, const ImageShape& image, const ImageShape& target) {
+  const ImageShape wanted = sample.target_spec().shape(image);
+  if (target.height == wanted.height && target.width == wanted.width) return;
+  const int scale = sample.target_spec().scale;
+  fail(ErrorKind::content, "the image is {} x {} and its {} {} x {}: {}", image.height, image.width, target_of(sample),
+       target.height, target.width,
+       scale == 1 ? "they must have one size"
+                  : fmt::format("by target_scale = {} it must be {} x {}", scale, wanted.height, wanted.width));
+}
+
 }  // namespace
 
 void DecodeImage::describe(StageDescription<Params>& d) {
@@ -54,11 +64,12 @@ void DecodeImage::describe(StageDescription<Params>& d) {
   d.params.add("allow_warnings", &Params::allow_warnings).text("use what there is of truncated or damaged images");
 }
 
-DecodeImage::DecodeImage(const Params& params, const StageContext&)
+DecodeImage::DecodeImage(const Params& params, const StageContext& context)
     : rule_(params),
       filter_(resample_filter(params.filter)),
       channels_(static_cast<int>(params.channels)),
       exif_(params.exif),
+      target_scale_(context.target.scale),
       limits_{params.max_pixels, params.max_bytes, static_cast<int>(params.max_scans), params.allow_warnings} {
   if (params.channels == 2) fail(ErrorKind::usage, "channels: expected 1 or 3, found 2");
 }
@@ -71,22 +82,19 @@ ImageShape DecodeImage::open_image(Sample& sample, ImageFile& file) const {
 
 void DecodeImage::open_target(Sample& sample, ImageFile& file, const ImageShape& image) const {
   const ImageFile::Bytes bytes{sample.encoded_target.data(), sample.encoded_target.size()};
-  const bool classes = sample.target_spec().kind == TargetSpec::Kind::classes;
+  const TargetSpec& spec = sample.target_spec();
+  const bool classes = spec.kind == TargetSpec::Kind::classes;
   ImageShape shape;
   try {
     if (sample.decoded != ImageShape{}) {
-      const int channels = sample.target_spec().channels(sample.decoded.channels);
-      shape = file.open_pixels(bytes, {sample.decoded.height, sample.decoded.width, channels}, classes ? 1 : channels_);
+      shape = file.open_pixels(bytes, spec.shape(sample.decoded), classes ? 1 : channels_);
     } else {
       shape = classes ? file.open_labels(bytes, limits_) : file.open(bytes, channels_, limits_, exif_);
     }
   } catch (Error& error) {
     throw error.in(target_of(sample));
   }
-  if (shape.height != image.height || shape.width != image.width) {
-    fail(ErrorKind::content, "the image is {} x {} and its {} {} x {}: they must have one size", image.height, image.width,
-         target_of(sample), shape.height, shape.width);
-  }
+  check_size(sample, image, shape);
 }
 
 void DecodeImage::process(Sample& sample, Draw& draw) {
@@ -99,9 +107,9 @@ void DecodeImage::process(Sample& sample, Draw& draw) {
   const Excerpt excerpt = rule_.excerpt(shape.height, shape.width, draws);
   if (has_target) {
     const bool classes = spec.kind == TargetSpec::Kind::classes;
-    const Image target = sample.new_target({excerpt.height, excerpt.width, spec.channels(channels_)});
+    const Image target = sample.new_target(spec.shape({excerpt.height, excerpt.width, channels_}));
     try {
-      target_file.render(excerpt, classes ? ResampleFilter::nearest : filter_, target);
+      target_file.render(excerpt.scaled(spec.scale), classes ? ResampleFilter::nearest : filter_, target);
     } catch (Error& error) {
       throw error.in(target_of(sample));
     }
@@ -120,7 +128,8 @@ void DecodeImage::process(Sample& sample, Draw& draw) {
 std::size_t DecodeImage::memory_bound() const {
   constexpr std::size_t kTables = 1'000'000;  // of both libraries and of resampling, and a few rows
   const std::size_t threads = std::max(1U, std::thread::hardware_concurrency());
-  return threads * (kTables + 2 * image_shape().bytes());
+  const std::size_t images = 1 + static_cast<std::size_t>(target_scale_) * static_cast<std::size_t>(target_scale_);
+  return threads * (kTables + images * image_shape().bytes());
 }
 
 }  // namespace millrace

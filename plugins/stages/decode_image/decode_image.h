@@ -26,13 +26,13 @@ namespace millrace {
 // Ports: in, SampleChunk; out, ImageChunk: (height, width, channels) uint8, in the batch's slot where the size is the batch's.
 // Samples that hold pixels already (Sample::decoded) go the same way. A target of kind `image` is decoded like the image; one of
 // kind `classes` exactly, by nearest neighbour where the image is resampled, and its values mapped by TargetSpec::classes. Both
-// are of one size, and the same part is taken of both. Photos are turned upright by their EXIF orientation (of an image and a
-// target each by its own). Alpha is dropped. A JPEG is decoded at a half, a quarter or an eighth of its size where that is still
-// as large as `size`. Order of draws: with random_resized_crop 22 of each sample, before anything is looked at: area and aspect
-// ratio of ten attempts in turn, then row and column. Nothing else draws. Threading: parallel; each thread has decoders of its
-// own. Errors: parameters that do not go together: ErrorKind::usage. Whatever is wrong with one file (neither JPEG nor PNG,
-// truncated, damaged, too large, of another size than `size` or than its target): ErrorKind::content. Source of
-// random_resized_crop: torchvision's RandomResizedCrop.
+// are of one size, or the target is of TargetSpec::scale times the image's, and the same part is taken of both. Photos are turned
+// upright by their EXIF orientation (of an image and a target each by its own). Alpha is dropped. A JPEG is decoded at a half, a
+// quarter or an eighth of its size where that is still as large as `size`. Order of draws: with random_resized_crop 22 of each
+// sample, before anything is looked at: area and aspect ratio of ten attempts in turn, then row and column. Nothing else draws.
+// Threading: parallel; each thread has decoders of its own. Errors: parameters that do not go together: ErrorKind::usage.
+// Whatever is wrong with one file (neither JPEG nor PNG, truncated, damaged, too large, of another size than `size` or than its
+// target): ErrorKind::content. Source of random_resized_crop: torchvision's RandomResizedCrop.
 class DecodeImage : public SampleTransform {
  public:
   struct Params : ExcerptParams {
@@ -59,6 +59,7 @@ class DecodeImage : public SampleTransform {
   ResampleFilter filter_;
   int channels_;
   bool exif_;
+  int target_scale_;
   DecodeLimits limits_;
 };
 

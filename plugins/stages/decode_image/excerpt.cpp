@@ -35,6 +35,15 @@ void check_range(const char* name, const Range& range, double most) {
 
 }  // namespace
 
+Excerpt Excerpt::scaled(int scale) const {
+  const auto s = static_cast<float>(scale);
+  return {{region.top * scale, region.left * scale, region.height * scale, region.width * scale},
+          {box.left * s, box.top * s, box.right * s, box.bottom * s},
+          height * scale,
+          width * scale,
+          resampled};
+}
+
 ExcerptRule::Mode ExcerptRule::mode_of(const ExcerptParams& params) {
   const Range& area = params.random_resized_crop.area;
   const bool random = area.low != 0 || area.high != 0, exact = params.fit == "exact", middle = params.crop == "centre";

@@ -24,6 +24,8 @@ struct Excerpt {
   Box box;                    // what is resampled, in pixels of the image; within the region
   int height = 0, width = 0;  // of the result
   bool resampled = false;     // false: the region is the result
+
+  Excerpt scaled(int scale) const;  // the same of an image so many times as high and wide, with as many times the result's pixels
 };
 
 struct ExcerptParams {

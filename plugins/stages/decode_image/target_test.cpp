@@ -105,6 +105,48 @@ TEST_F(TargetTest, AFileOfItsOwnIsNamed) {
   EXPECT_EQ(fault(), "the image is 40 x 50 and its target 'labels/1.png' 50 x 40: they must have one size");
 }
 
+TEST_F(TargetTest, TheSamePartIsTakenOfALargerTarget) {
+  spec_.scale = 2;
+  for (const bool jpeg : {false, true}) {
+    for (std::uint64_t position = 0; position < 12; ++position) {
+      DecodeImage::Params params;
+      params.size = Size{24, 20};
+      if (position == 0) params.fit = "exact";
+      if (position == 1) params.crop = "centre";
+      if (position == 2) params.crop = "centre", params.short_side = 30;
+      if (position > 2) params.random_resized_crop.area = {0.08, 1};
+      const Bytes target = jpeg ? encode(Recipe{.height = 240, .width = 320}) : encode(labels(240, 320));
+      read(encode(Recipe{.height = 120, .width = 160}), target, jpeg ? TargetSpec::Kind::image : TargetSpec::Kind::classes);
+      process(params, position);
+      ASSERT_EQ(sample_.image().shape, (ImageShape{24, 20, 3}));
+      ASSERT_EQ(sample_.target().shape, (ImageShape{48, 40, jpeg ? 3 : 1}));
+      const int channels = jpeg ? 3 : 1, most = jpeg ? 255 : 200;
+      for (int i = 0; i < 24 * 20; ++i) {
+        const std::uint8_t* first = sample_.target().data + (i / 20 * 80 + i % 20 * 2) * channels;
+        const int sum = first[0] + first[channels] + first[40 * channels] + first[41 * channels];
+        ASSERT_NEAR(sample_.image().data[3 * i] / 255.0, sum / 4.0 / most, 0.02) << position << ' ' << i;
+      }
+    }
+  }
+}
+
+TEST_F(TargetTest, ATargetThatIsNotSoManyTimesAsLargeIsABadSample) {
+  spec_.scale = 2;
+  read(encode(Recipe{.height = 40, .width = 50}), encode(labels(80, 90)));
+  sample_.target_url = "labels/1.png";
+  EXPECT_EQ(fault(), "the image is 40 x 50 and its target 'labels/1.png' 80 x 90: by target_scale = 2 it must be 80 x 100");
+}
+
+TEST_F(TargetTest, PixelsOfALargerTargetAreUsedAsTheyAre) {
+  spec_.scale = 2;
+  const Bytes pixels = gradient(6, 5, 3), classes(120, 3);
+  read(pixels, classes);
+  sample_.decoded = {6, 5, 3};
+  process({});
+  ASSERT_EQ(sample_.target().shape, (ImageShape{12, 10, 1}));
+  EXPECT_EQ(Bytes(sample_.target().data, sample_.target().data + 120), classes);
+}
+
 TEST_F(TargetTest, PixelsThatAreDecodedAlreadyAreUsedAsTheyAre) {
   Bytes pixels = gradient(12, 12, 3), classes(144, 3);
   classes[5] = 7;

@@ -17,7 +17,7 @@ std::int32_t united_label(const Child& child, std::int32_t own) {
 
 bool same(const std::optional<TargetSpec>& a, const std::optional<TargetSpec>& b) {
   if (!a || !b) return !a && !b;
-  if (a->kind != b->kind) return false;
+  if (a->kind != b->kind || a->scale != b->scale) return false;
   return a->kind != TargetSpec::Kind::classes || (a->ignored == b->ignored && a->classes == b->classes);
 }
 

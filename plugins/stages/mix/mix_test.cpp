@@ -189,6 +189,8 @@ TEST_F(MixTest, RefusesLabelImagesWithOtherClasses) {
   };
   EXPECT_EQ(opened({pairs("sky", 0), pairs("sky", 0)})->classes(), Texts{"sky"});
   EXPECT_EQ(refusal({pairs("sky", 0), pairs("sky", 1)}), "sources[1] has another target than sources[0]: they cannot be mixed");
+  EXPECT_EQ(refusal({pairs("sky", 0), with(pairs("sky", 0), "target_scale", Value(2))}),
+            "sources[1] has another target than sources[0]: they cannot be mixed");
   EXPECT_EQ(refusal({pairs("sky", 0), pairs("sea", 0)}),
             "the classes of label images must be the same, in the same order, in all sources");
 }

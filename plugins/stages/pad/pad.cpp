@@ -29,9 +29,14 @@ Pad::Pad(const Params& params, const StageContext& context)
       border_(border_named(params.border)),
       fill_(fill_colour(params.fill, context.image.channels)),
       input_(context.image),
-      window_(context.window) {
+      window_(context.window),
+      target_scale_(context.target.scale) {
   if (size_.has_value() == margin_.has_value()) {
     fail(ErrorKind::usage, "expected either `size = [height, width]` or `margin`, found {}", size_ ? "both" : "neither");
+  }
+  if (size_ && std::max(size_->height, size_->width) * target_scale_ > kLargest) {
+    fail(ErrorKind::usage, "size: targets would be padded to {} x {}: at most {} x {}", size_->height * target_scale_,
+         size_->width * target_scale_, kLargest, kLargest);
   }
   if (!input_.is_static()) return;
   try {
@@ -49,6 +54,10 @@ ImageShape Pad::result(const ImageShape& from) const {
   }
   if (to.height > kLargest || to.width > kLargest) {
     fail(ErrorKind::content, "the image would be padded to {} x {}: at most {} x {}", to.height, to.width, kLargest, kLargest);
+  }
+  if (std::max(to.height, to.width) * target_scale_ > kLargest) {
+    fail(ErrorKind::content, "the image would be padded to {} x {} and its target to {} x {}: at most {} x {}", to.height,
+         to.width, to.height * target_scale_, to.width * target_scale_, kLargest, kLargest);
   }
   return {static_cast<std::int32_t>(to.height), static_cast<std::int32_t>(to.width), from.channels};
 }

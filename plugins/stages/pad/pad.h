@@ -19,8 +19,8 @@ namespace millrace {
 // Ports: in, out: ImageChunk, uint8. A pending augmentation record is applied first. The same margin is put around a target; what
 // is filled of one of classes has its ignored id. Of an odd difference to `size` the larger half goes to the bottom and right.
 // Threading: parallel.
-// Errors: not exactly one of `size` and `margin`, images known to be larger than `size`: ErrorKind::usage, in the constructor; one
-// larger image: ErrorKind::content, and so is a result beyond kLargest pixels in height or width.
+// Errors: not exactly one of `size` and `margin`, images known to be larger than `size`: ErrorKind::usage, in the constructor;
+// one larger image: ErrorKind::content, and so is a result or target beyond kLargest pixels in height or width.
 class Pad : public SampleTransform {
  public:
   struct Params {
@@ -28,7 +28,8 @@ class Pad : public SampleTransform {
     std::string border = "constant";
     std::vector<std::int64_t> fill = {0};
   };
-  static constexpr std::int32_t kLargest = 12'000;  // of a result: an augmentation record's coordinates have 16 bits
+  static constexpr std::int32_t kLargest =
+      12'000;  // of a result and of its target: an augmentation record's coordinates have 16 bits
 
   static void describe(StageDescription<Params>& description);
 
@@ -43,6 +44,7 @@ class Pad : public SampleTransform {
   Border border_;
   std::array<std::uint8_t, 4> fill_;
   ImageShape input_, window_;
+  int target_scale_;
 };
 
 }  // namespace millrace

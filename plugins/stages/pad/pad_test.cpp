@@ -7,6 +7,7 @@
 
 #include "millrace/error.h"
 #include "testkit/harness.h"
+#include "testkit/positions.h"
 
 namespace millrace {
 namespace {
@@ -90,6 +91,32 @@ TEST_F(PadTest, FillsATargetOfClassesWithItsIgnoredId) {
   sample_.set_target(target);
   EXPECT_EQ(padded(), (Bytes{0, 0, 0, 5, 5, 5, 0, 0, 0}));
   EXPECT_EQ(Bytes(sample_.target().data, sample_.target().data + 3), (Bytes{200, 11, 200}));
+}
+
+TEST_F(PadTest, ALargerTargetGetsAsManyTimesTheMargin) {
+  params_.margin = Size{3, 2};
+  for (const char* border : {"constant", "reflect", "edge"}) {
+    params_.border = border;
+    for (const int scale : {2, 4}) {
+      const TargetSpec target = testkit::scaled_target(scale);
+      testkit::show_positions(sample_, {6, 5, 3}, target);
+      Draw draw(1, {}, 0);
+      Pad(params_, context_).process(sample_, draw);
+      const bool edge = params_.border == "edge";  // whose edge pixels are smaller
+      EXPECT_EQ(testkit::expect_follows(sample_, edge ? 3 : 0), 3 * (params_.border == "constant" ? 6 * 5 : 12 * 9)) << border;
+    }
+  }
+}
+
+TEST_F(PadTest, RefusesTargetsThatARecordCannotPlace) {
+  context_.target = testkit::scaled_target(2);
+  params_.size = Size{6'001, 4};
+  EXPECT_EQ(mistake(ErrorKind::usage), "size: targets would be padded to 12002 x 8: at most 12000 x 12000");
+  params_.size.reset();
+  params_.margin = Size{3'000, 0};
+  context_.image = {3, 3, 1};
+  EXPECT_EQ(mistake(ErrorKind::usage),
+            "the image would be padded to 6003 x 3 and its target to 12006 x 6: at most 12000 x 12000");
 }
 
 TEST_F(PadTest, AppliesAPendingRecordFirst) {

@@ -61,7 +61,7 @@ void Resize::process(Sample& sample, Draw&) {
   };
   if (sample.target().data != nullptr) {
     const bool classes = sample.target_spec().kind == TargetSpec::Kind::classes;
-    const Image target = sample.new_target({to.height, to.width, sample.target().shape.channels});
+    const Image target = sample.new_target(sample.target_spec().shape(to));
     resample(sample.target(), classes ? ResampleFilter::nearest : filter_, target);
     sample.set_target(target);
   }

@@ -10,6 +10,7 @@
 #include "millrace/error.h"
 #include "millrace/resample.h"
 #include "testkit/harness.h"
+#include "testkit/positions.h"
 
 namespace millrace {
 namespace {
@@ -133,6 +134,19 @@ TEST_F(ResizeTest, TakesATargetAlongAndMixesNoClasses) {
     const auto filter = kind == TargetSpec::Kind::classes ? ResampleFilter::nearest : ResampleFilter::bilinear;
     Resampler().resize(rows_of({labels.data(), shape}), {0, 0, 6, 8}, filter, to, expected.data());
     EXPECT_EQ(std::vector<std::uint8_t>(sample_.target().data, sample_.target().data + expected.size()), expected);
+  }
+}
+
+TEST_F(ResizeTest, ALargerTargetStaysAsManyTimesAsLarge) {
+  for (const int scale : {2, 4}) {
+    const TargetSpec target = testkit::scaled_target(scale);
+    for (const Size size : {Size{10, 21}, {24, 17}, {27, 28}}) {
+      params_.size = size;
+      testkit::show_positions(sample_, {20, 24, 3}, target);
+      Draw draw(1, {}, 0);
+      Resize(params_, context_).process(sample_, draw);
+      EXPECT_GT(testkit::expect_follows(sample_, 2.5), 600);  // at the edges what lies beyond counts less in the target
+    }
   }
 }
 

@@ -32,21 +32,23 @@ struct Ingest {
   void accesses(Visitor& v) const;
 };
 
-// A pixel (n, i, j) of the target image, which follows its image by the same record: its class, or what ingest makes of its bytes.
+// A pixel (n, i, j) of the target image, which follows its image by the same record: its class, or what ingest makes of its
+// bytes. Extents are the image's; the target has `scale` times as many rows and columns.
 struct IngestTarget {
   static constexpr Form kForm = Form::each;
   static constexpr const char* kName = "ingest targets";
-  const std::uint8_t* pixels = nullptr;         // (count, image_height, image_width, channels)
-  const AugmentationRecord* records = nullptr;  // (count)
+  const std::uint8_t* pixels = nullptr;         // (count, scale * image_height, scale * image_width, channels)
+  const AugmentationRecord* records = nullptr;  // (count), of the images
   const float* table = nullptr;                 // as of Ingest
-  float* out = nullptr;                         // (count, window_height, window_width, channels)
+  float* out = nullptr;                         // (count, scale * window_height, scale * window_width, channels)
   std::int64_t count = 0;
   std::int32_t image_height = 0, image_width = 0, channels = 0;  // REQUIRES: channels <= 4
   std::int32_t window_height = 0, window_width = 0;
-  bool classes = false;     // one channel; -1 for the ignored one, and outside
+  std::int32_t scale = 1;
+  bool classes = false;  // one channel; -1 for the ignored one, and outside
   std::uint8_t ignored = 0;
 
-  std::int64_t size() const { return count * window_height * window_width; }
+  std::int64_t size() const { return count * window_height * window_width * scale * scale; }
   MILLRACE_HD void operator()(std::int64_t i) const;
   template <class Visitor>
   void accesses(Visitor& v) const;
@@ -54,25 +56,32 @@ struct IngestTarget {
 
 // ---- Bodies ----
 
-// Where coordinate `at` of an axis of `size` pixels is read: mirrored, clamped, or -1 for the fill value.
-MILLRACE_HD std::int32_t resolve_border(std::int32_t at, std::int32_t size, Border border) {
+// Where coordinate `at` of an axis of `size` pixels is read: mirrored, clamped, or -1 for the fill value. `unit`: so many of them
+// make a pixel of the image that a target belongs to, about whose edge pixels both are mirrored.
+MILLRACE_HD std::int32_t resolve_border(std::int32_t at, std::int32_t size, Border border, std::int32_t unit = 1) {
   if (at >= 0 && at < size) return at;
   if (border == Border::constant) return -1;
   if (border == Border::edge || size == 1) return at < 0 ? 0 : size - 1;
-  const std::int32_t period = 2 * (size - 1);
+  const std::int32_t period = size == unit ? unit : 2 * (size - unit);
   at %= period;
   if (at < 0) at += period;
-  return at < size ? at : period - at;
+  return at < size ? at : period + unit - 1 - at;
 }
 
 // The record of one axis behind the view: the stored coordinate of what the network sees at `seen` of the window, or -1.
 struct IngestAxis {
   std::int32_t stored, window;  // extents
   std::int32_t start, step;     // of the record
+  std::int32_t unit = 1;        // see resolve_border()
 
+  // Of a target with `scale` times the pixels; start and step of its image's record. As target_record() in millrace/sample.h.
+  MILLRACE_HD static IngestAxis of_target(std::int32_t stored, std::int32_t window, std::int32_t start, std::int32_t step,
+                                          std::int32_t scale) {
+    return {stored * scale, window * scale, start * scale + (step < 0 ? scale - 1 : 0), step, scale};
+  }
   MILLRACE_HD std::int32_t resolve(std::int32_t seen, Border of_view, Border of_record) const {
     const std::int32_t inside = resolve_border(seen, window, of_view);
-    return inside < 0 ? -1 : resolve_border(start + step * inside, stored, of_record);
+    return inside < 0 ? -1 : resolve_border(start + step * inside, stored, of_record, unit);
   }
 };
 
@@ -107,14 +116,14 @@ void Ingest<T>::accesses(Visitor& v) const {
 }
 
 MILLRACE_HD void IngestTarget::operator()(std::int64_t i) const {
-  const Division line = divide(i, window_width), image = divide(line.quotient, window_height);
+  const Division line = divide(i, window_width * scale), image = divide(line.quotient, window_height * scale);
   const AugmentationRecord& record = records[image.quotient];
-  const IngestAxis down{image_height, window_height, record.y, record.step_y};
-  const IngestAxis right{image_width, window_width, record.x, record.step_x};
+  const IngestAxis down = IngestAxis::of_target(image_height, window_height, record.y, record.step_y, scale);
+  const IngestAxis right = IngestAxis::of_target(image_width, window_width, record.x, record.step_x, scale);
   const std::int32_t row = down.resolve(static_cast<std::int32_t>(image.remainder), Border::constant, record.border);
   const std::int32_t column = right.resolve(static_cast<std::int32_t>(line.remainder), Border::constant, record.border);
   const bool inside = row >= 0 && column >= 0;
-  const std::int64_t pixel = inside ? (image.quotient * image_height + row) * image_width + column : 0;
+  const std::int64_t pixel = inside ? (image.quotient * down.stored + row) * right.stored + column : 0;
   if (classes) {
     const std::uint8_t value = inside ? pixels[pixel] : ignored;
     out[i] = value == ignored ? -1.0F : static_cast<float>(value);
@@ -125,7 +134,7 @@ MILLRACE_HD void IngestTarget::operator()(std::int64_t i) const {
 }
 template <class Visitor>
 void IngestTarget::accesses(Visitor& v) const {
-  visit_read(v, pixels, count * image_height * image_width * channels);
+  visit_read(v, pixels, count * image_height * image_width * scale * scale * channels);
   visit_read(v, records, count);
   if (!classes) visit_read(v, table, std::int64_t{channels} * 256);
   visit_write(v, out, size() * channels);

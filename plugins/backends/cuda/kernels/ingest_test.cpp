@@ -102,5 +102,51 @@ TEST(Ingest, DoesWhatTheReferenceDoes) {
   }
 }
 
+// Targets of an image, which follow it by the same records.
+void expect_target_matches(Pixels& p, const TargetSpec& spec) {
+  const ImageShape stored = spec.shape(p.image), window = spec.shape(p.window);
+  const bool classes = spec.kind == TargetSpec::Kind::classes;
+  std::vector<std::uint8_t> targets(kSamples * stored.bytes()), seen(window.bytes());
+  for (std::size_t i = 0; i < targets.size(); ++i)
+    targets[i] = static_cast<std::uint8_t>((i * 37 + i / 11) % (classes ? 5 : 256));
+  std::vector<float> out(kSamples * window.bytes());
+  IngestTarget element;
+  element.pixels = targets.data();
+  element.records = p.records.data();
+  element.table = p.table.data();
+  element.out = out.data();
+  element.count = kSamples;
+  element.image_height = p.image.height, element.image_width = p.image.width, element.channels = stored.channels;
+  element.window_height = p.window.height, element.window_width = p.window.width;
+  element.scale = spec.scale, element.classes = classes, element.ignored = spec.ignored;
+  expect_names_its_memory(element, {bytes_of(targets), bytes_of(p.records), bytes_of(p.table), bytes_of(out)});
+  for (std::size_t n = 0; n < kSamples; ++n) {
+    apply_record(target_record(p.records[n], spec), Image{targets.data() + n * stored.bytes(), stored}, window, seen.data());
+    for (std::size_t i = 0; i < seen.size(); ++i) {
+      const float as_class = seen[i] == spec.ignored ? -1.0F : static_cast<float>(seen[i]);
+      const std::size_t c = i % static_cast<std::size_t>(window.channels);
+      ASSERT_EQ(out[n * seen.size() + i], classes ? as_class : p.table[c * 256 + seen[i]]) << n << ' ' << i;
+    }
+  }
+}
+
+TEST(IngestTarget, DoesWhatTheReferenceDoesAtEveryScale) {
+  for (const int scale : {1, 2, 3}) {
+    for (const ImageShape window : {ImageShape{9, 7, 3}, {6, 5, 3}, {12, 13, 3}, {1, 1, 3}}) {
+      for (const ImageShape image : {ImageShape{9, 7, 3}, {1, 1, 3}, {2, 5, 3}}) {
+        SCOPED_TRACE(to_string(image) + " to " + to_string(window) + ", scale " + std::to_string(scale));
+        Pixels p(image, window);
+        TargetSpec spec;
+        spec.scale = scale;
+        spec.kind = TargetSpec::Kind::image;
+        expect_target_matches(p, spec);
+        spec.kind = TargetSpec::Kind::classes;
+        spec.ignored = 3;
+        expect_target_matches(p, spec);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace millrace::cuda

@@ -55,6 +55,7 @@ TensorView Losses::target_images(Queue& queue, const Loss& loss, const StagedBat
   kernel.channels = classes ? 1 : batch.image.channels;
   kernel.window_height = batch.window.height;
   kernel.window_width = batch.window.width;
+  kernel.scale = batch.target.scale;
   kernel.classes = classes;
   kernel.ignored = batch.target.ignored;
   reserve(queue, targets_, static_cast<std::size_t>(kernel.size() * kernel.channels) * sizeof(float), "targets");

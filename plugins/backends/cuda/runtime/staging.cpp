@@ -36,6 +36,7 @@ TargetNeeds TargetNeeds::of(const Network& network, const std::vector<std::share
   TargetNeeds needs;
   const Shape& output = network.output();
   const bool vector = output.elements() == output[0];
+  if (!vector) needs.scale = std::max(1, static_cast<int>(output[1]) / network.input.height);
   for (const auto& loss : losses) {
     if (loss->info().target == LossTarget::classes) needs.channels = std::max(needs.channels, 1);
     if (loss->info().target != LossTarget::values) continue;
@@ -110,7 +111,9 @@ StagedBatch Staging::load(Queue& compute, const Ref<Batch>& batch, std::uint32_t
   make_room(place, *batch, count);
   const std::uint8_t* const pixels = batch->pixels + begin * batch->image.bytes();
   const std::size_t pixel_bytes = count * batch->image.bytes();
-  const bool images = needs_.channels > 0 && batch->target.channels(batch->image.channels) == needs_.channels;
+  const TargetSpec& target = batch->target;
+  const bool images =
+      needs_.channels > 0 && target.scale == needs_.scale && target.channels(batch->image.channels) == needs_.channels;
   const std::uint8_t* const targets = images ? batch->targets + begin * batch->target_bytes() : nullptr;
   const std::size_t target_bytes = images ? count * batch->target_bytes() : 0;
   const bool numbers = needs_.numbers > 0 && batch->numbers_per_sample == needs_.numbers;
@@ -133,7 +136,8 @@ StagedBatch Staging::load(Queue& compute, const Ref<Batch>& batch, std::uint32_t
   put(layout.shares, batch->shares);
   if (!mixes) std::fill_n(reinterpret_cast<float*>(host + layout.shares), count, 1.0F);
   if (numbers) {
-    std::memcpy(host + layout.numbers, batch->numbers + std::size_t{begin} * needs_.numbers, count * needs_.numbers * sizeof(float));
+    std::memcpy(host + layout.numbers, batch->numbers + std::size_t{begin} * needs_.numbers,
+                count * needs_.numbers * sizeof(float));
   }
 
   const std::byte* const device = place.side.data();

@@ -17,11 +17,12 @@ namespace millrace::cuda {
 // What losses read besides labels.
 struct TargetNeeds {
   int channels = 0;           // of target images, as bytes; 0: none are read
+  int scale = 1;              // of target images, see TargetSpec
   std::uint32_t numbers = 0;  // of each sample
 
   static TargetNeeds of(const Network& network, const std::vector<std::shared_ptr<const Loss>>& losses);
   std::size_t bytes(ImageShape image) const {  // of one sample's target image
-    return ImageShape{image.height, image.width, channels}.bytes();
+    return ImageShape{image.height * scale, image.width * scale, channels}.bytes();
   }
 };
 
@@ -32,7 +33,7 @@ struct StagedBatch {
   const AugmentationRecord* records = nullptr;
   const float *labels = nullptr, *second_labels = nullptr, *weights = nullptr, *shares = nullptr;
   const float* numbers = nullptr;         // (count, TargetNeeds::numbers); null: none
-  const std::uint8_t* targets = nullptr;  // (count, H, W, TargetNeeds::channels); null: none
+  const std::uint8_t* targets = nullptr;  // (count, scale * H, scale * W, channels) of TargetNeeds; null: none
   TargetSpec target;
   ImageShape image, window;
   std::int64_t images = 0, count = 0;
