@@ -29,7 +29,7 @@ void write_picture(const std::string& path, int number, int scale) {
 }
 
 // From 8 x 8 to 16 x 16: every output sees a part of the image.
-constexpr const char* kNetwork = R"(name   = "enlarge"
+constexpr const char* kNetwork = R"(
 input  = { channels = 3, height = 8, width = 8 }
 layers = [ { op = "conv", out = 3, kernel = 9, padding = 8 } ]
 )";
@@ -49,7 +49,7 @@ class SuperResolution : public testing::Test {
     const std::string steps = network.empty() ? "" : R"(, "forward_backward", "optimizer", "metrics")";
     std::ofstream(folder_ / "p.toml") << "[run]\nname = \"p\"\nfolder = \"\"\nepochs = 30\nprecision = \"fp32\"\n\n"
                                       << network << R"([train]
-flow = ["read", "decode_image", "pad", "augment", "crop", "batch")"
+flow = ["read", "decode_image", "pad", "crop", "augment", "batch")"
                                       << steps << R"(]
 
 [train.read]
@@ -72,7 +72,7 @@ translate = { x = [-2, 2], y = [-2, 2] }
 border    = "reflect"
 
 [train.crop]
-size     = [9, 9]
+size     = [10, 10]
 position = "random"
 
 [train.batch]
@@ -86,6 +86,16 @@ rule          = "adam"
 learning_rate = 0.003
 )");
     return folder_ / "p.toml";
+  }
+
+  // Label images in place of pictures.
+  void write_labels() {
+    std::vector<std::uint8_t> labels(4 * kSide * kSide);
+    for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<std::uint8_t>(i % 5);
+    for (int i = 0; i < kCount; ++i) {
+      std::ofstream(folder_ / fmt::format("large/{:02}.png", i), std::ios::binary)
+          << png_bytes({labels.data(), {2 * kSide, 2 * kSide, 1}});
+    }
   }
 
   static Outcome train(const std::string& file, const std::string& devices) {
@@ -138,16 +148,37 @@ TEST_F(SuperResolution, ATargetOfAnotherSizeIsABadSampleWithItsName) {
       << check.out << check.err;
 }
 
+std::string replaced(std::string text, const std::string& what, const std::string& with) {
+  const std::size_t at = text.find(what);
+  EXPECT_NE(at, std::string::npos) << what;
+  return text.replace(at, what.size(), with);
+}
+
+TEST_F(SuperResolution, ACacheFileIsMadeAgainWhenTargetsAreOthers) {
+  write_labels();
+  const auto hash = [&](const std::string& ids, bool cached) {
+    std::ifstream made(file("target_scale = 2\nclasses = [{ name = \"a\", ids = " + ids + " }, { name = \"b\", ids = [4] }]\n"));
+    std::string text(std::istreambuf_iterator<char>(made), {});
+    text = replaced(replaced(text, "epochs = 30", "epochs = 1"), "mean_squared_error", "pixel_cross_entropy");
+    if (cached) {
+      text = replaced(text, "\"decode_image\", ", "\"decode_image\", \"cache\", ") + "\n[train.cache]\nfile = \"" +
+             folder_ / "set.cache" + "\"\n";
+    }
+    std::ofstream(folder_ / "c.toml") << text;
+    const Outcome outcome = train(folder_ / "c.toml", "cpu");
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.code == 0 ? events(outcome, "epoch").at(0).at("stream_hash").get<std::string>() : "";
+  };
+  const std::string first = hash("[0]", false), other = hash("[0, 1]", false);
+  EXPECT_NE(first, other);
+  for (int run = 0; run < 2; ++run) EXPECT_EQ(hash("[0]", true), first) << "it is written, then read";
+  EXPECT_TRUE(fs::exists(folder_ / "set.cache"));
+  EXPECT_EQ(hash("[0, 1]", true), other);
+}
+
 TEST_F(SuperResolution, ItsTargetsAreShownAndPacked) {
   for (const char* read : {kTwice, "classes = [{ name = \"dark\", ids = [0, 1, 2, 3, 4, 5] }]\ntarget_scale = 2\n"}) {
-    if (read != kTwice) {  // label images
-      std::vector<std::uint8_t> labels(4 * kSide * kSide);
-      for (std::size_t i = 0; i < labels.size(); ++i) labels[i] = static_cast<std::uint8_t>(i % 5);
-      for (int i = 0; i < kCount; ++i) {
-        std::ofstream(folder_ / fmt::format("large/{:02}.png", i), std::ios::binary)
-            << png_bytes({labels.data(), {2 * kSide, 2 * kSide, 1}});
-      }
-    }
+    if (read != kTwice) write_labels();
     const std::string pipeline = file(read, "");
     const Outcome show = run_command({tool("pipeline-data"), "show", pipeline, "--out", folder_ / "sheet.png"});
     EXPECT_NE(show.out.find("16 samples of epoch 1"), std::string::npos) << show.out << show.err;
