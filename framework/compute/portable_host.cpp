@@ -1,6 +1,9 @@
 // Portable kernels on the host. Values are brought into plain arrays, a few kilobytes at a time, which stay in the first cache;
 // the functor's loops see nothing else. Arrays that lie as they are wanted are used in place.
 #include <algorithm>
+#include <array>
+#include <bit>
+#include <cstdint>
 #include <cstring>
 #include <vector>
 
@@ -94,11 +97,23 @@ Patch patch_of(const PortableElement& e, const Walk& walk, std::int64_t unit) {
   return patch;
 }
 
+// Whether the functor makes zeros of the zeros that padding holds, so that what is written there is right as it is.
+bool keeps_zeros(const PortableElement& e) {
+  const float zero = 0;
+  std::array<const float*, PortableElement::kMostTensors> in;
+  in.fill(&zero);
+  float out = 1;
+  e.kernel->each(e.functor.data(), in.data(), &out, 1);
+  return std::bit_cast<std::uint32_t>(out) == 0;
+}
+
+// Whether something is to be done behind the last channel.
+bool wants_zeros(const PortableElement& e) { return e.written(0).padded != e.channels && !keeps_zeros(e); }
+
 // Of `count` values from element `begin` of a flat tensor on, those behind the last channel.
 template <class T>
 void zero_padding(const PortableElement& e, std::int64_t begin, T* values, std::int64_t count) {
   const TensorView& view = e.written(0);
-  if (view.padded == e.channels) return;
   const bool blocked = view.padded > 16 && view.stride_block != 16;
   const std::int64_t step = blocked ? 16 : view.padded, used = blocked ? e.channels % 16 : e.channels;
   const auto zero = [&](std::int64_t first_place, std::int64_t end) {  // of the places that begin in [first_place, end)
@@ -123,7 +138,7 @@ void run_bf16(const PortableElement& e, const Walk& walk, std::int64_t first, st
   for (std::size_t t = 0; t < static_cast<std::size_t>(e.reads); ++t) in[t] = static_cast<const Bf16*>(e.tensors[t].data) + begin;
   Bf16* const out = static_cast<Bf16*>(e.written(0).data) + begin;
   e.kernel->each_bf16(e.functor.data(), in, out, count);
-  zero_padding(e, begin, out, count);
+  if (wants_zeros(e)) zero_padding(e, begin, out, count);
 }
 
 bool is_all_bf16(const PortableElement& e) {
@@ -137,6 +152,7 @@ void run_each(const PortableElement& given, std::int64_t first, std::int64_t las
   if (walk.flat && is_all_bf16(e)) return run_bf16(given, walk, first, last);
   alignas(64) float staged[PortableElement::kMostTensors][kStaged];
   const TensorView& written = e.written(0);
+  const bool padded = walk.flat && wants_zeros(given);
   for (std::int64_t unit = first; unit < last; ++unit) {
     const Patch patch = patch_of(e, walk, unit);
     const float* in[PortableElement::kMostTensors] = {};
@@ -144,7 +160,7 @@ void run_each(const PortableElement& given, std::int64_t first, std::int64_t las
     float* const direct = in_place(written, e.pixels, patch);
     float* const out = direct != nullptr ? direct : staged[e.reads];
     e.kernel->each(e.functor.data(), in, out, patch.lines * patch.channels);
-    if (walk.flat) zero_padding(given, patch.first_channel, out, patch.channels);
+    if (padded) zero_padding(given, patch.first_channel, out, patch.channels);
     if (direct == nullptr) store(written, e.pixels, patch, out);
   }
 }
