@@ -1,8 +1,10 @@
 # Copies the tree but for plugins and what tests them, builds that, and runs its tests. SOURCE, WORK, COMPILER
 set(source ${WORK}/source)
 file(REMOVE_RECURSE ${source})
-file(COPY ${SOURCE}/CMakeLists.txt ${SOURCE}/CMakePresets.json ${SOURCE}/framework ${SOURCE}/tools DESTINATION ${source}
-  PATTERN bench EXCLUDE)
+file(COPY ${SOURCE}/CMakeLists.txt ${SOURCE}/CMakePresets.json ${SOURCE}/framework ${SOURCE}/tools
+  ${SOURCE}/pipelines DESTINATION ${source} PATTERN bench EXCLUDE)
+file(GLOB values ${SOURCE}/tests/reference/*.json)  # that tests compare with
+file(COPY ${values} DESTINATION ${source}/tests/reference)
 execute_process(COMMAND ${CMAKE_COMMAND} --preset release -B ${WORK}/build -D CMAKE_CXX_COMPILER=${COMPILER} -D BUILD_TESTING=ON
   -D MILLRACE_CUDA=OFF WORKING_DIRECTORY ${source} COMMAND_ERROR_IS_FATAL ANY)
 execute_process(COMMAND ${CMAKE_COMMAND} --build ${WORK}/build COMMAND_ERROR_IS_FATAL ANY)
