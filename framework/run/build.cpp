@@ -18,6 +18,10 @@ std::uint64_t combined(std::uint64_t fingerprint, const TargetSpec& target) {
   return combine(fingerprint, combine(kind, hash_bytes(target.classes.data(), target.classes.size(), target.ignored)));
 }
 
+bool has_gradients(const std::vector<Port>& ports) {
+  return std::any_of(ports.begin(), ports.end(), [](const Port& port) { return port.payload == payload::kGradientBucket; });
+}
+
 }  // namespace
 
 bool has_reports(const GraphPlan& plan) {
@@ -146,20 +150,35 @@ void GraphBuild::add_requests(CompileRequest& request) const {
 
 // Otherwise each replica would go its own way, and only the first one's weights would be saved.
 void GraphBuild::require_sums(std::size_t replicas) const {
-  const auto takes = [](const std::vector<Port>& ports) {
-    return std::any_of(ports.begin(), ports.end(), [](const Port& port) { return port.payload == payload::kGradientBucket; });
-  };
   for (std::size_t index = 0; replicas > 1 && index < plan_->stages.size(); ++index) {
     const StageType& type = *plan_->stages[index].type;
-    if (!takes(type.inputs)) continue;
+    if (!has_gradients(type.inputs)) continue;
     if (!type.per_replica) return;  // it sees all replicas' gradients
     fail(ErrorKind::usage, "{}: there are {} replicas, and no stage before it sums their gradients: put 'allreduce' into flow",
          place(index), replicas);
   }
 }
 
+// What changes gradients behind the stage that uses them would change nothing, and nobody would be told.
+void GraphBuild::require_use_of_gradients() const {
+  std::size_t last_use = 0;
+  for (std::size_t index = 0; index < plan_->stages.size(); ++index) {
+    const StageType& type = *plan_->stages[index].type;
+    if (has_gradients(type.inputs) && !has_gradients(type.outputs)) last_use = index;
+  }
+  for (std::size_t index = 0; last_use > 0 && index < plan_->stages.size(); ++index) {
+    const StageType& type = *plan_->stages[index].type;
+    const bool used = std::any_of(plan_->edges.begin(), plan_->edges.end(),
+                                  [&](const EdgePlan& edge) { return edge.from_stage == static_cast<int>(index); });
+    if (used || !has_gradients(type.inputs) || !has_gradients(type.outputs)) continue;
+    fail(ErrorKind::usage, "{}: nobody takes the gradients that it gives: put '{}' before '{}' in flow", place(index),
+         plan_->stages[index].name, plan_->stages[last_use].name);
+  }
+}
+
 void GraphBuild::add_step_stages(const StageContext& context, std::uint64_t total_steps) {
   require_sums(context.replicas.size());
+  require_use_of_gradients();
   context_.replicas = context.replicas;
   context_.devices = context.devices;
   context_.load = context.load;
@@ -197,10 +216,8 @@ std::optional<ResidentSet> GraphBuild::resident_set() const {
 }
 
 bool GraphBuild::trains() const {
-  return std::any_of(plan_->stages.begin(), plan_->stages.end(), [](const StagePlan& stage) {
-    return std::any_of(stage.type->outputs.begin(), stage.type->outputs.end(),
-                       [](const Port& port) { return port.payload == payload::kGradientBucket; });
-  });
+  return std::any_of(plan_->stages.begin(), plan_->stages.end(),
+                     [](const StagePlan& stage) { return has_gradients(stage.type->outputs); });
 }
 
 bool GraphBuild::steps() const {

@@ -48,6 +48,7 @@ class GraphBuild {
  private:
   void make(std::size_t index, const StageContext& context, std::size_t instances);
   void require_sums(std::size_t replicas) const;
+  void require_use_of_gradients() const;
   void refuse_random_before_cache() const;
   std::string place(std::size_t index) const;  // of a stage, for messages
 

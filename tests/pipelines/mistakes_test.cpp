@@ -195,6 +195,10 @@ TEST_F(Mistakes, SeveralReplicasWhoseGradientsNobodySums) {
   expect("folder = \"\"", "folder = \"\"\ndevices = \"cpu*2\"", 2,
          {"[train.optimizer]: there are 2 replicas, and no stage before it sums their gradients: put 'allreduce' into flow"});
 }
+TEST_F(Mistakes, GradientsThatAreChangedBehindTheirUse) {
+  expect("\"optimizer\",", "\"optimizer\", \"clip_gradients\",", 2,
+         {"[train.clip_gradients]: nobody takes the gradients that it gives: put 'clip_gradients' before 'optimizer' in flow"});
+}
 TEST_F(Mistakes, ACacheFileThatIsSomethingElse) {
   const std::string flow = "flow = [\"read\", \"decode_image\", ";
   expect(flow, "cache.file = \"" + folder_ / "t.toml" + "\"\n" + flow + "\"cache\", ", 2,
