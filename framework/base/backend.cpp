@@ -1,10 +1,18 @@
 #include "millrace/backend.h"
 
+#include "millrace/error.h"
+
 namespace millrace {
 
 void StepSums::add(const StepSums& others) {
   if (values.size() < others.values.size()) values.resize(others.values.size(), 0.0);
   for (std::size_t i = 0; i < others.values.size(); ++i) values[i] += others.values[i];
+}
+
+void check_views(const Network& network, std::span<const View> views) {
+  const bool vector = network.output().elements() == network.output()[0];
+  if (vector || (views.size() == 1 && views[0].is_plain())) return;
+  fail(ErrorKind::usage, "the network's output is a map: it is inferred from one view, the image as it is");
 }
 
 const char* to_string(Precision precision) {

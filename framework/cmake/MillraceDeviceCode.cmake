@@ -1,5 +1,7 @@
 # Kernels for NVIDIA GPUs, of plugins here and elsewhere. This file is also installed beside MillraceConfig.cmake.
 set(MILLRACE_DEVICE_CODE_DIR ${CMAKE_CURRENT_LIST_DIR})
+# Code for 8.0 runs on 8.6 and 8.9 as well; later generations than 9.0 compile the PTX. "native": this machine's GPUs alone.
+set(MILLRACE_CUDA_ARCHITECTURES "80-real;90-real;90-virtual" CACHE STRING "generations of GPUs that get device code")
 option(MILLRACE_CUDA "compile device code, and backend \"cuda\", where a CUDA toolkit is found" ON)
 
 # Makes CUDA a language of this project where there is a toolkit. Sets MILLRACE_WHY_NO_CUDA to why there is none, else to nothing.
@@ -28,8 +30,7 @@ macro(millrace_enable_cuda)
   endif()
 endmacro()
 
-# millrace_add_device_code(TARGET SOURCES file.cu...): objects with real code for each generation of GPUs, and PTX that later ones
-# compile for themselves.
+# millrace_add_device_code(TARGET SOURCES file.cu...): objects with code for MILLRACE_CUDA_ARCHITECTURES.
 function(millrace_add_device_code target)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "SOURCES")
   # nvcc takes none of the host compiler's options: what the whole build has is left to that.
@@ -40,7 +41,7 @@ function(millrace_add_device_code target)
   target_include_directories(${target} PRIVATE $<TARGET_PROPERTY:Millrace::framework,INTERFACE_INCLUDE_DIRECTORIES>)
   target_compile_options(${target} PRIVATE --expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra)
   set_target_properties(${target} PROPERTIES
-    CUDA_ARCHITECTURES "80-real;86-real;89-real;90-real;90-virtual"
+    CUDA_ARCHITECTURES "${MILLRACE_CUDA_ARCHITECTURES}"
     CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON CUDA_SEPARABLE_COMPILATION OFF CUDA_VISIBILITY_PRESET hidden
     VISIBILITY_INLINES_HIDDEN ON POSITION_INDEPENDENT_CODE ON)
   if(CCACHE)

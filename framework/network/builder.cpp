@@ -55,7 +55,7 @@ Network Builder::build(const std::string& name, const Value& variables) {
   read_input(name, variables);
   Frame frame;
   frame.variables = variables;
-  frame.input = input_shape_.rank() == 0 ? kUnknownLayer : Network::kInput;
+  frame.input = input_shape_.rank() == 0 ? kUnknownLayer : LayerPort(Network::kInput);
   lay_out(frame, *document_.layers);
   if (errors_.size() == before && network_.layers.empty()) errors_.add(document_.layers_at, "every layer is left out");
   if (errors_.size() == before) check_uses();
@@ -84,12 +84,12 @@ void Builder::read_input(const std::string& name, const Value& variables) {
   input_shape_ = {input.channels, input.height, input.width};
 }
 
-int Builder::lay_out(Frame& frame, const Array& entries) {
+LayerPort Builder::lay_out(Frame& frame, const Array& entries) {
   if (wrong_lists_.contains(&entries)) return kUnknownLayer;
   const std::size_t before = errors_.size();
   frame.name_entries(entries, errors_);
   if (errors_.size() != before) wrong_lists_.insert(&entries);
-  int previous = frame.input;
+  LayerPort previous = frame.input;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     if (++placed_ > kMostLayers) {  // blocks that repeat within blocks that repeat
       if (placed_ == kMostLayers + 1) errors_.add(entries[i].at(), fmt::format("a network has at most {} layers", kMostLayers));
@@ -105,7 +105,7 @@ int Builder::lay_out(Frame& frame, const Array& entries) {
   return previous;
 }
 
-int Builder::place(Frame& frame, const Entry& entry) {
+LayerPort Builder::place(Frame& frame, const Entry& entry) {
   if (entry.table.kind() != Value::Kind::table) {
     entry.errors.add(entry.table.at(), fmt::format("each entry of 'layers' must be a table, found {}", found(entry.table)));
     return kUnknownLayer;
@@ -118,7 +118,7 @@ int Builder::place(Frame& frame, const Entry& entry) {
   }
   const std::size_t before = entry.errors.size();
   if (!is_wanted(frame, entry)) return place_skipped(frame, entry);
-  const std::vector<int> inputs = inputs_of(frame, entry);
+  const std::vector<LayerPort> inputs = inputs_of(frame, entry);
   if (entry.errors.size() != before) return kUnknownLayer;
   return is_layer ? place_layer(frame, entry, inputs) : place_block(frame, entry, inputs);
 }
@@ -139,13 +139,13 @@ bool Builder::is_wanted(const Frame& frame, const Entry& entry) {
   return true;
 }
 
-int Builder::place_skipped(Frame& frame, const Entry& entry) {
+LayerPort Builder::place_skipped(Frame& frame, const Entry& entry) {
   const std::size_t before = entry.errors.size();
   if (const Value* otherwise = entry.table.find("otherwise")) {
     const Value reference = resolve(*otherwise, frame.variables, entry.errors);
-    return entry.errors.size() == before ? frame.find(reference, entry.name, entry.errors) : kUnknownLayer;
+    return entry.errors.size() == before ? refer(frame, entry, reference) : kUnknownLayer;
   }
-  const std::vector<int> inputs = inputs_of(frame, entry);
+  const std::vector<LayerPort> inputs = inputs_of(frame, entry);
   if (inputs.size() == 1) return inputs.front();
   if (entry.errors.size() == before) {
     entry.errors.add(entry.table.at(),
@@ -155,15 +155,38 @@ int Builder::place_skipped(Frame& frame, const Entry& entry) {
   return kUnknownLayer;
 }
 
-std::vector<int> Builder::inputs_of(const Frame& frame, const Entry& entry) {
+std::vector<LayerPort> Builder::inputs_of(const Frame& frame, const Entry& entry) {
   const Value* from = entry.table.find("from");
   if (!from) return {entry.previous};
   const Value resolved = resolve(*from, frame.variables, entry.errors);
-  if (resolved.kind() != Value::Kind::array) return {frame.find(resolved, entry.name, entry.errors)};
-  std::vector<int> inputs;
-  for (const Value& reference : resolved.array()) inputs.push_back(frame.find(reference, entry.name, entry.errors));
+  if (resolved.kind() != Value::Kind::array) return {refer(frame, entry, resolved)};
+  std::vector<LayerPort> inputs;
+  for (const Value& reference : resolved.array()) inputs.push_back(refer(frame, entry, reference));
   if (inputs.empty()) entry.errors.add(from->at(), fmt::format("'from' of '{}' names no layer", entry.name));
   return inputs;
+}
+
+// "name", or "name:output" for an output of a layer that is not its first.
+LayerPort Builder::refer(const Frame& frame, const Entry& entry, const Value& reference) const {
+  if (reference.kind() != Value::Kind::text) {
+    entry.errors.add(reference.at(), fmt::format("a layer is named by text, found {}", found(reference)));
+    return kUnknownLayer;
+  }
+  const std::string& text = reference.text();
+  const std::size_t colon = text.find(':');
+  const LayerPort value = frame.find(text.substr(0, colon), reference.at(), entry.name, entry.errors);
+  if (colon == std::string::npos || value == kUnknownLayer) return value;
+  const std::string wanted = text.substr(colon + 1);
+  std::vector<std::string> names;
+  if (value.layer != Network::kInput) {
+    for (const LayerOutput& output : outputs_of(value.layer)) names.push_back(output.name);
+  }
+  const auto output = std::find(names.begin(), names.end(), wanted);
+  if (output != names.end()) return {value.layer, static_cast<int>(output - names.begin())};
+  const std::string there = names.empty() ? std::string("no outputs by name") : fmt::format("{}", fmt::join(names, ", "));
+  entry.errors.add(reference.at(), fmt::format("'{}' takes the output '{}' of '{}', which has {}", entry.name, wanted,
+                                               text.substr(0, colon), there));
+  return kUnknownLayer;
 }
 
 Value Builder::parameters_of(const Frame& frame, const Entry& entry, const std::vector<std::string>& own_keys,
@@ -183,7 +206,7 @@ Value Builder::parameters_of(const Frame& frame, const Entry& entry, const std::
   return result;
 }
 
-int Builder::place_layer(Frame& frame, const Entry& entry, const std::vector<int>& inputs) {
+LayerPort Builder::place_layer(Frame& frame, const Entry& entry, const std::vector<LayerPort>& inputs) {
   const Value op = resolve(*entry.table.find("op"), frame.variables, entry.errors);
   const LayerType* type = op.kind() == Value::Kind::text ? registry_.layer(op.text()) : nullptr;
   if (!type) {
@@ -209,9 +232,10 @@ int Builder::place_layer(Frame& frame, const Entry& entry, const std::vector<int
 
   std::vector<Shape> shapes;
   const bool known = entry.errors.size() == before && std::find(inputs.begin(), inputs.end(), kUnknownLayer) == inputs.end();
-  for (const int input : inputs) {
+  for (const LayerPort input : inputs) {
     if (known) shapes.push_back(shape_of(input));
   }
+  if (known && !takes_what_comes(entry, *type, full_name, inputs)) return kUnknownLayer;
   try {
     LayerPlan plan = type->plan(table, shapes, entry.errors);
     if (!known || entry.errors.size() != before) return kUnknownLayer;
@@ -222,8 +246,40 @@ int Builder::place_layer(Frame& frame, const Entry& entry, const std::vector<int
   }
 }
 
-int Builder::add(const Entry& entry, const std::string& full_name, const std::string& op, const std::vector<int>& inputs,
+bool Builder::takes_what_comes(const Entry& entry, const LayerType& type, const std::string& full_name,
+                               const std::vector<LayerPort>& inputs) const {
+  const auto name = [](Carries what) { return what == Carries::values ? "values" : "indices"; };
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const Carries wanted = i < type.takes.size() ? type.takes[i] : Carries::values, comes = carries(inputs[i]);
+    if (comes == wanted) continue;
+    entry.errors.add(entry.table.at(), fmt::format("layer '{}': op '{}' takes {} as input {}, and '{}' are {}", full_name,
+                                                   type.name, name(wanted), i + 1, name_of(inputs[i]), name(comes)));
+    return false;
+  }
+  return true;
+}
+
+const std::vector<LayerOutput>& Builder::outputs_of(int layer) const {
+  return registry_.layer(network_.layers[static_cast<std::size_t>(layer)].op)->outputs;
+}
+
+Carries Builder::carries(LayerPort value) const {
+  return value.port == 0 ? Carries::values : outputs_of(value.layer)[static_cast<std::size_t>(value.port)].carries;
+}
+
+std::string Builder::name_of(LayerPort value) const {
+  if (value.layer == Network::kInput) return "@input";
+  const std::string& layer = network_.layers[static_cast<std::size_t>(value.layer)].name;
+  const std::vector<LayerOutput>& outputs = outputs_of(value.layer);
+  return outputs.size() == 1 ? layer : layer + ":" + outputs[static_cast<std::size_t>(value.port)].name;
+}
+
+int Builder::add(const Entry& entry, const std::string& full_name, const std::string& op, const std::vector<LayerPort>& inputs,
                  LayerPlan plan) {
+  const std::size_t declared = registry_.layer(op)->outputs.size();
+  if (plan.more_outputs.size() + 1 != declared) {
+    fail(ErrorKind::usage, "it has {} outputs, and its type declares {}", plan.more_outputs.size() + 1, declared);
+  }
   if (elements(plan.output) > kMostElements) fail(ErrorKind::usage, "its output of {} is too large", to_string(plan.output));
   const int index = static_cast<int>(network_.layers.size());
   const auto [taken, is_new] = by_name_.emplace(full_name, index);
@@ -234,8 +290,9 @@ int Builder::add(const Entry& entry, const std::string& full_name, const std::st
   layer.name = full_name;
   layer.op = op;
   layer.inputs = inputs;
-  for (const int input : inputs) layer.input_shapes.push_back(shape_of(input));
+  for (const LayerPort input : inputs) layer.input_shapes.push_back(shape_of(input));
   layer.output = plan.output;
+  layer.more_outputs = std::move(plan.more_outputs);
   layer.multiply_adds = plan.multiply_adds;
   layer.attributes = std::move(plan.attributes);
   layer.portable = std::move(plan.portable);
@@ -254,24 +311,23 @@ int Builder::add(const Entry& entry, const std::string& full_name, const std::st
 
 // A layer that feeds nothing is a slip of the pen: neither its output nor its gradient would ever be asked for.
 void Builder::check_uses() {
-  std::vector<bool> used(network_.layers.size(), false);
-  used.back() = true;
-  for (const Layer& layer : network_.layers) {
-    for (const int input : layer.inputs) {
-      if (input != Network::kInput) used[static_cast<std::size_t>(input)] = true;
+  std::set<LayerPort> used = {static_cast<int>(network_.layers.size()) - 1};
+  for (const Layer& layer : network_.layers) used.insert(layer.inputs.begin(), layer.inputs.end());
+  for (int i = 0; i < static_cast<int>(network_.layers.size()); ++i) {
+    const Layer& layer = network_.layers[static_cast<std::size_t>(i)];
+    for (int port = 0; port < layer.output_count(); ++port) {
+      const LayerPort value(i, port);
+      if (used.contains(value) || carries(value) != Carries::values) continue;
+      errors_.add(layer.at, fmt::format("nothing takes the output of layer '{}': name it in a later layer's 'from', or "
+                                        "leave it out",
+                                        name_of(value)));
     }
-  }
-  for (std::size_t i = 0; i < used.size(); ++i) {
-    if (used[i]) continue;
-    errors_.add(network_.layers[i].at,
-                fmt::format("nothing takes the output of layer '{}': name it in a later layer's 'from', or "
-                            "leave it out",
-                            network_.layers[i].name));
   }
 }
 
-const Shape& Builder::shape_of(int layer) const {
-  return layer == Network::kInput ? input_shape_ : network_.layers[static_cast<std::size_t>(layer)].output;
+const Shape& Builder::shape_of(LayerPort value) const {
+  return value.layer == Network::kInput ? input_shape_
+                                        : network_.layers[static_cast<std::size_t>(value.layer)].output_of(value.port);
 }
 
 }  // namespace millrace

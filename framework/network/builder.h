@@ -25,31 +25,37 @@ class Builder {
   struct Entry {
     const Value& table;
     const std::string& name;  // relative to its frame
-    int previous;             // the output of the entry before
+    LayerPort previous;       // the output of the entry before
     Diagnostics& errors;      // a scratch one when this entry's mistakes are known already
   };
 
   void read_input(const std::string& name, const Value& variables);
-  int lay_out(Frame& frame, const Array& entries);
-  int place(Frame& frame, const Entry& entry);
-  int place_skipped(Frame& frame, const Entry& entry);
-  int place_layer(Frame& frame, const Entry& entry, const std::vector<int>& inputs);
-  int place_block(Frame& frame, const Entry& entry, const std::vector<int>& inputs);
-  int expand(Frame& frame, const Entry& entry, const BlockDefinition& block, const std::string& name, int input,
-             const Value& given);
+  LayerPort lay_out(Frame& frame, const Array& entries);
+  LayerPort place(Frame& frame, const Entry& entry);
+  LayerPort place_skipped(Frame& frame, const Entry& entry);
+  LayerPort place_layer(Frame& frame, const Entry& entry, const std::vector<LayerPort>& inputs);
+  LayerPort place_block(Frame& frame, const Entry& entry, const std::vector<LayerPort>& inputs);
+  LayerPort expand(Frame& frame, const Entry& entry, const BlockDefinition& block, const std::string& name, LayerPort input,
+                   const Value& given);
 
   bool is_wanted(const Frame& frame, const Entry& entry);
-  std::vector<int> inputs_of(const Frame& frame, const Entry& entry);
+  std::vector<LayerPort> inputs_of(const Frame& frame, const Entry& entry);
   // All keys but the entry's own ones, resolved; others than `parameters` are reported.
   Value parameters_of(const Frame& frame, const Entry& entry, const std::vector<std::string>& own_keys,
                       const std::vector<std::string>& parameters, const std::string& owner);
   const BlockDefinition* block_of(const Frame& frame, const Entry& entry);
   std::vector<Value> instances_of(const Frame& frame, const Entry& entry, const BlockDefinition& block);
-  int add(const Entry& entry, const std::string& full_name, const std::string& op, const std::vector<int>& inputs,
+  int add(const Entry& entry, const std::string& full_name, const std::string& op, const std::vector<LayerPort>& inputs,
           LayerPlan plan);
   void check_uses();
 
-  const Shape& shape_of(int layer) const;
+  LayerPort refer(const Frame& frame, const Entry& entry, const Value& reference) const;
+  bool takes_what_comes(const Entry& entry, const LayerType& type, const std::string& full_name,
+                        const std::vector<LayerPort>& inputs) const;
+  const std::vector<LayerOutput>& outputs_of(int layer) const;
+  Carries carries(LayerPort value) const;
+  std::string name_of(LayerPort value) const;  // as a file says it
+  const Shape& shape_of(LayerPort value) const;
 
   const NetworkDocument& document_;
   Value variables_;  // the network's own

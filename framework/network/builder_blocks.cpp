@@ -84,7 +84,7 @@ std::vector<Value> Builder::instances_of(const Frame& frame, const Entry& entry,
   return instances;
 }
 
-int Builder::place_block(Frame& frame, const Entry& entry, const std::vector<int>& inputs) {
+LayerPort Builder::place_block(Frame& frame, const Entry& entry, const std::vector<LayerPort>& inputs) {
   const std::size_t before = entry.errors.size();
   const BlockDefinition* block = block_of(frame, entry);
   if (!block) return kUnknownLayer;
@@ -94,7 +94,7 @@ int Builder::place_block(Frame& frame, const Entry& entry, const std::vector<int
   const std::vector<Value> instances = instances_of(frame, entry, *block);
   if (entry.errors.size() != before) return kUnknownLayer;
 
-  int output = inputs.front();
+  LayerPort output = inputs.front();
   for (std::size_t i = 0; i < instances.size(); ++i) {
     const bool numbered = entry.table.find("repeat") != nullptr;
     const std::string name = numbered ? entry.name + "." + std::to_string(i) : entry.name;
@@ -104,8 +104,8 @@ int Builder::place_block(Frame& frame, const Entry& entry, const std::vector<int
   return output;
 }
 
-int Builder::expand(Frame& frame, const Entry& entry, const BlockDefinition& block, const std::string& name, int input,
-                    const Value& given) {
+LayerPort Builder::expand(Frame& frame, const Entry& entry, const BlockDefinition& block, const std::string& name,
+                          LayerPort input, const Value& given) {
   const std::size_t before = entry.errors.size();
   Frame inner;
   inner.outer = &frame;

@@ -58,24 +58,20 @@ void Frame::name_entries(const Array& entries, Diagnostics& errors) {
   }
 }
 
-void Frame::define(const std::string& name, int layer) {
+void Frame::define(const std::string& name, LayerPort output) {
   const std::string full = prefix + name;
-  for (Frame* frame = this; frame; frame = frame->outer) frame->outputs[full.substr(frame->prefix.size())] = layer;
+  for (Frame* frame = this; frame; frame = frame->outer)
+    frame->outputs.insert_or_assign(full.substr(frame->prefix.size()), output);
 }
 
-int Frame::find(const Value& reference, const std::string& user, Diagnostics& errors) const {
-  if (reference.kind() != Value::Kind::text) {
-    errors.add(reference.at(), fmt::format("a layer is named by text, found {}", found(reference)));
-    return kUnknownLayer;
-  }
-  const std::string& name = reference.text();
+LayerPort Frame::find(const std::string& name, const Position& at, const std::string& user, Diagnostics& errors) const {
   if (name == "@input") return input;
   for (const Frame* frame = this; frame; frame = frame->outer) {
     if (const auto output = frame->outputs.find(name); output != frame->outputs.end()) return output->second;
   }
   for (const Frame* frame = this; frame; frame = frame->outer) {
     if (std::find(frame->names.begin(), frame->names.end(), name) == frame->names.end()) continue;
-    errors.add(reference.at(), fmt::format("'{}' takes the output of '{}', which is not an earlier layer", user, name));
+    errors.add(at, fmt::format("'{}' takes the output of '{}', which is not an earlier layer", user, name));
     return kUnknownLayer;
   }
   std::vector<std::string> candidates = {"@input"};
@@ -83,8 +79,8 @@ int Frame::find(const Value& reference, const std::string& user, Diagnostics& er
     for (const auto& [known, layer] : frame->outputs) candidates.push_back(known);
   }
   const auto nearest = nearest_name(name, candidates);
-  errors.add(reference.at(), fmt::format("'{}' takes the output of '{}', but no earlier layer has this name{}", user, name,
-                                         nearest ? fmt::format("; nearest is '{}'", *nearest) : ""));
+  errors.add(at, fmt::format("'{}' takes the output of '{}', but no earlier layer has this name{}", user, name,
+                             nearest ? fmt::format("; nearest is '{}'", *nearest) : ""));
   return kUnknownLayer;
 }
 

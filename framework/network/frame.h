@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "millrace/network.h"
 #include "millrace/params.h"
 #include "millrace/value.h"
 
@@ -13,25 +14,25 @@ namespace millrace {
 
 // Beside Network::kInput: the output of something that could not be laid out. Whatever takes it is not laid out either, so that
 // one mistake gives one message.
-inline constexpr int kUnknownLayer = -2;
+inline constexpr LayerPort kUnknownLayer = -2;
 
 struct Frame {
-  Frame* outer = nullptr;                           // the frame of the entry that uses this block; null for the network's own
-  std::string block;                                // the block's name; empty for the network's own
-  std::string prefix;                               // of the names here: "layer1.0."
-  Value variables;                                  // what ${...} may name
-  int input = 0;                                    // the layer that "@input" means
-  std::vector<std::string> names;                   // one for each entry, unnamed ones numbered
-  std::map<std::string, int, std::less<>> outputs;  // by name relative to this frame: the layer whose output it means
+  Frame* outer = nullptr;          // the frame of the entry that uses this block; null for the network's own
+  std::string block;               // the block's name; empty for the network's own
+  std::string prefix;              // of the names here: "layer1.0."
+  Value variables;                 // what ${...} may name
+  LayerPort input = 0;             // what "@input" means
+  std::vector<std::string> names;  // one for each entry, unnamed ones numbered
+  std::map<std::string, LayerPort, std::less<>> outputs;  // by name relative to this frame: what it means
 
   // Makes `names`. Reports names that are wrong or there twice.
   void name_entries(const Array& entries, Diagnostics& errors);
 
   // Defines a name of this frame, and with it, prefixed, of all frames further out.
-  void define(const std::string& name, int layer);
+  void define(const std::string& name, LayerPort output);
 
-  // What a `from` or `otherwise` means here; reports unknown names. `user`: the entry that refers to it.
-  int find(const Value& reference, const std::string& user, Diagnostics& errors) const;
+  // What a name in a `from` or `otherwise` means here; reports unknown names. `user`: the entry that refers to it.
+  LayerPort find(const std::string& name, const Position& at, const std::string& user, Diagnostics& errors) const;
 };
 
 }  // namespace millrace

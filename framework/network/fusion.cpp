@@ -20,6 +20,7 @@ const std::map<std::string, Node::Kind, std::less<>>& kinds() {
       {"relu", Kind::activate},   {"gelu", Kind::activate},     {"add", Kind::add},
       {"concat", Kind::concat},   {"dropout", Kind::dropout},   {"scale", Kind::scale},
       {"softmax", Kind::softmax}, {"flatten", Kind::flatten},   {"lrn", Kind::lrn},
+      {"split", Kind::split},
   };
   return table;
 }
@@ -29,8 +30,8 @@ class Fuser {
   Fuser(const Network& network, const FusionOptions& options)
       : network_(network), options_(options), readers_(network.layers.size()), taken_(network.layers.size()) {
     for (int index = 0; index < static_cast<int>(network.layers.size()); ++index) {
-      for (const int input : layer(index).inputs) {
-        if (input >= 0) readers_[static_cast<std::size_t>(input)].push_back(index);
+      for (const LayerPort input : layer(index).inputs) {
+        if (input.layer >= 0) readers_[static_cast<std::size_t>(input.layer)].push_back({index, input.port});
       }
     }
   }
@@ -45,12 +46,15 @@ class Fuser {
   }
 
  private:
+  struct Reader {
+    int layer, port;  // the port that it reads
+  };
   const Layer& layer(int index) const { return network_.layers[static_cast<std::size_t>(index)]; }
 
-  // The only layer that reads this one's output, or -1.
+  // The only layer that reads this one, and its first output, or -1.
   int only_reader(int index) const {
-    const std::vector<int>& readers = readers_[static_cast<std::size_t>(index)];
-    return readers.size() == 1 ? readers.front() : -1;
+    const std::vector<Reader>& readers = readers_[static_cast<std::size_t>(index)];
+    return readers.size() == 1 && readers.front().port == 0 ? readers.front().layer : -1;
   }
 
   void take(Node& node, int index) {
@@ -70,9 +74,9 @@ class Fuser {
   void take_residual(Node& node) {
     const int next = only_reader(node.output);
     if (next < 0 || layer(next).op != "add" || layer(next).inputs.size() != 2) return;
-    const std::vector<int>& operands = layer(next).inputs;
-    const int other = operands[0] == node.output ? operands[1] : operands[0];
-    if (other >= node.output) return;
+    const std::vector<LayerPort>& operands = layer(next).inputs;
+    const LayerPort other = operands[0] == node.output ? operands[1] : operands[0];
+    if (other.layer >= node.output) return;
     node.residual = other;
     node.inputs.push_back(other);
     take(node, next);
@@ -114,7 +118,7 @@ class Fuser {
 
   const Network& network_;
   const FusionOptions& options_;
-  std::vector<std::vector<int>> readers_;
+  std::vector<std::vector<Reader>> readers_;
   std::vector<bool> taken_;
   std::vector<Node> nodes_;
 };

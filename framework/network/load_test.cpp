@@ -56,7 +56,7 @@ TEST_F(NetworkLanguage, LayersFollowEachOtherAndUnnamedOnesAreNumbered) {
     { op = "linear", out = 2 } ])");
   EXPECT_EQ(names(*network), (Names{"conv1", "relu1", "relu2", "relu3", "linear1"}));
   for (std::size_t i = 0; i < network->layers.size(); ++i)
-    EXPECT_EQ(network->layers[i].inputs, std::vector<int>{static_cast<int>(i) - 1});
+    EXPECT_EQ(network->layers[i].inputs, std::vector<LayerPort>{static_cast<int>(i) - 1});
   EXPECT_EQ(network->layers[0].input_shapes[0], (Shape{3, 8, 8}));
   EXPECT_EQ(network->layers[1].at.line, 3);
   EXPECT_EQ(network->mean, (std::vector<double>{0, 0, 0}));
@@ -85,9 +85,9 @@ TEST_F(NetworkLanguage, NamesAreLookedForInTheBlockFirstThenFurtherOut) {
     [block.b]
     layers = [ { name = "a", op = "relu" }, { op = "add", from = ["a", "outer", "@input"] } ])");
   EXPECT_EQ(names(*network), (Names{"a", "outer", "b1.a", "b1.add1", "add1"}));
-  EXPECT_EQ(network->layers[1].inputs, (std::vector<int>{0}));
-  EXPECT_EQ(network->layers[3].inputs, (std::vector<int>{2, 1, 1}));
-  EXPECT_EQ(network->layers[4].inputs, (std::vector<int>{3, 2}));
+  EXPECT_EQ(network->layers[1].inputs, (std::vector<LayerPort>{0}));
+  EXPECT_EQ(network->layers[3].inputs, (std::vector<LayerPort>{2, 1, 1}));
+  EXPECT_EQ(network->layers[4].inputs, (std::vector<LayerPort>{3, 2}));
 }
 
 TEST_F(NetworkLanguage, WhenLeavesEntriesOut) {
@@ -97,7 +97,7 @@ TEST_F(NetworkLanguage, WhenLeavesEntriesOut) {
   EXPECT_EQ(names(*good(toml, table({{"project", Value(true)}}))).size(), 3U);
   const auto without = good(toml);
   EXPECT_EQ(names(*without), (Names{"a", "add1"}));
-  EXPECT_EQ(without->layers[1].inputs, (std::vector<int>{0, 0}));
+  EXPECT_EQ(without->layers[1].inputs, (std::vector<LayerPort>{0, 0}));
   // Left out without `otherwise`, an entry passes its input on.
   EXPECT_EQ(names(*good(R"(layers = [ { op = "relu" }, { op = "gelu", when = false }, { op = "flatten" } ])")),
             (Names{"relu1", "flatten1"}));
@@ -265,6 +265,59 @@ layers = [ { name = "a", op = "relu" } ])"),
 TEST_F(NetworkLanguage, EveryOutputIsUsed) {
   EXPECT_EQ(mistakes(R"(layers = [ { name = "a", op = "relu" }, { name = "b", op = "relu", from = "@input" } ])"),
             "net.toml:2:12: nothing takes the output of layer 'a': name it in a later layer's 'from', or leave it out");
+}
+
+TEST_F(NetworkLanguage, OutputsBehindTheFirstAreTakenByName) {
+  const auto network = good(R"(layers = [
+    { name = "parts", op = "split", channels = 1 }, { name = "wide", op = "conv", out = 1, kernel = 1, from = "parts:second" },
+    { op = "add", from = ["parts:first", "wide"] }, { op = "linear", out = 2 } ])");
+  EXPECT_EQ(network->layers[0].output, (Shape{1, 8, 8}));
+  EXPECT_EQ(network->layers[0].more_outputs, (std::vector<Shape>{{2, 8, 8}}));
+  EXPECT_EQ(network->layers[1].inputs, (std::vector<LayerPort>{{0, 1}}));
+  EXPECT_EQ(network->layers[1].input_shapes[0], (Shape{2, 8, 8}));
+  EXPECT_EQ(network->layers[2].inputs, (std::vector<LayerPort>{{0, 0}, {1, 0}}));
+}
+
+TEST_F(NetworkLanguage, OutputsHaveTheirMistakesToo) {
+  EXPECT_EQ(
+      mistakes("layers = [ { name = \"parts\", op = \"split\", channels = 1 }, { op = \"relu\", from = \"parts:third\" } ]"),
+      "net.toml:2:75: 'relu1' takes the output 'third' of 'parts', which has first, second\n");
+  EXPECT_EQ(
+      mistakes("layers = [ { name = \"parts\", op = \"split\", channels = 1 }, { op = \"linear\", out = 2 } ]"),
+      "net.toml:2:12: nothing takes the output of layer 'parts:second': name it in a later layer's 'from', or leave it out\n");
+  EXPECT_EQ(mistakes("layers = [ { op = \"split\" }, { op = \"linear\", out = 2 } ]"),
+            "net.toml:2:12: layer 'split1' (split): its input is [3, 8, 8]: 'channels' must leave some of the 3 to the second "
+            "output, and without it both get half of them\n");
+}
+
+TEST_F(NetworkLanguage, IndicesGoWhereTheyAreTakenAndMayBeLeftUnread) {
+  LayerType pool;
+  pool.name = "pool";
+  pool.examples = {{"", {{3, 8, 8}}}};
+  pool.outputs = {{"largest"}, {"places", Carries::indices}};
+  pool.plan = [](const Value&, const std::vector<Shape>& inputs, Diagnostics&) {
+    LayerPlan plan;
+    if (!inputs.empty()) plan.output = plan.more_outputs.emplace_back(inputs[0]);
+    return plan;
+  };
+  registry_.add(pool);
+  LayerType unpool = pool;
+  unpool.name = "unpool";
+  unpool.least_inputs = unpool.most_inputs = 2;
+  unpool.takes = {Carries::values, Carries::indices};
+  unpool.outputs = {{"out"}};
+  unpool.plan = [](const Value&, const std::vector<Shape>& inputs, Diagnostics&) {
+    LayerPlan plan;
+    if (!inputs.empty()) plan.output = inputs[0];
+    return plan;
+  };
+  registry_.add(unpool);
+  good("layers = [ { op = \"pool\" }, { op = \"linear\", out = 2 } ]");
+  good("layers = [ { op = \"pool\" }, { op = \"unpool\", from = [\"pool1\", \"pool1:places\"] }, { op = \"linear\", out = 2 } ]");
+  EXPECT_EQ(mistakes("layers = [ { op = \"pool\" }, { op = \"unpool\", from = [\"pool1\", \"pool1\"] } ]"),
+            "net.toml:2:30: layer 'unpool1': op 'unpool' takes indices as input 2, and 'pool1:largest' are values\n");
+  EXPECT_EQ(mistakes("layers = [ { op = \"pool\" }, { op = \"relu\", from = \"pool1:places\" } ]"),
+            "net.toml:2:30: layer 'relu1': op 'relu' takes values as input 1, and 'pool1:places' are indices\n");
 }
 
 TEST_F(NetworkLanguage, TheInputIsChecked) {

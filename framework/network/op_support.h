@@ -88,6 +88,7 @@ struct Definition {
   const char* text;
   std::vector<LayerExample> examples;
   int least_inputs = 1, most_inputs = 1;
+  std::vector<LayerOutput> outputs = {{"out"}};
   void (*describe)(ParamSet<Params>& set);
   void (*check)(const Params& params, Diagnostics& errors) = nullptr;
   LayerPlan (*infer)(const Params& params, const std::vector<Shape>& inputs);
@@ -103,6 +104,7 @@ LayerType make_layer_type(const Definition<Params>& definition) {
   type.examples = definition.examples;
   type.least_inputs = definition.least_inputs;
   type.most_inputs = definition.most_inputs;
+  type.outputs = definition.outputs;
   type.params = set->infos();
   type.plan = [set, definition](const Value& table, const std::vector<Shape>& inputs, Diagnostics& errors) {
     const std::size_t before = errors.size();

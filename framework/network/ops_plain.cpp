@@ -1,4 +1,4 @@
-// Ops without weights: relu, gelu, softmax, flatten, dropout, scale, add and concat.
+// Ops without weights: relu, gelu, softmax, flatten, dropout, scale, add, concat and split.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -69,6 +69,22 @@ LayerPlan infer_concat(const NoParams&, const std::vector<Shape>& inputs) {
   return plan;
 }
 
+LayerPlan infer_split(const SplitAttributes& params, const std::vector<Shape>& inputs) {
+  const std::int64_t channels = inputs[0][0], first = params.channels > 0 ? params.channels : channels / 2;
+  if (first >= channels || first == 0 || (params.channels == 0 && channels % 2 != 0)) {
+    fail(ErrorKind::usage,
+         "its input is {}: 'channels' must leave some of the {} to the second output, and without it both get "
+         "half of them",
+         to_string(inputs[0]), channels);
+  }
+  LayerPlan plan;
+  plan.output = plan.more_outputs.emplace_back(inputs[0]);
+  plan.output[0] = first;
+  plan.more_outputs[0][0] = channels - first;
+  plan.attributes = attributes(params);
+  return plan;
+}
+
 }  // namespace
 
 void register_plain(Registry& registry) {
@@ -90,6 +106,16 @@ void register_plain(Registry& registry) {
   add("add", "The sum of its inputs.", infer_add, {{"", {{9, 3, 4}, {9, 3, 4}}}, {"", {{9}, {9}, {9}}}}, 2, kAny);
   add("concat", "The channels of its inputs, one after another.", infer_concat,
       {{"", {{9, 3, 4}, {16, 3, 4}}}, {"", {{9}, {5}, {16}}}}, 2, kAny);
+  registry.add(make_layer_type<SplitAttributes>(
+      {.name = "split",
+       .text = "The first channels and the others: two outputs.",
+       .examples = {{"", {{8, 5, 7}}}, {"channels = 5", {{21, 4, 3}}}, {"channels = 3", {{9}}}},
+       .outputs = {{"first"}, {"second"}},
+       .describe =
+           [](ParamSet<SplitAttributes>& set) {
+             set.add("channels", &SplitAttributes::channels).range(0).text("of the output 'first'; 0: half of them");
+           },
+       .infer = infer_split}));
   registry.add(make_layer_type<DropoutAttributes>(
       {.name = "dropout",
        .text = "In training, zeroes values by chance and scales up the others.",

@@ -17,8 +17,8 @@ std::vector<int> last_readers(const std::vector<Node>& nodes) {
   for (int i = 0; i < count; ++i) made_by[nodes[static_cast<std::size_t>(i)].output] = i;
   std::vector<int> last(nodes.size(), count);
   for (int i = 0; i < count; ++i) {
-    for (const int input : nodes[static_cast<std::size_t>(i)].inputs) {
-      if (const auto maker = made_by.find(input); maker != made_by.end()) last[static_cast<std::size_t>(maker->second)] = i;
+    for (const LayerPort input : nodes[static_cast<std::size_t>(i)].inputs) {
+      if (const auto maker = made_by.find(input.layer); maker != made_by.end()) last[static_cast<std::size_t>(maker->second)] = i;
     }
   }
   return last;

@@ -16,6 +16,19 @@ std::string input_text(const Shape& shape, std::size_t index, const char* from) 
   return text + fmt::format("{{ name = \"vector{0}\", op = \"global_average_pool\", from = \"map{0}\" }},\n", index);
 }
 
+// Several outputs become one vector.
+std::string joined_outputs(const LayerType& type) {
+  if (type.outputs.size() == 1) return {};
+  std::string text;
+  std::vector<std::string> names;
+  for (const LayerOutput& output : type.outputs) {
+    if (output.carries != Carries::values) continue;
+    text += fmt::format("{{ name = \"flat_{0}\", op = \"flatten\", from = \"tested:{0}\" }},\n", output.name);
+    names.push_back("\"flat_" + output.name + "\"");
+  }
+  return text + fmt::format("{{ name = \"joined\", op = \"concat\", from = [{}] }},\n", fmt::join(names, ", "));
+}
+
 std::string table_text(std::string table) {
   std::replace(table.begin(), table.end(), '\n', ',');
   return table.empty() ? table : ", " + table;
@@ -38,6 +51,7 @@ std::string example_network(const LayerType& type, const LayerExample& example, 
   }
   layers += fmt::format("{{ name = \"tested\", op = \"{}\", from = [{}]{} }},\n", type.name, fmt::join(names, ", "),
                         table_text(example.table));
+  layers += joined_outputs(type);
   layers += fmt::format("{{ name = \"classifier\", op = \"linear\", out = {} }},\n", kExampleClasses);
   return fmt::format("input = {{ channels = 3, height = {}, width = {} }}\nlayers = [\n{}]\n", height, width, layers);
 }

@@ -48,11 +48,12 @@ std::string describe(const Layer& layer) {
 
 // Where a layer takes its input from, if not only from the layer before it.
 std::string sources(const Network& network, std::size_t index) {
-  const std::vector<int>& inputs = network.layers[index].inputs;
+  const std::vector<LayerPort>& inputs = network.layers[index].inputs;
   if (inputs.size() == 1 && inputs[0] == static_cast<int>(index) - 1) return "";
   std::vector<std::string> names;
-  for (const int input : inputs) {
-    names.push_back(input == Network::kInput ? "input" : network.layers[static_cast<std::size_t>(input)].name);
+  for (const LayerPort input : inputs) {
+    names.push_back(input == Network::kInput ? "input" : network.layers[static_cast<std::size_t>(input.layer)].name);
+    if (input.port > 0) names.back() += fmt::format(":{}", input.port + 1);
   }
   return index == 0 && names == std::vector<std::string>{"input"} ? "" : fmt::format("{}", fmt::join(names, ", "));
 }

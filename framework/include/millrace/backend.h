@@ -58,7 +58,14 @@ struct View {
   bool flip_x = false;
   Border border = Border::reflect;
   double weight = 1;  // of its logits in the weighted sum
+
+  bool is_plain() const { return dx == 0 && dy == 0 && !flip_x && weight == 1; }  // the image as it is
 };
+
+// One view whose logits are the network's own: nothing is summed.
+inline bool is_one_view(std::span<const View> views) { return views.size() == 1 && views[0].weight == 1; }
+// Throws Error(usage) where the output is a map and the views are more than the image as it is.
+void check_views(const Network& network, std::span<const View> views);
 
 // What a loss adds up, in the order of LossInfo::sums, then its class matrix. Empty: nothing was measured.
 struct StepSums {

@@ -1,6 +1,7 @@
 // Which layers are computed together, so that fewer maps are written and kept. Pure.
 //
-// A layer can be taken into its neighbour's node when no other layer reads what passes between them:
+// A layer can be taken into its neighbour's node when no other layer reads what passes between them, nor any output behind its
+// first:
 //   conv | linear, then relu | gelu                               the activation is done as the result is written
 //   max_pool, batch_norm, then relu | gelu                        if asked: the pooling also finds the statistics
 //   batch_norm, then add, then relu | gelu                        the end of a residual block
@@ -16,17 +17,32 @@
 namespace millrace {
 
 struct Node {
-  enum class Kind { conv, linear, normalise, pool, activate, add, concat, dropout, scale, softmax, flatten, lrn, portable };
+  enum class Kind {
+    conv,
+    linear,
+    normalise,
+    pool,
+    activate,
+    add,
+    concat,
+    split,
+    dropout,
+    scale,
+    softmax,
+    flatten,
+    lrn,
+    portable
+  };
   Kind kind = Kind::activate;
-  int layer = -1;     // the conv, the batch_norm, ...: the layer that names the node
-  int pool = -1;      // normalise: the max_pool before it, or -1
-  int residual = -2;  // normalise: the layer whose output is added (Network::kInput: the input); -2: none
+  int layer = -1;           // the conv, the batch_norm, ...: the layer that names the node
+  int pool = -1;            // normalise: the max_pool before it, or -1
+  LayerPort residual = -2;  // normalise: what is added; -2: nothing
   Activation activation = Activation::none;
-  std::vector<int> inputs;  // layers whose outputs it reads, the residual's last
-  int output = -1;          // the layer whose output it makes
+  std::vector<LayerPort> inputs;  // what it reads, the residual last
+  int output = -1;                // the layer whose outputs it makes
 };
 
-inline constexpr int kNoResidual = -2;
+inline constexpr LayerPort kNoResidual = -2;
 
 struct FusionOptions {
   std::string backend;  // for messages

@@ -7,8 +7,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <map>
 #include <span>
 #include <vector>
+
+#include "millrace/network.h"
 
 namespace millrace {
 
@@ -39,7 +42,7 @@ inline constexpr TensorId kNoTensor = -1;
 template <class Spec>
 class MemoryPlanner {
  public:
-  // An activation that passes from operation to operation, by the layer that makes it.
+  // An activation that passes from operation to operation.
   struct Value {
     Spec spec;
     TensorId tensor = kNoTensor;
@@ -53,8 +56,10 @@ class MemoryPlanner {
   MemoryPlanner(bool training, std::size_t layers) : training_(training), values_(layers + 1) {}
 
   bool training() const { return training_; }
-  Value& value(int layer) { return values_[static_cast<std::size_t>(layer + 1)]; }  // Network::kInput is the first
-  const Value& value(int layer) const { return values_[static_cast<std::size_t>(layer + 1)]; }
+  Value& value(LayerPort of) { return of.port == 0 ? values_[static_cast<std::size_t>(of.layer + 1)] : others_[of]; }
+  const Value& value(LayerPort of) const {
+    return of.port == 0 ? values_[static_cast<std::size_t>(of.layer + 1)] : others_.at(of);
+  }
 
   void set_time(int time) { now_ = time; }
   int time() const { return now_; }
@@ -75,11 +80,11 @@ class MemoryPlanner {
     bool add = false;             // ... and then to add it to `gradient`
     TensorId gradient = kNoTensor;
   };
-  Contribution contribute(int layer) { return contribute_in(layer, tensor(value(layer).spec.bytes())); }
+  Contribution contribute(LayerPort of) { return contribute_in(of, tensor(value(of).spec.bytes())); }
   // The same, when what would be written lies in `tensor` or can be made there, and that tensor is not needed any more.
-  Contribution contribute_in(int layer, TensorId tensor) {
+  Contribution contribute_in(LayerPort of, TensorId tensor) {
     use(tensor);
-    Value& target = value(layer);
+    Value& target = value(of);
     if (target.gradient == kNoTensor) {
       target.gradient = tensor;
       return {tensor, false, tensor};
@@ -88,8 +93,8 @@ class MemoryPlanner {
     return {tensor, true, target.gradient};
   }
   // The same, for an operation that can itself add to what is there: no tensor beside the gradient is needed.
-  Contribution accumulate(int layer) {
-    Value& target = value(layer);
+  Contribution accumulate(LayerPort of) {
+    Value& target = value(of);
     const bool first = target.gradient == kNoTensor;
     if (first) target.gradient = tensor(target.spec.bytes());
     use(target.gradient);
@@ -101,7 +106,8 @@ class MemoryPlanner {
  private:
   bool training_;
   int now_ = 0;
-  std::vector<Value> values_;
+  std::vector<Value> values_;          // first outputs; Network::kInput is the first of them
+  std::map<LayerPort, Value> others_;  // outputs behind the first
   std::vector<Lifetime> lifetimes_;
 };
 

@@ -5,6 +5,7 @@
 // conv and (out, in) for linear, as in safetensors files that torchvision's networks are published in.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -37,17 +38,30 @@ struct Parameter {
   double decay_factor = 1;  // of the weight decay
 };
 
+// A value that passes between layers: an output of a layer, by the layer's index and the output's place among its outputs. The
+// network's input is that of Network::kInput.
+struct LayerPort {
+  int layer = 0;
+  int port = 0;
+  constexpr LayerPort(int of, int which = 0) : layer(of), port(which) {}  // NOLINT: a layer's index alone means its first output
+  friend constexpr auto operator<=>(const LayerPort&, const LayerPort&) = default;
+};
+
 struct Layer {
-  std::string name;         // "layer1.0.conv1"; unique
-  std::string op;           // "conv"
-  std::vector<int> inputs;  // indices of earlier layers; Network::kInput for the network's input
+  std::string name;               // "layer1.0.conv1"; unique
+  std::string op;                 // "conv"
+  std::vector<LayerPort> inputs;  // of earlier layers, or the network's input
   std::vector<Shape> input_shapes;
-  Shape output;
+  Shape output;                                   // the first one
+  std::vector<Shape> more_outputs;                // the others, for most layers none
   std::vector<int> parameters;                    // indices into Network::parameters, in the order the op declares them
   std::uint64_t multiply_adds = 0;                // of one sample's forward pass
   std::shared_ptr<const void> attributes;         // the op's own struct, such as ConvAttributes
   std::shared_ptr<const PortableLayer> portable;  // how it is computed where a backend has no operation of its own; may be null
   Position at;                                    // where the layer is written
+
+  int output_count() const { return 1 + static_cast<int>(more_outputs.size()); }
+  const Shape& output_of(int port) const { return port == 0 ? output : more_outputs[static_cast<std::size_t>(port) - 1]; }
 
   template <class Attributes>
   const Attributes& as() const {
@@ -61,7 +75,7 @@ class Network {
 
   ImageShape input;
   std::vector<double> mean, deviation;  // per channel, of pixels scaled to [0, 1]
-  std::vector<Layer> layers;            // topological; the last one's output are the logits
+  std::vector<Layer> layers;            // topological; the last one's first output are the logits
   std::vector<Parameter> parameters;
   std::string name;
 
@@ -111,6 +125,9 @@ struct LrnAttributes {  // "lrn": across channels, x / (k + alpha / size * sum x
 struct ScaleAttributes {  // "scale": multiplies by a constant
   double factor = 1;
 };
+struct SplitAttributes {      // "split": outputs first, second
+  std::int64_t channels = 0;  // of the first; 0: half of them
+};
 // Without attributes: "relu", "gelu" (exact, erf), "add", "concat" (channels), "global_average_pool" (-> (C)), "softmax",
 // "flatten".
 
@@ -118,6 +135,7 @@ struct ScaleAttributes {  // "scale": multiplies by a constant
 
 struct LayerPlan {  // what an op makes of its inputs
   Shape output;
+  std::vector<Shape> more_outputs;    // behind the first, as LayerType::outputs names them
   std::vector<Parameter> parameters;  // names relative to the layer: "weight"
   std::uint64_t multiply_adds = 0;
   std::shared_ptr<const void> attributes;
@@ -130,11 +148,22 @@ struct LayerExample {
   std::vector<Shape> inputs;
 };
 
+// What passes between layers. Only values have gradients. Indices, such as the places of a max pooling's largest values, may be
+// left unread.
+enum class Carries { values, indices };
+
+struct LayerOutput {
+  std::string name;  // "low": another layer takes it by `from = "split1:low"`
+  Carries carries = Carries::values;
+};
+
 struct LayerType {
   std::string name;
   std::string text;
   std::vector<LayerExample> examples;  // at least one
   int least_inputs = 1, most_inputs = 1;
+  std::vector<Carries> takes;  // by input; those behind the last take values
+  std::vector<LayerOutput> outputs = {{"out"}};
   std::vector<ParamInfo> params;
   // Reads the layer's table and infers. Throws Error(usage) with a message about shapes; name and position are added by the
   // caller. Without inputs (their shapes are not known, after an earlier mistake) it only reads the table.

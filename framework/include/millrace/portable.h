@@ -37,8 +37,21 @@ namespace millrace {
 // A tensor of a layer or a loss, by name. Pass and LossPass make them.
 struct PassTensor {
   enum class Kind {
-    input, output, d_input, d_output, parameter, d_parameter, places,          // of a layer
-    weight, label, second_label, share, target, constant, figure, predicted,  // of a loss
+    input,
+    output,
+    d_input,
+    d_output,
+    parameter,
+    d_parameter,
+    places,  // of a layer
+    weight,
+    label,
+    second_label,
+    share,
+    target,
+    constant,
+    figure,
+    predicted,  // of a loss
   };
   Kind kind = Kind::input;
   int index = 0;
@@ -97,8 +110,8 @@ class Pass : public PassCalls {
 
   const Shape& input_shape(int index = 0) const { return inputs_[static_cast<std::size_t>(index)]; }
   PassTensor in(int index = 0) const { return {PassTensor::Kind::input, index}; }
-  PassTensor out() const { return {PassTensor::Kind::output, 0}; }
-  PassTensor d_out() const { return {PassTensor::Kind::d_output, 0}; }
+  PassTensor out(int index = 0) const { return {PassTensor::Kind::output, index}; }
+  PassTensor d_out(int index = 0) const { return {PassTensor::Kind::d_output, index}; }
   PassTensor d_in(int index = 0) const { return {PassTensor::Kind::d_input, index}; }
   PassTensor parameter(int index) const { return {PassTensor::Kind::parameter, index}; }  // in the order of LayerPlan
   PassTensor d_parameter(int index) const { return {PassTensor::Kind::d_parameter, index}; }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <vector>
 
+#include "millrace/error.h"
 #include "millrace/memory_planner.h"
 #include "millrace/portable.h"
 
@@ -14,7 +15,7 @@ namespace millrace {
 
 // What the plan has to know of a layer's tensors. Indices are those of PassTensor.
 struct PortableLayout {
-  std::vector<int> inputs;    // layers
+  std::vector<LayerPort> inputs;
   int output = -1;            // a layer
   std::vector<bool> trained;  // by parameter
 };
@@ -25,7 +26,8 @@ class PortablePlan {
   using Element = PortableElement;
 
   // REQUIRES: layer.portable.
-  PortablePlan(const Layer& layer, PortableLayout layout) : layout_(std::move(layout)), forward_(layer.input_shapes) {
+  PortablePlan(const Layer& layer, PortableLayout layout)
+      : layout_(std::move(layout)), outputs_(layer.output_count()), forward_(layer.input_shapes) {
     layer.portable->forward(forward_);
     Pass backward(layer.input_shapes);
     layer.portable->backward(backward);
@@ -36,30 +38,31 @@ class PortablePlan {
   // Whether forward may write its output over its first input.
   bool in_place() const {
     const std::vector<PassCall>& calls = forward_.calls();
-    return calls.size() == 1 && calls[0].kernel->form == PortableForm::each && calls[0].reads_tensor(forward_.in());
+    return calls.size() == 1 && calls[0].writes.size() == 1 && calls[0].kernel->form == PortableForm::each &&
+           calls[0].reads_tensor(forward_.in());
   }
   bool keeps_places() const { return places_ > 0; }
 
-  // After the output's tensor was planned.
+  // After the outputs' tensors were planned.
   void plan(Planner& planner) {
-    for (const int input : layout_.inputs) planner.use(planner.value(input).tensor);
+    for (const LayerPort input : layout_.inputs) planner.use(planner.value(input).tensor);
     for (int i = 0; i < places_; ++i) place_at_.push_back(planner.tensor(place_bytes(planner)));
     plan_sums(planner, forward_.calls(), forward_partial_);
   }
 
   void plan_backward(Planner& planner) {
-    const TensorId d_output = planner.value(layout_.output).gradient;
-    if (d_output == kNoTensor) {
+    if (!gradients_are_there(planner)) {
       backward_.clear();
       return;
     }
+    const TensorId d_output = planner.value(layout_.output).gradient;
     std::erase_if(backward_, [&](const PassCall& call) { return !is_wanted(planner, call); });
     contributions_.resize(layout_.inputs.size());
     for (std::size_t i = 0; i < backward_.size(); ++i) {
       for (const PassTensor& read : backward_[i].reads) use(planner, read);
       for (const PassTensor& written : backward_[i].writes) {
         if (written.kind != PassTensor::Kind::d_input) continue;
-        const int input = layout_.inputs[static_cast<std::size_t>(written.index)];
+        const LayerPort input = layout_.inputs[static_cast<std::size_t>(written.index)];
         const bool takes_over = takes_gradient(i) && planner.value(input).gradient == kNoTensor &&
                                 planner.value(input).spec.bytes() == planner.value(layout_.output).spec.bytes();
         contributions_[static_cast<std::size_t>(written.index)] =
@@ -106,6 +109,14 @@ class PortablePlan {
     return static_cast<std::size_t>(spec.n * spec.height * spec.width) * sizeof(float);
   }
 
+  // Of all outputs or of none: a layer's kernels take them together.
+  bool gradients_are_there(const Planner& planner) const {
+    int there = 0;
+    for (int port = 0; port < outputs_; ++port) there += planner.value({layout_.output, port}).gradient != kNoTensor ? 1 : 0;
+    if (there != 0 && there != outputs_) fail(ErrorKind::usage, "only some of its outputs get a gradient");
+    return there != 0;
+  }
+
   bool is_wanted(const Planner& planner, const PassCall& call) const {
     return std::any_of(call.writes.begin(), call.writes.end(), [&](const PassTensor& tensor) {
       const auto index = static_cast<std::size_t>(tensor.index);
@@ -118,6 +129,7 @@ class PortablePlan {
   // gradient.
   bool takes_gradient(std::size_t i) const {
     const PassTensor gradient = forward_.d_out();
+    if (outputs_ > 1) return false;
     if (backward_[i].kernel->form != PortableForm::each || !backward_[i].reads_tensor(gradient)) return false;
     return std::none_of(backward_.begin() + static_cast<std::ptrdiff_t>(i) + 1, backward_.end(),
                         [&](const PassCall& later) { return later.reads_tensor(gradient); });
@@ -126,8 +138,8 @@ class PortablePlan {
   void use(Planner& planner, const PassTensor& tensor) {
     const auto index = static_cast<std::size_t>(tensor.index);
     if (tensor.kind == Kind::input) planner.use(planner.value(layout_.inputs[index]).tensor);
-    if (tensor.kind == Kind::output) planner.use(planner.value(layout_.output).tensor);
-    if (tensor.kind == Kind::d_output) planner.use(planner.value(layout_.output).gradient);
+    if (tensor.kind == Kind::output) planner.use(planner.value(value_of(tensor)).tensor);
+    if (tensor.kind == Kind::d_output) planner.use(planner.value(value_of(tensor)).gradient);
     if (tensor.kind == Kind::places) planner.use(place_at_[index]);
   }
 
@@ -139,9 +151,11 @@ class PortablePlan {
     }
   }
 
-  int layer_of(const PassTensor& tensor) const {
+  LayerPort value_of(const PassTensor& tensor) const {
     const bool input = tensor.kind == Kind::input || tensor.kind == Kind::d_input;
-    return input ? layout_.inputs[static_cast<std::size_t>(tensor.index)] : layout_.output;
+    const bool output = tensor.kind == Kind::output || tensor.kind == Kind::d_output;
+    if (input) return layout_.inputs[static_cast<std::size_t>(tensor.index)];
+    return {layout_.output, output ? tensor.index : 0};
   }
 
   // An element without views: over the most places and channels that any of its tensors has.
@@ -153,7 +167,7 @@ class PortablePlan {
     element.writes = static_cast<std::int32_t>(call.writes.size());
     const auto take = [&](const PassTensor& tensor) {
       if (tensor.kind == Kind::parameter || tensor.kind == Kind::d_parameter || tensor.kind == Kind::places) return;
-      const auto& spec = planner.value(layer_of(tensor)).spec;
+      const auto& spec = planner.value(value_of(tensor)).spec;
       element.n = spec.n;
       element.pixels = std::max(element.pixels, spec.height * spec.width);
       element.channels = std::max(element.channels, spec.channels);
@@ -183,12 +197,12 @@ class PortablePlan {
         return view;
       case Kind::input:
       case Kind::output: {
-        const auto& value = planner.value(layer_of(tensor));
+        const auto& value = planner.value(value_of(tensor));
         return places.view(value.spec, places.memory(value.tensor));
       }
       case Kind::d_input:
       case Kind::d_output: {
-        const auto& value = planner.value(layer_of(tensor));
+        const auto& value = planner.value(value_of(tensor));
         return places.view(value.spec, places.memory(value.gradient));
       }
       default: return view;  // of a loss
@@ -214,7 +228,7 @@ class PortablePlan {
   }
 
   std::int64_t pixels_of(const Planner& planner, const PassTensor& tensor) const {
-    const auto& spec = planner.value(layer_of(tensor)).spec;
+    const auto& spec = planner.value(value_of(tensor)).spec;
     return spec.height * spec.width;
   }
 
@@ -227,6 +241,7 @@ class PortablePlan {
   }
 
   const PortableLayout layout_;
+  const int outputs_;
   Pass forward_;
   std::vector<PassCall> backward_;
   int places_ = 0;

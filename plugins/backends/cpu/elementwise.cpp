@@ -30,7 +30,7 @@ class Unary : public Operation {
     y_ = map_of(planner, binding, node_.output);
     if (contribution_.tensor == kNoTensor) return;
     dy_ = gradient_of(planner, binding, node_.output);
-    d_input_.bind(planner, binding, input(), contribution_);
+    d_input_ = target_of(planner, binding, input(), contribution_);
   }
 
   void backward(const Pass& pass) override {

@@ -81,105 +81,58 @@ Layout preferred_layout(const Network& network, const CompileOptions& options, c
   }
 }
 
-template <class Call>
-void Executable::at_layer(const Operation& operation, const Call& call) {
-  try {
-    call();
-  } catch (const dnnl::error& error) {
-    fail(ErrorKind::device, "{}: oneDNN: {}", place_of(operation.layer()), error.what());
-  } catch (Error& error) {
-    throw error.in(place_of(operation.layer()));
-  }
-}
-
 Executable::Executable(Workshop& workshop, const std::vector<Node>& nodes, std::int64_t samples, bool training)
-    : workshop_(workshop), samples_(samples), planner_(training, workshop.network.layers.size()) {
+    : workshop_(workshop), samples_(samples), plan_(workshop.network, nodes, training, workshop.type()) {
+  const auto make = [this](const Node& node) { return make_operation(workshop_, node); };
   workshop_.reorders = 0;
-  plan_values(nodes);
-  for (const Node& node : nodes) {
-    operations_.push_back(make_operation(workshop_, node));
-    Operation& operation = *operations_.back();
-    planner_.set_time(static_cast<int>(operations_.size()));
-    at_layer(operation, [&] { operation.plan(planner_); });
-  }
+  plan_input(nodes);
+  plan_.plan_forward(make, workshop_.options.recompute);
   input_desc_ = workshop_.input_desc;
-  planner_.set_time(static_cast<int>(nodes.size()) + 1);
-  plan_output();
-  if (training) {
-    plan_gradient_of_output();
-    for (auto operation = operations_.rbegin(); operation != operations_.rend(); ++operation) {
-      planner_.set_time(planner_.time() + 1);
-      if (!planner_.value((*operation)->node().output).needs_gradient) continue;
-      at_layer(**operation, [&] { (*operation)->plan_backward(planner_); });
-    }
-  }
-  placement_ = place(planner_.lifetimes(), kAlignment);
+  plan_.plan_output(copied_bytes());
+  plan_.plan_backward(make);
+  plan_.place_tensors(kAlignment);
   reorders_ = workshop_.reorders;
-  costs_.resize(operations_.size());
+  costs_.resize(nodes.size());
 }
 
-// The input, who reads what, and what needs a gradient.
-void Executable::plan_values(const std::vector<Node>& nodes) {
-  const Network& network = workshop_.network;
-  for (const Node& node : nodes) {
-    bool needs = trains_anything(network, workshop_.layer(node.layer));
-    for (const int from : node.inputs) {
-      ++planner_.value(from).readers;
-      needs = needs || planner_.value(from).needs_gradient;
-    }
-    planner_.value(node.output).needs_gradient = needs && planner_.training();
-    planner_.value(node.output).spec.type = node.output == final_linear(nodes) ? DataType::f32 : workshop_.type();
-  }
-  ++planner_.value(static_cast<int>(network.layers.size()) - 1).readers;
-
-  Value& input = planner_.value(Network::kInput);
-  const Shape shape{network.input.channels, network.input.height, network.input.width};
-  input.spec = MapSpec::of(shape, samples_, workshop_.type(), workshop_.layout);
+// A convolution that alone reads the input chooses how it lies.
+void Executable::plan_input(const std::vector<Node>& nodes) {
+  const ImageShape& image = workshop_.network.input;
+  Value& input = plan_.planner().value(Network::kInput);
+  input.spec = MapSpec::of({image.channels, image.height, image.width}, samples_, workshop_.type(), workshop_.layout);
   const auto reads_input = [](const Node& node) { return node.inputs.front() == Network::kInput; };
   const auto reader = std::find_if(nodes.begin(), nodes.end(), reads_input);
   const bool free = input.readers == 1 && reader != nodes.end() && reader->kind == Node::Kind::conv;
   workshop_.input_desc = input.spec.desc();
-  if (!free) input.tensor = planner_.tensor(input.spec.bytes());
+  if (!free) input.tensor = plan_.planner().tensor(input.spec.bytes());
 }
 
-void Executable::plan_output() {
-  const Value& output = planner_.value(last_layer());
-  const bool vector = output.spec.height * output.spec.width == 1;
-  copies_output_ = vector && (output.spec.type != DataType::f32 || output.spec.layout != Layout::channels_last);
-  rows_ = copies_output_ ? planner_.tensor(row_bytes()) : output.tensor;
-  planner_.use(output.tensor);
-  planner_.use_at(rows_, planner_.training() ? last_time() : planner_.time());  // readable until the next pass
-}
-
-void Executable::plan_gradient_of_output() {
-  Value& output = planner_.value(last_layer());
-  if (copies_output_) d_rows_ = planner_.tensor(row_bytes());
-  output.gradient = planner_.tensor(output.spec.bytes());
-}
-
-std::size_t Executable::row_bytes() const {
-  return static_cast<std::size_t>(samples_ * planner_.value(last_layer()).spec.channels) * sizeof(float);
+std::size_t Executable::copied_bytes() {
+  const MapSpec& output = plan_.planner().value(plan_.output()).spec;
+  const bool vector = output.height * output.width == 1;
+  copies_output_ = vector && (output.type != DataType::f32 || output.layout != Layout::channels_last);
+  return copies_output_ ? static_cast<std::size_t>(samples_ * output.channels) * sizeof(float) : 0;
 }
 
 void Executable::bind(std::byte* arena) {
-  const Binding binding{arena, placement_};
-  for (const auto& operation : operations_) {
-    at_layer(*operation, [&] { operation->bind(planner_, binding); });
-  }
-  const Value& input = planner_.value(Network::kInput);
-  input_ = plane_of(input_desc_, binding.at(input.tensor), workshop_.type());
-  output_ = map_of(planner_, binding, last_layer());
-  const std::int64_t channels = output_.channels;
-  if (copies_output_) rows_map_ = Map::channels_last(binding.as<float>(rows_), DataType::f32, samples_, channels);
-  if (!planner_.training()) return;
-  d_output_ = gradient_of(planner_, binding, last_layer());
-  if (copies_output_) d_rows_map_ = Map::channels_last(binding.as<float>(d_rows_), DataType::f32, samples_, channels);
+  const Binding binding = plan_.bind(arena);
+  const Planner& planner = plan_.planner();
+  input_ = plane_of(input_desc_, binding.at(planner.value(Network::kInput).tensor), workshop_.type());
+  output_ = map_of(planner, binding, plan_.output());
+  const auto rows = [&](TensorId tensor) {
+    return Map::channels_last(binding.at<float>(tensor), DataType::f32, samples_, output_.channels);
+  };
+  if (copies_output_) rows_map_ = rows(plan_.rows());
+  if (!planner.training()) return;
+  d_output_ = gradient_of(planner, binding, plan_.output());
+  if (copies_output_) d_rows_map_ = rows(plan_.d_rows());
 }
 
 void Executable::forward(const Pass& pass) {
-  for (std::size_t i = 0; i < operations_.size(); ++i) {
+  for (std::size_t i = 0; i < costs_.size(); ++i) {
     const Stopwatch watch(costs_[i].forward);
-    at_layer(*operations_[i], [&] { operations_[i]->forward(pass); });
+    Operation& operation = *plan_.operations()[i];
+    operation.at_layer([&] { operation.forward(pass); });
   }
   if (copies_output_) copy(output_, rows_map_);
   ++passes_;
@@ -187,12 +140,14 @@ void Executable::forward(const Pass& pass) {
 
 void Executable::backward(const Pass& pass, const std::function<void(int node)>& done) {
   if (copies_output_) copy(d_rows_map_, d_output_);
-  for (std::size_t i = operations_.size(); i-- > 0;) {
+  for (const auto& step : plan_.steps()) {
+    if (plan_.is_left_out(step)) continue;
     {
-      const Stopwatch watch(costs_[i].backward);
-      at_layer(*operations_[i], [&] { operations_[i]->backward(pass); });
+      const Stopwatch watch(costs_[static_cast<std::size_t>(step.node)].backward);
+      Operation& operation = plan_.of_backward(step.node);
+      operation.at_layer([&] { step.recompute ? operation.recompute(pass) : operation.backward(pass); });
     }
-    done(static_cast<int>(i));
+    if (!step.recompute) done(step.node);
   }
 }
 
@@ -201,11 +156,12 @@ std::string Executable::profile() const {
   const double scale = 1e3 / static_cast<double>(passes_);
   double forward = 0, backward = 0;
   std::string text = fmt::format("cpu: {} of {} samples, {} passes, {} reorders, arena {:.1f} MiB; milliseconds\n",
-                                 planner_.training() ? "training" : "inference", samples_, passes_, reorders_,
-                                 static_cast<double>(placement_.bytes) / 1048576.0);
-  for (std::size_t i = 0; i < operations_.size(); ++i) {
-    text += fmt::format("  {:32} {:9.3f} {:9.3f}  {}\n", operations_[i]->layer().name, costs_[i].forward * scale,
-                        costs_[i].backward * scale, operations_[i]->detail());
+                                 plan_.planner().training() ? "training" : "inference", samples_, passes_, reorders_,
+                                 static_cast<double>(arena_bytes()) / 1048576.0);
+  for (std::size_t i = 0; i < costs_.size(); ++i) {
+    const Operation& operation = plan_.of_backward(static_cast<int>(i));
+    text += fmt::format("  {:32} {:9.3f} {:9.3f}  {}\n", operation.layer().name, costs_[i].forward * scale,
+                        costs_[i].backward * scale, operation.detail());
     forward += costs_[i].forward * scale;
     backward += costs_[i].backward * scale;
   }

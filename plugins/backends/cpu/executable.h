@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "kernels/ingest.h"
+#include "millrace/executable_plan.h"
 #include "operation.h"
 
 namespace millrace::cpu {
@@ -23,7 +24,7 @@ class Executable {
   Executable(Workshop& workshop, const std::vector<Node>& nodes, std::int64_t samples, bool training);
 
   std::int64_t samples() const { return samples_; }
-  std::size_t arena_bytes() const { return placement_.bytes; }
+  std::size_t arena_bytes() const { return plan_.placement().bytes; }
   int reorders() const { return reorders_; }
   // Executables that never run at the same time may share an arena. REQUIRES: arena_bytes() bytes, and the parameters' memory.
   void bind(std::byte* arena);
@@ -32,8 +33,8 @@ class Executable {
   const dnnl::memory::desc& input_desc() const { return input_desc_; }
   const InputPlane& input() const { return input_; }
   void forward(const Pass& pass);
-  // The last forward's result, and in training where the loss puts its gradient. A vector is (samples, channels) float32, a map as
-  // the network computes it.
+  // The last forward's result, and in training where the loss puts its gradient. A vector is (samples, channels) float32, a map
+  // as the network computes it.
   const Map& output() const { return copies_output_ ? rows_map_ : output_; }
   const Map& d_output() const { return copies_output_ ? d_rows_map_ : d_output_; }
   // `done(node)`: the gradients of this node's parameters are there. Called for every node, last one first.
@@ -46,26 +47,17 @@ class Executable {
   struct Cost {
     double forward = 0, backward = 0;  // seconds
   };
-  void plan_values(const std::vector<Node>& nodes);
-  void plan_output();
-  void plan_gradient_of_output();
-  std::size_t row_bytes() const;
-  int last_layer() const { return static_cast<int>(workshop_.network.layers.size()) - 1; }
-  int last_time() const { return 2 * static_cast<int>(operations_.size()) + 1; }
-  template <class Call>
-  void at_layer(const Operation& operation, const Call& call);
+  void plan_input(const std::vector<Node>& nodes);
+  std::size_t copied_bytes();
 
   Workshop& workshop_;
   std::int64_t samples_;
-  Planner planner_;
-  std::vector<std::unique_ptr<Operation>> operations_;
-  Placement placement_;
+  ExecutablePlan<Operation> plan_;
   int reorders_ = 0;
   dnnl::memory::desc input_desc_;
   InputPlane input_;
 
-  // The network's output as float32 rows, when it is a vector and not made as that: copies of the value and its gradient.
-  TensorId rows_ = kNoTensor, d_rows_ = kNoTensor;
+  // The network's output, and as float32 rows when it is a vector and not made as that.
   bool copies_output_ = false;
   Map output_, d_output_, rows_map_, d_rows_map_;
 

@@ -1,47 +1,12 @@
-// Operations with several inputs: addition that no batch normalisation took in, and concatenation of channels.
+// Operations with several inputs or outputs: addition that no batch normalisation took in, concatenation of channels, and split.
 #include "kernels/rearrange.h"
+#include "millrace/joining_operation.h"
 #include "simple_operations.h"
 
 namespace millrace::cpu {
 namespace {
 
-class Joining : public Operation {
- public:
-  using Operation::Operation;
-
-  void plan(Planner& planner) override {
-    plan_output(planner, planner.value(input()).spec.type);
-    for (const int from : node_.inputs) planner.use(planner.value(from).tensor);
-  }
-
-  void bind(const Planner& planner, const Binding& binding) override {
-    y_ = map_of(planner, binding, node_.output);
-    x_.clear();
-    for (const int from : node_.inputs) x_.push_back(map_of(planner, binding, from));
-    d_inputs_.assign(node_.inputs.size(), {});
-    if (contributions_.empty()) return;
-    dy_ = gradient_of(planner, binding, node_.output);
-    for (std::size_t i = 0; i < node_.inputs.size(); ++i) {
-      if (contributions_[i].tensor != kNoTensor) d_inputs_[i].bind(planner, binding, node_.inputs[i], contributions_[i]);
-    }
-  }
-
- protected:
-  // False when there is nothing to do in backward.
-  bool begin_backward(Planner& planner) {
-    const TensorId gradient = planner.value(node_.output).gradient;
-    if (gradient == kNoTensor) return false;
-    planner.use(gradient);
-    contributions_.assign(node_.inputs.size(), {});
-    return true;
-  }
-  bool wants_gradient(const Planner& planner, std::size_t i) const { return planner.value(node_.inputs[i]).needs_gradient; }
-
-  Map y_, dy_;
-  std::vector<Map> x_;
-  std::vector<Planner::Contribution> contributions_;
-  std::vector<GradientTarget> d_inputs_;
-};
+using Joining = JoiningOperation<Operation>;
 
 class Addition final : public Joining {
  public:
@@ -51,10 +16,10 @@ class Addition final : public Joining {
   void plan_backward(Planner& planner) override {
     if (!begin_backward(planner)) return;
     for (std::size_t i = node_.inputs.size(); i-- > 1;) {
-      if (wants_gradient(planner, i)) contributions_[i] = planner.contribute(node_.inputs[i]);
+      if (wants_gradient(planner, node_.inputs[i])) contributions_[i] = planner.contribute(node_.inputs[i]);
     }
     const TensorId gradient = planner.value(node_.output).gradient;
-    if (wants_gradient(planner, 0)) contributions_[0] = planner.contribute_in(input(), gradient);
+    if (wants_gradient(planner, input())) contributions_[0] = planner.contribute_in(input(), gradient);
   }
 
   void forward(const Pass&) override {
@@ -80,7 +45,7 @@ class Concatenation final : public Joining {
   void plan_backward(Planner& planner) override {
     if (!begin_backward(planner)) return;
     for (std::size_t i = 0; i < node_.inputs.size(); ++i) {
-      if (wants_gradient(planner, i)) contributions_[i] = planner.contribute(node_.inputs[i]);
+      if (wants_gradient(planner, node_.inputs[i])) contributions_[i] = planner.contribute(node_.inputs[i]);
     }
   }
 
@@ -105,8 +70,51 @@ class Concatenation final : public Joining {
   }
 };
 
+class Split final : public Operation {
+ public:
+  using Operation::Operation;
+
+  void plan(Planner& planner) override {
+    for (int port = 0; port < kOutputs; ++port) plan_output(planner, planner.value(input()).spec.type, kNoResidual, port);
+    planner.use(planner.value(input()).tensor);
+  }
+
+  void plan_backward(Planner& planner) override {
+    if (!wants_gradient(planner, input())) return;
+    for (int port = 0; port < kOutputs; ++port) planner.use(planner.value({node_.output, port}).gradient);
+    contribution_ = planner.contribute(input());
+  }
+
+  void bind(const Planner& planner, const Binding& binding) override {
+    x_ = map_of(planner, binding, input());
+    for (int port = 0; port < kOutputs; ++port) y_[port] = map_of(planner, binding, {node_.output, port});
+    if (contribution_.tensor == kNoTensor) return;
+    for (int port = 0; port < kOutputs; ++port) dy_[port] = gradient_of(planner, binding, {node_.output, port});
+    d_input_ = target_of(planner, binding, input(), contribution_);
+  }
+
+  void forward(const Pass&) override {
+    copy_channels(x_, 0, y_[0], 0, y_[0].channels);
+    copy_channels(x_, y_[0].channels, y_[1], 0, y_[1].channels);
+  }
+
+  void backward(const Pass&) override {
+    if (!d_input_) return;
+    copy_channels(dy_[0], 0, d_input_.written, 0, dy_[0].channels);
+    copy_channels(dy_[1], 0, d_input_.written, dy_[0].channels, dy_[1].channels);
+    d_input_.finish();
+  }
+
+ private:
+  static constexpr int kOutputs = 2;
+  Map x_, y_[kOutputs], dy_[kOutputs];
+  Planner::Contribution contribution_;
+  GradientTarget d_input_;
+};
+
 }  // namespace
 
+std::unique_ptr<Operation> make_split(Workshop& workshop, const Node& node) { return std::make_unique<Split>(workshop, node); }
 std::unique_ptr<Operation> make_addition(Workshop& workshop, const Node& node) {
   return std::make_unique<Addition>(workshop, node);
 }

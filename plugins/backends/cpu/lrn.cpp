@@ -48,13 +48,15 @@ class Lrn final : public Operation {
       forward_arguments_.emplace(DNNL_ARG_WORKSPACE, memory_of(forward_desc_.workspace_desc(), workspace_));
     }
     if (contribution_.tensor == kNoTensor) return;
-    d_input_.bind(planner, binding, input(), contribution_);
+    d_input_ = target_of(planner, binding, input(), contribution_);
     backward_arguments_ = {{DNNL_ARG_SRC, memory_of(desc_, from.tensor)},
                            {DNNL_ARG_DIFF_DST, memory_of(desc_, to.gradient)},
                            {DNNL_ARG_DIFF_SRC, memory_of(desc_, contribution_.tensor)},
                            {DNNL_ARG_WORKSPACE, memory_of(forward_desc_.workspace_desc(), workspace_)},
                            {DNNL_ARG_SCRATCHPAD, memory_of(backward_desc_.scratchpad_desc(), backward_scratch_)}};
   }
+
+  void recompute(const Pass& pass) override { forward(pass); }  // for the workspace, whatever became of the output
 
   void forward(const Pass&) override { forward_.execute(workshop_.stream, forward_arguments_); }
 

@@ -27,6 +27,7 @@ class Normalisation final : public Operation {
     if (pools) pooled_ = training_ ? planner.tensor(output.spec.bytes()) : output.tensor;
     if (!training_) return;
     if (pools) index_ = planner.tensor(index_bytes(output.spec, window_));
+    if (first() != nullptr) return follow_statistics(planner);
     mean_at_ = planner.tensor(channel_bytes());
     variance_at_ = planner.tensor(channel_bytes());
   }
@@ -62,41 +63,30 @@ class Normalisation final : public Operation {
     y_ = map_of(planner, binding, node_.output);
     normalised_ = node_.pool >= 0 ? spec.map(binding.at(pooled_)) : x_;
     if (node_.residual != kNoResidual) residual_ = map_of(planner, binding, node_.residual);
-    index_data_ = binding.as<std::uint8_t>(index_);
-    mean_ = training_ ? binding.as<float>(mean_at_) : running_mean();
-    variance_ = training_ ? binding.as<float>(variance_at_) : running_variance();
+    index_data_ = binding.at<std::uint8_t>(index_);
+    mean_ = training_ ? binding.at<float>(mean_at_) : running_mean();
+    variance_ = training_ ? binding.at<float>(variance_at_) : running_variance();
     if (!has_gradient_) return;
     dy_ = gradient_of(planner, binding, node_.output);
-    d_scale_ = d_scale_at_ == kNoTensor ? gradient(static_cast<std::size_t>(scale_at_)) : binding.as<float>(d_scale_at_);
-    d_shift_ = d_shift_at_ == kNoTensor ? gradient(static_cast<std::size_t>(shift_at_)) : binding.as<float>(d_shift_at_);
+    d_scale_ = d_scale_at_ == kNoTensor ? gradient(static_cast<std::size_t>(scale_at_)) : binding.at<float>(d_scale_at_);
+    d_shift_ = d_shift_at_ == kNoTensor ? gradient(static_cast<std::size_t>(shift_at_)) : binding.at<float>(d_shift_at_);
     if (residual_contribution_.tensor != kNoTensor) {
-      d_residual_.bind(planner, binding, node_.residual, residual_contribution_);
+      d_residual_ = target_of(planner, binding, node_.residual, residual_contribution_);
     }
-    if (input_contribution_.tensor != kNoTensor) d_input_.bind(planner, binding, input(), input_contribution_);
+    if (input_contribution_.tensor != kNoTensor) d_input_ = target_of(planner, binding, input(), input_contribution_);
   }
 
   void forward(const Pass&) override {
-    const bool pools = node_.pool >= 0;
-    if (pools) {
-      kernels().max_pool(window_, x_, normalised_, training_ ? index_data_ : nullptr, training_ ? mean_ : nullptr,
-                         training_ ? variance_ : nullptr);
-    } else if (training_) {
-      kernels().batch_statistics(x_, mean_, variance_);
-    }
-    NormaliseArguments arguments;
-    arguments.x = normalised_;
-    arguments.y = y_;
-    arguments.mean = mean_;
-    arguments.variance = variance_;
-    arguments.epsilon = static_cast<float>(attributes_.epsilon);
-    arguments.scale = scale();
-    arguments.shift = shift();
-    arguments.activation = node_.activation;
-    arguments.residual = node_.residual != kNoResidual ? &residual_ : nullptr;
-    kernels().normalise(arguments);
+    pool_and_measure();
+    normalise();
     if (training_) {
       update_running(mean_, variance_, channels_, count(), attributes_.momentum, running_mean(), running_variance());
     }
+  }
+
+  void recompute(const Pass&) override {
+    if (node_.pool >= 0) pool_and_measure();  // the same statistics once more
+    if (!output_is_kept()) normalise();
   }
 
   void backward(const Pass&) override {
@@ -134,6 +124,38 @@ class Normalisation final : public Operation {
   }
 
  private:
+  // Statistics are small, so an operation that follows another takes them over, and running ones move once.
+  void follow_statistics(Planner& planner) {
+    const auto& kept = static_cast<const Normalisation&>(*first());
+    mean_at_ = kept.mean_at_;
+    variance_at_ = kept.variance_at_;
+    planner.use(mean_at_);
+    planner.use(variance_at_);
+  }
+
+  void pool_and_measure() {
+    if (node_.pool >= 0) {
+      kernels().max_pool(window_, x_, normalised_, training_ ? index_data_ : nullptr, training_ ? mean_ : nullptr,
+                         training_ ? variance_ : nullptr);
+    } else if (training_) {
+      kernels().batch_statistics(x_, mean_, variance_);
+    }
+  }
+
+  void normalise() {
+    NormaliseArguments arguments;
+    arguments.x = normalised_;
+    arguments.y = y_;
+    arguments.mean = mean_;
+    arguments.variance = variance_;
+    arguments.epsilon = static_cast<float>(attributes_.epsilon);
+    arguments.scale = scale();
+    arguments.shift = shift();
+    arguments.activation = node_.activation;
+    arguments.residual = node_.residual != kNoResidual ? &residual_ : nullptr;
+    kernels().normalise(arguments);
+  }
+
   std::size_t channel_bytes() const { return static_cast<std::size_t>(channels_) * sizeof(float); }
   double count() const { return static_cast<double>(y_.n * y_.pixels()); }
   const float* scale() const { return scale_at_ < 0 ? nullptr : value(static_cast<std::size_t>(scale_at_)); }

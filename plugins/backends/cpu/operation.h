@@ -1,8 +1,6 @@
 // One node of a compiled network: what it computes, from where to where. An executable plans all its operations, binds them to
-// memory, then runs them again and again.
-//
-// Life: plan() in the order of forward; plan_backward() in the reverse order, for nodes that something is trained behind or in;
-// bind() once memory is there; then forward() and backward(), all on the replica's thread.
+// memory (millrace/planned_operation.h), then runs them again and again: forward(), perhaps recompute(), and backward(), all on
+// the replica's thread.
 #pragma once
 
 #include <memory>
@@ -10,7 +8,7 @@
 #include <string>
 
 #include "kernels/kernels.h"
-#include "millrace/fusion.h"
+#include "millrace/planned_operation.h"
 #include "parameter_store.h"
 #include "planner.h"
 
@@ -31,18 +29,13 @@ struct Workshop {
   DataType type() const { return options.precision == Precision::bf16 ? DataType::bf16 : DataType::f32; }
 };
 
-// Where the planned tensors ended up.
-struct Binding {
-  std::byte* arena = nullptr;
-  const Placement& placement;
+// Where an operation writes the gradient of one of its inputs; null when nobody wants it.
+struct GradientTarget {
+  Map written, total;
+  bool add = false;  // what was written, to the total
 
-  void* at(TensorId tensor) const {
-    return tensor == kNoTensor ? nullptr : arena + placement.offsets[static_cast<std::size_t>(tensor)];
-  }
-  template <class T>
-  T* as(TensorId tensor) const {
-    return static_cast<T*>(at(tensor));
-  }
+  explicit operator bool() const { return written.data != nullptr; }
+  void finish() const;  // after `written` has been written
 };
 
 // What one pass depends on besides tensors.
@@ -51,48 +44,58 @@ struct Pass {
   std::uint64_t first_sample = 0;  // this replica's first place in the global batch
 };
 
-class Operation {
+class Operation : public PlannedOperation<MapSpec> {
  public:
-  Operation(Workshop& workshop, Node node) : workshop_(workshop), node_(std::move(node)) {}
-  virtual ~Operation() = default;
+  using Map = cpu::Map;
+  using GradientTarget = cpu::GradientTarget;
 
-  virtual void plan(Planner& planner) = 0;
-  virtual void plan_backward(Planner& planner) = 0;
-  virtual void bind(const Planner& planner, const Binding& binding) = 0;
+  Operation(Workshop& workshop, Node node) : PlannedOperation(workshop.network, std::move(node)), workshop_(workshop) {}
+
   virtual void forward(const Pass& pass) = 0;
+  // What backward needs of forward's results and is not there any more, to the bit as forward made it. Nothing else is touched:
+  // no running statistic moves.
+  virtual void recompute(const Pass& pass) {
+    if (!output_is_kept()) forward(pass);
+  }
   virtual void backward(const Pass& pass) = 0;
-  virtual std::string detail() const { return {}; }  // for profiles: which implementations oneDNN chose
 
-  const Node& node() const { return node_; }
-  const Layer& layer() const { return workshop_.layer(node_.layer); }
+  // Calls; errors, oneDNN's as well, name the layer.
+  template <class Call>
+  void at_layer(const Call& call) const {
+    PlannedOperation::at_layer([&] { as_error(call); });
+  }
 
  protected:
-  int input() const { return node_.inputs.front(); }
-  // Plans the output's tensor, in the shape that the network says. `in_place_of`: a value whose tensor may be taken over, when
-  // this is inference and nobody else reads it.
-  Value& plan_output(Planner& planner, DataType type, int in_place_of = kNoResidual);
+  // Plans an output's tensor, in the shape that the network says; see plan_tensor().
+  Value& plan_output(Planner& planner, DataType type, LayerPort in_place_of = kNoResidual, int port = 0) {
+    const MapSpec spec = MapSpec::of(output_shape(port), planner.value(input()).spec.n, type, workshop_.layout);
+    return plan_tensor(planner, spec, in_place_of, port);
+  }
   // The gradient of a parameter of this layer, or null when it is not trained.
-  float* gradient(std::size_t parameter) const;
+  float* gradient(std::size_t parameter) const {
+    return trains(parameter) ? workshop_.parameters.gradient(layer().parameters[parameter]) : nullptr;
+  }
   float* value(std::size_t parameter) const { return workshop_.parameters.value(layer().parameters[parameter]); }
-  bool trains(std::size_t parameter) const;
 
   Workshop& workshop_;
-  Node node_;
+
+ private:
+  template <class Call>
+  static void as_error(const Call& call) {
+    try {
+      call();
+    } catch (const dnnl::error& error) {
+      fail(ErrorKind::device, "oneDNN: {}", error.what());
+    }
+  }
 };
 
 // A value and its gradient as maps; null data where there is none.
-Map map_of(const Planner& planner, const Binding& binding, int layer);
-Map gradient_of(const Planner& planner, const Binding& binding, int layer);
-
+Map map_of(const Planner& planner, const Binding& binding, LayerPort value);
+Map gradient_of(const Planner& planner, const Binding& binding, LayerPort value);
 // The result of Planner::contribute(), bound.
-struct GradientTarget {
-  Map written, total;
-  bool add = false;
-
-  void bind(const Planner& planner, const Binding& binding, int layer, const Planner::Contribution& contribution);
-  explicit operator bool() const { return written.data != nullptr; }
-  void finish() const;  // after `written` has been written
-};
+GradientTarget target_of(const Planner& planner, const Binding& binding, LayerPort value,
+                         const Planner::Contribution& contribution);
 
 // REQUIRES: the node came from fuse().
 std::unique_ptr<Operation> make_operation(Workshop& workshop, const Node& node);

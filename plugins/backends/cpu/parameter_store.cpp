@@ -5,7 +5,6 @@
 
 #include "kernels/kernels.h"
 #include "kernels/run_kernel.h"
-#include "millrace/buckets.h"
 #include "planner.h"
 #include "primitives.h"
 
@@ -13,8 +12,6 @@ namespace millrace::cpu {
 namespace {
 
 constexpr std::size_t kFloatsPerLine = kAlignment / sizeof(float);
-
-std::size_t whole_lines(std::size_t floats) { return (floats + kFloatsPerLine - 1) / kFloatsPerLine * kFloatsPerLine; }
 
 // Copies between a layout and the network's own order.
 void rearrange(const dnnl::memory::desc& from, const void* source, const dnnl::memory::desc& to, void* destination,
@@ -44,78 +41,35 @@ void ParameterStore::set_layout(int index, const dnnl::memory::desc& layout, con
   target.elements = target.layout.get_size() / sizeof(float);
 }
 
-void ParameterStore::place_all(const std::vector<int>& indices, std::size_t& offset) {
-  for (const int index : indices) {
-    entry(index).offset = offset;
-    offset += whole_lines(entry(index).elements);
-  }
-}
-
 void ParameterStore::finish_planning() {
-  std::size_t offset = 0;
-  for (std::vector<int>& members : plan_buckets(network_, options_.bucket_bytes)) {
-    const std::size_t begin = offset;
-    place_all(members, offset);
-    buckets_.push_back({std::move(members), nullptr, offset - begin});
-  }
-  trainable_ = offset;
-  std::vector<int> statistics, frozen;
-  for (int index = 0; index < static_cast<int>(entries_.size()); ++index) {
-    if (parameter(index).statistic)
-      statistics.push_back(index);
-    else if (!parameter(index).trainable)
-      frozen.push_back(index);
-  }
-  place_all(statistics, offset);
-  blended_ = offset;
-  place_all(frozen, offset);
-  all_ = offset;
-  plan_states();
+  std::vector<std::size_t> elements;
+  for (const Entry& each : entries_) elements.push_back(each.elements);
+  plan_.place(elements, kFloatsPerLine);
   for (Entry& target : entries_) {
     if (options_.precision != Precision::bf16 || target.layout.is_zero()) continue;
     target.bf16_offset = bf16_;
-    bf16_ += 2 * whole_lines((target.elements + 1) / 2);
+    bf16_ += 2 * round_up((target.elements + 1) / 2, kFloatsPerLine);
   }
-}
-
-void ParameterStore::plan_states() {
-  const CompileRequest& request = options_.request;
-  if (request.update.rule && options_.train_batch > 0) {
-    for (const RuleState& state : request.update.rule->states()) states_.push_back({state.name, state.initial, trainable_});
-  }
-  for (const std::string& name : request.copies) states_.push_back({.name = name, .elements = blended_, .copy = true});
-  if (!request.update.rule || request.update.rule->scope() != RuleScope::parameter) return;
+  if (!plan_.needs_norms()) return;
   for (const Entry& each : entries_) {
     const std::int64_t chunks = chunks_of_norms(static_cast<std::int64_t>(each.elements) / kUpdatePack + 1);
     norms_.resize(std::max(norms_.size(), static_cast<std::size_t>(chunks) + 1));
   }
 }
 
-void ParameterStore::append_to(MemoryPlan& plan) const {
-  const auto add = [&](const char* what, std::size_t bytes) {
-    if (bytes > 0) plan.items.push_back({what, bytes});
-  };
-  const bool training = options_.train_batch > 0;
-  add("weights", all_ * sizeof(float));
-  add("weights in bf16", bf16_ * sizeof(std::uint16_t));
-  add("gradients of earlier pieces", training && options_.request.micro_batches > 1 ? trainable_ * sizeof(float) : 0);
-  add("gradients of weights", training ? trainable_ * sizeof(float) : 0);
-  for (const State& state : states_) add((state.name + " of weights").c_str(), state.elements * sizeof(float));
-  add("norms of parameters", norms_.size() * sizeof(Squares));
-}
+void ParameterStore::append_to(MemoryPlan& plan) const { plan_.append_to(plan, bf16_, norms_.size() * sizeof(Squares)); }
 
 void ParameterStore::start() {
-  const bool training = options_.train_batch > 0;
-  values_ = MemoryRegion(all_ * sizeof(float));
+  values_ = MemoryRegion(plan_.all() * sizeof(float));
   bf16_values_ = MemoryRegion(bf16_ * sizeof(std::uint16_t));
-  gradients_ = MemoryRegion(training ? trainable_ * sizeof(float) : 0);
-  kept_gradients_ = MemoryRegion(options_.request.micro_batches > 1 ? gradients_.bytes() : 0);
-  for (State& state : states_) {
-    state.memory = MemoryRegion(state.elements * sizeof(float));
-    if (state.initial != 0) std::fill_n(state.memory.as<float>(), state.elements, state.initial);
+  gradients_ = MemoryRegion(plan_.gradients() * sizeof(float));
+  kept_gradients_ = MemoryRegion(plan_.kept_gradients() * sizeof(float));
+  for (const ParameterPlan::State& state : plan_.states()) {
+    const MemoryRegion& memory = states_.emplace_back(state.elements * sizeof(float));
+    if (state.initial != 0) std::fill_n(memory.as<float>(), state.elements, state.initial);
   }
-  for (Bucket& bucket : buckets_) {
-    bucket.gradients = training ? at(gradients_, bucket.parameters.front()) : nullptr;
+  for (Bucket& bucket : plan_.buckets()) {
+    bucket.gradients = gradients_.bytes() > 0 ? at(gradients_, bucket.parameters.front()) : nullptr;
   }
 }
 
@@ -130,8 +84,8 @@ UpdateArguments ParameterStore::arguments_of(int index) {
   arguments.value = value(index);
   arguments.gradient = gradient(index);
   std::size_t k = 0;
-  for (State& state : states_) {
-    if (!state.copy) arguments.states[k++] = at(state.memory, index);
+  for (std::size_t i = 0; i < states_.size(); ++i) {
+    if (!plan_.states()[i].copy) arguments.states[k++] = at(states_[i], index);
   }
   arguments.bf16 = reinterpret_cast<Bf16*>(bf16_value(index));
   arguments.packs = static_cast<std::int64_t>(entry(index).elements + kUpdatePack - 1) / kUpdatePack;
@@ -143,10 +97,9 @@ UpdateArguments ParameterStore::arguments_of(int index) {
 }
 
 void ParameterStore::update(int bucket, const UpdateStep& step) {
-  const UpdateRule& rule = options_.request.update;
-  if (!rule.rule) fail(ErrorKind::usage, "nothing is updated: the network was compiled without an update rule");
+  const UpdateRule& rule = plan_.update_or_fail();
   const std::span<const double> factors = step.rate_factor.empty() ? std::span<const double>(rule.rate_factor) : step.rate_factor;
-  for (const int index : buckets_[static_cast<std::size_t>(bucket)].parameters) {
+  for (const int index : buckets()[static_cast<std::size_t>(bucket)].parameters) {
     const auto i = static_cast<std::size_t>(index);
     UpdateArguments arguments = arguments_of(index);
     UpdateSegment segment;  // of one parameter, so the whole rate is its factor
@@ -161,19 +114,19 @@ void ParameterStore::update(int bucket, const UpdateStep& step) {
 }
 
 void ParameterStore::blend(std::string_view copy, double decay, bool write_back) {
-  State& state = find_copy(copy);
-  auto* blended = state.memory.as<float>();
-  if (!state.begun) std::memcpy(blended, values_.as<float>(), state.memory.bytes());
-  state.begun = true;
-  kernels().blend(values_.as<float>(), blended, decay, write_back, blended_);
+  const std::size_t state = plan_.find_copy(copy);
+  auto* blended = states_[state].as<float>();
+  if (!plan_.states()[state].begun) std::memcpy(blended, values_.as<float>(), states_[state].bytes());
+  plan_.states()[state].begun = true;
+  kernels().blend(values_.as<float>(), blended, decay, write_back, plan_.blended());
   if (!write_back) return;
   for (int index = 0; index < static_cast<int>(entries_.size()); ++index) refresh_bf16(index);
 }
 
 void ParameterStore::exchange(std::string_view copy) {
-  State& state = find_copy(copy);
-  if (!state.begun) return;  // it would begin as the values are
-  std::swap_ranges(values_.as<float>(), values_.as<float>() + state.elements, state.memory.as<float>());
+  const std::size_t state = plan_.find_copy(copy);
+  if (!plan_.states()[state].begun) return;  // it would begin as the values are
+  std::swap_ranges(values_.as<float>(), values_.as<float>() + plan_.blended(), states_[state].as<float>());
   for (int index = 0; index < static_cast<int>(entries_.size()); ++index) refresh_bf16(index);
 }
 
@@ -183,7 +136,7 @@ void ParameterStore::keep_gradients() {
 }
 
 void ParameterStore::add_kept(int bucket) {
-  const Bucket& sum = buckets_[static_cast<std::size_t>(bucket)];
+  const Bucket& sum = buckets()[static_cast<std::size_t>(bucket)];
   const float* const both[] = {at(kept_gradients_, sum.parameters.front()), sum.gradients};
   kernels().sum(sum.gradients, both, 2, sum.elements);
 }
@@ -196,37 +149,14 @@ void ParameterStore::zero_gradients() {
   if (gradients_.bytes() > 0) std::memset(gradients_.as<float>(), 0, gradients_.bytes());
 }
 
-std::vector<std::string> ParameterStore::states() const {
-  std::vector<std::string> names = {std::string(kValue)};
-  if (options_.train_batch > 0) names.emplace_back(kGradient);
-  for (const State& state : states_) names.push_back(state.name);
-  return names;
-}
-
-ParameterStore::State& ParameterStore::find_copy(std::string_view name) {
-  State* const state = find_state(name);
-  if (state == nullptr || !state->copy)
-    fail(ErrorKind::usage, "there is no copy '{}' of the weights: it was not asked for", name);
-  return *state;
-}
-
-ParameterStore::State* ParameterStore::find_state(std::string_view name) {
-  const auto found = std::ranges::find(states_, name, &State::name);
-  return found == states_.end() ? nullptr : &*found;
-}
-
-MemoryRegion& ParameterStore::region(std::string_view state, int index) {
-  State* const other = find_state(state);
-  MemoryRegion* const found = state == kValue ? &values_ : state == kGradient ? &gradients_ : other ? &other->memory : nullptr;
-  const std::size_t end = (entry(index).offset + entry(index).elements) * sizeof(float);
-  if (found == nullptr || end > found->bytes()) {
-    fail(ErrorKind::usage, "parameter '{}' has no state '{}' here", parameter(index).name, state);
-  }
-  return *found;
+float* ParameterStore::state_of(std::string_view name, int index) const {
+  const int state = plan_.find_state(name, index);
+  if (state == ParameterPlan::kValues) return at(values_, index);
+  return at(state == ParameterPlan::kGradients ? gradients_ : states_[static_cast<std::size_t>(state)], index);
 }
 
 std::vector<float> ParameterStore::read(std::string_view state, int index, const dnnl::engine& engine) {
-  const float* source = at(region(state, index), index);
+  const float* source = state_of(state, index);
   std::vector<float> values(static_cast<std::size_t>(parameter(index).shape.elements()));
   if (has_layout(index)) {
     rearrange(entry(index).layout, source, entry(index).canonical, values.data(), engine);
@@ -237,18 +167,15 @@ std::vector<float> ParameterStore::read(std::string_view state, int index, const
 }
 
 void ParameterStore::write(std::string_view state, int index, std::span<const float> values, const dnnl::engine& engine) {
-  const auto expected = static_cast<std::size_t>(parameter(index).shape.elements());
-  if (values.size() != expected) {
-    fail(ErrorKind::usage, "parameter '{}' has {} values, not {}", parameter(index).name, expected, values.size());
-  }
-  float* destination = at(region(state, index), index);
+  plan_.check_size(index, values);
+  float* destination = state_of(state, index);
   if (has_layout(index)) {
     rearrange(entry(index).canonical, values.data(), entry(index).layout, destination, engine);
   } else {
     std::copy(values.begin(), values.end(), destination);
   }
   if (state == kValue) refresh_bf16(index);
-  if (State* copy = find_state(state)) copy->begun = true;
+  plan_.written(plan_.find_state(state, index));
 }
 
 }  // namespace millrace::cpu

@@ -35,7 +35,7 @@ class Pooling final : public Operation {
     index_data_ = binding.at(index_);
     if (contribution_.tensor == kNoTensor) return;
     dy_ = gradient_of(planner, binding, node_.output);
-    d_input_.bind(planner, binding, input(), contribution_);
+    d_input_ = target_of(planner, binding, input(), contribution_);
   }
 
   void forward(const Pass&) override {
@@ -43,6 +43,10 @@ class Pooling final : public Operation {
       kernels().max_pool(window_, x_, y_, index_data_, nullptr, nullptr);
     else
       kernels().average_pool(window_, x_, y_);
+  }
+
+  void recompute(const Pass& pass) override {
+    if (max_ || !output_is_kept()) forward(pass);  // index_data_ is wanted too
   }
 
   void backward(const Pass&) override {

@@ -13,13 +13,18 @@ class Portable final : public Operation {
       : Operation(workshop, node), plan_(layer(), {node.inputs, node.output, trained()}) {}
 
   void plan(Planner& planner) override {
-    plan_output(planner, planner.value(input()).spec.type, plan_.in_place() ? input() : kNoResidual);
+    const DataType type = planner.value(input()).spec.type;
+    plan_output(planner, type, plan_.in_place() ? input() : kNoResidual);
+    for (int port = 1; port < layer().output_count(); ++port) plan_output(planner, type, kNoResidual, port);
     plan_.plan(planner);
   }
   void plan_backward(Planner& planner) override { plan_.plan_backward(planner); }
 
   void bind(const Planner& planner, const Binding& binding) override { plan_.bind(planner, Places{*this, binding}); }
   void forward(const Pass&) override { plan_.forward(run_element); }
+  void recompute(const Pass& pass) override {  // what is kept of each place was let go with the first operation
+    if (plan_.keeps_places() || !output_is_kept()) forward(pass);
+  }
   void backward(const Pass&) override { plan_.backward(run_element); }
 
  private:

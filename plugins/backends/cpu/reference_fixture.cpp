@@ -192,7 +192,9 @@ Values reference_logits(const Network& network, const std::vector<Values>& param
   results.reserve(network.layers.size());
   for (const Layer& layer : network.layers) {
     std::vector<const Tensor*> inputs;
-    for (const int from : layer.inputs) inputs.push_back(from < 0 ? &image : &results[static_cast<std::size_t>(from)]);
+    for (const LayerPort from : layer.inputs) {
+      inputs.push_back(from == Network::kInput ? &image : &results[static_cast<std::size_t>(from.layer)]);
+    }
     Tensor y = Tensor::of(samples, layer.output);
     compute(context, layer, inputs, y);
     results.push_back(std::move(y));

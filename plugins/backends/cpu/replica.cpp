@@ -10,8 +10,6 @@
 namespace millrace::cpu {
 namespace {
 
-constexpr std::size_t kMostPartialCounts = 8;  // executables kept for counts below the full one
-
 // (samples, C) or (samples, C, H, W), as the network's shapes are written.
 std::vector<float> values_of(const Map& map) {
   std::vector<float> values(static_cast<std::size_t>(map.elements()));
@@ -29,8 +27,6 @@ std::vector<float> values_of(const Map& map) {
   return values;
 }
 
-bool is_plain(const View& view) { return view.dx == 0 && view.dy == 0 && !view.flip_x && view.weight == 1; }
-
 }  // namespace
 
 CpuReplica::CpuReplica(const Network& network, const CompileOptions& options, const std::vector<int>& cores)
@@ -40,9 +36,7 @@ CpuReplica::CpuReplica(const Network& network, const CompileOptions& options, co
 
 CpuReplica::~CpuReplica() {
   queue_.drain();
-  for (const Executables* kept : {&training_, &inference_}) {
-    for (const auto& [count, executable] : *kept) std::fputs(executable->profile().c_str(), stderr);
-  }
+  executables_.each([](const Executable& executable) { std::fputs(executable.profile().c_str(), stderr); });
 }
 
 void CpuReplica::compile(const std::vector<int>& cores) {
@@ -51,13 +45,9 @@ void CpuReplica::compile(const std::vector<int>& cores) {
   nodes_ = fuse(network_, {.backend = "cpu", .pool_with_statistics = true});
   workshop_ = std::make_unique<Workshop>(
       Workshop{network_, options_, preferred_layout(network_, options_, engine), parameters_, engine, dnnl::stream(engine)});
-  const auto add = [&](Executables& kept, std::uint32_t samples, bool training) {
-    if (samples == 0) return;
-    kept[samples] = std::make_unique<Executable>(*workshop_, nodes_, samples, training);
-    arena_bytes_ = std::max(arena_bytes_, kept[samples]->arena_bytes());
-  };
-  add(training_, options_.train_batch, true);
-  add(inference_, options_.infer_batch, false);
+  executables_.compile(options_, [this](std::uint32_t samples, bool training) {
+    return std::make_unique<Executable>(*workshop_, nodes_, samples, training);
+  });
   losses_.plan(options_.request.losses, std::max(options_.train_batch, options_.infer_batch));
   parameters_.finish_planning();
   bucket_node_ = first_nodes(network_, nodes_, parameters_.buckets());
@@ -66,7 +56,7 @@ void CpuReplica::compile(const std::vector<int>& cores) {
 MemoryPlan CpuReplica::memory_plan() const {
   MemoryPlan plan;
   parameters_.append_to(plan);
-  plan.items.push_back({"activations and their gradients", arena_bytes_});
+  plan.items.push_back({"activations and their gradients", executables_.arena_bytes()});
   const std::uint32_t most = std::max(options_.train_batch, options_.infer_batch);
   plan.items.push_back({"labels, targets and losses", LossInputs::bytes(network_, most) + losses_.bytes()});
   return plan;
@@ -75,33 +65,24 @@ MemoryPlan CpuReplica::memory_plan() const {
 void CpuReplica::start() {
   queue_.run([this] {
     parameters_.start();
-    arena_ = MemoryRegion(arena_bytes_);
     losses_.start();
-    for (const Executables* kept : {&training_, &inference_}) {
-      for (const auto& [count, executable] : *kept) executable->bind(arena_.as<std::byte>());
-    }
+    bind_all();
   });
 }
 
-Executable& CpuReplica::executable(Executables& kept, std::uint32_t most, std::uint32_t count, bool training) {
-  if (count > most) {
-    fail(ErrorKind::usage, "a batch of {} samples for {}: the network was compiled for at most {}", count,
-         training ? "training" : "inference", most);
-  }
-  const auto found = kept.find(count);
-  if (found != kept.end()) return *found->second;
-  if (kept.size() > kMostPartialCounts) {
-    std::erase_if(kept, [&](const auto& entry) { return entry.first != most; });
-  }
-  auto made = std::make_unique<Executable>(*workshop_, nodes_, count, training);
-  if (made->arena_bytes() > arena_.bytes()) {  // oneDNN may want more scratch memory for fewer samples, but hardly ever does
-    arena_ = MemoryRegion(made->arena_bytes());
-    for (const Executables* all : {&training_, &inference_}) {
-      for (const auto& [samples, other] : *all) other->bind(arena_.as<std::byte>());
-    }
-  }
-  made->bind(arena_.as<std::byte>());
-  return *(kept[count] = std::move(made));
+void CpuReplica::bind_all() {
+  arena_ = MemoryRegion(executables_.arena_bytes());
+  executables_.each([this](Executable& executable) { executable.bind(arena_.as<std::byte>()); });
+}
+
+Executable& CpuReplica::executable(std::uint32_t count, bool training) {
+  const auto [network, is_new] = executables_.get(count, training, [] {});
+  if (!is_new) return network;
+  if (network.arena_bytes() > arena_.bytes())  // oneDNN may want more scratch memory for fewer samples, but hardly ever does
+    bind_all();
+  else
+    network.bind(arena_.as<std::byte>());
+  return network;
 }
 
 void CpuReplica::take_inputs(const Batch& batch, std::uint32_t begin, std::uint32_t count) {
@@ -117,7 +98,7 @@ void CpuReplica::ingest(Ref<Batch> batch, std::uint32_t begin, std::uint32_t cou
   const auto work = [this, batch, begin, count] {
     take_inputs(*batch, begin, count);
     pass_.first_sample = begin;
-    current_ = count == 0 ? nullptr : &executable(training_, options_.train_batch, count, true);
+    current_ = count == 0 ? nullptr : &executable(count, true);
     if (current_ != nullptr) millrace::cpu::ingest(*batch, begin, count, nullptr, table_, current_->input());
   };
   queue_.submit(work, [batch] { batch->in_flight.fetch_sub(1); });
@@ -196,12 +177,9 @@ Ref<Event> CpuReplica::exchange(std::string_view copy) {
 }
 
 Map CpuReplica::run_infer(const Batch& batch, std::uint32_t begin, std::uint32_t count, const std::vector<View>& views) {
-  Executable& network = executable(inference_, options_.infer_batch, count, false);
-  const bool vector = network_.output().elements() == network_.output()[0];
-  const bool one = views.size() == 1 && views[0].weight == 1;
-  if (!vector && !(one && is_plain(views[0]))) {
-    fail(ErrorKind::usage, "the network's output is a map: it is inferred from one view, the image as it is");
-  }
+  Executable& network = executable(count, false);
+  const bool one = is_one_view(views);
+  check_views(network_, views);
   for (const View& view : views) {
     millrace::cpu::ingest(batch, begin, count, &view, table_, network.input());
     network.forward(pass_);

@@ -1,12 +1,12 @@
 // A network on the CPU: one thread that everything runs on, with an OpenMP team of its own on fixed processors.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <vector>
 
 #include "executable.h"
 #include "losses.h"
+#include "millrace/executables.h"
 #include "parameter_store.h"
 #include "work_queue.h"
 
@@ -42,10 +42,9 @@ class CpuReplica final : public Replica {
   void finish() override;
 
  private:
-  using Executables = std::map<std::int64_t, std::unique_ptr<Executable>>;
-
   void compile(const std::vector<int>& cores);
-  Executable& executable(Executables& kept, std::uint32_t most, std::uint32_t count, bool training);
+  Executable& executable(std::uint32_t count, bool training);
+  void bind_all();
   void take_inputs(const Batch& batch, std::uint32_t begin, std::uint32_t count);
   void run_backward(const BucketReady& ready, int& announced);
   void announce(const BucketReady& ready, int& announced, int node);
@@ -59,8 +58,7 @@ class CpuReplica final : public Replica {
   std::unique_ptr<Workshop> workshop_;
   std::vector<Node> nodes_;
   std::vector<int> bucket_node_;  // by bucket: the first node of forward, so the last of backward, that it waits for
-  Executables training_, inference_;
-  std::size_t arena_bytes_ = 0;
+  Executables<Executable> executables_;
   MemoryRegion arena_;
 
   // The state of the present pass; the replica's thread alone.

@@ -10,6 +10,7 @@ std::unique_ptr<Operation> make_pooling(Workshop& workshop, const Node& node);
 std::unique_ptr<Operation> make_activation(Workshop& workshop, const Node& node);
 std::unique_ptr<Operation> make_addition(Workshop& workshop, const Node& node);
 std::unique_ptr<Operation> make_concatenation(Workshop& workshop, const Node& node);
+std::unique_ptr<Operation> make_split(Workshop& workshop, const Node& node);
 std::unique_ptr<Operation> make_dropout(Workshop& workshop, const Node& node);
 std::unique_ptr<Operation> make_scale(Workshop& workshop, const Node& node);
 std::unique_ptr<Operation> make_softmax(Workshop& workshop, const Node& node);

@@ -35,7 +35,8 @@ void Weighted::choose_forward(Planner& planner, const Value& output) {
   Value& from = planner.value(input());
   const bool free_input = from.tensor == kNoTensor;  // only the network's input is still without a tensor
   const bool relu = node_.activation == Activation::relu;
-  const Desc source = free_input ? in_any_layout(source_desc(from.spec)) : source_desc(from.spec);
+  const Desc held_source = input() == Network::kInput ? workshop_.input_desc : source_desc(from.spec);
+  const Desc source = free_input ? in_any_layout(held_source) : held_source;
   const Desc destination = destination_desc(output.spec);
   const Desc weights = workshop_.parameters.has_layout(parameter) ? workshop_.parameters.computed_layout(parameter)
                                                                   : in_any_layout(canonical_weights(), to_dnnl(workshop_.type()));
@@ -53,8 +54,9 @@ void Weighted::choose_forward(Planner& planner, const Value& output) {
     from.tensor = planner.tensor(workshop_.input_desc.get_size());
     planner.use_at(from.tensor, 0);
   }
-  const Desc held_source = input() == Network::kInput ? workshop_.input_desc : source;
-  workshop_.reorders += source_.plan(planner, held_source, chosen.query_md(dnnl::query::src_md)) ? 1 : 0;
+  if (!computes_forward()) return;
+  workshop_.reorders +=
+      source_.plan(planner, free_input ? workshop_.input_desc : held_source, chosen.query_md(dnnl::query::src_md)) ? 1 : 0;
   workshop_.reorders += destination_.plan(planner, destination, chosen.query_md(dnnl::query::dst_md)) ? 1 : 0;
   kernel_.plan(planner, workshop_.parameters.computed_layout(parameter), chosen_weights);
   forward_.plan(planner, chosen);
@@ -132,10 +134,12 @@ void Weighted::bind(const Planner& planner, const Binding& binding) {
   void* const result = binding.at(before_ == kNoTensor ? to.tensor : before_);
   output_ = to.spec.map(binding.at(to.tensor));
   pre_activation_ = to.spec.map(result);
-  source_.bind(engine, binding, binding.at(from.tensor));
-  kernel_.bind(engine, binding, weights_data());
-  destination_.bind(engine, binding, result);
-  forward_.bind(binding, engine);
+  if (forward_) {
+    source_.bind(engine, binding, binding.at(from.tensor));
+    kernel_.bind(engine, binding, weights_data());
+    destination_.bind(engine, binding, result);
+    forward_.bind(binding, engine);
+  }
   const Desc bias({layer().output[0]}, memory::data_type::f32, memory::format_tag::a);
   if (has_bias()) bias_ = memory(bias, engine, value(1));
   if (!has_gradient_) return;
@@ -143,7 +147,7 @@ void Weighted::bind(const Planner& planner, const Binding& binding) {
   d_output_ = to.spec.map(binding.at(to.gradient));
   if (has_bias() && trains(1)) d_bias_ = memory(bias, engine, gradient(1));
   if (data_) {
-    d_input_.bind(planner, binding, input(), contribution_);
+    d_input_ = target_of(planner, binding, input(), contribution_);
     d_source_.bind(engine, binding, d_input_.written.data);
     data_kernel_.bind(engine, binding, weights_data());
     data_d_destination_.bind(engine, binding, d_output_.data);
@@ -169,6 +173,10 @@ void Weighted::forward(const Pass&) {
   forward_.primitive.execute(stream, arguments);
   destination_.store(stream);
   if (node_.activation == Activation::gelu) kernels().activate(Activation::gelu, pre_activation_, output_);
+}
+
+void Weighted::recompute(const Pass& pass) {
+  if (computes_forward()) forward(pass);
 }
 
 void Weighted::backward(const Pass&) {
@@ -206,7 +214,9 @@ void Weighted::backward(const Pass&) {
 
 std::string Weighted::detail() const {
   const auto name = [](const Step& step) { return step ? step.desc.impl_info_str() : "-"; };
-  return fmt::format("{} | {} | {}", name(forward_), name(data_), name(weights_));
+  // Where the output is kept, forward was the first operation's alone.
+  const auto* const first_one = static_cast<const Weighted*>(first());
+  return fmt::format("{} | {} | {}", name(forward_ || !first_one ? forward_ : first_one->forward_), name(data_), name(weights_));
 }
 
 }  // namespace millrace::cpu

@@ -15,6 +15,7 @@ class Weighted : public Operation {
   void plan_backward(Planner& planner) final;
   void bind(const Planner& planner, const Binding& binding) final;
   void forward(const Pass& pass) final;
+  void recompute(const Pass& pass) final;
   void backward(const Pass& pass) final;
   std::string detail() const final;
 
@@ -58,6 +59,8 @@ class Weighted : public Operation {
   void plan_weights(Planner& planner);
   Desc computed_destination(const Planner& planner) const;
   void* weights_data() const;
+  // False where forward's output is still there and nothing else is wanted of it.
+  bool computes_forward() const { return !output_is_kept() || node_.activation == Activation::gelu; }
 
   bool training_ = false;
   std::int64_t samples_ = 0;

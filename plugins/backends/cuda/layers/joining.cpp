@@ -1,46 +1,12 @@
-// Operations with several inputs: addition that no batch normalisation took in, and concatenation of channels.
+// Operations with several inputs or outputs: addition that no batch normalisation took in, concatenation of channels, and split.
+#include "millrace/joining_operation.h"
+
 #include "operation.h"
 
 namespace millrace::cuda {
 namespace {
 
-class Joining : public Operation {
- public:
-  using Operation::Operation;
-
-  void plan(Planner& planner) override {
-    plan_output(planner, joined_spec(planner));
-    for (const int from : node_.inputs) planner.use(planner.value(from).tensor);
-  }
-
-  void bind(const Planner& planner, const Binding& binding) override {
-    y_ = map_of(planner, binding, node_.output);
-    x_.clear();
-    for (const int from : node_.inputs) x_.push_back(map_of(planner, binding, from));
-    d_inputs_.assign(node_.inputs.size(), {});
-    if (contributions_.empty()) return;
-    dy_ = gradient_of(planner, binding, node_.output);
-    for (std::size_t i = 0; i < node_.inputs.size(); ++i) {
-      if (contributions_[i].tensor != kNoTensor) d_inputs_[i] = target_of(planner, binding, node_.inputs[i], contributions_[i]);
-    }
-  }
-
- protected:
-  virtual MapSpec joined_spec(const Planner& planner) const = 0;
-  // False when there is nothing to do in backward.
-  bool begin_backward(Planner& planner) {
-    const TensorId gradient = planner.value(node_.output).gradient;
-    if (gradient == kNoTensor) return false;
-    planner.use(gradient);
-    contributions_.assign(node_.inputs.size(), {});
-    return true;
-  }
-
-  Map y_, dy_;
-  std::vector<Map> x_;
-  std::vector<Planner::Contribution> contributions_;
-  std::vector<GradientTarget> d_inputs_;
-};
+using Joining = JoiningOperation<Operation>;
 
 class Addition final : public Joining {
  public:
@@ -81,10 +47,29 @@ class Addition final : public Joining {
       });
     }
   }
-
- protected:
-  MapSpec joined_spec(const Planner& planner) const override { return planner.value(input()).spec; }
 };
+
+// Where not all channels of a map are written, those of its padding are zeroed.
+void zero_padding(Queue& queue, const Map& map) {
+  if (map.spec.pitch() != map.spec.channels) queue.zero(map.data, map.spec.bytes());
+}
+
+void copy(Queue& queue, const Map& from, std::int64_t from_begin, const Map& to, std::int64_t to_begin, std::int64_t channels,
+          bool add) {
+  with_type(from.spec.type, [&]<class T>(T) {
+    CopyChannels<T> kernel;
+    kernel.from = from.as<T>();
+    kernel.to = to.as<T>();
+    kernel.rows = from.spec.rows();
+    kernel.channels = channels;
+    kernel.from_pitch = from.spec.pitch();
+    kernel.from_begin = from_begin;
+    kernel.to_pitch = to.spec.pitch();
+    kernel.to_begin = to_begin;
+    kernel.add = add;
+    queue.run(kernel);
+  });
+}
 
 class Concatenation final : public Joining {
  public:
@@ -98,7 +83,7 @@ class Concatenation final : public Joining {
   }
 
   void forward(Queue& queue) override {
-    if (y_.spec.pitch() != y_.spec.channels) queue.zero(y_.data, y_.spec.bytes());
+    zero_padding(queue, y_);
     std::int64_t begin = 0;
     for (const Map& from : x_) {
       copy(queue, from, 0, y_, begin, from.spec.channels, false);
@@ -111,39 +96,68 @@ class Concatenation final : public Joining {
     for (std::size_t i = 0; i < d_inputs_.size(); ++i) {
       const GradientTarget& to = d_inputs_[i];
       if (to) {
-        if (!to.add && to.map.spec.pitch() != to.map.spec.channels) queue.zero(to.map.data, to.map.spec.bytes());
+        if (!to.add) zero_padding(queue, to.map);
         copy(queue, dy_, begin, to.map, 0, to.map.spec.channels, to.add);
       }
       begin += x_[i].spec.channels;
     }
   }
+};
 
- protected:
-  MapSpec joined_spec(const Planner& planner) const override { return output_spec(planner, planner.value(input()).spec.type); }
+class Split final : public Operation {
+ public:
+  using Operation::Operation;
+
+  void plan(Planner& planner) override {
+    for (int port = 0; port < kOutputs; ++port) plan_output(planner, planner.value(input()).spec.type, kNoResidual, port);
+    planner.use(planner.value(input()).tensor);
+  }
+
+  void plan_backward(Planner& planner) override {
+    if (!wants_gradient(planner, input())) return;
+    for (int port = 0; port < kOutputs; ++port) planner.use(planner.value({node_.output, port}).gradient);
+    contribution_ = contribute(planner, input());
+  }
+
+  void bind(const Planner& planner, const Binding& binding) override {
+    x_ = map_of(planner, binding, input());
+    for (int port = 0; port < kOutputs; ++port) y_[port] = map_of(planner, binding, {node_.output, port});
+    if (contribution_.tensor == kNoTensor) return;
+    for (int port = 0; port < kOutputs; ++port) dy_[port] = gradient_of(planner, binding, {node_.output, port});
+    d_input_ = target_of(planner, binding, input(), contribution_);
+  }
+
+  void forward(Queue& queue) override {
+    std::int64_t begin = 0;
+    for (const Map& y : y_) {
+      zero_padding(queue, y);
+      copy(queue, x_, begin, y, 0, y.spec.channels, false);
+      begin += y.spec.channels;
+    }
+  }
+
+  void backward(Queue& queue) override {
+    if (!d_input_) return;
+    if (!d_input_.add) zero_padding(queue, d_input_.map);
+    std::int64_t begin = 0;
+    for (const Map& dy : dy_) {
+      copy(queue, dy, 0, d_input_.map, begin, dy.spec.channels, d_input_.add);
+      begin += dy.spec.channels;
+    }
+  }
 
  private:
-  static void copy(Queue& queue, const Map& from, std::int64_t from_begin, const Map& to, std::int64_t to_begin,
-                   std::int64_t channels, bool add) {
-    with_type(from.spec.type, [&]<class T>(T) {
-      CopyChannels<T> kernel;
-      kernel.from = from.as<T>();
-      kernel.to = to.as<T>();
-      kernel.rows = from.spec.rows();
-      kernel.channels = channels;
-      kernel.from_pitch = from.spec.pitch();
-      kernel.from_begin = from_begin;
-      kernel.to_pitch = to.spec.pitch();
-      kernel.to_begin = to_begin;
-      kernel.add = add;
-      queue.run(kernel);
-    });
-  }
+  static constexpr int kOutputs = 2;
+  Map x_, y_[kOutputs], dy_[kOutputs];
+  Planner::Contribution contribution_;
+  GradientTarget d_input_;
 };
 
 }  // namespace
 
 std::unique_ptr<Operation> make_joining(Workshop& workshop, const Node& node) {
   if (node.kind == Node::Kind::add) return std::make_unique<Addition>(workshop, node);
+  if (node.kind == Node::Kind::split) return std::make_unique<Split>(workshop, node);
   return std::make_unique<Concatenation>(workshop, node);
 }
 

@@ -21,7 +21,7 @@ class Normalisation final : public Operation {
 
   void plan(Planner& planner) override {
     training_ = planner.training();
-    Value& output = plan_output(planner, planner.value(input()).spec, input());
+    Value& output = plan_output(planner, planner.value(input()).spec.type, input());
     output.reads_two = masks();
     const MapSpec& spec = output.spec;
     channel_bytes_ = static_cast<std::size_t>(spec.pitch()) * sizeof(float);

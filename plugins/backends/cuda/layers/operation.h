@@ -1,18 +1,13 @@
 // One node of a compiled network: what it computes, from where to where. An executable plans all its operations, binds them to
-// memory, then submits them again and again.
-//
-// Life: plan() in the order of forward; plan_backward() in the reverse order, for nodes that something is trained behind or in;
-// bind() once memory is there; then forward() and backward(), which submit to a queue and never wait.
-//
-// Where activations are computed anew for backward a node has two operations: the first does forward, and lets go of what it
-// made; the second follows it (follow()), is planned when backward comes to it, and does recompute() and backward().
+// memory (millrace/planned_operation.h), then submits them again and again: forward(), perhaps recompute(), and backward() submit
+// to a queue and never wait.
 #pragma once
 
 #include <memory>
 #include <string>
 
 #include "map_spec.h"
-#include "millrace/fusion.h"
+#include "millrace/planned_operation.h"
 #include "runtime/machine.h"
 #include "runtime/parameter_store.h"
 #include "runtime/shortcuts.h"
@@ -35,17 +30,6 @@ struct Workshop {
   DataType type() const { return options.precision == Precision::bf16 ? DataType::bf16 : DataType::f32; }
 };
 
-// Where the planned tensors ended up.
-struct Binding {
-  std::byte* arena = nullptr;
-  const Placement& placement;
-
-  template <class T = void>
-  T* at(TensorId tensor) const {
-    return tensor == kNoTensor ? nullptr : reinterpret_cast<T*>(arena + placement.offsets[static_cast<std::size_t>(tensor)]);
-  }
-};
-
 // A map and where it lies.
 struct Map {
   void* data = nullptr;
@@ -64,60 +48,45 @@ struct GradientTarget {
   explicit operator bool() const { return map.data != nullptr; }
 };
 
-class Operation {
+class Operation : public PlannedOperation<MapSpec> {
  public:
-  Operation(Workshop& workshop, Node node) : workshop_(workshop), node_(std::move(node)) {}
-  virtual ~Operation() = default;
+  using Map = cuda::Map;
+  using GradientTarget = cuda::GradientTarget;
 
-  // Before plan(): this operation follows `first`, which has been planned. `output_is_kept`: what forward made is still there.
-  void follow(const Operation& first, bool output_is_kept) {
-    first_ = &first;
-    output_is_kept_ = output_is_kept;
-  }
+  Operation(Workshop& workshop, Node node) : PlannedOperation(workshop.network, std::move(node)), workshop_(workshop) {}
 
-  virtual void plan(Planner& planner) = 0;
-  virtual void plan_backward(Planner& planner) = 0;
-  virtual void bind(const Planner& planner, const Binding& binding) = 0;
   virtual void forward(Queue& queue) = 0;
   // What backward needs of forward's results and is not there any more, to the bit as forward made it. Nothing else is touched:
   // no running statistic moves.
   virtual void recompute(Queue& queue) {
-    if (!output_is_kept_) forward(queue);
+    if (!output_is_kept()) forward(queue);
   }
   virtual void backward(Queue& queue) = 0;
-  virtual std::string detail() const { return {}; }  // which engines the libraries chose
-
-  const Node& node() const { return node_; }
-  const Layer& layer() const { return workshop_.layer(node_.layer); }
 
  protected:
-  int input() const { return node_.inputs.front(); }
-  const Operation* first() const { return first_; }  // whom this one follows; null: nobody
-  bool output_is_kept() const { return output_is_kept_; }
-  // The output as the network says.
-  MapSpec output_spec(const Planner& planner, DataType type) const;
-  // Plans the output's tensor. `in_place_of`: a value whose tensor may be taken over, when this is inference and nobody else
-  // reads it.
-  Value& plan_output(Planner& planner, const MapSpec& spec, int in_place_of = kNoResidual);
-  // The gradient of `layer`, written by kernels that can add. `free`: a tensor of its size that nobody needs any more, to be used
+  // Plans an output's tensor, in the shape that the network says; see plan_tensor().
+  Value& plan_output(Planner& planner, DataType type, LayerPort in_place_of = kNoResidual, int port = 0) {
+    return plan_tensor(planner, MapSpec::of(output_shape(port), planner.value(input()).spec.n, type), in_place_of, port);
+  }
+  // The gradient of `value`, written by kernels that can add. `free`: a tensor of its size that nobody needs any more, to be used
   // where the gradient has no place yet; kNoTensor: none.
-  static Planner::Contribution contribute(Planner& planner, int layer, TensorId free = kNoTensor);
-  bool wants_gradient(const Planner& planner, int layer) const { return planner.value(layer).needs_gradient; }
-  bool trains(std::size_t parameter) const;
-  float* gradient(std::size_t parameter) const;  // of a parameter of this layer; null when it is not trained
+  static Planner::Contribution contribute(Planner& planner, LayerPort value, TensorId free = kNoTensor) {
+    const bool first = planner.value(value).gradient == kNoTensor;
+    return first && free != kNoTensor ? planner.contribute_in(value, free) : planner.accumulate(value);
+  }
+  // The gradient of a parameter of this layer, or null when it is not trained.
+  float* gradient(std::size_t parameter) const {
+    return trains(parameter) ? workshop_.parameters.gradient(layer().parameters[parameter]) : nullptr;
+  }
   float* value(std::size_t parameter) const { return workshop_.parameters.value(layer().parameters[parameter]); }
 
   Workshop& workshop_;
-  Node node_;
-
- private:
-  const Operation* first_ = nullptr;
-  bool output_is_kept_ = false;
 };
 
-Map map_of(const Planner& planner, const Binding& binding, int layer);
-Map gradient_of(const Planner& planner, const Binding& binding, int layer);
-GradientTarget target_of(const Planner& planner, const Binding& binding, int layer, const Planner::Contribution& contribution);
+Map map_of(const Planner& planner, const Binding& binding, LayerPort value);
+Map gradient_of(const Planner& planner, const Binding& binding, LayerPort value);
+GradientTarget target_of(const Planner& planner, const Binding& binding, LayerPort value,
+                         const Planner::Contribution& contribution);
 
 // REQUIRES: the node came from fuse().
 std::unique_ptr<Operation> make_operation(Workshop& workshop, const Node& node);

@@ -20,7 +20,7 @@ class Pooling final : public Operation {
 
   void plan(Planner& planner) override {
     const MapSpec& from = planner.value(input()).spec;
-    const MapSpec& to = plan_output(planner, output_spec(planner, from.type)).spec;
+    const MapSpec& to = plan_output(planner, from.type).spec;
     planner.use(planner.value(input()).tensor);
     if (max_ && planner.training()) {
       index_ = planner.tensor(static_cast<std::size_t>(to.rows() * to.pitch()) * (wide() ? sizeof(std::int32_t) : 1));

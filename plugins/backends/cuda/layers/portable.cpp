@@ -17,7 +17,8 @@ class Portable final : public Operation {
 
   void plan(Planner& planner) override {
     const DataType type = planner.value(input()).spec.type;
-    plan_output(planner, output_spec(planner, type), plan_.in_place() ? input() : kNoResidual);
+    plan_output(planner, type, plan_.in_place() ? input() : kNoResidual);
+    for (int port = 1; port < layer().output_count(); ++port) plan_output(planner, type, kNoResidual, port);
     plan_.plan(planner);
   }
   void plan_backward(Planner& planner) override { plan_.plan_backward(planner); }

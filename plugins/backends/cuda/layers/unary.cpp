@@ -11,7 +11,7 @@ class Unary : public Operation {
   void plan(Planner& planner) override {
     training_ = planner.training();
     const Value& from = planner.value(input());
-    plan_output(planner, output_spec(planner, from.spec.type), in_place() ? input() : kNoResidual);
+    plan_output(planner, from.spec.type, in_place() ? input() : kNoResidual);
     planner.use(from.tensor);
   }
 

@@ -16,7 +16,7 @@ Weighted::Call Weighted::call(Planner& planner, Library plan) const {
 void Weighted::plan(Planner& planner) {
   training_ = planner.training();
   const Value& from = planner.value(input());
-  Value& output = plan_output(planner, output_spec(planner, output_type(planner)));
+  Value& output = plan_output(planner, output_type(planner));
   planner.use(from.tensor);
   workshop_.parameters.set_layout(layer().parameters[0], layout(from.spec));
   // Backward wants to know what GELU was applied to; of ReLU the result says enough.

@@ -1,10 +1,5 @@
 // A network compiled for one number of samples, for training or for inference: its operations in order and their memory plan.
 //
-// With CompileOptions::recompute a training executable lets go of what only a segment of nodes reads (millrace/segments.h), and
-// computes it again when backward comes to the segment: by operations that follow those of forward, have tensors of their own,
-// and do the segment's backward. Time of the plan: 0 is ingest, then a step for each forward, one for the loss, one for each step
-// of backward_.
-//
 // Threading: one thread at a time. Nothing here waits for the device.
 #pragma once
 
@@ -14,6 +9,7 @@
 #include <vector>
 
 #include "layers/operation.h"
+#include "millrace/executable_plan.h"
 
 namespace millrace::cuda {
 
@@ -23,7 +19,7 @@ class Executable {
   Executable(Workshop& workshop, const std::vector<Node>& nodes, std::int64_t samples, bool training);
 
   std::int64_t samples() const { return samples_; }
-  std::size_t arena_bytes() const { return placement_.bytes; }
+  std::size_t arena_bytes() const { return plan_.placement().bytes; }
   // Executables that never run at the same time may share an arena. REQUIRES: arena_bytes() bytes, and the parameters' memory.
   void bind(std::byte* arena);
 
@@ -39,7 +35,8 @@ class Executable {
   // every node, last one first.
   void backward(Queue& queue, const std::function<void(int node)>& done);
 
-  // A line for each operation that libraries compute, forward | gradient of the input | of the weights, or that is computed again.
+  // A line for each operation that libraries compute, forward | gradient of the input | of the weights, or that is computed
+  // again.
   std::string describe() const;
 
   // What recorded passes are, made by the replica and kept with what they run.
@@ -48,49 +45,17 @@ class Executable {
   int passes = 0;
 
  private:
-  // What backward() does: computes a node's output anew, or the gradients of its inputs and parameters.
-  struct Step {
-    bool recompute = false;
-    int node = 0;
-  };
-
-  void plan_values(const std::vector<Node>& nodes);
-  void plan_steps(const std::vector<Node>& nodes);
-  void plan_backward(const std::vector<Node>& nodes);
-  void plan_segment_again(const std::vector<Node>& nodes, int begin, int end);
-  void leave_out_what_nobody_needs(int begin, int end, int recomputed, std::size_t end_of_plan);
-  void plan_output();
-  void plan_gradient_of_output();
-  std::size_t row_bytes() const;
+  void plan_input();
+  std::size_t copied_bytes();
   std::vector<ArenaTensor> tensors() const;
-  int loss_time() const { return static_cast<int>(operations_.size()) + 1; }
-  int last_time() const { return loss_time() + static_cast<int>(backward_.size()); }
-  // Who does a node's backward.
-  Operation& of_backward(int node) const {
-    const auto at = static_cast<std::size_t>(node);
-    return again_[at] ? *again_[at] : *operations_[at];
-  }
-  int last_layer() const { return static_cast<int>(workshop_.network.layers.size()) - 1; }
-  template <class Call>
-  void at_layer(const Operation& operation, const Call& call) const;
 
   Workshop& workshop_;
   std::int64_t samples_;
-  Planner planner_;
-  std::vector<std::unique_ptr<Operation>> operations_;
-  std::vector<int> segment_ends_;
-  std::vector<bool> kept_;                         // by node: its output outlives its segment's forward
-  std::vector<std::unique_ptr<Operation>> again_;  // by node: what follows it, in all segments but the last
-  std::vector<TensorId> tensors_of_again_;         // by node: the first tensor of its plan
-  std::vector<bool> left_out_;                     // by node: it needs no recompute()
-  std::unique_ptr<Planner> forward_planner_;  // where forward finds values that have another place in backward; null: nowhere
-  std::vector<Step> backward_;
-  Placement placement_;
+  ExecutablePlan<Operation> plan_;
   std::byte* arena_ = nullptr;
-  Map input_, output_, d_output_, rows_map_, d_rows_map_;
-  // The network's output as float32 rows, when it is a vector in bf16: copies of the value and its gradient.
-  TensorId rows_ = kNoTensor, d_rows_ = kNoTensor;
+  // The network's output, and as float32 rows when it is a vector in bf16.
   bool converts_output_ = false;
+  Map input_, output_, d_output_, rows_map_, d_rows_map_;
 };
 
 }  // namespace millrace::cuda

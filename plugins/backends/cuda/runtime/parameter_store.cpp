@@ -4,7 +4,6 @@
 #include <cstring>
 
 #include "layers/map_spec.h"
-#include "millrace/buckets.h"
 #include "millrace/error.h"
 
 namespace millrace::cuda {
@@ -42,127 +41,85 @@ std::vector<float> from_memory(const WeightLayout& layout, std::span<const float
 }
 
 ParameterStore::ParameterStore(const Network& network, const CompileOptions& options)
-    : network_(network), options_(options), entries_(network.parameters.size()) {}
+    : network_(network), options_(options), layouts_(network.parameters.size()) {}
 
 void ParameterStore::set_layout(int index, const WeightLayout& layout) {
-  WeightLayout& known = entries_[static_cast<std::size_t>(index)].layout;
+  WeightLayout& known = layouts_[static_cast<std::size_t>(index)];
   if (known.out != 0 && !(known == layout)) {
     fail(ErrorKind::usage, "parameter '{}' would need two layouts on backend 'cuda'", parameter(index).name);
   }
   known = layout;
 }
 
-void ParameterStore::place_all(const std::vector<int>& indices, std::size_t& offset) {
-  for (const int index : indices) {
-    Entry& target = entries_[static_cast<std::size_t>(index)];
-    if (target.layout.out == 0) target.layout = WeightLayout::vector(parameter(index).shape.elements());
-    target.offset = offset;
-    offset += round_up(target.layout.elements(), kElementsAligned);
-  }
-}
-
 void ParameterStore::finish_planning() {
-  std::size_t offset = 0;
+  std::vector<std::size_t> elements;
+  for (std::size_t i = 0; i < layouts_.size(); ++i) {
+    if (layouts_[i].out == 0) layouts_[i] = WeightLayout::vector(network_.parameters[i].shape.elements());
+    elements.push_back(layouts_[i].elements());
+  }
+  plan_.place(elements, kElementsAligned);
   std::size_t segments = 0;
-  for (std::vector<int>& members : plan_buckets(network_, options_.bucket_bytes)) {
-    const std::size_t begin = offset;
+  for (const Bucket& bucket : buckets()) {
     first_segment_.push_back(segments);
-    segments += members.size();
-    place_all(members, offset);
+    segments += bucket.parameters.size();
     std::int64_t chunks = 0;
-    for (std::size_t k = 0; k < members.size(); ++k) {
-      const std::size_t end = k + 1 < members.size() ? entry(members[k + 1]).offset : offset;
-      chunks += chunks_of_norms(static_cast<std::int64_t>(end - entry(members[k]).offset) / kPack);
+    for (std::size_t k = 0; k < bucket.parameters.size(); ++k) {
+      const std::size_t begin = plan_.offset(bucket.parameters[k]);
+      const bool last = k + 1 == bucket.parameters.size();
+      const std::size_t end =
+          last ? plan_.offset(bucket.parameters.front()) + bucket.elements : plan_.offset(bucket.parameters[k + 1]);
+      chunks += chunks_of_norms(static_cast<std::int64_t>(end - begin) / kPack);
     }
     chunks_.push_back(chunks);
     most_chunks_ = std::max(most_chunks_, chunks);
-    buckets_.push_back({std::move(members), nullptr, offset - begin});
   }
   first_segment_.push_back(segments);
-  trainable_ = offset;
-  std::vector<int> statistics, frozen;
-  for (int index = 0; index < static_cast<int>(entries_.size()); ++index) {
-    if (parameter(index).statistic)
-      statistics.push_back(index);
-    else if (!parameter(index).trainable)
-      frozen.push_back(index);
-  }
-  place_all(statistics, offset);
-  blended_ = offset;
-  place_all(frozen, offset);
-  all_ = offset;
-  plan_states();
-}
-
-void ParameterStore::plan_states() {
-  const CompileRequest& request = options_.request;
-  if (request.update.rule && options_.train_batch > 0) {
-    for (const RuleState& state : request.update.rule->states()) states_.push_back({state.name, state.initial, trainable_});
-  }
-  for (const std::string& name : request.copies) states_.push_back({.name = name, .elements = blended_, .copy = true});
 }
 
 // The sums of squares of one bucket at a time: of its chunks, then of its segments.
 std::size_t ParameterStore::norm_bytes() const {
-  const Rule* rule = options_.request.update.rule.get();
-  if (rule == nullptr || rule->scope() != RuleScope::parameter || options_.train_batch == 0) return 0;
-  return (static_cast<std::size_t>(most_chunks_) + first_segment_.back()) * sizeof(Squares);
+  return plan_.needs_norms() ? (static_cast<std::size_t>(most_chunks_) + first_segment_.back()) * sizeof(Squares) : 0;
 }
 
-std::size_t ParameterStore::kept_bytes() const {
-  return options_.request.micro_batches > 1 && options_.train_batch > 0 ? trainable_ * sizeof(float) : 0;
-}
-
-void ParameterStore::append_to(MemoryPlan& plan) const {
-  const auto add = [&](const char* what, std::size_t bytes) {
-    if (bytes > 0) plan.items.push_back({what, bytes});
-  };
-  const std::size_t trained = options_.train_batch > 0 ? trainable_ : 0;
-  add("weights", all_ * sizeof(float));
-  add("weights in bf16", mirrored() ? all_ * sizeof(Bf16) : 0);
-  add("gradients of weights", trained * sizeof(float));
-  add("gradients of earlier pieces", kept_bytes());
-  for (const State& state : states_) add((state.name + " of weights").c_str(), state.elements * sizeof(float));
-  add("norms of parameters", norm_bytes());
-}
+void ParameterStore::append_to(MemoryPlan& plan) const { plan_.append_to(plan, mirrored() ? plan_.all() : 0, norm_bytes()); }
 
 void ParameterStore::start(Machine& machine) {
   machine_ = &machine;
-  const std::size_t trained = options_.train_batch > 0 ? trainable_ : 0;
-  values_ = DeviceMemory(machine, all_ * sizeof(float), "weights");
-  if (mirrored()) mirror_ = DeviceMemory(machine, all_ * sizeof(Bf16), "weights in bf16");
+  const std::size_t trained = plan_.gradients();
+  values_ = DeviceMemory(machine, plan_.all() * sizeof(float), "weights");
+  if (mirrored()) mirror_ = DeviceMemory(machine, plan_.all() * sizeof(Bf16), "weights in bf16");
   gradients_ = DeviceMemory(machine, trained * sizeof(float), "gradients of weights");
-  kept_gradients_ = DeviceMemory(machine, kept_bytes(), "gradients of earlier pieces");
-  for (State& state : states_) {
-    state.memory = DeviceMemory(machine, state.elements * sizeof(float), state.name + " of weights");
-    if (state.initial != 0) fill(state);
+  kept_gradients_ = DeviceMemory(machine, plan_.kept_gradients() * sizeof(float), "gradients of earlier pieces");
+  for (const ParameterPlan::State& state : plan_.states()) {
+    const DeviceMemory& memory = states_.emplace_back(machine, state.elements * sizeof(float), state.name + " of weights");
+    if (state.initial != 0) fill(memory, state.initial);
   }
   norms_ = DeviceMemory(machine, norm_bytes(), "norms of parameters");
   segments_ = DeviceMemory(machine, first_segment_.back() * sizeof(UpdateSegment), "factors of the optimizer");
-  for (Bucket& bucket : buckets_) bucket.gradients = trained > 0 ? gradient(bucket.parameters.front()) : nullptr;
+  for (Bucket& bucket : plan_.buckets()) bucket.gradients = trained > 0 ? gradient(bucket.parameters.front()) : nullptr;
 }
 
 void* ParameterStore::weights(int index) const {
-  return mirrored() ? static_cast<void*>(mirror_.as<Bf16>() + entry(index).offset) : value(index);
+  return mirrored() ? static_cast<void*>(mirror_.as<Bf16>() + plan_.offset(index)) : value(index);
 }
 
-void ParameterStore::fill(State& state) {
+void ParameterStore::fill(const DeviceMemory& memory, float value) {
   const std::unique_ptr<Queue> queue = machine_->make_queue("initial values");
-  const HostMemory host(*machine_, state.memory.bytes());
+  const HostMemory host(*machine_, memory.bytes());
   machine_->host_access(host.data(), host.bytes(), true);
-  std::fill_n(reinterpret_cast<float*>(host.data()), state.elements, state.initial);
-  queue->copy_in(state.memory.data(), host.data(), host.bytes());
+  std::fill_n(reinterpret_cast<float*>(host.data()), host.bytes() / sizeof(float), value);
+  queue->copy_in(memory.data(), host.data(), host.bytes());
   queue->mark()->wait();
 }
 
 std::vector<UpdateSegment> ParameterStore::segments_of(const Bucket& bucket, std::span<const double> rate_factor) const {
   const std::vector<double>& decay = options_.request.update.decay;
-  const std::size_t begin = entry(bucket.parameters.front()).offset;
+  const std::size_t begin = plan_.offset(bucket.parameters.front());
   std::vector<UpdateSegment> segments;
   for (const int index : bucket.parameters) {
     const auto i = static_cast<std::size_t>(index);
     UpdateSegment segment;
-    segment.begin = static_cast<std::int64_t>((entry(index).offset - begin) / kPack);
+    segment.begin = static_cast<std::int64_t>((plan_.offset(index) - begin) / kPack);
     if (!segments.empty()) {
       const UpdateSegment& before = segments.back();
       segment.first_chunk = before.first_chunk + chunks_of_norms(segment.begin - before.begin);
@@ -180,7 +137,7 @@ void ParameterStore::upload_segments(Queue& queue, std::span<const double> rate_
   uploaded_factors_.assign(rate_factor.begin(), rate_factor.end());
   if (segments_.bytes() == 0) return;
   std::vector<UpdateSegment> segments;
-  for (const Bucket& bucket : buckets_) std::ranges::copy(segments_of(bucket, rate_factor), std::back_inserter(segments));
+  for (const Bucket& bucket : buckets()) std::ranges::copy(segments_of(bucket, rate_factor), std::back_inserter(segments));
   const HostMemory& upload = uploads_.emplace_back(*machine_, segments_.bytes());
   machine_->host_access(upload.data(), upload.bytes(), true);
   std::memcpy(upload.data(), segments.data(), segments_.bytes());
@@ -188,16 +145,16 @@ void ParameterStore::upload_segments(Queue& queue, std::span<const double> rate_
 }
 
 UpdateArguments ParameterStore::arguments_of(std::size_t bucket) const {
-  const int first = buckets_[bucket].parameters.front();
+  const int first = buckets()[bucket].parameters.front();
   UpdateArguments arguments;
   arguments.value = value(first);
-  arguments.gradient = buckets_[bucket].gradients;
+  arguments.gradient = buckets()[bucket].gradients;
   std::size_t k = 0;
-  for (const State& state : states_) {
-    if (!state.copy) arguments.states[k++] = state.memory.as<float>() + entry(first).offset;
+  for (std::size_t i = 0; i < states_.size(); ++i) {
+    if (!plan_.states()[i].copy) arguments.states[k++] = states_[i].as<float>() + plan_.offset(first);
   }
-  arguments.bf16 = mirrored() ? mirror_.as<Bf16>() + entry(first).offset : nullptr;
-  arguments.packs = static_cast<std::int64_t>(buckets_[bucket].elements) / kPack;
+  arguments.bf16 = mirrored() ? mirror_.as<Bf16>() + plan_.offset(first) : nullptr;
+  arguments.packs = static_cast<std::int64_t>(buckets()[bucket].elements) / kPack;
   arguments.segments = segments_.as<UpdateSegment>() + first_segment_[bucket];
   arguments.segment_count = static_cast<std::int32_t>(first_segment_[bucket + 1] - first_segment_[bucket]);
   if (norms_.bytes() > 0) {
@@ -209,8 +166,7 @@ UpdateArguments ParameterStore::arguments_of(std::size_t bucket) const {
 }
 
 void ParameterStore::update(Queue& queue, int bucket, const UpdateStep& step) {
-  const UpdateRule& rule = options_.request.update;
-  if (!rule.rule) fail(ErrorKind::usage, "nothing is updated: the network was compiled without an update rule");
+  const UpdateRule& rule = plan_.update_or_fail();
   upload_segments(queue, step.rate_factor.empty() ? std::span<const double>(rule.rate_factor) : step.rate_factor);
   UpdateArguments arguments = arguments_of(static_cast<std::size_t>(bucket));
   arguments.learning_rate = static_cast<float>(step.learning_rate);
@@ -219,40 +175,41 @@ void ParameterStore::update(Queue& queue, int bucket, const UpdateStep& step) {
 }
 
 void ParameterStore::blend(Queue& queue, std::string_view copy, double decay, bool write_back) {
-  State& state = find_copy(copy);
-  if (!state.begun || decay == 0) queue.copy(state.memory.data(), values_.data(), state.memory.bytes());
-  state.begun = true;
+  const std::size_t state = plan_.find_copy(copy);
+  const DeviceMemory& memory = states_[state];
+  if (!plan_.states()[state].begun || decay == 0) queue.copy(memory.data(), values_.data(), memory.bytes());
+  plan_.states()[state].begun = true;
   if (decay == 0) return;
   Blend kernel;
   kernel.value = values_.as<float>();
-  kernel.copy = state.memory.as<float>();
+  kernel.copy = memory.as<float>();
   kernel.bf16 = mirrored() ? mirror_.as<Bf16>() : nullptr;
-  kernel.packs = static_cast<std::int64_t>(blended_) / kPack;
+  kernel.packs = static_cast<std::int64_t>(plan_.blended()) / kPack;
   kernel.decay = static_cast<float>(decay);
   kernel.write_back = write_back;
   queue.run(kernel);
 }
 
 void ParameterStore::exchange(Queue& queue, std::string_view copy) {
-  State& state = find_copy(copy);
-  if (!state.begun) return;  // it would begin as the values are
+  const std::size_t state = plan_.find_copy(copy);
+  if (!plan_.states()[state].begun) return;  // it would begin as the values are
   Exchange kernel;
   kernel.value = values_.as<float>();
-  kernel.copy = state.memory.as<float>();
+  kernel.copy = states_[state].as<float>();
   kernel.bf16 = mirrored() ? mirror_.as<Bf16>() : nullptr;
-  kernel.packs = static_cast<std::int64_t>(blended_) / kPack;
+  kernel.packs = static_cast<std::int64_t>(plan_.blended()) / kPack;
   queue.run(kernel);
 }
 
 void ParameterStore::keep_gradients(Queue& queue) {
-  if (kept_bytes() == 0) fail(ErrorKind::usage, "gradients are not kept: the network was compiled for whole batches");
-  queue.copy(kept_gradients_.data(), gradients_.data(), kept_bytes());
+  if (kept_gradients_.bytes() == 0) fail(ErrorKind::usage, "gradients are not kept: the network was compiled for whole batches");
+  queue.copy(kept_gradients_.data(), gradients_.data(), kept_gradients_.bytes());
 }
 
 void ParameterStore::add_kept(Queue& queue, int bucket) {
-  const Bucket& sum = buckets_[static_cast<std::size_t>(bucket)];
+  const Bucket& sum = buckets()[static_cast<std::size_t>(bucket)];
   SumArrays kernel;
-  kernel.sources[0] = kept_gradients_.as<float>() + entry(sum.parameters.front()).offset;
+  kernel.sources[0] = kept_gradients_.as<float>() + plan_.offset(sum.parameters.front());
   kernel.sources[1] = sum.gradients;
   kernel.count = 2;
   kernel.destination = sum.gradients;
@@ -264,33 +221,11 @@ void ParameterStore::zero_gradients(Queue& queue) {
   if (gradients_.bytes() > 0) queue.zero(gradients_.data(), gradients_.bytes());
 }
 
-std::vector<std::string> ParameterStore::states() const {
-  std::vector<std::string> names = {std::string(kValue)};
-  if (options_.train_batch > 0) names.emplace_back(kGradient);
-  for (const State& state : states_) names.push_back(state.name);
-  return names;
-}
-
-ParameterStore::State& ParameterStore::find_copy(std::string_view name) {
-  State* const state = find_state(name);
-  if (state == nullptr || !state->copy)
-    fail(ErrorKind::usage, "there is no copy '{}' of the weights: it was not asked for", name);
-  return *state;
-}
-
-ParameterStore::State* ParameterStore::find_state(std::string_view name) {
-  const auto found = std::ranges::find(states_, name, &State::name);
-  return found == states_.end() ? nullptr : &*found;
-}
-
-DeviceMemory& ParameterStore::region(std::string_view state, int index) {
-  State* const other = find_state(state);
-  DeviceMemory* const found = state == kValue ? &values_ : state == kGradient ? &gradients_ : other ? &other->memory : nullptr;
-  const std::size_t end = (entry(index).offset + entry(index).layout.elements()) * sizeof(float);
-  if (found == nullptr || end > found->bytes()) {
-    fail(ErrorKind::usage, "parameter '{}' has no state '{}' here", parameter(index).name, state);
-  }
-  return *found;
+float* ParameterStore::state_of(std::string_view name, int index) const {
+  const int state = plan_.find_state(name, index);
+  if (state == ParameterPlan::kValues) return value(index);
+  return state == ParameterPlan::kGradients ? gradient(index)
+                                            : states_[static_cast<std::size_t>(state)].as<float>() + plan_.offset(index);
 }
 
 // Pinning takes far longer than a copy, so what is there is kept, and grows up to kMostStaging.
@@ -310,24 +245,21 @@ void ParameterStore::in_pieces(std::size_t bytes, const Copy& copy) {
 }
 
 std::vector<float> ParameterStore::read(Queue& queue, std::string_view state, int index) {
-  const float* source = region(state, index).as<float>() + entry(index).offset;
-  std::vector<float> memory(entry(index).layout.elements());
+  const float* source = state_of(state, index);
+  std::vector<float> memory(layouts_[static_cast<std::size_t>(index)].elements());
   in_pieces(memory.size() * sizeof(float), [&](std::size_t at, std::size_t count, std::byte* pinned) {
     queue.copy_out(pinned, reinterpret_cast<const std::byte*>(source) + at, count);
     queue.mark()->wait();
     machine_->host_access(pinned, count, false);
     std::memcpy(reinterpret_cast<std::byte*>(memory.data()) + at, pinned, count);
   });
-  return from_memory(entry(index).layout, memory);
+  return from_memory(layouts_[static_cast<std::size_t>(index)], memory);
 }
 
 void ParameterStore::write(Queue& queue, std::string_view state, int index, std::span<const float> values) {
-  const auto expected = static_cast<std::size_t>(parameter(index).shape.elements());
-  if (values.size() != expected) {
-    fail(ErrorKind::usage, "parameter '{}' has {} values, not {}", parameter(index).name, expected, values.size());
-  }
-  float* destination = region(state, index).as<float>() + entry(index).offset;
-  const std::vector<float> memory = to_memory(entry(index).layout, values);
+  plan_.check_size(index, values);
+  float* destination = state_of(state, index);
+  const std::vector<float> memory = to_memory(layouts_[static_cast<std::size_t>(index)], values);
   in_pieces(memory.size() * sizeof(float), [&](std::size_t at, std::size_t count, std::byte* pinned) {
     machine_->host_access(pinned, count, true);
     std::memcpy(pinned, reinterpret_cast<const std::byte*>(memory.data()) + at, count);
@@ -335,14 +267,14 @@ void ParameterStore::write(Queue& queue, std::string_view state, int index, std:
     queue.mark()->wait();
   });
   if (state == kValue && mirrored()) mirror(queue, index);
-  if (State* written = find_state(state)) written->begun = true;
+  plan_.written(plan_.find_state(state, index));
 }
 
 void ParameterStore::mirror(Queue& queue, int index) {
   FloatToBf16 kernel;
   kernel.from = value(index);
-  kernel.to = mirror_.as<Bf16>() + entry(index).offset;
-  kernel.packs = static_cast<std::int64_t>((entry(index).layout.elements() + kPack - 1) / kPack);
+  kernel.to = mirror_.as<Bf16>() + plan_.offset(index);
+  kernel.packs = static_cast<std::int64_t>((plan_.elements(index) + kPack - 1) / kPack);
   queue.run(kernel);
   queue.mark()->wait();
 }

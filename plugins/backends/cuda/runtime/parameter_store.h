@@ -1,8 +1,6 @@
-// All parameters of one replica in device memory: values, gradients, the states of the update rule and further copies.
-//
-// A state is one array of float32. Every parameter has the same place in each of them, trainable ones first and in the order of
-// the buckets, so that a bucket is one stretch of the gradients and an update is one launch over arrays side by side. In bf16 a
-// mirror of the values, with the same places, is what convolutions and products read. Padding is zero, and stays so.
+// All parameters of one replica in device memory, as millrace/parameter_plan.h orders them: an update of a bucket is one launch
+// over arrays side by side. In bf16 a mirror of the values, with the same places, is what convolutions and products read. Padding
+// is zero, and stays so.
 #pragma once
 
 #include <deque>
@@ -11,7 +9,7 @@
 #include <vector>
 
 #include "machine.h"
-#include "millrace/rule.h"
+#include "millrace/parameter_plan.h"
 
 namespace millrace::cuda {
 
@@ -48,21 +46,21 @@ class ParameterStore {
  public:
   ParameterStore(const Network& network, const CompileOptions& options);
 
-  const Parameter& parameter(int index) const { return network_.parameters[static_cast<std::size_t>(index)]; }
+  const Parameter& parameter(int index) const { return plan_.parameter(index); }
 
   // ---- Planning ----
   // Vectors unless a layer says otherwise. Throws Error(usage) when two executables of one network disagree.
   void set_layout(int index, const WeightLayout& layout);
-  void finish_planning();  // offsets, buckets
+  void finish_planning();  // places, buckets
   void append_to(MemoryPlan& plan) const;
 
   void start(Machine& machine);
 
   // ---- After start() ----
-  float* value(int index) const { return values_.as<float>() + entry(index).offset; }
-  float* gradient(int index) const { return gradients_.as<float>() + entry(index).offset; }
+  float* value(int index) const { return values_.as<float>() + plan_.offset(index); }
+  float* gradient(int index) const { return gradients_.as<float>() + plan_.offset(index); }
   void* weights(int index) const;  // what convolutions and products read: the value, or its mirror in bf16
-  const std::vector<Bucket>& buckets() const { return buckets_; }
+  const std::vector<Bucket>& buckets() const { return plan_.buckets(); }
 
   void update(Queue& queue, int bucket, const UpdateStep& step);
   // decay 0 leaves the values alone: others may be reading them.
@@ -72,35 +70,17 @@ class ParameterStore {
   void add_kept(Queue& queue, int bucket);  // to its gradients
   void zero_gradients(Queue& queue);
 
-  std::vector<std::string> states() const;
+  std::vector<std::string> states() const { return plan_.state_names(); }
   // Through `queue`; both wait for it. By way of pinned memory that is made with the first call and kept.
   std::vector<float> read(Queue& queue, std::string_view state, int index);
   void write(Queue& queue, std::string_view state, int index, std::span<const float> values);
 
  private:
-  struct Entry {
-    std::size_t offset = 0;  // in elements
-    WeightLayout layout;
-  };
-  const Entry& entry(int index) const { return entries_[static_cast<std::size_t>(index)]; }
-  void place_all(const std::vector<int>& indices, std::size_t& offset);
-  void plan_states();
   std::size_t norm_bytes() const;
-  // An array of a rule's state, or a copy that blend() moves.
-  struct State {
-    std::string name;
-    float initial = 0;
-    std::size_t elements = 0;
-    bool copy = false, begun = false;  // a copy begins with the values that blend() finds first, unless it is written
-    DeviceMemory memory = {};
-  };
-  State* find_state(std::string_view name);
-  State& find_copy(std::string_view name);  // Error(usage) when it was not asked for
-  std::size_t kept_bytes() const;
-  DeviceMemory& region(std::string_view state, int index);
+  float* state_of(std::string_view name, int index) const;  // a parameter's place in it
   bool mirrored() const { return options_.precision == Precision::bf16; }
   void upload_segments(Queue& queue, std::span<const double> rate_factor);
-  void fill(State& state);
+  void fill(const DeviceMemory& memory, float value);
   std::vector<UpdateSegment> segments_of(const Bucket& bucket, std::span<const double> rate_factor) const;
   UpdateArguments arguments_of(std::size_t bucket) const;
   void mirror(Queue& queue, int index);
@@ -110,15 +90,14 @@ class ParameterStore {
 
   const Network& network_;
   CompileOptions options_;
-  std::vector<Entry> entries_;
-  std::vector<Bucket> buckets_;
-  std::vector<std::size_t> first_segment_;             // by bucket; one past the last at the end
-  std::vector<std::int64_t> chunks_;                   // of norms, by bucket
-  std::int64_t most_chunks_ = 0;                       // of a bucket
-  std::size_t trainable_ = 0, blended_ = 0, all_ = 0;  // elements; blended: trainable ones and statistics
+  ParameterPlan plan_{network_, options_};
+  std::vector<WeightLayout> layouts_;       // by parameter
+  std::vector<std::size_t> first_segment_;  // by bucket; one past the last at the end
+  std::vector<std::int64_t> chunks_;        // of norms, by bucket
+  std::int64_t most_chunks_ = 0;            // of a bucket
   Machine* machine_ = nullptr;
   DeviceMemory values_, mirror_, gradients_, kept_gradients_, segments_, norms_;
-  std::vector<State> states_;  // the rule's in its order, then the copies
+  std::vector<DeviceMemory> states_;  // as the plan's
   bool segments_are_up_ = false;
   std::vector<double> uploaded_factors_;
   std::deque<HostMemory> uploads_;       // one for each change of the factors, which is seldom: the device may still read them

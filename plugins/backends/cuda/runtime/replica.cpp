@@ -11,10 +11,7 @@
 namespace millrace::cuda {
 namespace {
 
-constexpr std::size_t kMostPartialCounts = 8;  // executables kept for counts below the full one
-constexpr int kPassesBeforeRecording = 1;      // libraries load their kernels in the first pass, which must not be recorded
-
-bool is_plain(const View& view) { return view.dx == 0 && view.dy == 0 && !view.flip_x && view.weight == 1; }
+constexpr int kPassesBeforeRecording = 1;  // libraries load their kernels in the first pass, which must not be recorded
 
 }  // namespace
 
@@ -32,13 +29,9 @@ GpuReplica::GpuReplica(std::shared_ptr<Machine> machine, const Network& network,
       most_samples_(std::max(options.train_batch, options.infer_batch)),
       graphs_(options.graphs),
       losses_(*machine_, network_, options_.request.losses, most_samples_) {
-  const auto add = [&](Executables& kept, std::uint32_t samples, bool training) {
-    if (samples == 0) return;
-    kept[samples] = std::make_unique<Executable>(workshop_, nodes_, samples, training);
-    arena_bytes_ = std::max(arena_bytes_, kept[samples]->arena_bytes());
-  };
-  add(training_, options_.train_batch, true);
-  add(inference_, options_.infer_batch, false);
+  executables_.compile(options_, [this](std::uint32_t samples, bool training) {
+    return std::make_unique<Executable>(workshop_, nodes_, samples, training);
+  });
   parameters_.finish_planning();
   bucket_node_ = first_nodes(network_, nodes_, parameters_.buckets());
   check_fit(options_.resident_sets, memory_plan(), machine_->info());
@@ -59,28 +52,16 @@ void GpuReplica::rebind(std::size_t arena_bytes) {
     arena_ = DeviceMemory();
     arena_ = DeviceMemory(*machine_, arena_bytes, "activations, their gradients and workspaces");
   }
-  for (const Executables* kept : {&training_, &inference_}) {
-    for (const auto& [count, executable] : *kept) {
-      executable->bind(arena_.data());
-      executable->recorded_forward = nullptr;
-      executable->recorded_backward = nullptr;
-    }
-  }
+  executables_.each([this](Executable& executable) {
+    executable.bind(arena_.data());
+    executable.recorded_forward = nullptr;
+    executable.recorded_backward = nullptr;
+  });
 }
 
-Executable& GpuReplica::executable(Executables& kept, std::uint32_t count, bool training) {
-  const std::uint32_t most = training ? options_.train_batch : options_.infer_batch;
-  if (count > most) {
-    fail(ErrorKind::usage, "a batch of {} samples for {}: the network was compiled for at most {}", count,
-         training ? "training" : "inference", most);
-  }
-  const auto found = kept.find(count);
-  if (found != kept.end()) return *found->second;
-  if (kept.size() > kMostPartialCounts) {
-    drain();
-    std::erase_if(kept, [&](const auto& entry) { return entry.first != most; });
-  }
-  Executable& made = *(kept[count] = std::make_unique<Executable>(workshop_, nodes_, count, training));
+Executable& GpuReplica::executable(std::uint32_t count, bool training) {
+  const auto [made, is_new] = executables_.get(count, training, [this] { drain(); });
+  if (!is_new) return made;
   if (made.arena_bytes() > arena_.bytes()) {  // a library may want more workspace for fewer samples, but hardly ever does
     drain();
     rebind(made.arena_bytes());
@@ -122,7 +103,7 @@ void GpuReplica::ingest(Ref<Batch> batch, std::uint32_t begin, std::uint32_t cou
   current_ = nullptr;
   first_sample_ = begin;
   if (count == 0) return;
-  Executable& network = executable(training_, count, true);
+  Executable& network = executable(count, true);
   staged_ = staging_->load(*compute_, batch, begin, count);
   const StepTrace::Piece piece(trace_.get(), *compute_, "compute", "ingest");
   network.begin(*compute_);
@@ -278,11 +259,9 @@ Ref<Event> GpuReplica::infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_
   }
   const View plain;
   const std::span<const View> looks = views.empty() ? std::span<const View>(&plain, 1) : views;
-  const bool one = looks.size() == 1 && looks[0].weight == 1, vector = network_.output().elements() == network_.output()[0];
-  if (!vector && !(one && is_plain(looks[0]))) {
-    fail(ErrorKind::usage, "the network's output is a map: it is inferred from one view, the image as it is");
-  }
-  Executable& network = executable(inference_, count, false);
+  const bool one = is_one_view(looks);
+  check_views(network_, looks);
+  Executable& network = executable(count, false);
   staged_ = staging_->load(*compute_, batch, begin, count);
   read_ = network.output();
   if (!one) read_.data = summed_logits_.data();

@@ -12,12 +12,12 @@
 // update, whose arguments change, stay outside.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <vector>
 
 #include "executable.h"
 #include "losses.h"
+#include "millrace/executables.h"
 #include "parameter_store.h"
 #include "staging.h"
 #include "trace.h"
@@ -52,9 +52,7 @@ class GpuReplica final : public Replica {
   void finish() override;
 
  private:
-  using Executables = std::map<std::int64_t, std::unique_ptr<Executable>>;
-
-  Executable& executable(Executables& kept, std::uint32_t count, bool training);
+  Executable& executable(std::uint32_t count, bool training);
   void rebind(std::size_t arena_bytes);
   void run_ingest(const Executable& to, const StagedBatch& batch, const View& view);
   Ref<Event> run_loss(const std::shared_ptr<const Loss>& loss, double divisor, const Map& output, const Map* d_output,
@@ -82,8 +80,7 @@ class GpuReplica final : public Replica {
   Workshop workshop_;
   std::vector<Node> nodes_;
   std::vector<int> bucket_node_;  // by bucket: the first node of forward, so the last of backward, that it waits for
-  Executables training_, inference_;
-  std::size_t arena_bytes_ = 0;
+  Executables<Executable> executables_;
   std::uint32_t most_samples_ = 0;
   bool graphs_;
 

@@ -11,7 +11,7 @@ MemoryPlan GpuReplica::memory_plan() const {
   MemoryPlan plan;
   parameters_.append_to(plan);
   const TargetNeeds targets = TargetNeeds::of(network_, options_.request.losses);
-  plan.items.push_back({"activations, their gradients and workspaces", arena_bytes_});
+  plan.items.push_back({"activations, their gradients and workspaces", executables_.arena_bytes()});
   plan.items.push_back({"batches on their way to the device", Staging::device_bytes(most_samples_, network_.input, targets)});
   for (const ResidentSet& set : options_.resident_sets) plan.items.push_back(ResidentImages::plan(set));
   plan.items.push_back({"losses and their targets", summed_logit_bytes() + losses_.device_bytes()});
@@ -28,15 +28,17 @@ std::size_t GpuReplica::summed_logit_bytes() const {
 
 std::string GpuReplica::engines() const {
   std::string text;
-  if (options_.train_batch > 0) text += training_.at(options_.train_batch)->describe();
-  if (options_.infer_batch > 0) text += inference_.at(options_.infer_batch)->describe();
+  for (const bool training : {true, false}) {
+    if (const Executable* full = executables_.full(training)) text += full->describe();
+  }
   return text;
 }
 
 std::string GpuReplica::memory_advice(const MemoryPlan& plan, std::size_t free) const {
   const auto mebibytes = [](std::size_t bytes) { return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20)); };
   const TargetNeeds targets = TargetNeeds::of(network_, options_.request.losses);
-  const std::size_t by_samples = arena_bytes_ + Staging::device_bytes(most_samples_, network_.input, targets);  // nearly all that is
+  const std::size_t by_samples =
+      executables_.arena_bytes() + Staging::device_bytes(most_samples_, network_.input, targets);  // nearly all that is
   const std::size_t fixed = plan.total() - by_samples, total = machine_->info().memory;
   const double share = static_cast<double>(free - std::min(free, fixed)) / static_cast<double>(by_samples);
   const auto fits = static_cast<std::uint32_t>(share * most_samples_);

@@ -41,8 +41,9 @@ void GpuReplica::start() {
     if (error.kind() != ErrorKind::device || plan.total() <= free) throw;
     fail(ErrorKind::device, "{}. {}", error.message(), memory_advice(plan, free));
   }
-  if (options_.train_batch > 0) rehearse(*training_.at(options_.train_batch), true);
-  if (options_.infer_batch > 0) rehearse(*inference_.at(options_.infer_batch), false);
+  for (const bool training : {true, false}) {
+    if (Executable* full = executables_.full(training)) rehearse(*full, training);
+  }
   finish();
 }
 
@@ -76,9 +77,9 @@ void GpuReplica::allocate() {
   summed_logits_ = DeviceMemory(*machine_, summed_logit_bytes(), "logits of several views");
   trace_ = StepTrace::from_environment(*machine_);
   staging_ = std::make_unique<Staging>(*machine_, most_samples_, network_.input,
-                                        TargetNeeds::of(network_, options_.request.losses), options_.resident_sets, trace_.get());
+                                       TargetNeeds::of(network_, options_.request.losses), options_.resident_sets, trace_.get());
   filled_.resize(buckets().size());
-  rebind(arena_bytes_);
+  rebind(executables_.arena_bytes());
   const HostMemory host(*machine_, table_.bytes());  // last: nothing that could fail comes between the copy and its end
   machine_->host_access(host.data(), host.bytes(), true);
   std::memcpy(host.data(), table.data(), host.bytes());

@@ -15,7 +15,12 @@ class SumsEvent : public Event {
  public:
   SumsEvent(Machine& machine, Ref<Mark> copied, std::shared_ptr<HostMemory> from, std::size_t count, StepSums& to,
             Ref<SumsEvent> before)
-      : machine_(machine), copied_(std::move(copied)), from_(std::move(from)), count_(count), to_(&to), before_(std::move(before)) {}
+      : machine_(machine),
+        copied_(std::move(copied)),
+        from_(std::move(from)),
+        count_(count),
+        to_(&to),
+        before_(std::move(before)) {}
 
   bool complete() const override;
   void wait() const override;

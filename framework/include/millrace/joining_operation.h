@@ -1,0 +1,53 @@
+// The half of operations with several inputs that backends share: addition, concatenation of channels.
+//
+// Base: a backend's Operation, with types Map and GradientTarget, `plan_output(Planner&, DataType)`, and functions map_of,
+// gradient_of and target_of beside it, which say where a planned value, its gradient or a contribution to it lies.
+#pragma once
+
+#include <vector>
+
+#include "millrace/planned_operation.h"
+
+namespace millrace {
+
+template <class Base>
+class JoiningOperation : public Base {
+ public:
+  using Base::Base;
+  using typename Base::Planner;
+
+  void plan(Planner& planner) override {
+    this->plan_output(planner, planner.value(this->input()).spec.type);
+    for (const LayerPort from : this->node_.inputs) planner.use(planner.value(from).tensor);
+  }
+
+  void bind(const Planner& planner, const Binding& binding) override {
+    y_ = map_of(planner, binding, this->node_.output);
+    x_.clear();
+    for (const LayerPort from : this->node_.inputs) x_.push_back(map_of(planner, binding, from));
+    d_inputs_.assign(this->node_.inputs.size(), {});
+    if (contributions_.empty()) return;
+    dy_ = gradient_of(planner, binding, this->node_.output);
+    for (std::size_t i = 0; i < contributions_.size(); ++i) {
+      if (contributions_[i].tensor == kNoTensor) continue;
+      d_inputs_[i] = target_of(planner, binding, this->node_.inputs[i], contributions_[i]);
+    }
+  }
+
+ protected:
+  // False when there is nothing to do in backward.
+  bool begin_backward(Planner& planner) {
+    const TensorId gradient = planner.value(this->node_.output).gradient;
+    if (gradient == kNoTensor) return false;
+    planner.use(gradient);
+    contributions_.assign(this->node_.inputs.size(), {});
+    return true;
+  }
+
+  typename Base::Map y_, dy_;
+  std::vector<typename Base::Map> x_;
+  std::vector<typename Planner::Contribution> contributions_;
+  std::vector<typename Base::GradientTarget> d_inputs_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,70 @@
+// Networks compiled for a backend and computed once: what tests of layers compare.
+#pragma once
+
+#include <cmath>
+#include <memory>
+#include <vector>
+
+#include "synthetic.h"
+#include "testkit/gradient_check.h"
+#include "testkit/layer_examples.h"
+#include "testkit/losses.h"
+#include "testkit/networks.h"
+#include "testkit/plain.h"
+
+namespace millrace::conformance {
+
+inline constexpr std::uint32_t kBatch = 6;
+
+struct Made {
+  std::shared_ptr<Backend> backend;
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Replica> replica;
+};
+
+inline Made compile(const char* backend, const Network& network, Precision precision, bool recompute = false) {
+  Made made;
+  made.backend = with_simulation().backend(backend)->create();
+  made.device = made.backend->open(0, {});
+  CompileOptions options;
+  options.train_batch = options.infer_batch = kBatch;
+  options.precision = precision;
+  options.recompute = recompute;
+  made.replica = made.device->compile(network, options);
+  made.replica->start();
+  testkit::randomise(network, *made.replica, 1);
+  return made;
+}
+
+// Loss and gradients of one training pass.
+inline std::vector<float> results(const Network& network, Replica& replica, const Ref<Batch>& batch) {
+  StepSums sums;
+  replica.ingest(batch, 0, batch->count);
+  replica.forward(3);
+  replica.loss(testkit::cross_entropy(), batch->weight, sums);
+  replica.backward([](int, Ref<Event>) {});
+  std::vector<float> all = replica.logits();
+  for (std::size_t p = 0; p < network.parameters.size(); ++p) {
+    if (!network.parameters[p].trainable) continue;
+    const std::vector<float> gradient = replica.read("gradient", static_cast<int>(p));
+    all.insert(all.end(), gradient.begin(), gradient.end());
+  }
+  return all;
+}
+
+inline double difference(const std::vector<float>& a, const std::vector<float>& b) {
+  double far = 0, norm = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    far += std::pow(static_cast<double>(a[i]) - static_cast<double>(b[i]), 2);
+    norm += std::pow(static_cast<double>(b[i]), 2);
+  }
+  return std::sqrt(far / norm);
+}
+
+inline Ref<Batch> batch_of(const Network& network) {
+  Ref<Batch> batch = testkit::make_batch(kBatch, network.input);
+  testkit::fill_at_random(*batch, testkit::kExampleClasses, 2);
+  return batch;
+}
+
+}  // namespace millrace::conformance
