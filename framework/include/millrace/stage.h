@@ -17,7 +17,7 @@
 //     Invert(const Params& params, const millrace::StageContext&) : params_(params) {}
 //     void process(millrace::Sample& sample, millrace::Draw& draw) override {
 //       if (!draw.chance(params_.chance)) return;
-//       const millrace::Image& image = sample.change_pixels();
+//       const millrace::Image& image = sample.change_colours();
 //       for (std::size_t i = 0; i < image.shape.bytes(); ++i) image.data[i] = static_cast<std::uint8_t>(255 - image.data[i]);
 //     }
 //    private:

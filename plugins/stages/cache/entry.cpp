@@ -6,7 +6,7 @@ namespace millrace {
 
 namespace {
 
-static_assert(sizeof(EntryHeader) == 96, "no padding: entries are compared and hashed as bytes");
+static_assert(sizeof(EntryHeader) == 152, "no padding: entries are compared and hashed as bytes");
 
 EntryHeader header_of(const Sample& sample) {
   EntryHeader header{};
@@ -22,6 +22,7 @@ EntryHeader header_of(const Sample& sample) {
   if (header.pixels != 0) {
     header.image = sample.image().shape;
     header.target = sample.target().data != nullptr ? sample.target().shape : ImageShape{};
+    header.source_map = sample.source_map();
     header.first_bytes = header.image.bytes();
     header.second_bytes = header.target.bytes();
   } else {
@@ -101,7 +102,7 @@ bool read_entry(std::span<const std::uint8_t> entry, Sample& sample) {
   }
   const Image image = sample.new_image(header.image);
   bytes(image.data, header.first_bytes);
-  sample.set_image(image);
+  sample.set_image(image, header.source_map);
   if (header.second_bytes > 0) {
     const Image target = sample.new_target(header.target);
     bytes(target.data, header.second_bytes);

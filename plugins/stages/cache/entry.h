@@ -24,6 +24,7 @@ struct EntryHeader {
   ImageShape image;  // of the pixels; for encoded bytes Sample::decoded
   ImageShape target;
   std::uint32_t pixels;  // 1: decoded
+  SourceMap source_map;  // of the pixels
 };
 
 // Whether the sample has been decoded decides what is kept.
