@@ -37,7 +37,8 @@ class ByteBuffer {
   std::size_t capacity_ = 0;
 };
 
-// Pixels somebody else owns: (H, W, C) uint8, rows contiguous, channels in the order R, G, B.
+// Pixels somebody else owns: (H, W, C) uint8, rows contiguous, channels in the order R, G, B. Where `shape` is not is_plain(),
+// `data` is where the elements of shape.type begin, (frames, H, W, C); everything here that reads pixels REQUIRES plain images.
 struct Image {
   std::uint8_t* data = nullptr;
   ImageShape shape;
@@ -103,7 +104,7 @@ struct TargetSpec {
   static constexpr int kMostScale = 16;
 
   int channels(int of_image) const { return kind == Kind::none ? 0 : kind == Kind::classes ? 1 : of_image; }
-  ImageShape shape(const ImageShape& image) const {  // of the target of such an image
+  ImageShape shape(const ImageShape& image) const {  // of the target of such an image, always 8-bit
     return {image.height * scale, image.width * scale, channels(image.channels)};
   }
 };
@@ -221,7 +222,7 @@ class Batch : public Payload {
   double weight = 0;              // sum of weights[0 ... count); valid when complete
   std::uint64_t stream_hash = 0;  // sum over its samples; valid when complete
 
-  ImageShape image;                      // of every slot's pixels
+  ImageShape image;                      // of every slot's pixels; is_plain()
   ImageShape window;                     // what the network sees after ingest
   std::span<Sample> samples;             // capacity
   const std::uint8_t* pixels = nullptr;  // (capacity, H, W, C), pinned where the device wants it; see change_pixels()
