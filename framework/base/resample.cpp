@@ -32,6 +32,11 @@ ResampleFilter resample_filter(std::string_view name) {
   return name == "nearest" ? ResampleFilter::nearest : name == "bicubic" ? ResampleFilter::bicubic : ResampleFilter::bilinear;
 }
 
+AffineMap resample_map(const Box& box, const ImageShape& to) {
+  const double x = (double{box.right} - double{box.left}) / to.width, y = (double{box.bottom} - double{box.top}) / to.height;
+  return {x, 0, double{box.left} + 0.5 * x - 0.5, 0, y, double{box.top} + 0.5 * y - 0.5};
+}
+
 PixelRows rows_of(const ImageView& image) {
   return {image.data, image.shape, static_cast<std::size_t>(image.shape.width) * static_cast<std::size_t>(image.shape.channels)};
 }

@@ -66,6 +66,12 @@ int resolve(int at, int extent, Border border, int unit) {
   return phase < extent ? phase : period + unit - 1 - phase;
 }
 
+// Moves the record to a window in the middle of the image.
+void centre(AugmentationRecord& record, const ImageShape& image, const ImageShape& window) {
+  record.x = narrow(record.x + ((image.width - window.width) >> 1));
+  record.y = narrow(record.y + ((image.height - window.height) >> 1));
+}
+
 }  // namespace
 
 std::uint8_t* ByteBuffer::resize(std::size_t size) {
@@ -162,8 +168,17 @@ void Sample::Plane::reset(Image new_slot) {
 Image Sample::new_image(ImageShape shape) { return pixels_.next(shape); }
 Image Sample::new_target(ImageShape shape) { return target_.next(shape); }
 
-void Sample::set_image(const Image& image) {
+SourceMap SourceMap::behind(const AffineMap& to_this) const {
+  return is_known() ? SourceMap{height, width, to_this.then(map)} : SourceMap{};
+}
+
+void Sample::set_image(const Image& image) { set_image(image, SourceMap{}); }
+
+void Sample::set_image(const Image& image, const AffineMap& to_before) { set_image(image, source_map_.behind(to_before)); }
+
+void Sample::set_image(const Image& image, const SourceMap& source) {
   set(pixels_, image);
+  source_map_ = source;
   record = {};
   windowed = false;
   resident_ = false;
@@ -173,8 +188,7 @@ void Sample::set_target(const Image& target) { set(target_, target); }
 
 void Sample::place_window(ImageShape window) {
   if (windowed) return;
-  record.x = narrow(record.x + ((pixels_.image.shape.width - window.width) >> 1));
-  record.y = narrow(record.y + ((pixels_.image.shape.height - window.height) >> 1));
+  centre(record, pixels_.image.shape, window);
   windowed = true;
 }
 
@@ -188,7 +202,7 @@ void Sample::apply_pending(ImageShape window) {
   }
   const Image out = new_image(window);
   apply_record(record, image(), window, out.data);
-  set_image(out);
+  set_image(out, record.to_stored());
 }
 
 std::string Sample::place() const { return member.empty() ? url : url + ": " + member; }
@@ -211,6 +225,7 @@ void Sample::reset(const SampleKey& new_key, Image slot, const TargetSpec& targe
   hash = first_hash_ = 0;
   fault.reset();
   resident_ = false;
+  source_map_ = {};
   pixels_.reset(slot);
   target_.reset(target_slot);
   target_spec_ = &target;
@@ -219,6 +234,16 @@ void Sample::reset(const SampleKey& new_key, Image slot, const TargetSpec& targe
 void Sample::begin_hash() {
   hash = combine(combine(combine(mix64(key.position), key.index), static_cast<std::uint64_t>(label)), content);
   first_hash_ = hash;
+}
+
+SourceMap seen_source(const Sample& sample, ImageShape window) {
+  AugmentationRecord record = sample.record;
+  if (!sample.windowed && window.is_static()) centre(record, sample.image().shape, window);
+  return sample.source_map().behind(record.to_stored());
+}
+
+SourceMap seen_source(const Batch& batch, std::uint32_t slot) {
+  return batch.source_maps ? batch.source_maps[slot].behind(batch.records[slot].to_stored()) : SourceMap{};
 }
 
 std::uint64_t hash_of_input(const Batch& batch) {

@@ -17,6 +17,7 @@ void SampleTransform::process(int, Packet packet, Output& output) {
       continue;
     }
     if (sample.fault) continue;
+    if (!any_image_ && !sample.image().shape.is_plain()) refuse_image(sample);
     Draw draw(seed_, sample.key, name_hash_);
     try {
       process(sample, draw);
@@ -31,8 +32,15 @@ void SampleTransform::process(int, Packet packet, Output& output) {
   output.emit(0, std::move(packet));
 }
 
-void StageTypeAccess::place(SampleTransform& transform, const StageContext& context) {
+// A stage before it gave other images than it had said, or the plan would have been refused.
+void SampleTransform::refuse_image(const Sample& sample) {
+  fail(ErrorKind::usage, "sample '{}': an image of {} arrives, and 8-bit images of one frame were announced", sample.place(),
+       to_string(sample.image().shape));
+}
+
+void StageTypeAccess::place(SampleTransform& transform, const StageAttributes& attributes, const StageContext& context) {
   transform.input_shape_ = context.image;
+  transform.any_image_ = attributes.any_image_;
   transform.name_ = context.name;
   transform.seed_ = context.seed;
   transform.name_hash_ = hash_text(context.name);

@@ -7,19 +7,10 @@
 
 namespace millrace {
 
-std::size_t size_of(DataType type) {
-  switch (type) {
-    case DataType::u8: return 1;
-    case DataType::bf16: return 2;
-    case DataType::i32:
-    case DataType::f32: return 4;
-  }
-  return 0;
-}
-
 const char* to_string(DataType type) {
   switch (type) {
     case DataType::u8: return "u8";
+    case DataType::u16: return "u16";
     case DataType::i32: return "i32";
     case DataType::f32: return "f32";
     case DataType::bf16: return "bf16";
@@ -62,7 +53,9 @@ std::string to_string(const Shape& shape) { return fmt::format("{}", fmt::join(s
 
 std::string to_string(const ImageShape& shape) {
   const auto text = [](std::int32_t extent) { return extent > 0 ? std::to_string(extent) : std::string("?"); };
-  return text(shape.height) + " x " + text(shape.width) + " x " + text(shape.channels);
+  const std::string frames = shape.frames == 1 ? "" : text(shape.frames) + " frames of ";
+  const std::string type = shape.type == DataType::u8 ? "" : std::string(", ") + to_string(shape.type);
+  return frames + text(shape.height) + " x " + text(shape.width) + " x " + text(shape.channels) + type;
 }
 
 }  // namespace millrace

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <limits>
+#include <tuple>
 
 namespace millrace {
 namespace {
@@ -37,6 +38,31 @@ TEST(ImageShape, SaysWhatIsNotKnown) {
   EXPECT_EQ(to_string(ImageShape{0, 0, 3}), "? x ? x 3");
   EXPECT_FALSE((ImageShape{0, 4, 3}).is_static());
   EXPECT_EQ((ImageShape{2, 3, 4}).bytes(), 24U);
+}
+
+TEST(ImageShape, KnowsItsElementsAndFrames) {
+  const ImageShape plain{2, 3, 4}, deep{2, 3, 4, 1, DataType::u16}, clip{2, 3, 4, 5}, unknown{2, 3, 4, 0};
+  EXPECT_TRUE(plain.is_plain());
+  EXPECT_FALSE(deep.is_plain());
+  EXPECT_FALSE(clip.is_plain());
+  EXPECT_EQ(deep.elements(), 24U);
+  EXPECT_EQ(deep.bytes(), 48U);
+  EXPECT_EQ(clip.bytes(), 120U);
+  EXPECT_FALSE(unknown.is_static());
+  EXPECT_NE(plain, deep);
+  EXPECT_NE(plain, clip);
+  EXPECT_EQ(to_string(deep), "2 x 3 x 4, u16");
+  EXPECT_EQ(to_string(clip), "5 frames of 2 x 3 x 4");
+  EXPECT_EQ(to_string(unknown), "? frames of 2 x 3 x 4");
+}
+
+TEST(DataType, HasASizeAndAName) {
+  for (const auto& [type, size, name] :
+       {std::tuple{DataType::u8, 1U, "u8"}, std::tuple{DataType::u16, 2U, "u16"}, std::tuple{DataType::i32, 4U, "i32"},
+        std::tuple{DataType::f32, 4U, "f32"}, std::tuple{DataType::bf16, 2U, "bf16"}}) {
+    EXPECT_EQ(size_of(type), size);
+    EXPECT_STREQ(to_string(type), name);
+  }
 }
 
 }  // namespace

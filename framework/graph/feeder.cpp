@@ -18,6 +18,7 @@ class Feeder::CirculatingBatch final : public Batch {
       : home_(std::move(feeder)),
         slots_(plan.spec.size),
         slot_records_(plan.spec.size),
+        slot_source_maps_(plan.spec.size),
         slot_labels_(plan.spec.size, -1),
         slot_second_labels_(plan.spec.size, -1),
         slot_shares_(plan.spec.size, 1.0F),
@@ -38,6 +39,17 @@ class Feeder::CirculatingBatch final : public Batch {
     second_labels = slot_second_labels_.data();
     shares = slot_shares_.data();
     weights = slot_weights_.data();
+  }
+
+  // Whatever was known of the step before is forgotten.
+  void forget() {
+    source_maps = slot_source_maps_.data();
+    std::fill(slot_source_maps_.begin(), slot_source_maps_.end(), SourceMap{});
+    std::fill(slot_records_.begin(), slot_records_.end(), AugmentationRecord{});
+    std::fill(slot_labels_.begin(), slot_labels_.end(), -1);
+    std::fill(slot_second_labels_.begin(), slot_second_labels_.end(), -1);
+    std::fill(slot_shares_.begin(), slot_shares_.end(), 1.0F);
+    std::fill(slot_weights_.begin(), slot_weights_.end(), 0.0F);
   }
 
   void reset(std::uint32_t index, const SampleKey& key) {
@@ -67,6 +79,7 @@ class Feeder::CirculatingBatch final : public Batch {
   std::shared_ptr<std::uint8_t[]> memory_, target_memory_;
   std::vector<Sample> slots_;
   std::vector<AugmentationRecord> slot_records_;
+  std::vector<SourceMap> slot_source_maps_;
   std::vector<std::int32_t> slot_labels_, slot_second_labels_;
   std::vector<float> slot_shares_;
   std::vector<float> slot_weights_;
@@ -173,11 +186,7 @@ void Feeder::prepare(Batch& batch, std::uint64_t step) const {
   batch.stream_hash = 0;
   batch.missing = batch.count;
   batch.resident_set = options.resident_set;
-  std::fill_n(batch.records, batch.capacity(), AugmentationRecord{});
-  std::fill_n(batch.labels, batch.capacity(), -1);
-  std::fill_n(batch.second_labels, batch.capacity(), -1);
-  std::fill_n(batch.shares, batch.capacity(), 1.0F);
-  std::fill_n(batch.weights, batch.capacity(), 0.0F);
+  static_cast<CirculatingBatch&>(batch).forget();
 }
 
 void Feeder::post(std::function<void()> work) {
@@ -300,7 +309,7 @@ std::size_t Feeder::batch_bytes() const {
   const ImageShape& shape = plan_.options.image;
   const ImageShape target = plan_.options.target.shape(shape);
   const std::size_t image = shape.is_static() ? shape.bytes() + target.bytes() : 0;
-  return size * (image + plan_.options.numbers * sizeof(float) + sizeof(Sample) + sizeof(AugmentationRecord) +
+  return size * (image + plan_.options.numbers * sizeof(float) + sizeof(Sample) + sizeof(AugmentationRecord) + sizeof(SourceMap) +
                  2 * (sizeof(std::int32_t) + sizeof(float)) + source_.largest_encoded() / 4 * 5 + 64);  // as ByteBuffer rounds up
 }
 

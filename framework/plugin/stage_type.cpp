@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "millrace/error.h"
 #include "millrace/plugin.h"
 
 namespace millrace {
@@ -34,6 +35,10 @@ StageAttributes& StageAttributes::stepwise() {
   stepwise_ = true;
   return *this;
 }
+StageAttributes& StageAttributes::any_image() {
+  any_image_ = true;
+  return *this;
+}
 
 StageType::StageType() = default;
 StageType::StageType(const StageType&) = default;
@@ -41,6 +46,13 @@ StageType::StageType(StageType&&) noexcept = default;
 StageType& StageType::operator=(const StageType&) = default;
 StageType& StageType::operator=(StageType&&) noexcept = default;
 StageType::~StageType() = default;
+
+void StageTypeAccess::check_image(const StageAttributes& attributes, const ImageShape& image) {
+  if (image.is_plain() || attributes.any_image_) return;
+  fail(ErrorKind::usage,
+       "stage type '{}' takes 8-bit images of one frame, and these are {}: put a stage before it that makes such",
+       attributes.name_, to_string(image));
+}
 
 Value StageTypeAccess::take_rule_table(const std::vector<ParamInfo>& params, Value& table) {
   Value taken(Table{}, table.at());
@@ -55,8 +67,8 @@ Value StageTypeAccess::take_rule_table(const std::vector<ParamInfo>& params, Val
   return taken;
 }
 
-StageType StageTypeAccess::described(const StageAttributes& attributes, StageType::Role role, const std::vector<ParamInfo>& params,
-                                     const void* defaults) {
+StageType StageTypeAccess::described(const StageAttributes& attributes, StageType::Role role,
+                                     const std::vector<ParamInfo>& params, const void* defaults) {
   StageType type;
   type.name = attributes.name_;
   type.text = attributes.text_;

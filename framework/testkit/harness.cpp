@@ -115,6 +115,7 @@ class OwnBatch : public Batch {
       : slots_(capacity),
         pixels_(capacity * shape.bytes()),
         records_(capacity),
+        source_maps_(capacity),
         labels_(capacity, -1),
         second_labels_(capacity, -1),
         shares_(capacity, 1.0F),
@@ -123,16 +124,21 @@ class OwnBatch : public Batch {
     samples = slots_;
     pixels = pixels_.data();
     records = records_.data();
+    source_maps = source_maps_.data();
     labels = labels_.data();
     second_labels = second_labels_.data();
     shares = shares_.data();
     weights = weights_.data();
+    for (std::uint32_t slot = 0; slot < capacity; ++slot) {
+      samples[slot].reset({0, slot, slot, 0}, {pixels_.data() + slot * shape.bytes(), shape});
+    }
   }
 
  private:
   std::vector<Sample> slots_;
   std::vector<std::uint8_t> pixels_;
   std::vector<AugmentationRecord> records_;
+  std::vector<SourceMap> source_maps_;
   std::vector<std::int32_t> labels_, second_labels_;
   std::vector<float> shares_;
   std::vector<float> weights_;
@@ -146,9 +152,6 @@ Ref<Batch> make_batch(std::uint32_t capacity, ImageShape image, ImageShape windo
   batch->count = capacity;
   batch->weight = capacity;
   batch->missing = capacity;
-  for (std::uint32_t slot = 0; slot < capacity; ++slot) {
-    batch->samples[slot].reset({0, slot, slot, 0}, {batch->change_pixels() + slot * image.bytes(), image});
-  }
   return batch;
 }
 

@@ -1,4 +1,4 @@
-// Samples whose pixels know where they are: whether a target follows its image through a stage.
+// Samples whose pixels know where they are: whether a target, and the map to the source image, follow an image through a stage.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ inline void show_positions(Sample& sample, ImageShape shape, const TargetSpec& t
   const Image image = sample.new_image(shape), beside = sample.new_target(target.shape(shape));
   write_positions(image, 1);
   write_positions(beside, target.scale);
-  sample.set_image(image);
+  sample.set_image(image, SourceMap{shape.height, shape.width, {}});
   sample.set_target(beside);
 }
 
@@ -60,6 +60,27 @@ inline int expect_follows(const Sample& sample, double tolerance = 0) {
     }
     if (filled) continue;
     EXPECT_NEAR(static_cast<double>(sum) / (scale * scale), level, tolerance) << y << ' ' << x << ' ' << c;
+    ++compared;
+  }
+  return compared;
+}
+
+// Expects source_map() to lead from each pixel of the image to the place that its levels tell, to `tolerance` pixels. Pixels with
+// something filled in, and those whose place is beyond the source image, are passed over. Returns how many were compared.
+inline int expect_source_map(const Sample& sample, double tolerance) {
+  const SourceMap& source = sample.source_map();
+  const ImageShape shape = sample.image().shape;
+  EXPECT_TRUE(source.is_known());
+  const auto is_between = [](double at, int extent) { return at > -1e-6 && at < extent - 1 + 1e-6; };
+  int compared = 0;
+  for (int i = 0; i < shape.height * shape.width; ++i) {
+    const int column = i % shape.width, row = i / shape.width;
+    const std::uint8_t* const pixel = sample.image().data + i * shape.channels;
+    const double x = source.map.xx * column + source.map.xy * row + source.map.x0;
+    const double y = source.map.yx * column + source.map.yy * row + source.map.y0;
+    if (pixel[0] == 0 || pixel[1] == 0 || !is_between(x, source.width) || !is_between(y, source.height)) continue;
+    EXPECT_NEAR(static_cast<double>(pixel[0] - kFirstLevel) / kLevelsPerPixel, y, tolerance) << row << ' ' << column;
+    EXPECT_NEAR(static_cast<double>(pixel[1] - kFirstLevel) / kLevelsPerPixel, x, tolerance) << row << ' ' << column;
     ++compared;
   }
   return compared;

@@ -16,7 +16,8 @@ void sleep_for(std::int64_t microseconds) {
 }
 
 [[noreturn]] void throw_kind(const std::string& kind, const std::string& message) {
-  for (const ErrorKind candidate : {ErrorKind::usage, ErrorKind::data, ErrorKind::content, ErrorKind::storage, ErrorKind::device}) {
+  for (const ErrorKind candidate :
+       {ErrorKind::usage, ErrorKind::data, ErrorKind::content, ErrorKind::storage, ErrorKind::device}) {
     if (kind == to_string(candidate)) throw Error(candidate, message);
   }
   if (kind == "foreign") throw std::runtime_error(message);
@@ -119,6 +120,7 @@ void CountingBatcher::process(int, Packet packet, Output& output) {
     }
     if (sample.fault && context_.run) context_.run->bad_sample(context_.graph, sample, "skipped");
     batch.records[slot] = sample.record;
+    if (batch.source_maps) batch.source_maps[slot] = sample.source_map();
     batch.labels[slot] = sample.fault ? -1 : sample.label;
     batch.weights[slot] = sample.fault ? 0.0F : 1.0F;
     ++arrived;

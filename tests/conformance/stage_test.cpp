@@ -125,6 +125,7 @@ struct Outcome {
   ImageShape shape;
   std::vector<std::uint8_t> seen;  // by the network, where the record is still to be executed
   std::uint64_t hash = 0;
+  SourceMap source;
   std::string fault;
   bool operator==(const Outcome&) const = default;
 };
@@ -137,6 +138,7 @@ Outcome outcome(const Sample& sample) {
   if (image.data) left.seen.resize(image.shape.bytes());
   if (image.data) apply_record(sample.record, image, image.shape, left.seen.data());
   left.hash = sample.hash;
+  left.source = sample.source_map();
   if (sample.fault) left.fault = sample.fault->cause;
   return left;
 }

@@ -195,7 +195,7 @@ Ref<Batch> filled_batch(std::string_view input_payload, std::uint32_t samples) {
     }
     const Image image = sample.new_image(kImage);
     for (std::size_t i = 0; i < kImage.bytes(); ++i) image.data[i] = static_cast<std::uint8_t>(7 * i + 31 * slot);
-    sample.set_image(image);
+    sample.set_image(image, SourceMap{kImage.height, kImage.width, {}});
   }
   return batch;
 }

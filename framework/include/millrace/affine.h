@@ -1,4 +1,4 @@
-// Affine maps of an image's plane, and images seen through them.
+// Images seen through affine maps (affine_map.h).
 #pragma once
 
 #include <array>
@@ -6,26 +6,10 @@
 #include <string_view>
 #include <vector>
 
+#include "millrace/affine_map.h"
 #include "millrace/sample.h"
 
 namespace millrace {
-
-// (x, y) -> (xx x + xy y + x0, yx x + yy y + y0). x counts columns to the right, y rows down; a pixel's centre lies at whole
-// numbers, so that the centre of an image is ((width - 1) / 2, (height - 1) / 2).
-struct AffineMap {
-  double xx = 1, xy = 0, x0 = 0;
-  double yx = 0, yy = 1, y0 = 0;
-
-  static AffineMap translation(double dx, double dy) { return {1, 0, dx, 0, 1, dy}; }
-  static AffineMap scale(double x, double y) { return {x, 0, 0, 0, y, 0}; }  // -1: a mirror
-  static AffineMap rotation(double degrees);                                 // counter-clockwise, as one sees the image
-  static AffineMap shear(double x_degrees, double y_degrees);                // x += tan(x_degrees) y, and y += tan(y_degrees) x
-
-  AffineMap then(const AffineMap& next) const;  // this map first
-  AffineMap about(double x, double y) const;    // with (x, y) in place of the origin
-  AffineMap inverse() const;                    // REQUIRES: determinant() != 0
-  double determinant() const { return xx * yy - xy * yx; }
-};
 
 enum class Interpolation : std::uint8_t {
   nearest,  // a half goes right and down

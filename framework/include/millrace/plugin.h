@@ -175,7 +175,10 @@ inline __attribute__((visibility("hidden"))) void register_parts(Registry& regis
 // ---- implementation of add_stage ----
 
 struct StageTypeAccess {
-  static void place(SampleTransform& transform, const StageContext& context);  // shape, seed and name of the stage
+  // Shape, seed and name of the stage.
+  static void place(SampleTransform& transform, const StageAttributes& attributes, const StageContext& context);
+  // ErrorKind::usage when images arrive that the stage does not take.
+  static void check_image(const StageAttributes& attributes, const ImageShape& image);
   static std::string owner_of(const StageContext& context) { return "[" + context.graph + "." + context.name + "]"; }
   // All but check and create. `defaults`: the struct that `params` were declared of.
   static StageType described(const StageAttributes& attributes, StageType::Role role, const std::vector<ParamInfo>& params,
@@ -224,8 +227,9 @@ struct StageTypeAccess {
       const std::size_t before = errors.size();
       Params params = read(description->params, table, owner_of(context), errors);
       if (errors.size() != before) return nullptr;
+      check_image(*description, context.image);
       auto stage = std::make_shared<T>(params, context);
-      if constexpr (std::is_base_of_v<SampleTransform, T>) place(*stage, context);
+      if constexpr (std::is_base_of_v<SampleTransform, T>) place(*stage, *description, context);
       return stage;
     };
     return type;

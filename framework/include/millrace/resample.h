@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "millrace/affine_map.h"
 #include "millrace/sample.h"
 
 namespace millrace {
@@ -23,6 +24,10 @@ ResampleFilter resample_filter(std::string_view name);
 struct Box {
   float left = 0, top = 0, right = 0, bottom = 0;
 };
+
+// From the pixels of `to`, into which a box of an image is resampled, to that image's: the box's edges are the edges of the first
+// and the last pixel. For Sample::set_image().
+AffineMap resample_map(const Box& box, const ImageShape& to);
 
 // Pixels whose rows begin `stride` bytes apart: an image, or a part of a larger one.
 struct PixelRows {

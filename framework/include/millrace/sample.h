@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "millrace/affine_map.h"
 #include "millrace/error.h"
 #include "millrace/packet.h"
 #include "millrace/random.h"
@@ -36,7 +37,8 @@ class ByteBuffer {
   std::size_t capacity_ = 0;
 };
 
-// Pixels somebody else owns: (H, W, C) uint8, rows contiguous, channels in the order R, G, B.
+// Pixels somebody else owns: (H, W, C) uint8, rows contiguous, channels in the order R, G, B. Where `shape` is not is_plain(),
+// `data` is where the elements of shape.type begin, (frames, H, W, C); everything here that reads pixels REQUIRES plain images.
 struct Image {
   std::uint8_t* data = nullptr;
   ImageShape shape;
@@ -70,7 +72,22 @@ struct AugmentationRecord {
   void flip_x(int width);  // mirrors what the network sees, left and right; width of the window
   void flip_y(int height);
   void translate(int dx, int dy);  // moves what the network sees by dx to the right and dy down
+  // From pixels of the window to stored pixels.
+  AffineMap to_stored() const { return {double(step_x), 0, double(x), 0, double(step_y), double(y)}; }
   bool is_identity() const { return x == 0 && y == 0 && step_x == 1 && step_y == 1; }
+};
+
+// Where a sample's pixels come from: the image that its file or its record holds, upright where decode_image turned it, before
+// any of it was cut off or resized. Coordinates are pixels, with centres at whole numbers, as in AffineMap. A pixel whose place
+// is not in that image was filled in by a border rule (others may be as well, where an image was cut before it was moved).
+struct SourceMap {
+  std::int32_t height = 0, width = 0;  // of that image; 0: nothing is known, and the map means nothing
+  AffineMap map;                       // from pixels of the sample's image to pixels of that one
+
+  bool is_known() const { return height > 0 && width > 0; }
+  // Of an image made of this one, whose pixel p shows what this one shows at `to_this`(p). Unknown stays unknown.
+  SourceMap behind(const AffineMap& to_this) const;
+  friend bool operator==(const SourceMap&, const SourceMap&) = default;
 };
 
 // What an image stands beside, besides its label: an image of class indices (segmentation), or one to be reproduced (denoising).
@@ -87,7 +104,7 @@ struct TargetSpec {
   static constexpr int kMostScale = 16;
 
   int channels(int of_image) const { return kind == Kind::none ? 0 : kind == Kind::classes ? 1 : of_image; }
-  ImageShape shape(const ImageShape& image) const {  // of the target of such an image
+  ImageShape shape(const ImageShape& image) const {  // of the target of such an image, always 8-bit
     return {image.height * scale, image.width * scale, channels(image.channels)};
   }
 };
@@ -127,8 +144,13 @@ class Sample {
   std::optional<SampleFault> fault;  // set by the graph when a stage threw ErrorKind::content; later stages skip the sample
 
   ImageView image() const { return pixels_.image; }  // the pixels, to be read
-  // The pixels, to be changed in place; the sample is resident() no more.
+  // The pixels, to be changed in place, in any way; the sample is resident() no more, and source_map() is unknown.
   const Image& change_pixels() {
+    source_map_ = {};
+    return change_colours();
+  }
+  // The same for changes after which every pixel still shows the same place (colours, noise, blur): source_map() stays.
+  const Image& change_colours() {
     resident_ = false;
     return pixels_.image;
   }
@@ -139,8 +161,14 @@ class Sample {
   // A buffer for an image of this shape that is not the one image() lies in. It is the batch's own slot when the shape is the
   // batch's, so that the last stage that changes pixels writes them where the device reads them.
   Image new_image(ImageShape shape);
-  // Makes a buffer from new_image() the sample's image; a record that was pending is gone, and it is resident() no more.
+  // Makes a buffer from new_image() the sample's image; a record that was pending is gone, and it is resident() no more. Without
+  // more, source_map() is unknown from here on, as nothing tells where the new pixels come from.
   void set_image(const Image& image);
+  // The same for an image made of the one before: its pixel p shows what that one showed at to_before(p). Borders do not count.
+  // source_map() follows. The identity: nothing moved.
+  void set_image(const Image& image, const AffineMap& to_before);
+  // The same for the first image, which a decoder makes.
+  void set_image(const Image& image, const SourceMap& source);
   // The same for the target. REQUIRES: by the time a stage is left, its shape is target_spec().shape(image().shape).
   Image new_target(ImageShape shape);
   void set_target(const Image& target);
@@ -150,6 +178,10 @@ class Sample {
   // Executes a pending record on the host, for image and target, as stages that resample or recolour must do first. `window`:
   // what the record yields; one that is not static (there is no network): the whole image.
   void apply_pending(ImageShape window);
+
+  // Where the pixels of image() come from, before the pending record; either right or unknown. For what the network sees:
+  // seen_source().
+  const SourceMap& source_map() const { return source_map_; }
 
   // Whether the pixels are the same whenever this index comes, so that a device may keep them from one step to another: set by
   // the graph behind a SampleCache that says so. Records may differ each time, since they are executed at ingest.
@@ -174,6 +206,7 @@ class Sample {
   };
 
   Plane pixels_, target_;
+  SourceMap source_map_;
   const TargetSpec* target_spec_ = &kNoTarget;
   std::uint64_t first_hash_ = 0;
   bool resident_ = false;
@@ -189,7 +222,7 @@ class Batch : public Payload {
   double weight = 0;              // sum of weights[0 ... count); valid when complete
   std::uint64_t stream_hash = 0;  // sum over its samples; valid when complete
 
-  ImageShape image;                      // of every slot's pixels
+  ImageShape image;                      // of every slot's pixels; is_plain()
   ImageShape window;                     // what the network sees after ingest
   std::span<Sample> samples;             // capacity
   const std::uint8_t* pixels = nullptr;  // (capacity, H, W, C), pinned where the device wants it; see change_pixels()
@@ -202,6 +235,9 @@ class Batch : public Payload {
   std::uint32_t numbers_per_sample = 0;
   float* numbers = nullptr;               // (capacity, numbers_per_sample)
   AugmentationRecord* records = nullptr;  // (capacity)
+  // (capacity): where `pixels` come from, before `records` are executed; see seen_source(). Null: not known, as where a stage
+  // behind `batch` changed pixels. Only for the host.
+  SourceMap* source_maps = nullptr;
   std::int32_t* labels = nullptr;         // (capacity)
   std::int32_t* second_labels = nullptr;  // (capacity) of mixed images, and the share of `labels` in them, 0 ... 1 (1: it is not
   float* shares = nullptr;                // mixed); both null where no stage mixes images
@@ -211,7 +247,13 @@ class Batch : public Payload {
   std::atomic<std::uint32_t> in_flight{0};  // device reads under way; must be 0 before the batch is filled again
 
   // For a stage behind `batch` that changes pixels in their slots: from then on they are this step's own, and devices read them.
+  // Where they come from is not known any more, in any slot.
   std::uint8_t* change_pixels() {
+    source_maps = nullptr;
+    return change_colours();
+  }
+  // The same for changes after which every pixel still shows the same place: source_maps stay.
+  std::uint8_t* change_colours() {
     resident_set = -1;
     return const_cast<std::uint8_t*>(pixels);  // the batch's own memory
   }
@@ -220,6 +262,11 @@ class Batch : public Payload {
   std::uint32_t capacity() const { return static_cast<std::uint32_t>(samples.size()); }
   std::span<Sample> chunk(const Packet& packet) const { return samples.subspan(packet.begin, packet.count); }
 };
+
+// Where the pixels come from that the network sees: from pixels of the window to pixels of the source image, the record included.
+// Unknown where source_map() is. For masks and boxes at the size of the source image.
+SourceMap seen_source(const Sample& sample, ImageShape window);  // a window that is not static: the whole image
+SourceMap seen_source(const Batch& batch, std::uint32_t slot);   // of a complete batch; unknown for slots without weight
 
 // Hash of what the network receives of a complete batch: every slot in use as its record shows it, with target, numbers, labels,
 // shares and weight. The same whatever device executes the records. Executes all of them on the host: for comparing, not for

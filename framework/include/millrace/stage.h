@@ -17,7 +17,7 @@
 //     Invert(const Params& params, const millrace::StageContext&) : params_(params) {}
 //     void process(millrace::Sample& sample, millrace::Draw& draw) override {
 //       if (!draw.chance(params_.chance)) return;
-//       const millrace::Image& image = sample.change_pixels();
+//       const millrace::Image& image = sample.change_colours();
 //       for (std::size_t i = 0; i < image.shape.bytes(); ++i) image.data[i] = static_cast<std::uint8_t>(255 - image.data[i]);
 //     }
 //    private:
@@ -65,7 +65,7 @@ struct StageContext {
   std::string graph;  // "train"
   std::string name;   // "augment": the table's name, not the stage's type
   std::uint64_t seed = 0;
-  ImageShape image;                     // of the images that arrive; 0 where an extent varies
+  ImageShape image;                     // of the images that arrive; 0 where an extent varies; is_plain() without any_image()
   ImageShape window;                    // what the network's input takes
   TargetSpec target;                    // of the source; known after it
   const Network* network = nullptr;     // null in graphs without a network
@@ -124,7 +124,7 @@ class Stage {
 
   virtual void stop() noexcept {}  // after the last packet; idempotent
 
-  // The shape of the images it emits, given StageContext::image.
+  // The shape of the images it emits, given StageContext::image, element type and frames included.
   virtual ImageShape image_shape() const { return {}; }
 
   // What the samples have besides their image, given StageContext::target.
@@ -230,7 +230,9 @@ class SampleTransform : public Stage {
 
  private:
   friend struct StageTypeAccess;
+  [[noreturn]] static void refuse_image(const Sample& sample);
   ImageShape input_shape_;
+  bool any_image_ = false;
   std::string name_;
   std::uint64_t seed_ = 0;
   std::uint64_t name_hash_ = 0;
@@ -284,6 +286,9 @@ class StageAttributes {
   StageAttributes& per_replica();  // one instance for each replica; each is serial
   // Packets arrive in order of their sequence, each after the previous step has let go of its StepToken.
   StageAttributes& stepwise();
+  // Takes images of every element type and any number of frames: it looks at ImageShape::type and frames. Without this, a stage
+  // that others than 8-bit images of one frame would reach is refused before the run.
+  StageAttributes& any_image();
 
  private:
   friend struct StageTypeAccess;
@@ -292,6 +297,7 @@ class StageAttributes {
   Concurrency concurrency_ = Concurrency::parallel;
   bool per_replica_ = false;
   bool stepwise_ = false;
+  bool any_image_ = false;
 };
 
 template <class Params>

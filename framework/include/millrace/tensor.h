@@ -9,9 +9,18 @@
 
 namespace millrace {
 
-enum class DataType : std::uint8_t { u8, i32, f32, bf16 };
+enum class DataType : std::uint8_t { u8, i32, f32, bf16, u16 };  // u16: of images alone, no network computes in it
 
-std::size_t size_of(DataType type);
+constexpr std::size_t size_of(DataType type) {  // bytes of an element
+  switch (type) {
+    case DataType::u8: return 1;
+    case DataType::u16:
+    case DataType::bf16: return 2;
+    case DataType::i32:
+    case DataType::f32: return 4;
+  }
+  return 0;
+}
 const char* to_string(DataType type);
 
 // bfloat16 <-> float32 on the host; rounds to nearest, ties to even, keeps NaN.
@@ -42,19 +51,25 @@ struct Shape {
 
 std::string to_string(const Shape& shape);  // "32 x 3 x 3 x 3"
 
-// The shape of images on an edge; an extent of 0 is not known before the image is read ("varies").
+// The shape of images on an edge: (frames, height, width, channels), channels together. An extent of 0 is not known before the
+// image is read ("varies"). A stage gets 8-bit images of one frame, is_plain(), unless it says any_image() (stage.h).
 struct ImageShape {
   std::int32_t height = 0;
   std::int32_t width = 0;
   std::int32_t channels = 0;
+  std::int32_t frames = 1;       // of a clip, one after the other; 1: an image
+  DataType type = DataType::u8;  // of an element, in the machine's byte order: u8, or u16
 
-  bool is_static() const { return height > 0 && width > 0 && channels > 0; }
-  std::size_t bytes() const {
-    return static_cast<std::size_t>(height) * static_cast<std::size_t>(width) * static_cast<std::size_t>(channels);
+  constexpr bool is_static() const { return height > 0 && width > 0 && channels > 0 && frames > 0; }
+  constexpr bool is_plain() const { return type == DataType::u8 && frames == 1; }
+  constexpr std::size_t elements() const {
+    return static_cast<std::size_t>(height) * static_cast<std::size_t>(width) * static_cast<std::size_t>(channels) *
+           static_cast<std::size_t>(frames);
   }
+  constexpr std::size_t bytes() const { return elements() * size_of(type); }
   friend bool operator==(const ImageShape&, const ImageShape&) = default;
 };
 
-std::string to_string(const ImageShape& shape);  // "32 x 32 x 3", "? x ? x 3"
+std::string to_string(const ImageShape& shape);  // "32 x 32 x 3", "? x ? x 3", "8 frames of 32 x 32 x 3, u16"
 
 }  // namespace millrace

@@ -60,7 +60,7 @@ void Augment::erase(Sample& sample, Draw& draw, ImageShape window) const {
   const Erasing::Boxes& boxes = erasing_->draw(draw, seen);
   if (!boxes.happens) return;
   execute_record(sample, window);
-  erasing_->apply(sample.change_pixels(), boxes, seen);
+  erasing_->apply(sample.change_colours(), boxes, seen);
 }
 
 }  // namespace millrace

@@ -7,9 +7,10 @@ namespace millrace {
 void Canvas::warp(const AffineMap& from_source) {
   const AffineMap to_source = from_source.inverse();
   if (sample_.target().data != nullptr) warp_target(to_source);
-  redraw([&](const ImageView& from, const Image& to) {
+  const auto draw = [&](const ImageView& from, const Image& to) {
     warp_affine(to_source, from, outside_.interpolation, outside_.border, outside_.fill, to);
-  });
+  };
+  redraw(draw, to_source);
 }
 
 void Canvas::warp_target(const AffineMap& to_source) {

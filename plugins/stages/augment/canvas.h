@@ -18,15 +18,15 @@ class Canvas {
  public:
   Canvas(Sample& sample, const Outside& outside) : sample_(sample), outside_(outside) {}
 
-  const Image& image() const { return sample_.change_pixels(); }
+  const Image& image() const { return sample_.change_colours(); }  // nothing is to be moved in it
 
-  // Draws the image anew: draw(from, to), two images of one shape.
+  // Draws the image anew: draw(from, to), two images of one shape. Each pixel shows the place that to_before leads to.
   template <class DrawImage>
-  void redraw(DrawImage draw) {
+  void redraw(DrawImage draw, const AffineMap& to_before = {}) {
     const ImageView from = sample_.image();
     const Image to = sample_.new_image(from.shape);
     draw(from, to);
-    sample_.set_image(to);
+    sample_.set_image(to, to_before);
   }
 
   // Moves the picture by this map, its target with it, in the target's pixels: one of classes by nearest neighbour, filled with

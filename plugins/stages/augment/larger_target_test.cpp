@@ -27,6 +27,7 @@ TEST_F(HostTest, ALargerTargetMovesInStepWithItsImage) {
         process(stage, sample);
         // The target's edge pixels are smaller; where the picture is mirrored, means over the turning point are flatter.
         EXPECT_GT(testkit::expect_follows(sample, params_.border == "constant" ? 2 : 5), 300) << border;
+        EXPECT_GT(testkit::expect_source_map(sample, 0.1), 100) << border;
       }
     }
   }
@@ -41,6 +42,7 @@ TEST_F(HostTest, AQuarterTurnOfALargerTargetIsExact) {
     testkit::show_positions(sample, kShape, target);
     process(Augment(params_, context_), sample);
     EXPECT_EQ(testkit::expect_follows(sample), 22 * 21 * 3);
+    EXPECT_EQ(testkit::expect_source_map(sample, 1e-6), 22 * 21);
   }
 }
 
@@ -59,6 +61,7 @@ TEST_F(HostTest, ALargerTargetFollowsItsRecord) {
         process(stage, sample);
         sample.apply_pending(context_.window);
         EXPECT_GT(testkit::expect_follows(sample), 150) << border;
+        EXPECT_GT(testkit::expect_source_map(sample, 0), 30) << border;
       }
     }
   }
@@ -111,6 +114,7 @@ TEST_F(HostTest, OfALargerTargetTheSamePartIsCutOut) {
       testkit::show_positions(sample, kShape, target, {.epoch = 0, .position = index, .index = index});
       process(stage, sample);
       EXPECT_EQ(testkit::expect_follows(sample, 2.5), 10 * 14 * 3);
+      EXPECT_GT(testkit::expect_source_map(sample, 0.35), 100);
     }
   }
 }

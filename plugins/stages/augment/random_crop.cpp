@@ -56,7 +56,9 @@ void RandomCrop::apply(Sample& sample, Draw& draw) const {
   const ImageView from = sample.image();
   const Image to = sample.new_image({output_.height, output_.width, from.shape.channels});
   resample(from, part, filter_, to);
-  sample.set_image(to);
+  const Box box{static_cast<float>(part.left), static_cast<float>(part.top), static_cast<float>(part.left + part.width),
+                static_cast<float>(part.top + part.height)};
+  sample.set_image(to, resample_map(box, to.shape));
 }
 
 void RandomCrop::resample(const ImageView& image, const Part& part, ResampleFilter filter, const Image& out) const {

@@ -170,6 +170,7 @@ void BatchSamples::take(Batch& batch, std::uint32_t slot) const {
   if (batch.window.is_static()) sample.place_window(batch.window);
   batch.labels[slot] = sample.label;
   batch.records[slot] = sample.record;
+  if (batch.source_maps) batch.source_maps[slot] = sample.source_map();
   batch.weights[slot] = 1;
   std::copy_n(sample.numbers.begin(), std::min<std::size_t>(sample.numbers.size(), batch.numbers_per_sample),
               batch.numbers + slot * batch.numbers_per_sample);
@@ -228,6 +229,7 @@ void BatchSamples::blank(Batch& batch, std::uint32_t slot) {
   std::fill_n(batch.numbers + slot * batch.numbers_per_sample, batch.numbers_per_sample, 0.0F);
   batch.labels[slot] = 0;
   batch.records[slot] = {};
+  if (batch.source_maps) batch.source_maps[slot] = {};
   batch.weights[slot] = 0;
 }
 

@@ -121,6 +121,31 @@ TEST_F(BatchTest, EmitsOnceWhenEverySlotHasArrived) {
   }
 }
 
+TEST_F(BatchTest, SaysOfEachSlotWhereItComesFrom) {
+  params_.bad_samples = "skip";
+  BatchSamples stage(params_, context_);
+  const auto batch = filled();
+  for (Sample& sample : batch->samples) {
+    const Image image = sample.new_image(kShape);
+    sample.set_image(image, SourceMap{20, 30, AffineMap::translation(static_cast<double>(sample.key.index), 7)});
+  }
+  batch->samples[3].record.translate(1, 0);
+  batch->samples[4].change_pixels();
+  batch->samples[5].change_colours();
+  batch->source_maps[6] = {1, 1, {}};  // of another step
+  spoil(*batch, 6);
+  feed(stage, testkit::whole(batch));
+  EXPECT_EQ(seen_source(*batch, 2), (SourceMap{20, 30, AffineMap::translation(2, 7)}));
+  EXPECT_EQ(seen_source(*batch, 3), (SourceMap{20, 30, AffineMap::translation(2, 7)}));
+  EXPECT_FALSE(seen_source(*batch, 4).is_known());
+  EXPECT_TRUE(seen_source(*batch, 5).is_known());
+  EXPECT_FALSE(seen_source(*batch, 6).is_known());
+  batch->change_colours();
+  EXPECT_TRUE(seen_source(*batch, 5).is_known());
+  batch->change_pixels();
+  EXPECT_FALSE(seen_source(*batch, 5).is_known());
+}
+
 TEST_F(BatchTest, StreamHashDoesNotDependOnTheOrderOfArrival) {
   BatchSamples stage(params_, context_);
   const auto forward = filled(), backward = filled(), other = filled();

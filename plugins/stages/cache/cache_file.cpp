@@ -18,7 +18,7 @@ namespace millrace {
 
 namespace {
 
-constexpr char kMagic[8] = {'M', 'R', 'C', 'A', 'C', 'H', 'E', '2'};
+constexpr char kMagic[8] = {'M', 'R', 'C', 'A', 'C', 'H', 'E', '3'};
 
 std::span<const std::uint8_t> entry_at(const std::uint8_t* data, std::uint64_t offset, std::uint64_t end) {
   if (offset < sizeof(FileHeader) || offset + sizeof(EntryHeader) > end) return {};

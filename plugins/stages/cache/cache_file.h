@@ -16,7 +16,7 @@
 namespace millrace {
 
 struct FileHeader {
-  char magic[8];              // "MRCACHE1"
+  char magic[8];              // "MRCACHE3"
   std::uint64_t fingerprint;  // of what was cached: source and stages
   std::uint64_t samples;
   std::uint64_t table;  // where the offsets begin

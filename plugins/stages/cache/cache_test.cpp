@@ -205,11 +205,12 @@ class CacheFileTest : public testing::Test {
     sample_.begin_hash();
     const Image image = sample_.new_image({2, static_cast<std::int32_t>(index) + 1, 3});
     std::memset(image.data, static_cast<int>(index), image.shape.bytes());
-    sample_.set_image(image);
+    sample_.set_image(image, map_of(index));
     const Image target = sample_.new_target({2, image.shape.width, 1});
     std::memset(target.data, static_cast<int>(100 + index), target.shape.bytes());
     sample_.set_target(target);
   }
+  static SourceMap map_of(std::uint64_t index) { return {40, 50, AffineMap::translation(static_cast<double>(index), 3.5)}; }
   bool fetch(ImageCache& cache, std::uint64_t index) {
     sample_.reset({.epoch = 1, .position = 0, .index = index}, {});
     return cache.fetch(sample_);
@@ -249,6 +250,7 @@ TEST_F(CacheFileTest, AnotherRunReadsWhatOneWrote) {
     EXPECT_EQ(sample_.image().data[2], index);
     EXPECT_EQ(sample_.target().shape, (ImageShape{2, static_cast<std::int32_t>(index) + 1, 1}));
     EXPECT_EQ(sample_.target().data[1], 100 + index);
+    EXPECT_EQ(sample_.source_map(), map_of(index));
   }
   EXPECT_FALSE(fetch(cache, 5));
   EXPECT_TRUE(run_.warnings().empty());

@@ -6,7 +6,10 @@ namespace millrace {
 
 namespace {
 
-static_assert(sizeof(EntryHeader) == 96, "no padding: entries are compared and hashed as bytes");
+static_assert(sizeof(EntryHeader) == 152, "no padding: entries are compared and hashed as bytes");
+
+EntryExtents extents(const ImageShape& shape) { return {shape.height, shape.width, shape.channels}; }
+ImageShape shape_of(const EntryExtents& extents) { return {extents.height, extents.width, extents.channels}; }
 
 EntryHeader header_of(const Sample& sample) {
   EntryHeader header{};
@@ -20,12 +23,15 @@ EntryHeader header_of(const Sample& sample) {
   header.numbers = static_cast<std::uint32_t>(sample.numbers.size());
   header.pixels = sample.image().data != nullptr ? 1 : 0;
   if (header.pixels != 0) {
-    header.image = sample.image().shape;
-    header.target = sample.target().data != nullptr ? sample.target().shape : ImageShape{};
-    header.first_bytes = header.image.bytes();
-    header.second_bytes = header.target.bytes();
+    const ImageShape image = sample.image().shape;
+    const ImageShape target = sample.target().data != nullptr ? sample.target().shape : ImageShape{};
+    header.image = extents(image);
+    header.target = extents(target);
+    header.source_map = sample.source_map();
+    header.first_bytes = image.bytes();
+    header.second_bytes = target.bytes();
   } else {
-    header.image = sample.decoded;
+    header.image = extents(sample.decoded);
     header.first_bytes = sample.encoded.size();
     header.second_bytes = sample.encoded_target.size();
   }
@@ -48,8 +54,8 @@ bool is_whole(const EntryHeader& header, std::size_t bytes) {
   const auto fits = [](const ImageShape& shape, std::uint64_t have) {
     return shape.height >= 0 && shape.width >= 0 && shape.channels >= 0 && shape.channels <= 4 && shape.bytes() == have;
   };
-  return header.pixels == 0 ||
-         (header.image.is_static() && fits(header.image, header.first_bytes) && fits(header.target, header.second_bytes));
+  const ImageShape image = shape_of(header.image), target = shape_of(header.target);
+  return header.pixels == 0 || (image.is_static() && fits(image, header.first_bytes) && fits(target, header.second_bytes));
 }
 
 }  // namespace
@@ -94,16 +100,16 @@ bool read_entry(std::span<const std::uint8_t> entry, Sample& sample) {
   sample.numbers.resize(header.numbers);
   bytes(reinterpret_cast<std::uint8_t*>(sample.numbers.data()), header.numbers * sizeof(float));
   if (header.pixels == 0) {
-    sample.decoded = header.image;
+    sample.decoded = shape_of(header.image);
     bytes(sample.encoded.resize(header.first_bytes), header.first_bytes);
     bytes(sample.encoded_target.resize(header.second_bytes), header.second_bytes);
     return true;
   }
-  const Image image = sample.new_image(header.image);
+  const Image image = sample.new_image(shape_of(header.image));
   bytes(image.data, header.first_bytes);
-  sample.set_image(image);
+  sample.set_image(image, header.source_map);
   if (header.second_bytes > 0) {
-    const Image target = sample.new_target(header.target);
+    const Image target = sample.new_target(shape_of(header.target));
     bytes(target.data, header.second_bytes);
     sample.set_target(target);
   }

@@ -9,6 +9,11 @@
 
 namespace millrace {
 
+// As an image's shape is kept; all are 8-bit images of one frame (ImageShape::is_plain()).
+struct EntryExtents {
+  std::int32_t height, width, channels;
+};
+
 // (fixed part) (url) (member) (target_url) (numbers) (encoded or pixels) (encoded target or target's pixels). Little-endian,
 // unaligned.
 struct EntryHeader {
@@ -21,9 +26,10 @@ struct EntryHeader {
   std::int32_t label;
   std::uint32_t url, member, target_url;  // characters
   std::uint32_t numbers;
-  ImageShape image;  // of the pixels; for encoded bytes Sample::decoded
-  ImageShape target;
+  EntryExtents image;  // of the pixels; for encoded bytes Sample::decoded
+  EntryExtents target;
   std::uint32_t pixels;  // 1: decoded
+  SourceMap source_map;  // of the pixels
 };
 
 // Whether the sample has been decoded decides what is kept.

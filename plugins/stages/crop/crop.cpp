@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "millrace/affine_map.h"
 #include "millrace/plugin.h"
 
 namespace millrace {
@@ -64,7 +65,7 @@ void Crop::process(Sample& sample, Draw& draw) {
   }
   const Image piece = sample.new_image({piece_.height, piece_.width, from.shape.channels});
   cut_out(from, top, left, piece);
-  sample.set_image(piece);
+  sample.set_image(piece, AffineMap::translation(left, top));
 }
 
 }  // namespace millrace

@@ -105,6 +105,7 @@ TEST_F(CropTest, CutsTheSamePieceOutOfALargerTarget) {
       Draw draw(1, {.epoch = 0, .position = position}, 0);
       stage.process(sample_, draw);
       EXPECT_EQ(testkit::expect_follows(sample_), 4 * 5 * 3);
+      EXPECT_EQ(testkit::expect_source_map(sample_, 0), 4 * 5);
     }
   }
 }

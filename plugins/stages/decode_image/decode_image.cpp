@@ -120,7 +120,7 @@ void DecodeImage::process(Sample& sample, Draw& draw) {
   }
   const Image image = sample.new_image({excerpt.height, excerpt.width, channels_});
   image_file.render(excerpt, filter_, image);
-  sample.set_image(image);
+  sample.set_image(image, SourceMap{shape.height, shape.width, resample_map(excerpt.box, image.shape)});
 }
 
 // What libjpeg holds of a progressive image while it collects the scans: 16-bit coefficients, on each thread. Where sizes vary

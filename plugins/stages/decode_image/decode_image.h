@@ -27,7 +27,8 @@ namespace millrace {
 // Samples that hold pixels already (Sample::decoded) go the same way. A target of kind `image` is decoded like the image; one of
 // kind `classes` exactly, by nearest neighbour where the image is resampled, and its values mapped by TargetSpec::classes. Both
 // are of one size, or the target is of TargetSpec::scale times the image's, and the same part is taken of both. Photos are turned
-// upright by their EXIF orientation (of an image and a target each by its own). Alpha is dropped. A JPEG is decoded at a half, a
+// upright by their EXIF orientation (of an image and a target each by its own). Sample::source_map() leads to the upright image,
+// or the stored one with `exif = false`. Alpha is dropped. A JPEG is decoded at a half, a
 // quarter or an eighth of its size where that is still as large as `size`. Order of draws: with random_resized_crop 22 of each
 // sample, before anything is looked at: area and aspect ratio of ten attempts in turn, then row and column. Nothing else draws.
 // Threading: parallel; each thread has decoders of its own. Errors: parameters that do not go together: ErrorKind::usage.

@@ -98,7 +98,7 @@ ImageShape ImageFile::open_labels(Bytes bytes, const DecodeLimits& limits) {
 }
 
 ImageShape ImageFile::open_pixels(Bytes bytes, const ImageShape& shape, int channels) {
-  const bool known = shape.is_static() && (shape.channels == 1 || shape.channels == 3);
+  const bool known = shape.is_static() && shape.is_plain() && (shape.channels == 1 || shape.channels == 3);
   if (!known || shape.bytes() != bytes.size())
     fail(ErrorKind::content, "{} bytes of pixels are no image of {}", bytes.size(), to_string(shape));
   format_ = Format::pixels;

@@ -21,7 +21,8 @@ namespace millrace {
 //
 // Ports: in, out: Batch. Stands behind `batch`, and whoever else takes batches behind it: it changes pixels in their slots,
 // executes their records (partners have different ones) and writes second_labels and shares. The loss of a mixed image is
-// share * loss(label) + (1 - share) * loss(second label). Slots of weight 0 are left alone, and nobody is mixed with them.
+// share * loss(label) + (1 - share) * loss(second label). Batch::source_maps are gone from a batch that was mixed. Slots of
+// weight 0 are left alone, and nobody is mixed with them.
 //
 // Order of draws, from a generator of (seed, epoch, step, the stage's name): which of the two; the shift; the share; for cutmix
 // the middle's row and column. A batch of less than two samples draws nothing. When several processes share a batch, each mixes

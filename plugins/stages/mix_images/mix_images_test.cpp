@@ -32,7 +32,7 @@ class MixImagesTest : public testing::Test {
     Ref<Batch> batch = testkit::make_batch(kCount, image, window);
     batch->step = step;
     for (std::uint32_t slot = 0; slot < kCount; ++slot) {
-      std::memset(batch->change_pixels() + slot * image.bytes(), static_cast<int>(10 * (slot + 1)), image.bytes());
+      std::memset(batch->change_colours() + slot * image.bytes(), static_cast<int>(10 * (slot + 1)), image.bytes());
       batch->labels[slot] = static_cast<std::int32_t>(slot);
     }
     return batch;
@@ -157,6 +157,17 @@ TEST_F(MixImagesTest, MixesWithWhatThePartnerWasBefore) {
     });
     EXPECT_EQ(calls, kCount);
   }
+}
+
+TEST_F(MixImagesTest, NobodyKnowsWhereTheyComeFromOnceMixed) {
+  table_ = testkit::table({{"cutmix", rule(0, 1)}});
+  const Ref<Batch> batch = flat_batch();
+  batch->source_maps[1] = {9, 9, {}};
+  mix(batch);
+  EXPECT_TRUE(seen_source(*batch, 1).is_known());
+  table_ = testkit::table({{"cutmix", rule(1, 1)}});
+  mix(batch);
+  for (std::uint32_t slot = 0; slot < kCount; ++slot) EXPECT_FALSE(seen_source(*batch, slot).is_known());
 }
 
 TEST_F(MixImagesTest, LeavesSlotsWithoutWeightAlone) {

@@ -104,6 +104,7 @@ TEST_F(PadTest, ALargerTargetGetsAsManyTimesTheMargin) {
       Pad(params_, context_).process(sample_, draw);
       const bool edge = params_.border == "edge";  // whose edge pixels are smaller
       EXPECT_EQ(testkit::expect_follows(sample_, edge ? 3 : 0), 3 * (params_.border == "constant" ? 6 * 5 : 12 * 9)) << border;
+      EXPECT_EQ(testkit::expect_source_map(sample_, 0), 6 * 5) << border;
     }
   }
 }

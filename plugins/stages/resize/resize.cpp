@@ -55,9 +55,11 @@ void Resize::process(Sample& sample, Draw&) {
   const ImageView from = sample.image();
   const ImageShape to = result(from.shape);
   if (to == from.shape) return;
+  const auto whole = [](const ImageShape& shape) {
+    return Box{0, 0, static_cast<float>(shape.width), static_cast<float>(shape.height)};
+  };
   const auto resample = [&](const ImageView& in, ResampleFilter filter, const Image& out) {
-    const Box whole{0, 0, static_cast<float>(in.shape.width), static_cast<float>(in.shape.height)};
-    resampler.resize(rows_of(in), whole, filter, out.shape, out.data);
+    resampler.resize(rows_of(in), whole(in.shape), filter, out.shape, out.data);
   };
   if (sample.target().data != nullptr) {
     const bool classes = sample.target_spec().kind == TargetSpec::Kind::classes;
@@ -67,7 +69,7 @@ void Resize::process(Sample& sample, Draw&) {
   }
   const Image image = sample.new_image(to);
   resample(from, filter_, image);
-  sample.set_image(image);
+  sample.set_image(image, resample_map(whole(from.shape), to));
 }
 
 }  // namespace millrace

@@ -145,7 +145,8 @@ TEST_F(ResizeTest, ALargerTargetStaysAsManyTimesAsLarge) {
       testkit::show_positions(sample_, {20, 24, 3}, target);
       Draw draw(1, {}, 0);
       Resize(params_, context_).process(sample_, draw);
-      EXPECT_GT(testkit::expect_follows(sample_, 2.5), 600);  // at the edges what lies beyond counts less in the target
+      EXPECT_GT(testkit::expect_follows(sample_, 2.5), 600);     // at the edges what lies beyond counts less in the target
+      EXPECT_GT(testkit::expect_source_map(sample_, 0.3), 160);  // there as well
     }
   }
 }
