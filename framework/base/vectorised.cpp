@@ -10,7 +10,7 @@ InstructionSet best() {
   const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  if (avx512 && avx2) return InstructionSet::avx512;
+  if (avx512 && avx2) return __builtin_cpu_supports("avx512bf16") ? InstructionSet::avx512_bf16 : InstructionSet::avx512;
   if (avx2) return InstructionSet::avx2;
 #endif
   return InstructionSet::plain;

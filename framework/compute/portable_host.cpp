@@ -130,26 +130,28 @@ void zero_padding(const PortableElement& e, std::int64_t begin, T* values, std::
   }
 }
 
-// A flat element of nothing but bf16, in place.
-void run_bf16(const PortableElement& e, const Walk& walk, std::int64_t first, std::int64_t last) {
-  const std::int64_t length = walk.channels, begin = first * kStaged;
-  const std::int64_t count = std::min(last * kStaged, length) - begin;
-  const Bf16* in[PortableElement::kMostTensors] = {};
-  for (std::size_t t = 0; t < static_cast<std::size_t>(e.reads); ++t) in[t] = static_cast<const Bf16*>(e.tensors[t].data) + begin;
-  Bf16* const out = static_cast<Bf16*>(e.written(0).data) + begin;
-  e.kernel->each_bf16(e.functor.data(), in, out, count);
+// A flat element whose tensors are all of type T, in place.
+template <class T, class Each>
+void run_flat(const PortableElement& e, const Walk& walk, std::int64_t first, std::int64_t last, Each each) {
+  const std::int64_t begin = first * kStaged, count = std::min(last * kStaged, walk.channels) - begin;
+  const T* in[PortableElement::kMostTensors] = {};
+  for (std::size_t t = 0; t < static_cast<std::size_t>(e.reads); ++t) in[t] = static_cast<const T*>(e.tensors[t].data) + begin;
+  T* const out = static_cast<T*>(e.written(0).data) + begin;
+  each(e.functor.data(), in, out, count);
   if (wants_zeros(e)) zero_padding(e, begin, out, count);
 }
 
-bool is_all_bf16(const PortableElement& e) {
+// All tensors are of this type, and nothing is added to.
+bool is_all(const PortableElement& e, DataType type) {
   const auto end = e.tensors.begin() + static_cast<std::ptrdiff_t>(count_of(e));
-  return std::all_of(e.tensors.begin(), end, [](const TensorView& view) { return view.type == DataType::bf16 && !view.add; });
+  return std::all_of(e.tensors.begin(), end, [type](const TensorView& view) { return view.type == type && !view.add; });
 }
 
 void run_each(const PortableElement& given, std::int64_t first, std::int64_t last) {
   PortableElement e = given;
   const Walk walk = walk_of(e);
-  if (walk.flat && is_all_bf16(e)) return run_bf16(given, walk, first, last);
+  if (walk.flat && is_all(e, DataType::bf16)) return run_flat<Bf16>(given, walk, first, last, e.kernel->each_bf16);
+  if (walk.flat && is_all(e, DataType::f32)) return run_flat<float>(given, walk, first, last, e.kernel->each);
   alignas(64) float staged[PortableElement::kMostTensors][kStaged];
   const TensorView& written = e.written(0);
   const bool padded = walk.flat && wants_zeros(given);

@@ -5,6 +5,7 @@
 
 #include "millrace/error.h"
 
+#include <bit>
 #include <cmath>
 #include <random>
 
@@ -126,11 +127,20 @@ void run(const Kernel& kernel, const PortableElement& element) {
   kernel.run_on_host(&element, 0, middle);
 }
 
+template <class Use>
+void for_each_instruction_set(const Use& use) {
+  const InstructionSet best = instruction_set();
+  for (const InstructionSet set :
+       {InstructionSet::plain, InstructionSet::avx2, InstructionSet::avx512, InstructionSet::avx512_bf16}) {
+    if (use_instruction_set(set)) use(set);
+  }
+  use_instruction_set(best);
+}
+
 // Every instruction set, layout, type and a choice of extents.
 template <class Use>
 void for_each_case(const Use& use) {
-  for (const InstructionSet set : {InstructionSet::plain, InstructionSet::avx2, InstructionSet::avx512}) {
-    if (!use_instruction_set(set)) continue;
+  for_each_instruction_set([&](InstructionSet set) {
     for (const Lies lies : {Lies::channels_last, Lies::packed, Lies::blocked}) {
       for (const DataType type : {DataType::f32, DataType::bf16}) {
         for (const Extents& at :
@@ -141,8 +151,7 @@ void for_each_case(const Use& use) {
         }
       }
     }
-  }
-  use_instruction_set(InstructionSet::avx512) || use_instruction_set(InstructionSet::avx2);
+  });
 }
 
 double tolerance(DataType type) { return type == DataType::bf16 ? 1.0 / 128 : 1e-6; }
@@ -159,6 +168,30 @@ TEST(Portable, EachComputesWhatTheFunctorSays) {
     });
     y.expect_zero_padding();
     y.expect_untouched_margin();
+  });
+}
+
+struct Joined {  // the float32 with the bits of both
+  MILLRACE_KERNEL float operator()(float high, float low) const {
+    return std::bit_cast<float>(std::bit_cast<std::uint32_t>(high) | std::bit_cast<std::uint32_t>(low) >> 16);
+  }
+};
+
+TEST(Portable, RoundsToBf16AlikeOnEveryInstructionSet) {
+  constexpr std::int64_t kCount = 65536;  // NaN, infinity and denormal numbers among them
+  std::vector<Bf16> high(kCount), low(kCount), result(kCount);
+  for (std::size_t i = 0; i < kCount; ++i) high[i] = {static_cast<std::uint16_t>(i)};
+  for_each_instruction_set([&](InstructionSet set) {
+    for (const std::uint16_t bits : {0, 1, 0x7fff, 0x8000, 0x8001, 0xffff}) {
+      std::fill(low.begin(), low.end(), Bf16{bits});
+      const Bf16* const in[] = {high.data(), low.data()};
+      const Joined joined;
+      portable_kernel<Joined>().each_bf16(&joined, in, result.data(), kCount);
+      for (std::size_t i = 0; i < kCount; ++i) {
+        const auto exact = std::bit_cast<float>(static_cast<std::uint32_t>(i << 16 | bits));
+        ASSERT_EQ(result[i].bits, from_float<Bf16>(exact).bits) << i << ", " << bits << ", set " << static_cast<int>(set);
+      }
+    }
   });
 }
 

@@ -27,6 +27,7 @@
 #include <utility>
 #include <vector>
 
+#include "millrace/bf16_each.h"
 #include "millrace/kernel_math.h"
 #include "millrace/network.h"
 #include "millrace/portable_element.h"
@@ -218,8 +219,14 @@ void row_on_host(const void* functor, RowArrays& row) {
 }
 
 template <class F, class T, std::size_t... I>
-void each_on_host(const void* functor, const T* const* in, T* out, std::int64_t count, std::index_sequence<I...>) {
+void each_on_host(const void* functor, const T* const* in, T* out, std::int64_t count,
+                  [[maybe_unused]] std::index_sequence<I...> indices) {
   const F f = *static_cast<const F*>(functor);
+#if defined(MILLRACE_AVX512_BF16)
+  if constexpr (std::same_as<T, Bf16>) {
+    if (instruction_set() == InstructionSet::avx512_bf16) return each_rounded(f, in, out, count, indices);
+  }
+#endif
   const T* const from[] = {in[I]..., nullptr};
   vectorised([&]() MILLRACE_INLINED {
 #pragma GCC ivdep

@@ -13,7 +13,7 @@
 
 namespace millrace {
 
-enum class InstructionSet { plain, avx2, avx512 };
+enum class InstructionSet { plain, avx2, avx512, avx512_bf16 };  // the last one: vectorised() as for avx512; see bf16_each.h
 
 // What vectorised() chooses: the best that this processor has, or less where use_instruction_set() said so.
 InstructionSet instruction_set();
@@ -22,11 +22,16 @@ bool use_instruction_set(InstructionSet set);
 
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__)
 #if defined(__clang__)
-#define MILLRACE_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma"), flatten))
+#define MILLRACE_WIDE
 #else
-#define MILLRACE_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,prefer-vector-width=512"), flatten))
+#define MILLRACE_WIDE ",prefer-vector-width=512"
 #endif
+#define MILLRACE_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma" MILLRACE_WIDE), flatten))
 #define MILLRACE_AVX2 __attribute__((target("avx2,fma"), flatten))
+#if !defined(__CUDACC__)
+#define MILLRACE_AVX512_BF16 \
+  __attribute__((target("avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma" MILLRACE_WIDE), flatten))
+#endif
 #else
 #define MILLRACE_AVX512
 #define MILLRACE_AVX2
@@ -48,6 +53,7 @@ MILLRACE_AVX2 void run_avx2(const Body& body) {
 template <class Body>
 void vectorised(const Body& body) {
   switch (instruction_set()) {
+    case InstructionSet::avx512_bf16:
     case InstructionSet::avx512: return detail::run_avx512(body);
     case InstructionSet::avx2: return detail::run_avx2(body);
     case InstructionSet::plain: return body();
