@@ -1,4 +1,5 @@
-// The half of operations with several inputs that backends share: addition, concatenation of channels.
+// The part that backends share of operations with several inputs (addition, concatenation of channels), and of the split of
+// channels.
 //
 // Base: a backend's Operation, with types Map and GradientTarget, `plan_output(Planner&, DataType)`, and functions map_of,
 // gradient_of and target_of beside it, which say where a planned value, its gradient or a contribution to it lies.
@@ -48,6 +49,43 @@ class JoiningOperation : public Base {
   std::vector<typename Base::Map> x_;
   std::vector<typename Planner::Contribution> contributions_;
   std::vector<typename Base::GradientTarget> d_inputs_;
+};
+
+// `contribute`: how the backend plans the gradient of the input.
+template <class Base>
+class SplitOperation : public Base {
+ public:
+  using typename Base::Planner;
+  using Base::Base;
+
+  void plan(Planner& planner) override {
+    const DataType type = planner.value(this->input()).spec.type;
+    for (int port = 0; port < kOutputs; ++port) this->plan_output(planner, type, kNoResidual, port);
+    planner.use(planner.value(this->input()).tensor);
+  }
+
+  void plan_backward(Planner& planner) override {
+    if (!this->wants_gradient(planner, this->input())) return;
+    for (int port = 0; port < kOutputs; ++port) planner.use(planner.value(output(port)).gradient);
+    contribution_ = this->contribute(planner, this->input());
+  }
+
+  void bind(const Planner& planner, const Binding& binding) override {
+    x_ = map_of(planner, binding, this->input());
+    for (int port = 0; port < kOutputs; ++port) y_[port] = map_of(planner, binding, output(port));
+    if (contribution_.tensor == kNoTensor) return;
+    for (int port = 0; port < kOutputs; ++port) dy_[port] = gradient_of(planner, binding, output(port));
+    d_input_ = target_of(planner, binding, this->input(), contribution_);
+  }
+
+ protected:
+  static constexpr int kOutputs = 2;
+  typename Base::Map x_, y_[kOutputs], dy_[kOutputs];
+  typename Base::GradientTarget d_input_;
+
+ private:
+  LayerPort output(int port) const { return {this->node_.output, port}; }
+  typename Planner::Contribution contribution_;
 };
 
 }  // namespace millrace

@@ -29,7 +29,9 @@ struct MapSpec {
   dnnl::memory::desc rows_desc() const;  // (N, C). REQUIRES: height = width = 1 and channels_last
 };
 
-TensorView view_of(const Map& map);  // as portable kernels see it
+// As portable kernels see it.
+TensorView view_of(const Map& map);
+inline TensorView view_of(const MapSpec& spec, void* data) { return view_of(spec.map(data)); }
 
 dnnl::memory::data_type to_dnnl(DataType type);
 

@@ -71,6 +71,8 @@ class Operation : public PlannedOperation<MapSpec> {
     const MapSpec spec = MapSpec::of(output_shape(port), planner.value(input()).spec.n, type, workshop_.layout);
     return plan_tensor(planner, spec, in_place_of, port);
   }
+  // The gradient of `value`, written apart where there is one already, and added by GradientTarget::finish().
+  static Planner::Contribution contribute(Planner& planner, LayerPort value) { return planner.contribute(value); }
   // The gradient of a parameter of this layer, or null when it is not trained.
   float* gradient(std::size_t parameter) const {
     return trains(parameter) ? workshop_.parameters.gradient(layer().parameters[parameter]) : nullptr;

@@ -104,28 +104,9 @@ class Concatenation final : public Joining {
   }
 };
 
-class Split final : public Operation {
+class Split final : public SplitOperation<Operation> {
  public:
-  using Operation::Operation;
-
-  void plan(Planner& planner) override {
-    for (int port = 0; port < kOutputs; ++port) plan_output(planner, planner.value(input()).spec.type, kNoResidual, port);
-    planner.use(planner.value(input()).tensor);
-  }
-
-  void plan_backward(Planner& planner) override {
-    if (!wants_gradient(planner, input())) return;
-    for (int port = 0; port < kOutputs; ++port) planner.use(planner.value({node_.output, port}).gradient);
-    contribution_ = contribute(planner, input());
-  }
-
-  void bind(const Planner& planner, const Binding& binding) override {
-    x_ = map_of(planner, binding, input());
-    for (int port = 0; port < kOutputs; ++port) y_[port] = map_of(planner, binding, {node_.output, port});
-    if (contribution_.tensor == kNoTensor) return;
-    for (int port = 0; port < kOutputs; ++port) dy_[port] = gradient_of(planner, binding, {node_.output, port});
-    d_input_ = target_of(planner, binding, input(), contribution_);
-  }
+  using SplitOperation::SplitOperation;
 
   void forward(Queue& queue) override {
     std::int64_t begin = 0;
@@ -145,12 +126,6 @@ class Split final : public Operation {
       begin += dy.spec.channels;
     }
   }
-
- private:
-  static constexpr int kOutputs = 2;
-  Map x_, y_[kOutputs], dy_[kOutputs];
-  Planner::Contribution contribution_;
-  GradientTarget d_input_;
 };
 
 }  // namespace
