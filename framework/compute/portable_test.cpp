@@ -182,13 +182,13 @@ TEST(Portable, RoundsToBf16AlikeOnEveryInstructionSet) {
   std::vector<Bf16> high(kCount), low(kCount), result(kCount);
   for (std::size_t i = 0; i < kCount; ++i) high[i] = {static_cast<std::uint16_t>(i)};
   for_each_instruction_set([&](InstructionSet set) {
-    for (const std::uint16_t bits : {0, 1, 0x7fff, 0x8000, 0x8001, 0xffff}) {
-      std::fill(low.begin(), low.end(), Bf16{bits});
+    for (const unsigned bits : {0U, 1U, 0x7fffU, 0x8000U, 0x8001U, 0xffffU}) {
+      std::fill(low.begin(), low.end(), Bf16{static_cast<std::uint16_t>(bits)});
       const Bf16* const in[] = {high.data(), low.data()};
       const Joined joined;
       portable_kernel<Joined>().each_bf16(&joined, in, result.data(), kCount);
       for (std::size_t i = 0; i < kCount; ++i) {
-        const auto exact = std::bit_cast<float>(static_cast<std::uint32_t>(i << 16 | bits));
+        const auto exact = std::bit_cast<float>(static_cast<std::uint32_t>(i) << 16 | bits);
         ASSERT_EQ(result[i].bits, from_float<Bf16>(exact).bits) << i << ", " << bits << ", set " << static_cast<int>(set);
       }
     }
