@@ -1,4 +1,4 @@
-// Ops without weights: relu, gelu, softmax, flatten, dropout, scale, add, concat and split.
+// Ops without weights: relu, gelu, flatten, dropout, scale, add, concat and split.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -101,7 +101,6 @@ void register_plain(Registry& registry) {
   add("relu", "max(x, 0).", same_shape, {{"", {{8, 5, 7}}}, {"", {{9}}}});
   add("gelu", "x times the normal distribution's cumulative function of x (exact, through erf).", same_shape,
       {{"", {{8, 5, 7}}}, {"", {{9}}}});
-  add("softmax", "Exponentials divided by their sum over the channels.", same_shape, {{"", {{8, 5, 7}}}, {"", {{9}}}});
   add("flatten", "The same values as a vector.", infer_flatten, {{"", {{9, 3, 4}}}});
   add("add", "The sum of its inputs.", infer_add, {{"", {{9, 3, 4}, {9, 3, 4}}}, {"", {{9}, {9}, {9}}}}, 2, kAny);
   add("concat", "The channels of its inputs, one after another.", infer_concat,

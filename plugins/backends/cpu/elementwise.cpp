@@ -1,4 +1,4 @@
-// Operations that take each element for itself: activations that nothing took in, dropout, scale, softmax and flatten.
+// Operations that take each element for itself: activations that nothing took in, dropout, scale and flatten.
 #include "kernels/rearrange.h"
 #include "simple_operations.h"
 
@@ -101,16 +101,6 @@ class Scale final : public Unary {
   float factor() const { return static_cast<float>(layer().as<ScaleAttributes>().factor); }
 };
 
-class Softmax final : public Unary {
- public:
-  using Unary::Unary;
-  void forward(const Pass&) override { softmax(x_, y_); }
-
- protected:
-  void differentiate(const Pass&, const Map& dy, const Map& dx) override { softmax_backward(y_, dy, dx); }
-  bool needs_output() const override { return true; }
-};
-
 class Flatten final : public Unary {
  public:
   using Unary::Unary;
@@ -130,9 +120,6 @@ std::unique_ptr<Operation> make_dropout(Workshop& workshop, const Node& node) {
   return std::make_unique<Dropout>(workshop, node);
 }
 std::unique_ptr<Operation> make_scale(Workshop& workshop, const Node& node) { return std::make_unique<Scale>(workshop, node); }
-std::unique_ptr<Operation> make_softmax(Workshop& workshop, const Node& node) {
-  return std::make_unique<Softmax>(workshop, node);
-}
 std::unique_ptr<Operation> make_flatten(Workshop& workshop, const Node& node) {
   return std::make_unique<Flatten>(workshop, node);
 }

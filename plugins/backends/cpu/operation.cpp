@@ -37,9 +37,9 @@ std::unique_ptr<Operation> make_operation(Workshop& workshop, const Node& node) 
     case Node::Kind::split: return make_split(workshop, node);
     case Node::Kind::dropout: return make_dropout(workshop, node);
     case Node::Kind::scale: return make_scale(workshop, node);
-    case Node::Kind::softmax: return make_softmax(workshop, node);
     case Node::Kind::flatten: return make_flatten(workshop, node);
     case Node::Kind::lrn: return make_lrn(workshop, node);
+    case Node::Kind::softmax:  // computed by the portable kernels of its layer
     case Node::Kind::portable: return make_portable(workshop, node);
   }
   return nullptr;

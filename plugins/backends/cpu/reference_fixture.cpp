@@ -137,14 +137,6 @@ void concat(const std::vector<const Tensor*>& inputs, Tensor& y) {
   }
 }
 
-void softmax(const Tensor& x, Tensor& y) {
-  y.each([&](std::int64_t n, std::int64_t c, std::int64_t h, std::int64_t w, double& result) {
-    double sum = 0;
-    for (std::int64_t i = 0; i < x.c; ++i) sum += std::exp(x.at(n, i, h, w));
-    result = std::exp(x.at(n, c, h, w)) / sum;
-  });
-}
-
 void elementwise(const Layer& layer, const std::vector<const Tensor*>& inputs, Tensor& y) {
   for (std::size_t i = 0; i < y.values.size(); ++i) {
     const double x = inputs[0]->values[i];
@@ -175,8 +167,6 @@ void compute(const Context& context, const Layer& layer, const std::vector<const
     lrn(layer, x, y);
   else if (layer.op == "concat")
     concat(inputs, y);
-  else if (layer.op == "softmax")
-    softmax(x, y);
   else
     elementwise(layer, inputs, y);
 }

@@ -13,7 +13,6 @@ std::unique_ptr<Operation> make_concatenation(Workshop& workshop, const Node& no
 std::unique_ptr<Operation> make_split(Workshop& workshop, const Node& node);
 std::unique_ptr<Operation> make_dropout(Workshop& workshop, const Node& node);
 std::unique_ptr<Operation> make_scale(Workshop& workshop, const Node& node);
-std::unique_ptr<Operation> make_softmax(Workshop& workshop, const Node& node);
 std::unique_ptr<Operation> make_flatten(Workshop& workshop, const Node& node);
 std::unique_ptr<Operation> make_lrn(Workshop& workshop, const Node& node);
 std::unique_ptr<Operation> make_portable(Workshop& workshop, const Node& node);

@@ -18,7 +18,7 @@ constexpr const char* kShort =
     "*GpuOperators.AgreeInBf16/Conv:*GpuOperators.AgreeInBf16/BatchNormRelu:*GpuOperators.AgreeInFloat32/BatchNormRelu:"
     "*GpuOperators.AgreeInBf16/MaxPoolOverlapping:*GpuOperators.AgreeInBf16/AveragePool:*GpuOperators.AgreeInBf16/Concat:"
     "*GpuOperators.AgreeInBf16/Lrn:*GpuOperators.AgreeInBf16/ResidualGelu:*GpuOperators.AgreeInBf16/LinearRelu:"
-    "*GpuOperators.AgreeInBf16/Dropout:*GpuOperators.AgreeInFloat32/ScaleAndSoftmax:GpuReplica.InfersWhat*:"
+    "*GpuOperators.AgreeInBf16/Dropout:*GpuOperators.AgreeInFloat32/Scale:GpuReplica.InfersWhat*:"
     "GpuReplica.LooksAhead*";
 
 // The figure in a line such as "========= ERROR SUMMARY: 0 errors" or "RACECHECK SUMMARY: 2 hazards displayed".

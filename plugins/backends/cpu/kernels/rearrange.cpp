@@ -1,7 +1,5 @@
 #include "kernels/rearrange.h"
 
-#include <algorithm>
-#include <cmath>
 #include <cstring>
 
 #include "millrace/random.h"
@@ -108,37 +106,6 @@ void dropout(const DropoutKey& key, const Map& x, const Map& y) {
       }
     }
     zero_padding(y, n);
-  });
-}
-
-void softmax(const Map& x, const Map& y) {
-  for_each_sample(y, [&](std::int64_t n) {
-    for (std::int64_t pixel = 0; pixel < y.pixels(); ++pixel) {
-      float largest = get(x, offset(x, n, 0, pixel));
-      for (std::int64_t c = 1; c < x.channels; ++c) largest = std::max(largest, get(x, offset(x, n, c, pixel)));
-      double sum = 0;
-      for (std::int64_t c = 0; c < x.channels; ++c) sum += std::exp(get(x, offset(x, n, c, pixel)) - largest);
-      for (std::int64_t c = 0; c < x.channels; ++c) {
-        put(y, offset(y, n, c, pixel), static_cast<float>(std::exp(get(x, offset(x, n, c, pixel)) - largest) / sum));
-      }
-    }
-    zero_padding(y, n);
-  });
-}
-
-void softmax_backward(const Map& y, const Map& dy, const Map& dx) {
-  for_each_sample(dx, [&](std::int64_t n) {
-    for (std::int64_t pixel = 0; pixel < y.pixels(); ++pixel) {
-      double sum = 0;
-      for (std::int64_t c = 0; c < y.channels; ++c) {
-        sum += static_cast<double>(get(y, offset(y, n, c, pixel))) * get(dy, offset(dy, n, c, pixel));
-      }
-      for (std::int64_t c = 0; c < y.channels; ++c) {
-        const float gradient = get(dy, offset(dy, n, c, pixel)) - static_cast<float>(sum);
-        put(dx, offset(dx, n, c, pixel), get(y, offset(y, n, c, pixel)) * gradient);
-      }
-    }
-    zero_padding(dx, n);
   });
 }
 

@@ -1,4 +1,4 @@
-// Passes that are rare or small, written for any layout: copies between channels, layouts and types; dropout; softmax.
+// Passes that are rare or small, written for any layout: copies between channels, layouts and types; dropout.
 // Threading: the OpenMP team of the caller; results do not depend on it.
 #pragma once
 
@@ -27,9 +27,5 @@ struct DropoutKey {
   double probability = 0.5;
 };
 void dropout(const DropoutKey& key, const Map& x, const Map& y);  // y may be x
-
-// Over channels, at each pixel. dx = y * (dy - sum(y * dy)).
-void softmax(const Map& x, const Map& y);
-void softmax_backward(const Map& y, const Map& dy, const Map& dx);
 
 }  // namespace millrace::cpu

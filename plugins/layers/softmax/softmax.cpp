@@ -1,0 +1,22 @@
+#include "softmax_kernels.h"
+
+#include "millrace/layer.h"
+
+namespace millrace::layers {
+namespace {
+
+class Softmax final : public PortableLayer {
+ public:
+  struct Params {};
+  static void describe(LayerDescription<Params>& d) {
+    d.name("softmax").text("Exponentials divided by their sum over the channels.").example("", {{8, 5, 7}}).example("", {{9}});
+  }
+
+  void forward(Pass& pass) const override { pass.row(SoftmaxKernel{}, {pass.in()}, {pass.out()}); }
+  void backward(Pass& pass) const override { pass.row(SoftmaxGradient{}, {pass.out(), pass.d_out()}, {pass.d_in()}); }
+};
+
+}  // namespace
+}  // namespace millrace::layers
+
+MILLRACE_PART { registry.add_layer<millrace::layers::Softmax>(); }
