@@ -128,7 +128,7 @@ struct ScaleAttributes {  // "scale": multiplies by a constant
 struct SplitAttributes {      // "split": outputs first, second
   std::int64_t channels = 0;  // of the first; 0: half of them
 };
-// Without attributes: "relu", "gelu" (exact, erf), "add", "concat" (channels), "global_average_pool" (-> (C)), "softmax",
+// Without attributes: "relu", "gelu" (exact, erf), "add", "concat" (channels), "global_average_pool" (-> (C)),
 // "flatten".
 
 // ---- Registration of ops ----

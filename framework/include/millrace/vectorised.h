@@ -22,15 +22,14 @@ bool use_instruction_set(InstructionSet set);
 
 #if defined(__x86_64__) && !defined(__CUDA_ARCH__)
 #if defined(__clang__)
-#define MILLRACE_VECTOR_WIDTH
+#define MILLRACE_AVX512_TARGET "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma"
 #else
-#define MILLRACE_VECTOR_WIDTH ",prefer-vector-width=512"
+#define MILLRACE_AVX512_TARGET "avx512f,avx512bw,avx512dq,avx512vl,avx2,fma,prefer-vector-width=512"
 #endif
-#define MILLRACE_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx2,fma" MILLRACE_VECTOR_WIDTH), flatten))
+#define MILLRACE_AVX512 __attribute__((target(MILLRACE_AVX512_TARGET), flatten))
 #define MILLRACE_AVX2 __attribute__((target("avx2,fma"), flatten))
 #if !defined(__CUDACC__)
-#define MILLRACE_AVX512_BF16 \
-  __attribute__((target("avx512bf16,avx512f,avx512bw,avx512dq,avx512vl,avx2,fma" MILLRACE_VECTOR_WIDTH), flatten))
+#define MILLRACE_AVX512_BF16 __attribute__((target("avx512bf16," MILLRACE_AVX512_TARGET), flatten))
 #endif
 #else
 #define MILLRACE_AVX512
