@@ -281,13 +281,13 @@ TEST_F(NetworkLanguage, OutputsBehindTheFirstAreTakenByName) {
 TEST_F(NetworkLanguage, OutputsHaveTheirMistakesToo) {
   EXPECT_EQ(
       mistakes("layers = [ { name = \"parts\", op = \"split\", channels = 1 }, { op = \"relu\", from = \"parts:third\" } ]"),
-      "net.toml:2:75: 'relu1' takes the output 'third' of 'parts', which has first, second\n");
+      "net.toml:2:82: 'relu1' takes the output 'third' of 'parts', which has first, second");
   EXPECT_EQ(
       mistakes("layers = [ { name = \"parts\", op = \"split\", channels = 1 }, { op = \"linear\", out = 2 } ]"),
-      "net.toml:2:12: nothing takes the output of layer 'parts:second': name it in a later layer's 'from', or leave it out\n");
+      "net.toml:2:12: nothing takes the output of layer 'parts:second': name it in a later layer's 'from', or leave it out");
   EXPECT_EQ(mistakes("layers = [ { op = \"split\" }, { op = \"linear\", out = 2 } ]"),
-            "net.toml:2:12: layer 'split1' (split): its input is [3, 8, 8]: 'channels' must leave some of the 3 to the second "
-            "output, and without it both get half of them\n");
+            "net.toml:2:12: layer 'split1' (split): its input is 3 x 8 x 8: 'channels' must leave some of the 3 to the second "
+            "output, and without it both get half of them");
 }
 
 TEST_F(NetworkLanguage, IndicesGoWhereTheyAreTakenAndMayBeLeftUnread) {
@@ -315,9 +315,9 @@ TEST_F(NetworkLanguage, IndicesGoWhereTheyAreTakenAndMayBeLeftUnread) {
   good("layers = [ { op = \"pool\" }, { op = \"linear\", out = 2 } ]");
   good("layers = [ { op = \"pool\" }, { op = \"unpool\", from = [\"pool1\", \"pool1:places\"] }, { op = \"linear\", out = 2 } ]");
   EXPECT_EQ(mistakes("layers = [ { op = \"pool\" }, { op = \"unpool\", from = [\"pool1\", \"pool1\"] } ]"),
-            "net.toml:2:30: layer 'unpool1': op 'unpool' takes indices as input 2, and 'pool1:largest' are values\n");
+            "net.toml:2:29: layer 'unpool1': op 'unpool' takes indices as input 2, and 'pool1:largest' are values");
   EXPECT_EQ(mistakes("layers = [ { op = \"pool\" }, { op = \"relu\", from = \"pool1:places\" } ]"),
-            "net.toml:2:30: layer 'relu1': op 'relu' takes values as input 1, and 'pool1:places' are indices\n");
+            "net.toml:2:29: layer 'relu1': op 'relu' takes values as input 1, and 'pool1:places' are indices");
 }
 
 TEST_F(NetworkLanguage, TheInputIsChecked) {

@@ -188,7 +188,7 @@ TEST_F(Ops, WithoutInputsTheTableIsReadAllTheSame) {
 }
 
 TEST_F(Ops, EveryTypeDescribesItselfAndItsParameters) {
-  EXPECT_EQ(registry_.layers().size(), 14U);
+  EXPECT_EQ(registry_.layers().size(), 15U);
   for (const auto& [name, type] : registry_.layers()) {
     EXPECT_FALSE(type.text.empty()) << name;
     for (const ParamInfo& info : type.params) EXPECT_FALSE(info.text.empty()) << name << "." << info.name;
