@@ -1,5 +1,6 @@
 #include "config/document.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>

@@ -20,10 +20,6 @@ void check(CURLcode code, const char* what) {
   if (code != CURLE_OK) fail(ErrorKind::run, "libcurl: {}: {}", what, curl_easy_strerror(code));
 }
 
-struct FreeList {
-  void operator()(curl_slist* list) const { curl_slist_free_all(list); }
-};
-
 bool is_repeatable(CURLcode code) {
   switch (code) {
     case CURLE_URL_MALFORMAT:
@@ -189,6 +185,10 @@ class Http::Transfer {
     seen_ = received;
     return false;
   }
+
+  struct FreeList {
+    void operator()(curl_slist* list) const { curl_slist_free_all(list); }
+  };
 
   CURL* curl_;
   const HttpRequest& request_;
