@@ -150,10 +150,19 @@ struct CompileOptions {
   bool deterministic = true;  // nothing whose result depends on the order in which threads happen to run
   bool graphs = true;         // record a step's work once and submit it whole from then on, where its shapes allow
   bool recompute = false;     // keep fewer activations for backward and compute the others again, with the same bits
+  bool time_layers = false;   // Replica::layer_times() will be asked; on a GPU nothing is recorded then, which costs speed
   std::string plans = {};     // what Replica::plans() said in another run, so that this one computes as that one did
   CompileRequest request = {};
   // Kept where a backend has memory of its own: Error(usage) when they do not fit. Others read batches where they lie.
   std::vector<ResidentSet> resident_sets = {};
+};
+
+// What a layer cost on a replica's device so far. Layers that were fused into it are contained.
+struct LayerTime {
+  std::string layer;
+  std::string detail;                // which implementations a library chose; may be empty
+  double forward = 0, backward = 0;  // seconds, over all passes; what is computed again counts as backward
+  std::uint64_t passes = 0;
 };
 
 // The states of a parameter that every replica has; Replica::states() lists all.
@@ -210,6 +219,10 @@ class Replica {
                            const std::shared_ptr<const Loss>& loss, StepSums& sums) = 0;
   // The output of the last infer() or forward(), (count, C) or (count, C, H, W). Waits.
   virtual std::vector<float> logits() = 0;
+
+  // Of the network for full training batches, or for inference where it does not train; in the order of forward. Waits. Empty
+  // without CompileOptions::time_layers, and on backends that measure nothing.
+  virtual std::vector<LayerTime> layer_times() { return {}; }
 
   // Names of what is kept for parameters: "value", "gradient", the rule's states, the request's copies. Parameters that are not
   // trained have neither gradient nor states; those that are no statistics either have no copies.

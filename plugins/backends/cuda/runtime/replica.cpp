@@ -27,7 +27,7 @@ GpuReplica::GpuReplica(std::shared_ptr<Machine> machine, const Network& network,
       workshop_{network_, options_, parameters_, *machine_, choose_shortcuts()},
       nodes_(fuse(network_, {.backend = "cuda"})),
       most_samples_(std::max(options.train_batch, options.infer_batch)),
-      graphs_(options.graphs),
+      graphs_(options.graphs && !options.time_layers),
       losses_(*machine_, network_, options_.request.losses, most_samples_) {
   executables_.compile(options_, [this](std::uint32_t samples, bool training) {
     return std::make_unique<Executable>(workshop_, nodes_, samples, training);
@@ -280,6 +280,20 @@ Ref<Event> GpuReplica::infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_
     add.first = false;
   }
   return run_loss(loss, 1, read_, nullptr, sums);
+}
+
+std::vector<LayerTime> GpuReplica::layer_times() {
+  if (!layers_) return {};
+  finish();
+  std::vector<LayerTime> times = executables_.layer_times();
+  for (const TraceSpan& span : layers_->spans()) {
+    const auto layer = std::find_if(times.begin(), times.end(), [&](const LayerTime& time) { return time.layer == span.queue; });
+    if (layer == times.end()) continue;
+    const bool forward = span.what == Executable::kForward;
+    (forward ? layer->forward : layer->backward) += span.end - span.begin;
+    layer->passes += forward ? 1 : 0;
+  }
+  return times;
 }
 
 std::vector<float> GpuReplica::logits() {
