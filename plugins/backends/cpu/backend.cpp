@@ -71,7 +71,7 @@ std::shared_ptr<std::uint8_t[]> CpuDevice::host_buffer(std::size_t bytes) {
 std::shared_ptr<std::byte> CpuDevice::memory(std::size_t bytes, const std::string&) { return zeroed(bytes); }
 
 std::unique_ptr<Replica> CpuDevice::compile(const Network& network, const CompileOptions& options) {
-  return std::make_unique<CpuReplica>(network, options, options_.cores);
+  return std::make_unique<CpuReplica>(network, options, options_);
 }
 
 std::vector<DeviceInfo> CpuBackend::devices() {

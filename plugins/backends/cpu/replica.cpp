@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 
 #include "device_info.h"
 
@@ -29,14 +28,22 @@ std::vector<float> values_of(const Map& map) {
 
 }  // namespace
 
-CpuReplica::CpuReplica(const Network& network, const CompileOptions& options, const std::vector<int>& cores)
-    : network_(network), options_(options), table_(network_), parameters_(network_, options_), losses_(network_) {
-  queue_.run([&] { compile(cores); });
+CpuReplica::CpuReplica(const Network& network, const CompileOptions& options, const DeviceOptions& device)
+    : network_(network),
+      options_(options),
+      warn_(device.warn),
+      table_(network_),
+      parameters_(network_, options_),
+      losses_(network_) {
+  queue_.run([&] { compile(device.cores); });
 }
 
 CpuReplica::~CpuReplica() {
   queue_.drain();
-  executables_.each([](const Executable& executable) { std::fputs(executable.profile().c_str(), stderr); });
+  executables_.each([this](const Executable& executable) {
+    if (const std::string profile = executable.profile(); !profile.empty())
+      warn_("MILLRACE_CPU_PROFILE asks for this:\n" + profile);
+  });
 }
 
 void CpuReplica::compile(const std::vector<int>& cores) {

@@ -1,7 +1,9 @@
 // A network on the CPU: one thread that everything runs on, with an OpenMP team of its own on fixed processors.
 #pragma once
 
+#include <functional>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "executable.h"
@@ -19,7 +21,7 @@ namespace millrace::cpu {
 // Fewer samples than compiled for are computed exactly, not padded: the first step with a new count compiles for it.
 class CpuReplica final : public Replica {
  public:
-  CpuReplica(const Network& network, const CompileOptions& options, const std::vector<int>& cores);
+  CpuReplica(const Network& network, const CompileOptions& options, const DeviceOptions& device = {});
   ~CpuReplica() override;
 
   MemoryPlan memory_plan() const override;
@@ -53,6 +55,7 @@ class CpuReplica final : public Replica {
 
   const Network network_;
   const CompileOptions options_;
+  const std::function<void(std::string_view)> warn_;  // DeviceOptions::warn
   const PixelTable table_;
   ParameterStore parameters_;
   std::unique_ptr<Workshop> workshop_;
