@@ -245,8 +245,13 @@ struct DeviceInfo {
   std::vector<std::pair<std::string, std::string>> details;  // what `pipeline-inspect devices` shows
 };
 
+void print_warning(std::string_view message);  // a line on standard error
+
 struct DeviceOptions {
   std::vector<int> cores;  // processors that this device's threads may use, for a backend that computes on the CPU
+  // Called, on any thread, with what is not as it should be but does no harm, and with a profile that somebody asked for. A run
+  // gives a function that tells its observers. REQUIRES: not empty; callable while the device and its replicas live.
+  std::function<void(std::string_view message)> warn = print_warning;
 };
 
 class Device {

@@ -150,8 +150,8 @@ std::unique_ptr<Recording> GpuReplica::record(const std::function<void()>& pass)
     pass();
     return compute_->end_recording();
   } catch (const Error& error) {
-    fmt::print(stderr, "warning: {}: steps are submitted kernel by kernel, since they cannot be recorded: {}\n",
-               machine_->info().name, error.what());
+    machine_->warn(fmt::format("{}: steps are submitted kernel by kernel, since they cannot be recorded: {}",
+                               machine_->info().name, error.what()));
     graphs_ = false;
     return nullptr;
   }

@@ -28,7 +28,7 @@ Shortcuts GpuReplica::choose_shortcuts() {
   if (options_.train_batch == 0) return wanted;
   std::vector<std::string> refused;
   const Shortcuts chosen = try_shortcuts(*machine_, wanted, refused);
-  for (const std::string& why : refused) fmt::print(stderr, "warning: {}: {}\n", machine_->info().name, why);
+  for (const std::string& why : refused) machine_->warn(fmt::format("{}: {}", machine_->info().name, why));
   return chosen;
 }
 

@@ -1,6 +1,6 @@
 // When each queue of a replica did what, by the device's own clock: what a trace shows, and how much of the time it idled.
 //
-// MILLRACE_CUDA_PROFILE=1 prints to standard error when a replica ends: time by kind of work, the share of the time in which
+// MILLRACE_CUDA_PROFILE=1 says through the run when a replica ends: time by kind of work, the share of the time in which
 // compute idled, the share of the copies that ran under compute, and for each layer the engines that the libraries chose.
 // MILLRACE_CUDA_TRACE=FILE writes every piece as a
 // trace that chrome://tracing and Perfetto open. Pieces may be taken by several threads. Both look at the first kMostSpans
@@ -58,7 +58,7 @@ class StepTrace {
   };
 
   std::vector<TraceSpan> spans() const;  // REQUIRES: the work is done
-  // Prints and writes what was asked for. `engines`: printed with the rest.
+  // Says and writes what was asked for. `engines`: said with the rest.
   void finish(const std::string& engines) const noexcept;
 
  private:
