@@ -5,6 +5,7 @@
 // caller's thread is a valid, slow, backend. All calls throw Error(ErrorKind::device).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -96,6 +97,19 @@ struct CompileRequest {
   // Losses that will be measured. One that is not among them takes memory when it first is; on a device with memory of its own it
   // finds no targets but labels.
   std::vector<std::shared_ptr<const Loss>> losses = {};
+  // Values that read_outputs() will read: the network's result, outputs of layers. In inference they are not computed together
+  // with the layer behind them, and are kept until they are read.
+  std::vector<LayerPort> outputs = {};
+
+  void read(LayerPort value) {  // once, however often it is asked for
+    if (std::find(outputs.begin(), outputs.end(), value) == outputs.end()) outputs.push_back(value);
+  }
+};
+
+// A value for read_outputs().
+struct OutputCopy {
+  LayerPort value;        // one of CompileRequest::outputs
+  float* host = nullptr;  // where it goes: (count, C) or (count, C, H, W), whatever layout the device has
 };
 
 // Figures of one update.
@@ -214,9 +228,13 @@ class Replica {
   virtual Ref<Event> exchange(std::string_view copy) = 0;
 
   // Inference with running statistics, each view's output weighted and added, then the sums of a loss. A network whose output is
-  // a map takes one view alone, the plain one: Error(usage) otherwise.
+  // a map takes one view alone, the plain one: Error(usage) otherwise. Without a loss nothing is measured, and `sums` is not
+  // touched.
   virtual Ref<Event> infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count, std::span<const View> views,
                            const std::shared_ptr<const Loss>& loss, StepSums& sums) = 0;
+  // Copies values of the last infer() to memory that Device::host_buffer() gave, which stays until the event is complete. Of
+  // several views the network's result is their sum; other values are those of the last view.
+  virtual Ref<Event> read_outputs(std::span<const OutputCopy> copies) = 0;
   // The output of the last infer() or forward(), (count, C) or (count, C, H, W). Waits.
   virtual std::vector<float> logits() = 0;
 

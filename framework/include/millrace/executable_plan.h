@@ -12,6 +12,7 @@
 #include <memory>
 #include <set>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "millrace/backend.h"
@@ -31,16 +32,18 @@ class ExecutablePlan {
     int node = 0;
   };
 
-  // The network and its nodes outlive the plan. `type`: of activations; the final linear layer's are float32.
-  ExecutablePlan(const Network& network, const std::vector<Node>& nodes, bool training, DataType type)
-      : network_(network), nodes_(nodes), planner_(training, network.layers.size()) {
+  // The network and its nodes outlive the plan. `type`: of activations; the final linear layer's are float32. `outputs`: values
+  // that are read after forward, beside the result.
+  ExecutablePlan(const Network& network, const std::vector<Node>& nodes, bool training, DataType type,
+                 std::vector<LayerPort> outputs = {})
+      : network_(network), nodes_(nodes), outputs_(std::move(outputs)), planner_(training, network.layers.size()) {
     plan_values(type);
   }
 
   Planner& planner() { return planner_; }
   const Planner& planner() const { return planner_; }
   std::span<const std::unique_ptr<Operation>> operations() const { return operations_; }
-  LayerPort output() const { return static_cast<int>(network_.layers.size()) - 1; }
+  LayerPort output() const { return network_.result(); }
 
   // ---- Planning, in this order; the network's input has a tensor before, or gets one from its only reader ----
 
@@ -64,6 +67,7 @@ class ExecutablePlan {
     planner_.use(value.tensor);
     rows_ = copied_bytes > 0 ? planner_.tensor(copied_bytes) : value.tensor;
     planner_.use_at(rows_, planner_.training() ? last_time() : planner_.time());
+    for (const LayerPort kept : outputs_) planner_.use(planner_.value(kept).tensor);
     if (!planner_.training()) return;
     if (copied_bytes > 0) d_rows_ = planner_.tensor(copied_bytes);
     value.gradient = planner_.tensor(value.spec.bytes());
@@ -151,6 +155,7 @@ class ExecutablePlan {
       }
     }
     ++planner_.value(output()).readers;
+    for (const LayerPort kept : outputs_) ++planner_.value(kept).readers;
   }
 
   void plan_steps(bool recompute) {
@@ -212,6 +217,7 @@ class ExecutablePlan {
 
   const Network& network_;
   const std::vector<Node>& nodes_;
+  const std::vector<LayerPort> outputs_;
   Planner planner_;
   std::vector<std::unique_ptr<Operation>> operations_;
   std::vector<int> segment_ends_;

@@ -82,6 +82,7 @@ inline constexpr std::string_view kImageChunk = "ImageChunk";          // a run 
 inline constexpr std::string_view kBatch = "Batch";                    // one global step's samples, complete
 inline constexpr std::string_view kGradientBucket = "GradientBucket";  // a contiguous slice of one replica's gradients
 inline constexpr std::string_view kStepResult = "StepResult";          // loss and metrics of one step on one replica
+inline constexpr std::string_view kPredictions = "Predictions";        // outputs for a replica's share of a batch (predictions.h)
 }  // namespace payload
 
 // REQUIRES of a stage that forwards one: all fields are kept, but for the payload when the stage makes a new one.

@@ -44,6 +44,7 @@
 
 namespace millrace {
 
+struct CompileRequest;
 class Device;
 class Network;
 class Registry;
@@ -82,6 +83,14 @@ struct StageContext {
   bool hash_input = false;              // stream hashes also cover what the network receives, hash_of_input()
   RunServices* run = nullptr;           // never null while a pipeline runs
   const Registry* registry = nullptr;   // never null while a pipeline runs; for looking up a part by name
+
+  // What the stages of this graph ask of the network; known after `batch`.
+  const CompileRequest* request = nullptr;
+  std::vector<std::string> classes;  // names by label, of the source or else of the weights; known after the source
+  std::vector<bool> taken;           // by output port of this stage: whether a stage takes what it sends; see sends()
+  bool predicts = false;             // a stage of the graph takes predictions: each sample is to come once
+
+  bool sends(std::size_t port) const { return port >= taken.size() || taken[port]; }
 };
 
 // Where a stage sends packets. Valid while its stage lives, from any thread.

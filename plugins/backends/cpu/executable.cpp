@@ -25,6 +25,10 @@ class Stopwatch {
   Clock::time_point begin_;
 };
 
+std::vector<LayerPort> kept_outputs(const Workshop& workshop, bool training) {
+  return training ? std::vector<LayerPort>() : workshop.options.request.outputs;
+}
+
 InputPlane plane_of(const dnnl::memory::desc& desc, void* data, DataType type) {
   const auto [padded, strides, blocked] = strides_of(desc);
   // Where channels are blocked, all of them lie in the first block.
@@ -68,7 +72,10 @@ Layout preferred_layout(const Network& network, const CompileOptions& options, c
 }
 
 Executable::Executable(Workshop& workshop, const std::vector<Node>& nodes, std::int64_t samples, bool training)
-    : workshop_(workshop), samples_(samples), plan_(workshop.network, nodes, training, workshop.type()) {
+    : workshop_(workshop),
+      samples_(samples),
+      plan_(workshop.network, nodes, training, workshop.type(), kept_outputs(workshop, training)),
+      kept_(kept_outputs(workshop, training)) {
   const auto make = [this](const Node& node) { return make_operation(workshop_, node); };
   workshop_.reorders = 0;
   plan_input(nodes);
@@ -109,6 +116,8 @@ void Executable::bind(std::byte* arena) {
     return Map::channels_last(binding.at<float>(tensor), DataType::f32, samples_, output_.channels);
   };
   if (copies_output_) rows_map_ = rows(plan_.rows());
+  kept_maps_.clear();
+  for (const LayerPort value : kept_) kept_maps_.push_back(map_of(planner, binding, value));
   if (!planner.training()) return;
   d_output_ = gradient_of(planner, binding, plan_.output());
   if (copies_output_) d_rows_map_ = rows(plan_.d_rows());
@@ -122,6 +131,13 @@ void Executable::forward(const Pass& pass) {
   }
   if (copies_output_) copy(output_, rows_map_);
   ++passes_;
+}
+
+const Map& Executable::output(LayerPort value) const {
+  const auto found = std::find(kept_.begin(), kept_.end(), value);
+  if (found != kept_.end()) return kept_maps_[static_cast<std::size_t>(found - kept_.begin())];
+  fail(ErrorKind::usage, "the output of {} is not kept: name it in CompileRequest::outputs",
+       place_of(workshop_.network.layers[static_cast<std::size_t>(value.layer)]));
 }
 
 void Executable::backward(const Pass& pass, const std::function<void(int node)>& done) {

@@ -37,6 +37,8 @@ class Executable {
   // as the network computes it.
   const Map& output() const { return copies_output_ ? rows_map_ : output_; }
   const Map& d_output() const { return copies_output_ ? d_rows_map_ : d_output_; }
+  // Of inference: a value of CompileRequest::outputs, as the last forward made it. Throws Error(usage) for another.
+  const Map& output(LayerPort value) const;
   // `done(node)`: the gradients of this node's parameters are there. Called for every node, last one first.
   void backward(const Pass& pass, const std::function<void(int node)>& done);
 
@@ -59,6 +61,8 @@ class Executable {
   // The network's output, and as float32 rows when it is a vector and not made as that.
   bool copies_output_ = false;
   Map output_, d_output_, rows_map_, d_rows_map_;
+  const std::vector<LayerPort> kept_;  // of inference
+  std::vector<Map> kept_maps_;
 
   std::vector<Cost> costs_;
   std::uint64_t passes_ = 0;

@@ -35,6 +35,7 @@ class CpuReplica final : public Replica {
   Ref<Event> exchange(std::string_view copy) override;
   Ref<Event> infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count, std::span<const View> views,
                    const std::shared_ptr<const Loss>& loss, StepSums& sums) override;
+  Ref<Event> read_outputs(std::span<const OutputCopy> copies) override;
   std::vector<float> logits() override;
   std::vector<LayerTime> layer_times() override;
   std::vector<std::string> states() const override { return parameters_.states(); }
@@ -57,8 +58,8 @@ class CpuReplica final : public Replica {
   const PixelTable table_;
   ParameterStore parameters_;
   std::unique_ptr<Workshop> workshop_;
-  std::vector<Node> nodes_;
-  std::vector<int> bucket_node_;  // by bucket: the first node of forward, so the last of backward, that it waits for
+  std::vector<Node> nodes_, infer_nodes_;  // of training; of inference, where outputs are kept apart
+  std::vector<int> bucket_node_;           // by bucket: the first node of forward, so the last of backward, that it waits for
   Executables<Executable> executables_;
   MemoryRegion arena_;
 

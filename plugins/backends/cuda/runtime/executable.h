@@ -31,6 +31,15 @@ class Executable {
   // The last forward's result, and in training where the loss puts its gradient. A vector is float32, a map as it is computed.
   const Map& output() const { return converts_output_ ? rows_map_ : output_; }
   const Map& d_output() const { return converts_output_ ? d_rows_map_ : d_output_; }
+  // Of inference: a value of CompileRequest::outputs as the last forward made it, and room for it as float32 rows (n, C, H, W)
+  // without padding, until the next pass.
+  struct Kept {
+    LayerPort value;
+    Map map;
+    float* rows = nullptr;
+  };
+  // Throws Error(usage) for a value that is not kept.
+  const Kept& kept(LayerPort value) const;
   // `done(node)`: the gradients of this node's parameters have been submitted, and nothing later reads its weights. Called for
   // every node, last one first.
   void backward(Queue& queue, const std::function<void(int node)>& done);
@@ -52,6 +61,7 @@ class Executable {
   void plan_input();
   StepTrace* trace() const { return workshop_.rehearsal ? nullptr : workshop_.layers; }
   std::size_t copied_bytes();
+  void plan_kept_rows();
   std::vector<ArenaTensor> tensors() const;
 
   Workshop& workshop_;
@@ -61,6 +71,8 @@ class Executable {
   // The network's output, and as float32 rows when it is a vector in bf16.
   bool converts_output_ = false;
   Map input_, output_, d_output_, rows_map_, d_rows_map_;
+  std::vector<Kept> kept_;
+  std::vector<TensorId> kept_rows_;
 };
 
 }  // namespace millrace::cuda

@@ -26,11 +26,12 @@ GpuReplica::GpuReplica(std::shared_ptr<Machine> machine, const Network& network,
       parameters_(network_, options_),
       workshop_{network_, options_, parameters_, *machine_, choose_shortcuts()},
       nodes_(fuse(network_, {.backend = "cuda"})),
+      infer_nodes_(fuse(network_, {.backend = "cuda", .outputs = options.request.outputs})),
       most_samples_(std::max(options.train_batch, options.infer_batch)),
       graphs_(options.graphs && !options.time_layers),
       losses_(*machine_, network_, options_.request.losses, most_samples_) {
   executables_.compile(options_, [this](std::uint32_t samples, bool training) {
-    return std::make_unique<Executable>(workshop_, nodes_, samples, training);
+    return std::make_unique<Executable>(workshop_, training ? nodes_ : infer_nodes_, samples, training);
   });
   parameters_.finish_planning();
   bucket_node_ = first_nodes(network_, nodes_, parameters_.buckets());
@@ -113,6 +114,7 @@ void GpuReplica::ingest(Ref<Batch> batch, std::uint32_t begin, std::uint32_t cou
 
 void GpuReplica::forward(std::uint64_t step) {
   read_ = {};
+  inferred_ = nullptr;
   wait_for_update();
   if (current_ == nullptr) return;
   read_ = current_->output();
@@ -133,7 +135,8 @@ void GpuReplica::forward(std::uint64_t step) {
 Ref<Event> GpuReplica::run_loss(const std::shared_ptr<const Loss>& loss, double divisor, const Map& output, const Map* d_output,
                                 StepSums& sums) {
   const StepTrace::Piece piece(trace_.get(), *compute_, "compute", "loss");
-  Ref<Event> known = losses_.run(*compute_, loss, output, d_output, staged_, table_.as<float>(), divisor, sums);
+  Ref<Event> known = loss == nullptr ? compute_->mark()
+                                     : losses_.run(*compute_, loss, output, d_output, staged_, table_.as<float>(), divisor, sums);
   staging_->release(*compute_);
   return known;
 }
@@ -252,9 +255,10 @@ Ref<Event> GpuReplica::infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_
                              const std::shared_ptr<const Loss>& loss, StepSums& sums) {
   current_ = nullptr;  // the training pass that shares the arena is gone
   read_ = {};
+  inferred_ = nullptr;
   wait_for_update();
   if (count == 0) {
-    losses_.clear(loss, sums);
+    if (loss != nullptr) losses_.clear(loss, sums);
     return compute_->mark();
   }
   const View plain;
@@ -264,6 +268,7 @@ Ref<Event> GpuReplica::infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_
   Executable& network = executable(count, false);
   staged_ = staging_->load(*compute_, batch, begin, count);
   read_ = network.output();
+  inferred_ = &network;
   if (!one) read_.data = summed_logits_.data();
   AddLogits add;
   add.total = summed_logits_.as<float>();
@@ -294,6 +299,23 @@ std::vector<LayerTime> GpuReplica::layer_times() {
     layer->passes += forward ? 1 : 0;
   }
   return times;
+}
+
+Ref<Event> GpuReplica::read_outputs(std::span<const OutputCopy> copies) {
+  for (const OutputCopy& copy : copies) {
+    if (inferred_ == nullptr) break;
+    const Executable::Kept& kept = inferred_->kept(copy.value);
+    const Map& map = copy.value == network_.result() ? read_ : kept.map;
+    with_type(map.spec.type, [&](auto type) {
+      Unpack<decltype(type)> unpack;
+      unpack.x = map.as<decltype(type)>();
+      unpack.y = kept.rows;
+      unpack.at = {map.spec.n, map.spec.height * map.spec.width, map.spec.channels};
+      compute_->run(unpack);
+      compute_->copy_out(copy.host, kept.rows, static_cast<std::size_t>(unpack.size()) * sizeof(float));
+    });
+  }
+  return compute_->mark();
 }
 
 std::vector<float> GpuReplica::logits() {

@@ -45,6 +45,7 @@ class GpuReplica final : public Replica {
   Ref<Event> exchange(std::string_view copy) override;
   Ref<Event> infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count, std::span<const View> views,
                    const std::shared_ptr<const Loss>& loss, StepSums& sums) override;
+  Ref<Event> read_outputs(std::span<const OutputCopy> copies) override;
   std::vector<float> logits() override;
   std::vector<LayerTime> layer_times() override;
   std::vector<std::string> states() const override { return parameters_.states(); }
@@ -79,8 +80,8 @@ class GpuReplica final : public Replica {
   const CompileOptions options_;
   ParameterStore parameters_;
   Workshop workshop_;
-  std::vector<Node> nodes_;
-  std::vector<int> bucket_node_;  // by bucket: the first node of forward, so the last of backward, that it waits for
+  std::vector<Node> nodes_, infer_nodes_;  // of training; of inference, where outputs are kept apart
+  std::vector<int> bucket_node_;           // by bucket: the first node of forward, so the last of backward, that it waits for
   Executables<Executable> executables_;
   std::uint32_t most_samples_ = 0;
   bool graphs_;
@@ -101,7 +102,8 @@ class GpuReplica final : public Replica {
   Executable* current_ = nullptr;  // null: no samples
   StagedBatch staged_;
   std::uint64_t first_sample_ = 0;
-  Map read_;  // what logits() reads; without data: nothing
+  Map read_;                        // what logits() reads; without data: nothing
+  Executable* inferred_ = nullptr;  // what read_outputs() reads; null: nothing
 };
 
 std::unique_ptr<Replica> make_replica(std::shared_ptr<Machine> machine, const Network& network, const CompileOptions& options);
