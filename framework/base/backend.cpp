@@ -1,8 +1,14 @@
 #include "millrace/backend.h"
 
+#include <fmt/format.h>
+
+#include <cstdio>
+
 #include "millrace/error.h"
 
 namespace millrace {
+
+void print_warning(std::string_view message) { fmt::print(stderr, "warning: {}\n", message); }
 
 void StepSums::add(const StepSums& others) {
   if (values.size() < others.values.size()) values.resize(others.values.size(), 0.0);

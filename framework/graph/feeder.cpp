@@ -23,12 +23,14 @@ class Feeder::CirculatingBatch final : public Batch {
         slot_second_labels_(plan.spec.size, -1),
         slot_shares_(plan.spec.size, 1.0F),
         slot_weights_(plan.spec.size, 0.0F),
-        slot_numbers_(std::size_t{plan.spec.size} * plan.options.numbers, 0.0F) {
+        slot_numbers_(plan.options.has_rows ? 0 : std::size_t{plan.spec.size} * plan.options.numbers, 0.0F),
+        slot_rows_(plan.options.has_rows ? plan.spec.size + 1 : 0, 0U) {
     image = plan.options.image;
     window = plan.options.window;
     target = plan.options.target;
     numbers_per_sample = plan.options.numbers;
     numbers = slot_numbers_.data();
+    if (plan.options.has_rows) row_offsets = slot_rows_.data();
     memory_ = buffer(plan, image.bytes());
     target_memory_ = buffer(plan, target_bytes());
     samples = slots_;
@@ -84,6 +86,7 @@ class Feeder::CirculatingBatch final : public Batch {
   std::vector<float> slot_shares_;
   std::vector<float> slot_weights_;
   std::vector<float> slot_numbers_;
+  std::vector<std::uint32_t> slot_rows_;
 };
 
 // One batch being read, by several I/O threads at once.

@@ -20,7 +20,8 @@ namespace millrace {
 // should have one at a time: of several, oneTBB grants all the number of threads that the smallest asked for.
 class Workers {
  public:
-  Workers(int threads, int io_threads, std::vector<int> cores = {});  // cores: where workers and I/O threads may run; empty: anywhere
+  Workers(int threads, int io_threads,
+          std::vector<int> cores = {});  // cores: where workers and I/O threads may run; empty: anywhere
   ~Workers();
   int threads() const;
 
@@ -38,18 +39,20 @@ struct GraphOptions {
   ImageShape image;                     // of the batch's pixels
   ImageShape window;                    // what the network sees
   TargetSpec target;
-  std::uint32_t numbers = 0;            // Source::numbers()
+  std::uint32_t numbers = 0;  // Source::numbers()
+  bool has_rows = false;      // Source::has_rows()
   // Of several processes that share every batch, this one's number, and how many there are: it reads its slots of each batch, as
   // split() deals them out, and nothing else. Epochs, steps and positions are the same for all of them.
   std::uint32_t rank = 0, ranks = 1;
-  std::int32_t resident_set = -1;       // Batch::resident_set
+  std::int32_t resident_set = -1;                                                 // Batch::resident_set
   std::function<std::shared_ptr<std::uint8_t[]>(std::size_t bytes)> host_buffer;  // null: ordinary memory
 };
 
 class Graph {
  public:
   // `stages[i]`: the instances of plan.stages[i] - one, or one for each replica. Opened by the caller.
-  Graph(const GraphPlan& plan, std::vector<std::vector<std::shared_ptr<Stage>>> stages, const GraphOptions& options, Workers& workers);
+  Graph(const GraphPlan& plan, std::vector<std::vector<std::shared_ptr<Stage>>> stages, const GraphOptions& options,
+        Workers& workers);
   ~Graph();  // stops and drains
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
@@ -64,7 +67,8 @@ class Graph {
   void resume();
   // No step that has not passed the gate begins any more; what is under way finishes. Async-signal-unsafe; any thread.
   void stop();
-  // Until everything has drained. Throws the first error, with graph, stage and sample added; such a graph cannot be started again.
+  // Until everything has drained. Throws the first error, with graph, stage and sample added; such a graph cannot be started
+  // again.
   void wait();
 
   // What each stage instance, edge and the gate did since the graph was made.
@@ -78,14 +82,14 @@ class Graph {
   struct EdgeFigures {
     std::string from, to;
     std::uint64_t packets = 0;
-    double waited_seconds = 0;      // summed over packets: from emit to process
-    std::int64_t level = 0;         // packets on the edge now
+    double waited_seconds = 0;  // summed over packets: from emit to process
+    std::int64_t level = 0;     // packets on the edge now
   };
   struct Figures {
     std::vector<StageFigures> stages;
     std::vector<EdgeFigures> edges;
-    double waited_for_data_seconds = 0;   // the gate had a token and no batch
-    double waited_for_step_seconds = 0;   // the gate had a batch and no token
+    double waited_for_data_seconds = 0;        // the gate had a token and no batch
+    double waited_for_step_seconds = 0;        // the gate had a batch and no token
     std::uint64_t packets_in_flight_most = 0;  // on all edges; looked at when the last chunk of a batch is sent
   };
   Figures figures() const;

@@ -114,6 +114,15 @@ void Registry::add(LossType type) {
   insert(losses_, std::move(type), "loss");
 }
 
+void Registry::add(ObserverType type) {
+  if (type.plugin.empty()) type.plugin = loading_name_;
+  type.create = [library = loading_, create = std::move(type.create)](const Value& table, const std::string& owner,
+                                                                      Diagnostics& errors) {
+    return keep_library(library, create(table, owner, errors));
+  };
+  insert(observers_, std::move(type), "observer");
+}
+
 void Registry::add(StorageType type) {
   if (type.plugin.empty()) type.plugin = loading_name_;
   type.storage = keep_library(loading_, std::move(type.storage));
@@ -127,6 +136,7 @@ const BackendType* Registry::backend(std::string_view name) const { return looku
 const CommunicatorType* Registry::communicator(std::string_view name) const { return lookup(communicators_, name); }
 const LayerType* Registry::layer(std::string_view name) const { return lookup(layers_, name); }
 const LossType* Registry::loss(std::string_view name) const { return lookup(losses_, name); }
+const ObserverType* Registry::observer(std::string_view name) const { return lookup(observers_, name); }
 const RuleType* Registry::rule(std::string_view name) const { return lookup(rules_, name); }
 
 Storage& Registry::storage(std::string_view url) const {

@@ -100,8 +100,13 @@ void GraphBuild::require_targets() const {
   setting.window = context_.network->input;
   setting.target = target_;
   setting.numbers = source_ ? source_->numbers() : 0;
+  const bool has_rows = source_ && source_->has_rows();
   setting.classes = static_cast<std::int64_t>(classes_);
   for (const auto& loss : request.losses) {
+    if (has_rows && loss->info().target == LossTarget::values) {
+      fail(ErrorKind::usage, "{}: the samples have rows of numbers, as many as each needs; loss '{}' takes one row a sample",
+           place(source_at_), loss->info().name);
+    }
     try {
       check_loss(*loss, setting);
     } catch (Error& error) {

@@ -7,6 +7,8 @@
 #include <cmath>
 #include <cstdio>
 
+#include "millrace/run_events.h"
+
 namespace millrace {
 namespace {
 
@@ -19,13 +21,6 @@ std::size_t terminal_width() {
 }
 
 }  // namespace
-
-std::string duration_text(double seconds) {
-  if (seconds < 60) return fmt::format("{:.1f} s", seconds);
-  const auto whole = static_cast<long long>(std::llround(seconds));
-  if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
-  return fmt::format("{} h {:02} min", whole / 3600, whole / 60 % 60);
-}
 
 std::string progress_line(const ProgressFigures& f) {
   const double shown_epoch = std::min(std::floor(f.epoch) + 1, std::ceil(f.epochs));

@@ -20,7 +20,6 @@ struct ProgressFigures {
 
 // "epoch 3/15  step 412/2925  loss 1.034  accuracy 63.2 %  412 images/s  waits for forward_backward  2 min 10 s left"
 std::string progress_line(const ProgressFigures& figures);
-std::string duration_text(double seconds);  // "1 h 02 min", "2 min 10 s", "8.4 s"
 
 // Writes to standard error. Not thread-safe.
 class Progress {

@@ -131,6 +131,7 @@ void Session::compile_replicas() {
     compile.graphs = pipeline_.run.graphs;
     compile.resident_sets = sets;
     compile.recompute = pipeline_.run.recompute;
+    compile.time_layers = options_.time_layers;
     compile.request = request;
     compile.plans = plans_for(devices_.devices[r]->info(), r, metadata_);
     for (const auto& build : builds_) {
@@ -182,6 +183,7 @@ void Session::prepare() {
     graph.image = build->image();
     graph.target = build->target();
     graph.numbers = build->source() ? build->source()->numbers() : 0;
+    graph.has_rows = build->source() && build->source()->has_rows();
     graph.window = pipeline_.network ? pipeline_.network->input : build->image();
     if (!devices_.devices.empty()) {
       graph.host_buffer = [device = devices_.devices.front().get()](std::size_t bytes) { return device->host_buffer(bytes); };

@@ -32,6 +32,7 @@ struct SessionOptions {
   bool hash_input = false;                             // stream hashes also cover what the network receives
   StartingPoint from;                                  // of the main graph; nothing that comes before is read
   std::uint64_t most_steps = 0;                        // of the main graph; 0: as the file says
+  bool time_layers = false;                            // Replica::layer_times() will be asked
   bool only_main = false;                              // no other graph runs, nothing is written: for profiling
   std::function<void(const Graph::Figures&)> on_tick;  // about 20 times a second, with the main graph's figures
   const std::atomic<int>* stop_signal = nullptr;       // a signal that came: the run ends after the steps under way

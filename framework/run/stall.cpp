@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "run/progress.h"
+#include "millrace/run_events.h"
 
 namespace millrace {
 

@@ -5,6 +5,7 @@
 #include <future>
 #include <thread>
 
+#include "millrace/run_events.h"
 #include "run/check.h"
 
 namespace millrace {

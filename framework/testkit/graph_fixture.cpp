@@ -60,6 +60,7 @@ Graph& TestGraph::make(const Options& options) {
     if (const auto* source = dynamic_cast<const Source*>(&stage)) {
       graph_options_.samples_per_epoch = SampleOrder(*source, 0).size();
       graph_options_.numbers = source->numbers();
+      graph_options_.has_rows = source->has_rows();
     }
     if (const auto* batcher = dynamic_cast<const Batcher*>(&stage)) {
       const BatchSpec spec = batcher->spec();

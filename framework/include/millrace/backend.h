@@ -164,10 +164,19 @@ struct CompileOptions {
   bool deterministic = true;  // nothing whose result depends on the order in which threads happen to run
   bool graphs = true;         // record a step's work once and submit it whole from then on, where its shapes allow
   bool recompute = false;     // keep fewer activations for backward and compute the others again, with the same bits
+  bool time_layers = false;   // Replica::layer_times() will be asked; on a GPU nothing is recorded then, which costs speed
   std::string plans = {};     // what Replica::plans() said in another run, so that this one computes as that one did
   CompileRequest request = {};
   // Kept where a backend has memory of its own: Error(usage) when they do not fit. Others read batches where they lie.
   std::vector<ResidentSet> resident_sets = {};
+};
+
+// What a layer cost on a replica's device so far. Layers that were fused into it are contained.
+struct LayerTime {
+  std::string layer;
+  std::string detail;                // which implementations a library chose; may be empty
+  double forward = 0, backward = 0;  // seconds, over all passes; what is computed again counts as backward
+  std::uint64_t passes = 0;
 };
 
 // The states of a parameter that every replica has; Replica::states() lists all.
@@ -229,6 +238,10 @@ class Replica {
   // The output of the last infer() or forward(), (count, C) or (count, C, H, W). Waits.
   virtual std::vector<float> logits() = 0;
 
+  // Of the network for full training batches, or for inference where it does not train; in the order of forward. Waits. Empty
+  // without CompileOptions::time_layers, and on backends that measure nothing.
+  virtual std::vector<LayerTime> layer_times() { return {}; }
+
   // Names of what is kept for parameters: "value", "gradient", the rule's states, the request's copies. Parameters that are not
   // trained have neither gradient nor states; those that are no statistics either have no copies.
   virtual std::vector<std::string> states() const = 0;
@@ -250,8 +263,13 @@ struct DeviceInfo {
   std::vector<std::pair<std::string, std::string>> details;  // what `pipeline-inspect devices` shows
 };
 
+void print_warning(std::string_view message);  // a line on standard error
+
 struct DeviceOptions {
   std::vector<int> cores;  // processors that this device's threads may use, for a backend that computes on the CPU
+  // Called, on any thread, with what is not as it should be but does no harm, and with a profile that somebody asked for. A run
+  // gives a function that tells its observers. REQUIRES: not empty; callable while the device and its replicas live.
+  std::function<void(std::string_view message)> warn = print_warning;
 };
 
 class Device {

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "millrace/backend.h"
 #include "millrace/planned_operation.h"
 #include "millrace/segments.h"
 
@@ -59,8 +60,8 @@ class ExecutablePlan {
     planner_.set_time(loss_time());
   }
 
-  // The network's result, readable until the next pass. `copied_bytes`: where it is to be had as float32 rows and does not lie as
-  // that, the size of the rows; its gradient then comes as such rows too. 0: nothing is copied.
+  // The network's result, readable until the next pass as rows of float32. `copied_bytes`: the size of these rows where the
+  // result lies in another layout or type and has to be copied; its gradient is copied in the same way. 0: nothing is copied.
   void plan_output(std::size_t copied_bytes) {
     auto& value = planner_.value(output());
     planner_.use(value.tensor);
@@ -120,6 +121,17 @@ class ExecutablePlan {
   }
   bool is_left_out(const Step& step) const { return step.recompute && left_out_[static_cast<std::size_t>(step.node)]; }
   bool is_computed_again(std::size_t node) const { return again(node) && !left_out_[node]; }
+  // By node, without times.
+  std::vector<LayerTime> layer_times() const {
+    std::vector<LayerTime> times;
+    for (std::size_t i = 0; i < operations_.size(); ++i) {
+      const Operation& operation = of_backward(static_cast<int>(i));
+      std::string detail = operation.detail();
+      if (is_computed_again(i)) detail += detail.empty() ? "computed again" : ", computed again";
+      times.push_back({operation.layer().name, std::move(detail)});
+    }
+    return times;
+  }
 
  private:
   bool again(std::size_t node) const { return !again_.empty() && again_[node] != nullptr; }
@@ -151,7 +163,7 @@ class ExecutablePlan {
     segment_ends_ = {count};
     if (recompute) {
       std::vector<std::size_t> bytes;
-      for (const Node& node : nodes_) bytes.push_back(planner_.value(node.output).spec.bytes());
+      for (const Node& node : nodes_) bytes.push_back(output_bytes(node));
       segment_ends_ = plan_segments(nodes_, bytes);
     }
     kept_ = kept_outputs(nodes_, segment_ends_);
@@ -165,6 +177,13 @@ class ExecutablePlan {
       }
       for (int node = end; node-- > begin;) steps_.push_back({false, node});
     }
+  }
+
+  std::size_t output_bytes(const Node& node) const {
+    const int outputs = network_.layers[static_cast<std::size_t>(node.output)].output_count();
+    std::size_t bytes = 0;
+    for (int port = 0; port < outputs; ++port) bytes += planner_.value({node.output, port}).spec.bytes();
+    return bytes;
   }
 
   template <class Make>

@@ -18,22 +18,11 @@
 namespace millrace {
 
 struct Node {
+  // clang-format off
   enum class Kind {
-    conv,
-    linear,
-    normalise,
-    pool,
-    activate,
-    add,
-    concat,
-    split,
-    dropout,
-    scale,
-    softmax,
-    flatten,
-    lrn,
-    portable
+    conv, linear, normalise, pool, activate, add, concat, split, dropout, scale, softmax, flatten, lrn, portable
   };
+  // clang-format on
   Kind kind = Kind::activate;
   int layer = -1;           // the conv, the batch_norm, ...: the layer that names the node
   int pool = -1;            // normalise: the max_pool before it, or -1

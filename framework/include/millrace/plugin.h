@@ -14,6 +14,7 @@
 #include "millrace/communicator.h"
 #include "millrace/loss.h"
 #include "millrace/network.h"
+#include "millrace/observer.h"
 #include "millrace/rule.h"
 #include "millrace/stage.h"
 #include "millrace/storage.h"
@@ -81,9 +82,14 @@ class Registry {
   void add_loss() {
     add(loss_type<T>());
   }
+  template <class T>
+  void add_observer() {
+    add(observer_type<T>());
+  }
   void add(StageType type);
   void add(RuleType type);
   void add(LossType type);
+  void add(ObserverType type);
   void add(BackendType type);
   void add(CommunicatorType type);
   void add(LayerType type);
@@ -96,6 +102,7 @@ class Registry {
   const LayerType* layer(std::string_view name) const;
   const RuleType* rule(std::string_view name) const;
   const LossType* loss(std::string_view name) const;
+  const ObserverType* observer(std::string_view name) const;
 
   // The storage of the URL's scheme. Error(usage) when no plugin has it, with the nearest scheme that is there.
   Storage& storage(std::string_view url) const;
@@ -106,6 +113,7 @@ class Registry {
   const std::map<std::string, LayerType, std::less<>>& layers() const { return layers_; }
   const std::map<std::string, RuleType, std::less<>>& rules() const { return rules_; }
   const std::map<std::string, LossType, std::less<>>& losses() const { return losses_; }
+  const std::map<std::string, ObserverType, std::less<>>& observers() const { return observers_; }
   const std::map<std::string, StorageType, std::less<>>& storages() const { return storages_; }
   const std::vector<PluginInfo>& plugins() const { return plugins_; }
 
@@ -127,6 +135,7 @@ class Registry {
   std::map<std::string, LayerType, std::less<>> layers_;
   std::map<std::string, RuleType, std::less<>> rules_;
   std::map<std::string, LossType, std::less<>> losses_;
+  std::map<std::string, ObserverType, std::less<>> observers_;
   std::map<std::string, StorageType, std::less<>> storages_;
   std::vector<PluginInfo> plugins_;
   std::vector<std::string> skipped_;

@@ -27,18 +27,22 @@ class RunServices {
   };
   virtual void report(const StepReport& report) = 0;
 
-  // A figure of one step, such as "learning_rate"; becomes a field of that step's line in metrics.jsonl.
+  // A figure of one step, such as "learning_rate"; observers are told it with the step (StepEvent::scalars).
   virtual void scalar(std::string_view graph, std::uint64_t step, std::string_view name, double value) = 0;
-  // scalar() will bring this figure when a device knows it: the step's line waits for it. Said before the stage lets go of the
+  // scalar() will bring this figure when a device knows it: the StepEvent waits for it. Said before the stage lets go of the
   // step's token.
   virtual void promise_scalar(std::string_view graph, std::uint64_t step, std::string_view name) = 0;
 
-  // Writes a bad sample into the ledger quarantine.jsonl and says it once on standard error. `action`: "replaced", "skipped",
-  // "fatal" (the run ends with it).
+  // Tells observers of a bad sample, which the ledger quarantine.jsonl then names. `action`: "replaced", "skipped", "fatal" (the run
+  // ends with it).
   virtual void bad_sample(std::string_view graph, const Sample& sample, std::string_view action) = 0;
 
   virtual const std::filesystem::path& folder() const = 0;  // of this run; empty when it writes none
-  virtual void warn(std::string_view message) = 0;
+  virtual void warn(std::string_view message) = 0;          // tells observers (WarningEvent)
+
+  // What the learning rate of this step is multiplied by, as RunControl::rate_factor() asked for. Known when the step begins, and
+  // the same for all replicas.
+  virtual double rate_factor(std::uint64_t /*step*/) const { return 1; }
 };
 
 }  // namespace millrace

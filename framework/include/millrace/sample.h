@@ -135,7 +135,8 @@ class Sample {
   std::string target_url;            // of the target, where it is a file of its own; for messages
   ImageShape decoded;                // not empty: `encoded` holds pixels of this shape, and is not to be decoded
   std::int32_t label = -1;           // class index
-  std::vector<float> numbers;        // to be predicted, for regression; as many as Source::numbers() says
+  std::vector<float> numbers;        // to be predicted: as many as Source::numbers() says, or rows of as many one after the other
+                                     // (Source::has_rows()). What is a place (boxes) is meant in the source image: seen_source()
   AugmentationRecord record;         // pending; executed at ingest or by apply_pending()
   bool windowed = false;             // the record places the network's window in this image; see place_window()
   bool cached = false;               // came out of a SampleCache: stages before it are to leave it alone
@@ -233,7 +234,11 @@ class Batch : public Payload {
   std::uint8_t* targets = nullptr;  // (capacity, target.shape(image)); null without targets. Pending records hold for them as
                                     // well, by target_record()
   std::uint32_t numbers_per_sample = 0;
-  float* numbers = nullptr;               // (capacity, numbers_per_sample)
+  // (capacity, numbers_per_sample). Where row_offsets is not null, a sample has any number of rows: (row_offsets[count],
+  // numbers_per_sample), of which those of slot n begin at row row_offsets[n]. Valid when complete; a slot without weight has
+  // none.
+  float* numbers = nullptr;
+  std::uint32_t* row_offsets = nullptr;   // (capacity + 1)
   AugmentationRecord* records = nullptr;  // (capacity)
   // (capacity): where `pixels` come from, before `records` are executed; see seen_source(). Null: not known, as where a stage
   // behind `batch` changed pixels. Only for the host.
@@ -258,9 +263,16 @@ class Batch : public Payload {
     return const_cast<std::uint8_t*>(pixels);  // the batch's own memory
   }
 
+  // Makes `numbers` and `row_offsets` of the samples' rows; `batch` calls it when every slot has arrived. Memory grows with the
+  // largest batch so far. REQUIRES: row_offsets.
+  void gather_rows();
+
   std::size_t target_bytes() const { return target.shape(image).bytes(); }  // of one sample
   std::uint32_t capacity() const { return static_cast<std::uint32_t>(samples.size()); }
   std::span<Sample> chunk(const Packet& packet) const { return samples.subspan(packet.begin, packet.count); }
+
+ private:
+  std::vector<float> rows_;  // what `numbers` points to where there are row_offsets
 };
 
 // Where the pixels come from that the network sees: from pixels of the window to pixels of the source image, the record included.

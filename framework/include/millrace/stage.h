@@ -190,6 +190,8 @@ class Source : public Stage {
   virtual std::int32_t label(std::uint64_t) const { return -1; }   // of a sample, without reading it; -1 when not known
   virtual std::size_t largest_encoded() const = 0;                 // bytes of the largest sample; bounds the memory
   virtual std::uint32_t numbers() const { return 0; }              // that each sample has to be predicted
+  // Whether a sample has any number of rows of numbers() each, such as boxes or several labels, instead of one row.
+  virtual bool has_rows() const { return false; }
   // Of the listing, with sizes and versions: another number when a sample may have changed. 0: it cannot tell.
   virtual std::uint64_t fingerprint() const { return 0; }
 

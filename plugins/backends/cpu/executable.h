@@ -42,8 +42,7 @@ class Executable {
   // `done(node)`: the gradients of this node's parameters are there. Called for every node, last one first.
   void backward(const Pass& pass, const std::function<void(int node)>& done);
 
-  // A table of the operations with their mean times, when MILLRACE_CPU_PROFILE is set; else empty.
-  std::string profile() const;
+  std::vector<LayerTime> layer_times() const;
 
  private:
   struct Cost {

@@ -91,15 +91,8 @@ class Normalisation final : public Operation {
 
   void backward(const Pass&) override {
     if (!has_gradient_) return;
-    NormaliseBackwardArguments arguments;
-    arguments.x = normalised_;
+    auto arguments = shared_arguments<NormaliseBackwardArguments>();
     arguments.dy = dy_;
-    arguments.mean = mean_;
-    arguments.variance = variance_;
-    arguments.epsilon = static_cast<float>(attributes_.epsilon);
-    arguments.scale = scale();
-    arguments.shift = shift();
-    arguments.activation = node_.activation;
     if (node_.residual != kNoResidual) {
       arguments.residual = &residual_;
       if (node_.activation == Activation::relu) arguments.y = &y_;
@@ -142,16 +135,22 @@ class Normalisation final : public Operation {
     }
   }
 
-  void normalise() {
-    NormaliseArguments arguments;
+  template <class Arguments>
+  Arguments shared_arguments() const {
+    Arguments arguments;
     arguments.x = normalised_;
-    arguments.y = y_;
     arguments.mean = mean_;
     arguments.variance = variance_;
     arguments.epsilon = static_cast<float>(attributes_.epsilon);
     arguments.scale = scale();
     arguments.shift = shift();
     arguments.activation = node_.activation;
+    return arguments;
+  }
+
+  void normalise() {
+    auto arguments = shared_arguments<NormaliseArguments>();
+    arguments.y = y_;
     arguments.residual = node_.residual != kNoResidual ? &residual_ : nullptr;
     kernels().normalise(arguments);
   }

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdio>
 
 #include "device_info.h"
 
@@ -39,9 +38,11 @@ CpuReplica::CpuReplica(const Network& network, const CompileOptions& options, co
   queue_.run([&] { compile(cores); });
 }
 
-CpuReplica::~CpuReplica() {
-  queue_.drain();
-  executables_.each([](const Executable& executable) { std::fputs(executable.profile().c_str(), stderr); });
+CpuReplica::~CpuReplica() { queue_.drain(); }
+
+std::vector<LayerTime> CpuReplica::layer_times() {
+  finish();
+  return options_.time_layers ? executables_.layer_times() : std::vector<LayerTime>();
 }
 
 void CpuReplica::compile(const std::vector<int>& cores) {

@@ -37,6 +37,7 @@ class CpuReplica final : public Replica {
                    const std::shared_ptr<const Loss>& loss, StepSums& sums) override;
   Ref<Event> read_outputs(std::span<const OutputCopy> copies) override;
   std::vector<float> logits() override;
+  std::vector<LayerTime> layer_times() override;
   std::vector<std::string> states() const override { return parameters_.states(); }
   std::vector<float> read(std::string_view state, int parameter) override;
   void write(std::string_view state, int parameter, std::span<const float> values) override;

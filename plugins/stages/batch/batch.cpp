@@ -186,6 +186,7 @@ void BatchSamples::take(Batch& batch, std::uint32_t slot) const {
   batch.records[slot] = sample.record;
   if (batch.source_maps) batch.source_maps[slot] = sample.source_map();
   batch.weights[slot] = 1;
+  if (batch.row_offsets) return;  // complete() gathers them
   std::copy_n(sample.numbers.begin(), std::min<std::size_t>(sample.numbers.size(), batch.numbers_per_sample),
               batch.numbers + slot * batch.numbers_per_sample);
 }
@@ -240,7 +241,9 @@ void BatchSamples::count_bad(const Sample& sample) {
 void BatchSamples::blank(Batch& batch, std::uint32_t slot) {
   std::memset(pixels_of(batch, slot), 0, batch.image.bytes());
   if (batch.targets) std::memset(batch.targets + slot * batch.target_bytes(), batch.target.ignored, batch.target_bytes());
-  std::fill_n(batch.numbers + slot * batch.numbers_per_sample, batch.numbers_per_sample, 0.0F);
+  if (!batch.row_offsets) {
+    std::fill_n(batch.numbers + slot * batch.numbers_per_sample, batch.numbers_per_sample, 0.0F);
+  }
   batch.labels[slot] = 0;
   batch.records[slot] = {};
   if (batch.source_maps) batch.source_maps[slot] = {};
@@ -250,6 +253,7 @@ void BatchSamples::blank(Batch& batch, std::uint32_t slot) {
 // Every slot in use has arrived. Sums go in the order of slots, so that timing cannot change them.
 void BatchSamples::complete(Batch& batch) {
   for (std::uint32_t slot = batch.count; slot < batch.capacity(); ++slot) blank(batch, slot);
+  if (batch.row_offsets) batch.gather_rows();
   batch.weight = 0;
   batch.stream_hash = 0;
   for (std::uint32_t slot = 0; slot < batch.count; ++slot) {

@@ -55,7 +55,7 @@ CudaBackend::CudaBackend() : process_(process()) {}
 std::vector<DeviceInfo> CudaBackend::devices() { return process_.devices().now(); }
 std::string CudaBackend::why_not() { return process_.devices().why_not(); }
 
-std::unique_ptr<Device> CudaBackend::open(int index, const DeviceOptions& /*options*/) {
+std::unique_ptr<Device> CudaBackend::open(int index, const DeviceOptions& options) {
   const std::vector<DeviceInfo>& found = process_.devices().found();
   if (found.empty()) fail(ErrorKind::device, "backend 'cuda': {}", why_not());
   const auto info = std::find_if(found.begin(), found.end(), [&](const DeviceInfo& device) { return device.index == index; });
@@ -63,7 +63,9 @@ std::unique_ptr<Device> CudaBackend::open(int index, const DeviceOptions& /*opti
     fail(ErrorKind::usage, "backend 'cuda' has no usable device {}; there {} {}, from number {}", index,
          found.size() == 1 ? "is" : "are", found.size(), found.front().index);
   }
-  return std::make_unique<CudaDevice>(std::make_shared<CudaMachine>(process_.gpu(*info)));
+  auto machine = std::make_shared<CudaMachine>(process_.gpu(*info));
+  machine->set_warn(options.warn);
+  return std::make_unique<CudaDevice>(std::move(machine));
 }
 
 }  // namespace millrace::cuda

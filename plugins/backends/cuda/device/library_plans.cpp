@@ -51,7 +51,7 @@ LibraryPlanner::LibraryPlanner(Machine& machine, std::shared_ptr<DeviceLibraries
     : machine_(machine),
       libraries_(std::move(libraries)),
       options_(options),
-      warn_(warn ? std::move(warn) : [](std::string_view message) { fmt::print(stderr, "warning: {}\n", message); }),
+      warn_(warn ? std::move(warn) : [&machine](std::string_view message) { machine.warn(message); }),
       record_(saved, warn_) {
   record_.here("device", machine_.info().name);
   record_.here("deterministic", options_.deterministic ? "true" : "false");

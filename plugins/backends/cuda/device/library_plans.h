@@ -26,7 +26,7 @@ class LibraryPlanner {
  public:
   using Warn = std::function<void(std::string_view)>;
 
-  // `machine` outlives it. `warn`: of what is not as it should be but does no harm; default: a line on stderr.
+  // `machine` outlives it. `warn`: of what is not as it should be but does no harm; default: the machine's warn().
   LibraryPlanner(Machine& machine, std::shared_ptr<DeviceLibraries> libraries, const PlanOptions& options,
                  const std::string& saved = {}, Warn warn = {});
   ~LibraryPlanner();

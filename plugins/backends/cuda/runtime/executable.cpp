@@ -97,6 +97,7 @@ void Executable::forward(Queue& queue) {
   int time = 0;
   for (const auto& operation : plan_.operations()) {
     workshop_.machine.set_time(queue, arena_, ++time);
+    const StepTrace::Piece piece(trace(), queue, operation->layer().name, kForward);
     operation->at_layer([&] { operation->forward(queue); });
   }
   begin_loss(queue);
@@ -123,8 +124,11 @@ void Executable::backward(Queue& queue, const std::function<void(int node)>& don
   for (const auto& step : plan_.steps()) {
     workshop_.machine.set_time(queue, arena_, ++time);
     if (plan_.is_left_out(step)) continue;
-    Operation& operation = plan_.of_backward(step.node);
-    operation.at_layer([&] { step.recompute ? operation.recompute(queue) : operation.backward(queue); });
+    {
+      Operation& operation = plan_.of_backward(step.node);
+      const StepTrace::Piece piece(trace(), queue, operation.layer().name, kBackward);
+      operation.at_layer([&] { step.recompute ? operation.recompute(queue) : operation.backward(queue); });
+    }
     if (!step.recompute) done(step.node);
   }
 }
@@ -133,11 +137,8 @@ std::string Executable::describe() const {
   std::string text =
       fmt::format("cuda: {} of {} samples, arena {:.1f} MiB\n", plan_.planner().training() ? "training" : "inference", samples_,
                   static_cast<double>(arena_bytes()) / 1048576.0);
-  for (std::size_t i = 0; i < plan_.operations().size(); ++i) {
-    const Operation& operation = plan_.of_backward(static_cast<int>(i));
-    std::string detail = operation.detail();
-    if (plan_.is_computed_again(i)) detail += detail.empty() ? "computed again" : ", computed again";
-    if (!detail.empty()) text += fmt::format("  {:32} {}\n", operation.layer().name, detail);
+  for (const LayerTime& layer : plan_.layer_times()) {
+    if (!layer.detail.empty()) text += fmt::format("  {:32} {}\n", layer.layer, layer.detail);
   }
   return text;
 }

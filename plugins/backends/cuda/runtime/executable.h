@@ -47,6 +47,10 @@ class Executable {
   // A line for each operation that libraries compute, forward | gradient of the input | of the weights, or that is computed
   // again.
   std::string describe() const;
+  std::vector<LayerTime> layer_times() const { return plan_.layer_times(); }  // without times
+
+  // What spans of Workshop::layers say of a layer, whose name stands in place of the queue's.
+  static constexpr const char *kForward = "forward", *kBackward = "backward";
 
   // What recorded passes are, made by the replica and kept with what they run.
   std::unique_ptr<Recording> recorded_forward, recorded_backward;
@@ -55,6 +59,7 @@ class Executable {
 
  private:
   void plan_input();
+  StepTrace* trace() const { return workshop_.rehearsal ? nullptr : workshop_.layers; }
   std::size_t copied_bytes();
   void plan_kept_rows();
   std::vector<ArenaTensor> tensors() const;

@@ -138,6 +138,10 @@ class Machine {
   virtual ~Machine() = default;
   virtual const DeviceInfo& info() const = 0;
 
+  // DeviceOptions::warn. set_warn() comes before any other call.
+  void set_warn(std::function<void(std::string_view message)> warn) { warn_ = std::move(warn); }
+  void warn(std::string_view message) const { warn_(message); }
+
   // Zeroed, aligned to 256 bytes. Throws Error(device) that names `what`, what this program holds and what is free.
   virtual std::byte* allocate(std::size_t bytes, const std::string& what) = 0;
   virtual void release(std::byte* memory) noexcept = 0;
@@ -166,6 +170,9 @@ class Machine {
   // What of an arena is alive from now on (queue's later work belongs to `time` of the plan). For machines that check.
   virtual void declare_arena(const std::byte* /*arena*/, std::vector<ArenaTensor> /*tensors*/) {}
   virtual void set_time(Queue& /*queue*/, const std::byte* /*arena*/, int /*time*/) {}
+
+ private:
+  std::function<void(std::string_view message)> warn_ = print_warning;
 };
 
 // Device memory that is released with its owner.

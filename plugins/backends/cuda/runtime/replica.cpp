@@ -28,7 +28,7 @@ GpuReplica::GpuReplica(std::shared_ptr<Machine> machine, const Network& network,
       nodes_(fuse(network_, {.backend = "cuda"})),
       infer_nodes_(fuse(network_, {.backend = "cuda", .outputs = options.request.outputs})),
       most_samples_(std::max(options.train_batch, options.infer_batch)),
-      graphs_(options.graphs),
+      graphs_(options.graphs && !options.time_layers),
       losses_(*machine_, network_, options_.request.losses, most_samples_) {
   executables_.compile(options_, [this](std::uint32_t samples, bool training) {
     return std::make_unique<Executable>(workshop_, training ? nodes_ : infer_nodes_, samples, training);
@@ -153,8 +153,8 @@ std::unique_ptr<Recording> GpuReplica::record(const std::function<void()>& pass)
     pass();
     return compute_->end_recording();
   } catch (const Error& error) {
-    fmt::print(stderr, "warning: {}: steps are submitted kernel by kernel, since they cannot be recorded: {}\n",
-               machine_->info().name, error.what());
+    machine_->warn(fmt::format("{}: steps are submitted kernel by kernel, since they cannot be recorded: {}",
+                               machine_->info().name, error.what()));
     graphs_ = false;
     return nullptr;
   }
@@ -285,6 +285,20 @@ Ref<Event> GpuReplica::infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_
     add.first = false;
   }
   return run_loss(loss, 1, read_, nullptr, sums);
+}
+
+std::vector<LayerTime> GpuReplica::layer_times() {
+  if (!layers_) return {};
+  finish();
+  std::vector<LayerTime> times = executables_.layer_times();
+  for (const TraceSpan& span : layers_->spans()) {
+    const auto layer = std::find_if(times.begin(), times.end(), [&](const LayerTime& time) { return time.layer == span.queue; });
+    if (layer == times.end()) continue;
+    const bool forward = span.what == Executable::kForward;
+    (forward ? layer->forward : layer->backward) += span.end - span.begin;
+    layer->passes += forward ? 1 : 0;
+  }
+  return times;
 }
 
 Ref<Event> GpuReplica::read_outputs(std::span<const OutputCopy> copies) {

@@ -47,6 +47,7 @@ class GpuReplica final : public Replica {
                    const std::shared_ptr<const Loss>& loss, StepSums& sums) override;
   Ref<Event> read_outputs(std::span<const OutputCopy> copies) override;
   std::vector<float> logits() override;
+  std::vector<LayerTime> layer_times() override;
   std::vector<std::string> states() const override { return parameters_.states(); }
   std::vector<float> read(std::string_view state, int parameter) override;
   void write(std::string_view state, int parameter, std::span<const float> values) override;
@@ -87,7 +88,8 @@ class GpuReplica final : public Replica {
 
   DeviceMemory arena_, table_, scalars_, tickets_, summed_logits_;
   Losses losses_;
-  std::unique_ptr<StepTrace> trace_;  // null: nobody asks for one
+  std::unique_ptr<StepTrace> trace_;   // null: nobody asks for one
+  std::unique_ptr<StepTrace> layers_;  // with CompileOptions::time_layers: a span for each layer of a pass
   std::unique_ptr<Staging> staging_;
   std::unique_ptr<Queue> compute_, update_;
   std::vector<Ref<Mark>> filled_;  // by bucket, of the last backward: its gradients are there, its weights are not read any more

@@ -28,7 +28,7 @@ Shortcuts GpuReplica::choose_shortcuts() {
   if (options_.train_batch == 0) return wanted;
   std::vector<std::string> refused;
   const Shortcuts chosen = try_shortcuts(*machine_, wanted, refused);
-  for (const std::string& why : refused) fmt::print(stderr, "warning: {}: {}\n", machine_->info().name, why);
+  for (const std::string& why : refused) machine_->warn(fmt::format("{}: {}", machine_->info().name, why));
   return chosen;
 }
 
@@ -76,6 +76,8 @@ void GpuReplica::allocate() {
   losses_.start();
   summed_logits_ = DeviceMemory(*machine_, summed_logit_bytes(), "logits of several views");
   trace_ = StepTrace::from_environment(*machine_);
+  if (options_.time_layers) layers_ = std::make_unique<StepTrace>(*machine_, false, "");
+  workshop_.layers = layers_.get();
   staging_ = std::make_unique<Staging>(*machine_, most_samples_, network_.input,
                                        TargetNeeds::of(network_, options_.request.losses), options_.resident_sets, trace_.get());
   filled_.resize(buckets().size());

@@ -111,8 +111,8 @@ bool StepTrace::begin_piece() {
   return begun_++ < kMostSpans;
 }
 
-StepTrace::Piece::Piece(StepTrace* trace, Queue& queue, const char* name, const char* what)
-    : trace_(trace != nullptr && trace->begin_piece() ? trace : nullptr), queue_(queue), name_(name), what_(what) {
+StepTrace::Piece::Piece(StepTrace* trace, Queue& queue, std::string name, const char* what)
+    : trace_(trace != nullptr && trace->begin_piece() ? trace : nullptr), queue_(queue), name_(std::move(name)), what_(what) {
   if (trace_ != nullptr) begin_ = queue.timed_mark();
 }
 
@@ -121,7 +121,7 @@ StepTrace::Piece::~Piece() {
   try {
     Ref<Mark> end = queue_.timed_mark();
     const std::lock_guard lock(trace_->mutex_);
-    trace_->taken_.push_back({name_, what_, std::move(begin_), std::move(end)});
+    trace_->taken_.push_back({std::move(name_), what_, std::move(begin_), std::move(end)});
   } catch (const Error&) {  // the device has failed, which whoever uses it next is told
   }
 }
@@ -142,11 +142,12 @@ void StepTrace::finish(const std::string& engines) const noexcept {
     const std::vector<TraceSpan> all = spans();
     if (print_) {
       const TraceSummary summary = summarise(all, all.size() / 4);
-      fmt::print(stderr,
-                 "cuda:{}: {:.1f} ms of work looked at; compute idled {:.1f} %; {:.1f} % of the copies ran under compute\n",
-                 machine_.info().index, 1e3 * summary.seconds, 100 * summary.compute_idle, 100 * summary.copies_hidden);
-      for (const auto& [what, seconds] : summary.by_work) fmt::print(stderr, "  {:<24} {:9.3f} ms\n", what, 1e3 * seconds);
-      fmt::print(stderr, "{}", engines);
+      std::string text = fmt::format(
+          "MILLRACE_CUDA_PROFILE asks for this:\n"
+          "cuda:{}: {:.1f} ms of work looked at; compute idled {:.1f} %; {:.1f} % of the copies ran under compute\n",
+          machine_.info().index, 1e3 * summary.seconds, 100 * summary.compute_idle, 100 * summary.copies_hidden);
+      for (const auto& [what, seconds] : summary.by_work) text += fmt::format("  {:<24} {:9.3f} ms\n", what, 1e3 * seconds);
+      machine_.warn(text + engines);
     }
     if (file_.empty()) return;
     const std::string name = machine_.info().index == 0 ? file_ : fmt::format("{}.{}", file_, machine_.info().index);
@@ -154,9 +155,9 @@ void StepTrace::finish(const std::string& engines) const noexcept {
     const std::string text = trace_json(all, machine_.info().index);
     const bool written = file != nullptr && std::fwrite(text.data(), 1, text.size(), file) == text.size();
     if (file != nullptr) std::fclose(file);
-    if (!written) fmt::print(stderr, "warning: the trace could not be written to '{}'\n", name);
+    if (!written) machine_.warn(fmt::format("the trace could not be written to '{}'", name));
   } catch (const std::exception& error) {
-    fmt::print(stderr, "warning: no trace: {}\n", error.what());
+    machine_.warn(fmt::format("no trace: {}", error.what()));
   }
 }
 

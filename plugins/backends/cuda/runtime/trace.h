@@ -1,6 +1,6 @@
 // When each queue of a replica did what, by the device's own clock: what a trace shows, and how much of the time it idled.
 //
-// MILLRACE_CUDA_PROFILE=1 prints to standard error when a replica ends: time by kind of work, the share of the time in which
+// MILLRACE_CUDA_PROFILE=1 says through the run when a replica ends: time by kind of work, the share of the time in which
 // compute idled, the share of the copies that ran under compute, and for each layer the engines that the libraries chose.
 // MILLRACE_CUDA_TRACE=FILE writes every piece as a
 // trace that chrome://tracing and Perfetto open. Pieces may be taken by several threads. Both look at the first kMostSpans
@@ -36,7 +36,7 @@ std::string trace_json(const std::vector<TraceSpan>& spans, int device);
 
 class StepTrace {
  public:
-  static constexpr std::size_t kMostSpans = 4096;
+  static constexpr std::size_t kMostSpans = 16384;
 
   // Null when nobody asks for it.
   static std::unique_ptr<StepTrace> from_environment(Machine& machine);
@@ -44,7 +44,7 @@ class StepTrace {
   // What is submitted to a queue while this lives is one piece.
   class Piece {
    public:
-    Piece(StepTrace* trace, Queue& queue, const char* name, const char* what);  // null: nothing happens
+    Piece(StepTrace* trace, Queue& queue, std::string name, const char* what);  // null: nothing happens
     ~Piece();
     Piece(const Piece&) = delete;
     Piece& operator=(const Piece&) = delete;
@@ -52,18 +52,20 @@ class StepTrace {
    private:
     StepTrace* trace_;
     Queue& queue_;
-    const char *name_, *what_;
+    std::string name_;
+    const char* what_;
     Ref<Mark> begin_;
   };
 
   std::vector<TraceSpan> spans() const;  // REQUIRES: the work is done
-  // Prints and writes what was asked for. `engines`: printed with the rest.
+  // Says and writes what was asked for. `engines`: said with the rest.
   void finish(const std::string& engines) const noexcept;
 
  private:
   bool begin_piece();  // false: enough has been looked at
   struct Taken {
-    const char *queue, *what;
+    std::string queue;
+    const char* what;
     Ref<Mark> begin, end;
   };
   Machine& machine_;

@@ -36,9 +36,11 @@ class SimulatedBackend final : public Backend {
     for (int index = 0; index < kDevices; ++index) infos.push_back(StrictMachine(simulation_, index).info());
     return infos;
   }
-  std::unique_ptr<Device> open(int index, const DeviceOptions&) override {
+  std::unique_ptr<Device> open(int index, const DeviceOptions& options) override {
     if (index < 0 || index >= kDevices) fail(ErrorKind::usage, "backend 'simulated' has no device {}", index);
-    return std::make_unique<CudaDevice>(std::make_shared<StrictMachine>(simulation_, index));
+    auto machine = std::make_shared<StrictMachine>(simulation_, index);
+    machine->set_warn(options.warn);
+    return std::make_unique<CudaDevice>(std::move(machine));
   }
 
  private:

@@ -105,7 +105,7 @@ PlanRecord& SimulatedMachine::record_of(const PlanChoice& how) {
     if (known == how) return *record;
   }
   const auto warn = [this](std::string_view message) {
-    fmt::print(stderr, "warning: {}\n", message);
+    this->warn(message);
     warnings_.emplace_back(message);
   };
   PlanRecord& made = *records_.emplace_back(how, std::make_unique<PlanRecord>(how.saved, warn)).second;

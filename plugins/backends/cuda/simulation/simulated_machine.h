@@ -48,7 +48,7 @@ class SimulatedMachine : public Machine {
   ~SimulatedMachine() override;
 
   Simulation& simulation() { return *simulation_; }
-  std::vector<std::string> warnings() const;  // of choosing plans; on stderr too
+  std::vector<std::string> warnings() const;  // of choosing plans
   std::vector<testkit::Violation> violations() const { return simulation_->violations(); }
 
   const DeviceInfo& info() const override { return info_; }
