@@ -46,7 +46,7 @@ void Forward::process(int, Packet packet, Output& output) {
   const std::uint64_t begin = now_ticks();
   const Ref<StepToken> token = take_token(packet);  // nothing waits for an update here: the next batch may follow at once
   Ref<Batch> batch = take_batch(packet);
-  const Share share = split(batch->count, context_.replicas.size(), context_.load)[static_cast<std::size_t>(context_.replica)];
+  const Share share = context_.share_of(*batch);
   check_labels(*loss_, *batch, share.begin, share.count, context_.network->output());
   Ref<StepResult> result = make_result(*batch, share, loss_, context_);
   result->sums.resize(1);
