@@ -34,7 +34,7 @@ int main(int argc, char** argv) {
       millrace::fail(millrace::ErrorKind::usage, "--steps must be a number above 0, found '{}'", steps);
     }
     options.only_main = true;
-    options.quiet = true;
+    overrides.emplace_back("observe.console.quiet=true");
 
     millrace::Registry registry;
     registry.load_all();
