@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -100,7 +101,8 @@ class Session {
   RunControl& control_ = requests_.control("the program");
   Observers observers_;
   std::unique_ptr<RunLog> log_;
-  OpenDevices devices_;  // devices before replicas: destroyed after them
+  std::map<std::string, std::string> metadata_;  // of the weights to start from
+  OpenDevices devices_;                          // devices before replicas: destroyed after them
   Precision precision_ = Precision::fp32;
   std::vector<std::unique_ptr<Replica>> replicas_;
   std::string evaluated_;  // CompileRequest::evaluated
