@@ -7,6 +7,7 @@
 
 #include "config/document.h"
 #include "config/graph_plan.h"
+#include "config/observer_plan.h"
 #include "config/zoo.h"
 #include "millrace/error.h"
 #include "network/load.h"
@@ -32,7 +33,7 @@ void RunParams::describe(ParamSet<RunParams>& set) {
   set.add("recompute", &RunParams::recompute)
       .text("a device keeps fewer activations and computes the others again in backward: less memory, about a third more work");
   set.add("folder", &RunParams::folder).text("where run folders are made; \"\": nothing is written");
-  set.add("log_every", &RunParams::log_every).range(1).unit("steps").text("between \"step\" lines of metrics.jsonl");
+  set.add("log_every", &RunParams::log_every).range(1).unit("steps").text("from one step that observers are told of to the next");
 }
 
 const GraphPlan* Pipeline::graph(std::string_view name) const {
@@ -42,7 +43,9 @@ const GraphPlan* Pipeline::graph(std::string_view name) const {
 
 namespace {
 
-bool is_graph(const Value& value) { return value.find("flow") != nullptr; }
+// Top-level tables that are no graphs and no variables.
+bool is_known_table(const std::string& name) { return name == "run" || name == "network" || name == "observe"; }
+bool is_graph(const Member& member) { return !is_known_table(member.key) && member.value.find("flow") != nullptr; }
 
 class PipelineReader {
  public:
@@ -62,6 +65,7 @@ class PipelineReader {
     read_run();
     read_network();
     read_graphs();
+    pipeline_.observers = plan_observers(root().find("observe"), registry_, errors_);
     report_strangers();
   }
 
@@ -126,7 +130,7 @@ class PipelineReader {
 
   void read_graphs() {
     for (const Member& member : root().table()) {
-      if (is_graph(member.value)) pipeline_.graphs.push_back(plan_graph(member, registry_, errors_));
+      if (is_graph(member)) pipeline_.graphs.push_back(plan_graph(member, registry_, errors_));
     }
     // The graph without `every` is the run itself; in the file it may stand anywhere.
     std::stable_partition(pipeline_.graphs.begin(), pipeline_.graphs.end(), [this](const GraphPlan& g) { return !has_every(g); });
@@ -153,9 +157,9 @@ class PipelineReader {
   void report_strangers() {
     for (const Member& member : root().table()) {
       const Value& value = member.value;
-      if (member.key == "run" || member.key == "network" || is_graph(value) || is_referred(member.key)) continue;
+      if (is_known_table(member.key) || is_graph(member) || is_referred(member.key)) continue;
       if (member.at.line == 0) continue;  // made by --set, and checked there
-      if (const auto nearest = nearest_name(member.key, {"run", "network", "extends"})) {
+      if (const auto nearest = nearest_name(member.key, {"run", "network", "observe", "extends"})) {
         errors_.add(member.at,
                     fmt::format("'{}' means nothing here and nothing refers to it; nearest is '{}'", member.key, *nearest));
       } else if (value.kind() == Value::Kind::table) {
@@ -182,8 +186,8 @@ class PipelineReader {
     const std::string& top = override.path.front();
     const Value* table = document.find(top);
     const std::string path = fmt::format("{}", fmt::join(override.path, "."));
-    if (!override.is_new || top == "run" || top == "network" || is_graph(*table) || is_referred(path)) return;
-    std::vector<std::string> names = {"run", "network"};
+    if (!override.is_new || is_known_table(top) || table->find("flow") != nullptr || is_referred(path)) return;
+    std::vector<std::string> names = {"run", "network", "observe"};
     for (const Member& member : document.table()) {
       if (member.value.at().line > 0) names.push_back(member.key);
     }

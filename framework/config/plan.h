@@ -29,7 +29,7 @@ struct RunParams {
   bool graphs = true;
   bool recompute = false;
   std::string folder = "runs";       // where run folders are made; "" writes none
-  std::int64_t log_every = 1;        // steps between "step" lines of metrics.jsonl
+  std::int64_t log_every = 1;        // from one StepEvent to the next
 
   static void describe(ParamSet<RunParams>& set);
 };
@@ -56,12 +56,20 @@ struct GraphPlan {
   Position at;
 };
 
+// One observer that listens to the run.
+struct ObserverPlan {
+  std::string name;
+  const ObserverType* type = nullptr;
+  Value table;                    // its parameters, resolved
+};
+
 struct Pipeline {
   std::string file;
   RunParams run;
   Value network_table;                     // [network]; empty when there is none
   std::shared_ptr<const Network> network;  // null when there is none
   std::vector<GraphPlan> graphs;           // in the order of the file
+  std::vector<ObserverPlan> observers;     // by name
   Value resolved;                          // the whole file after extends, ${...}, --set; with defaults left out
 
   const GraphPlan* graph(std::string_view name) const;
@@ -74,7 +82,7 @@ struct Pipeline {
 // payload type; `from = "stage"` or "stage.port" (or a list, one for each input port) in a stage's table chooses another.
 // Outputs nobody takes are dropped; an input nobody feeds is a mistake.
 //
-// Top-level tables: [run]; [network], whose `use` names a network of the zoo (see zoo.h) or a file (beside the file it is written
+// Top-level tables: [run]; [observe], which holds a table for each observer (see observer_plan.h); [network], whose `use` names a network of the zoo (see zoo.h) or a file (beside the file it is written
 // in, or else in the working folder) and whose other keys are that network's variables; graphs, which are the tables with `flow`. All but one graph have `every`. Any
 // other key is a variable for ${...}. What nobody could mean (a key near "run" that nothing refers to, a --set of something that
 // is not there) is a mistake as well.

@@ -133,6 +133,16 @@ Json stage_schema(const StageType& type, const Registry& registry) {
   return schema;
 }
 
+// A table for each observer, or whether it listens at all.
+Json observers_schema(const Registry& registry) {
+  Json properties = Json::object();
+  for (const auto& [name, type] : registry.observers()) {
+    properties[name] = {{"anyOf", {object_schema(type.params, type.defaults), {{"type", "boolean"}}}},
+                        {"description", type.text}};
+  }
+  return {{"type", "object"}, {"properties", properties}, {"additionalProperties", false}};
+}
+
 // A stage's table is checked by the type that it names, or else by its own name.
 Json graph_schema(const Registry& registry) {
   Json by_name = {{"flow", {{"type", "array"}, {"items", {{"type", "string"}}}, {"description", "stages, in order"}}},
@@ -171,6 +181,7 @@ std::string json_schema(const Registry& registry) {
                        {"properties",
                         {{"extends", {{"type", "string"}, {"description", "a file whose tables this one changes"}}},
                          {"run", object_schema(run.infos(), write_params(run.infos(), &defaults))},
+                         {"observe", observers_schema(registry)},
                          {"network", network}}},
                        {"additionalProperties", graph_or_variables},
                        {"definitions", definitions}};

@@ -7,10 +7,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "config/plan.h"
+#include "millrace/error.h"
 #include "millrace/run.h"
 #include "millrace/stage.h"
 
@@ -41,9 +43,11 @@ struct GraphOptions {
   TargetSpec target;
   std::uint32_t numbers = 0;  // Source::numbers()
   bool has_rows = false;      // Source::has_rows()
-  // Of several processes that share every batch, this one's number, and how many there are: it reads its slots of each batch, as
-  // split() deals them out, and nothing else. Epochs, steps and positions are the same for all of them.
-  std::uint32_t rank = 0, ranks = 1;
+  // Of several processes that share every batch: the load of each replica of all of them, and which replicas are here. The graph
+  // reads the slots of these, as split() deals them out, and nothing else. Epochs, steps and positions are the same for all
+  // processes. Empty: this process has the whole batch.
+  std::vector<double> load;
+  std::uint32_t first_replica = 0, replicas = 0;
   std::int32_t resident_set = -1;                                                 // Batch::resident_set
   std::function<std::shared_ptr<std::uint8_t[]>(std::size_t bytes)> host_buffer;  // null: ordinary memory
 };
@@ -61,6 +65,24 @@ class Graph {
   // start at once; if not, resume() opens the gate. Must not block. Graphs without a stepwise stage never call it.
   using StepDone = std::function<bool(std::uint64_t step)>;
   void on_step_done(StepDone callback);
+
+  // What several processes tell each other before a step: a batch is complete here, and the stepwise stages have weighed their
+  // shares of it, by entry (stage) and instance.
+  struct StepReady {
+    std::uint64_t step = 0;
+    Ref<Batch> batch;
+    std::vector<std::vector<double>> weights;
+  };
+  // What they agreed upon. The step begins only if all go on; the batch's stream_hash is then that of the global batch.
+  struct StepAgreed {
+    bool go_on = true;
+    std::vector<double> weights = {};  // by entry, over all replicas
+    std::optional<Error> error = {};   // ends the graph
+  };
+  // Called when a step is complete in front of the gate, in any order of steps; must not block. `answer` is called once, on any
+  // thread. Without it, each process is alone.
+  using Agree = std::function<void(StepReady ready, std::function<void(StepAgreed)> answer)>;
+  void on_step_ready(Agree agree);
 
   // Runs steps [first, last), numbered globally: step s belongs to epoch s / steps_per_epoch. Returns at once.
   void start(std::uint64_t first, std::uint64_t last);

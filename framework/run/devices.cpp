@@ -199,7 +199,8 @@ std::vector<int> available_cores() {
   return cores;
 }
 
-OpenDevices open_devices(std::string_view text, const std::vector<double>& load, const Registry& registry) {
+OpenDevices open_devices(std::string_view text, const std::vector<double>& load, const Registry& registry,
+                         const std::function<void(std::string_view)>& warn) {
   const DeviceRequest request = parse_devices(text);
   OpenDevices open;
   open.backend = request.backend == "auto"  ? choose_backend(registry)
@@ -217,7 +218,7 @@ OpenDevices open_devices(std::string_view text, const std::vector<double>& load,
   }
   open.cores = share_cores(available_cores(), indices.size(), load);
   for (std::size_t r = 0; r < indices.size(); ++r) {
-    open.devices.push_back(open.backend->open(indices[r], DeviceOptions{.cores = open.cores.replicas[r]}));
+    open.devices.push_back(open.backend->open(indices[r], DeviceOptions{.cores = open.cores.replicas[r], .warn = warn}));
   }
   return open;
 }

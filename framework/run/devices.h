@@ -2,6 +2,7 @@
 // and who gets which processor cores.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -52,7 +53,9 @@ struct OpenDevices {
 };
 // Throws Error(usage) when no plugin brings the backend, Error(device) with the backend's reason when it has no device. A run is
 // of one backend: "all" throws Error(usage) where several have devices.
-OpenDevices open_devices(std::string_view text, const std::vector<double>& load, const Registry& registry);
+// `warn`: DeviceOptions::warn.
+OpenDevices open_devices(std::string_view text, const std::vector<double>& load, const Registry& registry,
+                         const std::function<void(std::string_view)>& warn = print_warning);
 
 // "auto": bf16 where every device multiplies it natively, else fp32.
 Precision choose_precision(std::string_view text, const OpenDevices& open);

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <fstream>
 
 #include "millrace/error.h"
 #include "millrace/loss.h"
@@ -13,18 +14,9 @@
 namespace millrace {
 namespace {
 
-constexpr std::size_t kFiguresOfAStep = 2;     // a class matrix of one step says little
-constexpr std::uint64_t kBadSamplesNamed = 5;  // on standard error; the ledger has them all
-
-std::FILE* open_file(const std::filesystem::path& path) {
-  std::FILE* file = std::fopen(path.c_str(), "w");
-  if (!file) fail(ErrorKind::run, "'{}' cannot be written: {}", path.string(), std::strerror(errno));
-  return file;
-}
+constexpr std::size_t kFiguresOfAStep = 2;  // a class matrix of one step says little
 
 }  // namespace
-
-std::string hex(std::uint64_t hash) { return fmt::format("{:016x}", hash); }
 
 std::filesystem::path make_run_folder(const std::filesystem::path& parent, const std::string& name) {
   namespace fs = std::filesystem;
@@ -40,21 +32,17 @@ std::filesystem::path make_run_folder(const std::filesystem::path& parent, const
        error.message());
 }
 
-RunLog::RunLog(Options options) : options_(std::move(options)) {}
+RunLog::RunLog(Options options, Observers& observers, const Requests& requests)
+    : options_(std::move(options)), observers_(observers), requests_(requests) {}
 
 void RunLog::open(const std::filesystem::path& folder, const Value& pipeline) {
   folder_ = folder;
-  start_ = Clock::now();
   if (folder_.empty()) return;
-  metrics_ = open_file(folder_ / "metrics.jsonl");
-  std::FILE* copy = open_file(folder_ / "pipeline.toml");
-  fmt::print(copy, "{}", to_toml(pipeline));
-  std::fclose(copy);
-}
-
-RunLog::~RunLog() {
-  if (metrics_) std::fclose(metrics_);
-  if (ledger_) std::fclose(ledger_);
+  const std::filesystem::path copy = folder_ / "pipeline.toml";
+  std::ofstream file(copy);
+  file << to_toml(pipeline);
+  file.close();
+  if (!file) fail(ErrorKind::run, "'{}' cannot be written: {}", copy.string(), std::strerror(errno));
 }
 
 void RunLog::Sums::add(const Sums& others) {
@@ -65,27 +53,14 @@ void RunLog::Sums::add(const Sums& others) {
   stream_hash += others.stream_hash;
 }
 
-void RunLog::Sums::add_figures(Json& line, std::size_t most) const {
-  if (!loss || sums.values.empty()) return;
-  for (const LossFigure& figure : loss->info().figures) {
-    if (most-- == 0) return;
-    line[figure.name] = figure.finish(sums.values);
-  }
-}
-
-std::string RunLog::Sums::text(int decimals, std::size_t most) const {
-  std::string text;
-  if (!loss || sums.values.empty()) return text;
+std::vector<Figure> RunLog::Sums::figures(std::size_t most) const {
+  std::vector<Figure> made;
+  if (!loss || sums.values.empty()) return made;
   for (const LossFigure& figure : loss->info().figures) {
     if (most-- == 0) break;
-    const double value = figure.finish(sums.values);
-    std::string name = figure.name;
-    std::replace(name.begin(), name.end(), '_', ' ');
-    if (!text.empty()) text += "  ";
-    text += figure.percent ? fmt::format("{} {:.{}f} %", name, 100 * value, decimals - 2)
-                           : fmt::format("{} {:.{}f}", name, value, decimals);
+    made.push_back({figure.name, figure.finish(sums.values), figure.percent, figure.better == LossFigure::Better::higher});
   }
-  return text;
+  return made;
 }
 
 void RunLog::report(const StepReport& report) {
@@ -98,7 +73,7 @@ void RunLog::report(const StepReport& report) {
   pending.reported = true;
   pending.epoch = report.epoch;
   pending.sums = step;
-  write_step_if_whole(report.step);
+  tell_step_if_whole(report.step);
 }
 
 void RunLog::scalar(std::string_view graph, std::uint64_t step, std::string_view name, double value) {
@@ -106,7 +81,7 @@ void RunLog::scalar(std::string_view graph, std::uint64_t step, std::string_view
   const std::lock_guard lock(mutex_);
   Pending& pending = pending_[step];
   pending.scalars[std::string(name)] = value;
-  if (pending.promised.erase(std::string(name)) > 0) write_step_if_whole(step);
+  if (pending.promised.erase(std::string(name)) > 0) tell_step_if_whole(step);
 }
 
 void RunLog::promise_scalar(std::string_view graph, std::uint64_t step, std::string_view name) {
@@ -118,24 +93,24 @@ void RunLog::promise_scalar(std::string_view graph, std::uint64_t step, std::str
 void RunLog::step_done(std::uint64_t step) {
   const std::lock_guard lock(mutex_);
   pending_[step].done = true;
-  write_step_if_whole(step);
+  tell_step_if_whole(step);
 }
 
-void RunLog::write_step_if_whole(std::uint64_t step) {
+void RunLog::tell_step_if_whole(std::uint64_t step) {
   const auto found = pending_.find(step);
   const Pending& pending = found->second;
   if ((options_.steps_are_reported && !pending.reported) || !pending.done || !pending.promised.empty()) return;
-  const double now = elapsed_seconds();
+  const double now = observers_.elapsed_seconds();
   if (step % options_.log_every == 0) {
-    Json line = {{"event", "step"}};
-    if (pending.reported) line["epoch"] = pending.epoch + 1;
-    line["step"] = step + 1;
-    pending.sums.add_figures(line, kFiguresOfAStep);
-    for (const auto& [name, value] : pending.scalars) line[name] = value;
-    if (pending.reported) line["images_per_second"] = pending.sums.samples / std::max(now - last_step_seconds_, 1e-9);
-    line["elapsed_seconds"] = now;
-    write_line(metrics_, line);
-    if (options_.json) write_line(stdout, line);
+    StepEvent event;
+    event.graph = options_.stepping_graph;
+    event.epoch = pending.reported ? pending.epoch + 1 : 0;
+    event.step = step + 1;
+    event.reported = pending.reported;
+    event.figures = pending.sums.figures(kFiguresOfAStep);
+    event.scalars.assign(pending.scalars.begin(), pending.scalars.end());
+    event.images_per_second = pending.sums.samples / std::max(now - last_step_seconds_, 1e-9);
+    observers_.tell(std::move(event));
   }
   last_step_seconds_ = now;
   pending_.erase(found);
@@ -145,29 +120,22 @@ void RunLog::bad_sample(std::string_view graph, const Sample& sample, std::strin
   const std::lock_guard lock(mutex_);
   ++bad_samples_;
   if (action == "skipped") ++skipped_[std::string(graph)];
-  const std::string stage = sample.fault ? sample.fault->stage : "";
-  const std::string cause = sample.fault ? sample.fault->cause : "";
-  if (bad_samples_ <= kBadSamplesNamed && !options_.quiet) {
-    fmt::print(stderr, "bad sample {}: '{}': {} ({})\n", action, sample.place(), cause, stage);
-    if (bad_samples_ == kBadSamplesNamed)
-      fmt::print(stderr, "further bad samples are counted, and named in quarantine.jsonl only\n");
-  }
-  if (folder_.empty()) return;
-  if (!ledger_) ledger_ = open_file(folder_ / "quarantine.jsonl");
-  write_line(ledger_, {{"graph", graph},
-                       {"path", sample.url},
-                       {"member", sample.member},
-                       {"offset", sample.offset},
-                       {"stage", stage},
-                       {"cause", cause},
-                       {"action", action},
-                       {"epoch", sample.key.epoch + 1},
-                       {"position", sample.key.position},
-                       {"index", sample.key.index},
-                       {"attempt", sample.key.attempt}});
+  BadSampleEvent event;
+  event.graph = graph;
+  event.place = sample.place();
+  event.path = sample.url;
+  event.member = sample.member;
+  event.offset = sample.offset;
+  event.stage = sample.fault ? sample.fault->stage : "";
+  event.cause = sample.fault ? sample.fault->cause : "";
+  event.action = action;
+  event.epoch = sample.key.epoch + 1;
+  event.position = sample.key.position;
+  event.index = sample.key.index;
+  event.attempt = sample.key.attempt;
+  event.count = bad_samples_;
+  observers_.tell(std::move(event));
 }
-
-void RunLog::warn(std::string_view message) { fmt::print(stderr, "warning: {}\n", message); }
 
 RunLog::Sums RunLog::sums(std::string_view graph, std::uint64_t epoch) const {
   const std::lock_guard lock(mutex_);
@@ -189,25 +157,6 @@ std::uint64_t RunLog::skipped_samples(std::string_view graph) const {
   const std::lock_guard lock(mutex_);
   const auto found = skipped_.find(graph);
   return found == skipped_.end() ? 0 : found->second;
-}
-
-void RunLog::event(Json line) {
-  const std::lock_guard lock(mutex_);
-  line["elapsed_seconds"] = elapsed_seconds();
-  write_line(metrics_, line);
-  if (options_.json) write_line(stdout, line);
-}
-
-double RunLog::elapsed_seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
-
-// A full disk must not end a training that could go on; but it is said.
-void RunLog::write_line(std::FILE* file, const Json& line) {
-  if (!file) return;
-  // A path may hold bytes that are no UTF-8; they are replaced rather than lost with the line.
-  fmt::print(file, "{}\n", line.dump(-1, ' ', false, Json::error_handler_t::replace));
-  if (std::fflush(file) == 0 || file == stdout || lines_are_lost_) return;
-  lines_are_lost_ = true;
-  warn(fmt::format("lines of metrics.jsonl or quarantine.jsonl in '{}' are lost: {}", folder_.string(), std::strerror(errno)));
 }
 
 }  // namespace millrace

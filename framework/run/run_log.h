@@ -1,8 +1,6 @@
-// What a run says about itself: metrics.jsonl, the ledger of bad samples, sums over epochs. Nothing here decides anything.
+// What stages say to their run, put together: steps, sums over epochs, bad samples, warnings. Observers are told.
 #pragma once
 
-#include <chrono>
-#include <cstdio>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -11,14 +9,12 @@
 #include <string>
 #include <string_view>
 
-#include "base/json.h"
 #include "millrace/run.h"
 #include "millrace/value.h"
+#include "run/observers.h"
+#include "run/requests.h"
 
 namespace millrace {
-
-// "a1b2c3d4e5f60718": how hashes are written.
-std::string hex(std::uint64_t hash);
 
 // Makes runs/<name>/<date>T<time>/ (a number is added when it exists). Throws Error(usage) naming the folder.
 std::filesystem::path make_run_folder(const std::filesystem::path& parent, const std::string& name);
@@ -27,16 +23,14 @@ std::filesystem::path make_run_folder(const std::filesystem::path& parent, const
 class RunLog final : public RunServices {
  public:
   struct Options {
-    bool json = false;               // every line of metrics.jsonl also on standard output
-    std::uint64_t log_every = 1;     // steps between "step" lines
-    bool quiet = false;              // says nothing on standard error but warnings
-    std::string stepping_graph;      // whose steps are logged: "train"
-    bool steps_are_reported = true;  // false: a step's line is written without its loss
+    std::uint64_t log_every = 1;     // steps between events
+    std::string stepping_graph;      // whose steps are told: "train"
+    bool steps_are_reported = true;  // false: a step is told without its loss
   };
-  explicit RunLog(Options options);
-  ~RunLog() override;
+  // Both outlive it.
+  RunLog(Options options, Observers& observers, const Requests& requests);
 
-  // From here on files are written: metrics.jsonl, the resolved pipeline, the ledger. An empty folder: none.
+  // The run's folder, and the resolved pipeline in it. Empty: nothing is written.
   void open(const std::filesystem::path& folder, const Value& pipeline);
 
   // RunServices
@@ -45,9 +39,10 @@ class RunLog final : public RunServices {
   void promise_scalar(std::string_view graph, std::uint64_t step, std::string_view name) override;
   void bad_sample(std::string_view graph, const Sample& sample, std::string_view action) override;
   const std::filesystem::path& folder() const override { return folder_; }
-  void warn(std::string_view message) override;
+  void warn(std::string_view message) override { observers_.warn(std::string(message)); }
+  double rate_factor(std::uint64_t step) const override { return requests_.factor(step); }
 
-  // A step's updates are submitted: with its report, its line can be written.
+  // A step's updates are submitted: with its report, it can be told.
   void step_done(std::uint64_t step);
 
   // Sums over an epoch of a graph.
@@ -58,42 +53,33 @@ class RunLog final : public RunServices {
     std::uint64_t steps = 0;
     std::uint64_t stream_hash = 0;
     void add(const Sums& others);
-    void add_figures(Json& line, std::size_t most = SIZE_MAX) const;    // the first ones, by name
-    std::string text(int decimals, std::size_t most = SIZE_MAX) const;  // "loss 0.1234  accuracy 97.50 %"; shares in percent
+    std::vector<Figure> figures(std::size_t most = SIZE_MAX) const;  // the first ones
   };
   Sums sums(std::string_view graph, std::uint64_t epoch) const;
   void forget(std::string_view graph, std::uint64_t epoch);
   std::uint64_t bad_samples() const;  // of all graphs
   std::uint64_t skipped_samples(std::string_view graph) const;
 
-  // Adds "elapsed_seconds" and writes one line.
-  void event(Json line);
-  double elapsed_seconds() const;
-
  private:
-  struct Pending {  // a step of the stepping graph whose line is not written yet
+  struct Pending {  // a step of the stepping graph that is not told yet
     bool reported = false, done = false;
     std::uint64_t epoch = 0;
     Sums sums;
     std::map<std::string, double, std::less<>> scalars;
     std::set<std::string, std::less<>> promised;  // that have not come yet
   };
-  void write_step_if_whole(std::uint64_t step);
-  void write_line(std::FILE* file, const Json& line);
+  void tell_step_if_whole(std::uint64_t step);
 
-  using Clock = std::chrono::steady_clock;
-  Options options_;
+  const Options options_;
+  Observers& observers_;
+  const Requests& requests_;
   std::filesystem::path folder_;
-  Clock::time_point start_ = Clock::now();
   mutable std::mutex mutex_;
-  std::FILE* metrics_ = nullptr;
-  std::FILE* ledger_ = nullptr;
   std::map<std::pair<std::string, std::uint64_t>, Sums> epochs_;
   std::map<std::uint64_t, Pending> pending_;
   std::uint64_t bad_samples_ = 0;
   std::map<std::string, std::uint64_t, std::less<>> skipped_;  // by graph
   double last_step_seconds_ = 0;
-  bool lines_are_lost_ = false;
 };
 
 }  // namespace millrace

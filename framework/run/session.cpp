@@ -23,6 +23,7 @@ Session::Session(const Pipeline& pipeline, const Registry& registry, SessionOpti
     fail(ErrorKind::usage, "{}: no graph '{}'; there {} {}{}", pipeline_.file, options_.graph, names.size() == 1 ? "is" : "are",
          fmt::join(names, ", "), near ? fmt::format("; nearest is '{}'", *near) : "");
   }
+  make_observers();
   if (!options_.weights.empty()) metadata_ = read_safetensors_metadata(options_.weights);
   if (pipeline_.network) choose_devices();
   build_graphs();
@@ -40,6 +41,17 @@ Session::Session(const Pipeline& pipeline, const Registry& registry, SessionOpti
 }
 
 Session::~Session() = default;
+
+// First of all, so that what the rest warns of is heard.
+void Session::make_observers() {
+  Diagnostics errors;
+  for (const ObserverPlan& plan : pipeline_.observers) {
+    if (auto observer = plan.type->create(plan.table, "[observe." + plan.name + "]", errors)) {
+      observers_.add(plan.name, plan.type->delivery, std::move(observer), requests_.control("observer " + plan.name));
+    }
+  }
+  errors.throw_if_any();
+}
 
 void Session::doing(std::string what) const {
   if (options_.activity) options_.activity->set(std::move(what), false);
@@ -78,12 +90,10 @@ StageContext Session::shared_context() const {
 
 void Session::build_graphs() {
   RunLog::Options log;
-  log.json = options_.json;
-  log.quiet = options_.quiet;
   log.log_every = static_cast<std::uint64_t>(pipeline_.run.log_every);
   log.stepping_graph = options_.graph.empty() ? pipeline_.graphs.front().name : options_.graph;
   log.steps_are_reported = has_reports(*pipeline_.graph(log.stepping_graph));
-  log_ = std::make_unique<RunLog>(log);
+  log_ = std::make_unique<RunLog>(log, observers_, requests_);
   for (const GraphPlan& plan : pipeline_.graphs) {
     if (options_.graph.empty() ? plan.when.never : plan.name != options_.graph) continue;
     if (options_.only_main && !builds_.empty()) break;
@@ -99,7 +109,8 @@ void Session::choose_devices() {
   doing("opening devices");
   const bool by_option = !options_.devices.empty();
   try {
-    devices_ = open_devices(by_option ? options_.devices : pipeline_.run.devices, pipeline_.run.load, registry_);
+    devices_ = open_devices(by_option ? options_.devices : pipeline_.run.devices, pipeline_.run.load, registry_,
+                            [this](std::string_view message) { observers_.warn(std::string(message)); });
   } catch (Error& error) {
     if (by_option) throw error.in("--devices");
     const Value* run = pipeline_.resolved.find("run");
@@ -195,31 +206,75 @@ void Session::prepare() {
 }
 
 RunResult Session::run() {
+  RunEnd end;
+  RunResult result;
+  try {
+    result = train();
+  } catch (...) {
+    Error error = current_error();
+    end.error = error.what();
+    end_observers(std::move(end));
+    throw error;
+  }
+  end.epoch = result.epoch;
+  end.step = result.step;
+  end.signal = result.signal;
+  end.stopped = result.stopped;
+  end.weights_file = result.weights_file;
+  end_observers(std::move(end));
+  return result;
+}
+
+RunResult Session::train() {
   std::filesystem::path folder;
   if (!pipeline_.run.folder.empty() && !options_.only_main) folder = make_run_folder(pipeline_.run.folder, pipeline_.run.name);
+  observers_.restart_clock();
   log_->open(folder, pipeline_.resolved);
   prepare();
   start_replicas();
 
-  Training training({pipeline_, options_, builds_, graphs_, replicas_, evaluated_, first_step_, total_steps_, *log_});
+  Training training({.pipeline = pipeline_,
+                     .options = options_,
+                     .builds = builds_,
+                     .graphs = graphs_,
+                     .replicas = replicas_,
+                     .evaluated = evaluated_,
+                     .first_step = first_step_,
+                     .total_steps = total_steps_,
+                     .log = *log_,
+                     .observers = observers_,
+                     .requests = requests_,
+                     .save = [this](const std::string& name) { return save_weights(name); }});
   RunResult result = training.run();
-  if (builds_.front()->trains()) save_weights(result);
+  if (!builds_.front()->trains()) return result;
+  if (options_.activity) options_.activity->set("the weights to be written", true);
+  result.weights_file = save_weights("weights.safetensors");
   return result;
 }
 
-void Session::save_weights(RunResult& result) {
-  if (options_.activity) options_.activity->set("the weights to be written", true);
-  for (const auto& replica : replicas_) {
-    if (!evaluated_.empty()) replica->exchange(evaluated_);
-    replica->finish();
-  }
-  if (log_->folder().empty()) return;
-  const std::filesystem::path file = log_->folder() / "weights.safetensors";
+void Session::end_observers(RunEnd end) {
+  end.bad_samples = log_->bad_samples();
+  observers_.end(std::move(end), [this](const std::string& observer) {
+    if (options_.activity) options_.activity->set("observer " + observer, true);
+  });
+}
+
+std::string Session::save_weights(const std::string& name) {
+  const auto exchange = [this] {
+    for (const auto& replica : replicas_) {
+      if (!evaluated_.empty()) replica->exchange(evaluated_);
+      replica->finish();
+    }
+  };
+  if (log_->folder().empty()) return {};
+  const std::filesystem::path file = log_->folder() / name;
   const Network& network = *pipeline_.network;
   std::map<std::string, std::string> metadata = plans_of(replicas_, devices_.devices);
   metadata.merge(metadata_of(builds_.front()->classes()));
+  exchange();
   save_weights_file(file.string(), network, weights_of(replicas_, network, pipeline_.run.load), metadata);
-  result.weights_file = file.string();
+  exchange();
+  return file.string();
 }
 
 }  // namespace millrace

@@ -14,6 +14,8 @@
 #include "run/activity.h"
 #include "run/build.h"
 #include "run/devices.h"
+#include "run/observers.h"
+#include "run/requests.h"
 #include "run/run_log.h"
 
 namespace millrace {
@@ -24,11 +26,9 @@ struct StartingPoint {
 };
 
 struct SessionOptions {
-  std::string devices;  // instead of run.devices, when not empty
-  std::string graph;    // build and run only this graph
-  std::string weights;  // a safetensors file to start from, instead of the initialisers
-  bool json = false;
-  bool quiet = false;
+  std::string devices;                                 // instead of run.devices, when not empty
+  std::string graph;                                   // build and run only this graph
+  std::string weights;                                 // a safetensors file to start from, instead of the initialisers
   bool hash_input = false;                             // stream hashes also cover what the network receives
   StartingPoint from;                                  // of the main graph; nothing that comes before is read
   std::uint64_t most_steps = 0;                        // of the main graph; 0: as the file says
@@ -41,7 +41,10 @@ struct SessionOptions {
 
 // What a run ended with.
 struct RunResult {
+  double epoch = 0;              // of the main graph, done
+  std::uint64_t step = 0;        // of the main graph, done
   int signal = 0;                // that stopped it, or 0
+  bool stopped = false;          // before its last step, because a signal, an observer or the program asked for it
   std::string weights_file;      // written at the end, or empty
   RunLog::Sums last_validation;  // of the last pass that was not training
 };
@@ -54,6 +57,9 @@ class Session {
   ~Session();
 
   RunResult run();
+
+  // For other threads of the program: what they ask of the run. Valid while the session lives.
+  RunControl& control() { return control_; }
 
   // One item of what the run will hold in memory, at most.
   struct MemoryItem {
@@ -80,13 +86,20 @@ class Session {
   void compile_replicas();
   void start_replicas();
   void place_steps();
-  void save_weights(RunResult& result);
+  void make_observers();
+  std::string save_weights(const std::string& name);  // into the run's folder; "" when there is none
+  RunResult train();
+  void end_observers(RunEnd end);
   StageContext shared_context() const;
   void doing(std::string what) const;  // before the first step
 
   const Pipeline& pipeline_;
   const Registry& registry_;
   SessionOptions options_;
+  // In this order, since observers may ask and devices may warn until they are gone.
+  Requests requests_{[this](RunEvent event) { observers_.tell(std::move(event)); }};
+  RunControl& control_ = requests_.control("the program");
+  Observers observers_;
   std::unique_ptr<RunLog> log_;
   std::map<std::string, std::string> metadata_;  // of the weights to start from
   OpenDevices devices_;                          // devices before replicas: destroyed after them

@@ -11,16 +11,16 @@
 namespace millrace {
 namespace {
 
-constexpr auto kTick = std::chrono::milliseconds(50);
-constexpr std::size_t kFiguresShown = 2;  // of training, on a line that is renewed
-constexpr double kReportPatience = 10;    // seconds for the reports of steps that devices have done
+constexpr auto kLook = std::chrono::milliseconds(50);
+constexpr double kTick = 0.1;           // seconds
+constexpr double kReportPatience = 10;  // seconds for the reports of steps that devices have done
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
 // Who the run waits for, from what the stages did: the data stages when the gate had no batch, else the training step.
-std::string waits_for(const Graph::Figures& now) {
+std::string who_is_waited_for(const Graph::Figures& now) {
   if (now.waited_for_data_seconds <= now.waited_for_step_seconds) return "the training step";
   std::string slowest = "data";
   double most = 0;
@@ -37,7 +37,6 @@ std::string waits_for(const Graph::Figures& now) {
 
 Training::Training(Parts parts)
     : parts_(parts),
-      progress_(parts.options.quiet),
       steps_per_epoch_(std::max<std::uint64_t>(parts.builds.front()->steps_per_epoch(), 1)),
       reported_(has_reports(parts.builds.front()->plan())),
       done_(parts.first_step) {
@@ -45,10 +44,11 @@ Training::Training(Parts parts)
 }
 
 RunResult Training::run() {
-  start_event();
+  tell_start();
   doing("the first step");
   Graph& graph = *parts_.graphs.front();
   if (parts_.builds.front()->trains()) {
+    parts_.requests.honour_factors(parts_.first_step);
     graph.on_step_done([this](std::uint64_t step) { return step_done(step); });
     resumed_ = Clock::now();
     graph.start(parts_.first_step, parts_.total_steps);
@@ -66,29 +66,46 @@ RunResult Training::run() {
   } else {
     run_pass(0, parts_.first_step, parts_.total_steps);
   }
-  Json line = {{"event", "end"}, {"epoch", static_cast<double>(done_) / static_cast<double>(steps_per_epoch_)}, {"step", done_}};
-  line["bad_samples"] = parts_.log.bad_samples();
-  if (result_.signal != 0) line["signal"] = result_.signal;
-  parts_.log.event(std::move(line));
+  end_requests();
   return result_;
 }
 
-void Training::start_event() {
-  Json line = {{"event", "start"}, {"name", parts_.pipeline.run.name}, {"file", parts_.pipeline.file}};
-  line["seed"] = parts_.pipeline.run.seed;
-  line["epochs"] = parts_.pipeline.run.epochs;
-  line["first_step"] = parts_.first_step + 1;
-  line["steps"] = parts_.total_steps;
-  line["replicas"] = parts_.replicas.size();
-  parts_.log.event(std::move(line));
+void Training::tell_start() {
+  const RunParams& run = parts_.pipeline.run;
+  RunStart event;
+  event.name = run.name;
+  event.file = parts_.pipeline.file;
+  event.folder = parts_.log.folder();
+  event.graph = parts_.builds.front()->plan().name;
+  event.seed = run.seed;
+  event.epochs = run.epochs;
+  event.first_step = parts_.first_step + 1;
+  event.steps = parts_.total_steps;
+  event.steps_per_epoch = steps_per_epoch_;
+  event.replicas = parts_.replicas.size();
+  parts_.observers.start(std::move(event), [this](const std::string& observer) { doing("observer " + observer); });
+}
+
+void Training::end_requests() {
+  result_.epoch = static_cast<double>(done_) / static_cast<double>(steps_per_epoch_);
+  result_.step = done_;
+  result_.stopped = stop_ && done_ < parts_.total_steps;
+  if (stop_) parts_.requests.honour(*stop_, done_);
+  parts_.requests.refuse_all("the run was over");
 }
 
 bool Training::step_done(std::uint64_t step) {
   parts_.log.step_done(step);
   const std::lock_guard lock(mutex_);
   done_ = step + 1;
-  if (!is_boundary(done_)) return true;
-  boundary_ = done_;
+  parts_.requests.honour_factors(done_);
+  const bool asked = parts_.requests.waits(RequestKind::save) || parts_.requests.waits(RequestKind::validate);
+  if (asked || is_boundary(done_)) {
+    boundary_ = done_;
+  } else {
+    held_by_ = parts_.observers.behind(Observers::kMostBehind);
+    if (held_by_.empty()) return true;
+  }
   changed_.notify_all();
   return false;
 }
@@ -118,13 +135,17 @@ void Training::loop() {
   Graph& graph = *parts_.graphs.front();
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait_for(lock, kTick, [this] { return boundary_ != 0 || drained_; });
+    changed_.wait_for(lock, kLook, [this] { return boundary_ != 0 || drained_; });
     const std::uint64_t boundary = std::exchange(boundary_, 0);
     const bool drained = drained_;
+    const bool released = !held_by_.empty() && parts_.observers.behind(Observers::kMostBehind / 2).empty();
+    if (released) held_by_.clear();
+    const std::string held_by = held_by_;
     lock.unlock();
+    if (released) graph.resume();
     if (boundary != 0) {
       at_boundary(boundary);
-      if (boundary < parts_.total_steps && result_.signal == 0) {
+      if (boundary < parts_.total_steps && !stop_) {
         resumed_ = Clock::now();
         graph.resume();
       } else {
@@ -133,9 +154,9 @@ void Training::loop() {
       }
     }
     if (stop_requested()) graph.stop();
-    watch(graph, stall_);
+    if (held_by.empty()) watch(graph, stall_);
     if (parts_.options.on_tick) parts_.options.on_tick(graph.figures());
-    if (progress_.due()) show_progress();
+    if (seconds_since(ticked_) >= kTick) tell_tick(held_by.empty() ? "" : "observer " + held_by);
     lock.lock();
     if (drained && boundary_ == 0) return;
   }
@@ -144,9 +165,19 @@ void Training::loop() {
 bool Training::stop_requested() {
   if (result_.signal == 0 && parts_.options.stop_signal) {
     result_.signal = parts_.options.stop_signal->load();
-    if (result_.signal != 0) progress_.say("stopping after the step under way; once more to stop at once");
+    if (result_.signal != 0) {
+      parts_.requests.ask({.by = fmt::format("signal {}", result_.signal), .signal = result_.signal, .text = {}});
+    }
   }
-  return result_.signal != 0;
+  if (!stop_) stop_ = parts_.requests.take(RequestKind::stop);
+  return stop_.has_value();
+}
+
+Observers::Waiting Training::waiting() {
+  return [this](const std::string& observer) {
+    doing("observer " + observer);
+    tell_tick("observer " + observer);
+  };
 }
 
 void Training::doing(std::string what) const {
@@ -154,7 +185,7 @@ void Training::doing(std::string what) const {
 }
 
 void Training::watch(const Graph& graph, StallWatch& stall) {
-  if (result_.signal != 0) return doing("the steps under way: " + waits_for(graph));
+  if (stop_) return doing("the steps under way: " + waits_for(graph));
   if (const std::string text = stall.look(graph); !text.empty()) parts_.log.warn(text);
 }
 
@@ -163,17 +194,43 @@ void Training::at_boundary(std::uint64_t done) {
   for (const auto& replica : parts_.replicas) replica->finish();  // the reports of these steps are on their way
   training_seconds_ += seconds_since(resumed_);                   // with what devices still had to do
   if (done % steps_per_epoch_ == 0 || done == parts_.total_steps) end_epoch((done - 1) / steps_per_epoch_, done);
+  parts_.observers.flush(waiting());
   run_other_graphs(done);
+  honour_saves(done);
 }
 
 void Training::run_other_graphs(std::uint64_t done) {
+  std::vector<RequestEvent> asked;
+  while (auto request = parts_.requests.take(RequestKind::validate)) asked.push_back(std::move(*request));
   bool exchanged = false;
   for (std::size_t g = 1; g < parts_.graphs.size() && !stop_requested(); ++g) {
-    if (!every_[g].due(done, steps_per_epoch_, parts_.total_steps)) continue;
+    if (asked.empty() && !every_[g].due(done, steps_per_epoch_, parts_.total_steps)) continue;
     if (!std::exchange(exchanged, true)) exchange_weights();
     run_pass(g, 0, parts_.builds[g]->steps_per_epoch());
   }
   if (exchanged) exchange_weights();
+  for (RequestEvent& request : asked) {
+    if (parts_.graphs.size() == 1 || stop_) {
+      parts_.requests.refuse(std::move(request), stop_ ? "the run was stopped first" : "the pipeline has no other graph");
+    } else {
+      parts_.requests.honour(std::move(request), done);
+    }
+  }
+}
+
+void Training::honour_saves(std::uint64_t done) {
+  while (auto request = parts_.requests.take(RequestKind::save)) {
+    try {
+      const std::string file = parts_.save(fmt::format("weights-step-{}.safetensors", done));
+      if (file.empty()) {
+        parts_.requests.refuse(std::move(*request), "the run has no folder");
+      } else {
+        parts_.requests.honour(std::move(*request), done, file);
+      }
+    } catch (const Error& error) {
+      parts_.requests.refuse(std::move(*request), error.what());
+    }
+  }
 }
 
 void Training::exchange_weights() {
@@ -188,17 +245,18 @@ void Training::end_epoch(std::uint64_t epoch, std::uint64_t done) {
   const GraphBuild& build = *parts_.builds.front();
   const bool known = sums.steps > 0;
   const double images = known ? sums.samples : static_cast<double>(build.samples_until(done) - build.samples_until(first));
-  const double rate = images / std::max(training_seconds_, 1e-9);
-  Json line = {{"event", "epoch"}, {"epoch", epoch + 1}, {"step", done}};
-  sums.add_figures(line);
-  line["images_per_second"] = rate;
-  line["seconds"] = training_seconds_;
-  if (known) line["stream_hash"] = hex(sums.stream_hash);
-  line["resident_bytes"] = resident_bytes();
-  parts_.log.event(std::move(line));
-  const std::string figures = known ? sums.text(4, kFiguresShown) : "no stage reports the loss";
-  progress_.say(fmt::format("{}: epoch {}/{:g}  {}  {:.0f} images/s{}", name, epoch + 1, parts_.pipeline.run.epochs, figures,
-                            rate, known ? "  stream " + hex(sums.stream_hash) : ""));
+  EpochEvent event;
+  event.graph = name;
+  event.epoch = epoch + 1;
+  event.step = done;
+  event.epochs = parts_.pipeline.run.epochs;
+  event.reported = known;
+  event.figures = sums.figures();
+  event.images_per_second = images / std::max(training_seconds_, 1e-9);
+  event.seconds = training_seconds_;
+  event.stream_hash = sums.stream_hash;
+  event.resident_bytes = resident_bytes();
+  parts_.observers.tell(std::move(event));
   parts_.log.forget(name, epoch);
   training_seconds_ = 0;
 }
@@ -245,63 +303,59 @@ void Training::run_pass(std::size_t g, std::uint64_t first, std::uint64_t last) 
   StallWatch stall;
   graph.start(first, last);
   std::future<void> drained = std::async(std::launch::async, [&graph] { graph.wait(); });
-  while (drained.wait_for(kTick) != std::future_status::ready) {
+  while (drained.wait_for(kLook) != std::future_status::ready) {
     if (stop_requested()) graph.stop();
     watch(graph, stall);
     if (g == 0 && parts_.options.on_tick) parts_.options.on_tick(graph.figures());
   }
   drained.get();
-  if (result_.signal != 0) return;  // half a pass is no figure
+  if (stop_) return;  // half a pass is no figure
   const double seconds = seconds_since(start);
   const std::uint64_t an_epoch = build.steps_per_epoch();
   const RunLog::Sums sums = take_sums(name, first / an_epoch, last / an_epoch);
-  if (sums.steps == 0) {
-    const std::uint64_t left_out = parts_.log.skipped_samples(name) - skipped;
-    return end_data_pass(name, build.samples_until(last) - build.samples_until(first) - left_out, seconds);
-  }
-  Json line = {{"event", "validate"}, {"graph", name}};
-  line["epoch"] = static_cast<double>(done) / static_cast<double>(steps_per_epoch_);
-  line["step"] = done;
-  line["samples"] = sums.samples;
-  sums.add_figures(line);
-  line["images_per_second"] = sums.samples / seconds;
-  line["seconds"] = seconds;
-  line["stream_hash"] = hex(sums.stream_hash);
-  parts_.log.event(std::move(line));
-  progress_.say(fmt::format("{}: {:.0f} images  {}  {}", name, sums.samples, sums.text(4), duration_text(seconds)));
-  result_.last_validation = sums;
+  const std::uint64_t left_out = parts_.log.skipped_samples(name) - skipped;
+  PassEvent event;
+  event.graph = name;
+  event.epoch = static_cast<double>(done) / static_cast<double>(steps_per_epoch_);
+  event.step = done;
+  event.reported = sums.steps > 0;
+  event.samples =
+      event.reported ? sums.samples : static_cast<double>(build.samples_until(last) - build.samples_until(first) - left_out);
+  event.figures = sums.figures();
+  event.seconds = seconds;
+  event.images_per_second = event.samples / seconds;
+  event.stream_hash = sums.stream_hash;
+  parts_.observers.tell(std::move(event));
+  if (sums.steps > 0) result_.last_validation = sums;
 }
 
-// A graph without metrics, such as the data stages alone.
-void Training::end_data_pass(const std::string& name, std::uint64_t samples, double seconds) {
-  const double rate = static_cast<double>(samples) / seconds;
-  parts_.log.event({{"event", "pass"}, {"graph", name}, {"samples", samples}, {"images_per_second", rate}, {"seconds", seconds}});
-  progress_.say(fmt::format("{}: {} images  {:.0f} images/s  {}", name, samples, rate, duration_text(seconds)));
-}
-
-void Training::show_progress() {
-  ProgressFigures figures;
+void Training::tell_tick(const std::string& waits_for) {
+  ticked_ = Clock::now();
   const GraphBuild& build = *parts_.builds.front();
+  TickEvent event;
   {
     const std::lock_guard lock(mutex_);
-    figures.step = done_;
+    event.step = done_;
   }
-  if (figures.step == parts_.total_steps) return;  // what there is to say is said
-  figures.name = build.plan().name;
-  figures.steps = parts_.total_steps;
-  figures.epochs = parts_.pipeline.run.epochs;
-  figures.epoch = static_cast<double>(figures.step) / static_cast<double>(steps_per_epoch_);
-  const std::uint64_t epoch = figures.step / steps_per_epoch_;
+  if (event.step == parts_.total_steps && waits_for.empty()) return;  // what there is to say is said
+  event.graph = build.plan().name;
+  event.steps = parts_.total_steps;
+  event.epochs = parts_.pipeline.run.epochs;
+  event.epoch = static_cast<double>(event.step) / static_cast<double>(steps_per_epoch_);
+  const std::uint64_t epoch = event.step / steps_per_epoch_;
   const RunLog::Sums sums = parts_.log.sums(build.plan().name, epoch);
-  figures.measured = sums.text(3, kFiguresShown);
+  event.figures = sums.figures();
   const double seconds = training_seconds_ + seconds_since(resumed_);
-  const std::uint64_t steps = figures.step - std::max(epoch * steps_per_epoch_, parts_.first_step);
+  const std::uint64_t steps = event.step - std::max(epoch * steps_per_epoch_, parts_.first_step);
   if (steps > 0) {
-    figures.images_per_second = sums.samples / seconds;
-    figures.seconds_left = seconds / static_cast<double>(steps) * static_cast<double>(figures.steps - figures.step);
+    event.images_per_second = sums.samples / seconds;
+    event.seconds_left = seconds / static_cast<double>(steps) * static_cast<double>(event.steps - event.step);
   }
-  figures.waits_for = waits_for(parts_.graphs.front()->figures());
-  progress_.show(figures);
+  const Graph::Figures figures = parts_.graphs.front()->figures();
+  event.waited_for_data_seconds = figures.waited_for_data_seconds;
+  event.waited_for_step_seconds = figures.waited_for_step_seconds;
+  event.waits_for = waits_for.empty() ? who_is_waited_for(figures) : waits_for;
+  parts_.observers.tell(std::move(event));
 }
 
 }  // namespace millrace

@@ -1,14 +1,14 @@
-// The course of a run: epochs of the main graph, other graphs at its boundaries, progress, signals, events.
+// The course of a run: epochs of the main graph, other graphs at its boundaries, requests, and what observers are told.
 #pragma once
 
 #include <chrono>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <vector>
 
-#include "run/progress.h"
 #include "run/session.h"
 #include "run/stall.h"
 
@@ -26,6 +26,9 @@ class Training {
     const std::string& evaluated;           // the copy of the weights that other graphs see; empty: the weights themselves
     std::uint64_t first_step, total_steps;  // of the main graph: [first, total)
     RunLog& log;
+    Observers& observers;
+    Requests& requests;
+    std::function<std::string(const std::string& name)> save;  // writes the weights; the file, "" when the run has no folder
   };
   explicit Training(Parts parts);
 
@@ -44,18 +47,22 @@ class Training {
   RunLog::Sums take_sums(const std::string& name, std::uint64_t first_epoch, std::uint64_t last_epoch);
   void end_data_pass(const std::string& name, std::uint64_t samples, double seconds);
   bool stop_requested();
-  void show_progress();
+  void honour_saves(std::uint64_t done);
+  void end_requests();
+  void tell_start();
+  void tell_tick(const std::string& waits_for);
+  Observers::Waiting waiting();  // for an observer
   void doing(std::string what) const;
   void watch(const Graph& graph, StallWatch& stall);  // some times a second
   bool is_boundary(std::uint64_t done) const;
-  void start_event();
 
   using Clock = std::chrono::steady_clock;
   Parts parts_;
-  Progress progress_;
   std::vector<Every> every_;  // by graph
   std::uint64_t steps_per_epoch_;
   RunResult result_;
+  std::optional<RequestEvent> stop_;  // that is being honoured
+  Clock::time_point ticked_;
   bool reported_;     // some stage reports the main graph's steps
   StallWatch stall_;  // of the main graph
 
@@ -63,6 +70,7 @@ class Training {
   std::condition_variable changed_;
   std::uint64_t done_ = 0;      // steps of the main graph whose updates are submitted
   std::uint64_t boundary_ = 0;  // the gate is closed after this many steps; 0: it is open
+  std::string held_by_;         // the observer that the gate is closed for; "": none
   bool drained_ = false;
   std::optional<Error> error_;
 

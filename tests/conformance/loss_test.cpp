@@ -142,7 +142,7 @@ TEST_P(EveryLoss, CountsItsWeightAsTheDivisorDoes) {
     made.replica->infer(data.batch, 0, kBatch, {}, loss, sums)->wait();
     made.replica->finish();
     const Shape& output = network.output();
-    EXPECT_NEAR(sums.weight(), loss->weight(*data.batch, output.elements() / output[0]), 1e-6 * sums.weight());
+    EXPECT_NEAR(sums.weight(), loss->weight(*data.batch, {0, kBatch}, output.elements() / output[0]), 1e-6 * sums.weight());
     EXPECT_GT(sums.loss(), 0);
   });
 }
@@ -202,7 +202,7 @@ TEST(LargerTargets, ArriveWhereTheReferencePutsThem) {
     made.replica->finish();
     const double expected = squared_error(*network, *data.batch, made.replica->logits());
     EXPECT_NEAR(sums.loss() / sums.weight(), expected, 1e-5 * expected) << backend;
-    EXPECT_EQ(sums.weight(), loss->weight(*data.batch, 8 * 12)) << backend;
+    EXPECT_EQ(sums.weight(), loss->weight(*data.batch, {0, kBatch}, 8 * 12)) << backend;
   }
 }
 

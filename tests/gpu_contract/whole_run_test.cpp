@@ -100,7 +100,6 @@ class WholeRun : public testing::Test {
     const Pipeline pipeline = load_pipeline((folder_ / "pipeline.toml").string(), {}, registry_);
     SessionOptions options;
     options.devices = devices;
-    options.quiet = true;
     Session session(pipeline, registry_, options);
     session.run();
     std::vector<std::vector<float>> values;

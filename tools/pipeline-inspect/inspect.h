@@ -15,6 +15,7 @@ std::string describe_stage(const StageType& type);
 std::string describe_layer(const LayerType& type);
 std::string describe_rule(const RuleType& type);
 std::string describe_loss(const LossType& type);
+std::string describe_observer(const ObserverType& type);
 
 std::string describe_network(const Network& network);  // a table of layers
 std::string describe_pipeline(const Pipeline& pipeline);

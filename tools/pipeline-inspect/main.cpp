@@ -1,6 +1,8 @@
 // pipeline-inspect: what there is, and what a file means.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <filesystem>
 
 #include "common/arguments.h"
@@ -46,39 +48,52 @@ std::string inspect_pipeline(const std::string& file, const Options& options, co
   return options.svg.empty() ? describe_pipeline(pipeline) : "";
 }
 
+void append_names(const auto& types, std::vector<std::string>& names) {
+  for (const auto& [name, type] : types) names.push_back(name);
+}
+
+// Of a name that stands for itself. A stage's comes first where several kinds have one of that name.
 std::string inspect_name(const std::string& name, const Registry& registry) {
   if (const StageType* stage = registry.stage(name)) return describe_stage(*stage);
   if (const LayerType* layer = registry.layer(name)) return describe_layer(*layer);
   if (const RuleType* rule = registry.rule(name)) return describe_rule(*rule);
   if (const LossType* loss = registry.loss(name)) return describe_loss(*loss);
+  if (const ObserverType* observer = registry.observer(name)) return describe_observer(*observer);
   std::vector<std::string> names = {"devices"};
   for (const PluginInfo& plugin : registry.plugins()) {
     if (plugin.name == name) return describe_plugin(plugin, registry);
     names.push_back(plugin.name);
   }
-  for (const auto& [stage, type] : registry.stages()) names.push_back(stage);
-  for (const auto& [layer, type] : registry.layers()) names.push_back(layer);
-  for (const auto& [rule, type] : registry.rules()) names.push_back(rule);
-  for (const auto& [loss, type] : registry.losses()) names.push_back(loss);
+  append_names(registry.stages(), names);
+  append_names(registry.layers(), names);
+  append_names(registry.rules(), names);
+  append_names(registry.losses(), names);
+  append_names(registry.observers(), names);
   const auto nearest = nearest_name(name, names);
-  fail(ErrorKind::usage, "there is no plugin, stage, layer type, loss, update rule or file '{}'{}", name,
+  fail(ErrorKind::usage, "there is no plugin, stage, layer type, loss, update rule, observer or file '{}'{}", name,
        nearest ? fmt::format("; nearest is '{}'", *nearest) : "; pipeline-inspect without arguments lists what there is");
 }
 
-std::string inspect_rule(const std::string& name, const Registry& registry) {
-  if (const RuleType* rule = registry.rule(name)) return describe_rule(*rule);
+[[noreturn]] void fail_to_find(const char* what, const std::string& name, const auto& types) {
   std::vector<std::string> names;
-  for (const auto& [known, type] : registry.rules()) names.push_back(known);
+  append_names(types, names);
   const auto nearest = nearest_name(name, names);
-  fail(ErrorKind::usage, "there is no update rule '{}'{}", name, nearest ? fmt::format("; nearest is '{}'", *nearest) : "");
+  fail(ErrorKind::usage, "there is no {} '{}'{}", what, name, nearest ? fmt::format("; nearest is '{}'", *nearest) : "");
 }
 
-std::string inspect_loss(const std::string& name, const Registry& registry) {
-  if (const LossType* loss = registry.loss(name)) return describe_loss(*loss);
-  std::vector<std::string> names;
-  for (const auto& [known, type] : registry.losses()) names.push_back(known);
-  const auto nearest = nearest_name(name, names);
-  fail(ErrorKind::usage, "there is no loss '{}'{}", name, nearest ? fmt::format("; nearest is '{}'", *nearest) : "");
+// Of one kind: "rule adamw".
+constexpr std::array<std::string_view, 3> kKinds = {"rule", "loss", "observer"};
+std::string inspect_kind(const std::string& kind, const std::string& name, const Registry& registry) {
+  if (kind == "rule") {
+    if (const RuleType* rule = registry.rule(name)) return describe_rule(*rule);
+    fail_to_find("update rule", name, registry.rules());
+  }
+  if (kind == "loss") {
+    if (const LossType* loss = registry.loss(name)) return describe_loss(*loss);
+    fail_to_find("loss", name, registry.losses());
+  }
+  if (const ObserverType* observer = registry.observer(name)) return describe_observer(*observer);
+  fail_to_find("observer", name, registry.observers());
 }
 
 std::string inspect(const Options& options) {
@@ -93,7 +108,7 @@ std::string inspect(const Options& options) {
   if (options.dot || !options.svg.empty() || !options.sets.empty()) {
     fail(ErrorKind::usage, "--dot, --svg and --set need a file, found '{}'", what);
   }
-  if (options.rest.size() == 2) return what == "loss" ? inspect_loss(options.rest[1], registry) : inspect_rule(options.rest[1], registry);
+  if (options.rest.size() == 2) return inspect_kind(what, options.rest[1], registry);
   return what == "devices" ? describe_devices(registry) : inspect_name(what, registry);
 }
 
@@ -103,16 +118,18 @@ int main(int count, char** words) {
   return run_tool("pipeline-inspect", [&] {
     Options options;
     Arguments arguments(
-        "pipeline-inspect", "[PLUGIN | STAGE | LAYER | loss LOSS | rule RULE | NETWORK.toml | PIPELINE.toml | devices] [options]",
-        "Shows what there is: without an argument all plugins, stages, backends, layer types, losses and update rules;\n"
-        "with a name that one's ports and parameters; with a file the network as a table of layers, or the pipeline's graphs.");
+        "pipeline-inspect",
+        "[PLUGIN | STAGE | LAYER | loss LOSS | rule RULE | observer OBSERVER | NETWORK.toml | PIPELINE.toml | devices] [options]",
+        "Shows what there is: without an argument all plugins, stages, backends, layer types, losses, update rules and\n"
+        "observers; with a name that one's ports and parameters; with a file the network as a table of layers, or the pipeline's "
+        "graphs.");
     arguments
         .repeated("--set", "KEY=VALUE", "changes a key of the file (or a network's variable) before it is read", options.sets)
         .flag("--dot", "a pipeline as Graphviz source", options.dot)
         .option("--svg", "FILE", "draws a pipeline into a file (needs Graphviz)", options.svg)
         .flag("--schema", "a JSON schema of pipeline files, for editors", options.schema);
     if (!arguments.read(count, words, options.rest)) return 0;
-    const bool is_part = options.rest.size() == 2 && (options.rest[0] == "rule" || options.rest[0] == "loss");
+    const bool is_part = options.rest.size() == 2 && std::find(kKinds.begin(), kKinds.end(), options.rest[0]) != kKinds.end();
     if (options.rest.size() > 1 && !is_part) fail(ErrorKind::usage, "one thing at a time: '{}' is too much", options.rest[1]);
     fmt::print("{}", inspect(options));
     return 0;

@@ -81,6 +81,16 @@ std::string describe_rule(const RuleType& type) {
          params_text(type.params, type.defaults);
 }
 
+std::string describe_observer(const ObserverType& type) {
+  TextTable facts({"", ""});
+  facts.row({"plugin", type.plugin.empty() ? "-" : type.plugin});
+  facts.row({"listens", type.by_default ? fmt::format("by default; observe.{} = false leaves it out", type.name)
+                                        : fmt::format("where the file has [observe.{}]", type.name)});
+  facts.row({"when it is slow", type.delivery == Delivery::all ? "the run waits for it" : "steps and ticks are left out"});
+  return fmt::format("{}: {}\n  an observer of the run\n", type.name, type.text) + facts.text() +
+         params_text(type.params, type.defaults);
+}
+
 std::string describe_loss(const LossType& type) {
   static constexpr const char* kTargets[] = {"a class of each image", "a class of each pixel", "numbers or target images"};
   TextTable facts({"", ""});

@@ -43,7 +43,7 @@ int main(int argc, char** argv) {
     const std::uint64_t most_layers = number("--layers", layers, 0);
     options.time_layers = most_layers > 0;
     options.only_main = true;
-    options.quiet = true;
+    overrides.emplace_back("observe.console.quiet=true");
 
     millrace::Registry registry;
     registry.load_all();

@@ -27,7 +27,7 @@ millrace::StartingPoint starting_point(const std::string& text) {
 int main(int argc, char** argv) {
   return millrace::run_tool("pipeline-run", [&] {
     millrace::SessionOptions options;
-    bool check = false;
+    bool check = false, json = false, quiet = false;
     std::string hash = "stream";
     std::vector<std::string> overrides;
     std::vector<std::string> files;
@@ -44,8 +44,8 @@ int main(int argc, char** argv) {
         .option("--from", "E[:S]",
                 "begin with epoch E, or its step S, from 1; weights are those of --weights, momentum begins anew", from)
         .option("--hash", "WHAT", "stream hashes cover: stream, samples and draws; pixels, also what the network receives", hash)
-        .flag("--json", "events on standard output, one JSON object a line", options.json)
-        .flag("--quiet", "no progress on standard error", options.quiet);
+        .flag("--json", "events on standard output, one JSON object a line: observe.metrics.standard_output", json)
+        .flag("--quiet", "only warnings on standard error: observe.console.quiet", quiet);
     if (!arguments.read(argc, argv, files)) return 0;
     if (files.size() != 1) {
       millrace::fail(millrace::ErrorKind::usage, "one pipeline file is needed, found {}; see pipeline-run --help", files.size());
@@ -56,6 +56,8 @@ int main(int argc, char** argv) {
     }
     options.hash_input = hash == "pixels";
     if (!from.empty()) options.from = starting_point(from);
+    if (json) overrides.emplace_back("observe.metrics.standard_output=true");
+    if (quiet) overrides.emplace_back("observe.console.quiet=true");
 
     millrace::Activity activity;
     const millrace::SignalWatch signals(activity, [](int code) { _exit(code); });
@@ -72,7 +74,7 @@ int main(int argc, char** argv) {
       return 0;
     }
     const millrace::RunResult result = session.run();
-    if (!result.weights_file.empty() && !options.quiet) fmt::print(stderr, "weights: {}\n", result.weights_file);
+    if (!result.weights_file.empty() && !quiet) fmt::print(stderr, "weights: {}\n", result.weights_file);
     return result.signal == 0 ? 0 : 128 + result.signal;
   });
 }

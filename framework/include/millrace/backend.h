@@ -48,6 +48,9 @@ class Stream {
   virtual void run(const Kernel& kernel, const void* element) = 0;
   // To memory that host_buffer() gave, which stays until it is done.
   virtual void copy_to_host(void* host, const void* device, std::size_t bytes) = 0;
+  // Runs `work` on a thread of the host, where it may block; later work here waits for it. What it throws is the stream's error.
+  // REQUIRES: the device's memory is the host's; others throw Error(usage).
+  virtual void call(std::function<void()> work);
 };
 
 enum class Precision { fp32, tf32, bf16 };
@@ -92,6 +95,9 @@ struct CompileRequest {
   std::vector<std::string> copies = {};
   // The copy that other graphs than the one that trains see, and that is saved; empty: the values themselves.
   std::string evaluated = {};
+  // Batch normalisation takes the mean and variance of the whole batch, over all replicas, through CompileOptions::exchange. A
+  // backend that cannot throws Error(usage).
+  bool sync_batch_norm = false;
   // A share of a batch is trained in so many pieces, one after the other: keep_gradients() adds theirs up.
   std::uint32_t micro_batches = 1;
   // Losses that will be measured. One that is not among them takes memory when it first is; on a device with memory of its own it
@@ -153,6 +159,19 @@ enum class Tune {
 };
 const char* to_string(Tune tune);
 
+// Where all replicas of a run, in whatever process, meet in the middle of a pass. Thread-safe.
+class Exchange {
+ public:
+  virtual ~Exchange() = default;
+  virtual std::size_t replicas() const = 0;  // of all processes
+  // all = what every replica has given, in order of replicas: (replicas(), mine.size()). Waits until every replica has called as
+  // often as this one; so it is called on threads that belong to a replica. Throws when give_up() was called or a process is
+  // gone. `replica`: among those of all processes.
+  virtual void gather(std::size_t replica, std::span<const double> mine, std::span<double> all) = 0;
+  // A replica has failed and will not come: all that wait, and all later calls, throw.
+  virtual void give_up() = 0;
+};
+
 // A backend ignores options for which it has one implementation.
 struct CompileOptions {
   std::uint32_t train_batch = 0;  // largest piece of a training batch that is ingested at once; 0: no training
@@ -169,6 +188,8 @@ struct CompileOptions {
   CompileRequest request = {};
   // Kept where a backend has memory of its own: Error(usage) when they do not fit. Others read batches where they lie.
   std::vector<ResidentSet> resident_sets = {};
+  std::size_t replica = 0;       // the number of this replica among those of all processes
+  Exchange* exchange = nullptr;  // outlives the replica; null where there is nobody to meet
 };
 
 // What a layer cost on a replica's device so far. Layers that were fused into it are contained.

@@ -70,7 +70,7 @@ class RunObserver {
   virtual void tick(const TickEvent&) {}
   virtual void end(const RunEnd&) {}
   // All that was told so far can be seen by others when it returns, and outlives a killed process. Called with Delivery::all at
-  // the end of each epoch, before other graphs run, and at the end of the run.
+  // the end of each epoch, before other graphs run, and before end().
   virtual void flush() {}
 };
 

@@ -218,10 +218,15 @@ class Sample {
 class Batch : public Payload {
  public:
   std::uint64_t epoch = 0;
-  std::uint64_t step = 0;         // global, from 0; Packet::sequence of its chunks
-  std::uint32_t count = 0;        // slots in use, <= capacity; less only in an epoch's last batch
-  double weight = 0;              // sum of weights[0 ... count); valid when complete
-  std::uint64_t stream_hash = 0;  // sum over its samples; valid when complete
+  std::uint64_t step = 0;   // global, from 0; Packet::sequence of its chunks
+  std::uint32_t count = 0;  // slots in use, <= capacity; less only in an epoch's last batch
+  // Of several processes each has a part of the global batch: this one's slots are first_slot ... first_slot + count - 1 of
+  // global_count. Alone: 0 and count.
+  std::uint32_t first_slot = 0;
+  std::uint32_t global_count = 0;
+  double weight = 0;  // sum of weights[0 ... count); valid when complete
+  std::uint64_t stream_hash =
+      0;  // sum over the global batch's samples; valid when a stepwise stage sees it, before that over its own
 
   ImageShape image;                      // of every slot's pixels; is_plain()
   ImageShape window;                     // what the network sees after ingest

@@ -41,11 +41,13 @@
 #include "millrace/packet.h"
 #include "millrace/params.h"
 #include "millrace/sample.h"
+#include "millrace/split.h"
 
 namespace millrace {
 
 struct CompileRequest;
 class Device;
+class Group;
 class Network;
 class Registry;
 class Replica;
@@ -70,10 +72,12 @@ struct StageContext {
   ImageShape window;                    // what the network's input takes
   TargetSpec target;                    // of the source; known after it
   const Network* network = nullptr;     // null in graphs without a network
-  std::vector<Replica*> replicas;       // known after `batch`; none in a graph without a network
-  std::vector<Device*> devices;         // of each replica
-  std::vector<double> load;             // share of each replica in a batch, relative; same length as replicas
+  std::vector<Replica*> replicas;       // of this process; known after `batch`; none in a graph without a network
+  std::vector<Device*> devices;         // of each of them
   int replica = -1;                     // index into replicas, for a stage that has one instance per replica
+  std::vector<double> load;             // share of each replica of all processes in a batch, relative; empty: all the same
+  int first_replica = 0;                // number of replicas[0] among those of all processes
+  Group* group = nullptr;               // the processes of this run; null: this one is alone
   std::uint64_t samples_per_epoch = 0;  // of the source; known after it
   std::uint64_t fingerprint = 0;        // of what arrives, before any draw: the source's listing, what its targets are, and the
                                         // tables of all stages so far; 0 when the source has none
@@ -83,6 +87,10 @@ struct StageContext {
   bool hash_input = false;              // stream hashes also cover what the network receives, hash_of_input()
   RunServices* run = nullptr;           // never null while a pipeline runs
   const Registry* registry = nullptr;   // never null while a pipeline runs; for looking up a part by name
+
+  std::size_t all_replicas() const { return load.empty() ? replicas.size() : load.size(); }  // of all processes
+  // The slots of a batch that belong to the replica `replica`.
+  Share share_of(const Batch& batch) const;
 
   // What the stages of this graph ask of the network; known after `batch`.
   const CompileRequest* request = nullptr;
@@ -132,6 +140,10 @@ class Stage {
   virtual void process(int port, Packet packet, Output& output) = 0;
 
   virtual void stop() noexcept {}  // after the last packet; idempotent
+
+  // Of a stepwise stage, before process(): the weight of its replica's share of a batch that is about to come. The graph adds
+  // these up, in order of replicas, over all replicas of all processes; the sum comes as Packet::weight. Any thread.
+  virtual double weigh(const Batch& /*batch*/) const { return 0; }
 
   // The shape of the images it emits, given StageContext::image, element type and frames included.
   virtual ImageShape image_shape() const { return {}; }

@@ -52,6 +52,7 @@ class HostStream final : public Stream {
   void copy_to_host(void* host, const void* device, std::size_t bytes) override {
     queue_.submit([host, device, bytes] { std::memcpy(host, device, bytes); });
   }
+  void call(std::function<void()> work) override { queue_.submit(std::move(work)); }
 
  private:
   WorkQueue queue_;

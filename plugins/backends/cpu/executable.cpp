@@ -140,6 +140,18 @@ const Map& Executable::output(LayerPort value) const {
        place_of(workshop_.network.layers[static_cast<std::size_t>(value.layer)]));
 }
 
+void Executable::meet_forward() {
+  for (const auto& operation : plan_.operations()) operation->at_layer([&] { operation->meet_forward(); });
+}
+
+void Executable::meet_backward() {
+  for (const auto& step : plan_.steps()) {
+    if (step.recompute) continue;
+    Operation& operation = plan_.of_backward(step.node);
+    operation.at_layer([&] { operation.meet_backward(); });
+  }
+}
+
 void Executable::backward(const Pass& pass, const std::function<void(int node)>& done) {
   if (copies_output_) copy(d_rows_map_, d_output_);
   for (const auto& step : plan_.steps()) {

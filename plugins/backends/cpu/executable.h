@@ -33,6 +33,9 @@ class Executable {
   const dnnl::memory::desc& input_desc() const { return input_desc_; }
   const InputPlane& input() const { return input_; }
   void forward(const Pass& pass);
+  // In place of forward() and backward() on a replica without a sample: Operation::meet_forward(), meet_backward().
+  void meet_forward();
+  void meet_backward();
   // The last forward's result, and in training where the loss puts its gradient. A vector is (samples, channels) float32, a map
   // as the network computes it.
   const Map& output() const { return copies_output_ ? rows_map_ : output_; }

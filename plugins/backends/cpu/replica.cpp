@@ -106,26 +106,42 @@ void CpuReplica::ingest(Ref<Batch> batch, std::uint32_t begin, std::uint32_t cou
   batch->in_flight.fetch_add(1);
   const auto work = [this, batch, begin, count] {
     take_inputs(*batch, begin, count);
-    pass_.first_sample = begin;
+    pass_.first_sample = batch->first_slot + begin;
     current_ = count == 0 ? nullptr : &executable(count, true);
     if (current_ != nullptr) millrace::cpu::ingest(*batch, begin, count, nullptr, table_, current_->input());
   };
-  queue_.submit(work, [batch] { batch->in_flight.fetch_sub(1); });
+  queue_.submit(or_give_up(work), [batch] { batch->in_flight.fetch_sub(1); });
 }
 
 void CpuReplica::forward(std::uint64_t step) {
-  queue_.submit([this, step] {
+  queue_.submit(or_give_up([this, step] {
     pass_.step = step;
-    if (current_ != nullptr) current_->forward(pass_);
+    if (current_ != nullptr)
+      current_->forward(pass_);
+    else if (Executable* const others = executables_.full(true); others != nullptr)
+      others->meet_forward();
     read_ = current_;
-  });
+  }));
+}
+
+// Work whose failure the other replicas are told: they would wait for this one in the middle of a pass.
+std::function<void()> CpuReplica::or_give_up(std::function<void()> work) const {
+  if (options_.exchange == nullptr) return work;
+  return [exchange = options_.exchange, work = std::move(work)] {
+    try {
+      work();
+    } catch (...) {
+      exchange->give_up();
+      throw;
+    }
+  };
 }
 
 Ref<Event> CpuReplica::loss(const std::shared_ptr<const Loss>& loss, double divisor, StepSums& sums) {
-  return queue_.submit([this, loss, divisor, &sums] {
+  return queue_.submit(or_give_up([this, loss, divisor, &sums] {
     sums = current_ == nullptr ? losses_.run(loss, {}, nullptr, inputs_, 0, divisor)
                                : losses_.run(loss, current_->output(), &current_->d_output(), inputs_, rows_, divisor);
-  });
+  }));
 }
 
 void CpuReplica::announce(const BucketReady& ready, int& announced, int node) {
@@ -142,6 +158,7 @@ void CpuReplica::announce(const BucketReady& ready, int& announced, int node) {
 
 void CpuReplica::run_backward(const BucketReady& ready, int& announced) {
   if (current_ == nullptr) {
+    if (Executable* const others = executables_.full(true); others != nullptr) others->meet_backward();
     parameters_.zero_gradients();
     return;
   }
@@ -154,11 +171,10 @@ void CpuReplica::backward(BucketReady ready) {
     int announced = 0;
   };
   const auto state = std::make_shared<State>(State{std::move(ready)});
-  queue_.submit([this, state] { run_backward(state->ready, state->announced); },
-                [this, state] {
-                  announce(state->ready, state->announced, -1);  // whatever happened, all are announced
-                  adds_ = false;
-                });
+  queue_.submit(or_give_up([this, state] { run_backward(state->ready, state->announced); }), [this, state] {
+    announce(state->ready, state->announced, -1);  // whatever happened, all are announced
+    adds_ = false;
+  });
 }
 
 void CpuReplica::keep_gradients() {

@@ -1,6 +1,7 @@
 // A network on the CPU: one thread that everything runs on, with an OpenMP team of its own on fixed processors.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -44,6 +45,7 @@ class CpuReplica final : public Replica {
   void finish() override;
 
  private:
+  std::function<void()> or_give_up(std::function<void()> work) const;
   void compile(const std::vector<int>& cores);
   Executable& executable(std::uint32_t count, bool training);
   void bind_all();

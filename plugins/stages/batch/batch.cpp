@@ -146,7 +146,8 @@ void BatchSamples::process(int, Packet packet, Output& output) {
     }
     ++done;
   }
-  if (done == 0 || batch.missing.fetch_sub(done, std::memory_order_acq_rel) != done) return;
+  const bool is_last = done > 0 && batch.missing.fetch_sub(done, std::memory_order_acq_rel) == done;
+  if (!is_last && batch.count > 0) return;  // of no samples here the one packet is the last
   complete(batch);
   packet.begin = 0;
   packet.count = batch.count;

@@ -67,7 +67,8 @@ Forward::Forward(const Params& params, const StageContext& context)
 }
 
 std::uint32_t Forward::largest_share() const {
-  return split(context_.batch_size, context_.replicas.size(), context_.load)[static_cast<std::size_t>(context_.replica)].count;
+  const auto replica = static_cast<std::size_t>(context_.first_replica + context_.replica);
+  return split(context_.batch_size, context_.all_replicas(), context_.load)[replica].count;
 }
 
 std::size_t Forward::memory_bound() const { return values_.empty() ? 0 : PredictionPool::bytes(values_, largest_share()); }
@@ -82,7 +83,7 @@ void Forward::process(int, Packet packet, Output& output) {
   const std::uint64_t begin = now_ticks();
   Ref<StepToken> token = take_token(packet);
   Ref<Batch> batch = take_batch(packet);
-  const Share share = split(batch->count, context_.replicas.size(), context_.load)[static_cast<std::size_t>(context_.replica)];
+  const Share share = context_.share_of(*batch);
   Replica& replica = replica_of(context_);
   Ref<Predictions> predictions = pool_ ? begin_predictions(*batch, share.begin, share.count) : nullptr;
   Ref<StepResult> result;

@@ -80,7 +80,7 @@ void Optimizer::process(int, Packet packet, Output&) {
 
 void Optimizer::begin_step(std::uint64_t step) {
   step_.step = step;
-  step_.learning_rate = schedule_->rate(step);
+  step_.learning_rate = schedule_->rate(step) * (context_.run ? context_.run->rate_factor(step) : 1);
   step_.rate_factor = groups_->rate_factors(static_cast<double>(step) / context_.steps_per_epoch);
   if (context_.replica == 0 && context_.run) context_.run->scalar(context_.graph, step, "learning_rate", step_.learning_rate);
   if (params_.lookahead.every > 0 && !started_) replica().blend(kSlow, 0, true);  // the slow weights start as the weights are

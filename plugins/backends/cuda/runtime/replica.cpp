@@ -33,9 +33,16 @@ GpuReplica::GpuReplica(std::shared_ptr<Machine> machine, const Network& network,
   executables_.compile(options_, [this](std::uint32_t samples, bool training) {
     return std::make_unique<Executable>(workshop_, training ? nodes_ : infer_nodes_, samples, training);
   });
+  refuse_meeting();
   parameters_.finish_planning();
   bucket_node_ = first_nodes(network_, nodes_, parameters_.buckets());
   check_fit(options_.resident_sets, memory_plan(), machine_->info());
+}
+
+void GpuReplica::refuse_meeting() const {
+  const bool meets = options_.request.sync_batch_norm && options_.exchange != nullptr && options_.exchange->replicas() > 1;
+  if (!meets) return;
+  fail(ErrorKind::usage, "sync_batch_norm: backend 'cuda' cannot share the statistics of several replicas; 'cpu' can");
 }
 
 GpuReplica::~GpuReplica() {
@@ -102,7 +109,7 @@ void GpuReplica::run_ingest(const Executable& to, const StagedBatch& batch, cons
 
 void GpuReplica::ingest(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count) {
   current_ = nullptr;
-  first_sample_ = begin;
+  first_sample_ = batch->first_slot + begin;
   if (count == 0) return;
   Executable& network = executable(count, true);
   staged_ = staging_->load(*compute_, batch, begin, count);

@@ -1,0 +1,51 @@
+#include "config/observer_plan.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace millrace {
+namespace {
+
+std::string no_such_observer(const std::string& name, const Registry& registry) {
+  std::vector<std::string> names;
+  for (const auto& [known, type] : registry.observers()) names.push_back(known);
+  const auto nearest = nearest_name(name, names);
+  return fmt::format("[observe]: there is no observer '{}'; {}{}", name,
+                     nearest         ? fmt::format("nearest is '{}'", *nearest)
+                     : names.empty() ? std::string("no plugin brings one")
+                                     : fmt::format("there are '{}'", fmt::join(names, "', '")),
+                     registry.skipped_clause(name));
+}
+
+}  // namespace
+
+std::vector<ObserverPlan> plan_observers(const Value* observe, const Registry& registry, Diagnostics& errors) {
+  std::vector<ObserverPlan> plans;
+  for (const auto& [name, type] : registry.observers()) {
+    const Value* written = observe ? observe->find(name) : nullptr;
+    if (written ? written->kind() == Value::Kind::table : type.by_default) {
+      plans.push_back({name, &type, written ? *written : Value()});
+    } else if (written && written->kind() == Value::Kind::boolean && written->boolean()) {
+      plans.push_back({name, &type, Value(Table{}, written->at())});
+    }
+  }
+  for (const ObserverPlan& plan : plans) plan.type->check(plan.table, "[observe." + plan.name + "]", errors);
+  if (!observe) return plans;
+  if (observe->kind() != Value::Kind::table) {
+    errors.add(observe->at(), "[observe] must be a table, with a table for each observer, found " + found(*observe));
+    return plans;
+  }
+  for (const Member& member : observe->table()) {
+    if (!registry.observer(member.key)) {
+      errors.add(member.at, no_such_observer(member.key, registry));
+    } else if (member.value.kind() != Value::Kind::table && member.value.kind() != Value::Kind::boolean) {
+      errors.add(member.value.at(), fmt::format("'observe.{}' must be a table, or false to leave this observer out, found {}",
+                                                member.key, found(member.value)));
+    }
+  }
+  return plans;
+}
+
+}  // namespace millrace

@@ -1,0 +1,256 @@
+#include "run/observers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "millrace/error.h"
+
+namespace millrace {
+namespace {
+
+constexpr auto kLook = std::chrono::milliseconds(50);
+
+template <class... F>
+struct Overloaded : F... {
+  using F::operator()...;
+};
+template <class... F>
+Overloaded(F...) -> Overloaded<F...>;
+
+template <class T>
+bool is(const RunEvent& event) {
+  return std::holds_alternative<T>(event);
+}
+
+}  // namespace
+
+// One observer. Facts are told in order; the newest tick is told when no fact waits.
+class Observers::Queue {
+ public:
+  Queue(std::string name, Delivery delivery, std::shared_ptr<RunObserver> observer, RunControl& control, Observers& all)
+      : name_(std::move(name)),
+        delivery_(delivery),
+        observer_(std::move(observer)),
+        control_(control),
+        all_(all),
+        thread_([this] { run(); }) {}
+  // Returns when all that was told is delivered.
+  void close() {
+    {
+      const std::lock_guard lock(mutex_);
+      closing_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+
+  const std::string& name() const { return name_; }
+  Delivery delivery() const { return delivery_; }
+  std::size_t behind() const { return behind_; }
+
+  void push(const std::shared_ptr<const RunEvent>& event) {
+    const std::lock_guard lock(mutex_);
+    if (failed_) return;
+    if (is<TickEvent>(*event)) {
+      if (tick_) ++dropped_;
+      tick_ = event;
+    } else {
+      if (delivery_ == Delivery::latest && is<StepEvent>(*event) && ++steps_ > kMostKept) drop_oldest_step();
+      if (is<RunEnd>(*event) && delivery_ == Delivery::latest) drop_if(&is<StepEvent>);
+      facts_.push_back(event);
+      behind_ = facts_.size();
+    }
+    changed_.notify_all();
+  }
+
+  void ask_flush() {
+    const std::lock_guard lock(mutex_);
+    if (failed_) return;
+    facts_.push_back(nullptr);
+    ++flushes_;
+    changed_.notify_all();
+  }
+
+  enum class Until { started, flushed, ended };
+  void wait(Until until, const Waiting& waiting) {
+    const auto begin = Clock::now();
+    std::unique_lock lock(mutex_);
+    while (!changed_.wait_for(lock, kLook, [&] { return reached(until); })) {
+      const bool late = std::chrono::duration<double>(Clock::now() - begin).count() > kEndPatience;
+      if (late && until == Until::ended && delivery_ == Delivery::latest) {
+        drop_if([](const RunEvent& event) { return !is<RunEnd>(event); });
+      }
+      lock.unlock();
+      if (waiting) waiting(name_);
+      lock.lock();
+    }
+  }
+
+  std::optional<Error> start_error() const {
+    const std::lock_guard lock(mutex_);
+    return start_error_;
+  }
+
+ private:
+  bool reached(Until until) const {
+    if (failed_) return true;
+    return until == Until::started ? started_ : until == Until::flushed ? flushes_ == 0 : ended_;
+  }
+
+  void drop_oldest_step() {
+    const auto step = std::find_if(facts_.begin(), facts_.end(), [](const auto& fact) { return fact && is<StepEvent>(*fact); });
+    facts_.erase(step);
+    --steps_;
+    ++dropped_;
+  }
+  void drop_if(const std::function<bool(const RunEvent&)>& useless) {
+    dropped_ += std::erase_if(facts_, [&](const auto& fact) { return fact && useless(*fact); });
+    dropped_ += tick_ ? 1 : 0;
+    tick_ = nullptr;
+    steps_ = 0;
+    behind_ = facts_.size();
+  }
+
+  void run() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [this] { return !facts_.empty() || tick_ || closing_; });
+      std::shared_ptr<const RunEvent> event;
+      if (!facts_.empty()) {
+        event = std::move(facts_.front());
+        facts_.pop_front();
+        behind_ = facts_.size();
+        if (event && is<StepEvent>(*event) && steps_ > 0) --steps_;
+      } else if (tick_) {
+        event = std::move(tick_);
+      } else {
+        return;
+      }
+      const std::uint64_t dropped = dropped_;
+      lock.unlock();
+      std::optional<Error> error = deliver(event.get(), dropped);
+      lock.lock();
+      note(event.get(), error);
+      changed_.notify_all();
+      if (!error || start_error_) continue;
+      lock.unlock();
+      all_.warn(fmt::format("observer '{}' failed, and is told nothing more: {}", name_, error->what()));
+      lock.lock();
+    }
+  }
+
+  // Null: flush.
+  std::optional<Error> deliver(const RunEvent* event, std::uint64_t dropped) {
+    try {
+      if (event == nullptr) {
+        observer_->flush();
+      } else {
+        std::visit(
+            Overloaded{[&](const RunStart& e) { observer_->start(e, control_); }, [&](const StepEvent& e) { observer_->step(e); },
+                       [&](const EpochEvent& e) { observer_->epoch(e); }, [&](const PassEvent& e) { observer_->pass(e); },
+                       [&](const BadSampleEvent& e) { observer_->bad_sample(e); },
+                       [&](const WarningEvent& e) { observer_->warning(e); },
+                       [&](const RequestEvent& e) { observer_->request(e); }, [&](const TickEvent& e) { observer_->tick(e); },
+                       [&](RunEnd e) {
+                         e.dropped = dropped;
+                         observer_->end(e);
+                       }},
+            *event);
+      }
+    } catch (...) {
+      return current_error();
+    }
+    return std::nullopt;
+  }
+
+  void note(const RunEvent* event, const std::optional<Error>& error) {
+    if (event == nullptr) --flushes_;
+    if (event != nullptr && is<RunStart>(*event)) started_ = true;
+    if (event != nullptr && is<RunEnd>(*event)) ended_ = true;
+    if (!error) return;
+    failed_ = true;
+    facts_.clear();
+    behind_ = 0;
+    tick_ = nullptr;
+    if (event != nullptr && is<RunStart>(*event) && delivery_ == Delivery::all) start_error_ = error;
+  }
+
+  const std::string name_;
+  const Delivery delivery_;
+  const std::shared_ptr<RunObserver> observer_;
+  RunControl& control_;
+  Observers& all_;
+  std::atomic<std::size_t> behind_{0};  // facts that wait
+
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::shared_ptr<const RunEvent>> facts_;  // null: flush
+  std::shared_ptr<const RunEvent> tick_;
+  std::size_t steps_ = 0;  // among the facts
+  std::size_t flushes_ = 0;
+  std::uint64_t dropped_ = 0;
+  bool started_ = false, ended_ = false, failed_ = false, closing_ = false;
+  std::optional<Error> start_error_;
+  std::thread thread_;  // last: it uses all of the above
+};
+
+Observers::Observers() : begin_(Clock::now()) {}
+Observers::~Observers() {
+  for (const auto& queue : queues_) queue->close();  // all, before one is destroyed: an observer that fails warns the others
+}
+
+void Observers::add(const std::string& name, Delivery delivery, std::shared_ptr<RunObserver> observer, RunControl& control) {
+  queues_.push_back(std::make_unique<Queue>(name, delivery, std::move(observer), control, *this));
+}
+
+double Observers::elapsed_seconds() const { return std::chrono::duration<double>(Clock::now() - begin_.load()).count(); }
+
+void Observers::tell(RunEvent event) {
+  std::visit(
+      [this](auto& each) {
+        if constexpr (requires { each.elapsed_seconds; }) each.elapsed_seconds = elapsed_seconds();
+      },
+      event);
+  const auto shared = std::make_shared<const RunEvent>(std::move(event));
+  for (const auto& queue : queues_) queue->push(shared);
+}
+
+void Observers::start(RunStart event, const Waiting& waiting) {
+  tell(std::move(event));
+  for (const auto& queue : queues_) {
+    if (queue->delivery() != Delivery::all) continue;
+    queue->wait(Queue::Until::started, waiting);
+    if (auto error = queue->start_error()) throw error->in(fmt::format("observer '{}'", queue->name()));
+  }
+}
+
+void Observers::flush(const Waiting& waiting) {
+  for (const auto& queue : queues_) {
+    if (queue->delivery() == Delivery::all) queue->ask_flush();
+  }
+  for (const auto& queue : queues_) {
+    if (queue->delivery() == Delivery::all) queue->wait(Queue::Until::flushed, waiting);
+  }
+}
+
+void Observers::end(RunEnd event, const Waiting& waiting) {
+  flush(waiting);
+  tell(std::move(event));
+  for (const auto& queue : queues_) queue->wait(Queue::Until::ended, waiting);
+}
+
+std::string Observers::behind(std::size_t events) const {
+  const auto found = std::find_if(queues_.begin(), queues_.end(), [&](const auto& queue) {
+    return queue->delivery() == Delivery::all && queue->behind() >= events;
+  });
+  return found == queues_.end() ? std::string() : (*found)->name();
+}
+
+}  // namespace millrace

@@ -1,0 +1,58 @@
+// Who listens to a run: each observer has a queue and a thread of its own.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "millrace/observer.h"
+
+namespace millrace {
+
+using RunEvent =
+    std::variant<RunStart, StepEvent, EpochEvent, PassEvent, BadSampleEvent, WarningEvent, RequestEvent, TickEvent, RunEnd>;
+
+// Gives each event to every observer. tell() never blocks, and is called on any thread; the rest is called by one thread.
+class Observers {
+ public:
+  static constexpr std::size_t kMostBehind = 1024;  // events that an observer with Delivery::all may have to catch up with
+  static constexpr std::size_t kMostKept = 64;      // steps that wait for an observer with Delivery::latest
+  static constexpr double kEndPatience = 2;         // seconds that the end of a run waits for those with Delivery::latest
+  // Called about 20 times a second with the name of the observer that the caller waits for.
+  using Waiting = std::function<void(const std::string& observer)>;
+
+  Observers();
+  ~Observers();  // when each has been told what was told so far
+
+  // `control` outlives this. REQUIRES: nothing was told yet.
+  void add(const std::string& name, Delivery delivery, std::shared_ptr<RunObserver> observer, RunControl& control);
+
+  void tell(RunEvent event);  // stamps it with the seconds since the run began
+  void warn(std::string message) { tell(WarningEvent{std::move(message)}); }
+  double elapsed_seconds() const;
+  void restart_clock() { begin_ = Clock::now(); }
+
+  // The run begins. Returns when every observer with Delivery::all has started; throws what it threw, with its name.
+  void start(RunStart event, const Waiting& waiting);
+  // Returns when every observer with Delivery::all has flushed what was told so far.
+  void flush(const Waiting& waiting);
+  // The run is over. Returns when every observer has flushed and knows; those with Delivery::latest are given kEndPatience, and
+  // are not told the rest.
+  void end(RunEnd event, const Waiting& waiting);
+
+  // An observer with Delivery::all that has at least so many events to catch up with; "": none.
+  std::string behind(std::size_t events) const;
+
+ private:
+  class Queue;
+  using Clock = std::chrono::steady_clock;
+  std::atomic<Clock::time_point> begin_;
+  std::vector<std::unique_ptr<Queue>> queues_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,90 @@
+#include "run/requests.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+namespace millrace {
+
+class Requests::Control final : public RunControl {
+ public:
+  Control(Requests& requests, std::string by) : requests_(requests), by_(std::move(by)) {}
+  void stop() override { requests_.ask({.kind = RequestKind::stop, .by = by_, .text = {}}); }
+  void save() override { requests_.ask({.kind = RequestKind::save, .by = by_, .text = {}}); }
+  void validate() override { requests_.ask({.kind = RequestKind::validate, .by = by_, .text = {}}); }
+  void rate_factor(double factor) override {
+    RequestEvent request{.kind = RequestKind::rate_factor, .by = by_, .factor = factor, .text = {}};
+    if (std::isfinite(factor) && factor >= 0) return requests_.ask(std::move(request));
+    requests_.refuse(std::move(request), fmt::format("the factor must be a number of at least 0, found {}", factor));
+  }
+  void warn(std::string_view message) override { requests_.tell_(WarningEvent{std::string(message)}); }
+
+ private:
+  Requests& requests_;
+  const std::string by_;
+};
+
+RunControl& Requests::control(const std::string& by) {
+  const std::lock_guard lock(mutex_);
+  return *controls_.emplace_back(std::make_unique<Control>(*this, by));
+}
+
+void Requests::ask(RequestEvent request) {
+  request.state = RequestEvent::State::asked;
+  tell_(request);  // before it can be honoured
+  const std::lock_guard lock(mutex_);
+  waiting_.push_back(std::move(request));
+}
+
+std::optional<RequestEvent> Requests::take(RequestKind kind) {
+  const std::lock_guard lock(mutex_);
+  const auto found = std::find_if(waiting_.begin(), waiting_.end(), [&](const RequestEvent& r) { return r.kind == kind; });
+  if (found == waiting_.end()) return std::nullopt;
+  RequestEvent request = std::move(*found);
+  waiting_.erase(found);
+  return request;
+}
+
+bool Requests::waits(RequestKind kind) const {
+  const std::lock_guard lock(mutex_);
+  return std::any_of(waiting_.begin(), waiting_.end(), [&](const RequestEvent& r) { return r.kind == kind; });
+}
+
+void Requests::honour(RequestEvent request, std::uint64_t step, std::string text) {
+  request.state = RequestEvent::State::honoured;
+  request.step = step;
+  request.text = std::move(text);
+  tell_(std::move(request));
+}
+
+void Requests::refuse(RequestEvent request, std::string why) {
+  request.state = RequestEvent::State::refused;
+  request.text = std::move(why);
+  tell_(std::move(request));
+}
+
+void Requests::refuse_all(const std::string& why) {
+  for (const RequestKind kind : {RequestKind::stop, RequestKind::save, RequestKind::validate, RequestKind::rate_factor}) {
+    while (auto request = take(kind)) refuse(std::move(*request), why);
+  }
+}
+
+void Requests::honour_factors(std::uint64_t step) {
+  while (auto request = take(RequestKind::rate_factor)) {
+    {
+      const std::lock_guard lock(mutex_);
+      factors_[step] = request->factor;
+    }
+    honour(std::move(*request), step);
+  }
+}
+
+double Requests::factor(std::uint64_t step) const {
+  const std::lock_guard lock(mutex_);
+  const auto next = factors_.upper_bound(step);
+  return next == factors_.begin() ? 1 : std::prev(next)->second;
+}
+
+}  // namespace millrace

@@ -1,0 +1,51 @@
+// What is asked of a run while it goes on, and by whom.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "millrace/observer.h"
+#include "run/observers.h"
+
+namespace millrace {
+
+// Holds requests until the run honours or refuses them, and tells each step of that. Thread-safe.
+class Requests {
+ public:
+  using Tell = std::function<void(RunEvent event)>;
+  explicit Requests(Tell tell) : tell_(std::move(tell)) {}
+
+  // How `by`, such as "observer page", asks. Lives as long as this.
+  RunControl& control(const std::string& by);
+  void ask(RequestEvent request);
+
+  // The oldest request of this kind that waits, which does not wait any more.
+  std::optional<RequestEvent> take(RequestKind kind);
+  bool waits(RequestKind kind) const;
+  // `step`: steps done. Tell what became of a request that was taken.
+  void honour(RequestEvent request, std::uint64_t step, std::string text = {});
+  void refuse(RequestEvent request, std::string why);
+  void refuse_all(const std::string& why);
+
+  // The newest of the factors that were asked for is that of all steps from `step` on, counted from 0. REQUIRES: no such step has
+  // begun.
+  void honour_factors(std::uint64_t step);
+  double factor(std::uint64_t step) const;
+
+ private:
+  class Control;
+  Tell tell_;
+  mutable std::mutex mutex_;
+  std::vector<std::unique_ptr<RunControl>> controls_;
+  std::vector<RequestEvent> waiting_;
+  std::map<std::uint64_t, double> factors_;  // by the first step that each is for
+};
+
+}  // namespace millrace

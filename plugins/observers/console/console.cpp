@@ -1,0 +1,145 @@
+// The progress line and the messages that a person sees while a run goes on.
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+
+#include "millrace/plugin.h"
+
+namespace millrace {
+namespace {
+
+constexpr auto kTerminalPeriod = std::chrono::milliseconds(200);
+constexpr auto kPlainPeriod = std::chrono::seconds(10);
+constexpr std::size_t kFiguresShown = 2;       // of training
+constexpr std::uint64_t kBadSamplesNamed = 5;  // the ledger has them all
+
+std::size_t terminal_width() {
+  winsize size{};
+  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 100;
+}
+
+// "loss 0.1234  accuracy 97.50 %"
+std::string figures_text(const std::vector<Figure>& figures, int decimals, std::size_t most = SIZE_MAX) {
+  std::string text;
+  for (const Figure& figure : figures) {
+    if (most-- == 0) break;
+    std::string name = figure.name;
+    std::replace(name.begin(), name.end(), '_', ' ');
+    if (!text.empty()) text += "  ";
+    text += figure.percent ? fmt::format("{} {:.{}f} %", name, 100 * figure.value, decimals - 2)
+                           : fmt::format("{} {:.{}f}", name, figure.value, decimals);
+  }
+  return text;
+}
+
+// "train: epoch 3/15  step 412/2925  loss 1.034  accuracy 63.2 %  412 images/s  waits for the training step  2 min 10 s left"
+std::string progress_line(const TickEvent& e) {
+  const double shown_epoch = std::min(std::floor(e.epoch) + 1, std::ceil(e.epochs));
+  std::string line = fmt::format("{}: epoch {:.0f}/{:g}  step {}/{}", e.graph, shown_epoch, e.epochs, e.step, e.steps);
+  if (!e.figures.empty()) line += "  " + figures_text(e.figures, 3, kFiguresShown);
+  if (e.images_per_second > 0) line += fmt::format("  {:.0f} images/s", e.images_per_second);
+  if (!e.waits_for.empty()) line += "  waits for " + e.waits_for;
+  if (e.seconds_left > 0) line += "  " + duration_text(e.seconds_left) + " left";
+  return line;
+}
+
+std::string asked_text(const RequestEvent& e) {
+  if (e.kind != RequestKind::stop) return {};
+  if (e.signal != 0) return "stopping after the step under way; once more to stop at once";
+  return fmt::format("stopping after the step under way: {} asks for it", e.by);
+}
+
+std::string honoured_text(const RequestEvent& e) {
+  switch (e.kind) {
+    case RequestKind::save: return fmt::format("weights after step {}: {}", e.step, e.text);
+    case RequestKind::rate_factor:
+      return fmt::format("from step {} on the learning rate is multiplied by {:g}: {} asked for it", e.step + 1, e.factor, e.by);
+    case RequestKind::stop:
+    case RequestKind::validate: break;
+  }
+  return {};
+}
+
+// Writes to standard error: on a terminal a line that renews itself, elsewhere a plain line now and then; and lines that stay.
+class ConsoleObserver final : public RunObserver {
+ public:
+  struct Params {
+    bool quiet = false;
+  };
+  static void describe(ObserverDescription<Params>& d) {
+    d.name("console").text("Shows progress, results and warnings on standard error.").delivery(Delivery::latest).by_default();
+    d.params.add("quiet", &Params::quiet).text("only warnings");
+  }
+  explicit ConsoleObserver(const Params& params) : quiet_(params.quiet), terminal_(isatty(STDERR_FILENO) == 1) {}
+  ~ConsoleObserver() override {
+    if (open_line_) fmt::print(stderr, "\n");
+  }
+
+  void start(const RunStart&, RunControl&) override { shown_ = Clock::now(); }
+
+  void tick(const TickEvent& e) override {
+    const auto since = Clock::now() - shown_;
+    if (quiet_ || (terminal_ ? since < kTerminalPeriod : since < kPlainPeriod)) return;
+    shown_ = Clock::now();
+    std::string line = progress_line(e);
+    if (!terminal_) return say(line);
+    if (line.size() >= terminal_width()) line.resize(terminal_width() - 1);
+    fmt::print(stderr, "\r\x1b[K{}", line);
+    std::fflush(stderr);
+    open_line_ = true;
+  }
+
+  void epoch(const EpochEvent& e) override {
+    const std::string figures = e.reported ? figures_text(e.figures, 4, kFiguresShown) : "no stage reports the loss";
+    const std::string stream = e.reported ? fmt::format("  stream {:016x}", e.stream_hash) : "";
+    say(fmt::format("{}: epoch {}/{:g}  {}  {:.0f} images/s{}", e.graph, e.epoch, e.epochs, figures, e.images_per_second,
+                    stream));
+  }
+
+  void pass(const PassEvent& e) override {
+    const std::string result = e.reported ? figures_text(e.figures, 4) : fmt::format("{:.0f} images/s", e.images_per_second);
+    say(fmt::format("{}: {:.0f} images  {}  {}", e.graph, e.samples, result, duration_text(e.seconds)));
+  }
+
+  void bad_sample(const BadSampleEvent& e) override {
+    if (e.count > kBadSamplesNamed) return;
+    say(fmt::format("bad sample {}: '{}': {} ({})", e.action, e.place, e.cause, e.stage));
+    if (e.count == kBadSamplesNamed) say("further bad samples are counted, and named in quarantine.jsonl only");
+  }
+
+  void request(const RequestEvent& e) override {
+    const std::string text = e.state == RequestEvent::State::asked ? asked_text(e)
+                             : e.state == RequestEvent::State::honoured
+                                 ? honoured_text(e)
+                                 : fmt::format("{} asked for {} in vain: {}", e.by, to_string(e.kind), e.text);
+    if (!text.empty()) say(text);
+  }
+
+  void warning(const WarningEvent& e) override { print("warning: " + e.text); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  // A line that stays.
+  void say(const std::string& line) {
+    if (!quiet_) print(line);
+  }
+  void print(const std::string& line) {
+    fmt::print(stderr, "{}{}\n", open_line_ ? "\r\x1b[K" : "", line);
+    open_line_ = false;
+  }
+
+  const bool quiet_, terminal_;
+  bool open_line_ = false;
+  Clock::time_point shown_ = Clock::now();
+};
+
+MILLRACE_PART { registry.add_observer<ConsoleObserver>(); }
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,107 @@
+// metrics.jsonl: what a run achieved, for programs to read.
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <optional>
+
+#include "millrace/json_lines.h"
+#include "millrace/plugin.h"
+
+namespace millrace {
+namespace {
+
+std::string hex(std::uint64_t hash) { return fmt::format("{:016x}", hash); }
+
+void add_figures(JsonLine& line, const std::vector<Figure>& figures) {
+  for (const Figure& figure : figures) line.add(figure.name, figure.value);
+}
+
+// A line an event, in the order of what happened; `elapsed_seconds` comes last.
+class MetricsObserver final : public RunObserver {
+ public:
+  struct Params {
+    bool standard_output = false;
+  };
+  static void describe(ObserverDescription<Params>& d) {
+    d.name("metrics").text("Writes metrics.jsonl into the run's folder: steps, epochs and passes, one JSON object a line.");
+    d.by_default().params.add("standard_output", &Params::standard_output).text("writes the lines to standard output too");
+  }
+  explicit MetricsObserver(const Params& params) : params_(params) {}
+
+  void start(const RunStart& e, RunControl& control) override {
+    if (!e.folder.empty()) {
+      file_.emplace((e.folder / "metrics.jsonl").string(), [&control](std::string_view text) { control.warn(text); });
+    }
+    JsonLine line;
+    line.add("event", "start").add("name", e.name).add("file", e.file).add("seed", e.seed).add("epochs", e.epochs);
+    write(line.add("first_step", e.first_step).add("steps", e.steps).add("replicas", e.replicas), e.elapsed_seconds);
+  }
+
+  void step(const StepEvent& e) override {
+    JsonLine line;
+    line.add("event", "step");
+    if (e.reported) line.add("epoch", e.epoch);
+    line.add("step", e.step);
+    add_figures(line, e.figures);
+    for (const auto& [name, value] : e.scalars) line.add(name, value);
+    if (e.reported) line.add("images_per_second", e.images_per_second);
+    write(line, e.elapsed_seconds);
+  }
+
+  void epoch(const EpochEvent& e) override {
+    JsonLine line;
+    line.add("event", "epoch").add("epoch", e.epoch).add("step", e.step);
+    add_figures(line, e.figures);
+    line.add("images_per_second", e.images_per_second).add("seconds", e.seconds);
+    if (e.reported) line.add("stream_hash", hex(e.stream_hash));
+    write(line.add("resident_bytes", e.resident_bytes), e.elapsed_seconds);
+  }
+
+  void pass(const PassEvent& e) override {
+    JsonLine line;
+    if (e.reported) {
+      line.add("event", "validate").add("graph", e.graph).add("epoch", e.epoch).add("step", e.step).add("samples", e.samples);
+      add_figures(line, e.figures);
+      line.add("images_per_second", e.images_per_second).add("seconds", e.seconds).add("stream_hash", hex(e.stream_hash));
+    } else {
+      line.add("event", "pass").add("graph", e.graph).add("samples", static_cast<std::uint64_t>(e.samples));
+      line.add("images_per_second", e.images_per_second).add("seconds", e.seconds);
+    }
+    write(line, e.elapsed_seconds);
+  }
+
+  // A stop is told by the line of the end.
+  void request(const RequestEvent& e) override {
+    if (e.state != RequestEvent::State::honoured || e.kind == RequestKind::stop) return;
+    JsonLine line;
+    line.add("event", "request").add("request", to_string(e.kind)).add("by", e.by).add("step", e.step);
+    if (e.kind == RequestKind::rate_factor) line.add("factor", e.factor);
+    if (!e.text.empty()) line.add("text", e.text);
+    write(line, e.elapsed_seconds);
+  }
+
+  void end(const RunEnd& e) override {
+    if (!e.error.empty()) return;  // a run that fails has no end
+    JsonLine line;
+    line.add("event", "end").add("epoch", e.epoch).add("step", e.step).add("bad_samples", e.bad_samples);
+    if (e.signal != 0) line.add("signal", e.signal);
+    write(line, e.elapsed_seconds);
+  }
+
+ private:
+  void write(JsonLine& line, double elapsed_seconds) {
+    const std::string text = line.add("elapsed_seconds", elapsed_seconds).text();
+    if (file_) file_->write(text);
+    if (!params_.standard_output) return;
+    fmt::print("{}\n", text);
+    std::fflush(stdout);
+  }
+
+  const Params params_;
+  std::optional<LineFile> file_;  // none in a run without a folder
+};
+
+MILLRACE_PART { registry.add_observer<MetricsObserver>(); }
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,91 @@
+// results.csv: epochs and passes as rows, for spreadsheets.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <optional>
+
+#include "millrace/json_lines.h"
+#include "millrace/plugin.h"
+
+namespace millrace {
+namespace {
+
+// A cell as RFC 4180 has it: what holds a comma, a quote or a line break stands in quotes.
+std::string cell(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
+}
+
+std::string number(double value) { return std::isfinite(value) ? fmt::format("{}", value) : std::string(); }
+
+// A row an epoch of the main graph and a pass of another. A figure that comes for the first time is a new column, and the file is
+// written again with it.
+class ResultsObserver final : public RunObserver {
+ public:
+  struct Params {};
+  static void describe(ObserverDescription<Params>& d) {
+    d.name("results").text("Writes results.csv into the run's folder: a row for each epoch and each validation pass.");
+  }
+
+  void start(const RunStart& e, RunControl& control) override {
+    folder_ = e.folder;
+    control_ = &control;
+  }
+
+  void epoch(const EpochEvent& e) override {
+    add(e.graph, static_cast<double>(e.epoch), e.step, e.images_per_second, e.seconds, e.figures);
+  }
+  void pass(const PassEvent& e) override { add(e.graph, e.epoch, e.step, e.images_per_second, e.seconds, e.figures); }
+
+ private:
+  struct Row {
+    std::string begin;
+    std::vector<Figure> figures;
+  };
+
+  void add(const std::string& graph, double epoch, std::uint64_t step, double rate, double seconds,
+           const std::vector<Figure>& figures) {
+    if (folder_.empty()) return;
+    rows_.push_back({fmt::format("{},{},{},{},{}", cell(graph), number(epoch), step, number(rate), number(seconds)), figures});
+    bool is_new = !file_;
+    for (const Figure& figure : figures) {
+      if (std::find(columns_.begin(), columns_.end(), figure.name) != columns_.end()) continue;
+      columns_.push_back(figure.name);
+      is_new = true;
+    }
+    is_new ? write_all() : file_->write(text(rows_.back()));
+  }
+
+  void write_all() {
+    file_.emplace((folder_ / "results.csv").string(), [this](std::string_view message) { control_->warn(message); });
+    std::string header = "graph,epoch,step,images_per_second,seconds";
+    for (const std::string& column : columns_) header += "," + cell(column);
+    file_->write(header);
+    for (const Row& row : rows_) file_->write(text(row));
+  }
+
+  std::string text(const Row& row) const {
+    std::string line = row.begin;
+    for (const std::string& column : columns_) {
+      const auto figure =
+          std::find_if(row.figures.begin(), row.figures.end(), [&](const Figure& each) { return each.name == column; });
+      line += "," + (figure == row.figures.end() ? std::string() : number(figure->value));
+    }
+    return line;
+  }
+
+  std::filesystem::path folder_;  // empty: nothing is written
+  RunControl* control_ = nullptr;
+  std::vector<std::string> columns_;  // figures
+  std::vector<Row> rows_;
+  std::optional<LineFile> file_;
+};
+
+MILLRACE_PART { registry.add_observer<ResultsObserver>(); }
+
+}  // namespace
+}  // namespace millrace
