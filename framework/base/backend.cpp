@@ -10,6 +10,10 @@ namespace millrace {
 
 void print_warning(std::string_view message) { fmt::print(stderr, "warning: {}\n", message); }
 
+void Stream::call(std::function<void()>) {
+  fail(ErrorKind::usage, "this device has memory of its own: it cannot take part in a run of several processes");
+}
+
 void StepSums::add(const StepSums& others) {
   if (values.size() < others.values.size()) values.resize(others.values.size(), 0.0);
   for (std::size_t i = 0; i < others.values.size(); ++i) values[i] += others.values[i];

@@ -11,6 +11,7 @@ const char* to_string(ErrorKind kind) {
     case ErrorKind::content: return "content";
     case ErrorKind::storage: return "storage";
     case ErrorKind::device: return "device";
+    case ErrorKind::peer: return "peer";
     case ErrorKind::run: return "run";
     case ErrorKind::interrupted: return "interrupted";
   }
@@ -24,6 +25,7 @@ int exit_code(ErrorKind kind) {
     case ErrorKind::content:
     case ErrorKind::storage: return 3;
     case ErrorKind::device: return 4;
+    case ErrorKind::peer: return 138;
     case ErrorKind::run: return 1;
     case ErrorKind::interrupted: return 130;
   }

@@ -46,6 +46,7 @@ TEST(Error, KindsDecideTheExitCode) {
   EXPECT_EQ(exit_code(ErrorKind::content), 3);
   EXPECT_EQ(exit_code(ErrorKind::storage), 3);
   EXPECT_EQ(exit_code(ErrorKind::device), 4);
+  EXPECT_EQ(exit_code(ErrorKind::peer), 138);
   EXPECT_EQ(exit_code(ErrorKind::interrupted), 130);
 }
 

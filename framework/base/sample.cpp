@@ -242,6 +242,17 @@ SourceMap seen_source(const Sample& sample, ImageShape window) {
   return sample.source_map().behind(record.to_stored());
 }
 
+void Batch::gather_rows() {
+  rows_.clear();
+  std::fill_n(row_offsets, capacity() + 1, 0U);
+  for (std::uint32_t slot = 0; slot < capacity(); ++slot) {
+    const std::vector<float>& numbers_of_sample = samples[slot].numbers;
+    if (slot < count && weights[slot] > 0) rows_.insert(rows_.end(), numbers_of_sample.begin(), numbers_of_sample.end());
+    row_offsets[slot + 1] = static_cast<std::uint32_t>(rows_.size() / numbers_per_sample);
+  }
+  numbers = rows_.data();
+}
+
 SourceMap seen_source(const Batch& batch, std::uint32_t slot) {
   return batch.source_maps ? batch.source_maps[slot].behind(batch.records[slot].to_stored()) : SourceMap{};
 }
@@ -266,7 +277,10 @@ std::uint64_t hash_of_input(const Batch& batch) {
     }
     hash = hash_bytes(&batch.weights[slot], sizeof(float), hash);
     if (batch.numbers) {
-      hash = hash_bytes(batch.numbers + slot * batch.numbers_per_sample, batch.numbers_per_sample * sizeof(float), hash);
+      const std::uint32_t first = batch.row_offsets ? batch.row_offsets[slot] : slot;
+      const std::uint32_t rows = batch.row_offsets ? batch.row_offsets[slot + 1] - first : 1;
+      hash = hash_bytes(batch.numbers + std::size_t{first} * batch.numbers_per_sample,
+                        std::size_t{rows} * batch.numbers_per_sample * sizeof(float), hash);
     }
     if (batch.shares) {
       hash = hash_bytes(&batch.shares[slot], sizeof(float), combine(hash, static_cast<std::uint64_t>(batch.second_labels[slot])));

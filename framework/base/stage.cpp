@@ -6,6 +6,13 @@
 
 namespace millrace {
 
+Share StageContext::share_of(const Batch& batch) const {
+  const auto all = split(batch.global_count, all_replicas(), load);
+  Share share = all[static_cast<std::size_t>(first_replica + replica)];
+  share.begin -= batch.first_slot;
+  return share;
+}
+
 void SampleTransform::process(int, Packet packet, Output& output) {
   const Batch& batch = static_cast<const Batch&>(*packet.payload);
   const auto* cache = dynamic_cast<const SampleCache*>(this);

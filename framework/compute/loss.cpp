@@ -129,12 +129,19 @@ void check_labels(const Loss& loss, const Batch& batch, std::uint32_t begin, std
   }
 }
 
-std::vector<double> count_target_classes(const Batch& batch) {
+double Loss::weight(const Batch& batch, Share slots, std::int64_t places) const {
+  double sum = 0;
+  for (std::uint32_t slot = slots.begin; slot < slots.begin + slots.count; ++slot)
+    sum += static_cast<double>(batch.weights[slot]);
+  return sum * static_cast<double>(places);
+}
+
+std::vector<double> count_target_classes(const Batch& batch, Share slots) {
   std::vector<double> counts(256, 0);
   ImageShape window = batch.target.shape(batch.window), stored = batch.target.shape(batch.image);
   window.channels = stored.channels = 1;
   std::vector<std::uint8_t> seen(window.bytes());
-  for (std::uint32_t slot = 0; slot < batch.count; ++slot) {
+  for (std::uint32_t slot = slots.begin; slot < slots.begin + slots.count; ++slot) {
     if (batch.weights[slot] == 0) continue;
     std::array<std::uint32_t, 256> found{};
     apply_record(target_record(batch.records[slot], batch.target), {batch.targets + slot * stored.bytes(), stored}, window,

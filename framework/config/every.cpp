@@ -8,7 +8,7 @@
 namespace millrace {
 
 bool Every::due(std::uint64_t done, std::uint64_t steps_per_epoch, std::uint64_t total_steps) const {
-  if (done == 0) return false;
+  if (done == 0 || never) return false;
   if (done == total_steps) return true;
   if (steps > 0) return done % steps == 0;
   if (epochs <= 0) return false;
@@ -21,6 +21,7 @@ bool Every::due(std::uint64_t done, std::uint64_t steps_per_epoch, std::uint64_t
 std::optional<Every> parse_every(std::string_view text, std::string& hint) {
   constexpr double kMost = 1e9;
   if (text == "end") return Every{};
+  if (text == "never") return Every{.never = true};
   double number = 1;
   std::string_view unit = text;
   if (!text.empty() && text[0] >= '0' && text[0] <= '9') {

@@ -1,4 +1,5 @@
-// When a graph that is not the main one runs: `every = "epoch" | "2 epochs" | "0.5 epochs" | "100 steps" | "end"`.
+// When a graph that is not the main one runs: `every = "epoch" | "2 epochs" | "0.5 epochs" | "100 steps" | "end" | "never"`.
+// "never": only when it is asked for, by --graph.
 //
 // A number and its unit: "1 epoch", "2 epochs", the plural wherever the number is not 1. Epochs may have a fraction, as
 // run.epochs may; steps are whole. "epoch" and "step" alone mean one.
@@ -14,7 +15,8 @@ namespace millrace {
 struct Every {
   double epochs = 0;        // > 0: after every so many epochs
   std::uint64_t steps = 0;  // > 0: after every so many steps
-  // The end of the run always counts.
+  bool never = false;
+  // Otherwise the end of the run always counts.
 
   // `done`: steps done so far.
   bool due(std::uint64_t done, std::uint64_t steps_per_epoch, std::uint64_t total_steps) const;
@@ -25,6 +27,7 @@ std::optional<Every> parse_every(std::string_view text, std::string& hint);
 
 // For messages: what may be written.
 inline constexpr const char* kEveryForms =
-    "\"epoch\", \"end\", or such as \"2 epochs\", \"0.5 epochs\" or \"100 steps\" (a fraction is for epochs only)";
+    "\"epoch\", \"end\", \"never\" (only with --graph), or such as \"2 epochs\", \"0.5 epochs\" or \"100 steps\" (a fraction is "
+    "for epochs only)";
 
 }  // namespace millrace

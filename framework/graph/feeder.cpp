@@ -23,12 +23,14 @@ class Feeder::CirculatingBatch final : public Batch {
         slot_second_labels_(plan.spec.size, -1),
         slot_shares_(plan.spec.size, 1.0F),
         slot_weights_(plan.spec.size, 0.0F),
-        slot_numbers_(std::size_t{plan.spec.size} * plan.options.numbers, 0.0F) {
+        slot_numbers_(plan.options.has_rows ? 0 : std::size_t{plan.spec.size} * plan.options.numbers, 0.0F),
+        slot_rows_(plan.options.has_rows ? plan.spec.size + 1 : 0, 0U) {
     image = plan.options.image;
     window = plan.options.window;
     target = plan.options.target;
     numbers_per_sample = plan.options.numbers;
     numbers = slot_numbers_.data();
+    if (plan.options.has_rows) row_offsets = slot_rows_.data();
     memory_ = buffer(plan, image.bytes());
     target_memory_ = buffer(plan, target_bytes());
     samples = slots_;
@@ -84,6 +86,7 @@ class Feeder::CirculatingBatch final : public Batch {
   std::vector<float> slot_shares_;
   std::vector<float> slot_weights_;
   std::vector<float> slot_numbers_;
+  std::vector<std::uint32_t> slot_rows_;
 };
 
 // One batch being read, by several I/O threads at once.
@@ -167,7 +170,7 @@ void Feeder::dispatch() {
     prepare(*batch, step);
     const auto filling = std::make_shared<Filling>(Ref<Batch>(batch), chunk_size());
     const std::uint32_t chunks = (batch->count + filling->chunk - 1) / filling->chunk;
-    const auto readers = std::min(static_cast<std::uint32_t>(io_.threads()), chunks);
+    const auto readers = std::clamp(chunks, 1U, static_cast<std::uint32_t>(io_.threads()));
     for (std::uint32_t i = 0; i < readers; ++i) post([this, filling] { fill(*filling); });
   }
 }
@@ -177,11 +180,14 @@ void Feeder::prepare(Batch& batch, std::uint64_t step) const {
   const GraphOptions& options = plan_.options;
   batch.epoch = step / options.steps_per_epoch;
   batch.step = step;
-  const std::uint64_t first = first_position(step);
+  const std::uint64_t first = step % options.steps_per_epoch * plan_.global_batch;
   const std::uint64_t left = options.samples_per_epoch > first ? options.samples_per_epoch - first : 0;
-  batch.count = plan_.spec.size;
+  batch.global_count = plan_.global_batch;
   if (plan_.spec.last != BatchSpec::Last::wrap)
-    batch.count = static_cast<std::uint32_t>(std::min<std::uint64_t>(batch.count, left));
+    batch.global_count = static_cast<std::uint32_t>(std::min<std::uint64_t>(batch.global_count, left));
+  const Share part = plan_.part_of(batch.global_count);
+  batch.first_slot = part.begin;
+  batch.count = part.count;
   batch.weight = 0;
   batch.stream_hash = 0;
   batch.missing = batch.count;
@@ -202,6 +208,7 @@ void Feeder::post(std::function<void()> work) {
 
 void Feeder::fill(Filling& filling) {
   Batch& batch = *filling.batch;
+  if (batch.count == 0) return send_empty(filling);
   std::uint32_t begin = filling.next, end = 0;
   while (!core_.failed()) {
     bool dropped = false;
@@ -222,9 +229,19 @@ void Feeder::fill(Filling& filling) {
   }
 }
 
+// The other processes have the whole batch. The step takes place here as well.
+void Feeder::send_empty(const Filling& filling) {
+  if (core_.failed() || stopped_) return;
+  Packet packet;
+  packet.payload = filling.batch;
+  packet.sequence = filling.batch->step;
+  plan_.node->emit(0, std::move(packet));
+  if (filled_) filled_();
+}
+
 bool Feeder::read_chunk(Batch& batch, std::uint32_t begin, std::uint32_t end) {
   const std::uint64_t started = now_ticks();
-  const std::uint64_t first = first_position(batch.step);
+  const std::uint64_t first = first_position(batch);
   for (std::uint32_t slot = begin; slot < end; ++slot) {
     const std::uint64_t position = first + slot;
     if (!read(batch, slot, {batch.epoch, position, order_.index(batch.epoch, position % order_.size()), 0})) return false;
@@ -286,8 +303,20 @@ SampleKey Feeder::replacement(SampleKey key) const {
   return key;
 }
 
-std::uint64_t Feeder::first_position(std::uint64_t step) const {
-  return step % plan_.options.steps_per_epoch * plan_.global_batch + plan_.first_slot;
+std::uint64_t Feeder::first_position(const Batch& batch) const {
+  return batch.step % plan_.options.steps_per_epoch * plan_.global_batch + batch.first_slot;
+}
+
+Share FeederPlan::part_of(std::uint32_t global_count) const {
+  if (options.load.empty()) return {0, global_count};
+  Share part;
+  const std::vector<Share> shares = split(global_count, options.load.size(), options.load);
+  for (std::uint32_t i = 0; i < options.replicas; ++i) {
+    const Share& share = shares[options.first_replica + i];
+    if (i == 0) part.begin = share.begin;
+    part.count += share.count;
+  }
+  return part;
 }
 
 std::uint32_t Feeder::chunk_size() const {

@@ -12,6 +12,7 @@
 #include "graph/graph.h"
 #include "graph/order.h"
 #include "graph/workers.h"
+#include "millrace/split.h"
 
 namespace millrace::flow {
 
@@ -20,10 +21,11 @@ struct FeederPlan {
   std::vector<const Node*> work;   // whose cost per sample decides the size of chunks
   BatchSpec spec;                  // `size`: the slots that this process reads
   std::uint32_t global_batch = 0;  // slots of all processes
-  std::uint32_t first_slot = 0;    // of this one among them
   int threads = 1;
-  SampleCache* cache = nullptr;    // not owned; null: none
+  SampleCache* cache = nullptr;  // not owned; null: none
   GraphOptions options;
+
+  Share part_of(std::uint32_t global_count) const;  // the slots of this process in a batch of so many
 };
 
 class Feeder : public std::enable_shared_from_this<Feeder> {
@@ -31,15 +33,16 @@ class Feeder : public std::enable_shared_from_this<Feeder> {
   Feeder(Core& core, std::shared_ptr<Credits> credits, std::shared_ptr<Gate> gate, IoPool& io, FeederPlan plan);
   ~Feeder();
 
-  void allocate();  // the batches; once, before the first start
+  void allocate();                                                                   // the batches; once, before the first start
   void on_filled(std::function<void()> callback) { filled_ = std::move(callback); }  // a batch's last chunk was sent
 
   void start(std::uint64_t first, std::uint64_t last);
-  void stop();               // batches that nobody has begun to read are dropped
+  void stop();                // batches that nobody has begun to read are dropped
   void retry(Packet packet);  // reads these slots anew, with the next attempt's samples
 
   // A step whose batch came home without having passed the gate: then the later ones would wait there for good, so everything is
-  // stopped. The reason is known when all is quiet: a stage's error, which may still be on its way, or a stage that swallows samples.
+  // stopped. The reason is known when all is quiet: a stage's error, which may still be on its way, or a stage that swallows
+  // samples.
   std::optional<std::uint64_t> lost_step();
 
   const std::string& source_name() const { return plan_.node->place().name; }
@@ -55,11 +58,12 @@ class Feeder : public std::enable_shared_from_this<Feeder> {
   void dispatch();
   void prepare(Batch& batch, std::uint64_t step) const;
   void fill(Filling& filling);
+  void send_empty(const Filling& filling);
   bool read(Batch& batch, std::uint32_t slot, const SampleKey& key);  // false: the run has failed
   bool read_chunk(Batch& batch, std::uint32_t begin, std::uint32_t end);
   void post(std::function<void()> work);  // on an I/O thread; counts as under way
-  void fetch(Sample& sample) const;  // from the cache or the source; all but its hash
-  std::uint64_t first_position(std::uint64_t step) const;
+  void fetch(Sample& sample) const;       // from the cache or the source; all but its hash
+  std::uint64_t first_position(const Batch& batch) const;
   SampleKey replacement(SampleKey key) const;
   std::uint32_t chunk_size() const;
 

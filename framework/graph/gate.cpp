@@ -1,5 +1,7 @@
 #include "graph/gate.h"
 
+#include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace millrace::flow {
@@ -42,13 +44,13 @@ void Gate::resume() {
 }
 
 void Gate::stop() {
-  std::map<std::uint64_t, std::vector<Arrived>> dropped;  // let go of after the lock
+  std::map<std::uint64_t, Waiting> dropped;  // let go of after the lock
   const std::lock_guard lock(mutex_);
   account();
   stopped_ = true;
   dropped.swap(waiting_);
-  for (const auto& [step, packets] : dropped) {
-    for (const auto& [link, packet] : packets) link->drop(packet);
+  for (const auto& [step, waiting] : dropped) {
+    for (const auto& [link, packet] : waiting.packets) link->drop(packet);
   }
 }
 
@@ -73,13 +75,49 @@ void Gate::arrive(Link& link, Packet packet) {
     lock.unlock();  // before the packet goes, which may send a batch home
     return;
   }
-  waiting_[packet.sequence].push_back({&link, std::move(packet)});
+  const std::uint64_t step = packet.sequence;
+  std::vector<Arrived>& packets = waiting_[step].packets;
+  packets.push_back({&link, std::move(packet)});
+  if (packets.size() < entries_) return;
+  std::sort(packets.begin(), packets.end(), [](const Arrived& a, const Arrived& b) { return a.link->number < b.link->number; });
+  Graph::StepReady ready{step, Ref<Batch>(dynamic_cast<Batch*>(packets.front().packet.payload.get())), {}};
+  const std::vector<Arrived> complete = packets;
+  lock.unlock();
+  ready.weights = weigh(complete);
+  if (agree_) return agree_(std::move(ready), [this, step](const Graph::StepAgreed& answer) { agreed(step, answer); });
+  Graph::StepAgreed answer;
+  for (const std::vector<double>& of_entry : ready.weights) {
+    answer.weights.push_back(std::accumulate(of_entry.begin(), of_entry.end(), 0.0));
+  }
+  agreed(step, answer);
+}
+
+// By entry and instance.
+std::vector<std::vector<double>> Gate::weigh(const std::vector<Arrived>& packets) {
+  std::vector<std::vector<double>> weights;
+  for (const auto& [link, packet] : packets) {
+    std::vector<double>& of_entry = weights.emplace_back();
+    const auto* batch = dynamic_cast<const Batch*>(packet.payload.get());
+    for (const Node* node : link->targets) of_entry.push_back(batch ? node->stage().weigh(*batch) : 0);
+  }
+  return weights;
+}
+
+void Gate::agreed(std::uint64_t step, const Graph::StepAgreed& answer) {
+  if (answer.error) return core_.fail(*answer.error);
+  if (!answer.go_on) return;  // the run stops this graph, which drops what waits here
+  Lock lock(mutex_);
+  account();
+  const auto found = waiting_.find(step);
+  if (found == waiting_.end()) return;  // dropped
+  found->second.agreed = true;
+  for (std::size_t i = 0; i < found->second.packets.size(); ++i) found->second.packets[i].packet.weight = answer.weights[i];
   pass(std::move(lock));
 }
 
 void Gate::pass(Lock lock) {
   while (token_ && open_ && !stopped_ && next_is_complete()) {
-    std::vector<Arrived> ready = std::move(waiting_.extract(next_).mapped());
+    std::vector<Arrived> ready = std::move(waiting_.extract(next_).mapped().packets);
     token_->step = next_;
     token_->epoch = next_ / steps_per_epoch_;
     Ref<Payload> token(std::exchange(token_, nullptr));
@@ -121,7 +159,7 @@ void Gate::token_home(Token* token) {
 
 bool Gate::next_is_complete() const {
   const auto found = waiting_.find(next_);
-  return found != waiting_.end() && found->second.size() == entries_;
+  return found != waiting_.end() && found->second.agreed;
 }
 
 void Gate::account() {

@@ -1,5 +1,6 @@
-// The gate in front of a graph's stepwise stages: lets complete steps through in order, each when the step token has come home.
-// Also the token's home. Touched a few times a step, never per sample. Thread-safe.
+// The gate in front of a graph's stepwise stages: lets complete steps through in order, each when the step token has come home
+// and the processes of the run have agreed upon it. Also the token's home. Touched a few times a step, never per sample.
+// Thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,7 @@
 #include <mutex>
 #include <vector>
 
+#include "graph/graph.h"
 #include "graph/node.h"
 #include "millrace/step.h"
 
@@ -24,6 +26,7 @@ class Gate : public std::enable_shared_from_this<Gate> {
   void add_entry() { ++entries_; }
   bool any_entry() const { return entries_ > 0; }
   void on_step_done(std::function<bool(std::uint64_t)> callback) { step_done_ = std::move(callback); }
+  void on_step_ready(Graph::Agree agree) { agree_ = std::move(agree); }
 
   void start(std::uint64_t first, std::uint64_t last);
   void resume();
@@ -43,7 +46,14 @@ class Gate : public std::enable_shared_from_this<Gate> {
     Link* link;
     Packet packet;
   };
+  struct Waiting {
+    std::vector<Arrived> packets;
+    bool agreed = false;  // the packets' weights are known, and all processes go on
+  };
   using Lock = std::unique_lock<std::mutex>;
+
+  static std::vector<std::vector<double>> weigh(const std::vector<Arrived>& packets);
+  void agreed(std::uint64_t step, const Graph::StepAgreed& answer);
 
   void token_home(Token* token);
   void pass(Lock lock);  // every step that may go now
@@ -55,12 +65,13 @@ class Gate : public std::enable_shared_from_this<Gate> {
   const std::uint64_t steps_per_epoch_;
   std::size_t entries_ = 0;
   std::function<bool(std::uint64_t)> step_done_;
+  Graph::Agree agree_;  // empty: this process is alone
 
   mutable std::mutex mutex_;
-  std::map<std::uint64_t, std::vector<Arrived>> waiting_;  // by step
+  std::map<std::uint64_t, Waiting> waiting_;  // by step
   std::uint64_t next_ = 0, last_ = 0;
-  Token* token_;           // null while it is away
-  bool open_ = true;       // step_done's answer
+  Token* token_;      // null while it is away
+  bool open_ = true;  // step_done's answer
   bool stopped_ = false;
   bool given_up_ = false;
   std::uint64_t accounted_ = 0;

@@ -111,6 +111,7 @@ void Graph::State::add_nodes(const GraphPlan& plan, const std::vector<std::vecto
 
 Link& Graph::State::add_link(const std::string& from, const std::string& to) {
   Link& link = *links.emplace_back(std::make_unique<Link>());
+  link.number = links.size();
   link.from = from;
   link.to = to;
   return link;
@@ -183,14 +184,10 @@ FeederPlan Graph::State::feeder_plan(const GraphPlan& plan, const GraphOptions& 
          plan.name, options.samples_per_epoch, feeding.spec.size);
   }
   feeding.global_batch = feeding.spec.size;
-  const Share share = split(feeding.spec.size, options.ranks)[options.rank];
-  feeding.first_slot = share.begin;
-  feeding.spec.size = share.count;
-  const std::uint64_t left_over = options.samples_per_epoch % feeding.global_batch;
-  const bool misses_last = feeding.spec.last == BatchSpec::Last::keep && left_over > 0 && left_over <= share.begin;
-  if (feeding.spec.size == 0 || misses_last) {
-    fail(ErrorKind::usage, "graph '{}': a batch of {} leaves nothing to rank {} of {}", plan.name,
-         misses_last ? left_over : feeding.global_batch, options.rank, options.ranks);
+  feeding.spec.size = feeding.part_of(feeding.global_batch).count;
+  if (feeding.spec.size == 0) {
+    fail(ErrorKind::usage, "graph '{}': a batch of {} for {} replicas leaves nothing to those of this process", plan.name,
+         feeding.global_batch, options.load.size());
   }
   return feeding;
 }
@@ -226,6 +223,8 @@ Graph::Graph(const GraphPlan& plan, std::vector<std::vector<std::shared_ptr<Stag
     : state_(std::make_unique<State>(plan, stages, options, *workers.state_)) {}
 
 Graph::~Graph() = default;
+
+void Graph::on_step_ready(Agree agree) { state_->gate->on_step_ready(std::move(agree)); }
 
 void Graph::on_step_done(StepDone callback) { state_->gate->on_step_done(std::move(callback)); }
 

@@ -7,10 +7,12 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "config/plan.h"
+#include "millrace/error.h"
 #include "millrace/run.h"
 #include "millrace/stage.h"
 
@@ -20,7 +22,8 @@ namespace millrace {
 // should have one at a time: of several, oneTBB grants all the number of threads that the smallest asked for.
 class Workers {
  public:
-  Workers(int threads, int io_threads, std::vector<int> cores = {});  // cores: where workers and I/O threads may run; empty: anywhere
+  Workers(int threads, int io_threads,
+          std::vector<int> cores = {});  // cores: where workers and I/O threads may run; empty: anywhere
   ~Workers();
   int threads() const;
 
@@ -38,18 +41,22 @@ struct GraphOptions {
   ImageShape image;                     // of the batch's pixels
   ImageShape window;                    // what the network sees
   TargetSpec target;
-  std::uint32_t numbers = 0;            // Source::numbers()
-  // Of several processes that share every batch, this one's number, and how many there are: it reads its slots of each batch, as
-  // split() deals them out, and nothing else. Epochs, steps and positions are the same for all of them.
-  std::uint32_t rank = 0, ranks = 1;
-  std::int32_t resident_set = -1;       // Batch::resident_set
+  std::uint32_t numbers = 0;  // Source::numbers()
+  bool has_rows = false;      // Source::has_rows()
+  // Of several processes that share every batch: the load of each replica of all of them, and which replicas are here. The graph
+  // reads the slots of these, as split() deals them out, and nothing else. Epochs, steps and positions are the same for all
+  // processes. Empty: this process has the whole batch.
+  std::vector<double> load;
+  std::uint32_t first_replica = 0, replicas = 0;
+  std::int32_t resident_set = -1;                                                 // Batch::resident_set
   std::function<std::shared_ptr<std::uint8_t[]>(std::size_t bytes)> host_buffer;  // null: ordinary memory
 };
 
 class Graph {
  public:
   // `stages[i]`: the instances of plan.stages[i] - one, or one for each replica. Opened by the caller.
-  Graph(const GraphPlan& plan, std::vector<std::vector<std::shared_ptr<Stage>>> stages, const GraphOptions& options, Workers& workers);
+  Graph(const GraphPlan& plan, std::vector<std::vector<std::shared_ptr<Stage>>> stages, const GraphOptions& options,
+        Workers& workers);
   ~Graph();  // stops and drains
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
@@ -59,12 +66,31 @@ class Graph {
   using StepDone = std::function<bool(std::uint64_t step)>;
   void on_step_done(StepDone callback);
 
+  // What several processes tell each other before a step: a batch is complete here, and the stepwise stages have weighed their
+  // shares of it, by entry (stage) and instance.
+  struct StepReady {
+    std::uint64_t step = 0;
+    Ref<Batch> batch;
+    std::vector<std::vector<double>> weights;
+  };
+  // What they agreed upon. The step begins only if all go on; the batch's stream_hash is then that of the global batch.
+  struct StepAgreed {
+    bool go_on = true;
+    std::vector<double> weights = {};  // by entry, over all replicas
+    std::optional<Error> error = {};   // ends the graph
+  };
+  // Called when a step is complete in front of the gate, in any order of steps; must not block. `answer` is called once, on any
+  // thread. Without it, each process is alone.
+  using Agree = std::function<void(StepReady ready, std::function<void(StepAgreed)> answer)>;
+  void on_step_ready(Agree agree);
+
   // Runs steps [first, last), numbered globally: step s belongs to epoch s / steps_per_epoch. Returns at once.
   void start(std::uint64_t first, std::uint64_t last);
   void resume();
   // No step that has not passed the gate begins any more; what is under way finishes. Async-signal-unsafe; any thread.
   void stop();
-  // Until everything has drained. Throws the first error, with graph, stage and sample added; such a graph cannot be started again.
+  // Until everything has drained. Throws the first error, with graph, stage and sample added; such a graph cannot be started
+  // again.
   void wait();
 
   // What each stage instance, edge and the gate did since the graph was made.
@@ -78,14 +104,14 @@ class Graph {
   struct EdgeFigures {
     std::string from, to;
     std::uint64_t packets = 0;
-    double waited_seconds = 0;      // summed over packets: from emit to process
-    std::int64_t level = 0;         // packets on the edge now
+    double waited_seconds = 0;  // summed over packets: from emit to process
+    std::int64_t level = 0;     // packets on the edge now
   };
   struct Figures {
     std::vector<StageFigures> stages;
     std::vector<EdgeFigures> edges;
-    double waited_for_data_seconds = 0;   // the gate had a token and no batch
-    double waited_for_step_seconds = 0;   // the gate had a batch and no token
+    double waited_for_data_seconds = 0;        // the gate had a token and no batch
+    double waited_for_step_seconds = 0;        // the gate had a batch and no token
     std::uint64_t packets_in_flight_most = 0;  // on all edges; looked at when the last chunk of a batch is sent
   };
   Figures figures() const;

@@ -22,12 +22,18 @@ struct Turn {
 __attribute__((tls_model("initial-exec"))) constinit thread_local Turn* this_turn = nullptr;
 
 Message pack(Packet&& packet, Link& link) {
-  return {packet.payload.detach(), packet.token.detach(), &link,          packet.sequence,
-          packet.stamp,            packet.begin,          packet.count, packet.replica};
+  return {packet.payload.detach(), packet.token.detach(), &link,        packet.sequence, packet.stamp,
+          packet.weight,           packet.begin,          packet.count, packet.replica};
 }
 
 Packet unpack(const Message& message) {
-  return {Ref<Payload>::adopt(message.payload), message.sequence, message.stamp, message.begin, message.count, message.replica,
+  return {Ref<Payload>::adopt(message.payload),
+          message.sequence,
+          message.stamp,
+          message.begin,
+          message.count,
+          message.weight,
+          message.replica,
           Ref<Payload>::adopt(message.token)};
 }
 

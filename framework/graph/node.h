@@ -5,8 +5,8 @@
 // them over.
 //
 // The last packet that a stage sends from inside process() need not go through oneTBB: when process() has returned, the same
-// thread runs the next stage. That is what oneTBB itself does with a node's result (it "bypasses" the scheduler), at a lower price,
-// and the samples stay in this core's cache. All other packets are put at once.
+// thread runs the next stage. That is what oneTBB itself does with a node's result (it "bypasses" the scheduler), at a lower
+// price, and the samples stay in this core's cache. All other packets are put at once.
 #pragma once
 
 #include <oneapi/tbb/flow_graph.h>
@@ -29,14 +29,15 @@ class Node;
 struct Link {
   enum class Carries { chunk, batch, other };
 
-  std::string from, to;          // the stages' names
-  std::vector<Node*> targets;    // one, or one for each replica
-  int port = 0;                  // the targets' input port
+  std::string from, to;        // the stages' names
+  std::vector<Node*> targets;  // one, or one for each replica
+  int port = 0;                // the targets' input port
+  std::size_t number = 0;      // among the graph's links
   Carries carries = Carries::other;
-  std::function<void(Packet)> divert;  // where packets go instead: the gate, or back to the source
-  Counters counters;  // packets: sent; samples: received; waited: between the two
+  std::function<void(Packet)> divert;     // where packets go instead: the gate, or back to the source
+  Counters counters;                      // packets: sent; samples: received; waited: between the two
   std::atomic<std::uint64_t> dropped{0};  // received by nobody: the gate was closed for good
-  Node* bypass = nullptr;  // the target, when packets need not go through oneTBB
+  Node* bypass = nullptr;                 // the target, when packets need not go through oneTBB
 
   // To all targets, or to the one that the packet names. Thread-safe.
   void send(Packet&& packet, const Node* sender);
@@ -52,6 +53,7 @@ struct Message {
   Payload* token;
   Link* link;
   std::uint64_t sequence, stamp;
+  double weight;
   std::uint32_t begin, count;
   std::int32_t replica;
 };
@@ -92,7 +94,7 @@ class Node final : public Output {
   std::shared_ptr<Stage> stage_;
   Kind kind_;
   Place place_;
-  std::vector<std::vector<Link*>> outputs_;  // by port
+  std::vector<std::vector<Link*>> outputs_;                // by port
   std::optional<tbb::flow::function_node<Message>> node_;  // a source has none
   Mailbox<Message> mailbox_;                               // of a serial stage
 };

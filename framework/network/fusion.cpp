@@ -34,6 +34,9 @@ class Fuser {
         if (input.layer >= 0) readers_[static_cast<std::size_t>(input.layer)].push_back({index, input.port});
       }
     }
+    for (const LayerPort output : options.outputs) {
+      readers_[static_cast<std::size_t>(output.layer)].push_back({kOutside, output.port});
+    }
   }
 
   std::vector<Node> run() {
@@ -46,12 +49,13 @@ class Fuser {
   }
 
  private:
+  static constexpr int kOutside = -1;
   struct Reader {
     int layer, port;  // the port that it reads
   };
   const Layer& layer(int index) const { return network_.layers[static_cast<std::size_t>(index)]; }
 
-  // The only layer that reads this one, and its first output, or -1.
+  // The only layer that reads this one, and its first output; -1 where there are several readers, or one outside.
   int only_reader(int index) const {
     const std::vector<Reader>& readers = readers_[static_cast<std::size_t>(index)];
     return readers.size() == 1 && readers.front().port == 0 ? readers.front().layer : -1;

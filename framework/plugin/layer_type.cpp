@@ -18,15 +18,9 @@ LayerAttributes& LayerAttributes::inputs(int least, int most) {
   return *this;
 }
 
-LayerAttributes& LayerAttributes::takes(int input, Carries what) {
-  const auto index = static_cast<std::size_t>(input);
-  if (type_.takes.size() <= index) type_.takes.resize(index + 1, Carries::values);
-  type_.takes[index] = what;
-  return *this;
-}
-
-LayerAttributes& LayerAttributes::outputs(std::vector<LayerOutput> outputs) {
-  type_.outputs = std::move(outputs);
+LayerAttributes& LayerAttributes::outputs(const std::vector<std::string>& names) {
+  type_.outputs.clear();
+  for (const std::string& name : names) type_.outputs.push_back({name});
   return *this;
 }
 

@@ -18,21 +18,34 @@ std::uint64_t combined(std::uint64_t fingerprint, const TargetSpec& target) {
   return combine(fingerprint, combine(kind, hash_bytes(target.classes.data(), target.classes.size(), target.ignored)));
 }
 
+bool takes(const GraphPlan& plan, std::string_view payload) {
+  return std::any_of(plan.stages.begin(), plan.stages.end(), [payload](const StagePlan& stage) {
+    return std::any_of(stage.type->inputs.begin(), stage.type->inputs.end(),
+                       [payload](const Port& port) { return port.payload == payload; });
+  });
+}
+
+// By output port: whether a stage takes it.
+std::vector<bool> taken_ports(const GraphPlan& plan, std::size_t stage) {
+  std::vector<bool> taken(plan.stages[stage].type->outputs.size());
+  for (const EdgePlan& edge : plan.edges) {
+    if (edge.from_stage == static_cast<int>(stage)) taken[static_cast<std::size_t>(edge.from_port)] = true;
+  }
+  return taken;
+}
+
 bool has_gradients(const std::vector<Port>& ports) {
   return std::any_of(ports.begin(), ports.end(), [](const Port& port) { return port.payload == payload::kGradientBucket; });
 }
 
 }  // namespace
 
-bool has_reports(const GraphPlan& plan) {
-  return std::any_of(plan.stages.begin(), plan.stages.end(), [](const StagePlan& stage) {
-    return std::any_of(stage.type->inputs.begin(), stage.type->inputs.end(),
-                       [](const Port& port) { return port.payload == payload::kStepResult; });
-  });
-}
+bool has_reports(const GraphPlan& plan) { return takes(plan, payload::kStepResult); }
+bool has_predictions(const GraphPlan& plan) { return takes(plan, payload::kPredictions); }
 
 GraphBuild::GraphBuild(const GraphPlan& plan, StageContext context) : plan_(&plan), context_(std::move(context)) {
   context_.graph = plan.name;
+  context_.predicts = has_predictions(plan);
   stages_.resize(plan.stages.size());
   while (made_ < stages_.size()) {
     make(made_, context_, 1);
@@ -54,6 +67,8 @@ GraphBuild::GraphBuild(const GraphPlan& plan, StageContext context) : plan_(&pla
         context_.samples_per_epoch = samples_ = order.size();
         different_samples_ = order.listed();
         classes_ = order.classes().size();
+        if (classes_ > 0) context_.classes = order.classes();
+        require_each_once();
         labelled_ = source_->label(order.listed(0)) >= 0;
         context_.fingerprint = combined(source_->fingerprint(), context_.target);
       } catch (Error& error) {
@@ -85,8 +100,13 @@ void GraphBuild::require_targets() const {
   setting.window = context_.network->input;
   setting.target = target_;
   setting.numbers = source_ ? source_->numbers() : 0;
+  const bool has_rows = source_ && source_->has_rows();
   setting.classes = static_cast<std::int64_t>(classes_);
   for (const auto& loss : request.losses) {
+    if (has_rows && loss->info().target == LossTarget::values) {
+      fail(ErrorKind::usage, "{}: the samples have rows of numbers, as many as each needs; loss '{}' takes one row a sample",
+           place(source_at_), loss->info().name);
+    }
     try {
       check_loss(*loss, setting);
     } catch (Error& error) {
@@ -110,6 +130,14 @@ void GraphBuild::refuse_random_before_cache() const {
   }
 }
 
+void GraphBuild::require_each_once() const {
+  const SourceParams& sampling = source_->sampling();
+  if (!context_.predicts || (!sampling.balance && sampling.class_weights.empty() && source_->parts().empty())) return;
+  fail(ErrorKind::usage,
+       "predictions are made of each sample once, and {} some more often than others: take them out of this graph",
+       source_->parts().empty() ? "`balance` and `class_weights` read" : "a mixture's weights read");
+}
+
 std::string GraphBuild::place(std::size_t index) const {
   const StagePlan& stage = plan_->stages[index];
   return fmt::format("{}: [{}.{}]", to_string(stage.at), plan_->name, stage.name);
@@ -120,6 +148,7 @@ void GraphBuild::make(std::size_t index, const StageContext& shared, std::size_t
   StageContext context = shared;
   context.graph = plan_->name;
   context.name = stage.name;
+  context.taken = taken_ports(*plan_, index);
   for (std::size_t instance = 0; instance < instances; ++instance) {
     context.replica = stage.type->per_replica ? static_cast<int>(instance) : -1;
     Diagnostics errors;
@@ -140,6 +169,7 @@ void GraphBuild::add_requests(CompileRequest& request) const {
     if (!stage.type->request) continue;
     StageContext context = context_;
     context.name = stage.name;
+    context.taken = taken_ports(*plan_, index);
     try {
       stage.type->request(stage.table, context, request);
     } catch (Error& error) {
@@ -185,6 +215,8 @@ void GraphBuild::add_step_stages(const StageContext& context, std::uint64_t tota
   context_.batch_size = batch_.size;
   context_.steps_per_epoch = static_cast<double>(steps_per_epoch());
   context_.total_steps = total_steps;
+  if (context_.network != nullptr) add_requests(request_);
+  context_.request = &request_;
   for (; made_ < stages_.size(); ++made_) {
     const bool per_replica = plan_->stages[made_].type->per_replica;
     if (per_replica && context_.replicas.empty()) {

@@ -14,6 +14,8 @@ namespace millrace {
 
 // Whether a stage of the graph takes the results of steps, as `metrics` does to report them.
 bool has_reports(const GraphPlan& plan);
+// Whether a stage of the graph takes predictions: each sample is to come once.
+bool has_predictions(const GraphPlan& plan);
 
 // One graph's stages while they are made. First the data stages up to `batch`; then, when the replicas are known, the rest.
 class GraphBuild {
@@ -35,6 +37,7 @@ class GraphBuild {
   bool trains() const;  // gradients flow in it
   bool steps() const;   // has stages that go step by step (behind the gate)
   Source* source() const { return source_; }
+  const std::vector<std::string>& classes() const { return context_.classes; }  // names by label
   const BatchSpec& batch() const { return batch_; }
   ImageShape image() const { return image_; }  // of the batches' pixels
   const TargetSpec& target() const { return target_; }
@@ -50,10 +53,12 @@ class GraphBuild {
   void require_sums(std::size_t replicas) const;
   void require_use_of_gradients() const;
   void refuse_random_before_cache() const;
+  void require_each_once() const;
   std::string place(std::size_t index) const;  // of a stage, for messages
 
   const GraphPlan* plan_;
   StageContext context_;
+  CompileRequest request_;                                   // of this graph alone
   std::vector<std::vector<std::shared_ptr<Stage>>> stages_;  // instances by stage
   std::size_t made_ = 0;
   Source* source_ = nullptr;

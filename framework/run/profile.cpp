@@ -75,4 +75,25 @@ std::string Profile::text(double seconds, int threads, int io_threads) const {
   return text + "bound by: " + bound_by(seconds, threads, io_threads) + "\n";
 }
 
+std::string layer_table(std::vector<LayerTime> times, std::size_t most) {
+  const auto cost = [](const LayerTime& time) { return time.forward + time.backward; };
+  double total = 0;
+  for (LayerTime& time : times) {
+    const double passes = static_cast<double>(std::max<std::uint64_t>(time.passes, 1));
+    time.forward *= 1e3 / passes;
+    time.backward *= 1e3 / passes;
+    total += cost(time);
+  }
+  if (most > 0) {
+    std::stable_sort(times.begin(), times.end(), [&](const LayerTime& a, const LayerTime& b) { return cost(a) > cost(b); });
+    times.resize(std::min(most, times.size()));
+  }
+  std::string text = fmt::format("{:<32} {:>12} {:>12} {:>8}  computed by\n", "layer, ms a pass", "forward", "backward", "share");
+  for (const LayerTime& time : times) {
+    text += fmt::format("{:<32} {:>12.3f} {:>12.3f} {:>6.1f} %  {}\n", time.layer, time.forward, time.backward,
+                        total > 0 ? 100 * cost(time) / total : 0, time.detail);
+  }
+  return text + fmt::format("{:<32} {:>12.3f}\n", "all layers", total);
+}
+
 }  // namespace millrace

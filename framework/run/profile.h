@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "millrace/backend.h"
 
 namespace millrace {
 
@@ -35,5 +36,8 @@ class Profile {
   std::vector<double> level_sums_;  // by edge
   std::size_t looks_ = 0;
 };
+
+// A line for each layer, in milliseconds a pass: all in their order, or the `most` that cost most.
+std::string layer_table(std::vector<LayerTime> times, std::size_t most = 0);
 
 }  // namespace millrace

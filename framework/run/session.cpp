@@ -24,6 +24,7 @@ Session::Session(const Pipeline& pipeline, const Registry& registry, SessionOpti
          fmt::join(names, ", "), near ? fmt::format("; nearest is '{}'", *near) : "");
   }
   make_observers();
+  if (!options_.weights.empty()) metadata_ = read_safetensors_metadata(options_.weights);
   if (pipeline_.network) choose_devices();
   build_graphs();
   if (pipeline_.network) compile_replicas();
@@ -83,6 +84,7 @@ StageContext Session::shared_context() const {
   context.hash_input = options_.hash_input;
   context.run = log_.get();
   context.registry = &registry_;
+  context.classes = classes_from(metadata_);
   return context;
 }
 
@@ -93,7 +95,7 @@ void Session::build_graphs() {
   log.steps_are_reported = has_reports(*pipeline_.graph(log.stepping_graph));
   log_ = std::make_unique<RunLog>(log, observers_, requests_);
   for (const GraphPlan& plan : pipeline_.graphs) {
-    if (!options_.graph.empty() && plan.name != options_.graph) continue;
+    if (options_.graph.empty() ? plan.when.never : plan.name != options_.graph) continue;
     if (options_.only_main && !builds_.empty()) break;
     doing(fmt::format("listing the samples of [{}]", plan.name));
     builds_.push_back(std::make_unique<GraphBuild>(plan, shared_context()));
@@ -131,8 +133,6 @@ void Session::compile_replicas() {
   CompileRequest request;
   for (const auto& build : builds_) build->add_requests(request);
   evaluated_ = request.evaluated;
-  std::map<std::string, std::string> metadata;  // of the weights to start from
-  if (!options_.weights.empty()) metadata = read_safetensors_metadata(options_.weights);
   for (std::size_t r = 0; r < count; ++r) {
     CompileOptions compile;
     compile.precision = precision_;
@@ -142,8 +142,9 @@ void Session::compile_replicas() {
     compile.graphs = pipeline_.run.graphs;
     compile.resident_sets = sets;
     compile.recompute = pipeline_.run.recompute;
+    compile.time_layers = options_.time_layers;
     compile.request = request;
-    compile.plans = plans_for(devices_.devices[r]->info(), r, metadata);
+    compile.plans = plans_for(devices_.devices[r]->info(), r, metadata_);
     for (const auto& build : builds_) {
       if (build->batch().size == 0) continue;
       // A replica without a share has gradients all the same, laid out as the others' are: zeros that are summed.
@@ -162,10 +163,16 @@ void Session::start_replicas() {
   doing("allocating the network's memory and writing its weights");
   for (const auto& replica : replicas_) replica->start();
   if (replicas_.empty()) return;
+  const GraphBuild& main = *builds_.front();
+  if (has_predictions(main.plan()) && !main.trains() && options_.weights.empty()) {
+    fail(ErrorKind::usage,
+         "{}: [{}] makes predictions, and the network has not learned anything: name its weights, --weights FILE", pipeline_.file,
+         main.plan().name);
+  }
   const Network& network = *pipeline_.network;
   const auto seed = static_cast<std::uint64_t>(pipeline_.run.seed);
-  write_weights(replicas_, options_.weights.empty() ? initial_weights(network, seed, *builds_.front())
-                                                    : load_weights(options_.weights, network));
+  write_weights(replicas_,
+                options_.weights.empty() ? initial_weights(network, seed, main) : load_weights(options_.weights, network));
 }
 
 int Session::data_threads() const {
@@ -187,6 +194,7 @@ void Session::prepare() {
     graph.image = build->image();
     graph.target = build->target();
     graph.numbers = build->source() ? build->source()->numbers() : 0;
+    graph.has_rows = build->source() && build->source()->has_rows();
     graph.window = pipeline_.network ? pipeline_.network->input : build->image();
     if (!devices_.devices.empty()) {
       graph.host_buffer = [device = devices_.devices.front().get()](std::size_t bytes) { return device->host_buffer(bytes); };
@@ -261,9 +269,10 @@ std::string Session::save_weights(const std::string& name) {
   if (log_->folder().empty()) return {};
   const std::filesystem::path file = log_->folder() / name;
   const Network& network = *pipeline_.network;
+  std::map<std::string, std::string> metadata = plans_of(replicas_, devices_.devices);
+  metadata.merge(metadata_of(builds_.front()->classes()));
   exchange();
-  save_weights_file(file.string(), network, weights_of(replicas_, network, pipeline_.run.load),
-                    plans_of(replicas_, devices_.devices));
+  save_weights_file(file.string(), network, weights_of(replicas_, network, pipeline_.run.load), metadata);
   exchange();
   return file.string();
 }

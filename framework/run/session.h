@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -31,6 +32,7 @@ struct SessionOptions {
   bool hash_input = false;                             // stream hashes also cover what the network receives
   StartingPoint from;                                  // of the main graph; nothing that comes before is read
   std::uint64_t most_steps = 0;                        // of the main graph; 0: as the file says
+  bool time_layers = false;                            // Replica::layer_times() will be asked
   bool only_main = false;                              // no other graph runs, nothing is written: for profiling
   std::function<void(const Graph::Figures&)> on_tick;  // about 20 times a second, with the main graph's figures
   const std::atomic<int>* stop_signal = nullptr;       // a signal that came: the run ends after the steps under way
@@ -99,7 +101,8 @@ class Session {
   RunControl& control_ = requests_.control("the program");
   Observers observers_;
   std::unique_ptr<RunLog> log_;
-  OpenDevices devices_;  // devices before replicas: destroyed after them
+  std::map<std::string, std::string> metadata_;  // of the weights to start from
+  OpenDevices devices_;                          // devices before replicas: destroyed after them
   Precision precision_ = Precision::fp32;
   std::vector<std::unique_ptr<Replica>> replicas_;
   std::string evaluated_;  // CompileRequest::evaluated

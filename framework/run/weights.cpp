@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <map>
 
+#include "base/json.h"
 #include "millrace/error.h"
 #include "network/safetensors.h"
 
@@ -68,16 +70,30 @@ Weights weights_of(const std::vector<std::unique_ptr<Replica>>& replicas, const 
 }
 
 void save_weights_file(const std::string& path, const Network& network, Weights weights,
-                       const std::map<std::string, std::string>& plans) {
+                       const std::map<std::string, std::string>& metadata) {
   std::vector<NamedTensor> tensors;
   for (std::size_t p = 0; p < network.parameters.size(); ++p) {
     const Parameter& parameter = network.parameters[p];
     tensors.push_back({parameter.name, parameter.shape, std::move(weights[p])});
   }
-  std::map<std::string, std::string> metadata = plans;
-  metadata["format"] = "pt";
-  metadata["network"] = network.name;
-  write_safetensors(path, tensors, metadata);
+  std::map<std::string, std::string> all = metadata;
+  all["format"] = "pt";
+  all["network"] = network.name;
+  write_safetensors(path, tensors, all);
+}
+
+std::map<std::string, std::string> metadata_of(const std::vector<std::string>& classes) {
+  if (classes.empty()) return {};
+  return {{"classes", Json(classes).dump(-1, ' ', false, Json::error_handler_t::replace)}};
+}
+
+std::vector<std::string> classes_from(const std::map<std::string, std::string>& metadata) {
+  const auto found = metadata.find("classes");
+  if (found == metadata.end()) return {};
+  const Json names = Json::parse(found->second, nullptr, false);
+  const auto is_text = [](const Json& name) { return name.is_string(); };
+  if (!names.is_array() || !std::all_of(names.begin(), names.end(), is_text)) return {};
+  return names.get<std::vector<std::string>>();
 }
 
 namespace {

@@ -32,9 +32,13 @@ Weights load_weights(const std::string& path, const Network& network);
 Weights weights_of(const std::vector<std::unique_ptr<Replica>>& replicas, const Network& network, std::span<const double> load);
 std::vector<float> weighted_mean(const std::vector<std::vector<float>>& copies, std::span<const double> load);
 
-// To safetensors; `plans` become metadata.
+// To safetensors, with `metadata` of plans_of() and metadata_of().
 void save_weights_file(const std::string& path, const Network& network, Weights weights,
-                       const std::map<std::string, std::string>& plans = {});
+                       const std::map<std::string, std::string>& metadata = {});
+
+// The names of classes by label, so that predictions from a file of weights can name them. Metadata of others: no names.
+std::map<std::string, std::string> metadata_of(const std::vector<std::string>& classes);
+std::vector<std::string> classes_from(const std::map<std::string, std::string>& metadata);
 
 // What the replicas' backends have chosen (Replica::plans()), by device and replica: metadata of the file of weights, so that a
 // run that starts from it computes as the one that wrote it did.

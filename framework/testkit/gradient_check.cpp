@@ -19,7 +19,7 @@ double loss_of(const Network& network, Replica& replica, const Ref<Batch>& batch
   replica.ingest(batch, 0, batch->count);
   replica.forward(options.step);
   const Shape& output = network.output();
-  const double weight = options.loss->weight(*batch, output.elements() / output[0]);
+  const double weight = options.loss->weight(*batch, {0, batch->count}, output.elements() / output[0]);
   const Ref<Event> known = replica.loss(options.loss, options.add_up ? 1 : weight, sums);
   if (known) known->wait();
   return options.add_up ? sums.loss() : sums.loss() / weight;

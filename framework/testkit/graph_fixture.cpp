@@ -51,8 +51,9 @@ void TestGraph::connect(int to) {
 Graph& TestGraph::make(const Options& options) {
   graph_options_.seed = seed_;
   graph_options_.chunk = options.chunk;
-  graph_options_.rank = options.rank;
-  graph_options_.ranks = options.ranks;
+  graph_options_.load.assign(options.ranks > 1 ? options.ranks : 0, 1.0);
+  graph_options_.first_replica = options.rank;
+  graph_options_.replicas = 1;
   graph_options_.host_buffer = options.host_buffer;
   graph_options_.image = graph_options_.window = image_;
   for (std::size_t i = 0; i < plan_.stages.size(); ++i) {
@@ -60,6 +61,7 @@ Graph& TestGraph::make(const Options& options) {
     if (const auto* source = dynamic_cast<const Source*>(&stage)) {
       graph_options_.samples_per_epoch = SampleOrder(*source, 0).size();
       graph_options_.numbers = source->numbers();
+      graph_options_.has_rows = source->has_rows();
     }
     if (const auto* batcher = dynamic_cast<const Batcher*>(&stage)) {
       const BatchSpec spec = batcher->spec();

@@ -107,7 +107,15 @@ class PlainReplica : public Replica {
       for (std::size_t i = 0; i < total.size(); ++i) total[i] += static_cast<float>(view.weight) * activations_.back()[i];
     }
     logits_ = std::move(total);
-    measure(loss, 1, sums);
+    if (loss != nullptr) measure(loss, 1, sums);
+    return make_ref<Done>();
+  }
+  Ref<Event> read_outputs(std::span<const OutputCopy> copies) override {
+    for (const OutputCopy& copy : copies) {
+      const bool result = copy.value == network_.result();
+      const std::vector<float>& values = result ? logits_ : activations_[at(copy.value.layer) + 1];
+      std::copy(values.begin(), values.end(), copy.host);
+    }
     return make_ref<Done>();
   }
   std::vector<float> logits() override { return logits_; }

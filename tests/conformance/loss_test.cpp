@@ -6,15 +6,10 @@
 
 #include "millrace/error.h"
 #include "millrace/loss.h"
-#include "synthetic.h"
-#include "testkit/gradient_check.h"
-#include "testkit/losses.h"
-#include "testkit/networks.h"
+#include "replicas.h"
 
 namespace millrace::conformance {
 namespace {
-
-constexpr std::uint32_t kBatch = 6;
 
 std::vector<std::string> loss_names() {
   std::vector<std::string> names;
@@ -81,26 +76,6 @@ struct Data {
   std::vector<float> numbers;
 };
 
-struct Made {
-  std::shared_ptr<Backend> backend;
-  std::unique_ptr<Device> device;
-  std::unique_ptr<Replica> replica;
-};
-
-Made compile(const char* backend, const Network& network, const std::shared_ptr<const Loss>& loss, Precision precision) {
-  Made made;
-  made.backend = with_simulation().backend(backend)->create();
-  made.device = made.backend->open(0, {});
-  CompileOptions options;
-  options.train_batch = options.infer_batch = kBatch;
-  options.precision = precision;
-  options.request.losses = {loss};
-  made.replica = made.device->compile(network, options);
-  made.replica->start();
-  testkit::randomise(network, *made.replica, 1);
-  return made;
-}
-
 // Output, gradients and sums of one training pass.
 std::vector<float> results(const Network& network, Replica& replica, const Ref<Batch>& batch,
                            const std::shared_ptr<const Loss>& loss) {
@@ -117,15 +92,6 @@ std::vector<float> results(const Network& network, Replica& replica, const Ref<B
   }
   for (int sum = 0; sum < 2; ++sum) all.push_back(static_cast<float>(sums.at(static_cast<std::size_t>(sum))));
   return all;
-}
-
-double difference(const std::vector<float>& a, const std::vector<float>& b) {
-  double far = 0, norm = 0;
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    far += std::pow(static_cast<double>(a[i]) - static_cast<double>(b[i]), 2);
-    norm += std::pow(static_cast<double>(b[i]), 2);
-  }
-  return std::sqrt(far / norm);
 }
 
 class EveryLoss : public testing::TestWithParam<std::string> {
@@ -148,7 +114,7 @@ TEST_P(EveryLoss, HasItsGradientsOnEveryBackend) {
     for_each_example([&](const Network& network, const std::shared_ptr<const Loss>& loss) {
       SCOPED_TRACE(backend);
       const Data data(network, *loss);
-      const Made made = compile(backend, network, loss, Precision::fp32);
+      const Made made = compile(backend, network, Precision::fp32, false, {loss});
       const testkit::GradientReport report = testkit::check_gradients(network, *made.replica, data.batch, {.loss = loss});
       EXPECT_LT(report.worst(), 1e-2) << report.text();
     });
@@ -159,7 +125,7 @@ TEST_P(EveryLoss, ComputesTheSameOnAllBackends) {
   for_each_example([&](const Network& network, const std::shared_ptr<const Loss>& loss) {
     const Data data(network, *loss);
     const auto on = [&](const char* backend, Precision precision) {
-      return results(network, *compile(backend, network, loss, precision).replica, data.batch, loss);
+      return results(network, *compile(backend, network, precision, false, {loss}).replica, data.batch, loss);
     };
     const std::vector<float> on_cpu = on("cpu", Precision::fp32);
     EXPECT_LT(difference(on("simulated", Precision::fp32), on_cpu), 1e-5);
@@ -171,12 +137,12 @@ TEST_P(EveryLoss, ComputesTheSameOnAllBackends) {
 TEST_P(EveryLoss, CountsItsWeightAsTheDivisorDoes) {
   for_each_example([&](const Network& network, const std::shared_ptr<const Loss>& loss) {
     const Data data(network, *loss);
-    const Made made = compile("cpu", network, loss, Precision::fp32);
+    const Made made = compile("cpu", network, Precision::fp32, false, {loss});
     StepSums sums;
     made.replica->infer(data.batch, 0, kBatch, {}, loss, sums)->wait();
     made.replica->finish();
     const Shape& output = network.output();
-    EXPECT_NEAR(sums.weight(), loss->weight(*data.batch, output.elements() / output[0]), 1e-6 * sums.weight());
+    EXPECT_NEAR(sums.weight(), loss->weight(*data.batch, {0, kBatch}, output.elements() / output[0]), 1e-6 * sums.weight());
     EXPECT_GT(sums.loss(), 0);
   });
 }
@@ -196,7 +162,7 @@ TEST(LargerTargets, HaveTheirGradientsAndOneResultOnEveryBackend) {
     std::vector<float> first;
     for (const char* backend : {"cpu", "simulated"}) {
       SCOPED_TRACE(backend);
-      const Made made = compile(backend, *network, loss, Precision::fp32);
+      const Made made = compile(backend, *network, Precision::fp32, false, {loss});
       const testkit::GradientReport report = testkit::check_gradients(*network, *made.replica, data.batch, {.loss = loss});
       EXPECT_LT(report.worst(), 1e-2) << report.text();
       const std::vector<float> all = results(*network, *made.replica, data.batch, loss);
@@ -230,13 +196,13 @@ TEST(LargerTargets, ArriveWhereTheReferencePutsThem) {
   const auto network = enlarging_network(3);
   const Data data(*network, *loss, 2, kStored);
   for (const char* backend : {"cpu", "simulated"}) {
-    const Made made = compile(backend, *network, loss, Precision::fp32);
+    const Made made = compile(backend, *network, Precision::fp32, false, {loss});
     StepSums sums;
     made.replica->infer(data.batch, 0, kBatch, {}, loss, sums)->wait();
     made.replica->finish();
     const double expected = squared_error(*network, *data.batch, made.replica->logits());
     EXPECT_NEAR(sums.loss() / sums.weight(), expected, 1e-5 * expected) << backend;
-    EXPECT_EQ(sums.weight(), loss->weight(*data.batch, 8 * 12)) << backend;
+    EXPECT_EQ(sums.weight(), loss->weight(*data.batch, {0, kBatch}, 8 * 12)) << backend;
   }
 }
 
@@ -244,7 +210,7 @@ TEST(LargerTargets, OfAnotherScaleThanTheOutputsAreNotTaken) {
   const auto loss = testkit::make_loss("mean_squared_error");
   const auto network = enlarging_network(3);
   const Data data(*network, *loss, 1);
-  const Made made = compile("simulated", *network, loss, Precision::fp32);
+  const Made made = compile("simulated", *network, Precision::fp32, false, {loss});
   StepSums sums;
   EXPECT_THROW(made.replica->infer(data.batch, 0, kBatch, {}, loss, sums), Error);
 }
@@ -254,7 +220,7 @@ TEST(Loss, OfAMapIsMeasuredFromOneView) {
   const auto network = network_for({4, 6, 5}, false);
   const Data data(*network, *loss);
   for (const char* backend : {"cpu", "simulated"}) {
-    const Made made = compile(backend, *network, loss, Precision::fp32);
+    const Made made = compile(backend, *network, Precision::fp32, false, {loss});
     const std::vector<View> views = {{.weight = 0.5}, {.flip_x = true, .weight = 0.5}};
     StepSums sums;
     try {

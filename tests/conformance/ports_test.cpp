@@ -22,7 +22,7 @@ class Signs : public PortableLayer {
  public:
   struct Params {};
   static void describe(LayerDescription<Params>& d) {
-    d.name("signs").text("max(x, 0) and max(-x, 0).").outputs({{"above"}, {"below"}}).example("", {{8, 5, 7}});
+    d.name("signs").text("max(x, 0) and max(-x, 0).").outputs({"above", "below"}).example("", {{8, 5, 7}});
   }
   LayerPlan plan(const std::vector<Shape>& inputs) const override {
     LayerPlan plan;

@@ -22,7 +22,8 @@ struct Made {
   std::unique_ptr<Replica> replica;
 };
 
-inline Made compile(const char* backend, const Network& network, Precision precision, bool recompute = false) {
+inline Made compile(const char* backend, const Network& network, Precision precision, bool recompute = false,
+                    std::vector<std::shared_ptr<const Loss>> losses = {}) {
   Made made;
   made.backend = with_simulation().backend(backend)->create();
   made.device = made.backend->open(0, {});
@@ -30,6 +31,7 @@ inline Made compile(const char* backend, const Network& network, Precision preci
   options.train_batch = options.infer_batch = kBatch;
   options.precision = precision;
   options.recompute = recompute;
+  options.request.losses = std::move(losses);
   made.replica = made.device->compile(network, options);
   made.replica->start();
   testkit::randomise(network, *made.replica, 1);

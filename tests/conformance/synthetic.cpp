@@ -139,6 +139,7 @@ Bench::Bench(bool with_replicas) : network_(testkit::small_network(kImage, 5, 2)
   context_.image = kImage;
   context_.window = kImage;
   context_.run = &run_;
+  run_.set_folder(image_folder());
   context_.registry = &registry();
   if (!with_replicas) return;
   backend_ = testkit::make_plain_backend();

@@ -83,7 +83,7 @@ TEST_P(GpuCommunicator, GivesBothDevicesTheSumAsBackwardGoesOn) {
     std::transform(expected[0][p].begin(), expected[0][p].end(), expected[1][p].begin(), expected[0][p].begin(), std::plus<>());
   }
   Device* const devices[] = {devices_[0].get(), devices_[1].get()};
-  const auto communicator = type_->create(devices);
+  const auto communicator = type_->create({.devices = devices});
   std::vector<Ref<Event>> summed;
   Side again_first(*devices_[0], network, 0), again_second(*devices_[1], network, 1);
   again_first.backward();

@@ -13,6 +13,7 @@
 
 #include "backend.h"
 #include "device_info.h"
+#include "run/profile.h"
 #include "testkit/losses.h"
 #include "testkit/networks.h"
 #include "testkit/rules.h"
@@ -104,6 +105,7 @@ int run(const Options& options) {
   CompileOptions compile;
   compile.train_batch = options.batch;
   compile.precision = options.precision == "bf16" ? Precision::bf16 : Precision::fp32;
+  compile.time_layers = true;
   compile.request.update = testkit::sgd(*network, 0.9, 0, true);
   const auto replica = device->compile(*network, compile);
   replica->start();
@@ -121,13 +123,13 @@ int run(const Options& options) {
       "pixels\n",
       network->name, options.precision, options.batch, options.batch * options.steps / seconds, 1e3 * seconds / options.steps,
       static_cast<double>(replica->memory_plan().total()) / 1048576.0, static_cast<double>(usage.ru_maxrss) / 1024.0, pixels);
+  fmt::print("{}", layer_table(replica->layer_times()));
   return 0;
 }
 
 }  // namespace
 
 int main(int count, char** words) {
-  setenv("MILLRACE_CPU_PROFILE", "1", 0);
   const Options options = parse(count, words);
   if (options.network.empty()) {
     fmt::print(stderr, "usage: cpu_step_bench NETWORK.toml [--batch N] [--steps N] [--precision fp32|bf16] [--threads N]\n");

@@ -124,7 +124,8 @@ std::uint64_t BatchLine::steps() const {
 Ref<Batch> BatchLine::load(std::uint64_t epoch, std::uint64_t number, unsigned threads) const {
   const SampleOrder& order = data_.line().order();
   const std::uint64_t size = order.size(), first = number * spec_.size;
-  const Ref<Batch> batch = make_ref<OwnBatch>(spec_.size, data_.build().image(), data_.line().source().numbers());
+  const Source& source = data_.line().source();
+  const Ref<Batch> batch = make_ref<OwnBatch>(spec_.size, data_.build().image(), source.has_rows() ? 0 : source.numbers());
   batch->epoch = epoch;
   batch->step = epoch * steps() + number;
   batch->window = data_.window().is_static() ? data_.window() : batch->image;

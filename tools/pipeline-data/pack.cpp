@@ -118,6 +118,9 @@ int pack(const PackOptions& options) {
   const DataSet data(options.data, DataSet::Stages::source);
   const std::vector<std::string> classes = data.line().order().classes();
   check_classes(classes);
+  if (data.line().source().has_rows()) {
+    fail(ErrorKind::usage, "shards hold one row of numbers a sample, and these samples have any number of rows (`join`)");
+  }
   ShardWriter writer(options.out, options.shard_bytes, options.force);
   Packer packer(options, data, writer);
   packer.run();

@@ -52,8 +52,7 @@ struct Sums {
     most.channels = std::max(most.channels, image.shape.channels);
     if (sample.label >= 0) ++labels[sample.label];
     if (sample.target_spec().kind == TargetSpec::Kind::classes) of_targets.add(sample.target(), sample.target_spec().ignored);
-    numbers.resize(std::max(numbers.size(), sample.numbers.size()));
-    for (std::size_t column = 0; column < sample.numbers.size(); ++column) numbers[column].add(sample.numbers[column]);
+    for (std::size_t i = 0; i < sample.numbers.size(); ++i) numbers[i % numbers.size()].add(sample.numbers[i]);
   }
 
   void add(const Sums& other) {
@@ -72,7 +71,6 @@ struct Sums {
     most.channels = std::max(most.channels, other.most.channels);
     for (const auto& [label, samples] : other.labels) labels[label] += samples;
     of_targets.add(other.of_targets);
-    numbers.resize(std::max(numbers.size(), other.numbers.size()));
     for (std::size_t column = 0; column < other.numbers.size(); ++column) numbers[column].add(other.numbers[column]);
   }
 };
@@ -119,11 +117,11 @@ void print_pixels(const PixelCounts& counts, std::vector<std::string> classes) {
   fmt::print("weights = [{:.4f}]   # of the classes, by median frequency\n", fmt::join(weights, ", "));
 }
 
-// As a list's `numbers` name the columns; else counted from 0.
+// As a list's `numbers` name the columns; else counted from 0, as those of rows are.
 std::string column_name(const DataSet& data, std::size_t column) {
   const Value* names = data.build().plan().stages.front().table.find("numbers");
-  const bool named = names && names->kind() == Value::Kind::array && column < names->array().size() &&
-                     names->array()[column].kind() == Value::Kind::text;
+  const bool named = names && !data.line().source().has_rows() && names->kind() == Value::Kind::array &&
+                     column < names->array().size() && names->array()[column].kind() == Value::Kind::text;
   return named ? names->array()[column].text() : fmt::format("{}", column);
 }
 
@@ -156,6 +154,7 @@ int statistics_verb(int count, const char* const* arguments) {
   const DataLine& line = data.line();
   const unsigned threads = options.thread_count();
   std::vector<Sums> sums(threads);
+  for (Sums& each : sums) each.numbers.resize(line.source().numbers());
   std::vector<Sample> samples(threads);
   {
     Counter counter("looked at", line.order().listed());

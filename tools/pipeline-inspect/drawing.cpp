@@ -51,7 +51,9 @@ class GraphDrawing {
   explicit GraphDrawing(const GraphPlan& graph) : graph_(graph) {}
 
   std::string draw() const {
-    const std::string when = graph_.every == "end" ? "at the end" : "every " + graph_.every;
+    const std::string when = graph_.every == "end" ? "at the end"
+                             : graph_.when.never   ? "only with --graph"
+                                                   : "every " + graph_.every;
     const std::string title = graph_.every.empty() ? graph_.name : fmt::format("{}, {}", graph_.name, when);
     std::string out =
         fmt::format("  subgraph \"cluster_{0}\" {{\n    label=\"{1}\"; style=rounded; color=\"#cbd2d9\"; margin=14;\n",

@@ -37,7 +37,10 @@ std::string describe_graph(const GraphPlan& graph) {
     const StagePlan& plan = graph.stages[i];
     table.row({plan.name, plan.type->name, inputs(graph, static_cast<int>(i)), settings(plan.table)});
   }
-  const std::string when = graph.every.empty() ? "" : graph.every == "end" ? ", at the end" : ", every " + graph.every;
+  const std::string when = graph.every.empty()    ? ""
+                           : graph.every == "end" ? ", at the end"
+                           : graph.when.never     ? ", only with --graph"
+                                                  : ", every " + graph.every;
   return fmt::format("\n[{}]{}\n", graph.name, when) + table.text();
 }
 

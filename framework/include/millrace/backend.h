@@ -5,6 +5,7 @@
 // caller's thread is a valid, slow, backend. All calls throw Error(ErrorKind::device).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -47,6 +48,9 @@ class Stream {
   virtual void run(const Kernel& kernel, const void* element) = 0;
   // To memory that host_buffer() gave, which stays until it is done.
   virtual void copy_to_host(void* host, const void* device, std::size_t bytes) = 0;
+  // Runs `work` on a thread of the host, where it may block; later work here waits for it. What it throws is the stream's error.
+  // REQUIRES: the device's memory is the host's; others throw Error(usage).
+  virtual void call(std::function<void()> work);
 };
 
 enum class Precision { fp32, tf32, bf16 };
@@ -91,11 +95,27 @@ struct CompileRequest {
   std::vector<std::string> copies = {};
   // The copy that other graphs than the one that trains see, and that is saved; empty: the values themselves.
   std::string evaluated = {};
+  // Batch normalisation takes the mean and variance of the whole batch, over all replicas, through CompileOptions::exchange. A
+  // backend that cannot throws Error(usage).
+  bool sync_batch_norm = false;
   // A share of a batch is trained in so many pieces, one after the other: keep_gradients() adds theirs up.
   std::uint32_t micro_batches = 1;
   // Losses that will be measured. One that is not among them takes memory when it first is; on a device with memory of its own it
   // finds no targets but labels.
   std::vector<std::shared_ptr<const Loss>> losses = {};
+  // Values that read_outputs() will read: the network's result, outputs of layers. In inference they are not computed together
+  // with the layer behind them, and are kept until they are read.
+  std::vector<LayerPort> outputs = {};
+
+  void read(LayerPort value) {  // once, however often it is asked for
+    if (std::find(outputs.begin(), outputs.end(), value) == outputs.end()) outputs.push_back(value);
+  }
+};
+
+// A value for read_outputs().
+struct OutputCopy {
+  LayerPort value;        // one of CompileRequest::outputs
+  float* host = nullptr;  // where it goes: (count, C) or (count, C, H, W), whatever layout the device has
 };
 
 // Figures of one update.
@@ -139,6 +159,19 @@ enum class Tune {
 };
 const char* to_string(Tune tune);
 
+// Where all replicas of a run, in whatever process, meet in the middle of a pass. Thread-safe.
+class Exchange {
+ public:
+  virtual ~Exchange() = default;
+  virtual std::size_t replicas() const = 0;  // of all processes
+  // all = what every replica has given, in order of replicas: (replicas(), mine.size()). Waits until every replica has called as
+  // often as this one; so it is called on threads that belong to a replica. Throws when give_up() was called or a process is
+  // gone. `replica`: among those of all processes.
+  virtual void gather(std::size_t replica, std::span<const double> mine, std::span<double> all) = 0;
+  // A replica has failed and will not come: all that wait, and all later calls, throw.
+  virtual void give_up() = 0;
+};
+
 // A backend ignores options for which it has one implementation.
 struct CompileOptions {
   std::uint32_t train_batch = 0;  // largest piece of a training batch that is ingested at once; 0: no training
@@ -150,10 +183,21 @@ struct CompileOptions {
   bool deterministic = true;  // nothing whose result depends on the order in which threads happen to run
   bool graphs = true;         // record a step's work once and submit it whole from then on, where its shapes allow
   bool recompute = false;     // keep fewer activations for backward and compute the others again, with the same bits
+  bool time_layers = false;   // Replica::layer_times() will be asked; on a GPU nothing is recorded then, which costs speed
   std::string plans = {};     // what Replica::plans() said in another run, so that this one computes as that one did
   CompileRequest request = {};
   // Kept where a backend has memory of its own: Error(usage) when they do not fit. Others read batches where they lie.
   std::vector<ResidentSet> resident_sets = {};
+  std::size_t replica = 0;       // the number of this replica among those of all processes
+  Exchange* exchange = nullptr;  // outlives the replica; null where there is nobody to meet
+};
+
+// What a layer cost on a replica's device so far. Layers that were fused into it are contained.
+struct LayerTime {
+  std::string layer;
+  std::string detail;                // which implementations a library chose; may be empty
+  double forward = 0, backward = 0;  // seconds, over all passes; what is computed again counts as backward
+  std::uint64_t passes = 0;
 };
 
 // The states of a parameter that every replica has; Replica::states() lists all.
@@ -205,11 +249,19 @@ class Replica {
   virtual Ref<Event> exchange(std::string_view copy) = 0;
 
   // Inference with running statistics, each view's output weighted and added, then the sums of a loss. A network whose output is
-  // a map takes one view alone, the plain one: Error(usage) otherwise.
+  // a map takes one view alone, the plain one: Error(usage) otherwise. Without a loss nothing is measured, and `sums` is not
+  // touched.
   virtual Ref<Event> infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count, std::span<const View> views,
                            const std::shared_ptr<const Loss>& loss, StepSums& sums) = 0;
+  // Copies values of the last infer() to memory that Device::host_buffer() gave, which stays until the event is complete. Of
+  // several views the network's result is their sum; other values are those of the last view.
+  virtual Ref<Event> read_outputs(std::span<const OutputCopy> copies) = 0;
   // The output of the last infer() or forward(), (count, C) or (count, C, H, W). Waits.
   virtual std::vector<float> logits() = 0;
+
+  // Of the network for full training batches, or for inference where it does not train; in the order of forward. Waits. Empty
+  // without CompileOptions::time_layers, and on backends that measure nothing.
+  virtual std::vector<LayerTime> layer_times() { return {}; }
 
   // Names of what is kept for parameters: "value", "gradient", the rule's states, the request's copies. Parameters that are not
   // trained have neither gradient nor states; those that are no statistics either have no copies.

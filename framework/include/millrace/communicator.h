@@ -1,10 +1,13 @@
-// Sums over the replicas of a run. Communicators are plugins; `allreduce` asks for one by name.
+// The processes of a run, and sums over its replicas. Communicators are plugins; `allreduce` asks for one by name.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "millrace/backend.h"
@@ -12,14 +15,41 @@
 
 namespace millrace {
 
+// The processes that train together; this one is number rank() of size(). Replicas are numbered through all processes, in order
+// of rank. What one sends on a channel the other receives on the same channel, in order.
+//
+// Threading: any number of threads; one at a time for each channel. Errors: ErrorKind::peer naming the rank that is gone or has
+// been silent for too long; after the first, every call throws.
+class Group {
+ public:
+  virtual ~Group() = default;
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  // Returns when the bytes are on their way; waits for no call of receive().
+  virtual void send(int to, std::uint32_t channel, std::span<const std::byte> bytes) = 0;
+  // Waits for the next message. Its bytes replace those of `into`, whose capacity is reused.
+  virtual void receive(int from, std::uint32_t channel, std::vector<std::byte>& into) = 0;
+  // Tells all others that this process ends, and why; what they wait for throws.
+  virtual void leave(std::string_view why) noexcept = 0;
+
+  // ---- Made of these. Every rank calls them, in the same order on a channel ----
+
+  std::vector<std::vector<std::byte>> all_gather(std::uint32_t channel, std::span<const std::byte> mine);  // by rank
+  void broadcast(std::uint32_t channel, int root, std::vector<std::byte>& bytes);
+  void barrier(std::uint32_t channel) { all_gather(channel, {}); }
+
+  // Channels of the framework; a plugin takes others, from kFirstFree on.
+  enum Channel : std::uint32_t { kRun, kSteps, kReports, kExchange, kGradients, kFirstFree = 64 };
+};
+
 // Has a stream for each local replica. One thread at a time submits to it.
 class Communicator {
  public:
   virtual ~Communicator() = default;
 
-  // Sums one bucket over all replicas, in place. Every replica ends with the same bits; "local" adds in replica order, a device's
-  // library in its own order. `buckets`: the same bucket of every local replica, in replica order. Waits (on its
-  // streams) for each bucket's `ready` and replaces it by the event after which the sum is there.
+  // Sums one bucket over all replicas of all processes, in place. Every replica ends with the same bits; "local" adds in replica
+  // order, a device's library in its own order. `buckets`: the same bucket of every local replica, in replica order. Waits (on
+  // its streams) for each bucket's `ready` and replaces it by the event after which the sum is there.
   virtual void all_reduce(std::span<const Ref<GradientBucket>> buckets) = 0;
 
   // Throws Error(device) if a sum has failed after it was submitted. Once a sum's event is complete, that sum can no longer fail.
@@ -31,7 +61,14 @@ struct CommunicatorType {
   std::string name;  // "local"
   std::string text;
   std::string backend;  // whose devices it is made for; empty: it needs no more than Stream
-  std::function<std::unique_ptr<Communicator>(std::span<Device* const> devices)> create;  // one device per local replica
+  // One device per local replica. `group`: the processes of the run, or null; the replicas of all of them number
+  // `replicas`, and this process has those from `first_replica` on. Throws Error(usage) for a group that it cannot serve.
+  struct Setting {
+    std::span<Device* const> devices;
+    Group* group = nullptr;
+    std::size_t first_replica = 0, replicas = 0;
+  };
+  std::function<std::unique_ptr<Communicator>(const Setting& setting)> create;
 };
 
 }  // namespace millrace

@@ -24,6 +24,7 @@ enum class ErrorKind {
   content,      // one sample's bytes are bad; the pipeline's policy for bad samples decides    exit 3 when it ends the run
   storage,      // the network or the disk failed for longer than its retries                   exit 3
   device,       // a device failed or is out of memory                                          exit 4
+  peer,         // another process of this run is gone, or is silent                            exit 138
   run,          // anything else that ended a run                                               exit 1
   interrupted,  // stopped by a signal                                                          exit 130 or 143
 };

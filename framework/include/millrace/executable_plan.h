@@ -12,8 +12,10 @@
 #include <memory>
 #include <set>
 #include <span>
+#include <utility>
 #include <vector>
 
+#include "millrace/backend.h"
 #include "millrace/planned_operation.h"
 #include "millrace/segments.h"
 
@@ -30,17 +32,18 @@ class ExecutablePlan {
     int node = 0;
   };
 
-  // The network and its nodes outlive the plan. `type`: of activations; the final linear layer's are
-  // float32.
-  ExecutablePlan(const Network& network, const std::vector<Node>& nodes, bool training, DataType type)
-      : network_(network), nodes_(nodes), planner_(training, network.layers.size()) {
+  // The network and its nodes outlive the plan. `type`: of activations; the final linear layer's are float32. `outputs`: values
+  // that are read after forward, beside the result.
+  ExecutablePlan(const Network& network, const std::vector<Node>& nodes, bool training, DataType type,
+                 std::vector<LayerPort> outputs = {})
+      : network_(network), nodes_(nodes), outputs_(std::move(outputs)), planner_(training, network.layers.size()) {
     plan_values(type);
   }
 
   Planner& planner() { return planner_; }
   const Planner& planner() const { return planner_; }
   std::span<const std::unique_ptr<Operation>> operations() const { return operations_; }
-  LayerPort output() const { return static_cast<int>(network_.layers.size()) - 1; }
+  LayerPort output() const { return network_.result(); }
 
   // ---- Planning, in this order; the network's input has a tensor before, or gets one from its only reader ----
 
@@ -57,13 +60,14 @@ class ExecutablePlan {
     planner_.set_time(loss_time());
   }
 
-  // The network's result, readable until the next pass. `copied_bytes`: where it is to be had as float32 rows and does not lie as
-  // that, the size of the rows; its gradient then comes as such rows too. 0: nothing is copied.
+  // The network's result, readable until the next pass as rows of float32. `copied_bytes`: the size of these rows where the
+  // result lies in another layout or type and has to be copied; its gradient is copied in the same way. 0: nothing is copied.
   void plan_output(std::size_t copied_bytes) {
     auto& value = planner_.value(output());
     planner_.use(value.tensor);
     rows_ = copied_bytes > 0 ? planner_.tensor(copied_bytes) : value.tensor;
     planner_.use_at(rows_, planner_.training() ? last_time() : planner_.time());
+    for (const LayerPort kept : outputs_) planner_.use(planner_.value(kept).tensor);
     if (!planner_.training()) return;
     if (copied_bytes > 0) d_rows_ = planner_.tensor(copied_bytes);
     value.gradient = planner_.tensor(value.spec.bytes());
@@ -117,6 +121,17 @@ class ExecutablePlan {
   }
   bool is_left_out(const Step& step) const { return step.recompute && left_out_[static_cast<std::size_t>(step.node)]; }
   bool is_computed_again(std::size_t node) const { return again(node) && !left_out_[node]; }
+  // By node, without times.
+  std::vector<LayerTime> layer_times() const {
+    std::vector<LayerTime> times;
+    for (std::size_t i = 0; i < operations_.size(); ++i) {
+      const Operation& operation = of_backward(static_cast<int>(i));
+      std::string detail = operation.detail();
+      if (is_computed_again(i)) detail += detail.empty() ? "computed again" : ", computed again";
+      times.push_back({operation.layer().name, std::move(detail)});
+    }
+    return times;
+  }
 
  private:
   bool again(std::size_t node) const { return !again_.empty() && again_[node] != nullptr; }
@@ -140,6 +155,7 @@ class ExecutablePlan {
       }
     }
     ++planner_.value(output()).readers;
+    for (const LayerPort kept : outputs_) ++planner_.value(kept).readers;
   }
 
   void plan_steps(bool recompute) {
@@ -147,7 +163,7 @@ class ExecutablePlan {
     segment_ends_ = {count};
     if (recompute) {
       std::vector<std::size_t> bytes;
-      for (const Node& node : nodes_) bytes.push_back(planner_.value(node.output).spec.bytes());
+      for (const Node& node : nodes_) bytes.push_back(output_bytes(node));
       segment_ends_ = plan_segments(nodes_, bytes);
     }
     kept_ = kept_outputs(nodes_, segment_ends_);
@@ -161,6 +177,13 @@ class ExecutablePlan {
       }
       for (int node = end; node-- > begin;) steps_.push_back({false, node});
     }
+  }
+
+  std::size_t output_bytes(const Node& node) const {
+    const int outputs = network_.layers[static_cast<std::size_t>(node.output)].output_count();
+    std::size_t bytes = 0;
+    for (int port = 0; port < outputs; ++port) bytes += planner_.value({node.output, port}).spec.bytes();
+    return bytes;
   }
 
   template <class Make>
@@ -194,6 +217,7 @@ class ExecutablePlan {
 
   const Network& network_;
   const std::vector<Node>& nodes_;
+  const std::vector<LayerPort> outputs_;
   Planner planner_;
   std::vector<std::unique_ptr<Operation>> operations_;
   std::vector<int> segment_ends_;

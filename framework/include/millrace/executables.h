@@ -16,7 +16,7 @@
 
 namespace millrace {
 
-// Executable: a backend's; has `std::size_t arena_bytes() const`.
+// Executable: a backend's; has `std::size_t arena_bytes() const` and `std::vector<LayerTime> layer_times() const`.
 template <class Executable>
 class Executables {
  public:
@@ -54,6 +54,12 @@ class Executables {
   // Null: the network was not compiled for it.
   Executable* full(bool training) const { return most_[training] > 0 ? kept_[training].at(most_[training]).get() : nullptr; }
 
+  // Of the one for full batches that trains, or else of the one that infers; see Replica::layer_times().
+  std::vector<LayerTime> layer_times() const {
+    const Executable* timed = full(most_[true] > 0);
+    return timed == nullptr ? std::vector<LayerTime>() : timed->layer_times();
+  }
+
   template <class Use>
   void each(const Use& use) const {
     for (const bool training : {true, false}) {
@@ -72,7 +78,7 @@ class Executables {
 
   Make make_;
   std::array<std::uint32_t, 2> most_{};                                       // by `training`
-  std::array<std::map<std::uint32_t, std::unique_ptr<Executable>>, 2> kept_;  // likewise
+  std::array<std::map<std::uint32_t, std::unique_ptr<Executable>>, 2> kept_;  // by `training`
   std::size_t arena_bytes_ = 0;
 };
 

@@ -5,6 +5,7 @@
 //   conv | linear, then relu | gelu                               the activation is done as the result is written
 //   max_pool, batch_norm, then relu | gelu                        if asked: the pooling also finds the statistics
 //   batch_norm, then add, then relu | gelu                        the end of a residual block
+// A value that is read outside (FusionOptions::outputs) is the last of its node.
 #pragma once
 
 #include <string>
@@ -17,22 +18,11 @@
 namespace millrace {
 
 struct Node {
+  // clang-format off
   enum class Kind {
-    conv,
-    linear,
-    normalise,
-    pool,
-    activate,
-    add,
-    concat,
-    split,
-    dropout,
-    scale,
-    softmax,
-    flatten,
-    lrn,
-    portable
+    conv, linear, normalise, pool, activate, add, concat, split, dropout, scale, softmax, flatten, lrn, portable
   };
+  // clang-format on
   Kind kind = Kind::activate;
   int layer = -1;           // the conv, the batch_norm, ...: the layer that names the node
   int pool = -1;            // normalise: the max_pool before it, or -1
@@ -48,6 +38,7 @@ struct FusionOptions {
   std::string backend;  // for messages
   // Take a max pooling without overlap, of at most 256 places, into the batch normalisation behind it.
   bool pool_with_statistics = false;
+  std::vector<LayerPort> outputs = {};  // values that are read by others than layers
 };
 
 // In an order in which each node's inputs come before it. Throws Error(usage) for an op that is none of the built-in ones.

@@ -55,8 +55,8 @@ class JoiningOperation : public Base {
 template <class Base>
 class SplitOperation : public Base {
  public:
-  using typename Base::Planner;
   using Base::Base;
+  using typename Base::Planner;
 
   void plan(Planner& planner) override {
     const DataType type = planner.value(this->input()).spec.type;
@@ -66,6 +66,7 @@ class SplitOperation : public Base {
 
   void plan_backward(Planner& planner) override {
     if (!this->wants_gradient(planner, this->input())) return;
+    if (!planner.has_gradients(this->node_.output, kOutputs)) return;
     for (int port = 0; port < kOutputs; ++port) planner.use(planner.value(output(port)).gradient);
     contribution_ = this->contribute(planner, this->input());
   }

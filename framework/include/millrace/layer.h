@@ -35,9 +35,9 @@ class LayerAttributes {
   LayerAttributes& name(std::string_view value);
   LayerAttributes& text(std::string_view value);
   LayerAttributes& inputs(int least, int most);  // one and one unless said
-  LayerAttributes& takes(int input, Carries what);
-  // In the order of ports: the first is LayerPlan::output, the others are LayerPlan::more_outputs. One called "out" unless said.
-  LayerAttributes& outputs(std::vector<LayerOutput> outputs);
+  // Names in the order of ports: the first is LayerPlan::output, the others are LayerPlan::more_outputs. One called "out" unless
+  // said. All of them carry values.
+  LayerAttributes& outputs(const std::vector<std::string>& names);
   LayerAttributes& example(std::string_view table, std::vector<Shape> inputs);  // see LayerExample
 
  protected:

@@ -42,6 +42,7 @@
 #include "millrace/params.h"
 #include "millrace/portable.h"
 #include "millrace/sample.h"
+#include "millrace/split.h"
 
 namespace millrace {
 
@@ -114,8 +115,9 @@ class Loss {
   virtual std::vector<float> constants(std::int64_t /*channels*/) const { return {}; }
   // Throws Error(usage) for an output or target that it cannot take. The framework has checked what LossTarget says.
   virtual void check(const LossSetting& /*setting*/) const {}
-  // The weight of all places of a batch, as the kernels count it. By default the samples' weights times their places.
-  virtual double weight(const Batch& batch, std::int64_t places) const { return batch.weight * static_cast<double>(places); }
+  // The weight of all places of some slots of a batch, as the kernels count it. By default the samples' weights times their
+  // places.
+  virtual double weight(const Batch& batch, Share slots, std::int64_t places) const;
 
  private:
   friend struct LossMaker;
@@ -126,8 +128,8 @@ class Loss {
 void check_loss(const Loss& loss, const LossSetting& setting);
 // Throws Error(data) naming a sample of slots [begin, begin + count) whose label is no class of the output.
 void check_labels(const Loss& loss, const Batch& batch, std::uint32_t begin, std::uint32_t count, const Shape& output);
-// Pixels of each class in the target images of a batch as the network sees them, weighted by the samples' weights.
-std::vector<double> count_target_classes(const Batch& batch);
+// Pixels of each class in the target images of these slots as the network sees them, weighted by the samples' weights.
+std::vector<double> count_target_classes(const Batch& batch, Share slots);
 
 // A table of a loss with the output's shape. Gradient checks, conformance tests and documentation are made from them.
 struct LossExample {

@@ -80,6 +80,8 @@ class Network {
   std::string name;
 
   const Shape& output() const { return layers.back().output; }
+  LayerPort result() const { return static_cast<int>(layers.size()) - 1; }  // the value that output() is the shape of
+  const Shape& shape_of(LayerPort value) const { return layers[static_cast<std::size_t>(value.layer)].output_of(value.port); }
   int find_parameter(std::string_view parameter_name) const;  // -1 when there is none
 };
 

@@ -82,6 +82,7 @@ inline constexpr std::string_view kImageChunk = "ImageChunk";          // a run 
 inline constexpr std::string_view kBatch = "Batch";                    // one global step's samples, complete
 inline constexpr std::string_view kGradientBucket = "GradientBucket";  // a contiguous slice of one replica's gradients
 inline constexpr std::string_view kStepResult = "StepResult";          // loss and metrics of one step on one replica
+inline constexpr std::string_view kPredictions = "Predictions";        // outputs for a replica's share of a batch (predictions.h)
 }  // namespace payload
 
 // REQUIRES of a stage that forwards one: all fields are kept, but for the payload when the stage makes a new one.
@@ -91,7 +92,9 @@ struct Packet {
   std::uint64_t stamp = 0;     // when it was sent (telemetry's clock ticks); written by the graph
   std::uint32_t begin = 0;     // of a chunk: its first slot in the batch
   std::uint32_t count = 0;     // of a chunk: its number of slots
-  std::int32_t replica = -1;   // goes only to this replica's instance of a stage; -1: to all
+  // Of what the graph hands to a stepwise stage: the sum of Stage::weigh() over all replicas of all processes.
+  double weight = 0;
+  std::int32_t replica = -1;  // goes only to this replica's instance of a stage; -1: to all
   // The StepToken, in packets that the graph hands to a stepwise stage; null in all others. The next step may begin when the last
   // Ref to it is gone, so whatever must be done first (a GradientBucket) copies it; a stage that copies it nowhere is done when
   // process() returns. Not to be kept in what a stage merely remembers.

@@ -71,8 +71,8 @@ class PlannedOperation {
   }
   bool wants_gradient(const Planner& planner, LayerPort value) const { return planner.value(value).needs_gradient; }
 
-  // Plans the tensor of an output. `in_place_of`: a value whose tensor may be taken over, when this is inference and nobody else
-  // reads it.
+  // Plans the tensor of an output. `in_place_of`: a value whose tensor is taken over in inference, where this operation is its
+  // only reader.
   typename Planner::Value& plan_tensor(Planner& planner, const Spec& spec, LayerPort in_place_of = kNoResidual, int port = 0) {
     typename Planner::Value& output = planner.value({node_.output, port});
     output.spec = spec;

@@ -37,23 +37,13 @@ namespace millrace {
 
 // A tensor of a layer or a loss, by name. Pass and LossPass make them.
 struct PassTensor {
+  // clang-format off
   enum class Kind {
-    input,
-    output,
-    d_input,
-    d_output,
-    parameter,
-    d_parameter,
-    places,  // of a layer
-    weight,
-    label,
-    second_label,
-    share,
-    target,
-    constant,
-    figure,
-    predicted,  // of a loss
+    input, output, d_input, d_output,
+    parameter, d_parameter, places,                                             // of a layer
+    weight, label, second_label, share, target, constant, figure, predicted     // of a loss
   };
+  // clang-format on
   Kind kind = Kind::input;
   int index = 0;
   friend bool operator==(const PassTensor&, const PassTensor&) = default;

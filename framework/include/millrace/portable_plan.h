@@ -51,7 +51,7 @@ class PortablePlan {
   }
 
   void plan_backward(Planner& planner) {
-    if (!gradients_are_there(planner)) {
+    if (!planner.has_gradients(layout_.output, outputs_)) {
       backward_.clear();
       return;
     }
@@ -107,14 +107,6 @@ class PortablePlan {
   std::size_t place_bytes(const Planner& planner) const {
     const auto& spec = planner.value(layout_.output).spec;
     return static_cast<std::size_t>(spec.n * spec.height * spec.width) * sizeof(float);
-  }
-
-  // Of all outputs or of none: a layer's kernels take them together.
-  bool gradients_are_there(const Planner& planner) const {
-    int there = 0;
-    for (int port = 0; port < outputs_; ++port) there += planner.value({layout_.output, port}).gradient != kNoTensor ? 1 : 0;
-    if (there != 0 && there != outputs_) fail(ErrorKind::usage, "only some of its outputs get a gradient");
-    return there != 0;
   }
 
   bool is_wanted(const Planner& planner, const PassCall& call) const {

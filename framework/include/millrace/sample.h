@@ -135,7 +135,8 @@ class Sample {
   std::string target_url;            // of the target, where it is a file of its own; for messages
   ImageShape decoded;                // not empty: `encoded` holds pixels of this shape, and is not to be decoded
   std::int32_t label = -1;           // class index
-  std::vector<float> numbers;        // to be predicted, for regression; as many as Source::numbers() says
+  std::vector<float> numbers;        // to be predicted: as many as Source::numbers() says, or rows of as many one after the other
+                                     // (Source::has_rows()). What is a place (boxes) is meant in the source image: seen_source()
   AugmentationRecord record;         // pending; executed at ingest or by apply_pending()
   bool windowed = false;             // the record places the network's window in this image; see place_window()
   bool cached = false;               // came out of a SampleCache: stages before it are to leave it alone
@@ -217,10 +218,15 @@ class Sample {
 class Batch : public Payload {
  public:
   std::uint64_t epoch = 0;
-  std::uint64_t step = 0;         // global, from 0; Packet::sequence of its chunks
-  std::uint32_t count = 0;        // slots in use, <= capacity; less only in an epoch's last batch
-  double weight = 0;              // sum of weights[0 ... count); valid when complete
-  std::uint64_t stream_hash = 0;  // sum over its samples; valid when complete
+  std::uint64_t step = 0;   // global, from 0; Packet::sequence of its chunks
+  std::uint32_t count = 0;  // slots in use, <= capacity; less only in an epoch's last batch
+  // Of several processes each has a part of the global batch: this one's slots are first_slot ... first_slot + count - 1 of
+  // global_count. Alone: 0 and count.
+  std::uint32_t first_slot = 0;
+  std::uint32_t global_count = 0;
+  double weight = 0;  // sum of weights[0 ... count); valid when complete
+  std::uint64_t stream_hash =
+      0;  // sum over the global batch's samples; valid when a stepwise stage sees it, before that over its own
 
   ImageShape image;                      // of every slot's pixels; is_plain()
   ImageShape window;                     // what the network sees after ingest
@@ -233,7 +239,11 @@ class Batch : public Payload {
   std::uint8_t* targets = nullptr;  // (capacity, target.shape(image)); null without targets. Pending records hold for them as
                                     // well, by target_record()
   std::uint32_t numbers_per_sample = 0;
-  float* numbers = nullptr;               // (capacity, numbers_per_sample)
+  // (capacity, numbers_per_sample). Where row_offsets is not null, a sample has any number of rows: (row_offsets[count],
+  // numbers_per_sample), of which those of slot n begin at row row_offsets[n]. Valid when complete; a slot without weight has
+  // none.
+  float* numbers = nullptr;
+  std::uint32_t* row_offsets = nullptr;   // (capacity + 1)
   AugmentationRecord* records = nullptr;  // (capacity)
   // (capacity): where `pixels` come from, before `records` are executed; see seen_source(). Null: not known, as where a stage
   // behind `batch` changed pixels. Only for the host.
@@ -258,9 +268,16 @@ class Batch : public Payload {
     return const_cast<std::uint8_t*>(pixels);  // the batch's own memory
   }
 
+  // Makes `numbers` and `row_offsets` of the samples' rows; `batch` calls it when every slot has arrived. Memory grows with the
+  // largest batch so far. REQUIRES: row_offsets.
+  void gather_rows();
+
   std::size_t target_bytes() const { return target.shape(image).bytes(); }  // of one sample
   std::uint32_t capacity() const { return static_cast<std::uint32_t>(samples.size()); }
   std::span<Sample> chunk(const Packet& packet) const { return samples.subspan(packet.begin, packet.count); }
+
+ private:
+  std::vector<float> rows_;  // what `numbers` points to where there are row_offsets
 };
 
 // Where the pixels come from that the network sees: from pixels of the window to pixels of the source image, the record included.

@@ -41,10 +41,13 @@
 #include "millrace/packet.h"
 #include "millrace/params.h"
 #include "millrace/sample.h"
+#include "millrace/split.h"
 
 namespace millrace {
 
+struct CompileRequest;
 class Device;
+class Group;
 class Network;
 class Registry;
 class Replica;
@@ -69,10 +72,12 @@ struct StageContext {
   ImageShape window;                    // what the network's input takes
   TargetSpec target;                    // of the source; known after it
   const Network* network = nullptr;     // null in graphs without a network
-  std::vector<Replica*> replicas;       // known after `batch`; none in a graph without a network
-  std::vector<Device*> devices;         // of each replica
-  std::vector<double> load;             // share of each replica in a batch, relative; same length as replicas
+  std::vector<Replica*> replicas;       // of this process; known after `batch`; none in a graph without a network
+  std::vector<Device*> devices;         // of each of them
   int replica = -1;                     // index into replicas, for a stage that has one instance per replica
+  std::vector<double> load;             // share of each replica of all processes in a batch, relative; empty: all the same
+  int first_replica = 0;                // number of replicas[0] among those of all processes
+  Group* group = nullptr;               // the processes of this run; null: this one is alone
   std::uint64_t samples_per_epoch = 0;  // of the source; known after it
   std::uint64_t fingerprint = 0;        // of what arrives, before any draw: the source's listing, what its targets are, and the
                                         // tables of all stages so far; 0 when the source has none
@@ -82,6 +87,18 @@ struct StageContext {
   bool hash_input = false;              // stream hashes also cover what the network receives, hash_of_input()
   RunServices* run = nullptr;           // never null while a pipeline runs
   const Registry* registry = nullptr;   // never null while a pipeline runs; for looking up a part by name
+
+  std::size_t all_replicas() const { return load.empty() ? replicas.size() : load.size(); }  // of all processes
+  // The slots of a batch that belong to the replica `replica`.
+  Share share_of(const Batch& batch) const;
+
+  // What the stages of this graph ask of the network; known after `batch`.
+  const CompileRequest* request = nullptr;
+  std::vector<std::string> classes;  // names by label, of the source or else of the weights; known after the source
+  std::vector<bool> taken;           // by output port of this stage: whether a stage takes what it sends; see sends()
+  bool predicts = false;             // a stage of the graph takes predictions: each sample is to come once
+
+  bool sends(std::size_t port) const { return port >= taken.size() || taken[port]; }
 };
 
 // Where a stage sends packets. Valid while its stage lives, from any thread.
@@ -123,6 +140,10 @@ class Stage {
   virtual void process(int port, Packet packet, Output& output) = 0;
 
   virtual void stop() noexcept {}  // after the last packet; idempotent
+
+  // Of a stepwise stage, before process(): the weight of its replica's share of a batch that is about to come. The graph adds
+  // these up, in order of replicas, over all replicas of all processes; the sum comes as Packet::weight. Any thread.
+  virtual double weigh(const Batch& /*batch*/) const { return 0; }
 
   // The shape of the images it emits, given StageContext::image, element type and frames included.
   virtual ImageShape image_shape() const { return {}; }
@@ -181,6 +202,8 @@ class Source : public Stage {
   virtual std::int32_t label(std::uint64_t) const { return -1; }   // of a sample, without reading it; -1 when not known
   virtual std::size_t largest_encoded() const = 0;                 // bytes of the largest sample; bounds the memory
   virtual std::uint32_t numbers() const { return 0; }              // that each sample has to be predicted
+  // Whether a sample has any number of rows of numbers() each, such as boxes or several labels, instead of one row.
+  virtual bool has_rows() const { return false; }
   // Of the listing, with sizes and versions: another number when a sample may have changed. 0: it cannot tell.
   virtual std::uint64_t fingerprint() const { return 0; }
 

@@ -52,6 +52,7 @@ class HostStream final : public Stream {
   void copy_to_host(void* host, const void* device, std::size_t bytes) override {
     queue_.submit([host, device, bytes] { std::memcpy(host, device, bytes); });
   }
+  void call(std::function<void()> work) override { queue_.submit(std::move(work)); }
 
  private:
   WorkQueue queue_;
@@ -71,7 +72,7 @@ std::shared_ptr<std::uint8_t[]> CpuDevice::host_buffer(std::size_t bytes) {
 std::shared_ptr<std::byte> CpuDevice::memory(std::size_t bytes, const std::string&) { return zeroed(bytes); }
 
 std::unique_ptr<Replica> CpuDevice::compile(const Network& network, const CompileOptions& options) {
-  return std::make_unique<CpuReplica>(network, options, options_);
+  return std::make_unique<CpuReplica>(network, options, options_.cores);
 }
 
 std::vector<DeviceInfo> CpuBackend::devices() {

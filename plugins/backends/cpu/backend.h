@@ -1,9 +1,7 @@
 // Backend "cpu": this machine's processor, through oneDNN and kernels of our own.
 //
 // One device. Opened several times (devices = "cpu*2") each Device has processors of its own, and so does each Replica.
-// Environment: OMP_WAIT_POLICY=passive must be set before this plugin is loaded, or idle teams keep their processors busy;
-// MILLRACE_CPU_PROFILE=1 prints a table of each replica's operations and their times through the run when it ends ("cpu"
-// instead of "1": processor time of all threads).
+// Environment: OMP_WAIT_POLICY=passive must be set before this plugin is loaded, or idle teams keep their processors busy.
 #pragma once
 
 #include "millrace/backend.h"

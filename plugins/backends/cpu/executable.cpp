@@ -3,9 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <cstring>
-#include <ctime>
+#include <chrono>
 
 #include "kernels/rearrange.h"
 #include "millrace/error.h"
@@ -14,30 +12,22 @@
 namespace millrace::cpu {
 namespace {
 
-// MILLRACE_CPU_PROFILE: "1" for time on the clock, "cpu" for processor time of all threads, which others on the machine disturb
-// less.
-const char* profiling() {
-  static const char* const wanted = std::getenv("MILLRACE_CPU_PROFILE");
-  return wanted;
-}
-
-double seconds_now() {
-  timespec time{};
-  const bool all_threads = profiling() != nullptr && std::strcmp(profiling(), "cpu") == 0;
-  clock_gettime(all_threads ? CLOCK_PROCESS_CPUTIME_ID : CLOCK_MONOTONIC, &time);
-  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
-}
+using Clock = std::chrono::steady_clock;
 
 // Adds the time that passes until the end of the scope.
 class Stopwatch {
  public:
-  explicit Stopwatch(double& seconds) : seconds_(seconds), begin_(seconds_now()) {}
-  ~Stopwatch() { seconds_ += seconds_now() - begin_; }
+  explicit Stopwatch(double& seconds) : seconds_(seconds), begin_(Clock::now()) {}
+  ~Stopwatch() { seconds_ += std::chrono::duration<double>(Clock::now() - begin_).count(); }
 
  private:
   double& seconds_;
-  double begin_;
+  Clock::time_point begin_;
 };
+
+std::vector<LayerPort> kept_outputs(const Workshop& workshop, bool training) {
+  return training ? std::vector<LayerPort>() : workshop.options.request.outputs;
+}
 
 InputPlane plane_of(const dnnl::memory::desc& desc, void* data, DataType type) {
   const auto [padded, strides, blocked] = strides_of(desc);
@@ -82,7 +72,10 @@ Layout preferred_layout(const Network& network, const CompileOptions& options, c
 }
 
 Executable::Executable(Workshop& workshop, const std::vector<Node>& nodes, std::int64_t samples, bool training)
-    : workshop_(workshop), samples_(samples), plan_(workshop.network, nodes, training, workshop.type()) {
+    : workshop_(workshop),
+      samples_(samples),
+      plan_(workshop.network, nodes, training, workshop.type(), kept_outputs(workshop, training)),
+      kept_(kept_outputs(workshop, training)) {
   const auto make = [this](const Node& node) { return make_operation(workshop_, node); };
   workshop_.reorders = 0;
   plan_input(nodes);
@@ -123,6 +116,8 @@ void Executable::bind(std::byte* arena) {
     return Map::channels_last(binding.at<float>(tensor), DataType::f32, samples_, output_.channels);
   };
   if (copies_output_) rows_map_ = rows(plan_.rows());
+  kept_maps_.clear();
+  for (const LayerPort value : kept_) kept_maps_.push_back(map_of(planner, binding, value));
   if (!planner.training()) return;
   d_output_ = gradient_of(planner, binding, plan_.output());
   if (copies_output_) d_rows_map_ = rows(plan_.d_rows());
@@ -138,6 +133,25 @@ void Executable::forward(const Pass& pass) {
   ++passes_;
 }
 
+const Map& Executable::output(LayerPort value) const {
+  const auto found = std::find(kept_.begin(), kept_.end(), value);
+  if (found != kept_.end()) return kept_maps_[static_cast<std::size_t>(found - kept_.begin())];
+  fail(ErrorKind::usage, "the output of {} is not kept: name it in CompileRequest::outputs",
+       place_of(workshop_.network.layers[static_cast<std::size_t>(value.layer)]));
+}
+
+void Executable::meet_forward() {
+  for (const auto& operation : plan_.operations()) operation->at_layer([&] { operation->meet_forward(); });
+}
+
+void Executable::meet_backward() {
+  for (const auto& step : plan_.steps()) {
+    if (step.recompute) continue;
+    Operation& operation = plan_.of_backward(step.node);
+    operation.at_layer([&] { operation.meet_backward(); });
+  }
+}
+
 void Executable::backward(const Pass& pass, const std::function<void(int node)>& done) {
   if (copies_output_) copy(d_rows_map_, d_output_);
   for (const auto& step : plan_.steps()) {
@@ -151,21 +165,14 @@ void Executable::backward(const Pass& pass, const std::function<void(int node)>&
   }
 }
 
-std::string Executable::profile() const {
-  if (profiling() == nullptr || passes_ == 0) return {};
-  const double scale = 1e3 / static_cast<double>(passes_);
-  double forward = 0, backward = 0;
-  std::string text = fmt::format("cpu: {} of {} samples, {} passes, {} reorders, arena {:.1f} MiB; milliseconds\n",
-                                 plan_.planner().training() ? "training" : "inference", samples_, passes_, reorders_,
-                                 static_cast<double>(arena_bytes()) / 1048576.0);
-  for (std::size_t i = 0; i < costs_.size(); ++i) {
-    const Operation& operation = plan_.of_backward(static_cast<int>(i));
-    text += fmt::format("  {:32} {:9.3f} {:9.3f}  {}\n", operation.layer().name, costs_[i].forward * scale,
-                        costs_[i].backward * scale, operation.detail());
-    forward += costs_[i].forward * scale;
-    backward += costs_[i].backward * scale;
+std::vector<LayerTime> Executable::layer_times() const {
+  std::vector<LayerTime> times = plan_.layer_times();
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    times[i].forward = costs_[i].forward;
+    times[i].backward = costs_[i].backward;
+    times[i].passes = passes_;
   }
-  return text + fmt::format("  {:32} {:9.3f} {:9.3f}\n", "total", forward, backward);
+  return times;
 }
 
 }  // namespace millrace::cpu

@@ -33,15 +33,19 @@ class Executable {
   const dnnl::memory::desc& input_desc() const { return input_desc_; }
   const InputPlane& input() const { return input_; }
   void forward(const Pass& pass);
+  // In place of forward() and backward() on a replica without a sample: Operation::meet_forward(), meet_backward().
+  void meet_forward();
+  void meet_backward();
   // The last forward's result, and in training where the loss puts its gradient. A vector is (samples, channels) float32, a map
   // as the network computes it.
   const Map& output() const { return copies_output_ ? rows_map_ : output_; }
   const Map& d_output() const { return copies_output_ ? d_rows_map_ : d_output_; }
+  // Of inference: a value of CompileRequest::outputs, as the last forward made it. Throws Error(usage) for another.
+  const Map& output(LayerPort value) const;
   // `done(node)`: the gradients of this node's parameters are there. Called for every node, last one first.
   void backward(const Pass& pass, const std::function<void(int node)>& done);
 
-  // A table of the operations with their mean times, when MILLRACE_CPU_PROFILE is set; else empty.
-  std::string profile() const;
+  std::vector<LayerTime> layer_times() const;
 
  private:
   struct Cost {
@@ -60,6 +64,8 @@ class Executable {
   // The network's output, and as float32 rows when it is a vector and not made as that.
   bool copies_output_ = false;
   Map output_, d_output_, rows_map_, d_rows_map_;
+  const std::vector<LayerPort> kept_;  // of inference
+  std::vector<Map> kept_maps_;
 
   std::vector<Cost> costs_;
   std::uint64_t passes_ = 0;

@@ -43,6 +43,7 @@ class Normalisation final : public Operation {
     if (node_.pool >= 0) planner.use(index_);
     if (scale_at_ < 0 || !trains(static_cast<std::size_t>(scale_at_))) d_scale_at_ = planner.tensor(channel_bytes());
     if (shift_at_ < 0 || !trains(static_cast<std::size_t>(shift_at_))) d_shift_at_ = planner.tensor(channel_bytes());
+    if (meets()) shared_at_ = planner.tensor(2 * channel_bytes());
     bool gradient_is_free = true;  // may be overwritten by the gradient of the input
     if (node_.residual != kNoResidual) {
       if (node_.activation == Activation::relu) planner.use(output.tensor);
@@ -74,32 +75,32 @@ class Normalisation final : public Operation {
       d_residual_ = target_of(planner, binding, node_.residual, residual_contribution_);
     }
     if (input_contribution_.tensor != kNoTensor) d_input_ = target_of(planner, binding, input(), input_contribution_);
+    shared_ = binding.at<float>(shared_at_);
   }
 
   void forward(const Pass&) override {
-    pool_and_measure();
+    pool_and_measure(true);
+    total_count_ = count();
+    if (meets()) share_statistics(count());
     normalise();
-    if (training_) {
-      update_running(mean_, variance_, channels_, count(), attributes_.momentum, running_mean(), running_variance());
-    }
+    if (training_) update_running();
+  }
+
+  void meet_forward() override {
+    if (!meets()) return;
+    share_statistics(0);
+    update_running();
   }
 
   void recompute(const Pass&) override {
-    if (node_.pool >= 0) pool_and_measure();  // the same statistics once more
+    if (node_.pool >= 0) pool_and_measure(!meets());  // the same statistics once more
     if (!output_is_kept()) normalise();
   }
 
   void backward(const Pass&) override {
     if (!has_gradient_) return;
-    NormaliseBackwardArguments arguments;
-    arguments.x = normalised_;
+    auto arguments = shared_arguments<NormaliseBackwardArguments>();
     arguments.dy = dy_;
-    arguments.mean = mean_;
-    arguments.variance = variance_;
-    arguments.epsilon = static_cast<float>(attributes_.epsilon);
-    arguments.scale = scale();
-    arguments.shift = shift();
-    arguments.activation = node_.activation;
     if (node_.residual != kNoResidual) {
       arguments.residual = &residual_;
       if (node_.activation == Activation::relu) arguments.y = &y_;
@@ -115,12 +116,19 @@ class Normalisation final : public Operation {
     // Before pass 2, which may write over dy.
     if (d_residual_) d_residual_.finish();
     if (!d_input_) return;
+    if (meets()) share_sums(false);
+    const float* const d_shift = meets() ? shared_ : d_shift_;
+    const float* const d_scale = meets() ? shared_ + channels_ : d_scale_;
     if (node_.pool >= 0) {
-      kernels().normalise_backward_unpool(arguments, d_shift_, d_scale_, count(), window_, index_data_, d_input_.written);
+      kernels().normalise_backward_unpool(arguments, d_shift, d_scale, total_count(), window_, index_data_, d_input_.written);
     } else {
-      kernels().normalise_backward(arguments, d_shift_, d_scale_, count(), d_input_.written);
+      kernels().normalise_backward(arguments, d_shift, d_scale, total_count(), d_input_.written);
     }
     d_input_.finish();
+  }
+
+  void meet_backward() override {
+    if (meets() && has_gradient_ && d_input_) share_sums(true);
   }
 
  private:
@@ -133,30 +141,92 @@ class Normalisation final : public Operation {
     planner.use(variance_at_);
   }
 
-  void pool_and_measure() {
+  // Whether all replicas share statistics.
+  bool meets() const {
+    const CompileOptions& options = workshop_.options;
+    return training_ && options.request.sync_batch_norm && options.exchange != nullptr && options.exchange->replicas() > 1;
+  }
+
+  // The mean and variance of all replicas from those of each, which has `count` values a channel: with n_r values of mean m_r and
+  // variance v_r, mean = sum n_r m_r / N and variance = sum n_r (v_r + (m_r - mean)^2) / N (Chan et al. 1979), in order of
+  // replicas.
+  void share_statistics(double count) {
+    const auto channels = static_cast<std::size_t>(channels_);
+    std::vector<double> mine(2 * channels + 1), all(mine.size() * workshop_.options.exchange->replicas());
+    mine[0] = count;
+    for (std::size_t c = 0; c < channels && count > 0; ++c) {
+      mine[1 + c] = static_cast<double>(mean_[c]);
+      mine[1 + channels + c] = static_cast<double>(variance_[c]);
+    }
+    workshop_.options.exchange->gather(workshop_.options.replica, mine, all);
+    total_count_ = 0;
+    for (std::size_t r = 0; r < all.size(); r += mine.size()) total_count_ += all[r];
+    for (std::size_t c = 0; c < channels; ++c) {
+      double mean = 0, variance = 0;
+      for (std::size_t r = 0; r < all.size(); r += mine.size()) mean += all[r] * all[r + 1 + c];
+      mean /= total_count_;
+      for (std::size_t r = 0; r < all.size(); r += mine.size()) {
+        variance += all[r] * (all[r + 1 + channels + c] + (all[r + 1 + c] - mean) * (all[r + 1 + c] - mean));
+      }
+      mean_[c] = static_cast<float>(mean);
+      variance_[c] = static_cast<float>(variance / total_count_);
+    }
+  }
+
+  // The sums of pass 1 over all replicas. A parameter's gradient stays this replica's own. `absent`: it has none.
+  void share_sums(bool absent) {
+    const auto channels = static_cast<std::size_t>(channels_);
+    std::vector<double> mine(2 * channels), all(mine.size() * workshop_.options.exchange->replicas());
+    for (std::size_t c = 0; c < channels && !absent; ++c) {
+      mine[c] = static_cast<double>(d_shift_[c]);
+      mine[channels + c] = static_cast<double>(d_scale_[c]);
+    }
+    workshop_.options.exchange->gather(workshop_.options.replica, mine, all);
+    for (std::size_t i = 0; i < mine.size() && !absent; ++i) {
+      double sum = 0;
+      for (std::size_t r = 0; r < all.size(); r += mine.size()) sum += all[r + i];
+      shared_[i] = static_cast<float>(sum);
+    }
+  }
+
+  void update_running() {
+    cpu::update_running(mean_, variance_, channels_, total_count_, attributes_.momentum, running_mean(), running_variance());
+  }
+
+  void pool_and_measure(bool measures) {
+    const bool wanted = training_ && measures;
     if (node_.pool >= 0) {
-      kernels().max_pool(window_, x_, normalised_, training_ ? index_data_ : nullptr, training_ ? mean_ : nullptr,
-                         training_ ? variance_ : nullptr);
-    } else if (training_) {
+      kernels().max_pool(window_, x_, normalised_, training_ ? index_data_ : nullptr, wanted ? mean_ : nullptr,
+                         wanted ? variance_ : nullptr);
+    } else if (wanted) {
       kernels().batch_statistics(x_, mean_, variance_);
     }
   }
 
-  void normalise() {
-    NormaliseArguments arguments;
+  template <class Arguments>
+  Arguments shared_arguments() const {
+    Arguments arguments;
     arguments.x = normalised_;
-    arguments.y = y_;
     arguments.mean = mean_;
     arguments.variance = variance_;
     arguments.epsilon = static_cast<float>(attributes_.epsilon);
     arguments.scale = scale();
     arguments.shift = shift();
     arguments.activation = node_.activation;
+    return arguments;
+  }
+
+  void normalise() {
+    auto arguments = shared_arguments<NormaliseArguments>();
+    arguments.y = y_;
     arguments.residual = node_.residual != kNoResidual ? &residual_ : nullptr;
     kernels().normalise(arguments);
   }
 
   std::size_t channel_bytes() const { return static_cast<std::size_t>(channels_) * sizeof(float); }
+  double total_count() const {  // of the last forward
+    return first() == nullptr ? total_count_ : static_cast<const Normalisation&>(*first()).total_count_;
+  }
   double count() const { return static_cast<double>(y_.n * y_.pixels()); }
   const float* scale() const { return scale_at_ < 0 ? nullptr : value(static_cast<std::size_t>(scale_at_)); }
   const float* shift() const { return shift_at_ < 0 ? nullptr : value(static_cast<std::size_t>(shift_at_)); }
@@ -170,12 +240,14 @@ class Normalisation final : public Operation {
   std::size_t statistics_at_ = 0;
   bool training_ = false, has_gradient_ = false;
   TensorId pooled_ = kNoTensor, index_ = kNoTensor, mean_at_ = kNoTensor, variance_at_ = kNoTensor;
-  TensorId d_scale_at_ = kNoTensor, d_shift_at_ = kNoTensor;
+  TensorId d_scale_at_ = kNoTensor, d_shift_at_ = kNoTensor, shared_at_ = kNoTensor;
   Planner::Contribution residual_contribution_, input_contribution_;
   GradientTarget d_residual_, d_input_;
   Map x_, normalised_, y_, residual_, dy_;
   std::uint8_t* index_data_ = nullptr;
   float *mean_ = nullptr, *variance_ = nullptr, *d_scale_ = nullptr, *d_shift_ = nullptr;
+  float* shared_ = nullptr;  // the sums of pass 1 over all replicas: of the shift, of the scale
+  double total_count_ = 0;   // values a channel, of all replicas that share statistics
 };
 
 }  // namespace

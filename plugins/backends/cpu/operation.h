@@ -58,6 +58,9 @@ class Operation : public PlannedOperation<MapSpec> {
     if (!output_is_kept()) forward(pass);
   }
   virtual void backward(const Pass& pass) = 0;
+  // In place of forward() and backward() on a replica without a sample in this step, where replicas meet in the middle of a pass.
+  virtual void meet_forward() {}
+  virtual void meet_backward() {}
 
   // Calls; errors, oneDNN's as well, name the layer.
   template <class Call>

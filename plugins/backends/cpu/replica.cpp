@@ -9,51 +9,53 @@
 namespace millrace::cpu {
 namespace {
 
-// (samples, C) or (samples, C, H, W), as the network's shapes are written.
-std::vector<float> values_of(const Map& map) {
-  std::vector<float> values(static_cast<std::size_t>(map.elements()));
-  std::size_t i = 0;
+// To (samples, C) or (samples, C, H, W), as the network's shapes are written.
+template <class T>
+void read_map(const Map& map, float* to) {
+  const auto* const data = static_cast<const T*>(map.data);
+#pragma omp parallel for schedule(static)
   for (std::int64_t n = 0; n < map.n; ++n) {
+    float* row = to + n * map.channels * map.pixels();
     for (std::int64_t c = 0; c < map.channels; ++c) {
-      for (std::int64_t pixel = 0; pixel < map.pixels(); ++pixel) {
-        const std::int64_t at =
-            n * map.stride_n + c / Map::kLanes * map.stride_block + pixel * map.stride_pixel + c % Map::kLanes;
-        values[i++] = map.type == DataType::bf16 ? to_float(static_cast<const Bf16*>(map.data)[at])
-                                                 : static_cast<const float*>(map.data)[at];
-      }
+      const T* from = data + n * map.stride_n + c / Map::kLanes * map.stride_block + c % Map::kLanes;
+      for (std::int64_t pixel = 0; pixel < map.pixels(); ++pixel, from += map.stride_pixel) *row++ = to_float(*from);
     }
   }
+}
+
+void read_map(const Map& map, float* to) { map.type == DataType::bf16 ? read_map<Bf16>(map, to) : read_map<float>(map, to); }
+
+std::vector<float> values_of(const Map& map) {
+  std::vector<float> values(static_cast<std::size_t>(map.elements()));
+  read_map(map, values.data());
   return values;
 }
 
 }  // namespace
 
-CpuReplica::CpuReplica(const Network& network, const CompileOptions& options, const DeviceOptions& device)
-    : network_(network),
-      options_(options),
-      warn_(device.warn),
-      table_(network_),
-      parameters_(network_, options_),
-      losses_(network_) {
-  queue_.run([&] { compile(device.cores); });
+CpuReplica::CpuReplica(const Network& network, const CompileOptions& options, const std::vector<int>& cores)
+    : network_(network), options_(options), table_(network_), parameters_(network_, options_), losses_(network_) {
+  queue_.run([&] { compile(cores); });
 }
 
-CpuReplica::~CpuReplica() {
-  queue_.drain();
-  executables_.each([this](const Executable& executable) {
-    if (const std::string profile = executable.profile(); !profile.empty())
-      warn_("MILLRACE_CPU_PROFILE asks for this:\n" + profile);
-  });
+CpuReplica::~CpuReplica() { queue_.drain(); }
+
+std::vector<LayerTime> CpuReplica::layer_times() {
+  finish();
+  return options_.time_layers ? executables_.layer_times() : std::vector<LayerTime>();
 }
 
 void CpuReplica::compile(const std::vector<int>& cores) {
   make_team(cores);
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-  nodes_ = fuse(network_, {.backend = "cpu", .pool_with_statistics = true});
+  FusionOptions fusion{.backend = "cpu", .pool_with_statistics = true};
+  nodes_ = fuse(network_, fusion);
+  fusion.outputs = options_.request.outputs;
+  infer_nodes_ = fuse(network_, fusion);
   workshop_ = std::make_unique<Workshop>(
       Workshop{network_, options_, preferred_layout(network_, options_, engine), parameters_, engine, dnnl::stream(engine)});
   executables_.compile(options_, [this](std::uint32_t samples, bool training) {
-    return std::make_unique<Executable>(*workshop_, nodes_, samples, training);
+    return std::make_unique<Executable>(*workshop_, training ? nodes_ : infer_nodes_, samples, training);
   });
   losses_.plan(options_.request.losses, std::max(options_.train_batch, options_.infer_batch));
   parameters_.finish_planning();
@@ -104,26 +106,42 @@ void CpuReplica::ingest(Ref<Batch> batch, std::uint32_t begin, std::uint32_t cou
   batch->in_flight.fetch_add(1);
   const auto work = [this, batch, begin, count] {
     take_inputs(*batch, begin, count);
-    pass_.first_sample = begin;
+    pass_.first_sample = batch->first_slot + begin;
     current_ = count == 0 ? nullptr : &executable(count, true);
     if (current_ != nullptr) millrace::cpu::ingest(*batch, begin, count, nullptr, table_, current_->input());
   };
-  queue_.submit(work, [batch] { batch->in_flight.fetch_sub(1); });
+  queue_.submit(or_give_up(work), [batch] { batch->in_flight.fetch_sub(1); });
 }
 
 void CpuReplica::forward(std::uint64_t step) {
-  queue_.submit([this, step] {
+  queue_.submit(or_give_up([this, step] {
     pass_.step = step;
-    if (current_ != nullptr) current_->forward(pass_);
+    if (current_ != nullptr)
+      current_->forward(pass_);
+    else if (Executable* const others = executables_.full(true); others != nullptr)
+      others->meet_forward();
     read_ = current_;
-  });
+  }));
+}
+
+// Work whose failure the other replicas are told: they would wait for this one in the middle of a pass.
+std::function<void()> CpuReplica::or_give_up(std::function<void()> work) const {
+  if (options_.exchange == nullptr) return work;
+  return [exchange = options_.exchange, work = std::move(work)] {
+    try {
+      work();
+    } catch (...) {
+      exchange->give_up();
+      throw;
+    }
+  };
 }
 
 Ref<Event> CpuReplica::loss(const std::shared_ptr<const Loss>& loss, double divisor, StepSums& sums) {
-  return queue_.submit([this, loss, divisor, &sums] {
+  return queue_.submit(or_give_up([this, loss, divisor, &sums] {
     sums = current_ == nullptr ? losses_.run(loss, {}, nullptr, inputs_, 0, divisor)
                                : losses_.run(loss, current_->output(), &current_->d_output(), inputs_, rows_, divisor);
-  });
+  }));
 }
 
 void CpuReplica::announce(const BucketReady& ready, int& announced, int node) {
@@ -140,6 +158,7 @@ void CpuReplica::announce(const BucketReady& ready, int& announced, int node) {
 
 void CpuReplica::run_backward(const BucketReady& ready, int& announced) {
   if (current_ == nullptr) {
+    if (Executable* const others = executables_.full(true); others != nullptr) others->meet_backward();
     parameters_.zero_gradients();
     return;
   }
@@ -152,11 +171,10 @@ void CpuReplica::backward(BucketReady ready) {
     int announced = 0;
   };
   const auto state = std::make_shared<State>(State{std::move(ready)});
-  queue_.submit([this, state] { run_backward(state->ready, state->announced); },
-                [this, state] {
-                  announce(state->ready, state->announced, -1);  // whatever happened, all are announced
-                  adds_ = false;
-                });
+  queue_.submit(or_give_up([this, state] { run_backward(state->ready, state->announced); }), [this, state] {
+    announce(state->ready, state->announced, -1);  // whatever happened, all are announced
+    adds_ = false;
+  });
 }
 
 void CpuReplica::keep_gradients() {
@@ -207,13 +225,25 @@ Ref<Event> CpuReplica::infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_
   std::vector<View> looks(views.begin(), views.end());
   if (looks.empty()) looks.push_back({});
   const auto work = [this, batch, begin, count, looks, loss, &sums] {
-    sums = {};
     current_ = nullptr;  // the training pass that shares the arena is gone
     take_inputs(*batch, begin, count);
     const Map output = count == 0 ? Map{} : run_infer(*batch, begin, count, looks);
-    sums = losses_.run(loss, output, nullptr, inputs_, count, 1);
+    if (loss != nullptr) sums = losses_.run(loss, output, nullptr, inputs_, count, 1);
   };
   return queue_.submit(work, [batch] { batch->in_flight.fetch_sub(1); });
+}
+
+Ref<Event> CpuReplica::read_outputs(std::span<const OutputCopy> copies) {
+  return queue_.submit([this, wanted = std::vector<OutputCopy>(copies.begin(), copies.end())] {
+    if (read_ == nullptr) return;
+    for (const OutputCopy& copy : wanted) {
+      if (copy.value == network_.result() && !summed_logits_.empty()) {
+        std::copy(summed_logits_.begin(), summed_logits_.end(), copy.host);
+      } else {
+        read_map(read_->output(copy.value), copy.host);
+      }
+    }
+  });
 }
 
 std::vector<float> CpuReplica::logits() {

@@ -3,7 +3,6 @@
 
 #include <functional>
 #include <memory>
-#include <string_view>
 #include <vector>
 
 #include "executable.h"
@@ -21,7 +20,7 @@ namespace millrace::cpu {
 // Fewer samples than compiled for are computed exactly, not padded: the first step with a new count compiles for it.
 class CpuReplica final : public Replica {
  public:
-  CpuReplica(const Network& network, const CompileOptions& options, const DeviceOptions& device = {});
+  CpuReplica(const Network& network, const CompileOptions& options, const std::vector<int>& cores);
   ~CpuReplica() override;
 
   MemoryPlan memory_plan() const override;
@@ -37,13 +36,16 @@ class CpuReplica final : public Replica {
   Ref<Event> exchange(std::string_view copy) override;
   Ref<Event> infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count, std::span<const View> views,
                    const std::shared_ptr<const Loss>& loss, StepSums& sums) override;
+  Ref<Event> read_outputs(std::span<const OutputCopy> copies) override;
   std::vector<float> logits() override;
+  std::vector<LayerTime> layer_times() override;
   std::vector<std::string> states() const override { return parameters_.states(); }
   std::vector<float> read(std::string_view state, int parameter) override;
   void write(std::string_view state, int parameter, std::span<const float> values) override;
   void finish() override;
 
  private:
+  std::function<void()> or_give_up(std::function<void()> work) const;
   void compile(const std::vector<int>& cores);
   Executable& executable(std::uint32_t count, bool training);
   void bind_all();
@@ -55,12 +57,11 @@ class CpuReplica final : public Replica {
 
   const Network network_;
   const CompileOptions options_;
-  const std::function<void(std::string_view)> warn_;  // DeviceOptions::warn
   const PixelTable table_;
   ParameterStore parameters_;
   std::unique_ptr<Workshop> workshop_;
-  std::vector<Node> nodes_;
-  std::vector<int> bucket_node_;  // by bucket: the first node of forward, so the last of backward, that it waits for
+  std::vector<Node> nodes_, infer_nodes_;  // of training; of inference, where outputs are kept apart
+  std::vector<int> bucket_node_;           // by bucket: the first node of forward, so the last of backward, that it waits for
   Executables<Executable> executables_;
   MemoryRegion arena_;
 

@@ -1,16 +1,23 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <vector>
 
 #include "millrace/communicator.h"
+#include "millrace/error.h"
 
 namespace millrace {
 
-// Sums over replicas of this process whose memory every device can read: CPU replicas, and devices with peer access.
+// Sums over replicas whose memory every device of their process can read: CPU replicas, and devices with peer access. In a run of
+// several processes all devices are processors.
 //
 // Replica 0's stream waits until every replica has filled the bucket, adds them up in replica order into replica 0's memory;
 // the others' streams then copy the sum to their own. So all replicas end with the same bits.
+//
+// Several processes: each is the owner of a slice of the bucket. It gets this slice from all replicas, adds them up in the order
+// of replicas, and sends the sum to the other processes. So the bits do not depend on which process has which replicas.
 //
 // When may a bucket be overwritten by the next backward? That backward is submitted after all updates of this step and runs after
 // its own replica's update, which waits for `ready`. A replica r > 0 is read by the sum before its copy starts, and `ready` is
@@ -18,11 +25,28 @@ namespace millrace {
 // recorded. No replica can get at memory that another one still reads.
 class LocalCommunicator : public Communicator {
  public:
-  explicit LocalCommunicator(std::span<Device* const> devices);
+  explicit LocalCommunicator(const CommunicatorType::Setting& setting);
   void all_reduce(std::span<const Ref<GradientBucket>> buckets) override;
+  void check() override;
 
  private:
+  struct Slice {
+    std::size_t begin = 0, count = 0;
+  };
+  Slice slice_of(int rank, std::size_t elements) const;
+  // On the stream's thread.
+  void sum_with_others(const std::vector<float*>& replicas, std::size_t elements);
+  void exchange_slices(const std::vector<float*>& replicas, std::size_t elements);
+  void add_up(const std::vector<float*>& replicas, Slice slice);
+  void gather_slices(float* to, Slice mine, std::size_t elements);
+
   std::vector<std::unique_ptr<Stream>> streams_;
+  Group* const group_;                            // null: there are no other processes
+  std::vector<std::vector<std::byte>> received_;  // by rank; reused
+  std::vector<std::byte> sending_;
+  std::vector<float> scratch_;
+  std::mutex mutex_;  // of what follows
+  std::optional<Error> error_;
 };
 
 }  // namespace millrace

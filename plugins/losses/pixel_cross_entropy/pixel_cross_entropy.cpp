@@ -49,8 +49,8 @@ class PixelCrossEntropy final : public Loss {
   std::vector<float> constants(std::int64_t channels) const override {
     return weights_.empty() ? std::vector<float>(static_cast<std::size_t>(channels), 1.0F) : weights_;
   }
-  double weight(const Batch& batch, std::int64_t) const override {
-    const std::vector<double> pixels = count_target_classes(batch);
+  double weight(const Batch& batch, Share slots, std::int64_t) const override {
+    const std::vector<double> pixels = count_target_classes(batch, slots);
     double total = 0;
     for (std::size_t c = 0; c < pixels.size(); ++c) {
       if (weights_.empty()) total += pixels[c];

@@ -59,8 +59,8 @@ TEST(PixelCrossEntropy, CountsTheWeightOfABatchAsItsKernelsDo) {
   batch->records[1].translate(1, 0);  // what comes in from outside counts nowhere
   const auto plain = testkit::make_loss("pixel_cross_entropy"),
              weighted = testkit::make_loss("pixel_cross_entropy", weights({1, 10, 100}));
-  EXPECT_EQ(plain->weight(*batch, 6), 5 + 4);
-  EXPECT_EQ(weighted->weight(*batch, 6), (1 + 3 * 10 + 100) + (200 + 2));
+  EXPECT_EQ(plain->weight(*batch, {0, 2}, 6), 5 + 4);
+  EXPECT_EQ(weighted->weight(*batch, {0, 2}, 6), (1 + 3 * 10 + 100) + (200 + 2));
 }
 
 TEST(PixelCrossEntropy, CountsTheWeightOfLargerTargetsAsItsKernelsDo) {
@@ -70,7 +70,7 @@ TEST(PixelCrossEntropy, CountsTheWeightOfLargerTargetsAsItsKernelsDo) {
   std::vector<std::uint8_t> targets = {0, 1, 2, 2, 0, 255, 2, 2};
   batch->targets = targets.data();
   batch->records[0].translate(-1, 0);
-  EXPECT_EQ(testkit::make_loss("pixel_cross_entropy", weights({1, 10, 100}))->weight(*batch, 8), 400);
+  EXPECT_EQ(testkit::make_loss("pixel_cross_entropy", weights({1, 10, 100}))->weight(*batch, {0, 1}, 8), 400);
 }
 
 TEST(PixelCrossEntropy, RefusesWhatDoesNotFit) {

@@ -15,7 +15,7 @@ class Lister {
 
   void add(const Storage::Object& object) {
     const bool image = options_.extensions.match(object.name);
-    if (!options_.label) enter(object.name, image);
+    if (by_folder()) enter(object.name, image);
     if (!image) return leave_out(object);
     if (options_.label) match(object.name);
     listing_.paths.add(object.name);
@@ -26,12 +26,12 @@ class Lister {
 
   ImageListing finish() {
     const std::string& root = options_.root;
-    if (!options_.label && class_folders_ == 0) {
+    if (by_folder() && class_folders_ == 0) {
       fail(ErrorKind::data, "folder '{}' is empty: expected one folder for each class, with images in it", root);
     }
     if (listing_.labels.empty()) {
       const std::string where =
-          options_.label ? "" : fmt::format("the {} class folder{} of ", class_folders_, class_folders_ == 1 ? "" : "s");
+          !by_folder() ? "" : fmt::format("the {} class folder{} of ", class_folders_, class_folders_ == 1 ? "" : "s");
       fail(ErrorKind::data, "no image in {}'{}': files that end in {} are looked for", where, root, options_.extensions.text());
     }
     listing_.paths.finish();
@@ -43,6 +43,8 @@ class Lister {
   }
 
  private:
+  bool by_folder() const { return options_.labelled && !options_.label; }
+
   // The class folder that an object lies in; folders count as classes even with no image in them.
   void enter(const std::string& name, bool image) {
     const std::size_t slash = name.find('/');
@@ -50,7 +52,7 @@ class Lister {
       if (!image) return;
       fail(ErrorKind::data,
            "image '{}' lies beside the class folders: move it into the folder of its class, or say with `label` "
-           "which part of a path names the class",
+           "which part of a path names the class; labels = \"none\" reads images that have none",
            join_url(options_.root, name));
     }
     if (name.compare(0, slash, folder_) == 0) return;  // all of a folder come in a row

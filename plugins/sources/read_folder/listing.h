@@ -33,6 +33,7 @@ struct ListingOptions {
   Extensions extensions;
   std::vector<std::string> classes;  // empty: those found, sorted bytewise
   std::unique_ptr<const RE2> label;  // its first group is the class; null: the folder is
+  bool labelled = true;              // false: images lie anywhere and have no class
 };
 
 // Throws ErrorKind::data when there is nothing to train on, and what Storage::list() throws.

@@ -44,16 +44,22 @@ void ReadFolder::describe(StageDescription<Params>& d) {
       .text(
           "a regular expression (RE2's syntax); its first group in the path below the folder is the class, wherever the file "
           "lies");
+  d.params.add("labels", &Params::labels)
+      .choices({"path", "none"})
+      .text("where classes come from: the path (its first folder, or `label`); none: images lie anywhere and have no class");
   SourceParams::describe(d.params);
 }
 
 ReadFolder::ReadFolder(const Params& params, const StageContext& context)
     : Source(params),
-      options_{params.path, Extensions(params.extensions), params.classes, label_pattern(params.label)},
+      options_{params.path, Extensions(params.extensions), params.classes, label_pattern(params.label), params.labels == "path"},
       root_(join_url(params.path, "")),
       run_(context.run),
       storage_(storage_for(context, "path", params.path, Storage::Kind::folder)) {
   ClassNumbers twice(params.classes);  // throws
+  if (!options_.labelled && options_.label) {
+    fail(ErrorKind::usage, "`label` and labels = \"none\" exclude each other: take one of them out");
+  }
 }
 
 void ReadFolder::open() {
@@ -68,7 +74,7 @@ void ReadFolder::open() {
                            listing_.dangling == 1 ? "" : "s", listing_.dangling_name, options_.root,
                            listing_.dangling == 1 ? "leads" : "lead", listing_.dangling == 1 ? "is" : "are"));
   }
-  for (std::size_t label = 0; run_ && label < listing_.classes.size(); ++label) {
+  for (std::size_t label = 0; run_ && options_.labelled && label < listing_.classes.size(); ++label) {
     if (listing_.counts[label] > 0) continue;
     run_->warn(fmt::format("class '{}' has no image in '{}'", listing_.classes[label], options_.root));
   }

@@ -23,6 +23,12 @@ namespace millrace {
 //   path  = "s3://bucket/pets"
 //   label = '(cat|dog)\.\d+\.jpg'    # train/cat.17.jpg is of class "cat"
 //
+// Or images without classes, wherever they lie, of which predictions are to be made. `classes` then only names those of the
+// network.
+//
+//   path   = "photos"
+//   labels = "none"
+//
 // Ports: out, SampleChunk. Labels are the positions of class names in bytewise order, or in `classes`; indices count the
 // files in bytewise order of their paths.
 // Threading: read() may run on any number of threads. The listing is read-only after open().
@@ -36,6 +42,7 @@ class ReadFolder : public Source {
     std::vector<std::string> extensions = {"jpg", "jpeg", "png"};
     std::vector<std::string> classes;
     std::optional<std::string> label;
+    std::string labels = "path";
   };
   static void describe(StageDescription<Params>& description);
 

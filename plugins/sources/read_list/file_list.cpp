@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <unordered_map>
 
 #include "millrace/error.h"
 
@@ -56,6 +57,7 @@ class ListBuilder {
     list_.classes = classes_.names();
     list_.counts = classes_.counts();
     if (columns_.label && given_.empty() && all_integers_) count_by_integers();
+    if (columns_.join) join_rows();
     return std::move(list_);
   }
 
@@ -65,6 +67,11 @@ class ListBuilder {
     if (path.empty()) fail(ErrorKind::data, "{}: column '{}' is empty: expected a file", cell.place(name_), columns_.file);
     if (path.find('\0') != path.npos || path.back() == '/') {
       fail(ErrorKind::data, "{}: column '{}': '{}' names no file", cell.place(name_), columns_.file, path.c_str());
+    }
+    if (columns_.join) {
+      const auto [known, is_new] = path_index_.try_emplace(path, static_cast<std::uint32_t>(path_index_.size()));
+      path_of_row_.push_back(known->second);
+      if (!is_new) return;
     }
     list_.paths.add(path);
     list_.lines.push_back(static_cast<std::uint32_t>(cell.line));
@@ -113,12 +120,31 @@ class ListBuilder {
     for (const std::int32_t label : list_.labels) ++list_.counts[static_cast<std::size_t>(label)];
   }
 
+  // The rows of a path may stand anywhere in the list; they keep their order.
+  void join_rows() {
+    const std::size_t paths = list_.lines.size(), label = columns_.label ? 1 : 0, width = columns_.numbers.size() + label;
+    list_.rows.assign(paths + 1, 0);
+    for (const std::uint32_t path : path_of_row_) ++list_.rows[path + 1];
+    for (std::size_t path = 0; path < paths; ++path) list_.rows[path + 1] += list_.rows[path];
+    std::vector<std::uint64_t> next(list_.rows.begin(), list_.rows.end() - 1);
+    std::vector<float> joined(path_of_row_.size() * width);
+    for (std::size_t row = 0; row < path_of_row_.size(); ++row) {
+      float* out = joined.data() + next[path_of_row_[row]]++ * width;
+      if (label > 0) *out++ = static_cast<float>(list_.labels[row]);
+      std::copy_n(list_.numbers.data() + row * (width - label), width - label, out);
+    }
+    list_.numbers = std::move(joined);
+    list_.labels = {};
+  }
+
   const std::string& name_;
   const ListColumns& columns_;
   const std::vector<std::string>& given_;
   ClassNumbers classes_;
   FileList list_;
   bool all_integers_ = true;
+  std::unordered_map<std::string, std::uint32_t> path_index_;  // when joined
+  std::vector<std::uint32_t> path_of_row_;
 };
 
 }  // namespace

@@ -1,4 +1,7 @@
 // Files with labels or numbers, as a list names them. In little memory: a million take about 35 MB, and 4 bytes more a number.
+//
+// Joined, a path stands there once, there are no labels by path, and each line is a row of numbers: its label where there is a
+// column of labels, then its numbers.
 #pragma once
 
 #include <cstdint>
@@ -16,19 +19,21 @@ struct ListColumns {
   std::string file;
   std::optional<std::string> label;
   std::vector<std::string> numbers;
+  bool join = false;  // lines that name the same file are rows of one sample
 };
 
 struct FileList {
   PathList paths;                     // as the list has them
-  std::vector<std::int32_t> labels;   // by path; empty without a column of labels
-  std::vector<float> numbers;         // (paths, columns)
+  std::vector<std::int32_t> labels;   // by path; empty without a column of labels, and when joined
+  std::vector<float> numbers;         // (paths, columns), or (rows, columns)
+  std::vector<std::uint64_t> rows;    // by path, and one more: where its rows begin; empty unless joined
   std::vector<std::string> classes;   // by label
   std::vector<std::uint64_t> counts;  // by label
   std::vector<std::uint32_t> lines;   // by path, for messages
 
   std::size_t memory() const {
     return paths.memory() + labels.capacity() * sizeof(std::int32_t) + numbers.capacity() * sizeof(float) +
-           lines.capacity() * sizeof(std::uint32_t);
+           rows.capacity() * sizeof(std::uint64_t) + lines.capacity() * sizeof(std::uint32_t);
   }
 };
 

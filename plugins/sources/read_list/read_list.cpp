@@ -44,6 +44,8 @@ void ReadList::describe(StageDescription<Params>& d) {
   d.params.add("classes", &Params::classes)
       .text("names and order of the classes; default: those in the list, sorted bytewise, or as many as the numbers say");
   d.params.add("columns", &Params::columns).text("names of the columns of a .csv or .tsv without a first row of names");
+  d.params.add("join", &Params::join)
+      .text("lines that name the same file are one sample with as many rows of numbers (its class first): boxes, several labels");
   SourceParams::describe(d.params);
 }
 
@@ -54,7 +56,7 @@ ReadList::ReadList(const Params& params, const StageContext& context)
       path_(params.path),
       root_(join_url(params.root.value_or(""), "")),
       format_(params.format),
-      columns_{params.file, params.label, params.numbers},
+      columns_{params.file, params.label, params.numbers, params.join},
       header_(params.columns),
       given_classes_(params.classes),
       storage_(storage_for(context, "path", params.path)) {
@@ -109,9 +111,9 @@ void ReadList::open() {
 void ReadList::read(Sample& sample) {
   const std::uint64_t index = sample.key.index;
   sample.label = label(index);
-  const std::size_t width = columns_.numbers.size();
-  const float* numbers = list_.numbers.data() + index * width;
-  sample.numbers.assign(numbers, numbers + width);
+  const std::size_t width = numbers();
+  const std::uint64_t begin = columns_.join ? list_.rows[index] : index, end = columns_.join ? list_.rows[index + 1] : index + 1;
+  sample.numbers.assign(list_.numbers.data() + begin * width, list_.numbers.data() + end * width);
   resolve(list_, root_, index, sample.url);
   read_sample_file(registry_->storage(sample.url), sample.url, sample.encoded);
 }

@@ -25,7 +25,11 @@ namespace millrace {
 // URLs are taken as they are. A file may stand there more than once. Labels are names, without blanks around them, whose
 // classes are sorted bytewise or stand in `classes`, or integers from 0 on.
 //
-// Ports: out, SampleChunk. Indices count the rows.
+// With join = true, all lines that name the same file are one sample: each is a row of Sample::numbers, its class first where
+// there is a column `label`, then its numbers. For boxes (label = "class", numbers = ["x1", "y1", "x2", "y2"]) and for several
+// labels an image (label = "tag").
+//
+// Ports: out, SampleChunk. Indices count the rows; joined, the files in the order in which they are first named.
 // Threading: read() may run on any number of threads. The list is read-only after open().
 // Errors: what is wrong in the list: ErrorKind::data with list, line and column; the same when none of its files is there. A file
 // that is missing, empty, or may not be read: a warning when the list is opened, ErrorKind::content when the file is read. A
@@ -41,6 +45,7 @@ class ReadList : public Source {
     std::vector<std::string> numbers;
     std::vector<std::string> classes;
     std::vector<std::string> columns;
+    bool join = false;
   };
   static void describe(StageDescription<Params>& description);
 
@@ -50,7 +55,10 @@ class ReadList : public Source {
   std::uint64_t size() const override { return list_.paths.size(); }
   std::vector<std::string> classes() const override { return list_.classes; }
   std::int32_t label(std::uint64_t index) const override { return list_.labels.empty() ? -1 : list_.labels[index]; }
-  std::uint32_t numbers() const override { return static_cast<std::uint32_t>(columns_.numbers.size()); }
+  std::uint32_t numbers() const override {
+    return static_cast<std::uint32_t>(columns_.numbers.size() + (columns_.join && columns_.label ? 1 : 0));
+  }
+  bool has_rows() const override { return columns_.join; }
   std::size_t largest_encoded() const override { return measure_.largest; }
   std::uint64_t fingerprint() const override { return measure_.fingerprint; }
   void read(Sample& sample) override;

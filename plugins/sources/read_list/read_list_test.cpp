@@ -145,6 +145,37 @@ TEST_F(ReadListTest, AColumnMayBeLabelAndNumberAtOnce) {
   EXPECT_EQ(samples(params), (Texts{"one:3:3", "one:1:1"}));
 }
 
+TEST_F(ReadListTest, JoinsTheLinesOfAFileIntoRowsOfOneSample) {
+  folder_.write("1.jpg", "one");
+  folder_.write("2.jpg", "two");
+  auto params = list("file_name,kind,x,y\n1.jpg,wren,1,2\n2.jpg,crow,3,4\n1.jpg,crow,5,6\n");
+  params.join = true;
+  params.label = "kind";
+  params.numbers = {"x", "y"};
+  const auto source = opened(params);
+  EXPECT_EQ(source->size(), 2U);
+  EXPECT_EQ(source->numbers(), 3U);
+  EXPECT_TRUE(source->has_rows());
+  EXPECT_EQ(source->classes(), (Texts{"crow", "wren"}));
+  Sample sample;
+  testkit::read(*source, 0, sample);
+  EXPECT_EQ(sample.numbers, (std::vector<float>{1, 1, 2, 0, 5, 6}));
+  EXPECT_EQ(sample.label, -1);
+  testkit::read(*source, 1, sample);
+  EXPECT_EQ(sample.numbers, (std::vector<float>{0, 3, 4}));
+}
+
+TEST_F(ReadListTest, JoinsSeveralLabelsOfAnImage) {
+  folder_.write("1.jpg", "one");
+  auto params = list("file_name,label\n1.jpg,7\n1.jpg,2\n");
+  params.join = true;
+  const auto source = opened(params);
+  Sample sample;
+  testkit::read(*source, 0, sample);
+  EXPECT_EQ(sample.numbers, (std::vector<float>{7, 2}));
+  EXPECT_EQ(source->classes().size(), 8U);
+}
+
 TEST_F(ReadListTest, LabelsThatDifferByBlanksAroundThemAreOneClass) {
   folder_.write("1.jpg", "one");
   EXPECT_EQ(opened(list("file_name, label\n1.jpg, cat\n1.jpg,cat \n1.jpg,\" cat\"\n"))->classes(), Texts{"cat"});

@@ -10,12 +10,13 @@
 namespace millrace {
 namespace {
 
-// The communicator made for the backend that all devices belong to, else the one that needs no more than streams.
-const CommunicatorType* choose(const Registry& registry, const std::vector<Device*>& devices) {
+// The communicator made for the backend that all devices belong to, else the one that needs no more than streams, which alone can
+// serve several processes.
+const CommunicatorType* choose(const Registry& registry, const std::vector<Device*>& devices, bool alone) {
   for (const auto& [name, type] : registry.communicators()) {
     const bool fits = std::all_of(devices.begin(), devices.end(),
                                   [&type = type](Device* device) { return device->info().backend == type.backend; });
-    if (fits && !devices.empty()) return &type;
+    if (fits && alone && !devices.empty()) return &type;
   }
   return registry.communicator("local");
 }
@@ -40,14 +41,15 @@ void Allreduce::describe(StageDescription<Params>& d) {
 
 Allreduce::Allreduce(const Params& params, const StageContext& context) : context_(context) {
   if (!context.registry) return;
-  type_ =
-      params.communicator == "auto" ? choose(*context.registry, context.devices) : named(*context.registry, params.communicator);
+  type_ = params.communicator == "auto" ? choose(*context.registry, context.devices, context.group == nullptr)
+                                        : named(*context.registry, params.communicator);
 }
 
 void Allreduce::open() {
-  if (context_.replicas.size() < 2) return;
-  if (!type_) fail(ErrorKind::usage, "no communicator can add up over {} replicas", context_.replicas.size());
-  communicator_ = type_->create(context_.devices);
+  if (context_.all_replicas() < 2) return;
+  if (!type_) fail(ErrorKind::usage, "no communicator can add up over {} replicas", context_.all_replicas());
+  communicator_ = type_->create(
+      {context_.devices, context_.group, static_cast<std::size_t>(context_.first_replica), context_.all_replicas()});
 }
 
 void Allreduce::process(int, Packet packet, Output& output) {

@@ -12,11 +12,11 @@
 
 namespace millrace {
 
-// Adds up gradients over the replicas of this process.
+// Adds up gradients over the replicas of all processes.
 //
 // Ports: "in" takes each replica's GradientBuckets, "out" sends them on when their sums are submitted. A bucket waits here until
-// the same bucket of every replica has come; the sum is in replica order whatever the order of arrival. With one replica buckets
-// pass through untouched.
+// the same bucket of every replica has come; the sum is in replica order whatever the order of arrival. With one replica in
+// all, buckets pass through untouched.
 //
 // `communicator`: who adds up. "auto" takes the one made for the devices' backend where there is one, else "local".
 class Allreduce : public Stage {

@@ -79,13 +79,16 @@ void BatchSamples::describe(StageDescription<Params>& d) {
   d.params.add("size", &Params::size).required().range(1, 1 << 24).unit("samples").text("the global batch, over all replicas");
   d.params.add("buffers", &Params::buffers).range(1, 64).text("batches in circulation: what is read ahead, and the memory");
   d.params.add("last", &Params::last)
-      .choices({"drop", "keep", "wrap"})
+      .choices({"auto", "drop", "keep", "wrap"})
       .text(
           "an epoch's last, incomplete batch: left out (other samples each time when every epoch is shuffled); or smaller; or "
-          "filled up with the epoch's first samples");
+          "filled up with the epoch's first samples; auto: drop, or keep in a graph that makes predictions");
   d.params.add("bad_samples", &Params::bad_samples)
-      .choices({"replace", "skip", "fail"})
-      .text("a sample that cannot be read or decoded: take another one, go on without it, or end the run");
+      .choices({"auto", "replace", "skip", "fail"})
+      .text(
+          "a sample that cannot be read or decoded: take another one, go on without it, or end the run; auto: replace, or skip "
+          "in "
+          "a graph that makes predictions");
   d.params.add("bad_sample_budget", &Params::bad_sample_budget)
       .range(0)
       .text(
@@ -93,14 +96,25 @@ void BatchSamples::describe(StageDescription<Params>& d) {
           "and never fewer than 10; 0: none");
 }
 
+BatchSpec::Last BatchSamples::last_of(const Params& params, const StageContext& context) {
+  if (context.predicts && (params.last == "drop" || params.last == "wrap")) {
+    fail(ErrorKind::usage, "last = \"{}\": predictions are made of each image once; set last = \"keep\"", params.last);
+  }
+  if (params.last == "keep" || (params.last == "auto" && context.predicts)) return BatchSpec::Last::keep;
+  return params.last == "wrap" ? BatchSpec::Last::wrap : BatchSpec::Last::drop;
+}
+
+BatchSamples::Policy BatchSamples::policy_of(const Params& params, const StageContext& context) {
+  if (context.predicts && params.bad_samples == "replace") {
+    fail(ErrorKind::usage, "bad_samples = \"replace\": predictions are made of each image once; set \"skip\" or \"fail\"");
+  }
+  if (params.bad_samples == "fail") return Policy::fail;
+  return params.bad_samples == "skip" || context.predicts ? Policy::skip : Policy::replace;
+}
+
 BatchSamples::BatchSamples(const Params& params, const StageContext& context)
-    : spec_{static_cast<std::uint32_t>(params.size), static_cast<std::uint32_t>(params.buffers),
-            params.last == "keep"   ? BatchSpec::Last::keep
-            : params.last == "wrap" ? BatchSpec::Last::wrap
-                                    : BatchSpec::Last::drop},
-      policy_(params.bad_samples == "replace" ? Policy::replace
-              : params.bad_samples == "skip"  ? Policy::skip
-                                              : Policy::fail),
+    : spec_{static_cast<std::uint32_t>(params.size), static_cast<std::uint32_t>(params.buffers), last_of(params, context)},
+      policy_(policy_of(params, context)),
       graph_(context.graph),
       name_(context.name),
       image_(context.image),
@@ -132,7 +146,8 @@ void BatchSamples::process(int, Packet packet, Output& output) {
     }
     ++done;
   }
-  if (done == 0 || batch.missing.fetch_sub(done, std::memory_order_acq_rel) != done) return;
+  const bool is_last = done > 0 && batch.missing.fetch_sub(done, std::memory_order_acq_rel) == done;
+  if (!is_last && batch.count > 0) return;  // of no samples here the one packet is the last
   complete(batch);
   packet.begin = 0;
   packet.count = batch.count;
@@ -172,6 +187,7 @@ void BatchSamples::take(Batch& batch, std::uint32_t slot) const {
   batch.records[slot] = sample.record;
   if (batch.source_maps) batch.source_maps[slot] = sample.source_map();
   batch.weights[slot] = 1;
+  if (batch.row_offsets) return;  // complete() gathers them
   std::copy_n(sample.numbers.begin(), std::min<std::size_t>(sample.numbers.size(), batch.numbers_per_sample),
               batch.numbers + slot * batch.numbers_per_sample);
 }
@@ -226,7 +242,9 @@ void BatchSamples::count_bad(const Sample& sample) {
 void BatchSamples::blank(Batch& batch, std::uint32_t slot) {
   std::memset(pixels_of(batch, slot), 0, batch.image.bytes());
   if (batch.targets) std::memset(batch.targets + slot * batch.target_bytes(), batch.target.ignored, batch.target_bytes());
-  std::fill_n(batch.numbers + slot * batch.numbers_per_sample, batch.numbers_per_sample, 0.0F);
+  if (!batch.row_offsets) {
+    std::fill_n(batch.numbers + slot * batch.numbers_per_sample, batch.numbers_per_sample, 0.0F);
+  }
   batch.labels[slot] = 0;
   batch.records[slot] = {};
   if (batch.source_maps) batch.source_maps[slot] = {};
@@ -236,6 +254,7 @@ void BatchSamples::blank(Batch& batch, std::uint32_t slot) {
 // Every slot in use has arrived. Sums go in the order of slots, so that timing cannot change them.
 void BatchSamples::complete(Batch& batch) {
   for (std::uint32_t slot = batch.count; slot < batch.capacity(); ++slot) blank(batch, slot);
+  if (batch.row_offsets) batch.gather_rows();
   batch.weight = 0;
   batch.stream_hash = 0;
   for (std::uint32_t slot = 0; slot < batch.count; ++slot) {

@@ -14,6 +14,8 @@ namespace millrace {
 //   size        = 256         # the global batch
 //   bad_samples = "replace"   # or "skip", "fail"
 //
+// In a graph that makes predictions each sample comes once: the last batch is kept, and bad samples are skipped.
+//
 // Ports: in, ImageChunk: (batch.image) uint8. out, Batch: complete, sequence = its step. retry, SampleChunk: one slot whose
 // sample is to be read anew with attempt + 1; the graph leads it back to the source under the same batch's credit.
 // A replaced sample is another one, drawn from (seed, epoch, position, attempt): nothing else of the stream changes.
@@ -22,15 +24,15 @@ namespace millrace {
 // An image larger than the network's input is seen through a window in its middle, unless an `augment` placed it.
 // Threading: parallel, without a lock: samples are counted down in the batch.
 // Errors: images of varying size, or too small for the network (in the constructor), or changed behind a cache whose images
-// devices keep: ErrorKind::usage. More bad samples than `bad_sample_budget` allows, or kMostAttempts bad ones in a row for one place:
-// ErrorKind::data. "fail": ErrorKind::content.
+// devices keep: ErrorKind::usage. More bad samples than `bad_sample_budget` allows, or kMostAttempts bad ones in a row for one
+// place: ErrorKind::data. "fail": ErrorKind::content.
 class BatchSamples : public Batcher {
  public:
   struct Params {
     std::int64_t size = 0;
     std::int64_t buffers = 3;
-    std::string last = "drop";
-    std::string bad_samples = "replace";
+    std::string last = "auto";
+    std::string bad_samples = "auto";
     double bad_sample_budget = 0.01;
   };
   static constexpr std::uint32_t kMostAttempts = 16;
@@ -46,6 +48,8 @@ class BatchSamples : public Batcher {
  private:
   enum class Policy { replace, skip, fail };
 
+  static BatchSpec::Last last_of(const Params& params, const StageContext& context);
+  static Policy policy_of(const Params& params, const StageContext& context);
   void take(Batch& batch, std::uint32_t slot) const;
   void check_pixels(Batch& batch, std::uint32_t slot) const;
   void check_target(Batch& batch, std::uint32_t slot) const;

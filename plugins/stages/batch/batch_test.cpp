@@ -86,6 +86,26 @@ TEST_F(BatchTest, RefusesPixelsThatDifferFromThoseThatDevicesKeep) {
       "before the cache if it changes an image alike each time, else set `device = false`");
 }
 
+TEST_F(BatchTest, GathersRowsOfNumbersAndNoneOfASkippedSample) {
+  params_.bad_samples = "skip";
+  params_.last = "keep";
+  BatchSamples stage(params_, context_);
+  const auto batch = filled(8, 4);
+  std::vector<std::uint32_t> offsets(9, 77);
+  batch->numbers_per_sample = 2;
+  batch->row_offsets = offsets.data();
+  batch->samples[0].numbers = {1, 2, 3, 4};
+  batch->samples[1].numbers = {5, 6};
+  batch->samples[3].numbers = {7, 8};
+  spoil(*batch, 1);
+  feed(stage, testkit::whole(batch));
+  EXPECT_EQ(offsets, (std::vector<std::uint32_t>{0, 2, 2, 2, 3, 3, 3, 3, 3}));
+  EXPECT_EQ(std::vector<float>(batch->numbers, batch->numbers + 6), (std::vector<float>{1, 2, 3, 4, 7, 8}));
+  const std::uint64_t hash = hash_of_input(*batch);
+  batch->numbers[5] = 9;
+  EXPECT_NE(hash_of_input(*batch), hash);
+}
+
 TEST_F(BatchTest, FillingABatchLeavesItResident) {
   params_.bad_samples = "skip";
   BatchSamples stage(params_, context_);

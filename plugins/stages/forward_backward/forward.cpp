@@ -6,6 +6,11 @@
 #include "submit.h"
 
 namespace millrace {
+namespace {
+
+constexpr std::size_t kResult = 0, kPredictions = 1;
+
+}  // namespace
 
 std::vector<View> test_time_views(const std::string& test_time) {
   std::vector<View> views;
@@ -25,8 +30,8 @@ std::vector<View> test_time_views(const std::string& test_time) {
 }
 
 void Forward::describe(StageDescription<Params>& d) {
-  d.name("forward").text("Inference on each replica, for validation.");
-  d.input(payload::kBatch).output(payload::kStepResult, "result");
+  d.name("forward").text("Inference on each replica, for validation and for predictions.");
+  d.input(payload::kBatch).output(payload::kStepResult, "result").output(payload::kPredictions, "predictions");
   d.per_replica().stepwise();
   LossParams::describe(
       d.params, "what is reported: the name of a loss (default: cross_entropy), or a table with `rule` and the loss's own keys");
@@ -36,23 +41,105 @@ void Forward::describe(StageDescription<Params>& d) {
 }
 
 void Forward::request(const Params& params, const StageContext& context, CompileRequest& request) {
-  request.losses.push_back(make_loss(params, context).loss);
+  if (context.sends(kResult)) request.losses.push_back(make_loss(params, context).loss);
+  if (context.sends(kPredictions)) request.read(context.network->result());
 }
 
 Forward::Forward(const Params& params, const StageContext& context)
-    : loss_(make_loss(params, context).loss), views_(test_time_views(params.test_time)), context_(context) {}
+    : context_(context),
+      loss_(context.sends(kResult) ? make_loss(params, context).loss : nullptr),
+      views_(test_time_views(params.test_time)) {
+  if (!context.sends(kPredictions)) return;
+  const Network& network = *context.network;
+  const auto add = [&](LayerPort port) { values_.push_back({port, network.shape_of(port), nullptr}); };
+  add(network.result());
+  if (context.request == nullptr) return;
+  for (const LayerPort port : context.request->outputs) {
+    if (port == network.result()) continue;
+    if (!is_one_view(views_)) {
+      fail(ErrorKind::usage,
+           "test_time = \"{}\": a stage of [{}] takes the output of layer '{}', which each view of an image has another of; set "
+           "test_time = \"none\"",
+           params.test_time, context.graph, network.layers[static_cast<std::size_t>(port.layer)].name);
+    }
+    add(port);
+  }
+}
+
+std::uint32_t Forward::largest_share() const {
+  const auto replica = static_cast<std::size_t>(context_.first_replica + context_.replica);
+  return split(context_.batch_size, context_.all_replicas(), context_.load)[replica].count;
+}
+
+std::size_t Forward::memory_bound() const { return values_.empty() ? 0 : PredictionPool::bytes(values_, largest_share()); }
+
+void Forward::open() {
+  if (values_.empty()) return;
+  Device& device = *context_.devices[static_cast<std::size_t>(context_.replica)];
+  pool_ = std::make_shared<PredictionPool>(device, values_, largest_share());
+}
 
 void Forward::process(int, Packet packet, Output& output) {
   const std::uint64_t begin = now_ticks();
-  const Ref<StepToken> token = take_token(packet);  // nothing waits for an update here: the next batch may follow at once
+  Ref<StepToken> token = take_token(packet);
   Ref<Batch> batch = take_batch(packet);
-  const Share share = split(batch->count, context_.replicas.size(), context_.load)[static_cast<std::size_t>(context_.replica)];
-  check_labels(*loss_, *batch, share.begin, share.count, context_.network->output());
-  Ref<StepResult> result = make_result(*batch, share, loss_, context_);
-  result->sums.resize(1);
-  result->ready = replica_of(context_).infer(std::move(batch), share.begin, share.count, views_, loss_, result->sums[0]);
-  clock_.watch(result->ready, begin, share.count);
-  send_result(std::move(result), 0, output);
+  const Share share = context_.share_of(*batch);
+  Replica& replica = replica_of(context_);
+  Ref<Predictions> predictions = pool_ ? begin_predictions(*batch, share.begin, share.count) : nullptr;
+  Ref<StepResult> result;
+  Ref<Event> done;
+  if (loss_ != nullptr) {
+    check_labels(*loss_, *batch, share.begin, share.count, context_.network->output());
+    result = make_result(*batch, share, loss_, context_);
+    result->sums.resize(1);
+  }
+  StepSums& sums = result ? result->sums[0] : no_sums_;
+  done = replica.infer(std::move(batch), share.begin, share.count, views_, loss_, sums);
+  if (result) result->ready = done;
+  if (predictions) done = predictions->ready = PredictionPool::read(replica, *predictions);
+  clock_.watch(done, begin, share.count);
+  if (result) send_result(std::move(result), static_cast<int>(kResult), output);
+  if (predictions) send_predictions(std::move(predictions), output);
+  // Nothing waits for an update here: the next batch may follow at once, or as soon as there are predictions for it.
+  if (pool_) pool_->let_go(std::move(token));
+}
+
+// What is known of the samples before they are computed.
+Ref<Predictions> Forward::begin_predictions(const Batch& batch, std::uint32_t begin, std::uint32_t count) {
+  Ref<Predictions> predictions = pool_->take(count);
+  predictions->epoch = batch.epoch;
+  predictions->step = batch.step;
+  predictions->replica = context_.replica;
+  predictions->replicas = static_cast<int>(context_.replicas.size());
+  predictions->turn = turn_++;
+  const auto steps = static_cast<std::uint64_t>(context_.steps_per_epoch);
+  predictions->last = steps > 0 && (batch.step + 1) % steps == 0 && predictions->replica + 1 == predictions->replicas;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    const Sample& from = batch.samples[begin + i];
+    Predictions::Sample& to = predictions->samples[i];
+    to.key = from.key;
+    to.url.assign(from.url);
+    to.member.assign(from.member);
+    to.label = from.label;
+    to.counts = batch.weights[begin + i] != 0;
+    to.source = seen_source(batch, begin + i);
+  }
+  return predictions;
+}
+
+// Keeps the predictions, whose memory the device writes, until that has happened.
+void Forward::send_predictions(Ref<Predictions> predictions, Output& output) const {
+  const Ref<Event> ready = predictions->ready;
+  auto hold = std::make_shared<Output::Hold>(output);
+  ready->then([predictions, hold]() mutable {
+    predictions = nullptr;
+    hold = nullptr;
+  });
+  Packet packet;
+  packet.sequence = predictions->step;
+  packet.replica = -1;
+  packet.payload = std::move(predictions);
+  output.emit(static_cast<int>(kPredictions), std::move(packet));
 }
 
 }  // namespace millrace

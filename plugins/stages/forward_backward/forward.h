@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -7,16 +9,22 @@
 #include "millrace/loss.h"
 #include "millrace/stage.h"
 #include "millrace/step.h"
+#include "prediction_pool.h"
 
 namespace millrace {
 
-// Inference over a replica's share of a batch, with running statistics: for validation.
+// Inference over a replica's share of a batch, with running statistics: for validation and for predictions.
 //
-// Ports: "in" takes a Batch, "result" sends one StepResult. One instance for each replica; shares are those of split().
+// Ports: "in" takes a Batch. "result" sends one StepResult; when no stage takes it, no loss is computed and images need no
+// labels. "predictions" sends one Predictions, with the network's result and the outputs that other stages asked for; when no
+// stage takes it, nothing is read back. One instance for each replica; shares are those of split().
+//
+// A fixed number of Predictions circulate (PredictionPool): a slow sink holds up the next step, never a worker, and memory stays
+// flat.
 //
 // `test_time` averages the logits of several views of each image: "flip", the image and its mirror image; "flip_translate", with
 // mirror(x) the mean of those two: 0.5 mirror(x) + 0.25 mirror(x shifted by (-1, -1)) + 0.25 mirror(x shifted by (1, 1)), borders
-// reflected (arXiv 2404.00498, section 3.5).
+// reflected (arXiv 2404.00498, section 3.5). Error(usage): a stage asks for a layer's output, which each view has another of.
 class Forward : public Stage {
  public:
   struct Params : LossParams {
@@ -26,13 +34,23 @@ class Forward : public Stage {
   static void request(const Params& params, const StageContext& context, CompileRequest& request);
   Forward(const Params& params, const StageContext& context);
 
+  void open() override;
   void process(int port, Packet packet, Output& output) override;
   DeviceWork device_work() const override { return clock_.work(); }
+  std::size_t memory_bound() const override;
 
  private:
-  const std::shared_ptr<const Loss> loss_;
-  std::vector<View> views_;
+  std::uint32_t largest_share() const;
+  Ref<Predictions> begin_predictions(const Batch& batch, std::uint32_t begin, std::uint32_t count);
+  void send_predictions(Ref<Predictions> predictions, Output& output) const;
+
   const StageContext context_;
+  const std::shared_ptr<const Loss> loss_;  // null: nothing is measured
+  const std::vector<View> views_;
+  std::vector<Predictions::Values> values_;  // that predictions have; empty: none are sent
+  std::shared_ptr<PredictionPool> pool_;
+  std::uint64_t turn_ = 0;
+  StepSums no_sums_;
   DeviceClock clock_;
 };
 

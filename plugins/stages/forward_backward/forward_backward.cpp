@@ -38,10 +38,17 @@ void ForwardBackward::describe(StageDescription<Params>& d) {
       .text(
           "pieces in which a replica computes its share, one after the other: less memory, and the gradient of the whole; batch "
           "normalisation sees each piece by itself");
+  d.params.add("sync_batch_norm", &Params::sync_batch_norm)
+      .text("batch normalisation takes the mean and variance of the whole batch, not of each replica's share of it");
 }
 
 void ForwardBackward::request(const Params& params, const StageContext& context, CompileRequest& request) {
   request.losses.push_back(make_loss(params, context).loss);
+  if (params.sync_batch_norm && params.micro_batches > 1) {
+    fail(ErrorKind::usage, "sync_batch_norm: replicas meet once a step, and micro_batches = {} computes a step in pieces",
+         params.micro_batches);
+  }
+  request.sync_batch_norm = request.sync_batch_norm || params.sync_batch_norm;
   request.micro_batches = std::max(request.micro_batches, static_cast<std::uint32_t>(params.micro_batches));
 }
 
@@ -52,17 +59,21 @@ void ForwardBackward::process(int, Packet packet, Output& output) {
   const std::uint64_t begin = now_ticks();
   Ref<StepToken> token = take_token(packet);
   Ref<Batch> batch = take_batch(packet);
-  const Share share = split(batch->count, context_.replicas.size(), context_.load)[static_cast<std::size_t>(context_.replica)];
-  const Shape& output_shape = context_.network->output();
-  check_labels(*loss_.loss, *batch, share.begin, share.count, output_shape);
+  const double weight = loss_.add_up ? 1 : packet.weight;
+  const Share share = context_.share_of(*batch);
+  check_labels(*loss_.loss, *batch, share.begin, share.count, context_.network->output());
   const std::uint64_t step = batch->step;
-  const double weight = loss_.add_up ? 1 : loss_.loss->weight(*batch, output_shape.elements() / output_shape[0]);
   Ref<StepResult> result = make_result(*batch, share, loss_.loss, context_);
 
   result->ready = accumulate(batch, share, weight > 0 ? weight : 1, result->sums);
   batch = nullptr;
   send_result(std::move(result), kResult, output);
   backward(std::move(token), step, {begin, share.count}, output);
+}
+
+double ForwardBackward::weigh(const Batch& batch) const {
+  const Shape& output = context_.network->output();
+  return loss_.loss->weight(batch, context_.share_of(batch), output.elements() / output[0]);
 }
 
 // All but the last piece's backward. An empty share is a piece too.

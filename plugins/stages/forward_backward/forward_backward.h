@@ -15,9 +15,10 @@ namespace millrace {
 // Ports: "in" takes a Batch; "result" sends one StepResult as soon as the loss is submitted; "gradients" sends a GradientBucket
 // for each of the replica's buckets as backward fills it, last layers first. One instance for each replica.
 //
-// The shares of a batch are those of split(). A replica's gradient is the sum over its places of weight * d loss / divisor, where
-// the divisor is the whole batch's weight for reduction "mean" and 1 for "sum": so the sum over replicas is the gradient of the
-// whole batch. A replica whose share is empty takes part all the same, with a gradient of zero.
+// The shares of a batch are those of split(), over the replicas of all processes. A replica's gradient is the sum over its places
+// of weight * d loss / divisor, where the divisor is the whole batch's weight (Packet::weight) for reduction "mean" and 1 for
+// "sum": so the sum over replicas is the gradient of the whole batch. A replica whose share is empty takes part all the same,
+// with a gradient of zero.
 //
 // With `micro_batches` a share goes through the network in as many pieces, whose gradients are added up before they are sent.
 //
@@ -29,12 +30,14 @@ class ForwardBackward : public Stage {
  public:
   struct Params : LossParams {
     std::int64_t micro_batches = 1;
+    bool sync_batch_norm = false;
   };
   static void describe(StageDescription<Params>& d);
   static void request(const Params& params, const StageContext& context, CompileRequest& request);
   ForwardBackward(const Params& params, const StageContext& context);
 
   void process(int port, Packet packet, Output& output) override;
+  double weigh(const Batch& batch) const override;
   DeviceWork device_work() const override { return clock_.work(); }  // until the last bucket is filled
 
  private:

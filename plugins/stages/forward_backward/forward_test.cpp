@@ -79,6 +79,141 @@ TEST(Forward, AMirroredImageGivesTheSameWithFlip) {
   EXPECT_GT(std::abs(run(replicas, batch, "flip_translate").loss() - run(replicas, batch, "flip").loss()), 1e-3);
 }
 
+// Which of the outputs are taken: the result, the predictions.
+StageContext taking(StageContext context, bool result, bool predictions) {
+  context.taken = {result, predictions};
+  context.batch_size = 7;
+  context.steps_per_epoch = 5;  // random_batch() is of the last step
+  return context;
+}
+
+constexpr int kPredictions = 1;
+
+TEST(Forward, SendsWhatTheNetworkMakesOfEachSample) {
+  testkit::Replicas replicas(2);
+  CompileRequest request;
+  StageContext context = taking(replicas.context_of(1), true, true);
+  const StageType type = StageTypeAccess::make<Forward>();
+  type.request({}, context, request);
+  EXPECT_EQ(request.losses.size(), 1U);
+  EXPECT_EQ(request.outputs, std::vector<LayerPort>{replicas.network.result()});
+  request.read(1);
+  context.request = &request;
+  Harness harness(type, {}, context);
+  EXPECT_GT(harness.stage().memory_bound(), 0U);
+  harness.stage().open();
+  const Ref<Batch> batch = testkit::random_batch(7);  // of which the second replica has three
+  batch->samples[4].url = "shards/1.tar";
+  batch->samples[4].member = "4.jpg";
+  batch->samples[4].label = 3;
+  batch->weights[5] = 0;
+  harness.feed(testkit::whole(batch));
+  const std::vector<Packet> packets = harness.take(kPredictions);
+  ASSERT_EQ(packets.size(), 1U);
+  const auto& predictions = static_cast<const Predictions&>(*packets[0].payload);
+  predictions.ready->wait();
+  EXPECT_EQ(predictions.step, 4U);
+  EXPECT_EQ(predictions.replica, 1);
+  EXPECT_EQ(predictions.replicas, 2);
+  EXPECT_TRUE(predictions.last);
+  ASSERT_EQ(predictions.count, 3U);
+  EXPECT_EQ(predictions.samples[0].key.position, 4U);
+  EXPECT_EQ(predictions.samples[0].place(), "shards/1.tar: 4.jpg");
+  EXPECT_EQ(predictions.samples[0].label, 3);
+  EXPECT_TRUE(predictions.samples[0].counts);
+  EXPECT_FALSE(predictions.samples[1].counts);
+  ASSERT_EQ(predictions.outputs.size(), 2U);
+  const std::vector<float> logits = replicas.replicas[1]->logits();
+  EXPECT_TRUE(std::equal(logits.begin(), logits.end(), predictions.result().values)) << "of the three samples";
+  EXPECT_EQ(predictions.output(1).shape, (Shape{6}));
+  for (const float value : predictions.output(1).row(2)) EXPECT_GE(value, 0) << "the rectified values";
+  EXPECT_EQ(harness.take(0).size(), 1U);
+  EXPECT_EQ(harness.output().holds(), 0);
+}
+
+TEST(Forward, MeasuresNothingAndNeedsNoLabelsWhereNobodyTakesTheResult) {
+  testkit::Replicas replicas(1);
+  const StageContext context = taking(replicas.context_of(0), false, true);
+  const StageType type = StageTypeAccess::make<Forward>();
+  CompileRequest request;
+  type.request({}, context, request);
+  EXPECT_TRUE(request.losses.empty());
+  Harness harness(type, {}, context);
+  harness.stage().open();
+  const Ref<Batch> batch = testkit::random_batch(3);
+  std::fill_n(batch->labels, 3, -1);
+  harness.feed(testkit::whole(batch));
+  EXPECT_EQ(harness.take(0).size(), 0U);
+  EXPECT_EQ(harness.take(kPredictions).size(), 1U);
+}
+
+TEST(Forward, ReadsNothingBackWhereNobodyTakesPredictions) {
+  testkit::Replicas replicas(1);
+  const StageContext context = taking(replicas.context_of(0), true, false);
+  const StageType type = StageTypeAccess::make<Forward>();
+  CompileRequest request;
+  type.request({}, context, request);
+  EXPECT_TRUE(request.outputs.empty());
+  Harness harness(type, {}, context);
+  harness.stage().open();
+  EXPECT_EQ(harness.stage().memory_bound(), 0U);
+  harness.feed(testkit::whole(testkit::random_batch(3)));
+  EXPECT_EQ(harness.take(kPredictions).size(), 0U);
+}
+
+class CountedToken : public StepToken {
+ public:
+  explicit CountedToken(int& gone) : gone_(gone) {}
+
+ private:
+  void recycle() noexcept override {
+    ++gone_;
+    delete this;
+  }
+  int& gone_;
+};
+
+TEST(Forward, KeepsTheTokenUntilASlowSinkGivesPredictionsBack) {
+  testkit::Replicas replicas(1);
+  Harness harness(StageTypeAccess::make<Forward>(), {}, taking(replicas.context_of(0), false, true));
+  harness.stage().open();
+  int gone = 0;
+  std::vector<Packet> kept;
+  const auto step = [&] {
+    Packet packet = testkit::whole(testkit::random_batch(3));
+    packet.token = make_ref<CountedToken>(gone);
+    harness.feed(std::move(packet));
+    for (Packet& sent : harness.take(kPredictions)) kept.push_back(std::move(sent));
+  };
+  for (int i = 1; i < static_cast<int>(PredictionPool::kCirculating); ++i) {
+    step();
+    EXPECT_EQ(gone, i);
+  }
+  step();
+  EXPECT_EQ(gone, static_cast<int>(PredictionPool::kCirculating) - 1) << "nothing is left for another step";
+  const auto* first = kept.front().payload.get();
+  kept.erase(kept.begin());
+  EXPECT_EQ(gone, static_cast<int>(PredictionPool::kCirculating));
+  step();
+  EXPECT_EQ(kept.back().payload.get(), first) << "the same again";
+  EXPECT_EQ(static_cast<const Predictions&>(*kept.back().payload).turn, PredictionPool::kCirculating);
+}
+
+TEST(Forward, RefusesSeveralViewsOfALayersOutput) {
+  testkit::Replicas replicas(1);
+  StageContext context = taking(replicas.context_of(0), false, true);
+  CompileRequest request;
+  request.read(1);
+  context.request = &request;
+  try {
+    const Harness harness(StageTypeAccess::make<Forward>(), testkit::table({{"test_time", Value(std::string("flip"))}}), context);
+    FAIL() << "was made";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+    EXPECT_NE(std::string(error.what()).find("layer 'relu', which each view"), std::string::npos) << error.what();
+  }
+}
+
 TEST(Forward, LetsGoOfTheTokenAtOnce) {
   testkit::Replicas replicas(1);
   Harness harness(StageTypeAccess::make<Forward>(), {}, replicas.context_of(0));

@@ -60,6 +60,10 @@ void Mix::open() {
     if (!child.source->parts().empty()) {
       fail(ErrorKind::usage, "{} is a mixture with weights of its own: name its sources here instead", child.name);
     }
+    if (child.source->has_rows() != has_rows()) {
+      fail(ErrorKind::usage, "one of {} and {} has rows of numbers and the other has not: they cannot be mixed", child.name,
+           children_.front().name);
+    }
     if (child.source->numbers() != numbers()) {
       fail(ErrorKind::usage, "{} has {} numbers a sample, {} has {}: they cannot be mixed", child.name, child.source->numbers(),
            children_.front().name, numbers());

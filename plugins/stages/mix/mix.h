@@ -22,9 +22,9 @@ namespace millrace {
 // much of an epoch as its weight says, and the epoch keeps its length; without any, every sample comes once. Classes are one list
 // by name: the sources' own when it is the same for all, otherwise every name once, sorted bytewise.
 //
-// Which samples and in which order (`shuffle`, `limit`, `part`, `only`) is the mixture's business: the framework chooses by index,
-// after the sources are put together, so that they take none of these themselves. Numbers to be predicted and targets must be the
-// same in all sources.
+// Which samples and in which order (`shuffle`, `limit`, `part`, `only`) is the mixture's business: the framework chooses by
+// index, after the sources are put together, so that they take none of these themselves. Numbers to be predicted and targets must
+// be the same in all sources.
 //
 // Ports: out, SampleChunk. Ownership: owns its sources. Threading: as its sources.
 // Errors: theirs, with "sources[1]" added; sources that do not fit together: ErrorKind::usage.
@@ -43,6 +43,7 @@ class Mix : public Source {
   std::vector<std::string> classes() const override { return classes_; }
   std::int32_t label(std::uint64_t index) const override;
   std::uint32_t numbers() const override { return children_.front().source->numbers(); }
+  bool has_rows() const override { return children_.front().source->has_rows(); }
   std::optional<TargetSpec> target() const override { return children_.front().source->target(); }
   ImageShape image_shape() const override;
   std::vector<Part> parts() const override;

@@ -9,7 +9,8 @@ namespace millrace::cuda {
   MILLRACE_INSTANTIATE(ActivateBackward<T>)                                                         \
   MILLRACE_INSTANTIATE(BiasActivate<T>)                                                             \
   MILLRACE_INSTANTIATE(Scale<T>) MILLRACE_INSTANTIATE(Add<T>) MILLRACE_INSTANTIATE(CopyChannels<T>) \
-      MILLRACE_INSTANTIATE(Dropout<T>) MILLRACE_INSTANTIATE(Flatten<T>) MILLRACE_INSTANTIATE(FlattenBackward<T>)
+      MILLRACE_INSTANTIATE(Dropout<T>) MILLRACE_INSTANTIATE(Flatten<T>) MILLRACE_INSTANTIATE(FlattenBackward<T>) \
+      MILLRACE_INSTANTIATE(Unpack<T>)
 MILLRACE_INSTANTIATE_OF(float)
 MILLRACE_INSTANTIATE_OF(Bf16)
 MILLRACE_INSTANTIATE(SetScalars)

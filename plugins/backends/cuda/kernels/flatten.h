@@ -1,4 +1,4 @@
-// A map, which lies channels last, as a vector in the network's order (C, H, W), and back.
+// A map, which lies channels last, as a vector in the network's order (C, H, W), and back; the same for the host.
 #pragma once
 
 #include "portable.h"
@@ -42,6 +42,21 @@ struct FlattenBackward {
   void accesses(Visitor& v) const;
 };
 
+// Without padding: what the host reads.
+template <class T>
+struct Unpack {
+  static constexpr Form kForm = Form::each;
+  static constexpr const char* kName = "unpack";
+  const T* x = nullptr;  // (n, pixels, pitch)
+  float* y = nullptr;    // (n, features)
+  FlattenExtents at;
+
+  std::int64_t size() const { return at.n * at.features(); }
+  MILLRACE_HD void operator()(std::int64_t i) const;
+  template <class Visitor>
+  void accesses(Visitor& v) const;
+};
+
 // ---- Bodies ----
 
 template <class T>
@@ -62,6 +77,18 @@ template <class Visitor>
 void Flatten<T>::accesses(Visitor& v) const {
   visit_read(v, x, at.maps());
   visit_write(v, y, at.vectors());
+}
+
+template <class T>
+MILLRACE_HD void Unpack<T>::operator()(std::int64_t i) const {
+  const Division sample = divide(i, at.features()), place = divide(sample.remainder, at.pixels);  // channel, pixel
+  y[i] = to_float(x[(sample.quotient * at.pixels + place.remainder) * pitch_of(at.channels) + place.quotient]);
+}
+template <class T>
+template <class Visitor>
+void Unpack<T>::accesses(Visitor& v) const {
+  visit_read(v, x, at.maps());
+  visit_write(v, y, size());
 }
 
 template <class T>

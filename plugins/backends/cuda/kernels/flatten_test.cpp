@@ -35,5 +35,18 @@ TYPED_TEST(Flattening, TakesGradientsBackAndMayAdd) {
   }
 }
 
+TYPED_TEST(Flattening, UnpacksForTheHost) {
+  for (const FlattenExtents& at : kExtents) {
+    TestMap<TypeParam> x(at.n * at.pixels, at.channels);
+    x.fill(1);
+    std::vector<float> y(static_cast<std::size_t>(at.n * at.features()), -7.0F);
+    expect_names_its_memory(Unpack<TypeParam>{x.data(), y.data(), at}, {x.bytes(), bytes_of(y)});
+    for (std::int64_t i = 0; i < at.n * at.features(); ++i) {
+      const std::int64_t n = i / at.features(), c = i % at.features() / at.pixels, pixel = i % at.pixels;
+      EXPECT_EQ(y[static_cast<std::size_t>(i)], static_cast<float>(x.at(n * at.pixels + pixel, c))) << i;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace millrace::cuda

@@ -11,6 +11,7 @@
 #include "runtime/machine.h"
 #include "runtime/parameter_store.h"
 #include "runtime/shortcuts.h"
+#include "runtime/trace.h"
 
 namespace millrace::cuda {
 
@@ -25,6 +26,7 @@ struct Workshop {
   std::size_t ticket_bytes = 0;          // that sums want: planned by operations
   std::uint32_t* tickets = nullptr;      // device memory, as `scalars`; all sums of a replica run one after another
   bool rehearsal = false;                // nothing that outlives a pass is to change: running statistics stay
+  StepTrace* layers = nullptr;           // takes a span for each layer of a pass; null: nobody asks
 
   const Layer& layer(int index) const { return network.layers[static_cast<std::size_t>(index)]; }
   DataType type() const { return options.precision == Precision::bf16 ? DataType::bf16 : DataType::f32; }

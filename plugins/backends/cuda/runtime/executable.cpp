@@ -5,13 +5,24 @@
 #include "millrace/error.h"
 
 namespace millrace::cuda {
+namespace {
+
+std::vector<LayerPort> kept_outputs(const Workshop& workshop, bool training) {
+  return training ? std::vector<LayerPort>() : workshop.options.request.outputs;
+}
+
+}  // namespace
 
 Executable::Executable(Workshop& workshop, const std::vector<Node>& nodes, std::int64_t samples, bool training)
-    : workshop_(workshop), samples_(samples), plan_(workshop.network, nodes, training, workshop.type()) {
+    : workshop_(workshop),
+      samples_(samples),
+      plan_(workshop.network, nodes, training, workshop.type(), kept_outputs(workshop, training)) {
+  for (const LayerPort value : kept_outputs(workshop, training)) kept_.push_back({value, {}, nullptr});
   const auto make = [this](const Node& node) { return make_operation(workshop_, node); };
   plan_input();
   plan_.plan_forward(make, workshop_.options.recompute);
   plan_.plan_output(copied_bytes());
+  plan_kept_rows();
   plan_.plan_backward(make);
   plan_.place_tensors(kAlignment);
 }
@@ -31,6 +42,21 @@ std::size_t Executable::copied_bytes() {
   const MapSpec& output = plan_.planner().value(plan_.output()).spec;
   converts_output_ = output.height * output.width == 1 && output.type != DataType::f32;
   return converts_output_ ? static_cast<std::size_t>(samples_ * output.pitch()) * sizeof(float) : 0;
+}
+
+void Executable::plan_kept_rows() {
+  for (const Kept& kept : kept_) {
+    const MapSpec& spec = plan_.planner().value(kept.value).spec;
+    kept_rows_.push_back(plan_.planner().tensor(static_cast<std::size_t>(spec.rows() * spec.channels) * sizeof(float)));
+  }
+}
+
+const Executable::Kept& Executable::kept(LayerPort value) const {
+  for (const Kept& kept : kept_) {
+    if (kept.value == value) return kept;
+  }
+  fail(ErrorKind::usage, "the output of {} is not kept: name it in CompileRequest::outputs",
+       place_of(workshop_.network.layers[static_cast<std::size_t>(value.layer)]));
 }
 
 std::vector<ArenaTensor> Executable::tensors() const {
@@ -53,6 +79,10 @@ void Executable::bind(std::byte* arena) {
   MapSpec rows = output_.spec;
   rows.type = DataType::f32;
   rows_map_ = {binding.at(plan_.rows()), rows};
+  for (std::size_t i = 0; i < kept_.size(); ++i) {
+    kept_[i].map = map_of(planner, binding, kept_[i].value);
+    kept_[i].rows = binding.at<float>(kept_rows_[i]);
+  }
   if (!planner.training()) return;
   d_output_ = gradient_of(planner, binding, plan_.output());
   d_rows_map_ = {binding.at(plan_.d_rows()), rows};
@@ -67,6 +97,7 @@ void Executable::forward(Queue& queue) {
   int time = 0;
   for (const auto& operation : plan_.operations()) {
     workshop_.machine.set_time(queue, arena_, ++time);
+    const StepTrace::Piece piece(trace(), queue, operation->layer().name, kForward);
     operation->at_layer([&] { operation->forward(queue); });
   }
   begin_loss(queue);
@@ -93,8 +124,11 @@ void Executable::backward(Queue& queue, const std::function<void(int node)>& don
   for (const auto& step : plan_.steps()) {
     workshop_.machine.set_time(queue, arena_, ++time);
     if (plan_.is_left_out(step)) continue;
-    Operation& operation = plan_.of_backward(step.node);
-    operation.at_layer([&] { step.recompute ? operation.recompute(queue) : operation.backward(queue); });
+    {
+      Operation& operation = plan_.of_backward(step.node);
+      const StepTrace::Piece piece(trace(), queue, operation.layer().name, kBackward);
+      operation.at_layer([&] { step.recompute ? operation.recompute(queue) : operation.backward(queue); });
+    }
     if (!step.recompute) done(step.node);
   }
 }
@@ -103,11 +137,8 @@ std::string Executable::describe() const {
   std::string text =
       fmt::format("cuda: {} of {} samples, arena {:.1f} MiB\n", plan_.planner().training() ? "training" : "inference", samples_,
                   static_cast<double>(arena_bytes()) / 1048576.0);
-  for (std::size_t i = 0; i < plan_.operations().size(); ++i) {
-    const Operation& operation = plan_.of_backward(static_cast<int>(i));
-    std::string detail = operation.detail();
-    if (plan_.is_computed_again(i)) detail += detail.empty() ? "computed again" : ", computed again";
-    if (!detail.empty()) text += fmt::format("  {:32} {}\n", operation.layer().name, detail);
+  for (const LayerTime& layer : plan_.layer_times()) {
+    if (!layer.detail.empty()) text += fmt::format("  {:32} {}\n", layer.layer, layer.detail);
   }
   return text;
 }

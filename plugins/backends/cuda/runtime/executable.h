@@ -31,6 +31,15 @@ class Executable {
   // The last forward's result, and in training where the loss puts its gradient. A vector is float32, a map as it is computed.
   const Map& output() const { return converts_output_ ? rows_map_ : output_; }
   const Map& d_output() const { return converts_output_ ? d_rows_map_ : d_output_; }
+  // Of inference: a value of CompileRequest::outputs as the last forward made it, and room for it as float32 rows (n, C, H, W)
+  // without padding, until the next pass.
+  struct Kept {
+    LayerPort value;
+    Map map;
+    float* rows = nullptr;
+  };
+  // Throws Error(usage) for a value that is not kept.
+  const Kept& kept(LayerPort value) const;
   // `done(node)`: the gradients of this node's parameters have been submitted, and nothing later reads its weights. Called for
   // every node, last one first.
   void backward(Queue& queue, const std::function<void(int node)>& done);
@@ -38,6 +47,10 @@ class Executable {
   // A line for each operation that libraries compute, forward | gradient of the input | of the weights, or that is computed
   // again.
   std::string describe() const;
+  std::vector<LayerTime> layer_times() const { return plan_.layer_times(); }  // without times
+
+  // What spans of Workshop::layers say of a layer, whose name stands in place of the queue's.
+  static constexpr const char *kForward = "forward", *kBackward = "backward";
 
   // What recorded passes are, made by the replica and kept with what they run.
   std::unique_ptr<Recording> recorded_forward, recorded_backward;
@@ -46,7 +59,9 @@ class Executable {
 
  private:
   void plan_input();
+  StepTrace* trace() const { return workshop_.rehearsal ? nullptr : workshop_.layers; }
   std::size_t copied_bytes();
+  void plan_kept_rows();
   std::vector<ArenaTensor> tensors() const;
 
   Workshop& workshop_;
@@ -56,6 +71,8 @@ class Executable {
   // The network's output, and as float32 rows when it is a vector in bf16.
   bool converts_output_ = false;
   Map input_, output_, d_output_, rows_map_, d_rows_map_;
+  std::vector<Kept> kept_;
+  std::vector<TensorId> kept_rows_;
 };
 
 }  // namespace millrace::cuda

@@ -26,15 +26,23 @@ GpuReplica::GpuReplica(std::shared_ptr<Machine> machine, const Network& network,
       parameters_(network_, options_),
       workshop_{network_, options_, parameters_, *machine_, choose_shortcuts()},
       nodes_(fuse(network_, {.backend = "cuda"})),
+      infer_nodes_(fuse(network_, {.backend = "cuda", .outputs = options.request.outputs})),
       most_samples_(std::max(options.train_batch, options.infer_batch)),
-      graphs_(options.graphs),
+      graphs_(options.graphs && !options.time_layers),
       losses_(*machine_, network_, options_.request.losses, most_samples_) {
   executables_.compile(options_, [this](std::uint32_t samples, bool training) {
-    return std::make_unique<Executable>(workshop_, nodes_, samples, training);
+    return std::make_unique<Executable>(workshop_, training ? nodes_ : infer_nodes_, samples, training);
   });
+  refuse_meeting();
   parameters_.finish_planning();
   bucket_node_ = first_nodes(network_, nodes_, parameters_.buckets());
   check_fit(options_.resident_sets, memory_plan(), machine_->info());
+}
+
+void GpuReplica::refuse_meeting() const {
+  const bool meets = options_.request.sync_batch_norm && options_.exchange != nullptr && options_.exchange->replicas() > 1;
+  if (!meets) return;
+  fail(ErrorKind::usage, "sync_batch_norm: backend 'cuda' cannot share the statistics of several replicas; 'cpu' can");
 }
 
 GpuReplica::~GpuReplica() {
@@ -101,7 +109,7 @@ void GpuReplica::run_ingest(const Executable& to, const StagedBatch& batch, cons
 
 void GpuReplica::ingest(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count) {
   current_ = nullptr;
-  first_sample_ = begin;
+  first_sample_ = batch->first_slot + begin;
   if (count == 0) return;
   Executable& network = executable(count, true);
   staged_ = staging_->load(*compute_, batch, begin, count);
@@ -113,6 +121,7 @@ void GpuReplica::ingest(Ref<Batch> batch, std::uint32_t begin, std::uint32_t cou
 
 void GpuReplica::forward(std::uint64_t step) {
   read_ = {};
+  inferred_ = nullptr;
   wait_for_update();
   if (current_ == nullptr) return;
   read_ = current_->output();
@@ -133,7 +142,8 @@ void GpuReplica::forward(std::uint64_t step) {
 Ref<Event> GpuReplica::run_loss(const std::shared_ptr<const Loss>& loss, double divisor, const Map& output, const Map* d_output,
                                 StepSums& sums) {
   const StepTrace::Piece piece(trace_.get(), *compute_, "compute", "loss");
-  Ref<Event> known = losses_.run(*compute_, loss, output, d_output, staged_, table_.as<float>(), divisor, sums);
+  Ref<Event> known = loss == nullptr ? compute_->mark()
+                                     : losses_.run(*compute_, loss, output, d_output, staged_, table_.as<float>(), divisor, sums);
   staging_->release(*compute_);
   return known;
 }
@@ -252,9 +262,10 @@ Ref<Event> GpuReplica::infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_
                              const std::shared_ptr<const Loss>& loss, StepSums& sums) {
   current_ = nullptr;  // the training pass that shares the arena is gone
   read_ = {};
+  inferred_ = nullptr;
   wait_for_update();
   if (count == 0) {
-    losses_.clear(loss, sums);
+    if (loss != nullptr) losses_.clear(loss, sums);
     return compute_->mark();
   }
   const View plain;
@@ -264,6 +275,7 @@ Ref<Event> GpuReplica::infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_
   Executable& network = executable(count, false);
   staged_ = staging_->load(*compute_, batch, begin, count);
   read_ = network.output();
+  inferred_ = &network;
   if (!one) read_.data = summed_logits_.data();
   AddLogits add;
   add.total = summed_logits_.as<float>();
@@ -280,6 +292,37 @@ Ref<Event> GpuReplica::infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_
     add.first = false;
   }
   return run_loss(loss, 1, read_, nullptr, sums);
+}
+
+std::vector<LayerTime> GpuReplica::layer_times() {
+  if (!layers_) return {};
+  finish();
+  std::vector<LayerTime> times = executables_.layer_times();
+  for (const TraceSpan& span : layers_->spans()) {
+    const auto layer = std::find_if(times.begin(), times.end(), [&](const LayerTime& time) { return time.layer == span.queue; });
+    if (layer == times.end()) continue;
+    const bool forward = span.what == Executable::kForward;
+    (forward ? layer->forward : layer->backward) += span.end - span.begin;
+    layer->passes += forward ? 1 : 0;
+  }
+  return times;
+}
+
+Ref<Event> GpuReplica::read_outputs(std::span<const OutputCopy> copies) {
+  for (const OutputCopy& copy : copies) {
+    if (inferred_ == nullptr) break;
+    const Executable::Kept& kept = inferred_->kept(copy.value);
+    const Map& map = copy.value == network_.result() ? read_ : kept.map;
+    with_type(map.spec.type, [&](auto type) {
+      Unpack<decltype(type)> unpack;
+      unpack.x = map.as<decltype(type)>();
+      unpack.y = kept.rows;
+      unpack.at = {map.spec.n, map.spec.height * map.spec.width, map.spec.channels};
+      compute_->run(unpack);
+      compute_->copy_out(copy.host, kept.rows, static_cast<std::size_t>(unpack.size()) * sizeof(float));
+    });
+  }
+  return compute_->mark();
 }
 
 std::vector<float> GpuReplica::logits() {

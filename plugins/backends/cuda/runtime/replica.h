@@ -45,7 +45,9 @@ class GpuReplica final : public Replica {
   Ref<Event> exchange(std::string_view copy) override;
   Ref<Event> infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count, std::span<const View> views,
                    const std::shared_ptr<const Loss>& loss, StepSums& sums) override;
+  Ref<Event> read_outputs(std::span<const OutputCopy> copies) override;
   std::vector<float> logits() override;
+  std::vector<LayerTime> layer_times() override;
   std::vector<std::string> states() const override { return parameters_.states(); }
   std::vector<float> read(std::string_view state, int parameter) override;
   void write(std::string_view state, int parameter, std::span<const float> values) override;
@@ -68,6 +70,7 @@ class GpuReplica final : public Replica {
   void rehearse(Executable& network, bool training);
   std::string memory_advice(const MemoryPlan& plan, std::size_t free) const;  // what is planned, used and free, and what fits
   std::size_t summed_logit_bytes() const;
+  void refuse_meeting() const;
   std::string engines() const;  // that compute full batches, by layer
   Ref<Mark> add_kept(int bucket, const Ref<Mark>& filled);
   void wait_for_update();
@@ -78,15 +81,16 @@ class GpuReplica final : public Replica {
   const CompileOptions options_;
   ParameterStore parameters_;
   Workshop workshop_;
-  std::vector<Node> nodes_;
-  std::vector<int> bucket_node_;  // by bucket: the first node of forward, so the last of backward, that it waits for
+  std::vector<Node> nodes_, infer_nodes_;  // of training; of inference, where outputs are kept apart
+  std::vector<int> bucket_node_;           // by bucket: the first node of forward, so the last of backward, that it waits for
   Executables<Executable> executables_;
   std::uint32_t most_samples_ = 0;
   bool graphs_;
 
   DeviceMemory arena_, table_, scalars_, tickets_, summed_logits_;
   Losses losses_;
-  std::unique_ptr<StepTrace> trace_;  // null: nobody asks for one
+  std::unique_ptr<StepTrace> trace_;   // null: nobody asks for one
+  std::unique_ptr<StepTrace> layers_;  // with CompileOptions::time_layers: a span for each layer of a pass
   std::unique_ptr<Staging> staging_;
   std::unique_ptr<Queue> compute_, update_;
   std::vector<Ref<Mark>> filled_;  // by bucket, of the last backward: its gradients are there, its weights are not read any more
@@ -99,7 +103,8 @@ class GpuReplica final : public Replica {
   Executable* current_ = nullptr;  // null: no samples
   StagedBatch staged_;
   std::uint64_t first_sample_ = 0;
-  Map read_;  // what logits() reads; without data: nothing
+  Map read_;                        // what logits() reads; without data: nothing
+  Executable* inferred_ = nullptr;  // what read_outputs() reads; null: nothing
 };
 
 std::unique_ptr<Replica> make_replica(std::shared_ptr<Machine> machine, const Network& network, const CompileOptions& options);

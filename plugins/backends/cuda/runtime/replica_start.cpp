@@ -76,6 +76,8 @@ void GpuReplica::allocate() {
   losses_.start();
   summed_logits_ = DeviceMemory(*machine_, summed_logit_bytes(), "logits of several views");
   trace_ = StepTrace::from_environment(*machine_);
+  if (options_.time_layers) layers_ = std::make_unique<StepTrace>(*machine_, false, "");
+  workshop_.layers = layers_.get();
   staging_ = std::make_unique<Staging>(*machine_, most_samples_, network_.input,
                                        TargetNeeds::of(network_, options_.request.losses), options_.resident_sets, trace_.get());
   filled_.resize(buckets().size());

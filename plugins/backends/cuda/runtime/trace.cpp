@@ -111,8 +111,8 @@ bool StepTrace::begin_piece() {
   return begun_++ < kMostSpans;
 }
 
-StepTrace::Piece::Piece(StepTrace* trace, Queue& queue, const char* name, const char* what)
-    : trace_(trace != nullptr && trace->begin_piece() ? trace : nullptr), queue_(queue), name_(name), what_(what) {
+StepTrace::Piece::Piece(StepTrace* trace, Queue& queue, std::string name, const char* what)
+    : trace_(trace != nullptr && trace->begin_piece() ? trace : nullptr), queue_(queue), name_(std::move(name)), what_(what) {
   if (trace_ != nullptr) begin_ = queue.timed_mark();
 }
 
@@ -121,7 +121,7 @@ StepTrace::Piece::~Piece() {
   try {
     Ref<Mark> end = queue_.timed_mark();
     const std::lock_guard lock(trace_->mutex_);
-    trace_->taken_.push_back({name_, what_, std::move(begin_), std::move(end)});
+    trace_->taken_.push_back({std::move(name_), what_, std::move(begin_), std::move(end)});
   } catch (const Error&) {  // the device has failed, which whoever uses it next is told
   }
 }

@@ -36,7 +36,7 @@ std::string trace_json(const std::vector<TraceSpan>& spans, int device);
 
 class StepTrace {
  public:
-  static constexpr std::size_t kMostSpans = 4096;
+  static constexpr std::size_t kMostSpans = 16384;
 
   // Null when nobody asks for it.
   static std::unique_ptr<StepTrace> from_environment(Machine& machine);
@@ -44,7 +44,7 @@ class StepTrace {
   // What is submitted to a queue while this lives is one piece.
   class Piece {
    public:
-    Piece(StepTrace* trace, Queue& queue, const char* name, const char* what);  // null: nothing happens
+    Piece(StepTrace* trace, Queue& queue, std::string name, const char* what);  // null: nothing happens
     ~Piece();
     Piece(const Piece&) = delete;
     Piece& operator=(const Piece&) = delete;
@@ -52,7 +52,8 @@ class StepTrace {
    private:
     StepTrace* trace_;
     Queue& queue_;
-    const char *name_, *what_;
+    std::string name_;
+    const char* what_;
     Ref<Mark> begin_;
   };
 
@@ -63,7 +64,8 @@ class StepTrace {
  private:
   bool begin_piece();  // false: enough has been looked at
   struct Taken {
-    const char *queue, *what;
+    std::string queue;
+    const char* what;
     Ref<Mark> begin, end;
   };
   Machine& machine_;

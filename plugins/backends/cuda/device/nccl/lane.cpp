@@ -55,7 +55,10 @@ class NothingToAdd final : public Communicator {
 
 }  // namespace
 
-std::unique_ptr<Communicator> make_nccl_communicator(std::span<Device* const> devices) {
+std::unique_ptr<Communicator> make_nccl_communicator(const CommunicatorType::Setting& setting) {
+  if (setting.group != nullptr)
+    fail(ErrorKind::usage, "communicator \"nccl\" adds up within one process, and this run has several");
+  const std::span<Device* const> devices = setting.devices;
   if (devices.size() < 2) return std::make_unique<NothingToAdd>();
   std::vector<int> seen;
   for (std::size_t r = 0; r < devices.size(); ++r) {

@@ -29,7 +29,7 @@ std::string refusal(std::vector<NamedDevice> devices) {
   std::vector<Device*> pointers;
   for (NamedDevice& device : devices) pointers.push_back(&device);
   try {
-    make_nccl_communicator(pointers);
+    make_nccl_communicator({.devices = pointers});
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::usage);
     return error.what();
@@ -52,7 +52,7 @@ TEST(MakeNcclCommunicator, RefusesOtherDevices) {
 TEST(MakeNcclCommunicator, HasNothingToDoForOneDevice) {
   NamedDevice device("cuda", 0);
   Device* pointer = &device;
-  const auto communicator = make_nccl_communicator({&pointer, 1});
+  const auto communicator = make_nccl_communicator({.devices = {&pointer, 1}});
   const Ref<GradientBucket> bucket = make_ref<GradientBucket>();
   communicator->all_reduce({&bucket, 1});
   EXPECT_FALSE(bucket->ready);

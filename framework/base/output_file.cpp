@@ -1,0 +1,123 @@
+#include "millrace/output_file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "base/json.h"
+#include "millrace/error.h"
+#include "millrace/run.h"
+
+namespace millrace {
+namespace {
+
+constexpr std::size_t kBuffer = std::size_t{1} << 18;
+
+}  // namespace
+
+OutputFile::OutputFile(std::string path) : path_(std::move(path)), temporary_(path_ + ".new-" + std::to_string(::getpid())) {
+  file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (file_ < 0) failed("create", temporary_);
+}
+
+OutputFile::~OutputFile() {
+  if (file_ < 0) return;
+  ::close(file_);
+  ::unlink(temporary_.c_str());
+}
+
+void OutputFile::failed(const char* what, const std::string& path) {
+  fail(ErrorKind::storage, "cannot {} '{}': {}", what, path, std::strerror(errno));
+}
+
+void OutputFile::write(const void* data, std::size_t bytes) {
+  if (buffer_.size() + bytes > kBuffer) flush();
+  if (bytes > kBuffer) return write_through(static_cast<const char*>(data), bytes);
+  buffer_.append(static_cast<const char*>(data), bytes);
+}
+
+void OutputFile::flush() {
+  write_through(buffer_.data(), buffer_.size());
+  buffer_.clear();
+}
+
+void OutputFile::write_through(const char* data, std::size_t bytes) {
+  while (bytes > 0) {
+    const ssize_t written = ::write(file_, data, bytes);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) failed("write", path_);
+    data += written;
+    bytes -= static_cast<std::size_t>(written);
+  }
+}
+
+void OutputFile::write_at(std::uint64_t offset, std::string_view bytes) {
+  flush();
+  while (!bytes.empty()) {
+    const ssize_t written = ::pwrite(file_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) failed("write", path_);
+    offset += static_cast<std::uint64_t>(written);
+    bytes.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+void OutputFile::commit() {
+  flush();
+  if (::fsync(file_) != 0 || ::rename(temporary_.c_str(), path_.c_str()) != 0) failed("write", path_);
+  if (::close(std::exchange(file_, -1)) != 0) failed("write", path_);
+  const std::string folder = std::filesystem::path(path_).parent_path().string();
+  const int handle = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (handle < 0) return;
+  ::fsync(handle);  // the rename itself; a file system that cannot is no reason to fail
+  ::close(handle);
+}
+
+std::string OutputFile::keep() {
+  flush();
+  if (::close(std::exchange(file_, -1)) != 0) failed("write", path_);
+  return temporary_;
+}
+
+std::string output_path(const StageContext& context, std::string_view key, const std::string& file) {
+  std::filesystem::path path = file;
+  if (path.is_relative()) {
+    if (context.run == nullptr || context.run->folder().empty()) {
+      fail(ErrorKind::usage,
+           "{}: '{}' would lie in the run's folder, and this run has none: write a path that begins with '/', or set run.folder",
+           key, file);
+    }
+    path = context.run->folder() / path;
+  }
+  const std::filesystem::path folder = path.parent_path();
+  std::error_code ignored;
+  std::filesystem::create_directories(folder, ignored);  // what went wrong is said below
+  if (::access(folder.c_str(), W_OK | X_OK) != 0) {
+    fail(ErrorKind::storage, "{}: cannot write '{}': folder '{}': {}", key, path.string(), folder.string(), std::strerror(errno));
+  }
+  if (std::filesystem::is_directory(path, ignored)) {
+    fail(ErrorKind::storage, "{}: cannot write '{}': it is a folder", key, path.string());
+  }
+  return path.string();
+}
+
+void append_csv(std::string& line, std::string_view field) {
+  if (field.find_first_of(",\"\r\n") == std::string_view::npos) {
+    line += field;
+    return;
+  }
+  line += '"';
+  for (const char c : field) line.append(c == '"' ? 2 : 1, c);
+  line += '"';
+}
+
+void append_json(std::string& line, std::string_view text) {
+  line += Json(text).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace millrace

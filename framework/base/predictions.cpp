@@ -1,0 +1,142 @@
+#include "millrace/predictions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "millrace/error.h"
+#include "millrace/network.h"
+#include "millrace/plugin.h"
+
+namespace millrace {
+
+std::string Predictions::Sample::place() const { return member.empty() ? url : url + ": " + member; }
+
+const Predictions::Values& Predictions::output(LayerPort port) const {
+  return *std::find_if(outputs.begin(), outputs.end(), [&](const Values& values) { return values.port == port; });
+}
+
+namespace {
+
+// The place of a name among a layer's outputs.
+int find_port(const StageContext& context, std::string_view key, const Layer& layer, std::string_view name) {
+  const LayerType* const type = context.registry->layer(layer.op);
+  std::vector<std::string> names;
+  for (int port = 0; type != nullptr && port < layer.output_count(); ++port) {
+    const LayerOutput& output = type->outputs[static_cast<std::size_t>(port)];
+    if (output.name == name && output.carries == Carries::values) return port;
+    if (output.carries == Carries::values) names.push_back(output.name);
+  }
+  fail(ErrorKind::usage, "{}: layer '{}' has no output '{}' of values; it has '{}'", key, layer.name, name,
+       fmt::join(names, "', '"));
+}
+
+}  // namespace
+
+LayerPort find_output(const StageContext& context, std::string_view key, std::string_view name) {
+  const std::vector<Layer>& layers = context.network->layers;
+  const auto find = [&](std::string_view wanted) {
+    return std::find_if(layers.begin(), layers.end(), [&](const Layer& layer) { return layer.name == wanted; });
+  };
+  if (const auto layer = find(name); layer != layers.end()) return static_cast<int>(layer - layers.begin());
+  const std::size_t colon = name.rfind(':');
+  if (colon != std::string_view::npos) {
+    const auto layer = find(name.substr(0, colon));
+    if (layer != layers.end()) {
+      return {static_cast<int>(layer - layers.begin()), find_port(context, key, *layer, name.substr(colon + 1))};
+    }
+  }
+  std::vector<std::string> names;
+  for (const Layer& layer : layers) names.push_back(layer.name);
+  const auto near = nearest_name(name, names);
+  fail(ErrorKind::usage, "{}: network '{}' has no layer '{}'{}", key, context.network->name, name,
+       near ? fmt::format("; nearest is '{}'", *near) : "; `pipeline-inspect FILE` lists its layers");
+}
+
+struct PredictionLine::State {
+  using Place = std::pair<std::uint64_t, int>;  // turn, replica
+  struct Item {
+    Ref<Predictions> share;
+    Output* output = nullptr;
+    std::optional<Output::Hold> hold;  // of what is next in line: after an error of the graph the others may never be
+  };
+
+  explicit State(Write the_write) : write(std::move(the_write)) {}
+
+  void run() {
+    while (std::optional<Item> item = take()) {
+      if (broken) continue;
+      try {
+        item->share->ready->wait();
+        write(*item->share);
+      } catch (...) {
+        broken = true;
+        item->output->fail(current_error());
+      }
+    }
+  }
+
+  std::optional<Item> take() {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [this] { return stopping || !line.empty(); });
+    if (stopping) return std::nullopt;
+    Item item = std::move(line.front());
+    line.pop_front();
+    return item;
+  }
+
+  const Write write;
+  bool broken = false;  // the thread's own
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::map<Place, Item> early;  // behind one that has not arrived
+  Place next = {0, 0};
+  std::deque<Item> line;
+  bool stopping = false;
+  std::thread thread;
+};
+
+PredictionLine::PredictionLine(Write write) : state_(std::make_unique<State>(std::move(write))) {}
+
+PredictionLine::~PredictionLine() { stop(); }
+
+void PredictionLine::add(Packet packet, Output& output) {
+  State& state = *state_;
+  Ref<Predictions> share(static_cast<Predictions*>(packet.payload.get()));
+  const std::lock_guard lock(state.mutex);
+  if (state.stopping) return;
+  const int replicas = share->replicas;
+  const State::Place place{share->turn, share->replica};
+  state.early.emplace(place, State::Item{std::move(share), &output, {}});
+  for (auto first = state.early.begin(); first != state.early.end() && first->first == state.next; first = state.early.begin()) {
+    first->second.hold.emplace(output);
+    state.line.push_back(std::move(first->second));
+    state.early.erase(first);
+    state.next = state.next.second + 1 < replicas ? State::Place{state.next.first, state.next.second + 1}
+                                                  : State::Place{state.next.first + 1, 0};
+  }
+  if (!state.thread.joinable()) state.thread = std::thread([&state] { state.run(); });
+  state.changed.notify_one();
+}
+
+void PredictionLine::stop() noexcept {
+  State& state = *state_;
+  {
+    const std::lock_guard lock(state.mutex);
+    state.stopping = true;
+  }
+  state.changed.notify_one();
+  if (state.thread.joinable()) state.thread.join();
+  state.line.clear();
+  state.early.clear();
+}
+
+}  // namespace millrace

@@ -1,0 +1,97 @@
+#include "prediction_pool.h"
+
+#include <cassert>
+#include <utility>
+
+namespace millrace {
+namespace {
+
+constexpr std::size_t kTextBytes = 256;  // of a sample's strings, about
+
+std::size_t elements(const Predictions::Values& values) { return static_cast<std::size_t>(values.shape.elements()); }
+
+std::size_t floats_of_a_sample(const std::vector<Predictions::Values>& values) {
+  std::size_t sum = 0;
+  for (const Predictions::Values& value : values) sum += elements(value);
+  return sum;
+}
+
+}  // namespace
+
+class PredictionPool::Pooled final : public Predictions {
+ public:
+  void make_room(Device& device, std::size_t room) {
+    if (room <= samples.size()) return;
+    samples.resize(room);
+    memory_ = device.host_buffer(room * floats_of_a_sample(outputs) * sizeof(float));
+    auto* next = reinterpret_cast<const float*>(memory_.get());
+    for (Values& values : outputs) {
+      values.values = next;
+      next += room * elements(values);
+    }
+  }
+
+  std::shared_ptr<PredictionPool> home;  // while it is out
+
+ private:
+  void recycle() noexcept override {
+    ready = nullptr;
+    const std::shared_ptr<PredictionPool> pool = std::move(home);
+    pool->come_home(this);
+  }
+
+  std::shared_ptr<std::uint8_t[]> memory_;
+};
+
+PredictionPool::PredictionPool(Device& device, std::vector<Predictions::Values> values, std::uint32_t samples) : device_(device) {
+  for (std::size_t i = 0; i < kCirculating; ++i) {
+    auto made = std::make_unique<Pooled>();
+    made->outputs = values;
+    made->make_room(device, samples);
+    at_home_.push_back(std::move(made));
+  }
+}
+
+PredictionPool::~PredictionPool() = default;
+
+Ref<Predictions> PredictionPool::take(std::uint32_t samples) {
+  Pooled* taken = nullptr;
+  {
+    const std::lock_guard lock(mutex_);
+    assert(!at_home_.empty());
+    taken = at_home_.back().release();
+    at_home_.pop_back();
+  }
+  taken->home = shared_from_this();
+  const Ref<Predictions> predictions(taken);
+  taken->make_room(device_, samples);
+  taken->count = samples;
+  return predictions;
+}
+
+// What is not kept goes with the argument, after the lock.
+void PredictionPool::let_go(Ref<Payload> token) {
+  const std::lock_guard lock(mutex_);
+  if (at_home_.empty()) token_ = std::move(token);
+}
+
+void PredictionPool::come_home(Pooled* predictions) noexcept {
+  Ref<Payload> token;  // goes after the lock: the next step may begin with it
+  const std::lock_guard lock(mutex_);
+  at_home_.emplace_back(predictions);
+  token = std::move(token_);
+}
+
+Ref<Event> PredictionPool::read(Replica& replica, const Predictions& predictions) {
+  std::vector<OutputCopy> copies;
+  for (const Predictions::Values& values : predictions.outputs) {
+    copies.push_back({values.port, const_cast<float*>(values.values)});  // the pool's own memory
+  }
+  return replica.read_outputs(copies);
+}
+
+std::size_t PredictionPool::bytes(const std::vector<Predictions::Values>& values, std::uint32_t samples) {
+  return kCirculating * samples * (floats_of_a_sample(values) * sizeof(float) + sizeof(Predictions::Sample) + kTextBytes);
+}
+
+}  // namespace millrace

@@ -1,0 +1,175 @@
+#include "write_classes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+#include <limits>
+#include <numeric>
+
+#include "millrace/error.h"
+#include "millrace/network.h"
+#include "millrace/plugin.h"
+#include "millrace/run.h"
+
+namespace millrace {
+namespace {
+
+bool writes_json(const WriteClasses::Params& params) {
+  if (params.format != "auto") return params.format == "jsonl";
+  for (const char* end : {".jsonl", ".ndjson", ".json"}) {
+    if (params.file.ends_with(end)) return true;
+  }
+  if (params.file.ends_with(".csv")) return false;
+  fail(ErrorKind::usage, "file: '{}' ends in neither .csv nor .jsonl; say format = \"csv\" or \"jsonl\"", params.file);
+}
+
+void append_number(std::string& text, double value) {
+  if (std::isfinite(value))
+    fmt::format_to(std::back_inserter(text), "{:.6g}", value);
+  else
+    text += "null";
+}
+
+}  // namespace
+
+void WriteClasses::describe(StageDescription<Params>& d) {
+  d.name("write_classes").text("Writes the most probable classes of each image, with their scores, as CSV or JSON lines.");
+  d.input(payload::kPredictions).serial();
+  d.params.add("file", &Params::file).text("a file in the run's folder, or an absolute path");
+  d.params.add("format", &Params::format).choices({"auto", "csv", "jsonl"}).text("auto: by the file's name, .csv or .jsonl");
+  d.params.add("top", &Params::top).range(1).unit("classes").text("how many classes a row has, the most probable one first");
+}
+
+WriteClasses::WriteClasses(const Params& params, const StageContext& context)
+    : params_(params),
+      context_(context),
+      json_(writes_json(params)),
+      probabilities_(context.network != nullptr && context.network->layers.back().op == "softmax"),
+      classes_(context.classes) {
+  if (context.network == nullptr) fail(ErrorKind::usage, "there is no [network] whose output could be written");
+  const Shape& output = context.network->output();
+  if (output.elements() != output[0]) {
+    fail(ErrorKind::usage, "the network's output is a map, {}, and no list of classes; write_features writes maps",
+         to_string(output));
+  }
+  const auto outputs = static_cast<std::size_t>(output[0]);
+  top_ = std::min(static_cast<std::size_t>(params.top), outputs);
+  outputs_ = classes_;
+  if (classes_.size() == outputs) return;
+  outputs_.clear();
+  for (std::size_t i = 0; i < outputs; ++i) outputs_.push_back(std::to_string(i));
+}
+
+void WriteClasses::open() {
+  path_ = output_path(context_, "file", params_.file);
+  if (!classes_.empty() && classes_.size() != outputs_.size()) {
+    context_.run->warn(
+        fmt::format("[{}.{}]: the network has {} outputs and there are {} classes: the classes in '{}' are numbers",
+                    context_.graph, context_.name, outputs_.size(), classes_.size(), params_.file));
+  }
+}
+
+void WriteClasses::stop() noexcept {
+  line_.stop();
+  if (!file_) return;
+  try {
+    const std::string kept = file_->keep();
+    context_.run->warn(fmt::format("'{}' is not whole and keeps its temporary name, '{}'", path_, kept));
+  } catch (...) {  // the run has ended with an error of its own
+  }
+  file_.reset();
+}
+
+void WriteClasses::write(const Predictions& share) {
+  try {
+    write_rows(share);
+  } catch (...) {
+    file_.reset();
+    throw;
+  }
+}
+
+void WriteClasses::write_rows(const Predictions& share) {
+  if (!file_) {
+    file_.emplace(path_);
+    if (!json_) file_->write(names_row());
+  }
+  for (std::uint32_t i = 0; i < share.count; ++i) {
+    const Predictions::Sample& sample = share.samples[i];
+    if (!sample.counts) continue;
+    rank(share.result().row(i));
+    text_.clear();
+    json_ ? append_object(sample) : append_row(sample);
+    file_->write(text_);
+  }
+  if (!share.last) return;
+  file_->commit();
+  file_.reset();
+}
+
+// What is no number comes last.
+void WriteClasses::rank(std::span<const float> outputs) {
+  const auto key = [&](std::size_t i) { return std::isnan(outputs[i]) ? -std::numeric_limits<float>::infinity() : outputs[i]; };
+  ranked_.resize(outputs.size());
+  std::iota(ranked_.begin(), ranked_.end(), std::size_t{0});
+  std::partial_sort(ranked_.begin(), ranked_.begin() + static_cast<std::ptrdiff_t>(top_), ranked_.end(),
+                    [&](std::size_t a, std::size_t b) { return key(a) != key(b) ? key(a) > key(b) : a < b; });
+  const double most = outputs[ranked_.front()];
+  double sum = 0;
+  for (const float value : outputs) sum += std::exp(value - most);
+  scores_.clear();
+  for (std::size_t i = 0; i < top_; ++i) {
+    const double value = outputs[ranked_[i]];
+    scores_.push_back(probabilities_ ? value : std::exp(value - most) / sum);
+  }
+}
+
+std::string WriteClasses::names_row() const {
+  std::string row = "path,label";
+  for (std::size_t i = 1; i <= top_; ++i) row += fmt::format(",class_{0},score_{0}", i);
+  return row + "\r\n";
+}
+
+void WriteClasses::append_row(const Predictions::Sample& sample) {
+  append_csv(text_, sample.place());
+  text_ += ',';
+  if (sample.label >= 0) append_csv(text_, name_of(sample.label));
+  for (std::size_t i = 0; i < top_; ++i) {
+    text_ += ',';
+    append_csv(text_, outputs_[ranked_[i]]);
+    text_ += ',';
+    append_number(text_, scores_[i]);
+  }
+  text_ += "\r\n";
+}
+
+void WriteClasses::append_object(const Predictions::Sample& sample) {
+  text_ += "{\"path\":";
+  append_json(text_, sample.place());
+  text_ += ",\"label\":";
+  sample.label >= 0 ? append_json(text_, name_of(sample.label)) : void(text_ += "null");
+  text_ += ",\"classes\":[";
+  for (std::size_t i = 0; i < top_; ++i) {
+    if (i > 0) text_ += ',';
+    append_json(text_, outputs_[ranked_[i]]);
+  }
+  text_ += "],\"scores\":[";
+  for (std::size_t i = 0; i < top_; ++i) {
+    if (i > 0) text_ += ',';
+    append_number(text_, scores_[i]);
+  }
+  text_ += "]}\n";
+}
+
+std::string WriteClasses::name_of(std::int32_t label) const {
+  const auto index = static_cast<std::size_t>(label);
+  return index < classes_.size() ? classes_[index] : std::to_string(label);
+}
+
+}  // namespace millrace
+
+MILLRACE_PLUGIN("write_classes", "1.0", "Classes of images, as CSV or JSON lines.") {
+  registry.add_stage<millrace::WriteClasses>();
+}

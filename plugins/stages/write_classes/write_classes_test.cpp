@@ -1,0 +1,238 @@
+#include "write_classes.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <deque>
+#include <fstream>
+#include <sstream>
+
+#include "testkit/files.h"
+#include "testkit/harness.h"
+#include "testkit/plain.h"
+#include "testkit/plain_stream.h"
+
+namespace millrace {
+namespace {
+
+namespace fs = std::filesystem;
+using testkit::Harness;
+
+constexpr int kClasses = 3;
+
+std::string content(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  std::ostringstream text;
+  text << stream.rdbuf();
+  return text.str();
+}
+
+class WriteClassesTest : public testing::Test {
+ protected:
+  WriteClassesTest() : network_(testkit::small_network({2, 2, 1}, 4, kClasses)) {
+    run_.set_folder(folder_.path());
+    context_.network = &network_;
+    context_.run = &run_;
+    context_.classes = {"cat", "dog", "owl"};
+  }
+
+  std::unique_ptr<Harness> made(std::initializer_list<std::pair<const char*, Value>> keys = {}) {
+    auto harness = std::make_unique<Harness>(StageTypeAccess::make<WriteClasses>(), testkit::table(keys), context_);
+    harness->stage().open();
+    return harness;
+  }
+
+  // A share whose samples are "TURN-REPLICA-i.jpg", all of class 1.
+  Ref<Predictions> share(std::uint64_t turn, int replica, int replicas, const std::vector<std::vector<float>>& outputs) {
+    Ref<Predictions> made = make_ref<Predictions>();
+    made->turn = turn;
+    made->replica = replica;
+    made->replicas = replicas;
+    made->count = static_cast<std::uint32_t>(outputs.size());
+    auto& values = values_.emplace_back();
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      made->samples.emplace_back().url = std::to_string(turn) + "-" + std::to_string(replica) + "-" + std::to_string(i) + ".jpg";
+      made->samples.back().label = 1;
+      values.insert(values.end(), outputs[i].begin(), outputs[i].end());
+    }
+    made->outputs = {{network_.result(), network_.output(), values.data()}};
+    made->ready = make_ref<testkit::Done>();
+    return made;
+  }
+  static void feed(Harness& harness, const Ref<Predictions>& share) { harness.feed(testkit::packet(share, share->step)); }
+
+  std::string written(const std::string& name = "predictions.csv") const { return content(folder_.path() / name); }
+
+  testkit::TestFolder folder_;
+  testkit::RecordedRun run_;
+  Network network_;
+  StageContext context_;
+  std::deque<std::vector<float>> values_;
+};
+
+const std::vector<float> kOwl = {0, 1, 3};
+
+TEST_F(WriteClassesTest, WritesARowForEachImageInOrderOfTheSource) {
+  const auto harness = made({{"top", Value(std::int64_t{1})}});
+  const Ref<Predictions> last = share(1, 1, 2, {kOwl});
+  last->last = true;
+  for (const Ref<Predictions>& one : {last, share(0, 1, 2, {kOwl, kOwl}), share(1, 0, 2, {}), share(0, 0, 2, {kOwl})}) {
+    feed(*harness, one);
+  }
+  harness->output().wait_until_free();
+  EXPECT_EQ(written(),
+            "path,label,class_1,score_1\r\n0-0-0.jpg,dog,owl,0.843795\r\n0-1-0.jpg,dog,owl,0.843795\r\n"
+            "0-1-1.jpg,dog,owl,0.843795\r\n1-1-0.jpg,dog,owl,0.843795\r\n");
+}
+
+TEST_F(WriteClassesTest, ScoresAreTheSoftmaxAndClassesSortedByThem) {
+  const auto harness = made();
+  const Ref<Predictions> one = share(0, 0, 1, {{1, 2, 0}, {5, 5, 5}, {1000, -1000, 0}});
+  one->last = true;
+  feed(*harness, one);
+  harness->output().wait_until_free();
+  EXPECT_EQ(written(),
+            "path,label,class_1,score_1,class_2,score_2,class_3,score_3\r\n"
+            "0-0-0.jpg,dog,dog,0.665241,cat,0.244728,owl,0.0900306\r\n"
+            "0-0-1.jpg,dog,cat,0.333333,dog,0.333333,owl,0.333333\r\n"
+            "0-0-2.jpg,dog,cat,1,owl,0,dog,0\r\n");
+}
+
+TEST_F(WriteClassesTest, TakesProbabilitiesAsTheyAre) {
+  network_.layers.back().op = "softmax";
+  const auto harness = made({{"top", Value(std::int64_t{2})}});
+  const Ref<Predictions> one = share(0, 0, 1, {{0.25F, 0.5F, 0.25F}});
+  one->last = true;
+  feed(*harness, one);
+  harness->output().wait_until_free();
+  EXPECT_NE(written().find("0-0-0.jpg,dog,dog,0.5,cat,0.25\r\n"), std::string::npos) << written();
+}
+
+TEST_F(WriteClassesTest, QuotesWhatCommasAndQuotesWouldBreak) {
+  context_.classes = {"cat", "dog, hot", "the \"owl\""};
+  const auto harness = made({{"top", Value(std::int64_t{1})}});
+  const Ref<Predictions> one = share(0, 0, 1, {kOwl});
+  one->samples[0].url = "a,b\nc.tar";
+  one->samples[0].member = "1.jpg";
+  one->last = true;
+  feed(*harness, one);
+  harness->output().wait_until_free();
+  EXPECT_EQ(written(), "path,label,class_1,score_1\r\n\"a,b\nc.tar: 1.jpg\",\"dog, hot\",\"the \"\"owl\"\"\",0.843795\r\n");
+}
+
+TEST_F(WriteClassesTest, WritesAnObjectALine) {
+  const auto harness = made({{"top", Value(std::int64_t{2})}, {"file", Value(std::string("p.jsonl"))}});
+  const Ref<Predictions> one = share(0, 0, 1, {kOwl, {1, 1, 1}});
+  one->samples[0].url = "a \"b\".jpg";
+  one->samples[1].url = "\xff.jpg";
+  one->samples[1].label = -1;
+  one->last = true;
+  feed(*harness, one);
+  harness->output().wait_until_free();
+  EXPECT_EQ(written("p.jsonl"),
+            "{\"path\":\"a \\\"b\\\".jpg\",\"label\":\"dog\",\"classes\":[\"owl\",\"dog\"],\"scores\":[0.843795,0.114195]}\n"
+            "{\"path\":\"\xef\xbf\xbd.jpg\",\"label\":null,\"classes\":[\"cat\",\"dog\"],\"scores\":[0.333333,0.333333]}\n");
+}
+
+TEST_F(WriteClassesTest, LeavesOutWhatWasSkippedAndWritesNumbersWithoutNames) {
+  context_.classes.clear();
+  const auto harness = made({{"top", Value(std::int64_t{1})}});
+  const Ref<Predictions> one = share(0, 0, 1, {kOwl, kOwl, kOwl});
+  one->samples[1].counts = false;
+  one->samples[2].label = -1;
+  one->last = true;
+  feed(*harness, one);
+  harness->output().wait_until_free();
+  EXPECT_EQ(written(), "path,label,class_1,score_1\r\n0-0-0.jpg,1,2,0.843795\r\n0-0-2.jpg,,2,0.843795\r\n");
+}
+
+TEST_F(WriteClassesTest, SaysThatNamesAndOutputsDoNotMatch) {
+  context_.classes = {"cat", "dog"};
+  const auto harness = made();
+  ASSERT_EQ(run_.warnings().size(), 1U);
+  EXPECT_EQ(
+      run_.warnings()[0],
+      "[test.write_classes]: the network has 3 outputs and there are 2 classes: the classes in 'predictions.csv' are numbers");
+}
+
+TEST_F(WriteClassesTest, EachPassReplacesTheFileWhenItIsWhole) {
+  const auto harness = made({{"top", Value(std::int64_t{1})}});
+  for (std::uint64_t turn = 0; turn < 4; ++turn) {
+    const Ref<Predictions> one = share(turn, 0, 1, {kOwl});
+    one->last = turn % 2 == 1;
+    feed(*harness, one);
+    harness->output().wait_until_free();
+    EXPECT_EQ(fs::exists(folder_.path() / "predictions.csv"), turn > 0);
+    EXPECT_EQ(turn == 1 || turn == 2, written().find("0-0-0.jpg") != std::string::npos) << "of the pass that is whole";
+  }
+  EXPECT_EQ(written(), "path,label,class_1,score_1\r\n2-0-0.jpg,dog,owl,0.843795\r\n3-0-0.jpg,dog,owl,0.843795\r\n");
+}
+
+TEST_F(WriteClassesTest, AStoppedRunKeepsWhatThereIsAndSaysWhere) {
+  const auto harness = made({{"top", Value(std::int64_t{1})}});
+  feed(*harness, share(0, 0, 1, {kOwl}));
+  harness->output().wait_until_free();
+  harness->stage().stop();
+  EXPECT_FALSE(fs::exists(folder_.path() / "predictions.csv"));
+  ASSERT_EQ(run_.warnings().size(), 1U);
+  const std::string part = "predictions.csv.new-" + std::to_string(getpid());
+  EXPECT_NE(run_.warnings()[0].find(part), std::string::npos) << run_.warnings()[0];
+  EXPECT_EQ(written(part), "path,label,class_1,score_1\r\n0-0-0.jpg,dog,owl,0.843795\r\n");
+}
+
+std::string refusal(const std::function<void()>& work, ErrorKind kind) {
+  try {
+    work();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), kind) << error.what();
+    return error.message();
+  }
+  return "nothing was thrown";
+}
+
+TEST_F(WriteClassesTest, NamesAFolderWhereNothingCanBeWritten) {
+  folder_.write("file", "x");
+  const std::string file = (folder_.path() / "file/p.csv").string();
+  const std::string said = refusal([&] { made({{"file", Value(file)}}); }, ErrorKind::storage);
+  EXPECT_NE(said.find("file: cannot write '" + file + "'"), std::string::npos) << said;
+  run_.set_folder({});
+  EXPECT_NE(refusal([&] { made(); }, ErrorKind::usage).find("this run has none"), std::string::npos);
+}
+
+TEST_F(WriteClassesTest, RefusesMapsAndUnknownFormats) {
+  EXPECT_EQ(refusal(
+                [&] {
+                  made({{"file", Value(std::string("p.txt"))}});
+                },
+                ErrorKind::usage),
+            "file: 'p.txt' ends in neither .csv nor .jsonl; say format = \"csv\" or \"jsonl\"");
+  network_.layers.back().output = {3, 4, 4};
+  EXPECT_NE(refusal([&] { made(); }, ErrorKind::usage).find("the network's output is a map"), std::string::npos);
+}
+
+// A limit on the size of files stands for a disk that is full.
+TEST_F(WriteClassesTest, AFullDiskEndsTheRunWithTheFilesName) {
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{100'000, before.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &small);
+  const auto harness = made();
+  for (std::uint64_t turn = 0; turn < 8; ++turn) {
+    feed(*harness, share(turn, 0, 1, std::vector<std::vector<float>>(1000, kOwl)));
+  }
+  harness->output().wait_until_free();
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  const std::vector<Error> errors = harness->output().errors();
+  ASSERT_EQ(errors.size(), 1U) << "later shares are let go of";
+  EXPECT_EQ(errors[0].kind(), ErrorKind::storage);
+  EXPECT_NE(errors[0].message().find("cannot write '" + (folder_.path() / "predictions.csv").string() + "'"), std::string::npos)
+      << errors[0].message();
+  harness->stage().stop();
+  EXPECT_TRUE(fs::is_empty(folder_.path())) << "what is of no use is removed";
+}
+
+}  // namespace
+}  // namespace millrace

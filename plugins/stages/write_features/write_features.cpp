@@ -1,0 +1,156 @@
+#include "write_features.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <limits>
+#include <vector>
+
+#include "millrace/error.h"
+#include "millrace/network.h"
+#include "millrace/plugin.h"
+#include "millrace/run.h"
+
+namespace millrace {
+namespace {
+
+constexpr std::uint64_t kMostRows = std::numeric_limits<std::uint32_t>::max();  // that a source can have
+
+bool writes_numpy(const std::string& file) {
+  if (file.ends_with(".npy")) return true;
+  if (file.ends_with(".safetensors")) return false;
+  fail(ErrorKind::usage, "file: '{}' ends in neither .safetensors nor .npy", file);
+}
+
+std::string extents(const Shape& shape, std::uint64_t rows, const char* between) {
+  std::string text = std::to_string(rows);
+  for (const std::int64_t extent : shape) text += between + std::to_string(extent);
+  return text;
+}
+
+// The format's description: numpy.org/doc/stable/reference/generated/numpy.lib.format.html, version 1.0.
+std::string numpy_text(const Shape& shape, std::uint64_t rows) {
+  return fmt::format("{{'descr': '<f4', 'fortran_order': False, 'shape': ({}), }}", extents(shape, rows, ", "));
+}
+
+std::string safetensors_text(const std::string& name, const Shape& shape, std::uint64_t rows) {
+  std::string text = "{";
+  append_json(text, name);
+  const std::uint64_t bytes = rows * static_cast<std::uint64_t>(shape.elements()) * sizeof(float);
+  return text + fmt::format(R"(:{{"dtype":"F32","shape":[{}],"data_offsets":[0,{}]}}}})", extents(shape, rows, ","), bytes);
+}
+
+// The lowest byte first.
+std::string number_bytes(std::uint64_t value, int count) {
+  std::string bytes;
+  for (int i = 0; i < count; ++i) bytes += static_cast<char>(value >> (8 * i) & 0xff);
+  return bytes;
+}
+
+}  // namespace
+
+void WriteFeatures::describe(StageDescription<Params>& d) {
+  d.name("write_features").text("Writes a layer's output for each image, as safetensors or NumPy array.");
+  d.input(payload::kPredictions).serial();
+  d.params.add("layer", &Params::layer).required().text("\"layer\" or \"layer:port\"");
+  d.params.add("file", &Params::file)
+      .text("a .safetensors or .npy file in the run's folder, or an absolute path; a .csv file beside it names the rows");
+}
+
+void WriteFeatures::request(const Params& params, const StageContext& context, CompileRequest& request) {
+  request.read(find_output(context, "layer", params.layer));
+}
+
+WriteFeatures::WriteFeatures(const Params& params, const StageContext& context)
+    : params_(params), context_(context), numpy_(writes_numpy(params.file)) {
+  if (context.network == nullptr) fail(ErrorKind::usage, "there is no [network] whose layers could be written");
+  port_ = find_output(context, "layer", params.layer);
+  shape_ = context.network->shape_of(port_);
+}
+
+void WriteFeatures::open() {
+  path_ = output_path(context_, "file", params_.file);
+  names_path_ = std::filesystem::path(path_).replace_extension(".csv").string();
+}
+
+void WriteFeatures::stop() noexcept {
+  line_.stop();
+  if (!features_) return;
+  try {
+    features_->write_at(0, header(rows_));
+    const std::string kept = features_->keep(), names = names_->keep();
+    context_.run->warn(fmt::format("'{}' is not whole: {} rows are in '{}' and '{}'", path_, rows_, kept, names));
+  } catch (...) {  // the run has ended with an error of its own
+  }
+  forget();
+}
+
+void WriteFeatures::write(const Predictions& share) {
+  try {
+    write_rows(share);
+    if (share.last) finish();
+  } catch (...) {
+    forget();
+    throw;
+  }
+}
+
+void WriteFeatures::begin() {
+  features_.emplace(path_);
+  names_.emplace(names_path_);
+  features_->write(header(0));
+  names_->write("path,label\r\n");
+  rows_ = 0;
+}
+
+void WriteFeatures::write_rows(const Predictions& share) {
+  if (!features_) begin();
+  const Predictions::Values& values = share.output(port_);
+  for (std::uint32_t i = 0; i < share.count; ++i) {
+    const Predictions::Sample& sample = share.samples[i];
+    if (!sample.counts) continue;
+    const std::span<const float> row = values.row(i);
+    features_->write(row.data(), row.size_bytes());
+    text_.clear();
+    append_csv(text_, sample.place());
+    text_ += ',';
+    const auto label = static_cast<std::size_t>(sample.label);
+    if (sample.label >= 0) append_csv(text_, label < context_.classes.size() ? context_.classes[label] : std::to_string(label));
+    text_ += "\r\n";
+    names_->write(text_);
+    ++rows_;
+  }
+}
+
+void WriteFeatures::finish() {
+  features_->write_at(0, header(rows_));
+  names_->commit();
+  features_->commit();
+  forget();
+}
+
+void WriteFeatures::forget() {
+  features_.reset();
+  names_.reset();
+}
+
+std::string WriteFeatures::header(std::uint64_t rows) const {
+  constexpr std::size_t kNumpyStart = 10, kNumpyUnit = 64, kSafetensorsUnit = 8;
+  const auto rounded = [](std::size_t bytes, std::size_t unit) { return (bytes + unit - 1) / unit * unit; };
+  if (numpy_) {
+    const std::size_t length = rounded(kNumpyStart + numpy_text(shape_, kMostRows).size() + 1, kNumpyUnit) - kNumpyStart;
+    std::string text = numpy_text(shape_, rows);
+    text.resize(length - 1, ' ');
+    return "\x93NUMPY\x01" + std::string(1, '\0') + number_bytes(length, 2) + text + '\n';
+  }
+  const std::size_t length = rounded(safetensors_text(params_.layer, shape_, kMostRows).size(), kSafetensorsUnit);
+  std::string text = safetensors_text(params_.layer, shape_, rows);
+  text.resize(length, ' ');
+  return number_bytes(length, 8) + text;
+}
+
+}  // namespace millrace
+
+MILLRACE_PLUGIN("write_features", "1.0", "Outputs of layers, as safetensors or NumPy array.") {
+  registry.add_stage<millrace::WriteFeatures>();
+}

@@ -1,0 +1,64 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "millrace/output_file.h"
+#include "millrace/predictions.h"
+#include "millrace/stage.h"
+
+namespace millrace {
+
+// Writes a layer's output for each image into one array, in order of the source.
+//
+//   [predict.write_features]
+//   layer = "avgpool"                    # or "layer:port"; `pipeline-inspect FILE` lists the layers
+//   file  = "features.safetensors"       # in the run's folder; or .npy
+//
+// The array is float32, (images, C) or (images, C, H, W). In a safetensors file it has the layer's name. Beside it lies a CSV
+// file of the same name, features.csv, with path and label of each row.
+//
+// Ports: in, Predictions. Skipped samples are left out; quarantine.jsonl names them. What the network computes together with the
+// layer behind it is computed apart where it is asked for, so that figures may differ in the last places.
+// Threading: rows are written on a thread of its own (PredictionLine).
+// Errors: a layer that the network does not have, a name of unknown format: ErrorKind::usage, before the run. A folder where
+// nothing can be written, in open(), or a full disk: ErrorKind::storage. The files appear under their names when a pass is whole.
+class WriteFeatures : public Stage {
+ public:
+  struct Params {
+    std::string layer;
+    std::string file = "features.safetensors";
+  };
+  static void describe(StageDescription<Params>& d);
+  static void request(const Params& params, const StageContext& context, CompileRequest& request);
+  WriteFeatures(const Params& params, const StageContext& context);
+
+  void open() override;
+  void process(int, Packet packet, Output& output) override { line_.add(std::move(packet), output); }
+  void stop() noexcept override;
+
+ private:
+  void write(const Predictions& share);
+  void write_rows(const Predictions& share);
+  void begin();
+  void finish();
+  void forget();
+  std::string header(std::uint64_t rows) const;  // as long for each number of rows
+
+  const Params params_;
+  const StageContext context_;
+  const bool numpy_;
+  LayerPort port_ = 0;
+  Shape shape_;  // of one image
+  std::string path_, names_path_;
+
+  // Of the line's thread.
+  std::optional<OutputFile> features_, names_;  // of the pass under way
+  std::uint64_t rows_ = 0;
+  std::string text_;
+
+  PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the rest
+};
+
+}  // namespace millrace

@@ -1,0 +1,139 @@
+#include "write_features.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <deque>
+#include <fstream>
+#include <sstream>
+
+#include "testkit/files.h"
+#include "testkit/harness.h"
+#include "testkit/plain.h"
+#include "testkit/plain_stream.h"
+
+namespace millrace {
+namespace {
+
+using testkit::Harness;
+
+class WriteFeaturesTest : public testing::Test {
+ protected:
+  WriteFeaturesTest() : network_(testkit::small_network({2, 2, 1}, 4, 3)) {
+    run_.set_folder(folder_.path());
+    context_.network = &network_;
+    context_.registry = &registry_;
+    context_.run = &run_;
+    context_.classes = {"cat", "dog"};
+  }
+
+  static Value table(const std::string& layer, const std::string& file) {
+    return testkit::table({{"layer", Value(layer)}, {"file", Value(file)}});
+  }
+  // Writes shares of "relu", whose values count up, of two replicas and a pass of two steps. The second sample of all was
+  // skipped.
+  void write(const std::string& file) {
+    Harness harness(StageTypeAccess::make<WriteFeatures>(), table("relu", file), context_);
+    harness.stage().open();
+    std::vector<Ref<Predictions>> shares;
+    for (const std::size_t count : {std::size_t{3}, std::size_t{2}, std::size_t{1}, std::size_t{0}}) {
+      shares.push_back(share(shares.size() / 2, static_cast<int>(shares.size() % 2), count));
+    }
+    shares[0]->samples[1].counts = false;
+    shares[3]->last = true;
+    for (const std::size_t i : {1U, 3U, 0U, 2U}) harness.feed(testkit::packet(shares[i], i));
+    harness.output().wait_until_free();
+    EXPECT_TRUE(harness.output().errors().empty());
+  }
+
+  Ref<Predictions> share(std::uint64_t turn, int replica, std::size_t count) {
+    Ref<Predictions> made = make_ref<Predictions>();
+    made->turn = turn;
+    made->replica = replica;
+    made->replicas = 2;
+    made->count = static_cast<std::uint32_t>(count);
+    std::vector<float>& values = values_.emplace_back();
+    for (std::size_t i = 0; i < count; ++i) {
+      made->samples.emplace_back().url = std::to_string(next_ / 4) + ".jpg";
+      made->samples.back().label = next_ / 4 == 4 ? -1 : next_ / 4 % 3;
+      for (int k = 0; k < 4; ++k) values.push_back(static_cast<float>(next_++));
+    }
+    made->outputs = {{network_.result(), network_.output(), nullptr}, {1, {4}, values.data()}};
+    made->ready = make_ref<testkit::Done>();
+    return made;
+  }
+
+  std::string content(const std::string& name) const {
+    std::ifstream stream(folder_.path() / name, std::ios::binary);
+    std::ostringstream text;
+    text << stream.rdbuf();
+    return text.str();
+  }
+  static std::vector<float> numbers(const std::string& bytes) {
+    std::vector<float> values(bytes.size() / sizeof(float));
+    std::memcpy(values.data(), bytes.data(), values.size() * sizeof(float));
+    return values;
+  }
+
+  testkit::TestFolder folder_;
+  testkit::RecordedRun run_;
+  Registry registry_;
+  Network network_;
+  StageContext context_;
+  std::deque<std::vector<float>> values_;
+  std::int32_t next_ = 0;
+};
+
+const std::vector<float> kRows = {0, 1, 2, 3, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23};
+
+TEST_F(WriteFeaturesTest, WritesASafetensorsFileInOrderOfTheSource) {
+  write("f.safetensors");
+  const std::string bytes = content("f.safetensors");
+  ASSERT_GT(bytes.size(), 8U);
+  std::uint64_t length = 0;
+  std::memcpy(&length, bytes.data(), sizeof length);
+  EXPECT_EQ(length % 8, 0U);
+  std::string header = bytes.substr(8, length);
+  header.erase(header.find_last_not_of(' ') + 1);
+  EXPECT_EQ(header, R"({"relu":{"dtype":"F32","shape":[5,4],"data_offsets":[0,80]}})");
+  EXPECT_EQ(numbers(bytes.substr(8 + length)), kRows);
+  EXPECT_EQ(content("f.csv"), "path,label\r\n0.jpg,cat\r\n2.jpg,2\r\n3.jpg,cat\r\n4.jpg,\r\n5.jpg,2\r\n");
+}
+
+TEST_F(WriteFeaturesTest, WritesANumpyArray) {
+  write("f.npy");
+  const std::string bytes = content("f.npy");
+  EXPECT_EQ(bytes.substr(0, 8), std::string("\x93NUMPY\x01\0", 8));
+  const std::size_t length = static_cast<unsigned char>(bytes[8]) + 256U * static_cast<unsigned char>(bytes[9]);
+  EXPECT_EQ((10 + length) % 64, 0U);
+  const std::string header = bytes.substr(10, length);
+  EXPECT_TRUE(header.starts_with("{'descr': '<f4', 'fortran_order': False, 'shape': (5, 4), } ")) << header;
+  EXPECT_EQ(header.back(), '\n');
+  EXPECT_EQ(numbers(bytes.substr(10 + length)), kRows);
+}
+
+TEST_F(WriteFeaturesTest, AsksForItsLayer) {
+  const StageType type = StageTypeAccess::make<WriteFeatures>();
+  CompileRequest request;
+  type.request(table("relu", "f.npy"), context_, request);
+  type.request(table("relu", "g.npy"), context_, request);
+  EXPECT_EQ(request.outputs, std::vector<LayerPort>{1});
+}
+
+TEST_F(WriteFeaturesTest, NamesTheNearestLayer) {
+  const auto refusal = [&](const std::string& layer, const std::string& file) -> std::string {
+    try {
+      const Harness harness(StageTypeAccess::make<WriteFeatures>(), table(layer, file), context_);
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::usage);
+      return error.message();
+    }
+    return "nothing was thrown";
+  };
+  EXPECT_EQ(refusal("rela", "f.npy"), "layer: network 'small' has no layer 'rela'; nearest is 'relu'");
+  EXPECT_EQ(refusal("relu:second", "f.npy"), "layer: layer 'relu' has no output 'second' of values; it has 'out'");
+  EXPECT_EQ(refusal("relu", "f.bin"), "file: 'f.bin' ends in neither .safetensors nor .npy");
+}
+
+}  // namespace
+}  // namespace millrace
