@@ -226,10 +226,10 @@ TEST_F(ObserversTest, RequestsAreToldWhenTheyAreAskedAndWhatBecameOfThem) {
   RunControl& control = requests_.control("observer page");
   control.save();
   control.stop();
-  EXPECT_TRUE(requests_.waits(RequestKind::save));
-  EXPECT_FALSE(requests_.take(RequestKind::validate));
-  requests_.honour(*requests_.take(RequestKind::save), 12, "a.safetensors");
-  EXPECT_FALSE(requests_.waits(RequestKind::save));
+  EXPECT_TRUE(requests_.waits(RequestKind::save, 0));
+  EXPECT_FALSE(requests_.take(RequestKind::validate, 0));
+  requests_.honour(*requests_.take(RequestKind::save, 0), 12, "a.safetensors");
+  EXPECT_FALSE(requests_.waits(RequestKind::save, 0));
   requests_.refuse_all("the run was over");
   control.warn("careful");
   observers_->flush({});
