@@ -207,11 +207,12 @@ void GraphBuild::require_use_of_gradients() const {
 }
 
 void GraphBuild::add_step_stages(const StageContext& context, std::uint64_t total_steps) {
-  require_sums(context.replicas.size());
+  require_sums(context.all_replicas());
   require_use_of_gradients();
   context_.replicas = context.replicas;
   context_.devices = context.devices;
   context_.load = context.load;
+  context_.first_replica = context.first_replica;
   context_.batch_size = batch_.size;
   context_.steps_per_epoch = static_cast<double>(steps_per_epoch());
   context_.total_steps = total_steps;

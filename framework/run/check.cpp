@@ -84,7 +84,8 @@ std::string own_sizes_text(const GraphBuild& build) {
                                     [](const Port& port) { return port.payload == payload::kImageChunk; });
     if (!images || build.stages()[s].front()->image_shape().is_static()) continue;
     const std::string where = build.plan().name + "." + stage.name;
-    text += fmt::format("  {:>10}  {:<20}  images of the files' own sizes besides, a few a thread, until they are resized\n", "and", where);
+    text += fmt::format("  {:>10}  {:<20}  images of the files' own sizes besides, a few a thread, until they are resized\n",
+                        "and", where);
   }
   return text;
 }

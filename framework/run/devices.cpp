@@ -200,7 +200,7 @@ std::vector<int> available_cores() {
 }
 
 OpenDevices open_devices(std::string_view text, const std::vector<double>& load, const Registry& registry,
-                         const std::function<void(std::string_view)>& warn) {
+                         const std::function<void(std::string_view)>& warn, std::size_t rank, std::size_t ranks) {
   const DeviceRequest request = parse_devices(text);
   OpenDevices open;
   open.backend = request.backend == "auto"  ? choose_backend(registry)
@@ -216,8 +216,14 @@ OpenDevices open_devices(std::string_view text, const std::vector<double>& load,
     fail(ErrorKind::usage, "load has {} shares, devices = \"{}\" makes {} replica{}", load.size(), text, indices.size(),
          indices.size() == 1 ? "" : "s");
   }
+  if (indices.size() < ranks) {
+    fail(ErrorKind::usage, "devices = \"{}\" makes {} replica{}, and there are {} processes: each needs one", text,
+         indices.size(), indices.size() == 1 ? "" : "s", ranks);
+  }
   open.cores = share_cores(available_cores(), indices.size(), load);
-  for (std::size_t r = 0; r < indices.size(); ++r) {
+  open.all_replicas = indices.size();
+  open.first_replica = indices.size() * rank / ranks;
+  for (std::size_t r = open.first_replica; r < indices.size() * (rank + 1) / ranks; ++r) {
     open.devices.push_back(open.backend->open(indices[r], DeviceOptions{.cores = open.cores.replicas[r], .warn = warn}));
   }
   return open;

@@ -49,13 +49,16 @@ std::vector<int> available_cores();  // that this process may run on
 struct OpenDevices {
   std::shared_ptr<Backend> backend;
   std::vector<std::unique_ptr<Device>> devices;  // destroyed before the backend
-  CoreShares cores;
+  CoreShares cores;                              // of all processes
+  std::size_t first_replica = 0;                 // the number of devices[0] among the devices of all processes
+  std::size_t all_replicas = 0;                  // of all processes
 };
 // Throws Error(usage) when no plugin brings the backend, Error(device) with the backend's reason when it has no device. A run is
 // of one backend: "all" throws Error(usage) where several have devices.
-// `warn`: DeviceOptions::warn.
+// `warn`: DeviceOptions::warn. `rank` of `ranks` processes opens its part of the devices, in order of rank.
 OpenDevices open_devices(std::string_view text, const std::vector<double>& load, const Registry& registry,
-                         const std::function<void(std::string_view)>& warn = print_warning);
+                         const std::function<void(std::string_view)>& warn = print_warning, std::size_t rank = 0,
+                         std::size_t ranks = 1);
 
 // "auto": bf16 where every device multiplies it natively, else fp32.
 Precision choose_precision(std::string_view text, const OpenDevices& open);

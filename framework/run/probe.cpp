@@ -39,7 +39,8 @@ void probe_samples(const GraphBuild& build, const Network& network, std::uint64_
   for (std::uint64_t position = 0; position < count; ++position) {
     SampleKey key{.epoch = 0, .position = position};
     Draw draw(seed, key, hash_text("probe"));
-    key.index = line.order().listed(static_cast<std::uint64_t>(draw.integer(0, static_cast<std::int64_t>(line.order().listed()) - 1)));
+    key.index =
+        line.order().listed(static_cast<std::uint64_t>(draw.integer(0, static_cast<std::int64_t>(line.order().listed()) - 1)));
     line.load(key, DataLine::Depth::decoded, sample);
     if (sample.fault) continue;
     normalise(sample, network, bytes, image);
@@ -54,12 +55,13 @@ Weights initial_weights(const Network& network, std::uint64_t seed, const GraphB
       weights.push_back(initial_values(parameter, seed));
       continue;
     }
-    if (!build.source()) fail(ErrorKind::usage, "parameter '{}' is initialised by whitening, which needs a source", parameter.name);
+    if (!build.source())
+      fail(ErrorKind::usage, "parameter '{}' is initialised by whitening, which needs a source", parameter.name);
     PatchStatistics patches(parameter.shape);
-    probe_samples(build, network, seed, kWhiteningImages, [&](std::span<const float> image) {
-      patches.add(image, network.input.height, network.input.width);
-    });
-    if (patches.patches() == 0) fail(ErrorKind::data, "parameter '{}' is initialised by whitening: no image could be read", parameter.name);
+    probe_samples(build, network, seed, kWhiteningImages,
+                  [&](std::span<const float> image) { patches.add(image, network.input.height, network.input.width); });
+    if (patches.patches() == 0)
+      fail(ErrorKind::data, "parameter '{}' is initialised by whitening: no image could be read", parameter.name);
     weights.push_back(patches.filters());
   }
   return weights;

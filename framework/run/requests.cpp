@@ -35,21 +35,34 @@ void Requests::ask(RequestEvent request) {
   request.state = RequestEvent::State::asked;
   tell_(request);  // before it can be honoured
   const std::lock_guard lock(mutex_);
-  waiting_.push_back(std::move(request));
+  if (shared_) return outside_.push_back(std::move(request));
+  waiting_.push_back({std::move(request)});
 }
 
-std::optional<RequestEvent> Requests::take(RequestKind kind) {
+std::vector<RequestEvent> Requests::take_outside() {
   const std::lock_guard lock(mutex_);
-  const auto found = std::find_if(waiting_.begin(), waiting_.end(), [&](const RequestEvent& r) { return r.kind == kind; });
+  return std::exchange(outside_, {});
+}
+
+void Requests::enter(RequestEvent request, std::uint64_t from) {
+  const std::lock_guard lock(mutex_);
+  waiting_.push_back({std::move(request), from});
+}
+
+std::optional<RequestEvent> Requests::take(RequestKind kind, std::uint64_t done) {
+  const std::lock_guard lock(mutex_);
+  const auto found =
+      std::find_if(waiting_.begin(), waiting_.end(), [&](const Waiting& w) { return w.request.kind == kind && w.from <= done; });
   if (found == waiting_.end()) return std::nullopt;
-  RequestEvent request = std::move(*found);
+  RequestEvent request = std::move(found->request);
   waiting_.erase(found);
   return request;
 }
 
-bool Requests::waits(RequestKind kind) const {
+bool Requests::waits(RequestKind kind, std::uint64_t done) const {
   const std::lock_guard lock(mutex_);
-  return std::any_of(waiting_.begin(), waiting_.end(), [&](const RequestEvent& r) { return r.kind == kind; });
+  return std::any_of(waiting_.begin(), waiting_.end(),
+                     [&](const Waiting& w) { return w.request.kind == kind && w.from <= done; });
 }
 
 void Requests::honour(RequestEvent request, std::uint64_t step, std::string text) {
@@ -67,12 +80,13 @@ void Requests::refuse(RequestEvent request, std::string why) {
 
 void Requests::refuse_all(const std::string& why) {
   for (const RequestKind kind : {RequestKind::stop, RequestKind::save, RequestKind::validate, RequestKind::rate_factor}) {
-    while (auto request = take(kind)) refuse(std::move(*request), why);
+    while (auto request = take(kind, UINT64_MAX)) refuse(std::move(*request), why);
   }
+  for (RequestEvent& request : take_outside()) refuse(std::move(request), why);
 }
 
 void Requests::honour_factors(std::uint64_t step) {
-  while (auto request = take(RequestKind::rate_factor)) {
+  while (auto request = take(RequestKind::rate_factor, step)) {
     {
       const std::lock_guard lock(mutex_);
       factors_[step] = request->factor;

@@ -17,8 +17,12 @@
 namespace millrace {
 
 // Holds requests until the run honours or refuses them, and tells each step of that. Thread-safe.
+//
+// In a run of several processes they wait outside until all processes have agreed upon them (agreement.h), and are then in force
+// from one and the same step on everywhere.
 class Requests {
  public:
+  static constexpr std::uint64_t kAtOnce = 0;
   using Tell = std::function<void(RunEvent event)>;
   explicit Requests(Tell tell) : tell_(std::move(tell)) {}
 
@@ -26,13 +30,19 @@ class Requests {
   RunControl& control(const std::string& by);
   void ask(RequestEvent request);
 
-  // The oldest request of this kind that waits, which does not wait any more.
-  std::optional<RequestEvent> take(RequestKind kind);
-  bool waits(RequestKind kind) const;
+  // The oldest request of this kind that waits and is in force when `done` steps are done. It does not wait any more.
+  std::optional<RequestEvent> take(RequestKind kind, std::uint64_t done);
+  bool waits(RequestKind kind, std::uint64_t done) const;
   // `step`: steps done. Tell what became of a request that was taken.
   void honour(RequestEvent request, std::uint64_t step, std::string text = {});
   void refuse(RequestEvent request, std::string why);
   void refuse_all(const std::string& why);
+
+  // Several processes: from here on requests wait outside.
+  void share() { shared_ = true; }
+  std::vector<RequestEvent> take_outside();
+  // Agreed upon: in force when so many steps are done.
+  void enter(RequestEvent request, std::uint64_t from);
 
   // The newest of the factors that were asked for is that of all steps from `step` on, counted from 0. REQUIRES: no such step has
   // begun.
@@ -44,7 +54,13 @@ class Requests {
   Tell tell_;
   mutable std::mutex mutex_;
   std::vector<std::unique_ptr<RunControl>> controls_;
-  std::vector<RequestEvent> waiting_;
+  struct Waiting {
+    RequestEvent request;
+    std::uint64_t from = kAtOnce;
+  };
+  std::vector<Waiting> waiting_;
+  std::vector<RequestEvent> outside_;
+  bool shared_ = false;
   std::map<std::uint64_t, double> factors_;  // by the first step that each is for
 };
 

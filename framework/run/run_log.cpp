@@ -64,7 +64,17 @@ std::vector<Figure> RunLog::Sums::figures(std::size_t most) const {
 }
 
 void RunLog::report(const StepReport& report) {
+  if (reporter_ != nullptr) reporter_->send(report);
+  this->report(0, report);
+}
+
+void RunLog::report(int rank, const StepReport& report) {
   const std::lock_guard lock(mutex_);
+  if (!joint_) return take(report);
+  if (const auto whole = joint_->add(rank, report)) take(whole->report);
+}
+
+void RunLog::take(const StepReport& report) {
   Sums& epoch = epochs_[{std::string(report.graph), report.epoch}];
   const Sums step{report.loss, report.sums, report.samples, 1, report.stream_hash};
   epoch.add(step);
@@ -117,9 +127,6 @@ void RunLog::tell_step_if_whole(std::uint64_t step) {
 }
 
 void RunLog::bad_sample(std::string_view graph, const Sample& sample, std::string_view action) {
-  const std::lock_guard lock(mutex_);
-  ++bad_samples_;
-  if (action == "skipped") ++skipped_[std::string(graph)];
   BadSampleEvent event;
   event.graph = graph;
   event.place = sample.place();
@@ -133,7 +140,13 @@ void RunLog::bad_sample(std::string_view graph, const Sample& sample, std::strin
   event.position = sample.key.position;
   event.index = sample.key.index;
   event.attempt = sample.key.attempt;
-  event.count = bad_samples_;
+  bad_sample(std::move(event));
+}
+
+void RunLog::bad_sample(BadSampleEvent event) {
+  const std::lock_guard lock(mutex_);
+  event.count = ++bad_samples_;
+  if (event.action == "skipped") ++skipped_[event.graph];
   observers_.tell(std::move(event));
 }
 

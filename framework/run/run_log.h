@@ -12,6 +12,7 @@
 #include "millrace/run.h"
 #include "millrace/value.h"
 #include "run/observers.h"
+#include "run/relay.h"
 #include "run/requests.h"
 
 namespace millrace {
@@ -29,6 +30,12 @@ class RunLog final : public RunServices {
   };
   // Both outlive it.
   RunLog(Options options, Observers& observers, const Requests& requests);
+  // In a run of several processes rank 0 adds up what all of them report, and the others send it there as well. Before anything
+  // is reported; `reporter` outlives this.
+  void expect_reports_of(int processes) { joint_ = std::make_unique<JointReports>(processes); }
+  void send_reports_by(Reporter& reporter) { reporter_ = &reporter; }
+  void report(int rank, const StepReport& report);  // of one process
+  void bad_sample(BadSampleEvent event);            // counts it, and tells observers
 
   // The run's folder, and the resolved pipeline in it. Empty: nothing is written.
   void open(const std::filesystem::path& folder, const Value& pipeline);
@@ -68,11 +75,14 @@ class RunLog final : public RunServices {
     std::map<std::string, double, std::less<>> scalars;
     std::set<std::string, std::less<>> promised;  // that have not come yet
   };
+  void take(const StepReport& report);
   void tell_step_if_whole(std::uint64_t step);
 
   const Options options_;
   Observers& observers_;
   const Requests& requests_;
+  Reporter* reporter_ = nullptr;         // null: nobody else wants reports
+  std::unique_ptr<JointReports> joint_;  // null: this process's reports are whole
   std::filesystem::path folder_;
   mutable std::mutex mutex_;
   std::map<std::pair<std::string, std::uint64_t>, Sums> epochs_;

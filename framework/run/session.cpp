@@ -25,6 +25,7 @@ Session::Session(const Pipeline& pipeline, const Registry& registry, SessionOpti
   }
   make_observers();
   if (!options_.weights.empty()) metadata_ = read_safetensors_metadata(options_.weights);
+  if (options_.group != nullptr) refuse_in_group();
   if (pipeline_.network) choose_devices();
   build_graphs();
   if (pipeline_.network) compile_replicas();
@@ -35,15 +36,65 @@ Session::Session(const Pipeline& pipeline, const Registry& registry, SessionOpti
     for (const auto& replica : replicas_) context.replicas.push_back(replica.get());
     for (const auto& device : devices_.devices) context.devices.push_back(device.get());
     context.load = pipeline_.run.load;
-    if (context.load.empty()) context.load.assign(replicas_.size(), 1.0);
+    if (context.load.empty()) context.load.assign(devices_.all_replicas, 1.0);
+    context.first_replica = static_cast<int>(devices_.first_replica);
     build->add_step_stages(context, total_steps_);
   }
 }
 
-Session::~Session() = default;
+Session::~Session() { leave("it was given up"); }
+
+// What is not made for several processes yet, each by name.
+void Session::refuse_in_group() const {
+  const std::string& file = pipeline_.file;
+  if (!pipeline_.network)
+    fail(ErrorKind::usage, "{}: several processes share the devices of a network, and there is no [network]", file);
+  if (options_.hash_input) fail(ErrorKind::usage, "--hash pixels sees one process's part of a batch: run it with one process");
+  for (const GraphPlan& graph : pipeline_.graphs) {
+    if (!has_predictions(graph) || (options_.graph.empty() ? graph.when.never : graph.name != options_.graph)) continue;
+    fail(ErrorKind::usage, "{}: [{}] makes predictions, which one process writes: run it with one", file, graph.name);
+  }
+}
+
+void Session::make_agreements() {
+  if (options_.group == nullptr) return;
+  requests_.share();
+  for (std::size_t g = 0; g < graphs_.size(); ++g) {
+    const bool counts = g == 0 && builds_[g]->trains();
+    const auto channel = Group::kSteps + static_cast<std::uint32_t>(g);
+    agreements_.push_back(std::make_unique<Agreement>(*options_.group, channel, requests_, counts));
+    graphs_[g]->on_step_ready([agreement = agreements_.back().get()](Graph::StepReady ready, auto answer) {
+      agreement->step_is_ready(std::move(ready), std::move(answer));
+    });
+  }
+}
+
+void Session::receive_reports() {
+  if (options_.group == nullptr) return;
+  if (!is_first()) return log_->send_reports_by(*reporter_);
+  log_->expect_reports_of(options_.group->size());
+  receiver_ = std::make_unique<ReportReceiver>(
+      *options_.group,
+      ReportReceiver::Take{[this](int rank, const RunServices::StepReport& report) { log_->report(rank, report); },
+                           [this](BadSampleEvent event) { log_->bad_sample(std::move(event)); },
+                           [this](WarningEvent event) { observers_.tell(std::move(event)); }});
+}
+
+// What the others wait for fails, and so does what waits here.
+void Session::leave(const std::string& why) {
+  if (options_.group == nullptr) return;
+  options_.group->leave(why);
+  if (meeting_) meeting_->give_up();
+  receiver_ = nullptr;
+}
 
 // First of all, so that what the rest warns of is heard.
 void Session::make_observers() {
+  if (!is_first()) {
+    reporter_ = std::make_unique<Reporter>(*options_.group);
+    return observers_.add("process 0", Delivery::all, std::make_shared<RelayObserver>(*reporter_),
+                          requests_.control("observer of process 0"));
+  }
   Diagnostics errors;
   for (const ObserverPlan& plan : pipeline_.observers) {
     if (auto observer = plan.type->create(plan.table, "[observe." + plan.name + "]", errors)) {
@@ -84,6 +135,7 @@ StageContext Session::shared_context() const {
   context.hash_input = options_.hash_input;
   context.run = log_.get();
   context.registry = &registry_;
+  context.group = options_.group;
   context.classes = classes_from(metadata_);
   return context;
 }
@@ -109,8 +161,11 @@ void Session::choose_devices() {
   doing("opening devices");
   const bool by_option = !options_.devices.empty();
   try {
-    devices_ = open_devices(by_option ? options_.devices : pipeline_.run.devices, pipeline_.run.load, registry_,
-                            [this](std::string_view message) { observers_.warn(std::string(message)); });
+    const auto rank = static_cast<std::size_t>(options_.group ? options_.group->rank() : 0);
+    const auto ranks = static_cast<std::size_t>(options_.group ? options_.group->size() : 1);
+    devices_ = open_devices(
+        by_option ? options_.devices : pipeline_.run.devices, pipeline_.run.load, registry_,
+        [this](std::string_view message) { observers_.warn(std::string(message)); }, rank, ranks);
   } catch (Error& error) {
     if (by_option) throw error.in("--devices");
     const Value* run = pipeline_.resolved.find("run");
@@ -123,7 +178,8 @@ void Session::choose_devices() {
 }
 
 void Session::compile_replicas() {
-  const std::size_t count = devices_.devices.size();
+  const std::size_t count = devices_.devices.size(), first = devices_.first_replica;
+  meeting_ = std::make_unique<Meeting>(first, count, devices_.all_replicas, options_.group);
   std::vector<ResidentSet> sets;
   for (const auto& build : builds_) {
     const std::optional<ResidentSet> set = build->resident_set();
@@ -144,11 +200,14 @@ void Session::compile_replicas() {
     compile.recompute = pipeline_.run.recompute;
     compile.time_layers = options_.time_layers;
     compile.request = request;
+    compile.replica = first + r;
+    compile.exchange = meeting_.get();
     compile.plans = plans_for(devices_.devices[r]->info(), r, metadata_);
     for (const auto& build : builds_) {
       if (build->batch().size == 0) continue;
       // A replica without a share has gradients all the same, laid out as the others' are: zeros that are summed.
-      const std::uint32_t share = std::max(split(build->batch().size, count, pipeline_.run.load)[r].count, 1U);
+      const auto shares = split(build->batch().size, devices_.all_replicas, pipeline_.run.load);
+      const std::uint32_t share = std::max(shares[first + r].count, 1U);
       const std::uint32_t pieces = build->trains() ? request.micro_batches : 1;
       std::uint32_t& largest = build->trains() ? compile.train_batch : compile.infer_batch;
       largest = std::max(largest, (share + pieces - 1) / pieces);
@@ -196,6 +255,12 @@ void Session::prepare() {
     graph.numbers = build->source() ? build->source()->numbers() : 0;
     graph.has_rows = build->source() && build->source()->has_rows();
     graph.window = pipeline_.network ? pipeline_.network->input : build->image();
+    if (options_.group != nullptr) {
+      graph.load = pipeline_.run.load;
+      if (graph.load.empty()) graph.load.assign(devices_.all_replicas, 1.0);
+      graph.first_replica = static_cast<std::uint32_t>(devices_.first_replica);
+      graph.replicas = static_cast<std::uint32_t>(replicas_.size());
+    }
     if (!devices_.devices.empty()) {
       graph.host_buffer = [device = devices_.devices.front().get()](std::size_t bytes) { return device->host_buffer(bytes); };
     }
@@ -210,8 +275,11 @@ RunResult Session::run() {
   RunResult result;
   try {
     result = train();
+    if (options_.group != nullptr) options_.group->barrier(Group::kRun);  // what the others report has come
+    leave("");
   } catch (...) {
     Error error = current_error();
+    leave(error.what());
     end.error = error.what();
     end_observers(std::move(end));
     throw error;
@@ -227,10 +295,13 @@ RunResult Session::run() {
 
 RunResult Session::train() {
   std::filesystem::path folder;
-  if (!pipeline_.run.folder.empty() && !options_.only_main) folder = make_run_folder(pipeline_.run.folder, pipeline_.run.name);
+  if (!pipeline_.run.folder.empty() && !options_.only_main && is_first())
+    folder = make_run_folder(pipeline_.run.folder, pipeline_.run.name);
   observers_.restart_clock();
   log_->open(folder, pipeline_.resolved);
   prepare();
+  make_agreements();
+  receive_reports();
   start_replicas();
 
   Training training({.pipeline = pipeline_,
@@ -244,6 +315,7 @@ RunResult Session::train() {
                      .log = *log_,
                      .observers = observers_,
                      .requests = requests_,
+                     .agreements = agreements_,
                      .save = [this](const std::string& name) { return save_weights(name); }});
   RunResult result = training.run();
   graphs_.clear();  // stages stop, and may warn of what they could not finish
@@ -267,14 +339,16 @@ std::string Session::save_weights(const std::string& name) {
       replica->finish();
     }
   };
-  if (log_->folder().empty()) return {};
-  const std::filesystem::path file = log_->folder() / name;
+  if (pipeline_.run.folder.empty() || options_.only_main) return {};
   const Network& network = *pipeline_.network;
   std::map<std::string, std::string> metadata = plans_of(replicas_, devices_.devices);
   metadata.merge(metadata_of(builds_.front()->classes()));
   exchange();
-  save_weights_file(file.string(), network, weights_of(replicas_, network, pipeline_.run.load), metadata);
+  Weights weights = weights_of(replicas_, network, pipeline_.run.load, options_.group);
   exchange();
+  if (!is_first()) return {};
+  const std::filesystem::path file = log_->folder() / name;
+  save_weights_file(file.string(), network, std::move(weights), metadata);
   return file.string();
 }
 

@@ -12,9 +12,12 @@
 #include "config/plan.h"
 #include "graph/graph.h"
 #include "run/activity.h"
+#include "run/agreement.h"
 #include "run/build.h"
 #include "run/devices.h"
+#include "run/meeting.h"
 #include "run/observers.h"
+#include "run/relay.h"
 #include "run/requests.h"
 #include "run/run_log.h"
 
@@ -37,6 +40,7 @@ struct SessionOptions {
   std::function<void(const Graph::Figures&)> on_tick;  // about 20 times a second, with the main graph's figures
   const std::atomic<int>* stop_signal = nullptr;       // a signal that came: the run ends after the steps under way
   Activity* activity = nullptr;                        // is told what the session does; null: nobody asks
+  Group* group = nullptr;                              // the processes that run this pipeline together; null: this one alone
 };
 
 // What a run ended with.
@@ -87,6 +91,11 @@ class Session {
   void start_replicas();
   void place_steps();
   void make_observers();
+  void refuse_in_group() const;
+  void make_agreements();
+  void receive_reports();
+  void leave(const std::string& why);
+  bool is_first() const { return options_.group == nullptr || options_.group->rank() == 0; }
   std::string save_weights(const std::string& name);  // into the run's folder; "" when there is none
   RunResult train();
   void end_observers(RunEnd end);
@@ -100,9 +109,11 @@ class Session {
   Requests requests_{[this](RunEvent event) { observers_.tell(std::move(event)); }};
   RunControl& control_ = requests_.control("the program");
   Observers observers_;
+  std::unique_ptr<Reporter> reporter_;  // of another rank than 0
   std::unique_ptr<RunLog> log_;
   std::map<std::string, std::string> metadata_;  // of the weights to start from
   OpenDevices devices_;                          // devices before replicas: destroyed after them
+  std::unique_ptr<Meeting> meeting_;             // of the replicas
   Precision precision_ = Precision::fp32;
   std::vector<std::unique_ptr<Replica>> replicas_;
   std::string evaluated_;  // CompileRequest::evaluated
@@ -110,7 +121,10 @@ class Session {
   std::vector<std::int32_t> resident_sets_;         // of each build: which one devices keep, or -1
   std::uint64_t first_step_ = 0, total_steps_ = 0;  // of the main graph: [first, total)
   std::unique_ptr<Workers> workers_;
-  std::vector<std::unique_ptr<Graph>> graphs_;  // one for each build; destroyed first
+  std::vector<std::unique_ptr<Graph>> graphs_;  // one for each build
+  std::vector<std::unique_ptr<Agreement>>
+      agreements_;                            // one for each graph in a run of several processes; destroyed before graphs
+  std::unique_ptr<ReportReceiver> receiver_;  // of rank 0
 };
 
 }  // namespace millrace

@@ -51,7 +51,7 @@ RunResult Training::run() {
     parts_.requests.honour_factors(parts_.first_step);
     graph.on_step_done([this](std::uint64_t step) { return step_done(step); });
     resumed_ = Clock::now();
-    graph.start(parts_.first_step, parts_.total_steps);
+    start(0, parts_.first_step, parts_.total_steps);
     std::thread waiter([this] { wait_for_main_graph(); });
     try {
       loop();
@@ -68,6 +68,11 @@ RunResult Training::run() {
   }
   end_requests();
   return result_;
+}
+
+void Training::start(std::size_t graph, std::uint64_t first, std::uint64_t last) {
+  if (!parts_.agreements.empty()) parts_.agreements[graph]->start(first);
+  parts_.graphs[graph]->start(first, last);
 }
 
 void Training::tell_start() {
@@ -99,7 +104,7 @@ bool Training::step_done(std::uint64_t step) {
   const std::lock_guard lock(mutex_);
   done_ = step + 1;
   parts_.requests.honour_factors(done_);
-  const bool asked = parts_.requests.waits(RequestKind::save) || parts_.requests.waits(RequestKind::validate);
+  const bool asked = parts_.requests.waits(RequestKind::save, done_) || parts_.requests.waits(RequestKind::validate, done_);
   if (asked || is_boundary(done_)) {
     boundary_ = done_;
   } else {
@@ -163,13 +168,18 @@ void Training::loop() {
 }
 
 bool Training::stop_requested() {
-  if (result_.signal == 0 && parts_.options.stop_signal) {
-    result_.signal = parts_.options.stop_signal->load();
-    if (result_.signal != 0) {
-      parts_.requests.ask({.by = fmt::format("signal {}", result_.signal), .signal = result_.signal, .text = {}});
-    }
+  if (!signalled_ && parts_.options.stop_signal) {
+    const int signal = parts_.options.stop_signal->load();
+    signalled_ = signal != 0;
+    if (signalled_) parts_.requests.ask({.by = fmt::format("signal {}", signal), .signal = signal, .text = {}});
   }
-  if (!stop_) stop_ = parts_.requests.take(RequestKind::stop);
+  std::uint64_t done = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    done = done_;
+  }
+  if (!stop_) stop_ = parts_.requests.take(RequestKind::stop, done);
+  if (stop_) result_.signal = stop_->signal;
   return stop_.has_value();
 }
 
@@ -201,7 +211,7 @@ void Training::at_boundary(std::uint64_t done) {
 
 void Training::run_other_graphs(std::uint64_t done) {
   std::vector<RequestEvent> asked;
-  while (auto request = parts_.requests.take(RequestKind::validate)) asked.push_back(std::move(*request));
+  while (auto request = parts_.requests.take(RequestKind::validate, done)) asked.push_back(std::move(*request));
   bool exchanged = false;
   for (std::size_t g = 1; g < parts_.graphs.size() && !stop_requested(); ++g) {
     if (asked.empty() && !every_[g].due(done, steps_per_epoch_, parts_.total_steps)) continue;
@@ -219,7 +229,7 @@ void Training::run_other_graphs(std::uint64_t done) {
 }
 
 void Training::honour_saves(std::uint64_t done) {
-  while (auto request = parts_.requests.take(RequestKind::save)) {
+  while (auto request = parts_.requests.take(RequestKind::save, done)) {
     try {
       const std::string file = parts_.save(fmt::format("weights-step-{}.safetensors", done));
       if (file.empty()) {
@@ -241,7 +251,7 @@ void Training::exchange_weights() {
 void Training::end_epoch(std::uint64_t epoch, std::uint64_t done) {
   const std::string& name = parts_.builds.front()->plan().name;
   const std::uint64_t first = std::max(epoch * steps_per_epoch_, parts_.first_step);
-  const RunLog::Sums sums = await_reports(epoch, done - first);
+  const RunLog::Sums sums = await_reports(name, epoch, done - first);
   const GraphBuild& build = *parts_.builds.front();
   const bool known = sums.steps > 0;
   const double images = known ? sums.samples : static_cast<double>(build.samples_until(done) - build.samples_until(first));
@@ -262,8 +272,7 @@ void Training::end_epoch(std::uint64_t epoch, std::uint64_t done) {
 }
 
 // The last reports are a matter of microseconds. A stage that never makes them must not keep the run.
-RunLog::Sums Training::await_reports(std::uint64_t epoch, std::uint64_t expected) {
-  const std::string& name = parts_.builds.front()->plan().name;
+RunLog::Sums Training::await_reports(const std::string& name, std::uint64_t epoch, std::uint64_t expected) {
   const auto start = Clock::now();
   RunLog::Sums sums = parts_.log.sums(name, epoch);
   while (reported_ && sums.steps < expected) {
@@ -281,6 +290,14 @@ RunLog::Sums Training::await_reports(std::uint64_t epoch, std::uint64_t expected
     sums = parts_.log.sums(name, epoch);
   }
   return sums;
+}
+
+// Of a pass that this process has done: the other processes' reports are on their way.
+void Training::await_others(const std::string& name, std::uint64_t epoch, std::uint64_t expected) {
+  const auto start = Clock::now();
+  while (parts_.log.sums(name, epoch).steps < expected && seconds_since(start) < kReportPatience) {
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
 }
 
 RunLog::Sums Training::take_sums(const std::string& name, std::uint64_t first_epoch, std::uint64_t last_epoch) {
@@ -301,7 +318,7 @@ void Training::run_pass(std::size_t g, std::uint64_t first, std::uint64_t last) 
   Graph& graph = *parts_.graphs[g];
   doing(fmt::format("[{}]", name));
   StallWatch stall;
-  graph.start(first, last);
+  this->start(g, first, last);
   std::future<void> drained = std::async(std::launch::async, [&graph] { graph.wait(); });
   while (drained.wait_for(kLook) != std::future_status::ready) {
     if (stop_requested()) graph.stop();
@@ -312,6 +329,7 @@ void Training::run_pass(std::size_t g, std::uint64_t first, std::uint64_t last) 
   if (stop_) return;  // half a pass is no figure
   const double seconds = seconds_since(start);
   const std::uint64_t an_epoch = build.steps_per_epoch();
+  if (!parts_.agreements.empty() && has_reports(build.plan())) await_others(name, first / an_epoch, last - first);
   const RunLog::Sums sums = take_sums(name, first / an_epoch, last / an_epoch);
   const std::uint64_t left_out = parts_.log.skipped_samples(name) - skipped;
   PassEvent event;

@@ -28,7 +28,8 @@ class Training {
     RunLog& log;
     Observers& observers;
     Requests& requests;
-    std::function<std::string(const std::string& name)> save;  // writes the weights; the file, "" when the run has no folder
+    const std::vector<std::unique_ptr<Agreement>>& agreements;  // by graph; empty: this process is alone
+    std::function<std::string(const std::string& name)> save;   // writes the weights; the file, "" when the run has no folder
   };
   explicit Training(Parts parts);
 
@@ -40,7 +41,9 @@ class Training {
   void loop();
   void at_boundary(std::uint64_t done);
   void end_epoch(std::uint64_t epoch, std::uint64_t done);
-  RunLog::Sums await_reports(std::uint64_t epoch, std::uint64_t expected);
+  void start(std::size_t graph, std::uint64_t first, std::uint64_t last);
+  RunLog::Sums await_reports(const std::string& name, std::uint64_t epoch, std::uint64_t expected);
+  void await_others(const std::string& name, std::uint64_t epoch, std::uint64_t expected);
   void run_other_graphs(std::uint64_t done);
   void exchange_weights();
   void run_pass(std::size_t graph, std::uint64_t first, std::uint64_t last);
@@ -62,6 +65,7 @@ class Training {
   std::uint64_t steps_per_epoch_;
   RunResult result_;
   std::optional<RequestEvent> stop_;  // that is being honoured
+  bool signalled_ = false;            // a signal has come, and was asked for
   Clock::time_point ticked_;
   bool reported_;     // some stage reports the main graph's steps
   StallWatch stall_;  // of the main graph

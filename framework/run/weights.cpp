@@ -56,7 +56,22 @@ std::vector<float> weighted_mean(const std::vector<std::vector<float>>& copies, 
   return mean;
 }
 
-Weights weights_of(const std::vector<std::unique_ptr<Replica>>& replicas, const Network& network, std::span<const double> load) {
+// The copies of all processes, in order of replicas.
+static std::vector<std::vector<float>> copies_of_all(const std::vector<std::vector<float>>& mine, Group& group) {
+  const std::size_t elements = mine.front().size();
+  std::vector<float> joined;
+  for (const std::vector<float>& copy : mine) joined.insert(joined.end(), copy.begin(), copy.end());
+  std::vector<std::vector<float>> all;
+  for (const std::vector<std::byte>& bytes : group.all_gather(Group::kRun, std::as_bytes(std::span(joined)))) {
+    const auto* values = reinterpret_cast<const float*>(bytes.data());
+    for (std::size_t at = 0; at < bytes.size() / sizeof(float); at += elements)
+      all.emplace_back(values + at, values + at + elements);
+  }
+  return all;
+}
+
+Weights weights_of(const std::vector<std::unique_ptr<Replica>>& replicas, const Network& network, std::span<const double> load,
+                   Group* group) {
   Weights weights;
   for (std::size_t p = 0; p < network.parameters.size(); ++p) {
     std::vector<std::vector<float>> copies;
@@ -64,6 +79,7 @@ Weights weights_of(const std::vector<std::unique_ptr<Replica>>& replicas, const 
       copies.push_back(replica->read(kValue, static_cast<int>(p)));
       if (!network.parameters[p].statistic) break;
     }
+    if (group != nullptr && network.parameters[p].statistic) copies = copies_of_all(copies, *group);
     weights.push_back(copies.size() == 1 ? std::move(copies.front()) : weighted_mean(copies, load));
   }
   return weights;

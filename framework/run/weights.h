@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "millrace/backend.h"
+#include "millrace/communicator.h"
 #include "millrace/network.h"
 
 namespace millrace {
@@ -29,7 +30,9 @@ Weights load_weights(const std::string& path, const Network& network);
 // Validation during a run uses each replica's own statistics, so its figures may differ in the last places from those of the
 // file. A run that is to go on bit for bit needs each replica's own; this is not enough for it. REQUIRES: at least one replica;
 // load as split() takes it.
-Weights weights_of(const std::vector<std::unique_ptr<Replica>>& replicas, const Network& network, std::span<const double> load);
+// `group`: the processes that have the other replicas, all of which call this; null: there are none.
+Weights weights_of(const std::vector<std::unique_ptr<Replica>>& replicas, const Network& network, std::span<const double> load,
+                   Group* group = nullptr);
 std::vector<float> weighted_mean(const std::vector<std::vector<float>>& copies, std::span<const double> load);
 
 // To safetensors, with `metadata` of plans_of() and metadata_of().

@@ -63,12 +63,14 @@ TEST(Walls, StandInTheLinkLines) {
 }
 TEST(Walls, FilesAreShort) { EXPECT_EQ(text(check_sizes(kRoot)), ""); }
 TEST(Walls, OnlyMainExits) { EXPECT_EQ(text(check_exits(kRoot)), ""); }
+TEST(Walls, WarningsGoThroughTheRun) { EXPECT_EQ(text(check_streams(kRoot)), ""); }
 
 TEST(WallsCheck, LeavesAGoodTreeAlone) {
   const PlantedTree tree;
   EXPECT_EQ(text(check_includes(tree.root())), "");
   EXPECT_EQ(text(check_sizes(tree.root())), "");
   EXPECT_EQ(text(check_exits(tree.root())), "");
+  EXPECT_EQ(text(check_streams(tree.root())), "");
 }
 
 TEST(WallsCheck, SeesADeviceInTheFramework) {
@@ -117,8 +119,9 @@ TEST(WallsCheck, SeesALongFileUnlessItSaysWhy) {
   std::string content;
   for (int line = 0; line < 401; ++line) content += "\n";
   tree.write("plugins/stages/crop/crop.cpp", content);
-  EXPECT_EQ(text(check_sizes(tree.root())),
-            "plugins/stages/crop/crop.cpp: has 401 lines, at most 400 are allowed: split it, or say \"Long because\" in one line\n");
+  EXPECT_EQ(
+      text(check_sizes(tree.root())),
+      "plugins/stages/crop/crop.cpp: has 401 lines, at most 400 are allowed: split it, or say \"Long because\" in one line\n");
   tree.write("plugins/stages/crop/crop.cpp", content + "// Long because it is a table.\n");
   EXPECT_EQ(text(check_sizes(tree.root())), "");
 }
@@ -129,6 +132,17 @@ TEST(WallsCheck, SeesALibraryThatEndsTheProcess) {
     tree.write("plugins/stages/crop/crop.cpp",
                "// exit(0) is not called\nconst char* text = \"exit(1)\"; at_exit(1); /* abort() */\n" + call);
     EXPECT_EQ(text(check_exits(tree.root())), "plugins/stages/crop/crop.cpp:3: ends the process; throw Error instead\n") << call;
+  }
+}
+
+TEST(WallsCheck, SeesAPluginThatWritesToStandardError) {
+  for (const std::string call : {"fmt::print(stderr, 1);", "  std::cerr << 1;", "perror(0);"}) {
+    PlantedTree tree;
+    tree.write("plugins/stages/crop/crop.cpp", "// not to stderr\nconst char* text = \"stderr\";\n" + call);
+    tree.write("plugins/stages/crop/crop_test.cpp", call);
+    EXPECT_EQ(text(check_streams(tree.root())),
+              "plugins/stages/crop/crop.cpp:3: writes to standard error; warn through the run instead\n")
+        << call;
   }
 }
 

@@ -66,6 +66,24 @@ Findings check_exits(const fs::path& root) {
   return findings;
 }
 
+Findings check_streams(const fs::path& root) {
+  static const std::regex stream(R"((^|[^\w.>])(std::)?(stderr|cerr|clog|perror|STDERR_FILENO)\b)");
+  const std::set<std::string> may = {"framework/base/backend.cpp", "plugins/observers/console/console.cpp"};
+  Findings findings;
+  for (const char* part : {"framework", "plugins"}) {
+    for (const fs::path& file : cpp_files(root / part)) {
+      const std::string name = fs::relative(file, root).string();
+      if (is_test(file) || may.contains(name)) continue;
+      const std::vector<std::string> code = code_of(file);
+      for (std::size_t i = 0; i < code.size(); ++i) {
+        if (!std::regex_search(code[i], stream)) continue;
+        findings.push_back(name + ":" + std::to_string(i + 1) + ": writes to standard error; warn through the run instead");
+      }
+    }
+  }
+  return findings;
+}
+
 Findings check_link_lines(const fs::path& framework_library, const fs::path& plugins) {
   static const std::regex device(R"(^lib(dnnl|mkl|gomp|cu|nccl|nv|jpeg|turbojpeg|png|webp|tiff|curl|ssl|crypto|aws|mpi).*)");
   Findings findings;

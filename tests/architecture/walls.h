@@ -21,6 +21,10 @@ Findings check_sizes(const std::filesystem::path& root);
 // Only a tool's main.cpp ends the process.
 Findings check_exits(const std::filesystem::path& root);
 
+// The framework and plugins tell the run what there is to say, and never write to standard error: an observer does, and where no
+// run listens, print_warning().
+Findings check_streams(const std::filesystem::path& root);
+
 // The framework's library needs no device or image library; no plugin needs another plugin. `plugins` is the folder of plugins.
 Findings check_link_lines(const std::filesystem::path& framework_library, const std::filesystem::path& plugins);
 

@@ -156,6 +156,7 @@ TEST(EveryPlugin, OffersSomething) {
     const auto belongs = [&](const auto& entry) { return entry.second.plugin == plugin.name; };
     EXPECT_TRUE(std::any_of(registry().stages().begin(), registry().stages().end(), belongs) ||
                 std::any_of(registry().backends().begin(), registry().backends().end(), belongs) ||
+                std::any_of(registry().observers().begin(), registry().observers().end(), belongs) ||
                 !registry().communicators().empty())
         << plugin.name;
   }

@@ -3,12 +3,15 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <optional>
 
 #include "common/arguments.h"
 #include "config/plan.h"
 #include "millrace/plugin.h"
 #include "run/check.h"
+#include "run/processes.h"
 #include "run/session.h"
+#include "run/socket_group.h"
 #include "signal_watch.h"
 
 namespace {
@@ -31,14 +34,17 @@ int main(int argc, char** argv) {
     std::string hash = "stream";
     std::vector<std::string> overrides;
     std::vector<std::string> files;
-    std::string from;
-    millrace::Arguments arguments("pipeline-run", "FILE [options]",
-                                  "Runs the pipeline that a TOML file describes.\n"
-                                  "Exit codes: 0 done, 1 the run failed, 2 the command line or the file is wrong, 3 the data is\n"
-                                  "unusable, 4 a device failed, 130 or 143 stopped by a signal after saving.");
+    std::string from, processes = "1";
+    millrace::Arguments arguments(
+        "pipeline-run", "FILE [options]",
+        "Runs the pipeline that a TOML file describes.\n"
+        "Exit codes: 0 done, 1 the run failed, 2 the command line or the file is wrong, 3 the data is\n"
+        "unusable, 4 a device failed, 130 or 143 stopped by a signal after saving, 138 another process of\n"
+        "the run was lost.");
     arguments.flag("--check", "check everything that needs no data, print shapes and memory bounds, and stop", check)
         .repeated("--set", "KEY=VALUE", "change a key of the file: --set train.batch.size=64", overrides)
         .option("--devices", "D", "instead of run.devices: auto, all, cpu, cpu*2, cuda, cuda:0,2, cuda:GPU-8f6d", options.devices)
+        .option("--processes", "N", "share the devices among N processes of this machine, to the same bits (1)", processes)
         .option("--graph", "NAME", "run only this graph, once", options.graph)
         .option("--weights", "FILE", "start from these weights (safetensors)", options.weights)
         .option("--from", "E[:S]",
@@ -59,8 +65,17 @@ int main(int argc, char** argv) {
     if (json) overrides.emplace_back("observe.metrics.standard_output=true");
     if (quiet) overrides.emplace_back("observe.console.quiet=true");
 
+    // Before any thread is made.
+    const auto size = static_cast<int>(millrace::integer("--processes", processes, 1, 64));
+    const millrace::Processes others(check ? 1 : size);
     millrace::Activity activity;
     const millrace::SignalWatch signals(activity, [](int code) { _exit(code); });
+    std::optional<millrace::SocketGroup> group;
+    if (others.size() > 1) {
+      group.emplace(millrace::SocketGroup::Setting{
+          .rank = others.rank(), .sockets = others.sockets(), .fate = [&](int rank) { return others.fate(rank); }});
+      options.group = &*group;
+    }
     std::signal(SIGPIPE, SIG_IGN);  // `pipeline-run --json | head` ends the reader, not the training
     millrace::Registry registry;
     registry.load_all();

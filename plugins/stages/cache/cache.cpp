@@ -43,6 +43,7 @@ Cache::Cache(const Params& params, const StageContext& context)
       fingerprint_(context.fingerprint),
       on_device_(params.device),
       run_(context.run),
+      alone_(context.group == nullptr),
       path_(params.file) {
   if (!params.memory.empty() || path_.empty()) {
     budget_ = budget_of(params.memory.empty() ? kDefaultMemory : params.memory);
@@ -57,6 +58,10 @@ void Cache::open() {
   owned_reader_ = CacheReader::open(path_, fingerprint_, why);
   if (!why.empty() && run_) run_->warn(fmt::format("cache file '{}' is made anew: {}", path_, why));
   reader_ = owned_reader_.get();
+  if (!owned_reader_ && !alone_) {
+    fail(ErrorKind::usage, "file '{}' is not there yet, and several processes would write it: make it by a run of one process",
+         path_);
+  }
   if (!owned_reader_) writer_ = std::make_unique<CacheWriter>(path_, fingerprint_);
 }
 

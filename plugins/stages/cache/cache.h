@@ -21,13 +21,13 @@ namespace millrace {
 //   file   = "cache/cifar10.cache"     # one file, mapped into memory, for this run and later ones
 //   device = true                      # devices keep the images too
 //
-// With `device = true` (of `cache`) each device keeps the images in its own memory, from the first time that one comes there: from
-// the second epoch on no pixels are copied to a device that has them, and what `memory` or `file` has is neither read nor decoded.
-// Several devices share out the samples of each epoch anew, so that in time each has all of them. It is a parameter of this stage,
-// not of the batch or the run, because where the stage stands says which pixels stay the same. Flips and shifts by whole pixels
-// behind it are executed on the device, from the record, as ever; a stage behind it that changes pixels on the host is a mistake;
-// MixUp and CutMix, behind `batch`, send the pixels that they mixed. Order, draws and results are the same as without. Backend
-// `cpu` reads batches where they lie.
+// With `device = true` (of `cache`) each device keeps the images in its own memory, from the first time that one comes there:
+// from the second epoch on no pixels are copied to a device that has them, and what `memory` or `file` has is neither read nor
+// decoded. Several devices share out the samples of each epoch anew, so that in time each has all of them. It is a parameter of
+// this stage, not of the batch or the run, because where the stage stands says which pixels stay the same. Flips and shifts by
+// whole pixels behind it are executed on the device, from the record, as ever; a stage behind it that changes pixels on the host
+// is a mistake; MixUp and CutMix, behind `batch`, send the pixels that they mixed. Order, draws and results are the same as
+// without. Backend `cpu` reads batches where they lie.
 //
 // Ports: in, out: ImageChunk (cache) or SampleChunk (cache_encoded).
 // Memory fills up to its budget and then stays as it is: under shuffling every sample is as likely to be wanted as any other, so
@@ -66,6 +66,7 @@ class Cache : public SampleTransform, public SampleCache {
   std::uint64_t fingerprint_;
   bool on_device_;
   RunServices* run_;
+  const bool alone_;  // no other process takes part in the run
   void write(const Sample& sample);
 
   std::string path_;

@@ -51,6 +51,10 @@ MixImages::MixImages(const Params& params, const StageContext& context)
     fail(ErrorKind::usage, "mixup.chance and cutmix.chance: a batch is mixed one way, expected at most 1 in all, found {} and {}",
          mixup_.chance, cutmix_.chance);
   }
+  if (context.group != nullptr) {
+    fail(ErrorKind::usage,
+         "pairs are drawn from the whole batch, of which each of several processes has a part: run one process");
+  }
   if (context.target.kind != TargetSpec::Kind::none) {
     fail(ErrorKind::usage, "images are mixed with labels, and those of [{}] have targets: take the stage out of the flow",
          context.graph);

@@ -102,6 +102,20 @@ TEST_F(OptimizerTest, AScheduleDrivesTheRateAndIsReported) {
   EXPECT_DOUBLE_EQ(harness.run().scalars(10).at("learning_rate"), 0.05);
 }
 
+TEST_F(OptimizerTest, TheRunMayChangeTheRateFromAStepOn) {
+  class Slowed : public testkit::RecordedRun {
+    double rate_factor(std::uint64_t step) const override { return step < 3 ? 1 : 0.5; }
+  } run;
+  context_.run = &run;
+  start(table({{"learning_rate", number(0.25)}}));
+  feed_step(2, 1);
+  EXPECT_EQ(value("fc1.weight"), 0.75F);
+  feed_step(3, 1);
+  EXPECT_EQ(value("fc1.weight"), 0.625F);
+  EXPECT_EQ(run.scalars(2).at("learning_rate"), 0.25);
+  EXPECT_EQ(run.scalars(3).at("learning_rate"), 0.125);
+}
+
 TEST_F(OptimizerTest, OnlyTheFirstReplicaReports) {
   context_.replica = 1;
   testkit::Harness& harness = start({});

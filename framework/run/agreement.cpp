@@ -1,0 +1,107 @@
+#include "run/agreement.h"
+
+#include "millrace/error.h"
+#include "run/wire.h"
+
+namespace millrace {
+namespace {
+
+void put(WireWriter& writer, const RequestEvent& request) {
+  writer.put(request.kind).put(request.by).put(request.signal).put(request.factor);
+}
+
+RequestEvent get_request(WireReader& reader) {
+  RequestEvent request;
+  request.kind = reader.get<RequestKind>();
+  request.by = reader.get<std::string>();
+  request.signal = reader.get<int>();
+  request.factor = reader.get<double>();
+  return request;
+}
+
+}  // namespace
+
+Agreement::Agreement(Group& group, std::uint32_t channel, Requests& requests, bool counts)
+    : group_(group), channel_(channel), requests_(requests), counts_(counts), thread_([this] { loop(); }) {}
+
+Agreement::~Agreement() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void Agreement::start(std::uint64_t first) {
+  const std::lock_guard lock(mutex_);
+  waiting_.clear();
+  next_ = first;
+}
+
+void Agreement::step_is_ready(Graph::StepReady ready, std::function<void(Graph::StepAgreed)> answer) {
+  {
+    const std::lock_guard lock(mutex_);
+    const std::uint64_t step = ready.step;
+    waiting_.insert_or_assign(step, Waiting{std::move(ready), std::move(answer)});
+  }
+  changed_.notify_all();
+}
+
+void Agreement::loop() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return ending_ || waiting_.contains(next_); });
+    if (ending_) return;
+    Waiting waiting = std::move(waiting_.extract(next_).mapped());
+    ++next_;
+    lock.unlock();
+    Graph::StepAgreed agreed{.go_on = false};
+    if (!stops_) {
+      try {
+        agreed = exchange(waiting.ready);
+      } catch (...) {
+        agreed.error = current_error();
+      }
+    }
+    waiting.answer(std::move(agreed));
+    waiting = {};
+    lock.lock();
+  }
+}
+
+Graph::StepAgreed Agreement::exchange(const Graph::StepReady& ready) {
+  WireWriter writer;
+  writer.put(ready.step).put(ready.batch ? ready.batch->stream_hash : 0);
+  writer.put(ready.weights.size());
+  for (const std::vector<double>& of_entry : ready.weights) writer.put(of_entry);
+  const std::vector<RequestEvent> asked = requests_.take_outside();
+  writer.put(asked.size());
+  for (const RequestEvent& request : asked) put(writer, request);
+
+  Graph::StepAgreed agreed;
+  agreed.weights.resize(ready.weights.size());
+  std::uint64_t stream_hash = 0;
+  for (const std::vector<std::byte>& message : group_.all_gather(channel_, writer.bytes())) {
+    WireReader reader(message);
+    const auto step = reader.get<std::uint64_t>();
+    stream_hash += reader.get<std::uint64_t>();
+    if (step != ready.step || reader.get<std::size_t>() != agreed.weights.size()) {
+      fail(ErrorKind::peer, "the processes are at different steps ({} and {}): they run different pipelines", step + 1,
+           ready.step + 1);
+    }
+    for (double& weight : agreed.weights) {
+      for (const double of_replica : reader.list<double>()) weight += of_replica;
+    }
+    for (auto left = reader.get<std::size_t>(); left > 0; --left) {
+      RequestEvent request = get_request(reader);
+      if (request.kind == RequestKind::stop && std::exchange(stops_, true))
+        continue;  // a terminal's signal comes to each process
+      requests_.enter(std::move(request), counts_ ? ready.step + 1 : Requests::kAtOnce);
+    }
+  }
+  if (ready.batch) ready.batch->stream_hash = stream_hash;
+  return agreed;
+}
+
+}  // namespace millrace

@@ -1,0 +1,77 @@
+// What processes tell the one with rank 0, which alone has observers: what each step measured, bad samples and warnings.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "millrace/communicator.h"
+#include "millrace/observer.h"
+#include "millrace/run.h"
+
+namespace millrace {
+
+// Of a process with another rank. Thread-safe.
+class Reporter {
+ public:
+  explicit Reporter(Group& group) : group_(group) {}
+  void send(const RunServices::StepReport& report);
+  void send(const BadSampleEvent& event);
+  void send(const WarningEvent& event);
+
+ private:
+  void send(std::span<const std::byte> message);
+  Group& group_;
+  std::mutex mutex_;
+};
+
+// Takes what happens in a process without observers of its own to rank 0.
+class RelayObserver final : public RunObserver {
+ public:
+  explicit RelayObserver(Reporter& reporter) : reporter_(reporter) {}
+  void bad_sample(const BadSampleEvent& event) override { reporter_.send(event); }
+  void warning(const WarningEvent& event) override { reporter_.send(event); }
+
+ private:
+  Reporter& reporter_;
+};
+
+// Rank 0's end: a thread for each other process.
+class ReportReceiver {
+ public:
+  struct Take {
+    std::function<void(int rank, const RunServices::StepReport& report)> report;  // its `graph` lives during the call
+    std::function<void(BadSampleEvent event)> bad_sample;
+    std::function<void(WarningEvent event)> warning;
+  };
+  ReportReceiver(Group& group, Take take);
+  ~ReportReceiver();  // REQUIRES: the group was left, or all others have ended
+
+ private:
+  void listen(int rank);
+  Group& group_;
+  const Take take_;
+  std::vector<std::thread> threads_;
+};
+
+// Adds up what the processes measured of a step, in order of rank. Not thread-safe.
+class JointReports {
+ public:
+  explicit JointReports(int processes) : processes_(static_cast<std::size_t>(processes)) {}
+  // The whole step's, when this was the last process's report. The strings and the loss are the first rank's.
+  struct Report {
+    std::string graph;
+    RunServices::StepReport report;
+  };
+  std::unique_ptr<Report> add(int rank, const RunServices::StepReport& report);
+
+ private:
+  const std::size_t processes_;
+  std::map<std::pair<std::string, std::uint64_t>, std::map<int, Report>> open_;  // by graph and step, by rank
+};
+
+}  // namespace millrace

@@ -1,0 +1,60 @@
+// A group of processes that are connected pairwise by stream sockets.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "millrace/communicator.h"
+
+namespace millrace {
+
+// A thread for each other process takes its messages as they come, so that send() never waits for a call of receive(). One more
+// thread sends a sign of life now and then: a process that says nothing for `patience` counts as lost.
+class SocketGroup final : public Group {
+ public:
+  struct Setting {
+    int rank = 0;
+    std::vector<int> sockets;  // by rank, -1 for this one; closed by the group
+    std::chrono::milliseconds patience = std::chrono::seconds(60);
+    std::function<std::string(int rank)> fate = {};  // what became of a process, for messages; empty: nobody knows
+  };
+  explicit SocketGroup(Setting setting);
+  ~SocketGroup() override;  // leaves, if that was not done
+
+  int rank() const override { return setting_.rank; }
+  int size() const override { return static_cast<int>(setting_.sockets.size()); }
+  void send(int to, std::uint32_t channel, std::span<const std::byte> bytes) override;
+  void receive(int from, std::uint32_t channel, std::vector<std::byte>& into) override;
+  void leave(std::string_view why) noexcept override;
+
+ private:
+  struct Peer;
+  void listen(Peer& peer);
+  void keep_alive();
+  bool read(Peer& peer, void* bytes, std::size_t count);
+  void write(Peer& peer, std::uint32_t channel, std::span<const std::byte> bytes);
+  void lose(Peer& peer, const std::string& why);
+  std::string lost_text(const Peer& peer, const std::string& why) const;
+  std::string fate(int rank) const;
+
+  const Setting setting_;
+  std::vector<std::unique_ptr<Peer>> peers_;  // by rank; null for this one
+  std::mutex mutex_;                          // of what the peers have sent, and of `lost_`
+  std::condition_variable arrived_;
+  std::optional<std::string> lost_;  // why nothing can go on
+  bool left_ = false;
+  std::condition_variable leaving_;
+  std::thread alive_;
+};
+
+}  // namespace millrace

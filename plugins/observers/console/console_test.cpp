@@ -1,0 +1,148 @@
+#include <fcntl.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <functional>
+#include <thread>
+
+#include "observer_fixture.h"
+
+namespace millrace::observer_test {
+namespace {
+
+TickEvent tick_event() {
+  TickEvent event;
+  event.graph = "train";
+  event.epoch = 1.25;
+  event.epochs = 2;
+  event.step = 5;
+  event.steps = 8;
+  event.figures = {{"loss", 0.25, false, false}, {"accuracy", 0.5, true, true}, {"top5", 0.75, true, true}};
+  event.images_per_second = 412.4;
+  event.waits_for = "observer metrics";
+  event.seconds_left = 130;
+  return event;
+}
+
+// What is written to standard error meanwhile, with standard error a terminal of this width.
+std::string on_a_terminal(unsigned short columns, const std::function<void()>& work) {
+  const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+  grantpt(terminal);
+  unlockpt(terminal);
+  const int screen = open(ptsname(terminal), O_RDWR | O_NOCTTY);  // NOLINT(concurrency-mt-unsafe): one thread
+  winsize size{};
+  size.ws_col = columns;
+  ioctl(screen, TIOCSWINSZ, &size);
+  const int before = dup(STDERR_FILENO);
+  dup2(screen, STDERR_FILENO);
+  work();
+  std::fflush(stderr);
+  dup2(before, STDERR_FILENO);
+  close(before);
+  fcntl(terminal, F_SETFL, O_NONBLOCK);
+  std::string text(4096, '\0');
+  const ssize_t count = read(terminal, text.data(), text.size());
+  text.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
+  close(screen);
+  close(terminal);
+  std::erase(text, '\r');
+  return text;
+}
+
+class ConsoleObserverTest : public ObserverFixture {
+ protected:
+  std::string said(const std::function<void(RunObserver&)>& work, bool quiet = false) {
+    const auto observer = make("console", Value(Table{{"quiet", {}, Value(quiet)}}));
+    testing::internal::CaptureStderr();
+    observer->start(start_event(), control_);
+    work(*observer);
+    return testing::internal::GetCapturedStderr();
+  }
+};
+
+TEST_F(ConsoleObserverTest, SaysEpochsAndPasses) {
+  EXPECT_EQ(said([](RunObserver& observer) {
+              observer.epoch(epoch_event());
+              observer.pass(pass_event());
+            }),
+            "train: epoch 1/2  loss 0.2500  accuracy 50.00 %  100 images/s  stream 0000000000000abc\n"
+            "validate: 130 images  loss 0.5000  mean iou 12.50 %  0.5 s\n");
+}
+
+TEST_F(ConsoleObserverTest, SaysWhatNoStageReports) {
+  EXPECT_EQ(said([](RunObserver& observer) {
+              EpochEvent epoch = epoch_event();
+              epoch.reported = false;
+              observer.epoch(epoch);
+              PassEvent pass = pass_event();
+              pass.reported = false;
+              observer.pass(pass);
+            }),
+            "train: epoch 1/2  no stage reports the loss  100 images/s\nvalidate: 130 images  260 images/s  0.5 s\n");
+}
+
+TEST_F(ConsoleObserverTest, NamesTheFirstBadSamples) {
+  const std::string line = "bad sample replaced: 'a.tar (b.jpg)': the file is empty (decode_image)\n";
+  EXPECT_EQ(said([](RunObserver& observer) {
+              for (std::uint64_t count = 4; count <= 7; ++count) observer.bad_sample(bad_sample_event(count));
+            }),
+            line + line + "further bad samples are counted, and named in quarantine.jsonl only\n");
+}
+
+TEST_F(ConsoleObserverTest, SaysWhatIsAskedForAndWhatBecameOfIt) {
+  EXPECT_EQ(said([](RunObserver& observer) {
+              RequestEvent request;
+              request.by = "signal 2";
+              request.signal = 2;
+              observer.request(request);
+              request.by = "observer page";
+              request.signal = 0;
+              observer.request(request);
+              request.kind = RequestKind::rate_factor;
+              request.factor = 0.5;
+              request.step = 12;
+              request.state = RequestEvent::State::honoured;
+              observer.request(request);
+              request.kind = RequestKind::save;
+              request.text = "runs/w.safetensors";
+              observer.request(request);
+              request.state = RequestEvent::State::refused;
+              request.text = "the run has no folder";
+              observer.request(request);
+            }),
+            "stopping after the step under way; once more to stop at once\n"
+            "stopping after the step under way: observer page asks for it\n"
+            "from step 13 on the learning rate is multiplied by 0.5: observer page asked for it\n"
+            "weights after step 12: runs/w.safetensors\n"
+            "observer page asked for save in vain: the run has no folder\n");
+}
+
+TEST_F(ConsoleObserverTest, QuietSaysWarningsAlone) {
+  const auto everything = [](RunObserver& observer) {
+    observer.epoch(epoch_event());
+    observer.bad_sample(bad_sample_event(1));
+    observer.warning({"careful"});
+  };
+  EXPECT_EQ(said(everything, true), "warning: careful\n");
+  EXPECT_NE(said(everything).find("warning: careful\n"), std::string::npos);
+}
+
+TEST_F(ConsoleObserverTest, RenewsItsLineOnATerminal) {
+  const std::string line =
+      "train: epoch 2/2  step 5/8  loss 0.250  accuracy 50.0 %  412 images/s  waits for observer metrics  2 min 10 s left";
+  const auto work = [&] {
+    const auto observer = make("console");
+    observer->start(start_event(), control_);
+    observer->tick(tick_event());  // too early
+    std::this_thread::sleep_for(std::chrono::milliseconds(250));
+    observer->tick(tick_event());
+    observer->warning({"careful"});
+  };
+  EXPECT_EQ(on_a_terminal(200, work), "\x1b[K" + line + "\x1b[Kwarning: careful\n");
+  EXPECT_EQ(on_a_terminal(20, work), "\x1b[K" + line.substr(0, 19) + "\x1b[Kwarning: careful\n");
+}
+
+}  // namespace
+}  // namespace millrace::observer_test

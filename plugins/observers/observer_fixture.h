@@ -1,0 +1,131 @@
+// An observer of the plugin and a folder to write into: for tests.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+#include <vector>
+
+#include "millrace/plugin.h"
+
+namespace millrace::observer_test {
+
+// What an observer asks of its run. It asks for nothing here but to be heard.
+class Warnings final : public RunControl {
+ public:
+  void stop() override { ADD_FAILURE() << "stop"; }
+  void save() override { ADD_FAILURE() << "save"; }
+  void validate() override { ADD_FAILURE() << "validate"; }
+  void rate_factor(double) override { ADD_FAILURE() << "rate_factor"; }
+  void warn(std::string_view message) override { texts.emplace_back(message); }
+  std::vector<std::string> texts;
+};
+
+inline const Registry& registry() {
+  static const Registry one = [] {
+    Registry made;
+    made.load(MILLRACE_PLUGINS "/observers.so");
+    return made;
+  }();
+  return one;
+}
+
+class ObserverFixture : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::path(testing::TempDir()) / testing::UnitTest::GetInstance()->current_test_info()->name();
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::shared_ptr<RunObserver> make(const std::string& name, const Value& table = {}) const {
+    Diagnostics errors;
+    auto observer = registry().observer(name)->create(table, "[observe." + name + "]", errors);
+    EXPECT_EQ(errors.text(), "");
+    return observer;
+  }
+  RunStart start_event() const {
+    RunStart event;
+    event.name = "quickstart";
+    event.file = "quickstart.toml";
+    event.folder = folder_;
+    event.graph = "train";
+    event.seed = 1;
+    event.epochs = 2;
+    event.steps = 8;
+    event.steps_per_epoch = 4;
+    event.replicas = 1;
+    event.elapsed_seconds = 0.5;
+    return event;
+  }
+  std::string text_of(const std::string& name) const {
+    std::ifstream file(folder_ / name);
+    return {std::istreambuf_iterator<char>(file), {}};
+  }
+
+  std::filesystem::path folder_;
+  Warnings control_;
+};
+
+inline StepEvent step_event() {
+  StepEvent event;
+  event.graph = "train";
+  event.epoch = 1;
+  event.step = 3;
+  event.reported = true;
+  event.figures = {{"loss", 0.25, false, false}, {"accuracy", 0.5, true, true}};
+  event.scalars = {{"learning_rate", 0.1}};
+  event.images_per_second = 100;
+  event.elapsed_seconds = 1.5;
+  return event;
+}
+inline EpochEvent epoch_event() {
+  EpochEvent event;
+  event.graph = "train";
+  event.epoch = 1;
+  event.step = 4;
+  event.epochs = 2;
+  event.reported = true;
+  event.figures = {{"loss", 0.25, false, false}, {"accuracy", 0.5, true, true}, {"top5", 0.75, true, true}};
+  event.images_per_second = 100;
+  event.seconds = 2;
+  event.stream_hash = 0xabc;
+  event.resident_bytes = 1024;
+  event.elapsed_seconds = 2.5;
+  return event;
+}
+inline PassEvent pass_event() {
+  PassEvent event;
+  event.graph = "validate";
+  event.epoch = 1;
+  event.step = 4;
+  event.samples = 130;
+  event.reported = true;
+  event.figures = {{"loss", 0.5, false, false}, {"mean_iou", 0.125, true, true}};
+  event.images_per_second = 260;
+  event.seconds = 0.5;
+  event.stream_hash = 0xdef;
+  event.elapsed_seconds = 3;
+  return event;
+}
+inline BadSampleEvent bad_sample_event(std::uint64_t count) {
+  BadSampleEvent event;
+  event.graph = "train";
+  event.place = "a.tar (b.jpg)";
+  event.path = "a.tar";
+  event.member = "b.jpg";
+  event.offset = 512;
+  event.stage = "decode_image";
+  event.cause = "the file is empty";
+  event.action = "replaced";
+  event.epoch = 1;
+  event.position = 7;
+  event.index = 9;
+  event.count = count;
+  return event;
+}
+
+}  // namespace millrace::observer_test

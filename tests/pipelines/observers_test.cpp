@@ -1,0 +1,230 @@
+// What observers promise of a whole run: nothing is lost, nobody is waited for in silence, and what they ask for is done.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <regex>
+
+#include "command.h"
+#include "network/safetensors.h"
+
+namespace millrace::test {
+namespace {
+
+namespace fs = std::filesystem;
+using Lines = std::vector<nlohmann::json>;
+
+// quickstart.toml on a few images, with the test's observers at hand.
+Outcome quickstart(const std::string& folder, const std::vector<std::string>& set, Interruption interruption = {},
+                   const std::string& data = shapes()) {
+  std::vector<std::string> words = {tool("pipeline-run"), pipeline("quickstart.toml"), "--set", "run.folder=" + folder};
+  words.insert(words.end(), {"--set", "data.root=" + data});
+  for (const std::string& each : set) words.insert(words.end(), {"--set", each});
+  interruption.limit = 240;
+  setenv("MILLRACE_PLUGIN_PATH", MILLRACE_BINARY_DIR "/tests/listeners", 1);  // NOLINT(concurrency-mt-unsafe): one thread
+  Outcome outcome = run_command(words, interruption);
+  unsetenv("MILLRACE_PLUGIN_PATH");  // NOLINT(concurrency-mt-unsafe)
+  return outcome;
+}
+
+// The only run in the folder.
+fs::path run_in(const std::string& folder) {
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.path().filename() == "pipeline.toml") return entry.path().parent_path();
+  }
+  return {};
+}
+
+// A line that a killed program has not finished is left out.
+Lines metrics_in(const std::string& folder) {
+  Lines lines;
+  std::ifstream file(run_in(folder) / "metrics.jsonl");
+  for (std::string line; std::getline(file, line);) {
+    if (!file.eof()) lines.push_back(nlohmann::json::parse(line));
+  }
+  return lines;
+}
+
+Lines of(const Lines& lines, const std::string& event) {
+  Lines found;
+  for (const auto& line : lines) {
+    if (line.at("event") == event) found.push_back(line);
+  }
+  return found;
+}
+
+void expect_every_step(const Lines& lines) {
+  const Lines steps = of(lines, "step");
+  ASSERT_FALSE(steps.empty());
+  for (std::size_t s = 0; s < steps.size(); ++s) ASSERT_EQ(steps[s].at("step"), s + 1);
+}
+
+std::size_t count(const std::string& text, const std::string& part) {
+  std::size_t found = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+  return found;
+}
+
+TEST(Observers, MetricsAreWholeAfterSigterm) {
+  const TemporaryFolder folder;
+  Interruption term(4);
+  term.signal = SIGTERM;
+  const Outcome outcome = quickstart(folder / "runs", {"run.epochs=100000", "train.batch.size=20"}, term);
+  EXPECT_EQ(outcome.code, 143) << outcome.err;
+  const Lines lines = metrics_in(folder / "runs");
+  expect_every_step(lines);
+  EXPECT_EQ(lines.front().at("event"), "start");
+  EXPECT_EQ(lines.back().at("event"), "end");
+  EXPECT_EQ(lines.back().at("signal"), SIGTERM);
+  EXPECT_EQ(lines.back().at("step"), of(lines, "step").size());
+  EXPECT_NE(outcome.err.find("stopping after the step under way; once more to stop at once\n"), std::string::npos) << outcome.err;
+}
+
+// Every epoch but perhaps the last that was said is in the file, with all its steps and its validation.
+TEST(Observers, MetricsAreWholeUpToTheLastBoundaryAfterAKill) {
+  const TemporaryFolder folder;
+  Interruption killed(4);
+  killed.signal = SIGKILL;
+  const Outcome outcome = quickstart(folder / "runs", {"run.epochs=100000", "train.batch.size=20"}, killed);
+  EXPECT_EQ(outcome.code, 128 + SIGKILL) << outcome.err;
+  const std::size_t said = count(outcome.err, "train: epoch ");
+  ASSERT_GT(said, 1U) << outcome.err;
+  const Lines lines = metrics_in(folder / "runs");
+  expect_every_step(lines);
+  EXPECT_GE(of(lines, "epoch").size(), said - 1);
+  EXPECT_GE(of(lines, "validate").size(), said - 2);
+  EXPECT_GE(of(lines, "step").size(), 20 * (said - 1));
+}
+
+TEST(Observers, OneThatTakesTheLatestCostsTheRunNothing) {
+  const std::vector<std::string> set = {"run.epochs=5", "train.batch.size=10"};
+  const Outcome alone = quickstart("", set);
+  ASSERT_EQ(alone.code, 0) << alone.err;
+  std::vector<std::string> with = set;
+  with.emplace_back("observe.slow_page.seconds=1");
+  const Outcome beside = quickstart("", with);
+  ASSERT_EQ(beside.code, 0) << beside.err;
+  EXPECT_LT(beside.seconds, 1.5 * alone.seconds + 10) << "alone " << alone.seconds << " s; 200 steps would sleep for 200 s";
+}
+
+TEST(Observers, OneThatMustHearAllIsWaitedForAtABoundaryAndNamed) {
+  const Outcome outcome = quickstart("", {"run.epochs=1", "train.batch.size=10", "observe.slow.seconds=0.3"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_GT(outcome.seconds, 12);  // 40 steps
+  EXPECT_NE(outcome.err.find("  step 40/40  "), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("waits for observer slow"), std::string::npos) << outcome.err;
+}
+
+TEST(Observers, TheGateClosesForOneThatIsTooFarBehind) {
+  const TemporaryFolder folder;
+  const Outcome made =
+      run_command({tool("pipeline-data"), "shapes", folder / "many", "--size", "16", "--count", "1600", "--validation", "10"});
+  ASSERT_EQ(made.code, 0) << made.err;
+  const Outcome outcome = quickstart(
+      "", {"run.epochs=1", "train.batch.size=1", "validate.every=end", "observe.slow.seconds=0.03"}, {}, folder / "many");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  std::smatch held;
+  ASSERT_TRUE(std::regex_search(outcome.err, held, std::regex("step (1[0-9]{3})/1600[^\n]*waits for observer slow")))
+      << outcome.err;
+  EXPECT_LT(std::stoi(held[1]), 1600);
+}
+
+TEST(Observers, OneThatFailsIsNamedOnceAndTheRunGoesOn) {
+  const Outcome outcome = quickstart("", {"run.epochs=2", "observe.asker={ask=\"fail\", at=2}"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(count(outcome.err, "warning: observer 'asker' failed, and is told nothing more: the asker has lost its tongue\n"), 1U)
+      << outcome.err;
+}
+
+TEST(Observers, AreLeftOutWhereTheFileSaysSo) {
+  const TemporaryFolder folder;
+  const Outcome outcome = quickstart(folder / "runs", {"run.epochs=1", "observe={console=false, metrics=false, results=true}"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const fs::path run = run_in(folder / "runs");
+  EXPECT_FALSE(fs::exists(run / "metrics.jsonl"));
+  std::ifstream results(run / "results.csv");
+  Lines rows;
+  std::string header, epoch, pass;
+  std::getline(results, header);
+  std::getline(results, epoch);
+  std::getline(results, pass);
+  EXPECT_EQ(header, "graph,epoch,step,images_per_second,seconds,loss,accuracy,top5");
+  EXPECT_EQ(epoch.substr(0, 10), "train,1,4,");
+  EXPECT_EQ(pass.substr(0, 13), "validate,1,4,");
+  EXPECT_EQ(outcome.err, "weights: " + (run / "weights.safetensors").string() + "\n");
+}
+
+TEST(RunControl, AStopEndsTheRunInGoodOrder) {
+  const TemporaryFolder folder;
+  const Outcome outcome = quickstart(folder / "runs", {"run.epochs=1000", "observe.asker={ask=\"stop\", at=3}"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const Lines lines = metrics_in(folder / "runs");
+  EXPECT_EQ(lines.back().at("event"), "end");
+  EXPECT_FALSE(lines.back().contains("signal"));
+  EXPECT_LT(lines.back().at("step"), 100);
+  EXPECT_TRUE(fs::exists(run_in(folder / "runs") / "weights.safetensors"));
+  EXPECT_NE(outcome.err.find("stopping after the step under way: observer asker asks for it\n"), std::string::npos)
+      << outcome.err;
+}
+
+TEST(RunControl, SaveWritesTheWeightsOfItsStep) {
+  const TemporaryFolder folder;
+  const Outcome outcome = quickstart(folder / "runs", {"run.epochs=2", "observe.asker={ask=\"save\", at=4}"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Lines asked = of(metrics_in(folder / "runs"), "request");
+  ASSERT_EQ(asked.size(), 1U) << outcome.err;
+  const std::uint64_t step = asked[0].at("step");
+  const fs::path file = run_in(folder / "runs") / ("weights-step-" + std::to_string(step) + ".safetensors");
+  EXPECT_EQ(asked[0].at("text"), file.string());
+  EXPECT_GE(step, 4U);
+  EXPECT_EQ(read_safetensors(file.string()).tensors.size(),
+            read_safetensors((run_in(folder / "runs") / "weights.safetensors").string()).tensors.size());
+  const Outcome nowhere = quickstart("", {"run.epochs=2", "observe.asker={ask=\"save\", at=4}"});
+  EXPECT_NE(nowhere.err.find("observer asker asked for save in vain: the run has no folder\n"), std::string::npos) << nowhere.err;
+}
+
+TEST(RunControl, ValidateRunsTheOtherGraphsAtTheNextStep) {
+  const TemporaryFolder folder;
+  const Outcome outcome =
+      quickstart(folder / "runs", {"run.epochs=3", "validate.every=end", "observe.asker={ask=\"validate\", at=2}"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Lines lines = metrics_in(folder / "runs"), asked = of(lines, "request"), passes = of(lines, "validate");
+  ASSERT_EQ(asked.size(), 1U) << outcome.err;
+  ASSERT_EQ(passes.size(), 2U);
+  EXPECT_EQ(passes[0].at("step"), asked[0].at("step"));
+  EXPECT_EQ(passes[1].at("step"), 12);
+  expect_every_step(lines);
+}
+
+TEST(RunControl, ARateFactorHoldsFromTheStepThatTheEventNames) {
+  const auto rates = [](const std::vector<std::string>& set, std::uint64_t& honoured) {
+    const TemporaryFolder folder;
+    std::vector<std::string> all = {"run.epochs=3"};
+    all.insert(all.end(), set.begin(), set.end());
+    const Outcome outcome = quickstart(folder / "runs", all);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const Lines lines = metrics_in(folder / "runs");
+    for (const auto& asked : of(lines, "request")) honoured = asked.at("step");
+    std::vector<double> found;
+    for (const auto& step : of(lines, "step")) found.push_back(step.at("learning_rate"));
+    return found;
+  };
+  std::uint64_t none = 99, first = 99, later = 99;
+  const auto whole = rates({}, none);
+  const auto from_the_first = rates({"observe.asker={ask=\"rate_factor\", at=0, factor=0.25}"}, first);
+  const auto from_later = rates({"observe.asker={ask=\"rate_factor\", at=2, factor=0.25}"}, later);
+  ASSERT_EQ(whole.size(), 12U);
+  ASSERT_EQ(from_later.size(), 12U);
+  ASSERT_EQ(from_the_first.size(), 12U);
+  EXPECT_EQ(none, 99U);
+  EXPECT_EQ(first, 0U);
+  EXPECT_GE(later, 2U);
+  EXPECT_LT(later, 12U);
+  for (std::size_t s = 0; s < whole.size(); ++s) {
+    EXPECT_DOUBLE_EQ(from_the_first[s], 0.25 * whole[s]) << s;
+    EXPECT_DOUBLE_EQ(from_later[s], (s < later ? 1 : 0.25) * whole[s]) << s;
+  }
+}
+
+}  // namespace
+}  // namespace millrace::test

@@ -1,0 +1,84 @@
+// Observers for tests: two that take their time, one that asks something of the run.
+#include <millrace/plugin.h>
+
+#include <chrono>
+#include <thread>
+
+namespace {
+
+using namespace millrace;
+
+// Sleeps at every event.
+class Slow : public RunObserver {
+ public:
+  struct Params {
+    double seconds = 1;
+  };
+  static void describe(ObserverDescription<Params>& d) {
+    d.name("slow").text("Sleeps at every event, and must be told all of them.");
+    d.params.add("seconds", &Params::seconds).range(0).text("of sleep");
+  }
+  explicit Slow(const Params& params) : seconds_(params.seconds) {}
+  void start(const RunStart&, RunControl&) override { sleep(); }
+  void step(const StepEvent&) override { sleep(); }
+  void epoch(const EpochEvent&) override { sleep(); }
+  void pass(const PassEvent&) override { sleep(); }
+  void warning(const WarningEvent&) override { sleep(); }
+  void tick(const TickEvent&) override { sleep(); }
+  void end(const RunEnd&) override { sleep(); }
+
+ private:
+  void sleep() const { std::this_thread::sleep_for(std::chrono::duration<double>(seconds_)); }
+  const double seconds_;
+};
+
+class SlowPage : public Slow {
+ public:
+  static void describe(ObserverDescription<Params>& d) {
+    Slow::describe(d);
+    d.name("slow_page").text("Sleeps at every event, and takes the latest.").delivery(Delivery::latest);
+  }
+  using Slow::Slow;
+};
+
+class Asker : public RunObserver {
+ public:
+  struct Params {
+    std::int64_t at = 0;
+    std::string ask;
+    double factor = 0.5;
+  };
+  static void describe(ObserverDescription<Params>& d) {
+    d.name("asker").text("Asks the run for something.");
+    d.params.add("at", &Params::at).range(0).text("the step after which it asks; 0: before the first");
+    d.params.add("ask", &Params::ask).required().choices({"stop", "save", "validate", "rate_factor", "fail"}).text("for what");
+    d.params.add("factor", &Params::factor).text("of the learning rate");
+  }
+  explicit Asker(const Params& params) : params_(params) {}
+  void start(const RunStart&, RunControl& control) override {
+    control_ = &control;
+    if (params_.at == 0) ask();
+  }
+  void step(const StepEvent& e) override {
+    if (e.step == static_cast<std::uint64_t>(params_.at)) ask();
+  }
+
+ private:
+  void ask() const {
+    if (params_.ask == "stop") control_->stop();
+    if (params_.ask == "save") control_->save();
+    if (params_.ask == "validate") control_->validate();
+    if (params_.ask == "rate_factor") control_->rate_factor(params_.factor);
+    if (params_.ask == "fail") fail(ErrorKind::run, "the asker has lost its tongue");
+  }
+  const Params params_;
+  RunControl* control_ = nullptr;
+};
+
+}  // namespace
+
+MILLRACE_PLUGIN("listeners", "1.0", "Observers for tests.") {
+  registry.add_observer<Slow>();
+  registry.add_observer<SlowPage>();
+  registry.add_observer<Asker>();
+}
