@@ -50,6 +50,9 @@ Forward::Forward(const Params& params, const StageContext& context)
       loss_(context.sends(kResultPort) ? make_loss(params, context).loss : nullptr),
       views_(test_time_views(params.test_time)) {
   if (!context.sends(kPredictionsPort)) return;
+  if (context.all_replicas() > context.replicas.size()) {
+    fail(ErrorKind::usage, "predictions are made by one process, and this run has several");
+  }
   const Network& network = *context.network;
   const auto add = [&](LayerPort port) { values_.push_back({port, network.shape_of(port), nullptr}); };
   add(network.result());
