@@ -28,6 +28,7 @@ class WatchedToken : public StepToken {
 Packet step_packet(const Ref<Batch>& batch, Ref<StepToken> token = make_ref<StepToken>()) {
   Packet packet = testkit::whole(batch);
   packet.token = std::move(token);
+  packet.weight = batch->weight;  // which the graph adds up
   return packet;
 }
 
