@@ -17,7 +17,10 @@
 
 namespace millrace {
 
-std::string Predictions::Sample::place() const { return member.empty() ? url : url + ": " + member; }
+void Predictions::Sample::append_place(std::string& to) const {
+  to += url;
+  if (!member.empty()) to.append(": ").append(member);
+}
 
 const Predictions::Values& Predictions::output(LayerPort port) const {
   return *std::find_if(outputs.begin(), outputs.end(), [&](const Values& values) { return values.port == port; });

@@ -31,6 +31,12 @@ TEST(Every, CountsSeveralEpochsFractionsAndSteps) {
   EXPECT_TRUE(every_of("end").due(100, 10, 100));
 }
 
+TEST(Every, NeverIsNotEvenDueAtTheEnd) {
+  EXPECT_TRUE(every_of("never").never);
+  EXPECT_FALSE(every_of("never").due(100, 10, 100));
+  EXPECT_FALSE(every_of("end").never);
+}
+
 TEST(Every, OneAloneNeedsNoNumber) {
   EXPECT_TRUE(every_of("1 epoch").due(10, 10, 100));
   EXPECT_TRUE(every_of("step").due(1, 10, 100));

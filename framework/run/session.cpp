@@ -318,6 +318,7 @@ RunResult Session::train() {
                      .agreements = agreements_,
                      .save = [this](const std::string& name) { return save_weights(name); }});
   RunResult result = training.run();
+  graphs_.clear();  // stages stop, and may warn of what they could not finish
   if (!builds_.front()->trains()) return result;
   if (options_.activity) options_.activity->set("the weights to be written", true);
   result.weights_file = save_weights("weights.safetensors");

@@ -149,7 +149,7 @@ class OwnBatch : public Batch {
 Ref<Batch> make_batch(std::uint32_t capacity, ImageShape image, ImageShape window) {
   Ref<Batch> batch = make_ref<OwnBatch>(capacity, image);
   batch->window = window.is_static() ? window : image;
-  batch->count = capacity;
+  batch->count = batch->global_count = capacity;
   batch->weight = capacity;
   batch->missing = capacity;
   return batch;

@@ -58,7 +58,7 @@ class CirculatingBatch : public Batch {
     records = records_.data();
     labels = labels_.data();
     weights = weights_.data();
-    count = capacity;
+    count = global_count = capacity;
     weight = capacity;
   }
 

@@ -43,7 +43,7 @@ class Predictions : public Payload {
     bool counts = true;       // false: the sample was bad and was skipped; its outputs mean nothing
     SourceMap source;         // from pixels that the network saw to pixels of the source image; may be unknown
 
-    std::string place() const;  // "photos/cat/1.jpg", "shards/3.tar: 00042.jpg"
+    void append_place(std::string& to) const;  // "photos/cat/1.jpg", "shards/3.tar: 00042.jpg"
   };
   struct Values {
     LayerPort port;

@@ -70,6 +70,23 @@ TEST_F(ReadFolderTest, NamesClassesAfterFoldersAndSortsBytewise) {
   EXPECT_EQ(path_of(*source, 4), "dog/b.jpg:2");
 }
 
+TEST_F(ReadFolderTest, ReadsImagesThatHaveNoClassWhereverTheyLie) {
+  write("b.jpg");
+  write("holidays/a.jpg");
+  write("holidays/notes.txt");
+  ReadFolder::Params without = params();
+  without.labels = "none";
+  without.classes = {"cat", "dog"};  // of the network
+  const auto source = opened(without);
+  ASSERT_EQ(source->size(), 2U);
+  EXPECT_EQ(path_of(*source, 0), "b.jpg:-1");
+  EXPECT_EQ(path_of(*source, 1), "holidays/a.jpg:-1");
+  EXPECT_EQ(source->classes(), (std::vector<std::string>{"cat", "dog"}));
+  EXPECT_TRUE(warnings_.warnings().empty());
+  without.label = "(b)";
+  EXPECT_NE(error_of(without).message().find("exclude each other"), std::string::npos);
+}
+
 TEST_F(ReadFolderTest, ALinkThatLeadsNowhereIsABadSample) {
   write("cat/1.jpg");
   fs::create_symlink("gone", root_ / "cat/2.jpg");

@@ -86,6 +86,24 @@ TEST_F(BatchTest, RefusesPixelsThatDifferFromThoseThatDevicesKeep) {
       "before the cache if it changes an image alike each time, else set `device = false`");
 }
 
+TEST_F(BatchTest, EachSampleComesOnceWhereItIsPredicted) {
+  EXPECT_EQ(BatchSamples(params_, context_).spec().last, BatchSpec::Last::drop);
+  context_.predicts = true;
+  BatchSamples stage(params_, context_);
+  EXPECT_EQ(stage.spec().last, BatchSpec::Last::keep);
+  const auto batch = filled();
+  spoil(*batch, 2);
+  feed(stage, testkit::whole(batch));
+  EXPECT_EQ(batch->weights[2], 0);
+  EXPECT_EQ(batch->weight, 7);
+  EXPECT_TRUE(output_.take(1).empty()) << "none is read again";
+  params_.last = "wrap";
+  EXPECT_EQ(mistake(), "last = \"wrap\": predictions are made of each image once; set last = \"keep\"");
+  params_.last = "keep";
+  params_.bad_samples = "replace";
+  EXPECT_EQ(mistake(), "bad_samples = \"replace\": predictions are made of each image once; set \"skip\" or \"fail\"");
+}
+
 TEST_F(BatchTest, GathersRowsOfNumbersAndNoneOfASkippedSample) {
   params_.bad_samples = "skip";
   params_.last = "keep";

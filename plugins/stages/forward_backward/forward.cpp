@@ -8,7 +8,7 @@
 namespace millrace {
 namespace {
 
-constexpr std::size_t kResult = 0, kPredictions = 1;
+constexpr std::size_t kResultPort = 0, kPredictionsPort = 1;
 
 }  // namespace
 
@@ -41,15 +41,18 @@ void Forward::describe(StageDescription<Params>& d) {
 }
 
 void Forward::request(const Params& params, const StageContext& context, CompileRequest& request) {
-  if (context.sends(kResult)) request.losses.push_back(make_loss(params, context).loss);
-  if (context.sends(kPredictions)) request.read(context.network->result());
+  if (context.sends(kResultPort)) request.losses.push_back(make_loss(params, context).loss);
+  if (context.sends(kPredictionsPort)) request.read(context.network->result());
 }
 
 Forward::Forward(const Params& params, const StageContext& context)
     : context_(context),
-      loss_(context.sends(kResult) ? make_loss(params, context).loss : nullptr),
+      loss_(context.sends(kResultPort) ? make_loss(params, context).loss : nullptr),
       views_(test_time_views(params.test_time)) {
-  if (!context.sends(kPredictions)) return;
+  if (!context.sends(kPredictionsPort)) return;
+  if (context.all_replicas() > context.replicas.size()) {
+    fail(ErrorKind::usage, "predictions are made by one process, and this run has several");
+  }
   const Network& network = *context.network;
   const auto add = [&](LayerPort port) { values_.push_back({port, network.shape_of(port), nullptr}); };
   add(network.result());
@@ -98,7 +101,7 @@ void Forward::process(int, Packet packet, Output& output) {
   if (result) result->ready = done;
   if (predictions) done = predictions->ready = PredictionPool::read(replica, *predictions);
   clock_.watch(done, begin, share.count);
-  if (result) send_result(std::move(result), static_cast<int>(kResult), output);
+  if (result) send_result(std::move(result), static_cast<int>(kResultPort), output);
   if (predictions) send_predictions(std::move(predictions), output);
   // Nothing waits for an update here: the next batch may follow at once, or as soon as there are predictions for it.
   if (pool_) pool_->let_go(std::move(token));
@@ -139,7 +142,7 @@ void Forward::send_predictions(Ref<Predictions> predictions, Output& output) con
   packet.sequence = predictions->step;
   packet.replica = -1;
   packet.payload = std::move(predictions);
-  output.emit(static_cast<int>(kPredictions), std::move(packet));
+  output.emit(static_cast<int>(kPredictionsPort), std::move(packet));
 }
 
 }  // namespace millrace

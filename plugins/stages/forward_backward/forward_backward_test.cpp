@@ -135,7 +135,7 @@ TEST(ForwardBackward, PiecesAreMeasuredTogetherAndSentOnce) {
                   replicas.context_of(0));
   for (const std::uint32_t samples : {7U, 2U, 0U}) {  // fewer than pieces, too
     const Ref<Batch> batch = testkit::random_batch(7);
-    batch->count = samples;
+    batch->count = batch->global_count = samples;
     harness.feed(step_packet(batch));
     const std::vector<Packet> results = harness.take(kResult);
     ASSERT_EQ(results.size(), 1U);
@@ -189,7 +189,7 @@ TEST(ForwardBackward, ASampleOfWeightZeroIsAsIfItWereNotThere) {
   const Ref<Batch> batch = testkit::random_batch(5), shorter = testkit::random_batch(5);
   batch->weights[4] = 0;
   batch->weight = 4;
-  shorter->count = 4;
+  shorter->count = shorter->global_count = 4;
   shorter->weight = 4;
   expect_near(gradient(replicas, batch, {}, "fc1.weight"), gradient(replicas, shorter, {}, "fc1.weight"));
 }

@@ -118,7 +118,9 @@ TEST(Forward, SendsWhatTheNetworkMakesOfEachSample) {
   EXPECT_TRUE(predictions.last);
   ASSERT_EQ(predictions.count, 3U);
   EXPECT_EQ(predictions.samples[0].key.position, 4U);
-  EXPECT_EQ(predictions.samples[0].place(), "shards/1.tar: 4.jpg");
+  std::string place;
+  predictions.samples[0].append_place(place);
+  EXPECT_EQ(place, "shards/1.tar: 4.jpg");
   EXPECT_EQ(predictions.samples[0].label, 3);
   EXPECT_TRUE(predictions.samples[0].counts);
   EXPECT_FALSE(predictions.samples[1].counts);

@@ -101,6 +101,8 @@ void WriteClasses::write_rows(const Predictions& share) {
     if (!sample.counts) continue;
     rank(share.result().row(i));
     text_.clear();
+    place_.clear();
+    sample.append_place(place_);
     json_ ? append_object(sample) : append_row(sample);
     file_->write(text_);
   }
@@ -133,7 +135,7 @@ std::string WriteClasses::names_row() const {
 }
 
 void WriteClasses::append_row(const Predictions::Sample& sample) {
-  append_csv(text_, sample.place());
+  append_csv(text_, place_);
   text_ += ',';
   if (sample.label >= 0) append_csv(text_, name_of(sample.label));
   for (std::size_t i = 0; i < top_; ++i) {
@@ -147,7 +149,7 @@ void WriteClasses::append_row(const Predictions::Sample& sample) {
 
 void WriteClasses::append_object(const Predictions::Sample& sample) {
   text_ += "{\"path\":";
-  append_json(text_, sample.place());
+  append_json(text_, place_);
   text_ += ",\"label\":";
   sample.label >= 0 ? append_json(text_, name_of(sample.label)) : void(text_ += "null");
   text_ += ",\"classes\":[";
@@ -163,9 +165,12 @@ void WriteClasses::append_object(const Predictions::Sample& sample) {
   text_ += "]}\n";
 }
 
-std::string WriteClasses::name_of(std::int32_t label) const {
+// Valid until the next call.
+std::string_view WriteClasses::name_of(std::int32_t label) {
   const auto index = static_cast<std::size_t>(label);
-  return index < classes_.size() ? classes_[index] : std::to_string(label);
+  if (index < classes_.size()) return classes_[index];
+  number_ = std::to_string(label);
+  return number_;
 }
 
 }  // namespace millrace

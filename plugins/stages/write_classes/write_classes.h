@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "millrace/output_file.h"
@@ -53,7 +54,7 @@ class WriteClasses : public Stage {
   void append_row(const Predictions::Sample& sample);
   void append_object(const Predictions::Sample& sample);
   std::string names_row() const;
-  std::string name_of(std::int32_t label) const;
+  std::string_view name_of(std::int32_t label);
 
   const Params params_;
   const StageContext context_;
@@ -65,7 +66,7 @@ class WriteClasses : public Stage {
 
   // Of the line's thread.
   std::optional<OutputFile> file_;  // of the pass under way
-  std::string text_;
+  std::string text_, place_, number_;
   std::vector<std::size_t> ranked_;  // the first top_ are in order
   std::vector<double> scores_;       // of these
 

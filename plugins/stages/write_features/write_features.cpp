@@ -112,7 +112,9 @@ void WriteFeatures::write_rows(const Predictions& share) {
     const std::span<const float> row = values.row(i);
     features_->write(row.data(), row.size_bytes());
     text_.clear();
-    append_csv(text_, sample.place());
+    place_.clear();
+    sample.append_place(place_);
+    append_csv(text_, place_);
     text_ += ',';
     const auto label = static_cast<std::size_t>(sample.label);
     if (sample.label >= 0) append_csv(text_, label < context_.classes.size() ? context_.classes[label] : std::to_string(label));

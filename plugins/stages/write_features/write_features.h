@@ -56,7 +56,7 @@ class WriteFeatures : public Stage {
   // Of the line's thread.
   std::optional<OutputFile> features_, names_;  // of the pass under way
   std::uint64_t rows_ = 0;
-  std::string text_;
+  std::string text_, place_;
 
   PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the rest
 };

@@ -1,0 +1,106 @@
+#include "millrace/output_file.h"
+
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "millrace/error.h"
+#include "testkit/files.h"
+
+namespace millrace {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string content(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  std::ostringstream text;
+  text << stream.rdbuf();
+  return text.str();
+}
+
+TEST(OutputFile, TakesThePlaceOfTheOldOneWhenItIsWhole) {
+  const testkit::TestFolder folder;
+  const fs::path path = folder.path() / "a.bin";
+  folder.write("a.bin", "old");
+  OutputFile file(path.string());
+  const std::string large(600'000, 'x');
+  file.write("0123456789");
+  file.write(large);
+  file.write("end");
+  file.write_at(2, "ab");
+  EXPECT_EQ(content(path), "old");
+  file.commit();
+  EXPECT_EQ(content(path), "01ab456789" + large + "end");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 1);
+}
+
+TEST(OutputFile, IsRemovedUnlessItIsCommittedOrKept) {
+  const testkit::TestFolder folder;
+  const std::string path = (folder.path() / "a.bin").string();
+  { OutputFile(path).write("x"); }
+  EXPECT_TRUE(fs::is_empty(folder.path()));
+  OutputFile file(path);
+  file.write("half");
+  const std::string kept = file.keep();
+  EXPECT_TRUE(kept.starts_with(path + ".new-"));
+  EXPECT_EQ(content(kept), "half");
+}
+
+TEST(OutputFile, NamesAFileThatCannotBeMade) {
+  const testkit::TestFolder folder;
+  const std::string path = (folder.path() / "no/a.bin").string();
+  try {
+    OutputFile file(path);
+    FAIL() << "was made";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::storage);
+    EXPECT_NE(std::string(error.what()).find("cannot create '" + path), std::string::npos) << error.what();
+  }
+}
+
+TEST(Csv, IsQuotedWhereRfc4180AsksForIt) {
+  const auto field = [](std::string_view text) {
+    std::string line;
+    append_csv(line, text);
+    return line;
+  };
+  EXPECT_EQ(field("plain text; 'quoted'"), "plain text; 'quoted'");
+  EXPECT_EQ(field(""), "");
+  EXPECT_EQ(field("a,b"), "\"a,b\"");
+  EXPECT_EQ(field("say \"a\""), "\"say \"\"a\"\"\"");
+  EXPECT_EQ(field("two\nlines"), "\"two\nlines\"");
+  EXPECT_EQ(field("two\r"), "\"two\r\"");
+}
+
+// Beside the library that the framework reads JSON with.
+TEST(Json, IsWhatALibraryMakesOfTheSameBytes) {
+  std::vector<std::string> texts = {"",
+                                    "plain",
+                                    "a \"b\" \\ c/d",
+                                    "K\xc3\xa4uzchen \xe2\x82\xac \xf0\x9f\xa6\x89",
+                                    "\x01\x1f\x7f",
+                                    "\xed\xa0\x80",
+                                    "\xc0\xaf",
+                                    "\xf4\x90\x80\x80",
+                                    "cut \xe2\x82",
+                                    "\xff\xfe"};
+  for (int first = 0; first < 256; ++first) texts.push_back({static_cast<char>(first), '\x80', '\xa0', 'x'});
+  for (const std::string& text : texts) {
+    std::string line;
+    append_json(line, text);
+    const auto read = nlohmann::json::parse(line, nullptr, false);
+    ASSERT_TRUE(read.is_string()) << line;
+    const std::string dumped = nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    const auto without_marks = [](std::string replaced) {  // how many marks stand for several bad bytes is a matter of taste
+      for (std::size_t at = 0; (at = replaced.find("\xef\xbf\xbd")) != std::string::npos;) replaced.erase(at, 3);
+      return replaced;
+    };
+    EXPECT_EQ(without_marks(read.get<std::string>()), without_marks(nlohmann::json::parse(dumped).get<std::string>()));
+  }
+}
+
+}  // namespace
+}  // namespace millrace

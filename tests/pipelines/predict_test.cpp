@@ -1,0 +1,243 @@
+// Predictions, from a file of weights to files of classes and features.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "command.h"
+#include "network/safetensors.h"
+
+namespace millrace::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kTestImages = 130;
+
+// One epoch of quickstart.toml, trained once for this program.
+const std::string& weights() {
+  static const TemporaryFolder folder;
+  static const std::string file = [] {
+    const Outcome outcome =
+        run_command({tool("pipeline-run"), pipeline("quickstart.toml"), "--quiet", "--set", "data.root=" + shapes(), "--set",
+                     "run.folder=" + folder.path().string(), "--set", "run.epochs=1"});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    for (const auto& entry : fs::recursive_directory_iterator(folder.path())) {
+      if (entry.path().filename() == "weights.safetensors") return entry.path().string();
+    }
+    return std::string();
+  }();
+  return file;
+}
+
+// The rows of a CSV file without quotes, by their fields; the first row are names.
+std::vector<std::vector<std::string>> rows_of(const std::string& file) {
+  std::ifstream stream(file);
+  EXPECT_TRUE(stream) << file;
+  std::vector<std::vector<std::string>> rows;
+  for (std::string line; std::getline(stream, line);) {
+    EXPECT_EQ(line.back(), '\r');
+    line.pop_back();
+    std::istringstream fields(line);
+    rows.emplace_back();
+    for (std::string field; std::getline(fields, field, ',');) rows.back().push_back(field);
+  }
+  return rows;
+}
+
+class Predict : public testing::Test {
+ protected:
+  // quickstart.toml with a graph [predict].
+  std::string file(const std::string& flow, const std::string& more = "") {
+    std::ofstream(folder_ / "predict.toml") << "extends = \"" << pipeline("quickstart.toml")
+                                            << "\"\n[predict]\nevery = \"never\"\n"
+                                            << "flow = [\"read\", \"decode_image\", \"batch\", \"forward\", " << flow << "]\n"
+                                            << "[predict.read]\nstage = \"read_folder\"\npath = \"${data.root}/test\"\n"
+                                            << "[predict.decode_image]\nsize = [32, 32]\n[predict.batch]\nsize = 48\n"
+                                            << more;
+    return folder_ / "predict.toml";
+  }
+  Outcome predict(const std::string& toml, std::vector<std::string> more = {}, const std::string& root = shapes()) {
+    std::vector<std::string> arguments = {tool("pipeline-run"), toml,      "--graph",    "predict",
+                                          "--weights",          weights(), "--json",     "--set",
+                                          "data.root=" + root,  "--set",   "run.folder="};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_command(arguments);
+  }
+  std::string classes_to(const std::string& name, const std::string& more = "") const {
+    return "[predict.write_classes]\nfile = \"" + (folder_ / name) + "\"\n" + more;
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(Predict, FiguresAreThoseOfValidationBitForBit) {
+  const std::string toml = file("\"metrics\", \"write_classes\"", classes_to("p.csv"));
+  const Outcome outcome = predict(toml);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Outcome validation =
+      run_command({tool("pipeline-run"), toml, "--graph", "validate", "--weights", weights(), "--json", "--set",
+                   "data.root=" + shapes(), "--set", "run.folder=", "--set", "validate.batch.size=48"});
+  ASSERT_EQ(validation.code, 0) << validation.err;
+  const auto here = events(outcome, "validate").at(0), there = events(validation, "validate").at(0);
+  for (const char* key : {"samples", "loss", "accuracy", "top5", "stream_hash"}) EXPECT_EQ(here.at(key), there.at(key)) << key;
+
+  const auto rows = rows_of(folder_ / "p.csv");
+  ASSERT_EQ(rows.size(), kTestImages + 1) << "with the last, partial batch";
+  EXPECT_EQ(rows[0].at(2), "class_1");
+  double right = 0, among_five = 0;
+  for (std::size_t i = 1; i < rows.size(); ++i) {
+    ASSERT_EQ(rows[i].size(), 12U);
+    const std::string& label = rows[i][1];
+    EXPECT_NE(rows[i][0].find("/test/" + label + "/"), std::string::npos) << rows[i][0];
+    right += rows[i][2] == label;
+    for (std::size_t k = 2; k < rows[i].size(); k += 2) among_five += rows[i][k] == label;
+    EXPECT_GE(std::stod(rows[i][3]), std::stod(rows[i][5]));
+  }
+  EXPECT_EQ(right / kTestImages, here.at("accuracy").get<double>());
+  EXPECT_EQ(among_five / kTestImages, here.at("top5").get<double>());
+}
+
+TEST_F(Predict, RowsAreInOrderOfTheSourceForAnyNumberOfReplicas) {
+  std::vector<std::string> expected;
+  for (const auto& entry : fs::recursive_directory_iterator(shapes() + "/test")) {
+    if (entry.is_regular_file()) expected.push_back(entry.path().string());
+  }
+  std::sort(expected.begin(), expected.end());
+  std::map<std::string, std::vector<std::vector<std::string>>> rows;
+  for (const char* devices : {"cpu", "cpu*3"}) {
+    const Outcome outcome = predict(file("\"write_classes\"", classes_to("p.csv", "top = 1\n")), {"--devices", devices});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    rows[devices] = rows_of(folder_ / "p.csv");
+    ASSERT_EQ(rows[devices].size(), expected.size() + 1) << devices;
+    for (std::size_t i = 0; i < expected.size(); ++i) EXPECT_EQ(rows[devices][i + 1].at(0), expected[i]) << devices;
+  }
+  for (std::size_t i = 1; i < rows["cpu"].size(); ++i) EXPECT_EQ(rows["cpu"][i][2], rows["cpu*3"][i][2]);
+}
+
+TEST_F(Predict, TakesImagesWithoutLabelsAndLeavesOutABadOne) {
+  fs::create_directories(folder_ / "photos");
+  std::size_t count = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(shapes() + "/test")) {
+    if (entry.is_regular_file()) fs::copy(entry.path(), folder_ / ("photos/" + std::to_string(1000 + count++) + ".jpg"));
+  }
+  const std::string broken = folder_ / "photos/1007.jpg";
+  fs::resize_file(broken, fs::file_size(broken) / 2);
+  const std::string toml = file("\"write_classes\"", classes_to("p.jsonl", "top = 2\n"));
+  const Outcome outcome =
+      predict(toml, {"--set", "predict.read.path=" + (folder_ / "photos"), "--set", "predict.read.labels=none"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find(broken), std::string::npos) << outcome.err;
+  EXPECT_EQ(events(outcome, "pass").at(0).at("samples"), count - 1);
+  std::ifstream stream(folder_ / "p.jsonl");
+  std::size_t rows = 0;
+  for (std::string line; std::getline(stream, line); ++rows) {
+    const auto row = nlohmann::json::parse(line);
+    EXPECT_NE(row.at("path"), broken);
+    EXPECT_TRUE(row.at("label").is_null());
+    ASSERT_EQ(row.at("classes").size(), 2U);
+    const std::string name = row.at("classes")[0];
+    EXPECT_TRUE(fs::exists(shapes() + "/train/" + name)) << "named as the weights' training named it: " << name;
+  }
+  EXPECT_EQ(rows, count - 1);
+}
+
+TEST_F(Predict, WritesFeaturesOfALayerThatTheMemoryPlanHolds) {
+  const auto features = [&](const std::string& layer, const std::string& name) {
+    return "[predict.write_features]\nlayer = \"" + layer + "\"\nfile = \"" + (folder_ / name) + "\"\n";
+  };
+  const std::string toml =
+      file("\"write_classes\", \"write_features\"", classes_to("p.csv", "top = 1\n") + features("block1.conv1", "f.safetensors"));
+  const auto check = [&](const std::string& flow) {
+    const Outcome outcome = predict(toml, {"--check", "--set", "predict.flow=" + flow});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.out;
+  };
+  const std::string both = check(R"(["read", "decode_image", "batch", "forward", "write_classes", "write_features"])");
+  EXPECT_NE(both.find("predict.forward"), std::string::npos) << both;
+  const Outcome outcome = predict(toml);
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const TensorFile written = read_safetensors(folder_ / "f.safetensors");
+  ASSERT_EQ(written.tensors.size(), 1U);
+  EXPECT_EQ(written.tensors[0].name, "block1.conv1");
+  EXPECT_EQ(written.tensors[0].shape, (Shape{static_cast<std::int64_t>(kTestImages), 16, 32, 32}));
+  const auto names = rows_of(folder_ / "f.csv"), classes = rows_of(folder_ / "p.csv");
+  ASSERT_EQ(names.size(), classes.size());
+  for (std::size_t i = 0; i < names.size(); ++i) EXPECT_EQ(names[i][0], classes[i][0]);
+}
+
+TEST_F(Predict, RunsOnlyWhenItIsAskedFor) {
+  const std::string toml = file("\"write_classes\"", classes_to("p.csv"));
+  const std::vector<std::string> more = {
+      "--set", "data.root=" + shapes(), "--set", "run.folder=", "--set", "predict.read.path=/nowhere"};
+  std::vector<std::string> check = {tool("pipeline-run"), toml, "--check"};
+  check.insert(check.end(), more.begin(), more.end());
+  const Outcome whole = run_command(check);
+  EXPECT_EQ(whole.code, 0) << whole.err;
+  EXPECT_EQ(whole.out.find("[predict]"), std::string::npos) << whole.out;
+  const Outcome asked = predict(toml, {"--set", "predict.read.path=/nowhere"});
+  EXPECT_NE(asked.code, 0);
+  EXPECT_NE(asked.err.find("/nowhere"), std::string::npos) << asked.err;
+}
+
+TEST_F(Predict, RefusesWhatWouldBeOfNoUse) {
+  const std::string toml = file("\"write_classes\"", classes_to("p.csv"));
+  const Outcome unweighted = run_command(
+      {tool("pipeline-run"), toml, "--graph", "predict", "--set", "data.root=" + shapes(), "--set", "run.folder=", "--quiet"});
+  EXPECT_EQ(unweighted.code, 2);
+  EXPECT_NE(unweighted.err.find("--weights FILE"), std::string::npos) << unweighted.err;
+  const Outcome replaced = predict(toml, {"--set", "predict.batch.bad_samples=replace"});
+  EXPECT_EQ(replaced.code, 2);
+  EXPECT_NE(replaced.err.find("[predict.batch]"), std::string::npos) << replaced.err;
+  EXPECT_NE(replaced.err.find("each image once"), std::string::npos) << replaced.err;
+  const Outcome balanced = predict(toml, {"--set", "predict.read.balance=true"});
+  EXPECT_EQ(balanced.code, 2);
+  EXPECT_NE(balanced.err.find("of each sample once"), std::string::npos) << balanced.err;
+  EXPECT_FALSE(fs::exists(folder_ / "p.csv"));
+}
+
+TEST_F(Predict, StoppedByASignalItSaysWhereTheRowsAre) {
+  setenv("MILLRACE_PLUGIN_PATH", MILLRACE_BINARY_DIR "/tests/slow_sink", 1);  // NOLINT(concurrency-mt-unsafe): one thread
+  const std::string toml =
+      file("\"slow_sink\", \"write_classes\"", "[predict.slow_sink]\nmilliseconds = 400\n" + classes_to("p.csv"));
+  const Outcome outcome = run_command({tool("pipeline-run"), toml, "--graph", "predict", "--weights", weights(), "--set",
+                                       "data.root=" + shapes(), "--set", "run.folder=", "--set", "predict.batch.size=8"},
+                                      Interruption(2.5));
+  unsetenv("MILLRACE_PLUGIN_PATH");  // NOLINT(concurrency-mt-unsafe)
+  EXPECT_EQ(outcome.code, 128 + SIGINT) << outcome.err;
+  EXPECT_NE(outcome.err.find("p.csv' is not whole"), std::string::npos) << outcome.err;
+  EXPECT_FALSE(fs::exists(folder_ / "p.csv"));
+}
+
+// MILLRACE_PREDICTIONS: how many images the longer of two runs has; 100,000 for the long form.
+TEST_F(Predict, ASlowSinkKeepsMemoryFlatAndTheOrder) {
+  const char* const wanted = std::getenv("MILLRACE_PREDICTIONS");  // NOLINT(concurrency-mt-unsafe)
+  const std::size_t most = wanted != nullptr ? std::stoul(wanted) : 6000;
+  setenv("MILLRACE_PLUGIN_PATH", MILLRACE_BINARY_DIR "/tests/slow_sink", 1);  // NOLINT(concurrency-mt-unsafe): one thread
+  std::vector<std::string> images;
+  for (const auto& entry : fs::recursive_directory_iterator(shapes() + "/train")) {
+    if (entry.is_regular_file()) images.push_back(entry.path().string());
+  }
+  const auto peak = [&](std::size_t count) {
+    std::ofstream list(folder_ / "list.csv");
+    list << "file_name\n";
+    for (std::size_t i = 0; i < count; ++i) list << images[i % images.size()] << '\n';
+    list.close();
+    const std::string toml = file("\"slow_sink\", \"write_classes\"", classes_to("p.csv"));
+    const Outcome outcome =
+        predict(toml, {"--set", "predict.read.stage=read_list", "--set", "predict.read.path=" + (folder_ / "list.csv")});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const auto rows = rows_of(folder_ / "p.csv");
+    EXPECT_EQ(rows.size(), count + 1);
+    for (std::size_t i = 1; i < rows.size(); ++i) EXPECT_EQ(rows[i][0], images[(i - 1) % images.size()]) << i;
+    return static_cast<double>(outcome.peak_kib) / 1024;
+  };
+  const double small = peak(most / 4), large = peak(most);
+  unsetenv("MILLRACE_PLUGIN_PATH");  // NOLINT(concurrency-mt-unsafe)
+  std::printf("%zu images: %.1f MiB, %zu images: %.1f MiB\n", most / 4, small, most, large);
+  EXPECT_LT(large, small + 4 + 1e-4 * static_cast<double>(most)) << "a list of paths takes about 30 bytes an image";
+}
+
+}  // namespace
+}  // namespace millrace::test

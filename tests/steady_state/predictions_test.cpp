@@ -1,0 +1,90 @@
+// Once predictions flow, nothing is allocated for a sample, from the file it comes from to the row that is written of it.
+#include <gtest/gtest.h>
+
+#include "config/plan.h"
+#include "counting.h"
+#include "millrace/plugin.h"
+#include "millrace/predictions.h"
+#include "pipelines/command.h"
+#include "run/session.h"
+#include "run/weights.h"
+#include "testkit/files.h"
+
+namespace millrace::test {
+namespace {
+
+constexpr std::uint64_t kWarmStep = 20, kEndStep = 60;
+
+// Notes the counts when the predictions of two steps are written.
+class CountingSink : public Stage {
+ public:
+  struct Params {};
+  static void describe(StageDescription<Params>& d) {
+    d.name("counting_sink").text("Counts.").input(payload::kPredictions).serial();
+  }
+  CountingSink(const Params&, const StageContext&) {}
+  void process(int, Packet packet, Output& output) override { line_.add(std::move(packet), output); }
+  void stop() noexcept override { line_.stop(); }
+
+  static inline Counts warm, end;
+
+ private:
+  PredictionLine line_{[](const Predictions& share) {
+    if (share.step == kWarmStep) warm = counts();
+    if (share.step == kEndStep) end = counts();
+  }};
+};
+
+class Predicting : public testing::Test {
+ protected:
+  Predicting() {
+    registry_.load_all();
+    registry_.add_stage<CountingSink>();
+    folder_.write(
+        "tiny.toml",
+        "input = { channels = 3, height = 32, width = 32 }\n"
+        "layers = [ { name = \"average\", op = \"global_average_pool\" }, { name = \"fc\", op = \"linear\", out = 10 } ]\n");
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(shapes() + "/test")) {
+      if (entry.is_regular_file()) images_.push_back(entry.path().string());
+    }
+  }
+
+  // Allocations of a step, between the two.
+  double allocations(const std::string& sink, const std::string& table, std::size_t batch) {
+    std::string list = "file_name\n";
+    for (std::size_t i = 0; i < batch * (kEndStep + 1); ++i) list += images_[i % images_.size()] + "\n";
+    const std::string file = folder_.write(
+        "p.toml", "[run]\nfolder = \"" + (folder_.path() / "runs").string() +
+                      "\"\n[network]\nuse = \"tiny.toml\"\n[predict]\nflow = [\"read_list\", \"decode_image\", \"batch\", "
+                      "\"forward\", \"" +
+                      sink + "\", \"counting_sink\"]\nread_list.path = \"" + folder_.write("list.csv", list) +
+                      "\"\ndecode_image.size = 32\nbatch.size = " + std::to_string(batch) + "\n" + table);
+    const Pipeline pipeline = load_pipeline(file, {}, registry_);
+    Weights weights;
+    for (const Parameter& parameter : pipeline.network->parameters) weights.push_back(initial_values(parameter, 1));
+    SessionOptions options;
+    options.weights = (folder_.path() / "w.safetensors").string();
+    save_weights_file(options.weights, *pipeline.network, weights);
+    Session(pipeline, registry_, options).run();
+    return static_cast<double>(CountingSink::end.allocations - CountingSink::warm.allocations) /
+           static_cast<double>(kEndStep - kWarmStep);
+  }
+
+  testkit::TestFolder folder_;
+  Registry registry_;
+  std::vector<std::string> images_;
+};
+
+TEST_F(Predicting, AllocatesNothingForASample) {
+  leave_out("libjpeg");
+  for (const auto& [sink, table] :
+       {std::pair{"write_classes", ""}, std::pair{"write_classes", "write_classes.file = \"p.jsonl\"\n"},
+        std::pair{"write_features", "write_features.layer = \"average\"\n"}}) {
+    const double small = allocations(sink, table, 50), large = allocations(sink, table, 200);
+    std::printf("%s %s: a batch of 50: %.1f allocations; of 200: %.1f\n", sink, table, small, large);
+    EXPECT_LT(large, small + 15) << sink << ": a tenth of one for each sample";
+  }
+}
+
+}  // namespace
+}  // namespace millrace::test
