@@ -80,12 +80,13 @@ void Gate::arrive(Link& link, Packet packet) {
   packets.push_back({&link, std::move(packet)});
   if (packets.size() < entries_) return;
   std::sort(packets.begin(), packets.end(), [](const Arrived& a, const Arrived& b) { return a.link->number < b.link->number; });
-  Graph::StepReady ready{step, Ref<Batch>(dynamic_cast<Batch*>(packets.front().packet.payload.get())), {}};
+  const auto* batch = dynamic_cast<const Batch*>(packets.front().packet.payload.get());
+  Graph::StepReady ready{step, batch ? batch->stream_hash : 0, {}};
   const std::vector<Arrived> complete = packets;
   lock.unlock();
   ready.weights = weigh(complete);
   if (agree_) return agree_(std::move(ready), [this, step](const Graph::StepAgreed& answer) { agreed(step, answer); });
-  Graph::StepAgreed answer;
+  Graph::StepAgreed answer{.stream_hash = ready.stream_hash};
   for (const std::vector<double>& of_entry : ready.weights) {
     answer.weights.push_back(std::accumulate(of_entry.begin(), of_entry.end(), 0.0));
   }
@@ -111,6 +112,8 @@ void Gate::agreed(std::uint64_t step, const Graph::StepAgreed& answer) {
   const auto found = waiting_.find(step);
   if (found == waiting_.end()) return;  // dropped
   found->second.agreed = true;
+  auto* batch = dynamic_cast<Batch*>(found->second.packets.front().packet.payload.get());
+  if (batch != nullptr && batch->stream_hash != answer.stream_hash) batch->stream_hash = answer.stream_hash;
   for (std::size_t i = 0; i < found->second.packets.size(); ++i) found->second.packets[i].packet.weight = answer.weights[i];
   pass(std::move(lock));
 }

@@ -109,6 +109,84 @@ TEST(Gate, StopsAClosedGraph) {
   EXPECT_EQ(line.log->entries().size(), 1U);
 }
 
+// Weighs as many as its replica's number and the batch's samples say, and notes the sums that come.
+class Weighing : public Stage {
+ public:
+  struct Params {};
+  static void describe(StageDescription<Params>& d) {
+    d.name("weighing").input(payload::kBatch).per_replica().stepwise();
+  }
+  Weighing(const Params&, const StageContext& context) : replica_(context.replica) {}
+  double weigh(const Batch& batch) const override { return (replica_ + 1) * static_cast<double>(batch.count); }
+  void process(int, Packet packet, Output&) override {
+    sums.push_back(packet.weight);
+    hashes.push_back(static_cast<const Batch&>(*packet.payload).stream_hash);
+  }
+  std::vector<double> sums;
+  std::vector<std::uint64_t> hashes;
+
+ private:
+  int replica_;
+};
+
+struct WeighingLine {
+  WeighingLine() : test(1, 3) {
+    test.add<CountingSource>("read", shuffled(64));
+    test.add<Paint>("paint");
+    test.add<CountingBatcher>("batch", table({{"size", number(8)}}));
+    test.add("weighing", StageTypeAccess::make<Weighing>());
+  }
+  TestGraph test;
+};
+
+TEST(Gate, GivesEachReplicaWhatAllOfThemWeigh) {
+  WeighingLine line;
+  line.test.run({.threads = 3});
+  for (int replica = 0; replica < 3; ++replica) {
+    EXPECT_EQ(line.test.instance<Weighing>("weighing", replica).sums, std::vector<double>(8, 6 * 8.0));
+  }
+}
+
+TEST(Gate, BeginsAStepWhenTheProcessesHaveAgreed) {
+  WeighingLine line;
+  Graph& graph = line.test.make({.threads = 3});
+  std::mutex mutex;
+  std::map<std::uint64_t, std::function<void(Graph::StepAgreed)>> asked;
+  graph.on_step_ready([&](const Graph::StepReady& ready, auto answer) {
+    EXPECT_EQ(ready.weights, (std::vector<std::vector<double>>{{8, 16, 24}}));
+    const std::lock_guard lock(mutex);
+    asked[ready.step] = std::move(answer);
+  });
+  graph.start(0, 8);
+  for (std::uint64_t step = 0; step < 3; ++step) {
+    std::function<void(Graph::StepAgreed)> answer;
+    while (!answer) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      const std::lock_guard lock(mutex);
+      if (asked.contains(step)) answer = asked[step];
+    }
+    Graph::StepAgreed agreed{.stream_hash = 100 + step, .weights = {0.5}};
+    agreed.go_on = step < 2;
+    answer(agreed);
+  }
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  graph.stop();
+  graph.wait();
+  const auto& first = line.test.instance<Weighing>("weighing", 0);
+  EXPECT_EQ(first.sums, std::vector<double>(2, 0.5));
+  EXPECT_EQ(first.hashes, (std::vector<std::uint64_t>{100, 101}));
+}
+
+TEST(Gate, EndsTheGraphWhenTheProcessesCannotAgree) {
+  WeighingLine line;
+  Graph& graph = line.test.make({.threads = 2});
+  graph.on_step_ready([](const Graph::StepReady&, const std::function<void(Graph::StepAgreed)>& answer) {
+    answer({.error = Error(ErrorKind::peer, "process 1 of 2 is lost")});
+  });
+  graph.start(0, 8);
+  EXPECT_THROW(graph.wait(), Error);
+}
+
 TEST(Gate, ServesEveryReplicaAndWaitsForAllOfThem) {
   class Forward : public Stage {
    public:

@@ -70,12 +70,13 @@ class Graph {
   // shares of it, by entry (stage) and instance.
   struct StepReady {
     std::uint64_t step = 0;
-    Ref<Batch> batch;
+    std::uint64_t stream_hash = 0;  // of the samples here
     std::vector<std::vector<double>> weights;
   };
-  // What they agreed upon. The step begins only if all go on; the batch's stream_hash is then that of the global batch.
+  // What they agreed upon. The step begins only if all go on.
   struct StepAgreed {
     bool go_on = true;
+    std::uint64_t stream_hash = 0;     // of the global batch
     std::vector<double> weights = {};  // by entry, over all replicas
     std::optional<Error> error = {};   // ends the graph
   };

@@ -59,6 +59,20 @@ TEST(Position, RanksReadTheirPartAndNothingElse) {
   }
 }
 
+TEST(Position, ARankWithoutASampleInTheLastBatchTakesPartAllTheSame) {
+  for (std::uint32_t rank = 0; rank < 2; ++rank) {
+    TestGraph test;
+    test.add<CountingSource>("read", shuffled(9));
+    test.add<Paint>("paint");
+    test.add<CountingBatcher>("batch", table({{"size", number(4)}, {"keep_last", Value(true)}}));
+    BatchLog& log = test.add<BatchLog>("log");
+    test.run({.epochs = 2, .rank = rank, .ranks = 2});
+    const auto entries = log.entries();
+    ASSERT_EQ(entries.size(), 6U) << rank;
+    for (const auto& entry : entries) EXPECT_EQ(entry.count, entry.step % 3 < 2 ? 2U : 1 - rank) << rank;
+  }
+}
+
 TEST(Position, ARankWithoutWorkIsRefused) {
   EXPECT_THROW(run(0, 1, 8, 9), Error);
 }

@@ -72,7 +72,7 @@ void Agreement::loop() {
 
 Graph::StepAgreed Agreement::exchange(const Graph::StepReady& ready) {
   WireWriter writer;
-  writer.put(ready.step).put(ready.batch ? ready.batch->stream_hash : 0);
+  writer.put(ready.step).put(ready.stream_hash);
   writer.put(ready.weights.size());
   for (const std::vector<double>& of_entry : ready.weights) writer.put(of_entry);
   const std::vector<RequestEvent> asked = requests_.take_outside();
@@ -81,11 +81,10 @@ Graph::StepAgreed Agreement::exchange(const Graph::StepReady& ready) {
 
   Graph::StepAgreed agreed;
   agreed.weights.resize(ready.weights.size());
-  std::uint64_t stream_hash = 0;
   for (const std::vector<std::byte>& message : group_.all_gather(channel_, writer.bytes())) {
     WireReader reader(message);
     const auto step = reader.get<std::uint64_t>();
-    stream_hash += reader.get<std::uint64_t>();
+    agreed.stream_hash += reader.get<std::uint64_t>();
     if (step != ready.step || reader.get<std::size_t>() != agreed.weights.size()) {
       fail(ErrorKind::peer, "the processes are at different steps ({} and {}): they run different pipelines", step + 1,
            ready.step + 1);
@@ -100,7 +99,6 @@ Graph::StepAgreed Agreement::exchange(const Graph::StepReady& ready) {
       requests_.enter(std::move(request), counts_ ? ready.step + 1 : Requests::kAtOnce);
     }
   }
-  if (ready.batch) ready.batch->stream_hash = stream_hash;
   return agreed;
 }
 

@@ -223,6 +223,7 @@ void Observers::tell(RunEvent event) {
 }
 
 void Observers::start(RunStart event, const Waiting& waiting) {
+  started_ = true;
   tell(std::move(event));
   for (const auto& queue : queues_) {
     if (queue->delivery() != Delivery::all) continue;
@@ -241,6 +242,7 @@ void Observers::flush(const Waiting& waiting) {
 }
 
 void Observers::end(RunEnd event, const Waiting& waiting) {
+  if (!started_) return;
   flush(waiting);
   tell(std::move(event));
   for (const auto& queue : queues_) queue->wait(Queue::Until::ended, waiting);

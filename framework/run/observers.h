@@ -41,7 +41,7 @@ class Observers {
   void start(RunStart event, const Waiting& waiting);
   // Returns when every observer with Delivery::all has flushed what was told so far.
   void flush(const Waiting& waiting);
-  // The run is over. Returns when every observer has flushed and knows; those with Delivery::latest are given kEndPatience, and
+  // The run is over; a run that never began has no end. Returns when every observer has flushed and knows; those with Delivery::latest are given kEndPatience, and
   // are not told the rest.
   void end(RunEnd event, const Waiting& waiting);
 
@@ -52,6 +52,7 @@ class Observers {
   class Queue;
   using Clock = std::chrono::steady_clock;
   std::atomic<Clock::time_point> begin_;
+  bool started_ = false;
   std::vector<std::unique_ptr<Queue>> queues_;
 };
 

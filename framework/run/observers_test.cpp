@@ -205,6 +205,7 @@ TEST_F(ObserversTest, OneThatCannotStartEndsTheRunWhereNothingMayBeLost) {
 
 TEST_F(ObserversTest, TheEndDoesNotWaitForAllThatASlowPageHasMissed) {
   const auto notes = add("page", Delivery::latest);
+  observers_->start(start("r"), {});
   notes->sleep_for(300ms);
   for (std::uint64_t e = 1; e <= 100; ++e) observers_->tell(epoch(e));
   const auto begin = std::chrono::steady_clock::now();
@@ -217,6 +218,7 @@ TEST_F(ObserversTest, TheEndDoesNotWaitForAllThatASlowPageHasMissed) {
 TEST_F(ObserversTest, WhatWasToldIsDeliveredEvenIfTheRunNeverBegan) {
   const auto notes = add("console", Delivery::latest);
   observers_->warn("no device");
+  end();
   observers_.reset();
   EXPECT_EQ(notes->notes(), Lines{"warning no device"});
 }

@@ -125,7 +125,8 @@ void CountingBatcher::process(int, Packet packet, Output& output) {
     batch.weights[slot] = sample.fault ? 0.0F : 1.0F;
     ++arrived;
   }
-  if (arrived == 0 || batch.missing.fetch_sub(arrived) != arrived) return;
+  const bool is_last = arrived > 0 && batch.missing.fetch_sub(arrived) == arrived;
+  if (!is_last && batch.count > 0) return;
   batch.weight = 0;
   batch.stream_hash = 0;
   for (std::uint32_t slot = 0; slot < batch.count; ++slot) {

@@ -219,6 +219,31 @@ TEST_F(Inspect, ListsWhatThereIs) {
   EXPECT_NE(text.find("layer types"), std::string::npos) << text;
 }
 
+class Bell : public RunObserver {
+ public:
+  struct Params {
+    std::int64_t times = 2;
+  };
+  static void describe(ObserverDescription<Params>& d) {
+    d.name("bell").text("Rings.").delivery(Delivery::latest);
+    d.params.add("times", &Params::times).range(1, 5).text("how often");
+  }
+};
+
+TEST_F(Inspect, DescribesAnObserver) {
+  registry_.add_observer<Bell>();
+  EXPECT_EQ(describe_observer(*registry_.observer("bell")),
+            "bell: Rings.\n"
+            "  an observer of the run\n"
+            "  plugin           -\n"
+            "  listens          where the file has [observe.bell]\n"
+            "  when it is slow  steps and ticks are left out\n"
+            "\n"
+            "  parameter  type     range   default\n"
+            "  times      integer  1 to 5  2        how often\n");
+  EXPECT_NE(list_everything(registry_).find("observers\n  bell  Rings."), std::string::npos);
+}
+
 class Backends : public Backend {
  public:
   explicit Backends(std::vector<DeviceInfo> devices) : devices_(std::move(devices)) {}

@@ -63,7 +63,7 @@ class ResultsObserver final : public RunObserver {
   void write_all() {
     file_.emplace((folder_ / "results.csv").string(), [this](std::string_view message) { control_->warn(message); });
     std::string header = "graph,epoch,step,images_per_second,seconds";
-    for (const std::string& column : columns_) header += "," + cell(column);
+    for (const std::string& column : columns_) header.append(",").append(cell(column));
     file_->write(header);
     for (const Row& row : rows_) file_->write(text(row));
   }
@@ -73,7 +73,8 @@ class ResultsObserver final : public RunObserver {
     for (const std::string& column : columns_) {
       const auto figure =
           std::find_if(row.figures.begin(), row.figures.end(), [&](const Figure& each) { return each.name == column; });
-      line += "," + (figure == row.figures.end() ? std::string() : number(figure->value));
+      line += ',';
+      if (figure != row.figures.end()) line += number(figure->value);
     }
     return line;
   }

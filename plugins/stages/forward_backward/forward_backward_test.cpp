@@ -28,7 +28,7 @@ class WatchedToken : public StepToken {
 Packet step_packet(const Ref<Batch>& batch, Ref<StepToken> token = make_ref<StepToken>()) {
   Packet packet = testkit::whole(batch);
   packet.token = std::move(token);
-  packet.weight = batch->weight;  // which the graph adds up
+  for (std::uint32_t slot = 0; slot < batch->count; ++slot) packet.weight += static_cast<double>(batch->weights[slot]);
   return packet;
 }
 

@@ -1,0 +1,248 @@
+// Several processes train together to the same bits as one, stop together, and notice when one of them is gone.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <thread>
+
+#include "command.h"
+
+namespace millrace::test {
+namespace {
+
+std::string read_bytes(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::string weights_in(const std::string& folder) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (entry.path().filename() == "weights.safetensors") return read_bytes(entry.path().string());
+  }
+  return "";
+}
+
+std::string file_in(const std::string& folder, const std::string& name) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (entry.path().filename() == name) return read_bytes(entry.path().string());
+  }
+  return "";
+}
+
+// A small network with everything whose bits could depend on where a sample is computed.
+constexpr const char* kPipeline = R"([run]
+name   = "processes"
+epochs = 2
+seed   = 3
+[network]
+input  = {{ channels = 3, height = 16, width = 16 }}
+layers = [ {{ op = "conv", out = 8, kernel = 3 }}, {} {{ op = "relu" }}, {{ op = "max_pool", kernel = 2 }},
+           {} {{ op = "conv", out = 12, kernel = 3 }}, {{ op = "global_average_pool" }}, {{ op = "linear", out = 10 }} ]
+[train]
+flow = ["read", "decode_image", "augment", "batch", "forward_backward", "allreduce", "optimizer", "metrics"]
+[train.read]
+stage   = "read_folder"
+path    = "{}/train"
+shuffle = "every-epoch"
+[train.decode_image]
+size = [16, 16]
+[train.augment]
+flip_x = 0.5
+[train.batch]
+size = 40
+[train.optimizer]
+momentum      = 0.9
+learning_rate = 0.05
+[validate]
+every = "epoch"
+flow  = ["read", "decode_image", "batch", "forward", "metrics"]
+[validate.read]
+stage = "read_folder"
+path  = "{}/test"
+[validate.decode_image]
+size = [16, 16]
+[validate.batch]
+size = 50
+last = "keep"
+)";
+
+struct Setting {
+  const char *name, *norm, *dropout, *devices;
+  std::vector<std::string> set;
+};
+void PrintTo(const Setting& setting, std::ostream* out) { *out << setting.name; }
+
+class Processes : public testing::TestWithParam<Setting> {
+ protected:
+  std::string write(const std::string& data, const char* norm, const char* dropout) {
+    std::ofstream(folder_ / "pipeline.toml") << fmt::format(kPipeline, norm, dropout, data, data);
+    return folder_ / "pipeline.toml";
+  }
+  std::vector<std::string> command(const std::string& runs, int processes, const std::vector<std::string>& set) const {
+    std::vector<std::string> words = {tool("pipeline-run"), folder_ / "pipeline.toml", "--json", "--set",
+                                      "run.folder=" + (folder_ / runs), "--processes", std::to_string(processes)};
+    for (const std::string& each : set) words.insert(words.end(), {"--set", each});
+    return words;
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_P(Processes, TrainToTheSameBitsAsOne) {
+  const Setting& setting = GetParam();
+  write(shapes(), setting.norm, setting.dropout);
+  std::vector<Outcome> outcomes;
+  for (const int processes : {1, 2}) {
+    std::vector<std::string> words = command(std::to_string(processes), processes, setting.set);
+    words.insert(words.end(), {"--devices", setting.devices});
+    outcomes.push_back(run_command(words, {}));
+    ASSERT_EQ(outcomes.back().code, 0) << outcomes.back().err;
+  }
+  const std::string one = weights_in(folder_ / "1"), two = weights_in(folder_ / "2");
+  ASSERT_FALSE(one.empty());
+  EXPECT_TRUE(one == two) << "the weights differ";
+  for (const char* event : {"step", "epoch", "validate"}) {
+    const auto first = events(outcomes[0], event), second = events(outcomes[1], event);
+    ASSERT_EQ(first.size(), second.size()) << event;
+    ASSERT_FALSE(first.empty()) << event;
+    for (std::size_t i = 0; i < first.size(); ++i) {
+      EXPECT_NEAR(first[i].at("loss"), second[i].at("loss"), 1e-9) << event << ' ' << i;  // added up in another order
+      if (first[i].contains("stream_hash")) {
+        EXPECT_EQ(first[i].at("stream_hash"), second[i].at("stream_hash")) << event;
+      }
+      if (first[i].contains("samples")) {
+        EXPECT_EQ(first[i].at("samples"), second[i].at("samples")) << event;
+      }
+    }
+  }
+}
+
+constexpr const char* kNorm = "{ op = \"batch_norm\" },";
+constexpr const char* kDropout = "{ op = \"dropout\", probability = 0.3 },";
+constexpr const char* kSync = "train.forward_backward.sync_batch_norm=true";
+
+INSTANTIATE_TEST_SUITE_P(
+    All, Processes,
+    testing::Values(Setting{"plain", "", "", "cpu*2", {}}, Setting{"of_two_replicas", "", "", "cpu*4", {}},
+                    Setting{"one_and_two_replicas", "", kDropout, "cpu*3", {}}, Setting{"dropout", "", kDropout, "cpu*2", {}},
+                    Setting{"own_statistics", kNorm, "", "cpu*2", {}}, Setting{"shared_statistics", kNorm, "", "cpu*2", {kSync}},
+                    Setting{"shared_by_four", kNorm, kDropout, "cpu*4", {kSync}},
+                    Setting{"unequal_shares", kNorm, kDropout, "cpu*2", {kSync, "run.load=[3, 1]"}},
+                    Setting{"bfloat16", kNorm, "", "cpu*2", {kSync, "run.precision=bf16"}},
+                    // 396 samples leave 1 for the last of the batches of 5: nothing for replica 1.
+                    Setting{"a_rank_without_samples", kNorm, kDropout, "cpu*2",
+                            {kSync, "train.batch.size=5", "train.batch.last=keep", "train.read.limit=396", "run.epochs=1"}},
+                    Setting{"micro_batches", "", kDropout, "cpu*2", {"train.forward_backward.micro_batches=3"}}),
+    [](const auto& test) { return std::string(test.param.name); });
+
+TEST_F(Processes, LeaveOutTheSameBadSamplesAndNameThemAll) {
+  const std::string data = folder_ / "data";
+  std::filesystem::copy(shapes(), data, std::filesystem::copy_options::recursive);
+  std::size_t broken = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(data + "/train")) {
+    if (entry.is_regular_file() && broken < 9 && std::hash<std::string>()(entry.path().filename().string()) % 4 == 0) {
+      std::ofstream(entry.path()) << "no image";
+      ++broken;
+    }
+  }
+  ASSERT_GT(broken, 3U);
+  write(data, kNorm, "");
+  std::vector<std::string> weights;
+  for (const int processes : {1, 2}) {
+    std::vector<std::string> words =
+        command(std::to_string(processes), processes, {kSync, "train.batch.bad_samples=skip", "run.epochs=1"});
+    words.insert(words.end(), {"--devices", "cpu*2"});
+    const Outcome outcome = run_command(words, {});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    weights.push_back(weights_in(folder_ / std::to_string(processes)));
+    const std::string ledger = file_in(folder_ / std::to_string(processes), "quarantine.jsonl");
+    EXPECT_EQ(static_cast<std::size_t>(std::count(ledger.begin(), ledger.end(), '\n')), broken) << ledger;
+    EXPECT_EQ(events(outcome, "end").at(0).at("bad_samples"), broken);
+  }
+  EXPECT_TRUE(weights[0] == weights[1]);
+}
+
+// The processes of a program that was started: itself, and its children.
+std::vector<pid_t> processes_of(pid_t parent) {
+  std::vector<pid_t> all = {parent};
+  std::ifstream children(fmt::format("/proc/{0}/task/{0}/children", parent));
+  for (pid_t child = 0; children >> child;) all.push_back(child);
+  return all;
+}
+
+struct Ended {
+  int code = -1;
+  std::string err, out;
+};
+
+// Starts a long run of two processes, and does something to one of them when the first epoch is done.
+Ended interrupted(const std::vector<std::string>& words, const TemporaryFolder& folder, int victim, int signal) {
+  const std::string out = folder / "out", err = folder / "err";
+  const pid_t parent = ::fork();
+  if (parent == 0) {
+    if (std::freopen(out.c_str(), "w", stdout) == nullptr || std::freopen(err.c_str(), "w", stderr) == nullptr) ::_exit(99);
+    std::vector<char*> arguments;
+    for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+    arguments.push_back(nullptr);
+    ::execv(arguments[0], arguments.data());
+    ::_exit(99);
+  }
+  for (int i = 0; i < 1200 && read_bytes(out).find("\"epoch\"") == std::string::npos; ++i) ::usleep(50'000);
+  const std::vector<pid_t> all = processes_of(parent);
+  EXPECT_EQ(all.size(), 2U);
+  if (all.size() == 2) ::kill(all[static_cast<std::size_t>(victim)], signal);
+  int status = 0;
+  bool ended = false;
+  for (int i = 0; i < 1200 && !ended; ++i) {
+    ended = ::waitpid(parent, &status, WNOHANG) == parent;
+    if (!ended) ::usleep(50'000);
+  }
+  EXPECT_TRUE(ended) << "it did not end within a minute: " << read_bytes(err);
+  if (!ended) {
+    for (const pid_t each : all) ::kill(each, SIGKILL);
+    ::waitpid(parent, &status, 0);
+  }
+  for (std::size_t i = 1; i < all.size(); ++i) EXPECT_NE(::kill(all[i], 0), 0) << "a process outlived its run";
+  return {WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status), read_bytes(err), read_bytes(out)};
+}
+
+TEST_F(Processes, ASignalToOneStopsAllAtTheSameStep) {
+  write(shapes(), kNorm, "");
+  for (const int victim : {0, 1}) {
+    std::vector<std::string> words = command(fmt::format("signal{}", victim), 2, {"run.epochs=100000"});
+    words.insert(words.end(), {"--devices", "cpu*2"});
+    const Ended ended = interrupted(words, folder_, victim, SIGTERM);
+    EXPECT_EQ(ended.code, 128 + SIGTERM) << ended.err;
+    EXPECT_FALSE(weights_in(folder_ / fmt::format("signal{}", victim)).empty()) << ended.err;
+    EXPECT_EQ(ended.err.find("lost"), std::string::npos) << ended.err;
+  }
+}
+
+TEST_F(Processes, TheDeathOfOneEndsTheOthersAndNamesIt) {
+  write(shapes(), kNorm, "");
+  std::vector<std::string> words = command("killed", 2, {kSync, "run.epochs=100000"});
+  words.insert(words.end(), {"--devices", "cpu*2"});
+  const Ended ended = interrupted(words, folder_, 1, SIGKILL);
+  EXPECT_EQ(ended.code, 138) << ended.err;
+  EXPECT_NE(ended.err.find("process 1 of 2 is lost: it was killed by signal 9"), std::string::npos) << ended.err;
+  const Ended other = interrupted(words, folder_, 0, SIGKILL);  // its child must not stay
+  EXPECT_EQ(other.code, 128 + SIGKILL);
+}
+
+TEST_F(Processes, RefuseWhatTheyCannotDo) {
+  write(shapes(), "", "");
+  std::vector<std::string> words = command("few", 2, {});
+  words.insert(words.end(), {"--devices", "cpu"});
+  const Outcome few = run_command(words, {});
+  EXPECT_EQ(few.code, 2) << few.err;
+  EXPECT_NE(few.err.find("devices = \"cpu\" makes 1 replica, and there are 2 processes"), std::string::npos) << few.err;
+  words = command("sync", 1, {kSync, "train.forward_backward.micro_batches=2"});
+  const Outcome pieces = run_command(words, {});
+  EXPECT_EQ(pieces.code, 2) << pieces.err;
+  EXPECT_NE(pieces.err.find("micro_batches = 2"), std::string::npos) << pieces.err;
+}
+
+}  // namespace
+}  // namespace millrace::test
