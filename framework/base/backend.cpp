@@ -1,7 +1,5 @@
 #include "millrace/backend.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
 #include <cstdio>
@@ -19,11 +17,6 @@ void Stream::call(std::function<void()>) {
 void StepSums::add(const StepSums& others) {
   if (values.size() < others.values.size()) values.resize(others.values.size(), 0.0);
   for (std::size_t i = 0; i < others.values.size(); ++i) values[i] += others.values[i];
-}
-
-// Not in the header: device compilers do not know the comparison that is defaulted there.
-void CompileRequest::read(LayerPort value) {
-  if (std::find(outputs.begin(), outputs.end(), value) == outputs.end()) outputs.push_back(value);
 }
 
 void check_views(const Network& network, std::span<const View> views) {

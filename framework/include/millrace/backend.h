@@ -5,6 +5,7 @@
 // caller's thread is a valid, slow, backend. All calls throw Error(ErrorKind::device).
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -106,7 +107,9 @@ struct CompileRequest {
   // with the layer behind them, and are kept until they are read.
   std::vector<LayerPort> outputs = {};
 
-  void read(LayerPort value);  // once, however often it is asked for
+  void read(LayerPort value) {  // once, however often it is asked for
+    if (std::find(outputs.begin(), outputs.end(), value) == outputs.end()) outputs.push_back(value);
+  }
 };
 
 // A value for read_outputs().
