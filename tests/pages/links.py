@@ -33,8 +33,8 @@ def is_missing(text, page, root, names, own):
     """Whether `text` looks like a path of the tree and is none."""
     if SOURCE.match(text):
         return text not in names and text not in own
-    if not PATH.match(text) or text in own:
-        return False
+    if not PATH.match(text) or text in own or any(part.isupper() for part in text.split("/")):
+        return False  # plugins/KIND/NAME stands for others
     if any((base / text).exists() for base in (page.parent, root, root / "framework/include", root / "framework")):
         return False
     first = text.split("/", 1)[0]
