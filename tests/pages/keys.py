@@ -128,6 +128,7 @@ def generated(program):
     out += part_text(inspect, "Keys of layers", names["layer types"])
     out += part_text(inspect, "Keys of losses", names["losses"], ["loss"])
     out += part_text(inspect, "Keys of update rules", names["update rules"], ["rule"])
+    out += part_text(inspect, "Keys of observers", names["observers"], ["observer"])
     return out
 
 
