@@ -65,7 +65,8 @@ def fact(text, name):
 
 def limits_text(kind, limits):
     choices = [choice.strip() for choice in limits.split(" | ")] if " | " in limits else []
-    shown = ", ".join(f"`{choice}`" for choice in choices) if choices else limits
+    is_range = re.compile(r"^(>=|<=)|^[-\d.]+ to ")
+    shown = ", ".join(choice if is_range.match(choice) else f"`{choice}`" for choice in choices) if choices else limits
     return f"{kind}: {shown}" if shown else kind
 
 
@@ -87,7 +88,7 @@ def run_rows(schema):
         choices = kind.get("enum", []) + [word for other in kind.get("anyOf", []) for word in other.get("enum", [])]
         kind = next((other for other in kind.get("anyOf", []) if "type" in other), kind)
         low, high = kind.get("minimum"), kind.get("maximum")
-        limits = f"{low:g} to {high:g}" if high is not None else f">= {low:g}" if low is not None else ""
+        limits = f"{low:.12g} to {high:.12g}" if high is not None else f">= {low:.12g}" if low is not None else ""
         if choices:
             limits = " | ".join(([limits] if limits else []) + choices)
         names = {"string": "text", "boolean": "true or false", "array": "list"}
