@@ -223,7 +223,7 @@ void Session::start_replicas() {
   for (const auto& replica : replicas_) replica->start();
   if (replicas_.empty()) return;
   const GraphBuild& main = *builds_.front();
-  if (has_predictions(main.plan()) && !main.trains() && options_.weights.empty()) {
+  if (has_predictions(main.plan()) && !main.trains() && options_.weights.empty() && !options_.only_main) {
     fail(ErrorKind::usage,
          "{}: [{}] makes predictions, and the network has not learned anything: name its weights, --weights FILE", pipeline_.file,
          main.plan().name);

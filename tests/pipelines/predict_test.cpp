@@ -225,8 +225,8 @@ TEST_F(Predict, ASlowSinkKeepsMemoryFlatAndTheOrder) {
     for (std::size_t i = 0; i < count; ++i) list << images[i % images.size()] << '\n';
     list.close();
     const std::string toml = file("\"slow_sink\", \"write_classes\"", classes_to("p.csv"));
-    const Outcome outcome =
-        predict(toml, {"--set", "predict.read.stage=read_list", "--set", "predict.read.path=" + (folder_ / "list.csv")});
+    const Outcome outcome = predict(toml, {"--set", "predict.read.stage=read_list", "--set",
+                                           "predict.read.path=" + (folder_ / "list.csv"), "--set", "predict.read.labels=none"});
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     const auto rows = rows_of(folder_ / "p.csv");
     EXPECT_EQ(rows.size(), count + 1);

@@ -58,7 +58,8 @@ class Predicting : public testing::Test {
                       "\"\n[network]\nuse = \"tiny.toml\"\n[predict]\nflow = [\"read_list\", \"decode_image\", \"batch\", "
                       "\"forward\", \"" +
                       sink + "\", \"counting_sink\"]\nread_list.path = \"" + folder_.write("list.csv", list) +
-                      "\"\ndecode_image.size = 32\nbatch.size = " + std::to_string(batch) + "\n" + table);
+                      "\"\nread_list.labels = \"none\"\ndecode_image.size = 32\nbatch.size = " + std::to_string(batch) + "\n" +
+                      table);
     const Pipeline pipeline = load_pipeline(file, {}, registry_);
     Weights weights;
     for (const Parameter& parameter : pipeline.network->parameters) weights.push_back(initial_values(parameter, 1));

@@ -40,6 +40,9 @@ void ReadList::describe(StageDescription<Params>& d) {
   d.params.add("file", &Params::file).text("the column that names the files");
   d.params.add("label", &Params::label)
       .text("the column of classes, by name or number; default \"label\", and none where `numbers` are asked for");
+  d.params.add("labels", &Params::labels)
+      .choices({"column", "none"})
+      .text("where classes come from: the column `label`; none: images have no class, and `classes` only names the network's");
   d.params.add("numbers", &Params::numbers).text("columns of numbers that are to be predicted");
   d.params.add("classes", &Params::classes)
       .text("names and order of the classes; default: those in the list, sorted bytewise, or as many as the numbers say");
@@ -60,8 +63,12 @@ ReadList::ReadList(const Params& params, const StageContext& context)
       header_(params.columns),
       given_classes_(params.classes),
       storage_(storage_for(context, "path", params.path)) {
-  if (!columns_.label && columns_.numbers.empty()) columns_.label = "label";
-  if (!columns_.label && !given_classes_.empty()) {
+  const bool labelled = params.labels == "column";
+  if (!labelled && columns_.label) {
+    fail(ErrorKind::usage, "`label` and labels = \"none\" exclude each other: take one of them out");
+  }
+  if (labelled && !columns_.label && columns_.numbers.empty()) columns_.label = "label";
+  if (labelled && !columns_.label && !given_classes_.empty()) {
     fail(ErrorKind::usage, "classes: there are none without `label`, the column that tells them");
   }
   const ClassNumbers twice(given_classes_);  // throws
@@ -103,7 +110,7 @@ void ReadList::open() {
     run_->warn(fmt::format("{} of the {} files in '{}' cannot be read, and are bad samples; the first: {}", measure_.missing,
                            size(), url, measure_.first_missing));
   }
-  for (std::size_t label = 0; run_ && !given_classes_.empty() && label < list_.classes.size(); ++label) {
+  for (std::size_t label = 0; run_ && columns_.label && !given_classes_.empty() && label < list_.classes.size(); ++label) {
     if (list_.counts[label] == 0) run_->warn(fmt::format("class '{}' has no file in '{}'", list_.classes[label], url));
   }
 }

@@ -23,7 +23,7 @@ namespace millrace {
 // Files: .csv and .tsv with the columns' names in the first row (or in `columns`), fields in double quotes where needed, blanks
 // around fields left out; .jsonl with an object in each line. Paths are relative to the list, or to `root`; absolute paths and
 // URLs are taken as they are. A file may stand there more than once. Labels are names, without blanks around them, whose
-// classes are sorted bytewise or stand in `classes`, or integers from 0 on.
+// classes are sorted bytewise or stand in `classes`, or integers from 0 on. With labels = "none" images have no class.
 //
 // With join = true, all lines that name the same file are one sample: each is a row of Sample::numbers, its class first where
 // there is a column `label`, then its numbers. For boxes (label = "class", numbers = ["x1", "y1", "x2", "y2"]) and for several
@@ -42,6 +42,7 @@ class ReadList : public Source {
     std::string format = "auto";
     std::string file = "file_name";
     std::optional<std::string> label;
+    std::string labels = "column";
     std::vector<std::string> numbers;
     std::vector<std::string> classes;
     std::vector<std::string> columns;

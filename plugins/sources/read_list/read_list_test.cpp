@@ -127,6 +127,22 @@ TEST_F(ReadListTest, FindsTheListThatHuggingFacePutsIntoAFolder) {
             fmt::format("path: there is none of metadata.csv, metadata.tsv, metadata.jsonl in the folder '{}'", params.path));
 }
 
+TEST_F(ReadListTest, ReadsImagesThatHaveNoClass) {
+  folder_.write("1.jpg", "one");
+  folder_.write("2.jpg", "two");
+  auto params = list("file_name,label\n1.jpg,a\n2.jpg,b\n");
+  params.labels = "none";
+  EXPECT_EQ(samples(params), (Texts{"one:-1:", "two:-1:"}));
+  params = list("file_name\n2.jpg\n1.jpg\n");
+  params.labels = "none";
+  params.classes = {"cat", "dog"};  // of the network
+  EXPECT_EQ(samples(params), (Texts{"two:-1:", "one:-1:"}));
+  EXPECT_EQ(opened(params)->classes(), params.classes);
+  EXPECT_TRUE(run_.warnings().empty());
+  params.label = "label";
+  EXPECT_NE(error_of(params).message().find("exclude each other"), std::string::npos);
+}
+
 TEST_F(ReadListTest, ReadsNumbersForRegression) {
   folder_.write("1.jpg", "one");
   auto params = list("file_name,x,y,kind\n1.jpg,0.5,-2e3,a\n1.jpg, 1 ,0,b\n");

@@ -1,12 +1,10 @@
-// What is computed over the channels of a row: softmax, its cross-entropy with metrics, local response normalisation (lrn.h).
+// What is computed over the channels of a row: softmax, local response normalisation (lrn.h).
 #pragma once
 
 #include <math.h>
 
 #include "lrn.h"
 #include "portable.h"
-
-#include "millrace/backend.h"
 
 namespace millrace::cuda {
 
