@@ -117,11 +117,10 @@ TEST(Observers, OneThatMustHearAllIsWaitedForAtABoundaryAndNamed) {
 
 TEST(Observers, TheGateClosesForOneThatIsTooFarBehind) {
   const TemporaryFolder folder;
-  const Outcome made =
-      run_command({tool("pipeline-data"), "shapes", folder / "many", "--size", "16", "--count", "1600", "--validation", "10"});
+  const Outcome made = run_command({tool("pipeline-data"), "shapes", folder / "many", "--count", "1600", "--validation", "10"});
   ASSERT_EQ(made.code, 0) << made.err;
   const Outcome outcome = quickstart(
-      "", {"run.epochs=1", "train.batch.size=1", "validate.every=end", "observe.slow.seconds=0.03"}, {}, folder / "many");
+      "", {"run.epochs=1", "train.batch.size=1", "validate.every=end", "observe.slow.seconds=0.04"}, {}, folder / "many");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   std::smatch held;
   ASSERT_TRUE(std::regex_search(outcome.err, held, std::regex("step (1[0-9]{3})/1600[^\n]*waits for observer slow")))
