@@ -80,12 +80,13 @@ struct Pipeline {
 //
 // Edges: each input port of a stage is connected to the nearest stage before it in `flow` that has an output port of that
 // payload type; `from = "stage"` or "stage.port" (or a list, one for each input port) in a stage's table chooses another.
-// Outputs nobody takes are dropped; an input nobody feeds is a mistake.
+// An output that no stage takes is dropped. An input that no stage feeds is a mistake.
 //
-// Top-level tables: [run]; [observe], which holds a table for each observer (see observer_plan.h); [network], whose `use` names a network of the zoo (see zoo.h) or a file (beside the file it is written
-// in, or else in the working folder) and whose other keys are that network's variables; graphs, which are the tables with `flow`. All but one graph have `every`. Any
-// other key is a variable for ${...}. What nobody could mean (a key near "run" that nothing refers to, a --set of something that
-// is not there) is a mistake as well.
+// Top-level tables: [run]; [observe], which holds a table for each observer (see observer_plan.h); [network], whose `use` names a
+// network of the zoo (see zoo.h) or a file (beside the file it is written in, or else in the working folder) and whose other keys
+// are that network's variables; graphs, which are the tables with `flow`. All but one graph have `every`. Any other key is a
+// variable for ${...}. A key that looks like a misspelt "run" or "network" and that nothing refers to is a mistake, and so is a
+// --set of a key that does not exist.
 Pipeline load_pipeline(const std::string& path, const std::vector<std::string>& overrides, const Registry& registry);
 
 }  // namespace millrace

@@ -37,8 +37,8 @@ class Credits {
     graph_->release_wait();
   }
 
-  // Keeps the graph from ending, for whoever is about to use it and holds nothing but a credit, which another thread may give up
-  // at any moment. False: it was given up; the graph may be gone.
+  // Keeps the graph from ending while a caller that holds only a credit uses it: another thread may give up the credit at any
+  // moment. False: the credit was given up, and the graph may be gone.
   class Stay {
    public:
     explicit Stay(Credits& credits) : credits_(credits), stays_(credits.begin_stay()) {}

@@ -58,7 +58,7 @@ class Gate : public std::enable_shared_from_this<Gate> {
   void token_home(Token* token);
   void pass(Lock lock);  // every step that may go now
   bool next_is_complete() const;
-  void account();  // the time since the last event goes to whatever was being waited for
+  void account();  // adds the time since the last event to data or step, whichever was waited for
 
   Core& core_;
   std::shared_ptr<Credits> credits_;

@@ -1,8 +1,8 @@
 // What keeps a serial stage serial: one packet at a time, in order of arrival.
 //
 // Why not function_node's own `serial`: it hands the next message on before it passes the last one's result to the successor, so
-// that two serial stages in a row may swap packets; and whoever has to send inside the body pays for it with a second trip through
-// the scheduler. Here the order holds from end to end, and a thread may go on with the next stage at once.
+// that two serial stages in a row may swap packets; and a body that sends pays with a second trip through the scheduler. Here the
+// order holds from end to end, and a thread may go on with the next stage at once.
 #pragma once
 
 #include <cstddef>

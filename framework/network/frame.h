@@ -12,8 +12,8 @@
 
 namespace millrace {
 
-// Beside Network::kInput: the output of something that could not be laid out. Whatever takes it is not laid out either, so that
-// one mistake gives one message.
+// Beside Network::kInput: the output of an entry that could not be laid out. Entries that take it are not laid out either, so
+// that one mistake gives one message.
 inline constexpr LayerPort kUnknownLayer = -2;
 
 struct Frame {

@@ -9,9 +9,8 @@
 //
 // Every entry of `layers` has `op` or `block`, and may have
 //   name       of the layer, relative to its block; default: the op or block with a running number, "relu1"
-//   from       one name or a list: whose outputs it takes; default: the entry before it. "@input" is the input of the block (or
-//   of
-//              the network). A name is looked for in the same block first, then further out; a block's name means its output
+//   from       one name or a list: whose outputs it takes; default: the entry before it. "@input" is the block's input (or the
+//              network's). A name is looked for in the same block first, then further out; a block's name means its output
 //   when       false leaves the entry out; its name then means what `otherwise` names (default: its own input)
 // and one with `block`
 //   repeat     that many instances in a row, "layer1.0", "layer1.1", ...; without it the instance is called "layer1"

@@ -30,8 +30,8 @@ struct TensorFile {
 TensorFile read_safetensors(const std::string& path);
 std::map<std::string, std::string> read_safetensors_metadata(const std::string& path);  // no value is read
 
-// Writes float32 values, in the order given, into a new file that then takes the place of an old one: whoever reads `path` sees
-// the old file or the whole new one, also after a crash. Throws Error(storage). REQUIRES: names are unique and not
+// Writes float32 values, in the order given, into a new file and then puts it in the place of the old one. A reader of `path`
+// sees the old file or the whole new one, also after a crash. Throws Error(storage). REQUIRES: names are unique and not
 // "__metadata__"; each tensor has as many values as its shape says.
 void write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors,
                        const std::map<std::string, std::string>& metadata = {});

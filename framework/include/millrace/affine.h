@@ -22,9 +22,9 @@ enum class Interpolation : std::uint8_t {
 Border border_named(std::string_view border);
 std::array<std::uint8_t, 4> fill_colour(const std::vector<std::int64_t>& fill, int channels);
 
-// out(x, y) = image(to_source(x, y)). Without antialiasing: of an image that becomes much smaller, pixels are passed over.
-// What lies outside: with Border::constant a pixel whose place is not within the image's area (its pixels' areas included) is
-// `fill`, and one that is sees edge pixels repeated; with Border::edge and Border::reflect the image goes on that way.
+// out(x, y) = image(to_source(x, y)). There is no antialiasing: where an image becomes much smaller, pixels are skipped.
+// Outside the image: with Border::constant a place beyond the area of the outermost pixels gives `fill`, and a place within it
+// sees edge pixels repeated. With Border::edge and Border::reflect the image continues that way.
 // unit: so many rows and columns make a pixel of the image that a target belongs to; Border::reflect mirrors both about the same
 // lines, the middles of that image's edge pixels.
 // nearest and bilinear are what Pillow's Image.transform(AFFINE) gives, to one grey level.

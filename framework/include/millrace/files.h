@@ -18,14 +18,14 @@ namespace millrace {
 Storage& storage_for(const StageContext& context, std::string_view key, const std::string& url,
                      Storage::Kind expected = Storage::Kind::unknown);
 
-// Reads the file of one sample, whole. What is wrong with this one file (it is missing, empty, or may not be read) becomes
-// ErrorKind::content, a bad sample; a fault of the storage that outlived its retries stays ErrorKind::storage.
+// Reads the whole file of one sample. A file that is missing, empty or unreadable is a bad sample: ErrorKind::content. A storage
+// fault that outlived its retries stays ErrorKind::storage.
 void read_sample_file(Storage& storage, const std::string& url, ByteBuffer& out);
 
-// Another number when the object has another name, size or version. For Source::fingerprint().
+// Differs when the object's name, size or version differs. For Source::fingerprint().
 std::uint64_t fingerprint_of(const Storage::Object& object);
 
-// Which files are images: those that end in one of these, upper and lower case being the same.
+// Decides by its extension whether a file is an image. Case does not matter.
 class Extensions {
  public:
   explicit Extensions(const std::vector<std::string>& names);  // "jpg", ".PNG"; ErrorKind::usage for none, or an empty one

@@ -1,7 +1,7 @@
 // Kernels: code that computes elements, written once for the processor, the simulated GPU and CUDA, and submitted as data.
 //
-// An element is a plain struct that holds a kernel's arguments: pointers, extents, numbers. A Kernel describes the elements of
-// one type to those who run them without knowing that type: a backend copies the bytes and runs them where it computes.
+// An element is a plain struct that holds a kernel's arguments: pointers, extents, numbers. A Kernel describes elements of one
+// type to code that does not know the type: a backend copies their bytes and runs them where it computes.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 #include <cstring>
 #include <vector>
 
-// Marks functions that kernels are made of. Such a function calls nothing but others of its kind, sees no host memory but its
-// arguments, and throws nothing.
+// Marks functions that kernels are made of. Such a function calls only functions with this mark, reads no host memory except its
+// arguments, and does not throw.
 #if defined(__CUDACC__)
 #define MILLRACE_KERNEL __host__ __device__ __forceinline__
 #else
@@ -34,7 +34,7 @@ namespace millrace {
 // Every lane gets the result; the order of the sum is fixed. sum() and largest() are barriers too.
 enum class Form { each, groups, columns, sums };
 
-// Memory that an element reads or writes. What it does both to is listed twice.
+// Memory that an element reads or writes. Memory that it reads and writes is listed twice.
 struct MemoryUse {
   const void* memory = nullptr;
   std::size_t bytes = 0;

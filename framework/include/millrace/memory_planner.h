@@ -1,7 +1,7 @@
 // What a compiled network keeps in memory and for how long, and which tensors may share memory. Pure: for every backend.
 //
-// Operations announce their tensors to a planner, first all of them in the order of forward, then all in the order of backward;
-// when all have, place() decides who shares with whom. Time counts operations: 0 is ingest, then one step for each operation's
+// Operations announce their tensors to a planner, first all of them in the order of forward, then all in the order of backward.
+// Then place() decides which tensors share memory. Time counts operations: 0 is ingest, then one step for each operation's
 // forward, one for the loss, one for each operation's backward.
 #pragma once
 

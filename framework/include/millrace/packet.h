@@ -85,7 +85,7 @@ inline constexpr std::string_view kStepResult = "StepResult";          // loss a
 inline constexpr std::string_view kPredictions = "Predictions";        // outputs for a replica's share of a batch (predictions.h)
 }  // namespace payload
 
-// REQUIRES of a stage that forwards one: all fields are kept, but for the payload when the stage makes a new one.
+// REQUIRES: a stage that forwards a packet keeps all its fields; it may replace the payload.
 struct Packet {
   Ref<Payload> payload;
   std::uint64_t sequence = 0;  // the global step; for a chunk the step of its batch
@@ -95,9 +95,9 @@ struct Packet {
   // Of what the graph hands to a stepwise stage: the sum of Stage::weigh() over all replicas of all processes.
   double weight = 0;
   std::int32_t replica = -1;  // goes only to this replica's instance of a stage; -1: to all
-  // The StepToken, in packets that the graph hands to a stepwise stage; null in all others. The next step may begin when the last
-  // Ref to it is gone, so whatever must be done first (a GradientBucket) copies it; a stage that copies it nowhere is done when
-  // process() returns. Not to be kept in what a stage merely remembers.
+  // The StepToken, in packets that the graph hands to a stepwise stage; null in all others. The next step begins when the last
+  // Ref to it is gone. Work that the next step must wait for holds a copy, as a GradientBucket does. A stage without a copy is
+  // done when process() returns. A stage must not keep a copy beyond its step.
   Ref<Payload> token;
 };
 

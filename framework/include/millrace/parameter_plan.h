@@ -2,8 +2,8 @@
 //
 // A state is one array: values, gradients, the states of the update rule, further copies. Every parameter has the same place in
 // each of them: trainable ones first and in the order of the buckets, so that a bucket is one stretch of the gradients and an
-// update runs over arrays side by side; then running statistics, then what is neither. So the first trainable() elements are
-// what gradients and rules have, the first blended() what copies have.
+// update runs over arrays side by side; then running statistics; then all others. Gradients and the states of rules therefore
+// cover the first trainable() elements, and copies the first blended().
 //
 // Threading: one thread plans; afterwards it is read from any.
 #pragma once

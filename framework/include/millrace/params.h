@@ -106,7 +106,7 @@ class ParamRef {
 };
 
 namespace detail {
-// What a ParamSet declares, whatever its struct.
+// The parameters that a ParamSet declares, without the type of their struct.
 class ParamList {
  public:
   const std::vector<ParamInfo>& infos() const { return infos_; }

@@ -1,6 +1,6 @@
 // Portable kernels as backends see them: an author's functor and the tensors that it is computed over, as data.
 //
-// A functor works on values alone. Addresses, element types, layouts, padding and adding to what is there are the framework's
+// A functor works on values only. The framework handles addresses, element types, layouts, padding and accumulation
 // (framework/compute on the host, portable_device.cuh on a GPU). All arithmetic is float32.
 #pragma once
 

@@ -17,7 +17,7 @@ struct Philox {
   static Counter block(Counter counter, Key key);  // ten rounds
 };
 
-// A bijection of 64-bit words without fixed structure (the finaliser of splitmix64); and a way to chain words.
+// mix64() is a bijection of 64-bit words (the finaliser of splitmix64); combine() chains words into one hash.
 std::uint64_t mix64(std::uint64_t word);
 inline std::uint64_t combine(std::uint64_t hash, std::uint64_t word) { return mix64(hash ^ mix64(word)); }
 

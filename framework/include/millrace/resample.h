@@ -37,10 +37,10 @@ struct PixelRows {
 };
 PixelRows rows_of(const ImageView& image);
 
-// Bit for bit what Pillow's Image.resize(..., filter, box) gives until version 11 (13 goes along columns first where that is less
-// work, and rounds in between as well). Bilinear and bicubic: the filter is widened when shrinking, so
-// that every pixel of the box counts (as do those beside it that the filter reaches within the image); first along rows, then
-// along columns, each pass rounded to 8 bits; weights in fixed point of 22 bits. The same bytes whatever the processor can do.
+// Gives the bits of Pillow's Image.resize(..., filter, box) up to version 11. (Version 13 resamples columns first where that is
+// less work, and then rounds in between.) Bilinear and bicubic widen the filter when shrinking, so that every pixel of the box
+// counts, and pixels beside the box that the filter reaches within the image. Rows come first, then columns; each pass rounds to
+// 8 bits. Weights are fixed point of 22 bits. The bytes do not depend on the processor.
 //
 //   thread_local Resampler resampler;
 //   resampler.resize(rows_of(image), {0, 0, 100.5F, 80}, ResampleFilter::bicubic, {224, 224, 3}, out);

@@ -94,7 +94,7 @@ class RuleDescription {
   RuleDescription& name(std::string_view value) { return name_ = value, *this; }
   RuleDescription& text(std::string_view value) { return text_ = value, *this; }
   RuleDescription& scope(RuleScope value) { return scope_ = value, *this; }
-  // In the order of the kernel's states. `kept`: with which parameters the rule keeps it; null: with all.
+  // In the order of the kernel's states. `kept` decides from the parameters whether the rule keeps the state; null: always.
   RuleDescription& state(std::string_view name, float initial = 0, Kept kept = nullptr) {
     states_.push_back({std::string(name), initial});
     kept_.push_back(std::move(kept));

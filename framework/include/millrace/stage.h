@@ -109,7 +109,7 @@ class Output {
   // Sends a packet to every stage connected to this output port. Never blocks.
   virtual void emit(int port, Packet packet) = 0;
 
-  // Work that outlives process(): the graph does not count as finished while a Hold lives. Errors of such work go to fail().
+  // For work that goes on after process() has returned. The graph is not finished while a Hold lives; errors go to fail().
   virtual void begin_hold() = 0;
   virtual void end_hold() = 0;
   virtual void fail(Error error) = 0;
@@ -163,7 +163,7 @@ class Stage {
   virtual DeviceWork device_work() const { return {}; }
 };
 
-// What every source takes in its table: which of its samples, in which order. The framework does it, by index.
+// Keys that every source takes: which samples, in which order. The framework applies them by index.
 struct SourceParams {
   std::string shuffle = "never";
   std::optional<std::int64_t> limit;
@@ -214,9 +214,9 @@ class Source : public Stage {
   };
   virtual std::vector<Part> parts() const { return {}; }
 
-  // Fills url, encoded, label and whatever else it has of the sample with key.index. Runs on I/O threads, several at once; may
-  // block. ErrorKind::content: this sample is bad; read_sample_file() (files.h) says so of a missing file. Any other error ends
-  // the run.
+  // Fills url, encoded, label and all else that the source knows of the sample key.index. Runs on several I/O threads at once and
+  // may block. Throws ErrorKind::content for a bad sample, as read_sample_file() (files.h) does for a missing file. Any other
+  // error ends the run.
   virtual void read(Sample& sample) = 0;
 
   const SourceParams& sampling() const { return sampling_; }
@@ -226,14 +226,14 @@ class Source : public Stage {
   SourceParams sampling_;
 };
 
-// A SampleTransform that remembers samples as they are when they come to it. The framework asks it before it reads; a sample that
-// it has is neither read nor shown to the stages before. `cached` is set meanwhile. Thread-safe.
+// A SampleTransform that remembers samples in the state in which they reach it. The framework asks the cache before it reads. A
+// sample in the cache is not read, the stages before the cache do not see it, and its `cached` is set. Thread-safe.
 class SampleCache {
  public:
   virtual ~SampleCache() = default;
 
-  // Fills all that the source and the stages before would have filled of the sample with key.index, `content` included; or
-  // returns false.
+  // Fills the sample key.index as the source and the earlier stages would have, `content` included. Returns false if the cache
+  // does not have it.
   virtual bool fetch(Sample& sample) = 0;
 
   // Whether devices are to keep the images too; the samples are resident() behind the cache, and must still be so in `batch`.
@@ -309,8 +309,8 @@ class StageAttributes {
   StageAttributes& per_replica();  // one instance for each replica; each is serial
   // Packets arrive in order of their sequence, each after the previous step has let go of its StepToken.
   StageAttributes& stepwise();
-  // Takes images of every element type and any number of frames: it looks at ImageShape::type and frames. Without this, a stage
-  // that others than 8-bit images of one frame would reach is refused before the run.
+  // The stage takes images of every element type and number of frames, and looks at ImageShape::type and frames. Without
+  // any_image(), a plan in which anything but 8-bit images of one frame reaches the stage is refused before the run.
   StageAttributes& any_image();
 
  private:

@@ -29,8 +29,8 @@ class GradientBucket : public Payload {
   float* data = nullptr;  // device memory of the replica
   std::size_t elements = 0;
   Ref<Event> ready;  // what must be complete before `data` holds this stage's result; replaced by each stage that writes
-  const float* scale = nullptr;  // device memory, there when `ready` is: what the gradients are still to be multiplied by. 0: the
-                                 // step updates nothing. Null: 1
+  const float* scale = nullptr;  // a factor of the gradients, in device memory, valid once `ready` is complete. Null means 1;
+                                 // a factor of 0 means that the step updates nothing
 };
 
 // What a loss measured in one step on one replica: sums, so that replicas and steps can be added up.

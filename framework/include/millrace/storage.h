@@ -13,8 +13,8 @@ namespace millrace {
 
 class ByteBuffer;
 
-// Thread-safe; every call may block, so they belong into Source::open() and Source::read(). The constructor is cheap and touches
-// nothing: whatever a scheme needs (credentials, a connection) is looked for at the first call.
+// Thread-safe. Every call may block, so calls belong into Source::open() and Source::read(). The constructor is cheap and touches
+// nothing: credentials and connections are looked for at the first call.
 //
 // Errors: ErrorKind::usage for a URL that is none of the scheme's; ErrorKind::data for what does not exist or may not be read;
 // ErrorKind::storage for a fault that outlived the retries. The message names the URL and the cause.
@@ -31,13 +31,12 @@ class Storage {
 
   enum class Kind { unknown, object, folder };
 
-  // What the URL names, where that is known at once, without waiting for a network; otherwise unknown. ErrorKind::data, with the
-  // nearest name there is, when nothing is there. For constructors: mistakes are found before any work is done.
+  // Says at once, without waiting for a network, what the URL names; `unknown` where that takes a request. Throws ErrorKind::data
+  // with the nearest name if nothing is there. Constructors call it, so that mistakes are found before any work is done.
   virtual Kind look(const std::string&) { return Kind::unknown; }
 
-  // Every object below the folder `url`, at any depth, in the bytewise order of names. Names of which a part begins with '.' are
-  // left out. A folder with nothing in it is named as well, with a '/' at the end, and so is a link that leads nowhere. `found`
-  // is called on the caller's thread.
+  // Calls `found` on the caller's thread for each object below the folder `url`, at any depth, in bytewise order of names. Leaves
+  // out names with a part that begins with '.'. Also names empty folders, with a '/' at the end, and links that lead nowhere.
   virtual void list(const std::string& url, const std::function<void(Object)>& found) = 0;
 
   virtual Object stat(const std::string& url) = 0;  // name: the URL's last part

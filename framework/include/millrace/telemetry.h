@@ -21,7 +21,7 @@ inline std::uint64_t now_ticks() {
 }
 double seconds_per_tick();
 
-// Counters of one stage or edge, written by many threads without contention: each thread has a line of its own.
+// Counters of one stage or edge. Many threads write them without contention: each thread has its own cache line.
 class Counters {
  public:
   void add(std::uint64_t busy_ticks, std::uint64_t packets, std::uint64_t samples, std::uint64_t waited_ticks) {
@@ -47,9 +47,9 @@ class Counters {
   Totals totals() const;
 
  private:
-  static constexpr int kLines = 64;  // the last one is for all threads that find the others taken
+  static constexpr int kLines = 64;  // the last one is shared by all threads beyond the 63rd
 
-  // Nobody else writes a thread's own line, so that no locked instruction is needed there.
+  // Only its own thread writes a line, so a plain store is enough. The shared line needs an atomic addition.
   static void count(std::atomic<std::uint64_t>& counter, std::uint64_t value, bool shared) {
     if (shared) {
       counter.fetch_add(value, std::memory_order_relaxed);

@@ -12,7 +12,7 @@
 //
 // A kernel sees one value with its gradient and its states, and never an address. It is trivially copyable and calls only
 // functions marked MILLRACE_KERNEL and those of <math.h>. Where value, gradient and states are 0 the value must stay 0: layouts
-// have padding. A state that the rule does without (RuleDescription::state) reads as 0, and what is written to it is lost.
+// have padding. A state that the rule does not keep with its parameters (RuleDescription::state) reads as 0; writes are dropped.
 #pragma once
 
 #include <math.h>

@@ -4,8 +4,8 @@
 //     for (std::int64_t i = 0; i < count; ++i) y[i] = kernel(x[i]);
 //   });
 //
-// The compiler sees the body once for each instruction set, with everything that it calls and that is MILLRACE_KERNEL or a lambda
-// that is MILLRACE_INLINED. Compile with -fno-math-errno -fno-trapping-math, as millrace_add_plugin(... KERNELS ...) does: with
+// The body is compiled once for each instruction set, together with every MILLRACE_KERNEL function and MILLRACE_INLINED lambda
+// that it calls. Compile with -fno-math-errno -fno-trapping-math, as millrace_add_plugin(... KERNELS ...) does: with
 // them the loops become vectors.
 #pragma once
 
