@@ -61,7 +61,7 @@ void Session::make_agreements() {
   requests_.share();
   for (std::size_t g = 0; g < graphs_.size(); ++g) {
     const bool counts = g == 0 && builds_[g]->trains();
-    const auto channel = 16 + static_cast<std::uint32_t>(g);
+    const auto channel = Group::kSteps + static_cast<std::uint32_t>(g);
     agreements_.push_back(std::make_unique<Agreement>(*options_.group, channel, requests_, counts));
     graphs_[g]->on_step_ready([agreement = agreements_.back().get()](Graph::StepReady ready, auto answer) {
       agreement->step_is_ready(std::move(ready), std::move(answer));

@@ -32,15 +32,13 @@ std::string file_in(const std::string& folder, const std::string& name) {
   return "";
 }
 
-// A small network with everything whose bits could depend on where a sample is computed.
+// A small network, perhaps with layers whose bits could depend on where a sample is computed.
 constexpr const char* kPipeline = R"([run]
 name   = "processes"
 epochs = 2
 seed   = 3
 [network]
-input  = {{ channels = 3, height = 16, width = 16 }}
-layers = [ {{ op = "conv", out = 8, kernel = 3 }}, {} {{ op = "relu" }}, {{ op = "max_pool", kernel = 2 }},
-           {} {{ op = "conv", out = 12, kernel = 3 }}, {{ op = "global_average_pool" }}, {{ op = "linear", out = 10 }} ]
+use = "network.toml"
 [train]
 flow = ["read", "decode_image", "augment", "batch", "forward_backward", "allreduce", "optimizer", "metrics"]
 [train.read]
@@ -69,6 +67,11 @@ size = 50
 last = "keep"
 )";
 
+constexpr const char* kNetwork = R"(input  = {{ channels = 3, height = 16, width = 16 }}
+layers = [ {{ op = "conv", out = 8, kernel = 3 }}, {} {{ op = "relu" }}, {{ op = "max_pool", kernel = 2 }},
+           {} {{ op = "conv", out = 12, kernel = 3 }}, {{ op = "global_average_pool" }}, {{ op = "linear", out = 10 }} ]
+)";
+
 struct Setting {
   const char *name, *norm, *dropout, *devices;
   std::vector<std::string> set;
@@ -78,12 +81,14 @@ void PrintTo(const Setting& setting, std::ostream* out) { *out << setting.name; 
 class Processes : public testing::TestWithParam<Setting> {
  protected:
   std::string write(const std::string& data, const char* norm, const char* dropout) {
-    std::ofstream(folder_ / "pipeline.toml") << fmt::format(kPipeline, norm, dropout, data, data);
+    std::ofstream(folder_ / "network.toml") << fmt::format(kNetwork, norm, dropout);
+    std::ofstream(folder_ / "pipeline.toml") << fmt::format(kPipeline, data, data);
     return folder_ / "pipeline.toml";
   }
   std::vector<std::string> command(const std::string& runs, int processes, const std::vector<std::string>& set) const {
-    std::vector<std::string> words = {tool("pipeline-run"), folder_ / "pipeline.toml", "--json", "--set",
-                                      "run.folder=" + (folder_ / runs), "--processes", std::to_string(processes)};
+    std::vector<std::string> words = {
+        tool("pipeline-run"), folder_ / "pipeline.toml", "--json", "--set", "run.folder=" + (folder_ / runs),
+        "--processes",        std::to_string(processes)};
     for (const std::string& each : set) words.insert(words.end(), {"--set", each});
     return words;
   }
@@ -132,7 +137,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Setting{"unequal_shares", kNorm, kDropout, "cpu*2", {kSync, "run.load=[3, 1]"}},
                     Setting{"bfloat16", kNorm, "", "cpu*2", {kSync, "run.precision=bf16"}},
                     // 396 samples leave 1 for the last of the batches of 5: nothing for replica 1.
-                    Setting{"a_rank_without_samples", kNorm, kDropout, "cpu*2",
+                    Setting{"a_rank_without_samples",
+                            kNorm,
+                            kDropout,
+                            "cpu*2",
                             {kSync, "train.batch.size=5", "train.batch.last=keep", "train.read.limit=396", "run.epochs=1"}},
                     Setting{"micro_batches", "", kDropout, "cpu*2", {"train.forward_backward.micro_batches=3"}}),
     [](const auto& test) { return std::string(test.param.name); });

@@ -48,7 +48,7 @@ int main(int argc, char** argv) {
         .option("--graph", "NAME", "run only this graph, once", options.graph)
         .option("--weights", "FILE", "start from these weights (safetensors)", options.weights)
         .option("--from", "E[:S]",
-                "begin with epoch E, or its step S, from 1; weights are those of --weights, momentum begins anew", from)
+                "start at epoch E, or at its step S (both from 1); weights come from --weights, momentum starts at 0", from)
         .option("--hash", "WHAT", "stream hashes cover: stream, samples and draws; pixels, also what the network receives", hash)
         .flag("--json", "events on standard output, one JSON object a line: observe.metrics.standard_output", json)
         .flag("--quiet", "only warnings on standard error: observe.console.quiet", quiet);
@@ -65,6 +65,9 @@ int main(int argc, char** argv) {
     if (json) overrides.emplace_back("observe.metrics.standard_output=true");
     if (quiet) overrides.emplace_back("observe.console.quiet=true");
 
+    millrace::Registry registry;  // mistakes in the file are said once, so before other processes are made
+    registry.load_all();
+    const millrace::Pipeline pipeline = millrace::load_pipeline(files.front(), overrides, registry);
     // Before any thread is made.
     const auto size = static_cast<int>(millrace::integer("--processes", processes, 1, 64));
     const millrace::Processes others(check ? 1 : size);
@@ -77,9 +80,6 @@ int main(int argc, char** argv) {
       options.group = &*group;
     }
     std::signal(SIGPIPE, SIG_IGN);  // `pipeline-run --json | head` ends the reader, not the training
-    millrace::Registry registry;
-    registry.load_all();
-    const millrace::Pipeline pipeline = millrace::load_pipeline(files.front(), overrides, registry);
     options.activity = &activity;
     options.stop_signal = &signals.signal();
     millrace::Session session(pipeline, registry, options);

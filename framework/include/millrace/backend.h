@@ -100,8 +100,8 @@ struct CompileRequest {
   bool sync_batch_norm = false;
   // A share of a batch is trained in so many pieces, one after the other: keep_gradients() adds theirs up.
   std::uint32_t micro_batches = 1;
-  // Losses that will be measured. One that is not among them takes memory when it first is; on a device with memory of its own it
-  // finds no targets but labels.
+  // Losses that will be measured. A loss outside this list allocates memory at its first use, and on a GPU it finds labels but no
+  // other targets.
   std::vector<std::shared_ptr<const Loss>> losses = {};
   // Values that read_outputs() will read: the network's result, outputs of layers. In inference they are not computed together
   // with the layer behind them, and are kept until they are read.
@@ -245,7 +245,7 @@ class Replica {
   // copy = decay * copy + (1 - decay) * value, over parameters and running statistics, for one of CompileRequest::copies. A copy
   // begins as the values are at the first call. write_back: value = copy then, as lookahead does.
   virtual Ref<Event> blend(std::string_view copy, double decay, bool write_back) = 0;
-  // The values take the place of the copy, and the copy that of the values.
+  // Swaps the values and the copy.
   virtual Ref<Event> exchange(std::string_view copy) = 0;
 
   // Inference with running statistics, each view's output weighted and added, then the sums of a loss. A network whose output is
@@ -288,8 +288,8 @@ void print_warning(std::string_view message);  // a line on standard error
 
 struct DeviceOptions {
   std::vector<int> cores;  // processors that this device's threads may use, for a backend that computes on the CPU
-  // Called, on any thread, with what is not as it should be but does no harm, and with a profile that somebody asked for. A run
-  // gives a function that tells its observers. REQUIRES: not empty; callable while the device and its replicas live.
+  // Called on any thread with warnings that do not end the run, and with profiles. A run gives a function that tells its
+  // observers. REQUIRES: not empty; callable while the device and its replicas live.
   std::function<void(std::string_view message)> warn = print_warning;
 };
 

@@ -39,7 +39,8 @@ class Group {
   void barrier(std::uint32_t channel) { all_gather(channel, {}); }
 
   // Channels of the framework; a plugin takes others, from kFirstFree on.
-  enum Channel : std::uint32_t { kRun, kSteps, kReports, kExchange, kGradients, kFirstFree = 64 };
+  // kSteps is that of the first graph, kSteps + 1 of the second one, ...
+  enum Channel : std::uint32_t { kRun, kReports, kExchange, kGradients, kSteps = 16, kFirstFree = 64 };
 };
 
 // Has a stream for each local replica. One thread at a time submits to it.

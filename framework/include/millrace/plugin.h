@@ -1,6 +1,6 @@
 // Plugins: shared libraries found at run time. A plugin exports one symbol, a versioned descriptor, which MILLRACE_PLUGIN
-// writes; the ABI number and the toolchain tag are compared before anything else of the library is called. Whatever a
-// plugin's type creates keeps the library loaded.
+// writes; the ABI number and the toolchain tag are compared before anything else of the library is called. Objects that a
+// plugin's types create keep its library loaded.
 #pragma once
 
 #include <functional>

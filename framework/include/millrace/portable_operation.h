@@ -1,4 +1,5 @@
-// The part of a portable layer's operation that backends share: what it plans and binds. A backend adds how kernels are submitted.
+// The part of a portable layer's operation that backends share: what it plans and binds. A backend adds how kernels are
+// submitted.
 //
 // Base: a backend's Operation, made of a workshop and a node, with `plan_output(Planner&, DataType, LayerPort in_place_of, int
 // port)`, `value(parameter)` and `gradient(parameter)`; beside it a function `view_of(const Spec&, void* data)`.

@@ -33,8 +33,8 @@ class RunServices {
   // step's token.
   virtual void promise_scalar(std::string_view graph, std::uint64_t step, std::string_view name) = 0;
 
-  // Tells observers of a bad sample, which the ledger quarantine.jsonl then names. `action`: "replaced", "skipped", "fatal" (the run
-  // ends with it).
+  // Tells observers of a bad sample, which the ledger quarantine.jsonl then names. `action`: "replaced", "skipped", "fatal" (the
+  // run ends with it).
   virtual void bad_sample(std::string_view graph, const Sample& sample, std::string_view action) = 0;
 
   virtual const std::filesystem::path& folder() const = 0;  // of this run; empty when it writes none

@@ -77,7 +77,7 @@ struct BadSampleEvent {
   std::uint64_t count = 0;                             // bad samples so far, this one included
 };
 
-// Something is not as it should be, and does no harm to the run.
+// A problem that does not end the run.
 struct WarningEvent {
   std::string text;
 };

@@ -37,7 +37,7 @@ class ByteBuffer {
   std::size_t capacity_ = 0;
 };
 
-// Pixels somebody else owns: (H, W, C) uint8, rows contiguous, channels in the order R, G, B. Where `shape` is not is_plain(),
+// Pixels that the caller owns: (H, W, C) uint8, rows contiguous, channels in the order R, G, B. Where `shape` is not is_plain(),
 // `data` is where the elements of shape.type begin, (frames, H, W, C); everything here that reads pixels REQUIRES plain images.
 struct Image {
   std::uint8_t* data = nullptr;
@@ -145,7 +145,7 @@ class Sample {
   std::optional<SampleFault> fault;  // set by the graph when a stage threw ErrorKind::content; later stages skip the sample
 
   ImageView image() const { return pixels_.image; }  // the pixels, to be read
-  // The pixels, to be changed in place, in any way; the sample is resident() no more, and source_map() is unknown.
+  // Mutable access to the pixels, for any change; clears resident() and source_map().
   const Image& change_pixels() {
     source_map_ = {};
     return change_colours();
@@ -162,8 +162,8 @@ class Sample {
   // A buffer for an image of this shape that is not the one image() lies in. It is the batch's own slot when the shape is the
   // batch's, so that the last stage that changes pixels writes them where the device reads them.
   Image new_image(ImageShape shape);
-  // Makes a buffer from new_image() the sample's image; a record that was pending is gone, and it is resident() no more. Without
-  // more, source_map() is unknown from here on, as nothing tells where the new pixels come from.
+  // Makes a buffer from new_image() the sample's image. Drops a pending record and clears resident(). source_map() becomes
+  // unknown: nothing tells where the new pixels come from.
   void set_image(const Image& image);
   // The same for an image made of the one before: its pixel p shows what that one showed at to_before(p). Borders do not count.
   // source_map() follows. The identity: nothing moved.

@@ -1,3 +1,4 @@
+// Long because its tests share one fixture: a batch that fills up slot by slot.
 #include "batch.h"
 
 #include <gtest/gtest.h>
@@ -102,26 +103,6 @@ TEST_F(BatchTest, EachSampleComesOnceWhereItIsPredicted) {
   params_.last = "keep";
   params_.bad_samples = "replace";
   EXPECT_EQ(mistake(), "bad_samples = \"replace\": predictions are made of each image once; set \"skip\" or \"fail\"");
-}
-
-TEST_F(BatchTest, GathersRowsOfNumbersAndNoneOfASkippedSample) {
-  params_.bad_samples = "skip";
-  params_.last = "keep";
-  BatchSamples stage(params_, context_);
-  const auto batch = filled(8, 4);
-  std::vector<std::uint32_t> offsets(9, 77);
-  batch->numbers_per_sample = 2;
-  batch->row_offsets = offsets.data();
-  batch->samples[0].numbers = {1, 2, 3, 4};
-  batch->samples[1].numbers = {5, 6};
-  batch->samples[3].numbers = {7, 8};
-  spoil(*batch, 1);
-  feed(stage, testkit::whole(batch));
-  EXPECT_EQ(offsets, (std::vector<std::uint32_t>{0, 2, 2, 2, 3, 3, 3, 3, 3}));
-  EXPECT_EQ(std::vector<float>(batch->numbers, batch->numbers + 6), (std::vector<float>{1, 2, 3, 4, 7, 8}));
-  const std::uint64_t hash = hash_of_input(*batch);
-  batch->numbers[5] = 9;
-  EXPECT_NE(hash_of_input(*batch), hash);
 }
 
 TEST_F(BatchTest, FillingABatchLeavesItResident) {

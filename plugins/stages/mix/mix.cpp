@@ -61,7 +61,7 @@ void Mix::open() {
       fail(ErrorKind::usage, "{} is a mixture with weights of its own: name its sources here instead", child.name);
     }
     if (child.source->has_rows() != has_rows()) {
-      fail(ErrorKind::usage, "one of {} and {} has rows of numbers and the other has not: they cannot be mixed", child.name,
+      fail(ErrorKind::usage, "one of {} and {} has rows of numbers, the other one row: sources of a mixture must agree", child.name,
            children_.front().name);
     }
     if (child.source->numbers() != numbers()) {
