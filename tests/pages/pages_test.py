@@ -1,0 +1,75 @@
+"""The checks of pages find what is planted in a small tree.   pages_test.py COMPILER"""
+
+import pathlib
+import sys
+import tempfile
+import unittest
+
+import commands
+import examples
+import keys
+import links
+
+COMPILER = sys.argv.pop() if len(sys.argv) > 1 else "c++"
+GOOD = "# A tree\n\nSee [the order](framework/order.h), `framework/order.h` and `order.h`; `data/x` is not of it.\n"
+
+
+class PagesTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory()
+        self.root = pathlib.Path(self.folder.name).resolve()
+        (self.root / "framework").mkdir()
+        (self.root / "framework/order.h").write_text("int first();\nint second();\n")
+        self.page(GOOD)
+
+    def tearDown(self):
+        self.folder.cleanup()
+
+    def page(self, text):
+        (self.root / "README.md").write_text(text)
+
+    def assert_finds(self, found, *texts):
+        self.assertEqual(len(found), len(texts), found)
+        for problem, text in zip(found, texts):
+            self.assertIn(text, problem)
+
+    def test_a_good_page_passes(self):
+        self.assertEqual(links.check(self.root), [])
+
+    def test_a_link_that_leads_nowhere_is_found(self):
+        self.page(GOOD + "[a](framework/a.h) `framework/b.h` `c.h`\n")
+        self.assert_finds(links.check(self.root), "README.md:4: the link leads nowhere: framework/a.h",
+                          "README.md:4: there is no 'framework/b.h'", "README.md:4: there is no 'c.h'")
+
+    def test_a_long_root_page_is_found(self):
+        self.page(GOOD + "word " * links.MOST_WORDS)
+        self.assert_finds(links.check(self.root), "words, at most 1500 are allowed")
+
+    def test_examples_are_compiled_or_compared(self):
+        self.page("```cpp\n// good.cpp\n#include \"good.h\"\nint main() { return f(); }\n```\n```cpp\n// good.h\nint f();\n```\n"
+                  "<!-- part of framework/order.h -->\n```cpp\nint first();\nint second();\n```\n")
+        self.assertEqual(examples.check(self.root, COMPILER), [])
+        self.page("```cpp\n// bad.cpp\nint main() { return f(); }\n```\n```cpp\nint loose;\n```\n"
+                  "<!-- part of framework/order.h -->\n```cpp\nint second();\nint first();\n```\n```toml\na = = 1\n```\n")
+        self.assert_finds(examples.check(self.root, COMPILER), "README.md:6: say which file", "README.md:10: is not in framework",
+                          "README.md:14: is no TOML", "README.md:2: does not compile")
+
+    def test_commands_are_left_out_for_a_reason_only(self):
+        self.page("```toml\n# a.toml\nx = 1\n```\n<!-- not run: it never ends -->\n```sh\nsleep 1d\n```\n\n```sh\ncat a.toml\n```\n")
+        text, left_out = commands.script(self.root / "README.md", self.root, self.root)
+        self.assertIn("cat a.toml", text)
+        self.assertNotIn("sleep", text)
+        self.assertEqual(left_out, ["README.md:7: not run: it never ends"])
+        self.assertEqual((self.root / "a.toml").read_text(), "# a.toml\nx = 1\n")
+
+    def test_parameters_are_read_from_a_table(self):
+        text = ("x: Does y.\n  plugin  p\n\n  parameter  type     range          default\n"
+                "  size       integer  >= 1 pixels    required  of it\n  border     text     edge | fill    \"edge\"\n"
+                "  crop       table                             a part\n    area     number                  0.5       of it\n")
+        self.assertEqual(keys.parameters(text), [
+            ("size", "integer", ">= 1 pixels", "required", "of it"), ("border", "text", "edge | fill", '"edge"', ""),
+            ("crop", "table", "", "", "a part"), ("crop.area", "number", "", "0.5", "of it")])
+
+
+if __name__ == "__main__":
+    unittest.main()
