@@ -34,9 +34,20 @@ std::size_t character_bytes(std::string_view text) {
   return length;
 }
 
+// What is there of a folder that is yet to be made.
+std::filesystem::path nearest_folder(std::filesystem::path folder) {
+  std::error_code ignored;
+  while (!folder.empty() && folder.has_relative_path() && !std::filesystem::exists(folder, ignored))
+    folder = folder.parent_path();
+  return folder.empty() ? "." : folder;
+}
+
 }  // namespace
 
 OutputFile::OutputFile(std::string path) : path_(std::move(path)), temporary_(path_ + ".new-" + std::to_string(::getpid())) {
+  std::error_code ignored;  // what went wrong is said below
+  const std::filesystem::path folder = std::filesystem::path(path_).parent_path();
+  if (!folder.empty()) std::filesystem::create_directories(folder, ignored);
   file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (file_ < 0) failed("create", temporary_);
 }
@@ -110,12 +121,11 @@ std::string output_path(const StageContext& context, std::string_view key, const
     }
     path = context.run->folder() / path;
   }
-  const std::filesystem::path folder = path.parent_path();
-  std::error_code ignored;
-  std::filesystem::create_directories(folder, ignored);  // what went wrong is said below
-  if (::access(folder.c_str(), W_OK | X_OK) != 0) {
-    fail(ErrorKind::storage, "{}: cannot write '{}': folder '{}': {}", key, path.string(), folder.string(), std::strerror(errno));
+  const std::filesystem::path folder = nearest_folder(path.parent_path());
+  if (::access(folder.c_str(), W_OK | X_OK) != 0 || !std::filesystem::is_directory(folder)) {
+    fail(ErrorKind::storage, "{}: cannot write '{}': in '{}' nothing can be made", key, path.string(), folder.string());
   }
+  std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) {
     fail(ErrorKind::storage, "{}: cannot write '{}': it is a folder", key, path.string());
   }

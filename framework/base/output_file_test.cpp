@@ -37,6 +37,15 @@ TEST(OutputFile, TakesThePlaceOfTheOldOneWhenItIsWhole) {
   EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 1);
 }
 
+TEST(OutputFile, MakesItsFolder) {
+  const testkit::TestFolder folder;
+  const fs::path path = folder.path() / "a/b/c.bin";
+  OutputFile file(path.string());
+  file.write("x");
+  file.commit();
+  EXPECT_EQ(content(path), "x");
+}
+
 TEST(OutputFile, IsRemovedUnlessItIsCommittedOrKept) {
   const testkit::TestFolder folder;
   const std::string path = (folder.path() / "a.bin").string();
@@ -51,6 +60,7 @@ TEST(OutputFile, IsRemovedUnlessItIsCommittedOrKept) {
 
 TEST(OutputFile, NamesAFileThatCannotBeMade) {
   const testkit::TestFolder folder;
+  folder.write("no", "no folder");
   const std::string path = (folder.path() / "no/a.bin").string();
   try {
     OutputFile file(path);

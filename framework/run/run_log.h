@@ -39,6 +39,8 @@ class RunLog final : public RunServices {
 
   // The run's folder, and the resolved pipeline in it. Empty: nothing is written.
   void open(const std::filesystem::path& folder, const Value& pipeline);
+  // Where a folder would be made, for a pipeline that is checked and not run.
+  void expect_folder(const std::filesystem::path& parent) { folder_ = parent; }
 
   // RunServices
   void report(const StepReport& report) override;

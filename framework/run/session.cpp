@@ -241,6 +241,7 @@ int Session::data_threads() const {
 
 void Session::prepare() {
   if (!graphs_.empty()) return;
+  if (log_->folder().empty() && !options_.only_main) log_->expect_folder(pipeline_.run.folder);
   workers_ = std::make_unique<Workers>(data_threads(), static_cast<int>(pipeline_.run.io_threads), devices_.cores.data);
   for (std::size_t g = 0; g < builds_.size(); ++g) {
     const auto& build = builds_[g];

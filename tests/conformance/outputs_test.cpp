@@ -29,12 +29,14 @@ layers = [
 ]
 )";
 
-Made compile_for(const char* backend, const Network& network, Precision precision, std::vector<LayerPort> outputs) {
+Made compile_for(const char* backend, const Network& network, Precision precision, std::vector<LayerPort> outputs,
+                 bool trains = true) {
   Made made;
   made.backend = with_simulation().backend(backend)->create();
   made.device = made.backend->open(0, {});
   CompileOptions options;
-  options.train_batch = options.infer_batch = kBatch;
+  options.infer_batch = kBatch;
+  options.train_batch = trains ? kBatch : 0;
   options.precision = precision;
   options.request.outputs = std::move(outputs);
   made.replica = made.device->compile(network, options);
@@ -69,6 +71,9 @@ std::vector<std::vector<float>> outputs_of(Made& made, const Network& network, c
 Network ending_with(const Network& network, int layer) {
   Network part = network;
   part.layers.resize(static_cast<std::size_t>(layer) + 1);
+  std::size_t parameters = 0;  // they are in the order of layers
+  for (const Layer& kept : part.layers) parameters += kept.parameters.size();
+  part.parameters.resize(parameters);
   return part;
 }
 
@@ -92,7 +97,7 @@ TEST_P(Outputs, AreThoseOfTheNetworkThatEndsThere) {
     const std::vector<std::vector<float>> values = outputs_of(whole, *network, ports, batch, count);
     for (const LayerPort port : ports) {
       const Network part = ending_with(*network, port.layer);
-      Made made = compile_for(backend(), part, precision(), {});
+      Made made = compile_for(backend(), part, precision(), {}, false);
       StepSums sums;
       const View plain;
       made.replica->infer(batch, 0, count, std::span(&plain, 1), nullptr, sums)->wait();

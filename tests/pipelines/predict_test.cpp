@@ -156,6 +156,11 @@ TEST_F(Predict, WritesFeaturesOfALayerThatTheMemoryPlanHolds) {
   };
   const std::string both = check(R"(["read", "decode_image", "batch", "forward", "write_classes", "write_features"])");
   EXPECT_NE(both.find("predict.forward"), std::string::npos) << both;
+  const Outcome in_folder =
+      run_command({tool("pipeline-run"), toml, "--graph", "predict", "--check", "--set", "data.root=" + shapes(), "--set",
+                   "run.folder=" + (folder_ / "runs"), "--set", "predict.write_classes.file=p.csv"});
+  EXPECT_EQ(in_folder.code, 0) << in_folder.err;
+  EXPECT_FALSE(fs::exists(folder_ / "runs")) << "a check makes nothing";
   const Outcome outcome = predict(toml);
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const TensorFile written = read_safetensors(folder_ / "f.safetensors");

@@ -10,7 +10,8 @@
 namespace millrace {
 
 // A new file that takes the place of `path` when it is whole: readers of `path` see the old file or the whole new one, also after
-// a crash. It is written as `path`.new-PID. All calls throw Error(storage) that names the file. Not thread-safe.
+// a crash. It is written as `path`.new-PID. Its folder is made where it is missing. All calls throw Error(storage) that names the
+// file. Not thread-safe.
 class OutputFile {
  public:
   explicit OutputFile(std::string path);
@@ -34,7 +35,7 @@ class OutputFile {
 };
 
 // Where a stage writes: `file` in the run's folder unless it is absolute. Throws Error(usage) that names `key` when the run has
-// no folder, Error(storage) when nothing can be written there. For open().
+// no folder, Error(storage) when nothing can be written there. Makes nothing. For open().
 std::string output_path(const StageContext& context, std::string_view key, const std::string& file);
 
 // A field of a CSV file, in quotes where RFC 4180 asks for them.

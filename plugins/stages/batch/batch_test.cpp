@@ -1,75 +1,13 @@
-// Long because its tests share one fixture: a batch that fills up slot by slot.
+<<<<<<< HEAD
 #include "batch.h"
+=======
+#include "batch_fixture.h"
+>>>>>>> pred
 
-#include <gtest/gtest.h>
-
-#include <cstring>
 #include <thread>
-
-#include "millrace/error.h"
-#include "testkit/harness.h"
 
 namespace millrace {
 namespace {
-
-constexpr ImageShape kShape{2, 2, 1};
-
-class BatchTest : public testing::Test {
- protected:
-  BatchTest() {
-    context_.graph = "train";
-    context_.name = "batch";
-    context_.image = kShape;
-    context_.run = &run_;
-    context_.samples_per_epoch = 100;
-    params_.size = 8;
-  }
-
-  // A batch whose slots hold decoded images: slot s is filled with s + 1.
-  Ref<Batch> filled(std::uint32_t capacity = 8, std::uint32_t count = 8, ImageShape window = {}) {
-    Ref<Batch> batch = testkit::make_batch(capacity, kShape, window);
-    batch->count = count;
-    batch->missing = count;
-    batch->step = 5;
-    for (std::uint32_t slot = 0; slot < count; ++slot) fill(*batch, slot, static_cast<std::uint8_t>(slot + 1));
-    return batch;
-  }
-  static void fill(Batch& batch, std::uint32_t slot, std::uint8_t value) {
-    Sample& sample = batch.samples[slot];
-    const Image image = sample.new_image(kShape);
-    std::memset(image.data, value, kShape.bytes());
-    sample.set_image(image);
-    sample.label = static_cast<std::int32_t>(slot);
-    sample.url = "image " + std::to_string(slot);
-    sample.hash = mix64(slot);
-  }
-  static void spoil(Batch& batch, std::uint32_t slot) { batch.samples[slot].fault = SampleFault{"decode_image", "truncated"}; }
-
-  void feed(BatchSamples& stage, Packet packet) { stage.process(0, std::move(packet), output_); }
-
-  Error error_of(BatchSamples& stage, const Ref<Batch>& batch) {
-    try {
-      feed(stage, testkit::whole(batch));
-    } catch (const Error& error) {
-      return error;
-    }
-    return Error(ErrorKind::run, "nothing was thrown");
-  }
-  std::string mistake() {
-    try {
-      BatchSamples stage(params_, context_);
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::usage);
-      return error.message();
-    }
-    return "nothing was thrown";
-  }
-
-  testkit::RecordedRun run_;
-  testkit::CollectingOutput output_;
-  StageContext context_;
-  BatchSamples::Params params_;
-};
 
 TEST_F(BatchTest, RefusesPixelsThatDifferFromThoseThatDevicesKeep) {
   BatchSamples stage(params_, context_);
@@ -200,108 +138,6 @@ TEST_F(BatchTest, CopiesPixelsThatLieElsewhere) {
   ASSERT_NE(batch->samples[2].image().data, batch->pixels + 2 * 4);
   feed(stage, testkit::whole(batch));
   EXPECT_EQ(batch->pixels[2 * 4], 77);
-}
-
-TEST_F(BatchTest, KeepsItsSizeWhenASampleIsBad) {
-  BatchSamples stage(params_, context_);
-  const auto batch = filled();
-  spoil(*batch, 6);
-  feed(stage, testkit::whole(batch));
-  EXPECT_TRUE(output_.take(0).empty());
-  const auto retries = output_.take(1);
-  ASSERT_EQ(retries.size(), 1U);
-  EXPECT_EQ(retries[0].begin, 6U);
-  EXPECT_EQ(retries[0].count, 1U);
-  EXPECT_EQ(retries[0].payload.get(), batch.get());
-  EXPECT_EQ(retries[0].sequence, batch->step);
-  ASSERT_EQ(run_.bad_samples().size(), 1U);
-  EXPECT_EQ(run_.bad_samples()[0].url, "image 6");
-  EXPECT_EQ(run_.bad_samples()[0].cause, "truncated");
-  EXPECT_EQ(run_.bad_samples()[0].action, "replaced");
-
-  batch->samples[6].reset({0, 6, 42, 1}, {batch->change_pixels() + 6 * 4, kShape});  // as the source does
-  fill(*batch, 6, 99);
-  feed(stage, testkit::chunk(batch, 6, 1));
-  EXPECT_EQ(output_.take(0).size(), 1U);
-  EXPECT_EQ(batch->weight, 8);
-  EXPECT_EQ(batch->pixels[6 * 4], 99);
-}
-
-TEST_F(BatchTest, GivesUpAfterManyBadReplacements) {
-  params_.bad_sample_budget = 1000;
-  BatchSamples stage(params_, context_);
-  const auto batch = filled();
-  batch->samples[0].key.attempt = BatchSamples::kMostAttempts - 1;
-  spoil(*batch, 0);
-  const Error error = error_of(stage, batch);
-  EXPECT_EQ(error.kind(), ErrorKind::data);
-  EXPECT_NE(error.message().find("16 samples in a row"), std::string::npos);
-}
-
-TEST_F(BatchTest, SkippingLeavesASlotOfNoWeight) {
-  params_.bad_samples = "skip";
-  BatchSamples stage(params_, context_);
-  const auto batch = filled();
-  spoil(*batch, 1);
-  batch->samples[1].label = 123;
-  feed(stage, testkit::whole(batch));
-  EXPECT_EQ(output_.take(0).size(), 1U);
-  EXPECT_TRUE(output_.take(1).empty());
-  EXPECT_EQ(batch->weight, 7);
-  EXPECT_EQ(batch->weights[1], 0);
-  EXPECT_EQ(batch->labels[1], 0);
-  EXPECT_EQ(batch->pixels[4], 0);
-  EXPECT_EQ(run_.bad_samples()[0].action, "skipped");
-}
-
-TEST_F(BatchTest, FailingNamesSampleAndCause) {
-  params_.bad_samples = "fail";
-  BatchSamples stage(params_, context_);
-  const auto batch = filled();
-  spoil(*batch, 1);
-  const Error error = error_of(stage, batch);
-  EXPECT_EQ(error.kind(), ErrorKind::content);
-  EXPECT_STREQ(error.what(), "sample 'image 1': stage 'decode_image': truncated");
-}
-
-TEST_F(BatchTest, TheBudgetOfBadSamplesEndsTheRun) {
-  params_.bad_samples = "skip";
-  params_.bad_sample_budget = 3;
-  BatchSamples stage(params_, context_);
-  const auto first = filled();
-  for (const std::uint32_t slot : {0U, 1U, 2U}) spoil(*first, slot);
-  feed(stage, testkit::whole(first));
-  const auto next_epoch = filled();  // counts anew
-  for (Sample& sample : next_epoch->samples) sample.key.epoch = 1;
-  for (const std::uint32_t slot : {0U, 1U, 2U}) spoil(*next_epoch, slot);
-  feed(stage, testkit::whole(next_epoch));
-  const auto too_many = filled();
-  for (Sample& sample : too_many->samples) sample.key.epoch = 1;
-  spoil(*too_many, 4);
-  const Error error = error_of(stage, too_many);
-  EXPECT_EQ(error.kind(), ErrorKind::data);
-  EXPECT_NE(error.message().find("4 bad samples in epoch 2 are more than `bad_sample_budget` allows (3)"), std::string::npos);
-  EXPECT_NE(error.message().find("'image 4': truncated"), std::string::npos);
-  EXPECT_NE(error.message().find("quarantine.jsonl"), std::string::npos);
-}
-
-TEST_F(BatchTest, AFractionOfTheEpochIsABudgetToo) {
-  params_.size = 16;
-  params_.bad_samples = "skip";
-  params_.bad_sample_budget = 0.01;  // of 100 samples: one, but ten are always allowed
-  BatchSamples few(params_, context_);
-  const auto batch = filled(16, 16);
-  for (std::uint32_t slot = 0; slot < 10; ++slot) spoil(*batch, slot);
-  feed(few, testkit::whole(batch));
-  const auto one_more = filled(16, 16);
-  spoil(*one_more, 0);
-  EXPECT_EQ(error_of(few, one_more).kind(), ErrorKind::data);
-
-  params_.bad_sample_budget = 0.12;
-  BatchSamples more(params_, context_);
-  const auto again = filled(16, 16);
-  for (std::uint32_t slot = 0; slot < 12; ++slot) spoil(*again, slot);
-  feed(more, testkit::whole(again));
 }
 
 TEST_F(BatchTest, AnIncompleteLastBatchHasWeightForItsSamplesAlone) {

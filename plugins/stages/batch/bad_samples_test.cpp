@@ -1,0 +1,110 @@
+// What becomes of bad samples, and of a run that has too many.
+#include "batch_fixture.h"
+
+namespace millrace {
+namespace {
+
+TEST_F(BatchTest, KeepsItsSizeWhenASampleIsBad) {
+  BatchSamples stage(params_, context_);
+  const auto batch = filled();
+  spoil(*batch, 6);
+  feed(stage, testkit::whole(batch));
+  EXPECT_TRUE(output_.take(0).empty());
+  const auto retries = output_.take(1);
+  ASSERT_EQ(retries.size(), 1U);
+  EXPECT_EQ(retries[0].begin, 6U);
+  EXPECT_EQ(retries[0].count, 1U);
+  EXPECT_EQ(retries[0].payload.get(), batch.get());
+  EXPECT_EQ(retries[0].sequence, batch->step);
+  ASSERT_EQ(run_.bad_samples().size(), 1U);
+  EXPECT_EQ(run_.bad_samples()[0].url, "image 6");
+  EXPECT_EQ(run_.bad_samples()[0].cause, "truncated");
+  EXPECT_EQ(run_.bad_samples()[0].action, "replaced");
+
+  batch->samples[6].reset({0, 6, 42, 1}, {batch->change_pixels() + 6 * 4, kShape});  // as the source does
+  fill(*batch, 6, 99);
+  feed(stage, testkit::chunk(batch, 6, 1));
+  EXPECT_EQ(output_.take(0).size(), 1U);
+  EXPECT_EQ(batch->weight, 8);
+  EXPECT_EQ(batch->pixels[6 * 4], 99);
+}
+
+TEST_F(BatchTest, GivesUpAfterManyBadReplacements) {
+  params_.bad_sample_budget = 1000;
+  BatchSamples stage(params_, context_);
+  const auto batch = filled();
+  batch->samples[0].key.attempt = BatchSamples::kMostAttempts - 1;
+  spoil(*batch, 0);
+  const Error error = error_of(stage, batch);
+  EXPECT_EQ(error.kind(), ErrorKind::data);
+  EXPECT_NE(error.message().find("16 samples in a row"), std::string::npos);
+}
+
+TEST_F(BatchTest, SkippingLeavesASlotOfNoWeight) {
+  params_.bad_samples = "skip";
+  BatchSamples stage(params_, context_);
+  const auto batch = filled();
+  spoil(*batch, 1);
+  batch->samples[1].label = 123;
+  feed(stage, testkit::whole(batch));
+  EXPECT_EQ(output_.take(0).size(), 1U);
+  EXPECT_TRUE(output_.take(1).empty());
+  EXPECT_EQ(batch->weight, 7);
+  EXPECT_EQ(batch->weights[1], 0);
+  EXPECT_EQ(batch->labels[1], 0);
+  EXPECT_EQ(batch->pixels[4], 0);
+  EXPECT_EQ(run_.bad_samples()[0].action, "skipped");
+}
+
+TEST_F(BatchTest, FailingNamesSampleAndCause) {
+  params_.bad_samples = "fail";
+  BatchSamples stage(params_, context_);
+  const auto batch = filled();
+  spoil(*batch, 1);
+  const Error error = error_of(stage, batch);
+  EXPECT_EQ(error.kind(), ErrorKind::content);
+  EXPECT_STREQ(error.what(), "sample 'image 1': stage 'decode_image': truncated");
+}
+
+TEST_F(BatchTest, TheBudgetOfBadSamplesEndsTheRun) {
+  params_.bad_samples = "skip";
+  params_.bad_sample_budget = 3;
+  BatchSamples stage(params_, context_);
+  const auto first = filled();
+  for (const std::uint32_t slot : {0U, 1U, 2U}) spoil(*first, slot);
+  feed(stage, testkit::whole(first));
+  const auto next_epoch = filled();  // counts anew
+  for (Sample& sample : next_epoch->samples) sample.key.epoch = 1;
+  for (const std::uint32_t slot : {0U, 1U, 2U}) spoil(*next_epoch, slot);
+  feed(stage, testkit::whole(next_epoch));
+  const auto too_many = filled();
+  for (Sample& sample : too_many->samples) sample.key.epoch = 1;
+  spoil(*too_many, 4);
+  const Error error = error_of(stage, too_many);
+  EXPECT_EQ(error.kind(), ErrorKind::data);
+  EXPECT_NE(error.message().find("4 bad samples in epoch 2 are more than `bad_sample_budget` allows (3)"), std::string::npos);
+  EXPECT_NE(error.message().find("'image 4': truncated"), std::string::npos);
+  EXPECT_NE(error.message().find("quarantine.jsonl"), std::string::npos);
+}
+
+TEST_F(BatchTest, AFractionOfTheEpochIsABudgetToo) {
+  params_.size = 16;
+  params_.bad_samples = "skip";
+  params_.bad_sample_budget = 0.01;  // of 100 samples: one, but ten are always allowed
+  BatchSamples few(params_, context_);
+  const auto batch = filled(16, 16);
+  for (std::uint32_t slot = 0; slot < 10; ++slot) spoil(*batch, slot);
+  feed(few, testkit::whole(batch));
+  const auto one_more = filled(16, 16);
+  spoil(*one_more, 0);
+  EXPECT_EQ(error_of(few, one_more).kind(), ErrorKind::data);
+
+  params_.bad_sample_budget = 0.12;
+  BatchSamples more(params_, context_);
+  const auto again = filled(16, 16);
+  for (std::uint32_t slot = 0; slot < 12; ++slot) spoil(*again, slot);
+  feed(more, testkit::whole(again));
+}
+
+}  // namespace
+}  // namespace millrace
