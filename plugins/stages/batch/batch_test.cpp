@@ -1,8 +1,4 @@
-<<<<<<< HEAD
-#include "batch.h"
-=======
 #include "batch_fixture.h"
->>>>>>> pred
 
 #include <thread>
 
