@@ -82,9 +82,9 @@ void Gate::arrive(Link& link, Packet packet) {
   std::sort(packets.begin(), packets.end(), [](const Arrived& a, const Arrived& b) { return a.link->number < b.link->number; });
   const auto* batch = dynamic_cast<const Batch*>(packets.front().packet.payload.get());
   Graph::StepReady ready{step, batch ? batch->stream_hash : 0, {}};
-  const std::vector<Arrived> complete = packets;
+  std::vector<Arrived> complete = packets;
   lock.unlock();
-  ready.weights = weigh(complete);
+  ready.weights = weigh(std::move(complete));
   if (agree_) return agree_(std::move(ready), [this, step](const Graph::StepAgreed& answer) { agreed(step, answer); });
   Graph::StepAgreed answer{.stream_hash = ready.stream_hash};
   for (const std::vector<double>& of_entry : ready.weights) {
@@ -94,7 +94,7 @@ void Gate::arrive(Link& link, Packet packet) {
 }
 
 // By entry and instance.
-std::vector<std::vector<double>> Gate::weigh(const std::vector<Arrived>& packets) {
+std::vector<std::vector<double>> Gate::weigh(std::vector<Arrived> packets) {
   std::vector<std::vector<double>> weights;
   for (const auto& [link, packet] : packets) {
     std::vector<double>& of_entry = weights.emplace_back();

@@ -52,7 +52,7 @@ class Gate : public std::enable_shared_from_this<Gate> {
   };
   using Lock = std::unique_lock<std::mutex>;
 
-  static std::vector<std::vector<double>> weigh(const std::vector<Arrived>& packets);
+  static std::vector<std::vector<double>> weigh(std::vector<Arrived> packets);
   void agreed(std::uint64_t step, const Graph::StepAgreed& answer);
 
   void token_home(Token* token);
