@@ -310,6 +310,7 @@ RunResult Session::train() {
                      .builds = builds_,
                      .graphs = graphs_,
                      .replicas = replicas_,
+                     .all_replicas = devices_.all_replicas,
                      .evaluated = evaluated_,
                      .first_step = first_step_,
                      .total_steps = total_steps_,

@@ -75,8 +75,7 @@ void SocketGroup::receive(int from, std::uint32_t channel, std::vector<std::byte
   std::unique_lock lock(mutex_);
   auto& messages = peer.messages[channel];
   arrived_.wait(lock, [&] { return lost_ || peer.ended || !messages.empty(); });
-  if (messages.empty() && !lost_) lost_ = lost_text(peer, "it has ended before the others");
-  if (messages.empty()) throw Error(ErrorKind::peer, *lost_);
+  if (messages.empty()) throw Error(ErrorKind::peer, lost_ ? *lost_ : lost_text(peer, "it has ended before the others"));
   std::swap(into, messages.front());
   peer.spare.push_back(std::move(messages.front()));
   messages.pop_front();

@@ -87,7 +87,7 @@ void Training::tell_start() {
   event.first_step = parts_.first_step + 1;
   event.steps = parts_.total_steps;
   event.steps_per_epoch = steps_per_epoch_;
-  event.replicas = parts_.replicas.size();
+  event.replicas = parts_.all_replicas;
   parts_.observers.start(std::move(event), [this](const std::string& observer) { doing("observer " + observer); });
 }
 

@@ -23,6 +23,7 @@ class Training {
     const std::vector<std::unique_ptr<GraphBuild>>& builds;  // [0] is the main graph
     const std::vector<std::unique_ptr<Graph>>& graphs;
     const std::vector<std::unique_ptr<Replica>>& replicas;
+    std::size_t all_replicas;               // of all processes
     const std::string& evaluated;           // the copy of the weights that other graphs see; empty: the weights themselves
     std::uint64_t first_step, total_steps;  // of the main graph: [first, total)
     RunLog& log;

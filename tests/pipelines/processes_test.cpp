@@ -46,7 +46,7 @@ stage   = "read_folder"
 path    = "{}/train"
 shuffle = "every-epoch"
 [train.decode_image]
-size = [16, 16]
+size = [32, 32]
 [train.augment]
 flip_x = 0.5
 [train.batch]
@@ -61,13 +61,13 @@ flow  = ["read", "decode_image", "batch", "forward", "metrics"]
 stage = "read_folder"
 path  = "{}/test"
 [validate.decode_image]
-size = [16, 16]
+size = [32, 32]
 [validate.batch]
 size = 50
 last = "keep"
 )";
 
-constexpr const char* kNetwork = R"(input  = {{ channels = 3, height = 16, width = 16 }}
+constexpr const char* kNetwork = R"(input  = {{ channels = 3, height = 32, width = 32 }}
 layers = [ {{ op = "conv", out = 8, kernel = 3 }}, {} {{ op = "relu" }}, {{ op = "max_pool", kernel = 2 }},
            {} {{ op = "conv", out = 12, kernel = 3 }}, {{ op = "global_average_pool" }}, {{ op = "linear", out = 10 }} ]
 )";
@@ -175,9 +175,20 @@ TEST_F(Processes, LeaveOutTheSameBadSamplesAndNameThemAll) {
 // The processes of a program that was started: itself, and its children.
 std::vector<pid_t> processes_of(pid_t parent) {
   std::vector<pid_t> all = {parent};
-  std::ifstream children(fmt::format("/proc/{0}/task/{0}/children", parent));
-  for (pid_t child = 0; children >> child;) all.push_back(child);
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    const std::string stat = read_bytes(entry.path() / "stat");  // "42 (pipeline-run) S 41 ..."
+    const std::size_t end = stat.rfind(") ");
+    if (end != std::string::npos && std::atoi(stat.c_str() + end + 4) == parent) all.push_back(std::atoi(name.c_str()));
+  }
   return all;
+}
+
+// Or ended, and not yet waited for by whoever took over its parent's place.
+bool is_gone(pid_t process) {
+  const std::string stat = read_bytes(fmt::format("/proc/{}/stat", process));
+  return stat.empty() || stat.find(") Z ") != std::string::npos;
 }
 
 struct Ended {
@@ -188,6 +199,7 @@ struct Ended {
 // Starts a long run of two processes, and does something to one of them when the first epoch is done.
 Ended interrupted(const std::vector<std::string>& words, const TemporaryFolder& folder, int victim, int signal) {
   const std::string out = folder / "out", err = folder / "err";
+  std::filesystem::remove(out);  // of the run before
   const pid_t parent = ::fork();
   if (parent == 0) {
     if (std::freopen(out.c_str(), "w", stdout) == nullptr || std::freopen(err.c_str(), "w", stderr) == nullptr) ::_exit(99);
@@ -212,7 +224,10 @@ Ended interrupted(const std::vector<std::string>& words, const TemporaryFolder& 
     for (const pid_t each : all) ::kill(each, SIGKILL);
     ::waitpid(parent, &status, 0);
   }
-  for (std::size_t i = 1; i < all.size(); ++i) EXPECT_NE(::kill(all[i], 0), 0) << "a process outlived its run";
+  for (std::size_t i = 1; i < all.size(); ++i) {
+    for (int k = 0; k < 200 && !is_gone(all[i]); ++k) ::usleep(50'000);
+    EXPECT_TRUE(is_gone(all[i])) << "a process outlived its run";
+  }
   return {WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status), read_bytes(err), read_bytes(out)};
 }
 
