@@ -173,12 +173,13 @@ TEST_F(Safetensors, AFileWithRandomChangesIsReadOrRefused) {
 
 TEST_F(Safetensors, KeepsTheOldFileWhenTheNewOneCannotBeWritten) {
   write_safetensors(path(), {{"w", {1}, {1}}});
-  EXPECT_THROW(write_safetensors(path("missing/file"), {{"w", {1}, {2}}}), Error);
+  std::ofstream(path("no folder")) << "a file";
+  EXPECT_THROW(write_safetensors(path("no folder/file"), {{"w", {1}, {2}}}), Error);
   write_safetensors(path(), {{"w", {1}, {3}}});
   EXPECT_EQ(read_safetensors(path()).tensors[0].values[0], 3);
   int files = 0;
   for ([[maybe_unused]] const auto& entry : fs::directory_iterator(folder_)) ++files;
-  EXPECT_EQ(files, 1) << "a temporary file was left behind";
+  EXPECT_EQ(files, 2) << "a temporary file was left behind";
 }
 
 }  // namespace

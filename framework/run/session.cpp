@@ -69,10 +69,15 @@ void Session::make_agreements() {
   }
 }
 
-void Session::receive_reports() {
+void Session::share_reports() {
   if (options_.group == nullptr) return;
   if (!is_first()) return log_->send_reports_by(*reporter_);
   log_->expect_reports_of(options_.group->size());
+}
+
+// Not before observers know that the run has begun: another process may be ahead.
+void Session::receive_reports() {
+  if (options_.group == nullptr || !is_first()) return;
   receiver_ = std::make_unique<ReportReceiver>(
       *options_.group,
       ReportReceiver::Take{[this](int rank, const RunServices::StepReport& report) { log_->report(rank, report); },
@@ -276,7 +281,10 @@ RunResult Session::run() {
   RunResult result;
   try {
     result = train();
-    if (options_.group != nullptr) options_.group->barrier(Group::kRun);  // what the others report has come
+    if (options_.group != nullptr) {
+      observers_.flush({});  // has sent what this process has to tell
+      options_.group->barrier(Group::kRun);
+    }
     leave("");
   } catch (...) {
     Error error = current_error();
@@ -302,7 +310,7 @@ RunResult Session::train() {
   log_->open(folder, pipeline_.resolved);
   prepare();
   make_agreements();
-  receive_reports();
+  share_reports();
   start_replicas();
 
   Training training({.pipeline = pipeline_,
@@ -318,6 +326,7 @@ RunResult Session::train() {
                      .observers = observers_,
                      .requests = requests_,
                      .agreements = agreements_,
+                     .started = [this] { receive_reports(); },
                      .save = [this](const std::string& name) { return save_weights(name); }});
   RunResult result = training.run();
   graphs_.clear();  // stages stop, and may warn of what they could not finish

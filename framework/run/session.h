@@ -93,6 +93,7 @@ class Session {
   void make_observers();
   void refuse_in_group() const;
   void make_agreements();
+  void share_reports();
   void receive_reports();
   void leave(const std::string& why);
   bool is_first() const { return options_.group == nullptr || options_.group->rank() == 0; }

@@ -89,6 +89,7 @@ void Training::tell_start() {
   event.steps_per_epoch = steps_per_epoch_;
   event.replicas = parts_.all_replicas;
   parts_.observers.start(std::move(event), [this](const std::string& observer) { doing("observer " + observer); });
+  parts_.started();
 }
 
 void Training::end_requests() {

@@ -30,6 +30,7 @@ class Training {
     Observers& observers;
     Requests& requests;
     const std::vector<std::unique_ptr<Agreement>>& agreements;  // by graph; empty: this process is alone
+    std::function<void()> started;                              // observers know that the run has begun
     std::function<std::string(const std::string& name)> save;   // writes the weights; the file, "" when the run has no folder
   };
   explicit Training(Parts parts);

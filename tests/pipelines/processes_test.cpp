@@ -166,7 +166,8 @@ TEST_F(Processes, LeaveOutTheSameBadSamplesAndNameThemAll) {
     ASSERT_EQ(outcome.code, 0) << outcome.err;
     weights.push_back(weights_in(folder_ / std::to_string(processes)));
     const std::string ledger = file_in(folder_ / std::to_string(processes), "quarantine.jsonl");
-    EXPECT_EQ(static_cast<std::size_t>(std::count(ledger.begin(), ledger.end(), '\n')), broken) << ledger;
+    EXPECT_EQ(static_cast<std::size_t>(std::count(ledger.begin(), ledger.end(), '\n')), broken) << processes << " processes:\n"
+                                                                                                << ledger << outcome.err;
     EXPECT_EQ(events(outcome, "end").at(0).at("bad_samples"), broken);
   }
   EXPECT_TRUE(weights[0] == weights[1]);
