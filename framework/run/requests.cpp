@@ -85,6 +85,11 @@ void Requests::refuse_all(const std::string& why) {
   for (RequestEvent& request : take_outside()) refuse(std::move(request), why);
 }
 
+void Requests::honour_stops(std::uint64_t step) {
+  for (RequestEvent& request : take_outside()) enter(std::move(request), kAtOnce);
+  while (auto request = take(RequestKind::stop, UINT64_MAX)) honour(std::move(*request), step);
+}
+
 void Requests::honour_factors(std::uint64_t step) {
   while (auto request = take(RequestKind::rate_factor, step)) {
     {

@@ -96,7 +96,10 @@ void Training::end_requests() {
   result_.epoch = static_cast<double>(done_) / static_cast<double>(steps_per_epoch_);
   result_.step = done_;
   result_.stopped = stop_ && done_ < parts_.total_steps;
-  if (stop_) parts_.requests.honour(*stop_, done_);
+  if (stop_) {
+    parts_.requests.honour(*stop_, done_);
+    parts_.requests.honour_stops(done_);
+  }
   parts_.requests.refuse_all("the run was over");
 }
 
