@@ -10,23 +10,6 @@
 #include "network/safetensors.h"
 
 namespace millrace {
-namespace {
-
-// The copies of all processes, in order of replicas.
-std::vector<std::vector<float>> copies_of_all(const std::vector<std::vector<float>>& mine, Group& group) {
-  const std::size_t elements = mine.front().size();
-  std::vector<float> joined;
-  for (const std::vector<float>& copy : mine) joined.insert(joined.end(), copy.begin(), copy.end());
-  std::vector<std::vector<float>> all;
-  for (const std::vector<std::byte>& bytes : group.all_gather(Group::kRun, std::as_bytes(std::span(joined)))) {
-    const auto* values = reinterpret_cast<const float*>(bytes.data());
-    for (std::size_t at = 0; at < bytes.size() / sizeof(float); at += elements)
-      all.emplace_back(values + at, values + at + elements);
-  }
-  return all;
-}
-
-}  // namespace
 
 void write_weights(const std::vector<std::unique_ptr<Replica>>& replicas, const Weights& weights) {
   for (const auto& replica : replicas) {
@@ -71,6 +54,20 @@ std::vector<float> weighted_mean(const std::vector<std::vector<float>>& copies, 
   std::vector<float> mean(sums.size());
   for (std::size_t i = 0; i < sums.size(); ++i) mean[i] = static_cast<float>(sums[i] / total);
   return mean;
+}
+
+// The copies of all processes, in order of replicas.
+static std::vector<std::vector<float>> copies_of_all(const std::vector<std::vector<float>>& mine, Group& group) {
+  const std::size_t elements = mine.front().size();
+  std::vector<float> joined;
+  for (const std::vector<float>& copy : mine) joined.insert(joined.end(), copy.begin(), copy.end());
+  std::vector<std::vector<float>> all;
+  for (const std::vector<std::byte>& bytes : group.all_gather(Group::kRun, std::as_bytes(std::span(joined)))) {
+    const auto* values = reinterpret_cast<const float*>(bytes.data());
+    for (std::size_t at = 0; at < bytes.size() / sizeof(float); at += elements)
+      all.emplace_back(values + at, values + at + elements);
+  }
+  return all;
 }
 
 Weights weights_of(const std::vector<std::unique_ptr<Replica>>& replicas, const Network& network, std::span<const double> load,

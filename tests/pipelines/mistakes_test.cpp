@@ -303,7 +303,9 @@ TEST_F(BrokenJpeg, StandsInTheLedgerOfTheRunThatItEnds) {
                    "--set", "run.folder=" + (folder_ / "runs"), "--set", "train.batch.bad_samples=fail"});
   ASSERT_EQ(outcome.code, 3) << outcome.err;
   std::string ledger;
-  std::getline(std::ifstream(find_file(folder_ / "runs", "quarantine.jsonl")), ledger);
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_ / "runs")) {
+    if (entry.path().filename() == "quarantine.jsonl") std::getline(std::ifstream(entry.path()), ledger);
+  }
   const auto line = nlohmann::json::parse(ledger);
   EXPECT_EQ(line.at("path"), broken_);
   EXPECT_EQ(line.at("action"), "fatal");

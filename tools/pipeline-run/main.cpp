@@ -82,19 +82,14 @@ int main(int argc, char** argv) {
     std::signal(SIGPIPE, SIG_IGN);  // `pipeline-run --json | head` ends the reader, not the training
     options.activity = &activity;
     options.stop_signal = &signals.signal();
-    try {
-      millrace::Session session(pipeline, registry, options);
-      if (check) {
-        session.prepare();
-        fmt::print("{}", millrace::check_report(session));
-        return 0;
-      }
-      const millrace::RunResult result = session.run();
-      if (!result.weights_file.empty() && !quiet) fmt::print(stderr, "weights: {}\n", result.weights_file);
-      return result.signal == 0 ? 0 : 128 + result.signal;
-    } catch (millrace::Error& error) {
-      if (others.size() > 1) error.in(fmt::format("process {}", others.rank()));
-      throw;
+    millrace::Session session(pipeline, registry, options);
+    if (check) {
+      session.prepare();
+      fmt::print("{}", millrace::check_report(session));
+      return 0;
     }
+    const millrace::RunResult result = session.run();
+    if (!result.weights_file.empty() && !quiet) fmt::print(stderr, "weights: {}\n", result.weights_file);
+    return result.signal == 0 ? 0 : 128 + result.signal;
   });
 }

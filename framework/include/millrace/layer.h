@@ -59,9 +59,15 @@ void Registry::add_layer() {
   LayerType type = description->type_;
   type.params = description->params.infos();
   type.plan = [description](const Value& table, const std::vector<Shape>& inputs, Diagnostics& errors) {
-    const std::shared_ptr<const T> layer =
-        make_from<T>(description->params, table, "op '" + description->type_.name + "'", errors);
-    if (!layer || inputs.empty()) return LayerPlan{};
+    const std::size_t before = errors.size();
+    const Params params = read_struct(description->params, table, "op '" + description->type_.name + "'", errors);
+    if (errors.size() != before) return LayerPlan{};
+    std::shared_ptr<const T> layer;
+    if constexpr (std::is_constructible_v<T, const Params&>)
+      layer = std::make_shared<const T>(params);
+    else
+      layer = std::make_shared<const T>();
+    if (inputs.empty()) return LayerPlan{};
     LayerPlan plan = layer->plan(inputs);
     plan.portable = layer;
     return plan;

@@ -32,9 +32,21 @@ struct LossMaker {
     type.defaults = write_params(type.params, &defaults);
     type.create = [description](const Value& table, const std::string& owner,
                                 Diagnostics& errors) -> std::shared_ptr<const Loss> {
-      const std::shared_ptr<L> loss = make_from<L>(description->params, table, owner, errors);
-      if (loss) static_cast<Loss&>(*loss).info_ = std::shared_ptr<const LossInfo>(description, &description->info_);
-      return loss;
+      const std::size_t before = errors.size();
+      const Params params = read_struct(description->params, table, owner, errors);
+      if (errors.size() != before) return nullptr;
+      try {
+        std::shared_ptr<L> loss;
+        if constexpr (std::is_constructible_v<L, const Params&>)
+          loss = std::make_shared<L>(params);
+        else
+          loss = std::make_shared<L>();
+        static_cast<Loss&>(*loss).info_ = std::shared_ptr<const LossInfo>(description, &description->info_);
+        return loss;
+      } catch (const Error& error) {
+        errors.add(table.at(), owner + ": " + error.message());
+        return nullptr;
+      }
     };
     return type;
   }

@@ -122,7 +122,18 @@ struct ObserverMaker {
     };
     type.create = [description](const Value& table, const std::string& owner,
                                 Diagnostics& errors) -> std::shared_ptr<RunObserver> {
-      return make_from<T>(description->params, table, owner, errors);
+      const std::size_t before = errors.size();
+      const Params params = read_struct(description->params, table, owner, errors);
+      if (errors.size() != before) return nullptr;
+      try {
+        if constexpr (std::is_constructible_v<T, const Params&>)
+          return std::make_shared<T>(params);
+        else
+          return std::make_shared<T>();
+      } catch (const Error& error) {
+        errors.add(table.at(), owner + ": " + error.message());
+        return nullptr;
+      }
     };
     return type;
   }

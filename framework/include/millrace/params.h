@@ -19,13 +19,10 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
-#include <memory>
 #include <optional>
 #include <string>
-#include <type_traits>
 #include <vector>
 
-#include "millrace/error.h"
 #include "millrace/value.h"
 
 namespace millrace {
@@ -223,24 +220,6 @@ Struct read_struct(const ParamSet<Struct>& set, const Value& table, const std::s
   Struct object{};
   read_params(set.infos(), table, &object, owner, errors);
   return object;
-}
-
-// A T of the parameters in `table`, where it takes any. Null when there is a mistake, of which `errors` is told, be it one that
-// T's constructor throws.
-template <class T, class Struct>
-std::shared_ptr<T> make_from(const ParamSet<Struct>& set, const Value& table, const std::string& owner, Diagnostics& errors) {
-  const std::size_t before = errors.size();
-  const Struct params = read_struct(set, table, owner, errors);
-  if (errors.size() != before) return nullptr;
-  try {
-    if constexpr (std::is_constructible_v<T, const Struct&>)
-      return std::make_shared<T>(params);
-    else
-      return std::make_shared<T>();
-  } catch (const Error& error) {
-    errors.add(table.at(), owner + ": " + error.message());
-    return nullptr;
-  }
 }
 
 }  // namespace millrace
