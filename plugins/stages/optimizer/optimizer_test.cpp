@@ -130,6 +130,13 @@ TEST_F(OptimizerTest, TheRateScalesWithTheBatch) {
   EXPECT_DOUBLE_EQ(harness.run().scalars(0).at("learning_rate"), 0.05);
 }
 
+TEST_F(OptimizerTest, TheRateMayScaleWithTheSquareRootOfTheBatch) {
+  const Value scale = table({{"reference", number(512)}, {"scaling", Value(std::string("square_root"))}});
+  testkit::Harness& harness = start(table({{"learning_rate", number(0.1)}, {"scale_with_batch", scale}}));
+  feed_step(0, 0);
+  EXPECT_DOUBLE_EQ(harness.run().scalars(0).at("learning_rate"), 0.05);  // a batch of 128
+}
+
 // airbench: shifts of batch norm at 64 times the rate, decayed by as much per step as everything else.
 TEST_F(OptimizerTest, GroupsHaveRateAndDecayOfTheirOwn) {
   const Value group =
