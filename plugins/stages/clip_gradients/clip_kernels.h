@@ -1,4 +1,4 @@
-// The norm of a step's gradients and the factor that follows from it, as elements (kernel.h).
+// The norm of a step's gradients and the factor that follows from it, and bounds of each gradient, as elements (kernel.h).
 #pragma once
 
 #include <math.h>
@@ -81,6 +81,30 @@ struct ClipByNorm {
   }
 };
 
-MILLRACE_ELEMENTS(SumOfSquares, ClipByNorm)
+// Each gradient becomes the nearest number in [-limit, limit]; NaN stays NaN.
+struct ClipByValue {
+  static constexpr Form kForm = Form::groups;
+  static constexpr int kThreads = 256;
+  static constexpr const char* kName = "bounds of gradients";
+  float* gradients = nullptr;  // (elements), read and written
+  std::int64_t elements = 0;
+  float limit = 0;
+
+  std::int64_t size() const { return chunks_of_gradients(elements); }
+  template <class Group>
+  MILLRACE_KERNEL void operator()(const Group& group, std::int64_t chunk) const {
+    float* const values = gradients + chunk * kChunkOfGradients;
+    const std::int64_t left = elements - chunk * kChunkOfGradients, count = left < kChunkOfGradients ? left : kChunkOfGradients;
+    for (std::int64_t i = group.lane(); i < count; i += group.size()) {
+      values[i] = values[i] > limit ? limit : values[i] < -limit ? -limit : values[i];
+    }
+  }
+  std::vector<MemoryUse> uses() const {
+    const std::size_t bytes = static_cast<std::size_t>(elements) * sizeof(float);
+    return {{gradients, bytes, false}, {gradients, bytes, true}};
+  }
+};
+
+MILLRACE_ELEMENTS(SumOfSquares, ClipByNorm, ClipByValue)
 
 }  // namespace millrace
