@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "config/every.h"
+#include "config/stop_plan.h"
 #include "millrace/network.h"
 #include "millrace/plugin.h"
 #include "millrace/value.h"
@@ -29,6 +31,7 @@ struct RunParams {
   bool graphs = true;
   bool recompute = false;
   std::string folder = "runs";       // where run folders are made; "" writes none
+  std::string best;                  // "validate.accuracy": the weights at its best value are kept; "": they are not
   std::int64_t log_every = 1;        // from one StepEvent to the next
 
   static void describe(ParamSet<RunParams>& set);
@@ -51,6 +54,7 @@ struct GraphPlan {
   std::string name;               // "train"
   std::string every;              // as written, "2 epochs"; "" for the first graph
   Every when;                     // what that means
+  bool before = true;             // unless it is the first graph: two of its batches are tried before the first epoch
   std::vector<StagePlan> stages;  // in flow order: an edge only leads forward
   std::vector<EdgePlan> edges;
   Position at;
@@ -66,6 +70,8 @@ struct ObserverPlan {
 struct Pipeline {
   std::string file;
   RunParams run;
+  StopPlan stop;
+  std::optional<FigurePlan> best;          // what run.best names
   Value network_table;                     // [network]; empty when there is none
   std::shared_ptr<const Network> network;  // null when there is none
   std::vector<GraphPlan> graphs;           // in the order of the file
@@ -82,8 +88,8 @@ struct Pipeline {
 // payload type; `from = "stage"` or "stage.port" (or a list, one for each input port) in a stage's table chooses another.
 // An output that no stage takes is dropped. An input that no stage feeds is a mistake.
 //
-// Top-level tables: [run]; [observe], which holds a table for each observer (see observer_plan.h); [network], whose `use` names a
-// network of the zoo (see zoo.h) or a file (beside the file it is written in, or else in the working folder) and whose other keys
+// Top-level tables: [run]; [stop] (see stop_plan.h); [observe], which holds a table for each observer (see observer_plan.h);
+// [network], whose `use` names a network of the zoo (see zoo.h) or a file (beside the file it is written in, or else in the working folder) and whose other keys
 // are that network's variables; graphs, which are the tables with `flow`. All but one graph have `every`. Any other key is a
 // variable for ${...}. A key that looks like a misspelt "run" or "network" and that nothing refers to is a mistake, and so is a
 // --set of a key that does not exist.

@@ -146,7 +146,9 @@ Json observers_schema(const Registry& registry) {
 // A stage's table is checked by the type that it names, or else by its own name.
 Json graph_schema(const Registry& registry) {
   Json by_name = {{"flow", {{"type", "array"}, {"items", {{"type", "string"}}}, {"description", "stages, in order"}}},
-                  {"every", {{"type", "string"}, {"description", kEveryForms}}}};
+                  {"every", {{"type", "string"}, {"description", kEveryForms}}},
+                  {"before",
+                   {{"type", "boolean"}, {"description", "whether two batches are tried before the first epoch (true)"}}}};
   Json cases = Json::array(), names = Json::array();
   for (const auto& [name, type] : registry.stages()) {
     names.push_back(name);
@@ -166,6 +168,9 @@ std::string json_schema(const Registry& registry) {
   ParamSet<RunParams> run;
   RunParams::describe(run);
   const RunParams defaults;
+  ParamSet<StopParams> stop;
+  StopParams::describe(stop);
+  const StopParams no_stop;
   Json definitions = {{"reference", {{"type", "string"}, {"pattern", "\\$\\{[^}]+\\}"}}}, {"graph", graph_schema(registry)}};
   for (const auto& [name, type] : registry.stages()) definitions[definition(name)] = stage_schema(type, registry);
   const Json network = {
@@ -181,6 +186,7 @@ std::string json_schema(const Registry& registry) {
                        {"properties",
                         {{"extends", {{"type", "string"}, {"description", "a file whose tables this one changes"}}},
                          {"run", object_schema(run.infos(), write_params(run.infos(), &defaults))},
+                         {"stop", object_schema(stop.infos(), write_params(stop.infos(), &no_stop))},
                          {"observe", observers_schema(registry)},
                          {"network", network}}},
                        {"additionalProperties", graph_or_variables},

@@ -248,6 +248,17 @@ std::optional<ResidentSet> GraphBuild::resident_set() const {
   return std::nullopt;
 }
 
+std::vector<std::string> GraphBuild::figures() const {
+  std::vector<std::string> names;
+  if (!has_reports(*plan_) || context_.network == nullptr) return names;
+  CompileRequest request;
+  add_requests(request);
+  for (const auto& loss : request.losses) {
+    for (const LossFigure& figure : loss->info().figures) names.push_back(figure.name);
+  }
+  return names;
+}
+
 bool GraphBuild::trains() const {
   return std::any_of(plan_->stages.begin(), plan_->stages.end(),
                      [](const StagePlan& stage) { return has_gradients(stage.type->outputs); });

@@ -9,6 +9,7 @@
 #include "millrace/split.h"
 #include "network/safetensors.h"
 #include "run/probe.h"
+#include "run/stop_rules.h"
 #include "run/training.h"
 #include "run/weights.h"
 
@@ -30,6 +31,9 @@ Session::Session(const Pipeline& pipeline, const Registry& registry, SessionOpti
   build_graphs();
   if (pipeline_.network) compile_replicas();
 
+  for (const auto& figure : {pipeline_.best, pipeline_.stop.figure}) {
+    if (figure) require_figure(*figure, builds_);
+  }
   place_steps();
   for (const auto& build : builds_) {
     StageContext context = shared_context();
@@ -107,6 +111,7 @@ void Session::make_observers() {
     }
   }
   errors.throw_if_any();
+  if (options_.observer) observers_.add("the program", Delivery::all, options_.observer, control_);
 }
 
 void Session::doing(std::string what) const {
@@ -130,6 +135,14 @@ void Session::place_steps() {
          pipeline_.file, step + 1, epoch + 1, epochs, total_steps_);
   }
   if (options_.most_steps > 0) total_steps_ = std::min(total_steps_, first_step_ + options_.most_steps);
+  last_step_ = total_steps_;
+  const std::uint64_t most = pipeline_.stop.max_steps;
+  if (most == 0 || !main.trains()) return;
+  if (first_step_ >= most) {
+    fail(ErrorKind::usage, "{}: the run cannot begin with step {} of epoch {}: stop.max_steps = {}", pipeline_.file, step + 1,
+         epoch + 1, most);
+  }
+  last_step_ = std::min(last_step_, most);
 }
 
 StageContext Session::shared_context() const {
@@ -149,6 +162,7 @@ void Session::build_graphs() {
   RunLog::Options log;
   log.log_every = static_cast<std::uint64_t>(pipeline_.run.log_every);
   log.stepping_graph = options_.graph.empty() ? pipeline_.graphs.front().name : options_.graph;
+  log.rate_factor = options_.rate_factor;
   log.steps_are_reported = has_reports(*pipeline_.graph(log.stepping_graph));
   log_ = std::make_unique<RunLog>(log, observers_, requests_);
   for (const GraphPlan& plan : pipeline_.graphs) {
@@ -321,7 +335,8 @@ RunResult Session::train() {
                      .all_replicas = devices_.all_replicas,
                      .evaluated = evaluated_,
                      .first_step = first_step_,
-                     .total_steps = total_steps_,
+                     .total_steps = last_step_,
+                     .shortened = last_step_ < total_steps_,
                      .log = *log_,
                      .observers = observers_,
                      .requests = requests_,

@@ -40,6 +40,8 @@ struct SessionOptions {
   std::function<void(const Graph::Figures&)> on_tick;  // about 20 times a second, with the main graph's figures
   const std::atomic<int>* stop_signal = nullptr;       // a signal that came: the run ends after the steps under way
   Activity* activity = nullptr;                        // is told what the session does; null: nobody asks
+  std::function<double(std::uint64_t)> rate_factor;    // of the learning rate at each step, from 0; null: 1
+  std::shared_ptr<RunObserver> observer;               // listens beside those of the file, and misses nothing; null: none does
   Group* group = nullptr;                              // the processes that run this pipeline together; null: this one alone
 };
 
@@ -120,7 +122,8 @@ class Session {
   std::string evaluated_;  // CompileRequest::evaluated
   std::vector<std::unique_ptr<GraphBuild>> builds_;
   std::vector<std::int32_t> resident_sets_;         // of each build: which one devices keep, or -1
-  std::uint64_t first_step_ = 0, total_steps_ = 0;  // of the main graph: [first, total)
+  std::uint64_t first_step_ = 0, total_steps_ = 0;  // of the main graph: [first, total), of which schedules know
+  std::uint64_t last_step_ = 0;                     // one past the last step that is done: total_steps_, or stop.max_steps
   std::unique_ptr<Workers> workers_;
   std::vector<std::unique_ptr<Graph>> graphs_;  // one for each build
   std::vector<std::unique_ptr<Agreement>>

@@ -81,9 +81,9 @@ def table(rows):
     return "\n".join(lines) + "\n"
 
 
-def run_rows(schema):
+def table_rows(schema, name):
     rows = []
-    for key, value in schema["properties"]["run"]["properties"].items():
+    for key, value in schema["properties"][name]["properties"].items():
         kind = value["anyOf"][0]
         choices = kind.get("enum", []) + [word for other in kind.get("anyOf", []) for word in other.get("enum", [])]
         kind = next((other for other in kind.get("anyOf", []) if "type" in other), kind)
@@ -124,7 +124,8 @@ def part_text(inspect, title, names, command=()):
 def generated(program):
     inspect = Inspect(program)
     names = inspect.names()
-    out = "## Keys of `[run]`\n\n" + table(run_rows(json.loads(inspect("--schema")))) + "\n"
+    schema = json.loads(inspect("--schema"))
+    out = "".join(f"## Keys of `[{name}]`\n\n{table(table_rows(schema, name))}\n" for name in ("run", "stop"))
     out += stage_text(inspect, names["stages"])
     out += part_text(inspect, "Keys of layers", names["layer types"])
     out += part_text(inspect, "Keys of losses", names["losses"], ["loss"])
