@@ -14,8 +14,7 @@ std::optional<Quantity> parse_quantity(std::string_view text, std::span<const st
   Quantity quantity;
   std::string_view unit = text;
   if (!text.empty() && text[0] >= '0' && text[0] <= '9') {
-    const auto [rest, code] =
-        std::from_chars(text.data(), text.data() + text.size(), quantity.number, std::chars_format::fixed);
+    const auto [rest, code] = std::from_chars(text.data(), text.data() + text.size(), quantity.number, std::chars_format::fixed);
     if (code != std::errc() || quantity.number <= 0 || quantity.number > kMost) return std::nullopt;
     unit = text.substr(static_cast<std::size_t>(rest - text.data()));
     if (!unit.starts_with(' ')) return std::nullopt;

@@ -145,10 +145,10 @@ Json observers_schema(const Registry& registry) {
 
 // A stage's table is checked by the type that it names, or else by its own name.
 Json graph_schema(const Registry& registry) {
-  Json by_name = {{"flow", {{"type", "array"}, {"items", {{"type", "string"}}}, {"description", "stages, in order"}}},
-                  {"every", {{"type", "string"}, {"description", kEveryForms}}},
-                  {"before",
-                   {{"type", "boolean"}, {"description", "whether two batches are tried before the first epoch (true)"}}}};
+  Json by_name = {
+      {"flow", {{"type", "array"}, {"items", {{"type", "string"}}}, {"description", "stages, in order"}}},
+      {"every", {{"type", "string"}, {"description", kEveryForms}}},
+      {"before", {{"type", "boolean"}, {"description", "whether two batches are tried before the first epoch (true)"}}}};
   Json cases = Json::array(), names = Json::array();
   for (const auto& [name, type] : registry.stages()) {
     names.push_back(name);

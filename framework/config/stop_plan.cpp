@@ -22,8 +22,8 @@ std::optional<FigurePlan> plan_figure(std::string_view key, const Value& value, 
   const std::string text = value.kind() == Value::Kind::text ? value.text() : "";
   const std::size_t dot = text.find('.');
   if (dot == std::string::npos || dot == 0 || dot + 1 == text.size()) {
-    errors.add(value.at(), fmt::format("'{}' must be a graph and its figure, such as \"validate.accuracy\", found {}", key,
-                                       found(value)));
+    errors.add(value.at(),
+               fmt::format("'{}' must be a graph and its figure, such as \"validate.accuracy\", found {}", key, found(value)));
     return std::nullopt;
   }
   FigurePlan figure{text.substr(0, dot), text.substr(dot + 1), value.at()};

@@ -26,9 +26,9 @@ std::filesystem::path make_run_folder(const std::filesystem::path& parent, const
 class RunLog final : public RunServices {
  public:
   struct Options {
-    std::uint64_t log_every = 1;     // steps between events
-    std::string stepping_graph;      // whose steps are told: "train"
-    bool steps_are_reported = true;  // false: a step is told without its loss
+    std::uint64_t log_every = 1;                            // steps between events
+    std::string stepping_graph;                             // whose steps are told: "train"
+    bool steps_are_reported = true;                         // false: a step is told without its loss
     std::function<double(std::uint64_t)> rate_factor = {};  // at a step, on top of what was asked for; null: 1
   };
   // Both outlive it.

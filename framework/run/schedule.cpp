@@ -21,8 +21,12 @@ void ScheduleParams::describe(ParamSet<ScheduleParams>& set) {
   set.add("final_factor", &P::final_factor)
       .range(0)
       .text("cosine, polynomial, triangular, one_cycle: share of `initial` at the end of the run");
-  set.add("start_factor", &P::start_factor).range(0).text("triangular, one_cycle and warm-up: share of `initial` at the first step");
-  set.add("peak", &P::peak).range(0, 1).text("triangular, one_cycle: the share of the run after which the rate reaches `initial`");
+  set.add("start_factor", &P::start_factor)
+      .range(0)
+      .text("triangular, one_cycle and warm-up: share of `initial` at the first step");
+  set.add("peak", &P::peak)
+      .range(0, 1)
+      .text("triangular, one_cycle: the share of the run after which the rate reaches `initial`");
   set.add("warmup_epochs", &P::warmup_epochs)
       .range(0)
       .unit("epochs")

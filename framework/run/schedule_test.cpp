@@ -96,7 +96,7 @@ TEST(Schedule, CosineAndPolynomialBeginWhereWarmUpEnds) {
 class AsPyTorch : public testing::Test {
  protected:
   static constexpr std::uint64_t kSteps = 100;
-  static constexpr double kTotal = 100;  // the same
+  static constexpr double kTotal = 100;                       // the same
   using Next = std::function<double(double rate, double t)>;  // of step t > 0 from that of t - 1
 
   static void compare(const ScheduleParams& params, double first, const Next& next) {
@@ -115,9 +115,8 @@ TEST_F(AsPyTorch, ConstantLR) {
 }
 
 TEST_F(AsPyTorch, LinearLR) {
-  compare({.initial = 0.3, .start_factor = 0.25, .warmup_epochs = 2}, 0.075, [](double rate, double t) {
-    return t > 20 ? rate : rate * (1 + 0.75 / (20 * 0.25 + (t - 1) * 0.75));
-  });
+  compare({.initial = 0.3, .start_factor = 0.25, .warmup_epochs = 2}, 0.075,
+          [](double rate, double t) { return t > 20 ? rate : rate * (1 + 0.75 / (20 * 0.25 + (t - 1) * 0.75)); });
 }
 
 TEST_F(AsPyTorch, StepLR) {

@@ -45,7 +45,7 @@ class StopRules {
   StopRules(const Pipeline& pipeline, Group* group, Requests& requests);
 
   void look(const std::string& graph, const std::vector<Figure>& figures, std::uint64_t step);  // at a pass
-  void look_at_clock(double seconds);  // since the run began
+  void look_at_clock(double seconds);                                                           // since the run began
   // At the end of a step at which passes may have been made, when `goes_on` or after the last step. Every process calls it at the
   // same steps. Returns whether the weights are the best so far; the same in all processes.
   bool conclude(bool goes_on);

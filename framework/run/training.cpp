@@ -11,7 +11,7 @@ namespace millrace {
 namespace {
 
 constexpr auto kPolling = std::chrono::milliseconds(50);
-constexpr double kTick = 0.1;            // seconds
+constexpr double kTick = 0.1;             // seconds
 constexpr std::uint64_t kTrialSteps = 2;  // of each other graph, before the first epoch
 
 }  // namespace

@@ -68,9 +68,7 @@ class Training {
   bool is_boundary(std::uint64_t done) const;
 
   using Clock = std::chrono::steady_clock;
-  static double seconds_since(Clock::time_point start) {
-    return std::chrono::duration<double>(Clock::now() - start).count();
-  }
+  static double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
   Parts parts_;
   std::vector<Every> every_;  // by graph

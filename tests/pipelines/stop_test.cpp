@@ -14,8 +14,9 @@ namespace fs = std::filesystem;
 
 // quickstart.toml, made small: 4 steps an epoch.
 Outcome run(const std::string& folder, const std::vector<std::string>& set, const std::vector<std::string>& options = {}) {
-  std::vector<std::string> words = {tool("pipeline-run"), pipeline("quickstart.toml"), "--json", "--set", "data.root=" + shapes(),
-                                    "--set", "run.folder=" + folder};
+  std::vector<std::string> words = {
+      tool("pipeline-run"),  pipeline("quickstart.toml"), "--json", "--set", "data.root=" + shapes(), "--set",
+      "run.folder=" + folder};
   for (const std::string& each : set) words.insert(words.end(), {"--set", each});
   words.insert(words.end(), options.begin(), options.end());
   return run_command(words);
@@ -97,8 +98,7 @@ TEST(Best, HasTheWeightsThatWereValidated) {
   const TemporaryFolder folder;
   for (const std::string ema : {"0", "0.5"}) {
     const std::string runs = folder / ("runs" + ema);
-    const Outcome outcome =
-        run(runs, {"run.epochs=3", "run.best=validate.loss", "train.optimizer.ema={decay=" + ema + "}"});
+    const Outcome outcome = run(runs, {"run.epochs=3", "run.best=validate.loss", "train.optimizer.ema={decay=" + ema + "}"});
     ASSERT_EQ(outcome.code, 0) << outcome.err;
     const auto passes = events(outcome, "validate"), kept = events(outcome, "request");
     ASSERT_EQ(passes.size(), 3U);
@@ -122,8 +122,8 @@ TEST(Best, HasTheWeightsThatWereValidated) {
 TEST(Best, IsTheSameWithTwoProcesses) {
   const TemporaryFolder folder;
   const auto best = [&](const std::string& processes) {
-    const Outcome outcome = run(folder / processes, {"run.epochs=3", "run.best=validate.loss"},
-                                {"--devices", "cpu*2", "--processes", processes});
+    const Outcome outcome =
+        run(folder / processes, {"run.epochs=3", "run.best=validate.loss"}, {"--devices", "cpu*2", "--processes", processes});
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     return tensors(folder / processes, "best.safetensors");
   };

@@ -11,8 +11,8 @@ namespace millrace {
 namespace {
 
 const StagePlan& stage_of(const GraphPlan& graph, StageType::Role role, const char* what) {
-  const auto found = std::find_if(graph.stages.begin(), graph.stages.end(),
-                                  [&](const StagePlan& stage) { return stage.type->role == role; });
+  const auto found =
+      std::find_if(graph.stages.begin(), graph.stages.end(), [&](const StagePlan& stage) { return stage.type->role == role; });
   if (found == graph.stages.end()) fail(ErrorKind::usage, "--overfit: [{}] has no stage that {}", graph.name, what);
   return *found;
 }

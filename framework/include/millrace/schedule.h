@@ -19,7 +19,8 @@ namespace millrace {
 //   cosine       initial * (f + (1 - f) * (1 + cos(pi * q)) / 2),    f = final_factor, q = (t - W) / (T - W)
 //   polynomial   initial * (f + (1 - f) * (1 - q) ^ power)
 //   triangular   initial * (start_factor -> 1 for t = 0 ... peak * T, then 1 -> final_factor for t = peak * T ... T, linearly)
-//   one_cycle    initial * (start_factor -> 1 for t = 0 ... peak * T - 1, then 1 -> final_factor up to t = T - 1), each along half
+//   one_cycle    initial * (start_factor -> 1 for t = 0 ... peak * T - 1, then 1 -> final_factor up to t = T - 1), each along
+//   half
 //                a cosine (Smith and Topin, arXiv 1708.07120)
 //
 // For t < W the rate rises linearly from initial * start_factor at t = 0 to what the schedule says at t = W (warmup = "gradual"),
@@ -27,8 +28,8 @@ namespace millrace {
 // the last step; that of one_cycle belongs to the last step.
 //
 // They are PyTorch's StepLR (piecewise), ExponentialLR, CosineAnnealingLR and PolynomialLR; OneCycleLR with start_factor =
-// 1 / div_factor and final_factor = 1 / (div_factor * final_div_factor), whose defaults are 0.04 and 4e-6 with peak = 0.3; and for
-// warm-up LinearLR and ConstantLR.
+// 1 / div_factor and final_factor = 1 / (div_factor * final_div_factor), whose defaults are 0.04 and 4e-6 with peak = 0.3; and
+// for warm-up LinearLR and ConstantLR.
 struct ScheduleParams {
   double initial = 0.01;
   std::string schedule = "constant";

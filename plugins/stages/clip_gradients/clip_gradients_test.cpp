@@ -176,8 +176,7 @@ TEST_F(ClipGradientsTest, ByValueEachBucketGoesOnAtOnceWithItsGradientsBounded) 
 
 TEST_F(ClipGradientsTest, WithoutAKeyTheNormIsBoundedByOne) {
   start(table({}));
-  EXPECT_FLOAT_EQ(*static_cast<const GradientBucket&>(*feed_step(0, 3).at(0).payload).scale,
-                  static_cast<float>(1 / norm_of(3)));
+  EXPECT_FLOAT_EQ(*static_cast<const GradientBucket&>(*feed_step(0, 3).at(0).payload).scale, static_cast<float>(1 / norm_of(3)));
 }
 
 TEST_F(ClipGradientsTest, ALimitOfZeroIsAMistake) {
