@@ -82,7 +82,7 @@ TEST_F(Mistakes, UnknownUpdateRule) {
 }
 TEST_F(Mistakes, AKeyOfAnotherUpdateRule) {
   expect("[train.optimizer]", "[train.optimizer]\nbeta1 = 0.5", 2,
-         {"t.toml:28:1: [train.optimizer]: 'beta1' belongs to rules 'adam', 'adamw'; this is 'sgd'"});
+         {"t.toml:28:1: [train.optimizer]: 'beta1' belongs to rules 'adam', 'adamw', 'lamb', 'lion'; this is 'sgd'"});
 }
 TEST_F(Mistakes, AMisspeltKeyOfAnUpdateRule) {
   expect("[train.optimizer]", "[train.optimizer]\nmomentun = 0.5", 2,
