@@ -20,7 +20,7 @@ inline std::vector<float> random_values(std::size_t count, unsigned seed, float 
 }
 
 // A loss's table with one list of numbers.
-inline Value list_table(const std::string& key, const std::vector<double>& numbers) {
+inline Value list_table(const char* key, const std::vector<double>& numbers) {
   Array list;
   for (const double number : numbers) list.emplace_back(number);
   return testkit::table({{key, Value(list)}});
