@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -17,8 +16,6 @@ namespace {
 
 using HeaderJson = nlohmann::json;  // sorted: a header may have many names
 
-static_assert(std::endian::native == std::endian::little, "safetensors values are little-endian and are read as they lie");
-
 constexpr std::uint64_t kLongestHeader = 100'000'000;  // as in the reference implementation
 constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
 
@@ -28,44 +25,6 @@ struct Entry {
   std::uint64_t elements = 1;
   std::uint64_t begin = 0, end = 0;
 };
-
-std::uint64_t bytes_of(const std::string& type) {
-  static const std::map<std::string, std::uint64_t> sizes = {{"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"I64", 8},
-                                                             {"I32", 4}, {"I16", 2}, {"I8", 1},  {"U64", 8},  {"U32", 4},
-                                                             {"U16", 2}, {"U8", 1},  {"BOOL", 1}};
-  const auto found = sizes.find(type);
-  if (found == sizes.end()) fail(ErrorKind::data, "has the element type '{}', which is not known here", type);
-  return found->second;
-}
-
-bool is_floating(const std::string& type) { return type == "F64" || type == "F32" || type == "F16" || type == "BF16"; }
-
-float from_f16(std::uint16_t bits) {
-  const std::uint32_t sign = (bits & 0x8000U) << 16U, exponent = (bits >> 10U) & 0x1fU, fraction = bits & 0x3ffU;
-  if (exponent == 0) return std::copysign(std::ldexp(static_cast<float>(fraction), -24), sign ? -1.0F : 1.0F);
-  const std::uint32_t wide = exponent == 31 ? 0xffU : exponent + 112;
-  return std::bit_cast<float>(sign | wide << 23U | fraction << 13U);
-}
-
-// `count` elements of `type` at `source` into `values`.
-void convert(const std::string& type, const char* source, std::size_t count, float* values) {
-  const auto each = [&]<class T>(T, auto&& to_float) {
-    for (std::size_t i = 0; i < count; ++i) {
-      T element;
-      std::memcpy(&element, source + i * sizeof(T), sizeof(T));
-      values[i] = to_float(element);
-    }
-  };
-  if (type == "F32") {
-    std::memcpy(values, source, count * sizeof(float));
-  } else if (type == "F64") {
-    each(double{}, [](double value) { return static_cast<float>(value); });
-  } else if (type == "F16") {
-    each(std::uint16_t{}, from_f16);
-  } else {
-    each(std::uint16_t{}, from_bf16);
-  }
-}
 
 // JSON keeps the last of two equal keys silently; here that would hide a tensor.
 HeaderJson parse_header(const std::string& text) {
@@ -112,7 +71,7 @@ Entry read_entry(const std::string& name, const HeaderJson& json) {
   entry.begin = as_unsigned(offsets[0], "an offset");
   entry.end = as_unsigned(offsets[1], "an offset");
   std::uint64_t bytes = 0;
-  if (__builtin_mul_overflow(entry.elements, bytes_of(entry.type), &bytes) || entry.end < entry.begin ||
+  if (__builtin_mul_overflow(entry.elements, element_bytes(entry.type), &bytes) || entry.end < entry.begin ||
       entry.end - entry.begin != bytes) {
     fail(ErrorKind::data, "its offsets [{}, {}] do not hold {} elements of {}", entry.begin, entry.end, entry.elements,
          entry.type);
@@ -204,12 +163,12 @@ class Reader {
 
   std::vector<float> values(const Entry& entry) {
     std::vector<float> result(entry.elements);
-    const std::size_t element = bytes_of(entry.type);
+    const std::size_t element = element_bytes(entry.type);
     std::vector<char> piece(std::min<std::size_t>(kPieceBytes, entry.end - entry.begin));
     for (std::size_t done = 0; done < result.size();) {
       const std::size_t count = std::min(kPieceBytes / element, result.size() - done);
       take(piece.data(), count * element);
-      convert(entry.type, piece.data(), count, result.data() + done);
+      convert_elements(entry.type, piece.data(), count, result.data() + done);
       done += count;
     }
     return result;

@@ -1,0 +1,52 @@
+// The files in a zip archive that are stored as they are, without compression, as torch.save() does. Archives of more than 4 GiB
+// (zip64) are read. The archive is not trusted: every figure in it is checked before it is used.
+//   ZipFile zip("weights.pth");
+//   std::string pickle = zip.read("archive/data.pkl", kMost);
+// Throws Error(data): no zip archive, cut short, or with an entry that is compressed or encrypted, which is named.
+// Source: the format's description, PKWARE's APPNOTE.TXT 6.3.10.
+#pragma once
+
+#include <cstdint>
+#include <fstream>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace millrace {
+
+class ZipFile {
+ public:
+  struct Entry {
+    std::uint64_t begin = 0, bytes = 0;  // of its content, which lies in the archive
+  };
+  using Entries = std::map<std::string, Entry, std::less<>>;
+
+  explicit ZipFile(const std::string& path);
+
+  std::uint64_t bytes() const { return size_; }  // of the archive
+  const Entries& entries() const { return entries_; }
+  const Entry* find(std::string_view name) const;  // null when there is none
+
+  // Bytes of an entry from `offset` on. REQUIRES: offset + to.size() <= entry.bytes.
+  void read(const Entry& entry, std::uint64_t offset, std::span<char> to);
+  // A whole entry, refused by name when it is missing or longer than `most` bytes.
+  std::string read(std::string_view name, std::uint64_t most);
+
+ private:
+  struct Directory {
+    std::uint64_t offset = 0, bytes = 0, count = 0;
+  };
+  void take(std::uint64_t offset, std::span<char> to);
+  std::string take(std::uint64_t offset, std::uint64_t bytes);
+  Directory find_directory();
+  Directory large_directory(std::uint64_t end, Directory small);
+  void read_directory(const Directory& directory);
+  std::uint64_t content_of(const std::string& name, std::uint64_t header);
+
+  std::ifstream file_;
+  std::uint64_t size_ = 0;
+  Entries entries_;
+};
+
+}  // namespace millrace
