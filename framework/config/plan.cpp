@@ -7,10 +7,9 @@
 
 #include "config/document.h"
 #include "config/graph_plan.h"
+#include "config/network_plan.h"
 #include "config/observer_plan.h"
-#include "config/zoo.h"
 #include "millrace/error.h"
-#include "network/load.h"
 
 namespace millrace {
 
@@ -84,48 +83,10 @@ class PipelineReader {
   void read_network() {
     Value* table = root().find("network");
     if (!table) return;
-    Value* use = table->find("use");
-    if (table->kind() != Value::Kind::table || !use) {
-      errors_.add(table->at(), table->kind() == Value::Kind::table
-                                   ? "[network] needs 'use': the name of a network, or the file that describes it"
-                                   : "[network] must be a table, found " + found(*table));
-      return;
-    }
-    if (use->kind() != Value::Kind::text) {
-      errors_.add(use->at(), fmt::format("'use' must be text, the name of a network or a file, found {}", found(*use)));
-      return;
-    }
-    const std::optional<std::string> file = network_file(*use);
-    if (!file) return;
-    *use = Value(*file, use->at());
+    NetworkPlan plan = plan_network(*table, pipeline_.file, registry_, errors_);
     pipeline_.network_table = *table;
-    Value variables = *table;
-    variables.erase("use");
-    try {
-      pipeline_.network = load_network(*file, variables, registry_, errors_, use->at());
-    } catch (const Error& error) {
-      errors_.add(use->at(), error.what());
-    }
-  }
-
-  // What `use` names: a network of the zoo; or a file, beside the one it is written in or else in the working folder. Nothing,
-  // once the mistake is in errors_.
-  std::optional<std::string> network_file(const Value& use) {
-    const bool from_file = use.at().file && use.at().line > 0;
-    const fs::path folder = fs::path(from_file ? *use.at().file : pipeline_.file).parent_path();
-    if (is_network_name(use.text())) {
-      auto file = find_network(use.text(), folder);
-      if (!file) errors_.add(use.at(), no_such_network(use.text(), folder));
-      return file;
-    }
-    const fs::path given = use.text();
-    const std::string beside = (folder / given).lexically_normal().string();
-    std::error_code ignored;
-    for (const std::string& file : {beside, given.lexically_normal().string()}) {
-      if (fs::is_regular_file(file, ignored)) return file;
-    }
-    errors_.add(use.at(), no_such_file(beside));
-    return std::nullopt;
+    pipeline_.network_params = std::move(plan.params);
+    pipeline_.network = std::move(plan.network);
   }
 
   void read_graphs() {

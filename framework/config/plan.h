@@ -10,6 +10,7 @@
 #include "millrace/network.h"
 #include "millrace/plugin.h"
 #include "millrace/value.h"
+#include "network/transfer.h"
 
 namespace millrace {
 
@@ -67,7 +68,8 @@ struct Pipeline {
   std::string file;
   RunParams run;
   Value network_table;                     // [network]; empty when there is none
-  std::shared_ptr<const Network> network;  // null when there is none
+  NetworkParams network_params;            // `use` and `weights`: files, as seen from the working folder
+  std::shared_ptr<const Network> network;  // with `freeze` applied; null when there is none
   std::vector<GraphPlan> graphs;           // in the order of the file
   std::vector<ObserverPlan> observers;     // by name
   Value resolved;                          // the whole file after extends, ${...}, --set; with defaults left out
@@ -82,11 +84,10 @@ struct Pipeline {
 // payload type; `from = "stage"` or "stage.port" (or a list, one for each input port) in a stage's table chooses another.
 // An output that no stage takes is dropped. An input that no stage feeds is a mistake.
 //
-// Top-level tables: [run]; [observe], which holds a table for each observer (see observer_plan.h); [network], whose `use` names a
-// network of the zoo (see zoo.h) or a file (beside the file it is written in, or else in the working folder) and whose other keys
-// are that network's variables; graphs, which are the tables with `flow`. All but one graph have `every`. Any other key is a
-// variable for ${...}. A key that looks like a misspelt "run" or "network" and that nothing refers to is a mistake, and so is a
-// --set of a key that does not exist.
+// Top-level tables: [run]; [observe], which holds a table for each observer (see observer_plan.h); [network], which has the keys of
+// NetworkParams (see network_plan.h) and whose other keys are variables of the network; graphs, which are the tables with `flow`.
+// All but one graph have `every`. Any other key is a variable for ${...}. A key that looks like a misspelt "run" or "network" and
+// that nothing refers to is a mistake, and so is a --set of a key that does not exist.
 Pipeline load_pipeline(const std::string& path, const std::vector<std::string>& overrides, const Registry& registry);
 
 }  // namespace millrace

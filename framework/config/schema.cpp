@@ -168,11 +168,11 @@ std::string json_schema(const Registry& registry) {
   const RunParams defaults;
   Json definitions = {{"reference", {{"type", "string"}, {"pattern", "\\$\\{[^}]+\\}"}}}, {"graph", graph_schema(registry)}};
   for (const auto& [name, type] : registry.stages()) definitions[definition(name)] = stage_schema(type, registry);
-  const Json network = {
-      {"type", "object"},
-      {"required", {"use"}},
-      {"properties",
-       {{"use", {{"type", "string"}, {"description", "a network of the zoo, or the file that describes the network"}}}}}};
+  ParamSet<NetworkParams> network_keys;
+  NetworkParams::describe(network_keys);
+  const NetworkParams no_network;
+  Json network = object_schema(network_keys.infos(), write_params(network_keys.infos(), &no_network));
+  network.erase("additionalProperties");  // variables of the network
   const Json graph_or_variables = {{"if", {{"type", "object"}, {"required", {"flow"}}}},
                                    {"then", {{"$ref", "#/definitions/graph"}}}};
   const Json schema = {{"$schema", "http://json-schema.org/draft-07/schema#"},

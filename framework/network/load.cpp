@@ -6,10 +6,19 @@
 #include "config/document.h"
 #include "network/builder.h"
 #include "network/network_document.h"
+#include "network/transfer.h"
 #include "network/variables.h"
 
 namespace millrace {
 namespace {
+
+std::vector<std::string> keys_of_every_network() {
+  ParamSet<NetworkParams> set;
+  NetworkParams::describe(set);
+  std::vector<std::string> keys;
+  for (const ParamInfo& info : set.infos()) keys.push_back(info.name);
+  return keys;
+}
 
 // What ${...} stands for in the network: `given` over the document's defaults.
 Value network_variables(const NetworkDocument& document, const std::string& name, const Value& given, Diagnostics& errors) {
@@ -25,6 +34,10 @@ Value network_variables(const NetworkDocument& document, const std::string& name
   known.erase(std::unique(known.begin(), known.end()), known.end());
   for (const Member& member : given.table()) {
     if (std::binary_search(known.begin(), known.end(), member.key)) continue;
+    if (const auto key = nearest_name(member.key, keys_of_every_network()); key && !nearest_name(member.key, known)) {
+      errors.add(member.at, fmt::format("[network] has no key '{}'; nearest is '{}'", member.key, *key));
+      continue;
+    }
     report_unknown_name("network '" + name + "'", "variable", member.key, known, member.at, errors);
   }
   for (const Reference& reference : document.references) {
