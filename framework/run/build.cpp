@@ -40,6 +40,10 @@ bool has_gradients(const std::vector<Port>& ports) {
 
 }  // namespace
 
+bool trains(const GraphPlan& plan) {
+  return std::any_of(plan.stages.begin(), plan.stages.end(),
+                     [](const StagePlan& stage) { return has_gradients(stage.type->outputs); });
+}
 bool has_reports(const GraphPlan& plan) { return takes(plan, payload::kStepResult); }
 bool has_predictions(const GraphPlan& plan) { return takes(plan, payload::kPredictions); }
 
@@ -246,11 +250,6 @@ std::optional<ResidentSet> GraphBuild::resident_set() const {
     if (cache != nullptr && cache->on_device()) return ResidentSet{plan_->name, different_samples_, image_};
   }
   return std::nullopt;
-}
-
-bool GraphBuild::trains() const {
-  return std::any_of(plan_->stages.begin(), plan_->stages.end(),
-                     [](const StagePlan& stage) { return has_gradients(stage.type->outputs); });
 }
 
 bool GraphBuild::steps() const {

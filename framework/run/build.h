@@ -12,6 +12,7 @@
 
 namespace millrace {
 
+bool trains(const GraphPlan& plan);  // gradients flow in it
 // Whether a stage of the graph takes the results of steps, as `metrics` does to report them.
 bool has_reports(const GraphPlan& plan);
 // Whether a stage of the graph takes predictions: each sample is to come once.
@@ -34,8 +35,8 @@ class GraphBuild {
   void open_stages();  // all but the source, which is open already
 
   const GraphPlan& plan() const { return *plan_; }
-  bool trains() const;  // gradients flow in it
-  bool steps() const;   // has stages that go step by step (behind the gate)
+  bool trains() const { return millrace::trains(*plan_); }
+  bool steps() const;  // has stages that go step by step (behind the gate)
   Source* source() const { return source_; }
   const std::vector<std::string>& classes() const { return context_.classes; }  // names by label
   const BatchSpec& batch() const { return batch_; }

@@ -7,8 +7,6 @@
 
 #include "millrace/error.h"
 #include "millrace/split.h"
-#include "network/safetensors.h"
-#include "run/probe.h"
 #include "run/training.h"
 #include "run/weights.h"
 
@@ -24,9 +22,12 @@ Session::Session(const Pipeline& pipeline, const Registry& registry, SessionOpti
          fmt::join(names, ", "), near ? fmt::format("; nearest is '{}'", *near) : "");
   }
   make_observers();
-  if (!options_.weights.empty()) metadata_ = read_safetensors_metadata(options_.weights);
+  if (pipeline_.network) choose_weights();
   if (options_.group != nullptr) refuse_in_group();
-  if (pipeline_.network) choose_devices();
+  if (pipeline_.network) {
+    read_weights();
+    choose_devices();
+  }
   build_graphs();
   if (pipeline_.network) compile_replicas();
 
@@ -141,7 +142,7 @@ StageContext Session::shared_context() const {
   context.run = log_.get();
   context.registry = &registry_;
   context.group = options_.group;
-  context.classes = classes_from(metadata_);
+  if (weights_from_.fresh.empty()) context.classes = classes_from(metadata_);  // else those of another task
   return context;
 }
 
@@ -221,22 +222,6 @@ void Session::compile_replicas() {
     doing(fmt::format("compiling the network for {}:{}", device.backend, device.index));
     replicas_.push_back(devices_.devices[r]->compile(*pipeline_.network, compile));
   }
-}
-
-void Session::start_replicas() {
-  doing("allocating the network's memory and writing its weights");
-  for (const auto& replica : replicas_) replica->start();
-  if (replicas_.empty()) return;
-  const GraphBuild& main = *builds_.front();
-  if (has_predictions(main.plan()) && !main.trains() && options_.weights.empty() && !options_.only_main) {
-    fail(ErrorKind::usage,
-         "{}: [{}] makes predictions, and the network has not learned anything: name its weights, --weights FILE", pipeline_.file,
-         main.plan().name);
-  }
-  const Network& network = *pipeline_.network;
-  const auto seed = static_cast<std::uint64_t>(pipeline_.run.seed);
-  write_weights(replicas_,
-                options_.weights.empty() ? initial_weights(network, seed, main) : load_weights(options_.weights, network));
 }
 
 int Session::data_threads() const {
@@ -341,26 +326,6 @@ void Session::end_observers(RunEnd end) {
   observers_.end(std::move(end), [this](const std::string& observer) {
     if (options_.activity) options_.activity->set("observer " + observer, true);
   });
-}
-
-std::string Session::save_weights(const std::string& name) {
-  const auto exchange = [this] {
-    for (const auto& replica : replicas_) {
-      if (!evaluated_.empty()) replica->exchange(evaluated_);
-      replica->finish();
-    }
-  };
-  if (pipeline_.run.folder.empty() || options_.only_main) return {};
-  const Network& network = *pipeline_.network;
-  std::map<std::string, std::string> metadata = plans_of(replicas_, devices_.devices);
-  metadata.merge(metadata_of(builds_.front()->classes()));
-  exchange();
-  Weights weights = weights_of(replicas_, network, pipeline_.run.load, options_.group);
-  exchange();
-  if (!is_first()) return {};
-  const std::filesystem::path file = log_->folder() / name;
-  save_weights_file(file.string(), network, std::move(weights), metadata);
-  return file.string();
 }
 
 }  // namespace millrace

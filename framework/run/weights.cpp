@@ -3,10 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 #include "base/json.h"
-#include "millrace/error.h"
 #include "network/safetensors.h"
 
 namespace millrace {
@@ -32,32 +30,6 @@ void write_weights(const std::vector<std::unique_ptr<Replica>>& replicas, const 
   for (const auto& replica : replicas) {
     for (std::size_t p = 0; p < weights.size(); ++p) replica->write(kValue, static_cast<int>(p), weights[p]);
   }
-}
-
-Weights load_weights(const std::string& path, const Network& network) {
-  std::map<std::string, NamedTensor> tensors;
-  TensorFile file = read_safetensors(path);
-  for (NamedTensor& tensor : file.tensors) tensors.emplace(tensor.name, std::move(tensor));
-  Weights weights;
-  std::string wrong;
-  for (const Parameter& parameter : network.parameters) {
-    const auto found = tensors.find(parameter.name);
-    if (found == tensors.end()) {
-      wrong += fmt::format("\n  '{}' ({}) is missing", parameter.name, to_string(parameter.shape));
-      continue;
-    }
-    if (!(found->second.shape == parameter.shape)) {
-      wrong += fmt::format("\n  '{}' is {}, the network wants {}", parameter.name, to_string(found->second.shape),
-                           to_string(parameter.shape));
-    }
-    weights.push_back(std::move(found->second.values));
-    tensors.erase(found);
-  }
-  for (const auto& [name, tensor] : tensors) {
-    wrong += fmt::format("\n  '{}' ({}) belongs to no layer", name, to_string(tensor.shape));
-  }
-  if (!wrong.empty()) fail(ErrorKind::usage, "'{}' does not fit network '{}':{}", path, network.name, wrong);
-  return weights;
 }
 
 std::vector<float> weighted_mean(const std::vector<std::vector<float>>& copies, std::span<const double> load) {

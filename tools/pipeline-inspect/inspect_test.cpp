@@ -78,10 +78,11 @@ class Inspect : public ::testing::Test {
     registry_.add_stage<Step>();
     registry_.add_stage<Update>();
   }
-  Pipeline pipeline() {
+  Pipeline pipeline(const std::string& more = "") {
     const auto file = std::filesystem::path(MILLRACE_BINARY_DIR) / "inspect_test.toml";
     std::ofstream(file) << "[train]\nflow = [\"read\", \"batch\", \"forward_backward\", \"optimizer\"]\n"
-                           "[train.read]\nstage = \"read_folder\"\npath = \"x\"\n[train.batch]\nsize = 4\n";
+                           "[train.read]\nstage = \"read_folder\"\npath = \"x\"\n[train.batch]\nsize = 4\n"
+                        << more;
     Pipeline loaded = load_pipeline(file.string(), {}, registry_);
     std::filesystem::remove(file);
     loaded.file = "p.toml";
@@ -191,6 +192,16 @@ TEST_F(Inspect, ShowsAPipeline) {
             "  batch             batch             SampleChunk from read                 size = 4\n"
             "  forward_backward  forward_backward  Batch from batch\n"
             "  optimizer         optimizer         GradientBucket from forward_backward\n");
+}
+
+TEST_F(Inspect, ShowsWhatAPipelinesNetworkTakesFromElsewhere) {
+  const std::string file = MILLRACE_SOURCE_DIR "/pipelines/networks/quickstart.toml";  // any file that is there
+  const std::string text = describe_pipeline(pipeline("[network]\nuse = \"" + file + "\"\nweights = \"" + file +
+                                                      "\"\nnew = [\"fc\"]\nfreeze = [\"block1\", \"block2.conv1\"]\n"));
+  EXPECT_NE(text.find("\nweights " + file +
+                      "\nnew     fc: 2 parameters, 650 values\nfrozen  block1, block2.conv1: 7 parameters, 7,408 values\n"),
+            std::string::npos)
+      << text;
 }
 
 TEST_F(Inspect, DrawsStagesEdgesAndCredits) {
