@@ -84,10 +84,10 @@ struct Pipeline {
 // payload type; `from = "stage"` or "stage.port" (or a list, one for each input port) in a stage's table chooses another.
 // An output that no stage takes is dropped. An input that no stage feeds is a mistake.
 //
-// Top-level tables: [run]; [observe], which holds a table for each observer (see observer_plan.h); [network], which has the keys of
-// NetworkParams (see network_plan.h) and whose other keys are variables of the network; graphs, which are the tables with `flow`.
-// All but one graph have `every`. Any other key is a variable for ${...}. A key that looks like a misspelt "run" or "network" and
-// that nothing refers to is a mistake, and so is a --set of a key that does not exist.
+// Top-level tables: [run]; [observe], which holds a table for each observer (see observer_plan.h); [network], which has the keys
+// of NetworkParams (see network_plan.h) and whose other keys are variables of the network; graphs, which are the tables with
+// `flow`. All but one graph have `every`. Any other key is a variable for ${...}. A key that looks like a misspelt "run" or
+// "network" and that nothing refers to is a mistake, and so is a --set of a key that does not exist.
 Pipeline load_pipeline(const std::string& path, const std::vector<std::string>& overrides, const Registry& registry);
 
 }  // namespace millrace

@@ -34,7 +34,7 @@ std::string type_of_storage(const std::string& function) {
   return found == types.end() ? "" : found->second;
 }
 
-struct TensorView {
+struct StorageView {
   std::string type, storage;
   std::uint64_t storage_elements = 0, offset = 0, elements = 1;
   Shape shape;
@@ -77,12 +77,12 @@ class TorchReader {
       if (!folder_.empty()) break;
     }
     if (folder_.empty()) fail(ErrorKind::data, "is a zip archive without 'data.pkl': torch.save() did not write it");
-    if (zip_.find(folder_ + "constants.pkl") != nullptr) {
+    if (zip_.has(folder_ + "constants.pkl")) {
       fail(ErrorKind::data,
            "holds a program (TorchScript), not tensors alone: load it with torch.jit.load and save its "
            "state_dict()");
     }
-    if (zip_.find(folder_ + "byteorder") == nullptr) return;
+    if (!zip_.has(folder_ + "byteorder")) return;
     const std::string order = zip_.read(folder_ + "byteorder", 64);
     if (order != "little") fail(ErrorKind::data, "its values are in byte order '{}', and only 'little' is read", order);
   }
@@ -124,7 +124,7 @@ class TorchReader {
   }
 
   void read_tensor(const std::string& name, const PickleNode& call, TensorFile& result) {
-    const TensorView view = view_of(call);
+    const StorageView view = view_of(call);
     if (!is_floating(view.type)) return result.not_floating.push_back(name);
     values_ += std::max(view.elements, view.span);
     if (values_ / kMostValuesAByte > zip_.bytes()) {
@@ -134,10 +134,10 @@ class TorchReader {
   }
 
   // (storage, offset, size, stride, ...)
-  TensorView view_of(const PickleNode& call) const {
+  StorageView view_of(const PickleNode& call) const {
     const std::vector<int>& arguments = pickle_.at(call.items[0]).items;
     if (arguments.size() < 4) fail(ErrorKind::data, "is described by {} values instead of 4", arguments.size());
-    TensorView view;
+    StorageView view;
     read_storage(pickle_.at(arguments[0]), view);
     view.offset = whole(pickle_.at(arguments[1]), "its offset");
     const PickleNode& size = pickle_.at(arguments[2]);
@@ -157,7 +157,7 @@ class TorchReader {
   }
 
   // ("storage", type, key, device, elements)
-  void read_storage(const PickleNode& persistent, TensorView& view) const {
+  void read_storage(const PickleNode& persistent, StorageView& view) const {
     const PickleNode* tuple = persistent.kind == PickleNode::Kind::persistent ? &pickle_.at(persistent.items[0]) : nullptr;
     if (tuple == nullptr || tuple->kind != PickleNode::Kind::tuple || tuple->items.size() < 5) {
       fail(ErrorKind::data, "its storage is not described as torch.save() does");
@@ -178,7 +178,7 @@ class TorchReader {
   }
 
   // Where the last element lies, which must be in the storage.
-  static void find_span(TensorView& view) {
+  static void find_span(StorageView& view) {
     if (view.elements == 0) return;
     std::uint64_t last = 0, end = 0;
     bool overflow = false;
@@ -196,20 +196,19 @@ class TorchReader {
     view.span = last + 1;
   }
 
-  std::vector<float> values_of(const TensorView& view) {
+  std::vector<float> values_of(const StorageView& view) {
     const std::string name = fmt::format("{}data/{}", folder_, view.storage.substr(0, 80));
-    const ZipFile::Entry* entry = zip_.find(name);
-    if (entry == nullptr) fail(ErrorKind::data, "its values are missing: there is no entry '{}'", name);
+    const ZipFile::Entry& entry = zip_.open(name);
     const std::uint64_t element = element_bytes(view.type);
-    if (view.storage_elements != entry->bytes / element || entry->bytes % element != 0) {
+    if (view.storage_elements != entry.bytes / element || entry.bytes % element != 0) {
       fail(ErrorKind::data, "its storage of {} elements of {} does not fit entry '{}' of {} bytes", view.storage_elements,
-           view.type, name, entry->bytes);
+           view.type, name, entry.bytes);
     }
     std::vector<float> span(view.span);
     std::vector<char> piece(std::min<std::size_t>(kPieceElements, view.span) * element);
     for (std::size_t done = 0; done < span.size();) {
       const std::size_t count = std::min(kPieceElements, span.size() - done);
-      zip_.read(*entry, (view.offset + done) * element, std::span(piece).first(count * element));
+      zip_.read(entry, (view.offset + done) * element, std::span(piece).first(count * element));
       convert_elements(view.type, piece.data(), count, span.data() + done);
       done += count;
     }
@@ -217,7 +216,7 @@ class TorchReader {
   }
 
   // Row-major, whatever the strides are.
-  static std::vector<float> in_order(const TensorView& view, std::vector<float> span) {
+  static std::vector<float> in_order(const StorageView& view, std::vector<float> span) {
     std::uint64_t expected = 1;
     bool contiguous = true;
     for (int axis = view.shape.rank(); axis-- > 0;) {

@@ -74,18 +74,23 @@ ZipFile::ZipFile(const std::string& path) : file_(path, std::ios::binary) {
   read_directory(find_directory());
 }
 
-const ZipFile::Entry* ZipFile::find(std::string_view name) const {
+const ZipFile::Entry& ZipFile::open(std::string_view name) const {
   const auto found = entries_.find(name);
-  return found == entries_.end() ? nullptr : &found->second;
+  if (found == entries_.end()) fail(ErrorKind::data, "there is no entry '{}'", name);
+  const Entry& entry = found->second;
+  if (entry.flags & kEncrypted) fail(ErrorKind::data, "its entry '{}' is encrypted", name);
+  if (entry.method != 0) {
+    fail(ErrorKind::data, "its entry '{}' is compressed: only stored entries are read, as torch.save() writes them", name);
+  }
+  return entry;
 }
 
 void ZipFile::read(const Entry& entry, std::uint64_t offset, std::span<char> to) { take(entry.begin + offset, to); }
 
 std::string ZipFile::read(std::string_view name, std::uint64_t most) {
-  const Entry* entry = find(name);
-  if (entry == nullptr) fail(ErrorKind::data, "has no entry '{}'", name);
-  if (entry->bytes > most) fail(ErrorKind::data, "its entry '{}' has {} bytes, more than {}", name, entry->bytes, most);
-  return take(entry->begin, entry->bytes);
+  const Entry& entry = open(name);
+  if (entry.bytes > most) fail(ErrorKind::data, "its entry '{}' has {} bytes, more than {}", name, entry.bytes, most);
+  return take(entry.begin, entry.bytes);
 }
 
 void ZipFile::take(std::uint64_t offset, std::span<char> to) {
@@ -145,17 +150,12 @@ void ZipFile::read_directory(const Directory& directory) {
   ByteCursor from(bytes, "the list of entries");
   for (std::uint64_t i = 0; i < directory.count; ++i) {
     DirectoryEntry entry = read_directory_entry(from);
-    if (entry.flags & kEncrypted) fail(ErrorKind::data, "its entry '{}' is encrypted", entry.name);
-    if (entry.method != 0 || entry.stored != entry.bytes) {
-      fail(ErrorKind::data, "its entry '{}' is compressed: only stored entries are read, as torch.save() writes them",
-           entry.name);
-    }
     const std::uint64_t begin = content_of(entry.name, entry.header);
-    if (begin > size_ || entry.bytes > size_ - begin) {
+    if (begin > size_ || entry.stored > size_ - begin) {
       fail(ErrorKind::data, "its entry '{}' would end behind the archive, which has {} bytes: it was cut or changed", entry.name,
            size_);
     }
-    if (!entries_.emplace(entry.name, Entry{begin, entry.bytes}).second) {
+    if (!entries_.emplace(entry.name, Entry{begin, entry.stored, entry.flags, entry.method}).second) {
       fail(ErrorKind::data, "has the entry '{}' twice", entry.name);
     }
   }

@@ -2,7 +2,7 @@
 // (zip64) are read. The archive is not trusted: every figure in it is checked before it is used.
 //   ZipFile zip("weights.pth");
 //   std::string pickle = zip.read("archive/data.pkl", kMost);
-// Throws Error(data): no zip archive, cut short, or with an entry that is compressed or encrypted, which is named.
+// Throws Error(data): no zip archive, or cut short.
 // Source: the format's description, PKWARE's APPNOTE.TXT 6.3.10.
 #pragma once
 
@@ -19,6 +19,7 @@ class ZipFile {
  public:
   struct Entry {
     std::uint64_t begin = 0, bytes = 0;  // of its content, which lies in the archive
+    std::uint16_t flags = 0, method = 0;
   };
   using Entries = std::map<std::string, Entry, std::less<>>;
 
@@ -26,11 +27,12 @@ class ZipFile {
 
   std::uint64_t bytes() const { return size_; }  // of the archive
   const Entries& entries() const { return entries_; }
-  const Entry* find(std::string_view name) const;  // null when there is none
+  bool has(std::string_view name) const { return entries_.find(name) != entries_.end(); }
+  const Entry& open(std::string_view name) const;  // refuses by name an entry that is missing, compressed or encrypted
 
-  // Bytes of an entry from `offset` on. REQUIRES: offset + to.size() <= entry.bytes.
+  // Bytes of an open entry from `offset` on. REQUIRES: offset + to.size() <= entry.bytes.
   void read(const Entry& entry, std::uint64_t offset, std::span<char> to);
-  // A whole entry, refused by name when it is missing or longer than `most` bytes.
+  // A whole entry, refused when it is longer than `most` bytes.
   std::string read(std::string_view name, std::uint64_t most);
 
  private:

@@ -128,7 +128,8 @@ def generated(program):
     names = inspect.names()
     tables = json.loads(inspect("--schema"))["properties"]
     out = "## Keys of `[run]`\n\n" + table(table_rows(tables["run"])) + "\n"
-    out += "## Keys of `[network]`\n\nAll other keys are the network's variables.\n\n" + table(table_rows(tables["network"])) + "\n"
+    out += "## Keys of `[network]`\n\nAll other keys are the network's variables.\n\n"
+    out += table(table_rows(tables["network"])) + "\n"
     out += stage_text(inspect, names["stages"])
     out += part_text(inspect, "Keys of layers", names["layer types"])
     out += part_text(inspect, "Keys of losses", names["losses"], ["loss"])
