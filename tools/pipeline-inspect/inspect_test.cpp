@@ -209,7 +209,25 @@ TEST_F(Inspect, ShowsANetworkAsATableOfLayers) {
   EXPECT_NE(text.find("32 3x3x3 convolutions, stride 1, padding 1, no bias"), std::string::npos) << text;
   EXPECT_NE(text.find("3 x 32 x 32"), std::string::npos) << text;
   EXPECT_NE(text.find("128 -> 10"), std::string::npos) << text;
-  EXPECT_NE(text.find("multiply-adds an image"), std::string::npos) << text;
+  EXPECT_NE(text.find("40 layers, 676,714 trained parameters, 1,792 running statistics, 95,257,856 multiply-adds an image"),
+            std::string::npos)
+      << text;
+}
+
+TEST_F(Inspect, ListsTheParametersOfANetwork) {
+  Diagnostics errors;
+  const auto network = load_network(MILLRACE_SOURCE_DIR "/pipelines/networks/cifar10_conv.toml", Value(), registry_, errors);
+  ASSERT_EQ(errors.text(), "");
+  const std::string text = list_parameters(*network);
+  EXPECT_TRUE(
+      text.starts_with("{\"name\":\"block1.0.conv.weight\",\"kind\":\"trained\",\"initialiser\":\"glorot_uniform\","
+                       "\"value\":0.0,\"shape\":[32,3,3,3]}\n"))
+      << text;
+  EXPECT_NE(text.find("{\"name\":\"block1.0.bn.running_var\",\"kind\":\"statistic\",\"initialiser\":\"constant\","
+                      "\"value\":1.0,\"shape\":[32]}\n"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')), network->parameters.size());
 }
 
 TEST_F(Inspect, ListsWhatThereIs) {
