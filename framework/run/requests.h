@@ -37,7 +37,7 @@ class Requests {
   void honour(RequestEvent request, std::uint64_t step, std::string text = {});
   void refuse(RequestEvent request, std::string why);
   void refuse_all(const std::string& why);
-  // The run has stopped: that is what all who asked for it wanted, as a signal of a terminal reaches each process.
+  // The run has stopped: honours every request to stop that is left. One Ctrl-C at a terminal reaches each process.
   void honour_stops(std::uint64_t step);
 
   // Several processes: from here on requests wait outside.
