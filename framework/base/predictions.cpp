@@ -60,7 +60,8 @@ LayerPort find_output(const StageContext& context, std::string_view key, std::st
   for (const Layer& layer : layers) names.push_back(layer.name);
   const auto near = nearest_name(name, names);
   fail(ErrorKind::usage, "{}: network '{}' has no layer '{}'{}", key, context.network->name, name,
-       near ? fmt::format("; nearest is '{}'", *near) : "; `pipeline-inspect FILE` lists its layers");
+       near ? fmt::format("; nearest is '{}'", *near)
+            : fmt::format("; `pipeline-inspect {}` lists its layers", context.network->name));
 }
 
 struct PredictionLine::State {

@@ -42,7 +42,52 @@ class Connector {
     for (int port = 0; port < inputs; ++port) named(index, port, entries[static_cast<std::size_t>(port)]);
   }
 
+  // Stages change samples where they lie. So each stage that gives samples has exactly one taker.
+  void check_samples() {
+    const auto batcher = std::find_if(plan_.stages.begin(), plan_.stages.end(), is_batcher);
+    if (batcher == plan_.stages.end()) return;  // said already
+    const bool complete = std::all_of(plan_.stages.begin(), plan_.stages.end(), [](const StagePlan& s) { return s.type; });
+    if (!complete) return;  // the missing one might take what another gives
+    const int batcher_index = static_cast<int>(batcher - plan_.stages.begin());
+    bool lost = false;
+    std::vector<std::pair<int, std::vector<std::string>>> forks;
+    for (int i = 0; i < static_cast<int>(plan_.stages.size()); ++i) {
+      if (!gives_samples(at(i))) continue;
+      const std::vector<std::string> takers = takers_of_samples(i);
+      if (takers.empty()) {
+        lost = true;
+        errors_.add(at(i).at, fmt::format("nothing takes what '{}' gives; {}", at(i).name,
+                                          i > batcher_index ? fmt::format("put it before '{}' in the flow", batcher->name)
+                                                            : "name it in 'from' of the stage that is to take it"));
+      } else if (takers.size() > 1) {
+        forks.push_back({i, takers});
+      }
+    }
+    if (lost) return;  // which explains the forks
+    for (const auto& [giver, takers] : forks) {
+      errors_.add(at(giver).at,
+                  fmt::format("'{}' take what '{}' gives; samples take one way, as stages change them where they lie",
+                              fmt::join(takers, "' and '"), at(giver).name));
+    }
+  }
+
  private:
+  static bool is_batcher(const StagePlan& stage) { return stage.type && stage.type->role == StageType::Role::batcher; }
+  static bool carries_samples(const Port& port) {
+    return port.payload == payload::kSampleChunk || port.payload == payload::kImageChunk;
+  }
+  static bool gives_samples(const StagePlan& stage) {  // to later stages; a batcher gives bad ones back, to be read again
+    return !is_batcher(stage) && std::any_of(stage.type->outputs.begin(), stage.type->outputs.end(), carries_samples);
+  }
+  std::vector<std::string> takers_of_samples(int index) const {
+    std::vector<std::string> names;
+    for (const EdgePlan& edge : plan_.edges) {
+      if (edge.from_stage != index) continue;
+      const Port& port = at(index).type->outputs[static_cast<std::size_t>(edge.from_port)];
+      if (carries_samples(port)) names.push_back(at(edge.to_stage).name);
+    }
+    return names;
+  }
   const StagePlan& at(int index) const { return plan_.stages[static_cast<std::size_t>(index)]; }
   static std::string plural(std::size_t count, const char* what) {
     return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
@@ -147,8 +192,10 @@ class Connector {
 }  // namespace
 
 void connect(GraphPlan& plan, const std::vector<const Value*>& from, const Registry& registry, Diagnostics& errors) {
+  const std::size_t before = errors.size();
   Connector connector(plan, registry, errors);
   for (std::size_t i = 0; i < plan.stages.size(); ++i) connector.stage(static_cast<int>(i), from[i]);
+  if (errors.size() == before) connector.check_samples();
 }
 
 }  // namespace millrace

@@ -80,7 +80,8 @@ struct Pipeline {
 //
 // Edges: each input port of a stage is connected to the nearest stage before it in `flow` that has an output port of that
 // payload type; `from = "stage"` or "stage.port" (or a list, one for each input port) in a stage's table chooses another.
-// An output that no stage takes is dropped. An input that no stage feeds is a mistake.
+// An output that no stage takes is dropped. An input that no stage feeds is a mistake, and so are samples that no stage takes or
+// that two stages take: stages change samples where they lie.
 //
 // Top-level tables: [run]; [observe], which holds a table for each observer (see observer_plan.h); [network], whose `use` names a
 // network of the zoo (see zoo.h) or a file (beside the file it is written in, or else in the working folder) and whose other keys

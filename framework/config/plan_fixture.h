@@ -87,6 +87,12 @@ class Step : public Plain {
   }
 };
 
+class Look : public Plain {
+ public:
+  using Plain::Plain;
+  static void describe(StageDescription<Params>& d) { d.name("look").input(payload::kImageChunk); }
+};
+
 class Update : public Plain {
  public:
   using Plain::Plain;

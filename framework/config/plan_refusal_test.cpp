@@ -86,6 +86,22 @@ TEST_F(PlanRefuses, FromNamesNoStage) {
             "p.toml:8:8: 'from' of 'batch' names 2 stages, but the stage has 1 input");
 }
 
+TEST_F(PlanRefuses, SamplesThatNothingTakes) {
+  EXPECT_EQ(mistakes("[train]\nflow = [\"read_folder\", \"decode_image\", \"batch\", \"augment\", \"forward_backward\"]\n"
+                     "[train.read_folder]\npath = \"x\"\n[train.batch]\nsize = 1\n"),
+            "p.toml:2:49: nothing takes what 'augment' gives; put it before 'batch' in the flow");
+  EXPECT_EQ(mistakes(train("from = \"decode_image\"\n")),
+            "p.toml:2:33: nothing takes what 'augment' gives; name it in 'from' of the stage that is to take it");
+}
+
+TEST_F(PlanRefuses, SamplesThatTwoStagesTake) {
+  registry_.add_stage<Look>();
+  EXPECT_EQ(mistakes("[train]\nflow = [\"read_folder\", \"decode_image\", \"augment\", \"look\", \"batch\"]\n"
+                     "[train.read_folder]\npath = \"x\"\n[train.batch]\nsize = 1\n[train.look]\nfrom = \"decode_image\"\n"),
+            "p.toml:2:24: 'augment' and 'look' take what 'decode_image' gives; samples take one way, as stages change them where "
+            "they lie");
+}
+
 TEST_F(PlanRefuses, NameTwiceInTheFlow) {
   EXPECT_EQ(
       mistakes("[train]\nflow = [\"read_folder\", \"decode_image\", \"decode_image\", \"batch\"]\n"

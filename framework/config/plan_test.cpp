@@ -27,12 +27,22 @@ TEST_F(Plan, HoldsStagesInFlowOrderAndTheirEdges) {
   EXPECT_EQ(pipeline.graph("validate"), nullptr);
 }
 
-TEST_F(Plan, FromMakesABranch) {
-  const Pipeline pipeline = load(train("from = \"decode_image\"\n"));
-  bool found_edge = false;
-  for (const EdgePlan& edge : pipeline.graphs[0].edges) found_edge = found_edge || (edge.from_stage == 1 && edge.to_stage == 3);
-  EXPECT_TRUE(found_edge);
-  EXPECT_EQ(to_toml(pipeline.graphs[0].stages[3].table), "size = 4\n");
+TEST_F(Plan, FromChoosesTheStage) {
+  const auto edges_to_metrics = [&](const std::string& from) {
+    const Pipeline pipeline = load(
+        "[train]\nflow = [\"read\", \"decode_image\", \"batch\", \"first\", \"second\", \"metrics\"]\n"
+        "[train.read]\nstage = \"read_folder\"\npath = \"x\"\n[train.batch]\nsize = 4\n"
+        "[train.first]\nstage = \"forward_backward\"\n[train.second]\nstage = \"forward_backward\"\n[train.metrics]\n" +
+        from);
+    EXPECT_EQ(to_toml(pipeline.graphs[0].stages[5].table), "");
+    std::string givers;
+    for (const EdgePlan& edge : pipeline.graphs[0].edges) {
+      if (edge.to_stage == 5) givers += pipeline.graphs[0].stages[static_cast<std::size_t>(edge.from_stage)].name;
+    }
+    return givers;
+  };
+  EXPECT_EQ(edges_to_metrics(""), "second");
+  EXPECT_EQ(edges_to_metrics("from = \"first\"\n"), "first");
 }
 
 TEST_F(Plan, RunHasDefaults) {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
-#include <set>
 #include <vector>
 
 #include "base/library_folder.h"
@@ -41,15 +40,22 @@ std::optional<std::string> find_network(const std::string& name, const fs::path&
   return std::nullopt;
 }
 
-std::string no_such_network(const std::string& name, const fs::path& folder) {
-  std::set<std::string> names;
+std::map<std::string, std::string> network_files(const fs::path& folder) {
+  std::map<std::string, std::string> files;
   std::error_code ignored;
   for (const fs::path& place : zoo_folders(folder)) {
     for (const auto& entry : fs::directory_iterator(place, ignored)) {
-      if (entry.path().extension() == kEnding) names.insert(entry.path().stem().string());
+      const fs::path& file = entry.path();
+      if (file.extension() == kEnding) files.emplace(file.stem().string(), file.lexically_normal().string());
     }
   }
-  const auto nearest = nearest_name(name, {names.begin(), names.end()});
+  return files;
+}
+
+std::string no_such_network(const std::string& name, const fs::path& folder) {
+  std::vector<std::string> names;
+  for (const auto& [present, file] : network_files(folder)) names.push_back(present);
+  const auto nearest = nearest_name(name, names);
   return fmt::format("there is no network '{0}'{1}; {2}; a file of your own is named with its ending: \"{0}.toml\"", name,
                      nearest ? fmt::format("; nearest is '{}'", *nearest) : "",
                      names.empty() ? "no folder with networks was found" : fmt::format("there are {}", fmt::join(names, ", ")));

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -17,6 +18,9 @@ bool is_network_name(std::string_view use);
 
 // The network's file; nothing when no folder has it. `folder`: of the pipeline file.
 std::optional<std::string> find_network(const std::string& name, const std::filesystem::path& folder);
+
+// All there are, by name: where the first folder has each.
+std::map<std::string, std::string> network_files(const std::filesystem::path& folder);
 
 // What a message says of a name that no folder has: the nearest one, and all there are.
 std::string no_such_network(const std::string& name, const std::filesystem::path& folder);

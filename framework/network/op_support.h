@@ -106,6 +106,8 @@ LayerType make_layer_type(const Definition<Params>& definition) {
   type.most_inputs = definition.most_inputs;
   type.outputs = definition.outputs;
   type.params = set->infos();
+  const Params defaults{};
+  type.defaults = write_params(type.params, &defaults);
   type.plan = [set, definition](const Value& table, const std::vector<Shape>& inputs, Diagnostics& errors) {
     const std::size_t before = errors.size();
     const Params params = read_struct(*set, table, "op '" + std::string(definition.name) + "'", errors);

@@ -79,7 +79,9 @@ void Registry::add(CommunicatorType type) { insert(communicators_, std::move(typ
 
 // A network may outlive the registry, and with it the layer that says how it is computed.
 void Registry::add(LayerType type) {
-  if (type.examples.empty()) fail(ErrorKind::usage, "the layer type '{}' has no examples, which its tests are made from", type.name);
+  if (type.plugin.empty()) type.plugin = loading_name_;
+  if (type.examples.empty())
+    fail(ErrorKind::usage, "the layer type '{}' has no examples, which its tests are made from", type.name);
   type.plan = [library = loading_, plan = std::move(type.plan)](const Value& table, const std::vector<Shape>& inputs,
                                                                 Diagnostics& errors) {
     LayerPlan planned = plan(table, inputs, errors);

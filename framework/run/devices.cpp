@@ -199,6 +199,13 @@ std::vector<int> available_cores() {
   return cores;
 }
 
+void check_replicas(std::string_view text, std::size_t replicas, std::size_t processes) {
+  if (replicas >= processes) return;
+  fail(ErrorKind::usage,
+       "devices = \"{0}\" makes {1} replica{2}, and there are {3} processes: each needs one, as \"cpu*{3}\" makes them", text,
+       replicas, replicas == 1 ? "" : "s", processes);
+}
+
 OpenDevices open_devices(std::string_view text, const std::vector<double>& load, const Registry& registry,
                          const std::function<void(std::string_view)>& warn, std::size_t rank, std::size_t ranks) {
   const DeviceRequest request = parse_devices(text);
@@ -216,10 +223,7 @@ OpenDevices open_devices(std::string_view text, const std::vector<double>& load,
     fail(ErrorKind::usage, "load has {} shares, devices = \"{}\" makes {} replica{}", load.size(), text, indices.size(),
          indices.size() == 1 ? "" : "s");
   }
-  if (indices.size() < ranks) {
-    fail(ErrorKind::usage, "devices = \"{}\" makes {} replica{}, and there are {} processes: each needs one", text,
-         indices.size(), indices.size() == 1 ? "" : "s", ranks);
-  }
+  check_replicas(text, indices.size(), ranks);
   open.cores = share_cores(available_cores(), indices.size(), load);
   open.all_replicas = indices.size();
   open.first_replica = indices.size() * rank / ranks;

@@ -53,6 +53,10 @@ struct OpenDevices {
   std::size_t first_replica = 0;                 // the number of devices[0] among the devices of all processes
   std::size_t all_replicas = 0;                  // of all processes
 };
+
+// Throws Error(usage) when there are fewer replicas than processes. `text`: what asked for the replicas.
+void check_replicas(std::string_view text, std::size_t replicas, std::size_t processes);
+
 // Throws Error(usage) when no plugin brings the backend, Error(device) with the backend's reason when it has no device. A run is
 // of one backend: "all" throws Error(usage) where several have devices.
 // `warn`: DeviceOptions::warn. `rank` of `ranks` processes opens its part of the devices, in order of rank.

@@ -25,7 +25,8 @@ Session::Session(const Pipeline& pipeline, const Registry& registry, SessionOpti
   }
   make_observers();
   if (!options_.weights.empty()) metadata_ = read_safetensors_metadata(options_.weights);
-  if (options_.group != nullptr) refuse_in_group();
+  if (options_.group != nullptr) options_.processes = options_.group->size();
+  if (options_.processes > 1) check_processes();
   if (pipeline_.network) choose_devices();
   build_graphs();
   if (pipeline_.network) compile_replicas();
@@ -45,14 +46,17 @@ Session::Session(const Pipeline& pipeline, const Registry& registry, SessionOpti
 Session::~Session() { leave("it was given up"); }
 
 // What is not made for several processes yet, each by name.
-void Session::refuse_in_group() const {
-  const std::string& file = pipeline_.file;
+void Session::check_processes() const {
   if (!pipeline_.network)
-    fail(ErrorKind::usage, "{}: several processes share the devices of a network, and there is no [network]", file);
+    fail(ErrorKind::usage, "{}: several processes share the devices of a network, and there is no [network]", pipeline_.file);
   if (options_.hash_input) fail(ErrorKind::usage, "--hash pixels sees one process's part of a batch: run it with one process");
   for (const GraphPlan& graph : pipeline_.graphs) {
     if (!has_predictions(graph) || (options_.graph.empty() ? graph.when.never : graph.name != options_.graph)) continue;
-    fail(ErrorKind::usage, "{}: [{}] makes predictions, which one process writes: run it with one", file, graph.name);
+    fail(
+        ErrorKind::usage,
+        "{}: [{}] makes predictions, which one process writes: give it every = \"never\", and run --graph {} afterwards with one "
+        "process",
+        to_string(graph.at), graph.name, graph.name);
   }
 }
 
@@ -171,6 +175,8 @@ void Session::choose_devices() {
     devices_ = open_devices(
         by_option ? options_.devices : pipeline_.run.devices, pipeline_.run.load, registry_,
         [this](std::string_view message) { observers_.warn(std::string(message)); }, rank, ranks);
+    check_replicas(by_option ? options_.devices : pipeline_.run.devices, devices_.all_replicas,
+                   static_cast<std::size_t>(options_.processes));
   } catch (Error& error) {
     if (by_option) throw error.in("--devices");
     const Value* run = pipeline_.resolved.find("run");
@@ -329,6 +335,7 @@ RunResult Session::train() {
                      .started = [this] { receive_reports(); },
                      .save = [this](const std::string& name) { return save_weights(name); }});
   RunResult result = training.run();
+  result.folder = folder.string();
   graphs_.clear();  // stages stop, and may warn of what they could not finish
   if (!builds_.front()->trains()) return result;
   if (options_.activity) options_.activity->set("the weights to be written", true);

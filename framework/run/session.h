@@ -41,6 +41,7 @@ struct SessionOptions {
   const std::atomic<int>* stop_signal = nullptr;       // a signal that came: the run ends after the steps under way
   Activity* activity = nullptr;                        // is told what the session does; null: nobody asks
   Group* group = nullptr;                              // the processes that run this pipeline together; null: this one alone
+  int processes = 1;                                   // so many will run it: what they cannot do is refused, --check included
 };
 
 // What a run ended with.
@@ -50,6 +51,7 @@ struct RunResult {
   int signal = 0;                // that stopped it, or 0
   bool stopped = false;          // before its last step, because a signal, an observer or the program asked for it
   std::string weights_file;      // written at the end, or empty
+  std::string folder;            // of the run, or empty
   RunLog::Sums last_validation;  // of the last pass that was not training
 };
 
@@ -91,7 +93,7 @@ class Session {
   void start_replicas();
   void place_steps();
   void make_observers();
-  void refuse_in_group() const;
+  void check_processes() const;
   void make_agreements();
   void share_reports();
   void receive_reports();

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <array>
-#include <cstring>
 
 #include "millrace/error.h"
 #include "run/meeting.h"
@@ -15,9 +14,8 @@ namespace millrace {
 namespace {
 
 std::vector<std::byte> bytes_of(std::string_view text) {
-  std::vector<std::byte> bytes(text.size());
-  std::memcpy(bytes.data(), text.data(), text.size());
-  return bytes;
+  const auto* first = reinterpret_cast<const std::byte*>(text.data());
+  return {first, first + text.size()};
 }
 std::string text_of(const std::vector<std::byte>& bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 

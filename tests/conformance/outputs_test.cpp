@@ -155,6 +155,7 @@ TEST_P(Outputs, OfSeveralViewsAreTheirSum) {
   const OutputCopy copy{network.result(), host};
   made.replica->read_outputs(std::span(&copy, 1))->wait();
   EXPECT_EQ(std::vector<float>(host, host + kBatch * 5), made.replica->logits());
+  made.replica->finish();  // `sums` may go now
 }
 
 TEST_P(Outputs, ThatWereNotAskedForAreRefused) {

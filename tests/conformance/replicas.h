@@ -51,6 +51,7 @@ inline std::vector<float> results(const Network& network, Replica& replica, cons
     const std::vector<float> gradient = replica.read("gradient", static_cast<int>(p));
     all.insert(all.end(), gradient.begin(), gradient.end());
   }
+  replica.finish();  // `sums` may go now
   return all;
 }
 

@@ -259,9 +259,15 @@ TEST_F(Processes, RefuseWhatTheyCannotDo) {
   write(shapes(), "", "");
   std::vector<std::string> words = command("few", 2, {});
   words.insert(words.end(), {"--devices", "cpu"});
-  const Outcome few = run_command(words, {});
-  EXPECT_EQ(few.code, 2) << few.err;
-  EXPECT_NE(few.err.find("devices = \"cpu\" makes 1 replica, and there are 2 processes"), std::string::npos) << few.err;
+  for (const bool check : {false, true}) {
+    if (check) words.emplace_back("--check");
+    const Outcome few = run_command(words, {});
+    EXPECT_EQ(few.code, 2) << few.err;
+    const std::string said = "devices = \"cpu\" makes 1 replica, and there are 2 processes: each needs one, as \"cpu*2\" makes them";
+    const std::size_t at = few.err.find(said);
+    EXPECT_NE(at, std::string::npos) << few.err;
+    EXPECT_EQ(few.err.find(said, at + 1), std::string::npos) << "each process says it:\n" << few.err;
+  }
   words = command("sync", 1, {kSync, "train.forward_backward.micro_batches=2"});
   const Outcome pieces = run_command(words, {});
   EXPECT_EQ(pieces.code, 2) << pieces.err;

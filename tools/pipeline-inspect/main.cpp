@@ -8,6 +8,7 @@
 #include "common/arguments.h"
 #include "config/document.h"
 #include "config/schema.h"
+#include "config/zoo.h"
 #include "inspect.h"
 #include "millrace/error.h"
 #include "network/load.h"
@@ -52,6 +53,13 @@ void append_names(const auto& types, std::vector<std::string>& names) {
   for (const auto& [name, type] : types) names.push_back(name);
 }
 
+// A network may not hide what a plugin calls by its name.
+bool is_part(const std::string& name, const Registry& registry) {
+  const auto is_it = [&](const PluginInfo& plugin) { return plugin.name == name; };
+  return registry.stage(name) || registry.layer(name) || registry.rule(name) || registry.loss(name) || registry.observer(name) ||
+         std::any_of(registry.plugins().begin(), registry.plugins().end(), is_it);
+}
+
 // Of a name that stands for itself. A stage's comes first where several kinds have one of that name.
 std::string inspect_name(const std::string& name, const Registry& registry) {
   if (const StageType* stage = registry.stage(name)) return describe_stage(*stage);
@@ -69,9 +77,11 @@ std::string inspect_name(const std::string& name, const Registry& registry) {
   append_names(registry.rules(), names);
   append_names(registry.losses(), names);
   append_names(registry.observers(), names);
+  append_names(network_files("."), names);
   const auto nearest = nearest_name(name, names);
-  fail(ErrorKind::usage, "there is no plugin, stage, layer type, loss, update rule, observer or file '{}'{}", name,
-       nearest ? fmt::format("; nearest is '{}'", *nearest) : "; pipeline-inspect without arguments lists what there is");
+  fail(ErrorKind::usage, "there is no plugin, stage, layer type, loss, update rule, observer, network or file '{}'{}{}", name,
+       nearest ? fmt::format("; nearest is '{}'", *nearest) : "; pipeline-inspect without arguments lists what there is",
+       registry.skipped_clause(name));
 }
 
 [[noreturn]] void fail_to_find(const char* what, const std::string& name, const auto& types) {
@@ -105,8 +115,10 @@ std::string inspect(const Options& options) {
   if (is_file(what)) {
     return is_network(what) ? inspect_network(what, options, registry) : inspect_pipeline(what, options, registry);
   }
+  const auto network = options.rest.size() == 1 && !is_part(what, registry) ? find_network(what, ".") : std::nullopt;
+  if (network) return inspect_network(*network, options, registry);
   if (options.dot || !options.svg.empty() || !options.sets.empty()) {
-    fail(ErrorKind::usage, "--dot, --svg and --set need a file, found '{}'", what);
+    fail(ErrorKind::usage, "--dot, --svg and --set need a file or a network, found '{}'", what);
   }
   if (options.rest.size() == 2) return inspect_kind(what, options.rest[1], registry);
   return what == "devices" ? describe_devices(registry) : inspect_name(what, registry);
@@ -119,10 +131,10 @@ int main(int count, char** words) {
     Options options;
     Arguments arguments(
         "pipeline-inspect",
-        "[PLUGIN | STAGE | LAYER | loss LOSS | rule RULE | observer OBSERVER | NETWORK.toml | PIPELINE.toml | devices] [options]",
+        "[PLUGIN | STAGE | LAYER | loss LOSS | rule RULE | observer OBSERVER | NETWORK | FILE.toml | devices] [options]",
         "Shows what there is: without an argument all plugins, stages, backends, layer types, losses, update rules and\n"
-        "observers; with a name that one's ports and parameters; with a file the network as a table of layers, or the pipeline's "
-        "graphs.");
+        "observers; with a name that one's ports and parameters, or a network as a table of layers; with a file its network,\n"
+        "or the pipeline's graphs.");
     arguments
         .repeated("--set", "KEY=VALUE", "changes a key of the file (or a network's variable) before it is read", options.sets)
         .flag("--dot", "a pipeline as Graphviz source", options.dot)

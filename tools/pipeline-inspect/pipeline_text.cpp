@@ -52,7 +52,8 @@ std::string describe_pipeline(const Pipeline& pipeline) {
                                 run.epochs, run.seed, run.devices, run.precision);
   if (pipeline.network) {
     const Network& network = *pipeline.network;
-    out += fmt::format("network {}: {} layers, {} -> {}\n", pipeline.network_table.find("use")->text(), network.layers.size(),
+    const std::string& file = pipeline.network_table.find("use")->text();
+    out += fmt::format("network {0}: {1} layers, {2} -> {3}; pipeline-inspect {0} lists them\n", file, network.layers.size(),
                        to_string(network.input), to_string(network.output()));
   }
   for (const GraphPlan& graph : pipeline.graphs) out += describe_graph(graph);

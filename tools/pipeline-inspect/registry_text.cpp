@@ -55,12 +55,15 @@ std::string list_everything(const Registry& registry) {
 
 std::string describe_plugin(const PluginInfo& plugin, const Registry& registry) {
   std::string out = fmt::format("{} {}: {}\n  {}\n", plugin.name, plugin.version, plugin.text, plugin.path);
-  TextTable stages = stage_table(), backends({"", ""}), rules({"", ""}), losses({"", ""}), observers({"", ""});
+  TextTable stages = stage_table(), backends({"", ""}), layers({"", ""}), rules({"", ""}), losses({"", ""}), observers({"", ""});
   for (const auto& [name, type] : registry.stages()) {
     if (type.plugin == plugin.name) add_stage(stages, type);
   }
   for (const auto& [name, type] : registry.backends()) {
     if (type.plugin == plugin.name) backends.row({name, type.text});
+  }
+  for (const auto& [name, type] : registry.layers()) {
+    if (type.plugin == plugin.name) layers.row({name, type.text});
   }
   for (const auto& [name, type] : registry.rules()) {
     if (type.plugin == plugin.name) rules.row({name, type.text});
@@ -71,8 +74,8 @@ std::string describe_plugin(const PluginInfo& plugin, const Registry& registry) 
   for (const auto& [name, type] : registry.observers()) {
     if (type.plugin == plugin.name) observers.row({name, type.text});
   }
-  return out + section("stages", stages) + section("backends", backends) + section("losses", losses) +
-         section("update rules", rules) + section("observers", observers);
+  return out + section("stages", stages) + section("backends", backends) + section("layer types", layers) +
+         section("losses", losses) + section("update rules", rules) + section("observers", observers);
 }
 
 std::string describe_devices(const Registry& registry) {

@@ -67,7 +67,7 @@ std::string describe_stage(const StageType& type) {
 std::string describe_layer(const LayerType& type) {
   const std::string inputs =
       type.least_inputs == type.most_inputs ? fmt::format("{}", type.least_inputs) : fmt::format("{} or more", type.least_inputs);
-  return fmt::format("{}: {}\n  a layer type; inputs: {}\n", type.name, type.text, inputs) + params_text(type.params, {});
+  return fmt::format("{}: {}\n  a layer type; inputs: {}\n", type.name, type.text, inputs) + params_text(type.params, type.defaults);
 }
 
 std::string describe_rule(const RuleType& type) {

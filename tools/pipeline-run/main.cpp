@@ -41,7 +41,7 @@ int main(int argc, char** argv) {
         "Exit codes: 0 done, 1 the run failed, 2 the command line or the file is wrong, 3 the data is\n"
         "unusable, 4 a device failed, 130 or 143 stopped by a signal after saving, 138 another process of\n"
         "the run was lost.");
-    arguments.flag("--check", "check everything that needs no data, print shapes and memory bounds, and stop", check)
+    arguments.flag("--check", "check all but the images, which are listed and not read; print shapes and memory bounds, and stop", check)
         .repeated("--set", "KEY=VALUE", "change a key of the file: --set train.batch.size=64", overrides)
         .option("--devices", "D", "instead of run.devices: auto, all, cpu, cpu*2, cuda, cuda:0,2, cuda:GPU-8f6d", options.devices)
         .option("--processes", "N", "share the devices among N processes of this machine, to the same bits (1)", processes)
@@ -70,6 +70,7 @@ int main(int argc, char** argv) {
     const millrace::Pipeline pipeline = millrace::load_pipeline(files.front(), overrides, registry);
     // Before any thread is made.
     const auto size = static_cast<int>(millrace::integer("--processes", processes, 1, 64));
+    options.processes = size;
     const millrace::Processes others(check ? 1 : size);
     millrace::Activity activity;
     const millrace::SignalWatch signals(activity, [](int code) { _exit(code); });
@@ -82,14 +83,24 @@ int main(int argc, char** argv) {
     std::signal(SIGPIPE, SIG_IGN);  // `pipeline-run --json | head` ends the reader, not the training
     options.activity = &activity;
     options.stop_signal = &signals.signal();
-    millrace::Session session(pipeline, registry, options);
-    if (check) {
-      session.prepare();
-      fmt::print("{}", millrace::check_report(session));
-      return 0;
+    try {
+      millrace::Session session(pipeline, registry, options);
+      if (check) {
+        session.prepare();
+        fmt::print("{}", millrace::check_report(session));
+        return 0;
+      }
+      const millrace::RunResult result = session.run();
+      if (!quiet && !result.weights_file.empty()) {
+        fmt::print(stderr, "weights: {}\n", result.weights_file);
+      } else if (!quiet && !result.folder.empty()) {
+        fmt::print(stderr, "folder: {}\n", result.folder);
+      }
+      return result.signal == 0 ? 0 : 128 + result.signal;
+    } catch (millrace::Error& error) {
+      if (others.rank() == 0) throw;
+      if (error.kind() == millrace::ErrorKind::usage) return millrace::exit_code(error.kind());  // process 0 says the same
+      throw error.in(fmt::format("process {}", others.rank()));
     }
-    const millrace::RunResult result = session.run();
-    if (!result.weights_file.empty() && !quiet) fmt::print(stderr, "weights: {}\n", result.weights_file);
-    return result.signal == 0 ? 0 : 128 + result.signal;
   });
 }

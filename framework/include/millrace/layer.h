@@ -58,6 +58,8 @@ void Registry::add_layer() {
   T::describe(*description);
   LayerType type = description->type_;
   type.params = description->params.infos();
+  const Params defaults{};
+  type.defaults = write_params(type.params, &defaults);
   type.plan = [description](const Value& table, const std::vector<Shape>& inputs, Diagnostics& errors) {
     const std::size_t before = errors.size();
     const Params params = read_struct(description->params, table, "op '" + description->type_.name + "'", errors);

@@ -167,6 +167,8 @@ struct LayerType {
   std::vector<Carries> takes;  // by input; those behind the last take values
   std::vector<LayerOutput> outputs = {{"out"}};
   std::vector<ParamInfo> params;
+  Value defaults;      // of params, as a table
+  std::string plugin;  // that registered it; empty for built-in ones
   // Reads the layer's table and infers. Throws Error(usage) with a message about shapes; name and position are added by the
   // caller. Without inputs (their shapes are not known, after an earlier mistake) it only reads the table.
   std::function<LayerPlan(const Value& table, const std::vector<Shape>& inputs, Diagnostics& errors)> plan;

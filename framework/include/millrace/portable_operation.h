@@ -5,6 +5,7 @@
 // port)`, `value(parameter)` and `gradient(parameter)`; beside it a function `view_of(const Spec&, void* data)`.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "millrace/planned_operation.h"
@@ -28,6 +29,7 @@ class PortableOperation : public Base {
     plan_.plan(planner);
   }
   void plan_backward(Planner& planner) override { plan_.plan_backward(planner); }
+  std::string detail() const override { return "portable kernels"; }
   void bind(const Planner& planner, const Binding& binding) override { plan_.bind(planner, Places{*this, binding}); }
 
  protected:

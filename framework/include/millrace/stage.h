@@ -69,7 +69,7 @@ struct StageContext {
   std::string name;   // "augment": the table's name, not the stage's type
   std::uint64_t seed = 0;
   ImageShape image;                     // of the images that arrive; 0 where an extent varies; is_plain() without any_image()
-  ImageShape window;                    // what the network's input takes
+  ImageShape window;                    // the network's input; larger images are cut to it, in the middle
   TargetSpec target;                    // of the source; known after it
   const Network* network = nullptr;     // null in graphs without a network
   std::vector<Replica*> replicas;       // of this process; known after `batch`; none in a graph without a network

@@ -54,7 +54,8 @@ void WriteFeatures::describe(StageDescription<Params>& d) {
   d.input(payload::kPredictions).serial();
   d.params.add("layer", &Params::layer).required().text("\"layer\" or \"layer:port\"");
   d.params.add("file", &Params::file)
-      .text("a .safetensors or .npy file in the run's folder, or an absolute path; a .csv file beside it names the rows");
+      .text("a .safetensors or .npy file in the run's folder, or an absolute path; a .csv file beside it names the rows. float32, "
+            "(images, channels, height, width) or (images, channels)");
 }
 
 void WriteFeatures::request(const Params& params, const StageContext& context, CompileRequest& request) {
