@@ -46,6 +46,14 @@ std::vector<MemoryUse> SquaresOfChunk::uses() const {
   return uses.write(at.partial_squares, at.chunks).take();
 }
 
+std::vector<MemoryUse> uses_of_directions(const UpdateArguments& at) {
+  Uses uses;
+  const std::int64_t elements = at.packs * kUpdatePack;
+  uses.read(at.value, elements).read(at.gradient, elements).read(at.segments, at.segment_count).read(at.scale, 1);
+  for (const float* state : at.states) uses.read(state, elements);
+  return uses.write(at.partial_squares, at.chunks).take();
+}
+
 std::vector<MemoryUse> SquaresOfSegment::uses() const {
   Uses uses;
   uses.read(at.segments, at.segment_count).read(at.partial_squares, at.chunks).write(at.squares, at.segment_count);

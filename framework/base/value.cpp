@@ -216,6 +216,7 @@ std::optional<std::string> nearest_name(std::string_view name, const std::vector
   const std::string* best = nullptr;
   std::size_t least = tolerance + 1;
   for (const std::string& candidate : candidates) {
+    if (std::max(wanted.size(), candidate.size()) - std::min(wanted.size(), candidate.size()) >= least) continue;
     const std::size_t distance = edit_distance(wanted, lower(candidate));
     if (distance < least) {
       least = distance;

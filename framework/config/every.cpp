@@ -1,9 +1,9 @@
 #include "config/every.h"
 
-#include <fmt/format.h>
-
-#include <charconv>
+#include <array>
 #include <cmath>
+
+#include "config/quantity.h"
 
 namespace millrace {
 
@@ -19,25 +19,15 @@ bool Every::due(std::uint64_t done, std::uint64_t steps_per_epoch, std::uint64_t
 }
 
 std::optional<Every> parse_every(std::string_view text, std::string& hint) {
-  constexpr double kMost = 1e9;
+  static constexpr std::array<std::string_view, 2> kUnits = {"epoch", "step"};
   if (text == "end") return Every{};
   if (text == "never") return Every{.never = true};
-  double number = 1;
-  std::string_view unit = text;
-  if (!text.empty() && text[0] >= '0' && text[0] <= '9') {
-    const auto [rest, code] = std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
-    if (code != std::errc() || number <= 0 || number > kMost) return std::nullopt;
-    unit = text.substr(static_cast<std::size_t>(rest - text.data()));
-    if (!unit.starts_with(' ')) return std::nullopt;
-    unit.remove_prefix(1);
-  }
-  const bool epochs = unit == "epoch" || unit == "epochs", steps = unit == "step" || unit == "steps";
-  if ((!epochs && !steps) || (steps && number != std::floor(number))) return std::nullopt;
-  if (unit.ends_with('s') != (number != 1)) {
-    hint = fmt::format("; write \"{:g} {}{}\"", number, epochs ? "epoch" : "step", number == 1 ? "" : "s");
-    return std::nullopt;
-  }
-  return epochs ? Every{.epochs = number} : Every{.steps = static_cast<std::uint64_t>(number)};
+  const auto quantity = parse_quantity(text, kUnits, hint);
+  if (!quantity) return std::nullopt;
+  const double number = quantity->number;
+  if (quantity->unit == 0) return Every{.epochs = number};
+  if (number != std::floor(number)) return std::nullopt;
+  return Every{.steps = static_cast<std::uint64_t>(number)};
 }
 
 }  // namespace millrace

@@ -1,8 +1,7 @@
 // When a graph that is not the main one runs: `every = "epoch" | "2 epochs" | "0.5 epochs" | "100 steps" | "end" | "never"`.
 // "never": only when it is asked for, by --graph.
 //
-// A number and its unit: "1 epoch", "2 epochs", the plural wherever the number is not 1. Epochs may have a fraction, as
-// run.epochs may; steps are whole. "epoch" and "step" alone mean one.
+// A number and its unit (quantity.h). Epochs may have a fraction, as run.epochs may; steps are whole.
 #pragma once
 
 #include <cstdint>

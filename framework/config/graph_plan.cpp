@@ -21,6 +21,7 @@ class GraphReader {
 
   GraphPlan read() {
     read_every();
+    read_before();
     read_flow();
     report_strangers();
     check_roles();
@@ -39,6 +40,20 @@ class GraphReader {
       plan_.when = *when;
     } else {
       errors_.add(every->at(), fmt::format("'every' must be {}, found {}{}", kEveryForms, found(*every), hint));
+    }
+  }
+
+  void read_before() {
+    const Value* before = table_.find("before");
+    if (!before) return;
+    if (!table_.find("every")) {
+      const auto& members = table_.table();
+      const auto member = std::find_if(members.begin(), members.end(), [](const Member& m) { return m.key == "before"; });
+      errors_.add(member->at, fmt::format("'before' is of graphs with `every`; [{}] is the run itself", name_));
+    } else if (before->kind() != Value::Kind::boolean) {
+      errors_.add(before->at(), fmt::format("'before' must be true or false, found {}", found(*before)));
+    } else {
+      plan_.before = before->boolean();
     }
   }
 
@@ -112,7 +127,7 @@ class GraphReader {
 
   // Keys and tables that belong to nothing.
   void report_strangers() {
-    std::vector<std::string> stages, keys = {"flow", "every"};
+    std::vector<std::string> stages, keys = {"flow", "every", "before"};
     for (const StagePlan& stage : plan_.stages) stages.push_back(stage.name);
     keys.insert(keys.end(), stages.begin(), stages.end());
     for (const Member& member : table_.table()) {

@@ -7,10 +7,9 @@
 
 #include "config/document.h"
 #include "config/graph_plan.h"
+#include "config/network_plan.h"
 #include "config/observer_plan.h"
-#include "config/zoo.h"
 #include "millrace/error.h"
-#include "network/load.h"
 
 namespace millrace {
 
@@ -33,6 +32,8 @@ void RunParams::describe(ParamSet<RunParams>& set) {
   set.add("recompute", &RunParams::recompute)
       .text("a device keeps fewer activations and computes the others again in backward: less memory, about a third more work");
   set.add("folder", &RunParams::folder).text("where run folders are made; \"\": nothing is written");
+  set.add("best", &RunParams::best)
+      .text("\"validate.accuracy\": whenever this figure improves, the weights are written into best.safetensors");
   set.add("log_every", &RunParams::log_every).range(1).unit("steps").text("from one step that observers are told of to the next");
 }
 
@@ -44,7 +45,11 @@ const GraphPlan* Pipeline::graph(std::string_view name) const {
 namespace {
 
 // Top-level tables that are no graphs and no variables.
-bool is_known_table(const std::string& name) { return name == "run" || name == "network" || name == "observe"; }
+std::vector<std::string> known_tables() { return {"run", "network", "observe", "stop"}; }
+bool is_known_table(const std::string& name) {
+  const std::vector<std::string> known = known_tables();
+  return std::find(known.begin(), known.end(), name) != known.end();
+}
 bool is_graph(const Member& member) { return !is_known_table(member.key) && member.value.find("flow") != nullptr; }
 
 class PipelineReader {
@@ -65,6 +70,7 @@ class PipelineReader {
     read_run();
     read_network();
     read_graphs();
+    read_figures();
     pipeline_.observers = plan_observers(root().find("observe"), registry_, errors_);
     report_strangers();
   }
@@ -84,48 +90,10 @@ class PipelineReader {
   void read_network() {
     Value* table = root().find("network");
     if (!table) return;
-    Value* use = table->find("use");
-    if (table->kind() != Value::Kind::table || !use) {
-      errors_.add(table->at(), table->kind() == Value::Kind::table
-                                   ? "[network] needs 'use': the name of a network, or the file that describes it"
-                                   : "[network] must be a table, found " + found(*table));
-      return;
-    }
-    if (use->kind() != Value::Kind::text) {
-      errors_.add(use->at(), fmt::format("'use' must be text, the name of a network or a file, found {}", found(*use)));
-      return;
-    }
-    const std::optional<std::string> file = network_file(*use);
-    if (!file) return;
-    *use = Value(*file, use->at());
+    NetworkPlan plan = plan_network(*table, pipeline_.file, registry_, errors_);
     pipeline_.network_table = *table;
-    Value variables = *table;
-    variables.erase("use");
-    try {
-      pipeline_.network = load_network(*file, variables, registry_, errors_, use->at());
-    } catch (const Error& error) {
-      errors_.add(use->at(), error.what());
-    }
-  }
-
-  // What `use` names: a network of the zoo; or a file, beside the one it is written in or else in the working folder. Nothing,
-  // once the mistake is in errors_.
-  std::optional<std::string> network_file(const Value& use) {
-    const bool from_file = use.at().file && use.at().line > 0;
-    const fs::path folder = fs::path(from_file ? *use.at().file : pipeline_.file).parent_path();
-    if (is_network_name(use.text())) {
-      auto file = find_network(use.text(), folder);
-      if (!file) errors_.add(use.at(), no_such_network(use.text(), folder));
-      return file;
-    }
-    const fs::path given = use.text();
-    const std::string beside = (folder / given).lexically_normal().string();
-    std::error_code ignored;
-    for (const std::string& file : {beside, given.lexically_normal().string()}) {
-      if (fs::is_regular_file(file, ignored)) return file;
-    }
-    errors_.add(use.at(), no_such_file(beside));
-    return std::nullopt;
+    pipeline_.network_params = std::move(plan.params);
+    pipeline_.network = std::move(plan.network);
   }
 
   void read_graphs() {
@@ -145,6 +113,13 @@ class PipelineReader {
     }
   }
 
+  void read_figures() {
+    pipeline_.stop = plan_stop(root().find("stop"), pipeline_.graphs, errors_);
+    const Value* run = root().find("run");
+    const Value* best = run ? run->find("best") : nullptr;
+    if (best && !pipeline_.run.best.empty()) pipeline_.best = plan_figure("best", *best, pipeline_.graphs, errors_);
+  }
+
   bool has_every(const GraphPlan& graph) { return root().find(graph.name)->find("every") != nullptr; }
 
   bool is_referred(const std::string& path) const {
@@ -159,7 +134,9 @@ class PipelineReader {
       const Value& value = member.value;
       if (is_known_table(member.key) || is_graph(member) || is_referred(member.key)) continue;
       if (member.at.line == 0) continue;  // made by --set, and checked there
-      if (const auto nearest = nearest_name(member.key, {"run", "network", "observe", "extends"})) {
+      std::vector<std::string> tables = known_tables();
+      tables.emplace_back("extends");
+      if (const auto nearest = nearest_name(member.key, tables)) {
         errors_.add(member.at,
                     fmt::format("'{}' means nothing here and nothing refers to it; nearest is '{}'", member.key, *nearest));
       } else if (value.kind() == Value::Kind::table) {
@@ -187,7 +164,7 @@ class PipelineReader {
     const Value* table = document.find(top);
     const std::string path = fmt::format("{}", fmt::join(override.path, "."));
     if (!override.is_new || is_known_table(top) || table->find("flow") != nullptr || is_referred(path)) return;
-    std::vector<std::string> names = {"run", "network", "observe"};
+    std::vector<std::string> names = known_tables();
     for (const Member& member : document.table()) {
       if (member.value.at().line > 0) names.push_back(member.key);
     }

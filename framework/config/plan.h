@@ -3,13 +3,16 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "config/every.h"
+#include "config/stop_plan.h"
 #include "millrace/network.h"
 #include "millrace/plugin.h"
 #include "millrace/value.h"
+#include "network/transfer.h"
 
 namespace millrace {
 
@@ -29,6 +32,7 @@ struct RunParams {
   bool graphs = true;
   bool recompute = false;
   std::string folder = "runs";       // where run folders are made; "" writes none
+  std::string best;                  // "validate.accuracy": the weights at its best value are kept; "": they are not
   std::int64_t log_every = 1;        // from one StepEvent to the next
 
   static void describe(ParamSet<RunParams>& set);
@@ -51,6 +55,7 @@ struct GraphPlan {
   std::string name;               // "train"
   std::string every;              // as written, "2 epochs"; "" for the first graph
   Every when;                     // what that means
+  bool before = true;             // unless it is the first graph: two of its batches are tried before the first epoch
   std::vector<StagePlan> stages;  // in flow order: an edge only leads forward
   std::vector<EdgePlan> edges;
   Position at;
@@ -66,8 +71,11 @@ struct ObserverPlan {
 struct Pipeline {
   std::string file;
   RunParams run;
+  StopPlan stop;
+  std::optional<FigurePlan> best;          // what run.best names
   Value network_table;                     // [network]; empty when there is none
-  std::shared_ptr<const Network> network;  // null when there is none
+  NetworkParams network_params;            // `use` and `weights`: files, as seen from the working folder
+  std::shared_ptr<const Network> network;  // with `freeze` applied; null when there is none
   std::vector<GraphPlan> graphs;           // in the order of the file
   std::vector<ObserverPlan> observers;     // by name
   Value resolved;                          // the whole file after extends, ${...}, --set; with defaults left out
@@ -83,11 +91,10 @@ struct Pipeline {
 // An output that no stage takes is dropped. An input that no stage feeds is a mistake, and so are samples that no stage takes or
 // that two stages take: stages change samples where they lie.
 //
-// Top-level tables: [run]; [observe], which holds a table for each observer (see observer_plan.h); [network], whose `use` names a
-// network of the zoo (see zoo.h) or a file (beside the file it is written in, or else in the working folder) and whose other keys
-// are that network's variables; graphs, which are the tables with `flow`. All but one graph have `every`. Any other key is a
-// variable for ${...}. A key that looks like a misspelt "run" or "network" and that nothing refers to is a mistake, and so is a
-// --set of a key that does not exist.
+// Top-level tables: [run]; [stop] (see stop_plan.h); [observe], which holds a table for each observer (see observer_plan.h);
+// [network], which has the keys of NetworkParams (see network_plan.h) and whose other keys are variables of the network; graphs,
+// which are the tables with `flow`. All but one graph have `every`. Any other key is a variable for ${...}. A key that looks like
+// a misspelt "run" or "network" and that nothing refers to is a mistake, and so is a --set of a key that does not exist.
 Pipeline load_pipeline(const std::string& path, const std::vector<std::string>& overrides, const Registry& registry);
 
 }  // namespace millrace

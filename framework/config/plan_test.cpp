@@ -93,6 +93,24 @@ TEST_F(Plan, NetworkOfTheZooIsLookedForBesideTheFileFirstThenInTheFolderOfTheEnv
   EXPECT_EQ(beside.network_table.find("use")->text(), "networks/small.toml");
 }
 
+TEST_F(Plan, NetworkSaysWhichWeightsItTakes) {
+  write("networks/old.pth", "");
+  const Pipeline pipeline =
+      load(train("[network]\nuse = \"small\"\nweights = \"networks/old.pth\"\nnew = [\"fc.weight\"]\nclasses = 7\n"
+                 "rename = [{ from = \"module.*\", to = \"*\" }]\nfreeze = [\"fc.bias\"]\n"));
+  const NetworkParams& params = pipeline.network_params;
+  EXPECT_EQ(params.use, "networks/small.toml");
+  EXPECT_EQ(params.weights, "networks/old.pth");
+  EXPECT_EQ(params.fresh, std::vector<std::string>{"fc.weight"});
+  EXPECT_EQ(params.freeze, std::vector<std::string>{"fc.bias"});
+  ASSERT_EQ(params.rename.size(), 1U);
+  EXPECT_EQ(params.rename[0].from, "module.*");
+  EXPECT_EQ(params.rename[0].to, "*");
+  ASSERT_EQ(pipeline.network->parameters.size(), 2U);
+  EXPECT_TRUE(pipeline.network->parameters[0].trainable);
+  EXPECT_FALSE(pipeline.network->parameters[1].trainable);
+}
+
 TEST_F(Plan, TheGraphWithoutEveryComesFirst) {
   const Pipeline pipeline = load(
       "[validate]\nevery = \"2 epochs\"\nflow = [\"read_folder\", \"decode_image\", \"batch\"]\n"

@@ -145,8 +145,10 @@ Json observers_schema(const Registry& registry) {
 
 // A stage's table is checked by the type that it names, or else by its own name.
 Json graph_schema(const Registry& registry) {
-  Json by_name = {{"flow", {{"type", "array"}, {"items", {{"type", "string"}}}, {"description", "stages, in order"}}},
-                  {"every", {{"type", "string"}, {"description", kEveryForms}}}};
+  Json by_name = {
+      {"flow", {{"type", "array"}, {"items", {{"type", "string"}}}, {"description", "stages, in order"}}},
+      {"every", {{"type", "string"}, {"description", kEveryForms}}},
+      {"before", {{"type", "boolean"}, {"description", "whether two batches are tried before the first epoch (true)"}}}};
   Json cases = Json::array(), names = Json::array();
   for (const auto& [name, type] : registry.stages()) {
     names.push_back(name);
@@ -166,13 +168,16 @@ std::string json_schema(const Registry& registry) {
   ParamSet<RunParams> run;
   RunParams::describe(run);
   const RunParams defaults;
+  ParamSet<StopParams> stop;
+  StopParams::describe(stop);
+  const StopParams no_stop;
   Json definitions = {{"reference", {{"type", "string"}, {"pattern", "\\$\\{[^}]+\\}"}}}, {"graph", graph_schema(registry)}};
   for (const auto& [name, type] : registry.stages()) definitions[definition(name)] = stage_schema(type, registry);
-  const Json network = {
-      {"type", "object"},
-      {"required", {"use"}},
-      {"properties",
-       {{"use", {{"type", "string"}, {"description", "a network of the zoo, or the file that describes the network"}}}}}};
+  ParamSet<NetworkParams> network_keys;
+  NetworkParams::describe(network_keys);
+  const NetworkParams no_network;
+  Json network = object_schema(network_keys.infos(), write_params(network_keys.infos(), &no_network));
+  network.erase("additionalProperties");  // variables of the network
   const Json graph_or_variables = {{"if", {{"type", "object"}, {"required", {"flow"}}}},
                                    {"then", {{"$ref", "#/definitions/graph"}}}};
   const Json schema = {{"$schema", "http://json-schema.org/draft-07/schema#"},
@@ -181,6 +186,7 @@ std::string json_schema(const Registry& registry) {
                        {"properties",
                         {{"extends", {{"type", "string"}, {"description", "a file whose tables this one changes"}}},
                          {"run", object_schema(run.infos(), write_params(run.infos(), &defaults))},
+                         {"stop", object_schema(stop.infos(), write_params(stop.infos(), &no_stop))},
                          {"observe", observers_schema(registry)},
                          {"network", network}}},
                        {"additionalProperties", graph_or_variables},

@@ -43,6 +43,11 @@ TEST(Schema, SaysWhatTheDeclarationSays) {
   EXPECT_FALSE(blur["properties"]["radius"].contains("default"));
   EXPECT_EQ(blur["properties"]["only"]["anyOf"][0]["items"]["type"], "string");
   EXPECT_EQ(schema["properties"]["run"]["properties"]["epochs"]["default"], 1.0);
+  const auto& network = schema["properties"]["network"];
+  EXPECT_EQ(network["required"], nlohmann::json::array({"use"}));
+  EXPECT_EQ(network["properties"]["freeze"]["anyOf"][0]["items"]["type"], "string");
+  EXPECT_EQ(network["properties"]["rename"]["anyOf"][0]["items"]["required"], nlohmann::json::array({"from", "to"}));
+  EXPECT_FALSE(network.contains("additionalProperties"));  // variables of the network
   EXPECT_EQ(schema["definitions"]["graph"]["required"], nlohmann::json::array({"flow"}));
   EXPECT_EQ(schema["definitions"]["graph"]["properties"]["blur"]["else"]["$ref"], "#/definitions/stage-blur");
 }

@@ -131,11 +131,15 @@ bool Builder::is_wanted(const Frame& frame, const Entry& entry) {
     }
     return true;
   }
+  return is_true(frame, entry, "when", *when);
+}
+
+bool Builder::is_true(const Frame& frame, const Entry& entry, const char* key, const Value& written) {
   const std::size_t before = entry.errors.size();
-  const Value value = resolve(*when, frame.variables, entry.errors);
+  const Value value = resolve(written, frame.variables, entry.errors);
   if (entry.errors.size() != before) return true;
   if (value.kind() == Value::Kind::boolean) return value.boolean();
-  entry.errors.add(value.at(), fmt::format("'when' of '{}' must be true or false, found {}", entry.name, found(value)));
+  entry.errors.add(value.at(), fmt::format("'{}' of '{}' must be true or false, found {}", key, entry.name, found(value)));
   return true;
 }
 

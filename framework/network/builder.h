@@ -35,10 +35,13 @@ class Builder {
   LayerPort place_skipped(Frame& frame, const Entry& entry);
   LayerPort place_layer(Frame& frame, const Entry& entry, const std::vector<LayerPort>& inputs);
   LayerPort place_block(Frame& frame, const Entry& entry, const std::vector<LayerPort>& inputs);
-  LayerPort expand(Frame& frame, const Entry& entry, const BlockDefinition& block, const std::string& name, LayerPort input,
+  // `prefix`: of the names of this instance's layers.
+  LayerPort expand(Frame& frame, const Entry& entry, const BlockDefinition& block, const std::string& prefix, LayerPort input,
                    const Value& given);
 
   bool is_wanted(const Frame& frame, const Entry& entry);
+  // What a key of the entry says; true when that is a mistake, which is reported.
+  bool is_true(const Frame& frame, const Entry& entry, const char* key, const Value& written);
   std::vector<LayerPort> inputs_of(const Frame& frame, const Entry& entry);
   // All keys but the entry's own ones, resolved; others than `parameters` are reported.
   Value parameters_of(const Frame& frame, const Entry& entry, const std::vector<std::string>& own_keys,

@@ -10,13 +10,20 @@ namespace {
 
 constexpr std::int64_t kMostRepetitions = 1000;
 
-const std::vector<std::string> kBlockKeys = {"name", "block", "from", "when", "otherwise", "repeat", "first"};
+const std::vector<std::string> kBlockKeys = {"name", "block", "from", "when", "otherwise", "repeat", "first", "inline"};
 
 // What the block may be given: what has a default and what its layers refer to.
 std::vector<std::string> parameter_names(const BlockDefinition& block) {
   std::vector<std::string> names = block.names;
   for (const Member& member : block.defaults.table()) names.push_back(member.key);
   return names;
+}
+
+// "layer1.0", "layer1.1" of "layer1", or "layer1", "layer2" of "layer#".
+std::string numbered(const std::string& name, std::size_t index) {
+  const std::size_t mark = name.find('#');
+  if (mark == std::string::npos) return fmt::format("{}.{}", name, index);
+  return fmt::format("{}{}{}", name.substr(0, mark), index + 1, name.substr(mark + 1));
 }
 
 // "a -> b -> a" when the block stands inside itself.
@@ -92,25 +99,27 @@ LayerPort Builder::place_block(Frame& frame, const Entry& entry, const std::vect
     entry.errors.add(entry.table.at(), fmt::format("'{}': a block takes one input, found {}", entry.name, inputs.size()));
   }
   const std::vector<Value> instances = instances_of(frame, entry, *block);
+  const Value* written = entry.table.find("inline");
+  const bool is_inline = written && is_true(frame, entry, "inline", *written);
   if (entry.errors.size() != before) return kUnknownLayer;
 
   LayerPort output = inputs.front();
   for (std::size_t i = 0; i < instances.size(); ++i) {
-    const bool numbered = entry.table.find("repeat") != nullptr;
-    const std::string name = numbered ? entry.name + "." + std::to_string(i) : entry.name;
-    output = expand(frame, entry, *block, name, output, instances[i]);
-    if (numbered) frame.define(name, output);
+    const bool repeats = entry.table.find("repeat") != nullptr;
+    const std::string name = repeats ? numbered(entry.name, i) : entry.name;
+    output = expand(frame, entry, *block, is_inline ? "" : name + ".", output, instances[i]);
+    if (repeats) frame.define(name, output);
   }
   return output;
 }
 
-LayerPort Builder::expand(Frame& frame, const Entry& entry, const BlockDefinition& block, const std::string& name,
+LayerPort Builder::expand(Frame& frame, const Entry& entry, const BlockDefinition& block, const std::string& prefix,
                           LayerPort input, const Value& given) {
   const std::size_t before = entry.errors.size();
   Frame inner;
   inner.outer = &frame;
   inner.block = block.name;
-  inner.prefix = frame.prefix + name + ".";
+  inner.prefix = frame.prefix + prefix;
   inner.variables = variables_;
   inner.input = input;
   bind(inner.variables, given, block.defaults, entry.errors);

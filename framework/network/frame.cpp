@@ -11,10 +11,11 @@
 namespace millrace {
 namespace {
 
-bool is_layer_name(const std::string& name) {
-  return !name.empty() &&
+// `repeated`: one '#' may stand for the instance's number.
+bool is_layer_name(const std::string& name, bool repeated) {
+  return !name.empty() && std::count(name.begin(), name.end(), '#') <= (repeated ? 1 : 0) &&
          std::all_of(name.begin(), name.end(),
-                     [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-' || c == '.'; }) &&
+                     [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-' || c == '.' || c == '#'; }) &&
          name.front() != '.' && name.back() != '.';
 }
 
@@ -36,8 +37,10 @@ void Frame::name_entries(const Array& entries, Diagnostics& errors) {
     const Value* written = entries[i].find("name");
     if (!written) continue;
     const Value name = resolve(*written, variables, errors);
-    if (name.kind() != Value::Kind::text || !is_layer_name(name.text())) {
-      errors.add(name.at(), fmt::format("'name' must be text of letters, digits, '_', '-' and '.', found {}", found(name)));
+    if (name.kind() != Value::Kind::text || !is_layer_name(name.text(), entries[i].find("repeat") != nullptr)) {
+      errors.add(name.at(), fmt::format("'name' must be text of letters, digits, '_', '-' and '.' (and one '#' beside 'repeat'), "
+                                        "found {}",
+                                        found(name)));
       continue;
     }
     const auto [first, is_new] = taken.emplace(name.text(), name.at());

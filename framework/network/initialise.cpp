@@ -2,7 +2,8 @@
 // does not change the others.
 //
 // Rules: He et al., "Delving deep into rectifiers", 2015; Glorot and Bengio, "Understanding the difficulty of training deep
-// feedforward neural networks", 2010. "fan_in_uniform" is PyTorch's default for conv and linear.
+// feedforward neural networks", 2010. "fan_in_uniform" is PyTorch's default for conv and linear. "he_normal_fan_out" keeps the
+// deviation of gradients rather than of activations; groups count as one, as in PyTorch.
 #include <algorithm>
 #include <cassert>
 #include <cmath>
@@ -63,6 +64,7 @@ std::vector<float> initial_values(const Parameter& parameter, std::uint64_t seed
 
   const Fans fan = fans(parameter.shape);
   if (rule == "he_normal") return normal(parameter, draw, std::sqrt(2 / fan.in));
+  if (rule == "he_normal_fan_out") return normal(parameter, draw, std::sqrt(2 / fan.out));
   if (rule == "he_uniform") return uniform(parameter, draw, std::sqrt(6 / fan.in));
   if (rule == "glorot_normal") return normal(parameter, draw, std::sqrt(2 / (fan.in + fan.out)));
   if (rule == "glorot_uniform") return uniform(parameter, draw, std::sqrt(6 / (fan.in + fan.out)));

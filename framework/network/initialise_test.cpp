@@ -36,9 +36,13 @@ const Shape kConv = {128, 64, 3, 3};  // fan in 576, fan out 1152
 
 TEST(InitialValues, HaveTheDeviationOfTheirRule) {
   const std::vector<std::pair<Parameter, double>> expected = {
-      {parameter("he_normal", kConv), std::sqrt(2.0 / 576)},          {parameter("he_uniform", kConv), std::sqrt(2.0 / 576)},
-      {parameter("glorot_normal", kConv), std::sqrt(2.0 / 1728)},     {parameter("glorot_uniform", kConv), std::sqrt(2.0 / 1728)},
-      {parameter("fan_in_uniform", kConv), std::sqrt(1.0 / 576 / 3)}, {parameter("normal", kConv, 0.01), 0.01},
+      {parameter("he_normal", kConv), std::sqrt(2.0 / 576)},
+      {parameter("he_uniform", kConv), std::sqrt(2.0 / 576)},
+      {parameter("he_normal_fan_out", kConv), std::sqrt(2.0 / 1152)},
+      {parameter("glorot_normal", kConv), std::sqrt(2.0 / 1728)},
+      {parameter("glorot_uniform", kConv), std::sqrt(2.0 / 1728)},
+      {parameter("fan_in_uniform", kConv), std::sqrt(1.0 / 576 / 3)},
+      {parameter("normal", kConv, 0.01), 0.01},
       {parameter("uniform", {100'000}, 0.3), 0.3 / std::sqrt(3)},
   };
   for (const auto& [what, deviation] : expected) {

@@ -6,25 +6,52 @@
 #include "config/document.h"
 #include "network/builder.h"
 #include "network/network_document.h"
+#include "network/transfer.h"
 #include "network/variables.h"
 
 namespace millrace {
 namespace {
 
+std::vector<std::string> keys_of_every_network() {
+  ParamSet<NetworkParams> set;
+  NetworkParams::describe(set);
+  std::vector<std::string> keys;
+  for (const ParamInfo& info : set.infos()) keys.push_back(info.name);
+  return keys;
+}
+
+// Every name that a ${...} refers to, each once and sorted.
+std::vector<std::string> referred_names(const NetworkDocument& document) {
+  std::vector<std::string> names;
+  for (const Reference& reference : document.references) names.push_back(reference.name);
+  for (const auto& [key, block] : document.blocks) names.insert(names.end(), block.names.begin(), block.names.end());
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
+}
+
+// A default that changes nothing is a misspelt one.
+void check_defaults(const NetworkDocument& document, const std::string& name, const std::vector<std::string>& referred,
+                    Diagnostics& errors) {
+  for (const Member& member : document.defaults.table()) {
+    if (std::binary_search(referred.begin(), referred.end(), member.key)) continue;
+    const auto nearest = nearest_name(member.key, referred);
+    errors.add(member.at, fmt::format("nothing in network '{}' refers to its default '{}'{}", name, member.key,
+                                      nearest ? fmt::format("; nearest is '{}'", *nearest) : ""));
+  }
+}
+
 // What ${...} stands for in the network: `given` over the document's defaults.
 Value network_variables(const NetworkDocument& document, const std::string& name, const Value& given, Diagnostics& errors) {
   const std::size_t before = errors.size();
-  std::vector<Reference> used = document.references;
-  for (const auto& [key, block] : document.blocks) {
-    for (const std::string& reference : block.names) used.push_back({reference, block.at});
-  }
-  std::vector<std::string> known;
-  for (const Reference& reference : used) known.push_back(reference.name);
-  for (const Member& member : document.defaults.table()) known.push_back(member.key);
-  std::sort(known.begin(), known.end());
-  known.erase(std::unique(known.begin(), known.end()), known.end());
+  const std::vector<std::string> known = referred_names(document);
+  check_defaults(document, name, known, errors);
   for (const Member& member : given.table()) {
     if (std::binary_search(known.begin(), known.end(), member.key)) continue;
+    if (const auto key = nearest_name(member.key, keys_of_every_network()); key && !nearest_name(member.key, known)) {
+      errors.add(member.at, fmt::format("[network] has no key '{}'; nearest is '{}'", member.key, *key));
+      continue;
+    }
     report_unknown_name("network '" + name + "'", "variable", member.key, known, member.at, errors);
   }
   for (const Reference& reference : document.references) {

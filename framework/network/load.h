@@ -7,14 +7,19 @@
 //   defaults = { stride = 1 }
 //   layers   = [ ... ]
 //
+// A file may begin with `extends = "resnet50.toml"`, a file relative to its own folder, whose tables it changes key by key. So one
+// file describes a family, and the others hold their `defaults`. A list, such as `layers`, is replaced as a whole.
+//
 // Every entry of `layers` has `op` or `block`, and may have
 //   name       of the layer, relative to its block; default: the op or block with a running number, "relu1"
 //   from       one name or a list: whose outputs it takes; default: the entry before it. "@input" is the block's input (or the
 //              network's). A name is looked for in the same block first, then further out; a block's name means its output
 //   when       false leaves the entry out; its name then means what `otherwise` names (default: its own input)
 // and one with `block`
-//   repeat     that many instances in a row, "layer1.0", "layer1.1", ...; without it the instance is called "layer1"
+//   repeat     that many instances in a row, "layer1.0", "layer1.1", ...; without it the instance is called "layer1". A '#' in the
+//              name stands for the instance's number from 1 on instead: "layer#" makes "layer1", "layer2", ...
 //   first      parameters that are different in the first of them
+//   inline     true: the block's layers stand among the entry's neighbours, "conv1" rather than "layer1.conv1"
 // All other keys are the op's or the block's parameters. Inside a block ${...} sees the block's parameters and the network's
 // variables, not the parameters of the blocks around it. The order of keys never matters.
 #pragma once

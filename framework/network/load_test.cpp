@@ -5,6 +5,7 @@
 
 #include "config/document.h"
 #include "millrace/random.h"
+#include "testkit/files.h"
 
 namespace millrace {
 namespace {
@@ -76,6 +77,65 @@ TEST_F(NetworkLanguage, BlocksRepeatWithNumbersAndTheFirstMayDiffer) {
   EXPECT_EQ(network->layers[0].output, (Shape{8, 4, 4}));
   EXPECT_EQ(network->layers[2].output, (Shape{8, 4, 4}));
   EXPECT_EQ(network->layers[5].output, (Shape{3, 4, 4}));
+}
+
+TEST_F(NetworkLanguage, RepeatedBlocksMayBeNumberedFromOneWithinTheirName) {
+  const char* const block = "\n[block.b]\nlayers = [ { name = \"a\", op = \"relu\" } ]";
+  const std::string layers = R"(layers = [ { name = "layer#x", block = "b", repeat = 2 }, { op = "add", from = ["layer1x", "layer2x.a"] } ])";
+  const auto network = good(layers + block);
+  EXPECT_EQ(names(*network), (Names{"layer1x.a", "layer2x.a", "add1"}));
+  EXPECT_EQ(network->layers[2].inputs, (std::vector<LayerPort>{0, 1}));
+  EXPECT_EQ(mistakes(std::string(R"(layers = [ { name = "layer#", block = "b" } ])") + block),
+            "net.toml:2:21: 'name' must be text of letters, digits, '_', '-' and '.' (and one '#' beside 'repeat'), found "
+            "\"layer#\"");
+}
+
+TEST_F(NetworkLanguage, LayersOfInlineBlocksStandAmongTheirNeighbours) {
+  const std::string blocks = R"(
+[block.stem_small]
+layers = [ { name = "conv1", op = "conv", out = 4, kernel = 3 }, { name = "pool", op = "relu", from = "conv1" } ]
+[block.stem_large]
+layers = [ { name = "conv1", op = "conv", out = 5, kernel = 3 } ])";
+  const std::string toml = R"(defaults = { stem = "large" }
+layers = [ { name = "stem", block = "stem_${stem}", inline = true }, { op = "add", from = ["stem", "conv1"] } ])" +
+                           blocks;
+  const auto large = good(toml), small = good(toml, table({{"stem", Value("small")}}));
+  EXPECT_EQ(names(*large), (Names{"conv1", "add1"}));
+  EXPECT_EQ(names(*small), (Names{"conv1", "pool", "add1"}));
+  EXPECT_EQ(small->layers[2].inputs, (std::vector<LayerPort>{1, 0}));
+  EXPECT_EQ(small->parameters[0].name, "conv1.weight");
+  EXPECT_TRUE(mistakes(toml, table({{"stem", Value("smal")}}))
+                  .starts_with("net.toml:3:37: the network has no block 'stem_smal'; nearest is 'stem_small'"))
+      << errors_.text();
+  EXPECT_EQ(mistakes(R"(layers = [ { block = "stem_large", inline = 1 } ])" + blocks),
+            "net.toml:2:45: 'inline' of 'stem_large1' must be true or false, found 1");
+  EXPECT_EQ(mistakes(R"(layers = [ { block = "stem_large", inline = true, repeat = 2 } ])" + blocks),
+            "net.toml:6:12: layer 'conv1' (conv): its name is taken at line 6");
+}
+
+TEST_F(NetworkLanguage, AFileMayExtendAnother) {
+  const testkit::TestFolder folder;
+  folder.write("base.toml", std::string("defaults = { classes = 10, width = 4 }\n") + kInput + R"(
+layers = [ { name = "conv", op = "conv", out = "${width}", kernel = 3 }, { name = "fc", op = "linear", out = "${classes}" } ])");
+  folder.write("wide.toml", "extends = \"base.toml\"\ndefaults = { width = 8 }\n");
+  folder.write("misspelt.toml", "extends = \"base.toml\"\ndefaults = { widht = 8 }\n");
+  folder.write("wrong.toml", "extends = \"base.toml\"\n[block.b]\nlayer = []\n");
+  const auto load = [&](const char* name) {
+    errors_ = {};
+    return load_network(folder / name, Value(), registry_, errors_);
+  };
+  const auto wide = load("wide.toml");
+  ASSERT_TRUE(wide) << errors_.text();
+  EXPECT_EQ(wide->name, "wide");
+  EXPECT_EQ(wide->layers[0].output, (Shape{8, 6, 6}));
+  EXPECT_EQ(wide->output(), Shape{10});
+  EXPECT_FALSE(load("misspelt.toml"));
+  EXPECT_EQ(errors_.text(),
+            folder / "misspelt.toml" + ":2:14: nothing in network 'misspelt' refers to its default 'widht'; nearest is 'width'");
+  EXPECT_FALSE(load("wrong.toml"));
+  EXPECT_NE(errors_.text().find(folder / "wrong.toml" + ":3:1: block 'b' has no key 'layer'; nearest is 'layers'"),
+            std::string::npos)
+      << errors_.text();
 }
 
 TEST_F(NetworkLanguage, NamesAreLookedForInTheBlockFirstThenFurtherOut) {

@@ -8,8 +8,9 @@ namespace millrace::ops {
 namespace {
 
 const std::vector<std::string>& rules() {
-  static const std::vector<std::string> names = {"constant",      "uniform",        "normal",         "he_normal", "he_uniform",
-                                                 "glorot_normal", "glorot_uniform", "fan_in_uniform", "dirac",     "whiten"};
+  static const std::vector<std::string> names = {"constant",          "uniform",    "normal",        "he_normal",
+                                                 "he_normal_fan_out", "he_uniform", "glorot_normal", "glorot_uniform",
+                                                 "fan_in_uniform",    "dirac",      "whiten"};
   return names;
 }
 

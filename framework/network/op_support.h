@@ -32,7 +32,7 @@ struct WeightParams {
   template <class Params>
   static void describe(ParamSet<Params>& set) {
     set.add("initialiser", &Params::initialiser).text("of the weights: a rule's name, a number, or { rule = ..., value = ... }");
-    set.add("bias_initialiser", &Params::bias_initialiser).text("of the biases, likewise");
+    set.add("bias_initialiser", &Params::bias_initialiser).text("of the biases: a rule, a number or a table, as above");
     set.add("trainable", &Params::trainable).text("false: the weights keep their first values");
     set.add("bias_trainable", &Params::bias_trainable).text("false: the biases keep their first values");
     set.add("rate_factor", &Params::rate_factor).range(0).text("of the learning rate, for the weights");

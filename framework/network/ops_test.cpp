@@ -153,9 +153,12 @@ TEST_F(Ops, PoolsCountWindowsAsPyTorchDoes) {
   // A window that would begin in the padding behind the input is left out: torch.nn.MaxPool2d(2, 2, 1, ceil_mode=True) of 5 -> 3.
   EXPECT_EQ(output("max_pool", "kernel = 2\npadding = 1\nceil_mode = true", {1, 5, 5}), (Shape{1, 3, 3}));
   EXPECT_EQ(output("average_pool", "kernel = 8", {128, 8, 8}), (Shape{128, 1, 1}));
+  EXPECT_EQ(output("average_pool", "", {128, 8, 6}), (Shape{128, 1, 1}));
   EXPECT_EQ(output("global_average_pool", "", {128, 8, 8}), Shape{128});
   expect_contains(refusal("max_pool", "kernel = 9", {{64, 8, 8}}), "does not fit");
   expect_contains(refusal("global_average_pool", "", {{10}}), "a vector");
+  expect_contains(refusal("average_pool", "", {{10}}), "a vector");
+  expect_contains(mistake("max_pool", "stride = 2"), "needs 'kernel'");
 }
 
 TEST_F(Ops, CeilModeBecomesPaddingBehindTheInput) {

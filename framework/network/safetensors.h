@@ -10,21 +10,9 @@
 #include <string>
 #include <vector>
 
-#include "millrace/tensor.h"
+#include "network/tensor_file.h"
 
 namespace millrace {
-
-struct NamedTensor {
-  std::string name;
-  Shape shape;
-  std::vector<float> values;
-};
-
-struct TensorFile {
-  std::vector<NamedTensor> tensors;       // in the order of their values in the file
-  std::vector<std::string> not_floating;  // names of tensors of integers or truth values, which are not read
-  std::map<std::string, std::string> metadata;
-};
 
 // Reads F32, F16, BF16 and F64 (as float32). Throws Error(data) that names the file: missing, cut short, or not this format.
 TensorFile read_safetensors(const std::string& path);

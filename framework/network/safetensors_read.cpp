@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -17,8 +16,6 @@ namespace {
 
 using HeaderJson = nlohmann::json;  // sorted: a header may have many names
 
-static_assert(std::endian::native == std::endian::little, "safetensors values are little-endian and are read as they lie");
-
 constexpr std::uint64_t kLongestHeader = 100'000'000;  // as in the reference implementation
 constexpr std::size_t kPieceBytes = std::size_t{1} << 20;
 
@@ -29,49 +26,14 @@ struct Entry {
   std::uint64_t begin = 0, end = 0;
 };
 
-std::uint64_t bytes_of(const std::string& type) {
-  static const std::map<std::string, std::uint64_t> sizes = {{"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"I64", 8},
-                                                             {"I32", 4}, {"I16", 2}, {"I8", 1},  {"U64", 8},  {"U32", 4},
-                                                             {"U16", 2}, {"U8", 1},  {"BOOL", 1}};
-  const auto found = sizes.find(type);
-  if (found == sizes.end()) fail(ErrorKind::data, "has the element type '{}', which is not known here", type);
-  return found->second;
-}
-
-bool is_floating(const std::string& type) { return type == "F64" || type == "F32" || type == "F16" || type == "BF16"; }
-
-float from_f16(std::uint16_t bits) {
-  const std::uint32_t sign = (bits & 0x8000U) << 16U, exponent = (bits >> 10U) & 0x1fU, fraction = bits & 0x3ffU;
-  if (exponent == 0) return std::copysign(std::ldexp(static_cast<float>(fraction), -24), sign ? -1.0F : 1.0F);
-  const std::uint32_t wide = exponent == 31 ? 0xffU : exponent + 112;
-  return std::bit_cast<float>(sign | wide << 23U | fraction << 13U);
-}
-
-// `count` elements of `type` at `source` into `values`.
-void convert(const std::string& type, const char* source, std::size_t count, float* values) {
-  const auto each = [&]<class T>(T, auto&& to_float) {
-    for (std::size_t i = 0; i < count; ++i) {
-      T element;
-      std::memcpy(&element, source + i * sizeof(T), sizeof(T));
-      values[i] = to_float(element);
-    }
-  };
-  if (type == "F32") {
-    std::memcpy(values, source, count * sizeof(float));
-  } else if (type == "F64") {
-    each(double{}, [](double value) { return static_cast<float>(value); });
-  } else if (type == "F16") {
-    each(std::uint16_t{}, from_f16);
-  } else {
-    each(std::uint16_t{}, from_bf16);
-  }
-}
-
 // JSON keeps the last of two equal keys silently; here that would hide a tensor.
+constexpr int kDeepest = 4;  // a header needs 3
+
 HeaderJson parse_header(const std::string& text) {
   std::vector<std::set<std::string>> keys;
   std::optional<std::string> repeated;
-  const auto watch = [&](int, HeaderJson::parse_event_t event, HeaderJson& parsed) {
+  const auto watch = [&](int depth, HeaderJson::parse_event_t event, HeaderJson& parsed) {
+    if (depth > kDeepest) fail(ErrorKind::data, "its header is nested too deeply: this is no safetensors file");
     if (event == HeaderJson::parse_event_t::object_start) keys.emplace_back();
     if (event == HeaderJson::parse_event_t::object_end) keys.pop_back();
     if (event == HeaderJson::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second) repeated = parsed;
@@ -100,9 +62,12 @@ Entry read_entry(const std::string& name, const HeaderJson& json) {
   if (!shape.is_array() || shape.size() > Shape::kMaxRank) {
     fail(ErrorKind::data, "'shape' must be a list of at most {} extents, found {}", Shape::kMaxRank, shape.dump());
   }
+  std::int64_t bound = 1;  // of the product of any extents: 0 among them must not hide the others
   for (const HeaderJson& value : shape) {
     const std::uint64_t extent = as_unsigned(value, "an extent");
-    if (extent > INT64_MAX || __builtin_mul_overflow(entry.elements, extent, &entry.elements)) {
+    const auto least_one = static_cast<std::int64_t>(std::clamp<std::uint64_t>(extent, 1, INT64_MAX));
+    if (extent > INT64_MAX || __builtin_mul_overflow(entry.elements, extent, &entry.elements) ||
+        __builtin_mul_overflow(bound, least_one, &bound)) {
       fail(ErrorKind::data, "its shape {} is too large", shape.dump());
     }
     entry.shape.push_back(static_cast<std::int64_t>(extent));
@@ -112,7 +77,7 @@ Entry read_entry(const std::string& name, const HeaderJson& json) {
   entry.begin = as_unsigned(offsets[0], "an offset");
   entry.end = as_unsigned(offsets[1], "an offset");
   std::uint64_t bytes = 0;
-  if (__builtin_mul_overflow(entry.elements, bytes_of(entry.type), &bytes) || entry.end < entry.begin ||
+  if (__builtin_mul_overflow(entry.elements, element_bytes(entry.type), &bytes) || entry.end < entry.begin ||
       entry.end - entry.begin != bytes) {
     fail(ErrorKind::data, "its offsets [{}, {}] do not hold {} elements of {}", entry.begin, entry.end, entry.elements,
          entry.type);
@@ -204,12 +169,12 @@ class Reader {
 
   std::vector<float> values(const Entry& entry) {
     std::vector<float> result(entry.elements);
-    const std::size_t element = bytes_of(entry.type);
+    const std::size_t element = element_bytes(entry.type);
     std::vector<char> piece(std::min<std::size_t>(kPieceBytes, entry.end - entry.begin));
     for (std::size_t done = 0; done < result.size();) {
       const std::size_t count = std::min(kPieceBytes / element, result.size() - done);
       take(piece.data(), count * element);
-      convert(entry.type, piece.data(), count, result.data() + done);
+      convert_elements(entry.type, piece.data(), count, result.data() + done);
       done += count;
     }
     return result;

@@ -27,7 +27,21 @@ struct TestKernel {
   }
 };
 
-template <RuleScope kScope>
+// Goes along its first state, by the norm of all such steps.
+struct DirectedTestKernel {
+  static constexpr int kStates = 2;
+  float share;
+  MILLRACE_KERNEL float direction(const UpdateNumbers& n, float gradient, float value, float (&states)[2]) const {
+    states[0] = share * states[0] + gradient;
+    return states[0] + n.decay * value;
+  }
+  MILLRACE_KERNEL void operator()(const UpdateNumbers& n, float gradient, float& value, float (&states)[2]) const {
+    const float step = direction(n, gradient, value, states);
+    value -= n.rate * n.value_norm / n.direction_norm * step;
+  }
+};
+
+template <RuleScope kScope, class Kernel = TestKernel>
 class TestRule {
  public:
   struct Params {
@@ -43,7 +57,7 @@ class TestRule {
   explicit TestRule(const Params& params) : share_(params.share) {
     if (share_ > 1) fail(ErrorKind::usage, "share must be at most 1");
   }
-  TestKernel kernel(std::uint64_t updates_done) const { return {static_cast<float>(share_ * static_cast<double>(updates_done))}; }
+  Kernel kernel(std::uint64_t updates_done) const { return {static_cast<float>(share_ * static_cast<double>(updates_done))}; }
 
  private:
   double share_;
@@ -147,6 +161,32 @@ TEST(Rule, KnowsTheNormsOfEachSegment) {
     const double v = before.memory[0].data()->values[i], g = before.memory[1].data()->values[i];
     const double step = g + static_cast<double>(arrays.segments[s].decay) * v + std::sqrt(value) * g + std::sqrt(gradient) * v;
     EXPECT_NEAR(arrays.array(0)[i], v - 0.125 * static_cast<double>(arrays.segments[s].rate_factor) * step, 1e-3);
+  }
+}
+
+// At the fourth update the share of the first state is 0.5 * 3. A quarter of the gradient counts.
+TEST(Rule, KnowsTheNormOfItsDirection) {
+  Arrays arrays;
+  const Arrays before = arrays;
+  const float quarter = 0.25F;
+  UpdateArguments at = arrays.arguments();
+  at.scale = &quarter;
+  update(*made(rule_type<TestRule<RuleScope::parameter, DirectedTestKernel>>()), at, 3);
+  const std::size_t ends[] = {0, 8, 4101 * 8, Arrays::kSize};
+  const auto old = [&](int a, std::size_t i) { return static_cast<double>(before.memory[a].data()->values[i]); };
+  const auto first = [&](std::size_t i) { return 1.5 * old(2, i) + 0.25 * old(1, i); };
+  for (std::size_t s = 0; s < 3; ++s) {
+    const double decay = arrays.segments[s].decay;
+    double value = 0, direction = 0;
+    for (std::size_t i = ends[s]; i < ends[s + 1]; ++i) {
+      value += std::pow(old(0, i), 2);
+      direction += std::pow(first(i) + decay * old(0, i), 2);
+    }
+    const double rate = 0.125 * static_cast<double>(arrays.segments[s].rate_factor) * std::sqrt(value / direction);
+    for (std::size_t i = ends[s]; i < ends[s + 1]; ++i) {
+      ASSERT_NEAR(arrays.array(2)[i], first(i), 1e-5) << i;
+      ASSERT_NEAR(arrays.array(0)[i], old(0, i) - rate * (first(i) + decay * old(0, i)), 1e-5) << i;
+    }
   }
 }
 

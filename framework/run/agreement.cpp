@@ -7,7 +7,7 @@ namespace millrace {
 namespace {
 
 void put(WireWriter& writer, const RequestEvent& request) {
-  writer.put(request.kind).put(request.by).put(request.signal).put(request.factor);
+  writer.put(request.kind).put(request.by).put(request.signal).put(request.factor).put(request.text);
 }
 
 RequestEvent get_request(WireReader& reader) {
@@ -16,6 +16,7 @@ RequestEvent get_request(WireReader& reader) {
   request.by = reader.get<std::string>();
   request.signal = reader.get<int>();
   request.factor = reader.get<double>();
+  request.text = reader.get<std::string>();
   return request;
 }
 

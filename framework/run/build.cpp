@@ -40,6 +40,10 @@ bool has_gradients(const std::vector<Port>& ports) {
 
 }  // namespace
 
+bool trains(const GraphPlan& plan) {
+  return std::any_of(plan.stages.begin(), plan.stages.end(),
+                     [](const StagePlan& stage) { return has_gradients(stage.type->outputs); });
+}
 bool has_reports(const GraphPlan& plan) { return takes(plan, payload::kStepResult); }
 bool has_predictions(const GraphPlan& plan) { return takes(plan, payload::kPredictions); }
 
@@ -206,7 +210,7 @@ void GraphBuild::require_use_of_gradients() const {
   }
 }
 
-void GraphBuild::add_step_stages(const StageContext& context, std::uint64_t total_steps) {
+void GraphBuild::add_step_stages(const StageContext& context, std::uint64_t total_steps, std::uint64_t last_step) {
   require_sums(context.all_replicas());
   require_use_of_gradients();
   context_.replicas = context.replicas;
@@ -216,6 +220,7 @@ void GraphBuild::add_step_stages(const StageContext& context, std::uint64_t tota
   context_.batch_size = batch_.size;
   context_.steps_per_epoch = static_cast<double>(steps_per_epoch());
   context_.total_steps = total_steps;
+  context_.last_step = last_step;
   if (context_.network != nullptr) add_requests(request_);
   context_.request = &request_;
   for (; made_ < stages_.size(); ++made_) {
@@ -248,9 +253,15 @@ std::optional<ResidentSet> GraphBuild::resident_set() const {
   return std::nullopt;
 }
 
-bool GraphBuild::trains() const {
-  return std::any_of(plan_->stages.begin(), plan_->stages.end(),
-                     [](const StagePlan& stage) { return has_gradients(stage.type->outputs); });
+std::vector<std::string> GraphBuild::figures() const {
+  std::vector<std::string> names;
+  if (!has_reports(*plan_) || context_.network == nullptr) return names;
+  CompileRequest request;
+  add_requests(request);
+  for (const auto& loss : request.losses) {
+    for (const LossFigure& figure : loss->info().figures) names.push_back(figure.name);
+  }
+  return names;
 }
 
 bool GraphBuild::steps() const {

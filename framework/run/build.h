@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "config/plan.h"
@@ -12,6 +13,7 @@
 
 namespace millrace {
 
+bool trains(const GraphPlan& plan);  // gradients flow in it
 // Whether a stage of the graph takes the results of steps, as `metrics` does to report them.
 bool has_reports(const GraphPlan& plan);
 // Whether a stage of the graph takes predictions: each sample is to come once.
@@ -30,12 +32,12 @@ class GraphBuild {
   void add_requests(CompileRequest& request) const;  // what the stages want of the network
 
   // Makes the stages behind the Batcher. `context` is the constructor's with replicas, devices and load.
-  void add_step_stages(const StageContext& context, std::uint64_t total_steps);
+  void add_step_stages(const StageContext& context, std::uint64_t total_steps, std::uint64_t last_step);
   void open_stages();  // all but the source, which is open already
 
   const GraphPlan& plan() const { return *plan_; }
-  bool trains() const;  // gradients flow in it
-  bool steps() const;   // has stages that go step by step (behind the gate)
+  bool trains() const { return millrace::trains(*plan_); }
+  bool steps() const;  // has stages that go step by step (behind the gate)
   Source* source() const { return source_; }
   const std::vector<std::string>& classes() const { return context_.classes; }  // names by label
   const BatchSpec& batch() const { return batch_; }
@@ -44,6 +46,7 @@ class GraphBuild {
   std::uint64_t samples() const { return samples_; }  // of an epoch
   // What devices are to keep of this graph; none when no cache in it asks for that.
   std::optional<ResidentSet> resident_set() const;
+  std::vector<std::string> figures() const;  // that the graph reports, by name
   std::uint64_t steps_per_epoch() const;
   std::uint64_t samples_until(std::uint64_t step) const;  // in all steps before this one
   const std::vector<std::vector<std::shared_ptr<Stage>>>& stages() const { return stages_; }

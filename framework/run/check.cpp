@@ -90,6 +90,12 @@ std::string own_sizes_text(const GraphBuild& build) {
   return text;
 }
 
+std::string describe_weights(const WeightsSource& source) {
+  if (source.file.empty()) return "";
+  return fmt::format("weights  {}{}\n", source.file,
+                     source.fresh.empty() ? "" : fmt::format(", new: {}", fmt::join(source.fresh, ", ")));
+}
+
 }  // namespace
 
 std::string check_report(const Session& session) {
@@ -102,14 +108,18 @@ std::string check_report(const Session& session) {
   }
   if (const Network* network = session.pipeline().network.get()) {
     std::uint64_t parameters = 0;
+    std::uint64_t fixed = 0;
     std::uint64_t work = 0;
     for (const Parameter& parameter : network->parameters) {
-      if (!parameter.statistic) parameters += static_cast<std::uint64_t>(parameter.shape.elements());
+      if (parameter.statistic) continue;
+      parameters += static_cast<std::uint64_t>(parameter.shape.elements());
+      if (!parameter.trainable) fixed += static_cast<std::uint64_t>(parameter.shape.elements());
     }
     for (const Layer& layer : network->layers) work += layer.multiply_adds;
-    text += fmt::format("\nnetwork  {} layers, {} parameters, {:.1f} million multiply-adds an image, {} -> {}\n",
-                        network->layers.size(), parameters, static_cast<double>(work) / 1e6, to_string(network->input),
-                        to_string(network->output()));
+    text += fmt::format("\nnetwork  {} layers, {} parameters{}, {:.1f} million multiply-adds an image, {} -> {}\n",
+                        network->layers.size(), parameters, fixed > 0 ? fmt::format(" ({} fixed)", fixed) : "",
+                        static_cast<double>(work) / 1e6, to_string(network->input), to_string(network->output()));
+    text += describe_weights(session.weights_source());
     for (std::size_t r = 0; r < session.replicas().size(); ++r) {
       const DeviceInfo& info = session.devices().devices[r]->info();
       text += fmt::format("replica {}  {}:{} {}, {}, cores {}\n", r, info.backend, info.index, info.name,

@@ -127,6 +127,7 @@ void RunLog::tell_step_if_whole(std::uint64_t step) {
 }
 
 void RunLog::bad_sample(std::string_view graph, const Sample& sample, std::string_view action) {
+  if (rehearses_ && action != "fatal") return;
   BadSampleEvent event;
   event.graph = graph;
   event.place = sample.place();

@@ -1,7 +1,9 @@
 // What stages say to their run, put together: steps, sums over epochs, bad samples, warnings. Observers are told.
 #pragma once
 
+#include <atomic>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -24,9 +26,10 @@ std::filesystem::path make_run_folder(const std::filesystem::path& parent, const
 class RunLog final : public RunServices {
  public:
   struct Options {
-    std::uint64_t log_every = 1;     // steps between events
-    std::string stepping_graph;      // whose steps are told: "train"
-    bool steps_are_reported = true;  // false: a step is told without its loss
+    std::uint64_t log_every = 1;                            // steps between events
+    std::string stepping_graph;                             // whose steps are told: "train"
+    bool steps_are_reported = true;                         // false: a step is told without its loss
+    std::function<double(std::uint64_t)> rate_factor = {};  // at a step, on top of what was asked for; null: 1
   };
   // Both outlive it.
   RunLog(Options options, Observers& observers, const Requests& requests);
@@ -49,7 +52,13 @@ class RunLog final : public RunServices {
   void bad_sample(std::string_view graph, const Sample& sample, std::string_view action) override;
   const std::filesystem::path& folder() const override { return folder_; }
   void warn(std::string_view message) override { observers_.warn(std::string(message)); }
-  double rate_factor(std::uint64_t step) const override { return requests_.factor(step); }
+  double rate_factor(std::uint64_t step) const override {
+    return requests_.factor(step) * (options_.rate_factor ? options_.rate_factor(step) : 1);
+  }
+
+  // While it is on, bad samples are not told: they will come again.
+  void rehearse(bool on) { rehearses_ = on; }
+  bool rehearses() const override { return rehearses_; }
 
   // A step's updates are submitted: with its report, it can be told.
   void step_done(std::uint64_t step);
@@ -86,6 +95,7 @@ class RunLog final : public RunServices {
   Reporter* reporter_ = nullptr;         // null: nobody else wants reports
   std::unique_ptr<JointReports> joint_;  // null: this process's reports are whole
   std::filesystem::path folder_;
+  std::atomic<bool> rehearses_{false};
   mutable std::mutex mutex_;
   std::map<std::pair<std::string, std::uint64_t>, Sums> epochs_;
   std::map<std::uint64_t, Pending> pending_;

@@ -10,20 +10,30 @@ void ScheduleParams::describe(ParamSet<ScheduleParams>& set) {
   using P = ScheduleParams;
   set.add("initial", &P::initial).range(0).text("the rate that all factors multiply");
   set.add("schedule", &P::schedule)
-      .choices({"constant", "piecewise", "cosine", "polynomial", "triangular"})
+      .choices({"constant", "piecewise", "exponential", "cosine", "polynomial", "triangular", "one_cycle"})
       .text("how the rate changes over the run");
-  set.add("drop_factor", &P::drop_factor).range(0).text("piecewise: multiplies the rate at each drop");
-  set.add("drop_epochs", &P::drop_epochs).range(1e-6).unit("epochs").text("piecewise: from drop to drop");
+  set.add("drop_factor", &P::drop_factor).range(0).text("piecewise, exponential: multiplies the rate every `drop_epochs`");
+  set.add("drop_epochs", &P::drop_epochs)
+      .range(1e-6)
+      .unit("epochs")
+      .text("piecewise: from drop to drop; exponential: the time in which the rate changes by `drop_factor`");
   set.add("power", &P::power).range(0).text("polynomial: its degree");
   set.add("final_factor", &P::final_factor)
       .range(0)
-      .text("cosine, polynomial, triangular: share of `initial` at the end of the run");
-  set.add("start_factor", &P::start_factor).range(0).text("triangular and warm-up: share of `initial` at the first step");
-  set.add("peak", &P::peak).range(0, 1).text("triangular: the share of the run after which the rate reaches `initial`");
+      .text("cosine, polynomial, triangular, one_cycle: share of `initial` at the end of the run");
+  set.add("start_factor", &P::start_factor)
+      .range(0)
+      .text("triangular, one_cycle and warm-up: share of `initial` at the first step");
+  set.add("peak", &P::peak)
+      .range(0, 1)
+      .text("triangular, one_cycle: the share of the run after which the rate reaches `initial`");
   set.add("warmup_epochs", &P::warmup_epochs)
       .range(0)
       .unit("epochs")
-      .text("rises linearly from `initial * start_factor` to the schedule's own rate; cosine and polynomial start after it");
+      .text("length of the warm-up, which begins at `initial * start_factor`; cosine and polynomial start after it");
+  set.add("warmup", &P::warmup)
+      .choices({"gradual", "constant"})
+      .text("the rate rises linearly to the schedule's own, or stays at `initial * start_factor` until then");
 }
 
 Schedule::Schedule(const ScheduleParams& params, double steps_per_epoch, std::uint64_t total_steps)
@@ -36,6 +46,7 @@ double Schedule::rate(std::uint64_t step) const {
   const auto t = static_cast<double>(step);
   if (t >= warmup_steps_) return own(t);
   const double start = params_.initial * params_.start_factor;
+  if (params_.warmup == "constant") return start;
   return start + (own(warmup_steps_) - start) * t / warmup_steps_;
 }
 
@@ -47,6 +58,8 @@ double Schedule::own(double t) const {
   if (p.schedule == "piecewise") {
     // The margin lets a drop happen at its step although steps / epochs does not divide exactly.
     factor = std::pow(p.drop_factor, std::floor(t / (steps_per_epoch_ * p.drop_epochs) + 1e-9));
+  } else if (p.schedule == "exponential") {
+    factor = std::pow(p.drop_factor, t / (steps_per_epoch_ * p.drop_epochs));
   } else if (p.schedule == "cosine") {
     factor = p.final_factor + (1 - p.final_factor) * (1 + std::cos(std::numbers::pi * q)) / 2;
   } else if (p.schedule == "polynomial") {
@@ -55,8 +68,19 @@ double Schedule::own(double t) const {
     const double x = std::min(t / total_steps_, 1.0);
     factor = x < p.peak ? std::lerp(p.start_factor, 1.0, x / p.peak)
                         : std::lerp(1.0, p.final_factor, p.peak < 1 ? (x - p.peak) / (1 - p.peak) : 0.0);
+  } else if (p.schedule == "one_cycle") {
+    factor = one_cycle(t);
   }
   return p.initial * factor;
+}
+
+double Schedule::one_cycle(double t) const {
+  const auto along_cosine = [](double from, double to, double share) {
+    return to + (from - to) * (1 + std::cos(std::numbers::pi * std::clamp(share, 0.0, 1.0))) / 2;
+  };
+  const double top = params_.peak * total_steps_ - 1, last = total_steps_ - 1;
+  if (t < top) return along_cosine(params_.start_factor, 1, t / top);
+  return along_cosine(1, params_.final_factor, last > top ? (t - top) / (last - top) : 0);
 }
 
 }  // namespace millrace

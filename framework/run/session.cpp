@@ -7,8 +7,7 @@
 
 #include "millrace/error.h"
 #include "millrace/split.h"
-#include "network/safetensors.h"
-#include "run/probe.h"
+#include "run/stop_rules.h"
 #include "run/training.h"
 #include "run/weights.h"
 
@@ -24,13 +23,19 @@ Session::Session(const Pipeline& pipeline, const Registry& registry, SessionOpti
          fmt::join(names, ", "), near ? fmt::format("; nearest is '{}'", *near) : "");
   }
   make_observers();
-  if (!options_.weights.empty()) metadata_ = read_safetensors_metadata(options_.weights);
+  if (pipeline_.network) choose_weights();
   if (options_.group != nullptr) options_.processes = options_.group->size();
   if (options_.processes > 1) check_processes();
-  if (pipeline_.network) choose_devices();
+  if (pipeline_.network) {
+    read_weights();
+    choose_devices();
+  }
   build_graphs();
   if (pipeline_.network) compile_replicas();
 
+  for (const auto& figure : {pipeline_.best, pipeline_.stop.figure}) {
+    if (figure) require_figure(*figure, builds_);
+  }
   place_steps();
   for (const auto& build : builds_) {
     StageContext context = shared_context();
@@ -39,7 +44,7 @@ Session::Session(const Pipeline& pipeline, const Registry& registry, SessionOpti
     context.load = pipeline_.run.load;
     if (context.load.empty()) context.load.assign(devices_.all_replicas, 1.0);
     context.first_replica = static_cast<int>(devices_.first_replica);
-    build->add_step_stages(context, total_steps_);
+    build->add_step_stages(context, total_steps_, last_step_);
   }
 }
 
@@ -111,6 +116,7 @@ void Session::make_observers() {
     }
   }
   errors.throw_if_any();
+  if (options_.observer) observers_.add("the program", Delivery::all, options_.observer, control_);
 }
 
 void Session::doing(std::string what) const {
@@ -134,6 +140,14 @@ void Session::place_steps() {
          pipeline_.file, step + 1, epoch + 1, epochs, total_steps_);
   }
   if (options_.most_steps > 0) total_steps_ = std::min(total_steps_, first_step_ + options_.most_steps);
+  last_step_ = total_steps_;
+  const std::uint64_t most = pipeline_.stop.max_steps;
+  if (most == 0 || !main.trains()) return;
+  if (first_step_ >= most) {
+    fail(ErrorKind::usage, "{}: the run cannot begin with step {} of epoch {}: stop.max_steps = {}", pipeline_.file, step + 1,
+         epoch + 1, most);
+  }
+  last_step_ = std::min(last_step_, most);
 }
 
 StageContext Session::shared_context() const {
@@ -145,7 +159,7 @@ StageContext Session::shared_context() const {
   context.run = log_.get();
   context.registry = &registry_;
   context.group = options_.group;
-  context.classes = classes_from(metadata_);
+  if (weights_from_.fresh.empty()) context.classes = classes_from(metadata_);  // else those of another task
   return context;
 }
 
@@ -153,6 +167,7 @@ void Session::build_graphs() {
   RunLog::Options log;
   log.log_every = static_cast<std::uint64_t>(pipeline_.run.log_every);
   log.stepping_graph = options_.graph.empty() ? pipeline_.graphs.front().name : options_.graph;
+  log.rate_factor = options_.rate_factor;
   log.steps_are_reported = has_reports(*pipeline_.graph(log.stepping_graph));
   log_ = std::make_unique<RunLog>(log, observers_, requests_);
   for (const GraphPlan& plan : pipeline_.graphs) {
@@ -227,22 +242,6 @@ void Session::compile_replicas() {
     doing(fmt::format("compiling the network for {}:{}", device.backend, device.index));
     replicas_.push_back(devices_.devices[r]->compile(*pipeline_.network, compile));
   }
-}
-
-void Session::start_replicas() {
-  doing("allocating the network's memory and writing its weights");
-  for (const auto& replica : replicas_) replica->start();
-  if (replicas_.empty()) return;
-  const GraphBuild& main = *builds_.front();
-  if (has_predictions(main.plan()) && !main.trains() && options_.weights.empty() && !options_.only_main) {
-    fail(ErrorKind::usage,
-         "{}: [{}] makes predictions, and the network has not learned anything: name its weights, --weights FILE", pipeline_.file,
-         main.plan().name);
-  }
-  const Network& network = *pipeline_.network;
-  const auto seed = static_cast<std::uint64_t>(pipeline_.run.seed);
-  write_weights(replicas_,
-                options_.weights.empty() ? initial_weights(network, seed, main) : load_weights(options_.weights, network));
 }
 
 int Session::data_threads() const {
@@ -327,7 +326,8 @@ RunResult Session::train() {
                      .all_replicas = devices_.all_replicas,
                      .evaluated = evaluated_,
                      .first_step = first_step_,
-                     .total_steps = total_steps_,
+                     .total_steps = last_step_,
+                     .shortened = last_step_ < total_steps_,
                      .log = *log_,
                      .observers = observers_,
                      .requests = requests_,
@@ -348,26 +348,6 @@ void Session::end_observers(RunEnd end) {
   observers_.end(std::move(end), [this](const std::string& observer) {
     if (options_.activity) options_.activity->set("observer " + observer, true);
   });
-}
-
-std::string Session::save_weights(const std::string& name) {
-  const auto exchange = [this] {
-    for (const auto& replica : replicas_) {
-      if (!evaluated_.empty()) replica->exchange(evaluated_);
-      replica->finish();
-    }
-  };
-  if (pipeline_.run.folder.empty() || options_.only_main) return {};
-  const Network& network = *pipeline_.network;
-  std::map<std::string, std::string> metadata = plans_of(replicas_, devices_.devices);
-  metadata.merge(metadata_of(builds_.front()->classes()));
-  exchange();
-  Weights weights = weights_of(replicas_, network, pipeline_.run.load, options_.group);
-  exchange();
-  if (!is_first()) return {};
-  const std::filesystem::path file = log_->folder() / name;
-  save_weights_file(file.string(), network, std::move(weights), metadata);
-  return file.string();
 }
 
 }  // namespace millrace

@@ -11,6 +11,7 @@
 
 #include "config/plan.h"
 #include "graph/graph.h"
+#include "network/transfer.h"
 #include "run/activity.h"
 #include "run/agreement.h"
 #include "run/build.h"
@@ -20,6 +21,7 @@
 #include "run/relay.h"
 #include "run/requests.h"
 #include "run/run_log.h"
+#include "run/weights.h"
 
 namespace millrace {
 
@@ -31,7 +33,7 @@ struct StartingPoint {
 struct SessionOptions {
   std::string devices;                                 // instead of run.devices, when not empty
   std::string graph;                                   // build and run only this graph
-  std::string weights;                                 // a safetensors file to start from, instead of the initialisers
+  std::string weights;                                 // a file to start from, instead of the one that [network] names
   bool hash_input = false;                             // stream hashes also cover what the network receives
   StartingPoint from;                                  // of the main graph; nothing that comes before is read
   std::uint64_t most_steps = 0;                        // of the main graph; 0: as the file says
@@ -40,6 +42,8 @@ struct SessionOptions {
   std::function<void(const Graph::Figures&)> on_tick;  // about 20 times a second, with the main graph's figures
   const std::atomic<int>* stop_signal = nullptr;       // a signal that came: the run ends after the steps under way
   Activity* activity = nullptr;                        // is told what the session does; null: nobody asks
+  std::function<double(std::uint64_t)> rate_factor;    // of the learning rate at each step, from 0; null: 1
+  std::shared_ptr<RunObserver> observer;               // listens beside those of the file, and misses nothing; null: none does
   Group* group = nullptr;                              // the processes that run this pipeline together; null: this one alone
   int processes = 1;                                   // so many will run it: what they cannot do is refused, --check included
 };
@@ -81,12 +85,15 @@ class Session {
   const OpenDevices& devices() const { return devices_; }
   const std::vector<std::unique_ptr<Replica>>& replicas() const { return replicas_; }
   Precision precision() const { return precision_; }
+  const WeightsSource& weights_source() const { return weights_from_; }  // its file is "" where all parameters begin new
   std::uint64_t total_steps() const { return total_steps_; }
   int data_threads() const;
   // Makes batches and graphs, as run() does first; memory_bound() wants it. Starts nothing.
   void prepare();
 
  private:
+  void choose_weights();
+  void read_weights();
   void choose_devices();
   void build_graphs();
   void compile_replicas();
@@ -114,7 +121,9 @@ class Session {
   Observers observers_;
   std::unique_ptr<Reporter> reporter_;  // of another rank than 0
   std::unique_ptr<RunLog> log_;
-  std::map<std::string, std::string> metadata_;  // of the weights to start from
+  WeightsSource weights_from_;
+  Weights weights_;                              // to start from, until they are in the replicas; empty: initialisers
+  std::map<std::string, std::string> metadata_;  // of the file of weights
   OpenDevices devices_;                          // devices before replicas: destroyed after them
   std::unique_ptr<Meeting> meeting_;             // of the replicas
   Precision precision_ = Precision::fp32;
@@ -122,7 +131,8 @@ class Session {
   std::string evaluated_;  // CompileRequest::evaluated
   std::vector<std::unique_ptr<GraphBuild>> builds_;
   std::vector<std::int32_t> resident_sets_;         // of each build: which one devices keep, or -1
-  std::uint64_t first_step_ = 0, total_steps_ = 0;  // of the main graph: [first, total)
+  std::uint64_t first_step_ = 0, total_steps_ = 0;  // of the main graph: [first, total), of which schedules know
+  std::uint64_t last_step_ = 0;                     // one past the last step that is done: total_steps_, or stop.max_steps
   std::unique_ptr<Workers> workers_;
   std::vector<std::unique_ptr<Graph>> graphs_;  // one for each build
   std::vector<std::unique_ptr<Agreement>>

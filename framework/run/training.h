@@ -11,6 +11,7 @@
 
 #include "run/session.h"
 #include "run/stall.h"
+#include "run/stop_rules.h"
 
 namespace millrace {
 
@@ -26,6 +27,7 @@ class Training {
     std::size_t all_replicas;               // of all processes
     const std::string& evaluated;           // the copy of the weights that other graphs see; empty: the weights themselves
     std::uint64_t first_step, total_steps;  // of the main graph: [first, total)
+    bool shortened;                         // by stop.max_steps
     RunLog& log;
     Observers& observers;
     Requests& requests;
@@ -48,11 +50,15 @@ class Training {
   void await_others(const std::string& name, std::uint64_t epoch, std::uint64_t expected);
   void run_other_graphs(std::uint64_t done);
   void exchange_weights();
+  void try_other_graphs();
+  void drive(std::size_t graph, std::uint64_t first, std::uint64_t last);  // until it is drained
   void run_pass(std::size_t graph, std::uint64_t first, std::uint64_t last);
+  void end_pass(std::size_t graph, std::uint64_t first, std::uint64_t last, double seconds, std::uint64_t left_out);
+  void keep_best(std::uint64_t done);
   RunLog::Sums take_sums(const std::string& name, std::uint64_t first_epoch, std::uint64_t last_epoch);
-  void end_data_pass(const std::string& name, std::uint64_t samples, double seconds);
   bool stop_requested();
   void honour_saves(std::uint64_t done);
+  void save(RequestEvent request, const std::string& name, std::uint64_t done);
   void end_requests();
   void tell_start();
   void tell_tick(const std::string& waits_for);
@@ -62,10 +68,14 @@ class Training {
   bool is_boundary(std::uint64_t done) const;
 
   using Clock = std::chrono::steady_clock;
+  static double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
   Parts parts_;
   std::vector<Every> every_;  // by graph
   std::uint64_t steps_per_epoch_;
   RunResult result_;
+  StopRules rules_;
+  const Clock::time_point began_ = Clock::now();
   std::optional<RequestEvent> stop_;  // that is being honoured
   bool signalled_ = false;            // a signal has come, and was asked for
   Clock::time_point ticked_;

@@ -3,44 +3,33 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 
 #include "base/json.h"
-#include "millrace/error.h"
 #include "network/safetensors.h"
 
 namespace millrace {
+namespace {
+
+// The copies of all processes, in order of replicas.
+std::vector<std::vector<float>> copies_of_all(const std::vector<std::vector<float>>& mine, Group& group) {
+  const std::size_t elements = mine.front().size();
+  std::vector<float> joined;
+  for (const std::vector<float>& copy : mine) joined.insert(joined.end(), copy.begin(), copy.end());
+  std::vector<std::vector<float>> all;
+  for (const std::vector<std::byte>& bytes : group.all_gather(Group::kRun, std::as_bytes(std::span(joined)))) {
+    const auto* values = reinterpret_cast<const float*>(bytes.data());
+    for (std::size_t at = 0; at < bytes.size() / sizeof(float); at += elements)
+      all.emplace_back(values + at, values + at + elements);
+  }
+  return all;
+}
+
+}  // namespace
 
 void write_weights(const std::vector<std::unique_ptr<Replica>>& replicas, const Weights& weights) {
   for (const auto& replica : replicas) {
     for (std::size_t p = 0; p < weights.size(); ++p) replica->write(kValue, static_cast<int>(p), weights[p]);
   }
-}
-
-Weights load_weights(const std::string& path, const Network& network) {
-  std::map<std::string, NamedTensor> tensors;
-  TensorFile file = read_safetensors(path);
-  for (NamedTensor& tensor : file.tensors) tensors.emplace(tensor.name, std::move(tensor));
-  Weights weights;
-  std::string wrong;
-  for (const Parameter& parameter : network.parameters) {
-    const auto found = tensors.find(parameter.name);
-    if (found == tensors.end()) {
-      wrong += fmt::format("\n  '{}' ({}) is missing", parameter.name, to_string(parameter.shape));
-      continue;
-    }
-    if (!(found->second.shape == parameter.shape)) {
-      wrong += fmt::format("\n  '{}' is {}, the network wants {}", parameter.name, to_string(found->second.shape),
-                           to_string(parameter.shape));
-    }
-    weights.push_back(std::move(found->second.values));
-    tensors.erase(found);
-  }
-  for (const auto& [name, tensor] : tensors) {
-    wrong += fmt::format("\n  '{}' ({}) belongs to no layer", name, to_string(tensor.shape));
-  }
-  if (!wrong.empty()) fail(ErrorKind::usage, "'{}' does not fit network '{}':{}", path, network.name, wrong);
-  return weights;
 }
 
 std::vector<float> weighted_mean(const std::vector<std::vector<float>>& copies, std::span<const double> load) {
@@ -54,20 +43,6 @@ std::vector<float> weighted_mean(const std::vector<std::vector<float>>& copies, 
   std::vector<float> mean(sums.size());
   for (std::size_t i = 0; i < sums.size(); ++i) mean[i] = static_cast<float>(sums[i] / total);
   return mean;
-}
-
-// The copies of all processes, in order of replicas.
-static std::vector<std::vector<float>> copies_of_all(const std::vector<std::vector<float>>& mine, Group& group) {
-  const std::size_t elements = mine.front().size();
-  std::vector<float> joined;
-  for (const std::vector<float>& copy : mine) joined.insert(joined.end(), copy.begin(), copy.end());
-  std::vector<std::vector<float>> all;
-  for (const std::vector<std::byte>& bytes : group.all_gather(Group::kRun, std::as_bytes(std::span(joined)))) {
-    const auto* values = reinterpret_cast<const float*>(bytes.data());
-    for (std::size_t at = 0; at < bytes.size() / sizeof(float); at += elements)
-      all.emplace_back(values + at, values + at + elements);
-  }
-  return all;
 }
 
 Weights weights_of(const std::vector<std::unique_ptr<Replica>>& replicas, const Network& network, std::span<const double> load,

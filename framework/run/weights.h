@@ -18,10 +18,6 @@ using Weights = std::vector<std::vector<float>>;
 
 void write_weights(const std::vector<std::unique_ptr<Replica>>& replicas, const Weights& weights);  // the same to all
 
-// From safetensors, by parameter names. Wants every parameter of the network with its shape and names what is missing,
-// superfluous or of another shape, all in one message.
-Weights load_weights(const std::string& path, const Network& network);
-
 // What inference uses of a run: the parameters, which are the same in all replicas, and the mean of their running statistics,
 // weighted by `load` (empty: equally). Each replica has normalised by the statistics of its own share of every batch, and its
 // running variances are unbiased estimates of one and the same variance; so their mean is one, of more images. What the running

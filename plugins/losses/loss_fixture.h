@@ -19,6 +19,13 @@ inline std::vector<float> random_values(std::size_t count, unsigned seed, float 
   return made;
 }
 
+// A loss's table with one list of numbers.
+inline Value list_table(const char* key, const std::vector<double>& numbers) {
+  Array list;
+  for (const double number : numbers) list.emplace_back(number);
+  return testkit::table({{key, Value(list)}});
+}
+
 // Outputs are (samples, pixels, channels); `shape` is (C) or (C, H, W).
 struct LossTrial {
   LossTrial(std::shared_ptr<const Loss> the_loss, const Shape& output, std::int64_t count)

@@ -159,7 +159,7 @@ Bench::Bench(bool with_replicas) : network_(testkit::small_network(kImage, 5, 2)
   context_.replica = 0;
   context_.batch_size = kSamples;
   context_.steps_per_epoch = 2;
-  context_.total_steps = 4;
+  context_.total_steps = context_.last_step = 4;
 }
 
 std::optional<Value> workable_table(const StageType& type, const StageContext& context, std::string& why) {

@@ -29,7 +29,7 @@ std::string file_name() { return "/dev/shm/millrace_fuzz_" + std::to_string(getp
 std::vector<std::string> seeds() {
   return {content("quickstart.toml"),
           content("cifar10_airbench.toml"),
-          content("networks/resnet18.toml"),
+          content("networks/resnet50.toml"),
           "[train]\nflow = [\"counting_source\", \"paint\", \"counting_batcher\", \"batch_log\"]\n[train.counting_source]\nsize "
           "= 7\n",
           "a = \"${b} * 2\"\nb = \"${a} + (1 - 2) / 3\"\n[g]\nflow = []\n",

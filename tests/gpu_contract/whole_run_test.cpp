@@ -62,8 +62,9 @@ weight_decay  = 1e-4
 lookahead     = { every = 5 }
 
 [validate]
-every = "epoch"
-flow  = ["read", "paint", "batch", "forward", "metrics"]
+every  = "epoch"
+before = false     # waits are counted from the first step on
+flow   = ["read", "paint", "batch", "forward", "metrics"]
 [validate.read]
 stage   = "counting_source"
 size    = 20

@@ -81,9 +81,10 @@ def table(rows):
     return "\n".join(lines) + "\n"
 
 
-def run_rows(schema):
+def table_rows(schema):
+    """Of a top-level table, from its schema."""
     rows = []
-    for key, value in schema["properties"]["run"]["properties"].items():
+    for key, value in schema["properties"].items():
         kind = value["anyOf"][0]
         choices = kind.get("enum", []) + [word for other in kind.get("anyOf", []) for word in other.get("enum", [])]
         kind = next((other for other in kind.get("anyOf", []) if "type" in other), kind)
@@ -93,7 +94,8 @@ def run_rows(schema):
             limits = " | ".join(([limits] if limits else []) + choices)
         names = {"string": "text", "boolean": "true or false", "array": "list"}
         rows.append((key, names.get(kind.get("type", "string"), kind.get("type", "text")), limits,
-                     json.dumps(value.get("default")), value.get("description", "")))
+                     "required" if key in schema.get("required", []) else json.dumps(value.get("default")),
+                     value.get("description", "")))
     return rows
 
 
@@ -124,7 +126,11 @@ def part_text(inspect, title, names, command=()):
 def generated(program):
     inspect = Inspect(program)
     names = inspect.names()
-    out = "## Keys of `[run]`\n\n" + table(run_rows(json.loads(inspect("--schema")))) + "\n"
+    tables = json.loads(inspect("--schema"))["properties"]
+    out = "## Keys of `[run]`\n\n" + table(table_rows(tables["run"])) + "\n"
+    out += "## Keys of `[stop]`\n\n" + table(table_rows(tables["stop"])) + "\n"
+    out += "## Keys of `[network]`\n\nAll other keys are the network's variables.\n\n"
+    out += table(table_rows(tables["network"])) + "\n"
     out += stage_text(inspect, names["stages"])
     out += part_text(inspect, "Keys of layers", names["layer types"])
     out += part_text(inspect, "Keys of losses", names["losses"], ["loss"])

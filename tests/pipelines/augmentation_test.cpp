@@ -74,11 +74,6 @@ TEST(Augmentation, IsTheSameForAnyNumberOfThreads) {
   EXPECT_EQ(epochs(file, 3), one);
 }
 
-std::string contents(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 TEST(ContactSheet, ShowsAnEpochAsItWillBe) {
   const TemporaryFolder folder;
   const std::string file = everything(folder);
@@ -89,7 +84,7 @@ TEST(ContactSheet, ShowsAnEpochAsItWillBe) {
     const Outcome outcome = run_command(arguments);
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     EXPECT_NE(outcome.out.find(name), std::string::npos) << outcome.out;
-    return contents(folder / name);
+    return read_file(folder / name);
   };
   const std::string first = show("first.png", {"--count", "9"});
   EXPECT_EQ(first.substr(1, 3), "PNG");

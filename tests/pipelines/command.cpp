@@ -16,13 +16,6 @@
 namespace millrace::test {
 namespace {
 
-std::string read_file(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
-}
-
 pid_t start(const std::vector<std::string>& arguments, const std::string& out, const std::string& err) {
   std::vector<char*> argv;
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
@@ -80,6 +73,20 @@ Outcome run_command(const std::vector<std::string>& arguments, const Interruptio
 std::string tool(const std::string& name) { return std::string(MILLRACE_BINARY_DIR) + "/bin/" + name; }
 std::string pipeline(const std::string& name) { return std::string(MILLRACE_SOURCE_DIR) + "/pipelines/" + name; }
 
+std::string read_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::filesystem::path find_file(const std::filesystem::path& folder, const std::string& name) {
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+    if (entry.path().filename() == name) return entry.path();
+  }
+  return {};
+}
+
 TemporaryFolder::TemporaryFolder() {
   std::string name = (std::filesystem::temp_directory_path() / "millrace-test-XXXXXX").string();
   path_ = mkdtemp(name.data());
@@ -93,7 +100,8 @@ TemporaryFolder::~TemporaryFolder() {
 const std::string& shapes() {
   static const TemporaryFolder folder;
   static const std::string path = [] {
-    const Outcome made = run_command({tool("pipeline-data"), "shapes", folder / "shapes", "--count", "400", "--validation", "130"});
+    const Outcome made =
+        run_command({tool("pipeline-data"), "shapes", folder / "shapes", "--count", "400", "--validation", "130"});
     EXPECT_EQ(made.code, 0) << made.err;
     return folder / "shapes";
   }();

@@ -32,6 +32,10 @@ Outcome run_command(const std::vector<std::string>& arguments, const Interruptio
 std::string tool(const std::string& name);      // path in the build tree
 std::string pipeline(const std::string& name);  // path in the source tree
 
+std::string read_file(const std::filesystem::path& path);  // its bytes; empty when it cannot be read
+// The file of this name in a folder or below it; empty when there is none.
+std::filesystem::path find_file(const std::filesystem::path& folder, const std::string& name);
+
 // A folder that is removed with the object.
 class TemporaryFolder {
  public:

@@ -87,10 +87,7 @@ TEST(DataTool, ListsEveryBadSampleAndRepeatsOne) {
 
   const std::string whole = data_file(folder, folder / "shapes");
   ASSERT_EQ(run_command({tool("pipeline-run"), whole, "--quiet", "--set", "train.batch.bad_sample_budget=100"}).code, 0);
-  std::string ledger;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder / "runs")) {
-    if (entry.path().filename() == "quarantine.jsonl") ledger = entry.path().string();
-  }
+  const std::string ledger = find_file(folder / "runs", "quarantine.jsonl");
   ASSERT_FALSE(ledger.empty());
   const Outcome again = data({"replay", ledger, "--line", "2"});
   EXPECT_EQ(again.code, 3) << again.err;

@@ -16,11 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string read_file(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 // A shipped pipeline, and what makes it small: a few images of 32 x 32, two epochs.
 struct Shipped {
   std::string file;

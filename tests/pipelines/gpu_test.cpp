@@ -126,11 +126,7 @@ class ImagesOnTheDevice : public OnSimulatedGpus {
     words.insert(words.end(), more.begin(), more.end());
     const Outcome outcome = train(devices, words);
     Result result{outcome.code, outcome.err, {}, {}, {}};
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path())) {
-      if (entry.path().filename() != "weights.safetensors") continue;
-      std::ifstream file(entry.path(), std::ios::binary);
-      result.weights.assign(std::istreambuf_iterator<char>(file), {});
-    }
+    result.weights = read_file(find_file(folder.path(), "weights.safetensors"));
     for (const auto& event : events(outcome, "epoch")) result.stream_hashes.push_back(event.at("stream_hash"));
     for (const auto& event : events(outcome, "validate")) result.losses.push_back(event.at("loss"));
     return result;
@@ -215,13 +211,8 @@ TEST_F(OnSimulatedGpus, WeightsCarryWhatLibrariesChose) {
   const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / ("plans." + std::to_string(getpid()));
   const Outcome trained = train("simulated:0", {"--set", "run.folder=" + folder.string()});
   ASSERT_EQ(trained.code, 0) << trained.err;
-  std::filesystem::path weights;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
-    if (entry.path().extension() == ".safetensors") weights = entry.path();
-  }
-  std::stringstream bytes;
-  bytes << std::ifstream(weights, std::ios::binary).rdbuf();
-  std::string text = bytes.str();
+  const std::filesystem::path weights = find_file(folder, "weights.safetensors");
+  std::string text = read_file(weights);
   EXPECT_NE(text.find("plans of simulated: simulated"), std::string::npos);
 
   const Outcome again = train("simulated:0", {"--weights", weights.string()});

@@ -82,7 +82,7 @@ TEST_F(Mistakes, UnknownUpdateRule) {
 }
 TEST_F(Mistakes, AKeyOfAnotherUpdateRule) {
   expect("[train.optimizer]", "[train.optimizer]\nbeta1 = 0.5", 2,
-         {"t.toml:28:1: [train.optimizer]: 'beta1' belongs to rules 'adam', 'adamw'; this is 'sgd'"});
+         {"t.toml:28:1: [train.optimizer]: 'beta1' belongs to rules 'adam', 'adamw', 'lamb', 'lion'; this is 'sgd'"});
 }
 TEST_F(Mistakes, AMisspeltKeyOfAnUpdateRule) {
   expect("[train.optimizer]", "[train.optimizer]\nmomentun = 0.5", 2,
@@ -303,9 +303,7 @@ TEST_F(BrokenJpeg, StandsInTheLedgerOfTheRunThatItEnds) {
                    "--set", "run.folder=" + (folder_ / "runs"), "--set", "train.batch.bad_samples=fail"});
   ASSERT_EQ(outcome.code, 3) << outcome.err;
   std::string ledger;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder_ / "runs")) {
-    if (entry.path().filename() == "quarantine.jsonl") std::getline(std::ifstream(entry.path()), ledger);
-  }
+  std::getline(std::ifstream(find_file(folder_ / "runs", "quarantine.jsonl")), ledger);
   const auto line = nlohmann::json::parse(ledger);
   EXPECT_EQ(line.at("path"), broken_);
   EXPECT_EQ(line.at("action"), "fatal");

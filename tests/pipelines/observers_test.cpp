@@ -28,12 +28,7 @@ Outcome quickstart(const std::string& folder, const std::vector<std::string>& se
 }
 
 // The only run in the folder.
-fs::path run_in(const std::string& folder) {
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    if (entry.path().filename() == "pipeline.toml") return entry.path().parent_path();
-  }
-  return {};
-}
+fs::path run_in(const std::string& folder) { return find_file(folder, "pipeline.toml").parent_path(); }
 
 // A line that a killed program has not finished is left out.
 Lines metrics_in(const std::string& folder) {
@@ -119,8 +114,9 @@ TEST(Observers, TheGateClosesForOneThatIsTooFarBehind) {
   const TemporaryFolder folder;
   const Outcome made = run_command({tool("pipeline-data"), "shapes", folder / "many", "--count", "1600", "--validation", "10"});
   ASSERT_EQ(made.code, 0) << made.err;
-  const Outcome outcome = quickstart(
-      "", {"run.epochs=1", "train.batch.size=1", "validate.every=end", "observe.slow.seconds=0.04"}, {}, folder / "many");
+  const Outcome outcome =
+      quickstart("", {"run.epochs=1", "train.batch.size=1", "validate.every=end", "observe.slow={first=25, seconds=0}"}, {},
+                 folder / "many");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   std::smatch held;
   ASSERT_TRUE(std::regex_search(outcome.err, held, std::regex("step (1[0-9]{3})/1600[^\n]*waits for observer slow")))

@@ -31,11 +31,6 @@ Outcome pack(std::vector<std::string> arguments, const Interruption& interruptio
   return run_command(arguments, interruption);
 }
 
-std::string content(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
 std::vector<std::string> names(const std::string& folder) {
   std::vector<std::string> found;
   for (const auto& entry : fs::directory_iterator(folder)) found.push_back(entry.path().filename());
@@ -77,7 +72,7 @@ TEST(Pack, WritesTheSameBytesWithAnyNumberOfThreads) {
   }
   ASSERT_EQ(names(folder / "1"), names(folder / "7"));
   for (const std::string& name : names(folder / "1"))
-    EXPECT_EQ(content(folder / ("1/" + name)), content(folder / ("7/" + name))) << name;
+    EXPECT_EQ(read_file(folder / ("1/" + name)), read_file(folder / ("7/" + name))) << name;
 }
 
 TEST(Pack, ShrinksImagesWhenAsked) {
@@ -95,7 +90,7 @@ TEST(Pack, PixelsBecomePng) {
   fs::create_directories(folder / "cifar");
   std::ofstream(folder / "cifar/data_batch_1.bin", std::ios::binary) << records;
   ASSERT_EQ(pack({data_file(folder, "read_cifar", folder / "cifar"), "--out", folder / "out"}).code, 0);
-  const std::string shard = content(folder / "out/shard-000000.tar");
+  const std::string shard = read_file(folder / "out/shard-000000.tar");
   EXPECT_EQ(shard.substr(1024, 13), "000000000.png");
   EXPECT_EQ(shard.substr(1536 + 1, 3), "PNG");
   const Outcome count = run_command({tool("pipeline-data"), "count", data_file(folder, "read_tar", folder / "out")});
@@ -123,11 +118,11 @@ TEST(Pack, LabelImagesHoldTheNumbersOfTheClasses) {
       << "[train.decode_image]\nsize = [8, 8]\n\n[train.batch]\nsize = 1\n";
   const Outcome outcome = pack({file, "--out", folder / "out"});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
-  const std::string shard = content(folder / "out/shard-000000.tar");
+  const std::string shard = read_file(folder / "out/shard-000000.tar");
   EXPECT_NE(shard.find(png_bytes({colours.data(), {8, 8, 3}})), std::string::npos) << "the image is taken over as it is";
   EXPECT_NE(shard.find(png_bytes({numbers.data(), {8, 8, 1}})), std::string::npos);
   EXPECT_NE(shard.find("000000000.label.png"), std::string::npos);
-  EXPECT_EQ(content(folder / "out/classes.txt"), "sky\nroad\n");
+  EXPECT_EQ(read_file(folder / "out/classes.txt"), "sky\nroad\n");
 }
 
 TEST(Pack, LeavesBadSamplesOutOnlyWhenAsked) {
@@ -206,7 +201,7 @@ TEST(Pack, LeavesTheFolderAsItWasWhenInterrupted) {
   EXPECT_EQ(outcome.code, 130) << outcome.out << outcome.err;
   EXPECT_NE(outcome.err.find("stopped: '" + (folder / "out") + "' is as it was"), std::string::npos) << outcome.err;
   EXPECT_EQ(names(folder / "out"), (std::vector<std::string>{"shard-000000.tar"}));
-  EXPECT_EQ(content(folder / "out/shard-000000.tar"), "an earlier one");
+  EXPECT_EQ(read_file(folder / "out/shard-000000.tar"), "an earlier one");
 }
 
 TEST(Pack, NamesWhatIsWrongOnTheCommandLine) {

@@ -24,10 +24,7 @@ const std::string& weights() {
         run_command({tool("pipeline-run"), pipeline("quickstart.toml"), "--quiet", "--set", "data.root=" + shapes(), "--set",
                      "run.folder=" + folder.path().string(), "--set", "run.epochs=1"});
     EXPECT_EQ(outcome.code, 0) << outcome.err;
-    for (const auto& entry : fs::recursive_directory_iterator(folder.path())) {
-      if (entry.path().filename() == "weights.safetensors") return entry.path().string();
-    }
-    return std::string();
+    return find_file(folder.path(), "weights.safetensors").string();
   }();
   return file;
 }

@@ -13,24 +13,7 @@
 namespace millrace::test {
 namespace {
 
-std::string read_bytes(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-std::string weights_in(const std::string& folder) {
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
-    if (entry.path().filename() == "weights.safetensors") return read_bytes(entry.path().string());
-  }
-  return "";
-}
-
-std::string file_in(const std::string& folder, const std::string& name) {
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
-    if (entry.path().filename() == name) return read_bytes(entry.path().string());
-  }
-  return "";
-}
+std::string weights_in(const std::string& folder) { return read_file(find_file(folder, "weights.safetensors")); }
 
 // A small network, perhaps with layers whose bits could depend on where a sample is computed.
 constexpr const char* kPipeline = R"([run]
@@ -165,7 +148,7 @@ TEST_F(Processes, LeaveOutTheSameBadSamplesAndNameThemAll) {
     const Outcome outcome = run_command(words, {});
     ASSERT_EQ(outcome.code, 0) << outcome.err;
     weights.push_back(weights_in(folder_ / std::to_string(processes)));
-    const std::string ledger = file_in(folder_ / std::to_string(processes), "quarantine.jsonl");
+    const std::string ledger = read_file(find_file(folder_ / std::to_string(processes), "quarantine.jsonl"));
     EXPECT_EQ(static_cast<std::size_t>(std::count(ledger.begin(), ledger.end(), '\n')), broken) << processes << " processes:\n"
                                                                                                 << ledger << outcome.err;
     EXPECT_EQ(events(outcome, "end").at(0).at("bad_samples"), broken);
@@ -179,7 +162,7 @@ std::vector<pid_t> processes_of(pid_t parent) {
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
     const std::string name = entry.path().filename();
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    const std::string stat = read_bytes(entry.path() / "stat");  // "42 (pipeline-run) S 41 ..."
+    const std::string stat = read_file(entry.path() / "stat");  // "42 (pipeline-run) S 41 ..."
     const std::size_t end = stat.rfind(") ");
     if (end != std::string::npos && std::atoi(stat.c_str() + end + 4) == parent) all.push_back(std::atoi(name.c_str()));
   }
@@ -188,7 +171,7 @@ std::vector<pid_t> processes_of(pid_t parent) {
 
 // Or ended, and not yet waited for by whoever took over its parent's place.
 bool is_gone(pid_t process) {
-  const std::string stat = read_bytes(fmt::format("/proc/{}/stat", process));
+  const std::string stat = read_file(fmt::format("/proc/{}/stat", process));
   return stat.empty() || stat.find(") Z ") != std::string::npos;
 }
 
@@ -210,7 +193,7 @@ Ended interrupted(const std::vector<std::string>& words, const TemporaryFolder& 
     ::execv(arguments[0], arguments.data());
     ::_exit(99);
   }
-  for (int i = 0; i < 1200 && read_bytes(out).find("\"epoch\"") == std::string::npos; ++i) ::usleep(50'000);
+  for (int i = 0; i < 1200 && read_file(out).find("\"epoch\"") == std::string::npos; ++i) ::usleep(50'000);
   const std::vector<pid_t> all = processes_of(parent);
   EXPECT_EQ(all.size(), 2U);
   if (all.size() == 2) ::kill(all[static_cast<std::size_t>(victim)], signal);
@@ -220,7 +203,7 @@ Ended interrupted(const std::vector<std::string>& words, const TemporaryFolder& 
     ended = ::waitpid(parent, &status, WNOHANG) == parent;
     if (!ended) ::usleep(50'000);
   }
-  EXPECT_TRUE(ended) << "it did not end within a minute: " << read_bytes(err);
+  EXPECT_TRUE(ended) << "it did not end within a minute: " << read_file(err);
   if (!ended) {
     for (const pid_t each : all) ::kill(each, SIGKILL);
     ::waitpid(parent, &status, 0);
@@ -229,7 +212,7 @@ Ended interrupted(const std::vector<std::string>& words, const TemporaryFolder& 
     for (int k = 0; k < 200 && !is_gone(all[i]); ++k) ::usleep(50'000);
     EXPECT_TRUE(is_gone(all[i])) << "a process outlived its run";
   }
-  return {WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status), read_bytes(err), read_bytes(out)};
+  return {WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status), read_file(err), read_file(out)};
 }
 
 TEST_F(Processes, ASignalToOneStopsAllAtTheSameStep) {

@@ -26,17 +26,7 @@ Outcome quickstart(std::vector<std::string> more, const std::string& folder = ""
   return run_command(arguments, interrupt_after);
 }
 
-std::string weights_of(const std::string& folder) {
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
-    if (entry.path().filename() == "weights.safetensors") return entry.path().string();
-  }
-  return "";
-}
-
-std::string read_bytes(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
+std::string weights_of(const std::string& folder) { return find_file(folder, "weights.safetensors"); }
 
 std::string stream_hash(const Outcome& outcome) { return events(outcome, "epoch").at(0).at("stream_hash"); }
 
@@ -97,7 +87,7 @@ TEST(Run, TwoRunsEndWithTheSameBits) {
   const TemporaryFolder b;
   ASSERT_EQ(quickstart({}, a / "runs").code, 0);
   ASSERT_EQ(quickstart({"--set", "run.threads=4"}, b / "runs").code, 0);
-  EXPECT_EQ(read_bytes(weights_of(a / "runs")), read_bytes(weights_of(b / "runs")));
+  EXPECT_EQ(read_file(weights_of(a / "runs")), read_file(weights_of(b / "runs")));
 }
 
 TEST(Run, AStepOfTwoReplicasEqualsOneWithTheWholeBatch) {

@@ -63,10 +63,22 @@ CASES = [
     ("layer_norm", dict(), [[8, 5, 7]]),
     ("layer_norm", dict(epsilon=1e-5), [[20]]),
     ("layer_norm", dict(), [[64, 4, 4]]),
+    ("tanh", dict(), [[8, 5, 7]]),
+    ("clipped_relu", dict(), [[8, 5, 7]]),
+    ("clipped_relu", dict(ceiling=1.5), [[10]]),
+    ("hard_sigmoid", dict(), [[8, 5, 7]]),
+    ("hard_swish", dict(), [[8, 5, 7]]),
+    ("hard_swish", dict(), [[10]]),
+    ("elu", dict(), [[8, 5, 7]]),
+    ("elu", dict(alpha=0.5), [[10]]),
+    ("parametric_relu", dict(), [[8, 5, 7]]),
+    ("parametric_relu", dict(), [[10]]),
+    ("layer_scale", dict(), [[8, 5, 7]]),
+    ("layer_scale", dict(), [[10]]),
 ]
 
 # Wider inputs where a function is to be seen beyond its middle.
-SCALES = dict(gelu=5.0, sigmoid=6.0, silu=6.0, softmax=4.0)
+SCALES = dict(gelu=5.0, sigmoid=6.0, silu=6.0, softmax=4.0, tanh=3.0, clipped_relu=9.0, hard_sigmoid=5.0, hard_swish=5.0, elu=4.0)
 
 
 def pair(value):
@@ -116,6 +128,13 @@ LAYERS = dict(
     silu=lambda x, p, t: F.silu(x[0]),
     multiply=multiply,
     layer_norm=layer_norm,
+    tanh=lambda x, p, t: torch.tanh(x[0]),
+    clipped_relu=lambda x, p, t: F.hardtanh(x[0], 0.0, t.get("ceiling", 6.0)),
+    hard_sigmoid=lambda x, p, t: F.hardsigmoid(x[0]),
+    hard_swish=lambda x, p, t: F.hardswish(x[0]),
+    elu=lambda x, p, t: F.elu(x[0], t.get("alpha", 1.0)),
+    parametric_relu=lambda x, p, t: F.prelu(x[0], p["weight"]),
+    layer_scale=lambda x, p, t: multiply([x[0], p["weight"].expand(len(x[0]), -1)], p, t),
 )
 
 
@@ -125,6 +144,8 @@ def parameters(layer, t, shape):
         extents = [shape[0] // t.get("groups", 1), *pair(t["kernel"])] if layer == "conv" else [int(torch.tensor(shape).prod())]
         made = dict(weight=([t["out"], *extents], round((3.0 / int(torch.tensor(extents).prod())) ** 0.5, 3), 0.0))
         return made if not t.get("bias", True) else made | dict(bias=([t["out"]], 0.5, 0.0))
+    if layer in ("parametric_relu", "layer_scale"):
+        return dict(weight=(shape[:1], 0.5, 0.25))
     if layer not in ("batch_norm", "layer_norm"):
         return {}
     made = dict(weight=(shape[:1], 0.5, 1.0), bias=(shape[:1], 0.5, 0.0))

@@ -25,6 +25,16 @@ CASES = [
     ("pixel_cross_entropy", dict(), [4, 6, 5], {}),
     ("pixel_cross_entropy", dict(class_weights=[0.5, 2, 1]), [3, 7, 7], dict(ignored=True)),
     ("pixel_cross_entropy", dict(class_weights=[0.5, 2, 1, 0.25, 3, 1, 1, 1.5, 0.75, 1]), [10, 8, 8], dict(ignored=True)),
+    ("cross_entropy", dict(class_weights=[0.5, 2, 1, 0.25, 3]), [5], {}),
+    ("cross_entropy", dict(label_smoothing=0.1, class_weights=[0.5, 2, 1, 0.25, 3]), [5], dict(mixed=True)),
+    ("focal", dict(), [10], {}),
+    ("focal", dict(gamma=0.5, class_weights=[0.5, 2, 1, 0.25, 3]), [5], dict(mixed=True)),
+    ("binary_cross_entropy", dict(), [7], {}),
+    ("binary_cross_entropy", dict(positive_weight=[0.5, 2, 1]), [3], {}),
+    ("l1", dict(), [5], {}),
+    ("l1", dict(), [3, 6, 7], {}),
+    ("huber", dict(), [5], {}),
+    ("huber", dict(delta=0.25), [3, 6, 7], {}),
 ]
 
 
@@ -37,14 +47,15 @@ def data(loss, shape, special, first):
     """What the output is compared with, as the file holds it."""
     batch = 12 if len(shape) == 1 else 3
     made = dict(weights=[0.0 if n == batch - 2 else 1.0 for n in range(batch)])
-    if loss == "cross_entropy":
+    if loss in ("cross_entropy", "focal"):
         made["labels"] = integers(batch, first + 1, shape[0])
         if special.get("mixed"):
             made["second_labels"] = integers(batch, first + 2, shape[0])
             made["shares"] = [eighths / 8 for eighths in integers(batch, first + 3, 9)]
     elif len(shape) == 1:
-        made["numbers"] = dict(shape=[batch, *shape], phase=first + 4, scale=2.0, offset=0.0)
-    elif loss == "mean_squared_error":  # bytes, (N, H, W, C)
+        spread = dict(scale=0.5, offset=0.5) if loss == "binary_cross_entropy" else dict(scale=2.0, offset=0.0)
+        made["numbers"] = dict(shape=[batch, *shape], phase=first + 4, **spread)
+    elif loss != "pixel_cross_entropy":  # bytes, (N, H, W, C)
         made["targets"] = integers(batch * shape[0] * shape[1] * shape[2], first + 5, 256)
     else:  # classes, (N, H, W)
         classes = integers(batch * shape[1] * shape[2], first + 6, shape[0])
@@ -52,24 +63,48 @@ def data(loss, shape, special, first):
     return made
 
 
-def cross_entropy(y, of, t):
-    def per_image(labels):
-        return F.cross_entropy(y, torch.tensor(labels), reduction="none", label_smoothing=t.get("label_smoothing", 0.0))
+def labelled(per_image):
+    """A loss of images with a class, or two where they are mixed. per_image(y, labels, weights of classes, t) -> of each image"""
 
-    if "shares" not in of:
-        return per_image(of["labels"]), torch.ones(len(y))
-    share = torch.tensor(of["shares"], dtype=y.dtype)
-    return share * per_image(of["labels"]) + (1 - share) * per_image(of["second_labels"]), torch.ones(len(y))
+    def loss(y, of, t):
+        weight = torch.tensor(t.get("class_weights", [1.0] * y.shape[1]), dtype=y.dtype)
+        labels, second = torch.tensor(of["labels"]), torch.tensor(of.get("second_labels", of["labels"]))
+        share = torch.tensor(of.get("shares", [1.0] * len(y)), dtype=y.dtype)
+        each = share * per_image(y, labels, weight, t)
+        if "shares" in of:
+            each = each + (1 - share) * per_image(y, second, weight, t)
+        return each, share * weight[labels] + (1 - share) * weight[second]
+
+    return loss
 
 
-def mean_squared_error(y, of, t):
-    if "numbers" in of:
-        target = reference.values(**of["numbers"]).to(y.dtype)
-    else:
-        n, c, h, w = y.shape
-        target = (torch.tensor(of["targets"], dtype=y.dtype) / 255).reshape(n, h, w, c).permute(0, 3, 1, 2)
-    each = F.mse_loss(y, target, reduction="none").mean(1)
-    return each, torch.ones(each.shape)
+def cross_entropy(y, labels, weight, t):
+    return F.cross_entropy(y, labels, weight=weight, reduction="none", label_smoothing=t.get("label_smoothing", 0.0))
+
+
+def focal(y, labels, weight, t):
+    log_p = F.log_softmax(y, 1).gather(1, labels[:, None])[:, 0]
+    return -weight[labels] * (1 - log_p.exp()) ** t.get("gamma", 2.0) * log_p
+
+
+def of_values(per_value):
+    """The mean over the channels. per_value(y, target, t) -> of each number"""
+
+    def loss(y, of, t):
+        if "numbers" in of:
+            target = reference.values(**of["numbers"]).to(y.dtype)
+        else:
+            n, c, h, w = y.shape
+            target = (torch.tensor(of["targets"], dtype=y.dtype) / 255).reshape(n, h, w, c).permute(0, 3, 1, 2)
+        each = per_value(y, target, t).mean(1)
+        return each, torch.ones(each.shape)
+
+    return loss
+
+
+def binary_cross_entropy(y, target, t):
+    weight = torch.tensor(t["positive_weight"], dtype=y.dtype) if "positive_weight" in t else None
+    return F.binary_cross_entropy_with_logits(y, target, pos_weight=weight, reduction="none")
 
 
 def pixel_cross_entropy(y, of, t):
@@ -79,11 +114,21 @@ def pixel_cross_entropy(y, of, t):
     return each, torch.where(target == IGNORED, 0.0, weight[target.clamp(max=len(weight) - 1)])
 
 
+LOSSES = dict(
+    cross_entropy=labelled(cross_entropy),
+    focal=labelled(focal),
+    binary_cross_entropy=of_values(binary_cross_entropy),
+    mean_squared_error=of_values(lambda y, target, t: F.mse_loss(y, target, reduction="none")),
+    l1=of_values(lambda y, target, t: F.l1_loss(y, target, reduction="none")),
+    huber=of_values(lambda y, target, t: F.huber_loss(y, target, reduction="none", delta=t.get("delta", 1.0))),
+    pixel_cross_entropy=pixel_cross_entropy,
+)
+
+
 def compute(loss, t, output, of, dtype):
     """-> value, gradient and what the sum is divided by"""
     y = reference.values(**output).to(dtype).requires_grad_()
-    each, places = dict(cross_entropy=cross_entropy, mean_squared_error=mean_squared_error,
-                        pixel_cross_entropy=pixel_cross_entropy)[loss](y, of, t)
+    each, places = LOSSES[loss](y, of, t)
     weights = torch.tensor(of["weights"], dtype=dtype).reshape(-1, *[1] * (each.dim() - 1))
     divisor = (places * weights).sum()
     value = (each * weights).sum() / divisor.to(dtype)

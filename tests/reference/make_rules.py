@@ -4,8 +4,8 @@
 
 Parameter 0 is decayed, parameter 1 is not. Values and gradients are the formula of reference_values.py: phase 0 and 1 are the initial
 values, phase 2 + 2 * step + parameter a step's gradient. Computed in float64, so that the file is the formula and not its rounding,
-and in float32, to say how far PyTorch's own rounding takes it from that. torch.optim has no LARS: there the update is written down here, from the paper (arXiv 1708.03888), in tensor
-operations of PyTorch.
+and in float32, to say how far PyTorch's own rounding takes it from that. torch.optim has no LARS, LAMB and Lion: their updates are written down here, from the papers (arXiv
+1708.03888, 1904.00962, 2302.06675), in tensor operations of PyTorch.
 """
 import torch
 
@@ -22,12 +22,16 @@ CASES = {
     "adamw": [{}, {"beta1": 0.8, "beta2": 0.99, "epsilon": 1e-3}],
     "rmsprop": [{}, {"centered": True}, {"alpha": 0.9, "momentum": 0.8, "epsilon": 1e-4, "centered": True}],
     "lars": [{}, {"momentum": 0.5, "trust": 0.02}],
+    "lamb": [{}, {"beta1": 0.8, "beta2": 0.99, "epsilon": 1e-3}],
+    "lion": [{}, {"beta1": 0.5, "beta2": 0.8}],
 }
 
 
-class Lars(torch.optim.Optimizer):
-    def __init__(self, params, lr, weight_decay=0.0, momentum=0.9, trust=0.001):
-        super().__init__(params, dict(lr=lr, weight_decay=weight_decay, momentum=momentum, trust=trust))
+class Written(torch.optim.Optimizer):
+    """A rule that is written down here: update(w, state, group, t), with two states of zeros, m and v, and the step's number."""
+
+    def __init__(self, params, lr, weight_decay=0.0, **options):
+        super().__init__(params, dict(lr=lr, weight_decay=weight_decay, **self.defaults_of() | options))
 
     @torch.no_grad()
     def step(self):
@@ -35,21 +39,62 @@ class Lars(torch.optim.Optimizer):
             for w in group["params"]:
                 state = self.state[w]
                 if not state:
-                    state["v"] = torch.zeros_like(w)
-                local = 1.0
-                if group["weight_decay"] > 0:
-                    local = group["trust"] * w.norm() / (w.grad.norm() + group["weight_decay"] * w.norm())
-                state["v"].mul_(group["momentum"]).add_(group["lr"] * local * (w.grad + group["weight_decay"] * w))
-                w.sub_(state["v"])
+                    state.update(m=torch.zeros_like(w), v=torch.zeros_like(w), t=0)
+                state["t"] += 1
+                self.update(w, state, group, state["t"])
+
+
+class Lars(Written):
+    @staticmethod
+    def defaults_of():
+        return dict(momentum=0.9, trust=0.001)
+
+    @staticmethod
+    def update(w, state, group, t):
+        local = 1.0
+        if group["weight_decay"] > 0:
+            local = group["trust"] * w.norm() / (w.grad.norm() + group["weight_decay"] * w.norm())
+        state["v"].mul_(group["momentum"]).add_(group["lr"] * local * (w.grad + group["weight_decay"] * w))
+        w.sub_(state["v"])
+
+
+class Lamb(Written):
+    @staticmethod
+    def defaults_of():
+        return dict(betas=(0.9, 0.999), eps=1e-6)
+
+    @staticmethod
+    def update(w, state, group, t):
+        beta1, beta2 = group["betas"]
+        state["m"].mul_(beta1).add_(w.grad, alpha=1 - beta1)
+        state["v"].mul_(beta2).addcmul_(w.grad, w.grad, value=1 - beta2)
+        mean, square = state["m"] / (1 - beta1**t), state["v"] / (1 - beta2**t)
+        r = mean / (square.sqrt() + group["eps"]) + group["weight_decay"] * w
+        ratio = w.norm() / r.norm() if group["weight_decay"] > 0 else 1.0
+        w.sub_(group["lr"] * ratio * r)
+
+
+class Lion(Written):
+    @staticmethod
+    def defaults_of():
+        return dict(betas=(0.9, 0.99))
+
+    @staticmethod
+    def update(w, state, group, t):
+        beta1, beta2 = group["betas"]
+        c = beta1 * state["m"] + (1 - beta1) * w.grad
+        w.sub_(group["lr"] * (c.sign() + group["weight_decay"] * w))
+        state["m"].mul_(beta2).add_(w.grad, alpha=1 - beta2)
 
 
 def optimizer(rule, groups, options):
     options = dict(options)
-    if rule in ("adam", "adamw"):
-        options["betas"] = (options.pop("beta1", 0.9), options.pop("beta2", 0.999))
+    if "beta1" in options:
+        options["betas"] = (options.pop("beta1"), options.pop("beta2"))
     if "epsilon" in options:
         options["eps"] = options.pop("epsilon")
-    made = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "rmsprop": torch.optim.RMSprop, "lars": Lars}
+    made = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "rmsprop": torch.optim.RMSprop, "lars": Lars,
+            "lamb": Lamb, "lion": Lion}
     return made[rule](groups, lr=RATE, **options)
 
 

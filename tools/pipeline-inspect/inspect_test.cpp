@@ -78,10 +78,11 @@ class Inspect : public ::testing::Test {
     registry_.add_stage<Step>();
     registry_.add_stage<Update>();
   }
-  Pipeline pipeline() {
+  Pipeline pipeline(const std::string& more = "") {
     const auto file = std::filesystem::path(MILLRACE_BINARY_DIR) / "inspect_test.toml";
     std::ofstream(file) << "[train]\nflow = [\"read\", \"batch\", \"forward_backward\", \"optimizer\"]\n"
-                           "[train.read]\nstage = \"read_folder\"\npath = \"x\"\n[train.batch]\nsize = 4\n";
+                           "[train.read]\nstage = \"read_folder\"\npath = \"x\"\n[train.batch]\nsize = 4\n"
+                        << more;
     Pipeline loaded = load_pipeline(file.string(), {}, registry_);
     std::filesystem::remove(file);
     loaded.file = "p.toml";
@@ -193,6 +194,16 @@ TEST_F(Inspect, ShowsAPipeline) {
             "  optimizer         optimizer         GradientBucket from forward_backward\n");
 }
 
+TEST_F(Inspect, ShowsWhatAPipelinesNetworkTakesFromElsewhere) {
+  const std::string file = MILLRACE_SOURCE_DIR "/pipelines/networks/quickstart.toml";  // any file that is there
+  const std::string text = describe_pipeline(pipeline("[network]\nuse = \"" + file + "\"\nweights = \"" + file +
+                                                      "\"\nnew = [\"fc\"]\nfreeze = [\"block1\", \"block2.conv1\"]\n"));
+  EXPECT_NE(text.find("\nweights " + file +
+                      "\nnew     fc: 2 parameters, 650 values\nfrozen  block1, block2.conv1: 7 parameters, 7,408 values\n"),
+            std::string::npos)
+      << text;
+}
+
 TEST_F(Inspect, DrawsStagesEdgesAndCredits) {
   const std::string dot = draw_pipeline(pipeline());
   EXPECT_NE(dot.find("\"train.read\" [label=<<b>read</b>"), std::string::npos);
@@ -209,7 +220,25 @@ TEST_F(Inspect, ShowsANetworkAsATableOfLayers) {
   EXPECT_NE(text.find("32 3x3x3 convolutions, stride 1, padding 1, no bias"), std::string::npos) << text;
   EXPECT_NE(text.find("3 x 32 x 32"), std::string::npos) << text;
   EXPECT_NE(text.find("128 -> 10"), std::string::npos) << text;
-  EXPECT_NE(text.find("multiply-adds an image"), std::string::npos) << text;
+  EXPECT_NE(text.find("40 layers, 676,714 trained parameters, 1,792 running statistics, 95,257,856 multiply-adds an image"),
+            std::string::npos)
+      << text;
+}
+
+TEST_F(Inspect, ListsTheParametersOfANetwork) {
+  Diagnostics errors;
+  const auto network = load_network(MILLRACE_SOURCE_DIR "/pipelines/networks/cifar10_conv.toml", Value(), registry_, errors);
+  ASSERT_EQ(errors.text(), "");
+  const std::string text = list_parameters(*network);
+  EXPECT_TRUE(
+      text.starts_with("{\"name\":\"block1.0.conv.weight\",\"kind\":\"trained\",\"initialiser\":\"glorot_uniform\","
+                       "\"value\":0.0,\"shape\":[32,3,3,3]}\n"))
+      << text;
+  EXPECT_NE(text.find("{\"name\":\"block1.0.bn.running_var\",\"kind\":\"statistic\",\"initialiser\":\"constant\","
+                      "\"value\":1.0,\"shape\":[32]}\n"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n')), network->parameters.size());
 }
 
 TEST_F(Inspect, ListsWhatThereIs) {

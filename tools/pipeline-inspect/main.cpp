@@ -19,7 +19,7 @@ using namespace millrace;
 
 struct Options {
   std::vector<std::string> rest, sets;
-  bool dot = false, schema = false;
+  bool dot = false, schema = false, parameters = false;
   std::string svg;
 };
 
@@ -39,10 +39,11 @@ std::string inspect_network(const std::string& file, const Options& options, con
   for (const std::string& set : options.sets) apply_override(set, variables, errors);
   const auto network = load_network(file, variables, registry, errors);
   errors.throw_if_any();
-  return describe_network(*network);
+  return options.parameters ? list_parameters(*network) : describe_network(*network);
 }
 
 std::string inspect_pipeline(const std::string& file, const Options& options, const Registry& registry) {
+  if (options.parameters) fail(ErrorKind::usage, "'{}' is a pipeline; --parameters lists those of a network", file);
   const Pipeline pipeline = load_pipeline(file, options.sets, registry);
   if (!options.svg.empty()) write_svg(draw_pipeline(pipeline), options.svg);
   if (options.dot) return draw_pipeline(pipeline);
@@ -117,8 +118,8 @@ std::string inspect(const Options& options) {
   }
   const auto network = options.rest.size() == 1 && !is_part(what, registry) ? find_network(what, ".") : std::nullopt;
   if (network) return inspect_network(*network, options, registry);
-  if (options.dot || !options.svg.empty() || !options.sets.empty()) {
-    fail(ErrorKind::usage, "--dot, --svg and --set need a file or a network, found '{}'", what);
+  if (options.dot || options.parameters || !options.svg.empty() || !options.sets.empty()) {
+    fail(ErrorKind::usage, "--dot, --svg, --parameters and --set need a file or a network, found '{}'", what);
   }
   if (options.rest.size() == 2) return inspect_kind(what, options.rest[1], registry);
   return what == "devices" ? describe_devices(registry) : inspect_name(what, registry);
@@ -139,6 +140,7 @@ int main(int count, char** words) {
         .repeated("--set", "KEY=VALUE", "changes a key of the file (or a network's variable) before it is read", options.sets)
         .flag("--dot", "a pipeline as Graphviz source", options.dot)
         .option("--svg", "FILE", "draws a pipeline into a file (needs Graphviz)", options.svg)
+        .flag("--parameters", "a network's parameters, one JSON object a line: name, shape, first values", options.parameters)
         .flag("--schema", "a JSON schema of pipeline files, for editors", options.schema);
     if (!arguments.read(count, words, options.rest)) return 0;
     const bool is_part = options.rest.size() == 2 && std::find(kKinds.begin(), kKinds.end(), options.rest[0]) != kKinds.end();

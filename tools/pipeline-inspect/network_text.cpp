@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "inspect.h"
+#include "millrace/json_lines.h"
 #include "text_table.h"
 
 namespace millrace {
@@ -95,6 +96,22 @@ std::string describe_network(const Network& network) {
                figure(elements(network, layer)), figure(layer.multiply_adds)});
   }
   return fmt::format("{}\n", network.name) + table.text() + totals(network);
+}
+
+std::string list_parameters(const Network& network) {
+  std::string out;
+  for (const Parameter& parameter : network.parameters) {
+    const char* kind = parameter.statistic ? "statistic" : parameter.trainable ? "trained" : "fixed";
+    std::string line = JsonLine()
+                           .add("name", parameter.name)
+                           .add("kind", kind)
+                           .add("initialiser", parameter.initialiser.rule)
+                           .add("value", parameter.initialiser.value)
+                           .text();
+    line.pop_back();
+    out += fmt::format("{},\"shape\":[{}]}}\n", line, fmt::join(parameter.shape.begin(), parameter.shape.end(), ","));
+  }
+  return out;
 }
 
 }  // namespace millrace

@@ -44,6 +44,19 @@ std::string describe_graph(const GraphPlan& graph) {
   return fmt::format("\n[{}]{}\n", graph.name, when) + table.text();
 }
 
+// "new     fc: 2 parameters, 650 values"
+std::string covered(const char* what, const std::vector<std::string>& patterns, const Network& network) {
+  if (patterns.empty()) return "";
+  std::size_t count = 0;
+  std::uint64_t values = 0;
+  for (const Parameter& parameter : network.parameters) {
+    if (parameter.statistic || !covers_any(patterns, parameter.name)) continue;
+    ++count;
+    values += static_cast<std::uint64_t>(parameter.shape.elements());
+  }
+  return fmt::format("{:<8}{}: {} parameters, {} values\n", what, fmt::join(patterns, ", "), count, grouped(values));
+}
+
 }  // namespace
 
 std::string describe_pipeline(const Pipeline& pipeline) {
@@ -52,9 +65,11 @@ std::string describe_pipeline(const Pipeline& pipeline) {
                                 run.epochs, run.seed, run.devices, run.precision);
   if (pipeline.network) {
     const Network& network = *pipeline.network;
-    const std::string& file = pipeline.network_table.find("use")->text();
-    out += fmt::format("network {0}: {1} layers, {2} -> {3}; pipeline-inspect {0} lists them\n", file, network.layers.size(),
-                       to_string(network.input), to_string(network.output()));
+    const NetworkParams& params = pipeline.network_params;
+    out += fmt::format("network {0}: {1} layers, {2} -> {3}; pipeline-inspect {0} lists them\n", params.use,
+                       network.layers.size(), to_string(network.input), to_string(network.output()));
+    if (!params.weights.empty()) out += fmt::format("weights {}\n", params.weights);
+    out += covered("new", params.fresh, network) + covered("frozen", params.freeze, network);
   }
   for (const GraphPlan& graph : pipeline.graphs) out += describe_graph(graph);
   return out;

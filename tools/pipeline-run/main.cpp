@@ -3,11 +3,14 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <memory>
 #include <optional>
 
 #include "common/arguments.h"
 #include "config/plan.h"
 #include "millrace/plugin.h"
+#include "overfit.h"
+#include "rate_test.h"
 #include "run/check.h"
 #include "run/processes.h"
 #include "run/session.h"
@@ -25,16 +28,33 @@ millrace::StartingPoint starting_point(const std::string& text) {
   return {static_cast<std::uint64_t>(epoch - 1), static_cast<std::uint64_t>(step - 1)};
 }
 
+// Null: the run is no trial.
+std::shared_ptr<millrace::Trial> chosen_trial(const std::string& overfit, bool find_rate) {
+  if (!overfit.empty() && find_rate) {
+    millrace::fail(millrace::ErrorKind::usage, "--overfit and --find-rate are two trials: choose one");
+  }
+  if (find_rate) return std::make_shared<millrace::RateTest>();
+  if (overfit.empty()) return nullptr;
+  return std::make_shared<millrace::Overfit>(millrace::integer("--overfit", overfit, 1, millrace::Overfit::kMostSteps));
+}
+
+void set_up(const std::shared_ptr<millrace::Trial>& trial, millrace::SessionOptions& options) {
+  options.observer = trial;
+  options.rate_factor = [trial](std::uint64_t step) { return trial->rate_factor(step); };
+  options.most_steps = trial->most_steps();
+  options.only_main = true;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   return millrace::run_tool("pipeline-run", [&] {
     millrace::SessionOptions options;
-    bool check = false, json = false, quiet = false;
+    bool check = false, find_rate = false, json = false, quiet = false;
     std::string hash = "stream";
     std::vector<std::string> overrides;
     std::vector<std::string> files;
-    std::string from, processes = "1";
+    std::string from, processes = "1", overfit;
     millrace::Arguments arguments(
         "pipeline-run", "FILE [options]",
         "Runs the pipeline that a TOML file describes.\n"
@@ -46,9 +66,13 @@ int main(int argc, char** argv) {
         .option("--devices", "D", "instead of run.devices: auto, all, cpu, cpu*2, cuda, cuda:0,2, cuda:GPU-8f6d", options.devices)
         .option("--processes", "N", "share the devices among N processes of this machine, to the same bits (1)", processes)
         .option("--graph", "NAME", "run only this graph, once", options.graph)
-        .option("--weights", "FILE", "start from these weights (safetensors)", options.weights)
+        .option("--weights", "FILE", "start from these weights (safetensors, or .pth of PyTorch) instead of network.weights",
+                options.weights)
         .option("--from", "E[:S]",
                 "start at epoch E, or at its step S (both from 1); weights come from --weights, momentum starts at 0", from)
+        .option("--overfit", "N", "train on N batches until the loss is a tenth, at most 200 steps; exit code 1 when it is not",
+                overfit)
+        .flag("--find-rate", "raise the learning rate from 1e-7 to 10 over 100 steps, and propose one", find_rate)
         .option("--hash", "WHAT", "stream hashes cover: stream, samples and draws; pixels, also what the network receives", hash)
         .flag("--json", "events on standard output, one JSON object a line: observe.metrics.standard_output", json)
         .flag("--quiet", "only warnings on standard error: observe.console.quiet", quiet);
@@ -67,7 +91,21 @@ int main(int argc, char** argv) {
 
     millrace::Registry registry;  // mistakes in the file are said once, so before other processes are made
     registry.load_all();
-    const millrace::Pipeline pipeline = millrace::load_pipeline(files.front(), overrides, registry);
+    millrace::Pipeline pipeline = millrace::load_pipeline(files.front(), overrides, registry);
+    const std::shared_ptr<millrace::Trial> trial = chosen_trial(overfit, find_rate);
+    if (trial) {
+      if (!options.graph.empty() || !from.empty() || processes != "1") {
+        millrace::fail(millrace::ErrorKind::usage,
+                       "--overfit and --find-rate run the main graph from its first step in one process: leave out --graph, "
+                       "--from and --processes");
+      }
+      const std::vector<std::string> changes = trial->overrides(pipeline);
+      overrides.insert(overrides.end(), changes.begin(), changes.end());
+      pipeline = millrace::load_pipeline(files.front(), overrides, registry);
+      pipeline.stop = {};
+      pipeline.best.reset();
+      set_up(trial, options);
+    }
     // Before any thread is made.
     const auto size = static_cast<int>(millrace::integer("--processes", processes, 1, 64));
     options.processes = size;
@@ -96,6 +134,8 @@ int main(int argc, char** argv) {
       } else if (!quiet && !result.folder.empty()) {
         fmt::print(stderr, "folder: {}\n", result.folder);
       }
+      if (trial) fmt::print(json ? stderr : stdout, "{}", trial->text());
+      if (trial && result.signal == 0) return trial->succeeded() ? 0 : 1;
       return result.signal == 0 ? 0 : 128 + result.signal;
     } catch (millrace::Error& error) {
       if (others.rank() == 0) throw;

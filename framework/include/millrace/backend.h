@@ -189,7 +189,7 @@ struct CompileOptions {
   // Kept where a backend has memory of its own: Error(usage) when they do not fit. Others read batches where they lie.
   std::vector<ResidentSet> resident_sets = {};
   std::size_t replica = 0;       // the number of this replica among those of all processes
-  Exchange* exchange = nullptr;  // outlives the replica; null where there is nobody to meet
+  Exchange* exchange = nullptr;  // outlives the replica; null: the replica meets nobody
 };
 
 // What a layer cost on a replica's device so far. Layers that were fused into it are contained.

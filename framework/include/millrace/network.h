@@ -21,9 +21,9 @@ namespace millrace {
 class PortableLayer;
 
 struct Initialiser {
-  // "constant", "uniform", "normal", "he_normal", "he_uniform", "glorot_normal", "glorot_uniform", "fan_in_uniform" (He with a =
-  // sqrt 5), "dirac" (fan_in_uniform, then the first filters become the identity), "whiten" (from the data, see
-  // network/whitening)
+  // "constant", "uniform", "normal", "he_normal", "he_normal_fan_out", "he_uniform", "glorot_normal", "glorot_uniform",
+  // "fan_in_uniform" (He with a = sqrt 5), "dirac" (fan_in_uniform, then the first filters become the identity), "whiten" (from
+  // the data, see network/whitening)
   std::string rule = "constant";
   double value = 0;  // the constant, the bound of "uniform", or the deviation of "normal"
 };

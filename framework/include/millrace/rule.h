@@ -31,7 +31,7 @@ namespace millrace {
 
 struct StageContext;
 
-// What the rule needs besides an element's own value, gradient and states: nothing, or the norms of the whole parameter.
+// What the rule needs besides an element's own value, gradient and states: nothing, or norms over the whole parameter.
 enum class RuleScope { element, parameter };
 
 struct RuleState {

@@ -49,7 +49,7 @@ MILLRACE_KERNEL void update_packs(const UpdateElement<K>& element, std::int64_t 
   if (at.scale != nullptr && *at.scale == 0) return;
   const auto states = std::make_index_sequence<K::kStates>();
   for (std::int32_t segment = segment_of(at, &UpdateSegment::begin, first); first < last; ++segment) {
-    const UpdateNumbers n = numbers_of(at, segment);
+    const UpdateNumbers n = numbers_of<K>(at, segment);
     const std::int64_t end = std::min(segment_end(at, segment), last) * kUpdatePack;
     std::int64_t i = first * kUpdatePack;
     for (; i + kUpdateBlock <= end; i += kUpdateBlock) update_block(at, kernel, n, i, kUpdateBlock, states);
@@ -89,9 +89,9 @@ class RuleOf final : public Rule {
     for (float*& state : element.at.states) state = nullptr;
     for (std::size_t k = 0; k < kept_.size(); ++k) element.at.states[kept_[k]] = arguments.states[k];
     if (scope() == RuleScope::parameter) {
-      const SquaresOfChunk chunks{arguments};
+      const auto chunks = SquaresOf<K>::of(element.at, element.kernel);
       const SquaresOfSegment segments{arguments};
-      submit(group_kernel<SquaresOfChunk>, &chunks);
+      submit(group_kernel<typename SquaresOf<K>::Element>, &chunks);
       submit(group_kernel<SquaresOfSegment>, &segments);
     } else {
       element.at.squares = nullptr;

@@ -43,6 +43,9 @@ class RunServices {
   // What the learning rate of this step is multiplied by, as RunControl::rate_factor() asked for. Known when the step begins, and
   // the same for all replicas.
   virtual double rate_factor(std::uint64_t /*step*/) const { return 1; }
+
+  // A graph's first batches are tried before the first epoch: what comes now is not counted, and comes again.
+  virtual bool rehearses() const { return false; }
 };
 
 }  // namespace millrace

@@ -94,7 +94,7 @@ struct RequestEvent {
   int signal = 0;          // that asked for it; 0: none did
   double factor = 1;       // of rate_factor
   std::uint64_t step = 0;  // steps done when it was honoured: the next one is the first that it concerns
-  std::string text;        // honoured: what was done, such as the file that was written; refused: why
+  std::string text;        // honoured: what was done, such as the file that was written, or why the run stops; refused: why
   double elapsed_seconds = 0;
 };
 

@@ -15,12 +15,21 @@ namespace millrace {
 //
 //   constant     initial
 //   piecewise    initial * drop_factor ^ floor(t / (S * drop_epochs))
+//   exponential  initial * drop_factor ^ (t / (S * drop_epochs))
 //   cosine       initial * (f + (1 - f) * (1 + cos(pi * q)) / 2),    f = final_factor, q = (t - W) / (T - W)
 //   polynomial   initial * (f + (1 - f) * (1 - q) ^ power)
 //   triangular   initial * (start_factor -> 1 for t = 0 ... peak * T, then 1 -> final_factor for t = peak * T ... T, linearly)
+//   one_cycle    initial * (start_factor -> 1 for t = 0 ... peak * T - 1, then 1 -> final_factor up to t = T - 1), each along
+//   half
+//                a cosine (Smith and Topin, arXiv 1708.07120)
 //
-// For t < W the rate rises linearly from initial * start_factor at t = 0 to what the schedule says at t = W (gradual warm-up,
-// arXiv 1706.02677). final_factor belongs to t = T, one past the last step.
+// For t < W the rate rises linearly from initial * start_factor at t = 0 to what the schedule says at t = W (warmup = "gradual"),
+// or stays at initial * start_factor (warmup = "constant"); both are of arXiv 1706.02677. final_factor belongs to t = T, one past
+// the last step; that of one_cycle belongs to the last step.
+//
+// They are PyTorch's StepLR (piecewise), ExponentialLR, CosineAnnealingLR and PolynomialLR; OneCycleLR with start_factor =
+// 1 / div_factor and final_factor = 1 / (div_factor * final_div_factor), whose defaults are 0.04 and 4e-6 with peak = 0.3; and
+// for warm-up LinearLR and ConstantLR.
 struct ScheduleParams {
   double initial = 0.01;
   std::string schedule = "constant";
@@ -31,6 +40,7 @@ struct ScheduleParams {
   double start_factor = 0;
   double peak = 0.5;  // share of the run
   double warmup_epochs = 0;
+  std::string warmup = "gradual";
 
   static void describe(ParamSet<ScheduleParams>& set);
 };
@@ -42,7 +52,8 @@ class Schedule {
   double rate(std::uint64_t step) const;
 
  private:
-  double own(double step) const;  // without warm-up
+  double own(double step) const;        // without warm-up
+  double one_cycle(double step) const;  // the factor of `initial`
 
   ScheduleParams params_;
   double steps_per_epoch_;

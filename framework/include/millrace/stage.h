@@ -83,7 +83,8 @@ struct StageContext {
                                         // tables of all stages so far; 0 when the source has none
   std::uint32_t batch_size = 0;         // global; known after `batch`
   double steps_per_epoch = 0;           // known after `batch`
-  std::uint64_t total_steps = 0;        // of the run; known after `batch`
+  std::uint64_t total_steps = 0;        // of the run, as schedules count them; known after `batch`
+  std::uint64_t last_step = 0;          // after which the run ends: total_steps, or stop.max_steps before it
   bool hash_input = false;              // stream hashes also cover what the network receives, hash_of_input()
   RunServices* run = nullptr;           // never null while a pipeline runs
   const Registry* registry = nullptr;   // never null while a pipeline runs; for looking up a part by name

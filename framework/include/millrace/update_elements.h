@@ -13,8 +13,15 @@ namespace millrace {
 struct UpdateNumbers {
   float rate = 0;   // learning rate times the parameter's factor
   float decay = 0;  // weight decay times the parameter's factor
-  // Euclidean norms of the parameter and of its gradient before this update, for rules of scope `parameter`; else 0.
-  float value_norm = 0, gradient_norm = 0;
+  // Euclidean norms of the parameter and of its gradient before this update, for rules of scope `parameter`; else 0. A kernel
+  // with direction() gets the norm of what that returns, in place of the gradient's.
+  float value_norm = 0, gradient_norm = 0, direction_norm = 0;
+};
+
+// A kernel whose norms are known when it has said where it goes (update_kernel.h).
+template <class K>
+concept DirectedKernel = requires {
+  &K::direction;
 };
 
 // ---- What an update reads and writes ----
@@ -32,7 +39,7 @@ struct UpdateSegment {
 constexpr std::int64_t chunks_of_norms(std::int64_t packs) { return (packs + kNormChunk - 1) / kNormChunk; }
 
 struct Squares {
-  double value = 0, gradient = 0;
+  double value = 0, gradient = 0;  // of a DirectedKernel: of its direction, in place of the gradient
 };
 
 // Arrays side by side, of whole packs, 32-byte aligned, disjoint. Padding holds zeros.
@@ -66,15 +73,19 @@ MILLRACE_KERNEL std::int64_t segment_end(const UpdateArguments& at, std::int32_t
   return segment + 1 < at.segment_count ? at.segments[segment + 1].begin : at.packs;
 }
 
+template <class K>
 MILLRACE_KERNEL UpdateNumbers numbers_of(const UpdateArguments& at, std::int32_t segment) {
   const UpdateSegment& own = at.segments[segment];
   UpdateNumbers n;
   n.rate = own.rate_factor * at.learning_rate;
   n.decay = own.decay;
-  if (at.squares != nullptr) {
-    n.value_norm = static_cast<float>(sqrt(at.squares[segment].value));
-    n.gradient_norm = static_cast<float>(sqrt(at.squares[segment].gradient));
-    if (at.scale != nullptr) n.gradient_norm *= *at.scale;
+  if (at.squares == nullptr) return n;
+  n.value_norm = static_cast<float>(sqrt(at.squares[segment].value));
+  const auto other = static_cast<float>(sqrt(at.squares[segment].gradient));
+  if constexpr (DirectedKernel<K>) {
+    n.direction_norm = other;
+  } else {
+    n.gradient_norm = at.scale != nullptr ? other * *at.scale : other;
   }
   return n;
 }
@@ -117,7 +128,7 @@ struct UpdateElement {
   std::int64_t size() const { return at.packs; }
   MILLRACE_KERNEL void operator()(std::int64_t i) const {
     if (at.scale != nullptr && *at.scale == 0) return;
-    const UpdateNumbers n = numbers_of(at, segment_of(at, &UpdateSegment::begin, i));
+    const UpdateNumbers n = numbers_of<K>(at, segment_of(at, &UpdateSegment::begin, i));
     UpdatePack<float> value = pack_at(at.value, i), gradient = pack_at(at.gradient, i), states[state_slots<K>];
     MILLRACE_UNROLL for (int s = 0; s < K::kStates; ++s) {
       states[s] = at.states[s] == nullptr ? UpdatePack<float>{} : pack_at(at.states[s], i);
@@ -141,7 +152,29 @@ struct UpdateElement {
   std::vector<MemoryUse> uses() const;
 };
 
-// The squares of one chunk, in double, in an order that depends on the segments alone.
+// Sums the squares of one chunk of values and of what `beside` has for them, in double, in an order that depends on the segments
+// alone. beside.pack(i, segment, values of pack i) -> UpdatePack<float>.
+template <class Beside, class Group>
+MILLRACE_KERNEL void sum_squares(const UpdateArguments& at, const Beside& beside, const Group& group, std::int64_t chunk) {
+  const std::int32_t segment = segment_of(at, &UpdateSegment::first_chunk, chunk);
+  const UpdateSegment& own = at.segments[segment];
+  const std::int64_t first = own.begin + (chunk - own.first_chunk) * kNormChunk, end = segment_end(at, segment);
+  const std::int64_t last = end - first < kNormChunk ? end : first + kNormChunk;
+  double value[kUpdatePack] = {}, other[kUpdatePack] = {};
+  for (std::int64_t i = first + group.lane(); i < last; i += group.size()) {
+    const UpdatePack<float> v = pack_at(at.value, i), g = beside.pack(i, segment, v);
+    MILLRACE_UNROLL for (int k = 0; k < kUpdatePack; ++k) {
+      value[k] += static_cast<double>(v.values[k]) * static_cast<double>(v.values[k]);
+      other[k] += static_cast<double>(g.values[k]) * static_cast<double>(g.values[k]);
+    }
+  }
+  Squares sum;
+  MILLRACE_UNROLL for (int k = 0; k < kUpdatePack; ++k) sum = {sum.value + value[k], sum.gradient + other[k]};
+  sum = {group.sum(sum.value), group.sum(sum.gradient)};
+  if (group.lane() == 0) at.partial_squares[chunk] = sum;
+}
+
+// The squares of one chunk of values and gradients.
 struct SquaresOfChunk {
   static constexpr Form kForm = Form::groups;
   static constexpr int kThreads = 256;
@@ -151,22 +184,44 @@ struct SquaresOfChunk {
   std::int64_t size() const { return at.chunks; }
   template <class Group>
   MILLRACE_KERNEL void operator()(const Group& group, std::int64_t chunk) const {
-    const std::int32_t segment = segment_of(at, &UpdateSegment::first_chunk, chunk);
-    const UpdateSegment& own = at.segments[segment];
-    const std::int64_t first = own.begin + (chunk - own.first_chunk) * kNormChunk, end = segment_end(at, segment);
-    const std::int64_t last = end - first < kNormChunk ? end : first + kNormChunk;
-    double value[kUpdatePack] = {}, gradient[kUpdatePack] = {};
-    for (std::int64_t i = first + group.lane(); i < last; i += group.size()) {
-      const UpdatePack<float> v = pack_at(at.value, i), g = pack_at(at.gradient, i);
-      MILLRACE_UNROLL for (int k = 0; k < kUpdatePack; ++k) {
-        value[k] += static_cast<double>(v.values[k]) * static_cast<double>(v.values[k]);
-        gradient[k] += static_cast<double>(g.values[k]) * static_cast<double>(g.values[k]);
-      }
+    sum_squares(at, *this, group, chunk);
+  }
+  MILLRACE_KERNEL UpdatePack<float> pack(std::int64_t i, std::int32_t, const UpdatePack<float>&) const {
+    return pack_at(at.gradient, i);
+  }
+  std::vector<MemoryUse> uses() const;
+};
+
+// The squares of one chunk of values and directions. States are read and not changed.
+template <class K>
+struct SquaresOfDirections {
+  static constexpr Form kForm = Form::groups;
+  static constexpr int kThreads = 256;
+  static constexpr const char* kName = "norms of directions";
+  UpdateArguments at;
+  K kernel;
+
+  std::int64_t size() const { return at.chunks; }
+  template <class Group>
+  MILLRACE_KERNEL void operator()(const Group& group, std::int64_t chunk) const {
+    sum_squares(at, *this, group, chunk);
+  }
+  MILLRACE_KERNEL UpdatePack<float> pack(std::int64_t i, std::int32_t segment, const UpdatePack<float>& value) const {
+    UpdateNumbers n;
+    n.rate = at.segments[segment].rate_factor * at.learning_rate;
+    n.decay = at.segments[segment].decay;
+    const float scale = at.scale != nullptr ? *at.scale : 1.0F;
+    const UpdatePack<float> gradient = pack_at(at.gradient, i);
+    UpdatePack<float> states[state_slots<K>], result;
+    MILLRACE_UNROLL for (int s = 0; s < K::kStates; ++s) {
+      states[s] = at.states[s] == nullptr ? UpdatePack<float>{} : pack_at(at.states[s], i);
     }
-    Squares sum;
-    MILLRACE_UNROLL for (int k = 0; k < kUpdatePack; ++k) sum = {sum.value + value[k], sum.gradient + gradient[k]};
-    sum = {group.sum(sum.value), group.sum(sum.gradient)};
-    if (group.lane() == 0) at.partial_squares[chunk] = sum;
+    MILLRACE_UNROLL for (int k = 0; k < kUpdatePack; ++k) {
+      float own[state_slots<K>];
+      MILLRACE_UNROLL for (int s = 0; s < K::kStates; ++s) own[s] = states[s].values[k];
+      result.values[k] = kernel.direction(n, scale * gradient.values[k], value.values[k], own);
+    }
+    return result;
   }
   std::vector<MemoryUse> uses() const;
 };
@@ -193,11 +248,28 @@ struct SquaresOfSegment {
   std::vector<MemoryUse> uses() const;
 };
 
-// What the three read and write. On the host.
+// What they read and write. On the host.
 std::vector<MemoryUse> uses_of_update(const UpdateArguments& at);
 template <class K>
 std::vector<MemoryUse> UpdateElement<K>::uses() const {
   return uses_of_update(at);
 }
+std::vector<MemoryUse> uses_of_directions(const UpdateArguments& at);
+template <class K>
+std::vector<MemoryUse> SquaresOfDirections<K>::uses() const {
+  return uses_of_directions(at);
+}
+
+// What sums the squares of a chunk for a rule of scope `parameter`.
+template <class K>
+struct SquaresOf {
+  using Element = SquaresOfChunk;
+  static Element of(const UpdateArguments& at, const K&) { return {at}; }
+};
+template <DirectedKernel K>
+struct SquaresOf<K> {
+  using Element = SquaresOfDirections<K>;
+  static Element of(const UpdateArguments& at, const K& kernel) { return {at, kernel}; }
+};
 
 }  // namespace millrace

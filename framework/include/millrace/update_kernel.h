@@ -12,7 +12,14 @@
 //
 // A kernel sees one value with its gradient and its states, and never an address. It is trivially copyable and calls only
 // functions marked MILLRACE_KERNEL and those of <math.h>. Where value, gradient and states are 0 the value must stay 0: layouts
-// have padding. A state that the rule does not keep with its parameters (RuleDescription::state) reads as 0; writes are dropped.
+// have padding.
+//
+// A kernel of scope `parameter` may also have
+//   float direction(const UpdateNumbers& n, float gradient, float value, float (&states)[1]) const
+// which is asked before any value changes, with copies of the states and without norms. The kernel then gets the norm over the
+// parameter of what it returned (direction_norm), as LAMB needs.
+//
+// A state that the rule does not keep with its parameters (RuleDescription::state) reads as 0; writes are dropped.
 #pragma once
 
 #include <math.h>
@@ -23,8 +30,9 @@
 
 // Stands behind a kernel in its header. Where KERNELS of millrace_add_plugin() names the header, nvcc compiles the kernel.
 #if defined(MILLRACE_DEVICE_CODE)
-#define MILLRACE_UPDATE_KERNEL(...) \
-  MILLRACE_ELEMENTS(::millrace::UpdateElement<__VA_ARGS__>, ::millrace::SquaresOfChunk, ::millrace::SquaresOfSegment)
+#define MILLRACE_UPDATE_KERNEL(...)                                                                      \
+  MILLRACE_ELEMENTS(::millrace::UpdateElement<__VA_ARGS__>, ::millrace::SquaresOf<__VA_ARGS__>::Element, \
+                    ::millrace::SquaresOfSegment)
 #else
 #define MILLRACE_UPDATE_KERNEL(...) static_assert(std::is_trivially_copyable_v<__VA_ARGS__>);
 #endif

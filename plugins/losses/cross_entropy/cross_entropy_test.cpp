@@ -4,14 +4,15 @@
 #include <numeric>
 
 #include "loss_fixture.h"
+#include "millrace/error.h"
 
 namespace millrace::losses {
 namespace {
 
 constexpr std::size_t kCorrect = testkit::kCorrect, kCorrect5 = testkit::kCorrect5;
 
-// By the definition, in double.
-double row_loss(const LossTrial& trial, std::size_t row, double smoothing) {
+// By the definition, in double. `of_class`: weights of classes.
+double row_loss(const LossTrial& trial, std::size_t row, double smoothing, const std::vector<double>& of_class = {}) {
   const auto classes = static_cast<std::size_t>(trial.shape[0]);
   const float* const outputs = trial.outputs.data() + row * classes;
   double sum = 0, loss = 0;
@@ -21,7 +22,8 @@ double row_loss(const LossTrial& trial, std::size_t row, double smoothing) {
     const double named = (trial.labels[row] == static_cast<float>(j) ? share : 0) +
                          (share < 1 && trial.seconds[row] == static_cast<float>(j) ? 1 - share : 0);
     const double target = named * (1 - smoothing) + smoothing / static_cast<double>(classes);
-    loss -= target * (static_cast<double>(outputs[j]) - std::log(sum));
+    const double weight = of_class.empty() ? 1 : of_class[j];
+    loss -= weight * target * (static_cast<double>(outputs[j]) - std::log(sum));
   }
   return static_cast<double>(trial.weights[row]) * loss;
 }
@@ -65,6 +67,64 @@ TEST(CrossEntropy, MatchesTheDefinition) {
       }
     }
   }
+}
+
+TEST(CrossEntropy, WeighsClasses) {
+  const std::vector<double> of_class = {0.5, 2, 0, 3};
+  for (const double smoothing : {0.0, 0.2}) {
+    for (const bool mixed : {false, true}) {
+      Value parameters = list_table("class_weights", of_class);
+      parameters.set("label_smoothing", Value(smoothing));
+      LossTrial trial(testkit::make_loss("cross_entropy", parameters), {4}, 12);
+      double loss = 0, weight = 0, images = 0;
+      for (std::size_t row = 0; row < 12; ++row) {
+        if (mixed) trial.shares[row] = static_cast<float>(row % 5) / 4;
+        trial.weights[row] = static_cast<float>(row % 3);
+        const double share = trial.shares[row], of_row = trial.weights[row];
+        const auto label = static_cast<std::size_t>(trial.labels[row]), second = static_cast<std::size_t>(trial.seconds[row]);
+        loss += row_loss(trial, row, smoothing, of_class);
+        weight += of_row * (share * of_class[label] + (1 - share) * of_class[second]);
+        images += of_row;
+      }
+      const std::vector<double> sums = trial.run();
+      EXPECT_NEAR(sums[kLoss], loss, 1e-6 * loss);
+      EXPECT_NEAR(sums[kWeight], weight, 1e-6 * weight);
+      EXPECT_EQ(trial.loss->info().figures.at(1).finish(sums), sums[kCorrect] / images);
+      EXPECT_LT(trial.gradient_error(), 3e-3);
+    }
+  }
+}
+
+TEST(CrossEntropy, CountsTheWeightOfABatchAsItsKernelsDo) {
+  const auto plain = testkit::cross_entropy(),
+             weighted = testkit::make_loss("cross_entropy", list_table("class_weights", {1, 10, 100}));
+  const Ref<Batch> batch = testkit::make_batch(4, {2, 2, 3});
+  const std::vector<std::int32_t> labels = {2, 1, -1, 0};
+  std::copy(labels.begin(), labels.end(), batch->labels);
+  std::copy_n(std::vector<float>{1, 0.5F, 0, 1}.begin(), 4, batch->weights);
+  batch->shares = nullptr;
+  EXPECT_EQ(plain->weight(*batch, {0, 4}, 1), 2.5);
+  EXPECT_EQ(weighted->weight(*batch, {0, 4}, 1), 100 + 0.5 * 10 + 1);
+  EXPECT_EQ(weighted->weight(*batch, {1, 2}, 1), 0.5 * 10);
+  std::vector<float> shares = {0.25F, 1, 0.5F, 1};
+  std::vector<std::int32_t> seconds = {1, -1, 7, -1};
+  batch->shares = shares.data();
+  batch->second_labels = seconds.data();
+  EXPECT_EQ(weighted->weight(*batch, {0, 4}, 1), 0.25 * 100 + 0.75 * 10 + 0.5 * 10 + 1);
+  EXPECT_EQ(plain->weight(*batch, {0, 4}, 1), 2.5);
+}
+
+TEST(CrossEntropy, RefusesWeightsThatDoNotFit) {
+  LossSetting setting;
+  setting.output = {3};
+  EXPECT_NO_THROW(check_loss(*testkit::make_loss("cross_entropy", list_table("class_weights", {1, 2, 0})), setting));
+  try {
+    check_loss(*testkit::make_loss("cross_entropy", list_table("class_weights", {1, 2})), setting);
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "loss 'cross_entropy': class_weights has 2 numbers, and the network's output 3 channels");
+  }
+  EXPECT_THROW(testkit::make_loss("cross_entropy", list_table("class_weights", {1, -1})), Error);
 }
 
 TEST(CrossEntropy, CountsTheLabelWithTheLargerShareAsCorrect) {

@@ -2,13 +2,13 @@
 
 #include <cmath>
 
+#include "millrace/class_weights.h"
 #include "millrace/plugin.h"
 
 namespace millrace::losses {
 namespace {
 
-// Over the pixels of all images that have a class: sum of w[class] * loss / sum of w[class], as PyTorch's cross_entropy has it
-// with weights. Pixels of the ignored id count nowhere.
+// The weighted mean over the pixels of all images that have a class. Pixels of the ignored id count nowhere.
 class PixelCrossEntropy final : public Loss {
  public:
   struct Params {
@@ -17,7 +17,7 @@ class PixelCrossEntropy final : public Loss {
   static void describe(LossDescription<Params>& d) {
     d.name("pixel_cross_entropy").text("Cross-entropy of the softmax of each pixel's outputs, for images of class indices.");
     d.target(LossTarget::classes).example("", {4, 6, 5}).example("class_weights = [0.5, 2, 1]", {3, 7, 7});
-    d.params.add("class_weights", &Params::class_weights).text("of the pixels of each class; without: 1");
+    d.params.add("class_weights", &Params::class_weights).text(ClassWeights::kText);
     d.sum("correct").sum("pixels").class_matrix();
     d.figure({.name = "accuracy",
               .text = "pixels whose class has the largest output",
@@ -35,29 +35,11 @@ class PixelCrossEntropy final : public Loss {
               .percent = true,
               .finish = mean_iou});
   }
-  explicit PixelCrossEntropy(const Params& params) : weights_(params.class_weights.begin(), params.class_weights.end()) {
-    for (const float weight : weights_) {
-      if (!(weight >= 0)) fail(ErrorKind::usage, "class_weights must be 0 or more, found {}", weight);
-    }
-  }
+  explicit PixelCrossEntropy(const Params& params) : weights_(params.class_weights) {}
 
-  void check(const LossSetting& setting) const override {
-    if (weights_.empty() || static_cast<std::int64_t>(weights_.size()) == setting.output[0]) return;
-    fail(ErrorKind::usage, "class_weights has {} numbers, and the network's output {} channels", weights_.size(),
-         setting.output[0]);
-  }
-  std::vector<float> constants(std::int64_t channels) const override {
-    return weights_.empty() ? std::vector<float>(static_cast<std::size_t>(channels), 1.0F) : weights_;
-  }
-  double weight(const Batch& batch, Share slots, std::int64_t) const override {
-    const std::vector<double> pixels = count_target_classes(batch, slots);
-    double total = 0;
-    for (std::size_t c = 0; c < pixels.size(); ++c) {
-      if (weights_.empty()) total += pixels[c];
-      if (c < weights_.size()) total += pixels[c] * static_cast<double>(weights_[c]);
-    }
-    return total;
-  }
+  void check(const LossSetting& setting) const override { weights_.check(setting); }
+  std::vector<float> constants(std::int64_t channels) const override { return weights_.constants(channels); }
+  double weight(const Batch& batch, Share slots, std::int64_t) const override { return weights_.of_label_images(batch, slots); }
   void compute(LossPass& pass) const override {
     pass.row(PixelCrossEntropyKernel{}, {pass.output(), pass.weight(), pass.target(), pass.constant()},
              {pass.d_output(), pass.figure(kLoss), pass.figure(kWeight), pass.figure(kCorrect), pass.figure(kPixels),
@@ -92,7 +74,7 @@ class PixelCrossEntropy final : public Loss {
     return mean(sums, [](double right, double of, double as) { return right / (of + as - right); });
   }
 
-  const std::vector<float> weights_;
+  const ClassWeights weights_;
 };
 
 }  // namespace

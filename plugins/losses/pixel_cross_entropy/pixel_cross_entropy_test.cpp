@@ -6,11 +6,7 @@
 namespace millrace::losses {
 namespace {
 
-Value weights(const std::vector<double>& values) {
-  Array list;
-  for (const double value : values) list.emplace_back(value);
-  return testkit::table({{"class_weights", Value(list)}});
-}
+Value weights(const std::vector<double>& values) { return list_table("class_weights", values); }
 
 TEST(PixelCrossEntropy, MatchesTheDefinition) {
   const std::vector<double> of_class = {0.5, 2, 1};

@@ -49,7 +49,7 @@ std::string progress_line(const TickEvent& e) {
 }
 
 std::string asked_text(const RequestEvent& e) {
-  if (e.kind != RequestKind::stop) return {};
+  if (e.kind != RequestKind::stop || !e.text.empty()) return {};  // its reason is told when it is honoured
   if (e.signal != 0) return "stopping after the step under way; once more to stop at once";
   return fmt::format("stopping after the step under way: {} asks for it", e.by);
 }
@@ -60,6 +60,8 @@ std::string honoured_text(const RequestEvent& e) {
     case RequestKind::rate_factor:
       return fmt::format("from step {} on the learning rate is multiplied by {:g}: {} asked for it", e.step + 1, e.factor, e.by);
     case RequestKind::stop:
+      if (!e.text.empty()) return "stopped: " + e.text;
+      break;
     case RequestKind::validate: break;
   }
   return {};

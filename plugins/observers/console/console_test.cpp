@@ -119,6 +119,18 @@ TEST_F(ConsoleObserverTest, SaysWhatIsAskedForAndWhatBecameOfIt) {
             "observer page asked for save in vain: the run has no folder\n");
 }
 
+TEST_F(ConsoleObserverTest, SaysWhyTheRunWasStopped) {
+  EXPECT_EQ(said([](RunObserver& observer) {
+              RequestEvent request;
+              request.by = "[stop]";
+              request.text = "max_steps = 70 are done";
+              observer.request(request);
+              request.state = RequestEvent::State::honoured;
+              observer.request(request);
+            }),
+            "stopped: max_steps = 70 are done\n");
+}
+
 TEST_F(ConsoleObserverTest, QuietSaysWarningsAlone) {
   const auto everything = [](RunObserver& observer) {
     observer.epoch(epoch_event());

@@ -70,9 +70,9 @@ class MetricsObserver final : public RunObserver {
     write(line, e.elapsed_seconds);
   }
 
-  // A stop is told by the line of the end.
+  // A stop without a reason is told by the line of the end.
   void request(const RequestEvent& e) override {
-    if (e.state != RequestEvent::State::honoured || e.kind == RequestKind::stop) return;
+    if (e.state != RequestEvent::State::honoured || (e.kind == RequestKind::stop && e.text.empty())) return;
     JsonLine line;
     line.add("event", "request").add("request", to_string(e.kind)).add("by", e.by).add("step", e.step);
     if (e.kind == RequestKind::rate_factor) line.add("factor", e.factor);

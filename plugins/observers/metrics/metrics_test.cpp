@@ -90,6 +90,21 @@ TEST_F(MetricsObserverTest, ARequestThatWasHonouredIsALine) {
                 "\n");
 }
 
+TEST_F(MetricsObserverTest, AStopWithAReasonIsALine) {
+  const auto observer = make("metrics");
+  observer->start(start_event(), control_);
+  RequestEvent request;
+  request.by = "[stop]";
+  request.state = RequestEvent::State::honoured;
+  request.step = 70;
+  request.text = "max_steps = 70 are done";
+  observer->request(request);
+  EXPECT_EQ(text_of("metrics.jsonl"),
+            kStart + R"({"event":"request","request":"stop","by":"[stop]","step":70,"text":"max_steps = 70 are done",)"
+                     R"("elapsed_seconds":0.0})"
+                     "\n");
+}
+
 TEST_F(MetricsObserverTest, WritesToStandardOutputTooWhereItIsAsked) {
   const auto observer = make("metrics", Value(Table{{"standard_output", {}, Value(true)}}));
   RunStart start = start_event();

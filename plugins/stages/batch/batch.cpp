@@ -225,6 +225,7 @@ bool BatchSamples::refuse(Batch& batch, std::uint32_t slot) {
 // Counts by epoch: samples of two epochs may arrive mixed at their border, where a straggler of the old epoch starts its count
 // anew. That errs on the generous side, by a few samples.
 void BatchSamples::count_bad(const Sample& sample) {
+  if (run_ && run_->rehearses()) return;
   const std::uint64_t epoch = sample.key.epoch << 32;
   std::uint64_t before = bad_of_epoch_.load(std::memory_order_relaxed), after = 0;
   do {

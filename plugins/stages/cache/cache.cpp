@@ -21,7 +21,7 @@ void Cache::describe_params(StageDescription<Params>& d) {
   d.params.add("memory", &Params::memory)
       .text("how much memory it may fill, such as \"4 GiB\"; default: 1 GiB, or none with a file");
   d.params.add("file", &Params::file)
-      .text("one file for this run and later ones, made anew when the data or the stages before change");
+      .text("a file that later runs use too; written again when the data or the stages before it have changed");
 }
 
 void ImageCache::describe(StageDescription<Params>& d) {
@@ -56,7 +56,7 @@ void Cache::open() {
   if (fingerprint_ == 0) fail(ErrorKind::usage, "file: this source cannot tell whether its data has changed; use `memory`");
   std::string why;
   owned_reader_ = CacheReader::open(path_, fingerprint_, why);
-  if (!why.empty() && run_) run_->warn(fmt::format("cache file '{}' is made anew: {}", path_, why));
+  if (!why.empty() && run_) run_->warn(fmt::format("cache file '{}' is written again: {}", path_, why));
   reader_ = owned_reader_.get();
   if (!owned_reader_ && !alone_) {
     fail(ErrorKind::usage, "file '{}' is not there yet, and several processes would write it: make it by a run of one process",
@@ -84,7 +84,8 @@ void Cache::process(Sample& sample, Draw&) {
       memory_->keep(sample.key.index, place);
     }
   }
-  if (writer_ && !reader_.load(std::memory_order_relaxed)) write(sample);
+  const bool comes_again = run_ && run_->rehearses();  // and would look like the second pass, before which all was written
+  if (writer_ && !comes_again && !reader_.load(std::memory_order_relaxed)) write(sample);
 }
 
 void Cache::write(const Sample& sample) {

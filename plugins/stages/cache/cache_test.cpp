@@ -283,7 +283,7 @@ TEST_F(CacheFileTest, IsMadeAnewWhenTheDataChanged) {
   EXPECT_FALSE(fetch(cache, 0));
   ASSERT_EQ(run_.warnings().size(), 1U);
   EXPECT_EQ(run_.warnings()[0],
-            "cache file '" + params_.file + "' is made anew: the data or the stages before the cache have changed");
+            "cache file '" + params_.file + "' is written again: the data or the stages before the cache have changed");
   pass(cache, 5);
   EXPECT_TRUE(fetch(cache, 0));
 }

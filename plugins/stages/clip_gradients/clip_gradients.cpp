@@ -18,35 +18,60 @@ constexpr const char* kFigure = "gradient_norm";
 }  // namespace
 
 void ClipGradients::describe(StageDescription<Params>& d) {
-  d.name("clip_gradients").text("Bounds the norm of a step's whole gradient. Stands between allreduce and optimizer.");
+  d.name("clip_gradients").text("Bounds a step's gradients. Stands between allreduce and optimizer.");
   d.input(payload::kGradientBucket).output(payload::kGradientBucket).per_replica();
   d.params.add("global_norm", &Params::global_norm)
       .range(0)
-      .text("the largest Euclidean norm that all gradients of a step have together; beyond it they are scaled down to it");
+      .text(
+          "the largest Euclidean norm that all gradients of a step have together; beyond it they are scaled down to it; default: "
+          "1, without `value`");
+  d.params.add("value", &Params::value).range(0).text("the largest size of each gradient; beyond it a gradient becomes +-value");
 }
 
-ClipGradients::ClipGradients(const Params& params, const StageContext& context) : limit_(params.global_norm), context_(context) {
-  if (limit_ <= 0) fail(ErrorKind::usage, "global_norm = {}: nothing would ever be updated", limit_);
+ClipGradients::ClipGradients(const Params& params, const StageContext& context)
+    : by_value_(params.value.has_value()), limit_(by_value_ ? *params.value : params.global_norm.value_or(1)), context_(context) {
+  if (by_value_ && params.global_norm) {
+    fail(ErrorKind::usage, "global_norm and value are two ways to bound gradients: name one; for both, put two stages into flow");
+  }
+  if (limit_ <= 0) {
+    fail(ErrorKind::usage, "{} = {}: nothing would ever be updated", by_value_ ? "value" : "global_norm", limit_);
+  }
 }
 
 void ClipGradients::open() {
   const auto index = static_cast<std::size_t>(context_.replica);
   Device& device = *context_.devices[index];
+  stream_ = device.make_stream(fmt::format("clip_gradients[{}]", context_.replica));
+  if (by_value_) return;
   first_chunk_ = {0};
   for (const Bucket& bucket : context_.replicas[index]->buckets()) {
     first_chunk_.push_back(first_chunk_.back() + chunks_of_gradients(static_cast<std::int64_t>(bucket.elements)));
   }
   squares_ = device.memory(static_cast<std::size_t>(first_chunk_.back()) * sizeof(double), "squares of gradients");
   result_ = device.memory(sizeof(ClipResult), "norm of gradients");
-  stream_ = device.make_stream(fmt::format("clip_gradients[{}]", context_.replica));
 }
 
 void ClipGradients::process(int, Packet packet, Output& output) {
-  const auto& bucket = static_cast<const GradientBucket&>(*packet.payload);
+  auto& bucket = static_cast<GradientBucket&>(*packet.payload);
+  if (by_value_) {
+    clip_by_value(bucket);
+    return output.emit(0, std::move(packet));
+  }
   const auto buckets = static_cast<std::size_t>(bucket.buckets);
   add_squares(bucket);
   held_.push_back(std::move(packet));
   if (held_.size() == buckets) finish_step(output);
+}
+
+void ClipGradients::clip_by_value(GradientBucket& bucket) {
+  ClipByValue clip;
+  clip.gradients = bucket.data;
+  clip.scale = bucket.scale;
+  clip.elements = static_cast<std::int64_t>(bucket.elements);
+  clip.limit = static_cast<float>(limit_);
+  stream_->wait(bucket.ready);
+  stream_->run(group_kernel<ClipByValue>, &clip);
+  bucket.ready = stream_->record();
 }
 
 void ClipGradients::add_squares(const GradientBucket& bucket) {
@@ -110,6 +135,6 @@ std::shared_ptr<std::uint8_t[]> ClipGradients::free_place() {
 
 }  // namespace millrace
 
-MILLRACE_PLUGIN("clip_gradients", "1.0", "Clipping of gradients by their global norm.") {
+MILLRACE_PLUGIN("clip_gradients", "1.0", "Clipping of gradients, by their global norm or by value.") {
   registry.add_stage<millrace::ClipGradients>();
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "clip_kernels.h"
@@ -9,19 +10,24 @@
 
 namespace millrace {
 
-// Bounds the norm of a step's whole gradient: beyond `global_norm` all gradients are scaled down to it (Pascanu et al., arXiv
-// 1211.5063).
+// Bounds a step's gradients. One instance for each replica; stands behind the stage that sums over replicas, so that all replicas
+// bound the same gradients.
 //
-// Port: "in" takes GradientBuckets, "out" sends them on when the step's last has come, with the factor as GradientBucket::scale,
-// which the update multiplies by: gradients themselves are not written. One instance for each replica; stands behind the stage
-// that sums over replicas, so that all find the same norm. The squares of a bucket are added up while backward goes on; the order
-// of every sum depends on the network alone.
+// Ports: "in" takes GradientBuckets, "out" sends them on.
 //
-// A step whose norm is not finite updates nothing, and is warned of. Reports "gradient_norm" once a step.
+// By `global_norm`, the norm of the whole gradient: beyond it all gradients are scaled down to it (Pascanu et al., arXiv
+// 1211.5063). Buckets go on when the step's last has come, with the factor as GradientBucket::scale, which the update multiplies
+// by: gradients themselves are not written. The squares of a bucket are added up while backward goes on; the order of every sum
+// depends on the network alone. A step whose norm is not finite updates nothing, and is warned of. Reports "gradient_norm" once a
+// step.
+//
+// By `value`, each gradient by itself: what lies outside [-value, value] becomes the nearer end. Each bucket goes on at once,
+// with its gradients written. What is not a number stays so.
 class ClipGradients : public Stage {
  public:
   struct Params {
-    double global_norm = 1;
+    std::optional<double> global_norm;  // neither: 1
+    std::optional<double> value;
   };
   static void describe(StageDescription<Params>& d);
   ClipGradients(const Params& params, const StageContext& context);
@@ -31,11 +37,13 @@ class ClipGradients : public Stage {
   void stop() noexcept override { held_.clear(); }  // of a run that ended in the middle of a step
 
  private:
+  void clip_by_value(GradientBucket& bucket);
   void add_squares(const GradientBucket& bucket);
   void finish_step(Output& output);
   void report_when(const Ref<Event>& known, std::shared_ptr<std::uint8_t[]> result, std::uint64_t step, Output& output);
   std::shared_ptr<std::uint8_t[]> free_place();  // of a result on the host
 
+  const bool by_value_;
   const double limit_;
   const StageContext context_;
   std::vector<std::int64_t> first_chunk_;  // by bucket; one past the last at the end

@@ -48,6 +48,42 @@ TEST(ClipKernels, AddUpEverySquare) {
   }
 }
 
+TEST(ClipKernels, BoundEveryGradientAndKeepWhatIsNoNumber) {
+  std::mt19937_64 generator(3);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(static_cast<std::size_t>(kChunkOfGradients) + 5);
+  std::generate(values.begin(), values.end(), [&] { return normal(generator); });
+  values[1] = std::numeric_limits<float>::infinity();
+  values[2] = std::numeric_limits<float>::quiet_NaN();
+  const std::vector<float> before = values;
+  ClipByValue clip;
+  clip.gradients = values.data();
+  clip.elements = static_cast<std::int64_t>(values.size());
+  clip.limit = 0.5F;
+  const Kernel& kernel = group_kernel<ClipByValue>;
+  kernel.run_on_host(&clip, 0, kernel.units(&clip));
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (i == 2) continue;
+    EXPECT_EQ(values[i], std::clamp(before[i], -0.5F, 0.5F)) << i;
+  }
+  EXPECT_TRUE(std::isnan(values[2]));
+}
+
+TEST(ClipKernels, BoundWhatAnEarlierStageScales) {
+  std::vector<float> values = {8, -8, 1};
+  const float scale = 0.25F, nothing = 0;
+  ClipByValue clip;
+  clip.gradients = values.data();
+  clip.elements = static_cast<std::int64_t>(values.size());
+  clip.limit = 1;
+  clip.scale = &scale;
+  group_kernel<ClipByValue>.run_on_host(&clip, 0, 1);
+  EXPECT_EQ(values, (std::vector<float>{4, -4, 1}));  // 1, -1 and 0.25 when they are scaled
+  clip.scale = &nothing;
+  group_kernel<ClipByValue>.run_on_host(&clip, 0, 1);
+  EXPECT_EQ(values, (std::vector<float>{4, -4, 1}));
+}
+
 // One replica of a small network, with a bucket for each parameter.
 class ClipGradientsTest : public testing::Test {
  protected:
@@ -63,9 +99,9 @@ class ClipGradientsTest : public testing::Test {
     context_.replica = 0;
   }
 
-  testkit::Harness& start(double global_norm) {
-    harness_ = std::make_unique<testkit::Harness>(StageTypeAccess::make<ClipGradients>(),
-                                                  table({{"global_norm", Value(global_norm)}}), context_);
+  testkit::Harness& start(double global_norm) { return start(table({{"global_norm", Value(global_norm)}})); }
+  testkit::Harness& start(const Value& parameters) {
+    harness_ = std::make_unique<testkit::Harness>(StageTypeAccess::make<ClipGradients>(), parameters, context_);
     harness_->stage().open();
     return *harness_;
   }
@@ -130,7 +166,42 @@ TEST_F(ClipGradientsTest, AStepThatIsNotFiniteUpdatesNothingAndSaysSo) {
             static_cast<float>(1 / norm_of(0.25F)));
 }
 
-TEST_F(ClipGradientsTest, ALimitOfZeroIsAMistake) { EXPECT_THROW(start(0), Error); }
+TEST_F(ClipGradientsTest, ByValueEachBucketGoesOnAtOnceWithItsGradientsBounded) {
+  testkit::Harness& harness = start(table({{"value", Value(0.25)}}));
+  const Bucket& memory = replica_->buckets().front();
+  ASSERT_GE(memory.elements, 3U);
+  std::fill_n(memory.gradients, memory.elements, 0.125F);
+  memory.gradients[1] = 3;
+  memory.gradients[2] = -3;
+  Ref<GradientBucket> bucket = make_ref<GradientBucket>();
+  bucket->buckets = static_cast<int>(replica_->buckets().size());
+  bucket->data = memory.gradients;
+  bucket->elements = memory.elements;
+  harness.feed(testkit::packet(std::move(bucket), 0));
+  const std::vector<Packet> out = harness.take();
+  ASSERT_EQ(out.size(), 1U);
+  const auto& bounded = static_cast<const GradientBucket&>(*out[0].payload);
+  EXPECT_EQ(bounded.scale, nullptr);
+  EXPECT_NE(bounded.ready.get(), nullptr) << "who reads the gradients waits for the bounds";
+  EXPECT_EQ(bounded.data[0], 0.125F);
+  EXPECT_EQ(bounded.data[1], 0.25F);
+  EXPECT_EQ(bounded.data[2], -0.25F);
+  EXPECT_TRUE(harness.run().scalars(0).empty());
+}
+
+TEST_F(ClipGradientsTest, WithoutAKeyTheNormIsBoundedByOne) {
+  start(table({}));
+  EXPECT_FLOAT_EQ(*static_cast<const GradientBucket&>(*feed_step(0, 3).at(0).payload).scale, static_cast<float>(1 / norm_of(3)));
+}
+
+TEST_F(ClipGradientsTest, ALimitOfZeroIsAMistake) {
+  EXPECT_THROW(start(0), Error);
+  EXPECT_THROW(start(table({{"value", Value(0.0)}})), Error);
+}
+
+TEST_F(ClipGradientsTest, TwoWaysInOneStageAreAMistake) {
+  EXPECT_THROW(start(table({{"global_norm", Value(1.0)}, {"value", Value(1.0)}})), Error);
+}
 
 }  // namespace
 }  // namespace millrace

@@ -1,4 +1,4 @@
-// The norm of a step's gradients and the factor that follows from it, as elements (kernel.h).
+// The norm of a step's gradients and the factor that follows from it, and bounds of each gradient, as elements (kernel.h).
 #pragma once
 
 #include <math.h>
@@ -81,6 +81,37 @@ struct ClipByNorm {
   }
 };
 
-MILLRACE_ELEMENTS(SumOfSquares, ClipByNorm)
+// Each gradient becomes the nearest number in [-limit, limit]; NaN stays NaN. What an earlier stage scales them by is not yet in
+// their memory: `scale` * gradient is bounded.
+struct ClipByValue {
+  static constexpr Form kForm = Form::groups;
+  static constexpr int kThreads = 256;
+  static constexpr const char* kName = "bounds of gradients";
+  float* gradients = nullptr;  // (elements), read and written
+  const float* scale = nullptr;  // null: 1
+  std::int64_t elements = 0;
+  float limit = 0;
+
+  std::int64_t size() const { return chunks_of_gradients(elements); }
+  template <class Group>
+  MILLRACE_KERNEL void operator()(const Group& group, std::int64_t chunk) const {
+    float* const values = gradients + chunk * kChunkOfGradients;
+    const std::int64_t left = elements - chunk * kChunkOfGradients, count = left < kChunkOfGradients ? left : kChunkOfGradients;
+    const float factor = scale == nullptr ? 1.0F : *scale;
+    if (factor == 0) return;  // nothing is updated
+    const float bound = limit / factor;
+    for (std::int64_t i = group.lane(); i < count; i += group.size()) {
+      values[i] = values[i] > bound ? bound : values[i] < -bound ? -bound : values[i];
+    }
+  }
+  std::vector<MemoryUse> uses() const {
+    const std::size_t bytes = static_cast<std::size_t>(elements) * sizeof(float);
+    std::vector<MemoryUse> all = {{gradients, bytes, false}, {gradients, bytes, true}};
+    if (scale != nullptr) all.push_back({scale, sizeof(float), false});
+    return all;
+  }
+};
+
+MILLRACE_ELEMENTS(SumOfSquares, ClipByNorm, ClipByValue)
 
 }  // namespace millrace

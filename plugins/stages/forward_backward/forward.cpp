@@ -101,8 +101,8 @@ void Forward::process(int, Packet packet, Output& output) {
   if (result) result->ready = done;
   if (predictions) done = predictions->ready = PredictionPool::read(replica, *predictions);
   clock_.watch(done, begin, share.count);
-  if (result) send_result(std::move(result), static_cast<int>(kResultPort), output);
-  if (predictions) send_predictions(std::move(predictions), output);
+  if (result) send_unfinished(std::move(result), static_cast<int>(kResultPort), output);
+  if (predictions) send_unfinished(std::move(predictions), static_cast<int>(kPredictionsPort), output);
   // Nothing waits for an update here: the next batch may follow at once, or as soon as there are predictions for it.
   if (pool_) pool_->let_go(std::move(token));
 }
@@ -128,21 +128,6 @@ Ref<Predictions> Forward::begin_predictions(const Batch& batch, std::uint32_t be
     to.source = seen_source(batch, begin + i);
   }
   return predictions;
-}
-
-// Keeps the predictions, whose memory the device writes, until that has happened.
-void Forward::send_predictions(Ref<Predictions> predictions, Output& output) const {
-  const Ref<Event> ready = predictions->ready;
-  auto hold = std::make_shared<Output::Hold>(output);
-  ready->then([predictions, hold]() mutable {
-    predictions = nullptr;
-    hold = nullptr;
-  });
-  Packet packet;
-  packet.sequence = predictions->step;
-  packet.replica = -1;
-  packet.payload = std::move(predictions);
-  output.emit(static_cast<int>(kPredictionsPort), std::move(packet));
 }
 
 }  // namespace millrace

@@ -42,7 +42,6 @@ class Forward : public Stage {
  private:
   std::uint32_t largest_share() const;
   Ref<Predictions> begin_predictions(const Batch& batch, std::uint32_t begin, std::uint32_t count);
-  void send_predictions(Ref<Predictions> predictions, Output& output) const;
 
   const StageContext context_;
   const std::shared_ptr<const Loss> loss_;  // null: nothing is measured

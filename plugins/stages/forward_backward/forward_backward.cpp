@@ -67,7 +67,7 @@ void ForwardBackward::process(int, Packet packet, Output& output) {
 
   result->ready = accumulate(batch, share, weight > 0 ? weight : 1, result->sums);
   batch = nullptr;
-  send_result(std::move(result), kResult, output);
+  send_unfinished(std::move(result), kResult, output);
   backward(std::move(token), step, {begin, share.count}, output);
 }
 

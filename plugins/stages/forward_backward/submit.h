@@ -40,17 +40,19 @@ inline Ref<StepResult> make_result(const Batch& batch, const Share& share, const
   return result;
 }
 
-// REQUIRES: result->ready is set. Keeps the result, whose sums the device writes, until that has happened: nobody may take it.
-inline void send_result(Ref<StepResult> result, int port, Output& output) {
-  const Ref<Event> ready = result->ready;
+// Sends a StepResult or Predictions. REQUIRES: payload->ready is set. Keeps the payload, which the device writes, until that has
+// happened: nobody may take it.
+template <class T>
+void send_unfinished(Ref<T> payload, int port, Output& output) {
+  const Ref<Event> ready = payload->ready;
   auto hold = std::make_shared<Output::Hold>(output);
-  ready->then([result, hold]() mutable {
-    result = nullptr;
+  ready->then([payload, hold]() mutable {
+    payload = nullptr;
     hold = nullptr;
   });
   Packet packet;
-  packet.sequence = result->step;
-  packet.payload = std::move(result);
+  packet.sequence = payload->step;
+  packet.payload = std::move(payload);
   output.emit(port, std::move(packet));
 }
 

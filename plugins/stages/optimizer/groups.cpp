@@ -3,6 +3,7 @@
 #include <set>
 
 #include "millrace/error.h"
+#include "millrace/pattern.h"
 
 namespace millrace {
 
@@ -12,26 +13,6 @@ void GroupParams::describe(ParamSet<GroupParams>& set) {
   set.add("rate_factor", &P::rate_factor).range(0).text("multiplies the learning rate");
   set.add("decay_factor", &P::decay_factor).range(0).text("multiplies the weight decay");
   set.add("until_epoch", &P::until_epoch).range(0).unit("epochs").text("from then on they stay as they are; 0: never");
-}
-
-bool matches(std::string_view pattern, std::string_view name) {
-  // After a mismatch, the last star takes one character more.
-  std::size_t p = 0, n = 0, star = std::string_view::npos, resume = 0;
-  while (n < name.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      resume = n;
-    } else if (p < pattern.size() && (pattern[p] == '?' || pattern[p] == name[n])) {
-      ++p;
-      ++n;
-    } else if (star != std::string_view::npos) {
-      p = star + 1;
-      n = ++resume;
-    } else {
-      return false;
-    }
-  }
-  return pattern.find_first_not_of('*', p) == std::string_view::npos;
 }
 
 Groups::Groups(const std::vector<GroupParams>& groups, const Network& network) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "millrace/network.h"
@@ -11,15 +10,13 @@ namespace millrace {
 
 // One entry of `groups`. A parameter belongs to the first group whose pattern fits its name.
 struct GroupParams {
-  std::string match;        // "*" stands for any text, "?" for any character
+  std::string match;        // a pattern, see millrace/pattern.h
   double rate_factor = 1;   // on top of the network's own
   double decay_factor = 1;  // likewise
   double until_epoch = 0;   // from this epoch on the parameter stays as it is; 0: trained to the end
 
   static void describe(ParamSet<GroupParams>& set);
 };
-
-bool matches(std::string_view pattern, std::string_view name);
 
 // What the groups make of a network's parameters, by index into Network::parameters.
 class Groups {

@@ -19,18 +19,6 @@ Network network() {
 
 using Factors = std::vector<double>;
 
-TEST(Matches, TreatsStarAsAnyTextAndQuestionMarkAsOneCharacter) {
-  EXPECT_TRUE(matches("*", ""));
-  EXPECT_TRUE(matches("*.bias", "layer1.bn1.bias"));
-  EXPECT_TRUE(matches("layer?.*.bias", "layer1.bn1.bias"));
-  EXPECT_TRUE(matches("*bn*bias*", "layer1.bn1.bias"));
-  EXPECT_TRUE(matches("a*b*c", "abbbxbc"));
-  EXPECT_FALSE(matches("*.bias", "layer1.bn1.bias2"));
-  EXPECT_FALSE(matches("layer?.bias", "layer10.bias"));
-  EXPECT_FALSE(matches("", "a"));
-  EXPECT_FALSE(matches("conv1", "conv1.weight"));
-}
-
 TEST(Groups, MultiplyTheNetworksOwnFactors) {
   const Groups groups({{.match = "*.bias", .rate_factor = 64, .decay_factor = 0.25}}, network());
   EXPECT_EQ(groups.rate_factors(0), (Factors{1, 128, 64, 1}));

@@ -28,8 +28,11 @@ void Optimizer::describe(StageDescription<Params>& d) {
                       .range(0)
                       .unit("samples")
                       .text("the batch that learning_rate is meant for; 0: whatever the batch is");
+                  members.add("scaling", &ScaleWithBatch::scaling)
+                      .choices({"linear", "square_root"})
+                      .text("the rate is multiplied by batch / reference, or by its square root");
                 })
-      .text("linear scaling: the rate is multiplied by batch / reference");
+      .text("adapts the learning rate to the batch's size");
   set.add_list("groups", &Params::groups, &GroupParams::describe)
       .text("parameters with factors of their own; the first match counts");
   set.add_table(
@@ -64,7 +67,10 @@ void Optimizer::request(const Params& params, const StageContext& context, Compi
 
 Optimizer::Optimizer(const Params& params, const StageContext& context) : params_(params), context_(context) {
   ScheduleParams rate = params.learning_rate;
-  if (params.scale_with_batch.reference > 0) rate.initial *= context.batch_size / params.scale_with_batch.reference;
+  if (const ScaleWithBatch& scale = params.scale_with_batch; scale.reference > 0) {
+    const double ratio = context.batch_size / scale.reference;
+    rate.initial *= scale.scaling == "linear" ? ratio : std::sqrt(ratio);
+  }
   schedule_.emplace(rate, context.steps_per_epoch, context.total_steps);
   if (context.network) groups_.emplace(params.groups, *context.network);
 }
@@ -102,7 +108,7 @@ void Optimizer::look_ahead(std::uint64_t done) {
     const double progress = static_cast<double>(done) / static_cast<double>(context_.total_steps);
     replica().blend(kSlow, std::pow(lookahead.decay, lookahead.every) * std::pow(progress, lookahead.power), true);
   }
-  if (done == context_.total_steps) replica().blend(kSlow, 1, true);
+  if (done == context_.last_step) replica().blend(kSlow, 1, true);
 }
 
 }  // namespace millrace

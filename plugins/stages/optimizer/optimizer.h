@@ -29,6 +29,9 @@ namespace millrace {
 // ema: after every `every` steps, average = decay * average + (1 - decay) * w, over weights and running statistics; it begins as
 // they are then. Validation sees the average, and it is saved.
 //
+// scale_with_batch: the rate is multiplied by batch / reference (arXiv 1706.02677), or by the square root of that, which keeps
+// the variance of the updates (arXiv 1404.5997).
+//
 // Reports "learning_rate" once a step.
 class Optimizer : public Stage {
  public:
@@ -43,6 +46,7 @@ class Optimizer : public Stage {
   };
   struct ScaleWithBatch {
     double reference = 0;
+    std::string scaling = "linear";
   };
   struct Params : RuleParams {
     Params() { rule = "sgd"; }

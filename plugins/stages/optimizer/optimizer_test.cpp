@@ -28,7 +28,7 @@ class OptimizerTest : public testing::Test {
     context_.replica = 0;
     context_.batch_size = 128;
     context_.steps_per_epoch = 10;
-    context_.total_steps = 40;
+    context_.total_steps = context_.last_step = 40;
   }
 
   testkit::Harness& start(const Value& parameters) {
@@ -130,6 +130,13 @@ TEST_F(OptimizerTest, TheRateScalesWithTheBatch) {
   EXPECT_DOUBLE_EQ(harness.run().scalars(0).at("learning_rate"), 0.05);
 }
 
+TEST_F(OptimizerTest, TheRateMayScaleWithTheSquareRootOfTheBatch) {
+  const Value scale = table({{"reference", number(512)}, {"scaling", Value(std::string("square_root"))}});
+  testkit::Harness& harness = start(table({{"learning_rate", number(0.1)}, {"scale_with_batch", scale}}));
+  feed_step(0, 0);
+  EXPECT_DOUBLE_EQ(harness.run().scalars(0).at("learning_rate"), 0.05);  // a batch of 128
+}
+
 // airbench: shifts of batch norm at 64 times the rate, decayed by as much per step as everything else.
 TEST_F(OptimizerTest, GroupsHaveRateAndDecayOfTheirOwn) {
   const Value group =
@@ -170,7 +177,7 @@ TEST_F(OptimizerTest, LookaheadBlendsAtItsStepsAndEndsWithTheSlowWeights) {
 }
 
 TEST_F(OptimizerTest, ARunThatEndsBetweenBlendsEndsWithTheSlowWeights) {
-  context_.total_steps = 7;
+  context_.total_steps = context_.last_step = 7;
   start(table({{"learning_rate", number(0.125)}, {"lookahead", table({{"every", Value(std::int64_t{100})}})}}));
   for (std::uint64_t step = 0; step < 7; ++step) feed_step(step, 1);
   EXPECT_EQ(value("fc1.weight"), 1.0F);

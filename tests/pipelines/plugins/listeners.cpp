@@ -12,15 +12,16 @@ using namespace millrace;
 class Slow : public RunObserver {
  public:
   struct Params {
-    double seconds = 1;
+    double seconds = 1, first = 0;
   };
   static void describe(ObserverDescription<Params>& d) {
     d.name("slow").text("Sleeps at every event, and must be told all of them.");
     d.params.add("seconds", &Params::seconds).range(0).text("of sleep");
+    d.params.add("first", &Params::first).range(0).text("of sleep after the first step");
   }
-  explicit Slow(const Params& params) : seconds_(params.seconds) {}
+  explicit Slow(const Params& params) : params_(params) {}
   void start(const RunStart&, RunControl&) override { sleep(); }
-  void step(const StepEvent&) override { sleep(); }
+  void step(const StepEvent& e) override { sleep(e.step == 1 ? params_.first : params_.seconds); }
   void epoch(const EpochEvent&) override { sleep(); }
   void pass(const PassEvent&) override { sleep(); }
   void warning(const WarningEvent&) override { sleep(); }
@@ -28,8 +29,9 @@ class Slow : public RunObserver {
   void end(const RunEnd&) override { sleep(); }
 
  private:
-  void sleep() const { std::this_thread::sleep_for(std::chrono::duration<double>(seconds_)); }
-  const double seconds_;
+  void sleep() const { sleep(params_.seconds); }
+  static void sleep(double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); }
+  const Params params_;
 };
 
 class SlowPage : public Slow {

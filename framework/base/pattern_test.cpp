@@ -1,0 +1,21 @@
+#include "millrace/pattern.h"
+
+#include <gtest/gtest.h>
+
+namespace millrace {
+namespace {
+
+TEST(Matches, TreatsStarAsAnyTextAndQuestionMarkAsOneCharacter) {
+  EXPECT_TRUE(matches("*", ""));
+  EXPECT_TRUE(matches("*.bias", "layer1.bn1.bias"));
+  EXPECT_TRUE(matches("layer?.*.bias", "layer1.bn1.bias"));
+  EXPECT_TRUE(matches("*bn*bias*", "layer1.bn1.bias"));
+  EXPECT_TRUE(matches("a*b*c", "abbbxbc"));
+  EXPECT_FALSE(matches("*.bias", "layer1.bn1.bias2"));
+  EXPECT_FALSE(matches("layer?.bias", "layer10.bias"));
+  EXPECT_FALSE(matches("", "a"));
+  EXPECT_FALSE(matches("conv1", "conv1.weight"));
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,153 @@
+#include "config/network_plan.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "config/document.h"
+#include "config/graph_plan.h"
+#include "config/zoo.h"
+#include "millrace/error.h"
+#include "millrace/pattern.h"
+#include "network/load.h"
+
+namespace millrace {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+class NetworkReader {
+ public:
+  NetworkReader(Value& table, const std::string& pipeline_file, const Registry& registry, Diagnostics& errors)
+      : table_(table), pipeline_file_(pipeline_file), registry_(registry), errors_(errors) {}
+
+  NetworkPlan read() {
+    Value* use = table_.find("use");
+    if (table_.kind() != Value::Kind::table || !use) {
+      errors_.add(table_.at(), table_.kind() == Value::Kind::table
+                                   ? "[network] needs 'use': the name of a network, or the file that describes it"
+                                   : "[network] must be a table, found " + found(table_));
+      return {};
+    }
+    if (use->kind() != Value::Kind::text) {
+      errors_.add(use->at(), fmt::format("'use' must be text, the name of a network or a file, found {}", found(*use)));
+      return {};
+    }
+    const std::optional<std::string> file = network_file(*use);
+    if (!file) return {};
+    *use = Value(*file, use->at());
+    find_weights();
+    const Value variables = read_params();
+    try {
+      plan_.network = load_network(*file, variables, registry_, errors_, use->at());
+    } catch (const Error& error) {
+      errors_.add(use->at(), error.what());
+    }
+    if (plan_.network) apply_patterns();
+    return std::move(plan_);
+  }
+
+ private:
+  // Of the file that a value is written in.
+  fs::path folder_of(const Value& value) const {
+    const bool from_file = value.at().file && value.at().line > 0;
+    return fs::path(from_file ? *value.at().file : pipeline_file_).parent_path();
+  }
+
+  // Nothing, once the mistake is in errors_.
+  std::optional<std::string> existing_file(const Value& name) {
+    const fs::path given = name.text();
+    const std::string beside = (folder_of(name) / given).lexically_normal().string();
+    std::error_code ignored;
+    for (const std::string& file : {beside, given.lexically_normal().string()}) {
+      if (fs::is_regular_file(file, ignored)) return file;
+    }
+    errors_.add(name.at(), no_such_file(beside));
+    return std::nullopt;
+  }
+
+  // What `use` names: a network of the zoo, or a file.
+  std::optional<std::string> network_file(const Value& use) {
+    if (!is_network_name(use.text())) return existing_file(use);
+    const fs::path folder = folder_of(use);
+    auto file = find_network(use.text(), folder);
+    if (!file) errors_.add(use.at(), no_such_network(use.text(), folder));
+    return file;
+  }
+
+  void find_weights() {
+    Value* weights = table_.find("weights");
+    if (!weights || weights->kind() != Value::Kind::text || weights->text().empty()) return;
+    if (const auto file = existing_file(*weights)) *weights = Value(*file, weights->at());
+  }
+
+  // Reads the keys that every network has, and returns the others: the network's variables.
+  Value read_params() {
+    ParamSet<NetworkParams> set;
+    NetworkParams::describe(set);
+    Value known, variables = table_;
+    for (const ParamInfo& info : set.infos()) {
+      if (const Value* value = table_.find(info.name)) known.set(info.name, *value);
+      variables.erase(info.name);
+    }
+    plan_.params = read_struct(set, known, "[network]", errors_);
+    for (std::size_t i = 0; i < plan_.params.rename.size(); ++i) {
+      const std::string mistake = plan_.params.rename[i].mistake();
+      if (!mistake.empty()) errors_.add(table_.find("rename")->array()[i].at(), "rename: " + mistake);
+    }
+    return variables;
+  }
+
+  void apply_patterns() {
+    const std::vector<std::string> names = coverable_names(*plan_.network);
+    for (const char* key : {"new", "freeze"}) {
+      const Value* patterns = table_.find(key);
+      if (!patterns || patterns->kind() != Value::Kind::array) continue;
+      for (const Value& pattern : patterns->array()) {
+        if (pattern.kind() != Value::Kind::text) continue;  // is in errors_
+        const auto fits = [&](const std::string& name) { return matches(pattern.text(), name); };
+        if (std::any_of(names.begin(), names.end(), fits)) {
+          if (key == std::string_view("freeze")) require_weights(pattern);
+          continue;
+        }
+        errors_.add(pattern.at(), fmt::format("{}: '{}' fits no layer that has parameters{}", key, pattern.text(),
+                                              nearest_clause(pattern.text(), names)));
+      }
+    }
+    if (!plan_.params.freeze.empty()) freeze(table_.find("freeze")->at());
+  }
+
+  void require_weights(const Value& pattern) {
+    const std::vector<Parameter>& all = plan_.network->parameters;
+    const auto is_frozen = [&](const Parameter& p) { return !p.statistic && covers(pattern.text(), p.name); };
+    if (std::any_of(all.begin(), all.end(), is_frozen)) return;
+    errors_.add(pattern.at(), fmt::format("freeze: '{}' fits running statistics alone, which are not trained", pattern.text()));
+  }
+
+  void freeze(const Position& at) {
+    auto frozen = std::make_shared<Network>(*plan_.network);
+    bool trains = false;
+    for (Parameter& parameter : frozen->parameters) {
+      if (covers_any(plan_.params.freeze, parameter.name)) parameter.trainable = false;
+      trains = trains || parameter.trainable;
+    }
+    if (!trains) errors_.add(at, "freeze: nothing is left to train");
+    plan_.network = std::move(frozen);
+  }
+
+  Value& table_;
+  const std::string& pipeline_file_;
+  const Registry& registry_;
+  Diagnostics& errors_;
+  NetworkPlan plan_;
+};
+
+}  // namespace
+
+NetworkPlan plan_network(Value& table, const std::string& pipeline_file, const Registry& registry, Diagnostics& errors) {
+  return NetworkReader(table, pipeline_file, registry, errors).read();
+}
+
+}  // namespace millrace

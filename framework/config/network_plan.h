@@ -1,0 +1,23 @@
+// The table [network]: which network, and which weights it starts from.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "millrace/network.h"
+#include "millrace/plugin.h"
+#include "network/transfer.h"
+
+namespace millrace {
+
+struct NetworkPlan {
+  NetworkParams params;                    // `use` and `weights`: files, as seen from the working folder
+  std::shared_ptr<const Network> network;  // with `freeze` applied; null after a mistake
+};
+
+// `use` names a network of the zoo (see zoo.h) or a file. Mistakes are added to `errors`. Files in `table` are replaced by where
+// they were found: beside the file that names them, or else in the working folder. `pipeline_file`: whose folder counts for what
+// --set has named.
+NetworkPlan plan_network(Value& table, const std::string& pipeline_file, const Registry& registry, Diagnostics& errors);
+
+}  // namespace millrace

@@ -1,0 +1,67 @@
+#include "config/stop_plan.h"
+
+#include <fmt/format.h>
+
+#include "config/graph_plan.h"
+#include "config/quantity.h"
+
+namespace millrace {
+
+void StopParams::describe(ParamSet<StopParams>& set) {
+  set.add("figure", &StopParams::figure).text("\"validate.accuracy\": ends the run when this figure improves no more");
+  set.add("patience", &StopParams::patience).range(1).unit("passes").text("without a better figure, after which the run ends");
+  set.add("max_time", &StopParams::max_time).text("\"2 hours\": ends the run when it has taken so long");
+  set.add("max_steps", &StopParams::max_steps)
+      .range(0)
+      .unit("steps")
+      .text("ends the run after so many; schedules stay those of the whole run. 0: no limit");
+}
+
+std::optional<FigurePlan> plan_figure(std::string_view key, const Value& value, const std::vector<GraphPlan>& graphs,
+                                      Diagnostics& errors) {
+  const std::string text = value.kind() == Value::Kind::text ? value.text() : "";
+  const std::size_t dot = text.find('.');
+  if (dot == std::string::npos || dot == 0 || dot + 1 == text.size()) {
+    errors.add(value.at(),
+               fmt::format("'{}' must be a graph and its figure, such as \"validate.accuracy\", found {}", key, found(value)));
+    return std::nullopt;
+  }
+  FigurePlan figure{text.substr(0, dot), text.substr(dot + 1), value.at()};
+  std::vector<std::string> names;
+  for (const GraphPlan& graph : graphs) {
+    if (!graph.when.never) names.push_back(graph.name);
+    if (graph.name != figure.graph) continue;
+    if (!graph.when.never) return figure;
+    errors.add(value.at(), fmt::format("'{}': [{}] has every = \"never\", so the run never sees its figures", key, figure.graph));
+    return std::nullopt;
+  }
+  errors.add(value.at(), fmt::format("'{}': there is no graph '{}'{}", key, figure.graph, nearest_clause(figure.graph, names)));
+  return std::nullopt;
+}
+
+StopPlan plan_stop(const Value* stop, const std::vector<GraphPlan>& graphs, Diagnostics& errors) {
+  StopPlan plan;
+  if (!stop) return plan;
+  ParamSet<StopParams> set;
+  StopParams::describe(set);
+  const std::size_t before = errors.size();
+  const StopParams params = read_struct(set, *stop, "[stop]", errors);
+  if (errors.size() != before) return plan;
+  plan.patience = static_cast<std::uint64_t>(params.patience);
+  plan.max_steps = static_cast<std::uint64_t>(params.max_steps);
+  if (const Value* figure = stop->find("figure")) plan.figure = plan_figure("figure", *figure, graphs, errors);
+  if (const Value* patience = stop->find("patience"); patience && !stop->find("figure")) {
+    errors.add(patience->at(), "'patience' needs 'figure': which figure is to improve, such as \"validate.accuracy\"");
+  }
+  if (const Value* time = stop->find("max_time")) {
+    std::string hint;
+    if (const auto seconds = parse_duration(time->text(), hint)) {
+      plan.max_seconds = *seconds;
+    } else {
+      errors.add(time->at(), fmt::format("'max_time' must be {}, found {}{}", kDurationForms, found(*time), hint));
+    }
+  }
+  return plan;
+}
+
+}  // namespace millrace

@@ -1,0 +1,49 @@
+// What a run looks at to end before its last step, and to keep its best weights: [stop] and run.best.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "millrace/params.h"
+#include "millrace/value.h"
+
+namespace millrace {
+
+struct GraphPlan;
+
+// A figure that a graph reports: "validate.accuracy". Of the main graph: that of an epoch.
+struct FigurePlan {
+  std::string graph, name;
+  Position at;
+
+  std::string text() const { return graph + "." + name; }
+};
+
+// [stop], as it is written.
+struct StopParams {
+  std::string figure;
+  std::int64_t patience = 5;  // passes
+  std::string max_time;
+  std::int64_t max_steps = 0;
+
+  static void describe(ParamSet<StopParams>& set);
+};
+
+struct StopPlan {
+  std::optional<FigurePlan> figure;
+  std::uint64_t patience = 0;   // passes of figure->graph without a better value
+  double max_seconds = 0;       // 0: no limit
+  std::uint64_t max_steps = 0;  // 0: no limit
+};
+
+// `stop`: the table, or null. Mistakes go to `errors`.
+StopPlan plan_stop(const Value* stop, const std::vector<GraphPlan>& graphs, Diagnostics& errors);
+
+// `value`: the text "graph.figure", under the key `key`. Nothing for a mistake, of which `errors` is told. Which figures a graph
+// has is known when its loss is made: Session checks the name.
+std::optional<FigurePlan> plan_figure(std::string_view key, const Value& value, const std::vector<GraphPlan>& graphs,
+                                      Diagnostics& errors);
+
+}  // namespace millrace

@@ -1,0 +1,86 @@
+// [stop], run.best and `before` in a pipeline file.
+#include "config/plan_fixture.h"
+
+namespace millrace::plan_test {
+namespace {
+
+constexpr const char* kValidate =
+    "[validate]\n"  // 8
+    "every = \"epoch\"\n"
+    "flow = [\"read\", \"decode_image\", \"batch\"]\n"
+    "[validate.read]\n"
+    "stage = \"read_folder\"\n"
+    "path = \"y\"\n"
+    "[validate.batch]\n"
+    "size = 4\n";
+
+class StopTable : public PlanFixture {
+ protected:
+  // `more` begins in line 16.
+  Pipeline with(const std::string& more) { return load(train(kValidate) + more); }
+  std::string mistakes_with(const std::string& more) { return mistakes(train(kValidate) + more); }
+};
+
+TEST_F(StopTable, SaysWhatEndsARun) {
+  const Pipeline pipeline =
+      with("[stop]\nfigure = \"validate.accuracy\"\npatience = 3\nmax_time = \"2 hours\"\nmax_steps = 70\n");
+  ASSERT_TRUE(pipeline.stop.figure);
+  EXPECT_EQ(pipeline.stop.figure->graph, "validate");
+  EXPECT_EQ(pipeline.stop.figure->name, "accuracy");
+  EXPECT_EQ(pipeline.stop.patience, 3U);
+  EXPECT_EQ(pipeline.stop.max_seconds, 7200);
+  EXPECT_EQ(pipeline.stop.max_steps, 70U);
+}
+
+TEST_F(StopTable, IsNotNeeded) {
+  const Pipeline pipeline = with("");
+  EXPECT_FALSE(pipeline.stop.figure);
+  EXPECT_EQ(pipeline.stop.max_seconds, 0);
+  EXPECT_EQ(pipeline.stop.max_steps, 0U);
+  EXPECT_FALSE(pipeline.best);
+}
+
+TEST_F(StopTable, TakesEpochsOfTheMainGraphToo) {
+  EXPECT_EQ(with("[stop]\nfigure = \"train.loss\"\n").stop.figure->text(), "train.loss");
+}
+
+TEST_F(StopTable, AnswersMistakesWithTheirPlaces) {
+  EXPECT_EQ(mistakes_with("[stop]\npatince = 3\n"), "p.toml:17:1: [stop] has no key 'patince'; nearest is 'patience'");
+  EXPECT_EQ(mistakes_with("[stop]\nfigure = \"accuracy\"\n"),
+            "p.toml:17:10: 'figure' must be a graph and its figure, such as \"validate.accuracy\", found \"accuracy\"");
+  EXPECT_EQ(mistakes_with("[stop]\nfigure = \"validat.accuracy\"\n"),
+            "p.toml:17:10: 'figure': there is no graph 'validat'; nearest is 'validate'");
+  EXPECT_EQ(mistakes_with("[stop]\npatience = 2\n"),
+            "p.toml:17:12: 'patience' needs 'figure': which figure is to improve, such as \"validate.accuracy\"");
+  EXPECT_EQ(mistakes_with("[stop]\nmax_time = \"2 hour\"\n"),
+            "p.toml:17:12: 'max_time' must be a time such as \"90 seconds\", \"1 minute\", \"2.5 hours\" or \"3 days\", found "
+            "\"2 hour\"; write \"2 hours\"");
+  EXPECT_EQ(mistakes_with("[stp]\nmax_steps = 2\n"),
+            "p.toml:16:2: 'stp' means nothing here and nothing refers to it; nearest is 'stop'");
+}
+
+TEST_F(StopTable, BestNamesAFigure) {
+  EXPECT_EQ(with("[run]\nbest = \"validate.accuracy\"\n").best->text(), "validate.accuracy");
+  EXPECT_EQ(mistakes_with("[run]\nbest = \"holdout.accuracy\"\n"), "p.toml:17:8: 'best': there is no graph 'holdout'");
+}
+
+TEST_F(StopTable, AFigureOfAGraphThatNeverRunsIsNeverSeen) {
+  std::string text = train(kValidate) + "[run]\nbest = \"validate.accuracy\"\n";
+  text.replace(text.find("\"epoch\""), 7, "\"never\"");
+  EXPECT_EQ(mistakes(text), "p.toml:17:8: 'best': [validate] has every = \"never\", so the run never sees its figures");
+}
+
+TEST_F(StopTable, AGraphIsTriedBeforeTheFirstEpochUnlessItSaysNo) {
+  EXPECT_TRUE(with("").graph("validate")->before);
+  std::string text = train(kValidate);
+  text.replace(text.find("every"), 0, "before = false\n");
+  EXPECT_FALSE(load(text).graph("validate")->before);
+  text.replace(text.find("false"), 5, "\"no\"");
+  EXPECT_EQ(mistakes(text), "p.toml:9:10: 'before' must be true or false, found \"no\"");
+  std::string alone = train();
+  alone.replace(alone.find("flow"), 0, "before = false\n");
+  EXPECT_EQ(mistakes(alone), "p.toml:2:1: 'before' is of graphs with `every`; [train] is the run itself");
+}
+
+}  // namespace
+}  // namespace millrace::plan_test

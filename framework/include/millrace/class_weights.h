@@ -1,0 +1,38 @@
+// Weights of classes, a parameter that losses share: `class_weights = [0.5, 2, 1]`, one number a class. The loss is then the
+// weighted mean that PyTorch's cross_entropy has: the sum of w[class] * loss over the sum of w[class], with the classes of the
+// targets. Without the parameter all weights are 1.
+//
+//   struct Params { std::vector<double> class_weights; };
+//   d.params.add("class_weights", &Params::class_weights).text(ClassWeights::kText);
+//
+// A loss forwards its check(), constants() and weight() to this class, and its kernel reads LossPass::constant().
+#pragma once
+
+#include <vector>
+
+#include "millrace/loss.h"
+
+namespace millrace {
+
+// Immutable and thread-safe.
+class ClassWeights {
+ public:
+  static constexpr const char* kText = "one for each class, of what has that class; without: 1";  // of the parameter
+  // Throws Error(usage) for a number below 0.
+  explicit ClassWeights(const std::vector<double>& numbers);
+
+  // Throws Error(usage) unless there is one for each channel of the output.
+  void check(const LossSetting& setting) const;
+  std::vector<float> constants(std::int64_t channels) const;
+  // Loss::weight() for LossTarget::labels and for LossTarget::classes. What is no class weighs nothing. A mixed image weighs
+  // share * w[label] + (1 - share) * w[second label].
+  double of_labels(const Batch& batch, Share slots) const;
+  double of_label_images(const Batch& batch, Share slots) const;
+
+ private:
+  double of(std::int64_t number) const;
+
+  const std::vector<float> weights_;  // empty: 1
+};
+
+}  // namespace millrace

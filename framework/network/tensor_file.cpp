@@ -1,0 +1,87 @@
+#include "network/tensor_file.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "millrace/error.h"
+#include "network/safetensors.h"
+#include "network/torch_file.h"
+
+namespace millrace {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "values in files are little-endian and are read as they lie");
+
+float from_f16(std::uint16_t bits) {
+  const std::uint32_t sign = (bits & 0x8000U) << 16U, exponent = (bits >> 10U) & 0x1fU, fraction = bits & 0x3ffU;
+  if (exponent == 0) return std::copysign(std::ldexp(static_cast<float>(fraction), -24), sign ? -1.0F : 1.0F);
+  const std::uint32_t wide = exponent == 31 ? 0xffU : exponent + 112;
+  return std::bit_cast<float>(sign | wide << 23U | fraction << 13U);
+}
+
+std::string first_bytes(const std::string& path) {
+  std::array<char, 8> bytes{};
+  std::ifstream file(path, std::ios::binary);
+  file.read(bytes.data(), bytes.size());
+  return {bytes.data(), static_cast<std::size_t>(file.gcount())};
+}
+
+void refuse_folder(const std::filesystem::path& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(path, ignored)) return;
+  const std::filesystem::path inside = path / "weights.safetensors";
+  const bool has_weights = std::filesystem::is_regular_file(inside, ignored);
+  fail(ErrorKind::usage, "'{}' is a folder, and weights are a file{}", path.string(),
+       has_weights ? fmt::format("; it holds '{}'", inside.string()) : "");
+}
+
+}  // namespace
+
+std::uint64_t element_bytes(const std::string& type) {
+  static const std::map<std::string, std::uint64_t> sizes = {{"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"I64", 8},
+                                                             {"I32", 4}, {"I16", 2}, {"I8", 1},  {"U64", 8},  {"U32", 4},
+                                                             {"U16", 2}, {"U8", 1},  {"BOOL", 1}};
+  const auto found = sizes.find(type);
+  if (found == sizes.end()) fail(ErrorKind::data, "has the element type '{}', which is not known here", type);
+  return found->second;
+}
+
+bool is_floating(const std::string& type) { return type == "F64" || type == "F32" || type == "F16" || type == "BF16"; }
+
+void convert_elements(const std::string& type, const char* source, std::size_t count, float* values) {
+  const auto each = [&]<class T>(T, auto&& to_float) {
+    for (std::size_t i = 0; i < count; ++i) {
+      T element;
+      std::memcpy(&element, source + i * sizeof(T), sizeof(T));
+      values[i] = to_float(element);
+    }
+  };
+  if (type == "F32") {
+    if (count > 0) std::memcpy(values, source, count * sizeof(float));
+  } else if (type == "F64") {
+    each(double{}, [](double value) { return static_cast<float>(value); });
+  } else if (type == "F16") {
+    each(std::uint16_t{}, from_f16);
+  } else {
+    each(std::uint16_t{}, from_bf16);
+  }
+}
+
+TensorFile read_tensors(const std::string& path) {
+  refuse_folder(path);
+  return is_torch_file(first_bytes(path)) ? read_torch_file(path) : read_safetensors(path);
+}
+
+std::map<std::string, std::string> read_tensors_metadata(const std::string& path) {
+  refuse_folder(path);
+  if (is_torch_file(first_bytes(path))) return {};
+  return read_safetensors_metadata(path);
+}
+
+}  // namespace millrace

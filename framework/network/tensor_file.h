@@ -1,0 +1,39 @@
+// Named tensors in files, of any format that is known here, and what the readers of these formats share.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "millrace/tensor.h"
+
+namespace millrace {
+
+struct NamedTensor {
+  std::string name;
+  Shape shape;
+  std::vector<float> values;
+};
+
+struct TensorFile {
+  std::vector<NamedTensor> tensors;       // in the order of the file
+  std::vector<std::string> not_floating;  // names of tensors of integers or truth values, which are not read
+  std::map<std::string, std::string> metadata;
+};
+
+// Reads a safetensors file (safetensors.h) or a state dict that PyTorch saved (torch_file.h): the first bytes tell which.
+// Throws Error(data) that names the file, and Error(usage) when it is a folder.
+TensorFile read_tensors(const std::string& path);
+std::map<std::string, std::string> read_tensors_metadata(const std::string& path);  // no value is read; PyTorch's have none
+
+// ---- For the readers. Types of elements have the names that safetensors gives them: "F32", "BF16", "I64", ... ----
+
+std::uint64_t element_bytes(const std::string& type);  // Throws Error(data) for a type that is not known
+bool is_floating(const std::string& type);             // F64, F32, F16, BF16
+
+// `count` little-endian elements at `source`, of any alignment, to float32. REQUIRES: is_floating(type).
+void convert_elements(const std::string& type, const char* source, std::size_t count, float* values);
+
+}  // namespace millrace

@@ -1,0 +1,120 @@
+// State dicts put together byte by byte, as torch.save() writes them: for tests, and as seeds of the fuzz target.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace millrace::torch_fixture {
+
+template <class T>
+std::string bytes_of(std::initializer_list<T> values) {
+  std::string bytes;
+  for (const T value : values) bytes.append(reinterpret_cast<const char*>(&value), sizeof(T));
+  return bytes;
+}
+
+// ---- a pickle ----
+
+inline std::string text(const std::string& value) {
+  return std::string("X").append(bytes_of({static_cast<std::uint32_t>(value.size())})).append(value);
+}
+inline std::string integer(std::int64_t value) {
+  if (value >= 0 && value < 256) return std::string("K").append(bytes_of({static_cast<std::uint8_t>(value)}));
+  return std::string("\x8a\x08") + bytes_of({value});
+}
+inline std::string function(const std::string& module, const std::string& name) { return "c" + module + "\n" + name + "\n"; }
+inline std::string tuple(const std::vector<std::string>& items) {
+  std::string all = "(";
+  for (const std::string& item : items) all += item;
+  return all + "t";
+}
+inline std::string integers(const std::vector<std::int64_t>& values) {
+  std::vector<std::string> items;
+  for (const std::int64_t value : values) items.push_back(integer(value));
+  return tuple(items);
+}
+
+struct Item {
+  std::string key, value;
+};
+inline std::string ordered_dict(const std::vector<Item>& items = {}) {
+  std::string all = function("collections", "OrderedDict") + ")R";
+  if (items.empty()) return all;
+  all += "(";
+  for (const auto& [key, value] : items) all += text(key) + value;
+  return all + "u";
+}
+inline std::string storage(const std::string& type, const std::string& key, std::int64_t elements) {
+  return tuple({text("storage"), function("torch", type), text(key), text("cpu"), integer(elements)}) + "Q";
+}
+inline std::string tensor(const std::string& storage, std::int64_t offset, const std::vector<std::int64_t>& size,
+                          const std::vector<std::int64_t>& stride) {
+  return function("torch._utils", "_rebuild_tensor_v2") +
+         tuple({storage, integer(offset), integers(size), integers(stride), "\x89", ordered_dict()}) + "R";
+}
+inline std::string parameter(const std::string& tensor) {
+  return function("torch._utils", "_rebuild_parameter") + tuple({tensor, "\x88", ordered_dict()}) + "R";
+}
+inline std::string pickle(const std::string& value) { return "\x80\x02" + value + "."; }
+
+// ---- an archive ----
+
+struct ZipEntry {
+  std::string name, content;
+  std::uint16_t method = 0, flags = 0;
+};
+
+// `large`: with the figures of zip64.
+inline std::string zip(const std::vector<ZipEntry>& entries, bool large = false) {
+  constexpr std::uint32_t kLarge = 0xffffffff;
+  std::string all, directory;
+  for (const ZipEntry& entry : entries) {
+    const std::uint64_t begin = all.size(), size = entry.content.size();
+    const auto figure = [&](std::uint64_t value) { return bytes_of({large ? kLarge : static_cast<std::uint32_t>(value)}); };
+    const std::string extra = large ? bytes_of<std::uint16_t>({1, 24}) + bytes_of({size, size, begin}) : "";
+    const std::string common = bytes_of<std::uint16_t>({45, entry.flags, entry.method, 0, 0}) + bytes_of<std::uint32_t>({0}) +
+                               figure(size) + figure(size) + bytes_of({static_cast<std::uint16_t>(entry.name.size())});
+    all += "PK\3\4" + common + bytes_of<std::uint16_t>({0}) + entry.name + entry.content;
+    directory += "PK\1\2" + bytes_of<std::uint16_t>({45}) + common + bytes_of({static_cast<std::uint16_t>(extra.size())}) +
+                 std::string(10, '\0') + figure(begin) + entry.name + extra;
+  }
+  const std::uint64_t begin = all.size(), count = entries.size(), size = directory.size();
+  all += directory;
+  if (large) {
+    const std::uint64_t record = all.size();
+    all += "PK\6\6" + bytes_of<std::uint64_t>({44}) + std::string(12, '\0') + bytes_of({count, count, size, begin});
+    all += "PK\6\7" + std::string(4, '\0') + bytes_of({record}) + bytes_of<std::uint32_t>({1});
+  }
+  const auto few = static_cast<std::uint16_t>(large ? 0xffff : count);
+  return all + "PK\5\6" + std::string(4, '\0') + bytes_of({few, few}) +
+         bytes_of({large ? kLarge : static_cast<std::uint32_t>(size), large ? kLarge : static_cast<std::uint32_t>(begin)}) +
+         std::string(2, '\0');
+}
+
+// ---- both ----
+
+struct Values {
+  std::string key, bytes;
+};
+
+inline std::vector<ZipEntry> entries_of(const std::string& pickle, const std::vector<Values>& values,
+                                        const std::string& order = "little") {
+  std::vector<ZipEntry> entries = {{"weights/data.pkl", pickle}, {"weights/byteorder", order}};
+  for (const auto& [key, bytes] : values) entries.push_back({"weights/data/" + key, bytes});
+  entries.push_back({"weights/version", "3\n"});
+  return entries;
+}
+
+// Two layers: conv.weight (2, 3) and, in the same storage from element 6 on, conv.bias (2).
+inline std::string small_state_dict() {
+  const std::string values = storage("FloatStorage", "0", 8);
+  return zip(entries_of(pickle(ordered_dict({{"conv.weight", tensor(values, 0, {2, 3}, {3, 1})},
+                                             {"conv.bias", tensor(values, 6, {2}, {1})},
+                                             {"bn.num_batches_tracked", tensor(storage("LongStorage", "1", 1), 0, {}, {})}})),
+                        {{"0", bytes_of<float>({0, 1, 2, 3, 4, 5, 6, 7})}, {"1", bytes_of<std::int64_t>({9})}}));
+}
+
+}  // namespace millrace::torch_fixture

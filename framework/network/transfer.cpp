@@ -1,0 +1,184 @@
+#include "network/transfer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "millrace/error.h"
+#include "millrace/pattern.h"
+#include "network/tensor_file.h"
+
+namespace millrace {
+
+void RenameRule::describe(ParamSet<RenameRule>& set) {
+  set.add("from", &RenameRule::from).required().text("a tensor's name in the file; one * stands for any text");
+  set.add("to", &RenameRule::to).required().text("its name in the network; * stands for the same text; \"\" leaves it out");
+}
+
+std::string RenameRule::mistake() const {
+  const auto stars_from = std::count(from.begin(), from.end(), '*'), stars_to = std::count(to.begin(), to.end(), '*');
+  if (stars_from > 1 || stars_to > 1) return "a rule has at most one * on each side";
+  if (stars_to > stars_from) return "'to' has a *, and 'from' has none that it could repeat";
+  return from.empty() ? "'from' is empty" : "";
+}
+
+std::optional<std::string> RenameRule::apply(std::string_view name) const {
+  const std::size_t star = from.find('*');
+  if (star == std::string::npos) return name == from ? std::optional(to) : std::nullopt;
+  const std::string_view begin = std::string_view(from).substr(0, star), end = std::string_view(from).substr(star + 1);
+  if (name.size() < begin.size() + end.size() || !name.starts_with(begin) || !name.ends_with(end)) return std::nullopt;
+  std::string renamed = to;
+  const std::size_t place = renamed.find('*');
+  if (place != std::string::npos) renamed.replace(place, 1, name.substr(begin.size(), name.size() - begin.size() - end.size()));
+  return renamed;
+}
+
+void NetworkParams::describe(ParamSet<NetworkParams>& set) {
+  using P = NetworkParams;
+  set.add("use", &P::use).required().text("a network of the zoo, or the file that describes the network");
+  set.add("weights", &P::weights)
+      .text("a file to start from, safetensors or a state dict of PyTorch (.pth), beside this one or in the working folder");
+  set.add("new", &P::fresh).text("layers that begin with new values: patterns, * stands for any text");
+  set.add("freeze", &P::freeze).text("layers or parameters that keep their values: patterns");
+  set.add_list("rename", &P::rename, &RenameRule::describe).text("other names for the file's tensors: { from = ..., to = ... }");
+}
+
+bool covers(std::string_view pattern, std::string_view parameter) {
+  if (matches(pattern, parameter)) return true;
+  for (std::size_t dot = parameter.find('.'); dot != std::string_view::npos; dot = parameter.find('.', dot + 1)) {
+    if (matches(pattern, parameter.substr(0, dot))) return true;
+  }
+  return false;
+}
+
+bool covers_any(const std::vector<std::string>& patterns, std::string_view parameter) {
+  return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) { return covers(pattern, parameter); });
+}
+
+std::vector<std::string> coverable_names(const Network& network) {
+  std::set<std::string> names;
+  for (const Parameter& parameter : network.parameters) {
+    names.insert(parameter.name);
+    for (std::size_t dot = parameter.name.find('.'); dot != std::string::npos; dot = parameter.name.find('.', dot + 1)) {
+      names.insert(parameter.name.substr(0, dot));
+    }
+  }
+  return {names.begin(), names.end()};
+}
+
+namespace {
+
+std::string nearest_text(const std::string& name, const std::vector<std::string>& names) {
+  const auto nearest = nearest_name(name, names);
+  return nearest ? fmt::format("; nearest is '{}'", *nearest) : "";
+}
+
+// Gives the tensors of one file to the parameters of one network and collects what does not fit.
+class Fitting {
+ public:
+  Fitting(const WeightsSource& source, const Network& network) : source_(source), network_(network) {}
+
+  std::vector<std::vector<float>> run(TensorFile file) {
+    const auto trained = file.metadata.find("network");
+    const std::string network = trained == file.metadata.end() ? "" : trained->second;
+    rename(std::move(file));
+    for (const Parameter& parameter : network_.parameters) take(parameter);
+    std::vector<std::string> wanted, unused;
+    for (const Parameter* parameter : lacking_) wanted.push_back(parameter->name);
+    for (const auto& [name, tensor] : left_) {
+      if (covers_any(source_.fresh, name)) continue;
+      unused.push_back(name);
+      add(fmt::format("'{}' ({}) belongs to no layer{}", name, to_string(tensor.shape), nearest(name, wanted)));
+    }
+    for (const Parameter* parameter : lacking_) {
+      add(fmt::format("'{}' ({}) is missing{}", parameter->name, to_string(parameter->shape), nearest(parameter->name, unused)));
+    }
+    if (wrong_.empty()) return std::move(weights_);
+    fail(ErrorKind::usage, "'{}'{} does not fit network '{}':{}{}", source_.file,
+         network.empty() || network == network_.name ? "" : fmt::format(", the weights of network '{}',", network), network_.name,
+         wrong_, advice());
+  }
+
+ private:
+  void add(const std::string& problem) {
+    if (++problems_ <= kMostLines) wrong_ += "\n  " + problem;
+    if (problems_ == kMostLines + 1) wrong_ += "\n  and more";
+  }
+  // A file that has nothing to do with the network may have a million names.
+  std::string nearest(const std::string& name, const std::vector<std::string>& names) const {
+    return problems_ < kMostLines && names.size() <= kMostNames ? nearest_text(name, names) : "";
+  }
+
+  void rename(TensorFile file) {
+    std::vector<bool> used(source_.rename.size());
+    std::vector<std::string> names;
+    const auto new_name = [&](const std::string& name) {
+      names.push_back(name);
+      for (std::size_t i = 0; i < source_.rename.size(); ++i) {
+        auto renamed = source_.rename[i].apply(name);
+        if (!renamed) continue;
+        used[i] = true;
+        return *renamed;
+      }
+      return name;
+    };
+    for (const std::string& name : file.not_floating) new_name(name);
+    for (NamedTensor& tensor : file.tensors) {
+      const std::string name = new_name(tensor.name);
+      if (name.empty()) continue;
+      const std::string before = tensor.name;
+      if (!left_.emplace(name, std::move(tensor)).second)
+        add(fmt::format("'{}' and '{}' would both be '{}'", left_.at(name).name, before, name));
+    }
+    for (std::size_t i = 0; i < used.size(); ++i) {
+      const std::string& from = source_.rename[i].from;
+      if (!used[i]) add(fmt::format("rename: from = '{}' fits no tensor of the file{}", from, nearest(from, names)));
+    }
+  }
+
+  void take(const Parameter& parameter) {
+    std::vector<float>& values = weights_.emplace_back();
+    const auto found = left_.find(parameter.name);
+    if (covers_any(source_.fresh, parameter.name)) return;
+    if (found == left_.end()) return lacking_.push_back(&parameter);
+    if (found->second.shape == parameter.shape) {
+      values = std::move(found->second.values);
+    } else {
+      misshapen_.push_back(parameter.name);
+      add(fmt::format("'{}' is {}, the network wants {}", parameter.name, to_string(found->second.shape),
+                      to_string(parameter.shape)));
+    }
+    left_.erase(found);
+  }
+
+  // The usual case: the classes are others.
+  std::string advice() const {
+    const auto last = std::find_if(network_.layers.rbegin(), network_.layers.rend(),
+                                   [](const Layer& layer) { return !layer.parameters.empty(); });
+    if (last == network_.layers.rend() || problems_ != misshapen_.size()) return "";
+    const auto is_of_last = [&](const std::string& name) { return covers(last->name, name); };
+    if (!std::all_of(misshapen_.begin(), misshapen_.end(), is_of_last)) return "";
+    return fmt::format("\n[network] new = [\"{}\"] starts this layer with new values", last->name);
+  }
+
+  static constexpr std::size_t kMostLines = 400, kMostNames = 4000;
+
+  const WeightsSource& source_;
+  const Network& network_;
+  std::map<std::string, NamedTensor> left_;  // by their new names; not taken yet
+  std::vector<std::vector<float>> weights_;
+  std::vector<std::string> misshapen_;
+  std::vector<const Parameter*> lacking_;
+  std::string wrong_;
+  std::size_t problems_ = 0;
+};
+
+}  // namespace
+
+std::vector<std::vector<float>> load_weights(const WeightsSource& source, const Network& network) {
+  return Fitting(source, network).run(read_tensors(source.file));
+}
+
+}  // namespace millrace

@@ -1,0 +1,54 @@
+// Weights from elsewhere: which parameters take the values of a file, under which names, and which begin with new values.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "millrace/network.h"
+#include "millrace/params.h"
+
+namespace millrace {
+
+// Another name for tensors of a file. `from` has at most one "*", any text; a "*" in `to` repeats that text.
+// `to` = "" leaves the tensors out.
+struct RenameRule {
+  std::string from, to;
+
+  static void describe(ParamSet<RenameRule>& set);
+  std::string mistake() const;                                    // what is wrong with the rule itself; empty: nothing
+  std::optional<std::string> apply(std::string_view name) const;  // nothing: the rule does not fit this name
+};
+
+// Whether a pattern (millrace/pattern.h) fits a parameter's name or the name of a layer or block that it belongs to: "fc" and
+// "fc.*" both cover "fc.weight".
+bool covers(std::string_view pattern, std::string_view parameter);
+bool covers_any(const std::vector<std::string>& patterns, std::string_view parameter);
+
+// Every name that covers() could find in a network: of parameters, of their layers and of the blocks around them, sorted.
+std::vector<std::string> coverable_names(const Network& network);
+
+// [network]. All its other keys are variables of the network.
+struct NetworkParams {
+  std::string use;                  // a network of the zoo, or a file
+  std::string weights;              // a file to start from; "": initialisers
+  std::vector<std::string> fresh;   // `new`: patterns of layers that take nothing from the file
+  std::vector<std::string> freeze;  // patterns of layers or parameters that keep their values
+  std::vector<RenameRule> rename;
+
+  static void describe(ParamSet<NetworkParams>& set);
+};
+
+struct WeightsSource {
+  std::string file;                // safetensors, or a state dict of PyTorch
+  std::vector<std::string> fresh;  // patterns of layers that take nothing from the file
+  std::vector<RenameRule> rename;  // for a name, the first rule that fits counts
+};
+
+// Values of every parameter in the network's order; empty for those that `fresh` covers. Throws Error(data) for a file that
+// cannot be read. Throws Error(usage) that lists all that does not fit: parameters that the file lacks, tensors of another shape,
+// tensors that belong to no layer, rules that fit nothing, two tensors under one name.
+std::vector<std::vector<float>> load_weights(const WeightsSource& source, const Network& network);
+
+}  // namespace millrace

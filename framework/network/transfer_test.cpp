@@ -1,0 +1,154 @@
+#include "network/transfer.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "millrace/error.h"
+#include "network/safetensors.h"
+
+namespace millrace {
+namespace {
+
+Parameter parameter(const std::string& name, const Shape& shape) { return {.name = name, .shape = shape, .initialiser = {}}; }
+
+Layer layer(const std::string& name, std::vector<int> parameters) {
+  Layer made;
+  made.name = name;
+  made.parameters = std::move(parameters);
+  return made;
+}
+
+class Transfer : public testing::Test {
+ protected:
+  Transfer() {
+    network_.name = "small";
+    network_.parameters = {parameter("body.0.conv.weight", {2}), parameter("body.0.bn.running_mean", {2}),
+                           parameter("fc.weight", {3}), parameter("fc.bias", {1})};
+    network_.layers = {layer("body.0.conv", {0}), layer("body.0.bn", {1}), layer("fc", {2, 3}), layer("softmax1", {})};
+    file_ = testing::TempDir() + "transfer_" + std::to_string(::getpid()) + "_" +
+            testing::UnitTest::GetInstance()->current_test_info()->name();
+  }
+  ~Transfer() override { std::filesystem::remove(file_); }
+
+  std::vector<std::vector<float>> load(const std::vector<NamedTensor>& tensors, const std::vector<std::string>& fresh = {},
+                                       const std::vector<RenameRule>& rename = {}) {
+    write_safetensors(file_, tensors);
+    return load_weights({file_, fresh, rename}, network_);
+  }
+  std::string mistakes(const std::vector<NamedTensor>& tensors, const std::vector<std::string>& fresh = {},
+                       const std::vector<RenameRule>& rename = {}) {
+    try {
+      load(tensors, fresh, rename);
+      return "";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::usage);
+      const std::string begin = "'" + file_ + "' does not fit network 'small':\n";
+      EXPECT_TRUE(error.message().starts_with(begin)) << error.message();
+      return error.message().substr(std::min(begin.size(), error.message().size()));
+    }
+  }
+
+  const NamedTensor conv_{"body.0.conv.weight", {2}, {1, 2}}, mean_{"body.0.bn.running_mean", {2}, {3, 4}},
+      weight_{"fc.weight", {3}, {5, 6, 7}}, bias_{"fc.bias", {1}, {8}};
+  Network network_;
+  std::string file_;
+};
+
+using Values = std::vector<std::vector<float>>;
+
+TEST_F(Transfer, TakesEveryParameterByItsName) {
+  EXPECT_EQ(load({bias_, weight_, mean_, conv_}), (Values{{1, 2}, {3, 4}, {5, 6, 7}, {8}}));
+}
+
+TEST_F(Transfer, NamesTheNetworkThatTheFileIsOf) {
+  write_safetensors(file_, {conv_, mean_, weight_}, {{"network", "large"}});
+  try {
+    load_weights({file_, {}, {}}, network_);
+    FAIL() << "the file was taken";
+  } catch (const Error& error) {
+    EXPECT_NE(error.message().find("', the weights of network 'large', does not fit network 'small':\n  'fc.bias'"), std::string::npos)
+        << error.message();
+  }
+}
+
+TEST_F(Transfer, FindsTheWeightsInAFolder) {
+  const std::string folder = file_ + ".folder", inside = folder + "/weights.safetensors";
+  std::filesystem::create_directories(folder);
+  write_safetensors(inside, {conv_});
+  try {
+    read_tensors(folder);
+    FAIL() << "the folder was read";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(), "'" + folder + "' is a folder, and weights are a file; it holds '" + inside + "'");
+  }
+  std::filesystem::remove_all(folder);
+}
+
+TEST_F(Transfer, TakesNothingForNewLayers) {
+  const NamedTensor other{"fc.weight", {5}, {1, 2, 3, 4, 5}}, more{"fc.scale", {1}, {1}};
+  EXPECT_EQ(load({conv_, mean_, other, bias_, more}, {"fc"}), (Values{{1, 2}, {3, 4}, {}, {}}));
+  EXPECT_EQ(load({conv_, mean_}, {"f*"}), (Values{{1, 2}, {3, 4}, {}, {}}));
+  EXPECT_EQ(load({weight_, bias_}, {"body"}), (Values{{}, {}, {5, 6, 7}, {8}}));
+  EXPECT_EQ(load({conv_, mean_, weight_}, {"*.bias"}), (Values{{1, 2}, {3, 4}, {5, 6, 7}, {}}));
+}
+
+TEST_F(Transfer, RenamesByTheFirstRuleThatFits) {
+  const NamedTensor conv{"module.features.conv.weight", {2}, {1, 2}}, mean{"module.features.bn.running_mean", {2}, {3, 4}},
+      weight{"module.head.w", {3}, {5, 6, 7}}, bias{"module.fc.bias", {1}, {8}}, unwanted{"module.aux.weight", {2}, {0, 0}};
+  const std::vector<RenameRule> rules = {
+      {"module.features.*", "body.0.*"}, {"module.head.w", "fc.weight"}, {"module.aux.*", ""}, {"module.*", "*"}};
+  EXPECT_EQ(load({conv, mean, weight, bias, unwanted}, {}, rules), (Values{{1, 2}, {3, 4}, {5, 6, 7}, {8}}));
+}
+
+TEST_F(Transfer, ListsEverythingThatDoesNotFitWithTheNearestNames) {
+  const NamedTensor wrong{"fc.weight", {2}, {1, 2}}, misspelt{"fc.biass", {1}, {8}}, stranger{"queen", {1}, {0}};
+  EXPECT_EQ(mistakes({conv_, wrong, misspelt, stranger}, {}, {{"fd.*", "x.*"}}),
+            "  rename: from = 'fd.*' fits no tensor of the file\n"
+            "  'fc.weight' is 2, the network wants 3\n"
+            "  'fc.biass' (1) belongs to no layer; nearest is 'fc.bias'\n"
+            "  'queen' (1) belongs to no layer\n"
+            "  'body.0.bn.running_mean' (2) is missing\n"
+            "  'fc.bias' (1) is missing; nearest is 'fc.biass'");
+  EXPECT_EQ(mistakes({conv_, mean_, weight_, bias_}, {}, {{"fc.weigth", "fc.weight"}}),
+            "  rename: from = 'fc.weigth' fits no tensor of the file; nearest is 'fc.weight'");
+  EXPECT_EQ(mistakes({conv_, mean_, weight_, bias_, misspelt}, {}, {{"fc.biass", "fc.bias"}}),
+            "  'fc.bias' and 'fc.biass' would both be 'fc.bias'");
+}
+
+TEST_F(Transfer, SaysWhatToDoWhenOnlyTheLastLayerDoesNotFit) {
+  const NamedTensor other{"fc.weight", {5}, {1, 2, 3, 4, 5}}, short_conv{"body.0.conv.weight", {1}, {1}};
+  EXPECT_EQ(mistakes({conv_, mean_, other, bias_}),
+            "  'fc.weight' is 5, the network wants 3\n[network] new = [\"fc\"] starts this layer with new values");
+  EXPECT_EQ(mistakes({conv_, mean_, other}), "  'fc.weight' is 5, the network wants 3\n  'fc.bias' (1) is missing");
+  EXPECT_EQ(mistakes({short_conv, mean_, other, bias_}),
+            "  'body.0.conv.weight' is 1, the network wants 2\n  'fc.weight' is 5, the network wants 3");
+}
+
+TEST(Covers, FitsAParameterItsLayerOrABlockAroundIt) {
+  EXPECT_TRUE(covers("fc", "fc.weight"));
+  EXPECT_TRUE(covers("fc.weight", "fc.weight"));
+  EXPECT_TRUE(covers("layer1", "layer1.0.conv1.weight"));
+  EXPECT_TRUE(covers("layer?.0", "layer1.0.conv1.weight"));
+  EXPECT_TRUE(covers("*.bn1", "layer1.0.bn1.bias"));
+  EXPECT_FALSE(covers("layer1", "layer10.conv.weight"));
+  EXPECT_FALSE(covers("fc.", "fc.weight"));
+  EXPECT_FALSE(covers("weight", "fc.weight"));
+}
+
+TEST(RenameRule, RepeatsTheTextOfItsStar) {
+  EXPECT_EQ((RenameRule{"module.*", "*"}.apply("module.fc.weight")), "fc.weight");
+  EXPECT_EQ((RenameRule{"*.gamma", "*.weight"}.apply("bn1.gamma")), "bn1.weight");
+  EXPECT_EQ((RenameRule{"a*a", "b*"}.apply("aa")), "b");
+  EXPECT_EQ((RenameRule{"a*a", "b*"}.apply("a")), std::nullopt);
+  EXPECT_EQ((RenameRule{"head", "fc"}.apply("head")), "fc");
+  EXPECT_EQ((RenameRule{"head", "fc"}.apply("head.weight")), std::nullopt);
+  EXPECT_EQ((RenameRule{"aux.*", ""}.apply("aux.w")), "");
+  EXPECT_EQ((RenameRule{"a*", "b"}.mistake()), "");
+  EXPECT_EQ((RenameRule{"a*b*", "b"}.mistake()), "a rule has at most one * on each side");
+  EXPECT_EQ((RenameRule{"a", "b*"}.mistake()), "'to' has a *, and 'from' has none that it could repeat");
+  EXPECT_EQ((RenameRule{"", "b"}.mistake()), "'from' is empty");
+}
+
+}  // namespace
+}  // namespace millrace

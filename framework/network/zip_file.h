@@ -1,0 +1,54 @@
+// The files in a zip archive that are stored as they are, without compression, as torch.save() does. Archives of more than 4 GiB
+// (zip64) are read. The archive is not trusted: every figure in it is checked before it is used.
+//   ZipFile zip("weights.pth");
+//   std::string pickle = zip.read("archive/data.pkl", kMost);
+// Throws Error(data): no zip archive, or cut short.
+// Source: the format's description, PKWARE's APPNOTE.TXT 6.3.10.
+#pragma once
+
+#include <cstdint>
+#include <fstream>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace millrace {
+
+class ZipFile {
+ public:
+  struct Entry {
+    std::uint64_t begin = 0, bytes = 0;  // of its content, which lies in the archive
+    std::uint16_t flags = 0, method = 0;
+  };
+  using Entries = std::map<std::string, Entry, std::less<>>;
+
+  explicit ZipFile(const std::string& path);
+
+  std::uint64_t bytes() const { return size_; }  // of the archive
+  const Entries& entries() const { return entries_; }
+  bool has(std::string_view name) const { return entries_.find(name) != entries_.end(); }
+  const Entry& open(std::string_view name) const;  // refuses by name an entry that is missing, compressed or encrypted
+
+  // Bytes of an open entry from `offset` on. REQUIRES: offset + to.size() <= entry.bytes.
+  void read(const Entry& entry, std::uint64_t offset, std::span<char> to);
+  // A whole entry, refused when it is longer than `most` bytes.
+  std::string read(std::string_view name, std::uint64_t most);
+
+ private:
+  struct Directory {
+    std::uint64_t offset = 0, bytes = 0, count = 0;
+  };
+  void take(std::uint64_t offset, std::span<char> to);
+  std::string take(std::uint64_t offset, std::uint64_t bytes);
+  Directory find_directory();
+  Directory large_directory(std::uint64_t end, Directory small);
+  void read_directory(const Directory& directory);
+  std::uint64_t content_of(const std::string& name, std::uint64_t header);
+
+  std::ifstream file_;
+  std::uint64_t size_ = 0;
+  Entries entries_;
+};
+
+}  // namespace millrace

@@ -1,0 +1,96 @@
+// A session's weights: where they come from, into the replicas, and out of them.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "millrace/error.h"
+#include "network/tensor_file.h"
+#include "run/probe.h"
+#include "run/session.h"
+#include "run/weights.h"
+
+namespace millrace {
+
+// What [network] says of `weights` holds for --weights too. But a graph that does not train, and a run that goes on at a later
+// step, take the file that a run of this network has written: all of it, by its own names.
+void Session::choose_weights() {
+  const NetworkParams& said = pipeline_.network_params;
+  const GraphPlan& main = options_.graph.empty() ? pipeline_.graphs.front() : *pipeline_.graph(options_.graph);
+  const bool given = !options_.weights.empty(), begins = options_.from.epoch == 0 && options_.from.step == 0;
+  if (given && !(trains(main) && begins)) {
+    weights_from_.file = options_.weights;
+    return;
+  }
+  if (!given && !begins && trains(main) && !said.weights.empty()) {
+    fail(ErrorKind::usage,
+         "{}: --from goes on with a run, and [network] weights = \"{}\" begins one: name that run's weights, "
+         "--weights FILE",
+         pipeline_.file, said.weights);
+  }
+  weights_from_ = {given ? options_.weights : said.weights, said.fresh, said.rename};
+  if (options_.only_main) return;
+  if (weights_from_.file.empty() && !(said.fresh.empty() && said.rename.empty())) {
+    fail(ErrorKind::usage,
+         "{}: [network] has '{}', and there are no weights to take: weights = \"FILE\" in it, or --weights FILE", pipeline_.file,
+         said.fresh.empty() ? "rename" : "new");
+  }
+  if (!trains(main) && !said.fresh.empty()) {
+    fail(ErrorKind::usage,
+         "{}: [{}] does not train, and layers of new = [\"{}\"] would begin with new values: name the weights of a run that has "
+         "trained them, --weights FILE",
+         pipeline_.file, main.name, fmt::join(said.fresh, "\", \""));
+  }
+}
+
+// Before anything is listed, since they may not fit.
+void Session::read_weights() {
+  if (weights_from_.file.empty()) return;
+  doing(fmt::format("reading the weights '{}'", weights_from_.file));
+  metadata_ = read_tensors_metadata(weights_from_.file);
+  weights_ = load_weights(weights_from_, *pipeline_.network);
+}
+
+void Session::start_replicas() {
+  doing("allocating the network's memory and writing its weights");
+  for (const auto& replica : replicas_) replica->start();
+  if (replicas_.empty()) return;
+  const GraphBuild& main = *builds_.front();
+  if (has_predictions(main.plan()) && !main.trains() && weights_from_.file.empty() && !options_.only_main) {
+    fail(ErrorKind::usage,
+         "{}: [{}] makes predictions, and the network has not learned anything: name its weights, --weights FILE", pipeline_.file,
+         main.plan().name);
+  }
+  Weights weights = std::exchange(weights_, {});
+  weights.resize(pipeline_.network->parameters.size());
+  const auto is_new = [](const std::vector<float>& values) { return values.empty(); };
+  if (std::any_of(weights.begin(), weights.end(), is_new)) {
+    Weights first = initial_weights(*pipeline_.network, static_cast<std::uint64_t>(pipeline_.run.seed), main);
+    for (std::size_t p = 0; p < weights.size(); ++p) {
+      if (is_new(weights[p])) weights[p] = std::move(first[p]);
+    }
+  }
+  write_weights(replicas_, weights);
+}
+
+std::string Session::save_weights(const std::string& name) {
+  const auto exchange = [this] {
+    for (const auto& replica : replicas_) {
+      if (!evaluated_.empty()) replica->exchange(evaluated_);
+      replica->finish();
+    }
+  };
+  if (pipeline_.run.folder.empty() || options_.only_main) return {};
+  const Network& network = *pipeline_.network;
+  std::map<std::string, std::string> metadata = plans_of(replicas_, devices_.devices);
+  metadata.merge(metadata_of(builds_.front()->classes()));
+  exchange();
+  Weights weights = weights_of(replicas_, network, pipeline_.run.load, options_.group);
+  exchange();
+  if (!is_first()) return {};
+  const std::filesystem::path file = log_->folder() / name;
+  save_weights_file(file.string(), network, std::move(weights), metadata);
+  return file.string();
+}
+
+}  // namespace millrace

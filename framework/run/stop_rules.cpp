@@ -1,0 +1,79 @@
+#include "run/stop_rules.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "millrace/error.h"
+#include "millrace/loss.h"
+
+namespace millrace {
+
+bool FigureWatch::look(const std::string& graph, const std::vector<Figure>& figures, std::uint64_t step) {
+  if (graph != figure_.graph) return false;
+  const auto found = std::find_if(figures.begin(), figures.end(), [&](const Figure& each) { return each.name == figure_.name; });
+  if (found == figures.end()) return false;
+  const double value = found->value;
+  ++passes_;
+  const bool better = best_ ? (found->higher_is_better ? value > *best_ : value < *best_) : !std::isnan(value);
+  if (!better) return false;
+  best_ = value;
+  best_step_ = step;
+  passes_ = 0;
+  return true;
+}
+
+std::string FigureWatch::text() const {
+  const std::string best = best_ ? fmt::format("; best {:.4g} at step {}", *best_, best_step_) : std::string();
+  return fmt::format("{} has not improved for {} pass{}{}", figure_.text(), passes_, passes_ == 1 ? "" : "es", best);
+}
+
+void require_figure(const FigurePlan& figure, const std::vector<std::unique_ptr<GraphBuild>>& builds) {
+  for (const auto& build : builds) {
+    if (build->plan().name != figure.graph) continue;
+    const std::vector<std::string> names = build->figures();
+    if (std::find(names.begin(), names.end(), figure.name) != names.end()) return;
+    if (names.empty()) {
+      fail(ErrorKind::usage, "{}: [{}] reports no figures; put 'metrics' into its flow", to_string(figure.at), figure.graph);
+    }
+    const auto nearest = nearest_name(figure.name, names);
+    fail(ErrorKind::usage, "{}: [{}] has no figure '{}'; {}", to_string(figure.at), figure.graph, figure.name,
+         nearest ? fmt::format("nearest is '{}'", *nearest) : fmt::format("it reports {}", fmt::join(names, ", ")));
+  }
+}
+
+StopRules::StopRules(const Pipeline& pipeline, Group* group, Requests& requests)
+    : plan_(pipeline.stop), group_(group), requests_(requests) {
+  if (pipeline.best && !pipeline.run.folder.empty()) best_.emplace(*pipeline.best);
+  if (plan_.figure) improving_.emplace(*plan_.figure);
+}
+
+void StopRules::look(const std::string& graph, const std::vector<Figure>& figures, std::uint64_t step) {
+  if (best_ && best_->look(graph, figures, step)) is_best_ = true;
+  if (improving_) improving_->look(graph, figures, step);
+}
+
+void StopRules::look_at_clock(double seconds) {
+  if (plan_.max_seconds > 0 && seconds >= plan_.max_seconds) ask(fmt::format("max_time is over, {}", duration_text(seconds)));
+}
+
+bool StopRules::conclude(bool goes_on) {
+  if (goes_on && improving_ && improving_->passes_since_best() >= plan_.patience) ask(improving_->text());
+  bool is_best = std::exchange(is_best_, false);
+  if (best_ && group_ != nullptr) {
+    std::vector<std::byte> verdict = {is_best ? std::byte{1} : std::byte{0}};
+    group_->broadcast(Group::kRun, 0, verdict);
+    is_best = verdict.front() != std::byte{0};
+  }
+  return is_best;
+}
+
+void StopRules::ask(std::string why) {
+  if (group_ != nullptr && group_->rank() != 0) return;
+  if (!std::exchange(asked_, true)) requests_.ask({.kind = RequestKind::stop, .by = kName, .text = std::move(why)});
+}
+
+}  // namespace millrace

@@ -1,0 +1,111 @@
+#include "run/stop_rules.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace millrace {
+namespace {
+
+std::vector<Figure> figures(double loss, double accuracy = 0.5) {
+  return {{"loss", loss, false, false}, {"accuracy", accuracy, true, true}};
+}
+
+TEST(FigureWatch, BetterIsWhatTheFigureSays) {
+  FigureWatch accuracy({"validate", "accuracy", {}}), loss({"validate", "loss", {}});
+  EXPECT_TRUE(accuracy.look("validate", figures(1, 0.5), 10));
+  EXPECT_TRUE(loss.look("validate", figures(1, 0.5), 10));
+  EXPECT_TRUE(accuracy.look("validate", figures(2, 0.75), 20));
+  EXPECT_FALSE(loss.look("validate", figures(2, 0.75), 20));
+  EXPECT_FALSE(accuracy.look("validate", figures(0.5, 0.75), 30)) << "as good is not better";
+  EXPECT_TRUE(loss.look("validate", figures(0.5, 0.75), 30));
+  EXPECT_EQ(accuracy.passes_since_best(), 1U);
+  EXPECT_EQ(loss.passes_since_best(), 0U);
+}
+
+TEST(FigureWatch, CountsPassesOfItsGraphAlone) {
+  FigureWatch watch({"validate", "loss", {}});
+  watch.look("validate", figures(1), 10);
+  EXPECT_FALSE(watch.look("train", figures(0), 15));
+  EXPECT_FALSE(watch.look("validate", {}, 20)) << "a graph that reported nothing";
+  EXPECT_EQ(watch.passes_since_best(), 0U);
+  EXPECT_FALSE(watch.look("validate", figures(3), 30));
+  EXPECT_EQ(watch.text(), "validate.loss has not improved for 1 pass; best 1 at step 10");
+  EXPECT_FALSE(watch.look("validate", figures(2), 40));
+  EXPECT_EQ(watch.text(), "validate.loss has not improved for 2 passes; best 1 at step 10");
+}
+
+TEST(FigureWatch, WhatIsNoNumberIsNeverBetter) {
+  FigureWatch watch({"validate", "loss", {}});
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_FALSE(watch.look("validate", figures(nan), 10));
+  EXPECT_EQ(watch.text(), "validate.loss has not improved for 1 pass");
+  EXPECT_TRUE(watch.look("validate", figures(9), 20));
+  EXPECT_FALSE(watch.look("validate", figures(nan), 30));
+  EXPECT_TRUE(watch.look("validate", figures(8), 40));
+}
+
+class StopRulesTest : public testing::Test {
+ protected:
+  StopRules& rules() {
+    if (!rules_) rules_.emplace(pipeline_, nullptr, requests_);
+    return *rules_;
+  }
+  // Why the run is to stop; "": it goes on.
+  std::string asked() {
+    const auto request = requests_.take(RequestKind::stop, 0);
+    return request ? request->by + ": " + request->text : "";
+  }
+
+  Pipeline pipeline_;
+  Requests requests_{[](RunEvent) {}};
+  std::optional<StopRules> rules_;
+};
+
+TEST_F(StopRulesTest, PatienceEndsTheRunOnce) {
+  pipeline_.stop.figure = FigurePlan{"validate", "accuracy", {}};
+  pipeline_.stop.patience = 2;
+  const double values[] = {0.5, 0.625, 0.6, 0.625, 0.5};
+  std::vector<std::string> found;
+  for (std::uint64_t pass = 0; pass < 5; ++pass) {
+    rules().look("validate", figures(1, values[pass]), 100 * (pass + 1));
+    EXPECT_FALSE(rules().conclude(true));
+    found.push_back(asked());
+  }
+  EXPECT_EQ(found, (std::vector<std::string>{
+                       "", "", "", "[stop]: validate.accuracy has not improved for 2 passes; best 0.625 at step 200", ""}));
+}
+
+TEST_F(StopRulesTest, ARunThatIsAtItsEndIsNotStopped) {
+  pipeline_.stop.figure = FigurePlan{"validate", "accuracy", {}};
+  pipeline_.stop.patience = 1;
+  rules().look("validate", figures(1, 0.5), 10);
+  rules().look("validate", figures(1, 0.25), 20);
+  rules().conclude(false);
+  EXPECT_EQ(asked(), "");
+}
+
+TEST_F(StopRulesTest, TimeEndsTheRun) {
+  pipeline_.stop.max_seconds = 60;
+  rules().look_at_clock(59.9);
+  EXPECT_EQ(asked(), "");
+  rules().look_at_clock(60.1);
+  EXPECT_EQ(asked(), "[stop]: max_time is over, 1 min 00 s");
+  rules().look_at_clock(60.2);
+  EXPECT_EQ(asked(), "");
+}
+
+TEST_F(StopRulesTest, WeightsAreTheBestAtTheStepOfTheirPass) {
+  pipeline_.run.folder = "runs";
+  pipeline_.best = FigurePlan{"validate", "loss", {}};
+  std::vector<bool> best;
+  for (const double loss : {3.0, 4.0, 2.0}) {
+    rules().look("validate", figures(loss), 10);
+    best.push_back(rules().conclude(true));
+    EXPECT_FALSE(rules().conclude(true)) << "a step without a pass";
+  }
+  EXPECT_EQ(best, (std::vector<bool>{true, false, true}));
+}
+
+}  // namespace
+}  // namespace millrace

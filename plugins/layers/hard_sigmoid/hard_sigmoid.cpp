@@ -1,0 +1,24 @@
+#include "hard_sigmoid_kernels.h"
+
+#include "millrace/layer.h"
+
+namespace millrace::layers {
+namespace {
+
+// Of the gates in MobileNetV3 (Howard et al. 2019, arXiv 1905.02244).
+class HardSigmoid final : public PortableLayer {
+ public:
+  struct Params {};
+  static void describe(LayerDescription<Params>& d) {
+    d.name("hard_sigmoid").text("A sigmoid of three straight lines: min(max(x + 3, 0), 6) / 6.");
+    d.example("", {{8, 5, 7}}).example("", {{10}});
+  }
+
+  void forward(Pass& pass) const override { pass.each<HardSigmoidKernel>(pass.in(), pass.out()); }
+  void backward(Pass& pass) const override { pass.each<HardSigmoidGradient>(pass.in(), pass.d_out(), pass.d_in()); }
+};
+
+}  // namespace
+}  // namespace millrace::layers
+
+MILLRACE_PART { registry.add_layer<millrace::layers::HardSigmoid>(); }

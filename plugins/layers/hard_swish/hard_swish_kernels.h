@@ -1,0 +1,16 @@
+#pragma once
+
+#include "millrace/kernel_math.h"
+
+namespace millrace::layers {
+
+struct HardSwishKernel {
+  MILLRACE_KERNEL float operator()(float x) const { return x < -3.0F ? 0.0F : x > 3.0F ? x : x * (x + 3.0F) / 6.0F; }
+};
+struct HardSwishGradient {
+  MILLRACE_KERNEL float operator()(float x, float dy) const { return x < -3.0F ? 0.0F : x > 3.0F ? dy : dy * (x / 3.0F + 0.5F); }
+};
+
+MILLRACE_KERNELS(HardSwishKernel, HardSwishGradient)
+
+}  // namespace millrace::layers

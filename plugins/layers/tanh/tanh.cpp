@@ -1,0 +1,22 @@
+#include "tanh_kernels.h"
+
+#include "millrace/layer.h"
+
+namespace millrace::layers {
+namespace {
+
+class Tanh final : public PortableLayer {
+ public:
+  struct Params {};
+  static void describe(LayerDescription<Params>& d) {
+    d.name("tanh").text("(exp(x) - exp(-x)) / (exp(x) + exp(-x)).").example("", {{8, 5, 7}}).example("", {{10}});
+  }
+
+  void forward(Pass& pass) const override { pass.each<TanhKernel>(pass.in(), pass.out()); }
+  void backward(Pass& pass) const override { pass.each<TanhGradient>(pass.out(), pass.d_out(), pass.d_in()); }
+};
+
+}  // namespace
+}  // namespace millrace::layers
+
+MILLRACE_PART { registry.add_layer<millrace::layers::Tanh>(); }

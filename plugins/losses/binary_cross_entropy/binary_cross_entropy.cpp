@@ -1,0 +1,59 @@
+#include "binary_cross_entropy_kernels.h"
+
+#include "millrace/error.h"
+#include "millrace/plugin.h"
+
+namespace millrace::losses {
+namespace {
+
+// Mean over labels and images, of p = sigmoid(output) and a target y in 0 ... 1: -positive_weight * y * log p - (1 - y) * log(1 -
+// p), as torch.nn.BCEWithLogitsLoss has it with `pos_weight`.
+class BinaryCrossEntropy final : public Loss {
+ public:
+  struct Params {
+    std::vector<double> positive_weight;
+  };
+  static void describe(LossDescription<Params>& d) {
+    d.name("binary_cross_entropy")
+        .text("Cross-entropy of the sigmoid of each output, for images of several labels: numbers from 0 to 1, one a label.");
+    d.target(LossTarget::values).example("", {5}).example("positive_weight = [2, 0.5, 1]", {3});
+    d.params.add("positive_weight", &Params::positive_weight)
+        .text("of a label that is 1, beside one that is 0: one for each label, or one for all; without: 1");
+    d.sum("correct");
+    d.figure({.name = "accuracy",
+              .text = "labels for which sigmoid(output) is on the target's side of 0.5",
+              .better = LossFigure::Better::higher,
+              .percent = true,
+              .finish = [](std::span<const double> sums) { return quotient(sums[kCorrect], sums[kWeight]); }});
+  }
+  explicit BinaryCrossEntropy(const Params& params) : weights_(params.positive_weight.begin(), params.positive_weight.end()) {
+    for (const float weight : weights_) {
+      if (!(weight >= 0)) fail(ErrorKind::usage, "positive_weight must be 0 or more, found {}", weight);
+    }
+  }
+
+  void check(const LossSetting& setting) const override {
+    if (setting.target.kind == TargetSpec::Kind::image) {
+      fail(ErrorKind::usage, "it needs numbers from 0 to 1 beside the images, and the source has target images");
+    }
+    if (weights_.size() < 2 || static_cast<std::int64_t>(weights_.size()) == setting.output[0]) return;
+    fail(ErrorKind::usage, "positive_weight has {} numbers, and the network's output {}", weights_.size(), setting.output[0]);
+  }
+  std::vector<float> constants(std::int64_t channels) const override {
+    if (weights_.size() > 1) return weights_;
+    return std::vector<float>(static_cast<std::size_t>(channels), weights_.empty() ? 1.0F : weights_.front());
+  }
+  void compute(LossPass& pass) const override {
+    pass.row(BinaryCrossEntropyKernel{}, {pass.output(), pass.target(), pass.weight(), pass.constant()},
+             {pass.d_output(), pass.figure(kLoss), pass.figure(kWeight), pass.figure(kCorrect)});
+  }
+
+ private:
+  static constexpr int kCorrect = 2;
+  const std::vector<float> weights_;
+};
+
+}  // namespace
+}  // namespace millrace::losses
+
+MILLRACE_PART { registry.add_loss<millrace::losses::BinaryCrossEntropy>(); }

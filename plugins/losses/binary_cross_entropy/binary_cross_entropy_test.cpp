@@ -1,0 +1,80 @@
+#include <gtest/gtest.h>
+
+#include "loss_fixture.h"
+#include "millrace/error.h"
+
+namespace millrace::losses {
+namespace {
+
+// `positive`: one number, one for each of three labels, or none.
+LossTrial binary_trial(const std::vector<double>& positive = {}) {
+  const Value parameters = positive.empty() ? Value() : list_table("positive_weight", positive);
+  LossTrial trial(testkit::make_loss("binary_cross_entropy", parameters), {3}, 8);
+  for (std::size_t i = 0; i < trial.targets.size(); ++i) trial.targets[i] = static_cast<float>(i % 5) / 4;
+  return trial;
+}
+
+TEST(BinaryCrossEntropy, MatchesTheDefinition) {
+  for (const std::vector<double>& positive : std::vector<std::vector<double>>{{}, {3}, {2, 0.5, 1}}) {
+    LossTrial trial = binary_trial(positive);
+    trial.weights = {1, 2, 0, 1, 1, 0.5F, 1, 1};
+    double loss = 0, weight = 0, correct = 0;
+    for (std::size_t i = 0; i < trial.outputs.size(); ++i) {
+      const double p = 1 / (1 + std::exp(-static_cast<double>(trial.outputs[i]))), y = static_cast<double>(trial.targets[i]);
+      const double of_place = static_cast<double>(trial.weights[i / 3]) / 3;
+      const double of_one = positive.empty() ? 1 : positive[positive.size() == 1 ? 0 : i % 3];
+      loss -= of_place * (of_one * y * std::log(p) + (1 - y) * std::log(1 - p));
+      weight += of_place;
+      correct += (p > 0.5) == (y >= 0.5) ? of_place : 0;
+    }
+    const std::vector<double> sums = trial.run();
+    EXPECT_NEAR(sums[kLoss], loss, 1e-5 * loss);
+    EXPECT_NEAR(sums[kWeight], weight, 1e-6);
+    EXPECT_NEAR(trial.loss->info().figures.at(1).finish(sums), correct / weight, 1e-6);
+    EXPECT_LT(trial.gradient_error(), 3e-3);
+  }
+}
+
+TEST(BinaryCrossEntropy, StaysFiniteForLargeOutputs) {
+  LossTrial trial(testkit::make_loss("binary_cross_entropy"), {4}, 1);
+  trial.outputs = {1e4F, -1e4F, 1e4F, -1e4F};
+  trial.targets = {1, 0, 0, 1};
+  EXPECT_FLOAT_EQ(static_cast<float>(trial.run()[kLoss]), 5e3F);
+  EXPECT_EQ(trial.gradient, (std::vector<float>{0, 0, 0.25F, -0.25F}));
+}
+
+TEST(BinaryCrossEntropy, ADivergedNetworkIsNeverRight) {
+  LossTrial trial(testkit::make_loss("binary_cross_entropy"), {2}, 1);
+  trial.outputs.assign(2, std::nanf(""));
+  trial.targets = {0, 1};
+  const std::vector<double> sums = trial.run();
+  EXPECT_TRUE(std::isnan(sums[kLoss]));
+  EXPECT_EQ(sums[2], 0);
+}
+
+TEST(BinaryCrossEntropy, RefusesWhatDoesNotFit) {
+  const auto mistake = [](const std::vector<double>& positive, TargetSpec::Kind kind) -> std::string {
+    LossSetting setting;
+    setting.output = kind == TargetSpec::Kind::image ? Shape{3, 8, 8} : Shape{3};
+    setting.window = {8, 8, 3};
+    setting.target.kind = kind;
+    setting.numbers = 3;
+    try {
+      check_loss(*binary_trial(positive).loss, setting);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  const TargetSpec::Kind none = TargetSpec().kind;
+  EXPECT_EQ(mistake({}, none), "");
+  EXPECT_EQ(mistake({2}, none), "");
+  EXPECT_EQ(mistake({1, 2, 3}, none), "");
+  EXPECT_EQ(mistake({1, 2}, none), "loss 'binary_cross_entropy': positive_weight has 2 numbers, and the network's output 3");
+  EXPECT_EQ(mistake({}, TargetSpec::Kind::image),
+            "loss 'binary_cross_entropy': it needs numbers from 0 to 1 beside the images, and the source has target images");
+  EXPECT_THROW(testkit::make_loss("binary_cross_entropy", list_table("positive_weight", {-1})), Error);
+}
+
+}  // namespace
+}  // namespace millrace::losses

@@ -1,0 +1,36 @@
+#include "focal_kernels.h"
+
+#include "millrace/labelled_loss.h"
+#include "millrace/plugin.h"
+
+namespace millrace::losses {
+namespace {
+
+// Lin et al. 2017, arXiv 1708.02002, of the softmax of the outputs: -w[label] * (1 - p)^gamma * log p, with p the probability of
+// the label. The paper's alpha is w. A mixed image has the mean for its two labels, by their shares.
+class Focal final : public LabelledLoss {
+ public:
+  struct Params : LabelledLoss::Params {
+    double gamma = 2;
+  };
+  static void describe(LossDescription<Params>& d) {
+    d.name("focal").text(
+        "Focal loss, arXiv 1708.02002: (1 - p)^gamma times the cross-entropy of an image, with p the probability of its class.");
+    d.example("", {10}).example("gamma = 0.5\nclass_weights = [0.5, 2, 1]", {3});
+    d.params.add("gamma", &Params::gamma)
+        .range(0)
+        .text("how much less an image counts that is classified well; 0: cross-entropy");
+    describe_labelled(d);
+  }
+  explicit Focal(const Params& params) : LabelledLoss(params), gamma_(params.gamma) {}
+
+  void compute(LossPass& pass) const override { row(pass, FocalKernel{gamma_}); }
+
+ private:
+  const double gamma_;
+};
+
+}  // namespace
+}  // namespace millrace::losses
+
+MILLRACE_PART { registry.add_loss<millrace::losses::Focal>(); }

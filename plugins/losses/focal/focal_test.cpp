@@ -1,0 +1,69 @@
+#include <gtest/gtest.h>
+
+#include "loss_fixture.h"
+
+namespace millrace::losses {
+namespace {
+
+LossTrial focal_trial(const std::string& name, double gamma, const std::vector<double>& of_class) {
+  Value parameters = list_table("class_weights", of_class);
+  if (name == "focal") parameters.set("gamma", Value(gamma));
+  LossTrial trial(testkit::make_loss(name, parameters), {static_cast<std::int64_t>(of_class.size())}, 12);
+  for (std::size_t row = 0; row < 12; ++row) {
+    trial.shares[row] = row < 5 ? static_cast<float>(row) / 4 : 1.0F;
+    trial.weights[row] = static_cast<float>(1 + row % 2);
+  }
+  return trial;
+}
+
+TEST(Focal, MatchesTheDefinition) {
+  const std::vector<double> of_class = {0.5, 2, 1, 3};
+  for (const double gamma : {0.5, 1.0, 2.0, 5.0}) {
+    LossTrial trial = focal_trial("focal", gamma, of_class);
+    double loss = 0, weight = 0;
+    for (std::size_t row = 0; row < 12; ++row) {
+      const float* const outputs = trial.outputs.data() + 4 * row;
+      double total = 0;
+      for (std::size_t j = 0; j < 4; ++j) total += std::exp(static_cast<double>(outputs[j]));
+      const auto add = [&](float label, double share) {
+        const auto named = static_cast<std::size_t>(label);
+        const double p = std::exp(static_cast<double>(outputs[named])) / total,
+                     of_row = share * static_cast<double>(trial.weights[row]);
+        loss -= of_row * of_class[named] * std::pow(1 - p, gamma) * std::log(p);
+        weight += of_row * of_class[named];
+      };
+      const auto share = static_cast<double>(trial.shares[row]);
+      add(trial.labels[row], share);
+      add(trial.seconds[row], 1 - share);
+    }
+    const std::vector<double> sums = trial.run();
+    EXPECT_NEAR(sums[kLoss], loss, 1e-6 * loss) << gamma;
+    EXPECT_NEAR(sums[kWeight], weight, 1e-6 * weight) << gamma;
+    EXPECT_LT(trial.gradient_error(), 3e-3) << gamma;
+  }
+}
+
+TEST(Focal, OfGammaZeroIsCrossEntropy) {
+  const std::vector<double> of_class = {0.5, 2, 1};
+  LossTrial focal = focal_trial("focal", 0, of_class), plain = focal_trial("cross_entropy", 0, of_class);
+  const std::vector<double> sums = focal.run(), expected = plain.run();
+  ASSERT_EQ(sums.size(), expected.size());
+  for (std::size_t s = 0; s < sums.size(); ++s) EXPECT_NEAR(sums[s], expected[s], 1e-6 * expected[s]) << s;
+  for (std::size_t i = 0; i < focal.gradient.size(); ++i) EXPECT_NEAR(focal.gradient[i], plain.gradient[i], 1e-6) << i;
+}
+
+TEST(Focal, StaysFiniteForLargeOutputs) {
+  for (const double gamma : {0.0, 0.5, 2.0}) {
+    LossTrial trial(testkit::make_loss("focal", testkit::table({{"gamma", Value(gamma)}})), {3}, 1);
+    trial.outputs = {1e30F, -1e30F, 0};
+    trial.labels = {0};
+    EXPECT_EQ(trial.run()[kLoss], 0) << gamma;
+    EXPECT_EQ(trial.gradient, std::vector<float>(3, 0.0F)) << gamma;
+    trial.labels = {2};
+    EXPECT_FLOAT_EQ(static_cast<float>(trial.run()[kLoss]), 1e30F) << gamma;
+    EXPECT_EQ(trial.gradient, (std::vector<float>{1, 0, -1})) << gamma;
+  }
+}
+
+}  // namespace
+}  // namespace millrace::losses

@@ -1,0 +1,27 @@
+#include "l1_kernels.h"
+
+#include "millrace/plugin.h"
+
+namespace millrace::losses {
+namespace {
+
+// Mean over all numbers of a target, as of mean_squared_error. The gradient is 0 where output and target are equal. The examples
+// are small, so that no output is as near its target as the steps of a gradient check.
+class L1 final : public Loss {
+ public:
+  struct Params {};
+  static void describe(LossDescription<Params>& d) {
+    d.name("l1").text("Mean of |output - target|, for numbers or images to be predicted.");
+    d.target(LossTarget::values).example("", {3}).example("", {2, 2, 3});
+  }
+
+  void compute(LossPass& pass) const override {
+    pass.row(L1Kernel{}, {pass.output(), pass.target(), pass.weight()},
+             {pass.d_output(), pass.figure(kLoss), pass.figure(kWeight)});
+  }
+};
+
+}  // namespace
+}  // namespace millrace::losses
+
+MILLRACE_PART { registry.add_loss<millrace::losses::L1>(); }

@@ -1,0 +1,25 @@
+#pragma once
+
+#include "millrace/kernel_math.h"
+#include "millrace/loss_elements.h"
+#include "millrace/portable.h"
+
+namespace millrace::losses {
+
+// output, target, weight -> gradient, loss, weight
+struct L1Kernel {
+  static constexpr int kReads = 3, kWrites = 3;
+  template <class Row>
+  MILLRACE_KERNEL void operator()(Row& row) const {
+    const float weight = row.place_in(2), channels = static_cast<float>(row.channels());
+    const auto scale = static_cast<float>(static_cast<double>(weight) / (row.divisor() * static_cast<double>(row.channels())));
+    const float distances = row.sum([&](auto c) { return math::abs(row.in(0, c) - row.in(1, c)); });
+    row.each([&](auto c) { row.out(0, c, weight == 0 ? 0.0F : scale * math::sign(row.in(0, c) - row.in(1, c))); });
+    row.place_out(1, weight == 0 ? 0.0F : weight * distances / channels);
+    row.place_out(2, weight);
+  }
+};
+
+MILLRACE_LOSS_KERNELS(L1Kernel)
+
+}  // namespace millrace::losses

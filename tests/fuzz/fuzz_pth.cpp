@@ -1,0 +1,54 @@
+// State dicts of PyTorch: the archive, the pickle in it and the tensors.
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "fuzz.h"
+#include "millrace/error.h"
+#include "network/torch_file.h"
+#include "network/torch_file_fixture.h"
+
+namespace millrace::fuzz {
+
+namespace {
+
+using namespace torch_fixture;
+
+// In memory, not on a disk.
+std::string file_name() { return "/dev/shm/millrace_fuzz_" + std::to_string(getpid()) + ".pth"; }
+
+std::string archive(const std::string& value, bool large) {
+  return zip(entries_of(pickle(value), {{"0", bytes_of<double>({1, 2, 3, 4})}}), large);
+}
+
+}  // namespace
+
+std::vector<std::string> seeds() {
+  const std::string values = storage("DoubleStorage", "0", 4);
+  return {small_state_dict(),
+          archive(ordered_dict({{"model", ordered_dict({{"w", parameter(tensor(values, 1, {2, 2}, {0, 2}))}})}}), false),
+          archive(ordered_dict({{"w", tensor(values, 0, {2, 2}, {1, 2})}, {"v", tensor(values, 3, {}, {})}}), true),
+          archive(function("posix", "system") + tuple({text("true")}) + "R", false),
+          zip({{"a/data.pkl", std::string("\x80\x04\x95\x08\0\0\0\0\0\0\0}\x94\x8c\x01wNs.", 20)}})};
+}
+
+}  // namespace millrace::fuzz
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  using namespace millrace;
+  const std::string path = fuzz::file_name();
+  if (std::FILE* file = std::fopen(path.c_str(), "wb")) {
+    if (size > 0) std::fwrite(data, 1, size, file);
+    std::fclose(file);
+  }
+  try {
+    for (const NamedTensor& tensor : read_torch_file(path).tensors) {
+      fuzz::require(tensor.values.size() == static_cast<std::size_t>(tensor.shape.elements()), "a tensor has all its values");
+    }
+  } catch (const Error& error) {
+    fuzz::require(error.kind() == ErrorKind::data, "what is wrong with a file is an error of data");
+    fuzz::require(std::string(error.what()).find(path) != std::string::npos, "the file is named");
+  }
+  std::remove(path.c_str());
+  return 0;
+}

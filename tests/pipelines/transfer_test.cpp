@@ -1,0 +1,166 @@
+// Weights from another run: new layers, layers that stay as they are, and what does not fit.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+#include <set>
+
+#include "command.h"
+#include "network/safetensors.h"
+#include "network/torch_file_fixture.h"
+
+namespace millrace::test {
+namespace {
+
+using Tensors = std::map<std::string, std::vector<float>>;
+
+std::string weights_of(const std::string& folder) { return find_file(folder, "weights.safetensors"); }
+
+Tensors tensors_of(const std::string& folder) {
+  Tensors tensors;
+  for (NamedTensor& tensor : read_safetensors(weights_of(folder)).tensors) tensors[tensor.name] = std::move(tensor.values);
+  return tensors;
+}
+
+// A file of torch.save() with these tensors.
+void write_pth(const std::string& path, const std::vector<NamedTensor>& tensors, const std::string& prefix) {
+  using namespace torch_fixture;
+  std::vector<Item> items;
+  std::vector<Values> values;
+  for (const NamedTensor& tensor : tensors) {
+    const std::string key = std::to_string(values.size());
+    std::vector<std::int64_t> size(tensor.shape.begin(), tensor.shape.end()), stride(size.size(), 1);
+    for (std::size_t axis = size.size(); axis-- > 1;) stride[axis - 1] = stride[axis] * size[axis];
+    const auto elements = static_cast<std::int64_t>(tensor.values.size());
+    items.push_back({prefix + tensor.name, torch_fixture::tensor(storage("FloatStorage", key, elements), 0, size, stride)});
+    values.push_back(
+        {key, std::string(reinterpret_cast<const char*>(tensor.values.data()), tensor.values.size() * sizeof(float))});
+  }
+  std::ofstream(path, std::ios::binary) << zip(entries_of(pickle(ordered_dict(items)), values));
+}
+
+// One epoch of quickstart.toml on few images, once for this program: what the others start from.
+class Transfer : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder_ = new TemporaryFolder;
+    const Outcome outcome =
+        run_command({tool("pipeline-run"), pipeline("quickstart.toml"), "--quiet", "--set", "data.root=" + shapes(), "--set",
+                     "run.folder=" + *folder_ / "first", "--set", "run.epochs=1"});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+  }
+  static void TearDownTestSuite() {
+    delete folder_;
+    folder_ = nullptr;
+  }
+
+  // quickstart.toml on the first five classes, which needs another last layer; `network`: more keys of [network].
+  static Outcome five_classes(const std::string& network, const std::string& runs = "",
+                              const std::vector<std::string>& options = {}) {
+    std::ofstream(*folder_ / "five.toml") << "extends = \"" << pipeline("quickstart.toml") << "\"\n[run]\nepochs = 1\nfolder = \""
+                                          << (runs.empty() ? "" : *folder_ / runs) << "\"\n[network]\nclasses = 5\n"
+                                          << network << "\n[data]\nroot = \"" << shapes() << "\"\n";
+    std::string classes;
+    for (const auto& entry : std::filesystem::directory_iterator(shapes() + "/train")) {
+      names_.insert(entry.path().filename().string());
+    }
+    int count = 0;
+    for (const std::string& name : names_) {
+      if (count++ < 5) classes += (classes.empty() ? "\"" : ", \"") + name + "\"";
+    }
+    std::vector<std::string> arguments = {tool("pipeline-run"), *folder_ / "five.toml", "--json"};
+    for (const char* graph : {"train", "validate"})
+      arguments.insert(arguments.end(), {"--set", std::string(graph) + ".read.only=[" + classes + "]"});
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    return run_command(arguments);
+  }
+
+  static std::string first() { return weights_of(*folder_ / "first"); }
+
+  static TemporaryFolder* folder_;
+  static std::set<std::string> names_;
+};
+
+TemporaryFolder* Transfer::folder_ = nullptr;
+std::set<std::string> Transfer::names_;
+
+TEST_F(Transfer, FrozenLayersKeepTheirBitsAndTheOthersTrain) {
+  const Outcome outcome =
+      five_classes("weights = \"" + first() + "\"\nnew = [\"fc\"]\nfreeze = [\"block1\", \"block2.conv?\"]", "frozen");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Tensors before = tensors_of(*folder_ / "first"), after = tensors_of(*folder_ / "frozen");
+  ASSERT_EQ(before.size(), after.size());
+  for (const auto& [name, values] : after) {
+    const bool statistic = name.find("running_") != std::string::npos;
+    if (name.starts_with("fc.")) {
+      EXPECT_EQ(values.size() * 2, before.at(name).size()) << name;
+    } else if (!statistic && (name.starts_with("block1.") || name.starts_with("block2.conv"))) {
+      EXPECT_EQ(values, before.at(name)) << name;
+    } else {
+      EXPECT_NE(values, before.at(name)) << name;
+    }
+  }
+}
+
+TEST_F(Transfer, StartsFromTheValuesOfTheFile) {
+  // With a learning rate of 0 nothing changes but the statistics.
+  const Outcome outcome =
+      five_classes("new = [\"fc\"]", "still", {"--weights", first(), "--set", "train.optimizer.learning_rate={ initial = 0 }"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Tensors before = tensors_of(*folder_ / "first"), after = tensors_of(*folder_ / "still");
+  for (const auto& [name, values] : after) {
+    if (name.starts_with("fc.") || name.find("running_") != std::string::npos) continue;
+    EXPECT_EQ(values, before.at(name)) << name;
+  }
+}
+
+TEST_F(Transfer, AFileOfPyTorchGivesTheSameRun) {
+  write_pth(*folder_ / "first.pth", read_safetensors(first()).tensors, "module.");
+  const std::string more = "\nnew = [\"fc\"]\nfreeze = [\"block1\"]\n";
+  const Outcome ours = five_classes("weights = \"" + first() + "\"" + more, "ours");
+  const Outcome theirs =
+      five_classes("weights = \"first.pth\"" + more + "rename = [{ from = \"module.*\", to = \"*\" }]", "theirs");
+  ASSERT_EQ(ours.code, 0) << ours.err;
+  ASSERT_EQ(theirs.code, 0) << theirs.err;
+  EXPECT_EQ(tensors_of(*folder_ / "ours"), tensors_of(*folder_ / "theirs"));
+}
+
+TEST_F(Transfer, ARunsOwnWeightsAreTakenWholeByAGraphThatDoesNotTrain) {
+  const std::string network = "weights = \"" + first() + "\"\nnew = [\"fc\"]";
+  const Outcome trained = five_classes(network, "five");
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const Outcome measured = five_classes(network, "", {"--graph", "validate", "--weights", weights_of(*folder_ / "five")});
+  ASSERT_EQ(measured.code, 0) << measured.err;
+  EXPECT_EQ(events(trained, "validate").back().at("accuracy"), events(measured, "validate").back().at("accuracy"));
+  const Outcome untrained = five_classes(network, "", {"--graph", "validate"});
+  EXPECT_EQ(untrained.code, 2);
+  EXPECT_NE(untrained.err.find("[validate] does not train, and layers of new = [\"fc\"] would begin with new values"),
+            std::string::npos)
+      << untrained.err;
+}
+
+TEST_F(Transfer, CheckSaysWhatIsTakenAndWhatIsFixed) {
+  const Outcome outcome = five_classes("weights = \"" + first() + "\"\nnew = [\"fc\"]\nfreeze = [\"block1\"]", "", {"--check"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  // 16 x 3 x 3 x 3 + 16 x 16 x 3 x 3 weights of two convolutions, and two of 16 channels each of two batch_norm
+  EXPECT_NE(outcome.out.find(" (2800 fixed)"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("weights  " + first() + ", new: fc\n"), std::string::npos) << outcome.out;
+}
+
+TEST_F(Transfer, ListsWhatDoesNotFitBeforeTheRun) {
+  const auto expect = [](const Outcome& outcome, int code, const std::vector<std::string>& said) {
+    EXPECT_EQ(outcome.code, code) << outcome.err;
+    for (const std::string& text : said) EXPECT_NE(outcome.err.find(text), std::string::npos) << outcome.err;
+  };
+  expect(five_classes("weights = \"" + first() + "\"", "", {"--check"}), 2,
+         {"does not fit network 'quickstart':\n", "'fc.weight' is 10 x 64, the network wants 5 x 64",
+          "'fc.bias' is 10, the network wants 5", "[network] new = [\"fc\"] starts this layer with new values"});
+  expect(five_classes("new = [\"fc\"]"), 2, {"[network] has 'new', and there are no weights to take"});
+  expect(five_classes("freeze = [\"block11\"]"), 2, {"freeze: 'block11' fits no layer that has parameters; nearest is 'block1'"});
+  std::ofstream(*folder_ / "evil.pth", std::ios::binary) << torch_fixture::zip(
+      torch_fixture::entries_of(torch_fixture::pickle("cposix\nsystem\n(" + torch_fixture::text("true") + "tR"), {}));
+  expect(five_classes("new = [\"fc\"]", "", {"--weights", *folder_ / "evil.pth"}), 3, {"would run posix.system: refused"});
+}
+
+}  // namespace
+}  // namespace millrace::test

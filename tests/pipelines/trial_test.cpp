@@ -1,0 +1,81 @@
+// Short runs that answer a question: --overfit and --find-rate.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "command.h"
+
+namespace millrace::test {
+namespace {
+
+// quickstart.toml with these keys changed.
+Outcome trial(const std::vector<std::string>& set, const std::vector<std::string>& options) {
+  std::vector<std::string> words = {tool("pipeline-run"), pipeline("quickstart.toml"), "--json", "--set",
+                                    "data.root=" + shapes()};
+  for (const std::string& each : set) words.insert(words.end(), {"--set", each});
+  words.insert(words.end(), options.begin(), options.end());
+  return run_command(words);
+}
+
+TEST(Overfit, SaysWhetherTheNetworkLearnsABatchByHeart) {
+  const Outcome learns = trial({"train.batch.size=20"}, {"--overfit", "1"});
+  EXPECT_EQ(learns.code, 0) << learns.err;
+  EXPECT_NE(learns.err.find(": the network learns one batch by heart\n"), std::string::npos) << learns.err;
+  EXPECT_LE(events(learns, "step").size(), 200U);
+  const Outcome stands = trial({"train.batch.size=20", "train.optimizer.learning_rate=1e-9"}, {"--overfit", "2"});
+  EXPECT_EQ(stands.code, 1) << stands.err;
+  EXPECT_NE(stands.err.find(" in 200 steps, and not to a tenth: the network does not learn 2 batches by heart."),
+            std::string::npos)
+      << stands.err;
+  EXPECT_EQ(events(stands, "epoch").size(), 100U) << "of two batches each";
+}
+
+TEST(Overfit, HeedsNothingThatIsMeantForAWholeRun) {
+  const TemporaryFolder folder;
+  const Outcome outcome =
+      trial({"train.batch.size=20", "stop.max_steps=2", "observe.console=false", "train.cache.file=" + (folder / "cache"),
+             R"(train.flow=["read", "decode_image", "cache", "augment", "batch", "forward_backward", "allreduce",
+                                                "optimizer", "metrics"])",
+             R"(train.optimizer.learning_rate={ initial = 0.1, schedule = "piecewise", drop_epochs = 1 })"},
+            {"--overfit", "1"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const auto steps = events(outcome, "step");
+  ASSERT_GT(steps.size(), 2U);
+  EXPECT_EQ(steps.front().at("learning_rate"), steps.back().at("learning_rate"));
+  EXPECT_FALSE(std::filesystem::exists(folder / "cache")) << "a later run would take it for the cache of all samples";
+}
+
+TEST(Overfit, NeedsAWholeRunOfOneProcess) {
+  const Outcome outcome = trial({}, {"--overfit", "1", "--graph", "validate"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.err.find("--overfit and --find-rate run the main graph"), std::string::npos) << outcome.err;
+}
+
+TEST(FindRate, RaisesTheRateByOneFactorAndProposesATenthOfTheBest) {
+  const Outcome outcome = trial({"train.batch.size=20"}, {"--find-rate"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  const auto steps = events(outcome, "step");
+  ASSERT_GT(steps.size(), 50U);
+  ASSERT_LE(steps.size(), 100U);
+  EXPECT_NEAR(steps.front().at("learning_rate"), 1e-7, 1e-12);
+  const double factor = std::pow(1e8, 1.0 / 99);
+  for (std::size_t s = 1; s < steps.size(); ++s) {
+    const double before = steps[s - 1].at("learning_rate"), now = steps[s].at("learning_rate");
+    EXPECT_NEAR(now / before, factor, 1e-6) << s;
+  }
+  const std::string proposal = "begin with a tenth: learning_rate = ";
+  const std::size_t at = outcome.err.find(proposal);
+  ASSERT_NE(at, std::string::npos) << outcome.err;
+  const double rate = std::stod(outcome.err.substr(at + proposal.size()));
+  EXPECT_GT(rate, 1e-5) << outcome.err;
+  EXPECT_LT(rate, 1) << outcome.err;
+}
+
+TEST(FindRate, IsNotToBeHadWithOverfit) {
+  const Outcome outcome = trial({}, {"--find-rate", "--overfit", "1"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.err.find("choose one"), std::string::npos) << outcome.err;
+}
+
+}  // namespace
+}  // namespace millrace::test

@@ -1,0 +1,204 @@
+// Every network in pipelines/networks against what is published about it.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "network/load.h"
+
+namespace millrace {
+namespace {
+
+const std::filesystem::path kFolder = std::filesystem::path(MILLRACE_SOURCE_DIR) / "pipelines" / "networks";
+
+const Registry& registry() {
+  static const Registry* const loaded = [] {
+    auto* made = new Registry;
+    made->load_all();
+    return made;
+  }();
+  return *loaded;
+}
+
+std::shared_ptr<const Network> load(const std::string& name, const Value& variables = Value()) {
+  Diagnostics errors;
+  auto network = load_network((kFolder / (name + ".toml")).string(), variables, registry(), errors);
+  EXPECT_TRUE(errors.empty()) << errors.text();
+  return network;
+}
+
+Value table(std::initializer_list<std::pair<std::string, Value>> members) {
+  Value result;
+  for (const auto& [key, value] : members) result.set(key, value);
+  return result;
+}
+
+std::int64_t trained_parameters(const Network& network) {
+  std::int64_t sum = 0;
+  for (const Parameter& parameter : network.parameters) sum += parameter.statistic ? 0 : parameter.shape.elements();
+  return sum;
+}
+
+// FNV-1a, 64 bits, over a line "NAME SHAPE" for each tensor, in the order of the names. zoo_names.py makes the same of
+// torchvision's.
+std::uint64_t hash_of_names(const Network& network) {
+  std::vector<std::string> lines;
+  for (const Parameter& parameter : network.parameters) {
+    lines.push_back(fmt::format("{} {}\n", parameter.name, fmt::join(parameter.shape.begin(), parameter.shape.end(), "x")));
+  }
+  std::sort(lines.begin(), lines.end());
+  std::uint64_t hash = 0xcbf29ce484222325U;
+  for (const std::string& line : lines) {
+    for (const char c : line) hash = (hash ^ static_cast<std::uint8_t>(c)) * 0x100000001b3U;
+  }
+  return hash;
+}
+
+struct Published {
+  const char* name;
+  std::int64_t parameters;      // weights and biases, without running statistics
+  std::uint64_t multiply_adds;  // of conv and linear
+  std::uint64_t names;          // hash of all names and shapes
+};
+
+class Zoo : public testing::TestWithParam<Published> {};
+
+// Of torchvision's models: zoo_names.py prints parameters and hashes; the multiply-adds round to the published `_ops`.
+INSTANTIATE_TEST_SUITE_P(Networks, Zoo,
+                         testing::Values(Published{"alexnet", 61'100'840, 714'188'480, 0x1ee8f3858b0010a6},
+                                         Published{"vgg16", 138'357'544, 15'470'264'320, 0xd903676470699f1a},
+                                         Published{"vgg19", 143'667'240, 19'632'062'464, 0xe1c939697103d426},
+                                         Published{"vgg16_bn", 138'365'992, 15'470'264'320, 0xec160d1ebfad7723},
+                                         Published{"vgg19_bn", 143'678'248, 19'632'062'464, 0xb3c74cc6dbd094e4},
+                                         Published{"googlenet", 6'624'904, 1'498'376'192, 0xe45564d481660939},
+                                         Published{"inception_v3", 23'834'568, 5'713'216'096, 0xb22bffc68d12bf75},
+                                         Published{"squeezenet1_1", 1'235'496, 349'151'936, 0x19ac5599a75b445e},
+                                         Published{"resnet18", 11'689'512, 1'814'073'344, 0xc340bda65f536872},
+                                         Published{"resnet34", 21'797'672, 3'663'761'408, 0x29f522befd56d7ea},
+                                         Published{"resnet50", 25'557'032, 4'089'184'256, 0x536158e742196701},
+                                         Published{"resnet101", 44'549'160, 7'801'405'440, 0xeedb88dea2cf077a},
+                                         Published{"resnet152", 60'192'808, 11'513'626'624, 0x0d0407254f679736},
+                                         Published{"resnext50_32x4d", 25'028'904, 4'230'479'872, 0xfbf5a306f35ee40e},
+                                         Published{"resnext101_32x8d", 88'791'336, 16'414'015'488, 0x25d5b732ccd78575},
+                                         Published{"resnext101_64x4d", 83'455'272, 15'460'270'080, 0x930ac1817467ed2a},
+                                         Published{"wide_resnet50_2", 68'883'240, 11'398'021'120, 0x43681b3da8bd683d},
+                                         Published{"densenet121", 7'978'856, 2'834'161'664, 0xf082c9b8fd55d7e7},
+                                         Published{"mobilenet_v2", 3'504'872, 300'774'272, 0xfb177d8f06753e7f},
+                                         Published{"mobilenet_v3_large", 5'483'032, 216'589'760, 0xee737656f8ab7574},
+                                         Published{"mobilenet_v3_small", 2'542'856, 56'510'400, 0x77966c5e5da827ed},
+                                         Published{"efficientnet_b0", 5'288'548, 385'814'752, 0x3c6996af42a459e6}),
+                         [](const auto& test) { return test.param.name; });
+
+TEST_P(Zoo, HasTorchvisionsNamesParametersAndMultiplyAdds) {
+  const auto network = load(GetParam().name);
+  ASSERT_TRUE(network);
+  std::uint64_t multiply_adds = 0;
+  for (const Layer& layer : network->layers) multiply_adds += layer.multiply_adds;
+  EXPECT_EQ(trained_parameters(*network), GetParam().parameters);
+  EXPECT_EQ(multiply_adds, GetParam().multiply_adds);
+  EXPECT_EQ(hash_of_names(*network), GetParam().names) << "zoo_names.py says which names or shapes differ";
+  EXPECT_EQ(network->output(), Shape({1000}));
+}
+
+TEST_P(Zoo, TakesAnotherNumberOfClasses) {
+  const auto network = load(GetParam().name, table({{"classes", Value(7)}}));
+  ASSERT_TRUE(network);
+  EXPECT_EQ(network->output(), Shape({7}));
+}
+
+void expect_parameter(const Network& network, const std::string& name, const Shape& shape) {
+  const int index = network.find_parameter(name);
+  ASSERT_GE(index, 0) << name;
+  EXPECT_EQ(network.parameters[static_cast<std::size_t>(index)].shape, shape) << name;
+}
+
+// What a hash cannot tell a reader.
+TEST(Zoo, UsesTheNamesOfTorchvision) {
+  const auto resnet50 = load("resnet50");
+  ASSERT_TRUE(resnet50);
+  expect_parameter(*resnet50, "layer1.0.downsample.0.weight", {256, 64, 1, 1});
+  expect_parameter(*resnet50, "layer4.2.bn3.running_mean", {2048});
+  const auto densenet121 = load("densenet121");
+  ASSERT_TRUE(densenet121);
+  expect_parameter(*densenet121, "features.denseblock1.denselayer6.conv1.weight", {128, 224, 1, 1});
+  const auto mobilenet = load("mobilenet_v3_small");
+  ASSERT_TRUE(mobilenet);
+  expect_parameter(*mobilenet, "features.4.block.2.fc1.weight", {24, 96, 1, 1});
+}
+
+TEST(Zoo, ResNetsTakeAStemForSmallImages) {
+  for (const char* name : {"resnet18", "resnet50", "resnext50_32x4d"}) {
+    const auto network =
+        load(name, table({{"stem", Value("small")}, {"height", Value(32)}, {"width", Value(32)}, {"classes", Value(10)}}));
+    ASSERT_TRUE(network);
+    expect_parameter(*network, "conv1.weight", {64, 3, 3, 3});
+    const auto first = std::find_if(network->layers.begin(), network->layers.end(),
+                                    [](const Layer& layer) { return layer.name == "layer1.0.conv1"; });
+    ASSERT_NE(first, network->layers.end());
+    EXPECT_EQ(first->input_shapes[0], (Shape{64, 32, 32})) << name;
+    EXPECT_EQ(network->output(), Shape({10}));
+  }
+}
+
+TEST(Zoo, ImagesMayHaveAnotherSize) {
+  for (const char* name : {"resnet34", "googlenet", "inception_v3", "squeezenet1_1", "densenet121", "mobilenet_v2",
+                           "mobilenet_v3_large", "efficientnet_b0"}) {
+    const auto network = load(name, table({{"height", Value(193)}, {"width", Value(161)}}));
+    ASSERT_TRUE(network) << name;
+    EXPECT_EQ(network->output(), Shape({1000})) << name;
+  }
+}
+
+TEST(Zoo, LeNet5AndTheOriginalAlexNetHaveTheirPapersParameters) {
+  const auto lenet5 = load("lenet5");
+  ASSERT_TRUE(lenet5);
+  EXPECT_EQ(trained_parameters(*lenet5), 61'706);  // 156 + 2,416 + 48,120 + 10,164 + 850
+  EXPECT_EQ(lenet5->output(), Shape({10}));
+  const auto alexnet = load("alexnet_caffe");
+  ASSERT_TRUE(alexnet);
+  EXPECT_EQ(trained_parameters(*alexnet), 60'965'224);
+  expect_parameter(*alexnet, "conv2.weight", {256, 48, 5, 5});
+  expect_parameter(*alexnet, "fc6.weight", {4096, 9216});
+}
+
+TEST(Zoo, AirbenchIsThePapersNetwork) {
+  const auto network = load("airbench94");
+  ASSERT_TRUE(network);
+  expect_parameter(*network, "whiten.weight", {24, 3, 2, 2});
+  expect_parameter(*network, "whiten.bias", {24});
+  expect_parameter(*network, "group1.conv1.weight", {64, 24, 3, 3});
+  expect_parameter(*network, "group3.conv2.weight", {256, 256, 3, 3});
+  expect_parameter(*network, "group3.bn2.bias", {256});
+  expect_parameter(*network, "fc.weight", {10, 256});
+  EXPECT_EQ(network->find_parameter("group1.bn1.weight"), -1);
+  EXPECT_EQ(network->find_parameter("fc.bias"), -1);
+  const Parameter& whiten = network->parameters[static_cast<std::size_t>(network->find_parameter("whiten.weight"))];
+  EXPECT_EQ(whiten.initialiser.rule, "whiten");
+  EXPECT_FALSE(whiten.trainable);
+  EXPECT_TRUE(network->parameters[static_cast<std::size_t>(network->find_parameter("whiten.bias"))].trainable);
+  EXPECT_EQ(trained_parameters(*network), 1'971'640);  // 312 + 50,688 + 737,280 + 1,179,648 + shifts 1,152 + linear 2,560
+  EXPECT_EQ(network->output(), Shape({10}));
+}
+
+TEST(Zoo, TheCloudExampleHasFortyThreeLayersWithInputSoftmaxAndOutput) {
+  const auto network = load("cifar10_conv");
+  ASSERT_TRUE(network);
+  EXPECT_EQ(network->layers.size(), 40U);  // MATLAB counts the image input, the softmax and the classification output too
+  expect_parameter(*network, "block1.0.conv.weight", {32, 3, 3, 3});
+  expect_parameter(*network, "block3.3.bn.weight", {128});
+  expect_parameter(*network, "fc.weight", {10, 128});
+}
+
+TEST(Zoo, EveryShippedNetworkLoads) {
+  int count = 0;
+  for (const auto& file : std::filesystem::directory_iterator(kFolder)) {
+    if (file.path().extension() != ".toml") continue;
+    EXPECT_TRUE(load(file.path().stem().string())) << file.path();
+    ++count;
+  }
+  EXPECT_GE(count, 28);
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,68 @@
+#include "overfit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "millrace/error.h"
+
+namespace millrace {
+namespace {
+
+const StagePlan& stage_of(const GraphPlan& graph, StageType::Role role, const char* what) {
+  const auto found =
+      std::find_if(graph.stages.begin(), graph.stages.end(), [&](const StagePlan& stage) { return stage.type->role == role; });
+  if (found == graph.stages.end()) fail(ErrorKind::usage, "--overfit: [{}] has no stage that {}", graph.name, what);
+  return *found;
+}
+
+}  // namespace
+
+std::vector<std::string> Overfit::overrides(const Pipeline& pipeline) const {
+  const GraphPlan& graph = main_graph(pipeline, "--overfit");
+  const StagePlan& source = stage_of(graph, StageType::Role::source, "reads samples");
+  const StagePlan& batch = stage_of(graph, StageType::Role::batcher, "makes batches");
+  const Value* size = batch.table.find("size");
+  if (size == nullptr || size->kind() != Value::Kind::integer) {
+    fail(ErrorKind::usage, "--overfit: [{}.{}] has no 'size'", graph.name, batch.name);
+  }
+  std::vector<std::string> overrides = common_overrides(pipeline);
+  for (const StagePlan& stage : graph.stages) {  // an epoch has a few steps here, and schedules count epochs
+    const Value* rate = stage.type->takes_rule ? stage.table.find("learning_rate") : nullptr;
+    if (!rate || rate->kind() != Value::Kind::table) continue;
+    for (const char* set : {"schedule=constant", "warmup_epochs=0"})
+      overrides.push_back(fmt::format("{}.{}.learning_rate.{}", graph.name, stage.name, set));
+  }
+  overrides.push_back(
+      fmt::format("{}.{}.limit={}", graph.name, source.name, static_cast<std::int64_t>(batches_) * size->integer()));
+  return overrides;
+}
+
+void Overfit::step(const StepEvent& event) {
+  const std::optional<double> loss = loss_of(event);
+  if (!loss || succeeded()) return;  // steps under way may still come
+  if (steps_++ == 0) first_ = *loss;
+  losses_.push_back(*loss);
+  if (losses_.size() > batches_) losses_.pop_front();
+  if (succeeded()) stop();
+}
+
+double Overfit::loss() const {
+  return std::accumulate(losses_.begin(), losses_.end(), 0.0) / static_cast<double>(std::max<std::size_t>(losses_.size(), 1));
+}
+
+bool Overfit::succeeded() const { return losses_.size() == batches_ && loss() <= first_ / 10; }
+
+std::string Overfit::text() const {
+  const std::string course =
+      fmt::format("the loss went from {:.4g} to {:.4g} in {} step{}", first_, loss(), steps_, steps_ == 1 ? "" : "s");
+  const std::string batches = batches_ == 1 ? "one batch" : fmt::format("{} batches", batches_);
+  if (succeeded()) return fmt::format("{}: the network learns {} by heart\n", course, batches);
+  return fmt::format(
+      "{}, and not to a tenth: the network does not learn {} by heart. Look at the labels (pipeline-data show), the loss and the "
+      "learning rate\n",
+      course, batches);
+}
+
+}  // namespace millrace

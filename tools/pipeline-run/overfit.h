@@ -1,0 +1,36 @@
+// --overfit: whether a network can learn a few batches by heart. Where it cannot, the labels, the loss or the learning rate are
+// wrong.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "trial.h"
+
+namespace millrace {
+
+// The main graph sees so many batches again and again, until the mean loss of the last pass over them is a tenth of the first
+// step's loss.
+class Overfit final : public Trial {
+ public:
+  explicit Overfit(std::int64_t batches) : batches_(static_cast<std::size_t>(batches)) {}
+
+  std::vector<std::string> overrides(const Pipeline& pipeline) const override;
+  static constexpr std::uint64_t kMostSteps = 200;
+  std::uint64_t most_steps() const override { return kMostSteps; }
+  void step(const StepEvent& event) override;
+  bool succeeded() const override;
+  std::string text() const override;
+
+ private:
+  double loss() const;  // of the last pass over the batches
+
+  const std::size_t batches_;
+  std::deque<double> losses_;  // of the last steps
+  double first_ = 0;
+  std::uint64_t steps_ = 0;
+};
+
+}  // namespace millrace

@@ -1,0 +1,39 @@
+// Short runs of the main graph that answer a question and write nothing: --overfit and --find-rate.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/plan.h"
+#include "millrace/observer.h"
+
+namespace millrace {
+
+// Listens to its run, and asks for the end of it when the question is answered. The answer is to be read when the run is over.
+class Trial : public RunObserver {
+ public:
+  // What keys of the file become, as --set takes them. Throws Error(usage) for a pipeline that cannot be tried.
+  virtual std::vector<std::string> overrides(const Pipeline& pipeline) const = 0;
+  virtual std::uint64_t most_steps() const = 0;
+  // Multiplies the learning rate at a step from 0.
+  virtual double rate_factor(std::uint64_t) const { return 1; }
+
+  virtual bool succeeded() const = 0;
+  virtual std::string text() const = 0;  // lines for the user
+
+  void start(const RunStart&, RunControl& control) override { control_ = &control; }
+
+ protected:
+  void stop() { control_->stop(); }
+  // The graph that is run. Throws Error(usage), with the option's name, where nobody reports its loss.
+  static const GraphPlan& main_graph(const Pipeline& pipeline, const char* option);
+  std::vector<std::string> common_overrides(const Pipeline& pipeline) const;
+  static std::optional<double> loss_of(const StepEvent& event);
+
+ private:
+  RunControl* control_ = nullptr;
+};
+
+}  // namespace millrace
