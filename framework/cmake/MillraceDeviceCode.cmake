@@ -39,7 +39,8 @@ function(millrace_add_device_code target)
   set_directory_properties(PROPERTIES COMPILE_OPTIONS "${options}")
   add_library(${target} OBJECT ${arg_SOURCES})
   target_include_directories(${target} PRIVATE $<TARGET_PROPERTY:Millrace::framework,INTERFACE_INCLUDE_DIRECTORIES>)
-  target_compile_options(${target} PRIVATE --expt-relaxed-constexpr -Xcompiler=-Wall,-Wextra)
+  # 1675: a pragma for GCC, in loops of the host
+  target_compile_options(${target} PRIVATE --expt-relaxed-constexpr -diag-suppress=1675 -Xcompiler=-Wall,-Wextra)
   set_target_properties(${target} PROPERTIES
     CUDA_ARCHITECTURES "${MILLRACE_CUDA_ARCHITECTURES}"
     CUDA_STANDARD 20 CUDA_STANDARD_REQUIRED ON CUDA_SEPARABLE_COMPILATION OFF CUDA_VISIBILITY_PRESET hidden

@@ -6,6 +6,15 @@
 #include "millrace/portable.h"
 
 namespace millrace {
+namespace {
+
+bool is_value(const PassTensor& tensor) {
+  using Kind = PassTensor::Kind;
+  const Kind kind = tensor.kind;
+  return kind == Kind::input || kind == Kind::output || kind == Kind::d_input || kind == Kind::d_output;
+}
+
+}  // namespace
 
 bool PassCall::reads_tensor(PassTensor tensor) const { return std::find(reads.begin(), reads.end(), tensor) != reads.end(); }
 
@@ -25,6 +34,10 @@ void PassCalls::call(const PortableKernel& kernel, const void* functor, std::siz
   if (tensors.size() > PortableElement::kMostTensors) {
     fail(ErrorKind::usage, "kernel '{}' has {} tensors, of {} at most", kernel.first.name, tensors.size(),
          PortableElement::kMostTensors);
+  }
+  const bool values_only = std::all_of(tensors.begin(), tensors.end(), is_value);
+  if (kernel.form == PortableForm::gather && !values_only) {
+    fail(ErrorKind::usage, "kernel '{}' is a gather, which takes inputs, outputs and their gradients only", kernel.first.name);
   }
   for (const PassTensor& written : std::span(tensors).subspan(reads)) {
     const bool gradient = written.kind == PassTensor::Kind::d_input || written.kind == PassTensor::Kind::d_parameter;

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <vector>
 
+#include "compute/gather_host.h"
 #include "compute/staging.h"
 #include "millrace/portable_element.h"
 
@@ -244,6 +245,13 @@ MemoryUse use_of(const PortableElement& e, const TensorView& view, bool write) {
   return {view.data, static_cast<std::size_t>(last + 1) * size_of(view.type), write};
 }
 
+// A tensor that a gather reads has places and channels of its own.
+PortableElement over_images(PortableElement e, const TensorView& view) {
+  e.pixels = std::int64_t{view.height} * view.width;
+  e.channels = view.channels;
+  return e;
+}
+
 void add_written(const PortableElement& e, const TensorView& view, std::vector<MemoryUse>& uses) {
   if (view.data == nullptr) return;
   if (view.add) uses.push_back(use_of(e, view, false));
@@ -255,7 +263,10 @@ void add_written(const PortableElement& e, const TensorView& view, std::vector<M
 std::vector<MemoryUse> uses(const void* element) {
   const PortableElement& e = element_of(element);
   std::vector<MemoryUse> uses;
-  for (std::size_t t = 0; t < static_cast<std::size_t>(e.reads); ++t) uses.push_back(use_of(e, e.tensors[t], false));
+  for (std::size_t t = 0; t < static_cast<std::size_t>(e.reads); ++t) {
+    const bool gathers = e.kernel->form == PortableForm::gather;
+    uses.push_back(use_of(gathers ? over_images(e, e.tensors[t]) : e, e.tensors[t], false));
+  }
   if (e.kernel->form == PortableForm::sum) {
     uses.push_back({e.partial, e.partial_bytes(), true});
   } else {
@@ -270,6 +281,7 @@ std::int64_t units(const void* element) {
     case PortableForm::each: return walk_of(e).units();
     case PortableForm::row: return (e.n * e.pixels + kUnitPlaces - 1) / kUnitPlaces;
     case PortableForm::sum: return e.groups() * e.chunks();
+    case PortableForm::gather: return gather_units(e);
   }
   return 0;
 }
@@ -281,6 +293,8 @@ void run_on_host(const void* element, std::int64_t first, std::int64_t last) {
     case PortableForm::row: return run_rows(e, first, last);
     case PortableForm::sum:
       for (std::int64_t unit = first; unit < last; ++unit) run_sum(e, unit);
+      return;
+    case PortableForm::gather: return run_gather(e, first, last);
   }
 }
 

@@ -17,6 +17,14 @@ MILLRACE_KERNEL std::int64_t channel_offset(const TensorView& view, std::int64_t
   return channel / kBlock * view.stride_block + channel % kBlock;
 }
 
+// The channels of a line are neighbours.
+bool is_stretch(const TensorView& view, const Patch& patch) {
+  return view.stride_block == kBlock || patch.first_channel % kBlock + patch.channels <= kBlock;
+}
+bool is_in_one_sample(std::int64_t pixels, const Patch& patch) {
+  return patch.first_line / pixels == (patch.first_line + patch.lines - 1) / pixels;
+}
+
 // The lines of a patch one after the other: use(offset in the tensor, index of the line).
 template <class Use>
 MILLRACE_KERNEL void for_each_line(const TensorView& view, std::int64_t pixels, const Patch& patch, const Use& use) {
@@ -80,6 +88,11 @@ void store_as(const TensorView& view, std::int64_t pixels, const Patch& patch, c
   T* const data = static_cast<T*>(view.data);
   const std::int64_t end = patch.first_channel + patch.channels;
   const std::int64_t behind = patch.is_end ? view.padded - end : 0;
+  if (behind == 0 && view.stride_pixel == patch.channels && is_stretch(view, patch) && is_in_one_sample(pixels, patch)) {
+    T* const to = data + offset_of(view, pixels, patch.first_line) + channel_offset(view, patch.first_channel);
+    vectorised([&]() MILLRACE_INLINED { copy_out(values, to, patch.lines * patch.channels, view.add); });
+    return;
+  }
   vectorised([&]() MILLRACE_INLINED {
     for_each_line(view, pixels, patch, [&](std::int64_t offset, std::int64_t line) MILLRACE_INLINED {
       for_each_stretch(view, patch, [&](std::int64_t at, std::int64_t first, std::int64_t count) MILLRACE_INLINED {
@@ -95,11 +108,9 @@ void store_as(const TensorView& view, std::int64_t pixels, const Patch& patch, c
 float* in_place(const TensorView& view, std::int64_t pixels, const Patch& patch) {
   if (view.type != DataType::f32 || !view.by_channel || view.add) return nullptr;
   if (patch.is_end && view.padded != patch.first_channel + patch.channels) return nullptr;
-  const bool one_sample = patch.first_line / pixels == (patch.first_line + patch.lines - 1) / pixels;
-  const bool lines =
-      patch.lines == 1 || (view.stride_pixel == patch.channels && (one_sample || view.stride_n == pixels * patch.channels));
-  const bool stretch = view.stride_block == kBlock || patch.first_channel % kBlock + patch.channels <= kBlock;
-  if (!lines || !stretch) return nullptr;
+  const bool lines = patch.lines == 1 || (view.stride_pixel == patch.channels &&
+                                          (is_in_one_sample(pixels, patch) || view.stride_n == pixels * patch.channels));
+  if (!lines || !is_stretch(view, patch)) return nullptr;
   return static_cast<float*>(view.data) + offset_of(view, pixels, patch.first_line) + channel_offset(view, patch.first_channel);
 }
 

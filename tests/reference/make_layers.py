@@ -75,6 +75,18 @@ CASES = [
     ("parametric_relu", dict(), [[10]]),
     ("layer_scale", dict(), [[8, 5, 7]]),
     ("layer_scale", dict(), [[10]]),
+    ("channel_shuffle", dict(groups=2), [[8, 5, 7]]),
+    ("channel_shuffle", dict(groups=4), [[24, 3, 4]]),
+    ("pixel_shuffle", dict(factor=2), [[8, 5, 7]]),
+    ("pixel_shuffle", dict(factor=3), [[36, 3, 4]]),
+    ("upsample", dict(factor=2), [[8, 5, 7]]),
+    ("upsample", dict(factor=[1, 3]), [[20, 3, 4]]),
+    ("upsample", dict(size=[7, 3]), [[9, 3, 4]]),
+    ("upsample", dict(factor=2, mode="bilinear"), [[20, 5, 7]]),
+    ("upsample", dict(factor=[3, 2], mode="bilinear"), [[8, 3, 4]]),
+    ("upsample", dict(size=[7, 3], mode="bilinear"), [[9, 3, 4]]),
+    ("crop_like", dict(), [[8, 6, 7], [3, 4, 4]]),
+    ("zero_pad", dict(padding=[1, 2, 0, 3]), [[8, 5, 7]]),
 ]
 
 # Wider inputs where a function is to be seen beyond its middle.
@@ -107,6 +119,22 @@ def multiply(x, p, t):
     return x[0] * x[1].reshape(x[1].shape + (1,) * (x[0].dim() - x[1].dim()))
 
 
+def channel_shuffle(x, p, t):
+    return x[0].unflatten(1, (t["groups"], -1)).transpose(1, 2).flatten(1, 2)
+
+
+def upsample(x, p, t):
+    factor = [float(value) for value in pair(t["factor"])] if "factor" in t else None
+    mode = t.get("mode", "nearest")
+    return F.interpolate(x[0], t.get("size"), factor, mode, False if mode == "bilinear" else None)
+
+
+def crop_like(x, p, t):
+    (height, width), (rows, columns) = x[0].shape[2:], x[1].shape[2:]
+    top, left = (height - rows) // 2, (width - columns) // 2
+    return x[0][:, :, top:top + rows, left:left + columns]
+
+
 # What each layer is in PyTorch: of its inputs, its parameters by name, and its table.
 LAYERS = dict(
     conv=conv,
@@ -135,6 +163,11 @@ LAYERS = dict(
     elu=lambda x, p, t: F.elu(x[0], t.get("alpha", 1.0)),
     parametric_relu=lambda x, p, t: F.prelu(x[0], p["weight"]),
     layer_scale=lambda x, p, t: multiply([x[0], p["weight"].expand(len(x[0]), -1)], p, t),
+    channel_shuffle=channel_shuffle,
+    pixel_shuffle=lambda x, p, t: F.pixel_shuffle(x[0], t["factor"]),
+    upsample=upsample,
+    crop_like=crop_like,
+    zero_pad=lambda x, p, t: F.pad(x[0], [t["padding"][i] for i in (1, 3, 0, 2)]),
 )
 
 
@@ -177,6 +210,8 @@ def case(number, layer, t, inputs, only=None):
     single, y32, inference32 = compute(layer, t, recipes, first + 99, torch.float32)
     for name, recipe in recipes.items():
         trained = exact[name].requires_grad
+        if trained and exact[name].grad is None:  # its values do not matter
+            continue
         of = (exact[name].grad, single[name].grad) if trained else (exact[name], single[name])
         recipe["gradient" if trained else "after"] = reference.summary(*of)
     output = dict(phase=first + 99, scale=1.0, offset=0.0, values=reference.summary(y, y32))

@@ -71,19 +71,21 @@ std::string ExactInput::text() const {
   return fmt::format(
       "{{ name = \"{}\", op = \"conv\", out = {}, kernel = [{}, {}], padding = [{}, {}, 0, 0], bias = false, from = \"@input\" "
       "}},\n",
-      name_, shape_[1], shape_[2], shape_[3], shape_[2] - 1, shape_[3] - 1);
+      name_, shape_[1], image_.height, image_.width, shape_[2] - 1, shape_[3] - 1);
 }
 
 // The one value of sample n is in channel n % kChannels of pixel n / kChannels: pixel 0 for maps, so that place (h, w) of the
-// output sees it through the weight that is as far from the kernel's last one.
+// output sees it through the weight of row height - 1 - h and column width - 1 - w. The kernel is as large as the image, so that
+// with this padding a smaller map comes out of it too.
 void ExactInput::each(const std::function<void(std::size_t element, std::size_t weight)>& use) const {
-  const std::int64_t places = shape_.size() == 2 ? 1 : shape_[2] * shape_[3];
+  const std::int64_t height = shape_.size() == 2 ? 1 : shape_[2], width = shape_.size() == 2 ? 1 : shape_[3];
   const std::int64_t pixels = std::int64_t{image_.height} * image_.width;
   std::size_t element = 0;
   for (std::int64_t n = 0; n < shape_[0]; ++n) {
     for (std::int64_t c = 0; c < shape_[1]; ++c) {
-      for (std::int64_t place = 0; place < places; ++place) {
-        const std::int64_t pixel = shape_.size() == 2 ? n / kChannels : pixels - 1 - place;
+      for (std::int64_t place = 0; place < height * width; ++place) {
+        const std::int64_t row = height - 1 - place / width, column = width - 1 - place % width;
+        const std::int64_t pixel = shape_.size() == 2 ? n / kChannels : row * image_.width + column;
         use(element++, static_cast<std::size_t>((c * kChannels + n % kChannels) * pixels + pixel));
       }
     }

@@ -37,7 +37,7 @@ inline constexpr double kTimesPyTorch = 3, kRounding = 0x1p-24;
 double reference_bound(const Json& summary);
 
 // The layer that makes an input of this shape, (C, H, W) or (C), from images of `image`.
-// REQUIRES: maps are as large as the image.
+// REQUIRES: maps are no larger than the image.
 class ExactInput {
  public:
   static constexpr std::int32_t kChannels = 3;
@@ -58,7 +58,7 @@ class ExactInput {
   const ImageShape image_;
 };
 
-// As large as the maps among these shapes (with the batch in front); where there are none, with an element for each sample.
+// As large as the first map among these shapes (with the batch in front); where there are none, with an element for each sample.
 ImageShape exact_image(const std::vector<std::vector<std::int64_t>>& shapes);
 std::string exact_network(const ImageShape& image, const std::string& layers);
 Ref<Batch> exact_batch(std::uint32_t samples, const ImageShape& image);

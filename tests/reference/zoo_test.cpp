@@ -87,7 +87,8 @@ INSTANTIATE_TEST_SUITE_P(Networks, Zoo,
                                          Published{"mobilenet_v2", 3'504'872, 300'774'272, 0xfb177d8f06753e7f},
                                          Published{"mobilenet_v3_large", 5'483'032, 216'589'760, 0xee737656f8ab7574},
                                          Published{"mobilenet_v3_small", 2'542'856, 56'510'400, 0x77966c5e5da827ed},
-                                         Published{"efficientnet_b0", 5'288'548, 385'814'752, 0x3c6996af42a459e6}),
+                                         Published{"efficientnet_b0", 5'288'548, 385'814'752, 0x3c6996af42a459e6},
+                                         Published{"shufflenet_v2_x1_0", 2'278'604, 144'907'992, 0xf5e6788f90edde8d}),
                          [](const auto& test) { return test.param.name; });
 
 TEST_P(Zoo, HasTorchvisionsNamesParametersAndMultiplyAdds) {
@@ -125,6 +126,10 @@ TEST(Zoo, UsesTheNamesOfTorchvision) {
   const auto mobilenet = load("mobilenet_v3_small");
   ASSERT_TRUE(mobilenet);
   expect_parameter(*mobilenet, "features.4.block.2.fc1.weight", {24, 96, 1, 1});
+  const auto shufflenet = load("shufflenet_v2_x1_0");
+  ASSERT_TRUE(shufflenet);
+  expect_parameter(*shufflenet, "stage2.0.branch1.2.weight", {58, 24, 1, 1});
+  expect_parameter(*shufflenet, "stage3.7.branch2.3.weight", {116, 1, 3, 3});
 }
 
 TEST(Zoo, ResNetsTakeAStemForSmallImages) {
@@ -143,7 +148,7 @@ TEST(Zoo, ResNetsTakeAStemForSmallImages) {
 
 TEST(Zoo, ImagesMayHaveAnotherSize) {
   for (const char* name : {"resnet34", "googlenet", "inception_v3", "squeezenet1_1", "densenet121", "mobilenet_v2",
-                           "mobilenet_v3_large", "efficientnet_b0"}) {
+                           "mobilenet_v3_large", "efficientnet_b0", "shufflenet_v2_x1_0"}) {
     const auto network = load(name, table({{"height", Value(193)}, {"width", Value(161)}}));
     ASSERT_TRUE(network) << name;
     EXPECT_EQ(network->output(), Shape({1000})) << name;
@@ -190,6 +195,15 @@ TEST(Zoo, TheCloudExampleHasFortyThreeLayersWithInputSoftmaxAndOutput) {
   expect_parameter(*network, "fc.weight", {10, 128});
 }
 
+TEST(Zoo, UNetTellsClassesOfEachPixel) {
+  const auto network = load("unet", table({{"classes", Value(5)}, {"height", Value(64)}, {"width", Value(48)}}));
+  ASSERT_TRUE(network);
+  EXPECT_EQ(network->output(), (Shape{5, 64, 48}));
+  expect_parameter(*network, "bottom.conv2.weight", {256, 256, 3, 3});
+  expect_parameter(*network, "grow3.conv.weight", {128, 256, 1, 1});
+  expect_parameter(*network, "up1.conv1.weight", {32, 64, 3, 3});
+}
+
 TEST(Zoo, EveryShippedNetworkLoads) {
   int count = 0;
   for (const auto& file : std::filesystem::directory_iterator(kFolder)) {
@@ -197,7 +211,7 @@ TEST(Zoo, EveryShippedNetworkLoads) {
     EXPECT_TRUE(load(file.path().stem().string())) << file.path();
     ++count;
   }
-  EXPECT_GE(count, 28);
+  EXPECT_GE(count, 30);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 
 #include "millrace/backend.h"
 #include "millrace/communicator.h"
+#include "millrace/digest.h"
 #include "millrace/loss.h"
 #include "millrace/network.h"
 #include "millrace/observer.h"
@@ -21,7 +22,7 @@
 
 namespace millrace {
 
-inline constexpr std::uint32_t kAbiVersion = 6;
+inline constexpr std::uint32_t kAbiVersion = 7;
 inline constexpr std::uint32_t kPluginMagic = 0x4d4c5250;  // "MLRP"
 
 // Compiler, its ABI-relevant settings and the standard library, as one text.
@@ -94,6 +95,7 @@ class Registry {
   void add(CommunicatorType type);
   void add(LayerType type);
   void add(StorageType type);
+  void add(DigestType type);
 
   // Null when there is none.
   const StageType* stage(std::string_view name) const;
@@ -103,6 +105,7 @@ class Registry {
   const RuleType* rule(std::string_view name) const;
   const LossType* loss(std::string_view name) const;
   const ObserverType* observer(std::string_view name) const;
+  const DigestType* digest(std::string_view name) const;
 
   // The storage of the URL's scheme. Error(usage) when no plugin has it, with the nearest scheme that is there.
   Storage& storage(std::string_view url) const;
@@ -141,6 +144,7 @@ class Registry {
   std::vector<std::string> skipped_;
   std::shared_ptr<void> loading_;  // the library whose registration runs; types added meanwhile hold it
   std::string loading_name_;
+  std::map<std::string, DigestType, std::less<>> digests_;  // holds its libraries by itself, so it may be last
 };
 
 struct PluginDescriptor {  // the exported symbol `millrace_plugin`; only fields at the end may ever be added

@@ -8,7 +8,7 @@
 //
 //   void forward(Pass& pass) const override { pass.each(Slope{slope_}, pass.in(), pass.out()); }
 //
-// Three forms of kernel:
+// Four forms of kernel:
 //   each   float operator()(float, ...) const: one value from the values of the same element of what is read.
 //   row    static constexpr int kReads, kWrites; template <class Row> void operator()(Row& row) const: the channels of one
 //          place. row.in(i, c), row.out(i, c, value), row.channels(); row.each(f) calls f(c) for every channel, in any order;
@@ -16,8 +16,15 @@
 //          row.place_out(i, value) for tensors with one number a place. A channel is written once, after all that is read of it.
 //   sum    static constexpr bool kSum = true; float operator()(float, ...) const: a term. The result has fewer places than what
 //          is read: terms are added over all places that share a result, in an order that depends on the extents alone.
-// What is read may have fewer places than what is computed: a vector (C) beside a map (C, H, W) counts for every pixel, a
-// parameter (C) also for every sample.
+//   gather static constexpr bool kGather = true; static constexpr int kReads; template <class From>
+//          auto operator()(const From& from, std::int32_t y, std::int32_t x) const: row y and column x of the result, as a
+//          function of the channel. from(i, y, x) is such a function of the i-th tensor that is read, at the same image;
+//          from(i, c, y, x) is one value, for places that depend on the channel. from.channels(i), height(i) and width(i) are
+//          extents, within which the kernel keeps. A vector is a map of 1 x 1. So `return from(0, y + 1, x);` shifts. Take
+//          `auto c` where it is passed on as it came, and divide it by a Divider (divider.h): then channels are computed
+//          together. A gather takes a layer's inputs, outputs and their gradients, of any shapes.
+// Other forms: what is read may have fewer places than what is computed: a vector (C) beside a map (C, H, W) counts for every
+// pixel, a parameter (C) also for every sample.
 #pragma once
 
 #include <algorithm>
@@ -31,6 +38,7 @@
 #include "millrace/kernel_math.h"
 #include "millrace/network.h"
 #include "millrace/portable_element.h"
+#include "millrace/portable_gather.h"
 #include "millrace/vectorised.h"
 
 namespace millrace {
@@ -80,6 +88,11 @@ class PassCalls {
   template <class F, std::same_as<PassTensor>... T>
   void sum(const F& kernel, T... tensors) {
     call(portable_kernel<F>(), &kernel, sizeof(F), {tensors...}, 1);
+  }
+  template <class F>
+  void gather(const F& kernel, std::vector<PassTensor> reads, PassTensor written) {
+    reads.push_back(written);
+    call(portable_kernel<F>(), &kernel, sizeof(F), std::move(reads), 1);
   }
 
   const std::vector<PassCall>& calls() const { return calls_; }
@@ -139,11 +152,15 @@ namespace detail {
 
 template <class F>
 concept RowFunctor = requires {
-  F::kReads;
+  F::kWrites;
 };
 template <class F>
 concept SumFunctor = requires {
   F::kSum;
+};
+template <class F>
+concept GatherFunctor = requires {
+  F::kGather;
 };
 
 template <class F, class... Floats>
@@ -264,6 +281,7 @@ constexpr PortableKernel make_portable_kernel() {
                         nullptr,
                         nullptr,
                         nullptr,
+                        nullptr,
                         {kTypeName<F>.data(), sizeof(PortableElement), portable::uses, portable::units, portable::run_on_host,
                          device_launcher<FirstRound<F>>},
                         {kTypeName<F>.data(), sizeof(PortableElement), portable::finish_uses, portable::finish_units,
@@ -273,6 +291,10 @@ constexpr PortableKernel make_portable_kernel() {
     kernel.reads = F::kReads;
     kernel.writes = F::kWrites;
     kernel.row = row_on_host<F>;
+  } else if constexpr (GatherFunctor<F>) {
+    kernel.form = PortableForm::gather;
+    kernel.reads = F::kReads;
+    kernel.gather = gather_on_host<F>;
   } else {
     constexpr int kReads = arity_of(&F::operator());
     using Indices = std::make_index_sequence<static_cast<std::size_t>(kReads)>;

@@ -250,6 +250,61 @@ struct FinishOnDevice {
   }
 };
 
+// The channels of one place of a tensor that a gather reads.
+class PlaceOnDevice {
+ public:
+  __device__ PlaceOnDevice(const TensorView& view, std::int64_t at) : view_(view), at_(at) {}
+  __device__ float operator()(std::int32_t c) const {
+    return value_at(view_, at_ + c / 16 * static_cast<std::int32_t>(view_.stride_block) + c % 16);
+  }
+
+ private:
+  const TensorView& view_;
+  const std::int64_t at_;
+};
+
+// The tensors that a gather reads, at one image. Within an image, offsets fit in 32 bits.
+class FromOnDevice {
+ public:
+  __device__ FromOnDevice(const PortableElement& element, std::int64_t n) : element_(element), n_(n) {}
+  __device__ std::int32_t channels(int tensor) const { return element_.tensors[tensor].channels; }
+  __device__ std::int32_t height(int tensor) const { return element_.tensors[tensor].height; }
+  __device__ std::int32_t width(int tensor) const { return element_.tensors[tensor].width; }
+  __device__ PlaceOnDevice operator()(int tensor, std::int32_t y, std::int32_t x) const {
+    const TensorView& view = element_.tensors[tensor];
+    return {view, n_ * view.stride_n + (y * view.width + x) * static_cast<std::int32_t>(view.stride_pixel)};
+  }
+  __device__ float operator()(int tensor, std::int32_t c, std::int32_t y, std::int32_t x) const {
+    return (*this)(tensor, y, x)(c);
+  }
+
+ private:
+  const PortableElement& element_;
+  const std::int64_t n_;
+};
+
+// Eight channels of a place of the result a thread.
+template <class F>
+struct GathersOnDevice {
+  static constexpr Form kForm = Form::each;
+  PortableElement element;
+
+  MILLRACE_KERNEL std::int64_t packs() const { return (element.channels + kPack - 1) / kPack; }
+  std::int64_t size() const { return element.n * element.pixels * packs(); }
+  __device__ void operator()(std::int64_t i) const {
+    const TensorView& written = element.tensors[F::kReads];
+    const Place pack = place_of(i, packs());
+    const Place place = place_of(pack.n, element.pixels);
+    const std::int32_t c = static_cast<std::int32_t>(pack.pixel) * kPack, pixel = static_cast<std::int32_t>(place.pixel);
+    const std::int32_t y = pixel / written.width, x = pixel - y * written.width;
+    const FromOnDevice from(element, place.n);
+    const auto value = functor_of<F>(element)(from, y, x);
+    float out[kPack];
+    MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) out[k] = c + k < written.channels ? value(c + k) : 0.0F;
+    store_pack(written, place, c, element.channels, out);
+  }
+};
+
 template <class OnDevice>
 int launch(const void* element, void* stream, int multiprocessors) {
   const OnDevice work{*static_cast<const PortableElement*>(element)};
@@ -267,11 +322,15 @@ struct SecondRound;
 
 template <class F>
 concept RowKernel = requires {
-  F::kReads;
+  F::kWrites;
 };
 template <class F>
 concept SumKernel = requires {
   F::kSum;
+};
+template <class F>
+concept GatherKernel = requires {
+  F::kGather;
 };
 
 // Compiles these kernels for the device; see MILLRACE_KERNELS.
@@ -284,6 +343,8 @@ struct PortableDeviceCode {
   static void add() {
     if constexpr (RowKernel<One>) {
       device_launcher<detail::FirstRound<One>> = portable::launch<portable::RowsOnDevice<One>>;
+    } else if constexpr (GatherKernel<One>) {
+      device_launcher<detail::FirstRound<One>> = portable::launch<portable::GathersOnDevice<One>>;
     } else if constexpr (SumKernel<One>) {
       device_launcher<detail::FirstRound<One>> = portable::launch<portable::SumsOnDevice<One>>;
       device_launcher<detail::SecondRound<One>> = portable::launch<portable::FinishOnDevice>;

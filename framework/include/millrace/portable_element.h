@@ -18,16 +18,18 @@ namespace millrace {
 struct TensorView {
   void* data = nullptr;  // null: of a row, what is written is lost
   std::int64_t stride_n = 0, stride_pixel = 0, stride_block = 16;
-  std::int64_t padded = 0;        // channels of a place in memory; zeros are written behind the last one
-  DataType type = DataType::f32;  // f32 or bf16
-  bool by_channel = true;         // false: one number for all channels of a place
-  bool add = false;               // when written: added to what is there
+  std::int64_t padded = 0;                           // channels of a place in memory; zeros are written behind the last one
+  DataType type = DataType::f32;                     // f32 or bf16
+  bool by_channel = true;                            // false: one number for all channels of a place
+  bool add = false;                                  // when written: added to what is there
+  std::int32_t channels = 0, height = 1, width = 1;  // of one image; only a gather reads them
 };
 
 enum class PortableForm {
-  each,  // one value from values
-  row,   // the channels of one place
-  sum,   // by channel, the sum of one term over places
+  each,    // one value from values
+  row,     // the channels of one place
+  sum,     // by channel, the sum of one term over places
+  gather,  // one value from any values of the same image
 };
 
 struct PortableKernel;
@@ -40,7 +42,7 @@ struct PortableElement {
 
   const PortableKernel* kernel = nullptr;  // host memory
   alignas(8) std::array<std::byte, kMostBytes> functor{};
-  std::int64_t n = 0, pixels = 0, channels = 0;
+  std::int64_t n = 0, pixels = 0, channels = 0;  // of a gather: of what is written
   std::int32_t reads = 0, writes = 0;
   double divisor = 1;  // of a loss: what the sum of weighted losses is divided by; changes from call to call
   std::array<TensorView, kMostTensors> tensors{};  // what is read, then what is written
@@ -70,6 +72,15 @@ struct RowArrays {
   std::array<float, PortableElement::kMostTensors> place_out{};
 };
 
+// What a gather computes at once on the host: some channels of neighbouring places of one image.
+struct GatherPatch {
+  const PortableElement* element = nullptr;
+  std::int64_t sample = 0;
+  std::int32_t first_pixel = 0, pixels = 0;      // of the result
+  std::int32_t first_channel = 0, channels = 0;  // where `in_blocks`: of one block of 16
+  bool in_blocks = false;                        // what is read may hold its blocks of channels apart, or be of several types
+};
+
 struct PortableKernel {
   PortableForm form;
   int reads, writes;
@@ -79,6 +90,8 @@ struct PortableKernel {
   void (*row)(const void* functor, RowArrays& row);
   // totals[c] += the term at in[...][r * channels + c], for r in order
   void (*sum)(const void* functor, const float* const* in, std::int64_t rows, std::int64_t channels, float* totals);
+  // out[pixel * patch.channels + c] = the value of that place and channel of the patch
+  void (*gather)(const GatherPatch& patch, float* out);
   Kernel first, second;  // what is submitted; the second one of a sum alone
 };
 

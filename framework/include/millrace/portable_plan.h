@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -150,7 +151,7 @@ class PortablePlan {
     return {layout_.output, output ? tensor.index : 0};
   }
 
-  // An element without views: over the most places and channels that any of its tensors has.
+  // An element without views: over the most places and channels that any of its tensors has, a gather's over what it writes.
   Element extents_of(const Planner& planner, const PassCall& call) const {
     Element element;
     element.kernel = call.kernel;
@@ -164,7 +165,9 @@ class PortablePlan {
       element.pixels = std::max(element.pixels, spec.height * spec.width);
       element.channels = std::max(element.channels, spec.channels);
     };
-    for (const PassTensor& tensor : call.reads) take(tensor);
+    if (call.kernel->form != PortableForm::gather) {
+      for (const PassTensor& tensor : call.reads) take(tensor);
+    }
     for (const PassTensor& tensor : call.writes) take(tensor);
     element.by_sample = !call.writes.empty() && call.writes[0].kind != Kind::d_parameter;
     return element;
@@ -208,6 +211,7 @@ class PortablePlan {
     const auto take = [&](const PassTensor& tensor, bool add) {
       TensorView& view = element.tensors[at++] = view_of(planner, tensor, places, element.channels);
       view.add = add;
+      if (element.kernel->form == PortableForm::gather) take_extents(planner, tensor, view);
       const bool value = tensor.kind != Kind::parameter && tensor.kind != Kind::d_parameter;
       if (value && element.pixels > 1 && pixels_of(planner, tensor) == 1) view.stride_pixel = 0;  // the same for every pixel
     };
@@ -217,6 +221,16 @@ class PortablePlan {
       take(tensor, d_input && contributions_[static_cast<std::size_t>(tensor.index)].add);
     }
     return element;
+  }
+
+  void take_extents(const Planner& planner, const PassTensor& tensor, TensorView& view) const {
+    const auto& spec = planner.value(value_of(tensor)).spec;
+    if (view.stride_n > std::numeric_limits<std::int32_t>::max()) {
+      fail(ErrorKind::usage, "an image of {} x {} x {} is too large for a gather", spec.channels, spec.height, spec.width);
+    }
+    view.channels = static_cast<std::int32_t>(spec.channels);
+    view.height = static_cast<std::int32_t>(spec.height);
+    view.width = static_cast<std::int32_t>(spec.width);
   }
 
   std::int64_t pixels_of(const Planner& planner, const PassTensor& tensor) const {

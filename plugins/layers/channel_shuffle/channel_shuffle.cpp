@@ -1,0 +1,46 @@
+#include "channel_shuffle_kernels.h"
+
+#include "millrace/error.h"
+#include "millrace/layer.h"
+
+namespace millrace::layers {
+namespace {
+
+// Zhang et al. 2017, "ShuffleNet", arXiv 1707.01083; torch.nn.ChannelShuffle.
+class ChannelShuffle final : public PortableLayer {
+ public:
+  struct Params {
+    std::int64_t groups = 1;
+  };
+  static void describe(LayerDescription<Params>& d) {
+    d.name("channel_shuffle").text("Deals channels out: first the first one of each group, then the second ones, and so on.");
+    d.example("groups = 2", {{8, 5, 7}}).example("groups = 3", {{24, 3, 4}}).example("groups = 5", {{10}});
+    d.params.add("groups", &Params::groups).required().range(1, 65536).text("of neighbouring channels; they divide the channels");
+  }
+  explicit ChannelShuffle(const Params& params) : groups_(params.groups) {}
+
+  LayerPlan plan(const std::vector<Shape>& inputs) const override {
+    if (inputs[0][0] % groups_ != 0) {
+      fail(ErrorKind::usage, "its input is {}: {} channels cannot be divided into {} groups", to_string(inputs[0]), inputs[0][0],
+           groups_);
+    }
+    LayerPlan plan;
+    plan.output = inputs[0];
+    return plan;
+  }
+  void forward(Pass& pass) const override { pass.gather(shuffle(groups_, together(pass)), {pass.in()}, pass.out()); }
+  void backward(Pass& pass) const override { pass.gather(shuffle(together(pass), groups_), {pass.d_out()}, pass.d_in()); }
+
+ private:
+  std::int64_t together(const Pass& pass) const { return pass.input_shape()[0] / groups_; }
+  static ChannelShuffleKernel shuffle(std::int64_t groups, std::int64_t together) {
+    return {Divider(groups), static_cast<std::int32_t>(together)};
+  }
+
+  const std::int64_t groups_;
+};
+
+}  // namespace
+}  // namespace millrace::layers
+
+MILLRACE_PART { registry.add_layer<millrace::layers::ChannelShuffle>(); }

@@ -1,0 +1,47 @@
+#include "crop_like_kernels.h"
+
+#include "millrace/error.h"
+#include "millrace/layer.h"
+
+namespace millrace::layers {
+namespace {
+
+// Long, Shelhamer and Darrell 2014, "Fully convolutional networks", arXiv 1411.4038; Ronneberger et al. 2015, "U-Net", arXiv
+// 1505.04597.
+class CropLike final : public PortableLayer {
+ public:
+  struct Params {};
+  static void describe(LayerDescription<Params>& d) {
+    d.name("crop_like")
+        .text(
+            "The middle of the first input, in height and width like the second one. Of an odd difference, the smaller half is "
+            "cut off "
+            "at the top and at the left.");
+    d.inputs(2, 2).example("", {{8, 6, 7}, {3, 4, 4}}).example("", {{20, 5, 6}, {4, 5, 6}});
+  }
+  LayerPlan plan(const std::vector<Shape>& inputs) const override {
+    const bool maps = inputs[0].rank() == 3 && inputs[1].rank() == 3;
+    if (!maps || inputs[1][1] > inputs[0][1] || inputs[1][2] > inputs[0][2]) {
+      fail(ErrorKind::usage, "its inputs are {} and {}: the second must be a map that is no higher and no wider than the first",
+           to_string(inputs[0]), to_string(inputs[1]));
+    }
+    LayerPlan plan;
+    plan.output = {inputs[0][0], inputs[1][1], inputs[1][2]};
+    return plan;
+  }
+  void forward(Pass& pass) const override { pass.gather(CropKernel{margin(pass, 1), margin(pass, 2)}, {pass.in(0)}, pass.out()); }
+  void backward(Pass& pass) const override {
+    pass.gather(CropGradient{margin(pass, 1), margin(pass, 2)}, {pass.d_out()}, pass.d_in(0));
+    pass.gather(CropNothing{}, {}, pass.d_in(1));
+  }
+
+ private:
+  static std::int32_t margin(const Pass& pass, int axis) {  // before what is kept
+    return static_cast<std::int32_t>((pass.input_shape(0)[axis] - pass.input_shape(1)[axis]) / 2);
+  }
+};
+
+}  // namespace
+}  // namespace millrace::layers
+
+MILLRACE_PART { registry.add_layer<millrace::layers::CropLike>(); }

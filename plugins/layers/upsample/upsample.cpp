@@ -1,0 +1,83 @@
+#include "upsample_kernels.h"
+
+#include "millrace/error.h"
+#include "millrace/layer.h"
+
+namespace millrace::layers {
+namespace {
+
+// torch.nn.Upsample. Nearest places are found in integers; PyTorch finds them in float32, whose rounding can choose the neighbour
+// where `size` is no multiple of the input's.
+class Upsample final : public PortableLayer {
+ public:
+  struct Params {
+    std::optional<Size> factor, size;
+    std::string mode = "nearest";
+  };
+  static void describe(LayerDescription<Params>& d) {
+    d.name("upsample").text("The map with another height and width.");
+    d.example("factor = 2", {{8, 5, 7}}).example("factor = [1, 3]", {{20, 3, 4}}).example("size = [7, 3]", {{9, 3, 4}});
+    d.example("factor = 2\nmode = 'bilinear'", {{8, 5, 7}}).example("factor = [3, 2]\nmode = 'bilinear'", {{20, 3, 4}});
+    d.example("size = [7, 3]\nmode = 'bilinear'", {{9, 3, 4}});
+    d.params.add("factor", &Params::factor).range(1, 1024).text("that height and width grow by");
+    d.params.add("size", &Params::size).range(1, 65536).unit("pixels").text("of the output, instead of a factor; may be smaller");
+    d.params.add("mode", &Params::mode)
+        .choices({"nearest", "bilinear"})
+        .text("of values between pixels; bilinear: pixels are squares, whose corners are not aligned");
+  }
+  explicit Upsample(const Params& params) : params_(params) {
+    if (params.factor.has_value() == params.size.has_value()) fail(ErrorKind::usage, "it needs either 'factor' or 'size'");
+  }
+
+  LayerPlan plan(const std::vector<Shape>& inputs) const override {
+    if (inputs[0].rank() != 3) fail(ErrorKind::usage, "its input is {}: it needs a map", to_string(inputs[0]));
+    LayerPlan plan;
+    plan.output = output_of(inputs[0]);
+    for (const int axis : {1, 2}) {
+      if (inputs[0][axis] * plan.output[axis] < kMostProduct) continue;
+      fail(ErrorKind::usage, "its input is {} and its output {}, which is too large", to_string(inputs[0]),
+           to_string(plan.output));
+    }
+    return plan;
+  }
+  void forward(Pass& pass) const override {
+    const Shape &in = pass.input_shape(), out = output_of(in);
+    if (is_nearest())
+      pass.gather(NearestKernel{Divider(out[1]), Divider(out[2])}, {pass.in()}, pass.out());
+    else
+      pass.gather(BilinearKernel{scale(in, out, 1), scale(in, out, 2)}, {pass.in()}, pass.out());
+  }
+  void backward(Pass& pass) const override {
+    const Shape &in = pass.input_shape(), out = output_of(in);
+    const bool doubled = out[1] == 2 * in[1] && out[2] == 2 * in[2];
+    const auto height = static_cast<std::int32_t>(in[1]), width = static_cast<std::int32_t>(in[2]);
+    if (is_nearest() && doubled)
+      pass.gather(DoubledNearestGradient{}, {pass.d_out()}, pass.d_in());
+    else if (is_nearest())
+      pass.gather(NearestGradient{Divider(in[1]), Divider(in[2])}, {pass.d_out()}, pass.d_in());
+    else if (doubled)
+      pass.gather(DoubledBilinearGradient{height, width}, {pass.d_out()}, pass.d_in());
+    else
+      pass.gather(BilinearGradient{scale(in, out, 1), scale(in, out, 2), height, width}, {pass.d_out()}, pass.d_in());
+  }
+
+ private:
+  static constexpr std::int64_t kMostProduct = std::int64_t{1}
+                                               << 30;  // of an input's and an output's extent: kernels multiply them
+
+  bool is_nearest() const { return params_.mode == "nearest"; }
+  Shape output_of(const Shape& input) const {
+    if (params_.size) return {input[0], params_.size->height, params_.size->width};
+    return {input[0], input[1] * params_.factor->height, input[2] * params_.factor->width};
+  }
+  static float scale(const Shape& in, const Shape& out, int axis) {
+    return static_cast<float>(in[axis]) / static_cast<float>(out[axis]);
+  }
+
+  const Params params_;
+};
+
+}  // namespace
+}  // namespace millrace::layers
+
+MILLRACE_PART { registry.add_layer<millrace::layers::Upsample>(); }
