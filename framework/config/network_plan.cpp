@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 
 #include "config/document.h"
@@ -80,7 +81,28 @@ class NetworkReader {
   void find_weights() {
     Value* weights = table_.find("weights");
     if (!weights || weights->kind() != Value::Kind::text || weights->text().empty()) return;
+    if (weights->text().starts_with("file://")) *weights = Value(weights->text().substr(7), weights->at());
+    if (weights->text().find("://") != std::string::npos) return check_url(*weights);
     if (const auto file = existing_file(*weights)) *weights = Value(*file, weights->at());
+  }
+
+  // Whether the file is there turns out when it is fetched (run/fetched_weights.h).
+  void check_url(const Value& url) {
+    try {
+      registry_.storage(url.text());
+    } catch (const Error& error) {
+      errors_.add(url.at(), error.what());
+    }
+  }
+
+  void check_sha256() {
+    const std::string& digits = plan_.params.sha256;
+    if (digits.empty()) return;
+    const Position& at = table_.find("sha256")->at();
+    const bool is_sum =
+        digits.size() == 64 && std::all_of(digits.begin(), digits.end(), [](unsigned char c) { return std::isxdigit(c); });
+    if (!is_sum) errors_.add(at, fmt::format("'sha256' must be 64 hexadecimal digits, found \"{}\"", digits));
+    if (plan_.params.weights.empty()) errors_.add(at, "[network] has 'sha256', and no 'weights' that it is the sum of");
   }
 
   // Reads the keys that every network has, and returns the others: the network's variables.
@@ -93,6 +115,7 @@ class NetworkReader {
       variables.erase(info.name);
     }
     plan_.params = read_struct(set, known, "[network]", errors_);
+    check_sha256();
     for (std::size_t i = 0; i < plan_.params.rename.size(); ++i) {
       const std::string mistake = plan_.params.rename[i].mistake();
       if (!mistake.empty()) errors_.add(table_.find("rename")->array()[i].at(), "rename: " + mistake);

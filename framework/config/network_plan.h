@@ -11,7 +11,7 @@
 namespace millrace {
 
 struct NetworkPlan {
-  NetworkParams params;                    // `use` and `weights`: files, as seen from the working folder
+  NetworkParams params;                    // `use` and `weights`: files, as seen from the working folder; `weights` may be a URL
   std::shared_ptr<const Network> network;  // with `freeze` applied; null after a mistake
 };
 

@@ -74,7 +74,7 @@ struct Pipeline {
   StopPlan stop;
   std::optional<FigurePlan> best;          // what run.best names
   Value network_table;                     // [network]; empty when there is none
-  NetworkParams network_params;            // `use` and `weights`: files, as seen from the working folder
+  NetworkParams network_params;            // `use` and `weights`: as in NetworkPlan
   std::shared_ptr<const Network> network;  // with `freeze` applied; null when there is none
   std::vector<GraphPlan> graphs;           // in the order of the file
   std::vector<ObserverPlan> observers;     // by name

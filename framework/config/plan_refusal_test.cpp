@@ -57,6 +57,12 @@ TEST_F(PlanRefuses, WhatNetworkSaysOfItsWeights) {
   EXPECT_EQ(said("freeze = [\"*\"]\n"), "p.toml:11:10: freeze: nothing is left to train");
   EXPECT_EQ(said("freeze = \"fc\"\n").find("p.toml:11:10: "), 0U);
   EXPECT_EQ(said("rename = [{ from = \"a.*\", to = \"*.*\" }]\n"), "p.toml:11:11: rename: a rule has at most one * on each side");
+  EXPECT_EQ(said("weights = \"networks/old.pth\"\nsha256 = \"12\"\n"),
+            "p.toml:12:10: 'sha256' must be 64 hexadecimal digits, found \"12\"");
+  EXPECT_EQ(said("sha256 = \"" + std::string(64, 'a') + "\"\n"),
+            "p.toml:11:10: [network] has 'sha256', and no 'weights' that it is the sum of");
+  EXPECT_NE(said("weights = \"htps://host/x.pth\"\n").find("p.toml:11:11: 'htps://host/x.pth': no plugin reads 'htps://'"),
+            std::string::npos);
   EXPECT_EQ(said("freze = [\"fc\"]\n"), "p.toml:11:1: [network] has no key 'freze'; nearest is 'freeze'");
 }
 

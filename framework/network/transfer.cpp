@@ -39,7 +39,10 @@ void NetworkParams::describe(ParamSet<NetworkParams>& set) {
   using P = NetworkParams;
   set.add("use", &P::use).required().text("a network of the zoo, or the file that describes the network");
   set.add("weights", &P::weights)
-      .text("a file to start from, safetensors or a state dict of PyTorch (.pth), beside this one or in the working folder");
+      .text(
+          "a file to start from, safetensors or a state dict of PyTorch (.pth), beside this one or in the working folder; or a "
+          "URL");
+  set.add("sha256", &P::sha256).text("the SHA-256 that this file must have");
   set.add("new", &P::fresh).text("layers that begin with new values: patterns, * stands for any text");
   set.add("freeze", &P::freeze).text("layers or parameters that keep their values: patterns");
   set.add_list("rename", &P::rename, &RenameRule::describe).text("other names for the file's tensors: { from = ..., to = ... }");

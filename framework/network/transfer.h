@@ -32,7 +32,8 @@ std::vector<std::string> coverable_names(const Network& network);
 // [network]. All its other keys are variables of the network.
 struct NetworkParams {
   std::string use;                  // a network of the zoo, or a file
-  std::string weights;              // a file to start from; "": initialisers
+  std::string weights;              // a file or a URL to start from; "": initialisers
+  std::string sha256;               // that the file must have, 64 hexadecimal digits; "": any
   std::vector<std::string> fresh;   // `new`: patterns of layers that take nothing from the file
   std::vector<std::string> freeze;  // patterns of layers or parameters that keep their values
   std::vector<RenameRule> rename;
@@ -44,6 +45,8 @@ struct WeightsSource {
   std::string file;                // safetensors, or a state dict of PyTorch
   std::vector<std::string> fresh;  // patterns of layers that take nothing from the file
   std::vector<RenameRule> rename;  // for a name, the first rule that fits counts
+  std::string sha256 = {};         // that the file must have; "": any
+  std::string url = {};            // what the file was fetched from; "": it was not
 };
 
 // Values of every parameter in the network's order; empty for those that `fresh` covers. Throws Error(data) for a file that

@@ -7,6 +7,8 @@
 #include <fstream>
 #include <set>
 
+#include "millrace/storage.h"
+
 namespace millrace {
 namespace {
 
@@ -92,7 +94,8 @@ std::string own_sizes_text(const GraphBuild& build) {
 
 std::string describe_weights(const WeightsSource& source) {
   if (source.file.empty()) return "";
-  return fmt::format("weights  {}{}\n", source.file,
+  const std::string from = source.url.empty() ? source.file : fmt::format("{} in {}", url_text(source.url), source.file);
+  return fmt::format("weights  {}{}\n", from,
                      source.fresh.empty() ? "" : fmt::format(", new: {}", fmt::join(source.fresh, ", ")));
 }
 

@@ -33,7 +33,7 @@ struct StartingPoint {
 struct SessionOptions {
   std::string devices;                                 // instead of run.devices, when not empty
   std::string graph;                                   // build and run only this graph
-  std::string weights;                                 // a file to start from, instead of the one that [network] names
+  std::string weights;                                 // a file or a URL to start from, instead of the one that [network] names
   bool hash_input = false;                             // stream hashes also cover what the network receives
   StartingPoint from;                                  // of the main graph; nothing that comes before is read
   std::uint64_t most_steps = 0;                        // of the main graph; 0: as the file says

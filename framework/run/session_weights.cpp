@@ -2,10 +2,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 
 #include "millrace/error.h"
+#include "millrace/storage.h"
 #include "network/tensor_file.h"
+#include "run/fetched_weights.h"
 #include "run/probe.h"
 #include "run/session.h"
 #include "run/weights.h"
@@ -26,9 +29,9 @@ void Session::choose_weights() {
     fail(ErrorKind::usage,
          "{}: --from goes on with a run, and [network] weights = \"{}\" begins one: name that run's weights, "
          "--weights FILE",
-         pipeline_.file, said.weights);
+         pipeline_.file, url_text(said.weights));
   }
-  weights_from_ = {given ? options_.weights : said.weights, said.fresh, said.rename};
+  weights_from_ = {given ? options_.weights : said.weights, said.fresh, said.rename, given ? "" : said.sha256};
   if (options_.only_main) return;
   if (weights_from_.file.empty() && !(said.fresh.empty() && said.rename.empty())) {
     fail(ErrorKind::usage,
@@ -46,9 +49,22 @@ void Session::choose_weights() {
 // Before anything is listed, since they may not fit.
 void Session::read_weights() {
   if (weights_from_.file.empty()) return;
+  if (is_remote(weights_from_.file)) weights_from_.url = weights_from_.file;
+  weights_from_.file =
+      local_weights({weights_from_.file, weights_from_.sha256}, registry_, [this](std::string what) { doing(std::move(what)); });
   doing(fmt::format("reading the weights '{}'", weights_from_.file));
-  metadata_ = read_tensors_metadata(weights_from_.file);
-  weights_ = load_weights(weights_from_, *pipeline_.network);
+  try {
+    metadata_ = read_tensors_metadata(weights_from_.file);
+    weights_ = load_weights(weights_from_, *pipeline_.network);
+  } catch (Error& error) {
+    if (weights_from_.url.empty()) throw;
+    if (error.kind() == ErrorKind::data) {  // such as a page that says who may have the file
+      std::error_code ignored;
+      std::filesystem::remove(weights_from_.file, ignored);
+      error.in("deleted, as it holds no weights");
+    }
+    throw error.in(fmt::format("'{}'", url_text(weights_from_.url)));
+  }
 }
 
 void Session::start_replicas() {

@@ -149,7 +149,7 @@ TEST(TriedBefore, FindsAMistakeBeforeTheFirstStep) {
                                         "validate.decode_image.max_bytes=10"};
   const Outcome outcome = run("", set);
   EXPECT_EQ(outcome.code, 3) << outcome.err;
-  EXPECT_NE(outcome.err.find("[validate]"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("stage 'validate.batch'"), std::string::npos) << outcome.err;
   EXPECT_TRUE(events(outcome, "step").empty());
   std::vector<std::string> late = set;
   late.emplace_back("validate.before=false");

@@ -4,11 +4,11 @@
 //   python3 -m venv moto && moto/bin/pip install 'moto[server]'
 //   MILLRACE_MOTO=$PWD/moto/bin/python build/release/tests/storage_s3_test --gtest_filter='Moto.*'
 #include <gtest/gtest.h>
+#include <web/http.h>
 
 #include <cstdlib>
 #include <thread>
 
-#include "http.h"
 #include "millrace/sample.h"
 #include "server.h"
 

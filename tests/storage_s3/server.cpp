@@ -11,7 +11,6 @@
 #include <random>
 #include <stdexcept>
 
-#include "http.h"
 #include "millrace/sample.h"
 #include "uri.h"
 

@@ -68,7 +68,7 @@ std::string describe_pipeline(const Pipeline& pipeline) {
     const NetworkParams& params = pipeline.network_params;
     out += fmt::format("network {0}: {1} layers, {2} -> {3}; pipeline-inspect {0} lists them\n", params.use,
                        network.layers.size(), to_string(network.input), to_string(network.output()));
-    if (!params.weights.empty()) out += fmt::format("weights {}\n", params.weights);
+    if (!params.weights.empty()) out += fmt::format("weights {}\n", url_text(params.weights));
     out += covered("new", params.fresh, network) + covered("frozen", params.freeze, network);
   }
   for (const GraphPlan& graph : pipeline.graphs) out += describe_graph(graph);

@@ -66,7 +66,7 @@ int main(int argc, char** argv) {
         .option("--devices", "D", "instead of run.devices: auto, all, cpu, cpu*2, cuda, cuda:0,2, cuda:GPU-8f6d", options.devices)
         .option("--processes", "N", "share the devices among N processes of this machine, to the same bits (1)", processes)
         .option("--graph", "NAME", "run only this graph, once", options.graph)
-        .option("--weights", "FILE", "start from these weights (safetensors, or .pth of PyTorch) instead of network.weights",
+        .option("--weights", "FILE", "start from these weights (safetensors, or .pth of PyTorch; a URL too) instead of network.weights",
                 options.weights)
         .option("--from", "E[:S]",
                 "start at epoch E, or at its step S (both from 1); weights come from --weights, momentum starts at 0", from)

@@ -1,5 +1,5 @@
-// Where bytes come from: one Storage for each URL scheme ("file", "s3"). Sources name what they read by URL and never open files
-// themselves. A URL without "://" is a path of the scheme "file".
+// Where bytes come from: one Storage for each URL scheme ("file", "s3", "https"). Sources name what they read by URL and never
+// open files themselves. A URL without "://" is a path of the scheme "file".
 #pragma once
 
 #include <cstddef>
@@ -50,6 +50,8 @@ class Storage {
 
 std::string_view url_scheme(std::string_view url);                     // "s3" of "s3://bucket/key"; "file" where there is none
 std::string join_url(std::string_view folder, std::string_view name);  // one '/' between them
+// For messages: without a name and a password, and http(s) without the query, in which signatures stand: "https://host/a?...".
+std::string url_text(std::string_view url);
 
 // What a plugin registers: registry.add(StorageType{"s3", "...", {}, std::make_shared<S3>()}).
 struct StorageType {

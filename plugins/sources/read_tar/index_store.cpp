@@ -6,11 +6,11 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <optional>
 
+#include "millrace/cache_folder.h"
 #include "millrace/error.h"
 #include "millrace/random.h"
 
@@ -50,14 +50,6 @@ bool write_file(const fs::path& path, std::span<const std::uint8_t> bytes) {
   return false;
 }
 
-// Empty when the user has none.
-fs::path cache_folder() {
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache == '/')
-    return fs::path(cache) / "millrace/tar";
-  if (const char* home = std::getenv("HOME"); home != nullptr && *home == '/') return fs::path(home) / ".cache/millrace/tar";
-  return {};
-}
-
 }  // namespace
 
 IndexStore::IndexStore(IndexSettings settings, std::function<void(const std::string&)> cannot_keep)
@@ -72,7 +64,7 @@ std::vector<fs::path> IndexStore::places(const Shard& shard) const {
     std::error_code ignored;
     name = fs::absolute(name, ignored).lexically_normal().string();
   }
-  if (const fs::path cache = cache_folder(); !cache.empty()) {
+  if (const fs::path cache = cache_folder("tar"); !cache.empty()) {
     paths.push_back(cache / fmt::format("{}-{:016x}.index", fs::path(name).filename().string(), hash_text(name)));
   }
   return paths;
@@ -94,7 +86,7 @@ TarIndex IndexStore::open(const Shard& shard) const {
       [&](std::uint64_t offset, std::size_t size, std::uint8_t* out) { shard.storage->read(shard.url, offset, size, out); },
       shard.bytes);
   TarIndex index = build_index(window, key, settings_);
-  std::string why = "there is no cache folder: neither XDG_CACHE_HOME nor HOME is set";
+  std::string why = "there is no cache folder: none of MILLRACE_CACHE, XDG_CACHE_HOME and HOME is set";
   for (const fs::path& path : paths) {
     std::error_code ignored;
     fs::create_directories(path.parent_path(), ignored);

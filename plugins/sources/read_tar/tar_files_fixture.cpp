@@ -76,6 +76,7 @@ Folder::Folder() {
   path_ =
       fs::path(testing::TempDir()) / fmt::format("millrace_read_tar_{}_{}_{}", getpid(), test->test_suite_name(), test->name());
   fs::create_directories(path_);
+  unsetenv("MILLRACE_CACHE");
   setenv("XDG_CACHE_HOME", (path_ / "cache").c_str(), 1);
 }
 

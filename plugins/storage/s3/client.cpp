@@ -1,19 +1,12 @@
 #include "client.h"
 
 #include <algorithm>
-#include <condition_variable>
-#include <random>
 
 #include "millrace/error.h"
 
 namespace millrace::s3 {
 
 namespace {
-
-double roll() {
-  thread_local std::minstd_rand engine(std::random_device{}());
-  return std::uniform_real_distribution<double>(0, 1)(engine);
-}
 
 [[noreturn]] void refuse(std::string_view cause) { throw Error(ErrorKind::storage, std::string(cause)); }
 
@@ -101,8 +94,7 @@ Part Client::read(const std::string& url, std::uint64_t offset, std::size_t size
 }
 
 HttpReply Client::send(const Call& call) {
-  Retry retry(
-      settings_.retry, [] { return std::chrono::steady_clock::now(); }, roll);
+  Retry retry(settings_.retry);
   while (true) {
     const Credentials used = credentials();
     Attempt attempt = try_once(call, used, retry.left());
@@ -114,7 +106,7 @@ HttpReply Client::send(const Call& call) {
     }
     const auto time = retry.pause(attempt.reply.retry_after);
     if (!time || call.stop.stop_requested()) give_up(call, retry, verdict.cause);
-    pause(*time, call.stop);
+    web::wait(*time, call.stop);
   }
 }
 
@@ -151,25 +143,14 @@ HttpRequest Client::prepare(const Call& call, const Credentials& used, Milliseco
   request.authorities = settings_.authorities;
   request.connect = settings_.connect;
   request.stall = settings_.stall;
-  request.total = left;
+  request.total = std::max(left, Milliseconds(1));
   request.place = call.place;
   request.stop = call.stop;
   return request;
 }
 
-void Client::pause(Milliseconds time, const std::stop_token& stop) {
-  std::mutex mutex;
-  std::unique_lock lock(mutex);
-  std::condition_variable_any().wait_for(lock, stop, time, [] { return false; });
-}
-
-void Client::give_up(const Call& call, const Retry& retry, const std::string& cause) const {
-  const double seconds = static_cast<double>(retry.spent().count()) / 1000;
-  fail(ErrorKind::storage, "cannot {} '{}': {}; gave up after {} attempt{} in {:.1f} s{}", call.verb, call.url, cause,
-       retry.attempts(), retry.attempts() == 1 ? "" : "s", seconds,
-       retry.out_of_attempts()
-           ? std::string()
-           : fmt::format(" (MILLRACE_S3_TIMEOUT is {:.4g} s)", static_cast<double>(settings_.retry.deadline.count()) / 1000));
+void Client::give_up(const Call& call, const Retry& retry, const std::string& cause) {
+  fail(ErrorKind::storage, "cannot {} '{}': {}{}", call.verb, call.url, cause, retry.gave_up("MILLRACE_S3_TIMEOUT"));
 }
 
 Credentials Client::credentials() {

@@ -9,9 +9,9 @@
 #include <stop_token>
 #include <string>
 
-#include "http.h"
 #include "replies.h"
 #include "settings.h"
+#include "shared.h"
 #include "signer.h"
 #include "verdict.h"
 
@@ -64,8 +64,7 @@ class Client {
   HttpReply send(const Call& call);
   Attempt try_once(const Call& call, const Credentials& credentials, Milliseconds left);
   HttpRequest prepare(const Call& call, const Credentials& credentials, Milliseconds left) const;
-  void pause(Milliseconds time, const std::stop_token& stop);
-  [[noreturn]] void give_up(const Call& call, const Retry& retry, const std::string& cause) const;
+  [[noreturn]] static void give_up(const Call& call, const Retry& retry, const std::string& cause);
 
   Credentials credentials();
   bool renew(const Credentials& used);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -35,11 +34,6 @@ std::string credentials_path(const Environment& environment) {
 }
 
 }  // namespace
-
-std::string process_environment(const char* name) {
-  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nothing here sets variables
-  return value ? value : "";
-}
 
 std::optional<Credentials> parse_credentials(std::string_view file, const std::string& profile, const std::string& path) {
   std::optional<Credentials> found;

@@ -1,16 +1,13 @@
 // Whose requests these are.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
 
-namespace millrace::s3 {
+#include "shared.h"
 
-// The value of an environment variable; empty when it is not set.
-using Environment = std::function<std::string(const char* name)>;
-std::string process_environment(const char* name);
+namespace millrace::s3 {
 
 struct Credentials {
   std::string id, secret;

@@ -1,11 +1,12 @@
-// What servers answer, read from their documents and headers.
+// What servers answer, read from their documents.
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "shared.h"
 
 namespace millrace::s3 {
 
@@ -28,19 +29,5 @@ struct ServerError {
   std::string code, message, region, endpoint;
 };
 ServerError parse_server_error(std::string_view xml);
-
-// Text that came over the network, made fit for a message: printable, not too long.
-std::string printable(std::string_view text);
-
-// "bytes 0-99/1234", or "bytes */1234" for a range outside the object.
-struct ContentRange {
-  bool inside = false;
-  std::uint64_t first = 0, last = 0;  // when inside
-  std::uint64_t total = 0;
-};
-std::optional<ContentRange> parse_content_range(std::string_view value);
-
-std::optional<std::uint64_t> parse_number(std::string_view text);  // decimal digits only
-std::string_view unquoted(std::string_view etag);
 
 }  // namespace millrace::s3

@@ -1,8 +1,5 @@
 #include "settings.h"
 
-#include <charconv>
-#include <cmath>
-
 #include "millrace/bytes.h"
 #include "millrace/error.h"
 
@@ -13,23 +10,6 @@ namespace {
 std::string first_of(const Environment& environment, const char* one, const char* other) {
   const std::string value = environment(one);
   return value.empty() ? environment(other) : value;
-}
-
-double number(const Environment& environment, const char* name, double otherwise, double low, double high, const char* expected) {
-  const std::string text = environment(name);
-  if (text.empty()) return otherwise;
-  double value = 0;
-  const char* end = text.data() + text.size();
-  const auto [stop, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || stop != end || !(value >= low && value <= high)) {
-    fail(ErrorKind::usage, "{} = '{}': expected {} from {} to {}", name, text, expected, low, high);
-  }
-  return value;
-}
-
-Milliseconds seconds(const Environment& environment, const char* name, Milliseconds otherwise) {
-  const double value = number(environment, name, static_cast<double>(otherwise.count()) / 1000, 0.1, 86'400, "seconds");
-  return Milliseconds(std::llround(value * 1000));
 }
 
 std::uint64_t size(const Environment& environment, const char* name, std::uint64_t otherwise) {
@@ -53,13 +33,14 @@ Settings read_settings(const Environment& environment) {
   }
   settings.authorities = environment("AWS_CA_BUNDLE");
   RetryPolicy& retry = settings.retry;
-  retry.attempts = static_cast<int>(number(environment, "MILLRACE_S3_ATTEMPTS", retry.attempts, 1, 1000, "a number of attempts"));
-  retry.deadline = seconds(environment, "MILLRACE_S3_TIMEOUT", retry.deadline);
-  settings.connect = seconds(environment, "MILLRACE_S3_CONNECT_TIMEOUT", settings.connect);
-  settings.stall = seconds(environment, "MILLRACE_S3_STALL_TIMEOUT", settings.stall);
+  retry.attempts =
+      static_cast<int>(web::number(environment, "MILLRACE_S3_ATTEMPTS", retry.attempts, 1, 1000, "a number of attempts"));
+  retry.deadline = web::seconds(environment, "MILLRACE_S3_TIMEOUT", retry.deadline);
+  settings.connect = web::seconds(environment, "MILLRACE_S3_CONNECT_TIMEOUT", settings.connect);
+  settings.stall = web::seconds(environment, "MILLRACE_S3_STALL_TIMEOUT", settings.stall);
   settings.part = size(environment, "MILLRACE_S3_PART", settings.part);
   settings.parallel =
-      static_cast<unsigned>(number(environment, "MILLRACE_S3_PARALLEL", settings.parallel, 1, 64, "a number of requests"));
+      static_cast<unsigned>(web::number(environment, "MILLRACE_S3_PARALLEL", settings.parallel, 1, 64, "a number of requests"));
   settings.cache = environment("MILLRACE_S3_CACHE");
   settings.cache_size = size(environment, "MILLRACE_S3_CACHE_SIZE", settings.cache_size);
   return settings;

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "credentials.h"
-#include "retry.h"
+#include "shared.h"
 
 namespace millrace::s3 {
 

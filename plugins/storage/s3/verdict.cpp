@@ -16,14 +16,14 @@ std::string described(int status, const ServerError& error) {
   return text;
 }
 
-bool is_passing(int status, const std::string& code) {
+bool may_pass(int status, const std::string& code) {
   static constexpr std::string_view kCodes[] = {"RequestTimeout", "RequestTimeoutException", "SlowDown",
                                                 "Throttling",     "ThrottlingException",     "RequestLimitExceeded",
                                                 "InternalError",  "ServiceUnavailable"};
   for (const std::string_view one : kCodes) {
     if (code == one) return true;
   }
-  return status == 408 || status == 425 || status == 429 || (status >= 500 && status != 501 && status != 505);
+  return web::is_passing(status);
 }
 
 // The region in which the server says that the bucket lies; empty when it says nothing else than what was asked.
@@ -54,7 +54,7 @@ Verdict judge(const HttpReply& reply, const Asked& asked) {
 
   const ServerError error = parse_server_error(reply.text);
   const std::string text = described(status, error);
-  if (is_passing(status, error.code)) return {What::again, ErrorKind::storage, text, false};
+  if (may_pass(status, error.code)) return {What::again, ErrorKind::storage, text, false};
   if (error.code == "ExpiredToken" || error.code == "TokenRefreshRequired") {
     return {What::never, ErrorKind::data, text + " (the temporary credentials have run out)", true};
   }

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "http.h"
 #include "millrace/error.h"
+#include "shared.h"
 
 namespace millrace::s3 {
 

@@ -6,10 +6,11 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdlib>
 #include <fstream>
 #include <sstream>
 #include <utility>
+
+#include "millrace/cache_folder.h"
 
 namespace millrace::cuda {
 namespace {
@@ -34,20 +35,9 @@ bool append_to_file(const fs::path& path, const std::string& bytes) {
   return close(file) == 0 && written == static_cast<ssize_t>(bytes.size());
 }
 
-fs::path folder_of(const char* variable, const char* below) {
-  const char* folder = std::getenv(variable);
-  return folder != nullptr && *folder == '/' ? fs::path(folder) / below : fs::path();
-}
-
 }  // namespace
 
-fs::path default_plan_folder() {
-  for (const fs::path& folder : {folder_of("MILLRACE_CACHE", "plans"), folder_of("XDG_CACHE_HOME", "millrace/plans"),
-                                 folder_of("HOME", ".cache/millrace/plans")}) {
-    if (!folder.empty()) return folder;
-  }
-  return {};
-}
+fs::path default_plan_folder() { return cache_folder("plans"); }
 
 std::string plan_file_name(std::string_view device, std::size_t cudnn, std::size_t cublaslt) {
   std::string name;

@@ -14,8 +14,8 @@
 
 namespace millrace::cuda {
 
-// Where choices are kept: $MILLRACE_CACHE, else $XDG_CACHE_HOME/millrace, else ~/.cache/millrace, and in it "plans". Empty when
-// there is no such folder to be had: choices are then made again in each process.
+// Where choices are kept: "plans" in the user's cache folder (millrace/cache_folder.h). Empty when there is none: choices are then
+// made again in each process.
 std::filesystem::path default_plan_folder();
 
 // The file for one model of device and one set of library versions: "NVIDIA_H100_80GB_HBM3-cudnn-91900-cublaslt-130100".

@@ -15,7 +15,7 @@
 
 #include "retry.h"
 
-namespace millrace::s3 {
+namespace millrace::web {
 
 struct HttpHead {
   int status = 0;
@@ -24,23 +24,35 @@ struct HttpHead {
   std::string_view header(std::string_view name) const;  // empty when there is none
 };
 
-// Called when the head of a 200 or 206 has come: where the body's bytes go, exactly as many as there is room for. Refuses the
-// reply by throwing.
-using Place = std::function<std::span<std::uint8_t>(const HttpHead&)>;
+// Where the bytes of a body go: exactly as many as there is room for.
+struct Room {
+  Room(std::span<std::uint8_t> bytes) : to(bytes) {}  // NOLINT(google-explicit-constructor): the usual case
+
+  std::span<std::uint8_t> to;
+  std::uint64_t skip = 0;  // so many bytes of the body come before, and are dropped
+  bool cut = false;        // the body may go on behind: the exchange ends there, and is whole
+  bool is_text = false;    // the body goes to HttpReply::text after all, and `to` is empty
+};
+
+// Called when the head of a 200 or 206 has come. Refuses the reply by throwing.
+using Place = std::function<Room(const HttpHead&)>;
 
 struct HttpRequest {
   bool head = false;  // HEAD instead of GET
   std::string url;
   std::vector<std::pair<std::string, std::string>> headers;
   std::string authorities;                      // a file of certificates to trust; empty: the system's
-  Milliseconds connect{0}, stall{0}, total{0};  // time limits
+  bool use_netrc = false;                       // a name and a password for the host come from ~/.netrc, where it has them
+  Milliseconds connect{0}, stall{0}, total{0};  // time limits; total 0: none for the whole exchange
   Place place;                                  // without: bodies go to HttpReply::text
+  std::size_t longest_text = 32 << 20;          // bytes of HttpReply::text
   std::stop_token stop;                         // asked for about once a second
 };
 
 struct HttpReply {
   HttpHead head;
   std::string text;
+  std::size_t received = 0;  // bytes that `place` found room for; they are good also where the exchange is broken
   Milliseconds retry_after{0};
   std::string broken;       // why the exchange did not come to its end; empty when it did
   bool can_recover = true;  // of a broken one: false for what no repetition cures, such as a certificate that is not trusted
@@ -63,4 +75,4 @@ class Http {
   std::vector<void*> idle_;  // curl handles; the last used one goes first
 };
 
-}  // namespace millrace::s3
+}  // namespace millrace::web

@@ -1,11 +1,14 @@
-// When a failed request is tried again. Plain arithmetic: the clock and the dice are given.
+// When a failed request is tried again. Plain arithmetic, once the clock and the dice are given.
 #pragma once
 
 #include <chrono>
 #include <functional>
 #include <optional>
+#include <stop_token>
+#include <string>
+#include <string_view>
 
-namespace millrace::s3 {
+namespace millrace::web {
 
 using Milliseconds = std::chrono::milliseconds;
 
@@ -24,6 +27,7 @@ class Retry {
   using Dice = std::function<double()>;  // evenly from [0, 1)
 
   Retry(const RetryPolicy& policy, Clock clock, Dice dice);
+  explicit Retry(const RetryPolicy& policy);  // with the machine's clock and random dice
 
   // After a failed attempt: the pause before the next one; none when there is to be none: attempts used up, or the deadline would
   // come first. `retry_after`: what the server asked for.
@@ -33,6 +37,8 @@ class Retry {
   Milliseconds spent() const;
   int attempts() const { return failed_; }  // failed ones
   bool out_of_attempts() const { return failed_ >= policy_.attempts; }
+  // "; gave up after 4 attempts in 2.1 s". `deadline`: the variable that sets the deadline, named where that was what ended it.
+  std::string gave_up(std::string_view deadline) const;
 
  private:
   RetryPolicy policy_;
@@ -42,4 +48,6 @@ class Retry {
   int failed_ = 0;
 };
 
-}  // namespace millrace::s3
+void wait(Milliseconds time, const std::stop_token& stop = {});  // less when it is asked to stop
+
+}  // namespace millrace::web

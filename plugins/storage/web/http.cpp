@@ -8,11 +8,10 @@
 
 #include "millrace/error.h"
 
-namespace millrace::s3 {
+namespace millrace::web {
 
 namespace {
 
-constexpr std::size_t kLongestText = 32 << 20;  // of a listing's page: a thousand keys of 1024 bytes, each byte encoded, in XML
 constexpr std::size_t kLongestHead = 256 << 10;
 constexpr std::int64_t kSlowest = 1;  // bytes per millisecond
 
@@ -48,9 +47,10 @@ class Http::Transfer {
     const CURLcode code = curl_easy_perform(curl_);
     if (code == CURLE_OK && !started_) start();  // there was no body
     if (refusal_) std::rethrow_exception(refusal_);
-    if (code != CURLE_OK) explain(code);
-    if (reply_.broken.empty() && received_ != room_.size()) {
-      reply_.broken = fmt::format("the body ended after {} of {} bytes", received_, room_.size());
+    if (code != CURLE_OK && !is_cut_) explain(code);
+    reply_.received = received_;
+    if (reply_.broken.empty() && received_ != room_.to.size()) {
+      reply_.broken = fmt::format("the body ended after {} of {} bytes", received_, room_.to.size());
     }
     curl_off_t seconds = 0;
     curl_easy_getinfo(curl_, CURLINFO_RETRY_AFTER, &seconds);
@@ -72,11 +72,12 @@ class Http::Transfer {
     if (!request_.authorities.empty()) set(CURLOPT_CAINFO, request_.authorities.c_str());
     set(CURLOPT_NOSIGNAL, 1L);
     set(CURLOPT_NOBODY, request_.head ? 1L : 0L);
-    set(CURLOPT_FOLLOWLOCATION, 0L);  // signatures name the host
+    set(CURLOPT_FOLLOWLOCATION, 0L);  // signatures name the host; and who asks decides where else to ask
     set(CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(request_.connect.count()));
-    set(CURLOPT_TIMEOUT_MS, static_cast<long>(std::max<Milliseconds::rep>(1, request_.total.count())));
+    set(CURLOPT_TIMEOUT_MS, static_cast<long>(request_.total.count()));
     set(CURLOPT_BUFFERSIZE, 256L << 10);
     set(CURLOPT_USERAGENT, "millrace");
+    set(CURLOPT_NETRC, static_cast<long>(request_.use_netrc ? CURL_NETRC_OPTIONAL : CURL_NETRC_IGNORED));
     for (const auto& [name, value] : request_.headers) add_header(name + ": " + value);
     set(CURLOPT_HTTPHEADER, headers_.get());
     set(CURLOPT_ERRORBUFFER, message_);
@@ -132,16 +133,23 @@ class Http::Transfer {
   bool body(const char* data, std::size_t size) {
     if (!started_ && !start()) return false;
     if (!placed_) {
-      if (reply_.text.size() + size > kLongestText) return give_up("the reply is too long");
+      if (reply_.text.size() + size > request_.longest_text) return give_up("the reply is too long");
       reply_.text.append(data, size);
       return true;
     }
-    if (size > room_.size() - received_) {
-      return give_up(fmt::format("the body is longer than the {} bytes that were announced", room_.size()));
+    const auto skipped = static_cast<std::size_t>(std::min<std::uint64_t>(room_.skip, size));
+    room_.skip -= skipped;
+    data += skipped;
+    size -= skipped;
+    const std::size_t left = room_.to.size() - received_;
+    if (size > left && !room_.cut) {
+      return give_up(fmt::format("the body is longer than the {} bytes that were announced", room_.to.size()));
     }
-    std::memcpy(room_.data() + received_, data, size);
-    received_ += size;
-    return true;
+    const std::size_t taken = std::min(size, left);
+    if (taken > 0) std::memcpy(room_.to.data() + received_, data, taken);
+    received_ += taken;
+    is_cut_ = room_.cut && room_.skip == 0 && received_ == room_.to.size();
+    return !is_cut_;
   }
 
   bool start() {
@@ -152,7 +160,7 @@ class Http::Transfer {
     if (!request_.place || (status != 200 && status != 206)) return true;
     try {
       room_ = request_.place(reply_.head);
-      placed_ = true;
+      placed_ = !room_.is_text;
       return true;
     } catch (...) {
       refusal_ = std::current_exception();
@@ -194,11 +202,11 @@ class Http::Transfer {
   const HttpRequest& request_;
   HttpReply reply_;
   std::unique_ptr<curl_slist, FreeList> headers_;
-  std::span<std::uint8_t> room_;
+  Room room_ = std::span<std::uint8_t>();
   std::size_t received_ = 0, head_size_ = 0;
   std::chrono::steady_clock::time_point looked_ = std::chrono::steady_clock::now();
   std::int64_t seen_ = 0;
-  bool started_ = false, placed_ = false;
+  bool started_ = false, placed_ = false, is_cut_ = false;
   std::exception_ptr refusal_;
   char message_[CURL_ERROR_SIZE] = "";
 };
@@ -245,4 +253,4 @@ HttpReply Http::perform(const HttpRequest& request) {
   return Transfer(lease.curl(), request).run();
 }
 
-}  // namespace millrace::s3
+}  // namespace millrace::web

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-namespace millrace::s3 {
+namespace millrace::web {
 namespace {
 
 class Retries : public testing::Test {
@@ -61,4 +61,4 @@ TEST_F(Retries, HaveNothingLeftAfterTheDeadline) {
 }
 
 }  // namespace
-}  // namespace millrace::s3
+}  // namespace millrace::web

@@ -1,0 +1,110 @@
+#include "client.h"
+
+#include <web/fields.h>
+
+#include <optional>
+
+#include "millrace/storage.h"
+#include "url.h"
+
+namespace millrace::http {
+
+namespace {
+
+constexpr int kMostRedirects = 5;
+constexpr std::uint64_t kProgress = 1 << 20;                // bytes; what brings on a task by less is a server that trickles
+constexpr std::size_t kLongestText = std::size_t{1} << 34;  // of a file whose size the server does not say
+
+bool is_redirect(int status) { return status == 301 || status == 302 || status == 303 || status == 307 || status == 308; }
+
+// Of a reply that is whole. Throws Refusal; otherwise why there has to be another attempt, or nothing.
+std::string judged(int status) {
+  if (status == 200 || status == 206 || status == 416) return {};
+  const std::string text = fmt::format("HTTP {}", status);
+  if (web::is_passing(status)) return text;
+  if (status == 404 || status == 410) throw Refusal{ErrorKind::data, text + " (there is no such file)"};
+  if (status == 401) throw Refusal{ErrorKind::data, text + " (the server wants a name and a password: put them into ~/.netrc)"};
+  if (status == 403) throw Refusal{ErrorKind::data, text + " (the server does not allow it)"};
+  if (status == 407) throw Refusal{ErrorKind::data, text + " (the proxy wants a name and a password)"};
+  throw Refusal{ErrorKind::storage, text};
+}
+
+}  // namespace
+
+// Every request is made of nothing but its URL, so that no header goes with a redirect to a host that it was not meant for.
+web::HttpReply Client::follow(web::HttpRequest request, std::string& at) {
+  const std::string first = at;
+  for (int redirects = 0;; ++redirects) {
+    request.url = at;
+    request.use_netrc = is_same_origin(first, at);
+    web::HttpReply reply = http_.perform(request);
+    const int status = reply.head.status;
+    if (!reply.broken.empty() || !is_redirect(status)) return reply;
+    if (redirects == kMostRedirects) {
+      throw Refusal{ErrorKind::storage, fmt::format("HTTP {}, after {} redirects already", status, kMostRedirects)};
+    }
+    const std::string location(reply.head.header("location"));
+    const std::string next = resolved(at, location);
+    if (next.empty()) {
+      throw Refusal{ErrorKind::storage, fmt::format("HTTP {} that leads to '{}', which is no http or https URL", status,
+                                                    url_text(web::printable(location)))};
+    }
+    if (at.starts_with("https:") && !next.starts_with("https:")) {
+      throw Refusal{ErrorKind::storage, fmt::format("HTTP {} that leads from https to '{}'", status, url_text(next))};
+    }
+    at = next;
+  }
+}
+
+Client::Attempt Client::try_once(const std::string& url, Task& task) {
+  Attempt attempt;
+  std::string at = url;
+  web::HttpRequest request;
+  request.headers = task.headers();
+  request.authorities = settings_.authorities;
+  request.connect = settings_.connect;
+  request.stall = settings_.stall;
+  request.longest_text = kLongestText;
+  request.place = [&](const web::HttpHead& head) { return task.place(head); };
+  const auto where = [&] { return at == url ? std::string() : fmt::format(", redirected to '{}'", url_text(at)); };
+  try {
+    attempt.reply = follow(std::move(request), at);
+    if (!attempt.reply.broken.empty()) {
+      if (!attempt.reply.can_recover) throw Refusal{ErrorKind::storage, attempt.reply.broken};
+      attempt.cause = attempt.reply.broken;
+    } else {
+      attempt.cause = judged(attempt.reply.head.status);
+    }
+    task.take(attempt.reply, attempt.cause.empty());
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::storage) throw;
+    attempt.cause = error.message();
+  } catch (Refusal& refusal) {
+    throw Refusal{refusal.kind, refusal.cause + where()};
+  }
+  if (!attempt.cause.empty()) attempt.cause += where();
+  return attempt;
+}
+
+void Client::run(const std::string& url, Task& task) {
+  const std::string sent = sendable(url);
+  std::optional<web::Retry> retry(settings_.retry);
+  std::uint64_t done = 0;
+  try {
+    while (true) {
+      const Attempt attempt = try_once(sent, task);
+      if (attempt.cause.empty()) return;
+      if (task.done() >= done + kProgress) {
+        done = task.done();
+        retry.emplace(settings_.retry);
+      }
+      const auto time = retry->pause(attempt.reply.retry_after);
+      if (!time) throw Refusal{ErrorKind::storage, attempt.cause + retry->gave_up("MILLRACE_HTTP_TIMEOUT")};
+      web::wait(*time);
+    }
+  } catch (const Refusal& refusal) {
+    fail(refusal.kind, "cannot {} '{}': {}", task.verb(), url_text(url), refusal.cause);
+  }
+}
+
+}  // namespace millrace::http

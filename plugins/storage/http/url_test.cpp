@@ -1,0 +1,52 @@
+#include "url.h"
+
+#include <gtest/gtest.h>
+
+#include "http_storage.h"
+#include "millrace/error.h"
+
+namespace millrace::http {
+namespace {
+
+TEST(SendableUrls, AreEncodedWhereTheyMustBe) {
+  EXPECT_EQ(sendable("https://host/a%20b/c?x=[1]#part"), "https://host/a%20b/c?x=[1]");
+  EXPECT_EQ(sendable("http://host:81/a b/\xC3\xBC"), "http://host:81/a%20b/%C3%BC");
+  for (const char* url : {"s3://bucket/x", "https://", "https:///x", "host/x", ""}) EXPECT_THROW(sendable(url), Error) << url;
+  EXPECT_THROW(sendable("https://me:secret@host/x"), Error);
+  EXPECT_THROW(sendable("https://me@host/x"), Error);
+}
+
+TEST(Redirects, LeadFromWhereTheyAre) {
+  EXPECT_EQ(resolved("https://host/a/b?x", "c"), "https://host/a/c");
+  EXPECT_EQ(resolved("https://host/a/b", "/c"), "https://host/c");
+  EXPECT_EQ(resolved("https://host/a/b", "//other/c"), "https://other/c");
+  EXPECT_EQ(resolved("https://host/a/b", "http://other:81/c?y"), "http://other:81/c?y");
+  for (const char* location : {"", "ftp://host/x", "file:///etc/passwd", "https://me:secret@host/x"})
+    EXPECT_EQ(resolved("https://host/a", location), "") << location;
+}
+
+TEST(Origins, AreSchemeHostAndPort) {
+  EXPECT_TRUE(is_same_origin("https://host/a", "https://host:443/b"));
+  EXPECT_FALSE(is_same_origin("https://host/a", "http://host/a"));
+  EXPECT_FALSE(is_same_origin("https://host/a", "https://other/a"));
+  EXPECT_FALSE(is_same_origin("https://host/a", "https://host:444/a"));
+}
+
+TEST(LastPart, IsThatOfThePath) {
+  EXPECT_EQ(last_part("https://host/a/b.pth?x=/y"), "b.pth");
+  EXPECT_EQ(last_part("https://host/a/"), "");
+  EXPECT_EQ(last_part("https://host"), "");
+}
+
+TEST(HttpSettings, NameTheVariableThatIsWrong) {
+  const auto soon = [](const char* name) { return std::string(name) == "MILLRACE_HTTP_TIMEOUT" ? "soon" : ""; };
+  try {
+    read_settings(soon);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(), "MILLRACE_HTTP_TIMEOUT = 'soon': expected seconds from 0.1 to 86400");
+  }
+}
+
+}  // namespace
+}  // namespace millrace::http

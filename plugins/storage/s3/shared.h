@@ -1,0 +1,27 @@
+// What S3 takes from the HTTP client that it shares with storage "http".
+#pragma once
+
+#include <web/environment.h>
+#include <web/fields.h>
+#include <web/http.h>
+#include <web/retry.h>
+
+namespace millrace::s3 {
+
+using web::ContentRange;
+using web::Environment;
+using web::Http;
+using web::HttpHead;
+using web::HttpReply;
+using web::HttpRequest;
+using web::Milliseconds;
+using web::parse_content_range;
+using web::parse_number;
+using web::Place;
+using web::printable;
+using web::process_environment;
+using web::Retry;
+using web::RetryPolicy;
+using web::unquoted;
+
+}  // namespace millrace::s3

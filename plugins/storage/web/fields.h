@@ -1,0 +1,28 @@
+// What the heads of replies say.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace millrace::web {
+
+// Text that came over the network, made fit for a message: printable, not too long.
+std::string printable(std::string_view text);
+
+// "bytes 0-99/1234", or "bytes */1234" for a range outside the object.
+struct ContentRange {
+  bool inside = false;
+  std::uint64_t first = 0, last = 0;  // when inside
+  std::uint64_t total = 0;
+};
+std::optional<ContentRange> parse_content_range(std::string_view value);
+
+std::optional<std::uint64_t> parse_number(std::string_view text);  // decimal digits only
+std::string_view unquoted(std::string_view etag);
+
+// Whether the same request may be answered better after a pause: 408, 425, 429 and most of 5xx.
+bool is_passing(int status);
+
+}  // namespace millrace::web

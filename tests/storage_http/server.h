@@ -1,0 +1,34 @@
+// The test server (http_server.py) as a child process.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "storage_s3/server.h"
+
+namespace millrace::http::test {
+
+using s3::test::Child;
+using s3::test::content;
+using s3::test::TemporaryFolder;
+using s3::test::Variables;
+
+class WebServer {
+ public:
+  explicit WebServer(const std::filesystem::path& root);  // throws std::runtime_error when it does not start
+
+  std::string operator/(const std::string& path) const { return url_ + "/" + path; }
+  const std::string& url() const { return url_; }  // "http://127.0.0.1:1234"
+  int requests() const;                            // so far
+
+ private:
+  Child child_;
+  std::string url_;
+};
+
+void put(const std::filesystem::path& file, const std::string& content);
+std::string sha256(const std::string& bytes);
+
+}  // namespace millrace::http::test

@@ -1,0 +1,133 @@
+// Weights from a web server, as a user of pipeline-run meets them.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <thread>
+
+#include "pipelines/command.h"
+#include "server.h"
+
+namespace millrace::http::test {
+namespace {
+
+namespace fs = std::filesystem;
+using millrace::test::find_file;
+using millrace::test::Outcome;
+using millrace::test::pipeline;
+using millrace::test::read_file;
+using millrace::test::run_command;
+using millrace::test::shapes;
+using millrace::test::tool;
+
+class WeightsByUrl : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (!s3::test::have_python()) GTEST_SKIP() << "python3 is not installed (Debian: python3)";
+    if (!fs::exists(tool("pipeline-run"))) GTEST_SKIP() << "pipeline-run is not built";
+    setenv("MILLRACE_CACHE", (folder_.path() / "cache").c_str(), 1);  // NOLINT(concurrency-mt-unsafe)
+    server_.emplace(folder_.path());
+    const Outcome made = run({"--set", "run.folder=" + (folder_.path() / "run").string(), "--set", "run.epochs=0.2"});
+    ASSERT_EQ(made.code, 0) << made.err;
+    bytes_ = read_file(find_file(folder_.path() / "run", "weights.safetensors"));
+    sum_ = sha256(bytes_);
+    put(folder_.path() / "plain.safetensors", bytes_);
+    named_ = "shapes-" + sum_.substr(0, 8) + ".safetensors";
+    put(folder_.path() / named_, bytes_);
+    put(folder_.path() / "shapes-01234567.safetensors", bytes_);
+  }
+  void TearDown() override { unsetenv("MILLRACE_CACHE"); }  // NOLINT(concurrency-mt-unsafe)
+
+  static Outcome run(std::vector<std::string> more) {
+    std::vector<std::string> words = {tool("pipeline-run"), pipeline("quickstart.toml"), "--quiet", "--set",
+                                      "data.root=" + shapes()};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_command(words);
+  }
+  Outcome check(const std::string& name, const std::string& sum = "") const {
+    std::vector<std::string> words = {"--check", "--set", "network.weights=" + *server_ / name};
+    if (!sum.empty()) words.insert(words.end(), {"--set", "network.sha256=\"" + sum + "\""});
+    return run(words);
+  }
+  // Files of weights in the cache folder, whole or not; locks are none.
+  int cached() const {
+    int count = 0;
+    std::error_code none;
+    for (const auto& entry : fs::directory_iterator(folder_.path() / "cache/weights", none)) {
+      count += entry.path().extension() != ".lock";
+    }
+    return count;
+  }
+
+  TemporaryFolder folder_;
+  std::optional<WebServer> server_;
+  std::string bytes_, sum_, named_;
+};
+
+#define EXPECT_SAYS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
+
+TEST_F(WeightsByUrl, AreFetchedOnceAndReadWithoutTheServerAfterwards) {
+  const Outcome first = check("plain.safetensors", sum_);
+  ASSERT_EQ(first.code, 0) << first.err;
+  EXPECT_SAYS(first.out, "weights  " + *server_ / "plain.safetensors" + " in " + (folder_.path() / "cache/weights").string());
+  EXPECT_EQ(cached(), 1);
+  const int requests = server_->requests();
+  ASSERT_EQ(check("plain.safetensors", sum_).code, 0);
+  EXPECT_EQ(server_->requests(), requests);
+  const std::string url = *server_ / "plain.safetensors";
+  server_.reset();
+  const Outcome second = run({"--check", "--weights", url});
+  EXPECT_EQ(second.code, 0) << second.err;
+}
+
+TEST_F(WeightsByUrl, AreRefusedWithAnotherSum) {
+  const std::string wrong(64, 'a');
+  const Outcome fetched = check("plain.safetensors", wrong);
+  EXPECT_EQ(fetched.code, 3);
+  EXPECT_SAYS(fetched.err, "has the SHA-256 " + sum_ + ", and [network] sha256 says " + wrong);
+  EXPECT_EQ(cached(), 0);
+  ASSERT_EQ(check("plain.safetensors").code, 0);
+  const Outcome kept = check("plain.safetensors", wrong);
+  EXPECT_EQ(kept.code, 3);
+  EXPECT_SAYS(kept.err, "was deleted");
+  EXPECT_EQ(cached(), 0);
+  EXPECT_SAYS(check("plain.safetensors", "12").err, "'sha256' must be 64 hexadecimal digits, found \"12\"");
+}
+
+TEST_F(WeightsByUrl, HaveTheSumThatTheirNameSays) {
+  EXPECT_EQ(check(named_).code, 0);
+  const Outcome wrong = check("shapes-01234567.safetensors");
+  EXPECT_EQ(wrong.code, 3);
+  EXPECT_SAYS(wrong.err, "has the SHA-256 " + sum_ + ", and its name says 01234567...");
+  EXPECT_EQ(cached(), 1);
+  EXPECT_EQ(check("shapes-01234567.safetensors", sum_).code, 0);  // which holds instead
+}
+
+TEST_F(WeightsByUrl, ThatAreNotThereOrAreNoneAreNotKept) {
+  const Outcome missing = check("nothing.pth");
+  EXPECT_EQ(missing.code, 3);
+  EXPECT_SAYS(missing.err, "HTTP 404 (there is no such file)");
+  put(folder_.path() / "page.pth", "<html>log in first</html>");
+  const Outcome page = check("page.pth");
+  EXPECT_EQ(page.code, 3);
+  EXPECT_SAYS(page.err, "deleted, as it holds no weights");
+  EXPECT_EQ(cached(), 0);
+  EXPECT_SAYS(run({"--check", "--set", "network.weights=htps://host/x"}).err, "no plugin reads 'htps://'");
+}
+
+TEST_F(WeightsByUrl, AreFetchedByOneOfSeveralProcesses) {
+  const int before = server_->requests();
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 3; ++i) {
+    threads.emplace_back([&] {
+      const Outcome outcome = check("plain.safetensors", sum_);
+      EXPECT_EQ(outcome.code, 0) << outcome.err;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(server_->requests(), before + 1);
+  EXPECT_EQ(cached(), 1);
+}
+
+}  // namespace
+}  // namespace millrace::http::test
