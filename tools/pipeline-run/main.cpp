@@ -10,7 +10,7 @@
 #include "config/plan.h"
 #include "millrace/plugin.h"
 #include "overfit.h"
-#include "rate_test.h"
+#include "find_rate.h"
 #include "run/check.h"
 #include "run/processes.h"
 #include "run/session.h"
@@ -33,7 +33,7 @@ std::shared_ptr<millrace::Trial> chosen_trial(const std::string& overfit, bool f
   if (!overfit.empty() && find_rate) {
     millrace::fail(millrace::ErrorKind::usage, "--overfit and --find-rate are two trials: choose one");
   }
-  if (find_rate) return std::make_shared<millrace::RateTest>();
+  if (find_rate) return std::make_shared<millrace::FindRate>();
   if (overfit.empty()) return nullptr;
   return std::make_shared<millrace::Overfit>(millrace::integer("--overfit", overfit, 1, millrace::Overfit::kMostSteps));
 }

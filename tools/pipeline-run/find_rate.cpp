@@ -1,4 +1,4 @@
-#include "rate_test.h"
+#include "find_rate.h"
 
 #include <fmt/format.h>
 
@@ -18,11 +18,11 @@ constexpr std::size_t kEvery = 5;  // steps from one line of the table to the ne
 
 }  // namespace
 
-double RateTest::rate_factor(std::uint64_t step) const {
+double FindRate::rate_factor(std::uint64_t step) const {
   return std::pow(kHighestRate / kLowestRate, static_cast<double>(step) / static_cast<double>(most_steps() - 1));
 }
 
-std::vector<std::string> RateTest::overrides(const Pipeline& pipeline) const {
+std::vector<std::string> FindRate::overrides(const Pipeline& pipeline) const {
   const GraphPlan& graph = main_graph(pipeline, "--find-rate");
   const auto optimizer =
       std::find_if(graph.stages.begin(), graph.stages.end(), [](const StagePlan& stage) { return stage.type->takes_rule; });
@@ -32,7 +32,7 @@ std::vector<std::string> RateTest::overrides(const Pipeline& pipeline) const {
   return overrides;
 }
 
-void RateTest::step(const StepEvent& event) {
+void FindRate::step(const StepEvent& event) {
   const std::optional<double> loss = loss_of(event);
   if (!loss) return;
   average_ = kKept * average_ + (1 - kKept) * *loss;
@@ -42,7 +42,7 @@ void RateTest::step(const StepEvent& event) {
   if (!std::isfinite(smoothed) || (best != nullptr && smoothed > kExplosion * best->smoothed)) stop();
 }
 
-const RateTest::Row* RateTest::lowest() const {
+const FindRate::Row* FindRate::lowest() const {
   const Row* best = nullptr;
   for (const Row& row : rows_) {
     if (std::isfinite(row.smoothed) && (best == nullptr || row.smoothed < best->smoothed)) best = &row;
@@ -50,12 +50,12 @@ const RateTest::Row* RateTest::lowest() const {
   return best;
 }
 
-double RateTest::proposal() const {
+double FindRate::proposal() const {
   const Row* const best = lowest();
   return best == nullptr || best == &rows_.front() ? 0 : best->rate / kMargin;
 }
 
-std::string RateTest::text() const {
+std::string FindRate::text() const {
   std::string text = fmt::format("{:>13}  {:>10}  {:>10}\n", "learning rate", "loss", "smoothed");
   for (std::size_t r = 0; r < rows_.size(); ++r) {
     if (r % kEvery != 0 && r + 1 != rows_.size()) continue;

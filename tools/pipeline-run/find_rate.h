@@ -11,7 +11,7 @@
 namespace millrace {
 
 // 100 steps, from a rate of 1e-7 to one of 10, or until the smoothed loss is four times its lowest value or no number.
-class RateTest final : public Trial {
+class FindRate final : public Trial {
  public:
   std::vector<std::string> overrides(const Pipeline& pipeline) const override;
   std::uint64_t most_steps() const override { return 100; }
