@@ -42,8 +42,9 @@ MILLRACE_AVX512_BF16 inline void round_pairs(const float* lower, const float* hi
 
 // out[i] = f(in[...][i])
 template <class F, std::size_t... I>
-MILLRACE_AVX512_BF16 void each_rounded(const F& f, const Bf16* const* in, Bf16* out, std::int64_t count,
+MILLRACE_AVX512_BF16 void each_rounded(const F& kernel, const Bf16* const* in, Bf16* out, std::int64_t count,
                                        std::index_sequence<I...>) {
+  const F f = kernel;
   const Bf16* const from[] = {in[I]..., nullptr};
   std::int64_t done = 0;
   for (; done + 2 * kPairsAtOnce <= count; done += 2 * kPairsAtOnce) {

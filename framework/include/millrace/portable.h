@@ -220,22 +220,25 @@ class HostRow {
 template <class F>
 void row_on_host(const void* functor, RowArrays& row) {
   vectorised([&]() MILLRACE_INLINED {
+    const F f = *static_cast<const F*>(functor);
     HostRow host(row);
-    (*static_cast<const F*>(functor))(host);
+    f(host);
   });
 }
 
 template <class F, class T, std::size_t... I>
 void each_on_host(const void* functor, const T* const* in, T* out, std::int64_t count,
                   [[maybe_unused]] std::index_sequence<I...> indices) {
-  const F f = *static_cast<const F*>(functor);
 #if defined(MILLRACE_AVX512_BF16)
   if constexpr (std::same_as<T, Bf16>) {
-    if (instruction_set() == InstructionSet::avx512_bf16) return each_rounded(f, in, out, count, indices);
+    if (instruction_set() == InstructionSet::avx512_bf16) {
+      return each_rounded(*static_cast<const F*>(functor), in, out, count, indices);
+    }
   }
 #endif
   const T* const from[] = {in[I]..., nullptr};
   vectorised([&]() MILLRACE_INLINED {
+    const F f = *static_cast<const F*>(functor);
 #pragma GCC ivdep
     for (std::int64_t i = 0; i < count; ++i) out[i] = from_float<T>(f(to_float(from[I][i])...));
   });
@@ -244,9 +247,9 @@ void each_on_host(const void* functor, const T* const* in, T* out, std::int64_t 
 template <class F, std::size_t... I>
 void sum_on_host(const void* functor, const float* const* in, std::int64_t rows, std::int64_t channels, float* totals,
                  std::index_sequence<I...>) {
-  const F f = *static_cast<const F*>(functor);
   const float* const from[] = {in[I]..., nullptr};
   vectorised([&]() MILLRACE_INLINED {
+    const F f = *static_cast<const F*>(functor);
     for (std::int64_t r = 0; r < rows; ++r) {
 #pragma GCC ivdep
       for (std::int64_t c = 0; c < channels; ++c) totals[c] += f(from[I][r * channels + c]...);
