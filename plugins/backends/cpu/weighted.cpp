@@ -139,10 +139,7 @@ void Weighted::bind(const Planner& planner, const Binding& binding) {
     kernel_.bind(engine, binding, weights_data());
     destination_.bind(engine, binding, result);
     forward_.bind(binding, engine);
-    if (finishes_apart()) {
-      zeros_.assign(static_cast<std::size_t>(layer().output[0]), 0.0F);
-      ones_.assign(zeros_.size(), 1.0F);
-    }
+    if (finishes_apart()) zeros_.assign(static_cast<std::size_t>(layer().output[0]), 0.0F);
   }
   const Desc bias({layer().output[0]}, memory::data_type::f32, memory::format_tag::a);
   if (has_bias()) bias_ = memory(bias, engine, value(1));
@@ -180,14 +177,15 @@ void Weighted::forward(const Pass&) {
   if (node_.activation == Activation::gelu) kernels().activate(Activation::gelu, pre_activation_, output_);
 }
 
-// Adds the bias, and does a ReLU in the same pass: as a normalisation of mean 0 and variance 1.
+// Adds the bias, and does a ReLU in the same pass: as a normalisation whose mean is 0 and whose variance and epsilon add up to 1,
+// which also holds for the padding behind the last channel.
 void Weighted::finish() const {
   const bool relu = node_.activation == Activation::relu;
   if (!has_bias() && !relu) return;
   NormaliseArguments arguments;
   arguments.x = arguments.y = pre_activation_;
-  arguments.mean = zeros_.data();
-  arguments.variance = ones_.data();
+  arguments.mean = arguments.variance = zeros_.data();
+  arguments.epsilon = 1;
   arguments.shift = has_bias() ? value(1) : nullptr;
   arguments.activation = relu ? Activation::relu : Activation::none;
   kernels().normalise(arguments);

@@ -75,7 +75,7 @@ class Weighted : public Operation {
   Operand d_source_, data_kernel_, data_d_destination_;        // backward to the input
   Operand weights_source_, d_kernel_, weights_d_destination_;  // backward to the weights
   dnnl::memory bias_, d_bias_;
-  std::vector<float> zeros_, ones_;  // by channel, for finish()
+  std::vector<float> zeros_;  // by channel, for finish()
   Planner::Contribution contribution_;
   GradientTarget d_input_;
   Map pre_activation_, output_, d_output_;
