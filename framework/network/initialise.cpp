@@ -3,7 +3,8 @@
 //
 // Rules: He et al., "Delving deep into rectifiers", 2015; Glorot and Bengio, "Understanding the difficulty of training deep
 // feedforward neural networks", 2010. "fan_in_uniform" is PyTorch's default for conv and linear. "he_normal_fan_out" keeps the
-// deviation of gradients rather than of activations; groups count as one, as in PyTorch.
+// deviation of gradients rather than of activations; groups count as one, as in PyTorch. Of a transposed_conv's weights, (in, out
+// / groups, ...), the second extent counts as `in` all the same, as in PyTorch.
 #include <algorithm>
 #include <cassert>
 #include <cmath>

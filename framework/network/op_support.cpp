@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace millrace::ops {
 namespace {
@@ -26,6 +27,17 @@ struct Axis {
   std::int64_t kernel, stride, dilation, before, after;
   std::int64_t span() const { return dilation * (kernel - 1) + 1; }
 };
+
+std::pair<Axis, Axis> axes_of(const Window& window) {  // vertical, across
+  const Padding& pad = window.padding.fixed;
+  return {{window.kernel.height, window.stride.height, window.dilation.height, pad.top, pad.bottom},
+          {window.kernel.width, window.stride.width, window.dilation.width, pad.left, pad.right}};
+}
+
+// The extent that `places` windows reach over, less the padding.
+std::int64_t reach(const Axis& axis, std::int64_t places, bool same) {
+  return same ? places * axis.stride : (places - 1) * axis.stride + axis.span() - axis.before - axis.after;
+}
 
 // The number of places, or 0; `after` grows when the last place ends outside.
 std::int64_t places(Axis& axis, std::int64_t extent, bool same, bool round_up) {
@@ -150,8 +162,7 @@ void require_maps(const Shape& input) {
 
 Placement place(const Window& window, const Shape& input) {
   const Padding& pad = window.padding.fixed;
-  Axis vertical{window.kernel.height, window.stride.height, window.dilation.height, pad.top, pad.bottom};
-  Axis across{window.kernel.width, window.stride.width, window.dilation.width, pad.left, pad.right};
+  auto [vertical, across] = axes_of(window);
   if (std::max(pad.top, pad.bottom) >= vertical.span() || std::max(pad.left, pad.right) >= across.span()) {
     fail(ErrorKind::usage, "padding {}, {}, {}, {} (top, left, bottom, right) must be smaller than the kernel, {} x {}", pad.top,
          pad.left, pad.bottom, pad.right, vertical.span(), across.span());
@@ -170,6 +181,26 @@ Placement place(const Window& window, const Shape& input) {
   }
   result.padding = {vertical.before, across.before, vertical.after, across.after};
   return result;
+}
+
+Placement place_transposed(const Window& window, const Size& output_padding, const Shape& input) {
+  const Size& stride = window.stride;
+  const Padding& cut = window.padding.fixed;
+  if (output_padding.height >= stride.height || output_padding.width >= stride.width) {
+    fail(ErrorKind::usage, "output_padding {}, {} (height, width) must be smaller than the stride, {} x {}",
+         output_padding.height, output_padding.width, stride.height, stride.width);
+  }
+  if (window.padding.same && (output_padding.height > 0 || output_padding.width > 0)) {
+    fail(ErrorKind::usage, "padding = \"same\" takes no output_padding: the output is the input times the stride");
+  }
+  const auto [vertical, across] = axes_of(window);
+  const std::int64_t height = reach(vertical, input[1], window.padding.same) + output_padding.height;
+  const std::int64_t width = reach(across, input[2], window.padding.same) + output_padding.width;
+  if (height < 1 || width < 1) {
+    fail(ErrorKind::usage, "padding {}, {}, {}, {} (top, left, bottom, right) leaves nothing of an output of {} x {}: use less",
+         cut.top, cut.left, cut.bottom, cut.right, height + cut.top + cut.bottom, width + cut.left + cut.right);
+  }
+  return {place(window, {input[0], height, width}).padding, height, width};
 }
 
 }  // namespace millrace::ops

@@ -73,6 +73,12 @@ struct Placement {
 // REQUIRES: maps(input). Throws Error(usage) when the window does not fit.
 Placement place(const Window& window, const Shape& input);
 
+// Where the window stands that goes from the output of a transposed convolution to its input: the padding is cut off around the
+// output, and "same" makes the output the input times the stride. `output_padding`: rows and columns that the output has more at
+// its end, since a stride leaves several outputs that would become such an input.
+// REQUIRES: maps(input). Throws Error(usage) when there is no such output.
+Placement place_transposed(const Window& window, const Size& output_padding, const Shape& input);
+
 // Throws Error(usage) unless the shape is of maps, (C, H, W).
 void require_maps(const Shape& input);
 

@@ -1,4 +1,5 @@
 // Shape inference and parameters of each layer type.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -115,6 +116,62 @@ TEST_F(Ops, ConvReportsWrongValuesWithTheirPositions) {
   expect_contains(mistake("conv", "out = 8\nkernel = 3\nbias_initialiser = 'he_normal'"), "a vector takes constant");
 }
 
+// The extents of torch.nn.ConvTranspose2d.
+TEST_F(Ops, TransposedConvMakesMapsGrow) {
+  const auto made = [this](const std::string& toml, const Shape& input) { return output("transposed_conv", toml, input); };
+  EXPECT_EQ(made("out = 8\nkernel = 3", {16, 32, 30}), (Shape{8, 34, 32}));
+  EXPECT_EQ(made("out = 8\nkernel = 2\nstride = 2", {16, 32, 30}), (Shape{8, 64, 60}));
+  EXPECT_EQ(made("out = 8\nkernel = 3\nstride = 2\npadding = 1\noutput_padding = 1", {16, 7, 7}), (Shape{8, 14, 14}));
+  EXPECT_EQ(made("out = 8\nkernel = [3, 4]\nstride = [2, 3]\noutput_padding = [0, 2]", {16, 4, 3}), (Shape{8, 9, 12}));
+  EXPECT_EQ(made("out = 8\nkernel = 3\ndilation = 2\npadding = [1, 0, 0, 2]", {16, 6, 6}), (Shape{8, 9, 8}));
+  EXPECT_EQ(made("out = 8\nkernel = 3\nstride = 2\npadding = 'same'", {16, 7, 5}), (Shape{8, 14, 10}));
+  EXPECT_EQ(made("out = 8\nkernel = 1\nstride = 3\npadding = 'same'", {16, 7, 5}), (Shape{8, 21, 15}));
+}
+
+TEST_F(Ops, TransposedConvResolvesSamePaddingWithTheExtraPixelAtTheEnd) {
+  const auto attributes =
+      plan("transposed_conv", "out = 8\nkernel = [3, 5]\nstride = 2\npadding = 'same'", {{3, 8, 8}}).attributes;
+  const auto& conv = *static_cast<const ConvAttributes*>(attributes.get());
+  EXPECT_TRUE(conv.transposed);
+  EXPECT_EQ(conv.padding.top, 0);
+  EXPECT_EQ(conv.padding.bottom, 1);
+  EXPECT_EQ(conv.padding.left, 1);
+  EXPECT_EQ(conv.padding.right, 2);
+}
+
+// torch.nn.ConvTranspose2d(16, 32, (3, 5), groups=4): a fan in of 8 * 3 * 5, by the second extent of its weights.
+TEST_F(Ops, TransposedConvCountsMultiplyAddsAndDeclaresWeightsAsPyTorchDoes) {
+  const LayerPlan result = plan("transposed_conv", "out = 32\nkernel = [3, 5]\nstride = 2\ngroups = 4", {{16, 10, 10}});
+  ASSERT_EQ(result.parameters.size(), 2U);
+  EXPECT_EQ(result.parameters[0].name, "weight");
+  EXPECT_EQ(result.parameters[0].shape, (Shape{16, 8, 3, 5}));
+  EXPECT_EQ(result.parameters[0].initialiser.rule, "fan_in_uniform");
+  EXPECT_EQ(result.parameters[1].name, "bias");
+  EXPECT_EQ(result.parameters[1].shape, Shape{32});
+  EXPECT_DOUBLE_EQ(result.parameters[1].initialiser.value, 1 / std::sqrt(120.0));
+  EXPECT_EQ(result.multiply_adds, 16U * 10 * 10 * 120);
+  EXPECT_EQ(plan("transposed_conv", "out = 32\nkernel = 3\nbias = false", {{16, 10, 10}}).parameters.size(), 1U);
+}
+
+TEST_F(Ops, TransposedConvSaysWhatIsWrong) {
+  const auto refused = [this](const std::string& toml, const Shape& input) {
+    return refusal("transposed_conv", fmt::format("out = 8\nkernel = 3\n{}", toml), {input});
+  };
+  EXPECT_EQ(refused("stride = 2\noutput_padding = [1, 2]", {16, 4, 4}),
+            "output_padding 1, 2 (height, width) must be smaller than the stride, 2 x 2");
+  EXPECT_EQ(refused("stride = 2\npadding = 'same'\noutput_padding = 1", {16, 4, 4}),
+            "padding = \"same\" takes no output_padding: the output is the input times the stride");
+  EXPECT_EQ(refused("padding = [2, 2, 1, 2]", {16, 1, 1}),
+            "padding 2, 2, 1, 2 (top, left, bottom, right) leaves nothing of an output of 3 x 3: use less");
+  expect_contains(refused("padding = 3", {16, 8, 8}), "must be smaller than the kernel, 3 x 3");
+  expect_contains(refused("groups = 3", {16, 8, 8}), "must divide both the 16 channels of its input and the 8 filters");
+  expect_contains(refused("", {256}), "is 256, a vector");
+  expect_contains(mistake("transposed_conv", "out = 8\nkernel = 3\npadding = -1"), "between 0 and");
+  expect_contains(mistake("transposed_conv", "out = 8\nkernel = 3\noutput_padding = -1"), "output_padding");
+  expect_contains(mistake("transposed_conv", "out = 8\nkernel = 3\ninitialiser = 'whiten'"), "weights of a conv");
+  expect_contains(mistake("transposed_conv", "out = 8\nkernel = 3\ninitialiser = 'he_norml'"), "he_normal");
+}
+
 TEST_F(Ops, LinearFlattensItsInput) {
   const LayerPlan result = plan("linear", "out = 10\nbias = false", {{128, 2, 2}});
   EXPECT_EQ(result.output, Shape{10});
@@ -191,7 +248,7 @@ TEST_F(Ops, WithoutInputsTheTableIsReadAllTheSame) {
 }
 
 TEST_F(Ops, EveryTypeDescribesItselfAndItsParameters) {
-  EXPECT_EQ(registry_.layers().size(), 15U);
+  EXPECT_EQ(registry_.layers().size(), 16U);
   for (const auto& [name, type] : registry_.layers()) {
     EXPECT_FALSE(type.text.empty()) << name;
     for (const ParamInfo& info : type.params) EXPECT_FALSE(info.text.empty()) << name << "." << info.name;

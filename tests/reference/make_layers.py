@@ -87,6 +87,11 @@ CASES = [
     ("upsample", dict(size=[7, 3], mode="bilinear"), [[9, 3, 4]]),
     ("crop_like", dict(), [[8, 6, 7], [3, 4, 4]]),
     ("zero_pad", dict(padding=[1, 2, 0, 3]), [[8, 5, 7]]),
+    ("transposed_conv", dict(out=9, kernel=2, stride=2), [[8, 5, 7]]),
+    ("transposed_conv", dict(out=8, kernel=[3, 4], stride=[2, 3], padding=1, output_padding=[1, 2], bias=False), [[20, 4, 3]]),
+    ("transposed_conv", dict(out=16, kernel=3, groups=4, dilation=2, padding=2), [[8, 6, 6]]),
+    ("transposed_conv", dict(out=20, kernel=3, stride=2, groups=20, padding=1, output_padding=1), [[20, 4, 5]]),
+    ("transposed_conv", dict(out=32, kernel=4, stride=2, padding=1), [[32, 5, 4]]),
 ]
 
 # Wider inputs where a function is to be seen beyond its middle.
@@ -99,6 +104,11 @@ def pair(value):
 
 def conv(x, p, t):
     return F.conv2d(x[0], p["weight"], p.get("bias"), t.get("stride", 1), t.get("padding", 0), t.get("dilation", 1), t.get("groups", 1))
+
+
+def transposed_conv(x, p, t):
+    stride, padding, more = t.get("stride", 1), t.get("padding", 0), t.get("output_padding", 0)
+    return F.conv_transpose2d(x[0], p["weight"], p.get("bias"), stride, padding, more, t.get("groups", 1), t.get("dilation", 1))
 
 
 def batch_norm(x, p, t, training=True):
@@ -138,6 +148,7 @@ def crop_like(x, p, t):
 # What each layer is in PyTorch: of its inputs, its parameters by name, and its table.
 LAYERS = dict(
     conv=conv,
+    transposed_conv=transposed_conv,
     linear=lambda x, p, t: F.linear(x[0].flatten(1), p["weight"], p.get("bias")),
     batch_norm=batch_norm,
     lrn=lambda x, p, t: F.local_response_norm(x[0], t.get("size", 5), t["alpha"], t.get("beta", 0.75), t.get("k", 1.0)),
@@ -171,11 +182,18 @@ LAYERS = dict(
 )
 
 
+def weight_shape(layer, t, shape):
+    if layer == "linear":
+        return [t["out"], int(torch.tensor(shape).prod())]
+    first, second = (shape[0], t["out"]) if layer == "transposed_conv" else (t["out"], shape[0])
+    return [first, second // t.get("groups", 1), *pair(t["kernel"])]
+
+
 def parameters(layer, t, shape):
     """name -> (shape, scale, offset)"""
-    if layer in ("conv", "linear"):
-        extents = [shape[0] // t.get("groups", 1), *pair(t["kernel"])] if layer == "conv" else [int(torch.tensor(shape).prod())]
-        made = dict(weight=([t["out"], *extents], round((3.0 / int(torch.tensor(extents).prod())) ** 0.5, 3), 0.0))
+    if layer in ("conv", "transposed_conv", "linear"):
+        extents = weight_shape(layer, t, shape)
+        made = dict(weight=(extents, round((3.0 / int(torch.tensor(extents[1:]).prod())) ** 0.5, 3), 0.0))
         return made if not t.get("bias", True) else made | dict(bias=([t["out"]], 0.5, 0.0))
     if layer in ("parametric_relu", "layer_scale"):
         return dict(weight=(shape[:1], 0.5, 0.25))

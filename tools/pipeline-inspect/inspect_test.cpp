@@ -225,6 +225,19 @@ TEST_F(Inspect, ShowsANetworkAsATableOfLayers) {
       << text;
 }
 
+TEST_F(Inspect, TellsATransposedConvolution) {
+  const auto file = std::filesystem::path(MILLRACE_BINARY_DIR) / "inspect_test_network.toml";
+  std::ofstream(file) << "input = { channels = 6, height = 8, width = 8 }\n"
+                         "layers = [ { op = \"transposed_conv\", out = 4, kernel = 2, stride = 2, groups = 2 } ]\n";
+  Diagnostics errors;
+  const auto network = load_network(file.string(), Value(), registry_, errors);
+  std::filesystem::remove(file);
+  ASSERT_EQ(errors.text(), "");
+  const std::string text = describe_network(*network);
+  EXPECT_NE(text.find("4 2x2x3 transposed convolutions, stride 2, 2 groups"), std::string::npos) << text;
+  EXPECT_NE(text.find("4 x 16 x 16"), std::string::npos) << text;
+}
+
 TEST_F(Inspect, ListsTheParametersOfANetwork) {
   Diagnostics errors;
   const auto network = load_network(MILLRACE_SOURCE_DIR "/pipelines/networks/cifar10_conv.toml", Value(), registry_, errors);

@@ -19,8 +19,8 @@ std::string padding(const Padding& p) {
 }
 
 std::string describe(const ConvAttributes& conv, const Shape& input) {
-  std::string out = fmt::format("{} {}x{} convolutions, stride {}{}", conv.out, by(conv.kernel), input[0] / conv.groups,
-                                pair(conv.stride), padding(conv.padding));
+  std::string out = fmt::format("{} {}x{} {}convolutions, stride {}{}", conv.out, by(conv.kernel), input[0] / conv.groups,
+                                conv.transposed ? "transposed " : "", pair(conv.stride), padding(conv.padding));
   if (conv.dilation.height != 1 || conv.dilation.width != 1) out += ", dilation " + pair(conv.dilation);
   if (conv.groups != 1) out += fmt::format(", {} groups", conv.groups);
   return out + (conv.bias ? "" : ", no bias");
@@ -28,7 +28,7 @@ std::string describe(const ConvAttributes& conv, const Shape& input) {
 
 std::string describe(const Layer& layer) {
   const Shape input = layer.input_shapes.empty() ? Shape() : layer.input_shapes[0];
-  if (layer.op == "conv") return describe(layer.as<ConvAttributes>(), input);
+  if (layer.op == "conv" || layer.op == "transposed_conv") return describe(layer.as<ConvAttributes>(), input);
   if (layer.op == "linear") {
     return fmt::format("{} -> {}{}", input.elements(), layer.as<LinearAttributes>().out,
                        layer.as<LinearAttributes>().bias ? "" : ", no bias");

@@ -2,7 +2,7 @@
 //
 // A layer can be taken into its neighbour's node when no other layer reads what passes between them, nor any output behind its
 // first:
-//   conv | linear, then relu | gelu                               the activation is done as the result is written
+//   conv | transposed_conv | linear, then relu | gelu             the activation is done as the result is written
 //   max_pool, batch_norm, then relu | gelu                        if asked: the pooling also finds the statistics
 //   batch_norm, then add, then relu | gelu                        the end of a residual block
 // A value that is read outside (FusionOptions::outputs) is the last of its node.
@@ -23,10 +23,10 @@ struct Node {
     conv, linear, normalise, pool, activate, add, concat, split, dropout, scale, softmax, flatten, lrn, portable
   };
   // clang-format on
-  Kind kind = Kind::activate;
-  int layer = -1;           // the conv, the batch_norm, ...: the layer that names the node
-  int pool = -1;            // normalise: the max_pool before it, or -1
-  LayerPort residual = -2;  // normalise: what is added; -2: nothing
+  Kind kind = Kind::activate;  // transposed_conv: conv, with ConvAttributes::transposed
+  int layer = -1;              // the conv, the batch_norm, ...: the layer that names the node
+  int pool = -1;               // normalise: the max_pool before it, or -1
+  LayerPort residual = -2;     // normalise: what is added; -2: nothing
   Activation activation = Activation::none;
   std::vector<LayerPort> inputs;  // what it reads, the residual last
   int output = -1;                // the layer whose outputs it makes

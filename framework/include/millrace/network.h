@@ -2,7 +2,8 @@
 // Nothing here computes; backends compile it.
 //
 // Shapes are of one sample: (C, H, W) for maps, (C) for vectors. Weights are (out, in / groups, kernel height, kernel width) for
-// conv and (out, in) for linear, as in safetensors files that torchvision's networks are published in.
+// conv, (in, out / groups, kernel height, kernel width) for transposed_conv and (out, in) for linear, as in safetensors files
+// that torchvision's networks are published in.
 #pragma once
 
 #include <compare>
@@ -95,12 +96,14 @@ struct Padding {
   std::int64_t top = 0, left = 0, bottom = 0, right = 0;
 };
 
-struct ConvAttributes {  // "conv": parameters weight[, bias]
+struct ConvAttributes {  // "conv", "transposed_conv": parameters weight[, bias]
   std::int64_t out = 0;
   Size kernel, stride, dilation;
   Padding padding;
   std::int64_t groups = 1;
   bool bias = true;
+  // The window is then that of the convolution from the layer's output to its input. The layer computes its data gradient.
+  bool transposed = false;
 };
 struct BatchNormAttributes {  // "batch_norm": parameters [weight][, bias], running_mean, running_var
   double epsilon = 1e-5;

@@ -1,5 +1,6 @@
 // Convolution through oneDNN: direct, or in float32 by Winograd's algorithm F(4 x 4, 3 x 3) (Lavin and Gray, arXiv 1509.09308),
-// which needs a quarter of the multiplications and rounds a little more, where that pays.
+// which needs a quarter of the multiplications and rounds a little more, where that pays. Transposed convolution through oneDNN's
+// deconvolution, which is fast by the data gradients of its convolutions.
 #include <map>
 
 #include "primitives.h"
@@ -11,15 +12,33 @@ namespace {
 using dnnl::algorithm;
 using dnnl::memory;
 
-class Convolution final : public Weighted {
+// What a convolution and a transposed one have in common.
+class Windowed : public Weighted {
  public:
-  Convolution(Workshop& workshop, const Node& node)
+  Windowed(Workshop& workshop, const Node& node)
       : Weighted(workshop, node),
         conv_(layer().as<ConvAttributes>()),
         strides_{conv_.stride.height, conv_.stride.width},
         dilates_{conv_.dilation.height - 1, conv_.dilation.width - 1},
         before_{conv_.padding.top, conv_.padding.left},
         after_{conv_.padding.bottom, conv_.padding.right} {}
+
+ protected:
+  Desc source_desc(const MapSpec& input) const final { return input.desc(); }
+  Desc destination_desc(const MapSpec& output) const final { return output.desc(); }
+  DataType output_type(const Planner&) const final { return workshop_.type(); }
+  bool is_slow(const std::string& implementation) const final {
+    return implementation.find("ref") != std::string::npos || implementation.find("gemm:") != std::string::npos;
+  }
+  const Shape& weights_shape() const { return workshop_.parameters.parameter(layer().parameters[0]).shape; }
+
+  const ConvAttributes& conv_;
+  memory::dims strides_, dilates_, before_, after_;
+};
+
+class Convolution final : public Windowed {
+ public:
+  using Windowed::Windowed;
 
  protected:
   PrimitiveDesc make_forward(const Desc& source, const Desc& weights, const Desc& destination, bool relu) override {
@@ -47,17 +66,10 @@ class Convolution final : public Weighted {
   }
 
   Desc canonical_weights() const override {
-    const Shape& shape = workshop_.parameters.parameter(layer().parameters[0]).shape;  // (out, in / groups, height, width)
+    const Shape& shape = weights_shape();  // (out, in / groups, height, width)
     const std::int64_t groups = conv_.groups;
     if (groups == 1) return {{shape[0], shape[1], shape[2], shape[3]}, memory::data_type::f32, memory::format_tag::oihw};
     return {{groups, shape[0] / groups, shape[1], shape[2], shape[3]}, memory::data_type::f32, memory::format_tag::goihw};
-  }
-
-  Desc source_desc(const MapSpec& input) const override { return input.desc(); }
-  Desc destination_desc(const MapSpec& output) const override { return output.desc(); }
-  DataType output_type(const Planner&) const override { return workshop_.type(); }
-  bool is_slow(const std::string& implementation) const override {
-    return implementation.find("ref") != std::string::npos || implementation.find("gemm:") != std::string::npos;
   }
 
  private:
@@ -93,14 +105,51 @@ class Convolution final : public Weighted {
     return forward_.contains(algorithm::convolution_winograd) ? choose(make) : make(algorithm::convolution_direct);
   }
 
-  const ConvAttributes& conv_;
-  memory::dims strides_, dilates_, before_, after_;
   std::map<algorithm, dnnl::convolution_forward::primitive_desc> forward_;  // oneDNN wants them when it makes the backward ones
+};
+
+// oneDNN names its weights (out, in / groups, height, width) too; ours lie in the order (in, out / groups, height, width).
+class TransposedConvolution final : public Windowed {
+ public:
+  using Windowed::Windowed;
+
+ protected:
+  PrimitiveDesc make_forward(const Desc& source, const Desc& weights, const Desc& destination, bool) override {
+    forward_ = describe<dnnl::deconvolution_forward>(workshop_.engine, attributes(), forward_kind(), kHow, source, weights,
+                                                     destination, strides_, dilates_, before_, after_);
+    return forward_;
+  }
+
+  PrimitiveDesc make_backward_data(const Desc& d_source, const Desc& weights, const Desc& d_destination) override {
+    return describe_backward<dnnl::deconvolution_backward_data>(workshop_.engine, forward_, kHow, d_source, weights,
+                                                                d_destination, strides_, dilates_, before_, after_);
+  }
+
+  PrimitiveDesc make_backward_weights(const Desc& source, const Desc& d_weights, const Desc& d_destination, bool) override {
+    return describe_backward<dnnl::deconvolution_backward_weights>(workshop_.engine, forward_, kHow, source, d_weights,
+                                                                   d_destination, strides_, dilates_, before_, after_);
+  }
+
+  Desc canonical_weights() const override {
+    const Shape& shape = weights_shape();
+    const std::int64_t groups = conv_.groups;
+    if (groups == 1) return {{shape[1], shape[0], shape[2], shape[3]}, memory::data_type::f32, memory::format_tag::iohw};
+    return {{groups, shape[1], shape[0] / groups, shape[2], shape[3]}, memory::data_type::f32, memory::format_tag::giohw};
+  }
+
+  // oneDNN keeps the result once more in float32 for them, and sums the bias' gradient in float32, one value after another.
+  bool finishes_apart() const override { return true; }
+
+ private:
+  static constexpr algorithm kHow = algorithm::deconvolution_direct;
+
+  dnnl::deconvolution_forward::primitive_desc forward_;
 };
 
 }  // namespace
 
 std::unique_ptr<Operation> make_convolution(Workshop& workshop, const Node& node) {
+  if (workshop.layer(node.layer).as<ConvAttributes>().transposed) return std::make_unique<TransposedConvolution>(workshop, node);
   return std::make_unique<Convolution>(workshop, node);
 }
 

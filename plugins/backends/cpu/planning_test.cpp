@@ -35,6 +35,17 @@ TEST(Fusion, TakesActivationsPoolingAndAdditionsIn) {
   EXPECT_NE(nodes[4].residual, kNoResidual);
 }
 
+TEST(Fusion, TakesAnActivationIntoATransposedConvolution) {
+  const auto network = network_of(R"(
+    input = { channels = 3, height = 8, width = 8 }
+    layers = [ { name = "t", op = "transposed_conv", out = 16, kernel = 2, stride = 2 }, { name = "r", op = "relu" },
+               { name = "fc", op = "linear", out = 4 } ])");
+  EXPECT_EQ(outputs_of(*network), (std::vector<std::string>{"r", "fc"}));
+  const Node node = fuse(*network, kFusion)[0];
+  EXPECT_EQ(node.kind, Node::Kind::conv);
+  EXPECT_EQ(node.activation, Activation::relu);
+}
+
 TEST(Fusion, LeavesAloneWhatSomebodyElseReads) {
   const auto network = network_of(R"(
     input = { channels = 3, height = 8, width = 8 }

@@ -60,6 +60,26 @@ void conv(const Context& context, const Layer& layer, const Tensor& x, Tensor& y
   });
 }
 
+// Each value of the output sums what the inputs add to it whose window, at stride apart, covers it.
+void transposed_conv(const Context& context, const Layer& layer, const Tensor& x, Tensor& y) {
+  const auto& a = layer.as<ConvAttributes>();
+  const Values& weights = context.of(layer, 0);
+  const std::int64_t in = x.c / a.groups, out = a.out / a.groups;
+  y.each([&](std::int64_t n, std::int64_t o, std::int64_t h, std::int64_t w, double& sum) {
+    sum = a.bias ? context.of(layer, 1)[static_cast<std::size_t>(o)] : 0.0;
+    for (std::int64_t i = o / out * in; i < (o / out + 1) * in; ++i)
+      for (std::int64_t kh = 0; kh < a.kernel.height; ++kh)
+        for (std::int64_t kw = 0; kw < a.kernel.width; ++kw) {
+          const std::int64_t row = h + a.padding.top - kh * a.dilation.height;
+          const std::int64_t column = w + a.padding.left - kw * a.dilation.width;
+          if (row % a.stride.height != 0 || column % a.stride.width != 0) continue;
+          if (!x.inside(row / a.stride.height, column / a.stride.width)) continue;
+          const std::int64_t at = ((i * out + o % out) * a.kernel.height + kh) * a.kernel.width + kw;
+          sum += weights[static_cast<std::size_t>(at)] * x.at(n, i, row / a.stride.height, column / a.stride.width);
+        }
+  });
+}
+
 void batch_norm(const Context& context, const Layer& layer, const Tensor& x, Tensor& y) {
   const auto& a = layer.as<BatchNormAttributes>();
   const std::size_t statistics = (a.scale ? 1U : 0U) + (a.shift ? 1U : 0U);
@@ -157,6 +177,8 @@ void compute(const Context& context, const Layer& layer, const std::vector<const
   const Tensor& x = *inputs[0];
   if (layer.op == "conv")
     conv(context, layer, x, y);
+  else if (layer.op == "transposed_conv")
+    transposed_conv(context, layer, x, y);
   else if (layer.op == "batch_norm")
     batch_norm(context, layer, x, y);
   else if (layer.op.ends_with("_pool"))

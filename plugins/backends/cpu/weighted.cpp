@@ -34,7 +34,7 @@ void Weighted::choose_forward(Planner& planner, const Value& output) {
   const int parameter = layer().parameters[0];
   Value& from = planner.value(input());
   const bool free_input = from.tensor == kNoTensor;  // only the network's input is still without a tensor
-  const bool relu = node_.activation == Activation::relu;
+  const bool relu = node_.activation == Activation::relu && !finishes_apart();
   const Desc held_source = input() == Network::kInput ? workshop_.input_desc : source_desc(from.spec);
   const Desc source = free_input ? in_any_layout(held_source) : held_source;
   const Desc destination = destination_desc(output.spec);
@@ -114,7 +114,7 @@ void Weighted::plan_weights(Planner& planner) {
   const Desc held_d_destination = destination_desc(planner.value(node_.output).spec);
   const Desc d_destination = computed_destination(planner);
   const Desc d_weights = in_any_layout(canonical_weights());
-  const bool bias = has_bias() && trains(1) && node_.activation == Activation::none;
+  const bool bias = has_bias() && trains(1) && !sums_bias_apart();
   PrimitiveDesc chosen = make_backward_weights(source, d_weights, d_destination, bias);
   if (is_slow(chosen.impl_info_str())) {
     const PrimitiveDesc other = make_backward_weights(in_any_layout(source), d_weights, in_any_layout(d_destination), bias);
@@ -139,6 +139,7 @@ void Weighted::bind(const Planner& planner, const Binding& binding) {
     kernel_.bind(engine, binding, weights_data());
     destination_.bind(engine, binding, result);
     forward_.bind(binding, engine);
+    if (finishes_apart()) zeros_.assign(static_cast<std::size_t>(layer().output[0]), 0.0F);
   }
   const Desc bias({layer().output[0]}, memory::data_type::f32, memory::format_tag::a);
   if (has_bias()) bias_ = memory(bias, engine, value(1));
@@ -169,10 +170,25 @@ void Weighted::forward(const Pass&) {
                                                {DNNL_ARG_WEIGHTS, kernel_.memory()},
                                                {DNNL_ARG_DST, destination_.memory()},
                                                {DNNL_ARG_SCRATCHPAD, forward_.scratch_memory}};
-  if (has_bias()) arguments.emplace(DNNL_ARG_BIAS, bias_);
+  if (has_bias() && !finishes_apart()) arguments.emplace(DNNL_ARG_BIAS, bias_);
   forward_.primitive.execute(stream, arguments);
   destination_.store(stream);
+  if (finishes_apart()) finish();
   if (node_.activation == Activation::gelu) kernels().activate(Activation::gelu, pre_activation_, output_);
+}
+
+// Adds the bias, and does a ReLU in the same pass: as a normalisation whose mean is 0 and whose variance and epsilon add up to 1,
+// which also holds for the padding behind the last channel.
+void Weighted::finish() const {
+  const bool relu = node_.activation == Activation::relu;
+  if (!has_bias() && !relu) return;
+  NormaliseArguments arguments;
+  arguments.x = arguments.y = pre_activation_;
+  arguments.mean = arguments.variance = zeros_.data();
+  arguments.epsilon = 1;
+  arguments.shift = has_bias() ? value(1) : nullptr;
+  arguments.activation = relu ? Activation::relu : Activation::none;
+  kernels().normalise(arguments);
 }
 
 void Weighted::recompute(const Pass& pass) {
@@ -182,7 +198,7 @@ void Weighted::recompute(const Pass& pass) {
 void Weighted::backward(const Pass&) {
   if (!has_gradient_) return;
   dnnl::stream& stream = workshop_.stream;
-  const bool bias_apart = has_bias() && trains(1) && (node_.activation != Activation::none || !weights_);
+  const bool bias_apart = has_bias() && trains(1) && (sums_bias_apart() || !weights_);
   if (node_.activation != Activation::none || bias_apart) {
     const bool wanted = node_.activation != Activation::none && (weights_ || data_);
     const Map& before = node_.activation == Activation::none ? d_output_ : pre_activation_;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "operand.h"
 
@@ -33,6 +34,8 @@ class Weighted : public Operation {
   virtual Desc destination_desc(const MapSpec& output) const = 0;
   virtual DataType output_type(const Planner& planner) const = 0;
   virtual bool is_slow(const std::string& implementation) const = 0;
+  // oneDNN is slow at bias and activation: kernels of our own add them and sum the bias' gradient.
+  virtual bool finishes_apart() const { return false; }
 
   bool training() const { return training_; }
   std::int64_t samples() const { return samples_; }
@@ -58,6 +61,8 @@ class Weighted : public Operation {
   void plan_data(Planner& planner);
   void plan_weights(Planner& planner);
   Desc computed_destination(const Planner& planner) const;
+  bool sums_bias_apart() const { return finishes_apart() || node_.activation != Activation::none; }
+  void finish() const;
   void* weights_data() const;
   // False where forward's output is still there and nothing else is wanted of it.
   bool computes_forward() const { return !output_is_kept() || node_.activation == Activation::gelu; }
@@ -70,6 +75,7 @@ class Weighted : public Operation {
   Operand d_source_, data_kernel_, data_d_destination_;        // backward to the input
   Operand weights_source_, d_kernel_, weights_d_destination_;  // backward to the weights
   dnnl::memory bias_, d_bias_;
+  std::vector<float> zeros_;  // by channel, for finish()
   Planner::Contribution contribution_;
   GradientTarget d_input_;
   Map pre_activation_, output_, d_output_;

@@ -80,9 +80,9 @@ void Weighted::bind(const Planner& planner, const Binding& binding) {
 void Weighted::run(Queue& queue, const Call& call, void* x, void* w, void* y, const float* bias) const {
   LibraryRun work;
   work.plan = call.plan.get();
-  work.x = x;
+  work.x = mirrored() ? y : x;
   work.w = w;
-  work.y = y;
+  work.y = mirrored() ? x : y;
   work.bias = bias;
   work.workspace = call.memory;
   queue.run(work);
@@ -101,7 +101,22 @@ void Weighted::recompute(Queue& queue) {
 void Weighted::product(Queue& queue) const {
   if (leaves_padding()) queue.zero(pre_activation_.data, pre_activation_.spec.bytes());
   run(queue, forward_, x_.data, workshop_.parameters.weights(layer().parameters[0]), pre_activation_.data,
-      has_bias() ? value(1) : nullptr);
+      has_bias() && !mirrored() ? value(1) : nullptr);
+  if (mirrored()) finish(queue);
+}
+
+void Weighted::finish(Queue& queue) const {
+  const Activation activation = before_ == kNoTensor ? node_.activation : Activation::none;
+  if (!has_bias() && activation == Activation::none) return;
+  with_type(pre_activation_.spec.type, [&]<class T>(T) {
+    BiasActivate<T> kernel;
+    kernel.y = pre_activation_.as<T>();
+    kernel.bias = has_bias() ? value(1) : nullptr;
+    kernel.rows = pre_activation_.spec.rows();
+    kernel.row_packs = pre_activation_.spec.row_packs();
+    kernel.kind = activation;
+    queue.run(kernel);
+  });
 }
 
 void Weighted::activate(Queue& queue) const {
@@ -180,12 +195,16 @@ std::string Weighted::detail() const {
 
 namespace {
 
+// A transposed one is computed as its mirror, the convolution from the layer's output to its input: forward is the mirror's data
+// gradient, the data gradient is the mirror's forward, the weight gradient is the mirror's. The network's weights, (in, out /
+// groups, height, width), are the mirror's, (k, c / groups, height, width).
 class Convolution final : public Weighted {
  public:
   Convolution(Workshop& workshop, const Node& node) : Weighted(workshop, node), conv_(layer().as<ConvAttributes>()) {}
 
  protected:
   Library library(Kind kind, const MapSpec& from, const MapSpec& to, Activation activation) override {
+    if (mirrored()) return workshop_.machine.plan(shape_of(mirror(kind), to, from), PlanChoice::of(workshop_.options));
     ConvolutionShape shape = shape_of(kind, from, to);
     shape.bias = kind == Kind::forward && has_bias();
     shape.activation = activation;
@@ -193,6 +212,7 @@ class Convolution final : public Weighted {
   }
 
   Library accumulating(const MapSpec& from, const MapSpec& to) override {
+    if (mirrored()) return nullptr;
     ConvolutionShape shape = shape_of(Kind::data_gradient, from, to);
     shape.accumulate = true;
     try {
@@ -204,23 +224,25 @@ class Convolution final : public Weighted {
   }
 
   WeightLayout layout(const MapSpec& from) const override {
-    const std::int64_t in = from.channels / conv_.groups;
+    const std::int64_t k = mirrored() ? from.channels : conv_.out;
+    const std::int64_t c = (mirrored() ? conv_.out : from.channels) / conv_.groups;
     const bool pads_in = conv_.groups == 1;
-    return {conv_.out,
-            in,
-            conv_.kernel.height,
-            conv_.kernel.width,
-            pads_out() ? pitch_of(conv_.out) : conv_.out,
-            pads_in ? pitch_of(in) : in};
+    return {k, c, conv_.kernel.height, conv_.kernel.width, pads_out() ? pitch_of(k) : k, pads_in ? pitch_of(c) : c};
   }
 
   DataType output_type(const Planner&) const override { return workshop_.type(); }
+  bool mirrored() const override { return conv_.transposed; }
   bool leaves_padding() const override {
     return !pads_out() &&
            (pitch_of(conv_.out) != conv_.out || pitch_of(layer().input_shapes[0][0]) != layer().input_shapes[0][0]);
   }
 
  private:
+  static Kind mirror(Kind kind) {
+    if (kind == Kind::weight_gradient) return kind;
+    return kind == Kind::forward ? Kind::data_gradient : Kind::forward;
+  }
+
   ConvolutionShape shape_of(Kind kind, const MapSpec& from, const MapSpec& to) const {
     ConvolutionShape shape;
     shape.kind = kind;

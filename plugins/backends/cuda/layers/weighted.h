@@ -29,6 +29,8 @@ class Weighted : public Operation {
   virtual WeightLayout layout(const MapSpec& from) const = 0;
   virtual DataType output_type(const Planner& planner) const = 0;
   virtual bool leaves_padding() const { return false; }  // the library does not write the channels behind the last
+  // The library's x is the layer's output and its y the layer's input, and it adds neither bias nor activation.
+  virtual bool mirrored() const { return false; }
 
   bool has_bias() const { return layer().parameters.size() > 1; }
 
@@ -43,6 +45,7 @@ class Weighted : public Operation {
   void plan_data_gradient(Planner& planner, const MapSpec& from, const MapSpec& dy);
   void run(Queue& queue, const Call& call, void* x, void* w, void* y, const float* bias = nullptr) const;
   void product(Queue& queue) const;   // of input and weights, with what the library does behind it
+  void finish(Queue& queue) const;    // bias and activation behind what is mirrored
   void activate(Queue& queue) const;  // what is done apart
   void bias_gradient(Queue& queue) const;
   void data_gradient(Queue& queue) const;
