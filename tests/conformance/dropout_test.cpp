@@ -22,7 +22,7 @@ layers = [ {{ op = "conv", out = 20, kernel = 3 }}, {{ {} }}, {{ name = "fc", op
                                     with_simulation());
 }
 
-std::vector<float> inferred(Replica& replica, const Ref<Batch>& batch) {
+std::vector<float> logits_of_inference(Replica& replica, const Ref<Batch>& batch) {
   StepSums sums;
   const View plain;
   replica.infer(batch, 0, kBatch, std::span(&plain, 1), nullptr, sums);
@@ -30,7 +30,7 @@ std::vector<float> inferred(Replica& replica, const Ref<Batch>& batch) {
 }
 
 // Of slots [begin, begin + count) of the batch.
-std::vector<float> trained(Replica& replica, const Ref<Batch>& batch, std::uint32_t begin, std::uint32_t count) {
+std::vector<float> logits_of_training(Replica& replica, const Ref<Batch>& batch, std::uint32_t begin, std::uint32_t count) {
   replica.ingest(batch, begin, count);
   replica.forward(3);
   return replica.logits();
@@ -46,14 +46,14 @@ class Dropping : public testing::TestWithParam<std::tuple<const char*, const cha
 
 TEST_P(Dropping, IsNothingInInference) {
   const auto without = network_with("op = \"scale\"");
-  const std::vector<float> expected = inferred(*compile(backend_, *without, Precision::fp32).replica, batch_);
-  EXPECT_EQ(inferred(*made_.replica, batch_), expected);
-  EXPECT_GT(difference(trained(*made_.replica, batch_, 0, kBatch), expected), 0.1);
+  const std::vector<float> expected = logits_of_inference(*compile(backend_, *without, Precision::fp32).replica, batch_);
+  EXPECT_EQ(logits_of_inference(*made_.replica, batch_), expected);
+  EXPECT_GT(difference(logits_of_training(*made_.replica, batch_, 0, kBatch), expected), 0.1);
 }
 
 TEST_P(Dropping, DrawsTheSameForASampleInAnyShareOfTheBatch) {
-  const std::vector<float> all = trained(*made_.replica, batch_, 0, kBatch);
-  const std::vector<float> rest = trained(*made_.replica, batch_, 2, kBatch - 2);
+  const std::vector<float> all = logits_of_training(*made_.replica, batch_, 0, kBatch);
+  const std::vector<float> rest = logits_of_training(*made_.replica, batch_, 2, kBatch - 2);
   EXPECT_LT(difference(rest, {all.begin() + 2 * testkit::kExampleClasses, all.end()}), 1e-5);
 }
 

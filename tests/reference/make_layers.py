@@ -3,7 +3,8 @@
     python3 -m venv ../venv && ../venv/bin/pip install numpy torch && ../venv/bin/python tests/reference/make_layers.py
 
 Inputs, parameters and the gradient of the output are the formula of reference_values.py. README.md here explains the file;
-tests/reference/layer_reference_test.cpp reads it. `dropout` is random and left out.
+tests/reference/layer_reference_test.cpp reads it. `dropout` and `stochastic_depth` are random and
+left out.
 """
 import json
 
@@ -87,6 +88,13 @@ CASES = [
     ("upsample", dict(size=[7, 3], mode="bilinear"), [[9, 3, 4]]),
     ("crop_like", dict(), [[8, 6, 7], [3, 4, 4]]),
     ("zero_pad", dict(padding=[1, 2, 0, 3]), [[8, 5, 7]]),
+    ("max_unpool", dict(), [[20, 3, 3], [20, 6, 7]]),
+    ("max_unpool", dict(kernel=[3, 2]), [[8, 2, 3], [8, 7, 6]]),
+    ("adaptive_average_pool", dict(size=[3, 2]), [[20, 7, 6]]),
+    ("adaptive_average_pool", dict(size=4), [[8, 3, 6]]),
+    ("adaptive_max_pool", dict(size=[3, 2]), [[20, 7, 6]]),
+    ("adaptive_max_pool", dict(size=4), [[8, 3, 6]]),
+    ("global_max_pool", dict(), [[20, 5, 7]]),
 ]
 
 # Wider inputs where a function is to be seen beyond its middle.
@@ -135,6 +143,12 @@ def crop_like(x, p, t):
     return x[0][:, :, top:top + rows, left:left + columns]
 
 
+def max_unpool(x, p, t):
+    kernel = t.get("kernel", 2)
+    places = F.max_pool2d(x[1].detach(), kernel, return_indices=True)[1]
+    return F.max_unpool2d(x[0], places, kernel, output_size=x[1].shape[2:])
+
+
 # What each layer is in PyTorch: of its inputs, its parameters by name, and its table.
 LAYERS = dict(
     conv=conv,
@@ -167,6 +181,10 @@ LAYERS = dict(
     pixel_shuffle=lambda x, p, t: F.pixel_shuffle(x[0], t["factor"]),
     upsample=upsample,
     crop_like=crop_like,
+    max_unpool=max_unpool,
+    adaptive_average_pool=lambda x, p, t: F.adaptive_avg_pool2d(x[0], t["size"]),
+    adaptive_max_pool=lambda x, p, t: F.adaptive_max_pool2d(x[0], t["size"]),
+    global_max_pool=lambda x, p, t: F.adaptive_max_pool2d(x[0], 1).flatten(1),
     zero_pad=lambda x, p, t: F.pad(x[0], [t["padding"][i] for i in (1, 3, 0, 2)]),
 )
 
