@@ -15,12 +15,24 @@ constexpr std::int64_t kMostPooledPlaces = 256;  // of a window that a batch nor
 const std::map<std::string, Node::Kind, std::less<>>& kinds() {
   using Kind = Node::Kind;
   static const std::map<std::string, Kind, std::less<>> table = {
-      {"conv", Kind::conv},       {"linear", Kind::linear},        {"batch_norm", Kind::normalise},
-      {"max_pool", Kind::pool},   {"average_pool", Kind::pool},    {"global_average_pool", Kind::pool},
-      {"relu", Kind::activate},   {"gelu", Kind::activate},        {"add", Kind::add},
-      {"concat", Kind::concat},   {"dropout", Kind::dropout},      {"scale", Kind::scale},
-      {"softmax", Kind::softmax}, {"flatten", Kind::flatten},      {"lrn", Kind::lrn},
-      {"split", Kind::split},     {"transposed_conv", Kind::conv},
+      {"conv", Kind::conv},
+      {"transposed_conv", Kind::conv},
+      {"linear", Kind::linear},
+      {"batch_norm", Kind::normalise},
+      {"max_pool", Kind::pool},
+      {"average_pool", Kind::pool},
+      {"global_average_pool", Kind::pool},
+      {"relu", Kind::activate},
+      {"gelu", Kind::activate},
+      {"add", Kind::add},
+      {"concat", Kind::concat},
+      {"dropout", Kind::dropout},
+      {"scale", Kind::scale},
+      {"softmax", Kind::softmax},
+      {"flatten", Kind::flatten},
+      {"lrn", Kind::lrn},
+      {"split", Kind::split},
+      {"stochastic_depth", Kind::dropout},
   };
   return table;
 }

@@ -5,8 +5,8 @@
 
 namespace millrace {
 
-// conv, transposed_conv, linear, batch_norm, lrn, relu, gelu, dropout, scale, flatten, add, concat, split, max_pool,
-// average_pool, global_average_pool. Called by the Registry's constructor.
+// conv, transposed_conv, linear, batch_norm, lrn, relu, gelu, dropout, stochastic_depth, scale, flatten, add, concat, split,
+// max_pool, average_pool, global_average_pool. Called by the Registry's constructor.
 void register_layers(Registry& registry);
 
 }  // namespace millrace

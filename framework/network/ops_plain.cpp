@@ -1,4 +1,4 @@
-// Ops without weights: relu, gelu, flatten, dropout, scale, add, concat and split.
+// Ops without weights: relu, gelu, flatten, dropout, stochastic_depth, scale, add, concat and split.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -10,6 +10,7 @@ namespace millrace::ops {
 namespace {
 
 constexpr int kAny = std::numeric_limits<int>::max();
+constexpr double kMostDropped = 0.999;
 
 void describe_nothing(ParamSet<NoParams>&) {}
 
@@ -25,11 +26,24 @@ LayerPlan infer_flatten(const NoParams&, const std::vector<Shape>& inputs) {
   return plan;
 }
 
-LayerPlan infer_dropout(const DropoutAttributes& params, const std::vector<Shape>& inputs) {
+struct DropoutParams {
+  double probability = 0.5;
+  std::string drops = "values";
+};
+
+LayerPlan infer_dropout(const DropoutParams& params, const std::vector<Shape>& inputs) {
   LayerPlan plan;
   plan.output = inputs[0];
-  plan.attributes = attributes(params);
+  plan.attributes = attributes(DropoutAttributes{params.probability, params.drops != "samples", params.drops == "values"});
   return plan;
+}
+
+struct StochasticDepthParams {
+  double probability = 0;
+};
+
+LayerPlan infer_stochastic_depth(const StochasticDepthParams& params, const std::vector<Shape>& inputs) {
+  return infer_dropout({params.probability, "samples"}, inputs);
 }
 
 LayerPlan infer_scale(const ScaleAttributes& params, const std::vector<Shape>& inputs) {
@@ -85,6 +99,39 @@ LayerPlan infer_split(const SplitAttributes& params, const std::vector<Shape>& i
   return plan;
 }
 
+// Of Srivastava et al. 2014, "Dropout"; channels: Tompson et al. 2015, arXiv 1411.4280; samples: Huang et al. 2016, arXiv
+// 1603.09382.
+void register_dropout(Registry& registry) {
+  registry.add(make_layer_type<DropoutParams>(
+      {.name = "dropout",
+       .text = "In training, zeroes values by chance and scales up the others.",
+       .examples = {{"", {{8, 5, 7}}},
+                    {"probability = 0.3", {{9}}},
+                    {"drops = 'channels'", {{20, 3, 4}}},
+                    {"drops = 'samples'\nprobability = 0.3", {{8, 5, 7}}}},
+       .describe =
+           [](ParamSet<DropoutParams>& set) {
+             set.add("probability", &DropoutParams::probability).range(0, kMostDropped).text("chance to be zeroed");
+             set.add("drops", &DropoutParams::drops)
+                 .choices({"values", "channels", "samples"})
+                 .text("what is zeroed together: each value alone, whole channels of a sample (Dropout2d), or whole samples");
+           },
+       .infer = infer_dropout}));
+  registry.add(make_layer_type<StochasticDepthParams>(
+      {.name = "stochastic_depth",
+       .text = "In training, zeroes whole samples by chance and scales up the others: for a branch, before it is added. The same "
+               "as dropout with drops = \"samples\".",
+       .examples = {{"probability = 0.2", {{8, 5, 7}}}},
+       .describe =
+           [](ParamSet<StochasticDepthParams>& set) {
+             set.add("probability", &StochasticDepthParams::probability)
+                 .required()
+                 .range(0, kMostDropped)
+                 .text("chance of each sample to be zeroed");
+           },
+       .infer = infer_stochastic_depth}));
+}
+
 }  // namespace
 
 void register_plain(Registry& registry) {
@@ -115,15 +162,7 @@ void register_plain(Registry& registry) {
              set.add("channels", &SplitAttributes::channels).range(0).text("of the output 'first'; 0: half of them");
            },
        .infer = infer_split}));
-  registry.add(make_layer_type<DropoutAttributes>(
-      {.name = "dropout",
-       .text = "In training, zeroes values by chance and scales up the others.",
-       .examples = {{"", {{8, 5, 7}}}, {"probability = 0.3", {{9}}}},
-       .describe =
-           [](ParamSet<DropoutAttributes>& set) {
-             set.add("probability", &DropoutAttributes::probability).range(0, 0.999).text("chance of each value to be zeroed");
-           },
-       .infer = infer_dropout}));
+  register_dropout(registry);
   registry.add(make_layer_type<ScaleAttributes>(
       {.name = "scale",
        .text = "Multiplies by a constant.",

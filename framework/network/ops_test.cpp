@@ -238,7 +238,26 @@ TEST_F(Ops, TheOthersKeepOrFlattenTheShape) {
     EXPECT_EQ(output(op, "", {8, 4, 4}), (Shape{8, 4, 4})) << op;
   }
   EXPECT_EQ(output("flatten", "", {8, 4, 4}), Shape{128});
+  EXPECT_EQ(output("stochastic_depth", "probability = 0.2", {8, 4, 4}), (Shape{8, 4, 4}));
   expect_contains(mistake("dropout", "probability = 1"), "between 0 and");
+}
+
+TEST_F(Ops, DropoutSaysWhatIsDroppedTogether) {
+  const auto drops = [&](const std::string& op, const std::string& toml) {
+    const LayerPlan made = plan(op, toml, {{8, 4, 4}});
+    return *static_cast<const DropoutAttributes*>(made.attributes.get());
+  };
+  const DropoutAttributes values = drops("dropout", "");
+  EXPECT_TRUE(values.by_channel && values.by_pixel);
+  const DropoutAttributes channels = drops("dropout", "drops = 'channels'");
+  EXPECT_TRUE(channels.by_channel && !channels.by_pixel);
+  for (const DropoutAttributes& samples :
+       {drops("dropout", "drops = 'samples'\nprobability = 0.2"), drops("stochastic_depth", "probability = 0.2")}) {
+    EXPECT_FALSE(samples.by_channel || samples.by_pixel);
+    EXPECT_EQ(samples.probability, 0.2);
+  }
+  expect_contains(mistake("dropout", "drops = 'rows'"), "channels");
+  expect_contains(mistake("stochastic_depth", ""), "needs 'probability'");
 }
 
 TEST_F(Ops, WithoutInputsTheTableIsReadAllTheSame) {

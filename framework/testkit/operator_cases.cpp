@@ -110,6 +110,9 @@ const OperatorCase kDropoutCases[] = {
     {"DropoutOfFewChannels", kSmall,
      R"({ op = "conv", out = 13, kernel = 3 }, { op = "relu" }, { op = "dropout", probability = 0.3 },)"},
     {"DropoutOfAFlattenedMap", kSmall, R"({ op = "conv", out = 13, kernel = 3 }, { op = "flatten" }, { op = "dropout" },)"},
+    {"DropoutOfChannels", kWide, FIRST R"({ op = "dropout", drops = "channels" },)"},
+    {"StochasticDepth", kWide, FIRST R"({ name = "c", op = "conv", out = 20, kernel = 3, padding = 1 }, { op = "batch_norm" },
+        { name = "d", op = "stochastic_depth", probability = 0.3 }, { op = "add", from = ["d", "first"] }, { op = "gelu" },)"},
     {"DropoutBetweenLinear", kSmall,
      R"({ op = "linear", out = 21 }, { op = "dropout" }, { op = "linear", out = 30 }, { op = "relu" },)"},
 };

@@ -18,6 +18,7 @@ struct Moved {
   const char* layer;
   Shape output;
   double (*value)(const Before& before, std::int64_t c, std::int64_t y, std::int64_t x);
+  const char* beside = "";  // layers that it takes other inputs from
 };
 
 // The share of place `from` in place `to`, of `extent` places that become `larger`.
@@ -35,6 +36,43 @@ double between(const Before& before, std::int64_t c, std::int64_t y, std::int64_
     }
   }
   return sum;
+}
+
+// A window's mean at the place of its first largest value after a ReLU, which makes many values equal.
+template <std::int64_t kHeight, std::int64_t kWidth>
+double unpooled(const Before& before, std::int64_t c, std::int64_t y, std::int64_t x) {
+  const std::int64_t top = y / kHeight * kHeight, left = x / kWidth * kWidth;
+  if (top + kHeight > 6 || left + kWidth > 7) return 0;
+  double sum = 0, largest = -1;
+  bool own = false;
+  for (std::int64_t row = top; row < top + kHeight; ++row) {
+    for (std::int64_t column = left; column < left + kWidth; ++column) {
+      sum += before(c, row, column);
+      const double value = std::max(before(c, row, column), 0.0);
+      if (value <= largest) continue;
+      largest = value;
+      own = row == y && column == x;
+    }
+  }
+  return own ? sum / static_cast<double>(kHeight * kWidth) : 0;
+}
+constexpr const char* kTwoByTwo =
+    "{ name = \"mean\", op = \"average_pool\", kernel = 2 }, { name = \"relu\", op = \"relu\", from = \"before\" },";
+constexpr const char* kThreeByTwo =
+    "{ name = \"mean\", op = \"average_pool\", kernel = [3, 2] }, { name = \"relu\", op = \"relu\", from = \"before\" },";
+
+// The windows of adaptive poolings: the mean of one, or its largest value.
+template <std::int64_t kHeight, std::int64_t kWidth, bool kMean>
+double adapted(const Before& before, std::int64_t c, std::int64_t y, std::int64_t x) {
+  double sum = 0, largest = before(c, y * 6 / kHeight, x * 7 / kWidth);
+  std::int64_t count = 0;
+  for (std::int64_t row = y * 6 / kHeight; row * kHeight < (y + 1) * 6; ++row) {
+    for (std::int64_t column = x * 7 / kWidth; column * kWidth < (x + 1) * 7; ++column, ++count) {
+      sum += before(c, row, column);
+      largest = std::max(largest, before(c, row, column));
+    }
+  }
+  return kMean ? sum / static_cast<double>(count) : largest;
 }
 
 const Moved kMoved[] = {
@@ -58,6 +96,12 @@ const Moved kMoved[] = {
     {"op = \"zero_pad\", padding = [1, 0, 2, 3]",
      {20, 9, 10},
      [](auto& before, auto c, auto y, auto x) { return y < 1 || y > 6 || x > 6 ? 0.0 : before(c, y - 1, x); }},
+    {"op = \"max_unpool\", from = [\"mean\", \"relu\"]", {20, 6, 7}, unpooled<2, 2>, kTwoByTwo},
+    {"op = \"max_unpool\", kernel = [3, 2], from = [\"mean\", \"relu\"]", {20, 6, 7}, unpooled<3, 2>, kThreeByTwo},
+    {"op = \"adaptive_average_pool\", size = [4, 3]", {20, 4, 3}, adapted<4, 3, true>},
+    {"op = \"adaptive_average_pool\", size = [6, 10]", {20, 6, 10}, adapted<6, 10, true>},
+    {"op = \"adaptive_max_pool\", size = [4, 3]", {20, 4, 3}, adapted<4, 3, false>},
+    {"op = \"adaptive_max_pool\", size = [6, 10]", {20, 6, 10}, adapted<6, 10, false>},
 };
 
 // The first outputs of two layers after inference, (N, C, H, W).
@@ -103,7 +147,8 @@ layers = [
   { name = "small", op = "conv", out = 2, kernel = [4, 6], from = "@input" },
   { op = "global_average_pool" }, { name = "seen", op = "linear", out = 4 },
   { name = "before", op = "conv", out = 20, kernel = 1, from = "@input" },
-  { name = "moved", )") + moved.layer +
+  )") + moved.beside + R"({ name = "moved", )" +
+                             moved.layer +
                              R"( },
   { name = "fc", op = "linear", out = 4 },
   { op = "add", from = ["fc", "seen"] },

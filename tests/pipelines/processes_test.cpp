@@ -109,12 +109,15 @@ TEST_P(Processes, TrainToTheSameBitsAsOne) {
 
 constexpr const char* kNorm = "{ op = \"batch_norm\" },";
 constexpr const char* kDropout = "{ op = \"dropout\", probability = 0.3 },";
+constexpr const char* kWholes =
+    "{ op = \"dropout\", probability = 0.3, drops = \"channels\" }, { op = \"stochastic_depth\", probability = 0.2 },";
 constexpr const char* kSync = "train.forward_backward.sync_batch_norm=true";
 
 INSTANTIATE_TEST_SUITE_P(
     All, Processes,
     testing::Values(Setting{"plain", "", "", "cpu*2", {}}, Setting{"of_two_replicas", "", "", "cpu*4", {}},
                     Setting{"one_and_two_replicas", "", kDropout, "cpu*3", {}}, Setting{"dropout", "", kDropout, "cpu*2", {}},
+                    Setting{"dropped_channels_and_samples", "", kWholes, "cpu*3", {}},
                     Setting{"own_statistics", kNorm, "", "cpu*2", {}}, Setting{"shared_statistics", kNorm, "", "cpu*2", {kSync}},
                     Setting{"shared_by_four", kNorm, kDropout, "cpu*4", {kSync}},
                     Setting{"unequal_shares", kNorm, kDropout, "cpu*2", {kSync, "run.load=[3, 1]"}},
@@ -246,7 +249,8 @@ TEST_F(Processes, RefuseWhatTheyCannotDo) {
     if (check) words.emplace_back("--check");
     const Outcome few = run_command(words, {});
     EXPECT_EQ(few.code, 2) << few.err;
-    const std::string said = "devices = \"cpu\" makes 1 replica, and there are 2 processes: each needs one, as \"cpu*2\" makes them";
+    const std::string said =
+        "devices = \"cpu\" makes 1 replica, and there are 2 processes: each needs one, as \"cpu*2\" makes them";
     const std::size_t at = few.err.find(said);
     EXPECT_NE(at, std::string::npos) << few.err;
     EXPECT_EQ(few.err.find(said, at + 1), std::string::npos) << "each process says it:\n" << few.err;

@@ -134,8 +134,8 @@ class Trial {
 std::vector<std::string> layer_names() {
   std::vector<std::string> names;
   for (const auto& [name, type] : with_simulation().layers()) {
-    if (name == "dropout") continue;  // random
-    if (name == "split") continue;    // moves values, as conformance's Ports.OfASplitTakeTheirChannels asks to the bit
+    if (name == "dropout" || name == "stochastic_depth") continue;  // random
+    if (name == "split") continue;  // moves values, as conformance's Ports.OfASplitTakeTheirChannels asks to the bit
     names.push_back(name);
   }
   return names;

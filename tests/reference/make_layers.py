@@ -3,7 +3,8 @@
     python3 -m venv ../venv && ../venv/bin/pip install numpy torch && ../venv/bin/python tests/reference/make_layers.py
 
 Inputs, parameters and the gradient of the output are the formula of reference_values.py. README.md here explains the file;
-tests/reference/layer_reference_test.cpp reads it. `dropout` is random and left out.
+tests/reference/layer_reference_test.cpp reads it. `dropout` and `stochastic_depth` are random and
+left out.
 """
 import json
 
@@ -92,6 +93,13 @@ CASES = [
     ("transposed_conv", dict(out=16, kernel=3, groups=4, dilation=2, padding=2), [[8, 6, 6]]),
     ("transposed_conv", dict(out=20, kernel=3, stride=2, groups=20, padding=1, output_padding=1), [[20, 4, 5]]),
     ("transposed_conv", dict(out=32, kernel=4, stride=2, padding=1), [[32, 5, 4]]),
+    ("max_unpool", dict(), [[20, 3, 3], [20, 6, 7]]),
+    ("max_unpool", dict(kernel=[3, 2]), [[8, 2, 3], [8, 7, 6]]),
+    ("adaptive_average_pool", dict(size=[3, 2]), [[20, 7, 6]]),
+    ("adaptive_average_pool", dict(size=4), [[8, 3, 6]]),
+    ("adaptive_max_pool", dict(size=[3, 2]), [[20, 7, 6]]),
+    ("adaptive_max_pool", dict(size=4), [[8, 3, 6]]),
+    ("global_max_pool", dict(), [[20, 5, 7]]),
 ]
 
 # Wider inputs where a function is to be seen beyond its middle.
@@ -145,6 +153,12 @@ def crop_like(x, p, t):
     return x[0][:, :, top:top + rows, left:left + columns]
 
 
+def max_unpool(x, p, t):
+    kernel = t.get("kernel", 2)
+    places = F.max_pool2d(x[1].detach(), kernel, return_indices=True)[1]
+    return F.max_unpool2d(x[0], places, kernel, output_size=x[1].shape[2:])
+
+
 # What each layer is in PyTorch: of its inputs, its parameters by name, and its table.
 LAYERS = dict(
     conv=conv,
@@ -178,6 +192,10 @@ LAYERS = dict(
     pixel_shuffle=lambda x, p, t: F.pixel_shuffle(x[0], t["factor"]),
     upsample=upsample,
     crop_like=crop_like,
+    max_unpool=max_unpool,
+    adaptive_average_pool=lambda x, p, t: F.adaptive_avg_pool2d(x[0], t["size"]),
+    adaptive_max_pool=lambda x, p, t: F.adaptive_max_pool2d(x[0], t["size"]),
+    global_max_pool=lambda x, p, t: F.adaptive_max_pool2d(x[0], 1).flatten(1),
     zero_pad=lambda x, p, t: F.pad(x[0], [t["padding"][i] for i in (1, 3, 0, 2)]),
 )
 

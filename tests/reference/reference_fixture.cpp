@@ -107,11 +107,13 @@ std::vector<float> ExactInput::gradient(const Network& network, Replica& replica
 }
 
 ImageShape exact_image(const std::vector<std::vector<std::int64_t>>& shapes) {
+  ImageShape image{0, 0, ExactInput::kChannels};
   for (const std::vector<std::int64_t>& shape : shapes) {
-    if (shape.size() == 4) {
-      return {static_cast<std::int32_t>(shape[2]), static_cast<std::int32_t>(shape[3]), ExactInput::kChannels};
-    }
+    if (shape.size() != 4) continue;
+    image.height = std::max(image.height, static_cast<std::int32_t>(shape[2]));
+    image.width = std::max(image.width, static_cast<std::int32_t>(shape[3]));
   }
+  if (image.height > 0) return image;
   const auto samples = static_cast<std::int32_t>(shapes.front().front());
   return {2, (samples + 2 * ExactInput::kChannels - 1) / (2 * ExactInput::kChannels), ExactInput::kChannels};
 }

@@ -58,7 +58,7 @@ class ExactInput {
   const ImageShape image_;
 };
 
-// As large as the first map among these shapes (with the batch in front); where there are none, with an element for each sample.
+// As large as the largest maps among these shapes (with the batch in front); where there are none, with an element for each sample.
 ImageShape exact_image(const std::vector<std::vector<std::int64_t>>& shapes);
 std::string exact_network(const ImageShape& image, const std::string& layers);
 Ref<Batch> exact_batch(std::uint32_t samples, const ImageShape& image);

@@ -41,7 +41,11 @@ std::string describe(const Layer& layer) {
     const auto& pool = layer.as<PoolAttributes>();
     return fmt::format("{}, stride {}{}", by(pool.kernel), pair(pool.stride), padding(pool.padding));
   }
-  if (layer.op == "dropout") return fmt::format("probability {}", layer.as<DropoutAttributes>().probability);
+  if (layer.op == "dropout" || layer.op == "stochastic_depth") {
+    const auto& drops = layer.as<DropoutAttributes>();
+    const char* const together = drops.by_pixel ? "" : drops.by_channel ? " of each channel" : " of each sample";
+    return fmt::format("probability {}{}", drops.probability, together);
+  }
   if (layer.op == "scale") return fmt::format("times {:.6g}", layer.as<ScaleAttributes>().factor);
   if (layer.op == "lrn") return fmt::format("across {} channels", layer.as<LrnAttributes>().size);
   return "";

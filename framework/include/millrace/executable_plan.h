@@ -86,6 +86,7 @@ class ExecutablePlan {
       for (int node = end; node-- > begin;) {
         planner_.set_time(planner_.time() + 1);
         if (!planner_.value(nodes_[static_cast<std::size_t>(node)].output).needs_gradient) continue;
+        plan_zeros(node);
         Operation& operation = of_backward(node);
         operation.at_layer([&] { operation.plan_backward(planner_); });
       }
@@ -108,6 +109,7 @@ class ExecutablePlan {
       operations_[i]->at_layer([&] { operations_[i]->bind(again(i) ? *forward_planner_ : planner_, binding); });
       if (again(i)) again_[i]->at_layer([&] { again_[i]->bind(planner_, binding); });
     }
+    for (Zeros& zeros : zeros_) zeros.data = binding.at(zeros.gradient);
     return binding;
   }
 
@@ -121,6 +123,13 @@ class ExecutablePlan {
   }
   bool is_left_out(const Step& step) const { return step.recompute && left_out_[static_cast<std::size_t>(step.node)]; }
   bool is_computed_again(std::size_t node) const { return again(node) && !left_out_[node]; }
+  // Gradients of a node's outputs that become zero before its backward: fill(data, bytes).
+  template <class Fill>
+  void each_zeros(int node, const Fill& fill) const {
+    for (const Zeros& zeros : zeros_) {
+      if (zeros.node == node) fill(zeros.data, planner_.lifetimes()[static_cast<std::size_t>(zeros.gradient)].bytes);
+    }
+  }
   // By node, without times.
   std::vector<LayerTime> layer_times() const {
     std::vector<LayerTime> times;
@@ -186,6 +195,17 @@ class ExecutablePlan {
     return bytes;
   }
 
+  // Outputs to which no reader passes a gradient get one of zeros.
+  void plan_zeros(int node) {
+    const int layer = nodes_[static_cast<std::size_t>(node)].output;
+    for (int port = 0; port < network_.layers[static_cast<std::size_t>(layer)].output_count(); ++port) {
+      auto& value = planner_.value({layer, port});
+      if (value.gradient != kNoTensor) continue;
+      value.gradient = planner_.tensor(value.spec.bytes());
+      zeros_.push_back({node, value.gradient, nullptr});
+    }
+  }
+
   template <class Make>
   void plan_segment_again(const Make& make, int begin, int end) {
     for (int node = begin; node < end; ++node) {
@@ -215,6 +235,12 @@ class ExecutablePlan {
     }
   }
 
+  struct Zeros {
+    int node;
+    TensorId gradient;
+    void* data;
+  };
+
   const Network& network_;
   const std::vector<Node>& nodes_;
   const std::vector<LayerPort> outputs_;
@@ -227,6 +253,7 @@ class ExecutablePlan {
   std::vector<bool> left_out_;                     // by node: it needs no recompute()
   std::unique_ptr<Planner> forward_planner_;       // where forward finds values that have another place in backward
   std::vector<Step> steps_;
+  std::vector<Zeros> zeros_;
   Placement placement_;
   TensorId rows_ = kNoTensor, d_rows_ = kNoTensor;
 };

@@ -66,7 +66,6 @@ class SplitOperation : public Base {
 
   void plan_backward(Planner& planner) override {
     if (!this->wants_gradient(planner, this->input())) return;
-    if (!planner.has_gradients(this->node_.output, kOutputs)) return;
     for (int port = 0; port < kOutputs; ++port) planner.use(planner.value(output(port)).gradient);
     contribution_ = this->contribute(planner, this->input());
   }

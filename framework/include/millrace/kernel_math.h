@@ -14,6 +14,8 @@ namespace millrace::math {
 MILLRACE_KERNEL float abs(float x) { return x < 0 ? -x : x; }
 MILLRACE_KERNEL float min(float a, float b) { return b < a ? b : a; }
 MILLRACE_KERNEL float max(float a, float b) { return b > a ? b : a; }
+// As poolings choose the largest value: NaN is larger than everything.
+MILLRACE_KERNEL bool is_larger(float a, float than) { return (a > than) | (a != a); }
 MILLRACE_KERNEL float sign(float x) { return x > 0 ? 1.0F : x < 0 ? -1.0F : x; }
 
 MILLRACE_KERNEL float sqrt(float x) {

@@ -11,7 +11,6 @@
 #include <span>
 #include <vector>
 
-#include "millrace/error.h"
 #include "millrace/network.h"
 
 namespace millrace {
@@ -100,15 +99,6 @@ class MemoryPlanner {
     if (first) target.gradient = tensor(target.spec.bytes());
     use(target.gradient);
     return {target.gradient, !first, target.gradient};
-  }
-
-  // Whether a layer's outputs have gradients: all of them or none, since a layer's backward takes them together. Throws
-  // Error(usage) where some have.
-  bool has_gradients(int layer, int outputs) const {
-    int there = 0;
-    for (int port = 0; port < outputs; ++port) there += value({layer, port}).gradient != kNoTensor ? 1 : 0;
-    if (there != 0 && there != outputs) fail(ErrorKind::usage, "only some of its outputs get a gradient");
-    return there != 0;
   }
 
   const std::vector<Lifetime>& lifetimes() const { return lifetimes_; }

@@ -120,8 +120,9 @@ struct LinearAttributes {  // "linear": flattens its input; parameters weight[, 
   std::int64_t out = 0;
   bool bias = true;
 };
-struct DropoutAttributes {  // "dropout": inverted, scaled by 1 / (1 - probability) in training
+struct DropoutAttributes {  // "dropout", "stochastic_depth": inverted, scaled by 1 / (1 - probability) in training
   double probability = 0.5;
+  bool by_channel = true, by_pixel = true;  // false: all channels, or all pixels of a channel, are dropped together
 };
 struct LrnAttributes {  // "lrn": across channels, x / (k + alpha / size * sum x^2) ^ beta
   std::int64_t size = 5;

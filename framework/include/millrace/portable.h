@@ -107,7 +107,8 @@ class PassCalls {
 };
 
 // What a layer computes. A layer is asked once, when it is compiled; its calls are computed in every step. Gradients that are
-// not needed are left out, and so are calls that make nothing else. Each gradient is written by one call.
+// not needed are left out, and so are calls that make nothing else. Each gradient is written by one call. An input whose
+// gradient no call writes gets none from this layer.
 class Pass : public PassCalls {
  public:
   explicit Pass(std::vector<Shape> inputs) : inputs_(std::move(inputs)) {}

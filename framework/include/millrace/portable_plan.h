@@ -52,10 +52,6 @@ class PortablePlan {
   }
 
   void plan_backward(Planner& planner) {
-    if (!planner.has_gradients(layout_.output, outputs_)) {
-      backward_.clear();
-      return;
-    }
     const TensorId d_output = planner.value(layout_.output).gradient;
     std::erase_if(backward_, [&](const PassCall& call) { return !is_wanted(planner, call); });
     contributions_.resize(layout_.inputs.size());

@@ -84,8 +84,9 @@ class Dropout final : public Unary {
 
  private:
   DropoutKey key(const Pass& pass) const {
-    const double probability = layer().as<DropoutAttributes>().probability;
-    return {workshop_.options.seed, pass.step, static_cast<std::uint32_t>(node_.layer), pass.first_sample, probability};
+    const auto& drops = layer().as<DropoutAttributes>();
+    return {workshop_.options.seed, pass.step,     static_cast<std::uint32_t>(node_.layer), pass.first_sample, drops.probability,
+            drops.by_channel,       drops.by_pixel};
   }
 };
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 
 #include "kernels/rearrange.h"
 #include "millrace/error.h"
@@ -159,6 +160,7 @@ void Executable::backward(const Pass& pass, const std::function<void(int node)>&
     {
       const Stopwatch watch(costs_[static_cast<std::size_t>(step.node)].backward);
       Operation& operation = plan_.of_backward(step.node);
+      if (!step.recompute) plan_.each_zeros(step.node, [](void* data, std::size_t bytes) { std::memset(data, 0, bytes); });
       operation.at_layer([&] { step.recompute ? operation.recompute(pass) : operation.backward(pass); });
     }
     if (!step.recompute) done(step.node);

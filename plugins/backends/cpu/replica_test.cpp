@@ -375,5 +375,16 @@ TEST(Replica, PassesTheGradientCheckWithDropout) {
   EXPECT_LT(report.worst(), 1e-2) << report.text();
 }
 
+TEST(Replica, PassesTheGradientCheckWithChannelsAndSamplesDropped) {
+  Machine machine(R"(
+    input = { channels = 3, height = 8, width = 8 }
+    layers = [ { name = "c", op = "conv", out = 16, kernel = 3 }, { op = "gelu" },
+               { op = "dropout", probability = 0.3, drops = "channels" },
+               { op = "conv", out = 16, kernel = 3, padding = 1 }, { name = "d", op = "stochastic_depth", probability = 0.4 },
+               { op = "add", from = ["d", "c"] }, { op = "global_average_pool" }, { name = "fc", op = "linear", out = 6 } ])");
+  const auto report = testkit::check_gradients(*machine.network, *machine.replica, make_batch(*machine.network, 8));
+  EXPECT_LT(report.worst(), 1e-2) << report.text();
+}
+
 }  // namespace
 }  // namespace millrace::cpu::test

@@ -15,8 +15,7 @@ class CropLike final : public PortableLayer {
     d.name("crop_like")
         .text(
             "The middle of the first input, in height and width like the second one. Of an odd difference, the smaller half is "
-            "cut off "
-            "at the top and at the left.");
+            "cut off at the top and at the left.");
     d.inputs(2, 2).example("", {{8, 6, 7}, {3, 4, 4}}).example("", {{20, 5, 6}, {4, 5, 6}});
   }
   LayerPlan plan(const std::vector<Shape>& inputs) const override {
@@ -29,10 +28,9 @@ class CropLike final : public PortableLayer {
     plan.output = {inputs[0][0], inputs[1][1], inputs[1][2]};
     return plan;
   }
-  void forward(Pass& pass) const override { pass.gather(CropKernel{margin(pass, 1), margin(pass, 2)}, {pass.in(0)}, pass.out()); }
+  void forward(Pass& pass) const override { pass.gather(CutWindow{margin(pass, 1), margin(pass, 2)}, {pass.in(0)}, pass.out()); }
   void backward(Pass& pass) const override {
-    pass.gather(CropGradient{margin(pass, 1), margin(pass, 2)}, {pass.d_out()}, pass.d_in(0));
-    pass.gather(CropNothing{}, {}, pass.d_in(1));
+    pass.gather(PlaceWindow{margin(pass, 1), margin(pass, 2)}, {pass.d_out()}, pass.d_in(0));
   }
 
  private:

@@ -1,47 +1,9 @@
-// Windows of maps: what crop_like cuts out.
 #pragma once
 
-#include <cstdint>
-
-#include "millrace/kernel.h"
+#include "millrace/window_kernels.h"
 
 namespace millrace::layers {
 
-// The values from row `top` and column `left` on.
-struct CropKernel {
-  static constexpr bool kGather = true;
-  static constexpr int kReads = 1;
-  std::int32_t top, left;
-  template <class From>
-  MILLRACE_KERNEL auto operator()(const From& from, std::int32_t y, std::int32_t x) const {
-    return from(0, y + top, x + left);
-  }
-};
-
-// dy -> dx: the same values at those places, zeros around them.
-struct CropGradient {
-  static constexpr bool kGather = true;
-  static constexpr int kReads = 1;
-  std::int32_t top, left;
-  template <class From>
-  MILLRACE_KERNEL auto operator()(const From& from, std::int32_t y, std::int32_t x) const {
-    const std::int32_t row = y - top, column = x - left;
-    const bool inside = row >= 0 && row < from.height(0) && column >= 0 && column < from.width(0);
-    const auto place = from(0, inside ? row : 0, inside ? column : 0);
-    return [inside, place](auto c) { return inside ? place(c) : 0.0F; };
-  }
-};
-
-// -> the gradient of what only gives its extents.
-struct CropNothing {
-  static constexpr bool kGather = true;
-  static constexpr int kReads = 0;
-  template <class From>
-  MILLRACE_KERNEL auto operator()(const From& /*from*/, std::int32_t /*y*/, std::int32_t /*x*/) const {
-    return [](std::int32_t /*c*/) { return 0.0F; };
-  }
-};
-
-MILLRACE_KERNELS(CropKernel, CropGradient, CropNothing)
+MILLRACE_KERNELS(CutWindow, PlaceWindow)
 
 }  // namespace millrace::layers

@@ -28,8 +28,8 @@ class ZeroPad final : public PortableLayer {
     plan.output = {inputs[0][0], inputs[0][1] + padding_[0] + padding_[2], inputs[0][2] + padding_[1] + padding_[3]};
     return plan;
   }
-  void forward(Pass& pass) const override { pass.gather(ZeroPadKernel{top(), left()}, {pass.in()}, pass.out()); }
-  void backward(Pass& pass) const override { pass.gather(ZeroPadGradient{top(), left()}, {pass.d_out()}, pass.d_in()); }
+  void forward(Pass& pass) const override { pass.gather(PlaceWindow{top(), left()}, {pass.in()}, pass.out()); }
+  void backward(Pass& pass) const override { pass.gather(CutWindow{top(), left()}, {pass.d_out()}, pass.d_in()); }
 
  private:
   std::int32_t top() const { return static_cast<std::int32_t>(padding_[0]); }

@@ -1,36 +1,9 @@
 #pragma once
 
-#include <cstdint>
-
-#include "millrace/kernel.h"
+#include "millrace/window_kernels.h"
 
 namespace millrace::layers {
 
-// x -> y: x from row `top` and column `left` on, zeros around it.
-struct ZeroPadKernel {
-  static constexpr bool kGather = true;
-  static constexpr int kReads = 1;
-  std::int32_t top, left;
-  template <class From>
-  MILLRACE_KERNEL auto operator()(const From& from, std::int32_t y, std::int32_t x) const {
-    const std::int32_t row = y - top, column = x - left;
-    const bool inside = row >= 0 && row < from.height(0) && column >= 0 && column < from.width(0);
-    const auto place = from(0, inside ? row : 0, inside ? column : 0);
-    return [inside, place](auto c) { return inside ? place(c) : 0.0F; };
-  }
-};
-
-// dy -> dx
-struct ZeroPadGradient {
-  static constexpr bool kGather = true;
-  static constexpr int kReads = 1;
-  std::int32_t top, left;
-  template <class From>
-  MILLRACE_KERNEL auto operator()(const From& from, std::int32_t y, std::int32_t x) const {
-    return from(0, y + top, x + left);
-  }
-};
-
-MILLRACE_KERNELS(ZeroPadKernel, ZeroPadGradient)
+MILLRACE_KERNELS(CutWindow, PlaceWindow)
 
 }  // namespace millrace::layers

@@ -1,5 +1,6 @@
 #include "kernels/rearrange.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "millrace/random.h"
@@ -38,6 +39,40 @@ void zero_padding(const Map& map, std::int64_t n) {
     for (std::int64_t c = map.channels; c < map.blocks() * Map::kLanes; ++c) put(map, offset(map, n, c, pixel), 0);
   }
 }
+
+// What is dropped by a key.
+class Dropped {
+ public:
+  explicit Dropped(const DropoutKey& key)
+      : key_(key),
+        threshold_(static_cast<std::uint64_t>(key.probability * 4294967296.0)),
+        factor_(static_cast<float>(key.probability < 1 ? 1 / (1 - key.probability) : 0)) {
+    const std::uint64_t mixed = combine(combine(key.seed, key.step), key.layer);
+    philox_key_ = {static_cast<std::uint32_t>(mixed), static_cast<std::uint32_t>(mixed >> 32)};
+  }
+
+  // What channels first ... first + lanes - 1 are multiplied by; 0 where they are dropped. REQUIRES: `first` begins a block.
+  void factors(std::int64_t n, std::int64_t first, std::int64_t lanes, std::int64_t pixel, float (&to)[Map::kLanes]) const {
+    const std::uint64_t sample = key_.first_sample + static_cast<std::uint64_t>(n);
+    Philox::Counter bits{};
+    for (std::int64_t i = 0; i < lanes; ++i) {
+      const std::int64_t c = key_.by_channel ? first + i : 0;
+      if (i % 4 == 0) {
+        bits = Philox::block({static_cast<std::uint32_t>(sample), static_cast<std::uint32_t>(sample >> 32),
+                              static_cast<std::uint32_t>(key_.by_pixel ? pixel : 0), static_cast<std::uint32_t>(c / 4)},
+                             philox_key_);
+      }
+      // Dropped when its 32 bits are below the threshold; a probability of 1 drops everything.
+      to[i] = bits[static_cast<std::size_t>(c % 4)] < threshold_ ? 0.0F : factor_;
+    }
+  }
+
+ private:
+  const DropoutKey& key_;
+  const std::uint64_t threshold_;
+  const float factor_;
+  Philox::Key philox_key_{};
+};
 
 }  // namespace
 
@@ -86,23 +121,15 @@ void from_plain(const void* from, const Map& to) {
 }
 
 void dropout(const DropoutKey& key, const Map& x, const Map& y) {
-  // An element is dropped when its 32 bits are below the threshold; a probability of 1 drops everything.
-  const auto threshold = static_cast<std::uint64_t>(key.probability * 4294967296.0);
-  const auto factor = static_cast<float>(key.probability < 1 ? 1 / (1 - key.probability) : 0);
-  const std::uint64_t mixed = combine(combine(key.seed, key.step), key.layer);
-  const Philox::Key philox_key{static_cast<std::uint32_t>(mixed), static_cast<std::uint32_t>(mixed >> 32)};
+  const Dropped dropped(key);
   for_each_sample(y, [&](std::int64_t n) {
-    const std::uint64_t sample = key.first_sample + static_cast<std::uint64_t>(n);
-    for (std::int64_t pixel = 0; pixel < y.pixels(); ++pixel) {
-      for (std::int64_t c = 0; c < y.channels; c += 4) {
-        const auto place = static_cast<std::uint64_t>(pixel);
-        const Philox::Counter bits = Philox::block({static_cast<std::uint32_t>(sample), static_cast<std::uint32_t>(sample >> 32),
-                                                    static_cast<std::uint32_t>(place), static_cast<std::uint32_t>(c / 4)},
-                                                   philox_key);
-        for (std::int64_t i = 0; i < 4 && c + i < y.channels; ++i) {
-          const bool dropped = bits[static_cast<std::size_t>(i)] < threshold;
-          put(y, offset(y, n, c + i, pixel), dropped ? 0.0F : get(x, offset(x, n, c + i, pixel)) * factor);
-        }
+    float factors[Map::kLanes] = {};
+    for (std::int64_t block = 0; block < y.blocks(); ++block) {
+      const std::int64_t first = block * Map::kLanes, lanes = std::min(Map::kLanes, y.channels - first);
+      for (std::int64_t pixel = 0; pixel < y.pixels(); ++pixel) {
+        if (key.by_pixel || pixel == 0) dropped.factors(n, first, lanes, pixel, factors);
+        const std::int64_t from = offset(x, n, first, pixel), to = offset(y, n, first, pixel);
+        for (std::int64_t i = 0; i < lanes; ++i) put(y, to + i, factors[i] == 0 ? 0.0F : get(x, from + i) * factors[i]);
       }
     }
     zero_padding(y, n);

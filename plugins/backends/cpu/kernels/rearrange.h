@@ -18,13 +18,15 @@ inline void copy(const Map& from, const Map& to) { copy_channels(from, 0, to, 0,
 void to_plain(const Map& from, void* to);
 void from_plain(const void* from, const Map& to);
 
-// Inverted dropout. Whether an element is dropped is a function of (seed, step, layer, first_sample + n, c, h, w) alone, so
-// backward is the same call on the gradient, and neither layout, threads nor the split over replicas matters.
+// Inverted dropout. Whether an element is dropped is a function of (seed, step, layer, first_sample + n, c, h, w) alone, without
+// what is dropped together. So backward is the same call on the gradient, and neither layout, threads nor the split over replicas
+// matters.
 struct DropoutKey {
   std::uint64_t seed = 0, step = 0;
   std::uint32_t layer = 0;
   std::uint64_t first_sample = 0;  // position of row 0 in the global batch
   double probability = 0.5;
+  bool by_channel = true, by_pixel = true;
 };
 void dropout(const DropoutKey& key, const Map& x, const Map& y);  // y may be x
 

@@ -65,5 +65,33 @@ TEST(Dropout, DropsTheSameElementsInEveryLayoutAndSplit) {
   }
 }
 
+// Values of the same unit have the draw of its first channel and pixel; units differ.
+TEST(Dropout, DropsWholeChannelsOrSamples) {
+  constexpr std::int64_t kSamples = 200;
+  for_each_case([](const Case& c) {
+    for (const bool by_channel : {true, false}) {
+      DropoutKey key{.seed = 1, .step = 2, .layer = 3, .probability = 0.3, .by_channel = by_channel, .by_pixel = false};
+      Tensor x(c, kSamples, 2, 3), y(c, kSamples, 2, 3);
+      x.fill(1, 3, 0.1);
+      dropout(key, x.map, y.map);
+      const auto is_dropped = [&](std::int64_t n, std::int64_t channel) { return y.at(n, by_channel ? channel : 0, 0) == 0; };
+      y.expect_near([&](auto n, auto k, auto p) { return is_dropped(n, k) ? 0 : x.at(n, k, p) / 0.7; }, c.tolerance());
+      std::int64_t count = 0;
+      const std::int64_t units = kSamples * (by_channel ? c.channels : 1);
+      for (std::int64_t unit = 0; unit < units; ++unit) count += is_dropped(unit % kSamples, unit / kSamples) ? 1 : 0;
+      const double deviation = std::sqrt(0.3 * 0.7 / static_cast<double>(units));
+      EXPECT_NEAR(static_cast<double>(count) / static_cast<double>(units), 0.3, 4 * deviation);
+
+      key.first_sample = kSamples / 2;  // the second of two replicas
+      Tensor half(c, kSamples / 2, 2, 3), dropped_half(c, kSamples / 2, 2, 3);
+      half.each([&](auto n, auto k, auto p) { half.set(n, k, p, x.at(n + kSamples / 2, k, p)); });
+      dropout(key, half.map, dropped_half.map);
+      dropped_half.each([&](auto n, auto k, auto p) { ASSERT_EQ(dropped_half.at(n, k, p), y.at(n + kSamples / 2, k, p)); });
+      dropout(key, half.map, half.map);
+      half.each([&](auto n, auto k, auto p) { ASSERT_EQ(half.at(n, k, p), dropped_half.at(n, k, p)) << "in place"; });
+    }
+  });
+}
+
 }  // namespace
 }  // namespace millrace::cpu

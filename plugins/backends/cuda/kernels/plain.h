@@ -84,7 +84,8 @@ struct CopyChannels {
 };
 
 // Inverted dropout: y = x / (1 - probability) or 0, added to y if asked; y may be x. The decision for element (c, h, w) of sample
-// first_sample + n is that of backend "cpu": a function of (seed, step, layer, sample, pixel, channel).
+// first_sample + n is that of backend "cpu": a function of (seed, step, layer, sample, pixel, channel), without what is dropped
+// together.
 template <class T>
 struct Dropout {
   static constexpr Form kForm = Form::each;
@@ -96,6 +97,7 @@ struct Dropout {
   std::uint32_t layer = 0;
   double probability = 0;  // double: its rounding to float would decide otherwise for some elements
   const StepScalars* scalars = nullptr;
+  bool by_channel = true, by_pixel = true;  // false: dropped together
   bool add = false;
 
   std::int64_t size() const { return n * pixels * (pitch_of(channels) / kPack); }
@@ -224,14 +226,15 @@ MILLRACE_HD void Dropout<T>::operator()(std::int64_t i) const {
   const float factor = probability < 1 ? 1.0F / static_cast<float>(1 - probability) : 0.0F;
   float values[kPack];
   load(x + i * kPack, values);
+  const std::int64_t pixel = by_pixel ? sample.remainder : 0;
   MILLRACE_UNROLL for (int half = 0; half < 2; ++half) {
-    const PhiloxBlock bits =
-        philox({{static_cast<std::uint32_t>(number), static_cast<std::uint32_t>(number >> 32),
-                 static_cast<std::uint32_t>(sample.remainder), static_cast<std::uint32_t>(2 * row.remainder + half)}},
-               key);
+    const std::int64_t four = by_channel ? 2 * row.remainder + half : 0;
+    const PhiloxBlock bits = philox({{static_cast<std::uint32_t>(number), static_cast<std::uint32_t>(number >> 32),
+                                      static_cast<std::uint32_t>(pixel), static_cast<std::uint32_t>(four)}},
+                                    key);
     MILLRACE_UNROLL for (int k = 0; k < 4; ++k) {
       float& value = values[4 * half + k];
-      value = bits.words[k] < threshold ? 0.0F : value * factor;
+      value = (by_channel ? bits.words[k] : bits.words[0]) < threshold ? 0.0F : value * factor;
     }
   }
   store(y + i * kPack, values, add);

@@ -111,6 +111,26 @@ TYPED_TEST(Plain, DropoutDecidesAsTheCpuDoes) {
   }
 }
 
+TYPED_TEST(Plain, DropoutOfChannelsAndSamplesDecidesAsTheCpuDoes) {
+  for (const bool by_channel : {true, false}) {
+    for (const std::int64_t channels : {3, 20, 64}) {
+      constexpr std::int64_t kSamples = 7, kPixels = 5;
+      TestMap<TypeParam> x(kSamples * kPixels, channels), y(kSamples * kPixels, channels);
+      x.fill(1, 3, 0.1);
+      std::vector<StepScalars> scalars = {{4, 5}};
+      Dropout<TypeParam> element{x.data(), y.data(), kSamples, kPixels, channels, 99, 7, 0.4, scalars.data()};
+      element.by_channel = by_channel;
+      element.by_pixel = false;
+      expect_names_its_memory(element, {x.bytes(), y.bytes(), bytes_of(scalars)});
+      const auto expected = [&](auto row, auto c) {
+        const std::uint64_t sample = 5 + static_cast<std::uint64_t>(row / kPixels);
+        return is_dropped(99, 4, 7, sample, 0, by_channel ? c : 0, 0.4) ? 0.0 : 1 / 0.6;
+      };
+      y.expect_near([&](auto row, auto c) { return x.at(row, c) * expected(row, c); });
+    }
+  }
+}
+
 TEST(Convert, RoundsAndWidens) {
   TestMap<float> from(5, 20), back(5, 20);
   TestMap<Bf16> to(5, 20);

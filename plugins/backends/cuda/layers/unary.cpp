@@ -165,7 +165,10 @@ class Dropping final : public Unary {
       kernel.channels = from.spec.channels;
       kernel.seed = workshop_.options.seed;
       kernel.layer = static_cast<std::uint32_t>(node_.layer);
-      kernel.probability = layer().as<DropoutAttributes>().probability;
+      const auto& drops = layer().as<DropoutAttributes>();
+      kernel.probability = drops.probability;
+      kernel.by_channel = drops.by_channel;
+      kernel.by_pixel = drops.by_pixel;
       kernel.scalars = workshop_.scalars;
       kernel.add = add;
       queue.run(kernel);

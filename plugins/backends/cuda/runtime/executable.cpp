@@ -127,6 +127,7 @@ void Executable::backward(Queue& queue, const std::function<void(int node)>& don
     {
       Operation& operation = plan_.of_backward(step.node);
       const StepTrace::Piece piece(trace(), queue, operation.layer().name, kBackward);
+      if (!step.recompute) plan_.each_zeros(step.node, [&](void* data, std::size_t bytes) { queue.zero(data, bytes); });
       operation.at_layer([&] { step.recompute ? operation.recompute(queue) : operation.backward(queue); });
     }
     if (!step.recompute) done(step.node);

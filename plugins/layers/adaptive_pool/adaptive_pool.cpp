@@ -1,0 +1,105 @@
+// adaptive_average_pool, adaptive_max_pool and global_max_pool.
+#include "adaptive_pool_kernels.h"
+
+#include "millrace/error.h"
+#include "millrace/layer.h"
+
+namespace millrace::layers {
+namespace {
+
+// What they share: an output of one size, whatever the input's is.
+class AdaptivePool : public PortableLayer {
+ public:
+  struct Params {
+    Size size;
+  };
+  explicit AdaptivePool(const Params& params) : size_(params.size) {}
+
+  LayerPlan plan(const std::vector<Shape>& inputs) const override {
+    const Shape& from = inputs[0];
+    if (from.rank() != 3) fail(ErrorKind::usage, "its input is {}: it needs a map", to_string(from));
+    if (from[1] * size_.height >= kMostProduct || from[2] * size_.width >= kMostProduct) {
+      fail(ErrorKind::usage, "its input is {} and 'size' {} x {}, which is too large", to_string(from), size_.height,
+           size_.width);
+    }
+    LayerPlan plan;
+    plan.output = {from[0], size_.height, size_.width};
+    return plan;
+  }
+
+ protected:
+  static void describe_size(LayerDescription<Params>& d) {
+    d.params.add("size", &Params::size).required().range(1, 65536).unit("pixels").text("of the output, [height, width]");
+    d.example("size = [3, 2]", {{20, 5, 6}}).example("size = 2", {{8, 4, 6}}).example("size = [3, 4]", {{9, 3, 4}});
+    d.example("size = [4, 5]", {{9, 2, 3}});
+  }
+  bool grows(const Shape& from) const { return size_.height > from[1] || size_.width > from[2]; }
+  template <class Kernel>
+  Kernel kernel(const Pass& pass) const {
+    const Shape& from = pass.input_shape();
+    return {{Divider(from[1]), Divider(size_.height)}, {Divider(from[2]), Divider(size_.width)}};
+  }
+
+ private:
+  static constexpr std::int64_t kMostProduct = std::int64_t{1} << 30;  // of an input's and an output's extent: kernels multiply
+
+  const Size size_;
+};
+
+// torch.nn.AdaptiveAvgPool2d
+class AdaptiveAveragePool final : public AdaptivePool {
+ public:
+  using AdaptivePool::AdaptivePool;
+  static void describe(LayerDescription<Params>& d) {
+    d.name("adaptive_average_pool");
+    d.text("The mean of each window. The windows cover the map, and their number is the output's size; they may overlap.");
+    describe_size(d);
+  }
+  void forward(Pass& pass) const override { pass.gather(kernel<AdaptiveAverage>(pass), {pass.in()}, pass.out()); }
+  void backward(Pass& pass) const override {
+    if (grows(pass.input_shape()))
+      pass.gather(kernel<AdaptiveAverageGradient>(pass), {pass.d_out()}, pass.d_in());
+    else
+      pass.gather(kernel<ShrinkingAverageGradient>(pass), {pass.d_out()}, pass.d_in());
+  }
+};
+
+// torch.nn.AdaptiveMaxPool2d
+class AdaptiveMaxPool : public AdaptivePool {
+ public:
+  using AdaptivePool::AdaptivePool;
+  static void describe(LayerDescription<Params>& d) {
+    d.name("adaptive_max_pool");
+    d.text(
+        "The largest value of each window. The windows cover the map, and their number is the output's size; they may overlap.");
+    describe_size(d);
+  }
+  void forward(Pass& pass) const override { pass.gather(kernel<AdaptiveLargest>(pass), {pass.in()}, pass.out()); }
+  void backward(Pass& pass) const override {
+    pass.gather(kernel<AdaptiveLargestGradient>(pass), {pass.in(), pass.out(), pass.d_out()}, pass.d_in());
+  }
+};
+
+class GlobalMaxPool final : public AdaptiveMaxPool {
+ public:
+  struct Params {};
+  GlobalMaxPool() : AdaptiveMaxPool(AdaptivePool::Params{{1, 1}}) {}
+  static void describe(LayerDescription<Params>& d) {
+    d.name("global_max_pool").text("The largest value of each channel; makes a vector.");
+    d.example("", {{9, 3, 2}}).example("", {{20, 2, 2}});
+  }
+  LayerPlan plan(const std::vector<Shape>& inputs) const override {
+    LayerPlan plan = AdaptiveMaxPool::plan(inputs);
+    plan.output = {inputs[0][0]};
+    return plan;
+  }
+};
+
+}  // namespace
+}  // namespace millrace::layers
+
+MILLRACE_PART {
+  registry.add_layer<millrace::layers::AdaptiveAveragePool>();
+  registry.add_layer<millrace::layers::AdaptiveMaxPool>();
+  registry.add_layer<millrace::layers::GlobalMaxPool>();
+}

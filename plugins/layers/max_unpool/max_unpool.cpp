@@ -1,0 +1,66 @@
+#include "max_unpool_kernels.h"
+
+#include "millrace/error.h"
+#include "millrace/layer.h"
+
+namespace millrace::layers {
+namespace {
+
+// Zeiler and Fergus 2013, arXiv 1311.2901; Badrinarayanan, Kendall and Cipolla 2015, "SegNet", arXiv 1511.00561. What
+// torch.nn.MaxUnpool2d makes of the indices of torch.nn.MaxPool2d. Here the indices are found again in x, which is kept for the
+// backward of its own layers anyway.
+class MaxUnpool final : public PortableLayer {
+ public:
+  struct Params {
+    Size kernel = {2, 2};
+  };
+  static void describe(LayerDescription<Params>& d) {
+    d.name("max_unpool").inputs(2, 2);
+    d.text(
+        "The first input's values at the places of the largest values of the second, zeros elsewhere. The second input is what a "
+        "max_pool of this kernel took, without padding and with a stride as large as the kernel; it gets no gradient.");
+    // Few windows, or windows of one value: near a tie the output jumps, and gradients are no longer those of differences.
+    d.example("kernel = [1, 2]", {{2, 1, 1}, {2, 1, 3}}).example("", {{2, 1, 1}, {2, 2, 2}});
+    d.example("kernel = 1", {{20, 3, 4}, {20, 3, 4}});
+    d.params.add("kernel", &Params::kernel).range(1, 4096).unit("pixels").text("size of the windows, which lie side by side");
+  }
+  explicit MaxUnpool(const Params& params) : kernel_(params.kernel) {}
+
+  LayerPlan plan(const std::vector<Shape>& inputs) const override {
+    const Shape &value = inputs[0], &x = inputs[1];
+    const bool maps = value.rank() == 3 && x.rank() == 3;
+    if (!maps || !(value == Shape{x[0], x[1] / kernel_.height, x[2] / kernel_.width})) {
+      fail(
+          ErrorKind::usage,
+          "its inputs are {} and {}: the second must be the map that a max_pool with kernel = [{}, {}] made a map like the first "
+          "from",
+          to_string(value), to_string(x), kernel_.height, kernel_.width);
+    }
+    LayerPlan plan;
+    plan.output = x;
+    return plan;
+  }
+  void forward(Pass& pass) const override {
+    if (is_two_by_two())
+      pass.gather(MaxUnpoolTwoByTwo{}, {pass.in(0), pass.in(1)}, pass.out());
+    else
+      pass.gather(MaxUnpoolKernel{Divider(kernel_.height), Divider(kernel_.width)}, {pass.in(0), pass.in(1)}, pass.out());
+  }
+  void backward(Pass& pass) const override {
+    const auto height = static_cast<std::int32_t>(kernel_.height), width = static_cast<std::int32_t>(kernel_.width);
+    if (is_two_by_two())
+      pass.gather(MaxUnpoolTwoByTwoGradient{}, {pass.in(1), pass.d_out()}, pass.d_in(0));
+    else
+      pass.gather(MaxUnpoolGradient{height, width}, {pass.in(1), pass.d_out()}, pass.d_in(0));
+  }
+
+ private:
+  bool is_two_by_two() const { return kernel_.height == 2 && kernel_.width == 2; }
+
+  const Size kernel_;
+};
+
+}  // namespace
+}  // namespace millrace::layers
+
+MILLRACE_PART { registry.add_layer<millrace::layers::MaxUnpool>(); }
