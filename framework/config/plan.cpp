@@ -9,6 +9,7 @@
 #include "config/graph_plan.h"
 #include "config/network_plan.h"
 #include "config/observer_plan.h"
+#include "millrace/bytes.h"
 #include "millrace/error.h"
 
 namespace millrace {
@@ -31,6 +32,11 @@ void RunParams::describe(ParamSet<RunParams>& set) {
   set.add("graphs", &RunParams::graphs).text("a device records a step's work once and repeats it");
   set.add("recompute", &RunParams::recompute)
       .text("a device keeps fewer activations and computes the others again in backward: less memory, about a third more work");
+  set.add("memory", &RunParams::memory)
+      .text(
+          "how much of the host's memory a run with a batch of size \"auto\" may take, such as \"8 GiB\"; default: three "
+          "quarters "
+          "of what the machine or its control group has");
   set.add("folder", &RunParams::folder).text("where run folders are made; \"\": nothing is written");
   set.add("best", &RunParams::best)
       .text("\"validate.accuracy\": whenever this figure improves, the weights are written into best.safetensors");
@@ -84,6 +90,11 @@ class PipelineReader {
     ParamSet<RunParams> set;
     RunParams::describe(set);
     if (const Value* table = root().find("run")) pipeline_.run = read_struct(set, *table, "[run]", errors_);
+    const std::string& memory = pipeline_.run.memory;
+    if (!memory.empty() && parse_bytes(memory) == 0) {
+      errors_.add(root().find("run")->find("memory")->at(),
+                  fmt::format("'memory' must be a number of bytes such as \"512 MiB\" or \"8 GiB\", found \"{}\"", memory));
+    }
     if (pipeline_.run.name.empty()) pipeline_.run.name = fs::path(pipeline_.file).stem().string();
   }
 

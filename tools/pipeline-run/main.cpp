@@ -128,6 +128,7 @@ int main(int argc, char** argv) {
         fmt::print("{}", millrace::check_report(session));
         return 0;
       }
+      if (!quiet && others.rank() == 0 && !session.batch_choice().empty()) fmt::print(stderr, "{}\n", session.batch_choice());
       const millrace::RunResult result = session.run();
       if (!quiet && !result.weights_file.empty()) {
         fmt::print(stderr, "weights: {}\n", result.weights_file);
