@@ -17,6 +17,12 @@ TEST_F(PlanRefuses, WrongType) {
             "p.toml:9:10: 'flip_x' must be a number between 0 and 1, found \"half\"");
 }
 
+TEST_F(PlanRefuses, MemoryThatIsNoNumberOfBytes) {
+  EXPECT_EQ(mistakes(train("[run]\nmemory = \"lots\"\n")),
+            "p.toml:9:10: 'memory' must be a number of bytes such as \"512 MiB\" or \"8 GiB\", found \"lots\"");
+  EXPECT_EQ(mistakes(train("[run]\nmemory = 8\n")), "p.toml:9:10: 'memory' must be text, found 8");
+}
+
 TEST_F(PlanRefuses, OutOfRange) {
   EXPECT_EQ(mistakes(train("[train.augment]\nflip_x = 1.5\n")),
             "p.toml:9:10: 'flip_x' must be a number between 0 and 1, found 1.5");
