@@ -60,7 +60,8 @@ bool is_graph(const Member& member) { return !is_known_table(member.key) && memb
 
 class PipelineReader {
  public:
-  PipelineReader(const std::string& path, const Registry& registry, Diagnostics& errors) : registry_(registry), errors_(errors) {
+  PipelineReader(const std::string& path, const Registry& registry, bool other_weights, Diagnostics& errors)
+      : registry_(registry), other_weights_(other_weights), errors_(errors) {
     pipeline_.file = path;
   }
 
@@ -101,7 +102,7 @@ class PipelineReader {
   void read_network() {
     Value* table = root().find("network");
     if (!table) return;
-    NetworkPlan plan = plan_network(*table, pipeline_.file, registry_, errors_);
+    NetworkPlan plan = plan_network(*table, pipeline_.file, registry_, other_weights_, errors_);
     pipeline_.network_table = *table;
     pipeline_.network_params = std::move(plan.params);
     pipeline_.network = std::move(plan.network);
@@ -192,6 +193,7 @@ class PipelineReader {
   }
 
   const Registry& registry_;
+  const bool other_weights_;
   Diagnostics& errors_;
   Pipeline pipeline_;
   std::set<std::string> referred_;
@@ -199,9 +201,10 @@ class PipelineReader {
 
 }  // namespace
 
-Pipeline load_pipeline(const std::string& path, const std::vector<std::string>& overrides, const Registry& registry) {
+Pipeline load_pipeline(const std::string& path, const std::vector<std::string>& overrides, const Registry& registry,
+                       bool other_weights) {
   Diagnostics errors;
-  PipelineReader reader(fs::path(path).lexically_normal().string(), registry, errors);
+  PipelineReader reader(fs::path(path).lexically_normal().string(), registry, other_weights, errors);
   reader.read(overrides);
   errors.throw_if_any();
   return reader.take();
