@@ -21,8 +21,8 @@ namespace {
 
 class NetworkReader {
  public:
-  NetworkReader(Value& table, const std::string& pipeline_file, const Registry& registry, Diagnostics& errors)
-      : table_(table), pipeline_file_(pipeline_file), registry_(registry), errors_(errors) {}
+  NetworkReader(Value& table, const std::string& pipeline_file, const Registry& registry, bool other_weights, Diagnostics& errors)
+      : table_(table), pipeline_file_(pipeline_file), registry_(registry), other_weights_(other_weights), errors_(errors) {}
 
   NetworkPlan read() {
     Value* use = table_.find("use");
@@ -39,7 +39,7 @@ class NetworkReader {
     const std::optional<std::string> file = network_file(*use);
     if (!file) return {};
     *use = Value(*file, use->at());
-    find_weights();
+    if (!other_weights_) find_weights();
     const Value variables = read_params();
     try {
       plan_.network = load_network(*file, variables, registry_, errors_, use->at());
@@ -163,14 +163,16 @@ class NetworkReader {
   Value& table_;
   const std::string& pipeline_file_;
   const Registry& registry_;
+  const bool other_weights_;
   Diagnostics& errors_;
   NetworkPlan plan_;
 };
 
 }  // namespace
 
-NetworkPlan plan_network(Value& table, const std::string& pipeline_file, const Registry& registry, Diagnostics& errors) {
-  return NetworkReader(table, pipeline_file, registry, errors).read();
+NetworkPlan plan_network(Value& table, const std::string& pipeline_file, const Registry& registry, bool other_weights,
+                         Diagnostics& errors) {
+  return NetworkReader(table, pipeline_file, registry, other_weights, errors).read();
 }
 
 }  // namespace millrace

@@ -17,7 +17,8 @@ struct NetworkPlan {
 
 // `use` names a network of the zoo (see zoo.h) or a file. Mistakes are added to `errors`. Files in `table` are replaced by where
 // they were found: beside the file that names them, or else in the working folder. `pipeline_file`: whose folder counts for what
-// --set has named.
-NetworkPlan plan_network(Value& table, const std::string& pipeline_file, const Registry& registry, Diagnostics& errors);
+// --set has named. `other_weights`: the run begins with others than the file says, so that these need not be there.
+NetworkPlan plan_network(Value& table, const std::string& pipeline_file, const Registry& registry, bool other_weights,
+                         Diagnostics& errors);
 
 }  // namespace millrace

@@ -9,6 +9,7 @@
 #include "config/graph_plan.h"
 #include "config/network_plan.h"
 #include "config/observer_plan.h"
+#include "millrace/bytes.h"
 #include "millrace/error.h"
 
 namespace millrace {
@@ -31,6 +32,11 @@ void RunParams::describe(ParamSet<RunParams>& set) {
   set.add("graphs", &RunParams::graphs).text("a device records a step's work once and repeats it");
   set.add("recompute", &RunParams::recompute)
       .text("a device keeps fewer activations and computes the others again in backward: less memory, about a third more work");
+  set.add("memory", &RunParams::memory)
+      .text(
+          "how much of the host's memory a run with a batch of size \"auto\" may take, such as \"8 GiB\"; default: three "
+          "quarters "
+          "of what the machine or its control group has");
   set.add("folder", &RunParams::folder).text("where run folders are made; \"\": nothing is written");
   set.add("best", &RunParams::best)
       .text("\"validate.accuracy\": whenever this figure improves, the weights are written into best.safetensors");
@@ -54,7 +60,8 @@ bool is_graph(const Member& member) { return !is_known_table(member.key) && memb
 
 class PipelineReader {
  public:
-  PipelineReader(const std::string& path, const Registry& registry, Diagnostics& errors) : registry_(registry), errors_(errors) {
+  PipelineReader(const std::string& path, const Registry& registry, bool other_weights, Diagnostics& errors)
+      : registry_(registry), other_weights_(other_weights), errors_(errors) {
     pipeline_.file = path;
   }
 
@@ -84,13 +91,18 @@ class PipelineReader {
     ParamSet<RunParams> set;
     RunParams::describe(set);
     if (const Value* table = root().find("run")) pipeline_.run = read_struct(set, *table, "[run]", errors_);
+    const std::string& memory = pipeline_.run.memory;
+    if (!memory.empty() && parse_bytes(memory) == 0) {
+      errors_.add(root().find("run")->find("memory")->at(),
+                  fmt::format("'memory' must be a number of bytes such as \"512 MiB\" or \"8 GiB\", found \"{}\"", memory));
+    }
     if (pipeline_.run.name.empty()) pipeline_.run.name = fs::path(pipeline_.file).stem().string();
   }
 
   void read_network() {
     Value* table = root().find("network");
     if (!table) return;
-    NetworkPlan plan = plan_network(*table, pipeline_.file, registry_, errors_);
+    NetworkPlan plan = plan_network(*table, pipeline_.file, registry_, other_weights_, errors_);
     pipeline_.network_table = *table;
     pipeline_.network_params = std::move(plan.params);
     pipeline_.network = std::move(plan.network);
@@ -181,6 +193,7 @@ class PipelineReader {
   }
 
   const Registry& registry_;
+  const bool other_weights_;
   Diagnostics& errors_;
   Pipeline pipeline_;
   std::set<std::string> referred_;
@@ -188,9 +201,10 @@ class PipelineReader {
 
 }  // namespace
 
-Pipeline load_pipeline(const std::string& path, const std::vector<std::string>& overrides, const Registry& registry) {
+Pipeline load_pipeline(const std::string& path, const std::vector<std::string>& overrides, const Registry& registry,
+                       bool other_weights) {
   Diagnostics errors;
-  PipelineReader reader(fs::path(path).lexically_normal().string(), registry, errors);
+  PipelineReader reader(fs::path(path).lexically_normal().string(), registry, other_weights, errors);
   reader.read(overrides);
   errors.throw_if_any();
   return reader.take();

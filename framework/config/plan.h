@@ -18,31 +18,32 @@ namespace millrace {
 
 // [run]
 struct RunParams {
-  std::string name;                  // default: the file's stem
-  double epochs = 1;                 // may have a fraction; the run has ceil(epochs * steps per epoch) steps
+  std::string name;   // default: the file's stem
+  double epochs = 1;  // may have a fraction; the run has ceil(epochs * steps per epoch) steps
   std::int64_t seed = 1;
-  std::int64_t threads = 0;          // of the data stages; 0: "auto"
+  std::int64_t threads = 0;  // of the data stages; 0: "auto"
   std::int64_t io_threads = 2;
-  std::int64_t chunk = 0;            // samples a packet; 0: chosen by the framework
+  std::int64_t chunk = 0;  // samples a packet; 0: chosen by the framework
   std::string devices = "auto";
-  std::vector<double> load;          // one share per replica; empty: equal
+  std::vector<double> load;  // one share per replica; empty: equal
   std::string precision = "auto";
-  std::string tune = "heuristic";    // these: see CompileOptions
+  std::string tune = "heuristic";  // these: see CompileOptions
   bool deterministic = true;
   bool graphs = true;
   bool recompute = false;
-  std::string folder = "runs";       // where run folders are made; "" writes none
-  std::string best;                  // "validate.accuracy": the weights at its best value are kept; "": they are not
-  std::int64_t log_every = 1;        // from one StepEvent to the next
+  std::string memory;           // of the host, that a batch of size "auto" may count on; "": see run/memory_limit.h
+  std::string folder = "runs";  // where run folders are made; "" writes none
+  std::string best;             // "validate.accuracy": the weights at its best value are kept; "": they are not
+  std::int64_t log_every = 1;   // from one StepEvent to the next
 
   static void describe(ParamSet<RunParams>& set);
 };
 
 struct StagePlan {
-  std::string name;               // the table's name
+  std::string name;  // the table's name
   const StageType* type = nullptr;
-  Value table;                    // its parameters, resolved; without `stage` and `from`
-  Position at;                    // of its name in `flow`, or of its table
+  Value table;  // its parameters, resolved; without `stage` and `from`
+  Position at;  // of its name in `flow`, or of its table
 };
 
 // From an output port to an input port; indices into GraphPlan::stages and StageType::outputs / inputs.
@@ -65,7 +66,7 @@ struct GraphPlan {
 struct ObserverPlan {
   std::string name;
   const ObserverType* type = nullptr;
-  Value table;                    // its parameters, resolved
+  Value table;  // its parameters, resolved
 };
 
 struct Pipeline {
@@ -95,6 +96,9 @@ struct Pipeline {
 // [network], which has the keys of NetworkParams (see network_plan.h) and whose other keys are variables of the network; graphs,
 // which are the tables with `flow`. All but one graph have `every`. Any other key is a variable for ${...}. A key that looks like
 // a misspelt "run" or "network" and that nothing refers to is a mistake, and so is a --set of a key that does not exist.
-Pipeline load_pipeline(const std::string& path, const std::vector<std::string>& overrides, const Registry& registry);
+//
+// `other_weights`: the run begins with others than those of [network], as --weights says; what the file names need not be there.
+Pipeline load_pipeline(const std::string& path, const std::vector<std::string>& overrides, const Registry& registry,
+                       bool other_weights = false);
 
 }  // namespace millrace

@@ -17,6 +17,20 @@ TEST_F(PlanRefuses, WrongType) {
             "p.toml:9:10: 'flip_x' must be a number between 0 and 1, found \"half\"");
 }
 
+TEST_F(PlanRefuses, MemoryThatIsNoNumberOfBytes) {
+  EXPECT_EQ(mistakes(train("[run]\nmemory = \"lots\"\n")),
+            "p.toml:9:10: 'memory' must be a number of bytes such as \"512 MiB\" or \"8 GiB\", found \"lots\"");
+  EXPECT_EQ(mistakes(train("[run]\nmemory = 8\n")), "p.toml:9:10: 'memory' must be text, found 8");
+}
+
+TEST_F(PlanRefuses, AVariableThatTheNetworkCannotUse) {
+  const std::string text = mistakes(train("[network]\nuse = \"small\"\nclasses = \"ten\"\n"));
+  EXPECT_TRUE(
+      text.starts_with("p.toml:10:11: classes = \"ten\" of network 'small': networks/small.toml:2:80: 'out' must be an integer"))
+      << text;
+  EXPECT_TRUE(text.ends_with("found \"ten\"")) << text;
+}
+
 TEST_F(PlanRefuses, OutOfRange) {
   EXPECT_EQ(mistakes(train("[train.augment]\nflip_x = 1.5\n")),
             "p.toml:9:10: 'flip_x' must be a number between 0 and 1, found 1.5");
@@ -51,6 +65,8 @@ TEST_F(PlanRefuses, WhatNetworkSaysOfItsWeights) {
   write("networks/old.pth", "");
   EXPECT_EQ(said("weights = \"networks/odl.pth\"\n"),
             "p.toml:11:11: there is no file 'networks/odl.pth'; nearest is 'networks/old.pth'");
+  write("p.toml", train("[network]\nuse = \"small\"\nclasses = 7\nweights = \"networks/odl.pth\"\n"));
+  EXPECT_NO_THROW(load_pipeline("p.toml", {}, registry_, /*other_weights=*/true)) << "others are named";
   EXPECT_EQ(said("new = [\"fx\", \"fc\"]\nfreeze = [\"fc.wieght\"]\n"),
             "p.toml:11:8: new: 'fx' fits no layer that has parameters; nearest is 'fc'\n"
             "p.toml:12:11: freeze: 'fc.wieght' fits no layer that has parameters; nearest is 'fc.weight'");

@@ -120,6 +120,7 @@ void Feeder::allocate() {
 void Feeder::start(std::uint64_t first, std::uint64_t last) {
   {
     const std::lock_guard lock(mutex_);
+    if (first < next_) ++pass_;
     next_ = first;
     last_ = last;
     stopped_ = false;
@@ -180,6 +181,7 @@ void Feeder::prepare(Batch& batch, std::uint64_t step) const {
   const GraphOptions& options = plan_.options;
   batch.epoch = step / options.steps_per_epoch;
   batch.step = step;
+  batch.pass = pass_;
   const std::uint64_t first = step % options.steps_per_epoch * plan_.global_batch;
   const std::uint64_t left = options.samples_per_epoch > first ? options.samples_per_epoch - first : 0;
   batch.global_count = plan_.global_batch;
@@ -331,15 +333,6 @@ std::uint32_t Feeder::chunk_size() const {
   seconds *= seconds_per_tick();
   if (seconds <= 0) return std::min(most, kFirstChunk);
   return static_cast<std::uint32_t>(std::clamp(kSecondsPerChunk / seconds, 1.0, static_cast<double>(most)));
-}
-
-std::size_t Feeder::batch_bytes() const {
-  const std::size_t size = plan_.spec.size;
-  const ImageShape& shape = plan_.options.image;
-  const ImageShape target = plan_.options.target.shape(shape);
-  const std::size_t image = shape.is_static() ? shape.bytes() + target.bytes() : 0;
-  return size * (image + plan_.options.numbers * sizeof(float) + sizeof(Sample) + sizeof(AugmentationRecord) + sizeof(SourceMap) +
-                 2 * (sizeof(std::int32_t) + sizeof(float)) + source_.largest_encoded() / 4 * 5 + 64);  // as ByteBuffer rounds up
 }
 
 }  // namespace millrace::flow

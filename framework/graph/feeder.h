@@ -48,8 +48,6 @@ class Feeder : public std::enable_shared_from_this<Feeder> {
   const std::string& source_name() const { return plan_.node->place().name; }
   int reading() const { return reading_; }  // I/O threads that read samples, or are about to
 
-  std::size_t batch_bytes() const;  // of one batch, encoded samples included
-
  private:
   class CirculatingBatch;
   struct Filling;
@@ -80,6 +78,7 @@ class Feeder : public std::enable_shared_from_this<Feeder> {
   std::mutex mutex_;
   std::vector<CirculatingBatch*> home_;
   std::uint64_t next_ = 0, last_ = 0;
+  std::atomic<std::uint64_t> pass_{0};  // Batch::pass
   std::optional<std::uint64_t> lost_step_;
   std::atomic<bool> stopped_{true};
   std::atomic<int> reading_{0};

@@ -44,7 +44,6 @@ struct Graph::State {
   void add_retry(const GraphPlan& plan);
   FeederPlan feeder_plan(const GraphPlan& plan, const GraphOptions& options, int threads) const;
   Link& add_link(const std::string& from, const std::string& to);
-  std::size_t scratch_bytes(ImageShape slot) const;
   std::uint64_t packets_on_edges() const;
   void stop_stages();
 
@@ -83,7 +82,7 @@ Graph::State::State(const GraphPlan& plan, const std::vector<std::vector<std::sh
     feeder->stop();
     credits->abandon();
   };
-  memory_bound = (feeder->batch_bytes() + feeding.spec.size * scratch_bytes(options.image)) * feeding.spec.buffers;
+  memory_bound = slot_bytes(stages, options) * feeding.spec.size * feeding.spec.buffers;
   for (const auto& instances : nodes) {
     for (const auto& node : instances) memory_bound += node->stage().memory_bound();
   }
@@ -177,6 +176,7 @@ FeederPlan Graph::State::feeder_plan(const GraphPlan& plan, const GraphOptions& 
     }
     if (role == StageType::Role::batcher) feeding.spec = static_cast<const Batcher&>(node->stage()).spec();
   }
+  if (options.batch_size > 0) feeding.spec.size = options.batch_size;
   if (!feeding.node) fail(ErrorKind::usage, "graph '{}' has no source", plan.name);
   if (feeding.spec.size == 0) fail(ErrorKind::usage, "graph '{}' has a source but no stage that makes batches", plan.name);
   if (options.steps_per_epoch == 0) {
@@ -190,19 +190,6 @@ FeederPlan Graph::State::feeder_plan(const GraphPlan& plan, const GraphOptions& 
          feeding.global_batch, options.load.size());
   }
   return feeding;
-}
-
-// Of one sample: stages that make images of another shape than the batch's write them into its two scratch buffers. Where shapes
-// vary nothing can be said before the images are read.
-std::size_t Graph::State::scratch_bytes(ImageShape slot) const {
-  std::size_t largest = 0, used = 0;
-  for (const auto& instances : nodes) {
-    const ImageShape shape = instances[0]->stage().image_shape();
-    if (!shape.is_static() || shape == slot) continue;
-    largest = std::max(largest, shape.bytes());
-    used = std::min<std::size_t>(used + 1, 2);
-  }
-  return used * largest;
 }
 
 // Packets move meanwhile: against the flow, so that none is counted where it left and where it came.

@@ -37,6 +37,7 @@ struct GraphOptions {
   std::uint64_t seed = 0;
   std::uint32_t chunk = 0;              // samples a packet; 0: as many as make about 200 us of work, measured as the run goes
   std::uint64_t samples_per_epoch = 0;  // SampleOrder::size()
+  std::uint32_t batch_size = 0;         // global; 0: as the batcher's spec says
   std::uint64_t steps_per_epoch = 0;    // whole batches (or the last, incomplete one too, if the batcher keeps it)
   ImageShape image;                     // of the batch's pixels
   ImageShape window;                    // what the network sees
@@ -51,6 +52,10 @@ struct GraphOptions {
   std::int32_t resident_set = -1;                                                 // Batch::resident_set
   std::function<std::shared_ptr<std::uint8_t[]>(std::size_t bytes)> host_buffer;  // null: ordinary memory
 };
+
+// Bytes of one slot of a circulating batch at most: the encoded sample, its image and target, and scratch images. `stages` as
+// Graph takes them, or those before the steps alone. What varies in size is not counted before it is read.
+std::size_t slot_bytes(const std::vector<std::vector<std::shared_ptr<Stage>>>& stages, const GraphOptions& options);
 
 class Graph {
  public:

@@ -97,6 +97,21 @@ TEST(Graph, RunsAgainAfterItHasDrained) {
   }
 }
 
+// As validation does, and not where an epoch follows another.
+TEST(Graph, CountsHowOftenItBeginsAgain) {
+  Line line(shuffled(32), table({{"size", number(8)}}));
+  std::vector<std::uint64_t> passes;
+  line.log->on_batch = [&](const Packet& packet, Output&) {  // serial: steps go one by one
+    passes.push_back(static_cast<const Batch&>(*packet.payload).pass);
+  };
+  Graph& graph = line.test.make({.threads = 2});
+  for (const auto& [first, last] : {std::pair(0, 2), std::pair(0, 2), std::pair(2, 4), std::pair(0, 1)}) {
+    graph.start(static_cast<std::uint64_t>(first), static_cast<std::uint64_t>(last));
+    graph.wait();
+  }
+  EXPECT_EQ(passes, (std::vector<std::uint64_t>{0, 0, 1, 1, 1, 1, 2}));
+}
+
 TEST(Graph, KeepsOrDropsTheIncompleteLastBatch) {
   for (const bool keep : {false, true}) {
     Line line(shuffled(22), table({{"size", number(8)}, {"keep_last", Value(keep)}}));

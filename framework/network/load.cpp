@@ -1,5 +1,7 @@
 #include "network/load.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 
@@ -65,6 +67,30 @@ Value network_variables(const NetworkDocument& document, const std::string& name
   return variables;
 }
 
+bool is_same_place(const Position& a, const Position& b) {
+  return a.file && b.file && *a.file == *b.file && a.line == b.line && a.column == b.column;
+}
+
+// What is wrong where a network refers to a variable that a pipeline has given is wrong in the pipeline.
+void report(const Diagnostics& mistakes, const NetworkDocument& document, const std::string& name, const Value& given,
+            Diagnostics& errors) {
+  for (const Diagnostics::Entry& mistake : mistakes.entries()) {
+    const Value* variable = nullptr;
+    std::string key;
+    for (const Reference& reference : document.references) {
+      if (!is_same_place(reference.at, mistake.at) || variable != nullptr) continue;
+      variable = given.find(reference.name);
+      key = reference.name;
+    }
+    if (variable == nullptr || !variable->at().file) {
+      errors.add(mistake.at, mistake.message);
+    } else {
+      errors.add(variable->at(), fmt::format("{} = {} of network '{}': {}: {}", key, to_toml(*variable), name,
+                                             to_string(mistake.at), mistake.message));
+    }
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<const Network> build_network(const Value& document, const std::string& name, const Value& variables,
@@ -74,7 +100,9 @@ std::shared_ptr<const Network> build_network(const Value& document, const std::s
   if (errors.size() != before) return nullptr;
   const Value bound = network_variables(parts, name, variables, errors);
   if (errors.size() != before) return nullptr;
-  auto network = std::make_shared<const Network>(Builder(parts, registry, errors).build(name, bound));
+  Diagnostics mistakes;
+  auto network = std::make_shared<const Network>(Builder(parts, registry, mistakes).build(name, bound));
+  report(mistakes, parts, name, variables, errors);
   return errors.size() == before ? network : nullptr;
 }
 

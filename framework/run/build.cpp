@@ -82,6 +82,8 @@ GraphBuild::GraphBuild(const GraphPlan& plan, StageContext context) : plan_(&pla
     if (dynamic_cast<const SampleCache*>(&stage) != nullptr) refuse_random_before_cache();
     if (role == StageType::Role::batcher) {
       batch_ = static_cast<const Batcher&>(stage).spec();
+      chooses_batch_ = batch_.size == 0;
+      batcher_at_ = made_ - 1;
       break;
     }
   }

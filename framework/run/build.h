@@ -41,7 +41,10 @@ class GraphBuild {
   Source* source() const { return source_; }
   const std::vector<std::string>& classes() const { return context_.classes; }  // names by label
   const BatchSpec& batch() const { return batch_; }
-  ImageShape image() const { return image_; }  // of the batches' pixels
+  bool chooses_batch() const { return chooses_batch_; }  // the file leaves the batch's size to the run: 0 until it is set
+  void set_batch_size(std::uint32_t size) { batch_.size = size; }
+  const StagePlan& batcher() const { return plan_->stages[batcher_at_]; }  // REQUIRES: chooses_batch()
+  ImageShape image() const { return image_; }                              // of the batches' pixels
   const TargetSpec& target() const { return target_; }
   std::uint64_t samples() const { return samples_; }  // of an epoch
   // What devices are to keep of this graph; none when no cache in it asks for that.
@@ -66,6 +69,8 @@ class GraphBuild {
   std::size_t made_ = 0;
   Source* source_ = nullptr;
   BatchSpec batch_;
+  bool chooses_batch_ = false;
+  std::size_t batcher_at_ = 0;  // in plan().stages
   ImageShape image_;
   TargetSpec target_;
   std::uint64_t samples_ = 0, different_samples_ = 0;

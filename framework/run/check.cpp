@@ -45,36 +45,6 @@ std::string bytes_text(std::size_t bytes) {
   return mib >= 1024 ? fmt::format("{:.2f} GiB", mib / 1024) : fmt::format("{:.1f} MiB", mib);
 }
 
-std::vector<Session::MemoryItem> Session::memory_bound() const {
-  // Stacks, heaps and queues of the threads that are started later; measured, see tests/pipelines/memory_test.
-  constexpr std::size_t kPerThread = std::size_t{3} << 19;
-  std::vector<MemoryItem> items;
-  items.push_back({"program", "code, libraries and tables as loaded", resident_bytes()});
-  std::size_t threads = static_cast<std::size_t>(pipeline_.run.io_threads) + available_cores().size() + 4;
-  for (std::size_t g = 0; g < builds_.size(); ++g) {
-    const std::string& name = builds_[g]->plan().name;
-    const BatchSpec& batch = builds_[g]->batch();
-    std::size_t circulating = graphs_[g]->memory_bound();
-    for (std::size_t s = 0; s < builds_[g]->stages().size(); ++s) {
-      std::size_t bytes = 0;
-      for (const auto& stage : builds_[g]->stages()[s]) bytes += stage->memory_bound();
-      if (bytes > 0) items.push_back({name + "." + builds_[g]->plan().stages[s].name, "the stage's own", bytes});
-      circulating -= bytes;
-    }
-    items.push_back({name, fmt::format("{} circulating batches of {}", batch.buffers, batch.size), circulating});
-  }
-  for (std::size_t r = 0; r < replicas_.size(); ++r) {
-    const DeviceInfo& info = devices_.devices[r]->info();
-    threads += devices_.cores.replicas[r].size() + 1;
-    const std::string name = fmt::format("{}:{}", info.backend, info.index);
-    for (const MemoryPlan::Item& item : replicas_[r]->memory_plan().items) {
-      items.push_back({fmt::format("{} replica {}", name, r), item.what, item.bytes, item.on_device ? name : ""});
-    }
-  }
-  items.push_back({"threads", fmt::format("{} threads", threads), threads * kPerThread});
-  return items;
-}
-
 namespace {
 
 // What nobody can say before the files are decoded.
@@ -109,6 +79,7 @@ std::string check_report(const Session& session) {
                         build->batch().size, build->steps_per_epoch());
     if (build->trains()) text += fmt::format("  {:g} epochs, {} steps\n", session.pipeline().run.epochs, session.total_steps());
   }
+  if (!session.batch_choice().empty()) text += fmt::format("\n{}\n", session.batch_choice());
   if (const Network* network = session.pipeline().network.get()) {
     std::uint64_t parameters = 0;
     std::uint64_t fixed = 0;

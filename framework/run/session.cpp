@@ -31,7 +31,7 @@ Session::Session(const Pipeline& pipeline, const Registry& registry, SessionOpti
     choose_devices();
   }
   build_graphs();
-  if (pipeline_.network) compile_replicas();
+  compile();
 
   for (const auto& figure : {pipeline_.best, pipeline_.stop.figure}) {
     if (figure) require_figure(*figure, builds_);
@@ -203,50 +203,35 @@ void Session::choose_devices() {
   precision_ = choose_precision(pipeline_.run.precision, devices_);
 }
 
-void Session::compile_replicas() {
-  const std::size_t count = devices_.devices.size(), first = devices_.first_replica;
-  meeting_ = std::make_unique<Meeting>(first, count, devices_.all_replicas, options_.group);
-  std::vector<ResidentSet> sets;
-  for (const auto& build : builds_) {
-    const std::optional<ResidentSet> set = build->resident_set();
-    resident_sets_.push_back(set ? static_cast<std::int32_t>(sets.size()) : -1);
-    if (set) sets.push_back(*set);
-  }
-  CompileRequest request;
-  for (const auto& build : builds_) build->add_requests(request);
-  evaluated_ = request.evaluated;
-  for (std::size_t r = 0; r < count; ++r) {
-    CompileOptions compile;
-    compile.precision = precision_;
-    compile.seed = static_cast<std::uint64_t>(pipeline_.run.seed);
-    compile.tune = pipeline_.run.tune == "measure" ? Tune::measure : Tune::heuristic;
-    compile.deterministic = pipeline_.run.deterministic;
-    compile.graphs = pipeline_.run.graphs;
-    compile.resident_sets = sets;
-    compile.recompute = pipeline_.run.recompute;
-    compile.time_layers = options_.time_layers;
-    compile.request = request;
-    compile.replica = first + r;
-    compile.exchange = meeting_.get();
-    compile.plans = plans_for(devices_.devices[r]->info(), r, metadata_);
-    for (const auto& build : builds_) {
-      if (build->batch().size == 0) continue;
-      // A replica without a share has gradients all the same, laid out as the others' are: zeros that are summed.
-      const auto shares = split(build->batch().size, devices_.all_replicas, pipeline_.run.load);
-      const std::uint32_t share = std::max(shares[first + r].count, 1U);
-      const std::uint32_t pieces = build->trains() ? request.micro_batches : 1;
-      std::uint32_t& largest = build->trains() ? compile.train_batch : compile.infer_batch;
-      largest = std::max(largest, (share + pieces - 1) / pieces);
-    }
-    const DeviceInfo& device = devices_.devices[r]->info();
-    doing(fmt::format("compiling the network for {}:{}", device.backend, device.index));
-    replicas_.push_back(devices_.devices[r]->compile(*pipeline_.network, compile));
-  }
-}
-
 int Session::data_threads() const {
   if (pipeline_.run.threads > 0) return static_cast<int>(pipeline_.run.threads);
   return static_cast<int>(devices_.cores.data.empty() ? available_cores().size() : devices_.cores.data.size());
+}
+
+GraphOptions Session::graph_options(std::size_t g) const {
+  const auto& build = builds_[g];
+  GraphOptions graph;
+  if (!resident_sets_.empty()) graph.resident_set = resident_sets_[g];
+  graph.seed = static_cast<std::uint64_t>(pipeline_.run.seed);
+  graph.chunk = static_cast<std::uint32_t>(pipeline_.run.chunk);
+  graph.samples_per_epoch = build->samples();
+  graph.batch_size = build->batch().size;
+  graph.steps_per_epoch = build->steps_per_epoch();
+  graph.image = build->image();
+  graph.target = build->target();
+  graph.numbers = build->source() ? build->source()->numbers() : 0;
+  graph.has_rows = build->source() && build->source()->has_rows();
+  graph.window = pipeline_.network ? pipeline_.network->input : build->image();
+  if (options_.group != nullptr) {
+    graph.load = pipeline_.run.load;
+    if (graph.load.empty()) graph.load.assign(devices_.all_replicas, 1.0);
+    graph.first_replica = static_cast<std::uint32_t>(devices_.first_replica);
+    graph.replicas = static_cast<std::uint32_t>(replicas_.size());
+  }
+  if (!devices_.devices.empty()) {
+    graph.host_buffer = [device = devices_.devices.front().get()](std::size_t bytes) { return device->host_buffer(bytes); };
+  }
+  return graph;
 }
 
 void Session::prepare() {
@@ -255,29 +240,9 @@ void Session::prepare() {
   workers_ = std::make_unique<Workers>(data_threads(), static_cast<int>(pipeline_.run.io_threads), devices_.cores.data);
   for (std::size_t g = 0; g < builds_.size(); ++g) {
     const auto& build = builds_[g];
-    GraphOptions graph;
-    if (!resident_sets_.empty()) graph.resident_set = resident_sets_[g];
-    graph.seed = static_cast<std::uint64_t>(pipeline_.run.seed);
-    graph.chunk = static_cast<std::uint32_t>(pipeline_.run.chunk);
-    graph.samples_per_epoch = build->samples();
-    graph.steps_per_epoch = build->steps_per_epoch();
-    graph.image = build->image();
-    graph.target = build->target();
-    graph.numbers = build->source() ? build->source()->numbers() : 0;
-    graph.has_rows = build->source() && build->source()->has_rows();
-    graph.window = pipeline_.network ? pipeline_.network->input : build->image();
-    if (options_.group != nullptr) {
-      graph.load = pipeline_.run.load;
-      if (graph.load.empty()) graph.load.assign(devices_.all_replicas, 1.0);
-      graph.first_replica = static_cast<std::uint32_t>(devices_.first_replica);
-      graph.replicas = static_cast<std::uint32_t>(replicas_.size());
-    }
-    if (!devices_.devices.empty()) {
-      graph.host_buffer = [device = devices_.devices.front().get()](std::size_t bytes) { return device->host_buffer(bytes); };
-    }
     doing(fmt::format("opening the stages of [{}]", build->plan().name));
     build->open_stages();
-    graphs_.push_back(std::make_unique<Graph>(build->plan(), build->stages(), graph, *workers_));
+    graphs_.push_back(std::make_unique<Graph>(build->plan(), build->stages(), graph_options(g), *workers_));
   }
 }
 
@@ -312,7 +277,7 @@ RunResult Session::train() {
   if (!pipeline_.run.folder.empty() && !options_.only_main && is_first())
     folder = make_run_folder(pipeline_.run.folder, pipeline_.run.name);
   observers_.restart_clock();
-  log_->open(folder, pipeline_.resolved);
+  log_->open(folder, resolved());
   prepare();
   make_agreements();
   share_reports();

@@ -88,7 +88,9 @@ class Session {
   const WeightsSource& weights_source() const { return weights_from_; }  // its file is "" where all parameters begin new
   std::uint64_t total_steps() const { return total_steps_; }
   int data_threads() const;
-  // Makes batches and graphs, as run() does first; memory_bound() wants it. Starts nothing.
+  // The size of batches where the file leaves it to the run, and why it is no larger: a line; "" where the file says it.
+  const std::string& batch_choice() const { return batch_choice_; }
+  // Makes batches and graphs, as run() does first. Starts nothing.
   void prepare();
 
  private:
@@ -96,7 +98,20 @@ class Session {
   void read_weights();
   void choose_devices();
   void build_graphs();
-  void compile_replicas();
+  using Replicas = std::vector<std::unique_ptr<Replica>>;
+  void compile();  // the network, where there is one, for the batches that the file asks for or that fit
+  CompileOptions compile_options();
+  Replicas compiled(const CompileOptions& shared) const;
+  void choose_batch(const CompileOptions& shared);
+  void set_batch(std::uint32_t size);
+  bool try_batch(std::uint32_t size, const CompileOptions& shared);
+  std::uint32_t agree_on_batch(std::uint32_t size) const;
+  void find_memory_limits();
+  std::vector<MemoryItem> planned_memory(const Replicas& replicas) const;
+  std::string lack_of_memory(const Replicas& replicas) const;
+  std::uint32_t slots_here(const GraphBuild& build) const;
+  GraphOptions graph_options(std::size_t graph) const;
+  Value resolved() const;  // Pipeline::resolved with what was chosen
   void start_replicas();
   void place_steps();
   void make_observers();
@@ -127,10 +142,15 @@ class Session {
   OpenDevices devices_;                          // devices before replicas: destroyed after them
   std::unique_ptr<Meeting> meeting_;             // of the replicas
   Precision precision_ = Precision::fp32;
-  std::vector<std::unique_ptr<Replica>> replicas_;
+  Replicas replicas_;
   std::string evaluated_;  // CompileRequest::evaluated
   std::vector<std::unique_ptr<GraphBuild>> builds_;
-  std::vector<std::int32_t> resident_sets_;         // of each build: which one devices keep, or -1
+  std::vector<std::int32_t> resident_sets_;  // of each build: which one devices keep, or -1
+  // While a batch's size is chosen: how much may be used, and why the size that was tried last does not fit.
+  std::size_t host_limit_ = 0;
+  std::vector<std::size_t> device_limits_;
+  std::string lack_, batch_choice_;
+  std::optional<Error> refused_;
   std::uint64_t first_step_ = 0, total_steps_ = 0;  // of the main graph: [first, total), of which schedules know
   std::uint64_t last_step_ = 0;                     // one past the last step that is done: total_steps_, or stop.max_steps
   std::unique_ptr<Workers> workers_;

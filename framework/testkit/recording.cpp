@@ -165,6 +165,7 @@ class RecordedDevice : public Device {
   }
   std::shared_ptr<std::uint8_t[]> host_buffer(std::size_t bytes) override { return inner_->host_buffer(bytes); }
   std::shared_ptr<std::byte> memory(std::size_t bytes, const std::string& what) override { return inner_->memory(bytes, what); }
+  std::size_t free_memory() override { return inner_->free_memory(); }
   std::unique_ptr<Replica> compile(const Network& network, const CompileOptions& options) override {
     return record_replica(recorder_, inner_->compile(network, options));
   }

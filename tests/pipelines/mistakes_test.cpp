@@ -68,6 +68,10 @@ TEST_F(Mistakes, ThereIsNoneInTheFileThatTheyAreMadeIn) { expect("", "", 0, {});
 TEST_F(Mistakes, MisspeltKey) { expect("flip_x", "flipx", 2, {"t.toml:22:1", "'flipx'", "nearest is 'flip_x'"}); }
 TEST_F(Mistakes, WrongType) { expect("flip_x = 0.5", "flip_x = \"often\"", 2, {"t.toml:22:10", "flip_x", "\"often\""}); }
 TEST_F(Mistakes, OutOfRange) { expect("flip_x = 0.5", "flip_x = 1.5", 2, {"t.toml:22:10", "between 0 and 1", "1.5"}); }
+TEST_F(Mistakes, AMisspeltAutomaticBatch) {
+  expect("size = 100", "size = \"autoo\"", 2,
+         {"t.toml:25:8", "'size' must be an integer between 1 and 16777216, or \"auto\", found \"autoo\"; nearest is \"auto\""});
+}
 TEST_F(Mistakes, UnknownStage) { expect("\"read_folder\"", "\"read_foldr\"", 2, {"t.toml:14:11", "nearest is 'read_folder'"}); }
 TEST_F(Mistakes, APluginPathThatIsTheFolderAbove) {
   setenv("MILLRACE_PLUGIN_PATH", MILLRACE_BINARY_DIR "/tests", 1);  // the plugins there lie in folders of it

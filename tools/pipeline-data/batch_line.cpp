@@ -62,6 +62,11 @@ class LastPacket : public Output {
   std::optional<Error> error_;
 };
 
+// Of batches whose size a run would choose by its devices' memory.
+std::uint32_t size_without_devices(std::uint64_t samples) {
+  return static_cast<std::uint32_t>(std::clamp<std::uint64_t>(samples, 1, 64));
+}
+
 bool changes_batches(const StageType& type) {
   const auto is_batch = [](const Port& port) { return port.payload == payload::kBatch; };
   return !type.per_replica && !type.stepwise && type.inputs.size() == 1 && is_batch(type.inputs.front()) &&
@@ -79,6 +84,7 @@ BatchLine::BatchLine(const DataSet& data) : data_(data) {
   for (const StagePlan& plan : data.graph().stages) {
     if (plan.type->role == StageType::Role::batcher) {
       spec_ = static_cast<const Batcher&>(*make(plan, context)).spec();
+      if (spec_.size == 0) spec_.size = size_without_devices(context.samples_per_epoch);
       context.batch_size = spec_.size;
       context.steps_per_epoch = static_cast<double>(spec_.steps(context.samples_per_epoch, spec_.size));
     } else if (spec_.size > 0 && millrace::changes_batches(*plan.type)) {

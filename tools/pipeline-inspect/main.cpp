@@ -133,9 +133,9 @@ int main(int count, char** words) {
     Arguments arguments(
         "pipeline-inspect",
         "[PLUGIN | STAGE | LAYER | loss LOSS | rule RULE | observer OBSERVER | NETWORK | FILE.toml | devices] [options]",
-        "Shows what there is: without an argument all plugins, stages, backends, layer types, losses, update rules and\n"
-        "observers; with a name that one's ports and parameters, or a network as a table of layers; with a file its network,\n"
-        "or the pipeline's graphs.");
+        "Shows what there is: without an argument all plugins, stages, backends, layer types, losses, update rules,\n"
+        "observers, storage and digests; with a name that one's ports and parameters, or a network as a table of\n"
+        "layers; with a file its network, or the pipeline's graphs.");
     arguments
         .repeated("--set", "KEY=VALUE", "changes a key of the file (or a network's variable) before it is read", options.sets)
         .flag("--dot", "a pipeline as Graphviz source", options.dot)

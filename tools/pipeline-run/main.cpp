@@ -91,7 +91,8 @@ int main(int argc, char** argv) {
 
     millrace::Registry registry;  // mistakes in the file are said once, so before other processes are made
     registry.load_all();
-    millrace::Pipeline pipeline = millrace::load_pipeline(files.front(), overrides, registry);
+    const bool other_weights = !options.weights.empty();
+    millrace::Pipeline pipeline = millrace::load_pipeline(files.front(), overrides, registry, other_weights);
     const std::shared_ptr<millrace::Trial> trial = chosen_trial(overfit, find_rate);
     if (trial) {
       if (!options.graph.empty() || !from.empty() || processes != "1") {
@@ -101,7 +102,7 @@ int main(int argc, char** argv) {
       }
       const std::vector<std::string> changes = trial->overrides(pipeline);
       overrides.insert(overrides.end(), changes.begin(), changes.end());
-      pipeline = millrace::load_pipeline(files.front(), overrides, registry);
+      pipeline = millrace::load_pipeline(files.front(), overrides, registry, other_weights);
       pipeline.stop = {};
       pipeline.best.reset();
       set_up(trial, options);
@@ -128,6 +129,7 @@ int main(int argc, char** argv) {
         fmt::print("{}", millrace::check_report(session));
         return 0;
       }
+      if (!quiet && others.rank() == 0 && !session.batch_choice().empty()) fmt::print(stderr, "{}\n", session.batch_choice());
       const millrace::RunResult result = session.run();
       if (!quiet && !result.weights_file.empty()) {
         fmt::print(stderr, "weights: {}\n", result.weights_file);

@@ -25,7 +25,7 @@ std::vector<std::string> Overfit::overrides(const Pipeline& pipeline) const {
   const StagePlan& batch = stage_of(graph, StageType::Role::batcher, "makes batches");
   const Value* size = batch.table.find("size");
   if (size == nullptr || size->kind() != Value::Kind::integer) {
-    fail(ErrorKind::usage, "--overfit: [{}.{}] has no 'size'", graph.name, batch.name);
+    fail(ErrorKind::usage, "--overfit: 'size' of [{}.{}] must be a number", graph.name, batch.name);
   }
   std::vector<std::string> overrides = common_overrides(pipeline);
   for (const StagePlan& stage : graph.stages) {  // an epoch has a few steps here, and schedules count epochs

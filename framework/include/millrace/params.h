@@ -48,11 +48,13 @@ class Diagnostics {
   std::string text() const;   // sorted by position, one "file:line:column: message" a line
   void throw_if_any() const;  // Error(ErrorKind::usage, text())
 
- private:
   struct Entry {
     Position at;
     std::string message;
   };
+  const std::vector<Entry>& entries() const { return entries_; }  // in the order in which they were added
+
+ private:
   std::vector<Entry> entries_;
 };
 

@@ -118,6 +118,7 @@ class Registry {
   const std::map<std::string, LossType, std::less<>>& losses() const { return losses_; }
   const std::map<std::string, ObserverType, std::less<>>& observers() const { return observers_; }
   const std::map<std::string, StorageType, std::less<>>& storages() const { return storages_; }
+  const std::map<std::string, DigestType, std::less<>>& digests() const { return digests_; }
   const std::vector<PluginInfo>& plugins() const { return plugins_; }
 
   // Opens one library and lets it register. Throws Error(usage): not a plugin, other ABI, name already taken.

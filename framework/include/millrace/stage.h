@@ -264,7 +264,7 @@ class SampleTransform : public Stage {
 
 // How many samples a step has, how many batches circulate, and what happens to bad samples. Part of the `batch` stage.
 struct BatchSpec {
-  std::uint32_t size = 0;     // global
+  std::uint32_t size = 0;     // global; 0: the run chooses the largest that its memory holds, as for the key `size` = "auto"
   std::uint32_t buffers = 3;  // circulating batches: the bound of every data edge
   enum class Last {
     drop,

@@ -87,6 +87,23 @@ TEST_F(BatchTest, TheBudgetOfBadSamplesEndsTheRun) {
   EXPECT_NE(error.message().find("quarantine.jsonl"), std::string::npos);
 }
 
+// Every pass of a validation is of epoch 0.
+TEST_F(BatchTest, TheBudgetIsOfEachPass) {
+  params_.bad_samples = "skip";
+  params_.bad_sample_budget = 2;
+  BatchSamples stage(params_, context_);
+  for (std::uint64_t pass = 0; pass < 3; ++pass) {
+    const auto batch = filled();
+    batch->pass = pass;
+    for (const std::uint32_t slot : {0U, 1U}) spoil(*batch, slot);
+    feed(stage, testkit::whole(batch));
+  }
+  const auto too_many = filled();
+  too_many->pass = 2;
+  spoil(*too_many, 0);
+  EXPECT_EQ(error_of(stage, too_many).kind(), ErrorKind::data);
+}
+
 TEST_F(BatchTest, AFractionOfTheEpochIsABudgetToo) {
   params_.size = 16;
   params_.bad_samples = "skip";

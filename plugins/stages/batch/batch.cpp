@@ -76,7 +76,12 @@ std::uint8_t* pixels_of(Batch& batch, std::uint32_t slot) {
 void BatchSamples::describe(StageDescription<Params>& d) {
   d.name("batch").text("Collects samples into batches.");
   d.input(payload::kImageChunk).output(payload::kBatch).output(payload::kSampleChunk, "retry");
-  d.params.add("size", &Params::size).required().range(1, 1 << 24).unit("samples").text("the global batch, over all replicas");
+  d.params.add("size", &Params::size)
+      .required()
+      .range(1, 1 << 24)
+      .choices({"auto"})
+      .unit("samples")
+      .text("the global batch, over all replicas; auto: the largest that memory holds, see run.memory");
   d.params.add("buffers", &Params::buffers).range(1, 64).text("batches in circulation: what is read ahead, and the memory");
   d.params.add("last", &Params::last)
       .choices({"auto", "drop", "keep", "wrap"})
@@ -210,7 +215,7 @@ bool BatchSamples::refuse(Batch& batch, std::uint32_t slot) {
         .in("stage '" + sample.fault->stage + "'")
         .in("sample '" + sample.place() + "'");
   }
-  count_bad(sample);
+  count_bad(batch, sample);
   if (policy_ == Policy::skip) {
     blank(batch, slot);
     return true;
@@ -222,11 +227,11 @@ bool BatchSamples::refuse(Batch& batch, std::uint32_t slot) {
   return false;
 }
 
-// Counts by epoch: samples of two epochs may arrive mixed at their border, where a straggler of the old epoch starts its count
-// anew. That errs on the generous side, by a few samples.
-void BatchSamples::count_bad(const Sample& sample) {
+// Counts by epoch and by pass: those of a validation are all of epoch 0. Samples of two epochs may arrive mixed at their border,
+// where a straggler of the old epoch starts its count anew. That errs on the generous side, by a few samples.
+void BatchSamples::count_bad(const Batch& batch, const Sample& sample) {
   if (run_ && run_->rehearses()) return;
-  const std::uint64_t epoch = sample.key.epoch << 32;
+  const std::uint64_t epoch = (sample.key.epoch + batch.pass) << 32;
   std::uint64_t before = bad_of_epoch_.load(std::memory_order_relaxed), after = 0;
   do {
     const bool same = (before & 0xffffffff00000000U) == epoch;

@@ -55,7 +55,7 @@ class BatchSamples : public Batcher {
   void check_target(Batch& batch, std::uint32_t slot) const;
   [[noreturn]] void refuse_change() const;
   bool refuse(Batch& batch, std::uint32_t slot);  // whether the slot is done with, at weight 0
-  void count_bad(const Sample& sample);
+  void count_bad(const Batch& batch, const Sample& sample);
   static void blank(Batch& batch, std::uint32_t slot);
   static void complete(Batch& batch);
 
@@ -64,7 +64,7 @@ class BatchSamples : public Batcher {
   std::string graph_, name_;
   ImageShape image_;
   RunServices* run_;
-  std::uint64_t budget_;                        // bad samples of an epoch
+  std::uint64_t budget_;                        // bad samples of an epoch, or of a pass of another graph
   std::atomic<std::uint64_t> bad_of_epoch_{0};  // the epoch's low half above, their number below
 };
 

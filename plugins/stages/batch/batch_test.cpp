@@ -233,6 +233,17 @@ TEST_F(BatchTest, RefusesImagesThatTheNetworkCannotTake) {
   EXPECT_EQ(mistake(), "images of 1 channel arrive, the network's input takes 3: set `channels` in decode_image");
 }
 
+TEST_F(BatchTest, LeavesTheSizeToTheRun) {
+  Diagnostics errors;
+  StageDescription<BatchSamples::Params> description;
+  BatchSamples::describe(description);
+  Value table;
+  table.set("size", Value("auto"));
+  const auto params = read_struct(description.params, table, "[train.batch]", errors);
+  EXPECT_TRUE(errors.empty()) << errors.text();
+  EXPECT_EQ(BatchSamples(params, context_).spec().size, 0U);
+}
+
 TEST_F(BatchTest, SaysHowManyBatchesCirculate) {
   params_.buffers = 2;
   const BatchSpec spec = BatchSamples(params_, context_).spec();

@@ -15,6 +15,7 @@ class CudaDevice final : public Device {
   std::unique_ptr<Stream> make_stream(const std::string& name) override;
   std::shared_ptr<std::uint8_t[]> host_buffer(std::size_t bytes) override;  // pinned
   std::shared_ptr<std::byte> memory(std::size_t bytes, const std::string& what) override;
+  std::size_t free_memory() override { return machine_->free_memory(); }
   std::unique_ptr<Replica> compile(const Network& network, const CompileOptions& options) override;
   void* native(const std::string& api) override { return machine_->native(api); }
 

@@ -1,0 +1,164 @@
+// The network compiled for the devices of a session, and the size of its batches where the file leaves it open.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "millrace/split.h"
+#include "run/batch_size.h"
+#include "run/session.h"
+#include "run/wire.h"
+
+namespace millrace {
+
+// What is the same for all replicas.
+CompileOptions Session::compile_options() {
+  CompileOptions compile;
+  compile.precision = precision_;
+  compile.seed = static_cast<std::uint64_t>(pipeline_.run.seed);
+  compile.tune = pipeline_.run.tune == "measure" ? Tune::measure : Tune::heuristic;
+  compile.deterministic = pipeline_.run.deterministic;
+  compile.graphs = pipeline_.run.graphs;
+  compile.recompute = pipeline_.run.recompute;
+  compile.time_layers = options_.time_layers;
+  compile.exchange = meeting_.get();
+  for (const auto& build : builds_) {
+    const std::optional<ResidentSet> set = build->resident_set();
+    resident_sets_.push_back(set ? static_cast<std::int32_t>(compile.resident_sets.size()) : -1);
+    if (set) compile.resident_sets.push_back(*set);
+    build->add_requests(compile.request);
+  }
+  return compile;
+}
+
+Session::Replicas Session::compiled(const CompileOptions& shared) const {
+  Replicas replicas;
+  for (std::size_t r = 0; r < devices_.devices.size(); ++r) {
+    CompileOptions compile = shared;
+    compile.replica = devices_.first_replica + r;
+    compile.plans = plans_for(devices_.devices[r]->info(), r, metadata_);
+    for (const auto& build : builds_) {
+      if (build->batch().size == 0) continue;
+      // A replica without a share has gradients all the same, laid out as the others' are: zeros that are summed.
+      const auto shares = split(build->batch().size, devices_.all_replicas, pipeline_.run.load);
+      const std::uint32_t share = std::max(shares[compile.replica].count, 1U);
+      const std::uint32_t pieces = build->trains() ? compile.request.micro_batches : 1;
+      std::uint32_t& largest = build->trains() ? compile.train_batch : compile.infer_batch;
+      largest = std::max(largest, (share + pieces - 1) / pieces);
+    }
+    const DeviceInfo& device = devices_.devices[r]->info();
+    doing(fmt::format("compiling the network for {}:{}", device.backend, device.index));
+    replicas.push_back(devices_.devices[r]->compile(*pipeline_.network, compile));
+  }
+  return replicas;
+}
+
+void Session::compile() {
+  CompileOptions shared;
+  if (pipeline_.network) {
+    meeting_ = std::make_unique<Meeting>(devices_.first_replica, devices_.devices.size(), devices_.all_replicas, options_.group);
+    shared = compile_options();
+    evaluated_ = shared.request.evaluated;
+  }
+  const bool chooses = std::any_of(builds_.begin(), builds_.end(), [](const auto& build) { return build->chooses_batch(); });
+  if (chooses) return choose_batch(shared);
+  if (pipeline_.network) replicas_ = compiled(shared);
+}
+
+namespace {
+
+std::string place_of_size(const GraphBuild& build) {
+  const StagePlan& batcher = build.batcher();
+  const Value* size = batcher.table.find("size");
+  return fmt::format("{}: [{}.{}] size = \"auto\"", to_string(size ? size->at() : batcher.at), build.plan().name, batcher.name);
+}
+
+}  // namespace
+
+// One size for all graphs that leave it open, and never more than the samples that a graph has.
+void Session::choose_batch(const CompileOptions& shared) {
+  constexpr std::uint64_t kMost = 1 << 24;
+  const GraphBuild* first = nullptr;
+  std::uint64_t most = 1;
+  for (const auto& build : builds_) {
+    if (!build->chooses_batch()) continue;
+    if (first == nullptr) first = build.get();
+    most = std::max(most, std::min(build->samples(), kMost));
+  }
+  try {
+    find_memory_limits();
+    const auto replicas = static_cast<std::uint32_t>(std::max<std::size_t>(devices_.all_replicas, 1));
+    const std::uint32_t mine = largest_batch(replicas * shared.request.micro_batches, static_cast<std::uint32_t>(most),
+                                             [&](std::uint32_t size) { return try_batch(size, shared); });
+    const std::uint32_t agreed = agree_on_batch(mine);
+    if (agreed != mine) {
+      if (!try_batch(agreed, shared)) fail(ErrorKind::usage, "what other processes hold does not fit: {}", lack_);
+      lack_ = "another process has no memory for more";
+    }
+    set_batch(agreed);
+  } catch (Error& error) {
+    throw error.in(place_of_size(*first));
+  }
+  const std::string why = first->batch().size == first->samples() ? "all samples of an epoch" : lack_.substr(0, lack_.find('\n'));
+  batch_choice_ = fmt::format("batch size: {}{}", first->batch().size, why.empty() ? "" : fmt::format(" ({})", why));
+}
+
+void Session::set_batch(std::uint32_t size) {
+  for (const auto& build : builds_) {
+    if (!build->chooses_batch()) continue;
+    build->set_batch_size(
+        static_cast<std::uint32_t>(std::min<std::uint64_t>(size, std::max<std::uint64_t>(build->samples(), 1))));
+  }
+}
+
+// Keeps the replicas of a size that fits. What a device refuses counts as what does not fit: it may be too large for a kernel.
+bool Session::try_batch(std::uint32_t size, const CompileOptions& shared) {
+  set_batch(size);
+  Replicas replicas;
+  try {
+    if (pipeline_.network) replicas = compiled(shared);
+  } catch (const Error& error) {
+    refused_ = error;
+    lack_ = error.what();
+    return false;
+  }
+  const std::string lack = lack_of_memory(replicas);
+  if (lack.empty()) {
+    replicas_ = std::move(replicas);
+    return true;
+  }
+  refused_.reset();
+  lack_ = fmt::format("with {}, {}", size, lack);
+  return false;
+}
+
+// The least that any process has found; all call it. Throws where one has found none.
+std::uint32_t Session::agree_on_batch(std::uint32_t size) const {
+  if (size == 0 && options_.group == nullptr) {
+    if (refused_) throw *refused_;
+    fail(ErrorKind::usage, "no batch fits: {}", lack_);
+  }
+  if (options_.group == nullptr) return size;
+  std::uint32_t least = size;
+  const auto all = options_.group->all_gather(Group::kRun, WireWriter().put(size).put(lack_).bytes());
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    WireReader reader(all[rank]);
+    const auto theirs = reader.get<std::uint32_t>();
+    if (theirs == 0) fail(ErrorKind::usage, "no batch fits: process {}: {}", rank, reader.get<std::string>());
+    least = std::min(least, theirs);
+  }
+  return least;
+}
+
+Value Session::resolved() const {
+  Value resolved = pipeline_.resolved;
+  for (const auto& build : builds_) {
+    if (!build->chooses_batch()) continue;
+    Value& graph = *resolved.find(build->plan().name);
+    const std::string& batcher = build->batcher().name;
+    if (graph.find(batcher) == nullptr) graph.set(batcher, Value());
+    graph.find(batcher)->set("size", Value(static_cast<std::int64_t>(build->batch().size)));
+  }
+  return resolved;
+}
+
+}  // namespace millrace

@@ -1,0 +1,102 @@
+// What a session will hold in memory, and whether that fits.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "millrace/bytes.h"
+#include "millrace/split.h"
+#include "run/check.h"
+#include "run/memory_limit.h"
+#include "run/session.h"
+
+namespace millrace {
+namespace {
+
+using Item = Session::MemoryItem;
+
+std::string name_of(const DeviceInfo& device) { return fmt::format("{}:{}", device.backend, device.index); }
+
+// "" when the items fit. Else a line, and one for each of the largest items.
+std::string lack_of(std::vector<Item> items, const std::string& device, const std::string& whose, std::size_t limit) {
+  constexpr std::size_t kNamed = 5;
+  const std::size_t total = total_bytes(items, device);
+  if (total <= limit) return "";
+  std::string text =
+      fmt::format("{} of {} memory would be needed, and {} may be used", bytes_text(total), whose, bytes_text(limit));
+  std::erase_if(items, [&](const Item& item) { return item.device != device; });
+  std::stable_sort(items.begin(), items.end(), [](const Item& a, const Item& b) { return a.bytes > b.bytes; });
+  items.resize(std::min(items.size(), kNamed));
+  for (const Item& item : items) text += fmt::format("\n  {:>10}  {:<20}  {}", bytes_text(item.bytes), item.where, item.what);
+  return text;
+}
+
+}  // namespace
+
+// Of the slots of a batch, those that this process reads.
+std::uint32_t Session::slots_here(const GraphBuild& build) const {
+  if (options_.group == nullptr || devices_.all_replicas == 0) return build.batch().size;
+  const auto shares = split(build.batch().size, devices_.all_replicas, pipeline_.run.load);
+  std::uint32_t slots = 0;
+  for (std::size_t r = 0; r < devices_.devices.size(); ++r) slots += shares[devices_.first_replica + r].count;
+  return slots;
+}
+
+std::vector<Item> Session::planned_memory(const Replicas& replicas) const {
+  // Stacks, heaps and queues of the threads that are started later; measured, see tests/pipelines/memory_test.
+  constexpr std::size_t kPerThread = std::size_t{3} << 19;
+  std::vector<Item> items;
+  std::size_t threads = static_cast<std::size_t>(pipeline_.run.io_threads) + available_cores().size() + 4;
+  for (std::size_t g = 0; g < builds_.size(); ++g) {
+    const GraphBuild& build = *builds_[g];
+    const std::string& name = build.plan().name;
+    for (std::size_t s = 0; s < build.stages().size(); ++s) {
+      std::size_t bytes = 0;
+      for (const auto& stage : build.stages()[s]) bytes += stage->memory_bound();
+      if (bytes > 0) items.push_back({name + "." + build.plan().stages[s].name, "the stage's own", bytes});
+    }
+    const std::size_t circulating = slot_bytes(build.stages(), graph_options(g)) * slots_here(build) * build.batch().buffers;
+    items.push_back({name, fmt::format("{} circulating batches of {}", build.batch().buffers, build.batch().size), circulating});
+  }
+  for (std::size_t r = 0; r < replicas.size(); ++r) {
+    threads += devices_.cores.replicas[r].size() + 1;
+    const std::string name = name_of(devices_.devices[r]->info());
+    for (const MemoryPlan::Item& item : replicas[r]->memory_plan().items) {
+      items.push_back({fmt::format("{} replica {}", name, r), item.what, item.bytes, item.on_device ? name : ""});
+    }
+  }
+  items.push_back({"threads", fmt::format("{} threads", threads), threads * kPerThread});
+  return items;
+}
+
+std::vector<Item> Session::memory_bound() const {
+  std::vector<Item> items = {{"program", "code, libraries and tables as loaded", resident_bytes()}};
+  for (Item& item : planned_memory(replicas_)) items.push_back(std::move(item));
+  return items;
+}
+
+void Session::find_memory_limits() {
+  const std::string& asked = pipeline_.run.memory;
+  host_limit_ = asked.empty() ? usable_memory(host_memory()) : static_cast<std::size_t>(parse_bytes(asked));
+  if (host_limit_ == 0) {
+    fail(ErrorKind::usage, "this system does not say how much memory it has: set memory = \"8 GiB\" in [run]");
+  }
+  if (options_.group != nullptr) host_limit_ /= static_cast<std::size_t>(options_.group->size());
+  for (const auto& device : devices_.devices) {
+    device_limits_.push_back(usable_device_memory(device->free_memory(), device->info().memory));
+  }
+}
+
+// "" when all fits. The program itself counts with a fixed figure: the choice must not depend on what was loaded when it is made.
+std::string Session::lack_of_memory(const Replicas& replicas) const {
+  constexpr std::size_t kProgram = std::size_t{256} << 20;
+  std::vector<Item> items = planned_memory(replicas);
+  items.push_back({"program", "code, libraries and tables, about", kProgram});
+  std::string lack = lack_of(items, "", "the host's", host_limit_);
+  for (std::size_t r = 0; r < replicas.size() && lack.empty(); ++r) {
+    const std::string name = name_of(devices_.devices[r]->info());
+    lack = lack_of(items, name, name + "'s", device_limits_[r]);
+  }
+  return lack;
+}
+
+}  // namespace millrace

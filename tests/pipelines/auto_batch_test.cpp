@@ -1,0 +1,145 @@
+// size = "auto": the largest batch that memory holds, found before anything is allocated, and the same every time.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <regex>
+
+#include "command.h"
+
+namespace millrace::test {
+namespace {
+
+constexpr double kProgram = 256;  // MiB that the search counts for the program, whatever --check finds it to have
+
+std::vector<std::string> quickstart(const std::vector<std::string>& settings) {
+  std::vector<std::string> words = {tool("pipeline-run"), pipeline("quickstart.toml")};
+  for (const std::string& setting : {"data.root=" + shapes(), std::string("run.folder="), std::string("run.epochs=1"),
+                                     std::string("run.precision=fp32"), std::string("validate.batch.size=50")}) {
+    words.insert(words.end(), {"--set", setting});
+  }
+  for (const std::string& setting : settings) words.insert(words.end(), {"--set", setting});
+  return words;
+}
+
+std::vector<std::string> with(std::vector<std::string> words, const std::vector<std::string>& more) {
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
+// The first figure in front of `what`, in MiB.
+double mebibytes(const std::string& report, const std::string& what) {
+  std::smatch match;
+  if (!std::regex_search(report, match, std::regex(R"(([0-9.]+) (MiB|GiB)  )" + what))) return 0;
+  return std::stod(match[1]) * (match[2] == "GiB" ? 1024 : 1);
+}
+
+// What must be allowed for this batch to fit, and no larger one: from what --check says of it.
+std::string memory_for(int size, const std::string& devices) {
+  const Outcome check =
+      run_command(with(quickstart({fmt::format("train.batch.size={}", size)}), {"--check", "--devices", devices}));
+  EXPECT_EQ(check.code, 0) << check.err;
+  const double needed = mebibytes(check.out, "in all") - mebibytes(check.out, "program") + kProgram;
+  return fmt::format("run.memory={:.1f} MiB", needed + 0.5);
+}
+
+int chosen(const std::string& text) {
+  std::smatch match;
+  return std::regex_search(text, match, std::regex(R"(batch size: (\d+))")) ? std::stoi(match[1]) : 0;
+}
+
+TEST(AutoBatch, IsTheLargestThatTheMemoryHolds) {
+  const std::string memory = memory_for(96, "cpu");
+  const std::vector<std::string> words = quickstart({"train.batch.size=auto", memory});
+  const Outcome check = run_command(with(words, {"--check", "--devices", "cpu"}));
+  ASSERT_EQ(check.code, 0) << check.err;
+  EXPECT_EQ(chosen(check.out), 96) << memory << '\n' << check.out;
+  EXPECT_NE(check.out.find("of the host's memory would be needed, and "), std::string::npos) << check.out;
+  EXPECT_NE(check.out.find("batches of 96, 4 steps an epoch"), std::string::npos) << check.out;
+  EXPECT_NE(check.out.find("batches of 50"), std::string::npos) << "validation's is its own\n" << check.out;
+  const Outcome again = run_command(with(words, {"--check", "--devices", "cpu"}));
+  EXPECT_EQ(chosen(again.out), 96) << again.out;
+}
+
+TEST(AutoBatch, IsTheDataSetAtMost) {
+  const Outcome check =
+      run_command(with(quickstart({"train.batch.size=auto", "validate.batch.size=auto"}), {"--check", "--devices", "cpu"}));
+  ASSERT_EQ(check.code, 0) << check.err;
+  EXPECT_NE(check.out.find("batch size: 400 (all samples of an epoch)"), std::string::npos) << check.out;
+  EXPECT_NE(check.out.find("batches of 130, 1 steps an epoch"), std::string::npos) << check.out;
+}
+
+TEST(AutoBatch, StandsInTheResolvedFileAndIsWhatTheSizeItselfWouldBe) {
+  const TemporaryFolder folder;
+  const std::string memory = memory_for(96, "cpu");
+  std::vector<std::string> weights, rates;
+  for (const std::string size : {"auto", "96"}) {
+    const Outcome run =
+        run_command(with(quickstart({"train.batch.size=" + size, memory, "run.folder=" + (folder / size),
+                                     "train.optimizer.scale_with_batch={reference=48}", "train.optimizer.learning_rate=0.01"}),
+                         {"--json", "--devices", "cpu"}));
+    ASSERT_EQ(run.code, 0) << run.err;
+    EXPECT_EQ(chosen(run.err), size == "auto" ? 96 : 0) << run.err;
+    EXPECT_NE(read_file(find_file(folder / size, "pipeline.toml")).find("size = 96"), std::string::npos);
+    weights.push_back(read_file(find_file(folder / size, "weights.safetensors")));
+    ASSERT_FALSE(events(run, "step").empty());
+    EXPECT_DOUBLE_EQ(events(run, "step").front().at("learning_rate").get<double>(), 0.02);
+  }
+  EXPECT_FALSE(weights[0].empty());
+  EXPECT_TRUE(weights[0] == weights[1]) << "the weights differ";
+}
+
+TEST(AutoBatch, IsTheSameForAllProcesses) {
+  const TemporaryFolder folder;
+  const Outcome run = run_command(with(
+      quickstart({"train.batch.size=auto", "train.batch.last=keep", "run.memory=800 MiB", "run.folder=" + (folder / "runs")}),
+      {"--devices", "cpu*2", "--processes", "2"}));
+  ASSERT_EQ(run.code, 0) << run.err;
+  const int size = chosen(run.err);
+  EXPECT_GE(size, 16) << run.err;
+  EXPECT_LE(size, 400) << run.err;
+  EXPECT_EQ(size % 16, 0) << "eight for each replica";
+  EXPECT_NE(read_file(find_file(folder / "runs", "pipeline.toml")).find(fmt::format("size = {}", size)), std::string::npos);
+}
+
+TEST(AutoBatch, SaysWhatTakesTheMemoryWhereNoBatchFits) {
+  const Outcome check =
+      run_command(with(quickstart({"train.batch.size=auto", "run.memory=100 MiB"}), {"--check", "--devices", "cpu"}));
+  EXPECT_EQ(check.code, 2);
+  EXPECT_NE(check.err.find("[train.batch] size = \"auto\": no batch fits: with 1, "), std::string::npos) << check.err;
+  EXPECT_NE(check.err.find("of the host's memory would be needed, and 100.0 MiB may be used"), std::string::npos) << check.err;
+  EXPECT_NE(check.err.find("256.0 MiB  program"), std::string::npos) << check.err;
+}
+
+TEST(AutoBatch, IsFoundForDataStagesAlone) {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "data.toml")
+      << "[run]\nname = \"data\"\nfolder = \"\"\nmemory = \"1 GiB\"\n[train]\nflow = [\"read\", \"decode_image\", "
+      << "\"batch\"]\n[train.read]\nstage = \"read_folder\"\npath = \"" << shapes()
+      << "/train\"\n[train.decode_image]\nsize = [512, 512]\n[train.batch]\nsize = \"auto\"\n";
+  const Outcome check = run_command({tool("pipeline-run"), folder / "data.toml", "--check"});
+  ASSERT_EQ(check.code, 0) << check.err;
+  EXPECT_GE(chosen(check.out), 64) << check.out;
+  EXPECT_LT(chosen(check.out), 400) << "three batches of 400 are 900 MiB, and the program is not nothing\n" << check.out;
+}
+
+TEST(AutoBatch, CountsTheMemoryOfAGpu) {
+  const std::filesystem::path folder = std::filesystem::path(MILLRACE_BINARY_DIR) / "tests/simulated";
+  if (!std::filesystem::exists(folder / "simulated.so")) GTEST_SKIP() << "the simulated device was not built";
+  setenv("MILLRACE_PLUGIN_PATH", folder.c_str(), 1);
+  const Outcome check =
+      run_command(with(quickstart({"train.batch.size=auto", "network.use=resnet50", "network.height=224", "network.width=224",
+                                   "train.decode_image.size=[224, 224]", "validate.decode_image.size=[224, 224]"}),
+                       {"--check", "--devices", "simulated:0"}));
+  unsetenv("MILLRACE_PLUGIN_PATH");
+  ASSERT_EQ(check.code, 0) << check.err;
+  EXPECT_GE(chosen(check.out), 8) << check.out;
+  EXPECT_LT(chosen(check.out), 400) << check.out;
+  EXPECT_NE(check.out.find("of simulated:0's memory would be needed"), std::string::npos) << check.out;
+  EXPECT_LE(mebibytes(check.out, "in all, of simulated:0's memory"), 7 * 1024) << check.out;
+}
+
+}  // namespace
+}  // namespace millrace::test
