@@ -267,7 +267,7 @@ TEST_F(Ops, WithoutInputsTheTableIsReadAllTheSame) {
 }
 
 TEST_F(Ops, EveryTypeDescribesItselfAndItsParameters) {
-  EXPECT_EQ(registry_.layers().size(), 16U);
+  EXPECT_EQ(registry_.layers().size(), 17U);
   for (const auto& [name, type] : registry_.layers()) {
     EXPECT_FALSE(type.text.empty()) << name;
     for (const ParamInfo& info : type.params) EXPECT_FALSE(info.text.empty()) << name << "." << info.name;
