@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "millrace/error.h"
@@ -17,6 +18,15 @@ void Stream::call(std::function<void()>) {
 void StepSums::add(const StepSums& others) {
   if (values.size() < others.values.size()) values.resize(others.values.size(), 0.0);
   for (std::size_t i = 0; i < others.values.size(); ++i) values[i] += others.values[i];
+}
+
+std::vector<LayerPort> CompileRequest::loss_outputs(const Network& network) const {
+  std::vector<LayerPort> values;
+  for (const LossAt& measured : losses) {
+    const LayerPort value = measured.output.value_or(network.result());
+    if (value != network.result() && std::ranges::find(values, value) == values.end()) values.push_back(value);
+  }
+  return values;
 }
 
 void check_views(const Network& network, std::span<const View> views) {

@@ -1,5 +1,9 @@
 #include "millrace/loss_plan.h"
 
+#include <algorithm>
+#include <span>
+#include <string_view>
+
 #include "millrace/error.h"
 
 namespace millrace {
@@ -12,13 +16,32 @@ MemoryUse writing(const void* memory, std::int64_t count, std::size_t size) {
   return {memory, static_cast<std::size_t>(count) * size, true};
 }
 
-bool writes(const std::vector<PassCall>& calls, PassTensor tensor) {
-  for (const PassCall& call : calls) {
-    for (const PassTensor& written : call.writes) {
-      if (written == tensor) return true;
-    }
-  }
-  return false;
+bool writes(std::span<const PassCall> calls, PassTensor tensor) {
+  return std::ranges::any_of(calls, [&](const PassCall& call) { return std::ranges::count(call.writes, tensor) > 0; });
+}
+
+// A tensor with a number or a channel for each place of the output.
+bool has_places(const PassTensor& tensor) {
+  using Kind = PassTensor::Kind;
+  const Kind kind = tensor.kind;
+  return kind == Kind::output || kind == Kind::d_output || kind == Kind::target || kind == Kind::map || kind == Kind::predicted;
+}
+
+// Whether a call is computed once for each sample.
+bool is_of_samples(const PassCall& call) {
+  const auto is_total = [](const PassTensor& tensor) { return tensor.kind == PassTensor::Kind::total; };
+  return std::ranges::none_of(call.reads, has_places) && std::ranges::none_of(call.writes, has_places) &&
+         (std::ranges::any_of(call.reads, is_total) || std::ranges::any_of(call.writes, is_total));
+}
+
+// Channels of each place, or of each sample where there is one place.
+TensorView by_channel(float* values, std::int64_t channels, std::int64_t pixels) {
+  TensorView view;
+  view.data = values;
+  view.stride_n = pixels * channels;
+  view.stride_pixel = pixels == 1 ? 0 : channels;
+  view.padded = channels;
+  return view;
 }
 
 // One number for each sample, the same at all its pixels.
@@ -44,10 +67,10 @@ std::vector<MemoryUse> CountPairs::uses() const {
           writing(pairs, number * number * chunks_of_places(places), sizeof *pairs)};
 }
 
-// [sums][chunks of sums][chunks of pairs][figures by place][predicted]
+// [sums][chunks of sums][chunks of pairs][figures by place][predicted][maps][totals][parts of a sum over places]
 struct LossPlan::Workspace {
   double *sums, *chunks, *pairs;
-  float *figures, *predicted;
+  float *figures, *predicted, *maps, *totals, *partial;
   std::size_t bytes = 0;
 
   Workspace(const LossPlan& plan, std::int64_t samples, std::byte* memory) {
@@ -55,14 +78,25 @@ struct LossPlan::Workspace {
     const auto chunk_count = static_cast<std::size_t>(chunks_of_places(static_cast<std::int64_t>(places)));
     const auto take = [&]<class T>(T*& array, std::size_t count) {
       array = memory == nullptr ? nullptr : reinterpret_cast<T*>(memory + bytes);
-      bytes += (count * sizeof(T) + 7) / 8 * 8;
+      bytes += (count * sizeof(T) + kAlignment - 1) / kAlignment * kAlignment;
     };
     take(sums, plan.sums_);
     take(chunks, plan.figures_ * chunk_count);
     take(pairs, plan.pairs_ * chunk_count);
     take(figures, plan.figures_ * places);
     take(predicted, plan.pairs_ > 0 ? places : 0);
+    const auto channels = static_cast<std::size_t>(plan.channels_);
+    take(maps, plan.maps_ * places * channels);
+    take(totals, plan.totals_ * static_cast<std::size_t>(samples) * channels);
+    std::size_t most = 0;
+    for (const PassCall& call : plan.calls_) {
+      if (call.kernel->form == PortableForm::sum) most = std::max(most, plan.extents_of(call, samples).partial_bytes());
+    }
+    take(partial, most / sizeof(float));
   }
+
+ private:
+  static constexpr std::size_t kAlignment = 16;  // packs of a GPU
 };
 
 LossPlan::LossPlan(std::shared_ptr<const Loss> loss, const Shape& output)
@@ -75,6 +109,8 @@ LossPlan::LossPlan(std::shared_ptr<const Loss> loss, const Shape& output)
   LossPass pass;
   loss_->compute(pass);
   calls_ = pass.calls();
+  maps_ = static_cast<std::size_t>(pass.map_count());
+  totals_ = static_cast<std::size_t>(pass.total_count());
   constants_ = loss_->constants(channels_);
   const LossInfo& info = loss_->info();
   for (std::size_t sum = 0; sum < figures_; ++sum) {
@@ -84,15 +120,37 @@ LossPlan::LossPlan(std::shared_ptr<const Loss> loss, const Shape& output)
   if (pairs_ > 0 && !writes(calls_, pass.predicted())) {
     fail(ErrorKind::usage, "loss '{}': no kernel writes the predicted classes, which its class matrix needs", info.name);
   }
-  for (const PassCall& call : calls_) {
-    if (call.kernel->form == PortableForm::row) continue;
-    fail(ErrorKind::usage, "loss '{}': kernel '{}' is no row", info.name, call.kernel->first.name);
+  for (std::size_t call = 0; call < calls_.size(); ++call) check_call(call);
+}
+
+void LossPlan::check_call(std::size_t index) const {
+  using Kind = PassTensor::Kind;
+  const PassCall& call = calls_[index];
+  const std::string_view loss = loss_->info().name, kernel = call.kernel->first.name;
+  const Kind kind = call.writes.front().kind;
+  const bool channels = kind == Kind::map || kind == Kind::total || kind == Kind::d_output;
+  if (call.kernel->form == PortableForm::sum && kind != Kind::total) {
+    fail(ErrorKind::usage, "loss '{}': kernel '{}' is a sum, which writes a total", loss, kernel);
+  }
+  if (call.kernel->form == PortableForm::each && !channels) {
+    fail(ErrorKind::usage, "loss '{}': kernel '{}' writes a number a place: it must be a row", loss, kernel);
+  }
+  const std::span<const PassCall> before(calls_.data(), index);
+  for (const PassTensor& read : call.reads) {
+    if ((read.kind == Kind::map || read.kind == Kind::total) && !writes(before, read)) {
+      fail(ErrorKind::usage, "loss '{}': kernel '{}' reads a tensor that no kernel before it writes", loss, kernel);
+    }
+  }
+  const PassTensor gradient{Kind::d_output, 0};
+  if (call.reads_tensor(gradient) || (writes(before, gradient) && writes({&call, 1}, gradient))) {
+    fail(ErrorKind::usage, "loss '{}': kernel '{}': the gradient is written by one kernel, and not read", loss, kernel);
   }
 }
 
 std::size_t LossPlan::workspace(std::int64_t samples) const { return Workspace(*this, samples, nullptr).bytes; }
 
 TensorView LossPlan::view_of(const PassTensor& tensor, const LossTensors& tensors, const Workspace& at) const {
+  const std::int64_t samples = tensors.samples;
   const auto by_place = [&](float* values) {
     TensorView view = by_sample(values);
     view.stride_n = pixels_;
@@ -107,8 +165,10 @@ TensorView LossPlan::view_of(const PassTensor& tensor, const LossTensors& tensor
     case PassTensor::Kind::label: return by_sample(tensors.labels);
     case PassTensor::Kind::second_label: return by_sample(tensors.second_labels);
     case PassTensor::Kind::share: return by_sample(tensors.shares);
-    case PassTensor::Kind::figure: return by_place(at.figures + tensor.index * tensors.samples * pixels_);
+    case PassTensor::Kind::figure: return by_place(at.figures + tensor.index * samples * pixels_);
     case PassTensor::Kind::predicted: return by_place(at.predicted);
+    case PassTensor::Kind::map: return by_channel(at.maps + tensor.index * samples * pixels_ * channels_, channels_, pixels_);
+    case PassTensor::Kind::total: return by_channel(at.totals + tensor.index * samples * channels_, channels_, 1);
     case PassTensor::Kind::constant: {
       TensorView view;
       view.data = const_cast<float*>(tensors.constants);  // read
@@ -120,20 +180,31 @@ TensorView LossPlan::view_of(const PassTensor& tensor, const LossTensors& tensor
   fail(ErrorKind::usage, "loss '{}': a kernel uses a tensor of layers", loss_->info().name);
 }
 
-void LossPlan::run_call(const PassCall& call, const LossTensors& tensors, const Workspace& at, const Submit& submit) const {
+// An element without views.
+PortableElement LossPlan::extents_of(const PassCall& call, std::int64_t samples) const {
   PortableElement element;
   element.kernel = call.kernel;
   element.functor = call.functor;
-  element.n = tensors.samples;
-  element.pixels = pixels_;
+  element.n = samples;
+  element.pixels = is_of_samples(call) ? 1 : pixels_;
   element.channels = channels_;
   element.reads = static_cast<std::int32_t>(call.reads.size());
   element.writes = static_cast<std::int32_t>(call.writes.size());
+  element.by_sample = true;
+  return element;
+}
+
+void LossPlan::run_call(const PassCall& call, const LossTensors& tensors, const Workspace& at, const Submit& submit) const {
+  const auto is_gradient = [](const PassTensor& tensor) { return tensor.kind == PassTensor::Kind::d_output; };
+  if (tensors.d_output.data == nullptr && std::ranges::all_of(call.writes, is_gradient)) return;  // nobody wants it
+  PortableElement element = extents_of(call, tensors.samples);
   element.divisor = tensors.divisor;
+  element.partial = at.partial;
   std::size_t tensor = 0;
   for (const PassTensor& read : call.reads) element.tensors[tensor++] = view_of(read, tensors, at);
   for (const PassTensor& written : call.writes) element.tensors[tensor++] = view_of(written, tensors, at);
   submit(call.kernel->first, &element);
+  if (call.kernel->form == PortableForm::sum) submit(call.kernel->second, &element);
 }
 
 void LossPlan::run_sums(const LossTensors& tensors, const Workspace& at, const Submit& submit) const {

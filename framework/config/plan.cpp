@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "config/auxiliary_plan.h"
 #include "config/document.h"
 #include "config/graph_plan.h"
 #include "config/network_plan.h"
@@ -77,6 +78,7 @@ class PipelineReader {
     read_run();
     read_network();
     read_graphs();
+    if (pipeline_.network) pipeline_.network = plan_auxiliary(pipeline_.network, pipeline_.graphs, errors_);
     read_figures();
     pipeline_.observers = plan_observers(root().find("observe"), registry_, errors_);
     report_strangers();

@@ -119,7 +119,10 @@ void add_losses(Json& schema, const Registry& registry) {
   properties["rule"] = {{"enum", names}};
   properties["reduction"] = {{"enum", {"mean", "sum"}}};
   const Json table = {{"type", "object"}, {"properties", properties}, {"additionalProperties", false}};
-  schema["properties"]["loss"]["anyOf"] = {{{"enum", names}}, table, {{"$ref", "#/definitions/reference"}}};
+  const Json loss = {{{"enum", names}}, table, {{"$ref", "#/definitions/reference"}}};
+  schema["properties"]["loss"]["anyOf"] = loss;
+  if (!schema["properties"].contains("auxiliary")) return;
+  schema["properties"]["auxiliary"]["anyOf"][0]["items"]["properties"]["loss"]["anyOf"] = loss;
 }
 
 Json stage_schema(const StageType& type, const Registry& registry) {

@@ -1,8 +1,18 @@
 #include "graph/gate.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
+
+namespace millrace {
+
+void Graph::StepAgreed::add(std::size_t entry, const std::vector<double>& of_instance) {
+  weights.resize(std::max(weights.size(), entry + 1));
+  std::vector<double>& sums = weights[entry];
+  sums.resize(std::max(sums.size(), of_instance.size()));
+  for (std::size_t i = 0; i < of_instance.size(); ++i) sums[i] += of_instance[i];
+}
+
+}  // namespace millrace
 
 namespace millrace::flow {
 
@@ -10,6 +20,7 @@ class Gate::Token final : public StepToken {
  public:
   explicit Token() = default;
   std::weak_ptr<Gate> home;
+  std::vector<std::vector<double>> weights;  // what the step's packets point to
 
  protected:
   void recycle() noexcept override {
@@ -87,19 +98,19 @@ void Gate::arrive(Link& link, Packet packet) {
   ready.weights = weigh(std::move(complete));
   if (agree_) return agree_(std::move(ready), [this, step](const Graph::StepAgreed& answer) { agreed(step, answer); });
   Graph::StepAgreed answer{.stream_hash = ready.stream_hash};
-  for (const std::vector<double>& of_entry : ready.weights) {
-    answer.weights.push_back(std::accumulate(of_entry.begin(), of_entry.end(), 0.0));
+  for (std::size_t entry = 0; entry < ready.weights.size(); ++entry) {
+    for (const std::vector<double>& of_instance : ready.weights[entry]) answer.add(entry, of_instance);
   }
   agreed(step, answer);
 }
 
 // By entry and instance.
-std::vector<std::vector<double>> Gate::weigh(std::vector<Arrived> packets) {
-  std::vector<std::vector<double>> weights;
+std::vector<std::vector<std::vector<double>>> Gate::weigh(std::vector<Arrived> packets) {
+  std::vector<std::vector<std::vector<double>>> weights;
   for (const auto& [link, packet] : packets) {
-    std::vector<double>& of_entry = weights.emplace_back();
+    std::vector<std::vector<double>>& of_entry = weights.emplace_back();
     const auto* batch = dynamic_cast<const Batch*>(packet.payload.get());
-    for (const Node* node : link->targets) of_entry.push_back(batch ? node->stage().weigh(*batch) : 0);
+    for (const Node* node : link->targets) of_entry.push_back(batch ? node->stage().weigh(*batch) : std::vector<double>());
   }
   return weights;
 }
@@ -112,15 +123,19 @@ void Gate::agreed(std::uint64_t step, const Graph::StepAgreed& answer) {
   const auto found = waiting_.find(step);
   if (found == waiting_.end()) return;  // dropped
   found->second.agreed = true;
+  found->second.weights = answer.weights;
+  found->second.weights.resize(found->second.packets.size());
   auto* batch = dynamic_cast<Batch*>(found->second.packets.front().packet.payload.get());
   if (batch != nullptr && batch->stream_hash != answer.stream_hash) batch->stream_hash = answer.stream_hash;
-  for (std::size_t i = 0; i < found->second.packets.size(); ++i) found->second.packets[i].packet.weight = answer.weights[i];
   pass(std::move(lock));
 }
 
 void Gate::pass(Lock lock) {
   while (token_ && open_ && !stopped_ && next_is_complete()) {
-    std::vector<Arrived> ready = std::move(waiting_.extract(next_).mapped().packets);
+    Waiting complete = std::move(waiting_.extract(next_).mapped());
+    std::vector<Arrived>& ready = complete.packets;
+    token_->weights = std::move(complete.weights);
+    for (std::size_t i = 0; i < ready.size(); ++i) ready[i].packet.weights = token_->weights[i];
     token_->step = next_;
     token_->epoch = next_ / steps_per_epoch_;
     Ref<Payload> token(std::exchange(token_, nullptr));

@@ -48,11 +48,12 @@ class Gate : public std::enable_shared_from_this<Gate> {
   };
   struct Waiting {
     std::vector<Arrived> packets;
-    bool agreed = false;  // the packets' weights are known, and all processes go on
+    std::vector<std::vector<double>> weights;  // by packet
+    bool agreed = false;                       // the weights are known, and all processes go on
   };
   using Lock = std::unique_lock<std::mutex>;
 
-  static std::vector<std::vector<double>> weigh(std::vector<Arrived> packets);
+  static std::vector<std::vector<std::vector<double>>> weigh(std::vector<Arrived> packets);
   void agreed(std::uint64_t step, const Graph::StepAgreed& answer);
 
   void token_home(Token* token);

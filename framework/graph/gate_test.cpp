@@ -113,13 +113,11 @@ TEST(Gate, StopsAClosedGraph) {
 class Weighing : public Stage {
  public:
   struct Params {};
-  static void describe(StageDescription<Params>& d) {
-    d.name("weighing").input(payload::kBatch).per_replica().stepwise();
-  }
+  static void describe(StageDescription<Params>& d) { d.name("weighing").input(payload::kBatch).per_replica().stepwise(); }
   Weighing(const Params&, const StageContext& context) : replica_(context.replica) {}
-  double weigh(const Batch& batch) const override { return (replica_ + 1) * static_cast<double>(batch.count); }
+  std::vector<double> weigh(const Batch& batch) const override { return {(replica_ + 1) * static_cast<double>(batch.count), 1}; }
   void process(int, Packet packet, Output&) override {
-    sums.push_back(packet.weight);
+    sums.insert(sums.end(), packet.weights.begin(), packet.weights.end());
     hashes.push_back(static_cast<const Batch&>(*packet.payload).stream_hash);
   }
   std::vector<double> sums;
@@ -143,7 +141,9 @@ TEST(Gate, GivesEachReplicaWhatAllOfThemWeigh) {
   WeighingLine line;
   line.test.run({.threads = 3});
   for (int replica = 0; replica < 3; ++replica) {
-    EXPECT_EQ(line.test.instance<Weighing>("weighing", replica).sums, std::vector<double>(8, 6 * 8.0));
+    const std::vector<double>& sums = line.test.instance<Weighing>("weighing", replica).sums;
+    ASSERT_EQ(sums.size(), 2 * 8U);
+    for (std::size_t i = 0; i < sums.size(); ++i) EXPECT_EQ(sums[i], i % 2 == 0 ? 6 * 8.0 : 3.0);
   }
 }
 
@@ -153,7 +153,7 @@ TEST(Gate, BeginsAStepWhenTheProcessesHaveAgreed) {
   std::mutex mutex;
   std::map<std::uint64_t, std::function<void(Graph::StepAgreed)>> asked;
   graph.on_step_ready([&](const Graph::StepReady& ready, auto answer) {
-    EXPECT_EQ(ready.weights, (std::vector<std::vector<double>>{{8, 16, 24}}));
+    EXPECT_EQ(ready.weights, (std::vector<std::vector<std::vector<double>>>{{{8, 1}, {16, 1}, {24, 1}}}));
     const std::lock_guard lock(mutex);
     asked[ready.step] = std::move(answer);
   });
@@ -165,7 +165,7 @@ TEST(Gate, BeginsAStepWhenTheProcessesHaveAgreed) {
       const std::lock_guard lock(mutex);
       if (asked.contains(step)) answer = asked[step];
     }
-    Graph::StepAgreed agreed{.stream_hash = 100 + step, .weights = {0.5}};
+    Graph::StepAgreed agreed{.stream_hash = 100 + step, .weights = {{0.5}}};
     agreed.go_on = step < 2;
     answer(agreed);
   }

@@ -76,14 +76,16 @@ class Graph {
   struct StepReady {
     std::uint64_t step = 0;
     std::uint64_t stream_hash = 0;  // of the samples here
-    std::vector<std::vector<double>> weights;
+    std::vector<std::vector<std::vector<double>>> weights;
   };
   // What they agreed upon. The step begins only if all go on.
   struct StepAgreed {
     bool go_on = true;
-    std::uint64_t stream_hash = 0;     // of the global batch
-    std::vector<double> weights = {};  // by entry, over all replicas
-    std::optional<Error> error = {};   // ends the graph
+    std::uint64_t stream_hash = 0;                  // of the global batch
+    std::vector<std::vector<double>> weights = {};  // by entry, over all replicas
+    std::optional<Error> error = {};                // ends the graph
+
+    void add(std::size_t entry, const std::vector<double>& of_instance);
   };
   // Called when a step is complete in front of the gate, in any order of steps; must not block. `answer` is called once, on any
   // thread. Without it, each process is alone.

@@ -23,7 +23,7 @@ __attribute__((tls_model("initial-exec"))) constinit thread_local Turn* this_tur
 
 Message pack(Packet&& packet, Link& link) {
   return {packet.payload.detach(), packet.token.detach(), &link,        packet.sequence, packet.stamp,
-          packet.weight,           packet.begin,          packet.count, packet.replica};
+          packet.weights,          packet.begin,          packet.count, packet.replica};
 }
 
 Packet unpack(const Message& message) {
@@ -32,7 +32,7 @@ Packet unpack(const Message& message) {
           message.stamp,
           message.begin,
           message.count,
-          message.weight,
+          message.weights,
           message.replica,
           Ref<Payload>::adopt(message.token)};
 }

@@ -53,7 +53,7 @@ struct Message {
   Payload* token;
   Link* link;
   std::uint64_t sequence, stamp;
-  double weight;
+  std::span<const double> weights;
   std::uint32_t begin, count;
   std::int32_t replica;
 };

@@ -13,7 +13,7 @@ namespace {
 constexpr std::size_t kMostLayers = 10'000;
 constexpr double kMostElements = 1e12;  // of one tensor
 
-const std::vector<std::string> kLayerKeys = {"name", "op", "from", "when", "otherwise"};
+const std::vector<std::string> kLayerKeys = {"name", "op", "from", "when", "otherwise", "auxiliary"};
 
 bool contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
@@ -98,11 +98,22 @@ LayerPort Builder::lay_out(Frame& frame, const Array& entries) {
     Diagnostics scratch;
     const bool known = wrong_entries_.contains(&entries[i]);
     const std::size_t mistakes = errors_.size();
-    previous = place(frame, {entries[i], frame.names[i], previous, known ? scratch : errors_});
+    const Entry entry{entries[i], frame.names[i], previous, known ? scratch : errors_};
+    const int layers = static_cast<int>(network_.layers.size());
+    const LayerPort made = place(frame, entry);
+    if (!is_auxiliary(frame, entry))
+      previous = made;
+    else if (made.layer >= layers)
+      auxiliary_.insert(made);
     if (errors_.size() != mistakes) wrong_entries_.insert(&entries[i]);
-    frame.define(frame.names[i], previous);
+    frame.define(frame.names[i], made);
   }
   return previous;
+}
+
+bool Builder::is_auxiliary(const Frame& frame, const Entry& entry) {
+  const Value* written = entry.table.find("auxiliary");
+  return written && is_true(frame, entry, "auxiliary", *written);
 }
 
 LayerPort Builder::place(Frame& frame, const Entry& entry) {
@@ -313,9 +324,15 @@ int Builder::add(const Entry& entry, const std::string& full_name, const std::st
   return index;
 }
 
-// A layer that feeds nothing is a slip of the pen: neither its output nor its gradient would ever be asked for.
+// A layer that feeds nothing is a slip of the pen, unless it says that it is auxiliary.
 void Builder::check_uses() {
-  std::set<LayerPort> used = {static_cast<int>(network_.layers.size()) - 1};
+  std::set<LayerPort> used = auxiliary_;
+  const bool is_new = used.insert(network_.result()).second;
+  if (!is_new) {
+    errors_.add(network_.layers.back().at,
+                fmt::format("layer '{}' is the last one, whose output is the network's result: it cannot be auxiliary",
+                            network_.layers.back().name));
+  }
   for (const Layer& layer : network_.layers) used.insert(layer.inputs.begin(), layer.inputs.end());
   for (int i = 0; i < static_cast<int>(network_.layers.size()); ++i) {
     const Layer& layer = network_.layers[static_cast<std::size_t>(i)];

@@ -25,7 +25,7 @@ class Builder {
   struct Entry {
     const Value& table;
     const std::string& name;  // relative to its frame
-    LayerPort previous;       // the output of the entry before
+    LayerPort previous;       // the output of the entry before that is not auxiliary
     Diagnostics& errors;      // a scratch one when this entry's mistakes are known already
   };
 
@@ -40,6 +40,7 @@ class Builder {
                    const Value& given);
 
   bool is_wanted(const Frame& frame, const Entry& entry);
+  bool is_auxiliary(const Frame& frame, const Entry& entry);
   // What a key of the entry says; true when that is a mistake, which is reported.
   bool is_true(const Frame& frame, const Entry& entry, const char* key, const Value& written);
   std::vector<LayerPort> inputs_of(const Frame& frame, const Entry& entry);
@@ -67,6 +68,7 @@ class Builder {
   Network network_;
   Shape input_shape_;                     // (C, H, W)
   std::map<std::string, int> by_name_;    // of network_.layers
+  std::set<LayerPort> auxiliary_;         // outputs that no layer needs to take
   std::size_t placed_ = 0;                // entries, those of blocks once for each instance
   std::set<const Array*> wrong_lists_;    // with names that are wrong
   std::set<const Value*> wrong_entries_;  // whose mistakes are reported: other instances of their block have the same

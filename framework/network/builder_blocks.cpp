@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::int64_t kMostRepetitions = 1000;
 
-const std::vector<std::string> kBlockKeys = {"name", "block", "from", "when", "otherwise", "repeat", "first", "inline"};
+const std::vector<std::string> kBlockKeys = {"name",   "block", "from",   "when",     "otherwise",
+                                             "repeat", "first", "inline", "auxiliary"};
 
 // What the block may be given: what has a default and what its layers refer to.
 std::vector<std::string> parameter_names(const BlockDefinition& block) {

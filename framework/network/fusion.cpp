@@ -41,7 +41,10 @@ class Fuser {
  public:
   Fuser(const Network& network, const FusionOptions& options)
       : network_(network), options_(options), readers_(network.layers.size()), taken_(network.layers.size()) {
+    const std::vector<bool> wanted = layers_for(network, options.outputs);
     for (int index = 0; index < static_cast<int>(network.layers.size()); ++index) {
+      taken_[static_cast<std::size_t>(index)] = !wanted[static_cast<std::size_t>(index)];
+      if (taken_[static_cast<std::size_t>(index)]) continue;
       for (const LayerPort input : layer(index).inputs) {
         if (input.layer >= 0) readers_[static_cast<std::size_t>(input.layer)].push_back({index, input.port});
       }
@@ -135,13 +138,26 @@ class Fuser {
   const Network& network_;
   const FusionOptions& options_;
   std::vector<std::vector<Reader>> readers_;
-  std::vector<bool> taken_;
+  std::vector<bool> taken_;  // has its node, or gets none
   std::vector<Node> nodes_;
 };
 
 }  // namespace
 
 std::vector<Node> fuse(const Network& network, const FusionOptions& options) { return Fuser(network, options).run(); }
+
+std::vector<bool> layers_for(const Network& network, std::span<const LayerPort> outputs) {
+  std::vector<bool> wanted(network.layers.size());
+  wanted.back() = true;
+  for (const LayerPort output : outputs) wanted[static_cast<std::size_t>(output.layer)] = true;
+  for (std::size_t index = wanted.size(); index-- > 0;) {
+    if (!wanted[index]) continue;
+    for (const LayerPort input : network.layers[index].inputs) {
+      if (input.layer >= 0) wanted[static_cast<std::size_t>(input.layer)] = true;
+    }
+  }
+  return wanted;
+}
 
 std::string place_of(const Layer& layer) {
   const std::string at = to_string(layer.at);

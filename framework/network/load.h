@@ -7,16 +7,19 @@
 //   defaults = { stride = 1 }
 //   layers   = [ ... ]
 //
-// A file may begin with `extends = "resnet50.toml"`, a file relative to its own folder, whose tables it changes key by key. So one
-// file describes a family, and the others hold their `defaults`. A list, such as `layers`, is replaced as a whole.
+// A file may begin with `extends = "resnet50.toml"`, a file relative to its own folder, whose tables it changes key by key. So
+// one file describes a family, and the others hold their `defaults`. A list, such as `layers`, is replaced as a whole.
 //
 // Every entry of `layers` has `op` or `block`, and may have
 //   name       of the layer, relative to its block; default: the op or block with a running number, "relu1"
 //   from       one name or a list: whose outputs it takes; default: the entry before it. "@input" is the block's input (or the
 //              network's). A name is looked for in the same block first, then further out; a block's name means its output
+//   auxiliary  true: no later layer needs to take its output; training may measure a loss there. The entry behind it takes the
+//              output of the entry before it
 //   when       false leaves the entry out; its name then means what `otherwise` names (default: its own input)
 // and one with `block`
-//   repeat     that many instances in a row, "layer1.0", "layer1.1", ...; without it the instance is called "layer1". A '#' in the
+//   repeat     that many instances in a row, "layer1.0", "layer1.1", ...; without it the instance is called "layer1". A '#' in
+//   the
 //              name stands for the instance's number from 1 on instead: "layer#" makes "layer1", "layer2", ...
 //   first      parameters that are different in the first of them
 //   inline     true: the block's layers stand among the entry's neighbours, "conv1" rather than "layer1.conv1"

@@ -145,7 +145,10 @@ class Fitting {
     std::vector<float>& values = weights_.emplace_back();
     const auto found = left_.find(parameter.name);
     if (covers_any(source_.fresh, parameter.name)) return;
-    if (found == left_.end()) return lacking_.push_back(&parameter);
+    if (found == left_.end()) {
+      if (!parameter.unused) lacking_.push_back(&parameter);
+      return;
+    }
     if (found->second.shape == parameter.shape) {
       values = std::move(found->second.values);
     } else {

@@ -49,9 +49,10 @@ struct WeightsSource {
   std::string url = {};            // what the file was fetched from; "": it was not
 };
 
-// Values of every parameter in the network's order; empty for those that `fresh` covers. Throws Error(data) for a file that
-// cannot be read. Throws Error(usage) that lists all that does not fit: parameters that the file lacks, tensors of another shape,
-// tensors that belong to no layer, rules that fit nothing, two tensors under one name.
+// Values of every parameter in the network's order; empty for those that `fresh` covers or that are unused and not there. Throws
+// Error(data) for a file that cannot be read. Throws Error(usage) that lists all that does not fit: parameters that the file
+// lacks and a loss needs, tensors of another shape, tensors that belong to no layer, rules that fit nothing, two tensors under
+// one name.
 std::vector<std::vector<float>> load_weights(const WeightsSource& source, const Network& network);
 
 }  // namespace millrace

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "millrace/error.h"
 
 namespace millrace {
@@ -74,8 +76,22 @@ StageLoss read(const Value* written, const Registry& registry, const std::string
 
 }  // namespace
 
+std::vector<AuxiliaryEntry> auxiliary_entries(const Value& stage_table) {
+  std::vector<AuxiliaryEntry> entries;
+  const Value* list = stage_table.kind() == Value::Kind::table ? stage_table.find("auxiliary") : nullptr;
+  if (list == nullptr || list->kind() != Value::Kind::array) return entries;
+  for (const Value& entry : list->array()) {
+    if (entry.kind() == Value::Kind::table) entries.push_back({entry.find("output"), entry.find("loss")});
+  }
+  return entries;
+}
+
 void check_loss_table(const Value& stage_table, const Registry& registry, const std::string& owner, Diagnostics& errors) {
-  if (stage_table.kind() == Value::Kind::table) read(stage_table.find("loss"), registry, owner, errors);
+  if (stage_table.kind() != Value::Kind::table) return;
+  read(stage_table.find("loss"), registry, owner, errors);
+  for (const AuxiliaryEntry& entry : auxiliary_entries(stage_table)) {
+    if (entry.loss != nullptr) read(entry.loss, registry, owner + ": 'auxiliary'", errors);
+  }
 }
 
 StageLoss make_loss(const LossParams& params, const StageContext& context) {
@@ -84,6 +100,47 @@ StageLoss make_loss(const LossParams& params, const StageContext& context) {
   StageLoss loss = read(&params.loss, *context.registry, StageTypeAccess::owner_of(context), errors);
   errors.throw_if_any();
   return loss;
+}
+
+void AuxiliaryLoss::describe(ParamSet<AuxiliaryLoss>& set) {
+  set.add("output", &AuxiliaryLoss::output)
+      .text("a layer whose output no other layer reads, marked `auxiliary` in the network's file; without: the network's result");
+  set.add("weight", &AuxiliaryLoss::weight).range(0).text("what the loss is multiplied by in the sum");
+  set.add("loss", &AuxiliaryLoss::loss).text("as the stage's `loss`, which it is by default");
+}
+
+std::vector<StageLoss> make_losses(const LossParams& params, const std::vector<AuxiliaryLoss>& auxiliary,
+                                   const StageContext& context) {
+  std::vector<StageLoss> losses = {make_loss(params, context)};
+  for (const AuxiliaryLoss& each : auxiliary) {
+    const bool own = each.loss.kind() != Value::Kind::table || !each.loss.table().empty();
+    StageLoss loss = own ? make_loss({each.loss}, context) : losses.front();
+    loss.output = find_loss_output(*context.network, each.output);
+    loss.weight = each.weight;
+    loss.name = each.output.empty() ? loss.loss->info().name : each.output;
+    losses.push_back(std::move(loss));
+  }
+  return losses;
+}
+
+std::optional<LayerPort> find_loss_output(const Network& network, const std::string& name) {
+  if (name.empty() || name == network.layers.back().name) return std::nullopt;
+  const auto named = std::ranges::find(network.layers, name, &Layer::name);
+  if (named == network.layers.end()) {
+    std::vector<std::string> names;
+    for (const Layer& layer : network.layers) names.push_back(layer.name);
+    const auto nearest = nearest_name(name, names);
+    fail(ErrorKind::usage, "network '{}' has no layer '{}'{}", network.name, name,
+         nearest ? fmt::format("; nearest is '{}'", *nearest) : "");
+  }
+  const LayerPort value = static_cast<int>(named - network.layers.begin());
+  for (const Layer& layer : network.layers) {
+    const auto reads = [&](LayerPort input) { return input.layer == value.layer; };
+    if (std::ranges::none_of(layer.inputs, reads)) continue;
+    fail(ErrorKind::usage, "layer '{}' takes the output of '{}': an auxiliary loss is measured at an output that no layer takes",
+         layer.name, name);
+  }
+  return value;
 }
 
 }  // namespace millrace

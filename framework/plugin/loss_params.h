@@ -1,11 +1,17 @@
-// The table `loss` of a stage: the name of a loss, its parameters, and the reduction.
+// The table `loss` of a stage: the name of a loss, its parameters, and the reduction. And the list `auxiliary` of such tables.
 #pragma once
 
 #include "millrace/plugin.h"
 
 namespace millrace {
 
-// Adds what is wrong with the loss in a stage's table. `owner` names the stage's table: "[train.forward_backward]".
+// What an entry of a stage's list `auxiliary` says; null: nothing.
+struct AuxiliaryEntry {
+  const Value *output, *loss;
+};
+std::vector<AuxiliaryEntry> auxiliary_entries(const Value& stage_table);
+
+// Adds what is wrong with the losses in a stage's table. `owner` names the stage's table: "[train.forward_backward]".
 void check_loss_table(const Value& stage_table, const Registry& registry, const std::string& owner, Diagnostics& errors);
 
 }  // namespace millrace

@@ -75,23 +75,22 @@ Graph::StepAgreed Agreement::exchange(const Graph::StepReady& ready) {
   WireWriter writer;
   writer.put(ready.step).put(ready.stream_hash);
   writer.put(ready.weights.size());
-  for (const std::vector<double>& of_entry : ready.weights) writer.put(of_entry);
+  for (const std::vector<std::vector<double>>& of_entry : ready.weights) writer.put(of_entry);
   const std::vector<RequestEvent> asked = requests_.take_outside();
   writer.put(asked.size());
   for (const RequestEvent& request : asked) put(writer, request);
 
   Graph::StepAgreed agreed;
-  agreed.weights.resize(ready.weights.size());
   for (const std::vector<std::byte>& message : group_.all_gather(channel_, writer.bytes())) {
     WireReader reader(message);
     const auto step = reader.get<std::uint64_t>();
     agreed.stream_hash += reader.get<std::uint64_t>();
-    if (step != ready.step || reader.get<std::size_t>() != agreed.weights.size()) {
+    if (step != ready.step || reader.get<std::size_t>() != ready.weights.size()) {
       fail(ErrorKind::peer, "the processes are at different steps ({} and {}): they run different pipelines", step + 1,
            ready.step + 1);
     }
-    for (double& weight : agreed.weights) {
-      for (const double of_replica : reader.list<double>()) weight += of_replica;
+    for (std::size_t entry = 0; entry < ready.weights.size(); ++entry) {
+      for (auto left = reader.get<std::size_t>(); left > 0; --left) agreed.add(entry, reader.list<double>());
     }
     for (auto left = reader.get<std::size_t>(); left > 0; --left) {
       RequestEvent request = get_request(reader);

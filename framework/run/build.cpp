@@ -102,13 +102,13 @@ void GraphBuild::require_targets() const {
   CompileRequest request;
   add_requests(request);
   LossSetting setting;
-  setting.output = context_.network->output();
   setting.window = context_.network->input;
   setting.target = target_;
   setting.numbers = source_ ? source_->numbers() : 0;
   const bool has_rows = source_ && source_->has_rows();
   setting.classes = static_cast<std::int64_t>(classes_);
-  for (const auto& loss : request.losses) {
+  for (const auto& [loss, output] : request.losses) {
+    setting.output = context_.network->shape_of(output.value_or(context_.network->result()));
     if (has_rows && loss->info().target == LossTarget::values) {
       fail(ErrorKind::usage, "{}: the samples have rows of numbers, as many as each needs; loss '{}' takes one row a sample",
            place(source_at_), loss->info().name);
@@ -260,9 +260,8 @@ std::vector<std::string> GraphBuild::figures() const {
   if (!has_reports(*plan_) || context_.network == nullptr) return names;
   CompileRequest request;
   add_requests(request);
-  for (const auto& loss : request.losses) {
-    for (const LossFigure& figure : loss->info().figures) names.push_back(figure.name);
-  }
+  if (request.losses.empty()) return names;
+  for (const LossFigure& figure : request.losses.front().loss->info().figures) names.push_back(figure.name);  // not auxiliary
   return names;
 }
 

@@ -16,6 +16,8 @@ void Reporter::send(const RunServices::StepReport& report) {
   WireWriter writer;
   writer.put(Kind::report).put(report.graph).put(report.epoch).put(report.step).put(report.stream_hash).put(report.samples);
   writer.put(report.sums.values);
+  writer.put(report.auxiliary.size());
+  for (const auto& [name, sums] : report.auxiliary) writer.put(name).put(sums.values);
   send(writer.bytes());
 }
 
@@ -61,6 +63,10 @@ void ReportReceiver::listen(int rank) {
         report.stream_hash = reader.get<std::uint64_t>();
         report.samples = reader.get<double>();
         report.sums.values = reader.list<double>();
+        for (auto left = reader.get<std::size_t>(); left > 0; --left) {
+          StepSums& sums = report.auxiliary[reader.get<std::string>()];
+          sums.values = reader.list<double>();
+        }
         take_.report(rank, report);
       } else if (kind == Kind::bad_sample) {
         BadSampleEvent event;
@@ -87,6 +93,7 @@ std::unique_ptr<JointReports::Report> JointReports::add(int rank, const RunServi
   auto whole = std::make_unique<Report>(std::move(reports.begin()->second));
   for (auto next = std::next(reports.begin()); next != reports.end(); ++next) {
     whole->report.sums.add(next->second.report.sums);
+    for (const auto& [name, sums] : next->second.report.auxiliary) whole->report.auxiliary[name].add(sums);
     whole->report.samples += next->second.report.samples;
     if (!whole->report.loss) whole->report.loss = next->second.report.loss;
   }

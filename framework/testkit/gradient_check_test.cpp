@@ -18,7 +18,9 @@ class LeastSquares : public Replica {
   void ingest(Ref<Batch> batch, std::uint32_t, std::uint32_t) override { batch_ = std::move(batch); }
   void forward(std::uint64_t) override {}
 
-  Ref<Event> loss(const std::shared_ptr<const Loss>&, double divisor, StepSums& sums) override {
+  Ref<Event> losses(std::span<const LossTerm> terms) override {
+    StepSums& sums = *terms.front().sums;
+    const double divisor = terms.front().divisor;
     sums.values = {0, batch_->weight};
     gradient_[0].assign(kInputs, 0);
     gradient_[1].assign(1, 0);

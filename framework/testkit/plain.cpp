@@ -53,9 +53,15 @@ class PlainReplica : public Replica {
     for (std::size_t l = 0; l < network_.layers.size(); ++l) activations_[l + 1] = forward(network_.layers[l], activations_[l]);
   }
 
-  Ref<Event> loss(const std::shared_ptr<const Loss>& loss, double divisor, StepSums& sums) override {
+  Ref<Event> losses(std::span<const LossTerm> terms) override {
     logits_ = activations_.back();
-    measure(loss, divisor, sums);
+    logit_gradient_.assign(logits_.size(), 0.0F);
+    for (const LossTerm& term : terms) {
+      if (term.output.value_or(network_.result()) != network_.result()) {
+        fail(ErrorKind::usage, "the plain backend computes chains: it measures losses at the network's result alone");
+      }
+      measure(term.loss, term.divisor, *term.sums);
+    }
     return make_ref<Done>();
   }
 
@@ -107,6 +113,7 @@ class PlainReplica : public Replica {
       for (std::size_t i = 0; i < total.size(); ++i) total[i] += static_cast<float>(view.weight) * activations_.back()[i];
     }
     logits_ = std::move(total);
+    logit_gradient_.assign(logits_.size(), 0.0F);
     if (loss != nullptr) measure(loss, 1, sums);
     return make_ref<Done>();
   }
@@ -279,12 +286,11 @@ class PlainReplica : public Replica {
     return result;
   }
 
-  // Sums of a loss over logits_, and its gradient by them.
+  // Sums of a loss over logits_; adds its gradient by them.
   void measure(const std::shared_ptr<const Loss>& loss, double divisor, StepSums& sums) {
     const LossPlan plan(loss, network_.output());
     const auto samples = static_cast<std::int64_t>(weights_.size()), outputs = network_.output().elements();
     sums.values.assign(plan.sums(), 0.0);
-    logit_gradient_.assign(logits_.size(), 0.0F);
     if (samples == 0) return;
     const auto rows = [&](std::vector<float>& values) {
       TensorView view;
@@ -296,6 +302,7 @@ class PlainReplica : public Replica {
     tensors.samples = samples;
     tensors.output = rows(logits_);
     tensors.d_output = rows(logit_gradient_);
+    tensors.d_output.add = true;
     tensors.weights = weights_.data();
     tensors.labels = labels_.data();
     tensors.second_labels = second_labels_.data();

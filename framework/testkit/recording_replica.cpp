@@ -77,9 +77,9 @@ class RecordedReplica : public Replica {
     run([this, step] { inner_->forward(step); });
   }
 
-  Ref<Event> loss(const std::shared_ptr<const Loss>& loss, double divisor, StepSums& sums) override {
+  Ref<Event> losses(std::span<const LossTerm> terms) override {
     Clock clock = note("forward_backward.loss", {});
-    run([this, loss, divisor, &sums] { inner_->loss(loss, divisor, sums)->wait(); });
+    run([this, all = std::vector<LossTerm>(terms.begin(), terms.end())] { inner_->losses(all)->wait(); });
     return record_on(queue_, *recorder_, std::move(clock));
   }
 

@@ -31,7 +31,7 @@ inline Made compile(const char* backend, const Network& network, Precision preci
   options.train_batch = options.infer_batch = kBatch;
   options.precision = precision;
   options.recompute = recompute;
-  options.request.losses = std::move(losses);
+  options.request.losses.assign(losses.begin(), losses.end());
   made.replica = made.device->compile(network, options);
   made.replica->start();
   testkit::randomise(network, *made.replica, 1);

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -88,6 +89,15 @@ struct UpdateRule {
   std::vector<double> decay = {};              // weight decay times the parameter's factor; empty: 0
 };
 
+// A loss, and the value of the network that it is measured at.
+struct LossAt {
+  std::shared_ptr<const Loss> loss;
+  std::optional<LayerPort> output;  // an output that no layer reads; nothing: the network's result
+
+  LossAt(std::shared_ptr<const Loss> of, std::optional<LayerPort> at = {})  // NOLINT: a loss alone is measured at the result
+      : loss(std::move(of)), output(at) {}
+};
+
 // What stages ask of a network before it is compiled, so that the memory plan holds all of it (StageType::request).
 struct CompileRequest {
   UpdateRule update = {};
@@ -101,15 +111,27 @@ struct CompileRequest {
   // A share of a batch is trained in so many pieces, one after the other: keep_gradients() adds theirs up.
   std::uint32_t micro_batches = 1;
   // Losses that will be measured. A loss outside this list allocates memory at its first use, and on a GPU it finds labels but no
-  // other targets.
-  std::vector<std::shared_ptr<const Loss>> losses = {};
+  // other targets. Training computes every `output` of this list; inference measures at the network's result alone.
+  std::vector<LossAt> losses = {};
   // Values that read_outputs() will read: the network's result, outputs of layers. In inference they are not computed together
-  // with the layer behind them, and are kept until they are read.
+  // with the layer behind them, and are kept until they are read. Layers that lead to nothing that is read are not computed.
   std::vector<LayerPort> outputs = {};
 
   void read(LayerPort value) {  // once, however often it is asked for
     if (std::find(outputs.begin(), outputs.end(), value) == outputs.end()) outputs.push_back(value);
   }
+  // Where training's losses are measured beside the network's result, each value once.
+  std::vector<LayerPort> loss_outputs(const Network& network) const;
+};
+
+// One of the losses that a step minimises together.
+struct LossTerm {
+  std::shared_ptr<const Loss> loss;
+  // What the sum of weighted losses is divided by: Loss::weight() of the global batch, or 1; over the term's weight among the
+  // terms.
+  double divisor = 1;
+  StepSums* sums = nullptr;              // written; lives until the event is complete
+  std::optional<LayerPort> output = {};  // as in LossAt
 };
 
 // A value for read_outputs().
@@ -224,12 +246,15 @@ class Replica {
   // One pass over what was ingested last; batch statistics and dropout (drawn from seed and step) as in training.
   virtual void forward(std::uint64_t step) = 0;
 
-  // The sums of a loss over the last forward(), and its gradient, which backward() starts from. `divisor`: what the sum of
-  // weighted losses is divided by (Loss::weight() of the global batch, or 1). `sums` must live until the event is complete;
-  // those of earlier calls are there then, too.
-  virtual Ref<Event> loss(const std::shared_ptr<const Loss>& loss, double divisor, StepSums& sums) = 0;
+  // The sums of losses over the last forward(), and the gradient of the sum of all terms, which backward() starts from: that of a
+  // value is the sum over the terms that are measured there. When the event is complete, sums of earlier calls are there too.
+  virtual Ref<Event> losses(std::span<const LossTerm> terms) = 0;
+  Ref<Event> loss(const std::shared_ptr<const Loss>& loss, double divisor, StepSums& sums) {  // one, of the network's result
+    const LossTerm term{loss, divisor, &sums};
+    return losses({&term, 1});
+  }
 
-  // Gradients of the last loss(), last layers first. `ready(bucket, event)` is called once for each bucket, in order: on the
+  // Gradients of the last losses(), last layers first. `ready(bucket, event)` is called once for each bucket, in order: on the
   // calling thread or on one of the backend's, when the work that fills the bucket has been submitted or done; event says when
   // the bucket is filled. The bucket's memory is not written again before the next backward().
   using BucketReady = std::function<void(int bucket, Ref<Event> filled)>;

@@ -33,11 +33,30 @@ class ExecutablePlan {
   };
 
   // The network and its nodes outlive the plan. `type`: of activations; the final linear layer's are float32. `outputs`: values
-  // that are read after forward, beside the result.
+  // that are read after forward, beside the result; in training losses are measured there, and no layer reads them.
   ExecutablePlan(const Network& network, const std::vector<Node>& nodes, bool training, DataType type,
                  std::vector<LayerPort> outputs = {})
       : network_(network), nodes_(nodes), outputs_(std::move(outputs)), planner_(training, network.layers.size()) {
+    measured_.push_back({output()});
+    for (const LayerPort value : outputs_) {
+      if (training) measured_.push_back({value});
+    }
     plan_values(type);
+  }
+
+  // A value that losses are measured at: the network's result, then in training `outputs`. Its rows, and those of its gradient,
+  // are the value's own tensor unless they are copied.
+  struct Measured {
+    LayerPort value;
+    TensorId rows = kNoTensor, d_rows = kNoTensor;
+  };
+  const std::vector<Measured>& measured() const { return measured_; }
+  std::size_t find_measured(LayerPort value) const {  // Error(usage) when no loss was asked for there
+    const auto found =
+        std::find_if(measured_.begin(), measured_.end(), [&](const Measured& each) { return each.value == value; });
+    if (found != measured_.end()) return static_cast<std::size_t>(found - measured_.begin());
+    fail(ErrorKind::usage, "no loss is measured at {}: name it in CompileRequest::losses",
+         place_of(network_.layers[static_cast<std::size_t>(value.layer)]));
   }
 
   Planner& planner() { return planner_; }
@@ -60,17 +79,13 @@ class ExecutablePlan {
     planner_.set_time(loss_time());
   }
 
-  // The network's result, readable until the next pass as rows of float32. `copied_bytes`: the size of these rows where the
-  // result lies in another layout or type and has to be copied; its gradient is copied in the same way. 0: nothing is copied.
-  void plan_output(std::size_t copied_bytes) {
-    auto& value = planner_.value(output());
-    planner_.use(value.tensor);
-    rows_ = copied_bytes > 0 ? planner_.tensor(copied_bytes) : value.tensor;
-    planner_.use_at(rows_, planner_.training() ? last_time() : planner_.time());
+  // The values that losses are measured at, as rows of float32; the network's result is readable until the next pass.
+  // copied_bytes(value): the size of these rows where the value lies in another layout or type and has to be copied; its gradient
+  // is copied in the same way. 0: nothing is copied.
+  template <class CopiedBytes>
+  void plan_outputs(const CopiedBytes& copied_bytes) {
+    for (Measured& measured : measured_) plan_measured(measured, copied_bytes(measured.value));
     for (const LayerPort kept : outputs_) planner_.use(planner_.value(kept).tensor);
-    if (!planner_.training()) return;
-    if (copied_bytes > 0) d_rows_ = planner_.tensor(copied_bytes);
-    value.gradient = planner_.tensor(value.spec.bytes());
   }
 
   template <class Make>
@@ -99,8 +114,6 @@ class ExecutablePlan {
   // ---- Once placed ----
 
   const Placement& placement() const { return placement_; }
-  TensorId rows() const { return rows_; }  // the result; the value's own tensor unless it is copied
-  TensorId d_rows() const { return d_rows_; }
 
   // All operations to an arena of placement().bytes.
   Binding bind(std::byte* arena) {
@@ -146,6 +159,17 @@ class ExecutablePlan {
   bool again(std::size_t node) const { return !again_.empty() && again_[node] != nullptr; }
   int begin_of(std::size_t segment) const { return segment == 0 ? 0 : segment_ends_[segment - 1]; }
   int last_time() const { return loss_time() + static_cast<int>(steps_.size()); }
+
+  void plan_measured(Measured& measured, std::size_t copied_bytes) {
+    auto& value = planner_.value(measured.value);
+    planner_.use(value.tensor);
+    measured.rows = copied_bytes > 0 ? planner_.tensor(copied_bytes) : value.tensor;
+    const bool is_read_later = planner_.training() && measured.value == output();
+    planner_.use_at(measured.rows, is_read_later ? last_time() : planner_.time());
+    if (!planner_.training()) return;
+    if (copied_bytes > 0) measured.d_rows = planner_.tensor(copied_bytes);
+    value.gradient = planner_.tensor(value.spec.bytes());
+  }
 
   // The readers of each value, and whether it needs a gradient.
   void plan_values(DataType type) {
@@ -255,7 +279,7 @@ class ExecutablePlan {
   std::vector<Step> steps_;
   std::vector<Zeros> zeros_;
   Placement placement_;
-  TensorId rows_ = kNoTensor, d_rows_ = kNoTensor;
+  std::vector<Measured> measured_;
 };
 
 }  // namespace millrace

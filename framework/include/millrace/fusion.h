@@ -5,9 +5,11 @@
 //   conv | transposed_conv | linear, then relu | gelu             the activation is done as the result is written
 //   max_pool, batch_norm, then relu | gelu                        if asked: the pooling also finds the statistics
 //   batch_norm, then add, then relu | gelu                        the end of a residual block
-// A value that is read outside (FusionOptions::outputs) is the last of its node.
+// A value that is read outside (FusionOptions::outputs) is the last of its node. A layer that leads to no value that is read has
+// no node.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -38,11 +40,15 @@ struct FusionOptions {
   std::string backend;  // for messages
   // Take a max pooling without overlap, of at most 256 places, into the batch normalisation behind it.
   bool pool_with_statistics = false;
-  std::vector<LayerPort> outputs = {};  // values that are read by others than layers
+  std::vector<LayerPort> outputs = {};  // values that are read by others than layers, beside the network's result
 };
 
-// In an order in which each node's inputs come before it. Throws Error(usage) for an op that is none of the built-in ones.
+// In an order in which each node's inputs come before it, and without layers that lead to nothing that is read. Throws
+// Error(usage) for an op that is none of the built-in ones.
 std::vector<Node> fuse(const Network& network, const FusionOptions& options);
+
+// By layer: whether the network's result or one of these values depends on it.
+std::vector<bool> layers_for(const Network& network, std::span<const LayerPort> outputs);
 
 // ---- What backends ask of nodes and layers ----
 

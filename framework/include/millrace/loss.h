@@ -32,9 +32,17 @@
 // framework adds them over all places, replicas and steps. The first two are `loss`, the weighted losses, and `weight`, their
 // weights: their quotient is what is reported as loss. The gradient is that of loss / divisor, where the divisor is the weight of
 // the global batch, or 1 where gradients are to be added up.
+//
+// A loss of a whole image takes several calls, with tensors of its own between them: map() holds numbers of each place, total()
+// those of each image, one a channel. So Dice: a row writes a map, a sum adds the map up to a total, a row reads the total. The
+// target of a sum is a total: the sum over an image's places. A row over totals and numbers of the image, without a tensor that
+// has places, is computed once an image. A figure that it writes stands at the image's first place; a call before it has written
+// the figure at every place.
 #pragma once
 
+#include <algorithm>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -88,7 +96,7 @@ struct LossInfo {
   const Kernel *sum_places = nullptr, *join_sums = nullptr, *count_pairs = nullptr;  // loss_elements.h
 };
 
-// The tensors of a loss, and what it computes with them in each step. Each sum is written by one kernel.
+// The tensors of a loss, and what it computes with them in each step. The gradient is written by one call, and not read.
 class LossPass : public PassCalls {
  public:
   using Kind = PassTensor::Kind;
@@ -102,6 +110,22 @@ class LossPass : public PassCalls {
   PassTensor constant() const { return {Kind::constant, 0}; }       // Loss::constants(), by channel
   PassTensor figure(int sum) const { return {Kind::figure, sum}; }  // an index into LossInfo::sums
   PassTensor predicted() const { return {Kind::predicted, 0}; }     // a class
+  // Float32 between calls, written before it is read. Of the output's shape:
+  PassTensor map(int index) {
+    maps_ = std::max(maps_, index + 1);
+    return {Kind::map, index};
+  }
+  // (samples, channels):
+  PassTensor total(int index) {
+    totals_ = std::max(totals_, index + 1);
+    return {Kind::total, index};
+  }
+
+  int map_count() const { return maps_; }
+  int total_count() const { return totals_; }
+
+ private:
+  int maps_ = 0, totals_ = 0;
 };
 
 // A loss with its parameters. Immutable and thread-safe.
@@ -160,9 +184,28 @@ struct LossParams {
 struct StageLoss {
   std::shared_ptr<const Loss> loss;
   bool add_up = false;  // reduction = "sum": gradients of the sum over the global batch instead of the mean
+  // Of an auxiliary loss:
+  std::optional<LayerPort> output = {};  // that it is measured at; nothing: the network's result
+  double weight = 1;                     // in what is minimised
+  std::string name = {};                 // of its figure: the layer, or else the loss
 };
 // The loss that the stage asks for. Throws Error(usage) with all mistakes in the table.
 StageLoss make_loss(const LossParams& params, const StageContext& context);
+
+// A loss that a training stage minimises beside the one of LossParams, in its list `auxiliary`.
+struct AuxiliaryLoss {
+  std::string output;
+  double weight = 1;
+  Value loss;
+
+  static void describe(ParamSet<AuxiliaryLoss>& set);
+};
+// The stage's loss, then the auxiliary ones. Throws Error(usage) with all mistakes. REQUIRES: the context has a network.
+std::vector<StageLoss> make_losses(const LossParams& params, const std::vector<AuxiliaryLoss>& auxiliary,
+                                   const StageContext& context);
+// The value that `output` of an auxiliary loss names; nothing for the network's result. Throws Error(usage) where no layer has
+// the name, or another layer reads its output.
+std::optional<LayerPort> find_loss_output(const Network& network, const std::string& name);
 
 // What a loss says about itself, in `static void describe(LossDescription<Params>&)`.
 template <class Params>

@@ -32,7 +32,7 @@ class LossPlan {
   const Loss& loss() const { return *loss_; }
   std::size_t sums() const { return sums_; }  // numbers that a pass makes: the sums, then the class matrix
   const std::vector<float>& constants() const { return constants_; }
-  // Bytes that run() needs, aligned to 8; it begins with the sums, double, when they are computed.
+  // Bytes that run() needs, aligned to 16; it begins with the sums, double, when they are computed.
   std::size_t workspace(std::int64_t samples) const;
 
   using Submit = std::function<void(const Kernel& kernel, const void* element)>;
@@ -41,6 +41,8 @@ class LossPlan {
 
  private:
   struct Workspace;
+  void check_call(std::size_t index) const;
+  PortableElement extents_of(const PassCall& call, std::int64_t samples) const;
   TensorView view_of(const PassTensor& tensor, const LossTensors& tensors, const Workspace& at) const;
   void run_call(const PassCall& call, const LossTensors& tensors, const Workspace& at, const Submit& submit) const;
   void run_sums(const LossTensors& tensors, const Workspace& at, const Submit& submit) const;
@@ -48,7 +50,7 @@ class LossPlan {
 
   const std::shared_ptr<const Loss> loss_;
   std::int64_t channels_, pixels_;
-  std::size_t figures_, pairs_, sums_;
+  std::size_t figures_, pairs_, sums_, maps_ = 0, totals_ = 0;
   std::vector<PassCall> calls_;
   std::vector<float> constants_;
 };

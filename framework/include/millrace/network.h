@@ -35,6 +35,7 @@ struct Parameter {
   Initialiser initialiser;
   bool trainable = true;    // false: neither gradient nor update
   bool statistic = false;   // a running statistic: state, but not trained and never decayed
+  bool unused = false;      // of a layer that leads to no loss: not trained, and a file of weights need not have it
   double rate_factor = 1;   // of the learning rate
   double decay_factor = 1;  // of the weight decay
 };

@@ -49,7 +49,7 @@ struct PassTensor {
   enum class Kind {
     input, output, d_input, d_output,
     parameter, d_parameter, places,                                             // of a layer
-    weight, label, second_label, share, target, constant, figure, predicted     // of a loss
+    weight, label, second_label, share, target, constant, figure, predicted, map, total     // of a loss
   };
   // clang-format on
   Kind kind = Kind::input;

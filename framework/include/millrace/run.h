@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
+#include <string>
 #include <string_view>
 
 #include "millrace/backend.h"
@@ -24,6 +26,7 @@ class RunServices {
     double samples = 0;                // with weight
     std::shared_ptr<const Loss> loss;  // what makes figures of the sums
     StepSums sums;
+    std::map<std::string, StepSums> auxiliary = {};  // of losses that are minimised beside it, by name
   };
   virtual void report(const StepReport& report) = 0;
 

@@ -142,9 +142,9 @@ class Stage {
 
   virtual void stop() noexcept {}  // after the last packet; idempotent
 
-  // Of a stepwise stage, before process(): the weight of its replica's share of a batch that is about to come. The graph adds
-  // these up, in order of replicas, over all replicas of all processes; the sum comes as Packet::weight. Any thread.
-  virtual double weigh(const Batch& /*batch*/) const { return 0; }
+  // Of a stepwise stage, before process(): what its replica's share of a batch that is about to come weighs, for each loss. The
+  // graph adds these up, in order of replicas, over all replicas of all processes; the sums come as Packet::weights. Any thread.
+  virtual std::vector<double> weigh(const Batch& /*batch*/) const { return {}; }
 
   // The shape of the images it emits, given StageContext::image, element type and frames included.
   virtual ImageShape image_shape() const { return {}; }

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "millrace/backend.h"
@@ -45,6 +46,12 @@ class StepResult : public Payload {
   std::shared_ptr<const Loss> loss;  // what makes figures of the sums
   double samples = 0;                // with weight
   std::vector<StepSums> sums;        // of each piece of the share that was measured
+  // Losses that are minimised beside it.
+  struct Auxiliary {
+    std::string name;            // "aux1.fc2"
+    std::vector<StepSums> sums;  // as above
+  };
+  std::vector<Auxiliary> auxiliary;
 };
 
 }  // namespace millrace

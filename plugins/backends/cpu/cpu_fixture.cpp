@@ -102,7 +102,7 @@ double Laboratory::loss(const std::vector<std::int32_t>& labels, double smoothin
   LossInputs inputs;
   inputs.take(batch, 0, samples, {});
   Losses losses(*network_);
-  const StepSums sums = losses.run(testkit::cross_entropy(smoothing), executable_->output(), &executable_->d_output(), inputs,
+  const StepSums sums = losses.run(testkit::cross_entropy(smoothing), {executable_->output(), &executable_->d_output()}, inputs,
                                    samples, sum ? 1 : samples);
   return sum ? sums.loss() : sums.loss() / sums.weight();
 }

@@ -26,8 +26,10 @@ class Stopwatch {
   Clock::time_point begin_;
 };
 
-std::vector<LayerPort> kept_outputs(const Workshop& workshop, bool training) {
-  return training ? std::vector<LayerPort>() : workshop.options.request.outputs;
+// Beside the result.
+std::vector<LayerPort> read_outputs(const Workshop& workshop, bool training) {
+  const CompileRequest& request = workshop.options.request;
+  return training ? request.loss_outputs(workshop.network) : request.outputs;
 }
 
 InputPlane plane_of(const dnnl::memory::desc& desc, void* data, DataType type) {
@@ -75,14 +77,14 @@ Layout preferred_layout(const Network& network, const CompileOptions& options, c
 Executable::Executable(Workshop& workshop, const std::vector<Node>& nodes, std::int64_t samples, bool training)
     : workshop_(workshop),
       samples_(samples),
-      plan_(workshop.network, nodes, training, workshop.type(), kept_outputs(workshop, training)),
-      kept_(kept_outputs(workshop, training)) {
+      plan_(workshop.network, nodes, training, workshop.type(), read_outputs(workshop, training)),
+      kept_(training ? std::vector<LayerPort>() : workshop.options.request.outputs) {
   const auto make = [this](const Node& node) { return make_operation(workshop_, node); };
   workshop_.reorders = 0;
   plan_input(nodes);
   plan_.plan_forward(make, workshop_.options.recompute);
   input_desc_ = workshop_.input_desc;
-  plan_.plan_output(copied_bytes());
+  plan_.plan_outputs([this](LayerPort value) { return copied_bytes(value); });
   plan_.plan_backward(make);
   plan_.place_tensors(kAlignment);
   reorders_ = workshop_.reorders;
@@ -101,27 +103,35 @@ void Executable::plan_input(const std::vector<Node>& nodes) {
   if (!free) input.tensor = plan_.planner().tensor(input.spec.bytes());
 }
 
-std::size_t Executable::copied_bytes() {
-  const MapSpec& output = plan_.planner().value(plan_.output()).spec;
+std::size_t Executable::copied_bytes(LayerPort value) {
+  const MapSpec& output = plan_.planner().value(value).spec;
   const bool vector = output.height * output.width == 1;
-  copies_output_ = vector && (output.type != DataType::f32 || output.layout != Layout::channels_last);
-  return copies_output_ ? static_cast<std::size_t>(samples_ * output.channels) * sizeof(float) : 0;
+  const bool copies = vector && (output.type != DataType::f32 || output.layout != Layout::channels_last);
+  measured_.push_back({.value = value, .copied = copies});
+  return copies ? static_cast<std::size_t>(samples_ * output.channels) * sizeof(float) : 0;
 }
 
 void Executable::bind(std::byte* arena) {
   const Binding binding = plan_.bind(arena);
   const Planner& planner = plan_.planner();
   input_ = plane_of(input_desc_, binding.at(planner.value(Network::kInput).tensor), workshop_.type());
-  output_ = map_of(planner, binding, plan_.output());
-  const auto rows = [&](TensorId tensor) {
-    return Map::channels_last(binding.at<float>(tensor), DataType::f32, samples_, output_.channels);
-  };
-  if (copies_output_) rows_map_ = rows(plan_.rows());
+  bind_measured(binding);
   kept_maps_.clear();
   for (const LayerPort value : kept_) kept_maps_.push_back(map_of(planner, binding, value));
-  if (!planner.training()) return;
-  d_output_ = gradient_of(planner, binding, plan_.output());
-  if (copies_output_) d_rows_map_ = rows(plan_.d_rows());
+}
+
+void Executable::bind_measured(const Binding& binding) {
+  for (std::size_t i = 0; i < measured_.size(); ++i) {
+    Measured& measured = measured_[i];
+    const auto rows = [&](TensorId tensor) {
+      return Map::channels_last(binding.at<float>(tensor), DataType::f32, samples_, measured.made.channels);
+    };
+    measured.made = map_of(plan_.planner(), binding, measured.value);
+    if (measured.copied) measured.rows = rows(plan_.measured()[i].rows);
+    if (!plan_.planner().training()) continue;
+    measured.d_made = gradient_of(plan_.planner(), binding, measured.value);
+    if (measured.copied) measured.d_rows = rows(plan_.measured()[i].d_rows);
+  }
 }
 
 void Executable::forward(const Pass& pass) {
@@ -130,7 +140,9 @@ void Executable::forward(const Pass& pass) {
     Operation& operation = *plan_.operations()[i];
     operation.at_layer([&] { operation.forward(pass); });
   }
-  if (copies_output_) copy(output_, rows_map_);
+  for (const Measured& measured : measured_) {
+    if (measured.copied) copy(measured.made, measured.rows);
+  }
   ++passes_;
 }
 
@@ -154,7 +166,9 @@ void Executable::meet_backward() {
 }
 
 void Executable::backward(const Pass& pass, const std::function<void(int node)>& done) {
-  if (copies_output_) copy(d_rows_map_, d_output_);
+  for (const Measured& measured : measured_) {
+    if (measured.copied) copy(measured.d_rows, measured.d_made);
+  }
   for (const auto& step : plan_.steps()) {
     if (plan_.is_left_out(step)) continue;
     {

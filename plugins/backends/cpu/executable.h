@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -36,10 +37,20 @@ class Executable {
   // In place of forward() and backward() on a replica without a sample: Operation::meet_forward(), meet_backward().
   void meet_forward();
   void meet_backward();
-  // The last forward's result, and in training where the loss puts its gradient. A vector is (samples, channels) float32, a map
-  // as the network computes it.
-  const Map& output() const { return copies_output_ ? rows_map_ : output_; }
-  const Map& d_output() const { return copies_output_ ? d_rows_map_ : d_output_; }
+  // What losses are measured at: the last forward's result, in training also values of CompileRequest::losses, and there where
+  // losses put the gradient. A vector is (samples, channels) float32, a map as the network computes it.
+  struct Measured {
+    LayerPort value;
+    bool copied = false;  // to rows, since the value is not made as float32 rows
+    Map made = {}, d_made = {}, rows = {}, d_rows = {};
+
+    const Map& output() const { return copied ? rows : made; }
+    const Map& d_output() const { return copied ? d_rows : d_made; }
+  };
+  std::span<const Measured> measured() const { return measured_; }  // the result first
+  std::size_t find_measured(LayerPort value) const { return plan_.find_measured(value); }
+  const Map& output() const { return measured_.front().output(); }
+  const Map& d_output() const { return measured_.front().d_output(); }
   // Of inference: a value of CompileRequest::outputs, as the last forward made it. Throws Error(usage) for another.
   const Map& output(LayerPort value) const;
   // `done(node)`: the gradients of this node's parameters are there. Called for every node, last one first.
@@ -52,7 +63,8 @@ class Executable {
     double forward = 0, backward = 0;  // seconds
   };
   void plan_input(const std::vector<Node>& nodes);
-  std::size_t copied_bytes();
+  std::size_t copied_bytes(LayerPort value);
+  void bind_measured(const Binding& binding);
 
   Workshop& workshop_;
   std::int64_t samples_;
@@ -61,9 +73,7 @@ class Executable {
   dnnl::memory::desc input_desc_;
   InputPlane input_;
 
-  // The network's output, and as float32 rows when it is a vector and not made as that.
-  bool copies_output_ = false;
-  Map output_, d_output_, rows_map_, d_rows_map_;
+  std::vector<Measured> measured_;
   const std::vector<LayerPort> kept_;  // of inference
   std::vector<Map> kept_maps_;
 

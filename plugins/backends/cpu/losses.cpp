@@ -63,30 +63,37 @@ void LossInputs::append_to(LossTensors& tensors) const {
   target.by_channel = !classes_;
 }
 
-std::size_t LossInputs::bytes(const Network& network, std::uint32_t samples) {
-  const std::size_t target = std::max<std::size_t>(network.input.bytes(), static_cast<std::size_t>(network.output().elements()));
-  return samples * (4 + (network.output().rank() == 3 ? target : 0)) * sizeof(float);
+std::size_t LossInputs::bytes(const Network& network, std::span<const LossAt> losses, std::uint32_t samples) {
+  std::size_t target = 0;
+  const auto take = [&](const Shape& output) {
+    if (output.rank() == 3) target = std::max({target, network.input.bytes(), static_cast<std::size_t>(output.elements())});
+  };
+  take(network.output());
+  for (const LossAt& loss : losses) take(network.shape_of(loss.output.value_or(network.result())));
+  return samples * (4 + target) * sizeof(float);
 }
 
-const LossPlan& Losses::plan_of(const std::shared_ptr<const Loss>& loss) {
-  const auto found = plans_.find(loss);
-  return found != plans_.end() ? found->second : plans_.emplace(loss, LossPlan(loss, output_)).first->second;
+const LossPlan& Losses::plan_of(const LossAt& loss) {
+  const LayerPort at = loss.output.value_or(network_.result());
+  const std::pair key(loss.loss, at);
+  const auto found = plans_.find(key);
+  return found != plans_.end() ? found->second : plans_.emplace(key, LossPlan(loss.loss, network_.shape_of(at))).first->second;
 }
 
-void Losses::plan(const std::vector<std::shared_ptr<const Loss>>& losses, std::int64_t samples) {
-  for (const auto& loss : losses) bytes_ = std::max(bytes_, plan_of(loss).workspace(samples));
+void Losses::plan(std::span<const LossAt> losses, std::int64_t samples) {
+  for (const LossAt& loss : losses) bytes_ = std::max(bytes_, plan_of(loss).workspace(samples));
 }
 
-StepSums Losses::run(const std::shared_ptr<const Loss>& loss, const Map& output, const Map* d_output, const LossInputs& inputs,
-                     std::int64_t samples, double divisor) {
+StepSums Losses::run(const LossAt& loss, const At& at, const LossInputs& inputs, std::int64_t samples, double divisor) {
   const LossPlan& plan = plan_of(loss);
   StepSums result{std::vector<double>(plan.sums(), 0.0)};
   if (samples == 0) return result;
   if (const std::size_t needed = plan.workspace(samples); needed > workspace_.bytes()) workspace_ = MemoryRegion(needed);
   LossTensors tensors;
   tensors.samples = samples;
-  tensors.output = view_of(output);
-  if (d_output != nullptr) tensors.d_output = view_of(*d_output);
+  tensors.output = view_of(at.output);
+  if (at.d_output != nullptr) tensors.d_output = view_of(*at.d_output);
+  tensors.d_output.add = at.add;
   tensors.constants = plan.constants().data();
   tensors.divisor = divisor;
   inputs.append_to(tensors);

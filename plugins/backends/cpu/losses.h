@@ -3,6 +3,8 @@
 
 #include <map>
 #include <memory>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include "kernels/ingest.h"
@@ -17,7 +19,8 @@ class LossInputs {
  public:
   void take(const Batch& batch, std::uint32_t begin, std::uint32_t count, const PixelTable& table);
   void append_to(LossTensors& tensors) const;
-  static std::size_t bytes(const Network& network, std::uint32_t samples);  // of a share, with the largest target there can be
+  // Of a share, with the largest target that these losses can have.
+  static std::size_t bytes(const Network& network, std::span<const LossAt> losses, std::uint32_t samples);
 
  private:
   void take_target_images(const Batch& batch, std::uint32_t begin, std::uint32_t count, const PixelTable& table);
@@ -31,22 +34,26 @@ class LossInputs {
 // Threading: the replica's thread.
 class Losses {
  public:
-  explicit Losses(const Network& network) : output_(network.output()) {}
+  explicit Losses(const Network& network) : network_(network) {}  // which outlives it
 
   // From here on run() takes no memory for these losses over as many samples.
-  void plan(const std::vector<std::shared_ptr<const Loss>>& losses, std::int64_t samples);
+  void plan(std::span<const LossAt> losses, std::int64_t samples);
   std::size_t bytes() const { return bytes_; }
   void start() { workspace_ = MemoryRegion(bytes_); }
 
-  // d_output: null where no gradient is wanted. No samples: sums of 0.
-  StepSums run(const std::shared_ptr<const Loss>& loss, const Map& output, const Map* d_output, const LossInputs& inputs,
-               std::int64_t samples, double divisor);
+  // The maps of what a loss is measured at. d_output: null where no gradient is wanted. No samples: sums of 0.
+  struct At {
+    Map output;
+    const Map* d_output = nullptr;
+    bool add = false;  // the gradient, to the one that is there
+  };
+  StepSums run(const LossAt& loss, const At& at, const LossInputs& inputs, std::int64_t samples, double divisor);
 
  private:
-  const LossPlan& plan_of(const std::shared_ptr<const Loss>& loss);
+  const LossPlan& plan_of(const LossAt& loss);
 
-  const Shape output_;
-  std::map<std::shared_ptr<const Loss>, LossPlan> plans_;
+  const Network& network_;
+  std::map<std::pair<std::shared_ptr<const Loss>, LayerPort>, LossPlan> plans_;
   std::size_t bytes_ = 0;
   MemoryRegion workspace_;
 };

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "device_info.h"
 
@@ -24,6 +25,8 @@ void read_map(const Map& map, float* to) {
 }
 
 void read_map(const Map& map, float* to) { map.type == DataType::bf16 ? read_map<Bf16>(map, to) : read_map<float>(map, to); }
+
+void zero(const Map& map) { std::memset(map.data, 0, static_cast<std::size_t>(map.n * map.stride_n) * size_of(map.type)); }
 
 std::vector<float> values_of(const Map& map) {
   std::vector<float> values(static_cast<std::size_t>(map.elements()));
@@ -49,6 +52,7 @@ void CpuReplica::compile(const std::vector<int>& cores) {
   make_team(cores);
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   FusionOptions fusion{.backend = "cpu", .pool_with_statistics = true};
+  fusion.outputs = options_.request.loss_outputs(network_);
   nodes_ = fuse(network_, fusion);
   fusion.outputs = options_.request.outputs;
   infer_nodes_ = fuse(network_, fusion);
@@ -67,7 +71,8 @@ MemoryPlan CpuReplica::memory_plan() const {
   parameters_.append_to(plan);
   plan.items.push_back({"activations and their gradients", executables_.arena_bytes()});
   const std::uint32_t most = std::max(options_.train_batch, options_.infer_batch);
-  plan.items.push_back({"labels, targets and losses", LossInputs::bytes(network_, most) + losses_.bytes()});
+  plan.items.push_back(
+      {"labels, targets and losses", LossInputs::bytes(network_, options_.request.losses, most) + losses_.bytes()});
   return plan;
 }
 
@@ -137,11 +142,27 @@ std::function<void()> CpuReplica::or_give_up(std::function<void()> work) const {
   };
 }
 
-Ref<Event> CpuReplica::loss(const std::shared_ptr<const Loss>& loss, double divisor, StepSums& sums) {
-  return queue_.submit(or_give_up([this, loss, divisor, &sums] {
-    sums = current_ == nullptr ? losses_.run(loss, {}, nullptr, inputs_, 0, divisor)
-                               : losses_.run(loss, current_->output(), &current_->d_output(), inputs_, rows_, divisor);
-  }));
+Ref<Event> CpuReplica::losses(std::span<const LossTerm> terms) {
+  return queue_.submit(or_give_up([this, all = std::vector<LossTerm>(terms.begin(), terms.end())] { run_losses(all); }));
+}
+
+// The first term at a value writes its gradient, the others add theirs.
+void CpuReplica::run_losses(const std::vector<LossTerm>& terms) {
+  if (current_ == nullptr) {
+    for (const LossTerm& term : terms) *term.sums = losses_.run({term.loss, term.output}, {}, inputs_, 0, term.divisor);
+    return;
+  }
+  const std::span<const Executable::Measured> all = current_->measured();
+  std::vector<bool> written(all.size());
+  for (const LossTerm& term : terms) {
+    const std::size_t i = current_->find_measured(term.output.value_or(network_.result()));
+    *term.sums =
+        losses_.run({term.loss, term.output}, {all[i].output(), &all[i].d_output(), written[i]}, inputs_, rows_, term.divisor);
+    written[i] = true;
+  }
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (!written[i]) zero(all[i].d_output());
+  }
 }
 
 void CpuReplica::announce(const BucketReady& ready, int& announced, int node) {
@@ -228,7 +249,7 @@ Ref<Event> CpuReplica::infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_
     current_ = nullptr;  // the training pass that shares the arena is gone
     take_inputs(*batch, begin, count);
     const Map output = count == 0 ? Map{} : run_infer(*batch, begin, count, looks);
-    if (loss != nullptr) sums = losses_.run(loss, output, nullptr, inputs_, count, 1);
+    if (loss != nullptr) sums = losses_.run(loss, {output}, inputs_, count, 1);
   };
   return queue_.submit(work, [batch] { batch->in_flight.fetch_sub(1); });
 }

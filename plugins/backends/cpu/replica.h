@@ -28,7 +28,7 @@ class CpuReplica final : public Replica {
   const std::vector<Bucket>& buckets() const override { return parameters_.buckets(); }
   void ingest(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count) override;
   void forward(std::uint64_t step) override;
-  Ref<Event> loss(const std::shared_ptr<const Loss>& loss, double divisor, StepSums& sums) override;
+  Ref<Event> losses(std::span<const LossTerm> terms) override;
   void backward(BucketReady ready) override;
   Ref<Event> update(int bucket, const UpdateStep& step, const Ref<Event>& after) override;
   void keep_gradients() override;
@@ -50,6 +50,7 @@ class CpuReplica final : public Replica {
   Executable& executable(std::uint32_t count, bool training);
   void bind_all();
   void take_inputs(const Batch& batch, std::uint32_t begin, std::uint32_t count);
+  void run_losses(const std::vector<LossTerm>& terms);
   void run_backward(const BucketReady& ready, int& announced);
   void announce(const BucketReady& ready, int& announced, int node);
   // Runs the views; the output, their weighted sum where there are several.

@@ -1,6 +1,7 @@
 #include "forward_backward.h"
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -33,6 +34,8 @@ void ForwardBackward::describe(StageDescription<Params>& d) {
       "what is minimised: the name of a loss (default: cross_entropy), or a table with `rule`, the loss's own keys "
       "(pipeline-inspect loss RULE) and `reduction`: whether gradients are those of the \"mean\" over the global batch or of the "
       "\"sum\"");
+  d.params.add_list("auxiliary", &Params::auxiliary, &AuxiliaryLoss::describe)
+      .text("losses that are minimised together with `loss`: what is minimised is loss + weight * auxiliary loss + ...");
   d.params.add("micro_batches", &Params::micro_batches)
       .range(1, kMostMicroBatches)
       .text(
@@ -43,7 +46,8 @@ void ForwardBackward::describe(StageDescription<Params>& d) {
 }
 
 void ForwardBackward::request(const Params& params, const StageContext& context, CompileRequest& request) {
-  request.losses.push_back(make_loss(params, context).loss);
+  for (const StageLoss& each : make_losses(params, params.auxiliary, context))
+    request.losses.emplace_back(each.loss, each.output);
   if (params.sync_batch_norm && params.micro_batches > 1) {
     fail(ErrorKind::usage, "sync_batch_norm: replicas meet once a step, and micro_batches = {} computes a step in pieces",
          params.micro_batches);
@@ -53,40 +57,71 @@ void ForwardBackward::request(const Params& params, const StageContext& context,
 }
 
 ForwardBackward::ForwardBackward(const Params& params, const StageContext& context)
-    : loss_(make_loss(params, context)), micro_batches_(static_cast<std::uint32_t>(params.micro_batches)), context_(context) {}
+    : losses_(make_losses(params, params.auxiliary, context)),
+      micro_batches_(static_cast<std::uint32_t>(params.micro_batches)),
+      context_(context) {}
 
 void ForwardBackward::process(int, Packet packet, Output& output) {
   const std::uint64_t begin = now_ticks();
   Ref<StepToken> token = take_token(packet);
   Ref<Batch> batch = take_batch(packet);
-  const double weight = loss_.add_up ? 1 : packet.weight;
+  std::vector<LossTerm> terms = terms_of(packet.weights);
   const Share share = context_.share_of(*batch);
-  check_labels(*loss_.loss, *batch, share.begin, share.count, context_.network->output());
+  for (const StageLoss& each : losses_) check_labels(*each.loss, *batch, share.begin, share.count, output_of(each));
   const std::uint64_t step = batch->step;
-  Ref<StepResult> result = make_result(*batch, share, loss_.loss, context_);
+  Ref<StepResult> result = make_result(*batch, share, losses_.front().loss, context_);
 
-  result->ready = accumulate(batch, share, weight > 0 ? weight : 1, result->sums);
+  result->ready = accumulate(batch, share, std::move(terms), *result);
   batch = nullptr;
   send_unfinished(std::move(result), kResult, output);
   backward(std::move(token), step, {begin, share.count}, output);
 }
 
-double ForwardBackward::weigh(const Batch& batch) const {
-  const Shape& output = context_.network->output();
-  return loss_.loss->weight(batch, context_.share_of(batch), output.elements() / output[0]);
+const Shape& ForwardBackward::output_of(const StageLoss& loss) const {
+  return context_.network->shape_of(loss.output.value_or(context_.network->result()));
+}
+
+// The same loss over as many places weighs the same, and counting may be work.
+std::vector<double> ForwardBackward::weigh(const Batch& batch) const {
+  std::vector<double> weights;
+  std::map<std::pair<const Loss*, std::int64_t>, double> counted;  // by loss and places
+  for (const StageLoss& each : losses_) {
+    const std::int64_t places = output_of(each).elements() / output_of(each)[0];
+    const auto [known, is_new] = counted.try_emplace({each.loss.get(), places});
+    if (is_new) known->second = each.loss->weight(batch, context_.share_of(batch), places);
+    weights.push_back(known->second);
+  }
+  return weights;
+}
+
+std::vector<LossTerm> ForwardBackward::terms_of(std::span<const double> weights) const {
+  std::vector<LossTerm> terms;
+  for (std::size_t i = 0; i < losses_.size(); ++i) {
+    const StageLoss& each = losses_[i];
+    const double weight = each.add_up || i >= weights.size() || weights[i] <= 0 ? 1 : weights[i];
+    terms.push_back({.loss = each.loss, .divisor = weight / each.weight, .output = each.output});
+  }
+  return terms;
 }
 
 // All but the last piece's backward. An empty share is a piece too.
-Ref<Event> ForwardBackward::accumulate(const Ref<Batch>& batch, const Share& share, double divisor, std::vector<StepSums>& sums) {
+Ref<Event> ForwardBackward::accumulate(const Ref<Batch>& batch, const Share& share, std::vector<LossTerm> terms,
+                                       StepResult& result) {
   Replica& replica = replica_of(context_);
   const std::uint32_t pieces = std::clamp(share.count, 1U, micro_batches_);
-  sums.resize(pieces);
+  result.sums.resize(pieces);
+  for (std::size_t i = 1; i < losses_.size(); ++i) {
+    result.auxiliary.push_back({losses_[i].name, std::vector<StepSums>(pieces)});
+  }
   Ref<Event> measured;
   for (std::uint32_t i = 0; i < pieces; ++i) {
     const Share piece = split(share.count, pieces)[i];
     replica.ingest(batch, share.begin + piece.begin, piece.count);
     replica.forward(batch->step);
-    measured = replica.loss(loss_.loss, divisor, sums[i]);
+    for (std::size_t t = 0; t < terms.size(); ++t) {
+      terms[t].sums = t == 0 ? &result.sums[i] : &result.auxiliary[t - 1].sums[i];
+    }
+    measured = replica.losses(terms);
     if (i > 0) replica.keep_gradients();
     if (i + 1 < pieces) replica.backward([](int, const Ref<Event>&) {});
   }

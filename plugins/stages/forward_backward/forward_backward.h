@@ -16,9 +16,12 @@ namespace millrace {
 // for each of the replica's buckets as backward fills it, last layers first. One instance for each replica.
 //
 // The shares of a batch are those of split(), over the replicas of all processes. A replica's gradient is the sum over its places
-// of weight * d loss / divisor, where the divisor is the whole batch's weight (Packet::weight) for reduction "mean" and 1 for
+// of weight * d loss / divisor, where the divisor is the whole batch's weight (Packet::weights) for reduction "mean" and 1 for
 // "sum": so the sum over replicas is the gradient of the whole batch. A replica whose share is empty takes part all the same,
 // with a gradient of zero.
+//
+// With `auxiliary`, further losses at the network's result or at other outputs are minimised together with the first: what is
+// minimised is the sum of all, each times its weight, and each with its own divisor.
 //
 // With `micro_batches` a share goes through the network in as many pieces, whose gradients are added up before they are sent.
 //
@@ -29,6 +32,7 @@ namespace millrace {
 class ForwardBackward : public Stage {
  public:
   struct Params : LossParams {
+    std::vector<AuxiliaryLoss> auxiliary;
     std::int64_t micro_batches = 1;
     bool sync_batch_norm = false;
   };
@@ -37,17 +41,19 @@ class ForwardBackward : public Stage {
   ForwardBackward(const Params& params, const StageContext& context);
 
   void process(int port, Packet packet, Output& output) override;
-  double weigh(const Batch& batch) const override;
+  std::vector<double> weigh(const Batch& batch) const override;      // by loss
   DeviceWork device_work() const override { return clock_.work(); }  // until the last bucket is filled
 
  private:
   struct Work {
     std::uint64_t begin, samples;
   };
-  Ref<Event> accumulate(const Ref<Batch>& batch, const Share& share, double divisor, std::vector<StepSums>& sums);
+  const Shape& output_of(const StageLoss& loss) const;
+  std::vector<LossTerm> terms_of(std::span<const double> weights) const;  // without sums
+  Ref<Event> accumulate(const Ref<Batch>& batch, const Share& share, std::vector<LossTerm> terms, StepResult& result);
   void backward(Ref<StepToken> token, std::uint64_t step, Work work, Output& output);
 
-  const StageLoss loss_;
+  const std::vector<StageLoss> losses_;  // the main one first
   const std::uint32_t micro_batches_;
   const StageContext context_;
   DeviceClock clock_;

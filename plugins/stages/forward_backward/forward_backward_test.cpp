@@ -25,10 +25,21 @@ class WatchedToken : public StepToken {
   bool& gone_;
 };
 
-Packet step_packet(const Ref<Batch>& batch, Ref<StepToken> token = make_ref<StepToken>()) {
+// Holds what its packet points to.
+class WeighedToken : public StepToken {
+ public:
+  std::vector<double> weights;
+};
+
+// Of a stage with so many losses of labels.
+Packet step_packet(const Ref<Batch>& batch, std::size_t losses = 1) {
+  const auto token = make_ref<WeighedToken>();
+  double weight = 0;
+  for (std::uint32_t slot = 0; slot < batch->count; ++slot) weight += static_cast<double>(batch->weights[slot]);
+  token->weights.assign(losses, weight);
   Packet packet = testkit::whole(batch);
-  packet.token = std::move(token);
-  for (std::uint32_t slot = 0; slot < batch->count; ++slot) packet.weight += static_cast<double>(batch->weights[slot]);
+  packet.weights = token->weights;
+  packet.token = token;
   return packet;
 }
 
@@ -37,11 +48,12 @@ Value loss(const char* reduction) {
 }
 
 // Sum over replicas of the gradient of one parameter.
-std::vector<double> gradient(testkit::Replicas& replicas, const Ref<Batch>& batch, const Value& parameters, const char* name) {
+std::vector<double> gradient(testkit::Replicas& replicas, const Ref<Batch>& batch, const Value& parameters, const char* name,
+                             std::size_t losses = 1) {
   std::vector<double> sum;
   for (std::size_t r = 0; r < replicas.replicas.size(); ++r) {
     Harness harness(StageTypeAccess::make<ForwardBackward>(), parameters, replicas.context_of(static_cast<int>(r)));
-    harness.feed(step_packet(batch));
+    harness.feed(step_packet(batch, losses));
     const std::vector<float> part = replicas.replicas[r]->read(kGradient, replicas.network.find_parameter(name));
     sum.resize(part.size());
     for (std::size_t i = 0; i < part.size(); ++i) sum[i] += part[i];
@@ -153,7 +165,10 @@ TEST(ForwardBackward, TheTokenLivesAsLongAsTheBuckets) {
   testkit::Replicas replicas(1);
   Harness harness(StageTypeAccess::make<ForwardBackward>(), {}, replicas.context_of(0));
   bool gone = false;
-  harness.feed(step_packet(testkit::random_batch(6), make_ref<WatchedToken>(gone)));
+  Packet packet = step_packet(testkit::random_batch(6));
+  packet.weights = {};
+  packet.token = make_ref<WatchedToken>(gone);
+  harness.feed(std::move(packet));
   std::vector<Packet> buckets = harness.take(kGradients);
   EXPECT_FALSE(gone);
   while (buckets.size() > 1) buckets.pop_back();
@@ -201,6 +216,64 @@ TEST(ForwardBackward, ABatchOfNothingButBadSamplesHasNoGradient) {
   std::fill_n(batch->weights, 3, 0.0F);
   batch->weight = 0;
   for (const double g : gradient(replicas, batch, {}, "fc1.weight")) EXPECT_EQ(g, 0);
+}
+
+// A table with losses of the network's result, beside the cross-entropy.
+Value auxiliary(std::initializer_list<Value> losses) { return testkit::table({{"auxiliary", Value(Array(losses))}}); }
+
+Value smoothed(double weight) {
+  const Value loss = testkit::table({{"rule", Value(std::string("cross_entropy"))}, {"label_smoothing", Value(0.3)}});
+  return testkit::table({{"weight", Value(weight)}, {"loss", loss}});
+}
+
+TEST(ForwardBackward, AuxiliaryLossesAreAddedByTheirWeights) {
+  const Ref<Batch> batch = testkit::random_batch(7);
+  testkit::Replicas two(2);
+  const Value only = testkit::table({{"loss", *smoothed(1).find("loss")}});
+  for (const char* name : {"fc1.weight", "fc2.bias"}) {
+    const std::vector<double> first = gradient(two, batch, {}, name), second = gradient(two, batch, only, name);
+    std::vector<double> expected;
+    for (std::size_t i = 0; i < first.size(); ++i) expected.push_back(first[i] + 0.25 * second[i] + 0.5 * first[i]);
+    const Value same = testkit::table({{"weight", Value(0.5)}});  // the stage's own loss
+    expect_near(gradient(two, batch, auxiliary({smoothed(0.25), same}), name, 3), expected);
+    expect_near(gradient(two, batch, auxiliary({smoothed(0)}), name, 2), first);
+  }
+}
+
+TEST(ForwardBackward, AuxiliaryLossesAreMeasuredByName) {
+  testkit::Replicas replicas(1, {}, 2);
+  Value parameters = auxiliary({smoothed(0.25)});
+  parameters.set("micro_batches", Value(std::int64_t{2}));
+  Harness harness(StageTypeAccess::make<ForwardBackward>(), parameters, replicas.context_of(0));
+  const Ref<Batch> batch = testkit::random_batch(7);
+  EXPECT_EQ(harness.stage().weigh(*batch), (std::vector<double>{7, 7}));
+  harness.feed(step_packet(batch, 2));
+  const std::vector<Packet> results = harness.take(kResult);
+  ASSERT_EQ(results.size(), 1U);
+  const auto& result = static_cast<const StepResult&>(*results[0].payload);
+  ASSERT_EQ(result.auxiliary.size(), 1U);
+  EXPECT_EQ(result.auxiliary[0].name, "cross_entropy");
+  ASSERT_EQ(result.auxiliary[0].sums.size(), 2U);
+  EXPECT_EQ(result.auxiliary[0].sums[0].weight() + result.auxiliary[0].sums[1].weight(), 7);
+  EXPECT_NE(result.auxiliary[0].sums[0].loss(), result.sums[0].loss());
+}
+
+TEST(ForwardBackward, RefusesOutputsThatAreNone) {
+  const testkit::Replicas replicas(1);
+  const auto mistake = [&](const char* output) -> std::string {
+    const Value entry = testkit::table({{"output", Value(std::string(output))}});
+    try {
+      Harness harness(StageTypeAccess::make<ForwardBackward>(), auxiliary({entry}), replicas.context_of(0));
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::usage);
+      return error.message();
+    }
+    return "";
+  };
+  EXPECT_EQ(mistake("fc3"), "network 'small' has no layer 'fc3'; nearest is 'fc1'");
+  EXPECT_EQ(mistake("fc1"),
+            "layer 'relu' takes the output of 'fc1': an auxiliary loss is measured at an output that no layer takes");
+  EXPECT_EQ(mistake("fc2"), "");
 }
 
 TEST(ForwardBackward, GradientsAreThoseOfFiniteDifferences) {

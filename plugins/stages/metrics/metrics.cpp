@@ -22,6 +22,9 @@ struct Metrics::Joint {
     for (const Ref<StepResult>& result : results) {
       report.samples += result->samples;
       for (const StepSums& sums : result->sums) report.sums.add(sums);
+      for (const auto& [name, pieces] : result->auxiliary) {
+        for (const StepSums& sums : pieces) report.auxiliary[name].add(sums);
+      }
     }
     context.run->report(report);
   }

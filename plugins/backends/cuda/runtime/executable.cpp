@@ -7,8 +7,10 @@
 namespace millrace::cuda {
 namespace {
 
-std::vector<LayerPort> kept_outputs(const Workshop& workshop, bool training) {
-  return training ? std::vector<LayerPort>() : workshop.options.request.outputs;
+// Beside the result.
+std::vector<LayerPort> read_outputs(const Workshop& workshop, bool training) {
+  const CompileRequest& request = workshop.options.request;
+  return training ? request.loss_outputs(workshop.network) : request.outputs;
 }
 
 }  // namespace
@@ -16,12 +18,14 @@ std::vector<LayerPort> kept_outputs(const Workshop& workshop, bool training) {
 Executable::Executable(Workshop& workshop, const std::vector<Node>& nodes, std::int64_t samples, bool training)
     : workshop_(workshop),
       samples_(samples),
-      plan_(workshop.network, nodes, training, workshop.type(), kept_outputs(workshop, training)) {
-  for (const LayerPort value : kept_outputs(workshop, training)) kept_.push_back({value, {}, nullptr});
+      plan_(workshop.network, nodes, training, workshop.type(), read_outputs(workshop, training)) {
+  for (const LayerPort value : workshop.options.request.outputs) {
+    if (!training) kept_.push_back({value, {}, nullptr});
+  }
   const auto make = [this](const Node& node) { return make_operation(workshop_, node); };
   plan_input();
   plan_.plan_forward(make, workshop_.options.recompute);
-  plan_.plan_output(copied_bytes());
+  plan_.plan_outputs([this](LayerPort value) { return copied_bytes(value); });
   plan_kept_rows();
   plan_.plan_backward(make);
   plan_.place_tensors(kAlignment);
@@ -38,10 +42,11 @@ void Executable::plan_input() {
   input.tensor = plan_.planner().tensor(input.spec.bytes());
 }
 
-std::size_t Executable::copied_bytes() {
-  const MapSpec& output = plan_.planner().value(plan_.output()).spec;
-  converts_output_ = output.height * output.width == 1 && output.type != DataType::f32;
-  return converts_output_ ? static_cast<std::size_t>(samples_ * output.pitch()) * sizeof(float) : 0;
+std::size_t Executable::copied_bytes(LayerPort value) {
+  const MapSpec& output = plan_.planner().value(value).spec;
+  const bool converts = output.height * output.width == 1 && output.type != DataType::f32;
+  measured_.push_back({.value = value, .converted = converts});
+  return converts ? static_cast<std::size_t>(samples_ * output.pitch()) * sizeof(float) : 0;
 }
 
 void Executable::plan_kept_rows() {
@@ -75,17 +80,24 @@ void Executable::bind(std::byte* arena) {
   const Binding binding = plan_.bind(arena);
   const Planner& planner = plan_.planner();
   input_ = map_of(planner, binding, Network::kInput);
-  output_ = map_of(planner, binding, plan_.output());
-  MapSpec rows = output_.spec;
-  rows.type = DataType::f32;
-  rows_map_ = {binding.at(plan_.rows()), rows};
+  bind_measured(binding);
   for (std::size_t i = 0; i < kept_.size(); ++i) {
     kept_[i].map = map_of(planner, binding, kept_[i].value);
     kept_[i].rows = binding.at<float>(kept_rows_[i]);
   }
-  if (!planner.training()) return;
-  d_output_ = gradient_of(planner, binding, plan_.output());
-  d_rows_map_ = {binding.at(plan_.d_rows()), rows};
+}
+
+void Executable::bind_measured(const Binding& binding) {
+  for (std::size_t i = 0; i < measured_.size(); ++i) {
+    Measured& measured = measured_[i];
+    measured.made = map_of(plan_.planner(), binding, measured.value);
+    MapSpec rows = measured.made.spec;
+    rows.type = DataType::f32;
+    measured.rows = {binding.at(plan_.measured()[i].rows), rows};
+    if (!plan_.planner().training()) continue;
+    measured.d_made = gradient_of(plan_.planner(), binding, measured.value);
+    measured.d_rows = {binding.at(plan_.measured()[i].d_rows), rows};
+  }
 }
 
 void Executable::begin(Queue& queue) {
@@ -101,23 +113,26 @@ void Executable::forward(Queue& queue) {
     operation->at_layer([&] { operation->forward(queue); });
   }
   begin_loss(queue);
-  if (!converts_output_) return;
-  Bf16ToFloat kernel;
-  kernel.from = output_.as<Bf16>();
-  kernel.to = rows_map_.as<float>();
-  kernel.packs = output_.spec.packs();
-  queue.run(kernel);
+  for (const Measured& measured : measured_) {
+    if (!measured.converted) continue;
+    Bf16ToFloat kernel;
+    kernel.from = measured.made.as<Bf16>();
+    kernel.to = measured.rows.as<float>();
+    kernel.packs = measured.made.spec.packs();
+    queue.run(kernel);
+  }
 }
 
 void Executable::begin_loss(Queue& queue) { workshop_.machine.set_time(queue, arena_, plan_.loss_time()); }
 
 void Executable::backward(Queue& queue, const std::function<void(int node)>& done) {
   begin_loss(queue);
-  if (converts_output_) {
+  for (const Measured& measured : measured_) {
+    if (!measured.converted) continue;
     FloatToBf16 kernel;
-    kernel.from = d_rows_map_.as<float>();
-    kernel.to = d_output_.as<Bf16>();
-    kernel.packs = d_output_.spec.packs();
+    kernel.from = measured.d_rows.as<float>();
+    kernel.to = measured.d_made.as<Bf16>();
+    kernel.packs = measured.d_made.spec.packs();
     queue.run(kernel);
   }
   int time = plan_.loss_time();

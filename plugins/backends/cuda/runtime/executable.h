@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -28,9 +29,19 @@ class Executable {
   void begin(Queue& queue);
   void forward(Queue& queue);
   void begin_loss(Queue& queue);
-  // The last forward's result, and in training where the loss puts its gradient. A vector is float32, a map as it is computed.
-  const Map& output() const { return converts_output_ ? rows_map_ : output_; }
-  const Map& d_output() const { return converts_output_ ? d_rows_map_ : d_output_; }
+  // What losses are measured at: the last forward's result, in training also values of CompileRequest::losses, and there where
+  // losses put the gradient. A vector is float32, a map as it is computed.
+  struct Measured {
+    LayerPort value;
+    bool converted = false;  // to rows of float32: a vector in bf16
+    Map made = {}, d_made = {}, rows = {}, d_rows = {};
+
+    const Map& output() const { return converted ? rows : made; }
+    const Map& d_output() const { return converted ? d_rows : d_made; }
+  };
+  std::span<const Measured> measured() const { return measured_; }  // the result first
+  std::size_t find_measured(LayerPort value) const { return plan_.find_measured(value); }
+  const Map& output() const { return measured_.front().output(); }
   // Of inference: a value of CompileRequest::outputs as the last forward made it, and room for it as float32 rows (n, C, H, W)
   // without padding, until the next pass.
   struct Kept {
@@ -60,7 +71,8 @@ class Executable {
  private:
   void plan_input();
   StepTrace* trace() const { return workshop_.rehearsal ? nullptr : workshop_.layers; }
-  std::size_t copied_bytes();
+  std::size_t copied_bytes(LayerPort value);
+  void bind_measured(const Binding& binding);
   void plan_kept_rows();
   std::vector<ArenaTensor> tensors() const;
 
@@ -68,9 +80,8 @@ class Executable {
   std::int64_t samples_;
   ExecutablePlan<Operation> plan_;
   std::byte* arena_ = nullptr;
-  // The network's output, and as float32 rows when it is a vector in bf16.
-  bool converts_output_ = false;
-  Map input_, output_, d_output_, rows_map_, d_rows_map_;
+  Map input_;
+  std::vector<Measured> measured_;
   std::vector<Kept> kept_;
   std::vector<TensorId> kept_rows_;
 };

@@ -7,10 +7,9 @@
 
 namespace millrace::cuda {
 
-Losses::Losses(Machine& machine, const Network& network, const std::vector<std::shared_ptr<const Loss>>& losses,
-               std::uint32_t samples)
-    : machine_(machine), output_(network.output()), returned_(machine) {
-  for (const auto& loss : losses) workspace_bytes_ = std::max(workspace_bytes_, planned(loss).plan.workspace(samples));
+Losses::Losses(Machine& machine, const Network& network, std::span<const LossAt> losses, std::uint32_t samples)
+    : machine_(machine), network_(network), returned_(machine) {
+  for (const LossAt& loss : losses) workspace_bytes_ = std::max(workspace_bytes_, planned(loss).plan.workspace(samples));
   target_bytes_ = samples * TargetNeeds::of(network, losses).bytes(network.input) * sizeof(float);
 }
 
@@ -19,9 +18,12 @@ void Losses::start() {
   targets_ = DeviceMemory(machine_, target_bytes_, "targets");
 }
 
-Losses::Planned& Losses::planned(const std::shared_ptr<const Loss>& loss) {
-  const auto found = plans_.find(loss);
-  return found != plans_.end() ? found->second : plans_.emplace(loss, Planned{LossPlan(loss, output_), {}}).first->second;
+Losses::Planned& Losses::planned(const LossAt& loss) {
+  const LayerPort at = loss.output.value_or(network_.result());
+  const std::pair key(loss.loss, at);
+  const auto found = plans_.find(key);
+  if (found != plans_.end()) return found->second;
+  return plans_.emplace(key, Planned{LossPlan(loss.loss, network_.shape_of(at)), {}}).first->second;
 }
 
 void Losses::reserve(Queue& queue, DeviceMemory& memory, std::size_t bytes, const char* what) {
@@ -70,7 +72,7 @@ TensorView Losses::target_images(Queue& queue, const Loss& loss, const StagedBat
   return view;
 }
 
-TensorView Losses::target(Queue& queue, const Loss& loss, const StagedBatch& batch, const float* table) {
+TensorView Losses::target(Queue& queue, const Loss& loss, std::int64_t channels, const StagedBatch& batch, const float* table) {
   if (loss.info().target == LossTarget::labels) return {};
   if (batch.targets != nullptr) return target_images(queue, loss, batch, table);
   if (loss.info().target != LossTarget::values || batch.numbers == nullptr) {
@@ -78,32 +80,30 @@ TensorView Losses::target(Queue& queue, const Loss& loss, const StagedBatch& bat
   }
   TensorView view;
   view.data = const_cast<float*>(batch.numbers);  // read
-  view.stride_n = output_[0];
-  view.padded = output_[0];
+  view.stride_n = channels;
+  view.padded = channels;
   return view;
 }
 
-Ref<Event> Losses::run(Queue& queue, const std::shared_ptr<const Loss>& loss, const Map& output, const Map* d_output,
-                       const StagedBatch& batch, const float* table, double divisor, StepSums& sums) {
-  Planned& planned = this->planned(loss);
+Ref<Event> Losses::run(Queue& queue, const LossTerm& term, const At& at, const StagedBatch& batch, const float* table) {
+  Planned& planned = this->planned({term.loss, term.output});
   LossTensors tensors;
   tensors.samples = batch.count;
-  tensors.output = view_of(output.spec, output.data);
-  if (d_output != nullptr) tensors.d_output = view_of(d_output->spec, d_output->data);
+  tensors.output = view_of(at.output.spec, at.output.data);
+  if (at.d_output != nullptr) tensors.d_output = view_of(at.d_output->spec, at.d_output->data);
+  tensors.d_output.add = at.add;
   tensors.weights = batch.weights;
   tensors.labels = batch.labels;
   tensors.second_labels = batch.second_labels;
   tensors.shares = batch.shares;
   tensors.constants = constants(queue, planned);
-  tensors.target = target(queue, *loss, batch, table);
-  tensors.divisor = divisor;
+  tensors.target = target(queue, *term.loss, at.output.spec.channels, batch, table);
+  tensors.divisor = term.divisor;
   reserve(queue, workspace_, planned.plan.workspace(batch.count), "losses");
   planned.plan.run(tensors, workspace_.data(), [&](const Kernel& kernel, const void* element) { queue.run(kernel, element); });
-  return returned_.submit(queue, workspace_.as<double>(), planned.plan.sums(), sums);
+  return returned_.submit(queue, workspace_.as<double>(), planned.plan.sums(), *term.sums);
 }
 
-void Losses::clear(const std::shared_ptr<const Loss>& loss, StepSums& sums) {
-  sums.values.assign(planned(loss).plan.sums(), 0.0);
-}
+void Losses::clear(const LossTerm& term) { term.sums->values.assign(planned({term.loss, term.output}).plan.sums(), 0.0); }
 
 }  // namespace millrace::cuda

@@ -25,7 +25,7 @@ GpuReplica::GpuReplica(std::shared_ptr<Machine> machine, const Network& network,
       options_(options),
       parameters_(network_, options_),
       workshop_{network_, options_, parameters_, *machine_, choose_shortcuts()},
-      nodes_(fuse(network_, {.backend = "cuda"})),
+      nodes_(fuse(network_, {.backend = "cuda", .outputs = options.request.loss_outputs(network_)})),
       infer_nodes_(fuse(network_, {.backend = "cuda", .outputs = options.request.outputs})),
       most_samples_(std::max(options.train_batch, options.infer_batch)),
       graphs_(options.graphs && !options.time_layers),
@@ -139,19 +139,36 @@ void GpuReplica::forward(std::uint64_t step) {
   network.begin_loss(*compute_);
 }
 
-Ref<Event> GpuReplica::run_loss(const std::shared_ptr<const Loss>& loss, double divisor, const Map& output, const Map* d_output,
-                                StepSums& sums) {
+// The first term at a value writes its gradient, the others add theirs.
+Ref<Event> GpuReplica::losses(std::span<const LossTerm> terms) {
+  if (current_ == nullptr) {
+    for (const LossTerm& term : terms) losses_.clear(term);
+    return compute_->mark();
+  }
   const StepTrace::Piece piece(trace_.get(), *compute_, "compute", "loss");
-  Ref<Event> known = loss == nullptr ? compute_->mark()
-                                     : losses_.run(*compute_, loss, output, d_output, staged_, table_.as<float>(), divisor, sums);
+  const std::span<const Executable::Measured> all = current_->measured();
+  std::vector<bool> written(all.size());
+  Ref<Event> known;
+  for (const LossTerm& term : terms) {
+    const std::size_t i = current_->find_measured(term.output.value_or(network_.result()));
+    const Losses::At at{all[i].output(), &all[i].d_output(), written[i]};
+    known = losses_.run(*compute_, term, at, staged_, table_.as<float>());
+    written[i] = true;
+  }
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (!written[i]) compute_->zero(all[i].d_output().data, all[i].d_output().spec.bytes());
+  }
   staging_->release(*compute_);
-  return known;
+  return known != nullptr ? known : compute_->mark();
 }
 
-Ref<Event> GpuReplica::loss(const std::shared_ptr<const Loss>& loss, double divisor, StepSums& sums) {
-  if (current_ != nullptr) return run_loss(loss, divisor, current_->output(), &current_->d_output(), sums);
-  losses_.clear(loss, sums);
-  return compute_->mark();
+// Of inference.
+Ref<Event> GpuReplica::measure_result(const std::shared_ptr<const Loss>& loss, StepSums& sums) {
+  const StepTrace::Piece piece(trace_.get(), *compute_, "compute", "loss");
+  const LossTerm term{loss, 1, &sums};
+  Ref<Event> known = loss == nullptr ? compute_->mark() : losses_.run(*compute_, term, {read_}, staged_, table_.as<float>());
+  staging_->release(*compute_);
+  return known;
 }
 
 std::unique_ptr<Recording> GpuReplica::record(const std::function<void()>& pass) {
@@ -265,7 +282,7 @@ Ref<Event> GpuReplica::infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_
   inferred_ = nullptr;
   wait_for_update();
   if (count == 0) {
-    if (loss != nullptr) losses_.clear(loss, sums);
+    if (loss != nullptr) losses_.clear({loss, 1, &sums});
     return compute_->mark();
   }
   const View plain;
@@ -291,7 +308,7 @@ Ref<Event> GpuReplica::infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_
     compute_->run(add);
     add.first = false;
   }
-  return run_loss(loss, 1, read_, nullptr, sums);
+  return measure_result(loss, sums);
 }
 
 std::vector<LayerTime> GpuReplica::layer_times() {

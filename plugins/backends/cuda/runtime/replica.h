@@ -37,7 +37,7 @@ class GpuReplica final : public Replica {
   const std::vector<Bucket>& buckets() const override { return parameters_.buckets(); }
   void ingest(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count) override;
   void forward(std::uint64_t step) override;
-  Ref<Event> loss(const std::shared_ptr<const Loss>& loss, double divisor, StepSums& sums) override;
+  Ref<Event> losses(std::span<const LossTerm> terms) override;
   void backward(BucketReady ready) override;
   Ref<Event> update(int bucket, const UpdateStep& step, const Ref<Event>& after) override;
   void keep_gradients() override;
@@ -57,8 +57,7 @@ class GpuReplica final : public Replica {
   Executable& executable(std::uint32_t count, bool training);
   void rebind(std::size_t arena_bytes);
   void run_ingest(const Executable& to, const StagedBatch& batch, const View& view);
-  Ref<Event> run_loss(const std::shared_ptr<const Loss>& loss, double divisor, const Map& output, const Map* d_output,
-                      StepSums& sums);
+  Ref<Event> measure_result(const std::shared_ptr<const Loss>& loss, StepSums& sums);
   // A recording of what `pass` submits; null, with a warning, when something in it cannot be recorded: it is submitted from then
   // on.
   std::unique_ptr<Recording> record(const std::function<void()>& pass);

@@ -53,7 +53,8 @@ void GpuReplica::rehearse(Executable& network, bool training) {
   compute_->zero(network.input().data, network.input().spec.bytes());
   network.forward(*compute_);
   if (training) {
-    compute_->zero(network.d_output().data, network.d_output().spec.bytes());
+    for (const Executable::Measured& each : network.measured())
+      compute_->zero(each.d_output().data, each.d_output().spec.bytes());
     network.backward(*compute_, [](int) {});
   }
   workshop_.rehearsal = false;

@@ -32,14 +32,15 @@ struct SideLayout {
 
 }  // namespace
 
-TargetNeeds TargetNeeds::of(const Network& network, const std::vector<std::shared_ptr<const Loss>>& losses) {
+TargetNeeds TargetNeeds::of(const Network& network, std::span<const LossAt> losses) {
   TargetNeeds needs;
-  const Shape& output = network.output();
-  const bool vector = output.elements() == output[0];
-  if (!vector) needs.scale = std::max(1, static_cast<int>(output[1]) / network.input.height);
-  for (const auto& loss : losses) {
-    if (loss->info().target == LossTarget::classes) needs.channels = std::max(needs.channels, 1);
-    if (loss->info().target != LossTarget::values) continue;
+  for (const LossAt& measured : losses) {
+    const Shape& output = network.shape_of(measured.output.value_or(network.result()));
+    const LossTarget target = measured.loss->info().target;
+    const bool vector = output.elements() == output[0];
+    if (!vector) needs.scale = std::max(needs.scale, static_cast<int>(output[1]) / network.input.height);
+    if (target == LossTarget::classes) needs.channels = std::max(needs.channels, 1);
+    if (target != LossTarget::values) continue;
     if (vector)
       needs.numbers = static_cast<std::uint32_t>(output[0]);
     else

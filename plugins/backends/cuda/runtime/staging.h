@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "machine.h"
@@ -20,7 +21,7 @@ struct TargetNeeds {
   int scale = 1;              // of target images, see TargetSpec
   std::uint32_t numbers = 0;  // of each sample
 
-  static TargetNeeds of(const Network& network, const std::vector<std::shared_ptr<const Loss>>& losses);
+  static TargetNeeds of(const Network& network, std::span<const LossAt> losses);
   std::size_t bytes(ImageShape image) const {  // of one sample's target image
     return ImageShape{image.height * scale, image.width * scale, channels}.bytes();
   }
