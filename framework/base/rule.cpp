@@ -39,6 +39,14 @@ std::vector<MemoryUse> uses_of_update(const UpdateArguments& at) {
   return uses.take();
 }
 
+std::vector<MemoryUse> uses_of_before(const UpdateArguments& at) {
+  Uses uses;
+  const std::int64_t elements = at.packs * kUpdatePack;
+  uses.read(at.value, elements).read(at.gradient, elements).write(at.direction, elements);
+  for (const float* state : at.states) uses.read(state, elements).write(state, elements);
+  return uses.read(at.segments, at.segment_count).read(at.scale, 1).take();
+}
+
 std::vector<MemoryUse> SquaresOfChunk::uses() const {
   Uses uses;
   const std::int64_t elements = at.packs * kUpdatePack;

@@ -1,5 +1,8 @@
 #include "millrace/parameter_plan.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "millrace/buckets.h"
@@ -7,6 +10,31 @@
 #include "millrace/memory_planner.h"
 
 namespace millrace {
+
+void check_update(const UpdateRule& update, const Network& network) {
+  std::vector<std::string> vectors;
+  std::string rule;
+  for (std::size_t i = 0; i < network.parameters.size() && !update.rules.empty(); ++i) {
+    const Parameter& parameter = network.parameters[i];
+    const Rule& own = *update.rules[update.rule_of.empty() ? 0 : static_cast<std::size_t>(update.rule_of[i])];
+    if (!parameter.trainable || parameter.statistic || own.scope() != RuleScope::matrix || parameter.shape.rank() > 1) continue;
+    rule = own.name();
+    vectors.push_back(parameter.name);
+  }
+  if (vectors.empty()) return;
+  constexpr std::size_t kNamed = 4;
+  const std::size_t named = std::min(vectors.size(), kNamed), others = vectors.size() - named;
+  fail(ErrorKind::usage,
+       "rule '{}' updates matrices, and '{}'{} {}; give another rule to all parameters that are no matrices: "
+       "groups = [{{ vectors = true, rule = \"adamw\" }}]",
+       rule, fmt::join(vectors.begin(), vectors.begin() + static_cast<std::ptrdiff_t>(named), "', '"),
+       others > 0 ? fmt::format(" and {} more", others) : "", vectors.size() == 1 ? "is a vector" : "are vectors");
+}
+
+MatrixShape matrix_of(const Parameter& parameter) {
+  const std::int64_t rows = parameter.shape[0];
+  return {rows, parameter.shape.elements() / rows};
+}
 
 void ParameterPlan::place_all(const std::vector<int>& indices, std::size_t alignment) {
   for (const int index : indices) {
@@ -18,7 +46,9 @@ void ParameterPlan::place_all(const std::vector<int>& indices, std::size_t align
 void ParameterPlan::place(std::span<const std::size_t> elements, std::size_t alignment) {
   elements_.assign(elements.begin(), elements.end());
   offsets_.resize(elements_.size());
+  check_update(update(), network_);
   for (std::vector<int>& members : plan_buckets(network_, options_.bucket_bytes)) {
+    std::ranges::stable_sort(members, {}, [this](int index) { return rule_of(index); });
     const std::size_t begin = all_;
     place_all(members, alignment);
     buckets_.push_back({std::move(members), nullptr, all_ - begin});
@@ -34,24 +64,74 @@ void ParameterPlan::place(std::span<const std::size_t> elements, std::size_t ali
   place_all(statistics, alignment);
   blended_ = all_;
   place_all(frozen, alignment);
-  plan_states();
-}
-
-void ParameterPlan::plan_states() {
-  const CompileRequest& request = options_.request;
-  if (request.update.rule && options_.train_batch > 0) {
-    for (const RuleState& state : request.update.rule->states()) states_.push_back({state.name, state.initial, trainable_});
+  if (!update().rules.empty() && options_.train_batch > 0) plan_stretches(alignment);
+  for (const std::string& name : options_.request.copies) {
+    State& copy = states_.emplace_back(State{.name = name, .elements = blended_, .copy = true, .places = offsets_});
+    for (std::size_t& place : copy.places) place = place < blended_ ? place : kNowhere;
   }
-  for (const std::string& name : request.copies) states_.push_back({.name = name, .elements = blended_, .copy = true});
 }
 
-const UpdateRule& ParameterPlan::update_or_fail() const {
-  if (!update().rule) fail(ErrorKind::usage, "nothing is updated: the network was compiled without an update rule");
-  return update();
+int ParameterPlan::rule_of(int index) const {
+  return update().rule_of.empty() ? 0 : update().rule_of[static_cast<std::size_t>(index)];
+}
+
+void ParameterPlan::plan_stretches(std::size_t alignment) {
+  for (const Bucket& bucket : buckets_) {
+    std::vector<Stretch>& stretches = stretches_.emplace_back();
+    for (const int index : bucket.parameters) {
+      const Rule* rule = update().rules[static_cast<std::size_t>(rule_of(index))].get();
+      if (stretches.empty() || stretches.back().rule != rule) stretches.push_back({.rule = rule});
+      stretches.back().parameters.push_back(index);
+      stretches.back().elements += round_up(elements(index), alignment);
+    }
+    for (Stretch& stretch : stretches) plan_states(stretch);
+  }
+}
+
+ParameterPlan::State& ParameterPlan::state_named(const std::string& name) {
+  const auto found = std::ranges::find(states_, name, &State::name);
+  if (found != states_.end()) return *found;
+  return states_.emplace_back(State{.name = name, .places = std::vector<std::size_t>(elements_.size(), kNowhere)});
+}
+
+void ParameterPlan::plan_states(Stretch& stretch) {
+  const std::size_t first = offset(stretch.parameters.front());
+  for (const RuleState& kept : stretch.rule->states()) {
+    State& state = state_named(kept.name);
+    for (const int index : stretch.parameters) {
+      state.places[static_cast<std::size_t>(index)] = state.elements + offset(index) - first;
+    }
+    if (kept.initial != 0) state.initial.push_back({state.elements, stretch.elements, kept.initial});
+    state.elements += stretch.elements;
+    stretch.states.push_back(static_cast<std::size_t>(&state - states_.data()));
+  }
+}
+
+const std::vector<ParameterPlan::Stretch>& ParameterPlan::stretches(int bucket) const {
+  if (stretches_.empty()) fail(ErrorKind::usage, "nothing is updated: the network was compiled without an update rule");
+  return stretches_[static_cast<std::size_t>(bucket)];
 }
 
 bool ParameterPlan::needs_norms() const {
-  return update().rule && update().rule->scope() == RuleScope::parameter && options_.train_batch > 0;
+  const auto has_norms = [](const Stretch& stretch) { return stretch.rule->scope() != RuleScope::element; };
+  return std::ranges::any_of(stretches_, [&](const auto& stretches) { return std::ranges::any_of(stretches, has_norms); });
+}
+
+bool ParameterPlan::is_matrix(int index) const {
+  if (stretches_.empty() || !parameter(index).trainable || parameter(index).statistic) return false;
+  return update().rules[static_cast<std::size_t>(rule_of(index))]->scope() == RuleScope::matrix;
+}
+
+UpdateSegment ParameterPlan::segment(int index, std::span<const double> rate_factor, double rate) const {
+  const auto i = static_cast<std::size_t>(index);
+  const std::span<const double> factors = rate_factor.empty() ? std::span<const double>(update().rate_factor) : rate_factor;
+  const MatrixShape shape = matrix_of(parameter(index));
+  UpdateSegment segment;
+  segment.rate_factor = static_cast<float>((factors.empty() ? 1.0 : factors[i]) * rate);
+  segment.decay = update().decay.empty() ? 0.0F : static_cast<float>(update().decay[i]);
+  segment.rows = static_cast<std::int32_t>(shape.rows);
+  segment.columns = static_cast<std::int32_t>(shape.columns);
+  return segment;
 }
 
 std::vector<std::string> ParameterPlan::state_names() const {
@@ -67,17 +147,19 @@ std::size_t ParameterPlan::find_copy(std::string_view name) const {
   return static_cast<std::size_t>(found - states_.begin());
 }
 
-int ParameterPlan::find_state(std::string_view name, int parameter_index) const {
+int ParameterPlan::find_state(std::string_view name, int index) const {
+  if (name == kValue) return kValues;
+  const bool has_gradient = offset(index) + elements(index) <= gradients();
+  if (name == kGradient && has_gradient) return kGradients;
   const auto found = std::ranges::find(states_, name, &State::name);
-  const int state = name == kValue ? kValues : name == kGradient ? kGradients : static_cast<int>(found - states_.begin());
-  std::size_t there = 0;  // elements of that array
-  if (state == kValues) there = all_;
-  if (state == kGradients) there = gradients();
-  if (state >= 0 && found != states_.end()) there = found->elements;
-  if (offset(parameter_index) + elements(parameter_index) > there) {
-    fail(ErrorKind::usage, "parameter '{}' has no state '{}' here", parameter(parameter_index).name, name);
+  if (found == states_.end() || found->places[static_cast<std::size_t>(index)] == kNowhere) {
+    fail(ErrorKind::usage, "parameter '{}' has no state '{}' here", parameter(index).name, name);
   }
-  return state;
+  return static_cast<int>(found - states_.begin());
+}
+
+std::size_t ParameterPlan::place(int state, int index) const {
+  return state < 0 ? offset(index) : states_[static_cast<std::size_t>(state)].places[static_cast<std::size_t>(index)];
 }
 
 void ParameterPlan::check_size(int index, std::span<const float> values) const {
@@ -90,7 +172,7 @@ void ParameterPlan::written(int state) {
   if (state >= 0) states_[static_cast<std::size_t>(state)].begun = true;
 }
 
-void ParameterPlan::append_to(MemoryPlan& plan, std::size_t bf16, std::size_t norms) const {
+void ParameterPlan::append_to(MemoryPlan& plan, std::size_t bf16, std::size_t norms, std::size_t workspace) const {
   const auto add = [&](const std::string& what, std::size_t bytes) {
     if (bytes > 0) plan.items.push_back({what, bytes});
   };
@@ -100,6 +182,7 @@ void ParameterPlan::append_to(MemoryPlan& plan, std::size_t bf16, std::size_t no
   add("gradients of earlier pieces", kept_gradients() * sizeof(float));
   for (const State& state : states_) add(state.name + " of weights", state.elements * sizeof(float));
   add("norms of parameters", norms);
+  add("workspace of updates", workspace);
 }
 
 }  // namespace millrace

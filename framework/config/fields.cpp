@@ -162,6 +162,10 @@ bool check(const ParamInfo& info, const Value& value, Diagnostics& errors) {
 
 template <class T>
 void read_list(const ParamInfo& info, const Value& value, std::vector<T>& field, Diagnostics& errors) {
+  if (value.kind() != Value::Kind::array && info.or_one) {
+    if (check<T>(info, value, errors)) field = {Codec<T>::get(value)};
+    return;
+  }
   if (value.kind() != Value::Kind::array) {
     errors.add(value.at(), fmt::format("'{}' must be a {}, found {}", info.name, Codec<T>::kList, found(value)));
     return;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <tuple>
 
 #include "millrace/error.h"
@@ -78,6 +79,11 @@ ParamRef& ParamRef::required() {
   return *this;
 }
 
+ParamRef& ParamRef::or_one() {
+  info_->or_one = true;
+  return *this;
+}
+
 // ---- ParamList ----
 
 ParamRef detail::ParamList::append(std::string_view name, std::string type, Read read, Write write) {
@@ -90,9 +96,10 @@ ParamRef detail::ParamList::append(std::string_view name, std::string type, Read
 }
 
 ParamRef detail::ParamList::append_table(std::string_view name, std::string type, std::vector<ParamInfo> members,
-                                         const void* member_defaults, Read read, Write write) {
+                                         const void* member_defaults, Read read, Write write, bool shared) {
   const ParamRef ref = append(name, std::move(type), std::move(read), std::move(write));
   ParamInfo& info = infos_.back();
+  info.shared = shared;
   info.members = std::move(members);
   info.member_defaults = write_params(info.members, member_defaults);
   return ref;
@@ -140,6 +147,19 @@ void read_params(const std::vector<ParamInfo>& params, const Value& table, void*
     if (!info.required || table.find(info.name)) continue;
     errors.add(table.at(), fmt::format("{} needs '{}'{}", owner, info.name, info.text.empty() ? "" : ": " + info.text));
   }
+}
+
+Value take_other_keys(const std::vector<ParamInfo>& params, Value& table) {
+  Value taken(Table{}, table.at());
+  if (table.kind() != Value::Kind::table) return taken;
+  const auto is_own = [&](const Member& member) {
+    return std::any_of(params.begin(), params.end(), [&](const ParamInfo& info) { return info.name == member.key; });
+  };
+  Table& members = table.table();
+  const auto others = std::stable_partition(members.begin(), members.end(), is_own);
+  taken.table().assign(std::make_move_iterator(others), std::make_move_iterator(members.end()));
+  members.erase(others, members.end());
+  return taken;
 }
 
 Value write_params(const std::vector<ParamInfo>& params, const void* object) {

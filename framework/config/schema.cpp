@@ -63,7 +63,9 @@ Json param_schema(const ParamInfo& info, const Value* preset) {
   } else if (info.type == "list of tables") {
     schema = {{"type", "array"}, {"items", object_schema(info.members, info.member_defaults)}};
   } else if (info.type.starts_with(kList)) {
-    schema = {{"type", "array"}, {"items", type_schema(info, std::string_view(info.type).substr(kList.size()))}};
+    const Json item = type_schema(info, std::string_view(info.type).substr(kList.size()));
+    schema = {{"type", "array"}, {"items", item}};
+    if (info.or_one) schema = {{"anyOf", {schema, item}}};
   } else {
     schema = type_schema(info, info.type);
   }
@@ -89,7 +91,7 @@ Json object_schema(const std::vector<ParamInfo>& params, const Value& defaults) 
 std::string definition(const std::string& stage) { return "stage-" + stage; }
 Json reference_to(const std::string& stage) { return {{"$ref", "#/definitions/" + definition(stage)}}; }
 
-// A stage that takes a rule takes its keys. A key that several rules have is described as one of them does.
+// A table that takes a rule takes its keys. A key that several rules have is described as one of them does.
 void add_rules(Json& schema, const Registry& registry) {
   Json names = Json::array();
   for (const auto& [name, rule] : registry.rules()) {
@@ -128,6 +130,9 @@ void add_losses(Json& schema, const Registry& registry) {
 Json stage_schema(const StageType& type, const Registry& registry) {
   Json schema = object_schema(type.params, type.defaults);
   if (type.takes_rule) add_rules(schema, registry);
+  for (const ParamInfo& info : type.params) {
+    if (info.shared) add_rules(schema["properties"][info.name]["anyOf"][0]["items"], registry);
+  }
   if (type.takes_loss) add_losses(schema, registry);
   schema["description"] = type.text;
   schema["properties"]["stage"] = {{"type", "string"}, {"description", "the stage's type; default: the table's name"}};

@@ -41,35 +41,59 @@ struct RuleTable {
     const std::size_t before = errors.size();
     std::erase_if(table.table(), [&](const Member& member) {
       const bool strange = !has(type.params, member.key);
-      if (strange) errors.add(member.at, stranger(type, member.key));
+      if (strange) errors.add(member.at, stranger(&type, member.key));
       return strange;
     });
     std::shared_ptr<const Rule> rule = type.create(table, owner, errors);
     return errors.size() == before ? rule : nullptr;
   }
 
+  // Keys beside those of a table that names no rule.
+  void refuse(const Value& others, Diagnostics& errors) const {
+    for (const Member& member : others.table()) errors.add(member.at, stranger(nullptr, member.key));
+  }
+
  private:
-  std::string stranger(const RuleType& type, const std::string& key) const {
+  std::string stranger(const RuleType* type, const std::string& key) const {
     std::vector<std::string> owners, keys = stage_keys;
     for (const auto& [name, other] : registry.rules()) {
       if (has(other.params, key)) owners.push_back(name);
     }
     if (!owners.empty()) {
-      return fmt::format("{}: '{}' belongs to rule{} '{}'; this is '{}'", owner, key, owners.size() > 1 ? "s" : "",
-                         fmt::join(owners, "', '"), type.name);
+      return fmt::format("{}: '{}' belongs to rule{} '{}'; {}", owner, key, owners.size() > 1 ? "s" : "",
+                         fmt::join(owners, "', '"), type ? fmt::format("this is '{}'", type->name) : "no rule is named here");
     }
-    append_names(type.params, keys);
+    if (type != nullptr) append_names(type->params, keys);
     const auto nearest = nearest_name(key, keys);
     return nearest ? fmt::format("{} has no key '{}'; nearest is '{}'", owner, key, *nearest)
                    : fmt::format("{} has no key '{}'; it takes '{}'", owner, key, fmt::join(keys, "', '"));
   }
 };
 
+// A table of a list whose tables may name rules of their own.
+void check_entry(const ParamInfo& list, const Value& entry, const Registry& registry, Diagnostics& errors) {
+  if (entry.kind() != Value::Kind::table) return;  // which the stage's own check reports
+  const std::string owner = fmt::format("'{}'", list.name);
+  RuleTable reader{registry, owner, {}};
+  append_names(list.members, reader.stage_keys);
+  Value own = entry;
+  const Value others = take_other_keys(list.members, own);
+  const Value* name = own.find("rule");
+  if (name == nullptr) return reader.refuse(others, errors);
+  if (name->kind() != Value::Kind::text) return;
+  if (const RuleType* type = reader.find(name->text(), name->at(), errors)) reader.read(*type, others, errors);
+}
+
 }  // namespace
 
 void check_rule(const StageType& stage, const Value& table, const Registry& registry, const std::string& owner,
                 Diagnostics& errors) {
   if (table.kind() != Value::Kind::table) return;
+  for (const ParamInfo& info : stage.params) {
+    const Value* list = info.shared ? table.find(info.name) : nullptr;
+    if (list == nullptr || list->kind() != Value::Kind::array) continue;
+    for (const Value& entry : list->array()) check_entry(info, entry, registry, errors);
+  }
   const Value* written = table.find("rule");
   const Value* name = written ? written : stage.defaults.find("rule");
   if (name == nullptr || name->kind() != Value::Kind::text) return;  // which the stage's own check reports
@@ -77,16 +101,18 @@ void check_rule(const StageType& stage, const Value& table, const Registry& regi
   append_names(stage.params, reader.stage_keys);
   const RuleType* type = reader.find(name->text(), written ? written->at() : table.at(), errors);
   Value own = table;
-  if (type != nullptr) reader.read(*type, StageTypeAccess::take_rule_table(stage.params, own), errors);
+  if (type != nullptr) reader.read(*type, take_other_keys(stage.params, own), errors);
 }
 
-std::shared_ptr<const Rule> make_rule(const RuleParams& params, const StageContext& context) {
+std::shared_ptr<const Rule> make_rule(const RuleParams& params, const StageContext& context, std::string_view list) {
   if (context.registry == nullptr) fail(ErrorKind::usage, "update rule '{}': there is no registry to find it in", params.rule);
   Diagnostics errors;
-  const std::string owner = StageTypeAccess::owner_of(context);
+  const std::string owner = list.empty() ? StageTypeAccess::owner_of(context) : fmt::format("'{}'", list);
   const RuleTable reader{*context.registry, owner, {}};
   std::shared_ptr<const Rule> rule;
-  if (const RuleType* type = reader.find(params.rule, params.rule_table.at(), errors)) {
+  if (params.rule.empty() && !list.empty()) {
+    reader.refuse(params.rule_table, errors);
+  } else if (const RuleType* type = reader.find(params.rule, params.rule_table.at(), errors)) {
     rule = reader.read(*type, params.rule_table, errors);
   }
   errors.throw_if_any();

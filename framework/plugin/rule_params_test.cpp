@@ -59,7 +59,7 @@ class Update : public Stage {
     d.params.add("weight_decay", &Params::weight_decay).range(0).text("of weights");
   }
   static void request(const Params& params, const StageContext& context, CompileRequest& request) {
-    request.update.rule = make_rule(params, context);
+    request.update.rules = {make_rule(params, context)};
     request.update.decay = {params.weight_decay};
   }
   Update(const Params&, const StageContext&) {}
@@ -104,11 +104,11 @@ TEST_F(RuleTable, HoldsTheStagesKeysAndTheRules) {
   EXPECT_EQ(mistakes("momentum = 0.5\nweight_decay = 0.25"), "");
   EXPECT_EQ(mistakes("rule = \"second\"\nbeta1 = 0.5"), "");
   const CompileRequest first = request("momentum = 0.5\nweight_decay = 0.25"), second = request("rule = \"second\"");
-  EXPECT_EQ(first.update.rule->name(), "first");
-  EXPECT_EQ(first.update.rule->states().size(), 1U);
+  EXPECT_EQ(first.update.rules[0]->name(), "first");
+  EXPECT_EQ(first.update.rules[0]->states().size(), 1U);
   EXPECT_EQ(first.update.decay, std::vector<double>{0.25});
-  EXPECT_EQ(second.update.rule->name(), "second");
-  EXPECT_TRUE(request("").update.rule->states().empty());
+  EXPECT_EQ(second.update.rules[0]->name(), "second");
+  EXPECT_TRUE(request("").update.rules[0]->states().empty());
 }
 
 TEST_F(RuleTable, AKeyOfAnotherRuleIsAnsweredAsSuch) {

@@ -1,7 +1,4 @@
 // What a stage type says about itself, and its entry in the registry. Not in the header: every plugin would compile it again.
-#include <algorithm>
-#include <iterator>
-
 #include "millrace/error.h"
 #include "millrace/plugin.h"
 
@@ -52,19 +49,6 @@ void StageTypeAccess::check_image(const StageAttributes& attributes, const Image
   fail(ErrorKind::usage,
        "stage type '{}' takes 8-bit images of one frame, and these are {}: put a stage before it that makes such",
        attributes.name_, to_string(image));
-}
-
-Value StageTypeAccess::take_rule_table(const std::vector<ParamInfo>& params, Value& table) {
-  Value taken(Table{}, table.at());
-  if (table.kind() != Value::Kind::table) return taken;
-  const auto is_own = [&](const Member& member) {
-    return std::any_of(params.begin(), params.end(), [&](const ParamInfo& info) { return info.name == member.key; });
-  };
-  Table& members = table.table();
-  const auto others = std::stable_partition(members.begin(), members.end(), is_own);
-  taken.table().assign(std::make_move_iterator(others), std::make_move_iterator(members.end()));
-  members.erase(others, members.end());
-  return taken;
 }
 
 StageType StageTypeAccess::described(const StageAttributes& attributes, StageType::Role role,

@@ -9,7 +9,8 @@
 #include "millrace/buckets.h"
 #include "millrace/error.h"
 #include "millrace/loss_plan.h"
-#include "millrace/rule.h"
+#include "millrace/parameter_plan.h"
+#include "testkit/host_rule.h"
 #include "testkit/plain_stream.h"
 
 namespace millrace::testkit {
@@ -22,6 +23,7 @@ class PlainReplica : public Replica {
  public:
   PlainReplica(const Network& network, const CompileOptions& options)
       : network_(network), layout_(plan_buckets(network, options.bucket_bytes)), request_(options.request) {
+    check_update(request_.update, network_);
     for (const Layer& layer : network.layers) {
       if (layer.op != "flatten" && layer.op != "linear" && layer.op != "relu") {
         fail(ErrorKind::usage, "layer '{}': the plain backend does not know \"{}\"", layer.name, layer.op);
@@ -32,12 +34,14 @@ class PlainReplica : public Replica {
   MemoryPlan memory_plan() const override { return {}; }
 
   void start() override {
-    state(kValue);
-    state(kGradient);
-    if (rule() != nullptr) {
-      for (const RuleState& kept : rule()->states()) state(kept.name, kept.initial);
+    full_state(kValue);
+    full_state(kGradient);
+    for (std::size_t p = 0; p < network_.parameters.size() && !request_.update.rules.empty(); ++p) {
+      for (const RuleState& kept : rule_of(p).states()) {
+        state(kept.name)[p].assign(elements(network_.parameters[p].shape), kept.initial);
+      }
     }
-    for (const std::string& copy : request_.copies) state(copy);
+    for (const std::string& copy : request_.copies) full_state(copy);
     for (const std::vector<int>& parameters : layout_) {
       std::size_t count = 0;
       for (const int p : parameters) count += elements(network_.parameters[at(p)].shape);
@@ -76,7 +80,8 @@ class PlainReplica : public Replica {
   }
 
   Ref<Event> update(int bucket, const UpdateStep& step, const Ref<Event>&) override {
-    if (rule() == nullptr) fail(ErrorKind::usage, "nothing is updated: the network was compiled without an update rule");
+    if (request_.update.rules.empty())
+      fail(ErrorKind::usage, "nothing is updated: the network was compiled without an update rule");
     const float* gradient = buckets_[at(bucket)].gradients;
     for (const int p : buckets_[at(bucket)].parameters) {
       update_parameter(at(p), gradient, step);
@@ -133,7 +138,7 @@ class PlainReplica : public Replica {
     return names;
   }
   std::vector<float> read(std::string_view name, int parameter) override {
-    if (name != kGradient) return state(name)[at(parameter)];
+    if (name != kGradient) return state_of(name, parameter);
     const auto [begin, end] = gradient_of(parameter);
     return {begin, end};
   }
@@ -141,40 +146,54 @@ class PlainReplica : public Replica {
     if (name == kGradient) {
       std::copy(values.begin(), values.end(), gradient_of(parameter).first);
     } else {
-      state(name)[at(parameter)].assign(values.begin(), values.end());
+      state_of(name, parameter).assign(values.begin(), values.end());
     }
   }
   void finish() override {}
 
  private:
-  const Rule* rule() const { return request_.update.rule.get(); }
+  const Rule& rule_of(std::size_t p) const {
+    const UpdateRule& update = request_.update;
+    return *update.rules[update.rule_of.empty() ? 0 : at(update.rule_of[p])];
+  }
 
-  std::vector<std::vector<float>>& state(std::string_view name, float initial = 0) {
-    const auto [found, made] = states_.try_emplace(std::string(name));
-    for (std::size_t p = 0; made && p < network_.parameters.size(); ++p) {
-      found->second.emplace_back(elements(network_.parameters[p].shape), initial);
-    }
+  // By parameter; empty for those that do not have the state.
+  std::vector<std::vector<float>>& state(std::string_view name) {
+    const auto [found, made] = states_.try_emplace(std::string(name), network_.parameters.size());
     return found->second;
+  }
+  std::vector<std::vector<float>>& full_state(std::string_view name) {
+    std::vector<std::vector<float>>& values = state(name);
+    for (std::size_t p = 0; p < values.size(); ++p) values[p].assign(elements(network_.parameters[p].shape), 0.0F);
+    return values;
+  }
+  std::vector<float>& state_of(std::string_view name, int parameter) {
+    std::vector<float>& values = state(name)[at(parameter)];
+    if (values.empty()) {
+      fail(ErrorKind::usage, "parameter '{}' has no state '{}' here", network_.parameters[at(parameter)].name, name);
+    }
+    return values;
   }
 
   // In copies of whole packs.
   void update_parameter(std::size_t p, const float* gradient, const UpdateStep& step) {
     const std::size_t count = elements(network_.parameters[p].shape),
                       padded = (count + kUpdatePack - 1) / kUpdatePack * kUpdatePack;
-    std::vector<std::vector<float>> arrays(rule()->states().size() + 2, std::vector<float>(padded));
+    const std::vector<RuleState>& kept = rule_of(p).states();
+    std::vector<std::vector<float>> arrays(kept.size() + 2, std::vector<float>(padded));
     std::copy_n(gradient, count, arrays[0].begin());
     std::copy_n(state(kValue)[p].begin(), count, arrays[1].begin());
     UpdateArguments arguments;
     arguments.gradient = arrays[0].data();
     arguments.value = arrays[1].data();
     for (std::size_t s = 2; s < arrays.size(); ++s) {
-      std::copy_n(state(rule()->states()[s - 2].name)[p].begin(), count, arrays[s].begin());
+      std::copy_n(state(kept[s - 2].name)[p].begin(), count, arrays[s].begin());
       arguments.states[s - 2] = arrays[s].data();
     }
     run_rule(arguments, p, step);
     state(kValue)[p].assign(arguments.value, arguments.value + count);
     for (std::size_t s = 2; s < arrays.size(); ++s) {
-      state(rule()->states()[s - 2].name)[p].assign(arguments.states[s - 2], arguments.states[s - 2] + count);
+      state(kept[s - 2].name)[p].assign(arguments.states[s - 2], arguments.states[s - 2] + count);
     }
   }
 
@@ -183,6 +202,9 @@ class PlainReplica : public Replica {
     UpdateSegment segment;
     segment.rate_factor = static_cast<float>(!step.rate_factor.empty() ? step.rate_factor[p] : factors.empty() ? 1 : factors[p]);
     segment.decay = decay.empty() ? 0.0F : static_cast<float>(decay[p]);
+    const MatrixShape matrix = matrix_of(network_.parameters[p]);
+    segment.rows = static_cast<std::int32_t>(matrix.rows);
+    segment.columns = static_cast<std::int32_t>(matrix.columns);
     arguments.packs = static_cast<std::int64_t>(elements(network_.parameters[p].shape) + kUpdatePack - 1) / kUpdatePack;
     arguments.segments = &segment;
     arguments.segment_count = 1;
@@ -192,8 +214,7 @@ class PlainReplica : public Replica {
     std::vector<Squares> squares(at(static_cast<int>(arguments.chunks)) + 1);
     arguments.squares = squares.data();
     arguments.partial_squares = squares.data() + 1;
-    rule()->update(arguments, step.updates_done,
-                   [](const Kernel& kernel, const void* element) { kernel.run_on_host(element, 0, kernel.units(element)); });
+    update_on_host(rule_of(p), arguments, step.updates_done);
   }
 
   std::pair<float*, float*> gradient_of(int parameter) {

@@ -28,7 +28,7 @@ UpdateRule sgd(const Network& network, double momentum, double decay, bool neste
   parameters.set("momentum", Value(momentum));
   parameters.set("nesterov", Value(nesterov));
   UpdateRule update;
-  update.rule = make_rule("sgd", parameters);
+  update.rules = {make_rule("sgd", parameters)};
   update.decay.assign(network.parameters.size(), decay);
   return update;
 }

@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "rule_fixture.h"
+#include "testkit/host_rule.h"
 #include "testkit/reference_value.h"
 
 namespace millrace {
@@ -28,6 +29,8 @@ std::vector<float> trained(const Rule& rule, const nlohmann::json& file, std::ui
   std::vector<std::vector<Pack>> arrays(2 + rule.states().size(), std::vector<Pack>((size + kUpdatePack - 1) / kUpdatePack));
   UpdateSegment segment;
   segment.decay = parameter == 0 ? file["decay"].get<float>() : 0.0F;
+  segment.rows = file["rows"][parameter];
+  segment.columns = static_cast<std::int32_t>(size) / segment.rows;
   Squares squares[2];
   UpdateArguments at;
   at.value = arrays[0].data()->values;
@@ -43,8 +46,7 @@ std::vector<float> trained(const Rule& rule, const nlohmann::json& file, std::ui
   for (std::uint32_t i = 0; i < size; ++i) at.value[i] = reference_value(i, parameter);
   for (std::uint32_t step = 0; step < file["steps"].get<std::uint32_t>(); ++step) {
     for (std::uint32_t i = 0; i < size; ++i) arrays[1].data()->values[i] = reference_value(i, 2 + 2 * step + parameter);
-    rule.update(at, step,
-                [](const Kernel& kernel, const void* element) { kernel.run_on_host(element, 0, kernel.units(element)); });
+    testkit::update_on_host(rule, at, step);
   }
   return {at.value, at.value + size};
 }

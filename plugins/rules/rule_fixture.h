@@ -70,7 +70,7 @@ layers = [
     CompileOptions options;
     options.train_batch = 2;
     options.precision = precision;
-    options.request.update.rule = std::move(rule);
+    options.request.update.rules = {std::move(rule)};
     for (const Parameter& parameter : network_->parameters) {
       const bool decayed = parameter.shape.rank() > 1;
       options.request.update.decay.push_back(decayed ? kDecay : 0);

@@ -9,6 +9,7 @@
 
 #include "millrace/vectorised.h"
 #include "synthetic.h"
+#include "testkit/host_rule.h"
 #include "testkit/plain.h"
 
 namespace millrace::conformance {
@@ -37,6 +38,8 @@ class OneParameter {
   void update(std::uint64_t updates_done, float decay, std::int64_t units = kPacks) {
     UpdateSegment segment;
     segment.decay = decay;
+    segment.rows = 24;
+    segment.columns = kSize / 24;
     Squares squares[2];
     UpdateArguments at;
     at.value = array(0);
@@ -49,7 +52,7 @@ class OneParameter {
     at.squares = squares;
     at.partial_squares = squares + 1;
     at.chunks = chunks_of_norms(kPacks);
-    rule_.update(at, updates_done, [&](const Kernel& kernel, const void* element) {
+    testkit::update_on_host(rule_, at, updates_done, [&](const Kernel& kernel, const void* element) {
       const std::int64_t all = kernel.units(element);
       for (std::int64_t first = all; first > 0; first -= units) {  // in any order: from the last
         kernel.run_on_host(element, std::max<std::int64_t>(first - units, 0), first);
@@ -136,7 +139,9 @@ class RuledReplica {
   RuledReplica(Device& device, const Network& network, std::shared_ptr<const Rule> rule) : network_(network) {
     CompileOptions options;
     options.train_batch = 4;
-    options.request.update = {std::move(rule), {}, std::vector<double>(network.parameters.size(), 0.1)};
+    UpdateRule& update = options.request.update;
+    if (rule) update.rules.push_back(std::move(rule));
+    update.decay.assign(network.parameters.size(), 0.1);
     replica_ = device.compile(network_, options);
     replica_->start();
     for (int p = 0; p < parameters(); ++p) replica_->write(kValue, p, drawn(p, 0));
@@ -202,7 +207,8 @@ TEST_P(EveryRule, MemoryPlansHoldItsStatesAndNoOthers) {
     for (const auto& rule : rules_) {
       std::vector<std::string> expected = planned(nullptr);
       for (const RuleState& state : rule->states()) expected.push_back(state.name + " of weights");
-      if (rule->scope() == RuleScope::parameter) expected.emplace_back("norms of parameters");
+      if (rule->scope() != RuleScope::element) expected.emplace_back("norms of parameters");
+      if (rule->scope() == RuleScope::matrix) expected.emplace_back("workspace of updates");
       std::vector<std::string> found = planned(rule);
       std::ranges::sort(expected);
       std::ranges::sort(found);

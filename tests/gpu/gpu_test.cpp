@@ -108,7 +108,7 @@ namespace {
 
 // With a rule where the test names none.
 CompileOptions with_rule(CompileOptions options, const Network& network) {
-  if (!options.request.update.rule) options.request.update = testkit::sgd(network, 0.9, 1e-3, true);
+  if (options.request.update.rules.empty()) options.request.update = testkit::sgd(network, 0.9, 1e-3, true);
   return options;
 }
 

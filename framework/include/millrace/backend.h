@@ -82,12 +82,16 @@ struct StepSums {
   void add(const StepSums& others);
 };
 
-// How parameters are updated: a rule with its parameters (rule.h), and factors by index into Network::parameters.
+// How parameters are updated: rules with their parameters (rule.h), and what belongs to a parameter, by index into
+// Network::parameters.
 struct UpdateRule {
-  std::shared_ptr<const Rule> rule = nullptr;  // null: parameters are not updated
-  std::vector<double> rate_factor = {};        // of the learning rate; empty: 1
-  std::vector<double> decay = {};              // weight decay times the parameter's factor; empty: 0
+  std::vector<std::shared_ptr<const Rule>> rules = {};  // empty: parameters are not updated
+  std::vector<int> rule_of = {};                        // index into `rules`; empty: the first
+  std::vector<double> rate_factor = {};                 // of the learning rate; empty: 1
+  std::vector<double> decay = {};                       // weight decay times the parameter's factor; empty: 0
 };
+// Throws Error(usage) that names trained parameters which their rule cannot update.
+void check_update(const UpdateRule& update, const Network& network);
 
 // A loss, and the value of the network that it is measured at.
 struct LossAt {
@@ -263,7 +267,7 @@ class Replica {
   // for.
   virtual void keep_gradients() = 0;
 
-  // Updates the bucket's parameters from its gradients by the rule of CompileRequest, after `after` (null: at once).
+  // Updates the bucket's parameters from its gradients by their rules of CompileRequest, after `after` (null: at once).
   // REQUIRES: there is a rule.
   virtual Ref<Event> update(int bucket, const UpdateStep& step, const Ref<Event>& after) = 0;
 
@@ -288,8 +292,9 @@ class Replica {
   // without CompileOptions::time_layers, and on backends that measure nothing.
   virtual std::vector<LayerTime> layer_times() { return {}; }
 
-  // Names of what is kept for parameters: "value", "gradient", the rule's states, the request's copies. Parameters that are not
-  // trained have neither gradient nor states; those that are no statistics either have no copies.
+  // Names of what is kept for parameters: "value", "gradient", the states of all rules, the request's copies. A parameter has the
+  // states of its own rule. Those that are not trained have neither gradient nor states; those that are no statistics either
+  // have no copies.
   virtual std::vector<std::string> states() const = 0;
   // A state of a parameter or running statistic in the network's own layout, float32. Both wait for all submitted work. Throws
   // Error(usage) for a state that the parameter does not have.

@@ -1,6 +1,7 @@
-// How elements of form `groups` run on a processor: a group is one thread, its lanes a loop.
+// How elements of the forms `each` and `groups` run on a processor: a group is one thread, its lanes a loop.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "millrace/kernel.h"
@@ -8,6 +9,8 @@
 
 namespace millrace {
 namespace detail {
+
+inline constexpr std::int64_t kEachUnit = 1024;  // elements of form `each` in a unit of work
 
 struct OneLane {  // a group (kernel.h) of one thread
   int lane() const { return 0; }
@@ -23,6 +26,18 @@ std::vector<MemoryUse> element_uses(const void* erased) {
   return static_cast<const Element*>(erased)->uses();
 }
 template <class Element>
+std::int64_t each_units(const void* erased) {
+  return (static_cast<const Element*>(erased)->size() + kEachUnit - 1) / kEachUnit;
+}
+template <class Element>
+void run_each_on_host(const void* erased, std::int64_t first, std::int64_t last) {
+  const auto& element = *static_cast<const Element*>(erased);
+  const std::int64_t end = std::min(last * kEachUnit, element.size());
+  vectorised([&] {
+    for (std::int64_t i = first * kEachUnit; i < end; ++i) element(i);
+  });
+}
+template <class Element>
 std::int64_t group_units(const void* erased) {
   return static_cast<const Element*>(erased)->size();
 }
@@ -35,6 +50,15 @@ void run_groups(const void* erased, std::int64_t first, std::int64_t last) {
 }
 
 }  // namespace detail
+
+// The kernel of an Element { kForm = Form::each; kName; size(); operator()(i); std::vector<MemoryUse> uses() }.
+template <class Element>
+inline constexpr Kernel each_kernel{Element::kName,
+                                    sizeof(Element),
+                                    detail::element_uses<Element>,
+                                    detail::each_units<Element>,
+                                    detail::run_each_on_host<Element>,
+                                    device_launcher<Element>};
 
 // The kernel of an Element { kForm = Form::groups; kName; kThreads; size(); operator()(group, i); std::vector<MemoryUse> uses()
 // }.

@@ -74,6 +74,8 @@ struct ParamInfo {
   std::optional<double> low, high;
   std::vector<std::string> choices;
   bool required = false;
+  bool or_one = false;             // of a list: a value that is no list stands for a list of it
+  bool shared = false;             // of a list of tables: keys that no member has belong to another reader
   std::vector<ParamInfo> members;  // of a table, or of each table of a list
   Value member_defaults;           // theirs, in a table that is written down
 
@@ -87,6 +89,9 @@ struct ParamInfo {
 // required parameters are reported at their positions. `owner` names the table in messages, such as "[train.augment]".
 void read_params(const std::vector<ParamInfo>& params, const Value& table, void* object, const std::string& owner,
                  Diagnostics& errors);
+
+// Takes the keys that are no parameters out of the table; they are another reader's.
+Value take_other_keys(const std::vector<ParamInfo>& params, Value& table);
 
 // Every parameter with its present value, as a table.
 Value write_params(const std::vector<ParamInfo>& params, const void* object);
@@ -102,6 +107,7 @@ class ParamRef {
   ParamRef& choices(std::initializer_list<std::string_view> names);
   ParamRef& choices(std::vector<std::string> names);
   ParamRef& required();
+  ParamRef& or_one();  // of a list of texts or numbers: it may also be one of them
 
  private:
   ParamInfo* info_;
@@ -120,7 +126,7 @@ class ParamList {
   // The results are valid until the next parameter is added.
   ParamRef append(std::string_view name, std::string type, Read read, Write write);
   ParamRef append_table(std::string_view name, std::string type, std::vector<ParamInfo> members, const void* member_defaults,
-                        Read read, Write write);
+                        Read read, Write write, bool shared = false);
   static void report_no_list(const ParamInfo& self, const Value& value, Diagnostics& errors);
 
  private:
@@ -182,18 +188,22 @@ class ParamSet : public detail::ParamList {
         });
   }
 
-  // A list of tables, one T each.
+  // A list of tables, one T each. `others`: takes the keys that are no members of T, which are another reader's; null: they are
+  // mistakes.
   template <class T, class Describe>
-  ParamRef add_list(std::string_view name, std::vector<T> Struct::*field, Describe describe) {
+  ParamRef add_list(std::string_view name, std::vector<T> Struct::*field, Describe describe, Value T::*others = nullptr) {
     std::vector<ParamInfo> members = members_of<T>(describe);
-    return append_defaults<T>(
-        name, "list of tables", members,
-        [field](const ParamInfo& self, void* object, const Value& value, Diagnostics& errors) {
+    return append_list<T>(
+        name, members, others != nullptr,
+        [field, others](const ParamInfo& self, void* object, const Value& value, Diagnostics& errors) {
           std::vector<T>& list = static_cast<Struct*>(object)->*field;
           if (value.kind() != Value::Kind::array) return report_no_list(self, value, errors);
           list.clear();
-          const std::string owner = "'" + self.name + "'";
-          for (const Value& entry : value.array()) read_params(self.members, entry, &list.emplace_back(), owner, errors);
+          for (Value entry : value.array()) {
+            T& made = list.emplace_back();
+            if (others != nullptr) made.*others = take_other_keys(self.members, entry);
+            read_params(self.members, entry, &made, "'" + self.name + "'", errors);
+          }
         },
         [field, members](const void* object) {
           Array list;
@@ -208,6 +218,11 @@ class ParamSet : public detail::ParamList {
     ParamSet<T> members;
     describe(members);
     return std::move(members).take();
+  }
+  template <class T>
+  ParamRef append_list(std::string_view name, std::vector<ParamInfo> members, bool shared, Read read, Write write) {
+    const T defaults{};
+    return append_table(name, "list of tables", std::move(members), &defaults, std::move(read), std::move(write), shared);
   }
   template <class T>
   ParamRef append_defaults(std::string_view name, std::string type, std::vector<ParamInfo> members, Read read, Write write) {

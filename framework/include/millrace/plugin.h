@@ -197,14 +197,12 @@ struct StageTypeAccess {
   // All but check and create. `defaults`: the struct that `params` were declared of.
   static StageType described(const StageAttributes& attributes, StageType::Role role, const std::vector<ParamInfo>& params,
                              const void* defaults);
-  // Takes the keys that are no parameters of the stage out of its table; they are the rule's.
-  static Value take_rule_table(const std::vector<ParamInfo>& params, Value& table);
 
   template <class Params>
   static Params read(const ParamSet<Params>& set, const Value& table, const std::string& owner, Diagnostics& errors) {
     if constexpr (std::is_base_of_v<RuleParams, Params>) {
       Value own = table;
-      Value rule_table = take_rule_table(set.infos(), own);
+      Value rule_table = take_other_keys(set.infos(), own);
       Params params = read_struct(set, own, owner, errors);
       params.rule_table = std::move(rule_table);
       return params;

@@ -15,6 +15,8 @@
 //   };
 //   MILLRACE_PLUGIN("heavy_ball", "1.0", "Momentum.") { registry.add_rule<HeavyBall>(); }
 //
+// A rule of scope `matrix` also has `NewtonSchulz newton_schulz() const`.
+//
 // kernel() gives the numbers of one update; bias corrections are computed here, in double. `updates_done`: updates since the
 // states had their initial values.
 #pragma once
@@ -24,6 +26,7 @@
 #include <string>
 #include <vector>
 
+#include "millrace/orthogonalise.h"
 #include "millrace/params.h"
 #include "millrace/update_kernel.h"
 
@@ -31,8 +34,9 @@ namespace millrace {
 
 struct StageContext;
 
-// What the rule needs besides an element's own value, gradient and states: nothing, or norms over the whole parameter.
-enum class RuleScope { element, parameter };
+// What the rule needs besides an element's own value, gradient and states: nothing; norms over the whole parameter; or products
+// of matrices, and parameters that are matrices.
+enum class RuleScope { element, parameter, matrix };
 
 struct RuleState {
   std::string name;   // "momentum"
@@ -48,9 +52,13 @@ class Rule {
   const std::vector<RuleState>& states() const { return states_; }  // those that are kept with these parameters
 
   // Calls `submit` for each kernel of one update, in order; each reads what the ones before wrote. The element is copied.
-  // REQUIRES: one array for each of states(); squares for scope `parameter`.
+  // REQUIRES: one array for each of states(); squares for scope `parameter`; for scope `matrix` squares and directions, where
+  // directions() comes first and then every segment of them is made orthogonal, as newton_schulz() says (orthogonalise.h).
   using Submit = std::function<void(const Kernel& kernel, const void* element)>;
   virtual void update(const UpdateArguments& arguments, std::uint64_t updates_done, const Submit& submit) const = 0;
+  // Writes directions and changes states. REQUIRES: scope `matrix`.
+  virtual void directions(const UpdateArguments& arguments, std::uint64_t updates_done, const Submit& submit) const = 0;
+  virtual NewtonSchulz newton_schulz() const = 0;
 
  protected:
   Rule(std::string name, RuleScope scope, std::vector<RuleState> states);
@@ -72,7 +80,8 @@ struct RuleType {
 };
 
 // Parameters of a stage that works with a rule: its Params derive from this and its describe() calls
-// RuleParams::describe(d.params). The rule's own parameters stand in the stage's table, beside the stage's.
+// RuleParams::describe(d.params). The rule's own parameters stand in the stage's table, beside the stage's. The tables of a list
+// may hold rules too: add_list(name, field, describe, &RuleParams::rule_table).
 struct RuleParams {
   std::string rule;
   Value rule_table;  // the keys that are not the stage's
@@ -82,8 +91,9 @@ struct RuleParams {
     set.add("rule", &RuleParams::rule).text("how a gradient changes a parameter; the rule's own keys stand in this table too");
   }
 };
-// The rule that the stage asks for. Throws Error(usage) with all mistakes in the table.
-std::shared_ptr<const Rule> make_rule(const RuleParams& params, const StageContext& context);
+// The rule that the stage asks for, or the table of a list called `list`; null where such a table asks for none. Throws
+// Error(usage) with all mistakes in the table.
+std::shared_ptr<const Rule> make_rule(const RuleParams& params, const StageContext& context, std::string_view list = {});
 
 // What a rule says about itself, in `static void describe(RuleDescription<Params>&)`.
 template <class Params>

@@ -26,7 +26,7 @@ MILLRACE_KERNEL void update_block(const UpdateArguments& at, const K& kernel, co
   memcpy(value, at.value + first, bytes);
   memcpy(gradient, at.gradient + first, bytes);
   ((at.states[S] == nullptr ? nullptr : memcpy(states[S], at.states[S] + first, bytes)), ...);
-  if (at.scale != nullptr) {
+  if (at.scale != nullptr && !MatrixKernel<K>) {
     for (float& element : gradient) element *= *at.scale;
   }
   for (std::int64_t k = 0; k < kUpdateBlock; ++k) {
@@ -85,21 +85,45 @@ class RuleOf final : public Rule {
       : Rule(std::move(name), scope, std::move(states)), rule_(std::move(rule)), kept_(std::move(kept)) {}
 
   void update(const UpdateArguments& arguments, std::uint64_t updates_done, const Submit& submit) const override {
-    UpdateElement<K> element{arguments, rule_.kernel(updates_done)};
-    for (float*& state : element.at.states) state = nullptr;
-    for (std::size_t k = 0; k < kept_.size(); ++k) element.at.states[kept_[k]] = arguments.states[k];
-    if (scope() == RuleScope::parameter) {
-      const auto chunks = SquaresOf<K>::of(element.at, element.kernel);
-      const SquaresOfSegment segments{arguments};
-      submit(group_kernel<typename SquaresOf<K>::Element>, &chunks);
-      submit(group_kernel<SquaresOfSegment>, &segments);
-    } else {
-      element.at.squares = nullptr;
-    }
+    UpdateElement<K> element{with_states(arguments), rule_.kernel(updates_done)};
+    if (scope() == RuleScope::parameter) submit_squares(SquaresOf<K>::of(element.at, element.kernel), submit);
+    if (scope() == RuleScope::element) element.at.squares = nullptr;
+    if constexpr (MatrixKernel<K>) element.at.gradient = arguments.direction;
     submit(update_kernel<UpdateElement<K>>, &element);
   }
 
+  void directions(const UpdateArguments& arguments, std::uint64_t updates_done, const Submit& submit) const override {
+    if constexpr (MatrixKernel<K>) {
+      DirectionElement<K> element{with_states(arguments), rule_.kernel(updates_done)};
+      element.at.squares = nullptr;  // there are none yet
+      submit(each_kernel<DirectionElement<K>>, &element);
+      SquaresOfChunk chunks{arguments};
+      chunks.at.gradient = arguments.direction;
+      submit_squares(chunks, submit);
+    } else {
+      fail(ErrorKind::usage, "rule '{}' makes no matrix orthogonal", name());
+    }
+  }
+
+  NewtonSchulz newton_schulz() const override {
+    if constexpr (MatrixKernel<K>) return rule_.newton_schulz();
+    return {};
+  }
+
  private:
+  UpdateArguments with_states(UpdateArguments arguments) const {
+    const UpdateArguments given = arguments;
+    for (float*& state : arguments.states) state = nullptr;
+    for (std::size_t k = 0; k < kept_.size(); ++k) arguments.states[kept_[k]] = given.states[k];
+    return arguments;
+  }
+  template <class Chunks>
+  static void submit_squares(const Chunks& chunks, const Submit& submit) {
+    const SquaresOfSegment segments{chunks.at};
+    submit(group_kernel<Chunks>, &chunks);
+    submit(group_kernel<SquaresOfSegment>, &segments);
+  }
+
   R rule_;
   std::vector<std::size_t> kept_;
 };
@@ -115,6 +139,9 @@ struct RuleMaker {
     if (d->states_.size() != detail::KernelOf<R>::kStates) {
       fail(ErrorKind::usage, "rule '{}' describes {} states, and its kernel has {}", d->name_, d->states_.size(),
            detail::KernelOf<R>::kStates);
+    }
+    if ((d->scope_ == RuleScope::matrix) != MatrixKernel<detail::KernelOf<R>>) {
+      fail(ErrorKind::usage, "rule '{}': before() belongs to kernels of scope `matrix`, and to all of them", d->name_);
     }
     const Params defaults{};
     RuleType type;

@@ -14,14 +14,20 @@ struct UpdateNumbers {
   float rate = 0;   // learning rate times the parameter's factor
   float decay = 0;  // weight decay times the parameter's factor
   // Euclidean norms of the parameter and of its gradient before this update, for rules of scope `parameter`; else 0. A kernel
-  // with direction() gets the norm of what that returns, in place of the gradient's.
+  // with direction() or before() gets the norm of what that returns, in place of the gradient's.
   float value_norm = 0, gradient_norm = 0, direction_norm = 0;
+  float rows = 1, columns = 1;  // of the parameter as a matrix, as the network has it: (out, all others)
 };
 
 // A kernel whose norms are known when it has said where it goes (update_kernel.h).
 template <class K>
 concept DirectedKernel = requires {
   &K::direction;
+};
+// A kernel of scope `matrix`.
+template <class K>
+concept MatrixKernel = requires {
+  &K::before;
 };
 
 // ---- What an update reads and writes ----
@@ -35,11 +41,12 @@ struct UpdateSegment {
   std::int64_t begin = 0;        // its first pack; ascending, the first segment's is 0
   std::int64_t first_chunk = 0;  // of its sums of squares, chunks_of_norms() each
   float rate_factor = 1, decay = 0;
+  std::int32_t rows = 1, columns = 1;  // as in UpdateNumbers
 };
 constexpr std::int64_t chunks_of_norms(std::int64_t packs) { return (packs + kNormChunk - 1) / kNormChunk; }
 
 struct Squares {
-  double value = 0, gradient = 0;  // of a DirectedKernel: of its direction, in place of the gradient
+  double value = 0, gradient = 0;  // of kernels with direction() or before(): of what it returns, in place of the gradient
 };
 
 // Arrays side by side, of whole packs, 32-byte aligned, disjoint. Padding holds zeros.
@@ -53,7 +60,9 @@ struct UpdateArguments {
   std::int32_t segment_count = 0;
   float learning_rate = 0;
   const float* scale = nullptr;  // of the gradient, such as a clip factor; 0: nothing is updated; null: 1
-  // For rules of scope `parameter`; overwritten.
+  // For rules of scope `matrix`: Rule::directions() writes them, update() reads them in place of the gradient.
+  float* direction = nullptr;
+  // For rules of scope `parameter` and `matrix`; overwritten.
   Squares* partial_squares = nullptr;  // one for each chunk of all segments
   Squares* squares = nullptr;          // one for each segment
   std::int64_t chunks = 0;             // of all segments
@@ -79,10 +88,12 @@ MILLRACE_KERNEL UpdateNumbers numbers_of(const UpdateArguments& at, std::int32_t
   UpdateNumbers n;
   n.rate = own.rate_factor * at.learning_rate;
   n.decay = own.decay;
+  n.rows = static_cast<float>(own.rows);
+  n.columns = static_cast<float>(own.columns);
   if (at.squares == nullptr) return n;
   n.value_norm = static_cast<float>(sqrt(at.squares[segment].value));
   const auto other = static_cast<float>(sqrt(at.squares[segment].gradient));
-  if constexpr (DirectedKernel<K>) {
+  if constexpr (DirectedKernel<K> || MatrixKernel<K>) {
     n.direction_norm = other;
   } else {
     n.gradient_norm = at.scale != nullptr ? other * *at.scale : other;
@@ -134,7 +145,7 @@ struct UpdateElement {
       states[s] = at.states[s] == nullptr ? UpdatePack<float>{} : pack_at(at.states[s], i);
     }
     MILLRACE_UNROLL for (int k = 0; k < kUpdatePack; ++k) {
-      if (at.scale != nullptr) gradient.values[k] *= *at.scale;
+      if (at.scale != nullptr && !MatrixKernel<K>) gradient.values[k] *= *at.scale;
       float own[state_slots<K>];
       MILLRACE_UNROLL for (int s = 0; s < K::kStates; ++s) own[s] = states[s].values[k];
       update_one(kernel, n, gradient.values[k], value.values[k], own);
@@ -148,6 +159,38 @@ struct UpdateElement {
     UpdatePack<Bf16> copy;
     MILLRACE_UNROLL for (int k = 0; k < kUpdatePack; ++k) copy.values[k] = from_float<Bf16>(value.values[k]);
     pack_at(at.bf16, i) = copy;
+  }
+  std::vector<MemoryUse> uses() const;
+};
+
+// What is to become orthogonal, of one pack: at.direction, with the states that before() changes.
+template <class K>
+struct DirectionElement {
+  static constexpr Form kForm = Form::each;
+  static constexpr const char* kName = "directions";
+  UpdateArguments at;
+  K kernel;
+
+  std::int64_t size() const { return at.packs; }
+  MILLRACE_KERNEL void operator()(std::int64_t i) const {
+    const float scale = at.scale != nullptr ? *at.scale : 1.0F;
+    if (scale == 0) return;
+    const UpdateNumbers n = numbers_of<K>(at, segment_of(at, &UpdateSegment::begin, i));
+    const UpdatePack<float> value = pack_at(at.value, i), gradient = pack_at(at.gradient, i);
+    UpdatePack<float> states[state_slots<K>], direction;
+    MILLRACE_UNROLL for (int s = 0; s < K::kStates; ++s) {
+      states[s] = at.states[s] == nullptr ? UpdatePack<float>{} : pack_at(at.states[s], i);
+    }
+    MILLRACE_UNROLL for (int k = 0; k < kUpdatePack; ++k) {
+      float own[state_slots<K>];
+      MILLRACE_UNROLL for (int s = 0; s < K::kStates; ++s) own[s] = states[s].values[k];
+      direction.values[k] = kernel.before(n, scale * gradient.values[k], value.values[k], own);
+      MILLRACE_UNROLL for (int s = 0; s < K::kStates; ++s) states[s].values[k] = own[s];
+    }
+    pack_at(at.direction, i) = direction;
+    MILLRACE_UNROLL for (int s = 0; s < K::kStates; ++s) {
+      if (at.states[s] != nullptr) pack_at(at.states[s], i) = states[s];
+    }
   }
   std::vector<MemoryUse> uses() const;
 };
@@ -254,6 +297,11 @@ template <class K>
 std::vector<MemoryUse> UpdateElement<K>::uses() const {
   return uses_of_update(at);
 }
+std::vector<MemoryUse> uses_of_before(const UpdateArguments& at);
+template <class K>
+std::vector<MemoryUse> DirectionElement<K>::uses() const {
+  return uses_of_before(at);
+}
 std::vector<MemoryUse> uses_of_directions(const UpdateArguments& at);
 template <class K>
 std::vector<MemoryUse> SquaresOfDirections<K>::uses() const {
@@ -271,5 +319,4 @@ struct SquaresOf<K> {
   using Element = SquaresOfDirections<K>;
   static Element of(const UpdateArguments& at, const K& kernel) { return {at, kernel}; }
 };
-
 }  // namespace millrace

@@ -19,6 +19,11 @@
 // which is asked before any value changes, with copies of the states and without norms. The kernel then gets the norm over the
 // parameter of what it returned (direction_norm), as LAMB needs.
 //
+// A kernel of scope `matrix` has
+//   float before(const UpdateNumbers& n, float gradient, float value, float (&states)[1]) const
+// which changes the states and returns the value's direction. Directions of a parameter, a matrix of (out, all others), are made
+// orthogonal (orthogonalise.h), and operator() gets the result in place of the gradient.
+//
 // A state that the rule does not keep with its parameters (RuleDescription::state) reads as 0; writes are dropped.
 #pragma once
 
@@ -28,11 +33,16 @@
 
 #include "millrace/update_elements.h"
 
-// Stands behind a kernel in its header. Where KERNELS of millrace_add_plugin() names the header, nvcc compiles the kernel.
+// Stands behind a kernel in its header; MILLRACE_MATRIX_KERNEL behind one of scope `matrix`. Where KERNELS of
+// millrace_add_plugin() names the header, nvcc compiles the kernel.
 #if defined(MILLRACE_DEVICE_CODE)
 #define MILLRACE_UPDATE_KERNEL(...)                                                                      \
   MILLRACE_ELEMENTS(::millrace::UpdateElement<__VA_ARGS__>, ::millrace::SquaresOf<__VA_ARGS__>::Element, \
                     ::millrace::SquaresOfSegment)
+#define MILLRACE_MATRIX_KERNEL(...)   \
+  MILLRACE_UPDATE_KERNEL(__VA_ARGS__) \
+  MILLRACE_ELEMENTS(::millrace::DirectionElement<__VA_ARGS__>)
 #else
 #define MILLRACE_UPDATE_KERNEL(...) static_assert(std::is_trivially_copyable_v<__VA_ARGS__>);
+#define MILLRACE_MATRIX_KERNEL(...) static_assert(::millrace::MatrixKernel<__VA_ARGS__>);
 #endif

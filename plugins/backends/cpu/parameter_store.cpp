@@ -55,18 +55,31 @@ void ParameterStore::finish_planning() {
     const std::int64_t chunks = chunks_of_norms(static_cast<std::int64_t>(each.elements) / kUpdatePack + 1);
     norms_.resize(std::max(norms_.size(), static_cast<std::size_t>(chunks) + 1));
   }
+  for (int index = 0; index < static_cast<int>(entries_.size()); ++index) {
+    if (!plan_.is_matrix(index)) continue;
+    const Entry& each = entry(index);
+    orthogonaliser_.add(matrix_of(parameter(index)));
+    most_directions_ = std::max(most_directions_, round_up(each.elements, kFloatsPerLine));
+    if (has_layout(index)) most_rearranged_ = std::max(most_rearranged_, each.canonical.get_size() / sizeof(float));
+  }
 }
 
-void ParameterStore::append_to(MemoryPlan& plan) const { plan_.append_to(plan, bf16_, norms_.size() * sizeof(Squares)); }
+void ParameterStore::append_to(MemoryPlan& plan) const {
+  const std::size_t directions = (most_directions_ + round_up(most_rearranged_, kFloatsPerLine)) * sizeof(float);
+  plan_.append_to(plan, bf16_, norms_.size() * sizeof(Squares), directions + orthogonaliser_.bytes());
+}
 
 void ParameterStore::start() {
   values_ = MemoryRegion(plan_.all() * sizeof(float));
   bf16_values_ = MemoryRegion(bf16_ * sizeof(std::uint16_t));
   gradients_ = MemoryRegion(plan_.gradients() * sizeof(float));
   kept_gradients_ = MemoryRegion(plan_.kept_gradients() * sizeof(float));
+  directions_ = MemoryRegion(most_directions_ * sizeof(float));
+  rearranged_ = MemoryRegion(round_up(most_rearranged_, kFloatsPerLine) * sizeof(float));
+  orthogonaliser_.start();
   for (const ParameterPlan::State& state : plan_.states()) {
     const MemoryRegion& memory = states_.emplace_back(state.elements * sizeof(float));
-    if (state.initial != 0) std::fill_n(memory.as<float>(), state.elements, state.initial);
+    for (const auto& fill : state.initial) std::fill_n(memory.as<float>() + fill.begin, fill.elements, fill.value);
   }
   for (Bucket& bucket : plan_.buckets()) {
     bucket.gradients = gradients_.bytes() > 0 ? at(gradients_, bucket.parameters.front()) : nullptr;
@@ -79,14 +92,14 @@ std::uint16_t* ParameterStore::bf16_value(int index) {
 }
 
 // Everything is padded to whole lines, so the last pack of an array is whole too.
-UpdateArguments ParameterStore::arguments_of(int index) {
+UpdateArguments ParameterStore::arguments_of(int index, const ParameterPlan::Stretch& stretch) {
   UpdateArguments arguments;
   arguments.value = value(index);
   arguments.gradient = gradient(index);
-  std::size_t k = 0;
-  for (std::size_t i = 0; i < states_.size(); ++i) {
-    if (!plan_.states()[i].copy) arguments.states[k++] = at(states_[i], index);
+  for (std::size_t k = 0; k < stretch.states.size(); ++k) {
+    arguments.states[k] = states_[stretch.states[k]].as<float>() + plan_.place(static_cast<int>(stretch.states[k]), index);
   }
+  arguments.direction = directions_.bytes() > 0 ? directions_.as<float>() : nullptr;
   arguments.bf16 = reinterpret_cast<Bf16*>(bf16_value(index));
   arguments.packs = static_cast<std::int64_t>(entry(index).elements + kUpdatePack - 1) / kUpdatePack;
   if (norms_.empty()) return arguments;
@@ -97,20 +110,34 @@ UpdateArguments ParameterStore::arguments_of(int index) {
 }
 
 void ParameterStore::update(int bucket, const UpdateStep& step) {
-  const UpdateRule& rule = plan_.update_or_fail();
-  const std::span<const double> factors = step.rate_factor.empty() ? std::span<const double>(rule.rate_factor) : step.rate_factor;
-  for (const int index : buckets()[static_cast<std::size_t>(bucket)].parameters) {
-    const auto i = static_cast<std::size_t>(index);
-    UpdateArguments arguments = arguments_of(index);
-    UpdateSegment segment;  // of one parameter, so the whole rate is its factor
-    segment.rate_factor = static_cast<float>((factors.empty() ? 1.0 : factors[i]) * step.learning_rate);
-    segment.decay = rule.decay.empty() ? 0.0F : static_cast<float>(rule.decay[i]);
-    arguments.learning_rate = 1;
-    arguments.scale = step.scale;
-    arguments.segments = &segment;
-    arguments.segment_count = 1;
-    rule.rule->update(arguments, step.updates_done, run_kernel);
+  for (const ParameterPlan::Stretch& stretch : plan_.stretches(bucket)) {
+    const Rule& rule = *stretch.rule;
+    for (const int index : stretch.parameters) {
+      const UpdateSegment segment =
+          plan_.segment(index, step.rate_factor, step.learning_rate);  // of one parameter: the whole rate
+      UpdateArguments arguments = arguments_of(index, stretch);
+      arguments.learning_rate = 1;
+      arguments.scale = step.scale;
+      arguments.segments = &segment;
+      arguments.segment_count = 1;
+      if (rule.scope() == RuleScope::matrix) {
+        rule.directions(arguments, step.updates_done, run_kernel);
+        orthogonalise(index, rule);
+      }
+      rule.update(arguments, step.updates_done, run_kernel);
+    }
   }
+}
+
+// Directions lie as the parameter does; as the network has it, it is a matrix.
+void ParameterStore::orthogonalise(int index, const Rule& rule) {
+  const MatrixShape shape = matrix_of(parameter(index));
+  const dnnl::engine& engine = orthogonaliser_.engine();
+  if (!has_layout(index)) return orthogonaliser_.run(directions_.as<float>(), norms_.data(), shape, rule.newton_schulz());
+  const Entry& own = entry(index);
+  rearrange(own.layout, directions_.as<float>(), own.canonical, rearranged_.as<float>(), engine);
+  orthogonaliser_.run(rearranged_.as<float>(), norms_.data(), shape, rule.newton_schulz());
+  rearrange(own.canonical, rearranged_.as<float>(), own.layout, directions_.as<float>(), engine);
 }
 
 void ParameterStore::blend(std::string_view copy, double decay, bool write_back) {
@@ -152,7 +179,8 @@ void ParameterStore::zero_gradients() {
 float* ParameterStore::state_of(std::string_view name, int index) const {
   const int state = plan_.find_state(name, index);
   if (state == ParameterPlan::kValues) return at(values_, index);
-  return at(state == ParameterPlan::kGradients ? gradients_ : states_[static_cast<std::size_t>(state)], index);
+  if (state == ParameterPlan::kGradients) return at(gradients_, index);
+  return states_[static_cast<std::size_t>(state)].as<float>() + plan_.place(state, index);
 }
 
 std::vector<float> ParameterStore::read(std::string_view state, int index, const dnnl::engine& engine) {

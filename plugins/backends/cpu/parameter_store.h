@@ -11,6 +11,7 @@
 
 #include "memory_region.h"
 #include "millrace/parameter_plan.h"
+#include "orthogonaliser.h"
 
 namespace millrace::cpu {
 
@@ -29,7 +30,7 @@ class ParameterStore {
   // `layout` is in the type of the computation. Where it has no twin in float32, the parameter stays in its canonical order and
   // every pass rearranges it.
   void set_layout(int index, const dnnl::memory::desc& layout, const dnnl::memory::desc& canonical);
-  void finish_planning();  // places, buckets
+  void finish_planning();  // places, buckets, products. On the thread that will update
   void append_to(MemoryPlan& plan) const;
 
   // ---- After start() ----
@@ -62,7 +63,8 @@ class ParameterStore {
   Entry& entry(int index) { return entries_[static_cast<std::size_t>(index)]; }
   float* at(const MemoryRegion& region, int index) const { return region.as<float>() + plan_.offset(index); }
   float* state_of(std::string_view name, int index) const;  // a parameter's place in it
-  UpdateArguments arguments_of(int index);
+  UpdateArguments arguments_of(int index, const ParameterPlan::Stretch& stretch);
+  void orthogonalise(int index, const Rule& rule);
   void refresh_bf16(int index);
 
   const Network& network_;
@@ -72,7 +74,10 @@ class ParameterStore {
   std::size_t bf16_ = 0;  // elements
   MemoryRegion values_, gradients_, kept_gradients_, bf16_values_;
   std::vector<MemoryRegion> states_;  // as the plan's
-  std::vector<Squares> norms_;        // of the parameter that is updated, then of its chunks; empty: the rule needs none
+  std::vector<Squares> norms_;        // of the parameter that is updated, then of its chunks; empty: no rule needs them
+  std::size_t most_directions_ = 0, most_rearranged_ = 0;  // elements of a parameter of a rule of scope `matrix`
+  MemoryRegion directions_, rearranged_;                   // as the parameter that is updated lies; as the network has it
+  Orthogonaliser orthogonaliser_{options_.precision == Precision::bf16 ? DataType::bf16 : DataType::f32};
 };
 
 }  // namespace millrace::cpu

@@ -59,7 +59,7 @@ Ref<Batch> make_batch(const Network& network, std::uint32_t size, std::uint64_t 
 
 // With a rule and a copy where the test names none.
 CompileOptions with_rule(CompileOptions options, const Network& network) {
-  if (!options.request.update.rule) options.request = {testkit::sgd(network, 0.9), {"slow"}};
+  if (options.request.update.rules.empty()) options.request = {testkit::sgd(network, 0.9), {"slow"}};
   return options;
 }
 

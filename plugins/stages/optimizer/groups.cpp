@@ -1,5 +1,6 @@
 #include "groups.h"
 
+#include <algorithm>
 #include <set>
 
 #include "millrace/error.h"
@@ -9,33 +10,51 @@ namespace millrace {
 
 void GroupParams::describe(ParamSet<GroupParams>& set) {
   using P = GroupParams;
-  set.add("match", &P::match).required().text("names of parameters; * stands for any text, ? for one character");
+  set.add("match", &P::match).or_one().text("names of parameters, one or several; * stands for any text, ? for one character");
+  set.add("vectors", &P::vectors).text("takes all biases, and all scales and shifts of normalisation");
+  set.add("rule", &P::rule).text("another update rule than the optimizer's; its keys stand in this table too");
   set.add("rate_factor", &P::rate_factor).range(0).text("multiplies the learning rate");
   set.add("decay_factor", &P::decay_factor).range(0).text("multiplies the weight decay");
   set.add("until_epoch", &P::until_epoch).range(0).unit("epochs").text("from then on they stay as they are; 0: never");
 }
 
+namespace {
+
+bool is_vector(const Parameter& parameter) { return parameter.shape.rank() <= 1; }
+
+bool takes(const GroupParams& group, const Parameter& parameter) {
+  if (group.vectors && is_vector(parameter)) return true;
+  return std::ranges::any_of(group.match, [&](const std::string& pattern) { return matches(pattern, parameter.name); });
+}
+
+void check(const GroupParams& group, const Network& network) {
+  const auto& parameters = network.parameters;
+  if (group.match.empty() && !group.vectors) {
+    fail(ErrorKind::usage, "groups: a group needs match = \"a pattern of names\" or vectors = true");
+  }
+  if (group.vectors && std::ranges::none_of(parameters, is_vector)) {
+    fail(ErrorKind::usage, "groups: vectors = true fits none of the network's {} parameters", parameters.size());
+  }
+  for (const std::string& pattern : group.match) {
+    if (std::ranges::any_of(parameters, [&](const Parameter& each) { return matches(pattern, each.name); })) continue;
+    fail(ErrorKind::usage, "groups: match = \"{}\" fits none of the network's {} parameters{}", pattern, parameters.size(),
+         parameters.empty() ? "" : fmt::format(", whose names are such as \"{}\"", parameters.front().name));
+  }
+}
+
+}  // namespace
+
 Groups::Groups(const std::vector<GroupParams>& groups, const Network& network) {
   const GroupParams none;
   std::vector<const GroupParams*> owners;
-  std::set<const GroupParams*> used;
   std::set<double> begins = {0};
+  for (const GroupParams& group : groups) check(group, network);
   for (const Parameter& parameter : network.parameters) {
-    const GroupParams* owner = nullptr;
-    for (const GroupParams& group : groups) {
-      if (!matches(group.match, parameter.name)) continue;
-      used.insert(&group);
-      if (!owner) owner = &group;
-    }
-    owners.push_back(owner ? owner : &none);
+    const auto found = std::ranges::find_if(groups, [&](const GroupParams& group) { return takes(group, parameter); });
+    group_of_.push_back(found == groups.end() ? -1 : static_cast<int>(found - groups.begin()));
+    owners.push_back(found == groups.end() ? &none : &*found);
     decay_.push_back(parameter.statistic ? 0 : parameter.decay_factor * owners.back()->decay_factor);
     begins.insert(owners.back()->until_epoch);
-  }
-  for (const GroupParams& group : groups) {
-    if (used.count(&group)) continue;
-    fail(ErrorKind::usage, "groups: match = \"{}\" fits none of the network's {} parameters{}", group.match,
-         network.parameters.size(),
-         network.parameters.empty() ? "" : fmt::format(", whose names are such as \"{}\"", network.parameters.front().name));
   }
   for (const double begin : begins) {
     Phase& phase = phases_.emplace_back(Phase{begin, {}});

@@ -1,6 +1,7 @@
-// Parameter groups: which factors multiply a parameter's rate and decay, and until when. Pure.
+// Parameter groups: which factors multiply a parameter's rate and decay, until when, and by which rule it is updated. Pure.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -8,12 +9,15 @@
 
 namespace millrace {
 
-// One entry of `groups`. A parameter belongs to the first group whose pattern fits its name.
+// One entry of `groups`. A parameter belongs to the first group of which a pattern fits its name, or that takes all vectors.
 struct GroupParams {
-  std::string match;        // a pattern, see millrace/pattern.h
-  double rate_factor = 1;   // on top of the network's own
-  double decay_factor = 1;  // likewise
-  double until_epoch = 0;   // from this epoch on the parameter stays as it is; 0: trained to the end
+  std::vector<std::string> match = {};   // patterns, see millrace/pattern.h
+  bool vectors = false;                  // every parameter of one dimension: biases, and scales and shifts of normalisation
+  std::optional<std::string> rule = {};  // none: the optimizer's
+  Value rule_table = {};                 // the rule's keys
+  double rate_factor = 1;                // on top of the network's own
+  double decay_factor = 1;               // likewise
+  double until_epoch = 0;                // from this epoch on the parameter stays as it is; 0: trained to the end
 
   static void describe(ParamSet<GroupParams>& set);
 };
@@ -21,10 +25,12 @@ struct GroupParams {
 // What the groups make of a network's parameters, by index into Network::parameters.
 class Groups {
  public:
-  // Throws Error(usage) for a group that fits no parameter.
+  // Throws Error(usage) for a pattern or a group that fits no parameter.
   Groups(const std::vector<GroupParams>& groups, const Network& network);
 
   const std::vector<double>& decay_factors() const { return decay_; }
+  // By parameter: the index of its group, or -1.
+  const std::vector<int>& group_of() const { return group_of_; }
   // At `epoch` (with fraction). The reference stays valid as long as this object.
   const std::vector<double>& rate_factors(double epoch) const;
 
@@ -33,6 +39,7 @@ class Groups {
     double begin = 0;  // epoch
     std::vector<double> factors;
   };
+  std::vector<int> group_of_;
   std::vector<double> decay_;
   std::vector<Phase> phases_;  // by `begin`
 };

@@ -33,8 +33,8 @@ void Optimizer::describe(StageDescription<Params>& d) {
                       .text("the rate is multiplied by batch / reference, or by its square root");
                 })
       .text("adapts the learning rate to the batch's size");
-  set.add_list("groups", &Params::groups, &GroupParams::describe)
-      .text("parameters with factors of their own; the first match counts");
+  set.add_list("groups", &Params::groups, &GroupParams::describe, &GroupParams::rule_table)
+      .text("parameters with factors or a rule of their own; the first match counts");
   set.add_table(
          "lookahead", &Params::lookahead,
          [](ParamSet<Lookahead>& members) {
@@ -52,8 +52,8 @@ void Optimizer::describe(StageDescription<Params>& d) {
 }
 
 void Optimizer::request(const Params& params, const StageContext& context, CompileRequest& request) {
-  if (request.update.rule) fail(ErrorKind::usage, "the network has one optimizer already");
-  request.update.rule = make_rule(params, context);
+  if (!request.update.rules.empty()) fail(ErrorKind::usage, "the network has one optimizer already");
+  request.update.rules.push_back(make_rule(params, context));
   if (params.lookahead.every > 0) request.copies.emplace_back(kSlow);
   if (params.ema.decay > 0) {
     request.copies.emplace_back(kAverage);
@@ -63,6 +63,19 @@ void Optimizer::request(const Params& params, const StageContext& context, Compi
   const Groups groups(params.groups, *context.network);
   request.update.rate_factor = groups.rate_factors(0);
   for (const double factor : groups.decay_factors()) request.update.decay.push_back(params.weight_decay * factor);
+  request_rules(params, context, groups, request.update);
+}
+
+// The optimizer's rule is there already.
+void Optimizer::request_rules(const Params& params, const StageContext& context, const Groups& groups, UpdateRule& update) {
+  std::vector<int> of_group;
+  for (const GroupParams& group : params.groups) {
+    const auto rule = make_rule(RuleParams{group.rule.value_or(""), group.rule_table}, context, "groups");
+    of_group.push_back(rule ? static_cast<int>(update.rules.size()) : 0);
+    if (rule) update.rules.push_back(rule);
+  }
+  for (const int group : groups.group_of()) update.rule_of.push_back(group < 0 ? 0 : of_group[static_cast<std::size_t>(group)]);
+  check_update(update, *context.network);
 }
 
 Optimizer::Optimizer(const Params& params, const StageContext& context) : params_(params), context_(context) {

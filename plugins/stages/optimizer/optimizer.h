@@ -18,9 +18,10 @@ namespace millrace {
 // Port: "in" takes GradientBuckets. One instance for each replica. When a step's last bucket has been submitted, and lookahead
 // where it is due, the stage lets go of the bucket and with it of the step's token.
 //
-// `rule` names the update rule, whose own keys stand in the same table. A rule is given the schedule's rate times the parameter's
-// factor and weight_decay times its factor; all of ours multiply decay by the rate, as PyTorch's do. To decay a group at rate
-// factor f by as much per step as the others, give it decay_factor = 1 / f. Running statistics are never decayed.
+// `rule` names the update rule, whose own keys stand in the same table; a group may name another one, with its keys. A rule is
+// given the schedule's rate times the parameter's factor and weight_decay times its factor; all of ours multiply decay by the
+// rate, as PyTorch's do. To decay a group at rate factor f by as much per step as the others, give it decay_factor = 1 / f.
+// Running statistics are never decayed.
 //
 // Lookahead (arXiv 1907.08610, with the rising decay of arXiv 2404.00498): after every `every` steps, t of T steps being done,
 //   d = decay ^ every * (t / T) ^ power;  slow = d * slow + (1 - d) * w;  w = slow
@@ -64,6 +65,7 @@ class Optimizer : public Stage {
   void process(int port, Packet packet, Output& output) override;
 
  private:
+  static void request_rules(const Params& params, const StageContext& context, const Groups& groups, UpdateRule& update);
   void begin_step(std::uint64_t step);
   void end_step();
   void look_ahead(std::uint64_t done);

@@ -1,6 +1,7 @@
 // Element by element: conversions, sums, activations, dropout, the optimizer.
 #include "kernels/elements.h"
 #include "launch.cuh"
+#include "millrace/matrix_elements.h"
 
 namespace millrace::cuda {
 
@@ -10,7 +11,8 @@ namespace millrace::cuda {
   MILLRACE_INSTANTIATE(BiasActivate<T>)                                                             \
   MILLRACE_INSTANTIATE(Scale<T>) MILLRACE_INSTANTIATE(Add<T>) MILLRACE_INSTANTIATE(CopyChannels<T>) \
       MILLRACE_INSTANTIATE(Dropout<T>) MILLRACE_INSTANTIATE(Flatten<T>) MILLRACE_INSTANTIATE(FlattenBackward<T>) \
-      MILLRACE_INSTANTIATE(Unpack<T>)
+      MILLRACE_INSTANTIATE(Unpack<T>) \
+  MILLRACE_INSTANTIATE(LoadMatrix<T>) MILLRACE_INSTANTIATE(MatrixPolynomial<T>) MILLRACE_INSTANTIATE(StoreMatrix<T>)
 MILLRACE_INSTANTIATE_OF(float)
 MILLRACE_INSTANTIATE_OF(Bf16)
 MILLRACE_INSTANTIATE(SetScalars)

@@ -51,37 +51,50 @@ void ParameterStore::set_layout(int index, const WeightLayout& layout) {
   known = layout;
 }
 
-void ParameterStore::finish_planning() {
+void ParameterStore::finish_planning(Machine& machine) {
   std::vector<std::size_t> elements;
   for (std::size_t i = 0; i < layouts_.size(); ++i) {
     if (layouts_[i].out == 0) layouts_[i] = WeightLayout::vector(network_.parameters[i].shape.elements());
     elements.push_back(layouts_[i].elements());
   }
   plan_.place(elements, kElementsAligned);
-  std::size_t segments = 0;
-  for (const Bucket& bucket : buckets()) {
-    first_segment_.push_back(segments);
-    segments += bucket.parameters.size();
-    std::int64_t chunks = 0;
-    for (std::size_t k = 0; k < bucket.parameters.size(); ++k) {
-      const std::size_t begin = plan_.offset(bucket.parameters[k]);
-      const bool last = k + 1 == bucket.parameters.size();
-      const std::size_t end =
-          last ? plan_.offset(bucket.parameters.front()) + bucket.elements : plan_.offset(bucket.parameters[k + 1]);
-      chunks += chunks_of_norms(static_cast<std::int64_t>(end - begin) / kPack);
-    }
-    chunks_.push_back(chunks);
-    most_chunks_ = std::max(most_chunks_, chunks);
+  if (!plan_.update().rules.empty() && options_.train_batch > 0) plan_launches();
+  for (int index = 0; index < static_cast<int>(layouts_.size()); ++index) {
+    if (plan_.is_matrix(index)) orthogonaliser_.add(machine, matrix_in_memory(index));
   }
-  first_segment_.push_back(segments);
 }
 
-// The sums of squares of one bucket at a time: of its chunks, then of its segments.
+void ParameterStore::plan_launches() {
+  for (int bucket = 0; bucket < static_cast<int>(buckets().size()); ++bucket) {
+    std::vector<Launch>& launches = launches_.emplace_back();
+    for (const ParameterPlan::Stretch& stretch : plan_.stretches(bucket)) {
+      const std::vector<UpdateSegment> segments = segments_of(stretch, {});
+      const std::int64_t packs = static_cast<std::int64_t>(stretch.elements) / kPack, last = packs - segments.back().begin;
+      const Launch& launch =
+          launches.emplace_back(Launch{segment_count_, segments.size(), segments.back().first_chunk + chunks_of_norms(last)});
+      segment_count_ += launch.segments;
+      most_chunks_ = std::max(most_chunks_, launch.chunks);
+      if (stretch.rule->scope() == RuleScope::matrix) most_directions_ = std::max(most_directions_, stretch.elements);
+    }
+  }
+}
+
+// Vectors lie as the network has them.
+MatrixShape ParameterStore::matrix_in_memory(int index) const {
+  const WeightLayout& layout = layouts_[static_cast<std::size_t>(index)];
+  if (layout == WeightLayout::vector(parameter(index).shape.elements())) return matrix_of(parameter(index));
+  return {layout.out_pitch, layout.height * layout.width * layout.in_pitch};
+}
+
+// The sums of squares of one launch at a time: of its chunks, then of its segments.
 std::size_t ParameterStore::norm_bytes() const {
-  return plan_.needs_norms() ? (static_cast<std::size_t>(most_chunks_) + first_segment_.back()) * sizeof(Squares) : 0;
+  return plan_.needs_norms() ? (static_cast<std::size_t>(most_chunks_) + segment_count_) * sizeof(Squares) : 0;
 }
 
-void ParameterStore::append_to(MemoryPlan& plan) const { plan_.append_to(plan, mirrored() ? plan_.all() : 0, norm_bytes()); }
+void ParameterStore::append_to(MemoryPlan& plan) const {
+  const std::size_t workspace = most_directions_ * sizeof(float) + orthogonaliser_.bytes();
+  plan_.append_to(plan, mirrored() ? plan_.all() : 0, norm_bytes(), workspace);
+}
 
 void ParameterStore::start(Machine& machine) {
   machine_ = &machine;
@@ -92,10 +105,12 @@ void ParameterStore::start(Machine& machine) {
   kept_gradients_ = DeviceMemory(machine, plan_.kept_gradients() * sizeof(float), "gradients of earlier pieces");
   for (const ParameterPlan::State& state : plan_.states()) {
     const DeviceMemory& memory = states_.emplace_back(machine, state.elements * sizeof(float), state.name + " of weights");
-    if (state.initial != 0) fill(memory, state.initial);
+    for (const auto& part : state.initial) fill(memory.as<float>() + part.begin, part.elements, part.value);
   }
   norms_ = DeviceMemory(machine, norm_bytes(), "norms of parameters");
-  segments_ = DeviceMemory(machine, first_segment_.back() * sizeof(UpdateSegment), "factors of the optimizer");
+  segments_ = DeviceMemory(machine, segment_count_ * sizeof(UpdateSegment), "factors of the optimizer");
+  directions_ = DeviceMemory(machine, most_directions_ * sizeof(float), "directions of updates");
+  orthogonaliser_.start(machine);
   for (Bucket& bucket : plan_.buckets()) bucket.gradients = trained > 0 ? gradient(bucket.parameters.front()) : nullptr;
 }
 
@@ -103,29 +118,26 @@ void* ParameterStore::weights(int index) const {
   return mirrored() ? static_cast<void*>(mirror_.as<Bf16>() + plan_.offset(index)) : value(index);
 }
 
-void ParameterStore::fill(const DeviceMemory& memory, float value) {
+void ParameterStore::fill(float* memory, std::size_t elements, float value) {
   const std::unique_ptr<Queue> queue = machine_->make_queue("initial values");
-  const HostMemory host(*machine_, memory.bytes());
+  const HostMemory host(*machine_, elements * sizeof(float));
   machine_->host_access(host.data(), host.bytes(), true);
-  std::fill_n(reinterpret_cast<float*>(host.data()), host.bytes() / sizeof(float), value);
-  queue->copy_in(memory.data(), host.data(), host.bytes());
+  std::fill_n(reinterpret_cast<float*>(host.data()), elements, value);
+  queue->copy_in(memory, host.data(), host.bytes());
   queue->mark()->wait();
 }
 
-std::vector<UpdateSegment> ParameterStore::segments_of(const Bucket& bucket, std::span<const double> rate_factor) const {
-  const std::vector<double>& decay = options_.request.update.decay;
-  const std::size_t begin = plan_.offset(bucket.parameters.front());
+std::vector<UpdateSegment> ParameterStore::segments_of(const ParameterPlan::Stretch& stretch,
+                                                       std::span<const double> rate_factor) const {
+  const std::size_t begin = plan_.offset(stretch.parameters.front());
   std::vector<UpdateSegment> segments;
-  for (const int index : bucket.parameters) {
-    const auto i = static_cast<std::size_t>(index);
-    UpdateSegment segment;
+  for (const int index : stretch.parameters) {
+    UpdateSegment segment = plan_.segment(index, rate_factor);
     segment.begin = static_cast<std::int64_t>((plan_.offset(index) - begin) / kPack);
     if (!segments.empty()) {
       const UpdateSegment& before = segments.back();
       segment.first_chunk = before.first_chunk + chunks_of_norms(segment.begin - before.begin);
     }
-    segment.rate_factor = rate_factor.empty() ? 1.0F : static_cast<float>(rate_factor[i]);
-    segment.decay = decay.empty() ? 0.0F : static_cast<float>(decay[i]);
     segments.push_back(segment);
   }
   return segments;
@@ -137,41 +149,62 @@ void ParameterStore::upload_segments(Queue& queue, std::span<const double> rate_
   uploaded_factors_.assign(rate_factor.begin(), rate_factor.end());
   if (segments_.bytes() == 0) return;
   std::vector<UpdateSegment> segments;
-  for (const Bucket& bucket : buckets()) std::ranges::copy(segments_of(bucket, rate_factor), std::back_inserter(segments));
+  for (int bucket = 0; bucket < static_cast<int>(buckets().size()); ++bucket) {
+    for (const ParameterPlan::Stretch& stretch : plan_.stretches(bucket)) {
+      std::ranges::copy(segments_of(stretch, rate_factor), std::back_inserter(segments));
+    }
+  }
   const HostMemory& upload = uploads_.emplace_back(*machine_, segments_.bytes());
   machine_->host_access(upload.data(), upload.bytes(), true);
   std::memcpy(upload.data(), segments.data(), segments_.bytes());
   queue.copy_in(segments_.data(), upload.data(), segments_.bytes());
 }
 
-UpdateArguments ParameterStore::arguments_of(std::size_t bucket) const {
-  const int first = buckets()[bucket].parameters.front();
+UpdateArguments ParameterStore::arguments_of(const ParameterPlan::Stretch& stretch, const Launch& launch) const {
+  const int first = stretch.parameters.front();
   UpdateArguments arguments;
   arguments.value = value(first);
-  arguments.gradient = buckets()[bucket].gradients;
-  std::size_t k = 0;
-  for (std::size_t i = 0; i < states_.size(); ++i) {
-    if (!plan_.states()[i].copy) arguments.states[k++] = states_[i].as<float>() + plan_.offset(first);
+  arguments.gradient = gradient(first);
+  for (std::size_t k = 0; k < stretch.states.size(); ++k) {
+    arguments.states[k] = states_[stretch.states[k]].as<float>() + plan_.place(static_cast<int>(stretch.states[k]), first);
   }
   arguments.bf16 = mirrored() ? mirror_.as<Bf16>() + plan_.offset(first) : nullptr;
-  arguments.packs = static_cast<std::int64_t>(buckets()[bucket].elements) / kPack;
-  arguments.segments = segments_.as<UpdateSegment>() + first_segment_[bucket];
-  arguments.segment_count = static_cast<std::int32_t>(first_segment_[bucket + 1] - first_segment_[bucket]);
+  arguments.packs = static_cast<std::int64_t>(stretch.elements) / kPack;
+  arguments.segments = segments_.as<UpdateSegment>() + launch.first_segment;
+  arguments.segment_count = static_cast<std::int32_t>(launch.segments);
   if (norms_.bytes() > 0) {
     arguments.partial_squares = norms_.as<Squares>();
-    arguments.squares = norms_.as<Squares>() + most_chunks_ + first_segment_[bucket];
-    arguments.chunks = chunks_[bucket];
+    arguments.squares = norms_.as<Squares>() + most_chunks_ + launch.first_segment;
+    arguments.chunks = launch.chunks;
   }
+  arguments.direction = directions_.as<float>();
   return arguments;
 }
 
 void ParameterStore::update(Queue& queue, int bucket, const UpdateStep& step) {
-  const UpdateRule& rule = plan_.update_or_fail();
-  upload_segments(queue, step.rate_factor.empty() ? std::span<const double>(rule.rate_factor) : step.rate_factor);
-  UpdateArguments arguments = arguments_of(static_cast<std::size_t>(bucket));
+  const std::vector<ParameterPlan::Stretch>& stretches = plan_.stretches(bucket);
+  upload_segments(queue, step.rate_factor);
+  for (std::size_t k = 0; k < stretches.size(); ++k) {
+    update(queue, stretches[k], launches_[static_cast<std::size_t>(bucket)][k], step);
+  }
+}
+
+void ParameterStore::update(Queue& queue, const ParameterPlan::Stretch& stretch, const Launch& launch, const UpdateStep& step) {
+  const Rule& rule = *stretch.rule;
+  const auto run = [&](const Kernel& kernel, const void* element) { queue.run(kernel, element); };
+  UpdateArguments arguments = arguments_of(stretch, launch);
   arguments.learning_rate = static_cast<float>(step.learning_rate);
   arguments.scale = step.scale;
-  rule.rule->update(arguments, step.updates_done, [&](const Kernel& kernel, const void* element) { queue.run(kernel, element); });
+  if (rule.scope() == RuleScope::matrix) {
+    rule.directions(arguments, step.updates_done, run);
+    const std::size_t begin = plan_.offset(stretch.parameters.front());
+    for (std::size_t k = 0; k < stretch.parameters.size(); ++k) {
+      float* const direction = arguments.direction + (plan_.offset(stretch.parameters[k]) - begin);
+      const MatrixShape shape = matrix_in_memory(stretch.parameters[k]);
+      orthogonaliser_.run(queue, direction, arguments.squares + k, shape, rule.newton_schulz());
+    }
+  }
+  rule.update(arguments, step.updates_done, run);
 }
 
 void ParameterStore::blend(Queue& queue, std::string_view copy, double decay, bool write_back) {
@@ -224,8 +257,8 @@ void ParameterStore::zero_gradients(Queue& queue) {
 float* ParameterStore::state_of(std::string_view name, int index) const {
   const int state = plan_.find_state(name, index);
   if (state == ParameterPlan::kValues) return value(index);
-  return state == ParameterPlan::kGradients ? gradient(index)
-                                            : states_[static_cast<std::size_t>(state)].as<float>() + plan_.offset(index);
+  if (state == ParameterPlan::kGradients) return gradient(index);
+  return states_[static_cast<std::size_t>(state)].as<float>() + plan_.place(state, index);
 }
 
 // Pinning takes far longer than a copy, so what is there is kept, and grows up to kMostStaging.

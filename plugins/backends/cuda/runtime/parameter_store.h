@@ -1,6 +1,6 @@
 // All parameters of one replica in device memory, as millrace/parameter_plan.h orders them: an update of a bucket is one launch
-// over arrays side by side. In bf16 a mirror of the values, with the same places, is what convolutions and products read. Padding
-// is zero, and stays so.
+// over arrays side by side for each of its rules. In bf16 a mirror of the values, with the same places, is what convolutions and
+// products read. Padding is zero, and stays so.
 #pragma once
 
 #include <deque>
@@ -10,6 +10,7 @@
 
 #include "machine.h"
 #include "millrace/parameter_plan.h"
+#include "orthogonaliser.h"
 
 namespace millrace::cuda {
 
@@ -51,7 +52,7 @@ class ParameterStore {
   // ---- Planning ----
   // Vectors unless a layer says otherwise. Throws Error(usage) when two executables of one network disagree.
   void set_layout(int index, const WeightLayout& layout);
-  void finish_planning();  // places, buckets
+  void finish_planning(Machine& machine);  // places, buckets, products
   void append_to(MemoryPlan& plan) const;
 
   void start(Machine& machine);
@@ -76,13 +77,21 @@ class ParameterStore {
   void write(Queue& queue, std::string_view state, int index, std::span<const float> values);
 
  private:
+  // What belongs to one of the plan's stretches.
+  struct Launch {
+    std::size_t first_segment = 0, segments = 0;
+    std::int64_t chunks = 0;  // of norms
+  };
   std::size_t norm_bytes() const;
+  void plan_launches();
+  MatrixShape matrix_in_memory(int index) const;
   float* state_of(std::string_view name, int index) const;  // a parameter's place in it
   bool mirrored() const { return options_.precision == Precision::bf16; }
   void upload_segments(Queue& queue, std::span<const double> rate_factor);
-  void fill(const DeviceMemory& memory, float value);
-  std::vector<UpdateSegment> segments_of(const Bucket& bucket, std::span<const double> rate_factor) const;
-  UpdateArguments arguments_of(std::size_t bucket) const;
+  void fill(float* memory, std::size_t elements, float value);
+  std::vector<UpdateSegment> segments_of(const ParameterPlan::Stretch& stretch, std::span<const double> rate_factor) const;
+  UpdateArguments arguments_of(const ParameterPlan::Stretch& stretch, const Launch& launch) const;
+  void update(Queue& queue, const ParameterPlan::Stretch& stretch, const Launch& launch, const UpdateStep& step);
   void mirror(Queue& queue, int index);
   HostMemory& staging(std::size_t bytes);
   template <class Copy>
@@ -91,12 +100,14 @@ class ParameterStore {
   const Network& network_;
   CompileOptions options_;
   ParameterPlan plan_{network_, options_};
-  std::vector<WeightLayout> layouts_;       // by parameter
-  std::vector<std::size_t> first_segment_;  // by bucket; one past the last at the end
-  std::vector<std::int64_t> chunks_;        // of norms, by bucket
-  std::int64_t most_chunks_ = 0;            // of a bucket
+  std::vector<WeightLayout> layouts_;          // by parameter
+  std::vector<std::vector<Launch>> launches_;  // by bucket, as the plan's stretches; empty without a rule
+  std::size_t segment_count_ = 0;
+  std::int64_t most_chunks_ = 0;     // of a launch
+  std::size_t most_directions_ = 0;  // elements of a stretch of scope `matrix`
+  Orthogonaliser orthogonaliser_{options_};
   Machine* machine_ = nullptr;
-  DeviceMemory values_, mirror_, gradients_, kept_gradients_, segments_, norms_;
+  DeviceMemory values_, mirror_, gradients_, kept_gradients_, segments_, norms_, directions_;
   std::vector<DeviceMemory> states_;  // as the plan's
   bool segments_are_up_ = false;
   std::vector<double> uploaded_factors_;

@@ -47,7 +47,7 @@ struct Transfer {
 input = { channels = 3, height = 32, width = 32 }
 layers = [{ name = "fc", op = "linear", out = 700 }, { op = "relu" }, { name = "small", op = "linear", out = 5 }])")),
         store(*network, {.train_batch = 1, .precision = Precision::bf16, .request = {testkit::sgd(*network, 0.9), {}}}) {
-    store.finish_planning();
+    store.finish_planning(machine);
     store.start(machine);
   }
   int parameters() const { return static_cast<int>(network->parameters.size()); }

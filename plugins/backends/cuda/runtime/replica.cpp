@@ -34,7 +34,7 @@ GpuReplica::GpuReplica(std::shared_ptr<Machine> machine, const Network& network,
     return std::make_unique<Executable>(workshop_, training ? nodes_ : infer_nodes_, samples, training);
   });
   refuse_meeting();
-  parameters_.finish_planning();
+  parameters_.finish_planning(*machine_);
   bucket_node_ = first_nodes(network_, nodes_, parameters_.buckets());
   check_fit(options_.resident_sets, memory_plan(), machine_->info());
 }

@@ -1,0 +1,70 @@
+#include "testkit/host_rule.h"
+
+#include <vector>
+
+namespace millrace::testkit {
+namespace {
+
+struct alignas(32) Pack {
+  float values[kUpdatePack];
+};
+
+void run_whole(const Kernel& kernel, const void* element) { kernel.run_on_host(element, 0, kernel.units(element)); }
+
+struct PlainProducts {
+  std::int64_t height, width;
+
+  void gram(const float* x, float* result) const {
+    each(
+        result, height,
+        [&](std::int64_t r, std::int64_t c, std::int64_t k) { return product(x[r * width + k], x[c * width + k]); }, width);
+  }
+  void square(const float* gram, float* result) const {
+    each(
+        result, height,
+        [&](std::int64_t r, std::int64_t c, std::int64_t k) { return product(gram[r * height + k], gram[k * height + c]); },
+        height);
+  }
+  void apply(const float* left, const float* x, float* result) const {
+    each(
+        result, width,
+        [&](std::int64_t r, std::int64_t c, std::int64_t k) { return product(left[r * height + k], x[k * width + c]); }, height);
+  }
+
+ private:
+  static double product(float a, float b) { return static_cast<double>(a) * static_cast<double>(b); }
+  template <class Term>
+  void each(float* result, std::int64_t columns, const Term& term, std::int64_t terms) const {
+    for (std::int64_t r = 0; r < height; ++r) {
+      for (std::int64_t c = 0; c < columns; ++c) {
+        double sum = 0;
+        for (std::int64_t k = 0; k < terms; ++k) sum += term(r, c, k);
+        result[r * columns + c] = static_cast<float>(sum);
+      }
+    }
+  }
+};
+
+}  // namespace
+
+void orthogonalise_on_host(float* matrix, const Squares* squares, const MatrixShape& shape, const NewtonSchulz& how) {
+  std::vector<Pack> memory(MatrixMemory<float>::elements(shape) / kUpdatePack);
+  orthogonalise(matrix, squares, shape, how, MatrixMemory<float>::in(memory.data(), shape), run_whole,
+                PlainProducts{shape.height(), shape.width()});
+}
+
+void update_on_host(const Rule& rule, UpdateArguments arguments, std::uint64_t updates_done, const Rule::Submit& submit) {
+  const Rule::Submit run = submit ? submit : run_whole;
+  if (rule.scope() != RuleScope::matrix) return rule.update(arguments, updates_done, run);
+  std::vector<Pack> directions(static_cast<std::size_t>(arguments.packs));
+  arguments.direction = directions.data()->values;
+  rule.directions(arguments, updates_done, run);
+  for (std::int32_t s = 0; s < arguments.segment_count; ++s) {
+    const UpdateSegment& segment = arguments.segments[s];
+    orthogonalise_on_host(arguments.direction + segment.begin * kUpdatePack, arguments.squares + s,
+                          {segment.rows, segment.columns}, rule.newton_schulz());
+  }
+  rule.update(arguments, updates_done, run);
+}
+
+}  // namespace millrace::testkit

@@ -1,0 +1,60 @@
+// Makes matrices orthogonal (millrace/orthogonalise.h) with oneDNN's products.
+//
+// Every replica has to compute the same bits, and replicas may have teams of different sizes. So products are cut into blocks of
+// rows that depend on the shape alone, and each block is computed by one thread.
+#pragma once
+
+#include <map>
+#include <oneapi/dnnl/dnnl.hpp>
+#include <utility>
+
+#include "memory_region.h"
+#include "millrace/orthogonalise.h"
+#include "millrace/tensor.h"
+
+namespace millrace::cpu {
+
+class Orthogonaliser {
+ public:
+  // `type`: of what is multiplied.
+  explicit Orthogonaliser(DataType type) : type_(type) {}
+
+  // Before start(), on a thread with the team that will run.
+  void add(const MatrixShape& shape);
+  std::size_t bytes() const;
+  void start();
+
+  void run(float* matrix, const Squares* squares, const MatrixShape& shape, const NewtonSchulz& how);
+  const dnnl::engine& engine() const { return engine_; }
+
+ private:
+  // A product of row-major matrices, `rows` of the left one at a time; the last block may have fewer.
+  struct Product {
+    struct Block {
+      dnnl::matmul::primitive_desc desc;
+      dnnl::matmul primitive;
+      dnnl::memory::desc left, right, result;
+    };
+    std::int64_t rows = 0, inner = 0, columns = 0;
+    Block whole = {}, rest = {};
+  };
+  struct Products {
+    Product gram, square, apply;
+  };
+  Product make(std::int64_t rows, std::int64_t inner, std::int64_t columns, bool right_transposed);
+  Product::Block make_block(std::int64_t rows, const Product& of, bool right_transposed);
+  void multiply(const Product& product, const void* left, const void* right, void* result);
+  void multiply_block(const Product& product, std::int64_t block, const void* left, const void* right, void* result);
+  template <class T>
+  void run_as(float* matrix, const Squares* squares, const MatrixShape& shape, const NewtonSchulz& how);
+
+  const DataType type_;
+  dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
+  std::map<std::pair<std::int64_t, std::int64_t>, Products> products_;  // by height and width
+  std::size_t elements_ = 0;                                            // of the largest matrix, with what is made of it
+  std::size_t scratch_bytes_ = 0;                                       // of a thread
+  int threads_ = 0;
+  MemoryRegion memory_, scratch_;
+};
+
+}  // namespace millrace::cpu

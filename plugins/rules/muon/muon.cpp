@@ -1,0 +1,39 @@
+#include "millrace/plugin.h"
+#include "muon_kernels.h"
+
+namespace millrace {
+namespace {
+
+class Muon {
+ public:
+  struct Params {
+    double momentum = 0.95;
+    bool nesterov = true;
+    std::int64_t steps = 5;
+    bool normalise = false;
+  };
+  static void describe(RuleDescription<Params>& d) {
+    d.name("muon").text(
+        "Muon, kellerjordan.github.io/posts/muon: momentum made orthogonal, for matrices and filters; weight decay is apart from "
+        "the gradient. Biases and normalisation need another rule: groups = [{ vectors = true, rule = \"adamw\" }].");
+    d.scope(RuleScope::matrix).state("momentum");
+    d.params.add("momentum", &Params::momentum).range(0, 1).text("share of the momentum that stays from step to step");
+    d.params.add("nesterov", &Params::nesterov).text("looks one step of momentum ahead");
+    d.params.add("steps", &Params::steps).range(1, 20).text("of Newton and Schulz, which make the momentum orthogonal");
+    d.params.add("normalise", &Params::normalise)
+        .text("gives each row of a parameter a mean square length of 1 before its update");
+  }
+  explicit Muon(const Params& params) : params_(params) {
+    if (params.nesterov && params.momentum == 0) fail(ErrorKind::usage, "nesterov = true needs a momentum above 0");
+  }
+  NewtonSchulz newton_schulz() const { return {.steps = static_cast<int>(params_.steps)}; }
+  MuonKernel kernel(std::uint64_t) const { return {static_cast<float>(params_.momentum), params_.nesterov, params_.normalise}; }
+
+ private:
+  Params params_;
+};
+
+}  // namespace
+}  // namespace millrace
+
+MILLRACE_PART { registry.add_rule<millrace::Muon>(); }
