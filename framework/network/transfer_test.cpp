@@ -61,13 +61,20 @@ TEST_F(Transfer, TakesEveryParameterByItsName) {
   EXPECT_EQ(load({bias_, weight_, mean_, conv_}), (Values{{1, 2}, {3, 4}, {5, 6, 7}, {8}}));
 }
 
+TEST_F(Transfer, MayLackWhatNoLossNeeds) {
+  network_.parameters[0].unused = true;
+  EXPECT_EQ(load({bias_, weight_, mean_}), (Values{{}, {3, 4}, {5, 6, 7}, {8}}));
+  EXPECT_EQ(load({bias_, weight_, mean_, conv_}), (Values{{1, 2}, {3, 4}, {5, 6, 7}, {8}}));
+}
+
 TEST_F(Transfer, NamesTheNetworkThatTheFileIsOf) {
   write_safetensors(file_, {conv_, mean_, weight_}, {{"network", "large"}});
   try {
     load_weights({file_, {}, {}}, network_);
     FAIL() << "the file was taken";
   } catch (const Error& error) {
-    EXPECT_NE(error.message().find("', the weights of network 'large', does not fit network 'small':\n  'fc.bias'"), std::string::npos)
+    EXPECT_NE(error.message().find("', the weights of network 'large', does not fit network 'small':\n  'fc.bias'"),
+              std::string::npos)
         << error.message();
   }
 }

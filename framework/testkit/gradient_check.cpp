@@ -15,14 +15,22 @@ namespace {
 constexpr double kEpsilon = std::numeric_limits<float>::epsilon();
 
 double loss_of(const Network& network, Replica& replica, const Ref<Batch>& batch, const GradientCheckOptions& options) {
-  StepSums sums;
+  std::vector<CheckedLoss> losses = options.auxiliary;
+  losses.insert(losses.begin(), {options.loss, network.result()});
+  std::vector<StepSums> sums(losses.size());
+  std::vector<LossTerm> terms;
+  for (const CheckedLoss& each : losses) {
+    const Shape& output = network.shape_of(each.output);
+    const double weight = each.loss->weight(*batch, {0, batch->count}, output.elements() / output[0]);
+    terms.push_back({each.loss, (options.add_up ? 1 : weight) / each.weight, &sums[terms.size()], each.output});
+  }
   replica.ingest(batch, 0, batch->count);
   replica.forward(options.step);
-  const Shape& output = network.output();
-  const double weight = options.loss->weight(*batch, {0, batch->count}, output.elements() / output[0]);
-  const Ref<Event> known = replica.loss(options.loss, options.add_up ? 1 : weight, sums);
+  const Ref<Event> known = replica.losses(terms);
   if (known) known->wait();
-  return options.add_up ? sums.loss() : sums.loss() / weight;
+  double all = 0;
+  for (const LossTerm& term : terms) all += term.sums->loss() / term.divisor;
+  return all;
 }
 
 double norm(const std::vector<double>& values) {

@@ -20,9 +20,17 @@
 
 namespace millrace::testkit {
 
+// A loss that is minimised beside another.
+struct CheckedLoss {
+  std::shared_ptr<const Loss> loss;
+  LayerPort output;
+  double weight = 1;
+};
+
 struct GradientCheckOptions {
   std::shared_ptr<const Loss> loss;  // null: cross_entropy() of testkit/losses.h
   bool add_up = false;               // check the gradient of the sum instead of the mean
+  std::vector<CheckedLoss> auxiliary = {};
   int elements = 8;           // of each parameter
   std::uint64_t seed = 1;     // of the choice of elements
   std::uint64_t step = 3;     // the same for every pass, so that dropout drops the same

@@ -7,7 +7,8 @@ namespace millrace::testkit {
 
 void RecordedRun::report(const StepReport& report) {
   const std::lock_guard lock(mutex_);
-  reports_.push_back({std::string(report.graph), report.epoch, report.step, report.stream_hash, report.samples, report.sums});
+  reports_.push_back(
+      {std::string(report.graph), report.epoch, report.step, report.stream_hash, report.samples, report.sums, report.auxiliary});
 }
 
 void RecordedRun::scalar(std::string_view, std::uint64_t step, std::string_view name, double value) {

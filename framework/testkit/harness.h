@@ -31,6 +31,7 @@ class RecordedRun : public RunServices {
     std::uint64_t epoch = 0, step = 0, stream_hash = 0;
     double samples = 0;
     StepSums sums;
+    std::map<std::string, StepSums> auxiliary = {};
   };
   struct BadSample {
     std::string url, stage, cause, action;

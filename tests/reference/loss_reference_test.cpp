@@ -26,7 +26,8 @@ struct Targets {
       batch->numbers_per_sample = tested["numbers"]["shape"][1];
     }
     if (!tested.contains("targets")) return;
-    const bool classes = tested["loss"] == "pixel_cross_entropy";
+    const LossInfo& info = *with_simulation().loss(tested["loss"].get<std::string>())->info;
+    const bool classes = info.target == LossTarget::classes;
     batch->target.kind = classes ? TargetSpec::Kind::classes : TargetSpec::Kind::image;
     bytes = tested["targets"].get<std::vector<std::uint8_t>>();
     batch->targets = bytes.data();

@@ -35,6 +35,9 @@ CASES = [
     ("l1", dict(), [3, 6, 7], {}),
     ("huber", dict(), [5], {}),
     ("huber", dict(delta=0.25), [3, 6, 7], {}),
+    ("dice", dict(), [4, 6, 5], {}),
+    ("dice", dict(smooth=0.25), [10, 8, 8], dict(ignored=True)),
+    ("dice", dict(over="present"), [23, 4, 5], dict(ignored=True)),
 ]
 
 
@@ -55,7 +58,7 @@ def data(loss, shape, special, first):
     elif len(shape) == 1:
         spread = dict(scale=0.5, offset=0.5) if loss == "binary_cross_entropy" else dict(scale=2.0, offset=0.0)
         made["numbers"] = dict(shape=[batch, *shape], phase=first + 4, **spread)
-    elif loss != "pixel_cross_entropy":  # bytes, (N, H, W, C)
+    elif loss not in ("pixel_cross_entropy", "dice"):  # bytes, (N, H, W, C)
         made["targets"] = integers(batch * shape[0] * shape[1] * shape[2], first + 5, 256)
     else:  # classes, (N, H, W)
         classes = integers(batch * shape[1] * shape[2], first + 6, shape[0])
@@ -114,6 +117,19 @@ def pixel_cross_entropy(y, of, t):
     return each, torch.where(target == IGNORED, 0.0, weight[target.clamp(max=len(weight) - 1)])
 
 
+def dice(y, of, t):
+    """Of each image, over the pixels that count; Milletari et al. 2016 with p and t in the divisor."""
+    target = torch.tensor(of["targets"]).reshape(y.shape[0], *y.shape[2:])
+    counts = (target != IGNORED)[:, None].to(y.dtype)
+    p = F.softmax(y, 1) * counts
+    truth = F.one_hot(target.clamp(max=y.shape[1] - 1), y.shape[1]).permute(0, 3, 1, 2).to(y.dtype) * counts
+    smooth, pixels = t.get("smooth", 1.0), (2, 3)
+    overlap = (2 * (p * truth).sum(pixels) + smooth) / (p.sum(pixels) + truth.sum(pixels) + smooth)
+    counted = torch.ones_like(overlap) if t.get("over", "all") == "all" else (truth.sum(pixels) > 0).to(y.dtype)
+    each = 1 - (overlap * counted).sum(1) / counted.sum(1)
+    return each, torch.ones(each.shape)
+
+
 LOSSES = dict(
     cross_entropy=labelled(cross_entropy),
     focal=labelled(focal),
@@ -122,6 +138,7 @@ LOSSES = dict(
     l1=of_values(lambda y, target, t: F.l1_loss(y, target, reduction="none")),
     huber=of_values(lambda y, target, t: F.huber_loss(y, target, reduction="none", delta=t.get("delta", 1.0))),
     pixel_cross_entropy=pixel_cross_entropy,
+    dice=dice,
 )
 
 

@@ -2,6 +2,7 @@
 
 #include "millrace/kernel_math.h"
 #include "millrace/loss_elements.h"
+#include "millrace/pixel_row.h"
 #include "millrace/portable.h"
 
 namespace millrace::losses {
@@ -13,9 +14,8 @@ struct PixelCrossEntropyKernel {
   MILLRACE_KERNEL void operator()(Row& row) const {
     const float of_sample = row.place_in(1), label = row.place_in(2);
     const float largest = row.largest([&](auto c) { return row.in(0, c); });
-    // The first of the largest outputs.
-    const float predicted = -row.largest([&](auto c) { return row.in(0, c) == largest ? -static_cast<float>(c) : -1e9F; });
-    row.place_out(5, predicted < 1e8F ? predicted : 0.0F);  // outputs that are no numbers equal nothing
+    const float predicted = class_of_largest(row, largest);
+    row.place_out(5, predicted);
     if (of_sample == 0 || label < 0) {
       row.each([&](auto c) { row.out(0, c, 0.0F); });
       for (int i = 1; i < 5; ++i) row.place_out(i, 0.0F);

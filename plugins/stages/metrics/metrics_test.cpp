@@ -58,6 +58,23 @@ TEST(Metrics, ReportsAStepOnceAllReplicasAreDone) {
   EXPECT_EQ(harness.output().holds(), 0) << "the hold ends with the report, whenever the event goes";
 }
 
+TEST(Metrics, ReportsAuxiliaryLossesByName) {
+  testkit::Harness harness(StageTypeAccess::make<Metrics>());
+  const auto event = make_ref<LateEvent>();
+  for (const int replica : {0, 1}) {
+    const Ref<StepResult> made = result(5, replica, event, {1, 2});
+    made->auxiliary = {{"aux1", {StepSums{{1, 2}}, StepSums{{3, 2}}}}, {"aux2", {StepSums{{8, 4}}}}};
+    harness.feed(testkit::packet(made, 5));
+  }
+  event->signal();
+  const auto reports = harness.run().reports();
+  ASSERT_EQ(reports.size(), 1U);
+  ASSERT_EQ(reports[0].auxiliary.size(), 2U);
+  EXPECT_EQ(reports[0].auxiliary.at("aux1").values, (std::vector<double>{8, 8}));
+  EXPECT_EQ(reports[0].auxiliary.at("aux2").values, (std::vector<double>{16, 8}));
+  EXPECT_EQ(reports[0].sums.loss(), 2);
+}
+
 TEST(Metrics, KeepsStepsApart) {
   testkit::Harness harness(StageTypeAccess::make<Metrics>());
   const auto event = make_ref<LateEvent>();

@@ -1,0 +1,77 @@
+// Losses at outputs beside the network's result, as a pipeline names them.
+#include "config/plan_fixture.h"
+#include "millrace/loss.h"
+#include "millrace/plugin.h"
+
+namespace millrace::plan_test {
+namespace {
+
+class Minimise : public Stage {
+ public:
+  struct Params : LossParams {
+    std::vector<AuxiliaryLoss> auxiliary;
+  };
+  static void describe(StageDescription<Params>& d) {
+    d.name("minimise").input(payload::kBatch).output(payload::kGradientBucket, "gradients");
+    d.output(payload::kStepResult, "result").per_replica();
+    LossParams::describe(d.params, "what is minimised");
+    d.params.add_list("auxiliary", &Params::auxiliary, &AuxiliaryLoss::describe);
+  }
+  Minimise(const Params&, const StageContext&) {}
+  void process(int, Packet, Output&) override {}
+};
+
+class AuxiliaryPlan : public PlanFixture {
+ protected:
+  void SetUp() override {
+    PlanFixture::SetUp();
+    registry_.add_stage<Minimise>();
+    LossType loss;
+    loss.name = "cross_entropy";
+    loss.info = std::make_shared<LossInfo>();
+    loss.examples = {{"", {5}}};
+    loss.create = [](const Value&, const std::string&, Diagnostics&) { return nullptr; };
+    registry_.add(std::move(loss));
+    write("networks/two.toml",
+          "input = { channels = 3, height = 8, width = 8 }\n"
+          "layers = [ { name = \"stem\", op = \"conv\", out = 2, kernel = 1 },\n"
+          "           { name = \"side\", op = \"linear\", out = 5, auxiliary = true },\n"
+          "           { op = \"global_average_pool\" }, { name = \"fc\", op = \"linear\", out = 5 } ]\n");
+  }
+
+  static std::string pipeline(const std::string& auxiliary) {
+    return train("[network]\nuse = \"two\"\n[train.forward_backward]\nstage = \"minimise\"\n" + auxiliary);  // lines 8 to 12
+  }
+  // Of the parameters of layer "side".
+  std::vector<bool> trained(const std::string& auxiliary) {
+    std::vector<bool> all;
+    const Pipeline plan = load(pipeline(auxiliary));
+    for (const Parameter& parameter : plan.network->parameters) {
+      if (!parameter.name.starts_with("side.")) continue;
+      EXPECT_EQ(parameter.trainable, !parameter.unused);
+      all.push_back(parameter.trainable);
+    }
+    return all;
+  }
+};
+
+TEST_F(AuxiliaryPlan, TrainsTheLayersThatItNames) {
+  EXPECT_EQ(trained("auxiliary = [{ output = \"side\", weight = 0.5 }]\n"), (std::vector<bool>{true, true}));
+  EXPECT_EQ(trained(""), (std::vector<bool>{false, false}));
+  EXPECT_EQ(trained("auxiliary = [{ weight = 0.5 }]\n"), (std::vector<bool>{false, false}));  // of the result
+}
+
+TEST_F(AuxiliaryPlan, FindsMistakesWhereTheyAreWritten) {
+  EXPECT_EQ(mistakes(pipeline("auxiliary = [{ output = \"sid\" }, { output = \"stem\" }]\n")),
+            "p.toml:12:25: [train.forward_backward]: 'auxiliary': network 'two' has no layer 'sid'; nearest is 'side'\n"
+            "p.toml:12:45: [train.forward_backward]: 'auxiliary': layer 'side' takes the output of 'stem': an auxiliary loss is "
+            "measured at an output that no layer takes");
+  EXPECT_EQ(mistakes(pipeline("auxiliary = [{ output = \"side\", loss = \"cross_entrpy\" }]\n")),
+            "p.toml:12:40: [train.forward_backward]: 'auxiliary': 'loss': there is no loss 'cross_entrpy'; nearest is "
+            "'cross_entropy'");
+  EXPECT_EQ(mistakes(pipeline("auxiliary = [{ wieght = 1 }]\n")),
+            "p.toml:12:16: 'auxiliary' has no key 'wieght'; nearest is 'weight'");
+}
+
+}  // namespace
+}  // namespace millrace::plan_test

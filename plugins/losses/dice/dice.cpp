@@ -1,0 +1,50 @@
+#include "dice_kernels.h"
+#include "millrace/pixel_loss.h"
+#include "millrace/plugin.h"
+
+namespace millrace::losses {
+namespace {
+
+// Milletari et al. 2016, arXiv 1606.04797, with a softmax over several classes and with p and t in the divisor, where the paper
+// has their squares. The mean over images: each weighs as much as its sample, however many of its pixels count.
+class Dice final : public PixelLoss {
+ public:
+  struct Params {
+    double smooth = 1;
+    std::string over = "all";
+  };
+  static void describe(LossDescription<Params>& d) {
+    d.name("dice").text("1 - Dice's overlap of each class in an image, for images of class indices; of softmax probabilities.");
+    d.example("", {4, 6, 5}).example("smooth = 0.5\nover = \"present\"", {3, 7, 7});
+    d.params.add("smooth", &Params::smooth)
+        .range(0)
+        .text(
+            "added above and below: how little a class of few pixels counts; a class that is neither there nor found has no "
+            "loss");
+    d.params.add("over", &Params::over)
+        .choices({"all", "present"})
+        .text("classes whose mean it is: all, or those that the image has");
+    describe_pixels(d);
+  }
+  explicit Dice(const Params& params) : totals_{static_cast<float>(params.smooth), params.over == "present"} {}
+
+  double weight(const Batch& batch, Share slots, std::int64_t) const override { return Loss::weight(batch, slots, 1); }
+  void compute(LossPass& pass) const override {
+    const PassTensor marks = pass.map(0), shared = pass.total(0), both = pass.total(1), pixels = pass.total(2);
+    pass.row(DiceMarks{}, {pass.output(), pass.weight(), pass.target()},
+             {marks, pass.figure(kLoss), pass.figure(kWeight), pass.figure(kCorrect), pass.figure(kPixels), pass.predicted()});
+    pass.sum(DiceShared{}, marks, shared);
+    pass.sum(DiceBoth{}, marks, both);
+    pass.sum(DicePixels{}, marks, pixels);
+    pass.row(DiceOfImage{totals_}, {shared, both, pixels, pass.weight()}, {pass.figure(kLoss), pass.figure(kWeight)});
+    pass.row(DiceGradient{totals_}, {pass.output(), pass.weight(), pass.target(), shared, both, pixels}, {pass.d_output()});
+  }
+
+ private:
+  const DiceTotals totals_;
+};
+
+}  // namespace
+}  // namespace millrace::losses
+
+MILLRACE_PART { registry.add_loss<millrace::losses::Dice>(); }
