@@ -74,27 +74,21 @@ LOSSES = dict(classify=("cross_entropy", torch.nn.functional.cross_entropy),
               restore=("mean_squared_error", torch.nn.functional.mse_loss))
 
 
-def with_statistics(model):
-    """Batch norms as after some training; their factors and shifts not all alike, nor those of layer scales."""
+def settle(model, side):
+    """Batch norms as after some training, their factors and shifts not all alike; nor those of layer scales."""
     generator = torch.Generator().manual_seed(2)
+    norms = {module: module.momentum for module in model.modules() if isinstance(module, torch.nn.BatchNorm2d)}
     for module in model.modules():
-        if isinstance(module, torch.nn.BatchNorm2d):
+        if module in norms:
             torch.nn.init.uniform_(module.weight, 0.5, 1.5, generator=generator)
             torch.nn.init.normal_(module.bias, 0, 0.2, generator=generator)
-            module.momentum = None
+            module.momentum = None  # the mean of what comes
         elif hasattr(module, "layer_scale"):
             torch.nn.init.uniform_(module.layer_scale, 0.5, 1.5, generator=generator)
-    return model, generator
-
-
-def settle(model, side):
-    model, generator = with_statistics(model)
-    model.train()
     with torch.no_grad():
-        model(torch.randn(8, 3, side, side, generator=generator))
-    for module in model.modules():
-        if isinstance(module, torch.nn.BatchNorm2d):
-            module.momentum = 0.1
+        model.train()(torch.randn(8, 3, side, side, generator=generator))
+    for module, momentum in norms.items():
+        module.momentum = momentum
     return model.eval()
 
 
@@ -133,13 +127,18 @@ def write_pngs(pictures, folders):
         torchvision.io.write_png(picture, str(folder / f"{number}.png"))
 
 
+def output_of(command):
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr.strip())
+    return done.stdout
+
+
 def run(program, twin, side, folder, **graph):
     variables = "\n".join(f"{key} = {json.dumps(value)}" for key, value in twin.settings(side).items())
     file = folder / "zoo.toml"
     file.write_text(PIPELINE.format(folder=folder, network=twin.network, settings=variables, side=side, **graph))
-    done = subprocess.run([program, str(file), "--quiet"], capture_output=True, text=True)
-    if done.returncode != 0:
-        raise RuntimeError(done.stderr.strip())
+    output_of([program, str(file), "--quiet"])
 
 
 def result_of(model, inputs):
@@ -155,7 +154,7 @@ def last_layer(program, twin, side):
     command = [str(pathlib.Path(program).parent / "pipeline-inspect"), twin.network]
     for key, value in twin.settings(side).items():
         command += ["--set", f"{key}={value if isinstance(value, str) else json.dumps(value)}"]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-2].split()[1]
+    return output_of(command).splitlines()[-2].split()[1]
 
 
 def distance(values, truth):

@@ -21,7 +21,7 @@ class Twin:
     network: str                                    # of pipelines/networks
     make: object                                    # of a number of classes: the model
     side: int = 224                                 # of the images whose logits are compared
-    step_side: int = 128                            # of the images of a training step; of a network of one size: `side`
+    step_side: int = 96                             # of the images of a training step; of a network of one size: `side`
     task: str = "classify"                          # or "segment", "restore": what its targets are
     scale: int = 1                                  # of a target's height and width
     variables: dict = dataclasses.field(default_factory=dict)
@@ -197,7 +197,7 @@ GOOGLENET_HEADS = {"aux1.fc2": ("aux_logits1", 0.3), "aux2.fc2": ("aux_logits2",
 
 
 def own(network, make, **more):
-    more = dict(side=128, torchvisions=False) | more
+    more = dict(side=64, step_side=64, torchvisions=False) | more
     return Twin(network, make, **more)
 
 
@@ -205,17 +205,17 @@ TWINS = [
     *(Twin(name, functools.partial(published, name)) for name in PLAIN),
     Twin("googlenet", functools.partial(inception, "googlenet", False)),
     Twin("googlenet", functools.partial(inception, "googlenet", True), auxiliary=GOOGLENET_HEADS),
-    Twin("inception_v3", functools.partial(inception, "inception_v3", False), side=299, step_side=171),
+    Twin("inception_v3", functools.partial(inception, "inception_v3", False), side=299, step_side=139),
     Twin("inception_v3", functools.partial(inception, "inception_v3", True), side=299, step_side=299,
          auxiliary={"AuxLogits.fc": ("aux_logits", 0.4)}),
-    *(Twin(name, functools.partial(segmenting, name), side=128, task="segment") for name in SEGMENTING),
-    *(Twin(name, functools.partial(segmenting, name, aux=True), side=128, task="segment", auxiliary={"aux": ("aux", 0.5)})
+    *(Twin(name, functools.partial(segmenting, name), side=96, step_side=96, task="segment") for name in SEGMENTING),
+    *(Twin(name, functools.partial(segmenting, name, aux=True), side=96, step_side=96, task="segment", auxiliary={"aux": ("aux", 0.5)})
       for name in SEGMENTING),
     own("unet", functools.partial(UNet, up="nearest"), task="segment"),
     own("unet", functools.partial(UNet, up="bilinear"), task="segment", variables=dict(up="bilinear")),
     own("unet", functools.partial(UNet, up="transposed"), task="segment", variables=dict(up="transposed")),
     own("segnet", SegNet, task="segment"),
     own("segnet_basic", SegNetBasic, task="segment"),
-    own("dncnn", lambda _: DnCnn(3, 20), side=64, step_side=64, task="restore", variables=dict(channels=3, depth=20)),
-    own("espcn", lambda _: espcn(3, 3), side=64, step_side=64, task="restore", scale=3, variables=dict(channels=3)),
+    own("dncnn", lambda _: DnCnn(3, 20), side=40, step_side=40, task="restore", variables=dict(channels=3, depth=20)),
+    own("espcn", lambda _: espcn(3, 3), side=32, step_side=32, task="restore", scale=3, variables=dict(channels=3)),
 ]
