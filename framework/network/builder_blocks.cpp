@@ -9,6 +9,7 @@ namespace millrace {
 namespace {
 
 constexpr std::int64_t kMostRepetitions = 1000;
+constexpr const char* kIndex = "index";  // a parameter of every block: by default the instance's number, from 0
 
 const std::vector<std::string> kBlockKeys = {"name",   "block", "from",   "when",     "otherwise",
                                              "repeat", "first", "inline", "auxiliary"};
@@ -73,6 +74,8 @@ std::vector<Value> Builder::instances_of(const Frame& frame, const Entry& entry,
     }
   }
   std::vector<Value> instances(static_cast<std::size_t>(count), given);
+  const bool has_index = given.find(kIndex) || block.defaults.find(kIndex) || variables_.find(kIndex);
+  for (std::int64_t i = 0; i < count && !has_index; ++i) instances[static_cast<std::size_t>(i)].set(kIndex, Value(i));
   if (const Value* first = entry.table.find("first")) {
     if (first->kind() != Value::Kind::table) {
       entry.errors.add(first->at(), fmt::format("'first' must be a table of parameters, found {}", found(*first)));

@@ -79,6 +79,19 @@ TEST_F(NetworkLanguage, BlocksRepeatWithNumbersAndTheFirstMayDiffer) {
   EXPECT_EQ(network->layers[5].output, (Shape{3, 4, 4}));
 }
 
+TEST_F(NetworkLanguage, RepeatedBlocksKnowTheirNumber) {
+  const std::string block = R"(
+[block.b]
+layers = [ { name = "conv", op = "conv", out = "${before} + ${index}", kernel = 1 } ])";
+  const auto network =
+      good(R"(layers = [ { name = "l", block = "b", repeat = 3, before = 4 }, { name = "m", block = "b", before = 1 },
+    { name = "n", block = "b", repeat = 2, before = 1, index = 8 } ])" +
+           block);
+  const std::vector<std::int64_t> filters = {4, 5, 6, 1, 9, 9};
+  ASSERT_EQ(network->layers.size(), filters.size());
+  for (std::size_t i = 0; i < filters.size(); ++i) EXPECT_EQ(network->layers[i].output[0], filters[i]) << network->layers[i].name;
+}
+
 TEST_F(NetworkLanguage, RepeatedBlocksMayBeNumberedFromOneWithinTheirName) {
   const char* const block = "\n[block.b]\nlayers = [ { name = \"a\", op = \"relu\" } ]";
   const std::string layers =

@@ -73,6 +73,27 @@ std::vector<std::string> coverable_names(const Network& network) {
 
 namespace {
 
+// Whether the shapes differ in extents of 1 at their ends alone: the weight of a linear layer is that of a 1x1 convolution.
+bool same_values(const Shape& a, const Shape& b) {
+  const auto end = [](const Shape& shape) {
+    int rank = shape.rank();
+    while (rank > 0 && shape[rank - 1] == 1) --rank;
+    return shape.begin() + rank;
+  };
+  return std::equal(a.begin(), end(a), b.begin(), end(b));
+}
+
+// The parameters of layers that have one only, by the layers' names. PyTorch calls a module's own parameter so, such as
+// ConvNeXt's `layer_scale`.
+std::map<std::string, std::string> sole_parameters(const Network& network) {
+  std::map<std::string, std::string> names;
+  for (const Layer& layer : network.layers) {
+    if (layer.parameters.size() != 1) continue;
+    names.emplace(layer.name, network.parameters[static_cast<std::size_t>(layer.parameters.front())].name);
+  }
+  return names;
+}
+
 std::string nearest_text(const std::string& name, const std::vector<std::string>& names) {
   const auto nearest = nearest_name(name, names);
   return nearest ? fmt::format("; nearest is '{}'", *nearest) : "";
@@ -115,6 +136,7 @@ class Fitting {
   }
 
   void rename(TensorFile file) {
+    const std::map<std::string, std::string> sole = sole_parameters(network_);
     std::vector<bool> used(source_.rename.size());
     std::vector<std::string> names;
     const auto new_name = [&](const std::string& name) {
@@ -129,8 +151,9 @@ class Fitting {
     };
     for (const std::string& name : file.not_floating) new_name(name);
     for (NamedTensor& tensor : file.tensors) {
-      const std::string name = new_name(tensor.name);
+      std::string name = new_name(tensor.name);
       if (name.empty()) continue;
+      if (const auto parameter = sole.find(name); parameter != sole.end()) name = parameter->second;
       const std::string before = tensor.name;
       if (!left_.emplace(name, std::move(tensor)).second)
         add(fmt::format("'{}' and '{}' would both be '{}'", left_.at(name).name, before, name));
@@ -149,7 +172,7 @@ class Fitting {
       if (!parameter.unused) lacking_.push_back(&parameter);
       return;
     }
-    if (found->second.shape == parameter.shape) {
+    if (same_values(found->second.shape, parameter.shape)) {
       values = std::move(found->second.values);
     } else {
       misshapen_.push_back(parameter.name);

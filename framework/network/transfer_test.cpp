@@ -108,6 +108,24 @@ TEST_F(Transfer, RenamesByTheFirstRuleThatFits) {
   EXPECT_EQ(load({conv, mean, weight, bias, unwanted}, {}, rules), (Values{{1, 2}, {3, 4}, {5, 6, 7}, {8}}));
 }
 
+// As a linear layer's weight, (out, in), is a 1x1 convolution's, (out, in, 1, 1).
+TEST_F(Transfer, ExtentsOfOneAtTheEndMayDiffer) {
+  const NamedTensor longer{"fc.weight", {3, 1, 1}, {5, 6, 7}}, turned{"fc.weight", {1, 3}, {5, 6, 7}};
+  EXPECT_EQ(load({conv_, mean_, longer, bias_}), (Values{{1, 2}, {3, 4}, {5, 6, 7}, {8}}));
+  network_.parameters[2].shape = {3, 1};
+  EXPECT_EQ(load({conv_, mean_, weight_, bias_}), (Values{{1, 2}, {3, 4}, {5, 6, 7}, {8}}));
+  EXPECT_EQ(mistakes({conv_, mean_, turned, bias_}),
+            "  'fc.weight' is 1 x 3, the network wants 3 x 1\n[network] new = [\"fc\"] starts this layer with new values");
+}
+
+TEST_F(Transfer, ATensorUnderALayersNameIsItsOnlyParameter) {
+  const NamedTensor conv{"body.0.conv", {2}, {1, 2}}, fc{"fc", {3}, {5, 6, 7}};
+  EXPECT_EQ(load({conv, mean_, weight_, bias_}), (Values{{1, 2}, {3, 4}, {5, 6, 7}, {8}}));
+  EXPECT_EQ(mistakes({conv, conv_, mean_, weight_, bias_}),
+            "  'body.0.conv' and 'body.0.conv.weight' would both be 'body.0.conv.weight'");
+  EXPECT_EQ(mistakes({conv_, mean_, fc, bias_}), "  'fc' (3) belongs to no layer\n  'fc.weight' (3) is missing");
+}
+
 TEST_F(Transfer, ListsEverythingThatDoesNotFitWithTheNearestNames) {
   const NamedTensor wrong{"fc.weight", {2}, {1, 2}}, misspelt{"fc.biass", {1}, {8}}, stranger{"queen", {1}, {0}};
   EXPECT_EQ(mistakes({conv_, wrong, misspelt, stranger}, {}, {{"fd.*", "x.*"}}),

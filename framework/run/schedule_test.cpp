@@ -4,8 +4,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <functional>
-#include <numbers>
 
 namespace millrace {
 namespace {
@@ -90,75 +88,6 @@ TEST(Schedule, CosineAndPolynomialBeginWhereWarmUpEnds) {
     EXPECT_DOUBLE_EQ(schedule.rate(20), 1) << name;
     EXPECT_NEAR(schedule.rate(60), 0.5, 1e-12) << name;
   }
-}
-
-// The recursions by which PyTorch's schedulers go from step to step, over a run of 100 steps of 10 an epoch.
-class AsPyTorch : public testing::Test {
- protected:
-  static constexpr std::uint64_t kSteps = 100;
-  static constexpr double kTotal = 100;                       // the same
-  using Next = std::function<double(double rate, double t)>;  // of step t > 0 from that of t - 1
-
-  static void compare(const ScheduleParams& params, double first, const Next& next) {
-    const Schedule schedule(params, 10, kSteps);
-    double rate = first;
-    for (std::uint64_t step = 0; step < kSteps; ++step) {
-      if (step > 0) rate = next(rate, static_cast<double>(step));
-      EXPECT_NEAR(schedule.rate(step), rate, 1e-6) << params.schedule << ", step " << step;
-    }
-  }
-};
-
-TEST_F(AsPyTorch, ConstantLR) {
-  compare({.initial = 0.3, .start_factor = 1.0 / 3, .warmup_epochs = 2, .warmup = "constant"}, 0.1,
-          [](double rate, double t) { return t == 20 ? rate * 3 : rate; });
-}
-
-TEST_F(AsPyTorch, LinearLR) {
-  compare({.initial = 0.3, .start_factor = 0.25, .warmup_epochs = 2}, 0.075,
-          [](double rate, double t) { return t > 20 ? rate : rate * (1 + 0.75 / (20 * 0.25 + (t - 1) * 0.75)); });
-}
-
-TEST_F(AsPyTorch, StepLR) {
-  compare({.initial = 0.3, .schedule = "piecewise", .drop_factor = 0.5, .drop_epochs = 3}, 0.3,
-          [](double rate, double t) { return std::fmod(t, 30) == 0 ? rate * 0.5 : rate; });
-}
-
-TEST_F(AsPyTorch, ExponentialLR) {
-  compare({.initial = 0.3, .schedule = "exponential", .drop_factor = 0.97, .drop_epochs = 0.1}, 0.3,
-          [](double rate, double) { return rate * 0.97; });
-}
-
-TEST_F(AsPyTorch, CosineAnnealingLR) {
-  compare({.initial = 0.3, .schedule = "cosine", .final_factor = 0.1}, 0.3, [](double rate, double t) {
-    const auto wave = [](double at) { return 1 + std::cos(std::numbers::pi * at / kTotal); };
-    return wave(t) / wave(t - 1) * (rate - 0.03) + 0.03;
-  });
-}
-
-// SequentialLR of LinearLR and CosineAnnealingLR.
-TEST_F(AsPyTorch, CosineAnnealingLRBehindLinearLR) {
-  compare({.initial = 0.3, .schedule = "cosine", .start_factor = 0.25, .warmup_epochs = 2}, 0.075, [](double rate, double t) {
-    const auto wave = [](double at) { return 1 + std::cos(std::numbers::pi * (at - 20) / (kTotal - 20)); };
-    if (t == 20) return 0.3;
-    return t < 20 ? rate * (1 + 0.75 / (20 * 0.25 + (t - 1) * 0.75)) : wave(t) / wave(t - 1) * rate;
-  });
-}
-
-TEST_F(AsPyTorch, PolynomialLR) {
-  compare({.initial = 0.3, .schedule = "polynomial", .power = 2}, 0.3,
-          [](double rate, double t) { return rate * std::pow((1 - t / kTotal) / (1 - (t - 1) / kTotal), 2); });
-}
-
-// max_lr = 0.3, total_steps = 100, and the defaults: pct_start = 0.3, div_factor = 25, final_div_factor = 1e4. The highest rate
-// is that of step 29, the lowest one that of step 99.
-TEST_F(AsPyTorch, OneCycleLR) {
-  compare({.initial = 0.3, .schedule = "one_cycle", .final_factor = 4e-6, .start_factor = 0.04, .peak = 0.3}, 0.012,
-          [](double, double t) {
-            const bool rises = t <= 29;
-            const double from = rises ? 0.012 : 0.3, to = rises ? 0.3 : 1.2e-6, share = rises ? t / 29 : (t - 29) / 70;
-            return to + (from - to) / 2 * (1 + std::cos(std::numbers::pi * share));
-          });
 }
 
 TEST(Schedule, OneCycleMayPeakAtEitherEnd) {

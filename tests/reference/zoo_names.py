@@ -8,33 +8,37 @@ Exit code 1 when something differs.
 """
 import json
 import math
-import pathlib
 import subprocess
 import sys
 
 import torch
-import torchvision
 
-FOLDER = pathlib.Path(__file__).parents[2] / "pipelines" / "networks"
-NETWORKS = """alexnet vgg16 vgg19 vgg16_bn vgg19_bn googlenet inception_v3 squeezenet1_1 resnet18 resnet34 resnet50 resnet101 resnet152
-    resnext50_32x4d resnext101_32x8d resnext101_64x4d wide_resnet50_2 densenet121 mobilenet_v2 mobilenet_v3_large mobilenet_v3_small
-    efficientnet_b0 shufflenet_v2_x1_0""".split()
+import zoo_models
 
-# The networks here lack the auxiliary classifiers; batch norms that end a residual block start at zero.
-OPTIONS = {"googlenet": dict(aux_logits=False), "inception_v3": dict(aux_logits=False)}
-OPTIONS |= {name: dict(zero_init_residual=True) for name in NETWORKS if "resn" in name}
+# The last batch norm of a residual block starts at zero here; the backbones that segment do as torchvision's.
+ZEROS = [name for name in zoo_models.PLAIN if "resn" in name]
 
 
-def theirs(name):
+def theirs(twin):
     torch.manual_seed(1)
-    model = torchvision.models.get_model(name, weights=None, **OPTIONS.get(name, {}))
-    return {key: value for key, value in model.state_dict().items() if not key.endswith("num_batches_tracked")}
+    model = twin.make(**dict(zero_init_residual=True) if twin.network in ZEROS else {})
+    state = {key: value for key, value in model.state_dict().items() if not key.endswith("num_batches_tracked")}
+    return {f"{key}.weight" if key.endswith("layer_scale") else key: value for key, value in state.items()}
 
 
-def ours(name, inspect):
-    command = [inspect, str(FOLDER / f"{name}.toml"), "--parameters"]
+def ours(twin, inspect):
+    command = [inspect, str(zoo_models.FOLDER / f"{twin.network}.toml"), "--parameters"]
+    command += ["--set", "auxiliary=true"] if twin.auxiliary else []
     lines = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
     return {parameter["name"]: parameter for parameter in map(json.loads, lines)}
+
+
+# Of extents of 1 at the end, which the loader of weights does not mind.
+def without_ones(shape):
+    shape = list(shape)
+    while shape and shape[-1] == 1:
+        shape.pop()
+    return shape
 
 
 def deviation(parameter):
@@ -60,15 +64,16 @@ def differences(found, wanted):
     for name in sorted(found.keys() | wanted.keys()):
         if name not in found or name not in wanted:
             yield f"{name}: only {'torchvision has it' if name in wanted else 'ours'}"
-        elif found[name]["shape"] != list(wanted[name].shape):
+        elif without_ones(found[name]["shape"]) != without_ones(wanted[name].shape):
             yield f"{name}: {found[name]['shape']}, torchvision has {list(wanted[name].shape)}"
         elif not starts_alike(found[name], wanted[name]):
             spread = f"mean {wanted[name].mean().item():.4g}, deviation {wanted[name].std().item():.4g}"
             yield f"{name}: starts at {found[name]['initialiser']} {deviation(found[name]):.4g}; torchvision: {spread}"
 
 
-def hash_of(tensors):
-    lines = sorted(f"{name} {'x'.join(map(str, value.shape))}\n" for name, value in tensors.items())
+def hash_of(parameters):
+    """Of our shapes, as zoo_test.cpp makes it."""
+    lines = sorted(f"{name} {'x'.join(map(str, parameter['shape']))}\n" for name, parameter in parameters.items())
     value = 0xCBF29CE484222325
     for byte in "".join(lines).encode():
         value = (value ^ byte) * 0x100000001B3 % 2**64
@@ -77,11 +82,13 @@ def hash_of(tensors):
 
 if __name__ == "__main__":
     wrong = False
-    for name in sys.argv[2:] or NETWORKS:
-        wanted = theirs(name)
-        found = list(differences(ours(name, sys.argv[1]), wanted))
+    for twin in zoo_models.TWINS:
+        if not twin.torchvisions or (sys.argv[2:] and twin.network not in sys.argv[2:]):
+            continue
+        wanted, here = theirs(twin), ours(twin, sys.argv[1])
+        found = list(differences(here, wanted))
         parameters = sum(value.numel() for key, value in wanted.items() if "running_" not in key)
-        print(f"{name}: {parameters} parameters, names {hash_of(wanted):#018x}, {len(found) or 'no'} differences", flush=True)
+        print(f"{twin.title}: {parameters} parameters, names {hash_of(here):#018x}, {len(found) or 'no'} differences", flush=True)
         print("".join(f"  {line}\n" for line in found), end="")
         wrong = wrong or bool(found)
     sys.exit(wrong)

@@ -40,8 +40,8 @@ std::int64_t trained_parameters(const Network& network) {
   return sum;
 }
 
-// FNV-1a, 64 bits, over a line "NAME SHAPE" for each tensor, in the order of the names. zoo_names.py makes the same of
-// torchvision's.
+// FNV-1a, 64 bits, over a line "NAME SHAPE" for each tensor, in the order of the names. zoo_names.py prints it for networks whose
+// names and shapes are torchvision's.
 std::uint64_t hash_of_names(const Network& network) {
   std::vector<std::string> lines;
   for (const Parameter& parameter : network.parameters) {
@@ -53,6 +53,12 @@ std::uint64_t hash_of_names(const Network& network) {
     for (const char c : line) hash = (hash ^ static_cast<std::uint8_t>(c)) * 0x100000001b3U;
   }
   return hash;
+}
+
+void expect_parameter(const Network& network, const std::string& name, const Shape& shape) {
+  const int index = network.find_parameter(name);
+  ASSERT_GE(index, 0) << name;
+  EXPECT_EQ(network.parameters[static_cast<std::size_t>(index)].shape, shape) << name;
 }
 
 struct Published {
@@ -88,7 +94,8 @@ INSTANTIATE_TEST_SUITE_P(Networks, Zoo,
                                          Published{"mobilenet_v3_large", 5'483'032, 216'589'760, 0xee737656f8ab7574},
                                          Published{"mobilenet_v3_small", 2'542'856, 56'510'400, 0x77966c5e5da827ed},
                                          Published{"efficientnet_b0", 5'288'548, 385'814'752, 0x3c6996af42a459e6},
-                                         Published{"shufflenet_v2_x1_0", 2'278'604, 144'907'992, 0xf5e6788f90edde8d}),
+                                         Published{"shufflenet_v2_x1_0", 2'278'604, 144'907'992, 0xf5e6788f90edde8d},
+                                         Published{"convnext_tiny", 28'589'128, 4'455'531'264, 0xe9d0a0223f849205}),
                          [](const auto& test) { return test.param.name; });
 
 TEST_P(Zoo, HasTorchvisionsNamesParametersAndMultiplyAdds) {
@@ -102,16 +109,73 @@ TEST_P(Zoo, HasTorchvisionsNamesParametersAndMultiplyAdds) {
   EXPECT_EQ(network->output(), Shape({1000}));
 }
 
+// What has more than one output, or another one than classes for an image.
+struct PublishedHeads {
+  const char* name;
+  bool auxiliary;
+  std::int64_t parameters;
+  std::uint64_t names;
+};
+
+TEST(Zoo, AuxiliaryHeadsAndSegmentersHaveTorchvisionsNamesAndParameters) {
+  for (const auto& [name, auxiliary, parameters, names] :
+       {PublishedHeads{"googlenet", true, 13'004'888, 0x85e31dcd73ddb135},
+        PublishedHeads{"inception_v3", true, 27'161'264, 0xeb11fc45b81dfdbc},
+        PublishedHeads{"fcn_resnet50", false, 32'957'013, 0xc3c9b8ccb45a873c},
+        PublishedHeads{"fcn_resnet50", true, 35'322'218, 0x462e1dad9ad96917},
+        PublishedHeads{"deeplabv3_resnet50", false, 39'638'869, 0x0046382db46c7892},
+        PublishedHeads{"deeplabv3_resnet50", true, 42'004'074, 0xed6724e72b50e563}}) {
+    SCOPED_TRACE(name);
+    const auto network = load(name, table({{"auxiliary", Value(auxiliary)}}));
+    ASSERT_TRUE(network);
+    EXPECT_EQ(trained_parameters(*network), parameters);
+    EXPECT_EQ(hash_of_names(*network), names) << "zoo_names.py says which names or shapes differ";
+  }
+}
+
+TEST(Zoo, SegmentersTellClassesOfEachPixel) {
+  for (const char* name : {"fcn_resnet50", "deeplabv3_resnet50", "segnet", "segnet_basic"}) {
+    const auto network = load(name, table({{"classes", Value(5)}, {"height", Value(96)}, {"width", Value(64)}}));
+    ASSERT_TRUE(network) << name;
+    EXPECT_EQ(network->output(), (Shape{5, 96, 64})) << name;
+  }
+}
+
+TEST(Zoo, DilatedStagesKeepTheMapsSize) {
+  const auto network = load("fcn_resnet50", table({{"height", Value(64)}, {"width", Value(64)}}));
+  ASSERT_TRUE(network);
+  const auto last = std::find_if(network->layers.begin(), network->layers.end(),
+                                 [](const Layer& layer) { return layer.name == "backbone.layer4.2.conv3"; });
+  ASSERT_NE(last, network->layers.end());
+  EXPECT_EQ(last->output, (Shape{2048, 8, 8}));
+}
+
+TEST(Zoo, SegNetHasItsPapersParameters) {
+  const auto segnet = load("segnet"), basic = load("segnet_basic");
+  ASSERT_TRUE(segnet && basic);
+  EXPECT_EQ(trained_parameters(*segnet), 29'449'355);  // 29.45 million
+  expect_parameter(*segnet, "features.40.weight", {512, 512, 3, 3});
+  expect_parameter(*segnet, "decoder4.2.conv.weight", {256, 512, 3, 3});
+  expect_parameter(*segnet, "decoder1.1.conv.weight", {11, 64, 3, 3});
+  EXPECT_EQ(trained_parameters(*basic), 1'416'075);  // 9,408 + 7 * 200,704 + batch norms 1,024 + classifier 715
+}
+
+TEST(Zoo, DnCnnAndEspcnGiveImages) {
+  const auto grey = load("dncnn"), colour = load("dncnn", table({{"channels", Value(3)}, {"depth", Value(20)}})),
+             larger = load("espcn");
+  ASSERT_TRUE(grey && colour && larger);
+  EXPECT_EQ(trained_parameters(*grey), 556'097);  // 640 + 15 * 36,992 + 577
+  EXPECT_EQ(grey->output(), (Shape{1, 40, 40}));
+  EXPECT_EQ(trained_parameters(*colour), 669'379);  // 1,792 + 18 * 36,992 + 1,731
+  EXPECT_EQ(colour->output(), (Shape{3, 40, 40}));
+  EXPECT_EQ(trained_parameters(*larger), 22'729);  // 1,664 + 18,464 + 2,601
+  EXPECT_EQ(larger->output(), (Shape{1, 96, 96}));
+}
+
 TEST_P(Zoo, TakesAnotherNumberOfClasses) {
   const auto network = load(GetParam().name, table({{"classes", Value(7)}}));
   ASSERT_TRUE(network);
   EXPECT_EQ(network->output(), Shape({7}));
-}
-
-void expect_parameter(const Network& network, const std::string& name, const Shape& shape) {
-  const int index = network.find_parameter(name);
-  ASSERT_GE(index, 0) << name;
-  EXPECT_EQ(network.parameters[static_cast<std::size_t>(index)].shape, shape) << name;
 }
 
 // What a hash cannot tell a reader.
@@ -148,7 +212,7 @@ TEST(Zoo, ResNetsTakeAStemForSmallImages) {
 
 TEST(Zoo, ImagesMayHaveAnotherSize) {
   for (const char* name : {"resnet34", "googlenet", "inception_v3", "squeezenet1_1", "densenet121", "mobilenet_v2",
-                           "mobilenet_v3_large", "efficientnet_b0", "shufflenet_v2_x1_0"}) {
+                           "mobilenet_v3_large", "efficientnet_b0", "shufflenet_v2_x1_0", "convnext_tiny"}) {
     const auto network = load(name, table({{"height", Value(193)}, {"width", Value(161)}}));
     ASSERT_TRUE(network) << name;
     EXPECT_EQ(network->output(), Shape({1000})) << name;
@@ -202,6 +266,14 @@ TEST(Zoo, UNetTellsClassesOfEachPixel) {
   expect_parameter(*network, "bottom.conv2.weight", {256, 256, 3, 3});
   expect_parameter(*network, "grow3.conv.weight", {128, 256, 1, 1});
   expect_parameter(*network, "up1.conv1.weight", {32, 64, 3, 3});
+  const auto transposed = load("unet", table({{"classes", Value(11)}, {"up", Value("transposed")}}));
+  ASSERT_TRUE(transposed);
+  EXPECT_EQ(trained_parameters(*transposed), 1'927'339);
+  expect_parameter(*transposed, "grow3.conv.weight", {256, 128, 2, 2});
+  EXPECT_EQ(transposed->output(), (Shape{11, 256, 256}));
+  const auto bilinear = load("unet", table({{"up", Value("bilinear")}}));
+  ASSERT_TRUE(bilinear);
+  EXPECT_EQ(trained_parameters(*bilinear), trained_parameters(*load("unet")));
 }
 
 TEST(Zoo, EveryShippedNetworkLoads) {
@@ -211,7 +283,7 @@ TEST(Zoo, EveryShippedNetworkLoads) {
     EXPECT_TRUE(load(file.path().stem().string())) << file.path();
     ++count;
   }
-  EXPECT_GE(count, 30);
+  EXPECT_GE(count, 37);
 }
 
 }  // namespace

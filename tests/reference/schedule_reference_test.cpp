@@ -1,0 +1,39 @@
+// Schedules of the learning rate against PyTorch's schedulers over 100 steps: make_schedules.py.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "millrace/schedule.h"
+
+namespace millrace {
+namespace {
+
+ScheduleParams params_of(const nlohmann::json& json) {
+  Value table;
+  for (const auto& [key, member] : json.items()) {
+    table.set(key, member.is_string() ? Value(member.get<std::string>()) : Value(member.get<double>()));
+  }
+  ParamSet<ScheduleParams> set;
+  ScheduleParams::describe(set);
+  Diagnostics errors;
+  const ScheduleParams params = read_struct(set, table, "learning_rate", errors);
+  EXPECT_TRUE(errors.empty()) << errors.text();
+  return params;
+}
+
+TEST(Schedule, AgreesWithPyTorchOverAHundredSteps) {
+  const nlohmann::json file = nlohmann::json::parse(std::ifstream(MILLRACE_SOURCE_DIR "/tests/reference/schedules.json"));
+  ASSERT_GE(file["cases"].size(), 12U);
+  for (const nlohmann::json& entry : file["cases"]) {
+    SCOPED_TRACE(entry["scheduler"].get<std::string>());
+    const Schedule schedule(params_of(entry["learning_rate"]), file["steps_per_epoch"], file["steps"]);
+    const auto rates = entry["rates"].get<std::vector<double>>();
+    ASSERT_EQ(rates.size(), file["steps"].get<std::size_t>());
+    for (std::size_t step = 0; step < rates.size(); ++step)
+      EXPECT_NEAR(schedule.rate(step), rates[step], 1e-6) << "step " << step;
+  }
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,221 @@
+"""The networks of pipelines/networks as PyTorch has them: torchvision's, and definitions of those that torchvision lacks.
+
+A Twin pairs one of ours with its model. Names of parameters are the same in both.
+"""
+import dataclasses
+import functools
+import pathlib
+import tomllib
+from collections import OrderedDict
+
+import torch
+import torchvision
+from torch import nn
+
+FOLDER = pathlib.Path(__file__).parents[2] / "pipelines" / "networks"
+CLASSES = 4  # of the comparisons that train
+
+
+@dataclasses.dataclass
+class Twin:
+    network: str                                    # of pipelines/networks
+    make: object                                    # of a number of classes: the model
+    side: int = 224                                 # of the images whose logits are compared
+    step_side: int = 96                             # of the images of a training step; of a network of one size: `side`
+    task: str = "classify"                          # or "segment", "restore": what its targets are
+    scale: int = 1                                  # of a target's height and width
+    variables: dict = dataclasses.field(default_factory=dict)
+    auxiliary: dict = dataclasses.field(default_factory=dict)  # our output's name -> torchvision's name of it, weight of its loss
+    torchvisions: bool = True
+
+    def __post_init__(self):
+        document = read(self.network)
+        self.input, self.defaults = document["input"], document["defaults"]
+        if "height" not in self.defaults:
+            self.step_side = self.side
+
+    @property
+    def title(self):
+        return ", ".join([self.network, *(f"{key} {value}" for key, value in self.variables.items()), *["auxiliary"] * bool(self.auxiliary)])
+
+    def settings(self, side):
+        """The network's variables in a pipeline, with nothing drawn by chance."""
+        settings = dict(self.variables) | (dict(height=side, width=side) if "height" in self.defaults else {})
+        if self.task != "restore":
+            settings["classes"] = CLASSES
+        for name in self.defaults:
+            if name.startswith("dropout") or name == "stochastic_depth":
+                settings[name] = 0
+        if self.auxiliary:
+            settings["auxiliary"] = True
+        return settings
+
+
+def read(network):
+    """A network's file, over those that it extends. Both ways of writing `defaults` are one table."""
+    document = tomllib.loads((FOLDER / f"{network}.toml").read_text())
+    if "extends" in document:
+        base = read(document["extends"].removesuffix(".toml"))
+        document["defaults"] = base["defaults"] | document.get("defaults", {})
+        document = base | document
+    return document
+
+
+def without_chance(model):
+    for module in model.modules():
+        if isinstance(module, (nn.Dropout, torchvision.ops.StochasticDepth)):
+            module.p = 0.0
+    return model
+
+
+def published(name, classes=1000, **options):
+    return torchvision.models.get_model(name, weights=None, num_classes=classes, **options)
+
+
+def segmenting(name, classes=21, aux=False):
+    return torchvision.models.get_model(name, weights=None, weights_backbone=None, num_classes=classes, aux_loss=aux)
+
+
+def inception(name, aux, classes=1000):
+    return published(name, classes, aux_logits=aux, transform_input=False, init_weights=True)
+
+
+def named(**modules):
+    return nn.Sequential(OrderedDict((name.strip("_"), module) for name, module in modules.items()))
+
+
+class UNet(nn.Module):
+    def __init__(self, classes, up, filters=32):
+        super().__init__()
+        self.down1, self.down2, self.down3 = self.pair(3, filters), self.pair(filters, 2 * filters), self.pair(2 * filters, 4 * filters)
+        self.bottom = self.pair(4 * filters, 8 * filters)
+        for level in (1, 2, 3):
+            wide, narrow = 2**level * filters, 2 ** (level - 1) * filters
+            setattr(self, f"grow{level}", self.grow(wide, narrow, up))
+            setattr(self, f"up{level}", self.pair(wide, narrow))
+        self.classifier = nn.Conv2d(filters, classes, 1)
+
+    @staticmethod
+    def pair(width, out):
+        return named(conv1=nn.Conv2d(width, out, 3, padding=1, bias=False), bn1=nn.BatchNorm2d(out), relu1=nn.ReLU(),
+                     conv2=nn.Conv2d(out, out, 3, padding=1, bias=False), bn2=nn.BatchNorm2d(out), relu2=nn.ReLU())
+
+    @staticmethod
+    def grow(width, out, up):
+        if up == "transposed":
+            return named(conv=nn.ConvTranspose2d(width, out, 2, stride=2))
+        return named(conv=nn.Conv2d(width, out, 1), larger=nn.Upsample(scale_factor=2, mode=up))
+
+    def forward(self, x):
+        pool = functools.partial(nn.functional.max_pool2d, kernel_size=2)
+        down1 = self.down1(x)
+        down2 = self.down2(pool(down1))
+        down3 = self.down3(pool(down2))
+        up3 = self.up3(torch.cat([down3, self.grow3(self.bottom(pool(down3)))], 1))
+        up2 = self.up2(torch.cat([down2, self.grow2(up3)], 1))
+        return self.classifier(self.up1(torch.cat([down1, self.grow1(up2)], 1)))
+
+
+def pool_and_places(x):
+    return nn.functional.max_pool2d(x, 2, return_indices=True)
+
+
+class SegNet(nn.Module):
+    """The encoder is torchvision's vgg16_bn."""
+
+    def __init__(self, classes):
+        super().__init__()
+        self.features = torchvision.models.vgg16_bn(weights=None).features
+        widths = {5: [512, 512, 512, 512], 4: [512, 512, 512, 256], 3: [256, 256, 256, 128], 2: [128, 128, 64], 1: [64, 64]}
+        for level, chain in widths.items():
+            stages = [self.decode(*pair) for pair in zip(chain, chain[1:])]
+            if level == 1:
+                stages.append(named(conv=nn.Conv2d(64, classes, 3, padding=1)))
+            setattr(self, f"decoder{level}", nn.Sequential(*stages))
+
+    @staticmethod
+    def decode(width, out):
+        return named(conv=nn.Conv2d(width, out, 3, padding=1), bn=nn.BatchNorm2d(out), relu=nn.ReLU())
+
+    def forward(self, x):
+        places = []
+        for layer in self.features:
+            if isinstance(layer, nn.MaxPool2d):
+                x, place = pool_and_places(x)
+                places.append(place)
+            else:
+                x = layer(x)
+        for level in (5, 4, 3, 2, 1):
+            x = getattr(self, f"decoder{level}")(nn.functional.max_unpool2d(x, places.pop(), 2))
+        return x
+
+
+class SegNetBasic(nn.Module):
+    def __init__(self, classes, filters=64):
+        super().__init__()
+        for level in (1, 2, 3, 4):
+            setattr(self, f"encoder{level}", self.convolve(3 if level == 1 else filters, filters))
+            setattr(self, f"decoder{level}", self.convolve(filters, filters))
+        self.classifier = nn.Conv2d(filters, classes, 1)
+
+    @staticmethod
+    def convolve(width, out):
+        return named(conv=nn.Conv2d(width, out, 7, padding=3, bias=False), bn=nn.BatchNorm2d(out))
+
+    def forward(self, x):
+        places = []
+        for level in (1, 2, 3, 4):
+            x, place = pool_and_places(nn.functional.relu(getattr(self, f"encoder{level}")(x)))
+            places.append(place)
+        for level in (4, 3, 2, 1):
+            x = getattr(self, f"decoder{level}")(nn.functional.max_unpool2d(x, places.pop(), 2))
+        return self.classifier(x)
+
+
+class DnCnn(nn.Module):
+    def __init__(self, channels, depth, filters=64):
+        super().__init__()
+        self.first = nn.Conv2d(channels, filters, 3, padding=1)
+        self.middle = nn.Sequential(*(named(conv=nn.Conv2d(filters, filters, 3, padding=1, bias=False), bn=nn.BatchNorm2d(filters),
+                                            relu=nn.ReLU()) for _ in range(depth - 2)))
+        self.last = nn.Conv2d(filters, channels, 3, padding=1)
+
+    def forward(self, x):
+        return x - self.last(self.middle(nn.functional.relu(self.first(x))))
+
+
+def espcn(channels, factor):
+    return named(conv1=nn.Conv2d(channels, 64, 5, padding=2), tanh1=nn.Tanh(), conv2=nn.Conv2d(64, 32, 3, padding=1), tanh2=nn.Tanh(),
+                 conv3=nn.Conv2d(32, channels * factor**2, 3, padding=1), shuffle=nn.PixelShuffle(factor))
+
+
+PLAIN = """alexnet vgg16 vgg16_bn vgg19 vgg19_bn squeezenet1_1 resnet18 resnet34 resnet50 resnet101 resnet152 resnext50_32x4d
+    resnext101_32x8d resnext101_64x4d wide_resnet50_2 densenet121 mobilenet_v2 mobilenet_v3_large mobilenet_v3_small efficientnet_b0
+    shufflenet_v2_x1_0 convnext_tiny""".split()
+SEGMENTING = ["fcn_resnet50", "deeplabv3_resnet50"]
+GOOGLENET_HEADS = {"aux1.fc2": ("aux_logits1", 0.3), "aux2.fc2": ("aux_logits2", 0.3)}
+
+
+def own(network, make, **more):
+    more = dict(side=64, step_side=64, torchvisions=False) | more
+    return Twin(network, make, **more)
+
+
+TWINS = [
+    *(Twin(name, functools.partial(published, name)) for name in PLAIN),
+    Twin("googlenet", functools.partial(inception, "googlenet", False)),
+    Twin("googlenet", functools.partial(inception, "googlenet", True), auxiliary=GOOGLENET_HEADS),
+    Twin("inception_v3", functools.partial(inception, "inception_v3", False), side=299, step_side=139),
+    Twin("inception_v3", functools.partial(inception, "inception_v3", True), side=299, step_side=299,
+         auxiliary={"AuxLogits.fc": ("aux_logits", 0.4)}),
+    *(Twin(name, functools.partial(segmenting, name), side=96, step_side=96, task="segment") for name in SEGMENTING),
+    *(Twin(name, functools.partial(segmenting, name, aux=True), side=96, step_side=96, task="segment", auxiliary={"aux": ("aux", 0.5)})
+      for name in SEGMENTING),
+    own("unet", functools.partial(UNet, up="nearest"), task="segment"),
+    own("unet", functools.partial(UNet, up="bilinear"), task="segment", variables=dict(up="bilinear")),
+    own("unet", functools.partial(UNet, up="transposed"), task="segment", variables=dict(up="transposed")),
+    own("segnet", SegNet, task="segment"),
+    own("segnet_basic", SegNetBasic, task="segment"),
+    own("dncnn", lambda _: DnCnn(3, 20), side=40, step_side=40, task="restore", variables=dict(channels=3, depth=20)),
+    own("espcn", lambda _: espcn(3, 3), side=32, step_side=32, task="restore", scale=3, variables=dict(channels=3)),
+]
