@@ -1,5 +1,7 @@
 #include "run/memory_limit.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cstdint>
@@ -52,7 +54,7 @@ std::size_t group_memory(const fs::path& root) {
   for (std::string line; std::getline(file, line);) {
     const std::size_t first = line.find(':'), second = first == std::string::npos ? first : line.find(':', first + 1);
     if (second == std::string::npos) continue;
-    const std::string kinds = "," + line.substr(first + 1, second - first - 1) + ",", group = line.substr(second + 1);
+    const std::string kinds = fmt::format(",{},", line.substr(first + 1, second - first - 1)), group = line.substr(second + 1);
     if (kinds == ",,") least = std::min(least, least_limit(groups, group, "memory.max"));
     if (kinds.find(",memory,") != std::string::npos)
       least = std::min(least, least_limit(groups / "memory", group, "memory.limit_in_bytes"));
