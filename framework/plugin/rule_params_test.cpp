@@ -49,18 +49,32 @@ class Second {
 
 class Update : public Stage {
  public:
+  struct Part {
+    double factor = 1;
+    std::string rule = {};
+    Value rule_table = {};
+  };
   struct Params : RuleParams {
     Params() { rule = "first"; }
     double weight_decay = 0;
+    std::vector<Part> parts;
   };
   static void describe(StageDescription<Params>& d) {
     d.name("update").text("Updates.").input("Anything");
     RuleParams::describe(d.params);
     d.params.add("weight_decay", &Params::weight_decay).range(0).text("of weights");
+    const auto describe_part = [](ParamSet<Part>& part) {
+      part.add("factor", &Part::factor).text("a factor");
+      part.add("rule", &Part::rule).text("another rule");
+    };
+    d.params.add_list("parts", &Params::parts, describe_part, &Part::rule_table).text("with rules of their own");
   }
   static void request(const Params& params, const StageContext& context, CompileRequest& request) {
     request.update.rules = {make_rule(params, context)};
     request.update.decay = {params.weight_decay};
+    for (const Part& part : params.parts) {
+      if (auto rule = make_rule(RuleParams{part.rule, part.rule_table}, context, "parts")) request.update.rules.push_back(rule);
+    }
   }
   Update(const Params&, const StageContext&) {}
   void process(int, Packet, Output&) override {}
@@ -133,6 +147,29 @@ TEST_F(RuleTable, ValuesAreCheckedWithTheirPlace) {
       << mistakes("momentum = \"much\"");
   EXPECT_NE(mistakes("rule = 3").find("p.toml:1:8: 'rule' must be text"), std::string::npos) << mistakes("rule = 3");
   EXPECT_NE(mistakes("nesterov = true").find("[train.update]: nesterov = true needs a momentum above 0"), std::string::npos);
+}
+
+TEST_F(RuleTable, TablesOfAListMayNameRulesOfTheirOwn) {
+  const std::string parts = "parts = [{ factor = 2 }, { rule = \"second\", beta1 = 0.5 }, { rule = \"first\", momentum = 0.5 }]";
+  EXPECT_EQ(mistakes(parts), "");
+  const CompileRequest made = request(parts);
+  ASSERT_EQ(made.update.rules.size(), 3U);
+  EXPECT_EQ(made.update.rules[1]->name(), "second");
+  EXPECT_EQ(made.update.rules[2]->states().size(), 1U);
+  EXPECT_TRUE(made.update.rules[0]->states().empty());
+}
+
+TEST_F(RuleTable, MistakesInSuchTablesHaveTheirPlace) {
+  EXPECT_EQ(mistakes("parts = [{ rule = \"secund\" }]"),
+            "p.toml:1:19: 'parts': there is no update rule 'secund'; nearest is 'second'");
+  EXPECT_EQ(mistakes("parts = [{ rule = \"second\", momentum = 0.5 }]"),
+            "p.toml:1:29: 'parts': 'momentum' belongs to rule 'first'; this is 'second'");
+  EXPECT_EQ(mistakes("parts = [{ rule = \"second\", beta1 = 2 }]"),
+            "p.toml:1:37: 'beta1' must be a number between 0 and 1, found 2");
+  EXPECT_EQ(mistakes("parts = [{ momentum = 0.5 }]"),
+            "p.toml:1:12: 'parts': 'momentum' belongs to rule 'first'; no rule is named here");
+  EXPECT_EQ(mistakes("parts = [{ facto = 0.5 }]"), "p.toml:1:12: 'parts' has no key 'facto'; nearest is 'factor'");
+  EXPECT_EQ(mistakes("parts = 3"), "p.toml:1:9: 'parts' must be a list of tables, found 3");
 }
 
 TEST_F(RuleTable, AStageIsNotMadeFromMistakes) {

@@ -12,11 +12,14 @@ TEST(Rules, HaveDeviceCodeWhereThereIsAToolkit) {
 #endif
   for (const auto& [name, type] : testkit::rule_registry().rules()) {
     int kernels = 0;
-    testkit::make_rule(name)->update({}, 0, [&, rule = name](const Kernel& kernel, const void*) {
+    const auto count = [&, rule = name](const Kernel& kernel, const void*) {
       EXPECT_NE(kernel.on_device, nullptr) << rule << ": " << kernel.name;
       ++kernels;
-    });
-    EXPECT_EQ(kernels, type.scope == RuleScope::parameter ? 3 : 1) << name;
+    };
+    const auto rule = testkit::make_rule(name);
+    if (type.scope == RuleScope::matrix) rule->directions({}, 0, count);
+    rule->update({}, 0, count);
+    EXPECT_EQ(kernels, type.scope == RuleScope::element ? 1 : type.scope == RuleScope::parameter ? 3 : 4) << name;
   }
 }
 

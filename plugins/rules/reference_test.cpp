@@ -13,6 +13,7 @@ using testkit::reference_value;
 
 Value value_of(const nlohmann::json& json) {
   if (json.is_boolean()) return Value(json.get<bool>());
+  if (json.is_number_integer()) return Value(json.get<std::int64_t>());
   if (json.is_number()) return Value(json.get<double>());
   Value made;
   for (const auto& [key, member] : json.items()) made.set(key, value_of(member));

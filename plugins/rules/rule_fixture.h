@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -26,6 +27,7 @@ struct FormulaStep {
   const std::vector<double>& gradient;
   std::vector<double>& value;
   std::map<std::string, std::vector<double>>& states;
+  std::size_t rows;  // of the parameter as a matrix
 };
 using Formula = std::function<void(const FormulaStep& step)>;
 
@@ -59,29 +61,43 @@ class RuleTrial {
  public:
   static constexpr double kRate = 0.05, kDecay = 0.1;
 
-  RuleTrial(const std::string& backend, Precision precision, std::shared_ptr<const Rule> rule)
-      : network_(testkit::network_from_text(R"(
-input = { channels = 3, height = 8, width = 8 }
-layers = [
-  { name = "conv", op = "conv", out = 13, kernel = 3 }, { name = "bn", op = "batch_norm" }, { op = "relu" },
-  { name = "fc", op = "linear", out = 5 },
-])")),
-        device_(rule_test_backends().backend(backend)->create()->open(0, {})) {
+  // A rule of scope `matrix` updates the weights, and "sgd" the others.
+  RuleTrial(const std::string& backend, Precision precision, const std::shared_ptr<const Rule>& rule)
+      : RuleTrial(backend, precision,
+                  rule->scope() == RuleScope::matrix ? Rules{rule, testkit::make_rule("sgd")} : Rules{rule, rule}) {}
+
+  // The first rule is that of the weights.
+  using Rules = std::array<std::shared_ptr<const Rule>, 2>;
+  RuleTrial(const std::string& backend, Precision precision, const Rules& rules,
+            std::shared_ptr<const Network> network = small_network())
+      : network_(std::move(network)), device_(rule_test_backends().backend(backend)->create()->open(0, {})) {
     CompileOptions options;
     options.train_batch = 2;
     options.precision = precision;
-    options.request.update.rules = {std::move(rule)};
+    UpdateRule& update = options.request.update;
+    update.rules.assign(rules.begin(), rules.end());
     for (const Parameter& parameter : network_->parameters) {
       const bool decayed = parameter.shape.rank() > 1;
-      options.request.update.decay.push_back(decayed ? kDecay : 0);
-      options.request.update.rate_factor.push_back(decayed ? 1 : 2);
+      update.rule_of.push_back(decayed ? 0 : 1);
+      update.decay.push_back(decayed ? kDecay : 0);
+      update.rate_factor.push_back(decayed ? 1 : 2);
     }
     replica_ = device_->compile(*network_, options);
     replica_->start();
     for_each_trained([&](int p, std::size_t size) { replica_->write(kValue, p, drawn(size, static_cast<std::uint64_t>(p))); });
   }
 
-  Replica& replica() { return *replica_; }
+  static std::shared_ptr<const Network> small_network() {
+    return testkit::network_from_text(R"(
+input = { channels = 3, height = 8, width = 8 }
+layers = [
+  { name = "conv", op = "conv", out = 13, kernel = 3 }, { name = "bn", op = "batch_norm" }, { op = "relu" },
+  { name = "fc", op = "linear", out = 5 },
+])");
+  }
+
+  Device& device() { return *device_; }
+  Replica& replica() { return *replica_; }  // with one bucket
   const Network& network() const { return *network_; }
   void for_each_trained(const std::function<void(int p, std::size_t size)>& body) const {
     for (int p = 0; p < static_cast<int>(network_->parameters.size()); ++p) {
@@ -108,50 +124,59 @@ layers = [
   std::unique_ptr<Replica> replica_;
 };
 
-inline void expect_near(const std::vector<float>& found, const std::vector<double>& expected, const std::string& what) {
+inline void expect_near(const std::vector<float>& found, const std::vector<double>& expected, const std::string& what,
+                        double tolerance = 2e-5) {
   ASSERT_EQ(found.size(), expected.size());
   for (std::size_t i = 0; i < found.size(); ++i) {
-    ASSERT_NEAR(found[i], expected[i], 2e-5 * std::max(1.0, std::abs(expected[i]))) << what << ", element " << i;
+    ASSERT_NEAR(found[i], expected[i], tolerance * std::max(1.0, std::abs(expected[i]))) << what << ", element " << i;
   }
 }
 
-inline void expect_follows(RuleTrial& trial, const Rule& rule, const Formula& formula) {
+// `tolerance`: of values; states are compared as float32.
+inline void expect_follows(RuleTrial& trial, const Rule& rule, const Formula& formula, double tolerance = 2e-5) {
   struct Expected {
     std::vector<double> value;
     std::map<std::string, std::vector<double>> states;
   };
   std::map<int, Expected> expected;
-  trial.for_each_trained([&](int p, std::size_t size) {
+  const auto shape_of = [&](int p) { return trial.network().parameters[static_cast<std::size_t>(p)].shape; };
+  const auto for_each_updated = [&](const std::function<void(int p, std::size_t size)>& body) {
+    trial.for_each_trained([&](int p, std::size_t size) {
+      if (rule.scope() != RuleScope::matrix || shape_of(p).rank() > 1) body(p, size);
+    });
+  };
+  for_each_updated([&](int p, std::size_t size) {
     const std::vector<float> values = trial.replica().read(kValue, p);
     expected[p].value.assign(values.begin(), values.end());
     for (const RuleState& state : rule.states()) expected[p].states[state.name].assign(size, state.initial);
   });
   for (int step = 0; step < 5; ++step) {
     trial.step(static_cast<std::uint64_t>(step));
-    trial.for_each_trained([&](int p, std::size_t size) {
+    for_each_updated([&](int p, std::size_t size) {
       Expected& of = expected[p];
       const std::vector<float> drawn_now = RuleTrial::gradient(p, size, static_cast<std::uint64_t>(step));
       const std::vector<double> gradient(drawn_now.begin(), drawn_now.end());
-      const bool decayed = trial.network().parameters[static_cast<std::size_t>(p)].shape.rank() > 1;
+      const bool decayed = shape_of(p).rank() > 1;
       formula({decayed ? RuleTrial::kRate : 2 * RuleTrial::kRate, decayed ? RuleTrial::kDecay : 0, step + 1, gradient, of.value,
-               of.states});
+               of.states, static_cast<std::size_t>(shape_of(p)[0])});
       const std::string where =
           trial.network().parameters[static_cast<std::size_t>(p)].name + " after step " + std::to_string(step);
-      expect_near(trial.replica().read(kValue, p), of.value, "value of " + where);
+      expect_near(trial.replica().read(kValue, p), of.value, "value of " + where, tolerance);
       for (const auto& [name, values] : of.states) expect_near(trial.replica().read(name, p), values, name + " of " + where);
     });
     if (testing::Test::HasFatalFailure()) return;
   }
 }
 
-// `formula` finds in FormulaStep::states the states that the rule keeps with these parameters.
-inline void expect_follows(const std::string& name, const Value& parameters, const Formula& formula) {
+// `formula` finds in FormulaStep::states the states that the rule keeps with these parameters. `in_bf16`: tolerance where
+// products of the rule are in bf16.
+inline void expect_follows(const std::string& name, const Value& parameters, const Formula& formula, double in_bf16 = 2e-5) {
   const std::shared_ptr<const Rule> rule = testkit::make_rule(name, parameters);
   for (const char* backend : {"cpu", "simulated"}) {
     for (const Precision precision : {Precision::fp32, Precision::bf16}) {
       SCOPED_TRACE(std::string(backend) + ", " + to_string(precision) + ", " + to_toml(parameters));
       RuleTrial trial(backend, precision, rule);
-      expect_follows(trial, *rule, formula);
+      expect_follows(trial, *rule, formula, precision == Precision::bf16 ? in_bf16 : 2e-5);
     }
   }
 }

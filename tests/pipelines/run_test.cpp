@@ -90,6 +90,32 @@ TEST(Run, TwoRunsEndWithTheSameBits) {
   EXPECT_EQ(read_file(weights_of(a / "runs")), read_file(weights_of(b / "runs")));
 }
 
+TEST(Run, FiltersMayBeUpdatedByMuonAndAllElseBySgd) {
+  const auto run = [](std::vector<std::string> more) {
+    std::vector<std::string> words = {tool("pipeline-run"),
+                                      pipeline("cifar10_muon.toml"),
+                                      "--set",
+                                      "data.root=" + shapes(),
+                                      "--set",
+                                      "train.batch.size=50",
+                                      "--set",
+                                      "run.epochs=0.5",
+                                      "--devices",
+                                      "cpu*2"};
+    words.insert(words.end(), more.begin(), more.end());
+    return run_command(words);
+  };
+  const Outcome checked = run({"--check"});
+  ASSERT_EQ(checked.code, 0) << checked.err;
+  EXPECT_NE((checked.out + checked.err).find("workspace of updates"), std::string::npos) << checked.out;
+  const TemporaryFolder folder;
+  for (const char* name : {"/a", "/b"}) {
+    const Outcome outcome = run({"--quiet", "--set", "run.folder=" + (folder / "runs") + name});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+  }
+  EXPECT_EQ(read_file(weights_of(folder / "runs/a")), read_file(weights_of(folder / "runs/b")));
+}
+
 TEST(Run, AStepOfTwoReplicasEqualsOneWithTheWholeBatch) {
   // One step, float32, no batch norm: the plan of issue and design alike.
   const TemporaryFolder folder;

@@ -4,14 +4,17 @@
 
 Parameter 0 is decayed, parameter 1 is not. Values and gradients are the formula of reference_values.py: phase 0 and 1 are the initial
 values, phase 2 + 2 * step + parameter a step's gradient. Computed in float64, so that the file is the formula and not its rounding,
-and in float32, to say how far PyTorch's own rounding takes it from that. torch.optim has no LARS, LAMB and Lion: their updates are written down here, from the papers (arXiv
-1708.03888, 1904.00962, 2302.06675), in tensor operations of PyTorch.
+and in float32, to say how far PyTorch's own rounding takes it from that. torch.optim has no LARS, LAMB and Lion, and
+its Muon computes in bf16: their updates are written down here, from the papers (arXiv 1708.03888, 1904.00962, 2302.06675) and from
+kellerjordan.github.io/posts/muon, in tensor operations of PyTorch. For Muon parameter p is a matrix of ROWS[p] rows; its products are in the
+type of the values.
 """
 import torch
 
 import reference_values as reference
 
 SIZES = [24, 5]
+ROWS = [4, 1]
 STEPS = 20
 RATE = 0.02
 DECAY = 0.1
@@ -24,6 +27,7 @@ CASES = {
     "lars": [{}, {"momentum": 0.5, "trust": 0.02}],
     "lamb": [{}, {"beta1": 0.8, "beta2": 0.99, "epsilon": 1e-3}],
     "lion": [{}, {"beta1": 0.5, "beta2": 0.8}],
+    "muon": [{}, {"momentum": 0.0, "nesterov": False}, {"momentum": 0.6, "steps": 3, "normalise": True}],
 }
 
 
@@ -87,6 +91,30 @@ class Lion(Written):
         state["m"].mul_(beta2).add_(w.grad, alpha=1 - beta2)
 
 
+class Muon(Written):
+    @staticmethod
+    def defaults_of():
+        return dict(momentum=0.95, nesterov=True, steps=5, normalise=False)
+
+    @staticmethod
+    def update(w, state, group, t):
+        rows = ROWS[SIZES.index(w.numel())]
+        state["v"].mul_(group["momentum"]).add_(w.grad)
+        u = w.grad + group["momentum"] * state["v"] if group["nesterov"] else state["v"]
+        x = u.view(rows, -1)
+        columns = x.shape[1]
+        x = x / (x.norm() + 1e-7)
+        x = x.T if rows > columns else x
+        for _ in range(group["steps"]):
+            a = x @ x.T
+            x = 3.4445 * x + (-4.7750 * a + 2.0315 * a @ a) @ x
+        x = x.T if rows > columns else x
+        if group["normalise"]:
+            w.mul_(rows**0.5 / w.norm())
+        w.mul_(1 - group["lr"] * group["weight_decay"])
+        w.sub_(group["lr"] * max(1, rows / columns)**0.5 * x.reshape(-1))
+
+
 def optimizer(rule, groups, options):
     options = dict(options)
     if "beta1" in options:
@@ -94,7 +122,7 @@ def optimizer(rule, groups, options):
     if "epsilon" in options:
         options["eps"] = options.pop("epsilon")
     made = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW, "rmsprop": torch.optim.RMSprop, "lars": Lars,
-            "lamb": Lamb, "lion": Lion}
+            "lamb": Lamb, "lion": Lion, "muon": Muon}
     return made[rule](groups, lr=RATE, **options)
 
 
@@ -121,4 +149,4 @@ def run(rule, options):
 
 if __name__ == "__main__":
     cases = [run(rule, options) for rule, several in CASES.items() for options in several]
-    reference.write("rules.json", cases, steps=STEPS, rate=RATE, decay=DECAY, sizes=SIZES)
+    reference.write("rules.json", cases, steps=STEPS, rate=RATE, decay=DECAY, sizes=SIZES, rows=ROWS)

@@ -67,7 +67,8 @@ std::string describe_stage(const StageType& type) {
 std::string describe_layer(const LayerType& type) {
   const std::string inputs =
       type.least_inputs == type.most_inputs ? fmt::format("{}", type.least_inputs) : fmt::format("{} or more", type.least_inputs);
-  return fmt::format("{}: {}\n  a layer type; inputs: {}\n", type.name, type.text, inputs) + params_text(type.params, type.defaults);
+  return fmt::format("{}: {}\n  a layer type; inputs: {}\n", type.name, type.text, inputs) +
+         params_text(type.params, type.defaults);
 }
 
 std::string describe_rule(const RuleType& type) {
@@ -76,7 +77,8 @@ std::string describe_rule(const RuleType& type) {
   TextTable facts({"", ""});
   facts.row({"plugin", type.plugin.empty() ? "-" : type.plugin});
   facts.row({"keeps", states.empty() ? "nothing" : fmt::format("{}, at most", fmt::join(states, ", "))});
-  facts.row({"needs", type.scope == RuleScope::parameter ? "the norms of each parameter" : "each element alone"});
+  static constexpr const char* kNeeds[] = {"each element alone", "the norms of each parameter", "parameters that are matrices"};
+  facts.row({"needs", kNeeds[static_cast<int>(type.scope)]});
   return fmt::format("{}: {}\n  an update rule, for a stage's key 'rule'\n", type.name, type.text) + facts.text() +
          params_text(type.params, type.defaults);
 }

@@ -3,19 +3,15 @@
 //   w = w - rate * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon)
 #pragma once
 
-#include "millrace/update_kernel.h"
+#include "millrace/moments.h"
 
 namespace millrace {
 
 struct AdamKernel {
-  static constexpr int kStates = 2;         // m, v
-  float beta1, beta2, new1, new2, epsilon;  // new1 = 1 - beta1, new2 = 1 - beta2
-  float momentum_scale, root_scale;         // 1 / (1 - beta1^t), 1 / sqrt(1 - beta2^t)
+  static constexpr int kStates = 2;  // m, v
+  Moments moments;
   MILLRACE_KERNEL void operator()(const UpdateNumbers& n, float gradient, float& value, float (&states)[2]) const {
-    const float g = gradient + n.decay * value;
-    states[0] = beta1 * states[0] + new1 * g;
-    states[1] = beta2 * states[1] + new2 * g * g;
-    value -= n.rate * momentum_scale * states[0] / (sqrtf(states[1]) * root_scale + epsilon);
+    value -= moments.step(n.rate, gradient + n.decay * value, states);
   }
 };
 

@@ -4,18 +4,15 @@
 // |w| / |r| is 1 where the parameter is not decayed (biases, normalisation) and where one of the norms is 0.
 #pragma once
 
-#include "millrace/update_kernel.h"
+#include "millrace/moments.h"
 
 namespace millrace {
 
 struct LambKernel {
-  static constexpr int kStates = 2;         // m, v
-  float beta1, beta2, new1, new2, epsilon;  // new1 = 1 - beta1, new2 = 1 - beta2
-  float momentum_scale, root_scale;         // 1 / (1 - beta1^t), 1 / sqrt(1 - beta2^t)
+  static constexpr int kStates = 2;  // m, v
+  Moments moments;
   MILLRACE_KERNEL float direction(const UpdateNumbers& n, float gradient, float value, float (&states)[2]) const {
-    states[0] = beta1 * states[0] + new1 * gradient;
-    states[1] = beta2 * states[1] + new2 * gradient * gradient;
-    return momentum_scale * states[0] / (sqrtf(states[1]) * root_scale + epsilon) + n.decay * value;
+    return moments.step(1, gradient, states) + n.decay * value;
   }
   MILLRACE_KERNEL void operator()(const UpdateNumbers& n, float gradient, float& value, float (&states)[2]) const {
     const float r = direction(n, gradient, value, states);

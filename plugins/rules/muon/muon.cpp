@@ -16,7 +16,7 @@ class Muon {
     d.name("muon").text(
         "Muon, kellerjordan.github.io/posts/muon: momentum made orthogonal, for matrices and filters; weight decay is apart from "
         "the gradient. Biases and normalisation need another rule: groups = [{ vectors = true, rule = \"adamw\" }].");
-    d.scope(RuleScope::matrix).state("momentum");
+    d.scope(RuleScope::matrix).state("momentum", 0, [](const Params& params) { return params.momentum != 0; });
     d.params.add("momentum", &Params::momentum).range(0, 1).text("share of the momentum that stays from step to step");
     d.params.add("nesterov", &Params::nesterov).text("looks one step of momentum ahead");
     d.params.add("steps", &Params::steps).range(1, 20).text("of Newton and Schulz, which make the momentum orthogonal");

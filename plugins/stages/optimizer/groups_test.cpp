@@ -10,7 +10,7 @@ namespace {
 Network network() {
   Network result;
   result.parameters = {
-      {.name = "conv1.weight", .shape = {4}, .initialiser = {}},
+      {.name = "conv1.weight", .shape = {4, 2}, .initialiser = {}},
       {.name = "conv1.bias", .shape = {4}, .initialiser = {}, .rate_factor = 2, .decay_factor = 0.5},
       {.name = "layer1.bn1.bias", .shape = {4}, .initialiser = {}},
       {.name = "layer1.bn1.running_mean", .shape = {4}, .initialiser = {}, .trainable = false, .statistic = true}};
@@ -20,18 +20,18 @@ Network network() {
 using Factors = std::vector<double>;
 
 TEST(Groups, MultiplyTheNetworksOwnFactors) {
-  const Groups groups({{.match = "*.bias", .rate_factor = 64, .decay_factor = 0.25}}, network());
+  const Groups groups({{.match = {"*.bias"}, .rate_factor = 64, .decay_factor = 0.25}}, network());
   EXPECT_EQ(groups.rate_factors(0), (Factors{1, 128, 64, 1}));
   EXPECT_EQ(groups.decay_factors(), (Factors{1, 0.125, 0.25, 0}));
 }
 
 TEST(Groups, TheFirstMatchCounts) {
-  const Groups groups({{.match = "conv1.*", .rate_factor = 3}, {.match = "*.bias", .rate_factor = 5}}, network());
+  const Groups groups({{.match = {"conv1.*"}, .rate_factor = 3}, {.match = {"*.bias"}, .rate_factor = 5}}, network());
   EXPECT_EQ(groups.rate_factors(0), (Factors{3, 6, 5, 1}));
 }
 
 TEST(Groups, StopAtTheirEpoch) {
-  const Groups groups({{.match = "conv1.bias", .until_epoch = 3}, {.match = "*bn*bias", .until_epoch = 1.5}}, network());
+  const Groups groups({{.match = {"conv1.bias"}, .until_epoch = 3}, {.match = {"*bn*bias"}, .until_epoch = 1.5}}, network());
   EXPECT_EQ(groups.rate_factors(0), (Factors{1, 2, 1, 1}));
   EXPECT_EQ(groups.rate_factors(1.49), (Factors{1, 2, 1, 1}));
   EXPECT_EQ(groups.rate_factors(1.5), (Factors{1, 2, 0, 1}));
@@ -39,19 +39,36 @@ TEST(Groups, StopAtTheirEpoch) {
 }
 
 TEST(Groups, NeverDecayStatistics) {
-  const Groups groups({{.match = "*", .decay_factor = 7}}, network());
+  const Groups groups({{.match = {"*"}, .decay_factor = 7}}, network());
   EXPECT_EQ(groups.decay_factors(), (Factors{7, 3.5, 7, 0}));
 }
 
-TEST(Groups, APatternThatFitsNothingIsAMistake) {
+TEST(Groups, TakeNamesOfSeveralPatternsAndAllVectors) {
+  const Groups groups({{.match = {"conv1.weight", "*.running_mean"}}, {.vectors = true}}, network());
+  EXPECT_EQ(groups.group_of(), (std::vector<int>{0, 1, 1, 0}));
+  EXPECT_EQ(Groups({{.match = {"conv1.*"}}}, network()).group_of(), (std::vector<int>{0, 0, -1, -1}));
+}
+
+std::string mistake(const std::vector<GroupParams>& groups, const Network& of) {
   try {
-    const Groups groups({{.match = "*.bais"}}, network());
-    FAIL();
+    const Groups made(groups, of);
+    return {};
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::usage);
-    EXPECT_STREQ(error.what(),
-                 "groups: match = \"*.bais\" fits none of the network's 4 parameters, whose names are such as \"conv1.weight\"");
+    return error.what();
   }
+}
+
+TEST(Groups, APatternThatFitsNothingIsAMistake) {
+  EXPECT_EQ(mistake({{.match = {"conv1.bias", "*.bais"}}}, network()),
+            "groups: match = \"*.bais\" fits none of the network's 4 parameters, whose names are such as \"conv1.weight\"");
+}
+
+TEST(Groups, AGroupWithoutParametersIsAMistake) {
+  EXPECT_EQ(mistake({{.rate_factor = 2}}, network()), "groups: a group needs match = \"a pattern of names\" or vectors = true");
+  Network matrices;
+  matrices.parameters = {{.name = "fc.weight", .shape = {4, 4}, .initialiser = {}}};
+  EXPECT_EQ(mistake({{.vectors = true}}, matrices), "groups: vectors = true fits none of the network's 1 parameters");
 }
 
 }  // namespace

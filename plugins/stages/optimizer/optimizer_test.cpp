@@ -150,6 +150,50 @@ TEST_F(OptimizerTest, GroupsHaveRateAndDecayOfTheirOwn) {
   EXPECT_NEAR(value("fc1.bias"), 0.998 - 0.064 * (1 + 2 * 0.998 / 64), 1e-6);
 }
 
+TEST_F(OptimizerTest, AGroupMayHaveARuleOfItsOwn) {
+  const Value group = table({{"match", Value(std::string("fc1.weight"))},
+                             {"vectors", Value(true)},
+                             {"rule", Value(std::string("sgd"))},
+                             {"momentum", number(0.5)}});
+  start(table({{"rule", Value(std::string("lion"))}, {"learning_rate", number(0.25)}, {"groups", Value(Array{group})}}));
+  feed_step(0, 0.5F);
+  feed_step(1, 0.5F);
+  for (const char* by_sgd : {"fc1.weight", "fc1.bias", "fc2.bias"})
+    EXPECT_EQ(value(by_sgd), 1 - 0.25F * (0.5F + 0.75F)) << by_sgd;
+  EXPECT_EQ(value("fc2.weight"), 0.5F);  // by the sign of the gradient
+}
+
+TEST_F(OptimizerTest, TheKeysOfAGroupsRuleAreChecked) {
+  const auto answer = [&](const Value& group) {
+    try {
+      start(table({{"groups", Value(Array{group})}}));
+      return std::string();
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+  };
+  const Value all(std::string("*"));
+  EXPECT_EQ(answer(table({{"match", all}, {"rule", Value(std::string("adamv"))}})),
+            "'groups': there is no update rule 'adamv'; nearest is 'adam'");
+  EXPECT_EQ(answer(table({{"match", all}, {"rule", Value(std::string("adamw"))}, {"alpha", number(0.5)}})),
+            "'groups': 'alpha' belongs to rule 'rmsprop'; this is 'adamw'");
+  EXPECT_EQ(answer(table({{"match", all}, {"beta1", number(0.5)}})),
+            "'groups': 'beta1' belongs to rules 'adam', 'adamw', 'lamb', 'lion'; no rule is named here");
+}
+
+TEST_F(OptimizerTest, ParametersThatTheirRuleCannotUpdateAreNamed) {
+  const Value vectors = table({{"vectors", Value(true)}, {"rule", Value(std::string("sgd"))}});
+  EXPECT_NO_THROW(compile(table({{"rule", Value(std::string("muon"))}, {"groups", Value(Array{vectors})}})));
+  try {
+    compile(table({{"rule", Value(std::string("muon"))}}));
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(),
+                 "rule 'muon' updates matrices, and 'fc1.bias', 'fc2.bias' are vectors; give another rule to all parameters that "
+                 "are no matrices: groups = [{ vectors = true, rule = \"adamw\" }]");
+  }
+}
+
 TEST_F(OptimizerTest, AGroupStaysAsItIsFromItsEpochOn) {
   const Value group = table({{"match", Value(std::string("fc1.bias"))}, {"until_epoch", number(2)}});
   start(table({{"learning_rate", number(0.125)}, {"groups", Value(Array{group})}}));

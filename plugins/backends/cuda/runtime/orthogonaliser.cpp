@@ -37,7 +37,9 @@ void Orthogonaliser::add(Machine& machine, const MatrixShape& shape) {
     product.rows = product.out = height;
     product.in = in;
     product.tf32 = options_.precision == Precision::tf32;
-    std::shared_ptr<const LibraryPlan> made = machine.plan(product, PlanChoice::of(options_));
+    // Replicas that chose by timing would compute different bits, and drift apart.
+    std::shared_ptr<const LibraryPlan> made =
+        machine.plan(product, {.tune = Tune::heuristic, .deterministic = true, .saved = {}});
     library_bytes_ = std::max(library_bytes_, made->workspace());
     return made;
   };
