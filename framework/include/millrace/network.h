@@ -123,7 +123,8 @@ struct LinearAttributes {  // "linear": flattens its input; parameters weight[, 
 };
 struct DropoutAttributes {  // "dropout", "stochastic_depth": inverted, scaled by 1 / (1 - probability) in training
   double probability = 0.5;
-  bool by_channel = true, by_pixel = true;  // false: all channels, or all pixels of a channel, are dropped together
+  bool by_channel = true;  // false: whole samples are dropped
+  bool by_pixel = true;    // false: whole channels, or samples. REQUIRES: by_channel where it is true
 };
 struct LrnAttributes {  // "lrn": across channels, x / (k + alpha / size * sum x^2) ^ beta
   std::int64_t size = 5;

@@ -31,7 +31,7 @@ class AdaptivePool : public PortableLayer {
   static void describe_size(LayerDescription<Params>& d) {
     d.params.add("size", &Params::size).required().range(1, 65536).unit("pixels").text("of the output, [height, width]");
     d.example("size = [3, 2]", {{20, 5, 6}}).example("size = 2", {{8, 4, 6}}).example("size = [3, 4]", {{9, 3, 4}});
-    d.example("size = [4, 5]", {{9, 2, 3}});
+    d.example("size = [4, 5]", {{10, 2, 3}});
   }
   bool grows(const Shape& from) const { return size_.height > from[1] || size_.width > from[2]; }
   template <class Kernel>

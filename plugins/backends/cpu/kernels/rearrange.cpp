@@ -40,10 +40,10 @@ void zero_padding(const Map& map, std::int64_t n) {
   }
 }
 
-// What is dropped by a key.
-class Dropped {
+// By a key, one sample at a time.
+class DropoutOfSample {
  public:
-  explicit Dropped(const DropoutKey& key)
+  explicit DropoutOfSample(const DropoutKey& key)
       : key_(key),
         threshold_(static_cast<std::uint64_t>(key.probability * 4294967296.0)),
         factor_(static_cast<float>(key.probability < 1 ? 1 / (1 - key.probability) : 0)) {
@@ -51,23 +51,45 @@ class Dropped {
     philox_key_ = {static_cast<std::uint32_t>(mixed), static_cast<std::uint32_t>(mixed >> 32)};
   }
 
-  // What channels first ... first + lanes - 1 are multiplied by; 0 where they are dropped. REQUIRES: `first` begins a block.
-  void factors(std::int64_t n, std::int64_t first, std::int64_t lanes, std::int64_t pixel, float (&to)[Map::kLanes]) const {
-    const std::uint64_t sample = key_.first_sample + static_cast<std::uint64_t>(n);
-    Philox::Counter bits{};
-    for (std::int64_t i = 0; i < lanes; ++i) {
-      const std::int64_t c = key_.by_channel ? first + i : 0;
-      if (i % 4 == 0) {
-        bits = Philox::block({static_cast<std::uint32_t>(sample), static_cast<std::uint32_t>(sample >> 32),
-                              static_cast<std::uint32_t>(key_.by_pixel ? pixel : 0), static_cast<std::uint32_t>(c / 4)},
-                             philox_key_);
+  // Each value by its own draw.
+  void values(const Map& x, const Map& y, std::int64_t n) const {
+    for (std::int64_t pixel = 0; pixel < y.pixels(); ++pixel) {
+      for (std::int64_t c = 0; c < y.channels; c += 4) {
+        const Philox::Counter bits = draw(n, pixel, c / 4);
+        for (std::int64_t i = 0; i < 4 && c + i < y.channels; ++i) {
+          const bool dropped = is_dropped(bits[static_cast<std::size_t>(i)]);
+          put(y, offset(y, n, c + i, pixel), dropped ? 0.0F : get(x, offset(x, n, c + i, pixel)) * factor_);
+        }
       }
-      // Dropped when its 32 bits are below the threshold; a probability of 1 drops everything.
-      to[i] = bits[static_cast<std::size_t>(c % 4)] < threshold_ ? 0.0F : factor_;
+    }
+  }
+
+  // All pixels of a channel by one draw, or the whole sample.
+  void together(const Map& x, const Map& y, std::int64_t n) const {
+    bool dropped[Map::kLanes];
+    for (std::int64_t first = 0; first < y.channels; first += Map::kLanes) {
+      const std::int64_t lanes = std::min(Map::kLanes, y.channels - first);
+      for (std::int64_t i = 0; i < Map::kLanes; i += 4) {
+        const Philox::Counter bits = draw(n, 0, key_.by_channel ? (first + i) / 4 : 0);
+        for (std::int64_t k = 0; k < 4; ++k) dropped[i + k] = is_dropped(bits[static_cast<std::size_t>(key_.by_channel ? k : 0)]);
+      }
+      for (std::int64_t pixel = 0; pixel < y.pixels(); ++pixel) {
+        const std::int64_t from = offset(x, n, first, pixel), to = offset(y, n, first, pixel);
+        for (std::int64_t i = 0; i < lanes; ++i) put(y, to + i, dropped[i] ? 0.0F : get(x, from + i) * factor_);
+      }
     }
   }
 
  private:
+  Philox::Counter draw(std::int64_t n, std::int64_t pixel, std::int64_t four) const {
+    const std::uint64_t sample = key_.first_sample + static_cast<std::uint64_t>(n);
+    return Philox::block({static_cast<std::uint32_t>(sample), static_cast<std::uint32_t>(sample >> 32),
+                          static_cast<std::uint32_t>(pixel), static_cast<std::uint32_t>(four)},
+                         philox_key_);
+  }
+  // When its 32 bits are below the threshold; a probability of 1 drops everything.
+  bool is_dropped(std::uint32_t bits) const { return bits < threshold_; }
+
   const DropoutKey& key_;
   const std::uint64_t threshold_;
   const float factor_;
@@ -121,17 +143,9 @@ void from_plain(const void* from, const Map& to) {
 }
 
 void dropout(const DropoutKey& key, const Map& x, const Map& y) {
-  const Dropped dropped(key);
+  const DropoutOfSample drops(key);
   for_each_sample(y, [&](std::int64_t n) {
-    float factors[Map::kLanes] = {};
-    for (std::int64_t block = 0; block < y.blocks(); ++block) {
-      const std::int64_t first = block * Map::kLanes, lanes = std::min(Map::kLanes, y.channels - first);
-      for (std::int64_t pixel = 0; pixel < y.pixels(); ++pixel) {
-        if (key.by_pixel || pixel == 0) dropped.factors(n, first, lanes, pixel, factors);
-        const std::int64_t from = offset(x, n, first, pixel), to = offset(y, n, first, pixel);
-        for (std::int64_t i = 0; i < lanes; ++i) put(y, to + i, factors[i] == 0 ? 0.0F : get(x, from + i) * factors[i]);
-      }
-    }
+    key.by_pixel ? drops.values(x, y, n) : drops.together(x, y, n);
     zero_padding(y, n);
   });
 }

@@ -26,7 +26,7 @@ struct DropoutKey {
   std::uint32_t layer = 0;
   std::uint64_t first_sample = 0;  // position of row 0 in the global batch
   double probability = 0.5;
-  bool by_channel = true, by_pixel = true;
+  bool by_channel = true, by_pixel = true;  // as in DropoutAttributes
 };
 void dropout(const DropoutKey& key, const Map& x, const Map& y);  // y may be x
 

@@ -97,7 +97,7 @@ struct Dropout {
   std::uint32_t layer = 0;
   double probability = 0;  // double: its rounding to float would decide otherwise for some elements
   const StepScalars* scalars = nullptr;
-  bool by_channel = true, by_pixel = true;  // false: dropped together
+  bool by_channel = true, by_pixel = true;  // as in DropoutAttributes
   bool add = false;
 
   std::int64_t size() const { return n * pixels * (pitch_of(channels) / kPack); }
