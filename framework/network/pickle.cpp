@@ -7,6 +7,7 @@
 
 #include "millrace/error.h"
 #include "network/byte_cursor.h"
+#include "network/tensor_file.h"
 
 namespace millrace {
 namespace {
@@ -186,7 +187,7 @@ class Unpickler {
     if (full != kOrderedDict && !expected_(full)) {
       fail(ErrorKind::data,
            "would run {}: refused, and nothing in it was run. Save the values alone: torch.save(model.state_dict(), FILE)",
-           full.substr(0, 200));
+           shown(full));
     }
     return push({.kind = Kind::function, .text = std::move(full), .items = {}});
   }

@@ -26,27 +26,33 @@ struct Entry {
   std::uint64_t begin = 0, end = 0;
 };
 
-// JSON keeps the last of two equal keys silently; here that would hide a tensor.
 constexpr int kDeepest = 4;  // a header needs 3
+// A header has more text for each value: what would become a hundred times as large in memory is none.
+constexpr std::size_t kLeastBytesAValue = 4;
 
+// JSON keeps the last of two equal keys silently; here that would hide a tensor.
 HeaderJson parse_header(const std::string& text) {
   std::vector<std::set<std::string>> keys;
+  std::size_t values = 0;
   std::optional<std::string> repeated;
   const auto watch = [&](int depth, HeaderJson::parse_event_t event, HeaderJson& parsed) {
     if (depth > kDeepest) fail(ErrorKind::data, "its header is nested too deeply: this is no safetensors file");
+    values += event == HeaderJson::parse_event_t::value ? 1 : 0;
+    if (values > 16 + text.size() / kLeastBytesAValue)
+      fail(ErrorKind::data, "its header lists too many values for {} bytes", text.size());
     if (event == HeaderJson::parse_event_t::object_start) keys.emplace_back();
     if (event == HeaderJson::parse_event_t::object_end) keys.pop_back();
     if (event == HeaderJson::parse_event_t::key && !keys.back().insert(parsed.get<std::string>()).second) repeated = parsed;
     return true;
   };
   HeaderJson header = HeaderJson::parse(text, watch, /*allow_exceptions=*/false);
-  if (repeated) fail(ErrorKind::data, "its header has '{}' twice", *repeated);
+  if (repeated) fail(ErrorKind::data, "its header has '{}' twice", shown(*repeated));
   if (!header.is_object()) fail(ErrorKind::data, "its header is not a JSON object: this is no safetensors file");
   return header;
 }
 
 std::uint64_t as_unsigned(const HeaderJson& value, const char* what) {
-  if (!value.is_number_unsigned()) fail(ErrorKind::data, "{} must be a whole number from 0, found {}", what, value.dump());
+  if (!value.is_number_unsigned()) fail(ErrorKind::data, "{} must be a whole number from 0, found {}", what, shown(value.dump()));
   return value.get<std::uint64_t>();
 }
 
@@ -56,11 +62,11 @@ Entry read_entry(const std::string& name, const HeaderJson& json) {
   for (const char* key : {"dtype", "shape", "data_offsets"}) {
     if (!json.is_object() || !json.contains(key)) fail(ErrorKind::data, "its description has no '{}'", key);
   }
-  if (!json["dtype"].is_string()) fail(ErrorKind::data, "'dtype' must be text, found {}", json["dtype"].dump());
+  if (!json["dtype"].is_string()) fail(ErrorKind::data, "'dtype' must be text, found {}", shown(json["dtype"].dump()));
   entry.type = json["dtype"].get<std::string>();
   const HeaderJson& shape = json["shape"];
   if (!shape.is_array() || shape.size() > Shape::kMaxRank) {
-    fail(ErrorKind::data, "'shape' must be a list of at most {} extents, found {}", Shape::kMaxRank, shape.dump());
+    fail(ErrorKind::data, "'shape' must be a list of at most {} extents, found {}", Shape::kMaxRank, shown(shape.dump()));
   }
   std::int64_t bound = 1;  // of the product of any extents: 0 among them must not hide the others
   for (const HeaderJson& value : shape) {
@@ -68,7 +74,7 @@ Entry read_entry(const std::string& name, const HeaderJson& json) {
     const auto least_one = static_cast<std::int64_t>(std::clamp<std::uint64_t>(extent, 1, INT64_MAX));
     if (extent > INT64_MAX || __builtin_mul_overflow(entry.elements, extent, &entry.elements) ||
         __builtin_mul_overflow(bound, least_one, &bound)) {
-      fail(ErrorKind::data, "its shape {} is too large", shape.dump());
+      fail(ErrorKind::data, "its shape {} is too large", shown(shape.dump()));
     }
     entry.shape.push_back(static_cast<std::int64_t>(extent));
   }
@@ -93,7 +99,7 @@ std::vector<Entry> read_entries(const HeaderJson& header, std::uint64_t size) {
     try {
       entries.push_back(read_entry(name, json));
     } catch (Error& error) {
-      throw error.in("tensor '" + name + "'");
+      throw error.in(fmt::format("tensor '{}'", shown(name)));
     }
   }
   std::sort(entries.begin(), entries.end(),
@@ -101,7 +107,7 @@ std::vector<Entry> read_entries(const HeaderJson& header, std::uint64_t size) {
   std::uint64_t filled = 0;
   for (const Entry& entry : entries) {
     if (entry.begin != filled) {
-      fail(ErrorKind::data, "tensor '{}' begins at byte {}, {} the one before it ends at {}", entry.name, entry.begin,
+      fail(ErrorKind::data, "tensor '{}' begins at byte {}, {} the one before it ends at {}", shown(entry.name), entry.begin,
            entry.begin < filled ? "although" : "but", filled);
     }
     filled = entry.end;
@@ -117,7 +123,7 @@ std::map<std::string, std::string> read_metadata(const HeaderJson& header) {
   const HeaderJson& json = header["__metadata__"];
   if (!json.is_object()) fail(ErrorKind::data, "its '__metadata__' is not a table of texts");
   for (const auto& [key, value] : json.items()) {
-    if (!value.is_string()) fail(ErrorKind::data, "'{}' in its '__metadata__' is not text", key);
+    if (!value.is_string()) fail(ErrorKind::data, "'{}' in its '__metadata__' is not text", shown(key));
     metadata[key] = value.get<std::string>();
   }
   return metadata;

@@ -43,12 +43,21 @@ void refuse_folder(const std::filesystem::path& path) {
 
 }  // namespace
 
+std::string shown(std::string_view text) {
+  constexpr std::size_t kLongest = 80;
+  std::string start(text.substr(0, kLongest));
+  for (char& byte : start) {
+    if (static_cast<unsigned char>(byte) < ' ' || byte == '\x7f') byte = '?';
+  }
+  return text.size() > kLongest ? start + "..." : start;
+}
+
 std::uint64_t element_bytes(const std::string& type) {
   static const std::map<std::string, std::uint64_t> sizes = {{"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2}, {"I64", 8},
                                                              {"I32", 4}, {"I16", 2}, {"I8", 1},  {"U64", 8},  {"U32", 4},
                                                              {"U16", 2}, {"U8", 1},  {"BOOL", 1}};
   const auto found = sizes.find(type);
-  if (found == sizes.end()) fail(ErrorKind::data, "has the element type '{}', which is not known here", type);
+  if (found == sizes.end()) fail(ErrorKind::data, "has the element type '{}', which is not known here", shown(type));
   return found->second;
 }
 

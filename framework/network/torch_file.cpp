@@ -66,11 +66,11 @@ class TorchReader {
       const PickleNode& key = pickle_.at(items[i]);
       const PickleNode* tensor = as_tensor(pickle_.at(items[i + 1]));
       if (key.kind != PickleNode::Kind::text || tensor == nullptr) continue;
-      if (!names.insert(key.text).second) fail(ErrorKind::data, "has '{}' twice", key.text);
+      if (!names.insert(key.text).second) fail(ErrorKind::data, "has '{}' twice", shown(key.text));
       try {
         read_tensor(key.text, *tensor, result);
       } catch (Error& error) {
-        throw error.in("tensor '" + key.text + "'");
+        throw error.in(fmt::format("tensor '{}'", shown(key.text)));
       }
     }
     return result;
@@ -81,8 +81,11 @@ class TorchReader {
   void find_folder() {
     constexpr std::string_view kPickle = "/data.pkl";
     for (const auto& [name, entry] : zip_.entries()) {
-      if (name.ends_with(kPickle)) folder_ = name.substr(0, name.size() - kPickle.size() + 1);
-      if (!folder_.empty()) break;
+      if (!name.ends_with(kPickle)) continue;
+      const std::string folder = name.substr(0, name.size() - kPickle.size() + 1);
+      if (!folder_.empty())
+        fail(ErrorKind::data, "has a 'data.pkl' in '{}' and in '{}': which one is meant?", shown(folder_), shown(folder));
+      folder_ = folder;
     }
     if (folder_.empty()) fail(ErrorKind::data, "is a zip archive without 'data.pkl': torch.save() did not write it");
     if (zip_.has(folder_ + "constants.pkl")) {
@@ -92,7 +95,7 @@ class TorchReader {
     }
     if (!zip_.has(folder_ + "byteorder")) return;
     const std::string order = zip_.read(folder_ + "byteorder", 64);
-    if (order != "little") fail(ErrorKind::data, "its values are in byte order '{}', and only 'little' is read", order);
+    if (order != "little") fail(ErrorKind::data, "its values are in byte order '{}', and only 'little' is read", shown(order));
   }
 
   const PickleNode& state_dict() const {
@@ -106,7 +109,7 @@ class TorchReader {
     std::vector<std::string> keys;
     for (std::size_t i = 0; i < root.items.size() && keys.size() < 8; i += 2) {
       if (pickle_.at(root.items[i]).kind == PickleNode::Kind::text)
-        keys.push_back(fmt::format("'{}'", pickle_.at(root.items[i]).text.substr(0, 80)));
+        keys.push_back(fmt::format("'{}'", shown(pickle_.at(root.items[i]).text)));
     }
     fail(ErrorKind::data,
          "holds no tensors under names, nor in a table 'state_dict', 'model' or 'model_state_dict'; its keys are {}",
@@ -209,12 +212,12 @@ class TorchReader {
   }
 
   std::vector<float> values_of(const StorageView& view) {
-    const std::string name = fmt::format("{}data/{}", folder_, view.storage.substr(0, 80));
+    const std::string name = fmt::format("{}data/{}", folder_, view.storage);
     const ZipFile::Entry& entry = zip_.open(name);
     const std::uint64_t element = element_bytes(view.type);
     if (view.storage_elements != entry.bytes / element || entry.bytes % element != 0) {
       fail(ErrorKind::data, "its storage of {} elements of {} does not fit entry '{}' of {} bytes", view.storage_elements,
-           view.type, name, entry.bytes);
+           view.type, shown(name), entry.bytes);
     }
     std::vector<float> span(view.span);
     std::vector<char> piece(std::min<std::size_t>(kPieceElements, view.span) * element);

@@ -62,6 +62,8 @@ inline std::string pickle(const std::string& value) { return "\x80\x02" + value 
 
 // ---- an archive ----
 
+constexpr std::uint16_t kSizesFollow = 8;  // flag: an entry's own header has no sizes, a descriptor behind its content has them
+
 struct ZipEntry {
   std::string name, content;
   std::uint16_t method = 0, flags = 0;
@@ -75,10 +77,14 @@ inline std::string zip(const std::vector<ZipEntry>& entries, bool large = false)
     const std::uint64_t begin = all.size(), size = entry.content.size();
     const auto figure = [&](std::uint64_t value) { return bytes_of({large ? kLarge : static_cast<std::uint32_t>(value)}); };
     const std::string extra = large ? bytes_of<std::uint16_t>({1, 24}) + bytes_of({size, size, begin}) : "";
-    const std::string common = bytes_of<std::uint16_t>({45, entry.flags, entry.method, 0, 0}) + bytes_of<std::uint32_t>({0}) +
-                               figure(size) + figure(size) + bytes_of({static_cast<std::uint16_t>(entry.name.size())});
-    all += "PK\3\4" + common + bytes_of<std::uint16_t>({0}) + entry.name + entry.content;
-    directory += "PK\1\2" + bytes_of<std::uint16_t>({45}) + common + bytes_of({static_cast<std::uint16_t>(extra.size())}) +
+    const auto common = [&](std::uint64_t content) {
+      return bytes_of<std::uint16_t>({45, entry.flags, entry.method, 0, 0}) + bytes_of<std::uint32_t>({0}) + figure(content) +
+             figure(content) + bytes_of({static_cast<std::uint16_t>(entry.name.size())});
+    };
+    const bool follows = (entry.flags & kSizesFollow) != 0;
+    all += "PK\3\4" + common(follows ? 0 : size) + bytes_of<std::uint16_t>({0}) + entry.name + entry.content;
+    if (follows) all += "PK\7\10" + bytes_of<std::uint32_t>({0}) + figure(size) + figure(size);
+    directory += "PK\1\2" + bytes_of<std::uint16_t>({45}) + common(size) + bytes_of({static_cast<std::uint16_t>(extra.size())}) +
                  std::string(10, '\0') + figure(begin) + entry.name + extra;
   }
   const std::uint64_t begin = all.size(), count = entries.size(), size = directory.size();

@@ -8,6 +8,7 @@
 
 #include "millrace/error.h"
 #include "network/byte_cursor.h"
+#include "network/tensor_file.h"
 
 namespace millrace {
 namespace {
@@ -74,14 +75,15 @@ ZipFile::ZipFile(const std::string& path) : file_(path, std::ios::binary) {
   read_directory(find_directory());
 }
 
-const ZipFile::Entry& ZipFile::open(std::string_view name) const {
+const ZipFile::Entry& ZipFile::open(std::string_view name) {
   const auto found = entries_.find(name);
-  if (found == entries_.end()) fail(ErrorKind::data, "there is no entry '{}'", name);
-  const Entry& entry = found->second;
-  if (entry.flags & kEncrypted) fail(ErrorKind::data, "its entry '{}' is encrypted", name);
+  if (found == entries_.end()) fail(ErrorKind::data, "there is no entry '{}'", shown(name));
+  Entry& entry = found->second;
+  if (entry.flags & kEncrypted) fail(ErrorKind::data, "its entry '{}' is encrypted", shown(name));
   if (entry.method != 0) {
-    fail(ErrorKind::data, "its entry '{}' is compressed: only stored entries are read, as torch.save() writes them", name);
+    fail(ErrorKind::data, "its entry '{}' is compressed: only stored entries are read, as torch.save() writes them", shown(name));
   }
+  if (entry.begin == 0) entry.begin = content_of(name, entry);
   return entry;
 }
 
@@ -89,7 +91,7 @@ void ZipFile::read(const Entry& entry, std::uint64_t offset, std::span<char> to)
 
 std::string ZipFile::read(std::string_view name, std::uint64_t most) {
   const Entry& entry = open(name);
-  if (entry.bytes > most) fail(ErrorKind::data, "its entry '{}' has {} bytes, more than {}", name, entry.bytes, most);
+  if (entry.bytes > most) fail(ErrorKind::data, "its entry '{}' has {} bytes, more than {}", shown(name), entry.bytes, most);
   return take(entry.begin, entry.bytes);
 }
 
@@ -149,24 +151,35 @@ void ZipFile::read_directory(const Directory& directory) {
   const std::string bytes = take(directory.offset, directory.bytes);
   ByteCursor from(bytes, "the list of entries");
   for (std::uint64_t i = 0; i < directory.count; ++i) {
-    DirectoryEntry entry = read_directory_entry(from);
-    const std::uint64_t begin = content_of(entry.name, entry.header);
-    if (begin > size_ || entry.stored > size_ - begin) {
-      fail(ErrorKind::data, "its entry '{}' would end behind the archive, which has {} bytes: it was cut or changed", entry.name,
-           size_);
+    const DirectoryEntry entry = read_directory_entry(from);
+    const bool is_stored = entry.method == 0 && (entry.flags & kEncrypted) == 0;
+    if (is_stored && entry.stored != entry.bytes) {
+      fail(ErrorKind::data, "its entry '{}' has {} bytes and is stored as {}: it was changed", shown(entry.name), entry.bytes,
+           entry.stored);
     }
-    if (!entries_.emplace(entry.name, Entry{begin, entry.stored, entry.flags, entry.method}).second) {
-      fail(ErrorKind::data, "has the entry '{}' twice", entry.name);
+    if (!entries_.emplace(entry.name, Entry{entry.header, entry.stored, entry.flags, entry.method}).second) {
+      fail(ErrorKind::data, "has the entry '{}' twice", shown(entry.name));
     }
+  }
+  if (from.left() > 0) {
+    fail(ErrorKind::data, "its list of {} entries has {} bytes more: it was changed", directory.count, from.left());
   }
 }
 
-std::uint64_t ZipFile::content_of(const std::string& name, std::uint64_t header) {
-  const std::string bytes = take(header, kLocalHeader);
-  if (mark_at(bytes, 0) != kLocalMark) fail(ErrorKind::data, "its entry '{}' does not lie where the list says", name);
+// Sizes may be missing in an entry's own header (they follow the content then); its name is there.
+std::uint64_t ZipFile::content_of(std::string_view name, const Entry& entry) {
+  const std::string bytes = take(entry.header, kLocalHeader);
   ByteCursor lengths(std::string_view(bytes).substr(26), "an entry");
   const std::uint64_t own_name = lengths.u16(), extra = lengths.u16();
-  return header + kLocalHeader + own_name + extra;
+  const std::uint64_t begin = entry.header + kLocalHeader + own_name + extra;
+  if (mark_at(bytes, 0) != kLocalMark || take(entry.header + kLocalHeader, own_name) != name) {
+    fail(ErrorKind::data, "its entry '{}' does not lie where the list says", shown(name));
+  }
+  if (begin > size_ || entry.bytes > size_ - begin) {
+    fail(ErrorKind::data, "its entry '{}' would end behind the archive, which has {} bytes: it was cut or changed", shown(name),
+         size_);
+  }
+  return begin;
 }
 
 }  // namespace millrace

@@ -18,8 +18,9 @@ namespace millrace {
 class ZipFile {
  public:
   struct Entry {
-    std::uint64_t begin = 0, bytes = 0;  // of its content, which lies in the archive
+    std::uint64_t header = 0, bytes = 0;  // where its own header lies, and how long its content is
     std::uint16_t flags = 0, method = 0;
+    std::uint64_t begin = 0;  // of its content, which lies in the archive; 0 until it is opened
   };
   using Entries = std::map<std::string, Entry, std::less<>>;
 
@@ -28,7 +29,8 @@ class ZipFile {
   std::uint64_t bytes() const { return size_; }  // of the archive
   const Entries& entries() const { return entries_; }
   bool has(std::string_view name) const { return entries_.find(name) != entries_.end(); }
-  const Entry& open(std::string_view name) const;  // refuses by name an entry that is missing, compressed or encrypted
+  // Refuses by name an entry that is missing, compressed or encrypted, or that does not lie where the list of entries says.
+  const Entry& open(std::string_view name);
 
   // Bytes of an open entry from `offset` on. REQUIRES: offset + to.size() <= entry.bytes.
   void read(const Entry& entry, std::uint64_t offset, std::span<char> to);
@@ -44,7 +46,7 @@ class ZipFile {
   Directory find_directory();
   Directory large_directory(std::uint64_t end, Directory small);
   void read_directory(const Directory& directory);
-  std::uint64_t content_of(const std::string& name, std::uint64_t header);
+  std::uint64_t content_of(std::string_view name, const Entry& entry);
 
   std::ifstream file_;
   std::uint64_t size_ = 0;

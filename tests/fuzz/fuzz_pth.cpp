@@ -28,6 +28,8 @@ std::vector<std::string> seeds() {
   return {small_state_dict(),
           archive(ordered_dict({{"model", ordered_dict({{"w", parameter(tensor(values, 1, {2, 2}, {0, 2}))}})}}), false),
           archive(ordered_dict({{"w", tensor(values, 0, {2, 2}, {1, 2})}, {"v", tensor(values, 3, {}, {})}}), true),
+          zip({{"a/data.pkl", pickle(ordered_dict({{"w", tensor(values, 0, {4}, {1})}})), 0, kSizesFollow},
+               {"a/data/0", bytes_of<double>({1, 2, 3, 4}), 0, kSizesFollow}}),
           archive(function("posix", "system") + tuple({text("true")}) + "R", false),
           zip({{"a/data.pkl", std::string("\x80\x04\x95\x08\0\0\0\0\0\0\0}\x94\x8c\x01wNs.", 20)}})};
 }
