@@ -57,7 +57,9 @@ bool ParameterPlan::needs_norms() const {
 std::vector<std::string> ParameterPlan::state_names() const {
   std::vector<std::string> names = {std::string(kValue)};
   if (options_.train_batch > 0) names.emplace_back(kGradient);
-  for (const State& state : states_) names.push_back(state.name);
+  for (const State& state : states_) {
+    if (!state.copy || state.begun) names.push_back(state.name);
+  }
   return names;
 }
 

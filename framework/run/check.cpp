@@ -71,6 +71,7 @@ std::vector<Session::MemoryItem> Session::memory_bound() const {
       items.push_back({fmt::format("{} replica {}", name, r), item.what, item.bytes, item.on_device ? name : ""});
     }
   }
+  if (has_checkpoints()) items.push_back({"checkpoints", "what is being written while training goes on", checkpoint_bytes()});
   items.push_back({"threads", fmt::format("{} threads", threads), threads * kPerThread});
   return items;
 }

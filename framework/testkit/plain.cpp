@@ -122,7 +122,9 @@ class PlainReplica : public Replica {
 
   std::vector<std::string> states() const override {
     std::vector<std::string> names;
-    for (const auto& [name, values] : states_) names.push_back(name);
+    for (const auto& [name, values] : states_) {
+      if (!is_copy(name) || begun_.contains(name)) names.push_back(name);
+    }
     return names;
   }
   std::vector<float> read(std::string_view name, int parameter) override {
@@ -135,12 +137,16 @@ class PlainReplica : public Replica {
       std::copy(values.begin(), values.end(), gradient_of(parameter).first);
     } else {
       state(name)[at(parameter)].assign(values.begin(), values.end());
+      if (is_copy(name)) begun_.emplace(name);
     }
   }
   void finish() override {}
 
  private:
   const Rule* rule() const { return request_.update.rule.get(); }
+  bool is_copy(std::string_view name) const {
+    return std::find(request_.copies.begin(), request_.copies.end(), name) != request_.copies.end();
+  }
 
   std::vector<std::vector<float>>& state(std::string_view name, float initial = 0) {
     const auto [found, made] = states_.try_emplace(std::string(name));

@@ -263,8 +263,9 @@ class Replica {
   // without CompileOptions::time_layers, and on backends that measure nothing.
   virtual std::vector<LayerTime> layer_times() { return {}; }
 
-  // Names of what is kept for parameters: "value", "gradient", the rule's states, the request's copies. Parameters that are not
-  // trained have neither gradient nor states; those that are no statistics either have no copies.
+  // Names of what is kept for parameters: "value", "gradient", the rule's states, and those of the request's copies that have
+  // begun, by blend() or write(). Parameters that are not trained have neither gradient nor states; those that are no statistics
+  // either have no copies.
   virtual std::vector<std::string> states() const = 0;
   // A state of a parameter or running statistic in the network's own layout, float32. Both wait for all submitted work. Throws
   // Error(usage) for a state that the parameter does not have.

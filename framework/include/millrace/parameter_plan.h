@@ -55,7 +55,7 @@ class ParameterPlan {
   // The rule's in its order, then the copies.
   std::vector<State>& states() { return states_; }
   const std::vector<State>& states() const { return states_; }
-  std::vector<std::string> state_names() const;  // with kValue and kGradient
+  std::vector<std::string> state_names() const;  // with kValue and kGradient; of copies those that have begun
   // Indices into states().
   std::size_t find_copy(std::string_view name) const;  // Error(usage) when it was not asked for
   static constexpr int kValues = -1, kGradients = -2;

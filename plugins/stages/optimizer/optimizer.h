@@ -62,6 +62,8 @@ class Optimizer : public Stage {
   Optimizer(const Params& params, const StageContext& context);
 
   void process(int port, Packet packet, Output& output) override;
+  std::string save() const override;
+  void restore(std::string_view saved) override;
 
  private:
   void begin_step(std::uint64_t step);
