@@ -40,6 +40,17 @@ TEST(LineFile, HasEachLineWhenItIsWritten) {
   std::filesystem::remove(path);
 }
 
+TEST(LineFile, AppendsBehindTheLastWholeLine) {
+  const std::string path = testing::TempDir() + "appended.jsonl";
+  for (const std::string before : {"", "{}\n", "{}\n{\"a\":", "{\"a\":"}) {
+    std::ofstream(path) << before;
+    LineFile(path, {}, true).write("[]");
+    std::ifstream stream(path);
+    EXPECT_EQ(std::string(std::istreambuf_iterator<char>(stream), {}), before.starts_with("{}") ? "{}\n[]\n" : "[]\n");
+  }
+  std::filesystem::remove(path);
+}
+
 TEST(LineFile, WarnsOnceWhenLinesAreLost) {
   std::vector<std::string> warnings;
   LineFile file("/dev/full", [&](std::string_view message) { warnings.emplace_back(message); });

@@ -7,7 +7,7 @@
 namespace millrace {
 
 const char* to_string(RequestKind kind) {
-  static constexpr const char* kNames[] = {"stop", "save", "validate", "rate_factor"};
+  static constexpr const char* kNames[] = {"stop", "save", "validate", "rate_factor", "checkpoint"};
   return kNames[static_cast<int>(kind)];
 }
 

@@ -137,7 +137,9 @@ UpdateSegment ParameterPlan::segment(int index, std::span<const double> rate_fac
 std::vector<std::string> ParameterPlan::state_names() const {
   std::vector<std::string> names = {std::string(kValue)};
   if (options_.train_batch > 0) names.emplace_back(kGradient);
-  for (const State& state : states_) names.push_back(state.name);
+  for (const State& state : states_) {
+    if (!state.copy || state.begun) names.push_back(state.name);
+  }
   return names;
 }
 
@@ -147,15 +149,18 @@ std::size_t ParameterPlan::find_copy(std::string_view name) const {
   return static_cast<std::size_t>(found - states_.begin());
 }
 
-int ParameterPlan::find_state(std::string_view name, int index) const {
-  if (name == kValue) return kValues;
-  const bool has_gradient = offset(index) + elements(index) <= gradients();
-  if (name == kGradient && has_gradient) return kGradients;
+bool ParameterPlan::has_state(std::string_view name, int index) const {
+  if (name == kValue) return true;
+  if (name == kGradient) return offset(index) + elements(index) <= gradients();
   const auto found = std::ranges::find(states_, name, &State::name);
-  if (found == states_.end() || found->places[static_cast<std::size_t>(index)] == kNowhere) {
-    fail(ErrorKind::usage, "parameter '{}' has no state '{}' here", parameter(index).name, name);
-  }
-  return static_cast<int>(found - states_.begin());
+  return found != states_.end() && found->places[static_cast<std::size_t>(index)] != kNowhere;
+}
+
+int ParameterPlan::find_state(std::string_view name, int index) const {
+  if (!has_state(name, index)) fail(ErrorKind::usage, "parameter '{}' has no state '{}' here", parameter(index).name, name);
+  if (name == kValue) return kValues;
+  if (name == kGradient) return kGradients;
+  return static_cast<int>(std::ranges::find(states_, name, &State::name) - states_.begin());
 }
 
 std::size_t ParameterPlan::place(int state, int index) const {

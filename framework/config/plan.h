@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "config/checkpoint_plan.h"
 #include "config/every.h"
 #include "config/stop_plan.h"
 #include "millrace/network.h"
@@ -73,6 +74,7 @@ struct Pipeline {
   std::string file;
   RunParams run;
   StopPlan stop;
+  CheckpointPlan checkpoint;
   std::optional<FigurePlan> best;          // what run.best names
   Value network_table;                     // [network]; empty when there is none
   NetworkParams network_params;            // `use` and `weights`: as in NetworkPlan
@@ -92,7 +94,7 @@ struct Pipeline {
 // An output that no stage takes is dropped. An input that no stage feeds is a mistake, and so are samples that no stage takes or
 // that two stages take: stages change samples where they lie.
 //
-// Top-level tables: [run]; [stop] (see stop_plan.h); [observe], which holds a table for each observer (see observer_plan.h);
+// Top-level tables: [run]; [stop] (see stop_plan.h); [checkpoint] (see checkpoint_plan.h); [observe], which holds a table for each observer (see observer_plan.h);
 // [network], which has the keys of NetworkParams (see network_plan.h) and whose other keys are variables of the network; graphs,
 // which are the tables with `flow`. All but one graph have `every`. Any other key is a variable for ${...}. A key that looks like
 // a misspelt "run" or "network" and that nothing refers to is a mistake, and so is a --set of a key that does not exist.

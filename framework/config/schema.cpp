@@ -179,6 +179,9 @@ std::string json_schema(const Registry& registry) {
   ParamSet<StopParams> stop;
   StopParams::describe(stop);
   const StopParams no_stop;
+  ParamSet<CheckpointParams> checkpoint;
+  CheckpointParams::describe(checkpoint);
+  const CheckpointParams no_checkpoint;
   Json definitions = {{"reference", {{"type", "string"}, {"pattern", "\\$\\{[^}]+\\}"}}}, {"graph", graph_schema(registry)}};
   for (const auto& [name, type] : registry.stages()) definitions[definition(name)] = stage_schema(type, registry);
   ParamSet<NetworkParams> network_keys;
@@ -195,6 +198,7 @@ std::string json_schema(const Registry& registry) {
                         {{"extends", {{"type", "string"}, {"description", "a file whose tables this one changes"}}},
                          {"run", object_schema(run.infos(), write_params(run.infos(), &defaults))},
                          {"stop", object_schema(stop.infos(), write_params(stop.infos(), &no_stop))},
+                         {"checkpoint", object_schema(checkpoint.infos(), write_params(checkpoint.infos(), &no_checkpoint))},
                          {"observe", observers_schema(registry)},
                          {"network", network}}},
                        {"additionalProperties", graph_or_variables},

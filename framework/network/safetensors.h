@@ -6,6 +6,8 @@
 // Source: the format's description, github.com/huggingface/safetensors.
 #pragma once
 
+#include <cstddef>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -22,6 +24,10 @@ std::map<std::string, std::string> read_safetensors_metadata(const std::string& 
 // sees the old file or the whole new one, also after a crash. Throws Error(storage). REQUIRES: names are unique and not
 // "__metadata__"; each tensor has as many values as its shape says.
 void write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors,
+                       const std::map<std::string, std::string>& metadata = {});
+// The same bytes to whoever takes them.
+using TakeBytes = std::function<void(const void* data, std::size_t bytes)>;
+void write_safetensors(const TakeBytes& take, const std::vector<NamedTensor>& tensors,
                        const std::map<std::string, std::string>& metadata = {});
 
 }  // namespace millrace

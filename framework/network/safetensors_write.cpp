@@ -29,13 +29,18 @@ std::string header_text(const std::vector<NamedTensor>& tensors, const std::map<
 
 void write_safetensors(const std::string& path, const std::vector<NamedTensor>& tensors,
                        const std::map<std::string, std::string>& metadata) {
+  OutputFile file(path);
+  write_safetensors([&](const void* data, std::size_t bytes) { file.write(data, bytes); }, tensors, metadata);
+  file.commit();
+}
+
+void write_safetensors(const TakeBytes& take, const std::vector<NamedTensor>& tensors,
+                       const std::map<std::string, std::string>& metadata) {
   const std::string header = header_text(tensors, metadata);
   const std::uint64_t length = header.size();
-  OutputFile file(path);
-  file.write(&length, sizeof length);
-  file.write(header);
-  for (const NamedTensor& tensor : tensors) file.write(tensor.values.data(), tensor.values.size() * sizeof(float));
-  file.commit();
+  take(&length, sizeof length);
+  take(header.data(), header.size());
+  for (const NamedTensor& tensor : tensors) take(tensor.values.data(), tensor.values.size() * sizeof(float));
 }
 
 }  // namespace millrace

@@ -155,6 +155,7 @@ class Observers::Queue {
         std::visit(
             Overloaded{[&](const RunStart& e) { observer_->start(e, control_); }, [&](const StepEvent& e) { observer_->step(e); },
                        [&](const EpochEvent& e) { observer_->epoch(e); }, [&](const PassEvent& e) { observer_->pass(e); },
+                       [&](const CheckpointEvent& e) { observer_->checkpoint(e); },
                        [&](const BadSampleEvent& e) { observer_->bad_sample(e); },
                        [&](const WarningEvent& e) { observer_->warning(e); },
                        [&](const RequestEvent& e) { observer_->request(e); }, [&](const TickEvent& e) { observer_->tick(e); },

@@ -14,8 +14,8 @@
 
 namespace millrace {
 
-using RunEvent =
-    std::variant<RunStart, StepEvent, EpochEvent, PassEvent, BadSampleEvent, WarningEvent, RequestEvent, TickEvent, RunEnd>;
+using RunEvent = std::variant<RunStart, StepEvent, EpochEvent, PassEvent, CheckpointEvent, BadSampleEvent, WarningEvent,
+                              RequestEvent, TickEvent, RunEnd>;
 
 // Gives each event to every observer. tell() never blocks, and is called on any thread; the rest is called by one thread.
 class Observers {
@@ -35,7 +35,10 @@ class Observers {
   void tell(RunEvent event);  // stamps it with the seconds since the run began
   void warn(std::string message) { tell(WarningEvent{std::move(message)}); }
   double elapsed_seconds() const;
-  void restart_clock() { begin_ = Clock::now(); }
+  // `seconds`: that the run has taken before, in other processes.
+  void restart_clock(double seconds = 0) {
+    begin_ = Clock::now() - std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
+  }
 
   // The run begins. Returns when every observer with Delivery::all has started; throws what it threw, with its name.
   void start(RunStart event, const Waiting& waiting);

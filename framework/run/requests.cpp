@@ -79,7 +79,8 @@ void Requests::refuse(RequestEvent request, std::string why) {
 }
 
 void Requests::refuse_all(const std::string& why) {
-  for (const RequestKind kind : {RequestKind::stop, RequestKind::save, RequestKind::validate, RequestKind::rate_factor}) {
+  for (const RequestKind kind :
+       {RequestKind::stop, RequestKind::save, RequestKind::validate, RequestKind::rate_factor, RequestKind::checkpoint}) {
     while (auto request = take(kind, UINT64_MAX)) refuse(std::move(*request), why);
   }
   for (RequestEvent& request : take_outside()) refuse(std::move(request), why);
@@ -92,12 +93,14 @@ void Requests::honour_stops(std::uint64_t step) {
 
 void Requests::honour_factors(std::uint64_t step) {
   while (auto request = take(RequestKind::rate_factor, step)) {
-    {
-      const std::lock_guard lock(mutex_);
-      factors_[step] = request->factor;
-    }
+    set_factor(step, request->factor);
     honour(std::move(*request), step);
   }
+}
+
+void Requests::set_factor(std::uint64_t step, double factor) {
+  const std::lock_guard lock(mutex_);
+  factors_[step] = factor;
 }
 
 double Requests::factor(std::uint64_t step) const {

@@ -49,6 +49,7 @@ class Requests {
   // The newest of the factors that were asked for is that of all steps from `step` on, counted from 0. REQUIRES: no such step has
   // begun.
   void honour_factors(std::uint64_t step);
+  void set_factor(std::uint64_t step, double factor);  // of a run that goes on
   double factor(std::uint64_t step) const;
 
  private:

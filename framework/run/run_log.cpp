@@ -158,6 +158,11 @@ RunLog::Sums RunLog::sums(std::string_view graph, std::uint64_t epoch) const {
   return found == epochs_.end() ? Sums{} : found->second;
 }
 
+void RunLog::restore(std::string_view graph, std::uint64_t epoch, Sums sums) {
+  const std::lock_guard lock(mutex_);
+  epochs_[{std::string(graph), epoch}] = std::move(sums);
+}
+
 void RunLog::forget(std::string_view graph, std::uint64_t epoch) {
   const std::lock_guard lock(mutex_);
   epochs_.erase({std::string(graph), epoch});

@@ -74,6 +74,7 @@ class RunLog final : public RunServices {
     std::vector<Figure> figures(std::size_t most = SIZE_MAX) const;  // the first ones
   };
   Sums sums(std::string_view graph, std::uint64_t epoch) const;
+  void restore(std::string_view graph, std::uint64_t epoch, Sums sums);  // of a run that goes on
   void forget(std::string_view graph, std::uint64_t epoch);
   std::uint64_t bad_samples() const;  // of all graphs
   std::uint64_t skipped_samples(std::string_view graph) const;

@@ -23,6 +23,7 @@ Session::Session(const Pipeline& pipeline, const Registry& registry, SessionOpti
          fmt::join(names, ", "), near ? fmt::format("; nearest is '{}'", *near) : "");
   }
   make_observers();
+  find_checkpoint();
   if (pipeline_.network) choose_weights();
   if (options_.group != nullptr) options_.processes = options_.group->size();
   if (options_.processes > 1) check_processes();
@@ -30,10 +31,11 @@ Session::Session(const Pipeline& pipeline, const Registry& registry, SessionOpti
     read_weights();
     choose_devices();
   }
+  if (resumed_) check_changes();
   build_graphs();
   compile();
 
-  for (const auto& figure : {pipeline_.best, pipeline_.stop.figure}) {
+  for (const auto& figure : {pipeline_.best, pipeline_.stop.figure, pipeline_.checkpoint.best}) {
     if (figure) require_figure(*figure, builds_);
   }
   place_steps();
@@ -135,7 +137,8 @@ void Session::place_steps() {
     fail(ErrorKind::usage, "{}: the run cannot begin with step {} of an epoch: [{}] has {}", pipeline_.file, step + 1,
          main.plan().name, an_epoch);
   }
-  if (first_step_ > 0 && first_step_ >= total_steps_) {
+  const bool at_end = resumed_ && first_step_ == total_steps_;  // nothing is left to do
+  if (first_step_ > 0 && first_step_ >= total_steps_ && !at_end) {
     fail(ErrorKind::usage, "{}: the run cannot begin with step {} of epoch {}: it ends after {:g} epochs, {} steps",
          pipeline_.file, step + 1, epoch + 1, epochs, total_steps_);
   }
@@ -143,7 +146,7 @@ void Session::place_steps() {
   last_step_ = total_steps_;
   const std::uint64_t most = pipeline_.stop.max_steps;
   if (most == 0 || !main.trains()) return;
-  if (first_step_ >= most) {
+  if (first_step_ >= most && !(resumed_ && first_step_ == most)) {
     fail(ErrorKind::usage, "{}: the run cannot begin with step {} of epoch {}: stop.max_steps = {}", pipeline_.file, step + 1,
          epoch + 1, most);
   }
@@ -273,16 +276,22 @@ RunResult Session::run() {
 }
 
 RunResult Session::train() {
-  std::filesystem::path folder;
-  if (!pipeline_.run.folder.empty() && !options_.only_main && is_first())
-    folder = make_run_folder(pipeline_.run.folder, pipeline_.run.name);
-  observers_.restart_clock();
+  const std::filesystem::path folder = run_folder();
+  observers_.restart_clock(resumed_ ? resumed_->checkpoint.state.seconds : 0);
   log_->open(folder, resolved());
+  make_checkpoints();
   prepare();
   make_agreements();
   share_reports();
   start_replicas();
+  if (resumed_) restore_stages();
 
+  std::function<void(RunState, bool, Checkpoints::Clock::time_point)> write_checkpoint;
+  if (has_checkpoints()) {
+    write_checkpoint = [this](RunState state, bool best, Checkpoints::Clock::time_point since) {
+      checkpoint(std::move(state), best, since);
+    };
+  }
   Training training({.pipeline = pipeline_,
                      .options = options_,
                      .builds = builds_,
@@ -298,13 +307,18 @@ RunResult Session::train() {
                      .requests = requests_,
                      .agreements = agreements_,
                      .started = [this] { receive_reports(); },
-                     .save = [this](const std::string& name) { return save_weights(name); }});
+                     .save = [this](const std::string& name) { return save_weights(name); },
+                     .resumed = resumed_ ? &resumed_->checkpoint.state : nullptr,
+                     .checkpoints = checkpoints_.get(),
+                     .checkpoint = std::move(write_checkpoint)});
   RunResult result = training.run();
   result.folder = folder.string();
   graphs_.clear();  // stages stop, and may warn of what they could not finish
   if (!builds_.front()->trains()) return result;
   if (options_.activity) options_.activity->set("the weights to be written", true);
   result.weights_file = save_weights("weights.safetensors");
+  if (checkpoints_) checkpoints_->finish();
+  result.checkpointed = checkpoints_ != nullptr && result.step > 0;
   return result;
 }
 

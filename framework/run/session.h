@@ -15,6 +15,7 @@
 #include "run/activity.h"
 #include "run/agreement.h"
 #include "run/build.h"
+#include "run/checkpoints.h"
 #include "run/devices.h"
 #include "run/meeting.h"
 #include "run/observers.h"
@@ -31,21 +32,26 @@ struct StartingPoint {
 };
 
 struct SessionOptions {
-  std::string devices;                                 // instead of run.devices, when not empty
-  std::string graph;                                   // build and run only this graph
-  std::string weights;                                 // a file or a URL to start from, instead of the one that [network] names
-  bool hash_input = false;                             // stream hashes also cover what the network receives
-  StartingPoint from;                                  // of the main graph; nothing that comes before is read
-  std::uint64_t most_steps = 0;                        // of the main graph; 0: as the file says
-  bool time_layers = false;                            // Replica::layer_times() will be asked
-  bool only_main = false;                              // no other graph runs, nothing is written: for profiling
-  std::function<void(const Graph::Figures&)> on_tick;  // about 20 times a second, with the main graph's figures
-  const std::atomic<int>* stop_signal = nullptr;       // a signal that came: the run ends after the steps under way
-  Activity* activity = nullptr;                        // is told what the session does; null: nobody asks
-  std::function<double(std::uint64_t)> rate_factor;    // of the learning rate at each step, from 0; null: 1
-  std::shared_ptr<RunObserver> observer;               // listens beside those of the file, and misses nothing; null: none does
-  Group* group = nullptr;                              // the processes that run this pipeline together; null: this one alone
-  int processes = 1;                                   // so many will run it: what they cannot do is refused, --check included
+  std::string devices;                                   // instead of run.devices, when not empty
+  std::string graph;                                     // build and run only this graph
+  std::string weights;                                   // a file or a URL to start from, instead of the one that [network] names
+  bool hash_input = false;                               // stream hashes also cover what the network receives
+  StartingPoint from;                                    // of the main graph; nothing that comes before is read
+  std::uint64_t most_steps = 0;                          // of the main graph; 0: as the file says
+  bool time_layers = false;                              // Replica::layer_times() will be asked
+  bool only_main = false;                                // no other graph runs, nothing is written: for profiling
+  std::function<void(const Graph::Figures&)> on_tick;    // about 20 times a second, with the main graph's figures
+  const std::atomic<int>* stop_signal = nullptr;         // a signal that came: the run ends after the steps under way
+  const std::atomic<int>* checkpoint_signals = nullptr;  // how many have come that ask for a checkpoint
+  // A folder of a run to go on with, behind its newest checkpoint; "": that of the newest run of this name. None: as [checkpoint]
+  // resume says.
+  std::optional<std::string> resume;
+  std::vector<std::string> allow_change;             // keys in which the file may differ from that of the checkpoint
+  Activity* activity = nullptr;                      // is told what the session does; null: nobody asks
+  std::function<double(std::uint64_t)> rate_factor;  // of the learning rate at each step, from 0; null: 1
+  std::shared_ptr<RunObserver> observer;             // listens beside those of the file, and misses nothing; null: none does
+  Group* group = nullptr;                            // the processes that run this pipeline together; null: this one alone
+  int processes = 1;                                 // so many will run it: what they cannot do is refused, --check included
 };
 
 // What a run ended with.
@@ -55,6 +61,7 @@ struct RunResult {
   int signal = 0;                // that stopped it, or 0
   bool stopped = false;          // before its last step, because a signal, an observer or the program asked for it
   std::string weights_file;      // written at the end, or empty
+  bool checkpointed = false;     // the run can go on where it stopped
   std::string folder;            // of the run, or empty
   RunLog::Sums last_validation;  // of the last pass that was not training
 };
@@ -116,6 +123,22 @@ class Session {
   void place_steps();
   void make_observers();
   void check_processes() const;
+  // session_checkpoint.cpp
+  bool has_checkpoints() const;
+  void find_checkpoint();
+  void choose_checkpoint();
+  void share_choice(bool failed);
+  void check_changes() const;
+  std::size_t checkpoint_bytes(const Replicas& replicas) const;
+  std::filesystem::path run_folder() const;
+  void make_checkpoints();
+  std::vector<NamedTensor> capture();
+  std::vector<std::vector<float>> copies_of(const std::string& state, int parameter);
+  void checkpoint(RunState state, bool best, Checkpoints::Clock::time_point since);
+  void restore_replicas();
+  const NamedTensor* saved_tensor(const std::map<std::string, const NamedTensor*>& tensors, const Parameter& parameter,
+                                  const std::string& state, std::size_t replica) const;
+  void restore_stages();
   void make_agreements();
   void share_reports();
   void receive_reports();
@@ -136,6 +159,9 @@ class Session {
   Observers observers_;
   std::unique_ptr<Reporter> reporter_;  // of another rank than 0
   std::unique_ptr<RunLog> log_;
+  std::unique_ptr<Checkpoints> checkpoints_;  // of rank 0, in a run that writes some
+  std::optional<FoundCheckpoint> resumed_;    // what the run goes on behind; none: it begins
+  std::filesystem::path resumed_run_;         // its folder, known to rank 0
   WeightsSource weights_from_;
   Weights weights_;                              // to start from, until they are in the replicas; empty: initialisers
   std::map<std::string, std::string> metadata_;  // of the file of weights
@@ -143,7 +169,8 @@ class Session {
   std::unique_ptr<Meeting> meeting_;             // of the replicas
   Precision precision_ = Precision::fp32;
   Replicas replicas_;
-  std::string evaluated_;  // CompileRequest::evaluated
+  std::string evaluated_;            // CompileRequest::evaluated
+  std::vector<std::string> copies_;  // CompileRequest::copies
   std::vector<std::unique_ptr<GraphBuild>> builds_;
   std::vector<std::int32_t> resident_sets_;  // of each build: which one devices keep, or -1
   // While a batch's size is chosen: how much may be used, and why the size that was tried last does not fit.

@@ -58,6 +58,7 @@ void Session::compile() {
     meeting_ = std::make_unique<Meeting>(devices_.first_replica, devices_.devices.size(), devices_.all_replicas, options_.group);
     shared = compile_options();
     evaluated_ = shared.request.evaluated;
+    copies_ = shared.request.copies;
   }
   const bool chooses = std::any_of(builds_.begin(), builds_.end(), [](const auto& build) { return build->chooses_batch(); });
   if (chooses) return choose_batch(shared);

@@ -64,6 +64,9 @@ std::vector<Item> Session::planned_memory(const Replicas& replicas) const {
       items.push_back({fmt::format("{} replica {}", name, r), item.what, item.bytes, item.on_device ? name : ""});
     }
   }
+  if (has_checkpoints()) {
+    items.push_back({"checkpoints", "what is being written while training goes on", checkpoint_bytes(replicas)});
+  }
   items.push_back({"threads", fmt::format("{} threads", threads), threads * kPerThread});
   return items;
 }

@@ -18,6 +18,7 @@ namespace millrace {
 // What [network] says of `weights` holds for --weights too. But a graph that does not train, and a run that goes on at a later
 // step, take the file that a run of this network has written: all of it, by its own names.
 void Session::choose_weights() {
+  if (resumed_) return;  // the checkpoint's
   const NetworkParams& said = pipeline_.network_params;
   const GraphPlan& main = options_.graph.empty() ? pipeline_.graphs.front() : *pipeline_.graph(options_.graph);
   const bool given = !options_.weights.empty(), begins = options_.from.epoch == 0 && options_.from.step == 0;
@@ -48,6 +49,7 @@ void Session::choose_weights() {
 
 // Before anything is listed, since they may not fit.
 void Session::read_weights() {
+  if (resumed_) metadata_ = resumed_->checkpoint.state.metadata;
   if (weights_from_.file.empty()) return;
   if (is_remote(weights_from_.file)) weights_from_.url = weights_from_.file;
   weights_from_.file =
@@ -71,6 +73,7 @@ void Session::start_replicas() {
   doing("allocating the network's memory and writing its weights");
   for (const auto& replica : replicas_) replica->start();
   if (replicas_.empty()) return;
+  if (resumed_) return restore_replicas();
   const GraphBuild& main = *builds_.front();
   if (has_predictions(main.plan()) && !main.trains() && weights_from_.file.empty() && !options_.only_main) {
     fail(ErrorKind::usage,

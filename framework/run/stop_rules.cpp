@@ -26,6 +26,12 @@ bool FigureWatch::look(const std::string& graph, const std::vector<Figure>& figu
   return true;
 }
 
+void FigureWatch::restore(const RunState::Watched& state) {
+  best_ = state.best;
+  best_step_ = state.best_step;
+  passes_ = state.passes;
+}
+
 std::string FigureWatch::text() const {
   const std::string best = best_ ? fmt::format("; best {:.4g} at step {}", *best_, best_step_) : std::string();
   return fmt::format("{} has not improved for {} pass{}{}", figure_.text(), passes_, passes_ == 1 ? "" : "es", best);
@@ -49,10 +55,12 @@ StopRules::StopRules(const Pipeline& pipeline, Group* group, Requests& requests)
     : plan_(pipeline.stop), group_(group), requests_(requests) {
   if (pipeline.best && !pipeline.run.folder.empty()) best_.emplace(*pipeline.best);
   if (plan_.figure) improving_.emplace(*plan_.figure);
+  if (pipeline.checkpoint.best) kept_.emplace(*pipeline.checkpoint.best);
 }
 
 void StopRules::look(const std::string& graph, const std::vector<Figure>& figures, std::uint64_t step) {
-  if (best_ && best_->look(graph, figures, step)) is_best_ = true;
+  if (best_ && best_->look(graph, figures, step)) newest_.weights = true;
+  if (kept_ && kept_->look(graph, figures, step)) newest_.checkpoint = true;
   if (improving_) improving_->look(graph, figures, step);
 }
 
@@ -60,15 +68,39 @@ void StopRules::look_at_clock(double seconds) {
   if (plan_.max_seconds > 0 && seconds >= plan_.max_seconds) ask(fmt::format("max_time is over, {}", duration_text(seconds)));
 }
 
-bool StopRules::conclude(bool goes_on) {
-  if (goes_on && improving_ && improving_->passes_since_best() >= plan_.patience) ask(improving_->text());
-  bool is_best = std::exchange(is_best_, false);
-  if (best_ && group_ != nullptr) {
-    std::vector<std::byte> verdict = {is_best ? std::byte{1} : std::byte{0}};
-    group_->broadcast(Group::kRun, 0, verdict);
-    is_best = verdict.front() != std::byte{0};
+StopRules::Best StopRules::conclude(bool goes_on) {
+  if (goes_on) ask_if_impatient();
+  Best best = std::exchange(newest_, {});
+  if ((best_ || kept_) && group_ != nullptr) {
+    const auto as_byte = [](bool verdict) { return verdict ? std::byte{1} : std::byte{0}; };
+    std::vector<std::byte> verdicts = {as_byte(best.weights), as_byte(best.checkpoint)};
+    group_->broadcast(Group::kRun, 0, verdicts);
+    best = {verdicts.front() != std::byte{0}, verdicts.back() != std::byte{0}};
   }
-  return is_best;
+  return best;
+}
+
+std::map<std::string, RunState::Watched> StopRules::state() const {
+  std::map<std::string, RunState::Watched> state;
+  if (best_) state[fmt::format("run.best {}", best_->name())] = best_->state();
+  if (improving_) state[fmt::format("stop.figure {}", improving_->name())] = improving_->state();
+  if (kept_) state[fmt::format("checkpoint.best {}", kept_->name())] = kept_->state();
+  return state;
+}
+
+void StopRules::restore(const std::map<std::string, RunState::Watched>& state) {
+  const auto restore = [&](std::optional<FigureWatch>& watch, const std::string& key) {
+    const auto found = watch ? state.find(fmt::format("{} {}", key, watch->name())) : state.end();
+    if (found != state.end()) watch->restore(found->second);
+  };
+  restore(best_, "run.best");
+  restore(improving_, "stop.figure");
+  restore(kept_, "checkpoint.best");
+  ask_if_impatient();
+}
+
+void StopRules::ask_if_impatient() {
+  if (improving_ && improving_->passes_since_best() >= plan_.patience) ask(improving_->text());
 }
 
 void StopRules::ask(std::string why) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 #include "millrace/run_events.h"
 #include "run/build.h"
 #include "run/requests.h"
+#include "run/run_state.h"
 
 namespace millrace {
 
@@ -24,7 +26,10 @@ class FigureWatch {
   // never better. Passes of other graphs do not count.
   bool look(const std::string& graph, const std::vector<Figure>& figures, std::uint64_t step);
 
+  std::string name() const { return figure_.text(); }  // "validate.accuracy"
   std::uint64_t passes_since_best() const { return passes_; }
+  RunState::Watched state() const { return {best_, best_step_, passes_}; }
+  void restore(const RunState::Watched& state);
   std::string text() const;  // "validate.accuracy has not improved for 5 passes; best 0.812 at step 400"
 
  private:
@@ -47,17 +52,25 @@ class StopRules {
   void look(const std::string& graph, const std::vector<Figure>& figures, std::uint64_t step);  // at a pass
   void look_at_clock(double seconds);                                                           // since the run began
   // At the end of a step at which passes may have been made, when `goes_on` or after the last step. Every process calls it at the
-  // same steps. Returns whether the weights are the best so far; the same in all processes.
-  bool conclude(bool goes_on);
+  // same steps. Returns the same in all processes.
+  struct Best {
+    bool weights = false, checkpoint = false;  // the best so far by run.best, by checkpoint.best
+  };
+  Best conclude(bool goes_on);
+
+  std::map<std::string, RunState::Watched> state() const;
+  // Of a run that goes on. One that had lost its patience is asked to end.
+  void restore(const std::map<std::string, RunState::Watched>& state);
 
  private:
+  void ask_if_impatient();
   void ask(std::string why);
 
   const StopPlan& plan_;
   Group* const group_;  // null: this process is alone
   Requests& requests_;
-  std::optional<FigureWatch> best_, improving_;
-  bool is_best_ = false;  // the newest value of run.best
+  std::optional<FigureWatch> best_, improving_, kept_;  // of run.best, [stop], checkpoint.best
+  Best newest_;                                         // what the newest values are
   bool asked_ = false;
 };
 

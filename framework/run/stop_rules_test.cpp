@@ -69,7 +69,7 @@ TEST_F(StopRulesTest, PatienceEndsTheRunOnce) {
   std::vector<std::string> found;
   for (std::uint64_t pass = 0; pass < 5; ++pass) {
     rules().look("validate", figures(1, values[pass]), 100 * (pass + 1));
-    EXPECT_FALSE(rules().conclude(true));
+    EXPECT_FALSE(rules().conclude(true).weights);
     found.push_back(asked());
   }
   EXPECT_EQ(found, (std::vector<std::string>{
@@ -101,8 +101,8 @@ TEST_F(StopRulesTest, WeightsAreTheBestAtTheStepOfTheirPass) {
   std::vector<bool> best;
   for (const double loss : {3.0, 4.0, 2.0}) {
     rules().look("validate", figures(loss), 10);
-    best.push_back(rules().conclude(true));
-    EXPECT_FALSE(rules().conclude(true)) << "a step without a pass";
+    best.push_back(rules().conclude(true).weights);
+    EXPECT_FALSE(rules().conclude(true).weights) << "a step without a pass";
   }
   EXPECT_EQ(best, (std::vector<bool>{true, false, true}));
 }

@@ -20,6 +20,7 @@ Training::Training(Parts parts)
     : parts_(parts),
       steps_per_epoch_(std::max<std::uint64_t>(parts.builds.front()->steps_per_epoch(), 1)),
       rules_(parts.pipeline, parts.options.group, parts.requests),
+      begun_with_(parts.first_step),
       reported_(has_reports(parts.builds.front()->plan())),
       done_(parts.first_step) {
   for (const auto& build : parts_.builds) every_.push_back(build->plan().when);
@@ -30,9 +31,11 @@ RunResult Training::run() {
   doing("the first step");
   Graph& graph = *parts_.graphs.front();
   if (parts_.builds.front()->trains()) {
+    if (parts_.resumed != nullptr) go_on_from(*parts_.resumed);
     parts_.requests.honour_factors(parts_.first_step);
     graph.on_step_done([this](std::uint64_t step) { return step_done(step); });
     try_other_graphs();
+    finish_boundary();
     if (stop_requested()) {  // agreed upon, so all processes end here
       end_requests();
       return result_;
@@ -51,6 +54,10 @@ RunResult Training::run() {
     }
     waiter.join();
     if (error_) throw *error_;
+    if (stop_ && checkpointed_ != done_) {
+      training_seconds_ += seconds_since(resumed_);
+      checkpoint(done_, false);
+    }
   } else {
     run_pass(0, parts_.first_step, parts_.total_steps);
   }
@@ -75,6 +82,11 @@ void Training::end_requests() {
     parts_.requests.honour({.kind = RequestKind::stop, .by = StopRules::kName, .text = {}}, done_,
                            fmt::format("max_steps = {} are done", done_));
   }
+  if (checkpointed_ == done_) {
+    while (auto request = parts_.requests.take(RequestKind::checkpoint, UINT64_MAX)) {
+      parts_.requests.honour(std::move(*request), done_);
+    }
+  }
   parts_.requests.refuse_all("the run was over");
 }
 
@@ -83,7 +95,8 @@ bool Training::step_done(std::uint64_t step) {
   const std::lock_guard lock(mutex_);
   done_ = step + 1;
   parts_.requests.honour_factors(done_);
-  const bool asked = parts_.requests.waits(RequestKind::save, done_) || parts_.requests.waits(RequestKind::validate, done_);
+  const bool asked = parts_.requests.waits(RequestKind::save, done_) || parts_.requests.waits(RequestKind::validate, done_) ||
+                     parts_.requests.waits(RequestKind::checkpoint, done_);
   if (asked || is_boundary(done_)) {
     boundary_ = done_;
   } else {
@@ -96,6 +109,7 @@ bool Training::step_done(std::uint64_t step) {
 
 bool Training::is_boundary(std::uint64_t done) const {
   if (done == parts_.total_steps || done % steps_per_epoch_ == 0) return true;
+  if (parts_.checkpoint && parts_.pipeline.checkpoint.due(done, steps_per_epoch_, parts_.total_steps)) return true;
   for (std::size_t g = 1; g < every_.size(); ++g) {
     if (every_[g].due(done, steps_per_epoch_, parts_.total_steps)) return true;
   }
@@ -138,6 +152,7 @@ void Training::loop() {
       }
     }
     if (stop_requested()) graph.stop();
+    ask_for_checkpoints();
     if (held_by.empty()) watch(graph, stall_);
     if (parts_.options.on_tick) parts_.options.on_tick(graph.figures());
     if (seconds_since(ticked_) >= kTick) tell_tick(held_by.empty() ? "" : "observer " + held_by);
@@ -147,7 +162,7 @@ void Training::loop() {
 }
 
 bool Training::stop_requested() {
-  if (parts_.builds.front()->trains()) rules_.look_at_clock(seconds_since(began_));
+  if (parts_.builds.front()->trains()) rules_.look_at_clock(parts_.observers.elapsed_seconds());
   if (!signalled_ && parts_.options.stop_signal) {
     const int signal = parts_.options.stop_signal->load();
     signalled_ = signal != 0;
@@ -186,28 +201,27 @@ void Training::at_boundary(std::uint64_t done) {
   if (done % steps_per_epoch_ == 0 || done == parts_.total_steps) end_epoch((done - 1) / steps_per_epoch_, done);
   parts_.observers.flush(waiting());
   run_other_graphs(done);
-  keep_best(done);
-  honour_saves(done);
+  end_boundary(done);
 }
 
 // Before another step begins: the weights are those that were validated.
-void Training::keep_best(std::uint64_t done) {
-  if (rules_.conclude(done < parts_.total_steps)) {
-    save({.kind = RequestKind::save, .by = "run.best", .text = {}}, "best.safetensors", done);
-  }
+void Training::end_boundary(std::uint64_t done) {
+  const StopRules::Best best = rules_.conclude(done < parts_.total_steps);
+  if (best.weights) save({.kind = RequestKind::save, .by = "run.best", .text = {}}, "best.safetensors", done);
   stop_requested();  // a process alone stops here; several stop at the step that they agree upon
+  honour_saves(done);
+  checkpoint(done, best.checkpoint);
 }
 
 void Training::run_other_graphs(std::uint64_t done) {
   std::vector<RequestEvent> asked;
   while (auto request = parts_.requests.take(RequestKind::validate, done)) asked.push_back(std::move(*request));
-  bool exchanged = false;
-  for (std::size_t g = 1; g < parts_.graphs.size() && !stop_requested(); ++g) {
-    if (asked.empty() && !every_[g].due(done, steps_per_epoch_, parts_.total_steps)) continue;
-    if (!std::exchange(exchanged, true)) exchange_weights();
-    run_pass(g, 0, parts_.builds[g]->steps_per_epoch());
+  std::vector<std::size_t> due;
+  for (std::size_t g = 1; g < parts_.graphs.size(); ++g) {
+    if (!asked.empty() || every_[g].due(done, steps_per_epoch_, parts_.total_steps)) due.push_back(g);
   }
-  if (exchanged) exchange_weights();
+  run_passes(due);
+  std::erase_if(passes_left_, [&](std::size_t g) { return !every_[g].due(done, steps_per_epoch_, parts_.total_steps); });
   for (RequestEvent& request : asked) {
     if (parts_.graphs.size() == 1 || stop_) {
       parts_.requests.refuse(std::move(request), stop_ ? "the run was stopped first" : "the pipeline has no other graph");
@@ -215,6 +229,19 @@ void Training::run_other_graphs(std::uint64_t done) {
       parts_.requests.honour(std::move(request), done);
     }
   }
+}
+
+void Training::run_passes(const std::vector<std::size_t>& graphs) {
+  passes_left_.clear();
+  bool exchanged = false;
+  for (const std::size_t g : graphs) {
+    if (!stop_requested()) {
+      if (!std::exchange(exchanged, true)) exchange_weights();
+      if (run_pass(g, 0, parts_.builds[g]->steps_per_epoch())) continue;
+    }
+    passes_left_.push_back(g);
+  }
+  if (exchanged) exchange_weights();
 }
 
 void Training::honour_saves(std::uint64_t done) {
@@ -271,17 +298,18 @@ void Training::drive(std::size_t g, std::uint64_t first, std::uint64_t last) {
   drained.get();
 }
 
-void Training::run_pass(std::size_t g, std::uint64_t first, std::uint64_t last) {
+bool Training::run_pass(std::size_t g, std::uint64_t first, std::uint64_t last) {
   const std::string& name = parts_.builds[g]->plan().name;
   const std::uint64_t skipped = parts_.log.skipped_samples(name);
   const auto start = Clock::now();
   doing(fmt::format("[{}]", name));
   drive(g, first, last);
-  if (stop_) return;  // half a pass is no figure
+  if (stop_) return false;  // half a pass is no figure
   const double seconds = seconds_since(start);
   const bool joint = !parts_.agreements.empty() && has_reports(parts_.builds[g]->plan());
   if (joint) await_others(name, first / parts_.builds[g]->steps_per_epoch(), last - first);
   end_pass(g, first, last, seconds, parts_.log.skipped_samples(name) - skipped);
+  return true;
 }
 
 }  // namespace millrace

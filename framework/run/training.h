@@ -9,6 +9,8 @@
 #include <optional>
 #include <vector>
 
+#include "run/checkpoints.h"
+#include "run/run_state.h"
 #include "run/session.h"
 #include "run/stall.h"
 #include "run/stop_rules.h"
@@ -34,6 +36,11 @@ class Training {
     const std::vector<std::unique_ptr<Agreement>>& agreements;  // by graph; empty: this process is alone
     std::function<void()> started;                              // observers know that the run has begun
     std::function<std::string(const std::string& name)> save;   // writes the weights; the file, "" when the run has no folder
+    const RunState* resumed;                                    // of the checkpoint that the run goes on behind; null: it begins
+    Checkpoints* checkpoints;                                   // of rank 0; null: the run writes none
+    // Adds the values of parameters to the state, and hands both over to be written. Training stands still since `since`.
+    std::function<void(RunState state, bool best, Checkpoints::Clock::time_point since)>
+        checkpoint;  // empty: the run writes none
   };
   explicit Training(Parts parts);
 
@@ -48,18 +55,25 @@ class Training {
   void start(std::size_t graph, std::uint64_t first, std::uint64_t last);
   RunLog::Sums await_reports(const std::string& name, std::uint64_t epoch, std::uint64_t expected);
   void await_others(const std::string& name, std::uint64_t epoch, std::uint64_t expected);
+  void end_boundary(std::uint64_t done);
   void run_other_graphs(std::uint64_t done);
+  void run_passes(const std::vector<std::size_t>& graphs);
   void exchange_weights();
   void try_other_graphs();
-  void drive(std::size_t graph, std::uint64_t first, std::uint64_t last);  // until it is drained
-  void run_pass(std::size_t graph, std::uint64_t first, std::uint64_t last);
+  void drive(std::size_t graph, std::uint64_t first, std::uint64_t last);     // until it is drained
+  bool run_pass(std::size_t graph, std::uint64_t first, std::uint64_t last);  // false: it was stopped
   void end_pass(std::size_t graph, std::uint64_t first, std::uint64_t last, double seconds, std::uint64_t left_out);
-  void keep_best(std::uint64_t done);
   RunLog::Sums take_sums(const std::string& name, std::uint64_t first_epoch, std::uint64_t last_epoch);
   bool stop_requested();
   void honour_saves(std::uint64_t done);
   void save(RequestEvent request, const std::string& name, std::uint64_t done);
   void end_requests();
+  // training_checkpoints.cpp
+  void go_on_from(const RunState& state);
+  void finish_boundary();
+  void ask_for_checkpoints();
+  void checkpoint(std::uint64_t done, bool best);
+  RunState state(std::uint64_t done);
   void tell_start();
   void tell_tick(const std::string& waits_for);
   Observers::Waiting waiting();  // for an observer
@@ -75,9 +89,12 @@ class Training {
   std::uint64_t steps_per_epoch_;
   RunResult result_;
   StopRules rules_;
-  const Clock::time_point began_ = Clock::now();
-  std::optional<RequestEvent> stop_;  // that is being honoured
-  bool signalled_ = false;            // a signal has come, and was asked for
+  std::optional<RequestEvent> stop_;           // that is being honoured
+  bool signalled_ = false;                     // a signal has come, and was asked for
+  int checkpoint_signals_ = 0;                 // that were asked for
+  std::uint64_t begun_with_;                   // step of the run: first_step, or that of the run that goes on
+  std::vector<std::size_t> passes_left_;       // graphs that were due at this boundary when the run was stopped
+  std::optional<std::uint64_t> checkpointed_;  // steps done in the newest checkpoint
   Clock::time_point ticked_;
   bool reported_;     // some stage reports the main graph's steps
   StallWatch stall_;  // of the main graph

@@ -40,13 +40,14 @@ void Training::tell_start() {
   event.steps = parts_.total_steps;
   event.steps_per_epoch = steps_per_epoch_;
   event.replicas = parts_.all_replicas;
+  event.resumed = parts_.resumed != nullptr;
   parts_.observers.start(std::move(event), [this](const std::string& observer) { doing("observer " + observer); });
   parts_.started();
 }
 
 void Training::end_epoch(std::uint64_t epoch, std::uint64_t done) {
   const std::string& name = parts_.builds.front()->plan().name;
-  const std::uint64_t first = std::max(epoch * steps_per_epoch_, parts_.first_step);
+  const std::uint64_t first = std::max(epoch * steps_per_epoch_, begun_with_);
   const RunLog::Sums sums = await_reports(name, epoch, done - first);
   const GraphBuild& build = *parts_.builds.front();
   const bool known = sums.steps > 0;
@@ -64,6 +65,7 @@ void Training::end_epoch(std::uint64_t epoch, std::uint64_t done) {
   event.stream_hash = sums.stream_hash;
   event.resident_bytes = resident_bytes();
   parts_.observers.tell(std::move(event));
+  if (done % steps_per_epoch_ != 0) return;  // a longer run may go on with this epoch
   parts_.log.forget(name, epoch);
   training_seconds_ = 0;
 }

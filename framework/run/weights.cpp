@@ -8,9 +8,7 @@
 #include "network/safetensors.h"
 
 namespace millrace {
-namespace {
 
-// The copies of all processes, in order of replicas.
 std::vector<std::vector<float>> copies_of_all(const std::vector<std::vector<float>>& mine, Group& group) {
   const std::size_t elements = mine.front().size();
   std::vector<float> joined;
@@ -23,8 +21,6 @@ std::vector<std::vector<float>> copies_of_all(const std::vector<std::vector<floa
   }
   return all;
 }
-
-}  // namespace
 
 void write_weights(const std::vector<std::unique_ptr<Replica>>& replicas, const Weights& weights) {
   for (const auto& replica : replicas) {

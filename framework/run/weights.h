@@ -29,6 +29,8 @@ void write_weights(const std::vector<std::unique_ptr<Replica>>& replicas, const 
 // `group`: the processes that have the other replicas, all of which call this; null: there are none.
 Weights weights_of(const std::vector<std::unique_ptr<Replica>>& replicas, const Network& network, std::span<const double> load,
                    Group* group = nullptr);
+// The copies of all processes, in order of replicas. `mine`: at least one. All processes call it.
+std::vector<std::vector<float>> copies_of_all(const std::vector<std::vector<float>>& mine, Group& group);
 std::vector<float> weighted_mean(const std::vector<std::vector<float>>& copies, std::span<const double> load);
 
 // To safetensors, with `metadata` of plans_of() and metadata_of().

@@ -47,6 +47,7 @@ class LeastSquares : public Replica {
   Ref<Event> read_outputs(std::span<const OutputCopy>) override { return {}; }
   std::vector<float> logits() override { return {}; }
   std::vector<std::string> states() const override { return {std::string(kValue), std::string(kGradient)}; }
+  bool has_state(std::string_view state, int) const override { return state == kValue || state == kGradient; }
   std::vector<float> read(std::string_view state, int parameter) override {
     return (state == kGradient ? gradient_ : value_)[static_cast<std::size_t>(parameter)];
   }

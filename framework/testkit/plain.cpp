@@ -134,8 +134,14 @@ class PlainReplica : public Replica {
 
   std::vector<std::string> states() const override {
     std::vector<std::string> names;
-    for (const auto& [name, values] : states_) names.push_back(name);
+    for (const auto& [name, values] : states_) {
+      if (!is_copy(name) || begun_.contains(name)) names.push_back(name);
+    }
     return names;
+  }
+  bool has_state(std::string_view name, int parameter) const override {
+    const auto found = states_.find(std::string(name));
+    return found != states_.end() && !found->second[at(parameter)].empty();
   }
   std::vector<float> read(std::string_view name, int parameter) override {
     if (name != kGradient) return state_of(name, parameter);
@@ -147,6 +153,7 @@ class PlainReplica : public Replica {
       std::copy(values.begin(), values.end(), gradient_of(parameter).first);
     } else {
       state_of(name, parameter).assign(values.begin(), values.end());
+      if (is_copy(name)) begun_.emplace(name);
     }
   }
   void finish() override {}
@@ -155,6 +162,9 @@ class PlainReplica : public Replica {
   const Rule& rule_of(std::size_t p) const {
     const UpdateRule& update = request_.update;
     return *update.rules[update.rule_of.empty() ? 0 : at(update.rule_of[p])];
+  }
+  bool is_copy(std::string_view name) const {
+    return std::find(request_.copies.begin(), request_.copies.end(), name) != request_.copies.end();
   }
 
   // By parameter; empty for those that do not have the state.

@@ -161,6 +161,7 @@ class RecordedReplica : public Replica {
   }
 
   std::vector<std::string> states() const override { return inner_->states(); }
+  bool has_state(std::string_view state, int parameter) const override { return inner_->has_state(state, parameter); }
 
   std::vector<float> read(std::string_view state, int parameter) override {
     finish();

@@ -2,7 +2,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
+#include <filesystem>
 #include <memory>
 #include <optional>
 
@@ -28,6 +30,19 @@ millrace::StartingPoint starting_point(const std::string& text) {
   return {static_cast<std::uint64_t>(epoch - 1), static_cast<std::uint64_t>(step - 1)};
 }
 
+// The folder of a run among the arguments that are no options; "": there is none.
+std::string take_folder(std::vector<std::string>& arguments) {
+  const auto is_folder = [](const std::string& argument) {
+    std::error_code ignored;
+    return std::filesystem::is_directory(argument, ignored);
+  };
+  const auto found = std::find_if(arguments.begin(), arguments.end(), is_folder);
+  if (found == arguments.end()) return {};
+  std::string folder = *found;
+  arguments.erase(found);
+  return folder;
+}
+
 // Null: the run is no trial.
 std::shared_ptr<millrace::Trial> chosen_trial(const std::string& overfit, bool find_rate) {
   if (!overfit.empty() && find_rate) {
@@ -50,7 +65,7 @@ void set_up(const std::shared_ptr<millrace::Trial>& trial, millrace::SessionOpti
 int main(int argc, char** argv) {
   return millrace::run_tool("pipeline-run", [&] {
     millrace::SessionOptions options;
-    bool check = false, find_rate = false, json = false, quiet = false;
+    bool check = false, find_rate = false, json = false, quiet = false, resume = false;
     std::string hash = "stream";
     std::vector<std::string> overrides;
     std::vector<std::string> files;
@@ -59,8 +74,8 @@ int main(int argc, char** argv) {
         "pipeline-run", "FILE [options]",
         "Runs the pipeline that a TOML file describes.\n"
         "Exit codes: 0 done, 1 the run failed, 2 the command line or the file is wrong, 3 the data is\n"
-        "unusable, 4 a device failed, 130 or 143 stopped by a signal after saving, 138 another process of\n"
-        "the run was lost.");
+        "unusable, 4 a device failed, 129, 130 or 143 stopped by a signal after saving, 138 another process\n"
+        "of the run was lost.");
     arguments.flag("--check", "check all but the images, which are listed and not read; print shapes and memory bounds, and stop", check)
         .repeated("--set", "KEY=VALUE", "change a key of the file: --set train.batch.size=64", overrides)
         .option("--devices", "D", "instead of run.devices: auto, all, cpu, cpu*2, cuda, cuda:0,2, cuda:GPU-8f6d", options.devices)
@@ -70,6 +85,9 @@ int main(int argc, char** argv) {
                 options.weights)
         .option("--from", "E[:S]",
                 "start at epoch E, or at its step S (both from 1); weights come from --weights, momentum starts at 0", from)
+        .flag("--resume", "go on behind the newest checkpoint of the run whose folder is given too, or of the newest run", resume)
+        .repeated("--allow-change", "KEY", "with --resume: this key may differ from the file that the run began with",
+                  options.allow_change)
         .option("--overfit", "N", "train on N batches until the loss is a tenth, at most 200 steps; exit code 1 when it is not",
                 overfit)
         .flag("--find-rate", "raise the learning rate from 1e-7 to 10 over 100 steps, and propose one", find_rate)
@@ -77,6 +95,7 @@ int main(int argc, char** argv) {
         .flag("--json", "events on standard output, one JSON object a line: observe.metrics.standard_output", json)
         .flag("--quiet", "only warnings on standard error: observe.console.quiet", quiet);
     if (!arguments.read(argc, argv, files)) return 0;
+    if (resume) options.resume = take_folder(files);
     if (files.size() != 1) {
       millrace::fail(millrace::ErrorKind::usage, "one pipeline file is needed, found {}; see pipeline-run --help", files.size());
     }
@@ -95,18 +114,20 @@ int main(int argc, char** argv) {
     millrace::Pipeline pipeline = millrace::load_pipeline(files.front(), overrides, registry, other_weights);
     const std::shared_ptr<millrace::Trial> trial = chosen_trial(overfit, find_rate);
     if (trial) {
-      if (!options.graph.empty() || !from.empty() || processes != "1") {
+      if (!options.graph.empty() || !from.empty() || resume || processes != "1") {
         millrace::fail(millrace::ErrorKind::usage,
                        "--overfit and --find-rate run the main graph from its first step in one process: leave out --graph, "
-                       "--from and --processes");
+                       "--from, --resume and --processes");
       }
       const std::vector<std::string> changes = trial->overrides(pipeline);
       overrides.insert(overrides.end(), changes.begin(), changes.end());
       pipeline = millrace::load_pipeline(files.front(), overrides, registry, other_weights);
       pipeline.stop = {};
+      pipeline.checkpoint = {};
       pipeline.best.reset();
       set_up(trial, options);
     }
+    if (check && !resume) pipeline.checkpoint.resume = false;
     // Before any thread is made.
     const auto size = static_cast<int>(millrace::integer("--processes", processes, 1, 64));
     options.processes = size;
@@ -122,6 +143,7 @@ int main(int argc, char** argv) {
     std::signal(SIGPIPE, SIG_IGN);  // `pipeline-run --json | head` ends the reader, not the training
     options.activity = &activity;
     options.stop_signal = &signals.signal();
+    options.checkpoint_signals = &signals.checkpoints();
     try {
       millrace::Session session(pipeline, registry, options);
       if (check) {
@@ -135,6 +157,9 @@ int main(int argc, char** argv) {
         fmt::print(stderr, "weights: {}\n", result.weights_file);
       } else if (!quiet && !result.folder.empty()) {
         fmt::print(stderr, "folder: {}\n", result.folder);
+      }
+      if (!quiet && result.signal != 0 && result.checkpointed) {
+        fmt::print(stderr, "to go on: pipeline-run {} --resume {}\n", files.front(), result.folder);
       }
       if (trial) fmt::print(json ? stderr : stdout, "{}", trial->text());
       if (trial && result.signal == 0) return trial->succeeded() ? 0 : 1;

@@ -11,11 +11,17 @@ namespace {
 
 constexpr auto kPeriod = std::chrono::seconds(10);  // from one word on what is waited for to the next
 
+// `nohup` has a program ignore SIGHUP.
+bool is_ignored(int signal) {
+  struct sigaction action {};
+  return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;  // NOLINT: a union of the system's
+}
+
 sigset_t watched() {
   sigset_t set;
   sigemptyset(&set);
-  sigaddset(&set, SIGINT);
-  sigaddset(&set, SIGTERM);
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2}) sigaddset(&set, signal);
+  if (!is_ignored(SIGHUP)) sigaddset(&set, SIGHUP);
   return set;
 }
 
@@ -40,8 +46,10 @@ void SignalWatch::watch() {
   Clock::time_point next;
   while (!closing_) {
     const int signal = sigtimedwait(&set, nullptr, &kTick);
-    if (signal > 0) {
-      take(signal);
+    if (signal == SIGUSR1) {
+      ++checkpoints_;
+    } else if (signal > 0) {
+      take(signal == SIGUSR2 ? SIGTERM : signal);
       next = Clock::now() + kPeriod;
     } else if (signal_ != 0 && Clock::now() >= next) {
       fmt::print(stderr, "still waiting for {}; once more to stop at once\n", activity_.text());

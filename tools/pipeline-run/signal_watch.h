@@ -1,6 +1,6 @@
-// SIGINT and SIGTERM. The first one asks the run to end in good order; before the first training step, where nothing would be
-// lost, it ends the program. While the run has not ended, what it waits for is said every ten seconds. The second signal ends the
-// program at once.
+// SIGINT, SIGTERM and SIGHUP. The first one asks the run to end in good order; before the first training step, where nothing
+// would be lost, it ends the program. While the run has not ended, what it waits for is said every ten seconds. The second signal
+// ends the program at once. SIGUSR2, with which Slurm warns of a job's end, is taken as SIGTERM. SIGUSR1 asks for a checkpoint.
 #pragma once
 
 #include <atomic>
@@ -13,14 +13,15 @@ namespace millrace {
 
 class SignalWatch {
  public:
-  // REQUIRES: the program has no other thread yet. Blocks the two signals in this thread and in those that it starts; one more
+  // REQUIRES: the program has no other thread yet. Blocks these signals in this thread and in those that it starts; one more
   // thread takes them. `activity` outlives this object. `end` ends the program with an exit code, at once.
   SignalWatch(const Activity& activity, std::function<void(int code)> end);
   ~SignalWatch();
   SignalWatch(const SignalWatch&) = delete;
   SignalWatch& operator=(const SignalWatch&) = delete;
 
-  const std::atomic<int>& signal() const { return signal_; }  // that came; 0: none
+  const std::atomic<int>& signal() const { return signal_; }            // that came; 0: none
+  const std::atomic<int>& checkpoints() const { return checkpoints_; }  // how often one was asked for
 
  private:
   void watch();
@@ -28,7 +29,7 @@ class SignalWatch {
 
   const Activity& activity_;
   const std::function<void(int code)> end_;
-  std::atomic<int> signal_{0};
+  std::atomic<int> signal_{0}, checkpoints_{0};
   std::atomic<bool> closing_{false};
   std::thread thread_;
 };

@@ -292,10 +292,11 @@ class Replica {
   // without CompileOptions::time_layers, and on backends that measure nothing.
   virtual std::vector<LayerTime> layer_times() { return {}; }
 
-  // Names of what is kept for parameters: "value", "gradient", the states of all rules, the request's copies. A parameter has the
-  // states of its own rule. Those that are not trained have neither gradient nor states; those that are no statistics either
-  // have no copies.
+  // Names of what is kept for parameters: "value", "gradient", the states of all rules, and those of the request's copies that
+  // have begun, by blend() or write(). A parameter has the states of its own rule. Those that are not trained have neither
+  // gradient nor states; those that are no statistics either have no copies.
   virtual std::vector<std::string> states() const = 0;
+  virtual bool has_state(std::string_view state, int parameter) const = 0;  // of a copy: also before it has begun
   // A state of a parameter or running statistic in the network's own layout, float32. Both wait for all submitted work. Throws
   // Error(usage) for a state that the parameter does not have.
   virtual std::vector<float> read(std::string_view state, int parameter) = 0;

@@ -36,7 +36,9 @@ class JsonLine {
 class LineFile {
  public:
   using Warn = std::function<void(std::string_view message)>;
-  LineFile(const std::string& path, Warn warn);  // replaces the file; throws Error(run) naming it
+  // Replaces the file, or appends to it; the incomplete last line of a killed program is cut off then. Throws Error(run) naming
+  // the file.
+  LineFile(const std::string& path, Warn warn, bool append = false);
   void write(std::string_view line);
 
  private:

@@ -64,6 +64,7 @@ class RunObserver {
   virtual void step(const StepEvent&) {}
   virtual void epoch(const EpochEvent&) {}
   virtual void pass(const PassEvent&) {}
+  virtual void checkpoint(const CheckpointEvent&) {}
   virtual void bad_sample(const BadSampleEvent&) {}
   virtual void warning(const WarningEvent&) {}
   virtual void request(const RequestEvent&) {}

@@ -81,7 +81,8 @@ class ParameterPlan {
   // Those of rules, then the copies.
   std::vector<State>& states() { return states_; }
   const std::vector<State>& states() const { return states_; }
-  std::vector<std::string> state_names() const;  // with kValue and kGradient
+  std::vector<std::string> state_names() const;                // with kValue and kGradient; of copies those that have begun
+  bool has_state(std::string_view name, int parameter) const;  // of a copy: also before it has begun
   // Indices into states().
   std::size_t find_copy(std::string_view name) const;  // Error(usage) when it was not asked for
   static constexpr int kValues = -1, kGradients = -2;

@@ -25,6 +25,9 @@ struct RunStart {
   double epochs = 0;
   std::uint64_t first_step = 1, steps = 0, steps_per_epoch = 0;  // the first and the last step of this run
   std::size_t replicas = 0;
+  // The run goes on behind a checkpoint: `folder` has the files that it has written before. What they say of steps from
+  // first_step on is superseded.
+  bool resumed = false;
   double elapsed_seconds = 0;
 };
 
@@ -82,7 +85,18 @@ struct WarningEvent {
   std::string text;
 };
 
-enum class RequestKind { stop, save, validate, rate_factor };
+// A checkpoint is on the disk, and is now the newest. Told when it is written, while training goes on.
+struct CheckpointEvent {
+  std::uint64_t step = 0;          // of the main graph, done in it
+  std::filesystem::path path;      // its folder
+  double stood_still_seconds = 0;  // training, for the copies that are written
+  double seconds = 0;              // from these copies to the disk
+  std::uint64_t bytes = 0;
+  bool best = false;  // by the figure of checkpoint.best
+  double elapsed_seconds = 0;
+};
+
+enum class RequestKind { stop, save, validate, rate_factor, checkpoint };
 const char* to_string(RequestKind kind);
 
 // What a RunControl was asked for: once when it was asked, and once when that was honoured or refused.

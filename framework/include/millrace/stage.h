@@ -162,6 +162,12 @@ class Stage {
     std::uint64_t samples = 0;
   };
   virtual DeviceWork device_work() const { return {}; }
+
+  // What a checkpoint must hold of the stage besides parameters, their states and the step, so that a run goes on as if it had
+  // never stopped: text that the stage alone understands. Of a stage with several instances the first one's, for all of them.
+  // Called while no step is under way; restore() before the first packet, with what save() said, and not where that was "".
+  virtual std::string save() const { return {}; }
+  virtual void restore(std::string_view /*saved*/) {}
 };
 
 // Keys that every source takes: which samples, in which order. The framework applies them by index.

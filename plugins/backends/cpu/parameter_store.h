@@ -49,6 +49,7 @@ class ParameterStore {
   void zero_gradients();
 
   std::vector<std::string> states() const { return plan_.state_names(); }
+  bool has_state(std::string_view state, int parameter) const { return plan_.has_state(state, parameter); }
   std::vector<float> read(std::string_view state, int index, const dnnl::engine& engine);
   void write(std::string_view state, int index, std::span<const float> values, const dnnl::engine& engine);
 

@@ -62,7 +62,8 @@ std::string honoured_text(const RequestEvent& e) {
     case RequestKind::stop:
       if (!e.text.empty()) return "stopped: " + e.text;
       break;
-    case RequestKind::validate: break;
+    case RequestKind::validate:
+    case RequestKind::checkpoint: break;
   }
   return {};
 }
@@ -106,6 +107,10 @@ class ConsoleObserver final : public RunObserver {
   void pass(const PassEvent& e) override {
     const std::string result = e.reported ? figures_text(e.figures, 4) : fmt::format("{:.0f} images/s", e.images_per_second);
     say(fmt::format("{}: {:.0f} images  {}  {}", e.graph, e.samples, result, duration_text(e.seconds)));
+  }
+
+  void checkpoint(const CheckpointEvent& e) override {
+    say(fmt::format("checkpoint after step {}: {}", e.step, e.path.string()));
   }
 
   void bad_sample(const BadSampleEvent& e) override {

@@ -18,13 +18,14 @@ class LedgerObserver final : public RunObserver {
 
   void start(const RunStart& e, RunControl& control) override {
     folder_ = e.folder;
+    resumed_ = e.resumed;
     control_ = &control;
   }
 
   void bad_sample(const BadSampleEvent& e) override {
     if (folder_.empty()) return;
     if (!file_) {
-      file_.emplace((folder_ / "quarantine.jsonl").string(), [this](std::string_view text) { control_->warn(text); });
+      file_.emplace((folder_ / "quarantine.jsonl").string(), [this](std::string_view text) { control_->warn(text); }, resumed_);
     }
     JsonLine line;
     line.add("graph", e.graph).add("path", e.path).add("member", e.member).add("offset", e.offset).add("stage", e.stage);
@@ -34,6 +35,7 @@ class LedgerObserver final : public RunObserver {
 
  private:
   std::filesystem::path folder_;  // empty: nothing is written
+  bool resumed_ = false;          // the file has lines already
   RunControl* control_ = nullptr;
   std::optional<LineFile> file_;
 };

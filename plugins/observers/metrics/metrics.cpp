@@ -17,6 +17,9 @@ void add_figures(JsonLine& line, const std::vector<Figure>& figures) {
 }
 
 // A line an event, in the order of what happened; `elapsed_seconds` comes last.
+//
+// A run that goes on behind a checkpoint appends to its file. The line {"event":"resume","step":N} says so: lines before it with
+// a `step` above N tell of steps that were made again, and count no more.
 class MetricsObserver final : public RunObserver {
  public:
   struct Params {
@@ -30,10 +33,12 @@ class MetricsObserver final : public RunObserver {
 
   void start(const RunStart& e, RunControl& control) override {
     if (!e.folder.empty()) {
-      file_.emplace((e.folder / "metrics.jsonl").string(), [&control](std::string_view text) { control.warn(text); });
+      file_.emplace((e.folder / "metrics.jsonl").string(), [&control](std::string_view text) { control.warn(text); }, e.resumed);
     }
     JsonLine line;
-    line.add("event", "start").add("name", e.name).add("file", e.file).add("seed", e.seed).add("epochs", e.epochs);
+    line.add("event", e.resumed ? "resume" : "start");
+    if (e.resumed) line.add("step", e.first_step - 1);
+    line.add("name", e.name).add("file", e.file).add("seed", e.seed).add("epochs", e.epochs);
     write(line.add("first_step", e.first_step).add("steps", e.steps).add("replicas", e.replicas), e.elapsed_seconds);
   }
 
@@ -70,9 +75,17 @@ class MetricsObserver final : public RunObserver {
     write(line, e.elapsed_seconds);
   }
 
-  // A stop without a reason is told by the line of the end.
+  void checkpoint(const CheckpointEvent& e) override {
+    JsonLine line;
+    line.add("event", "checkpoint").add("step", e.step).add("path", e.path.string()).add("best", e.best);
+    line.add("stood_still_seconds", e.stood_still_seconds).add("seconds", e.seconds).add("bytes", e.bytes);
+    write(line, e.elapsed_seconds);
+  }
+
+  // A stop without a reason is told by the line of the end, and a checkpoint by its own.
   void request(const RequestEvent& e) override {
     if (e.state != RequestEvent::State::honoured || (e.kind == RequestKind::stop && e.text.empty())) return;
+    if (e.kind == RequestKind::checkpoint) return;
     JsonLine line;
     line.add("event", "request").add("request", to_string(e.kind)).add("by", e.by).add("step", e.step);
     if (e.kind == RequestKind::rate_factor) line.add("factor", e.factor);

@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <optional>
 
 #include "millrace/json_lines.h"
@@ -20,10 +22,32 @@ std::string cell(const std::string& text) {
   return quoted + "\"";
 }
 
+// A line's cells, without their quotes.
+std::vector<std::string> cells(const std::string& line) {
+  std::vector<std::string> found(1);
+  bool quoted = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    if (line[i] == '"') {
+      if (quoted && i + 1 < line.size() && line[i + 1] == '"') {
+        found.back() += line[++i];
+      } else {
+        quoted = !quoted;
+      }
+    } else if (line[i] == ',' && !quoted) {
+      found.emplace_back();
+    } else {
+      found.back() += line[i];
+    }
+  }
+  return found;
+}
+
+constexpr std::size_t kStep = 2, kFixed = 5;  // cells of every row
+
 std::string number(double value) { return std::isfinite(value) ? fmt::format("{}", value) : std::string(); }
 
 // A row an epoch of the main graph and a pass of another. A figure that comes for the first time is a new column, and the file is
-// written again with it.
+// written again with it. A run that goes on behind a checkpoint keeps the rows of the steps before it.
 class ResultsObserver final : public RunObserver {
  public:
   struct Params {};
@@ -34,6 +58,7 @@ class ResultsObserver final : public RunObserver {
   void start(const RunStart& e, RunControl& control) override {
     folder_ = e.folder;
     control_ = &control;
+    if (e.resumed && !folder_.empty()) read_rows(e.first_step - 1);
   }
 
   void epoch(const EpochEvent& e) override {
@@ -58,6 +83,23 @@ class ResultsObserver final : public RunObserver {
       is_new = true;
     }
     is_new ? write_all() : file_->write(text(rows_.back()));
+  }
+
+  void read_rows(std::uint64_t last_step) {
+    std::ifstream file(folder_ / "results.csv");
+    std::string line;
+    if (!std::getline(file, line)) return;
+    const std::vector<std::string> header = cells(line);
+    for (std::size_t i = kFixed; i < header.size(); ++i) columns_.push_back(header[i]);
+    while (std::getline(file, line)) {
+      const std::vector<std::string> found = cells(line);
+      if (found.size() != header.size() || std::strtoull(found[kStep].c_str(), nullptr, 10) > last_step) continue;
+      Row row{fmt::format("{},{},{},{},{}", cell(found[0]), found[1], found[2], found[3], found[4]), {}};
+      for (std::size_t i = kFixed; i < found.size(); ++i) {
+        if (!found[i].empty()) row.figures.push_back({header[i], std::strtod(found[i].c_str(), nullptr), false, false});
+      }
+      rows_.push_back(std::move(row));
+    }
   }
 
   void write_all() {

@@ -1,6 +1,8 @@
 #include "optimizer.h"
 
+#include <charconv>
 #include <cmath>
+#include <system_error>
 
 #include "millrace/error.h"
 #include "millrace/plugin.h"
@@ -95,6 +97,16 @@ void Optimizer::process(int, Packet packet, Output&) {
   replica().update(bucket.bucket, step_, bucket.ready);
   if (++updated_ == bucket.buckets) end_step();
   packet.payload = nullptr;  // with the step's last bucket, its token
+}
+
+std::string Optimizer::save() const { return std::to_string(step_.updates_done); }
+
+void Optimizer::restore(std::string_view saved) {
+  const auto [end, error] = std::from_chars(saved.data(), saved.data() + saved.size(), step_.updates_done);
+  if (error != std::errc() || end != saved.data() + saved.size()) {
+    fail(ErrorKind::data, "a number of updates cannot be '{}'", saved);
+  }
+  started_ = step_.updates_done > 0;
 }
 
 void Optimizer::begin_step(std::uint64_t step) {

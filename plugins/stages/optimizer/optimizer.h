@@ -63,6 +63,8 @@ class Optimizer : public Stage {
   Optimizer(const Params& params, const StageContext& context);
 
   void process(int port, Packet packet, Output& output) override;
+  std::string save() const override;
+  void restore(std::string_view saved) override;
 
  private:
   static void request_rules(const Params& params, const StageContext& context, const Groups& groups, UpdateRule& update);

@@ -72,6 +72,7 @@ class ParameterStore {
   void zero_gradients(Queue& queue);
 
   std::vector<std::string> states() const { return plan_.state_names(); }
+  bool has_state(std::string_view state, int parameter) const { return plan_.has_state(state, parameter); }
   // Through `queue`; both wait for it. By way of pinned memory that is made with the first call and kept.
   std::vector<float> read(Queue& queue, std::string_view state, int index);
   void write(Queue& queue, std::string_view state, int index, std::span<const float> values);

@@ -1,0 +1,67 @@
+#include "config/checkpoint_plan.h"
+
+#include <fmt/format.h>
+
+#include "config/graph_plan.h"
+#include "config/quantity.h"
+
+namespace millrace {
+
+void CheckpointParams::describe(ParamSet<CheckpointParams>& set) {
+  set.add("every", &CheckpointParams::every)
+      .text(
+          "\"100 steps\", \"2 epochs\", \"10 minutes\" or \"end\": from one checkpoint to the next; the end of the run has one "
+          "too");
+  set.add("keep", &CheckpointParams::keep).range(1).text("so many of the newest are kept");
+  set.add("best", &CheckpointParams::best)
+      .text("\"validate.accuracy\": whenever this figure improves there is a checkpoint, and the best one is kept too");
+  set.add("resume", &CheckpointParams::resume)
+      .choices({"never", "auto"})
+      .text("auto: every start goes on with the newest run of this name, where there is one; never: --resume does");
+  set.add("folder", &CheckpointParams::folder)
+      .text("where the checkpoints of all runs are written; default: the folder \"checkpoints\" in the run's folder");
+}
+
+namespace {
+
+void plan_interval(const Value& every, CheckpointPlan& plan, Diagnostics& errors) {
+  std::string hint;
+  const std::string text = every.kind() == Value::Kind::text ? every.text() : "";
+  if (const auto seconds = parse_duration(text, hint)) {
+    plan.seconds = *seconds;
+    plan.every = {};
+    return;
+  }
+  const auto parsed = parse_every(text, hint);
+  if (parsed && !parsed->never) {
+    plan.every = *parsed;
+    return;
+  }
+  errors.add(every.at(),
+             fmt::format("'every' must be \"epoch\", \"end\", such as \"2 epochs\" or \"100 steps\", or {}, found {}{}",
+                         kDurationForms, found(every), hint));
+}
+
+}  // namespace
+
+CheckpointPlan plan_checkpoint(const Value* checkpoint, const std::vector<GraphPlan>& graphs, Diagnostics& errors) {
+  CheckpointPlan plan;
+  if (!checkpoint) return plan;
+  ParamSet<CheckpointParams> set;
+  CheckpointParams::describe(set);
+  const std::size_t before = errors.size();
+  const CheckpointParams params = read_struct(set, *checkpoint, "[checkpoint]", errors);
+  if (errors.size() != before) return plan;
+  plan.wanted = true;
+  plan.every.epochs = 1;
+  if (const Value* every = checkpoint->find("every")) plan_interval(*every, plan, errors);
+  plan.keep = static_cast<std::size_t>(params.keep);
+  if (const Value* best = checkpoint->find("best"); best && !params.best.empty()) {
+    plan.best = plan_figure("best", *best, graphs, errors);
+  }
+  plan.resume = params.resume == "auto";
+  plan.folder = params.folder;
+  return plan;
+}
+
+}  // namespace millrace

@@ -1,0 +1,45 @@
+// When a run writes checkpoints, and which of them it keeps: [checkpoint].
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/every.h"
+#include "config/stop_plan.h"
+#include "millrace/params.h"
+#include "millrace/value.h"
+
+namespace millrace {
+
+// [checkpoint], as it is written.
+struct CheckpointParams {
+  std::string every = "epoch";
+  std::int64_t keep = 3;
+  std::string best;
+  std::string resume = "never";
+  std::string folder;
+
+  static void describe(ParamSet<CheckpointParams>& set);
+};
+
+struct CheckpointPlan {
+  bool wanted = false;  // the file has the table
+  Every every;          // by steps or epochs; the end of the run always counts
+  double seconds = 0;   // > 0: by time instead
+  std::size_t keep = 3;
+  std::optional<FigurePlan> best;  // the checkpoint at its best value is kept besides
+  bool resume = false;             // goes on with the newest run of this name, where there is one
+  std::string folder;              // ""; or where the checkpoints of all runs lie, each run's in a folder of its own
+
+  bool due(std::uint64_t done, std::uint64_t steps_per_epoch, std::uint64_t total_steps) const {
+    return wanted && every.due(done, steps_per_epoch, total_steps);
+  }
+};
+
+// `checkpoint`: the table, or null. Mistakes go to `errors`.
+CheckpointPlan plan_checkpoint(const Value* checkpoint, const std::vector<GraphPlan>& graphs, Diagnostics& errors);
+
+}  // namespace millrace

@@ -1,0 +1,61 @@
+// [checkpoint] in a pipeline file.
+#include "config/checkpoint_plan.h"
+
+#include "config/plan_fixture.h"
+
+namespace millrace::plan_test {
+namespace {
+
+class CheckpointTable : public PlanFixture {
+ protected:
+  // `more` begins in line 8.
+  CheckpointPlan with(const std::string& more) { return load(train(more)).checkpoint; }
+  std::string mistakes_with(const std::string& more) { return mistakes(train(more)); }
+};
+
+TEST_F(CheckpointTable, CheckpointsAreNotNeeded) {
+  const CheckpointPlan plan = with("");
+  EXPECT_FALSE(plan.wanted);
+  EXPECT_FALSE(plan.due(100, 10, 100));
+}
+
+TEST_F(CheckpointTable, CheckpointsHaveDefaults) {
+  const CheckpointPlan plan = with("[checkpoint]\n");
+  EXPECT_TRUE(plan.wanted);
+  EXPECT_TRUE(plan.due(20, 10, 100));
+  EXPECT_FALSE(plan.due(25, 10, 100));
+  EXPECT_EQ(plan.keep, 3U);
+  EXPECT_FALSE(plan.resume);
+  EXPECT_FALSE(plan.best);
+}
+
+TEST_F(CheckpointTable, SaysWhenCheckpointsAreWritten) {
+  const CheckpointPlan steps = with("[checkpoint]\nevery = \"7 steps\"\nkeep = 5\nresume = \"auto\"\nbest = \"train.loss\"\n");
+  EXPECT_TRUE(steps.due(14, 10, 100));
+  EXPECT_FALSE(steps.due(10, 10, 100));
+  EXPECT_EQ(steps.keep, 5U);
+  EXPECT_TRUE(steps.resume);
+  EXPECT_EQ(steps.best->text(), "train.loss");
+  const CheckpointPlan minutes = with("[checkpoint]\nevery = \"10 minutes\"\n");
+  EXPECT_EQ(minutes.seconds, 600);
+  for (const CheckpointPlan& plan : {minutes, with("[checkpoint]\nevery = \"end\"\n")}) {
+    EXPECT_FALSE(plan.due(10, 10, 100));
+    EXPECT_TRUE(plan.due(100, 10, 100));
+  }
+}
+
+TEST_F(CheckpointTable, AnswersMistakesInCheckpoint) {
+  for (const std::string every : {"never", "10 minute", "1.5 steps", "soon"}) {
+    const std::string said = mistakes_with("[checkpoint]\nevery = \"" + every + "\"\n");
+    EXPECT_NE(said.find("'every' must be \"epoch\", \"end\", such as "), std::string::npos) << said;
+    EXPECT_NE(said.find("found \"" + every + "\""), std::string::npos) << said;
+  }
+  EXPECT_NE(mistakes_with("[checkpoint]\nevry = \"epoch\"\n").find("[checkpoint] has no key 'evry'; nearest is 'every'"),
+            std::string::npos);
+  EXPECT_NE(mistakes_with("[checkpoint]\nbest = \"tran.loss\"\n").find("there is no graph 'tran'; nearest is 'train'"),
+            std::string::npos);
+  EXPECT_NE(mistakes_with("[checkpoint]\nkeep = 0\n").find("'keep'"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace millrace::plan_test

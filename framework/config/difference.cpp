@@ -1,0 +1,73 @@
+#include "config/difference.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+namespace millrace {
+namespace {
+
+// Keys of which results do not depend, or which a checkpoint has replaced.
+const std::set<std::string>& harmless_keys() {
+  static const std::set<std::string> keys = {
+      "run.name",    "run.threads",   "run.io_threads",  "run.chunk",      "run.folder",  "run.best",      "run.log_every",
+      "run.devices", "run.precision", "network.weights", "network.sha256", "network.new", "network.rename"};
+  return keys;
+}
+
+bool counts(const std::string& table, const Value* then, const Value* now) {
+  if (table == "run" || table == "network" || table == "stop") return true;
+  return (then && then->find("flow")) || (now && now->find("flow"));
+}
+
+std::string written(const Value* value) {
+  if (!value) return {};
+  if (value->kind() != Value::Kind::table) return to_toml(*value);
+  std::string text;
+  for (const Member& member : value->table()) {
+    text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", member.key, written(&member.value));
+  }
+  return fmt::format("{{{}}}", text);
+}
+
+std::vector<std::string> keys_of(const Value* then, const Value* now) {
+  std::vector<std::string> keys;
+  for (const Value* value : {then, now}) {
+    if (!value) continue;
+    for (const Member& member : value->table()) {
+      if (std::find(keys.begin(), keys.end(), member.key) == keys.end()) keys.push_back(member.key);
+    }
+  }
+  return keys;
+}
+
+void compare(const std::string& key, const Value* then, const Value* now, std::vector<Difference>& found) {
+  if (harmless_keys().contains(key)) return;
+  const auto is_table = [](const Value* value) { return !value || value->kind() == Value::Kind::table; };
+  if (is_table(then) && is_table(now)) {
+    for (const std::string& inner : keys_of(then, now)) {
+      compare(fmt::format("{}.{}", key, inner), then ? then->find(inner) : nullptr, now ? now->find(inner) : nullptr, found);
+    }
+  } else if (written(then) != written(now)) {
+    found.push_back({key, written(then), written(now)});
+  }
+}
+
+}  // namespace
+
+std::vector<Difference> differences(const Value& then, const Value& now) {
+  std::vector<Difference> found;
+  for (const std::string& table : keys_of(&then, &now)) {
+    const Value *before = then.find(table), *after = now.find(table);
+    if (counts(table, before, after)) compare(table, before, after, found);
+  }
+  return found;
+}
+
+bool is_allowed(const std::string& key, const std::vector<std::string>& allowed) {
+  return std::any_of(allowed.begin(), allowed.end(),
+                     [&](const std::string& each) { return key == each || key.starts_with(each + "."); });
+}
+
+}  // namespace millrace

@@ -1,0 +1,56 @@
+#include "config/difference.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "config/document.h"
+
+namespace millrace {
+namespace {
+
+Value table_of(const std::string& text) {
+  Diagnostics errors;
+  const auto value = parse_toml(text, "p.toml", errors);
+  EXPECT_EQ(errors.text(), "");
+  return value ? *value : Value();
+}
+
+std::vector<std::string> differences_of(const std::string& then, const std::string& now) {
+  std::vector<std::string> found;
+  for (const Difference& each : differences(table_of(then), table_of(now))) {
+    found.push_back(fmt::format("{}: {} -> {}", each.key, each.then, each.now));
+  }
+  return found;
+}
+
+using Found = std::vector<std::string>;
+
+TEST(Differences, NameEachKeyWithBothValues) {
+  EXPECT_EQ(differences_of("[run]\nseed = 1\nepochs = 2.5\n[train]\nflow = [\"a\"]\n[train.a]\nx = 1\ny = { z = 3 }\n",
+                           "[run]\nseed = 2\nepochs = 2.5\n[train]\nflow = [\"a\"]\n[train.a]\ny = { z = 4 }\nw = true\n"),
+            (Found{"run.seed: 1 -> 2", "train.a.x: 1 -> ", "train.a.y.z: 3 -> 4", "train.a.w:  -> true"}));
+}
+
+TEST(Differences, AreFoundInListsAndInWholeGraphs) {
+  EXPECT_EQ(differences_of("[train]\nflow = [\"a\", \"b\"]\n", "[train]\nflow = [\"a\"]\n[test]\nflow = [\"a\"]\n"),
+            (Found{"train.flow: [\"a\", \"b\"] -> [\"a\"]", "test.flow:  -> [\"a\"]"}));
+}
+
+TEST(Differences, DoNotDependOnTheOrderOfKeys) {
+  EXPECT_EQ(differences_of("[run]\nseed = 1\nepochs = 2\n", "[run]\nepochs = 2\nseed = 1\n"), Found());
+}
+
+TEST(Differences, LeaveOutWhatCannotChangeResults) {
+  EXPECT_EQ(differences_of("[run]\nthreads = 1\nlog_every = 2\n[checkpoint]\nkeep = 1\n[data]\nroot = \"a\"\n",
+                           "[run]\nio_threads = 7\nfolder = \"elsewhere\"\nname = \"b\"\n[observe]\nledger = false\n"),
+            Found());
+}
+
+TEST(Differences, AreAllowedByKeyOrByTable) {
+  EXPECT_TRUE(is_allowed("train.batch.size", {"run.seed", "train.batch.size"}));
+  EXPECT_TRUE(is_allowed("train.batch.size", {"train.batch"}));
+  EXPECT_FALSE(is_allowed("train.batch.size", {"train.bat", "train.batch.size.x"}));
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,263 @@
+#include "run/checkpoint.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <utility>
+
+#include "base/crc64.h"
+#include "base/json.h"
+#include "millrace/error.h"
+#include "millrace/output_file.h"
+#include "network/safetensors.h"
+
+namespace millrace {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char *kTensors = "state.safetensors", *kState = "state.json", *kPipeline = "pipeline.toml";
+constexpr const char* kManifest = "manifest.json";
+constexpr std::string_view kPrefix = "step-";
+
+// What the manifest says of a file.
+struct FileSum {
+  std::string name;
+  std::uint64_t bytes = 0;
+  std::string crc64;
+  friend bool operator==(const FileSum&, const FileSum&) = default;
+};
+
+// A file that is added up while it is written.
+class SummedFile {
+ public:
+  SummedFile(const fs::path& folder, std::string name) : name_(std::move(name)), file_((folder / name_).string()) {}
+  void write(const void* data, std::size_t bytes) {
+    file_.write(data, bytes);
+    sum_.add(data, bytes);
+    bytes_ += bytes;
+  }
+  FileSum commit() {
+    file_.commit();
+    return {name_, bytes_, sum_.text()};
+  }
+
+ private:
+  const std::string name_;
+  OutputFile file_;
+  Crc64 sum_;
+  std::uint64_t bytes_ = 0;
+};
+
+FileSum write_text(const fs::path& folder, const char* name, const std::string& text) {
+  SummedFile file(folder, name);
+  file.write(text.data(), text.size());
+  return file.commit();
+}
+
+std::vector<FileSum> write_files(const fs::path& folder, const Checkpoint& checkpoint) {
+  SummedFile tensors(folder, kTensors);
+  write_safetensors([&](const void* data, std::size_t bytes) { tensors.write(data, bytes); }, checkpoint.tensors);
+  std::vector<FileSum> files = {tensors.commit(), write_text(folder, kState, to_json(checkpoint.state)),
+                                write_text(folder, kPipeline, checkpoint.pipeline)};
+  Json list = Json::array();
+  for (const FileSum& file : files) list.push_back({{"name", file.name}, {"bytes", file.bytes}, {"crc64", file.crc64}});
+  const Json manifest = {{"format", RunState::kFormat}, {"checksum", "CRC-64/XZ"}, {"files", list}};
+  files.push_back(write_text(folder, kManifest, manifest.dump(2) + "\n"));
+  return files;
+}
+
+class OpenFile {
+ public:
+  OpenFile(const fs::path& path, int flags) : handle_(::open(path.c_str(), flags | O_CLOEXEC)) {}
+  OpenFile(const OpenFile&) = delete;
+  OpenFile& operator=(const OpenFile&) = delete;
+  ~OpenFile() {
+    if (handle_ >= 0) ::close(handle_);
+  }
+  int handle() const { return handle_; }
+
+ private:
+  const int handle_;
+};
+
+// From the disk and not from the cache of pages, where the system can tell them apart.
+FileSum sum_of(const fs::path& folder, const std::string& name) {
+  const fs::path path = folder / name;
+  const OpenFile file(path, O_RDONLY);
+  if (file.handle() < 0) fail(ErrorKind::data, "'{}' cannot be opened: {}", name, std::strerror(errno));
+  ::posix_fadvise(file.handle(), 0, 0, POSIX_FADV_DONTNEED);
+  std::vector<char> piece(std::size_t{1} << 20);
+  Crc64 sum;
+  FileSum found{name, 0, {}};
+  while (true) {
+    const ssize_t count = ::read(file.handle(), piece.data(), piece.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail(ErrorKind::data, "'{}' cannot be read: {}", name, std::strerror(errno));
+    if (count == 0) break;
+    sum.add(piece.data(), static_cast<std::size_t>(count));
+    found.bytes += static_cast<std::uint64_t>(count);
+  }
+  found.crc64 = sum.text();
+  return found;
+}
+
+void sync_folder(const fs::path& folder) {
+  const OpenFile handle(folder, O_RDONLY | O_DIRECTORY);
+  if (handle.handle() >= 0 && (::fsync(handle.handle()) == 0 || errno == EINVAL)) return;  // EINVAL: this file system cannot
+  fail(ErrorKind::storage, "cannot write '{}': {}", folder.string(), std::strerror(errno));
+}
+
+void move_folder(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  fs::rename(from, to, error);
+  if (error) fail(ErrorKind::storage, "cannot rename '{}' to '{}': {}", from.string(), to.string(), error.message());
+}
+
+std::string whole_text(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) fail(ErrorKind::data, "'{}' cannot be opened: {}", path.filename().string(), std::strerror(errno));
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::vector<FileSum> read_manifest(const fs::path& path) {
+  std::vector<FileSum> files;
+  try {
+    for (const Json& file : Json::parse(whole_text(path / kManifest)).at("files")) {
+      files.push_back(
+          {file.at("name").get<std::string>(), file.at("bytes").get<std::uint64_t>(), file.at("crc64").get<std::string>()});
+    }
+  } catch (const Json::exception& error) {
+    fail(ErrorKind::data, "its {} is damaged: {}", kManifest, error.what());
+  }
+  for (const char* name : {kTensors, kState, kPipeline}) {
+    const auto is_named = [&](const FileSum& file) { return file.name == name; };
+    if (std::none_of(files.begin(), files.end(), is_named)) fail(ErrorKind::data, "its {} does not name '{}'", kManifest, name);
+  }
+  return files;
+}
+
+// Newest first.
+std::vector<std::string> checkpoint_names(const fs::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    std::string name = entry.path().filename().string();
+    if (name.starts_with(kPrefix)) names.push_back(std::move(name));
+  }
+  std::sort(names.rbegin(), names.rend());
+  return names;
+}
+
+}  // namespace
+
+std::string checkpoint_name(std::uint64_t step) { return fmt::format("{}{:09}", kPrefix, step); }
+
+std::uint64_t write_checkpoint(const fs::path& folder, const Checkpoint& checkpoint) {
+  const std::string name = checkpoint_name(checkpoint.state.step);
+  const fs::path path = folder / name, unfinished = folder / fmt::format(".{}.new", name);
+  const fs::path replaced = folder / fmt::format(".{}.old", name);
+  std::error_code ignored;
+  for (const fs::path& left : {unfinished, replaced}) fs::remove_all(left, ignored);
+  std::error_code error;
+  fs::create_directories(unfinished, error);
+  if (error) fail(ErrorKind::storage, "cannot make '{}': {}", unfinished.string(), error.message());
+  try {
+    std::uint64_t bytes = 0;
+    for (const FileSum& file : write_files(unfinished, checkpoint)) {
+      if (sum_of(unfinished, file.name) != file) {
+        fail(ErrorKind::storage, "'{}' reads back other than it was written", (unfinished / file.name).string());
+      }
+      bytes += file.bytes;
+    }
+    if (fs::exists(path, ignored)) move_folder(path, replaced);
+    move_folder(unfinished, path);
+    sync_folder(folder);
+    fs::remove_all(replaced, ignored);
+    return bytes;
+  } catch (...) {
+    fs::remove_all(unfinished, ignored);
+    throw;
+  }
+}
+
+void point_to(const fs::path& folder, const std::string& pointer, const std::string& name) {
+  OutputFile file((folder / pointer).string());
+  file.write(name + "\n");
+  file.commit();
+}
+
+std::string pointed_to(const fs::path& folder, const std::string& pointer) {
+  std::ifstream file(folder / pointer);
+  std::string name;
+  std::getline(file, name);
+  return name;
+}
+
+void tidy_checkpoints(const fs::path& folder, const std::string& name, std::size_t keep) {
+  const std::string best = pointed_to(folder, "best");
+  std::error_code ignored;
+  std::size_t kept = 0;
+  for (const std::string& each : checkpoint_names(folder)) {
+    if (each <= name && kept++ < keep) continue;
+    if (each == best) continue;
+    const fs::path removed = folder / fmt::format(".{}.old", each);  // so that no half of one looks like a whole
+    fs::rename(folder / each, removed, ignored);
+  }
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    if (entry.path().filename().string().starts_with('.')) fs::remove_all(entry.path(), ignored);
+  }
+}
+
+Checkpoint read_checkpoint(const fs::path& path) {
+  for (const FileSum& file : read_manifest(path)) {
+    const FileSum found = sum_of(path, file.name);
+    if (found.bytes != file.bytes) {
+      fail(ErrorKind::data, "'{}' has {} bytes, and should have {}", file.name, found.bytes, file.bytes);
+    }
+    if (found != file) fail(ErrorKind::data, "'{}' has checksum {}, and should have {}", file.name, found.crc64, file.crc64);
+  }
+  Checkpoint checkpoint;
+  checkpoint.state = read_run_state(whole_text(path / kState));
+  checkpoint.tensors = read_safetensors((path / kTensors).string()).tensors;
+  checkpoint.pipeline = whole_text(path / kPipeline);
+  return checkpoint;
+}
+
+std::optional<FoundCheckpoint> newest_checkpoint(const fs::path& folder, const std::function<void(std::string)>& warn) {
+  std::vector<std::string> names = checkpoint_names(folder);
+  const std::string latest = pointed_to(folder, "latest");
+  const auto first = std::find(names.begin(), names.end(), latest);
+  if (first != names.end()) {
+    std::rotate(names.begin(), first, std::next(first));
+  } else if (!latest.empty()) {
+    warn(fmt::format("the checkpoint '{}' is gone", (folder / latest).string()));
+  }
+  for (const std::string& name : names) {
+    const fs::path path = folder / name;
+    try {
+      return FoundCheckpoint{path, read_checkpoint(path)};
+    } catch (const Error& error) {
+      warn(fmt::format("the checkpoint '{}' cannot be used: {}", path.string(), error.what()));
+    }
+  }
+  return std::nullopt;
+}
+
+std::string not_finite(const std::vector<NamedTensor>& tensors) {
+  for (const NamedTensor& tensor : tensors) {
+    if (!std::all_of(tensor.values.begin(), tensor.values.end(), [](float value) { return std::isfinite(value); }))
+      return tensor.name;
+  }
+  return {};
+}
+
+}  // namespace millrace

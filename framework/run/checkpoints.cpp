@@ -1,0 +1,125 @@
+#include "run/checkpoints.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "millrace/error.h"
+
+namespace millrace {
+namespace {
+
+constexpr int kMostFailures = 6;  // that make the wait for the next attempt longer
+
+Checkpoints::Clock::duration as_duration(double seconds) {
+  return std::chrono::duration_cast<Checkpoints::Clock::duration>(std::chrono::duration<double>(seconds));
+}
+
+double seconds_of(Checkpoints::Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+}  // namespace
+
+Checkpoints::Checkpoints(Setting setting) : setting_(std::move(setting)), next_(Clock::now() + as_duration(setting_.seconds)) {
+  std::error_code error;
+  std::filesystem::create_directories(setting_.folder, error);
+  if (error) {
+    fail(ErrorKind::usage, "the folder of checkpoints '{}' cannot be made: {}; choose another with checkpoint.folder",
+         setting_.folder.string(), error.message());
+  }
+  thread_ = std::thread([this] { run(); });
+}
+
+Checkpoints::~Checkpoints() {
+  {
+    const std::lock_guard lock(mutex_);
+    closing_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+bool Checkpoints::is_time() {
+  if (setting_.seconds <= 0 || Clock::now() < next_) return false;
+  const std::lock_guard lock(mutex_);
+  if (job_) return false;
+  next_ = Clock::now() + as_duration(setting_.seconds) * (1 << std::min(failures_, kMostFailures));
+  return true;
+}
+
+bool Checkpoints::backs_off() {
+  const std::lock_guard lock(mutex_);
+  if (left_out_ < (1 << std::min(failures_, kMostFailures)) - 1) return ++left_out_ > 0;
+  left_out_ = 0;
+  return false;
+}
+
+void Checkpoints::wait() {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !job_; });
+}
+
+void Checkpoints::write(Checkpoint checkpoint, bool best, Clock::time_point since) {
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return !job_; });
+  job_ = Job{std::move(checkpoint), best, seconds_of(Clock::now() - since)};
+  changed_.notify_all();
+}
+
+void Checkpoints::finish() {
+  wait();
+  const std::lock_guard lock(mutex_);
+  if (failures_ > 0) fail(ErrorKind::run, "the last checkpoint is not written: {}", failure_);
+}
+
+void Checkpoints::run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return job_ || closing_; });
+    if (!job_) return;
+    lock.unlock();
+    std::optional<Error> error;
+    try {
+      write(*job_);
+    } catch (...) {
+      error = current_error();
+    }
+    if (error) fail_by(*error, job_->checkpoint.state.step);
+    lock.lock();
+    if (!error) failures_ = 0;
+    job_.reset();
+    changed_.notify_all();
+  }
+}
+
+void Checkpoints::write(const Job& job) {
+  const auto start = Clock::now();
+  const std::uint64_t step = job.checkpoint.state.step;
+  if (const std::string name = not_finite(job.checkpoint.tensors); !name.empty()) {
+    return setting_.warn(fmt::format("no checkpoint after step {}: '{}' has values that are not finite", step, name));
+  }
+  CheckpointEvent event;
+  event.step = step;
+  event.path = setting_.folder / checkpoint_name(step);
+  event.best = job.best;
+  event.stood_still_seconds = job.stood_still_seconds;
+  event.bytes = write_checkpoint(setting_.folder, job.checkpoint);
+  if (job.best) point_to(setting_.folder, "best", checkpoint_name(step));
+  point_to(setting_.folder, "latest", checkpoint_name(step));
+  tidy_checkpoints(setting_.folder, checkpoint_name(step), setting_.keep);
+  event.seconds = seconds_of(Clock::now() - start);
+  setting_.tell(std::move(event));
+}
+
+// Said once, however often it fails.
+void Checkpoints::fail_by(const Error& error, std::uint64_t step) {
+  {
+    const std::lock_guard lock(mutex_);
+    failure_ = error.what();
+    if (++failures_ > 1) return;
+  }
+  setting_.warn(fmt::format("no checkpoint after step {}: {}; the one before is still the newest, and training goes on", step,
+                            error.what()));
+}
+
+}  // namespace millrace

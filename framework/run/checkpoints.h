@@ -1,0 +1,68 @@
+// The checkpoints of a run, written by a thread of their own while training goes on.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "millrace/run_events.h"
+#include "run/checkpoint.h"
+
+namespace millrace {
+
+// One thread calls it.
+class Checkpoints {
+ public:
+  using Clock = std::chrono::steady_clock;
+  struct Setting {
+    std::filesystem::path folder;
+    std::size_t keep = 3;
+    double seconds = 0;  // from one checkpoint to the next; 0: not by time
+    std::function<void(CheckpointEvent)> tell;
+    std::function<void(std::string)> warn;
+  };
+  // Makes the folder. Throws Error(usage) naming it.
+  explicit Checkpoints(Setting setting);
+  ~Checkpoints();  // when what was handed over is written
+
+  // The time from one checkpoint to the next is over, and none is being written. Then the time begins again.
+  bool is_time();
+  // After attempts that failed the next ones are left out: one, then three, seven, ... Called for each of them.
+  bool backs_off();
+
+  void wait();  // until none is being written
+  // Training has stood still since `since`. It goes on when this returns. Waits as wait() does.
+  void write(Checkpoint checkpoint, bool best, Clock::time_point since);
+  // wait(), and throws Error(run) when the disk did not take the last one.
+  void finish();
+
+ private:
+  struct Job {
+    Checkpoint checkpoint;
+    bool best = false;
+    double stood_still_seconds = 0;
+  };
+  void run();
+  void write(const Job& job);
+  void fail_by(const Error& error, std::uint64_t step);
+
+  const Setting setting_;
+  Clock::time_point next_;  // by time
+  int left_out_ = 0;        // since the last attempt
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::optional<Job> job_;  // until it is written
+  bool closing_ = false;
+  int failures_ = 0;  // since the last success
+  std::string failure_;
+  std::thread thread_;
+};
+
+}  // namespace millrace

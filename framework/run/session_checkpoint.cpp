@@ -1,0 +1,265 @@
+// A session's checkpoints: which one it goes on behind, what is written into one, and how it comes back.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "config/difference.h"
+#include "config/document.h"
+#include "millrace/error.h"
+#include "run/session.h"
+#include "run/weights.h"
+
+namespace millrace {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+fs::path checkpoint_folder(const CheckpointPlan& plan, const fs::path& run) {
+  if (plan.folder.empty()) return run / "checkpoints";
+  return fs::path(plan.folder) / run.parent_path().filename() / run.filename();
+}
+
+// The newest run of this name that has written checkpoints, or was to; "": none has.
+fs::path newest_run(const Pipeline& pipeline) {
+  std::vector<fs::path> runs;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(fs::path(pipeline.run.folder) / pipeline.run.name, error)) {
+    if (fs::is_directory(checkpoint_folder(pipeline.checkpoint, entry.path()), error)) runs.push_back(entry.path());
+  }
+  return runs.empty() ? fs::path() : *std::max_element(runs.begin(), runs.end());  // named by their dates
+}
+
+// "conv1.weight/momentum"; of statistics, which differ between replicas, "bn1.running_mean/value/0".
+std::string tensor_name(const Parameter& parameter, const std::string& state, std::size_t replica) {
+  return parameter.statistic ? fmt::format("{}/{}/{}", parameter.name, state, replica)
+                             : fmt::format("{}/{}", parameter.name, state);
+}
+
+// As Replica::states() says.
+// Gradients are made anew in every step.
+bool is_saved(const Replica& replica, const std::string& state, int parameter) {
+  return state != kGradient && replica.has_state(state, parameter);
+}
+
+}  // namespace
+
+bool Session::has_checkpoints() const {
+  const GraphPlan& main = options_.graph.empty() ? pipeline_.graphs.front() : *pipeline_.graph(options_.graph);
+  return pipeline_.checkpoint.wanted && pipeline_.network && trains(main) && !options_.only_main;
+}
+
+fs::path Session::run_folder() const {
+  if (pipeline_.run.folder.empty() || options_.only_main || !is_first()) return {};
+  return resumed_ ? resumed_run_ : make_run_folder(pipeline_.run.folder, pipeline_.run.name);
+}
+
+// Before anything else is looked at. Rank 0 chooses for all processes.
+void Session::find_checkpoint() {
+  if (!has_checkpoints()) {
+    if (!options_.resume) return;
+    fail(ErrorKind::usage,
+         "{}: --resume goes on behind a checkpoint: that takes [checkpoint] in the file, and a graph that trains",
+         pipeline_.file);
+  }
+  if (pipeline_.run.folder.empty()) {
+    fail(ErrorKind::usage, "{}: [checkpoint] writes beside the run's files, and run.folder = \"\" writes none", pipeline_.file);
+  }
+  const bool begins_elsewhere = !options_.weights.empty() || options_.from.epoch > 0 || options_.from.step > 0;
+  if (options_.resume && begins_elsewhere) {
+    fail(ErrorKind::usage, "--resume takes step and weights of the checkpoint: leave out --from and --weights");
+  }
+  if (!options_.resume && (!pipeline_.checkpoint.resume || begins_elsewhere)) return;
+
+  doing("reading the checkpoint");
+  try {
+    if (is_first()) choose_checkpoint();
+  } catch (...) {
+    if (options_.group != nullptr) share_choice(true);
+    throw;
+  }
+  if (options_.group != nullptr) share_choice(false);
+  if (resumed_) options_.from = {resumed_->checkpoint.state.epoch, resumed_->checkpoint.state.step_of_epoch};
+}
+
+void Session::choose_checkpoint() {
+  fs::path run;
+  if (options_.resume && !options_.resume->empty()) {
+    run = fs::path(*options_.resume).lexically_normal();
+    if (!run.has_filename()) run = run.parent_path();  // "runs/x/2026-01-01T00-00-00/"
+    std::error_code ignored;
+    if (!fs::is_directory(run, ignored)) fail(ErrorKind::usage, "--resume: '{}' is no folder of a run", run.string());
+  } else {
+    run = newest_run(pipeline_);
+  }
+  if (!run.empty()) {
+    resumed_ = newest_checkpoint(checkpoint_folder(pipeline_.checkpoint, run),
+                                 [this](std::string text) { observers_.warn(std::move(text)); });
+    resumed_run_ = run;
+  }
+  if (resumed_ || !options_.resume) return;
+  if (!run.empty()) fail(ErrorKind::usage, "--resume: the run in '{}' has no checkpoint that can be used", run.string());
+  fail(ErrorKind::usage, "--resume: no run in '{}' has a checkpoint",
+       (fs::path(pipeline_.run.folder) / pipeline_.run.name).string());
+}
+
+// All processes read the same files.
+void Session::share_choice(bool failed) {
+  const std::string choice = failed ? "failed" : resumed_ ? fmt::format("+{}", resumed_->path.string()) : "";
+  std::vector<std::byte> bytes(choice.size());
+  std::ranges::transform(choice, bytes.begin(), [](char c) { return static_cast<std::byte>(c); });
+  options_.group->broadcast(Group::kRun, 0, bytes);
+  if (is_first() || bytes.empty()) return;
+  std::string path(bytes.size(), '\0');
+  std::ranges::transform(bytes, path.begin(), [](std::byte byte) { return static_cast<char>(byte); });
+  if (path[0] != '+') fail(ErrorKind::usage, "process 0 has no checkpoint to go on with");
+  path.erase(0, 1);
+  resumed_ = FoundCheckpoint{path, read_checkpoint(path)};
+}
+
+void Session::check_changes() const {
+  const RunState& state = resumed_->checkpoint.state;
+  Diagnostics errors;
+  const auto then = parse_toml(resumed_->checkpoint.pipeline, (resumed_->path / "pipeline.toml").string(), errors);
+  const auto now = parse_toml(to_toml(resolved()), pipeline_.file, errors);
+  errors.throw_if_any();
+  std::vector<Difference> found = differences(*then, *now);
+  const auto compare = [&](const char* key, const std::string& before, const std::string& after) {
+    if (before != after) found.push_back({key, before, after});
+  };
+  compare("run.precision", state.precision, to_string(precision_));
+  compare("run.devices", fmt::format("{}*{}", state.backend, state.replicas),
+          fmt::format("{}*{}", devices_.devices.front()->info().backend, devices_.all_replicas));
+  std::string text;
+  for (const Difference& each : found) {
+    if (is_allowed(each.key, options_.allow_change)) continue;
+    const auto said = [](const std::string& value) { return value.empty() ? std::string("not there") : value; };
+    text += fmt::format("\n  {} was {}, is {}", each.key, said(each.then), said(each.now));
+  }
+  if (text.empty()) return;
+  fail(ErrorKind::usage, "{}: the checkpoint '{}' was made by another pipeline; --allow-change KEY allows a change:{}",
+       pipeline_.file, resumed_->path.string(), text);
+}
+
+std::size_t Session::checkpoint_bytes(const Replicas& replicas) const {
+  std::size_t bytes = 0;
+  std::vector<std::string> states = replicas.front()->states();
+  for (const std::string& copy : copies_) {
+    if (std::ranges::find(states, copy) == states.end()) states.push_back(copy);
+  }
+  for (int p = 0; const Parameter& parameter : pipeline_.network->parameters) {
+    const auto kept = std::ranges::count_if(states, [&](const auto& state) { return is_saved(*replicas.front(), state, p); });
+    ++p;
+    bytes += static_cast<std::size_t>(kept * parameter.shape.elements()) * sizeof(float) *
+             (parameter.statistic ? devices_.all_replicas : 1);
+  }
+  return bytes;
+}
+
+void Session::make_checkpoints() {
+  if (!has_checkpoints() || !is_first()) return;
+  checkpoints_ = std::make_unique<Checkpoints>(
+      Checkpoints::Setting{.folder = checkpoint_folder(pipeline_.checkpoint, log_->folder()),
+                           .keep = pipeline_.checkpoint.keep,
+                           .seconds = pipeline_.checkpoint.seconds,
+                           .tell = [this](CheckpointEvent event) { observers_.tell(std::move(event)); },
+                           .warn = [this](std::string text) { observers_.warn(std::move(text)); }});
+}
+
+// Of all replicas of all processes.
+std::vector<std::vector<float>> Session::copies_of(const std::string& state, int parameter) {
+  std::vector<std::vector<float>> copies;
+  for (const auto& replica : replicas_) copies.push_back(replica->read(state, parameter));
+  return options_.group == nullptr ? copies : copies_of_all(copies, *options_.group);
+}
+
+// What is the same in all replicas is read from the first one.
+std::vector<NamedTensor> Session::capture() {
+  std::vector<NamedTensor> tensors;
+  const std::vector<std::string> states = replicas_.front()->states();
+  for (int p = 0; const Parameter& parameter : pipeline_.network->parameters) {
+    for (const std::string& state : states) {
+      if (!is_saved(*replicas_.front(), state, p)) continue;
+      std::vector<std::vector<float>> copies;
+      if (parameter.statistic) {
+        copies = copies_of(state, p);
+      } else if (is_first()) {
+        copies.push_back(replicas_.front()->read(state, p));
+      }
+      for (std::size_t r = 0; r < copies.size(); ++r) {
+        tensors.push_back({tensor_name(parameter, state, r), parameter.shape, std::move(copies[r])});
+      }
+    }
+    ++p;
+  }
+  return tensors;
+}
+
+void Session::checkpoint(RunState state, bool best, Checkpoints::Clock::time_point since) {
+  if (checkpoints_) checkpoints_->wait();  // the memory of one is what --check counts
+  for (const auto& replica : replicas_) replica->finish();
+  const GraphBuild& main = *builds_.front();
+  for (std::size_t s = 0; s < main.stages().size(); ++s) {
+    std::string saved = main.stages()[s].front()->save();
+    if (!saved.empty()) state.stages[main.plan().stages[s].name] = std::move(saved);
+  }
+  state.metadata = plans_of(replicas_, devices_.devices);
+  if (weights_from_.fresh.empty()) state.metadata.merge(metadata_of(classes_from(metadata_)));
+  state.backend = devices_.devices.front()->info().backend;
+  state.precision = to_string(precision_);
+  state.replicas = devices_.all_replicas;
+  std::vector<NamedTensor> tensors = capture();
+  if (!checkpoints_) return;
+  checkpoints_->write({std::move(state), std::move(tensors), to_toml(resolved())}, best, since);
+}
+
+// With another number of replicas, which --allow-change run.devices allows, statistics are dealt out again.
+void Session::restore_replicas() {
+  const Checkpoint& from = resumed_->checkpoint;
+  std::map<std::string, const NamedTensor*> tensors;
+  for (const NamedTensor& tensor : from.tensors) tensors[tensor.name] = &tensor;
+  std::vector<std::string> states = replicas_.front()->states();
+  states.insert(states.end(), copies_.begin(), copies_.end());  // none has begun yet
+  for (std::size_t r = 0; r < replicas_.size(); ++r) {
+    const std::size_t saved_replica = (devices_.first_replica + r) % std::max<std::uint64_t>(from.state.replicas, 1);
+    for (int p = 0; const Parameter& parameter : pipeline_.network->parameters) {
+      for (const std::string& state : states) {
+        if (!is_saved(*replicas_[r], state, p)) continue;
+        const NamedTensor* tensor = saved_tensor(tensors, parameter, state, saved_replica);
+        if (tensor != nullptr) replicas_[r]->write(state, p, tensor->values);
+      }
+      ++p;
+    }
+  }
+  resumed_->checkpoint.tensors = {};
+}
+
+// Null for a copy that had not begun.
+const NamedTensor* Session::saved_tensor(const std::map<std::string, const NamedTensor*>& tensors, const Parameter& parameter,
+                                         const std::string& state, std::size_t replica) const {
+  const std::string name = tensor_name(parameter, state, replica);
+  const auto found = tensors.find(name);
+  if (found == tensors.end()) {
+    if (std::ranges::find(copies_, state) != copies_.end()) return nullptr;
+    fail(ErrorKind::usage, "{}: the checkpoint '{}' has no '{}', which this network has", pipeline_.file, resumed_->path.string(),
+         name);
+  }
+  if (found->second->shape == parameter.shape) return found->second;
+  fail(ErrorKind::usage, "{}: '{}' has shape {} in the checkpoint '{}', and {} in this network", pipeline_.file, name,
+       to_string(found->second->shape), resumed_->path.string(), to_string(parameter.shape));
+}
+
+void Session::restore_stages() {
+  const GraphBuild& main = *builds_.front();
+  const auto& saved = resumed_->checkpoint.state.stages;
+  for (std::size_t s = 0; s < main.stages().size(); ++s) {
+    const std::string& name = main.plan().stages[s].name;
+    const auto found = saved.find(name);
+    if (found == saved.end()) continue;
+    for (const auto& stage : main.stages()[s]) stage->restore(found->second);
+  }
+}
+
+}  // namespace millrace

@@ -1,0 +1,86 @@
+// When training stands still for a checkpoint, what is in it, and how a run goes on behind one.
+#include <algorithm>
+#include <utility>
+
+#include "run/training.h"
+
+namespace millrace {
+
+void Training::go_on_from(const RunState& state) {
+  begun_with_ = state.first_step;
+  rules_.restore(state.watched);
+  if (state.rate_factor != 1) parts_.requests.set_factor(state.step, state.rate_factor);
+  const RunState::Epoch& epoch = state.so_far;
+  training_seconds_ = epoch.seconds;
+  if (epoch.steps > 0) {
+    parts_.log.restore(
+        parts_.builds.front()->plan().name, state.epoch,
+        {.loss = nullptr, .sums = epoch.sums, .samples = epoch.samples, .steps = epoch.steps, .stream_hash = epoch.stream_hash});
+  }
+  for (std::size_t g = 1; g < parts_.builds.size(); ++g) {
+    const std::string& name = parts_.builds[g]->plan().name;
+    if (std::ranges::find(state.passes_due, name) != state.passes_due.end()) passes_left_.push_back(g);
+  }
+  if (passes_left_.empty()) checkpointed_ = state.step;
+}
+
+// What the run that was stopped did not come to.
+void Training::finish_boundary() {
+  if (passes_left_.empty() || stop_requested()) return;
+  run_passes(std::exchange(passes_left_, {}));
+  end_boundary(parts_.first_step);
+}
+
+void Training::ask_for_checkpoints() {
+  if (stop_) return;  // which has one of its own
+  if (parts_.checkpoints != nullptr && parts_.checkpoints->is_time()) {
+    parts_.requests.ask({.kind = RequestKind::checkpoint, .by = "[checkpoint]", .text = {}});
+  }
+  const int signals = parts_.options.checkpoint_signals ? parts_.options.checkpoint_signals->load() : 0;
+  if (std::exchange(checkpoint_signals_, signals) != signals) {
+    parts_.requests.ask({.kind = RequestKind::checkpoint, .by = "a signal", .text = {}});
+  }
+}
+
+// All processes decide the same, since what they look at is agreed upon.
+void Training::checkpoint(std::uint64_t done, bool best) {
+  const auto since = Clock::now();
+  std::vector<RequestEvent> asked;
+  while (auto request = parts_.requests.take(RequestKind::checkpoint, done)) asked.push_back(std::move(*request));
+  if (!parts_.checkpoint) {
+    for (RequestEvent& request : asked) parts_.requests.refuse(std::move(request), "the pipeline has no [checkpoint]");
+    return;
+  }
+  const bool must_be = best || stop_ || done == parts_.total_steps || !asked.empty();
+  const bool may_be = parts_.pipeline.checkpoint.due(done, steps_per_epoch_, parts_.total_steps);
+  const bool alone = parts_.options.group == nullptr;
+  if (checkpointed_ != done && (must_be || (may_be && !(alone && parts_.checkpoints->backs_off())))) {
+    doing(fmt::format("the checkpoint after step {}", done));
+    RunState now = state(done);
+    parts_.observers.flush(waiting());  // what it stands behind is written down
+    parts_.checkpoint(std::move(now), best, since);
+    checkpointed_ = done;
+  }
+  for (RequestEvent& request : asked) parts_.requests.honour(std::move(request), done);
+}
+
+RunState Training::state(std::uint64_t done) {
+  RunState state;
+  state.step = done;
+  state.epoch = done / steps_per_epoch_;
+  state.step_of_epoch = done % steps_per_epoch_;
+  state.first_step = begun_with_;
+  state.seconds = parts_.observers.elapsed_seconds();
+  state.rate_factor = parts_.requests.factor(done);
+  for (const std::size_t g : passes_left_) state.passes_due.push_back(parts_.builds[g]->plan().name);
+  state.watched = rules_.state();
+  if (state.step_of_epoch == 0) return state;
+  const std::string& name = parts_.builds.front()->plan().name;
+  const std::uint64_t steps = done - std::max(state.epoch * steps_per_epoch_, begun_with_);
+  if (!parts_.agreements.empty() && reported_) await_others(name, state.epoch, steps);
+  const RunLog::Sums sums = await_reports(name, state.epoch, steps);
+  state.so_far = {training_seconds_, sums.samples, sums.steps, sums.stream_hash, sums.sums};
+  return state;
+}
+
+}  // namespace millrace

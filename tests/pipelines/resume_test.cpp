@@ -1,0 +1,302 @@
+// A run that goes on behind a checkpoint ends as if it had never stopped.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <random>
+#include <sstream>
+
+#include "command.h"
+
+namespace millrace::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+// With statistics that differ between replicas, and draws of dropout.
+constexpr const char* kNetwork = R"(input  = { channels = 3, height = 32, width = 32 }
+layers = [ { op = "conv", out = 8, kernel = 3, stride = 2 }, { op = "batch_norm" }, { op = "relu" },
+           { op = "dropout", probability = 0.3 }, { op = "conv", out = 8, kernel = 3, stride = 2 },
+           { op = "global_average_pool" }, { op = "linear", out = "${classes}" } ]
+)";
+
+struct Setting {
+  std::string name;
+  std::vector<std::string> set = {};
+  std::vector<std::string> options = {};
+  std::vector<std::string> resumed_options = {};  // where they are others
+};
+void PrintTo(const Setting& setting, std::ostream* out) { *out << setting.name; }
+
+// quickstart.toml made small: 3 epochs of 4 steps; checkpoints after 5, 10 and 12.
+class ResumeTest : public testing::TestWithParam<Setting> {
+ protected:
+  ResumeTest() { std::ofstream(folder_ / "network.toml") << kNetwork; }
+
+  std::vector<std::string> command(const std::string& runs, const std::vector<std::string>& set) const {
+    std::vector<std::string> words = {tool("pipeline-run"), pipeline("quickstart.toml"), "--json"};
+    for (const std::string& each :
+         {"data.root=" + shapes(), "network.use=" + (folder_ / "network.toml"), "run.folder=" + (folder_ / runs),
+          std::string("run.epochs=3"), std::string("checkpoint.every=5 steps"), std::string("checkpoint.keep=10")}) {
+      words.insert(words.end(), {"--set", each});
+    }
+    for (const std::string& each : set) words.insert(words.end(), {"--set", each});
+    return words;
+  }
+  Outcome run(const std::string& runs, const std::vector<std::string>& set, const std::vector<std::string>& options = {}) const {
+    std::vector<std::string> words = command(runs, set);
+    words.insert(words.end(), options.begin(), options.end());
+    return run_command(words);
+  }
+
+  // The folder of the only run there.
+  fs::path run_in(const std::string& runs) const { return *fs::directory_iterator(folder_.path() / runs / "quickstart"); }
+  std::string weights_in(const std::string& runs) const {
+    return read_file(find_file(folder_.path() / runs, "weights.safetensors"));
+  }
+  // As a run is that was killed some time after this checkpoint: a copy, which lies elsewhere.
+  void copy_back_to(std::uint64_t step, const std::string& from, const std::string& to) const {
+    fs::copy(folder_.path() / from, folder_.path() / to, fs::copy_options::recursive);
+    fs::remove(run_in(to) / "weights.safetensors");
+    const std::string newest = fmt::format("step-{:09}", step);
+    std::vector<fs::path> later;
+    for (const auto& entry : fs::directory_iterator(run_in(to) / "checkpoints")) {
+      const std::string name = entry.path().filename().string();
+      if (name.starts_with("step-") && name > newest) later.push_back(entry.path());
+    }
+    for (const fs::path& path : later) fs::remove_all(path);
+    std::ofstream(run_in(to) / "checkpoints" / "latest") << newest << "\n";
+  }
+
+  const TemporaryFolder folder_;
+};
+
+// What the resumed run tells of steps, epochs and passes is what the whole run told.
+void expect_the_same(const Outcome& whole, const Outcome& resumed, const std::string& event, std::size_t count) {
+  const auto all = events(whole, event), rest = events(resumed, event);
+  ASSERT_EQ(rest.size(), count) << event;
+  ASSERT_GE(all.size(), count) << event;
+  for (std::size_t i = 0; i < count; ++i) {
+    const nlohmann::json &a = all[all.size() - count + i], &b = rest[i];
+    EXPECT_EQ(a.at("step"), b.at("step")) << event;
+    EXPECT_NEAR(a.at("loss"), b.at("loss"), event == "step" ? 0 : 1e-12) << event << ' ' << i;
+    for (const char* key : {"learning_rate", "accuracy", "stream_hash", "samples"}) {
+      if (a.contains(key)) {
+        EXPECT_EQ(a.at(key), b.at(key)) << event << ' ' << i << ' ' << key;
+      }
+    }
+  }
+}
+
+TEST_P(ResumeTest, EndsAsIfItHadNotStopped) {
+  const Setting& setting = GetParam();
+  const Outcome whole = run("whole", setting.set, setting.options);
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  ASSERT_EQ(events(whole, "checkpoint").size(), 3U) << whole.err;
+  copy_back_to(5, "whole", "stopped");
+  std::vector<std::string> options = setting.resumed_options.empty() ? setting.options : setting.resumed_options;
+  options.insert(options.end(), {"--resume", run_in("stopped")});
+  const Outcome resumed = run("stopped", setting.set, options);
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_EQ(resumed.err.find("warning"), std::string::npos) << resumed.err;
+  expect_the_same(whole, resumed, "step", 7);
+  expect_the_same(whole, resumed, "epoch", 2);
+  expect_the_same(whole, resumed, "validate", 2);
+  EXPECT_EQ(events(resumed, "resume").at(0).at("step"), 5);
+  ASSERT_FALSE(weights_in("whole").empty());
+  EXPECT_TRUE(weights_in("whole") == weights_in("stopped")) << "the weights differ";
+}
+
+const std::string kMicro = "train.forward_backward.micro_batches=3";
+INSTANTIATE_TEST_SUITE_P(
+    All, ResumeTest,
+    testing::Values(Setting{"momentum"}, Setting{"two_replicas", {}, {"--devices", "cpu*2"}},
+                    Setting{"two_processes", {}, {"--devices", "cpu*2"}, {"--devices", "cpu*2", "--processes", "2"}},
+                    Setting{"adamw", {"train.optimizer={rule=\"adamw\", learning_rate={initial=0.01, schedule=\"one_cycle\"}}"}},
+                    Setting{"average", {"train.optimizer.ema={decay=0.5, every=2}", "run.best=validate.loss"}},
+                    Setting{"average_that_has_not_begun", {"train.optimizer.ema={decay=0.5, every=7}"}},
+                    Setting{"lookahead", {"train.optimizer.lookahead={every=2}"}},
+                    Setting{"bfloat16_in_pieces", {"run.precision=bf16", kMicro}}),
+    [](const auto& test) { return test.param.name; });
+
+// Kills as many as MILLRACE_KILLS says, at moments that a failure prints.
+TEST_F(ResumeTest, KilledAtAnyMomentItEndsAsIfItHadNotBeen) {
+  const char* const wanted = std::getenv("MILLRACE_KILLS");
+  const int kills = wanted == nullptr ? 6 : std::atoi(wanted);
+  const std::vector<std::string> set = {"run.epochs=8", "checkpoint.every=1 step", "checkpoint.keep=2", "checkpoint.resume=auto"};
+  const Outcome whole = run("whole", set);
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  std::mt19937 random(static_cast<unsigned>(kills));
+  std::string moments;
+  for (int kill = 0, runs = 0; kill < kills; ++runs) {
+    const std::string folder = fmt::format("runs{}", runs);
+    Outcome outcome;
+    do {
+      Interruption interruption;
+      interruption.signal = SIGKILL;
+      interruption.after = kill < kills ? std::uniform_real_distribution<double>(0.01, whole.seconds)(random) : 0;
+      moments += fmt::format(" {:.3f}", interruption.after);
+      outcome = run_command(command(folder, set), interruption);
+      ++kill;
+    } while (outcome.code == 128 + SIGKILL);
+    ASSERT_EQ(outcome.code, 0) << "killed after" << moments << " seconds: " << outcome.err;
+    EXPECT_TRUE(weights_in("whole") == weights_in(folder)) << "killed after" << moments << " seconds";
+  }
+}
+
+TEST_F(ResumeTest, TheSameCommandBeginsAndGoesOnAndHasNothingLeft) {
+  const std::vector<std::string> set = {"checkpoint.resume=auto"};
+  const Outcome first = run("runs", set);
+  ASSERT_EQ(first.code, 0) << first.err;
+  EXPECT_EQ(events(first, "start").size(), 1U);
+  const std::string weights = weights_in("runs");
+  copy_back_to(10, "runs", "stopped");
+  const Outcome second = run("stopped", set);
+  ASSERT_EQ(second.code, 0) << second.err;
+  EXPECT_EQ(events(second, "resume").at(0).at("step"), 10);
+  EXPECT_EQ(events(second, "step").size(), 2U);
+  EXPECT_TRUE(weights == weights_in("stopped"));
+  const Outcome third = run("stopped", set);
+  ASSERT_EQ(third.code, 0) << third.err;
+  EXPECT_EQ(events(third, "resume").at(0).at("step"), 12);
+  EXPECT_EQ(events(third, "step").size(), 0U);
+  EXPECT_TRUE(weights == weights_in("stopped"));
+
+  // The run's files are continued: each line is whole, and those that count no more stand before the line that says so.
+  std::istringstream lines(read_file(run_in("stopped") / "metrics.jsonl"));
+  std::vector<std::string> marks;
+  std::size_t steps = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const nlohmann::json event = nlohmann::json::parse(line);
+    if (event.at("event") == "start" || event.at("event") == "resume") marks.push_back(event.at("event"));
+    steps += event.at("event") == "step" ? 1 : 0;
+  }
+  EXPECT_EQ(marks, (std::vector<std::string>{"start", "resume", "resume"}));
+  EXPECT_EQ(steps, 14U);
+}
+
+TEST_F(ResumeTest, ADamagedCheckpointIsNamedAndTheOneBeforeIsTaken) {
+  ASSERT_EQ(run("whole", {}).code, 0);
+  copy_back_to(10, "whole", "stopped");
+  fs::resize_file(run_in("stopped") / "checkpoints" / "step-000000010" / "state.safetensors", 100);
+  const Outcome resumed = run("stopped", {}, {"--resume"});
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_NE(resumed.err.find("step-000000010' cannot be used: 'state.safetensors' has 100 bytes, and should have "),
+            std::string::npos)
+      << resumed.err;
+  EXPECT_EQ(events(resumed, "resume").at(0).at("step"), 5);
+  EXPECT_TRUE(weights_in("whole") == weights_in("stopped"));
+}
+
+TEST_F(ResumeTest, AnotherPipelineIsRefusedByItsChanges) {
+  ASSERT_EQ(run("runs", {}).code, 0);
+  const Outcome changed =
+      run("runs", {"run.epochs=4", "train.augment.flip_x=0.25", "run.threads=3", "run.log_every=2"}, {"--resume"});
+  EXPECT_EQ(changed.code, 2);
+  EXPECT_NE(changed.err.find("was made by another pipeline; --allow-change KEY allows a change:\n"
+                             "  run.epochs was 3, is 4\n  train.augment.flip_x was 0.5, is 0.25\n"),
+            std::string::npos)
+      << changed.err;
+  const Outcome devices = run("runs", {}, {"--resume", "--devices", "cpu*2"});
+  EXPECT_EQ(devices.code, 2);
+  EXPECT_NE(devices.err.find("\n  run.devices was cpu*1, is cpu*2\n"), std::string::npos) << devices.err;
+  const Outcome longer = run("runs", {"run.epochs=4", "run.threads=3"}, {"--resume", "--allow-change", "run.epochs"});
+  ASSERT_EQ(longer.code, 0) << longer.err;
+  const auto steps = events(longer, "step");
+  ASSERT_EQ(steps.size(), 4U);
+  EXPECT_EQ(steps.front().at("step"), 13);
+}
+
+TEST_F(ResumeTest, WhatIsNotThereIsSaid) {
+  const Outcome none = run("runs", {}, {"--resume"});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_NE(none.err.find("runs/quickstart' has a checkpoint"), std::string::npos) << none.err;
+  const Outcome both = run("runs", {}, {"--resume", "--from", "2"});
+  EXPECT_EQ(both.code, 2);
+  EXPECT_NE(both.err.find("leave out --from and --weights"), std::string::npos) << both.err;
+  const Outcome nowhere = run("runs", {"run.folder="});
+  EXPECT_EQ(nowhere.code, 2);
+  EXPECT_NE(nowhere.err.find("[checkpoint] writes beside the run's files"), std::string::npos) << nowhere.err;
+}
+
+// Sends a signal when the first step is done; the exit code.
+int signalled(const std::vector<std::string>& words, const std::string& out, int signal) {
+  std::ofstream(out).close();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::dup2(::open(out.c_str(), O_WRONLY | O_TRUNC), STDOUT_FILENO);
+    ::dup2(::open("/dev/null", O_WRONLY), STDERR_FILENO);
+    std::vector<char*> arguments;
+    for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+    arguments.push_back(nullptr);
+    ::execv(arguments[0], arguments.data());
+    ::_exit(127);
+  }
+  for (int i = 0; i < 6000 && read_file(out).find("\"step\",") == std::string::npos; ++i) ::usleep(10'000);
+  ::kill(child, signal);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+std::vector<nlohmann::json> events_in(const std::string& file, const std::string& event) {
+  Outcome outcome;
+  outcome.out = read_file(file);
+  return events(outcome, event);
+}
+
+TEST_F(ResumeTest, ASignalWritesACheckpointAndEndsTheRun) {
+  const std::string out = folder_ / "out";
+  const std::vector<std::pair<int, int>> codes = {{SIGTERM, 143}, {SIGHUP, 129}, {SIGUSR2, 143}};
+  std::uint64_t done = 0;
+  for (const auto& [signal, code] : codes) {
+    EXPECT_EQ(signalled(command("runs", {"run.epochs=100000", "checkpoint.every=end", "checkpoint.resume=auto"}), out, signal),
+              code);
+    const auto written = events_in(out, "checkpoint"), ends = events_in(out, "end"), resumed = events_in(out, "resume");
+    ASSERT_EQ(written.size(), 1U) << signal;
+    ASSERT_EQ(ends.size(), 1U) << signal;
+    EXPECT_EQ(written[0].at("step"), ends[0].at("step"));
+    EXPECT_TRUE(fs::exists(fs::path(std::string(written[0].at("path"))) / "manifest.json"));
+    if (done > 0) {
+      ASSERT_EQ(resumed.size(), 1U) << signal;
+      EXPECT_EQ(resumed[0].at("step"), done);
+    }
+    done = ends[0].at("step");
+    EXPECT_FALSE(weights_in("runs").empty());
+  }
+}
+
+TEST_F(ResumeTest, SigUsr1WritesACheckpointAndTheRunGoesOn) {
+  const std::string out = folder_ / "out";
+  const std::vector<std::string> set = {"run.epochs=100000", "checkpoint.every=end", "stop.max_time=10 seconds"};
+  EXPECT_EQ(signalled(command("runs", set), out, SIGUSR1), 0);
+  const auto written = events_in(out, "checkpoint"), ends = events_in(out, "end");
+  ASSERT_EQ(written.size(), 2U) << "on request, and at the end";
+  ASSERT_EQ(ends.size(), 1U);
+  EXPECT_LT(written[0].at("step"), ends[0].at("step"));
+  EXPECT_EQ(written[1].at("step"), ends[0].at("step"));
+}
+
+TEST_F(ResumeTest, TheBestIsKept) {
+  const Outcome outcome = run("runs", {"checkpoint.every=end", "checkpoint.keep=1", "checkpoint.best=validate.loss"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  double best = 1e9;
+  std::uint64_t step = 0;
+  for (const auto& pass : events(outcome, "validate")) {
+    if (pass.at("loss") >= best) continue;
+    best = pass.at("loss");
+    step = pass.at("step");
+  }
+  const fs::path checkpoints = run_in("runs") / "checkpoints";
+  const std::string name = fmt::format("step-{:09}", step);
+  EXPECT_EQ(read_file(checkpoints / "best"), name + "\n");
+  EXPECT_TRUE(fs::exists(checkpoints / name / "manifest.json"));
+  EXPECT_EQ(read_file(checkpoints / "latest"), "step-000000012\n");
+}
+
+}  // namespace
+}  // namespace millrace::test
