@@ -133,7 +133,13 @@ class Training {
       packet.token = Ref<StepToken>(&token_);
       Ref<CirculatingBatch> batch(batches_[static_cast<std::size_t>(batch_home_.take())].get());
       batch->fill(step);
-      for (const auto& replica : forward_backward_) packet.weight += replica->weigh(*batch);
+      weights_.clear();
+      for (const auto& replica : forward_backward_) {
+        const std::vector<double> mine = replica->weigh(*batch);
+        weights_.resize(mine.size());
+        for (std::size_t i = 0; i < mine.size(); ++i) weights_[i] += mine[i];
+      }
+      packet.weights = weights_;
       packet.payload = std::move(batch);
       for (int r = 0; r < setup_.replicas; ++r)
         forward_backward_[static_cast<std::size_t>(r)]->process(0, packet, forward_output_);
@@ -220,6 +226,7 @@ class Training {
   StageContext context_;
   Home token_home_, batch_home_;
   CirculatingToken token_{token_home_};
+  std::vector<double> weights_;  // of the step whose token is held
   std::vector<std::unique_ptr<CirculatingBatch>> batches_;
   std::vector<std::unique_ptr<Device>> devices_;
   std::vector<std::unique_ptr<Replica>> replicas_;
