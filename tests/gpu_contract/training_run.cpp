@@ -96,7 +96,7 @@ class CirculatingToken : public StepToken {
 class Training {
  public:
   Training(Backend& backend, const TrainingSetup& setup) : setup_(setup), network_(small_network(kImage, 8, kClasses)) {
-    const std::string folder = std::string(MILLRACE_BINARY_DIR) + "/lib/millrace/plugins/";
+    const std::string folder = MILLRACE_BINARY_DIR "/lib/millrace/plugins/";
     for (const char* plugin : {"forward_backward", "allreduce", "communicator_local", "optimizer", "metrics", "rules", "losses"})
       registry_.load(folder + plugin + ".so");
     make_replicas(backend);
