@@ -314,8 +314,8 @@ RunResult Session::run() {
 RunResult Session::train() {
   const std::filesystem::path folder = run_folder();
   observers_.restart_clock(resumed_ ? resumed_->checkpoint.state.seconds : 0);
+  make_checkpoints(folder);
   log_->open(folder, pipeline_.resolved);
-  make_checkpoints();
   prepare();
   make_agreements();
   share_reports();

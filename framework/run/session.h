@@ -116,7 +116,7 @@ class Session {
   void check_changes() const;
   std::size_t checkpoint_bytes() const;
   std::filesystem::path run_folder() const;
-  void make_checkpoints();
+  void make_checkpoints(const std::filesystem::path& run);
   std::vector<NamedTensor> capture();
   std::vector<std::vector<float>> copies_of(const std::string& state, int parameter);
   void checkpoint(RunState state, bool best, Checkpoints::Clock::time_point since);
