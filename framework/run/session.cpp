@@ -298,6 +298,7 @@ RunResult Session::run() {
   } catch (...) {
     Error error = current_error();
     leave(error.what());
+    checkpoints_ = nullptr;  // what it still writes is told before the end
     end.error = error.what();
     end_observers(std::move(end));
     throw error;
