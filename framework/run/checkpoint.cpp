@@ -131,7 +131,8 @@ std::string whole_text(const fs::path& path) {
 std::vector<FileSum> read_manifest(const fs::path& path) {
   std::vector<FileSum> files;
   try {
-    for (const Json& file : Json::parse(whole_text(path / kManifest)).at("files")) {
+    const Json manifest = Json::parse(whole_text(path / kManifest));
+    for (const Json& file : manifest.at("files")) {
       files.push_back(
           {file.at("name").get<std::string>(), file.at("bytes").get<std::uint64_t>(), file.at("crc64").get<std::string>()});
     }

@@ -284,6 +284,16 @@ TEST_F(CheckpointsTest, ByTimeTheyAreDueOnceAnInterval) {
   EXPECT_TRUE(at_once.is_time());
 }
 
+TEST_F(CheckpointsTest, AFolderHasOneWriter) {
+  {
+    const Checkpoints first(setting());
+    const Error error = testkit::error_of([&] { const Checkpoints second(setting()); });
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+    EXPECT_NE(std::string(error.what()).find("made': its run has not ended"), std::string::npos) << error.what();
+  }
+  EXPECT_NO_THROW(Checkpoints{setting()});
+}
+
 TEST_F(CheckpointsTest, AFolderThatCannotBeMadeIsNamed) {
   folder_.write("made", "a file");
   const Error error = testkit::error_of([&] { const Checkpoints checkpoints(setting()); });

@@ -1,8 +1,12 @@
 #include "run/checkpoints.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "millrace/error.h"
@@ -27,7 +31,16 @@ Checkpoints::Checkpoints(Setting setting) : setting_(std::move(setting)), next_(
     fail(ErrorKind::usage, "the folder of checkpoints '{}' cannot be made: {}; choose another with checkpoint.folder",
          setting_.folder.string(), error.message());
   }
+  lock_folder();
   thread_ = std::thread([this] { run(); });
+}
+
+// A file system that has no locks is no reason to fail.
+void Checkpoints::lock_folder() {
+  folder_ = ::open(setting_.folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder_ < 0 || ::flock(folder_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
+  ::close(folder_);
+  fail(ErrorKind::usage, "another process writes checkpoints into '{}': its run has not ended", setting_.folder.string());
 }
 
 Checkpoints::~Checkpoints() {
@@ -37,6 +50,7 @@ Checkpoints::~Checkpoints() {
   }
   changed_.notify_all();
   thread_.join();
+  if (folder_ >= 0) ::close(folder_);
 }
 
 bool Checkpoints::is_time() {

@@ -27,8 +27,11 @@ class Checkpoints {
     std::function<void(CheckpointEvent)> tell;
     std::function<void(std::string)> warn;
   };
-  // Makes the folder. Throws Error(usage) naming it.
+  // Makes the folder, and locks it: of two processes that go on with one run the second is refused. Throws Error(usage) naming
+  // it.
   explicit Checkpoints(Setting setting);
+  Checkpoints(const Checkpoints&) = delete;
+  Checkpoints& operator=(const Checkpoints&) = delete;
   ~Checkpoints();  // when what was handed over is written
 
   // The time from one checkpoint to the next is over, and none is being written. Then the time begins again.
@@ -48,11 +51,13 @@ class Checkpoints {
     bool best = false;
     double stood_still_seconds = 0;
   };
+  void lock_folder();
   void run();
   void write(const Job& job);
   void fail_by(const Error& error, std::uint64_t step);
 
   const Setting setting_;
+  int folder_ = -1;         // open, and locked
   Clock::time_point next_;  // by time
   int left_out_ = 0;        // since the last attempt
 

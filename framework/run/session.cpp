@@ -262,6 +262,7 @@ RunResult Session::run() {
   } catch (...) {
     Error error = current_error();
     leave(error.what());
+    checkpoints_ = nullptr;  // what it still writes is told before the end
     end.error = error.what();
     end_observers(std::move(end));
     throw error;
@@ -278,8 +279,8 @@ RunResult Session::run() {
 RunResult Session::train() {
   const std::filesystem::path folder = run_folder();
   observers_.restart_clock(resumed_ ? resumed_->checkpoint.state.seconds : 0);
+  make_checkpoints(folder);
   log_->open(folder, resolved());
-  make_checkpoints();
   prepare();
   make_agreements();
   share_reports();

@@ -158,10 +158,10 @@ std::size_t Session::checkpoint_bytes(const Replicas& replicas) const {
   return bytes;
 }
 
-void Session::make_checkpoints() {
+void Session::make_checkpoints(const fs::path& run) {
   if (!has_checkpoints() || !is_first()) return;
   checkpoints_ = std::make_unique<Checkpoints>(
-      Checkpoints::Setting{.folder = checkpoint_folder(pipeline_.checkpoint, log_->folder()),
+      Checkpoints::Setting{.folder = checkpoint_folder(pipeline_.checkpoint, run),
                            .keep = pipeline_.checkpoint.keep,
                            .seconds = pipeline_.checkpoint.seconds,
                            .tell = [this](CheckpointEvent event) { observers_.tell(std::move(event)); },

@@ -76,14 +76,15 @@ class ResumeTest : public testing::TestWithParam<Setting> {
 };
 
 // What the resumed run tells of steps, epochs and passes is what the whole run told.
-void expect_the_same(const Outcome& whole, const Outcome& resumed, const std::string& event, std::size_t count) {
+void expect_the_same(const Outcome& whole, const Outcome& resumed, const std::string& event, std::size_t count,
+                     double tolerance) {
   const auto all = events(whole, event), rest = events(resumed, event);
   ASSERT_EQ(rest.size(), count) << event;
   ASSERT_GE(all.size(), count) << event;
   for (std::size_t i = 0; i < count; ++i) {
     const nlohmann::json &a = all[all.size() - count + i], &b = rest[i];
     EXPECT_EQ(a.at("step"), b.at("step")) << event;
-    EXPECT_NEAR(a.at("loss"), b.at("loss"), event == "step" ? 0 : 1e-12) << event << ' ' << i;
+    EXPECT_NEAR(a.at("loss"), b.at("loss"), tolerance) << event << ' ' << i;
     for (const char* key : {"learning_rate", "accuracy", "stream_hash", "samples"}) {
       if (a.contains(key)) {
         EXPECT_EQ(a.at(key), b.at(key)) << event << ' ' << i << ' ' << key;
@@ -102,10 +103,11 @@ TEST_P(ResumeTest, EndsAsIfItHadNotStopped) {
   options.insert(options.end(), {"--resume", run_in("stopped")});
   const Outcome resumed = run("stopped", setting.set, options);
   ASSERT_EQ(resumed.code, 0) << resumed.err;
-  EXPECT_EQ(resumed.err.find("warning"), std::string::npos) << resumed.err;
-  expect_the_same(whole, resumed, "step", 7);
-  expect_the_same(whole, resumed, "epoch", 2);
-  expect_the_same(whole, resumed, "validate", 2);
+  EXPECT_EQ(resumed.err.find("cannot be used"), std::string::npos) << resumed.err;
+  const double tolerance = setting.resumed_options.empty() ? 0 : 1e-9;  // processes add up figures in another order
+  expect_the_same(whole, resumed, "step", 7, tolerance);
+  expect_the_same(whole, resumed, "epoch", 2, tolerance);
+  expect_the_same(whole, resumed, "validate", 2, tolerance);
   EXPECT_EQ(events(resumed, "resume").at(0).at("step"), 5);
   ASSERT_FALSE(weights_in("whole").empty());
   EXPECT_TRUE(weights_in("whole") == weights_in("stopped")) << "the weights differ";
@@ -272,7 +274,7 @@ TEST_F(ResumeTest, ASignalWritesACheckpointAndEndsTheRun) {
 
 TEST_F(ResumeTest, SigUsr1WritesACheckpointAndTheRunGoesOn) {
   const std::string out = folder_ / "out";
-  const std::vector<std::string> set = {"run.epochs=100000", "checkpoint.every=end", "stop.max_time=10 seconds"};
+  const std::vector<std::string> set = {"run.epochs=100000", "checkpoint.every=end", "stop.max_time=4 seconds"};
   EXPECT_EQ(signalled(command("runs", set), out, SIGUSR1), 0);
   const auto written = events_in(out, "checkpoint"), ends = events_in(out, "end");
   ASSERT_EQ(written.size(), 2U) << "on request, and at the end";

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "observer_fixture.h"
 
 namespace millrace::observer_test {
@@ -17,6 +19,18 @@ TEST_F(LedgerObserverTest, NamesEveryBadSample) {
   EXPECT_EQ(text_of("quarantine.jsonl"), line);
   observer->bad_sample(bad_sample_event(2));
   EXPECT_EQ(text_of("quarantine.jsonl"), line + line);
+}
+
+TEST_F(LedgerObserverTest, ARunThatGoesOnKeepsItsLines) {
+  for (const bool resumed : {false, true}) {
+    RunStart start = start_event();
+    start.resumed = resumed;
+    const auto observer = make("ledger");
+    observer->start(start, control_);
+    observer->bad_sample(bad_sample_event(1));
+  }
+  const std::string text = text_of("quarantine.jsonl");
+  EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);
 }
 
 TEST_F(LedgerObserverTest, WritesNothingInARunWithoutAFolder) {

@@ -105,6 +105,32 @@ TEST_F(MetricsObserverTest, AStopWithAReasonIsALine) {
                      "\n");
 }
 
+TEST_F(MetricsObserverTest, ARunThatGoesOnAppendsAndSaysWhichLinesCountNoMore) {
+  {
+    const auto observer = make("metrics");
+    observer->start(start_event(), control_);
+    CheckpointEvent checkpoint;
+    checkpoint.step = 2;
+    checkpoint.path = "runs/step-000000002";
+    checkpoint.stood_still_seconds = 0.25;
+    checkpoint.seconds = 0.5;
+    checkpoint.bytes = 1000;
+    checkpoint.elapsed_seconds = 1;
+    observer->checkpoint(checkpoint);
+  }
+  RunStart resumed = start_event();
+  resumed.resumed = true;
+  resumed.first_step = 3;
+  make("metrics")->start(resumed, control_);
+  EXPECT_EQ(text_of("metrics.jsonl"),
+            kStart + R"({"event":"checkpoint","step":2,"path":"runs/step-000000002","best":false,"stood_still_seconds":0.25,)"
+                     R"("seconds":0.5,"bytes":1000,"elapsed_seconds":1.0})"
+                     "\n"
+                     R"({"event":"resume","step":2,"name":"quickstart","file":"quickstart.toml","seed":1,"epochs":2.0,)"
+                     R"("first_step":3,"steps":8,"replicas":1,"elapsed_seconds":0.5})"
+                     "\n");
+}
+
 TEST_F(MetricsObserverTest, WritesToStandardOutputTooWhereItIsAsked) {
   const auto observer = make("metrics", Value(Table{{"standard_output", {}, Value(true)}}));
   RunStart start = start_event();

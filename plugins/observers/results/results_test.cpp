@@ -27,6 +27,28 @@ TEST_F(ResultsObserverTest, ANewFigureIsANewColumn) {
             "validate,1,4,260,0.5,0.5,,,0.125\n");
 }
 
+TEST_F(ResultsObserverTest, ARunThatGoesOnKeepsTheRowsBeforeIt) {
+  PassEvent pass = pass_event();
+  pass.graph = "a \"b\", c";
+  {
+    const auto observer = make("results");
+    observer->start(start_event(), control_);
+    observer->pass(pass);  // at step 4
+    pass.step = 8;
+    observer->pass(pass);
+  }
+  RunStart resumed = start_event();
+  resumed.resumed = true;
+  resumed.first_step = 5;
+  const auto observer = make("results");
+  observer->start(resumed, control_);
+  observer->epoch(epoch_event());
+  EXPECT_EQ(text_of("results.csv"),
+            "graph,epoch,step,images_per_second,seconds,loss,mean_iou,accuracy,top5\n"
+            "\"a \"\"b\"\", c\",1,4,260,0.5,0.5,0.125,,\n"
+            "train,1,4,100,2,0.25,,0.5,0.75\n");
+}
+
 TEST_F(ResultsObserverTest, QuotesNamesThatNeedIt) {
   const auto observer = make("results");
   observer->start(start_event(), control_);

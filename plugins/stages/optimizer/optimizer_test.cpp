@@ -260,6 +260,23 @@ TEST_F(OptimizerTest, GradientsAreScaledAsTheirBucketSays) {
   EXPECT_EQ(value("fc1.weight"), 0.75F) << "and no momentum moves it";
 }
 
+// Slow weights would begin again as the weights are, and the rule would count from 0.
+TEST_F(OptimizerTest, GoesOnWithWhatItHasSaved) {
+  const Value parameters = table({{"learning_rate", number(0.5)}, {"lookahead", table({{"every", Value(std::int64_t{10})}})}});
+  EXPECT_EQ(start(parameters).stage().save(), "0");
+  feed_step(0, 1);
+  feed_step(1, 1);
+  EXPECT_EQ(harness_->stage().save(), "2");
+  EXPECT_EQ(replica_->read("slow", 0)[0], 1.0F);
+  start(parameters).stage().restore("2");
+  const std::vector<float> saved(static_cast<std::size_t>(network_.parameters[0].shape.elements()), 0.75F);
+  replica_->write("slow", 0, saved);
+  feed_step(2, 1);
+  EXPECT_EQ(replica_->read("slow", 0)[0], 0.75F);
+  EXPECT_EQ(harness_->stage().save(), "3");
+  EXPECT_THROW(harness_->stage().restore("two"), Error);
+}
+
 class WatchedToken : public StepToken {
  public:
   explicit WatchedToken(bool& gone) : gone_(gone) {}
