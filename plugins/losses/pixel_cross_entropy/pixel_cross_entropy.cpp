@@ -1,7 +1,6 @@
 #include "pixel_cross_entropy_kernels.h"
 
-#include <cmath>
-
+#include "millrace/class_matrix.h"
 #include "millrace/class_weights.h"
 #include "millrace/plugin.h"
 
@@ -24,16 +23,7 @@ class PixelCrossEntropy final : public Loss {
               .better = LossFigure::Better::higher,
               .percent = true,
               .finish = [](std::span<const double> sums) { return quotient(sums[kCorrect], sums[kPixels]); }});
-    d.figure({.name = "mean_accuracy",
-              .text = "the same of each class, averaged over classes that occur",
-              .better = LossFigure::Better::higher,
-              .percent = true,
-              .finish = mean_accuracy});
-    d.figure({.name = "mean_iou",
-              .text = "intersection over union of each class, averaged over classes that occur",
-              .better = LossFigure::Better::higher,
-              .percent = true,
-              .finish = mean_iou});
+    describe_class_figures<kPixels + 1>(d);
   }
   explicit PixelCrossEntropy(const Params& params) : weights_(params.class_weights) {}
 
@@ -48,32 +38,6 @@ class PixelCrossEntropy final : public Loss {
 
  private:
   static constexpr int kCorrect = 2, kPixels = 3;
-
-  // Means over the classes that occur of `part`(right, pixels of the class, pixels predicted as it).
-  template <class Part>
-  static double mean(std::span<const double> sums, const Part& part) {
-    const std::span<const double> matrix = sums.subspan(kPixels + 1);
-    const auto classes = static_cast<std::size_t>(std::lround(std::sqrt(static_cast<double>(matrix.size()))));
-    double total = 0, occurring = 0;
-    for (std::size_t c = 0; c < classes; ++c) {
-      double of = 0, as = 0;
-      for (std::size_t other = 0; other < classes; ++other) {
-        of += matrix[c * classes + other];
-        as += matrix[other * classes + c];
-      }
-      if (of == 0) continue;
-      total += part(matrix[c * classes + c], of, as);
-      occurring += 1;
-    }
-    return quotient(total, occurring);
-  }
-  static double mean_accuracy(std::span<const double> sums) {
-    return mean(sums, [](double right, double of, double) { return right / of; });
-  }
-  static double mean_iou(std::span<const double> sums) {
-    return mean(sums, [](double right, double of, double as) { return right / (of + as - right); });
-  }
-
   const ClassWeights weights_;
 };
 
