@@ -38,6 +38,7 @@ struct SessionOptions {
   StartingPoint from;                                  // of the main graph; nothing that comes before is read
   std::uint64_t most_steps = 0;                        // of the main graph; 0: as the file says
   bool time_layers = false;                            // Replica::layer_times() will be asked
+  bool only_check = false;                             // run() will not be called: no sample is read
   bool only_main = false;                              // no other graph runs, nothing is written: for profiling
   std::function<void(const Graph::Figures&)> on_tick;  // about 20 times a second, with the main graph's figures
   const std::atomic<int>* stop_signal = nullptr;       // a signal that came: the run ends after the steps under way
@@ -62,7 +63,8 @@ struct RunResult {
 class Session {
  public:
   // Makes everything, in an order in which mistakes are found before anything expensive is done. Sources are opened (they list
-  // their samples); no sample is read. `pipeline` and `registry` must outlive the session.
+  // their samples). No sample is read, unless a loss asks for numbers that depend on the data (run/median_weights.h). `pipeline`
+  // and `registry` must outlive the session.
   Session(const Pipeline& pipeline, const Registry& registry, SessionOptions options);
   ~Session();
 
@@ -96,6 +98,7 @@ class Session {
   void read_weights();
   void choose_devices();
   void build_graphs();
+  void count_median_weights();
   void compile_replicas();
   void start_replicas();
   void place_steps();
@@ -130,6 +133,7 @@ class Session {
   std::vector<std::unique_ptr<Replica>> replicas_;
   std::string evaluated_;  // CompileRequest::evaluated
   std::vector<std::unique_ptr<GraphBuild>> builds_;
+  std::vector<double> median_weights_;              // StageContext::median_weights
   std::vector<std::int32_t> resident_sets_;         // of each build: which one devices keep, or -1
   std::uint64_t first_step_ = 0, total_steps_ = 0;  // of the main graph: [first, total), of which schedules know
   std::uint64_t last_step_ = 0;                     // one past the last step that is done: total_steps_, or stop.max_steps

@@ -120,6 +120,7 @@ int main(int argc, char** argv) {
     }
     std::signal(SIGPIPE, SIG_IGN);  // `pipeline-run --json | head` ends the reader, not the training
     options.activity = &activity;
+    options.only_check = check;
     options.stop_signal = &signals.signal();
     try {
       millrace::Session session(pipeline, registry, options);

@@ -16,7 +16,7 @@ class PixelCrossEntropy final : public Loss {
   static void describe(LossDescription<Params>& d) {
     d.name("pixel_cross_entropy").text("Cross-entropy of the softmax of each pixel's outputs, for images of class indices.");
     d.target(LossTarget::classes).example("", {4, 6, 5}).example("class_weights = [0.5, 2, 1]", {3, 7, 7});
-    d.params.add("class_weights", &Params::class_weights).text(ClassWeights::kText);
+    d.params.add("class_weights", &Params::class_weights).text(ClassWeights::kTextOfPixels);
     d.sum("correct").sum("pixels").class_matrix();
     d.figure({.name = "accuracy",
               .text = "pixels whose class has the largest output",
