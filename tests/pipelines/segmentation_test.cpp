@@ -77,7 +77,7 @@ class Segmentation : public testing::Test {
     const auto read = [&](const char* graph, const char* part) {
       return fmt::format(
           "[{0}.read]\nstage = \"read_pairs\"\nimages = \"{1}/images\"\nlabels = \"{1}/labels\"\nclasses = [{{ name = \"a\" }}, "
-          "{{ name = \"b\" }}, {{ name = \"c, rare\" }}]\nignored = [9]\n[{0}.decode_image]\nsize = [10, 12]\n",
+          "{{ name = \"b\" }}, {{ name = \"c, rare\" }}]\nignored = [9]\n[{0}.decode_image]\nsize = [10, 12]\nfit = \"exact\"\n",
           graph, folder_ / part);
     };
     constexpr const char* kLoss = "loss = { rule = \"pixel_cross_entropy\", class_weights = \"median-frequency\" }\n";
