@@ -31,6 +31,13 @@ void Predictions::copy_image(std::size_t sample, std::uint8_t* to) const {
   apply_record(batch->records[slot], {batch->pixels + slot * batch->image.bytes(), batch->image}, batch->window, to);
 }
 
+void Predictions::copy_target(std::size_t sample, std::uint8_t* to) const {
+  const std::size_t slot = first_slot + sample;
+  const ImageShape stored = batch->target.shape(batch->image);
+  apply_record(target_record(batch->records[slot], batch->target), {batch->targets + slot * stored.bytes(), stored},
+               batch->target.shape(batch->window), to);
+}
+
 namespace {
 
 // The place of a name among a layer's outputs.

@@ -3,7 +3,7 @@
     python3 -m venv ../venv && ../venv/bin/pip install numpy torch scikit-learn && ../venv/bin/python tests/reference/make_figures.py
 
 Where scikit-learn is installed, its precision, recall, F1 and Jaccard index must be the same. README.md here explains the file;
-framework/base/class_matrix_test.cpp and plugins/stages/write_evaluation read it.
+tests/reference/figure_reference_test.cpp and plugins/stages/write_images/write_quality_test.cpp read it.
 """
 import numpy
 
@@ -59,6 +59,47 @@ def agree_with_sklearn(labels, predicted, classes, by_class):
         assert numpy.allclose(by_class[name], theirs, rtol=0, atol=1e-12), name
 
 
+def image(height, width, channels, phase):
+    """Pixels of a picture with slopes and grain, (H, W, C): README.md here has the formula."""
+    grain = reference.values([height, width, channels], phase, 40.0).numpy()
+    y, x, c = numpy.mgrid[:height, :width, :channels]
+    return numpy.clip(numpy.floor(60.0 + 4.0 * y + 3.0 * x + 20.0 * c + grain), 0, 255)
+
+
+def similarity(a, b):
+    """SSIM of one channel: Wang et al. 2004, windows of 11 x 11, a Gaussian of deviation 1.5, those within the image."""
+    far = numpy.arange(11) - 5.0
+    kernel = numpy.exp(-(far**2) / (2 * 1.5**2))
+    kernel = numpy.outer(kernel, kernel) / kernel.sum() ** 2
+
+    def mean(values):
+        windows = numpy.lib.stride_tricks.sliding_window_view(values, (11, 11))
+        return (windows * kernel).sum((2, 3))
+
+    c1, c2 = (0.01 * 255) ** 2, (0.03 * 255) ** 2
+    mean_a, mean_b = mean(a), mean(b)
+    var_a, var_b, both = mean(a * a) - mean_a**2, mean(b * b) - mean_b**2, mean(a * b) - mean_a * mean_b
+    return ((2 * mean_a * mean_b + c1) * (2 * both + c2) / ((mean_a**2 + mean_b**2 + c1) * (var_a + var_b + c2))).mean()
+
+
+# height, width, channels, luminance, border
+PICTURES = [(24, 17, 1, False, 0), (20, 31, 3, False, 0), (26, 22, 3, True, 0), (30, 28, 3, True, 4), (11, 11, 1, False, 0)]
+
+
+def picture(number, height, width, channels, luminance, border):
+    first = 500 * number + 120000
+    images = [image(height, width, channels, first + i) for i in range(2)]
+    planes = [i[border : height - border, border : width - border] for i in images]
+    if luminance:  # ITU-R BT.601
+        planes = [16 + (p @ numpy.array([65.481, 128.553, 24.966]))[..., None] / 255 for p in planes]
+    error = ((planes[0] - planes[1]) ** 2).mean()
+    similarities = [similarity(planes[0][..., c], planes[1][..., c]) for c in range(planes[0].shape[2])]
+    return dict(
+        shape=[height, width, channels], phase=first, luminance=luminance, border=border,
+        psnr=float(10 * numpy.log10(255**2 / error)), ssim=float(numpy.mean(similarities)),
+    )
+
+
 def case(number, classes, samples, raised, missing):
     first = 1000 * number + 90000
     present = numpy.array([c for c in range(classes) if c not in missing])
@@ -83,4 +124,5 @@ def case(number, classes, samples, raised, missing):
 
 
 if __name__ == "__main__":
-    reference.write("figures.json", [case(number, *of) for number, of in enumerate(CASES, 1)], numpy=numpy.__version__)
+    reference.write("figures.json", [case(number, *of) for number, of in enumerate(CASES, 1)], numpy=numpy.__version__,
+                    pictures=[picture(number, *of) for number, of in enumerate(PICTURES, 1)])

@@ -76,6 +76,8 @@ class Predictions : public Payload {
   const Values& output(LayerPort port) const;
   // A sample's image as the network saw it, into memory for a batch->window. REQUIRES: batch.
   void copy_image(std::size_t sample, std::uint8_t* to) const;
+  // Its target as the output is compared with it, into memory for a batch->target.shape(batch->window). REQUIRES: batch->targets.
+  void copy_target(std::size_t sample, std::uint8_t* to) const;
 };
 
 // The output of a layer that a user names "layer" or "layer:port". Throws Error(usage) that names `key` and the nearest layer.

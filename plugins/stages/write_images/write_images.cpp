@@ -1,23 +1,8 @@
 #include "write_images.h"
 
-#include <algorithm>
-#include <cmath>
-
-#include "millrace/error.h"
-#include "millrace/network.h"
 #include "millrace/plugin.h"
 
 namespace millrace {
-namespace {
-
-constexpr float kWhite = 255;
-
-// What is no number becomes black.
-std::uint8_t pixel_of(float value) {
-  return value > 0 ? static_cast<std::uint8_t>(std::lround(std::min(value, kWhite))) : std::uint8_t{0};
-}
-
-}  // namespace
 
 void WriteImages::describe(StageDescription<Params>& d) {
   d.name("write_images").text("Writes the network's result for each image as a PNG file.");
@@ -27,48 +12,17 @@ void WriteImages::describe(StageDescription<Params>& d) {
       .text("the result is scaled as the network's input is, by its mean and deviation; false: from 0, black, to 1, white");
 }
 
-WriteImages::WriteImages(const Params& params, const StageContext& context) : context_(context), pictures_(params) {
-  if (context.network == nullptr) fail(ErrorKind::usage, "there is no [network] whose result could be written");
-  const Network& network = *context.network;
-  const Shape& output = network.output();
-  if (output.rank() != 3 || (output[0] != 1 && output[0] != 3)) {
-    fail(ErrorKind::usage, "the network's result is {}: a picture has 1 or 3 channels, height and width", to_string(output));
-  }
-  const auto channels = static_cast<std::size_t>(output[0]);
-  shape_ = {static_cast<int>(output[1]), static_cast<int>(output[2]), static_cast<int>(output[0])};
-  factor_.assign(channels, kWhite);
-  summand_.assign(channels, 0);
-  if (!params.normalised) return;
-  if (network.mean.size() != channels) {
-    fail(ErrorKind::usage,
-         "the network's input has {} channels and its result {}: mean and deviation are those of the input; set normalised = "
-         "false",
-         network.mean.size(), channels);
-  }
-  for (std::size_t c = 0; c < channels; ++c) {
-    factor_[c] = kWhite * static_cast<float>(network.deviation[c]);
-    summand_[c] = kWhite * static_cast<float>(network.mean[c]);
-  }
-}
+WriteImages::WriteImages(const Params& params, const StageContext& context)
+    : context_(context), result_(context, params.normalised), pictures_(params) {}
 
 void WriteImages::write(const Predictions& share) {
   for (std::uint32_t i = 0; i < share.count; ++i) {
     const Predictions::Sample& sample = share.samples[i];
     if (!sample.counts) continue;
-    draw(share.result().row(i));
-    pictures_.write(sample, {pixels_.data(), shape_});
+    result_.draw(share.result().row(i), pixels_);
+    pictures_.write(sample, {pixels_.data(), result_.shape()});
   }
   if (share.last) pictures_.end_pass();
-}
-
-// From (C, H, W) to (H, W, C).
-void WriteImages::draw(std::span<const float> values) {
-  pixels_.resize(values.size());
-  const std::size_t channels = factor_.size(), places = values.size() / channels;
-  for (std::size_t c = 0; c < channels; ++c) {
-    for (std::size_t place = 0; place < places; ++place)
-      pixels_[place * channels + c] = pixel_of(values[c * places + place] * factor_[c] + summand_[c]);
-  }
 }
 
 }  // namespace millrace

@@ -1,11 +1,11 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "millrace/predictions.h"
 #include "millrace/stage.h"
+#include "output_pixels.h"
 #include "picture_folder.h"
 
 namespace millrace {
@@ -19,8 +19,8 @@ namespace millrace {
 //   [predict.write_images]
 //   folder = "images"                    # in the run's folder: images/7.png for photos/7.jpg
 //
-// A value v of channel c becomes the 8-bit pixel 255 (v deviation[c] + mean[c]), rounded, with the input's mean and deviation:
-// what a network has learned that was compared with target images. With normalised = false it becomes 255 v.
+// Values become pixels with the input's mean and deviation (OutputPixels): what a network has learned that was compared with
+// target images.
 //
 // Ports: in, Predictions of (1 or 3, H, W) float32. Skipped samples are left out; quarantine.jsonl names them.
 // Threading: pictures are made and written on a thread of its own (PredictionLine), in order of the source.
@@ -41,11 +41,9 @@ class WriteImages : public Stage {
 
  private:
   void write(const Predictions& share);
-  void draw(std::span<const float> values);
 
   const StageContext context_;
-  ImageShape shape_;                     // of the pictures
-  std::vector<float> factor_, summand_;  // by channel
+  const OutputPixels result_;
 
   // Of the line's thread.
   PictureFolder pictures_;
