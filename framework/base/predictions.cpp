@@ -26,6 +26,18 @@ const Predictions::Values& Predictions::output(LayerPort port) const {
   return *std::find_if(outputs.begin(), outputs.end(), [&](const Values& values) { return values.port == port; });
 }
 
+void Predictions::copy_image(std::size_t sample, std::uint8_t* to) const {
+  const std::size_t slot = first_slot + sample;
+  apply_record(batch->records[slot], {batch->pixels + slot * batch->image.bytes(), batch->image}, batch->window, to);
+}
+
+void Predictions::copy_target(std::size_t sample, std::uint8_t* to) const {
+  const std::size_t slot = first_slot + sample;
+  const ImageShape stored = batch->target.shape(batch->image);
+  apply_record(target_record(batch->records[slot], batch->target), {batch->targets + slot * stored.bytes(), stored},
+               batch->target.shape(batch->window), to);
+}
+
 namespace {
 
 // The place of a name among a layer's outputs.
@@ -67,9 +79,11 @@ LayerPort find_output(const StageContext& context, std::string_view key, std::st
 struct PredictionLine::State {
   using Place = std::pair<std::uint64_t, int>;  // turn, replica
   struct Item {
+    // Of what is next in line: after an error of the graph the others may never be. The last to go: a batch that the share holds
+    // is at home before the graph has finished.
+    std::optional<Output::Hold> hold;
     Ref<Predictions> share;
     Output* output = nullptr;
-    std::optional<Output::Hold> hold;  // of what is next in line: after an error of the graph the others may never be
   };
 
   explicit State(Write the_write) : write(std::move(the_write)) {}
@@ -119,7 +133,7 @@ void PredictionLine::add(Packet packet, Output& output) {
   if (state.stopping) return;
   const int replicas = share->replicas;
   const State::Place place{share->turn, share->replica};
-  state.early.emplace(place, State::Item{std::move(share), &output, {}});
+  state.early.emplace(place, State::Item{{}, std::move(share), &output});
   for (auto first = state.early.begin(); first != state.early.end() && first->first == state.next; first = state.early.begin()) {
     first->second.hold.emplace(output);
     state.line.push_back(std::move(first->second));

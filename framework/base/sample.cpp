@@ -144,6 +144,7 @@ AugmentationRecord target_record(const AugmentationRecord& record, const TargetS
   result.y = narrow(record.y * target.scale + (record.step_y < 0 ? last : 0));
   result.x = narrow(record.x * target.scale + (record.step_x < 0 ? last : 0));
   result.scale = static_cast<std::uint8_t>(target.scale);
+  result.noise = 0;
   if (target.kind == TargetSpec::Kind::classes) std::fill(std::begin(result.fill), std::end(result.fill), target.ignored);
   return result;
 }
@@ -219,6 +220,8 @@ void Sample::reset(const SampleKey& new_key, Image slot, const TargetSpec& targe
   label = -1;
   numbers.clear();
   record = {};
+  noise = 0;
+  noise_seed = 0;
   windowed = false;
   cached = false;
   content = 0;
@@ -271,6 +274,7 @@ std::uint64_t hash_of_input(const Batch& batch) {
     std::uint64_t hash = combine(slot, static_cast<std::uint64_t>(batch.labels[slot]));
     const Image image{const_cast<std::uint8_t*>(batch.pixels) + slot * batch.image.bytes(), batch.image};  // only read
     hash = hash_seen(hash, record, image, window);
+    if (record.noise != 0) hash = combine(hash_bytes(&record.noise, sizeof record.noise, hash), record.noise_seed);
     if (batch.targets) {
       const Image target{batch.targets + slot * target_shape.bytes(), target_shape};
       hash = hash_seen(hash, target_record(record, batch.target), target, target_window);

@@ -48,7 +48,19 @@ const LossType* find(const std::string& name, const Position& at, const Registry
   return nullptr;
 }
 
-StageLoss read(const Value* written, const Registry& registry, const std::string& stage, Diagnostics& errors) {
+// Replaces the word by the numbers that it stands for; where they are not known, classes weigh the same.
+void put_median_weights(Value& table, const LossType& type, const std::vector<double>& weights) {
+  const Value* const written = table.find(kClassWeights);
+  if (written == nullptr || type.info->target != LossTarget::classes || !is_median_frequency(*written)) return;
+  if (weights.empty()) {
+    table.erase(kClassWeights);
+    return;
+  }
+  table.set(kClassWeights, list_of(weights, written->at()));
+}
+
+StageLoss read(const Value* written, const Registry& registry, const std::string& stage, Diagnostics& errors,
+               const std::vector<double>& median_weights = {}) {
   Value table = written == nullptr ? Value(Table{}) : *written;
   const std::string owner = stage + ": 'loss'";
   if (table.kind() == Value::Kind::text) table = Value(Table{{"rule", table.at(), table}}, table.at());
@@ -68,6 +80,7 @@ StageLoss read(const Value* written, const Registry& registry, const std::string
   }
   const std::size_t before = errors.size();
   if (const LossType* type = find(words.rule, at, registry, owner, errors)) {
+    put_median_weights(table, *type, median_weights);
     made.loss = type->create(table, owner + " '" + words.rule + "'", errors);
   }
   if (errors.size() != before) made.loss = nullptr;
@@ -86,6 +99,14 @@ std::vector<AuxiliaryEntry> auxiliary_entries(const Value& stage_table) {
   return entries;
 }
 
+bool is_median_frequency(const Value& value) { return value.kind() == Value::Kind::text && value.text() == "median-frequency"; }
+
+Value list_of(const std::vector<double>& numbers, const Position& at) {
+  Array list;
+  for (const double number : numbers) list.emplace_back(number, at);
+  return Value(std::move(list), at);
+}
+
 void check_loss_table(const Value& stage_table, const Registry& registry, const std::string& owner, Diagnostics& errors) {
   if (stage_table.kind() != Value::Kind::table) return;
   read(stage_table.find("loss"), registry, owner, errors);
@@ -97,7 +118,7 @@ void check_loss_table(const Value& stage_table, const Registry& registry, const 
 StageLoss make_loss(const LossParams& params, const StageContext& context) {
   if (context.registry == nullptr) fail(ErrorKind::usage, "a loss: there is no registry to find it in");
   Diagnostics errors;
-  StageLoss loss = read(&params.loss, *context.registry, StageTypeAccess::owner_of(context), errors);
+  StageLoss loss = read(&params.loss, *context.registry, StageTypeAccess::owner_of(context), errors, context.median_weights);
   errors.throw_if_any();
   return loss;
 }

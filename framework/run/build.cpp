@@ -58,7 +58,7 @@ GraphBuild::GraphBuild(const GraphPlan& plan, StageContext context) : plan_(&pla
     ++made_;
     if (stage.image_shape() != ImageShape{}) context_.image = stage.image_shape();
     if (const auto target = stage.target()) context_.target = *target;
-    if (context_.fingerprint != 0) {
+    if (context_.fingerprint != 0 && role != StageType::Role::batcher) {
       const StagePlan& made = plan.stages[made_ - 1];
       context_.fingerprint = combine(context_.fingerprint, hash_text(made.type->name + to_toml(made.table)));
     }

@@ -46,6 +46,8 @@ class GraphBuild {
   const StagePlan& batcher() const { return plan_->stages[batcher_at_]; }  // REQUIRES: chooses_batch()
   ImageShape image() const { return image_; }                              // of the batches' pixels
   const TargetSpec& target() const { return target_; }
+  std::uint64_t fingerprint() const { return context_.fingerprint; }  // of what arrives at `batch`; 0: the source has none
+  void set_median_weights(std::vector<double> weights) { context_.median_weights = std::move(weights); }
   std::uint64_t samples() const { return samples_; }  // of an epoch
   // What devices are to keep of this graph; none when no cache in it asks for that.
   std::optional<ResidentSet> resident_set() const;

@@ -63,6 +63,11 @@ std::vector<Figure> RunLog::Sums::figures(std::size_t most) const {
   return made;
 }
 
+std::vector<double> RunLog::Sums::class_matrix() const {
+  if (!loss || !loss->info().class_matrix || sums.values.empty()) return {};
+  return {sums.values.begin() + static_cast<std::ptrdiff_t>(loss->info().sums.size()), sums.values.end()};
+}
+
 void RunLog::report(const StepReport& report) {
   if (reporter_ != nullptr) reporter_->send(report);
   this->report(0, report);

@@ -72,6 +72,7 @@ class RunLog final : public RunServices {
     std::uint64_t stream_hash = 0;
     void add(const Sums& others);
     std::vector<Figure> figures(std::size_t most = SIZE_MAX) const;  // the first ones
+    std::vector<double> class_matrix() const;                        // empty where the loss has none
   };
   Sums sums(std::string_view graph, std::uint64_t epoch) const;
   void restore(std::string_view graph, std::uint64_t epoch, Sums sums);  // of a run that goes on

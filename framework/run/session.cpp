@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "millrace/cache_folder.h"
 #include "millrace/error.h"
 #include "millrace/split.h"
+#include "run/median_weights.h"
 #include "run/stop_rules.h"
 #include "run/training.h"
 #include "run/weights.h"
@@ -33,6 +35,7 @@ Session::Session(const Pipeline& pipeline, const Registry& registry, SessionOpti
   }
   if (resumed_) check_changes();
   build_graphs();
+  if (pipeline_.network && !options_.only_check) count_median_weights();
   compile();
 
   for (const auto& figure : {pipeline_.best, pipeline_.stop.figure, pipeline_.checkpoint.best}) {
@@ -181,6 +184,21 @@ void Session::build_graphs() {
     builds_.back()->require_steps();
     builds_.back()->require_targets();
   }
+}
+
+void Session::count_median_weights() {
+  const auto asks = [](const auto& build) { return asks_for_median_weights(build->plan()); };
+  if (std::none_of(builds_.begin(), builds_.end(), asks)) return;
+  const GraphPlan& plan = pipeline_.graphs.front();
+  std::unique_ptr<GraphBuild> alone;  // where another graph runs without it
+  if (&builds_.front()->plan() != &plan) alone = std::make_unique<GraphBuild>(plan, shared_context());
+  const GraphBuild& main = alone ? *alone : *builds_.front();
+  doing(fmt::format("counting the pixels of each class of [{}]", plan.name));
+  median_weights_ = median_frequency_weights(main, {.classes = static_cast<std::size_t>(pipeline_.network->output()[0]),
+                                                    .seed = static_cast<std::uint64_t>(pipeline_.run.seed),
+                                                    .threads = static_cast<unsigned>(data_threads()),
+                                                    .cache = cache_folder("class_weights")});
+  for (const auto& build : builds_) build->set_median_weights(median_weights_);
 }
 
 // Before anything is listed: what is asked for may not be there.

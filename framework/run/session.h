@@ -39,6 +39,7 @@ struct SessionOptions {
   StartingPoint from;                                    // of the main graph; nothing that comes before is read
   std::uint64_t most_steps = 0;                          // of the main graph; 0: as the file says
   bool time_layers = false;                              // Replica::layer_times() will be asked
+  bool only_check = false;                               // run() will not be called: no sample is read
   bool only_main = false;                                // no other graph runs, nothing is written: for profiling
   std::function<void(const Graph::Figures&)> on_tick;    // about 20 times a second, with the main graph's figures
   const std::atomic<int>* stop_signal = nullptr;         // a signal that came: the run ends after the steps under way
@@ -69,7 +70,8 @@ struct RunResult {
 class Session {
  public:
   // Makes everything, in an order in which mistakes are found before anything expensive is done. Sources are opened (they list
-  // their samples); no sample is read. `pipeline` and `registry` must outlive the session.
+  // their samples). No sample is read, unless a loss asks for numbers that depend on the data (run/median_weights.h). `pipeline`
+  // and `registry` must outlive the session.
   Session(const Pipeline& pipeline, const Registry& registry, SessionOptions options);
   ~Session();
 
@@ -106,6 +108,7 @@ class Session {
   void choose_devices();
   void build_graphs();
   using Replicas = std::vector<std::unique_ptr<Replica>>;
+  void count_median_weights();
   void compile();  // the network, where there is one, for the batches that the file asks for or that fit
   CompileOptions compile_options();
   Replicas compiled(const CompileOptions& shared) const;
@@ -172,6 +175,7 @@ class Session {
   std::string evaluated_;            // CompileRequest::evaluated
   std::vector<std::string> copies_;  // CompileRequest::copies
   std::vector<std::unique_ptr<GraphBuild>> builds_;
+  std::vector<double> median_weights_;       // StageContext::median_weights
   std::vector<std::int32_t> resident_sets_;  // of each build: which one devices keep, or -1
   // While a batch's size is chosen: how much may be used, and why the size that was tried last does not fit.
   std::size_t host_limit_ = 0;

@@ -5,6 +5,7 @@
 
 #include "millrace/split.h"
 #include "run/batch_size.h"
+#include "run/median_weights.h"
 #include "run/session.h"
 #include "run/wire.h"
 
@@ -151,7 +152,7 @@ std::uint32_t Session::agree_on_batch(std::uint32_t size) const {
 }
 
 Value Session::resolved() const {
-  Value resolved = pipeline_.resolved;
+  Value resolved = with_median_weights(pipeline_.resolved, median_weights_);
   for (const auto& build : builds_) {
     if (!build->chooses_batch()) continue;
     Value& graph = *resolved.find(build->plan().name);

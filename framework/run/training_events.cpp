@@ -120,6 +120,8 @@ void Training::end_pass(std::size_t g, std::uint64_t first, std::uint64_t last, 
   event.samples =
       event.reported ? sums.samples : static_cast<double>(build.samples_until(last) - build.samples_until(first) - left_out);
   event.figures = sums.figures();
+  event.class_matrix = sums.class_matrix();
+  if (!event.class_matrix.empty()) event.classes = build.classes();
   rules_.look(event.graph, event.figures, event.step);
   event.seconds = seconds;
   event.images_per_second = event.samples / seconds;

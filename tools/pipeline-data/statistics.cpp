@@ -10,6 +10,7 @@
 #include "counter.h"
 #include "data_set.h"
 #include "millrace/error.h"
+#include "run/pixel_counts.h"
 #include "target_statistics.h"
 #include "verbs.h"
 

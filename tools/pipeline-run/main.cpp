@@ -142,6 +142,7 @@ int main(int argc, char** argv) {
     }
     std::signal(SIGPIPE, SIG_IGN);  // `pipeline-run --json | head` ends the reader, not the training
     options.activity = &activity;
+    options.only_check = check;
     options.stop_signal = &signals.signal();
     options.checkpoint_signals = &signals.checkpoints();
     try {

@@ -120,6 +120,8 @@ struct CompileRequest {
   // Values that read_outputs() will read: the network's result, outputs of layers. In inference they are not computed together
   // with the layer behind them, and are kept until they are read. Layers that lead to nothing that is read are not computed.
   std::vector<LayerPort> outputs = {};
+  // Predictions come with the batch that they were made of (Predictions::batch).
+  bool needs_image = false;
 
   void read(LayerPort value) {  // once, however often it is asked for
     if (std::find(outputs.begin(), outputs.end(), value) == outputs.end()) outputs.push_back(value);

@@ -32,8 +32,8 @@
 
 namespace millrace {
 
-// The predictions for one replica's share of a batch. It holds no batch: a slow sink holds up predictions, not pixels. A fixed
-// number of them circulate between `forward` and the sinks; their strings and memory are reused.
+// The predictions for one replica's share of a batch. It holds no batch unless a stage asks for images: a slow sink holds up
+// predictions, not pixels. A fixed number of them circulate between `forward` and the sinks; their strings and memory are reused.
 class Predictions : public Payload {
  public:
   struct Sample {
@@ -66,10 +66,18 @@ class Predictions : public Payload {
   std::vector<Sample> samples;  // at least `count`, in order of position
   std::vector<Values> outputs;  // what CompileRequest::outputs of this graph lists: the network's result first
   Ref<Event> ready;             // the values are written by the device before this
+  // The batch that holds the samples, from slot `first_slot` on. Null unless a stage of this graph has said
+  // CompileRequest::needs_image: the batch is filled again only when these predictions are let go of.
+  Ref<Batch> batch;
+  std::uint32_t first_slot = 0;
 
   const Values& result() const { return outputs.front(); }  // of the network
   // The values of a layer's output. REQUIRES: a stage of this graph has asked for it.
   const Values& output(LayerPort port) const;
+  // A sample's image as the network saw it, into memory for a batch->window. REQUIRES: batch.
+  void copy_image(std::size_t sample, std::uint8_t* to) const;
+  // Its target as the output is compared with it, into memory for a batch->target.shape(batch->window). REQUIRES: batch->targets.
+  void copy_target(std::size_t sample, std::uint8_t* to) const;
 };
 
 // The output of a layer that a user names "layer" or "layer:port". Throws Error(usage) that names `key` and the nearest layer.

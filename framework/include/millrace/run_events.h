@@ -63,6 +63,8 @@ struct PassEvent {
   double samples = 0;
   bool reported = false;  // false: no stage reports figures, as where data stages run alone
   std::vector<Figure> figures;
+  std::vector<double> class_matrix;  // counts by [class][predicted class] (class_matrix.h); empty: the loss counts none
+  std::vector<std::string> classes;  // their names; may be empty
   double images_per_second = 0, seconds = 0;
   std::uint64_t stream_hash = 0;
   double elapsed_seconds = 0;

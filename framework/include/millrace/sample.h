@@ -68,6 +68,11 @@ struct AugmentationRecord {
   Border border = Border::constant;
   std::uint8_t fill[4] = {0, 0, 0, 0};  // per channel, for Border::constant
   std::uint8_t scale = 1;               // of a target's record: TargetSpec::scale. Border::reflect mirrors by its image's pixels
+  // Deviation of Gaussian noise (noise.h), in grey levels, that the device adds to what the network sees, in float and without
+  // bounds: normal_deviate(noise_seed, place) with the place (row * width + column) * channels + channel of the window.
+  // apply_record() leaves it out, and so does a target's record. 0: none.
+  float noise = 0;
+  std::uint32_t noise_seed = 0;
 
   void flip_x(int width);  // mirrors what the network sees, left and right; width of the window
   void flip_y(int height);
@@ -138,6 +143,8 @@ class Sample {
   std::vector<float> numbers;        // to be predicted: as many as Source::numbers() says, or rows of as many one after the other
                                      // (Source::has_rows()). What is a place (boxes) is meant in the source image: seen_source()
   AugmentationRecord record;         // pending; executed at ingest or by apply_pending()
+  float noise = 0;                   // what `batch` puts into the record: AugmentationRecord::noise. No other stage touches it
+  std::uint32_t noise_seed = 0;      // of it
   bool windowed = false;             // the record places the network's window in this image; see place_window()
   bool cached = false;               // came out of a SampleCache: stages before it are to leave it alone
   std::uint64_t content = 0;         // hash of the encoded bytes, target and numbers included

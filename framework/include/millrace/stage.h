@@ -95,9 +95,11 @@ struct StageContext {
 
   // What the stages of this graph ask of the network; known after `batch`.
   const CompileRequest* request = nullptr;
-  std::vector<std::string> classes;  // names by label, of the source or else of the weights; known after the source
-  std::vector<bool> taken;           // by output port of this stage: whether a stage takes what it sends; see sends()
-  bool predicts = false;             // a stage of the graph takes predictions: each sample is to come once
+  std::vector<std::string> classes;    // names by label, of the source or else of the weights; known after the source
+  std::vector<bool> taken;             // by output port of this stage: whether a stage takes what it sends; see sends()
+  std::vector<double> median_weights;  // of the classes of the main graph's label images, where a loss asks for them; known after
+                                       // `batch` in a run, unknown where it is only checked
+  bool predicts = false;               // a stage of the graph takes predictions: each sample is to come once
 
   bool sends(std::size_t port) const { return port >= taken.size() || taken[port]; }
 };

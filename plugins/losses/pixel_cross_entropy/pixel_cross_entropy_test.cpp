@@ -45,6 +45,7 @@ TEST(PixelCrossEntropy, FindsIntersectionOverUnion) {
   EXPECT_DOUBLE_EQ(figure("accuracy"), 2.0 / 3);
   EXPECT_DOUBLE_EQ(figure("mean_accuracy"), (0.5 + 1) / 2);
   EXPECT_DOUBLE_EQ(figure("mean_iou"), (0.5 + 0.5) / 2);
+  EXPECT_DOUBLE_EQ(figure("weighted_iou"), (2 * 0.5 + 1 * 0.5) / 3);
 }
 
 TEST(PixelCrossEntropy, CountsTheWeightOfABatchAsItsKernelsDo) {

@@ -1,4 +1,4 @@
-// results.csv: epochs and passes as rows, for spreadsheets.
+// results.csv: epochs and passes as rows, for spreadsheets. confusion.csv and classes.csv: the newest pass by classes.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,20 +6,21 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <optional>
 
+#include "millrace/class_matrix.h"
 #include "millrace/json_lines.h"
+#include "millrace/output_file.h"
 #include "millrace/plugin.h"
 
 namespace millrace {
 namespace {
 
-// A cell as RFC 4180 has it: what holds a comma, a quote or a line break stands in quotes.
 std::string cell(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
+  std::string made;
+  append_csv(made, text);
+  return made;
 }
 
 // A line's cells, without their quotes.
@@ -47,12 +48,15 @@ constexpr std::size_t kStep = 2, kFixed = 5;  // cells of every row
 std::string number(double value) { return std::isfinite(value) ? fmt::format("{}", value) : std::string(); }
 
 // A row an epoch of the main graph and a pass of another. A figure that comes for the first time is a new column, and the file is
-// written again with it. A run that goes on behind a checkpoint keeps the rows of the steps before it.
+// written again with it. A run that goes on behind a checkpoint keeps the rows of the steps before it. A pass whose loss counts a
+// class matrix also writes it, in place of that of the same graph's pass before.
 class ResultsObserver final : public RunObserver {
  public:
   struct Params {};
   static void describe(ObserverDescription<Params>& d) {
-    d.name("results").text("Writes results.csv into the run's folder: a row for each epoch and each validation pass.");
+    d.name("results").text(
+        "Writes results.csv into the run's folder: a row for each epoch and each validation pass; and "
+        "confusion.csv and classes.csv: what each class was predicted as in the newest pass.");
   }
 
   void start(const RunStart& e, RunControl& control) override {
@@ -64,7 +68,10 @@ class ResultsObserver final : public RunObserver {
   void epoch(const EpochEvent& e) override {
     add(e.graph, static_cast<double>(e.epoch), e.step, e.images_per_second, e.seconds, e.figures);
   }
-  void pass(const PassEvent& e) override { add(e.graph, e.epoch, e.step, e.images_per_second, e.seconds, e.figures); }
+  void pass(const PassEvent& e) override {
+    add(e.graph, e.epoch, e.step, e.images_per_second, e.seconds, e.figures);
+    if (!e.class_matrix.empty()) write_classes(e);
+  }
 
  private:
   struct Row {
@@ -102,6 +109,29 @@ class ResultsObserver final : public RunObserver {
     }
   }
 
+  struct ByClass {
+    std::string confusion, classes;  // rows
+  };
+
+  void write_classes(const PassEvent& e) {
+    if (folder_.empty()) return;
+    ByClass& rows = by_class_[e.graph];
+    rows = {};
+    const std::string begin = fmt::format("{},{},", cell(e.graph), number(e.epoch));
+    const ClassMatrix matrix(e.class_matrix);
+    append_confusion(rows.confusion, begin, matrix, e.classes);
+    append_classes(rows.classes, begin, matrix, e.classes);
+    write_table("confusion.csv", kConfusionColumns, &ByClass::confusion);
+    write_table("classes.csv", kClassColumns, &ByClass::classes);
+  }
+
+  void write_table(const char* name, std::string_view columns, std::string ByClass::*rows) const {
+    OutputFile file((folder_ / name).string());
+    file.write(fmt::format("graph,epoch,{}\r\n", columns));
+    for (const auto& [graph, tables] : by_class_) file.write(tables.*rows);
+    file.commit();
+  }
+
   void write_all() {
     file_.emplace((folder_ / "results.csv").string(), [this](std::string_view message) { control_->warn(message); });
     std::string header = "graph,epoch,step,images_per_second,seconds";
@@ -125,6 +155,7 @@ class ResultsObserver final : public RunObserver {
   RunControl* control_ = nullptr;
   std::vector<std::string> columns_;  // figures
   std::vector<Row> rows_;
+  std::map<std::string, ByClass> by_class_;  // of each graph
   std::optional<LineFile> file_;
 };
 

@@ -59,5 +59,35 @@ TEST_F(ResultsObserverTest, QuotesNamesThatNeedIt) {
   EXPECT_EQ(text_of("results.csv"), "graph,epoch,step,images_per_second,seconds,loss\n\"a \"\"b\"\", c\",1,4,260,0.5,\n");
 }
 
+TEST_F(ResultsObserverTest, TellsWhatEachClassWasPredictedAsInTheNewestPass) {
+  const auto observer = make("results");
+  observer->start(start_event(), control_);
+  PassEvent pass = pass_event();
+  pass.classes = {"road", "a, b"};
+  pass.class_matrix = {100, 1, 1, 1};
+  observer->pass(pass);
+  pass.epoch = 2;
+  pass.class_matrix = {6, 2, 0, 2};
+  observer->pass(pass);
+  pass.graph = "test";
+  pass.classes.clear();
+  pass.class_matrix = {3};
+  observer->pass(pass);
+  EXPECT_EQ(text_of("confusion.csv"),
+            "graph,epoch,class,predicted,count,share\r\ntest,2,0,0,3,1\r\nvalidate,2,road,road,6,0.75\r\n"
+            "validate,2,road,\"a, b\",2,0.25\r\nvalidate,2,\"a, b\",road,0,0\r\nvalidate,2,\"a, b\",\"a, b\",2,1\r\n");
+  EXPECT_EQ(text_of("classes.csv"),
+            "graph,epoch,class,count,accuracy,precision,f1,iou\r\ntest,2,0,3,1,1,1,1\r\n"
+            "validate,2,road,8,0.75,1,0.8571428571428571,0.75\r\n"
+            "validate,2,\"a, b\",2,1,0.5,0.6666666666666666,0.5\r\n");
+}
+
+TEST_F(ResultsObserverTest, WritesNoClassesWhereTheLossCountsNone) {
+  const auto observer = make("results");
+  observer->start(start_event(), control_);
+  observer->pass(pass_event());
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "confusion.csv"));
+}
+
 }  // namespace
 }  // namespace millrace::observer_test

@@ -190,6 +190,8 @@ void BatchSamples::take(Batch& batch, std::uint32_t slot) const {
   if (batch.window.is_static()) sample.place_window(batch.window);
   batch.labels[slot] = sample.label;
   batch.records[slot] = sample.record;
+  batch.records[slot].noise = sample.noise;
+  batch.records[slot].noise_seed = sample.noise_seed;
   if (batch.source_maps) batch.source_maps[slot] = sample.source_map();
   batch.weights[slot] = 1;
   if (batch.row_offsets) return;  // complete() gathers them

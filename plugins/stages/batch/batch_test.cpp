@@ -74,6 +74,23 @@ TEST_F(BatchTest, EmitsOnceWhenEverySlotHasArrived) {
   }
 }
 
+TEST_F(BatchTest, PutsNoiseIntoRecords) {
+  BatchSamples stage(params_, context_);
+  const auto batch = filled();
+  batch->samples[2].noise = 25;
+  batch->samples[2].noise_seed = 7;
+  feed(stage, testkit::whole(batch));
+  EXPECT_EQ(batch->records[2].noise, 25);
+  EXPECT_EQ(batch->records[2].noise_seed, 7U);
+  EXPECT_EQ(batch->records[3].noise, 0);
+  TargetSpec target;
+  target.kind = TargetSpec::Kind::image;
+  EXPECT_EQ(target_record(batch->records[2], target).noise, 0) << "targets stay clean";
+  const std::uint64_t noisy = hash_of_input(*batch);
+  batch->records[2].noise_seed = 8;
+  EXPECT_NE(hash_of_input(*batch), noisy);
+}
+
 TEST_F(BatchTest, SaysOfEachSlotWhereItComesFrom) {
   params_.bad_samples = "skip";
   BatchSamples stage(params_, context_);

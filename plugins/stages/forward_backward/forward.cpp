@@ -88,7 +88,7 @@ void Forward::process(int, Packet packet, Output& output) {
   Ref<Batch> batch = take_batch(packet);
   const Share share = context_.share_of(*batch);
   Replica& replica = replica_of(context_);
-  Ref<Predictions> predictions = pool_ ? begin_predictions(*batch, share.begin, share.count) : nullptr;
+  Ref<Predictions> predictions = pool_ ? begin_predictions(batch, share) : nullptr;
   Ref<StepResult> result;
   Ref<Event> done;
   if (loss_ != nullptr) {
@@ -108,8 +108,9 @@ void Forward::process(int, Packet packet, Output& output) {
 }
 
 // What is known of the samples before they are computed.
-Ref<Predictions> Forward::begin_predictions(const Batch& batch, std::uint32_t begin, std::uint32_t count) {
-  Ref<Predictions> predictions = pool_->take(count);
+Ref<Predictions> Forward::begin_predictions(const Ref<Batch>& of, const Share& share) {
+  const Batch& batch = *of;
+  Ref<Predictions> predictions = pool_->take(share.count);
   predictions->epoch = batch.epoch;
   predictions->step = batch.step;
   predictions->replica = context_.replica;
@@ -117,15 +118,18 @@ Ref<Predictions> Forward::begin_predictions(const Batch& batch, std::uint32_t be
   predictions->turn = turn_++;
   const auto steps = static_cast<std::uint64_t>(context_.steps_per_epoch);
   predictions->last = steps > 0 && (batch.step + 1) % steps == 0 && predictions->replica + 1 == predictions->replicas;
-  for (std::uint32_t i = 0; i < count; ++i) {
-    const Sample& from = batch.samples[begin + i];
+  predictions->first_slot = share.begin;
+  if (context_.request != nullptr && context_.request->needs_image) predictions->batch = of;
+  for (std::uint32_t i = 0; i < share.count; ++i) {
+    const std::uint32_t slot = share.begin + i;
+    const Sample& from = batch.samples[slot];
     Predictions::Sample& to = predictions->samples[i];
     to.key = from.key;
     to.url.assign(from.url);
     to.member.assign(from.member);
     to.label = from.label;
-    to.counts = batch.weights[begin + i] != 0;
-    to.source = seen_source(batch, begin + i);
+    to.counts = batch.weights[slot] != 0;
+    to.source = seen_source(batch, slot);
   }
   return predictions;
 }

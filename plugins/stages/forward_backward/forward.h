@@ -41,7 +41,7 @@ class Forward : public Stage {
 
  private:
   std::uint32_t largest_share() const;
-  Ref<Predictions> begin_predictions(const Batch& batch, std::uint32_t begin, std::uint32_t count);
+  Ref<Predictions> begin_predictions(const Ref<Batch>& of, const Share& share);
 
   const StageContext context_;
   const std::shared_ptr<const Loss> loss_;  // null: nothing is measured

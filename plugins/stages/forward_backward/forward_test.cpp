@@ -163,6 +163,30 @@ TEST(Forward, ReadsNothingBackWhereNobodyTakesPredictions) {
   EXPECT_EQ(harness.take(kPredictions).size(), 0U);
 }
 
+TEST(Forward, KeepsTheBatchWhileAStageNeedsItsImages) {
+  testkit::Replicas replicas(2);
+  for (const bool needed : {false, true}) {
+    StageContext context = taking(replicas.context_of(1), false, true);
+    CompileRequest request;
+    request.needs_image = needed;
+    context.request = &request;
+    Harness harness(StageTypeAccess::make<Forward>(), {}, context);
+    harness.stage().open();
+    const Ref<Batch> batch = testkit::random_batch(7);  // of which the second replica has three
+    batch->records[4].flip_x(4);
+    harness.feed(testkit::whole(batch));
+    std::vector<Packet> packets = harness.take(kPredictions);
+    ASSERT_EQ(packets.size(), 1U);
+    const auto& predictions = static_cast<const Predictions&>(*packets[0].payload);
+    ASSERT_EQ(predictions.batch.get(), needed ? batch.get() : nullptr);
+    if (!needed) continue;
+    std::vector<std::uint8_t> seen(batch->window.bytes()), expected(seen.size());
+    predictions.copy_image(0, seen.data());
+    apply_record(batch->records[4], {batch->pixels + 4 * batch->image.bytes(), batch->image}, batch->window, expected.data());
+    EXPECT_EQ(seen, expected);
+  }
+}
+
 class CountedToken : public StepToken {
  public:
   explicit CountedToken(int& gone) : gone_(gone) {}

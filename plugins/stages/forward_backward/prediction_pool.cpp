@@ -36,6 +36,7 @@ class PredictionPool::Pooled final : public Predictions {
  private:
   void recycle() noexcept override {
     ready = nullptr;
+    batch = nullptr;
     const std::shared_ptr<PredictionPool> pool = std::move(home);
     pool->come_home(this);
   }

@@ -21,9 +21,12 @@ void execute_records(Batch& batch) {
       apply_record(record, {pixels, batch.image}, batch.image, moved.data());
       std::memcpy(pixels, moved.data(), bytes);
     }
-    batch.records[slot] = {};
-    batch.records[slot].x = static_cast<std::int16_t>(right);
-    batch.records[slot].y = static_cast<std::int16_t>(down);
+    AugmentationRecord rest;
+    rest.x = static_cast<std::int16_t>(right);
+    rest.y = static_cast<std::int16_t>(down);
+    rest.noise = record.noise;
+    rest.noise_seed = record.noise_seed;
+    batch.records[slot] = rest;
   }
 }
 

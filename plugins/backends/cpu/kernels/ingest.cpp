@@ -2,6 +2,8 @@
 
 #include <cassert>
 
+#include "millrace/noise.h"
+
 namespace millrace::cpu {
 namespace {
 
@@ -39,7 +41,7 @@ void put(std::uint16_t* to, float value) { *to = to_bf16(value); }
 struct Source {
   const std::uint8_t* pixels;
   ImageShape shape;
-  const std::uint8_t* fill;
+  const AugmentationRecord& record;
   const std::vector<std::int32_t>&rows, &columns;
 };
 
@@ -58,10 +60,16 @@ void lay_out(const Source& source, const PixelTable& table, const InputPlane& ou
         continue;
       }
       const float* const values = table.channel(c);
-      const float fill = values[source.fill[c]];
+      const float fill = values[source.record.fill[c]], noise = source.record.noise * table.grey_level(c);
       for (std::int64_t j = 0; j < columns; ++j, to += out.stride_w) {
         const std::int64_t column = source.columns[static_cast<std::size_t>(j)];
-        put(to, row < 0 || column < 0 ? fill : values[from_row[column * channels + c]]);
+        const float value = row < 0 || column < 0 ? fill : values[from_row[column * channels + c]];
+        if (noise == 0) {
+          put(to, value);
+          continue;
+        }
+        const std::int64_t place = (static_cast<std::int64_t>(i) * columns + j) * channels + c;
+        put(to, value + noise * normal_deviate(source.record.noise_seed, static_cast<std::uint32_t>(place)));
       }
     }
   }
@@ -91,7 +99,7 @@ void ingest(const Batch& batch, std::uint32_t begin, std::uint32_t count, const 
       resolve_axis({image.height, window.height, record.y, record.step_y, look.dy, false}, record.border, look.border, rows);
       resolve_axis({image.width, window.width, record.x, record.step_x, look.dx, look.flip_x}, record.border, look.border,
                    columns);
-      const Source source{batch.pixels + slot * image.bytes(), image, record.fill, rows, columns};
+      const Source source{batch.pixels + slot * image.bytes(), image, record, rows, columns};
       if (out.type == DataType::bf16) {
         lay_out(source, table, out, static_cast<std::uint16_t*>(out.data) + n * out.stride_n);
       } else {

@@ -1,5 +1,6 @@
 // From the bytes of a batch to the network's input on the CPU: executes each sample's augmentation record, then a view, scales
-// and shifts by channel, and lays out, in one pass over the pixels. The oracle is apply_record() in sample.h.
+// and shifts by channel, adds the record's noise, and lays out, in one pass over the pixels. The oracle is apply_record() in
+// sample.h.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +19,7 @@ class PixelTable {
   PixelTable(const std::vector<double>& mean, const std::vector<double>& deviation);  // by channel
   explicit PixelTable(const Network& network) : PixelTable(network.mean, network.deviation) {}
   const float* channel(std::int64_t c) const { return values_.data() + c * 256; }
+  float grey_level(std::int64_t c) const { return (channel(c)[255] - channel(c)[0]) / 255; }  // the difference that one makes
 
  private:
   std::vector<float> values_;

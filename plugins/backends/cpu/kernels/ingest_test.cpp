@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "kernels_fixture.h"
+#include "millrace/noise.h"
 
 namespace millrace::cpu {
 namespace {
@@ -81,6 +82,32 @@ void expect_matches(Pixels& p, const View* view, const Plane& plane) {
           ASSERT_EQ(reinterpret_cast<const float*>(memory.data())[i], want) << n << ' ' << c << ' ' << at;
         }
       }
+    }
+  }
+}
+
+TEST(Ingest, AddsNoiseWithoutBoundsInFloat) {
+  Pixels p({5, 6, 3}, {5, 6, 3});
+  const PixelTable table({0.1, 0.5, 0.3}, {0.5, 0.25, 1});
+  InputPlane out{nullptr, DataType::f32, 3, 90, 30, 6, 1};
+  const auto run = [&] {
+    std::vector<float> values(std::size_t{kCount} * 90);
+    out.data = values.data();
+    ingest(p.batch, 0, kCount, nullptr, table, out);
+    return values;
+  };
+  const std::vector<float> clean = run();
+  for (AugmentationRecord& record : p.records) record.noise = 25, record.noise_seed = 7;
+  p.records[1].noise_seed = 8;
+  p.records[2].noise = 0;
+  const std::vector<float> noisy = run();
+  constexpr double kDeviations[] = {0.5, 0.25, 1};
+  for (std::size_t n : {0, 1, 2}) {
+    for (std::size_t i = 0; i < 90; ++i) {
+      const std::size_t c = i / 30, place = i % 30 * 3 + c;
+      const float deviate = n == 2 ? 0 : normal_deviate(n == 0 ? 7 : 8, static_cast<std::uint32_t>(place));
+      const double added = 25 / 255.0 / kDeviations[c] * static_cast<double>(deviate);
+      EXPECT_NEAR(static_cast<double>(noisy[n * 90 + i]), static_cast<double>(clean[n * 90 + i]) + added, 1e-5) << n << ' ' << i;
     }
   }
 }

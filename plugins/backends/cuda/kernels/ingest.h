@@ -1,9 +1,11 @@
 // From the bytes of a batch to the network's input: executes each sample's augmentation record, then a view, looks up
-// (byte / 255 - mean) / deviation, and lays out, in one pass. The oracle is apply_record() in millrace/sample.h.
+// (byte / 255 - mean) / deviation, adds the record's noise, and lays out, in one pass. The oracle is apply_record() in
+// millrace/sample.h.
 #pragma once
 
 #include "portable.h"
 
+#include "millrace/noise.h"
 #include "millrace/sample.h"
 
 namespace millrace::cuda {
@@ -30,6 +32,10 @@ struct Ingest {
   MILLRACE_HD void operator()(std::int64_t i) const;
   template <class Visitor>
   void accesses(Visitor& v) const;
+
+ private:
+  // `place`: of the pixel's first channel in the window.
+  MILLRACE_HD void add_noise(const AugmentationRecord& record, std::int64_t place, float* values) const;
 };
 
 // A pixel (n, i, j) of the target image, which follows its image by the same record: its class, or what ingest makes of its
@@ -86,6 +92,15 @@ struct IngestAxis {
 };
 
 template <class T>
+MILLRACE_HD void Ingest<T>::add_noise(const AugmentationRecord& record, std::int64_t place, float* values) const {
+  MILLRACE_UNROLL for (int c = 0; c < 4; ++c) {
+    if (c >= channels) continue;
+    const float grey_level = (table[c * 256 + 255] - table[c * 256]) / 255;
+    values[c] += record.noise * grey_level * normal_deviate(record.noise_seed, static_cast<std::uint32_t>(place + c));
+  }
+}
+
+template <class T>
 MILLRACE_HD void Ingest<T>::operator()(std::int64_t i) const {
   const Division line = divide(i, window_width), image = divide(line.quotient, window_height);
   const std::int64_t n = image.quotient, sample = index == nullptr ? n : index[n];
@@ -102,6 +117,7 @@ MILLRACE_HD void Ingest<T>::operator()(std::int64_t i) const {
   MILLRACE_UNROLL for (int c = 0; c < 4; ++c) {
     if (c < channels) values[c] = table[c * 256 + bytes[c]];
   }
+  if (record.noise != 0) add_noise(record, (std::int64_t{row} * window_width + column) * channels, values);
   store(out + i * kPack, values);
 }
 template <class T>

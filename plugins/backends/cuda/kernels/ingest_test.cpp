@@ -102,6 +102,31 @@ TEST(Ingest, DoesWhatTheReferenceDoes) {
   }
 }
 
+TEST(Ingest, AddsNoiseAsItsRecordSays) {
+  Pixels p({4, 5, 3}, {4, 5, 3});
+  TestMap<float> clean(kSamples * 20, 3), noisy(kSamples * 20, 3);
+  Ingest<float> element;
+  element.pixels = p.pixels.data();
+  element.records = p.records.data();
+  element.table = p.table.data();
+  element.samples = element.count = kSamples;
+  element.image_height = element.window_height = 4, element.image_width = element.window_width = 5, element.channels = 3;
+  element.out = clean.data();
+  for (std::int64_t i = 0; i < element.size(); ++i) element(i);
+  for (std::size_t n = 0; n < p.records.size(); ++n) p.records[n].noise = n == 1 ? 0 : 25, p.records[n].noise_seed = 7;
+  element.out = noisy.data();
+  for (std::int64_t i = 0; i < element.size(); ++i) element(i);
+  for (std::int64_t place = 0; place < 40; ++place) {
+    for (std::int64_t c = 0; c < 3; ++c) {
+      const auto first = static_cast<std::size_t>(c * 256);
+      const double grey_level = static_cast<double>(p.table[first + 255] - p.table[first]) / 255;
+      const double deviate = static_cast<double>(normal_deviate(7, static_cast<std::uint32_t>(place % 20 * 3 + c)));
+      EXPECT_NEAR(noisy.at(place, c), clean.at(place, c) + (place < 20 ? 25 * grey_level * deviate : 0), 1e-4) << place;
+    }
+  }
+  noisy.expect_padding();
+}
+
 // Targets of an image, which follow it by the same records.
 void expect_target_matches(Pixels& p, const TargetSpec& spec) {
   const ImageShape stored = spec.shape(p.image), window = spec.shape(p.window);

@@ -1,0 +1,38 @@
+#include "noise.h"
+
+#include "millrace/plugin.h"
+
+namespace millrace {
+namespace {
+
+void add_noise(Sample& sample, const Range& deviation, Draw& draw) {
+  const bool varies = deviation.high > deviation.low;
+  sample.noise = static_cast<float>(varies ? draw.uniform(deviation.low, deviation.high) : deviation.low);
+  sample.noise_seed = draw.bits();
+}
+
+}  // namespace
+
+void Noise::describe(StageDescription<Params>& d) {
+  d.name("noise").text("Adds Gaussian noise to images where the network reads them, in float; targets stay clean.");
+  d.params.add("deviation", &Params::deviation)
+      .required()
+      .range(0, 255)
+      .unit("grey levels")
+      .text("of the noise; drawn evenly from [low, high] for each image, or one number");
+  d.params.add("every_epoch", &Params::every_epoch)
+      .text("new noise in every epoch; false: an image has the same in all, for validation");
+}
+
+Noise::Noise(const Params& params, const StageContext& context)
+    : params_(params), seed_(context.seed), name_hash_(hash_text(context.name)) {}
+
+void Noise::process(Sample& sample, Draw& draw) {
+  if (params_.every_epoch) return add_noise(sample, params_.deviation, draw);
+  Draw fixed(seed_, {0, sample.key.index, sample.key.index, 0}, name_hash_);
+  add_noise(sample, params_.deviation, fixed);
+}
+
+}  // namespace millrace
+
+MILLRACE_PLUGIN("noise", "1.0", "Gaussian noise in float.") { registry.add_stage<millrace::Noise>(); }

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "millrace/stage.h"
+
+namespace millrace {
+
+// The network's result as a picture: a value v of channel c becomes the 8-bit pixel 255 (v deviation[c] + mean[c]), rounded, with
+// the input's mean and deviation, or 255 v.
+class OutputPixels {
+ public:
+  // Throws Error(usage) without a network, for a result that is no picture, and where the input has other channels than the
+  // result.
+  OutputPixels(const StageContext& context, bool normalised);
+
+  ImageShape shape() const { return shape_; }
+  void draw(std::span<const float> values, std::vector<std::uint8_t>& pixels) const;  // from (C, H, W) to (H, W, C)
+
+ private:
+  ImageShape shape_;
+  std::vector<float> factor_, summand_;  // by channel
+};
+
+}  // namespace millrace

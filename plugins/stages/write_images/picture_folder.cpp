@@ -1,0 +1,63 @@
+#include "picture_folder.h"
+
+#include <fmt/format.h>
+#include <png.h>
+
+#include <filesystem>
+#include <string_view>
+
+#include "millrace/error.h"
+#include "millrace/output_file.h"
+#include "millrace/random.h"
+
+namespace millrace {
+namespace {
+
+std::string png_bytes(const ImageView& image, const std::uint8_t* palette) {
+  png_image info{};
+  info.version = PNG_IMAGE_VERSION;
+  info.height = static_cast<png_uint_32>(image.shape.height);
+  info.width = static_cast<png_uint_32>(image.shape.width);
+  info.format = palette != nullptr ? PNG_FORMAT_RGB_COLORMAP : image.shape.channels == 1 ? PNG_FORMAT_GRAY : PNG_FORMAT_RGB;
+  info.colormap_entries = palette != nullptr ? 256 : 0;
+  png_alloc_size_t size = PNG_IMAGE_PNG_SIZE_MAX(info);
+  std::string bytes(size, '\0');
+  if (png_image_write_to_memory(&info, bytes.data(), &size, 0, image.data, 0, palette) == 0) {
+    fail(ErrorKind::run, "cannot make a PNG file of {}: {}", to_string(image.shape), info.message);
+  }
+  bytes.resize(size);
+  return bytes;
+}
+
+// Of a file or an archive's member, without its folders and extension.
+std::string_view stem_of(const Predictions::Sample& sample) {
+  std::string_view name = sample.member.empty() ? sample.url : sample.member;
+  name.remove_prefix(name.rfind('/') + 1);  // none: rfind() + 1 is 0
+  const std::size_t dot = name.rfind('.');
+  return dot == std::string_view::npos || dot == 0 ? name : name.substr(0, dot);
+}
+
+}  // namespace
+
+void PictureFolder::open(const StageContext& context) {
+  const std::filesystem::path some_file = output_path(context, "folder", params_.folder + "/1.png");
+  folder_ = some_file.parent_path().string();
+}
+
+void PictureFolder::write(const Predictions::Sample& sample, const ImageView& image, const std::uint8_t* palette) {
+  OutputFile file(path_of(sample));
+  file.write(png_bytes(image, palette));
+  file.commit();
+}
+
+std::string PictureFolder::path_of(const Predictions::Sample& sample) {
+  const std::string_view stem = stem_of(sample);
+  if (params_.names == "number") return fmt::format("{}/{:08}-{}.png", folder_, sample.key.index, stem);
+  std::string path = fmt::format("{}/{}.png", folder_, stem);
+  if (taken_.insert(hash_text(stem)).second) return path;
+  std::string place;
+  sample.append_place(place);
+  fail(ErrorKind::usage, "'{}' and a sample before it would both be written as '{}': set names = \"number\"", place, path);
+}
+
+}  // namespace millrace

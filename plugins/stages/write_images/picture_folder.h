@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <unordered_set>
+
+#include "millrace/params.h"
+#include "millrace/predictions.h"
+
+namespace millrace {
+
+// Parameters of stages that write a PNG file for each sample.
+struct PictureParams {
+  std::string folder;
+  std::string names = "stem";
+
+  template <class Params>
+  static void describe(ParamSet<Params>& set) {
+    set.add("folder", &Params::folder).text("a folder in the run's folder, or an absolute path");
+    set.add("names", &Params::names)
+        .choices({"stem", "number"})
+        .text(
+            "of the files. stem: a/7.jpg becomes 7.png; number: with the sample's number in the source before it, "
+            "00000041-7.png");
+  }
+};
+
+// A folder of PNG files, one for each sample. A file appears under its name when it is whole. Errors name the file, or the sample
+// whose name another sample of the pass has. Memory: about 16 bytes for each file of a pass. Not thread-safe.
+class PictureFolder {
+ public:
+  explicit PictureFolder(const PictureParams& params) : params_(params) {}
+
+  void open(const StageContext& context);  // throws where nothing can be written; makes nothing
+  // `palette`: 256 colours of three bytes, where the image's values are indices into it; otherwise null.
+  void write(const Predictions::Sample& sample, const ImageView& image, const std::uint8_t* palette = nullptr);
+  void end_pass() { taken_.clear(); }
+
+ private:
+  std::string path_of(const Predictions::Sample& sample);
+
+  const PictureParams params_;
+  std::string folder_;
+  std::unordered_set<std::uint64_t> taken_;  // hashes of the pass's names
+};
+
+}  // namespace millrace

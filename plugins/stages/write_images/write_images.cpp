@@ -1,0 +1,28 @@
+#include "write_images.h"
+
+#include "millrace/plugin.h"
+
+namespace millrace {
+
+void WriteImages::describe(StageDescription<Params>& d) {
+  d.name("write_images").text("Writes the network's result for each image as a PNG file.");
+  d.input(payload::kPredictions).serial();
+  PictureParams::describe(d.params);
+  d.params.add("normalised", &Params::normalised)
+      .text("the result is scaled as the network's input is, by its mean and deviation; false: from 0, black, to 1, white");
+}
+
+WriteImages::WriteImages(const Params& params, const StageContext& context)
+    : context_(context), result_(context, params.normalised), pictures_(params) {}
+
+void WriteImages::write(const Predictions& share) {
+  for (std::uint32_t i = 0; i < share.count; ++i) {
+    const Predictions::Sample& sample = share.samples[i];
+    if (!sample.counts) continue;
+    result_.draw(share.result().row(i), pixels_);
+    pictures_.write(sample, {pixels_.data(), result_.shape()});
+  }
+  if (share.last) pictures_.end_pass();
+}
+
+}  // namespace millrace

@@ -1,0 +1,55 @@
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "millrace/predictions.h"
+#include "millrace/stage.h"
+#include "output_pixels.h"
+#include "picture_folder.h"
+
+namespace millrace {
+
+// Writes the network's result as pictures, for networks that make images of images (denoising, super-resolution).
+//
+//   [predict]
+//   every = "never"                      # runs with: pipeline-run FILE --graph predict --weights W
+//   flow  = ["read", "decode_image", "batch", "forward", "write_images"]
+//
+//   [predict.write_images]
+//   folder = "images"                    # in the run's folder: images/7.png for photos/7.jpg
+//
+// Values become pixels with the input's mean and deviation (OutputPixels): what a network has learned that was compared with
+// target images.
+//
+// Ports: in, Predictions of (1 or 3, H, W) float32. Skipped samples are left out; quarantine.jsonl names them.
+// Threading: pictures are made and written on a thread of its own (PredictionLine), in order of the source.
+// Errors: a result that is no picture: ErrorKind::usage, in the constructor. A folder where nothing can be written, in open(), or
+// a full disk: ErrorKind::storage. Two samples of one name: ErrorKind::usage. Each file appears under its name when it is whole.
+class WriteImages : public Stage {
+ public:
+  struct Params : PictureParams {
+    Params() { folder = "images"; }
+    bool normalised = true;
+  };
+  static void describe(StageDescription<Params>& d);
+  WriteImages(const Params& params, const StageContext& context);
+
+  void open() override { pictures_.open(context_); }
+  void process(int, Packet packet, Output& output) override { line_.add(std::move(packet), output); }
+  void stop() noexcept override { line_.stop(); }
+
+ private:
+  void write(const Predictions& share);
+
+  const StageContext context_;
+  const OutputPixels result_;
+
+  // Of the line's thread.
+  PictureFolder pictures_;
+  std::vector<std::uint8_t> pixels_;
+
+  PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the rest
+};
+
+}  // namespace millrace

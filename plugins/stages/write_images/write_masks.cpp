@@ -1,0 +1,134 @@
+#include "write_masks.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "millrace/affine.h"
+#include "millrace/error.h"
+#include "millrace/network.h"
+#include "millrace/plugin.h"
+
+namespace millrace {
+
+void WriteMasks::describe(StageDescription<Params>& d) {
+  d.name("write_masks").text("Writes the most probable class of each pixel, a PNG file for each image.");
+  d.input(payload::kPredictions).serial();
+  PictureParams::describe(d.params);
+  d.params.add("picture", &Params::picture)
+      .choices({"ids", "colours", "overlay"})
+      .text("ids: grey values are class numbers; colours: the same as indices into a palette; overlay: colours over the image");
+  d.params.add("size", &Params::size)
+      .choices({"network", "source"})
+      .text("of the pictures. network: of its input; source: of the image in its file, 255 where the network saw nothing of it");
+  d.params.add("colours", &Params::colours).text("\"#rrggbb\" for each class; without: the colours of the PASCAL VOC challenge");
+  d.params.add("opacity", &Params::opacity).range(0, 1).text("of the colours of an overlay");
+}
+
+void WriteMasks::request(const Params& params, const StageContext&, CompileRequest& request) {
+  request.needs_image = request.needs_image || params.picture == "overlay";
+}
+
+WriteMasks::WriteMasks(const Params& params, const StageContext& context)
+    : params_(params), context_(context), pictures_(params) {
+  if (context.network == nullptr) fail(ErrorKind::usage, "there is no [network] whose classes could be written");
+  const Shape& output = context.network->output();
+  if (output.rank() != 3 || output[0] < 2 || output[0] > kUnknownClass) {
+    fail(ErrorKind::usage, "the network's output is {}: a mask is made of a map of 2 to {} classes", to_string(output),
+         kUnknownClass);
+  }
+  const int channels = context.network->input.channels;
+  if (params.picture == "overlay" && channels != 1 && channels != 3) {
+    fail(ErrorKind::usage, "picture: an overlay needs images of 1 or 3 channels, and the network's have {}", channels);
+  }
+  colours_ = class_colours(params.colours, static_cast<std::size_t>(output[0]));
+  map_ = {static_cast<int>(output[1]), static_cast<int>(output[2]), 1};
+}
+
+void WriteMasks::write(const Predictions& share) {
+  for (std::uint32_t i = 0; i < share.count; ++i) {
+    if (share.samples[i].counts) write_picture(share, i);
+  }
+  if (share.last) pictures_.end_pass();
+}
+
+void WriteMasks::write_picture(const Predictions& share, std::size_t sample) {
+  const Frame frame = frame_of(share.samples[sample]);
+  classify(share.result().row(sample));
+  place_classes(frame);
+  const ImageView ids(ids_.data(), {frame.height, frame.width, 1});
+  if (params_.picture == "ids") return pictures_.write(share.samples[sample], ids);
+  if (params_.picture == "colours") return pictures_.write(share.samples[sample], ids, colours_.data());
+  place_image(share, sample, frame);
+  blend();
+  pictures_.write(share.samples[sample], {picture_.data(), {frame.height, frame.width, 3}});
+}
+
+WriteMasks::Frame WriteMasks::frame_of(const Predictions::Sample& sample) const {
+  if (params_.size == "network") return {{}, context_.window.height, context_.window.width};
+  if (sample.source.is_known()) return {sample.source.map, sample.source.height, sample.source.width};
+  std::string place;
+  sample.append_place(place);
+  fail(ErrorKind::usage,
+       "size: \"source\" needs to know where the pixels of '{}' lie in its file, and a stage of [{}] does not tell; set size = "
+       "\"network\"",
+       place, context_.graph);
+}
+
+// The first of the largest outputs; what is no number is never larger.
+void WriteMasks::classify(std::span<const float> outputs) {
+  const std::size_t places = map_.bytes(), classes = outputs.size() / places;
+  classes_.assign(places, 0);
+  largest_.assign(places, -std::numeric_limits<float>::infinity());
+  for (std::size_t c = 0; c < classes; ++c) {
+    const float* const values = outputs.data() + c * places;
+    for (std::size_t place = 0; place < places; ++place) {
+      if (!(values[place] > largest_[place])) continue;
+      largest_[place] = values[place];
+      classes_[place] = static_cast<std::uint8_t>(c);
+    }
+  }
+}
+
+// A map of another size than the input's covers the input.
+void WriteMasks::place_classes(const Frame& frame) {
+  const double x = double(context_.window.width) / map_.width, y = double(context_.window.height) / map_.height;
+  const AffineMap to_input = AffineMap::scale(x, y).then(AffineMap::translation((x - 1) / 2, (y - 1) / 2));
+  const AffineMap to_picture = to_input.then(frame.from_input);
+  ids_.resize(static_cast<std::size_t>(frame.height) * static_cast<std::size_t>(frame.width));
+  constexpr std::uint8_t kFill[4] = {kUnknownClass, kUnknownClass, kUnknownClass, kUnknownClass};
+  warp_affine(to_picture.inverse(), {classes_.data(), map_}, Interpolation::nearest, Border::constant, kFill,
+              {ids_.data(), {frame.height, frame.width, 1}});
+}
+
+// Black where the network saw nothing.
+void WriteMasks::place_image(const Predictions& share, std::size_t sample, const Frame& frame) {
+  const ImageShape window = context_.window;
+  seen_.resize(window.bytes());
+  share.copy_image(sample, seen_.data());
+  std::vector<std::uint8_t>& pixels = picture_;
+  const std::size_t places = ids_.size();
+  pixels.resize(places * static_cast<std::size_t>(std::max(window.channels, 3)));
+  constexpr std::uint8_t kFill[4] = {0, 0, 0, 0};
+  warp_affine(frame.from_input.inverse(), {seen_.data(), window}, Interpolation::bilinear, Border::constant, kFill,
+              {pixels.data(), {frame.height, frame.width, window.channels}});
+  if (window.channels == 3) return;
+  for (std::size_t place = places; place-- > 0;) {  // from one channel, in place
+    const std::uint8_t grey = pixels[place];
+    std::fill_n(pixels.begin() + static_cast<std::ptrdiff_t>(3 * place), 3, grey);
+  }
+}
+
+void WriteMasks::blend() {
+  for (std::size_t place = 0; place < ids_.size(); ++place) {
+    const std::size_t id = ids_[place];
+    if (id == kUnknownClass) continue;
+    for (std::size_t c = 0; c < 3; ++c) {
+      std::uint8_t& value = picture_[3 * place + c];
+      const double mixed = params_.opacity * colours_[3 * id + c] + (1 - params_.opacity) * value;
+      value = static_cast<std::uint8_t>(std::lround(mixed));
+    }
+  }
+}
+
+}  // namespace millrace

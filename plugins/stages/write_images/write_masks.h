@@ -1,0 +1,84 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "class_colours.h"
+#include "millrace/predictions.h"
+#include "millrace/stage.h"
+#include "picture_folder.h"
+
+namespace millrace {
+
+// Writes the most probable class of each pixel as a PNG file for each image.
+//
+//   [predict]
+//   every = "never"                      # runs with: pipeline-run FILE --graph predict --weights W
+//   flow  = ["read", "decode_image", "batch", "forward", "write_masks"]
+//
+//   [predict.write_masks]
+//   folder  = "masks"                    # in the run's folder: masks/7.png for photos/7.jpg
+//   picture = "overlay"                  # or "ids", "colours"
+//   size    = "source"                   # or "network"
+//
+// "ids" are 8-bit grey values: the class as the network counts, from 0; of equal outputs the lower number. "colours" are the same
+// values as indices into a palette. "overlay" lays the palette over the image. size = "network" is the size of the network's
+// input; "source" is that of the image in its file: each of its pixels takes the nearest pixel that the network saw, by the
+// sample's affine map, and value 255 where the network saw none.
+//
+// Ports: in, Predictions of (C, H, W) float32, 2 <= C <= 255. Skipped samples are left out; quarantine.jsonl names them. An
+// overlay asks for images: a batch is then in use until its pictures are written. Threading: pictures are made and written on a
+// thread of its own (PredictionLine), in order of the source. Errors: an output that is no map of classes: ErrorKind::usage, in
+// the constructor. A folder where nothing can be written, in open(), or a full disk: ErrorKind::storage. Two samples of one name,
+// or a sample whose place in its source image is not known: ErrorKind::usage. Each file appears under its name when it is whole.
+class WriteMasks : public Stage {
+ public:
+  struct Params : PictureParams {
+    Params() { folder = "masks"; }
+    std::string picture = "ids";
+    std::string size = "network";
+    std::vector<std::string> colours;
+    double opacity = 0.5;
+  };
+  static void describe(StageDescription<Params>& d);
+  static void request(const Params& params, const StageContext& context, CompileRequest& request);
+  WriteMasks(const Params& params, const StageContext& context);
+
+  void open() override { pictures_.open(context_); }
+  void process(int, Packet packet, Output& output) override { line_.add(std::move(packet), output); }
+  void stop() noexcept override { line_.stop(); }
+
+ private:
+  // Where the pixels of the network's input lie in the picture, and the picture's size.
+  struct Frame {
+    AffineMap from_input;
+    int height = 0, width = 0;
+  };
+
+  void write(const Predictions& share);
+  void write_picture(const Predictions& share, std::size_t sample);
+  Frame frame_of(const Predictions::Sample& sample) const;
+  void classify(std::span<const float> outputs);
+  void place_classes(const Frame& frame);
+  void place_image(const Predictions& share, std::size_t sample, const Frame& frame);
+  void blend();
+
+  const Params params_;
+  const StageContext context_;
+  ClassColours colours_{};
+  ImageShape map_;  // of the network's output, one channel
+
+  // Of the line's thread.
+  PictureFolder pictures_;
+  std::vector<float> largest_;
+  std::vector<std::uint8_t> classes_;  // (map_)
+  std::vector<std::uint8_t> ids_;      // (picture)
+  std::vector<std::uint8_t> seen_;     // the image as the network saw it
+  std::vector<std::uint8_t> picture_;  // (picture, 3), for an overlay
+
+  PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the rest
+};
+
+}  // namespace millrace

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "image_quality.h"
+#include "millrace/output_file.h"
+#include "millrace/predictions.h"
+#include "millrace/stage.h"
+#include "output_pixels.h"
+
+namespace millrace {
+
+// Compares the pictures that a network makes with the target images: PSNR and SSIM of each, and their means over a pass.
+//
+//   [evaluate]
+//   every = "never"                      # runs with: pipeline-run FILE --graph evaluate --weights W
+//   flow  = ["read", "decode_image", "batch", "forward", "metrics", "write_quality"]
+//
+//   [evaluate.write_quality]
+//   folder = "quality"                   # in the run's folder: images.csv (path,psnr,ssim) and figures.csv (figure,value)
+//
+// Both are of 8-bit pixels, as write_images writes them. Papers on super-resolution compare luminance alone, and leave out a
+// border as wide as the images were enlarged: luminance = true, border = 2.
+//
+// Ports: in, Predictions of (1 or 3, H, W) float32. Skipped samples are left out. It asks for images: a batch is in use until it
+// was compared. Threading: pictures are compared and files written on a thread of its own (PredictionLine), in order of the
+// source. Errors: a result that is no picture, other targets than images, pictures of less than 11 x 11: ErrorKind::usage, in the
+// constructor. A folder where nothing can be written, in open(), or a full disk: ErrorKind::storage. Files appear under their
+// names when a pass is whole.
+class WriteQuality : public Stage {
+ public:
+  struct Params {
+    std::string folder = "quality";
+    bool normalised = true;
+    bool luminance = false;
+    std::int64_t border = 0;
+  };
+  static void describe(StageDescription<Params>& d);
+  static void request(const Params& params, const StageContext& context, CompileRequest& request);
+  WriteQuality(const Params& params, const StageContext& context);
+
+  void open() override;
+  void process(int, Packet packet, Output& output) override { line_.add(std::move(packet), output); }
+  void stop() noexcept override { line_.stop(); }
+
+ private:
+  void write(const Predictions& share);
+  void write_rows(const Predictions& share);
+  void finish();
+
+  const Params params_;
+  const StageContext context_;
+  const OutputPixels result_;
+  std::string folder_;
+
+  // Of the line's thread.
+  std::optional<OutputFile> rows_;  // of the pass under way
+  std::vector<std::uint8_t> pixels_, target_;
+  std::string text_, place_;
+  double count_ = 0, ratios_ = 0, similarities_ = 0;
+
+  PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the rest
+};
+
+}  // namespace millrace

@@ -1,0 +1,116 @@
+#include "write_quality.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "pictures_fixture.h"
+#include "testkit/reference_value.h"
+
+namespace millrace {
+namespace {
+
+// tests/reference/README.md
+std::vector<std::uint8_t> reference_image(const ImageShape& shape, std::uint32_t phase) {
+  std::vector<std::uint8_t> pixels;
+  for (int i = 0; i < shape.height * shape.width * shape.channels; ++i) {
+    const int c = i % shape.channels, x = i / shape.channels % shape.width, y = i / shape.channels / shape.width;
+    const double grain = static_cast<double>(testkit::reference_value(static_cast<std::uint32_t>(i), phase, 40));
+    pixels.push_back(static_cast<std::uint8_t>(std::clamp(std::floor(60 + 4 * y + 3 * x + 20 * c + grain), 0.0, 255.0)));
+  }
+  return pixels;
+}
+
+TEST(ImageQuality, IsThatOfNumPy) {
+  const auto file = nlohmann::json::parse(std::ifstream(MILLRACE_SOURCE_DIR "/tests/reference/figures.json"));
+  ASSERT_FALSE(file["pictures"].empty());
+  for (const auto& tested : file["pictures"]) {
+    SCOPED_TRACE(tested.dump());
+    const ImageShape shape{tested["shape"][0].get<int>(), tested["shape"][1].get<int>(), tested["shape"][2].get<int>()};
+    std::vector<Planes> planes;
+    for (const std::uint32_t i : {0U, 1U}) {
+      const std::vector<std::uint8_t> pixels = reference_image(shape, tested["phase"].get<std::uint32_t>() + i);
+      planes.push_back(planes_of({pixels.data(), shape}, tested["luminance"].get<bool>(), tested["border"].get<int>()));
+    }
+    EXPECT_NEAR(peak_signal_to_noise_ratio(planes[0], planes[1]), tested["psnr"].get<double>(), 1e-6);
+    EXPECT_NEAR(structural_similarity(planes[0], planes[1]), tested["ssim"].get<double>(), 1e-6);
+  }
+}
+
+TEST(ImageQuality, EqualImagesAreAsAlikeAsCanBe) {
+  const ImageShape shape{12, 13, 3};
+  const std::vector<std::uint8_t> pixels = reference_image(shape, 3);
+  const Planes planes = planes_of({pixels.data(), shape}, false, 0);
+  EXPECT_EQ(peak_signal_to_noise_ratio(planes, planes), std::numeric_limits<double>::infinity());
+  EXPECT_NEAR(structural_similarity(planes, planes), 1, 1e-12);
+}
+
+constexpr int kSide = 12;
+
+class WriteQualityTest : public testkit::PictureTest {
+ protected:
+  WriteQualityTest() : PictureTest({kSide, kSide, 1}, {1, kSide, kSide}) { context_.target.kind = TargetSpec::Kind::image; }
+
+  // Targets of one grey level each; outputs are in 0 ... 1.
+  Ref<Predictions> compared(const std::vector<float>& outputs, const std::vector<std::uint8_t>& targets) {
+    std::vector<std::vector<float>> maps;
+    for (const float output : outputs) maps.emplace_back(kSide * kSide, output);
+    Ref<Predictions> made = share(maps);
+    made->batch = testkit::make_batch(static_cast<std::uint32_t>(targets.size()), {kSide, kSide, 1});
+    made->batch->target.kind = TargetSpec::Kind::image;
+    auto& bytes = targets_.emplace_back();
+    for (const std::uint8_t level : targets) bytes.insert(bytes.end(), kSide * kSide, level);
+    made->batch->targets = bytes.data();
+    return made;
+  }
+  std::string text_of(const std::string& name) const {
+    std::ostringstream text;
+    text << std::ifstream(folder_ / ("quality/" + name), std::ios::binary).rdbuf();
+    return text.str();
+  }
+
+  std::deque<std::vector<std::uint8_t>> targets_;
+};
+
+TEST_F(WriteQualityTest, ComparesWithTargetsOfAPass) {
+  CompileRequest request;
+  StageTypeAccess::make<WriteQuality>().request(testkit::table({}), context_, request);
+  EXPECT_TRUE(request.needs_image);
+  const auto harness = made<WriteQuality>({{"normalised", Value(false)}});
+  const Ref<Predictions> first = compared({0.2F, 0.4F}, {61, 102}), second = compared({0.4F, 0.2F}, {92, 51});
+  first->last = false;
+  first->samples[1].counts = false;
+  second->turn = 1;
+  second->samples[1].counts = false;
+  EXPECT_TRUE(write(*harness, first).empty());
+  EXPECT_EQ(text_of("images.csv"), "") << "the pass is not whole";
+  EXPECT_TRUE(write(*harness, second).empty());
+  // Ten grey levels of difference: 20 log10(255 / 10).
+  std::istringstream rows(text_of("images.csv"));
+  std::string row;
+  std::getline(rows, row);
+  EXPECT_EQ(row, "path,psnr,ssim\r");
+  for (int i = 0; i < 2; ++i) {
+    std::getline(rows, row);
+    EXPECT_TRUE(row.starts_with("photos/0.jpg,28.130804,0.9")) << row;
+  }
+  EXPECT_FALSE(std::getline(rows, row)) << row;
+  EXPECT_TRUE(text_of("figures.csv").starts_with("figure,value\r\nimages,2\r\npsnr,28.1308")) << text_of("figures.csv");
+}
+
+TEST_F(WriteQualityTest, RefusesWhatCannotBeCompared) {
+  const auto mistake = [&](std::int64_t border) {
+    return testkit::error_of([&] { made<WriteQuality>({{"border", Value(border)}}); }).message();
+  };
+  EXPECT_NE(mistake(1).find("less than 11 x 11 pixels are left"), std::string::npos) << mistake(1);
+  context_.target.scale = 2;
+  EXPECT_NE(mistake(0).find("they must match"), std::string::npos) << mistake(0);
+  context_.target = {};
+  EXPECT_NE(mistake(0).find("the source of [predict] has none"), std::string::npos) << mistake(0);
+}
+
+}  // namespace
+}  // namespace millrace

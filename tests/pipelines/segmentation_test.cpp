@@ -1,0 +1,217 @@
+// Pipelines that say which class each pixel has: weights of classes, figures by class, masks.
+#include <gtest/gtest.h>
+#include <png.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "../../tools/pipeline-data/image_bytes.h"
+#include "command.h"
+
+namespace millrace::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kHeight = 20, kWidth = 24, kTraining = 24, kValidation = 6, kClasses = 3;
+
+// The last class is rare, and in every third image alone. Edges lie where images of half the size have theirs.
+std::uint8_t class_at(int row, int column, int number) {
+  if (number % 3 == 0 && row < 4 && column >= 20) return 2;
+  return column < 8 + 2 * (number % 3) ? 0 : 1;
+}
+
+void write_png(const std::string& path, const std::vector<std::uint8_t>& pixels, int channels) {
+  fs::create_directories(fs::path(path).parent_path());
+  std::ofstream(path, std::ios::binary) << png_bytes({pixels.data(), {kHeight, kWidth, channels}});
+}
+
+// A class has a colour, and every image its own light. The upper edge is ignored.
+void write_pair(const std::string& folder, int number) {
+  constexpr std::uint8_t kColours[kClasses][3] = {{200, 30, 40}, {20, 180, 60}, {50, 40, 210}};
+  std::vector<std::uint8_t> pixels, labels;
+  for (int i = 0; i < kHeight * kWidth; ++i) {
+    const std::uint8_t of = class_at(i / kWidth, i % kWidth, number);
+    for (const std::uint8_t level : kColours[of]) pixels.push_back(static_cast<std::uint8_t>(level + 3 * (number % 7)));
+    labels.push_back(i < 2 * kWidth ? 9 : of);
+  }
+  write_png(fmt::format("{}/images/{:02}.png", folder, number), pixels, 3);
+  write_png(fmt::format("{}/labels/{:02}.png", folder, number), labels, 1);
+}
+
+std::vector<double> numbers_behind(const std::string& text, const std::string& key) {
+  const std::size_t begin = text.find('[', text.find(key)), end = text.find(']', begin);
+  if (text.find(key) == std::string::npos || end == std::string::npos) return {};
+  std::string list = text.substr(begin + 1, end - begin - 1);
+  std::replace(list.begin(), list.end(), ',', ' ');
+  std::istringstream stream(list);
+  std::vector<double> numbers;
+  for (double number = 0; stream >> number;) numbers.push_back(number);
+  return numbers;
+}
+
+std::vector<std::uint8_t> read_grey(const std::string& file) {
+  png_image info{};
+  info.version = PNG_IMAGE_VERSION;
+  EXPECT_NE(png_image_begin_read_from_file(&info, file.c_str()), 0) << file << ": " << info.message;
+  EXPECT_EQ(info.format & PNG_FORMAT_FLAG_COLOR, 0U);
+  info.format = PNG_FORMAT_GRAY;
+  std::vector<std::uint8_t> pixels(PNG_IMAGE_SIZE(info));
+  EXPECT_NE(png_image_finish_read(&info, nullptr, pixels.data(), 0, nullptr), 0) << info.message;
+  return pixels;
+}
+
+class Segmentation : public testing::Test {
+ protected:
+  Segmentation() {
+    for (int i = 0; i < kTraining; ++i) write_pair(folder_ / "train", i);
+    for (int i = 0; i < kValidation; ++i) write_pair(folder_ / "val", i);
+    std::ofstream(folder_ / "network.toml") << "input  = { channels = 3, height = 10, width = 12 }\n"
+                                            << "layers = [ { op = \"conv\", out = 3, kernel = 1 } ]\n";
+    setenv("MILLRACE_CACHE", (folder_ / "cache").c_str(), 1);
+  }
+  ~Segmentation() override { unsetenv("MILLRACE_CACHE"); }
+
+  std::string file(const std::string& more = "") const {
+    const auto read = [&](const char* graph, const char* part) {
+      return fmt::format(
+          "[{0}.read]\nstage = \"read_pairs\"\nimages = \"{1}/images\"\nlabels = \"{1}/labels\"\nclasses = [{{ name = \"a\" }}, "
+          "{{ name = \"b\" }}, {{ name = \"c, rare\" }}]\nignored = [9]\n[{0}.decode_image]\nsize = [10, 12]\nfit = \"exact\"\n",
+          graph, folder_ / part);
+    };
+    constexpr const char* kLoss = "loss = { rule = \"pixel_cross_entropy\", class_weights = \"median-frequency\" }\n";
+    std::ofstream(folder_ / "p.toml")
+        << "[run]\nname = \"p\"\nfolder = \"" << folder_ / "runs"
+        << "\"\nepochs = 12\nprecision = \"fp32\"\ndevices = \"cpu\"\n"
+        << "[network]\nuse = \"network.toml\"\n[observe]\nresults = true\n"
+        << "[train]\nflow = [\"read\", \"decode_image\", \"batch\", \"forward_backward\", \"optimizer\", \"metrics\"]\n"
+        << read("train", "train") << "[train.batch]\nsize = 8\n[train.forward_backward]\n"
+        << kLoss << "[train.optimizer]\nrule = \"adam\"\nlearning_rate = 0.1\n"
+        << "[validate]\nevery = \"6 epochs\"\nflow = [\"read\", \"decode_image\", \"batch\", \"forward\", \"metrics\"]\n"
+        << read("validate", "val") << "[validate.batch]\nsize = 4\nlast = \"keep\"\n[validate.forward]\n"
+        << kLoss << "[predict]\nevery = \"never\"\n"
+        << "flow = [\"read\", \"decode_image\", \"batch\", \"forward\", \"metrics\", \"write_masks\"]\n"
+        << read("predict", "val") << "[predict.batch]\nsize = 4\n[predict.forward]\n"
+        << kLoss << more;
+    return folder_ / "p.toml";
+  }
+
+  struct Trained {
+    Outcome outcome;
+    fs::path folder;
+    std::vector<double> weights;  // of classes, as the run's copy of the file says
+  };
+  Trained train() {
+    fs::remove_all(folder_ / "runs");
+    Trained trained{run_command({tool("pipeline-run"), file(), "--json"}), {}, {}};
+    EXPECT_EQ(trained.outcome.code, 0) << trained.outcome.err;
+    trained.folder = find_file(folder_ / "runs", "pipeline.toml").parent_path();
+    const std::string copy = read_file(trained.folder / "pipeline.toml");
+    EXPECT_EQ(copy.find("median-frequency"), std::string::npos) << copy;
+    trained.weights = numbers_behind(copy, "class_weights");
+    return trained;
+  }
+  std::vector<fs::path> kept() const {
+    std::vector<fs::path> files;
+    if (!fs::exists(folder_ / "cache/class_weights")) return files;
+    for (const auto& entry : fs::directory_iterator(folder_ / "cache/class_weights")) files.push_back(entry.path());
+    return files;
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(Segmentation, WeighsClassesByTheirMedianFrequencyAsStatisticsPrintsIt) {
+  const Trained trained = train();
+  const Outcome statistics = run_command({tool("pipeline-data"), "statistics", file()});
+  ASSERT_EQ(statistics.code, 0) << statistics.err;
+  const std::vector<double> printed = numbers_behind(statistics.out, "weights = ");
+  ASSERT_EQ(trained.weights.size(), 3U);
+  ASSERT_EQ(printed.size(), 3U) << statistics.out;
+  for (std::size_t c = 0; c < 3; ++c) EXPECT_NEAR(trained.weights[c], printed[c], 5e-5) << c;
+  EXPECT_GT(trained.weights[2], 5) << "rare";
+  EXPECT_GT(events(trained.outcome, "validate").back().at("mean_iou").get<double>(), 0.7);
+}
+
+TEST_F(Segmentation, CountsOnceUntilTheDataChanges) {
+  const Trained first = train();
+  ASSERT_EQ(kept().size(), 1U);
+  std::ofstream(kept().front()) << "1\n2\n3\n";
+  EXPECT_EQ(train().weights, (std::vector<double>{1, 2, 3})) << "what is kept is read";
+  std::ofstream(kept().front()) << "1\n2\n";
+  EXPECT_EQ(train().weights, first.weights) << "what is broken is counted again";
+  write_png(folder_ / "train/labels/00.png", std::vector<std::uint8_t>(kHeight * kWidth, 1), 1);
+  EXPECT_NE(train().weights, first.weights);
+  EXPECT_EQ(kept().size(), 2U);
+}
+
+TEST_F(Segmentation, CheckReadsNoSample) {
+  const Outcome check = run_command({tool("pipeline-run"), file(), "--check"});
+  EXPECT_EQ(check.code, 0) << check.err;
+  EXPECT_TRUE(kept().empty());
+}
+
+TEST_F(Segmentation, AGraphAloneHasTheWeightsOfTheTrainingGraph) {
+  const Trained trained = train();
+  const Outcome alone = run_command({tool("pipeline-run"), file(), "--json", "--graph", "validate", "--weights",
+                                     (trained.folder / "weights.safetensors").string(), "--set", "run.folder="});
+  ASSERT_EQ(alone.code, 0) << alone.err;
+  EXPECT_EQ(events(alone, "validate").at(0).at("loss"), events(trained.outcome, "validate").back().at("loss"));
+}
+
+TEST_F(Segmentation, TellsWhatEachClassWasPredictedAs) {
+  const Trained trained = train();
+  std::istringstream rows(read_file(trained.folder / "confusion.csv"));
+  std::string row;
+  std::getline(rows, row);
+  EXPECT_EQ(row, "graph,epoch,class,predicted,count,share\r");
+  double all = 0, right = 0;
+  int count = 0;
+  for (; std::getline(rows, row); ++count) {
+    const std::size_t last = row.rfind(','), before = row.rfind(',', last - 1);
+    const double pixels = std::stod(row.substr(before + 1));
+    all += pixels;
+    if (count % (kClasses + 1) == 0) right += pixels;
+  }
+  EXPECT_EQ(count, kClasses * kClasses);
+  const auto validate = events(trained.outcome, "validate").back();
+  EXPECT_DOUBLE_EQ(right / all, validate.at("accuracy").get<double>());
+  EXPECT_NE(read_file(trained.folder / "classes.csv").find("validate,12,\"c, rare\","), std::string::npos);
+}
+
+TEST_F(Segmentation, MasksAreWhatTheFiguresWereMadeOf) {
+  const Trained trained = train();
+  const std::string toml = file("[predict.write_masks]\nfolder = \"" + (folder_ / "masks") + "\"\n");
+  const Outcome predict = run_command({tool("pipeline-run"), toml, "--json", "--graph", "predict", "--weights",
+                                       (trained.folder / "weights.safetensors").string(), "--set", "run.folder="});
+  ASSERT_EQ(predict.code, 0) << predict.err;
+  EXPECT_EQ(events(predict, "validate").at(0).at("accuracy"), events(trained.outcome, "validate").back().at("accuracy"));
+  for (int number = 0; number < kValidation; ++number) {
+    EXPECT_EQ(read_grey(folder_ / fmt::format("masks/{:02}.png", number)).size(), 10U * 12U);
+  }
+}
+
+TEST_F(Segmentation, MasksAndOverlaysHaveTheSizeOfTheirFile) {
+  const Trained trained = train();
+  const auto predict = [&](const std::string& more) {
+    const std::string toml = file("[predict.write_masks]\nsize = \"source\"\nfolder = \"" + (folder_ / "masks") + "\"\n" + more);
+    return run_command({tool("pipeline-run"), toml, "--graph", "predict", "--weights",
+                        (trained.folder / "weights.safetensors").string(), "--set", "run.folder="});
+  };
+  const Outcome ids = predict("");
+  ASSERT_EQ(ids.code, 0) << ids.err;
+  for (int number = 0; number < kValidation; ++number) {
+    const std::vector<std::uint8_t> mask = read_grey(folder_ / fmt::format("masks/{:02}.png", number));
+    ASSERT_EQ(mask.size(), std::size_t{kHeight * kWidth});
+    int right = 0;
+    for (int i = 0; i < kHeight * kWidth; ++i)
+      right += mask[static_cast<std::size_t>(i)] == class_at(i / kWidth, i % kWidth, number);
+    EXPECT_GT(right, 0.9 * kHeight * kWidth) << number;
+  }
+  const Outcome overlay = predict("picture = \"overlay\"\n");
+  EXPECT_EQ(overlay.code, 0) << overlay.err;
+}
+
+}  // namespace
+}  // namespace millrace::test

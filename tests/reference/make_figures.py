@@ -1,0 +1,128 @@
+"""Writes figures.json: what is made of counts of classes and of scores, in NumPy.
+
+    python3 -m venv ../venv && ../venv/bin/pip install numpy torch scikit-learn && ../venv/bin/python tests/reference/make_figures.py
+
+Where scikit-learn is installed, its precision, recall, F1 and Jaccard index must be the same. README.md here explains the file;
+tests/reference/figure_reference_test.cpp and plugins/stages/write_images/write_quality_test.cpp read it.
+"""
+import numpy
+
+import reference_values as reference
+
+BINS = 15
+
+# (classes, samples, how much the right class's output is raised, classes that never occur)
+CASES = [(2, 50, 0.5, ()), (5, 400, 1.5, ()), (11, 3000, 2.0, (3, 10)), (7, 64, 30.0, (0,)), (3, 20, -2.0, ())]
+
+
+def divide(above, below):
+    return numpy.divide(above, below, out=numpy.zeros_like(above, dtype=float), where=below != 0)
+
+
+def class_figures(matrix):
+    """Long et al., arXiv 1411.4038, section 5; means over the classes that occur."""
+    right, occurring, predicted = numpy.diag(matrix).astype(float), matrix.sum(1).astype(float), matrix.sum(0).astype(float)
+    made = dict(
+        recall=divide(right, occurring),
+        precision=divide(right, predicted),
+        f1=divide(2 * right, occurring + predicted),
+        iou=divide(right, occurring + predicted - right),
+    )
+    there = occurring > 0
+    means = {f"mean_{name}": values[there].mean() for name, values in made.items() if name != "precision"}
+    return made, dict(
+        accuracy=right.sum() / matrix.sum(), weighted_iou=(occurring * made["iou"]).sum() / matrix.sum(), **means
+    )
+
+
+def calibration_error(confidence, right):
+    """Guo et al., "On calibration of modern neural networks", arXiv 1706.04599, equation 3: bins ((m - 1) / M, m / M]."""
+    bins = numpy.clip(numpy.ceil(confidence * BINS).astype(int) - 1, 0, BINS - 1)
+    error = 0.0
+    for one in range(BINS):
+        inside = bins == one
+        if inside.any():
+            error += inside.mean() * abs(right[inside].mean() - confidence[inside].mean())
+    return error
+
+
+def agree_with_sklearn(labels, predicted, classes, by_class):
+    try:
+        from sklearn import metrics
+    except ImportError:
+        print("scikit-learn is not installed: not compared")
+        return
+    numbers = list(range(classes))
+    precision, recall, f1, _ = metrics.precision_recall_fscore_support(labels, predicted, labels=numbers, zero_division=0)
+    iou = metrics.jaccard_score(labels, predicted, labels=numbers, average=None, zero_division=0)
+    for name, theirs in dict(precision=precision, recall=recall, f1=f1, iou=iou).items():
+        assert numpy.allclose(by_class[name], theirs, rtol=0, atol=1e-12), name
+
+
+def image(height, width, channels, phase):
+    """Pixels of a picture with slopes and grain, (H, W, C): README.md here has the formula."""
+    grain = reference.values([height, width, channels], phase, 40.0).numpy()
+    y, x, c = numpy.mgrid[:height, :width, :channels]
+    return numpy.clip(numpy.floor(60.0 + 4.0 * y + 3.0 * x + 20.0 * c + grain), 0, 255)
+
+
+def similarity(a, b):
+    """SSIM of one channel: Wang et al. 2004, windows of 11 x 11, a Gaussian of deviation 1.5, those within the image."""
+    far = numpy.arange(11) - 5.0
+    kernel = numpy.exp(-(far**2) / (2 * 1.5**2))
+    kernel = numpy.outer(kernel, kernel) / kernel.sum() ** 2
+
+    def mean(values):
+        windows = numpy.lib.stride_tricks.sliding_window_view(values, (11, 11))
+        return (windows * kernel).sum((2, 3))
+
+    c1, c2 = (0.01 * 255) ** 2, (0.03 * 255) ** 2
+    mean_a, mean_b = mean(a), mean(b)
+    var_a, var_b, both = mean(a * a) - mean_a**2, mean(b * b) - mean_b**2, mean(a * b) - mean_a * mean_b
+    return ((2 * mean_a * mean_b + c1) * (2 * both + c2) / ((mean_a**2 + mean_b**2 + c1) * (var_a + var_b + c2))).mean()
+
+
+# height, width, channels, luminance, border
+PICTURES = [(24, 17, 1, False, 0), (20, 31, 3, False, 0), (26, 22, 3, True, 0), (30, 28, 3, True, 4), (11, 11, 1, False, 0)]
+
+
+def picture(number, height, width, channels, luminance, border):
+    first = 500 * number + 120000
+    images = [image(height, width, channels, first + i) for i in range(2)]
+    planes = [i[border : height - border, border : width - border] for i in images]
+    if luminance:  # ITU-R BT.601
+        planes = [16 + (p @ numpy.array([65.481, 128.553, 24.966]))[..., None] / 255 for p in planes]
+    error = ((planes[0] - planes[1]) ** 2).mean()
+    similarities = [similarity(planes[0][..., c], planes[1][..., c]) for c in range(planes[0].shape[2])]
+    return dict(
+        shape=[height, width, channels], phase=first, luminance=luminance, border=border,
+        psnr=float(10 * numpy.log10(255**2 / error)), ssim=float(numpy.mean(similarities)),
+    )
+
+
+def case(number, classes, samples, raised, missing):
+    first = 1000 * number + 90000
+    present = numpy.array([c for c in range(classes) if c not in missing])
+    draws = reference.values([samples], first, 0.5, 0.5).numpy()
+    labels = present[numpy.minimum((draws * len(present)).astype(int), len(present) - 1)]
+    outputs = reference.values([samples, classes], first + 1, 3.0).numpy()
+    outputs[numpy.arange(samples), labels] += raised
+    outputs = outputs.astype(numpy.float32).astype(float)
+    predicted = outputs.argmax(1)
+    matrix = numpy.zeros((classes, classes), dtype=int)
+    numpy.add.at(matrix, (labels, predicted), 1)
+    scores = numpy.exp(outputs - outputs.max(1, keepdims=True))
+    scores /= scores.sum(1, keepdims=True)
+    by_class, figures = class_figures(matrix)
+    agree_with_sklearn(labels, predicted, classes, by_class)
+    figures["calibration_error"] = calibration_error(scores.max(1), predicted == labels)
+    return dict(
+        classes=classes, samples=samples, phase=first + 1, scale=3.0, raised=raised, labels=labels.tolist(),
+        matrix=matrix.reshape(-1).tolist(), by_class={name: values.tolist() for name, values in by_class.items()},
+        figures={name: float(value) for name, value in figures.items()},
+    )
+
+
+if __name__ == "__main__":
+    reference.write("figures.json", [case(number, *of) for number, of in enumerate(CASES, 1)], numpy=numpy.__version__,
+                    pictures=[picture(number, *of) for number, of in enumerate(PICTURES, 1)])
