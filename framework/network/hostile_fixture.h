@@ -39,7 +39,7 @@ inline std::size_t below(Draw& draw, std::size_t bound) {
   return static_cast<std::size_t>(draw.integer(0, static_cast<std::int64_t>(bound) - 1));
 }
 template <class T>
-const T& one_of(Draw& draw, const std::vector<T>& all) {
+T one_of(Draw& draw, const std::vector<T>& all) {
   return all[below(draw, all.size())];
 }
 
