@@ -36,8 +36,8 @@ const OperatorCase kCases[] = {
     {"TransposedConv", kWide, FIRST R"({ op = "transposed_conv", out = 17, kernel = 2, stride = 2 },)"},
     {"TransposedConvOnImage", kSmall, R"({ op = "transposed_conv", out = 24, kernel = 3 },)"},
     {"TransposedConvPadded", kWide,
-     FIRST R"({ op = "transposed_conv", out = 9, kernel = [3, 4], stride = [2, 3], padding = [1, 0, 2, 1], output_padding = 1,
-                bias = false },)"},
+     FIRST
+     R"({ op = "transposed_conv", out = 9, kernel = [3, 4], stride = [2, 3], padding = [1, 0, 2, 1], output_padding = 1, bias = false },)"},
     {"TransposedConvGroups", kWide,
      FIRST R"({ op = "transposed_conv", out = 40, kernel = 3, dilation = 2, groups = 4, padding = 2 },)"},
     {"TransposedConvDepthwise", kWide,
