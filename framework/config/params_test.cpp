@@ -242,5 +242,50 @@ TEST(Diagnostics, AreSortedByPosition) {
   }
 }
 
+// ---- Lists ----
+
+struct Entry {
+  double factor = 1;
+  Value others;
+};
+struct Lists {
+  std::vector<std::string> names;
+  std::vector<Entry> entries;
+
+  static const ParamSet<Lists>& declared() {
+    static const ParamSet<Lists> set = [] {
+      ParamSet<Lists> made;
+      made.add("names", &Lists::names).or_one();
+      const auto describe = [](ParamSet<Entry>& entry) { entry.add("factor", &Entry::factor); };
+      made.add_list("entries", &Lists::entries, describe, &Entry::others);
+      return made;
+    }();
+    return set;
+  }
+};
+
+TEST(Params, AListMayBeOneOfIts) {
+  Diagnostics errors;
+  const auto names = [&](Value value) {
+    return read_struct(Lists::declared(), table({{"names", std::move(value)}}), "", errors).names;
+  };
+  EXPECT_EQ(names(Value("a")), std::vector<std::string>{"a"});
+  EXPECT_EQ(names(Value(Array{Value("a"), Value("b")})), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(errors.text(), "");
+  EXPECT_TRUE(names(Value(3)).empty());
+  EXPECT_EQ(errors.text(), "'names' must be text, found 3");
+}
+
+TEST(Params, TablesOfAListKeepTheKeysOfAnotherReader) {
+  Diagnostics errors;
+  const Value entry = table({{"factor", Value(2)}, {"theirs", Value(3)}});
+  const Lists lists = read_struct(Lists::declared(), table({{"entries", Value(Array{entry})}}), "", errors);
+  EXPECT_EQ(errors.text(), "");
+  ASSERT_EQ(lists.entries.size(), 1U);
+  EXPECT_EQ(lists.entries[0].factor, 2);
+  ASSERT_NE(lists.entries[0].others.find("theirs"), nullptr);
+  EXPECT_EQ(lists.entries[0].others.find("factor"), nullptr);
+}
+
 }  // namespace
 }  // namespace millrace

@@ -72,10 +72,22 @@ class Still {
 
 class Update : public Stage {
  public:
-  using Params = RuleParams;
+  struct Part {
+    std::vector<std::string> names = {};
+    std::optional<std::string> rule = {};
+    Value rule_table = {};
+  };
+  struct Params : RuleParams {
+    std::vector<Part> parts;
+  };
   static void describe(StageDescription<Params>& d) {
     d.name("update").text("Updates.");
     RuleParams::describe(d.params);
+    const auto describe_part = [](ParamSet<Part>& part) {
+      part.add("names", &Part::names).or_one();
+      part.add("rule", &Part::rule);
+    };
+    d.params.add_list("parts", &Params::parts, describe_part, &Part::rule_table);
   }
   Update(const Params&, const StageContext&) {}
   void process(int, Packet, Output&) override {}
@@ -90,6 +102,11 @@ TEST(Schema, AStageWithARuleTakesTheKeysOfAllRules) {
   EXPECT_EQ(update["rule"]["anyOf"][0]["enum"], nlohmann::json::array({"still"}));
   EXPECT_EQ(update["share"]["anyOf"][0]["maximum"], 1.0);
   EXPECT_EQ(update["share"]["description"], "rule still: of nothing");
+  const auto& part = update["parts"]["anyOf"][0]["items"]["properties"];
+  EXPECT_EQ(part["rule"]["anyOf"][0]["enum"], nlohmann::json::array({"still"}));
+  EXPECT_EQ(part["share"]["description"], "rule still: of nothing");
+  EXPECT_EQ(part["names"]["anyOf"][0]["anyOf"][0]["type"], "array");
+  EXPECT_EQ(part["names"]["anyOf"][0]["anyOf"][1]["type"], "string");
 }
 
 }  // namespace
