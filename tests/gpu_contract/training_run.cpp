@@ -133,7 +133,9 @@ class Training {
       packet.token = Ref<StepToken>(&token_);
       Ref<CirculatingBatch> batch(batches_[static_cast<std::size_t>(batch_home_.take())].get());
       batch->fill(step);
-      for (const auto& replica : forward_backward_) packet.weight += replica->weigh(*batch);
+      double weight = 0;
+      for (const auto& replica : forward_backward_) weight += replica->weigh(*batch).front();
+      packet.weights = {&weight, 1};
       packet.payload = std::move(batch);
       for (int r = 0; r < setup_.replicas; ++r)
         forward_backward_[static_cast<std::size_t>(r)]->process(0, packet, forward_output_);

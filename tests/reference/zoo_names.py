@@ -20,7 +20,7 @@ NETWORKS = """alexnet vgg16 vgg19 vgg16_bn vgg19_bn googlenet inception_v3 squee
     resnext50_32x4d resnext101_32x8d resnext101_64x4d wide_resnet50_2 densenet121 mobilenet_v2 mobilenet_v3_large mobilenet_v3_small
     efficientnet_b0 shufflenet_v2_x1_0""".split()
 
-# The networks here lack the auxiliary classifiers; batch norms that end a residual block start at zero.
+# Without the auxiliary classifiers, which are not there by default; batch norms that end a residual block start at zero.
 OPTIONS = {"googlenet": dict(aux_logits=False), "inception_v3": dict(aux_logits=False)}
 OPTIONS |= {name: dict(zero_init_residual=True) for name in NETWORKS if "resn" in name}
 

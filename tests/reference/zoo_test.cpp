@@ -155,6 +155,21 @@ TEST(Zoo, ImagesMayHaveAnotherSize) {
   }
 }
 
+// Parameters and names of torchvision's networks with aux_logits = True.
+TEST(Zoo, AuxiliaryClassifiersHaveTorchvisionsNames) {
+  const auto googlenet = load("googlenet", table({{"auxiliary", Value(true)}}));
+  ASSERT_TRUE(googlenet);
+  EXPECT_EQ(trained_parameters(*googlenet), 13'004'888);
+  EXPECT_EQ(hash_of_names(*googlenet), 0x85e31dcd73ddb135U);
+  expect_parameter(*googlenet, "aux2.fc1.weight", {1024, 2048});
+  const auto inception = load("inception_v3", table({{"auxiliary", Value(true)}}));
+  ASSERT_TRUE(inception);
+  EXPECT_EQ(trained_parameters(*inception), 27'161'264);
+  EXPECT_EQ(hash_of_names(*inception), 0xeb11fc45b81dfdbcU);
+  expect_parameter(*inception, "AuxLogits.conv1.conv.weight", {768, 128, 5, 5});
+  for (const auto& network : {googlenet, inception}) EXPECT_EQ(network->output(), Shape({1000}));
+}
+
 TEST(Zoo, LeNet5AndTheOriginalAlexNetHaveTheirPapersParameters) {
   const auto lenet5 = load("lenet5");
   ASSERT_TRUE(lenet5);
