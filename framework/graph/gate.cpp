@@ -96,12 +96,12 @@ void Gate::arrive(Link& link, Packet packet) {
   std::vector<Arrived> complete = packets;
   lock.unlock();
   ready.weights = weigh(std::move(complete));
-  if (agree_) return agree_(std::move(ready), [this, step](const Graph::StepAgreed& answer) { agreed(step, answer); });
+  if (agree_) return agree_(std::move(ready), [this, step](Graph::StepAgreed answer) { agreed(step, std::move(answer)); });
   Graph::StepAgreed answer{.stream_hash = ready.stream_hash};
   for (std::size_t entry = 0; entry < ready.weights.size(); ++entry) {
     for (const std::vector<double>& of_instance : ready.weights[entry]) answer.add(entry, of_instance);
   }
-  agreed(step, answer);
+  agreed(step, std::move(answer));
 }
 
 // By entry and instance.
@@ -115,7 +115,7 @@ std::vector<std::vector<std::vector<double>>> Gate::weigh(std::vector<Arrived> p
   return weights;
 }
 
-void Gate::agreed(std::uint64_t step, const Graph::StepAgreed& answer) {
+void Gate::agreed(std::uint64_t step, Graph::StepAgreed answer) {
   if (answer.error) return core_.fail(*answer.error);
   if (!answer.go_on) return;  // the run stops this graph, which drops what waits here
   Lock lock(mutex_);
@@ -123,7 +123,7 @@ void Gate::agreed(std::uint64_t step, const Graph::StepAgreed& answer) {
   const auto found = waiting_.find(step);
   if (found == waiting_.end()) return;  // dropped
   found->second.agreed = true;
-  found->second.weights = answer.weights;
+  found->second.weights = std::move(answer.weights);
   found->second.weights.resize(found->second.packets.size());
   auto* batch = dynamic_cast<Batch*>(found->second.packets.front().packet.payload.get());
   if (batch != nullptr && batch->stream_hash != answer.stream_hash) batch->stream_hash = answer.stream_hash;

@@ -54,7 +54,7 @@ class Gate : public std::enable_shared_from_this<Gate> {
   using Lock = std::unique_lock<std::mutex>;
 
   static std::vector<std::vector<std::vector<double>>> weigh(std::vector<Arrived> packets);
-  void agreed(std::uint64_t step, const Graph::StepAgreed& answer);
+  void agreed(std::uint64_t step, Graph::StepAgreed answer);
 
   void token_home(Token* token);
   void pass(Lock lock);  // every step that may go now

@@ -94,8 +94,7 @@ layers = [ { name = "conv", op = "conv", out = "${before} + ${index}", kernel = 
 
 TEST_F(NetworkLanguage, RepeatedBlocksMayBeNumberedFromOneWithinTheirName) {
   const char* const block = "\n[block.b]\nlayers = [ { name = \"a\", op = \"relu\" } ]";
-  const std::string layers =
-      R"(layers = [ { name = "layer#x", block = "b", repeat = 2 }, { op = "add", from = ["layer1x", "layer2x.a"] } ])";
+  const std::string layers = R"(layers = [ { name = "layer#x", block = "b", repeat = 2 }, { op = "add", from = ["layer1x", "layer2x.a"] } ])";
   const auto network = good(layers + block);
   EXPECT_EQ(names(*network), (Names{"layer1x.a", "layer2x.a", "add1"}));
   EXPECT_EQ(network->layers[2].inputs, (std::vector<LayerPort>{0, 1}));
@@ -339,22 +338,6 @@ layers = [ { name = "a", op = "relu" } ])"),
 TEST_F(NetworkLanguage, EveryOutputIsUsed) {
   EXPECT_EQ(mistakes(R"(layers = [ { name = "a", op = "relu" }, { name = "b", op = "relu", from = "@input" } ])"),
             "net.toml:2:12: nothing takes the output of layer 'a': name it in a later layer's 'from', or leave it out");
-}
-
-TEST_F(NetworkLanguage, AuxiliaryOutputsNeedNotBeUsed) {
-  const std::string block = "\n[block.head]\nlayers = [ { op = \"relu\" }, { op = \"linear\", out = 3 } ]";
-  const auto network = good(R"(layers = [ { name = "stem", op = "relu" }, { name = "aux", block = "head", auxiliary = true },
-    { name = "body", op = "relu" }, { name = "fc", op = "linear", out = 2 } ])" +
-                            block);
-  EXPECT_EQ(names(*network), (Names{"stem", "aux.relu1", "aux.linear1", "body", "fc"}));
-  EXPECT_EQ(network->layers[3].inputs, (std::vector<LayerPort>{0})) << "the entry behind it takes what the one before gives";
-  good(R"(layers = [ { name = "aux", op = "relu", auxiliary = true, when = false }, { name = "b", op = "relu" } ])");
-  EXPECT_EQ(mistakes(R"(layers = [ { name = "a", op = "relu", auxiliary = false }, { op = "relu", from = "@input" } ])"),
-            "net.toml:2:12: nothing takes the output of layer 'a': name it in a later layer's 'from', or leave it out");
-  EXPECT_EQ(mistakes(R"(layers = [ { op = "relu" }, { name = "aux", op = "relu", auxiliary = true } ])"),
-            "net.toml:2:29: layer 'aux' is the last one, whose output is the network's result: it cannot be auxiliary");
-  EXPECT_EQ(mistakes(R"(layers = [ { name = "a", op = "relu", auxiliary = 1 }, { op = "relu" } ])"),
-            "net.toml:2:51: 'auxiliary' of 'a' must be true or false, found 1");
 }
 
 TEST_F(NetworkLanguage, OutputsBehindTheFirstAreTakenByName) {

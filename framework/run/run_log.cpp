@@ -88,7 +88,8 @@ void RunLog::take(const StepReport& report) {
   pending.reported = true;
   pending.epoch = report.epoch;
   pending.sums = step;
-  for (const auto& [name, sums] : report.auxiliary) pending.scalars["loss." + name] = quotient(sums.loss(), sums.weight());
+  for (const auto& [name, sums] : report.auxiliary)
+    pending.scalars[fmt::format("loss.{}", name)] = quotient(sums.loss(), sums.weight());
   tell_step_if_whole(report.step);
 }
 

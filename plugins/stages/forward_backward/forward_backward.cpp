@@ -1,7 +1,6 @@
 #include "forward_backward.h"
 
 #include <algorithm>
-#include <map>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -81,15 +80,20 @@ const Shape& ForwardBackward::output_of(const StageLoss& loss) const {
   return context_.network->shape_of(loss.output.value_or(context_.network->result()));
 }
 
-// The same loss over as many places weighs the same, and counting may be work.
+std::int64_t ForwardBackward::places_of(const StageLoss& loss) const {
+  const Shape& output = output_of(loss);
+  return output.elements() / output[0];
+}
+
+// Counting may be work, and the same loss over as many places weighs the same.
 std::vector<double> ForwardBackward::weigh(const Batch& batch) const {
+  const Share share = context_.share_of(batch);
   std::vector<double> weights;
-  std::map<std::pair<const Loss*, std::int64_t>, double> counted;  // by loss and places
   for (const StageLoss& each : losses_) {
-    const std::int64_t places = output_of(each).elements() / output_of(each)[0];
-    const auto [known, is_new] = counted.try_emplace({each.loss.get(), places});
-    if (is_new) known->second = each.loss->weight(batch, context_.share_of(batch), places);
-    weights.push_back(known->second);
+    const std::int64_t places = places_of(each);
+    const auto same = [&](const StageLoss& other) { return other.loss == each.loss && places_of(other) == places; };
+    const auto first = static_cast<std::size_t>(std::ranges::find_if(losses_, same) - losses_.begin());
+    weights.push_back(first < weights.size() ? weights[first] : each.loss->weight(batch, share, places));
   }
   return weights;
 }

@@ -49,6 +49,7 @@ class ForwardBackward : public Stage {
     std::uint64_t begin, samples;
   };
   const Shape& output_of(const StageLoss& loss) const;
+  std::int64_t places_of(const StageLoss& loss) const;
   std::vector<LossTerm> terms_of(std::span<const double> weights) const;  // without sums
   Ref<Event> accumulate(const Ref<Batch>& batch, const Share& share, std::vector<LossTerm> terms, StepResult& result);
   void backward(Ref<StepToken> token, std::uint64_t step, Work work, Output& output);
