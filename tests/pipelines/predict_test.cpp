@@ -96,6 +96,27 @@ TEST_F(Predict, FiguresAreThoseOfValidationBitForBit) {
   EXPECT_EQ(among_five / kTestImages, here.at("top5").get<double>());
 }
 
+TEST_F(Predict, AnEvaluationCountsWhatTheFiguresCount) {
+  const std::string toml =
+      file("\"metrics\", \"write_evaluation\"", "[predict.write_evaluation]\nfolder = \"" + (folder_ / "e") + "\"\n");
+  const Outcome outcome = predict(toml, {"--devices", "cpu*2"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto figures = rows_of(folder_ / "e/figures.csv");
+  ASSERT_GE(figures.size(), 3U);
+  EXPECT_EQ(figures[1], (std::vector<std::string>{"images", std::to_string(kTestImages)}));
+  EXPECT_EQ(figures[2].at(0), "accuracy");
+  EXPECT_NEAR(std::stod(figures[2].at(1)), events(outcome, "validate").at(0).at("accuracy").get<double>(), 1e-12);
+  double right = 0, all = 0;
+  const auto confusion = rows_of(folder_ / "e/confusion.csv");
+  for (std::size_t i = 1; i < confusion.size(); ++i) {
+    const double count = std::stod(confusion[i].at(2));
+    all += count;
+    right += confusion[i].at(0) == confusion[i].at(1) ? count : 0;
+  }
+  EXPECT_EQ(all, static_cast<double>(kTestImages));
+  EXPECT_NEAR(right / all, std::stod(figures[2].at(1)), 1e-12);
+}
+
 TEST_F(Predict, RowsAreInOrderOfTheSourceForAnyNumberOfReplicas) {
   std::vector<std::string> expected;
   for (const auto& entry : fs::recursive_directory_iterator(shapes() + "/test")) {

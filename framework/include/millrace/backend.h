@@ -244,9 +244,9 @@ class Replica {
   virtual void start() = 0;                                // allocates; values are zero until written
   virtual const std::vector<Bucket>& buckets() const = 0;  // in the order in which backward completes them
 
-  // Reads slots [begin, begin + count) of the batch: executes records, normalises, lays out. Keeps a Ref to the batch, and counts
-  // in its `in_flight`, until the device has read it. count == 0 is allowed: this replica has nothing to do in this step, and
-  // its gradients are zero.
+  // Reads slots [begin, begin + count) of the batch: executes records, normalises, adds their noise, lays out. Keeps a Ref to the
+  // batch, and counts in its `in_flight`, until the device has read it. count == 0 is allowed: this replica has nothing to do in
+  // this step, and its gradients are zero.
   virtual void ingest(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count) = 0;
 
   // One pass over what was ingested last; batch statistics and dropout (drawn from seed and step) as in training.

@@ -61,15 +61,17 @@ void lay_out(const Source& source, const PixelTable& table, const InputPlane& ou
       }
       const float* const values = table.channel(c);
       const float fill = values[source.record.fill[c]], noise = source.record.noise * table.grey_level(c);
-      for (std::int64_t j = 0; j < columns; ++j, to += out.stride_w) {
+      const auto value_at = [&](std::int64_t j) {
         const std::int64_t column = source.columns[static_cast<std::size_t>(j)];
-        const float value = row < 0 || column < 0 ? fill : values[from_row[column * channels + c]];
-        if (noise == 0) {
-          put(to, value);
-          continue;
-        }
+        return row < 0 || column < 0 ? fill : values[from_row[column * channels + c]];
+      };
+      if (noise == 0) {
+        for (std::int64_t j = 0; j < columns; ++j, to += out.stride_w) put(to, value_at(j));
+        continue;
+      }
+      for (std::int64_t j = 0; j < columns; ++j, to += out.stride_w) {
         const std::int64_t place = (static_cast<std::int64_t>(i) * columns + j) * channels + c;
-        put(to, value + noise * normal_deviate(source.record.noise_seed, static_cast<std::uint32_t>(place)));
+        put(to, value_at(j) + noise * normal_deviate(source.record.noise_seed, static_cast<std::uint32_t>(place)));
       }
     }
   }
