@@ -99,6 +99,9 @@ struct Pipeline {
 // variables of the network; graphs, which are the tables with `flow`. All but one graph have `every`. Any other key is a variable
 // for ${...}. A key that looks like a misspelt "run" or "network" and that nothing refers to is a mistake, and so is a --set of a
 // key that does not exist.
-Pipeline load_pipeline(const std::string& path, const std::vector<std::string>& overrides, const Registry& registry);
+//
+// `other_weights`: the run begins with others than those of [network], as --weights says; what the file names need not be there.
+Pipeline load_pipeline(const std::string& path, const std::vector<std::string>& overrides, const Registry& registry,
+                       bool other_weights = false);
 
 }  // namespace millrace

@@ -1,55 +1,10 @@
 // The network language: what it means, and how each mistake is answered.
-#include "network/load.h"
-
-#include <gtest/gtest.h>
-
-#include "config/document.h"
 #include "millrace/random.h"
+#include "network/language_fixture.h"
 #include "testkit/files.h"
 
-namespace millrace {
+namespace millrace::language_test {
 namespace {
-
-constexpr const char* kInput = "input = { channels = 3, height = 8, width = 8 }\n";
-
-class NetworkLanguage : public testing::Test {
- protected:
-  std::shared_ptr<const Network> build(const std::string& toml, const Value& variables = Value()) {
-    errors_ = {};
-    const auto document = parse_toml(kInput + toml, "net.toml", errors_);
-    if (!document) return nullptr;
-    return build_network(*document, "net", variables, registry_, errors_);
-  }
-
-  std::shared_ptr<const Network> good(const std::string& toml, const Value& variables = Value()) {
-    auto network = build(toml, variables);
-    EXPECT_TRUE(network && errors_.empty()) << errors_.text();
-    return network ? network : std::make_shared<const Network>();
-  }
-
-  // Every message about a document, which must be refused. Line 1 is the input's.
-  std::string mistakes(const std::string& toml, const Value& variables = Value()) {
-    EXPECT_EQ(build(toml, variables), nullptr);
-    return errors_.text();
-  }
-
-  static std::vector<std::string> names(const Network& network) {
-    std::vector<std::string> result;
-    for (const Layer& layer : network.layers) result.push_back(layer.name);
-    return result;
-  }
-
-  static Value table(std::initializer_list<std::pair<std::string, Value>> members) {
-    Value result;
-    for (const auto& [key, value] : members) result.set(key, value);
-    return result;
-  }
-
-  Registry registry_;
-  Diagnostics errors_;
-};
-
-using Names = std::vector<std::string>;
 
 TEST_F(NetworkLanguage, LayersFollowEachOtherAndUnnamedOnesAreNumbered) {
   const auto network = good(R"(layers = [
@@ -94,7 +49,8 @@ layers = [ { name = "conv", op = "conv", out = "${before} + ${index}", kernel = 
 
 TEST_F(NetworkLanguage, RepeatedBlocksMayBeNumberedFromOneWithinTheirName) {
   const char* const block = "\n[block.b]\nlayers = [ { name = \"a\", op = \"relu\" } ]";
-  const std::string layers = R"(layers = [ { name = "layer#x", block = "b", repeat = 2 }, { op = "add", from = ["layer1x", "layer2x.a"] } ])";
+  const std::string layers =
+      R"(layers = [ { name = "layer#x", block = "b", repeat = 2 }, { op = "add", from = ["layer1x", "layer2x.a"] } ])";
   const auto network = good(layers + block);
   EXPECT_EQ(names(*network), (Names{"layer1x.a", "layer2x.a", "add1"}));
   EXPECT_EQ(network->layers[2].inputs, (std::vector<LayerPort>{0, 1}));
@@ -340,59 +296,6 @@ TEST_F(NetworkLanguage, EveryOutputIsUsed) {
             "net.toml:2:12: nothing takes the output of layer 'a': name it in a later layer's 'from', or leave it out");
 }
 
-TEST_F(NetworkLanguage, OutputsBehindTheFirstAreTakenByName) {
-  const auto network = good(R"(layers = [
-    { name = "parts", op = "split", channels = 1 }, { name = "wide", op = "conv", out = 1, kernel = 1, from = "parts:second" },
-    { op = "add", from = ["parts:first", "wide"] }, { op = "linear", out = 2 } ])");
-  EXPECT_EQ(network->layers[0].output, (Shape{1, 8, 8}));
-  EXPECT_EQ(network->layers[0].more_outputs, (std::vector<Shape>{{2, 8, 8}}));
-  EXPECT_EQ(network->layers[1].inputs, (std::vector<LayerPort>{{0, 1}}));
-  EXPECT_EQ(network->layers[1].input_shapes[0], (Shape{2, 8, 8}));
-  EXPECT_EQ(network->layers[2].inputs, (std::vector<LayerPort>{{0, 0}, {1, 0}}));
-}
-
-TEST_F(NetworkLanguage, OutputsHaveTheirMistakesToo) {
-  EXPECT_EQ(
-      mistakes("layers = [ { name = \"parts\", op = \"split\", channels = 1 }, { op = \"relu\", from = \"parts:third\" } ]"),
-      "net.toml:2:82: 'relu1' takes the output 'third' of 'parts', which has first, second");
-  EXPECT_EQ(
-      mistakes("layers = [ { name = \"parts\", op = \"split\", channels = 1 }, { op = \"linear\", out = 2 } ]"),
-      "net.toml:2:12: nothing takes the output of layer 'parts:second': name it in a later layer's 'from', or leave it out");
-  EXPECT_EQ(mistakes("layers = [ { op = \"split\" }, { op = \"linear\", out = 2 } ]"),
-            "net.toml:2:12: layer 'split1' (split): its input is 3 x 8 x 8: 'channels' must leave some of the 3 to the second "
-            "output, and without it both get half of them");
-}
-
-TEST_F(NetworkLanguage, IndicesGoWhereTheyAreTakenAndMayBeLeftUnread) {
-  LayerType pool;
-  pool.name = "pool";
-  pool.examples = {{"", {{3, 8, 8}}}};
-  pool.outputs = {{"largest"}, {"places", Carries::indices}};
-  pool.plan = [](const Value&, const std::vector<Shape>& inputs, Diagnostics&) {
-    LayerPlan plan;
-    if (!inputs.empty()) plan.output = plan.more_outputs.emplace_back(inputs[0]);
-    return plan;
-  };
-  registry_.add(pool);
-  LayerType unpool = pool;
-  unpool.name = "unpool";
-  unpool.least_inputs = unpool.most_inputs = 2;
-  unpool.takes = {Carries::values, Carries::indices};
-  unpool.outputs = {{"out"}};
-  unpool.plan = [](const Value&, const std::vector<Shape>& inputs, Diagnostics&) {
-    LayerPlan plan;
-    if (!inputs.empty()) plan.output = inputs[0];
-    return plan;
-  };
-  registry_.add(unpool);
-  good("layers = [ { op = \"pool\" }, { op = \"linear\", out = 2 } ]");
-  good("layers = [ { op = \"pool\" }, { op = \"unpool\", from = [\"pool1\", \"pool1:places\"] }, { op = \"linear\", out = 2 } ]");
-  EXPECT_EQ(mistakes("layers = [ { op = \"pool\" }, { op = \"unpool\", from = [\"pool1\", \"pool1\"] } ]"),
-            "net.toml:2:29: layer 'unpool1': op 'unpool' takes indices as input 2, and 'pool1:largest' are values");
-  EXPECT_EQ(mistakes("layers = [ { op = \"pool\" }, { op = \"relu\", from = \"pool1:places\" } ]"),
-            "net.toml:2:29: layer 'relu1': op 'relu' takes values as input 1, and 'pool1:places' are indices");
-}
-
 TEST_F(NetworkLanguage, TheInputIsChecked) {
   errors_ = {};
   const auto document =
@@ -410,4 +313,4 @@ TEST_F(NetworkLanguage, AMissingFileIsNamedWhereItIsAskedFor) {
 }
 
 }  // namespace
-}  // namespace millrace
+}  // namespace millrace::language_test

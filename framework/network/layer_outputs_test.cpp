@@ -1,0 +1,61 @@
+// Layers with several outputs in the network language.
+#include "network/language_fixture.h"
+
+namespace millrace::language_test {
+namespace {
+
+TEST_F(NetworkLanguage, OutputsBehindTheFirstAreTakenByName) {
+  const auto network = good(R"(layers = [
+    { name = "parts", op = "split", channels = 1 }, { name = "wide", op = "conv", out = 1, kernel = 1, from = "parts:second" },
+    { op = "add", from = ["parts:first", "wide"] }, { op = "linear", out = 2 } ])");
+  EXPECT_EQ(network->layers[0].output, (Shape{1, 8, 8}));
+  EXPECT_EQ(network->layers[0].more_outputs, (std::vector<Shape>{{2, 8, 8}}));
+  EXPECT_EQ(network->layers[1].inputs, (std::vector<LayerPort>{{0, 1}}));
+  EXPECT_EQ(network->layers[1].input_shapes[0], (Shape{2, 8, 8}));
+  EXPECT_EQ(network->layers[2].inputs, (std::vector<LayerPort>{{0, 0}, {1, 0}}));
+}
+
+TEST_F(NetworkLanguage, OutputsHaveTheirMistakesToo) {
+  EXPECT_EQ(
+      mistakes("layers = [ { name = \"parts\", op = \"split\", channels = 1 }, { op = \"relu\", from = \"parts:third\" } ]"),
+      "net.toml:2:82: 'relu1' takes the output 'third' of 'parts', which has first, second");
+  EXPECT_EQ(
+      mistakes("layers = [ { name = \"parts\", op = \"split\", channels = 1 }, { op = \"linear\", out = 2 } ]"),
+      "net.toml:2:12: nothing takes the output of layer 'parts:second': name it in a later layer's 'from', or leave it out");
+  EXPECT_EQ(mistakes("layers = [ { op = \"split\" }, { op = \"linear\", out = 2 } ]"),
+            "net.toml:2:12: layer 'split1' (split): its input is 3 x 8 x 8: 'channels' must leave some of the 3 to the second "
+            "output, and without it both get half of them");
+}
+
+TEST_F(NetworkLanguage, IndicesGoWhereTheyAreTakenAndMayBeLeftUnread) {
+  LayerType pool;
+  pool.name = "pool";
+  pool.examples = {{"", {{3, 8, 8}}}};
+  pool.outputs = {{"largest"}, {"places", Carries::indices}};
+  pool.plan = [](const Value&, const std::vector<Shape>& inputs, Diagnostics&) {
+    LayerPlan plan;
+    if (!inputs.empty()) plan.output = plan.more_outputs.emplace_back(inputs[0]);
+    return plan;
+  };
+  registry_.add(pool);
+  LayerType unpool = pool;
+  unpool.name = "unpool";
+  unpool.least_inputs = unpool.most_inputs = 2;
+  unpool.takes = {Carries::values, Carries::indices};
+  unpool.outputs = {{"out"}};
+  unpool.plan = [](const Value&, const std::vector<Shape>& inputs, Diagnostics&) {
+    LayerPlan plan;
+    if (!inputs.empty()) plan.output = inputs[0];
+    return plan;
+  };
+  registry_.add(unpool);
+  good("layers = [ { op = \"pool\" }, { op = \"linear\", out = 2 } ]");
+  good("layers = [ { op = \"pool\" }, { op = \"unpool\", from = [\"pool1\", \"pool1:places\"] }, { op = \"linear\", out = 2 } ]");
+  EXPECT_EQ(mistakes("layers = [ { op = \"pool\" }, { op = \"unpool\", from = [\"pool1\", \"pool1\"] } ]"),
+            "net.toml:2:29: layer 'unpool1': op 'unpool' takes indices as input 2, and 'pool1:largest' are values");
+  EXPECT_EQ(mistakes("layers = [ { op = \"pool\" }, { op = \"relu\", from = \"pool1:places\" } ]"),
+            "net.toml:2:29: layer 'relu1': op 'relu' takes values as input 1, and 'pool1:places' are indices");
+}
+
+}  // namespace
+}  // namespace millrace::language_test
