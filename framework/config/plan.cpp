@@ -52,7 +52,7 @@ const GraphPlan* Pipeline::graph(std::string_view name) const {
 namespace {
 
 // Top-level tables that are no graphs and no variables.
-std::vector<std::string> known_tables() { return {"run", "network", "observe", "stop", "checkpoint"}; }
+std::vector<std::string> known_tables() { return {"run", "network", "observe", "stop", "plateau", "checkpoint"}; }
 bool is_known_table(const std::string& name) {
   const std::vector<std::string> known = known_tables();
   return std::find(known.begin(), known.end(), name) != known.end();
@@ -129,6 +129,7 @@ class PipelineReader {
 
   void read_figures() {
     pipeline_.stop = plan_stop(root().find("stop"), pipeline_.graphs, errors_);
+    pipeline_.plateau = plan_plateau(root().find("plateau"), pipeline_.graphs, errors_);
     pipeline_.checkpoint = plan_checkpoint(root().find("checkpoint"), pipeline_.graphs, errors_);
     const Value* run = root().find("run");
     const Value* best = run ? run->find("best") : nullptr;

@@ -74,6 +74,7 @@ struct Pipeline {
   std::string file;
   RunParams run;
   StopPlan stop;
+  PlateauPlan plateau;
   CheckpointPlan checkpoint;
   std::optional<FigurePlan> best;          // what run.best names
   Value network_table;                     // [network]; empty when there is none
@@ -94,11 +95,11 @@ struct Pipeline {
 // An output that no stage takes is dropped. An input that no stage feeds is a mistake, and so are samples that no stage takes or
 // that two stages take: stages change samples where they lie.
 //
-// Top-level tables: [run]; [stop] (see stop_plan.h); [checkpoint] (see checkpoint_plan.h); [observe], which holds a table for each
-// observer (see observer_plan.h); [network], which has the keys of NetworkParams (see network_plan.h) and whose other keys are
-// variables of the network; graphs, which are the tables with `flow`. All but one graph have `every`. Any other key is a variable
-// for ${...}. A key that looks like a misspelt "run" or "network" and that nothing refers to is a mistake, and so is a --set of a
-// key that does not exist.
+// Top-level tables: [run]; [stop] and [plateau] (see stop_plan.h); [checkpoint] (see checkpoint_plan.h); [observe], which holds a
+// table for each observer (see observer_plan.h); [network], which has the keys of NetworkParams (see network_plan.h) and whose
+// other keys are variables of the network; graphs, which are the tables with `flow`. All but one graph have `every`. Any other
+// key is a variable for ${...}. A key that looks like a misspelt "run" or "network" and that nothing refers to is a mistake, and
+// so is a --set of a key that does not exist.
 //
 // `other_weights`: the run begins with others than those of [network], as --weights says; what the file names need not be there.
 Pipeline load_pipeline(const std::string& path, const std::vector<std::string>& overrides, const Registry& registry,

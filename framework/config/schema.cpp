@@ -179,6 +179,9 @@ std::string json_schema(const Registry& registry) {
   ParamSet<StopParams> stop;
   StopParams::describe(stop);
   const StopParams no_stop;
+  ParamSet<PlateauParams> plateau;
+  PlateauParams::describe(plateau);
+  const PlateauParams no_plateau;
   ParamSet<CheckpointParams> checkpoint;
   CheckpointParams::describe(checkpoint);
   const CheckpointParams no_checkpoint;
@@ -198,6 +201,7 @@ std::string json_schema(const Registry& registry) {
                         {{"extends", {{"type", "string"}, {"description", "a file whose tables this one changes"}}},
                          {"run", object_schema(run.infos(), write_params(run.infos(), &defaults))},
                          {"stop", object_schema(stop.infos(), write_params(stop.infos(), &no_stop))},
+                         {"plateau", object_schema(plateau.infos(), write_params(plateau.infos(), &no_plateau))},
                          {"checkpoint", object_schema(checkpoint.infos(), write_params(checkpoint.infos(), &no_checkpoint))},
                          {"observe", observers_schema(registry)},
                          {"network", network}}},

@@ -17,6 +17,17 @@ void StopParams::describe(ParamSet<StopParams>& set) {
       .text("ends the run after so many; schedules stay those of the whole run. 0: no limit");
 }
 
+void PlateauParams::describe(ParamSet<PlateauParams>& set) {
+  set.add("figure", &PlateauParams::figure)
+      .required()
+      .text("\"validate.loss\": lowers the learning rate when this figure improves no more, whatever the schedule");
+  set.add("patience", &PlateauParams::patience)
+      .range(1)
+      .unit("passes")
+      .text("without a better figure, after which the rate falls; then they are counted anew");
+  set.add("factor", &PlateauParams::factor).range(0, 1).text("that the rate is multiplied by each time");
+}
+
 std::optional<FigurePlan> plan_figure(std::string_view key, const Value& value, const std::vector<GraphPlan>& graphs,
                                       Diagnostics& errors) {
   const std::string text = value.kind() == Value::Kind::text ? value.text() : "";
@@ -37,6 +48,20 @@ std::optional<FigurePlan> plan_figure(std::string_view key, const Value& value, 
   }
   errors.add(value.at(), fmt::format("'{}': there is no graph '{}'{}", key, figure.graph, nearest_clause(figure.graph, names)));
   return std::nullopt;
+}
+
+PlateauPlan plan_plateau(const Value* plateau, const std::vector<GraphPlan>& graphs, Diagnostics& errors) {
+  PlateauPlan plan;
+  if (!plateau) return plan;
+  ParamSet<PlateauParams> set;
+  PlateauParams::describe(set);
+  const std::size_t before = errors.size();
+  const PlateauParams params = read_struct(set, *plateau, "[plateau]", errors);
+  if (errors.size() != before) return plan;
+  plan.patience = static_cast<std::uint64_t>(params.patience);
+  plan.factor = params.factor;
+  plan.figure = plan_figure("figure", *plateau->find("figure"), graphs, errors);
+  return plan;
 }
 
 StopPlan plan_stop(const Value* stop, const std::vector<GraphPlan>& graphs, Diagnostics& errors) {

@@ -1,4 +1,5 @@
-// What a run looks at to end before its last step, and to keep its best weights: [stop] and run.best.
+// The figures that a run looks at: to end before its last step, to lower its learning rate, and to keep its best weights: [stop],
+// [plateau] and run.best.
 #pragma once
 
 #include <cstdint>
@@ -37,6 +38,24 @@ struct StopPlan {
   double max_seconds = 0;       // 0: no limit
   std::uint64_t max_steps = 0;  // 0: no limit
 };
+
+// [plateau], as it is written.
+struct PlateauParams {
+  std::string figure;
+  std::int64_t patience = 5;  // passes
+  double factor = 0.1;
+
+  static void describe(ParamSet<PlateauParams>& set);
+};
+
+struct PlateauPlan {
+  std::optional<FigurePlan> figure;  // nothing: no [plateau]
+  std::uint64_t patience = 0;        // passes of figure->graph without a better value
+  double factor = 1;                 // that the learning rate is multiplied by then
+};
+
+// `plateau`: the table, or null. Mistakes go to `errors`.
+PlateauPlan plan_plateau(const Value* plateau, const std::vector<GraphPlan>& graphs, Diagnostics& errors);
 
 // `stop`: the table, or null. Mistakes go to `errors`.
 StopPlan plan_stop(const Value* stop, const std::vector<GraphPlan>& graphs, Diagnostics& errors);

@@ -44,6 +44,19 @@ TEST_F(StopTable, TakesEpochsOfTheMainGraphToo) {
   EXPECT_EQ(with("[stop]\nfigure = \"train.loss\"\n").stop.figure->text(), "train.loss");
 }
 
+TEST_F(StopTable, APlateauIsATableOfItsOwn) {
+  const Pipeline pipeline = with("[plateau]\nfigure = \"validate.loss\"\npatience = 3\nfactor = 0.5\n");
+  EXPECT_EQ(pipeline.plateau.figure->text(), "validate.loss");
+  EXPECT_EQ(pipeline.plateau.patience, 3U);
+  EXPECT_EQ(pipeline.plateau.factor, 0.5);
+  EXPECT_EQ(mistakes_with("[plateau]\nfigure = \"validat.loss\"\n"),
+            "p.toml:17:10: 'figure': there is no graph 'validat'; nearest is 'validate'");
+  EXPECT_EQ(
+      mistakes_with("[plateau]\npatience = 3\n"),
+      "p.toml:16:2: [plateau] needs 'figure': \"validate.loss\": lowers the learning rate when this figure improves no more, "
+      "whatever the schedule");
+}
+
 TEST_F(StopTable, AnswersMistakesWithTheirPlaces) {
   EXPECT_EQ(mistakes_with("[stop]\npatince = 3\n"), "p.toml:17:1: [stop] has no key 'patince'; nearest is 'patience'");
   EXPECT_EQ(mistakes_with("[stop]\nfigure = \"accuracy\"\n"),

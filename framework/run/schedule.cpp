@@ -11,7 +11,7 @@ void ScheduleParams::describe(ParamSet<ScheduleParams>& set) {
   set.add("initial", &P::initial).range(0).text("the rate that all factors multiply");
   set.add("schedule", &P::schedule)
       .choices({"constant", "piecewise", "exponential", "cosine", "polynomial", "triangular", "one_cycle"})
-      .text("how the rate changes over the run");
+      .text("how the rate changes over the run; [plateau] lowers it besides, when a figure improves no more");
   set.add("drop_factor", &P::drop_factor).range(0).text("piecewise, exponential: multiplies the rate every `drop_epochs`");
   set.add("drop_epochs", &P::drop_epochs)
       .range(1e-6)

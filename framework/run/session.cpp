@@ -38,7 +38,7 @@ Session::Session(const Pipeline& pipeline, const Registry& registry, SessionOpti
   if (pipeline_.network && !options_.only_check) count_median_weights();
   compile();
 
-  for (const auto& figure : {pipeline_.best, pipeline_.stop.figure, pipeline_.checkpoint.best}) {
+  for (const auto& figure : {pipeline_.best, pipeline_.stop.figure, pipeline_.plateau.figure, pipeline_.checkpoint.best}) {
     if (figure) require_figure(*figure, builds_);
   }
   place_steps();

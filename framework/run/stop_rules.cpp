@@ -52,9 +52,10 @@ void require_figure(const FigurePlan& figure, const std::vector<std::unique_ptr<
 }
 
 StopRules::StopRules(const Pipeline& pipeline, Group* group, Requests& requests)
-    : plan_(pipeline.stop), group_(group), requests_(requests) {
+    : plan_(pipeline.stop), plateau_plan_(pipeline.plateau), group_(group), requests_(requests) {
   if (pipeline.best && !pipeline.run.folder.empty()) best_.emplace(*pipeline.best);
   if (plan_.figure) improving_.emplace(*plan_.figure);
+  if (plateau_plan_.figure) plateau_.emplace(*plateau_plan_.figure);
   if (pipeline.checkpoint.best) kept_.emplace(*pipeline.checkpoint.best);
 }
 
@@ -62,28 +63,43 @@ void StopRules::look(const std::string& graph, const std::vector<Figure>& figure
   if (best_ && best_->look(graph, figures, step)) newest_.weights = true;
   if (kept_ && kept_->look(graph, figures, step)) newest_.checkpoint = true;
   if (improving_) improving_->look(graph, figures, step);
+  if (plateau_) plateau_->look(graph, figures, step);
 }
 
 void StopRules::look_at_clock(double seconds) {
   if (plan_.max_seconds > 0 && seconds >= plan_.max_seconds) ask(fmt::format("max_time is over, {}", duration_text(seconds)));
 }
 
-StopRules::Best StopRules::conclude(bool goes_on) {
+StopRules::Best StopRules::conclude(std::uint64_t done, bool goes_on) {
   if (goes_on) ask_if_impatient();
   Best best = std::exchange(newest_, {});
-  if ((best_ || kept_) && group_ != nullptr) {
-    const auto as_byte = [](bool verdict) { return verdict ? std::byte{1} : std::byte{0}; };
-    std::vector<std::byte> verdicts = {as_byte(best.weights), as_byte(best.checkpoint)};
+  bool flat = goes_on && is_flat();
+  if ((best_ || kept_ || plateau_) && group_ != nullptr) {
+    std::vector<std::byte> verdicts;
+    for (const bool verdict : {best.weights, best.checkpoint, flat}) verdicts.push_back(verdict ? std::byte{1} : std::byte{0});
     group_->broadcast(Group::kRun, 0, verdicts);
-    best = {verdicts.front() != std::byte{0}, verdicts.back() != std::byte{0}};
+    best = {verdicts[0] != std::byte{0}, verdicts[1] != std::byte{0}};
+    flat = verdicts[2] != std::byte{0};
   }
+  if (flat) lower_rate(done);
   return best;
+}
+
+// From the next step on.
+void StopRules::lower_rate(std::uint64_t done) {
+  const double factor = requests_.factor(done) * plateau_plan_.factor;
+  requests_.set_factor(done, factor);
+  if (group_ == nullptr || group_->rank() == 0) {
+    requests_.honour({.kind = RequestKind::rate_factor, .by = "[plateau]", .factor = factor, .text = {}}, done, plateau_->text());
+  }
+  plateau_->count_anew();
 }
 
 std::map<std::string, RunState::Watched> StopRules::state() const {
   std::map<std::string, RunState::Watched> state;
   if (best_) state[fmt::format("run.best {}", best_->name())] = best_->state();
   if (improving_) state[fmt::format("stop.figure {}", improving_->name())] = improving_->state();
+  if (plateau_) state[fmt::format("plateau.figure {}", plateau_->name())] = plateau_->state();
   if (kept_) state[fmt::format("checkpoint.best {}", kept_->name())] = kept_->state();
   return state;
 }
@@ -95,6 +111,7 @@ void StopRules::restore(const std::map<std::string, RunState::Watched>& state) {
   };
   restore(best_, "run.best");
   restore(improving_, "stop.figure");
+  restore(plateau_, "plateau.figure");
   restore(kept_, "checkpoint.best");
   ask_if_impatient();
 }

@@ -1,4 +1,4 @@
-// What [stop] and run.best make of the figures of a run.
+// What [stop], [plateau] and run.best make of the figures of a run.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +30,7 @@ class FigureWatch {
   std::uint64_t passes_since_best() const { return passes_; }
   RunState::Watched state() const { return {best_, best_step_, passes_}; }
   void restore(const RunState::Watched& state);
+  void count_anew() { passes_ = 0; }
   std::string text() const;  // "validate.accuracy has not improved for 5 passes; best 0.812 at step 400"
 
  private:
@@ -41,8 +42,8 @@ class FigureWatch {
 // Throws Error(usage) where the graph is among `builds` and does not report the figure.
 void require_figure(const FigurePlan& figure, const std::vector<std::unique_ptr<GraphBuild>>& builds);
 
-// Asks for the end of a run, as [stop] has it, and says when its weights are the best so far. Of several processes the one with
-// rank 0 decides, which alone has the figures of all.
+// Asks for the end of a run, as [stop] has it, lowers its learning rate, as [plateau] has it, and says when its weights are the
+// best so far. Of several processes the one with rank 0 decides, which alone has the figures of all.
 class StopRules {
  public:
   static constexpr const char* kName = "[stop]";  // who asks
@@ -56,7 +57,8 @@ class StopRules {
   struct Best {
     bool weights = false, checkpoint = false;  // the best so far by run.best, by checkpoint.best
   };
-  Best conclude(bool goes_on);
+  // `done`: steps; no later one has begun.
+  Best conclude(std::uint64_t done, bool goes_on);
 
   std::map<std::string, RunState::Watched> state() const;
   // Of a run that goes on. One that had lost its patience is asked to end.
@@ -64,13 +66,16 @@ class StopRules {
 
  private:
   void ask_if_impatient();
+  void lower_rate(std::uint64_t done);
+  bool is_flat() const { return plateau_ && plateau_->passes_since_best() >= plateau_plan_.patience; }
   void ask(std::string why);
 
   const StopPlan& plan_;
+  const PlateauPlan& plateau_plan_;
   Group* const group_;  // null: this process is alone
   Requests& requests_;
-  std::optional<FigureWatch> best_, improving_, kept_;  // of run.best, [stop], checkpoint.best
-  Best newest_;                                         // what the newest values are
+  std::optional<FigureWatch> best_, improving_, kept_, plateau_;  // of run.best, [stop], checkpoint.best, [plateau]
+  Best newest_;                                                   // what the newest values are
   bool asked_ = false;
 };
 

@@ -69,11 +69,26 @@ TEST_F(StopRulesTest, PatienceEndsTheRunOnce) {
   std::vector<std::string> found;
   for (std::uint64_t pass = 0; pass < 5; ++pass) {
     rules().look("validate", figures(1, values[pass]), 100 * (pass + 1));
-    EXPECT_FALSE(rules().conclude(true).weights);
+    EXPECT_FALSE(rules().conclude(0, true).weights);
     found.push_back(asked());
   }
   EXPECT_EQ(found, (std::vector<std::string>{
                        "", "", "", "[stop]: validate.accuracy has not improved for 2 passes; best 0.625 at step 200", ""}));
+}
+
+// torch.optim.lr_scheduler.ReduceLROnPlateau(factor=0.5, patience=1, threshold=0) made these rates of these losses.
+TEST_F(StopRulesTest, APlateauLowersTheRateFromTheNextStepOn) {
+  pipeline_.plateau = {FigurePlan{"validate", "loss", {}}, 2, 0.5};
+  const double losses[] = {1, 0.9, 0.95, 0.9, 0.9, 0.9, 0.8, 0.85, 0.8};
+  const double expected[] = {1, 1, 1, 0.5, 0.5, 0.25, 0.25, 0.25, 0.125};
+  for (std::uint64_t pass = 0; pass < 9; ++pass) {
+    const std::uint64_t done = 100 * (pass + 1);
+    rules().look("validate", figures(losses[pass]), done);
+    const double before = requests_.factor(done - 1);
+    rules().conclude(done, true);
+    EXPECT_EQ(requests_.factor(done), expected[pass]) << pass;
+    EXPECT_EQ(requests_.factor(done - 1), before) << "steps that are done";
+  }
 }
 
 TEST_F(StopRulesTest, ARunThatIsAtItsEndIsNotStopped) {
@@ -81,7 +96,7 @@ TEST_F(StopRulesTest, ARunThatIsAtItsEndIsNotStopped) {
   pipeline_.stop.patience = 1;
   rules().look("validate", figures(1, 0.5), 10);
   rules().look("validate", figures(1, 0.25), 20);
-  rules().conclude(false);
+  rules().conclude(0, false);
   EXPECT_EQ(asked(), "");
 }
 
@@ -101,8 +116,8 @@ TEST_F(StopRulesTest, WeightsAreTheBestAtTheStepOfTheirPass) {
   std::vector<bool> best;
   for (const double loss : {3.0, 4.0, 2.0}) {
     rules().look("validate", figures(loss), 10);
-    best.push_back(rules().conclude(true).weights);
-    EXPECT_FALSE(rules().conclude(true).weights) << "a step without a pass";
+    best.push_back(rules().conclude(0, true).weights);
+    EXPECT_FALSE(rules().conclude(0, true).weights) << "a step without a pass";
   }
   EXPECT_EQ(best, (std::vector<bool>{true, false, true}));
 }

@@ -206,7 +206,7 @@ void Training::at_boundary(std::uint64_t done) {
 
 // Before another step begins: the weights are those that were validated.
 void Training::end_boundary(std::uint64_t done) {
-  const StopRules::Best best = rules_.conclude(done < parts_.total_steps);
+  const StopRules::Best best = rules_.conclude(done, done < parts_.total_steps);
   if (best.weights) save({.kind = RequestKind::save, .by = "run.best", .text = {}}, "best.safetensors", done);
   stop_requested();  // a process alone stops here; several stop at the step that they agree upon
   honour_saves(done);

@@ -129,6 +129,7 @@ def generated(program):
     tables = json.loads(inspect("--schema"))["properties"]
     out = "## Keys of `[run]`\n\n" + table(table_rows(tables["run"])) + "\n"
     out += "## Keys of `[stop]`\n\n" + table(table_rows(tables["stop"])) + "\n"
+    out += "## Keys of `[plateau]`\n\n" + table(table_rows(tables["plateau"])) + "\n"
     out += "## Keys of `[checkpoint]`\n\n" + table(table_rows(tables["checkpoint"])) + "\n"
     out += "## Keys of `[network]`\n\nAll other keys are the network's variables.\n\n"
     out += table(table_rows(tables["network"])) + "\n"
