@@ -45,6 +45,9 @@ Session::Replicas Session::compiled(const CompileOptions& shared) const {
       const std::uint32_t pieces = build->trains() ? compile.request.micro_batches : 1;
       std::uint32_t& largest = build->trains() ? compile.train_batch : compile.infer_batch;
       largest = std::max(largest, (share + pieces - 1) / pieces);
+      if (!build->trains()) continue;
+      for (const auto& each : shares)
+        compile.largest_train_batch = std::max(compile.largest_train_batch, (each.count + pieces - 1) / pieces);
     }
     const DeviceInfo& device = devices_.devices[r]->info();
     doing(fmt::format("compiling the network for {}:{}", device.backend, device.index));

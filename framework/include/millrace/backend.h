@@ -204,6 +204,8 @@ class Exchange {
 struct CompileOptions {
   std::uint32_t train_batch = 0;  // largest piece of a training batch that is ingested at once; 0: no training
   std::uint32_t infer_batch = 0;  // largest share of a validation batch; 0: none
+  // The train_batch of all replicas that is the largest: weights are laid out for it, so that all lay them out alike.
+  std::uint32_t largest_train_batch = 0;  // 0: train_batch
   Precision precision = Precision::fp32;
   std::size_t bucket_bytes = std::size_t{25} << 20;
   std::uint64_t seed = 0;  // of dropout

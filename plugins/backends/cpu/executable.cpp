@@ -53,7 +53,8 @@ Layout preferred_layout(const Network& network, const CompileOptions& options, c
   const auto& conv = largest->as<ConvAttributes>();
   const Shape& from = largest->input_shapes[0];
   const auto type = options.precision == Precision::bf16 ? memory::data_type::bf16 : memory::data_type::f32;
-  const std::int64_t batch = std::max(options.train_batch, options.infer_batch);
+  const std::uint32_t trained = std::max(options.train_batch, options.largest_train_batch);
+  const std::int64_t batch = trained > 0 ? trained : options.infer_batch;
   const auto any = memory::format_tag::any;
   const memory::desc source({batch, from[0], from[1], from[2]}, type, any);
   const memory::desc weights({conv.out, from[0], conv.kernel.height, conv.kernel.width}, type, any);

@@ -58,6 +58,8 @@ void CpuReplica::compile(const std::vector<int>& cores) {
   infer_nodes_ = fuse(network_, fusion);
   workshop_ = std::make_unique<Workshop>(
       Workshop{network_, options_, preferred_layout(network_, options_, engine), parameters_, engine, dnnl::stream(engine)});
+  // The first one that is planned chooses how weights lie.
+  if (options_.largest_train_batch > options_.train_batch) Executable(*workshop_, nodes_, options_.largest_train_batch, true);
   executables_.compile(options_, [this](std::uint32_t samples, bool training) {
     return std::make_unique<Executable>(*workshop_, training ? nodes_ : infer_nodes_, samples, training);
   });
