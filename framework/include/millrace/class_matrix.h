@@ -55,8 +55,8 @@ void append_classes(std::string& csv, std::string_view begin, const ClassMatrix&
 // included. D: a LossDescription.
 template <std::size_t kSums, class D>
 void describe_class_figures(D& d) {
-  using Figure = double (*)(std::span<const double>);
-  const auto add = [&d](const char* name, const char* text, Figure finish) {
+  using Finish = double (*)(std::span<const double>);
+  const auto add = [&d](const char* name, const char* text, Finish finish) {
     d.figure({.name = name, .text = text, .better = LossFigure::Better::higher, .percent = true, .finish = finish});
   };
   add("mean_accuracy", "the same of each class, averaged over classes that occur",
