@@ -64,7 +64,7 @@ Mutant hostile_shape(Draw& draw) {
       one_of<std::string>(draw, {"[2,4]", "[-2,3]", "[2.0,3]", "[6e0]", "[18446744073709551615]", "[18446744073709551616]",
                                  "[9223372036854775808,2]", "[0,9223372036854775807,9223372036854775807]",
                                  "[4294967296,4294967296,4294967296]", "[4611686018427387910]", "[1,1,1,1,1,1,6]", "\"6\"",
-                                 "null", "[null]", "[[6]]", "[\"6\"]", "{}", "[true,6]", "[" + std::string(5000, '6') + "]"});
+                                 "null", "[null]", "[[6]]", "[\"6\"]", "{}", "[true,6]", fmt::format("[{}]", std::string(5000, '6'))});
   return with_lines(lines, Promise::refused);
 }
 Mutant hostile_offsets(Draw& draw) {
@@ -75,7 +75,7 @@ Mutant hostile_offsets(Draw& draw) {
 }
 Mutant hostile_type(Draw& draw) {
   return with_part("\"F32\"", one_of<std::string>(draw, {"\"F64\"", "\"F12\"", "\"f32\"", "\"\"", "\"I8\"", "32", "null",
-                                                         "[\"F32\"]", "\"\\u001b[2J" + std::string(3000, 'F') + "\""}));
+                                                         "[\"F32\"]", fmt::format("\"\\u001b[2J{}\"", std::string(3000, 'F'))}));
 }
 Mutant hostile_metadata(Draw& draw) {
   return with_part("{\"epoch\":\"3\"}", one_of<std::string>(draw, {"3", "[]", "{\"a\":1}", "{\"a\":{}}", "{\"a\":null}",
