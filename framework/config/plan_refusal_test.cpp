@@ -213,8 +213,8 @@ TEST_F(PlanRefuses, WrongEvery) {
 TEST_F(PlanRefuses, MisspeltTablesThatNobodyUses) {
   EXPECT_EQ(mistakes(train("[rnu]\nepochs = 2\n")),
             "p.toml:8:2: 'rnu' means nothing here and nothing refers to it; nearest is 'run'");
-  EXPECT_EQ(mistakes(train("[check]\nflwo = [\"read\"]\n")),
-            "p.toml:9:1: [check] has no 'flow', so it is no graph, and nothing refers to it; nearest is 'flwo'");
+  EXPECT_EQ(mistakes(train("[probe]\nflwo = [\"read\"]\n")),
+            "p.toml:9:1: [probe] has no 'flow', so it is no graph, and nothing refers to it; nearest is 'flwo'");
   EXPECT_EQ(mistakes("[run]\nepochs = 1\n"), "p.toml:1:1: there is no graph in this file: a table with flow = [\"stage\", ...]");
 }
 
