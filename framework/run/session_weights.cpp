@@ -75,7 +75,8 @@ void Session::start_replicas() {
   if (replicas_.empty()) return;
   if (resumed_) return restore_replicas();
   const GraphBuild& main = *builds_.front();
-  if (has_predictions(main.plan()) && !main.trains() && weights_from_.file.empty() && !options_.only_main) {
+  const bool learns = !pipeline_.network->parameters.empty();
+  if (learns && has_predictions(main.plan()) && !main.trains() && weights_from_.file.empty() && !options_.only_main) {
     fail(ErrorKind::usage,
          "{}: [{}] makes predictions, and the network has not learned anything: name its weights, --weights FILE", pipeline_.file,
          main.plan().name);
