@@ -263,7 +263,7 @@ def write(rows):
 
 def main(program, *options):
     names = [option for option in options if option != "--write"]
-    good, rows = True, {}
+    good = True
     for twin in zoo_models.TWINS:
         if names and twin.network not in names and twin.title not in names:
             continue
@@ -273,12 +273,12 @@ def main(program, *options):
             print(f"{twin.title}: {error}", flush=True)
             good = False
             continue
-        rows[twin.title] = row(twin, logits, step)
+        line = row(twin, logits, step)
         near = logits[0] <= 3 * logits[1] and step[2] <= 3 and step[3] <= 3
-        print(rows[twin.title] + f" {worst}" + ("" if near else "  TOO FAR"), flush=True)
+        print(line + f" {worst}" + ("" if near else "  TOO FAR"), flush=True)
         good = good and near
-    if "--write" in options:
-        write(rows)
+        if "--write" in options:
+            write({twin.title: line})
     return 0 if good else 1
 
 
