@@ -4,6 +4,7 @@
 
 #include "config/graph_plan.h"
 #include "config/quantity.h"
+#include "config/read_table.h"
 
 namespace millrace {
 
@@ -46,21 +47,17 @@ void plan_interval(const Value& every, CheckpointPlan& plan, Diagnostics& errors
 
 CheckpointPlan plan_checkpoint(const Value* checkpoint, const std::vector<GraphPlan>& graphs, Diagnostics& errors) {
   CheckpointPlan plan;
-  if (!checkpoint) return plan;
-  ParamSet<CheckpointParams> set;
-  CheckpointParams::describe(set);
-  const std::size_t before = errors.size();
-  const CheckpointParams params = read_struct(set, *checkpoint, "[checkpoint]", errors);
-  if (errors.size() != before) return plan;
+  const auto params = checkpoint ? read_table<CheckpointParams>(*checkpoint, "[checkpoint]", errors) : std::nullopt;
+  if (!params) return plan;
   plan.wanted = true;
   plan.every.epochs = 1;
   if (const Value* every = checkpoint->find("every")) plan_interval(*every, plan, errors);
-  plan.keep = static_cast<std::size_t>(params.keep);
-  if (const Value* best = checkpoint->find("best"); best && !params.best.empty()) {
+  plan.keep = static_cast<std::size_t>(params->keep);
+  if (const Value* best = checkpoint->find("best"); best && !params->best.empty()) {
     plan.best = plan_figure("best", *best, graphs, errors);
   }
-  plan.resume = params.resume == "auto";
-  plan.folder = params.folder;
+  plan.resume = params->resume == "auto";
+  plan.folder = params->folder;
   return plan;
 }
 

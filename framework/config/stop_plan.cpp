@@ -4,6 +4,7 @@
 
 #include "config/graph_plan.h"
 #include "config/quantity.h"
+#include "config/read_table.h"
 
 namespace millrace {
 
@@ -24,7 +25,7 @@ void PlateauParams::describe(ParamSet<PlateauParams>& set) {
   set.add("patience", &PlateauParams::patience)
       .range(1)
       .unit("passes")
-      .text("without a better figure, after which the rate falls; then they are counted anew");
+      .text("without a better figure before the rate falls; then the count starts again");
   set.add("factor", &PlateauParams::factor).range(0, 1).text("that the rate is multiplied by each time");
 }
 
@@ -52,28 +53,20 @@ std::optional<FigurePlan> plan_figure(std::string_view key, const Value& value, 
 
 PlateauPlan plan_plateau(const Value* plateau, const std::vector<GraphPlan>& graphs, Diagnostics& errors) {
   PlateauPlan plan;
-  if (!plateau) return plan;
-  ParamSet<PlateauParams> set;
-  PlateauParams::describe(set);
-  const std::size_t before = errors.size();
-  const PlateauParams params = read_struct(set, *plateau, "[plateau]", errors);
-  if (errors.size() != before) return plan;
-  plan.patience = static_cast<std::uint64_t>(params.patience);
-  plan.factor = params.factor;
+  const auto params = plateau ? read_table<PlateauParams>(*plateau, "[plateau]", errors) : std::nullopt;
+  if (!params) return plan;
+  plan.patience = static_cast<std::uint64_t>(params->patience);
+  plan.factor = params->factor;
   plan.figure = plan_figure("figure", *plateau->find("figure"), graphs, errors);
   return plan;
 }
 
 StopPlan plan_stop(const Value* stop, const std::vector<GraphPlan>& graphs, Diagnostics& errors) {
   StopPlan plan;
-  if (!stop) return plan;
-  ParamSet<StopParams> set;
-  StopParams::describe(set);
-  const std::size_t before = errors.size();
-  const StopParams params = read_struct(set, *stop, "[stop]", errors);
-  if (errors.size() != before) return plan;
-  plan.patience = static_cast<std::uint64_t>(params.patience);
-  plan.max_steps = static_cast<std::uint64_t>(params.max_steps);
+  const auto params = stop ? read_table<StopParams>(*stop, "[stop]", errors) : std::nullopt;
+  if (!params) return plan;
+  plan.patience = static_cast<std::uint64_t>(params->patience);
+  plan.max_steps = static_cast<std::uint64_t>(params->max_steps);
   if (const Value* figure = stop->find("figure")) plan.figure = plan_figure("figure", *figure, graphs, errors);
   if (const Value* patience = stop->find("patience"); patience && !stop->find("figure")) {
     errors.add(patience->at(), "'patience' needs 'figure': which figure is to improve, such as \"validate.accuracy\"");

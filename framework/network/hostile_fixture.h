@@ -2,6 +2,7 @@
 // takes long or much memory.
 #pragma once
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -134,5 +135,21 @@ class Judge {
   long peak_before_ = 0;
   int count_read_ = 0, count_refused_ = 0;
 };
+
+inline constexpr int kMutants = 500;
+
+// kMutants of them, by turns of each kind. Draws follow from a mutant's number.
+template <std::size_t kCount>
+void look_at_mutants(Judge judge, const Make (&kinds)[kCount]) {
+  for (int i = 0; i < kMutants; ++i) {
+    const std::size_t kind = static_cast<std::size_t>(i) % kCount;
+    SCOPED_TRACE(fmt::format("mutant {} of kind {}", i, kind));
+    Draw draw(static_cast<std::uint64_t>(i), {}, 0);
+    judge.look_at(kinds[kind](draw));
+  }
+  EXPECT_GE(judge.read(), kMutants / static_cast<int>(kCount));
+  EXPECT_GE(judge.refused(), kMutants / 2);
+  EXPECT_LT(judge.grown_kib(), 256 * 1024);
+}
 
 }  // namespace millrace::hostile

@@ -92,7 +92,7 @@ void StopRules::lower_rate(std::uint64_t done) {
   if (group_ == nullptr || group_->rank() == 0) {
     requests_.honour({.kind = RequestKind::rate_factor, .by = "[plateau]", .factor = factor, .text = {}}, done, plateau_->text());
   }
-  plateau_->count_anew();
+  plateau_->restart_count();
 }
 
 std::map<std::string, RunState::Watched> StopRules::state() const {

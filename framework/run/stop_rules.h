@@ -30,7 +30,7 @@ class FigureWatch {
   std::uint64_t passes_since_best() const { return passes_; }
   RunState::Watched state() const { return {best_, best_step_, passes_}; }
   void restore(const RunState::Watched& state);
-  void count_anew() { passes_ = 0; }
+  void restart_count() { passes_ = 0; }
   std::string text() const;  // "validate.accuracy has not improved for 5 passes; best 0.812 at step 400"
 
  private:

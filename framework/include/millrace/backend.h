@@ -337,7 +337,7 @@ class Device {
   virtual std::shared_ptr<std::uint8_t[]> host_buffer(std::size_t bytes) = 0;
   // Memory of this device, for elements to work in; aligned to 64 bytes, zeroed. `what`: for messages.
   virtual std::shared_ptr<std::byte> memory(std::size_t bytes, const std::string& what) = 0;
-  // How many bytes of info().memory nobody holds now, in this process or another.
+  // Bytes of info().memory that are free now: no process holds them.
   virtual std::size_t free_memory() { return info().memory; }
   // Plans; allocates nothing that grows with the batch. Throws Error(usage) for a layer it does not know.
   virtual std::unique_ptr<Replica> compile(const Network& network, const CompileOptions& options) = 0;
