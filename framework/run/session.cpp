@@ -33,9 +33,12 @@ Session::Session(const Pipeline& pipeline, const Registry& registry, SessionOpti
     read_weights();
     choose_devices();
   }
-  if (resumed_) check_changes();
   build_graphs();
-  if (pipeline_.network && !options_.only_check) count_median_weights();
+  if (pipeline_.network && (resumed_ || !options_.only_check)) count_median_weights();
+  if (resumed_) {
+    keep_batch();
+    check_changes();  // with the numbers in place of words that leave them to the run
+  }
   compile();
 
   for (const auto& figure : {pipeline_.best, pipeline_.stop.figure, pipeline_.plateau.figure, pipeline_.checkpoint.best}) {

@@ -113,6 +113,7 @@ class Session {
   CompileOptions compile_options();
   Replicas compiled(const CompileOptions& shared) const;
   void choose_batch(const CompileOptions& shared);
+  void keep_batch();
   void set_batch(std::uint32_t size);
   bool try_batch(std::uint32_t size, const CompileOptions& shared);
   std::uint32_t agree_on_batch(std::uint32_t size) const;
@@ -181,6 +182,7 @@ class Session {
   std::size_t host_limit_ = 0;
   std::vector<std::size_t> device_limits_;
   std::string lack_, batch_choice_;
+  std::uint32_t kept_batch_ = 0;  // of the run that goes on; 0: none is open
   std::optional<Error> refused_;
   std::uint64_t first_step_ = 0, total_steps_ = 0;  // of the main graph: [first, total), of which schedules know
   std::uint64_t last_step_ = 0;                     // one past the last step that is done: total_steps_, or stop.max_steps

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "config/document.h"
 #include "millrace/split.h"
 #include "run/batch_size.h"
 #include "run/median_weights.h"
@@ -91,6 +92,12 @@ void Session::choose_batch(const CompileOptions& shared) {
   }
   try {
     find_memory_limits();
+    if (kept_batch_ > 0) {
+      if (!try_batch(kept_batch_, shared))
+        fail(ErrorKind::usage, "the run began with {}, and now it does not fit: {}", kept_batch_, lack_);
+      batch_choice_ = fmt::format("batch size: {} (the checkpoint's)", kept_batch_);
+      return;
+    }
     const auto replicas = static_cast<std::uint32_t>(std::max<std::size_t>(devices_.all_replicas, 1));
     const std::uint32_t mine = largest_batch(replicas * shared.request.micro_batches, static_cast<std::uint32_t>(most),
                                              [&](std::uint32_t size) { return try_batch(size, shared); });
@@ -105,6 +112,21 @@ void Session::choose_batch(const CompileOptions& shared) {
   }
   const std::string why = first->batch().size == first->samples() ? "all samples of an epoch" : lack_.substr(0, lack_.find('\n'));
   batch_choice_ = fmt::format("batch size: {}{}", first->batch().size, why.empty() ? "" : fmt::format(" ({})", why));
+}
+
+// A run that goes on has the batches that it began with, whatever memory there is now. All processes have the same checkpoint.
+void Session::keep_batch() {
+  Diagnostics errors;
+  const auto then = parse_toml(resumed_->checkpoint.pipeline, (resumed_->path / "pipeline.toml").string(), errors);
+  errors.throw_if_any();
+  for (const auto& build : builds_) {
+    const Value* graph = build->chooses_batch() ? then->find(build->plan().name) : nullptr;
+    const Value* batcher = graph != nullptr ? graph->find(build->batcher().name) : nullptr;
+    const Value* size = batcher != nullptr ? batcher->find("size") : nullptr;
+    if (size == nullptr || size->kind() != Value::Kind::integer) continue;
+    build->set_batch_size(static_cast<std::uint32_t>(size->integer()));
+    kept_batch_ = std::max(kept_batch_, build->batch().size);
+  }
 }
 
 void Session::set_batch(std::uint32_t size) {

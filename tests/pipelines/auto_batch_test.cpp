@@ -91,6 +91,29 @@ TEST(AutoBatch, StandsInTheResolvedFileAndIsWhatTheSizeItselfWouldBe) {
   EXPECT_TRUE(weights[0] == weights[1]) << "the weights differ";
 }
 
+TEST(AutoBatch, IsTheCheckpointsInARunThatGoesOn) {
+  const TemporaryFolder folder;
+  const std::vector<std::string> settings = {"train.batch.size=auto", "run.folder=" + (folder / "runs"),
+                                             "checkpoint.every=1 step"};
+  std::vector<std::string> first = settings, second = settings;
+  first.insert(first.end(), {"stop.max_steps=2", memory_for(96, "cpu")});
+  second.push_back(memory_for(192, "cpu"));
+  const Outcome begun = run_command(with(quickstart(first), {"--devices", "cpu"}));
+  ASSERT_EQ(begun.code, 0) << begun.err;
+  const int size = chosen(begun.err);
+  EXPECT_GT(size, 64) << begun.err;
+  EXPECT_LE(size, 96) << begun.err;
+  const Outcome resumed = run_command(with(quickstart(second), {"--devices", "cpu", "--resume", "--allow-change", "stop"}));
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_NE(resumed.err.find(fmt::format("batch size: {} (the checkpoint's)", size)), std::string::npos) << resumed.err;
+  second = settings;
+  second.push_back("run.memory=100 MiB");
+  const Outcome lacking = run_command(with(quickstart(second), {"--devices", "cpu", "--resume", "--allow-change", "stop"}));
+  EXPECT_EQ(lacking.code, 2) << lacking.err;
+  EXPECT_NE(lacking.err.find(fmt::format("the run began with {}, and now it does not fit", size)), std::string::npos)
+      << lacking.err;
+}
+
 TEST(AutoBatch, IsTheSameForAllProcesses) {
   const TemporaryFolder folder;
   const Outcome run = run_command(with(
