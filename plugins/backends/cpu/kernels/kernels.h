@@ -31,6 +31,14 @@ struct PoolWindow {
 // Whether max pooling's index takes 32 bits an element, and not 8.
 inline bool has_wide_index(const PoolWindow& window) { return window.kernel_height * window.kernel_width > 256; }
 
+// Whether the kernels of depthwise convolution have this window; it may reach over the image's edge by less than its size.
+inline bool fits_depthwise(const PoolWindow& window) {
+  const auto has = [](std::int64_t kernel) { return kernel == 3 || kernel == 5 || kernel == 7; };
+  const auto strides = [](std::int64_t stride) { return stride == 1 || stride == 2; };
+  return has(window.kernel_height) && has(window.kernel_width) && strides(window.stride_height) &&
+         strides(window.stride_width) && window.top < window.kernel_height && window.left < window.kernel_width;
+}
+
 // y = activation((x - mean) * inverse_deviation * scale + shift + residual)
 struct NormaliseArguments {
   Map x, y;  // y may be x
@@ -87,6 +95,14 @@ struct Kernels {
   void (*max_pool_backward)(const PoolWindow& window, const void* index, const Map& dy, const Map& dx);
   void (*average_pool)(const PoolWindow& window, const Map& x, const Map& y);
   void (*average_pool_backward)(const PoolWindow& window, const Map& dy, const Map& dx);
+
+  // ---- Depthwise convolution: each channel by itself. REQUIRES: fits_depthwise(window); padding as `window` says at the top and
+  // on the left, what is missing at the bottom and on the right. ----
+  // weights (blocks, kernel_height, kernel_width, 16) of the maps' type, zero past the last channel; d_weights float32. bias null:
+  // none. relu: applied to what is written.
+  void (*depthwise)(const PoolWindow& window, const Map& x, const void* weights, const float* bias, bool relu, const Map& y);
+  void (*depthwise_backward_data)(const PoolWindow& window, const Map& dy, const void* weights, const Map& dx);
+  void (*depthwise_backward_weights)(const PoolWindow& window, const Map& x, const Map& dy, float* d_weights);
 
   // ---- Element by element ----
   void (*activate)(Activation activation, const Map& x, const Map& y);  // y may be x
