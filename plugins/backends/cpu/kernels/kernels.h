@@ -35,8 +35,8 @@ inline bool has_wide_index(const PoolWindow& window) { return window.kernel_heig
 inline bool fits_depthwise(const PoolWindow& window) {
   const auto has = [](std::int64_t kernel) { return kernel == 3 || kernel == 5 || kernel == 7; };
   const auto strides = [](std::int64_t stride) { return stride == 1 || stride == 2; };
-  return has(window.kernel_height) && has(window.kernel_width) && strides(window.stride_height) &&
-         strides(window.stride_width) && window.top < window.kernel_height && window.left < window.kernel_width;
+  return has(window.kernel_height) && has(window.kernel_width) && strides(window.stride_height) && strides(window.stride_width) &&
+         window.top < window.kernel_height && window.left < window.kernel_width;
 }
 
 // y = activation((x - mean) * inverse_deviation * scale + shift + residual)
@@ -98,8 +98,8 @@ struct Kernels {
 
   // ---- Depthwise convolution: each channel by itself. REQUIRES: fits_depthwise(window); padding as `window` says at the top and
   // on the left, what is missing at the bottom and on the right. ----
-  // weights (blocks, kernel_height, kernel_width, 16) of the maps' type, zero past the last channel; d_weights float32. bias null:
-  // none. relu: applied to what is written.
+  // weights (blocks, kernel_height, kernel_width, 16) of the maps' type, zero past the last channel; d_weights float32. bias
+  // null: none. relu: applied to what is written.
   void (*depthwise)(const PoolWindow& window, const Map& x, const void* weights, const float* bias, bool relu, const Map& y);
   void (*depthwise_backward_data)(const PoolWindow& window, const Map& dy, const void* weights, const Map& dx);
   void (*depthwise_backward_weights)(const PoolWindow& window, const Map& x, const Map& dy, float* d_weights);

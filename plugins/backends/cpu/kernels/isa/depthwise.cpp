@@ -1,6 +1,6 @@
-// Depthwise convolution: each channel with a window of its own. The rows that a window covers lie in a ring of padded float32 rows
-// in the nearest cache, whatever the map's type and layout. From there a tile of output pixels, or the sums of a window's row, are
-// computed in registers; each pixel is read once for a whole row of the window.
+// Depthwise convolution: each channel with a window of its own. The rows that a window covers lie in a ring of padded float32
+// rows in the nearest cache, whatever the map's type and layout. From there a tile of output pixels, or the sums of a window's
+// row, are computed in registers; each pixel is read once for a whole row of the window.
 #include <omp.h>
 
 #include "kernels/isa/depthwise.h"
@@ -84,7 +84,11 @@ struct Plan {
 
   Plan(const PoolWindow& of, bool to_data, const Map& out) : window(of), backward(to_data) {
     if (!backward) {
-      columns[0] = {out.width, 1, -window.left, 0, static_cast<int>(window.kernel_width),
+      columns[0] = {out.width,
+                    1,
+                    -window.left,
+                    0,
+                    static_cast<int>(window.kernel_width),
                     row_kernel(window.kernel_width, window.stride_width)};
       return;
     }
@@ -92,8 +96,12 @@ struct Plan {
     std::int64_t arranged = 0;
     for (std::int64_t q = 0; q < phases; ++q) {
       const std::int64_t first = (q + window.left) % phases, taps = (window.kernel_width - first + phases - 1) / phases;
-      columns[q] = {(out.width - q + phases - 1) / phases, phases,
-                    (q + window.left - first) / phases - (taps - 1), arranged, static_cast<int>(taps), row_kernel(taps, 1)};
+      columns[q] = {(out.width - q + phases - 1) / phases,
+                    phases,
+                    (q + window.left - first) / phases - (taps - 1),
+                    arranged,
+                    static_cast<int>(taps),
+                    row_kernel(taps, 1)};
       arranged += taps;
     }
   }
@@ -171,9 +179,8 @@ void convolve(const Plan& plan, const Map& in, const void* weights, const float*
         const std::int64_t block = item % blocks;
         arrange(plan, static_cast<const T*>(weights) + block * window, arranged);
         const Finish finish{channel_values(bias, block, lanes_of(out, block), 0), relu};
-        with_lanes(out, block, [&](auto lanes) {
-          convolve_plane<T>(plan, in, out, item / blocks, block, arranged, mine, finish, lanes);
-        });
+        with_lanes(out, block,
+                   [&](auto lanes) { convolve_plane<T>(plan, in, out, item / blocks, block, arranged, mine, finish, lanes); });
       }
     }
   });
@@ -207,7 +214,8 @@ void depthwise_backward_data(const PoolWindow& window, const Map& dy, const void
   convolve(Plan(window, true, dx), dy, weights, nullptr, false, dx);
 }
 
-// Samples are cut into slices, as many as make a hundred items with the blocks of channels, and the slices' sums are added in order.
+// Samples are cut into slices, as many as make a hundred items with the blocks of channels, and the slices' sums are added in
+// order.
 void depthwise_backward_weights(const PoolWindow& window, const Map& x, const Map& dy, float* d_weights) {
   constexpr std::int64_t kItems = 128;
   const std::int64_t blocks = x.blocks(), most = (kItems + blocks - 1) / blocks, slices = x.n < most ? x.n : most;

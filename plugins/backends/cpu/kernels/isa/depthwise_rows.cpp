@@ -55,7 +55,9 @@ void convolve_row(const WindowRows& rows, std::int64_t count, float* sums) {
 
 // Sums of few neighbours are made in several parts: an addition waits for the one before it.
 template <int Taps>
-constexpr int kParts = Taps == 3 ? 3 : kWidth == 16 || Taps == 5 ? 2 : 1;
+constexpr int kParts = Taps == 3                   ? 3
+                       : kWidth == 16 || Taps == 5 ? 2
+                                                   : 1;
 template <int Taps>
 constexpr int kGradients = kWidth == 16 || Taps == 7 ? 7 : 4;  // pixels whose gradients are in registers
 
