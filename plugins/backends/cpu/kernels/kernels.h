@@ -1,5 +1,5 @@
 // The passes over memory of a training step on the CPU that are neither convolution nor matrix product, fused so that each map
-// is read and written as seldom as possible.
+// is read and written as seldom as possible; and depthwise convolution, where each channel has a window to itself.
 //
 // They are compiled for several instruction sets (the best one for this processor is chosen once) and called as
 //   kernels().batch_statistics(x, mean, variance);
@@ -96,8 +96,8 @@ struct Kernels {
   void (*average_pool)(const PoolWindow& window, const Map& x, const Map& y);
   void (*average_pool_backward)(const PoolWindow& window, const Map& dy, const Map& dx);
 
-  // ---- Depthwise convolution: each channel by itself. REQUIRES: fits_depthwise(window); padding as `window` says at the top and
-  // on the left, what is missing at the bottom and on the right. ----
+  // ---- Depthwise convolution. REQUIRES: fits_depthwise(window); y is as large as the convolution makes it, with less padding at
+  // the bottom and on the right than the window is large. ----
   // weights (blocks, kernel_height, kernel_width, 16) of the maps' type, zero past the last channel; d_weights float32. bias
   // null: none. relu: applied to what is written.
   void (*depthwise)(const PoolWindow& window, const Map& x, const void* weights, const float* bias, bool relu, const Map& y);
