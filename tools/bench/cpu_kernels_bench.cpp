@@ -1,18 +1,25 @@
 // GB/s of each kernel at the shapes of the airbench network, batch 256: bytes that must move, over the best time of several.
-//   kernels_bench [threads] [batch]
+// Then depthwise convolutions of ConvNeXt, MobileNet and EfficientNet, batch 8: ours beside oneDNN's. Which layers take ours is
+// said in takes_own_depthwise() (plugins/backends/cpu/depthwise.cpp).
+//   cpu_kernels_bench [threads] [batch] [depthwise]    `depthwise`: nothing else
 #include <fmt/format.h>
 #include <omp.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <functional>
 #include <memory>
 #include <new>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "kernels/kernels.h"
+#include "map_spec.h"
+#include "primitives.h"
 
 namespace millrace::cpu {
 namespace {
@@ -45,13 +52,18 @@ double seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-void report(const char* name, std::size_t bytes, const std::function<void()>& work) {
+double best_of_several(const std::function<void()>& work) {
   double best = 1e30;
   for (int i = 0; i < 7; ++i) {
     const double start = seconds();
     work();
     best = std::min(best, seconds() - start);
   }
+  return best;
+}
+
+void report(const char* name, std::size_t bytes, const std::function<void()>& work) {
+  const double best = best_of_several(work);
   fmt::print("  {:<26} {:8.2f} ms {:7.1f} GB/s\n", name, best * 1e3, static_cast<double>(bytes) / best * 1e-9);
 }
 
@@ -97,6 +109,107 @@ void bench(const Kernels& k, bool blocked, DataType type, std::int64_t n) {
   report("blend, 2 M parameters", value.size() * 16, [&] { k.blend(value.data(), copy.data(), 0.9, true, value.size()); });
 }
 
+struct DepthwiseShape {
+  const char* network;
+  std::int64_t channels, size, kernel, stride;
+  std::int64_t out() const { return (size - 1) / stride + 1; }  // padding: half the kernel
+};
+constexpr DepthwiseShape kDepthwise[] = {
+    {"convnext_tiny", 96, 56, 7, 1},    {"convnext_tiny", 192, 28, 7, 1},   {"convnext_tiny", 384, 14, 7, 1},
+    {"convnext_tiny", 768, 7, 7, 1},    {"mobilenet_v2", 96, 112, 3, 2},    {"mobilenet_v2", 144, 56, 3, 1},
+    {"mobilenet_v2", 384, 14, 3, 1},    {"mobilenet_v2", 576, 14, 3, 2},    {"efficientnet_b0", 144, 56, 5, 2},
+    {"efficientnet_b0", 240, 28, 5, 1}, {"efficientnet_b0", 672, 14, 5, 1},
+};
+
+// Seconds of forward, backward to the data, backward to the weights.
+struct ThreeTimes {
+  double forward, data, weights;
+};
+
+struct DepthwiseMaps {
+  DepthwiseMaps(const DepthwiseShape& s, Layout layout, DataType type, std::int64_t n)
+      : in{n, s.channels, s.size, s.size, type, layout},
+        out{n, s.channels, s.out(), s.out(), type, layout},
+        x(in.map(nullptr)),
+        dx(x.map),
+        y(out.map(nullptr)),
+        dy(y.map),
+        weights(Map::blocked(nullptr, type, 1, s.channels, s.kernel, s.kernel)),
+        d_weights(Map::blocked(nullptr, DataType::f32, 1, s.channels, s.kernel, s.kernel)) {}
+  MapSpec in, out;
+  Memory x, dx, y, dy, weights, d_weights;
+};
+
+ThreeTimes times_of_ours(const DepthwiseShape& s, DepthwiseMaps& maps) {
+  const Kernels& k = kernels();
+  const PoolWindow window{s.kernel, s.kernel, s.stride, s.stride, s.kernel / 2, s.kernel / 2};
+  const void* const weights = maps.weights.map.data;
+  return {best_of_several([&] { k.depthwise(window, maps.x.map, weights, nullptr, false, maps.y.map); }),
+          best_of_several([&] { k.depthwise_backward_data(window, maps.dy.map, weights, maps.dx.map); }), best_of_several([&] {
+            k.depthwise_backward_weights(window, maps.x.map, maps.dy.map, static_cast<float*>(maps.d_weights.map.data));
+          })};
+}
+
+// With weights in the layout that oneDNN chooses.
+ThreeTimes times_of_dnnl(const DepthwiseShape& s, DepthwiseMaps& maps, const dnnl::engine& engine) {
+  using dnnl::memory;
+  const auto how = dnnl::algorithm::convolution_direct;
+  const memory::dims strides(2, s.stride), dilates(2, 0), padding(2, s.kernel / 2);
+  const memory::desc x = maps.in.desc(), y = maps.out.desc(), none;
+  const memory::dims extents = {s.channels, 1, 1, s.kernel, s.kernel};
+  const memory::desc weights(extents, to_dnnl(maps.in.type), memory::format_tag::any);
+  const memory::desc d_weights(extents, memory::data_type::f32, memory::format_tag::any);
+  const auto forward = describe<dnnl::convolution_forward>(engine, attributes(), dnnl::prop_kind::forward_training, how, x,
+                                                           weights, none, y, strides, dilates, padding, padding);
+  const auto data =
+      describe_backward<dnnl::convolution_backward_data>(engine, forward, how, x, weights, y, strides, dilates, padding, padding);
+  const auto to_weights = describe_backward<dnnl::convolution_backward_weights>(engine, forward, how, x, d_weights, none, y,
+                                                                                strides, dilates, padding, padding);
+  dnnl::stream stream(engine);
+  const auto zeros = [&](const memory::desc& desc) {
+    memory made(desc, engine);
+    if (desc.get_size() > 0) std::memset(made.get_data_handle(), 0, desc.get_size());
+    return made;
+  };
+  const auto time_of = [&](const auto& primitive, const auto& desc, std::unordered_map<int, memory> arguments) {
+    arguments.emplace(DNNL_ARG_SCRATCHPAD, zeros(desc.scratchpad_desc()));
+    return best_of_several([&] {
+      primitive.execute(stream, arguments);
+      stream.wait();
+    });
+  };
+  const memory source(x, engine, maps.x.map.data), d_source(x, engine, maps.dx.map.data);
+  const memory result(y, engine, maps.y.map.data), d_result(y, engine, maps.dy.map.data);
+  return {time_of(dnnl::convolution_forward(forward), forward,
+                  {{DNNL_ARG_SRC, source}, {DNNL_ARG_WEIGHTS, zeros(forward.weights_desc())}, {DNNL_ARG_DST, result}}),
+          time_of(dnnl::convolution_backward_data(data), data,
+                  {{DNNL_ARG_DIFF_SRC, d_source}, {DNNL_ARG_WEIGHTS, zeros(data.weights_desc())}, {DNNL_ARG_DIFF_DST, d_result}}),
+          time_of(dnnl::convolution_backward_weights(to_weights), to_weights,
+                  {{DNNL_ARG_SRC, source},
+                   {DNNL_ARG_DIFF_WEIGHTS, zeros(to_weights.diff_weights_desc())},
+                   {DNNL_ARG_DIFF_DST, d_result}})};
+}
+
+void bench_depthwise(Layout layout, DataType type) {
+  constexpr std::int64_t kBatch = 8;
+  const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  fmt::print("depthwise, {}, {}, batch {}: ms of forward, to the data, to the weights; ours, oneDNN, oneDNN / ours\n",
+             layout == Layout::blocked ? "blocked" : "channels last", to_string(type), kBatch);
+  for (const DepthwiseShape& s : kDepthwise) {
+    DepthwiseMaps maps(s, layout, type, kBatch);
+    const ThreeTimes own = times_of_ours(s, maps);
+    fmt::print("  {:<15} {:3} x {:3} x {:3}, {}x{} / {} {:7.2f} {:7.2f} {:7.2f}", s.network, s.channels, s.size, s.size, s.kernel,
+               s.kernel, s.stride, own.forward * 1e3, own.data * 1e3, own.weights * 1e3);
+    try {
+      const ThreeTimes other = times_of_dnnl(s, maps, engine);
+      fmt::print("  {:7.2f} {:7.2f} {:7.2f}  {:5.2f} {:5.2f} {:5.2f}\n", other.forward * 1e3, other.data * 1e3,
+                 other.weights * 1e3, other.forward / own.forward, other.data / own.data, other.weights / own.weights);
+    } catch (const dnnl::error& error) {
+      fmt::print("  oneDNN: {}\n", error.what());
+    }
+  }
+}
+
 }  // namespace
 }  // namespace millrace::cpu
 
@@ -104,9 +217,12 @@ int main(int argc, char** argv) {
   using namespace millrace;
   if (argc > 1) omp_set_num_threads(std::atoi(argv[1]));
   const std::int64_t batch = argc > 2 ? std::atoi(argv[2]) : 256;
+  const bool depthwise_alone = argc > 3 && std::string_view(argv[3]) == "depthwise";
   for (const bool blocked : {true, false}) {
     for (const DataType type : {DataType::f32, DataType::bf16}) {
-      cpu::bench(cpu::kernels(), blocked, type, batch);
+      if (!depthwise_alone) cpu::bench(cpu::kernels(), blocked, type, batch);
+      const cpu::Layout layout = blocked ? cpu::Layout::blocked : cpu::Layout::channels_last;
+      if (type == DataType::f32 || cpu::kernels().bf16) cpu::bench_depthwise(layout, type);
     }
   }
   return 0;

@@ -150,6 +150,7 @@ class TransposedConvolution final : public Windowed {
 
 std::unique_ptr<Operation> make_convolution(Workshop& workshop, const Node& node) {
   if (workshop.layer(node.layer).as<ConvAttributes>().transposed) return std::make_unique<TransposedConvolution>(workshop, node);
+  if (takes_own_depthwise(workshop, node)) return make_own_depthwise(workshop, node);
   return std::make_unique<Convolution>(workshop, node);
 }
 

@@ -1,5 +1,5 @@
 // The passes over memory of a training step on the CPU that are neither convolution nor matrix product, fused so that each map
-// is read and written as seldom as possible.
+// is read and written as seldom as possible; and depthwise convolution, where each channel has a window to itself.
 //
 // They are compiled for several instruction sets (the best one for this processor is chosen once) and called as
 //   kernels().batch_statistics(x, mean, variance);
@@ -30,6 +30,14 @@ struct PoolWindow {
 
 // Whether max pooling's index takes 32 bits an element, and not 8.
 inline bool has_wide_index(const PoolWindow& window) { return window.kernel_height * window.kernel_width > 256; }
+
+// Whether the kernels of depthwise convolution have this window; it may reach over the image's edge by less than its size.
+inline bool fits_depthwise(const PoolWindow& window) {
+  const auto has = [](std::int64_t kernel) { return kernel == 3 || kernel == 5 || kernel == 7; };
+  const auto strides = [](std::int64_t stride) { return stride == 1 || stride == 2; };
+  return has(window.kernel_height) && has(window.kernel_width) && strides(window.stride_height) && strides(window.stride_width) &&
+         window.top < window.kernel_height && window.left < window.kernel_width;
+}
 
 // y = activation((x - mean) * inverse_deviation * scale + shift + residual)
 struct NormaliseArguments {
@@ -87,6 +95,14 @@ struct Kernels {
   void (*max_pool_backward)(const PoolWindow& window, const void* index, const Map& dy, const Map& dx);
   void (*average_pool)(const PoolWindow& window, const Map& x, const Map& y);
   void (*average_pool_backward)(const PoolWindow& window, const Map& dy, const Map& dx);
+
+  // ---- Depthwise convolution. REQUIRES: fits_depthwise(window); y is as large as the convolution makes it, with less padding at
+  // the bottom and on the right than the window is large. ----
+  // weights (blocks, kernel_height, kernel_width, 16) of the maps' type, zero past the last channel; d_weights float32. bias
+  // null: none. relu: applied to what is written.
+  void (*depthwise)(const PoolWindow& window, const Map& x, const void* weights, const float* bias, bool relu, const Map& y);
+  void (*depthwise_backward_data)(const PoolWindow& window, const Map& dy, const void* weights, const Map& dx);
+  void (*depthwise_backward_weights)(const PoolWindow& window, const Map& x, const Map& dy, float* d_weights);
 
   // ---- Element by element ----
   void (*activate)(Activation activation, const Map& x, const Map& y);  // y may be x

@@ -36,6 +36,9 @@ void max_pool(const PoolWindow& window, const Map& x, const Map& y, void* index,
 void max_pool_backward(const PoolWindow& window, const void* index, const Map& dy, const Map& dx);
 void average_pool(const PoolWindow& window, const Map& x, const Map& y);
 void average_pool_backward(const PoolWindow& window, const Map& dy, const Map& dx);
+void depthwise(const PoolWindow& window, const Map& x, const void* weights, const float* bias, bool relu, const Map& y);
+void depthwise_backward_data(const PoolWindow& window, const Map& dy, const void* weights, const Map& dx);
+void depthwise_backward_weights(const PoolWindow& window, const Map& x, const Map& dy, float* d_weights);
 void activate(Activation activation, const Map& x, const Map& y);
 void activate_backward(Activation activation, const Map& x, const Map& dy, const Map* dx, float* d_bias);
 void add(const Map& a, const Map& b, const Map& y);
