@@ -70,6 +70,10 @@ Outcome run_command(const std::vector<std::string>& arguments, const Interruptio
   return outcome;
 }
 
+bool lacks_bf16(const Outcome& outcome) {
+  return outcome.code == 2 && outcome.err.find("precision = \"bf16\" needs AVX-512") != std::string::npos;
+}
+
 std::string tool(const std::string& name) { return std::string(MILLRACE_BINARY_DIR) + "/bin/" + name; }
 std::string pipeline(const std::string& name) { return std::string(MILLRACE_SOURCE_DIR) + "/pipelines/" + name; }
 

@@ -29,6 +29,9 @@ struct Interruption {
 // Runs a program with arguments; no shell.
 Outcome run_command(const std::vector<std::string>& arguments, const Interruption& interruption = {});
 
+// The run asked for bf16 and was refused, because this processor has none.
+bool lacks_bf16(const Outcome& outcome);
+
 std::string tool(const std::string& name);      // path in the build tree
 std::string pipeline(const std::string& name);  // path in the source tree
 

@@ -72,6 +72,10 @@ std::shared_ptr<std::uint8_t[]> CpuDevice::host_buffer(std::size_t bytes) {
 std::shared_ptr<std::byte> CpuDevice::memory(std::size_t bytes, const std::string&) { return zeroed(bytes); }
 
 std::unique_ptr<Replica> CpuDevice::compile(const Network& network, const CompileOptions& options) {
+  if (options.precision == Precision::bf16 && !info_.bf16) {
+    fail(ErrorKind::usage,
+         "precision = \"bf16\" needs AVX-512, and this processor ({}) has none; \"fp32\" and \"auto\" run on it", info_.name);
+  }
   return std::make_unique<CpuReplica>(network, options, options_.cores);
 }
 

@@ -96,6 +96,7 @@ DeviceInfo describe_processor() {
   info.backend = "cpu";
   info.name = cpu.model;
   info.memory = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  info.bf16 = contains(isa, dnnl::cpu_isa::avx512_core);
   info.native_bf16 = contains(isa, dnnl::cpu_isa::avx512_core_bf16);
   const auto has = [&](const char* flag) { return std::string(cpu.flags.contains(flag) ? "yes" : "no"); };
   const dnnl_version_t* version = dnnl::version();

@@ -69,9 +69,8 @@ Layout preferred_layout(const Network& network, const CompileOptions& options, c
     const memory::desc blocked(dims_of(destination), type, memory::format_tag::nChw16c);
     return chosen.dst_desc() == blocked ? Layout::blocked : Layout::channels_last;
   } catch (const dnnl::error& error) {
-    fail(ErrorKind::usage, "{}: backend 'cpu' cannot compute it in {} on this processor (oneDNN: {}){}", place_of(*largest),
-         to_string(options.precision), error.what(),
-         options.precision == Precision::bf16 ? "; bf16 needs AVX-512, precision = \"fp32\" does not" : "");
+    fail(ErrorKind::usage, "{}: backend 'cpu' cannot compute it in {} on this processor (oneDNN: {})", place_of(*largest),
+         to_string(options.precision), error.what());
   }
 }
 
