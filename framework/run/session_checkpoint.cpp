@@ -70,7 +70,7 @@ void Session::find_checkpoint() {
     fail(ErrorKind::usage, "{}: [checkpoint] writes beside the run's files, and run.folder = \"\" writes none", pipeline_.file);
   }
   const bool begins_elsewhere = !options_.weights.empty() || options_.from.epoch > 0 || options_.from.step > 0;
-  if (options_.resume && begins_elsewhere) {
+  if (options_.resume && begins_elsewhere && !options_.replays) {
     fail(ErrorKind::usage, "--resume takes step and weights of the checkpoint: leave out --from and --weights");
   }
   if (!options_.resume && (!pipeline_.checkpoint.resume || begins_elsewhere)) return;
