@@ -30,7 +30,7 @@ std::set<int> layers_for(const Network& network, int layer) {
 // Looks into one step of a session whose weights are those before the step.
 class StepExamination {
  public:
-  StepExamination(const Session& session, const Batch& batch)
+  StepExamination(const Session& session, Batch& batch)
       : session_(session), network_(*session.pipeline().network), batch_(batch) {
     session.builds().front()->add_requests(request_);
     request_.sync_batch_norm = false;  // replicas are looked at one after the other
@@ -76,7 +76,8 @@ class StepExamination {
         begin = std::size_t{batch_.row_offsets[slot]} * batch_.numbers_per_sample;
         count = std::size_t{batch_.row_offsets[slot + 1]} * batch_.numbers_per_sample - begin;
       }
-      const auto numbers = batch_.numbers == nullptr ? std::span<const float>() : std::span(batch_.numbers + begin, count);
+      const auto numbers =
+          batch_.numbers == nullptr ? std::span<const float>() : std::span<const float>(batch_.numbers + begin, count);
       if (const Spread spread(numbers); spread.wrong > 0) {
         return fmt::format("input: the numbers of {} are not finite: {}\n", sample_text(slot), spread.text());
       }
@@ -110,7 +111,7 @@ class StepExamination {
     replica->start();
     for (std::size_t p = 0; p < parameters.size(); ++p)
       replica->write(kValue, static_cast<int>(p), source().read(kValue, parameters[p]));
-    replica->ingest(Ref<Batch>(const_cast<Batch*>(&batch_)), share_.begin, share_.count);  // which counts as in flight
+    replica->ingest(Ref<Batch>(&batch_), share_.begin, share_.count);  // which counts as in flight
     replica->forward(batch_.step);
     return replica;
   }
@@ -195,7 +196,7 @@ class StepExamination {
 
   const Session& session_;
   const Network& network_;
-  const Batch& batch_;
+  Batch& batch_;
   CompileRequest request_;
   std::size_t replica_ = 0;
   Share share_;
@@ -276,13 +277,13 @@ std::string explain_numbers(const Pipeline& pipeline, const Registry& registry, 
     Session session(pipeline, registry, options);
     first = session.first_step();
     began = where_it_began(session);
-    session.replay(0, [&](const Batch&) { return !session.wrong_number(); });
+    session.replay(0, [&](Batch&) { return !session.wrong_number(); });
     wrong = session.wrong_number();
   }
   if (!wrong) return fmt::format("all losses and gradients are finite, from {} to the end\n", began);
   std::string found;
   Session session(pipeline, registry, options);
-  session.replay(std::max(wrong->step, first + 1) - 1, [&](const Batch& batch) {
+  session.replay(std::max(wrong->step, first + 1) - 1, [&](Batch& batch) {
     found = StepExamination(session, batch).text();
     return found.empty() && batch.step < wrong->step;
   });

@@ -17,7 +17,10 @@ bool is_power_of_ten(std::uint64_t number) {
 
 }  // namespace
 
-std::string WrongNumber::text() const { return fmt::format("step {}: {} is {}", step + 1, what, value); }
+// The sign of what is no number says nothing.
+std::string WrongNumber::text() const {
+  return fmt::format("step {}: {} is {}", step + 1, what, std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
+}
 
 void NumberWatch::look(std::uint64_t step, std::string_view what, double value) {
   if (std::isfinite(value)) return;

@@ -88,7 +88,7 @@ class Session {
   // Instead of run(): the steps of the main graph as run() would do them, but nothing is written and observers are told nothing.
   // From step `from` on, `look` sees each batch when all updates before it are done, and says whether its step shall be done.
   // Throws what it throws.
-  void replay(std::uint64_t from, const std::function<bool(const Batch& batch)>& look);
+  void replay(std::uint64_t from, const std::function<bool(Batch& batch)>& look);
   // The first step whose numbers are not finite, and where the run has to end for it.
   std::optional<WrongNumber> wrong_number() const { return log_->numbers().trouble(); }
   const std::optional<FoundCheckpoint>& resumed() const { return resumed_; }  // its tensors may have been moved away

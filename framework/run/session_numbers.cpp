@@ -157,7 +157,7 @@ std::optional<SessionOptions> Session::rolled_back() const {
   return options;
 }
 
-void Session::replay(std::uint64_t from, const std::function<bool(const Batch& batch)>& look) {
+void Session::replay(std::uint64_t from, const std::function<bool(Batch& batch)>& look) {
   prepare();
   start_replicas();
   if (resumed_) {

@@ -45,13 +45,13 @@ global_norm = inf
     words.insert(words.end(), options.begin(), options.end());
     return run_command(words);
   }
-  fs::path run_in(const std::string& runs) const { return *fs::directory_iterator(folder_.path() / runs / "poison"); }
+  fs::path run_in(const std::string& runs) const { return *fs::directory_iterator(folder_.path() / runs / "quickstart"); }
   // What --explain-nan says of a run that has ended by itself.
   std::string explained(const std::string& runs, const std::vector<std::string>& set) const {
     const Outcome ended = run(runs, set);
     EXPECT_EQ(ended.code, 1) << ended.err;
     EXPECT_NE(ended.err.find("--explain-nan"), std::string::npos) << ended.err;
-    const Outcome outcome = run(runs, set, {"--explain-nan", run_in(runs)});
+    const Outcome outcome = run(runs, set, {"--explain-nan", run_in(runs).string()});
     EXPECT_EQ(outcome.code, 0) << outcome.err;
     return outcome.out;
   }
@@ -59,12 +59,12 @@ global_norm = inf
   const TemporaryFolder folder_;
 };
 
-const std::vector<std::string> kGradients = {"train.poison.step=4", "train.poison.value=nan"};
+const std::vector<std::string> kGradients = {"train.poison.step=3", "train.poison.value=nan"};
 
 TEST_F(NotFinite, StopsTheRunAndNamesStepCheckpointAndCommand) {
   const Outcome outcome = run("runs", kGradients);
   EXPECT_EQ(outcome.code, 1) << outcome.err;
-  EXPECT_NE(outcome.err.find("step 4: gradient_norm is nan; the newest checkpoint is '"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("step 3: gradient_norm is nan; the newest checkpoint is '"), std::string::npos) << outcome.err;
   EXPECT_NE(outcome.err.find("step-000000002'; pipeline-run "), std::string::npos) << outcome.err;
   EXPECT_TRUE(find_file(folder_ / "runs", "weights.safetensors").empty());
 }
@@ -88,11 +88,8 @@ TEST_F(NotFinite, AStepThatIsSkippedLeavesTheWeightsAsTheyWere) {
 }
 
 TEST_F(NotFinite, SkippingTakesAStageThatLeavesOutUpdates) {
-  const Outcome outcome = run("runs",
-                              {"run.on_nan=skip",
-                               "train.flow=[\"read\", \"decode_image\", \"batch\", \"forward_backward\", "
-                               "\"optimizer\", \"metrics\"]"},
-                              {"--check"});
+  const Outcome outcome = run_command({tool("pipeline-run"), pipeline("quickstart.toml"), "--check", "--set",
+                                       "data.root=" + shapes(), "--set", "run.on_nan=skip"});
   EXPECT_EQ(outcome.code, 2) << outcome.err;
   EXPECT_NE(outcome.err.find("bounds the norm of all gradients, and [train] has none"), std::string::npos) << outcome.err;
 }
@@ -114,7 +111,7 @@ TEST_F(NotFinite, TheRunGoesBackWithASmallerRateUntilItMayNoMore) {
 
 TEST_F(NotFinite, ThePlaceWhereItBeginsIsNamed) {
   const std::string gradient = explained("gradient", kGradients);
-  EXPECT_NE(gradient.find("step-000000002': step 4: gradient_norm is nan"), std::string::npos) << gradient;
+  EXPECT_NE(gradient.find("step-000000002': step 3: gradient_norm is nan"), std::string::npos) << gradient;
   EXPECT_NE(gradient.find("each layer by itself is finite"), std::string::npos) << "a stage has planted it: " << gradient;
 
   const std::string input = explained("input", {"train.poison_input.index=0", "train.poison_input.noise=inf"});

@@ -13,7 +13,7 @@ namespace {
 class Poison : public millrace::Stage {
  public:
   struct Params {
-    std::int64_t step = 1;
+    std::int64_t step = 0;
     double value = 0;
     std::string parameter;
   };
