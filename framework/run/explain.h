@@ -1,7 +1,10 @@
 // Where numbers that are not finite begin.
 #pragma once
 
+#include <cstddef>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "run/session.h"
 

@@ -70,7 +70,7 @@ TEST_F(NotFinite, StopsTheRunAndNamesStepCheckpointAndCommand) {
 }
 
 TEST_F(NotFinite, AStepThatIsSkippedLeavesTheWeightsAsTheyWere) {
-  const std::vector<std::string> set = {"train.poison.step=4", "train.poison.value=nan", "run.on_nan=skip", "run.log_every=1"};
+  const std::vector<std::string> set = {"train.poison.step=4", "train.poison.value=nan", "run.on_nan=skip"};
   std::vector<std::string> three = set, four = set;
   three.emplace_back("stop.max_steps=3");
   four.emplace_back("stop.max_steps=4");
@@ -96,7 +96,7 @@ TEST_F(NotFinite, SkippingTakesAStageThatLeavesOutUpdates) {
 
 TEST_F(NotFinite, TheRunGoesBackWithASmallerRateUntilItMayNoMore) {
   std::vector<std::string> set = kGradients;  // comes again each time
-  set.insert(set.end(), {"run.on_nan=rollback", "run.nan_limit=2", "run.log_every=1"});
+  set.insert(set.end(), {"run.on_nan=rollback", "run.nan_limit=2"});
   const Outcome outcome = run("runs", set);
   EXPECT_EQ(outcome.code, 1) << outcome.err;
   EXPECT_NE(outcome.err.find("after it went back 2 times"), std::string::npos) << outcome.err;
@@ -127,8 +127,8 @@ TEST_F(NotFinite, ThePlaceWhereItBeginsIsNamed) {
     const std::size_t step = 1 + (i / layers.size()) % 6;
     const std::string runs = fmt::format("weight{}", i);
     const std::string text = explained(
-        runs, {fmt::format("train.poison.step={}", step), "train.poison.value=nan", "train.poison.parameter=" + layer + ".weight",
-               std::string("run.precision=") + (i % 2 == 0 ? "fp32" : "bf16")});
+        runs, {fmt::format("train.poison.step={}", step), "train.poison.value=nan",
+               fmt::format("train.poison.parameter={}.weight", layer), i % 2 == 0 ? "run.precision=fp32" : "run.precision=bf16"});
     const std::string expected = fmt::format("step {}, before it begins: '{}.weight' of layer '{}'", step + 1, layer, layer);
     EXPECT_NE(text.find(expected), std::string::npos) << text;
   }
