@@ -41,9 +41,9 @@ void Agreement::start(std::uint64_t first) {
 }
 
 void Agreement::step_is_ready(Graph::StepReady ready, std::function<void(Graph::StepAgreed)> answer) {
+  ready.batch = nullptr;
   {
     const std::lock_guard lock(mutex_);
-    ready.batch = nullptr;
     const std::uint64_t step = ready.step;
     waiting_.insert_or_assign(step, Waiting{std::move(ready), std::move(answer)});
   }

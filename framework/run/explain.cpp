@@ -155,15 +155,15 @@ class StepExamination {
   }
 
   std::vector<LossTerm> terms(std::vector<StepSums>& sums) const {
-    std::vector<LossTerm> terms;
+    std::vector<LossTerm> made;
     sums.resize(request_.losses.size());
     for (std::size_t i = 0; i < sums.size(); ++i) {
       const auto& [loss, output] = request_.losses[i];
       const Shape& shape = network_.shape_of(output.value_or(network_.result()));
       const double weight = loss->weight(batch_, {0, batch_.count}, shape.elements() / shape[0]);
-      terms.push_back({.loss = loss, .divisor = weight > 0 ? weight : 1, .sums = &sums[i], .output = output});
+      made.push_back({.loss = loss, .divisor = weight > 0 ? weight : 1, .sums = &sums[i], .output = output});
     }
-    return terms;
+    return made;
   }
 
   std::string backward() {

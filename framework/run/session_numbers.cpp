@@ -104,9 +104,8 @@ void Session::check_on_nan() const {
     }
     if (options_.processes > 1) {
       fail(ErrorKind::usage,
-           "{}: on_nan = \"rollback\" takes one process, and this run has {}: leave out --processes, or say \"stop\" and go on "
-           "with "
-           "--resume",
+           "{}: on_nan = \"rollback\" takes one process, and this run has {}: leave out --processes, or say \"stop\" and "
+           "go on with --resume",
            place, options_.processes);
     }
     return;
@@ -115,9 +114,8 @@ void Session::check_on_nan() const {
   const auto leaves_out = [](const auto& instances) { return instances.front()->leaves_out_updates(); };
   if (std::any_of(stages.begin(), stages.end(), leaves_out)) return;
   fail(ErrorKind::usage,
-       "{}: on_nan = \"skip\" takes a stage that bounds the norm of all gradients, and [{}] has none: put one between allreduce "
-       "and "
-       "optimizer, with global_norm = inf if it is to bound nothing",
+       "{}: on_nan = \"skip\" takes a stage that bounds the norm of all gradients, and [{}] has none: put one between "
+       "allreduce and optimizer, with global_norm = inf if it is to bound nothing",
        place, main.plan().name);
 }
 
