@@ -79,7 +79,7 @@ Graph::StepAgreed agreed_alone(const Graph::StepReady& ready) {
 }
 
 // Lets every step go, up to the one that `wants` refuses.
-void let_steps_go(Graph& graph, HeldSteps& steps, const std::function<bool(const Graph::StepReady&)>& wants) {
+void let_steps_go(HeldSteps& steps, const std::function<bool(const Graph::StepReady&)>& wants) {
   while (auto step = steps.take()) {
     const bool go_on = wants(step->ready);
     step->ready.batch = nullptr;
@@ -177,7 +177,7 @@ void Session::replay(std::uint64_t from, const std::function<bool(Batch& batch)>
   });
   std::optional<Error> thrown;
   try {
-    let_steps_go(graph, steps, [&](const Graph::StepReady& ready) {
+    let_steps_go(steps, [&](const Graph::StepReady& ready) {
       for (const auto& replica : replicas_) replica->finish();
       return ready.step < from || look(*ready.batch);
     });
