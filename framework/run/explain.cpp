@@ -4,28 +4,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 #include <utility>
 
 #include "millrace/error.h"
+#include "millrace/fusion.h"
 #include "millrace/loss.h"
 #include "millrace/split.h"
 #include "run/build.h"
 
 namespace millrace {
 namespace {
-
-// The layers that lead to `layer`, and this one.
-std::set<int> layers_for(const Network& network, int layer) {
-  std::set<int> needed = {layer};
-  for (int at = layer; at >= 0; --at) {
-    if (!needed.contains(at)) continue;
-    for (const LayerPort& input : network.layers[static_cast<std::size_t>(at)].inputs) {
-      if (input.layer != Network::kInput) needed.insert(input.layer);
-    }
-  }
-  return needed;
-}
 
 // Looks into one step of a session whose weights are those before the step.
 class StepExamination {
@@ -92,12 +80,8 @@ class StepExamination {
                        sample.key.position);
   }
 
-  // Those that lead to a loss.
-  std::set<int> computed_layers() const {
-    std::set<int> layers = layers_for(network_, network_.result().layer);
-    for (const LayerPort value : request_.loss_outputs(network_)) layers.merge(layers_for(network_, value.layer));
-    return layers;
-  }
+  // By layer: whether it leads to a loss.
+  std::vector<bool> computed_layers() const { return layers_for(network_, request_.loss_outputs(network_)); }
 
   std::unique_ptr<Replica> started(const Network& network, const std::vector<int>& parameters, CompileRequest request) const {
     CompileOptions options;
@@ -123,7 +107,9 @@ class StepExamination {
   }
 
   std::string forward() {
-    for (const int index : computed_layers()) {
+    const std::vector<bool> computed = computed_layers();
+    for (int index = 0; index < static_cast<int>(computed.size()); ++index) {
+      if (!computed[static_cast<std::size_t>(index)]) continue;
       const std::vector<float> values = output_of(index);
       const Spread spread(values);
       if (spread.wrong == 0) continue;
@@ -239,8 +225,12 @@ Network part_of(const Network& whole, int layer, std::vector<int>& parameters) {
   part.name = whole.name;
   std::vector<int> place(whole.layers.size(), -1);
   std::vector<int> place_of_parameter(whole.parameters.size(), -1);
-  for (const int index : layers_for(whole, layer)) {
-    Layer copy = whole.layers[static_cast<std::size_t>(index)];
+  Network head = whole;  // ends with the layer, which is its result then
+  head.layers.resize(static_cast<std::size_t>(layer) + 1);
+  const std::vector<bool> needed = layers_for(head, {});
+  for (std::size_t index = 0; index < needed.size(); ++index) {
+    if (!needed[index]) continue;
+    Layer copy = whole.layers[index];
     for (LayerPort& input : copy.inputs) {
       if (input.layer != Network::kInput) input.layer = place[static_cast<std::size_t>(input.layer)];
     }
@@ -253,7 +243,7 @@ Network part_of(const Network& whole, int layer, std::vector<int>& parameters) {
       }
       p = at;
     }
-    place[static_cast<std::size_t>(index)] = static_cast<int>(part.layers.size());
+    place[index] = static_cast<int>(part.layers.size());
     part.layers.push_back(std::move(copy));
   }
   return part;
