@@ -42,6 +42,17 @@ void RunParams::describe(ParamSet<RunParams>& set) {
   set.add("best", &RunParams::best)
       .text("\"validate.accuracy\": whenever this figure improves, the weights are written into best.safetensors");
   set.add("log_every", &RunParams::log_every).range(1).unit("steps").text("from one step that observers are told of to the next");
+  set.add("on_nan", &RunParams::on_nan)
+      .choices({"stop", "skip", "rollback"})
+      .text(
+          "a loss or gradient that is not finite ends the run, or its step updates nothing, or the run goes back to its newest "
+          "checkpoint");
+  set.add("nan_rate_factor", &RunParams::nan_rate_factor)
+      .range(0, 1)
+      .text("on_nan = \"rollback\": the learning rate is multiplied by it each time");
+  set.add("nan_limit", &RunParams::nan_limit)
+      .range(0)
+      .text("steps in a row that may update nothing, or how often the run may go back; then it ends");
 }
 
 const GraphPlan* Pipeline::graph(std::string_view name) const {

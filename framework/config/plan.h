@@ -36,6 +36,10 @@ struct RunParams {
   std::string folder = "runs";  // where run folders are made; "" writes none
   std::string best;             // "validate.accuracy": the weights at its best value are kept; "": they are not
   std::int64_t log_every = 1;   // from one StepEvent to the next
+  // What becomes of a training run whose loss or gradient is not finite: "stop", "skip", "rollback".
+  std::string on_nan = "stop";
+  double nan_rate_factor = 0.5;  // of the learning rate, each time that the run goes back
+  std::int64_t nan_limit = 5;    // steps in a row that may be skipped, or how often the run may go back
 
   static void describe(ParamSet<RunParams>& set);
 };

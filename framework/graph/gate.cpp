@@ -91,8 +91,9 @@ void Gate::arrive(Link& link, Packet packet) {
   packets.push_back({&link, std::move(packet)});
   if (packets.size() < entries_) return;
   std::sort(packets.begin(), packets.end(), [](const Arrived& a, const Arrived& b) { return a.link->number < b.link->number; });
-  const auto* batch = dynamic_cast<const Batch*>(packets.front().packet.payload.get());
-  Graph::StepReady ready{step, batch ? batch->stream_hash : 0, {}};
+  auto* batch = dynamic_cast<Batch*>(packets.front().packet.payload.get());
+  Graph::StepReady ready{.step = step, .stream_hash = batch ? batch->stream_hash : 0, .weights = {}};
+  if (agree_) ready.batch = Ref<Batch>(batch);
   std::vector<Arrived> complete = packets;
   lock.unlock();
   ready.weights = weigh(std::move(complete));

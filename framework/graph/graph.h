@@ -77,6 +77,7 @@ class Graph {
     std::uint64_t step = 0;
     std::uint64_t stream_hash = 0;  // of the samples here
     std::vector<std::vector<std::vector<double>>> weights;
+    Ref<Batch> batch = {};  // null where none arrives; holds up the source until it is let go of
   };
   // What they agreed upon. The step begins only if all go on.
   struct StepAgreed {

@@ -41,6 +41,7 @@ void Agreement::start(std::uint64_t first) {
 }
 
 void Agreement::step_is_ready(Graph::StepReady ready, std::function<void(Graph::StepAgreed)> answer) {
+  ready.batch = nullptr;
   {
     const std::lock_guard lock(mutex_);
     const std::uint64_t step = ready.step;

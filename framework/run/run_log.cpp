@@ -33,7 +33,14 @@ std::filesystem::path make_run_folder(const std::filesystem::path& parent, const
 }
 
 RunLog::RunLog(Options options, Observers& observers, const Requests& requests)
-    : options_(std::move(options)), observers_(observers), requests_(requests) {}
+    : options_(std::move(options)),
+      observers_(observers),
+      requests_(requests),
+      numbers_({
+          .skips = options_.skips,
+          .most_in_a_row = options_.most_in_a_row,
+          .warn = [this](std::string text) { observers_.warn(std::move(text)); },
+      }) {}
 
 void RunLog::open(const std::filesystem::path& folder, const Value& pipeline) {
   folder_ = folder;
@@ -88,13 +95,17 @@ void RunLog::take(const StepReport& report) {
   pending.reported = true;
   pending.epoch = report.epoch;
   pending.sums = step;
-  for (const auto& [name, sums] : report.auxiliary)
-    pending.scalars[fmt::format("loss.{}", name)] = quotient(sums.loss(), sums.weight());
+  for (const auto& [name, sums] : report.auxiliary) {
+    const std::string figure = fmt::format("loss.{}", name);
+    numbers_.look(report.step, figure, pending.scalars[figure] = quotient(sums.loss(), sums.weight()));
+  }
+  numbers_.look(report.step, "loss", report.sums.loss());
   tell_step_if_whole(report.step);
 }
 
 void RunLog::scalar(std::string_view graph, std::uint64_t step, std::string_view name, double value) {
   if (graph != options_.stepping_graph) return;
+  numbers_.look(step, name, value);
   const std::lock_guard lock(mutex_);
   Pending& pending = pending_[step];
   pending.scalars[std::string(name)] = value;

@@ -13,6 +13,7 @@
 
 #include "millrace/run.h"
 #include "millrace/value.h"
+#include "run/number_watch.h"
 #include "run/observers.h"
 #include "run/relay.h"
 #include "run/requests.h"
@@ -30,6 +31,8 @@ class RunLog final : public RunServices {
     std::string stepping_graph;                             // whose steps are told: "train"
     bool steps_are_reported = true;                         // false: a step is told without its loss
     std::function<double(std::uint64_t)> rate_factor = {};  // at a step, on top of what was asked for; null: 1
+    bool skips = false;                                     // NumberWatch::Setting
+    std::uint64_t most_in_a_row = 0;
   };
   // Both outlive it.
   RunLog(Options options, Observers& observers, const Requests& requests);
@@ -63,6 +66,9 @@ class RunLog final : public RunServices {
   // A step's updates are submitted: with its report, it can be told.
   void step_done(std::uint64_t step);
 
+  // Sees the losses and other figures of the stepping graph.
+  const NumberWatch& numbers() const { return numbers_; }
+
   // Sums over an epoch of a graph.
   struct Sums {
     std::shared_ptr<const Loss> loss;  // that makes figures of the sums
@@ -94,6 +100,7 @@ class RunLog final : public RunServices {
   const Options options_;
   Observers& observers_;
   const Requests& requests_;
+  NumberWatch numbers_;
   Reporter* reporter_ = nullptr;         // null: nobody else wants reports
   std::unique_ptr<JointReports> joint_;  // null: this process's reports are whole
   std::filesystem::path folder_;

@@ -25,6 +25,7 @@ Session::Session(const Pipeline& pipeline, const Registry& registry, SessionOpti
          fmt::join(names, ", "), near ? fmt::format("; nearest is '{}'", *near) : "");
   }
   make_observers();
+  if (!options_.notice.empty()) observers_.warn(options_.notice);
   find_checkpoint();
   if (pipeline_.network) choose_weights();
   if (options_.group != nullptr) options_.processes = options_.group->size();
@@ -54,6 +55,7 @@ Session::Session(const Pipeline& pipeline, const Registry& registry, SessionOpti
     context.first_replica = static_cast<int>(devices_.first_replica);
     build->add_step_stages(context, total_steps_, last_step_);
   }
+  check_on_nan();
 }
 
 Session::~Session() { leave("it was given up"); }
@@ -177,6 +179,8 @@ void Session::build_graphs() {
   log.log_every = static_cast<std::uint64_t>(pipeline_.run.log_every);
   log.stepping_graph = options_.graph.empty() ? pipeline_.graphs.front().name : options_.graph;
   log.rate_factor = options_.rate_factor;
+  log.skips = pipeline_.run.on_nan == "skip" && !options_.replays;
+  log.most_in_a_row = static_cast<std::uint64_t>(pipeline_.run.nan_limit);
   log.steps_are_reported = has_reports(*pipeline_.graph(log.stepping_graph));
   log_ = std::make_unique<RunLog>(log, observers_, requests_);
   for (const GraphPlan& plan : pipeline_.graphs) {
@@ -284,6 +288,7 @@ RunResult Session::run() {
     Error error = current_error();
     leave(error.what());
     checkpoints_ = nullptr;  // what it still writes is told before the end
+    if (wrong_number() && error.kind() == ErrorKind::run) error = with_advice(error);
     end.error = error.what();
     end_observers(std::move(end));
     throw error;

@@ -47,6 +47,10 @@ struct SessionOptions {
   // A folder of a run to go on with, behind its newest checkpoint; "": that of the newest run of this name. None: as [checkpoint]
   // resume says.
   std::optional<std::string> resume;
+  // Of a run that goes back to a checkpoint: the learning rate is multiplied by this instead of what the checkpoint says.
+  std::optional<double> resumed_rate_factor;
+  std::string notice;                                // a warning that observers are told first; "": none
+  bool replays = false;                              // replay() will be called and not run(); a checkpoint need not be there
   std::vector<std::string> allow_change;             // keys in which the file may differ from that of the checkpoint
   Activity* activity = nullptr;                      // is told what the session does; null: nobody asks
   std::function<double(std::uint64_t)> rate_factor;  // of the learning rate at each step, from 0; null: 1
@@ -76,6 +80,19 @@ class Session {
   ~Session();
 
   RunResult run();
+
+  // The options with which another session goes on in this one's place, after run() has thrown: from the newest checkpoint, with
+  // a smaller rate, where [run] on_nan = "rollback" says so. Nothing: the error stands.
+  std::optional<SessionOptions> rolled_back() const;
+
+  // Instead of run(): the steps of the main graph as run() would do them, but nothing is written and observers are told nothing.
+  // From step `from` on, `look` sees each batch when all updates before it are done, and says whether its step shall be done.
+  // Throws what it throws.
+  void replay(std::uint64_t from, const std::function<bool(Batch& batch)>& look);
+  // The first step whose numbers are not finite, and where the run has to end for it.
+  std::optional<WrongNumber> wrong_number() const { return log_->numbers().trouble(); }
+  const std::optional<FoundCheckpoint>& resumed() const { return resumed_; }  // its tensors may have been moved away
+  std::uint64_t first_step() const { return first_step_; }                    // of the main graph
 
   // For other threads of the program: what they ask of the run. Valid while the session lives.
   RunControl& control() { return control_; }
@@ -129,6 +146,7 @@ class Session {
   void check_processes() const;
   // session_checkpoint.cpp
   bool has_checkpoints() const;
+  std::filesystem::path checkpoint_folder_of(const std::filesystem::path& run) const;
   void find_checkpoint();
   void choose_checkpoint();
   void share_choice(bool failed);
@@ -146,6 +164,10 @@ class Session {
   void make_agreements();
   void share_reports();
   void receive_reports();
+  // session_numbers.cpp
+  void check_on_nan() const;
+  std::string newest_checkpoint_path() const;
+  Error with_advice(const Error& error) const;
   void leave(const std::string& why);
   bool is_first() const { return options_.group == nullptr || options_.group->rank() == 0; }
   std::string save_weights(const std::string& name);  // into the run's folder; "" when there is none

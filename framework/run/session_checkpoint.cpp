@@ -46,6 +46,8 @@ bool is_saved(const Replica& replica, const std::string& state, int parameter) {
 
 }  // namespace
 
+fs::path Session::checkpoint_folder_of(const fs::path& run) const { return checkpoint_folder(pipeline_.checkpoint, run); }
+
 bool Session::has_checkpoints() const {
   const GraphPlan& main = options_.graph.empty() ? pipeline_.graphs.front() : *pipeline_.graph(options_.graph);
   return pipeline_.checkpoint.wanted && pipeline_.network && trains(main) && !options_.only_main;
@@ -59,7 +61,7 @@ fs::path Session::run_folder() const {
 // Before anything else is looked at. Rank 0 chooses for all processes.
 void Session::find_checkpoint() {
   if (!has_checkpoints()) {
-    if (!options_.resume) return;
+    if (!options_.resume || options_.replays) return;
     fail(ErrorKind::usage,
          "{}: --resume goes on behind a checkpoint: that takes [checkpoint] in the file, and a graph that trains",
          pipeline_.file);
@@ -68,7 +70,7 @@ void Session::find_checkpoint() {
     fail(ErrorKind::usage, "{}: [checkpoint] writes beside the run's files, and run.folder = \"\" writes none", pipeline_.file);
   }
   const bool begins_elsewhere = !options_.weights.empty() || options_.from.epoch > 0 || options_.from.step > 0;
-  if (options_.resume && begins_elsewhere) {
+  if (options_.resume && begins_elsewhere && !options_.replays) {
     fail(ErrorKind::usage, "--resume takes step and weights of the checkpoint: leave out --from and --weights");
   }
   if (!options_.resume && (!pipeline_.checkpoint.resume || begins_elsewhere)) return;
@@ -98,8 +100,9 @@ void Session::choose_checkpoint() {
     resumed_ = newest_checkpoint(checkpoint_folder(pipeline_.checkpoint, run),
                                  [this](std::string text) { observers_.warn(std::move(text)); });
     resumed_run_ = run;
+    if (resumed_ && options_.resumed_rate_factor) resumed_->checkpoint.state.rate_factor = *options_.resumed_rate_factor;
   }
-  if (resumed_ || !options_.resume) return;
+  if (resumed_ || !options_.resume || options_.replays) return;
   if (!run.empty()) fail(ErrorKind::usage, "--resume: the run in '{}' has no checkpoint that can be used", run.string());
   fail(ErrorKind::usage, "--resume: no run in '{}' has a checkpoint",
        (fs::path(pipeline_.run.folder) / pipeline_.run.name).string());

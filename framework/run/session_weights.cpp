@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <utility>
 
@@ -109,6 +110,11 @@ std::string Session::save_weights(const std::string& name) {
   exchange();
   if (!is_first()) return {};
   const std::filesystem::path file = log_->folder() / name;
+  for (std::size_t p = 0; p < weights.size(); ++p) {
+    if (std::ranges::all_of(weights[p], [](float value) { return std::isfinite(value); })) continue;
+    throw with_advice(Error(ErrorKind::run, fmt::format("'{}' has values that are not finite: '{}' is not written",
+                                                        network.parameters[p].name, file.string())));
+  }
   save_weights_file(file.string(), network, std::move(weights), metadata);
   return file.string();
 }

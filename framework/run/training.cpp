@@ -54,6 +54,7 @@ RunResult Training::run() {
     }
     waiter.join();
     if (error_) throw *error_;
+    look_at_numbers();
     if (stop_ && checkpointed_ != done_) {
       training_seconds_ += seconds_since(resumed_);
       checkpoint(done_, false);
@@ -95,6 +96,10 @@ bool Training::step_done(std::uint64_t step) {
   const std::lock_guard lock(mutex_);
   done_ = step + 1;
   parts_.requests.honour_factors(done_);
+  if (in_trouble()) {
+    changed_.notify_all();
+    return false;
+  }
   const bool asked = parts_.requests.waits(RequestKind::save, done_) || parts_.requests.waits(RequestKind::validate, done_) ||
                      parts_.requests.waits(RequestKind::checkpoint, done_);
   if (asked || is_boundary(done_)) {
@@ -133,13 +138,14 @@ void Training::loop() {
   Graph& graph = *parts_.graphs.front();
   std::unique_lock lock(mutex_);
   while (true) {
-    changed_.wait_for(lock, kPolling, [this] { return boundary_ != 0 || drained_; });
+    changed_.wait_for(lock, kPolling, [this] { return boundary_ != 0 || drained_ || in_trouble(); });
     const std::uint64_t boundary = std::exchange(boundary_, 0);
     const bool drained = drained_;
     const bool released = !held_by_.empty() && parts_.observers.behind(Observers::kMostBehind / 2).empty();
     if (released) held_by_.clear();
     const std::string held_by = held_by_;
     lock.unlock();
+    look_at_numbers();
     if (released) graph.resume();
     if (boundary != 0) {
       at_boundary(boundary);
@@ -178,6 +184,16 @@ bool Training::stop_requested() {
   return stop_.has_value();
 }
 
+// Trials and profiles look for themselves.
+bool Training::in_trouble() const {
+  return parts_.log.numbers().in_trouble() && parts_.builds.front()->trains() && !parts_.options.only_main;
+}
+
+// What has become of such a number is no longer worth a validation or a checkpoint.
+void Training::look_at_numbers() const {
+  if (in_trouble()) fail(ErrorKind::run, "{}", parts_.log.numbers().trouble()->text());
+}
+
 Observers::Waiting Training::waiting() {
   return [this](const std::string& observer) {
     doing("observer " + observer);
@@ -199,6 +215,7 @@ void Training::at_boundary(std::uint64_t done) {
   for (const auto& replica : parts_.replicas) replica->finish();  // the reports of these steps are on their way
   training_seconds_ += seconds_since(resumed_);                   // with what devices still had to do
   if (done % steps_per_epoch_ == 0 || done == parts_.total_steps) end_epoch((done - 1) / steps_per_epoch_, done);
+  look_at_numbers();
   parts_.observers.flush(waiting());
   run_other_graphs(done);
   end_boundary(done);

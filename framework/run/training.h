@@ -65,6 +65,8 @@ class Training {
   void end_pass(std::size_t graph, std::uint64_t first, std::uint64_t last, double seconds, std::uint64_t left_out);
   RunLog::Sums take_sums(const std::string& name, std::uint64_t first_epoch, std::uint64_t last_epoch);
   bool stop_requested();
+  bool in_trouble() const;
+  void look_at_numbers() const;
   void honour_saves(std::uint64_t done);
   void save(RequestEvent request, const std::string& name, std::uint64_t done);
   void end_requests();

@@ -10,11 +10,13 @@
 
 #include "common/arguments.h"
 #include "config/plan.h"
+#include "find_rate.h"
 #include "millrace/plugin.h"
 #include "overfit.h"
-#include "find_rate.h"
 #include "run/check.h"
+#include "run/explain.h"
 #include "run/processes.h"
+#include "run/rollback.h"
 #include "run/session.h"
 #include "run/socket_group.h"
 #include "signal_watch.h"
@@ -69,25 +71,30 @@ int main(int argc, char** argv) {
     std::string hash = "stream";
     std::vector<std::string> overrides;
     std::vector<std::string> files;
-    std::string from, processes = "1", overfit;
+    std::string from, processes = "1", overfit, explain;
     millrace::Arguments arguments(
         "pipeline-run", "FILE [options]",
         "Runs the pipeline that a TOML file describes.\n"
         "Exit codes: 0 done, 1 the run failed, 2 the command line or the file is wrong, 3 the data is\n"
         "unusable, 4 a device failed, 129, 130 or 143 stopped by a signal after saving, 138 another process\n"
         "of the run was lost.");
-    arguments.flag("--check", "check all but the images, which are listed and not read; print shapes and memory bounds, and stop", check)
+    arguments
+        .flag("--check", "check all but the images, which are listed and not read; print shapes and memory bounds, and stop",
+              check)
         .repeated("--set", "KEY=VALUE", "change a key of the file: --set train.batch.size=64", overrides)
         .option("--devices", "D", "instead of run.devices: auto, all, cpu, cpu*2, cuda, cuda:0,2, cuda:GPU-8f6d", options.devices)
         .option("--processes", "N", "share the devices among N processes of this machine, to the same bits (1)", processes)
         .option("--graph", "NAME", "run only this graph, once", options.graph)
-        .option("--weights", "FILE", "start from these weights (safetensors, or .pth of PyTorch; a URL too) instead of network.weights",
+        .option("--weights", "FILE",
+                "start from these weights (safetensors, or .pth of PyTorch; a URL too) instead of network.weights",
                 options.weights)
         .option("--from", "E[:S]",
                 "start at epoch E, or at its step S (both from 1); weights come from --weights, momentum starts at 0", from)
         .flag("--resume", "go on behind the newest checkpoint of the run whose folder is given too, or of the newest run", resume)
         .repeated("--allow-change", "KEY", "with --resume: this key may differ from the file that the run began with",
                   options.allow_change)
+        .option("--explain-nan", "RUN",
+                "do the steps of the run in this folder again, and name the first layer whose numbers are not finite", explain)
         .option("--overfit", "N", "train on N batches until the loss is a tenth, at most 200 steps; exit code 1 when it is not",
                 overfit)
         .flag("--find-rate", "raise the learning rate from 1e-7 to 10 over 100 steps, and propose one", find_rate)
@@ -146,14 +153,22 @@ int main(int argc, char** argv) {
     options.stop_signal = &signals.signal();
     options.checkpoint_signals = &signals.checkpoints();
     try {
-      millrace::Session session(pipeline, registry, options);
       if (check) {
+        millrace::Session session(pipeline, registry, options);
         session.prepare();
         fmt::print("{}", millrace::check_report(session));
         return 0;
       }
-      if (!quiet && others.rank() == 0 && !session.batch_choice().empty()) fmt::print(stderr, "{}\n", session.batch_choice());
-      const millrace::RunResult result = session.run();
+      if (!explain.empty()) {
+        pipeline.observers.clear();
+        fmt::print("{}", millrace::explain_numbers(pipeline, registry, options, explain));
+        return 0;
+      }
+      const millrace::RunResult result =
+          millrace::run_with_rollbacks(pipeline, registry, options, [&](const millrace::Session& session) {
+            if (!quiet && others.rank() == 0 && !session.batch_choice().empty())
+              fmt::print(stderr, "{}\n", session.batch_choice());
+          });
       if (!quiet && !result.weights_file.empty()) {
         fmt::print(stderr, "weights: {}\n", result.weights_file);
       } else if (!quiet && !result.folder.empty()) {

@@ -165,6 +165,10 @@ class Stage {
   };
   virtual DeviceWork device_work() const { return {}; }
 
+  // Steps whose gradients are not finite update nothing behind this stage: it sets GradientBucket::scale to 0, and reports the
+  // number that is not finite (RunServices::scalar). A run with on_nan = "skip" needs such a stage.
+  virtual bool leaves_out_updates() const { return false; }
+
   // What a checkpoint must hold of the stage besides parameters, their states and the step, so that a run goes on as if it had
   // never stopped: text that the stage alone understands. Of a stage with several instances the first one's, for all of them.
   // Called while no step is under way; restore() before the first packet, with what save() said, and not where that was "".

@@ -18,8 +18,9 @@ namespace millrace {
 // By `global_norm`, the norm of the whole gradient: beyond it all gradients are scaled down to it (Pascanu et al., arXiv
 // 1211.5063). Buckets go on when the step's last has come, with the factor as GradientBucket::scale, which the update multiplies
 // by: gradients themselves are not written. The squares of a bucket are added up while backward goes on; the order of every sum
-// depends on the network alone. A step whose norm is not finite updates nothing, and is warned of. Reports "gradient_norm" once a
-// step.
+// depends on the network alone. A step whose norm is not finite updates nothing; what becomes of the run then is
+// said by `on_nan` of [run]. Reports "gradient_norm" once a step. With global_norm = inf it leaves out such steps and does no
+// more.
 //
 // By `value`, each gradient by itself: what lies outside [-value, value] becomes the nearer end. Each bucket goes on at once,
 // with its gradients written. What is not a number stays so.
@@ -34,6 +35,7 @@ class ClipGradients : public Stage {
 
   void open() override;
   void process(int port, Packet packet, Output& output) override;
+  bool leaves_out_updates() const override { return !by_value_; }
   void stop() noexcept override { held_.clear(); }  // of a run that ended in the middle of a step
 
  private:

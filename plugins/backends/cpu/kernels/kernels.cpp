@@ -1,5 +1,6 @@
 #include "kernels/kernels.h"
 
+#include <cmath>
 #include <memory>
 #include <new>
 
@@ -53,6 +54,7 @@ void update_running(const float* mean, const float* variance, std::int64_t chann
                     float* running_mean, float* running_variance) {
   const double unbiased = count > 1 ? count / (count - 1) : 1;
   for (std::int64_t c = 0; c < channels; ++c) {
+    if (!std::isfinite(mean[c]) || !std::isfinite(variance[c])) continue;  // they would stay so for the rest of the run
     running_mean[c] = static_cast<float>((1 - momentum) * running_mean[c] + momentum * mean[c]);
     running_variance[c] = static_cast<float>((1 - momentum) * running_variance[c] + momentum * unbiased * variance[c]);
   }

@@ -129,7 +129,8 @@ const Kernels& kernels();
 // All that this processor can run, best first, for tests and benchmarks; ends with null.
 const Kernels* const* all_kernels();
 
-// running = (1 - momentum) * running + momentum * new; the variance that is kept is unbiased: times count / (count - 1).
+// running = (1 - momentum) * running + momentum * new; the variance that is kept is unbiased: times count / (count - 1). A
+// channel whose new figures are not finite stays as it is.
 void update_running(const float* mean, const float* variance, std::int64_t channels, double count, double momentum,
                     float* running_mean, float* running_variance);
 

@@ -1,5 +1,7 @@
 #include "kernels_fixture.h"
 
+#include <cmath>
+
 namespace millrace::cpu {
 namespace {
 
@@ -220,6 +222,17 @@ TEST(RunningStatistics, KeepTheUnbiasedVariance) {
   update_running(mean, variance, 1, 4, 0.25, running_mean, running_variance);
   EXPECT_FLOAT_EQ(running_mean[0], 1.25F);
   EXPECT_FLOAT_EQ(running_variance[0], 0.75F + 0.25F * 4);
+}
+
+TEST(RunningStatistics, OfAChannelWhoseFiguresAreNotFiniteStay) {
+  const float mean[] = {NAN, 2, 2}, variance[] = {NAN, INFINITY, 3};
+  float running_mean[] = {1, 1, 1}, running_variance[] = {1, 1, 1};
+  update_running(mean, variance, 3, 4, 0.25, running_mean, running_variance);
+  for (const int channel : {0, 1}) {
+    EXPECT_EQ(running_mean[channel], 1);
+    EXPECT_EQ(running_variance[channel], 1);
+  }
+  EXPECT_FLOAT_EQ(running_mean[2], 1.25F);
 }
 
 }  // namespace

@@ -12,6 +12,8 @@
 // activation(pre).
 #pragma once
 
+#include <math.h>
+
 #include "activation.h"
 #include "chunks.h"
 #include "columns.h"

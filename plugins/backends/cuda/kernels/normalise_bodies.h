@@ -59,7 +59,7 @@ MILLRACE_HD void FinishMoments<T>::take(std::int64_t channel, const double (&sum
   mean[channel] = static_cast<float>(average);
   variance[channel] = kept;
   factor[channel] = inverse_deviation(kept, epsilon) * (scale == nullptr ? 1.0F : scale[channel]);
-  if (running_mean == nullptr) return;
+  if (running_mean == nullptr || !isfinite(mean[channel]) || !isfinite(kept)) return;  // it would stay so
   const double unbiased = rows > 1 ? biased * count / (count - 1) : biased;
   const double old_mean = static_cast<double>(running_mean[channel]), old = static_cast<double>(running_variance[channel]);
   running_mean[channel] = static_cast<float>((1 - share) * old_mean + share * average);

@@ -1,0 +1,284 @@
+#include "run/explain.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "millrace/error.h"
+#include "millrace/fusion.h"
+#include "millrace/loss.h"
+#include "millrace/split.h"
+#include "run/build.h"
+
+namespace millrace {
+namespace {
+
+// Looks into one step of a session whose weights are those before the step.
+class StepExamination {
+ public:
+  StepExamination(const Session& session, Batch& batch)
+      : session_(session), network_(*session.pipeline().network), batch_(batch) {
+    session.builds().front()->add_requests(request_);
+    request_.sync_batch_norm = false;  // replicas are looked at one after the other
+  }
+
+  // "": all is finite.
+  std::string text() {
+    for (replica_ = 0; replica_ < session_.replicas().size(); ++replica_) {
+      share_ = split(batch_.count, session_.replicas().size(), session_.pipeline().run.load)[replica_];
+      if (share_.count == 0) continue;
+      for (const auto look :
+           {&StepExamination::parameters, &StepExamination::samples, &StepExamination::forward, &StepExamination::backward}) {
+        if (const std::string found = (this->*look)(); !found.empty()) return heading() + found;
+      }
+    }
+    return {};
+  }
+
+ private:
+  std::string heading() const {
+    return fmt::format("step {}{}, ", batch_.step + 1,
+                       session_.replicas().size() > 1 ? fmt::format(", replica {}", replica_) : std::string());
+  }
+
+  Replica& source() const { return *session_.replicas()[replica_]; }
+
+  std::string parameters() {
+    for (const Layer& layer : network_.layers) {
+      for (const int p : layer.parameters) {
+        const Spread values(source().read(kValue, p));
+        if (values.wrong == 0) continue;
+        return fmt::format("before it begins: '{}' of layer '{}' is not finite: {}\n",
+                           network_.parameters[static_cast<std::size_t>(p)].name, layer.name, values.text());
+      }
+    }
+    return {};
+  }
+
+  std::string samples() {
+    for (std::uint32_t slot = share_.begin; slot < share_.begin + share_.count; ++slot) {
+      std::size_t begin = std::size_t{slot} * batch_.numbers_per_sample, count = batch_.numbers_per_sample;
+      if (batch_.row_offsets != nullptr) {
+        begin = std::size_t{batch_.row_offsets[slot]} * batch_.numbers_per_sample;
+        count = std::size_t{batch_.row_offsets[slot + 1]} * batch_.numbers_per_sample - begin;
+      }
+      const auto numbers =
+          batch_.numbers == nullptr ? std::span<const float>() : std::span<const float>(batch_.numbers + begin, count);
+      if (const Spread spread(numbers); spread.wrong > 0) {
+        return fmt::format("input: the numbers of {} are not finite: {}\n", sample_text(slot), spread.text());
+      }
+      if (!std::isfinite(batch_.weights[slot])) return fmt::format("input: the weight of {} is not finite\n", sample_text(slot));
+    }
+    return {};
+  }
+
+  std::string sample_text(std::uint32_t slot) const {
+    const Sample& sample = batch_.samples[slot];
+    return fmt::format("sample {} of the batch ('{}', epoch {}, position {})", slot, sample.place(), sample.key.epoch + 1,
+                       sample.key.position);
+  }
+
+  // By layer: whether it leads to a loss.
+  std::vector<bool> computed_layers() const { return layers_for(network_, request_.loss_outputs(network_)); }
+
+  std::unique_ptr<Replica> started(const Network& network, const std::vector<int>& parameters, CompileRequest request) const {
+    CompileOptions options;
+    options.train_batch = options.largest_train_batch = share_.count;
+    options.precision = session_.precision();
+    options.seed = static_cast<std::uint64_t>(session_.pipeline().run.seed);
+    options.graphs = false;
+    options.replica = replica_;
+    options.request = std::move(request);
+    std::unique_ptr<Replica> replica = session_.devices().devices[replica_]->compile(network, options);
+    replica->start();
+    for (std::size_t p = 0; p < parameters.size(); ++p)
+      replica->write(kValue, static_cast<int>(p), source().read(kValue, parameters[p]));
+    replica->ingest(Ref<Batch>(&batch_), share_.begin, share_.count);  // which counts as in flight
+    replica->forward(batch_.step);
+    return replica;
+  }
+
+  std::vector<float> output_of(int layer) const {
+    std::vector<int> parameters;
+    const Network part = part_of(network_, layer, parameters);
+    return started(part, parameters, {})->logits();
+  }
+
+  std::string forward() {
+    const std::vector<bool> computed = computed_layers();
+    for (int index = 0; index < static_cast<int>(computed.size()); ++index) {
+      if (!computed[static_cast<std::size_t>(index)]) continue;
+      const std::vector<float> values = output_of(index);
+      const Spread spread(values);
+      if (spread.wrong == 0) continue;
+      const Layer& layer = network_.layers[static_cast<std::size_t>(index)];
+      const std::size_t of_sample = values.size() / share_.count;
+      std::string text = fmt::format(
+          "forward: layer '{}' ({}) is the first whose output is not finite\n  its output: {}\n  first in {}\n", layer.name,
+          layer.op, spread.text(), sample_text(share_.begin + static_cast<std::uint32_t>(spread.first_wrong / of_sample)));
+      for (const LayerPort& input : layer.inputs) {
+        if (input.layer == Network::kInput) {
+          text += "  before it: the network's input\n";
+        } else {
+          text += fmt::format("  before it, '{}': {}\n", network_.layers[static_cast<std::size_t>(input.layer)].name,
+                              Spread(output_of(input.layer)).text());
+        }
+      }
+      return text + parameters_of(layer);
+    }
+    return {};
+  }
+
+  std::string parameters_of(const Layer& layer) const {
+    std::string text;
+    for (const int p : layer.parameters) {
+      text += fmt::format("  its '{}': {}\n", network_.parameters[static_cast<std::size_t>(p)].name,
+                          Spread(source().read(kValue, p)).text());
+    }
+    return text;
+  }
+
+  std::vector<LossTerm> terms(std::vector<StepSums>& sums) const {
+    std::vector<LossTerm> made;
+    sums.resize(request_.losses.size());
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      const auto& [loss, output] = request_.losses[i];
+      const Shape& shape = network_.shape_of(output.value_or(network_.result()));
+      const double weight = loss->weight(batch_, {0, batch_.count}, shape.elements() / shape[0]);
+      made.push_back({.loss = loss, .divisor = weight > 0 ? weight : 1, .sums = &sums[i], .output = output});
+    }
+    return made;
+  }
+
+  std::string backward() {
+    std::vector<int> all(network_.parameters.size());
+    for (std::size_t p = 0; p < all.size(); ++p) all[p] = static_cast<int>(p);
+    std::vector<StepSums> sums;  // outlives the replica, which writes it
+    const std::unique_ptr<Replica> replica = started(network_, all, request_);
+    replica->losses(terms(sums));
+    replica->backward([](int, const Ref<Event>&) {});
+    replica->finish();
+    for (const StepSums& each : sums) {
+      if (!std::isfinite(each.loss())) {
+        const Spread output(replica->logits());
+        return fmt::format("forward: the loss is {}, and the network's output is finite: {}\n", each.loss(), output.text());
+      }
+    }
+    for (std::size_t index = network_.layers.size(); index-- > 0;) {
+      const Layer& layer = network_.layers[index];
+      for (const int p : layer.parameters) {
+        if (!replica->has_state(kGradient, p)) continue;
+        const Spread spread(replica->read(kGradient, p));
+        if (spread.wrong == 0) continue;
+        return fmt::format("backward: layer '{}' ({}) is the first with a gradient that is not finite\n  of '{}': {}\n{}",
+                           layer.name, layer.op, network_.parameters[static_cast<std::size_t>(p)].name, spread.text(),
+                           parameters_of(layer));
+      }
+    }
+    return {};
+  }
+
+  const Session& session_;
+  const Network& network_;
+  Batch& batch_;
+  CompileRequest request_;
+  std::size_t replica_ = 0;
+  Share share_;
+};
+
+std::string where_it_began(const Session& session) {
+  if (const auto& resumed = session.resumed()) return fmt::format("the checkpoint '{}'", resumed->path.string());
+  return "the first step, since the run has no checkpoint";
+}
+
+}  // namespace
+
+Spread::Spread(std::span<const float> values) : count(values.size()) {
+  bool any = false;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (!std::isfinite(values[i])) {
+      if (wrong++ == 0) first_wrong = i;
+      continue;
+    }
+    smallest = any ? std::min(smallest, values[i]) : values[i];
+    largest = any ? std::max(largest, values[i]) : values[i];
+    any = true;
+  }
+}
+
+std::string Spread::text() const {
+  if (count == 0) return "no values";
+  if (wrong == count) return fmt::format("none of {} values is finite", count);
+  const std::string range = fmt::format("{:.4g} to {:.4g}", smallest, largest);
+  if (wrong == 0) return fmt::format("{}, all {} values are finite", range, count);
+  return fmt::format("{}, {:.3g} % of {} values are not finite", range,
+                     100.0 * static_cast<double>(wrong) / static_cast<double>(count), count);
+}
+
+Network part_of(const Network& whole, int layer, std::vector<int>& parameters) {
+  Network part;
+  part.input = whole.input;
+  part.mean = whole.mean;
+  part.deviation = whole.deviation;
+  part.name = whole.name;
+  std::vector<int> place(whole.layers.size(), -1);
+  std::vector<int> place_of_parameter(whole.parameters.size(), -1);
+  Network head = whole;  // ends with the layer, which is its result then
+  head.layers.resize(static_cast<std::size_t>(layer) + 1);
+  const std::vector<bool> needed = layers_for(head, {});
+  for (std::size_t index = 0; index < needed.size(); ++index) {
+    if (!needed[index]) continue;
+    Layer copy = whole.layers[index];
+    for (LayerPort& input : copy.inputs) {
+      if (input.layer != Network::kInput) input.layer = place[static_cast<std::size_t>(input.layer)];
+    }
+    for (int& p : copy.parameters) {
+      int& at = place_of_parameter[static_cast<std::size_t>(p)];
+      if (at < 0) {
+        at = static_cast<int>(parameters.size());
+        parameters.push_back(p);
+        part.parameters.push_back(whole.parameters[static_cast<std::size_t>(p)]);
+      }
+      p = at;
+    }
+    place[index] = static_cast<int>(part.layers.size());
+    part.layers.push_back(std::move(copy));
+  }
+  return part;
+}
+
+std::string explain_numbers(const Pipeline& pipeline, const Registry& registry, SessionOptions options, const std::string& run) {
+  if (options.graph.empty()) options.graph = pipeline.graphs.front().name;
+  const GraphPlan* graph = pipeline.graph(options.graph);
+  if (graph == nullptr || !trains(*graph) || !has_reports(*graph)) {
+    fail(ErrorKind::usage, "{}: --explain-nan takes a graph that trains and reports its loss (stage metrics): [{}] does not",
+         pipeline.file, options.graph);
+  }
+  if (options.processes > 1 || options.group != nullptr)
+    fail(ErrorKind::usage, "--explain-nan takes one process: leave out --processes");
+  options.resume = run;
+  options.replays = true;
+  std::optional<WrongNumber> wrong;
+  std::uint64_t first = 0;
+  std::string began;
+  {
+    Session session(pipeline, registry, options);
+    first = session.first_step();
+    began = where_it_began(session);
+    session.replay(0, [&](Batch&) { return !session.wrong_number(); });
+    wrong = session.wrong_number();
+  }
+  if (!wrong) return fmt::format("all losses and gradients are finite, from {} to the end\n", began);
+  std::string found;
+  Session session(pipeline, registry, options);
+  session.replay(std::max(wrong->step, first + 1) - 1, [&](Batch& batch) {
+    found = StepExamination(session, batch).text();
+    return found.empty() && batch.step < wrong->step;
+  });
+  if (found.empty()) found = "each layer by itself is finite: what the run computes at once, or adds up, is not\n";
+  return fmt::format("replayed from {}: {}\n{}", began, wrong->text(), found);
+}
+
+}  // namespace millrace

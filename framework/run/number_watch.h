@@ -1,0 +1,55 @@
+// Numbers of training steps that are not finite.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace millrace {
+
+// A figure of a step that is not finite.
+struct WrongNumber {
+  std::uint64_t step = 0;  // from 0
+  std::string what;        // "loss", "gradient_norm"
+  double value = 0;
+
+  std::string text() const;  // "step 12: loss is nan"
+};
+
+// Looks at what steps report, and says when the run has to end: at once, or where steps with such a number may update nothing,
+// when there are too many of them in a row. Thread-safe.
+class NumberWatch {
+ public:
+  struct Setting {
+    bool skips = false;                                    // stages leave out the updates of such steps
+    std::uint64_t most_in_a_row = 0;                       // of them
+    std::function<void(std::string text)> warn = nullptr;  // of the first one, and then by their number; null: nobody is told
+  };
+  explicit NumberWatch(Setting setting) : setting_(std::move(setting)) {}
+
+  // A figure of a step; steps may come out of order.
+  void look(std::uint64_t step, std::string_view what, double value);
+
+  bool in_trouble() const { return in_trouble_; }  // the run has to end
+  std::optional<WrongNumber> trouble() const;      // the first number that is known, once the run has to end
+  std::uint64_t steps() const;                     // how many had such a number
+
+ private:
+  std::uint64_t in_a_row(std::uint64_t step) const;
+  void warn() const;
+
+  const Setting setting_;
+  mutable std::mutex mutex_;
+  std::map<std::uint64_t, WrongNumber> wrong_;  // by step; the newest
+  std::uint64_t steps_ = 0;
+  std::optional<WrongNumber> trouble_;
+  std::atomic<bool> in_trouble_{false};
+};
+
+}  // namespace millrace

@@ -1,0 +1,27 @@
+#include "run/rollback.h"
+
+#include <fmt/format.h>
+
+#include <utility>
+
+#include "millrace/error.h"
+
+namespace millrace {
+
+RunResult run_with_rollbacks(const Pipeline& pipeline, const Registry& registry, SessionOptions options,
+                             const std::function<void(Session&)>& made) {
+  for (std::int64_t times = 0;; ++times) {
+    Session session(pipeline, registry, options);
+    made(session);
+    try {
+      return session.run();
+    } catch (Error& error) {
+      std::optional<SessionOptions> next = session.rolled_back();
+      if (!next) throw;
+      if (times == pipeline.run.nan_limit) throw error.in(fmt::format("after it went back {} times (run.nan_limit)", times));
+      options = std::move(*next);
+    }
+  }
+}
+
+}  // namespace millrace

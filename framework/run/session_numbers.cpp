@@ -1,0 +1,194 @@
+// Numbers that are not finite: what [run] on_nan asks for, what a user reads, how a run goes back, and how it is done once more.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "millrace/error.h"
+#include "run/session.h"
+
+namespace millrace {
+namespace {
+
+// Steps in front of the gate, each let through by take() and an answer.
+class HeldSteps {
+ public:
+  struct Step {
+    Graph::StepReady ready;
+    std::function<void(Graph::StepAgreed)> answer;
+  };
+
+  HeldSteps(Graph& graph, std::uint64_t first) : next_(first) {
+    graph.on_step_ready([this](Graph::StepReady ready, auto answer) {
+      const std::lock_guard lock(mutex_);
+      if (closed_) return;
+      const std::uint64_t step = ready.step;
+      steps_.insert_or_assign(step, Step{std::move(ready), std::move(answer)});
+      changed_.notify_all();
+    });
+    graph.on_step_done([this](std::uint64_t step) {
+      const std::lock_guard lock(mutex_);
+      next_ = step + 1;
+      changed_.notify_all();
+      return true;
+    });
+  }
+
+  // The next step, when its batch is complete and the updates before it are submitted. Nothing: the graph is drained.
+  std::optional<Step> take() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return drained_ || steps_.contains(next_); });
+    if (drained_) return std::nullopt;
+    return std::move(steps_.extract(next_).mapped());
+  }
+
+  // No step is let through any more: the graph stops, and batches go home.
+  void close() {
+    std::map<std::uint64_t, Step> dropped;  // goes after the lock, since a batch that goes home may bring another one
+    const std::lock_guard lock(mutex_);
+    closed_ = true;
+    dropped.swap(steps_);
+  }
+
+  void drain() {
+    close();
+    const std::lock_guard lock(mutex_);
+    drained_ = true;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::map<std::uint64_t, Step> steps_;
+  std::uint64_t next_;
+  bool closed_ = false, drained_ = false;
+};
+
+// What one process agrees upon with itself.
+Graph::StepAgreed agreed_alone(const Graph::StepReady& ready) {
+  Graph::StepAgreed agreed{.stream_hash = ready.stream_hash};
+  for (std::size_t entry = 0; entry < ready.weights.size(); ++entry) {
+    for (const std::vector<double>& of_instance : ready.weights[entry]) agreed.add(entry, of_instance);
+  }
+  return agreed;
+}
+
+// Lets every step go, up to the one that `wants` refuses.
+void let_steps_go(HeldSteps& steps, const std::function<bool(const Graph::StepReady&)>& wants) {
+  while (auto step = steps.take()) {
+    const bool go_on = wants(step->ready);
+    step->ready.batch = nullptr;
+    if (!go_on) return;
+    step->answer(agreed_alone(step->ready));
+  }
+}
+
+}  // namespace
+
+void Session::check_on_nan() const {
+  const RunParams& run = pipeline_.run;
+  const GraphBuild& main = *builds_.front();
+  if (run.on_nan == "stop" || !main.trains() || options_.only_main || options_.replays) return;
+  const Value* table = pipeline_.resolved.find("run");
+  const Value* key = table ? table->find("on_nan") : nullptr;
+  const std::string place = key ? to_string(key->at()) : pipeline_.file;
+  if (run.on_nan == "rollback") {
+    if (!has_checkpoints()) {
+      fail(ErrorKind::usage, "{}: on_nan = \"rollback\" goes back to a checkpoint, and the file has no [checkpoint]: add one",
+           place);
+    }
+    if (options_.processes > 1) {
+      fail(ErrorKind::usage,
+           "{}: on_nan = \"rollback\" takes one process, and this run has {}: leave out --processes, or say \"stop\" and "
+           "go on with --resume",
+           place, options_.processes);
+    }
+    return;
+  }
+  const auto& stages = main.stages();
+  const auto leaves_out = [](const auto& instances) { return instances.front()->leaves_out_updates(); };
+  if (std::any_of(stages.begin(), stages.end(), leaves_out)) return;
+  fail(ErrorKind::usage,
+       "{}: on_nan = \"skip\" takes a stage that bounds the norm of all gradients, and [{}] has none: put one between "
+       "allreduce and optimizer, with global_norm = inf if it is to bound nothing",
+       place, main.plan().name);
+}
+
+std::string Session::newest_checkpoint_path() const {
+  if (!has_checkpoints() || log_->folder().empty()) return {};
+  const std::filesystem::path folder = checkpoint_folder_of(log_->folder());
+  const std::string name = pointed_to(folder, "latest");
+  return name.empty() ? std::string() : (folder / name).string();
+}
+
+Error Session::with_advice(const Error& error) const {
+  std::string text = error.what();
+  const RunParams& run = pipeline_.run;
+  if (run.on_nan == "skip" && wrong_number()) {
+    text += fmt::format("; more than nan_limit = {} steps in a row were not finite", run.nan_limit);
+  }
+  const std::string newest = newest_checkpoint_path();
+  text += newest.empty() ? "; the run has no checkpoint" : fmt::format("; the newest checkpoint is '{}'", newest);
+  if (!log_->folder().empty()) {
+    text += fmt::format("; pipeline-run {} --explain-nan {} names the layer where it begins", pipeline_.file,
+                        log_->folder().string());
+  }
+  return {error.kind(), std::move(text)};
+}
+
+std::optional<SessionOptions> Session::rolled_back() const {
+  const std::optional<WrongNumber> wrong = wrong_number();
+  const std::string newest = newest_checkpoint_path();
+  if (pipeline_.run.on_nan != "rollback" || !wrong || options_.only_main || newest.empty()) return std::nullopt;
+  SessionOptions options = options_;
+  options.from = {};
+  options.weights.clear();
+  options.resume = log_->folder().string();
+  options.resumed_rate_factor = requests_.factor(wrong->step) * pipeline_.run.nan_rate_factor;
+  options.notice = fmt::format("{}: the run goes back to '{}', with {:g} times the learning rate of the file", wrong->text(),
+                               newest, *options.resumed_rate_factor);
+  return options;
+}
+
+void Session::replay(std::uint64_t from, const std::function<bool(Batch& batch)>& look) {
+  prepare();
+  start_replicas();
+  if (resumed_) {
+    restore_stages();
+    requests_.set_factor(first_step_, resumed_->checkpoint.state.rate_factor);
+  }
+  if (first_step_ >= last_step_) return;
+  Graph& graph = *graphs_.front();
+  HeldSteps steps(graph, first_step_);
+  graph.start(first_step_, last_step_);
+  std::optional<Error> error;
+  std::thread waiter([&] {
+    try {
+      graph.wait();
+    } catch (...) {
+      error = current_error();
+    }
+    steps.drain();
+  });
+  std::optional<Error> thrown;
+  try {
+    let_steps_go(steps, [&](const Graph::StepReady& ready) {
+      for (const auto& replica : replicas_) replica->finish();
+      return ready.step < from || look(*ready.batch);
+    });
+  } catch (...) {
+    thrown = current_error();
+  }
+  steps.close();
+  graph.stop();
+  waiter.join();
+  if (thrown) throw *thrown;
+  if (error) throw *error;
+}
+
+}  // namespace millrace

@@ -1,0 +1,138 @@
+// Numbers that are not finite: what a run does then, and whether the place where they begin is named.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+
+#include "command.h"
+#include "network/safetensors.h"
+
+namespace millrace::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+// quickstart.toml with stages that plant numbers: 2 epochs of 4 steps, a checkpoint after each second step.
+class NotFinite : public testing::Test {
+ protected:
+  NotFinite() {
+    std::ofstream(folder_ / "network.toml") << R"(input  = { channels = 3, height = 32, width = 32 }
+layers = [ { name = "conv1", op = "conv", out = 8, kernel = 3, stride = 2 }, { name = "bn1", op = "batch_norm" }, { op = "relu" },
+           { name = "conv2", op = "conv", out = 8, kernel = 3, stride = 2 }, { op = "global_average_pool" },
+           { name = "fc", op = "linear", out = "${classes}" } ]
+)";
+    std::ofstream(folder_ / "poison.toml") << "extends = \"" << pipeline("quickstart.toml") << R"("
+[checkpoint]
+every = "2 steps"
+[train]
+flow = ["read", "decode_image", "augment", "poison_input", "batch", "forward_backward", "allreduce", "poison", "clip_gradients",
+        "optimizer", "metrics"]
+[train.clip_gradients]
+global_norm = inf
+)";
+    setenv("MILLRACE_PLUGIN_PATH", MILLRACE_BINARY_DIR "/tests/poison", 1);  // NOLINT(concurrency-mt-unsafe): one thread
+  }
+  ~NotFinite() override { unsetenv("MILLRACE_PLUGIN_PATH"); }  // NOLINT(concurrency-mt-unsafe)
+
+  Outcome run(const std::string& runs, const std::vector<std::string>& set, const std::vector<std::string>& options = {}) const {
+    std::vector<std::string> words = {tool("pipeline-run"), folder_ / "poison.toml", "--json"};
+    for (const std::string& each : {"data.root=" + shapes(), "network.use=" + (folder_ / "network.toml"),
+                                    "run.folder=" + (folder_ / runs), std::string("run.epochs=2")}) {
+      words.insert(words.end(), {"--set", each});
+    }
+    for (const std::string& each : set) words.insert(words.end(), {"--set", each});
+    words.insert(words.end(), options.begin(), options.end());
+    return run_command(words);
+  }
+  fs::path run_in(const std::string& runs) const { return *fs::directory_iterator(folder_.path() / runs / "quickstart"); }
+  // What --explain-nan says of a run that has ended by itself.
+  std::string explained(const std::string& runs, const std::vector<std::string>& set) const {
+    const Outcome ended = run(runs, set);
+    EXPECT_EQ(ended.code, 1) << ended.err;
+    EXPECT_NE(ended.err.find("--explain-nan"), std::string::npos) << ended.err;
+    const Outcome outcome = run(runs, set, {"--explain-nan", run_in(runs).string()});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return outcome.out;
+  }
+
+  const TemporaryFolder folder_;
+};
+
+const std::vector<std::string> kGradients = {"train.poison.step=3", "train.poison.value=nan"};
+
+TEST_F(NotFinite, StopsTheRunAndNamesStepCheckpointAndCommand) {
+  const Outcome outcome = run("runs", kGradients);
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_NE(outcome.err.find("step 3: gradient_norm is nan; the newest checkpoint is '"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("step-000000002'; pipeline-run "), std::string::npos) << outcome.err;
+  EXPECT_TRUE(find_file(folder_ / "runs", "weights.safetensors").empty());
+}
+
+TEST_F(NotFinite, AStepThatIsSkippedLeavesTheWeightsAsTheyWere) {
+  const std::vector<std::string> set = {"train.poison.step=4", "train.poison.value=nan", "run.on_nan=skip"};
+  std::vector<std::string> three = set, four = set;
+  three.emplace_back("stop.max_steps=3");
+  four.emplace_back("stop.max_steps=4");
+  ASSERT_EQ(run("three", three).code, 0);
+  const Outcome skipped = run("four", four);
+  ASSERT_EQ(skipped.code, 0) << skipped.err;
+  EXPECT_NE(skipped.err.find("step 4: gradient_norm is nan: a step updates nothing"), std::string::npos) << skipped.err;
+  const auto before = read_safetensors(find_file(folder_ / "three", "weights.safetensors").string()).tensors;
+  const auto after = read_safetensors(find_file(folder_ / "four", "weights.safetensors").string()).tensors;
+  ASSERT_EQ(before.size(), after.size());
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    if (before[i].name.find("running_") != std::string::npos) continue;  // of a batch whose figures are finite
+    EXPECT_EQ(before[i].values, after[i].values) << before[i].name;
+  }
+}
+
+TEST_F(NotFinite, SkippingTakesAStageThatLeavesOutUpdates) {
+  const Outcome outcome = run_command({tool("pipeline-run"), pipeline("quickstart.toml"), "--check", "--set",
+                                       "data.root=" + shapes(), "--set", "run.on_nan=skip"});
+  EXPECT_EQ(outcome.code, 2) << outcome.err;
+  EXPECT_NE(outcome.err.find("bounds the norm of all gradients, and [train] has none"), std::string::npos) << outcome.err;
+}
+
+TEST_F(NotFinite, TheRunGoesBackWithASmallerRateUntilItMayNoMore) {
+  std::vector<std::string> set = kGradients;  // comes again each time
+  set.insert(set.end(), {"run.on_nan=rollback", "run.nan_limit=2"});
+  const Outcome outcome = run("runs", set);
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_NE(outcome.err.find("after it went back 2 times"), std::string::npos) << outcome.err;
+  std::vector<double> rates;
+  for (const auto& step : events(outcome, "step")) {
+    if (step.at("step") == 3) rates.push_back(step.at("learning_rate"));
+  }
+  ASSERT_EQ(rates.size(), 3U);
+  EXPECT_NEAR(rates[1], 0.5 * rates[0], 1e-12);
+  EXPECT_NEAR(rates[2], 0.25 * rates[0], 1e-12);
+}
+
+TEST_F(NotFinite, ThePlaceWhereItBeginsIsNamed) {
+  const std::string gradient = explained("gradient", kGradients);
+  EXPECT_NE(gradient.find("step-000000002': step 3: gradient_norm is nan"), std::string::npos) << gradient;
+  EXPECT_NE(gradient.find("each layer by itself is finite"), std::string::npos) << "a stage has planted it: " << gradient;
+
+  const std::string input = explained("input", {"train.poison_input.index=0", "train.poison_input.noise=inf"});
+  EXPECT_NE(input.find("forward: layer 'conv1' (conv) is the first whose output is not finite"), std::string::npos) << input;
+  EXPECT_NE(input.find("before it: the network's input"), std::string::npos) << input;
+  EXPECT_NE(input.find("first in sample "), std::string::npos) << input;
+
+  const char* long_form = std::getenv("MILLRACE_NAN");  // NOLINT(concurrency-mt-unsafe): 50 places and not 2
+  const std::vector<std::string> layers = {"conv1", "bn1", "conv2", "fc"};
+  const auto places = static_cast<std::size_t>(long_form != nullptr ? std::atoi(long_form) : 2);  // NOLINT(cert-err34-c)
+  for (std::size_t i = 0; i < places; ++i) {
+    const std::string& layer = layers[i % layers.size()];
+    const std::size_t step = 1 + (i / layers.size()) % 6;
+    const std::string runs = fmt::format("weight{}", i);
+    const std::string text = explained(
+        runs, {fmt::format("train.poison.step={}", step), "train.poison.value=nan",
+               fmt::format("train.poison.parameter={}.weight", layer), i % 2 == 0 ? "run.precision=fp32" : "run.precision=bf16"});
+    const std::string expected = fmt::format("step {}, before it begins: '{}.weight' of layer '{}'", step + 1, layer, layer);
+    EXPECT_NE(text.find(expected), std::string::npos) << text;
+  }
+}
+
+}  // namespace
+}  // namespace millrace::test
