@@ -93,7 +93,7 @@ bool within(double seconds, const std::function<bool()>& happens) {
   return true;
 }
 
-// Of this group, those that have ended and that nobody waits for apart.
+// Whether some process of this group has not ended.
 bool lives(pid_t group) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator("/proc", ignored)) {

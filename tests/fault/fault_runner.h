@@ -33,8 +33,8 @@ class RunningProgram {
   bool takes_signals(double seconds) const;
   bool says(const std::string& text, double seconds);  // on standard output
   bool ends(double seconds);                           // within so many seconds
-  bool is_alone(double seconds) const;                 // the program has ended, and within so many seconds nothing of its group lives
-  int code() const { return *code_; }                  // 128 + signal when it was killed. REQUIRES: ends() was true
+  bool is_alone(double seconds) const;  // the program has ended, and within so many seconds nothing of its group lives
+  int code() const { return *code_; }   // 128 + signal when it was killed. REQUIRES: ends() was true
   std::string out() const { return read_file(folder_ / "out"); }
   std::string err() const { return read_file(folder_ / "err"); }
 
@@ -66,8 +66,8 @@ const std::vector<Place>& places();  // cpu, two replicas, two processes, the si
 // A number in the environment, or `otherwise`.
 std::uint64_t environment_number(const char* name, std::uint64_t otherwise);
 
-// A small run with all that makes going on hard: statistics, momentum, averaged and slow weights, dropout, augmentation, pieces of
-// batches, validation in the middle of epochs, [plateau], [stop], best weights. 2 epochs of 5 steps, a checkpoint each 2.
+// A small run with all that makes going on hard: statistics, momentum, averaged and slow weights, dropout, augmentation, pieces
+// of batches, validation in the middle of epochs, [plateau], [stop], best weights. 2 epochs of 5 steps, a checkpoint each 2.
 class RunTest : public testing::Test {
  protected:
   RunTest();

@@ -97,8 +97,7 @@ TEST_P(Kills, BetweenAnyTwoCallsThatReachTheDiskLoseNothing) {
   const std::uint64_t kills = environment_number("MILLRACE_KILLS", 2);
   const auto environment = [&](const std::string& runs) {
     fs::create_directories(folder_.path() / runs);
-    return Words{"LD_PRELOAD=" + library.string(),
-                 "FAULT_FILES_FOLDER=" + fs::canonical(folder_.path() / runs).string()};
+    return Words{"LD_PRELOAD=" + library.string(), "FAULT_FILES_FOLDER=" + fs::canonical(folder_.path() / runs).string()};
   };
   Words logged = environment("whole");
   logged.push_back("FAULT_FILES_LOG=" + (folder_ / "calls"));
