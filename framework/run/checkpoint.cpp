@@ -218,6 +218,21 @@ void tidy_checkpoints(const fs::path& folder, const std::string& name, std::size
   }
 }
 
+void remove_unfinished(const fs::path& folder, const fs::path& used) {
+  constexpr std::string_view kMark = ".new-";  // and the number of a process, as OutputFile names them
+  const auto is_unfinished = [&](const std::string& name) {
+    if (name.starts_with(fmt::format(".{}", kPrefix))) return true;
+    const std::size_t mark = name.rfind(kMark), number = mark + kMark.size();
+    return mark != std::string::npos && number < name.size() && name.find_first_not_of("0123456789", number) == std::string::npos;
+  };
+  std::error_code ignored;
+  std::vector<fs::path> unfinished;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    if (entry.path() != used && is_unfinished(entry.path().filename().string())) unfinished.push_back(entry.path());
+  }
+  for (const fs::path& path : unfinished) fs::remove_all(path, ignored);
+}
+
 Checkpoint read_checkpoint(const fs::path& path) {
   for (const FileSum& file : read_manifest(path)) {
     const FileSum found = sum_of(path, file.name);

@@ -42,6 +42,10 @@ std::string pointed_to(const std::filesystem::path& folder, const std::string& p
 // Removes what writers that were killed have left, and all checkpoints but the newest `keep` of those up to `name`, and the best.
 void tidy_checkpoints(const std::filesystem::path& folder, const std::string& name, std::size_t keep);
 
+// Removes what killed programs have left in the folder: "latest.new-1234" of an OutputFile, ".step-000000010.new"; not `used`,
+// the checkpoint that the run goes on behind. REQUIRES: no other program writes there.
+void remove_unfinished(const std::filesystem::path& folder, const std::filesystem::path& used);
+
 // Checks sizes and checksums before anything is believed. Throws Error(data) that says what is wrong.
 Checkpoint read_checkpoint(const std::filesystem::path& path);
 

@@ -38,6 +38,17 @@ std::string tensor_name(const Parameter& parameter, const std::string& state, st
                              : fmt::format("{}/{}", parameter.name, state);
 }
 
+// What a run that was killed had not come to: to remove what it was writing, and to say that its first checkpoint is the best.
+void mend_folders(const fs::path& checkpoints, const fs::path& run, const FoundCheckpoint& used) {
+  for (const fs::path& folder : {run, checkpoints}) remove_unfinished(folder, used.path);
+  const RunState& state = used.checkpoint.state;
+  const std::string name = checkpoint_name(state.step);
+  for (const auto& [key, watched] : state.watched) {
+    const bool is_best = key.starts_with("checkpoint.best ") && watched.best && watched.best_step == state.step;
+    if (is_best && pointed_to(checkpoints, "best") != name) point_to(checkpoints, "best", name);
+  }
+}
+
 // As Replica::states() says.
 // Gradients are made anew in every step.
 bool is_saved(const Replica& replica, const std::string& state, int parameter) {
@@ -169,6 +180,7 @@ void Session::make_checkpoints(const fs::path& run) {
                            .seconds = pipeline_.checkpoint.seconds,
                            .tell = [this](CheckpointEvent event) { observers_.tell(std::move(event)); },
                            .warn = [this](std::string text) { observers_.warn(std::move(text)); }});
+  if (resumed_) mend_folders(checkpoint_folder(pipeline_.checkpoint, run), run, *resumed_);
 }
 
 // Of all replicas of all processes.
@@ -221,6 +233,12 @@ void Session::checkpoint(RunState state, bool best, Checkpoints::Clock::time_poi
 // With another number of replicas, which --allow-change run.devices allows, statistics are dealt out again.
 void Session::restore_replicas() {
   const Checkpoint& from = resumed_->checkpoint;
+  if (is_first() && from.state.replicas != devices_.all_replicas) {
+    observers_.warn(fmt::format(
+        "the checkpoint '{}' is of {} replica{}, and {} go on: every step keeps its samples; sums over replicas and their "
+        "statistics differ from here on, and with them the bits of the weights",
+        resumed_->path.string(), from.state.replicas, from.state.replicas == 1 ? "" : "s", devices_.all_replicas));
+  }
   std::map<std::string, const NamedTensor*> tensors;
   for (const NamedTensor& tensor : from.tensors) tensors[tensor.name] = &tensor;
   std::vector<std::string> states = replicas_.front()->states();

@@ -65,6 +65,7 @@ void set_up(const std::shared_ptr<millrace::Trial>& trial, millrace::SessionOpti
 }  // namespace
 
 int main(int argc, char** argv) {
+  millrace::SignalWatch::block();
   return millrace::run_tool("pipeline-run", [&] {
     millrace::SessionOptions options;
     bool check = false, find_rate = false, json = false, quiet = false, resume = false;

@@ -27,10 +27,14 @@ sigset_t watched() {
 
 }  // namespace
 
-SignalWatch::SignalWatch(const Activity& activity, std::function<void(int code)> end)
-    : activity_(activity), end_(std::move(end)) {
+void SignalWatch::block() {
   const sigset_t set = watched();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
+}
+
+SignalWatch::SignalWatch(const Activity& activity, std::function<void(int code)> end)
+    : activity_(activity), end_(std::move(end)) {
+  block();
   thread_ = std::thread([this] { watch(); });
 }
 

@@ -13,6 +13,9 @@ namespace millrace {
 
 class SignalWatch {
  public:
+  // From here on these signals wait for a watch. Called first of all: SIGUSR1, which asks for a checkpoint, would end a program
+  // that has only begun.
+  static void block();
   // REQUIRES: the program has no other thread yet. Blocks these signals in this thread and in those that it starts; one more
   // thread takes them. `activity` outlives this object. `end` ends the program with an exit code, at once.
   SignalWatch(const Activity& activity, std::function<void(int code)> end);

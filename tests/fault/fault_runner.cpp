@@ -1,0 +1,304 @@
+#include "fault_runner.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <sstream>
+#include <thread>
+
+namespace millrace::test {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr const char* kNetwork = R"(input  = { channels = 3, height = 32, width = 32 }
+layers = [ { op = "conv", out = 8, kernel = 3, stride = 2 }, { op = "batch_norm" }, { op = "relu" },
+           { op = "dropout", probability = 0.3 }, { op = "conv", out = 8, kernel = 3, stride = 2 },
+           { op = "global_average_pool" }, { op = "linear", out = 10 } ]
+)";
+
+constexpr const char* kPipeline = R"([run]
+name   = "fault"
+epochs = 2
+seed   = 7
+best   = "validate.loss"
+[data]
+root = "shapes"
+[network]
+use = "network.toml"
+[train]
+flow = ["read", "decode_image", "augment", "batch", "forward_backward", "allreduce", "optimizer", "metrics"]
+[train.read]
+stage   = "read_folder"
+path    = "${data.root}/train"
+shuffle = "every-epoch"
+limit   = 120
+[train.decode_image]
+size = [32, 32]
+[train.augment]
+flip_x    = 0.5
+translate = { x = [-2, 2], y = [-2, 2] }
+[train.batch]
+size = 24
+[train.forward_backward]
+micro_batches = 2
+[train.optimizer]
+momentum      = 0.9
+nesterov      = true
+weight_decay  = 5e-4
+learning_rate = { initial = 0.2, schedule = "cosine" }
+ema           = { decay = 0.5, every = 2 }
+lookahead     = { every = 3 }
+[validate]
+every = "3 steps"
+flow  = ["read", "decode_image", "batch", "forward", "metrics"]
+[validate.read]
+stage = "read_folder"
+path  = "${data.root}/test"
+limit = 60
+[validate.decode_image]
+size = [32, 32]
+[validate.batch]
+size = 24
+last = "keep"
+[plateau]
+figure   = "validate.loss"
+patience = 1
+factor   = 0.5
+[stop]
+figure   = "validate.accuracy"
+patience = 1000000
+[checkpoint]
+every  = "2 steps"
+keep   = 2
+best   = "validate.accuracy"
+resume = "auto"
+)";
+
+bool within(double seconds, const std::function<bool()>& happens) {
+  const auto limit = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  while (!happens()) {
+    if (std::chrono::steady_clock::now() >= limit) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return true;
+}
+
+// Whether some process of this group has not ended.
+bool lives(pid_t group) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator("/proc", ignored)) {
+    const std::string name = entry.path().filename().string();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    const std::string text = read_file(entry.path() / "stat");  // "12 (name) S parent group ..."
+    const std::size_t end = text.rfind(')');
+    if (end == std::string::npos) continue;
+    std::istringstream rest(text.substr(end + 1));
+    char state = 'Z';
+    pid_t parent = 0, found = 0;
+    rest >> state >> parent >> found;
+    if (found == group && state != 'Z' && state != 'X') return true;
+  }
+  return false;
+}
+
+[[noreturn]] void become(const Words& words, const Words& environment, const std::string& out, const std::string& err) {
+  ::setpgid(0, 0);
+  for (const std::string& each : environment) ::putenv(const_cast<char*>(each.c_str()));
+  ::dup2(::open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
+  ::dup2(::open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
+  std::vector<char*> arguments;
+  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
+  arguments.push_back(nullptr);
+  ::execv(arguments[0], arguments.data());
+  ::_exit(127);
+}
+
+std::string state_without_times(const fs::path& file) {
+  json state = json::parse(read_file(file), nullptr, false);
+  if (!state.is_object()) return "no state";
+  state.erase("seconds");
+  if (state.contains("epoch_so_far")) state["epoch_so_far"].erase("seconds");
+  if (state.value("backend", std::string()) != "cpu") state.erase("metadata");  // plans of engines, chosen by their times
+  return state.dump(1);
+}
+
+}  // namespace
+
+RunningProgram::RunningProgram(const Words& words, const Words& environment) {
+  id_ = ::fork();
+  if (id_ == 0) become(words, environment, folder_ / "out", folder_ / "err");
+  ::setpgid(id_, id_);  // both do it: neither knows who comes first
+}
+
+RunningProgram::~RunningProgram() {
+  send_to_all(SIGKILL);
+  if (!code_) ::waitpid(id_, nullptr, 0);
+}
+
+void RunningProgram::send(int signal) const {
+  if (!code_) ::kill(id_, signal);
+}
+
+void RunningProgram::send_to_all(int signal) const { ::kill(-id_, signal); }
+
+bool RunningProgram::takes_signals(double seconds) const {
+  return within(seconds, [&] {
+    const std::string status = read_file(fmt::format("/proc/{}/status", id_));
+    const std::size_t at = status.find("SigBlk:");
+    if (at == std::string::npos || status.find("State:\tZ") != std::string::npos) return true;  // it has ended
+    const std::uint64_t blocked = std::strtoull(status.c_str() + at + 7, nullptr, 16);
+    return (blocked >> (SIGTERM - 1) & 1U) != 0;
+  });
+}
+
+bool RunningProgram::says(const std::string& text, double seconds) {
+  bool said = false;
+  within(seconds, [&] {
+    const bool over = ends(0);
+    said = out().find(text) != std::string::npos;
+    return said || over;
+  });
+  return said;
+}
+
+bool RunningProgram::ends(double seconds) {
+  return within(seconds, [&] {
+    int status = 0;
+    if (code_ || ::waitpid(id_, &status, WNOHANG) != id_) return code_.has_value();
+    code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    return true;
+  });
+}
+
+bool RunningProgram::is_alone(double seconds) const {
+  return code_ && within(seconds, [&] { return !lives(id_); });
+}
+
+Words lines_that_count(const fs::path& metrics) {
+  std::vector<json> kept;
+  std::istringstream lines(read_file(metrics));
+  for (std::string line; std::getline(lines, line);) {
+    json event = json::parse(line, nullptr, false);
+    if (event.is_discarded()) {
+      ADD_FAILURE() << metrics << " has a line that is no JSON: " << line;
+      continue;
+    }
+    const std::string kind = event.at("event");
+    if (kind == "resume") {
+      const std::uint64_t step = event.at("step");
+      std::erase_if(kept, [&](const json& each) { return each.at("step").get<std::uint64_t>() > step; });
+    }
+    if (kind != "step" && kind != "epoch" && kind != "validate" && kind != "request") continue;
+    if (kind == "request" && event.at("request") == "stop") continue;
+    for (const char* key : {"elapsed_seconds", "images_per_second", "seconds", "resident_bytes"}) event.erase(key);
+    if (kind == "request" && event.at("request") == "save") event.erase("text");  // the file, in the run's own folder
+    kept.push_back(std::move(event));
+  }
+  Words texts;
+  for (const json& event : kept) texts.push_back(event.dump());
+  return texts;
+}
+
+LeftByRun left_by(const fs::path& run) {
+  LeftByRun left;
+  std::string newest = read_file(run / "checkpoints" / "latest");
+  while (newest.ends_with('\n')) newest.pop_back();
+  left.weights = read_file(run / "weights.safetensors");
+  left.best = read_file(run / "best.safetensors");
+  left.tensors = read_file(run / "checkpoints" / newest / "state.safetensors");
+  left.state = state_without_times(run / "checkpoints" / newest / "state.json");
+  left.metrics = lines_that_count(run / "metrics.jsonl");
+  std::error_code ignored;
+  for (const fs::path& folder : {run, run / "checkpoints"}) {
+    for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+      const std::string name = entry.path().filename().string();
+      if (!name.starts_with("step-")) left.files.insert(name);
+    }
+  }
+  return left;
+}
+
+void expect_the_same(const LeftByRun& whole, const LeftByRun& other, const std::string& what) {
+  ASSERT_FALSE(whole.weights.empty()) << what;
+  ASSERT_FALSE(whole.best.empty()) << what;
+  ASSERT_FALSE(whole.tensors.empty()) << what;
+  EXPECT_TRUE(whole.weights == other.weights) << what << ": the weights differ";
+  EXPECT_TRUE(whole.best == other.best) << what << ": the best weights differ";
+  EXPECT_TRUE(whole.tensors == other.tensors) << what << ": states or statistics differ";
+  EXPECT_EQ(whole.state, other.state) << what;
+  EXPECT_EQ(whole.metrics, other.metrics) << what;
+  EXPECT_EQ(whole.files, other.files) << what;
+}
+
+void PrintTo(const Place& place, std::ostream* out) { *out << place.name; }
+
+const std::vector<Place>& places() {
+  static const std::vector<Place> all = {{"cpu", {"--devices", "cpu"}},
+                                         {"two_replicas", {"--devices", "cpu*2"}},
+                                         {"two_processes", {"--devices", "cpu*2", "--processes", "2"}},
+                                         {"simulated", {"--devices", "simulated:0"}}};
+  return all;
+}
+
+std::uint64_t environment_number(const char* name, std::uint64_t otherwise) {
+  const char* const text = std::getenv(name);
+  return text == nullptr ? otherwise : std::strtoull(text, nullptr, 10);
+}
+
+RunTest::RunTest() {
+  std::ofstream(folder_ / "network.toml") << kNetwork;
+  std::ofstream(folder_ / "pipeline.toml") << kPipeline;
+}
+
+Words RunTest::command(const std::string& runs, const Words& set, const Words& options) const {
+  Words words = {tool("pipeline-run"), folder_ / "pipeline.toml", "--json", "--quiet"};
+  for (const std::string& each : {"data.root=" + shapes(), "run.folder=" + (folder_ / runs)}) {
+    words.insert(words.end(), {"--set", each});
+  }
+  for (const std::string& each : set) words.insert(words.end(), {"--set", each});
+  words.insert(words.end(), options.begin(), options.end());
+  if (std::find(options.begin(), options.end(), "--devices") == options.end()) words.insert(words.end(), {"--devices", "cpu"});
+  return words;
+}
+
+Outcome RunTest::run(const std::string& runs, const Words& set, const Words& options) const {
+  Interruption patience;
+  patience.limit = 240;  // for machines that do much else
+  return run_command(command(runs, set, options), patience);
+}
+
+fs::path RunTest::run_in(const std::string& runs) const {
+  std::vector<fs::path> found;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder_.path() / runs / "fault", ignored)) found.push_back(entry.path());
+  return found.empty() ? fs::path() : *std::max_element(found.begin(), found.end());  // named by their dates
+}
+
+fs::path RunTest::checkpoint_in(const std::string& runs, std::uint64_t step) const {
+  return run_in(runs) / "checkpoints" / fmt::format("step-{:09}", step);
+}
+
+void RunTest::copy_back_to(std::uint64_t step, const std::string& from, const std::string& to) const {
+  fs::copy(folder_.path() / from, folder_.path() / to, fs::copy_options::recursive);
+  fs::remove(run_in(to) / "weights.safetensors");
+  const std::string newest = fmt::format("step-{:09}", step);
+  std::vector<fs::path> later;
+  for (const auto& entry : fs::directory_iterator(run_in(to) / "checkpoints")) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("step-") && name > newest) later.push_back(entry.path());
+  }
+  for (const fs::path& path : later) fs::remove_all(path);
+  std::ofstream(run_in(to) / "checkpoints" / "latest") << newest << "\n";
+}
+
+}  // namespace millrace::test

@@ -1,0 +1,130 @@
+// Runs that are killed, at random moments and between calls that reach the disk, end as if nothing had happened.
+//
+// MILLRACE_KILLS=200 is how many kills each place gets, MILLRACE_KILLS_SEED the seed of their moments. With 100 and more, every
+// call of the run that reaches a file is tried.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <random>
+#include <sstream>
+
+#include "fault_runner.h"
+
+namespace millrace::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kPatience = 240;  // seconds, for machines that do much else
+
+class Kills : public RunTest, public testing::WithParamInterface<Place> {
+ protected:
+  void SetUp() override {
+    if (GetParam().name != "simulated") return;
+    const fs::path plugins = fs::path(MILLRACE_BINARY_DIR) / "tests/simulated";
+    if (!fs::exists(plugins / "simulated.so")) GTEST_SKIP() << "the simulated device was not built";
+    setenv("MILLRACE_PLUGIN_PATH", plugins.c_str(), 1);
+  }
+  void TearDown() override { unsetenv("MILLRACE_PLUGIN_PATH"); }
+
+  // How the run was killed, for a failure; "": it had ended before.
+  std::string kill_once(const std::string& runs, double seconds);
+  void go_on_to_the_end(const std::string& runs, const LeftByRun& whole, const std::string& what) const {
+    const Outcome last = run(runs, {}, GetParam().options);
+    ASSERT_EQ(last.code, 0) << what << ": " << last.err;
+    EXPECT_EQ(last.err.find("cannot be used"), std::string::npos) << what << ": " << last.err;
+    expect_the_same(whole, left_by(run_in(runs)), what);
+  }
+
+  std::uint64_t seed_ = environment_number("MILLRACE_KILLS_SEED", 1);
+  std::mt19937_64 random_{seed_};
+};
+
+// One process, or all of the run at once.
+std::string Kills::kill_once(const std::string& runs, double seconds) {
+  const double moment = std::uniform_real_distribution<double>(0.01, seconds)(random_);
+  const bool all = random_() % 2 == 0;
+  RunningProgram program(command(runs, {}, GetParam().options));
+  if (program.ends(moment)) {
+    EXPECT_EQ(program.code(), 0) << program.err();
+    return {};
+  }
+  all ? program.send_to_all(SIGKILL) : program.send(SIGKILL);
+  EXPECT_TRUE(program.ends(kPatience));
+  EXPECT_TRUE(program.is_alone(20)) << "a process of the run that was killed lives on";
+  return fmt::format(" {:.3f}", moment);
+}
+
+TEST_P(Kills, AtAnyMomentAgainAndAgainLoseNothing) {
+  const std::uint64_t kills = environment_number("MILLRACE_KILLS", GetParam().name == "cpu" ? 3 : 2);
+  const Outcome first = run("whole", {}, GetParam().options);
+  ASSERT_EQ(first.code, 0) << first.err;
+  const LeftByRun whole = left_by(run_in("whole"));
+  for (std::uint64_t kill = 0, runs = 0; kill < kills; ++runs) {
+    const std::string folder = fmt::format("runs{}", runs);
+    std::string moments;
+    for (std::uint64_t left = std::min<std::uint64_t>(kills - kill, 2 + random_() % 3); left > 0; --left, ++kill) {
+      const std::string moment = kill_once(folder, first.seconds);
+      if (moment.empty()) break;
+      moments += moment;
+    }
+    kill += moments.empty() ? 1 : 0;  // a machine that is fast now is no reason to go on for ever
+    go_on_to_the_end(folder, whole, fmt::format("seed {}, killed after{} seconds", seed_, moments));
+    if (HasFailure()) return;
+    fs::remove_all(folder_.path() / folder);
+  }
+}
+
+// Records of the library's log: a line whose sixth word says how many bytes follow, and an end of line.
+std::uint64_t count_calls(const std::string& log) {
+  std::uint64_t calls = 0;
+  for (std::size_t at = 0; at < log.size(); ++calls) {
+    std::istringstream line(log.substr(at, log.find('\n', at) - at));
+    std::string number, call, error, descriptor, offset;
+    std::size_t bytes = 0;
+    line >> number >> call >> error >> descriptor >> offset >> bytes;
+    at = log.find('\n', at);
+    if (at == std::string::npos) break;
+    at += bytes + 2;
+  }
+  return calls;
+}
+
+TEST_P(Kills, BetweenAnyTwoCallsThatReachTheDiskLoseNothing) {
+  const fs::path library = fs::path(MILLRACE_BINARY_DIR) / "tests/fault/fault_files.so";
+  if (!fs::exists(library)) GTEST_SKIP() << "fault_files.so was not built";
+  const std::uint64_t kills = environment_number("MILLRACE_KILLS", 2);
+  const auto environment = [&](const std::string& runs) {
+    fs::create_directories(folder_.path() / runs);
+    return Words{"LD_PRELOAD=" + library.string(), "FAULT_FILES_FOLDER=" + fs::canonical(folder_.path() / runs).string()};
+  };
+  Words logged = environment("whole");
+  logged.push_back("FAULT_FILES_LOG=" + (folder_ / "calls"));
+  RunningProgram first(command("whole", {}, GetParam().options), logged);
+  ASSERT_TRUE(first.ends(kPatience));
+  ASSERT_EQ(first.code(), 0) << first.err();
+  const LeftByRun whole = left_by(run_in("whole"));
+  const std::uint64_t calls = count_calls(read_file(folder_ / "calls"));
+  ASSERT_GT(calls, 100U) << "five checkpoints of four files";
+  const std::uint64_t tried = kills >= 100 ? calls : kills;
+  for (std::uint64_t i = 0; i < tried; ++i) {
+    const std::uint64_t call = tried == calls ? i + 1 : 1 + random_() % calls;
+    const std::string end = std::vector<std::string>{"exit-before", "exit-within", "exit-after"}[random_() % 3];
+    const std::string folder = fmt::format("call{}", i), what = fmt::format("seed {}, {} at call {}", seed_, end, call);
+    Words broken = environment(folder);
+    broken.insert(broken.end(), {fmt::format("FAULT_FILES_AT={}", call), "FAULT_FILES_DO=" + end});
+    RunningProgram program(command(folder, {}, GetParam().options), broken);
+    ASSERT_TRUE(program.ends(kPatience)) << what;
+    ASSERT_EQ(program.code(), 137) << what << ": " << program.err();
+    EXPECT_TRUE(program.is_alone(20)) << what;
+    go_on_to_the_end(folder, whole, what);
+    if (HasFailure()) return;
+    fs::remove_all(folder_.path() / folder);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Kills, testing::ValuesIn(places()), [](const auto& test) { return test.param.name; });
+
+}  // namespace
+}  // namespace millrace::test
