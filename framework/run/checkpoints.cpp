@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/durable.h"
 #include "millrace/error.h"
 
 namespace millrace {
@@ -26,7 +27,7 @@ double seconds_of(Checkpoints::Clock::duration duration) { return std::chrono::d
 
 Checkpoints::Checkpoints(Setting setting) : setting_(std::move(setting)), next_(Clock::now() + as_duration(setting_.seconds)) {
   std::error_code error;
-  std::filesystem::create_directories(setting_.folder, error);
+  make_folder(setting_.folder, error);
   if (error) {
     fail(ErrorKind::usage, "the folder of checkpoints '{}' cannot be made: {}; choose another with checkpoint.folder",
          setting_.folder.string(), error.message());
