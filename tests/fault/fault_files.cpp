@@ -51,9 +51,13 @@ std::string Faults::watched(int folder, const char* path) const {
   std::string whole = path;
   if (!whole.starts_with('/')) {
     std::array<char, PATH_MAX> base{};
-    const std::string link = "/proc/self/" + (folder == AT_FDCWD ? "cwd" : "fd/" + std::to_string(folder));
+    std::string link = "/proc/self/";
+    link.append(folder == AT_FDCWD ? "cwd" : "fd/");
+    if (folder != AT_FDCWD) link.append(std::to_string(folder));
     if (::readlink(link.c_str(), base.data(), base.size() - 1) < 0) return {};
-    whole = std::string(base.data()) + "/" + whole;
+    std::string joined = base.data();
+    joined.append("/").append(whole);
+    whole = joined;
   }
   whole = std::filesystem::path(whole).lexically_normal().string();
   if (whole.ends_with('/')) whole.pop_back();
