@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
@@ -173,6 +174,17 @@ std::vector<std::string> checkpoint_names(const fs::path& folder) {
   return names;
 }
 
+std::set<std::string> first_of_stretches(const std::vector<std::string>& names, const Stretch& stretch) {
+  std::set<std::string> kept;
+  std::uint64_t last = 0;
+  for (auto name = names.rbegin(); stretch && name != names.rend(); ++name) {
+    const std::uint64_t at = stretch(std::strtoull(name->c_str() + kPrefix.size(), nullptr, 10));
+    if (at > last) kept.insert(*name);
+    last = std::max(last, at);
+  }
+  return kept;
+}
+
 }  // namespace
 
 std::string checkpoint_name(std::uint64_t step) { return fmt::format("{}{:09}", kPrefix, step); }
@@ -215,12 +227,14 @@ std::string pointed_to(const fs::path& folder, const std::string& pointer) {
   return name;
 }
 
-void tidy_checkpoints(const fs::path& folder, const std::string& name, std::size_t keep) {
+void tidy_checkpoints(const fs::path& folder, const std::string& name, std::size_t keep, const Stretch& stretch) {
   const std::string best = pointed_to(folder, "best");
   std::error_code ignored;
   std::size_t kept = 0;
-  for (const std::string& each : checkpoint_names(folder)) {
-    if (each <= name && kept++ < keep) continue;
+  const std::vector<std::string> names = checkpoint_names(folder);
+  const std::set<std::string> for_ever = first_of_stretches(names, stretch);
+  for (const std::string& each : names) {
+    if (each <= name && (kept++ < keep || for_ever.contains(each))) continue;
     if (each == best) continue;
     fs::rename(folder / each, replaced_name(folder, each), ignored);  // so that no half of one looks like a whole
   }

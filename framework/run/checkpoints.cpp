@@ -121,7 +121,7 @@ void Checkpoints::write(const Job& job) {
   event.bytes = write_checkpoint(setting_.folder, job.checkpoint);
   if (job.best) point_to(setting_.folder, "best", checkpoint_name(step));
   point_to(setting_.folder, "latest", checkpoint_name(step));
-  tidy_checkpoints(setting_.folder, checkpoint_name(step), setting_.keep);
+  tidy_checkpoints(setting_.folder, checkpoint_name(step), setting_.keep, setting_.keep_every);
   event.seconds = seconds_of(Clock::now() - start);
   setting_.tell(std::move(event));
 }

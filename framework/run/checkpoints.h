@@ -23,7 +23,8 @@ class Checkpoints {
   struct Setting {
     std::filesystem::path folder;
     std::size_t keep = 3;
-    double seconds = 0;  // from one checkpoint to the next; 0: not by time
+    Stretch keep_every = {};  // of which stretches of the run the first one is kept for ever; null: none
+    double seconds = 0;       // from one checkpoint to the next; 0: not by time
     std::function<void(CheckpointEvent)> tell;
     std::function<void(std::string)> warn;
   };

@@ -1,4 +1,5 @@
 // The newest checkpoint that was announced is found, whole, after a kill at any call and after a loss of power at any moment.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
