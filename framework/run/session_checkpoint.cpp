@@ -167,6 +167,7 @@ void Session::make_checkpoints(const fs::path& run) {
       Checkpoints::Setting{.folder = checkpoint_folder(pipeline_.checkpoint, run),
                            .keep = pipeline_.checkpoint.keep,
                            .keep_every = std::move(stretch),
+                           .rescue = options_.rescue.empty() ? fs::path() : rescue_folder(run) / "checkpoints",
                            .seconds = pipeline_.checkpoint.seconds,
                            .tell = [this](CheckpointEvent event) { observers_.tell(std::move(event)); },
                            .warn = [this](std::string text) { observers_.warn(std::move(text)); }});

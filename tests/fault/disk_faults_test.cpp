@@ -102,5 +102,31 @@ TEST_F(DiskFaultsTest, AnyCallMayFailAfterTheFirstCheckpoint) {
   EXPECT_EQ(torn.code, 0) << "the rest of a short write is written";
 }
 
+TEST_F(DiskFaultsTest, WeightsThatTheFolderDoesNotTakeAreRescued) {
+  const Outcome whole = run("runs", {});
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  const std::string weights = weights_in("runs");
+  const std::vector<std::string> full = {"FAULT_FILES_NAME=weights.safetensors", "FAULT_FILES_AT=1-", "FAULT_FILES_DO=ENOSPC"};
+  const Outcome lost = run("runs", full);
+  EXPECT_EQ(lost.code, 1);
+  EXPECT_NE(lost.err.find("the weights are not written: cannot create '"), std::string::npos) << lost.err;
+  EXPECT_EQ(newest(), kSteps);
+  const Outcome saved = run("runs", full, {"--rescue", folder_ / "rescue"});
+  EXPECT_EQ(saved.code, 1);
+  EXPECT_NE(saved.err.find(fmt::format("; they are in '{}", folder_ / "rescue")), std::string::npos) << saved.err;
+  EXPECT_TRUE(weights_in("rescue") == weights);
+}
+
+TEST_F(DiskFaultsTest, TheLastCheckpointIsRescued) {
+  const Outcome saved = run("checkpoints", {"FAULT_FILES_NAME=.step-", "FAULT_FILES_AT=1-", "FAULT_FILES_DO=ENOSPC"},
+                            {"--rescue", folder_ / "rescue"});
+  EXPECT_EQ(saved.code, 1);
+  EXPECT_NE(saved.err.find("the last checkpoint is not written: "), std::string::npos) << saved.err;
+  const fs::path manifest = find_file(folder_.path() / "rescue", "manifest.json");
+  ASSERT_FALSE(manifest.empty()) << saved.err;
+  EXPECT_EQ(read_checkpoint(manifest.parent_path()).state.step, kSteps);
+  EXPECT_FALSE(weights_in("runs").empty());
+}
+
 }  // namespace
 }  // namespace millrace::test

@@ -88,6 +88,9 @@ int main(int argc, char** argv) {
         .flag("--resume", "go on behind the newest checkpoint of the run whose folder is given too, or of the newest run", resume)
         .repeated("--allow-change", "KEY", "with --resume: this key may differ from the file that the run began with",
                   options.allow_change)
+        .option("--rescue", "FOLDER",
+                "weights and the last checkpoint go there when the run's folder does not take them at the end; exit code 1",
+                options.rescue)
         .option("--overfit", "N", "train on N batches until the loss is a tenth, at most 200 steps; exit code 1 when it is not",
                 overfit)
         .flag("--find-rate", "raise the learning rate from 1e-7 to 10 over 100 steps, and propose one", find_rate)
