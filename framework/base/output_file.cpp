@@ -11,6 +11,7 @@
 #include <iterator>
 #include <utility>
 
+#include "base/durable.h"
 #include "millrace/error.h"
 #include "millrace/run.h"
 
@@ -53,9 +54,8 @@ OutputFile::OutputFile(std::string path) : path_(std::move(path)), temporary_(pa
 }
 
 OutputFile::~OutputFile() {
-  if (file_ < 0) return;
-  ::close(file_);
-  ::unlink(temporary_.c_str());
+  if (file_ >= 0) ::close(file_);
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
 }
 
 void OutputFile::failed(const char* what, const std::string& path) {
@@ -94,21 +94,19 @@ void OutputFile::write_at(std::uint64_t offset, std::string_view bytes) {
   }
 }
 
+// It has its own name only when nothing more can go wrong with its bytes.
 void OutputFile::commit() {
   flush();
-  if (::fsync(file_) != 0 || ::rename(temporary_.c_str(), path_.c_str()) != 0) failed("write", path_);
-  if (::close(std::exchange(file_, -1)) != 0) failed("write", path_);
-  const std::string folder = std::filesystem::path(path_).parent_path().string();
-  const int handle = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (handle < 0) return;
-  ::fsync(handle);  // the rename itself; a file system that cannot is no reason to fail
-  ::close(handle);
+  if (::fsync(file_) != 0 || ::close(std::exchange(file_, -1)) != 0) failed("write", path_);
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) failed("write", path_);
+  temporary_.clear();
+  sync_folder(std::filesystem::path(path_).parent_path());
 }
 
 std::string OutputFile::keep() {
   flush();
   if (::close(std::exchange(file_, -1)) != 0) failed("write", path_);
-  return temporary_;
+  return std::exchange(temporary_, {});
 }
 
 std::string output_path(const StageContext& context, std::string_view key, const std::string& file) {

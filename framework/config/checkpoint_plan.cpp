@@ -14,6 +14,8 @@ void CheckpointParams::describe(ParamSet<CheckpointParams>& set) {
           "\"100 steps\", \"2 epochs\", \"10 minutes\" or \"end\": from one checkpoint to the next; the end of the run has one "
           "too");
   set.add("keep", &CheckpointParams::keep).range(1).text("so many of the newest are kept");
+  set.add("keep_every", &CheckpointParams::keep_every)
+      .text("\"1000 steps\" or \"10 epochs\": the first checkpoint at or behind each of these is kept for ever");
   set.add("best", &CheckpointParams::best)
       .text("\"validate.accuracy\": whenever this figure improves there is a checkpoint, and the best one is kept too");
   set.add("resume", &CheckpointParams::resume)
@@ -43,6 +45,18 @@ void plan_interval(const Value& every, CheckpointPlan& plan, Diagnostics& errors
                          kDurationForms, found(every), hint));
 }
 
+void plan_kept(const Value& kept, CheckpointPlan& plan, Diagnostics& errors) {
+  std::string hint;
+  const std::string text = kept.kind() == Value::Kind::text ? kept.text() : "";
+  const auto parsed = parse_every(text, hint);
+  if (parsed && (parsed->steps > 0 || parsed->epochs > 0)) {
+    plan.keep_every = *parsed;
+  } else if (kept.kind() != Value::Kind::text || !text.empty()) {
+    errors.add(kept.at(),
+               fmt::format("'keep_every' must be such as \"1000 steps\" or \"10 epochs\", found {}{}", found(kept), hint));
+  }
+}
+
 }  // namespace
 
 CheckpointPlan plan_checkpoint(const Value* checkpoint, const std::vector<GraphPlan>& graphs, Diagnostics& errors) {
@@ -53,6 +67,7 @@ CheckpointPlan plan_checkpoint(const Value* checkpoint, const std::vector<GraphP
   plan.every.epochs = 1;
   if (const Value* every = checkpoint->find("every")) plan_interval(*every, plan, errors);
   plan.keep = static_cast<std::size_t>(params->keep);
+  if (const Value* kept = checkpoint->find("keep_every")) plan_kept(*kept, plan, errors);
   if (const Value* best = checkpoint->find("best"); best && !params->best.empty()) {
     plan.best = plan_figure("best", *best, graphs, errors);
   }

@@ -18,6 +18,7 @@ namespace millrace {
 struct CheckpointParams {
   std::string every = "epoch";
   std::int64_t keep = 3;
+  std::string keep_every;
   std::string best;
   std::string resume = "never";
   std::string folder;
@@ -30,6 +31,7 @@ struct CheckpointPlan {
   Every every;          // by steps or epochs; the end of the run always counts
   double seconds = 0;   // > 0: by time instead
   std::size_t keep = 3;
+  Every keep_every;                // the first checkpoint at or behind each such moment is kept for ever; by default none
   std::optional<FigurePlan> best;  // the checkpoint at its best value is kept besides
   bool resume = false;             // goes on with the newest run of this name, where there is one
   std::string folder;              // ""; or where the checkpoints of all runs lie, each run's in a folder of its own

@@ -1,6 +1,8 @@
 // [checkpoint] in a pipeline file.
 #include "config/checkpoint_plan.h"
 
+#include <fmt/format.h>
+
 #include "config/plan_fixture.h"
 
 namespace millrace::plan_test {
@@ -41,6 +43,16 @@ TEST_F(CheckpointTable, SaysWhenCheckpointsAreWritten) {
   for (const CheckpointPlan& plan : {minutes, with("[checkpoint]\nevery = \"end\"\n")}) {
     EXPECT_FALSE(plan.due(10, 10, 100));
     EXPECT_TRUE(plan.due(100, 10, 100));
+  }
+}
+
+TEST_F(CheckpointTable, SaysWhichCheckpointsAreKeptForEver) {
+  EXPECT_EQ(with("[checkpoint]\n").keep_every.times(1000, 10), 0U);
+  EXPECT_EQ(with("[checkpoint]\nkeep_every = \"300 steps\"\n").keep_every.times(1000, 10), 3U);
+  EXPECT_EQ(with("[checkpoint]\nkeep_every = \"10 epochs\"\n").keep_every.times(1000, 10), 10U);
+  for (const char* wrong : {"end", "never", "10 minutes"}) {
+    const std::string said = mistakes_with(fmt::format("[checkpoint]\nkeep_every = \"{}\"\n", wrong));
+    EXPECT_NE(said.find("'keep_every' must be such as \"1000 steps\" or \"10 epochs\", found "), std::string::npos) << said;
   }
 }
 

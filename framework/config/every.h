@@ -19,6 +19,8 @@ struct Every {
 
   // `done`: steps done so far.
   bool due(std::uint64_t done, std::uint64_t steps_per_epoch, std::uint64_t total_steps) const;
+  // How often it has been due after so many steps, their end left aside. 0: never, or neither epochs nor steps are given.
+  std::uint64_t times(std::uint64_t done, std::uint64_t steps_per_epoch) const;
 };
 
 // Nothing for what cannot be read. `hint`: then what would be right, where that can be told: "; write \"2 epochs\"".

@@ -43,6 +43,18 @@ TEST(Every, OneAloneNeedsNoNumber) {
   EXPECT_TRUE(every_of("1 step").due(1, 10, 100));
 }
 
+TEST(Every, CountsHowOftenItHasBeenDue) {
+  for (const char* text : {"7 steps", "2 epochs", "0.3 epochs", "0.25 epochs"}) {
+    const Every every = every_of(text);
+    std::uint64_t due = 0;
+    for (std::uint64_t done = 0; done <= 100; ++done) {
+      due += every.due(done, 10, 1000) ? 1 : 0;
+      EXPECT_EQ(every.times(done, 10), due) << text << " after " << done;
+    }
+  }
+  EXPECT_EQ(every_of("end").times(100, 10), 0U);
+}
+
 TEST(Every, RefusesWhatItCannotRead) {
   for (const char* text : {"", "epochs", "0 epochs", "-1 epochs", "1.5 steps", "2 weeks", "2epochs", "2  epochs", "1e9 epochs",
                            "inf epochs", "99999999999999999999 steps", "end "}) {

@@ -7,12 +7,15 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
 #include <utility>
 
 #include "base/crc64.h"
+#include "base/durable.h"
 #include "base/json.h"
 #include "millrace/error.h"
 #include "millrace/output_file.h"
@@ -26,7 +29,7 @@ namespace {
 
 constexpr const char *kTensors = "state.safetensors", *kState = "state.json", *kPipeline = "pipeline.toml";
 constexpr const char* kManifest = "manifest.json";
-constexpr std::string_view kPrefix = "step-";
+constexpr std::string_view kPrefix = "step-", kUnfinished = ".new-";  // as OutputFile names what it writes
 
 // What the manifest says of a file.
 struct FileSum {
@@ -110,16 +113,26 @@ FileSum sum_of(const fs::path& folder, const std::string& name) {
   return found;
 }
 
-void sync_folder(const fs::path& folder) {
-  const OpenFile handle(folder, O_RDONLY | O_DIRECTORY);
-  if (handle.handle() >= 0 && (::fsync(handle.handle()) == 0 || errno == EINVAL)) return;  // EINVAL: this file system cannot
-  fail(ErrorKind::storage, "cannot write '{}': {}", folder.string(), std::strerror(errno));
-}
-
 void move_folder(const fs::path& from, const fs::path& to) {
   std::error_code error;
   fs::rename(from, to, error);
   if (error) fail(ErrorKind::storage, "cannot rename '{}' to '{}': {}", from.string(), to.string(), error.message());
+}
+
+// A checkpoint of the same step goes, and `latest` may name it: so the two change their names at once. Where the file system
+// cannot do that, there is a moment in which only `replaced` is there; newest_checkpoint() knows that name.
+void put_in_place(const fs::path& unfinished, const fs::path& path, const fs::path& replaced) {
+  std::error_code ignored;
+  if (!fs::exists(path, ignored)) return move_folder(unfinished, path);
+  if (::renameat2(AT_FDCWD, unfinished.c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) == 0) return;
+  fs::remove_all(replaced, ignored);
+  move_folder(path, replaced);
+  try {
+    move_folder(unfinished, path);
+  } catch (...) {
+    fs::rename(replaced, path, ignored);
+    throw;
+  }
 }
 
 std::string whole_text(const fs::path& path) {
@@ -146,6 +159,9 @@ std::vector<FileSum> read_manifest(const fs::path& path) {
   return files;
 }
 
+// Where one of this name lies while another takes its place.
+fs::path replaced_name(const fs::path& folder, const std::string& name) { return folder / fmt::format(".{}.old", name); }
+
 // Newest first.
 std::vector<std::string> checkpoint_names(const fs::path& folder) {
   std::vector<std::string> names;
@@ -158,36 +174,44 @@ std::vector<std::string> checkpoint_names(const fs::path& folder) {
   return names;
 }
 
+std::set<std::string> first_of_stretches(const std::vector<std::string>& names, const Stretch& stretch) {
+  std::set<std::string> kept;
+  std::uint64_t last = 0;
+  for (auto name = names.rbegin(); stretch && name != names.rend(); ++name) {
+    const std::uint64_t at = stretch(std::strtoull(name->c_str() + kPrefix.size(), nullptr, 10));
+    if (at > last) kept.insert(*name);
+    last = std::max(last, at);
+  }
+  return kept;
+}
+
 }  // namespace
 
 std::string checkpoint_name(std::uint64_t step) { return fmt::format("{}{:09}", kPrefix, step); }
 
 std::uint64_t write_checkpoint(const fs::path& folder, const Checkpoint& checkpoint) {
   const std::string name = checkpoint_name(checkpoint.state.step);
-  const fs::path path = folder / name, unfinished = folder / fmt::format(".{}.new", name);
-  const fs::path replaced = folder / fmt::format(".{}.old", name);
-  std::error_code ignored;
-  for (const fs::path& left : {unfinished, replaced}) fs::remove_all(left, ignored);
-  std::error_code error;
+  const fs::path path = folder / name, unfinished = folder / fmt::format(".{}.new", name), replaced = replaced_name(folder, name);
+  std::error_code ignored, error;
+  fs::remove_all(unfinished, ignored);
   fs::create_directories(unfinished, error);
   if (error) fail(ErrorKind::storage, "cannot make '{}': {}", unfinished.string(), error.message());
+  std::uint64_t bytes = 0;
   try {
-    std::uint64_t bytes = 0;
     for (const FileSum& file : write_files(unfinished, checkpoint)) {
       if (sum_of(unfinished, file.name) != file) {
         fail(ErrorKind::storage, "'{}' reads back other than it was written", (unfinished / file.name).string());
       }
       bytes += file.bytes;
     }
-    if (fs::exists(path, ignored)) move_folder(path, replaced);
-    move_folder(unfinished, path);
-    sync_folder(folder);
-    fs::remove_all(replaced, ignored);
-    return bytes;
+    put_in_place(unfinished, path, replaced);
   } catch (...) {
     fs::remove_all(unfinished, ignored);
     throw;
   }
+  sync_folder(folder);  // before the one that was replaced goes: until now the disk may hold either under this name
+  for (const fs::path& left : {unfinished, replaced}) fs::remove_all(left, ignored);
+  return bytes;
 }
 
 void point_to(const fs::path& folder, const std::string& pointer, const std::string& name) {
@@ -203,18 +227,20 @@ std::string pointed_to(const fs::path& folder, const std::string& pointer) {
   return name;
 }
 
-void tidy_checkpoints(const fs::path& folder, const std::string& name, std::size_t keep) {
+void tidy_checkpoints(const fs::path& folder, const std::string& name, std::size_t keep, const Stretch& stretch) {
   const std::string best = pointed_to(folder, "best");
   std::error_code ignored;
   std::size_t kept = 0;
-  for (const std::string& each : checkpoint_names(folder)) {
-    if (each <= name && kept++ < keep) continue;
+  const std::vector<std::string> names = checkpoint_names(folder);
+  const std::set<std::string> for_ever = first_of_stretches(names, stretch);
+  for (const std::string& each : names) {
+    if (each <= name && (kept++ < keep || for_ever.contains(each))) continue;
     if (each == best) continue;
-    const fs::path removed = folder / fmt::format(".{}.old", each);  // so that no half of one looks like a whole
-    fs::rename(folder / each, removed, ignored);
+    fs::rename(folder / each, replaced_name(folder, each), ignored);  // so that no half of one looks like a whole
   }
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    if (entry.path().filename().string().starts_with('.')) fs::remove_all(entry.path(), ignored);
+    const std::string left = entry.path().filename().string();
+    if (left.starts_with('.') || left.find(kUnfinished) != std::string::npos) fs::remove_all(entry.path(), ignored);
   }
 }
 
@@ -254,6 +280,8 @@ std::optional<FoundCheckpoint> newest_checkpoint(const fs::path& folder, const s
   const auto first = std::find(names.begin(), names.end(), latest);
   if (first != names.end()) {
     std::rotate(names.begin(), first, std::next(first));
+  } else if (std::error_code ignored; !latest.empty() && fs::exists(replaced_name(folder, latest), ignored)) {
+    names.insert(names.begin(), replaced_name(folder, latest).filename().string());
   } else if (!latest.empty()) {
     warn(fmt::format("the checkpoint '{}' is gone", (folder / latest).string()));
   }

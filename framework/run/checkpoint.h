@@ -39,8 +39,12 @@ std::uint64_t write_checkpoint(const std::filesystem::path& folder, const Checkp
 // Makes `pointer`, "latest" or "best", name the checkpoint. Throws Error(storage).
 void point_to(const std::filesystem::path& folder, const std::string& pointer, const std::string& name);
 std::string pointed_to(const std::filesystem::path& folder, const std::string& pointer);  // ""; or its name
-// Removes what writers that were killed have left, and all checkpoints but the newest `keep` of those up to `name`, and the best.
-void tidy_checkpoints(const std::filesystem::path& folder, const std::string& name, std::size_t keep);
+// Numbers the stretches of a run by its steps: the first checkpoint of each stretch but stretch 0 is kept for ever.
+using Stretch = std::function<std::uint64_t(std::uint64_t step)>;
+// Removes what writers that were killed have left, and of all checkpoints those behind `name`, and those before it but the newest
+// `keep`, the best and what `stretch` keeps; null: that keeps none.
+void tidy_checkpoints(const std::filesystem::path& folder, const std::string& name, std::size_t keep,
+                      const Stretch& stretch = {});
 
 // Removes what killed programs have left in the folder: "latest.new-1234" of an OutputFile, ".step-000000010.new"; not `used`,
 // the checkpoint that the run goes on behind. REQUIRES: no other program writes there.

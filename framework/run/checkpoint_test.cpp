@@ -165,6 +165,33 @@ TEST_F(CheckpointTest, KeepsTheNewestAndTheBest) {
   EXPECT_EQ(there(), (std::vector<std::string>{"best", "latest", checkpoint_name(2), checkpoint_name(4), checkpoint_name(5)}));
 }
 
+TEST_F(CheckpointTest, KeepsTheFirstBehindEachStretchForEver) {
+  for (const std::uint64_t step : {300, 600, 900, 1200, 1500, 1800, 2100, 2400}) {
+    write(step);
+    tidy_checkpoints(folder_.path(), checkpoint_name(step), 1, [](std::uint64_t at) { return at / 1000; });
+  }
+  EXPECT_EQ(there(), (std::vector<std::string>{"latest", checkpoint_name(1200), checkpoint_name(2100), checkpoint_name(2400)}));
+}
+
+// As a writer leaves it that was killed on a file system that cannot exchange two names.
+TEST_F(CheckpointTest, OneThatIsBeingReplacedIsFound) {
+  write(1);
+  write(2);
+  fs::rename(folder_.path() / checkpoint_name(2), folder_.path() / ".step-000000002.old");
+  EXPECT_EQ(newest(), ".step-000000002.old");
+  EXPECT_EQ(warnings_, "");
+  write(2);
+  EXPECT_EQ(newest(), checkpoint_name(2));
+  EXPECT_EQ(there(), (std::vector<std::string>{"latest", checkpoint_name(1), checkpoint_name(2)}));
+}
+
+TEST_F(CheckpointTest, APointerThatAKilledWriterHasNotFinishedIsRemoved) {
+  write(1);
+  folder_.write("latest.new-77", "step-");
+  tidy_checkpoints(folder_.path(), checkpoint_name(1), 3);
+  EXPECT_EQ(there(), (std::vector<std::string>{"latest", checkpoint_name(1)}));
+}
+
 TEST_F(CheckpointTest, TakesThePlaceOfOneOfTheSameStep) {
   write(1);
   Checkpoint other = checkpoint_at(1);

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "base/durable.h"
 #include "millrace/error.h"
 
 namespace millrace {
@@ -26,7 +27,7 @@ double seconds_of(Checkpoints::Clock::duration duration) { return std::chrono::d
 
 Checkpoints::Checkpoints(Setting setting) : setting_(std::move(setting)), next_(Clock::now() + as_duration(setting_.seconds)) {
   std::error_code error;
-  std::filesystem::create_directories(setting_.folder, error);
+  make_folder(setting_.folder, error);
   if (error) {
     fail(ErrorKind::usage, "the folder of checkpoints '{}' cannot be made: {}; choose another with checkpoint.folder",
          setting_.folder.string(), error.message());
@@ -68,9 +69,14 @@ bool Checkpoints::backs_off() {
   return false;
 }
 
-void Checkpoints::wait() {
+void Checkpoints::wait_until_written() {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return !job_; });
+}
+
+void Checkpoints::wait() {
+  wait_until_written();
+  refused_.reset();
 }
 
 void Checkpoints::write(Checkpoint checkpoint, bool best, Clock::time_point since) {
@@ -81,9 +87,20 @@ void Checkpoints::write(Checkpoint checkpoint, bool best, Clock::time_point sinc
 }
 
 void Checkpoints::finish() {
-  wait();
-  const std::lock_guard lock(mutex_);
-  if (failures_ > 0) fail(ErrorKind::run, "the last checkpoint is not written: {}", failure_);
+  wait_until_written();
+  if (failures_ == 0) return;
+  std::string rescued;
+  if (refused_) {
+    const std::string name = checkpoint_name(refused_->state.step);
+    try {
+      write_checkpoint(setting_.rescue, *refused_);
+      point_to(setting_.rescue, "latest", name);
+      rescued = fmt::format("; it is in '{}' instead", (setting_.rescue / name).string());
+    } catch (const Error& error) {
+      rescued = fmt::format("; --rescue: {}", error.what());
+    }
+  }
+  fail(ErrorKind::run, "the last checkpoint is not written: {}{}", failure_, rescued);
 }
 
 void Checkpoints::run() {
@@ -101,6 +118,7 @@ void Checkpoints::run() {
     if (error) fail_by(*error, job_->checkpoint.state.step);
     lock.lock();
     if (!error) failures_ = 0;
+    if (error && !setting_.rescue.empty()) refused_ = std::move(job_->checkpoint);
     job_.reset();
     changed_.notify_all();
   }
@@ -120,7 +138,7 @@ void Checkpoints::write(const Job& job) {
   event.bytes = write_checkpoint(setting_.folder, job.checkpoint);
   if (job.best) point_to(setting_.folder, "best", checkpoint_name(step));
   point_to(setting_.folder, "latest", checkpoint_name(step));
-  tidy_checkpoints(setting_.folder, checkpoint_name(step), setting_.keep);
+  tidy_checkpoints(setting_.folder, checkpoint_name(step), setting_.keep, setting_.keep_every);
   event.seconds = seconds_of(Clock::now() - start);
   setting_.tell(std::move(event));
 }

@@ -23,7 +23,9 @@ class Checkpoints {
   struct Setting {
     std::filesystem::path folder;
     std::size_t keep = 3;
-    double seconds = 0;  // from one checkpoint to the next; 0: not by time
+    Stretch keep_every = {};            // of which stretches of the run the first one is kept for ever; null: none
+    std::filesystem::path rescue = {};  // where the last checkpoint goes when `folder` does not take it; "": nowhere
+    double seconds = 0;                 // from one checkpoint to the next; 0: not by time
     std::function<void(CheckpointEvent)> tell;
     std::function<void(std::string)> warn;
   };
@@ -39,10 +41,10 @@ class Checkpoints {
   // After attempts that failed the next ones are left out: one, then three, seven, ... Called for each of them.
   bool backs_off();
 
-  void wait();  // until none is being written
+  void wait();  // until none is being written; then the memory of the last one is free
   // Training has stood still since `since`. It goes on when this returns. Waits as wait() does.
   void write(Checkpoint checkpoint, bool best, Clock::time_point since);
-  // wait(), and throws Error(run) when the disk did not take the last one.
+  // Waits, and throws Error(run) when the disk did not take the last one, which is then written for its rescue.
   void finish();
 
  private:
@@ -53,6 +55,7 @@ class Checkpoints {
   };
   void lock_folder();
   void run();
+  void wait_until_written();
   void write(const Job& job);
   void fail_by(const Error& error, std::uint64_t step);
 
@@ -67,6 +70,7 @@ class Checkpoints {
   bool closing_ = false;
   int failures_ = 0;  // since the last success
   std::string failure_;
+  std::optional<Checkpoint> refused_;  // the last one, which the disk did not take, where there is another place for it
   std::thread thread_;
 };
 

@@ -343,9 +343,7 @@ RunResult Session::train() {
   graphs_.clear();  // stages stop, and may warn of what they could not finish
   if (!builds_.front()->trains()) return result;
   if (options_.activity) options_.activity->set("the weights to be written", true);
-  result.weights_file = save_weights("weights.safetensors");
-  if (checkpoints_) checkpoints_->finish();
-  result.checkpointed = checkpoints_ != nullptr && result.step > 0;
+  save_results(result);
   return result;
 }
 

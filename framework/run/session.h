@@ -52,6 +52,7 @@ struct SessionOptions {
   std::string notice;                                // a warning that observers are told first; "": none
   bool replays = false;                              // replay() will be called and not run(); a checkpoint need not be there
   std::vector<std::string> allow_change;             // keys in which the file may differ from that of the checkpoint
+  std::string rescue;                                // a folder for what the run's own does not take at the end; "": none
   Activity* activity = nullptr;                      // is told what the session does; null: nobody asks
   std::function<double(std::uint64_t)> rate_factor;  // of the learning rate at each step, from 0; null: 1
   std::shared_ptr<RunObserver> observer;             // listens beside those of the file, and misses nothing; null: none does
@@ -171,6 +172,8 @@ class Session {
   void leave(const std::string& why);
   bool is_first() const { return options_.group == nullptr || options_.group->rank() == 0; }
   std::string save_weights(const std::string& name);  // into the run's folder; "" when there is none
+  void save_results(RunResult& result);
+  std::filesystem::path rescue_folder(const std::filesystem::path& run) const;
   RunResult train();
   void end_observers(RunEnd end);
   StageContext shared_context() const;
@@ -188,6 +191,7 @@ class Session {
   std::unique_ptr<Checkpoints> checkpoints_;  // of rank 0, in a run that writes some
   std::optional<FoundCheckpoint> resumed_;    // what the run goes on behind; none: it begins
   std::filesystem::path resumed_run_;         // its folder, known to rank 0
+  std::string not_saved_;                     // at the end: what the run's folder did not take, and where it is instead
   WeightsSource weights_from_;
   Weights weights_;                              // to start from, until they are in the replicas; empty: initialisers
   std::map<std::string, std::string> metadata_;  // of the file of weights

@@ -174,9 +174,14 @@ std::size_t Session::checkpoint_bytes(const Replicas& replicas) const {
 
 void Session::make_checkpoints(const fs::path& run) {
   if (!has_checkpoints() || !is_first()) return;
+  Stretch stretch = [every = pipeline_.checkpoint.keep_every, steps = builds_.front()->steps_per_epoch()](std::uint64_t step) {
+    return every.times(step, steps);
+  };
   checkpoints_ = std::make_unique<Checkpoints>(
       Checkpoints::Setting{.folder = checkpoint_folder(pipeline_.checkpoint, run),
                            .keep = pipeline_.checkpoint.keep,
+                           .keep_every = std::move(stretch),
+                           .rescue = options_.rescue.empty() ? fs::path() : rescue_folder(run) / "checkpoints",
                            .seconds = pipeline_.checkpoint.seconds,
                            .tell = [this](CheckpointEvent event) { observers_.tell(std::move(event)); },
                            .warn = [this](std::string text) { observers_.warn(std::move(text)); }});

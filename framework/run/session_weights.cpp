@@ -15,6 +15,11 @@
 #include "run/weights.h"
 
 namespace millrace {
+namespace {
+
+constexpr const char* kLastWeights = "weights.safetensors";
+
+}  // namespace
 
 // What [network] says of `weights` holds for --weights too. But a graph that does not train, and a run that goes on at a later
 // step, take the file that a run of this network has written: all of it, by its own names.
@@ -115,8 +120,40 @@ std::string Session::save_weights(const std::string& name) {
     throw with_advice(Error(ErrorKind::run, fmt::format("'{}' has values that are not finite: '{}' is not written",
                                                         network.parameters[p].name, file.string())));
   }
-  save_weights_file(file.string(), network, std::move(weights), metadata);
-  return file.string();
+  const bool rescues = name == kLastWeights && !options_.rescue.empty();
+  try {
+    save_weights_file(file.string(), network, rescues ? weights : std::move(weights), metadata);
+    return file.string();
+  } catch (const Error& error) {
+    if (name != kLastWeights) throw;
+    not_saved_ = fmt::format("the weights are not written: {}", error.what());
+  }
+  if (!rescues) return {};
+  const std::string instead = (rescue_folder(log_->folder()) / name).string();
+  try {
+    save_weights_file(instead, network, std::move(weights), metadata);
+    not_saved_.append(fmt::format("; they are in '{}' instead", instead));
+  } catch (const Error& error) {
+    not_saved_.append(fmt::format("; --rescue: {}", error.what()));
+  }
+  return {};
+}
+
+// As the run's own folder is named.
+std::filesystem::path Session::rescue_folder(const std::filesystem::path& run) const {
+  return std::filesystem::path(options_.rescue) / run.parent_path().filename() / run.filename();
+}
+
+// The weights and the last checkpoint, each where it can be. The run fails when its own folder does not take one of them.
+void Session::save_results(RunResult& result) {
+  result.weights_file = save_weights(kLastWeights);
+  try {
+    if (checkpoints_) checkpoints_->finish();
+  } catch (const Error& error) {
+    not_saved_.append(not_saved_.empty() ? "" : "; ").append(error.what());
+  }
+  if (!not_saved_.empty()) fail(ErrorKind::run, "{}", not_saved_);
+  result.checkpointed = checkpoints_ != nullptr && result.step > 0;
 }
 
 }  // namespace millrace

@@ -96,6 +96,9 @@ int main(int argc, char** argv) {
                   options.allow_change)
         .option("--explain-nan", "RUN",
                 "do the steps of the run in this folder again, and name the first layer whose numbers are not finite", explain)
+        .option("--rescue", "FOLDER",
+                "weights and the last checkpoint go there when the run's folder does not take them at the end; exit code 1",
+                options.rescue)
         .option("--overfit", "N", "train on N batches until the loss is a tenth, at most 200 steps; exit code 1 when it is not",
                 overfit)
         .flag("--find-rate", "raise the learning rate from 1e-7 to 10 over 100 steps, and propose one", find_rate)

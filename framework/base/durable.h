@@ -1,0 +1,17 @@
+// What makes files survive a loss of power, beside fsync() of the files: a new name is safe once its folder is on the disk.
+#pragma once
+
+#include <filesystem>
+#include <system_error>
+
+namespace millrace {
+
+// Brings the names in the folder onto the disk. A file system that cannot do that for folders is no reason to fail. Throws
+// Error(storage) with the cause.
+void sync_folder(const std::filesystem::path& folder);
+
+// Makes the folder and those above it, and brings their names onto the disk, also where the folder was there. `error`: why the
+// folder cannot be made.
+void make_folder(const std::filesystem::path& folder, std::error_code& error);
+
+}  // namespace millrace

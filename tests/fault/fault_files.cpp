@@ -1,0 +1,113 @@
+// Counts the calls, writes them down, and breaks those that it is told to.
+#include "fault_files.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <climits>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+
+namespace fault_files {
+namespace {
+
+constexpr int kKilled = 137;  // as a shell says of SIGKILL
+
+std::string variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+}  // namespace
+
+Faults::Faults() : folder_(variable("FAULT_FILES_FOLDER")), name_(variable("FAULT_FILES_NAME")) {
+  static const std::map<std::string, int> kErrors = {
+      {"ENOSPC", ENOSPC}, {"EDQUOT", EDQUOT}, {"EIO", EIO}, {"EROFS", EROFS}, {"EINVAL", EINVAL}};
+  static const std::map<std::string, Action> kActions = {{"short", Action::halve},
+                                                         {"exit-before", Action::end_before},
+                                                         {"exit-after", Action::end_after},
+                                                         {"exit-within", Action::end_within}};
+  const std::string wanted = variable("FAULT_FILES_DO"), at = variable("FAULT_FILES_AT"), log = variable("FAULT_FILES_LOG");
+  if (const auto found = kErrors.find(wanted); found != kErrors.end()) {
+    action_ = Action::fail;
+    error_ = found->second;
+  } else if (const auto other = kActions.find(wanted); other != kActions.end()) {
+    action_ = other->second;
+  }
+  if (!at.empty()) {
+    char* rest = nullptr;
+    first_ = last_ = std::strtol(at.c_str(), &rest, 10);
+    if (*rest == '-') last_ = rest[1] == '\0' ? LONG_MAX : std::strtol(rest + 1, nullptr, 10);
+  }
+  REAL(open);
+  if (!log.empty()) log_ = real(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+}
+
+// The whole path, or "": it is none of ours.
+std::string Faults::watched(int folder, const char* path) const {
+  if (folder_.empty() || path == nullptr) return {};
+  std::string whole = path;
+  if (!whole.starts_with('/')) {
+    std::array<char, PATH_MAX> base{};
+    std::string link = "/proc/self/";
+    link.append(folder == AT_FDCWD ? "cwd" : "fd/");
+    if (folder != AT_FDCWD) link.append(std::to_string(folder));
+    if (::readlink(link.c_str(), base.data(), base.size() - 1) < 0) return {};
+    std::string joined = base.data();
+    joined.append("/").append(whole);
+    whole = joined;
+  }
+  whole = std::filesystem::path(whole).lexically_normal().string();
+  if (whole.ends_with('/')) whole.pop_back();
+  const bool inside = whole == folder_ || (whole.starts_with(folder_) && whole[folder_.size()] == '/');
+  return inside && whole.find(name_) != std::string::npos ? whole : std::string();
+}
+
+// What a system would not answer is not answered here.
+bool Faults::can_fail(const Call& call) const {
+  if (error_ == EIO) return true;
+  if (error_ == EROFS) return !call.reads() && call.name != "close";
+  if (error_ == EINVAL) return call.name == "renameat2";
+  return !call.reads() && !call.frees();  // full
+}
+
+void Faults::log(const Call& call, int error) const {
+  if (log_ < 0) return;
+  std::string record = std::to_string(count_);
+  record.append(" ").append(call.name);
+  for (const std::int64_t number : {std::int64_t{error}, std::int64_t{call.descriptor}, call.offset,
+                                    static_cast<std::int64_t>(error == 0 ? call.data.size() : 0), std::int64_t{call.flags}}) {
+    record.append(" ").append(std::to_string(number));
+  }
+  record.append("\t").append(relative(call.path)).append("\t").append(relative(call.second)).append("\n");
+  if (error == 0 && !call.data.empty()) record.append(call.data).append("\n");
+  REAL(write);
+  if (real(log_, record.data(), record.size()) < 0) ::_exit(kKilled + 1);
+}
+
+ssize_t Faults::handle(Call call, const std::function<ssize_t(std::string_view data)>& make) {
+  const std::lock_guard lock(mutex_);
+  ++count_;
+  const Action action = count_ >= first_ && count_ <= last_ ? action_ : Action::none;
+  const bool halves = call.data.size() > 1 && (action == Action::halve || action == Action::end_within);
+  if (action == Action::end_before || (action == Action::end_within && !halves)) ::_exit(kKilled);
+  if (action == Action::fail && can_fail(call)) {
+    if (call.name == "close") make(call.data);  // the descriptor is gone all the same
+    log(call, error_);
+    errno = error_;
+    return -1;
+  }
+  if (halves) call.data = call.data.substr(0, call.data.size() / 2);
+  const ssize_t result = make(call.data);
+  const int error = result < 0 ? errno : 0;
+  if (result >= 0 && !call.data.empty()) call.data = call.data.substr(0, static_cast<std::size_t>(result));
+  if (call.name == "open") call.descriptor = static_cast<int>(result);
+  log(call, error);
+  if (action == Action::end_after || action == Action::end_within) ::_exit(kKilled);
+  errno = error == 0 ? errno : error;
+  return result;
+}
+
+}  // namespace fault_files

@@ -1,0 +1,68 @@
+// What is done with the calls that reach the folder of FAULT_FILES_FOLDER.
+#pragma once
+
+#include <fcntl.h>
+#include <sys/types.h>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+// The function of this name that would have been called without this library.
+#define REAL(name) static auto* const real = reinterpret_cast<decltype(&::name)>(::dlsym(RTLD_NEXT, #name))
+
+namespace fault_files {
+
+struct Call {
+  std::string name;
+  int descriptor = -1;
+  std::int64_t offset = 0;
+  std::string_view data = {};  // that is written
+  int flags = 0;               // of open
+  std::string path = {}, second = {};
+
+  bool reads() const { return name == "open" && (flags & (O_WRONLY | O_RDWR | O_CREAT | O_TRUNC)) == 0; }
+  bool frees() const { return name == "unlink" || name == "rmdir"; }
+};
+
+enum class Action { none, fail, halve, end_before, end_after, end_within };
+
+class Faults {
+ public:
+  static Faults& get() {
+    static auto* const faults = new Faults;  // never destroyed: files are closed until the very end
+    return *faults;
+  }
+
+  std::string watched(int folder, const char* path) const;
+  bool watches(int descriptor) const { return descriptor >= 0 && descriptor < kMost && descriptors_[index(descriptor)]; }
+  void watch(int descriptor, bool on) {
+    if (descriptor >= 0 && descriptor < kMost) descriptors_[index(descriptor)] = on;
+  }
+  // `make` makes the call, with this data, and returns its result, negative with errno where it failed.
+  ssize_t handle(Call call, const std::function<ssize_t(std::string_view data)>& make);
+
+ private:
+  static constexpr int kMost = 1 << 16;
+  static std::size_t index(int descriptor) { return static_cast<std::size_t>(descriptor); }
+  Faults();
+  bool can_fail(const Call& call) const;
+  void log(const Call& call, int error) const;
+  std::string relative(const std::string& path) const {
+    return path.size() > folder_.size() ? path.substr(folder_.size() + 1) : path.empty() ? "" : ".";
+  }
+
+  const std::string folder_, name_;
+  Action action_ = Action::none;
+  int error_ = 0, log_ = -1;
+  long first_ = 0, last_ = -1, count_ = 0;
+  std::mutex mutex_;  // the log has the order in which calls were made
+  std::array<std::atomic<bool>, kMost> descriptors_{};
+};
+
+}  // namespace fault_files

@@ -1,0 +1,152 @@
+// The newest checkpoint that was announced is found, whole, after a kill at any call and after a loss of power at any moment.
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <map>
+#include <random>
+
+#include "pipelines/command.h"
+#include "replay_disk.h"
+#include "run/checkpoint.h"
+
+namespace millrace::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+int number_of(const std::string& text) { return text.empty() ? 0 : std::atoi(text.c_str()); }
+
+class ProtocolTest : public testing::Test {
+ protected:
+  // What the writer did, on a file system that exchanges names or does not.
+  std::vector<LoggedCall> written(bool exchanges) const {
+    const std::string disk = folder_ / "disk", log = folder_ / "log";
+    fs::create_directory(disk);
+    const Outcome outcome =
+        run_command({"/usr/bin/env", fmt::format("LD_PRELOAD={}", FAULT_FILES), fmt::format("FAULT_FILES_FOLDER={}", disk),
+                     fmt::format("FAULT_FILES_LOG={}", log), "FAULT_FILES_AT=1-",
+                     exchanges ? "FAULT_FILES_DO=" : "FAULT_FILES_DO=EINVAL", WRITE_CHECKPOINTS, disk});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(outcome.err, "");
+    return read_log(log);
+  }
+
+  // "": the disk keeps what was promised; or what is wrong.
+  std::string judge(int announced) const {
+    const fs::path checkpoints = left_ / "run" / "checkpoints";
+    std::string warnings;
+    const auto found = newest_checkpoint(checkpoints, [&](const std::string& text) { warnings.append(text).append("\n"); });
+    const std::string latest = pointed_to(checkpoints, "latest");
+    if (!latest.empty() && !warnings.empty()) return fmt::format("'latest' names one that is not whole: {}", warnings);
+    if (announced == 0) return {};
+    if (!found) return fmt::format("generation {} was announced, and none is found: {}", announced, warnings);
+    const std::string text = found->checkpoint.pipeline;
+    const int generation = number_of(text.substr(text.find('=') + 1));
+    if (generation >= announced) return {};
+    return fmt::format("generation {} was announced, and {} is found in '{}'", announced, generation, found->path.string());
+  }
+
+  static int announced_before(const std::vector<LoggedCall>& calls, std::size_t cut) {
+    int announced = 0;
+    for (std::size_t at = 0; at < cut; ++at) {
+      if (calls[at].call == "mark") announced = number_of(calls[at].path);
+    }
+    return announced;
+  }
+
+  // The first mistake, or "".
+  std::string lose_power(const std::vector<LoggedCall>& calls, int times) const {
+    const ReplayDisk disk(calls);
+    for (int seed = 0; seed < times; ++seed) {
+      std::mt19937_64 random(static_cast<std::uint64_t>(seed));
+      const std::size_t cut = std::uniform_int_distribution<std::size_t>(0, calls.size())(random);
+      fs::remove_all(left_);
+      disk.after_power_loss(cut, random, left_);
+      const std::string wrong = judge(announced_before(calls, cut));
+      if (!wrong.empty()) return fmt::format("seed {}, power lost behind call {}: {}", seed, cut, wrong);
+    }
+    return {};
+  }
+
+  // As a program that leaves out these syncs would have done it.
+  static std::vector<LoggedCall> without_syncs(const std::vector<LoggedCall>& calls, bool of_folders, bool of_files) {
+    std::map<int, bool> is_folder;
+    std::vector<LoggedCall> left;
+    for (const LoggedCall& call : calls) {
+      if (call.call == "open" && call.error == 0) is_folder[call.descriptor] = (call.flags & O_DIRECTORY) != 0;
+      const bool folder = call.call == "fsync" && is_folder[call.descriptor];
+      if (call.call != "fsync" || !(folder ? of_folders : of_files)) left.push_back(call);
+    }
+    return left;
+  }
+
+  static int times() {
+    const char* const wanted = std::getenv("MILLRACE_POWER_LOSSES");
+    return wanted == nullptr ? 300 : std::atoi(wanted);
+  }
+
+  // In memory where the system has such a folder: reading a checkpoint asks the disk itself, and there are thousands.
+  static fs::path folder_in_memory() {
+    std::error_code ignored;
+    const fs::path memory = "/dev/shm";
+    return (fs::is_directory(memory, ignored) ? memory : fs::temp_directory_path()) / fmt::format("millrace-left-{}", ::getpid());
+  }
+  ~ProtocolTest() override {
+    std::error_code ignored;
+    fs::remove_all(left_, ignored);
+  }
+
+  const TemporaryFolder folder_;
+  const fs::path left_ = folder_in_memory();
+};
+
+class EitherProtocol : public ProtocolTest, public testing::WithParamInterface<bool> {};
+INSTANTIATE_TEST_SUITE_P(FileSystem, EitherProtocol, testing::Values(true, false),
+                         [](const auto& test) { return test.param ? "that_exchanges_names" : "that_does_not"; });
+
+TEST_P(EitherProtocol, KilledAtAnyCallTheNewestIsFound) {
+  const std::vector<LoggedCall> calls = written(GetParam());
+  ASSERT_EQ(announced_before(calls, calls.size()), 7);
+  const ReplayDisk disk(calls);
+  for (std::size_t cut = 0; cut <= calls.size(); ++cut) {
+    const bool same = cut > 0 && (calls[cut - 1].error != 0 || calls[cut - 1].call == "close" || calls[cut - 1].call == "fsync");
+    if (same) continue;  // what is there is what was there before
+    fs::remove_all(left_);
+    disk.after_kill(cut, left_);
+    ASSERT_EQ(judge(announced_before(calls, cut)), "") << "killed behind call " << cut;
+  }
+}
+
+TEST_P(EitherProtocol, AfterALossOfPowerTheNewestIsFound) { EXPECT_EQ(lose_power(written(GetParam()), times()), ""); }
+
+// The model is no better than what it finds.
+TEST_F(ProtocolTest, AProtocolWithoutItsSyncsIsFoundOut) {
+  const std::vector<LoggedCall> calls = written(true);
+  EXPECT_NE(lose_power(without_syncs(calls, true, true), 1000), "") << "no sync at all";
+  EXPECT_NE(lose_power(without_syncs(calls, true, false), 1000), "") << "no sync of folders";
+  EXPECT_NE(lose_power(without_syncs(calls, false, true), 1000), "") << "no sync of files";
+}
+
+// What is left on the disk in the end is what the model says: it has seen every call that changes something.
+TEST_F(ProtocolTest, TheModelEndsAsTheDiskDoes) {
+  const std::vector<LoggedCall> calls = written(true);
+  ReplayDisk(calls).after_kill(calls.size(), left_);
+  std::size_t files = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(folder_.path() / "disk")) {
+    const fs::path twin = left_ / fs::relative(entry.path(), folder_.path() / "disk");
+    ASSERT_TRUE(fs::exists(twin)) << twin;
+    if (!entry.is_regular_file()) continue;
+    EXPECT_TRUE(read_file(entry.path()) == read_file(twin)) << twin;
+    ++files;
+  }
+  std::size_t twins = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(left_)) twins += entry.is_regular_file() ? 1 : 0;
+  EXPECT_EQ(files, twins);
+  EXPECT_GT(files, 8U);
+}
+
+}  // namespace
+}  // namespace millrace::test
