@@ -102,7 +102,7 @@ void Builder::require_references(const Entry& entry, const BlockDefinition& bloc
     };
     if (std::all_of(instances.begin(), instances.end(), has) || !missing.insert(name).second) continue;
     std::vector<std::string> names;
-    for (const Value* table : {&entry.table, &block.defaults, &variables_}) {
+    for (const Value* table : std::initializer_list<const Value*>{&entry.table, &block.defaults, &variables_}) {
       for (const Member& member : table->table()) names.push_back(member.key);
     }
     if (const auto nearest = nearest_name(name, names)) {
