@@ -95,14 +95,20 @@ bool is_of_network(const NetworkDocument& document, const std::string& name) {
   });
 }
 
-// The variable that is referred to at `at`; null where none is. `name`: its name.
-const Value* variable_at(const Position& at, const NetworkDocument& document, const Value& given, std::string& name) {
-  std::vector<Reference> found = document.references;
+// All references to the network's variables.
+std::vector<Reference> references_to_variables(const NetworkDocument& document) {
+  std::vector<Reference> all = document.references;
   for (const auto& [key, block] : document.blocks) {
     const auto is_variable = [&](const Reference& reference) { return is_of_network(document, reference.name); };
-    std::copy_if(block.references.begin(), block.references.end(), std::back_inserter(found), is_variable);
+    std::copy_if(block.references.begin(), block.references.end(), std::back_inserter(all), is_variable);
   }
-  for (const Reference& reference : found) {
+  return all;
+}
+
+// The variable that one of `references` at `at` refers to; null where none does. `name`: its name.
+const Value* variable_at(const Position& at, const std::vector<Reference>& references, const NetworkDocument& document,
+                         const Value& given, std::string& name) {
+  for (const Reference& reference : references) {
     if (!is_same_place(reference.at, at)) continue;
     name = reference.name;
     if (const Value* variable = given.find(name)) return variable;
@@ -117,10 +123,12 @@ const Value* variable_at(const Position& at, const NetworkDocument& document, co
 // of a network that another one extends, in the file that uses the block.
 void report(const Diagnostics& mistakes, const NetworkDocument& document, const std::string& name, const Value& given,
             const std::map<std::size_t, BlockUse>& uses, Diagnostics& errors) {
+  if (mistakes.empty()) return;
+  const std::vector<Reference> references = references_to_variables(document);
   for (std::size_t i = 0; i < mistakes.entries().size(); ++i) {
     const Diagnostics::Entry& mistake = mistakes.entries()[i];
     std::string key;
-    const Value* variable = variable_at(mistake.at, document, given, key);
+    const Value* variable = variable_at(mistake.at, references, document, given, key);
     if (variable != nullptr && variable->at().file) {
       errors.add(variable->at(), fmt::format("{} = {} of network '{}': {}: {}", key, to_toml(*variable), name,
                                              to_string(mistake.at), mistake.message));
