@@ -272,19 +272,18 @@ TEST_F(PlanRefuses, SamplesNeedBatches) {
 }
 
 TEST_F(PlanRefuses, SeveralMistakesAreReportedTogetherInOrder) {
-  EXPECT_EQ(
-      mistakes("[run]\nepochs = -1\nprecision = \"fp61\"\n"
-               "[train]\nflow = [\"read\", \"decode_imge\", \"batch\"]\n"
-               "[train.read]\nstage = \"read_folder\"\nshuffle = \"always\"\n"
-               "[train.batch]\nsize = \"big\"\n"
-               "[network]\nuse = \"networks/large.toml\"\n"),
-      "p.toml:2:10: 'epochs' must be a number of at least 0, found -1\n"
-      "p.toml:3:13: 'precision' must be one of \"auto\", \"fp32\", \"tf32\", \"bf16\", found \"fp61\"; nearest is \"fp32\"\n"
-      "p.toml:5:17: there is no stage 'decode_imge'; nearest is 'decode_image'\n"
-      "p.toml:6:1: [train.read] needs 'path': folder of the images\n"
-      "p.toml:8:11: 'shuffle' must be one of \"never\", \"once\", \"every-epoch\", found \"always\"\n"
-      "p.toml:10:8: 'size' must be an integer of at least 1, found \"big\"\n"
-      "p.toml:12:7: there is no file 'networks/large.toml'; its folder has 'small.toml'");
+  EXPECT_EQ(mistakes("[run]\nepochs = -1\nprecision = \"fp61\"\n"
+                     "[train]\nflow = [\"read\", \"decode_imge\", \"batch\"]\n"
+                     "[train.read]\nstage = \"read_folder\"\nshuffle = \"always\"\n"
+                     "[train.batch]\nsize = \"big\"\n"
+                     "[network]\nuse = \"networks/large.toml\"\n"),
+            "p.toml:2:10: 'epochs' must be a number between 0 and 1000000000, found -1\n"
+            "p.toml:3:13: 'precision' must be one of \"auto\", \"fp32\", \"tf32\", \"bf16\", found \"fp61\"\n"
+            "p.toml:5:17: there is no stage 'decode_imge'; nearest is 'decode_image'\n"
+            "p.toml:6:1: [train.read] needs 'path': folder of the images\n"
+            "p.toml:8:11: 'shuffle' must be one of \"never\", \"once\", \"every-epoch\", found \"always\"\n"
+            "p.toml:10:8: 'size' must be an integer of at least 1, found \"big\"\n"
+            "p.toml:12:7: there is no file 'networks/large.toml'; its folder has 'small.toml'");
 }
 
 }  // namespace
