@@ -21,7 +21,8 @@ Value& Value::operator=(const Value&) = default;
 Value& Value::operator=(Value&&) noexcept = default;
 Value::~Value() = default;
 
-Member::Member(std::string key_, Position at_, Value value_) : key(std::move(key_)), at(std::move(at_)), value(std::move(value_)) {}
+Member::Member(std::string key_, Position at_, Value value_)
+    : key(std::move(key_)), at(std::move(at_)), value(std::move(value_)) {}
 Member::Member(const Member&) = default;
 Member::Member(Member&&) noexcept = default;
 Member& Member::operator=(const Member&) = default;
@@ -208,17 +209,34 @@ std::size_t edit_distance(const std::string& a, const std::string& b) {
   return above[b.size()];
 }
 
+// Names that differ in a digit are names of different things: "conv1" and "conv2".
+std::string digits_of(std::string_view text) {
+  std::string digits;
+  std::copy_if(text.begin(), text.end(), std::back_inserter(digits), [](char c) { return c >= '0' && c <= '9'; });
+  return digits;
+}
+
+// Whether `part` begins a word of `name`: "folder" of "read_folder".
+bool has_part(const std::string& name, const std::string& part) {
+  for (std::size_t at = name.find(part); at != std::string::npos; at = name.find(part, at + 1)) {
+    if (at == 0 || std::isalnum(static_cast<unsigned char>(name[at - 1])) == 0) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 std::optional<std::string> nearest_name(std::string_view name, const std::vector<std::string>& candidates) {
   const std::string wanted = lower(name);
-  const std::size_t tolerance = wanted.size() < 2 ? 0 : wanted.size() < 4 ? 1 : std::max<std::size_t>(2, wanted.size() / 3);
+  const std::size_t tolerance = wanted.size() < 2 ? 0 : wanted.size() < 5 ? 1 : std::max<std::size_t>(2, wanted.size() / 3);
+  const std::string digits = digits_of(name);
   const std::string* best = nullptr;
   std::size_t least = tolerance + 1;
   for (const std::string& candidate : candidates) {
-    if (std::max(wanted.size(), candidate.size()) - std::min(wanted.size(), candidate.size()) >= least) continue;
+    if (std::max(wanted.size(), candidate.size()) - std::min(wanted.size(), candidate.size()) > least) continue;
     const std::size_t distance = edit_distance(wanted, lower(candidate));
-    if (distance < least) {
+    const bool is_likelier = best && distance == least && digits_of(*best) != digits && digits_of(candidate) == digits;
+    if (distance < least || is_likelier) {
       least = distance;
       best = &candidate;
     }
@@ -227,7 +245,7 @@ std::optional<std::string> nearest_name(std::string_view name, const std::vector
   // A part of a name is nearer than two letters changed: "folder" means "read_folder" rather than "border".
   const std::string* longer = nullptr;
   for (const std::string& candidate : candidates) {
-    const bool inside = wanted.size() >= 4 && lower(candidate).find(wanted) != std::string::npos;
+    const bool inside = wanted.size() >= 4 && has_part(lower(candidate), wanted);
     if (inside && (!longer || candidate.size() < longer->size())) longer = &candidate;
   }
   if (longer) return *longer;

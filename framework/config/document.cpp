@@ -99,14 +99,17 @@ void place(Value& value, const Position& at) {
 std::string no_such_file(const std::string& path) {
   constexpr std::size_t kFewEnough = 8;
   const fs::path wanted = path, folder = wanted.parent_path();
-  std::vector<std::string> others;
+  std::vector<std::string> all, others;  // others: those of the same ending
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder.empty() ? fs::path(".") : folder, ignored)) {
-    if (entry.path().extension() == wanted.extension()) others.push_back(entry.path().filename().string());
+    all.push_back(entry.path().filename().string());
+    if (entry.path().extension() == wanted.extension()) others.push_back(all.back());
   }
+  std::sort(all.begin(), all.end());
   std::sort(others.begin(), others.end());
   const std::string message = fmt::format("there is no file '{}'", path);
-  if (const auto nearest = nearest_name(wanted.filename().string(), others)) {
+  const auto likely = nearest_name(wanted.filename().string(), others);
+  if (const auto nearest = likely ? likely : nearest_name(wanted.filename().string(), all)) {
     return fmt::format("{}; nearest is '{}'", message, (folder / *nearest).string());
   }
   if (others.empty() || others.size() > kFewEnough) return message;
@@ -206,7 +209,7 @@ class DocumentScope : public Scope {
       const std::size_t end = std::min(path.find('.', begin), path.size());
       const Value* next = node->find(path.substr(begin, end - begin));
       if (!next) {
-        report_unknown_reference(path, *node, path.substr(0, begin == 0 ? 0 : begin - 1), at, errors);
+        report_unknown_reference(path, document_, *node, path.substr(0, begin == 0 ? 0 : begin - 1), at, errors);
         return std::nullopt;
       }
       if (end == path.size()) return is_written ? evaluated(*next, at, errors) : std::optional(*next);

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "config/quantity.h"
+#include "millrace/value.h"
 
 namespace millrace {
 
@@ -31,7 +32,11 @@ std::optional<Every> parse_every(std::string_view text, std::string& hint) {
   if (text == "end") return Every{};
   if (text == "never") return Every{.never = true};
   const auto quantity = parse_quantity(text, kUnits, hint);
-  if (!quantity) return std::nullopt;
+  if (!quantity) {
+    const auto word = hint.empty() ? nearest_name(text, {"end", "never"}) : std::nullopt;
+    if (word) hint = "; nearest is \"" + *word + "\"";
+    return std::nullopt;
+  }
   const double number = quantity->number;
   if (quantity->unit == 0) return Every{.epochs = number};
   if (number != std::floor(number)) return std::nullopt;

@@ -173,14 +173,24 @@ Value evaluate(const Value& value, const Scope& scope, Diagnostics& errors) {
   }
 }
 
-void report_unknown_reference(std::string_view path, const Value& parent, std::string_view parent_path, const Position& at,
-                              Diagnostics& errors) {
-  std::vector<std::string> names;
-  if (parent.kind() == Value::Kind::table) {
-    for (const Member& member : parent.table()) {
-      names.push_back(parent_path.empty() ? member.key : fmt::format("{}.{}", parent_path, member.key));
-    }
+namespace {
+
+// The paths of all keys in a table: "data", "data.root".
+void collect_paths(const Value& table, const std::string& prefix, std::vector<std::string>& paths) {
+  if (table.kind() != Value::Kind::table) return;
+  for (const Member& member : table.table()) {
+    paths.push_back(prefix + member.key);
+    collect_paths(member.value, paths.back() + ".", paths);
   }
+}
+
+}  // namespace
+
+void report_unknown_reference(std::string_view path, const Value& root, const Value& parent, std::string_view parent_path,
+                              const Position& at, Diagnostics& errors) {
+  std::vector<std::string> names;
+  collect_paths(parent, parent_path.empty() ? std::string() : fmt::format("{}.", parent_path), names);
+  collect_paths(root, "", names);
   std::string message = fmt::format("'${{{}}}' refers to nothing", path);
   if (const auto nearest = nearest_name(path, names)) message += fmt::format("; nearest is '${{{}}}'", *nearest);
   errors.add(at, std::move(message));
@@ -193,7 +203,7 @@ std::optional<Value> TableScope::find(std::string_view path, const Position& at,
     const std::size_t end = std::min(path.find('.', begin), path.size());
     const Value* next = node->find(path.substr(begin, end - begin));
     if (!next) {
-      report_unknown_reference(path, *node, path.substr(0, begin == 0 ? 0 : begin - 1), at, errors);
+      report_unknown_reference(path, table_, *node, path.substr(0, begin == 0 ? 0 : begin - 1), at, errors);
       return std::nullopt;
     }
     if (end == path.size()) return *next;

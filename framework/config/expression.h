@@ -44,8 +44,9 @@ Value evaluate(const Value& value, const Scope& scope, Diagnostics& errors);
 // Whether a text holds a reference.
 bool has_reference(std::string_view text);
 
-// Says that a reference leads nowhere. `parent`: where the path breaks off; its keys are the candidates for the nearest name.
-void report_unknown_reference(std::string_view path, const Value& parent, std::string_view parent_path, const Position& at,
-                              Diagnostics& errors);
+// Says that a reference leads nowhere. The candidates for the nearest name are the keys below `parent`, where the path breaks
+// off, and those of the whole document, `root`.
+void report_unknown_reference(std::string_view path, const Value& root, const Value& parent, std::string_view parent_path,
+                              const Position& at, Diagnostics& errors);
 
 }  // namespace millrace

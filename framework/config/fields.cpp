@@ -24,7 +24,7 @@ std::string limits(const ParamInfo& info) {
 }
 
 bool inside(const ParamInfo& info, double value) {
-  return !std::isnan(value) && (!info.low || value >= *info.low) && (!info.high || value <= *info.high);
+  return std::isfinite(value) && (!info.low || value >= *info.low) && (!info.high || value <= *info.high);
 }
 
 bool is_choice(const ParamInfo& info, const std::string& text) {
@@ -153,6 +153,7 @@ bool check(const ParamInfo& info, const Value& value, Diagnostics& errors) {
   // A reference that leads nowhere has been reported where it was evaluated.
   if (!errors.empty() && value.kind() == Value::Kind::text && value.text().find("${") != std::string::npos) return false;
   std::string message = fmt::format("'{}' must be {}, found {}", info.name, Codec<T>::expected(info), found_in_pair<T>(value));
+  if (value.is_number() && std::isinf(value.number())) message += ", which is not finite";
   if (!info.choices.empty() && value.kind() == Value::Kind::text) {
     if (const auto nearest = nearest_name(value.text(), info.choices)) message += fmt::format("; nearest is \"{}\"", *nearest);
   }

@@ -90,7 +90,8 @@ class GraphReader {
     stage.table.set_position(entry.at());
     Value type_name = entry;
     const Value* from = nullptr;
-    if (const Value* table = table_.find(stage.name)) {
+    const Value* table = table_.find(stage.name);
+    if (table) {
       if (table->kind() != Value::Kind::table) {
         errors_.add(table->at(), fmt::format("[{}.{}] must be a table, found {}", name_, stage.name, found(*table)));
       } else {
@@ -101,7 +102,7 @@ class GraphReader {
         stage.table.erase("stage");
       }
     }
-    find_type(type_name, stage);
+    find_type(type_name, table, stage);
     const std::string owner = fmt::format("[{}.{}]", name_, stage.name);
     if (stage.type && stage.type->check) stage.type->check(stage.table, owner, errors_);
     if (stage.type && stage.type->takes_rule) check_rule(*stage.type, stage.table, registry_, owner, errors_);
@@ -110,19 +111,43 @@ class GraphReader {
     from_.push_back(from);
   }
 
-  void find_type(const Value& type_name, StagePlan& stage) {
+  // `table`: the stage's, where it has one.
+  void find_type(const Value& type_name, const Value* table, StagePlan& stage) {
     if (type_name.kind() != Value::Kind::text) {
       errors_.add(type_name.at(), fmt::format("'stage' must be text, a stage's type, found {}", found(type_name)));
       return;
     }
     stage.type = registry_.stage(type_name.text());
-    if (stage.type) return;
+    if (stage.type || has_misspelt_type(table, stage.name)) return;
     std::vector<std::string> names;
+    if (!table) names = tables_outside_flow();
     for (const auto& [name, type] : registry_.stages()) names.push_back(name);
     const std::string nearest = nearest_clause(type_name.text(), names);
     errors_.add(type_name.at(), fmt::format("there is no stage '{}'{}{}", type_name.text(),
                                             nearest.empty() ? "; `pipeline-inspect` lists all there are" : nearest,
                                             registry_.skipped_clause(type_name.text())));
+  }
+
+  // Whether the table has no key 'stage' but one that looks like it, which is reported.
+  bool has_misspelt_type(const Value* table, const std::string& name) {
+    if (!table || table->kind() != Value::Kind::table || table->find("stage")) return false;
+    for (const Member& member : table->table()) {
+      if (!nearest_name(member.key, {"stage"})) continue;
+      errors_.add(member.at, fmt::format("[{}.{}] has no key '{}'; nearest is 'stage'", name_, name, member.key));
+      return true;
+    }
+    return false;
+  }
+
+  // One of them may be what a stage's name in the flow means.
+  std::vector<std::string> tables_outside_flow() const {
+    std::vector<std::string> names;
+    const Array& flow = table_.find("flow")->array();
+    for (const Member& member : table_.table()) {
+      const auto is_it = [&](const Value& entry) { return entry.kind() == Value::Kind::text && entry.text() == member.key; };
+      if (member.value.kind() == Value::Kind::table && std::none_of(flow.begin(), flow.end(), is_it)) names.push_back(member.key);
+    }
+    return names;
   }
 
   // Keys and tables that belong to nothing.

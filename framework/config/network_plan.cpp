@@ -27,6 +27,7 @@ class NetworkReader {
   NetworkPlan read() {
     Value* use = table_.find("use");
     if (table_.kind() != Value::Kind::table || !use) {
+      report_misspelt_use();
       errors_.add(table_.at(), table_.kind() == Value::Kind::table
                                    ? "[network] needs 'use': the name of a network, or the file that describes it"
                                    : "[network] must be a table, found " + found(table_));
@@ -51,6 +52,15 @@ class NetworkReader {
   }
 
  private:
+  void report_misspelt_use() {
+    if (table_.kind() != Value::Kind::table) return;
+    for (const Member& member : table_.table()) {
+      if (nearest_name(member.key, {"use"})) {
+        errors_.add(member.at, fmt::format("[network] has no key '{}'; nearest is 'use'", member.key));
+      }
+    }
+  }
+
   // Of the file that a value is written in.
   fs::path folder_of(const Value& value) const {
     const bool from_file = value.at().file && value.at().line > 0;

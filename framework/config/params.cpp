@@ -113,11 +113,17 @@ void detail::ParamList::report_no_list(const ParamInfo& self, const Value& value
 
 namespace {
 
-void report_unknown(const std::vector<ParamInfo>& params, const Member& member, const std::string& owner, Diagnostics& errors) {
-  std::vector<std::string> names;
-  for (const ParamInfo& info : params) names.push_back(info.name);
+// What is meant is rather a key that the table has not got yet.
+void report_unknown(const std::vector<ParamInfo>& params, const Value& table, const Member& member, const std::string& owner,
+                    Diagnostics& errors) {
+  std::vector<std::string> names, left;
+  for (const ParamInfo& info : params) {
+    names.push_back(info.name);
+    if (!table.find(info.name)) left.push_back(info.name);
+  }
   std::string message = fmt::format("{} has no key '{}'", owner, member.key);
-  if (const auto nearest = nearest_name(member.key, names)) {
+  const auto likely = nearest_name(member.key, left);
+  if (const auto nearest = likely ? likely : nearest_name(member.key, names)) {
     message += fmt::format("; nearest is '{}'", *nearest);
   } else if (names.empty()) {
     message += "; it takes none";
@@ -138,7 +144,7 @@ void read_params(const std::vector<ParamInfo>& params, const Value& table, void*
   for (const Member& member : table.table()) {
     const auto info = std::find_if(params.begin(), params.end(), [&](const ParamInfo& p) { return p.name == member.key; });
     if (info == params.end()) {
-      report_unknown(params, member, owner, errors);
+      report_unknown(params, table, member, owner, errors);
     } else {
       info->read(*info, object, member.value, errors);
     }

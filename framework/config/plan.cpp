@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 
 void RunParams::describe(ParamSet<RunParams>& set) {
   set.add("name", &RunParams::name).text("of the run's folder; default: the file's name");
-  set.add("epochs", &RunParams::epochs).range(0).text("passes over the data; may have a fraction");
+  set.add("epochs", &RunParams::epochs).range(0, 1e9).text("passes over the data; may have a fraction");
   set.add("seed", &RunParams::seed).text("of every random decision");
   set.add("threads", &RunParams::threads).range(0, 4096).choices({"auto"}).text("of the stages that prepare data");
   set.add("io_threads", &RunParams::io_threads).range(1, 4096).text("that wait for disks and sockets");
@@ -161,28 +161,38 @@ class PipelineReader {
       const Value& value = member.value;
       if (is_known_table(member.key) || is_graph(member) || is_referred(member.key)) continue;
       if (member.at.line == 0) continue;  // made by --set, and checked there
-      std::vector<std::string> tables = known_tables();
-      tables.emplace_back("extends");
-      if (const auto nearest = nearest_name(member.key, tables)) {
+      std::vector<std::string> names = known_tables();
+      names.emplace_back("extends");
+      if (has_tables(value)) {
+        for (const GraphPlan& graph : pipeline_.graphs) names.push_back(graph.name);
+      }
+      const auto nearest = nearest_name(member.key, names);
+      if (nearest && !pipeline_.graph(*nearest)) {
         errors_.add(member.at,
                     fmt::format("'{}' means nothing here and nothing refers to it; nearest is '{}'", member.key, *nearest));
       } else if (value.kind() == Value::Kind::table) {
-        report_graph_without_flow(member);
+        report_graph_without_flow(member, nearest);
       }
     }
   }
 
-  void report_graph_without_flow(const Member& member) {
-    bool has_tables = false;
+  static bool has_tables(const Value& value) {
+    if (value.kind() != Value::Kind::table) return false;
+    return std::any_of(value.table().begin(), value.table().end(),
+                       [](const Member& inner) { return inner.value.kind() == Value::Kind::table; });
+  }
+
+  // `graph`: of almost the same name.
+  void report_graph_without_flow(const Member& member, const std::optional<std::string>& graph) {
     for (const Member& inner : member.value.table()) {
-      has_tables = has_tables || inner.value.kind() == Value::Kind::table;
       if (inner.value.kind() != Value::Kind::array || !nearest_name(inner.key, {"flow"})) continue;
-      errors_.add(inner.at, fmt::format("[{}] has no 'flow', so it is no graph, and nothing refers to it; nearest is '{}'",
-                                        member.key, inner.key));
+      errors_.add(inner.at,
+                  fmt::format("[{}] has no key '{}'; nearest is 'flow', which would make it a graph", member.key, inner.key));
       return;
     }
-    if (!has_tables) return;  // variables that nobody uses do no harm
-    errors_.add(member.at, fmt::format("[{}] has no 'flow', so it is no graph, and nothing refers to it", member.key));
+    if (!has_tables(member.value)) return;  // variables that nobody uses do no harm
+    errors_.add(member.at, fmt::format("[{}] has no 'flow', so it is no graph, and nothing refers to it{}", member.key,
+                                       graph ? fmt::format("; nearest is '{}'", *graph) : ""));
   }
 
   // What --set adds must mean something: graphs, [run] and [network] are checked by those who read them.

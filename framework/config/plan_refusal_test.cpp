@@ -53,6 +53,54 @@ TEST_F(PlanRefuses, UnknownStage) {
             "p.toml:9:9: there is no stage 'convolve'; `pipeline-inspect` lists all there are");
 }
 
+TEST_F(PlanRefuses, AMisspeltKeyThatNamesTheTypeOfAStage) {
+  EXPECT_EQ(mistakes("[train]\nflow = [\"read\", \"decode_image\", \"batch\"]\n[train.read]\nstagr = \"read_folder\"\n"
+                     "path = \"x\"\n[train.batch]\nsize = 1\n"),
+            "p.toml:4:1: [train.read] has no key 'stagr'; nearest is 'stage'");
+}
+
+TEST_F(PlanRefuses, AMisspeltNameInTheFlowOfAStageThatHasATable) {
+  EXPECT_EQ(mistakes("[train]\nflow = [\"rea\", \"decode_image\", \"batch\"]\n[train.read]\nstage = \"read_folder\"\n"
+                     "path = \"x\"\n[train.batch]\nsize = 1\n"),
+            "p.toml:2:9: there is no stage 'rea'; nearest is 'read'\n"
+            "p.toml:3:8: [train.read] is not in the flow of [train]; nearest is 'rea'");
+}
+
+TEST_F(PlanRefuses, AMisspeltGraphInTheNameOfATable) {
+  EXPECT_EQ(mistakes(train("[rain.augment]\nflip_x = 0.5\n")),
+            "p.toml:8:2: [rain] has no 'flow', so it is no graph, and nothing refers to it; nearest is 'train'");
+}
+
+TEST_F(PlanRefuses, AMisspeltTableInAReference) {
+  EXPECT_EQ(mistakes(train("[train.augment]\nflip_x = \"${daga.flip}\"\n[data]\nflip = 0.5\n")),
+            "p.toml:9:10: '${daga.flip}' refers to nothing; nearest is '${data.flip}'");
+}
+
+TEST_F(PlanRefuses, NumbersThatAreNotFinite) {
+  EXPECT_EQ(mistakes(train("[run]\nepochs = inf\n")),
+            "p.toml:9:10: 'epochs' must be a number between 0 and 1000000000, found inf, which is not finite");
+  EXPECT_EQ(mistakes(train("[run]\nepochs = 1e30\n")),
+            "p.toml:9:10: 'epochs' must be a number between 0 and 1000000000, found 1e+30");
+}
+
+TEST_F(PlanRefuses, AMisspeltKeyMeansOneThatTheTableHasNotGot) {
+  EXPECT_EQ(
+      mistakes("[train]\nflow = [\"read_folder\", \"decode_image\", \"batch\"]\n[train.read_folder]\npath = \"x\"\npatr = 0.5\n"
+               "[train.batch]\nsize = 1\n"),
+      "p.toml:5:1: [train.read_folder] has no key 'patr'; nearest is 'part'");
+}
+
+TEST_F(PlanRefuses, AMisspeltKeyOfANetwork) {
+  EXPECT_EQ(mistakes(train("[network]\nues = \"networks/small.toml\"\nclasses = 3\n")),
+            "p.toml:8:1: [network] needs 'use': the name of a network, or the file that describes it\n"
+            "p.toml:9:1: [network] has no key 'ues'; nearest is 'use'");
+}
+
+TEST_F(PlanRefuses, AFileWhoseEndingIsMisspelt) {
+  EXPECT_EQ(mistakes(train("[network]\nuse = \"networks/small.tolm\"\nclasses = 3\n")),
+            "p.toml:9:7: there is no file 'networks/small.tolm'; nearest is 'networks/small.toml'");
+}
+
 TEST_F(PlanRefuses, UnknownNetworkFile) {
   EXPECT_EQ(mistakes(train("[network]\nuse = \"networks/smal.toml\"\n")),
             "p.toml:9:7: there is no file 'networks/smal.toml'; nearest is 'networks/small.toml'");
@@ -214,7 +262,7 @@ TEST_F(PlanRefuses, MisspeltTablesThatNobodyUses) {
   EXPECT_EQ(mistakes(train("[rnu]\nepochs = 2\n")),
             "p.toml:8:2: 'rnu' means nothing here and nothing refers to it; nearest is 'run'");
   EXPECT_EQ(mistakes(train("[probe]\nflwo = [\"read\"]\n")),
-            "p.toml:9:1: [probe] has no 'flow', so it is no graph, and nothing refers to it; nearest is 'flwo'");
+            "p.toml:9:1: [probe] has no key 'flwo'; nearest is 'flow', which would make it a graph");
   EXPECT_EQ(mistakes("[run]\nepochs = 1\n"), "p.toml:1:1: there is no graph in this file: a table with flow = [\"stage\", ...]");
 }
 
@@ -224,19 +272,18 @@ TEST_F(PlanRefuses, SamplesNeedBatches) {
 }
 
 TEST_F(PlanRefuses, SeveralMistakesAreReportedTogetherInOrder) {
-  EXPECT_EQ(
-      mistakes("[run]\nepochs = -1\nprecision = \"fp61\"\n"
-               "[train]\nflow = [\"read\", \"decode_imge\", \"batch\"]\n"
-               "[train.read]\nstage = \"read_folder\"\nshuffle = \"always\"\n"
-               "[train.batch]\nsize = \"big\"\n"
-               "[network]\nuse = \"networks/large.toml\"\n"),
-      "p.toml:2:10: 'epochs' must be a number of at least 0, found -1\n"
-      "p.toml:3:13: 'precision' must be one of \"auto\", \"fp32\", \"tf32\", \"bf16\", found \"fp61\"; nearest is \"fp32\"\n"
-      "p.toml:5:17: there is no stage 'decode_imge'; nearest is 'decode_image'\n"
-      "p.toml:6:1: [train.read] needs 'path': folder of the images\n"
-      "p.toml:8:11: 'shuffle' must be one of \"never\", \"once\", \"every-epoch\", found \"always\"\n"
-      "p.toml:10:8: 'size' must be an integer of at least 1, found \"big\"\n"
-      "p.toml:12:7: there is no file 'networks/large.toml'; its folder has 'small.toml'");
+  EXPECT_EQ(mistakes("[run]\nepochs = -1\nprecision = \"fp61\"\n"
+                     "[train]\nflow = [\"read\", \"decode_imge\", \"batch\"]\n"
+                     "[train.read]\nstage = \"read_folder\"\nshuffle = \"always\"\n"
+                     "[train.batch]\nsize = \"big\"\n"
+                     "[network]\nuse = \"networks/large.toml\"\n"),
+            "p.toml:2:10: 'epochs' must be a number between 0 and 1000000000, found -1\n"
+            "p.toml:3:13: 'precision' must be one of \"auto\", \"fp32\", \"tf32\", \"bf16\", found \"fp61\"\n"
+            "p.toml:5:17: there is no stage 'decode_imge'; nearest is 'decode_image'\n"
+            "p.toml:6:1: [train.read] needs 'path': folder of the images\n"
+            "p.toml:8:11: 'shuffle' must be one of \"never\", \"once\", \"every-epoch\", found \"always\"\n"
+            "p.toml:10:8: 'size' must be an integer of at least 1, found \"big\"\n"
+            "p.toml:12:7: there is no file 'networks/large.toml'; its folder has 'small.toml'");
 }
 
 }  // namespace

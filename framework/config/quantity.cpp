@@ -7,6 +7,8 @@
 #include <charconv>
 #include <iterator>
 
+#include "millrace/value.h"
+
 namespace millrace {
 
 std::optional<Quantity> parse_quantity(std::string_view text, std::span<const std::string_view> units, std::string& hint) {
@@ -23,7 +25,11 @@ std::optional<Quantity> parse_quantity(std::string_view text, std::span<const st
   const bool plural = unit.ends_with('s');
   if (plural) unit.remove_suffix(1);
   const auto known = std::find(units.begin(), units.end(), unit);
-  if (known == units.end()) return std::nullopt;
+  if (known == units.end()) {
+    const auto nearest = nearest_name(unit, std::vector<std::string>(units.begin(), units.end()));
+    if (nearest) hint = fmt::format("; nearest is \"{}{}\"", *nearest, plural ? "s" : "");
+    return std::nullopt;
+  }
   quantity.unit = static_cast<std::size_t>(std::distance(units.begin(), known));
   if (plural == (quantity.number != 1)) return quantity;
   hint = fmt::format("; write \"{:g} {}{}\"", quantity.number, unit, plural ? "" : "s");

@@ -123,6 +123,7 @@ LayerPort Builder::place(Frame& frame, const Entry& entry) {
   }
   const bool is_layer = entry.table.find("op"), is_block = entry.table.find("block");
   if (is_layer == is_block) {
+    if (!is_layer && has_misspelt_kind(entry)) return kUnknownLayer;
     entry.errors.add(entry.table.at(),
                      fmt::format("'{}' needs either 'op' or 'block'{}", entry.name, is_layer ? ", not both" : ""));
     return kUnknownLayer;
@@ -132,6 +133,23 @@ LayerPort Builder::place(Frame& frame, const Entry& entry) {
   const std::vector<LayerPort> inputs = inputs_of(frame, entry);
   if (entry.errors.size() != before) return kUnknownLayer;
   return is_layer ? place_layer(frame, entry, inputs) : place_block(frame, entry, inputs);
+}
+
+// Whether a key looks like 'op' or 'block', which is reported.
+bool Builder::has_misspelt_kind(const Entry& entry) {
+  std::vector<std::string> keys;
+  for (const Member& member : entry.table.table()) {
+    if (!contains(kLayerKeys, member.key)) keys.push_back(member.key);
+  }
+  for (const char* kind : {"op", "block"}) {
+    const auto key = nearest_name(kind, keys);
+    if (!key) continue;
+    const Table& members = entry.table.table();
+    const auto member = std::find_if(members.begin(), members.end(), [&](const Member& m) { return m.key == *key; });
+    entry.errors.add(member->at, fmt::format("'{}' has no key '{}'; nearest is '{}'", entry.name, *key, kind));
+    return true;
+  }
+  return false;
 }
 
 bool Builder::is_wanted(const Frame& frame, const Entry& entry) {
@@ -233,17 +251,18 @@ LayerPort Builder::place_layer(Frame& frame, const Entry& entry, const std::vect
     return kUnknownLayer;
   }
   const std::string full_name = frame.prefix + entry.name;
+  const std::size_t before = entry.errors.size();
+  std::vector<std::string> parameters;
+  for (const ParamInfo& info : type->params) parameters.push_back(info.name);
+  const Value table = parameters_of(frame, entry, kLayerKeys, parameters, "op '" + type->name + "'");
   const int count = static_cast<int>(inputs.size());
   if (count < type->least_inputs || count > type->most_inputs) {
+    if (entry.errors.size() != before) return kUnknownLayer;  // one of the keys may be a misspelt 'from'
     entry.errors.add(entry.table.at(), fmt::format("layer '{}': op '{}' takes {}{} input{}, found {}", full_name, type->name,
                                                    type->least_inputs == type->most_inputs ? "" : "at least ", type->least_inputs,
                                                    type->least_inputs == 1 ? "" : "s", count));
     return kUnknownLayer;
   }
-  const std::size_t before = entry.errors.size();
-  std::vector<std::string> parameters;
-  for (const ParamInfo& info : type->params) parameters.push_back(info.name);
-  const Value table = parameters_of(frame, entry, kLayerKeys, parameters, "op '" + type->name + "'");
 
   std::vector<Shape> shapes;
   const bool known = entry.errors.size() == before && std::find(inputs.begin(), inputs.end(), kUnknownLayer) == inputs.end();

@@ -12,6 +12,12 @@
 
 namespace millrace {
 
+// Where a file uses a block of a network that it extends.
+struct BlockUse {
+  std::string block;
+  Position at;
+};
+
 class Builder {
  public:
   // All references must outlive the builder.
@@ -20,6 +26,8 @@ class Builder {
 
   // Mistakes go to `errors`; the network is complete only when there are none.
   Network build(const std::string& name, const Value& variables);
+  // Of the mistakes in blocks that stand in another file than their use, by the mistake's index in `errors`.
+  const std::map<std::size_t, BlockUse>& uses() const { return uses_; }
 
  private:
   struct Entry {
@@ -39,6 +47,7 @@ class Builder {
   LayerPort expand(Frame& frame, const Entry& entry, const BlockDefinition& block, const std::string& prefix, LayerPort input,
                    const Value& given);
 
+  static bool has_misspelt_kind(const Entry& entry);
   bool is_wanted(const Frame& frame, const Entry& entry);
   bool is_auxiliary(const Frame& frame, const Entry& entry);
   // What a key of the entry says; true when that is a mistake, which is reported.
@@ -49,6 +58,7 @@ class Builder {
                       const std::vector<std::string>& parameters, const std::string& owner);
   const BlockDefinition* block_of(const Frame& frame, const Entry& entry);
   std::vector<Value> instances_of(const Frame& frame, const Entry& entry, const BlockDefinition& block);
+  void require_references(const Entry& entry, const BlockDefinition& block, const std::vector<Value>& instances);
   int add(const Entry& entry, const std::string& full_name, const std::string& op, const std::vector<LayerPort>& inputs,
           LayerPlan plan);
   void check_uses();
@@ -66,10 +76,11 @@ class Builder {
   const Registry& registry_;
   Diagnostics& errors_;
   Network network_;
-  Shape input_shape_;                     // (C, H, W)
-  std::map<std::string, int> by_name_;    // of network_.layers
-  std::set<LayerPort> auxiliary_;         // outputs that no layer needs to take
-  std::size_t placed_ = 0;                // entries, those of blocks once for each instance
+  Shape input_shape_;                   // (C, H, W)
+  std::map<std::string, int> by_name_;  // of network_.layers
+  std::set<LayerPort> auxiliary_;       // outputs that no layer needs to take
+  std::size_t placed_ = 0;              // entries, those of blocks once for each instance
+  std::map<std::size_t, BlockUse> uses_;
   std::set<const Array*> wrong_lists_;    // with names that are wrong
   std::set<const Value*> wrong_entries_;  // whose mistakes are reported: other instances of their block have the same
 };

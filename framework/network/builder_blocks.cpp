@@ -16,8 +16,12 @@ const std::vector<std::string> kBlockKeys = {"name",   "block", "from",   "when"
 
 // What the block may be given: what has a default and what its layers refer to.
 std::vector<std::string> parameter_names(const BlockDefinition& block) {
-  std::vector<std::string> names = block.names;
-  for (const Member& member : block.defaults.table()) names.push_back(member.key);
+  std::vector<std::string> names;
+  const auto add = [&](const std::string& name) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  };
+  for (const Reference& reference : block.references) add(reference.name);
+  for (const Member& member : block.defaults.table()) add(member.key);
   return names;
 }
 
@@ -84,15 +88,31 @@ std::vector<Value> Builder::instances_of(const Frame& frame, const Entry& entry,
       for (const Member& member : changes.table()) instances.front().set(member.key, member.value);
     }
   }
-  for (const std::string& name : block.names) {
+  require_references(entry, block, instances);
+  return instances;
+}
+
+// That each instance has what the block refers to.
+void Builder::require_references(const Entry& entry, const BlockDefinition& block, const std::vector<Value>& instances) {
+  std::set<std::string> missing;
+  for (const Reference& reference : block.references) {
+    const std::string& name = reference.name;
     const auto has = [&](const Value& instance) {
       return instance.find(name) || block.defaults.find(name) || variables_.find(name);
     };
-    if (std::all_of(instances.begin(), instances.end(), has)) continue;
-    entry.errors.add(entry.table.at(),
-                     fmt::format("'{}' does not say '{}', which block '{}' needs", entry.name, name, block.name));
+    if (std::all_of(instances.begin(), instances.end(), has) || !missing.insert(name).second) continue;
+    std::vector<std::string> names;
+    for (const Value* table : std::initializer_list<const Value*>{&entry.table, &block.defaults, &variables_}) {
+      for (const Member& member : table->table()) names.push_back(member.key);
+    }
+    if (const auto nearest = nearest_name(name, names)) {
+      entry.errors.add(reference.at,
+                       fmt::format("block '{}': '${{{}}}' refers to nothing; nearest is '${{{}}}'", block.name, name, *nearest));
+    } else {
+      entry.errors.add(entry.table.at(),
+                       fmt::format("'{}' does not say '{}', which block '{}' needs", entry.name, name, block.name));
+    }
   }
-  return instances;
 }
 
 LayerPort Builder::place_block(Frame& frame, const Entry& entry, const std::vector<LayerPort>& inputs) {
@@ -128,7 +148,13 @@ LayerPort Builder::expand(Frame& frame, const Entry& entry, const BlockDefinitio
   inner.input = input;
   bind(inner.variables, given, block.defaults, entry.errors);
   if (entry.errors.size() != before) return kUnknownLayer;
-  return lay_out(inner, *block.layers);
+  const std::size_t known = errors_.size();
+  const LayerPort output = lay_out(inner, *block.layers);
+  for (std::size_t i = known; i < errors_.size(); ++i) {
+    const Position &mistake = errors_.entries()[i].at, &use = entry.table.at();
+    if (mistake.file && use.file && *mistake.file != *use.file) uses_.emplace(i, BlockUse{block.name, use});
+  }
+  return output;
 }
 
 }  // namespace millrace

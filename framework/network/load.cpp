@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
+#include <map>
 
 #include "config/document.h"
 #include "network/builder.h"
@@ -26,7 +28,9 @@ std::vector<std::string> keys_of_every_network() {
 std::vector<std::string> referred_names(const NetworkDocument& document) {
   std::vector<std::string> names;
   for (const Reference& reference : document.references) names.push_back(reference.name);
-  for (const auto& [key, block] : document.blocks) names.insert(names.end(), block.names.begin(), block.names.end());
+  for (const auto& [key, block] : document.blocks) {
+    for (const Reference& reference : block.references) names.push_back(reference.name);
+  }
   std::sort(names.begin(), names.end());
   names.erase(std::unique(names.begin(), names.end()), names.end());
   return names;
@@ -58,9 +62,14 @@ Value network_variables(const NetworkDocument& document, const std::string& name
   }
   for (const Reference& reference : document.references) {
     if (given.find(reference.name) || document.defaults.find(reference.name)) continue;
+    std::vector<std::string> names;
+    for (const Value* table : {&given, &document.defaults}) {
+      for (const Member& member : table->table()) names.push_back(member.key);
+    }
+    const auto nearest = nearest_name(reference.name, names);
     errors.add(reference.at,
-               fmt::format("network '{0}' needs '{1}': set it in the pipeline's [network] or in the network's defaults", name,
-                           reference.name));
+               fmt::format("network '{0}' needs '{1}': set it in the pipeline's [network] or in the network's defaults{2}", name,
+                           reference.name, nearest ? fmt::format("; nearest is '{}'", *nearest) : ""));
   }
   Value variables;
   if (errors.size() == before) bind(variables, given, document.defaults, errors);
@@ -71,22 +80,62 @@ bool is_same_place(const Position& a, const Position& b) {
   return a.file && b.file && *a.file == *b.file && a.line == b.line && a.column == b.column;
 }
 
-// What is wrong where a network refers to a variable that a pipeline has given is wrong in the pipeline.
+// Whether any entry of a list of layers gives `name` to the block that it stands for.
+bool is_given(const Array* entries, const std::string& name) {
+  return entries != nullptr && std::any_of(entries->begin(), entries->end(), [&](const Value& entry) {
+           const Value* first = entry.find("first");
+           return entry.find(name) != nullptr || (first != nullptr && first->find(name) != nullptr);
+         });
+}
+
+// Whether ${name} in blocks is the network's variable, which no block is given under the same name.
+bool is_of_network(const NetworkDocument& document, const std::string& name) {
+  return !is_given(document.layers, name) && std::none_of(document.blocks.begin(), document.blocks.end(), [&](const auto& block) {
+    return is_given(block.second.layers, name) || block.second.defaults.find(name) != nullptr;
+  });
+}
+
+// All references to the network's variables.
+std::vector<Reference> references_to_variables(const NetworkDocument& document) {
+  std::vector<Reference> all = document.references;
+  for (const auto& [key, block] : document.blocks) {
+    const auto is_variable = [&](const Reference& reference) { return is_of_network(document, reference.name); };
+    std::copy_if(block.references.begin(), block.references.end(), std::back_inserter(all), is_variable);
+  }
+  return all;
+}
+
+// The variable that one of `references` at `at` refers to; null where none does. `name`: its name.
+const Value* variable_at(const Position& at, const std::vector<Reference>& references, const NetworkDocument& document,
+                         const Value& given, std::string& name) {
+  for (const Reference& reference : references) {
+    if (!is_same_place(reference.at, at)) continue;
+    name = reference.name;
+    if (const Value* variable = given.find(name)) return variable;
+    // A default of the same file stands beside what refers to it.
+    const Value* variable = document.defaults.find(name);
+    if (variable != nullptr && variable->at().file && *variable->at().file != *at.file) return variable;
+  }
+  return nullptr;
+}
+
+// What is wrong where a network refers to a variable that a pipeline has given is wrong in the pipeline; what is wrong in a block
+// of a network that another one extends, in the file that uses the block.
 void report(const Diagnostics& mistakes, const NetworkDocument& document, const std::string& name, const Value& given,
-            Diagnostics& errors) {
-  for (const Diagnostics::Entry& mistake : mistakes.entries()) {
-    const Value* variable = nullptr;
+            const std::map<std::size_t, BlockUse>& uses, Diagnostics& errors) {
+  if (mistakes.empty()) return;
+  const std::vector<Reference> references = references_to_variables(document);
+  for (std::size_t i = 0; i < mistakes.entries().size(); ++i) {
+    const Diagnostics::Entry& mistake = mistakes.entries()[i];
     std::string key;
-    for (const Reference& reference : document.references) {
-      if (!is_same_place(reference.at, mistake.at) || variable != nullptr) continue;
-      variable = given.find(reference.name);
-      key = reference.name;
-    }
-    if (variable == nullptr || !variable->at().file) {
-      errors.add(mistake.at, mistake.message);
-    } else {
+    const Value* variable = variable_at(mistake.at, references, document, given, key);
+    if (variable != nullptr && variable->at().file) {
       errors.add(variable->at(), fmt::format("{} = {} of network '{}': {}: {}", key, to_toml(*variable), name,
                                              to_string(mistake.at), mistake.message));
+    } else if (const auto use = uses.find(i); use != uses.end()) {
+      errors.add(use->second.at, fmt::format("block '{}': {}: {}", use->second.block, to_string(mistake.at), mistake.message));
+    } else {
+      errors.add(mistake.at, mistake.message);
     }
   }
 }
@@ -101,8 +150,9 @@ std::shared_ptr<const Network> build_network(const Value& document, const std::s
   const Value bound = network_variables(parts, name, variables, errors);
   if (errors.size() != before) return nullptr;
   Diagnostics mistakes;
-  auto network = std::make_shared<const Network>(Builder(parts, registry, mistakes).build(name, bound));
-  report(mistakes, parts, name, variables, errors);
+  Builder builder(parts, registry, mistakes);
+  auto network = std::make_shared<const Network>(builder.build(name, bound));
+  report(mistakes, parts, name, variables, builder.uses(), errors);
   return errors.size() == before ? network : nullptr;
 }
 

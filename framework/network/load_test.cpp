@@ -208,6 +208,26 @@ layers = [ { op = "conv", out = "${width}", kernel = 1 } ])";
             "net.toml:2:59: 'repeat' must be an integer between 1 and 1000, found 0");
 }
 
+TEST_F(NetworkLanguage, MisspeltKindsOfEntriesAreNamed) {
+  EXPECT_EQ(mistakes(R"(layers = [ { name = "l", po = "relu" } ])"), "net.toml:2:26: 'l' has no key 'po'; nearest is 'op'");
+  EXPECT_EQ(mistakes(R"(layers = [ { name = "l", blokc = "b" } ]
+[block.b]
+layers = [ { op = "relu" } ])"),
+            "net.toml:2:26: 'l' has no key 'blokc'; nearest is 'block'");
+}
+
+TEST_F(NetworkLanguage, AMisspeltReferenceInABlockIsToldWhereItIsWritten) {
+  EXPECT_EQ(mistakes(R"(layers = [ { name = "l", block = "b", width = 3 } ]
+[block.b]
+layers = [ { op = "conv", out = "${width}", kernel = 1 }, { op = "conv", out = "${widht}", kernel = 1 } ])"),
+            "net.toml:4:80: block 'b': '${widht}' refers to nothing; nearest is '${width}'");
+}
+
+TEST_F(NetworkLanguage, AMisspeltFromIsToldBeforeTheInputsThatItLeavesOut) {
+  EXPECT_EQ(mistakes(R"(layers = [ { name = "a", op = "relu" }, { op = "add", fro = ["@input", "a"] } ])"),
+            "net.toml:2:55: op 'add' has no key 'fro'; nearest is 'from'");
+}
+
 TEST_F(NetworkLanguage, ABlockCannotContainItself) {
   EXPECT_EQ(mistakes(R"(layers = [ { name = "l", block = "a" } ]
 [block.a]

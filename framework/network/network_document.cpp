@@ -47,11 +47,7 @@ BlockDefinition read_block(const Member& member, Diagnostics& errors) {
   if (const Value* defaults = part(member.value, owner, "defaults", Value::Kind::table, false, errors))
     block.defaults = *defaults;
   block.layers = layer_list(member.value, owner, errors);
-  for (const Reference& reference : references(member.value)) {
-    if (std::find(block.names.begin(), block.names.end(), reference.name) == block.names.end()) {
-      block.names.push_back(reference.name);
-    }
-  }
+  block.references = references(member.value);
   return block;
 }
 
@@ -64,7 +60,7 @@ NetworkDocument read_network_document(const Value& document, const std::string& 
     errors.add(document.at(), fmt::format("{} must be a table, found {}", owner, found(document)));
     return result;
   }
-  check_keys(document, owner, {"defaults", "input", "layers", "block"}, errors);
+  check_keys(document, owner, {"defaults", "input", "layers", "block", "extends"}, errors);
   if (const Value* defaults = part(document, owner, "defaults", Value::Kind::table, false, errors)) result.defaults = *defaults;
   result.input = part(document, owner, "input", Value::Kind::table, true, errors);
   result.layers = layer_list(document, owner, errors);

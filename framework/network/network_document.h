@@ -16,7 +16,7 @@ struct BlockDefinition {
   Value defaults;  // a table
   const Array* layers = nullptr;
   Position at;
-  std::vector<std::string> names;  // what ${...} in its layers and defaults refers to, each once
+  std::vector<Reference> references;  // of ${...} in its layers and defaults
 };
 
 // Points into the Value that it was made from.

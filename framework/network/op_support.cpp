@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace millrace::ops {
@@ -73,13 +74,17 @@ Initialiser read_initialiser(const Value& value, const Initialiser& otherwise, i
     if (std::find(rules().begin(), rules().end(), result.rule) == rules().end()) {
       const auto nearest = nearest_name(result.rule, rules());
       errors.add(value.at(), fmt::format("there is no initialiser '{}'{}", result.rule,
-                                         nearest ? fmt::format("; did you mean '{}'?", *nearest)
+                                         nearest ? fmt::format("; nearest is '{}'", *nearest)
                                                  : fmt::format("; there are {}", fmt::join(rules(), ", "))));
       return otherwise;
     }
   } else {
     errors.add(value.at(), fmt::format("an initialiser is a rule's name, a number, or a table {{ rule, value }}; found {}",
                                        to_string(value.kind())));
+    return otherwise;
+  }
+  if (!std::isfinite(result.value)) {
+    errors.add(value.at(), fmt::format("the value of an initialiser must be finite, found {}", result.value));
     return otherwise;
   }
   if (result.rule == "whiten" && rank != 4) {
@@ -129,7 +134,8 @@ PaddingRule read_padding(const Value& value, Diagnostics& errors) {
   if (value.kind() == Value::Kind::text) {
     if (value.text() == "same") return {.same = true, .fixed = {}};
     if (value.text() == "valid") return {};
-    return wrong("\"" + value.text() + "\"");
+    const auto nearest = nearest_name(value.text(), {"same", "valid"});
+    return wrong(fmt::format("\"{}\"{}", value.text(), nearest ? fmt::format("; nearest is \"{}\"", *nearest) : ""));
   }
   std::vector<std::int64_t> figures;
   if (value.kind() == Value::Kind::integer) {

@@ -48,6 +48,19 @@ const LossType* find(const std::string& name, const Position& at, const Registry
   return nullptr;
 }
 
+// Keys that look like a word of every loss; they are reported and taken out.
+void refuse_misspelt_words(Value& table, const LossType& type, const std::string& owner, Diagnostics& errors) {
+  std::vector<std::string> keys = {"rule", "reduction"};
+  for (const ParamInfo& info : type.params) keys.push_back(info.name);
+  std::erase_if(table.table(), [&](const Member& member) {
+    const bool is_key = std::find(keys.begin(), keys.end(), member.key) != keys.end();
+    const auto nearest = is_key ? std::nullopt : nearest_name(member.key, keys);
+    if (nearest != "rule" && nearest != "reduction") return false;
+    errors.add(member.at, fmt::format("{} has no key '{}'; nearest is '{}'", owner, member.key, *nearest));
+    return true;
+  });
+}
+
 // Replaces the word by the numbers that it stands for; where they are not known, classes weigh the same.
 void put_median_weights(Value& table, const LossType& type, const std::vector<double>& weights) {
   const Value* const written = table.find(kClassWeights);
@@ -80,6 +93,7 @@ StageLoss read(const Value* written, const Registry& registry, const std::string
   }
   const std::size_t before = errors.size();
   if (const LossType* type = find(words.rule, at, registry, owner, errors)) {
+    refuse_misspelt_words(table, *type, owner, errors);
     put_median_weights(table, *type, median_weights);
     made.loss = type->create(table, owner + " '" + words.rule + "'", errors);
   }

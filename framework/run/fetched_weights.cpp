@@ -75,7 +75,7 @@ class Fetch {
 
   std::string local() {
     const std::string path = url_.starts_with(kFile) ? url_.substr(kFile.size()) : url_;
-    check_file(path, "");
+    compare(sum_of(path));
     return path;
   }
 
@@ -83,11 +83,12 @@ class Fetch {
     Storage& storage = registry_.storage(url_);
     const std::string path = cached_weights(url_);
     const FileLock lock(path + ".lock",
-                          [&] { doing_(fmt::format("waiting for another process that fetches the weights '{}'", told_)); });
+                        [&] { doing_(fmt::format("waiting for another process that fetches the weights '{}'", told_)); });
     std::error_code ignored;
     if (fs::is_regular_file(path, ignored)) {
-      check_file(path, path);
-      return path;
+      if (is_expected(sum_of(path))) return path;
+      doing_(fmt::format("'{}' has another SHA-256 than it must have, and is deleted", path));
+      fs::remove(path, ignored);
     }
     require_digest();  // not after a long wait
     doing_(fmt::format("fetching the weights '{}'", told_));
@@ -96,7 +97,7 @@ class Fetch {
     if (bytes.size() == 0) fail(ErrorKind::data, "'{}' is empty", told_);
     if (const auto digest = new_digest()) {
       digest->add(bytes.data(), bytes.size());
-      compare(digest->finish(), "");
+      compare(digest->finish());
     }
     OutputFile file(path);
     file.write(bytes.data(), bytes.size());
@@ -118,27 +119,26 @@ class Fetch {
     return registry_.digest("sha256")->create();
   }
 
-  // `cached`: the file that goes when the sums differ; "": none does.
-  void check_file(const std::string& path, const std::string& cached) const {
+  // Empty when it is compared with nothing, or when the file cannot be read: who reads it says why.
+  std::string sum_of(const std::string& path) const {
     const auto digest = new_digest();
-    if (!digest) return;
+    if (!digest) return {};
     doing_(fmt::format("computing the SHA-256 of '{}'", path));
     std::ifstream file(path, std::ios::binary);
-    if (!file) return;  // whoever reads it says why it cannot be read
+    if (!file) return {};
     std::vector<char> buffer(std::size_t{1} << 20);
     while (file.read(buffer.data(), static_cast<std::streamsize>(buffer.size())) || file.gcount() > 0) {
       digest->add(buffer.data(), static_cast<std::size_t>(file.gcount()));
     }
-    compare(digest->finish(), cached);
+    return digest->finish();
   }
 
-  void compare(const std::string& found, const std::string& cached) const {
-    if (found.starts_with(expected_)) return;
-    std::error_code ignored;
-    if (!cached.empty()) fs::remove(cached, ignored);
-    fail(ErrorKind::data, "'{}' has the SHA-256 {}, and {} {}{}{}", told_, found, who_, expected_,
-         expected_.size() < kAllDigits ? "...; [network] sha256 = \"...\" holds whatever the name says" : "",
-         cached.empty() ? "" : fmt::format("; '{}' was deleted", cached));
+  bool is_expected(const std::string& sum) const { return sum.empty() || sum.starts_with(expected_); }
+
+  void compare(const std::string& sum) const {
+    if (is_expected(sum)) return;
+    fail(ErrorKind::data, "'{}' has the SHA-256 {}, and {} {}{}", told_, sum, who_, expected_,
+         expected_.size() < kAllDigits ? "...; [network] sha256 = \"...\" holds whatever the name says" : "");
   }
 
   const std::string& url_;

@@ -27,8 +27,9 @@ struct WeightsRequest {
 
 // The path of a local file that holds these weights. What is remote is fetched unless it is in the cache folder, and appears
 // there whole or not at all; of several processes one fetches, and the others wait for it. Then the file's SHA-256 is compared
-// with the one given or, for what is remote, with hash_in_name(). `doing` is told what takes time. Throws Error(data) that names
-// both sums when they differ; the file is then removed from the cache. Throws Error(usage) when there is no storage for the URL,
+// with the one given or, for what is remote, with hash_in_name(). `doing` is told what takes time. A file in
+// the cache whose sum is another one is damaged, or was another one on the server: it is fetched again. Throws Error(data) that
+// names both sums when they differ then, and keeps nothing. Throws Error(usage) when there is no storage for the URL,
 // no cache folder, or nothing that computes SHA-256; and what the storage throws.
 std::string local_weights(const WeightsRequest& request, const Registry& registry, const std::function<void(std::string)>& doing);
 

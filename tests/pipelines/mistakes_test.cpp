@@ -191,6 +191,7 @@ TEST_F(Mistakes, InTheTableOfALoss) {
   };
   loss("\"cross_entrop\"", {"t.toml:28:8: [train.forward_backward]: 'loss': there is no loss 'cross_entrop'; nearest is 'cross_entropy'"});
   loss("{ label_smoothin = 0.1 }", {"t.toml:28:10: [train.forward_backward]: 'loss' 'cross_entropy'", "nearest is 'label_smoothing'"});
+  loss("{ ruule = \"cross_entropy\" }", {"t.toml:28:10: [train.forward_backward]: 'loss' has no key 'ruule'; nearest is 'rule'"});
   loss("{ label_smoothing = 2 }", {"t.toml:28:", "between 0 and 1"});
   loss("{ reduction = \"median\" }", {"t.toml:28:22: ", "'reduction' must be 'mean' or 'sum', found 'median'"});
   loss("3", {"t.toml:28:8: ", "'loss' must be the name of a loss or a table"});

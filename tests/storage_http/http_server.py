@@ -1,8 +1,8 @@
 """A small web server for tests, which misbehaves where it is asked to.
 
-    python3 http_server.py ROOT
+    python3 http_server.py ROOT [CERTIFICATE]
 
-Prints "listening on PORT", and ends when its standard input does. /NAME is the file NAME of ROOT, with an ETag and ranges.
+CERTIFICATE is a PEM file of a key and its certificate; the server speaks TLS then. Prints "listening on PORT", and ends when its standard input does. /NAME is the file NAME of ROOT, with an ETag and ranges.
     /plain/NAME        no ranges: always 200
     /chunked/NAME      no ranges, and no Content-Length
     /unversioned/NAME  neither ETag nor Last-Modified
@@ -18,6 +18,7 @@ Prints "listening on PORT", and ends when its standard input does. /NAME is the 
 import http.server
 import os
 import re
+import ssl
 import sys
 import threading
 import time
@@ -128,6 +129,10 @@ class Server(http.server.ThreadingHTTPServer):
 
 
 server = Server(("127.0.0.1", 0), Handler)
+if len(sys.argv) > 2:
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(sys.argv[2])
+    server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
 threading.Thread(target=server.serve_forever, daemon=True).start()
 print(f"listening on {server.server_address[1]}", flush=True)
 sys.stdin.read()

@@ -157,6 +157,34 @@ TEST_F(HttpServer, IsAProxyWhereTheEnvironmentSaysSo) {
   unsetenv("http_proxy");  // NOLINT(concurrency-mt-unsafe)
 }
 
+TEST_F(HttpServer, IsTrustedOverTlsOnlyWithItsCertificateAndUnderItsName) {
+  const std::string own = (root() / "own.pem").string();
+  s3::test::Child openssl({"sh", "-c",
+                           "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=test "
+                           "-addext subjectAltName=IP:127.0.0.1 -keyout '" +
+                               own + "' -out '" + own + ".crt' 2>/dev/null && cat '" + own + ".crt' >> '" + own + "'"},
+                          {});
+  if (openssl.wait() != 0) GTEST_SKIP() << "openssl, which makes a certificate, is not installed (Debian: openssl)";
+  const WebServer secure(root(), own);
+  HttpStorage stranger = storage();
+  const std::string said = complaint(ErrorKind::storage, [&] { read(stranger, secure / "file.bin"); });
+  EXPECT_SAYS(said, "cannot read '" + secure / "file.bin" + "': ");
+  EXPECT_SAYS(said, "certificate problem");
+  EXPECT_SAYS(said, "; CURL_CA_BUNDLE or SSL_CERT_FILE names a file of the certificates to trust");
+  EXPECT_EQ(said.find("gave up"), said.npos) << said;  // nothing that passes
+  for (const char* variable : {"CURL_CA_BUNDLE", "SSL_CERT_FILE"}) {
+    HttpStorage from = storage({{variable, own + ".crt"}});
+    EXPECT_TRUE(read(from, secure / "file.bin") == bytes_) << variable;
+    EXPECT_TRUE(read(from, secure / (std::string("cut/1/") + variable + "/file.bin")) == bytes_) << variable;
+  }
+  HttpStorage from = storage({{"SSL_CERT_FILE", own + ".crt"}});
+  const std::string other = "https://localhost" + secure.url().substr(secure.url().rfind(':')) + "/file.bin";
+  const std::string refused = complaint(ErrorKind::storage, [&] { read(from, other); });
+  EXPECT_SAYS(refused, "cannot read '" + other + "': ");
+  EXPECT_SAYS(refused, "certificate subject name");
+  EXPECT_EQ(refused.find("gave up"), refused.npos) << refused;
+}
+
 TEST_F(HttpServer, HasNoFolders) {
   HttpStorage from = storage();
   EXPECT_EQ(from.look("https://host/folder/"), Storage::Kind::folder);

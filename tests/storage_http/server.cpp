@@ -5,17 +5,27 @@
 #include <cstdlib>
 #include <fstream>
 #include <stdexcept>
+#include <vector>
 
 #include "digest.h"
 
 namespace millrace::http::test {
 
-WebServer::WebServer(const std::filesystem::path& root)
-    : child_({MILLRACE_PYTHON, MILLRACE_SOURCE_DIR "/tests/storage_http/http_server.py", root.string()},
-             {{"PYTHONDONTWRITEBYTECODE", "1"}}) {
+namespace {
+
+std::vector<std::string> command(const std::filesystem::path& root, const std::string& certificate) {
+  std::vector<std::string> words = {MILLRACE_PYTHON, MILLRACE_SOURCE_DIR "/tests/storage_http/http_server.py", root.string()};
+  if (!certificate.empty()) words.push_back(certificate);
+  return words;
+}
+
+}  // namespace
+
+WebServer::WebServer(const std::filesystem::path& root, const std::string& certificate)
+    : child_(command(root, certificate), {{"PYTHONDONTWRITEBYTECODE", "1"}}) {
   const std::string line = child_.read_line();
   if (!line.starts_with("listening on ")) throw std::runtime_error("the test server does not start: " + line);
-  url_ = "http://127.0.0.1:" + line.substr(13);
+  url_ = (certificate.empty() ? "http://127.0.0.1:" : "https://127.0.0.1:") + line.substr(13);
   setenv("no_proxy", "127.0.0.1,localhost", 1);  // NOLINT(concurrency-mt-unsafe): before there are threads
 }
 

@@ -59,6 +59,14 @@ class WeightsByUrl : public testing::Test {
     return count;
   }
 
+  // Of the one file of weights there.
+  std::string cached_name() const {
+    for (const auto& entry : fs::directory_iterator(folder_.path() / "cache/weights")) {
+      if (entry.path().extension() != ".lock") return entry.path().filename().string();
+    }
+    return {};
+  }
+
   TemporaryFolder folder_;
   std::optional<WebServer> server_;
   std::string bytes_, sum_, named_;
@@ -89,9 +97,20 @@ TEST_F(WeightsByUrl, AreRefusedWithAnotherSum) {
   ASSERT_EQ(check("plain.safetensors").code, 0);
   const Outcome kept = check("plain.safetensors", wrong);
   EXPECT_EQ(kept.code, 3);
-  EXPECT_SAYS(kept.err, "was deleted");
+  EXPECT_SAYS(kept.err, "has the SHA-256 " + sum_ + ", and [network] sha256 says " + wrong);
   EXPECT_EQ(cached(), 0);
   EXPECT_SAYS(check("plain.safetensors", "12").err, "'sha256' must be 64 hexadecimal digits, found \"12\"");
+}
+
+TEST_F(WeightsByUrl, ThatAreDamagedInTheCacheAreFetchedAgain) {
+  ASSERT_EQ(check("plain.safetensors", sum_).code, 0);
+  const fs::path kept = find_file(folder_.path() / "cache", cached_name());
+  fs::resize_file(kept, bytes_.size() / 2);
+  const int before = server_->requests();
+  const Outcome again = check("plain.safetensors", sum_);
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(server_->requests(), before + 1);
+  EXPECT_TRUE(read_file(kept) == bytes_);
 }
 
 TEST_F(WeightsByUrl, HaveTheSumThatTheirNameSays) {

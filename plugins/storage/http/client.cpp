@@ -17,6 +17,12 @@ constexpr std::size_t kLongestText = std::size_t{1} << 34;  // of a file whose s
 
 bool is_redirect(int status) { return status == 301 || status == 302 || status == 303 || status == 307 || status == 308; }
 
+// Why an exchange broke that no repetition cures.
+std::string explained(const std::string& broken) {
+  const bool is_untrusted = broken.find("certificate problem") != std::string::npos;
+  return broken + (is_untrusted ? "; CURL_CA_BUNDLE or SSL_CERT_FILE names a file of the certificates to trust" : "");
+}
+
 // Of a reply that is whole. Throws Refusal; otherwise why there has to be another attempt, or nothing.
 std::string judged(int status) {
   if (status == 200 || status == 206 || status == 416) return {};
@@ -70,7 +76,7 @@ Client::Attempt Client::try_once(const std::string& url, Task& task) {
   try {
     attempt.reply = follow(std::move(request), at);
     if (!attempt.reply.broken.empty()) {
-      if (!attempt.reply.can_recover) throw Refusal{ErrorKind::storage, attempt.reply.broken};
+      if (!attempt.reply.can_recover) throw Refusal{ErrorKind::storage, explained(attempt.reply.broken)};
       attempt.cause = attempt.reply.broken;
     } else {
       attempt.cause = judged(attempt.reply.head.status);
