@@ -89,6 +89,7 @@ class Node final : public Output {
   void spawn(const Message& message);
   std::uint64_t process(const Link& link, Packet&& packet, std::uint64_t begin, int line) noexcept;
   std::uint64_t samples_of(const Link& link, const Packet& packet) const;
+  bool is_whole(const Packet& packet);  // otherwise the graph fails: the stage wrote outside its slots
 
   Core& core_;
   std::shared_ptr<Stage> stage_;

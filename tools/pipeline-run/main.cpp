@@ -92,6 +92,7 @@ int main(int argc, char** argv) {
                 overfit)
         .flag("--find-rate", "raise the learning rate from 1e-7 to 10 over 100 steps, and propose one", find_rate)
         .option("--hash", "WHAT", "stream hashes cover: stream, samples and draws; pixels, also what the network receives", hash)
+        .flag("--guard", "look for writes outside the samples' slots after each stage, and name the stage and the sample", options.guard)
         .flag("--json", "events on standard output, one JSON object a line: observe.metrics.standard_output", json)
         .flag("--quiet", "only warnings on standard error: observe.console.quiet", quiet);
     if (!arguments.read(argc, argv, files)) return 0;
