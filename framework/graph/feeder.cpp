@@ -60,18 +60,18 @@ class Feeder::CirculatingBatch final : public Batch, public Guarded {
     slots_[index].reset(key, slot, target, slot_of(target_memory_, target.shape(image), target_guards_, index));
   }
 
-  std::string damage(std::uint32_t begin, std::uint32_t count) const override {
-    for (std::uint32_t slot = begin; slot < begin + count; ++slot) {
+  std::string damage(std::uint32_t begin, std::uint32_t slots) const override {
+    for (std::uint32_t slot = begin; slot < begin + slots; ++slot) {
       for (const auto& [guards, what] : {std::pair{&pixel_guards_, "image"}, std::pair{&target_guards_, "target"}}) {
         const std::string found = guards->slots.empty() ? "" : guards->slots.damage(slot);
         if (found.empty()) continue;
-        return fmt::format("sample '{}': outside the slot of its {} ({}) were written: {}", slots_[slot].place(), what,
+        return fmt::format("sample '{}': it wrote outside the slot of the {} ({}): {}", slots_[slot].place(), what,
                            to_string(what[0] == 'i' ? image : target.shape(image)), found);
       }
     }
     for (const auto& [guards, what] : {std::pair{&pixel_guards_, "images"}, std::pair{&target_guards_, "targets"}}) {
       const std::string found = guards->whole.empty() ? "" : guards->whole.damage(0);
-      if (!found.empty()) return fmt::format("step {}: outside the memory of the batch's {} were written: {}", step, what, found);
+      if (!found.empty()) return fmt::format("step {}: it wrote outside the memory of the batch's {}: {}", step, what, found);
     }
     return {};
   }

@@ -39,8 +39,8 @@ class GuardedMemory {
 class Guarded {
  public:
   virtual ~Guarded() = default;
-  // What was written outside of slots [begin, begin + count), or outside the memory of them all; "" when nothing was.
-  virtual std::string damage(std::uint32_t begin, std::uint32_t count) const = 0;
+  // What was written outside of slots [begin, begin + slots), or outside the memory of them all; "" when nothing was.
+  virtual std::string damage(std::uint32_t begin, std::uint32_t slots) const = 0;
 };
 
 }  // namespace millrace::flow

@@ -8,6 +8,7 @@
 
 #include "base/library_folder.h"
 #include "millrace/plugin.h"
+#include "plugin/library_file.h"
 #include "plugin/trust.h"
 
 namespace millrace {
@@ -17,6 +18,9 @@ namespace fs = std::filesystem;
 
 std::shared_ptr<void> open_library(const std::string& path) {
   if (const std::string reason = distrust(path); !reason.empty()) fail(ErrorKind::usage, "plugin {}", reason);
+  if (const std::string part = missing_part(path); !part.empty()) {
+    fail(ErrorKind::usage, "plugin '{}' cannot be opened: {}", path, part);
+  }
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
     fail(ErrorKind::usage, "plugin '{}' cannot be opened (if it was built for another version, build it again): {}", path,

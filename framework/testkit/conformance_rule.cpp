@@ -77,7 +77,7 @@ std::vector<std::shared_ptr<const Rule>> rules_of(const Registry& registry, cons
   return rules;
 }
 
-void description(const Registry& registry, const std::string& name, Report& report) {
+void rule_description(const Registry& registry, const std::string& name, Report& report) {
   const RuleType& type = *registry.rule(name);
   check_description(type.name, type.text, type.plugin, type.params, report);
   std::set<std::string> names = {std::string(kValue), std::string(kGradient)};
@@ -100,12 +100,12 @@ Answer answer_of(const RuleType& type) {
   };
 }
 
-void defaults(const Registry& registry, const std::string& name, Report& report) {
+void rule_defaults(const Registry& registry, const std::string& name, Report& report) {
   const RuleType& type = *registry.rule(name);
   check_defaults(type.params, type.defaults, answer_of(type), report);
 }
 
-void refusals(const Registry& registry, const std::string& name, Report& report) {
+void rule_refusals(const Registry& registry, const std::string& name, Report& report) {
   const RuleType& type = *registry.rule(name);
   check_unknown_key(type.params, answer_of(type), report);
 }
@@ -143,7 +143,7 @@ void bits(const Registry& registry, const std::string& name, Report& report) {
   }
 }
 
-void state(const Registry& registry, const std::string& name, Report& report) {
+void rule_state(const Registry& registry, const std::string& name, Report& report) {
   for (const auto& rule : rules_of(registry, name, report)) {
     OneParameter whole(*rule), second(*rule);
     whole.draw(0, 1);
@@ -158,9 +158,12 @@ void state(const Registry& registry, const std::string& name, Report& report) {
   }
 }
 
-constexpr Check kRuleChecks[] = {
-    {"rule", "description", description}, {"rule", "defaults", defaults}, {"rule", "refusals", refusals},
-    {"rule", "padding", padding},         {"rule", "bits", bits},         {"rule", "state", state}};
+constexpr Check kRuleChecks[] = {{"rule", "description", rule_description},
+                                 {"rule", "defaults", rule_defaults},
+                                 {"rule", "refusals", rule_refusals},
+                                 {"rule", "padding", padding},
+                                 {"rule", "bits", bits},
+                                 {"rule", "state", rule_state}};
 
 }  // namespace
 

@@ -66,7 +66,7 @@ std::string answer(const Registry& registry, const StageType& type, const std::s
   return answer(registry, type, table);
 }
 
-void description(const Registry& registry, const std::string& name, Report& report) {
+void stage_description(const Registry& registry, const std::string& name, Report& report) {
   const StageType& type = *registry.stage(name);
   check_description(type.name, type.text, type.plugin, type.params, report);
   report.expect(!type.inputs.empty() || !type.outputs.empty(), "it has no port");
@@ -75,7 +75,7 @@ void description(const Registry& registry, const std::string& name, Report& repo
   }
 }
 
-void defaults(const Registry& registry, const std::string& name, Report& report) {
+void stage_defaults(const Registry& registry, const std::string& name, Report& report) {
   const StageType& type = *registry.stage(name);
   const auto check = [&](const Value& table) {
     Diagnostics errors;
@@ -187,7 +187,7 @@ void construction(const Registry& registry, const std::string& name, Report& rep
 }
 
 // What a stage saves, a new one takes up and saves again.
-void state(const Registry& registry, const std::string& name, Report& report) {
+void stage_state(const Registry& registry, const std::string& name, Report& report) {
   const Workable stage(registry, name);
   if (!stage.is_workable(report)) return;
   testkit::Harness first = stage.harness();
@@ -201,11 +201,12 @@ void state(const Registry& registry, const std::string& name, Report& report) {
   report.expect(second.stage().save() == saved, "what it saves is another text after a new stage has restored it");
 }
 
-constexpr Check kStageChecks[] = {
-    {"stage", "description", description}, {"stage", "defaults", defaults},         {"stage", "unknown key", unknown_key},
-    {"stage", "wrong type", wrong_type},   {"stage", "wrong choice", wrong_choice}, {"stage", "out of range", out_of_range},
-    {"stage", "missing key", missing_key}, {"stage", "wrong table", wrong_table},   {"stage", "stop before open", stops_unopened},
-    {"stage", "stop twice", stops_twice},  {"stage", "construction", construction}, {"stage", "state", state}};
+constexpr Check kStageChecks[] = {{"stage", "description", stage_description},   {"stage", "defaults", stage_defaults},
+                                  {"stage", "unknown key", unknown_key},         {"stage", "wrong type", wrong_type},
+                                  {"stage", "wrong choice", wrong_choice},       {"stage", "out of range", out_of_range},
+                                  {"stage", "missing key", missing_key},         {"stage", "wrong table", wrong_table},
+                                  {"stage", "stop before open", stops_unopened}, {"stage", "stop twice", stops_twice},
+                                  {"stage", "construction", construction},       {"stage", "state", stage_state}};
 
 std::vector<Check> with_sample_checks() {
   std::vector<Check> all(std::begin(kStageChecks), std::end(kStageChecks));
