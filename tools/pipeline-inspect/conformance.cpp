@@ -19,24 +19,21 @@ using conformance::Verdict;
 using testkit::Ended;
 using testkit::run_apart;
 
-// The plugin first, so that none of the search path takes its place.
-void load(Registry& registry, const std::string& file) {
-  registry.load(file);
-  registry.load_all();
-}
+// The plugin is loaded first, so that none of the search path takes its place.
 
 // What is wrong with how it is loaded; "" when nothing is.
 std::string load_problem(const std::string& file) {
   try {
     Registry registry;
-    load(registry, file);
-    const PluginInfo& plugin = registry.plugins().front();
+    registry.load(file);
+    const PluginInfo plugin = registry.plugins().front();
     if (plugin.version.empty() || plugin.text.empty()) return "MILLRACE_PLUGIN gives it no version or no text";
     if (conformance::registered_by(registry, plugin.name).empty() && registry.communicators().empty())
       return "it registers nothing";
+    registry.load_all();
     for (const std::string& reason : registry.why_not()) {
       if (reason.find("is registered already") != std::string::npos)
-        return "another plugin cannot be loaded beside it: " + reason;
+        return fmt::format("another plugin cannot be loaded beside it: {}", reason);
     }
     return {};
   } catch (...) {
@@ -56,7 +53,8 @@ class Verdicts {
     constexpr const char* kWords[] = {"passed", "failed", "not applicable"};
     ++asked_;
     if (verdict == Verdict::failed) ++failed_;
-    fmt::print("{}: {}: {}{}\n", what, check, kWords[static_cast<int>(verdict)], why.empty() ? "" : ": " + one_line(why));
+    fmt::print("{}: {}: {}{}\n", what, check, kWords[static_cast<int>(verdict)],
+               why.empty() ? std::string() : fmt::format(": {}", one_line(why)));
     std::fflush(stdout);
   }
   bool end() const {
@@ -108,7 +106,8 @@ bool print_conformance(const std::string& file, double seconds) {
   if (!problem.empty()) return verdicts.end();
   conformance::image_folder();  // once, for all checks
   Registry registry;
-  load(registry, path);
+  registry.load(path);
+  registry.load_all();
   for (const conformance::Subject& subject : conformance::registered_by(registry, registry.plugins().front().name)) {
     ask_all(registry, subject, seconds, verdicts);
   }
