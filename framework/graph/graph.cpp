@@ -289,6 +289,11 @@ std::string Graph::under_way() const {
   return text;
 }
 
+RunningStage running_stage() noexcept {
+  const Node::Place* const place = Node::running();
+  return place ? RunningStage{place->graph.c_str(), place->name.c_str()} : RunningStage{};
+}
+
 std::size_t Graph::memory_bound() const { return state_->memory_bound; }
 
 }  // namespace millrace

@@ -60,6 +60,12 @@ struct GraphOptions {
 // Graph takes them, or those before the steps alone. What varies in size is not counted before it is read.
 std::size_t slot_bytes(const std::vector<std::vector<std::shared_ptr<Stage>>>& stages, const GraphOptions& options);
 
+// The stage whose process() runs on this thread; nulls when none does. Async-signal-safe.
+struct RunningStage {
+  const char *graph = nullptr, *name = nullptr;
+};
+RunningStage running_stage() noexcept;
+
 class Graph {
  public:
   // `stages[i]`: the instances of plan.stages[i] - one, or one for each replica. Opened by the caller.

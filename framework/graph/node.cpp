@@ -40,6 +40,8 @@ Packet unpack(const Message& message) {
 
 }  // namespace
 
+const Node::Place* Node::running() noexcept { return this_turn && this_turn->running ? &this_turn->running->place() : nullptr; }
+
 std::int64_t Link::level() const {
   const Counters::Totals totals = counters.totals();
   return static_cast<std::int64_t>(totals.packets - totals.samples);

@@ -77,6 +77,7 @@ class Node final : public Output {
   void fail(Error error) override;  // adds the stage's name
 
   void put(const Message& message);
+  static const Place* running() noexcept;  // of the node whose stage runs on this thread; null: none. Async-signal-safe
   Stage& stage() const { return *stage_; }
   const Place& place() const { return place_; }
   Kind kind() const { return kind_; }

@@ -1,5 +1,7 @@
 #include "testkit/conformance.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "config/document.h"
@@ -44,9 +46,8 @@ Verdict Report::verdict() const {
 std::string Report::text() const {
   constexpr std::size_t kMost = 5;
   if (complaints_.empty()) return reason_;
-  std::string text =
-      fmt::format("{}", fmt::join(complaints_.begin(),
-                                  complaints_.begin() + static_cast<std::ptrdiff_t>(std::min(kMost, complaints_.size())), "; "));
+  const std::span<const std::string> first(complaints_.data(), std::min(kMost, complaints_.size()));
+  std::string text = fmt::format("{}", fmt::join(first.begin(), first.end(), "; "));
   if (complaints_.size() > kMost) text += fmt::format("; and {} more", complaints_.size() - kMost);
   return text;
 }

@@ -14,15 +14,15 @@ namespace millrace::conformance {
 namespace fs = std::filesystem;
 
 const fs::path& image_folder() {
-  struct Made {
+  struct Folder {
     fs::path path;
     pid_t by = ::getpid();
-    ~Made() {
+    ~Folder() {
       std::error_code ignored;
       if (::getpid() == by) fs::remove_all(path, ignored);
     }
   };
-  static const Made folder{[] {
+  static const Folder folder{[] {
     const fs::path root = fs::temp_directory_path() / fmt::format("millrace_conformance_{}", ::getpid());
     fs::create_directories(root);
     std::ofstream list(root / "metadata.csv");  // for stages that read lists

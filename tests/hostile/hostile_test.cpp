@@ -182,6 +182,12 @@ TEST(HostileRun, NamesTheStageThatThrows) {
              {"--set", "train.constructor_throws.number=true"});
 }
 
+TEST(HostileRun, NamesTheStageThatEndsTheProcess) {
+  expect_run("crashes", 128 + 11, {"signal 11", " in stage 'train.crashes'"});
+  expect_run("aborts", 128 + 6, {"signal 6", " in stage 'train.aborts'"});
+  expect_run("exits", 1, {"a plugin ended the process by exit() in stage 'train.exits'"});
+}
+
 TEST(HostileRun, RefusesWhatAStageMakesOfSamples) {
   expect_run("wrong_shape", 3, {"the image is 4 x 4 x 3, the batch holds 32 x 32 x 3"});
   expect_run("wrong_label", 3, {"1000"});

@@ -19,9 +19,7 @@ using conformance::Verdict;
 using testkit::Ended;
 using testkit::run_apart;
 
-// The plugin is loaded first, so that none of the search path takes its place.
-
-// What is wrong with how it is loaded; "" when nothing is.
+// What is wrong with how it is loaded; "" when nothing is. It comes first, so that none of the search path takes its place.
 std::string load_problem(const std::string& file) {
   try {
     Registry registry;

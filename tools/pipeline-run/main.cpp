@@ -13,6 +13,7 @@
 #include "millrace/plugin.h"
 #include "overfit.h"
 #include "find_rate.h"
+#include "last_words.h"
 #include "run/check.h"
 #include "run/processes.h"
 #include "run/session.h"
@@ -146,6 +147,7 @@ int main(int argc, char** argv) {
     options.only_check = check;
     options.stop_signal = &signals.signal();
     options.checkpoint_signals = &signals.checkpoints();
+    const millrace::LastWords last_words([](int code) { _exit(code); });
     try {
       millrace::Session session(pipeline, registry, options);
       if (check) {
