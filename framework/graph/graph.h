@@ -49,7 +49,7 @@ struct GraphOptions {
   // processes. Empty: this process has the whole batch.
   std::vector<double> load;
   std::uint32_t first_replica = 0, replicas = 0;
-  std::int32_t resident_set = -1;                                                 // Batch::resident_set
+  std::int32_t resident_set = -1;  // Batch::resident_set
   // Known bytes lie around each sample's slot and around each batch, and are looked at when a stage sends samples on. A stage
   // that wrote there ends the run.
   bool guard = false;

@@ -23,6 +23,7 @@ TEST(EveryPlugin, IsLoadedWithoutComplaint) {
   for (const std::string& reason : registry().why_not()) ADD_FAILURE() << reason;
   for (const PluginInfo& plugin : registry().plugins()) {
     EXPECT_FALSE(plugin.name.empty()) << plugin.path;
+    EXPECT_EQ(plugin.name.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_"), std::string::npos) << plugin.path;
     EXPECT_FALSE(plugin.version.empty()) << plugin.path;
     EXPECT_FALSE(plugin.text.empty()) << plugin.path;
   }
