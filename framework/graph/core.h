@@ -105,6 +105,7 @@ struct Core {
   }
 
   std::function<void()> on_failure;  // set once, before the first start
+  bool guarded = false;              // GraphOptions::guard
 
  private:
   std::atomic<bool> failed_{false};

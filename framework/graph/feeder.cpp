@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "graph/guard.h"
 #include "millrace/random.h"
 
 namespace millrace::flow {
@@ -12,7 +13,7 @@ constexpr std::uint32_t kMostPerChunk = 64;
 constexpr std::uint32_t kFirstChunk = 8;  // before anything was measured
 
 // All memory of one step's samples, allocated once.
-class Feeder::CirculatingBatch final : public Batch {
+class Feeder::CirculatingBatch final : public Batch, public Guarded {
  public:
   CirculatingBatch(std::weak_ptr<Feeder> feeder, const FeederPlan& plan)
       : home_(std::move(feeder)),
@@ -31,8 +32,8 @@ class Feeder::CirculatingBatch final : public Batch {
     numbers_per_sample = plan.options.numbers;
     numbers = slot_numbers_.data();
     if (plan.options.has_rows) row_offsets = slot_rows_.data();
-    memory_ = buffer(plan, image.bytes());
-    target_memory_ = buffer(plan, target_bytes());
+    memory_ = buffer(plan, image.bytes(), pixel_guards_);
+    target_memory_ = buffer(plan, target_bytes(), target_guards_);
     samples = slots_;
     pixels = memory_.get();
     targets = target_memory_.get();
@@ -55,9 +56,24 @@ class Feeder::CirculatingBatch final : public Batch {
   }
 
   void reset(std::uint32_t index, const SampleKey& key) {
-    const Image slot = pixels ? Image{memory_.get() + index * image.bytes(), image} : Image{};
-    const ImageShape shape = target.shape(image);
-    slots_[index].reset(key, slot, target, targets ? Image{targets + index * shape.bytes(), shape} : Image{});
+    const Image slot = slot_of(memory_, image, pixel_guards_, index);
+    slots_[index].reset(key, slot, target, slot_of(target_memory_, target.shape(image), target_guards_, index));
+  }
+
+  std::string damage(std::uint32_t begin, std::uint32_t slots) const override {
+    for (std::uint32_t slot = begin; slot < begin + slots; ++slot) {
+      for (const auto& [guards, what] : {std::pair{&pixel_guards_, "image"}, std::pair{&target_guards_, "target"}}) {
+        const std::string found = guards->slots.empty() ? "" : guards->slots.damage(slot);
+        if (found.empty()) continue;
+        return fmt::format("sample '{}': it wrote outside the slot of the {} ({}): {}", slots_[slot].place(), what,
+                           to_string(what[0] == 'i' ? image : target.shape(image)), found);
+      }
+    }
+    for (const auto& [guards, what] : {std::pair{&pixel_guards_, "images"}, std::pair{&target_guards_, "targets"}}) {
+      const std::string found = guards->whole.empty() ? "" : guards->whole.damage(0);
+      if (!found.empty()) return fmt::format("step {}: it wrote outside the memory of the batch's {}: {}", step, what, found);
+    }
+    return {};
   }
 
  protected:
@@ -70,15 +86,35 @@ class Feeder::CirculatingBatch final : public Batch {
   }
 
  private:
+  // With GraphOptions::guard, stages that work on samples get slots apart from each other; `batch` copies from there into the
+  // memory that devices read. Else empty.
+  struct Guards {
+    GuardedMemory slots, whole;
+  };
+
   // For `bytes` of each slot; none where the shape varies.
-  std::shared_ptr<std::uint8_t[]> buffer(const FeederPlan& plan, std::size_t bytes) const {
-    bytes *= image.is_static() ? plan.spec.size : 0;
-    if (bytes == 0) return nullptr;
-    return plan.options.host_buffer ? plan.options.host_buffer(bytes) : std::make_shared<std::uint8_t[]>(bytes);
+  std::shared_ptr<std::uint8_t[]> buffer(const FeederPlan& plan, std::size_t bytes, Guards& guards) const {
+    const std::size_t all = image.is_static() ? bytes * plan.spec.size : 0;
+    if (all == 0) return nullptr;
+    if (plan.options.guard) {
+      guards.slots = GuardedMemory(plan.spec.size, bytes);
+      guards.whole = GuardedMemory(1, all, plan.options.host_buffer);
+      return guards.whole.share(0);
+    }
+    return plan.options.host_buffer ? plan.options.host_buffer(all) : std::make_shared<std::uint8_t[]>(all);
+  }
+
+  static Image slot_of(const std::shared_ptr<std::uint8_t[]>& memory, const ImageShape& shape, Guards& guards,
+                       std::uint32_t index) {
+    if (!memory) return {};
+    if (guards.slots.empty()) return {memory.get() + index * shape.bytes(), shape};
+    guards.slots.renew(index);
+    return {guards.slots.piece(index), shape};
   }
 
   std::weak_ptr<Feeder> home_;
   std::shared_ptr<std::uint8_t[]> memory_, target_memory_;
+  Guards pixel_guards_, target_guards_;
   std::vector<Sample> slots_;
   std::vector<AugmentationRecord> slot_records_;
   std::vector<SourceMap> slot_source_maps_;

@@ -63,6 +63,7 @@ Graph::State::State(const GraphPlan& plan, const std::vector<std::vector<std::sh
                     const GraphOptions& options, Workers::State& the_workers)
     : name(plan.name), workers(the_workers) {
   workers.arena.execute([this] { core = std::make_unique<Core>(); });  // a graph belongs to the arena it was made in
+  core->guarded = options.guard;
   credits = std::make_shared<Credits>(core->graph);
   gate = std::make_shared<Gate>(*core, credits, std::max<std::uint64_t>(options.steps_per_epoch, 1));
   add_nodes(plan, stages);
@@ -286,6 +287,11 @@ std::string Graph::under_way() const {
     }
   }
   return text;
+}
+
+RunningStage running_stage() noexcept {
+  const Node::Place* const place = Node::running();
+  return place ? RunningStage{place->graph.c_str(), place->name.c_str()} : RunningStage{};
 }
 
 std::size_t Graph::memory_bound() const { return state_->memory_bound; }

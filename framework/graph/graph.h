@@ -49,13 +49,22 @@ struct GraphOptions {
   // processes. Empty: this process has the whole batch.
   std::vector<double> load;
   std::uint32_t first_replica = 0, replicas = 0;
-  std::int32_t resident_set = -1;                                                 // Batch::resident_set
+  std::int32_t resident_set = -1;  // Batch::resident_set
+  // Known bytes lie around each sample's slot and around each batch, and are looked at when a stage sends samples on. A stage
+  // that wrote there ends the run.
+  bool guard = false;
   std::function<std::shared_ptr<std::uint8_t[]>(std::size_t bytes)> host_buffer;  // null: ordinary memory
 };
 
 // Bytes of one slot of a circulating batch at most: the encoded sample, its image and target, and scratch images. `stages` as
 // Graph takes them, or those before the steps alone. What varies in size is not counted before it is read.
 std::size_t slot_bytes(const std::vector<std::vector<std::shared_ptr<Stage>>>& stages, const GraphOptions& options);
+
+// The stage whose process() runs on this thread; nulls when none does. Async-signal-safe.
+struct RunningStage {
+  const char *graph = nullptr, *name = nullptr;
+};
+RunningStage running_stage() noexcept;
 
 class Graph {
  public:

@@ -4,6 +4,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "graph/guard.h"
 #include "graph/tsan.h"
 
 namespace millrace::flow {
@@ -38,6 +39,8 @@ Packet unpack(const Message& message) {
 }
 
 }  // namespace
+
+const Node::Place* Node::running() noexcept { return this_turn && this_turn->running ? &this_turn->running->place() : nullptr; }
 
 std::int64_t Link::level() const {
   const Counters::Totals totals = counters.totals();
@@ -89,6 +92,7 @@ Node::Node(Core& core, std::shared_ptr<Stage> stage, Kind kind, Place place, std
 
 void Node::emit(int port, Packet packet) {
   const std::vector<Link*>& links = outputs_[static_cast<std::size_t>(port)];
+  if (core_.guarded && !is_whole(packet)) return;
   if (links.empty()) return;  // nobody takes it
   for (std::size_t i = 0; i + 1 < links.size(); ++i) links[i]->send(Packet(packet), this);
   links.back()->send(std::move(packet), this);
@@ -98,6 +102,15 @@ void Node::fail(Error error) {
   std::string frame = "stage '" + place_.graph + "." + place_.name + "'";
   if (place_.instances > 1) frame += " of replica " + std::to_string(place_.replica);
   core_.fail(error.in(std::move(frame)));
+}
+
+bool Node::is_whole(const Packet& packet) {
+  const auto* guarded = dynamic_cast<const Guarded*>(packet.payload.get());
+  const std::string damage = guarded ? guarded->damage(packet.begin, packet.count) : std::string();
+  if (damage.empty()) return true;
+  fail(Error(ErrorKind::run, damage + ". A stage may write only into what Sample::new_image(), change_pixels() and "
+                                      "Batch::change_pixels() give it"));
+  return false;
 }
 
 void Node::put(const Message& message) {
@@ -150,8 +163,10 @@ std::uint64_t Node::process(const Link& link, Packet&& packet, std::uint64_t beg
     return begin;
   }
   const std::uint64_t step = packet.sequence, samples = samples_of(link, packet);
+  const Packet kept = core_.guarded && outputs_.empty() ? packet : Packet();  // it sends nothing on, which would be looked at
   try {
     stage_->process(link.port, std::move(packet), *this);
+    if (kept.payload) is_whole(kept);
   } catch (...) {
     Error error = current_error();
     if (link.carries != Link::Carries::chunk) error.in("step " + std::to_string(step));

@@ -77,6 +77,7 @@ class Node final : public Output {
   void fail(Error error) override;  // adds the stage's name
 
   void put(const Message& message);
+  static const Place* running() noexcept;  // of the node whose stage runs on this thread; null: none. Async-signal-safe
   Stage& stage() const { return *stage_; }
   const Place& place() const { return place_; }
   Kind kind() const { return kind_; }
@@ -89,6 +90,7 @@ class Node final : public Output {
   void spawn(const Message& message);
   std::uint64_t process(const Link& link, Packet&& packet, std::uint64_t begin, int line) noexcept;
   std::uint64_t samples_of(const Link& link, const Packet& packet) const;
+  bool is_whole(const Packet& packet);  // otherwise the graph fails: the stage wrote outside its slots
 
   Core& core_;
   std::shared_ptr<Stage> stage_;

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "graph/graph.h"
+#include "graph/guard.h"
 
 namespace millrace {
 namespace {
@@ -34,9 +35,10 @@ std::size_t slot_bytes(const std::vector<std::vector<std::shared_ptr<Stage>>>& s
   const std::size_t encoded = source == nullptr ? 0 : source->largest_encoded() / 4 * 5;  // as ByteBuffer rounds up
   const ImageShape& image = options.image;
   const std::size_t pixels = image.is_static() ? image.bytes() + options.target.shape(image).bytes() : 0;
+  const std::size_t guards = options.guard ? pixels + 6 * flow::GuardedMemory::kGuard : 0;  // slots of image and target
   const std::size_t described = sizeof(Sample) + sizeof(AugmentationRecord) + sizeof(SourceMap);
   const std::size_t arrays = options.numbers * sizeof(float) + 2 * (sizeof(std::int32_t) + sizeof(float));
-  return encoded + pixels + described + arrays + 64 + scratch_bytes(stages, image);
+  return encoded + pixels + guards + described + arrays + 64 + scratch_bytes(stages, image);
 }
 
 }  // namespace millrace

@@ -8,6 +8,8 @@
 
 #include "base/library_folder.h"
 #include "millrace/plugin.h"
+#include "plugin/library_file.h"
+#include "plugin/trust.h"
 
 namespace millrace {
 namespace {
@@ -15,6 +17,10 @@ namespace {
 namespace fs = std::filesystem;
 
 std::shared_ptr<void> open_library(const std::string& path) {
+  if (const std::string reason = distrust(path); !reason.empty()) fail(ErrorKind::usage, "plugin {}", reason);
+  if (const std::string part = missing_part(path); !part.empty()) {
+    fail(ErrorKind::usage, "plugin '{}' cannot be opened: {}", path, part);
+  }
   void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) {
     fail(ErrorKind::usage, "plugin '{}' cannot be opened (if it was built for another version, build it again): {}", path,
@@ -56,6 +62,8 @@ std::vector<fs::path> named_folders() {
   }
   return folders;
 }
+
+constexpr const char* kFolder = "the folder of plugins ";  // that is not trusted
 
 // The libraries in a folder, sorted, so that every machine loads them in the same order.
 std::vector<std::string> libraries_in(const fs::path& folder, std::error_code& error) {
@@ -117,6 +125,10 @@ void Registry::load(const std::string& path) {
 void Registry::load_all() {
   const auto load_folder = [this](const fs::path& folder, std::error_code& error) {
     const std::vector<std::string> files = libraries_in(folder, error);
+    if (const std::string reason = distrust(folder); !files.empty() && !reason.empty()) {
+      skipped_.push_back(std::string(kFolder) + reason);
+      return files.size();
+    }
     for (const std::string& file : files) {
       const auto same_name = [&](const PluginInfo& plugin) {
         return fs::path(plugin.path).filename() == fs::path(file).filename();
@@ -146,7 +158,8 @@ void Registry::load_all() {
 std::string Registry::skipped_clause(std::string_view name) const {
   std::string clause;
   for (const std::string& reason : skipped_) {
-    if (reason.starts_with("MILLRACE_PLUGIN_PATH") || reason.find(name) != std::string::npos) clause += "; skipped: " + reason;
+    if (reason.starts_with("MILLRACE_PLUGIN_PATH") || reason.starts_with(kFolder) || reason.find(name) != std::string::npos)
+      clause += "; skipped: " + reason;
   }
   return clause;
 }

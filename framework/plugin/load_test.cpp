@@ -90,6 +90,20 @@ TEST(PluginLoad, RefusesAFileThatIsNoLibrary) {
   fs::remove(path);
 }
 
+// Which the loader of libraries does not notice: it ends the process.
+TEST(PluginLoad, RefusesALibraryThatIsCutOff) {
+  const fs::path path = fs::path(testing::TempDir()) / "cut_off.so";
+  const std::uintmax_t size = fs::file_size(plugin("good"));
+  for (const std::uintmax_t left : {std::uintmax_t{100}, std::uintmax_t{3000}, size / 2}) {
+    fs::copy_file(plugin("good"), path, fs::copy_options::overwrite_existing);
+    fs::resize_file(path, left);
+    const std::string said = refusal(path.string());
+    EXPECT_TRUE(said.starts_with(fmt::format("plugin '{}' cannot be opened: the file has {} bytes, and", path.string(), left)))
+        << said;
+  }
+  fs::remove(path);
+}
+
 TEST(PluginLoad, RefusesANameThatIsTaken) {
   Registry registry;
   registry.load(plugin("good"));

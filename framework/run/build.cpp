@@ -75,8 +75,8 @@ GraphBuild::GraphBuild(const GraphPlan& plan, StageContext context) : plan_(&pla
         require_each_once();
         labelled_ = source_->label(order.listed(0)) >= 0;
         context_.fingerprint = combined(source_->fingerprint(), context_.target);
-      } catch (Error& error) {
-        throw error.in(place(source_at_));
+      } catch (...) {
+        throw current_error().in(place(source_at_));
       }
     }
     if (dynamic_cast<const SampleCache*>(&stage) != nullptr) refuse_random_before_cache();
@@ -161,8 +161,8 @@ void GraphBuild::make(std::size_t index, const StageContext& shared, std::size_t
     std::shared_ptr<Stage> made;
     try {
       made = stage.type->create(stage.table, context, errors);
-    } catch (Error& error) {
-      throw error.in(place(index));
+    } catch (...) {
+      throw current_error().in(place(index));
     }
     errors.throw_if_any();
     stages_[index].push_back(std::move(made));
@@ -178,8 +178,8 @@ void GraphBuild::add_requests(CompileRequest& request) const {
     context.taken = taken_ports(*plan_, index);
     try {
       stage.type->request(stage.table, context, request);
-    } catch (Error& error) {
-      throw error.in(place(index));
+    } catch (...) {
+      throw current_error().in(place(index));
     }
   }
 }
@@ -240,8 +240,8 @@ void GraphBuild::open_stages() {
       if (stage.get() == source_) continue;
       try {
         stage->open();
-      } catch (Error& error) {
-        throw error.in(place(index));
+      } catch (...) {
+        throw current_error().in(place(index));
       }
     }
   }

@@ -244,6 +244,7 @@ GraphOptions Session::graph_options(std::size_t g) const {
   graph.chunk = static_cast<std::uint32_t>(pipeline_.run.chunk);
   graph.samples_per_epoch = build->samples();
   graph.batch_size = build->batch().size;
+  graph.guard = options_.guard;
   graph.steps_per_epoch = build->steps_per_epoch();
   graph.image = build->image();
   graph.target = build->target();

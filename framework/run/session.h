@@ -57,6 +57,7 @@ struct SessionOptions {
   std::function<double(std::uint64_t)> rate_factor;  // of the learning rate at each step, from 0; null: 1
   std::shared_ptr<RunObserver> observer;             // listens beside those of the file, and misses nothing; null: none does
   Group* group = nullptr;                            // the processes that run this pipeline together; null: this one alone
+  bool guard = false;                                // GraphOptions::guard
   int processes = 1;                                 // so many will run it: what they cannot do is refused, --check included
 };
 

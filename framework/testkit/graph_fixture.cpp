@@ -51,6 +51,7 @@ void TestGraph::connect(int to) {
 Graph& TestGraph::make(const Options& options) {
   graph_options_.seed = seed_;
   graph_options_.chunk = options.chunk;
+  graph_options_.guard = options.guard;
   graph_options_.load.assign(options.ranks > 1 ? options.ranks : 0, 1.0);
   graph_options_.first_replica = options.rank;
   graph_options_.replicas = 1;

@@ -29,6 +29,7 @@ class TestGraph {
     std::uint64_t epochs = 1;
     std::uint32_t chunk = 0;
     std::uint32_t rank = 0, ranks = 1;
+    bool guard = false;
     std::function<std::shared_ptr<std::uint8_t[]>(std::size_t)> host_buffer = nullptr;
   };
 

@@ -6,9 +6,9 @@
 #include <cstring>
 #include <mutex>
 
+#include "discovered.h"
 #include "millrace/host_element.h"
 #include "millrace/loss_elements.h"
-#include "synthetic.h"
 #include "testkit/losses.h"
 #include "testkit/plain.h"
 #include "testkit/rules.h"

@@ -50,16 +50,9 @@ class EveryLayer : public testing::TestWithParam<std::string> {
   }
 };
 
-TEST_P(EveryLayer, HasTheGradientsOfItsForward) {
-  for (const char* backend : {"cpu", "simulated"}) {
-    for_each_example([&](const Network& network) {
-      SCOPED_TRACE(backend);
-      const Made made = compile(backend, network, Precision::fp32);
-      const testkit::GradientReport report = testkit::check_gradients(network, *made.replica, batch_of(network));
-      EXPECT_LT(report.worst(), 1e-2) << report.text();
-    });
-  }
-}
+TEST_P(EveryLayer, DescribesItself) { expect_passes("layer", "description", GetParam()); }
+TEST_P(EveryLayer, NamesAnUnknownKey) { expect_passes("layer", "refusals", GetParam()); }
+TEST_P(EveryLayer, HasTheGradientsOfItsForward) { expect_passes("layer", "gradients", GetParam()); }
 
 TEST_P(EveryLayer, ComputesTheSameOnAllBackends) {
   for_each_example([&](const Network& network) {

@@ -17,16 +17,10 @@ std::vector<std::string> loss_names() {
   return names;
 }
 
-// From an image to an output of this shape. `wide`: with many channels, for which some backends lay out maps in blocks.
+using Data = LossData;
+
 std::shared_ptr<const Network> network_for(const Shape& output, bool wide) {
-  const bool map = output.rank() == 3;
-  const std::string last = map ? fmt::format("{{ op = \"conv\", out = {}, kernel = 1 }}", output[0])
-                               : fmt::format("{{ op = \"linear\", out = {} }}", output[0]);
-  return testkit::network_from_text(
-      fmt::format("input = {{ channels = 3, height = {}, width = {} }}\n"
-                  "layers = [ {{ op = \"conv\", out = {}, kernel = 3, padding = 1 }}, {{ op = \"gelu\" }}, {} ]\n",
-                  map ? output[1] : 4, map ? output[2] : 5, wide ? 32 : 6, last),
-      with_simulation());
+  return conformance::network_for(with_simulation(), output, wide);
 }
 
 // From images of 4 x 6 to maps of twice the size: every output sees a part of the image.
@@ -38,43 +32,6 @@ std::shared_ptr<const Network> enlarging_network(int channels) {
                   channels),
       with_simulation());
 }
-
-// A batch with everything that a loss may read. Some images are mirrored or moved, and so are their targets, which have `scale`
-// times their size.
-struct Data {
-  Data(const Network& network, const Loss& loss, int scale = 1, ImageShape image = {})
-      : batch(testkit::make_batch(kBatch, image.is_static() ? image : network.input, network.input)) {
-    const auto channels = static_cast<std::int32_t>(network.output()[0]);
-    testkit::fill_at_random(*batch, channels, 2);
-    batch->records[1].flip_x(network.input.width);
-    batch->records[2].translate(1, -1);
-    batch->records[3].flip_y(network.input.height);
-    batch->records[3].translate(2, 2);
-    batch->records[3].border = Border::reflect;
-    batch->weights[4] = 0;
-    batch->weight = kBatch - 1;
-    Draw draw(5, {}, hash_text("targets"));
-    const bool map = network.output().rank() == 3;
-    if (loss.info().target == LossTarget::classes) batch->target.kind = TargetSpec::Kind::classes;
-    if (loss.info().target == LossTarget::values && map) batch->target.kind = TargetSpec::Kind::image;
-    batch->target.scale = scale;
-    for (std::size_t i = 0; i < kBatch * batch->target_bytes(); ++i) {
-      const bool classes = batch->target.kind == TargetSpec::Kind::classes;
-      const auto value = draw.integer(0, classes ? channels - 1 : 255);
-      targets.push_back(classes && draw.chance(0.1) ? batch->target.ignored : static_cast<std::uint8_t>(value));
-    }
-    batch->targets = targets.empty() ? nullptr : targets.data();
-    if (loss.info().target != LossTarget::values || map) return;
-    batch->numbers_per_sample = static_cast<std::uint32_t>(channels);
-    for (std::int32_t i = 0; i < static_cast<std::int32_t>(kBatch) * channels; ++i) {
-      numbers.push_back(static_cast<float>(draw.normal()));
-    }
-    batch->numbers = numbers.data();
-  }
-  Ref<Batch> batch;
-  std::vector<std::uint8_t> targets;
-  std::vector<float> numbers;
-};
 
 // Output, gradients and sums of one training pass.
 std::vector<float> results(const Network& network, Replica& replica, const Ref<Batch>& batch,
@@ -109,17 +66,10 @@ class EveryLoss : public testing::TestWithParam<std::string> {
   }
 };
 
-TEST_P(EveryLoss, HasItsGradientsOnEveryBackend) {
-  for (const char* backend : {"cpu", "simulated"}) {
-    for_each_example([&](const Network& network, const std::shared_ptr<const Loss>& loss) {
-      SCOPED_TRACE(backend);
-      const Data data(network, *loss);
-      const Made made = compile(backend, network, Precision::fp32, false, {loss});
-      const testkit::GradientReport report = testkit::check_gradients(network, *made.replica, data.batch, {.loss = loss});
-      EXPECT_LT(report.worst(), 1e-2) << report.text();
-    });
-  }
-}
+TEST_P(EveryLoss, DescribesItself) { expect_passes("loss", "description", GetParam()); }
+TEST_P(EveryLoss, AcceptsItsOwnDefaults) { expect_passes("loss", "defaults", GetParam()); }
+TEST_P(EveryLoss, NamesAnUnknownKey) { expect_passes("loss", "refusals", GetParam()); }
+TEST_P(EveryLoss, HasItsGradientsOnEveryBackend) { expect_passes("loss", "gradients", GetParam()); }
 
 TEST_P(EveryLoss, ComputesTheSameOnAllBackends) {
   for_each_example([&](const Network& network, const std::shared_ptr<const Loss>& loss) {

@@ -5,7 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "synthetic.h"
+#include "discovered.h"
+#include "testkit/conformance_compute.h"
 #include "testkit/gradient_check.h"
 #include "testkit/layer_examples.h"
 #include "testkit/losses.h"
@@ -14,28 +15,9 @@
 
 namespace millrace::conformance {
 
-inline constexpr std::uint32_t kBatch = 6;
-
-struct Made {
-  std::shared_ptr<Backend> backend;
-  std::unique_ptr<Device> device;
-  std::unique_ptr<Replica> replica;
-};
-
 inline Made compile(const char* backend, const Network& network, Precision precision, bool recompute = false,
                     std::vector<std::shared_ptr<const Loss>> losses = {}) {
-  Made made;
-  made.backend = with_simulation().backend(backend)->create();
-  made.device = made.backend->open(0, {});
-  CompileOptions options;
-  options.train_batch = options.infer_batch = kBatch;
-  options.precision = precision;
-  options.recompute = recompute;
-  options.request.losses.assign(losses.begin(), losses.end());
-  made.replica = made.device->compile(network, options);
-  made.replica->start();
-  testkit::randomise(network, *made.replica, 1);
-  return made;
+  return compile(with_simulation(), backend, network, precision, recompute, std::move(losses));
 }
 
 // Loss and gradients of one training pass.
@@ -62,12 +44,6 @@ inline double difference(const std::vector<float>& a, const std::vector<float>& 
     norm += std::pow(static_cast<double>(b[i]), 2);
   }
   return std::sqrt(far / norm);
-}
-
-inline Ref<Batch> batch_of(const Network& network) {
-  Ref<Batch> batch = testkit::make_batch(kBatch, network.input);
-  testkit::fill_at_random(*batch, testkit::kExampleClasses, 2);
-  return batch;
 }
 
 }  // namespace millrace::conformance

@@ -3,135 +3,29 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
-#include <random>
-#include <set>
 
-#include "millrace/vectorised.h"
-#include "synthetic.h"
-#include "testkit/host_rule.h"
+#include "discovered.h"
 #include "testkit/plain.h"
 
 namespace millrace::conformance {
 namespace {
 
-struct alignas(32) Pack {
-  float values[kUpdatePack];
-};
-
-// One parameter of 3000 packs: value, gradient and the rule's states.
-class OneParameter {
- public:
-  static constexpr std::int64_t kPacks = 3000;
-  static constexpr std::size_t kSize = kPacks * kUpdatePack;
-
-  explicit OneParameter(const Rule& rule) : rule_(rule), arrays_(2 + rule.states().size(), std::vector<Pack>(kPacks)) {
-    for (std::size_t s = 0; s < rule.states().size(); ++s) std::fill_n(array(2 + s), kSize, rule.states()[s].initial);
-  }
-  float* array(std::size_t which) { return arrays_[which].data()->values; }
-  void draw(std::size_t which, std::uint64_t seed) {
-    std::mt19937_64 generator(seed);
-    std::normal_distribution<float> normal;
-    std::generate_n(array(which), kSize, [&] { return normal(generator); });
-  }
-  // `units`: how many are run in one call.
-  void update(std::uint64_t updates_done, float decay, std::int64_t units = kPacks) {
-    UpdateSegment segment;
-    segment.decay = decay;
-    segment.rows = 24;
-    segment.columns = kSize / 24;
-    Squares squares[2];
-    UpdateArguments at;
-    at.value = array(0);
-    at.gradient = array(1);
-    for (std::size_t s = 2; s < arrays_.size(); ++s) at.states[s - 2] = array(s);
-    at.packs = kPacks;
-    at.segments = &segment;
-    at.segment_count = 1;
-    at.learning_rate = 0.125F;
-    at.squares = squares;
-    at.partial_squares = squares + 1;
-    at.chunks = chunks_of_norms(kPacks);
-    testkit::update_on_host(rule_, at, updates_done, [&](const Kernel& kernel, const void* element) {
-      const std::int64_t all = kernel.units(element);
-      for (std::int64_t first = all; first > 0; first -= units) {  // in any order: from the last
-        kernel.run_on_host(element, std::max<std::int64_t>(first - units, 0), first);
-      }
-    });
-  }
-  bool same_bits(const OneParameter& other) const {
-    for (std::size_t a = 0; a < arrays_.size(); ++a) {
-      if (std::memcmp(arrays_[a].data(), other.arrays_[a].data(), kSize * sizeof(float)) != 0) return false;
-    }
-    return true;
-  }
-
- private:
-  const Rule& rule_;
-  std::vector<std::vector<Pack>> arrays_;
-};
-
 class EveryRule : public testing::TestWithParam<std::string> {
  protected:
-  // With its defaults; and with every number at 0.5 and every switch on, where the rule accepts that.
   void SetUp() override {
-    Value other;
-    for (const ParamInfo& param : type().params) {
-      if (param.type == "number") other.set(param.name, Value(0.5));
-      if (param.type == "true or false") other.set(param.name, Value(true));
-    }
-    for (const Value& table : {Value(), other}) {
-      Diagnostics errors;
-      if (auto rule = type().create(table, GetParam(), errors)) rules_.push_back(std::move(rule));
-    }
+    rules_ = workable_rules(type());
     ASSERT_FALSE(rules_.empty());
   }
   static const RuleType& type() { return *registry().rule(GetParam()); }
   std::vector<std::shared_ptr<const Rule>> rules_;
 };
 
-TEST_P(EveryRule, DescribesItself) {
-  EXPECT_EQ(type().name, GetParam());
-  EXPECT_FALSE(type().text.empty());
-  EXPECT_FALSE(type().plugin.empty());
-  std::set<std::string> names = {std::string(kValue), std::string(kGradient)};
-  for (const RuleState& state : type().states) EXPECT_TRUE(names.insert(state.name).second) << state.name << " is taken";
-  const StageType* optimizer = registry().stage("optimizer");
-  for (const ParamInfo& param : type().params) {
-    EXPECT_FALSE(param.text.empty()) << param.name << " has no text";
-    const auto same = [&](const ParamInfo& other) { return other.name == param.name; };
-    EXPECT_TRUE(optimizer == nullptr || std::ranges::none_of(optimizer->params, same)) << param.name << " is the optimizer's";
-  }
-}
-
-TEST_P(EveryRule, KeepsPaddingZero) {
-  for (const auto& rule : rules_) {
-    OneParameter zeros(*rule);
-    for (std::uint64_t done = 0; done < 4; ++done) zeros.update(done, done % 2 == 0 ? 0.5F : 0);
-    for (std::size_t i = 0; i < OneParameter::kSize; ++i) ASSERT_EQ(zeros.array(0)[i], 0) << "element " << i;
-  }
-}
-
-TEST_P(EveryRule, HasTheSameBitsForAnyTeamAndInstructionSet) {
-  const InstructionSet best = instruction_set();
-  if (best == InstructionSet::plain) GTEST_SKIP() << "backend 'cpu' needs AVX2";
-  for (const auto& rule : rules_) {
-    const auto trained = [&](InstructionSet set, std::int64_t units) {
-      use_instruction_set(set);
-      OneParameter parameter(*rule);
-      parameter.draw(0, 1);
-      for (std::uint64_t done = 0; done < 3; ++done) {
-        parameter.draw(1, 2 + done);
-        parameter.update(done, 0.25F, units);
-      }
-      use_instruction_set(best);
-      return parameter;
-    };
-    const OneParameter expected = trained(best, OneParameter::kPacks);
-    EXPECT_TRUE(trained(best, 1).same_bits(expected)) << "depends on how work is shared out";
-    EXPECT_TRUE(trained(InstructionSet::avx2, 2).same_bits(expected)) << "depends on the instruction set";
-  }
-}
+TEST_P(EveryRule, DescribesItself) { expect_passes("rule", "description", GetParam()); }
+TEST_P(EveryRule, AcceptsItsOwnDefaults) { expect_passes("rule", "defaults", GetParam()); }
+TEST_P(EveryRule, NamesAnUnknownKey) { expect_passes("rule", "refusals", GetParam()); }
+TEST_P(EveryRule, KeepsPaddingZero) { expect_passes("rule", "padding", GetParam()); }
+TEST_P(EveryRule, HasTheSameBitsForAnyTeamAndInstructionSet) { expect_passes("rule", "bits", GetParam()); }
+TEST_P(EveryRule, GoesOnFromCopiedStates) { expect_passes("rule", "state", GetParam()); }
 
 struct PlainStepKernel {
   static constexpr int kStates = 0;

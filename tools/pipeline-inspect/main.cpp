@@ -9,6 +9,7 @@
 #include "config/document.h"
 #include "config/schema.h"
 #include "config/zoo.h"
+#include "conformance.h"
 #include "inspect.h"
 #include "millrace/error.h"
 #include "network/load.h"
@@ -20,7 +21,7 @@ using namespace millrace;
 struct Options {
   std::vector<std::string> rest, sets;
   bool dot = false, schema = false, parameters = false;
-  std::string svg;
+  std::string svg, plugin, limit = "30";
 };
 
 bool is_file(const std::string& name) { return name.ends_with(".toml") || std::filesystem::is_regular_file(name); }
@@ -141,8 +142,15 @@ int main(int count, char** words) {
         .flag("--dot", "a pipeline as Graphviz source", options.dot)
         .option("--svg", "FILE", "draws a pipeline into a file (needs Graphviz)", options.svg)
         .flag("--parameters", "a network's parameters, one JSON object a line: name, shape, first values", options.parameters)
-        .flag("--schema", "a JSON schema of pipeline files, for editors", options.schema);
+        .flag("--schema", "a JSON schema of pipeline files, for editors", options.schema)
+        .option("--conformance", "PLUGIN.so", "asks of everything in a plugin what is asked of ours; exit code 1 if a check fails",
+                options.plugin)
+        .option("--limit", "SECONDS", "with --conformance: how long one check may take (30)", options.limit);
     if (!arguments.read(count, words, options.rest)) return 0;
+    if (!options.plugin.empty()) {
+      if (!options.rest.empty()) fail(ErrorKind::usage, "--conformance checks one plugin: '{}' is too much", options.rest[0]);
+      return print_conformance(options.plugin, static_cast<double>(integer("--limit", options.limit, 1, 3600))) ? 0 : 1;
+    }
     const bool is_part = options.rest.size() == 2 && std::find(kKinds.begin(), kKinds.end(), options.rest[0]) != kKinds.end();
     if (options.rest.size() > 1 && !is_part) fail(ErrorKind::usage, "one thing at a time: '{}' is too much", options.rest[1]);
     fmt::print("{}", inspect(options));

@@ -11,6 +11,7 @@
 #include "common/arguments.h"
 #include "config/plan.h"
 #include "find_rate.h"
+#include "last_words.h"
 #include "millrace/plugin.h"
 #include "overfit.h"
 #include "run/check.h"
@@ -103,6 +104,8 @@ int main(int argc, char** argv) {
                 overfit)
         .flag("--find-rate", "raise the learning rate from 1e-7 to 10 over 100 steps, and propose one", find_rate)
         .option("--hash", "WHAT", "stream hashes cover: stream, samples and draws; pixels, also what the network receives", hash)
+        .flag("--guard", "look for writes outside the samples' slots after each stage, and name the stage and the sample",
+              options.guard)
         .flag("--json", "events on standard output, one JSON object a line: observe.metrics.standard_output", json)
         .flag("--quiet", "only warnings on standard error: observe.console.quiet", quiet);
     if (!arguments.read(argc, argv, files)) return 0;
@@ -156,6 +159,7 @@ int main(int argc, char** argv) {
     options.only_check = check;
     options.stop_signal = &signals.signal();
     options.checkpoint_signals = &signals.checkpoints();
+    const millrace::LastWords last_words([](int code) { _exit(code); });
     try {
       if (check) {
         millrace::Session session(pipeline, registry, options);

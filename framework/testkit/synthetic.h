@@ -1,8 +1,6 @@
 // Made-up input for stages that nobody here knows: parameters from their declarations, samples from their ports.
 #pragma once
 
-#include <gtest/gtest.h>
-
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -18,21 +16,11 @@ namespace millrace::conformance {
 inline constexpr ImageShape kImage{8, 8, 3};
 inline constexpr std::uint32_t kSamples = 24;
 
-// Every plugin of the search path, loaded once.
-const Registry& registry();
-// And the simulated GPU, where it is.
-const Registry& with_simulation();
-
-// Names of everything registered, for parameterised tests.
-std::vector<std::string> stage_names();
-std::vector<std::string> stage_names(StageType::Role role);
-std::vector<std::string> backend_names();  // with the simulated GPU
-inline std::string by_name(const testing::TestParamInfo<std::string>& info) { return info.param; }
-
 // A grey JPEG file, 8 x 8 blocks of one level each (baseline, written by hand: no library is at hand that knows JPEG).
 std::vector<std::uint8_t> grey_jpeg(int height, int width, std::uint8_t level);
 
 // A folder with two classes of images, made once: images/first/0.jpg ...; beside the classes lies what write_archives() writes.
+// It goes with the process that made it; processes forked from that one may use it.
 const std::filesystem::path& image_folder();
 
 // Files of many samples, one of each format: tar, CIFAR-10, IDX.
@@ -44,7 +32,7 @@ Value plausible(const ParamInfo& info);
 // A context as a pipeline on small images would give it, with two devices' replicas where `with_replicas`.
 class Bench {
  public:
-  explicit Bench(bool with_replicas);
+  Bench(const Registry& registry, bool with_replicas);
   const StageContext& context() const { return context_; }
 
  private:
@@ -60,6 +48,11 @@ class Bench {
 // is accepted; `why` then holds the last refusal.
 std::optional<Value> workable_table(const StageType& type, const StageContext& context, std::string& why);
 
+// The rule with its defaults; and with every number at 0.5 and every switch on, where it accepts that.
+std::vector<std::shared_ptr<const Rule>> workable_rules(const RuleType& type);
+
+// What the stage's first input port takes: an encoded image, or pixels that differ from slot to slot.
+void fill_sample(Sample& sample, std::uint32_t slot, std::string_view input_payload);
 // A batch whose slots hold what the stage's first input port takes: encoded images, or pixels that differ from slot to slot.
 Ref<Batch> filled_batch(std::string_view input_payload, std::uint32_t samples);
 

@@ -3,7 +3,7 @@
 #include <cstring>
 #include <fstream>
 
-#include "synthetic.h"
+#include "testkit/synthetic.h"
 
 namespace millrace::conformance {
 namespace {

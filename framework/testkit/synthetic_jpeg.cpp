@@ -2,7 +2,7 @@
 #include <bit>
 #include <cstdlib>
 
-#include "synthetic.h"
+#include "testkit/synthetic.h"
 
 namespace millrace::conformance {
 namespace {

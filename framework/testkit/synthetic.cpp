@@ -1,6 +1,5 @@
-#include "synthetic.h"
+#include "testkit/synthetic.h"
 
-#include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,55 +13,17 @@ namespace millrace::conformance {
 
 namespace fs = std::filesystem;
 
-const Registry& registry() {
-  static const Registry loaded = [] {
-    Registry made;
-    made.load_all();
-    return made;
-  }();
-  return loaded;
-}
-
-const Registry& with_simulation() {
-  static const Registry loaded = [] {
-    Registry made;
-    made.load_all();
-    const fs::path built = MILLRACE_BINARY_DIR "/tests/simulated/simulated.so";  // elsewhere it lies in the search path
-    if (made.backend("simulated") == nullptr && fs::exists(built)) made.load(built);
-    return made;
-  }();
-  return loaded;
-}
-
-std::vector<std::string> stage_names() {
-  std::vector<std::string> names;
-  for (const auto& [name, type] : registry().stages()) names.push_back(name);
-  return names;
-}
-
-std::vector<std::string> stage_names(StageType::Role role) {
-  std::vector<std::string> names = stage_names();
-  std::erase_if(names, [role](const std::string& name) { return registry().stage(name)->role != role; });
-  return names;
-}
-
-std::vector<std::string> backend_names() {
-  std::vector<std::string> names;
-  for (const auto& [name, type] : with_simulation().backends()) names.push_back(name);
-  return names;
-}
-
 const fs::path& image_folder() {
-  class Removal : public testing::Environment {
-   public:
-    explicit Removal(fs::path folder) : folder_(std::move(folder)) {}
-    void TearDown() override { fs::remove_all(folder_); }
-
-   private:
-    fs::path folder_;
+  struct Folder {
+    fs::path path;
+    pid_t by = ::getpid();
+    ~Folder() {
+      std::error_code ignored;
+      if (::getpid() == by) fs::remove_all(path, ignored);
+    }
   };
-  static const fs::path folder = [] {
-    const fs::path root = fs::path(testing::TempDir()) / ("millrace_conformance_" + std::to_string(getpid()));
+  static const Folder folder{[] {
+    const fs::path root = fs::temp_directory_path() / fmt::format("millrace_conformance_{}", ::getpid());
     fs::create_directories(root);
     std::ofstream list(root / "metadata.csv");  // for stages that read lists
     list << "file_name,label\n";
@@ -76,10 +37,9 @@ const fs::path& image_folder() {
       }
     }
     write_archives(root);
-    testing::AddGlobalTestEnvironment(new Removal(root));  // which GoogleTest owns
     return root;
-  }();
-  return folder;
+  }()};
+  return folder.path;
 }
 
 namespace {
@@ -134,20 +94,20 @@ Value plausible(const ParamInfo& info) {
   return integer;
 }
 
-Bench::Bench(bool with_replicas) : network_(testkit::small_network(kImage, 5, 2)) {
+Bench::Bench(const Registry& registry, bool with_replicas) : network_(testkit::small_network(kImage, 5, 2)) {
   context_.graph = "test";
   context_.seed = 11;
   context_.image = kImage;
   context_.window = kImage;
   context_.run = &run_;
   run_.set_folder(image_folder());
-  context_.registry = &registry();
+  context_.registry = &registry;
   if (!with_replicas) return;
   backend_ = testkit::make_plain_backend();
   device_ = backend_->open(0, {});
   CompileOptions options;
   options.train_batch = options.infer_batch = kSamples;
-  if (registry().rule("sgd") != nullptr) options.request.update = testkit::sgd(network_);
+  if (registry.rule("sgd") != nullptr) options.request.update = testkit::sgd(network_);
   for (int i = 0; i < 2; ++i) {
     replicas_.push_back(device_->compile(network_, options));
     replicas_.back()->start();
@@ -184,22 +144,37 @@ std::optional<Value> workable_table(const StageType& type, const StageContext& c
   return std::nullopt;
 }
 
+void fill_sample(Sample& sample, std::uint32_t slot, std::string_view input_payload) {
+  sample.url = fmt::format("sample/{}", slot);
+  sample.label = static_cast<std::int32_t>(slot % 2);
+  if (input_payload == payload::kSampleChunk) {
+    const std::vector<std::uint8_t> bytes = grey_jpeg(kImage.height, kImage.width, static_cast<std::uint8_t>(10 * slot));
+    std::memcpy(sample.encoded.resize(bytes.size()), bytes.data(), bytes.size());
+    return;
+  }
+  const Image image = sample.new_image(kImage);
+  for (std::size_t i = 0; i < kImage.bytes(); ++i) image.data[i] = static_cast<std::uint8_t>(7 * i + 31 * slot);
+  sample.set_image(image, SourceMap{kImage.height, kImage.width, {}});
+}
+
 Ref<Batch> filled_batch(std::string_view input_payload, std::uint32_t samples) {
   Ref<Batch> batch = testkit::make_batch(samples, kImage);
-  for (std::uint32_t slot = 0; slot < samples; ++slot) {
-    Sample& sample = batch->samples[slot];
-    sample.url = "sample/" + std::to_string(slot);
-    sample.label = static_cast<std::int32_t>(slot % 2);
-    if (input_payload == payload::kSampleChunk) {
-      const std::vector<std::uint8_t> bytes = grey_jpeg(kImage.height, kImage.width, static_cast<std::uint8_t>(10 * slot));
-      std::memcpy(sample.encoded.resize(bytes.size()), bytes.data(), bytes.size());
-      continue;
-    }
-    const Image image = sample.new_image(kImage);
-    for (std::size_t i = 0; i < kImage.bytes(); ++i) image.data[i] = static_cast<std::uint8_t>(7 * i + 31 * slot);
-    sample.set_image(image, SourceMap{kImage.height, kImage.width, {}});
-  }
+  for (std::uint32_t slot = 0; slot < samples; ++slot) fill_sample(batch->samples[slot], slot, input_payload);
   return batch;
+}
+
+std::vector<std::shared_ptr<const Rule>> workable_rules(const RuleType& type) {
+  Value other;
+  for (const ParamInfo& param : type.params) {
+    if (param.type == "number") other.set(param.name, Value(0.5));
+    if (param.type == "true or false") other.set(param.name, Value(true));
+  }
+  std::vector<std::shared_ptr<const Rule>> rules;
+  for (const Value& table : {Value(), other}) {
+    Diagnostics errors;
+    if (auto rule = type.create(table, type.name, errors)) rules.push_back(std::move(rule));
+  }
+  return rules;
 }
 
 }  // namespace millrace::conformance

@@ -1,0 +1,13 @@
+// A library as a file, before it is opened.
+#pragma once
+
+#include <string>
+
+namespace millrace {
+
+// Of a library whose file is cut off, as after a copy that failed: what is missing. Opening such a file ends the process
+// (SIGBUS).
+// "": it is whole, or no library at all.
+std::string missing_part(const std::string& path);
+
+}  // namespace millrace

@@ -1,0 +1,110 @@
+// Plugins that others may change are not loaded.
+#include "plugin/trust.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "millrace/plugin.h"
+
+namespace millrace {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kMessage =
+    "'{}' is not trusted, since {}: {}, or set MILLRACE_PLUGIN_TRUST=any to load plugins all the same";
+
+// A folder with a good plugin in it, both written by this user alone.
+class Trust : public testing::Test {
+ protected:
+  Trust() {
+    fs::remove_all(folder_);
+    fs::create_directories(folder_);
+    fs::copy_file(fmt::format("{}/good.so", TEST_PLUGIN_DIR), file_);
+    set_mode(folder_, 0755);
+    set_mode(file_, 0755);
+    setenv("MILLRACE_PLUGIN_PATH", folder_.c_str(), 1);  // NOLINT(concurrency-mt-unsafe): one thread
+  }
+  ~Trust() override {
+    unsetenv("MILLRACE_PLUGIN_PATH");   // NOLINT(concurrency-mt-unsafe)
+    unsetenv("MILLRACE_PLUGIN_TRUST");  // NOLINT(concurrency-mt-unsafe)
+    fs::remove_all(folder_);
+  }
+
+  static void set_mode(const fs::path& path, mode_t mode) { ASSERT_EQ(::chmod(path.c_str(), mode), 0); }
+  static std::string text(const fs::path& path, const std::string& found, const std::string& mend) {
+    return fmt::format(fmt::runtime(kMessage), path.string(), found, mend);
+  }
+  // Why the plugin is not there; "": it is.
+  static std::string reason() {
+    Registry registry;
+    registry.load_all();
+    if (registry.stage("add_to_label") != nullptr) return "";
+    return registry.why_not().empty() ? "no reason" : registry.why_not().front();
+  }
+
+  const fs::path folder_ = fs::path(testing::TempDir()) / fmt::format("millrace_trust_{}", ::getpid());
+  const fs::path file_ = folder_ / "good.so";
+};
+
+TEST_F(Trust, IsGivenToWhatThisUserAloneMayWrite) {
+  EXPECT_EQ(distrust(folder_), "");
+  EXPECT_EQ(distrust(file_), "");
+  EXPECT_EQ(distrust(folder_ / "missing"), "");
+  EXPECT_EQ(reason(), "");
+}
+
+TEST_F(Trust, IsRefusedToAFolderThatEveryUserMayWrite) {
+  set_mode(folder_, 0777);
+  const std::string expected = text(folder_, "every user may write it (mode 0777)", "take that away (chmod o-w)");
+  EXPECT_EQ(distrust(folder_), expected);
+  Registry registry;
+  registry.load_all();
+  EXPECT_EQ(registry.stage("add_to_label"), nullptr);
+  ASSERT_FALSE(registry.why_not().empty());
+  EXPECT_EQ(registry.why_not().front(), "the folder of plugins " + expected);
+  EXPECT_NE(registry.skipped_clause("add_to_label").find(expected), std::string::npos) << "a missing stage has a reason";
+}
+
+TEST_F(Trust, IsRefusedToAFileThatEveryUserMayWrite) {
+  set_mode(file_, 0666);
+  EXPECT_EQ(reason(), "plugin " + text(file_, "every user may write it (mode 0666)", "take that away (chmod o-w)"));
+}
+
+TEST_F(Trust, IsGivenToWhatTheOwnGroupMayWrite) {
+  set_mode(folder_, 0775);
+  set_mode(file_, 0775);
+  ASSERT_EQ(::chown(folder_.c_str(), static_cast<uid_t>(-1), ::getegid()), 0);  // a set-group-ID bit above may have changed it
+  ASSERT_EQ(::chown(file_.c_str(), static_cast<uid_t>(-1), ::getegid()), 0);
+  EXPECT_EQ(reason(), "");
+}
+
+TEST_F(Trust, IsRefusedToWhatAnotherGroupMayWrite) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a file to another group";
+  ASSERT_EQ(::chown(file_.c_str(), static_cast<uid_t>(-1), 12345), 0);
+  EXPECT_EQ(reason(), "") << "it may not write yet";
+  set_mode(file_, 0775);
+  EXPECT_EQ(reason(), "plugin " + text(file_, "group 12345 may write it (mode 0775)", "take that away (chmod g-w)"));
+}
+
+TEST_F(Trust, IsRefusedToWhatAnotherUserOwns) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a file to another user";
+  ASSERT_EQ(::chown(file_.c_str(), 12345, static_cast<gid_t>(-1)), 0);
+  EXPECT_EQ(reason(), "plugin " + text(file_, "user 12345 owns it", "make it yours (chown 0)"));
+}
+
+TEST_F(Trust, IsGivenToAllWhenThatIsAskedFor) {
+  set_mode(folder_, 0777);
+  set_mode(file_, 0666);
+  EXPECT_NE(reason(), "");
+  setenv("MILLRACE_PLUGIN_TRUST", "any", 1);  // NOLINT(concurrency-mt-unsafe)
+  EXPECT_EQ(reason(), "");
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,39 @@
+// Networks compiled for a backend of a registry, with data for their losses: what checks of layers and losses compute with.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "millrace/plugin.h"
+#include "testkit/harness.h"
+
+namespace millrace::conformance {
+
+inline constexpr std::uint32_t kBatch = 6;
+
+struct Made {
+  std::shared_ptr<Backend> backend;
+  std::unique_ptr<Device> device;
+  std::unique_ptr<Replica> replica;
+};
+
+// Started, with random parameters.
+Made compile(const Registry& registry, const char* backend, const Network& network, Precision precision, bool recompute = false,
+             std::vector<std::shared_ptr<const Loss>> losses = {});
+
+// Random images with labels of testkit::kExampleClasses.
+Ref<Batch> batch_of(const Network& network);
+
+// From an image to an output of this shape. `wide`: with many channels, for which some backends lay out maps in blocks.
+std::shared_ptr<const Network> network_for(const Registry& registry, const Shape& output, bool wide);
+
+// A batch with everything that a loss may read. Some images are mirrored or moved, and so are their targets, which have `scale`
+// times their size.
+struct LossData {
+  LossData(const Network& network, const Loss& loss, int scale = 1, ImageShape image = {});
+  Ref<Batch> batch;
+  std::vector<std::uint8_t> targets;
+  std::vector<float> numbers;
+};
+
+}  // namespace millrace::conformance

@@ -1,0 +1,225 @@
+// What every stage has to say about itself, how it answers wrong tables, and that it can be made, stopped and gone on with.
+#include "testkit/conformance_stage.h"
+
+#include <thread>
+
+#include "millrace/error.h"
+#include "plugin/rule_params.h"
+
+namespace millrace::conformance {
+
+Workable::Workable(const Registry& registry, const std::string& name)
+    : type_(*registry.stage(name)), bench_(registry, type_.role == StageType::Role::stage) {
+  table_ = workable_table(type_, bench_.context(), why_);
+}
+
+bool Workable::is_workable(Report& report) const {
+  if (!table_) report.not_applicable(fmt::format("no plausible parameters are accepted: {}", why_));
+  return table_.has_value();
+}
+
+bool Workable::is_a(StageType::Role role, Report& report) const {
+  if (type_.role == role) return is_workable(report);
+  report.not_applicable("this kind of stage does not do that");
+  return false;
+}
+
+std::string_view Workable::input() const {
+  return type_.inputs.empty() ? std::string_view() : std::string_view(type_.inputs.front().payload);
+}
+
+void on_threads(const std::function<void(unsigned)>& work, Report& report) {
+  std::vector<std::thread> threads;
+  std::vector<std::string> failures(kThreads);
+  for (unsigned thread = 0; thread < kThreads; ++thread) {
+    threads.emplace_back([&, thread] {
+      try {
+        work(thread);
+      } catch (...) {
+        failures[thread] = current_error().what();
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (const std::string& failure : failures) report.expect(failure.empty(), fmt::format("on one of its threads: {}", failure));
+}
+
+void Jitter::pause() { std::this_thread::sleep_for(std::chrono::microseconds(below(3) == 0 ? below(300) : 0)); }
+
+namespace {
+
+// Whether a message quotes the key, or an element of its list.
+bool names(const std::string& message, const std::string& key) { return message.find(fmt::format("'{}", key)) != message.npos; }
+
+// What the stage says of a table.
+std::string answer(const Registry& registry, const StageType& type, const Value& table) {
+  Diagnostics errors;
+  const std::string owner = fmt::format("[test.{}]", type.name);
+  type.check(table, owner, errors);
+  if (type.takes_rule) check_rule(type, table, registry, owner, errors);
+  return errors.text();
+}
+
+std::string answer(const Registry& registry, const StageType& type, const std::string& key, Value value) {
+  Value table = required_of(type.params);
+  table.set(key, std::move(value));
+  return answer(registry, type, table);
+}
+
+void stage_description(const Registry& registry, const std::string& name, Report& report) {
+  const StageType& type = *registry.stage(name);
+  check_description(type.name, type.text, type.plugin, type.params, report);
+  report.expect(!type.inputs.empty() || !type.outputs.empty(), "it has no port");
+  for (const std::vector<Port>& ports : {type.inputs, type.outputs}) {
+    for (const Port& port : ports) report.expect(!port.name.empty() && !port.payload.empty(), "a port has no name or no payload");
+  }
+}
+
+void stage_defaults(const Registry& registry, const std::string& name, Report& report) {
+  const StageType& type = *registry.stage(name);
+  const auto check = [&](const Value& table) {
+    Diagnostics errors;
+    type.check(table, fmt::format("[test.{}]", name), errors);
+    return errors.text();
+  };
+  check_defaults(type.params, type.defaults, check, report);
+}
+
+void unknown_key(const Registry& registry, const std::string& name, Report& report) {
+  const StageType& type = *registry.stage(name);
+  check_unknown_key(
+      type.params, [&](const Value& table) { return answer(registry, type, table); }, report);
+  const std::string said = answer(registry, type, "no_such_key_at_all", Value(true));
+  report.expect(said.find(fmt::format("[test.{}]", name)) != said.npos, fmt::format("it does not name its table: {}", said));
+}
+
+void wrong_type(const Registry& registry, const std::string& name, Report& report) {
+  const StageType& type = *registry.stage(name);
+  for (const ParamInfo& param : type.params) {
+    if (param.type == "any") continue;
+    // A date is what no parameter takes; here a list of a list of a table comes nearest.
+    const Value odd(Array{Value(Array{Value()}), Value(Array{Value()}), Value(Array{Value()})});
+    const std::string said = answer(registry, type, param.name, odd);
+    bool named = names(said, param.name);
+    for (const ParamInfo& member : param.members) named = named || names(said, member.name);
+    report.expect(named, fmt::format("'{}' of a wrong type is not refused by its name: {}", param.name, said));
+  }
+}
+
+void wrong_choice(const Registry& registry, const std::string& name, Report& report) {
+  const StageType& type = *registry.stage(name);
+  for (const ParamInfo& param : type.params) {
+    if (param.choices.empty()) continue;
+    const Value wrong(std::string("no such choice"));
+    const std::string said = answer(registry, type, param.name, param.type.starts_with("list") ? Value(Array{wrong}) : wrong);
+    report.expect(names(said, param.name) && said.find(param.choices.front()) != said.npos,
+                  fmt::format("a choice of '{}' that there is not is not refused with the choices: {}", param.name, said));
+  }
+}
+
+void out_of_range(const Registry& registry, const std::string& name, Report& report) {
+  const StageType& type = *registry.stage(name);
+  for (const ParamInfo& param : type.params) {
+    const bool integers = param.type.find("integer") != std::string::npos || param.type == "[height, width]";
+    const auto is_refused = [&](double value) {
+      const Value one = integers ? Value(static_cast<std::int64_t>(value)) : Value(value);
+      return names(answer(registry, type, param.name, param.type.starts_with("list") ? Value(Array{one}) : one), param.name);
+    };
+    report.expect(!param.low || is_refused(*param.low - 1), fmt::format("'{}' below its range is not refused", param.name));
+    report.expect(!param.high || is_refused(*param.high + 1), fmt::format("'{}' above its range is not refused", param.name));
+  }
+}
+
+void missing_key(const Registry& registry, const std::string& name, Report& report) {
+  const StageType& type = *registry.stage(name);
+  Diagnostics errors;
+  type.check(Value(), fmt::format("[test.{}]", name), errors);
+  for (const ParamInfo& param : type.params) {
+    report.expect(!param.required || names(errors.text(), param.name),
+                  fmt::format("'{}' is required, and a table without it is accepted", param.name));
+  }
+}
+
+void wrong_table(const Registry& registry, const std::string& name, Report& report) {
+  const Workable stage(registry, name);
+  if (!stage.is_workable(report)) return;
+  Value wrong = stage.table();
+  wrong.set("no_such_key_at_all", Value(true));
+  Diagnostics errors;
+  StageContext context = stage.context();
+  context.name = "instance";
+  report.expect(stage.type().create(wrong, context, errors) == nullptr, "it is made of a table with a key that it does not have");
+  report.expect(errors.text().find("[test.instance] has no key 'no_such_key_at_all'") != std::string::npos,
+                fmt::format("it does not name the key and its table: {}", errors.text()));
+}
+
+void stops_unopened(const Registry& registry, const std::string& name, Report& report) {
+  const Workable stage(registry, name);
+  if (!stage.is_workable(report)) return;
+  testkit::Harness unopened = stage.harness();
+  unopened.stage().stop();
+  unopened.stage().stop();
+}
+
+void stops_twice(const Registry& registry, const std::string& name, Report& report) {
+  const Workable stage(registry, name);
+  if (!stage.is_workable(report)) return;
+  testkit::Harness opened = stage.harness();
+  opened.stage().open();
+  opened.stage().stop();
+  opened.stage().stop();
+}
+
+void construction(const Registry& registry, const std::string& name, Report& report) {
+  const Workable stage(registry, name);
+  if (!stage.is_workable(report)) return;
+  const auto make = [&](unsigned thread) {
+    const Bench own(registry, stage.type().role == StageType::Role::stage);  // a replica has one optimizer
+    Jitter jitter(thread);
+    for (int i = 0; i < 8; ++i) {
+      testkit::Harness made(stage.type(), stage.table(), own.context());
+      jitter.pause();
+      made.stage().open();
+      made.stage().stop();
+    }
+  };
+  on_threads(make, report);
+}
+
+// What a stage saves, a new one takes up and saves again.
+void stage_state(const Registry& registry, const std::string& name, Report& report) {
+  const Workable stage(registry, name);
+  if (!stage.is_workable(report)) return;
+  testkit::Harness first = stage.harness();
+  first.stage().open();
+  const std::string saved = first.stage().save();
+  first.stage().stop();
+  if (saved.empty()) return report.not_applicable("it saves nothing");
+  testkit::Harness second = stage.harness();
+  second.stage().open();
+  second.stage().restore(saved);
+  report.expect(second.stage().save() == saved, "what it saves is another text after a new stage has restored it");
+}
+
+constexpr Check kStageChecks[] = {{"stage", "description", stage_description},   {"stage", "defaults", stage_defaults},
+                                  {"stage", "unknown key", unknown_key},         {"stage", "wrong type", wrong_type},
+                                  {"stage", "wrong choice", wrong_choice},       {"stage", "out of range", out_of_range},
+                                  {"stage", "missing key", missing_key},         {"stage", "wrong table", wrong_table},
+                                  {"stage", "stop before open", stops_unopened}, {"stage", "stop twice", stops_twice},
+                                  {"stage", "construction", construction},       {"stage", "state", stage_state}};
+
+std::vector<Check> with_sample_checks() {
+  std::vector<Check> all(std::begin(kStageChecks), std::end(kStageChecks));
+  const std::span<const Check> more = sample_checks();
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
+}  // namespace
+
+std::span<const Check> stage_checks() {
+  static const std::vector<Check> all = with_sample_checks();
+  return all;
+}
+
+}  // namespace millrace::conformance

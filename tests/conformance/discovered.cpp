@@ -1,0 +1,53 @@
+#include "discovered.h"
+
+#include <filesystem>
+
+namespace millrace::conformance {
+
+namespace fs = std::filesystem;
+
+const Registry& registry() {
+  static const Registry loaded = [] {
+    Registry made;
+    made.load_all();
+    return made;
+  }();
+  return loaded;
+}
+
+const Registry& with_simulation() {
+  static const Registry loaded = [] {
+    Registry made;
+    made.load_all();
+    const fs::path built = MILLRACE_BINARY_DIR "/tests/simulated/simulated.so";  // elsewhere it lies in the search path
+    if (made.backend("simulated") == nullptr && fs::exists(built)) made.load(built);
+    return made;
+  }();
+  return loaded;
+}
+
+std::vector<std::string> stage_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, type] : registry().stages()) names.push_back(name);
+  return names;
+}
+
+std::vector<std::string> stage_names(StageType::Role role) {
+  std::vector<std::string> names = stage_names();
+  std::erase_if(names, [role](const std::string& name) { return registry().stage(name)->role != role; });
+  return names;
+}
+
+std::vector<std::string> backend_names() {
+  std::vector<std::string> names;
+  for (const auto& [name, type] : with_simulation().backends()) names.push_back(name);
+  return names;
+}
+
+void expect_passes(std::string_view kind, std::string_view check, const std::string& name) {
+  const Report report = ask(with_simulation(), kind, check, name);
+  if (report.verdict() == Verdict::not_applicable) GTEST_SKIP() << report.text();
+  EXPECT_EQ(report.text(), "");
+}
+
+}  // namespace millrace::conformance

@@ -1,0 +1,211 @@
+// Stages, a layer and an update rule that break promises, each in one way.
+#include <millrace/layer.h>
+#include <millrace/plugin.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <cstdlib>
+#include <limits>
+#include <random>
+#include <stdexcept>
+#include <thread>
+
+namespace {
+
+using namespace millrace;
+
+[[noreturn]] void throw_error() { throw std::runtime_error("boom"); }
+[[noreturn]] void throw_number() { throw 7; }
+
+// A stage that does this with each sample.
+#define HOSTILE_STAGE(Class, name_, ...)                                                                 \
+  class Class : public SampleTransform {                                                                 \
+   public:                                                                                               \
+    struct Params {};                                                                                    \
+    static void describe(StageDescription<Params>& d) { d.name(name_).text("Breaks a promise."); }       \
+    Class(const Params&, const StageContext&) {}                                                         \
+    void process([[maybe_unused]] Sample& sample, [[maybe_unused]] Draw& draw) override { __VA_ARGS__; } \
+  };
+
+HOSTILE_STAGE(Throws, "throws", throw_error())
+HOSTILE_STAGE(ThrowsNumber, "throws_number", throw_number())
+HOSTILE_STAGE(Crashes, "crashes", std::raise(SIGSEGV))
+HOSTILE_STAGE(Exits, "exits", std::exit(0))
+HOSTILE_STAGE(ExitsAtOnce, "exits_at_once", ::_exit(3))
+HOSTILE_STAGE(Aborts, "aborts", std::abort())
+HOSTILE_STAGE(WrongShape, "wrong_shape", sample.set_image(sample.new_image({4, 4, 3})))
+HOSTILE_STAGE(WrongLabel, "wrong_label", sample.label = 1000)
+HOSTILE_STAGE(GivesNan, "gives_nan", sample.numbers.assign(1, std::numeric_limits<float>::quiet_NaN()))
+HOSTILE_STAGE(AtRandom, "at_random", std::random_device device;
+              sample.change_colours().data[0] = static_cast<std::uint8_t>(device()))
+HOSTILE_STAGE(WritesBehind, "writes_behind", const Image& image = sample.change_colours();
+              image.data[image.shape.bytes() + 3] ^= 0xff)
+
+class ConstructorThrows : public SampleTransform {
+ public:
+  struct Params {
+    bool number = false;
+  };
+  static void describe(StageDescription<Params>& d) {
+    d.name("constructor_throws").text("Breaks a promise.");
+    d.params.add("number", &Params::number).text("a number instead of an exception");
+  }
+  ConstructorThrows(const Params& params, const StageContext&) { params.number ? throw_number() : throw_error(); }
+  void process(Sample&, Draw&) override {}
+};
+
+class DestructorThrows : public SampleTransform {
+ public:
+  struct Params {};
+  static void describe(StageDescription<Params>& d) { d.name("destructor_throws").text("Breaks a promise."); }
+  DestructorThrows(const Params&, const StageContext&) {}
+  ~DestructorThrows() override { throw_error(); }
+  void process(Sample&, Draw&) override {}
+};
+
+HOSTILE_STAGE(Blocks, "blocks", while (true) std::this_thread::sleep_for(std::chrono::seconds(1)))
+
+class Leaks : public SampleTransform {
+ public:
+  struct Params {};
+  static void describe(StageDescription<Params>& d) { d.name("leaks").text("Breaks a promise."); }
+  Leaks(const Params&, const StageContext&) {}
+  void process(Sample&, Draw&) override { last_ = new std::uint8_t[256]; }
+
+ private:
+  std::atomic<std::uint8_t*> last_{nullptr};
+};
+
+// Changes the sample that came before.
+class KeepsASample : public SampleTransform {
+ public:
+  struct Params {};
+  static void describe(StageDescription<Params>& d) { d.name("keeps_a_sample").text("Breaks a promise."); }
+  KeepsASample(const Params&, const StageContext&) {}
+  void process(Sample& sample, Draw&) override {
+    if (Sample* const before = before_.exchange(&sample)) before->label = 1 - before->label;
+  }
+
+ private:
+  std::atomic<Sample*> before_{nullptr};
+};
+
+// Works on a sample's value in a place that all threads share.
+class SharesAPlace : public SampleTransform {
+ public:
+  struct Params {};
+  static void describe(StageDescription<Params>& d) { d.name("shares_a_place").text("Breaks a promise."); }
+  SharesAPlace(const Params&, const StageContext&) {}
+  void process(Sample& sample, Draw&) override {
+    const Image& image = sample.change_colours();
+    place_ = image.data[1];
+    std::this_thread::sleep_for(std::chrono::microseconds(300));
+    image.data[0] = place_;
+  }
+
+ private:
+  std::atomic<std::uint8_t> place_{0};
+};
+
+class BadDefault : public SampleTransform {
+ public:
+  struct Params {
+    double chance = 2;
+  };
+  static void describe(StageDescription<Params>& d) {
+    d.name("bad_default").text("Breaks a promise.");
+    d.params.add("chance", &Params::chance).range(0, 1).text("for each image");
+  }
+  BadDefault(const Params&, const StageContext&) {}
+  void process(Sample&, Draw&) override {}
+};
+
+class WithoutText : public SampleTransform {
+ public:
+  struct Params {
+    double chance = 1;
+  };
+  static void describe(StageDescription<Params>& d) {
+    d.name("without_text").text("Breaks a promise.");
+    d.params.add("chance", &Params::chance).range(0, 1);
+  }
+  WithoutText(const Params&, const StageContext&) {}
+  void process(Sample&, Draw&) override {}
+};
+
+class ForgetsItsState : public SampleTransform {
+ public:
+  struct Params {};
+  static void describe(StageDescription<Params>& d) { d.name("forgets_its_state").text("Breaks a promise."); }
+  ForgetsItsState(const Params&, const StageContext&) {}
+  void process(Sample&, Draw&) override {}
+  std::string save() const override { return restored_ ? "nothing" : "something"; }
+  void restore(std::string_view) override { restored_ = true; }
+
+ private:
+  bool restored_ = false;
+};
+
+struct Twice {
+  MILLRACE_KERNEL float operator()(float x) const { return 2 * x; }
+};
+struct ThreeTimes {
+  MILLRACE_KERNEL float operator()(float dy) const { return 3 * dy; }
+};
+
+class WrongGradient final : public PortableLayer {
+ public:
+  struct Params {};
+  static void describe(LayerDescription<Params>& d) {
+    d.name("wrong_gradient").text("Breaks a promise.").example("", {{8, 5, 7}});
+  }
+  void forward(Pass& pass) const override { pass.each(Twice(), pass.in(), pass.out()); }
+  void backward(Pass& pass) const override { pass.each(ThreeTimes(), pass.d_out(), pass.d_in()); }
+};
+
+struct MovesPaddingKernel {
+  static constexpr int kStates = 0;
+  MILLRACE_KERNEL void operator()(const UpdateNumbers& n, float gradient, float& value) const { value += 1 - n.rate * gradient; }
+};
+
+class MovesPadding {
+ public:
+  struct Params {};
+  static void describe(RuleDescription<Params>& d) { d.name("moves_padding").text("Breaks a promise."); }
+  explicit MovesPadding(const Params&) {}
+  MovesPaddingKernel kernel(std::uint64_t) const { return {}; }
+};
+
+// Keeps every promise: what is said of the others is not said of it.
+HOSTILE_STAGE(Harmless, "harmless", if (draw.chance(0.5)) sample.change_colours().data[0] = 1)
+
+}  // namespace
+
+MILLRACE_PLUGIN("hostile", "1.0", "Breaks promises.") {
+  registry.add_stage<Throws>();
+  registry.add_stage<ThrowsNumber>();
+  registry.add_stage<Crashes>();
+  registry.add_stage<Exits>();
+  registry.add_stage<ExitsAtOnce>();
+  registry.add_stage<Aborts>();
+  registry.add_stage<WrongShape>();
+  registry.add_stage<WrongLabel>();
+  registry.add_stage<GivesNan>();
+  registry.add_stage<AtRandom>();
+  registry.add_stage<WritesBehind>();
+  registry.add_stage<ConstructorThrows>();
+  registry.add_stage<DestructorThrows>();
+  registry.add_stage<Blocks>();
+  registry.add_stage<Leaks>();
+  registry.add_stage<KeepsASample>();
+  registry.add_stage<SharesAPlace>();
+  registry.add_stage<BadDefault>();
+  registry.add_stage<WithoutText>();
+  registry.add_stage<ForgetsItsState>();
+  registry.add_stage<Harmless>();
+  registry.add_layer<WrongGradient>();
+  registry.add_rule<MovesPadding>();
+}

@@ -1,0 +1,218 @@
+// What users are told about plugins that break promises: by `pipeline-inspect --conformance`, and in a run.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "pipelines/command.h"
+
+namespace millrace::test {
+namespace {
+
+constexpr double kLimit = 120;  // seconds, for a program that hangs
+
+Interruption limited() {
+  Interruption limit;
+  limit.limit = kLimit;
+  return limit;
+}
+
+Outcome verdict_on(const std::string& file) {
+  return run_command({tool("pipeline-inspect"), "--conformance", file, "--limit", "5"}, limited());
+}
+
+std::string hostile_folder() { return MILLRACE_BINARY_DIR "/tests/hostile"; }
+
+// On everything in hostile.cpp; made once for all tests that run in one process.
+const Outcome& verdict() {
+  static const Outcome outcome = verdict_on(hostile_folder() + "/hostile.so");
+  return outcome;
+}
+
+// The line of a check: what follows "stage 'NAME': CHECK: ".
+std::string said(const std::string& subject, const std::string& check) {
+  const std::string begin = fmt::format("{}: {}: ", subject, check);
+  std::istringstream lines(verdict().out);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with(begin)) return line.substr(begin.size());
+  }
+  return "nothing";
+}
+
+struct Promise {
+  const char* subject;
+  const char* check;
+  const char* expected;  // how the line goes on
+};
+
+// One test for all: each test is a process, and the verdict takes seconds.
+TEST(Hostile, EveryBrokenPromiseIsNamed) {
+  constexpr const char* kBoom = "failed: it threw: ";
+  const Promise broken[] = {
+      {"stage 'throws'", "determinism", kBoom},
+      {"stage 'throws_number'", "determinism", kBoom},
+      {"stage 'crashes'", "determinism", "failed: the check 'determinism' of stage 'crashes' ended with signal 11"},
+      {"stage 'exits'", "determinism", "failed: the check 'determinism' of stage 'exits' ended the process with exit code 0"},
+      {"stage 'exits_at_once'", "leaks", "failed: the check 'leaks' of stage 'exits_at_once' ended the process with exit code 3"},
+      {"stage 'aborts'", "slots", "failed: the check 'slots' of stage 'aborts' ended with signal 6"},
+      {"stage 'wrong_shape'", "results", "failed: an image is 4 x 4 x 3, and image_shape() announces 8 x 8 x 3"},
+      {"stage 'wrong_label'", "results", "failed: a sample got the label 1000, and there are 2 classes"},
+      {"stage 'gives_nan'", "results", "failed: a sample got a number that is not finite"},
+      {"stage 'at_random'", "determinism", "failed: a sample comes out differently the second time"},
+      {"stage 'writes_behind'", "slots", "failed: it wrote outside the slot of its image (8 x 8 x 3): 1 byte behind it"},
+      {"stage 'constructor_throws'", "wrong table", "failed: it threw: boom"},
+      {"stage 'destructor_throws'", "stop twice",
+       "failed: the check 'stop twice' of stage 'destructor_throws' ended with signal 6"},
+      {"stage 'blocks'", "determinism", "failed: the check 'determinism' of stage 'blocks' did not end within 5 s"},
+      {"stage 'blocks'", "leaks", "not applicable: it is not asked, since a check before did not end"},
+      {"stage 'leaks'", "leaks", "failed: it keeps about "},
+      {"stage 'keeps_a_sample'", "own sample", "failed: a sample changed after it was sent on"},
+      {"stage 'shares_a_place'", "determinism", "passed"},
+      {"stage 'shares_a_place'", "thread safety", "failed: a sample comes out differently on several threads"},
+      {"stage 'bad_default'", "defaults", "failed: it refuses its own defaults: "},
+      {"stage 'without_text'", "description", "failed: the parameter 'without_text.chance' has no text"},
+      {"stage 'forgets_its_state'", "state", "failed: what it saves is another text after a new stage has restored it"},
+      {"layer 'wrong_gradient'", "gradients", "failed: example ''"},
+      {"rule 'moves_padding'", "padding", "failed: a value that is 0 and has no gradient does not stay 0"},
+  };
+  for (const Promise& promise : broken) {
+    EXPECT_TRUE(said(promise.subject, promise.check).starts_with(promise.expected))
+        << promise.subject << ", " << promise.check << ": " << said(promise.subject, promise.check);
+  }
+  EXPECT_EQ(verdict().code, 1) << verdict().err;
+  EXPECT_FALSE(verdict().killed);
+  EXPECT_EQ(verdict().out.find("'harmless': failed"), std::string::npos);
+  for (const char* check : {"determinism", "thread safety", "own sample", "results", "slots", "bad samples", "leaks"}) {
+    EXPECT_EQ(said("stage 'harmless'", check), "passed") << check;
+  }
+}
+
+TEST(Hostile, APluginOfOursPassesEveryCheck) {
+  const Outcome outcome = verdict_on(MILLRACE_BINARY_DIR "/lib/millrace/plugins/augment.so");
+  EXPECT_EQ(outcome.code, 0) << outcome.out << outcome.err;
+  EXPECT_NE(outcome.out.find("plugin 'augment.so': load: passed\n"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("stage 'augment': determinism: passed\n"), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find(" checks: none failed\n"), std::string::npos) << outcome.out;
+}
+
+void expect_not_loaded(const std::string& file, const std::string& why) {
+  const Outcome outcome = verdict_on(file);
+  EXPECT_EQ(outcome.code, 1) << file << ": " << outcome.err;
+  EXPECT_NE(outcome.out.find(": load: failed: "), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find(why), std::string::npos) << outcome.out;
+  EXPECT_NE(outcome.out.find("1 of 1 checks failed"), std::string::npos) << outcome.out;
+}
+
+TEST(Hostile, WhatHarmsWhileItIsLoadedIsNamed) {
+  const std::string folder = MILLRACE_BINARY_DIR "/tests/hostile_loading/", old = MILLRACE_BINARY_DIR "/tests/plugins/";
+  expect_not_loaded(folder + "throws.so", "the check 'load' of plugin 'throws.so' ended with signal 6");
+  expect_not_loaded(folder + "aborts.so", "the check 'load' of plugin 'aborts.so' ended with signal 6");
+  expect_not_loaded(folder + "exits.so", "the check 'load' of plugin 'exits.so' ended the process with exit code 0");
+  expect_not_loaded(folder + "missing.so", "there_is_no_such_function");
+  expect_not_loaded(folder + "registration.so", "an exception of unknown type");
+  expect_not_loaded(folder + "destructor.so", "the check 'load' of plugin 'destructor.so' ended with signal 6");
+  expect_not_loaded(old + "other_abi.so", "was built for ABI");
+  expect_not_loaded(old + "no_descriptor.so", "is no Millrace plugin");
+  expect_not_loaded(old + "half_registered.so", "the stage 'twice' is registered already");
+}
+
+TEST(Hostile, FilesThatAreNoLibraryAreNamed) {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "empty.so");
+  std::ofstream(folder / "text.so") << "not an ELF file\n";
+  std::ofstream(folder / "cut.so", std::ios::binary) << read_file(hostile_folder() + "/hostile.so").substr(0, 3000);
+  for (const char* name : {"empty.so", "text.so", "cut.so", "missing.so"}) {
+    expect_not_loaded(folder / name, fmt::format("plugin '{}' cannot be opened", folder / name));
+  }
+}
+
+// Training with the stage between decode_image and batch.
+Outcome run_with(const std::string& stage, const std::vector<std::string>& more = {}) {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "t.toml") << fmt::format(R"([run]
+name   = "t"
+folder = ""
+epochs = 1
+
+[network]
+use     = "{}"
+classes = 10
+
+[train]
+flow = ["read", "decode_image", "{}", "batch", "forward_backward", "optimizer", "metrics"]
+
+[train.read]
+stage = "read_folder"
+path  = "{}/train"
+limit = 120
+
+[train.decode_image]
+size = [32, 32]
+
+[train.batch]
+size = 40
+
+[train.optimizer]
+learning_rate = {{ initial = 0.1 }}
+)",
+                                                  pipeline("networks/quickstart.toml"), stage, shapes());
+  std::vector<std::string> words = {tool("pipeline-run"), folder / "t.toml", "--quiet"};
+  words.insert(words.end(), more.begin(), more.end());
+  setenv("MILLRACE_PLUGIN_PATH", hostile_folder().c_str(), 1);  // NOLINT(concurrency-mt-unsafe): one thread
+  Outcome outcome = run_command(words, limited());
+  unsetenv("MILLRACE_PLUGIN_PATH");  // NOLINT(concurrency-mt-unsafe)
+  return outcome;
+}
+
+void expect_run(const std::string& stage, int code, const std::vector<std::string>& texts,
+                const std::vector<std::string>& more = {}) {
+  const Outcome outcome = run_with(stage, more);
+  EXPECT_EQ(outcome.code, code) << stage << ": " << outcome.err;
+  EXPECT_FALSE(outcome.killed) << stage;
+  for (const std::string& text : texts) EXPECT_NE(outcome.err.find(text), std::string::npos) << stage << ": " << outcome.err;
+}
+
+TEST(HostileRun, NamesTheStageThatThrows) {
+  expect_run("throws", 1, {"stage 'train.throws': ", "sample '", "boom"});
+  expect_run("throws_number", 1, {"stage 'train.throws_number': ", "sample '", "an exception of unknown type"});
+  expect_run("constructor_throws", 1, {"[train.constructor_throws]: boom"});
+  expect_run("constructor_throws", 1, {"[train.constructor_throws]: an exception of unknown type"},
+             {"--set", "train.constructor_throws.number=true"});
+}
+
+TEST(HostileRun, NamesTheStageThatEndsTheProcess) {
+  expect_run("crashes", 128 + 11, {"signal 11", " in stage 'train.crashes'"});
+  expect_run("aborts", 128 + 6, {"signal 6", " in stage 'train.aborts'"});
+  expect_run("exits", 1, {"a plugin ended the process by exit() in stage 'train.exits'"});
+}
+
+TEST(HostileRun, RefusesWhatAStageMakesOfSamples) {
+  expect_run("wrong_shape", 3, {"the image is 4 x 4 x 3, the batch holds 32 x 32 x 3"});
+  expect_run("wrong_label", 3, {"1000"});
+}
+
+TEST(HostileRun, GuardNamesTheStageThatWritesOutsideItsSlot) {
+  expect_run("writes_behind", 1,
+             {"stage 'train.writes_behind': sample '", "it wrote outside the slot of the image (32 x 32 x 3): 1 byte behind it"},
+             {"--guard"});
+}
+
+TEST(HostileRun, GuardChangesNothingOfAGoodRun) {
+  const auto hash = [](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"--json", "--hash", "pixels"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Outcome outcome = run_with("harmless", words);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    const auto epochs = events(outcome, "epoch");
+    return epochs.empty() ? nlohmann::json() : epochs.back();
+  };
+  const nlohmann::json plain = hash({}), guarded = hash({"--guard"});
+  ASSERT_TRUE(plain.contains("stream_hash")) << plain;
+  EXPECT_EQ(plain.at("stream_hash"), guarded.at("stream_hash"));
+  EXPECT_EQ(plain.at("loss"), guarded.at("loss"));
+}
+
+}  // namespace
+}  // namespace millrace::test

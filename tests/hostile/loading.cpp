@@ -1,0 +1,60 @@
+// Libraries that do harm while they are opened or closed. HOSTILE names how.
+#define HOSTILE_THROWS 1
+#define HOSTILE_ABORTS 2
+#define HOSTILE_EXITS 3
+#define HOSTILE_MISSING 4
+#define HOSTILE_REGISTRATION 5
+#define HOSTILE_DESTRUCTOR 6
+
+#if HOSTILE < HOSTILE_REGISTRATION
+
+#include <cstdlib>
+#include <stdexcept>
+
+extern "C" int there_is_no_such_function();
+
+namespace {
+
+int harm() {
+  if (HOSTILE == HOSTILE_THROWS) throw std::runtime_error("boom");
+  if (HOSTILE == HOSTILE_ABORTS) std::abort();
+  if (HOSTILE == HOSTILE_EXITS) std::exit(0);
+#if HOSTILE == HOSTILE_MISSING
+  return there_is_no_such_function();
+#else
+  return 0;
+#endif
+}
+
+[[maybe_unused]] const int done = harm();
+
+}  // namespace
+
+#else
+
+#include <millrace/plugin.h>
+
+namespace {
+
+struct AtTheEnd {
+  ~AtTheEnd() {
+    if (HOSTILE == HOSTILE_DESTRUCTOR) std::abort();
+  }
+} at_the_end;
+
+class Harmless : public millrace::SampleTransform {
+ public:
+  struct Params {};
+  static void describe(millrace::StageDescription<Params>& d) { d.name("harmless").text("Does nothing."); }
+  Harmless(const Params&, const millrace::StageContext&) {}
+  void process(millrace::Sample&, millrace::Draw&) override {}
+};
+
+}  // namespace
+
+MILLRACE_PLUGIN("loading", "1.0", "Does harm.") {
+  registry.add_stage<Harmless>();
+  if (HOSTILE == HOSTILE_REGISTRATION) throw 7;
+}
+
+#endif

@@ -1,0 +1,115 @@
+#include "conformance.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+
+#include "millrace/error.h"
+#include "testkit/apart.h"
+#include "testkit/conformance.h"
+#include "testkit/synthetic.h"
+
+namespace millrace {
+
+namespace {
+
+using conformance::Verdict;
+using testkit::Ended;
+using testkit::run_apart;
+
+// What is wrong with how it is loaded; "" when nothing is. It comes first, so that none of the search path takes its place.
+std::string load_problem(const std::string& file) {
+  try {
+    Registry registry;
+    registry.load(file);
+    const PluginInfo plugin = registry.plugins().front();
+    if (plugin.version.empty() || plugin.text.empty()) return "MILLRACE_PLUGIN gives it no version or no text";
+    if (conformance::registered_by(registry, plugin.name).empty() && registry.communicators().empty())
+      return "it registers nothing";
+    registry.load_all();
+    for (const std::string& reason : registry.why_not()) {
+      if (reason.find("is registered already") != std::string::npos)
+        return fmt::format("another plugin cannot be loaded beside it: {}", reason);
+    }
+    return {};
+  } catch (...) {
+    return current_error().what();
+  }
+}
+
+std::string one_line(std::string text) {
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  for (std::size_t at = 0; (at = text.find('\n', at)) != std::string::npos;) text.replace(at, 1, "; ");
+  return text;
+}
+
+class Verdicts {
+ public:
+  void say(const std::string& what, const std::string& check, Verdict verdict, const std::string& why) {
+    constexpr const char* kWords[] = {"passed", "failed", "not applicable"};
+    ++asked_;
+    if (verdict == Verdict::failed) ++failed_;
+    fmt::print("{}: {}: {}{}\n", what, check, kWords[static_cast<int>(verdict)],
+               why.empty() ? std::string() : fmt::format(": {}", one_line(why)));
+    std::fflush(stdout);
+  }
+  bool end() const {
+    if (failed_ == 0) fmt::print("{} checks: none failed\n", asked_);
+    if (failed_ > 0) fmt::print("{} of {} checks failed\n", failed_, asked_);
+    return failed_ == 0;
+  }
+
+ private:
+  int asked_ = 0, failed_ = 0;
+};
+
+// The first character is the verdict's number.
+std::string answer(const Registry& registry, const conformance::Subject& subject, const char* check) {
+  const conformance::Report report = conformance::ask(registry, subject.kind, check, subject.name);
+  return fmt::format("{}{}", static_cast<int>(report.verdict()), report.text());
+}
+
+void ask_all(const Registry& registry, const conformance::Subject& subject, double seconds, Verdicts& verdicts) {
+  const std::string what = fmt::format("{} '{}'", subject.kind, subject.name);
+  const std::vector<conformance::Check> checks = conformance::checks_of(subject.kind);
+  if (checks.empty()) verdicts.say(what, "conformance", Verdict::not_applicable, "no check is asked of this kind");
+  bool stuck = false;
+  for (const conformance::Check& check : checks) {
+    if (stuck) {
+      verdicts.say(what, check.name, Verdict::not_applicable, "it is not asked, since a check before did not end");
+      continue;
+    }
+    const Ended ended = run_apart([&] { return answer(registry, subject, check.name); }, seconds);
+    stuck = !ended.in_time;
+    if (!ended.fate.empty() || ended.result.empty()) {
+      verdicts.say(what, check.name, Verdict::failed, fmt::format("the check '{}' of {} {}", check.name, what, ended.fate));
+    } else {
+      verdicts.say(what, check.name, static_cast<Verdict>(ended.result[0] - '0'), ended.result.substr(1));
+    }
+  }
+}
+
+}  // namespace
+
+bool print_conformance(const std::string& file, double seconds) {
+  // dlopen() looks for a name without a slash elsewhere.
+  const std::string path = file.find('/') == std::string::npos ? "./" + file : file;
+  Verdicts verdicts;
+  const std::string name = fmt::format("plugin '{}'", std::filesystem::path(file).filename().string());
+  const Ended loaded = run_apart([&] { return load_problem(path); }, seconds, testkit::Leave::in_order);
+  const std::string problem = loaded.fate.empty() ? loaded.result : fmt::format("the check 'load' of {} {}", name, loaded.fate);
+  verdicts.say(name, "load", problem.empty() ? Verdict::passed : Verdict::failed, problem);
+  if (!problem.empty()) return verdicts.end();
+  conformance::image_folder();  // once, for all checks
+  Registry registry;
+  registry.load(path);
+  registry.load_all();
+  for (const conformance::Subject& subject : conformance::registered_by(registry, registry.plugins().front().name)) {
+    ask_all(registry, subject, seconds, verdicts);
+  }
+  return verdicts.end();
+}
+
+}  // namespace millrace
