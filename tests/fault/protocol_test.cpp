@@ -85,7 +85,7 @@ class ProtocolTest : public testing::Test {
 
   static int times() {
     const char* const wanted = std::getenv("MILLRACE_POWER_LOSSES");
-    return wanted == nullptr ? 300 : std::atoi(wanted);
+    return wanted == nullptr ? 1000 : std::atoi(wanted);
   }
 
   // In memory where the system has such a folder: reading a checkpoint asks the disk itself, and there are thousands.
