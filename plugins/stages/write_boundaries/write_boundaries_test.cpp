@@ -60,7 +60,7 @@ TEST(BoundaryF1, IsThatOfNumPy) {
 // Two halves of an image of 40 x 30, whose diagonal is 50.
 Bytes halves(int edge) {
   Bytes map;
-  for (int i = 0; i < 40 * 30; ++i) map.push_back(i % 30 < edge ? 0 : 1);
+  for (int i = 0; i < 40 * 30; ++i) map.push_back(static_cast<std::uint8_t>(i % 30 < edge ? 0 : 1));
   return map;
 }
 
@@ -116,7 +116,7 @@ class WriteBoundariesTest : public testing::Test {
       for (int c = 0; c < 2; ++c) {
         for (int p = 0; p < kHeight * kWidth; ++p) values.push_back((p / kWidth < predicted[i]) == (c == 0) ? 1.0F : 0.0F);
       }
-      for (int p = 0; p < kHeight * kWidth; ++p) targets.push_back(p / kWidth < truth[i] ? 0 : 1);
+      for (int p = 0; p < kHeight * kWidth; ++p) targets.push_back(static_cast<std::uint8_t>(p / kWidth < truth[i] ? 0 : 1));
     }
     made->batch = testkit::make_batch(made->count, context_.window);
     made->batch->target.kind = TargetSpec::Kind::classes;
