@@ -52,7 +52,8 @@ TEST(BoundaryF1, IsThatOfNumPy) {
     ASSERT_EQ(tested["f1"].size(), classes);
     for (std::size_t c = 0; c < classes; ++c) {
       ASSERT_EQ(figures[c].has_value(), !tested["f1"][c].is_null()) << c;
-      if (figures[c]) EXPECT_NEAR(*figures[c], tested["f1"][c].get<double>(), 1e-9) << c;
+      if (!figures[c]) continue;
+      EXPECT_NEAR(*figures[c], tested["f1"][c].get<double>(), 1e-9) << c;
     }
   }
 }
