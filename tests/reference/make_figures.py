@@ -2,8 +2,10 @@
 
     python3 -m venv ../venv && ../venv/bin/pip install numpy torch scikit-learn && ../venv/bin/python tests/reference/make_figures.py
 
-Where scikit-learn is installed, its precision, recall, F1 and Jaccard index must be the same. README.md here explains the file;
-tests/reference/figure_reference_test.cpp and plugins/stages/write_images/write_quality_test.cpp read it.
+Where scikit-learn is installed, its confusion matrix, accuracy, precision, recall,
+F1 and Jaccard index must be the same. README.md here explains the file;
+tests/reference/figure_reference_test.cpp, plugins/stages/write_images/write_quality_test.cpp and
+plugins/stages/write_boundaries/write_boundaries_test.cpp read it.
 """
 import numpy
 
@@ -46,13 +48,15 @@ def calibration_error(confidence, right):
     return error
 
 
-def agree_with_sklearn(labels, predicted, classes, by_class):
+def agree_with_sklearn(labels, predicted, classes, matrix, by_class):
     try:
         from sklearn import metrics
     except ImportError:
         print("scikit-learn is not installed: not compared")
         return
     numbers = list(range(classes))
+    assert numpy.array_equal(matrix, metrics.confusion_matrix(labels, predicted, labels=numbers))
+    assert abs(matrix.diagonal().sum() / matrix.sum() - metrics.accuracy_score(labels, predicted)) < 1e-12
     precision, recall, f1, _ = metrics.precision_recall_fscore_support(labels, predicted, labels=numbers, zero_division=0)
     iou = metrics.jaccard_score(labels, predicted, labels=numbers, average=None, zero_division=0)
     for name, theirs in dict(precision=precision, recall=recall, f1=f1, iou=iou).items():
@@ -100,6 +104,41 @@ def picture(number, height, width, channels, luminance, border):
     )
 
 
+# height, width, classes, rows and columns by which the prediction is shifted, tolerance
+BOUNDARIES = [(40, 30, 3, 0, 1, 0.0075), (60, 80, 4, 2, 1, 0.02), (48, 64, 11, 1, 3, 0.03), (33, 21, 200, 0, 0, 0.05)]
+
+
+def boundary(height, width, classes, down, right, tolerance):
+    """Boundary F1 by all pairs of boundary pixels: Csurka et al., BMVC 2013."""
+    y, x = numpy.mgrid[:height, :width]
+
+    def class_at(y, x):
+        return ((3 * y + 2 * x) // 11 + y // 7 * (x // 9)) % classes
+
+    nothing = (y + 2 * x) % 37 == 0
+    truth = class_at(y, x)
+    predicted = (class_at(y + down, x + right) + ((7 * y + 13 * x) % 29 == 0)) % classes
+
+    def places(labels, c):
+        mask = numpy.pad((labels == c) & ~nothing, 1)
+        inner = mask[1:-1, 1:-1]
+        return numpy.argwhere(inner & ~(mask[:-2, 1:-1] & mask[2:, 1:-1] & mask[1:-1, :-2] & mask[1:-1, 2:]))
+
+    def near(of, others):
+        far = numpy.sqrt(((of[:, None].astype(float) - others[None]) ** 2).sum(2)).min(1)
+        return (far <= tolerance * numpy.hypot(height, width)).mean()
+
+    figures = []
+    for c in range(classes):
+        a, b = places(truth, c), places(predicted, c)
+        if len(a) == 0 or len(b) == 0:
+            figures.append(None if len(a) == len(b) else 0.0)
+            continue
+        precision, recall = near(b, a), near(a, b)
+        figures.append(float(2 * precision * recall / (precision + recall)) if precision + recall > 0 else 0.0)
+    return dict(height=height, width=width, classes=classes, down=down, right=right, tolerance=tolerance, f1=figures)
+
+
 def case(number, classes, samples, raised, missing):
     first = 1000 * number + 90000
     present = numpy.array([c for c in range(classes) if c not in missing])
@@ -114,7 +153,7 @@ def case(number, classes, samples, raised, missing):
     scores = numpy.exp(outputs - outputs.max(1, keepdims=True))
     scores /= scores.sum(1, keepdims=True)
     by_class, figures = class_figures(matrix)
-    agree_with_sklearn(labels, predicted, classes, by_class)
+    agree_with_sklearn(labels, predicted, classes, matrix, by_class)
     figures["calibration_error"] = calibration_error(scores.max(1), predicted == labels)
     return dict(
         classes=classes, samples=samples, phase=first + 1, scale=3.0, raised=raised, labels=labels.tolist(),
@@ -125,4 +164,5 @@ def case(number, classes, samples, raised, missing):
 
 if __name__ == "__main__":
     reference.write("figures.json", [case(number, *of) for number, of in enumerate(CASES, 1)], numpy=numpy.__version__,
-                    pictures=[picture(number, *of) for number, of in enumerate(PICTURES, 1)])
+                    pictures=[picture(number, *of) for number, of in enumerate(PICTURES, 1)],
+                    boundaries=[boundary(*of) for of in BOUNDARIES])

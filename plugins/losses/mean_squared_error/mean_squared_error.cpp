@@ -8,21 +8,40 @@ namespace millrace::losses {
 namespace {
 
 // Mean over all numbers of a target, whether a sample's row of numbers or the pixels and channels of its target image.
+//
+// The figure `psnr` is that of the mean error over all images. Papers take the mean of each image's own, as write_quality does:
+// that is larger, as the logarithm is concave. It is of outputs as they are, neither rounded nor held within 0 to 255.
 class MeanSquaredError final : public Loss {
  public:
-  struct Params {};
+  struct Params {
+    double peak = 1;
+  };
   static void describe(LossDescription<Params>& d) {
     d.name("mean_squared_error").text("Mean of (output - target)^2, for numbers or images to be predicted.");
-    d.target(LossTarget::values).example("", {5}).example("", {3, 6, 7});
+    d.target(LossTarget::values).example("", {5}).example("peak = 4", {3, 6, 7});
+    d.params.add("peak", &Params::peak)
+        .range(1e-6, 1e6)
+        .text("of the figure psnr: how far black is from white. 1; for a network whose input has a deviation, 1 / deviation");
+    d.sum("relative");
     d.figure({.name = "rmse", .text = "root of the mean squared error", .finish = [](std::span<const double> sums) {
                 return std::sqrt(quotient(sums[kLoss], sums[kWeight]));
               }});
+    d.figure({.name = "psnr",
+              .text = "peak signal-to-noise ratio of the mean squared error, in dB",
+              .better = LossFigure::Better::higher,
+              .finish = [](std::span<const double> sums) { return -10 * std::log10(quotient(sums[kRelative], sums[kWeight])); }});
   }
+  explicit MeanSquaredError(const Params& params) : kernel_{static_cast<float>(1 / (params.peak * params.peak))} {}
 
   void compute(LossPass& pass) const override {
-    pass.row(MeanSquaredErrorKernel{}, {pass.output(), pass.target(), pass.weight()},
-             {pass.d_output(), pass.figure(kLoss), pass.figure(kWeight)});
+    pass.row(kernel_, {pass.output(), pass.target(), pass.weight()},
+             {pass.d_output(), pass.figure(kLoss), pass.figure(kWeight), pass.figure(kRelative)});
   }
+
+ private:
+  static constexpr int kRelative = 2;  // the loss in units of the squared peak
+
+  const MeanSquaredErrorKernel kernel_;
 };
 
 }  // namespace

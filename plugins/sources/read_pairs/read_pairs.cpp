@@ -67,10 +67,7 @@ TargetSpec target_of(const ReadPairs::Params& params) {
 
 void refuse_what_needs_labels(const ReadPairs::Params& params) {
   if (params.labels) return;
-  const char* key = !params.suffix.empty()      ? "suffix"
-                    : params.unpaired != "fail" ? "unpaired"
-                    : params.target_scale != 1  ? "target_scale"
-                                                : nullptr;
+  const char* key = !params.suffix.empty() ? "suffix" : params.unpaired != "fail" ? "unpaired" : nullptr;
   if (key) fail(ErrorKind::usage, "{}: without `labels` each image is its own target", key);
 }
 
@@ -94,7 +91,10 @@ void ReadPairs::describe(StageDescription<Params>& d) {
       .text("what `labels` holds: class numbers, or images to be reproduced; auto: class numbers where there are `labels`");
   d.params.add("target_scale", &Params::target_scale)
       .range(1, TargetSpec::kMostScale)
-      .text("a target has so many times its image's height and width: super-resolution");
+      .text(
+          "a target has so many times its image's height and width: super-resolution. Images that are their own targets are made "
+          "smaller by "
+          "`shrink` of decode_image");
   d.params
       .add_list("classes", &Params::classes,
                 [](ParamSet<Class>& c) {

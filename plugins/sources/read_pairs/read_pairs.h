@@ -28,7 +28,7 @@ namespace millrace {
 //   target = "image"
 //
 // For super-resolution what belongs to an image is larger: target_scale = 2 says that each target has twice the height and width
-// of its image.
+// of its image. An image that is its own target is made smaller when it is decoded (`shrink` of decode_image).
 //
 // Ports: out, SampleChunk; fills encoded and encoded_target; `url` is the image's, `target_url` its partner's. Indices count the
 // pairs in bytewise order of the images' paths.

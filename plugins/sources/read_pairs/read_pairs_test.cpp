@@ -135,7 +135,7 @@ TEST_F(ReadPairsTest, SaysHowManyTimesAsLargeTargetsAre) {
   ReadPairs::Params alone;
   alone.images = folder_ / "images";
   alone.target_scale = 2;
-  EXPECT_EQ(usage(alone), "target_scale: without `labels` each image is its own target");
+  EXPECT_EQ(ReadPairs(alone, context_).target()->scale, 2) << "decode_image makes the image smaller";
 }
 
 TEST_F(ReadPairsTest, NamesFilesWithoutAPartner) {

@@ -15,15 +15,19 @@ std::string target_of(const Sample& sample) {
   return sample.target_url.empty() ? "target" : fmt::format("target '{}'", sample.target_url);
 }
 
-void check_size(const Sample& sample, const ImageShape& image, const ImageShape& target) {
-  const ImageShape wanted = sample.target_spec().shape(image);
-  if (target.height == wanted.height && target.width == wanted.width) return;
-  const int scale = sample.target_spec().scale;
+// `scale`: how many times as large the target is to be.
+void check_size(const Sample& sample, const ImageShape& image, const ImageShape& target, int scale) {
+  const int height = image.height * scale, width = image.width * scale;
+  if (target.height == height && target.width == width) return;
+  std::string expected = "they must have one size";
+  if (scale > 1) expected = fmt::format("by target_scale = {} it must be {} x {}", scale, height, width);
+  if (target.height == image.height && target.width == image.width)
+    expected += "; shrink = \"bicubic\" makes the smaller image of this one";
   fail(ErrorKind::content, "the image is {} x {} and its {} {} x {}: {}", image.height, image.width, target_of(sample),
-       target.height, target.width,
-       scale == 1 ? "they must have one size"
-                  : fmt::format("by target_scale = {} it must be {} x {}", scale, wanted.height, wanted.width));
+       target.height, target.width, expected);
 }
+
+Box whole_of(const ImageShape& shape) { return {0, 0, static_cast<float>(shape.width), static_cast<float>(shape.height)}; }
 
 }  // namespace
 
@@ -57,6 +61,11 @@ void DecodeImage::describe(StageDescription<Params>& d) {
   d.params.add("filter", &Params::filter)
       .choices({"bilinear", "bicubic"})
       .text("of all resizing, widened when shrinking; images of classes always take the nearest pixel");
+  d.params.add("shrink", &Params::shrink)
+      .choices({"none", "bilinear", "bicubic"})
+      .text(
+          "for targets as large as their images: the image is made so many times smaller as the source's target_scale says, by "
+          "this filter; sizes here are those of the smaller image");
   d.params.add("exif", &Params::exif).text("turn photos upright as the camera noted it");
   d.params.add("max_pixels", &Params::max_pixels).range(1).text("larger images are bad samples");
   d.params.add("max_bytes", &Params::max_bytes).range(1).unit("bytes").text("larger files are bad samples");
@@ -70,8 +79,14 @@ DecodeImage::DecodeImage(const Params& params, const StageContext& context)
       channels_(static_cast<int>(params.channels)),
       exif_(params.exif),
       target_scale_(context.target.scale),
+      shrinks_(params.shrink != "none"),
+      shrink_filter_(resample_filter(shrinks_ ? params.shrink : "nearest")),
       limits_{params.max_pixels, params.max_bytes, static_cast<int>(params.max_scans), params.allow_warnings} {
   if (params.channels == 2) fail(ErrorKind::usage, "channels: expected 1 or 3, found 2");
+  if (shrinks_ && target_scale_ == 1) {
+    fail(ErrorKind::usage,
+         "shrink: nothing says how many times smaller images become; set target_scale of the source, which has target images");
+  }
 }
 
 ImageShape DecodeImage::open_image(Sample& sample, ImageFile& file) const {
@@ -84,17 +99,32 @@ void DecodeImage::open_target(Sample& sample, ImageFile& file, const ImageShape&
   const ImageFile::Bytes bytes{sample.encoded_target.data(), sample.encoded_target.size()};
   const TargetSpec& spec = sample.target_spec();
   const bool classes = spec.kind == TargetSpec::Kind::classes;
+  const int scale = shrinks_ ? 1 : spec.scale;
   ImageShape shape;
   try {
     if (sample.decoded != ImageShape{}) {
-      shape = file.open_pixels(bytes, spec.shape(sample.decoded), classes ? 1 : channels_);
+      const ImageShape& pixels = sample.decoded;
+      const ImageShape stored{pixels.height * scale, pixels.width * scale, spec.channels(pixels.channels)};
+      shape = file.open_pixels(bytes, stored, classes ? 1 : channels_);
     } else {
       shape = classes ? file.open_labels(bytes, limits_) : file.open(bytes, channels_, limits_, exif_);
     }
   } catch (Error& error) {
     throw error.in(target_of(sample));
   }
-  check_size(sample, image, shape);
+  check_size(sample, image, shape, scale);
+}
+
+// Into a buffer at the target's size, then by the filter of `shrink`. So the smaller image does not depend on sizes at which a
+// JPEG can be decoded.
+void DecodeImage::render_smaller(ImageFile& file, const Excerpt& excerpt, const Image& image) const {
+  thread_local ByteBuffer buffer;
+  thread_local Resampler resampler;
+  const Excerpt large = excerpt.scaled(target_scale_);
+  const ImageShape shape{large.height, large.width, channels_};
+  const Image between{buffer.resize(shape.bytes()), shape};
+  file.render(large, filter_, between);
+  resampler.resize(rows_of(between), whole_of(shape), shrink_filter_, image.shape, image.data);
 }
 
 void DecodeImage::process(Sample& sample, Draw& draw) {
@@ -104,7 +134,11 @@ void DecodeImage::process(Sample& sample, Draw& draw) {
   const TargetSpec& spec = sample.target_spec();
   const bool has_target = spec.kind != TargetSpec::Kind::none;
   if (has_target) open_target(sample, target_file, shape);
-  const Excerpt excerpt = rule_.excerpt(shape.height, shape.width, draws);
+  const int times = shrinks_ ? target_scale_ : 1;
+  if (std::min(shape.height, shape.width) < times) {
+    fail(ErrorKind::content, "the image is {} x {}: too small to be shrunk {} times", shape.height, shape.width, times);
+  }
+  const Excerpt excerpt = rule_.excerpt(shape.height / times, shape.width / times, draws);
   if (has_target) {
     const bool classes = spec.kind == TargetSpec::Kind::classes;
     const Image target = sample.new_target(spec.shape({excerpt.height, excerpt.width, channels_}));
@@ -119,8 +153,11 @@ void DecodeImage::process(Sample& sample, Draw& draw) {
     sample.set_target(target);
   }
   const Image image = sample.new_image({excerpt.height, excerpt.width, channels_});
-  image_file.render(excerpt, filter_, image);
-  sample.set_image(image, SourceMap{shape.height, shape.width, resample_map(excerpt.box, image.shape)});
+  if (shrinks_)
+    render_smaller(image_file, excerpt, image);
+  else
+    image_file.render(excerpt, filter_, image);
+  sample.set_image(image, SourceMap{shape.height, shape.width, resample_map(excerpt.scaled(times).box, image.shape)});
 }
 
 // What libjpeg holds of a progressive image while it collects the scans: 16-bit coefficients, on each thread. Where sizes vary
@@ -128,7 +165,8 @@ void DecodeImage::process(Sample& sample, Draw& draw) {
 std::size_t DecodeImage::memory_bound() const {
   constexpr std::size_t kTables = 1'000'000;  // of both libraries and of resampling, and a few rows
   const std::size_t threads = std::max(1U, std::thread::hardware_concurrency());
-  const std::size_t images = 1 + static_cast<std::size_t>(target_scale_) * static_cast<std::size_t>(target_scale_);
+  const std::size_t larger = static_cast<std::size_t>(target_scale_) * static_cast<std::size_t>(target_scale_);
+  const std::size_t images = 1 + larger + (shrinks_ ? larger : 0);
   return threads * (kTables + images * image_shape().bytes());
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "excerpt.h"
 #include "image_file.h"
@@ -23,21 +24,26 @@ namespace millrace {
 //   short_side = 256
 //   crop       = "centre"
 //
+//   [train.decode_image]                                # super-resolution: the source has target_scale = 2 and targets that are
+//   as shrink = "bicubic"                                  # large as their images, such as the images themselves
+//
 // Ports: in, SampleChunk; out, ImageChunk: (height, width, channels) uint8, in the batch's slot where the size is the batch's.
 // Samples that hold pixels already (Sample::decoded) go the same way. A target of kind `image` is decoded like the image; one of
 // kind `classes` exactly, by nearest neighbour where the image is resampled, and its values mapped by TargetSpec::classes. Both
-// are of one size, or the target is of TargetSpec::scale times the image's, and the same part is taken of both. Photos are turned
-// upright by their EXIF orientation (of an image and a target each by its own). Sample::source_map() leads to the upright image,
-// or the stored one with `exif = false`. Alpha is dropped. A JPEG is decoded at a half, a
-// quarter or an eighth of its size where that is still as large as `size`. Order of draws: with random_resized_crop 22 of each
-// sample, before anything is looked at: area and aspect ratio of ten attempts in turn, then row and column. Nothing else draws.
-// Threading: parallel; each thread has decoders of its own. Errors: parameters that do not go together: ErrorKind::usage.
+// are of one size, or the target is of TargetSpec::scale times the image's, and the same part is taken of both. With `shrink`
+// both files are of one size, and the image becomes TargetSpec::scale times smaller; odd rows and columns below and on the right
+// are left out of both. Photos are turned upright by their EXIF orientation (of an image and a target each by its own).
+// Sample::source_map() leads to the upright image, or the stored one with `exif = false`. Alpha is dropped. A JPEG is decoded at
+// a half, a quarter or an eighth of its size where that is still as large as `size`. Order of draws: with random_resized_crop 22
+// of each sample, before anything is looked at: area and aspect ratio of ten attempts in turn, then row and column. Nothing else
+// draws. Threading: parallel; each thread has decoders of its own. Errors: parameters that do not go together: ErrorKind::usage.
 // Whatever is wrong with one file (neither JPEG nor PNG, truncated, damaged, too large, of another size than `size` or than its
 // target): ErrorKind::content. Source of random_resized_crop: torchvision's RandomResizedCrop.
 class DecodeImage : public SampleTransform {
  public:
   struct Params : ExcerptParams {
     std::int64_t channels = 3;
+    std::string shrink = "none";
     bool exif = true;
     std::int64_t max_pixels = std::int64_t{64} << 20;
     std::int64_t max_bytes = std::int64_t{256} << 20;
@@ -56,11 +62,15 @@ class DecodeImage : public SampleTransform {
   ImageShape open_image(Sample& sample, ImageFile& file) const;
   void open_target(Sample& sample, ImageFile& file, const ImageShape& image) const;
 
+  void render_smaller(ImageFile& file, const Excerpt& excerpt, const Image& image) const;
+
   ExcerptRule rule_;
   ResampleFilter filter_;
   int channels_;
   bool exif_;
   int target_scale_;
+  bool shrinks_;
+  ResampleFilter shrink_filter_;
   DecodeLimits limits_;
 };
 

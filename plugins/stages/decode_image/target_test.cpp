@@ -3,6 +3,7 @@
 #include <string>
 
 #include "decode_image_fixture.h"
+#include "testkit/files.h"
 
 namespace millrace {
 namespace {
@@ -135,6 +136,63 @@ TEST_F(TargetTest, ATargetThatIsNotSoManyTimesAsLargeIsABadSample) {
   read(encode(Recipe{.height = 40, .width = 50}), encode(labels(80, 90)));
   sample_.target_url = "labels/1.png";
   EXPECT_EQ(fault(), "the image is 40 x 50 and its target 'labels/1.png' 80 x 90: by target_scale = 2 it must be 80 x 100");
+}
+
+TEST_F(TargetTest, AnImageIsMadeSmallerThanWhatItIsToBecome) {
+  spec_.scale = 2;
+  context_.target.scale = 2;
+  testing_png::Recipe recipe{.height = 41, .width = 50};
+  for (int i = 0; i < 41 * 50 * 3; ++i) recipe.values.push_back(static_cast<std::uint16_t>(i * i % 251));
+  const Bytes bytes = encode(recipe);
+  read(bytes, bytes, TargetSpec::Kind::image);
+  DecodeImage::Params params;
+  params.shrink = "bicubic";
+  process(params);
+  Bytes whole(recipe.values.begin(), recipe.values.end());
+  whole.resize(std::size_t{40} * 50 * 3);  // an odd row is left out
+  ASSERT_EQ(sample_.target().shape, (ImageShape{40, 50, 3}));
+  EXPECT_EQ(Bytes(sample_.target().data, sample_.target().data + whole.size()), whole);
+  ASSERT_EQ(sample_.image().shape, (ImageShape{20, 25, 3}));
+  Bytes smaller(std::size_t{20} * 25 * 3);
+  Resampler().resize(rows_of({whole.data(), {40, 50, 3}}), {0, 0, 50, 40}, ResampleFilter::bicubic, {20, 25, 3}, smaller.data());
+  EXPECT_EQ(Bytes(sample_.image().data, sample_.image().data + smaller.size()), smaller);
+  EXPECT_EQ(sample_.source_map().height, 41);
+  EXPECT_EQ(sample_.source_map().map.xx, 2);
+}
+
+TEST_F(TargetTest, APartOfAShrunkImageAndOfItsTargetAreOnePart) {
+  spec_.scale = 3;
+  context_.target.scale = 3;
+  DecodeImage::Params params;
+  params.shrink = "bilinear";
+  params.size = Size{16, 20};
+  params.crop = "centre";
+  const Bytes bytes = encode(Recipe{.height = 120, .width = 160});
+  read(bytes, bytes, TargetSpec::Kind::image);
+  process(params);
+  ASSERT_EQ(sample_.image().shape, (ImageShape{16, 20, 3}));
+  ASSERT_EQ(sample_.target().shape, (ImageShape{48, 60, 3}));
+  for (int i = 0; i < 16 * 20; ++i) {  // against the pixel in the middle of the nine
+    ASSERT_NEAR(sample_.image().data[3 * i], sample_.target().data[3 * ((i / 20 * 3 + 1) * 60 + i % 20 * 3 + 1)], 8) << i;
+  }
+}
+
+TEST_F(TargetTest, SaysHowAnImageBecomesSmallerThanItsTarget) {
+  spec_.scale = 2;
+  const Bytes bytes = encode(Recipe{.height = 40, .width = 50});
+  read(bytes, bytes, TargetSpec::Kind::image);
+  EXPECT_EQ(
+      fault(),
+      "the image is 40 x 50 and its target 40 x 50: by target_scale = 2 it must be 80 x 100; shrink = \"bicubic\" makes the "
+      "smaller image of this one");
+  DecodeImage::Params params;
+  params.shrink = "bicubic";
+  EXPECT_EQ(testkit::error_of([&] { DecodeImage(params, context_); }).message(),
+            "shrink: nothing says how many times smaller images become; set target_scale of the source, which has target images");
+  context_.target.scale = 2;
+  const Bytes thin = encode(Recipe{.height = 1, .width = 50});
+  read(thin, thin, TargetSpec::Kind::image);
+  EXPECT_EQ(fault(params), "the image is 1 x 50: too small to be shrunk 2 times");
 }
 
 TEST_F(TargetTest, PixelsOfALargerTargetAreUsedAsTheyAre) {

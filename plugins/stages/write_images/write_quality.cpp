@@ -20,6 +20,9 @@ void WriteQuality::describe(StageDescription<Params>& d) {
       .text("the result is scaled as the network's input is, by its mean and deviation; false: from 0, black, to 1, white");
   d.params.add("luminance", &Params::luminance).text("compare the luminance of ITU-R BT.601 alone");
   d.params.add("border", &Params::border).range(0, 1000).unit("pixels").text("left out at each edge");
+  d.params.add("baseline", &Params::baseline)
+      .choices({"none", "nearest", "bilinear", "bicubic"})
+      .text("also compare the network's input, enlarged by this filter: what a network for super-resolution has to beat");
 }
 
 void WriteQuality::request(const Params&, const StageContext&, CompileRequest& request) { request.needs_image = true; }
@@ -38,6 +41,10 @@ WriteQuality::WriteQuality(const Params& params, const StageContext& context)
     fail(ErrorKind::usage, "border: of pictures of {} less than {} x {} pixels are left, which SSIM needs", to_string(picture),
          kSimilarityWindow, kSimilarityWindow);
   }
+  if (has_baseline() && (context.target.scale == 1 || context.window.channels != picture.channels)) {
+    fail(ErrorKind::usage, "baseline: the network's input is {} and its result {}: it must enlarge and keep the channels",
+         to_string(context.window), to_string(picture));
+  }
 }
 
 void WriteQuality::open() {
@@ -55,31 +62,53 @@ void WriteQuality::write(const Predictions& share) {
   }
 }
 
+Planes WriteQuality::planes(const std::vector<std::uint8_t>& pixels) const {
+  return planes_of({pixels.data(), result_.shape()}, params_.luminance, static_cast<int>(params_.border));
+}
+
+void WriteQuality::compare(const std::vector<std::uint8_t>& pixels, const Planes& target, Quality& sums) {
+  const Planes made = planes(pixels);
+  const Quality found{peak_signal_to_noise_ratio(made, target), structural_similarity(made, target)};
+  sums.ratio += found.ratio;
+  sums.similarity += found.similarity;
+  fmt::format_to(std::back_inserter(text_), ",{:.6f},{:.8f}", found.ratio, found.similarity);
+}
+
+void WriteQuality::enlarge(const Predictions& share, std::size_t sample) {
+  const ImageShape window = context_.window;
+  seen_.resize(window.bytes());
+  share.copy_image(sample, seen_.data());
+  pixels_.resize(result_.shape().bytes());
+  const Box whole{0, 0, static_cast<float>(window.width), static_cast<float>(window.height)};
+  resampler_.resize(rows_of({seen_.data(), window}), whole, resample_filter(params_.baseline), result_.shape(), pixels_.data());
+}
+
 void WriteQuality::write_rows(const Predictions& share) {
+  const std::string& baseline = params_.baseline;
   if (!rows_) {
     rows_.emplace(folder_ + "/images.csv");
-    rows_->write("path,psnr,ssim\r\n");
-    count_ = ratios_ = similarities_ = 0;
+    rows_->write("path,psnr,ssim");
+    rows_->write(has_baseline() ? fmt::format(",{}_psnr,{}_ssim\r\n", baseline, baseline) : "\r\n");
+    count_ = 0;
+    made_ = baseline_ = {};
   }
   target_.resize(result_.shape().bytes());
-  const auto border = static_cast<int>(params_.border);
-  const auto planes = [&](const std::vector<std::uint8_t>& pixels) {
-    return planes_of({pixels.data(), result_.shape()}, params_.luminance, border);
-  };
   for (std::uint32_t i = 0; i < share.count; ++i) {
     if (!share.samples[i].counts) continue;
-    result_.draw(share.result().row(i), pixels_);
     share.copy_target(i, target_.data());
-    const Planes made = planes(pixels_), wanted = planes(target_);
-    const double ratio = peak_signal_to_noise_ratio(made, wanted), similarity = structural_similarity(made, wanted);
+    const Planes target = planes(target_);
     count_ += 1;
-    ratios_ += ratio;
-    similarities_ += similarity;
     text_.clear();
     place_.clear();
     share.samples[i].append_place(place_);
     append_csv(text_, place_);
-    fmt::format_to(std::back_inserter(text_), ",{:.6f},{:.8f}\r\n", ratio, similarity);
+    result_.draw(share.result().row(i), pixels_);
+    compare(pixels_, target, made_);
+    if (has_baseline()) {
+      enlarge(share, i);
+      compare(pixels_, target, baseline_);
+    }
+    text_ += "\r\n";
     rows_->write(text_);
   }
 }
@@ -87,10 +116,16 @@ void WriteQuality::write_rows(const Predictions& share) {
 void WriteQuality::finish() {
   rows_->commit();
   rows_.reset();
-  OutputFile figures(folder_ + "/figures.csv");
   const double images = std::max(count_, 1.0);
-  figures.write(
-      fmt::format("figure,value\r\nimages,{}\r\npsnr,{}\r\nssim,{}\r\n", count_, ratios_ / images, similarities_ / images));
+  std::string text = fmt::format("figure,value\r\nimages,{}\r\n", count_);
+  const auto append = [&](const std::string& begin, const Quality& sums) {
+    fmt::format_to(std::back_inserter(text), "{}psnr,{}\r\n{}ssim,{}\r\n", begin, sums.ratio / images, begin,
+                   sums.similarity / images);
+  };
+  append("", made_);
+  if (has_baseline()) append(fmt::format("{}_", params_.baseline), baseline_);
+  OutputFile figures(folder_ + "/figures.csv");
+  figures.write(text);
   figures.commit();
 }
 

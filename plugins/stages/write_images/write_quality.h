@@ -8,6 +8,7 @@
 #include "image_quality.h"
 #include "millrace/output_file.h"
 #include "millrace/predictions.h"
+#include "millrace/resample.h"
 #include "millrace/stage.h"
 #include "output_pixels.h"
 
@@ -25,6 +26,9 @@ namespace millrace {
 // Both are of 8-bit pixels, as write_images writes them. Papers on super-resolution compare luminance alone, and leave out a
 // border as wide as the images were enlarged: luminance = true, border = 2.
 //
+// baseline = "bicubic" also compares what that filter makes of the network's input, as the papers do: columns bicubic_psnr and
+// bicubic_ssim, and figures of these names. Only for networks that enlarge. The figures are means over images, not of all pixels.
+//
 // Ports: in, Predictions of (1 or 3, H, W) float32. Skipped samples are left out. It asks for images: a batch is in use until it
 // was compared. Threading: pictures are compared and files written on a thread of its own (PredictionLine), in order of the
 // source. Errors: a result that is no picture, other targets than images, pictures of less than 11 x 11: ErrorKind::usage, in the
@@ -37,6 +41,7 @@ class WriteQuality : public Stage {
     bool normalised = true;
     bool luminance = false;
     std::int64_t border = 0;
+    std::string baseline = "none";
   };
   static void describe(StageDescription<Params>& d);
   static void request(const Params& params, const StageContext& context, CompileRequest& request);
@@ -47,9 +52,19 @@ class WriteQuality : public Stage {
   void stop() noexcept override { line_.stop(); }
 
  private:
+  // Of one image, or their sums over a pass.
+  struct Quality {
+    double ratio = 0, similarity = 0;
+  };
+
   void write(const Predictions& share);
   void write_rows(const Predictions& share);
   void finish();
+  bool has_baseline() const { return params_.baseline != "none"; }
+  Planes planes(const std::vector<std::uint8_t>& pixels) const;
+  // Adds to `sums` and appends to text_. REQUIRES: `target` is what planes() makes of the target image.
+  void compare(const std::vector<std::uint8_t>& pixels, const Planes& target, Quality& sums);
+  void enlarge(const Predictions& share, std::size_t sample);  // into pixels_
 
   const Params params_;
   const StageContext context_;
@@ -58,9 +73,11 @@ class WriteQuality : public Stage {
 
   // Of the line's thread.
   std::optional<OutputFile> rows_;  // of the pass under way
-  std::vector<std::uint8_t> pixels_, target_;
+  std::vector<std::uint8_t> pixels_, target_, seen_;
+  Resampler resampler_;
   std::string text_, place_;
-  double count_ = 0, ratios_ = 0, similarities_ = 0;
+  double count_ = 0;
+  Quality made_, baseline_;
 
   PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the rest
 };

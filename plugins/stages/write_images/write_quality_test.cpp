@@ -101,6 +101,32 @@ TEST_F(WriteQualityTest, ComparesWithTargetsOfAPass) {
   EXPECT_TRUE(text_of("figures.csv").starts_with("figure,value\r\nimages,2\r\npsnr,28.1308")) << text_of("figures.csv");
 }
 
+TEST_F(WriteQualityTest, ComparesTheEnlargedInputBesideIt) {
+  const ImageShape window{kSide, kSide, 1}, large{2 * kSide, 2 * kSide, 1};
+  network_.layers.back().output = {1, large.height, large.width};
+  context_.target.scale = 2;
+  const auto harness = made<WriteQuality>({{"normalised", Value(false)}, {"baseline", Value(std::string("bicubic"))}});
+  const Ref<Predictions> one = share({std::vector<float>(large.bytes(), 0.4F)});
+  one->batch = testkit::make_batch(1, window);
+  one->batch->target.kind = TargetSpec::Kind::image;
+  one->batch->target.scale = 2;
+  std::vector<std::uint8_t> target(large.bytes(), 122);
+  one->batch->targets = target.data();
+  std::fill_n(one->batch->change_pixels(), window.bytes(), std::uint8_t{120});
+  EXPECT_TRUE(write(*harness, one).empty());
+  // 20 and 2 grey levels of difference: 20 log10(255 / 20), 20 log10(255 / 2).
+  const std::string rows = text_of("images.csv"), figures = text_of("figures.csv");
+  EXPECT_TRUE(rows.starts_with("path,psnr,ssim,bicubic_psnr,bicubic_ssim\r\nphotos/0.jpg,22.110204,0.9")) << rows;
+  EXPECT_NE(rows.find(",42.110204,0.99"), std::string::npos) << rows;
+  EXPECT_NE(figures.find("bicubic_psnr,42.1102"), std::string::npos) << figures;
+  context_.target.scale = 1;
+  network_.layers.back().output = {1, kSide, kSide};
+  EXPECT_EQ(testkit::error_of([&] {
+              made<WriteQuality>({{"baseline", Value(std::string("bicubic"))}});
+            }).message(),
+            "baseline: the network's input is 12 x 12 x 1 and its result 12 x 12 x 1: it must enlarge and keep the channels");
+}
+
 TEST_F(WriteQualityTest, RefusesWhatCannotBeCompared) {
   const auto mistake = [&](std::int64_t border) {
     return testkit::error_of([&] { made<WriteQuality>({{"border", Value(border)}}); }).message();

@@ -1,0 +1,105 @@
+#include "write_boundaries.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+
+#include "boundary_f1.h"
+#include "millrace/error.h"
+#include "millrace/loss.h"
+#include "millrace/network.h"
+#include "millrace/output_file.h"
+#include "millrace/plugin.h"
+
+namespace millrace {
+
+void WriteBoundaries::describe(StageDescription<Params>& d) {
+  d.name("write_boundaries").text("Compares boundaries of predicted classes with those of label images: boundary F1.");
+  d.input(payload::kPredictions).serial();
+  d.params.add("folder", &Params::folder)
+      .text("a folder in the run's folder, or an absolute path; two CSV files are written into it");
+  d.params.add("tolerance", &Params::tolerance)
+      .range(0, 0.1)
+      .text("how far a boundary may be from where it belongs, as a share of the image's diagonal");
+}
+
+void WriteBoundaries::request(const Params&, const StageContext&, CompileRequest& request) { request.needs_image = true; }
+
+WriteBoundaries::WriteBoundaries(const Params& params, const StageContext& context) : params_(params), context_(context) {
+  if (context.network == nullptr) fail(ErrorKind::usage, "there is no [network] whose classes could be compared");
+  const Shape& output = context.network->output();
+  if (output.rank() != 3 || output[0] < 2 || output[0] > 255) {
+    fail(ErrorKind::usage, "the network's output is {}: a map of classes has 2 to 255 channels, height and width",
+         to_string(output));
+  }
+  if (context.target.kind != TargetSpec::Kind::classes) {
+    fail(ErrorKind::usage, "boundaries are compared with label images, and the source of [{}] has none", context.graph);
+  }
+  map_ = context.target.shape(context.window);
+  if (map_.height != output[1] || map_.width != output[2]) {
+    fail(ErrorKind::usage, "the network's output is {}, and the label images are {} x {}: they must match", to_string(output),
+         map_.height, map_.width);
+  }
+  classes_.resize(static_cast<std::size_t>(output[0]));
+}
+
+void WriteBoundaries::open() {
+  const std::filesystem::path some_file = output_path(context_, "folder", params_.folder + "/figures.csv");
+  folder_ = some_file.parent_path().string();
+}
+
+void WriteBoundaries::write(const Predictions& share) {
+  for (std::uint32_t i = 0; i < share.count; ++i) {
+    if (share.samples[i].counts) compare(share, i);
+  }
+  if (share.last) finish();
+}
+
+void WriteBoundaries::compare(const Predictions& share, std::size_t sample) {
+  const std::span<const float> outputs = share.result().row(sample);
+  const std::size_t pixels = map_.bytes();
+  truth_.resize(pixels);
+  share.copy_target(sample, truth_.data());
+  predicted_.assign(pixels, 0);
+  for (std::size_t c = 1; c < classes_.size(); ++c) {
+    for (std::size_t i = 0; i < pixels; ++i) {
+      if (outputs[c * pixels + i] > outputs[predicted_[i] * pixels + i]) predicted_[i] = static_cast<std::uint8_t>(c);
+    }
+  }
+  const auto figures = boundary_f1({map_.height, map_.width, classes_.size(), truth_, predicted_}, params_.tolerance);
+  Mean of_image;
+  for (std::size_t c = 0; c < figures.size(); ++c) {
+    if (!figures[c]) continue;
+    classes_[c].add(*figures[c]);
+    of_image.add(*figures[c]);
+  }
+  if (of_image.count > 0) images_.add(of_image.sum / of_image.count);
+}
+
+void WriteBoundaries::finish() {
+  std::string text = "class,images,boundary_f1\r\n";
+  for (std::size_t c = 0; c < classes_.size(); ++c) {
+    append_csv(text, c < context_.classes.size() ? context_.classes[c] : std::to_string(c));
+    const Mean& mean = classes_[c];
+    fmt::format_to(std::back_inserter(text), ",{},{}\r\n", mean.count, quotient(mean.sum, mean.count));
+  }
+  write_file("classes.csv", text);
+  write_file("figures.csv", fmt::format("figure,value\r\nimages,{}\r\nmean_boundary_f1,{}\r\n", images_.count,
+                                        quotient(images_.sum, images_.count)));
+  std::fill(classes_.begin(), classes_.end(), Mean{});
+  images_ = {};
+}
+
+void WriteBoundaries::write_file(std::string_view name, const std::string& text) const {
+  OutputFile file(fmt::format("{}/{}", folder_, name));
+  file.write(text);
+  file.commit();
+}
+
+}  // namespace millrace
+
+MILLRACE_PLUGIN("write_boundaries", "1.0", "Boundaries of predicted classes compared with label images, as CSV.") {
+  registry.add_stage<millrace::WriteBoundaries>();
+}

@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "millrace/predictions.h"
+#include "millrace/stage.h"
+
+namespace millrace {
+
+// Compares the boundaries of predicted classes with those of the label images: boundary F1 (boundary_f1.h).
+//
+//   [evaluate]
+//   every = "never"                      # runs with: pipeline-run FILE --graph evaluate --weights W
+//   flow  = ["read", "decode_image", "batch", "forward", "metrics", "write_boundaries"]
+//
+//   [evaluate.write_boundaries]
+//   folder = "boundaries"                # in the run's folder
+//
+// Two CSV files (RFC 4180) with a first row of names:
+//   classes.csv   class,images,boundary_f1: the mean over the images in which the class occurs or was predicted
+//   figures.csv   figure,value: images, and mean_boundary_f1, the mean over images of the mean over an image's classes
+//
+// The predicted class of a pixel is the first of the largest outputs. Pixels are those of the network's output. What the observer
+// `results` tells of overlap does not depend on boundaries; this does on nothing else.
+//
+// Ports: in, Predictions of (C, H, W) float32. Skipped samples and images without a class are left out. It asks for images: a
+// batch is in use until it was compared. Threading: maps are compared and files written on a thread of its own (PredictionLine).
+// Errors: an output that is no map of classes, other targets than label images of its size: ErrorKind::usage, in the constructor.
+// A folder where nothing can be written, in open(), or a full disk: ErrorKind::storage. Files appear when a pass is whole.
+class WriteBoundaries : public Stage {
+ public:
+  struct Params {
+    std::string folder = "boundaries";
+    double tolerance = 0.0075;
+  };
+  static void describe(StageDescription<Params>& d);
+  static void request(const Params& params, const StageContext& context, CompileRequest& request);
+  WriteBoundaries(const Params& params, const StageContext& context);
+
+  void open() override;
+  void process(int, Packet packet, Output& output) override { line_.add(std::move(packet), output); }
+  void stop() noexcept override { line_.stop(); }
+
+ private:
+  struct Mean {
+    double sum = 0, count = 0;
+    void add(double value) { sum += value, count += 1; }
+  };
+
+  void write(const Predictions& share);
+  void compare(const Predictions& share, std::size_t sample);
+  void finish();
+  void write_file(std::string_view name, const std::string& text) const;
+
+  const Params params_;
+  const StageContext context_;
+  ImageShape map_;  // of the label images, one channel
+  std::string folder_;
+
+  // Of the line's thread.
+  std::vector<std::uint8_t> truth_, predicted_;
+  std::vector<Mean> classes_;  // of the pass so far
+  Mean images_;
+
+  PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the rest
+};
+
+}  // namespace millrace

@@ -1,0 +1,182 @@
+#include "write_boundaries.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <deque>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "boundary_f1.h"
+#include "millrace/network.h"
+#include "testkit/files.h"
+#include "testkit/harness.h"
+#include "testkit/plain.h"
+#include "testkit/plain_stream.h"
+
+namespace millrace {
+namespace {
+
+using Bytes = std::vector<std::uint8_t>;
+
+// tests/reference/README.md
+struct ReferenceMaps {
+  ReferenceMaps(int the_height, int the_width, int the_classes, int down, int right)
+      : height(the_height), width(the_width), classes(the_classes) {
+    for (int y = 0; y < height; ++y) {
+      for (int x = 0; x < width; ++x) {
+        truth.push_back((y + 2 * x) % 37 == 0 ? std::uint8_t{255} : class_at(y, x));
+        const int moved = class_at(y + down, x + right) + ((7 * y + 13 * x) % 29 == 0 ? 1 : 0);
+        predicted.push_back(static_cast<std::uint8_t>(moved % classes));
+      }
+    }
+  }
+  std::uint8_t class_at(int y, int x) const {
+    return static_cast<std::uint8_t>(((3 * y + 2 * x) / 11 + y / 7 * (x / 9)) % classes);
+  }
+
+  int height, width, classes;
+  Bytes truth, predicted;
+};
+
+TEST(BoundaryF1, IsThatOfNumPy) {
+  const auto file = nlohmann::json::parse(std::ifstream(MILLRACE_SOURCE_DIR "/tests/reference/figures.json"));
+  ASSERT_FALSE(file["boundaries"].empty());
+  for (const auto& tested : file["boundaries"]) {
+    SCOPED_TRACE(tested.dump());
+    const auto number = [&tested](const char* name) { return tested[name].get<int>(); };
+    const ReferenceMaps maps(number("height"), number("width"), number("classes"), number("down"), number("right"));
+    const auto classes = static_cast<std::size_t>(maps.classes);
+    const auto figures = boundary_f1({maps.height, maps.width, classes, maps.truth, maps.predicted}, tested["tolerance"]);
+    ASSERT_EQ(tested["f1"].size(), classes);
+    for (std::size_t c = 0; c < classes; ++c) {
+      ASSERT_EQ(figures[c].has_value(), !tested["f1"][c].is_null()) << c;
+      if (!figures[c]) continue;
+      EXPECT_NEAR(*figures[c], tested["f1"][c].get<double>(), 1e-9) << c;
+    }
+  }
+}
+
+// Two halves of an image of 40 x 30, whose diagonal is 50.
+Bytes halves(int edge) {
+  Bytes map;
+  for (int i = 0; i < 40 * 30; ++i) map.push_back(static_cast<std::uint8_t>(i % 30 < edge ? 0 : 1));
+  return map;
+}
+
+TEST(BoundaryF1, ForgivesWhatIsWithinTheTolerance) {
+  const Bytes truth = halves(15), moved = halves(18);
+  const auto figure = [&](const Bytes& predicted, double tolerance) {
+    return boundary_f1({40, 30, 3, truth, predicted}, tolerance);
+  };
+  EXPECT_EQ(figure(truth, 0)[0], 1.0);
+  EXPECT_EQ(figure(moved, 0.06)[1], 1.0) << "three pixels";
+  EXPECT_LT(*figure(moved, 0.059)[1], 1.0);
+  EXPECT_FALSE(figure(moved, 0.06)[2].has_value()) << "neither map has it";
+  EXPECT_EQ(figure(Bytes(40 * 30, 0), 0.0075)[1], 0.0) << "it was not found";
+}
+
+TEST(BoundaryF1, PixelsOfNoClassCountNowhere) {
+  const Bytes truth(40 * 30, 255);
+  const auto figures = boundary_f1({40, 30, 2, truth, halves(9)}, 0.0075);
+  EXPECT_FALSE(figures[0].has_value());
+  EXPECT_FALSE(figures[1].has_value());
+}
+
+constexpr int kHeight = 8, kWidth = 6;
+
+class WriteBoundariesTest : public testing::Test {
+ protected:
+  WriteBoundariesTest() : network_(testkit::small_network({kHeight, kWidth, 1}, 4, 3)) {
+    run_.set_folder(folder_.path());
+    network_.layers.back().output = {2, kHeight, kWidth};
+    context_.graph = "evaluate";
+    context_.network = &network_;
+    context_.window = {kHeight, kWidth, 1};
+    context_.target.kind = TargetSpec::Kind::classes;
+    context_.run = &run_;
+    context_.classes = {"sky", "road"};
+  }
+
+  std::unique_ptr<testkit::Harness> made() {
+    auto harness = std::make_unique<testkit::Harness>(StageTypeAccess::make<WriteBoundaries>(), testkit::table({}), context_);
+    harness->stage().open();
+    return harness;
+  }
+
+  // Images whose upper rows are sky, as they are and as they were predicted.
+  Ref<Predictions> share(const std::vector<int>& truth, const std::vector<int>& predicted) {
+    Ref<Predictions> made = make_ref<Predictions>();
+    made->count = static_cast<std::uint32_t>(truth.size());
+    made->last = true;
+    auto& values = values_.emplace_back();
+    auto& targets = targets_.emplace_back();
+    for (std::size_t i = 0; i < truth.size(); ++i) {
+      made->samples.emplace_back().url = fmt::format("{}.jpg", i);
+      for (int c = 0; c < 2; ++c) {
+        for (int p = 0; p < kHeight * kWidth; ++p) values.push_back((p / kWidth < predicted[i]) == (c == 0) ? 1.0F : 0.0F);
+      }
+      for (int p = 0; p < kHeight * kWidth; ++p) targets.push_back(static_cast<std::uint8_t>(p / kWidth < truth[i] ? 0 : 1));
+    }
+    made->batch = testkit::make_batch(made->count, context_.window);
+    made->batch->target.kind = TargetSpec::Kind::classes;
+    made->batch->targets = targets.data();
+    made->outputs = {{network_.result(), network_.output(), values.data()}};
+    made->ready = make_ref<testkit::Done>();
+    return made;
+  }
+  static std::vector<Error> write(testkit::Harness& harness, const Ref<Predictions>& share) {
+    harness.feed(testkit::packet(share, share->step));
+    harness.output().wait_until_free();
+    return harness.output().errors();
+  }
+  std::string text_of(const std::string& name) const {
+    std::ostringstream text;
+    text << std::ifstream(folder_ / ("boundaries/" + name), std::ios::binary).rdbuf();
+    return text.str();
+  }
+
+  testkit::TestFolder folder_;
+  testkit::RecordedRun run_;
+  Network network_;
+  StageContext context_;
+  std::deque<std::vector<float>> values_;
+  std::deque<Bytes> targets_;
+};
+
+TEST_F(WriteBoundariesTest, AveragesOverTheImagesOfAPass) {
+  CompileRequest request;
+  StageTypeAccess::make<WriteBoundaries>().request(testkit::table({}), context_, request);
+  EXPECT_TRUE(request.needs_image);
+  const auto harness = made();
+  // Found; all road although the upper half is sky: sky has 0, and road's ring of 24 pixels holds what is left of its own.
+  const Ref<Predictions> first = share({4}, {4}), second = share({4, 8}, {0, 8});
+  first->last = false;
+  second->turn = 1;
+  EXPECT_TRUE(write(*harness, first).empty());
+  EXPECT_EQ(text_of("classes.csv"), "") << "the pass is not whole";
+  EXPECT_TRUE(write(*harness, second).empty());
+  // Of road's 16 true boundary pixels (a ring of 4 x 6) 12 lie on the ring of 8 x 6, of which 12 in 24 are true.
+  const double recall = 12.0 / 16, precision = 12.0 / 24, road = 2 * precision * recall / (precision + recall);
+  const std::string classes = text_of("classes.csv"), figures = text_of("figures.csv");
+  EXPECT_TRUE(classes.starts_with("class,images,boundary_f1\r\nsky,3,0.666666666666666")) << classes;
+  const std::size_t at = classes.find("\r\nroad,2,");
+  ASSERT_NE(at, std::string::npos) << classes;
+  EXPECT_NEAR(std::stod(classes.substr(at + 9)), (1 + road) / 2, 1e-12);
+  EXPECT_TRUE(figures.starts_with("figure,value\r\nimages,3\r\nmean_boundary_f1,")) << figures;
+  EXPECT_NEAR(std::stod(figures.substr(figures.rfind(',') + 1)), (1 + road / 2 + 1) / 3, 1e-12);
+}
+
+TEST_F(WriteBoundariesTest, RefusesWhatIsNoMapOfClasses) {
+  const auto mistake = [&] { return testkit::error_of([&] { made(); }).message(); };
+  context_.target.scale = 2;
+  EXPECT_EQ(mistake(), "the network's output is 2 x 8 x 6, and the label images are 16 x 12: they must match");
+  context_.target = {};
+  EXPECT_EQ(mistake(), "boundaries are compared with label images, and the source of [evaluate] has none");
+  network_.layers.back().output = Shape{3};
+  EXPECT_EQ(mistake(), "the network's output is 3: a map of classes has 2 to 255 channels, height and width");
+}
+
+}  // namespace
+}  // namespace millrace
