@@ -96,7 +96,7 @@ std::vector<float> gradients(const Network& network, Replica& replica, const Ref
   return all;
 }
 
-class Auxiliary : public testing::TestWithParam<std::tuple<const char*, Precision, bool>> {
+class Auxiliary : public InPrecision<bool> {
  protected:
   Auxiliary()
       : network_(network_of()), data_(*network_), side_(output_of(*network_, "side")), map_(output_of(*network_, "map")) {}

@@ -135,7 +135,7 @@ std::array<std::vector<float>, 2> outputs_of(const char* backend, const Network&
   return values;
 }
 
-class MovedValues : public testing::TestWithParam<std::tuple<const char*, Precision>> {};
+class MovedValues : public InPrecision<> {};
 
 TEST_P(MovedValues, ComeFromTheirPlaces) {
   const auto [backend, precision] = GetParam();

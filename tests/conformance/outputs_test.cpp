@@ -77,11 +77,8 @@ Network ending_with(const Network& network, int layer) {
   return part;
 }
 
-class Outputs : public testing::TestWithParam<std::tuple<const char*, Precision>> {
+class Outputs : public InPrecision<> {
  protected:
-  void SetUp() override {
-    if (with_simulation().backend(backend()) == nullptr) GTEST_SKIP() << "not built: " << backend();
-  }
   static const char* backend() { return std::get<0>(GetParam()); }
   static Precision precision() { return std::get<1>(GetParam()); }
   static double tolerance() { return precision() == Precision::bf16 ? 2e-2 : 1e-5; }

@@ -42,7 +42,7 @@ constexpr const char* kBegin =
 constexpr const char* kEnd =
     "{ op = \"conv\", out = 8, kernel = 1 }, { op = \"global_average_pool\" }, { op = \"linear\", out = 5 } ]\n";
 
-class Ports : public testing::TestWithParam<std::tuple<const char*, Precision, bool>> {
+class Ports : public InPrecision<bool> {
  protected:
   Ports() { registry_.add_layer<Signs>(); }
   // Logits and gradients of a training pass.

@@ -12,8 +12,24 @@
 #include "testkit/losses.h"
 #include "testkit/networks.h"
 #include "testkit/plain.h"
+#include "testkit/precisions.h"
 
 namespace millrace::conformance {
+
+inline bool computes(const char* backend, Precision precision) {
+  return testkit::computes(*with_simulation().backend(backend), precision);
+}
+
+// Tests of a backend in a precision; skipped where one of them is not here.
+template <class... More>
+class InPrecision : public testing::TestWithParam<std::tuple<const char*, Precision, More...>> {
+ protected:
+  void SetUp() override {
+    const char* backend = std::get<0>(this->GetParam());
+    if (with_simulation().backend(backend) == nullptr) GTEST_SKIP() << "not built: " << backend;
+    if (!computes(backend, std::get<1>(this->GetParam()))) GTEST_SKIP() << backend << " has no bf16 on this processor";
+  }
+};
 
 inline Made compile(const char* backend, const Network& network, Precision precision, bool recompute = false,
                     std::vector<std::shared_ptr<const Loss>> losses = {}) {
