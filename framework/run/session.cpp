@@ -35,6 +35,7 @@ Session::Session(const Pipeline& pipeline, const Registry& registry, SessionOpti
   }
   if (resumed_) check_changes();
   build_graphs();
+  compare_usage();
   if (pipeline_.network && !options_.only_check) count_median_weights();
   compile();
 
