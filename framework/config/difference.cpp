@@ -11,9 +11,9 @@ namespace {
 // Keys of which results do not depend, or which a checkpoint has replaced.
 const std::set<std::string>& harmless_keys() {
   static const std::set<std::string> keys = {
-      "run.name",      "run.threads",     "run.io_threads", "run.chunk",           "run.folder",    "run.memory",
-      "run.best",      "run.log_every",   "run.on_nan",     "run.nan_rate_factor", "run.nan_limit", "run.devices",
-      "run.precision", "network.weights", "network.sha256", "network.new",         "network.rename"};
+      "run.name",      "run.threads",     "run.io_threads", "run.chunk",           "run.folder",     "run.memory",
+      "run.best",      "run.log_every",   "run.on_nan",     "run.nan_rate_factor", "run.nan_limit",  "run.devices",
+      "run.precision", "network.weights", "network.sha256", "network.new",         "network.rename", "network.preprocessing"};
   return keys;
 }
 

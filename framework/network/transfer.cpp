@@ -46,6 +46,9 @@ void NetworkParams::describe(ParamSet<NetworkParams>& set) {
   set.add("new", &P::fresh).text("layers that begin with new values: patterns, * stands for any text");
   set.add("freeze", &P::freeze).text("layers or parameters that keep their values: patterns");
   set.add_list("rename", &P::rename, &RenameRule::describe).text("other names for the file's tensors: { from = ..., to = ... }");
+  set.add("preprocessing", &P::preprocessing)
+      .choices({"compare", "mine"})
+      .text("compare: with what the weights were validated with, where they say it; mine: this file's is meant");
 }
 
 bool covers(std::string_view pattern, std::string_view parameter) {

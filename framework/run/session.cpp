@@ -35,6 +35,7 @@ Session::Session(const Pipeline& pipeline, const Registry& registry, SessionOpti
     choose_devices();
   }
   build_graphs();
+  compare_usage();
   if (pipeline_.network && (resumed_ || !options_.only_check)) count_median_weights();
   if (resumed_) {
     keep_batch();

@@ -22,6 +22,7 @@
 #include "run/relay.h"
 #include "run/requests.h"
 #include "run/run_log.h"
+#include "run/usage.h"
 #include "run/weights.h"
 
 namespace millrace {
@@ -126,6 +127,8 @@ class Session {
   void read_weights();
   void choose_devices();
   void build_graphs();
+  void compare_usage();
+  Usage usage_as_run() const;
   using Replicas = std::vector<std::unique_ptr<Replica>>;
   void count_median_weights();
   void compile();  // the network, where there is one, for the batches that the file asks for or that fit
@@ -196,6 +199,7 @@ class Session {
   WeightsSource weights_from_;
   Weights weights_;                              // to start from, until they are in the replicas; empty: initialisers
   std::map<std::string, std::string> metadata_;  // of the file of weights
+  std::optional<Usage> usage_;                   // of this run, for the weights that it saves; precision and batch as written
   OpenDevices devices_;                          // devices before replicas: destroyed after them
   std::unique_ptr<Meeting> meeting_;             // of the replicas
   Precision precision_ = Precision::fp32;

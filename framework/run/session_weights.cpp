@@ -75,6 +75,25 @@ void Session::read_weights() {
   }
 }
 
+// What the weights were validated with, beside what this file does with them. Training on other images may well be meant;
+// figures and predictions would be wrong without a word.
+void Session::compare_usage() {
+  usage_ = usage_of(pipeline_, builds_);
+  const bool compares = pipeline_.network_params.preprocessing == "compare" && !weights_from_.file.empty();
+  if (!usage_ || !compares || resumed_ || options_.only_main) return;
+  const auto stored = usage_from(metadata_, weights_from_.file);
+  if (!stored) return;
+  const Diagnostics found = disagreements(*stored, *usage_, !weights_from_.fresh.empty());
+  if (found.empty()) return;
+  const std::string text = fmt::format(
+      "{}\nthe weights '{}' say how [{}] of the run that wrote them prepared images, and {} does otherwise: change it, or say "
+      "that it "
+      "is meant, preprocessing = \"mine\" in [network]",
+      found.text(), weights_from_.file, stored->graph, pipeline_.file);
+  if (!builds_.front()->trains()) fail(ErrorKind::usage, "{}", text);
+  if (is_first()) observers_.warn(text);
+}
+
 void Session::start_replicas() {
   doing("allocating the network's memory and writing its weights");
   for (const auto& replica : replicas_) replica->start();
@@ -99,6 +118,16 @@ void Session::start_replicas() {
   write_weights(replicas_, weights);
 }
 
+// With what the file left to the run.
+Usage Session::usage_as_run() const {
+  Usage usage = *usage_;
+  usage.precision = to_string(precision_);
+  for (const auto& build : builds_) {
+    if (build->plan().name == usage.graph) usage.batch = build->batch().size;
+  }
+  return usage;
+}
+
 std::string Session::save_weights(const std::string& name) {
   const auto exchange = [this] {
     for (const auto& replica : replicas_) {
@@ -110,6 +139,7 @@ std::string Session::save_weights(const std::string& name) {
   const Network& network = *pipeline_.network;
   std::map<std::string, std::string> metadata = plans_of(replicas_, devices_.devices);
   metadata.merge(metadata_of(builds_.front()->classes()));
+  if (usage_) metadata.merge(metadata_of(usage_as_run()));
   exchange();
   Weights weights = weights_of(replicas_, network, pipeline_.run.load, options_.group);
   exchange();

@@ -213,5 +213,34 @@ TEST_F(Segmentation, MasksAndOverlaysHaveTheSizeOfTheirFile) {
   EXPECT_EQ(overlay.code, 0) << overlay.err;
 }
 
+TEST_F(Segmentation, WeightsAloneGiveTheSameMasks) {
+  const Trained trained = train();
+  const std::string weights = (trained.folder / "weights.safetensors").string();
+  const std::string toml = file("[predict.write_masks]\nfolder = \"" + (folder_ / "masks") + "\"\n");
+  const auto alone = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {tool("pipeline-run"), toml,    "--graph", "validate",   "--check",
+                                          "--weights",          weights, "--set",   "run.folder="};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_command(arguments);
+  };
+  const Outcome counted = alone({"--set", R"(validate.read.classes=[{name="a"}, {name="b", ids=[1, 9]}, {name="c, rare"}])",
+                                 "--set", "validate.read.ignored=[]"});
+  EXPECT_EQ(counted.code, 2);
+  EXPECT_NE(counted.err.find("whose value 9 is taken as class 1, and the weights were validated with it ignored"),
+            std::string::npos)
+      << counted.err;
+  const Outcome masks =
+      run_command({tool("pipeline-run"), toml, "--graph", "predict", "--weights", weights, "--set", "run.folder="});
+  ASSERT_EQ(masks.code, 0) << masks.err;
+  fs::remove(folder_ / "network.toml");
+  const Outcome outcome = run_command({tool("pipeline-run"), "--predict", folder_ / "val/images", "--weights", weights, "--out",
+                                       folder_ / "o", "--devices", "cpu"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  for (int number = 0; number < kValidation; ++number) {
+    const std::string name = fmt::format("masks/{:02}.png", number);
+    EXPECT_EQ(read_grey((folder_ / "o") + "/" + name), read_grey(folder_ / name));
+  }
+}
+
 }  // namespace
 }  // namespace millrace::test

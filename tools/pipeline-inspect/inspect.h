@@ -20,6 +20,7 @@ std::string describe_observer(const ObserverType& type);
 std::string describe_network(const Network& network);  // a table of layers
 std::string list_parameters(const Network& network);   // a JSON object a line: name, kind, first values, shape
 std::string describe_pipeline(const Pipeline& pipeline);
+std::string describe_weights(const std::string& file);  // tensors, classes, and how images are prepared
 
 // The same as a picture: Graphviz source, left to right. Dashed edges are the credits that flow back.
 std::string draw_pipeline(const Pipeline& pipeline);

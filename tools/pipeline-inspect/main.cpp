@@ -26,6 +26,10 @@ struct Options {
 
 bool is_file(const std::string& name) { return name.ends_with(".toml") || std::filesystem::is_regular_file(name); }
 
+bool is_weights(const std::string& file) {
+  return file.ends_with(".safetensors") || file.ends_with(".pth") || file.ends_with(".pt");
+}
+
 bool is_network(const std::string& file) {
   Diagnostics errors;
   const auto document = read_document(file, {}, errors);
@@ -114,6 +118,7 @@ std::string inspect(const Options& options) {
   if (options.schema) return json_schema(registry);
   if (options.rest.empty()) return list_everything(registry);
   const std::string& what = options.rest[0];
+  if (is_weights(what)) return describe_weights(what);
   if (is_file(what)) {
     return is_network(what) ? inspect_network(what, options, registry) : inspect_pipeline(what, options, registry);
   }
@@ -133,10 +138,11 @@ int main(int count, char** words) {
     Options options;
     Arguments arguments(
         "pipeline-inspect",
-        "[PLUGIN | STAGE | LAYER | loss LOSS | rule RULE | observer OBSERVER | NETWORK | FILE.toml | devices] [options]",
+        "[PLUGIN | STAGE | LAYER | loss LOSS | rule RULE | observer OBSERVER | NETWORK | FILE.toml | WEIGHTS | devices] "
+        "[options]",
         "Shows what there is: without an argument all plugins, stages, backends, layer types, losses, update rules,\n"
         "observers, storage and digests; with a name that one's ports and parameters, or a network as a table of\n"
-        "layers; with a file its network, or the pipeline's graphs.");
+        "layers; with a file its network, or the pipeline's graphs, or what the weights (.safetensors, .pth) hold.");
     arguments
         .repeated("--set", "KEY=VALUE", "changes a key of the file (or a network's variable) before it is read", options.sets)
         .flag("--dot", "a pipeline as Graphviz source", options.dot)

@@ -14,6 +14,7 @@
 #include "last_words.h"
 #include "millrace/plugin.h"
 #include "overfit.h"
+#include "predict.h"
 #include "run/check.h"
 #include "run/explain.h"
 #include "run/processes.h"
@@ -56,6 +57,20 @@ std::shared_ptr<millrace::Trial> chosen_trial(const std::string& overfit, bool f
   return std::make_shared<millrace::Overfit>(millrace::integer("--overfit", overfit, 1, millrace::Overfit::kMostSteps));
 }
 
+void require_predict_alone(const std::string& images, const std::vector<std::string>& files, bool alone) {
+  using millrace::ErrorKind;
+  if (images.empty()) millrace::fail(ErrorKind::usage, "--out belongs to --predict IMAGES");
+  if (!files.empty()) {
+    millrace::fail(ErrorKind::usage,
+                   "--predict makes its pipeline from the weights: leave out '{}', or run its own graph with --graph",
+                   files.front());
+  }
+  if (alone) return;
+  millrace::fail(
+      ErrorKind::usage,
+      "--predict runs one graph in one process: leave out --graph, --from, --resume, --processes, --overfit and --find-rate");
+}
+
 void set_up(const std::shared_ptr<millrace::Trial>& trial, millrace::SessionOptions& options) {
   options.observer = trial;
   options.rate_factor = [trial](std::uint64_t step) { return trial->rate_factor(step); };
@@ -73,9 +88,9 @@ int main(int argc, char** argv) {
     std::string hash = "stream";
     std::vector<std::string> overrides;
     std::vector<std::string> files;
-    std::string from, processes = "1", overfit, explain;
+    std::string from, processes = "1", overfit, explain, predict, out;
     millrace::Arguments arguments(
-        "pipeline-run", "FILE [options]",
+        "pipeline-run", "FILE [options] | --predict IMAGES --weights W [options]",
         "Runs the pipeline that a TOML file describes.\n"
         "Exit codes: 0 done, 1 the run failed, 2 the command line or the file is wrong, 3 the data is\n"
         "unusable, 4 a device failed, 129, 130 or 143 stopped by a signal after saving, 138 another process\n"
@@ -90,6 +105,10 @@ int main(int argc, char** argv) {
         .option("--weights", "FILE",
                 "start from these weights (safetensors, or .pth of PyTorch; a URL too) instead of network.weights",
                 options.weights)
+        .option("--predict", "IMAGES",
+                "without FILE: predict these images, a folder, list or shards, prepared as the run of --weights validated",
+                predict)
+        .option("--out", "FOLDER", "with --predict: where predictions are written (predictions)", out)
         .option("--from", "E[:S]",
                 "start at epoch E, or at its step S (both from 1); weights come from --weights, momentum starts at 0", from)
         .flag("--resume", "go on behind the newest checkpoint of the run whose folder is given too, or of the newest run", resume)
@@ -110,6 +129,16 @@ int main(int argc, char** argv) {
         .flag("--quiet", "only warnings on standard error: observe.console.quiet", quiet);
     if (!arguments.read(argc, argv, files)) return 0;
     if (resume) options.resume = take_folder(files);
+    millrace::Registry registry;  // mistakes in the file are said once, so before other processes are made
+    registry.load_all();
+    const bool alone = options.graph.empty() && from.empty() && !resume && processes == "1" && overfit.empty() && !find_rate;
+    if (!predict.empty() || !out.empty()) {
+      require_predict_alone(predict, files, alone);
+      if (out.empty()) out = "predictions";
+      files = {millrace::write_prediction({predict, options.weights, out}, registry)};
+      options.weights.clear();  // the file names them
+      options.graph = "predict";
+    }
     if (files.size() != 1) {
       millrace::fail(millrace::ErrorKind::usage, "one pipeline file is needed, found {}; see pipeline-run --help", files.size());
     }
@@ -122,8 +151,6 @@ int main(int argc, char** argv) {
     if (json) overrides.emplace_back("observe.metrics.standard_output=true");
     if (quiet) overrides.emplace_back("observe.console.quiet=true");
 
-    millrace::Registry registry;  // mistakes in the file are said once, so before other processes are made
-    registry.load_all();
     const bool other_weights = !options.weights.empty();
     millrace::Pipeline pipeline = millrace::load_pipeline(files.front(), overrides, registry, other_weights);
     const std::shared_ptr<millrace::Trial> trial = chosen_trial(overfit, find_rate);
@@ -181,6 +208,8 @@ int main(int argc, char** argv) {
         fmt::print(stderr, "weights: {}\n", result.weights_file);
       } else if (!quiet && !result.folder.empty()) {
         fmt::print(stderr, "folder: {}\n", result.folder);
+      } else if (!quiet && !predict.empty()) {
+        fmt::print(stderr, "predictions: {}\n", out);
       }
       if (!quiet && result.signal != 0 && result.checkpointed) {
         fmt::print(stderr, "to go on: pipeline-run {} --resume {}\n", files.front(), result.folder);

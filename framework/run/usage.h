@@ -1,0 +1,69 @@
+// What weights need to be used as the run that wrote them used them: the network, how images are prepared for it, and what its
+// result means. It stands in the metadata of a file of weights, under the key "usage", as TOML:
+//
+//   version   = 1
+//   graph     = "validate"                  # whose preparation this is
+//   seed      = 1                           # of the run: stages that draw, such as `noise`, draw the same again
+//   precision = "fp32"
+//   output    = "classes"                   # of an image; "map": of each pixel; "image"; "numbers"
+//   loss      = "cross_entropy"
+//   batch     = 250                         # the size of its batches
+//   prepare   = ["decode_image"]            # stages before `batch`, without caches
+//   predict   = ["forward"]                 # stages behind it, up to the predictions
+//   input     = { height = 32, width = 32, channels = 3, mean = [...], deviation = [...] }
+//   target    = { kind = "classes", scale = 1, ids = [[0], [1, 5]] }     # of label images: the values of each class
+//   [stages.decode_image]                   # all keys, defaults too
+//   [sinks.write_masks]                     # keys of stages that write predictions, as the file says them
+//   [network]                               # the variables
+//   [document]                              # the network's file, with what it extends
+//
+// The names of the classes stand under the key "classes" of the metadata (weights.h).
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "config/plan.h"
+#include "run/build.h"
+
+namespace millrace {
+
+struct Usage {
+  static constexpr std::int64_t kVersion = 1;
+
+  struct StageUse {
+    std::string name, type;
+    Value table;  // of all keys; of a stage that measures a loss, without it
+    Position at;  // of the stage in its file
+  };
+
+  std::string graph, precision, output, loss;
+  std::int64_t seed = 1, batch = 0;
+  std::vector<StageUse> prepare, predict;
+  Value input, target;  // tables; `target` is empty where images have none
+  Value network;        // the variables
+  Value document;       // the network's file
+  Value sinks;          // a table for each type of stage
+  std::vector<std::string> classes;
+  Position classes_at, target_at, precision_at;  // where a pipeline's file says them
+};
+
+// Of the graphs that run, the one whose preparation counts: that of run.best's figure; else the first one that reports figures
+// and does not train; else the first one that does not train; else the main graph, without the stages that draw random numbers.
+// Nothing: there is no network, the graph reads no images, or it cannot do without a stage that draws.
+// REQUIRES: builds have their data stages.
+std::optional<Usage> usage_of(const Pipeline& pipeline, const std::vector<std::unique_ptr<GraphBuild>>& builds);
+
+// Metadata of a file of weights, and back. `file`: of the weights, for messages. Nothing where the metadata has none, as
+// PyTorch's. Throws Error(data) for a text that cannot be read, or that a newer version wrote.
+std::map<std::string, std::string> metadata_of(const Usage& usage);
+std::optional<Usage> usage_from(const std::map<std::string, std::string>& metadata, const std::string& file);
+
+// Where `here`, of a pipeline, does otherwise than `stored`, of its weights. Not compared: classes that one of the two does not
+// know, or where the last layers are new (`other_task`); targets that one of them has not; a precision that is left to the run.
+Diagnostics disagreements(const Usage& stored, const Usage& here, bool other_task);
+
+}  // namespace millrace

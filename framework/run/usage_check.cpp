@@ -1,0 +1,187 @@
+// Where a pipeline uses weights otherwise than the run that wrote them.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "run/usage.h"
+
+namespace millrace {
+namespace {
+
+// A number stands for a range of it: 25 and [25, 25].
+bool is_range_of(const Value& list, const Value& number) {
+  const auto equals = [&](const Value& each) { return each.is_number() && each.number() == number.number(); };
+  return list.kind() == Value::Kind::array && list.array().size() == 2 &&
+         std::all_of(list.array().begin(), list.array().end(), equals);
+}
+
+bool equal_values(const Value& a, const Value& b) {
+  if (a.is_number() && b.is_number()) return a.number() == b.number();
+  if (a.is_number()) return is_range_of(b, a);
+  if (b.is_number()) return is_range_of(a, b);
+  if (a.kind() == Value::Kind::array && b.kind() == Value::Kind::array)
+    return std::ranges::equal(a.array(), b.array(), equal_values);
+  return a.kind() == b.kind() && to_toml(a) == to_toml(b);
+}
+
+// Of a table, too, in one line.
+std::string one_line(const Value& value) {
+  const std::string list = to_toml(Value(Array{value}));
+  return list.substr(1, list.size() - 2);
+}
+
+std::string as_written(const std::string& key, const Value* value) {
+  return value ? fmt::format("{} = {}", key, one_line(*value)) : fmt::format("no '{}'", key);
+}
+
+std::string as_written(const std::vector<std::size_t>& values) {
+  return values.size() == 1 ? fmt::format("value {}", values.front()) : fmt::format("values {}", fmt::join(values, ", "));
+}
+
+class UsageComparison {
+ public:
+  UsageComparison(const Usage& stored, const Usage& here) : stored_(stored), here_(here) {}
+
+  void input() {
+    const Value* const written_input = here_.document.find("input");
+    for (const Member& member : stored_.input.table()) {
+      const Value* value = here_.input.find(member.key);
+      if (value != nullptr && equal_values(*value, member.value)) continue;
+      const Value* place = here_.network.find(member.key);
+      if (place == nullptr && written_input != nullptr) place = written_input->find(member.key);
+      add(place ? place->at() : Position{}, "[network] has an input", as_written(member.key, value),
+          as_written(member.key, &member.value));
+    }
+  }
+
+  void precision() {
+    if (here_.precision == "auto" || here_.precision == stored_.precision) return;
+    add(here_.precision_at, "[run] has", fmt::format("precision = \"{}\"", here_.precision),
+        fmt::format("precision = \"{}\"", stored_.precision));
+  }
+
+  void stages(const std::vector<Usage::StageUse>& then, const std::vector<Usage::StageUse>& now) {
+    auto next = now.begin();
+    for (const Usage::StageUse& stage : then) {
+      const auto found = std::find_if(next, now.end(), [&](const Usage::StageUse& each) { return each.type == stage.type; });
+      if (found == now.end()) {
+        errors_.add(now.empty() ? Position{} : now.front().at,
+                    fmt::format("[{}] has no stage '{}' here, and the weights were validated with one", here_.graph, stage.type));
+        continue;
+      }
+      extra(next, found);
+      const std::string owner = fmt::format("[{}.{}] has", here_.graph, found->name);
+      table(owner, "", stage.table, found->table, found->at);
+      next = found + 1;
+    }
+    extra(next, now.end());
+  }
+
+  void classes() {
+    const std::vector<std::string>&then = stored_.classes, &now = here_.classes;
+    if (then.empty() || now.empty() || then == now) return;
+    const auto [before, after] = std::ranges::mismatch(then, now);
+    const auto name = [](const auto& classes, auto at) { return at == classes.end() ? "no class" : fmt::format("'{}'", *at); };
+    const bool reordered = std::ranges::is_permutation(then, now);
+    add(here_.classes_at, fmt::format("[{}] has", here_.graph),
+        fmt::format("{} classes{}, with {} as number {}", now.size(), reordered ? " in another order" : "", name(now, after),
+                    after - now.begin()),
+        fmt::format("{} classes, with {} as number {}", then.size(), name(then, before), before - then.begin()));
+  }
+
+  void target(bool other_task) {
+    for (const char* key : {"kind", "scale"}) {
+      const Value *then = stored_.target.find(key), *now = here_.target.find(key);
+      if (then && now && !equal_values(*then, *now)) {
+        add(here_.target_at, fmt::format("[{}] has targets of", here_.graph), as_written(key, now), as_written(key, then));
+      }
+    }
+    if (!other_task) ids();
+  }
+
+  Diagnostics take() { return std::move(errors_); }
+
+ private:
+  using Stages = std::vector<Usage::StageUse>::const_iterator;
+
+  void add(const Position& at, std::string_view owner, const std::string& now, const std::string& then) {
+    errors_.add(at, fmt::format("{} {}, and the weights were validated with {}", owner, now, then));
+  }
+
+  void extra(Stages from, Stages to) {
+    for (; from != to; ++from) {
+      errors_.add(from->at,
+                  fmt::format("[{}] has a stage '{}', and the weights were validated without it", here_.graph, from->name));
+    }
+  }
+
+  // Keys of the two tables, also of tables in them.
+  void table(const std::string& owner, const std::string& path, const Value& then, const Value& now, const Position& at) {
+    Value keys = then;
+    for (const Member& member : now.table()) keys.set(member.key, member.value);
+    for (const Member& member : keys.table()) {
+      const Value *before = then.find(member.key), *after = now.find(member.key);
+      const std::string key = path + member.key;
+      const Position& place = after && after->at().file ? after->at() : at;
+      if (before && after && before->kind() == Value::Kind::table && after->kind() == Value::Kind::table) {
+        table(owner, key + ".", *before, *after, place);
+      } else if (!before || !after || !equal_values(*before, *after)) {
+        add(place, owner, as_written(key, after), as_written(key, before));
+      }
+    }
+  }
+
+  // What each value of label images counts as; -1: it is ignored.
+  static std::array<int, 256> classes_of(const Value& target) {
+    std::array<int, 256> classes{};
+    classes.fill(-1);
+    const Value* ids = target.find("ids");
+    if (ids == nullptr || ids->kind() != Value::Kind::array) return classes;
+    for (std::size_t c = 0; c < ids->array().size(); ++c) {
+      const Value& values = ids->array()[c];
+      if (values.kind() != Value::Kind::array) continue;
+      for (const Value& value : values.array()) {
+        if (value.kind() != Value::Kind::integer || value.integer() < 0 || value.integer() > 255) continue;
+        classes[static_cast<std::size_t>(value.integer())] = static_cast<int>(c);
+      }
+    }
+    return classes;
+  }
+
+  // One message, of the first values that mean the same then and the same now.
+  void ids() {
+    if (!stored_.target.find("ids") || !here_.target.find("ids")) return;
+    const std::array<int, 256> then = classes_of(stored_.target), now = classes_of(here_.target);
+    const auto differ = [&](std::size_t v) { return then[v] != now[v]; };
+    std::vector<std::size_t> values;
+    for (std::size_t v = 0; v < then.size(); ++v) {
+      if (differ(v) && (values.empty() || (then[v] == then[values[0]] && now[v] == now[values[0]]))) values.push_back(v);
+    }
+    if (values.empty()) return;
+    const auto meaning = [&](int number) {
+      return number < 0 ? std::string("ignored") : fmt::format("taken as class {}", number);
+    };
+    add(here_.target_at, fmt::format("[{}] has label images whose", here_.graph),
+        fmt::format("{} {} {}", as_written(values), values.size() == 1 ? "is" : "are", meaning(now[values[0]])),
+        fmt::format("{} {}", values.size() == 1 ? "it" : "them", meaning(then[values[0]])));
+  }
+
+  const Usage &stored_, &here_;
+  Diagnostics errors_;
+};
+
+}  // namespace
+
+Diagnostics disagreements(const Usage& stored, const Usage& here, bool other_task) {
+  UsageComparison comparison(stored, here);
+  comparison.input();
+  comparison.precision();
+  comparison.stages(stored.prepare, here.prepare);
+  if (!stored.predict.empty() && !here.predict.empty()) comparison.stages(stored.predict, here.predict);
+  if (!other_task) comparison.classes();
+  comparison.target(other_task);
+  return comparison.take();
+}
+
+}  // namespace millrace

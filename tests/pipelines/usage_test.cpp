@@ -1,0 +1,179 @@
+// Weights that say how they were validated: predictions without a pipeline file, and files that do otherwise.
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "command.h"
+#include "network/safetensors.h"
+
+namespace millrace::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+// quickstart.toml, trained for an epoch of four steps; its validation also writes classes.
+class WeightsUsage : public testing::Test {
+ protected:
+  WeightsUsage() {
+    std::ofstream(folder_ / "q.toml")
+        << "extends = \"" << pipeline("quickstart.toml")
+        << "\"\n[run]\nname = \"q\"\nprecision = \"fp32\"\nepochs = 1\nfolder = \"" << folder_ / "runs"
+        << "\"\ndevices = \"cpu\"\n[data]\nroot = \"" << shapes()
+        << "\"\n[validate]\nflow = [\"read\", \"decode_image\", \"batch\", \"forward\", \"metrics\", "
+        << "\"write_classes\"]\n[validate.batch]\nsize = 48\n[validate.write_classes]\ntop = 3\n";
+    const Outcome outcome = run_command({tool("pipeline-run"), folder_ / "q.toml", "--json"});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    weights_ = find_file(folder_ / "runs", "weights.safetensors");
+  }
+
+  Outcome predict(const std::string& out, const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> arguments = {
+        tool("pipeline-run"), "--predict", shapes() + "/test", "--weights", weights_, "--out", folder_ / out, "--devices", "cpu"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_command(arguments);
+  }
+  Outcome validate(const std::vector<std::string>& more) const {
+    std::vector<std::string> arguments = {tool("pipeline-run"), folder_ / "q.toml", "--graph", "validate", "--weights", weights_};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_command(arguments);
+  }
+
+  TemporaryFolder folder_;
+  std::string weights_;
+};
+
+// The file without its second column, the labels.
+std::string without_labels(const std::string& csv) {
+  std::string out;
+  std::size_t column = 0;
+  for (const char c : csv) {
+    if (c == ',') ++column;
+    if (c == '\n') column = 0;
+    if (column != 1 || c == ',') out += c;
+  }
+  return out;
+}
+
+TEST_F(WeightsUsage, PredictsWhatValidationFoundBitForBit) {
+  const std::string found = read_file(find_file(folder_ / "runs", "predictions.csv"));
+  ASSERT_FALSE(found.empty());
+  const Outcome labelled = predict("labelled", {"--set", "predict.read.labels=path"});
+  ASSERT_EQ(labelled.code, 0) << labelled.err;
+  EXPECT_EQ(read_file(folder_ / "labelled/predictions.csv"), found) << "paths, labels, classes and scores";
+
+  fs::remove(folder_ / "q.toml");
+  const Outcome plain = predict("plain");
+  ASSERT_EQ(plain.code, 0) << plain.err;
+  EXPECT_NE(plain.err.find("predictions: " + folder_ / "plain"), std::string::npos) << plain.err;
+  const std::string csv = read_file(folder_ / "plain/predictions.csv");
+  EXPECT_EQ(without_labels(csv), without_labels(found));
+  EXPECT_NE(csv, found) << "images of a folder have no labels";
+
+  // What it has made is a pipeline like others.
+  fs::remove(folder_ / "plain/predictions.csv");
+  const Outcome again = run_command({tool("pipeline-run"), folder_ / "plain/pipeline.toml", "--devices", "cpu"});
+  ASSERT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(read_file(folder_ / "plain/predictions.csv"), csv);
+}
+
+TEST_F(WeightsUsage, TakesAListInItsOrder) {
+  std::vector<std::string> images;
+  for (const auto& entry : fs::recursive_directory_iterator(shapes() + "/test")) {
+    if (entry.is_regular_file()) images.push_back(entry.path().string());
+  }
+  std::ofstream list(folder_ / "list.csv");
+  list << "file_name\n";
+  for (const std::string& image : images) list << image << '\n';
+  list.close();
+  const Outcome outcome = run_command({tool("pipeline-run"), "--predict", folder_ / "list.csv", "--weights", weights_, "--out",
+                                       folder_ / "o", "--set", "predict.batch.size=50", "--quiet"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  std::ifstream rows(folder_ / "o/predictions.csv");
+  std::string row;
+  std::getline(rows, row);
+  for (const std::string& image : images) {
+    ASSERT_TRUE(std::getline(rows, row));
+    EXPECT_TRUE(row.starts_with(image + ",")) << row;
+  }
+  EXPECT_FALSE(std::getline(rows, row));
+}
+
+TEST_F(WeightsUsage, RefusesToPrepareImagesOtherwise) {
+  const std::vector<std::pair<std::string, std::string>> changes = {{"decode_image.fit=exact", "has fit = \"exact\""},
+                                                                    {"decode_image.filter=bicubic", "has filter = \"bicubic\""},
+                                                                    {"decode_image.exif=false", "has exif = false"},
+                                                                    {"forward.test_time=flip", "has test_time = \"flip\""}};
+  for (const auto& [change, said] : changes) {
+    const Outcome predicted = predict("o", {"--check", "--set", "predict." + change});
+    EXPECT_EQ(predicted.code, 2) << change;
+    EXPECT_NE(predicted.err.find("--set: [predict."), std::string::npos) << predicted.err;
+    EXPECT_NE(predicted.err.find(said), std::string::npos) << predicted.err;
+    const Outcome validated = validate({"--check", "--set", "validate." + change});
+    EXPECT_EQ(validated.code, 2) << change;
+    EXPECT_NE(validated.err.find(said), std::string::npos) << validated.err;
+    EXPECT_NE(validated.err.find("preprocessing = \"mine\" in [network]"), std::string::npos) << validated.err;
+    const Outcome meant = validate({"--check", "--set", "validate." + change, "--set", "network.preprocessing=mine"});
+    EXPECT_EQ(meant.code, 0) << meant.err;
+  }
+  const Outcome precision = validate({"--check", "--set", "run.precision=bf16"});
+  EXPECT_EQ(precision.code, 2);
+  EXPECT_NE(precision.err.find("[run] has precision = \"bf16\", and the weights were validated with precision = \"fp32\""),
+            std::string::npos)
+      << precision.err;
+  EXPECT_EQ(validate({"--check"}).code, 0);
+}
+
+TEST_F(WeightsUsage, TrainingIsWarnedAndGoesOn) {
+  const auto train = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {
+        tool("pipeline-run"), folder_ / "q.toml", "--weights", weights_, "--set", "run.folder=", "--set", "run.epochs=0.25"};
+    arguments.insert(arguments.end(), {"--set", "validate.write_classes.file=" + (folder_ / "p.csv")});
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_command(arguments);
+  };
+  const Outcome warned = train({"--set", "validate.decode_image.exif=false"});
+  EXPECT_EQ(warned.code, 0) << warned.err;
+  EXPECT_NE(warned.err.find("[validate.decode_image] has exif = false"), std::string::npos) << warned.err;
+  const Outcome same = train({});
+  EXPECT_EQ(same.code, 0) << same.err;
+  EXPECT_EQ(same.err.find("were validated with"), std::string::npos) << same.err;
+}
+
+TEST_F(WeightsUsage, NothingIsSaidOfWeightsFromElsewhere) {
+  const std::string foreign = folder_ / "foreign.safetensors";
+  write_safetensors(foreign, read_safetensors(weights_).tensors);
+  const Outcome checked = run_command({tool("pipeline-run"), folder_ / "q.toml", "--graph", "validate", "--weights", foreign,
+                                       "--check", "--set", "validate.decode_image.exif=false"});
+  EXPECT_EQ(checked.code, 0) << checked.err;
+  EXPECT_EQ(checked.err.find("were validated with"), std::string::npos) << checked.err;
+  const Outcome predicted =
+      run_command({tool("pipeline-run"), "--predict", shapes(), "--weights", foreign, "--out", folder_ / "o"});
+  EXPECT_EQ(predicted.code, 2);
+  EXPECT_NE(predicted.err.find("does not say how images are prepared for it"), std::string::npos) << predicted.err;
+  EXPECT_FALSE(fs::exists(folder_ / "o"));
+}
+
+TEST_F(WeightsUsage, InspectPrintsIt) {
+  const Outcome outcome = run_command({tool("pipeline-inspect"), weights_});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  for (const char* text : {"  network  quickstart\n", "  classes  10: ", "prepare = [\"decode_image\"]",
+                           "[stages.decode_image]\n", "size = [32, 32]", "deviation = [0.25, 0.25, 0.25]", "batch = 48\n"})
+    EXPECT_NE(outcome.out.find(text), std::string::npos) << text << " in\n" << outcome.out;
+}
+
+TEST(PredictOption, SaysWhatItNeeds) {
+  const auto message = [](const std::vector<std::string>& options) {
+    std::vector<std::string> arguments = {tool("pipeline-run")};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    const Outcome outcome = run_command(arguments);
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    return outcome.err;
+  };
+  EXPECT_NE(message({"--predict", "photos"}).find("--weights FILE"), std::string::npos);
+  EXPECT_NE(message({"--out", "o", "x.toml"}).find("--out belongs to --predict"), std::string::npos);
+  EXPECT_NE(message({"--predict", "photos", "x.toml", "--weights", "w"}).find("leave out 'x.toml'"), std::string::npos);
+  EXPECT_NE(message({"--predict", "photos", "--weights", "w", "--graph", "g"}).find("leave out --graph"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace millrace::test

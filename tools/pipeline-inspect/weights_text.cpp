@@ -1,0 +1,26 @@
+#include <fmt/format.h>
+
+#include "inspect.h"
+#include "network/tensor_file.h"
+#include "run/usage.h"
+#include "run/weights.h"
+
+namespace millrace {
+
+std::string describe_weights(const std::string& file) {
+  const TensorFile read = read_tensors(file);
+  std::size_t numbers = 0;
+  for (const NamedTensor& tensor : read.tensors) numbers += tensor.values.size();
+  std::string out = fmt::format("{}: {} tensors of {} numbers\n", file, read.tensors.size(), numbers);
+  const auto network = read.metadata.find("network");
+  if (network != read.metadata.end()) out += fmt::format("  network  {}\n", network->second);
+  const std::vector<std::string> classes = classes_from(read.metadata);
+  if (!classes.empty()) out += fmt::format("  classes  {}: {}\n", classes.size(), fmt::join(classes, ", "));
+  const auto usage = usage_from(read.metadata, file);
+  if (!usage) return out + "It does not say how images are prepared for it.\n";
+  const std::string text = metadata_of(*usage).at("usage");
+  return fmt::format("{}Images are prepared as [{}] of its run did. pipeline-run --predict IMAGES --weights {} uses this:\n\n{}",
+                     out, usage->graph, file, text.substr(0, text.find("\n[document]")));
+}
+
+}  // namespace millrace
