@@ -19,12 +19,12 @@ bool Every::due(std::uint64_t done, std::uint64_t steps_per_epoch, std::uint64_t
   return times >= 1 && static_cast<std::uint64_t>(std::llround(times * period)) == done;
 }
 
-// The n-th time is at the step nearest to n * epochs, as above.
+// The n-th time is at the step nearest to n * epochs, as above, and the later one of two that are as near.
 std::uint64_t Every::times(std::uint64_t done, std::uint64_t steps_per_epoch) const {
   if (steps > 0) return done / steps;
   if (epochs <= 0) return 0;
   const double period = epochs * static_cast<double>(steps_per_epoch);
-  return static_cast<std::uint64_t>((static_cast<double>(done) + 0.5) / period);
+  return static_cast<std::uint64_t>(std::ceil((static_cast<double>(done) + 0.5) / period)) - 1;
 }
 
 std::optional<Every> parse_every(std::string_view text, std::string& hint) {

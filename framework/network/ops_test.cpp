@@ -106,7 +106,7 @@ TEST_F(Ops, ConvSaysWhatWouldFit) {
 TEST_F(Ops, ConvReportsWrongValuesWithTheirPositions) {
   EXPECT_EQ(mistake("conv", "out = 8\nkernel = 3\npadding = 'smae'"),
             "test.toml:3:11: 'padding' must be an integer, [height, width], [top, left, bottom, right], \"same\" or \"valid\", "
-            "found \"smae\"");
+            "found \"smae\"; nearest is \"same\"");
   expect_contains(mistake("conv", "out = 8\nkernel = 3\npadding = [1, 2, 3]"), "test.toml:3:11");
   expect_contains(mistake("conv", "out = 8\nkernel = 3\npadding = -1"), "between 0 and");
   expect_contains(mistake("conv", "kernel = 3"), "needs 'out'");
