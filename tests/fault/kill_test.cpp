@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <cstdlib>
 #include <random>
-#include <sstream>
 
 #include "fault_runner.h"
+#include "replay_log.h"
 
 namespace millrace::test {
 namespace {
@@ -76,21 +76,6 @@ TEST_P(Kills, AtAnyMomentAgainAndAgainLoseNothing) {
   }
 }
 
-// Records of the library's log: a line whose sixth word says how many bytes follow, and an end of line.
-std::uint64_t count_calls(const std::string& log) {
-  std::uint64_t calls = 0;
-  for (std::size_t at = 0; at < log.size(); ++calls) {
-    std::istringstream line(log.substr(at, log.find('\n', at) - at));
-    std::string number, call, error, descriptor, offset;
-    std::size_t bytes = 0;
-    line >> number >> call >> error >> descriptor >> offset >> bytes;
-    at = log.find('\n', at);
-    if (at == std::string::npos) break;
-    at += bytes + 2;
-  }
-  return calls;
-}
-
 TEST_P(Kills, BetweenAnyTwoCallsThatReachTheDiskLoseNothing) {
   const fs::path library = fs::path(MILLRACE_BINARY_DIR) / "tests/fault/fault_files.so";
   if (!fs::exists(library)) GTEST_SKIP() << "fault_files.so was not built";
@@ -105,7 +90,8 @@ TEST_P(Kills, BetweenAnyTwoCallsThatReachTheDiskLoseNothing) {
   ASSERT_TRUE(first.ends(kPatience));
   ASSERT_EQ(first.code(), 0) << first.err();
   const LeftByRun whole = left_by(run_in("whole"));
-  const std::uint64_t calls = count_calls(read_file(folder_ / "calls"));
+  std::uint64_t calls = 0;  // of the process that makes most of them: each counts its own
+  for (const LoggedCall& call : read_log(folder_ / "calls")) calls = std::max(calls, call.number);
   ASSERT_GT(calls, 100U) << "five checkpoints of four files";
   const std::uint64_t tried = kills >= 100 ? calls : kills;
   for (std::uint64_t i = 0; i < tried; ++i) {
@@ -116,7 +102,8 @@ TEST_P(Kills, BetweenAnyTwoCallsThatReachTheDiskLoseNothing) {
     broken.insert(broken.end(), {fmt::format("FAULT_FILES_AT={}", call), "FAULT_FILES_DO=" + end});
     RunningProgram program(command(folder, {}, GetParam().options), broken);
     ASSERT_TRUE(program.ends(kPatience)) << what;
-    ASSERT_EQ(program.code(), 137) << what << ": " << program.err();
+    // Where the call was another process's, this one says that it was lost.
+    ASSERT_TRUE(program.code() == 137 || program.code() == 138) << what << ": " << program.code() << ' ' << program.err();
     EXPECT_TRUE(program.is_alone(20)) << what;
     go_on_to_the_end(folder, whole, what);
     if (HasFailure()) return;
