@@ -115,7 +115,7 @@ void Session::check_on_nan() const {
   if (std::any_of(stages.begin(), stages.end(), leaves_out)) return;
   fail(ErrorKind::usage,
        "{}: on_nan = \"skip\" takes a stage that bounds the norm of all gradients, and [{}] has none: put one between "
-       "allreduce and optimizer, with global_norm = inf if it is to bound nothing",
+       "allreduce and optimizer, with global_norm = 1e30 if it is to bound nothing",
        place, main.plan().name);
 }
 

@@ -1,10 +1,12 @@
-// Stages that plant numbers which are not finite, or too large, at one step or in one sample.
+// Stages that plant numbers which are not finite, at one step or in one sample.
 #include <millrace/backend.h>
 #include <millrace/error.h>
 #include <millrace/network.h>
 #include <millrace/plugin.h>
 #include <millrace/step.h>
 
+#include <limits>
+#include <string>
 #include <vector>
 
 namespace {
@@ -14,14 +16,12 @@ class Poison : public millrace::Stage {
  public:
   struct Params {
     std::int64_t step = 0;
-    double value = 0;
     std::string parameter;
   };
   static void describe(millrace::StageDescription<Params>& d) {
-    d.name("poison").text("Plants a number before one step's update.");
+    d.name("poison").text("Plants NaN before one step's update.");
     d.input(millrace::payload::kGradientBucket).output(millrace::payload::kGradientBucket).per_replica();
     d.params.add("step", &Params::step).text("from 1; 0: never");
-    d.params.add("value", &Params::value).text("that is planted");
     d.params.add("parameter", &Params::parameter).text("where; \"\": all gradients");
   }
   Poison(const Params& params, const millrace::StageContext& context) : params_(params), context_(context) {}
@@ -35,7 +35,7 @@ class Poison : public millrace::Stage {
  private:
   void plant(const millrace::GradientBucket& bucket) {
     if (bucket.ready) bucket.ready->wait();
-    const auto value = static_cast<float>(params_.value);
+    constexpr float value = std::numeric_limits<float>::quiet_NaN();
     if (params_.parameter.empty()) {
       for (std::size_t i = 0; i < bucket.elements; ++i) bucket.data[i] = value;
       return;
@@ -56,16 +56,14 @@ class PoisonInput : public millrace::SampleTransform {
  public:
   struct Params {
     std::int64_t index = -1;
-    double noise = 0;
   };
   static void describe(millrace::StageDescription<Params>& d) {
-    d.name("poison_input").text("Gives one sample noise.");
+    d.name("poison_input").text("Gives one sample noise without bounds.");
     d.params.add("index", &Params::index).text("of the sample in the source");
-    d.params.add("noise", &Params::noise).text("its deviation");
   }
   PoisonInput(const Params& params, const millrace::StageContext&) : params_(params) {}
   void process(millrace::Sample& sample, millrace::Draw&) override {
-    if (static_cast<std::int64_t>(sample.key.index) == params_.index) sample.noise = static_cast<float>(params_.noise);
+    if (static_cast<std::int64_t>(sample.key.index) == params_.index) sample.noise = std::numeric_limits<float>::infinity();
   }
 
  private:
