@@ -100,7 +100,6 @@ TEST_F(WeightsUsage, TakesAListInItsOrder) {
 
 TEST_F(WeightsUsage, RefusesToPrepareImagesOtherwise) {
   const std::vector<std::pair<std::string, std::string>> changes = {{"decode_image.fit=exact", "has fit = \"exact\""},
-                                                                    {"decode_image.filter=bicubic", "has filter = \"bicubic\""},
                                                                     {"decode_image.exif=false", "has exif = false"},
                                                                     {"forward.test_time=flip", "has test_time = \"flip\""}};
   for (const auto& [change, said] : changes) {
