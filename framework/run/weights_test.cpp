@@ -36,7 +36,7 @@ TEST(Plans, AreThoseOfTheReplicaElseOfItsModelElseOfItsBackend) {
 TEST(Classes, GoThroughTheMetadataOfWeights) {
   const std::vector<std::string> names = {"cat", "a \"quoted\" owl", "Käuzchen"};
   EXPECT_EQ(classes_from(metadata_of(names)), names);
-  EXPECT_TRUE(metadata_of({}).empty());
+  EXPECT_TRUE(metadata_of(std::vector<std::string>{}).empty());
   EXPECT_TRUE(classes_from({{"format", "pt"}}).empty());
   for (const char* others : {"", "cat, dog", "{\"0\": \"cat\"}", "[1, 2]"})
     EXPECT_TRUE(classes_from({{"classes", others}}).empty());

@@ -20,7 +20,7 @@
 namespace millrace::testkit {
 namespace {
 
-using Clock = std::chrono::steady_clock;
+using SteadyClock = std::chrono::steady_clock;
 
 // A pipe whose ends are closed with the object.
 class Channel {
@@ -106,9 +106,9 @@ Ended run_apart(const std::function<std::string()>& work, double seconds, Leave 
   Ended ended;
   std::string words;
   int status = 0;
-  const auto deadline = Clock::now() + std::chrono::duration<double>(seconds);
+  const auto deadline = SteadyClock::now() + std::chrono::duration<double>(seconds);
   while (::waitpid(child, &status, WNOHANG) == 0) {
-    if (Clock::now() > deadline) {
+    if (SteadyClock::now() > deadline) {
       ended.in_time = false;
       ::kill(child, SIGKILL);
       ::waitpid(child, &status, 0);
