@@ -1,0 +1,147 @@
+#include "command_line.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "common/arguments.h"
+#include "millrace/error.h"
+
+namespace millrace {
+namespace {
+
+// Options that are read further once all of them are known.
+struct Words {
+  std::string from, hash = "stream", processes = "1";
+  bool resume = false;
+};
+
+Arguments& add_what_runs(Arguments& arguments, CommandLine& line, Words& words) {
+  return arguments
+      .flag("--check", "check all but the images, which are listed and not read; print shapes and memory bounds, and stop",
+            line.check)
+      .repeated("--set", "KEY=VALUE", "change a key of the file: --set train.batch.size=64", line.overrides)
+      .option("--devices", "D", "instead of run.devices: auto, all, cpu, cpu*2, cuda, cuda:0,2, cuda:GPU-8f6d",
+              line.options.devices)
+      .option("--processes", "N", "share the devices among N processes of this machine, to the same bits (1)", words.processes)
+      .option("--graph", "NAME", "run only this graph, once", line.options.graph)
+      .option("--weights", "FILE",
+              "start from these weights (safetensors, or .pth of PyTorch; a URL too) instead of network.weights",
+              line.options.weights)
+      .option("--predict", "IMAGES",
+              "without FILE: predict these images, a folder, list or shards, prepared as the run of --weights validated",
+              line.predict)
+      .option("--out", "FOLDER", "with --predict: where predictions are written (predictions)", line.out)
+      .option("--from", "E[:S]",
+              "start at epoch E, or at its step S (both from 1); weights come from --weights, momentum starts at 0", words.from);
+}
+
+Arguments& add_what_goes_wrong(Arguments& arguments, CommandLine& line, Words& words) {
+  return arguments
+      .flag("--resume", "go on behind the newest checkpoint of the run whose folder is given too, or of the newest run",
+            words.resume)
+      .repeated("--allow-change", "KEY", "with --resume: this key may differ from the file that the run began with",
+                line.options.allow_change)
+      .option("--explain-nan", "RUN",
+              "do the steps of the run in this folder again, and name the first layer whose numbers are not finite", line.explain)
+      .option("--rescue", "FOLDER",
+              "weights and the last checkpoint go there when the run's folder does not take them at the end; exit code 1",
+              line.options.rescue);
+}
+
+Arguments& add_what_is_tried(Arguments& arguments, CommandLine& line, Words& words) {
+  return arguments
+      .option("--overfit", "N", "train on N batches until the loss is a tenth, at most 200 steps; exit code 1 when it is not",
+              line.overfit)
+      .flag("--find-rate", "raise the learning rate from 1e-7 to 10 over 100 steps, and propose one", line.find_rate)
+      .option("--hash", "WHAT", "stream hashes cover: stream, samples and draws; pixels, also what the network receives",
+              words.hash)
+      .flag("--guard", "look for writes outside the samples' slots after each stage, and name the stage and the sample",
+            line.options.guard)
+      .flag("--json", "events on standard output, one JSON object a line: observe.metrics.standard_output", line.json)
+      .flag("--quiet", "only warnings on standard error: observe.console.quiet", line.quiet);
+}
+
+// "3" or "3:120".
+StartingPoint starting_point(const std::string& text) {
+  constexpr std::int64_t kMost = 1'000'000'000;
+  const std::size_t colon = text.find(':');
+  const std::int64_t epoch = integer("--from", text.substr(0, colon), 1, kMost);
+  const std::int64_t step = colon == std::string::npos ? 1 : integer("--from", text.substr(colon + 1), 1, kMost);
+  return {static_cast<std::uint64_t>(epoch - 1), static_cast<std::uint64_t>(step - 1)};
+}
+
+// The folder of a run among the arguments that are no options; "": there is none.
+std::string take_folder(std::vector<std::string>& arguments) {
+  const auto is_folder = [](const std::string& argument) {
+    std::error_code ignored;
+    return std::filesystem::is_directory(argument, ignored);
+  };
+  const auto found = std::find_if(arguments.begin(), arguments.end(), is_folder);
+  if (found == arguments.end()) return {};
+  std::string folder = *found;
+  arguments.erase(found);
+  return folder;
+}
+
+// `whole`: no option asks for a part of a run, or for several processes.
+void check_prediction(const CommandLine& line, const std::vector<std::string>& files, bool whole) {
+  if (line.predict.empty()) fail(ErrorKind::usage, "--out belongs to --predict IMAGES");
+  if (!files.empty()) {
+    fail(ErrorKind::usage, "--predict makes its pipeline from the weights: leave out '{}', or run its own graph with --graph",
+         files.front());
+  }
+  if (whole && !line.tries()) return;
+  fail(ErrorKind::usage,
+       "--predict runs one graph in one process: leave out --graph, --from, --resume, --processes, --overfit and --find-rate");
+}
+
+void check_trial(const CommandLine& line, bool whole) {
+  if (!line.overfit.empty() && line.find_rate) {
+    fail(ErrorKind::usage, "--overfit and --find-rate are two trials: choose one");
+  }
+  if (!line.tries() || whole) return;
+  fail(ErrorKind::usage,
+       "--overfit and --find-rate run the main graph from its first step in one process: leave out --graph, --from, --resume "
+       "and --processes");
+}
+
+}  // namespace
+
+std::optional<CommandLine> read_command_line(int argc, char** argv) {
+  CommandLine line;
+  Words words;
+  std::vector<std::string> files;
+  Arguments arguments("pipeline-run", "FILE [options] | --predict IMAGES --weights W [options]",
+                      "Runs the pipeline that a TOML file describes.\n"
+                      "Exit codes: 0 done, 1 the run failed, 2 the command line or the file is wrong, 3 the data is\n"
+                      "unusable, 4 a device failed, 129, 130 or 143 stopped by a signal after saving, 138 another process\n"
+                      "of the run was lost.");
+  add_what_runs(arguments, line, words);
+  add_what_goes_wrong(arguments, line, words);
+  add_what_is_tried(arguments, line, words);
+  if (!arguments.read(argc, argv, files)) return std::nullopt;
+
+  if (words.resume) line.options.resume = take_folder(files);
+  line.processes = static_cast<int>(integer("--processes", words.processes, 1, 64));
+  const bool whole = line.options.graph.empty() && words.from.empty() && !words.resume && line.processes == 1;
+  if (!line.predict.empty() || !line.out.empty()) {
+    check_prediction(line, files, whole);
+  } else if (files.size() != 1) {
+    fail(ErrorKind::usage, "one pipeline file is needed, found {}; see pipeline-run --help", files.size());
+  } else {
+    line.file = files.front();
+  }
+  check_trial(line, whole);
+  if (words.hash != "stream" && words.hash != "pixels") {
+    fail(ErrorKind::usage, "--hash: expected stream or pixels, found '{}'", words.hash);
+  }
+  line.options.hash_input = words.hash == "pixels";
+  line.options.only_check = line.check;
+  line.options.processes = line.processes;
+  if (!words.from.empty()) line.options.from = starting_point(words.from);
+  if (line.json) line.overrides.emplace_back("observe.metrics.standard_output=true");
+  if (line.quiet) line.overrides.emplace_back("observe.console.quiet=true");
+  return line;
+}
+
+}  // namespace millrace

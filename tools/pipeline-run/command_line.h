@@ -1,0 +1,27 @@
+// What the command line asks of pipeline-run.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "run/session.h"
+
+namespace millrace {
+
+struct CommandLine {
+  SessionOptions options;              // as far as the command line says them
+  std::string file;                    // the pipeline; "": that of `predict`
+  std::vector<std::string> overrides;  // of the file, as --set takes them
+  std::string predict, out;            // images, and the folder of predictions
+  std::string overfit, explain;
+  int processes = 1;
+  bool check = false, find_rate = false, json = false, quiet = false;
+
+  bool tries() const { return find_rate || !overfit.empty(); }
+};
+
+// Nothing where --help or --version was asked for and answered. Throws Error(usage).
+std::optional<CommandLine> read_command_line(int argc, char** argv);
+
+}  // namespace millrace
