@@ -22,10 +22,11 @@ done
 [ -z "$release" ] || exec tools/in-debian.sh "$release" tools/test.sh ${options[@]+"${options[@]}"}
 
 tools/install-deps.sh
-cmake --preset develop -DBUILD_TESTING=ON
+# Sources in batches, as users build: half the time. No two of a batch may give one name to different things.
+cmake --preset develop -DBUILD_TESTING=ON -DMILLRACE_UNITE=ON
 cmake --build --preset develop
 cmake --build --preset develop --target benchmarks
-# As users build: sources in batches. No two of a batch may give one name to different things.
+# As users without CUDA build.
 cmake --preset release -DMILLRACE_CUDA=OFF -DBUILD_TESTING=OFF >/dev/null
 cmake --build --preset release --target programs
 ctest --preset develop --parallel 2 "${select[@]}"

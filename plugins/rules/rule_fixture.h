@@ -32,6 +32,12 @@ struct FormulaStep {
 };
 using Formula = std::function<void(const FormulaStep& step)>;
 
+inline double length_of(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value * value;
+  return std::sqrt(sum);
+}
+
 // For formulas that treat every element alone.
 inline Formula by_element(std::function<void(const FormulaStep& step, std::size_t i)> formula) {
   return [formula = std::move(formula)](const FormulaStep& step) {

@@ -14,7 +14,7 @@ namespace {
 
 constexpr double kProgram = 256;  // MiB that the search counts for the program, whatever --check finds it to have
 
-std::vector<std::string> quickstart(const std::vector<std::string>& settings) {
+std::vector<std::string> quickstart_with(const std::vector<std::string>& settings) {
   std::vector<std::string> words = {tool("pipeline-run"), pipeline("quickstart.toml")};
   for (const std::string& setting : {"data.root=" + shapes(), std::string("run.folder="), std::string("run.epochs=1"),
                                      std::string("run.precision=fp32"), std::string("validate.batch.size=50")}) {
@@ -39,7 +39,7 @@ double mebibytes(const std::string& report, const std::string& what) {
 // What must be allowed for this batch to fit, and no larger one: from what --check says of it.
 std::string memory_for(int size, const std::string& devices) {
   const Outcome check =
-      run_command(with(quickstart({fmt::format("train.batch.size={}", size)}), {"--check", "--devices", devices}));
+      run_command(with(quickstart_with({fmt::format("train.batch.size={}", size)}), {"--check", "--devices", devices}));
   EXPECT_EQ(check.code, 0) << check.err;
   const double needed = mebibytes(check.out, "in all") - mebibytes(check.out, "program") + kProgram;
   return fmt::format("run.memory={:.1f} MiB", needed + 0.5);
@@ -52,7 +52,7 @@ int chosen(const std::string& text) {
 
 TEST(AutoBatch, IsTheLargestThatTheMemoryHolds) {
   const std::string memory = memory_for(96, "cpu");
-  const std::vector<std::string> words = quickstart({"train.batch.size=auto", memory});
+  const std::vector<std::string> words = quickstart_with({"train.batch.size=auto", memory});
   const Outcome check = run_command(with(words, {"--check", "--devices", "cpu"}));
   ASSERT_EQ(check.code, 0) << check.err;
   EXPECT_EQ(chosen(check.out), 96) << memory << '\n' << check.out;
@@ -65,7 +65,7 @@ TEST(AutoBatch, IsTheLargestThatTheMemoryHolds) {
 
 TEST(AutoBatch, IsTheDataSetAtMost) {
   const Outcome check =
-      run_command(with(quickstart({"train.batch.size=auto", "validate.batch.size=auto"}), {"--check", "--devices", "cpu"}));
+      run_command(with(quickstart_with({"train.batch.size=auto", "validate.batch.size=auto"}), {"--check", "--devices", "cpu"}));
   ASSERT_EQ(check.code, 0) << check.err;
   EXPECT_NE(check.out.find("batch size: 400 (all samples of an epoch)"), std::string::npos) << check.out;
   EXPECT_NE(check.out.find("batches of 130, 1 steps an epoch"), std::string::npos) << check.out;
@@ -76,10 +76,10 @@ TEST(AutoBatch, StandsInTheResolvedFileAndIsWhatTheSizeItselfWouldBe) {
   const std::string memory = memory_for(96, "cpu");
   std::vector<std::string> weights, rates;
   for (const std::string size : {"auto", "96"}) {
-    const Outcome run =
-        run_command(with(quickstart({"train.batch.size=" + size, memory, "run.folder=" + (folder / size),
-                                     "train.optimizer.scale_with_batch={reference=48}", "train.optimizer.learning_rate=0.01"}),
-                         {"--json", "--devices", "cpu"}));
+    const Outcome run = run_command(
+        with(quickstart_with({"train.batch.size=" + size, memory, "run.folder=" + (folder / size),
+                              "train.optimizer.scale_with_batch={reference=48}", "train.optimizer.learning_rate=0.01"}),
+             {"--json", "--devices", "cpu"}));
     ASSERT_EQ(run.code, 0) << run.err;
     EXPECT_EQ(chosen(run.err), size == "auto" ? 96 : 0) << run.err;
     EXPECT_NE(read_file(find_file(folder / size, "pipeline.toml")).find("size = 96"), std::string::npos);
@@ -98,17 +98,17 @@ TEST(AutoBatch, IsTheCheckpointsInARunThatGoesOn) {
   std::vector<std::string> first = settings, second = settings;
   first.insert(first.end(), {"stop.max_steps=2", memory_for(96, "cpu")});
   second.push_back(memory_for(192, "cpu"));
-  const Outcome begun = run_command(with(quickstart(first), {"--devices", "cpu"}));
+  const Outcome begun = run_command(with(quickstart_with(first), {"--devices", "cpu"}));
   ASSERT_EQ(begun.code, 0) << begun.err;
   const int size = chosen(begun.err);
   EXPECT_GT(size, 64) << begun.err;
   EXPECT_LE(size, 96) << begun.err;
-  const Outcome resumed = run_command(with(quickstart(second), {"--devices", "cpu", "--resume", "--allow-change", "stop"}));
+  const Outcome resumed = run_command(with(quickstart_with(second), {"--devices", "cpu", "--resume", "--allow-change", "stop"}));
   ASSERT_EQ(resumed.code, 0) << resumed.err;
   EXPECT_NE(resumed.err.find(fmt::format("batch size: {} (the checkpoint's)", size)), std::string::npos) << resumed.err;
   second = settings;
   second.push_back("run.memory=100 MiB");
-  const Outcome lacking = run_command(with(quickstart(second), {"--devices", "cpu", "--resume", "--allow-change", "stop"}));
+  const Outcome lacking = run_command(with(quickstart_with(second), {"--devices", "cpu", "--resume", "--allow-change", "stop"}));
   EXPECT_EQ(lacking.code, 2) << lacking.err;
   EXPECT_NE(lacking.err.find(fmt::format("the run began with {}, and now it does not fit", size)), std::string::npos)
       << lacking.err;
@@ -116,9 +116,9 @@ TEST(AutoBatch, IsTheCheckpointsInARunThatGoesOn) {
 
 TEST(AutoBatch, IsTheSameForAllProcesses) {
   const TemporaryFolder folder;
-  const Outcome run = run_command(with(
-      quickstart({"train.batch.size=auto", "train.batch.last=keep", "run.memory=800 MiB", "run.folder=" + (folder / "runs")}),
-      {"--devices", "cpu*2", "--processes", "2"}));
+  const Outcome run = run_command(with(quickstart_with({"train.batch.size=auto", "train.batch.last=keep", "run.memory=800 MiB",
+                                                        "run.folder=" + (folder / "runs")}),
+                                       {"--devices", "cpu*2", "--processes", "2"}));
   ASSERT_EQ(run.code, 0) << run.err;
   const int size = chosen(run.err);
   EXPECT_GE(size, 16) << run.err;
@@ -129,7 +129,7 @@ TEST(AutoBatch, IsTheSameForAllProcesses) {
 
 TEST(AutoBatch, SaysWhatTakesTheMemoryWhereNoBatchFits) {
   const Outcome check =
-      run_command(with(quickstart({"train.batch.size=auto", "run.memory=100 MiB"}), {"--check", "--devices", "cpu"}));
+      run_command(with(quickstart_with({"train.batch.size=auto", "run.memory=100 MiB"}), {"--check", "--devices", "cpu"}));
   EXPECT_EQ(check.code, 2);
   EXPECT_NE(check.err.find("[train.batch] size = \"auto\": no batch fits: with 1, "), std::string::npos) << check.err;
   EXPECT_NE(check.err.find("of the host's memory would be needed, and 100.0 MiB may be used"), std::string::npos) << check.err;
@@ -152,10 +152,10 @@ TEST(AutoBatch, CountsTheMemoryOfAGpu) {
   const std::filesystem::path folder = std::filesystem::path(MILLRACE_BINARY_DIR) / "tests/simulated";
   if (!std::filesystem::exists(folder / "simulated.so")) GTEST_SKIP() << "the simulated device was not built";
   setenv("MILLRACE_PLUGIN_PATH", folder.c_str(), 1);
-  const Outcome check =
-      run_command(with(quickstart({"train.batch.size=auto", "network.use=resnet50", "network.height=224", "network.width=224",
-                                   "train.decode_image.size=[224, 224]", "validate.decode_image.size=[224, 224]"}),
-                       {"--check", "--devices", "simulated:0"}));
+  const Outcome check = run_command(
+      with(quickstart_with({"train.batch.size=auto", "network.use=resnet50", "network.height=224", "network.width=224",
+                            "train.decode_image.size=[224, 224]", "validate.decode_image.size=[224, 224]"}),
+           {"--check", "--devices", "simulated:0"}));
   unsetenv("MILLRACE_PLUGIN_PATH");
   ASSERT_EQ(check.code, 0) << check.err;
   EXPECT_GE(chosen(check.out), 8) << check.out;

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kSide = 48, kCount = 12;
+constexpr int kImageSide = 48, kCount = 12;
 
 // A network that changes nothing: its error is the noise.
 class Denoising : public testing::Test {
@@ -21,10 +21,10 @@ class Denoising : public testing::Test {
   Denoising() {
     fs::create_directories(folder_ / "images");
     for (int number = 0; number < kCount; ++number) {  // half of each is black: noise is not held back at its bounds
-      std::vector<std::uint8_t> pixels(3 * kSide * kSide);
+      std::vector<std::uint8_t> pixels(3 * kImageSide * kImageSide);
       for (std::size_t i = pixels.size() / 2; i < pixels.size(); ++i) pixels[i] = static_cast<std::uint8_t>(i % 251);
       std::ofstream(folder_ / fmt::format("images/{:02}.png", number), std::ios::binary)
-          << png_bytes({pixels.data(), {kSide, kSide, 3}});
+          << png_bytes({pixels.data(), {kImageSide, kImageSide, 3}});
     }
     std::ofstream(folder_ / "network.toml")
         << "input  = { channels = 3, height = 48, width = 48, mean = [0.5, 0.4, 0.3], deviation = [0.25, 0.25, 0.25] }\n"

@@ -3,12 +3,6 @@
 namespace millrace {
 namespace {
 
-double length_of(const std::vector<double>& values) {
-  double sum = 0;
-  for (const double value : values) sum += value * value;
-  return std::sqrt(sum);
-}
-
 Formula lamb_formula(double beta1, double beta2, double epsilon) {
   return [=](const FormulaStep& s) {
     std::vector<double>&m = s.states["momentum"], &v = s.states["variance"];

@@ -7,12 +7,6 @@ namespace {
 
 using Matrix = std::vector<double>;  // row after row
 
-double length_of(const Matrix& values) {
-  double sum = 0;
-  for (const double value : values) sum += value * value;
-  return std::sqrt(sum);
-}
-
 Matrix transposed(const Matrix& x, std::size_t rows) {
   const std::size_t columns = x.size() / rows;
   Matrix result(x.size());

@@ -44,7 +44,7 @@ TEST_F(JpegEntropyTest, GivesTheBytesOfLibjpeg) {
   struct Sampling {
     int horizontal, vertical;
   };
-  constexpr int kHeight = 83, kWidth = 131;
+  constexpr int kRows = 83, kColumns = 131;
   JpegEntropy entropy;  // one for all: tables change from image to image
   for (const auto kind : {testing_jpeg::Kind::grey, testing_jpeg::Kind::rgb, testing_jpeg::Kind::ycck}) {
     const int channels = components(kind);
@@ -52,11 +52,11 @@ TEST_F(JpegEntropyTest, GivesTheBytesOfLibjpeg) {
       for (const int quality : {20, 75, 95, 100}) {
         for (const bool optimized : {false, true}) {
           for (const bool is_wild : {false, true}) {
-            Recipe recipe{.height = kHeight, .width = kWidth, .kind = kind, .quality = quality};
+            Recipe recipe{.height = kRows, .width = kColumns, .kind = kind, .quality = quality};
             recipe.horizontal = sampling.horizontal;
             recipe.vertical = sampling.vertical;
             recipe.optimized = optimized;
-            recipe.pixels = is_wild ? wild(kHeight, kWidth, channels, 3) : testing_jpeg::noise(kHeight, kWidth, channels, 3);
+            recipe.pixels = is_wild ? wild(kRows, kColumns, channels, 3) : testing_jpeg::noise(kRows, kColumns, channels, 3);
             const Bytes bytes = encode(recipe);
             const std::size_t size = recipe.pixels.size();
             const Outcome own = Libjpeg(&entropy).decode(bytes, size), theirs = Libjpeg().decode(bytes, size);
@@ -145,7 +145,9 @@ Bytes without(const Bytes& file, std::uint8_t marker) {
   Bytes left(file.begin(), file.begin() + 2);
   for (std::size_t at = 2; at + 4 <= file.size();) {
     const std::size_t length = file[at + 1] == 0xda ? file.size() - at : std::size_t{2} + file[at + 2] * 256U + file[at + 3];
-    if (file[at + 1] != marker) left.insert(left.end(), file.begin() + static_cast<std::ptrdiff_t>(at), file.begin() + static_cast<std::ptrdiff_t>(at + length));
+    if (file[at + 1] != marker)
+      left.insert(left.end(), file.begin() + static_cast<std::ptrdiff_t>(at),
+                  file.begin() + static_cast<std::ptrdiff_t>(at + length));
     at += length;
   }
   return left;

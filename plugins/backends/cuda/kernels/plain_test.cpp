@@ -92,11 +92,11 @@ bool is_dropped(std::uint64_t seed, std::uint64_t step, std::uint32_t layer, std
 TYPED_TEST(Plain, DropoutDecidesAsTheCpuDoes) {
   for (const double probability : {0.0, 0.1, 0.5, 1.0}) {
     for (const std::int64_t channels : {3, 20, 64}) {
-      constexpr std::int64_t kSamples = 3, kPixels = 5;
-      TestMap<TypeParam> x(kSamples * kPixels, channels), y(kSamples * kPixels, channels);
+      constexpr std::int64_t kImages = 3, kPixels = 5;
+      TestMap<TypeParam> x(kImages * kPixels, channels), y(kImages * kPixels, channels);
       x.fill(1, 3, 0.1);
       std::vector<StepScalars> scalars = {{(1ULL << 40) + 3, 0xfffffffeULL}};  // the samples' numbers pass 2^32
-      Dropout<TypeParam> element{x.data(), y.data(), kSamples, kPixels, channels, 99, 7, probability, scalars.data()};
+      Dropout<TypeParam> element{x.data(), y.data(), kImages, kPixels, channels, 99, 7, probability, scalars.data()};
       expect_names_its_memory(element, {x.bytes(), y.bytes(), bytes_of(scalars)});
       const auto expected = [&](auto row, auto c) {
         const std::uint64_t sample = scalars[0].first_sample + static_cast<std::uint64_t>(row / kPixels);
@@ -114,11 +114,11 @@ TYPED_TEST(Plain, DropoutDecidesAsTheCpuDoes) {
 TYPED_TEST(Plain, DropoutOfChannelsAndSamplesDecidesAsTheCpuDoes) {
   for (const bool by_channel : {true, false}) {
     for (const std::int64_t channels : {3, 20, 64}) {
-      constexpr std::int64_t kSamples = 7, kPixels = 5;
-      TestMap<TypeParam> x(kSamples * kPixels, channels), y(kSamples * kPixels, channels);
+      constexpr std::int64_t kImages = 7, kPixels = 5;
+      TestMap<TypeParam> x(kImages * kPixels, channels), y(kImages * kPixels, channels);
       x.fill(1, 3, 0.1);
       std::vector<StepScalars> scalars = {{4, 5}};
-      Dropout<TypeParam> element{x.data(), y.data(), kSamples, kPixels, channels, 99, 7, 0.4, scalars.data()};
+      Dropout<TypeParam> element{x.data(), y.data(), kImages, kPixels, channels, 99, 7, 0.4, scalars.data()};
       element.by_channel = by_channel;
       element.by_pixel = false;
       expect_names_its_memory(element, {x.bytes(), y.bytes(), bytes_of(scalars)});
