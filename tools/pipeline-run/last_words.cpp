@@ -14,7 +14,21 @@ namespace {
 
 constexpr int kCrashes[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
 
+// As many threads may call exit() together: each takes one of the handlers that wait.
+constexpr int kExits = 64;
+
 std::atomic<void (*)(int)> leave_by{nullptr};  // null: there is nothing to say
+std::atomic<pid_t> speaker{0};                 // the thread that says it
+
+// True for the first thread that asks. Every other one stays here until that one has ended the process: it shall not end it in
+// the middle of a sentence. The first one comes back, with false, where it fails a second time while it speaks.
+bool may_speak() {
+  const pid_t self = ::gettid();
+  pid_t nobody = 0;
+  if (speaker.compare_exchange_strong(nobody, self)) return true;
+  while (nobody != self) ::pause();
+  return false;
+}
 
 // Async-signal-safe.
 void say(const char* text) {
@@ -45,13 +59,14 @@ const char* name_of(int signal) {
 }
 
 void on_crash(int signal) {
-  if (leave_by.exchange(nullptr) != nullptr) say_where(name_of(signal));
-  ::raise(signal);  // its action is the default again
+  if (leave_by != nullptr && may_speak()) say_where(name_of(signal));
+  ::signal(signal, SIG_DFL);
+  ::raise(signal);
 }
 
 void on_exit() {
-  const auto leave = leave_by.exchange(nullptr);
-  if (leave == nullptr) return;
+  const auto leave = leave_by.load();
+  if (leave == nullptr || !may_speak()) return;
   say_where("a plugin ended the process by exit()");
   leave(1);
 }
@@ -60,12 +75,12 @@ void on_exit() {
 
 LastWords::LastWords(void (*leave)(int code)) {
   leave_by = leave;
-  std::atexit(on_exit);
+  for (int i = 0; i < kExits; ++i) std::atexit(on_exit);
   for (const int signal : kCrashes) {
     struct sigaction action {};
     if (::sigaction(signal, nullptr, &action) != 0 || action.sa_handler != SIG_DFL) continue;  // a sanitizer's
     action.sa_handler = on_crash;
-    action.sa_flags = static_cast<int>(SA_RESETHAND | SA_NODEFER);
+    action.sa_flags = SA_NODEFER;
     ::sigaction(signal, &action, nullptr);
   }
 }
