@@ -24,6 +24,7 @@ class PlainReplica : public Replica {
   PlainReplica(const Network& network, const CompileOptions& options)
       : network_(network), layout_(plan_buckets(network, options.bucket_bytes)), request_(options.request) {
     check_update(request_.update, network_);
+    check_gradients(network_, request_);
     for (const Layer& layer : network.layers) {
       if (layer.op != "flatten" && layer.op != "linear" && layer.op != "relu") {
         fail(ErrorKind::usage, "layer '{}': the plain backend does not know \"{}\"", layer.name, layer.op);
