@@ -25,7 +25,7 @@ void grad_cam(std::span<const float> features, std::span<const float> gradient, 
 // The map's value at a place between its pixels, bilinear; its edge goes on for half a pixel. 0 further outside.
 float value_at(const HeatMap& map, double x, double y);
 
-// Red, yellow and blue for 1, 0.6 and 0.1, as the colour map "jet" has them.
+// Dark red for 1, yellow for 0.625, blue for 0.125, as the colour map "jet" has them.
 std::array<double, 3> heat_colour(double heat);
 
 // Lays colours over a picture, (height, width, 3): at a place of heat h, the share opacity * h of it. A heat is a value of the

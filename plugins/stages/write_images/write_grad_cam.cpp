@@ -20,7 +20,7 @@ LayerPort features_of(const WriteGradCam::Params& params, const StageContext& co
   const LayerPort features = find_output(context, "features", params.features);
   const Shape& shape = network.shape_of(features);
   if (shape.rank() != 3) {
-    fail(ErrorKind::usage, "features: the output of layer '{}' is {}: Grad-CAM takes maps, (C, H, W)", params.features,
+    fail(ErrorKind::usage, "features: the output of layer '{}' has shape {}: Grad-CAM takes maps, C x H x W", params.features,
          to_string(shape));
   }
   if (!layers_for(network, {})[static_cast<std::size_t>(features.layer)]) {
