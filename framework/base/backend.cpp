@@ -38,6 +38,8 @@ void check_views(const Network& network, std::span<const View> views) {
 void check_gradients(const Network& network, const CompileRequest& request) {
   const Shape& result = network.output();
   for (const auto& [by, of] : request.gradients) {
+    if (by.layer < 0)
+      fail(ErrorKind::usage, "the gradient of a score by the network's input was asked for: name a layer's output");
     if (result.elements() != result[0]) {
       fail(ErrorKind::usage, "the network's output is a map, {}: there is no score whose gradient could be computed",
            to_string(result));
