@@ -11,6 +11,7 @@
 #include "millrace/loss_plan.h"
 #include "millrace/parameter_plan.h"
 #include "testkit/host_rule.h"
+#include "testkit/plain_input.h"
 #include "testkit/plain_stream.h"
 
 namespace millrace::testkit {
@@ -24,6 +25,7 @@ class PlainReplica : public Replica {
   PlainReplica(const Network& network, const CompileOptions& options)
       : network_(network), layout_(plan_buckets(network, options.bucket_bytes)), request_(options.request) {
     check_update(request_.update, network_);
+    check_gradients(network_, request_);
     for (const Layer& layer : network.layers) {
       if (layer.op != "flatten" && layer.op != "linear" && layer.op != "relu") {
         fail(ErrorKind::usage, "layer '{}': the plain backend does not know \"{}\"", layer.name, layer.op);
@@ -128,6 +130,25 @@ class PlainReplica : public Replica {
       const std::vector<float>& values = result ? logits_ : activations_[at(copy.value.layer) + 1];
       std::copy(values.begin(), values.end(), copy.host);
     }
+    return make_ref<Done>();
+  }
+  Ref<Event> read_gradients(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count,
+                            std::span<const GradientCopy> copies) override {
+    const std::vector<std::vector<float>> kept = memory_;  // backward() adds to it
+    for (const auto& [score, host] : copies) {
+      read_batch(*batch, begin, count, View{});
+      forward(0);
+      std::vector<float> gradient(activations_.back().size(), 0.0F);
+      const auto numbers = scored_numbers(score, activations_.back(), std::span(batch->labels + begin, count));
+      for (std::size_t n = 0; n < numbers.size(); ++n) {
+        if (numbers[n] >= 0) gradient[n * elements(network_.output()) + static_cast<std::size_t>(numbers[n])] = 1;
+      }
+      for (std::size_t l = network_.layers.size(); l-- > at(score.by.layer) + 1;) {
+        gradient = backward(network_.layers[l], activations_[l], gradient);
+      }
+      std::copy(gradient.begin(), gradient.end(), host);
+    }
+    for (std::size_t b = 0; b < kept.size(); ++b) std::copy(kept[b].begin(), kept[b].end(), memory_[b].begin());
     return make_ref<Done>();
   }
   std::vector<float> logits() override { return logits_; }
@@ -239,9 +260,8 @@ class PlainReplica : public Replica {
     return {nullptr, nullptr};
   }
 
-  // The samples as normalised (C, H, W) floats, with what backward and loss need of the batch.
+  // The samples, with what backward and loss need of the batch.
   void read_batch(const Batch& batch, std::uint32_t begin, std::uint32_t count, const View& view) {
-    const ImageShape window = batch.window;
     labels_.assign(batch.labels + begin, batch.labels + begin + count);
     weights_.assign(batch.weights + begin, batch.weights + begin + count);
     second_labels_ = labels_;
@@ -254,22 +274,7 @@ class PlainReplica : public Replica {
     const std::size_t each = batch.numbers_per_sample;
     if (each > 0) numbers_.assign(batch.numbers + begin * each, batch.numbers + (begin + count) * each);
     activations_.assign(network_.layers.size() + 1, {});
-    std::vector<std::uint8_t> seen(window.bytes());
-    for (std::uint32_t n = begin; n < begin + count; ++n) {
-      AugmentationRecord record = batch.records[n];
-      if (view.dx != 0 || view.dy != 0) {
-        record.translate(view.dx, view.dy);
-        record.border = view.border;
-      }
-      if (view.flip_x) record.flip_x(window.width);
-      apply_record(record, {const_cast<std::uint8_t*>(batch.pixels) + n * batch.image.bytes(), batch.image}, window, seen.data());
-      const auto channels = static_cast<std::size_t>(window.channels);
-      for (std::size_t c = 0; c < channels; ++c) {
-        for (std::size_t i = c; i < seen.size(); i += channels) {
-          activations_[0].push_back(static_cast<float>((seen[i] / 255.0 - network_.mean[c]) / network_.deviation[c]));
-        }
-      }
-    }
+    activations_[0] = normalised_images(network_, batch, begin, count, view);
   }
 
   std::vector<float> forward(const Layer& layer, const std::vector<float>& in) {  // (N, inputs) -> (N, outputs)

@@ -1,6 +1,9 @@
 // Predictions, from a file of weights to files of classes and features.
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <map>
@@ -188,6 +191,45 @@ TEST_F(Predict, WritesFeaturesOfALayerThatTheMemoryPlanHolds) {
   const auto names = rows_of(folder_ / "f.csv"), classes = rows_of(folder_ / "p.csv");
   ASSERT_EQ(names.size(), classes.size());
   for (std::size_t i = 0; i < names.size(); ++i) EXPECT_EQ(names[i][0], classes[i][0]);
+}
+
+// Each picture bears its sample's name, and another class has other pictures.
+TEST_F(Predict, DrawsWhereEachImageShowsAClass) {
+  const auto pictures = [&](const std::string& classes, const std::string& devices) {
+    const fs::path folder = folder_ / classes;
+    const Outcome outcome = predict(file("\"write_grad_cam\"", "[predict.write_grad_cam]\nnames = \"number\"\nclasses = \"" +
+                                                                   classes + "\"\nfolder = \"" + folder.string() + "\"\n"),
+                                    {"--devices", devices});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    std::map<std::string, std::string> bytes;
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      std::ifstream stream(entry.path(), std::ios::binary);
+      std::ostringstream text;
+      text << stream.rdbuf();
+      bytes[entry.path().filename()] = text.str();
+    }
+    return bytes;
+  };
+  std::vector<std::string> images, classes;
+  for (const auto& entry : fs::recursive_directory_iterator(shapes() + "/test")) {
+    if (entry.is_regular_file()) images.push_back(entry.path().string());
+    if (entry.is_directory()) classes.push_back(entry.path().filename());
+  }
+  std::sort(images.begin(), images.end());
+  std::sort(classes.begin(), classes.end());
+  const auto predicted = pictures("predicted", "cpu*2"), first = pictures(classes.at(0), "cpu"),
+             second = pictures(classes.at(1), "cpu");
+  std::size_t number = 0, other = 0;
+  for (const auto& [name, bytes] : first) {
+    const std::string stem = fs::path(images.at(number)).stem();
+    EXPECT_EQ(name, fmt::format("{:08}-{}.png", number++, stem));
+    EXPECT_TRUE(predicted.contains(name)) << name;
+    EXPECT_TRUE(bytes.starts_with("\x89PNG")) << name;
+    other += second.contains(name) && second.at(name) != bytes ? 1 : 0;
+  }
+  EXPECT_EQ(number, kTestImages);
+  EXPECT_EQ(predicted.size(), kTestImages);
+  EXPECT_GT(other, kTestImages / 13) << "those that show one of the two, at least";
 }
 
 TEST_F(Predict, RunsOnlyWhenItIsAskedFor) {

@@ -34,10 +34,26 @@ std::vector<float> values_of(const Map& map) {
   return values;
 }
 
+// The element of a vector, float32.
+float& element_of(const Map& vector, std::int64_t n, std::int64_t channel) {
+  return static_cast<float*>(
+      vector.data)[n * vector.stride_n + channel / Map::kLanes * vector.stride_block + channel % Map::kLanes];
+}
+
+Network frozen(Network network) {
+  for (Parameter& parameter : network.parameters) parameter.trainable = false;
+  return network;
+}
+
 }  // namespace
 
 CpuReplica::CpuReplica(const Network& network, const CompileOptions& options, const std::vector<int>& cores)
-    : network_(network), options_(options), table_(network_), parameters_(network_, options_), losses_(network_) {
+    : network_(network),
+      options_(options),
+      table_(network_),
+      parameters_(network_, options_),
+      frozen_(frozen(network)),
+      losses_(network_) {
   queue_.run([&] { compile(cores); });
 }
 
@@ -63,15 +79,41 @@ void CpuReplica::compile(const std::vector<int>& cores) {
   executables_.compile(options_, [this](std::uint32_t samples, bool training) {
     return std::make_unique<Executable>(*workshop_, training ? nodes_ : infer_nodes_, samples, training);
   });
+  check_gradients(network_, options_.request);
+  for (const ScoreGradient& gradient : options_.request.gradients) compile_gradient(gradient.by);
   losses_.plan(options_.request.losses, std::max(options_.train_batch, options_.infer_batch));
   parameters_.finish_planning();
   bucket_node_ = first_nodes(network_, nodes_, parameters_.buckets());
 }
 
+void CpuReplica::compile_gradient(LayerPort by) {
+  const auto [found, is_new] = gradients_.try_emplace(by);
+  if (!is_new) return;
+  if (!frozen_workshop_) {
+    frozen_workshop_ = std::make_unique<Workshop>(
+        Workshop{frozen_, options_, workshop_->layout, parameters_, workshop_->engine, workshop_->stream});
+  }
+  GradientPass& pass = found->second;
+  FusionOptions fusion{.backend = "cpu", .pool_with_statistics = true};
+  fusion.outputs = {by};
+  pass.nodes = fuse(frozen_, fusion);
+  CompileOptions inference = options_;
+  inference.train_batch = 0;
+  pass.executables.compile(inference, [this, &pass, by](std::uint32_t samples, bool) {
+    return std::make_unique<Executable>(*frozen_workshop_, pass.nodes, samples, true, by);
+  });
+}
+
+std::size_t CpuReplica::arena_bytes() const {
+  std::size_t bytes = executables_.arena_bytes();
+  for (const auto& [by, pass] : gradients_) bytes = std::max(bytes, pass.executables.arena_bytes());
+  return bytes;
+}
+
 MemoryPlan CpuReplica::memory_plan() const {
   MemoryPlan plan;
   parameters_.append_to(plan);
-  plan.items.push_back({"activations and their gradients", executables_.arena_bytes()});
+  plan.items.push_back({"activations and their gradients", arena_bytes()});
   const std::uint32_t most = std::max(options_.train_batch, options_.infer_batch);
   plan.items.push_back(
       {"labels, targets and losses", LossInputs::bytes(network_, options_.request.losses, most) + losses_.bytes()});
@@ -87,12 +129,14 @@ void CpuReplica::start() {
 }
 
 void CpuReplica::bind_all() {
-  arena_ = MemoryRegion(executables_.arena_bytes());
-  executables_.each([this](Executable& executable) { executable.bind(arena_.as<std::byte>()); });
+  arena_ = MemoryRegion(arena_bytes());
+  const auto bind = [this](Executable& executable) { executable.bind(arena_.as<std::byte>()); };
+  executables_.each(bind);
+  for (const auto& [by, pass] : gradients_) pass.executables.each(bind);
 }
 
-Executable& CpuReplica::executable(std::uint32_t count, bool training) {
-  const auto [network, is_new] = executables_.get(count, training, [] {});
+Executable& CpuReplica::executable(Executables<Executable>& among, std::uint32_t count, bool training) {
+  const auto [network, is_new] = among.get(count, training, [] {});
   if (!is_new) return network;
   if (network.arena_bytes() > arena_.bytes())  // oneDNN may want more scratch memory for fewer samples, but hardly ever does
     bind_all();
@@ -267,6 +311,40 @@ Ref<Event> CpuReplica::read_outputs(std::span<const OutputCopy> copies) {
       }
     }
   });
+}
+
+void CpuReplica::run_gradient(const Batch& batch, std::uint32_t begin, std::uint32_t count, const GradientCopy& copy) {
+  const auto found = gradients_.find(copy.gradient.by);
+  if (found == gradients_.end()) {
+    fail(ErrorKind::usage, "no gradient by the output of {} is computed: name it in CompileRequest::gradients",
+         place_of(network_.layers[static_cast<std::size_t>(copy.gradient.by.layer)]));
+  }
+  Executable& network = executable(found->second.executables, count, false);
+  const View plain;
+  millrace::cpu::ingest(batch, begin, count, &plain, table_, network.input());
+  network.forward(pass_);
+  const auto numbers = scored_numbers(copy.gradient, values_of(network.output()), std::span(batch.labels + begin, count));
+  const Map& scores = network.d_output();
+  zero(scores);
+  for (std::size_t n = 0; n < numbers.size(); ++n) {
+    if (numbers[n] >= 0) element_of(scores, static_cast<std::int64_t>(n), numbers[n]) = 1;
+  }
+  network.backward(pass_, [](int) {});
+  read_map(network.gradient(), copy.host);
+}
+
+Ref<Event> CpuReplica::read_gradients(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count,
+                                      std::span<const GradientCopy> copies) {
+  queue_.check();
+  batch->in_flight.fetch_add(1);
+  const auto work = [this, batch, begin, count, wanted = std::vector<GradientCopy>(copies.begin(), copies.end())] {
+    current_ = read_ = nullptr;  // what shares the arena is gone
+    summed_logits_.clear();
+    for (const GradientCopy& copy : wanted) {
+      if (count > 0) run_gradient(*batch, begin, count, copy);
+    }
+  };
+  return queue_.submit(work, [batch] { batch->in_flight.fetch_sub(1); });
 }
 
 std::vector<float> CpuReplica::logits() {

@@ -67,6 +67,7 @@ Forward::Forward(const Params& params, const StageContext& context)
     }
     add(port);
   }
+  for (const auto& [by, of] : context.request->gradients) values_.push_back({by, network.shape_of(by), nullptr, of});
 }
 
 std::uint32_t Forward::largest_share() const {
@@ -97,9 +98,10 @@ void Forward::process(int, Packet packet, Output& output) {
     result->sums.resize(1);
   }
   StepSums& sums = result ? result->sums[0] : no_sums_;
-  done = replica.infer(std::move(batch), share.begin, share.count, views_, loss_, sums);
+  done = replica.infer(batch, share.begin, share.count, views_, loss_, sums);
   if (result) result->ready = done;
-  if (predictions) done = predictions->ready = PredictionPool::read(replica, *predictions);
+  if (predictions) done = predictions->ready = PredictionPool::read(replica, *predictions, batch, share.begin);
+  batch = nullptr;  // the replica has it as long as it reads
   clock_.watch(done, begin, share.count);
   if (result) send_unfinished(std::move(result), static_cast<int>(kResultPort), output);
   if (predictions) send_unfinished(std::move(predictions), static_cast<int>(kPredictionsPort), output);

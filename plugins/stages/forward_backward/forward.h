@@ -16,8 +16,8 @@ namespace millrace {
 // Inference over a replica's share of a batch, with running statistics: for validation and for predictions.
 //
 // Ports: "in" takes a Batch. "result" sends one StepResult; when no stage takes it, no loss is computed and images need no
-// labels. "predictions" sends one Predictions, with the network's result and the outputs that other stages asked for; when no
-// stage takes it, nothing is read back. One instance for each replica; shares are those of split().
+// labels. "predictions" sends one Predictions, with the network's result, and the outputs and gradients of scores that other
+// stages asked for; when no stage takes it, nothing is read back. One instance for each replica; shares are those of split().
 //
 // A fixed number of Predictions circulate (PredictionPool): a slow sink holds up the next step, never a worker, and memory stays
 // flat.

@@ -9,6 +9,7 @@
 #include "millrace/predictions.h"
 #include "millrace/stage.h"
 #include "picture_folder.h"
+#include "picture_frame.h"
 
 namespace millrace {
 
@@ -51,18 +52,10 @@ class WriteMasks : public Stage {
   void stop() noexcept override { line_.stop(); }
 
  private:
-  // Where the pixels of the network's input lie in the picture, and the picture's size.
-  struct Frame {
-    AffineMap from_input;
-    int height = 0, width = 0;
-  };
-
   void write(const Predictions& share);
   void write_picture(const Predictions& share, std::size_t sample);
-  Frame frame_of(const Predictions::Sample& sample) const;
   void classify(std::span<const float> outputs);
-  void place_classes(const Frame& frame);
-  void place_image(const Predictions& share, std::size_t sample, const Frame& frame);
+  void place_classes(const PictureFrame& frame);
   void blend();
 
   const Params params_;
@@ -75,7 +68,7 @@ class WriteMasks : public Stage {
   std::vector<float> largest_;
   std::vector<std::uint8_t> classes_;  // (map_)
   std::vector<std::uint8_t> ids_;      // (picture)
-  std::vector<std::uint8_t> seen_;     // the image as the network saw it
+  SeenImage image_;
   std::vector<std::uint8_t> picture_;  // (picture, 3), for an overlay
 
   PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the rest

@@ -33,13 +33,16 @@ GpuReplica::GpuReplica(std::shared_ptr<Machine> machine, const Network& network,
   executables_.compile(options_, [this](std::uint32_t samples, bool training) {
     return std::make_unique<Executable>(workshop_, training ? nodes_ : infer_nodes_, samples, training);
   });
-  refuse_meeting();
+  refuse_request();
   parameters_.finish_planning(*machine_);
   bucket_node_ = first_nodes(network_, nodes_, parameters_.buckets());
   check_fit(options_.resident_sets, memory_plan(), machine_->info());
 }
 
-void GpuReplica::refuse_meeting() const {
+void GpuReplica::refuse_request() const {
+  if (!options_.request.gradients.empty()) {
+    fail(ErrorKind::usage, "backend 'cuda' computes no gradients of scores in inference; 'cpu' does: run with --devices cpu");
+  }
   const bool meets = options_.request.sync_batch_norm && options_.exchange != nullptr && options_.exchange->replicas() > 1;
   if (!meets) return;
   fail(ErrorKind::usage, "sync_batch_norm: backend 'cuda' cannot share the statistics of several replicas; 'cpu' can");

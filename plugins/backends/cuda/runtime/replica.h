@@ -70,7 +70,7 @@ class GpuReplica final : public Replica {
   void rehearse(Executable& network, bool training);
   std::string memory_advice(const MemoryPlan& plan, std::size_t free) const;  // what is planned, used and free, and what fits
   std::size_t summed_logit_bytes() const;
-  void refuse_meeting() const;
+  void refuse_request() const;
   std::string engines() const;  // that compute full batches, by layer
   Ref<Mark> add_kept(int bucket, const Ref<Mark>& filled);
   void wait_for_update();
