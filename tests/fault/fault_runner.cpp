@@ -17,6 +17,13 @@ layers = [ { op = "conv", out = 8, kernel = 3, stride = 2 }, { op = "batch_norm"
            { op = "global_average_pool" }, { op = "linear", out = 10 } ]
 )";
 
+// No layer looks at a replica's part of the batch alone, and none draws: over replicas the order of sums differs, and nothing
+// else.
+constexpr const char* kPlain = R"(input  = { channels = 3, height = 32, width = 32 }
+layers = [ { op = "conv", out = 8, kernel = 3, stride = 2 }, { op = "relu" }, { op = "conv", out = 8, kernel = 3, stride = 2 },
+           { op = "global_average_pool" }, { op = "linear", out = 10 } ]
+)";
+
 constexpr const char* kPipeline = R"([run]
 name   = "fault"
 epochs = 2
@@ -159,6 +166,7 @@ std::uint64_t environment_number(const char* name, std::uint64_t otherwise) {
 
 RunTest::RunTest() {
   std::ofstream(folder_ / "network.toml") << kNetwork;
+  std::ofstream(folder_ / "plain.toml") << kPlain;
   std::ofstream(folder_ / "pipeline.toml") << kPipeline;
 }
 
@@ -177,6 +185,22 @@ Outcome RunTest::run(const std::string& runs, const Words& set, const Words& opt
   Interruption patience;
   patience.limit = 240;  // for machines that do much else
   return run_command(command(runs, set, options), patience);
+}
+
+std::optional<Outcome> RunTest::run_with_faults(const std::string& watched, const Words& faults, const std::string& runs,
+                                                const Words& set) const {
+  const fs::path library = fs::path(MILLRACE_BINARY_DIR) / "tests/fault/fault_files.so";
+  if (!fs::exists(library)) return std::nullopt;
+  fs::create_directories(folder_.path() / watched);
+  Words environment = {"LD_PRELOAD=" + library.string(),
+                       "FAULT_FILES_FOLDER=" + fs::canonical(folder_.path() / watched).string()};
+  environment.insert(environment.end(), faults.begin(), faults.end());
+  RunningProgram program(command(runs, set), environment);
+  Outcome outcome;
+  if (program.ends(240)) outcome.code = program.code();
+  outcome.out = program.out();
+  outcome.err = program.err();
+  return outcome;
 }
 
 fs::path RunTest::run_in(const std::string& runs) const { return newest_run(folder_.path() / runs); }

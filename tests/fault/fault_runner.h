@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -37,12 +38,16 @@ const std::vector<Place>& places();  // cpu, two replicas, two processes, the si
 std::uint64_t environment_number(const char* name, std::uint64_t otherwise);
 
 // A small run with all that makes going on hard: statistics, momentum, averaged and slow weights, dropout, augmentation, pieces
-// of batches, validation in the middle of epochs, [plateau], [stop], best weights. 2 epochs of 5 steps, a checkpoint each 2.
+// of batches, validation in the middle of epochs, [plateau], [stop], best weights. 2 epochs of 5 steps, a checkpoint each 2. With
+// network.use=plain.toml its layers take each sample by itself.
 class RunTest : public testing::Test {
  protected:
   RunTest();
   Words command(const std::string& runs, const Words& set = {}, const Words& options = {}) const;
   Outcome run(const std::string& runs, const Words& set = {}, const Words& options = {}) const;
+  // With faults of fault_files.so in `watched`, an empty folder in folder_. Nothing: that library was not built.
+  std::optional<Outcome> run_with_faults(const std::string& watched, const Words& faults, const std::string& runs,
+                                         const Words& set) const;
   std::filesystem::path run_in(const std::string& runs) const;                                  // the newest run there
   void copy_back_to(std::uint64_t step, const std::string& from, const std::string& to) const;  // folders in folder_
   std::filesystem::path checkpoint_in(const std::string& runs, std::uint64_t step) const;
