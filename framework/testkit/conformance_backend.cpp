@@ -1,6 +1,8 @@
 // What every backend has to do, beside the plain one of testkit/plain.h: a small network of linear layers, float32.
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <optional>
 
 #include "millrace/error.h"
 #include "testkit/conformance.h"
@@ -112,8 +114,10 @@ void backend_description(const Registry& registry, const std::string& name, Repo
   if (devices.empty()) return;
   const std::unique_ptr<Device> device = backend->open(0, {});
   report.expect(device->info().name == devices[0].name && device->info().index == 0, "open(0) gives another device");
-  report.expect(reinterpret_cast<std::uintptr_t>(device->host_buffer(1000).get()) % 64 == 0,
-                "host_buffer() is not aligned to 64 bytes");
+  const std::shared_ptr<std::uint8_t[]> memory = device->host_buffer(1000);
+  report.expect(reinterpret_cast<std::uintptr_t>(memory.get()) % 64 == 0, "host_buffer() is not aligned to 64 bytes");
+  report.expect(std::all_of(memory.get(), memory.get() + 1000, [](std::uint8_t byte) { return byte == 0; }),
+                "host_buffer() is not zeroed");
 }
 
 // An Error of kind `usage` or, where `any_kind`, of any, which names `named`.

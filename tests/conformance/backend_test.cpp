@@ -87,12 +87,6 @@ TEST_P(EveryBackend, TrainsAsPlainLoopsDo) { expect_passes("backend", "training"
 TEST_P(EveryBackend, GoesOnFromTheStatesOfAnother) { expect_passes("backend", "state", GetParam()); }
 TEST_P(EveryBackend, MayBeDroppedInTheMiddleOfAStep) { expect_passes("backend", "cancellation", GetParam()); }
 
-TEST_P(EveryBackend, GivesAlignedZeroedHostMemory) {
-  const std::shared_ptr<std::uint8_t[]> memory = device_->host_buffer(1000);
-  EXPECT_EQ(reinterpret_cast<std::uintptr_t>(memory.get()) % 64, 0U);
-  for (std::size_t i = 0; i < 1000; ++i) ASSERT_EQ(memory[i], 0);
-}
-
 TEST_P(EveryBackend, LearnsABatchByHeart) {
   const std::unique_ptr<Replica> replica = started_replica(*device_);
   const Ref<Batch> same = batch();

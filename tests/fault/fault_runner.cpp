@@ -187,15 +187,21 @@ Outcome RunTest::run(const std::string& runs, const Words& set, const Words& opt
   return run_command(command(runs, set, options), patience);
 }
 
-std::optional<Outcome> RunTest::run_with_faults(const std::string& watched, const Words& faults, const std::string& runs,
-                                                const Words& set) const {
+std::optional<Words> RunTest::fault_environment(const std::string& watched, const Words& faults) const {
   const fs::path library = fs::path(MILLRACE_BINARY_DIR) / "tests/fault/fault_files.so";
   if (!fs::exists(library)) return std::nullopt;
   fs::create_directories(folder_.path() / watched);
   Words environment = {"LD_PRELOAD=" + library.string(),
                        "FAULT_FILES_FOLDER=" + fs::canonical(folder_.path() / watched).string()};
   environment.insert(environment.end(), faults.begin(), faults.end());
-  RunningProgram program(command(runs, set), environment);
+  return environment;
+}
+
+std::optional<Outcome> RunTest::run_with_faults(const std::string& watched, const Words& faults, const std::string& runs,
+                                                const Words& set) const {
+  const std::optional<Words> environment = fault_environment(watched, faults);
+  if (!environment) return std::nullopt;
+  RunningProgram program(command(runs, set), *environment);
   Outcome outcome;
   if (program.ends(240)) outcome.code = program.code();
   outcome.out = program.out();

@@ -45,7 +45,9 @@ class RunTest : public testing::Test {
   RunTest();
   Words command(const std::string& runs, const Words& set = {}, const Words& options = {}) const;
   Outcome run(const std::string& runs, const Words& set = {}, const Words& options = {}) const;
-  // With faults of fault_files.so in `watched`, an empty folder in folder_. Nothing: that library was not built.
+  // What makes fault_files.so watch a folder in folder_, which begins empty. Nothing: that library was not built.
+  std::optional<Words> fault_environment(const std::string& watched, const Words& faults) const;
+  // Nothing: there is no fault_files.so.
   std::optional<Outcome> run_with_faults(const std::string& watched, const Words& faults, const std::string& runs,
                                          const Words& set) const;
   std::filesystem::path run_in(const std::string& runs) const;                                  // the newest run there

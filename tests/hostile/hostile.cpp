@@ -1,4 +1,4 @@
-// Stages, a layer and an update rule that break promises, each in one way. services.cpp has the other kinds.
+// Stages, a layer and an update rule that break promises, each in one way. services.cpp has other kinds.
 #include <millrace/layer.h>
 #include <millrace/plugin.h>
 #include <unistd.h>
@@ -185,7 +185,6 @@ HOSTILE_STAGE(Harmless, "harmless", if (draw.chance(0.5)) sample.change_colours(
 }  // namespace
 
 MILLRACE_PLUGIN("hostile", "1.0", "Breaks promises.") {
-  register_parts(registry);
   registry.add_stage<Throws>();
   registry.add_stage<ThrowsNumber>();
   registry.add_stage<Crashes>();

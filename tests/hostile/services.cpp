@@ -1,10 +1,15 @@
 // Digests, a storage and backends that break promises, each in one way.
 #include <millrace/plugin.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <mutex>
+#include <thread>
+#include <utility>
 
 #include "millrace/error.h"
 #include "testkit/plain.h"
@@ -42,8 +47,8 @@ DigestType digest(const char* name) {
   return {name, "Breaks a promise.", {}, [] { return std::make_unique<Sum<kBroken>>(); }};
 }
 
-// Files of this machine. It lists them backwards, leaves out the first byte of a part, says of what is missing that the network
-// failed, and reads the whole of a file by a place that all threads share.
+// Files of this machine. It lists them backwards, begins parts one byte too early, says that the network failed where a file is
+// missing, and keeps the name of what it reads in a place that all threads share.
 class Muddle : public Storage {
  public:
   Kind look(const std::string& url) override {
@@ -57,14 +62,16 @@ class Muddle : public Storage {
       if (entry.is_regular_file()) names.push_back(std::filesystem::relative(entry.path(), path(url)).string());
     }
     std::sort(names.rbegin(), names.rend());
-    for (const std::string& name : names) found(stat(join_url(url, name)));
+    for (const std::string& name : names) found({name, stat(join_url(url, name)).bytes, "1"});
   }
   Object stat(const std::string& url) override {
     look(url);
     return {std::filesystem::path(path(url)).filename().string(), std::filesystem::file_size(path(url)), "1"};
   }
   void read(const std::string& url, ByteBuffer& out) override {
-    const std::string bytes = bytes_of(url);
+    keep(url);
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+    const std::string bytes = bytes_of(kept());
     std::memcpy(out.resize(bytes.size()), bytes.data(), bytes.size());
   }
   void read(const std::string& url, std::uint64_t offset, std::size_t size, std::uint8_t* out) override {
@@ -80,6 +87,17 @@ class Muddle : public Storage {
     if (!file) fail(ErrorKind::storage, "the network failed");
     return {std::istreambuf_iterator<char>(file), {}};
   }
+  void keep(const std::string& url) {
+    const std::lock_guard lock(mutex_);
+    kept_ = url;
+  }
+  std::string kept() {
+    const std::lock_guard lock(mutex_);
+    return kept_;
+  }
+
+  std::mutex mutex_;
+  std::string kept_;
 };
 
 // The plain backend of the test kit, whose device compiles something else.
@@ -133,7 +151,7 @@ BackendType backend(const char* name) {
 
 }  // namespace
 
-MILLRACE_PART {
+MILLRACE_PLUGIN("services", "1.0", "Breaks promises.") {
   registry.add(digest<Broken::pieces>("counts_pieces"));
   registry.add(digest<Broken::digits>("in_capitals"));
   registry.add(digest<Broken::length>("short_digests"));
