@@ -27,7 +27,8 @@ bool wait_for(pid_t child, const Interruption& interruption, Clock::time_point b
   while (wait4(child, &status, WNOHANG, &usage) == 0) {
     const double now = seconds_since(begin);
     const double due = sent == 0 ? interruption.after : interruption.again > 0 ? interruption.after + interruption.again : 0;
-    if (sent < 2 && due > 0 && now >= due) {
+    const bool is_due = interruption.once ? sent == 0 && interruption.once() : due > 0 && now >= due;
+    if (sent < 2 && is_due) {
       kill(child, interruption.signal);
       ++sent;
     }

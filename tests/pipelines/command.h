@@ -3,6 +3,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -21,6 +22,7 @@ struct Outcome {
 struct Interruption {
   Interruption(double seconds = 0) : after(seconds) {}  // NOLINT(google-explicit-constructor): a number says it all
   double after;                                         // seconds until a signal is sent; 0: never
+  std::function<bool()> once = {};                      // the signal is sent as soon as this is so, whatever `after` says
   int signal = SIGINT;
   double again = 0;  // seconds from the first signal to a second one; 0: never
   double limit = 0;  // seconds until it is killed; 0: never

@@ -89,14 +89,18 @@ bool RunningProgram::takes_signals(double seconds) const {
   });
 }
 
-bool RunningProgram::says(const std::string& text, double seconds) {
-  bool said = false;
+bool RunningProgram::says(const std::string& text, double seconds) { return writes("out", text, seconds); }
+
+bool RunningProgram::reports(const std::string& text, double seconds) { return writes("err", text, seconds); }
+
+bool RunningProgram::writes(const std::string& file, const std::string& text, double seconds) {
+  bool there = false;
   within(seconds, [&] {
     const bool over = ends(0);
-    said = out().find(text) != std::string::npos;
-    return said || over;
+    there = read_file(folder_ / file).find(text) != std::string::npos;
+    return there || over;
   });
-  return said;
+  return there;
 }
 
 bool RunningProgram::ends(double seconds) {

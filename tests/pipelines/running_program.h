@@ -29,14 +29,16 @@ class RunningProgram {
   void send_to_all(int signal) const;  // to its whole group
   // Until it takes signals itself: one that comes earlier ends it, as it ends any program.
   bool takes_signals(double seconds) const;
-  bool says(const std::string& text, double seconds);  // on standard output; false when it ends without
-  bool ends(double seconds);                           // within so many seconds
+  bool says(const std::string& text, double seconds);     // on standard output; false when it ends without
+  bool reports(const std::string& text, double seconds);  // the same on standard error
+  bool ends(double seconds);                              // within so many seconds
   bool is_alone(double seconds) const;  // the program has ended, and within so many seconds nothing of its group lives
   int code() const { return *code_; }   // 128 + signal when it was killed. REQUIRES: ends() was true
   std::string out() const { return read_file(folder_ / "out"); }
   std::string err() const { return read_file(folder_ / "err"); }
 
  private:
+  bool writes(const std::string& file, const std::string& text, double seconds);
   const TemporaryFolder folder_;
   pid_t id_ = -1;
   std::optional<int> code_;
