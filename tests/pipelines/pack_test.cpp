@@ -174,7 +174,7 @@ TEST(Pack, RefusesAFolderThatIsNotEmptyUnlessForced) {
 std::string long_work(const TemporaryFolder& folder) {
   std::ofstream list(folder / "list.csv");
   list << "file_name,label\n";
-  for (int i = 0; i < 400000; ++i) list << shapes() << "/train/star/00001.jpg,star\n";
+  for (int i = 0; i < 40000; ++i) list << shapes() << "/train/star/00001.jpg,star\n";
   return data_file(folder, "read_list", folder / "list.csv");
 }
 
