@@ -16,8 +16,8 @@ constexpr Colour kLine = {225, 228, 232}, kNeverSeen = {243, 244, 246};
 constexpr Colour kRight = {8, 81, 156}, kWrong = {190, 40, 30};
 constexpr int kMargin = 24, kGap = 12, kSize = 2;  // kSize: of letters
 constexpr int kTextLine = kSize * kLineHeight, kLetters = kSize * kTextHeight;
-constexpr int kLargestCell = 76, kLargestSide = 1920, kLongestName = 240;
-constexpr int kSwatchHeight = 16, kSwatchWidth = 76;
+constexpr int kLargestCell = 80, kLargestSide = 1920, kLongestName = 240;
+constexpr int kSwatchHeight = 20, kSwatchWidth = 80;
 constexpr std::array kLegendShares = {0.01, 0.05, 0.1, 0.25, 0.5, 1.0};
 
 // The names as they are written, and the room that the longest takes.

@@ -13,7 +13,7 @@ namespace millrace {
 // Where the cells lie: that of class `of` predicted as `as` has its top left corner at (top + of * cell, left + as * cell), and
 // cell - 1 pixels each way; the last one is a line between cells where there is room for lines.
 struct MatrixLayout {
-  int cell = 0;  // from 76 pixels for up to 25 classes down to 1 for more than 960
+  int cell = 0;  // from 80 pixels for up to 24 classes down to 1 for more than 960
   int top = 0, left = 0;
   int name_size = 0;  // of the letters of the names, in dots of Picture; 0: there is no room for names
 };
