@@ -41,11 +41,12 @@ namespace millrace {
 //
 // Ports: in, Predictions of (C) float32. Skipped samples are left out. It asks for images unless mistakes = 0: a batch is in use
 // until its predictions were counted. Memory: 8 bytes for each pair of classes, and the images of the sheet.
-// Threading: samples are counted in order of the source, and files written, on a thread of its own (PredictionLine): files are
-// the same for any number of threads and replicas. A run of several processes makes no predictions (Session). Errors: an output
-// that is no vector: ErrorKind::usage, in the constructor. A folder where nothing can be written, in open(), or a full disk:
-// ErrorKind::storage. A sample without a label, or with one that is no output: ErrorKind::data. Files appear under their names
-// when a pass is whole.
+// Threading: samples are counted in order of the source, and files written, on a thread of its own (PredictionLine): the files
+// are the same for any number of threads and replicas. A run of several processes refuses graphs that make predictions.
+//
+// Errors: an output that is no vector: ErrorKind::usage, in the constructor. A folder where nothing can be written, in open(), or
+// a full disk: ErrorKind::storage. A sample without a label, or with one that is no output: ErrorKind::data. Files appear under
+// their names when a pass is whole.
 class WriteEvaluation : public Stage {
  public:
   struct Params {
