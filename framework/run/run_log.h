@@ -87,11 +87,11 @@ class RunLog final : public RunServices {
   std::uint64_t bad_samples() const;  // of all graphs
   std::uint64_t skipped_samples(std::string_view graph) const;
 
-  // Bad samples in a checkpoint: how many there were, and which of them come again, since their steps or passes are not done.
-  // Where the stepping graph stands: epoch and position from 0.
-  void save_bad_samples(std::uint64_t epoch, std::uint64_t position, RunState& state);
+  // What a checkpoint has of bad samples: their number, and which of them come again, since what they belong to is not done.
+  void save_bad_samples(RunState& state) const;
   void restore_bad_samples(const RunState& state);
-  void pass_done(std::string_view graph);  // none of its bad samples comes again
+  // No sample of the graph before this position of this epoch, both from 0, comes again.
+  void samples_done(std::string_view graph, std::uint64_t epoch, std::uint64_t position);
 
  private:
   struct Pending {  // a step of the stepping graph that is not told yet
@@ -116,7 +116,8 @@ class RunLog final : public RunServices {
   std::map<std::pair<std::string, std::uint64_t>, Sums> epochs_;
   std::map<std::uint64_t, Pending> pending_;
   std::uint64_t bad_samples_ = 0;
-  std::set<RunState::BadSample> open_, told_before_;           // of steps and passes that are not done; those not met again yet
+  std::set<RunState::BadSample> bad_and_ahead_;                // of steps and passes that are not done
+  std::set<RunState::BadSample> told_before_;                  // the run went on: these were told, and have not come again yet
   std::map<std::string, std::uint64_t, std::less<>> skipped_;  // by graph
   double last_step_seconds_ = 0;
 };
