@@ -230,6 +230,7 @@ void Session::checkpoint(RunState state, bool best, Checkpoints::Clock::time_poi
   state.backend = devices_.devices.front()->info().backend;
   state.precision = to_string(precision_);
   state.replicas = devices_.all_replicas;
+  state.batches = last_batches(state.step);
   std::vector<NamedTensor> tensors = capture();
   if (!checkpoints_) return;
   checkpoints_->write({std::move(state), std::move(tensors), to_toml(resolved())}, best, since);

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <cstring>
 #include <map>
 #include <set>
 #include <utility>
@@ -365,6 +367,12 @@ class PlainReplica : public Replica {
   std::vector<float> logits_, logit_gradient_;
 };
 
+template <class T>
+std::shared_ptr<T> zeroed(std::size_t bytes) {
+  const std::size_t padded = (bytes / 64 + 1) * 64;
+  return {static_cast<std::remove_extent_t<T>*>(std::memset(std::aligned_alloc(64, padded), 0, padded)), std::free};
+}
+
 class PlainDevice : public Device {
  public:
   explicit PlainDevice(int index) {
@@ -372,12 +380,8 @@ class PlainDevice : public Device {
   }
   const DeviceInfo& info() const override { return info_; }
   std::unique_ptr<Stream> make_stream(const std::string&) override { return std::make_unique<PlainStream>(); }
-  std::shared_ptr<std::uint8_t[]> host_buffer(std::size_t bytes) override {
-    return {static_cast<std::uint8_t*>(std::calloc(bytes, 1)), std::free};
-  }
-  std::shared_ptr<std::byte> memory(std::size_t bytes, const std::string&) override {
-    return {static_cast<std::byte*>(std::calloc(bytes, 1)), std::free};
-  }
+  std::shared_ptr<std::uint8_t[]> host_buffer(std::size_t bytes) override { return zeroed<std::uint8_t[]>(bytes); }
+  std::shared_ptr<std::byte> memory(std::size_t bytes, const std::string&) override { return zeroed<std::byte>(bytes); }
   std::unique_ptr<Replica> compile(const Network& network, const CompileOptions& options) override {
     return std::make_unique<PlainReplica>(network, options);
   }

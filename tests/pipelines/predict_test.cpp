@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <set>
 #include <sstream>
 
 #include "command.h"
@@ -118,6 +119,40 @@ TEST_F(Predict, AnEvaluationCountsWhatTheFiguresCount) {
   }
   EXPECT_EQ(all, static_cast<double>(kTestImages));
   EXPECT_NEAR(right / all, std::stod(figures[2].at(1)), 1e-12);
+}
+
+TEST_F(Predict, TheWorstMistakesAreThoseOfAnyNumberOfReplicasWithoutABrokenImage) {
+  const std::string photos = folder_ / "photos";
+  fs::copy(shapes() + "/test", photos, fs::copy_options::recursive);
+  std::set<std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(photos)) {
+    if (entry.is_regular_file()) files.insert(entry.path().string());
+  }
+  const std::string broken = *files.begin();
+  fs::resize_file(broken, fs::file_size(broken) / 2);
+  std::map<std::string, std::vector<std::vector<std::string>>> rows;
+  for (const char* devices : {"cpu", "cpu*2"}) {
+    const std::string toml = file("\"write_evaluation\"", "[predict.write_evaluation]\nfolder = \"" + (folder_ / "e") + "\"\n");
+    const Outcome outcome = predict(toml, {"--devices", devices, "--set", "predict.read.path=" + photos});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    for (const char* picture : {"e/confusion.png", "e/mistakes.png"}) EXPECT_GT(fs::file_size(folder_ / picture), 1000U);
+    EXPECT_EQ(rows_of(folder_ / "e/figures.csv").at(1).at(1), std::to_string(kTestImages - 1));
+    double wrong = 0;
+    for (const auto& row : rows_of(folder_ / "e/confusion.csv")) {
+      if (row[0] != "class" && row[0] != row[1]) wrong += std::stod(row[2]);
+    }
+    rows[devices] = rows_of(folder_ / "e/mistakes.csv");
+    EXPECT_GT(wrong, 0);
+    EXPECT_EQ(rows[devices].size(), 1 + std::min(std::size_t{36}, static_cast<std::size_t>(wrong)));
+  }
+  ASSERT_EQ(rows["cpu"].size(), rows["cpu*2"].size());
+  for (std::size_t i = 1; i < rows["cpu"].size(); ++i) {
+    const std::vector<std::string>& row = rows["cpu"][i];
+    for (std::size_t k = 0; k < 4; ++k) EXPECT_EQ(row.at(k), rows["cpu*2"][i].at(k)) << i;
+    EXPECT_NE(row[0], broken);
+    EXPECT_NE(row[2], row[3]);
+    EXPECT_TRUE(i == 1 || std::stod(row.at(5)) <= std::stod(rows["cpu"][i - 1].at(5))) << i;
+  }
 }
 
 TEST_F(Predict, RowsAreInOrderOfTheSourceForAnyNumberOfReplicas) {

@@ -11,9 +11,9 @@ using Pixels = std::vector<std::uint8_t>;
 Value text(const char* value) { return Value(std::string(value)); }
 
 // Three classes of 2 x 3 pixels.
-class WriteMasksTest : public testkit::PictureTest {
+class WriteMasksTest : public testkit::PredictionsTest {
  protected:
-  WriteMasksTest() : PictureTest({2, 3, 3}, {3, 2, 3}) {}
+  WriteMasksTest() : PredictionsTest({2, 3, 3}, {3, 2, 3}) {}
 
   // Outputs for which these are the most probable classes.
   static std::vector<float> outputs(const Pixels& classes) {
