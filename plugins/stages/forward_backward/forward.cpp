@@ -40,7 +40,8 @@ void Forward::describe(StageDescription<Params>& d) {
   d.params.add("test_time", &Params::test_time)
       .choices({"none", "flip", "flip_translate"})
       .text(
-          "views of an image whose outputs are averaged: itself, its mirror image, both shifted by one pixel. The map of a mirror "
+          "views of an image whose outputs are averaged: itself, its mirror image, both shifted by one pixel. The map of a "
+          "mirror "
           "image is mirrored back; maps are not made of shifted images");
 }
 
