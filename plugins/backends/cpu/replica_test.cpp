@@ -134,6 +134,15 @@ TEST(Replica, PlansItsMemoryBeforeItHasAny) {
   EXPECT_GT(small->memory_plan().items.size(), 3U);
 }
 
+TEST(Replica, PlansTheSumOfSeveralViews) {
+  const auto network = network_of(kConvNet);
+  const auto device = CpuBackend().open(0, {});
+  CompileOptions options{.infer_batch = 8};
+  const std::size_t without = device->compile(*network, options)->memory_plan().total();
+  options.request.sums_views = true;
+  EXPECT_EQ(device->compile(*network, options)->memory_plan().total() - without, 8 * 6 * sizeof(float));
+}
+
 TEST(Replica, LearnsItsBatch) {
   Machine machine(kConvNet, {.train_batch = 16});
   const Ref<Batch> batch = make_batch(*machine.network, 16);
