@@ -112,9 +112,8 @@ class PlainReplica : public Replica {
   Ref<Event> infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count, std::span<const View> views,
                    const std::shared_ptr<const Loss>& loss, StepSums& sums) override {
     check_views(network_, views);
-    const Shape& output = network_.output();
-    const std::size_t width = output.rank() == 3 ? at(static_cast<int>(output[2])) : 1;
-    std::vector<float> total(count * elements(output), 0.0F);
+    const std::size_t width = network_.output().rank() == 3 ? static_cast<std::size_t>(network_.output()[2]) : 1;
+    std::vector<float> total(count * elements(network_.output()), 0.0F);
     for (const View& view : views) {
       read_batch(*batch, begin, count, view);
       forward(0);

@@ -275,16 +275,6 @@ Ref<Event> GpuReplica::exchange(std::string_view copy) {
   return updated_;
 }
 
-Map GpuReplica::begin_sum(const Map& output) {
-  Map sum = output;
-  sum.spec.type = DataType::f32;
-  if (summed_logits_.bytes() < sum.spec.bytes()) {  // nobody has said that there would be views
-    summed_logits_ = DeviceMemory(*machine_, summed_logit_bytes(true), "logits of several views");
-  }
-  sum.data = summed_logits_.data();
-  return sum;
-}
-
 void GpuReplica::add_view(const Map& output, const View& view, bool first) {
   with_type(output.spec.type, [&](auto type) {
     AddLogits<decltype(type)> add;

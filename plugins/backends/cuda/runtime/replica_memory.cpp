@@ -24,6 +24,16 @@ std::size_t GpuReplica::summed_logit_bytes(bool of_maps) const {
   return of_maps || spec.height * spec.width == 1 ? spec.bytes() : 0;
 }
 
+Map GpuReplica::begin_sum(const Map& output) {
+  Map sum = output;
+  sum.spec.type = DataType::f32;
+  if (summed_logits_.bytes() < sum.spec.bytes()) {  // nobody has said that there would be views
+    summed_logits_ = DeviceMemory(*machine_, summed_logit_bytes(true), "logits of several views");
+  }
+  sum.data = summed_logits_.data();
+  return sum;
+}
+
 std::string GpuReplica::engines() const {
   std::string text;
   for (const bool training : {true, false}) {
