@@ -32,7 +32,8 @@ std::vector<LayerPort> CompileRequest::loss_outputs(const Network& network) cons
 void check_views(const Network& network, std::span<const View> views) {
   const bool vector = network.output().elements() == network.output()[0];
   if (vector || std::ranges::all_of(views, [](const View& view) { return view.dx == 0 && view.dy == 0; })) return;
-  fail(ErrorKind::usage, "the network's output is a map: it is summed over the image and its mirror image, not over shifted ones");
+  fail(ErrorKind::usage,
+       "the network's output is a map: it is summed over the image and its mirror image, not over shifted ones");
 }
 
 const char* to_string(Precision precision) {

@@ -285,8 +285,8 @@ class Replica {
   virtual Ref<Event> exchange(std::string_view copy) = 0;
 
   // Inference with running statistics, each view's output weighted and added, then the sums of a loss. Where the output is a map,
-  // that of a mirrored view is mirrored back before it is added, and a shifted view is Error(usage): check_views(). Without a loss
-  // nothing is measured, and `sums` is not touched.
+  // that of a mirrored view is mirrored back before it is added, and a shifted view is Error(usage): check_views(). Without a
+  // loss nothing is measured, and `sums` is not touched.
   virtual Ref<Event> infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count, std::span<const View> views,
                            const std::shared_ptr<const Loss>& loss, StepSums& sums) = 0;
   // Copies values of the last infer() to memory that Device::host_buffer() gave, which stays until the event is complete. Of
