@@ -31,8 +31,9 @@ std::vector<LayerPort> CompileRequest::loss_outputs(const Network& network) cons
 
 void check_views(const Network& network, std::span<const View> views) {
   const bool vector = network.output().elements() == network.output()[0];
-  if (vector || (views.size() == 1 && views[0].is_plain())) return;
-  fail(ErrorKind::usage, "the network's output is a map: it is inferred from one view, the image as it is");
+  if (vector || std::ranges::all_of(views, [](const View& view) { return view.dx == 0 && view.dy == 0; })) return;
+  fail(ErrorKind::usage,
+       "the network's output is a map: it is summed over the image and its mirror image, not over shifted ones");
 }
 
 void check_gradients(const Network& network, const CompileRequest& request) {

@@ -168,7 +168,10 @@ StageContext Session::shared_context() const {
   context.run = log_.get();
   context.registry = &registry_;
   context.group = options_.group;
-  if (weights_from_.fresh.empty()) context.classes = classes_from(metadata_);  // else those of another task
+  if (weights_from_.fresh.empty()) {  // else those of another task
+    context.classes = classes_from(metadata_);
+    context.colours = colours_from(metadata_);
+  }
   return context;
 }
 

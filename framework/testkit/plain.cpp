@@ -115,11 +115,16 @@ class PlainReplica : public Replica {
 
   Ref<Event> infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count, std::span<const View> views,
                    const std::shared_ptr<const Loss>& loss, StepSums& sums) override {
-    std::vector<float> total(at(static_cast<int>(count)) * elements(network_.output()), 0.0F);
+    check_views(network_, views);
+    const std::size_t width = network_.output().rank() == 3 ? static_cast<std::size_t>(network_.output()[2]) : 1;
+    std::vector<float> total(count * elements(network_.output()), 0.0F);
     for (const View& view : views) {
       read_batch(*batch, begin, count, view);
       forward(0);
-      for (std::size_t i = 0; i < total.size(); ++i) total[i] += static_cast<float>(view.weight) * activations_.back()[i];
+      for (std::size_t i = 0; i < total.size(); ++i) {
+        const std::size_t x = i % width, from = view.flip_x ? i - x + (width - 1 - x) : i;
+        total[i] += static_cast<float>(view.weight) * activations_.back()[from];
+      }
     }
     logits_ = std::move(total);
     logit_gradient_.assign(logits_.size(), 0.0F);

@@ -67,9 +67,9 @@ struct View {
   bool is_plain() const { return dx == 0 && dy == 0 && !flip_x && weight == 1; }  // the image as it is
 };
 
-// One view whose logits are the network's own: nothing is summed.
-inline bool is_one_view(std::span<const View> views) { return views.size() == 1 && views[0].weight == 1; }
-// Throws Error(usage) where the output is a map and the views are more than the image as it is.
+// The image as it is: the network's output is the result, and nothing is summed.
+inline bool is_one_view(std::span<const View> views) { return views.size() == 1 && views[0].is_plain(); }
+// Throws Error(usage) for a shifted view where the output is a map: pixels at its border would have no value to be added.
 void check_views(const Network& network, std::span<const View> views);
 
 // What a loss adds up, in the order of LossInfo::sums, then its class matrix. Empty: nothing was measured.
@@ -139,6 +139,9 @@ struct CompileRequest {
   std::vector<ScoreGradient> gradients = {};
   // Predictions come with the batch that they were made of (Predictions::batch).
   bool needs_image = false;
+  // infer() will be asked for more than the image as it is: the sum of the views is in the memory plan. Without it a backend may
+  // allocate that memory at the first such call.
+  bool sums_views = false;
 
   void read(LayerPort value) {  // once, however often it is asked for
     if (std::find(outputs.begin(), outputs.end(), value) == outputs.end()) outputs.push_back(value);
@@ -309,9 +312,9 @@ class Replica {
   // Swaps the values and the copy.
   virtual Ref<Event> exchange(std::string_view copy) = 0;
 
-  // Inference with running statistics, each view's output weighted and added, then the sums of a loss. A network whose output is
-  // a map takes one view alone, the plain one: Error(usage) otherwise. Without a loss nothing is measured, and `sums` is not
-  // touched.
+  // Inference with running statistics, each view's output weighted and added, then the sums of a loss. Where the output is a map,
+  // that of a mirrored view is mirrored back before it is added, and a shifted view is Error(usage): check_views(). Without a
+  // loss nothing is measured, and `sums` is not touched.
   virtual Ref<Event> infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count, std::span<const View> views,
                            const std::shared_ptr<const Loss>& loss, StepSums& sums) = 0;
   // Copies values of the last infer() to memory that Device::host_buffer() gave, which stays until the event is complete. Of

@@ -26,6 +26,29 @@ void read_map(const Map& map, float* to) {
 
 void read_map(const Map& map, float* to) { map.type == DataType::bf16 ? read_map<Bf16>(map, to) : read_map<float>(map, to); }
 
+// to += view.weight * from; the rows of a mirrored view are read from their other end. `to` is float32 with channels last.
+template <class T>
+void add_view(const Map& from, const View& view, const Map& to) {
+  const auto* const data = static_cast<const T*>(from.data);
+  auto* const sums = static_cast<float*>(to.data);
+  const auto weight = static_cast<float>(view.weight);
+#pragma omp parallel for schedule(static)
+  for (std::int64_t row = 0; row < from.n * from.height; ++row) {
+    const std::int64_t n = row / from.height, first = row % from.height * from.width;
+    for (std::int64_t x = 0; x < from.width; ++x) {
+      const std::int64_t seen = view.flip_x ? from.width - 1 - x : x;
+      const T* const values = data + n * from.stride_n + (first + seen) * from.stride_pixel;
+      float* const sum = sums + n * to.stride_n + (first + x) * to.stride_pixel;
+      for (std::int64_t c = 0; c < from.channels; ++c)
+        sum[c] += weight * to_float(values[c / Map::kLanes * from.stride_block + c % Map::kLanes]);
+    }
+  }
+}
+
+void add_view(const Map& from, const View& view, const Map& to) {
+  from.type == DataType::bf16 ? add_view<Bf16>(from, view, to) : add_view<float>(from, view, to);
+}
+
 void zero(const Map& map) { std::memset(map.data, 0, static_cast<std::size_t>(map.n * map.stride_n) * size_of(map.type)); }
 
 std::vector<float> values_of(const Map& map) {
@@ -117,6 +140,7 @@ MemoryPlan CpuReplica::memory_plan() const {
   const std::uint32_t most = std::max(options_.train_batch, options_.infer_batch);
   plan.items.push_back(
       {"labels, targets and losses", LossInputs::bytes(network_, options_.request.losses, most) + losses_.bytes()});
+  if (options_.request.sums_views) plan.items.push_back({"sums of several views", sum_bytes(options_.infer_batch)});
   return plan;
 }
 
@@ -124,6 +148,7 @@ void CpuReplica::start() {
   queue_.run([this] {
     parameters_.start();
     losses_.start();
+    if (options_.request.sums_views) sum_memory_ = MemoryRegion(sum_bytes(options_.infer_batch));
     bind_all();
   });
 }
@@ -149,7 +174,7 @@ void CpuReplica::take_inputs(const Batch& batch, std::uint32_t begin, std::uint3
   inputs_.take(batch, begin, count, table_);
   rows_ = count;
   read_ = nullptr;
-  summed_logits_.clear();
+  sum_ = {};
 }
 
 void CpuReplica::ingest(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count) {
@@ -268,21 +293,29 @@ Ref<Event> CpuReplica::exchange(std::string_view copy) {
   return queue_.submit([this, name = std::string(copy)] { parameters_.exchange(name); });
 }
 
+std::size_t CpuReplica::sum_bytes(std::uint32_t samples) const {
+  return samples * static_cast<std::size_t>(network_.output().elements()) * sizeof(float);
+}
+
+void CpuReplica::begin_sum(const Map& output) {
+  const std::size_t needed = static_cast<std::size_t>(output.elements()) * sizeof(float);
+  if (needed > sum_memory_.bytes()) sum_memory_ = MemoryRegion(needed);
+  sum_ = Map::channels_last(sum_memory_.as<float>(), DataType::f32, output.n, output.channels, output.height, output.width);
+  zero(sum_);
+}
+
 Map CpuReplica::run_infer(const Batch& batch, std::uint32_t begin, std::uint32_t count, const std::vector<View>& views) {
   Executable& network = executable(count, false);
-  const bool one = is_one_view(views);
   check_views(network_, views);
+  const bool one = is_one_view(views);
+  if (!one) begin_sum(network.output());
   for (const View& view : views) {
     millrace::cpu::ingest(batch, begin, count, &view, table_, network.input());
     network.forward(pass_);
     read_ = &network;
-    if (one) return network.output();
-    const std::vector<float> values = values_of(network.output());
-    summed_logits_.resize(values.size(), 0.0F);
-    const auto weight = static_cast<float>(view.weight);
-    for (std::size_t i = 0; i < values.size(); ++i) summed_logits_[i] += weight * values[i];
+    if (!one) add_view(network.output(), view, sum_);
   }
-  return Map::channels_last(summed_logits_.data(), DataType::f32, count, network_.output()[0]);
+  return one ? network.output() : sum_;
 }
 
 Ref<Event> CpuReplica::infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count, std::span<const View> views,
@@ -304,11 +337,8 @@ Ref<Event> CpuReplica::read_outputs(std::span<const OutputCopy> copies) {
   return queue_.submit([this, wanted = std::vector<OutputCopy>(copies.begin(), copies.end())] {
     if (read_ == nullptr) return;
     for (const OutputCopy& copy : wanted) {
-      if (copy.value == network_.result() && !summed_logits_.empty()) {
-        std::copy(summed_logits_.begin(), summed_logits_.end(), copy.host);
-      } else {
-        read_map(read_->output(copy.value), copy.host);
-      }
+      const bool summed = copy.value == network_.result() && sum_.data != nullptr;
+      read_map(summed ? sum_ : read_->output(copy.value), copy.host);
     }
   });
 }
@@ -350,10 +380,7 @@ Ref<Event> CpuReplica::read_gradients(Ref<Batch> batch, std::uint32_t begin, std
 std::vector<float> CpuReplica::logits() {
   std::vector<float> values;
   queue_.run([&] {
-    if (!summed_logits_.empty())
-      values = summed_logits_;
-    else if (read_ != nullptr)
-      values = values_of(read_->output());
+    if (read_ != nullptr) values = values_of(sum_.data != nullptr ? sum_ : read_->output());
   });
   return values;
 }

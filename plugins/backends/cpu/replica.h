@@ -60,6 +60,8 @@ class CpuReplica final : public Replica {
   void run_losses(const std::vector<LossTerm>& terms);
   void run_backward(const BucketReady& ready, int& announced);
   void announce(const BucketReady& ready, int& announced, int node);
+  std::size_t sum_bytes(std::uint32_t samples) const;
+  void begin_sum(const Map& output);  // of zeros, for outputs like this one
   // Runs the views; the output, their weighted sum where there are several.
   Map run_infer(const Batch& batch, std::uint32_t begin, std::uint32_t count, const std::vector<View>& views);
   void run_gradient(const Batch& batch, std::uint32_t begin, std::uint32_t count, const GradientCopy& copy);
@@ -89,8 +91,9 @@ class CpuReplica final : public Replica {
   std::int64_t rows_ = 0;
   LossInputs inputs_;
   Losses losses_;
-  Executable* read_ = nullptr;        // whose output logits() reads; null: none's
-  std::vector<float> summed_logits_;  // of several views
+  Executable* read_ = nullptr;  // whose output logits() reads; null: none's
+  MemoryRegion sum_memory_;
+  Map sum_;  // of several views' outputs; without data: there was one
 
   WorkQueue queue_{"cpu replica"};  // last: its thread ends before anything it uses goes
 };

@@ -1,5 +1,7 @@
 #include "forward.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "millrace/split.h"
@@ -37,18 +39,27 @@ void Forward::describe(StageDescription<Params>& d) {
       d.params, "what is reported: the name of a loss (default: cross_entropy), or a table with `rule` and the loss's own keys");
   d.params.add("test_time", &Params::test_time)
       .choices({"none", "flip", "flip_translate"})
-      .text("views of an image whose logits are averaged: itself, its mirror image, both shifted by one pixel");
+      .text(
+          "views of an image whose outputs are averaged: itself, its mirror image, both shifted by one pixel. The map of a "
+          "mirror "
+          "image is mirrored back; maps are not made of shifted images");
 }
 
 void Forward::request(const Params& params, const StageContext& context, CompileRequest& request) {
   if (context.sends(kResultPort)) request.losses.push_back(make_loss(params, context).loss);
   if (context.sends(kPredictionsPort)) request.read(context.network->result());
+  if (!is_one_view(test_time_views(params.test_time))) request.sums_views = true;
 }
 
 Forward::Forward(const Params& params, const StageContext& context)
     : context_(context),
       loss_(context.sends(kResultPort) ? make_loss(params, context).loss : nullptr),
       views_(test_time_views(params.test_time)) {
+  try {
+    check_views(*context.network, views_);
+  } catch (Error& error) {
+    throw error.in(fmt::format("test_time = \"{}\"", params.test_time));
+  }
   if (!context.sends(kPredictionsPort)) return;
   if (context.all_replicas() > context.replicas.size()) {
     fail(ErrorKind::usage, "predictions are made by one process, and this run has several");

@@ -24,7 +24,8 @@ namespace millrace {
 //
 // `test_time` averages the logits of several views of each image: "flip", the image and its mirror image; "flip_translate", with
 // mirror(x) the mean of those two: 0.5 mirror(x) + 0.25 mirror(x shifted by (-1, -1)) + 0.25 mirror(x shifted by (1, 1)), borders
-// reflected (arXiv 2404.00498, section 3.5). Error(usage): a stage asks for a layer's output, which each view has another of.
+// reflected (arXiv 2404.00498, section 3.5). Where the network's output is a map, that of a mirror image is mirrored back before
+// it is added. Error(usage): a map of shifted images; a stage asks for a layer's output, which each view has another of.
 class Forward : public Stage {
  public:
   struct Params : LossParams {

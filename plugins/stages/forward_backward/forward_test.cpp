@@ -272,6 +272,16 @@ TEST(Forward, RefusesSeveralViewsOfALayersOutput) {
   }
 }
 
+TEST(Forward, SaysBeforeTheRunThatViewsAreAddedUp) {
+  testkit::Replicas replicas(1);
+  const StageType type = StageTypeAccess::make<Forward>();
+  for (const char* test_time : {"none", "flip", "flip_translate"}) {
+    CompileRequest request;
+    type.request(testkit::table({{"test_time", Value(std::string(test_time))}}), replicas.context_of(0), request);
+    EXPECT_EQ(request.sums_views, std::string(test_time) != "none") << test_time;
+  }
+}
+
 TEST(Forward, LetsGoOfTheTokenAtOnce) {
   testkit::Replicas replicas(1);
   Harness harness(StageTypeAccess::make<Forward>(), {}, replicas.context_of(0));

@@ -21,7 +21,10 @@ void WriteMasks::describe(StageDescription<Params>& d) {
   d.params.add("size", &Params::size)
       .choices({"network", "source"})
       .text("of the pictures. network: of its input; source: of the image in its file, 255 where the network saw nothing of it");
-  d.params.add("colours", &Params::colours).text("\"#rrggbb\" for each class; without: the colours of the PASCAL VOC challenge");
+  d.params.add("colours", &Params::colours)
+      .text(
+          "\"#rrggbb\" for each class; without: those that the source or the weights name, else those of the PASCAL VOC "
+          "challenge");
   d.params.add("opacity", &Params::opacity).range(0, 1).text("of the colours of an overlay");
 }
 
@@ -38,7 +41,8 @@ WriteMasks::WriteMasks(const Params& params, const StageContext& context)
          kUnknownClass);
   }
   if (params.picture == "overlay") require_colours(context);
-  colours_ = class_colours(params.colours, static_cast<std::size_t>(output[0]));
+  const std::vector<std::string>& colours = params.colours.empty() ? context.colours : params.colours;
+  colours_ = class_colours(colours, static_cast<std::size_t>(output[0]));
   map_ = {static_cast<int>(output[1]), static_cast<int>(output[2]), 1};
 }
 
