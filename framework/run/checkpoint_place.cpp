@@ -77,9 +77,10 @@ class CheckpointObjects final : public CheckpointPlace {
   void tidy(const std::string& name, std::size_t keep, const Stretch& stretch) override {
     const Objects there = objects();
     const std::string best = pointed_to("best", there);
-    std::vector<std::string> gone;
+    const std::uint64_t step = step_of_checkpoint(name);
+    std::vector<std::string> gone;  // unfinished ones, and those of which `name` takes the place
     for (const auto& [each, files] : there.folders) {
-      if (each != name && each != best && (!is_whole(files) || is_other_of(each, name))) gone.push_back(each);
+      if (each != name && each != best && (!is_whole(files) || step_of_checkpoint(each) == step)) gone.push_back(each);
     }
     std::vector<std::string> names = whole_names(there);
     std::erase_if(names, [&](const std::string& each) { return std::ranges::find(gone, each) != gone.end(); });
@@ -87,9 +88,9 @@ class CheckpointObjects final : public CheckpointPlace {
     for (const std::string& each : gone) remove(each, there.folders.at(each));
   }
 
-  void remove_unfinished(const std::string& used) override {
+  void remove_unfinished(const std::string&) override {
     for (const auto& [name, files] : objects().folders) {
-      if (name > used || !is_whole(files)) remove(name, files);
+      if (!is_whole(files)) remove(name, files);
     }
   }
 
@@ -130,10 +131,6 @@ class CheckpointObjects final : public CheckpointPlace {
   };
 
   static bool is_whole(const Files& files) { return files.contains(kManifestFile); }
-  // Of the same step, and not the same.
-  static bool is_other_of(const std::string& each, const std::string& name) {
-    return each != name && step_of_checkpoint(each) == step_of_checkpoint(name);
-  }
   static std::vector<std::string> whole_names(const Objects& there) {  // newest first
     std::vector<std::string> names;
     for (auto each = there.folders.rbegin(); each != there.folders.rend(); ++each) {

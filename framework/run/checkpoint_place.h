@@ -30,7 +30,7 @@ class CheckpointPlace {
   virtual void point_to(const std::string& pointer, const std::string& name) = 0;
   virtual std::string pointed_to(const std::string& pointer) = 0;
   virtual void tidy(const std::string& name, std::size_t keep, const Stretch& stretch) = 0;
-  // Removes what killed programs have left behind the checkpoint `used`, with which a run goes on.
+  // Removes what killed programs have not finished. The run goes on behind the checkpoint `used`.
   virtual void remove_unfinished(const std::string& used) = 0;
   virtual Checkpoint read(const std::string& name) = 0;
   virtual std::optional<FoundCheckpoint> newest(const std::function<void(std::string)>& warn) = 0;
