@@ -160,7 +160,8 @@ TEST_F(CheckpointPlaceTest, AKillAtAnyCallLeavesTheOneThatWasAnnouncedLast) {
     start_again();
     storage_.fails_from = killed;
     storage_.fails_until = 1 << 30;
-    EXPECT_NE(write_all(1, 5), "");
+    const std::string end = write_all(1, 5);
+    EXPECT_TRUE(!end.empty() || announced() == 5) << killed;
     storage_.fails_until = 0;
     const std::uint64_t found = newest();
     EXPECT_GE(found, announced()) << "killed at call " << killed << ": " << warnings_;

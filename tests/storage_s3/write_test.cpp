@@ -23,7 +23,7 @@ class S3Writer : public testing::Test {
   // `path`: of the endpoint, "/fault/...".
   Variables settings(const std::string& path = "") const {
     Variables settings = patient(variables(server_->url() + path));
-    settings["MILLRACE_S3_PART"] = "1000";  // so parts have their least size
+    settings["MILLRACE_S3_PART"] = std::to_string(kOnePart);
     return settings;
   }
   std::string open_uploads() { return server_->control("uploads"); }
