@@ -122,11 +122,7 @@ TEST(Settings, NameTheVariableThatIsWrong) {
                                                                       {"MILLRACE_S3_STALL_TIMEOUT", "-1"},
                                                                       {"MILLRACE_S3_PARALLEL", "1e9"},
                                                                       {"AWS_REGION", "eu west"}}) {
-    const std::string said = complaint(
-        [&, name = name, value = value] {
-          read_settings(with({{name, value}}));
-        },
-        ErrorKind::usage);
+    const std::string said = complaint([&, name = name, value = value] { read_settings(with({{name, value}})); }, ErrorKind::usage);
     EXPECT_NE(said.find(name + " = '" + value + "'"), std::string::npos) << said;
   }
 }
