@@ -159,6 +159,9 @@ class Session {
   // session_checkpoint.cpp
   bool has_checkpoints() const;
   std::filesystem::path checkpoint_folder_of(const std::filesystem::path& run) const;
+  Storage* checkpoint_storage() const;  // null: they lie in a folder
+  std::unique_ptr<CheckpointPlace> checkpoint_place_of(const std::filesystem::path& run) const;
+  std::filesystem::path newest_run() const;
   void find_checkpoint();
   void choose_checkpoint();
   void share_choice(bool failed);

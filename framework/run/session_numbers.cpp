@@ -112,9 +112,12 @@ void Session::check_on_nan() const {
 
 std::string Session::newest_checkpoint_path() const {
   if (!has_checkpoints() || log_->folder().empty()) return {};
-  const std::filesystem::path folder = checkpoint_folder_of(log_->folder());
-  const std::string name = pointed_to(folder, "latest");
-  return name.empty() ? std::string() : (folder / name).string();
+  try {
+    const std::string name = checkpoint_place_of(log_->folder())->pointed_to("latest");
+    return name.empty() ? std::string() : (checkpoint_folder_of(log_->folder()) / name).string();
+  } catch (const Error&) {  // of a storage that does not answer; what is looked for explains another error
+    return {};
+  }
 }
 
 Error Session::with_advice(const Error& error) const {
