@@ -116,15 +116,11 @@ class PlainReplica : public Replica {
   Ref<Event> infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count, std::span<const View> views,
                    const std::shared_ptr<const Loss>& loss, StepSums& sums) override {
     check_views(network_, views);
-    const std::size_t width = network_.output().rank() == 3 ? static_cast<std::size_t>(network_.output()[2]) : 1;
     std::vector<float> total(count * elements(network_.output()), 0.0F);
     for (const View& view : views) {
       read_batch(*batch, begin, count, view);
       forward(0);
-      for (std::size_t i = 0; i < total.size(); ++i) {
-        const std::size_t x = i % width, from = view.flip_x ? i - x + (width - 1 - x) : i;
-        total[i] += static_cast<float>(view.weight) * activations_.back()[from];
-      }
+      add_view(network_, activations_.back(), view, total);
     }
     logits_ = std::move(total);
     logit_gradient_.assign(logits_.size(), 0.0F);
@@ -145,11 +141,7 @@ class PlainReplica : public Replica {
     for (const auto& [score, host] : copies) {
       read_batch(*batch, begin, count, View{});
       forward(0);
-      std::vector<float> gradient(activations_.back().size(), 0.0F);
-      const auto numbers = scored_numbers(score, activations_.back(), std::span(batch->labels + begin, count));
-      for (std::size_t n = 0; n < numbers.size(); ++n) {
-        if (numbers[n] >= 0) gradient[n * elements(network_.output()) + static_cast<std::size_t>(numbers[n])] = 1;
-      }
+      std::vector<float> gradient = score_gradient(network_, score, activations_.back(), {batch->labels + begin, count});
       for (std::size_t l = network_.layers.size(); l-- > at(score.by.layer) + 1;) {
         gradient = backward(network_.layers[l], activations_[l], gradient);
       }

@@ -1,7 +1,8 @@
-// What the plain backend's networks read.
+// What the plain backend's networks read, and what is made of their results.
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "millrace/backend.h"
@@ -30,6 +31,27 @@ inline std::vector<float> normalised_images(const Network& network, const Batch&
     }
   }
   return values;
+}
+
+// total += view.weight * result; a mirrored view's maps are mirrored back.
+inline void add_view(const Network& network, const std::vector<float>& result, const View& view, std::vector<float>& total) {
+  const std::size_t width = network.output().rank() == 3 ? static_cast<std::size_t>(network.output()[2]) : 1;
+  for (std::size_t i = 0; i < total.size(); ++i) {
+    const std::size_t x = i % width, from = view.flip_x ? i - x + (width - 1 - x) : i;
+    total[i] += static_cast<float>(view.weight) * result[from];
+  }
+}
+
+// The gradient of each sample's score by the network's result.
+inline std::vector<float> score_gradient(const Network& network, const ScoreGradient& score, const std::vector<float>& result,
+                                         std::span<const std::int32_t> labels) {
+  std::vector<float> gradient(result.size(), 0.0F);
+  const auto numbers = scored_numbers(score, result, labels);
+  const auto width = static_cast<std::size_t>(network.output().elements());
+  for (std::size_t n = 0; n < numbers.size(); ++n) {
+    if (numbers[n] >= 0) gradient[n * width + static_cast<std::size_t>(numbers[n])] = 1;
+  }
+  return gradient;
 }
 
 }  // namespace millrace::testkit

@@ -47,9 +47,9 @@ TEST(GradCam, IsThatOfPyTorchAtTheSizeOfThePicture) {
 }
 
 // Features of two channels of 2 x 2 places, an image of 4 x 4 pixels, three classes.
-class WriteGradCamTest : public testkit::PictureTest {
+class WriteGradCamTest : public testkit::PredictionsTest {
  protected:
-  WriteGradCamTest() : PictureTest({4, 4, 3}, {3}) {
+  WriteGradCamTest() : PredictionsTest({4, 4, 3}, {3}) {
     context_.classes = {"cat", "dog", "owl"};
     network_.layers[0].op = "conv";
     for (const std::size_t layer : {0U, 1U}) network_.layers[layer].output = {2, 2, 2};
