@@ -151,7 +151,6 @@ class PlainReplica : public Replica {
     return make_ref<Done>();
   }
   std::vector<float> logits() override { return logits_; }
-
   std::vector<std::string> states() const override {
     std::vector<std::string> names;
     for (const auto& [name, values] : states_) {
