@@ -31,8 +31,43 @@ std::vector<LayerPort> CompileRequest::loss_outputs(const Network& network) cons
 
 void check_views(const Network& network, std::span<const View> views) {
   const bool vector = network.output().elements() == network.output()[0];
-  if (vector || (views.size() == 1 && views[0].is_plain())) return;
-  fail(ErrorKind::usage, "the network's output is a map: it is inferred from one view, the image as it is");
+  if (vector || std::ranges::all_of(views, [](const View& view) { return view.dx == 0 && view.dy == 0; })) return;
+  fail(ErrorKind::usage,
+       "the network's output is a map: it is summed over the image and its mirror image, not over shifted ones");
+}
+
+void check_gradients(const Network& network, const CompileRequest& request) {
+  const Shape& result = network.output();
+  for (const auto& [by, of] : request.gradients) {
+    if (by.layer < 0)
+      fail(ErrorKind::usage, "the gradient of a score by the network's input was asked for: name a layer's output");
+    if (result.elements() != result[0]) {
+      fail(ErrorKind::usage, "the network's output is a map, {}: there is no score whose gradient could be computed",
+           to_string(result));
+    }
+    if (of < ScoreGradient::kLabel || of >= result[0]) {
+      fail(ErrorKind::usage, "the gradient of number {} of the network's result was asked for: it has {}", of, result[0]);
+    }
+  }
+}
+
+std::vector<std::int64_t> scored_numbers(const ScoreGradient& gradient, std::span<const float> results,
+                                         std::span<const std::int32_t> labels) {
+  const std::size_t each = labels.empty() ? 0 : results.size() / labels.size();
+  std::vector<std::int64_t> numbers(labels.size(), gradient.of);
+  for (std::size_t n = 0; n < labels.size(); ++n) {
+    if (gradient.of == ScoreGradient::kPredicted) {
+      const auto row = results.subspan(n * each, each);
+      numbers[n] = std::max_element(row.begin(), row.end()) - row.begin();
+    } else if (gradient.of == ScoreGradient::kLabel) {
+      numbers[n] = labels[n] >= 0 && labels[n] < static_cast<std::int64_t>(each) ? labels[n] : -1;
+    }
+  }
+  return numbers;
+}
+
+Ref<Event> Replica::read_gradients(Ref<Batch>, std::uint32_t, std::uint32_t, std::span<const GradientCopy>) {
+  fail(ErrorKind::usage, "this backend computes no gradients of scores in inference");
 }
 
 const char* to_string(Precision precision) {

@@ -23,7 +23,13 @@ void Predictions::Sample::append_place(std::string& to) const {
 }
 
 const Predictions::Values& Predictions::output(LayerPort port) const {
-  return *std::find_if(outputs.begin(), outputs.end(), [&](const Values& values) { return values.port == port; });
+  return *std::find_if(outputs.begin(), outputs.end(),
+                       [&](const Values& values) { return values.port == port && !values.score; });
+}
+
+const Predictions::Values& Predictions::gradient(const ScoreGradient& of) const {
+  return *std::find_if(outputs.begin(), outputs.end(),
+                       [&](const Values& values) { return values.port == of.by && values.score == of.of; });
 }
 
 void Predictions::copy_image(std::size_t sample, std::uint8_t* to) const {

@@ -5,6 +5,9 @@
 #include <cassert>
 #include <cstring>
 #include <limits>
+#include <vector>
+
+#include "base/slot_hash.h"
 
 namespace millrace {
 
@@ -260,37 +263,39 @@ SourceMap seen_source(const Batch& batch, std::uint32_t slot) {
   return batch.source_maps ? batch.source_maps[slot].behind(batch.records[slot].to_stored()) : SourceMap{};
 }
 
-std::uint64_t hash_of_input(const Batch& batch) {
-  const ImageShape window = batch.window.is_static() ? batch.window : batch.image;
-  const ImageShape target_window = batch.target.shape(window), target_shape = batch.target.shape(batch.image);
-  std::vector<std::uint8_t> seen(std::max(window.bytes(), target_window.bytes()));
+std::uint64_t hash_of_slot(const Batch& batch, std::uint32_t slot, std::uint64_t number) {
+  thread_local std::vector<std::uint8_t> seen;
   const auto hash_seen = [&](std::uint64_t hash, const AugmentationRecord& record, const ImageView& stored, ImageShape out) {
+    seen.resize(std::max(seen.size(), out.bytes()));
     apply_record(record, stored, out, seen.data());
     return hash_bytes(seen.data(), out.bytes(), hash);
   };
-  std::uint64_t all = 0;
-  for (std::uint32_t slot = 0; slot < batch.count; ++slot) {
-    const AugmentationRecord& record = batch.records[slot];
-    std::uint64_t hash = combine(slot, static_cast<std::uint64_t>(batch.labels[slot]));
-    const Image image{const_cast<std::uint8_t*>(batch.pixels) + slot * batch.image.bytes(), batch.image};  // only read
-    hash = hash_seen(hash, record, image, window);
-    if (record.noise != 0) hash = combine(hash_bytes(&record.noise, sizeof record.noise, hash), record.noise_seed);
-    if (batch.targets) {
-      const Image target{batch.targets + slot * target_shape.bytes(), target_shape};
-      hash = hash_seen(hash, target_record(record, batch.target), target, target_window);
-    }
-    hash = hash_bytes(&batch.weights[slot], sizeof(float), hash);
-    if (batch.numbers) {
-      const std::uint32_t first = batch.row_offsets ? batch.row_offsets[slot] : slot;
-      const std::uint32_t rows = batch.row_offsets ? batch.row_offsets[slot + 1] - first : 1;
-      hash = hash_bytes(batch.numbers + std::size_t{first} * batch.numbers_per_sample,
-                        std::size_t{rows} * batch.numbers_per_sample * sizeof(float), hash);
-    }
-    if (batch.shares) {
-      hash = hash_bytes(&batch.shares[slot], sizeof(float), combine(hash, static_cast<std::uint64_t>(batch.second_labels[slot])));
-    }
-    all += mix64(hash);
+  const ImageShape window = batch.window.is_static() ? batch.window : batch.image;
+  const AugmentationRecord& record = batch.records[slot];
+  std::uint64_t hash = combine(number, static_cast<std::uint64_t>(batch.labels[slot]));
+  const Image image{const_cast<std::uint8_t*>(batch.pixels) + slot * batch.image.bytes(), batch.image};  // only read
+  hash = hash_seen(hash, record, image, window);
+  if (record.noise != 0) hash = combine(hash_bytes(&record.noise, sizeof record.noise, hash), record.noise_seed);
+  if (batch.targets) {
+    const Image target{batch.targets + slot * batch.target_bytes(), batch.target.shape(batch.image)};
+    hash = hash_seen(hash, target_record(record, batch.target), target, batch.target.shape(window));
   }
+  hash = hash_bytes(&batch.weights[slot], sizeof(float), hash);
+  if (batch.numbers) {
+    const std::uint32_t first = batch.row_offsets ? batch.row_offsets[slot] : slot;
+    const std::uint32_t rows = batch.row_offsets ? batch.row_offsets[slot + 1] - first : 1;
+    hash = hash_bytes(batch.numbers + std::size_t{first} * batch.numbers_per_sample,
+                      std::size_t{rows} * batch.numbers_per_sample * sizeof(float), hash);
+  }
+  if (batch.shares) {
+    hash = hash_bytes(&batch.shares[slot], sizeof(float), combine(hash, static_cast<std::uint64_t>(batch.second_labels[slot])));
+  }
+  return mix64(hash);
+}
+
+std::uint64_t hash_of_input(const Batch& batch) {
+  std::uint64_t all = 0;
+  for (std::uint32_t slot = 0; slot < batch.count; ++slot) all += hash_of_slot(batch, slot, slot);
   return all;
 }
 

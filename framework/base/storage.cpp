@@ -1,6 +1,22 @@
 #include "millrace/storage.h"
 
+#include "millrace/error.h"
+
 namespace millrace {
+
+namespace {
+
+[[noreturn]] void only_reads(const std::string& url) {
+  fail(ErrorKind::usage, "'{}' cannot be written: the storage of {}:// only reads", url_text(url), url_scheme(url));
+}
+
+}  // namespace
+
+std::unique_ptr<Storage::Writer> Storage::write(const std::string& url) { only_reads(url); }
+
+void Storage::remove(const std::string& url) { only_reads(url); }
+
+bool Storage::is_empty(const std::string& url) { only_reads(url); }
 
 std::string_view url_scheme(std::string_view url) {
   const std::size_t at = url.find("://");

@@ -5,6 +5,8 @@
 #include <cstdlib>
 
 #include "millrace/cache_folder.h"
+#include "millrace/error.h"
+#include "millrace/sample.h"
 
 namespace millrace {
 namespace {
@@ -16,6 +18,31 @@ TEST(UrlText, HidesWhatMayBeSecret) {
   EXPECT_EQ(url_text("s3://bucket/a?b#c"), "s3://bucket/a?b#c");
   EXPECT_EQ(url_text("ftp://me:secret@host/x"), "ftp://host/x");
   EXPECT_EQ(url_text("data/a?b@c"), "data/a?b@c");
+}
+
+// What a storage has to do, and no more.
+class ReadOnlyStorage final : public Storage {
+ public:
+  void list(const std::string&, const std::function<void(Object)>&) override {}
+  Object stat(const std::string&) override { return {}; }
+  void read(const std::string&, ByteBuffer&) override {}
+  void read(const std::string&, std::uint64_t, std::size_t, std::uint8_t*) override {}
+};
+
+TEST(Storage, ThatOnlyReadsSaysSo) {
+  ReadOnlyStorage storage;
+  const std::string url = "https://me:secret@host/a";
+  for (const std::function<void()>& act :
+       {std::function<void()>([&] { storage.write(url); }), std::function<void()>([&] { storage.remove(url); }),
+        std::function<void()>([&] { storage.is_empty(url); })}) {
+    try {
+      act();
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::usage);
+      EXPECT_STREQ(error.what(), "'https://host/a' cannot be written: the storage of https:// only reads");
+    }
+  }
 }
 
 TEST(CacheFolder, IsTheFirstThatIsNamedWhole) {

@@ -22,7 +22,10 @@ void CheckpointParams::describe(ParamSet<CheckpointParams>& set) {
       .choices({"never", "auto"})
       .text("auto: every start goes on with the newest run of this name, where there is one; never: --resume does");
   set.add("folder", &CheckpointParams::folder)
-      .text("where the checkpoints of all runs are written; default: the folder \"checkpoints\" in the run's folder");
+      .text(
+          "where the checkpoints of all runs are written, a folder or \"s3://bucket/prefix\"; default: the folder "
+          "\"checkpoints\" "
+          "in the run's folder");
 }
 
 namespace {

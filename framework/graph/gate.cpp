@@ -12,6 +12,14 @@ void Graph::StepAgreed::add(std::size_t entry, const std::vector<double>& of_ins
   for (std::size_t i = 0; i < of_instance.size(); ++i) sums[i] += of_instance[i];
 }
 
+Graph::StepAgreed Graph::StepAgreed::alone(const StepReady& ready) {
+  StepAgreed agreed{.stream_hash = ready.stream_hash};
+  for (std::size_t entry = 0; entry < ready.weights.size(); ++entry) {
+    for (const std::vector<double>& of_instance : ready.weights[entry]) agreed.add(entry, of_instance);
+  }
+  return agreed;
+}
+
 }  // namespace millrace
 
 namespace millrace::flow {
@@ -98,11 +106,7 @@ void Gate::arrive(Link& link, Packet packet) {
   lock.unlock();
   ready.weights = weigh(std::move(complete));
   if (agree_) return agree_(std::move(ready), [this, step](Graph::StepAgreed answer) { agreed(step, std::move(answer)); });
-  Graph::StepAgreed answer{.stream_hash = ready.stream_hash};
-  for (std::size_t entry = 0; entry < ready.weights.size(); ++entry) {
-    for (const std::vector<double>& of_instance : ready.weights[entry]) answer.add(entry, of_instance);
-  }
-  agreed(step, std::move(answer));
+  agreed(step, Graph::StepAgreed::alone(ready));
 }
 
 // By entry and instance.
@@ -124,6 +128,7 @@ void Gate::agreed(std::uint64_t step, Graph::StepAgreed answer) {
   const auto found = waiting_.find(step);
   if (found == waiting_.end()) return;  // dropped
   found->second.agreed = true;
+  found->second.left_out = answer.leave_out;
   found->second.weights = std::move(answer.weights);
   found->second.weights.resize(found->second.packets.size());
   auto* batch = dynamic_cast<Batch*>(found->second.packets.front().packet.payload.get());
@@ -135,6 +140,14 @@ void Gate::pass(Lock lock) {
   while (token_ && open_ && !stopped_ && next_is_complete()) {
     Waiting complete = std::move(waiting_.extract(next_).mapped());
     std::vector<Arrived>& ready = complete.packets;
+    if (complete.left_out) {
+      ++next_;
+      for (const auto& [link, packet] : ready) link->drop(packet);
+      lock.unlock();  // before the batch goes home
+      ready.clear();
+      lock.lock();
+      continue;
+    }
     token_->weights = std::move(complete.weights);
     for (std::size_t i = 0; i < ready.size(); ++i) ready[i].packet.weights = token_->weights[i];
     token_->step = next_;

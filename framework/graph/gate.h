@@ -50,6 +50,7 @@ class Gate : public std::enable_shared_from_this<Gate> {
     std::vector<Arrived> packets;
     std::vector<std::vector<double>> weights;  // by packet
     bool agreed = false;                       // the weights are known, and all processes go on
+    bool left_out = false;                     // StepAgreed::leave_out
   };
   using Lock = std::unique_lock<std::mutex>;
 

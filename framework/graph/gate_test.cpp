@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <map>
 #include <mutex>
 #include <set>
 #include <stdexcept>
@@ -175,6 +176,36 @@ TEST(Gate, BeginsAStepWhenTheProcessesHaveAgreed) {
   const auto& first = line.test.instance<Weighing>("weighing", 0);
   EXPECT_EQ(first.sums, std::vector<double>(2, 0.5));
   EXPECT_EQ(first.hashes, (std::vector<std::uint64_t>{100, 101}));
+}
+
+// More steps than batches circulate, so their batches go home.
+TEST(Gate, LeavesOutStepsAndGoesOnBehindThem) {
+  Line line(shuffled(64), table({{"size", number(8)}}));
+  Graph& graph = line.test.make({.threads = 3});
+  std::mutex mutex;
+  std::map<std::uint64_t, std::uint64_t> hashes;  // by step
+  graph.on_step_ready([&](Graph::StepReady ready, const auto& answer) {
+    {
+      const std::lock_guard lock(mutex);
+      hashes[ready.step] = ready.batch->stream_hash;
+    }
+    ready.batch = nullptr;
+    answer({.leave_out = true});
+  });
+  graph.start(3, 13);
+  graph.wait();
+  EXPECT_TRUE(line.log->entries().empty());
+  ASSERT_EQ(hashes.size(), 10U);
+  graph.on_step_ready({});
+  graph.start(13, 15);
+  graph.wait();
+  ASSERT_EQ(line.log->entries().size(), 2U);
+  EXPECT_EQ(line.log->entries()[0].step, 13U);
+  graph.start(3, 13);
+  graph.wait();
+  const auto entries = line.log->entries();
+  ASSERT_EQ(entries.size(), 12U);
+  for (std::size_t i = 2; i < 12; ++i) EXPECT_EQ(entries[i].stream_hash, hashes.at(entries[i].step));
 }
 
 TEST(Gate, EndsTheGraphWhenTheProcessesCannotAgree) {

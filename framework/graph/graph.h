@@ -91,11 +91,13 @@ class Graph {
   // What they agreed upon. The step begins only if all go on.
   struct StepAgreed {
     bool go_on = true;
+    bool leave_out = false;                         // the step is over without having begun: its batch goes home
     std::uint64_t stream_hash = 0;                  // of the global batch
     std::vector<std::vector<double>> weights = {};  // by entry, over all replicas
     std::optional<Error> error = {};                // ends the graph
 
     void add(std::size_t entry, const std::vector<double>& of_instance);
+    static StepAgreed alone(const StepReady& ready);  // what one process agrees upon with itself
   };
   // Called when a step is complete in front of the gate, in any order of steps; must not block. `answer` is called once, on any
   // thread. Without it, each process is alone.

@@ -7,8 +7,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,6 +20,7 @@ namespace millrace {
 
 // Reads F32, F16, BF16 and F64 (as float32). Throws Error(data) that names the file: missing, cut short, or not this format.
 TensorFile read_safetensors(const std::string& path);
+TensorFile read_safetensors(std::span<const std::uint8_t> bytes);                       // of such a file, which has no name
 std::map<std::string, std::string> read_safetensors_metadata(const std::string& path);  // no value is read
 
 // Writes float32 values, in the order given, into a new file and then puts it in the place of the old one. A reader of `path`

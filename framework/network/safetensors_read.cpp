@@ -4,9 +4,11 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <istream>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <streambuf>
 
 #include "millrace/error.h"
 #include "network/safetensors.h"
@@ -129,13 +131,18 @@ std::map<std::string, std::string> read_metadata(const HeaderJson& header) {
   return metadata;
 }
 
+// Bytes that are read where they lie.
+class HeldBytes : public std::streambuf {
+ public:
+  explicit HeldBytes(std::span<const std::uint8_t> bytes) {
+    auto* begin = const_cast<char*>(reinterpret_cast<const char*>(bytes.data()));  // nothing is put there
+    setg(begin, begin, begin + bytes.size());
+  }
+};
+
 class Reader {
  public:
-  explicit Reader(const std::string& path) : file_(path, std::ios::binary) {
-    std::error_code error;
-    size_ = std::filesystem::file_size(path, error);
-    if (error || !file_) fail(ErrorKind::data, "cannot be opened: {}", error ? error.message() : std::strerror(errno));
-  }
+  Reader(std::istream& file, std::uint64_t size) : file_(file), size_(size) {}
 
   std::map<std::string, std::string> metadata() { return read_metadata(parse_header(header())); }
 
@@ -149,7 +156,7 @@ class Reader {
         result.tensors.push_back({entry.name, entry.shape, values(entry)});
       } else {
         result.not_floating.push_back(entry.name);
-        file_.seekg(static_cast<std::streamoff>(entry.end - entry.begin), std::ios::cur);
+        file_.ignore(static_cast<std::streamsize>(entry.end - entry.begin));
       }
     }
     return result;
@@ -186,14 +193,18 @@ class Reader {
     return result;
   }
 
-  std::ifstream file_;
-  std::uint64_t size_ = 0;
+  std::istream& file_;
+  const std::uint64_t size_;
 };
 
 template <class Read>
 auto reading(const std::string& path, const Read& read) {
   try {
-    Reader reader(path);
+    std::ifstream file(path, std::ios::binary);
+    std::error_code error;
+    const std::uint64_t size = std::filesystem::file_size(path, error);
+    if (error || !file) fail(ErrorKind::data, "cannot be opened: {}", error ? error.message() : std::strerror(errno));
+    Reader reader(file, size);
     return read(reader);
   } catch (Error& error) {
     throw error.in("tensor file '" + path + "'");
@@ -204,6 +215,12 @@ auto reading(const std::string& path, const Read& read) {
 
 TensorFile read_safetensors(const std::string& path) {
   return reading(path, [](Reader& reader) { return reader.read(); });
+}
+
+TensorFile read_safetensors(std::span<const std::uint8_t> bytes) {
+  HeldBytes held(bytes);
+  std::istream file(&held);
+  return Reader(file, bytes.size()).read();
 }
 
 std::map<std::string, std::string> read_safetensors_metadata(const std::string& path) {

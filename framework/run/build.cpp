@@ -72,6 +72,7 @@ GraphBuild::GraphBuild(const GraphPlan& plan, StageContext context) : plan_(&pla
         different_samples_ = order.listed();
         classes_ = order.classes().size();
         if (classes_ > 0) context_.classes = order.classes();
+        if (auto colours = source_->colours(); !colours.empty()) context_.colours = std::move(colours);
         require_each_once();
         labelled_ = source_->label(order.listed(0)) >= 0;
         context_.fingerprint = combined(source_->fingerprint(), context_.target);

@@ -40,6 +40,7 @@ class GraphBuild {
   bool steps() const;  // has stages that go step by step (behind the gate)
   Source* source() const { return source_; }
   const std::vector<std::string>& classes() const { return context_.classes; }  // names by label
+  const std::vector<std::string>& colours() const { return context_.colours; }  // of the classes
   const BatchSpec& batch() const { return batch_; }
   bool chooses_batch() const { return chooses_batch_; }  // the file leaves the batch's size to the run: 0 until it is set
   void set_batch_size(std::uint32_t size) { batch_.size = size; }

@@ -8,18 +8,18 @@
 #include <cerrno>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <memory>
 #include <utility>
 
 #include "base/crc64.h"
 #include "base/durable.h"
-#include "base/json.h"
 #include "millrace/error.h"
 #include "millrace/output_file.h"
 #include "network/safetensors.h"
+#include "run/checkpoint_format.h"
 
 namespace millrace {
 
@@ -27,56 +27,17 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char *kTensors = "state.safetensors", *kState = "state.json", *kPipeline = "pipeline.toml";
-constexpr const char* kManifest = "manifest.json";
-constexpr std::string_view kPrefix = "step-", kUnfinished = ".new-";  // as OutputFile names what it writes
+constexpr std::string_view kUnfinished = ".new-";  // as OutputFile names what it writes
 
-// What the manifest says of a file.
-struct FileSum {
-  std::string name;
-  std::uint64_t bytes = 0;
-  std::string crc64;
-  friend bool operator==(const FileSum&, const FileSum&) = default;
-};
-
-// A file that is added up while it is written.
-class SummedFile {
+class FolderFile final : public Storage::Writer {
  public:
-  SummedFile(const fs::path& folder, std::string name) : name_(std::move(name)), file_((folder / name_).string()) {}
-  void write(const void* data, std::size_t bytes) {
-    file_.write(data, bytes);
-    sum_.add(data, bytes);
-    bytes_ += bytes;
-  }
-  FileSum commit() {
-    file_.commit();
-    return {name_, bytes_, sum_.text()};
-  }
+  explicit FolderFile(const fs::path& path) : file_(path.string()) {}
+  void write(const void* data, std::size_t bytes) override { file_.write(data, bytes); }
+  void commit() override { file_.commit(); }
 
  private:
-  const std::string name_;
   OutputFile file_;
-  Crc64 sum_;
-  std::uint64_t bytes_ = 0;
 };
-
-FileSum write_text(const fs::path& folder, const char* name, const std::string& text) {
-  SummedFile file(folder, name);
-  file.write(text.data(), text.size());
-  return file.commit();
-}
-
-std::vector<FileSum> write_files(const fs::path& folder, const Checkpoint& checkpoint) {
-  SummedFile tensors(folder, kTensors);
-  write_safetensors([&](const void* data, std::size_t bytes) { tensors.write(data, bytes); }, checkpoint.tensors);
-  std::vector<FileSum> files = {tensors.commit(), write_text(folder, kState, to_json(checkpoint.state)),
-                                write_text(folder, kPipeline, checkpoint.pipeline)};
-  Json list = Json::array();
-  for (const FileSum& file : files) list.push_back({{"name", file.name}, {"bytes", file.bytes}, {"crc64", file.crc64}});
-  const Json manifest = {{"format", RunState::kFormat}, {"checksum", "CRC-64/XZ"}, {"files", list}};
-  files.push_back(write_text(folder, kManifest, manifest.dump(2) + "\n"));
-  return files;
-}
 
 class OpenFile {
  public:
@@ -141,24 +102,6 @@ std::string whole_text(const fs::path& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-std::vector<FileSum> read_manifest(const fs::path& path) {
-  std::vector<FileSum> files;
-  try {
-    const Json manifest = Json::parse(whole_text(path / kManifest));
-    for (const Json& file : manifest.at("files")) {
-      files.push_back(
-          {file.at("name").get<std::string>(), file.at("bytes").get<std::uint64_t>(), file.at("crc64").get<std::string>()});
-    }
-  } catch (const Json::exception& error) {
-    fail(ErrorKind::data, "its {} is damaged: {}", kManifest, error.what());
-  }
-  for (const char* name : {kTensors, kState, kPipeline}) {
-    const auto is_named = [&](const FileSum& file) { return file.name == name; };
-    if (std::none_of(files.begin(), files.end(), is_named)) fail(ErrorKind::data, "its {} does not name '{}'", kManifest, name);
-  }
-  return files;
-}
-
 // Where one of this name lies while another takes its place.
 fs::path replaced_name(const fs::path& folder, const std::string& name) { return folder / fmt::format(".{}.old", name); }
 
@@ -168,26 +111,13 @@ std::vector<std::string> checkpoint_names(const fs::path& folder) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
     std::string name = entry.path().filename().string();
-    if (name.starts_with(kPrefix)) names.push_back(std::move(name));
+    if (is_checkpoint_name(name)) names.push_back(std::move(name));
   }
   std::sort(names.rbegin(), names.rend());
   return names;
 }
 
-std::set<std::string> first_of_stretches(const std::vector<std::string>& names, const Stretch& stretch) {
-  std::set<std::string> kept;
-  std::uint64_t last = 0;
-  for (auto name = names.rbegin(); stretch && name != names.rend(); ++name) {
-    const std::uint64_t at = stretch(std::strtoull(name->c_str() + kPrefix.size(), nullptr, 10));
-    if (at > last) kept.insert(*name);
-    last = std::max(last, at);
-  }
-  return kept;
-}
-
 }  // namespace
-
-std::string checkpoint_name(std::uint64_t step) { return fmt::format("{}{:09}", kPrefix, step); }
 
 std::uint64_t write_checkpoint(const fs::path& folder, const Checkpoint& checkpoint) {
   const std::string name = checkpoint_name(checkpoint.state.step);
@@ -198,7 +128,8 @@ std::uint64_t write_checkpoint(const fs::path& folder, const Checkpoint& checkpo
   if (error) fail(ErrorKind::storage, "cannot make '{}': {}", unfinished.string(), error.message());
   std::uint64_t bytes = 0;
   try {
-    for (const FileSum& file : write_files(unfinished, checkpoint)) {
+    const auto make = [&](const std::string& file) { return std::make_unique<FolderFile>(unfinished / file); };
+    for (const FileSum& file : write_files(checkpoint, make)) {
       if (sum_of(unfinished, file.name) != file) {
         fail(ErrorKind::storage, "'{}' reads back other than it was written", (unfinished / file.name).string());
       }
@@ -228,15 +159,10 @@ std::string pointed_to(const fs::path& folder, const std::string& pointer) {
 }
 
 void tidy_checkpoints(const fs::path& folder, const std::string& name, std::size_t keep, const Stretch& stretch) {
-  const std::string best = pointed_to(folder, "best");
   std::error_code ignored;
-  std::size_t kept = 0;
-  const std::vector<std::string> names = checkpoint_names(folder);
-  const std::set<std::string> for_ever = first_of_stretches(names, stretch);
-  for (const std::string& each : names) {
-    if (each <= name && (kept++ < keep || for_ever.contains(each))) continue;
-    if (each == best) continue;
-    fs::rename(folder / each, replaced_name(folder, each), ignored);  // so that no half of one looks like a whole
+  for (const std::string& gone :
+       checkpoints_to_remove(checkpoint_names(folder), name, pointed_to(folder, "best"), keep, stretch)) {
+    fs::rename(folder / gone, replaced_name(folder, gone), ignored);  // so that no half of one looks like a whole
   }
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
     const std::string left = entry.path().filename().string();
@@ -247,7 +173,7 @@ void tidy_checkpoints(const fs::path& folder, const std::string& name, std::size
 void remove_unfinished(const fs::path& folder, const fs::path& used) {
   constexpr std::string_view kMark = ".new-";  // and the number of a process, as OutputFile names them
   const auto is_unfinished = [&](const std::string& name) {
-    if (name.starts_with(fmt::format(".{}", kPrefix))) return true;
+    if (name.starts_with('.') && is_checkpoint_name(name.substr(1))) return true;
     const std::size_t mark = name.rfind(kMark), number = mark + kMark.size();
     return mark != std::string::npos && number < name.size() && name.find_first_not_of("0123456789", number) == std::string::npos;
   };
@@ -260,17 +186,11 @@ void remove_unfinished(const fs::path& folder, const fs::path& used) {
 }
 
 Checkpoint read_checkpoint(const fs::path& path) {
-  for (const FileSum& file : read_manifest(path)) {
-    const FileSum found = sum_of(path, file.name);
-    if (found.bytes != file.bytes) {
-      fail(ErrorKind::data, "'{}' has {} bytes, and should have {}", file.name, found.bytes, file.bytes);
-    }
-    if (found != file) fail(ErrorKind::data, "'{}' has checksum {}, and should have {}", file.name, found.crc64, file.crc64);
-  }
+  for (const FileSum& file : read_manifest(whole_text(path / kManifestFile))) check_sum(sum_of(path, file.name), file);
   Checkpoint checkpoint;
-  checkpoint.state = read_run_state(whole_text(path / kState));
-  checkpoint.tensors = read_safetensors((path / kTensors).string()).tensors;
-  checkpoint.pipeline = whole_text(path / kPipeline);
+  checkpoint.state = read_run_state(whole_text(path / kStateFile));
+  checkpoint.tensors = read_safetensors((path / kTensorsFile).string()).tensors;
+  checkpoint.pipeline = whole_text(path / kPipelineFile);
   return checkpoint;
 }
 
@@ -285,15 +205,8 @@ std::optional<FoundCheckpoint> newest_checkpoint(const fs::path& folder, const s
   } else if (!latest.empty()) {
     warn(fmt::format("the checkpoint '{}' is gone", (folder / latest).string()));
   }
-  for (const std::string& name : names) {
-    const fs::path path = folder / name;
-    try {
-      return FoundCheckpoint{path, read_checkpoint(path)};
-    } catch (const Error& error) {
-      warn(fmt::format("the checkpoint '{}' cannot be used: {}", path.string(), error.what()));
-    }
-  }
-  return std::nullopt;
+  return first_whole(
+      names, folder, [&](const std::string& name) { return read_checkpoint(folder / name); }, warn);
 }
 
 std::string not_finite(const std::vector<NamedTensor>& tensors) {

@@ -63,6 +63,9 @@ TEST_F(CheckpointTest, StateKeepsEveryBit) {
   state.watched["run.best validate.loss"] = {0.30000000000000004, 20, 3};
   state.watched["stop.figure validate.loss"] = {{}, 0, 1};
   state.stages["optimizer"] = "12";
+  state.batches = {{0xfedcba9876543210, 1}, {2, std::numeric_limits<std::uint64_t>::max()}};
+  state.bad_samples = 12;
+  state.bad_and_ahead = {{"train", 3, 17, 1}};
   state.metadata["plans"] = "{\"a\": \"\\n\"}";
   const RunState read = read_run_state(to_json(state));
   EXPECT_EQ(to_json(read), to_json(state));
@@ -74,6 +77,9 @@ TEST_F(CheckpointTest, StateKeepsEveryBit) {
   EXPECT_EQ(read.watched.at("run.best validate.loss").best, 0.30000000000000004);
   EXPECT_FALSE(read.watched.at("stop.figure validate.loss").best);
   EXPECT_EQ(read.metadata, state.metadata);
+  EXPECT_EQ(read.batches, state.batches);
+  EXPECT_EQ(read.bad_samples, 12U);
+  EXPECT_EQ(read.bad_and_ahead, state.bad_and_ahead);
 }
 
 TEST_F(CheckpointTest, ReadsBackWhatWasWritten) {

@@ -25,23 +25,33 @@ double seconds_of(Checkpoints::Clock::duration duration) { return std::chrono::d
 
 }  // namespace
 
-Checkpoints::Checkpoints(Setting setting) : setting_(std::move(setting)), next_(Clock::now() + as_duration(setting_.seconds)) {
+Checkpoints::Checkpoints(Setting setting)
+    : setting_(std::move(setting)),
+      place_(checkpoint_place(setting_.folder, setting_.storage)),
+      next_(Clock::now() + as_duration(setting_.seconds)) {
+  const std::filesystem::path& here = setting_.storage == nullptr ? setting_.folder : setting_.lock;
   std::error_code error;
-  make_folder(setting_.folder, error);
+  make_folder(here, error);
   if (error) {
     fail(ErrorKind::usage, "the folder of checkpoints '{}' cannot be made: {}; choose another with checkpoint.folder",
-         setting_.folder.string(), error.message());
+         here.string(), error.message());
   }
-  lock_folder();
+  lock_folder(here);
+  try {
+    place_->open();
+  } catch (...) {
+    if (folder_ >= 0) ::close(folder_);
+    throw;
+  }
   thread_ = std::thread([this] { run(); });
 }
 
 // A file system that has no locks is no reason to fail.
-void Checkpoints::lock_folder() {
-  folder_ = ::open(setting_.folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+void Checkpoints::lock_folder(const std::filesystem::path& folder) {
+  folder_ = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder_ < 0 || ::flock(folder_, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return;
   ::close(folder_);
-  fail(ErrorKind::usage, "another process writes checkpoints into '{}': its run has not ended", setting_.folder.string());
+  fail(ErrorKind::usage, "another process writes checkpoints into '{}': its run has not ended", folder.string());
 }
 
 Checkpoints::~Checkpoints() {
@@ -130,17 +140,26 @@ void Checkpoints::write(const Job& job) {
   if (const std::string name = not_finite(job.checkpoint.tensors); !name.empty()) {
     return setting_.warn(fmt::format("no checkpoint after step {}: '{}' has values that are not finite", step, name));
   }
-  CheckpointEvent event;
-  event.step = step;
-  event.path = setting_.folder / checkpoint_name(step);
-  event.best = job.best;
-  event.stood_still_seconds = job.stood_still_seconds;
-  event.bytes = write_checkpoint(setting_.folder, job.checkpoint);
-  if (job.best) point_to(setting_.folder, "best", checkpoint_name(step));
-  point_to(setting_.folder, "latest", checkpoint_name(step));
-  tidy_checkpoints(setting_.folder, checkpoint_name(step), setting_.keep, setting_.keep_every);
-  event.seconds = seconds_of(Clock::now() - start);
-  setting_.tell(std::move(event));
+  const auto [name, bytes] = place_->write(job.checkpoint);
+  if (job.best) place_->point_to("best", name);
+  place_->point_to("latest", name);
+  tidy(name);
+  setting_.tell({.step = step,
+                 .path = setting_.folder / name,
+                 .stood_still_seconds = job.stood_still_seconds,
+                 .seconds = seconds_of(Clock::now() - start),
+                 .bytes = bytes,
+                 .best = job.best});
+}
+
+// Old ones that stay are no reason to give up the new one, which is written.
+void Checkpoints::tidy(const std::string& name) {
+  try {
+    place_->tidy(name, setting_.keep, setting_.keep_every);
+  } catch (const Error& error) {
+    if (std::exchange(told_of_old_ones_, true)) return;
+    setting_.warn(fmt::format("old checkpoints stay in '{}': {}", setting_.folder.string(), error.what()));
+  }
 }
 
 // Said once, however often it fails.

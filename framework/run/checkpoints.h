@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -13,6 +14,7 @@
 
 #include "millrace/run_events.h"
 #include "run/checkpoint.h"
+#include "run/checkpoint_place.h"
 
 namespace millrace {
 
@@ -22,6 +24,8 @@ class Checkpoints {
   using Clock = std::chrono::steady_clock;
   struct Setting {
     std::filesystem::path folder;
+    Storage* storage = nullptr;       // of which `folder` is a URL; null: it is a folder of this machine
+    std::filesystem::path lock = {};  // then the folder of this machine that says that the run has a writer
     std::size_t keep = 3;
     Stretch keep_every = {};            // of which stretches of the run the first one is kept for ever; null: none
     std::filesystem::path rescue = {};  // where the last checkpoint goes when `folder` does not take it; "": nowhere
@@ -30,7 +34,7 @@ class Checkpoints {
     std::function<void(std::string)> warn;
   };
   // Makes the folder, and locks it: of two processes that go on with one run the second is refused. Throws Error(usage) naming
-  // it.
+  // it, and what a storage throws that takes nothing.
   explicit Checkpoints(Setting setting);
   Checkpoints(const Checkpoints&) = delete;
   Checkpoints& operator=(const Checkpoints&) = delete;
@@ -44,7 +48,7 @@ class Checkpoints {
   void wait();  // until none is being written; then the memory of the last one is free
   // Training has stood still since `since`. It goes on when this returns. Waits as wait() does.
   void write(Checkpoint checkpoint, bool best, Clock::time_point since);
-  // Waits, and throws Error(run) when the disk did not take the last one, which is then written for its rescue.
+  // Waits, and throws Error(run) when the disk or the storage did not take the last one, which is then written for its rescue.
   void finish();
 
  private:
@@ -53,13 +57,15 @@ class Checkpoints {
     bool best = false;
     double stood_still_seconds = 0;
   };
-  void lock_folder();
+  void lock_folder(const std::filesystem::path& folder);
   void run();
   void wait_until_written();
   void write(const Job& job);
+  void tidy(const std::string& name);
   void fail_by(const Error& error, std::uint64_t step);
 
   const Setting setting_;
+  const std::unique_ptr<CheckpointPlace> place_;
   int folder_ = -1;         // open, and locked
   Clock::time_point next_;  // by time
   int left_out_ = 0;        // since the last attempt
@@ -70,6 +76,7 @@ class Checkpoints {
   bool closing_ = false;
   int failures_ = 0;  // since the last success
   std::string failure_;
+  bool told_of_old_ones_ = false;      // that they stay
   std::optional<Checkpoint> refused_;  // the last one, which the disk did not take, where there is another place for it
   std::thread thread_;
 };

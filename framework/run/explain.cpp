@@ -15,6 +15,32 @@
 namespace millrace {
 namespace {
 
+// The first parameter or running statistic that is not finite now; "": all are.
+std::string wrong_parameter(const Network& network, Replica& replica) {
+  for (const Layer& layer : network.layers) {
+    for (const int p : layer.parameters) {
+      const Spread values(replica.read(kValue, p));
+      if (values.wrong == 0) continue;
+      return fmt::format("'{}' of layer '{}' is not finite: {}\n", network.parameters[static_cast<std::size_t>(p)].name,
+                         layer.name, values.text());
+    }
+  }
+  return {};
+}
+
+std::string replica_text(const Session& session, std::size_t replica) {
+  return session.replicas().size() > 1 ? fmt::format(", replica {}", replica) : std::string();
+}
+
+// The same of all replicas; `when` begins the line.
+std::string wrong_parameter(const Session& session, const std::string& when) {
+  for (std::size_t r = 0; r < session.replicas().size(); ++r) {
+    const std::string found = wrong_parameter(*session.pipeline().network, *session.replicas()[r]);
+    if (!found.empty()) return fmt::format("{}{}: {}", when, replica_text(session, r), found);
+  }
+  return {};
+}
+
 // Looks into one step of a session whose weights are those before the step.
 class StepExamination {
  public:
@@ -38,23 +64,13 @@ class StepExamination {
   }
 
  private:
-  std::string heading() const {
-    return fmt::format("step {}{}, ", batch_.step + 1,
-                       session_.replicas().size() > 1 ? fmt::format(", replica {}", replica_) : std::string());
-  }
+  std::string heading() const { return fmt::format("step {}{}, ", batch_.step + 1, replica_text(session_, replica_)); }
 
   Replica& source() const { return *session_.replicas()[replica_]; }
 
   std::string parameters() {
-    for (const Layer& layer : network_.layers) {
-      for (const int p : layer.parameters) {
-        const Spread values(source().read(kValue, p));
-        if (values.wrong == 0) continue;
-        return fmt::format("before it begins: '{}' of layer '{}' is not finite: {}\n",
-                           network_.parameters[static_cast<std::size_t>(p)].name, layer.name, values.text());
-      }
-    }
-    return {};
+    const std::string found = wrong_parameter(network_, source());
+    return found.empty() ? found : "before it begins: " + found;
   }
 
   std::string samples() {
@@ -160,11 +176,12 @@ class StepExamination {
     replica->losses(terms(sums));
     replica->backward([](int, const Ref<Event>&) {});
     replica->finish();
-    for (const StepSums& each : sums) {
-      if (!std::isfinite(each.loss())) {
-        const Spread output(replica->logits());
-        return fmt::format("forward: the loss is {}, and the network's output is finite: {}\n", each.loss(), output.text());
-      }
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+      const double loss = sums[i].loss();
+      if (std::isfinite(loss)) continue;
+      const Spread output(replica->logits());
+      return fmt::format("forward: the loss '{}' is {}, and the network's output is finite: {}\n",
+                         request_.losses[i].loss->info().name, std::isnan(loss) ? std::abs(loss) : loss, output.text());
     }
     for (std::size_t index = network_.layers.size(); index-- > 0;) {
       const Layer& layer = network_.layers[index];
@@ -191,6 +208,18 @@ class StepExamination {
 std::string where_it_began(const Session& session) {
   if (const auto& resumed = session.resumed()) return fmt::format("the checkpoint '{}'", resumed->path.string());
   return "the first step, since the run has no checkpoint";
+}
+
+// Of a run whose losses and gradients are finite: the step before which a weight or a running statistic is not. Training takes
+// the statistics of its batches, so that running ones show in validation alone.
+std::string explain_parameters(const Pipeline& pipeline, const Registry& registry, const SessionOptions& options) {
+  Session session(pipeline, registry, options);
+  std::string found;
+  session.replay(0, [&](Batch& batch) {
+    found = wrong_parameter(session, fmt::format("step {}, before it begins", batch.step + 1));
+    return found.empty();
+  });
+  return found.empty() ? wrong_parameter(session, "after the last step") : found;
 }
 
 }  // namespace
@@ -262,15 +291,21 @@ std::string explain_numbers(const Pipeline& pipeline, const Registry& registry, 
   options.replays = true;
   std::optional<WrongNumber> wrong;
   std::uint64_t first = 0;
-  std::string began;
+  std::string began, at_the_end;
   {
     Session session(pipeline, registry, options);
     first = session.first_step();
     began = where_it_began(session);
     session.replay(0, [&](Batch&) { return !session.wrong_number(); });
     wrong = session.wrong_number();
+    if (!wrong) at_the_end = wrong_parameter(session, "after the last step");
   }
-  if (!wrong) return fmt::format("all losses and gradients are finite, from {} to the end\n", began);
+  if (!wrong && at_the_end.empty())
+    return fmt::format("all losses, gradients and weights are finite, from {} to the end\n", began);
+  if (!wrong) {
+    return fmt::format("replayed from {}: all losses and gradients are finite, and not all weights\n{}", began,
+                       explain_parameters(pipeline, registry, options));
+  }
   std::string found;
   Session session(pipeline, registry, options);
   session.replay(std::max(wrong->step, first + 1) - 1, [&](Batch& batch) {

@@ -14,8 +14,8 @@ namespace millrace {
 // has none, until a loss is not finite. Then looks into the step before and into this one: at its parameters and samples, at the
 // output of each layer in the order of forward, and at the gradients of parameters in the order of backward. Layers are computed
 // one after the other, each by a network of its own that ends with it, which is slow and takes little memory. Writes nothing into
-// the folder. Returns lines that name the first place. Throws Error(usage) for a run of several processes, and for a graph that
-// does not train or reports no loss.
+// the folder. Where all losses are finite, looks for the first step before which a parameter is not. Returns lines that name the
+// first place. Throws Error(usage) for a run of several processes, and for a graph that does not train or reports no loss.
 std::string explain_numbers(const Pipeline& pipeline, const Registry& registry, SessionOptions options, const std::string& run);
 
 // The part of a network that `layer` needs, with that as its last layer. `parameters`: those of the whole network that are

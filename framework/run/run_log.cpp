@@ -164,9 +164,34 @@ void RunLog::bad_sample(std::string_view graph, const Sample& sample, std::strin
 
 void RunLog::bad_sample(BadSampleEvent event) {
   const std::lock_guard lock(mutex_);
-  event.count = ++bad_samples_;
+  const RunState::BadSample sample{event.graph, event.epoch, event.position, event.attempt};
+  bad_and_ahead_.insert(sample);
   if (event.action == "skipped") ++skipped_[event.graph];
+  if (told_before_.erase(sample) > 0) return;
+  event.count = ++bad_samples_;
   observers_.tell(std::move(event));
+}
+
+void RunLog::save_bad_samples(RunState& state) const {
+  const std::lock_guard lock(mutex_);
+  state.bad_samples = bad_samples_;
+  state.bad_and_ahead.assign(bad_and_ahead_.begin(), bad_and_ahead_.end());
+}
+
+void RunLog::restore_bad_samples(const RunState& state) {
+  const std::lock_guard lock(mutex_);
+  bad_samples_ = state.bad_samples;
+  bad_and_ahead_.insert(state.bad_and_ahead.begin(), state.bad_and_ahead.end());
+  told_before_ = bad_and_ahead_;
+}
+
+void RunLog::samples_done(std::string_view graph, std::uint64_t epoch, std::uint64_t position) {
+  const std::lock_guard lock(mutex_);
+  const auto done = [&](const RunState::BadSample& sample) {
+    return sample.graph == graph && std::pair(sample.epoch - 1, sample.position) < std::pair(epoch, position);
+  };
+  std::erase_if(bad_and_ahead_, done);
+  std::erase_if(told_before_, done);
 }
 
 RunLog::Sums RunLog::sums(std::string_view graph, std::uint64_t epoch) const {

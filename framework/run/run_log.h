@@ -17,6 +17,7 @@
 #include "run/observers.h"
 #include "run/relay.h"
 #include "run/requests.h"
+#include "run/run_state.h"
 
 namespace millrace {
 
@@ -41,7 +42,7 @@ class RunLog final : public RunServices {
   void expect_reports_of(int processes) { joint_ = std::make_unique<JointReports>(processes); }
   void send_reports_by(Reporter& reporter) { reporter_ = &reporter; }
   void report(int rank, const StepReport& report);  // of one process
-  void bad_sample(BadSampleEvent event);            // counts it, and tells observers
+  void bad_sample(BadSampleEvent event);            // counts it, and tells observers, unless they were told before a resume
 
   // The run's folder, and the resolved pipeline in it. Empty: nothing is written.
   void open(const std::filesystem::path& folder, const Value& pipeline);
@@ -86,6 +87,12 @@ class RunLog final : public RunServices {
   std::uint64_t bad_samples() const;  // of all graphs
   std::uint64_t skipped_samples(std::string_view graph) const;
 
+  // What a checkpoint has of bad samples: their number, and which of them come again, since what they belong to is not done.
+  void save_bad_samples(RunState& state) const;
+  void restore_bad_samples(const RunState& state);
+  // No sample of the graph before this position of this epoch, both from 0, comes again.
+  void samples_done(std::string_view graph, std::uint64_t epoch, std::uint64_t position);
+
  private:
   struct Pending {  // a step of the stepping graph that is not told yet
     bool reported = false, done = false;
@@ -109,6 +116,8 @@ class RunLog final : public RunServices {
   std::map<std::pair<std::string, std::uint64_t>, Sums> epochs_;
   std::map<std::uint64_t, Pending> pending_;
   std::uint64_t bad_samples_ = 0;
+  std::set<RunState::BadSample> bad_and_ahead_;                // of steps and passes that are not done
+  std::set<RunState::BadSample> told_before_;                  // the run went on: these were told, and have not come again yet
   std::map<std::string, std::uint64_t, std::less<>> skipped_;  // by graph
   double last_step_seconds_ = 0;
 };

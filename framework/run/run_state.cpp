@@ -69,6 +69,33 @@ std::map<std::string, RunState::Watched> to_watched(const Json& json) {
   return all;
 }
 
+Json of_batches(const std::vector<RunState::BatchHash>& batches) {
+  Json json = Json::array();
+  for (const auto& [stream, images] : batches) json.push_back({stream, images});
+  return json;
+}
+
+std::vector<RunState::BatchHash> to_batches(const Json& json) {
+  std::vector<RunState::BatchHash> batches;
+  for (const Json& each : json) batches.push_back({each.at(0).get<std::uint64_t>(), each.at(1).get<std::uint64_t>()});
+  return batches;
+}
+
+Json of_bad_samples(const std::vector<RunState::BadSample>& samples) {
+  Json json = Json::array();
+  for (const auto& [graph, epoch, position, attempt] : samples) json.push_back({graph, epoch, position, attempt});
+  return json;
+}
+
+std::vector<RunState::BadSample> to_bad_samples(const Json& json) {
+  std::vector<RunState::BadSample> samples;
+  for (const Json& each : json) {
+    samples.push_back({each.at(0).get<std::string>(), each.at(1).get<std::uint64_t>(), each.at(2).get<std::uint64_t>(),
+                       each.at(3).get<std::uint64_t>()});
+  }
+  return samples;
+}
+
 RunState to_state(const Json& json) {
   if (const int format = json.at("format").get<int>(); format != RunState::kFormat) {
     fail(ErrorKind::data, "it has format {}, and this program reads {}", format, RunState::kFormat);
@@ -88,6 +115,11 @@ RunState to_state(const Json& json) {
   json.at("backend").get_to(state.backend);
   json.at("precision").get_to(state.precision);
   json.at("replicas").get_to(state.replicas);
+  if (json.contains("batches")) {  // older checkpoints hold none of these
+    state.batches = to_batches(json.at("batches"));
+    json.at("bad_samples").get_to(state.bad_samples);
+    state.bad_and_ahead = to_bad_samples(json.at("bad_and_ahead"));
+  }
   return state;
 }
 
@@ -108,7 +140,10 @@ std::string to_json(const RunState& state) {
                      {"metadata", state.metadata},
                      {"backend", state.backend},
                      {"precision", state.precision},
-                     {"replicas", state.replicas}};
+                     {"replicas", state.replicas},
+                     {"batches", of_batches(state.batches)},
+                     {"bad_samples", state.bad_samples},
+                     {"bad_and_ahead", of_bad_samples(state.bad_and_ahead)}};
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 

@@ -1,6 +1,7 @@
 // Where a run stands at the end of a step, besides the values of its parameters: the half of a checkpoint that is text.
 #pragma once
 
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -40,6 +41,24 @@ struct RunState {
   std::map<std::string, std::string> metadata;  // plans of engines, names of classes: as files of weights have them
   std::string backend, precision;
   std::uint64_t replicas = 0;  // of all processes
+
+  // What a batch of the main graph held: for comparing, see run/batch_hashes.h.
+  struct BatchHash {
+    std::uint64_t stream = 0;  // its samples, in their order, and their draws
+    std::uint64_t images = 0;  // what the network receives of some of them
+    bool operator==(const BatchHash&) const = default;
+  };
+  std::vector<BatchHash> batches;  // of the last steps done, the newest one last
+
+  // Bad samples that observers were told of. Those of steps and passes that the checkpoint does not hold come again, and are not
+  // told again.
+  struct BadSample {
+    std::string graph;
+    std::uint64_t epoch = 0, position = 0, attempt = 0;  // as BadSampleEvent has them
+    auto operator<=>(const BadSample&) const = default;
+  };
+  std::uint64_t bad_samples = 0;         // all of them
+  std::vector<BadSample> bad_and_ahead;  // those that come again
 };
 
 std::string to_json(const RunState& state);

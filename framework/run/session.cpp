@@ -83,9 +83,6 @@ void Session::make_agreements() {
     const bool counts = g == 0 && builds_[g]->trains();
     const auto channel = Group::kSteps + static_cast<std::uint32_t>(g);
     agreements_.push_back(std::make_unique<Agreement>(*options_.group, channel, requests_, counts));
-    graphs_[g]->on_step_ready([agreement = agreements_.back().get()](Graph::StepReady ready, auto answer) {
-      agreement->step_is_ready(std::move(ready), std::move(answer));
-    });
   }
 }
 
@@ -171,7 +168,10 @@ StageContext Session::shared_context() const {
   context.run = log_.get();
   context.registry = &registry_;
   context.group = options_.group;
-  if (weights_from_.fresh.empty()) context.classes = classes_from(metadata_);  // else those of another task
+  if (weights_from_.fresh.empty()) {  // else those of another task
+    context.classes = classes_from(metadata_);
+    context.colours = colours_from(metadata_);
+  }
   return context;
 }
 
@@ -311,9 +311,14 @@ RunResult Session::train() {
   log_->open(folder, resolved());
   prepare();
   make_agreements();
+  watch_gates();
   share_reports();
   start_replicas();
-  if (resumed_) restore_stages();
+  if (resumed_) {
+    restore_stages();
+    restore_batches();
+    if (is_first()) log_->restore_bad_samples(resumed_->checkpoint.state);  // the others tell it theirs
+  }
 
   std::function<void(RunState, bool, Checkpoints::Clock::time_point)> write_checkpoint;
   if (has_checkpoints()) {

@@ -14,6 +14,7 @@
 #include "network/transfer.h"
 #include "run/activity.h"
 #include "run/agreement.h"
+#include "run/batch_hashes.h"
 #include "run/build.h"
 #include "run/checkpoints.h"
 #include "run/devices.h"
@@ -88,6 +89,12 @@ class Session {
   // a smaller rate, where [run] on_nan = "rollback" says so. Nothing: the error stands.
   std::optional<SessionOptions> rolled_back() const;
 
+  // Before run(), of a run that goes on behind a checkpoint: reads the batches of the last `most` steps before it once more and
+  // compares their hashes with those in the checkpoint, which holds BatchHashes::kMost at most. No step is done, and nothing is
+  // written. Returns a line that says what was compared; "": the run begins. Throws Error(usage) that names the first step whose
+  // batch differs. Of several processes each reads its slots; the sums over all of them are compared, by each.
+  std::string verify(std::uint64_t most);
+
   // Instead of run(): the steps of the main graph as run() would do them, but nothing is written and observers are told nothing.
   // From step `from` on, `look` sees each batch when all updates before it are done, and says whether its step shall be done.
   // Throws what it throws.
@@ -152,6 +159,9 @@ class Session {
   // session_checkpoint.cpp
   bool has_checkpoints() const;
   std::filesystem::path checkpoint_folder_of(const std::filesystem::path& run) const;
+  Storage* checkpoint_storage() const;  // null: they lie in a folder
+  std::unique_ptr<CheckpointPlace> checkpoint_place_of(const std::filesystem::path& run) const;
+  std::filesystem::path newest_run() const;
   void find_checkpoint();
   void choose_checkpoint();
   void share_choice(bool failed);
@@ -169,6 +179,11 @@ class Session {
   void make_agreements();
   void share_reports();
   void receive_reports();
+  // session_verify.cpp
+  void watch_gates();
+  std::vector<RunState::BatchHash> last_batches(std::uint64_t done);
+  void restore_batches();
+  std::vector<RunState::BatchHash> read_batches(std::uint64_t first, std::uint64_t last);
   // session_numbers.cpp
   void check_on_nan() const;
   std::string newest_checkpoint_path() const;
@@ -217,6 +232,7 @@ class Session {
   std::optional<Error> refused_;
   std::uint64_t first_step_ = 0, total_steps_ = 0;  // of the main graph: [first, total), of which schedules know
   std::uint64_t last_step_ = 0;                     // one past the last step that is done: total_steps_, or stop.max_steps
+  BatchHashes batch_hashes_;                        // of the main graph, here; outlives the graphs
   std::unique_ptr<Workers> workers_;
   std::vector<std::unique_ptr<Graph>> graphs_;  // one for each build
   std::vector<std::unique_ptr<Agreement>>

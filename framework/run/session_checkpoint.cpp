@@ -8,6 +8,9 @@
 #include "config/difference.h"
 #include "config/document.h"
 #include "millrace/error.h"
+#include "millrace/storage.h"
+#include "run/checkpoint_format.h"
+#include "run/fetched_weights.h"
 #include "run/session.h"
 #include "run/weights.h"
 
@@ -22,16 +25,6 @@ fs::path checkpoint_folder(const CheckpointPlan& plan, const fs::path& run) {
   return fs::path(plan.folder) / run.parent_path().filename() / run.filename();
 }
 
-// The newest run of this name that has written checkpoints, or was to; "": none has.
-fs::path newest_run(const Pipeline& pipeline) {
-  std::vector<fs::path> runs;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(fs::path(pipeline.run.folder) / pipeline.run.name, error)) {
-    if (fs::is_directory(checkpoint_folder(pipeline.checkpoint, entry.path()), error)) runs.push_back(entry.path());
-  }
-  return runs.empty() ? fs::path() : *std::max_element(runs.begin(), runs.end());  // named by their dates
-}
-
 // "conv1.weight/momentum"; of statistics, which differ between replicas, "bn1.running_mean/value/0".
 std::string tensor_name(const Parameter& parameter, const std::string& state, std::size_t replica) {
   return parameter.statistic ? fmt::format("{}/{}/{}", parameter.name, state, replica)
@@ -39,13 +32,15 @@ std::string tensor_name(const Parameter& parameter, const std::string& state, st
 }
 
 // What a run that was killed had not come to: to remove what it was writing, and to say that its first checkpoint is the best.
-void mend_folders(const fs::path& checkpoints, const fs::path& run, const FoundCheckpoint& used) {
-  for (const fs::path& folder : {run, checkpoints}) remove_unfinished(folder, used.path);
+void mend_folders(CheckpointPlace& checkpoints, const fs::path& run, const FoundCheckpoint& used) {
+  remove_unfinished(run, used.path);
+  checkpoints.remove_unfinished(used.path.filename().string());
   const RunState& state = used.checkpoint.state;
-  const std::string name = checkpoint_name(state.step);
+  std::string name = used.path.filename().string();
+  if (!is_checkpoint_name(name)) name = checkpoint_name(state.step);  // it lay under another name while it was replaced
   for (const auto& [key, watched] : state.watched) {
     const bool is_best = key.starts_with("checkpoint.best ") && watched.best && watched.best_step == state.step;
-    if (is_best && pointed_to(checkpoints, "best") != name) point_to(checkpoints, "best", name);
+    if (is_best && checkpoints.pointed_to("best") != name) checkpoints.point_to("best", name);
   }
 }
 
@@ -58,6 +53,38 @@ bool is_saved(const Replica& replica, const std::string& state, int parameter) {
 }  // namespace
 
 fs::path Session::checkpoint_folder_of(const fs::path& run) const { return checkpoint_folder(pipeline_.checkpoint, run); }
+
+Storage* Session::checkpoint_storage() const {
+  const std::string& folder = pipeline_.checkpoint.folder;
+  return is_remote(folder) ? &registry_.storage(folder) : nullptr;
+}
+
+std::unique_ptr<CheckpointPlace> Session::checkpoint_place_of(const fs::path& run) const {
+  return checkpoint_place(checkpoint_folder_of(run), checkpoint_storage());
+}
+
+// The newest run of this name that has written checkpoints, or was to; "": none has. With a storage it may be a run of another
+// machine, which has no folder here yet.
+fs::path Session::newest_run() const {
+  const fs::path runs = fs::path(pipeline_.run.folder) / pipeline_.run.name;
+  std::string newest;  // they are named by their dates
+  if (Storage* const storage = checkpoint_storage()) {
+    const std::string all = join_url(pipeline_.checkpoint.folder, runs.filename().string());
+    if (storage->is_empty(all)) return {};
+    storage->list(all, [&](const Storage::Object& object) {
+      const std::size_t slash = object.name.find('/');
+      if (slash != std::string::npos) newest = std::max(newest, object.name.substr(0, slash));
+    });
+  } else {
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(runs, error)) {
+      if (fs::is_directory(checkpoint_folder_of(entry.path()), error)) {
+        newest = std::max(newest, entry.path().filename().string());
+      }
+    }
+  }
+  return newest.empty() ? fs::path() : runs / newest;
+}
 
 bool Session::has_checkpoints() const {
   const GraphPlan& main = options_.graph.empty() ? pipeline_.graphs.front() : *pipeline_.graph(options_.graph);
@@ -80,6 +107,7 @@ void Session::find_checkpoint() {
   if (pipeline_.run.folder.empty()) {
     fail(ErrorKind::usage, "{}: [checkpoint] writes beside the run's files, and run.folder = \"\" writes none", pipeline_.file);
   }
+  if (Storage* const storage = checkpoint_storage()) storage->look(pipeline_.checkpoint.folder);  // finds mistakes early
   const bool begins_elsewhere = !options_.weights.empty() || options_.from.epoch > 0 || options_.from.step > 0;
   if (options_.resume && begins_elsewhere && !options_.replays) {
     fail(ErrorKind::usage, "--resume takes step and weights of the checkpoint: leave out --from and --weights");
@@ -103,13 +131,14 @@ void Session::choose_checkpoint() {
     run = fs::path(*options_.resume).lexically_normal();
     if (!run.has_filename()) run = run.parent_path();  // "runs/x/2026-01-01T00-00-00/"
     std::error_code ignored;
-    if (!fs::is_directory(run, ignored)) fail(ErrorKind::usage, "--resume: '{}' is no folder of a run", run.string());
+    const bool is_elsewhere = checkpoint_storage() != nullptr;  // a run of another machine has no folder here
+    if (!is_elsewhere && !fs::is_directory(run, ignored))
+      fail(ErrorKind::usage, "--resume: '{}' is no folder of a run", run.string());
   } else {
-    run = newest_run(pipeline_);
+    run = newest_run();
   }
   if (!run.empty()) {
-    resumed_ = newest_checkpoint(checkpoint_folder(pipeline_.checkpoint, run),
-                                 [this](std::string text) { observers_.warn(std::move(text)); });
+    resumed_ = checkpoint_place_of(run)->newest([this](std::string text) { observers_.warn(std::move(text)); });
     resumed_run_ = run;
     if (resumed_ && options_.resumed_rate_factor) resumed_->checkpoint.state.rate_factor = *options_.resumed_rate_factor;
   }
@@ -126,11 +155,12 @@ void Session::share_choice(bool failed) {
   std::ranges::transform(choice, bytes.begin(), [](char c) { return static_cast<std::byte>(c); });
   options_.group->broadcast(Group::kRun, 0, bytes);
   if (is_first() || bytes.empty()) return;
-  std::string path(bytes.size(), '\0');
-  std::ranges::transform(bytes, path.begin(), [](std::byte byte) { return static_cast<char>(byte); });
-  if (path[0] != '+') fail(ErrorKind::usage, "process 0 has no checkpoint to go on with");
-  path.erase(0, 1);
-  resumed_ = FoundCheckpoint{path, read_checkpoint(path)};
+  std::string text(bytes.size(), '\0');
+  std::ranges::transform(bytes, text.begin(), [](std::byte byte) { return static_cast<char>(byte); });
+  if (text[0] != '+') fail(ErrorKind::usage, "process 0 has no checkpoint to go on with");
+  const fs::path path = text.substr(1);
+  const auto place = checkpoint_place(path.parent_path(), checkpoint_storage());
+  resumed_ = FoundCheckpoint{path, place->read(path.filename().string())};
 }
 
 void Session::check_changes() const {
@@ -178,14 +208,16 @@ void Session::make_checkpoints(const fs::path& run) {
     return every.times(step, steps);
   };
   checkpoints_ = std::make_unique<Checkpoints>(
-      Checkpoints::Setting{.folder = checkpoint_folder(pipeline_.checkpoint, run),
+      Checkpoints::Setting{.folder = checkpoint_folder_of(run),
+                           .storage = checkpoint_storage(),
+                           .lock = run,
                            .keep = pipeline_.checkpoint.keep,
                            .keep_every = std::move(stretch),
                            .rescue = options_.rescue.empty() ? fs::path() : rescue_folder(run) / "checkpoints",
                            .seconds = pipeline_.checkpoint.seconds,
                            .tell = [this](CheckpointEvent event) { observers_.tell(std::move(event)); },
                            .warn = [this](std::string text) { observers_.warn(std::move(text)); }});
-  if (resumed_) mend_folders(checkpoint_folder(pipeline_.checkpoint, run), run, *resumed_);
+  if (resumed_) mend_folders(*checkpoint_place_of(run), run, *resumed_);
 }
 
 // Of all replicas of all processes.
@@ -230,6 +262,7 @@ void Session::checkpoint(RunState state, bool best, Checkpoints::Clock::time_poi
   state.backend = devices_.devices.front()->info().backend;
   state.precision = to_string(precision_);
   state.replicas = devices_.all_replicas;
+  state.batches = last_batches(state.step);
   std::vector<NamedTensor> tensors = capture();
   if (!checkpoints_) return;
   checkpoints_->write({std::move(state), std::move(tensors), to_toml(resolved())}, best, since);

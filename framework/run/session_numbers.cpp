@@ -69,22 +69,13 @@ class HeldSteps {
   bool closed_ = false, drained_ = false;
 };
 
-// What one process agrees upon with itself.
-Graph::StepAgreed agreed_alone(const Graph::StepReady& ready) {
-  Graph::StepAgreed agreed{.stream_hash = ready.stream_hash};
-  for (std::size_t entry = 0; entry < ready.weights.size(); ++entry) {
-    for (const std::vector<double>& of_instance : ready.weights[entry]) agreed.add(entry, of_instance);
-  }
-  return agreed;
-}
-
 // Lets every step go, up to the one that `wants` refuses.
 void let_steps_go(HeldSteps& steps, const std::function<bool(const Graph::StepReady&)>& wants) {
   while (auto step = steps.take()) {
     const bool go_on = wants(step->ready);
     step->ready.batch = nullptr;
     if (!go_on) return;
-    step->answer(agreed_alone(step->ready));
+    step->answer(Graph::StepAgreed::alone(step->ready));
   }
 }
 
@@ -121,9 +112,12 @@ void Session::check_on_nan() const {
 
 std::string Session::newest_checkpoint_path() const {
   if (!has_checkpoints() || log_->folder().empty()) return {};
-  const std::filesystem::path folder = checkpoint_folder_of(log_->folder());
-  const std::string name = pointed_to(folder, "latest");
-  return name.empty() ? std::string() : (folder / name).string();
+  try {
+    const std::string name = checkpoint_place_of(log_->folder())->pointed_to("latest");
+    return name.empty() ? std::string() : (checkpoint_folder_of(log_->folder()) / name).string();
+  } catch (const Error&) {  // of a storage that does not answer; what is looked for explains another error
+    return {};
+  }
 }
 
 Error Session::with_advice(const Error& error) const {

@@ -325,6 +325,7 @@ bool Training::run_pass(std::size_t g, std::uint64_t first, std::uint64_t last) 
   const double seconds = seconds_since(start);
   const bool joint = !parts_.agreements.empty() && has_reports(parts_.builds[g]->plan());
   if (joint) await_others(name, first / parts_.builds[g]->steps_per_epoch(), last - first);
+  parts_.log.samples_done(name, UINT64_MAX, 0);
   end_pass(g, first, last, seconds, parts_.log.skipped_samples(name) - skipped);
   return true;
 }

@@ -74,8 +74,11 @@ RunState Training::state(std::uint64_t done) {
   state.rate_factor = parts_.requests.factor(done);
   for (const std::size_t g : passes_left_) state.passes_due.push_back(parts_.builds[g]->plan().name);
   state.watched = rules_.state();
+  const GraphBuild& main = *parts_.builds.front();
+  parts_.log.samples_done(main.plan().name, state.epoch, state.step_of_epoch * main.batch().size);
+  parts_.log.save_bad_samples(state);
   if (state.step_of_epoch == 0) return state;
-  const std::string& name = parts_.builds.front()->plan().name;
+  const std::string& name = main.plan().name;
   const std::uint64_t steps = done - std::max(state.epoch * steps_per_epoch_, begun_with_);
   if (!parts_.agreements.empty() && reported_) await_others(name, state.epoch, steps);
   const RunLog::Sums sums = await_reports(name, state.epoch, steps);

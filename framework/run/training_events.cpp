@@ -67,6 +67,7 @@ void Training::end_epoch(std::uint64_t epoch, std::uint64_t done) {
   parts_.observers.tell(std::move(event));
   if (done % steps_per_epoch_ != 0) return;  // a longer run may go on with this epoch
   parts_.log.forget(name, epoch);
+  parts_.log.samples_done(name, epoch + 1, 0);
   training_seconds_ = 0;
 }
 

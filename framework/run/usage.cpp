@@ -129,7 +129,10 @@ class UsageReader {
     const bool of_classes = target.kind == TargetSpec::Kind::classes;
     usage_.target.set("kind", Value(of_classes ? "classes" : "image"));
     usage_.target.set("scale", Value(target.scale));
-    if (of_classes) usage_.target.set("ids", ids_of(target));
+    if (!of_classes) return;
+    usage_.target.set("ids", ids_of(target));
+    const std::vector<std::string>& colours = build_.colours();
+    if (!colours.empty()) usage_.target.set("colours", Value(Array(colours.begin(), colours.end())));
   }
 
   static Value ids_of(const TargetSpec& target) {
@@ -263,6 +266,21 @@ std::optional<Usage> usage_of(const Pipeline& pipeline, const Builds& builds) {
   std::optional<Usage> usage = UsageReader(pipeline, usage_graph(pipeline, builds)).read();
   if (usage) read_loss(*builds.front(), *usage);
   return usage;
+}
+
+std::vector<std::string> colours_from(const std::map<std::string, std::string>& metadata) {
+  const auto found = metadata.find(kUsageKey);
+  if (found == metadata.end()) return {};
+  Diagnostics ignored;
+  const auto table = parse_toml(found->second, kUsageKey, ignored);
+  const Value* const target = table ? table->find("target") : nullptr;
+  const Value* const colours = target ? target->find("colours") : nullptr;
+  std::vector<std::string> texts;
+  if (colours == nullptr || colours->kind() != Value::Kind::array) return texts;
+  for (const Value& colour : colours->array()) {
+    if (colour.kind() == Value::Kind::text) texts.push_back(colour.text());
+  }
+  return texts;
 }
 
 std::map<std::string, std::string> metadata_of(const Usage& usage) {

@@ -11,7 +11,8 @@
 //   prepare   = ["decode_image"]            # stages before `batch`, without caches
 //   predict   = ["forward"]                 # stages behind it, up to the predictions
 //   input     = { height = 32, width = 32, channels = 3, mean = [...], deviation = [...] }
-//   target    = { kind = "classes", scale = 1, ids = [[0], [1, 5]] }     # of label images: the values of each class
+//   target    = { kind = "classes", scale = 1, ids = [[0], [1, 5]], colours = ["#808080", "#800000"] }
+//                                           # of label images: the values of each class, and its colour where the source names it
 //   [stages.decode_image]                   # all keys, defaults too
 //   [sinks.write_masks]                     # keys of stages that write predictions, as the file says them
 //   [network]                               # the variables
@@ -61,6 +62,9 @@ std::optional<Usage> usage_of(const Pipeline& pipeline, const std::vector<std::u
 // PyTorch's. Throws Error(data) for a text that cannot be read, or that a newer version wrote.
 std::map<std::string, std::string> metadata_of(const Usage& usage);
 std::optional<Usage> usage_from(const std::map<std::string, std::string>& metadata, const std::string& file);
+
+// The colours of classes that the metadata names. Metadata of others, or what cannot be read: none.
+std::vector<std::string> colours_from(const std::map<std::string, std::string>& metadata);
 
 // Where `here`, of a pipeline, does otherwise than `stored`, of its weights. Not compared: classes that one of the two does not
 // know, or where the last layers are new (`other_task`); targets that one of them has not; a precision that is left to the run.

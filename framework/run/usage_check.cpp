@@ -97,7 +97,9 @@ class UsageComparison {
         add(here_.target_at, fmt::format("[{}] has targets of", here_.graph), as_written(key, now), as_written(key, then));
       }
     }
-    if (!other_task) ids();
+    if (other_task) return;
+    ids();
+    colours();
   }
 
   Diagnostics take() { return std::move(errors_); }
@@ -165,6 +167,18 @@ class UsageComparison {
     add(here_.target_at, fmt::format("[{}] has label images whose", here_.graph),
         fmt::format("{} {} {}", as_written(values), values.size() == 1 ? "is" : "are", meaning(now[values[0]])),
         fmt::format("{} {}", values.size() == 1 ? "it" : "them", meaning(then[values[0]])));
+  }
+
+  // One message, of the first class that differs. What only one of the two names is not compared.
+  void colours() {
+    const Value *then = stored_.target.find("colours"), *now = here_.target.find("colours");
+    const auto is_list = [](const Value* value) { return value != nullptr && value->kind() == Value::Kind::array; };
+    if (!is_list(then) || !is_list(now)) return;
+    const auto [before, after] = std::ranges::mismatch(then->array(), now->array(), equal_values);
+    if (before == then->array().end() || after == now->array().end()) return;  // their number is that of the classes
+    add(here_.classes_at, fmt::format("[{}] has", here_.graph),
+        fmt::format("the colour {} for class {}", one_line(*after), after - now->array().begin()),
+        fmt::format("the colour {}", one_line(*before)));
   }
 
   const Usage &stored_, &here_;

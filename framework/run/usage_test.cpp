@@ -21,7 +21,7 @@ batch = 50
 prepare = ["decode_image", "resize", "pad"]
 predict = ["forward"]
 input = { height = 32, width = 48, channels = 3, mean = [0.5, 0.5, 0.5], deviation = [0.25, 0.25, 0.25] }
-target = { kind = "classes", scale = 1, ids = [[0], [1, 5], [2]] }
+target = { kind = "classes", scale = 1, ids = [[0], [1, 5], [2]], colours = ["#0a0a0a", "#ff0000", "#00ff00"] }
 [stages.decode_image]
 stage = "decode_image"
 channels = 3
@@ -143,6 +143,8 @@ constexpr Way kWays[] = {
     {"a value that counts", "ids = [[0], [1, 5], [2]]", "ids = [[0, 9], [1, 5], [2]]",
      "whose value 9 is taken as class 0, and the weights were validated with it ignored"},
     {"the scale of targets", "scale = 1", "scale = 2", "[validate] has targets of scale = 2"},
+    {"a colour", "\"#0a0a0a\", \"#ff0000\"", "\"#0a0a0a\", \"#ff0001\"",
+     "[validate] has the colour \"#ff0001\" for class 1, and the weights were validated with the colour \"#ff0000\""},
     {"targets of another kind", "kind = \"classes\"", "kind = \"image\"", "targets of kind = \"image\""},
 };
 
@@ -166,11 +168,25 @@ TEST(Disagreements, OfClassesNameTheFirstThatDiffers) {
   EXPECT_EQ(said("[]"), "") << "images without classes";
 }
 
+constexpr const char* kColours = ", colours = [\"#0a0a0a\", \"#ff0000\", \"#00ff00\"]";
+constexpr const char* kTarget =
+    "target = { kind = \"classes\", scale = 1, ids = [[0], [1, 5], [2]], colours = [\"#0a0a0a\", \"#ff0000\", \"#00ff00\"] }";
+
+TEST(Usage, TellsTheColoursOfClasses) {
+  EXPECT_EQ(colours_from({{"usage", kText}}), (std::vector<std::string>{"#0a0a0a", "#ff0000", "#00ff00"}));
+  EXPECT_TRUE(colours_from({{"usage", with(kColours, "")}}).empty());
+  EXPECT_TRUE(colours_from({{"usage", "target = 5"}}).empty());
+  EXPECT_TRUE(colours_from({{"usage", "target = "}}).empty()) << "a damaged file";
+  EXPECT_TRUE(colours_from({{"format", "pt"}}).empty());
+}
+
 TEST(Disagreements, AreNotWhatAnotherTaskHasOrTheRunChooses) {
   EXPECT_EQ(said_of(usage(kText, R"(["car", "van"])"), true), "") << "the last layer is new";
   EXPECT_EQ(said_of(usage(with("ids = [[0], [1, 5], [2]]", "ids = [[0], [1]]")), true), "");
   EXPECT_EQ(said_of(usage(with("\"fp32\"", "\"auto\""))), "");
-  EXPECT_EQ(said_of(usage(with("target = { kind = \"classes\", scale = 1, ids = [[0], [1, 5], [2]] }", "target = {}"))), "");
+  EXPECT_EQ(said_of(usage(with(kTarget, "target = {}"))), "");
+  EXPECT_EQ(said_of(usage(with("\"#ff0000\", \"#00ff00\"] }", "\"#ff0001\", \"#00ff00\"] }")), true), "") << "colours";
+  EXPECT_EQ(said_of(usage(with(kColours, ""))), "") << "a source that names no colours";
   EXPECT_EQ(said_of(usage(with("batch = 50", "batch = 8"))), "");
   EXPECT_EQ(said_of(usage(with("seed = 7", "seed = 8"))), "");
   EXPECT_EQ(said_of(usage(with("predict = [\"forward\"]", "predict = []"))), "") << "of a training graph";

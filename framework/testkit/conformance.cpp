@@ -67,7 +67,8 @@ std::vector<Subject> registered_by(const Registry& registry, std::string_view pl
 
 std::vector<Check> checks_of(std::string_view kind) {
   std::vector<Check> found;
-  for (const std::span<const Check> checks : {stage_checks(), compute_checks(), rule_checks(), observer_checks()}) {
+  for (const std::span<const Check> checks :
+       {stage_checks(), compute_checks(), rule_checks(), observer_checks(), backend_checks(), service_checks()}) {
     std::copy_if(checks.begin(), checks.end(), std::back_inserter(found), [&](const Check& check) { return check.kind == kind; });
   }
   return found;

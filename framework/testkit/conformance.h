@@ -41,12 +41,12 @@ class Report {
 };
 
 struct Check {
-  const char* kind;  // "stage", "layer", "loss", "rule", "observer"
+  const char* kind;  // "stage", "layer", "loss", "rule", "observer", "backend", "storage", "digest"
   const char* name;  // "determinism"
   void (*run)(const Registry& registry, const std::string& name, Report& report);
 };
 
-// What a plugin registered. Kinds without checks are listed too: "backend", "storage", "digest", "communicator".
+// What a plugin registered. The name of a storage is its scheme.
 struct Subject {
   std::string kind, name;
 };
@@ -56,6 +56,8 @@ std::span<const Check> stage_checks();
 std::span<const Check> compute_checks();  // of layers and losses
 std::span<const Check> rule_checks();
 std::span<const Check> observer_checks();
+std::span<const Check> backend_checks();
+std::span<const Check> service_checks();  // of storages and digests
 std::vector<Check> checks_of(std::string_view kind);
 
 // Asks one check. What it throws is a complaint.

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <cstring>
 #include <map>
 #include <set>
 #include <utility>
@@ -11,6 +13,7 @@
 #include "millrace/loss_plan.h"
 #include "millrace/parameter_plan.h"
 #include "testkit/host_rule.h"
+#include "testkit/plain_input.h"
 #include "testkit/plain_stream.h"
 
 namespace millrace::testkit {
@@ -24,6 +27,7 @@ class PlainReplica : public Replica {
   PlainReplica(const Network& network, const CompileOptions& options)
       : network_(network), layout_(plan_buckets(network, options.bucket_bytes)), request_(options.request) {
     check_update(request_.update, network_);
+    check_gradients(network_, request_);
     for (const Layer& layer : network.layers) {
       if (layer.op != "flatten" && layer.op != "linear" && layer.op != "relu") {
         fail(ErrorKind::usage, "layer '{}': the plain backend does not know \"{}\"", layer.name, layer.op);
@@ -111,11 +115,12 @@ class PlainReplica : public Replica {
 
   Ref<Event> infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count, std::span<const View> views,
                    const std::shared_ptr<const Loss>& loss, StepSums& sums) override {
-    std::vector<float> total(at(static_cast<int>(count)) * elements(network_.output()), 0.0F);
+    check_views(network_, views);
+    std::vector<float> total(count * elements(network_.output()), 0.0F);
     for (const View& view : views) {
       read_batch(*batch, begin, count, view);
       forward(0);
-      for (std::size_t i = 0; i < total.size(); ++i) total[i] += static_cast<float>(view.weight) * activations_.back()[i];
+      add_view(network_, activations_.back(), view, total);
     }
     logits_ = std::move(total);
     logit_gradient_.assign(logits_.size(), 0.0F);
@@ -130,8 +135,22 @@ class PlainReplica : public Replica {
     }
     return make_ref<Done>();
   }
+  Ref<Event> read_gradients(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count,
+                            std::span<const GradientCopy> copies) override {
+    const std::vector<std::vector<float>> kept = memory_;  // backward() adds to it
+    for (const auto& [score, host] : copies) {
+      read_batch(*batch, begin, count, View{});
+      forward(0);
+      std::vector<float> gradient = score_gradient(network_, score, activations_.back(), {batch->labels + begin, count});
+      for (std::size_t l = network_.layers.size(); l-- > at(score.by.layer) + 1;) {
+        gradient = backward(network_.layers[l], activations_[l], gradient);
+      }
+      std::copy(gradient.begin(), gradient.end(), host);
+    }
+    for (std::size_t b = 0; b < kept.size(); ++b) std::copy(kept[b].begin(), kept[b].end(), memory_[b].begin());
+    return make_ref<Done>();
+  }
   std::vector<float> logits() override { return logits_; }
-
   std::vector<std::string> states() const override {
     std::vector<std::string> names;
     for (const auto& [name, values] : states_) {
@@ -239,9 +258,8 @@ class PlainReplica : public Replica {
     return {nullptr, nullptr};
   }
 
-  // The samples as normalised (C, H, W) floats, with what backward and loss need of the batch.
+  // The samples, with what backward and loss need of the batch.
   void read_batch(const Batch& batch, std::uint32_t begin, std::uint32_t count, const View& view) {
-    const ImageShape window = batch.window;
     labels_.assign(batch.labels + begin, batch.labels + begin + count);
     weights_.assign(batch.weights + begin, batch.weights + begin + count);
     second_labels_ = labels_;
@@ -254,22 +272,7 @@ class PlainReplica : public Replica {
     const std::size_t each = batch.numbers_per_sample;
     if (each > 0) numbers_.assign(batch.numbers + begin * each, batch.numbers + (begin + count) * each);
     activations_.assign(network_.layers.size() + 1, {});
-    std::vector<std::uint8_t> seen(window.bytes());
-    for (std::uint32_t n = begin; n < begin + count; ++n) {
-      AugmentationRecord record = batch.records[n];
-      if (view.dx != 0 || view.dy != 0) {
-        record.translate(view.dx, view.dy);
-        record.border = view.border;
-      }
-      if (view.flip_x) record.flip_x(window.width);
-      apply_record(record, {const_cast<std::uint8_t*>(batch.pixels) + n * batch.image.bytes(), batch.image}, window, seen.data());
-      const auto channels = static_cast<std::size_t>(window.channels);
-      for (std::size_t c = 0; c < channels; ++c) {
-        for (std::size_t i = c; i < seen.size(); i += channels) {
-          activations_[0].push_back(static_cast<float>((seen[i] / 255.0 - network_.mean[c]) / network_.deviation[c]));
-        }
-      }
-    }
+    activations_[0] = normalised_images(network_, batch, begin, count, view);
   }
 
   std::vector<float> forward(const Layer& layer, const std::vector<float>& in) {  // (N, inputs) -> (N, outputs)
@@ -360,6 +363,12 @@ class PlainReplica : public Replica {
   std::vector<float> logits_, logit_gradient_;
 };
 
+template <class T>
+std::shared_ptr<T> zeroed(std::size_t bytes) {
+  const std::size_t padded = (bytes / 64 + 1) * 64;
+  return {static_cast<std::remove_extent_t<T>*>(std::memset(std::aligned_alloc(64, padded), 0, padded)), std::free};
+}
+
 class PlainDevice : public Device {
  public:
   explicit PlainDevice(int index) {
@@ -367,12 +376,8 @@ class PlainDevice : public Device {
   }
   const DeviceInfo& info() const override { return info_; }
   std::unique_ptr<Stream> make_stream(const std::string&) override { return std::make_unique<PlainStream>(); }
-  std::shared_ptr<std::uint8_t[]> host_buffer(std::size_t bytes) override {
-    return {static_cast<std::uint8_t*>(std::calloc(bytes, 1)), std::free};
-  }
-  std::shared_ptr<std::byte> memory(std::size_t bytes, const std::string&) override {
-    return {static_cast<std::byte*>(std::calloc(bytes, 1)), std::free};
-  }
+  std::shared_ptr<std::uint8_t[]> host_buffer(std::size_t bytes) override { return zeroed<std::uint8_t[]>(bytes); }
+  std::shared_ptr<std::byte> memory(std::size_t bytes, const std::string&) override { return zeroed<std::byte>(bytes); }
   std::unique_ptr<Replica> compile(const Network& network, const CompileOptions& options) override {
     return std::make_unique<PlainReplica>(network, options);
   }

@@ -155,6 +155,17 @@ class RecordedReplica : public Replica {
     return record_on(queue_, *recorder_, std::move(clock));
   }
 
+  Ref<Event> read_gradients(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count,
+                            std::span<const GradientCopy> copies) override {
+    Clock clock = note("forward.read_gradients", parameters(false));
+    read_late("forward.read_gradients", std::move(batch), begin, count,
+              [this, copied = std::vector<GradientCopy>(copies.begin(), copies.end())](const Ref<Batch>& read, std::uint32_t from,
+                                                                                       std::uint32_t samples) {
+                inner_->read_gradients(read, from, samples, copied)->wait();
+              });
+    return record_on(queue_, *recorder_, std::move(clock));
+  }
+
   std::vector<float> logits() override {
     finish();
     return inner_->logits();

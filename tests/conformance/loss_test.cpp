@@ -167,25 +167,6 @@ TEST(LargerTargets, OfAnotherScaleThanTheOutputsAreNotTaken) {
   EXPECT_THROW(made.replica->infer(data.batch, 0, kBatch, {}, loss, sums), Error);
 }
 
-TEST(Loss, OfAMapIsMeasuredFromOneView) {
-  const auto loss = testkit::make_loss("pixel_cross_entropy");
-  const auto network = network_for({4, 6, 5}, false);
-  const Data data(*network, *loss);
-  for (const char* backend : {"cpu", "simulated"}) {
-    const Made made = compile(backend, *network, Precision::fp32, false, {loss});
-    const std::vector<View> views = {{.weight = 0.5}, {.flip_x = true, .weight = 0.5}};
-    StepSums sums;
-    try {
-      made.replica->infer(data.batch, 0, kBatch, views, loss, sums);
-      made.replica->finish();
-      ADD_FAILURE() << backend << ": no error";
-    } catch (const Error& error) {
-      EXPECT_EQ(error.kind(), ErrorKind::usage);
-      EXPECT_EQ(error.message(), "the network's output is a map: it is inferred from one view, the image as it is") << backend;
-    }
-  }
-}
-
 TEST(Loss, WithoutExamplesIsRefused) {
   Registry registry;
   LossType type;

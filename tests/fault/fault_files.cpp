@@ -13,7 +13,8 @@
 namespace fault_files {
 namespace {
 
-constexpr int kKilled = 137;  // as a shell says of SIGKILL
+constexpr int kKilled = 137;           // as a shell says of SIGKILL
+constexpr useconds_t kPause = 20'000;  // microseconds
 
 std::string variable(const char* name) {
   const char* const value = std::getenv(name);
@@ -26,6 +27,7 @@ Faults::Faults() : folder_(variable("FAULT_FILES_FOLDER")), name_(variable("FAUL
   static const std::map<std::string, int> kErrors = {
       {"ENOSPC", ENOSPC}, {"EDQUOT", EDQUOT}, {"EIO", EIO}, {"EROFS", EROFS}, {"EINVAL", EINVAL}};
   static const std::map<std::string, Action> kActions = {{"short", Action::halve},
+                                                         {"slow", Action::slow},
                                                          {"exit-before", Action::end_before},
                                                          {"exit-after", Action::end_after},
                                                          {"exit-within", Action::end_within}};
@@ -92,6 +94,7 @@ ssize_t Faults::handle(Call call, const std::function<ssize_t(std::string_view d
   ++count_;
   const Action action = count_ >= first_ && count_ <= last_ ? action_ : Action::none;
   const bool halves = call.data.size() > 1 && (action == Action::halve || action == Action::end_within);
+  if (action == Action::slow) ::usleep(kPause);
   if (action == Action::end_before || (action == Action::end_within && !halves)) ::_exit(kKilled);
   if (action == Action::fail && can_fail(call)) {
     if (call.name == "close") make(call.data);  // the descriptor is gone all the same

@@ -30,7 +30,7 @@ struct Call {
   bool frees() const { return name == "unlink" || name == "rmdir"; }
 };
 
-enum class Action { none, fail, halve, end_before, end_after, end_within };
+enum class Action { none, fail, halve, slow, end_before, end_after, end_within };
 
 class Faults {
  public:

@@ -1,18 +1,9 @@
 #include "fault_runner.h"
 
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <cerrno>
-#include <chrono>
 #include <cstdlib>
 #include <fstream>
-#include <functional>
 #include <sstream>
-#include <thread>
 
 namespace millrace::test {
 namespace {
@@ -23,6 +14,13 @@ using nlohmann::json;
 constexpr const char* kNetwork = R"(input  = { channels = 3, height = 32, width = 32 }
 layers = [ { op = "conv", out = 8, kernel = 3, stride = 2 }, { op = "batch_norm" }, { op = "relu" },
            { op = "dropout", probability = 0.3 }, { op = "conv", out = 8, kernel = 3, stride = 2 },
+           { op = "global_average_pool" }, { op = "linear", out = 10 } ]
+)";
+
+// No layer looks at a replica's part of the batch alone, and none draws: over replicas the order of sums differs, and nothing
+// else.
+constexpr const char* kPlain = R"(input  = { channels = 3, height = 32, width = 32 }
+layers = [ { op = "conv", out = 8, kernel = 3, stride = 2 }, { op = "relu" }, { op = "conv", out = 8, kernel = 3, stride = 2 },
            { op = "global_average_pool" }, { op = "linear", out = 10 } ]
 )";
 
@@ -84,45 +82,6 @@ best   = "validate.accuracy"
 resume = "auto"
 )";
 
-bool within(double seconds, const std::function<bool()>& happens) {
-  const auto limit = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-  while (!happens()) {
-    if (std::chrono::steady_clock::now() >= limit) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(2));
-  }
-  return true;
-}
-
-// Whether some process of this group has not ended.
-bool lives(pid_t group) {
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator("/proc", ignored)) {
-    const std::string name = entry.path().filename().string();
-    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    const std::string text = read_file(entry.path() / "stat");  // "12 (name) S parent group ..."
-    const std::size_t end = text.rfind(')');
-    if (end == std::string::npos) continue;
-    std::istringstream rest(text.substr(end + 1));
-    char state = 'Z';
-    pid_t parent = 0, found = 0;
-    rest >> state >> parent >> found;
-    if (found == group && state != 'Z' && state != 'X') return true;
-  }
-  return false;
-}
-
-[[noreturn]] void become(const Words& words, const Words& environment, const std::string& out, const std::string& err) {
-  ::setpgid(0, 0);
-  for (const std::string& each : environment) ::putenv(const_cast<char*>(each.c_str()));
-  ::dup2(::open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
-  ::dup2(::open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
-  std::vector<char*> arguments;
-  for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-  arguments.push_back(nullptr);
-  ::execv(arguments[0], arguments.data());
-  ::_exit(127);
-}
-
 std::string state_without_times(const fs::path& file) {
   json state = json::parse(read_file(file), nullptr, false);
   if (!state.is_object()) return "no state";
@@ -133,56 +92,6 @@ std::string state_without_times(const fs::path& file) {
 }
 
 }  // namespace
-
-RunningProgram::RunningProgram(const Words& words, const Words& environment) {
-  id_ = ::fork();
-  if (id_ == 0) become(words, environment, folder_ / "out", folder_ / "err");
-  ::setpgid(id_, id_);  // both do it: neither knows who comes first
-}
-
-RunningProgram::~RunningProgram() {
-  send_to_all(SIGKILL);
-  if (!code_) ::waitpid(id_, nullptr, 0);
-}
-
-void RunningProgram::send(int signal) const {
-  if (!code_) ::kill(id_, signal);
-}
-
-void RunningProgram::send_to_all(int signal) const { ::kill(-id_, signal); }
-
-bool RunningProgram::takes_signals(double seconds) const {
-  return within(seconds, [&] {
-    const std::string status = read_file(fmt::format("/proc/{}/status", id_));
-    const std::size_t at = status.find("SigBlk:");
-    if (at == std::string::npos || status.find("State:\tZ") != std::string::npos) return true;  // it has ended
-    const std::uint64_t blocked = std::strtoull(status.c_str() + at + 7, nullptr, 16);
-    return (blocked >> (SIGTERM - 1) & 1U) != 0;
-  });
-}
-
-bool RunningProgram::says(const std::string& text, double seconds) {
-  bool said = false;
-  within(seconds, [&] {
-    const bool over = ends(0);
-    said = out().find(text) != std::string::npos;
-    return said || over;
-  });
-  return said;
-}
-
-bool RunningProgram::ends(double seconds) {
-  return within(seconds, [&] {
-    int status = 0;
-    if (code_ || ::waitpid(id_, &status, WNOHANG) != id_) return code_.has_value();
-    code_ = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-    return true;
-  });
-}
-
-bool RunningProgram::is_alone(double seconds) const {
-  return code_ && within(seconds, [&] { return !lives(id_); });
-}
 
 Words lines_that_count(const fs::path& metrics) {
   std::vector<json> kept;
@@ -257,6 +166,7 @@ std::uint64_t environment_number(const char* name, std::uint64_t otherwise) {
 
 RunTest::RunTest() {
   std::ofstream(folder_ / "network.toml") << kNetwork;
+  std::ofstream(folder_ / "plain.toml") << kPlain;
   std::ofstream(folder_ / "pipeline.toml") << kPipeline;
 }
 
@@ -277,28 +187,36 @@ Outcome RunTest::run(const std::string& runs, const Words& set, const Words& opt
   return run_command(command(runs, set, options), patience);
 }
 
-fs::path RunTest::run_in(const std::string& runs) const {
-  std::vector<fs::path> found;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder_.path() / runs / "fault", ignored)) found.push_back(entry.path());
-  return found.empty() ? fs::path() : *std::max_element(found.begin(), found.end());  // named by their dates
+std::optional<Words> RunTest::fault_environment(const std::string& watched, const Words& faults) const {
+  const fs::path library = fs::path(MILLRACE_BINARY_DIR) / "tests/fault/fault_files.so";
+  if (!fs::exists(library)) return std::nullopt;
+  fs::create_directories(folder_.path() / watched);
+  Words environment = {"LD_PRELOAD=" + library.string(),
+                       "FAULT_FILES_FOLDER=" + fs::canonical(folder_.path() / watched).string()};
+  environment.insert(environment.end(), faults.begin(), faults.end());
+  return environment;
 }
 
+std::optional<Outcome> RunTest::run_with_faults(const std::string& watched, const Words& faults, const std::string& runs,
+                                                const Words& set) const {
+  const std::optional<Words> environment = fault_environment(watched, faults);
+  if (!environment) return std::nullopt;
+  RunningProgram program(command(runs, set), *environment);
+  Outcome outcome;
+  if (program.ends(240)) outcome.code = program.code();
+  outcome.out = program.out();
+  outcome.err = program.err();
+  return outcome;
+}
+
+fs::path RunTest::run_in(const std::string& runs) const { return newest_run(folder_.path() / runs); }
+
 fs::path RunTest::checkpoint_in(const std::string& runs, std::uint64_t step) const {
-  return run_in(runs) / "checkpoints" / fmt::format("step-{:09}", step);
+  return run_in(runs) / "checkpoints" / checkpoint_name(step);
 }
 
 void RunTest::copy_back_to(std::uint64_t step, const std::string& from, const std::string& to) const {
-  fs::copy(folder_.path() / from, folder_.path() / to, fs::copy_options::recursive);
-  fs::remove(run_in(to) / "weights.safetensors");
-  const std::string newest = fmt::format("step-{:09}", step);
-  std::vector<fs::path> later;
-  for (const auto& entry : fs::directory_iterator(run_in(to) / "checkpoints")) {
-    const std::string name = entry.path().filename().string();
-    if (name.starts_with("step-") && name > newest) later.push_back(entry.path());
-  }
-  for (const fs::path& path : later) fs::remove_all(path);
-  std::ofstream(run_in(to) / "checkpoints" / "latest") << newest << "\n";
+  test::copy_back_to(step, folder_.path() / from, folder_.path() / to);
 }
 
 }  // namespace millrace::test

@@ -1,9 +1,7 @@
-// Runs that are killed, paused and signalled: a program in a process group of its own, what a run has left, and what of that must
-// not depend on how often it was stopped.
+// Runs that are killed, paused and signalled: what a run has left, and what of that must not depend on how often it was stopped.
 #pragma once
 
 #include <gtest/gtest.h>
-#include <sys/types.h>
 
 #include <cstdint>
 #include <filesystem>
@@ -13,36 +11,9 @@
 #include <vector>
 
 #include "pipelines/command.h"
+#include "pipelines/running_program.h"
 
 namespace millrace::test {
-
-using Words = std::vector<std::string>;
-
-// A program under way. All processes that it starts belong to its group, which ends with this object.
-class RunningProgram {
- public:
-  explicit RunningProgram(const Words& words, const Words& environment = {});  // "NAME=VALUE"
-  ~RunningProgram();
-  RunningProgram(const RunningProgram&) = delete;
-  RunningProgram& operator=(const RunningProgram&) = delete;
-
-  pid_t id() const { return id_; }
-  void send(int signal) const;         // to the program
-  void send_to_all(int signal) const;  // to its whole group
-  // Until it takes signals itself: one that comes earlier ends it, as it ends any program.
-  bool takes_signals(double seconds) const;
-  bool says(const std::string& text, double seconds);  // on standard output
-  bool ends(double seconds);                           // within so many seconds
-  bool is_alone(double seconds) const;  // the program has ended, and within so many seconds nothing of its group lives
-  int code() const { return *code_; }   // 128 + signal when it was killed. REQUIRES: ends() was true
-  std::string out() const { return read_file(folder_ / "out"); }
-  std::string err() const { return read_file(folder_ / "err"); }
-
- private:
-  const TemporaryFolder folder_;
-  pid_t id_ = -1;
-  std::optional<int> code_;
-};
 
 // What must be the same however often a run was stopped: everything but times.
 struct LeftByRun {
@@ -67,15 +38,20 @@ const std::vector<Place>& places();  // cpu, two replicas, two processes, the si
 std::uint64_t environment_number(const char* name, std::uint64_t otherwise);
 
 // A small run with all that makes going on hard: statistics, momentum, averaged and slow weights, dropout, augmentation, pieces
-// of batches, validation in the middle of epochs, [plateau], [stop], best weights. 2 epochs of 5 steps, a checkpoint each 2.
+// of batches, validation in the middle of epochs, [plateau], [stop], best weights. 2 epochs of 5 steps, a checkpoint each 2. With
+// network.use=plain.toml its layers take each sample by itself.
 class RunTest : public testing::Test {
  protected:
   RunTest();
   Words command(const std::string& runs, const Words& set = {}, const Words& options = {}) const;
   Outcome run(const std::string& runs, const Words& set = {}, const Words& options = {}) const;
-  std::filesystem::path run_in(const std::string& runs) const;  // the newest run there
-  // As a run is that was killed some time behind this checkpoint: a copy, which lies elsewhere.
-  void copy_back_to(std::uint64_t step, const std::string& from, const std::string& to) const;
+  // What makes fault_files.so watch a folder in folder_, which begins empty. Nothing: that library was not built.
+  std::optional<Words> fault_environment(const std::string& watched, const Words& faults) const;
+  // Nothing: there is no fault_files.so.
+  std::optional<Outcome> run_with_faults(const std::string& watched, const Words& faults, const std::string& runs,
+                                         const Words& set) const;
+  std::filesystem::path run_in(const std::string& runs) const;                                  // the newest run there
+  void copy_back_to(std::uint64_t step, const std::string& from, const std::string& to) const;  // folders in folder_
   std::filesystem::path checkpoint_in(const std::string& runs, std::uint64_t step) const;
 
   const TemporaryFolder folder_;

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
-#include <fstream>
 
 #include "fault_runner.h"
 #include "network/safetensors.h"
@@ -45,11 +44,6 @@ TEST_F(Identity, ThreadsAndPlacesToStopChangeNothing) {
   }
 }
 
-// No layer looks at a replica's part of the batch alone, and none draws: what is left is the order of sums.
-constexpr const char* kPlain = R"(input  = { channels = 3, height = 32, width = 32 }
-layers = [ { op = "conv", out = 8, kernel = 3, stride = 2 }, { op = "relu" }, { op = "conv", out = 8, kernel = 3, stride = 2 },
-           { op = "global_average_pool" }, { op = "linear", out = 10 } ]
-)";
 constexpr double kTolerance = 1e-5;  // absolute, of weights below 1; one update is about 1e-2
 
 double largest_difference(const std::filesystem::path& a, const std::filesystem::path& b) {
@@ -68,7 +62,6 @@ double largest_difference(const std::filesystem::path& a, const std::filesystem:
 }
 
 TEST_F(Identity, ReplicasKeepTheStreamAndNearlyTheWeights) {
-  std::ofstream(folder_ / "plain.toml") << kPlain;
   const Words set = {"network.use=plain.toml"};
   const Outcome one = run("replicas1", set);
   ASSERT_EQ(one.code, 0) << one.err;

@@ -77,16 +77,10 @@ TEST_P(Kills, AtAnyMomentAgainAndAgainLoseNothing) {
 }
 
 TEST_P(Kills, BetweenAnyTwoCallsThatReachTheDiskLoseNothing) {
-  const fs::path library = fs::path(MILLRACE_BINARY_DIR) / "tests/fault/fault_files.so";
-  if (!fs::exists(library)) GTEST_SKIP() << "fault_files.so was not built";
   const std::uint64_t kills = environment_number("MILLRACE_KILLS", 2);
-  const auto environment = [&](const std::string& runs) {
-    fs::create_directories(folder_.path() / runs);
-    return Words{"LD_PRELOAD=" + library.string(), "FAULT_FILES_FOLDER=" + fs::canonical(folder_.path() / runs).string()};
-  };
-  Words logged = environment("whole");
-  logged.push_back("FAULT_FILES_LOG=" + (folder_ / "calls"));
-  RunningProgram first(command("whole", {}, GetParam().options), logged);
+  const std::optional<Words> logged = fault_environment("whole", {"FAULT_FILES_LOG=" + (folder_ / "calls")});
+  if (!logged) GTEST_SKIP() << "fault_files.so was not built";
+  RunningProgram first(command("whole", {}, GetParam().options), *logged);
   ASSERT_TRUE(first.ends(kPatience));
   ASSERT_EQ(first.code(), 0) << first.err();
   const LeftByRun whole = left_by(run_in("whole"));
@@ -98,8 +92,8 @@ TEST_P(Kills, BetweenAnyTwoCallsThatReachTheDiskLoseNothing) {
     const std::uint64_t call = tried == calls ? i + 1 : 1 + random_() % calls;
     const std::string end = std::vector<std::string>{"exit-before", "exit-within", "exit-after"}[random_() % 3];
     const std::string folder = fmt::format("call{}", i), what = fmt::format("seed {}, {} at call {}", seed_, end, call);
-    Words broken = environment(folder);
-    broken.insert(broken.end(), {fmt::format("FAULT_FILES_AT={}", call), "FAULT_FILES_DO=" + end});
+    const Words broken =
+        fault_environment(folder, {fmt::format("FAULT_FILES_AT={}", call), "FAULT_FILES_DO=" + end}).value_or(Words());
     RunningProgram program(command(folder, {}, GetParam().options), broken);
     ASSERT_TRUE(program.ends(kPatience)) << what;
     // Where the call was another process's, this one says that it was lost.

@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <map>
@@ -88,19 +87,9 @@ class ProtocolTest : public testing::Test {
     return wanted == nullptr ? 1000 : std::atoi(wanted);
   }
 
-  // In memory where the system has such a folder: reading a checkpoint asks the disk itself, and there are thousands.
-  static fs::path folder_in_memory() {
-    std::error_code ignored;
-    const fs::path memory = "/dev/shm";
-    return (fs::is_directory(memory, ignored) ? memory : fs::temp_directory_path()) / fmt::format("millrace-left-{}", ::getpid());
-  }
-  ~ProtocolTest() override {
-    std::error_code ignored;
-    fs::remove_all(left_, ignored);
-  }
-
   const TemporaryFolder folder_;
-  const fs::path left_ = folder_in_memory();
+  const MemoryFolder memory_;
+  const fs::path& left_ = memory_.path();
 };
 
 class EitherProtocol : public ProtocolTest, public testing::WithParamInterface<bool> {};

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -151,6 +152,17 @@ void ReplayDisk::write(const std::vector<Node>& nodes, int node, const fs::path&
   }
   fs::create_directory(path);
   for (const auto& [name, child] : written.names) write(nodes, child, path / name);
+}
+
+MemoryFolder::MemoryFolder() {
+  std::error_code ignored;
+  const fs::path memory = "/dev/shm";
+  path_ = (fs::is_directory(memory, ignored) ? memory : fs::temp_directory_path()) / fmt::format("millrace-left-{}", ::getpid());
+}
+
+MemoryFolder::~MemoryFolder() {
+  std::error_code ignored;
+  fs::remove_all(path_, ignored);
 }
 
 }  // namespace millrace::test

@@ -69,4 +69,18 @@ class ReplayDisk {
   std::map<int, int> open_;                      // descriptor to node
 };
 
+// A folder in memory where the system has such a place: reading a checkpoint asks the disk itself, and tests read thousands. It
+// is not made here, and removed with the object.
+class MemoryFolder {
+ public:
+  MemoryFolder();
+  MemoryFolder(const MemoryFolder&) = delete;
+  MemoryFolder& operator=(const MemoryFolder&) = delete;
+  ~MemoryFolder();
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
 }  // namespace millrace::test

@@ -43,6 +43,23 @@ TEST_F(GpuReplica, InfersWhatTheCpuInfersThroughEveryView) {
   EXPECT_EQ(sums[0].weight(), sums[1].weight());
 }
 
+TEST_F(GpuReplica, MirrorsTheMapsOfMirroredViewsBack) {
+  const std::shared_ptr<const Network> net = testkit::network_from_text(
+      "input = { channels = 3, height = 6, width = 9 }\nlayers = [ { op = \"conv\", out = 20, kernel = 3, padding = 1 },\n"
+      "  { op = \"gelu\" }, { op = \"conv\", out = 5, kernel = 3, padding = 1 } ]\n");
+  const std::vector<View> views = {{.weight = 0.25}, {.flip_x = true, .weight = 0.75}};
+  std::vector<std::vector<float>> maps;
+  StepSums none;
+  for (Device* on : {&device(), &oracle()}) {
+    Trainee here = trainee(*on, net);
+    here.replica().infer(random_batch(*on, *net, kBatch, 9), 0, kBatch, views, nullptr, none);
+    here.replica().finish();
+    maps.push_back(here.logits());
+  }
+  ASSERT_EQ(maps[0].size(), std::size_t{kBatch * 5 * 6 * 9});
+  EXPECT_LT(relative_difference(maps[0], maps[1]), tolerance(Precision::fp32));
+}
+
 TEST_F(GpuReplica, TakesFewerSamplesThanItWasCompiledFor) {
   const auto net = network("quickstart");
   Trainee here = trainee(device(), net), there = trainee(oracle(), net);

@@ -85,11 +85,11 @@ class WholeRun : public testing::Test {
     std::filesystem::create_directories(folder_);
     std::ofstream(folder_ / "network.toml") << kNetwork;
     std::ofstream(folder_ / "pipeline.toml") << kPipeline;
-    const std::string plugins = std::string(MILLRACE_BINARY_DIR) + "/lib/millrace/plugins/";
-    if (!std::filesystem::exists(plugins + "cpu.so")) GTEST_SKIP() << "plugin cpu is not built";
+    const std::filesystem::path plugins = MILLRACE_BINARY_DIR "/lib/millrace/plugins";
+    if (!std::filesystem::exists(plugins / "cpu.so")) GTEST_SKIP() << "plugin cpu is not built";
     ::setenv("OMP_WAIT_POLICY", "passive", 0);  // as pipeline-run does before it opens the plugin
     for (const char* plugin : {"batch", "forward_backward", "allreduce", "communicator_local", "optimizer", "rules", "losses", "metrics", "cpu"}) {
-      registry_.load(plugins + plugin + ".so");
+      registry_.load((plugins / fmt::format("{}.so", plugin)).string());
     }
     add_stages(registry_);
     registry_.add(BackendType{.name = "recording", .text = "", .plugin = "", .create = [this] { return recording_; }});

@@ -1,4 +1,4 @@
-// Stages, a layer and an update rule that break promises, each in one way.
+// Stages, a layer and an update rule that break promises, each in one way. services.cpp has other kinds.
 #include <millrace/layer.h>
 #include <millrace/plugin.h>
 #include <unistd.h>

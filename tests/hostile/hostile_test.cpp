@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <span>
 #include <sstream>
 
 #include "pipelines/command.h"
@@ -25,9 +26,16 @@ Outcome verdict_on(const std::string& file) {
 
 std::string hostile_folder() { return MILLRACE_BINARY_DIR "/tests/hostile"; }
 
-// On everything in hostile.cpp; made once for all tests that run in one process.
+// On everything in hostile.cpp and services.cpp; made once for all tests that run in one process.
 const Outcome& verdict() {
-  static const Outcome outcome = verdict_on(hostile_folder() + "/hostile.so");
+  static const Outcome outcome = [] {
+    Outcome first = verdict_on(hostile_folder() + "/hostile.so");
+    const Outcome second = verdict_on(MILLRACE_BINARY_DIR "/tests/hostile_services/services.so");
+    EXPECT_EQ(second.code, 1) << second.err;
+    first.out += second.out;
+    first.killed = first.killed || second.killed;
+    return first;
+  }();
   return outcome;
 }
 
@@ -46,6 +54,40 @@ struct Promise {
   const char* check;
   const char* expected;  // how the line goes on
 };
+
+// In services.cpp.
+constexpr Promise kOfServices[] = {
+    {"digest 'counts_pieces'", "determinism", "passed"},
+    {"digest 'counts_pieces'", "pieces", "failed: pieces of 1 bytes have another digest than the whole"},
+    {"digest 'in_capitals'", "digits", "failed: 'A0000000' is not written in lower-case hexadecimal digits"},
+    {"digest 'short_digests'", "digits", "failed: the digest of 64 bytes has 8 digits, and that of none has 1"},
+    {"digest 'shares_a_sum'", "pieces", "failed: a digest changes with what another one is given"},
+    {"storage 'muddle'", "description", "passed"},
+    {"storage 'muddle'", "listing", "failed: it lists '"},
+    {"storage 'muddle'", "reading", "failed: "},  // of the first file, whichever that is
+    {"storage 'muddle'", "refusals",
+     "failed: reading what is not there is an error of kind storage, expected data: the network failed"},
+    {"storage 'muddle'", "thread safety", "failed: on one of its threads: "},
+    {"backend 'other_inputs'", "description", "passed"},
+    {"backend 'other_inputs'", "refusals", "passed"},
+    {"backend 'other_inputs'", "logits", "failed: the outputs of a small network differ from those of plain loops by "},
+    {"backend 'other_rates'", "logits", "passed"},
+    {"backend 'other_rates'", "training", "failed: after step 1 the value of 'fc1.weight' differs from that of plain loops by "},
+    {"backend 'another_second'", "training", "passed"},
+    {"backend 'another_second'", "state",
+     "failed: a replica with the states of another does not go on to the same bits: 'gradient' of 'fc1.weight'"},
+    {"backend 'any_device'", "description", "failed: it calls itself 'plain'"},
+    {"backend 'any_device'", "refusals", "failed: a device that is not there is not refused"},
+    {"backend 'any_device'", "training", "passed"},
+    {"backend 'any_device'", "cancellation", "passed"},
+};
+
+void expect_said(std::span<const Promise> promises) {
+  for (const Promise& promise : promises) {
+    EXPECT_TRUE(said(promise.subject, promise.check).starts_with(promise.expected))
+        << promise.subject << ", " << promise.check << ": " << said(promise.subject, promise.check);
+  }
+}
 
 // One test for all: each test is a process, and the verdict takes seconds.
 TEST(Hostile, EveryBrokenPromiseIsNamed) {
@@ -77,10 +119,8 @@ TEST(Hostile, EveryBrokenPromiseIsNamed) {
       {"layer 'wrong_gradient'", "gradients", "failed: example ''"},
       {"rule 'moves_padding'", "padding", "failed: a value that is 0 and has no gradient does not stay 0"},
   };
-  for (const Promise& promise : broken) {
-    EXPECT_TRUE(said(promise.subject, promise.check).starts_with(promise.expected))
-        << promise.subject << ", " << promise.check << ": " << said(promise.subject, promise.check);
-  }
+  expect_said(broken);
+  expect_said(kOfServices);
   EXPECT_EQ(verdict().code, 1) << verdict().err;
   EXPECT_FALSE(verdict().killed);
   EXPECT_EQ(verdict().out.find("'harmless': failed"), std::string::npos);

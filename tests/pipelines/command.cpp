@@ -16,18 +16,6 @@
 namespace millrace::test {
 namespace {
 
-pid_t start(const std::vector<std::string>& arguments, const std::string& out, const std::string& err) {
-  std::vector<char*> argv;
-  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
-  argv.push_back(nullptr);
-  const pid_t child = fork();
-  if (child != 0) return child;
-  dup2(open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
-  dup2(open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
-  execv(argv[0], argv.data());
-  _exit(127);
-}
-
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
@@ -39,7 +27,8 @@ bool wait_for(pid_t child, const Interruption& interruption, Clock::time_point b
   while (wait4(child, &status, WNOHANG, &usage) == 0) {
     const double now = seconds_since(begin);
     const double due = sent == 0 ? interruption.after : interruption.again > 0 ? interruption.after + interruption.again : 0;
-    if (sent < 2 && due > 0 && now >= due) {
+    const bool is_due = interruption.once ? sent == 0 && interruption.once() : due > 0 && now >= due;
+    if (sent < 2 && is_due) {
       kill(child, interruption.signal);
       ++sent;
     }
@@ -54,10 +43,21 @@ bool wait_for(pid_t child, const Interruption& interruption, Clock::time_point b
 
 }  // namespace
 
+void become(const std::vector<std::string>& arguments, const std::string& out, const std::string& err) {
+  std::vector<char*> argv;
+  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
+  dup2(open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
+  dup2(open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
+  execv(argv[0], argv.data());
+  _exit(127);
+}
+
 Outcome run_command(const std::vector<std::string>& arguments, const Interruption& interruption) {
   const TemporaryFolder folder;
   const auto begin = Clock::now();
-  const pid_t child = start(arguments, folder / "out", folder / "err");
+  const pid_t child = fork();
+  if (child == 0) become(arguments, folder / "out", folder / "err");
   int status = 0;
   rusage usage{};
   Outcome outcome;

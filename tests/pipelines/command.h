@@ -3,6 +3,7 @@
 
 #include <csignal>
 #include <filesystem>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -14,20 +15,24 @@ struct Outcome {
   std::string out, err;
   double seconds = 0;
   bool killed = false;  // it had not ended within the limit
-  long peak_kib = 0;  // largest resident set
+  long peak_kib = 0;    // largest resident set
 };
 
 // What is done to a program that runs.
 struct Interruption {
   Interruption(double seconds = 0) : after(seconds) {}  // NOLINT(google-explicit-constructor): a number says it all
-  double after;         // seconds until a signal is sent; 0: never
+  double after;                                         // seconds until a signal is sent; 0: never
+  std::function<bool()> once = {};                      // the signal is sent as soon as this is so, whatever `after` says
   int signal = SIGINT;
-  double again = 0;     // seconds from the first signal to a second one; 0: never
-  double limit = 0;     // seconds until it is killed; 0: never
+  double again = 0;  // seconds from the first signal to a second one; 0: never
+  double limit = 0;  // seconds until it is killed; 0: never
 };
 
 // Runs a program with arguments; no shell.
 Outcome run_command(const std::vector<std::string>& arguments, const Interruption& interruption = {});
+
+// What a forked process does to become this program, whose output goes to these files.
+[[noreturn]] void become(const std::vector<std::string>& arguments, const std::string& out, const std::string& err);
 
 // The run asked for bf16 and was refused, because this processor has none.
 bool lacks_bf16(const Outcome& outcome);

@@ -91,8 +91,8 @@ TEST_F(OnSimulatedGpus, RecordedStepsAndBf16TrainToo) {
 
 // ---- Images that stay on the device ----
 
-// Two epochs of a training set of 70, and the validation set after each: with pixels from the host each time, or as devices keep
-// them.
+// Two epochs of a training set of 50, and 20 images of the validation set after each: with pixels from the host each time, or as
+// devices keep them.
 class ImagesOnTheDevice : public OnSimulatedGpus {
  protected:
   struct Result {
@@ -114,9 +114,10 @@ class ImagesOnTheDevice : public OnSimulatedGpus {
     const auto set = [&words](const std::string& assignment) { words.insert(words.end(), {"--set", assignment}); };
     set("run.folder=" + (folder / "runs"));
     set("run.epochs=2");
-    set("train.read.limit=70");
+    set("train.read.limit=50");
     set("train.batch.last=keep");
-    set("validate.batch.size=30");
+    set("validate.read.limit=20");
+    set("validate.batch.size=15");
     set("validate.forward.test_time=flip_translate");
     if (on_device) {
       set("train.cache.device=true");

@@ -17,9 +17,20 @@ double bound_in_mib(const std::string& report) {
 
 // A batch large enough that the network's memory, not the program's, makes the figure.
 std::vector<std::string> command(const std::vector<std::string>& more) {
-  std::vector<std::string> arguments = {tool("pipeline-run"), pipeline("cifar10.toml"), "--set", "data.root=" + shapes(), "--set",
-                                        "run.folder=", "--set", "train.batch.size=100", "--set", "run.epochs=3",
-                                        "--set", "validate.batch.size=100"};
+  std::vector<std::string> arguments = {tool("pipeline-run"),
+                                        pipeline("cifar10.toml"),
+                                        "--set",
+                                        "data.root=" + shapes(),
+                                        "--set",
+                                        "run.folder=",
+                                        "--set",
+                                        "train.batch.size=100",
+                                        "--set",
+                                        "train.read.limit=200",
+                                        "--set",
+                                        "run.epochs=3",
+                                        "--set",
+                                        "validate.batch.size=100"};
   arguments.insert(arguments.end(), more.begin(), more.end());
   return arguments;
 }
@@ -45,7 +56,8 @@ TEST(Memory, SaysThatSizesOfFilesAreNotKnown) {
   const TemporaryFolder folder;
   const auto report = [&](const std::string& size) {
     std::ofstream(folder / "t.toml") << "[run]\nname = \"t\"\nfolder = \"\"\n[train]\nflow = [\"read_folder\", \"decode_image\", "
-                                     << "\"resize\", \"batch\"]\n[train.read_folder]\npath = \"" << shapes() << "\"\n[train.decode_image]\n"
+                                     << "\"resize\", \"batch\"]\n[train.read_folder]\npath = \"" << shapes()
+                                     << "\"\n[train.decode_image]\n"
                                      << size << "\n[train.resize]\nsize = [24, 24]\n[train.batch]\nsize = 10\n";
     const Outcome check = run_command({tool("pipeline-run"), folder / "t.toml", "--check"});
     EXPECT_EQ(check.code, 0) << check.err;

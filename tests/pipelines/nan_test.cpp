@@ -61,6 +61,12 @@ global_norm = 1e30
 
 const std::vector<std::string> kGradients = {"train.poison.step=3"};
 
+// Of each kind: 50 and not 2 with MILLRACE_NAN=50.
+std::size_t places() {
+  const char* const long_form = std::getenv("MILLRACE_NAN");                         // NOLINT(concurrency-mt-unsafe)
+  return static_cast<std::size_t>(long_form != nullptr ? std::atoi(long_form) : 2);  // NOLINT(cert-err34-c)
+}
+
 TEST_F(NotFinite, StopsTheRunAndNamesStepCheckpointAndCommand) {
   const Outcome outcome = run("runs", kGradients);
   EXPECT_EQ(outcome.code, 1) << outcome.err;
@@ -118,12 +124,12 @@ TEST_F(NotFinite, ThePlaceWhereItBeginsIsNamed) {
   EXPECT_NE(input.find("forward: layer 'conv1' (conv) is the first whose output is not finite"), std::string::npos) << input;
   EXPECT_NE(input.find("before it: the network's input"), std::string::npos) << input;
   EXPECT_NE(input.find("first in sample "), std::string::npos) << input;
+}
 
-  const char* long_form = std::getenv("MILLRACE_NAN");  // NOLINT(concurrency-mt-unsafe): 50 places and not 2
+TEST_F(NotFinite, AWeightIsNamedWithItsLayerAndStep) {
   const bool has_bf16 = !lacks_bf16(run("check", {"run.precision=bf16"}, {"--check"}));
   const std::vector<std::string> layers = {"conv1", "bn1", "conv2", "fc"};
-  const auto places = static_cast<std::size_t>(long_form != nullptr ? std::atoi(long_form) : 2);  // NOLINT(cert-err34-c)
-  for (std::size_t i = 0; i < places; ++i) {
+  for (std::size_t i = 0; i < places(); ++i) {
     const std::string& layer = layers[i % layers.size()];
     const std::size_t step = 1 + (i / layers.size()) % 6;
     const std::string runs = fmt::format("weight{}", i);
@@ -132,6 +138,33 @@ TEST_F(NotFinite, ThePlaceWhereItBeginsIsNamed) {
                          i % 2 == 1 && has_bf16 ? "run.precision=bf16" : "run.precision=fp32"});
     const std::string expected = fmt::format("step {}, before it begins: '{}.weight' of layer '{}'", step + 1, layer, layer);
     EXPECT_NE(text.find(expected), std::string::npos) << text;
+  }
+}
+
+TEST_F(NotFinite, ALossIsNamedWithItsStep) {
+  for (std::size_t i = 0; i < places(); ++i) {
+    const std::size_t position = (250 + 149 * i) % 400;  // in the first epoch, of 4 batches of 100
+    const std::string text = explained(fmt::format("loss{}", i), {fmt::format("train.poison_input.position={}", position),
+                                                                  "train.forward_backward.loss={rule=\"poison_loss\"}"});
+    const std::string wrong = fmt::format("step {}: loss is nan\n", position / 100 + 1);
+    EXPECT_NE(text.find(wrong), std::string::npos) << text;
+    const std::string expected =
+        fmt::format("step {}, forward: the loss 'poison_loss' is nan, and the network's output is finite: ", position / 100 + 1);
+    EXPECT_NE(text.find(expected), std::string::npos) << text;
+  }
+}
+
+// Training does not read running statistics, so that no loss shows it.
+TEST_F(NotFinite, AStatisticIsNamedThoughEveryLossIsFinite) {
+  for (std::size_t i = 0; i < places(); ++i) {
+    const std::size_t step = 1 + (2 + 5 * i) % 8;  // 3, and then the last one
+    const std::string name = i % 2 == 0 ? "bn1.running_mean" : "bn1.running_var";
+    const std::string text = explained(fmt::format("statistic{}", i), {fmt::format("train.poison.step={}", step),
+                                                                       fmt::format("train.poison.parameter={}", name)});
+    EXPECT_NE(text.find(": all losses and gradients are finite, and not all weights\n"), std::string::npos) << text;
+    const std::string when = step == 8 ? "after the last step" : fmt::format("step {}, before it begins", step + 1);
+    EXPECT_NE(text.find(fmt::format("{}: '{}' of layer 'bn1' is not finite: none of 8 values", when, name)), std::string::npos)
+        << text;
   }
 }
 

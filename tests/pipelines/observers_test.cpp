@@ -1,4 +1,5 @@
 // What observers promise of a whole run: nothing is lost, nobody is waited for in silence, and what they ask for is done.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -7,6 +8,7 @@
 
 #include "command.h"
 #include "network/safetensors.h"
+#include "running_program.h"
 
 namespace millrace::test {
 namespace {
@@ -14,16 +16,36 @@ namespace {
 namespace fs = std::filesystem;
 using Lines = std::vector<nlohmann::json>;
 
-// quickstart.toml on a few images, with the test's observers at hand.
-Outcome quickstart(const std::string& folder, const std::vector<std::string>& set, Interruption interruption = {},
-                   const std::string& data = shapes()) {
+class WithListeners {
+ public:
+  WithListeners() { setenv("MILLRACE_PLUGIN_PATH", MILLRACE_BINARY_DIR "/tests/listeners", 1); }  // NOLINT: one thread
+  ~WithListeners() { unsetenv("MILLRACE_PLUGIN_PATH"); }                                          // NOLINT
+};
+
+std::vector<std::string> command(const std::string& folder, const std::vector<std::string>& set, const std::string& data) {
   std::vector<std::string> words = {tool("pipeline-run"), pipeline("quickstart.toml"), "--set", "run.folder=" + folder};
   words.insert(words.end(), {"--set", "data.root=" + data});
   for (const std::string& each : set) words.insert(words.end(), {"--set", each});
-  interruption.limit = 240;
-  setenv("MILLRACE_PLUGIN_PATH", MILLRACE_BINARY_DIR "/tests/listeners", 1);  // NOLINT(concurrency-mt-unsafe): one thread
-  Outcome outcome = run_command(words, interruption);
-  unsetenv("MILLRACE_PLUGIN_PATH");  // NOLINT(concurrency-mt-unsafe)
+  return words;
+}
+
+// quickstart.toml on a few images, with the test's observers at hand.
+Outcome quickstart(const std::string& folder, const std::vector<std::string>& set, const std::string& data = shapes()) {
+  const WithListeners listeners;
+  Interruption patience;
+  patience.limit = 240;
+  return run_command(command(folder, set, data), patience);
+}
+
+// Without an end, until it has told of an epoch; then it gets a signal.
+Outcome interrupted(const std::string& folder, int epoch, int signal) {
+  const WithListeners listeners;
+  RunningProgram program(command(folder, {"run.epochs=100000", "train.batch.size=20"}, shapes()));
+  EXPECT_TRUE(program.reports(fmt::format("train: epoch {}/", epoch), 240)) << program.err();
+  program.send(signal);
+  Outcome outcome;
+  if (program.ends(240)) outcome.code = program.code();
+  outcome.err = program.err();
   return outcome;
 }
 
@@ -62,9 +84,7 @@ std::size_t count(const std::string& text, const std::string& part) {
 
 TEST(Observers, MetricsAreWholeAfterSigterm) {
   const TemporaryFolder folder;
-  Interruption term(4);
-  term.signal = SIGTERM;
-  const Outcome outcome = quickstart(folder / "runs", {"run.epochs=100000", "train.batch.size=20"}, term);
+  const Outcome outcome = interrupted(folder / "runs", 2, SIGTERM);
   EXPECT_EQ(outcome.code, 143) << outcome.err;
   const Lines lines = metrics_in(folder / "runs");
   expect_every_step(lines);
@@ -78,9 +98,7 @@ TEST(Observers, MetricsAreWholeAfterSigterm) {
 // Every epoch but perhaps the last that was said is in the file, with all its steps and its validation.
 TEST(Observers, MetricsAreWholeUpToTheLastBoundaryAfterAKill) {
   const TemporaryFolder folder;
-  Interruption killed(4);
-  killed.signal = SIGKILL;
-  const Outcome outcome = quickstart(folder / "runs", {"run.epochs=100000", "train.batch.size=20"}, killed);
+  const Outcome outcome = interrupted(folder / "runs", 3, SIGKILL);
   EXPECT_EQ(outcome.code, 128 + SIGKILL) << outcome.err;
   const std::size_t said = count(outcome.err, "train: epoch ");
   ASSERT_GT(said, 1U) << outcome.err;
@@ -92,36 +110,43 @@ TEST(Observers, MetricsAreWholeUpToTheLastBoundaryAfterAKill) {
 }
 
 TEST(Observers, OneThatTakesTheLatestCostsTheRunNothing) {
-  const std::vector<std::string> set = {"run.epochs=5", "train.batch.size=10"};
+  const std::vector<std::string> set = {"run.epochs=2", "train.batch.size=10"};
   const Outcome alone = quickstart("", set);
   ASSERT_EQ(alone.code, 0) << alone.err;
   std::vector<std::string> with = set;
   with.emplace_back("observe.slow_page.seconds=1");
   const Outcome beside = quickstart("", with);
   ASSERT_EQ(beside.code, 0) << beside.err;
-  EXPECT_LT(beside.seconds, 1.5 * alone.seconds + 10) << "alone " << alone.seconds << " s; 200 steps would sleep for 200 s";
+  EXPECT_LT(beside.seconds, 1.5 * alone.seconds + 10) << "alone " << alone.seconds << " s; 80 steps would sleep for 80 s";
 }
 
 TEST(Observers, OneThatMustHearAllIsWaitedForAtABoundaryAndNamed) {
-  const Outcome outcome = quickstart("", {"run.epochs=1", "train.batch.size=10", "observe.slow.seconds=0.3"});
+  const TemporaryFolder folder;
+  const std::string waits = folder / "waits";
+  const Outcome outcome =
+      quickstart("", {"run.epochs=1", "train.batch.size=20", "observe.slow.seconds=0.1", "observe.notes_waits.file=" + waits});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
-  EXPECT_GT(outcome.seconds, 12);  // 40 steps
-  EXPECT_NE(outcome.err.find("  step 40/40  "), std::string::npos) << outcome.err;
-  EXPECT_NE(outcome.err.find("waits for observer slow"), std::string::npos) << outcome.err;
+  EXPECT_GT(outcome.seconds, 2);  // 20 steps
+  EXPECT_NE(read_file(waits).find("step 20/20 waits for observer slow\n"), std::string::npos) << read_file(waits);
 }
 
 TEST(Observers, TheGateClosesForOneThatIsTooFarBehind) {
   const TemporaryFolder folder;
-  const Outcome made = run_command({tool("pipeline-data"), "shapes", folder / "many", "--count", "1600", "--validation", "10"});
+  const Outcome made = run_command({tool("pipeline-data"), "shapes", folder / "many", "--count", "1200", "--validation", "10"});
   ASSERT_EQ(made.code, 0) << made.err;
+  std::ofstream(folder / "tiny.toml") << R"(input  = { channels = 3, height = 32, width = 32 }
+layers = [ { op = "global_average_pool" }, { op = "linear", out = "${classes}" } ]
+)";
   const Outcome outcome =
-      quickstart("", {"run.epochs=1", "train.batch.size=1", "validate.every=end", "observe.slow={first=25, seconds=0}"}, {},
+      quickstart("",
+                 {"run.epochs=1", "train.batch.size=1", "validate.every=end", "network.use=" + (folder / "tiny.toml"),
+                  "observe.slow={first=12, seconds=0}", "observe.notes_waits.file=" + (folder / "waits")},
                  folder / "many");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const std::string waits = read_file(folder / "waits");
   std::smatch held;
-  ASSERT_TRUE(std::regex_search(outcome.err, held, std::regex("step (1[0-9]{3})/1600[^\n]*waits for observer slow")))
-      << outcome.err;
-  EXPECT_LT(std::stoi(held[1]), 1600);
+  ASSERT_TRUE(std::regex_search(waits, held, std::regex("step (1[0-9]{3})/1200 waits for observer slow"))) << waits;
+  EXPECT_LT(std::stoi(held[1]), 1200);
 }
 
 TEST(Observers, OneThatFailsIsNamedOnceAndTheRunGoesOn) {

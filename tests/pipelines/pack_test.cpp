@@ -174,18 +174,32 @@ TEST(Pack, RefusesAFolderThatIsNotEmptyUnlessForced) {
 std::string long_work(const TemporaryFolder& folder) {
   std::ofstream list(folder / "list.csv");
   list << "file_name,label\n";
-  for (int i = 0; i < 400000; ++i) list << shapes() << "/train/star/00001.jpg,star\n";
+  for (int i = 0; i < 40000; ++i) list << shapes() << "/train/star/00001.jpg,star\n";
   return data_file(folder, "read_list", folder / "list.csv");
+}
+
+// A signal while the second shard is being written, wherever in the folder that is.
+Interruption at_the_second_shard(const TemporaryFolder& folder, int signal) {
+  Interruption interruption;
+  interruption.signal = signal;
+  interruption.limit = 120;
+  interruption.once = [path = folder.path()] {
+    std::error_code gone;
+    for (fs::recursive_directory_iterator at(path, gone), end; !gone && at != end; at.increment(gone)) {
+      if (at->path().filename().string().find("shard-000001") != std::string::npos) return true;
+    }
+    return false;
+  };
+  return interruption;
 }
 
 TEST(Pack, LeavesNothingBehindWhenInterrupted) {
   const TemporaryFolder folder;
   const std::string file = long_work(folder);
   const std::vector<std::string> before = names(folder.path());
-  Interruption interruption{3.0};
   for (const int signal : {SIGINT, SIGHUP}) {
-    interruption.signal = signal;
-    const Outcome outcome = pack({file, "--out", folder / "new/out", "--quality", "80", "--shard-size", "100 kB"}, interruption);
+    const Outcome outcome = pack({file, "--out", folder / "new/out", "--quality", "80", "--shard-size", "100 kB"},
+                                 at_the_second_shard(folder, signal));
     EXPECT_EQ(outcome.code, 128 + signal) << outcome.out << outcome.err;
     EXPECT_NE(outcome.err.find("stopped: '" + (folder / "new/out") + "' is as it was"), std::string::npos) << outcome.err;
     EXPECT_EQ(names(folder.path()), before);
@@ -197,7 +211,8 @@ TEST(Pack, LeavesTheFolderAsItWasWhenInterrupted) {
   const std::string file = long_work(folder);
   fs::create_directories(folder / "out");
   std::ofstream(folder / "out/shard-000000.tar") << "an earlier one";
-  const Outcome outcome = pack({file, "--out", folder / "out", "--force", "--quality", "80", "--shard-size", "100 kB"}, 3.0);
+  const Outcome outcome = pack({file, "--out", folder / "out", "--force", "--quality", "80", "--shard-size", "100 kB"},
+                               at_the_second_shard(folder, SIGINT));
   EXPECT_EQ(outcome.code, 130) << outcome.out << outcome.err;
   EXPECT_NE(outcome.err.find("stopped: '" + (folder / "out") + "' is as it was"), std::string::npos) << outcome.err;
   EXPECT_EQ(names(folder / "out"), (std::vector<std::string>{"shard-000000.tar"}));

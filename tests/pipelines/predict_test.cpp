@@ -1,9 +1,13 @@
 // Predictions, from a file of weights to files of classes and features.
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <map>
+#include <set>
 #include <sstream>
 
 #include "command.h"
@@ -117,6 +121,40 @@ TEST_F(Predict, AnEvaluationCountsWhatTheFiguresCount) {
   EXPECT_NEAR(right / all, std::stod(figures[2].at(1)), 1e-12);
 }
 
+TEST_F(Predict, TheWorstMistakesAreThoseOfAnyNumberOfReplicasWithoutABrokenImage) {
+  const std::string photos = folder_ / "photos";
+  fs::copy(shapes() + "/test", photos, fs::copy_options::recursive);
+  std::set<std::string> files;
+  for (const auto& entry : fs::recursive_directory_iterator(photos)) {
+    if (entry.is_regular_file()) files.insert(entry.path().string());
+  }
+  const std::string broken = *files.begin();
+  fs::resize_file(broken, fs::file_size(broken) / 2);
+  std::map<std::string, std::vector<std::vector<std::string>>> rows;
+  for (const char* devices : {"cpu", "cpu*2"}) {
+    const std::string toml = file("\"write_evaluation\"", "[predict.write_evaluation]\nfolder = \"" + (folder_ / "e") + "\"\n");
+    const Outcome outcome = predict(toml, {"--devices", devices, "--set", "predict.read.path=" + photos});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    for (const char* picture : {"e/confusion.png", "e/mistakes.png"}) EXPECT_GT(fs::file_size(folder_ / picture), 1000U);
+    EXPECT_EQ(rows_of(folder_ / "e/figures.csv").at(1).at(1), std::to_string(kTestImages - 1));
+    double wrong = 0;
+    for (const auto& row : rows_of(folder_ / "e/confusion.csv")) {
+      if (row[0] != "class" && row[0] != row[1]) wrong += std::stod(row[2]);
+    }
+    rows[devices] = rows_of(folder_ / "e/mistakes.csv");
+    EXPECT_GT(wrong, 0);
+    EXPECT_EQ(rows[devices].size(), 1 + std::min(std::size_t{36}, static_cast<std::size_t>(wrong)));
+  }
+  ASSERT_EQ(rows["cpu"].size(), rows["cpu*2"].size());
+  for (std::size_t i = 1; i < rows["cpu"].size(); ++i) {
+    const std::vector<std::string>& row = rows["cpu"][i];
+    for (std::size_t k = 0; k < 4; ++k) EXPECT_EQ(row.at(k), rows["cpu*2"][i].at(k)) << i;
+    EXPECT_NE(row[0], broken);
+    EXPECT_NE(row[2], row[3]);
+    EXPECT_TRUE(i == 1 || std::stod(row.at(5)) <= std::stod(rows["cpu"][i - 1].at(5))) << i;
+  }
+}
+
 TEST_F(Predict, RowsAreInOrderOfTheSourceForAnyNumberOfReplicas) {
   std::vector<std::string> expected;
   for (const auto& entry : fs::recursive_directory_iterator(shapes() + "/test")) {
@@ -188,6 +226,45 @@ TEST_F(Predict, WritesFeaturesOfALayerThatTheMemoryPlanHolds) {
   const auto names = rows_of(folder_ / "f.csv"), classes = rows_of(folder_ / "p.csv");
   ASSERT_EQ(names.size(), classes.size());
   for (std::size_t i = 0; i < names.size(); ++i) EXPECT_EQ(names[i][0], classes[i][0]);
+}
+
+// Each picture bears its sample's name, and another class has other pictures.
+TEST_F(Predict, DrawsWhereEachImageShowsAClass) {
+  const auto pictures = [&](const std::string& classes, const std::string& devices) {
+    const fs::path folder = folder_ / classes;
+    const Outcome outcome = predict(file("\"write_grad_cam\"", "[predict.write_grad_cam]\nnames = \"number\"\nclasses = \"" +
+                                                                   classes + "\"\nfolder = \"" + folder.string() + "\"\n"),
+                                    {"--devices", devices});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    std::map<std::string, std::string> bytes;
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      std::ifstream stream(entry.path(), std::ios::binary);
+      std::ostringstream text;
+      text << stream.rdbuf();
+      bytes[entry.path().filename()] = text.str();
+    }
+    return bytes;
+  };
+  std::vector<std::string> images, classes;
+  for (const auto& entry : fs::recursive_directory_iterator(shapes() + "/test")) {
+    if (entry.is_regular_file()) images.push_back(entry.path().string());
+    if (entry.is_directory()) classes.push_back(entry.path().filename());
+  }
+  std::sort(images.begin(), images.end());
+  std::sort(classes.begin(), classes.end());
+  const auto predicted = pictures("predicted", "cpu*2"), first = pictures(classes.at(0), "cpu"),
+             second = pictures(classes.at(1), "cpu");
+  std::size_t number = 0, other = 0;
+  for (const auto& [name, bytes] : first) {
+    const std::string stem = fs::path(images.at(number)).stem();
+    EXPECT_EQ(name, fmt::format("{:08}-{}.png", number++, stem));
+    EXPECT_TRUE(predicted.contains(name)) << name;
+    EXPECT_TRUE(bytes.starts_with("\x89PNG")) << name;
+    other += second.contains(name) && second.at(name) != bytes ? 1 : 0;
+  }
+  EXPECT_EQ(number, kTestImages);
+  EXPECT_EQ(predicted.size(), kTestImages);
+  EXPECT_GT(other, kTestImages / 13) << "those that show one of the two, at least";
 }
 
 TEST_F(Predict, RunsOnlyWhenItIsAskedFor) {

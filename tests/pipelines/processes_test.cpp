@@ -1,14 +1,14 @@
 // Several processes train together to the same bits as one, stop together, and notice when one of them is gone.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <chrono>
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
 #include <fstream>
-#include <thread>
 
 #include "command.h"
+#include "running_program.h"
 
 namespace millrace::test {
 namespace {
@@ -160,63 +160,22 @@ TEST_F(Processes, LeaveOutTheSameBadSamplesAndNameThemAll) {
   EXPECT_TRUE(weights[0] == weights[1]);
 }
 
-// The processes of a program that was started: itself, and its children.
-std::vector<pid_t> processes_of(pid_t parent) {
-  std::vector<pid_t> all = {parent};
-  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-    const std::string name = entry.path().filename();
-    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    const std::string stat = read_file(entry.path() / "stat");  // "42 (pipeline-run) S 41 ..."
-    const std::size_t end = stat.rfind(") ");
-    if (end != std::string::npos && std::atoi(stat.c_str() + end + 4) == parent) all.push_back(std::atoi(name.c_str()));
-  }
-  return all;
-}
+constexpr double kPatience = 60;  // seconds, for machines that do much else
 
-// Or ended, and not yet waited for by whoever took over its parent's place.
-bool is_gone(pid_t process) {
-  const std::string stat = read_file(fmt::format("/proc/{}/stat", process));
-  return stat.empty() || stat.find(") Z ") != std::string::npos;
-}
-
-struct Ended {
-  int code = -1;
-  std::string err, out;
-};
-
-// Starts a long run of two processes, and does something to one of them when the first epoch is done.
-Ended interrupted(const std::vector<std::string>& words, const TemporaryFolder& folder, int victim, int signal) {
-  const std::string out = folder / "out", err = folder / "err";
-  std::filesystem::remove(out);  // of the run before
-  const pid_t parent = ::fork();
-  if (parent == 0) {
-    if (std::freopen(out.c_str(), "w", stdout) == nullptr || std::freopen(err.c_str(), "w", stderr) == nullptr) ::_exit(99);
-    std::vector<char*> arguments;
-    for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-    arguments.push_back(nullptr);
-    ::execv(arguments[0], arguments.data());
-    ::_exit(99);
-  }
-  for (int i = 0; i < 1200 && read_file(out).find("\"epoch\"") == std::string::npos; ++i) ::usleep(50'000);
-  const std::vector<pid_t> all = processes_of(parent);
-  EXPECT_EQ(all.size(), 2U);
+// Starts a long run of two processes, and sends a signal to one of them when the first epoch is done.
+Outcome interrupted(const std::vector<std::string>& words, int victim, int signal) {
+  RunningProgram program(words);
+  EXPECT_TRUE(program.says("\"event\":\"epoch\"", kPatience)) << program.err();
+  std::vector<pid_t> all = program.children();
+  EXPECT_EQ(all.size(), 1U);
+  all.insert(all.begin(), program.id());
   if (all.size() == 2) ::kill(all[static_cast<std::size_t>(victim)], signal);
-  int status = 0;
-  bool ended = false;
-  for (int i = 0; i < 1200 && !ended; ++i) {
-    ended = ::waitpid(parent, &status, WNOHANG) == parent;
-    if (!ended) ::usleep(50'000);
-  }
-  EXPECT_TRUE(ended) << "it did not end within a minute: " << read_file(err);
-  if (!ended) {
-    for (const pid_t each : all) ::kill(each, SIGKILL);
-    ::waitpid(parent, &status, 0);
-  }
-  for (std::size_t i = 1; i < all.size(); ++i) {
-    for (int k = 0; k < 200 && !is_gone(all[i]); ++k) ::usleep(50'000);
-    EXPECT_TRUE(is_gone(all[i])) << "a process outlived its run";
-  }
-  return {WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status), read_file(err), read_file(out)};
+  EXPECT_TRUE(program.ends(kPatience)) << "it did not end within a minute: " << program.err();
+  Outcome outcome;
+  if (program.ends(0)) outcome.code = program.code();
+  EXPECT_TRUE(program.is_alone(10)) << "a process outlived its run";
+  outcome.err = program.err();
+  return outcome;
 }
 
 TEST_F(Processes, ASignalToOneStopsAllAtTheSameStep) {
@@ -224,7 +183,7 @@ TEST_F(Processes, ASignalToOneStopsAllAtTheSameStep) {
   for (const int victim : {0, 1}) {
     std::vector<std::string> words = command(fmt::format("signal{}", victim), 2, {"run.epochs=100000"});
     words.insert(words.end(), {"--devices", "cpu*2"});
-    const Ended ended = interrupted(words, folder_, victim, SIGTERM);
+    const Outcome ended = interrupted(words, victim, SIGTERM);
     EXPECT_EQ(ended.code, 128 + SIGTERM) << ended.err;
     EXPECT_FALSE(weights_in(folder_ / fmt::format("signal{}", victim)).empty()) << ended.err;
     EXPECT_EQ(ended.err.find("lost"), std::string::npos) << ended.err;
@@ -235,10 +194,10 @@ TEST_F(Processes, TheDeathOfOneEndsTheOthersAndNamesIt) {
   write(shapes(), kNorm, "");
   std::vector<std::string> words = command("killed", 2, {kSync, "run.epochs=100000"});
   words.insert(words.end(), {"--devices", "cpu*2"});
-  const Ended ended = interrupted(words, folder_, 1, SIGKILL);
+  const Outcome ended = interrupted(words, 1, SIGKILL);
   EXPECT_EQ(ended.code, 138) << ended.err;
   EXPECT_NE(ended.err.find("process 1 of 2 is lost: it was killed by signal 9"), std::string::npos) << ended.err;
-  const Ended other = interrupted(words, folder_, 0, SIGKILL);  // its child must not stay
+  const Outcome other = interrupted(words, 0, SIGKILL);  // its child must not stay
   EXPECT_EQ(other.code, 128 + SIGKILL);
 }
 

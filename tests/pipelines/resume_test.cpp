@@ -1,16 +1,13 @@
 // A run that goes on behind a checkpoint ends as if it had never stopped.
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <cstdlib>
+#include <csignal>
 #include <fstream>
-#include <random>
 #include <sstream>
 
 #include "command.h"
+#include "running_program.h"
 
 namespace millrace::test {
 namespace {
@@ -53,23 +50,12 @@ class ResumeTest : public testing::TestWithParam<Setting> {
     return run_command(words);
   }
 
-  // The folder of the only run there.
-  fs::path run_in(const std::string& runs) const { return *fs::directory_iterator(folder_.path() / runs / "quickstart"); }
+  fs::path run_in(const std::string& runs) const { return newest_run(folder_.path() / runs); }
   std::string weights_in(const std::string& runs) const {
     return read_file(find_file(folder_.path() / runs, "weights.safetensors"));
   }
-  // As a run is that was killed some time after this checkpoint: a copy, which lies elsewhere.
   void copy_back_to(std::uint64_t step, const std::string& from, const std::string& to) const {
-    fs::copy(folder_.path() / from, folder_.path() / to, fs::copy_options::recursive);
-    fs::remove(run_in(to) / "weights.safetensors");
-    const std::string newest = fmt::format("step-{:09}", step);
-    std::vector<fs::path> later;
-    for (const auto& entry : fs::directory_iterator(run_in(to) / "checkpoints")) {
-      const std::string name = entry.path().filename().string();
-      if (name.starts_with("step-") && name > newest) later.push_back(entry.path());
-    }
-    for (const fs::path& path : later) fs::remove_all(path);
-    std::ofstream(run_in(to) / "checkpoints" / "latest") << newest << "\n";
+    test::copy_back_to(step, folder_.path() / from, folder_.path() / to);
   }
 
   const TemporaryFolder folder_;
@@ -125,31 +111,6 @@ INSTANTIATE_TEST_SUITE_P(
                     Setting{"lookahead", {"train.optimizer.lookahead={every=2}"}},
                     Setting{"bfloat16_in_pieces", {"run.precision=bf16", kMicro}}),
     [](const auto& test) { return test.param.name; });
-
-// Kills as many as MILLRACE_KILLS says, at moments that a failure prints.
-TEST_F(ResumeTest, KilledAtAnyMomentItEndsAsIfItHadNotBeen) {
-  const char* const wanted = std::getenv("MILLRACE_KILLS");
-  const int kills = wanted == nullptr ? 6 : std::atoi(wanted);
-  const std::vector<std::string> set = {"run.epochs=8", "checkpoint.every=1 step", "checkpoint.keep=2", "checkpoint.resume=auto"};
-  const Outcome whole = run("whole", set);
-  ASSERT_EQ(whole.code, 0) << whole.err;
-  std::mt19937 random(static_cast<unsigned>(kills));
-  std::string moments;
-  for (int kill = 0, runs = 0; kill < kills; ++runs) {
-    const std::string folder = fmt::format("runs{}", runs);
-    Outcome outcome;
-    do {
-      Interruption interruption;
-      interruption.signal = SIGKILL;
-      interruption.after = kill < kills ? std::uniform_real_distribution<double>(0.01, whole.seconds)(random) : 0;
-      moments += fmt::format(" {:.3f}", interruption.after);
-      outcome = run_command(command(folder, set), interruption);
-      ++kill;
-    } while (outcome.code == 128 + SIGKILL);
-    ASSERT_EQ(outcome.code, 0) << "killed after" << moments << " seconds: " << outcome.err;
-    EXPECT_TRUE(weights_in("whole") == weights_in(folder)) << "killed after" << moments << " seconds";
-  }
-}
 
 TEST_F(ResumeTest, TheSameCommandBeginsAndGoesOnAndHasNothingLeft) {
   const std::vector<std::string> set = {"checkpoint.resume=auto"};
@@ -226,40 +187,28 @@ TEST_F(ResumeTest, WhatIsNotThereIsSaid) {
   EXPECT_NE(nowhere.err.find("[checkpoint] writes beside the run's files"), std::string::npos) << nowhere.err;
 }
 
-// Sends a signal when the first step is done; the exit code.
-int signalled(const std::vector<std::string>& words, const std::string& out, int signal) {
-  std::ofstream(out).close();
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::dup2(::open(out.c_str(), O_WRONLY | O_TRUNC), STDOUT_FILENO);
-    ::dup2(::open("/dev/null", O_WRONLY), STDERR_FILENO);
-    std::vector<char*> arguments;
-    for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
-    arguments.push_back(nullptr);
-    ::execv(arguments[0], arguments.data());
-    ::_exit(127);
-  }
-  for (int i = 0; i < 6000 && read_file(out).find("\"step\",") == std::string::npos; ++i) ::usleep(10'000);
-  ::kill(child, signal);
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
+constexpr double kPatience = 60;  // seconds, for machines that do much else
 
-std::vector<nlohmann::json> events_in(const std::string& file, const std::string& event) {
+// A run that gets a signal when its first step is done.
+Outcome signalled(const std::vector<std::string>& words, int signal) {
+  RunningProgram program(words);
+  EXPECT_TRUE(program.says("\"event\":\"step\"", kPatience)) << program.err();
+  program.send(signal);
   Outcome outcome;
-  outcome.out = read_file(file);
-  return events(outcome, event);
+  if (program.ends(kPatience)) outcome.code = program.code();
+  outcome.out = program.out();
+  outcome.err = program.err();
+  return outcome;
 }
 
 TEST_F(ResumeTest, ASignalWritesACheckpointAndEndsTheRun) {
-  const std::string out = folder_ / "out";
   const std::vector<std::pair<int, int>> codes = {{SIGTERM, 143}, {SIGHUP, 129}, {SIGUSR2, 143}};
   std::uint64_t done = 0;
   for (const auto& [signal, code] : codes) {
-    EXPECT_EQ(signalled(command("runs", {"run.epochs=100000", "checkpoint.every=end", "checkpoint.resume=auto"}), out, signal),
-              code);
-    const auto written = events_in(out, "checkpoint"), ends = events_in(out, "end"), resumed = events_in(out, "resume");
+    const Outcome outcome =
+        signalled(command("runs", {"run.epochs=100000", "checkpoint.every=end", "checkpoint.resume=auto"}), signal);
+    EXPECT_EQ(outcome.code, code) << outcome.err;
+    const auto written = events(outcome, "checkpoint"), ends = events(outcome, "end"), resumed = events(outcome, "resume");
     ASSERT_EQ(written.size(), 1U) << signal;
     ASSERT_EQ(ends.size(), 1U) << signal;
     EXPECT_EQ(written[0].at("step"), ends[0].at("step"));
@@ -274,10 +223,15 @@ TEST_F(ResumeTest, ASignalWritesACheckpointAndEndsTheRun) {
 }
 
 TEST_F(ResumeTest, SigUsr1WritesACheckpointAndTheRunGoesOn) {
-  const std::string out = folder_ / "out";
-  const std::vector<std::string> set = {"run.epochs=100000", "checkpoint.every=end", "stop.max_time=4 seconds"};
-  EXPECT_EQ(signalled(command("runs", set), out, SIGUSR1), 0);
-  const auto written = events_in(out, "checkpoint"), ends = events_in(out, "end");
+  RunningProgram program(command("runs", {"run.epochs=100000", "checkpoint.every=end"}));
+  ASSERT_TRUE(program.says("\"event\":\"step\"", kPatience)) << program.err();
+  program.send(SIGUSR1);
+  ASSERT_TRUE(program.says("\"event\":\"checkpoint\"", kPatience)) << program.err();
+  program.send(SIGTERM);
+  ASSERT_TRUE(program.ends(kPatience)) << program.err();
+  Outcome outcome;
+  outcome.out = program.out();
+  const auto written = events(outcome, "checkpoint"), ends = events(outcome, "end");
   ASSERT_EQ(written.size(), 2U) << "on request, and at the end";
   ASSERT_EQ(ends.size(), 1U);
   EXPECT_LT(written[0].at("step"), ends[0].at("step"));

@@ -100,6 +100,10 @@ TEST(Run, FiltersMayBeUpdatedByMuonAndAllElseBySgd) {
                                       "train.batch.size=50",
                                       "--set",
                                       "run.epochs=0.5",
+                                      "--set",
+                                      "validate.read.limit=20",
+                                      "--set",
+                                      "final.read.limit=20",
                                       "--devices",
                                       "cpu*2"};
     words.insert(words.end(), more.begin(), more.end());

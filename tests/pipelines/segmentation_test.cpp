@@ -62,6 +62,17 @@ std::vector<std::uint8_t> read_grey(const std::string& file) {
   return pixels;
 }
 
+// Of a picture with a palette, the colours.
+std::vector<std::uint8_t> read_rgb(const std::string& file) {
+  png_image info{};
+  info.version = PNG_IMAGE_VERSION;
+  EXPECT_NE(png_image_begin_read_from_file(&info, file.c_str()), 0) << file << ": " << info.message;
+  info.format = PNG_FORMAT_RGB;
+  std::vector<std::uint8_t> pixels(PNG_IMAGE_SIZE(info));
+  EXPECT_NE(png_image_finish_read(&info, nullptr, pixels.data(), 0, nullptr), 0) << info.message;
+  return pixels;
+}
+
 class Segmentation : public testing::Test {
  protected:
   Segmentation() {
@@ -102,9 +113,11 @@ class Segmentation : public testing::Test {
     fs::path folder;
     std::vector<double> weights;  // of classes, as the run's copy of the file says
   };
-  Trained train() {
+  Trained train(const std::string& text = "", const std::vector<std::string>& more = {}) {
     fs::remove_all(folder_ / "runs");
-    Trained trained{run_command({tool("pipeline-run"), file(), "--json"}), {}, {}};
+    std::vector<std::string> arguments = {tool("pipeline-run"), file(text), "--json"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    Trained trained{run_command(arguments), {}, {}};
     EXPECT_EQ(trained.outcome.code, 0) << trained.outcome.err;
     trained.folder = find_file(folder_ / "runs", "pipeline.toml").parent_path();
     const std::string copy = read_file(trained.folder / "pipeline.toml");
@@ -211,6 +224,68 @@ TEST_F(Segmentation, MasksAndOverlaysHaveTheSizeOfTheirFile) {
   }
   const Outcome overlay = predict("picture = \"overlay\"\n");
   EXPECT_EQ(overlay.code, 0) << overlay.err;
+}
+
+// A kernel of one pixel sees the same in a mirror image.
+TEST_F(Segmentation, MirrorImagesDoNotChangeTheFiguresOfASymmetricNetwork) {
+  const Trained trained = train();
+  const auto validate = [&](const std::string& test_time, const std::string& how) {
+    return run_command({tool("pipeline-run"), file(), how, "--graph", "validate", "--weights",
+                        (trained.folder / "weights.safetensors").string(), "--set", "run.folder=", "--set",
+                        "validate.forward.test_time=" + test_time, "--set", "network.preprocessing=mine"});
+  };
+  const Outcome plain = validate("none", "--json"), mirrored = validate("flip", "--json");
+  ASSERT_EQ(plain.code, 0) << plain.err;
+  ASSERT_EQ(mirrored.code, 0) << mirrored.err;
+  const auto one = events(plain, "validate").at(0), both = events(mirrored, "validate").at(0);
+  const double loss = one.at("loss");
+  EXPECT_NEAR(both.at("loss").get<double>(), loss, 1e-5 * loss);
+  for (const char* figure : {"accuracy", "mean_iou"}) EXPECT_EQ(both.at(figure), one.at(figure)) << figure;
+  const Outcome shifted = validate("flip_translate", "--check");
+  EXPECT_EQ(shifted.code, 2);
+  EXPECT_NE(shifted.err.find("test_time = \"flip_translate\": the network's output is a map: it is summed over the image and its "
+                             "mirror image, not over shifted ones"),
+            std::string::npos)
+      << shifted.err;
+}
+
+TEST_F(Segmentation, WeightsHandOnTheColoursOfTheirClasses) {
+  const std::vector<std::vector<std::uint8_t>> colours = {{0x10, 0x20, 0x30}, {0xc0, 0xff, 0xee}, {0, 0, 1}};
+  const std::string named = R"(.read.classes=[{name="a", colour="#102030"}, {name="b", colour="#C0FFEE"}, )"
+                            R"({name="c, rare", colour="#000001"}])";
+  const Trained trained =
+      train("[predict.write_masks]\npicture = \"colours\"\n", {"--set", "train" + named, "--set", "validate" + named});
+  const std::string weights = (trained.folder / "weights.safetensors").string();
+  const auto predict = [&](const std::string& out, const std::vector<std::string>& more = {}) {
+    std::vector<std::string> arguments = {tool("pipeline-run"), "--predict", folder_ / "val/images",
+                                          "--weights",          weights,     "--out",
+                                          folder_ / out,        "--devices", "cpu"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    const Outcome outcome = run_command(arguments);
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    return folder_ / out + "/masks/01.png";
+  };
+  const std::vector<std::uint8_t> ids = read_grey(predict("ids", {"--set", "predict.write_masks.picture=ids"}));
+  const std::vector<std::uint8_t> seen = read_rgb(predict("colours"));
+  const std::vector<std::uint8_t> own =
+      read_rgb(predict("own", {"--set", R"(predict.write_masks.colours=["#000002", "#000003", "#000004"])"}));
+  ASSERT_EQ(ids.size(), 10U * 12U);
+  ASSERT_EQ(seen.size(), 3 * ids.size());
+  ASSERT_EQ(own.size(), 3 * ids.size());
+  for (std::size_t place = 0; place < ids.size(); ++place) {
+    ASSERT_LT(ids[place], colours.size());
+    const auto* const pixel = seen.data() + 3 * place;
+    EXPECT_EQ(std::vector<std::uint8_t>(pixel, pixel + 3), colours[ids[place]]) << place;
+    EXPECT_EQ(own[3 * place + 2], ids[place] + 2) << place;
+  }
+  const Outcome other =
+      run_command({tool("pipeline-run"), file(), "--graph", "validate", "--check", "--weights", weights, "--set",
+                   "run.folder=", "--set", "validate" + std::string(named).replace(named.find("C0FFEE"), 6, "c0ffef")});
+  EXPECT_EQ(other.code, 2);
+  EXPECT_NE(other.err.find("[validate] has the colour \"#c0ffef\" for class 1, and the weights were validated with the colour "
+                           "\"#c0ffee\""),
+            std::string::npos)
+      << other.err;
 }
 
 TEST_F(Segmentation, WeightsAloneGiveTheSameMasks) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <sstream>
 
 #include "command.h"
 #include "network/safetensors.h"
@@ -96,6 +97,54 @@ TEST_F(WeightsUsage, TakesAListInItsOrder) {
     EXPECT_TRUE(row.starts_with(image + ",")) << row;
   }
   EXPECT_FALSE(std::getline(rows, row));
+}
+
+// Everything behind the path, of each row.
+std::vector<std::string> behind_paths(const std::string& csv) {
+  std::vector<std::string> rows;
+  std::istringstream lines(csv);
+  for (std::string line; std::getline(lines, line);) rows.push_back(line.substr(line.find(',')));
+  return rows;
+}
+
+// Shards have labels that the network does not know; lists name files beside themselves.
+TEST_F(WeightsUsage, TakesShardsAndListsOfEveryKind) {
+  fs::create_directories(folder_ / "flat");
+  fs::create_directories(folder_ / "shards");
+  std::vector<std::string> pack = {"/bin/tar", "--create", "--file", folder_ / "shards/s-0.tar", "--directory", folder_ / "flat"};
+  std::vector<std::string> rest = pack;
+  rest[3] = folder_ / "shards/s-1.tar";
+  std::ofstream tsv(folder_ / "list.tsv"), jsonl(folder_ / "list.jsonl");
+  tsv << "kind\tfile_name\n";
+  int number = 1000;
+  for (const auto& entry : fs::recursive_directory_iterator(shapes() + "/test")) {
+    if (!entry.is_regular_file()) continue;
+    const std::string name = std::to_string(number++), image = name + ".jpg";
+    fs::copy(entry.path(), folder_ / "flat/" + image);
+    std::ofstream(folder_ / "flat/" + name + ".cls") << "zebra";
+    std::vector<std::string>& shard = number < 1049 ? pack : rest;
+    shard.insert(shard.end(), {image, name + ".cls"});
+    tsv << "x\tflat/" << image << '\n';
+    jsonl << "{\"file_name\": \"flat/" << image << "\"}\n";
+  }
+  tsv.close();
+  jsonl.close();
+  for (const auto& arguments : {pack, rest}) ASSERT_EQ(run_command(arguments).code, 0);
+
+  const auto found = [&](const std::string& data) {
+    fs::remove_all(folder_ / "o");
+    const Outcome outcome = run_command(
+        {tool("pipeline-run"), "--predict", folder_ / data, "--weights", weights_, "--out", folder_ / "o", "--devices", "cpu"});
+    EXPECT_EQ(outcome.code, 0) << data << ": " << outcome.err;
+    return behind_paths(read_file(folder_ / "o/predictions.csv"));
+  };
+  const std::vector<std::string> expected = found("flat");
+  EXPECT_EQ(expected.size(), static_cast<std::size_t>(number - 1000 + 1));
+  for (const char* data : {"shards", "shards/s-{0..1}.tar", "list.tsv", "list.jsonl"}) EXPECT_EQ(found(data), expected) << data;
+  const std::vector<std::string> first = found("shards/s-0.tar");
+  EXPECT_EQ(first, std::vector<std::string>(expected.begin(), expected.begin() + static_cast<std::ptrdiff_t>(first.size())));
+  EXPECT_EQ(first.size(), 49U) << "a full batch, and the names of the columns";
+  EXPECT_EQ(read_file(folder_ / "o/predictions.csv").find("zebra"), std::string::npos);
 }
 
 TEST_F(WeightsUsage, RefusesToPrepareImagesOtherwise) {

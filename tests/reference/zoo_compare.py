@@ -1,7 +1,7 @@
 """Compares what the networks of the zoo compute with what PyTorch's do, from the same weights: logits, and a training step.
 
     python3 -m venv ../venv && ../venv/bin/pip install numpy torch torchvision
-    ../venv/bin/python tests/reference/zoo_compare.py build/release/bin/pipeline-run [NETWORK...] [--write]
+    ../venv/bin/python tests/reference/zoo_compare.py build/release/bin/pipeline-run [NETWORK...] [--write | --updates N]
 
 PyTorch initialises each network; its batch norms and running statistics become those of some random images, and are not all alike.
 The weights go through a .pth file. Four images later there are two figures, each of ours in float32, of PyTorch's in float32, and of
@@ -16,8 +16,10 @@ as far as rounding does, by chance in ours, in PyTorch's or in both. So the step
 it are medians over these.
 
 Prints a row of README.md's table for each network and the name of its worst tensor; --write puts the row there. Exit code 1 when the
-ratio of the logits, of the update or of its median tensor is above 3.
+ratio of the logits, of the update or of its median tensor is above 3. --updates N compares what N steps add up to, over the same images
+with momentum and a rate of 0.01: from the second step on, each begins where the one before it led.
 """
+import argparse
 import copy
 import json
 import pathlib
@@ -26,6 +28,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+from typing import NamedTuple
 
 import numpy
 import torch
@@ -34,12 +37,13 @@ import torchvision
 import zoo_models
 from zoo_models import CLASSES
 
-BATCH, RATE, SETS = 4, 1000.0, 3
+BATCH, SETS = 4, 3
 README = pathlib.Path(__file__).with_name("README.md")
 
 PIPELINE = """
 [run]
 name = "zoo"
+epochs = {epochs}
 folder = "{folder}/runs"
 precision = "fp32"
 devices = "cpu"
@@ -67,8 +71,19 @@ loss = "{loss}"
 auxiliary = [{auxiliary}]
 [graph.optimizer]
 rule = "sgd"
+momentum = {momentum}
 learning_rate = {rate}
 '''
+
+
+class Steps(NamedTuple):
+    """Of SGD, all over one batch."""
+    count: int
+    rate: float
+    momentum: float
+
+
+ONE = Steps(1, 1000.0, 0.0)
 LOSSES = dict(classify=("cross_entropy", torch.nn.functional.cross_entropy),
               segment=("pixel_cross_entropy", torch.nn.functional.cross_entropy),
               restore=("mean_squared_error", torch.nn.functional.mse_loss))
@@ -134,10 +149,10 @@ def output_of(command):
     return done.stdout
 
 
-def run(program, twin, side, folder, **graph):
+def run(program, twin, side, folder, epochs=1, **graph):
     variables = "\n".join(f"{key} = {json.dumps(value)}" for key, value in twin.settings(side).items())
     file = folder / "zoo.toml"
-    file.write_text(PIPELINE.format(folder=folder, network=twin.network, settings=variables, side=side, **graph))
+    file.write_text(PIPELINE.format(folder=folder, network=twin.network, settings=variables, side=side, epochs=epochs, **graph))
     output_of([program, str(file), "--quiet"])
 
 
@@ -176,18 +191,21 @@ def values_of(model):
     return {key: value.detach().double() for key, value in model.state_dict().items() if value.is_floating_point()}
 
 
-def step_of_pytorch(twin, model, data, dtype):
-    """All updates, by name."""
+def updates_of_pytorch(twin, model, data, steps, dtype):
+    """By name."""
     before = values_of(model)
     model = copy.deepcopy(model).to(dtype).train()
     loss_of = LOSSES[twin.task][1]
     targets = data.targets.to(dtype) if data.targets.is_floating_point() else data.targets
-    out, named = result_of(model, data.inputs.to(dtype))
-    loss = loss_of(out, targets)
-    for name, weight in twin.auxiliary.values():
-        loss = loss + weight * loss_of(named[name], targets)
-    loss.backward()
-    torch.optim.SGD(model.parameters(), lr=RATE).step()
+    optimizer = torch.optim.SGD(model.parameters(), lr=steps.rate, momentum=steps.momentum)
+    for _ in range(steps.count):
+        optimizer.zero_grad()
+        out, named = result_of(model, data.inputs.to(dtype))
+        loss = loss_of(out, targets)
+        for name, weight in twin.auxiliary.values():
+            loss = loss + weight * loss_of(named[name], targets)
+        loss.backward()
+        optimizer.step()
     return {key: value - before[key] for key, value in values_of(model).items()}
 
 
@@ -203,15 +221,16 @@ def read_safetensors(path):
     return tensors
 
 
-def compare_step(program, twin, model, folder, seed):
+def compare_updates(program, twin, model, folder, steps, seed):
     data = Data(twin, twin.step_side, folder / f"step{seed}", seed)
     auxiliary = ", ".join(f'{{ output = "{name}", weight = {weight} }}' for name, (_, weight) in twin.auxiliary.items())
-    rest = STEP.format(loss=LOSSES[twin.task][0], rate=RATE, auxiliary=auxiliary)
+    rest = STEP.format(loss=LOSSES[twin.task][0], rate=steps.rate, momentum=steps.momentum, auxiliary=auxiliary)
     if not auxiliary:
         rest = rest.replace("auxiliary = []\n", "")
-    run(program, twin, twin.step_side, folder, read=data.read, flow='"forward_backward", "allreduce", "optimizer"', rest=rest)
+    flow = '"forward_backward", "allreduce", "optimizer"'
+    run(program, twin, twin.step_side, folder, steps.count, read=data.read, flow=flow, rest=rest)
     after = read_safetensors(max(folder.glob("runs/zoo/*/weights.safetensors"), key=lambda file: file.stat().st_mtime_ns))
-    truth, theirs = (step_of_pytorch(twin, model, data, dtype) for dtype in (torch.float64, torch.float32))
+    truth, theirs = (updates_of_pytorch(twin, model, data, steps, dtype) for dtype in (torch.float64, torch.float32))
     before = values_of(model)
     ours = {key: after[key if key in after else f"{key}.weight"].reshape(value.shape) - value for key, value in before.items()}
     return updates_apart(ours, theirs, truth)
@@ -227,15 +246,15 @@ def updates_apart(ours, theirs, truth):
     return [far(ours) / norm, far(theirs) / norm, far(ours) / far(theirs)], ratios
 
 
-def compare_steps(program, twin, model, folder):
+def compare_sets(program, twin, model, folder, steps):
     """Medians over the sets of images: the three figures, then the ratio in the median tensor and in the worst one; its name."""
-    figures, ratios = zip(*(compare_step(program, twin, model, folder, seed) for seed in range(3, 3 + SETS)))
+    figures, ratios = zip(*(compare_updates(program, twin, model, folder, steps, seed) for seed in range(3, 3 + SETS)))
     by_tensor = numpy.median(ratios, axis=0)
     name = list(values_of(model))[int(by_tensor.argmax())]
     return [*numpy.median(figures, axis=0), float(numpy.median(by_tensor)), float(by_tensor.max())], name
 
 
-def compare(program, twin):
+def compare(program, twin, steps):
     torch.manual_seed(1)
     model = zoo_models.without_chance(twin.make(classes=CLASSES) if twin.task != "restore" else twin.make(0))
     model = settle(model, twin.step_side)
@@ -243,7 +262,7 @@ def compare(program, twin):
         folder = pathlib.Path(name)
         torch.save(model.state_dict(), folder / "weights.pth")
         logits = compare_logits(program, twin, model, folder)
-        return logits, *compare_steps(program, twin, model, folder)
+        return logits, *compare_sets(program, twin, model, folder, steps)
 
 
 def row(twin, logits, step):
@@ -261,14 +280,21 @@ def write(rows):
     README.write_text(text.replace(begin + head + body + end, begin + head + "".join(f"{line}\n" for line in lines) + end))
 
 
-def main(program, *options):
-    names = [option for option in options if option != "--write"]
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("program")
+    parser.add_argument("networks", nargs="*")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--write", action="store_true")
+    how.add_argument("--updates", type=int)
+    options = parser.parse_args()
+    steps = Steps(options.updates, 0.01, 0.9) if options.updates else ONE
     good = True
     for twin in zoo_models.TWINS:
-        if names and twin.network not in names and twin.title not in names:
+        if options.networks and twin.network not in options.networks and twin.title not in options.networks:
             continue
         try:
-            logits, step, worst = compare(program, twin)
+            logits, step, worst = compare(options.program, twin, steps)
         except RuntimeError as error:
             print(f"{twin.title}: {error}", flush=True)
             good = False
@@ -277,10 +303,10 @@ def main(program, *options):
         near = logits[0] <= 3 * logits[1] and step[2] <= 3 and step[3] <= 3
         print(line + f" {worst}" + ("" if near else "  TOO FAR"), flush=True)
         good = good and near
-        if "--write" in options:
+        if options.write:
             write({twin.title: line})
     return 0 if good else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main(*sys.argv[1:]))
+    sys.exit(main())

@@ -1,5 +1,5 @@
 """Everything that a network and a server can do wrong. A request below /fault/KIND/TIMES/ID suffers the fault KIND, until TIMES
-requests with this ID have; TIMES = 0: always."""
+requests with this ID have; TIMES = 0: always. KIND may be KIND.WHAT, for the requests that is_meant() names alone."""
 import select
 import socket
 import struct
@@ -12,21 +12,55 @@ OBJECT = {"wrong_content_range", "short_chunked", "wrong_length", "changed_etag"
 LIST = {"garbage_xml", "truncated_xml", "looping_list"}
 
 
+# Of requests that write: a part, the beginning and the completion of an upload, a whole object, any of these; one whose key ends
+# with WHAT.
+def is_meant(what, request):
+    of_upload = "uploadId" in request.query
+    kinds = {
+        "part": request.method == "PUT" and of_upload,
+        "begin": request.method == "POST" and not of_upload,
+        "complete": request.method == "POST" and of_upload,
+        "put": request.method == "PUT" and not of_upload,
+        "write": request.method in ("PUT", "POST"),
+    }
+    return kinds.get(what, request.method == "PUT" and request.raw_path.endswith("/" + what))
+
+
 class Faults:
     def __init__(self):
         self.lock = threading.Lock()
         self.counts = {}
+        self.now = (None, 0, 0)
+
+    def break_from_now(self, kind, times, after):
+        with self.lock:
+            self.now = (kind, times, after)
+            self.counts["now"] = 0
+
+    def broken(self, request):
+        """The fault that this request suffers because of break_from_now(), or None."""
+        kind, times, after = self.now
+        name, _, what = (kind or "").partition(".")
+        if not kind or not is_meant(what, request):
+            return None
+        with self.lock:
+            self.counts["now"] += 1
+            count = self.counts["now"] - after
+        return name if count > 0 and (times == 0 or count <= times) else None
 
     def due(self, kind, times, trial, request):
-        """Whether this request suffers."""
+        """The fault that this request suffers, or None."""
+        kind, _, what = kind.partition(".")
+        if what and not is_meant(what, request):
+            return None
         listing = request.method == "GET" and "list-type" in request.query
         if kind in OBJECT and (listing or request.method == "HEAD") or kind in LIST and not listing:
-            return False
+            return None
         if kind in ("changed_etag", "replaced") and request.headers.get("range", "").startswith("bytes=0-"):
-            return False  # the first part; the others follow
+            return None  # the first part; the others follow
         with self.lock:
             count = self.counts[trial] = self.counts.get(trial, 0) + 1
-        return times == 0 or count <= times
+        return kind if times == 0 or count <= times else None
 
 
 def reset(connection):
@@ -64,6 +98,7 @@ def early(kind, connection):
     return {
         "http_500": error(500, "InternalError", "We encountered an internal error. Please try again."),
         "slow_down": error(503, "SlowDown", "Please reduce your request rate."),
+        "error_in_200": error(200, "InternalError", "We encountered an internal error. Please try again."),
         "throttled": error(429, "TooManyRequests", "Slow down", **{"Retry-After": "1"}),
         "proxy_html": head_of(502, {"Content-Length": 24}) + b"<html>Bad gateway</html>",
         "signature": error(403, "SignatureDoesNotMatch", "The request signature we calculated does not match."),
@@ -78,7 +113,9 @@ def send(kind, connection, status, headers, body):
     half = len(body) // 2
     whole = headers | {"Content-Length": len(body)}
     chunked = headers | {"Transfer-Encoding": "chunked"}
-    if kind == "reset_mid_body":
+    if kind == "lost_reply":
+        pass
+    elif kind == "reset_mid_body":
         connection.sendall(head_of(status, whole) + body[:half])
         time.sleep(0.01)  # or the reset overtakes it
         reset(connection)

@@ -50,13 +50,26 @@ class Handler(socketserver.BaseRequestHandler):
                         return
                     buffer += got
                 text, _, buffer = buffer.partition(b"\r\n\r\n")
-                if not self.answer(Request(text)):
+                request = Request(text)
+                length = int(request.headers.get("content-length", 0))
+
+                def body():
+                    nonlocal buffer
+                    while len(buffer) < length:
+                        got = self.request.recv(1 << 20)
+                        if not got:
+                            raise ConnectionError("the client has gone")
+                        buffer += got
+                    whole, buffer = buffer[:length], buffer[length:]
+                    return whole
+
+                if not self.answer(request, body):
                     return
         except OSError:
             pass  # the client has gone
 
-    def answer(self, request):
-        """Whether the connection stays open."""
+    def answer(self, request, read_body):
+        """Whether the connection stays open. read_body(): the request's, from the connection."""
         parts = request.raw_path.split("/")
         fault, path = None, request.raw_path
         if parts[1] == "control":
@@ -67,15 +80,19 @@ class Handler(socketserver.BaseRequestHandler):
         if parts[1] == "fault":
             kind, times, trial = parts[2], int(parts[3]), parts[4]
             path = "/" + "/".join(parts[5:])
-            if self.server.faults.due(kind, times, trial, request):
-                fault = kind
-                early = s3_faults.early(kind, self.request)
-                if early is not None:
-                    self.request.sendall(early)
-                    return False
+            fault = self.server.faults.due(kind, times, trial, request)
+        fault = fault or self.server.faults.broken(request)
+        if fault == "reset_mid_request":
+            s3_faults.reset(self.request)  # what has come of the body is thrown away
+            return False
+        sent = read_body()
+        early = s3_faults.early(fault, self.request) if fault else None
+        if early is not None:
+            self.request.sendall(early)
+            return False
         try:
-            s3_signature.check(request.method, request.raw_path, request.raw_query, request.headers, ACCOUNTS, REGION)
-            status, headers, body = self.find(request, path)
+            s3_signature.check(request.method, request.raw_path, request.raw_query, request.headers, sent, ACCOUNTS, REGION)
+            status, headers, body = self.find(request, path, sent)
         except Refused as refused:
             status, headers, body = self.refusal(request, refused)
         if fault:
@@ -85,13 +102,25 @@ class Handler(socketserver.BaseRequestHandler):
         self.request.sendall(head if request.method == "HEAD" else head + body)
         return True
 
-    def find(self, request, path):
+    def find(self, request, path, sent):
         bucket, _, key = path[1:].partition("/")
-        if request.method not in ("GET", "HEAD"):
+        store, upload = self.server.store, request.query.get("uploadId")
+        actions = {
+            ("PUT", False): lambda: store.write(bucket, decode(key), sent),
+            ("PUT", True): lambda: store.write_part(upload, int(request.query["partNumber"]), sent),
+            ("POST", False): lambda: store.begin(bucket, decode(key)),
+            ("POST", True): lambda: store.complete(upload, sent.decode()),
+            ("DELETE", False): lambda: store.remove(bucket, decode(key)),
+            ("DELETE", True): lambda: store.abort(upload),
+        }
+        if request.method in ("GET", "HEAD"):
+            if not key:
+                return 200, {"Content-Type": "application/xml"}, store.list(bucket, request.query)
+            return store.read(bucket, decode(key), request.headers)
+        action = actions.get((request.method, upload is not None))
+        if not key or not action or (request.method == "POST" and upload is None and "uploads" not in request.query):
             raise Refused(405, "MethodNotAllowed", "The specified method is not allowed against this resource.")
-        if not key:
-            return 200, {"Content-Type": "application/xml"}, self.server.store.list(bucket, request.query)
-        return self.server.store.read(bucket, decode(key), request.headers)
+        return action()
 
     @staticmethod
     def refusal(request, refused):
@@ -120,10 +149,17 @@ class Server(socketserver.ThreadingTCPServer):
             self.counts[what] += 1
 
     def control(self, words):
-        """/control/connections, /control/requests: how many there were. /control/late-port/SECONDS: a port that refuses connections
-        until then; -1: always."""
+        """/control/connections, /control/requests: how many there were. /control/uploads: how many are open. /control/break/KIND.WHAT/
+        TIMES/AFTER: from now on requests suffer this, the first AFTER of those that are meant excepted; /control/mend: no more.
+        /control/late-port/SECONDS: a port that refuses connections until then; -1: always."""
         if words[0] in self.counts:
             return str(self.counts[words[0]])
+        if words[0] == "uploads":
+            return str(len(self.store.uploads))
+        if words[0] == "break":
+            self.faults.break_from_now(words[1], int(words[2]), int(words[3]))
+        if words[0] == "mend":
+            self.faults.break_from_now(None, 0, 0)
         if words[0] == "late-port":
             late = socket.socket()
             late.bind(("127.0.0.1", 0))

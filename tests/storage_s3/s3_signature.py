@@ -6,7 +6,6 @@ import hmac
 import re
 import urllib.parse
 
-EMPTY = hashlib.sha256(b"").hexdigest()
 AUTHORIZATION = re.compile(
     r"AWS4-HMAC-SHA256 Credential=([^/]+)/(\d{8})/([^/]+)/s3/aws4_request, ?SignedHeaders=([a-z0-9;-]+), ?Signature=([0-9a-f]{64})")
 
@@ -44,7 +43,7 @@ def signature(secret, day, region, to_sign):
     return hmac.new(key, to_sign.encode(), hashlib.sha256).hexdigest()
 
 
-def check(method, raw_path, raw_query, headers, accounts, region):
+def check(method, raw_path, raw_query, headers, body, accounts, region):
     """accounts: key id -> (secret, token or ""). Raises Refused."""
     match = AUTHORIZATION.fullmatch(headers.get("authorization", ""))
     if not match:
@@ -59,7 +58,7 @@ def check(method, raw_path, raw_query, headers, accounts, region):
         raise Refused(400, "InvalidToken", "The provided token is malformed or otherwise invalid.")
     if token.startswith("expired"):
         raise Refused(400, "ExpiredToken", "The provided token has expired.")
-    if headers.get("x-amz-content-sha256") != EMPTY:
+    if headers.get("x-amz-content-sha256") != hashlib.sha256(body).hexdigest():
         raise Refused(400, "XAmzContentSHA256Mismatch", "The provided 'x-amz-content-sha256' header does not match what was computed.")
     time = headers.get("x-amz-date", "")
     stamp = datetime.datetime.strptime(time, "%Y%m%dT%H%M%SZ").replace(tzinfo=datetime.timezone.utc)

@@ -2,10 +2,11 @@
 import hashlib
 import os
 import re
+import threading
 import urllib.parse
 from xml.sax.saxutils import escape
 
-from s3_signature import Refused, decode
+from s3_signature import Refused, decode, encode
 
 
 class Store:
@@ -13,6 +14,8 @@ class Store:
         self.root, self.page = root, page
         self.files = {}  # bucket -> {key: path}
         self.etags = {}  # path -> (mtime, size, etag)
+        self.lock = threading.RLock()  # held by what changes or lists
+        self.uploads, self.number = {}, 0  # id -> (bucket, key, {number: body})
 
     def scan(self, bucket):
         base = os.path.join(self.root, bucket)
@@ -62,7 +65,78 @@ class Store:
             body = file.read(last - first + 1)
         return 206, reply | {"Content-Range": f"bytes {first}-{last}/{total}"}, body
 
+    def write(self, bucket, key, body, etag=None):
+        with self.lock:
+            if not os.path.isdir(os.path.join(self.root, bucket)):
+                raise Refused(404, "NoSuchBucket", "The specified bucket does not exist")
+            path = self.scan(bucket).get(key) or os.path.join(self.root, bucket, encode(key))
+            unfinished = os.path.join(self.root, ".unfinished")
+            with open(unfinished, "wb") as file:
+                file.write(body)
+            os.replace(unfinished, path)
+            etag = etag or f'"{hashlib.md5(body).hexdigest()}"'
+            status = os.stat(path)
+            self.etags[path] = (status.st_mtime_ns, status.st_size, etag)
+        return 200, {"ETag": etag}, b""
+
+    def remove(self, bucket, key):
+        with self.lock:
+            path = self.scan(bucket).get(key)
+            if path:
+                os.remove(path)
+        return 204, {}, b""
+
+    def begin(self, bucket, key):
+        with self.lock:
+            self.scan(bucket)
+            self.number += 1
+            name = f"upload+/={self.number}"
+            self.uploads[name] = (bucket, key, {})
+        return 200, {}, f"<InitiateMultipartUploadResult><UploadId>{name}</UploadId></InitiateMultipartUploadResult>".encode()
+
+    def upload(self, name):
+        if name not in self.uploads:
+            raise Refused(404, "NoSuchUpload", "The specified multipart upload does not exist.")
+        return self.uploads[name]
+
+    def write_part(self, name, number, body):
+        if not 1 <= number <= 10_000:
+            raise Refused(400, "InvalidArgument", "Part number must be an integer between 1 and 10000, inclusive")
+        with self.lock:
+            self.upload(name)[2][number] = body
+        return 200, {"ETag": f'"{hashlib.md5(body).hexdigest()}"'}, b""
+
+    def complete(self, name, xml):
+        with self.lock:
+            bucket, key, parts = self.upload(name)
+            named = [(int(number), etag) for number, etag in
+                     re.findall(r"<Part><PartNumber>(\d+)</PartNumber><ETag>&quot;(\w+)&quot;</ETag></Part>", xml)]
+            numbers = [number for number, _ in named]
+            if not numbers or numbers != sorted(set(numbers)):
+                raise Refused(400, "InvalidPartOrder", "The list of parts was not in ascending order.")
+            sums = b""
+            for number, etag in named:
+                if number not in parts or hashlib.md5(parts[number]).hexdigest() != etag:
+                    raise Refused(400, "InvalidPart", "One or more of the specified parts could not be found.")
+                if number != numbers[-1] and len(parts[number]) < 5 << 20:
+                    raise Refused(400, "EntityTooSmall", "Your proposed upload is smaller than the minimum allowed size")
+                sums += bytes.fromhex(etag)
+            etag = f"{hashlib.md5(sums).hexdigest()}-{len(named)}"
+            self.write(bucket, key, b"".join(parts[number] for number in numbers), f'"{etag}"')
+            del self.uploads[name]
+        return 200, {}, f"<CompleteMultipartUploadResult><ETag>&quot;{etag}&quot;</ETag></CompleteMultipartUploadResult>".encode()
+
+    def abort(self, name):
+        with self.lock:
+            self.upload(name)
+            del self.uploads[name]
+        return 204, {}, b""
+
     def list(self, bucket, query):
+        with self.lock:
+            return self.list_page(bucket, query)
+
+    def list_page(self, bucket, query):
         prefix, token = query.get("prefix", ""), query.get("continuation-token", "")
         files = self.files[bucket] if token and bucket in self.files else self.scan(bucket)
         encoded = query.get("encoding-type") == "url"

@@ -1,15 +1,22 @@
 #!/usr/bin/env bash
 # What transfer learning brings: a network is trained on eight classes of CIFAR-10; then the other two are learned from 50 images of
 # each, from its weights with a new last layer, and from scratch. Prints both accuracies on the 2,000 test images for some seeds.
-# usage: tools/bench/transfer_cifar10.sh CIFAR10_FOLDER [EPOCHS_BEFORE [SEEDS]]
+# usage: tools/bench/transfer_cifar10.sh CIFAR10_FOLDER [EPOCHS_BEFORE [SEEDS [CLASS,CLASS]]]
 set -euo pipefail
-data=$1 epochs=${2:-8} seeds=${3:-3}
+data=$1 epochs=${2:-8} seeds=${3:-3} pair=${4:-dog,horse}
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 run=${PIPELINE_RUN:-$here/build/release/bin/pipeline-run}
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-eight='["airplane","automobile","bird","cat","deer","frog","ship","truck"]' two='["dog","horse"]'
+# Both as TOML has lists of names.
+list() { sed 's/[^ ]\+/"&"/g; s/ /,/g; s/.*/[&]/' <<<"$*"; }
+two=$(list ${pair/,/ })
+eight=
+for class in airplane automobile bird cat deer dog frog horse ship truck; do
+  [[ ,$pair, == *,$class,* ]] || eight+=" $class"
+done
+eight=$(list $eight)
 
 # learn CLASSES EPOCHS BATCH RATE FOLDER [OPTIONS...]: prints the last validation's accuracy.
 learn() {

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <set>
 
-#include "millrace/resample.h"
+#include "class_overlay.h"
 
 namespace millrace {
 
@@ -14,11 +14,6 @@ namespace {
 
 constexpr int kGap = 8, kLargestSide = 256, kSmallestSide = 96;
 constexpr Colour kGround = {250, 250, 248}, kInk = {40, 40, 44}, kFault = {176, 32, 32};
-
-// An Image points to pixels that may be changed; a picture only reads them.
-Image image_of(const std::vector<std::uint8_t>& pixels, ImageShape shape) {
-  return {const_cast<std::uint8_t*>(pixels.data()), shape};
-}
 
 void draw_legend(Picture& picture, int top, const std::vector<std::string>& names, const std::vector<std::uint8_t>& classes) {
   int left = kGap;
@@ -50,34 +45,7 @@ int legend_height(int width, const std::vector<std::string>& names, const std::v
 
 }  // namespace
 
-ImageShape drawn_shape(ImageShape shape) {
-  const int side = std::max(shape.height, shape.width);
-  if (side > kLargestSide) {
-    const double scale = static_cast<double>(kLargestSide) / side;
-    const auto scaled = [scale](int extent) { return std::max(1, static_cast<int>(std::lround(scale * extent))); };
-    return {scaled(shape.height), scaled(shape.width), shape.channels};
-  }
-  const int times = std::max(1, (kSmallestSide + side - 1) / side);
-  return {shape.height * times, shape.width * times, shape.channels};
-}
-
-std::vector<std::uint8_t> drawn(const ImageView& image, ImageShape to) {
-  std::vector<std::uint8_t> out(to.bytes());
-  if (to.height < image.shape.height || to.width < image.shape.width) {
-    thread_local Resampler resampler;
-    resampler.resize(image, to, out.data());
-    return out;
-  }
-  const auto channels = static_cast<std::size_t>(to.channels);
-  const int times = to.height / image.shape.height;  // single pixels stay visible
-  std::uint8_t* pixel = out.data();
-  for (int y = 0; y < to.height; ++y) {
-    for (int x = 0; x < to.width; ++x, pixel += channels) {
-      std::copy_n(image.data + static_cast<std::size_t>(y / times * image.shape.width + x / times) * channels, channels, pixel);
-    }
-  }
-  return out;
-}
+ImageShape cell_shape(ImageShape shape) { return drawn_shape(shape, kSmallestSide, kLargestSide); }
 
 Picture contact_sheet(const std::vector<Cell>& cells, const std::vector<std::string>& names) {
   int height = kSmallestSide, width = kSmallestSide;
@@ -102,8 +70,8 @@ Picture contact_sheet(const std::vector<Cell>& cells, const std::vector<std::str
     const Cell& cell = cells[static_cast<std::size_t>(i)];
     const int top = kGap + i / columns * cell_height, left = kGap + i % columns * (width + kGap);
     if (!cell.fault.empty()) picture.rectangle(top, left, height, width, kFault);
-    picture.image(top, left, image_of(cell.pixels, cell.shape));
-    if (!cell.target.empty()) picture.image(top, left + cell.shape.width + 2, image_of(cell.target, cell.target_shape));
+    picture.image(top, left, {cell.pixels.data(), cell.shape});
+    if (!cell.target.empty()) picture.image(top, left + cell.shape.width + 2, {cell.target.data(), cell.target_shape});
     int line = top + height + 3;
     for (const std::string& caption : cell.captions) {
       picture.text(line, left, shortened(caption, width), cell.fault.empty() ? kInk : kFault);

@@ -5,8 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "millrace/sample.h"
-#include "picture.h"
+#include "millrace/picture.h"
 
 namespace millrace {
 
@@ -21,9 +20,8 @@ struct Cell {
   std::string fault;                  // not empty: a bad sample, without pixels
 };
 
-// The size an image is drawn at: small ones as multiples of themselves, large ones made to fit.
-ImageShape drawn_shape(ImageShape shape);
-std::vector<std::uint8_t> drawn(const ImageView& image, ImageShape to);  // REQUIRES: to == drawn_shape(image.shape)
+// The size an image is drawn at on a sheet.
+ImageShape cell_shape(ImageShape shape);
 
 // `names`: of the classes in Cell::classes, for the legend.
 Picture contact_sheet(const std::vector<Cell>& cells, const std::vector<std::string>& names);

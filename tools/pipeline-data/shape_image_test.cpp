@@ -20,10 +20,10 @@ std::vector<std::uint8_t> image(int shape, std::uint64_t number, std::uint64_t s
   return draw_shape(shape, kSize, draw);
 }
 
-using Colour = std::array<double, 3>;
+using RealColour = std::array<double, 3>;
 
-Colour mean_colour(const std::vector<std::uint8_t>& pixels) {
-  Colour mean{};
+RealColour mean_colour(const std::vector<std::uint8_t>& pixels) {
+  RealColour mean{};
   for (std::size_t i = 0; i < pixels.size(); ++i) mean[i % 3] += pixels[i] * 3.0 / static_cast<double>(pixels.size());
   return mean;
 }
@@ -44,23 +44,23 @@ TEST(ShapeImage, NamesAreSortedSoThatLabelsAreIndices) {
 
 TEST(ShapeImage, CannotBeToldFromTheMeanColour) {
   // A classifier that knows the mean colour of 120 images of each class and takes the nearest.
-  std::array<Colour, kClasses> centres{};
+  std::array<RealColour, kClasses> centres{};
   std::uint64_t number = 0;
   constexpr int kTraining = 120, kTest = 60;
   for (int shape = 0; shape < kClasses; ++shape) {
     for (int i = 0; i < kTraining; ++i) {
-      const Colour mean = mean_colour(image(shape, number++));
+      const RealColour mean = mean_colour(image(shape, number++));
       for (std::size_t c = 0; c < 3; ++c) centres[static_cast<std::size_t>(shape)][c] += mean[c] / kTraining;
     }
   }
   int right = 0;
   for (int shape = 0; shape < kClasses; ++shape) {
     for (int i = 0; i < kTest; ++i) {
-      const Colour mean = mean_colour(image(shape, number++));
+      const RealColour mean = mean_colour(image(shape, number++));
       int best = 0;
       double least = std::numeric_limits<double>::max();
       for (int other = 0; other < kClasses; ++other) {
-        const Colour& centre = centres[static_cast<std::size_t>(other)];
+        const RealColour& centre = centres[static_cast<std::size_t>(other)];
         double distance = 0;
         for (std::size_t c = 0; c < 3; ++c) distance += (mean[c] - centre[c]) * (mean[c] - centre[c]);
         if (distance < least) {
@@ -78,7 +78,7 @@ TEST(ShapeImage, HasContrastEverywhere) {
   for (int shape = 0; shape < kClasses; ++shape) {
     for (std::uint64_t number = 0; number < 20; ++number) {
       const auto pixels = image(shape, number);
-      const Colour mean = mean_colour(pixels);
+      const RealColour mean = mean_colour(pixels);
       double variance = 0;
       for (std::size_t i = 0; i < pixels.size(); ++i)
         variance += std::pow(pixels[i] - mean[i % 3], 2) / static_cast<double>(pixels.size());

@@ -6,9 +6,12 @@
 #include <vector>
 
 #include "batch_line.h"
+#include "class_overlay.h"
 #include "contact_sheet.h"
 #include "data_set.h"
+#include "image_bytes.h"
 #include "millrace/error.h"
+#include "millrace/output_file.h"
 #include "verbs.h"
 
 namespace millrace {
@@ -56,10 +59,10 @@ Cell cell_of(const DataSet& data, Sample& sample) {
     if (spec.scale > 1) enlarge(sample);
     lay_over(sample.change_pixels(), target, spec.ignored);
   } else if (target.data != nullptr) {
-    cell.target_shape = drawn_shape(target.shape);
+    cell.target_shape = cell_shape(target.shape);
     cell.target = drawn(target, cell.target_shape);
   }
-  cell.shape = drawn_shape(sample.image().shape);
+  cell.shape = cell_shape(sample.image().shape);
   cell.pixels = drawn(sample.image(), cell.shape);
   return cell;
 }
@@ -117,7 +120,9 @@ int show(const ShowOptions& options) {
     if (!cell.fault.empty()) fmt::print(stderr, "bad sample: {}\n", cell.fault);
   }
   const Picture picture = contact_sheet(cells, data.line().order().classes());
-  picture.write_png(options.out);
+  OutputFile file(options.out);
+  file.write(png_bytes(picture.view()));
+  file.commit();
   fmt::print("{}: {} samples of epoch {} of [{}], {} x {}\n", options.out, cells.size(), options.epoch + 1, data.graph().name,
              picture.width(), picture.height());
   return 0;

@@ -11,7 +11,7 @@ namespace {
 
 // Options that are read further once all of them are known.
 struct Words {
-  std::string from, hash = "stream", processes = "1";
+  std::string from, hash = "stream", processes = "1", verify;
   bool resume = false;
 };
 
@@ -41,6 +41,8 @@ Arguments& add_what_goes_wrong(Arguments& arguments, CommandLine& line, Words& w
             words.resume)
       .repeated("--allow-change", "KEY", "with --resume: this key may differ from the file that the run began with",
                 line.options.allow_change)
+      .option("--verify", "N",
+              "with --resume: first read the last N batches before the checkpoint again, and compare their hashes", words.verify)
       .option("--explain-nan", "RUN",
               "do the steps of the run in this folder again, and name the first layer whose numbers are not finite", line.explain)
       .option("--rescue", "FOLDER",
@@ -105,6 +107,14 @@ void check_trial(const CommandLine& line, bool whole) {
        "and --processes");
 }
 
+// `goes_on`: --resume is given.
+std::uint64_t batches_to_verify(const std::string& text, const CommandLine& line, bool goes_on) {
+  if (text.empty()) return 0;
+  if (!goes_on) fail(ErrorKind::usage, "--verify compares with the run that goes on: it belongs to --resume");
+  if (line.check) fail(ErrorKind::usage, "--check reads no images: leave out --verify");
+  return static_cast<std::uint64_t>(integer("--verify", text, 1, 1'000'000));
+}
+
 }  // namespace
 
 std::optional<CommandLine> read_command_line(int argc, char** argv) {
@@ -132,6 +142,7 @@ std::optional<CommandLine> read_command_line(int argc, char** argv) {
     line.file = files.front();
   }
   check_trial(line, whole);
+  line.verify = batches_to_verify(words.verify, line, words.resume);
   if (words.hash != "stream" && words.hash != "pixels") {
     fail(ErrorKind::usage, "--hash: expected stream or pixels, found '{}'", words.hash);
   }

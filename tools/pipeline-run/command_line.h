@@ -1,6 +1,7 @@
 // What the command line asks of pipeline-run.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +16,7 @@ struct CommandLine {
   std::vector<std::string> overrides;  // of the file, as --set takes them
   std::string predict, out;            // images, and the folder of predictions
   std::string overfit, explain;
+  std::uint64_t verify = 0;  // batches; 0: none
   int processes = 1;
   bool check = false, find_rate = false, json = false, quiet = false;
 

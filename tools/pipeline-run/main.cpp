@@ -5,6 +5,7 @@
 #include <csignal>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "command_line.h"
 #include "common/arguments.h"
@@ -87,8 +88,13 @@ int drive(const CommandLine& line, Pipeline& pipeline, const Registry& registry,
     fmt::print("{}", explain_numbers(pipeline, registry, line.options, line.explain));
     return 0;
   }
-  const RunResult result = run_with_rollbacks(pipeline, registry, line.options, [&](const Session& session) {
-    if (!line.quiet && speaks && !session.batch_choice().empty()) fmt::print(stderr, "{}\n", session.batch_choice());
+  std::uint64_t to_verify = line.verify;
+  const RunResult result = run_with_rollbacks(pipeline, registry, line.options, [&](Session& session) {
+    const auto say = [&](const std::string& text) {
+      if (!line.quiet && speaks && !text.empty()) fmt::print(stderr, "{}\n", text);
+    };
+    say(session.batch_choice());
+    if (const std::uint64_t batches = std::exchange(to_verify, 0); batches > 0) say(session.verify(batches));
   });
   say_where(line, result);
   if (trial) fmt::print(line.json ? stderr : stdout, "{}", trial->text());

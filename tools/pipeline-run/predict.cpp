@@ -59,15 +59,14 @@ Value source_of(const std::string& data) {
     table.set("stage", Value("read_tar"));
   } else if (ends_with_any(data, {".csv", ".tsv", ".jsonl"})) {
     table.set("stage", Value("read_list"));
-    table.set("labels", Value("none"));
   } else if (fs::is_regular_file(data, ignored)) {
     fail(ErrorKind::usage,
          "--predict: '{}' is a file: name a folder of images, a list of them (.csv, .tsv, .jsonl) or shards (.tar)", data);
   } else {
     table.set("stage", Value("read_folder"));
-    table.set("labels", Value("none"));
   }
   table.set("path", Value(escaped(data)));
+  table.set("labels", Value("none"));
   return table;
 }
 

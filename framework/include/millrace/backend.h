@@ -67,9 +67,9 @@ struct View {
   bool is_plain() const { return dx == 0 && dy == 0 && !flip_x && weight == 1; }  // the image as it is
 };
 
-// One view whose logits are the network's own: nothing is summed.
-inline bool is_one_view(std::span<const View> views) { return views.size() == 1 && views[0].weight == 1; }
-// Throws Error(usage) where the output is a map and the views are more than the image as it is.
+// The image as it is: the network's output is the result, and nothing is summed.
+inline bool is_one_view(std::span<const View> views) { return views.size() == 1 && views[0].is_plain(); }
+// Throws Error(usage) for a shifted view where the output is a map: pixels at its border would have no value to be added.
 void check_views(const Network& network, std::span<const View> views);
 
 // What a loss adds up, in the order of LossInfo::sums, then its class matrix. Empty: nothing was measured.
@@ -102,6 +102,21 @@ struct LossAt {
       : loss(std::move(of)), output(at) {}
 };
 
+// The gradient of a score, one number of a network's result, by an output of a layer, in inference: with running statistics and
+// without dropout (Grad-CAM). The result is a vector.
+struct ScoreGradient {
+  static constexpr int kPredicted = -1, kLabel = -2;
+
+  LayerPort by;         // what the result depends on
+  int of = kPredicted;  // the number's index. kPredicted: of the sample's largest; kLabel: its label
+
+  friend bool operator==(const ScoreGradient&, const ScoreGradient&) = default;
+};
+// By sample: the index of the number whose gradient it is; -1, whose gradient is zero, for a label that the result does not have.
+// `results`: (labels.size(), C).
+std::vector<std::int64_t> scored_numbers(const ScoreGradient& gradient, std::span<const float> results,
+                                         std::span<const std::int32_t> labels);
+
 // What stages ask of a network before it is compiled, so that the memory plan holds all of it (StageType::request).
 struct CompileRequest {
   UpdateRule update = {};
@@ -120,11 +135,19 @@ struct CompileRequest {
   // Values that read_outputs() will read: the network's result, outputs of layers. In inference they are not computed together
   // with the layer behind them, and are kept until they are read. Layers that lead to nothing that is read are not computed.
   std::vector<LayerPort> outputs = {};
+  // What read_gradients() will read. A backend that cannot compute them throws Error(usage).
+  std::vector<ScoreGradient> gradients = {};
   // Predictions come with the batch that they were made of (Predictions::batch).
   bool needs_image = false;
+  // infer() will be asked for more than the image as it is: the sum of the views is in the memory plan. Without it a backend may
+  // allocate that memory at the first such call.
+  bool sums_views = false;
 
   void read(LayerPort value) {  // once, however often it is asked for
     if (std::find(outputs.begin(), outputs.end(), value) == outputs.end()) outputs.push_back(value);
+  }
+  void read_gradient(const ScoreGradient& gradient) {
+    if (std::find(gradients.begin(), gradients.end(), gradient) == gradients.end()) gradients.push_back(gradient);
   }
   // Where training's losses are measured beside the network's result, each value once.
   std::vector<LayerPort> loss_outputs(const Network& network) const;
@@ -145,6 +168,14 @@ struct OutputCopy {
   LayerPort value;        // one of CompileRequest::outputs
   float* host = nullptr;  // where it goes: (count, C) or (count, C, H, W), whatever layout the device has
 };
+
+// A gradient for read_gradients().
+struct GradientCopy {
+  ScoreGradient gradient;  // one of CompileRequest::gradients
+  float* host = nullptr;   // as in OutputCopy
+};
+// Throws Error(usage) for a request for gradients that no network like this one has.
+void check_gradients(const Network& network, const CompileRequest& request);
 
 // Figures of one update.
 struct UpdateStep {
@@ -281,14 +312,19 @@ class Replica {
   // Swaps the values and the copy.
   virtual Ref<Event> exchange(std::string_view copy) = 0;
 
-  // Inference with running statistics, each view's output weighted and added, then the sums of a loss. A network whose output is
-  // a map takes one view alone, the plain one: Error(usage) otherwise. Without a loss nothing is measured, and `sums` is not
-  // touched.
+  // Inference with running statistics, each view's output weighted and added, then the sums of a loss. Where the output is a map,
+  // that of a mirrored view is mirrored back before it is added, and a shifted view is Error(usage): check_views(). Without a
+  // loss nothing is measured, and `sums` is not touched.
   virtual Ref<Event> infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count, std::span<const View> views,
                            const std::shared_ptr<const Loss>& loss, StepSums& sums) = 0;
   // Copies values of the last infer() to memory that Device::host_buffer() gave, which stays until the event is complete. Of
   // several views the network's result is their sum; other values are those of the last view.
   virtual Ref<Event> read_outputs(std::span<const OutputCopy> copies) = 0;
+  // Computes gradients of scores for a share of a batch, from the images as they are, by passes of inference of its own for each
+  // gradient, and copies them to memory as read_outputs() does. The values of the last infer() are gone then. A backend without
+  // them throws Error(usage).
+  virtual Ref<Event> read_gradients(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count,
+                                    std::span<const GradientCopy> copies);
   // The output of the last infer() or forward(), (count, C) or (count, C, H, W). Waits.
   virtual std::vector<float> logits() = 0;
 

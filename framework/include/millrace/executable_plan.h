@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <set>
 #include <span>
 #include <utility>
@@ -34,9 +35,15 @@ class ExecutablePlan {
 
   // The network and its nodes outlive the plan. `type`: of activations; the final linear layer's are float32. `outputs`: values
   // that are read after forward, beside the result; in training losses are measured there, and no layer reads them.
+  // `by`: backward ends with the gradient by this value, which stays to the end of the pass (ScoreGradient). The value is the
+  // last of its node. REQUIRES with `by`: training, and a network of which nothing is trained.
   ExecutablePlan(const Network& network, const std::vector<Node>& nodes, bool training, DataType type,
-                 std::vector<LayerPort> outputs = {})
-      : network_(network), nodes_(nodes), outputs_(std::move(outputs)), planner_(training, network.layers.size()) {
+                 std::vector<LayerPort> outputs = {}, std::optional<LayerPort> by = {})
+      : network_(network),
+        nodes_(nodes),
+        outputs_(std::move(outputs)),
+        by_(by),
+        planner_(training, network.layers.size(), !by.has_value()) {
     measured_.push_back({output()});
     for (const LayerPort value : outputs_) {
       if (training) measured_.push_back({value});
@@ -100,13 +107,15 @@ class ExecutablePlan {
       const std::size_t tensors = planner_.lifetimes().size();
       for (int node = end; node-- > begin;) {
         planner_.set_time(planner_.time() + 1);
-        if (!planner_.value(nodes_[static_cast<std::size_t>(node)].output).needs_gradient) continue;
+        const int made = nodes_[static_cast<std::size_t>(node)].output;
+        if (!planner_.value(made).needs_gradient || (by_ && made == by_->layer)) continue;
         plan_zeros(node);
         Operation& operation = of_backward(node);
         operation.at_layer([&] { operation.plan_backward(planner_); });
       }
       if (again) leave_out_unused(begin, end, recomputed, tensors);
     }
+    if (by_) keep_gradient();
   }
 
   void place_tensors(std::size_t alignment) { placement_ = place(planner_.lifetimes(), alignment); }
@@ -160,6 +169,15 @@ class ExecutablePlan {
   int begin_of(std::size_t segment) const { return segment == 0 ? 0 : segment_ends_[segment - 1]; }
   int last_time() const { return loss_time() + static_cast<int>(steps_.size()); }
 
+  void keep_gradient() {
+    const TensorId gradient = planner_.value(*by_).gradient;
+    if (gradient == kNoTensor) {
+      fail(ErrorKind::usage, "{}: the network's result does not depend on its output, so there is no gradient by it",
+           place_of(network_.layers[static_cast<std::size_t>(by_->layer)]));
+    }
+    planner_.use_at(gradient, last_time());
+  }
+
   void plan_measured(Measured& measured, std::size_t copied_bytes) {
     auto& value = planner_.value(measured.value);
     planner_.use(value.tensor);
@@ -183,7 +201,7 @@ class ExecutablePlan {
       }
       for (int port = 0; port < network_.layers[static_cast<std::size_t>(node.output)].output_count(); ++port) {
         auto& made = planner_.value({node.output, port});
-        made.needs_gradient = needs && planner_.training();
+        made.needs_gradient = (needs || by_ == LayerPort(node.output, port)) && planner_.training();
         made.spec.type = node.output == logits ? DataType::f32 : type;
       }
     }
@@ -268,6 +286,7 @@ class ExecutablePlan {
   const Network& network_;
   const std::vector<Node>& nodes_;
   const std::vector<LayerPort> outputs_;
+  const std::optional<LayerPort> by_;
   Planner planner_;
   std::vector<std::unique_ptr<Operation>> operations_;
   std::vector<int> segment_ends_;

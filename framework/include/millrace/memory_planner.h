@@ -53,9 +53,13 @@ class MemoryPlanner {
     bool needs_gradient = false;    // something before it is trained
   };
 
-  MemoryPlanner(bool training, std::size_t layers) : training_(training), values_(layers + 1) {}
+  // `learns`: see learns(); it means nothing without training.
+  MemoryPlanner(bool training, std::size_t layers, bool learns = true)
+      : training_(training), learns_(training && learns), values_(layers + 1) {}
 
-  bool training() const { return training_; }
+  bool training() const { return training_; }  // backward follows forward, so that what it reads is kept
+  // Batch statistics and dropout. False in inference, and where the gradient of a score is computed (ScoreGradient).
+  bool learns() const { return learns_; }
   Value& value(LayerPort of) { return of.port == 0 ? values_[static_cast<std::size_t>(of.layer + 1)] : others_[of]; }
   const Value& value(LayerPort of) const {
     return of.port == 0 ? values_[static_cast<std::size_t>(of.layer + 1)] : others_.at(of);
@@ -104,7 +108,7 @@ class MemoryPlanner {
   const std::vector<Lifetime>& lifetimes() const { return lifetimes_; }
 
  private:
-  bool training_;
+  bool training_, learns_;
   int now_ = 0;
   std::vector<Value> values_;          // first outputs; Network::kInput is the first of them
   std::map<LayerPort, Value> others_;  // outputs behind the first

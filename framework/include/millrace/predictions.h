@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -49,6 +50,8 @@ class Predictions : public Payload {
     LayerPort port;
     Shape shape;                    // of one sample
     const float* values = nullptr;  // (count, shape...), host memory
+    // Set: not the value, but the gradient of a score by it; the number is ScoreGradient::of.
+    std::optional<int> score = {};
 
     std::span<const float> row(std::size_t sample) const {
       const auto elements = static_cast<std::size_t>(shape.elements());
@@ -64,8 +67,9 @@ class Predictions : public Payload {
   bool last = false;            // of its epoch
   std::uint32_t count = 0;      // samples in use; 0 for a replica without a share
   std::vector<Sample> samples;  // at least `count`, in order of position
-  std::vector<Values> outputs;  // what CompileRequest::outputs of this graph lists: the network's result first
-  Ref<Event> ready;             // the values are written by the device before this
+  // What CompileRequest::outputs and ::gradients of this graph list: the network's result first.
+  std::vector<Values> outputs;
+  Ref<Event> ready;  // the values are written by the device before this
   // The batch that holds the samples, from slot `first_slot` on. Null unless a stage of this graph has said
   // CompileRequest::needs_image: the batch is filled again only when these predictions are let go of.
   Ref<Batch> batch;
@@ -74,6 +78,7 @@ class Predictions : public Payload {
   const Values& result() const { return outputs.front(); }  // of the network
   // The values of a layer's output. REQUIRES: a stage of this graph has asked for it.
   const Values& output(LayerPort port) const;
+  const Values& gradient(const ScoreGradient& of) const;  // REQUIRES: as for output()
   // A sample's image as the network saw it, into memory for a batch->window. REQUIRES: batch.
   void copy_image(std::size_t sample, std::uint8_t* to) const;
   // Its target as the output is compared with it, into memory for a batch->target.shape(batch->window). REQUIRES: batch->targets.

@@ -96,6 +96,7 @@ struct StageContext {
   // What the stages of this graph ask of the network; known after `batch`.
   const CompileRequest* request = nullptr;
   std::vector<std::string> classes;    // names by label, of the source or else of the weights; known after the source
+  std::vector<std::string> colours;    // of each class, "#804080", of the source or else of the weights; known after the source
   std::vector<bool> taken;             // by output port of this stage: whether a stage takes what it sends; see sends()
   std::vector<double> median_weights;  // of the classes of the main graph's label images, where a loss asks for them; known after
                                        // `batch` in a run, unknown where it is only checked
@@ -212,6 +213,7 @@ class Source : public Stage {
   void open() override = 0;                                        // lists the samples; ErrorKind::data when there are none
   virtual std::uint64_t size() const = 0;                          // valid after open()
   virtual std::vector<std::string> classes() const { return {}; }  // names by label
+  virtual std::vector<std::string> colours() const { return {}; }  // of each class in pictures, "#804080"; empty: none are named
   virtual std::int32_t label(std::uint64_t) const { return -1; }   // of a sample, without reading it; -1 when not known
   virtual std::size_t largest_encoded() const = 0;                 // bytes of the largest sample; bounds the memory
   virtual std::uint32_t numbers() const { return 0; }              // that each sample has to be predicted

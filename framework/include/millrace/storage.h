@@ -1,5 +1,5 @@
-// Where bytes come from: one Storage for each URL scheme ("file", "s3", "https"). Sources name what they read by URL and never
-// open files themselves. A URL without "://" is a path of the scheme "file".
+// Where bytes come from, and where some storages take them: one Storage for each URL scheme ("file", "s3", "https"). Sources name
+// what they read by URL and never open files themselves. A URL without "://" is a path of the scheme "file".
 #pragma once
 
 #include <cstddef>
@@ -46,6 +46,20 @@ class Storage {
 
   // `size` bytes from `offset` on. ErrorKind::storage when the object ends before.
   virtual void read(const std::string& url, std::uint64_t offset, std::size_t size, std::uint8_t* out) = 0;
+
+  // An object on its way. It is there, whole, when commit() returns; until then readers see what was there before. Without
+  // commit() nothing of it is left. One thread uses it. REQUIRES: nothing is called but the destructor once a call has thrown.
+  class Writer {
+   public:
+    virtual ~Writer() = default;
+    virtual void write(const void* data, std::size_t bytes) = 0;  // at the end
+    virtual void commit() = 0;
+  };
+
+  // By default these three throw ErrorKind::usage: the storage only reads.
+  virtual std::unique_ptr<Writer> write(const std::string& url);  // a new object, or one in the place of another
+  virtual void remove(const std::string& url);                    // an object; that there is none is no error
+  virtual bool is_empty(const std::string& url);  // nothing lies below the folder; where list() may throw ErrorKind::data
 };
 
 std::string_view url_scheme(std::string_view url);                     // "s3" of "s3://bucket/key"; "file" where there is none

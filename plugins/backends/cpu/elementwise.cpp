@@ -11,7 +11,7 @@ class Unary : public Operation {
   using Operation::Operation;
 
   void plan(Planner& planner) override {
-    training_ = planner.training();
+    learns_ = planner.learns();
     plan_output(planner, output_type(planner), keeps_layout() ? input() : kNoResidual);
     planner.use(planner.value(input()).tensor);
   }
@@ -46,7 +46,7 @@ class Unary : public Operation {
   virtual bool keeps_layout() const { return true; }  // output and input, or their gradients, may share memory
   virtual DataType output_type(const Planner& planner) const { return planner.value(input()).spec.type; }
 
-  bool training_ = false;
+  bool learns_ = false;
   Map x_, y_;
 
  private:
@@ -72,17 +72,18 @@ class Activate final : public Unary {
 class Dropout final : public Unary {
  public:
   using Unary::Unary;
-  void forward(const Pass& pass) override {
-    if (training_)
-      dropout(key(pass), x_, y_);
-    else if (x_.data != y_.data)
-      copy(x_, y_);
-  }
+  void forward(const Pass& pass) override { drop(pass, x_, y_); }
 
  protected:
-  void differentiate(const Pass& pass, const Map& dy, const Map& dx) override { dropout(key(pass), dy, dx); }
+  void differentiate(const Pass& pass, const Map& dy, const Map& dx) override { drop(pass, dy, dx); }
 
  private:
+  void drop(const Pass& pass, const Map& from, const Map& to) const {
+    if (learns_)
+      dropout(key(pass), from, to);
+    else if (from.data != to.data)
+      copy(from, to);
+  }
   DropoutKey key(const Pass& pass) const {
     const auto& drops = layer().as<DropoutAttributes>();
     return {workshop_.options.seed, pass.step,     static_cast<std::uint32_t>(node_.layer), pass.first_sample, drops.probability,

@@ -74,15 +74,18 @@ Layout preferred_layout(const Network& network, const CompileOptions& options, c
   }
 }
 
-Executable::Executable(Workshop& workshop, const std::vector<Node>& nodes, std::int64_t samples, bool training)
+Executable::Executable(Workshop& workshop, const std::vector<Node>& nodes, std::int64_t samples, bool training,
+                       std::optional<LayerPort> by)
     : workshop_(workshop),
       samples_(samples),
-      plan_(workshop.network, nodes, training, workshop.type(), read_outputs(workshop, training)),
-      kept_(training ? std::vector<LayerPort>() : workshop.options.request.outputs) {
+      plan_(workshop.network, nodes, training, workshop.type(), by ? std::vector<LayerPort>() : read_outputs(workshop, training),
+            by),
+      kept_(training ? std::vector<LayerPort>() : workshop.options.request.outputs),
+      by_(by) {
   const auto make = [this](const Node& node) { return make_operation(workshop_, node); };
   workshop_.reorders = 0;
   plan_input(nodes);
-  plan_.plan_forward(make, workshop_.options.recompute);
+  plan_.plan_forward(make, workshop_.options.recompute && !by_);
   input_desc_ = workshop_.input_desc;
   plan_.plan_outputs([this](LayerPort value) { return copied_bytes(value); });
   plan_.plan_backward(make);
@@ -118,6 +121,7 @@ void Executable::bind(std::byte* arena) {
   bind_measured(binding);
   kept_maps_.clear();
   for (const LayerPort value : kept_) kept_maps_.push_back(map_of(planner, binding, value));
+  if (by_) gradient_ = gradient_of(planner, binding, *by_);
 }
 
 void Executable::bind_measured(const Binding& binding) {

@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -21,8 +22,11 @@ Layout preferred_layout(const Network& network, const CompileOptions& options, c
 
 class Executable {
  public:
-  // Plans. Throws Error(usage) for networks that cannot be computed, Error(device) for what oneDNN refuses.
-  Executable(Workshop& workshop, const std::vector<Node>& nodes, std::int64_t samples, bool training);
+  // Plans. Throws Error(usage) for networks that cannot be computed, Error(device) for what oneDNN refuses. `by`: of inference,
+  // with a backward that ends with the gradient by this value. REQUIRES with it: training, and a network of which nothing is
+  // trained.
+  Executable(Workshop& workshop, const std::vector<Node>& nodes, std::int64_t samples, bool training,
+             std::optional<LayerPort> by = {});
 
   std::int64_t samples() const { return samples_; }
   std::size_t arena_bytes() const { return plan_.placement().bytes; }
@@ -56,6 +60,8 @@ class Executable {
   // `done(node)`: the gradients of this node's parameters are there. Called for every node, last one first.
   void backward(const Pass& pass, const std::function<void(int node)>& done);
 
+  const Map& gradient() const { return gradient_; }  // by `by`, as the last backward made it
+
   std::vector<LayerTime> layer_times() const;
 
  private:
@@ -76,6 +82,8 @@ class Executable {
   std::vector<Measured> measured_;
   const std::vector<LayerPort> kept_;  // of inference
   std::vector<Map> kept_maps_;
+  const std::optional<LayerPort> by_;
+  Map gradient_ = {};
 
   std::vector<Cost> costs_;
   std::uint64_t passes_ = 0;

@@ -2,6 +2,8 @@
 //
 // Kept for backward: the (pooled) input, its mean and variance, one byte per window; with a ReLU behind an addition the output,
 // which the next layer keeps anyway.
+#include <algorithm>
+
 #include "simple_operations.h"
 
 namespace millrace::cpu {
@@ -20,6 +22,7 @@ class Normalisation final : public Operation {
 
   void plan(Planner& planner) override {
     training_ = planner.training();
+    learns_ = planner.learns();
     const bool pools = node_.pool >= 0;
     Value& output = plan_output(planner, planner.value(input()).spec.type, pools ? kNoResidual : input());
     planner.use(planner.value(input()).tensor);
@@ -27,6 +30,7 @@ class Normalisation final : public Operation {
     if (pools) pooled_ = training_ ? planner.tensor(output.spec.bytes()) : output.tensor;
     if (!training_) return;
     if (pools) index_ = planner.tensor(index_bytes(output.spec, window_));
+    if (!learns_) return;
     if (first() != nullptr) return follow_statistics(planner);
     mean_at_ = planner.tensor(channel_bytes());
     variance_at_ = planner.tensor(channel_bytes());
@@ -38,12 +42,14 @@ class Normalisation final : public Operation {
     if (!has_gradient_) return;
     planner.use(output.gradient);
     planner.use(node_.pool >= 0 ? pooled_ : planner.value(input()).tensor);
-    planner.use(mean_at_);
-    planner.use(variance_at_);
+    if (learns_) {
+      planner.use(mean_at_);
+      planner.use(variance_at_);
+    }
     if (node_.pool >= 0) planner.use(index_);
     if (scale_at_ < 0 || !trains(static_cast<std::size_t>(scale_at_))) d_scale_at_ = planner.tensor(channel_bytes());
     if (shift_at_ < 0 || !trains(static_cast<std::size_t>(shift_at_))) d_shift_at_ = planner.tensor(channel_bytes());
-    if (meets()) shared_at_ = planner.tensor(2 * channel_bytes());
+    if (meets() || !learns_) shared_at_ = planner.tensor(2 * channel_bytes());
     bool gradient_is_free = true;  // may be overwritten by the gradient of the input
     if (node_.residual != kNoResidual) {
       if (node_.activation == Activation::relu) planner.use(output.tensor);
@@ -65,8 +71,8 @@ class Normalisation final : public Operation {
     normalised_ = node_.pool >= 0 ? spec.map(binding.at(pooled_)) : x_;
     if (node_.residual != kNoResidual) residual_ = map_of(planner, binding, node_.residual);
     index_data_ = binding.at<std::uint8_t>(index_);
-    mean_ = training_ ? binding.at<float>(mean_at_) : running_mean();
-    variance_ = training_ ? binding.at<float>(variance_at_) : running_variance();
+    mean_ = learns_ ? binding.at<float>(mean_at_) : running_mean();
+    variance_ = learns_ ? binding.at<float>(variance_at_) : running_variance();
     if (!has_gradient_) return;
     dy_ = gradient_of(planner, binding, node_.output);
     d_scale_ = d_scale_at_ == kNoTensor ? gradient(static_cast<std::size_t>(scale_at_)) : binding.at<float>(d_scale_at_);
@@ -83,7 +89,7 @@ class Normalisation final : public Operation {
     total_count_ = count();
     if (meets()) share_statistics(count());
     normalise();
-    if (training_) update_running();
+    if (learns_) update_running();
   }
 
   void meet_forward() override {
@@ -117,8 +123,10 @@ class Normalisation final : public Operation {
     if (d_residual_) d_residual_.finish();
     if (!d_input_) return;
     if (meets()) share_sums(false);
-    const float* const d_shift = meets() ? shared_ : d_shift_;
-    const float* const d_scale = meets() ? shared_ + channels_ : d_scale_;
+    // Statistics that do not depend on the input pass no gradient on: pass 2 with sums of zero.
+    if (!learns_) std::fill_n(shared_, 2 * channels_, 0.0F);
+    const float* const d_shift = shared_ != nullptr ? shared_ : d_shift_;
+    const float* const d_scale = shared_ != nullptr ? shared_ + channels_ : d_scale_;
     if (node_.pool >= 0) {
       kernels().normalise_backward_unpool(arguments, d_shift, d_scale, total_count(), window_, index_data_, d_input_.written);
     } else {
@@ -144,7 +152,7 @@ class Normalisation final : public Operation {
   // Whether all replicas share statistics.
   bool meets() const {
     const CompileOptions& options = workshop_.options;
-    return training_ && options.request.sync_batch_norm && options.exchange != nullptr && options.exchange->replicas() > 1;
+    return learns_ && options.request.sync_batch_norm && options.exchange != nullptr && options.exchange->replicas() > 1;
   }
 
   // The mean and variance of all replicas from those of each, which has `count` values a channel: with n_r values of mean m_r and
@@ -194,7 +202,7 @@ class Normalisation final : public Operation {
   }
 
   void pool_and_measure(bool measures) {
-    const bool wanted = training_ && measures;
+    const bool wanted = learns_ && measures;
     if (node_.pool >= 0) {
       kernels().max_pool(window_, x_, normalised_, training_ ? index_data_ : nullptr, wanted ? mean_ : nullptr,
                          wanted ? variance_ : nullptr);
@@ -238,7 +246,7 @@ class Normalisation final : public Operation {
   PoolWindow window_;
   int scale_at_ = -1, shift_at_ = -1;  // among the layer's parameters
   std::size_t statistics_at_ = 0;
-  bool training_ = false, has_gradient_ = false;
+  bool training_ = false, learns_ = false, has_gradient_ = false;
   TensorId pooled_ = kNoTensor, index_ = kNoTensor, mean_at_ = kNoTensor, variance_at_ = kNoTensor;
   TensorId d_scale_at_ = kNoTensor, d_shift_at_ = kNoTensor, shared_at_ = kNoTensor;
   Planner::Contribution residual_contribution_, input_contribution_;
@@ -246,7 +254,7 @@ class Normalisation final : public Operation {
   Map x_, normalised_, y_, residual_, dy_;
   std::uint8_t* index_data_ = nullptr;
   float *mean_ = nullptr, *variance_ = nullptr, *d_scale_ = nullptr, *d_shift_ = nullptr;
-  float* shared_ = nullptr;  // the sums of pass 1 over all replicas: of the shift, of the scale
+  float* shared_ = nullptr;  // for pass 2, instead of this replica's sums: of the shift, of the scale
   double total_count_ = 0;   // values a channel, of all replicas that share statistics
 };
 

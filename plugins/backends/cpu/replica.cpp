@@ -3,41 +3,27 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "device_info.h"
+#include "map_values.h"
 
 namespace millrace::cpu {
 namespace {
 
-// To (samples, C) or (samples, C, H, W), as the network's shapes are written.
-template <class T>
-void read_map(const Map& map, float* to) {
-  const auto* const data = static_cast<const T*>(map.data);
-#pragma omp parallel for schedule(static)
-  for (std::int64_t n = 0; n < map.n; ++n) {
-    float* row = to + n * map.channels * map.pixels();
-    for (std::int64_t c = 0; c < map.channels; ++c) {
-      const T* from = data + n * map.stride_n + c / Map::kLanes * map.stride_block + c % Map::kLanes;
-      for (std::int64_t pixel = 0; pixel < map.pixels(); ++pixel, from += map.stride_pixel) *row++ = to_float(*from);
-    }
-  }
-}
-
-void read_map(const Map& map, float* to) { map.type == DataType::bf16 ? read_map<Bf16>(map, to) : read_map<float>(map, to); }
-
-void zero(const Map& map) { std::memset(map.data, 0, static_cast<std::size_t>(map.n * map.stride_n) * size_of(map.type)); }
-
-std::vector<float> values_of(const Map& map) {
-  std::vector<float> values(static_cast<std::size_t>(map.elements()));
-  read_map(map, values.data());
-  return values;
+Network frozen(Network network) {
+  for (Parameter& parameter : network.parameters) parameter.trainable = false;
+  return network;
 }
 
 }  // namespace
 
 CpuReplica::CpuReplica(const Network& network, const CompileOptions& options, const std::vector<int>& cores)
-    : network_(network), options_(options), table_(network_), parameters_(network_, options_), losses_(network_) {
+    : network_(network),
+      options_(options),
+      table_(network_),
+      parameters_(network_, options_),
+      frozen_(frozen(network)),
+      losses_(network_) {
   queue_.run([&] { compile(cores); });
 }
 
@@ -63,18 +49,45 @@ void CpuReplica::compile(const std::vector<int>& cores) {
   executables_.compile(options_, [this](std::uint32_t samples, bool training) {
     return std::make_unique<Executable>(*workshop_, training ? nodes_ : infer_nodes_, samples, training);
   });
+  check_gradients(network_, options_.request);
+  for (const ScoreGradient& gradient : options_.request.gradients) compile_gradient(gradient.by);
   losses_.plan(options_.request.losses, std::max(options_.train_batch, options_.infer_batch));
   parameters_.finish_planning();
   bucket_node_ = first_nodes(network_, nodes_, parameters_.buckets());
 }
 
+void CpuReplica::compile_gradient(LayerPort by) {
+  const auto [found, is_new] = gradients_.try_emplace(by);
+  if (!is_new) return;
+  if (!frozen_workshop_) {
+    frozen_workshop_ = std::make_unique<Workshop>(
+        Workshop{frozen_, options_, workshop_->layout, parameters_, workshop_->engine, workshop_->stream});
+  }
+  GradientPass& pass = found->second;
+  FusionOptions fusion{.backend = "cpu", .pool_with_statistics = true};
+  fusion.outputs = {by};
+  pass.nodes = fuse(frozen_, fusion);
+  CompileOptions inference = options_;
+  inference.train_batch = 0;
+  pass.executables.compile(inference, [this, &pass, by](std::uint32_t samples, bool) {
+    return std::make_unique<Executable>(*frozen_workshop_, pass.nodes, samples, true, by);
+  });
+}
+
+std::size_t CpuReplica::arena_bytes() const {
+  std::size_t bytes = executables_.arena_bytes();
+  for (const auto& [by, pass] : gradients_) bytes = std::max(bytes, pass.executables.arena_bytes());
+  return bytes;
+}
+
 MemoryPlan CpuReplica::memory_plan() const {
   MemoryPlan plan;
   parameters_.append_to(plan);
-  plan.items.push_back({"activations and their gradients", executables_.arena_bytes()});
+  plan.items.push_back({"activations and their gradients", arena_bytes()});
   const std::uint32_t most = std::max(options_.train_batch, options_.infer_batch);
   plan.items.push_back(
       {"labels, targets and losses", LossInputs::bytes(network_, options_.request.losses, most) + losses_.bytes()});
+  if (options_.request.sums_views) plan.items.push_back({"sums of several views", sum_bytes(options_.infer_batch)});
   return plan;
 }
 
@@ -82,17 +95,20 @@ void CpuReplica::start() {
   queue_.run([this] {
     parameters_.start();
     losses_.start();
+    if (options_.request.sums_views) sum_memory_ = MemoryRegion(sum_bytes(options_.infer_batch));
     bind_all();
   });
 }
 
 void CpuReplica::bind_all() {
-  arena_ = MemoryRegion(executables_.arena_bytes());
-  executables_.each([this](Executable& executable) { executable.bind(arena_.as<std::byte>()); });
+  arena_ = MemoryRegion(arena_bytes());
+  const auto bind = [this](Executable& executable) { executable.bind(arena_.as<std::byte>()); };
+  executables_.each(bind);
+  for (const auto& [by, pass] : gradients_) pass.executables.each(bind);
 }
 
-Executable& CpuReplica::executable(std::uint32_t count, bool training) {
-  const auto [network, is_new] = executables_.get(count, training, [] {});
+Executable& CpuReplica::executable(Executables<Executable>& among, std::uint32_t count, bool training) {
+  const auto [network, is_new] = among.get(count, training, [] {});
   if (!is_new) return network;
   if (network.arena_bytes() > arena_.bytes())  // oneDNN may want more scratch memory for fewer samples, but hardly ever does
     bind_all();
@@ -105,7 +121,7 @@ void CpuReplica::take_inputs(const Batch& batch, std::uint32_t begin, std::uint3
   inputs_.take(batch, begin, count, table_);
   rows_ = count;
   read_ = nullptr;
-  summed_logits_.clear();
+  sum_ = {};
 }
 
 void CpuReplica::ingest(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count) {
@@ -224,21 +240,29 @@ Ref<Event> CpuReplica::exchange(std::string_view copy) {
   return queue_.submit([this, name = std::string(copy)] { parameters_.exchange(name); });
 }
 
+std::size_t CpuReplica::sum_bytes(std::uint32_t samples) const {
+  return samples * static_cast<std::size_t>(network_.output().elements()) * sizeof(float);
+}
+
+void CpuReplica::begin_sum(const Map& output) {
+  const std::size_t needed = static_cast<std::size_t>(output.elements()) * sizeof(float);
+  if (needed > sum_memory_.bytes()) sum_memory_ = MemoryRegion(needed);
+  sum_ = Map::channels_last(sum_memory_.as<float>(), DataType::f32, output.n, output.channels, output.height, output.width);
+  zero(sum_);
+}
+
 Map CpuReplica::run_infer(const Batch& batch, std::uint32_t begin, std::uint32_t count, const std::vector<View>& views) {
   Executable& network = executable(count, false);
-  const bool one = is_one_view(views);
   check_views(network_, views);
+  const bool one = is_one_view(views);
+  if (!one) begin_sum(network.output());
   for (const View& view : views) {
     millrace::cpu::ingest(batch, begin, count, &view, table_, network.input());
     network.forward(pass_);
     read_ = &network;
-    if (one) return network.output();
-    const std::vector<float> values = values_of(network.output());
-    summed_logits_.resize(values.size(), 0.0F);
-    const auto weight = static_cast<float>(view.weight);
-    for (std::size_t i = 0; i < values.size(); ++i) summed_logits_[i] += weight * values[i];
+    if (!one) add_view(network.output(), view, sum_);
   }
-  return Map::channels_last(summed_logits_.data(), DataType::f32, count, network_.output()[0]);
+  return one ? network.output() : sum_;
 }
 
 Ref<Event> CpuReplica::infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count, std::span<const View> views,
@@ -260,22 +284,50 @@ Ref<Event> CpuReplica::read_outputs(std::span<const OutputCopy> copies) {
   return queue_.submit([this, wanted = std::vector<OutputCopy>(copies.begin(), copies.end())] {
     if (read_ == nullptr) return;
     for (const OutputCopy& copy : wanted) {
-      if (copy.value == network_.result() && !summed_logits_.empty()) {
-        std::copy(summed_logits_.begin(), summed_logits_.end(), copy.host);
-      } else {
-        read_map(read_->output(copy.value), copy.host);
-      }
+      const bool summed = copy.value == network_.result() && sum_.data != nullptr;
+      read_map(summed ? sum_ : read_->output(copy.value), copy.host);
     }
   });
+}
+
+void CpuReplica::run_gradient(const Batch& batch, std::uint32_t begin, std::uint32_t count, const GradientCopy& copy) {
+  const auto found = gradients_.find(copy.gradient.by);
+  if (found == gradients_.end()) {
+    fail(ErrorKind::usage, "no gradient by the output of {} is computed: name it in CompileRequest::gradients",
+         place_of(network_.layers[static_cast<std::size_t>(copy.gradient.by.layer)]));
+  }
+  Executable& network = executable(found->second.executables, count, false);
+  const View plain;
+  millrace::cpu::ingest(batch, begin, count, &plain, table_, network.input());
+  network.forward(pass_);
+  const auto numbers = scored_numbers(copy.gradient, values_of(network.output()), std::span(batch.labels + begin, count));
+  const Map& scores = network.d_output();
+  zero(scores);
+  for (std::size_t n = 0; n < numbers.size(); ++n) {
+    if (numbers[n] >= 0) element_of(scores, static_cast<std::int64_t>(n), numbers[n]) = 1;
+  }
+  network.backward(pass_, [](int) {});
+  read_map(network.gradient(), copy.host);
+}
+
+Ref<Event> CpuReplica::read_gradients(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count,
+                                      std::span<const GradientCopy> copies) {
+  queue_.check();
+  batch->in_flight.fetch_add(1);
+  const auto work = [this, batch, begin, count, wanted = std::vector<GradientCopy>(copies.begin(), copies.end())] {
+    current_ = read_ = nullptr;  // what shares the arena is gone
+    sum_ = {};
+    for (const GradientCopy& copy : wanted) {
+      if (count > 0) run_gradient(*batch, begin, count, copy);
+    }
+  };
+  return queue_.submit(work, [batch] { batch->in_flight.fetch_sub(1); });
 }
 
 std::vector<float> CpuReplica::logits() {
   std::vector<float> values;
   queue_.run([&] {
-    if (!summed_logits_.empty())
-      values = summed_logits_;
-    else if (read_ != nullptr)
-      values = values_of(read_->output());
+    if (read_ != nullptr) values = values_of(sum_.data != nullptr ? sum_ : read_->output());
   });
   return values;
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -37,6 +38,8 @@ class CpuReplica final : public Replica {
   Ref<Event> infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count, std::span<const View> views,
                    const std::shared_ptr<const Loss>& loss, StepSums& sums) override;
   Ref<Event> read_outputs(std::span<const OutputCopy> copies) override;
+  Ref<Event> read_gradients(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count,
+                            std::span<const GradientCopy> copies) override;
   std::vector<float> logits() override;
   std::vector<LayerTime> layer_times() override;
   std::vector<std::string> states() const override { return parameters_.states(); }
@@ -48,14 +51,20 @@ class CpuReplica final : public Replica {
  private:
   std::function<void()> or_give_up(std::function<void()> work) const;
   void compile(const std::vector<int>& cores);
-  Executable& executable(std::uint32_t count, bool training);
+  void compile_gradient(LayerPort by);
+  std::size_t arena_bytes() const;
+  Executable& executable(std::uint32_t count, bool training) { return executable(executables_, count, training); }
+  Executable& executable(Executables<Executable>& among, std::uint32_t count, bool training);
   void bind_all();
   void take_inputs(const Batch& batch, std::uint32_t begin, std::uint32_t count);
   void run_losses(const std::vector<LossTerm>& terms);
   void run_backward(const BucketReady& ready, int& announced);
   void announce(const BucketReady& ready, int& announced, int node);
+  std::size_t sum_bytes(std::uint32_t samples) const;
+  void begin_sum(const Map& output);  // of zeros, for outputs like this one
   // Runs the views; the output, their weighted sum where there are several.
   Map run_infer(const Batch& batch, std::uint32_t begin, std::uint32_t count, const std::vector<View>& views);
+  void run_gradient(const Batch& batch, std::uint32_t begin, std::uint32_t count, const GradientCopy& copy);
 
   const Network network_;
   const CompileOptions options_;
@@ -65,6 +74,14 @@ class CpuReplica final : public Replica {
   std::vector<Node> nodes_, infer_nodes_;  // of training; of inference, where outputs are kept apart
   std::vector<int> bucket_node_;           // by bucket: the first node of forward, so the last of backward, that it waits for
   Executables<Executable> executables_;
+  // Gradients of scores, by the value: inference of a network of which nothing is trained, and its backward down to the value.
+  struct GradientPass {
+    std::vector<Node> nodes;
+    Executables<Executable> executables;
+  };
+  const Network frozen_;
+  std::unique_ptr<Workshop> frozen_workshop_;
+  std::map<LayerPort, GradientPass> gradients_;
   MemoryRegion arena_;
 
   // The state of the present pass; the replica's thread alone.
@@ -74,8 +91,9 @@ class CpuReplica final : public Replica {
   std::int64_t rows_ = 0;
   LossInputs inputs_;
   Losses losses_;
-  Executable* read_ = nullptr;        // whose output logits() reads; null: none's
-  std::vector<float> summed_logits_;  // of several views
+  Executable* read_ = nullptr;  // whose output logits() reads; null: none's
+  MemoryRegion sum_memory_;
+  Map sum_;  // of several views' outputs; without data: there was one
 
   WorkQueue queue_{"cpu replica"};  // last: its thread ends before anything it uses goes
 };

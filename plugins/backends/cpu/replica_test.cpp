@@ -134,6 +134,13 @@ TEST(Replica, PlansItsMemoryBeforeItHasAny) {
   EXPECT_GT(small->memory_plan().items.size(), 3U);
 }
 
+TEST(Replica, PlansTheSumOfSeveralViews) {
+  const auto network = network_of(kConvNet);
+  const auto device = CpuBackend().open(0, {});
+  const auto planned = [&](const CompileOptions& options) { return device->compile(*network, options)->memory_plan().total(); };
+  EXPECT_EQ(planned({.infer_batch = 8, .request = {.sums_views = true}}) - planned({.infer_batch = 8}), 8 * 6 * sizeof(float));
+}
+
 TEST(Replica, LearnsItsBatch) {
   Machine machine(kConvNet, {.train_batch = 16});
   const Ref<Batch> batch = make_batch(*machine.network, 16);

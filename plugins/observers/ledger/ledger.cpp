@@ -1,6 +1,8 @@
 // quarantine.jsonl: the samples that a run could not use.
 #include <filesystem>
+#include <fstream>
 #include <optional>
+#include <string>
 
 #include "millrace/json_lines.h"
 #include "millrace/plugin.h"
@@ -8,7 +10,22 @@
 namespace millrace {
 namespace {
 
-// A line a bad sample. A run without one has no such file.
+// Cuts off what stands behind the first `count` lines.
+void keep_lines(const std::filesystem::path& path, std::uint64_t count) {
+  std::uintmax_t bytes = 0;
+  {
+    std::ifstream file(path, std::ios::binary);
+    if (!file) return;
+    for (std::string line; count > 0 && std::getline(file, line) && !file.eof(); --count) bytes += line.size() + 1;
+  }
+  std::error_code ignored;  // lines too many do less harm than a run that ends
+  std::filesystem::resize_file(path, bytes, ignored);
+}
+
+// A line a bad sample: the line with number N is that of BadSampleEvent::count N. A run without one has no such file.
+//
+// A run that goes on behind a checkpoint appends to its file. Lines behind those that the checkpoint counts are of steps that are
+// made again. They are cut off, and come again.
 class LedgerObserver final : public RunObserver {
  public:
   struct Params {};
@@ -25,7 +42,9 @@ class LedgerObserver final : public RunObserver {
   void bad_sample(const BadSampleEvent& e) override {
     if (folder_.empty()) return;
     if (!file_) {
-      file_.emplace((folder_ / "quarantine.jsonl").string(), [this](std::string_view text) { control_->warn(text); }, resumed_);
+      if (resumed_) keep_lines(path(), e.count - 1);
+      file_.emplace(
+          path().string(), [this](std::string_view text) { control_->warn(text); }, resumed_);
     }
     JsonLine line;
     line.add("graph", e.graph).add("path", e.path).add("member", e.member).add("offset", e.offset).add("stage", e.stage);
@@ -33,7 +52,13 @@ class LedgerObserver final : public RunObserver {
     file_->write(line.add("index", e.index).add("attempt", e.attempt).text());
   }
 
+  void end(const RunEnd& e) override {
+    if (resumed_ && !file_ && !folder_.empty() && e.error.empty()) keep_lines(path(), e.bad_samples);
+  }
+
  private:
+  std::filesystem::path path() const { return folder_ / "quarantine.jsonl"; }
+
   std::filesystem::path folder_;  // empty: nothing is written
   bool resumed_ = false;          // the file has lines already
   RunControl* control_ = nullptr;

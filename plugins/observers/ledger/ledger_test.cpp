@@ -27,10 +27,29 @@ TEST_F(LedgerObserverTest, ARunThatGoesOnKeepsItsLines) {
     start.resumed = resumed;
     const auto observer = make("ledger");
     observer->start(start, control_);
-    observer->bad_sample(bad_sample_event(1));
+    observer->bad_sample(bad_sample_event(resumed ? 2 : 1));
   }
   const std::string text = text_of("quarantine.jsonl");
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 2);
+}
+
+// The checkpoint counts one bad sample. The run was killed behind the third, in the middle of a line.
+TEST_F(LedgerObserverTest, LinesOfStepsThatAreMadeAgainAreCutOff) {
+  RunStart start = start_event();
+  start.resumed = true;
+  for (const bool comes_again : {true, false}) {
+    std::ofstream(folder_ / "quarantine.jsonl", std::ios::trunc) << "{\"epoch\":1}\n{\"epoch\":2}\n{\"epo";
+    const auto observer = make("ledger");
+    observer->start(start, control_);
+    if (comes_again) observer->bad_sample(bad_sample_event(2));
+    RunEnd end;
+    end.bad_samples = comes_again ? 2 : 1;
+    observer->end(end);
+    const std::string text = text_of("quarantine.jsonl");
+    EXPECT_EQ(text.substr(0, 12), "{\"epoch\":1}\n") << text;
+    EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), comes_again ? 2 : 1) << text;
+    EXPECT_EQ(text.find("\"epoch\":2"), std::string::npos) << text;
+  }
 }
 
 TEST_F(LedgerObserverTest, WritesNothingInARunWithoutAFolder) {

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "millrace/colour.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
 #include "millrace/run.h"
@@ -65,6 +66,22 @@ TargetSpec target_of(const ReadPairs::Params& params) {
   return target;
 }
 
+// In small letters, so that equal colours are equal texts.
+std::vector<std::string> colours_of(const std::vector<ReadPairs::Class>& classes) {
+  std::vector<std::string> colours;
+  for (const ReadPairs::Class& entry : classes) {
+    if (entry.colour.empty() != classes.front().colour.empty()) {
+      const bool first = entry.colour.empty();
+      fail(ErrorKind::usage, "classes: '{}' has a colour, and '{}' has none: name those of all classes, or of none",
+           first ? classes.front().name : entry.name, first ? entry.name : classes.front().name);
+    }
+    if (entry.colour.empty()) continue;
+    const auto [red, green, blue] = parse_colour(entry.colour, fmt::format("class '{}'", entry.name));
+    colours.push_back(fmt::format("#{:02x}{:02x}{:02x}", red, green, blue));
+  }
+  return colours;
+}
+
 void refuse_what_needs_labels(const ReadPairs::Params& params) {
   if (params.labels) return;
   const char* key = !params.suffix.empty() ? "suffix" : params.unpaired != "fail" ? "unpaired" : nullptr;
@@ -100,6 +117,7 @@ void ReadPairs::describe(StageDescription<Params>& d) {
                 [](ParamSet<Class>& c) {
                   c.add("name", &Class::name).required().text("of the class");
                   c.add("ids", &Class::ids).range(0, 255).text("its values in the label images; default: its place in the list");
+                  c.add("colour", &Class::colour).text("its colour in pictures of classes, \"#rrggbb\"; all have one, or none");
                 })
       .text("in the order in which the network numbers them");
   d.params.add("ignored", &Params::ignored)
@@ -120,6 +138,7 @@ ReadPairs::ReadPairs(const Params& params, const StageContext& context)
       skip_unpaired_(params.unpaired == "skip"),
       image_root_(join_url(params.images, "")),
       target_root_(join_url(params.labels.value_or(""), "")),
+      colours_(colours_of(params.classes)),
       target_(target_of(params)) {
   refuse_what_needs_labels(params);
   refuse_choices_by_class(params);

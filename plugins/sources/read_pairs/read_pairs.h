@@ -16,12 +16,13 @@ namespace millrace {
 //   stage   = "read_pairs"
 //   images  = "data/camvid/train/images"      # images/a/1.jpg
 //   labels  = "data/camvid/train/labels"      # labels/a/1.png
-//   classes = [{ name = "sky", ids = [0] }, { name = "building", ids = [1, 4] }]
+//   classes = [{ name = "sky", ids = [0], colour = "#808080" }, { name = "building", ids = [1, 4], colour = "#800000" }]
 //   ignored = [11]
 //
 // The n-th class is number n to the network, whatever its ids in the label images; a class without `ids` has its own number as
-// id. Ids that no class has count nowhere, as do those in `ignored` (which says so, and lets a mistake be found).
-// Without `labels` each image is its own target, and with target = "image" the other folder holds images too:
+// id. Its colour is for pictures of classes, such as those of `write_masks`. Ids that no class has count nowhere, as do those in
+// `ignored` (which says so, and lets a mistake be found). Without `labels` each image is its own target, and with target =
+// "image" the other folder holds images too:
 //
 //   images = "data/noisy"
 //   labels = "data/clean"
@@ -40,6 +41,7 @@ class ReadPairs : public Source {
   struct Class {
     std::string name;
     std::vector<std::int64_t> ids;
+    std::string colour = {};
   };
   struct Params : SourceParams {
     std::string images;
@@ -59,6 +61,7 @@ class ReadPairs : public Source {
   void open() override;
   std::uint64_t size() const override { return pairs_.images.size(); }
   std::vector<std::string> classes() const override { return classes_; }
+  std::vector<std::string> colours() const override { return colours_; }
   std::optional<TargetSpec> target() const override { return target_; }
   std::size_t largest_encoded() const override { return pairs_.largest; }
   std::uint64_t fingerprint() const override { return pairs_.fingerprint; }
@@ -72,7 +75,7 @@ class ReadPairs : public Source {
   Extensions extensions_;
   bool skip_unpaired_;
   std::string image_root_, target_root_;  // with a '/' at their ends
-  std::vector<std::string> classes_;
+  std::vector<std::string> classes_, colours_;
   TargetSpec target_;
   Pairing pairs_;
 };

@@ -108,6 +108,19 @@ TEST_F(ReadPairsTest, AClassWithoutIdsHasItsOwnNumber) {
   EXPECT_EQ(target.classes[7], 2);
 }
 
+TEST_F(ReadPairsTest, HandsOnTheColoursOfItsClasses) {
+  EXPECT_TRUE(ReadPairs(params(), context_).colours().empty());
+  auto coloured = params();
+  coloured.classes[0].colour = "#8080FF";
+  EXPECT_EQ(usage(coloured), "classes: 'sky' has a colour, and 'building' has none: name those of all classes, or of none");
+  coloured.classes[1].colour = "#80000";
+  EXPECT_EQ(usage(coloured), "class 'building': '#80000' is no colour; write red, green and blue as \"#804080\"");
+  coloured.classes[1].colour = "#800000";
+  EXPECT_EQ(ReadPairs(coloured, context_).colours(), (Texts{"#8080ff", "#800000"}));
+  coloured.classes[0].colour.clear();
+  EXPECT_EQ(usage(coloured), "classes: 'building' has a colour, and 'sky' has none: name those of all classes, or of none");
+}
+
 TEST_F(ReadPairsTest, AnImageAloneIsItsOwnTarget) {
   ReadPairs::Params alone;
   alone.images = folder_ / "images";

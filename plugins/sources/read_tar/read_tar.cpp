@@ -84,6 +84,10 @@ void ReadTar::describe(StageDescription<Params>& d) {
   d.params.add("paths", &Params::paths).text("several of these, instead of `path`");
   d.params.add("classes", &Params::classes)
       .text("names of the classes, by label; default: classes.txt beside the shards, or what the labels say");
+  d.params.add("labels", &Params::labels)
+      .choices({"shards", "none"})
+      .text(
+          "shards: the .cls or .json members name the class; none: images have no class, and `classes` only names the network's");
   d.params.add("label", &Params::label).text("the field of the .json members that names the class; default: the .cls members do");
   d.params.add("numbers", &Params::numbers)
       .text("the field of the .json members that holds a number, or a list of them, to be predicted");
@@ -103,7 +107,8 @@ ReadTar::ReadTar(const Params& params, const StageContext& context)
       settings_{params.label, params.numbers, target_name(params)},
       classes_(params.classes),
       registry_(context.registry),
-      run_(context.run) {
+      run_(context.run),
+      labels_(params.labels != "none") {
   if (params.path.empty() == params.paths.empty()) {
     fail(ErrorKind::usage, "path: expected shards in one of `path` and `paths`, found {}",
          params.path.empty() ? "neither" : "both");
@@ -112,6 +117,8 @@ ReadTar::ReadTar(const Params& params, const StageContext& context)
     fail(ErrorKind::usage, "target_name: there is none to be named: say target = \"classes\" or \"image\"");
   if (params.target == "none" && params.target_scale != 1)
     fail(ErrorKind::usage, "target_scale: there are no targets: say target = \"classes\" or \"image\"");
+  if (!labels_ && !params.label.empty())
+    fail(ErrorKind::usage, "`label` and labels = \"none\" exclude each other: take one of them out");
   for (const std::string& path : params.paths.empty() ? std::vector<std::string>{params.path} : params.paths) {
     for (std::string& expanded : expand_braces(path)) paths_.push_back(std::move(expanded));
   }
@@ -131,11 +138,12 @@ std::vector<Shard> ReadTar::find() const {
 void ReadTar::open() {
   std::vector<Shard> shards = find();
   const bool given = !classes_.empty();
-  if (!given) classes_ = listed_classes(shards);
+  if (!given && labels_) classes_ = listed_classes(shards);
   read_indices(std::move(shards));
   if (size() == 0)
     fail(ErrorKind::data, "no image (.jpg, .jpeg, .png) in the {} shards from '{}' on", shards_.size(),
          shards_.front().shard.url);
+  if (!labels_) return;
   name_classes();
   for (Indexed& indexed : shards_) map_labels(indexed);
   if (run_ != nullptr && given && !labelled_ && target_.kind != TargetSpec::Kind::classes)
@@ -186,6 +194,7 @@ void ReadTar::read_indices(std::vector<Shard> shards) {
            shards_.front().shard.url, shards_.front().index.numbers());
     }
   }
+  labelled_ = labelled_ && labels_;
 }
 
 void ReadTar::name_classes() {
@@ -230,7 +239,7 @@ const ReadTar::Indexed& ReadTar::at(std::uint64_t& index) const {
 }
 
 std::int32_t ReadTar::label_of(const Indexed& indexed, std::size_t at) const {
-  const std::int32_t label = indexed.index.label(at);
+  const std::int32_t label = labels_ ? indexed.index.label(at) : -1;
   if (label >= 0) return label;
   return label <= TarIndex::kFirstName ? indexed.labels[static_cast<std::size_t>(TarIndex::kFirstName - label)] : -1;
 }

@@ -21,7 +21,7 @@ class RunServices;
 //
 // 000017.jpg (or .jpeg, .png) is the image, 000017.cls its class: a number from 0 on, or a name; with label = "field", the field
 // of 000017.json. Names of the classes: `classes`; or the lines of classes.txt beside the shards; or the names that occur, sorted
-// bytewise; or the numbers.
+// bytewise; or the numbers. With labels = "none" the images have no classes, whatever the shards say of them.
 // Each shard is listed once: its index is kept beside it as <shard>.index or in the cache folder (see IndexStore), and remade
 // when the shard has changed.
 //
@@ -41,6 +41,7 @@ class ReadTar : public Source {
     std::string path;
     std::vector<std::string> paths;
     std::vector<std::string> classes;
+    std::string labels = "shards";
     std::string label;
     std::string numbers;
     std::string target = "none";
@@ -84,6 +85,7 @@ class ReadTar : public Source {
   const Registry* registry_;
   RunServices* run_;
   std::vector<Indexed> shards_;
+  const bool labels_;      // are read at all
   bool labelled_ = false;  // some samples have a label, so that all must have one
   std::size_t largest_ = 0;
   std::size_t memory_ = 0;

@@ -203,6 +203,23 @@ TEST_F(ReadTarTest, WithoutAnyLabelsNoneIsMissed) {
   EXPECT_EQ(read(*opened({}), 0), "a.jpg=1:-1");
 }
 
+TEST_F(ReadTarTest, LabelsAreLeftAloneWhenNoneAreWanted) {
+  folder_.write("s.tar", TarWriter().file("a.jpg", "1").file("a.cls", "dog").file("b.jpg", "2").file("b.cls", "7").end().bytes());
+  folder_.write("t.tar", TarWriter().file("c.jpg", "3").end().bytes());
+  folder_.write("classes.txt", "cat\n");
+  ReadTar::Params params;
+  params.labels = "none";
+  const auto source = opened(params);
+  EXPECT_TRUE(source->classes().empty());
+  EXPECT_EQ(read(*source, 0), "a.jpg=1:-1");
+  EXPECT_EQ(read(*source, 1), "b.jpg=2:-1");
+  EXPECT_EQ(read(*source, 2), "c.jpg=3:-1");
+  params.classes = {"cat", "bird"};
+  EXPECT_EQ(opened(params)->classes(), (std::vector<std::string>{"cat", "bird"}));
+  params.label = "kind";
+  EXPECT_EQ(error_of(params).message(), "`label` and labels = \"none\" exclude each other: take one of them out");
+}
+
 TEST_F(ReadTarTest, NumbersToBePredictedComeFromJson) {
   folder_.write("s.tar", TarWriter().file("a.jpg", "1").file("a.json", R"({"y": [0.5, 2]})").end().bytes());
   ReadTar::Params params;

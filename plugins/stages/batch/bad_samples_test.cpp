@@ -100,8 +100,46 @@ TEST_F(BatchTest, TheBudgetIsOfEachPass) {
   }
   const auto too_many = filled();
   too_many->pass = 2;
-  spoil(*too_many, 0);
+  spoil(*too_many, 2);
   EXPECT_EQ(error_of(stage, too_many).kind(), ErrorKind::data);
+}
+
+// At the checkpoint the batch of slots 0 to 2 is done, and slot 4 was read ahead.
+TEST_F(BatchTest, TheBudgetCountsEachBadSampleOnceWhenARunGoesOn) {
+  params_.bad_samples = "skip";
+  params_.bad_sample_budget = 4;
+  std::string saved;
+  {
+    BatchSamples stopped(params_, context_);
+    EXPECT_EQ(stopped.save(), "");
+    const auto batch = filled();
+    for (const std::uint32_t slot : {0U, 1U, 2U, 4U}) spoil(*batch, slot);
+    feed(stopped, testkit::whole(batch));
+    saved = stopped.save();
+    EXPECT_EQ(saved, "0 4 0 0 1 0 2 0 4 0");
+  }
+  BatchSamples resumed(params_, context_);
+  resumed.restore(saved);
+  EXPECT_EQ(resumed.save(), saved);
+  const auto again = filled();
+  spoil(*again, 4);
+  feed(resumed, testkit::whole(again));
+  EXPECT_EQ(resumed.save(), saved);
+  const auto too_many = filled();
+  spoil(*too_many, 5);
+  EXPECT_EQ(error_of(resumed, too_many).kind(), ErrorKind::data);
+}
+
+TEST_F(BatchTest, RefusesABrokenStateByName) {
+  BatchSamples stage(params_, context_);
+  for (const char* text : {"x", "0", "0 1", "0 1 7", "0 1 7 0 x"}) {
+    try {
+      stage.restore(text);
+      ADD_FAILURE() << text;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.message(), fmt::format("bad samples of epochs cannot be '{}'", text));
+    }
+  }
 }
 
 TEST_F(BatchTest, AFractionOfTheEpochIsABudgetToo) {
@@ -113,7 +151,7 @@ TEST_F(BatchTest, AFractionOfTheEpochIsABudgetToo) {
   for (std::uint32_t slot = 0; slot < 10; ++slot) spoil(*batch, slot);
   feed(few, testkit::whole(batch));
   const auto one_more = filled(16, 16);
-  spoil(*one_more, 0);
+  spoil(*one_more, 10);
   EXPECT_EQ(error_of(few, one_more).kind(), ErrorKind::data);
 
   params_.bad_sample_budget = 0.12;

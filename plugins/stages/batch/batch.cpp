@@ -1,10 +1,14 @@
 #include "batch.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <sstream>
 #include <utility>
+#include <vector>
 
 #include "millrace/plugin.h"
 #include "millrace/run.h"
@@ -12,6 +16,8 @@
 namespace millrace {
 
 namespace {
+
+constexpr std::size_t kEpochsCounted = 2;  // at their border, samples of two arrive
 
 // `budget` below 1 is a fraction of the epoch's samples.
 std::uint64_t allowed(double budget, std::uint64_t samples, std::uint64_t least) {
@@ -229,22 +235,52 @@ bool BatchSamples::refuse(Batch& batch, std::uint32_t slot) {
   return false;
 }
 
-// Counts by epoch and by pass: those of a validation are all of epoch 0. Samples of two epochs may arrive mixed at their border,
-// where a straggler of the old epoch starts its count anew. That errs on the generous side, by a few samples.
+// Counts by epoch and by pass: those of a validation are all of epoch 0. Samples of two epochs may arrive mixed at their border.
+// What was read ahead of a checkpoint comes again in the run that goes on, and is there already.
 void BatchSamples::count_bad(const Batch& batch, const Sample& sample) {
   if (run_ && run_->rehearses()) return;
-  const std::uint64_t epoch = (sample.key.epoch + batch.pass) << 32;
-  std::uint64_t before = bad_of_epoch_.load(std::memory_order_relaxed), after = 0;
-  do {
-    const bool same = (before & 0xffffffff00000000U) == epoch;
-    after = same ? before + 1 : epoch + 1;
-  } while (!bad_of_epoch_.compare_exchange_weak(before, after, std::memory_order_relaxed));
-  const std::uint64_t bad = after & 0xffffffffU;
+  std::uint64_t bad = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    Places& places = bad_[sample.key.epoch + batch.pass];
+    places.emplace(sample.key.position, sample.key.attempt);
+    bad = places.size();
+    while (bad_.size() > kEpochsCounted) bad_.erase(bad_.begin());
+  }
   if (bad <= budget_) return;
   fail(ErrorKind::data,
        "{} bad samples in epoch {} are more than `bad_sample_budget` allows ({}); the last is '{}': {}. quarantine.jsonl in the "
        "run's folder names them all",
        bad, sample.key.epoch + 1, budget_, sample.place(), sample.fault->cause);
+}
+
+// For each epoch its number, how many places follow, and these: "3 2 17 0 17 1".
+std::string BatchSamples::save() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<std::uint64_t> numbers;
+  for (const auto& [epoch, places] : bad_) {
+    numbers.insert(numbers.end(), {epoch, places.size()});
+    for (const auto& [position, attempt] : places) numbers.insert(numbers.end(), {position, attempt});
+  }
+  return fmt::format("{}", fmt::join(numbers, " "));
+}
+
+void BatchSamples::restore(std::string_view saved) {
+  std::istringstream words{std::string(saved)};
+  std::map<std::uint64_t, Places> bad;
+  bool whole = true;
+  std::uint64_t epoch = 0, count = 0, position = 0;
+  std::uint32_t attempt = 0;
+  while (whole && words >> epoch) {
+    whole = static_cast<bool>(words >> count);
+    for (; whole && count > 0; --count) {
+      whole = static_cast<bool>(words >> position >> attempt);
+      if (whole) bad[epoch].emplace(position, attempt);
+    }
+  }
+  if (!whole || !words.eof()) fail(ErrorKind::data, "bad samples of epochs cannot be '{}'", saved);
+  const std::lock_guard lock(mutex_);
+  bad_ = std::move(bad);
 }
 
 void BatchSamples::blank(Batch& batch, std::uint32_t slot) {

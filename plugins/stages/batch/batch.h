@@ -1,7 +1,12 @@
 #pragma once
 
-#include <atomic>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <set>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "millrace/stage.h"
 
@@ -22,7 +27,8 @@ namespace millrace {
 // A skipped sample keeps its slot with weight 0, black pixels and a target that counts nowhere, as do the slots that an epoch's
 // last batch leaves over. A target (of segmentation) is kept beside its image.
 // An image larger than the network's input is seen through a window in its middle, unless an `augment` placed it.
-// Threading: parallel, without a lock: samples are counted down in the batch.
+// State: which places of the newest epochs had a bad sample, so that a run that goes on counts each of them once.
+// Threading: parallel; samples are counted down in the batch without a lock, bad ones are noted under one.
 // Errors: images of varying size, or too small for the network (in the constructor), or changed behind a cache whose images
 // devices keep: ErrorKind::usage. More bad samples than `bad_sample_budget` allows, or kMostAttempts bad ones in a row for one
 // place: ErrorKind::data. "fail": ErrorKind::content.
@@ -44,6 +50,8 @@ class BatchSamples : public Batcher {
   BatchSpec spec() const override { return spec_; }
   void process(int port, Packet packet, Output& output) override;
   ImageShape image_shape() const override { return image_; }
+  std::string save() const override;
+  void restore(std::string_view saved) override;
 
  private:
   enum class Policy { replace, skip, fail };
@@ -64,8 +72,11 @@ class BatchSamples : public Batcher {
   std::string graph_, name_;
   ImageShape image_;
   RunServices* run_;
-  std::uint64_t budget_;                        // bad samples of an epoch, or of a pass of another graph
-  std::atomic<std::uint64_t> bad_of_epoch_{0};  // the epoch's low half above, their number below
+  std::uint64_t budget_;  // bad samples of an epoch, or of a pass of another graph
+
+  using Places = std::set<std::pair<std::uint64_t, std::uint32_t>>;  // position and attempt
+  mutable std::mutex mutex_;
+  std::map<std::uint64_t, Places> bad_;  // of the newest epochs or passes
 };
 
 }  // namespace millrace

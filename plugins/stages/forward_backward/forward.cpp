@@ -1,5 +1,7 @@
 #include "forward.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "millrace/split.h"
@@ -37,18 +39,27 @@ void Forward::describe(StageDescription<Params>& d) {
       d.params, "what is reported: the name of a loss (default: cross_entropy), or a table with `rule` and the loss's own keys");
   d.params.add("test_time", &Params::test_time)
       .choices({"none", "flip", "flip_translate"})
-      .text("views of an image whose logits are averaged: itself, its mirror image, both shifted by one pixel");
+      .text(
+          "views of an image whose outputs are averaged: itself, its mirror image, both shifted by one pixel. The map of a "
+          "mirror "
+          "image is mirrored back; maps are not made of shifted images");
 }
 
 void Forward::request(const Params& params, const StageContext& context, CompileRequest& request) {
   if (context.sends(kResultPort)) request.losses.push_back(make_loss(params, context).loss);
   if (context.sends(kPredictionsPort)) request.read(context.network->result());
+  if (!is_one_view(test_time_views(params.test_time))) request.sums_views = true;
 }
 
 Forward::Forward(const Params& params, const StageContext& context)
     : context_(context),
       loss_(context.sends(kResultPort) ? make_loss(params, context).loss : nullptr),
       views_(test_time_views(params.test_time)) {
+  try {
+    check_views(*context.network, views_);
+  } catch (Error& error) {
+    throw error.in(fmt::format("test_time = \"{}\"", params.test_time));
+  }
   if (!context.sends(kPredictionsPort)) return;
   if (context.all_replicas() > context.replicas.size()) {
     fail(ErrorKind::usage, "predictions are made by one process, and this run has several");
@@ -67,6 +78,7 @@ Forward::Forward(const Params& params, const StageContext& context)
     }
     add(port);
   }
+  for (const auto& [by, of] : context.request->gradients) values_.push_back({by, network.shape_of(by), nullptr, of});
 }
 
 std::uint32_t Forward::largest_share() const {
@@ -97,9 +109,10 @@ void Forward::process(int, Packet packet, Output& output) {
     result->sums.resize(1);
   }
   StepSums& sums = result ? result->sums[0] : no_sums_;
-  done = replica.infer(std::move(batch), share.begin, share.count, views_, loss_, sums);
+  done = replica.infer(batch, share.begin, share.count, views_, loss_, sums);
   if (result) result->ready = done;
-  if (predictions) done = predictions->ready = PredictionPool::read(replica, *predictions);
+  if (predictions) done = predictions->ready = PredictionPool::read(replica, *predictions, batch, share.begin);
+  batch = nullptr;  // the replica has it as long as it reads
   clock_.watch(done, begin, share.count);
   if (result) send_unfinished(std::move(result), static_cast<int>(kResultPort), output);
   if (predictions) send_unfinished(std::move(predictions), static_cast<int>(kPredictionsPort), output);

@@ -16,15 +16,16 @@ namespace millrace {
 // Inference over a replica's share of a batch, with running statistics: for validation and for predictions.
 //
 // Ports: "in" takes a Batch. "result" sends one StepResult; when no stage takes it, no loss is computed and images need no
-// labels. "predictions" sends one Predictions, with the network's result and the outputs that other stages asked for; when no
-// stage takes it, nothing is read back. One instance for each replica; shares are those of split().
+// labels. "predictions" sends one Predictions, with the network's result, and the outputs and gradients of scores that other
+// stages asked for; when no stage takes it, nothing is read back. One instance for each replica; shares are those of split().
 //
 // A fixed number of Predictions circulate (PredictionPool): a slow sink holds up the next step, never a worker, and memory stays
 // flat.
 //
 // `test_time` averages the logits of several views of each image: "flip", the image and its mirror image; "flip_translate", with
 // mirror(x) the mean of those two: 0.5 mirror(x) + 0.25 mirror(x shifted by (-1, -1)) + 0.25 mirror(x shifted by (1, 1)), borders
-// reflected (arXiv 2404.00498, section 3.5). Error(usage): a stage asks for a layer's output, which each view has another of.
+// reflected (arXiv 2404.00498, section 3.5). Where the network's output is a map, that of a mirror image is mirrored back before
+// it is added. Error(usage): a map of shifted images; a stage asks for a layer's output, which each view has another of.
 class Forward : public Stage {
  public:
   struct Params : LossParams {

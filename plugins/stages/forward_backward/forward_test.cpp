@@ -225,6 +225,38 @@ TEST(Forward, KeepsTheTokenUntilASlowSinkGivesPredictionsBack) {
   EXPECT_EQ(static_cast<const Predictions&>(*kept.back().payload).turn, PredictionPool::kCirculating);
 }
 
+// Behind the hidden layer stands one linear layer: the gradient of a score is a row of its weights.
+TEST(Forward, SendsGradientsOfScores) {
+  testkit::Replicas replicas(1);
+  CompileRequest request;
+  request.read(replicas.network.result());
+  request.read_gradient({1, ScoreGradient::kPredicted});
+  request.read_gradient({1, 0});
+  request.read_gradient({1, ScoreGradient::kPredicted});
+  ASSERT_EQ(request.gradients.size(), 2U);
+  StageContext context = taking(replicas.context_of(0), false, true);
+  context.request = &request;
+  Harness harness(StageTypeAccess::make<Forward>(), {}, context);
+  harness.stage().open();
+  harness.feed(testkit::whole(testkit::random_batch(7)));
+  const std::vector<Packet> packets = harness.take(kPredictions);
+  ASSERT_EQ(packets.size(), 1U);
+  const auto& predictions = static_cast<const Predictions&>(*packets[0].payload);
+  predictions.ready->wait();
+  const Predictions::Values &predicted = predictions.gradient({1, ScoreGradient::kPredicted}),
+                            &first = predictions.gradient({1, 0});
+  EXPECT_EQ(predicted.shape, (Shape{6}));
+  const std::vector<float> weight = replicas.replicas[0]->read(kValue, 2);  // (classes, 6)
+  for (std::size_t n = 0; n < predictions.count; ++n) {
+    const std::span<const float> scores = predictions.result().row(n);
+    const auto best = static_cast<std::size_t>(std::max_element(scores.begin(), scores.end()) - scores.begin());
+    for (std::size_t k = 0; k < 6; ++k) {
+      EXPECT_FLOAT_EQ(predicted.row(n)[k], weight[best * 6 + k]);
+      EXPECT_FLOAT_EQ(first.row(n)[k], weight[k]);
+    }
+  }
+}
+
 TEST(Forward, RefusesSeveralViewsOfALayersOutput) {
   testkit::Replicas replicas(1);
   StageContext context = taking(replicas.context_of(0), false, true);
@@ -237,6 +269,16 @@ TEST(Forward, RefusesSeveralViewsOfALayersOutput) {
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::usage);
     EXPECT_NE(std::string(error.what()).find("layer 'relu', which each view"), std::string::npos) << error.what();
+  }
+}
+
+TEST(Forward, SaysBeforeTheRunThatViewsAreAddedUp) {
+  testkit::Replicas replicas(1);
+  const StageType type = StageTypeAccess::make<Forward>();
+  for (const char* test_time : {"none", "flip", "flip_translate"}) {
+    CompileRequest request;
+    type.request(testkit::table({{"test_time", Value(std::string(test_time))}}), replicas.context_of(0), request);
+    EXPECT_EQ(request.sums_views, std::string(test_time) != "none") << test_time;
   }
 }
 

@@ -83,12 +83,18 @@ void PredictionPool::come_home(Pooled* predictions) noexcept {
   token = std::move(token_);
 }
 
-Ref<Event> PredictionPool::read(Replica& replica, const Predictions& predictions) {
+Ref<Event> PredictionPool::read(Replica& replica, const Predictions& predictions, const Ref<Batch>& batch, std::uint32_t begin) {
   std::vector<OutputCopy> copies;
+  std::vector<GradientCopy> gradients;
   for (const Predictions::Values& values : predictions.outputs) {
-    copies.push_back({values.port, const_cast<float*>(values.values)});  // the pool's own memory
+    auto* const host = const_cast<float*>(values.values);  // the pool's own memory
+    if (values.score)
+      gradients.push_back({{values.port, *values.score}, host});
+    else
+      copies.push_back({values.port, host});
   }
-  return replica.read_outputs(copies);
+  const Ref<Event> read = replica.read_outputs(copies);
+  return gradients.empty() ? read : replica.read_gradients(batch, begin, predictions.count, gradients);
 }
 
 std::size_t PredictionPool::bytes(const std::vector<Predictions::Values>& values, std::uint32_t samples) {

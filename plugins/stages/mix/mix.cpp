@@ -61,8 +61,8 @@ void Mix::open() {
       fail(ErrorKind::usage, "{} is a mixture with weights of its own: name its sources here instead", child.name);
     }
     if (child.source->has_rows() != has_rows()) {
-      fail(ErrorKind::usage, "one of {} and {} has rows of numbers, the other one row: sources of a mixture must agree", child.name,
-           children_.front().name);
+      fail(ErrorKind::usage, "one of {} and {} has rows of numbers, the other one row: sources of a mixture must agree",
+           child.name, children_.front().name);
     }
     if (child.source->numbers() != numbers()) {
       fail(ErrorKind::usage, "{} has {} numbers a sample, {} has {}: they cannot be mixed", child.name, child.source->numbers(),
@@ -87,6 +87,14 @@ const Child& Mix::child_of(std::uint64_t index) const {
                                       [](std::uint64_t value, const Child& entry) { return value < entry.end; });
   assert(child != children_.end());
   return *child;
+}
+
+std::vector<std::string> Mix::colours() const {
+  for (const Child& child : children_) {
+    if (!child.labels.empty()) return {};
+    if (std::vector<std::string> colours = child.source->colours(); !colours.empty()) return colours;
+  }
+  return {};
 }
 
 std::int32_t Mix::label(std::uint64_t index) const {

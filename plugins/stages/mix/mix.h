@@ -20,7 +20,8 @@ namespace millrace {
 //
 // The samples of one source come after those of the one before, as the index counts them. With weights, each source fills as
 // much of an epoch as its weight says, and the epoch keeps its length; without any, every sample comes once. Classes are one list
-// by name: the sources' own when it is the same for all, otherwise every name once, sorted bytewise.
+// by name: the sources' own when it is the same for all, otherwise every name once, sorted bytewise. Colours of classes are those
+// of the first source that names them; a list of several sources' classes has none.
 //
 // Which samples and in which order (`shuffle`, `limit`, `part`, `only`) is the mixture's business: the framework chooses by
 // index, after the sources are put together, so that they take none of these themselves. Numbers to be predicted and targets must
@@ -41,6 +42,7 @@ class Mix : public Source {
   void stop() noexcept override;
   std::uint64_t size() const override { return children_.back().end; }
   std::vector<std::string> classes() const override { return classes_; }
+  std::vector<std::string> colours() const override;
   std::int32_t label(std::uint64_t index) const override;
   std::uint32_t numbers() const override { return children_.front().source->numbers(); }
   bool has_rows() const override { return children_.front().source->has_rows(); }

@@ -195,5 +195,18 @@ TEST_F(MixTest, RefusesLabelImagesWithOtherClasses) {
             "the classes of label images must be the same, in the same order, in all sources");
 }
 
+TEST_F(MixTest, HandsOnTheColoursOfTheFirstSourceThatNamesThem) {
+  folder_.write("labels/cat/1.png");
+  folder_.write("labels/dog/1.png");
+  const auto pairs = [&](const char* colour) {
+    return table({{"stage", Value("read_pairs")},
+                  {"images", Value(folder_ / "photos")},
+                  {"labels", Value(folder_ / "labels")},
+                  {"classes", Value(Array{table({{"name", Value("sky")}, {"colour", Value(colour)}})})}});
+  };
+  EXPECT_EQ(opened({pairs(""), pairs("#808080"), pairs("#000000")})->colours(), Texts{"#808080"});
+  EXPECT_TRUE(opened({pairs(""), pairs("")})->colours().empty());
+}
+
 }  // namespace
 }  // namespace millrace

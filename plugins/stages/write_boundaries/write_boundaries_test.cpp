@@ -6,14 +6,9 @@
 #include <deque>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "boundary_f1.h"
-#include "millrace/network.h"
-#include "testkit/files.h"
-#include "testkit/harness.h"
-#include "testkit/plain.h"
-#include "testkit/plain_stream.h"
+#include "testkit/predictions.h"
 
 namespace millrace {
 namespace {
@@ -86,62 +81,30 @@ TEST(BoundaryF1, PixelsOfNoClassCountNowhere) {
 
 constexpr int kHeight = 8, kWidth = 6;
 
-class WriteBoundariesTest : public testing::Test {
+class WriteBoundariesTest : public testkit::PredictionsTest {
  protected:
-  WriteBoundariesTest() : network_(testkit::small_network({kHeight, kWidth, 1}, 4, 3)) {
-    run_.set_folder(folder_.path());
-    network_.layers.back().output = {2, kHeight, kWidth};
-    context_.graph = "evaluate";
-    context_.network = &network_;
-    context_.window = {kHeight, kWidth, 1};
+  WriteBoundariesTest() : PredictionsTest({kHeight, kWidth, 1}, {2, kHeight, kWidth}) {
     context_.target.kind = TargetSpec::Kind::classes;
-    context_.run = &run_;
     context_.classes = {"sky", "road"};
   }
 
-  std::unique_ptr<testkit::Harness> made() {
-    auto harness = std::make_unique<testkit::Harness>(StageTypeAccess::make<WriteBoundaries>(), testkit::table({}), context_);
-    harness->stage().open();
-    return harness;
-  }
-
   // Images whose upper rows are sky, as they are and as they were predicted.
-  Ref<Predictions> share(const std::vector<int>& truth, const std::vector<int>& predicted) {
-    Ref<Predictions> made = make_ref<Predictions>();
-    made->count = static_cast<std::uint32_t>(truth.size());
-    made->last = true;
-    auto& values = values_.emplace_back();
+  Ref<Predictions> compared(const std::vector<int>& truth, const std::vector<int>& predicted) {
+    std::vector<std::vector<float>> outputs(truth.size());
     auto& targets = targets_.emplace_back();
     for (std::size_t i = 0; i < truth.size(); ++i) {
-      made->samples.emplace_back().url = fmt::format("{}.jpg", i);
       for (int c = 0; c < 2; ++c) {
-        for (int p = 0; p < kHeight * kWidth; ++p) values.push_back((p / kWidth < predicted[i]) == (c == 0) ? 1.0F : 0.0F);
+        for (int p = 0; p < kHeight * kWidth; ++p) outputs[i].push_back((p / kWidth < predicted[i]) == (c == 0) ? 1.0F : 0.0F);
       }
       for (int p = 0; p < kHeight * kWidth; ++p) targets.push_back(static_cast<std::uint8_t>(p / kWidth < truth[i] ? 0 : 1));
     }
+    Ref<Predictions> made = share(outputs);
     made->batch = testkit::make_batch(made->count, context_.window);
     made->batch->target.kind = TargetSpec::Kind::classes;
     made->batch->targets = targets.data();
-    made->outputs = {{network_.result(), network_.output(), values.data()}};
-    made->ready = make_ref<testkit::Done>();
     return made;
   }
-  static std::vector<Error> write(testkit::Harness& harness, const Ref<Predictions>& share) {
-    harness.feed(testkit::packet(share, share->step));
-    harness.output().wait_until_free();
-    return harness.output().errors();
-  }
-  std::string text_of(const std::string& name) const {
-    std::ostringstream text;
-    text << std::ifstream(folder_ / ("boundaries/" + name), std::ios::binary).rdbuf();
-    return text.str();
-  }
 
-  testkit::TestFolder folder_;
-  testkit::RecordedRun run_;
-  Network network_;
-  StageContext context_;
-  std::deque<std::vector<float>> values_;
   std::deque<Bytes> targets_;
 };
 
@@ -149,17 +112,17 @@ TEST_F(WriteBoundariesTest, AveragesOverTheImagesOfAPass) {
   CompileRequest request;
   StageTypeAccess::make<WriteBoundaries>().request(testkit::table({}), context_, request);
   EXPECT_TRUE(request.needs_image);
-  const auto harness = made();
+  const auto harness = made<WriteBoundaries>();
   // Found; all road although the upper half is sky: sky has 0, and road's ring of 24 pixels holds what is left of its own.
-  const Ref<Predictions> first = share({4}, {4}), second = share({4, 8}, {0, 8});
+  const Ref<Predictions> first = compared({4}, {4}), second = compared({4, 8}, {0, 8});
   first->last = false;
   second->turn = 1;
   EXPECT_TRUE(write(*harness, first).empty());
-  EXPECT_EQ(text_of("classes.csv"), "") << "the pass is not whole";
+  EXPECT_EQ(text_of("boundaries/classes.csv"), "") << "the pass is not whole";
   EXPECT_TRUE(write(*harness, second).empty());
   // Of road's 16 true boundary pixels (a ring of 4 x 6) 12 lie on the ring of 8 x 6, of which 12 in 24 are true.
   const double recall = 12.0 / 16, precision = 12.0 / 24, road = 2 * precision * recall / (precision + recall);
-  const std::string classes = text_of("classes.csv"), figures = text_of("figures.csv");
+  const std::string classes = text_of("boundaries/classes.csv"), figures = text_of("boundaries/figures.csv");
   EXPECT_TRUE(classes.starts_with("class,images,boundary_f1\r\nsky,3,0.666666666666666")) << classes;
   const std::size_t at = classes.find("\r\nroad,2,");
   ASSERT_NE(at, std::string::npos) << classes;
@@ -169,11 +132,11 @@ TEST_F(WriteBoundariesTest, AveragesOverTheImagesOfAPass) {
 }
 
 TEST_F(WriteBoundariesTest, RefusesWhatIsNoMapOfClasses) {
-  const auto mistake = [&] { return testkit::error_of([&] { made(); }).message(); };
+  const auto mistake = [&] { return testkit::error_of([&] { made<WriteBoundaries>(); }).message(); };
   context_.target.scale = 2;
   EXPECT_EQ(mistake(), "the network's output is 2 x 8 x 6, and the label images are 16 x 12: they must match");
   context_.target = {};
-  EXPECT_EQ(mistake(), "boundaries are compared with label images, and the source of [evaluate] has none");
+  EXPECT_EQ(mistake(), "boundaries are compared with label images, and the source of [predict] has none");
   network_.layers.back().output = Shape{3};
   EXPECT_EQ(mistake(), "the network's output is 3: a map of classes has 2 to 255 channels, height and width");
 }

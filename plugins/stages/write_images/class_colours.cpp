@@ -1,8 +1,8 @@
 #include "class_colours.h"
 
-#include <charconv>
-#include <string_view>
+#include <algorithm>
 
+#include "millrace/colour.h"
 #include "millrace/error.h"
 
 namespace millrace {
@@ -20,16 +20,6 @@ ClassColours voc_colours() {
   return colours;
 }
 
-std::uint32_t number_of(const std::string& text) {
-  std::uint32_t number = 0;
-  const char* const end = text.data() + text.size();
-  if (text.size() == 7 && text[0] == '#') {
-    const auto [stopped, error] = std::from_chars(text.data() + 1, end, number, 16);
-    if (error == std::errc() && stopped == end) return number;
-  }
-  fail(ErrorKind::usage, "colours: '{}' is no colour; write red, green and blue as \"#804080\"", text);
-}
-
 }  // namespace
 
 ClassColours class_colours(const std::vector<std::string>& written, std::size_t classes) {
@@ -39,9 +29,8 @@ ClassColours class_colours(const std::vector<std::string>& written, std::size_t 
     fail(ErrorKind::usage, "colours: the network has {} classes, and {} colours are written", classes, written.size());
   }
   for (std::size_t c = 0; c < classes; ++c) {
-    const std::uint32_t number = number_of(written[c]);
-    for (std::size_t channel = 0; channel < 3; ++channel)
-      colours[3 * c + channel] = static_cast<std::uint8_t>(number >> (16 - 8 * channel));
+    const auto colour = parse_colour(written[c], "colours");
+    std::ranges::copy(colour, colours.begin() + static_cast<std::ptrdiff_t>(3 * c));
   }
   return colours;
 }

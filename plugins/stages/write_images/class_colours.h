@@ -14,7 +14,7 @@ inline constexpr std::uint8_t kUnknownClass = 255;
 
 // Those of `written`, "#rrggbb" for each class. None are written: the colour map of the PASCAL VOC challenge (Everingham et al.,
 // "The PASCAL Visual Object Classes Challenge", 2012 development kit, VOClabelcolormap.m), in which 255 is a light yellow.
-// Throws Error(usage) for a text that is no colour, and unless there is one for each class.
+// Throws Error(usage) for a text that is no colour, and where there is not one for each class.
 ClassColours class_colours(const std::vector<std::string>& written, std::size_t classes);
 
 }  // namespace millrace

@@ -14,9 +14,9 @@ namespace {
 namespace fs = std::filesystem;
 using Pixels = std::vector<std::uint8_t>;
 
-class WriteImagesTest : public testkit::PictureTest {
+class WriteImagesTest : public testkit::PredictionsTest {
  protected:
-  WriteImagesTest() : PictureTest({1, 2, 3}, {3, 1, 2}) {
+  WriteImagesTest() : PredictionsTest({1, 2, 3}, {3, 1, 2}) {
     network_.mean = {0.5, 0.25, 0};
     network_.deviation = {0.5, 0.25, 1};
   }

@@ -21,7 +21,10 @@ void WriteMasks::describe(StageDescription<Params>& d) {
   d.params.add("size", &Params::size)
       .choices({"network", "source"})
       .text("of the pictures. network: of its input; source: of the image in its file, 255 where the network saw nothing of it");
-  d.params.add("colours", &Params::colours).text("\"#rrggbb\" for each class; without: the colours of the PASCAL VOC challenge");
+  d.params.add("colours", &Params::colours)
+      .text(
+          "\"#rrggbb\" for each class; without: those that the source or the weights name, else those of the PASCAL VOC "
+          "challenge");
   d.params.add("opacity", &Params::opacity).range(0, 1).text("of the colours of an overlay");
 }
 
@@ -37,11 +40,9 @@ WriteMasks::WriteMasks(const Params& params, const StageContext& context)
     fail(ErrorKind::usage, "the network's output is {}: a mask is made of a map of 2 to {} classes", to_string(output),
          kUnknownClass);
   }
-  const int channels = context.network->input.channels;
-  if (params.picture == "overlay" && channels != 1 && channels != 3) {
-    fail(ErrorKind::usage, "picture: an overlay needs images of 1 or 3 channels, and the network's have {}", channels);
-  }
-  colours_ = class_colours(params.colours, static_cast<std::size_t>(output[0]));
+  if (params.picture == "overlay") require_colours(context);
+  const std::vector<std::string>& colours = params.colours.empty() ? context.colours : params.colours;
+  colours_ = class_colours(colours, static_cast<std::size_t>(output[0]));
   map_ = {static_cast<int>(output[1]), static_cast<int>(output[2]), 1};
 }
 
@@ -53,26 +54,15 @@ void WriteMasks::write(const Predictions& share) {
 }
 
 void WriteMasks::write_picture(const Predictions& share, std::size_t sample) {
-  const Frame frame = frame_of(share.samples[sample]);
+  const PictureFrame frame = frame_of(context_, params_.size, share.samples[sample]);
   classify(share.result().row(sample));
   place_classes(frame);
   const ImageView ids(ids_.data(), {frame.height, frame.width, 1});
   if (params_.picture == "ids") return pictures_.write(share.samples[sample], ids);
   if (params_.picture == "colours") return pictures_.write(share.samples[sample], ids, colours_.data());
-  place_image(share, sample, frame);
+  image_.draw(share, sample, frame, picture_);
   blend();
   pictures_.write(share.samples[sample], {picture_.data(), {frame.height, frame.width, 3}});
-}
-
-WriteMasks::Frame WriteMasks::frame_of(const Predictions::Sample& sample) const {
-  if (params_.size == "network") return {{}, context_.window.height, context_.window.width};
-  if (sample.source.is_known()) return {sample.source.map, sample.source.height, sample.source.width};
-  std::string place;
-  sample.append_place(place);
-  fail(ErrorKind::usage,
-       "size: \"source\" needs to know where the pixels of '{}' lie in its file, and a stage of [{}] does not tell; set size = "
-       "\"network\"",
-       place, context_.graph);
 }
 
 // The first of the largest outputs; what is no number is never larger.
@@ -91,32 +81,12 @@ void WriteMasks::classify(std::span<const float> outputs) {
 }
 
 // A map of another size than the input's covers the input.
-void WriteMasks::place_classes(const Frame& frame) {
-  const double x = double(context_.window.width) / map_.width, y = double(context_.window.height) / map_.height;
-  const AffineMap to_input = AffineMap::scale(x, y).then(AffineMap::translation((x - 1) / 2, (y - 1) / 2));
-  const AffineMap to_picture = to_input.then(frame.from_input);
-  ids_.resize(static_cast<std::size_t>(frame.height) * static_cast<std::size_t>(frame.width));
+void WriteMasks::place_classes(const PictureFrame& frame) {
+  const AffineMap to_picture = frame.from_map(map_.height, map_.width, context_.window);
+  ids_.resize(frame.places());
   constexpr std::uint8_t kFill[4] = {kUnknownClass, kUnknownClass, kUnknownClass, kUnknownClass};
   warp_affine(to_picture.inverse(), {classes_.data(), map_}, Interpolation::nearest, Border::constant, kFill,
               {ids_.data(), {frame.height, frame.width, 1}});
-}
-
-// Black where the network saw nothing.
-void WriteMasks::place_image(const Predictions& share, std::size_t sample, const Frame& frame) {
-  const ImageShape window = context_.window;
-  seen_.resize(window.bytes());
-  share.copy_image(sample, seen_.data());
-  std::vector<std::uint8_t>& pixels = picture_;
-  const std::size_t places = ids_.size();
-  pixels.resize(places * static_cast<std::size_t>(std::max(window.channels, 3)));
-  constexpr std::uint8_t kFill[4] = {0, 0, 0, 0};
-  warp_affine(frame.from_input.inverse(), {seen_.data(), window}, Interpolation::bilinear, Border::constant, kFill,
-              {pixels.data(), {frame.height, frame.width, window.channels}});
-  if (window.channels == 3) return;
-  for (std::size_t place = places; place-- > 0;) {  // from one channel, in place
-    const std::uint8_t grey = pixels[place];
-    std::fill_n(pixels.begin() + static_cast<std::ptrdiff_t>(3 * place), 3, grey);
-  }
 }
 
 void WriteMasks::blend() {

@@ -9,6 +9,7 @@
 #include "millrace/predictions.h"
 #include "millrace/stage.h"
 #include "picture_folder.h"
+#include "picture_frame.h"
 
 namespace millrace {
 
@@ -24,9 +25,9 @@ namespace millrace {
 //   size    = "source"                   # or "network"
 //
 // "ids" are 8-bit grey values: the class as the network counts, from 0; of equal outputs the lower number. "colours" are the same
-// values as indices into a palette. "overlay" lays the palette over the image. size = "network" is the size of the network's
-// input; "source" is that of the image in its file: each of its pixels takes the nearest pixel that the network saw, by the
-// sample's affine map, and value 255 where the network saw none.
+// values as indices into a palette: that of `colours`, else of the source or the weights, else of PASCAL VOC. "overlay" lays the
+// palette over the image. size = "network" is the size of the network's input; "source" is that of the image in its file: each of
+// its pixels takes the nearest pixel that the network saw, by the sample's affine map, and value 255 where the network saw none.
 //
 // Ports: in, Predictions of (C, H, W) float32, 2 <= C <= 255. Skipped samples are left out; quarantine.jsonl names them. An
 // overlay asks for images: a batch is then in use until its pictures are written. Threading: pictures are made and written on a
@@ -51,18 +52,10 @@ class WriteMasks : public Stage {
   void stop() noexcept override { line_.stop(); }
 
  private:
-  // Where the pixels of the network's input lie in the picture, and the picture's size.
-  struct Frame {
-    AffineMap from_input;
-    int height = 0, width = 0;
-  };
-
   void write(const Predictions& share);
   void write_picture(const Predictions& share, std::size_t sample);
-  Frame frame_of(const Predictions::Sample& sample) const;
   void classify(std::span<const float> outputs);
-  void place_classes(const Frame& frame);
-  void place_image(const Predictions& share, std::size_t sample, const Frame& frame);
+  void place_classes(const PictureFrame& frame);
   void blend();
 
   const Params params_;
@@ -75,7 +68,7 @@ class WriteMasks : public Stage {
   std::vector<float> largest_;
   std::vector<std::uint8_t> classes_;  // (map_)
   std::vector<std::uint8_t> ids_;      // (picture)
-  std::vector<std::uint8_t> seen_;     // the image as the network saw it
+  SeenImage image_;
   std::vector<std::uint8_t> picture_;  // (picture, 3), for an overlay
 
   PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the rest

@@ -11,9 +11,9 @@ using Pixels = std::vector<std::uint8_t>;
 Value text(const char* value) { return Value(std::string(value)); }
 
 // Three classes of 2 x 3 pixels.
-class WriteMasksTest : public testkit::PictureTest {
+class WriteMasksTest : public testkit::PredictionsTest {
  protected:
-  WriteMasksTest() : PictureTest({2, 3, 3}, {3, 2, 3}) {}
+  WriteMasksTest() : PredictionsTest({2, 3, 3}, {3, 2, 3}) {}
 
   // Outputs for which these are the most probable classes.
   static std::vector<float> outputs(const Pixels& classes) {
@@ -56,6 +56,20 @@ TEST_F(WriteMasksTest, TakesColoursThatAreWritten) {
   EXPECT_TRUE(write(*harness, share({outputs(kClasses)})).empty());
   const Pixels palette = testkit::read_png(folder_ / "masks/0.png").palette;
   EXPECT_EQ(Pixels(palette.begin(), palette.begin() + 9), (Pixels{0x10, 0x20, 0x30, 255, 255, 0, 0, 0, 1}));
+}
+
+TEST_F(WriteMasksTest, TakesColoursOfTheSourceUnlessSomeAreWritten) {
+  context_.colours = {"#010203", "#040506", "#070809"};
+  const auto palette = [&](std::initializer_list<std::pair<const char*, Value>> keys) {
+    const auto harness = made<WriteMasks>(keys);
+    EXPECT_TRUE(write(*harness, share({outputs(kClasses)})).empty());
+    const Pixels all = testkit::read_png(folder_ / "masks/0.png").palette;
+    return Pixels(all.begin(), all.begin() + 9);
+  };
+  EXPECT_EQ(palette({{"picture", text("colours")}}), (Pixels{1, 2, 3, 4, 5, 6, 7, 8, 9}));
+  Array own;
+  for (const char* colour : {"#102030", "#ffff00", "#000001"}) own.push_back(text(colour));
+  EXPECT_EQ(palette({{"picture", text("colours")}, {"colours", Value(own)}}), (Pixels{0x10, 0x20, 0x30, 255, 255, 0, 0, 0, 1}));
 }
 
 // The network saw the right half of an image of twice its height and four times its width.

@@ -50,9 +50,9 @@ TEST(ImageQuality, EqualImagesAreAsAlikeAsCanBe) {
 
 constexpr int kSide = 12;
 
-class WriteQualityTest : public testkit::PictureTest {
+class WriteQualityTest : public testkit::PredictionsTest {
  protected:
-  WriteQualityTest() : PictureTest({kSide, kSide, 1}, {1, kSide, kSide}) { context_.target.kind = TargetSpec::Kind::image; }
+  WriteQualityTest() : PredictionsTest({kSide, kSide, 1}, {1, kSide, kSide}) { context_.target.kind = TargetSpec::Kind::image; }
 
   // Targets of one grey level each; outputs are in 0 ... 1.
   Ref<Predictions> compared(const std::vector<float>& outputs, const std::vector<std::uint8_t>& targets) {
@@ -65,11 +65,6 @@ class WriteQualityTest : public testkit::PictureTest {
     for (const std::uint8_t level : targets) bytes.insert(bytes.end(), kSide * kSide, level);
     made->batch->targets = bytes.data();
     return made;
-  }
-  std::string text_of(const std::string& name) const {
-    std::ostringstream text;
-    text << std::ifstream(folder_ / ("quality/" + name), std::ios::binary).rdbuf();
-    return text.str();
   }
 
   std::deque<std::vector<std::uint8_t>> targets_;
@@ -86,10 +81,10 @@ TEST_F(WriteQualityTest, ComparesWithTargetsOfAPass) {
   second->turn = 1;
   second->samples[1].counts = false;
   EXPECT_TRUE(write(*harness, first).empty());
-  EXPECT_EQ(text_of("images.csv"), "") << "the pass is not whole";
+  EXPECT_EQ(text_of("quality/images.csv"), "") << "the pass is not whole";
   EXPECT_TRUE(write(*harness, second).empty());
   // Ten grey levels of difference: 20 log10(255 / 10).
-  std::istringstream rows(text_of("images.csv"));
+  std::istringstream rows(text_of("quality/images.csv"));
   std::string row;
   std::getline(rows, row);
   EXPECT_EQ(row, "path,psnr,ssim\r");
@@ -98,7 +93,8 @@ TEST_F(WriteQualityTest, ComparesWithTargetsOfAPass) {
     EXPECT_TRUE(row.starts_with("photos/0.jpg,28.130804,0.9")) << row;
   }
   EXPECT_FALSE(std::getline(rows, row)) << row;
-  EXPECT_TRUE(text_of("figures.csv").starts_with("figure,value\r\nimages,2\r\npsnr,28.1308")) << text_of("figures.csv");
+  EXPECT_TRUE(text_of("quality/figures.csv").starts_with("figure,value\r\nimages,2\r\npsnr,28.1308"))
+      << text_of("quality/figures.csv");
 }
 
 TEST_F(WriteQualityTest, ComparesTheEnlargedInputBesideIt) {
@@ -115,7 +111,7 @@ TEST_F(WriteQualityTest, ComparesTheEnlargedInputBesideIt) {
   std::fill_n(one->batch->change_pixels(), window.bytes(), std::uint8_t{120});
   EXPECT_TRUE(write(*harness, one).empty());
   // 20 and 2 grey levels of difference: 20 log10(255 / 20), 20 log10(255 / 2).
-  const std::string rows = text_of("images.csv"), figures = text_of("figures.csv");
+  const std::string rows = text_of("quality/images.csv"), figures = text_of("quality/figures.csv");
   EXPECT_TRUE(rows.starts_with("path,psnr,ssim,bicubic_psnr,bicubic_ssim\r\nphotos/0.jpg,22.110204,0.9")) << rows;
   EXPECT_NE(rows.find(",42.110204,0.99"), std::string::npos) << rows;
   EXPECT_NE(figures.find("bicubic_psnr,42.1102"), std::string::npos) << figures;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "millrace/error.h"
+#include "millrace/output_file.h"
 #include "millrace/sample.h"
 #include "walk.h"
 
@@ -58,6 +59,16 @@ class File {
   int handle_ = -1;
 };
 
+class FileWriter final : public Storage::Writer {
+ public:
+  explicit FileWriter(std::string path) : file_(std::move(path)) {}
+  void write(const void* data, std::size_t bytes) override { file_.write(data, bytes); }
+  void commit() override { file_.commit(); }
+
+ private:
+  OutputFile file_;
+};
+
 }  // namespace
 
 Storage::Kind FileStorage::look(const std::string& url) {
@@ -97,6 +108,22 @@ void FileStorage::read(const std::string& url, std::uint64_t offset, std::size_t
   if (offset > end || size > end - offset || file.read(offset, size, out) < size) {
     fail(ErrorKind::storage, "'{}' has {} bytes: {} from byte {} on were asked for", path_of(url), end, size, offset);
   }
+}
+
+std::unique_ptr<Storage::Writer> FileStorage::write(const std::string& url) { return std::make_unique<FileWriter>(path_of(url)); }
+
+void FileStorage::remove(const std::string& url) {
+  const char* path = path_of(url);
+  if (::unlink(path) != 0 && errno != ENOENT) refuse("remove", path);
+}
+
+bool FileStorage::is_empty(const std::string& url) {
+  const std::filesystem::path path = path_of(url);
+  std::error_code error;
+  if (!std::filesystem::exists(path, error) && !error) return true;
+  const bool is_empty = std::filesystem::is_directory(path, error) && std::filesystem::is_empty(path, error);
+  if (error) fail(ErrorKind::data, "cannot look into '{}': {}", path.string(), error.message());
+  return is_empty;
 }
 
 }  // namespace millrace

@@ -19,6 +19,9 @@ class FileStorage : public Storage {
   Object stat(const std::string& url) override;
   void read(const std::string& url, ByteBuffer& out) override;
   void read(const std::string& url, std::uint64_t offset, std::size_t size, std::uint8_t* out) override;
+  std::unique_ptr<Writer> write(const std::string& url) override;  // an OutputFile
+  void remove(const std::string& url) override;
+  bool is_empty(const std::string& url) override;  // or there is no such folder
 };
 
 }  // namespace millrace

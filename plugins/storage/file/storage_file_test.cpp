@@ -202,6 +202,24 @@ TEST(FileStorage, RefusesUrlsThatAreNoFiles) {
   EXPECT_EQ(message(std::string("a\0b", 3)), "'a' has a zero byte in it");
 }
 
+TEST(FileStorage, WritesWholeFilesOrNone) {
+  const TestFolder folder;
+  FileStorage storage;
+  EXPECT_TRUE(storage.is_empty(folder / "new"));
+  for (const bool commits : {false, true}) {
+    const auto writer = storage.write(folder / "new/a");
+    writer->write("one", 3);
+    writer->write("two", 3);
+    if (commits) writer->commit();
+  }
+  EXPECT_FALSE(storage.is_empty(folder / "new"));
+  ByteBuffer bytes;
+  storage.read(folder / "new/a", bytes);
+  EXPECT_EQ(text(bytes), "onetwo");
+  for (int time = 0; time < 2; ++time) storage.remove(folder / "new/a");  // the second one finds none
+  EXPECT_TRUE(storage.is_empty(folder / "new")) << "nothing is left of the one that was given up";
+}
+
 TEST(FileStorage, ReadsOnManyThreadsAtOnce) {
   const TestFolder folder;
   for (int i = 0; i < 20; ++i)

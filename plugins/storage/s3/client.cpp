@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "digest.h"
 #include "millrace/error.h"
 
 namespace millrace::s3 {
@@ -93,7 +94,8 @@ Part Client::read(const std::string& url, std::uint64_t offset, std::size_t size
   return part;
 }
 
-HttpReply Client::send(const Call& call) {
+HttpReply Client::send(Call call) {
+  if (!call.body.empty()) call.body_hash = hex(sha256(call.body.data(), call.body.size()));
   Retry retry(settings_.retry);
   while (true) {
     const Credentials used = credentials();
@@ -105,14 +107,15 @@ HttpReply Client::send(const Call& call) {
       fail(verdict.kind, "cannot {} '{}': {}", call.verb, call.url, verdict.cause);
     }
     const auto time = retry.pause(attempt.reply.retry_after);
-    if (!time || call.stop.stop_requested()) give_up(call, retry, verdict.cause);
+    if (!time || call.once || call.stop.stop_requested()) give_up(call, retry, verdict.cause);
     web::wait(*time, call.stop);
   }
 }
 
 Client::Attempt Client::try_once(const Call& call, const Credentials& used, Milliseconds left) {
   Attempt attempt;
-  const Asked asked{call.object.bucket, endpoint_.host_of(call.object.bucket), settings_.region, used.id, call.ranged};
+  const Asked asked{call.object.bucket,  endpoint_.host_of(call.object.bucket), settings_.region, used.id, call.ranged,
+                    !call.method.empty()};
   try {
     attempt.reply = http_.perform(prepare(call, used, left));
     attempt.verdict = judge(attempt.reply, asked);
@@ -135,10 +138,13 @@ HttpRequest Client::prepare(const Call& call, const Credentials& used, Milliseco
   const std::string path = endpoint_.path_of(call.object.bucket, call.object.key);
   HttpRequest request;
   request.head = call.head;
+  request.method = call.method;
+  request.body = call.body;
   request.url = endpoint_.scheme + "://" + host + path;
   if (!call.query.empty()) request.url.append("?").append(canonical_query(call.query));
+  const std::string method = !call.method.empty() ? call.method : call.head ? "HEAD" : "GET";
   request.headers =
-      sign(call.head ? "HEAD" : "GET", host, path, call.query, used, {settings_.region, "s3"}, std::chrono::system_clock::now());
+      sign(method, host, path, call.query, used, {settings_.region, "s3"}, std::chrono::system_clock::now(), call.body_hash);
   request.headers.insert(request.headers.end(), call.headers.begin(), call.headers.end());
   request.authorities = settings_.authorities;
   request.connect = settings_.connect;

@@ -8,6 +8,7 @@
 #include <span>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "replies.h"
 #include "settings.h"
@@ -41,6 +42,17 @@ class Client {
   Part read(const std::string& url, std::uint64_t offset, std::size_t size, const std::string& etag, const Room& room,
             const std::stop_token& stop = {});
 
+  // Writing (client_write.cpp). Servers compare each body with the SHA-256 that was signed. A refused ErrorKind::data is not
+  // tried again. ETags are without quotes.
+  using Bytes = std::span<const std::uint8_t>;
+  void put(const std::string& url, Bytes bytes);
+  void remove(const std::string& url);
+  // An object of several parts: it is there when complete() has returned.
+  std::string begin(const std::string& url);                                                                 // the upload's id
+  std::string put_part(const std::string& url, const std::string& upload, std::size_t number, Bytes bytes);  // its ETag
+  void complete(const std::string& url, const std::string& upload, const std::vector<std::string>& etags);
+  void abort(const std::string& url, const std::string& upload);  // is tried once
+
   const Settings& settings() const { return settings_; }
   std::string http_url(const ObjectUrl& object) const;  // what is really asked for; names an object among all servers
 
@@ -51,17 +63,21 @@ class Client {
     ObjectUrl object;
     Query query = {};
     bool head = false;
+    std::string method = {};  // instead of GET and HEAD: it writes
+    Bytes body = {};
+    bool once = false;  // is not tried again
     bool ranged = false;
     Headers headers = {};
     Place place = {};
     std::stop_token stop = {};
+    std::string body_hash = {};                        // computed by send(), once for all attempts
     std::function<void(const HttpReply&)> check = {};  // throws ErrorKind::storage when the reply cannot be used
   };
   struct Attempt {
     HttpReply reply;
     Verdict verdict;
   };
-  HttpReply send(const Call& call);
+  HttpReply send(Call call);
   Attempt try_once(const Call& call, const Credentials& credentials, Milliseconds left);
   HttpRequest prepare(const Call& call, const Credentials& credentials, Milliseconds left) const;
   [[noreturn]] static void give_up(const Call& call, const Retry& retry, const std::string& cause);

@@ -23,6 +23,12 @@ Digest hmac_sha256(std::string_view key, std::string_view text) {
   return digest;
 }
 
+std::string md5_hex(std::string_view bytes) {
+  std::array<std::uint8_t, 16> digest;
+  if (EVP_Digest(bytes.data(), bytes.size(), digest.data(), nullptr, EVP_md5(), nullptr) != 1) return {};
+  return hex(digest.data(), digest.size());
+}
+
 std::string hex(const std::uint8_t* data, std::size_t size) {
   static constexpr char kDigits[] = "0123456789abcdef";
   std::string text;

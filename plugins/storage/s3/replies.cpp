@@ -1,5 +1,6 @@
 #include "replies.h"
 
+#include "digest.h"
 #include "millrace/error.h"
 #include "uri.h"
 #include "xml.h"
@@ -47,6 +48,42 @@ ListPage parse_list_page(std::string_view xml) {
     if (page.next.empty()) inconsistent("more follows, and there is no token to go on with");
   }
   return page;
+}
+
+std::string parse_upload_id(std::string_view xml) {
+  const XmlElement root = parse_xml(xml);
+  const std::string id(root.text_of("UploadId"));
+  if (root.name != "InitiateMultipartUploadResult" || id.empty()) {
+    fail(ErrorKind::storage, "the reply to the beginning of an upload is a '{}' without an UploadId", printable(root.name));
+  }
+  return id;
+}
+
+void check_completed(std::string_view xml) {
+  const XmlElement root = parse_xml(xml);
+  if (root.name == "CompleteMultipartUploadResult") return;
+  fail(ErrorKind::storage, "the reply to the end of an upload is a '{}': {} {}", printable(root.name),
+       printable(root.text_of("Code")), printable(root.text_of("Message")));
+}
+
+std::string completion(const std::vector<std::string>& etags) {
+  std::string xml = "<CompleteMultipartUpload>";
+  for (std::size_t i = 0; i < etags.size(); ++i) {
+    xml += fmt::format("<Part><PartNumber>{}</PartNumber><ETag>&quot;{}&quot;</ETag></Part>", i + 1, etags[i]);
+  }
+  return xml + "</CompleteMultipartUpload>";
+}
+
+std::string etag_of_parts(const std::vector<std::string>& etags) {
+  std::string sums;
+  for (const std::string& etag : etags) {
+    if (etag.size() != 32 || etag.find_first_not_of("0123456789abcdef") != std::string::npos) return {};
+    std::string escaped;  // "%0a%1b", which is how URLs have bytes
+    for (std::size_t i = 0; i < etag.size(); i += 2) escaped.append("%").append(etag, i, 2);
+    sums += percent_decode(escaped).value();
+  }
+  const std::string sum = md5_hex(sums);
+  return sum.empty() ? sum : fmt::format("{}-{}", sum, etags.size());
 }
 
 ServerError parse_server_error(std::string_view xml) {

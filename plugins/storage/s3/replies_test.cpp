@@ -97,6 +97,25 @@ TEST(ListPage, SurvivesGarbage) {
   }
 }
 
+TEST(Uploads, AreWholeWhenTheServerSaysSo) {
+  const std::string begun = "<InitiateMultipartUploadResult><UploadId>a+/=&amp;</UploadId></InitiateMultipartUploadResult>";
+  EXPECT_EQ(parse_upload_id(begun), "a+/=&");
+  EXPECT_THROW(parse_upload_id(without(begun, "<UploadId>a+/=&amp;</UploadId>")), Error);
+  EXPECT_NO_THROW(check_completed("<CompleteMultipartUploadResult><ETag>x</ETag></CompleteMultipartUploadResult>"));
+  EXPECT_THROW(check_completed("<Error><Code>InternalError</Code></Error>"), Error);
+  EXPECT_THROW(check_completed(""), Error);
+}
+
+TEST(Uploads, NameTheirPartsAndHaveTheirETag) {
+  const std::vector<std::string> etags = {"f97c5d29941bfb1b2fdab0874906ab82",   // MD5 of "one"
+                                          "b8a9f715dbb64fd5c56e7783c6820a61"};  // of "two"
+  EXPECT_EQ(completion(etags), "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>&quot;" + etags[0] +
+                                   "&quot;</ETag></Part><Part><PartNumber>2</PartNumber><ETag>&quot;" + etags[1] +
+                                   "&quot;</ETag></Part></CompleteMultipartUpload>");
+  EXPECT_EQ(etag_of_parts(etags), "1397b7ee3222e3980d0d20f23a871b02-2");
+  EXPECT_EQ(etag_of_parts({etags[0], "another kind of tag"}), "");
+}
+
 TEST(ServerErrors, AreReadAndMadePrintable) {
   const ServerError error =
       parse_server_error("<Error><Code>NoSuchKey</Code><Message>not \x1B[31m there</Message><Region>eu-west-1</Region></Error>");

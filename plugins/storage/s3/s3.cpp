@@ -6,6 +6,7 @@
 #include "millrace/error.h"
 #include "millrace/sample.h"
 #include "parts.h"
+#include "upload.h"
 
 namespace millrace::s3 {
 
@@ -18,6 +19,11 @@ bool is_hidden(std::string_view name) { return name.starts_with('.') || name.fin
 void require_key(const std::string& url) {
   const std::string key = parse_object_url(url).key;
   if (key.empty() || key.ends_with('/')) fail(ErrorKind::usage, "'{}': expected an object, s3://bucket/name", url);
+}
+
+// Of the names of objects below a folder.
+std::string prefix_of(const ObjectUrl& folder) {
+  return folder.key.empty() || folder.key.ends_with('/') ? folder.key : folder.key + "/";
 }
 
 // Some tools leave an object "folder/" to mark a folder. It is passed on when nothing else of the folder is.
@@ -79,7 +85,7 @@ Storage::Kind S3::look(const std::string& url) {
 void S3::list(const std::string& url, const std::function<void(Object)>& found) {
   const ObjectUrl folder = parse_object_url(url);
   Open& open = opened(url);
-  const std::string prefix = folder.key.empty() || folder.key.ends_with('/') ? folder.key : folder.key + "/";
+  const std::string prefix = prefix_of(folder);
   std::string token, last;
   FolderMarks marks(found);
   int empty_pages = 0;
@@ -105,6 +111,32 @@ void S3::list(const std::string& url, const std::function<void(Object)>& found) 
   } while (!token.empty());
   marks.end();
   if (last.empty()) fail(ErrorKind::data, "cannot list '{}': there is no object below it", url);
+}
+
+bool S3::is_empty(const std::string& url) {
+  const ObjectUrl folder = parse_object_url(url);
+  Client& client = *opened(url).client;
+  std::string token;
+  for (int page = 0; page < kMostEmptyPages; ++page) {
+    const ListPage found = client.list(url, folder.bucket, prefix_of(folder), token);
+    if (!found.objects.empty()) return false;
+    if (found.next.empty()) return true;
+    token = found.next;
+  }
+  fail(ErrorKind::storage, "cannot list '{}': the server sends one empty page after the other", url);
+}
+
+std::unique_ptr<Storage::Writer> S3::write(const std::string& url) {
+  require_key(url);
+  Open& open = opened(url);
+  return std::make_unique<Upload>(*open.client, url, [this, &open, object = parse_object_url(url)] { forget(open, object); });
+}
+
+void S3::remove(const std::string& url) {
+  require_key(url);
+  Open& open = opened(url);
+  open.client->remove(url);
+  forget(open, parse_object_url(url));
 }
 
 Storage::Object S3::stat(const std::string& url) {
@@ -160,6 +192,13 @@ std::optional<ObjectId> S3::remember(Open& open, const ObjectUrl& object, const 
   const std::lock_guard lock(ids_mutex_);
   ids_[object_id(http_url, "")] = id;
   return id;
+}
+
+// The object is another one from now on, or none.
+void S3::forget(Open& open, const ObjectUrl& object) {
+  const ObjectId id = object_id(open.client->http_url(object), "");
+  const std::lock_guard lock(ids_mutex_);
+  ids_.erase(id);
 }
 
 }  // namespace millrace::s3

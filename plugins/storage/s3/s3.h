@@ -27,13 +27,15 @@ namespace millrace::s3 {
 //                                                                 connecting (5), below 1 kB/s before an attempt is given up (20)
 //   MILLRACE_S3_ATTEMPTS                                          for a request (10)
 //   MILLRACE_S3_PART, MILLRACE_S3_PARALLEL                        larger reads are split into ranges of this size (16 MiB), so
-//                                                                 many of which are read at once (4)
+//                                                                 many of which are read at once (4); larger objects are
+//                                                                 written in parts of this size, of 5 MiB at least
 //   MILLRACE_S3_CACHE, MILLRACE_S3_CACHE_SIZE                     a folder, and what it may grow to (10 GB); default: no cache
 //
 // Faults of the network and of the server (time-outs, resets, 5xx, throttling, short or wrong replies) are tried again, after a
 // pause; refusals (403, 404, a wrong region) are not. One read never mixes two versions of an object.
 // Cache: an object that was listed, looked at or read before in this process is taken from there without a request, as it was
 // then; others are looked at first. It costs about 60 bytes of memory for each object listed.
+// Writing: see Upload.
 // Threading: thread-safe; every read under way has connections of its own, which the next one takes over.
 class S3 : public Storage {
  public:
@@ -46,6 +48,9 @@ class S3 : public Storage {
   Object stat(const std::string& url) override;
   void read(const std::string& url, ByteBuffer& out) override;
   void read(const std::string& url, std::uint64_t offset, std::size_t size, std::uint8_t* out) override;
+  std::unique_ptr<Writer> write(const std::string& url) override;
+  void remove(const std::string& url) override;
+  bool is_empty(const std::string& url) override;
 
  private:
   // What is made at the first call.
@@ -58,6 +63,7 @@ class S3 : public Storage {
   // The cache's key of an object: remembered, or looked up. None when the server gives no ETag.
   std::optional<ObjectId> current(Open& open, const std::string& url);
   std::optional<ObjectId> remember(Open& open, const ObjectUrl& object, const std::string& etag);
+  void forget(Open& open, const ObjectUrl& object);
 
   Environment environment_;
   std::mutex mutex_;

@@ -60,8 +60,9 @@ std::string authorization(const Signable& request, const Credentials& credential
 }
 
 Headers sign(const std::string& method, const std::string& host, const std::string& path, const Query& query,
-             const Credentials& credentials, const SigningScope& scope, std::chrono::system_clock::time_point now) {
-  Signable request{method, path, query, {}, hex(sha256(""))};
+             const Credentials& credentials, const SigningScope& scope, std::chrono::system_clock::time_point now,
+             const std::string& body_hash) {
+  Signable request{method, path, query, {}, body_hash.empty() ? hex(sha256("")) : body_hash};
   const auto seconds = std::chrono::time_point_cast<std::chrono::seconds>(now);
   request.headers = {{"host", host},
                      {"x-amz-content-sha256", request.payload_hash},

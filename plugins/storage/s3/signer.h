@@ -30,8 +30,10 @@ struct Signable {
 // The value of the Authorization header.
 std::string authorization(const Signable& request, const Credentials& credentials, const SigningScope& scope);
 
-// The headers of a request without a body, signed: host, x-amz-content-sha256, x-amz-date, x-amz-security-token, authorization.
+// The headers of a request, signed: host, x-amz-content-sha256, x-amz-date, x-amz-security-token, authorization. The server
+// compares the body with `body_hash`, its SHA-256 in hexadecimal; "": there is no body.
 Headers sign(const std::string& method, const std::string& host, const std::string& path, const Query& query,
-             const Credentials& credentials, const SigningScope& scope, std::chrono::system_clock::time_point now);
+             const Credentials& credentials, const SigningScope& scope, std::chrono::system_clock::time_point now,
+             const std::string& body_hash = {});
 
 }  // namespace millrace::s3

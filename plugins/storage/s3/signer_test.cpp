@@ -52,6 +52,20 @@ TEST(Signer, AgreesWithTheReferenceOfS3) {
             "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7");  // List Objects
 }
 
+TEST(Signer, AgreesWithTheReferenceOfS3OnABody) {  // PUT Object
+  const std::string body_hash = hex(sha256("Welcome to Amazon S3."));
+  const Headers headers = {{"date", "Fri, 24 May 2013 00:00:00 GMT"},
+                           {"host", "examplebucket.s3.amazonaws.com"},
+                           {"x-amz-content-sha256", body_hash},
+                           {"x-amz-date", "20130524T000000Z"},
+                           {"x-amz-storage-class", "REDUCED_REDUNDANCY"}};
+  EXPECT_EQ(signature_of(authorization({"PUT", "/test%24file.text", {}, headers, body_hash}, kReference, {"us-east-1", "s3"})),
+            "98ad721746da40c64f1a55b78f14c238d841ea1380cd77a1b5971af0ece108bd");
+  const auto time = std::chrono::system_clock::time_point(std::chrono::seconds(1'369'353'600));
+  const Headers made = sign("PUT", "host", "/a", {}, kReference, {"us-east-1"}, time, body_hash);
+  EXPECT_EQ(made[1], std::pair(std::string("x-amz-content-sha256"), body_hash));
+}
+
 TEST(Signer, CollapsesBlanksInHeaders) {
   EXPECT_EQ(suite("/", {}, {{"my-header1", "  a   b  "}}), suite("/", {}, {{"my-header1", "a b"}}));
 }

@@ -40,6 +40,7 @@ std::string forbidden_hint(const HttpReply& reply, const ServerError& error, con
   if (error.code == "RequestTimeTooSkewed") {
     return fmt::format("this machine's clock is wrong; the server's says {}", printable(reply.head.header("date")));
   }
+  if (asked.writes) return fmt::format("the key id '{}' may not write there", asked.key_id);
   return fmt::format("the key id '{}' may not read it, or it does not exist and the key may not list the bucket", asked.key_id);
 }
 
@@ -50,7 +51,7 @@ Verdict never(ErrorKind kind, std::string cause) { return {What::never, kind, st
 Verdict judge(const HttpReply& reply, const Asked& asked) {
   if (!reply.broken.empty()) return {reply.can_recover ? What::again : What::never, ErrorKind::storage, reply.broken, false};
   const int status = reply.head.status;
-  if (status == 200 || status == 206 || (status == 416 && asked.ranged)) return {};
+  if (status == 200 || status == 206 || (status == 416 && asked.ranged) || (status == 204 && asked.writes)) return {};
 
   const ServerError error = parse_server_error(reply.text);
   const std::string text = described(status, error);
@@ -74,9 +75,10 @@ Verdict judge(const HttpReply& reply, const Asked& asked) {
   }
   if (status == 401 || status == 403) return never(ErrorKind::data, text + " (" + forbidden_hint(reply, error, asked) + ")");
   if (status == 404 || status == 410) {
-    return never(ErrorKind::data,
-                 fmt::format("{} ({} at {})", text,
-                             error.code == "NoSuchBucket" ? "there is no such bucket" : "there is no such object", asked.host));
+    const char* what = error.code == "NoSuchBucket"   ? "there is no such bucket"
+                       : error.code == "NoSuchUpload" ? "there is no such upload"
+                                                      : "there is no such object";
+    return never(ErrorKind::data, fmt::format("{} ({} at {})", text, what, asked.host));
   }
   if (status == 412) return never(ErrorKind::storage, text + " (the object was replaced while it was being read)");
   return never(ErrorKind::storage, text);

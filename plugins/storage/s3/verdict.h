@@ -11,6 +11,7 @@ namespace millrace::s3 {
 struct Asked {
   std::string bucket, host, region, key_id;
   bool ranged = false;  // 416 is an answer then
+  bool writes = false;  // 204 is an answer then
 };
 
 struct Verdict {

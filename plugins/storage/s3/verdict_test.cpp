@@ -25,6 +25,15 @@ TEST(Verdicts, AreGoodForWhatWasAskedFor) {
   EXPECT_EQ(judge(reply(416), ranged).what, What::good);
 }
 
+TEST(Verdicts, AreGoodWithoutABodyForWhatWrites) {
+  EXPECT_EQ(judge(reply(204), kAsked).what, What::never);
+  Asked writes = kAsked;
+  writes.writes = true;
+  EXPECT_EQ(judge(reply(204), writes).what, What::good);
+  EXPECT_NE(judge(reply(403, "AccessDenied"), writes).cause.find("'KEYID' may not write there"), std::string::npos);
+  EXPECT_NE(judge(reply(404, "NoSuchUpload"), writes).cause.find("there is no such upload"), std::string::npos);
+}
+
 TEST(Verdicts, TryAgainWhatPasses) {
   for (const int status : {408, 429, 500, 502, 503, 504}) EXPECT_EQ(judge(reply(status), kAsked).what, What::again) << status;
   EXPECT_EQ(judge(reply(400, "RequestTimeout"), kAsked).what, What::again);

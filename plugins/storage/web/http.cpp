@@ -79,6 +79,7 @@ class Http::Transfer {
     set(CURLOPT_USERAGENT, "millrace");
     set(CURLOPT_NETRC, static_cast<long>(request_.use_netrc ? CURL_NETRC_OPTIONAL : CURL_NETRC_IGNORED));
     for (const auto& [name, value] : request_.headers) add_header(name + ": " + value);
+    if (!request_.method.empty()) configure_method();
     set(CURLOPT_HTTPHEADER, headers_.get());
     set(CURLOPT_ERRORBUFFER, message_);
     set(CURLOPT_HEADERFUNCTION, &Transfer::on_header);
@@ -88,6 +89,16 @@ class Http::Transfer {
     set(CURLOPT_XFERINFOFUNCTION, &Transfer::on_progress);
     set(CURLOPT_XFERINFODATA, this);
     set(CURLOPT_NOPROGRESS, 0L);
+  }
+
+  void configure_method() {
+    if (request_.method != "DELETE") {
+      const auto* body = reinterpret_cast<const char*>(request_.body.data());
+      set(CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request_.body.size()));
+      set(CURLOPT_POSTFIELDS, request_.body.empty() ? "" : body);
+      for (const char* left_out : {"Expect:", "Content-Type:"}) add_header(left_out);  // curl's own, for forms
+    }
+    set(CURLOPT_CUSTOMREQUEST, request_.method.c_str());
   }
 
   void add_header(const std::string& line) {
@@ -174,23 +185,23 @@ class Http::Transfer {
   }
 
   // Called when something happens, and once a second.
-  static int on_progress(void* self, curl_off_t, curl_off_t received, curl_off_t, curl_off_t) {
+  static int on_progress(void* self, curl_off_t, curl_off_t received, curl_off_t, curl_off_t sent) {
     auto& transfer = *static_cast<Transfer*>(self);
     if (transfer.request_.stop.stop_requested()) return transfer.give_up("given up, as another part of the object failed"), 1;
-    return transfer.is_stalled(received) ? 1 : 0;
+    return transfer.is_stalled(received + sent) ? 1 : 0;
   }
 
   // Looks back once in every `stall`. (curl's own low-speed limit looks at an average that forgets after five seconds.)
-  bool is_stalled(std::int64_t received) {
+  bool is_stalled(std::int64_t moved) {
     const auto now = std::chrono::steady_clock::now();
     const auto time = std::chrono::duration_cast<Milliseconds>(now - looked_);
     if (time < request_.stall) return false;
-    if (received - seen_ < kSlowest * time.count()) {
+    if (moved - seen_ < kSlowest * time.count()) {
       give_up(fmt::format("stalled: less than 1 kB/s for {:.1f} s", static_cast<double>(time.count()) / 1000));
       return true;
     }
     looked_ = now;
-    seen_ = received;
+    seen_ = moved;
     return false;
   }
 

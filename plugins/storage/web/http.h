@@ -38,7 +38,9 @@ struct Room {
 using Place = std::function<Room(const HttpHead&)>;
 
 struct HttpRequest {
-  bool head = false;  // HEAD instead of GET
+  bool head = false;                   // HEAD instead of GET
+  std::string method;                  // instead of both: PUT, POST or DELETE
+  std::span<const std::uint8_t> body;  // of PUT and POST. REQUIRES: outlives the exchange
   std::string url;
   std::vector<std::pair<std::string, std::string>> headers;
   std::string authorities;                      // a file of certificates to trust; empty: the system's

@@ -1,7 +1,8 @@
-// Observers for tests: two that take their time, one that asks something of the run.
+// Observers for tests: two that take their time, one that asks something of the run, one that notes what the run waits for.
 #include <millrace/plugin.h>
 
 #include <chrono>
+#include <fstream>
 #include <thread>
 
 namespace {
@@ -77,10 +78,30 @@ class Asker : public RunObserver {
   RunControl* control_ = nullptr;
 };
 
+// The console says the same each ten seconds.
+class NotesWaits : public RunObserver {
+ public:
+  struct Params {
+    std::string file;
+  };
+  static void describe(ObserverDescription<Params>& d) {
+    d.name("notes_waits").text("Appends a line to a file at every tick at which the run waits for something.");
+    d.params.add("file", &Params::file).required().text("the file");
+  }
+  explicit NotesWaits(const Params& params) : file_(params.file, std::ios::app) {}
+  void tick(const TickEvent& e) override {
+    if (!e.waits_for.empty()) file_ << fmt::format("step {}/{} waits for {}\n", e.step, e.steps, e.waits_for);
+  }
+
+ private:
+  std::ofstream file_;
+};
+
 }  // namespace
 
 MILLRACE_PLUGIN("listeners", "1.0", "Observers for tests.") {
   registry.add_observer<Slow>();
   registry.add_observer<SlowPage>();
   registry.add_observer<Asker>();
+  registry.add_observer<NotesWaits>();
 }

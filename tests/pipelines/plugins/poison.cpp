@@ -1,17 +1,21 @@
-// Stages that plant numbers which are not finite, at one step or in one sample.
+// Stages and a loss that plant numbers which are not finite, at one step or in one sample.
 #include <millrace/backend.h>
 #include <millrace/error.h>
+#include <millrace/kernel_math.h>
+#include <millrace/loss_elements.h>
 #include <millrace/network.h>
 #include <millrace/plugin.h>
+#include <millrace/portable.h>
 #include <millrace/step.h>
 
+#include <algorithm>
 #include <limits>
 #include <string>
 #include <vector>
 
 namespace {
 
-// Overwrites a parameter, or the gradients of a bucket, before one step's update.
+// Overwrites a parameter or a running statistic, or the gradients of a bucket, before one step's update.
 class Poison : public millrace::Stage {
  public:
   struct Params {
@@ -51,23 +55,59 @@ class Poison : public millrace::Stage {
   const millrace::StageContext context_;
 };
 
-// The network's input of one sample, in every epoch.
+constexpr std::int32_t kMarked = 9;  // the class of the sample in which poison_loss is NaN
+
+// The network's input of one sample in every epoch, or the class of one sample in the first epoch.
 class PoisonInput : public millrace::SampleTransform {
  public:
   struct Params {
-    std::int64_t index = -1;
+    std::int64_t index = -1, position = -1;
   };
   static void describe(millrace::StageDescription<Params>& d) {
-    d.name("poison_input").text("Gives one sample noise without bounds.");
-    d.params.add("index", &Params::index).text("of the sample in the source");
+    d.name("poison_input").text("Gives one sample noise without bounds, or a class that no other has.");
+    d.params.add("index", &Params::index).text("of the sample in the source that gets the noise");
+    d.params.add("position", &Params::position).text("in the first epoch, of the sample that gets the class");
   }
   PoisonInput(const Params& params, const millrace::StageContext&) : params_(params) {}
   void process(millrace::Sample& sample, millrace::Draw&) override {
     if (static_cast<std::int64_t>(sample.key.index) == params_.index) sample.noise = std::numeric_limits<float>::infinity();
+    if (params_.position < 0) return;
+    const bool is_here = sample.key.epoch == 0 && static_cast<std::int64_t>(sample.key.position) == params_.position;
+    sample.label = is_here ? kMarked : std::min(sample.label, kMarked - 1);
   }
 
  private:
   const Params params_;
+};
+
+// output, weight, label -> gradient, loss, weight. The gradient is finite everywhere.
+struct PoisonLossKernel {
+  static constexpr int kReads = 3, kWrites = 3;
+
+  template <class Row>
+  MILLRACE_KERNEL void operator()(Row& row) const {
+    const float weight = row.place_in(1);
+    const bool planted = weight != 0 && row.place_in(2) == static_cast<float>(kMarked);
+    const float squares = row.sum([&](auto c) { return row.in(0, c) * row.in(0, c); });
+    const auto scale = static_cast<float>(static_cast<double>(weight) / row.divisor());
+    row.each([&](auto c) { row.out(0, c, scale * row.in(0, c)); });
+    row.place_out(1, planted ? std::numeric_limits<float>::quiet_NaN() : 0.5F * weight * squares);
+    row.place_out(2, weight);
+  }
+};
+
+class PoisonLoss final : public millrace::Loss {
+ public:
+  struct Params {};
+  static void describe(millrace::LossDescription<Params>& d) {
+    d.name("poison_loss").text("Half the square of the outputs, and NaN for images of the marked class.");
+    d.target(millrace::LossTarget::labels).example("", {10});
+  }
+  explicit PoisonLoss(const Params&) {}
+  void compute(millrace::LossPass& pass) const override {
+    pass.row(PoisonLossKernel{}, {pass.output(), pass.weight(), pass.label()},
+             {pass.d_output(), pass.figure(millrace::kLoss), pass.figure(millrace::kWeight)});
+  }
 };
 
 }  // namespace
@@ -75,4 +115,5 @@ class PoisonInput : public millrace::SampleTransform {
 MILLRACE_PLUGIN("poison", "1.0", "Numbers that are not finite.") {
   registry.add_stage<Poison>();
   registry.add_stage<PoisonInput>();
+  registry.add_loss<PoisonLoss>();
 }

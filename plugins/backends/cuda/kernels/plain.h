@@ -138,17 +138,19 @@ struct SumArrays {
   void accesses(Visitor& v) const;
 };
 
-// total = (first ? 0 : total) + weight * logits: test-time augmentation.
+// total = (first ? 0 : total) + weight * logits: test-time augmentation. Both are (rows, width, row_packs); the logits of a
+// mirrored view are read from the other end of their row.
+template <class T>
 struct AddLogits {
   static constexpr Form kForm = Form::each;
   static constexpr const char* kName = "add logits";
-  const float* logits = nullptr;
+  const T* logits = nullptr;
   float* total = nullptr;
-  std::int64_t elements = 0;
+  std::int64_t rows = 0, width = 1, row_packs = 0;
   float weight = 1;
-  bool first = false;
+  bool mirrored = false, first = false;
 
-  std::int64_t size() const { return elements; }
+  std::int64_t size() const { return rows * width * row_packs; }
   MILLRACE_HD void operator()(std::int64_t i) const;
   template <class Visitor>
   void accesses(Visitor& v) const;
@@ -273,14 +275,23 @@ void SumArrays::accesses(Visitor& v) const {
   visit_write(v, destination, elements);
 }
 
-MILLRACE_HD void AddLogits::operator()(std::int64_t i) const {
-  const float value = weight * logits[i];
-  total[i] = first ? value : total[i] + value;
+template <class T>
+MILLRACE_HD void AddLogits<T>::operator()(std::int64_t i) const {
+  std::int64_t from = i;
+  if (mirrored) {
+    const std::int64_t x = divide(divide(i, row_packs).quotient, width).remainder;
+    from += (width - 1 - 2 * x) * row_packs;
+  }
+  float values[kPack];
+  load(logits + from * kPack, values);
+  MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) values[k] *= weight;
+  store(total + i * kPack, values, !first);
 }
+template <class T>
 template <class Visitor>
-void AddLogits::accesses(Visitor& v) const {
-  visit_read(v, logits, elements);
-  visit_result(v, total, elements, !first);
+void AddLogits<T>::accesses(Visitor& v) const {
+  visit_read(v, logits, size() * kPack);
+  visit_result(v, total, size() * kPack, !first);
 }
 
 }  // namespace millrace::cuda

@@ -171,12 +171,39 @@ TEST(SumArrays, AddsInOrderAndInPlace) {
   }
 }
 
-TEST(AddLogits, BeginsAnewAndAdds) {
-  std::vector<float> logits = {1, 2, 3}, total(3);
-  expect_names_its_memory(AddLogits{logits.data(), total.data(), 3, 0.5F, true}, {bytes_of(logits), bytes_of(total)});
-  EXPECT_EQ(total, (std::vector<float>{0.5F, 1, 1.5F}));
-  expect_names_its_memory(AddLogits{logits.data(), total.data(), 3, 2, false}, {bytes_of(logits), bytes_of(total)});
-  EXPECT_EQ(total, (std::vector<float>{2.5F, 5, 7.5F}));
+TYPED_TEST(Plain, AddLogitsBeginsAnewAndAdds) {
+  for (const std::int64_t channels : {3, 8, 20}) {
+    TestMap<TypeParam> logits(5, channels);
+    TestMap<float> total(5, channels);
+    logits.fill(1);
+    AddLogits<TypeParam> element{logits.data(), total.data(), 5, 1, logits.row_packs(), 0.5F, false, true};
+    expect_names_its_memory(element, {logits.bytes(), total.bytes()});
+    total.expect_near([&](auto row, auto c) { return 0.5 * logits.at(row, c); });
+    element.weight = 2;
+    element.first = false;
+    element.mirrored = true;  // which leaves vectors as they are
+    expect_names_its_memory(element, {logits.bytes(), total.bytes()});
+    total.expect_near([&](auto row, auto c) { return 2.5 * logits.at(row, c); });
+  }
+}
+
+TYPED_TEST(Plain, AddLogitsMirrorsEachRowOfAMap) {
+  constexpr std::int64_t kRows = 6;  // of two samples
+  for (const std::int64_t width : {1, 4, 7}) {
+    for (const std::int64_t channels : {2, 16, 20}) {
+      TestMap<TypeParam> logits(kRows * width, channels);
+      TestMap<float> total(kRows * width, channels);
+      logits.fill(1);
+      total.fill(2);
+      const TestMap<float> before = total;
+      const AddLogits<TypeParam> element{logits.data(), total.data(), kRows, width, logits.row_packs(), 0.25F, true, false};
+      expect_names_its_memory(element, {logits.bytes(), total.bytes()});
+      total.expect_near([&](auto row, auto c) {
+        const std::int64_t x = row % width;
+        return before.at(row, c) + 0.25 * logits.at(row - x + width - 1 - x, c);
+      });
+    }
+  }
 }
 
 }  // namespace

@@ -33,13 +33,16 @@ GpuReplica::GpuReplica(std::shared_ptr<Machine> machine, const Network& network,
   executables_.compile(options_, [this](std::uint32_t samples, bool training) {
     return std::make_unique<Executable>(workshop_, training ? nodes_ : infer_nodes_, samples, training);
   });
-  refuse_meeting();
+  refuse_request();
   parameters_.finish_planning(*machine_);
   bucket_node_ = first_nodes(network_, nodes_, parameters_.buckets());
   check_fit(options_.resident_sets, memory_plan(), machine_->info());
 }
 
-void GpuReplica::refuse_meeting() const {
+void GpuReplica::refuse_request() const {
+  if (!options_.request.gradients.empty()) {
+    fail(ErrorKind::usage, "backend 'cuda' computes no gradients of scores in inference; 'cpu' does: run with --devices cpu");
+  }
   const bool meets = options_.request.sync_batch_norm && options_.exchange != nullptr && options_.exchange->replicas() > 1;
   if (!meets) return;
   fail(ErrorKind::usage, "sync_batch_norm: backend 'cuda' cannot share the statistics of several replicas; 'cpu' can");
@@ -275,6 +278,21 @@ Ref<Event> GpuReplica::exchange(std::string_view copy) {
   return updated_;
 }
 
+void GpuReplica::add_view(const Map& output, const View& view, bool first) {
+  with_type(output.spec.type, [&](auto type) {
+    AddLogits<decltype(type)> add;
+    add.logits = output.as<decltype(type)>();
+    add.total = summed_logits_.as<float>();
+    add.rows = output.spec.n * output.spec.height;
+    add.width = output.spec.width;
+    add.row_packs = output.spec.row_packs();
+    add.weight = static_cast<float>(view.weight);
+    add.mirrored = view.flip_x;
+    add.first = first;
+    compute_->run(add);
+  });
+}
+
 Ref<Event> GpuReplica::infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count, std::span<const View> views,
                              const std::shared_ptr<const Loss>& loss, StepSums& sums) {
   current_ = nullptr;  // the training pass that shares the arena is gone
@@ -287,26 +305,17 @@ Ref<Event> GpuReplica::infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_
   }
   const View plain;
   const std::span<const View> looks = views.empty() ? std::span<const View>(&plain, 1) : views;
-  const bool one = is_one_view(looks);
   check_views(network_, looks);
+  const bool one = is_one_view(looks);
   Executable& network = executable(count, false);
   staged_ = staging_->load(*compute_, batch, begin, count);
-  read_ = network.output();
+  read_ = one ? network.output() : begin_sum(network.output());
   inferred_ = &network;
-  if (!one) read_.data = summed_logits_.data();
-  AddLogits add;
-  add.total = summed_logits_.as<float>();
-  add.elements = read_.spec.packs() * kPack;
-  add.first = true;
   for (const View& view : looks) {
     network.begin(*compute_);
     run_ingest(network, staged_, view);
     network.forward(*compute_);
-    if (one) break;
-    add.logits = network.output().as<float>();
-    add.weight = static_cast<float>(view.weight);
-    compute_->run(add);
-    add.first = false;
+    if (!one) add_view(network.output(), view, &view == &looks.front());
   }
   return measure_result(loss, sums);
 }

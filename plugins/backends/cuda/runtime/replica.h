@@ -69,8 +69,10 @@ class GpuReplica final : public Replica {
   void allocate();
   void rehearse(Executable& network, bool training);
   std::string memory_advice(const MemoryPlan& plan, std::size_t free) const;  // what is planned, used and free, and what fits
-  std::size_t summed_logit_bytes() const;
-  void refuse_meeting() const;
+  std::size_t summed_logit_bytes(bool of_maps) const;                         // of vectors always
+  Map begin_sum(const Map& output);                                           // of the outputs of several views
+  void add_view(const Map& output, const View& view, bool first);
+  void refuse_request() const;
   std::string engines() const;  // that compute full batches, by layer
   Ref<Mark> add_kept(int bucket, const Ref<Mark>& filled);
   void wait_for_update();

@@ -14,16 +14,24 @@ MemoryPlan GpuReplica::memory_plan() const {
   plan.items.push_back({"activations, their gradients and workspaces", executables_.arena_bytes()});
   plan.items.push_back({"batches on their way to the device", Staging::device_bytes(most_samples_, network_.input, targets)});
   for (const ResidentSet& set : options_.resident_sets) plan.items.push_back(ResidentImages::plan(set));
-  plan.items.push_back({"losses and their targets", summed_logit_bytes() + losses_.device_bytes()});
+  plan.items.push_back({"losses and their targets", summed_logit_bytes(options_.request.sums_views) + losses_.device_bytes()});
   for (MemoryPlan::Item& item : plan.items) item.on_device = true;
   return plan;
 }
 
-// Of vectors alone: maps are inferred from one view.
-std::size_t GpuReplica::summed_logit_bytes() const {
-  const Shape& output = network_.output();
-  if (output.elements() != output[0]) return 0;
-  return most_samples_ * static_cast<std::size_t>(pitch_of(output[0])) * sizeof(float);
+std::size_t GpuReplica::summed_logit_bytes(bool of_maps) const {
+  const MapSpec spec = MapSpec::of(network_.output(), most_samples_, DataType::f32);
+  return of_maps || spec.height * spec.width == 1 ? spec.bytes() : 0;
+}
+
+Map GpuReplica::begin_sum(const Map& output) {
+  Map sum = output;
+  sum.spec.type = DataType::f32;
+  if (summed_logits_.bytes() < sum.spec.bytes()) {  // nobody has said that there would be views
+    summed_logits_ = DeviceMemory(*machine_, summed_logit_bytes(true), "logits of several views");
+  }
+  sum.data = summed_logits_.data();
+  return sum;
 }
 
 std::string GpuReplica::engines() const {

@@ -55,6 +55,18 @@ TEST(Replica, HoldsWhatWasPlanned) {
   }
 }
 
+TEST(Replica, PlansTheSumOfSeveralViewsOfAMap) {
+  const auto network = testkit::network_from_text(
+      "input = { channels = 3, height = 8, width = 6 }\nlayers = [ { op = \"conv\", out = 5, kernel = 3, padding = 1 } ]\n");
+  CudaDevice device(std::make_shared<SimulatedMachine>());
+  CompileOptions options;
+  options.infer_batch = 10;
+  const std::size_t without = device.compile(*network, options)->memory_plan().total();
+  options.request.sums_views = true;
+  const std::size_t with = device.compile(*network, options)->memory_plan().total();
+  EXPECT_EQ(with - without, 10 * 8 * 6 * 8 * sizeof(float)) << "with channels in packs of eight";
+}
+
 TEST(Replica, SaysWhatIsPlannedUsedAndFreeAndWhatWouldFit) {
   const auto network = testkit::network_from_text(kNetwork);
   const auto machine = std::make_shared<SimulatedMachine>(SimulationOptions{.memory = std::size_t{1} << 20});

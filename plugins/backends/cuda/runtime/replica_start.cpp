@@ -75,7 +75,7 @@ void GpuReplica::allocate() {
   tickets_ = DeviceMemory(*machine_, workshop_.ticket_bytes, "tickets of sums");
   workshop_.tickets = tickets_.as<std::uint32_t>();
   losses_.start();
-  summed_logits_ = DeviceMemory(*machine_, summed_logit_bytes(), "logits of several views");
+  summed_logits_ = DeviceMemory(*machine_, summed_logit_bytes(options_.request.sums_views), "logits of several views");
   trace_ = StepTrace::from_environment(*machine_);
   if (options_.time_layers) layers_ = std::make_unique<StepTrace>(*machine_, false, "");
   workshop_.layers = layers_.get();

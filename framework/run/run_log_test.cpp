@@ -1,0 +1,81 @@
+#include "run/run_log.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+namespace millrace::run_log_test {
+namespace {
+
+// Notes the numbers of the bad samples that it is told of.
+class Counts : public RunObserver {
+ public:
+  void bad_sample(const BadSampleEvent& e) override { counts.push_back(e.count); }
+  std::vector<std::uint64_t> counts;  // to be read after a flush
+};
+
+struct Log {
+  Log() {
+    observers.add("counts", Delivery::all, told, requests.control("counts"));
+    observers.start({}, {});
+  }
+  void bad(const std::string& graph, std::uint64_t epoch, std::uint64_t position) {
+    BadSampleEvent event;
+    event.graph = graph;
+    event.epoch = epoch;
+    event.position = position;
+    event.action = "skipped";
+    log.bad_sample(std::move(event));
+  }
+  std::vector<std::uint64_t> counts() {
+    observers.flush({});
+    return told->counts;
+  }
+
+  const std::shared_ptr<Counts> told = std::make_shared<Counts>();
+  Requests requests{[](const RunEvent&) {}};
+  Observers observers;
+  RunLog log{{.stepping_graph = "train"}, observers, requests};
+};
+
+// 10 positions of epoch 1 are done, and a validation was stopped.
+RunState stopped() {
+  Log run;
+  run.bad("train", 1, 3);
+  run.bad("train", 1, 17);
+  run.bad("validate", 1, 5);
+  run.log.samples_done("validate", UINT64_MAX, 0);
+  run.bad("validate", 1, 6);
+  run.log.samples_done("train", 0, 10);
+  RunState state;
+  run.log.save_bad_samples(state);
+  return read_run_state(to_json(state));
+}
+
+TEST(RunLog, KnowsWhichBadSamplesComeAgain) {
+  const RunState state = stopped();
+  EXPECT_EQ(state.bad_samples, 4U);
+  EXPECT_EQ(state.bad_and_ahead, (std::vector<RunState::BadSample>{{"train", 1, 17, 0}, {"validate", 1, 6, 0}}));
+}
+
+TEST(RunLog, ARunThatGoesOnTellsEachBadSampleOnce) {
+  Log run;
+  run.log.restore_bad_samples(stopped());
+  run.bad("validate", 1, 6);
+  run.bad("train", 1, 17);
+  EXPECT_EQ(run.counts(), std::vector<std::uint64_t>{});
+  EXPECT_EQ(run.log.skipped_samples("validate"), 1U) << "of the pass that is made again";
+  run.log.samples_done("validate", UINT64_MAX, 0);
+  run.bad("train", 1, 18);
+  run.bad("validate", 1, 6);  // of the next pass
+  EXPECT_EQ(run.counts(), (std::vector<std::uint64_t>{5, 6}));
+  EXPECT_EQ(run.log.bad_samples(), 6U);
+  RunState next;  // is stopped before the step of these is done
+  run.log.save_bad_samples(next);
+  EXPECT_EQ(next.bad_and_ahead,
+            (std::vector<RunState::BadSample>{{"train", 1, 17, 0}, {"train", 1, 18, 0}, {"validate", 1, 6, 0}}));
+}
+
+}  // namespace
+}  // namespace millrace::run_log_test

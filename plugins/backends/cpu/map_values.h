@@ -1,0 +1,24 @@
+// Values of maps, as other parts of a replica see them.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "map_spec.h"
+#include "millrace/backend.h"
+
+namespace millrace::cpu {
+
+// To (samples, C) or (samples, C, H, W), as the network's shapes are written.
+void read_map(const Map& map, float* to);
+std::vector<float> values_of(const Map& map);
+
+// to += view.weight * from; the rows of a mirrored view are read from their other end. `to` is float32 with channels last.
+void add_view(const Map& from, const View& view, const Map& to);
+
+void zero(const Map& map);
+
+// The element of a vector, float32.
+float& element_of(const Map& vector, std::int64_t n, std::int64_t channel);
+
+}  // namespace millrace::cpu

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "grad_cam.h"
+#include "millrace/predictions.h"
+#include "millrace/stage.h"
+#include "picture_folder.h"
+#include "picture_frame.h"
+
+namespace millrace {
+
+// Draws where in each image a class was found: Grad-CAM (Selvaraju et al. 2017, arXiv 1610.02391), in colours over the image.
+//
+//   [predict]
+//   every = "never"                      # runs with: pipeline-run FILE --graph predict --weights W
+//   flow  = ["read", "decode_image", "batch", "forward", "write_grad_cam"]
+//
+//   [predict.write_grad_cam]
+//   classes  = "predicted"               # or "label", or the name of a class
+//   features = "layer4"                  # a layer; by default the last map as large as the last convolution's
+//
+// Each channel of the features counts by the mean of the class's score's gradient by it, in inference. The sum, where it is
+// positive, is resized bilinearly to the picture. Red is the map's largest value; where the map is 0 the image stays as it is.
+// The score is the network's result before a softmax that the loss has. One that ends with a layer `softmax` has probabilities as
+// scores.
+//
+// Ports: in, Predictions of (C) float32, with images: a batch is in use until its pictures are written. Skipped samples are left
+// out; quarantine.jsonl names them. With classes = "label", samples without a label that the network knows are left out too, and
+// a warning counts them. Threading: pictures are made and written on a thread of its own (PredictionLine), in order of the
+// source. Errors: features that are no map or that the result does not depend on, a class that is not known: ErrorKind::usage, in
+// the constructor. A folder where nothing can be written, in open(), or a full disk: ErrorKind::storage. Two samples of one name,
+// or a sample whose place in its source image is not known: ErrorKind::usage. Each file appears under its name when it is whole.
+class WriteGradCam : public Stage {
+ public:
+  struct Params : PictureParams {
+    Params() { folder = "grad_cam"; }
+    std::string features;
+    std::string classes = "predicted";
+    std::string size = "network";
+    double opacity = 0.7;
+  };
+  static void describe(StageDescription<Params>& d);
+  static void request(const Params& params, const StageContext& context, CompileRequest& request);
+  WriteGradCam(const Params& params, const StageContext& context);
+
+  void open() override { pictures_.open(context_); }
+  void process(int, Packet packet, Output& output) override { line_.add(std::move(packet), output); }
+  void stop() noexcept override { line_.stop(); }
+
+ private:
+  void write(const Predictions& share);
+  void write_picture(const Predictions& share, std::size_t sample);
+  bool has_score(const Predictions::Sample& sample) const;
+  void end_pass();
+
+  const Params params_;
+  const StageContext context_;
+  const ScoreGradient gradient_;
+
+  // Of the line's thread.
+  PictureFolder pictures_;
+  HeatMap map_;
+  SeenImage image_;
+  std::vector<std::uint8_t> picture_;  // (picture, 3)
+  std::uint64_t without_score_ = 0;    // samples of this pass
+
+  PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the rest
+};
+
+}  // namespace millrace
