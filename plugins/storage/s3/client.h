@@ -51,7 +51,7 @@ class Client {
   std::string begin(const std::string& url);                                                                 // the upload's id
   std::string put_part(const std::string& url, const std::string& upload, std::size_t number, Bytes bytes);  // its ETag
   void complete(const std::string& url, const std::string& upload, const std::vector<std::string>& etags);
-  void abort(const std::string& url, const std::string& upload);  // is tried once
+  void abandon(const std::string& url, const std::string& upload);  // is tried once
 
   const Settings& settings() const { return settings_; }
   std::string http_url(const ObjectUrl& object) const;  // what is really asked for; names an object among all servers

@@ -46,7 +46,7 @@ void Client::complete(const std::string& url, const std::string& upload, const s
   }
 }
 
-void Client::abort(const std::string& url, const std::string& upload) {
+void Client::abandon(const std::string& url, const std::string& upload) {
   Call call{.verb = "give up writing", .url = url, .object = parse_object_url(url), .query = {{"uploadId", upload}}};
   call.method = "DELETE";
   call.once = true;

@@ -13,7 +13,7 @@ Upload::Upload(Client& client, std::string url, std::function<void()> done)
 Upload::~Upload() {
   if (upload_.empty()) return;
   try {
-    client_.abort(url_, upload_);
+    client_.abandon(url_, upload_);
   } catch (const Error&) {  // NOLINT(bugprone-empty-catch): a destructor has nobody to tell; what is left is not seen
   }
 }
