@@ -58,6 +58,10 @@ images = "{folder}/flat"
 labels = "{folder}/labels"
 classes = {names}""",
 }
+CLASS_NAMES = {
+    "classify": json.dumps([f"class{i}" for i in range(10)]),
+    "segment": "[" + ", ".join(f'{{ name = "class{i}" }}' for i in range(CLASSES["segment"])) + "]",
+}
 LOSS = {"classify": "cross_entropy", "segment": "pixel_cross_entropy"}
 
 
@@ -91,7 +95,7 @@ def folder_of(work, size):
 
 def ours(work, network, size, precision, batch):
     pair = twin(network)
-    names = json.dumps([f"class{i}" for i in range(10 if pair.task == "classify" else CLASSES["segment"])])
+    names = CLASS_NAMES[pair.task]
     variables = dict(pair.variables) | (dict(height=size[0], width=size[1]) if "height" in pair.defaults else {})
     file = work / "pair.toml"
     text = "\n".join(f"{key} = {json.dumps(value)}" for key, value in variables.items())
