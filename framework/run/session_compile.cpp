@@ -170,7 +170,10 @@ std::uint32_t Session::agree_on_batch(std::uint32_t size) const {
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     WireReader reader(all[rank]);
     const auto theirs = reader.get<std::uint32_t>();
-    if (theirs == 0) fail(ErrorKind::usage, "no batch fits: process {}: {}", rank, reader.get<std::string>());
+    if (theirs == 0) {
+      options_.group->leave("");  // in good order: all processes find the same, and none is lost by it
+      fail(ErrorKind::usage, "no batch fits: process {}: {}", rank, reader.get<std::string>());
+    }
     least = std::min(least, theirs);
   }
   return least;
