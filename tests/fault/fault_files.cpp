@@ -21,23 +21,42 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+Fault fault_of(const std::string& name) {
+  static const std::map<std::string, Fault> kFaults = {{"ENOSPC", {Action::fail, ENOSPC}},
+                                                       {"EDQUOT", {Action::fail, EDQUOT}},
+                                                       {"EIO", {Action::fail, EIO}},
+                                                       {"EROFS", {Action::fail, EROFS}},
+                                                       {"EINVAL", {Action::fail, EINVAL}},
+                                                       {"full", {Action::fill, ENOSPC}},
+                                                       {"short", {Action::halve}},
+                                                       {"slow", {Action::slow}},
+                                                       {"exit-before", {Action::end_before}},
+                                                       {"exit-after", {Action::end_after}},
+                                                       {"exit-within", {Action::end_within}}};
+  const auto found = kFaults.find(name);
+  return found == kFaults.end() ? Fault{} : found->second;
+}
+
+// The text of a file; "": there is none.
+std::string text_of(const std::string& file) {
+  static auto* const real_open = reinterpret_cast<decltype(&::open)>(::dlsym(RTLD_NEXT, "open"));
+  static auto* const real_close = reinterpret_cast<decltype(&::close)>(::dlsym(RTLD_NEXT, "close"));
+  std::array<char, 32> text{};
+  const int descriptor = real_open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return {};
+  const ssize_t size = ::read(descriptor, text.data(), text.size());
+  real_close(descriptor);
+  return {text.data(), size < 0 ? 0 : static_cast<std::size_t>(size)};
+}
+
 }  // namespace
 
-Faults::Faults() : folder_(variable("FAULT_FILES_FOLDER")), name_(variable("FAULT_FILES_NAME")) {
-  static const std::map<std::string, int> kErrors = {
-      {"ENOSPC", ENOSPC}, {"EDQUOT", EDQUOT}, {"EIO", EIO}, {"EROFS", EROFS}, {"EINVAL", EINVAL}};
-  static const std::map<std::string, Action> kActions = {{"short", Action::halve},
-                                                         {"slow", Action::slow},
-                                                         {"exit-before", Action::end_before},
-                                                         {"exit-after", Action::end_after},
-                                                         {"exit-within", Action::end_within}};
-  const std::string wanted = variable("FAULT_FILES_DO"), at = variable("FAULT_FILES_AT"), log = variable("FAULT_FILES_LOG");
-  if (const auto found = kErrors.find(wanted); found != kErrors.end()) {
-    action_ = Action::fail;
-    error_ = found->second;
-  } else if (const auto other = kActions.find(wanted); other != kActions.end()) {
-    action_ = other->second;
-  }
+Faults::Faults()
+    : folder_(variable("FAULT_FILES_FOLDER")),
+      name_(variable("FAULT_FILES_NAME")),
+      control_(variable("FAULT_FILES_CONTROL")),
+      fault_(fault_of(variable("FAULT_FILES_DO"))) {
+  const std::string at = variable("FAULT_FILES_AT"), log = variable("FAULT_FILES_LOG");
   if (!at.empty()) {
     char* rest = nullptr;
     first_ = last_ = std::strtol(at.c_str(), &rest, 10);
@@ -45,6 +64,12 @@ Faults::Faults() : folder_(variable("FAULT_FILES_FOLDER")), name_(variable("FAUL
   }
   REAL(open);
   if (!log.empty()) log_ = real(log.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+}
+
+// What happens to the call that was counted last.
+Fault Faults::fault_now() {
+  if (!control_.empty()) return fault_of(text_of(control_));
+  return count_ >= first_ && count_ <= last_ ? fault_ : Fault{};
 }
 
 // The whole path, or "": it is none of ours.
@@ -68,10 +93,10 @@ std::string Faults::watched(int folder, const char* path) const {
 }
 
 // What a system would not answer is not answered here.
-bool Faults::can_fail(const Call& call) const {
-  if (error_ == EIO) return true;
-  if (error_ == EROFS) return !call.reads() && call.name != "close";
-  if (error_ == EINVAL) return call.name == "renameat2";
+bool Faults::can_fail(const Call& call, int error) const {
+  if (error == EIO) return true;
+  if (error == EROFS) return !call.reads() && call.name != "close";
+  if (error == EINVAL) return call.name == "renameat2";
   return !call.reads() && !call.frees();  // full
 }
 
@@ -92,16 +117,20 @@ void Faults::log(const Call& call, int error) const {
 ssize_t Faults::handle(Call call, const std::function<ssize_t(std::string_view data)>& make) {
   const std::lock_guard lock(mutex_);
   ++count_;
-  const Action action = count_ >= first_ && count_ <= last_ ? action_ : Action::none;
-  const bool halves = call.data.size() > 1 && (action == Action::halve || action == Action::end_within);
+  const Fault fault = fault_now();
+  const Action action = fault.action;
+  if (action != Action::fill) filled_ = false;
+  const bool fills = action == Action::fill && !filled_ && call.data.size() > 1;
+  const bool halves = fills || (call.data.size() > 1 && (action == Action::halve || action == Action::end_within));
   if (action == Action::slow) ::usleep(kPause);
   if (action == Action::end_before || (action == Action::end_within && !halves)) ::_exit(kKilled);
-  if (action == Action::fail && can_fail(call)) {
+  if ((action == Action::fail || (action == Action::fill && filled_)) && can_fail(call, fault.error)) {
     if (call.name == "close") make(call.data);  // the descriptor is gone all the same
-    log(call, error_);
-    errno = error_;
+    log(call, fault.error);
+    errno = fault.error;
     return -1;
   }
+  filled_ = filled_ || fills;
   if (halves) call.data = call.data.substr(0, call.data.size() / 2);
   const ssize_t result = make(call.data);
   const int error = result < 0 ? errno : 0;

@@ -27,10 +27,16 @@ struct Call {
   std::string path = {}, second = {};
 
   bool reads() const { return name == "open" && (flags & (O_WRONLY | O_RDWR | O_CREAT | O_TRUNC)) == 0; }
-  bool frees() const { return name == "unlink" || name == "rmdir"; }
+  bool frees() const { return name == "unlink" || name == "rmdir" || name == "ftruncate" || name == "truncate"; }
 };
 
-enum class Action { none, fail, halve, slow, end_before, end_after, end_within };
+enum class Action { none, fail, fill, halve, slow, end_before, end_after, end_within };
+
+// What happens to calls.
+struct Fault {
+  Action action = Action::none;
+  int error = 0;  // of calls that fail
+};
 
 class Faults {
  public:
@@ -51,17 +57,19 @@ class Faults {
   static constexpr int kMost = 1 << 16;
   static std::size_t index(int descriptor) { return static_cast<std::size_t>(descriptor); }
   Faults();
-  bool can_fail(const Call& call) const;
+  Fault fault_now();
+  bool can_fail(const Call& call, int error) const;
   void log(const Call& call, int error) const;
   std::string relative(const std::string& path) const {
     return path.size() > folder_.size() ? path.substr(folder_.size() + 1) : path.empty() ? "" : ".";
   }
 
-  const std::string folder_, name_;
-  Action action_ = Action::none;
-  int error_ = 0, log_ = -1;
+  const std::string folder_, name_, control_;
+  const Fault fault_;
+  int log_ = -1;
   long first_ = 0, last_ = -1, count_ = 0;
-  std::mutex mutex_;  // the log has the order in which calls were made
+  bool filled_ = false;  // the disk took the half of a write, and takes no more
+  std::mutex mutex_;     // the log has the order in which calls were made
   std::array<std::atomic<bool>, kMost> descriptors_{};
 };
 

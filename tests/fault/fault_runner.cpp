@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 namespace millrace::test {
 namespace {
@@ -157,6 +158,13 @@ const std::vector<Place>& places() {
                                          {"two_processes", {"--devices", "cpu*2", "--processes", "2"}},
                                          {"simulated", {"--devices", "simulated:0"}}};
   return all;
+}
+
+Hogs::Hogs() {
+  const unsigned count = 2 * std::max(1U, std::thread::hardware_concurrency());
+  for (unsigned i = 0; i < count; ++i) {
+    programs_.push_back(std::make_unique<RunningProgram>(Words{"/bin/sh", "-c", "while :; do :; done"}));
+  }
 }
 
 std::uint64_t environment_number(const char* name, std::uint64_t otherwise) {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -33,6 +34,15 @@ struct Place {
 };
 void PrintTo(const Place& place, std::ostream* out);
 const std::vector<Place>& places();  // cpu, two replicas, two processes, the simulated GPU
+
+// Programs that compute for nothing, two for each core that this process may use, until the object ends.
+class Hogs {
+ public:
+  Hogs();
+
+ private:
+  std::vector<std::unique_ptr<RunningProgram>> programs_;
+};
 
 // A number in the environment, or `otherwise`.
 std::uint64_t environment_number(const char* name, std::uint64_t otherwise);

@@ -1,5 +1,5 @@
-// A long run with broken images that is paused, killed and gone on with. Bytes of the heap, descriptors and threads stay what
-// they are, and steps go on.
+// A long run with broken images that is paused, starved, killed and gone on with, on a disk that fails for a while again and
+// again. Bytes of the heap, descriptors and threads stay what they are, steps go on, and no line of metrics.jsonl is torn.
 //
 //   MILLRACE_SOAK=14400 build/release/tests/fault_runs_test --gtest_filter='Soak*'
 //
@@ -7,35 +7,60 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
 #include <random>
-#include <sstream>
+#include <set>
 #include <thread>
 #include <utility>
 
-#include "fault_runner.h"
+#include "troubles.h"
 
 namespace millrace::test {
 namespace {
 
 namespace fs = std::filesystem;
+using nlohmann::json;
 
-// A figure over time, and the line that fits it best.
-class Slope {
- public:
-  void add(double seconds, double value) { points_.emplace_back(seconds, value); }
-  double span() const { return points_.size() < 2 ? 0 : points_.back().first - points_.front().first; }
-  double per_second() const {
-    double t = 0, y = 0, tt = 0, ty = 0;
-    for (const auto& [x, value] : points_) t += x, y += value;
-    const auto count = static_cast<double>(std::max<std::size_t>(points_.size(), 1));
-    for (const auto& [x, value] : points_) tt += (x - t / count) * (x - t / count), ty += (x - t / count) * (value - y / count);
-    return tt > 0 ? ty / tt : 0;
+// The line that fits a figure best over one or more stretches of time. Each stretch has a height of its own.
+struct Fit {
+  double tt = 0, ty = 0, span = 0;
+  double per_second() const { return tt > 0 ? ty / tt : 0; }
+  double growth() const { return per_second() * span; }
+  Fit& operator+=(const Fit& other) {
+    tt += other.tt;
+    ty += other.ty;
+    span += other.span;
+    return *this;
   }
-  double growth() const { return per_second() * span(); }
+};
+
+// A figure over time: the lowest of each second. What is held for a moment (a batch, a file of a checkpoint) is not in it.
+class Series {
+ public:
+  void add(double seconds, double value) {
+    if (points_.empty() || seconds >= points_.back().first + 1) {
+      points_.emplace_back(seconds, value);
+    } else {
+      points_.back().second = std::min(points_.back().second, value);
+    }
+  }
+  double mean() const {
+    double sum = 0;
+    for (const auto& [x, value] : points_) sum += value;
+    return points_.empty() ? 0 : sum / static_cast<double>(points_.size());
+  }
+  Fit fit() const {
+    Fit fit;
+    if (points_.size() < 2) return fit;
+    double t = 0;
+    for (const auto& [x, value] : points_) t += x / static_cast<double>(points_.size());
+    const double y = mean();
+    for (const auto& [x, value] : points_) fit.tt += (x - t) * (x - t), fit.ty += (x - t) * (value - y);
+    fit.span = points_.back().first - points_.front().first;
+    return fit;
+  }
 
  private:
   std::vector<std::pair<double, double>> points_;
@@ -57,70 +82,190 @@ double last_number(const std::string& file) {
   return std::strtod(text.c_str() + (before == std::string::npos ? 0 : before + 1), nullptr);
 }
 
+struct Figures {
+  Fit bytes, descriptors, threads;
+
+  void expect_flat(const std::string& when) const {
+    EXPECT_LT(bytes.growth(), 1 << 20) << when << ": the heap grows";
+    EXPECT_LT(descriptors.growth(), 1) << when << ": descriptors are not closed";
+    EXPECT_LT(threads.growth(), 1) << when << ": threads do not end";
+  }
+  std::string text() const {
+    return fmt::format("{:9.1f} bytes, {:8.5f} descriptors, {:8.5f} threads more each second, over {:.0f} s", bytes.per_second(),
+                       descriptors.per_second(), threads.per_second(), bytes.span);
+  }
+};
+
 class Soak : public RunTest {
  protected:
+  struct Life {
+    double seconds = 0;
+    bool killed = false;
+    bool each_trouble = false;  // it goes on until each kind was there
+    Troubles::Setting troubles = {};
+  };
+
   void SetUp() override {
-    if (seconds_ <= 0) GTEST_SKIP() << "MILLRACE_SOAK says for how many seconds";
     data_ = folder_ / "data";
     fs::copy(shapes(), data_, fs::copy_options::recursive);
-    std::size_t seen = 0;
+    std::set<fs::path> images;
     for (const auto& entry : fs::recursive_directory_iterator(data_ + "/train")) {
-      if (entry.is_regular_file() && ++seen % 40 == 0) std::ofstream(entry.path()) << "no image";
+      if (entry.is_regular_file()) images.insert(entry.path());
     }
+    std::size_t seen = 0;
+    for (const fs::path& image : images) {
+      if (++seen % 40 == 0) std::ofstream(image) << "no image";
+    }
+    fmt::print("MILLRACE_SOAK_SEED={}\n", seed_);
   }
-  static double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
-  void live_for(double seconds, int life);
+  void live(Life life);
+  void watch(RunningProgram& program, const Life& life, Troubles& troubles);
+  void expect_gone_on_with(const RunningProgram& program) const;
+  void expect_whole_lines(bool killed);
+  void remember(const RunningProgram& program, bool killed);
+  void tell_slopes() const;
 
   const double seconds_ = static_cast<double>(environment_number("MILLRACE_SOAK", 0));
-  std::mt19937_64 random_{environment_number("MILLRACE_SOAK_SEED", 1)};
+  const std::uint64_t seed_ = environment_number("MILLRACE_SOAK_SEED", 1);
+  std::mt19937_64 random_{seed_};
   std::string data_;
+  std::vector<std::pair<double, Figures>> lives_;  // mean bytes of the heap, and slopes
+  std::map<std::string, int> seen_;                // troubles
+  std::streamoff looked_at_ = 0;                   // bytes of metrics.jsonl
+  std::uint64_t saved_ = 0;                        // the step of the newest checkpoint that was told of
+  bool ended_by_itself_ = false;                   // and not killed: that is the step that the next life begins behind
 };
 
 // The first half warms up. Then all three figures are flat.
-void Soak::live_for(double seconds, int life) {
-  const std::string heap = folder_ / fmt::format("heap{}", life);
-  const fs::path plugins = fs::path(MILLRACE_BINARY_DIR) / "tests/fault_plugins";
-  RunningProgram program(command("runs", {"data.root=" + data_, "run.epochs=1000000", "checkpoint.every=50 steps",
-                                          "validate.every=40 steps", "observe.heap.file=" + heap}),
-                         {"MILLRACE_PLUGIN_PATH=" + plugins.string()});
-  ASSERT_TRUE(program.says("\"event\":\"step\"", 120)) << program.err();
+void Soak::watch(RunningProgram& program, const Life& life, Troubles& troubles) {
+  const std::string heap = folder_ / "heap";
   const fs::path process = fmt::format("/proc/{}", program.id());
-  Slope bytes, descriptors, threads;
-  std::uintmax_t lines = 0;
-  double moved = now();
-  for (const double start = now(); now() < start + seconds;) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(500));
-    ASSERT_FALSE(program.ends(0)) << program.err();
-    if (random_() % 20 == 0) {
-      program.send_to_all(SIGSTOP);
-      std::this_thread::sleep_for(std::chrono::milliseconds(random_() % 3000));
-      program.send_to_all(SIGCONT);
-    }
+  Series bytes, descriptors, threads;
+  std::uintmax_t size = 0;
+  const double start = seconds_now();
+  const auto goes_on = [&](double now) {
+    return now < start + life.seconds || (life.each_trouble && troubles.seen().size() < troubles.kinds());
+  };
+  for (double moved = start, now = start; goes_on(now); now = seconds_now()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    ASSERT_FALSE(program.ends(0)) << "code " << program.code() << ": " << program.err();
+    troubles.look(program);
     std::error_code ignored;
     const std::uintmax_t written = fs::file_size(run_in("runs") / "metrics.jsonl", ignored);
-    if (std::exchange(lines, written) != written) moved = now();
-    ASSERT_LT(now() - moved, 60) << "nothing happens any more: " << program.err();
-    if (now() < start + seconds / 2) continue;
-    bytes.add(now(), last_number(heap));
-    descriptors.add(now(), entries(process / "fd"));
-    threads.add(now(), entries(process / "task"));
+    if (std::exchange(size, written) != written) moved = now;
+    ASSERT_LT(now - moved, 60) << "nothing happens any more: " << program.err();
+    if (now < start + life.seconds / 2 || !troubles.is_calm()) continue;
+    bytes.add(now, last_number(heap));
+    descriptors.add(now, entries(process / "fd"));
+    threads.add(now, entries(process / "task"));
   }
-  fmt::print("life {}: {:.0f} bytes, {:.4f} descriptors, {:.4f} threads more each second, over {:.0f} s\n", life,
-             bytes.per_second(), descriptors.per_second(), threads.per_second(), bytes.span());
-  EXPECT_LT(bytes.growth(), 1 << 20) << "the heap grows";
-  EXPECT_LT(descriptors.growth(), 1) << "descriptors are not closed";
-  EXPECT_LT(threads.growth(), 1) << "threads do not end";
-  const bool killed = random_() % 2 == 0;
-  program.send(killed ? SIGKILL : SIGTERM);
+  lives_.push_back({bytes.mean(), {bytes.fit(), descriptors.fit(), threads.fit()}});
+}
+
+void Soak::live(Life life) {
+  const std::string heap = folder_ / "heap";
+  fs::remove(heap);
+  const fs::path plugins = fs::path(MILLRACE_BINARY_DIR) / "tests/fault_plugins";
+  life.troubles.control = folder_ / "trouble";
+  std::optional<Words> environment = fault_environment("runs", {"FAULT_FILES_CONTROL=" + life.troubles.control});
+  if (!environment) life.troubles.control.clear();
+  Words variables = environment.value_or(Words());
+  variables.push_back("MILLRACE_PLUGIN_PATH=" + plugins.string());
+  RunningProgram program(
+      command("runs", {"data.root=" + data_, "run.epochs=1000000", "run.log_every=10", "train.batch.bad_sample_budget=1000",
+                       "checkpoint.every=50 steps", "validate.every=40 steps", "observe.heap.file=" + heap}),
+      variables);
+  ASSERT_TRUE(program.says("\"event\":\"step\"", 120)) << program.err();
+  expect_gone_on_with(program);
+  Troubles troubles(life.troubles, random_);
+  watch(program, life, troubles);
+  if (HasFatalFailure()) return;
+  troubles.end(program);
+  for (const auto& [kind, count] : troubles.seen()) seen_[kind] += count;
+  program.send(life.killed ? SIGKILL : SIGTERM);
   ASSERT_TRUE(program.ends(20)) << program.err();
-  EXPECT_EQ(program.code(), killed ? 128 + SIGKILL : 128 + SIGTERM) << program.err();
+  EXPECT_EQ(program.code(), 128 + (life.killed ? SIGKILL : SIGTERM)) << program.err();
   EXPECT_TRUE(program.is_alone(5));
+  expect_whole_lines(life.killed);
+  remember(program, life.killed);
+}
+
+// Behind the newest checkpoint that the life before told of, or behind a later one.
+void Soak::expect_gone_on_with(const RunningProgram& program) const {
+  if (saved_ == 0) return;
+  Outcome outcome;
+  outcome.out = program.out();
+  outcome.out.resize(outcome.out.rfind('\n') + 1);
+  const auto resumed = events(outcome, "resume");
+  ASSERT_EQ(resumed.size(), 1U) << program.err();
+  const std::uint64_t step = resumed[0].at("step");
+  EXPECT_GE(step, saved_) << program.err();
+  if (ended_by_itself_) {
+    EXPECT_EQ(step, saved_) << program.err();
+  }
+}
+
+void Soak::remember(const RunningProgram& program, bool killed) {
+  Outcome outcome;
+  outcome.out = program.out();
+  outcome.out.resize(outcome.out.rfind('\n') + 1);
+  const auto told = events(outcome, "checkpoint"), ends = events(outcome, "end");
+  ended_by_itself_ = !killed;
+  if (!told.empty()) saved_ = told.back().at("step");
+  if (killed) return;
+  ASSERT_EQ(ends.size(), 1U) << program.err();
+  EXPECT_EQ(ends[0].at("step"), saved_) << program.err();
+}
+
+// A kill may cut the last line, and the next life removes what is left of it.
+void Soak::expect_whole_lines(bool killed) {
+  std::ifstream file(run_in("runs") / "metrics.jsonl", std::ios::binary);
+  file.seekg(looked_at_);
+  std::size_t lines = 0;
+  for (std::string line; std::getline(file, line); ++lines) {
+    if (file.eof()) {
+      EXPECT_TRUE(killed) << "the last line is cut: " << line;
+      break;
+    }
+    ASSERT_FALSE(json::parse(line, nullptr, false).is_discarded()) << "a torn line: " << line;
+    looked_at_ = file.tellg();
+  }
+  EXPECT_GT(lines, 0U) << "metrics.jsonl has no line of this life";
+}
+
+void Soak::tell_slopes() const {
+  Figures all;
+  for (std::size_t life = 0; life < lives_.size(); ++life) {
+    const auto& [bytes, figures] = lives_[life];
+    fmt::print("life {:2}: {:.0f} bytes of heap; {}\n", life, bytes, figures.text());
+    figures.expect_flat(fmt::format("life {}", life));
+    all.bytes += figures.bytes;
+    all.descriptors += figures.descriptors;
+    all.threads += figures.threads;
+  }
+  fmt::print("all:     {}\n", all.text());
+  all.expect_flat("over all lives");
+  for (const auto& [kind, count] : seen_) fmt::print("{} times {}\n", count, kind);
 }
 
 TEST_F(Soak, NothingGrowsAndNothingHangs) {
-  const double a_life = std::max(30.0, seconds_ / 8);
-  const double start = now();
-  for (int life = 0; now() < start + seconds_ && !HasFailure(); ++life) live_for(a_life, life);
+  if (seconds_ <= 0) GTEST_SKIP() << "MILLRACE_SOAK says for how many seconds";
+  SCOPED_TRACE(fmt::format("MILLRACE_SOAK_SEED={}", seed_));
+  const double a_life = std::max(30.0, seconds_ / 8), end = seconds_now() + seconds_;
+  while (seconds_now() < end && !HasFailure()) {
+    const bool last = seconds_now() + a_life >= end;
+    live({.seconds = a_life, .killed = !last && random_() % 2 == 0});
+  }
+  tell_slopes();
+}
+
+TEST_F(Soak, EachTroubleOnceLeavesTheRunAlive) {
+  SCOPED_TRACE(fmt::format("MILLRACE_SOAK_SEED={}", seed_));
+  live({.killed = true, .each_trouble = true, .troubles = {.longest = 0.4, .between = 0.4}});
+  ASSERT_FALSE(HasFailure());
+  const bool has_disk_faults = fs::exists(fs::path(MILLRACE_BINARY_DIR) / "tests/fault/fault_files.so");
+  EXPECT_EQ(seen_.size(), has_disk_faults ? 9U : 2U);
+  live({.seconds = 1, .killed = false, .troubles = {.longest = 0.2, .between = 0.2}});
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
-// Every shipped file with one mistake in it: it is refused where the mistake is, with the name that was meant, or it is harmless.
+// Every shipped file with one mistake in it: it is refused where the mistake is, with the name that was meant, or it is harmless:
+// `pipeline-run --check`, with images that are there, accepts it too, or refuses it and names a file.
 // MILLRACE_MUTANTS=100 makes a hundred of each file instead of a few, and prints what was said of each.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -30,7 +31,8 @@ constexpr int kFew = 3;  // of each file
 
 struct Tally {
   int mutants = 0, refused = 0, placed = 0;
-  int misspelt = 0, suggested = 0;  // of those that are refused
+  int misspelt = 0, suggested = 0;     // of those that are refused
+  int harmless = 0, refused_late = 0;  // by --check, of those that are accepted
 
   Tally& operator+=(const Tally& other) {
     mutants += other.mutants;
@@ -38,6 +40,8 @@ struct Tally {
     placed += other.placed;
     misspelt += other.misspelt;
     suggested += other.suggested;
+    harmless += other.harmless;
+    refused_late += other.refused_late;
     return *this;
   }
 };
@@ -78,6 +82,34 @@ bool is_suggested(const Mutant& mutant, const std::string& said) {
   });
 }
 
+// More images than a batch of any shipped file takes; also as a folder of photographs.
+const TemporaryFolder& images() {
+  static const TemporaryFolder folder;
+  if (fs::exists(folder / "shapes")) return folder;
+  const Outcome made =
+      run_command({tool("pipeline-data"), "shapes", folder / "shapes", "--count", "1200", "--validation", "130"});
+  EXPECT_EQ(made.code, 0) << made.err;
+  for (const auto& [name, from] : {std::pair("train", "train"), {"val", "test"}}) {
+    fs::create_directories(folder.path() / name);
+    fs::create_directory_symlink(folder.path() / "shapes" / from / "circle", folder.path() / name / "images");
+  }
+  return folder;
+}
+
+// What makes a shipped pipeline find images. Nothing: it takes others than can be drawn here.
+std::optional<std::vector<std::string>> data_of(const std::string& name) {
+  const std::string shapes = images() / "shapes";
+  for (const char* each : {"quickstart", "cifar10", "cifar10_airbench", "cifar10_muon", "cifar10_resnet"}) {
+    if (name == each) return std::vector<std::string>{"data.root=" + shapes};
+  }
+  if (name == "resnet50")
+    return std::vector<std::string>{"data.train=" + shapes + "/train", "data.test=" + shapes + "/test", "network.classes=10"};
+  if (name == "denoise")
+    return std::vector<std::string>{"data.train=" + (images() / "train"), "data.validate=" + (images() / "val")};
+  if (name == "super_resolution") return std::vector<std::string>{"data.root=" + images().path().string()};
+  return std::nullopt;
+}
+
 class Mutants : public testing::Test {
  protected:
   Mutants() {
@@ -87,6 +119,9 @@ class Mutants : public testing::Test {
 
   Tally look_at_file(const fs::path& file, int count) {
     const std::string text = read_file(file);
+    check_ = check_of(file);
+    has_check_ = check_ && run_check(file).code == 0;
+    checked_ += has_check_;
     const std::uint64_t seed = hash_text(file.filename().string());
     Tally tally;
     for (int i = 0; i < count; ++i) {
@@ -95,8 +130,11 @@ class Mutants : public testing::Test {
                                kMutantKinds[static_cast<std::size_t>(mutant.kind)], mutant.line, mutant.before, mutant.after));
       look_at(file, mutant, tally);
     }
-    fmt::print("{:30} {:4} mutants {:4} refused {:4} there {:4} misspelt names {:4} with the right one\n",
-               file.filename().string(), tally.mutants, tally.refused, tally.placed, tally.misspelt, tally.suggested);
+    fmt::print(
+        "{:30} {:4} mutants {:4} refused {:4} there {:4} misspelt names {:4} with the right one {:4} harmless {:4} refused "
+        "late\n",
+        file.filename().string(), tally.mutants, tally.refused, tally.placed, tally.misspelt, tally.suggested, tally.harmless,
+        tally.refused_late);
     return tally;
   }
 
@@ -118,6 +156,42 @@ class Mutants : public testing::Test {
     }
   }
 
+  // How --check is told of a file: the words behind it. A network is looked at in quickstart.toml, with its own size of images.
+  std::optional<std::vector<std::string>> check_of(const fs::path& file) const {
+    if (file.parent_path().filename() != "networks") return data_of(file.stem().string());
+    Diagnostics errors;
+    const ImageShape size = load_network(file.string(), Value(), registry_, errors)->input;
+    std::vector<std::string> set = *data_of("quickstart");
+    for (const char* graph : {"train", "validate"}) {
+      set.push_back(fmt::format("{}.decode_image.size=[{}, {}]", graph, size.height, size.width));
+      set.push_back(fmt::format("{}.batch.size=8", graph));
+    }
+    return set;
+  }
+
+  Outcome run_check(const fs::path& file) const {
+    const bool is_network = file.parent_path().filename() == "networks";
+    std::vector<std::string> words = {tool("pipeline-run"), is_network ? folder_ / "quickstart.toml" : file.string(), "--check",
+                                      "--devices", "cpu"};
+    if (is_network) words.insert(words.end(), {"--set", "network.use=" + file.string()});
+    for (const std::string& each : *check_) words.insert(words.end(), {"--set", each});
+    Interruption patience;
+    patience.limit = 240;  // on machines that do much else
+    return run_command(words, patience);
+  }
+
+  void expect_harmless(const fs::path& changed, Tally& tally) const {
+    if (!has_check_) return;
+    const Outcome outcome = run_check(changed);
+    if (outcome.code == 0) {
+      ++tally.harmless;
+      return;
+    }
+    ++tally.refused_late;
+    EXPECT_TRUE(outcome.code == 2 || outcome.code == 3) << "code " << outcome.code << ": " << outcome.err;
+    EXPECT_NE(outcome.err.find(".toml:"), std::string::npos) << outcome.err;
+  }
+
   void look_at(const fs::path& file, const Mutant& mutant, Tally& tally) {
     const fs::path changed = file.parent_path() / "mutant.toml";
     std::ofstream(changed, std::ios::binary) << mutant.text;
@@ -130,6 +204,7 @@ class Mutants : public testing::Test {
       fmt::print("  {} line {}: '{}' became '{}': {}\n", kMutantKinds[static_cast<std::size_t>(mutant.kind)], mutant.line,
                  mutant.before, mutant.after, said.empty() ? "accepted" : said);
     }
+    if (said.empty()) expect_harmless(changed, tally);
     fs::remove(changed);
     if (said.empty()) return;
     ++tally.refused;
@@ -158,8 +233,12 @@ class Mutants : public testing::Test {
   }
 
   TemporaryFolder folder_;
+  std::optional<std::vector<std::string>> check_;  // of the file that is looked at
+  bool has_check_ = false;                         // and it passes as it is
 
  protected:
+  int checked_ = 0;  // files with a check
+
   std::vector<fs::path> files() const {
     std::vector<fs::path> found;
     for (const fs::path& folder : {folder_.path(), folder_.path() / "networks"}) {
@@ -186,6 +265,9 @@ TEST_F(Mutants, OfShippedFilesAreRefusedByNameAndPlaceOrHarmless) {
   for (const fs::path& file : all) sum += look_at_file(file, count);
   fmt::print("{} mutants: {} refused, {} in the right place; {} of {} misspelt names answered with the right one\n", sum.mutants,
              sum.refused, sum.placed, sum.suggested, sum.misspelt);
+  fmt::print("of those accepted, in {} files: {} pass --check, {} are refused by it\n", checked_, sum.harmless, sum.refused_late);
+  EXPECT_GE(checked_, 30);
+  EXPECT_GT(sum.harmless, 0);
   EXPECT_GE(sum.refused, sum.mutants / 2);
   EXPECT_GE(100 * sum.placed, 90 * sum.refused);
   EXPECT_GE(100 * sum.suggested, 90 * sum.misspelt);

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <fstream>
+#include <utility>
 
 #include "command.h"
 #include "network/safetensors.h"
@@ -13,15 +14,27 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// Named layers and others. Behind `poisoned` stands one that plants `value` in the gradient, where a huge one comes to it.
+std::string network_text(const std::string& poisoned = "", const std::string& value = "") {
+  const std::vector<std::pair<std::string, std::string>> layers = {{"conv1", R"(op = "conv", out = 8, kernel = 3, stride = 2)"},
+                                                                   {"bn1", R"(op = "batch_norm")"},
+                                                                   {"relu", R"(op = "relu")"},
+                                                                   {"conv2", R"(op = "conv", out = 8, kernel = 3, stride = 2)"},
+                                                                   {"pool", R"(op = "global_average_pool")"},
+                                                                   {"fc", R"(op = "linear", out = "${classes}")"}};
+  std::string text = "input  = { channels = 3, height = 32, width = 32 }\nlayers = [";
+  for (const auto& [name, rest] : layers) {
+    text += fmt::format("{{ name = \"{}\", {} }},\n", name, rest);
+    if (name == poisoned) text += fmt::format("{{ op = \"poison_gradient\", value = \"{}\" }},\n", value);
+  }
+  return text + "]\n";
+}
+
 // quickstart.toml with stages that plant numbers: 2 epochs of 4 steps, a checkpoint after each second step.
 class NotFinite : public testing::Test {
  protected:
   NotFinite() {
-    std::ofstream(folder_ / "network.toml") << R"(input  = { channels = 3, height = 32, width = 32 }
-layers = [ { name = "conv1", op = "conv", out = 8, kernel = 3, stride = 2 }, { name = "bn1", op = "batch_norm" }, { op = "relu" },
-           { name = "conv2", op = "conv", out = 8, kernel = 3, stride = 2 }, { op = "global_average_pool" },
-           { name = "fc", op = "linear", out = "${classes}" } ]
-)";
+    std::ofstream(folder_ / "network.toml") << network_text();
     std::ofstream(folder_ / "poison.toml") << "extends = \"" << pipeline("quickstart.toml") << R"("
 [checkpoint]
 every = "2 steps"
@@ -34,6 +47,12 @@ global_norm = 1e30
     setenv("MILLRACE_PLUGIN_PATH", MILLRACE_BINARY_DIR "/tests/poison", 1);  // NOLINT(concurrency-mt-unsafe): one thread
   }
   ~NotFinite() override { unsetenv("MILLRACE_PLUGIN_PATH"); }  // NOLINT(concurrency-mt-unsafe)
+
+  // The precision of a place: both take turns, and change the order from one round over `kinds` to the next.
+  std::string precision(std::size_t place, std::size_t kinds) const {
+    static const bool has_bf16 = !lacks_bf16(run("check", {"run.precision=bf16"}, {"--check"}));
+    return (place + place / kinds) % 2 == 1 && has_bf16 ? "run.precision=bf16" : "run.precision=fp32";
+  }
 
   Outcome run(const std::string& runs, const std::vector<std::string>& set, const std::vector<std::string>& options = {}) const {
     std::vector<std::string> words = {tool("pipeline-run"), folder_ / "poison.toml", "--json"};
@@ -66,6 +85,9 @@ std::size_t places() {
   const char* const long_form = std::getenv("MILLRACE_NAN");                         // NOLINT(concurrency-mt-unsafe)
   return static_cast<std::size_t>(long_form != nullptr ? std::atoi(long_form) : 2);  // NOLINT(cert-err34-c)
 }
+
+// A position in the first epoch, of 4 batches of 100.
+std::size_t place_in_epoch(std::size_t place) { return (250 + 149 * place) % 400; }
 
 TEST_F(NotFinite, StopsTheRunAndNamesStepCheckpointAndCommand) {
   const Outcome outcome = run("runs", kGradients);
@@ -120,14 +142,47 @@ TEST_F(NotFinite, ThePlaceWhereItBeginsIsNamed) {
   EXPECT_NE(gradient.find("step-000000002': step 3: gradient_norm is nan"), std::string::npos) << gradient;
   EXPECT_NE(gradient.find("each layer by itself is finite"), std::string::npos) << "a stage has planted it: " << gradient;
 
-  const std::string input = explained("input", {"train.poison_input.index=0"});
+  const std::string input = explained("input", {"train.poison_input.index=0"});  // in each epoch, wherever it comes
   EXPECT_NE(input.find("forward: layer 'conv1' (conv) is the first whose output is not finite"), std::string::npos) << input;
-  EXPECT_NE(input.find("before it: the network's input"), std::string::npos) << input;
-  EXPECT_NE(input.find("first in sample "), std::string::npos) << input;
+}
+
+TEST_F(NotFinite, AnInputIsNamedWithItsStepSampleAndFirstLayer) {
+  for (std::size_t i = 0; i < places(); ++i) {
+    const std::size_t position = place_in_epoch(i), step = position / 100 + 1;
+    const std::string text =
+        explained(fmt::format("input{}", i), {fmt::format("train.poison_input.noise_at={}", position), precision(i, 1)});
+    EXPECT_NE(text.find(fmt::format("step {}: loss is nan\n", step)), std::string::npos) << text;
+    const std::string expected =
+        fmt::format("step {}, forward: layer 'conv1' (conv) is the first whose output is not finite\n", step);
+    EXPECT_NE(text.find(expected), std::string::npos) << text;
+    EXPECT_NE(text.find("before it: the network's input"), std::string::npos) << text;
+    EXPECT_NE(text.find("first in sample "), std::string::npos) << text;
+    EXPECT_NE(text.find(fmt::format(", epoch 1, position {})", position)), std::string::npos) << text;
+  }
+}
+
+// Weights, losses and the gradients of all layers behind it are finite.
+TEST_F(NotFinite, AGradientIsNamedWithItsLayerAndStep) {
+  const std::vector<std::pair<std::string, std::string>> layers = {
+      {"conv2", "conv"}, {"fc", "linear"}, {"conv1", "conv"}, {"bn1", "batch_norm"}};
+  for (std::size_t i = 0; i < places(); ++i) {
+    const auto& [layer, op] = layers[i % layers.size()];
+    const std::size_t position = place_in_epoch(i), step = position / 100 + 1;
+    const std::string value = i / layers.size() % 2 == 0 ? "nan" : "inf";
+    SCOPED_TRACE(fmt::format("{} behind {}, at position {}", value, layer, position));
+    std::ofstream(folder_ / "poisoned.toml") << network_text(layer, value);
+    const std::string text =
+        explained(fmt::format("gradient{}", i),
+                  {"network.use=" + (folder_ / "poisoned.toml"), fmt::format("train.poison_input.position={}", position),
+                   "train.forward_backward.loss={rule=\"huge_gradient\"}", precision(i, layers.size())});
+    EXPECT_NE(text.find(fmt::format("step {}: gradient_norm is ", step)), std::string::npos) << text;
+    const std::string expected =
+        fmt::format("step {}, backward: layer '{}' ({}) is the first with a gradient that is not finite\n", step, layer, op);
+    EXPECT_NE(text.find(expected), std::string::npos) << text;
+  }
 }
 
 TEST_F(NotFinite, AWeightIsNamedWithItsLayerAndStep) {
-  const bool has_bf16 = !lacks_bf16(run("check", {"run.precision=bf16"}, {"--check"}));
   const std::vector<std::string> layers = {"conv1", "bn1", "conv2", "fc"};
   for (std::size_t i = 0; i < places(); ++i) {
     const std::string& layer = layers[i % layers.size()];
@@ -135,7 +190,7 @@ TEST_F(NotFinite, AWeightIsNamedWithItsLayerAndStep) {
     const std::string runs = fmt::format("weight{}", i);
     const std::string text =
         explained(runs, {fmt::format("train.poison.step={}", step), fmt::format("train.poison.parameter={}.weight", layer),
-                         i % 2 == 1 && has_bf16 ? "run.precision=bf16" : "run.precision=fp32"});
+                         precision(i, layers.size())});
     const std::string expected = fmt::format("step {}, before it begins: '{}.weight' of layer '{}'", step + 1, layer, layer);
     EXPECT_NE(text.find(expected), std::string::npos) << text;
   }
@@ -143,9 +198,10 @@ TEST_F(NotFinite, AWeightIsNamedWithItsLayerAndStep) {
 
 TEST_F(NotFinite, ALossIsNamedWithItsStep) {
   for (std::size_t i = 0; i < places(); ++i) {
-    const std::size_t position = (250 + 149 * i) % 400;  // in the first epoch, of 4 batches of 100
-    const std::string text = explained(fmt::format("loss{}", i), {fmt::format("train.poison_input.position={}", position),
-                                                                  "train.forward_backward.loss={rule=\"poison_loss\"}"});
+    const std::size_t position = place_in_epoch(i);
+    const std::string text =
+        explained(fmt::format("loss{}", i), {fmt::format("train.poison_input.position={}", position),
+                                             "train.forward_backward.loss={rule=\"poison_loss\"}", precision(i, 1)});
     const std::string wrong = fmt::format("step {}: loss is nan\n", position / 100 + 1);
     EXPECT_NE(text.find(wrong), std::string::npos) << text;
     const std::string expected =
@@ -159,8 +215,9 @@ TEST_F(NotFinite, AStatisticIsNamedThoughEveryLossIsFinite) {
   for (std::size_t i = 0; i < places(); ++i) {
     const std::size_t step = 1 + (2 + 5 * i) % 8;  // 3, and then the last one
     const std::string name = i % 2 == 0 ? "bn1.running_mean" : "bn1.running_var";
-    const std::string text = explained(fmt::format("statistic{}", i), {fmt::format("train.poison.step={}", step),
-                                                                       fmt::format("train.poison.parameter={}", name)});
+    const std::string text =
+        explained(fmt::format("statistic{}", i),
+                  {fmt::format("train.poison.step={}", step), fmt::format("train.poison.parameter={}", name), precision(i, 2)});
     EXPECT_NE(text.find(": all losses and gradients are finite, and not all weights\n"), std::string::npos) << text;
     const std::string when = step == 8 ? "after the last step" : fmt::format("step {}, before it begins", step + 1);
     EXPECT_NE(text.find(fmt::format("{}: '{}' of layer 'bn1' is not finite: none of 8 values", when, name)), std::string::npos)

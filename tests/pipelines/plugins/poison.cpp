@@ -1,7 +1,8 @@
-// Stages and a loss that plant numbers which are not finite, at one step or in one sample.
+// Stages, a layer and losses that plant numbers which are not finite, at one step or in one sample.
 #include <millrace/backend.h>
 #include <millrace/error.h>
 #include <millrace/kernel_math.h>
+#include <millrace/layer.h>
 #include <millrace/loss_elements.h>
 #include <millrace/network.h>
 #include <millrace/plugin.h>
@@ -55,25 +56,29 @@ class Poison : public millrace::Stage {
   const millrace::StageContext context_;
 };
 
-constexpr std::int32_t kMarked = 9;  // the class of the sample in which poison_loss is NaN
+constexpr std::int32_t kMarked = 9;  // the class of the sample in which losses and gradients are made wrong
+constexpr float kHuge = 1e20F;       // a gradient that is finite, and that no other reaches
+constexpr float kLarge = 1e5F;       // what is larger has come from it
 
-// The network's input of one sample in every epoch, or the class of one sample in the first epoch.
+// The network's input of one sample in every epoch, or one sample of the first epoch: its input or its class.
 class PoisonInput : public millrace::SampleTransform {
  public:
   struct Params {
-    std::int64_t index = -1, position = -1;
+    std::int64_t index = -1, position = -1, noise_at = -1;
   };
   static void describe(millrace::StageDescription<Params>& d) {
     d.name("poison_input").text("Gives one sample noise without bounds, or a class that no other has.");
     d.params.add("index", &Params::index).text("of the sample in the source that gets the noise");
     d.params.add("position", &Params::position).text("in the first epoch, of the sample that gets the class");
+    d.params.add("noise_at", &Params::noise_at).text("in the first epoch, the position of the sample that gets the noise");
   }
   PoisonInput(const Params& params, const millrace::StageContext&) : params_(params) {}
   void process(millrace::Sample& sample, millrace::Draw&) override {
-    if (static_cast<std::int64_t>(sample.key.index) == params_.index) sample.noise = std::numeric_limits<float>::infinity();
-    if (params_.position < 0) return;
-    const bool is_here = sample.key.epoch == 0 && static_cast<std::int64_t>(sample.key.position) == params_.position;
-    sample.label = is_here ? kMarked : std::min(sample.label, kMarked - 1);
+    const std::int64_t position = sample.key.epoch == 0 ? static_cast<std::int64_t>(sample.key.position) : -2;
+    if (static_cast<std::int64_t>(sample.key.index) == params_.index || position == params_.noise_at) {
+      sample.noise = std::numeric_limits<float>::infinity();
+    }
+    if (params_.position >= 0) sample.label = position == params_.position ? kMarked : std::min(sample.label, kMarked - 1);
   }
 
  private:
@@ -110,10 +115,71 @@ class PoisonLoss final : public millrace::Loss {
   }
 };
 
+// As poison_loss, but the loss is finite, and so is the gradient, which is huge for images of the marked class.
+struct HugeGradientKernel {
+  static constexpr int kReads = 3, kWrites = 3;
+
+  template <class Row>
+  MILLRACE_KERNEL void operator()(Row& row) const {
+    const float weight = row.place_in(1);
+    const bool planted = weight != 0 && row.place_in(2) == static_cast<float>(kMarked);
+    const float squares = row.sum([&](auto c) { return row.in(0, c) * row.in(0, c); });
+    const auto scale = static_cast<float>(static_cast<double>(weight) / row.divisor());
+    row.each([&](auto c) { row.out(0, c, planted ? kHuge : scale * row.in(0, c)); });
+    row.place_out(1, 0.5F * weight * squares);
+    row.place_out(2, weight);
+  }
+};
+
+class HugeGradient final : public millrace::Loss {
+ public:
+  struct Params {};
+  static void describe(millrace::LossDescription<Params>& d) {
+    d.name("huge_gradient").text("Half the square of the outputs, with a huge gradient for images of the marked class.");
+    d.target(millrace::LossTarget::labels).example("", {10});
+  }
+  explicit HugeGradient(const Params&) {}
+  void compute(millrace::LossPass& pass) const override {
+    pass.row(HugeGradientKernel{}, {pass.output(), pass.weight(), pass.label()},
+             {pass.d_output(), pass.figure(millrace::kLoss), pass.figure(millrace::kWeight)});
+  }
+};
+
+struct Same {
+  MILLRACE_KERNEL float operator()(float x) const { return x; }
+};
+struct PoisonedGradient {
+  float value;
+  MILLRACE_KERNEL float operator()(float dy) const { return dy > kLarge || dy < -kLarge ? value : dy; }
+};
+
+// Plants a number in the gradient of whatever stands before it, where huge_gradient has marked it.
+class PoisonGradient final : public millrace::PortableLayer {
+ public:
+  struct Params {
+    std::string value = "nan";
+  };
+  static void describe(millrace::LayerDescription<Params>& d) {
+    d.name("poison_gradient").text("What it is given; where its gradient is huge, the gradient before it is not finite.");
+    d.example("", {{8, 5, 7}});
+    d.params.add("value", &Params::value).choices({"nan", "inf"}).text("what the gradient is there");
+  }
+  explicit PoisonGradient(const Params& params)
+      : value_(params.value == "nan" ? std::numeric_limits<float>::quiet_NaN() : std::numeric_limits<float>::infinity()) {}
+
+  void forward(millrace::Pass& pass) const override { pass.each(Same{}, pass.in(), pass.out()); }
+  void backward(millrace::Pass& pass) const override { pass.each(PoisonedGradient{value_}, pass.d_out(), pass.d_in()); }
+
+ private:
+  const float value_;
+};
+
 }  // namespace
 
 MILLRACE_PLUGIN("poison", "1.0", "Numbers that are not finite.") {
   registry.add_stage<Poison>();
   registry.add_stage<PoisonInput>();
   registry.add_loss<PoisonLoss>();
+  registry.add_loss<HugeGradient>();
+  registry.add_layer<PoisonGradient>();
 }
