@@ -1,11 +1,17 @@
 #include "millrace/json_lines.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <utility>
 
+#include "base/durable.h"
 #include "base/json.h"
 #include "millrace/error.h"
 
@@ -36,16 +42,74 @@ JsonLine& JsonLine::add(std::string_view name, bool value) { return append(name,
 
 LineFile::LineFile(const std::string& path, Warn warn, bool append) : path_(path), warn_(std::move(warn)) {
   if (append) cut_incomplete_line(path);
-  file_.reset(std::fopen(path.c_str(), append ? "a" : "w"));
-  if (!file_) fail(ErrorKind::run, "'{}' cannot be written: {}", path_, std::strerror(errno));
+  file_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (append ? 0 : O_TRUNC), 0666);
+  if (file_ < 0) fail(ErrorKind::run, "'{}' cannot be written: {}", path_, std::strerror(errno));
+}
+
+LineFile::~LineFile() {
+  if (!waiting_.empty()) write_waiting();
+  ::close(file_);
 }
 
 void LineFile::write(std::string_view line) {
-  std::fwrite(line.data(), 1, line.size(), file_.get());
-  std::fputc('\n', file_.get());
-  if (std::fflush(file_.get()) == 0 || lines_are_lost_) return;
-  lines_are_lost_ = true;
-  warn_(fmt::format("lines of '{}' are lost: {}", path_, std::strerror(errno)));
+  if (!waiting_.empty() && waiting_.size() + line.size() >= kMostKept) {
+    write_waiting();
+    if (!waiting_.empty()) return tell(told_of_loss_, fmt::format("lines of '{}' are lost", path_));
+  }
+  waiting_.append(line).append(1, '\n');
+  write_waiting();
+}
+
+// Of what a disk takes of the lines, whole ones stay.
+void LineFile::write_waiting() {
+  if (whole_ >= 0 && !cut_torn_line()) return tell(told_of_writing_, fmt::format("lines of '{}' wait", path_));
+  std::size_t taken = 0;
+  int cause = 0;
+  while (cause == 0 && taken < waiting_.size()) {
+    const ssize_t written = ::write(file_, waiting_.data() + taken, waiting_.size() - taken);
+    if (written > 0) taken += static_cast<std::size_t>(written);
+    if (written <= 0 && errno != EINTR) cause = written == 0 ? EIO : errno;
+  }
+  if (taken > 0) is_synced_ = false;
+  const std::size_t lines = taken == 0 ? 0 : waiting_.rfind('\n', taken - 1) + 1;  // npos + 1 is 0
+  waiting_.erase(0, lines);
+  if (cause == 0) return;
+  struct stat now {};
+  if (taken > lines && ::fstat(file_, &now) == 0 && S_ISREG(now.st_mode)) {
+    whole_ = now.st_size - static_cast<std::int64_t>(taken - lines);
+    cut_torn_line();
+  }
+  errno = cause;
+  tell(told_of_writing_, fmt::format("lines of '{}' wait", path_));
+}
+
+// Before more is appended. False: half a line stays for now, and errno says why.
+bool LineFile::cut_torn_line() {
+  if (::ftruncate(file_, whole_) != 0) return false;
+  whole_ = -1;
+  return true;
+}
+
+// A name is safe once its folder is on the disk, which is done with the first lines.
+void LineFile::sync() {
+  if (!waiting_.empty()) write_waiting();
+  if (is_synced_) return;
+  is_synced_ = true;
+  if (::fsync(file_) != 0 && errno != EINVAL && errno != ENOTSUP) {
+    is_synced_ = false;
+    return tell(told_of_syncing_, fmt::format("'{}' may lose lines in a loss of power", path_));
+  }
+  if (std::exchange(folder_is_synced_, true)) return;
+  try {
+    sync_folder(std::filesystem::path(path_).parent_path());
+  } catch (const Error& error) {
+    warn_(fmt::format("'{}' may be lost in a loss of power: {}", path_, error.what()));
+  }
+}
+
+void LineFile::tell(bool& told, const std::string& what) {
+  if (std::exchange(told, true)) return;
+  warn_(fmt::format("{}: {}", what, std::strerror(errno)));
 }
 
 }  // namespace millrace

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "millrace/error.h"
+#include "testkit/files.h"
+#include "testkit/small_files.h"
 
 namespace millrace {
 namespace {
@@ -51,12 +53,81 @@ TEST(LineFile, AppendsBehindTheLastWholeLine) {
   std::filesystem::remove(path);
 }
 
-TEST(LineFile, WarnsOnceWhenLinesAreLost) {
+// The lines of a run whose disk was full for a while.
+class LinesOnAFullDisk : public testing::Test {
+ protected:
+  std::string text() const {
+    std::ifstream stream(path_);
+    return {std::istreambuf_iterator<char>(stream), {}};
+  }
+  LineFile::Warn warn() {
+    return [this](std::string_view message) { warnings_.emplace_back(message); };
+  }
+
+  const testkit::TestFolder folder_;
+  const std::string path_ = (folder_.path() / "lines.jsonl").string();
+  std::vector<std::string> warnings_;
+};
+
+TEST_F(LinesOnAFullDisk, AreWholeAndNoneIsMissingOnceThereIsRoom) {
+  LineFile file(path_, warn());
+  {
+    const testkit::SmallFiles small(20);
+    for (const char* line : {R"({"a":1})", R"({"a":2})", R"({"a":3})"}) file.write(line);
+    EXPECT_EQ(text(), "{\"a\":1}\n{\"a\":2}\n") << "half of the third line stays";
+    file.write(R"({"a":4})");
+    EXPECT_EQ(text(), "{\"a\":1}\n{\"a\":2}\n");
+  }
+  file.write(R"({"a":5})");
+  EXPECT_EQ(text(), "{\"a\":1}\n{\"a\":2}\n{\"a\":3}\n{\"a\":4}\n{\"a\":5}\n");
+  EXPECT_EQ(warnings_, std::vector<std::string>{"lines of '" + path_ + "' wait: File too large"});
+}
+
+TEST_F(LinesOnAFullDisk, AreWrittenByTheEndOfTheFileAtTheLatest) {
+  {
+    LineFile file(path_, warn());
+    const testkit::SmallFiles small(4);
+    file.write("12345");
+    EXPECT_EQ(text(), "");
+    file.sync();
+    EXPECT_EQ(text(), "");
+  }
+  {
+    LineFile file(path_, warn());
+    {
+      const testkit::SmallFiles small(4);
+      file.write("12345");
+    }
+    file.sync();
+    EXPECT_EQ(text(), "12345\n");
+    {
+      const testkit::SmallFiles small(8);
+      file.write("abcde");
+    }
+  }
+  EXPECT_EQ(text(), "12345\nabcde\n");
+}
+
+TEST_F(LinesOnAFullDisk, AreLostWhenTooManyWaitAndThatIsSaid) {
+  LineFile file(path_, warn());
+  const std::string long_line(std::size_t{1} << 20, 'x');
+  {
+    const testkit::SmallFiles small(0);
+    for (int i = 0; i < 8; ++i) file.write(long_line);
+  }
+  ASSERT_EQ(warnings_.size(), 2U);
+  EXPECT_EQ(warnings_[1], "lines of '" + path_ + "' are lost: File too large");
+  file.write("{}");
+  EXPECT_LT(text().size(), LineFile::kMostKept);
+  EXPECT_TRUE(text().ends_with("x\n{}\n"));
+}
+
+TEST(LineFile, WarnsOnceWhenLinesCannotBeWritten) {
   std::vector<std::string> warnings;
   LineFile file("/dev/full", [&](std::string_view message) { warnings.emplace_back(message); });
   file.write("{}");
   file.write("{}");
-  EXPECT_EQ(warnings, std::vector<std::string>{"lines of '/dev/full' are lost: No space left on device"});
+  EXPECT_EQ(warnings, std::vector<std::string>{"lines of '/dev/full' wait: No space left on device"});
 }
 
 TEST(LineFile, NamesAFileThatCannotBeMade) {

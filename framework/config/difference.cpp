@@ -55,7 +55,35 @@ void compare(const std::string& key, const Value* then, const Value* now, std::v
   }
 }
 
+bool is_list_of_tables(const Value* value) {
+  if (value == nullptr || value->kind() != Value::Kind::array) return false;
+  return std::ranges::all_of(value->array(), [](const Value& each) { return each.kind() == Value::Kind::table; });
+}
+
+void compare_document(const std::string& key, const Value* then, const Value* now, std::vector<Difference>& found) {
+  const auto is_table = [](const Value* value) { return value != nullptr && value->kind() == Value::Kind::table; };
+  if (is_table(then) && is_table(now)) {
+    for (const std::string& inner : keys_of(then, now))
+      compare_document(fmt::format("{}.{}", key, inner), then->find(inner), now->find(inner), found);
+  } else if (is_list_of_tables(then) && is_list_of_tables(now)) {
+    const Array &before = then->array(), &after = now->array();
+    if (before.size() != after.size()) {
+      found.push_back({key, fmt::format("{} entries", before.size()), fmt::format("{} entries", after.size())});
+      return;
+    }
+    for (std::size_t i = 0; i < before.size(); ++i) compare_document(fmt::format("{}[{}]", key, i), &before[i], &after[i], found);
+  } else if (written(then) != written(now)) {
+    found.push_back({key, written(then), written(now)});
+  }
+}
+
 }  // namespace
+
+std::vector<Difference> document_differences(const std::string& key, const Value& then, const Value& now) {
+  std::vector<Difference> found;
+  compare_document(key, &then, &now, found);
+  return found;
+}
 
 std::vector<Difference> differences(const Value& then, const Value& now) {
   std::vector<Difference> found;

@@ -36,6 +36,22 @@ TEST(Differences, AreFoundInListsAndInWholeGraphs) {
             (Found{"train.flow: [\"a\", \"b\"] -> [\"a\"]", "test.flow:  -> [\"a\"]"}));
 }
 
+TEST(Differences, OfDocumentsNameTheEntryOfAList) {
+  const std::string then = "mean = [0.5, 0.5]\nlayers = [ { op = \"dropout\", probability = 0.3 }, { op = \"relu\" } ]\n";
+  const auto found = [&](const std::string& now) {
+    std::vector<std::string> texts;
+    for (const Difference& each : document_differences("network.use", table_of(then), table_of(now)))
+      texts.push_back(fmt::format("{}: {} -> {}", each.key, each.then, each.now));
+    return texts;
+  };
+  EXPECT_EQ(found(then), Found());
+  EXPECT_EQ(found("layers = [ { probability = 0.5, op = \"dropout\" }, { op = \"gelu\" } ]\nmean = [0.5, 0.25]\n"),
+            (Found{"network.use.mean: [0.5, 0.5] -> [0.5, 0.25]", "network.use.layers[0].probability: 0.3 -> 0.5",
+                   "network.use.layers[1].op: \"relu\" -> \"gelu\""}));
+  EXPECT_EQ(found("mean = [0.5, 0.5]\nlayers = [ { op = \"relu\" } ]\n"), Found{"network.use.layers: 2 entries -> 1 entries"});
+  EXPECT_TRUE(is_allowed("network.use.layers[0].probability", {"network.use"}));
+}
+
 TEST(Differences, DoNotDependOnTheOrderOfKeys) {
   EXPECT_EQ(differences_of("[run]\nseed = 1\nepochs = 2\n", "[run]\nepochs = 2\nseed = 1\n"), Found());
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <set>
 #include <utility>
@@ -66,7 +67,14 @@ class CheckpointObjects final : public CheckpointPlace {
     Written written{plain};
     for (int attempt = 2; there.folders.contains(written.name); ++attempt) written.name = fmt::format("{}.{}", plain, attempt);
     const auto make = [&](const std::string& file) { return storage_.write(url_of(written.name, file)); };
-    for (const FileSum& file : write_files(checkpoint, make)) written.bytes += file.bytes;
+    for (const FileSum& file : write_files(checkpoint, make)) {
+      const std::string url = url_of(written.name, file.name);
+      if (sum_of(url, file.name) != file) {
+        storage_.remove(url_of(written.name, kManifestFile));  // it is not whole
+        fail(ErrorKind::storage, "'{}' reads back other than it was written", url);
+      }
+      written.bytes += file.bytes;
+    }
     return written;
   }
 
@@ -139,6 +147,20 @@ class CheckpointObjects final : public CheckpointPlace {
     return names;
   }
   static std::string text_of(const ByteBuffer& bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+
+  FileSum sum_of(const std::string& url, const std::string& name) const {
+    constexpr std::uint64_t kPiece = std::uint64_t{8} << 20;
+    FileSum found{name, storage_.stat(url).bytes, {}};
+    std::vector<std::uint8_t> piece(std::min(found.bytes, kPiece));
+    Crc64 sum;
+    for (std::uint64_t at = 0; at < found.bytes; at += piece.size()) {
+      const auto size = static_cast<std::size_t>(std::min(found.bytes - at, kPiece));
+      storage_.read(url, at, size, piece.data());
+      sum.add(piece.data(), size);
+    }
+    found.crc64 = sum.text();
+    return found;
+  }
 
   std::string url_of(const std::string& name, const std::string& file) const { return join_url(join_url(url_, name), file); }
 

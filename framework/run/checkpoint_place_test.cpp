@@ -47,6 +47,7 @@ class HeldObjects final : public Storage {
 
   std::map<std::string, std::string> objects;
   int calls = 0, fails_from = 0, fails_until = 0;
+  std::string spoiled;  // objects whose names end so lose a bit on their way
 
  private:
   class HeldWriter final : public Writer {
@@ -55,7 +56,8 @@ class HeldObjects final : public Storage {
     void write(const void* data, std::size_t bytes) override { bytes_.append(static_cast<const char*>(data), bytes); }
     void commit() override {
       storage_.call("write", url_);
-      storage_.objects[url_] = bytes_;
+      std::string& object = storage_.objects[url_] = bytes_;
+      if (!storage_.spoiled.empty() && url_.ends_with(storage_.spoiled)) object[object.size() / 2] ^= 1;
     }
 
    private:
@@ -139,6 +141,19 @@ class CheckpointPlaceTest : public testing::Test {
   std::vector<CheckpointEvent> told_;
   std::string warnings_;
 };
+
+TEST_F(CheckpointPlaceTest, WhatReadsBackOtherThanItWasWrittenIsNoCheckpoint) {
+  EXPECT_EQ(write_all(1, 1), "");
+  for (const char* file : {"state.safetensors", "state.json", "pipeline.toml", "manifest.json"}) {
+    storage_.spoiled = file;
+    EXPECT_NE(write_all(2, 2).find(std::string(file) + "' reads back other than it was written"), std::string::npos) << file;
+    EXPECT_EQ(storage_.objects.at(kUrl + "/latest"), "step-000000001\n");
+    EXPECT_EQ(newest(), 1U);
+  }
+  storage_.spoiled.clear();
+  EXPECT_EQ(write_all(2, 2), "");
+  EXPECT_EQ(newest(), 2U);
+}
 
 TEST_F(CheckpointPlaceTest, AStorageHoldsTheNewestTheBestAndWhereTheyAre) {
   EXPECT_EQ(write_all(1, 4), "");

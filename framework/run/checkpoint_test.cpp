@@ -2,17 +2,16 @@
 #include "run/checkpoint.h"
 
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 
 #include <algorithm>
 #include <cmath>
-#include <csignal>
 #include <fstream>
 #include <limits>
 
 #include "millrace/error.h"
 #include "run/checkpoints.h"
 #include "testkit/files.h"
+#include "testkit/small_files.h"
 
 namespace millrace::checkpoint_test {
 namespace {
@@ -67,6 +66,8 @@ TEST_F(CheckpointTest, StateKeepsEveryBit) {
   state.bad_samples = 12;
   state.bad_and_ahead = {{"train", 3, 17, 1}};
   state.metadata["plans"] = "{\"a\": \"\\n\"}";
+  state.versions = {{"Millrace", "0.1.0"}, {"cpu oneDNN", "2.6.3"}};
+  state.network = "layers = [ { op = \"relu\" } ]\n";
   const RunState read = read_run_state(to_json(state));
   EXPECT_EQ(to_json(read), to_json(state));
   EXPECT_EQ(read.step, state.step);
@@ -77,6 +78,8 @@ TEST_F(CheckpointTest, StateKeepsEveryBit) {
   EXPECT_EQ(read.watched.at("run.best validate.loss").best, 0.30000000000000004);
   EXPECT_FALSE(read.watched.at("stop.figure validate.loss").best);
   EXPECT_EQ(read.metadata, state.metadata);
+  EXPECT_EQ(read.versions, state.versions);
+  EXPECT_EQ(read.network, state.network);
   EXPECT_EQ(read.batches, state.batches);
   EXPECT_EQ(read.bad_samples, 12U);
   EXPECT_EQ(read.bad_and_ahead, state.bad_and_ahead);
@@ -215,26 +218,6 @@ TEST_F(CheckpointTest, AnotherFormatIsNotRead) {
 
 // ---- The thread that writes ----
 
-// The system takes no more than so many bytes of a file while it lives.
-class SmallFiles {
- public:
-  explicit SmallFiles(rlim_t bytes) : handler_(std::signal(SIGXFSZ, SIG_IGN)) {
-    getrlimit(RLIMIT_FSIZE, &before_);
-    const rlimit small{bytes, before_.rlim_max};
-    setrlimit(RLIMIT_FSIZE, &small);
-  }
-  ~SmallFiles() {
-    setrlimit(RLIMIT_FSIZE, &before_);
-    std::signal(SIGXFSZ, handler_);
-  }
-  SmallFiles(const SmallFiles&) = delete;
-  SmallFiles& operator=(const SmallFiles&) = delete;
-
- private:
-  rlimit before_{};
-  void (*handler_)(int);
-};
-
 class CheckpointsTest : public CheckpointTest {
  protected:
   Checkpoints::Setting setting() {
@@ -270,7 +253,7 @@ TEST_F(CheckpointsTest, ADiskThatTakesNoMoreLeavesTheOldOneAndIsToldOnce) {
   checkpoints.write(checkpoint_at(1), false, Checkpoints::Clock::now());
   checkpoints.wait();
   {
-    const SmallFiles small(100);
+    const testkit::SmallFiles small(100);
     for (std::uint64_t step = 2; step <= 3; ++step) {
       checkpoints.write(checkpoint_at(step), false, Checkpoints::Clock::now());
       checkpoints.wait();
@@ -299,12 +282,82 @@ TEST_F(CheckpointsTest, ValuesThatAreNotFiniteAreNeverTheNewest) {
     Checkpoint bad = checkpoint_at(2);
     bad.tensors[1].values[3] = value;
     checkpoints.write(std::move(bad), true, Checkpoints::Clock::now());
-    checkpoints.finish();
+    EXPECT_STREQ(testkit::error_of([&] { checkpoints.finish(); }).what(),
+                 "the last checkpoint is not written: 'fc.weight/momentum' has values that are not finite");
   }
   const std::string warning = "no checkpoint after step 2: 'fc.weight/momentum' has values that are not finite\n";
   EXPECT_EQ(warnings_, warning + warning);
   EXPECT_EQ(latest(), checkpoint_name(1));
   EXPECT_EQ(pointed_to(folder_.path() / "made", "best"), "");
+}
+
+TEST_F(CheckpointsTest, ValuesThatAreNotFiniteDoNotMakeADiskThatFailedGood) {
+  Checkpoints checkpoints(setting());
+  {
+    const testkit::SmallFiles small(100);
+    checkpoints.write(checkpoint_at(1), false, Checkpoints::Clock::now());
+    checkpoints.wait();
+  }
+  Checkpoint bad = checkpoint_at(2);
+  bad.tensors[1].values[3] = std::numeric_limits<float>::infinity();
+  checkpoints.write(std::move(bad), false, Checkpoints::Clock::now());
+  checkpoints.wait();
+  EXPECT_TRUE(checkpoints.backs_off()) << "the failure before it is forgotten";
+}
+
+TEST_F(CheckpointsTest, ABestOneThatTheDiskDidNotTakeIsWrittenBeforeTheNext) {
+  Checkpoints checkpoints(setting());
+  checkpoints.write(checkpoint_at(1), true, Checkpoints::Clock::now());
+  checkpoints.wait();
+  {
+    const testkit::SmallFiles small(100);
+    checkpoints.write(checkpoint_at(2), true, Checkpoints::Clock::now());
+    checkpoints.wait();
+  }
+  EXPECT_EQ(pointed_to(folder_.path() / "made", "best"), checkpoint_name(1));
+  EXPECT_NE(warnings_.find("the best checkpoint, after step 2, waits in memory"), std::string::npos) << warnings_;
+  checkpoints.write(checkpoint_at(3), false, Checkpoints::Clock::now());
+  checkpoints.finish();
+  EXPECT_EQ(pointed_to(folder_.path() / "made", "best"), checkpoint_name(2));
+  EXPECT_EQ(read_checkpoint(folder_.path() / "made" / checkpoint_name(2)).state.step, 2U);
+  EXPECT_EQ(latest(), checkpoint_name(3));
+  ASSERT_EQ(events_.size(), 3U);
+  EXPECT_EQ(events_[1].step, 2U);
+  EXPECT_TRUE(events_[1].best);
+}
+
+TEST_F(CheckpointsTest, ABestOneThatIsNeverWrittenIsAnErrorAndRescued) {
+  Checkpoints::Setting with_rescue = setting();
+  with_rescue.rescue = folder_.path() / "rescue";
+  Checkpoints checkpoints(with_rescue);
+  checkpoints.write(checkpoint_at(1), false, Checkpoints::Clock::now());
+  checkpoints.wait();
+  const fs::path made = folder_.path() / "made";
+  fs::rename(made, folder_.path() / "away");  // so that no retry can succeed
+  folder_.write("made", "a file");
+  checkpoints.write(checkpoint_at(2), true, Checkpoints::Clock::now());
+  checkpoints.wait();
+  Checkpoint bad = checkpoint_at(3);
+  bad.tensors[0].values[0] = std::numeric_limits<float>::quiet_NaN();
+  checkpoints.write(std::move(bad), false, Checkpoints::Clock::now());
+  const std::string error = testkit::error_of([&] { checkpoints.finish(); }).what();
+  EXPECT_NE(error.find("the last checkpoint is not written: "), std::string::npos) << error;
+  EXPECT_NE(error.find("; the best checkpoint, after step 2, is not written: cannot make '"), std::string::npos) << error;
+  EXPECT_EQ(pointed_to(folder_.path() / "rescue", "best"), checkpoint_name(2)) << error;
+  EXPECT_EQ(read_checkpoint(folder_.path() / "rescue" / checkpoint_name(2)).state.step, 2U);
+}
+
+TEST_F(CheckpointsTest, WhatOneStandsBehindIsOnTheDiskBeforeItIsTheNewest) {
+  Checkpoints::Setting watched = setting();
+  std::vector<std::string> seen;
+  watched.sync = [&] {
+    EXPECT_TRUE(fs::exists(folder_.path() / "made" / checkpoint_name(seen.size() + 1) / "manifest.json"));
+    seen.push_back(latest());
+  };
+  Checkpoints checkpoints(watched);
+  for (std::uint64_t step = 1; step <= 2; ++step) checkpoints.write(checkpoint_at(step), false, Checkpoints::Clock::now());
+  checkpoints.finish();
+  EXPECT_EQ(seen, (std::vector<std::string>{"", checkpoint_name(1)}));
 }
 
 TEST_F(CheckpointsTest, ByTimeTheyAreDueOnceAnInterval) {

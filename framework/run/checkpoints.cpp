@@ -92,25 +92,36 @@ void Checkpoints::wait() {
 void Checkpoints::write(Checkpoint checkpoint, bool best, Clock::time_point since) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return !job_; });
-  job_ = Job{std::move(checkpoint), best, seconds_of(Clock::now() - since)};
+  job_ = std::make_shared<const Job>(Job{std::move(checkpoint), best, seconds_of(Clock::now() - since)});
   changed_.notify_all();
 }
 
 void Checkpoints::finish() {
   wait_until_written();
-  if (failures_ == 0) return;
-  std::string rescued;
-  if (refused_) {
-    const std::string name = checkpoint_name(refused_->state.step);
-    try {
-      write_checkpoint(setting_.rescue, *refused_);
-      point_to(setting_.rescue, "latest", name);
-      rescued = fmt::format("; it is in '{}' instead", (setting_.rescue / name).string());
-    } catch (const Error& error) {
-      rescued = fmt::format("; --rescue: {}", error.what());
-    }
+  if (best_left_) try_best_again();
+  std::string text;
+  if (lost_) {
+    text = fmt::format("the last checkpoint is not written: {}", failure_);
+    if (refused_) text += rescue("latest", refused_->checkpoint);
   }
-  fail(ErrorKind::run, "the last checkpoint is not written: {}{}", failure_, rescued);
+  if (best_left_ && lost_ != best_left_->checkpoint.state.step) {
+    text += fmt::format("{}the best checkpoint, after step {}, is not written: {}", text.empty() ? "" : "; ",
+                        best_left_->checkpoint.state.step, failure_);
+    if (!setting_.rescue.empty()) text += rescue("best", best_left_->checkpoint);
+  }
+  if (!text.empty()) fail(ErrorKind::run, "{}", text);
+}
+
+// Returns what became of it.
+std::string Checkpoints::rescue(const char* pointer, const Checkpoint& checkpoint) const {
+  const std::string name = checkpoint_name(checkpoint.state.step);
+  try {
+    write_checkpoint(setting_.rescue, checkpoint);
+    point_to(setting_.rescue, pointer, name);
+    return fmt::format("; it is in '{}' instead", (setting_.rescue / name).string());
+  } catch (const Error& error) {
+    return fmt::format("; --rescue: {}", error.what());
+  }
 }
 
 void Checkpoints::run() {
@@ -118,32 +129,61 @@ void Checkpoints::run() {
   while (true) {
     changed_.wait(lock, [this] { return job_ || closing_; });
     if (!job_) return;
+    SharedJob job = job_;
     lock.unlock();
-    std::optional<Error> error;
-    try {
-      write(*job_);
-    } catch (...) {
-      error = current_error();
-    }
-    if (error) fail_by(*error, job_->checkpoint.state.step);
+    if (job->best) best_left_ = nullptr;
+    if (best_left_) try_best_again();
+    attempt(job);
+    job = nullptr;
     lock.lock();
-    if (!error) failures_ = 0;
-    if (error && !setting_.rescue.empty()) refused_ = std::move(job_->checkpoint);
-    job_.reset();
+    job_ = nullptr;
     changed_.notify_all();
   }
+}
+
+void Checkpoints::attempt(const SharedJob& job) {
+  const std::uint64_t step = job->checkpoint.state.step;
+  lost_ = step;
+  refused_ = nullptr;
+  if (const std::string name = not_finite(job->checkpoint.tensors); !name.empty()) {  // which says nothing about the disk
+    failure_ = fmt::format("'{}' has values that are not finite", name);
+    return setting_.warn(fmt::format("no checkpoint after step {}: {}", step, failure_));
+  }
+  try {
+    write(*job);
+    lost_.reset();
+  } catch (...) {
+    fail_by(current_error(), job);
+  }
+}
+
+bool Checkpoints::try_best_again() {
+  try {
+    write(*best_left_);
+  } catch (...) {
+    failure_ = current_error().what();
+    return false;
+  }
+  if (lost_ == best_left_->checkpoint.state.step) lost_.reset();
+  best_left_ = nullptr;
+  return true;
 }
 
 void Checkpoints::write(const Job& job) {
   const auto start = Clock::now();
   const std::uint64_t step = job.checkpoint.state.step;
-  if (const std::string name = not_finite(job.checkpoint.tensors); !name.empty()) {
-    return setting_.warn(fmt::format("no checkpoint after step {}: '{}' has values that are not finite", step, name));
-  }
   const auto [name, bytes] = place_->write(job.checkpoint);
+  if (setting_.sync) setting_.sync();
   if (job.best) place_->point_to("best", name);
-  place_->point_to("latest", name);
-  tidy(name);
+  if (step >= newest_) {
+    place_->point_to("latest", name);
+    newest_ = step;
+    tidy(name);
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    failures_ = 0;
+  }
   setting_.tell({.step = step,
                  .path = setting_.folder / name,
                  .stood_still_seconds = job.stood_still_seconds,
@@ -163,14 +203,22 @@ void Checkpoints::tidy(const std::string& name) {
 }
 
 // Said once, however often it fails.
-void Checkpoints::fail_by(const Error& error, std::uint64_t step) {
+void Checkpoints::fail_by(const Error& error, const SharedJob& job) {
+  const std::uint64_t step = job->checkpoint.state.step;
+  failure_ = error.what();
+  if (!setting_.rescue.empty()) refused_ = job;
+  int failures = 0;
   {
     const std::lock_guard lock(mutex_);
-    failure_ = error.what();
-    if (++failures_ > 1) return;
+    failures = ++failures_;
   }
-  setting_.warn(fmt::format("no checkpoint after step {}: {}; the one before is still the newest, and training goes on", step,
-                            error.what()));
+  if (failures == 1) {
+    setting_.warn(
+        fmt::format("no checkpoint after step {}: {}; the one before is still the newest, and training goes on", step, failure_));
+  }
+  if (!job->best) return;
+  best_left_ = job;
+  setting_.warn(fmt::format("the best checkpoint, after step {}, waits in memory and is tried again before the next one", step));
 }
 
 }  // namespace millrace

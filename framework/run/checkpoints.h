@@ -30,6 +30,7 @@ class Checkpoints {
     Stretch keep_every = {};            // of which stretches of the run the first one is kept for ever; null: none
     std::filesystem::path rescue = {};  // where the last checkpoint goes when `folder` does not take it; "": nowhere
     double seconds = 0;                 // from one checkpoint to the next; 0: not by time
+    std::function<void()> sync = {};    // brings what a checkpoint stands behind onto the disk, before it becomes the newest
     std::function<void(CheckpointEvent)> tell;
     std::function<void(std::string)> warn;
   };
@@ -45,10 +46,15 @@ class Checkpoints {
   // After attempts that failed the next ones are left out: one, then three, seven, ... Called for each of them.
   bool backs_off();
 
-  void wait();  // until none is being written; then the memory of the last one is free
+  // Until none is being written. Then the memory of the last one is free, but for a best one that waits.
+  void wait();
   // Training has stood still since `since`. It goes on when this returns. Waits as wait() does.
   void write(Checkpoint checkpoint, bool best, Clock::time_point since);
-  // Waits, and throws Error(run) when the disk or the storage did not take the last one, which is then written for its rescue.
+  // A best one that the disk did not take waits until the next one is written, and is tried again before that. A later best one
+  // takes its place.
+
+  // Waits, tries once more what waits, and throws Error(run) when the last one or the best one is not written. What the disk or
+  // the storage did not take is then written for its rescue.
   void finish();
 
  private:
@@ -58,11 +64,15 @@ class Checkpoints {
     double stood_still_seconds = 0;
   };
   void lock_folder(const std::filesystem::path& folder);
+  using SharedJob = std::shared_ptr<const Job>;
   void run();
   void wait_until_written();
+  void attempt(const SharedJob& job);
+  bool try_best_again();
   void write(const Job& job);
   void tidy(const std::string& name);
-  void fail_by(const Error& error, std::uint64_t step);
+  void fail_by(const Error& error, const SharedJob& job);
+  std::string rescue(const char* pointer, const Checkpoint& checkpoint) const;
 
   const Setting setting_;
   const std::unique_ptr<CheckpointPlace> place_;
@@ -72,12 +82,16 @@ class Checkpoints {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::optional<Job> job_;  // until it is written
+  SharedJob job_;  // until it is written
   bool closing_ = false;
-  int failures_ = 0;  // since the last success
+  int failures_ = 0;  // of the disk or the storage, since the last success
   std::string failure_;
+  // The thread's while there is a job, else the caller's.
   bool told_of_old_ones_ = false;      // that they stay
-  std::optional<Checkpoint> refused_;  // the last one, which the disk did not take, where there is another place for it
+  std::uint64_t newest_ = 0;           // steps done in the newest one that this has written
+  std::optional<std::uint64_t> lost_;  // steps done in the last one, when it is not written
+  SharedJob refused_;                  // that one, where the disk did not take it and there is another place for it
+  SharedJob best_left_;                // the best one, which the disk did not take yet
   std::thread thread_;
 };
 

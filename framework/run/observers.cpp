@@ -51,6 +51,9 @@ class Observers::Queue {
     thread_.join();
   }
 
+  // What stands in the queue for a call that brings no event.
+  enum class Call { none, flush, sync };
+
   const std::string& name() const { return name_; }
   Delivery delivery() const { return delivery_; }
   std::size_t behind() const { return behind_; }
@@ -64,21 +67,21 @@ class Observers::Queue {
     } else {
       if (delivery_ == Delivery::latest && is<StepEvent>(*event) && ++steps_ > kMostKept) drop_oldest_step();
       if (is<RunEnd>(*event) && delivery_ == Delivery::latest) drop_if(&is<StepEvent>);
-      facts_.push_back(event);
+      facts_.push_back({event});
       behind_ = facts_.size();
     }
     changed_.notify_all();
   }
 
-  void ask_flush() {
+  void ask(Call call) {
     const std::lock_guard lock(mutex_);
     if (failed_) return;
-    facts_.push_back(nullptr);
-    ++flushes_;
+    facts_.push_back({nullptr, call});
+    ++waiting_calls(call);
     changed_.notify_all();
   }
 
-  enum class Until { started, flushed, ended };
+  enum class Until { started, flushed, synced, ended };
   void wait(Until until, const Waiting& waiting) {
     const auto begin = Clock::now();
     std::unique_lock lock(mutex_);
@@ -99,19 +102,27 @@ class Observers::Queue {
   }
 
  private:
+  struct Fact {
+    std::shared_ptr<const RunEvent> event;
+    Call call = Call::none;
+  };
   bool reached(Until until) const {
     if (failed_) return true;
-    return until == Until::started ? started_ : until == Until::flushed ? flushes_ == 0 : ended_;
+    if (until == Until::flushed) return flushes_ == 0;
+    if (until == Until::synced) return syncs_ == 0;
+    return until == Until::started ? started_ : ended_;
   }
+  std::size_t& waiting_calls(Call call) { return call == Call::flush ? flushes_ : syncs_; }
 
   void drop_oldest_step() {
-    const auto step = std::find_if(facts_.begin(), facts_.end(), [](const auto& fact) { return fact && is<StepEvent>(*fact); });
+    const auto step =
+        std::find_if(facts_.begin(), facts_.end(), [](const Fact& fact) { return fact.event && is<StepEvent>(*fact.event); });
     facts_.erase(step);
     --steps_;
     ++dropped_;
   }
   void drop_if(const std::function<bool(const RunEvent&)>& useless) {
-    dropped_ += std::erase_if(facts_, [&](const auto& fact) { return fact && useless(*fact); });
+    dropped_ += std::erase_if(facts_, [&](const Fact& fact) { return fact.event && useless(*fact.event); });
     dropped_ += tick_ ? 1 : 0;
     tick_ = nullptr;
     steps_ = 0;
@@ -122,22 +133,22 @@ class Observers::Queue {
     std::unique_lock lock(mutex_);
     while (true) {
       changed_.wait(lock, [this] { return !facts_.empty() || tick_ || closing_; });
-      std::shared_ptr<const RunEvent> event;
+      Fact fact;
       if (!facts_.empty()) {
-        event = std::move(facts_.front());
+        fact = std::move(facts_.front());
         facts_.pop_front();
         behind_ = facts_.size();
-        if (event && is<StepEvent>(*event) && steps_ > 0) --steps_;
+        if (fact.event && is<StepEvent>(*fact.event) && steps_ > 0) --steps_;
       } else if (tick_) {
-        event = std::move(tick_);
+        fact.event = std::move(tick_);
       } else {
         return;
       }
       const std::uint64_t dropped = dropped_;
       lock.unlock();
-      std::optional<Error> error = deliver(event.get(), dropped);
+      std::optional<Error> error = deliver(fact, dropped);
       lock.lock();
-      note(event.get(), error);
+      note(fact, error);
       changed_.notify_all();
       if (!error || start_error_) continue;
       lock.unlock();
@@ -146,11 +157,12 @@ class Observers::Queue {
     }
   }
 
-  // Null: flush.
-  std::optional<Error> deliver(const RunEvent* event, std::uint64_t dropped) {
+  std::optional<Error> deliver(const Fact& fact, std::uint64_t dropped) {
     try {
-      if (event == nullptr) {
+      if (fact.call == Call::flush) {
         observer_->flush();
+      } else if (fact.call == Call::sync) {
+        observer_->sync();
       } else {
         std::visit(
             Overloaded{[&](const RunStart& e) { observer_->start(e, control_); }, [&](const StepEvent& e) { observer_->step(e); },
@@ -163,7 +175,7 @@ class Observers::Queue {
                          e.dropped = dropped;
                          observer_->end(e);
                        }},
-            *event);
+            *fact.event);
       }
     } catch (...) {
       return current_error();
@@ -171,16 +183,17 @@ class Observers::Queue {
     return std::nullopt;
   }
 
-  void note(const RunEvent* event, const std::optional<Error>& error) {
-    if (event == nullptr) --flushes_;
-    if (event != nullptr && is<RunStart>(*event)) started_ = true;
-    if (event != nullptr && is<RunEnd>(*event)) ended_ = true;
+  void note(const Fact& fact, const std::optional<Error>& error) {
+    if (fact.call != Call::none) --waiting_calls(fact.call);
+    const bool starts = fact.event && is<RunStart>(*fact.event);
+    if (starts) started_ = true;
+    if (fact.event && is<RunEnd>(*fact.event)) ended_ = true;
     if (!error) return;
     failed_ = true;
     facts_.clear();
     behind_ = 0;
     tick_ = nullptr;
-    if (event != nullptr && is<RunStart>(*event) && delivery_ == Delivery::all) start_error_ = error;
+    if (starts && delivery_ == Delivery::all) start_error_ = error;
   }
 
   const std::string name_;
@@ -192,10 +205,10 @@ class Observers::Queue {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::shared_ptr<const RunEvent>> facts_;  // null: flush
+  std::deque<Fact> facts_;
   std::shared_ptr<const RunEvent> tick_;
   std::size_t steps_ = 0;  // among the facts
-  std::size_t flushes_ = 0;
+  std::size_t flushes_ = 0, syncs_ = 0;
   std::uint64_t dropped_ = 0;
   bool started_ = false, ended_ = false, failed_ = false, closing_ = false;
   std::optional<Error> start_error_;
@@ -235,10 +248,19 @@ void Observers::start(RunStart event, const Waiting& waiting) {
 
 void Observers::flush(const Waiting& waiting) {
   for (const auto& queue : queues_) {
-    if (queue->delivery() == Delivery::all) queue->ask_flush();
+    if (queue->delivery() == Delivery::all) queue->ask(Queue::Call::flush);
   }
   for (const auto& queue : queues_) {
     if (queue->delivery() == Delivery::all) queue->wait(Queue::Until::flushed, waiting);
+  }
+}
+
+void Observers::sync() {
+  for (const auto& queue : queues_) {
+    if (queue->delivery() == Delivery::all) queue->ask(Queue::Call::sync);
+  }
+  for (const auto& queue : queues_) {
+    if (queue->delivery() == Delivery::all) queue->wait(Queue::Until::synced, {});
   }
 }
 

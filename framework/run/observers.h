@@ -44,6 +44,8 @@ class Observers {
   void start(RunStart event, const Waiting& waiting);
   // Returns when every observer with Delivery::all has flushed what was told so far.
   void flush(const Waiting& waiting);
+  // Returns when every observer with Delivery::all has what was told so far on the disk. On any thread.
+  void sync();
   // The run is over; a run that never began has no end. Returns when every observer has flushed and knows; those with
   // Delivery::latest are given kEndPatience, and are not told the rest.
   void end(RunEnd event, const Waiting& waiting);

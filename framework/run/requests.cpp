@@ -20,6 +20,7 @@ class Requests::Control final : public RunControl {
     requests_.refuse(std::move(request), fmt::format("the factor must be a number of at least 0, found {}", factor));
   }
   void warn(std::string_view message) override { requests_.tell_(WarningEvent{std::string(message)}); }
+  void checkpoint() override { requests_.ask({.kind = RequestKind::checkpoint, .by = by_, .text = {}}); }
 
  private:
   Requests& requests_;

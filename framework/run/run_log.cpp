@@ -3,13 +3,13 @@
 #include <fmt/chrono.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <ctime>
 #include <fstream>
+#include <iterator>
 
 #include "millrace/error.h"
 #include "millrace/loss.h"
+#include "millrace/output_file.h"
 
 namespace millrace {
 namespace {
@@ -42,14 +42,24 @@ RunLog::RunLog(Options options, Observers& observers, const Requests& requests)
           .warn = [this](std::string text) { observers_.warn(std::move(text)); },
       }) {}
 
-void RunLog::open(const std::filesystem::path& folder, const Value& pipeline) {
+// For people to read. Nothing is read from it, so a run that goes on needs no new one.
+void RunLog::open(const std::filesystem::path& folder, const Value& pipeline, bool goes_on) {
   folder_ = folder;
   if (folder_.empty()) return;
   const std::filesystem::path copy = folder_ / "pipeline.toml";
-  std::ofstream file(copy);
-  file << to_toml(pipeline);
-  file.close();
-  if (!file) fail(ErrorKind::run, "'{}' cannot be written: {}", copy.string(), std::strerror(errno));
+  const std::string text = to_toml(pipeline);
+  if (goes_on) {
+    std::ifstream file(copy, std::ios::binary);
+    if (file && std::string(std::istreambuf_iterator<char>(file), {}) == text) return;
+  }
+  try {
+    OutputFile file(copy.string());
+    file.write(text);
+    file.commit();
+  } catch (const Error& error) {
+    if (!goes_on) fail(ErrorKind::run, "{}", error.what());
+    warn(fmt::format("the run's copy of the pipeline stays as it was: {}", error.what()));
+  }
 }
 
 void RunLog::Sums::add(const Sums& others) {

@@ -44,8 +44,9 @@ class RunLog final : public RunServices {
   void report(int rank, const StepReport& report);  // of one process
   void bad_sample(BadSampleEvent event);            // counts it, and tells observers, unless they were told before a resume
 
-  // The run's folder, and the resolved pipeline in it. Empty: nothing is written.
-  void open(const std::filesystem::path& folder, const Value& pipeline);
+  // The run's folder, and the resolved pipeline in it. Empty: nothing is written. Throws Error(run) naming the file; a run that
+  // goes on warns instead, and keeps the file that it has.
+  void open(const std::filesystem::path& folder, const Value& pipeline, bool goes_on);
   // Where a folder would be made, for a pipeline that is checked and not run.
   void expect_folder(const std::filesystem::path& parent) { folder_ = parent; }
 

@@ -2,8 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+#include <iterator>
 #include <memory>
 #include <vector>
+
+#include "testkit/files.h"
+#include "testkit/small_files.h"
 
 namespace millrace::run_log_test {
 namespace {
@@ -75,6 +80,32 @@ TEST(RunLog, ARunThatGoesOnTellsEachBadSampleOnce) {
   run.log.save_bad_samples(next);
   EXPECT_EQ(next.bad_and_ahead,
             (std::vector<RunState::BadSample>{{"train", 1, 17, 0}, {"train", 1, 18, 0}, {"validate", 1, 6, 0}}));
+}
+
+// The copy of the pipeline is for people to read.
+TEST(RunLog, ARunThatGoesOnNeedsNoNewCopyOfItsPipeline) {
+  const testkit::TestFolder folder;
+  Value pipeline;
+  pipeline.set("seed", Value(std::int64_t{1}));
+  const auto open = [&](bool goes_on) {
+    Log run;
+    run.log.open(folder.path(), pipeline, goes_on);
+  };
+  const auto text = [&] {
+    std::ifstream file(folder.path() / "pipeline.toml");
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  };
+  open(false);
+  EXPECT_EQ(text(), "seed = 1\n");
+  pipeline.set("seed", Value(std::int64_t{23}));
+  {
+    const testkit::SmallFiles full(4);
+    EXPECT_NO_THROW(open(true));
+    EXPECT_EQ(text(), "seed = 1\n") << "it is as it was, and whole";
+    EXPECT_EQ(testkit::error_of([&] { open(false); }).kind(), ErrorKind::run);
+  }
+  open(true);
+  EXPECT_EQ(text(), "seed = 23\n");
 }
 
 }  // namespace

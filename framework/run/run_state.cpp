@@ -115,6 +115,10 @@ RunState to_state(const Json& json) {
   json.at("backend").get_to(state.backend);
   json.at("precision").get_to(state.precision);
   json.at("replicas").get_to(state.replicas);
+  if (json.contains("versions")) {
+    json.at("versions").get_to(state.versions);
+    json.at("network").get_to(state.network);
+  }
   if (json.contains("batches")) {  // older checkpoints hold none of these
     state.batches = to_batches(json.at("batches"));
     json.at("bad_samples").get_to(state.bad_samples);
@@ -140,6 +144,8 @@ std::string to_json(const RunState& state) {
                      {"metadata", state.metadata},
                      {"backend", state.backend},
                      {"precision", state.precision},
+                     {"versions", state.versions},
+                     {"network", state.network},
                      {"replicas", state.replicas},
                      {"batches", of_batches(state.batches)},
                      {"bad_samples", state.bad_samples},

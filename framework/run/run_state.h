@@ -40,7 +40,9 @@ struct RunState {
   std::map<std::string, std::string> stages;    // what stages save, by name
   std::map<std::string, std::string> metadata;  // plans of engines, names of classes: as files of weights have them
   std::string backend, precision;
-  std::uint64_t replicas = 0;  // of all processes
+  std::map<std::string, std::string> versions;  // run/versions.h; older checkpoints have none
+  std::string network;                          // the network's file with what it extends, as TOML; older ones have ""
+  std::uint64_t replicas = 0;                   // of all processes
 
   // What a batch of the main graph held: for comparing, see run/batch_hashes.h.
   struct BatchHash {

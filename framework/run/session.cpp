@@ -36,6 +36,7 @@ Session::Session(const Pipeline& pipeline, const Registry& registry, SessionOpti
   }
   build_graphs();
   compare_usage();
+  read_network_text();
   if (pipeline_.network && (resumed_ || !options_.only_check)) count_median_weights();
   if (resumed_) {
     keep_batch();
@@ -290,7 +291,8 @@ RunResult Session::run() {
     Error error = current_error();
     leave(error.what());
     checkpoints_ = nullptr;  // what it still writes is told before the end
-    if (wrong_number() && error.kind() == ErrorKind::run) error = with_advice(error);
+    if (best_left_) save_best({});
+    error = wrong_number() && error.kind() == ErrorKind::run ? with_advice(error) : with_checkpoint(error);
     end.error = error.what();
     end_observers(std::move(end));
     throw error;
@@ -308,7 +310,7 @@ RunResult Session::train() {
   const std::filesystem::path folder = run_folder();
   observers_.restart_clock(resumed_ ? resumed_->checkpoint.state.seconds : 0);
   make_checkpoints(folder);
-  log_->open(folder, resolved());
+  log_->open(folder, resolved(), resumed_.has_value());
   prepare();
   make_agreements();
   watch_gates();
@@ -342,6 +344,7 @@ RunResult Session::train() {
                      .agreements = agreements_,
                      .started = [this] { receive_reports(); },
                      .save = [this](const std::string& name) { return save_weights(name); },
+                     .save_best = [this](std::optional<std::uint64_t> found) { return save_best(found); },
                      .resumed = resumed_ ? &resumed_->checkpoint.state : nullptr,
                      .checkpoints = checkpoints_.get(),
                      .checkpoint = std::move(write_checkpoint)});

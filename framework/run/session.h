@@ -51,9 +51,12 @@ struct SessionOptions {
   std::optional<std::string> resume;
   // Of a run that goes back to a checkpoint: the learning rate is multiplied by this instead of what the checkpoint says.
   std::optional<double> resumed_rate_factor;
-  std::string notice;                                // a warning that observers are told first; "": none
-  bool replays = false;                              // replay() will be called and not run(); a checkpoint need not be there
-  std::vector<std::string> allow_change;             // keys in which the file may differ from that of the checkpoint
+  std::string notice;                     // a warning that observers are told first; "": none
+  bool replays = false;                   // replay() will be called and not run(); a checkpoint need not be there
+  std::vector<std::string> allow_change;  // keys in which the file may differ from that of the checkpoint
+  // The command that this run is one of, as a shell reads it, for messages that say what to type next. "--resume RUN" behind the
+  // first one goes on with the run, "--explain-nan RUN" behind the second one does its steps again. "": as of a plain run.
+  std::string command, command_to_explain;
   std::string rescue;                                // a folder for what the run's own does not take at the end; "": none
   Activity* activity = nullptr;                      // is told what the session does; null: nobody asks
   std::function<double(std::uint64_t)> rate_factor;  // of the learning rate at each step, from 0; null: 1
@@ -70,9 +73,15 @@ struct RunResult {
   int signal = 0;                // that stopped it, or 0
   bool stopped = false;          // before its last step, because a signal, an observer or the program asked for it
   std::string weights_file;      // written at the end, or empty
-  bool checkpointed = false;     // the run can go on where it stopped
+  std::string go_on;             // the command that goes on where the run stopped; "": it has no checkpoint
   std::string folder;            // of the run, or empty
   RunLog::Sums last_validation;  // of the last pass that was not training
+};
+
+// What became of the best weights.
+struct BestSaved {
+  bool waits = false;  // the disk did not take them: they are tried again
+  std::string file;    // written; "": none is, or this process writes none
 };
 
 class Session {
@@ -161,10 +170,12 @@ class Session {
   std::filesystem::path checkpoint_folder_of(const std::filesystem::path& run) const;
   Storage* checkpoint_storage() const;  // null: they lie in a folder
   std::unique_ptr<CheckpointPlace> checkpoint_place_of(const std::filesystem::path& run) const;
-  std::filesystem::path newest_run() const;
+  std::vector<std::filesystem::path> runs_with_checkpoints() const;
+  std::filesystem::path named_run() const;
   void find_checkpoint();
   void choose_checkpoint();
   void share_choice(bool failed);
+  void read_network_text();
   void check_changes() const;
   std::size_t checkpoint_bytes(const Replicas& replicas) const;
   std::filesystem::path run_folder() const;
@@ -187,10 +198,15 @@ class Session {
   // session_numbers.cpp
   void check_on_nan() const;
   std::string newest_checkpoint_path() const;
+  std::string command_with(const std::string& command, const char* option) const;
   Error with_advice(const Error& error) const;
+  Error with_checkpoint(const Error& error) const;
   void leave(const std::string& why);
   bool is_first() const { return options_.group == nullptr || options_.group->rank() == 0; }
+  std::optional<WeightsFile> weights_to_save(const std::string& name);
   std::string save_weights(const std::string& name);  // into the run's folder; "" when there is none
+  BestSaved save_best(std::optional<std::uint64_t> found);
+  void rescue_weights(const WeightsFile& weights, const std::string& name, const std::string& what, const std::string& cause);
   void save_results(RunResult& result);
   std::filesystem::path rescue_folder(const std::filesystem::path& run) const;
   RunResult train();
@@ -210,7 +226,15 @@ class Session {
   std::unique_ptr<Checkpoints> checkpoints_;  // of rank 0, in a run that writes some
   std::optional<FoundCheckpoint> resumed_;    // what the run goes on behind; none: it begins
   std::filesystem::path resumed_run_;         // its folder, known to rank 0
-  std::string not_saved_;                     // at the end: what the run's folder did not take, and where it is instead
+  std::string network_text_;                  // the network's file with what it extends; of a run with checkpoints
+  struct BestLeft {
+    std::uint64_t step;
+    WeightsFile weights;
+    std::string cause;
+  };
+  std::optional<BestLeft> best_left_;  // the best weights, which the disk did not take yet
+  bool told_of_best_ = false;
+  std::string not_saved_;  // at the end: what the run's folder did not take, and where it is instead
   WeightsSource weights_from_;
   Weights weights_;                              // to start from, until they are in the replicas; empty: initialisers
   std::map<std::string, std::string> metadata_;  // of the file of weights

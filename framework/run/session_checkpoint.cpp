@@ -2,7 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "config/difference.h"
@@ -12,6 +15,7 @@
 #include "run/checkpoint_format.h"
 #include "run/fetched_weights.h"
 #include "run/session.h"
+#include "run/versions.h"
 #include "run/weights.h"
 
 namespace millrace {
@@ -24,6 +28,8 @@ fs::path checkpoint_folder(const CheckpointPlan& plan, const fs::path& run) {
   if (plan.folder.empty()) return run / "checkpoints";
   return fs::path(plan.folder) / run.parent_path().filename() / run.filename();
 }
+
+constexpr const char* kBestKey = "checkpoint.best ";
 
 // "conv1.weight/momentum"; of statistics, which differ between replicas, "bn1.running_mean/value/0".
 std::string tensor_name(const Parameter& parameter, const std::string& state, std::size_t replica) {
@@ -39,8 +45,27 @@ void mend_folders(CheckpointPlace& checkpoints, const fs::path& run, const Found
   std::string name = used.path.filename().string();
   if (!is_checkpoint_name(name)) name = checkpoint_name(state.step);  // it lay under another name while it was replaced
   for (const auto& [key, watched] : state.watched) {
-    const bool is_best = key.starts_with("checkpoint.best ") && watched.best && watched.best_step == state.step;
+    const bool is_best = key.starts_with(kBestKey) && watched.best && watched.best_step == state.step;
     if (is_best && checkpoints.pointed_to("best") != name) checkpoints.point_to("best", name);
+  }
+}
+
+// A best checkpoint that the disk never took is none: the one that is there is the best so far.
+void mend_best(CheckpointPlace& checkpoints, RunState& state) {
+  for (auto& [key, watched] : state.watched) {
+    if (!key.starts_with(kBestKey) || !watched.best || watched.best_step == state.step) continue;
+    const std::string name = checkpoints.pointed_to("best");
+    if (is_checkpoint_name(name) && step_of_checkpoint(name) >= watched.best_step) continue;
+    RunState::Watched there{.best = std::nullopt, .best_step = 0, .passes = watched.passes};
+    if (is_checkpoint_name(name)) {
+      try {
+        const RunState best = checkpoints.read(name).state;
+        const auto found = best.watched.find(key);
+        if (found != best.watched.end()) there = {found->second.best, found->second.best_step, watched.passes};
+      } catch (const Error&) {  // it is damaged, and so none
+      }
+    }
+    watched = there;
   }
 }
 
@@ -63,27 +88,27 @@ std::unique_ptr<CheckpointPlace> Session::checkpoint_place_of(const fs::path& ru
   return checkpoint_place(checkpoint_folder_of(run), checkpoint_storage());
 }
 
-// The newest run of this name that has written checkpoints, or was to; "": none has. With a storage it may be a run of another
-// machine, which has no folder here yet.
-fs::path Session::newest_run() const {
+// Runs of this name that have a place for checkpoints, the newest first: they are named by their dates. With a storage it may be
+// runs of another machine, which have no folder here yet.
+std::vector<fs::path> Session::runs_with_checkpoints() const {
   const fs::path runs = fs::path(pipeline_.run.folder) / pipeline_.run.name;
-  std::string newest;  // they are named by their dates
+  std::set<std::string, std::greater<>> names;
   if (Storage* const storage = checkpoint_storage()) {
     const std::string all = join_url(pipeline_.checkpoint.folder, runs.filename().string());
     if (storage->is_empty(all)) return {};
     storage->list(all, [&](const Storage::Object& object) {
       const std::size_t slash = object.name.find('/');
-      if (slash != std::string::npos) newest = std::max(newest, object.name.substr(0, slash));
+      if (slash != std::string::npos) names.insert(object.name.substr(0, slash));
     });
   } else {
     std::error_code error;
     for (const auto& entry : fs::directory_iterator(runs, error)) {
-      if (fs::is_directory(checkpoint_folder_of(entry.path()), error)) {
-        newest = std::max(newest, entry.path().filename().string());
-      }
+      if (fs::is_directory(checkpoint_folder_of(entry.path()), error)) names.insert(entry.path().filename().string());
     }
   }
-  return newest.empty() ? fs::path() : runs / newest;
+  std::vector<fs::path> found;
+  for (const std::string& name : names) found.push_back(runs / name);
+  return found;
 }
 
 bool Session::has_checkpoints() const {
@@ -125,27 +150,39 @@ void Session::find_checkpoint() {
   if (resumed_) options_.from = {resumed_->checkpoint.state.epoch, resumed_->checkpoint.state.step_of_epoch};
 }
 
+// The folder of the run that --resume names; "": it names none.
+fs::path Session::named_run() const {
+  if (!options_.resume || options_.resume->empty()) return {};
+  fs::path run = fs::path(*options_.resume).lexically_normal();
+  if (!run.has_filename()) run = run.parent_path();  // "runs/x/2026-01-01T00-00-00/"
+  std::error_code ignored;
+  const bool is_elsewhere = checkpoint_storage() != nullptr;  // a run of another machine has no folder here
+  if (!is_elsewhere && !fs::is_directory(run, ignored))
+    fail(ErrorKind::usage, "--resume: '{}' is no folder of a run", run.string());
+  return run;
+}
+
+// Of the run that is named, or of the newest one that has a checkpoint: one that was killed before its first hides none.
 void Session::choose_checkpoint() {
-  fs::path run;
-  if (options_.resume && !options_.resume->empty()) {
-    run = fs::path(*options_.resume).lexically_normal();
-    if (!run.has_filename()) run = run.parent_path();  // "runs/x/2026-01-01T00-00-00/"
-    std::error_code ignored;
-    const bool is_elsewhere = checkpoint_storage() != nullptr;  // a run of another machine has no folder here
-    if (!is_elsewhere && !fs::is_directory(run, ignored))
-      fail(ErrorKind::usage, "--resume: '{}' is no folder of a run", run.string());
-  } else {
-    run = newest_run();
-  }
-  if (!run.empty()) {
-    resumed_ = checkpoint_place_of(run)->newest([this](std::string text) { observers_.warn(std::move(text)); });
+  const auto warn = [this](std::string text) { observers_.warn(std::move(text)); };
+  const fs::path named = named_run();
+  const std::vector<fs::path> runs = named.empty() ? runs_with_checkpoints() : std::vector<fs::path>{named};
+  for (const fs::path& run : runs) {
+    resumed_ = checkpoint_place_of(run)->newest(warn);
+    if (!resumed_) continue;
     resumed_run_ = run;
-    if (resumed_ && options_.resumed_rate_factor) resumed_->checkpoint.state.rate_factor = *options_.resumed_rate_factor;
+    if (run != runs.front()) {
+      warn(fmt::format("the run in '{}' has no checkpoint that can be used: the one in '{}' goes on", runs.front().string(),
+                       run.string()));
+    }
+    if (options_.resumed_rate_factor) resumed_->checkpoint.state.rate_factor = *options_.resumed_rate_factor;
+    return;
   }
-  if (resumed_ || !options_.resume || options_.replays) return;
-  if (!run.empty()) fail(ErrorKind::usage, "--resume: the run in '{}' has no checkpoint that can be used", run.string());
-  fail(ErrorKind::usage, "--resume: no run in '{}' has a checkpoint",
-       (fs::path(pipeline_.run.folder) / pipeline_.run.name).string());
+  if (!named.empty()) resumed_run_ = named;
+  if (!options_.resume || options_.replays) return;
+  if (!named.empty()) fail(ErrorKind::usage, "--resume: the run in '{}' has no checkpoint that can be used", named.string());
+  fail(ErrorKind::usage, "--resume: no run in '{}' has a checkpoint{}",
+       (fs::path(pipeline_.run.folder) / pipeline_.run.name).string(), runs.empty() ? "" : " that can be used");
 }
 
 // All processes read the same files.
@@ -163,6 +200,13 @@ void Session::share_choice(bool failed) {
   resumed_ = FoundCheckpoint{path, place->read(path.filename().string())};
 }
 
+// As it is now: a checkpoint says later what the run began with.
+void Session::read_network_text() {
+  if (!has_checkpoints() || pipeline_.network_params.use.empty()) return;
+  Diagnostics ignored;  // it was read before
+  if (const auto document = read_document(pipeline_.network_params.use, {}, ignored)) network_text_ = to_toml(*document);
+}
+
 void Session::check_changes() const {
   const RunState& state = resumed_->checkpoint.state;
   Diagnostics errors;
@@ -173,6 +217,12 @@ void Session::check_changes() const {
   const auto compare = [&](const char* key, const std::string& before, const std::string& after) {
     if (before != after) found.push_back({key, before, after});
   };
+  if (!state.network.empty()) {  // older checkpoints do not hold it
+    const auto network_then = parse_toml(state.network, "the checkpoint's network", errors);
+    const auto network_now = parse_toml(network_text_, pipeline_.network_params.use, errors);
+    errors.throw_if_any();
+    std::ranges::move(document_differences("network.use", *network_then, *network_now), std::back_inserter(found));
+  }
   compare("run.precision", state.precision, to_string(precision_));
   compare("run.devices", fmt::format("{}*{}", state.backend, state.replicas),
           fmt::format("{}*{}", devices_.devices.front()->info().backend, devices_.all_replicas));
@@ -215,9 +265,13 @@ void Session::make_checkpoints(const fs::path& run) {
                            .keep_every = std::move(stretch),
                            .rescue = options_.rescue.empty() ? fs::path() : rescue_folder(run) / "checkpoints",
                            .seconds = pipeline_.checkpoint.seconds,
+                           .sync = [this] { observers_.sync(); },
                            .tell = [this](CheckpointEvent event) { observers_.tell(std::move(event)); },
                            .warn = [this](std::string text) { observers_.warn(std::move(text)); }});
-  if (resumed_) mend_folders(*checkpoint_place_of(run), run, *resumed_);
+  if (!resumed_) return;
+  const auto place = checkpoint_place_of(run);
+  mend_folders(*place, run, *resumed_);
+  mend_best(*place, resumed_->checkpoint.state);
 }
 
 // Of all replicas of all processes.
@@ -257,10 +311,13 @@ void Session::checkpoint(RunState state, bool best, Checkpoints::Clock::time_poi
     std::string saved = main.stages()[s].front()->save();
     if (!saved.empty()) state.stages[main.plan().stages[s].name] = std::move(saved);
   }
-  state.metadata = plans_of(replicas_, devices_.devices);
+  state.metadata = plans_of(replicas_, devices_.devices, devices_.first_replica);
+  if (options_.group != nullptr) state.metadata = plans_of_all(state.metadata, *options_.group);
   if (weights_from_.fresh.empty()) state.metadata.merge(metadata_of(classes_from(metadata_)));
   state.backend = devices_.devices.front()->info().backend;
   state.precision = to_string(precision_);
+  state.versions = versions_of(devices_.devices);
+  state.network = network_text_;
   state.replicas = devices_.all_replicas;
   state.batches = last_batches(state.step);
   std::vector<NamedTensor> tensors = capture();
@@ -271,6 +328,12 @@ void Session::checkpoint(RunState state, bool best, Checkpoints::Clock::time_poi
 // With another number of replicas, which --allow-change run.devices allows, statistics are dealt out again.
 void Session::restore_replicas() {
   const Checkpoint& from = resumed_->checkpoint;
+  if (const std::string changes = version_changes(from.state.versions, versions_of(devices_.devices)); !changes.empty()) {
+    if (is_first()) {
+      observers_.warn(fmt::format("the checkpoint '{}' was written by other versions, and bits may differ from here on: {}",
+                                  resumed_->path.string(), changes));
+    }
+  }
   if (is_first() && from.state.replicas != devices_.all_replicas) {
     observers_.warn(fmt::format(
         "the checkpoint '{}' is of {} replica{}, and {} go on: every step keeps its samples; sums over replicas and their "

@@ -10,6 +10,7 @@
 
 #include "millrace/error.h"
 #include "run/session.h"
+#include "run/shell.h"
 
 namespace millrace {
 namespace {
@@ -120,6 +121,20 @@ std::string Session::newest_checkpoint_path() const {
   }
 }
 
+std::string Session::command_with(const std::string& command, const char* option) const {
+  return fmt::format("{} {} {}", command.empty() ? shell_text({"pipeline-run", pipeline_.file}) : command, option,
+                     shell_word(log_->folder().string()));
+}
+
+// What a run that broke off has left, for one that goes on.
+Error Session::with_checkpoint(const Error& error) const {
+  if (error.kind() == ErrorKind::usage || !has_checkpoints() || log_->folder().empty()) return error;
+  const std::string newest = newest_checkpoint_path();
+  if (newest.empty()) return {error.kind(), fmt::format("{}; the run has no checkpoint yet", error.what())};
+  return {error.kind(), fmt::format("{}; the newest checkpoint is '{}'; to go on behind it: {}", error.what(), newest,
+                                    command_with(options_.command, "--resume"))};
+}
+
 Error Session::with_advice(const Error& error) const {
   std::string text = error.what();
   const RunParams& run = pipeline_.run;
@@ -129,8 +144,7 @@ Error Session::with_advice(const Error& error) const {
   const std::string newest = newest_checkpoint_path();
   text += newest.empty() ? "; the run has no checkpoint" : fmt::format("; the newest checkpoint is '{}'", newest);
   if (!log_->folder().empty()) {
-    text += fmt::format("; pipeline-run {} --explain-nan {} names the layer where it begins", pipeline_.file,
-                        log_->folder().string());
+    text += fmt::format("; {} names the layer where it begins", command_with(options_.command_to_explain, "--explain-nan"));
   }
   return {error.kind(), std::move(text)};
 }

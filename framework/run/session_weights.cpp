@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 #include <utility>
 
@@ -12,12 +11,13 @@
 #include "run/fetched_weights.h"
 #include "run/probe.h"
 #include "run/session.h"
+#include "run/stop_rules.h"
 #include "run/weights.h"
 
 namespace millrace {
 namespace {
 
-constexpr const char* kLastWeights = "weights.safetensors";
+constexpr const char *kLastWeights = "weights.safetensors", *kBestWeights = "best.safetensors";
 
 }  // namespace
 
@@ -128,45 +128,74 @@ Usage Session::usage_as_run() const {
   return usage;
 }
 
-std::string Session::save_weights(const std::string& name) {
+// Those that other graphs see. All processes call it; nothing where this one writes none. Throws Error(run) for values that are
+// not finite.
+std::optional<WeightsFile> Session::weights_to_save(const std::string& name) {
   const auto exchange = [this] {
     for (const auto& replica : replicas_) {
       if (!evaluated_.empty()) replica->exchange(evaluated_);
       replica->finish();
     }
   };
-  if (pipeline_.run.folder.empty() || options_.only_main) return {};
-  const Network& network = *pipeline_.network;
+  if (pipeline_.run.folder.empty() || options_.only_main) return std::nullopt;
   std::map<std::string, std::string> metadata = plans_of(replicas_, devices_.devices);
   metadata.merge(metadata_of(builds_.front()->classes()));
   if (usage_) metadata.merge(metadata_of(usage_as_run()));
   exchange();
-  Weights weights = weights_of(replicas_, network, pipeline_.run.load, options_.group);
+  Weights weights = weights_of(replicas_, *pipeline_.network, pipeline_.run.load, options_.group);
   exchange();
-  if (!is_first()) return {};
+  if (!is_first()) return std::nullopt;
+  WeightsFile file(*pipeline_.network, std::move(weights), std::move(metadata));
+  if (const std::string wrong = file.not_finite(); !wrong.empty()) {
+    throw with_advice(Error(ErrorKind::run, fmt::format("'{}' has values that are not finite: '{}' is not written", wrong,
+                                                        (log_->folder() / name).string())));
+  }
+  return file;
+}
+
+std::string Session::save_weights(const std::string& name) {
+  const std::optional<WeightsFile> weights = weights_to_save(name);
+  if (!weights) return {};
   const std::filesystem::path file = log_->folder() / name;
-  for (std::size_t p = 0; p < weights.size(); ++p) {
-    if (std::ranges::all_of(weights[p], [](float value) { return std::isfinite(value); })) continue;
-    throw with_advice(Error(ErrorKind::run, fmt::format("'{}' has values that are not finite: '{}' is not written",
-                                                        network.parameters[p].name, file.string())));
+  weights->write(file.string());
+  return file.string();
+}
+
+// Where the disk does not take the best weights, they wait in memory.
+BestSaved Session::save_best(std::optional<std::uint64_t> found) {
+  if (found) {
+    best_left_.reset();
+    std::optional<WeightsFile> weights = weights_to_save(kBestWeights);
+    if (weights) best_left_ = BestLeft{*found, std::move(*weights), {}};
   }
-  const bool rescues = name == kLastWeights && !options_.rescue.empty();
+  if (!best_left_) return {};
+  const std::string file = (log_->folder() / kBestWeights).string();
   try {
-    save_weights_file(file.string(), network, rescues ? weights : std::move(weights), metadata);
-    return file.string();
+    best_left_->weights.write(file);
+    best_left_.reset();
+    return {false, file};
   } catch (const Error& error) {
-    if (name != kLastWeights) throw;
-    not_saved_ = fmt::format("the weights are not written: {}", error.what());
+    best_left_->cause = error.what();
+    if (!std::exchange(told_of_best_, true)) {
+      observers_.warn(
+          fmt::format("the best weights, after step {}, wait in memory and are tried again: {}", best_left_->step, error.what()));
+    }
+    return {true, {}};
   }
-  if (!rescues) return {};
+}
+
+// Of weights that the run's folder did not take: in the folder of --rescue, where there is one.
+void Session::rescue_weights(const WeightsFile& weights, const std::string& name, const std::string& what,
+                             const std::string& cause) {
+  not_saved_ += fmt::format("{}{}: {}", not_saved_.empty() ? "" : "; ", what, cause);
+  if (options_.rescue.empty()) return;
   const std::string instead = (rescue_folder(log_->folder()) / name).string();
   try {
-    save_weights_file(instead, network, std::move(weights), metadata);
-    not_saved_.append(fmt::format("; they are in '{}' instead", instead));
+    weights.write(instead);
+    not_saved_ += fmt::format("; they are in '{}' instead", instead);
   } catch (const Error& error) {
-    not_saved_.append(fmt::format("; --rescue: {}", error.what()));
+    not_saved_ += fmt::format("; --rescue: {}", error.what());
   }
-  return {};
 }
 
 // As the run's own folder is named.
@@ -176,14 +205,31 @@ std::filesystem::path Session::rescue_folder(const std::filesystem::path& run) c
 
 // The weights and the last checkpoint, each where it can be. The run fails when its own folder does not take one of them.
 void Session::save_results(RunResult& result) {
-  result.weights_file = save_weights(kLastWeights);
+  if (const std::optional<WeightsFile> weights = weights_to_save(kLastWeights)) {
+    const std::string file = (log_->folder() / kLastWeights).string();
+    try {
+      weights->write(file);
+      result.weights_file = file;
+    } catch (const Error& error) {
+      rescue_weights(*weights, kLastWeights, "the weights are not written", error.what());
+    }
+  }
+  if (best_left_) {
+    const std::uint64_t step = best_left_->step;
+    if (const std::string file = save_best({}).file; !file.empty()) {
+      requests_.honour({.kind = RequestKind::save, .by = StopRules::kBest, .text = {}}, step, file);
+    } else {
+      rescue_weights(best_left_->weights, kBestWeights, fmt::format("the best weights, after step {}, are not written", step),
+                     best_left_->cause);
+    }
+  }
   try {
     if (checkpoints_) checkpoints_->finish();
   } catch (const Error& error) {
     not_saved_.append(not_saved_.empty() ? "" : "; ").append(error.what());
   }
   if (!not_saved_.empty()) fail(ErrorKind::run, "{}", not_saved_);
-  result.checkpointed = checkpoints_ != nullptr && result.step > 0;
+  if (checkpoints_ != nullptr && result.step > 0) result.go_on = command_with(options_.command, "--resume");
 }
 
 }  // namespace millrace

@@ -46,7 +46,7 @@ void require_figure(const FigurePlan& figure, const std::vector<std::unique_ptr<
 // best so far. Of several processes the one with rank 0 decides, which alone has the figures of all.
 class StopRules {
  public:
-  static constexpr const char* kName = "[stop]";  // who asks
+  static constexpr const char *kName = "[stop]", *kBest = "run.best";  // who asks
 
   StopRules(const Pipeline& pipeline, Group* group, Requests& requests);
 
@@ -60,6 +60,9 @@ class StopRules {
   // `done`: steps; no later one has begun.
   Best conclude(std::uint64_t done, bool goes_on);
 
+  // The best weights by run.best are written.
+  void best_is_saved() { saved_best_ = best_->state(); }
+  // A best of which the weights are not written is none: another pass may be the best after a resume.
   std::map<std::string, RunState::Watched> state() const;
   // Of a run that goes on. One that had lost its patience is asked to end.
   void restore(const std::map<std::string, RunState::Watched>& state);
@@ -75,6 +78,7 @@ class StopRules {
   Group* const group_;  // null: this process is alone
   Requests& requests_;
   std::optional<FigureWatch> best_, improving_, kept_, plateau_;  // of run.best, [stop], checkpoint.best, [plateau]
+  RunState::Watched saved_best_;                                  // of run.best, where its weights are written
   Best newest_;                                                   // what the newest values are
   bool asked_ = false;
 };

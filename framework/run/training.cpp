@@ -224,7 +224,7 @@ void Training::at_boundary(std::uint64_t done) {
 // Before another step begins: the weights are those that were validated.
 void Training::end_boundary(std::uint64_t done) {
   const StopRules::Best best = rules_.conclude(done, done < parts_.total_steps);
-  if (best.weights) save({.kind = RequestKind::save, .by = "run.best", .text = {}}, "best.safetensors", done);
+  save_best(done, best.weights);
   stop_requested();  // a process alone stops here; several stop at the step that they agree upon
   honour_saves(done);
   checkpoint(done, best.checkpoint);
@@ -278,6 +278,23 @@ void Training::save(RequestEvent request, const std::string& name, std::uint64_t
   } catch (const Error& error) {
     parts_.requests.refuse(std::move(request), error.what());
   }
+}
+
+void Training::save_best(std::uint64_t done, bool is_new) {
+  if (is_new) best_waits_ = done;
+  if (!best_waits_) return;
+  RequestEvent request{.kind = RequestKind::save, .by = StopRules::kBest, .text = {}};
+  try {
+    const BestSaved saved = parts_.save_best(is_new ? best_waits_ : std::nullopt);
+    if (saved.waits) return;
+    if (!saved.file.empty()) {
+      rules_.best_is_saved();
+      parts_.requests.honour(std::move(request), *best_waits_, saved.file);
+    }
+  } catch (const Error& error) {
+    parts_.requests.refuse(std::move(request), error.what());
+  }
+  best_waits_.reset();
 }
 
 void Training::exchange_weights() {

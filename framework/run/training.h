@@ -36,8 +36,10 @@ class Training {
     const std::vector<std::unique_ptr<Agreement>>& agreements;  // by graph; empty: this process is alone
     std::function<void()> started;                              // observers know that the run has begun
     std::function<std::string(const std::string& name)> save;   // writes the weights; the file, "" when the run has no folder
-    const RunState* resumed;                                    // of the checkpoint that the run goes on behind; null: it begins
-    Checkpoints* checkpoints;                                   // of rank 0; null: the run writes none
+    // The best weights, which are those after this step; nothing: those that wait are tried again.
+    std::function<BestSaved(std::optional<std::uint64_t> found)> save_best;
+    const RunState* resumed;   // of the checkpoint that the run goes on behind; null: it begins
+    Checkpoints* checkpoints;  // of rank 0; null: the run writes none
     // Adds the values of parameters to the state, and hands both over to be written. Training stands still since `since`.
     std::function<void(RunState state, bool best, Checkpoints::Clock::time_point since)>
         checkpoint;  // empty: the run writes none
@@ -69,12 +71,14 @@ class Training {
   void look_at_numbers() const;
   void honour_saves(std::uint64_t done);
   void save(RequestEvent request, const std::string& name, std::uint64_t done);
+  void save_best(std::uint64_t done, bool is_new);
   void end_requests();
   // training_checkpoints.cpp
   void go_on_from(const RunState& state);
   void finish_boundary();
   void ask_for_checkpoints();
   void checkpoint(std::uint64_t done, bool best);
+  bool leaves_out();
   RunState state(std::uint64_t done);
   void tell_start();
   void tell_tick(const std::string& waits_for);
@@ -96,6 +100,7 @@ class Training {
   int checkpoint_signals_ = 0;                 // that were asked for
   std::uint64_t begun_with_;                   // step of the run: first_step, or that of the run that goes on
   std::vector<std::size_t> passes_left_;       // graphs that were due at this boundary when the run was stopped
+  std::optional<std::uint64_t> best_waits_;    // steps done with the best weights, which are not written yet
   std::optional<std::uint64_t> checkpointed_;  // steps done in the newest checkpoint
   Clock::time_point ticked_;
   bool reported_;     // some stage reports the main graph's steps

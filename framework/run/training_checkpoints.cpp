@@ -53,8 +53,7 @@ void Training::checkpoint(std::uint64_t done, bool best) {
   }
   const bool must_be = best || stop_ || done == parts_.total_steps || !asked.empty();
   const bool may_be = parts_.pipeline.checkpoint.due(done, steps_per_epoch_, parts_.total_steps);
-  const bool alone = parts_.options.group == nullptr;
-  if (checkpointed_ != done && (must_be || (may_be && !(alone && parts_.checkpoints->backs_off())))) {
+  if (checkpointed_ != done && (must_be || (may_be && !leaves_out()))) {
     doing(fmt::format("the checkpoint after step {}", done));
     RunState now = state(done);
     parts_.observers.flush(waiting());  // what it stands behind is written down
@@ -62,6 +61,15 @@ void Training::checkpoint(std::uint64_t done, bool best) {
     checkpointed_ = done;
   }
   for (RequestEvent& request : asked) parts_.requests.honour(std::move(request), done);
+}
+
+// Rank 0, which writes, says for all processes whether attempts that failed have this one left out.
+bool Training::leaves_out() {
+  const bool out = parts_.checkpoints != nullptr && parts_.checkpoints->backs_off();
+  if (parts_.options.group == nullptr) return out;
+  std::vector<std::byte> verdict{out ? std::byte{1} : std::byte{0}};
+  parts_.options.group->broadcast(Group::kRun, 0, verdict);
+  return verdict.at(0) != std::byte{0};
 }
 
 RunState Training::state(std::uint64_t done) {

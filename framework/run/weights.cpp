@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "network/safetensors.h"
+#include "run/checkpoint.h"
 
 namespace millrace {
 
@@ -58,16 +59,22 @@ Weights weights_of(const std::vector<std::unique_ptr<Replica>>& replicas, const 
 
 void save_weights_file(const std::string& path, const Network& network, Weights weights,
                        const std::map<std::string, std::string>& metadata) {
-  std::vector<NamedTensor> tensors;
+  WeightsFile(network, std::move(weights), metadata).write(path);
+}
+
+WeightsFile::WeightsFile(const Network& network, Weights weights, std::map<std::string, std::string> others)
+    : metadata(std::move(others)) {
   for (std::size_t p = 0; p < network.parameters.size(); ++p) {
     const Parameter& parameter = network.parameters[p];
     tensors.push_back({parameter.name, parameter.shape, std::move(weights[p])});
   }
-  std::map<std::string, std::string> all = metadata;
-  all["format"] = "pt";
-  all["network"] = network.name;
-  write_safetensors(path, tensors, all);
+  metadata["format"] = "pt";
+  metadata["network"] = network.name;
 }
+
+std::string WeightsFile::not_finite() const { return millrace::not_finite(tensors); }
+
+void WeightsFile::write(const std::string& path) const { write_safetensors(path, tensors, metadata); }
 
 std::map<std::string, std::string> metadata_of(const std::vector<std::string>& classes) {
   if (classes.empty()) return {};
@@ -93,13 +100,23 @@ std::string plans_key(const DeviceInfo& device, std::size_t replica) {
 }  // namespace
 
 std::map<std::string, std::string> plans_of(const std::vector<std::unique_ptr<Replica>>& replicas,
-                                            const std::vector<std::unique_ptr<Device>>& devices) {
+                                            const std::vector<std::unique_ptr<Device>>& devices, std::size_t first) {
   std::map<std::string, std::string> plans;
   for (std::size_t r = 0; r < replicas.size(); ++r) {
     std::string text = replicas[r]->plans();
-    if (!text.empty()) plans.emplace(plans_key(devices[r]->info(), r), std::move(text));
+    if (!text.empty()) plans.emplace(plans_key(devices[r]->info(), first + r), std::move(text));
   }
   return plans;
+}
+
+std::map<std::string, std::string> plans_of_all(const std::map<std::string, std::string>& mine, Group& group) {
+  const std::string text = Json(mine).dump(-1, ' ', false, Json::error_handler_t::replace);
+  std::map<std::string, std::string> all;
+  for (const std::vector<std::byte>& bytes : group.all_gather(Group::kRun, std::as_bytes(std::span(text)))) {
+    const auto* begin = reinterpret_cast<const char*>(bytes.data());
+    all.merge(Json::parse(begin, begin + bytes.size()).get<std::map<std::string, std::string>>());
+  }
+  return all;
 }
 
 std::string plans_for(const DeviceInfo& device, std::size_t replica, const std::map<std::string, std::string>& metadata) {

@@ -10,6 +10,7 @@
 #include "millrace/backend.h"
 #include "millrace/communicator.h"
 #include "millrace/network.h"
+#include "network/tensor_file.h"
 
 namespace millrace {
 
@@ -33,7 +34,15 @@ Weights weights_of(const std::vector<std::unique_ptr<Replica>>& replicas, const 
 std::vector<std::vector<float>> copies_of_all(const std::vector<std::vector<float>>& mine, Group& group);
 std::vector<float> weighted_mean(const std::vector<std::vector<float>>& copies, std::span<const double> load);
 
-// To safetensors, with `metadata` of plans_of() and metadata_of().
+// A file of weights that is to be written.
+struct WeightsFile {
+  std::vector<NamedTensor> tensors;
+  std::map<std::string, std::string> metadata;  // of plans_of() and metadata_of()
+
+  WeightsFile(const Network& network, Weights weights, std::map<std::string, std::string> metadata);
+  std::string not_finite() const;             // the first tensor with a value that is not finite; "": all are
+  void write(const std::string& path) const;  // as safetensors
+};
 void save_weights_file(const std::string& path, const Network& network, Weights weights,
                        const std::map<std::string, std::string>& metadata = {});
 
@@ -42,9 +51,11 @@ std::map<std::string, std::string> metadata_of(const std::vector<std::string>& c
 std::vector<std::string> classes_from(const std::map<std::string, std::string>& metadata);
 
 // What the replicas' backends have chosen (Replica::plans()), by device and replica: metadata of the file of weights, so that a
-// run that starts from it computes as the one that wrote it did.
+// run that starts from it computes as the one that wrote it did. Replicas are numbered over all processes from `first` on.
 std::map<std::string, std::string> plans_of(const std::vector<std::unique_ptr<Replica>>& replicas,
-                                            const std::vector<std::unique_ptr<Device>>& devices);
+                                            const std::vector<std::unique_ptr<Device>>& devices, std::size_t first = 0);
+// Those of all processes. All processes call it.
+std::map<std::string, std::string> plans_of_all(const std::map<std::string, std::string>& mine, Group& group);
 // Those for this replica's device: its own; else another replica's of the same model; else any for its backend, which will say
 // what differs; else "".
 std::string plans_for(const DeviceInfo& device, std::size_t replica, const std::map<std::string, std::string>& metadata);

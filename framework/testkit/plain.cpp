@@ -372,7 +372,7 @@ std::shared_ptr<T> zeroed(std::size_t bytes) {
 class PlainDevice : public Device {
  public:
   explicit PlainDevice(int index) {
-    info_ = {.backend = "plain", .index = index, .name = "plain loops", .uuid = {}, .details = {}};
+    info_ = {.backend = "plain", .index = index, .name = "plain loops", .uuid = {}, .details = {}, .versions = {}};
   }
   const DeviceInfo& info() const override { return info_; }
   std::unique_ptr<Stream> make_stream(const std::string&) override { return std::make_unique<PlainStream>(); }

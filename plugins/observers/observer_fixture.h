@@ -20,6 +20,7 @@ class Warnings final : public RunControl {
   void validate() override { ADD_FAILURE() << "validate"; }
   void rate_factor(double) override { ADD_FAILURE() << "rate_factor"; }
   void warn(std::string_view message) override { texts.emplace_back(message); }
+  void checkpoint() override { ADD_FAILURE() << "checkpoint"; }
   std::vector<std::string> texts;
 };
 

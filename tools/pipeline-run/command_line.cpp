@@ -5,6 +5,7 @@
 
 #include "common/arguments.h"
 #include "millrace/error.h"
+#include "run/shell.h"
 
 namespace millrace {
 namespace {
@@ -115,6 +116,33 @@ std::uint64_t batches_to_verify(const std::string& text, const CommandLine& line
   return static_cast<std::uint64_t>(integer("--verify", text, 1, 1'000'000));
 }
 
+// What a command that goes on with the run, or explains it, has to say again: all that the run's results depend on.
+std::vector<std::string> words_again(const CommandLine& line, const Words& words, const char* program, bool explains) {
+  std::vector<std::string> again = {program, line.file};
+  const auto add = [&](const char* option, const std::string& value, const std::string& plain = {}) {
+    if (value != plain) again.insert(again.end(), {option, value});
+  };
+  const auto add_flag = [&](const char* option, bool set) {
+    if (set) again.emplace_back(option);
+  };
+  for (const std::string& each : line.overrides) add("--set", each);
+  add("--devices", line.options.devices);
+  add("--graph", line.options.graph);
+  for (const std::string& each : line.options.allow_change) add("--allow-change", each);
+  if (explains) {  // without a checkpoint it begins where the run began
+    add("--weights", line.options.weights);
+    add("--from", words.from);
+    return again;
+  }
+  add("--processes", words.processes, "1");
+  add("--hash", words.hash, "stream");
+  add("--rescue", line.options.rescue);
+  add_flag("--guard", line.options.guard);
+  add_flag("--json", line.json);
+  add_flag("--quiet", line.quiet);
+  return again;
+}
+
 }  // namespace
 
 std::optional<CommandLine> read_command_line(int argc, char** argv) {
@@ -150,6 +178,8 @@ std::optional<CommandLine> read_command_line(int argc, char** argv) {
   line.options.only_check = line.check;
   line.options.processes = line.processes;
   if (!words.from.empty()) line.options.from = starting_point(words.from);
+  line.options.command = shell_text(words_again(line, words, argv[0], false));
+  line.options.command_to_explain = shell_text(words_again(line, words, argv[0], true));
   if (line.json) line.overrides.emplace_back("observe.metrics.standard_output=true");
   if (line.quiet) line.overrides.emplace_back("observe.console.quiet=true");
   return line;

@@ -69,9 +69,7 @@ void say_where(const CommandLine& line, const RunResult& result) {
   } else if (!line.predict.empty()) {
     fmt::print(stderr, "predictions: {}\n", line.out);
   }
-  if (result.signal != 0 && result.checkpointed) {
-    fmt::print(stderr, "to go on: pipeline-run {} --resume {}\n", line.file, result.folder);
-  }
+  if (result.signal != 0 && !result.go_on.empty()) fmt::print(stderr, "to go on: {}\n", result.go_on);
 }
 
 // The exit code. `speaks`: this process prints what all of them would.

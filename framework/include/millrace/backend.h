@@ -354,6 +354,8 @@ struct DeviceInfo {
   bool bf16 = true;                                          // computes in bf16 at all; else compile() refuses it
   bool native_bf16 = false;                                  // multiplies bf16 at more than float32's speed
   std::vector<std::pair<std::string, std::string>> details;  // what `pipeline-inspect devices` shows
+  // Versions of the libraries and the driver that it computes with: {"oneDNN", "2.6.3"}. Results may depend on them.
+  std::vector<std::pair<std::string, std::string>> versions;
 };
 
 void print_warning(std::string_view message);  // a line on standard error

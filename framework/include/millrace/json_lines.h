@@ -1,10 +1,8 @@
-// Files of JSON objects, one a line, as metrics.jsonl is: each line is in the file when write() returns.
+// Files of JSON objects, one a line, as metrics.jsonl is. Where the disk takes it, each line is in the file when write() returns.
 #pragma once
 
 #include <cstdint>
-#include <cstdio>
 #include <functional>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -31,24 +29,38 @@ class JsonLine {
   std::string members_;
 };
 
-// A file that lines are appended to. A line that cannot be written must not end a run that could go on: `warn` is told once, and
-// the lines after it are tried again. One thread at a time.
+// A file that lines are appended to. It holds whole lines only: what a full disk has taken of a line is cut off again.
+//
+// A line that cannot be written must not end a run that could go on. It waits, and is tried again before the next one, so that
+// none is missing once there is room; `warn` is told once. When kMostKept bytes wait, newer lines are lost, and `warn` is told of
+// that. One thread at a time.
 class LineFile {
  public:
   using Warn = std::function<void(std::string_view message)>;
   // Replaces the file, or appends to it; the incomplete last line of a killed program is cut off then. Throws Error(run) naming
   // the file.
   LineFile(const std::string& path, Warn warn, bool append = false);
+  LineFile(const LineFile&) = delete;
+  LineFile& operator=(const LineFile&) = delete;
+  ~LineFile();  // tries once more what waits
   void write(std::string_view line);
+  // Brings the lines onto the disk; tries first what waits. An error is told to `warn`, once.
+  void sync();
+
+  static constexpr std::size_t kMostKept = std::size_t{4} << 20;
 
  private:
-  struct Close {
-    void operator()(std::FILE* file) const { std::fclose(file); }
-  };
-  std::string path_;
-  Warn warn_;
-  std::unique_ptr<std::FILE, Close> file_;
-  bool lines_are_lost_ = false;
+  void write_waiting();
+  bool cut_torn_line();
+  void tell(bool& told, const std::string& what);
+
+  const std::string path_;
+  const Warn warn_;
+  int file_ = -1;
+  std::string waiting_;      // whole lines
+  std::int64_t whole_ = -1;  // bytes: of the file's whole lines, where half a line could not be cut off; else -1
+  bool is_synced_ = true, folder_is_synced_ = false;
+  bool told_of_writing_ = false, told_of_loss_ = false, told_of_syncing_ = false;
 };
 
 }  // namespace millrace

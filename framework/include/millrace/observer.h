@@ -44,6 +44,7 @@ class RunControl {
   // 0.
   virtual void rate_factor(double factor) = 0;
   virtual void warn(std::string_view message) = 0;  // told to all observers as a WarningEvent
+  virtual void checkpoint() = 0;                    // writes one; refused where the pipeline has no [checkpoint]
 };
 
 // ---- Who listens ----
@@ -73,6 +74,9 @@ class RunObserver {
   // All that was told so far can be seen by others when it returns, and outlives a killed process. Called with Delivery::all at
   // the end of each epoch, before other graphs run, and before end().
   virtual void flush() {}
+  // All that was told so far outlives a loss of power when it returns. Called with Delivery::all before a checkpoint that stands
+  // behind it becomes the newest, while training goes on.
+  virtual void sync() {}
 };
 
 struct ObserverType {

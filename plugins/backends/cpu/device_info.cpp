@@ -100,14 +100,16 @@ DeviceInfo describe_processor() {
   info.native_bf16 = contains(isa, dnnl::cpu_isa::avx512_core_bf16);
   const auto has = [&](const char* flag) { return std::string(cpu.flags.contains(flag) ? "yes" : "no"); };
   const dnnl_version_t* version = dnnl::version();
+  const std::string onednn = fmt::format("{}.{}.{}", version->major, version->minor, version->patch);
   info.details = {
       {"cores", std::to_string(allowed_cores().size())},
       {"caches", read_caches()},
       {"AVX-512", has("avx512bw")},
       {"bf16", has("avx512_bf16")},
       {"AMX", has("amx_bf16")},
-      {"oneDNN", fmt::format("{}.{}.{}, uses {}", version->major, version->minor, version->patch, to_text(isa))},
+      {"oneDNN", fmt::format("{}, uses {}", onednn, to_text(isa))},
   };
+  info.versions = {{"oneDNN", onednn}};
   return info;
 }
 

@@ -110,7 +110,8 @@ class ConsoleObserver final : public RunObserver {
   }
 
   void checkpoint(const CheckpointEvent& e) override {
-    say(fmt::format("checkpoint after step {}: {}", e.step, e.path.string()));
+    say(fmt::format("checkpoint after step {}: {} (training stood still for {:.3g} ms)", e.step, e.path.string(),
+                    e.stood_still_seconds * 1e3));
   }
 
   void bad_sample(const BadSampleEvent& e) override {

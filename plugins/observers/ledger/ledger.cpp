@@ -52,6 +52,10 @@ class LedgerObserver final : public RunObserver {
     file_->write(line.add("index", e.index).add("attempt", e.attempt).text());
   }
 
+  void sync() override {
+    if (file_) file_->sync();
+  }
+
   void end(const RunEnd& e) override {
     if (resumed_ && !file_ && !folder_.empty() && e.error.empty()) keep_lines(path(), e.bad_samples);
   }

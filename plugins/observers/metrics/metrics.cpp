@@ -101,6 +101,10 @@ class MetricsObserver final : public RunObserver {
     write(line, e.elapsed_seconds);
   }
 
+  void sync() override {
+    if (file_) file_->sync();
+  }
+
  private:
   void write(JsonLine& line, double elapsed_seconds) {
     const std::string text = line.add("elapsed_seconds", elapsed_seconds).text();

@@ -6,8 +6,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <optional>
+#include <set>
 
 #include "millrace/class_matrix.h"
 #include "millrace/json_lines.h"
@@ -72,6 +74,9 @@ class ResultsObserver final : public RunObserver {
     add(e.graph, e.epoch, e.step, e.images_per_second, e.seconds, e.figures);
     if (!e.class_matrix.empty()) write_classes(e);
   }
+  void sync() override {
+    if (file_) file_->sync();
+  }
 
  private:
   struct Row {
@@ -121,8 +126,18 @@ class ResultsObserver final : public RunObserver {
     const ClassMatrix matrix(e.class_matrix);
     append_confusion(rows.confusion, begin, matrix, e.classes);
     append_classes(rows.classes, begin, matrix, e.classes);
-    write_table("confusion.csv", kConfusionColumns, &ByClass::confusion);
-    write_table("classes.csv", kClassColumns, &ByClass::classes);
+    unless_full("confusion.csv", [&] { write_table("confusion.csv", kConfusionColumns, &ByClass::confusion); });
+    unless_full("classes.csv", [&] { write_table("classes.csv", kClassColumns, &ByClass::classes); });
+  }
+
+  // A disk that takes no more must not end what could go on: the file stays as it was, and the next row or pass writes it whole.
+  void unless_full(const std::string& name, const std::function<void()>& write) {
+    try {
+      write();
+    } catch (const Error& error) {
+      if (!told_.insert(name).second) return;
+      control_->warn(fmt::format("{} stays as it was until it can be written: {}", name, error.what()));
+    }
   }
 
   void write_table(const char* name, std::string_view columns, std::string ByClass::*rows) const {
@@ -132,12 +147,20 @@ class ResultsObserver final : public RunObserver {
     file.commit();
   }
 
+  // In the place of the file before, which stays until all rows are on the disk.
   void write_all() {
-    file_.emplace((folder_ / "results.csv").string(), [this](std::string_view message) { control_->warn(message); });
+    file_.reset();
+    const std::string path = (folder_ / "results.csv").string();
     std::string header = "graph,epoch,step,images_per_second,seconds";
     for (const std::string& column : columns_) header.append(",").append(cell(column));
-    file_->write(header);
-    for (const Row& row : rows_) file_->write(text(row));
+    unless_full("results.csv", [&] {
+      OutputFile all(path);
+      all.write(header + "\n");
+      for (const Row& row : rows_) all.write(text(row) + "\n");
+      all.commit();
+      file_.emplace(
+          path, [this](std::string_view message) { control_->warn(message); }, true);
+    });
   }
 
   std::string text(const Row& row) const {
@@ -156,6 +179,7 @@ class ResultsObserver final : public RunObserver {
   std::vector<std::string> columns_;  // figures
   std::vector<Row> rows_;
   std::map<std::string, ByClass> by_class_;  // of each graph
+  std::set<std::string> told_;               // files of which a warning was told
   std::optional<LineFile> file_;
 };
 

@@ -1,4 +1,5 @@
 #include "observer_fixture.h"
+#include "testkit/small_files.h"
 
 namespace millrace::observer_test {
 namespace {
@@ -47,6 +48,31 @@ TEST_F(ResultsObserverTest, ARunThatGoesOnKeepsTheRowsBeforeIt) {
             "graph,epoch,step,images_per_second,seconds,loss,mean_iou,accuracy,top5\n"
             "\"a \"\"b\"\", c\",1,4,260,0.5,0.5,0.125,,\n"
             "train,1,4,100,2,0.25,,0.5,0.75\n");
+}
+
+TEST_F(ResultsObserverTest, KeepsItsRowsOverAFullDiskAndWritesThemWholeLater) {
+  const auto observer = make("results");
+  observer->start(start_event(), control_);
+  observer->epoch(epoch_event());
+  const std::string before = text_of("results.csv");
+  PassEvent pass = pass_event();
+  pass.class_matrix = {6, 2, 0, 2};
+  {
+    const testkit::SmallFiles full(10);
+    for (int i = 0; i < 2; ++i) observer->pass(pass);  // with a new column
+    EXPECT_EQ(text_of("results.csv"), before);
+  }
+  ASSERT_EQ(control_.texts.size(), 3U);
+  EXPECT_NE(control_.texts[0].find("results.csv stays as it was until it can be written: cannot write '"), std::string::npos)
+      << control_.texts[0];
+  observer->pass(pass);
+  observer->sync();
+  const std::string row = "validate,1,4,260,0.5,0.5,,,0.125\n";
+  EXPECT_EQ(text_of("results.csv"),
+            "graph,epoch,step,images_per_second,seconds,loss,accuracy,top5,mean_iou\ntrain,1,4,100,2,0.25,0.5,0.75,\n" + row + row +
+                row);
+  EXPECT_NE(text_of("confusion.csv"), "");
+  EXPECT_EQ(control_.texts.size(), 3U) << "each file is named once";
 }
 
 TEST_F(ResultsObserverTest, QuotesNamesThatNeedIt) {

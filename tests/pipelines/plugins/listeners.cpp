@@ -54,7 +54,7 @@ class Asker : public RunObserver {
   static void describe(ObserverDescription<Params>& d) {
     d.name("asker").text("Asks the run for something.");
     d.params.add("at", &Params::at).range(0).text("the step after which it asks; 0: before the first");
-    d.params.add("ask", &Params::ask).required().choices({"stop", "save", "validate", "rate_factor", "fail"}).text("for what");
+    d.params.add("ask", &Params::ask).required().choices({"stop", "save", "validate", "checkpoint", "rate_factor", "fail"});
     d.params.add("factor", &Params::factor).text("of the learning rate");
   }
   explicit Asker(const Params& params) : params_(params) {}
@@ -71,6 +71,7 @@ class Asker : public RunObserver {
     if (params_.ask == "stop") control_->stop();
     if (params_.ask == "save") control_->save();
     if (params_.ask == "validate") control_->validate();
+    if (params_.ask == "checkpoint") control_->checkpoint();
     if (params_.ask == "rate_factor") control_->rate_factor(params_.factor);
     if (params_.ask == "fail") fail(ErrorKind::run, "the asker has lost its tongue");
   }

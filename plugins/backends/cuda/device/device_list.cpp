@@ -124,6 +124,10 @@ DeviceInfo describe(int index, const cudaDeviceProp& properties, const DriverSta
       {"cuBLASLt", libraries.cublaslt},
       {"NCCL", libraries.nccl == "not found" ? "not found; several devices at once need it" : libraries.nccl},
   };
+  info.versions = {{"driver", state.driver},
+                   {"CUDA runtime", cuda_version_text(state.runtime_cuda)},
+                   {"cuDNN", libraries.cudnn},
+                   {"cuBLASLt", libraries.cublaslt}};
   return info;
 }
 

@@ -3,6 +3,8 @@
 // the run as an error of the device.
 #include "millrace/plugin.h"
 
+#include <cstdlib>
+
 #include "millrace/error.h"
 #include "runtime/backend.h"
 #include "simulation/simulated_machine.h"
@@ -28,6 +30,12 @@ class StrictMachine final : public SimulatedMachine {
   DeviceInfo info_;
 };
 
+// MILLRACE_SIMULATED_FAIL: the number of the piece of work with which a device is lost, from 1 on; without it none is.
+std::uint64_t operation_to_fail() {
+  const char* const text = std::getenv("MILLRACE_SIMULATED_FAIL");
+  return text == nullptr ? 0 : std::strtoull(text, nullptr, 10);
+}
+
 class SimulatedBackend final : public Backend {
  public:
   std::string name() const override { return "simulated"; }
@@ -44,7 +52,8 @@ class SimulatedBackend final : public Backend {
   }
 
  private:
-  std::shared_ptr<Simulation> simulation_ = std::make_shared<Simulation>(SimulationOptions{});
+  std::shared_ptr<Simulation> simulation_ =
+      std::make_shared<Simulation>(SimulationOptions{.fail_operation = operation_to_fail()});
 };
 
 }  // namespace

@@ -1,0 +1,19 @@
+// Versions of what a run computes with: a checkpoint holds them, and a run that goes on with others says so.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "millrace/backend.h"
+
+namespace millrace {
+
+// Of this program, its ABI, and what the devices say of their libraries: {"Millrace", "0.1.0"}, {"cpu oneDNN", "2.6.3"}.
+std::map<std::string, std::string> versions_of(const std::vector<std::unique_ptr<Device>>& devices);
+
+// "cpu oneDNN was 2.6.3, is 3.1.0; ..." of those in both; "": they are equal.
+std::string version_changes(const std::map<std::string, std::string>& then, const std::map<std::string, std::string>& now);
+
+}  // namespace millrace

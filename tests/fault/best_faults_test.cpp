@@ -1,0 +1,140 @@
+// Whole runs of which the disk takes for a while no best weights, no lines, or no best checkpoint: what waits is written later.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+#include "pipelines/command.h"
+#include "replay_log.h"
+#include "run/checkpoint.h"
+
+namespace millrace::test {
+namespace {
+
+namespace fs = std::filesystem;
+using Words = std::vector<std::string>;
+
+// quickstart.toml made small: 2 epochs of 4 steps, validated after each, with a checkpoint after each second step.
+class BestFaultsTest : public testing::Test {
+ protected:
+  BestFaultsTest() {
+    std::ofstream(folder_ / "network.toml") << R"(input  = { channels = 3, height = 32, width = 32 }
+layers = [ { op = "global_average_pool" }, { op = "linear", out = "${classes}" } ]
+)";
+  }
+
+  Outcome run(const std::string& runs, const Words& faults, const Words& options = {}) const {
+    Words words = {"/usr/bin/env", fmt::format("LD_PRELOAD={}", FAULT_FILES),
+                   fmt::format("FAULT_FILES_FOLDER={}", folder_ / runs)};
+    words.insert(words.end(), faults.begin(), faults.end());
+    words.insert(words.end(), {tool("pipeline-run"), pipeline("quickstart.toml"), "--json"});
+    for (const std::string& each :
+         {fmt::format("data.root={}", shapes()), fmt::format("network.use={}", folder_ / "network.toml"),
+          fmt::format("run.folder={}", folder_ / runs), std::string("run.epochs=2"), std::string("run.best=validate.loss"),
+          std::string("checkpoint.every=2 steps"), std::string("checkpoint.keep=10")}) {
+      words.insert(words.end(), {"--set", each});
+    }
+    words.insert(words.end(), options.begin(), options.end());
+    return run_command(words);
+  }
+  std::string left_in(const std::string& runs, const std::string& file) const {
+    return read_file(find_file(folder_.path() / runs, file));
+  }
+
+  const TemporaryFolder folder_;
+};
+
+TEST_F(BestFaultsTest, BestWeightsThatTheDiskDidNotTakeForAWhileAreWrittenLater) {
+  ASSERT_EQ(run("whole", {}).code, 0);
+  const std::string best = left_in("whole", "best.safetensors");
+  ASSERT_FALSE(best.empty());
+  const Outcome outcome = run("runs", {"FAULT_FILES_NAME=best.safetensors", "FAULT_FILES_AT=1-2", "FAULT_FILES_DO=ENOSPC"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("warning: the best weights, after step 4, wait in memory and are tried again: cannot create '"),
+            std::string::npos)
+      << outcome.err;
+  EXPECT_TRUE(left_in("runs", "best.safetensors") == best);
+}
+
+TEST_F(BestFaultsTest, BestWeightsThatAreNeverWrittenAreAnErrorAndRescued) {
+  ASSERT_EQ(run("whole", {}).code, 0);
+  const Words full = {"FAULT_FILES_NAME=best.safetensors", "FAULT_FILES_AT=1-", "FAULT_FILES_DO=ENOSPC"};
+  const Outcome lost = run("runs", full);
+  EXPECT_EQ(lost.code, 1);
+  EXPECT_NE(lost.err.find("the best weights, after step 8, are not written: cannot create '"), std::string::npos) << lost.err;
+  EXPECT_EQ(left_in("runs", "weights.safetensors"), left_in("whole", "weights.safetensors"));
+  const Outcome saved = run("saved", full, {"--rescue", folder_ / "rescue"});
+  EXPECT_EQ(saved.code, 1);
+  EXPECT_EQ(left_in("rescue", "best.safetensors"), left_in("whole", "best.safetensors")) << saved.err;
+}
+
+// A pass before the resume that was the best is none when its weights were never written.
+TEST_F(BestFaultsTest, ACheckpointKnowsNoBestOfWhichTheWeightsAreNotWritten) {
+  const Outcome lost = run("runs", {"FAULT_FILES_NAME=best.safetensors", "FAULT_FILES_AT=1-", "FAULT_FILES_DO=ENOSPC"});
+  ASSERT_EQ(lost.code, 1);
+  const fs::path latest = find_file(folder_.path() / "runs", "latest");
+  const auto newest = newest_checkpoint(latest.parent_path(), [](const std::string& text) { ADD_FAILURE() << text; });
+  ASSERT_TRUE(newest);
+  EXPECT_EQ(newest->checkpoint.state.step, 8U);
+  EXPECT_FALSE(newest->checkpoint.state.watched.at("run.best validate.loss").best);
+}
+
+TEST_F(BestFaultsTest, NoLineOfTheMetricsIsMissingOrTornAfterAFullDisk) {
+  ASSERT_EQ(run("whole", {}).code, 0);
+  const Outcome outcome = run("runs", {"FAULT_FILES_NAME=metrics.jsonl", "FAULT_FILES_AT=4-7", "FAULT_FILES_DO=ENOSPC"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("metrics.jsonl' wait: No space left on device"), std::string::npos) << outcome.err;
+  const auto kinds = [&](const std::string& runs) {
+    std::istringstream lines(left_in(runs, "metrics.jsonl"));
+    Words found;
+    for (std::string line; std::getline(lines, line);) {
+      const auto event = nlohmann::json::parse(line, nullptr, false);
+      found.push_back(event.is_discarded() ? "no JSON: " + line : event.at("event").get<std::string>());
+    }
+    std::sort(found.begin(), found.end());  // checkpoints are told by a thread of their own
+    return found;
+  };
+  EXPECT_EQ(kinds("runs"), kinds("whole"));
+}
+
+TEST_F(BestFaultsTest, TheMetricsAreOnTheDiskBeforeACheckpointBehindThemIsTheNewest) {
+  const Outcome outcome = run("runs", {fmt::format("FAULT_FILES_LOG={}", folder_ / "log")});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  int metrics = -1;
+  std::size_t unsynced = 0, newest = 0;
+  for (const LoggedCall& call : read_log(folder_ / "log")) {
+    if (call.call == "open" && call.path.ends_with("metrics.jsonl")) metrics = call.descriptor;
+    if (call.call == "write" && call.descriptor == metrics && call.data.find("\"event\":\"step\"") != std::string::npos)
+      ++unsynced;
+    if (call.call == "fsync" && call.descriptor == metrics) unsynced = 0;
+    if (call.call != "rename" || !call.second.ends_with("latest")) continue;
+    ++newest;
+    EXPECT_LE(unsynced, 8 - 2 * newest) << "checkpoint " << newest;  // training may be ahead, by steps behind this one
+  }
+  EXPECT_EQ(newest, 4U);
+  EXPECT_EQ(unsynced, 0U) << "nothing is behind the last one";
+}
+
+TEST_F(BestFaultsTest, OtherVersionsAreSaidByARunThatGoesOn) {
+  ASSERT_EQ(run("runs", {}).code, 0);
+  const fs::path checkpoints = find_file(folder_.path() / "runs", "latest").parent_path();
+  const std::string newest = pointed_to(checkpoints, "latest");
+  Checkpoint checkpoint = read_checkpoint(checkpoints / newest);
+  ASSERT_TRUE(checkpoint.state.versions.contains("Millrace"));
+  EXPECT_TRUE(checkpoint.state.versions.contains("cpu oneDNN"));
+  const Outcome same = run("runs", {}, {"--resume"});
+  EXPECT_EQ(same.code, 0) << same.err;
+  EXPECT_EQ(same.err.find("other versions"), std::string::npos) << same.err;
+  checkpoint.state.versions["Millrace"] = "0.0.1";
+  write_checkpoint(checkpoints, checkpoint);
+  const Outcome other = run("runs", {}, {"--resume"});
+  EXPECT_EQ(other.code, 0) << other.err;
+  EXPECT_NE(other.err.find("was written by other versions, and bits may differ from here on: Millrace was 0.0.1, is "),
+            std::string::npos)
+      << other.err;
+}
+
+}  // namespace
+}  // namespace millrace::test

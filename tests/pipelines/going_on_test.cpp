@@ -1,0 +1,185 @@
+// What a run that breaks off says of going on is true: the commands that it prints are typed as they stand.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <csignal>
+#include <fstream>
+
+#include "command.h"
+#include "running_program.h"
+
+namespace millrace::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kPatience = 60;  // seconds, for machines that do much else
+constexpr const char* kNetwork = R"(input  = { channels = 3, height = 32, width = 32 }
+layers = [ { op = "conv", out = 8, kernel = 3, stride = 2 }, { op = "relu" }, { op = "dropout", probability = 0.3 },
+           { op = "global_average_pool" }, { op = "linear", out = "${classes}" } ]
+)";
+
+// quickstart.toml made small: 3 epochs of 4 steps, a checkpoint after each step. Names need quotes.
+class GoingOnTest : public testing::Test {
+ protected:
+  GoingOnTest() { write_network(kNetwork); }
+
+  void write_network(const std::string& text) const { std::ofstream(folder_ / "network.toml") << text; }
+  Words command(const Words& set, const Words& options = {}) const {
+    Words words = {tool("pipeline-run"), pipeline("quickstart.toml"), "--json"};
+    for (const std::string& each :
+         {"data.root=" + shapes(), "network.use=" + (folder_ / "network.toml"), "run.folder=" + (folder_ / "it's $HOME"),
+          std::string("run.epochs=3"), std::string("checkpoint.every=1 step"), std::string("checkpoint.keep=100")}) {
+      words.insert(words.end(), {"--set", each});
+    }
+    for (const std::string& each : set) words.insert(words.end(), {"--set", each});
+    words.insert(words.end(), options.begin(), options.end());
+    return words;
+  }
+  Outcome run(const Words& set, const Words& options = {}) const { return run_command(command(set, options)); }
+  fs::path runs() const { return folder_.path() / "it's $HOME"; }
+
+  const TemporaryFolder folder_;
+};
+
+// What stands between two texts; "": one of them is not there.
+std::string between(const std::string& text, const std::string& before, const std::string& after) {
+  const std::size_t begin = text.find(before);
+  const std::size_t end = begin == std::string::npos ? begin : text.find(after, begin + before.size());
+  return end == std::string::npos ? std::string() : text.substr(begin + before.size(), end - begin - before.size());
+}
+
+TEST_F(GoingOnTest, TheCommandThatASignalledRunPrintsGoesOnWithIt) {
+  const Words set = {"run.epochs=100000", "checkpoint.every=50 steps", "train.augment.flip_x=0.25"};
+  RunningProgram first(command(set, {"--devices", "cpu*2", "--processes", "2"}));
+  ASSERT_TRUE(first.says("\"event\":\"step\"", kPatience)) << first.err();
+  first.send(SIGTERM);
+  ASSERT_TRUE(first.ends(kPatience));
+  EXPECT_EQ(first.code(), 143) << first.err();
+  const std::string typed = between(first.err(), "\nto go on: ", "\n");
+  ASSERT_NE(typed, "") << first.err();
+  RunningProgram second({"/bin/sh", "-c", "exec " + typed});
+  ASSERT_TRUE(second.says("\"event\":\"resume\"", kPatience)) << typed << '\n' << second.err();
+  ASSERT_TRUE(second.says("\"event\":\"step\"", kPatience)) << typed << '\n' << second.err();
+  second.send(SIGTERM);
+  ASSERT_TRUE(second.ends(kPatience));
+  EXPECT_EQ(second.code(), 143) << second.err();
+}
+
+TEST_F(GoingOnTest, TheCommandThatExplainsWrongNumbersDoesSo) {
+  const Outcome wrong = run({"train.optimizer.learning_rate.initial=1e30"}, {"--devices", "cpu*2"});
+  EXPECT_EQ(wrong.code, 1) << wrong.err;
+  const std::string typed = between(wrong.err, "; " + tool("pipeline-run"), " names the layer where it begins");
+  ASSERT_NE(typed, "") << wrong.err;
+  const Outcome explained = run_command({"/bin/sh", "-c", "exec " + tool("pipeline-run") + typed});
+  EXPECT_EQ(explained.code, 0) << typed << '\n' << explained.err;
+  EXPECT_NE(explained.out.find("replayed from "), std::string::npos) << explained.out;
+}
+
+TEST_F(GoingOnTest, ALostDeviceIsNamedWithTheCheckpointAndTheCommandThatGoesOn) {
+  const fs::path plugins = fs::path(MILLRACE_BINARY_DIR) / "tests/simulated";
+  if (!fs::exists(plugins / "simulated.so")) GTEST_SKIP() << "the simulated device was not built";
+  const std::string path = "MILLRACE_PLUGIN_PATH=" + plugins.string();
+  const auto start = [&](const std::string& lost) {
+    fs::remove_all(runs());
+    Words words = {"/usr/bin/env", path, "MILLRACE_SIMULATED_FAIL=" + lost};
+    const Words rest = command({}, {"--devices", "simulated:0"});
+    words.insert(words.end(), rest.begin(), rest.end());
+    return run_command(words);
+  };
+  const auto weights = [&] { return read_file(find_file(runs(), "weights.safetensors")); };
+  const Outcome whole = start("0");
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  const std::string expected = weights();
+  ASSERT_FALSE(expected.empty());
+  Outcome lost;
+  for (int call = 200; call < 100'000 && (lost.code != 4 || events(lost, "checkpoint").empty()); call += call / 2)
+    lost = start(std::to_string(call));
+  ASSERT_EQ(lost.code, 4) << lost.err;
+  EXPECT_NE(lost.err.find(") failed; the newest checkpoint is '"), std::string::npos) << lost.err;
+  const std::string typed = between(lost.err, "; to go on behind it: ", "\n");
+  ASSERT_NE(typed, "") << lost.err;
+  const Outcome gone_on = run_command({"/usr/bin/env", path, "/bin/sh", "-c", "exec " + typed});
+  ASSERT_EQ(gone_on.code, 0) << typed << '\n' << gone_on.err;
+  EXPECT_GE(events(gone_on, "resume").at(0).at("step"), 1);
+  EXPECT_TRUE(weights() == expected) << "the weights differ";
+}
+
+TEST_F(GoingOnTest, ARunThatWasKilledBeforeItsFirstCheckpointHidesNoOther) {
+  ASSERT_EQ(run({}).code, 0);
+  const fs::path first = newest_run(runs());
+  RunningProgram second(command({"run.epochs=100000", "checkpoint.every=end"}));
+  ASSERT_TRUE(second.says("\"event\":\"step\"", kPatience)) << second.err();
+  second.send(SIGKILL);
+  ASSERT_TRUE(second.ends(kPatience));
+  ASSERT_NE(newest_run(runs()), first);
+  for (const Words& options : {Words{"--resume"}, Words{"--set", "checkpoint.resume=auto"}}) {
+    const Outcome resumed = run({}, options);
+    ASSERT_EQ(resumed.code, 0) << resumed.err;
+    ASSERT_EQ(events(resumed, "resume").size(), 1U) << resumed.err;
+    EXPECT_EQ(events(resumed, "resume")[0].at("step"), 12);
+    EXPECT_NE(resumed.err.find(fmt::format("has no checkpoint that can be used: the one in '{}' goes on", first.string())),
+              std::string::npos)
+        << resumed.err;
+  }
+}
+
+TEST_F(GoingOnTest, ANetworkFileThatHasChangedIsRefusedByItsChanges) {
+  ASSERT_EQ(run({}).code, 0);
+  std::string other = kNetwork;
+  other.replace(other.find("0.3"), 3, "0.5");
+  write_network(other);
+  const Outcome refused = run({}, {"--resume"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("allows a change:\n  network.use.layers[2].probability was 0.3, is 0.5\n"), std::string::npos)
+      << refused.err;
+  const Outcome allowed = run({}, {"--resume", "--allow-change", "network.use"});
+  EXPECT_EQ(allowed.code, 0) << allowed.err;
+}
+
+TEST_F(GoingOnTest, AnObserverMayAskForACheckpoint) {
+  const std::string path = fmt::format("MILLRACE_PLUGIN_PATH={}/tests/listeners", MILLRACE_BINARY_DIR);
+  const auto asked = [&](const Words& set) {
+    Words words = {"/usr/bin/env", path};
+    for (const std::string& word : command(set)) {
+      const bool left_out = set.size() == 1 && word.starts_with("checkpoint.");
+      left_out ? words.pop_back() : words.push_back(word);  // with its --set
+    }
+    return run_command(words);
+  };
+  const std::string ask = "observe.asker={ask=\"checkpoint\", at=2}";
+  const Outcome outcome = asked({ask, "checkpoint.every=end"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto written = events(outcome, "checkpoint");
+  ASSERT_EQ(written.size(), 2U) << outcome.err;
+  EXPECT_GE(written[0].at("step"), 2);
+  EXPECT_EQ(written[1].at("step"), 12);
+  const Outcome without = asked({ask});  // without [checkpoint]
+  EXPECT_EQ(without.code, 0) << without.err;
+  EXPECT_NE(without.err.find("observer asker asked for checkpoint in vain: the pipeline has no [checkpoint]\n"),
+            std::string::npos)
+      << without.err;
+}
+
+// Steps that take long: a checkpoint copies few weights.
+TEST_F(GoingOnTest, TrainingStandsStillForLessThanAStep) {
+  write_network(R"(input  = { channels = 3, height = 32, width = 32 }
+layers = [ { op = "conv", out = 48, kernel = 3 }, { op = "relu" }, { op = "conv", out = 48, kernel = 3 }, { op = "relu" },
+           { op = "conv", out = 48, kernel = 3 }, { op = "global_average_pool" }, { op = "linear", out = "${classes}" } ]
+)");
+  const Outcome outcome = run({"run.epochs=1"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto steps = events(outcome, "step"), checkpoints = events(outcome, "checkpoint");
+  ASSERT_EQ(checkpoints.size(), 4U);
+  ASSERT_EQ(steps.size(), 4U);
+  std::vector<double> seconds;
+  for (std::size_t i = 1; i < steps.size(); ++i)
+    seconds.push_back(steps[i].at("elapsed_seconds").get<double>() - steps[i - 1].at("elapsed_seconds").get<double>());
+  std::sort(seconds.begin(), seconds.end());
+  for (const auto& each : checkpoints) EXPECT_LT(each.at("stood_still_seconds").get<double>(), seconds[1]);
+  EXPECT_NE(outcome.err.find(" (training stood still for "), std::string::npos) << outcome.err;
+}
+
+}  // namespace
+}  // namespace millrace::test
