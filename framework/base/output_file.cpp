@@ -46,10 +46,13 @@ std::filesystem::path nearest_folder(std::filesystem::path folder) {
 }  // namespace
 
 OutputFile::OutputFile(std::string path) : path_(std::move(path)), temporary_(path_ + ".new-" + std::to_string(::getpid())) {
-  std::error_code ignored;  // what went wrong is said below
+  std::error_code error;
   const std::filesystem::path folder = std::filesystem::path(path_).parent_path();
-  if (!folder.empty()) std::filesystem::create_directories(folder, ignored);
+  if (!folder.empty()) std::filesystem::create_directories(folder, error);
   file_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (file_ < 0 && errno == ENOENT && error) {
+    fail(ErrorKind::storage, "cannot create folder '{}': {}", folder.string(), error.message());
+  }
   if (file_ < 0) failed("create", temporary_);
 }
 

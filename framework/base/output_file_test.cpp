@@ -71,6 +71,17 @@ TEST(OutputFile, NamesAFileThatCannotBeMade) {
   }
 }
 
+// The cause was that of the file, "No such file or directory", and not that of its folder.
+TEST(OutputFile, SaysWhyItsFolderCannotBeMade) {
+  try {
+    OutputFile file("/proc/self/no/a.bin");
+    FAIL() << "was made";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::storage);
+    EXPECT_EQ(std::string(error.what()), "cannot create folder '/proc/self/no': No such file or directory");
+  }
+}
+
 TEST(Csv, IsQuotedWhereRfc4180AsksForIt) {
   const auto field = [](std::string_view text) {
     std::string line;

@@ -74,6 +74,13 @@ bool lacks_bf16(const Outcome& outcome) {
   return outcome.code == 2 && outcome.err.find("precision = \"bf16\" needs AVX-512") != std::string::npos;
 }
 
+std::vector<std::string> without_privileges() {
+  const std::string setpriv = "/usr/bin/setpriv", drop = "-dac_override,-dac_read_search";
+  if (geteuid() != 0) return {"/usr/bin/env"};
+  return std::filesystem::exists(setpriv) ? std::vector<std::string>{setpriv, "--bounding-set=" + drop, "--inh-caps=" + drop}
+                                          : std::vector<std::string>();
+}
+
 std::string tool(const std::string& name) { return std::string(MILLRACE_BINARY_DIR) + "/bin/" + name; }
 std::string pipeline(const std::string& name) { return std::string(MILLRACE_SOURCE_DIR) + "/pipelines/" + name; }
 

@@ -37,6 +37,9 @@ Outcome run_command(const std::vector<std::string>& arguments, const Interruptio
 // The run asked for bf16 and was refused, because this processor has none.
 bool lacks_bf16(const Outcome& outcome);
 
+// The words before a program that make permissions count for root too; none where that cannot be had.
+std::vector<std::string> without_privileges();
+
 std::string tool(const std::string& name);      // path in the build tree
 std::string pipeline(const std::string& name);  // path in the source tree
 

@@ -1,6 +1,5 @@
 // pipeline-data over sets of every sort: images of any size, files that cannot be read, label images, numbers, odd names.
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <fstream>
 #include <regex>
@@ -80,14 +79,6 @@ TEST(DataTool, PassesOnceOnWhatASourceWarnsOf) {
     EXPECT_EQ(outcome.err.find(warning), 0U) << outcome.err;
     EXPECT_EQ(outcome.err.rfind(warning), 0U) << outcome.err;
   }
-}
-
-// The words by which a program is not above permissions, even when the user is root; none where that cannot be had.
-std::vector<std::string> without_privileges() {
-  const std::string setpriv = "/usr/bin/setpriv", drop = "-dac_override,-dac_read_search";
-  if (geteuid() != 0) return {"/usr/bin/env"};
-  return fs::exists(setpriv) ? std::vector<std::string>{setpriv, "--bounding-set=" + drop, "--inh-caps=" + drop}
-                             : std::vector<std::string>();
 }
 
 TEST(DataTool, ChecksOnWhenAFileCannotBeRead) {

@@ -6,12 +6,14 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <set>
 #include <sstream>
 
 #include "command.h"
 #include "network/safetensors.h"
+#include "pairs_fixture.h"
 
 namespace millrace::test {
 namespace {
@@ -337,6 +339,39 @@ TEST_F(Predict, ASlowSinkKeepsMemoryFlatAndTheOrder) {
   unsetenv("MILLRACE_PLUGIN_PATH");  // NOLINT(concurrency-mt-unsafe)
   std::printf("%zu images: %.1f MiB, %zu images: %.1f MiB\n", most / 4, small, most, large);
   EXPECT_LT(large, small + 4 + 1e-4 * static_cast<double>(most)) << "a list of paths takes about 30 bytes an image";
+}
+
+// The same for files of their own: MILLRACE_PREDICTIONS masks, or 1,200.
+TEST(PredictMasks, ManyKeepMemoryFlatAndTheOrder) {
+  const char* const wanted = std::getenv("MILLRACE_PREDICTIONS");  // NOLINT(concurrency-mt-unsafe)
+  const std::size_t most = wanted != nullptr ? std::stoul(wanted) : 1200;
+  const TemporaryFolder folder;
+  const std::string weights = train_maps(folder.path().string());
+  std::vector<std::string> first(4);  // masks of the four images
+  const auto peak = [&](std::size_t count) {
+    std::ofstream list(folder / "list.csv");
+    list << "file_name\n";
+    for (std::size_t i = 0; i < count; ++i) list << "images/" << i % first.size() << ".png\n";
+    list.close();
+    fs::remove_all(folder.path() / "out");
+    const Outcome outcome =
+        run_command({tool("pipeline-run"), "--predict", folder / "list.csv", "--weights", weights, "--out", folder / "out",
+                     "--devices", "cpu", "--set", "predict.write_masks.names=number", "--set", "predict.batch.size=16"});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    for (std::size_t i = 0; i < count; ++i) {
+      const std::string mask = read_file(folder.path() / "out/masks" / fmt::format("{:08}-{}.png", i, i % first.size()));
+      if (i < first.size()) first[i] = mask;
+      EXPECT_TRUE(!mask.empty() && mask == first[i % first.size()]) << i;
+    }
+    const auto files = fs::directory_iterator(folder.path() / "out/masks");
+    EXPECT_EQ(static_cast<std::size_t>(std::distance(begin(files), end(files))), count);
+    return static_cast<double>(outcome.peak_kib) / 1024;
+  };
+  const double small = peak(most / 4);
+  EXPECT_NE(first[0], first[1]) << "masks that say nothing of the order";
+  const double large = peak(most);
+  std::printf("%zu masks: %.1f MiB, %zu masks: %.1f MiB\n", most / 4, small, most, large);
+  EXPECT_LT(large, small + 4 + 2e-4 * static_cast<double>(most)) << "a list of paths, and the names of files that were written";
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include "command.h"
 #include "network/safetensors.h"
 #include "network/torch_file_fixture.h"
+#include "pairs_fixture.h"
 
 namespace millrace::test {
 namespace {
@@ -160,6 +161,80 @@ TEST_F(Transfer, ListsWhatDoesNotFitBeforeTheRun) {
   std::ofstream(*folder_ / "evil.pth", std::ios::binary) << torch_fixture::zip(
       torch_fixture::entries_of(torch_fixture::pickle("cposix\nsystem\n(" + torch_fixture::text("true") + "tR"), {}));
   expect(five_classes("new = [\"fc\"]", "", {"--weights", *folder_ / "evil.pth"}), 3, {"would run posix.system: refused"});
+}
+
+// torchvision's vgg16_bn, as its file has it: names and shapes of the layers before the classifier. Running means are 10,000.
+std::vector<NamedTensor> vgg16_bn() {
+  std::vector<NamedTensor> tensors;
+  const auto add = [&](const std::string& name, const Shape& shape, float least, float step) {
+    std::vector<float> values(static_cast<std::size_t>(shape.elements()));
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = least + step * static_cast<float>((i * 7 + tensors.size()) % 13);
+    tensors.push_back({name, shape, std::move(values)});
+  };
+  std::int64_t channels = 3;
+  int number = 0;
+  for (const int out : {64, 64, 0, 128, 128, 0, 256, 256, 256, 0, 512, 512, 512, 0, 512, 512, 512, 0}) {
+    if (out == 0) {  // a pool
+      ++number;
+      continue;
+    }
+    const std::string conv = fmt::format("features.{}.", number), norm = fmt::format("features.{}.", number + 1);
+    add(conv + "weight", {out, channels, 3, 3}, -0.03F, 0.005F);
+    add(conv + "bias", {out}, -0.1F, 0.02F);
+    add(norm + "weight", {out}, 0.5F, 0.1F);
+    add(norm + "bias", {out}, -0.3F, 0.05F);
+    add(norm + "running_mean", {out}, 1e4F, 0);
+    add(norm + "running_var", {out}, 1, 0.1F);
+    channels = out;
+    number += 3;
+  }
+  for (const char* layer : {"0", "3", "6"}) {  // small: nothing asks for them
+    add(fmt::format("classifier.{}.weight", layer), {4, 4}, 0, 1);
+    add(fmt::format("classifier.{}.bias", layer), {4}, 0, 1);
+  }
+  return tensors;
+}
+
+// What segnet_camvid.toml says in its first lines, for a step with a learning rate of 0.
+TEST(TransferOfSegNet, TheEncoderIsThatOfAClassificationNetworkByName) {
+  const TemporaryFolder folder;
+  draw_pairs(folder / "train", 4, 32, 32, 12);
+  const std::vector<NamedTensor> file = vgg16_bn();
+  write_pth(folder / "vgg16_bn.pth", file, "");
+  std::ofstream(folder / "s.toml") << "extends = \"" << pipeline("segnet_camvid.toml")
+                                   << "\"\n[run]\nepochs = 0.25\nbest = \"\"\n"
+                                   << "precision = \"fp32\"\ndevices = \"cpu\"\nfolder = \"" << folder / "runs"
+                                   << "\"\n[data]\nroot = \"" << folder.path().string()
+                                   << "\"\nheight = 32\nwidth = 32\nmargin = 0\n"
+                                   << "[network]\nweights = \"vgg16_bn.pth\"\nnew = [\"decoder*\"]\n"
+                                   << "rename = [{ from = \"classifier.*\", to = \"\" }]\n"
+                                   << "[train.batch]\nsize = 1\n[train.optimizer]\nlearning_rate = 0\n";
+  const Outcome outcome = run_command({tool("pipeline-run"), folder / "s.toml", "--graph", "train", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  ASSERT_EQ(events(outcome, "step").size(), 1U);
+  const Tensors made = tensors_of(folder / "runs");
+  std::size_t encoder = 0, decoder = 0;
+  for (const NamedTensor& tensor : file) {
+    if (tensor.name.starts_with("classifier")) continue;
+    SCOPED_TRACE(tensor.name);
+    ++encoder;
+    ASSERT_TRUE(made.contains(tensor.name));
+    const std::vector<float>& values = made.at(tensor.name);
+    ASSERT_EQ(values.size(), tensor.values.size());
+    if (tensor.name.ends_with("running_mean")) {
+      for (const float value : values) EXPECT_NEAR(value, 9e3F, 100) << "it takes a tenth of the batch's";
+    } else if (!tensor.name.ends_with("running_var")) {
+      EXPECT_TRUE(values == tensor.values);
+    }
+  }
+  for (const auto& [name, values] : made) {
+    EXPECT_FALSE(name.starts_with("classifier")) << name;
+    if (!name.starts_with("decoder")) continue;
+    ++decoder;
+    EXPECT_TRUE(!name.ends_with("conv.weight") || values.front() != values.back()) << name << " is drawn";
+  }
+  EXPECT_EQ(encoder, 13U * 6);
+  EXPECT_EQ(made.size(), encoder + decoder);
 }
 
 }  // namespace

@@ -9,43 +9,11 @@ plugins/stages/write_boundaries/write_boundaries_test.cpp read it.
 """
 import numpy
 
+import figure_formulas as formulas
 import reference_values as reference
-
-BINS = 15
 
 # (classes, samples, how much the right class's output is raised, classes that never occur)
 CASES = [(2, 50, 0.5, ()), (5, 400, 1.5, ()), (11, 3000, 2.0, (3, 10)), (7, 64, 30.0, (0,)), (3, 20, -2.0, ())]
-
-
-def divide(above, below):
-    return numpy.divide(above, below, out=numpy.zeros_like(above, dtype=float), where=below != 0)
-
-
-def class_figures(matrix):
-    """Long et al., arXiv 1411.4038, section 5; means over the classes that occur."""
-    right, occurring, predicted = numpy.diag(matrix).astype(float), matrix.sum(1).astype(float), matrix.sum(0).astype(float)
-    made = dict(
-        recall=divide(right, occurring),
-        precision=divide(right, predicted),
-        f1=divide(2 * right, occurring + predicted),
-        iou=divide(right, occurring + predicted - right),
-    )
-    there = occurring > 0
-    means = {f"mean_{name}": values[there].mean() for name, values in made.items() if name != "precision"}
-    return made, dict(
-        accuracy=right.sum() / matrix.sum(), weighted_iou=(occurring * made["iou"]).sum() / matrix.sum(), **means
-    )
-
-
-def calibration_error(confidence, right):
-    """Guo et al., "On calibration of modern neural networks", arXiv 1706.04599, equation 3: bins ((m - 1) / M, m / M]."""
-    bins = numpy.clip(numpy.ceil(confidence * BINS).astype(int) - 1, 0, BINS - 1)
-    error = 0.0
-    for one in range(BINS):
-        inside = bins == one
-        if inside.any():
-            error += inside.mean() * abs(right[inside].mean() - confidence[inside].mean())
-    return error
 
 
 def agree_with_sklearn(labels, predicted, classes, matrix, by_class):
@@ -70,22 +38,6 @@ def image(height, width, channels, phase):
     return numpy.clip(numpy.floor(60.0 + 4.0 * y + 3.0 * x + 20.0 * c + grain), 0, 255)
 
 
-def similarity(a, b):
-    """SSIM of one channel: Wang et al. 2004, windows of 11 x 11, a Gaussian of deviation 1.5, those within the image."""
-    far = numpy.arange(11) - 5.0
-    kernel = numpy.exp(-(far**2) / (2 * 1.5**2))
-    kernel = numpy.outer(kernel, kernel) / kernel.sum() ** 2
-
-    def mean(values):
-        windows = numpy.lib.stride_tricks.sliding_window_view(values, (11, 11))
-        return (windows * kernel).sum((2, 3))
-
-    c1, c2 = (0.01 * 255) ** 2, (0.03 * 255) ** 2
-    mean_a, mean_b = mean(a), mean(b)
-    var_a, var_b, both = mean(a * a) - mean_a**2, mean(b * b) - mean_b**2, mean(a * b) - mean_a * mean_b
-    return ((2 * mean_a * mean_b + c1) * (2 * both + c2) / ((mean_a**2 + mean_b**2 + c1) * (var_a + var_b + c2))).mean()
-
-
 # height, width, channels, luminance, border
 PICTURES = [(24, 17, 1, False, 0), (20, 31, 3, False, 0), (26, 22, 3, True, 0), (30, 28, 3, True, 4), (11, 11, 1, False, 0)]
 
@@ -94,13 +46,11 @@ def picture(number, height, width, channels, luminance, border):
     first = 500 * number + 120000
     images = [image(height, width, channels, first + i) for i in range(2)]
     planes = [i[border : height - border, border : width - border] for i in images]
-    if luminance:  # ITU-R BT.601
-        planes = [16 + (p @ numpy.array([65.481, 128.553, 24.966]))[..., None] / 255 for p in planes]
-    error = ((planes[0] - planes[1]) ** 2).mean()
-    similarities = [similarity(planes[0][..., c], planes[1][..., c]) for c in range(planes[0].shape[2])]
+    if luminance:
+        planes = [formulas.luminance_of(p) for p in planes]
     return dict(
         shape=[height, width, channels], phase=first, luminance=luminance, border=border,
-        psnr=float(10 * numpy.log10(255**2 / error)), ssim=float(numpy.mean(similarities)),
+        psnr=formulas.signal_to_noise_ratio(*planes), ssim=formulas.similarity(*planes),
     )
 
 
@@ -109,7 +59,6 @@ BOUNDARIES = [(40, 30, 3, 0, 1, 0.0075), (60, 80, 4, 2, 1, 0.02), (48, 64, 11, 1
 
 
 def boundary(height, width, classes, down, right, tolerance):
-    """Boundary F1 by all pairs of boundary pixels: Csurka et al., BMVC 2013."""
     y, x = numpy.mgrid[:height, :width]
 
     def class_at(y, x):
@@ -119,23 +68,7 @@ def boundary(height, width, classes, down, right, tolerance):
     truth = class_at(y, x)
     predicted = (class_at(y + down, x + right) + ((7 * y + 13 * x) % 29 == 0)) % classes
 
-    def places(labels, c):
-        mask = numpy.pad((labels == c) & ~nothing, 1)
-        inner = mask[1:-1, 1:-1]
-        return numpy.argwhere(inner & ~(mask[:-2, 1:-1] & mask[2:, 1:-1] & mask[1:-1, :-2] & mask[1:-1, 2:]))
-
-    def near(of, others):
-        far = numpy.sqrt(((of[:, None].astype(float) - others[None]) ** 2).sum(2)).min(1)
-        return (far <= tolerance * numpy.hypot(height, width)).mean()
-
-    figures = []
-    for c in range(classes):
-        a, b = places(truth, c), places(predicted, c)
-        if len(a) == 0 or len(b) == 0:
-            figures.append(None if len(a) == len(b) else 0.0)
-            continue
-        precision, recall = near(b, a), near(a, b)
-        figures.append(float(2 * precision * recall / (precision + recall)) if precision + recall > 0 else 0.0)
+    figures = formulas.boundary_f1(truth, predicted, ~nothing, classes, tolerance)
     return dict(height=height, width=width, classes=classes, down=down, right=right, tolerance=tolerance, f1=figures)
 
 
@@ -150,11 +83,10 @@ def case(number, classes, samples, raised, missing):
     predicted = outputs.argmax(1)
     matrix = numpy.zeros((classes, classes), dtype=int)
     numpy.add.at(matrix, (labels, predicted), 1)
-    scores = numpy.exp(outputs - outputs.max(1, keepdims=True))
-    scores /= scores.sum(1, keepdims=True)
-    by_class, figures = class_figures(matrix)
+    scores = formulas.softmax(outputs)
+    by_class, figures = formulas.class_figures(matrix)
     agree_with_sklearn(labels, predicted, classes, matrix, by_class)
-    figures["calibration_error"] = calibration_error(scores.max(1), predicted == labels)
+    figures["calibration_error"] = formulas.calibration_error(scores.max(1), predicted == labels)
     return dict(
         classes=classes, samples=samples, phase=first + 1, scale=3.0, raised=raised, labels=labels.tolist(),
         matrix=matrix.reshape(-1).tolist(), by_class={name: values.tolist() for name, values in by_class.items()},

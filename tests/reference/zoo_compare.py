@@ -1,7 +1,7 @@
 """Compares what the networks of the zoo compute with what PyTorch's do, from the same weights: logits, and a training step.
 
     python3 -m venv ../venv && ../venv/bin/pip install numpy torch torchvision
-    ../venv/bin/python tests/reference/zoo_compare.py build/release/bin/pipeline-run [NETWORK...] [--write | --updates N]
+    ../venv/bin/python tests/reference/zoo_compare.py build/release/bin/pipeline-run [NETWORK...] [--write | --updates N] [--side HxW]
 
 PyTorch initialises each network; its batch norms and running statistics become those of some random images, and are not all alike.
 The weights go through a .pth file. Four images later there are two figures, each of ours in float32, of PyTorch's in float32, and of
@@ -17,7 +17,8 @@ it are medians over these.
 
 Prints a row of README.md's table for each network and the name of its worst tensor; --write puts the row there. Exit code 1 when the
 ratio of the logits, of the update or of its median tensor is above 3. --updates N compares what N steps add up to, over the same images
-with momentum and a rate of 0.01: from the second step on, each begins where the one before it led.
+with momentum and a rate of 0.01: from the second step on, each begins where the one before it led. --side 384x480, or 96, is the size of
+all images; no row of the table is of another size.
 """
 import argparse
 import copy
@@ -57,7 +58,7 @@ flow = ["read", "decode_image", "batch", {flow}]
 [graph.read]
 {read}
 [graph.decode_image]
-size = [{side}, {side}]
+size = {size}
 [graph.batch]
 size = 4
 {rest}
@@ -89,7 +90,7 @@ LOSSES = dict(classify=("cross_entropy", torch.nn.functional.cross_entropy),
               restore=("mean_squared_error", torch.nn.functional.mse_loss))
 
 
-def settle(model, side):
+def settle(model, size):
     """Batch norms as after some training, their factors and shifts not all alike; nor those of layer scales."""
     generator = torch.Generator().manual_seed(2)
     norms = {module: module.momentum for module in model.modules() if isinstance(module, torch.nn.BatchNorm2d)}
@@ -101,7 +102,7 @@ def settle(model, side):
         elif hasattr(module, "layer_scale"):
             torch.nn.init.uniform_(module.layer_scale, 0.5, 1.5, generator=generator)
     with torch.no_grad():
-        model.train()(torch.randn(8, 3, side, side, generator=generator))
+        model.train()(torch.randn(8, 3, *size, generator=generator))
     for module, momentum in norms.items():
         module.momentum = momentum
     return model.eval()
@@ -110,10 +111,10 @@ def settle(model, side):
 class Data:
     """Four random images with their targets, as files and as tensors."""
 
-    def __init__(self, twin, side, folder, seed):
+    def __init__(self, twin, size, folder, seed):
         generator = torch.Generator().manual_seed(seed)
         numbers = lambda *shape, most=256: torch.randint(0, most, shape, dtype=torch.uint8, generator=generator)
-        pixels = numbers(BATCH, 3, side, side)
+        pixels = numbers(BATCH, 3, *size)
         mean, deviation = (torch.tensor(twin.input.get(key, [otherwise] * 3), dtype=torch.float64).view(3, 1, 1)
                            for key, otherwise in (("mean", 0.0), ("deviation", 1.0)))
         self.inputs = (pixels.double() / 255 - mean) / deviation
@@ -124,11 +125,11 @@ class Data:
             write_pngs(pixels, [folder / str(i) for i in range(BATCH)])
             return
         if twin.task == "segment":
-            labels = numbers(BATCH, 1, side, side, most=CLASSES)
+            labels = numbers(BATCH, 1, *size, most=CLASSES)
             self.targets = labels[:, 0].long()
             more = "classes = [" + ", ".join(f'{{ name = "{i}" }}' for i in range(CLASSES)) + "]"
         else:
-            labels = numbers(BATCH, 3, twin.scale * side, twin.scale * side)
+            labels = numbers(BATCH, 3, *(twin.scale * side for side in size))
             self.targets = labels.double() / 255
             more = f'target = "image"\ntarget_scale = {twin.scale}'
         self.read = f'stage = "read_pairs"\nimages = "{folder}/images"\nlabels = "{folder}/labels"\n{more}'
@@ -149,10 +150,10 @@ def output_of(command):
     return done.stdout
 
 
-def run(program, twin, side, folder, epochs=1, **graph):
-    variables = "\n".join(f"{key} = {json.dumps(value)}" for key, value in twin.settings(side).items())
+def run(program, twin, size, folder, epochs=1, **graph):
+    variables = "\n".join(f"{key} = {json.dumps(value)}" for key, value in twin.settings(size).items())
     file = folder / "zoo.toml"
-    file.write_text(PIPELINE.format(folder=folder, network=twin.network, settings=variables, side=side, epochs=epochs, **graph))
+    file.write_text(PIPELINE.format(folder=folder, network=twin.network, settings=variables, size=list(size), epochs=epochs, **graph))
     output_of([program, str(file), "--quiet"])
 
 
@@ -165,9 +166,9 @@ def result_of(model, inputs):
     return named["out" if "out" in named else "logits"], named
 
 
-def last_layer(program, twin, side):
+def last_layer(program, twin, size):
     command = [str(pathlib.Path(program).parent / "pipeline-inspect"), twin.network]
-    for key, value in twin.settings(side).items():
+    for key, value in twin.settings(size).items():
         command += ["--set", f"{key}={value if isinstance(value, str) else json.dumps(value)}"]
     return output_of(command).splitlines()[-2].split()[1]
 
@@ -176,10 +177,10 @@ def distance(values, truth):
     return float((values - truth).norm() / truth.norm())
 
 
-def compare_logits(program, twin, model, folder):
-    data = Data(twin, twin.side, folder / "logits", 3)
-    rest = LOGITS.format(last=last_layer(program, twin, twin.side), folder=folder)
-    run(program, twin, twin.side, folder, read=data.read, flow='"forward", "write_features"', rest=rest)
+def compare_logits(program, twin, model, folder, size):
+    data = Data(twin, size, folder / "logits", 3)
+    rest = LOGITS.format(last=last_layer(program, twin, size), folder=folder)
+    run(program, twin, size, folder, read=data.read, flow='"forward", "write_features"', rest=rest)
     ours = torch.from_numpy(numpy.load(folder / "logits.npy").astype(numpy.float64))
     with torch.no_grad():
         theirs = result_of(model, data.inputs.float())[0].double()
@@ -221,14 +222,14 @@ def read_safetensors(path):
     return tensors
 
 
-def compare_updates(program, twin, model, folder, steps, seed):
-    data = Data(twin, twin.step_side, folder / f"step{seed}", seed)
+def compare_updates(program, twin, model, folder, size, steps, seed):
+    data = Data(twin, size, folder / f"step{seed}", seed)
     auxiliary = ", ".join(f'{{ output = "{name}", weight = {weight} }}' for name, (_, weight) in twin.auxiliary.items())
     rest = STEP.format(loss=LOSSES[twin.task][0], rate=steps.rate, momentum=steps.momentum, auxiliary=auxiliary)
     if not auxiliary:
         rest = rest.replace("auxiliary = []\n", "")
     flow = '"forward_backward", "allreduce", "optimizer"'
-    run(program, twin, twin.step_side, folder, steps.count, read=data.read, flow=flow, rest=rest)
+    run(program, twin, size, folder, steps.count, read=data.read, flow=flow, rest=rest)
     after = read_safetensors(max(folder.glob("runs/zoo/*/weights.safetensors"), key=lambda file: file.stat().st_mtime_ns))
     truth, theirs = (updates_of_pytorch(twin, model, data, steps, dtype) for dtype in (torch.float64, torch.float32))
     before = values_of(model)
@@ -246,23 +247,25 @@ def updates_apart(ours, theirs, truth):
     return [far(ours) / norm, far(theirs) / norm, far(ours) / far(theirs)], ratios
 
 
-def compare_sets(program, twin, model, folder, steps):
+def compare_sets(program, twin, model, folder, size, steps):
     """Medians over the sets of images: the three figures, then the ratio in the median tensor and in the worst one; its name."""
-    figures, ratios = zip(*(compare_updates(program, twin, model, folder, steps, seed) for seed in range(3, 3 + SETS)))
+    figures, ratios = zip(*(compare_updates(program, twin, model, folder, size, steps, seed) for seed in range(3, 3 + SETS)))
     by_tensor = numpy.median(ratios, axis=0)
     name = list(values_of(model))[int(by_tensor.argmax())]
     return [*numpy.median(figures, axis=0), float(numpy.median(by_tensor)), float(by_tensor.max())], name
 
 
-def compare(program, twin, steps):
+def compare(program, twin, steps, size=None):
+    """`size`: of all images; otherwise those of the twin."""
+    side, step_side = (size or (both, both) for both in (twin.side, twin.step_side))
     torch.manual_seed(1)
     model = zoo_models.without_chance(twin.make(classes=CLASSES) if twin.task != "restore" else twin.make(0))
-    model = settle(model, twin.step_side)
+    model = settle(model, step_side)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         torch.save(model.state_dict(), folder / "weights.pth")
-        logits = compare_logits(program, twin, model, folder)
-        return logits, *compare_sets(program, twin, model, folder, steps)
+        logits = compare_logits(program, twin, model, folder, side)
+        return logits, *compare_sets(program, twin, model, folder, step_side, steps)
 
 
 def row(twin, logits, step):
@@ -280,6 +283,14 @@ def write(rows):
     README.write_text(text.replace(begin + head + body + end, begin + head + "".join(f"{line}\n" for line in lines) + end))
 
 
+def size_of(text):
+    """Of "384x480" or "96": height and width."""
+    sides = [int(side) for side in text.split("x")]
+    if len(sides) > 2 or min(sides) < 1:
+        raise ValueError(text)
+    return sides[0], sides[-1]
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("program")
@@ -287,14 +298,17 @@ def main():
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--write", action="store_true")
     how.add_argument("--updates", type=int)
+    parser.add_argument("--side", type=size_of, metavar="HxW")
     options = parser.parse_args()
+    if options.write and options.side:
+        parser.error("--write is for the sizes of the table: leave out --side")
     steps = Steps(options.updates, 0.01, 0.9) if options.updates else ONE
     good = True
     for twin in zoo_models.TWINS:
         if options.networks and twin.network not in options.networks and twin.title not in options.networks:
             continue
         try:
-            logits, step, worst = compare(options.program, twin, steps)
+            logits, step, worst = compare(options.program, twin, steps, options.side)
         except RuntimeError as error:
             print(f"{twin.title}: {error}", flush=True)
             good = False

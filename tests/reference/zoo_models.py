@@ -38,9 +38,9 @@ class Twin:
     def title(self):
         return ", ".join([self.network, *(f"{key} {value}" for key, value in self.variables.items()), *["auxiliary"] * bool(self.auxiliary)])
 
-    def settings(self, side):
-        """The network's variables in a pipeline, with nothing drawn by chance."""
-        settings = dict(self.variables) | (dict(height=side, width=side) if "height" in self.defaults else {})
+    def settings(self, size):
+        """The network's variables in a pipeline, with nothing drawn by chance. `size`: height and width of its input."""
+        settings = dict(self.variables) | (dict(zip(("height", "width"), size)) if "height" in self.defaults else {})
         if self.task != "restore":
             settings["classes"] = CLASSES
         for name in self.defaults:

@@ -1,0 +1,77 @@
+// `--predict` over images that cannot be read.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <map>
+
+#include "command.h"
+#include "pairs_fixture.h"
+
+namespace millrace::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+class PredictionFailures : public testing::Test {
+ protected:
+  PredictionFailures() : weights_(train_maps(folder_.path())) { fs::copy(folder_ / "images", folder_ / "photos"); }
+
+  Outcome predict(const std::string& out, std::vector<std::string> words = {}) const {
+    words.insert(words.end(), {tool("pipeline-run"), "--predict", folder_ / "photos", "--weights", weights_, "--out",
+                               folder_ / out, "--devices", "cpu"});
+    return run_command(words);
+  }
+  // By the names of their files.
+  std::map<std::string, std::string> masks(const std::string& out) const {
+    std::map<std::string, std::string> found;
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(folder_.path() / out / "masks", ignored))
+      found[entry.path().filename()] = read_file(entry.path());
+    return found;
+  }
+
+  TemporaryFolder folder_;
+  std::string weights_;
+};
+
+TEST_F(PredictionFailures, BrokenImagesAreNamedAndTheOthersHaveTheirMasks) {
+  const Outcome whole = predict("whole");
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  const auto expected = masks("whole");
+  ASSERT_EQ(expected.size(), 4U);
+  const std::string half = folder_ / "photos/0a.png", text = folder_ / "photos/2b.png";
+  fs::copy(folder_ / "photos/0.png", half);
+  fs::resize_file(half, fs::file_size(half) / 2);
+  std::ofstream(text) << "no image";
+  const Outcome outcome = predict("out");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  for (const std::string& file : {half, text}) EXPECT_NE(outcome.err.find(file), std::string::npos) << outcome.err;
+  EXPECT_EQ(masks("out"), expected);
+}
+
+TEST_F(PredictionFailures, AFileWithoutPermissionIsNamedAndTheOthersHaveTheirMasks) {
+  const std::vector<std::string> words = without_privileges();
+  if (words.empty()) GTEST_SKIP() << "root may read everything, and there is no setpriv";
+  fs::permissions(folder_ / "photos/1.png", fs::perms::none);
+  const Outcome outcome = predict("out", words);
+  EXPECT_NE(outcome.err.find(fmt::format("'{}': Permission denied", folder_ / "photos/1.png")), std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(masks("out").size(), 3U);
+}
+
+TEST_F(PredictionFailures, AFolderWithoutPermissionIsNamedAndNothingIsPredicted) {
+  const std::vector<std::string> words = without_privileges();
+  if (words.empty()) GTEST_SKIP() << "root may read everything, and there is no setpriv";
+  fs::create_directories(folder_ / "photos/sub");
+  fs::permissions(folder_ / "photos/sub", fs::perms::none);
+  const Outcome outcome = predict("out", words);
+  fs::permissions(folder_ / "photos/sub", fs::perms::owner_all);
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_NE(outcome.err.find(fmt::format("cannot open folder '{}': Permission denied", folder_ / "photos/sub")),
+            std::string::npos)
+      << outcome.err;
+  EXPECT_TRUE(masks("out").empty());
+}
+
+}  // namespace
+}  // namespace millrace::test

@@ -1,0 +1,87 @@
+// The shipped pipelines of segmentation and restoration on four drawn images.
+#include <gtest/gtest.h>
+
+#include "command.h"
+#include "pairs_fixture.h"
+
+namespace millrace::test {
+namespace {
+
+// Keys of --set that make a pipeline small.
+struct Shipped {
+  std::string name;
+  std::vector<std::string> small;
+};
+
+class ShippedPipelines : public testing::Test {
+ protected:
+  // CamVid's folders, with all 11 classes and the ignored one.
+  ShippedPipelines() {
+    for (const char* part : {"train", "val"}) draw_pairs(folder_ / part, 4, 64, 96, 12);
+  }
+  Outcome run(const std::string& name, const std::vector<std::string>& set, const std::vector<std::string>& options) const {
+    const std::string images = folder_ / "val/images";
+    std::vector<std::string> words = {tool("pipeline-run"), pipeline(name + ".toml"), "--devices", "cpu"};
+    const auto add = [&](const std::string& key) { words.insert(words.end(), {"--set", key}); };
+    for (const char* key : {"train.batch.size=2", "run.epochs=1", "run.precision=fp32"}) add(key);
+    add("run.folder=" + (folder_ / "runs"));
+    if (name == "denoise") {
+      for (const char* part : {"train", "validate"}) add(fmt::format("data.{}={}", part, images));
+    } else {
+      add("data.root=" + folder_.path().string());
+    }
+    if (name.ends_with("camvid")) add("data.photos=" + images);
+    for (const std::string& key : set) add(key);
+    words.insert(words.end(), options.begin(), options.end());
+    return run_command(words);
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(ShippedPipelines, AreInOrderGraphByGraph) {
+  for (const char* name :
+       {"segnet_camvid", "segnet_basic_camvid", "unet_camvid", "deeplab_camvid", "denoise", "super_resolution"}) {
+    std::vector<std::string> graphs = {"", "validate", "evaluate"};
+    if (std::string(name).ends_with("camvid")) graphs.emplace_back("predict");
+    for (const std::string& graph : graphs) {
+      SCOPED_TRACE(fmt::format("{} {}", name, graph));
+      std::vector<std::string> options = {"--check"};
+      if (!graph.empty()) options.insert(options.end(), {"--graph", graph});
+      const Outcome check = run(name, {}, options);
+      EXPECT_EQ(check.code, 0) << check.err;
+      EXPECT_EQ(check.err, "");
+      EXPECT_NE(check.out.find(graph.empty() ? "[train]" : "[" + graph + "]"), std::string::npos) << check.out;
+    }
+  }
+  EXPECT_FALSE(std::filesystem::exists(folder_.path() / "runs")) << "a check makes nothing";
+}
+
+// As they are but for sizes: two steps, the validation behind them, and the figure by which the best weights are chosen.
+TEST_F(ShippedPipelines, SmallOnesTrainTwoStepsAndValidate) {
+  const std::vector<Shipped> small = {{"unet_camvid", {"data.height=28", "data.width=48"}},
+                                      {"segnet_basic_camvid", {"data.height=20", "data.width=32"}},
+                                      {"denoise", {"network.depth=4"}},
+                                      {"super_resolution", {}}};
+  for (const auto& [name, set] : small) {
+    SCOPED_TRACE(name);
+    const Outcome outcome = run(name, set, {"--json", "--quiet"});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(events(outcome, "step").size(), 2U);
+    const auto passes = events(outcome, "validate");
+    ASSERT_EQ(passes.size(), 1U);
+    EXPECT_EQ(passes[0].at("samples"), 4);
+    EXPECT_GT(passes[0].at(name.ends_with("camvid") ? "mean_iou" : "psnr").get<double>(), 0);
+    const std::string weights = find_file(folder_.path() / "runs" / name, "weights.safetensors");
+    ASSERT_FALSE(weights.empty());
+    EXPECT_EQ(find_file(folder_.path() / "runs" / name, "best.safetensors").empty(), name == "denoise");
+    std::vector<std::string> measured = set;
+    measured.push_back("run.folder=" + (folder_ / "measured"));
+    const Outcome evaluated = run(name, measured, {"--graph", "evaluate", "--weights", weights});
+    EXPECT_EQ(evaluated.code, 0) << evaluated.err;
+    EXPECT_FALSE(find_file(folder_.path() / "measured" / name, "figures.csv").empty()) << evaluated.err;
+  }
+}
+
+}  // namespace
+}  // namespace millrace::test
