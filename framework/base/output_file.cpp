@@ -45,7 +45,8 @@ std::filesystem::path nearest_folder(std::filesystem::path folder) {
 
 }  // namespace
 
-OutputFile::OutputFile(std::string path) : path_(std::move(path)), temporary_(path_ + ".new-" + std::to_string(::getpid())) {
+OutputFile::OutputFile(std::string path, Sync sync)
+    : path_(std::move(path)), temporary_(path_ + ".new-" + std::to_string(::getpid())), sync_(sync) {
   std::error_code error;
   const std::filesystem::path folder = std::filesystem::path(path_).parent_path();
   if (!folder.empty()) std::filesystem::create_directories(folder, error);
@@ -98,18 +99,44 @@ void OutputFile::write_at(std::uint64_t offset, std::string_view bytes) {
 }
 
 // It has its own name only when nothing more can go wrong with its bytes.
-void OutputFile::commit() {
+void OutputFile::seal() {
+  if (file_ < 0) return;
   flush();
-  if (::fsync(file_) != 0 || ::close(std::exchange(file_, -1)) != 0) failed("write", path_);
+  if (sync_ == Sync::at_commit && ::fsync(file_) != 0) failed("write", path_);
+  if (::close(std::exchange(file_, -1)) != 0) failed("write", path_);
+}
+
+void OutputFile::commit() {
+  seal();
   if (::rename(temporary_.c_str(), path_.c_str()) != 0) failed("write", path_);
   temporary_.clear();
-  sync_folder(std::filesystem::path(path_).parent_path());
+  if (sync_ == Sync::at_commit) sync_folder(std::filesystem::path(path_).parent_path());
 }
 
 std::string OutputFile::keep() {
   flush();
   if (::close(std::exchange(file_, -1)) != 0) failed("write", path_);
   return std::exchange(temporary_, {});
+}
+
+void OutputFiles::add(const std::string& path, std::string_view bytes) {
+  auto file = std::make_unique<OutputFile>(path);
+  file->write(bytes);
+  file->seal();
+  files_.push_back(std::move(file));
+}
+
+void OutputFiles::commit() {
+  for (const auto& file : files_) file->commit();
+  files_.clear();
+}
+
+void sync_files(const std::string& folder) {
+  const int file = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const bool synced = file >= 0 && ::syncfs(file) == 0;
+  const int error = errno;
+  if (file >= 0) ::close(file);
+  if (!synced) fail(ErrorKind::storage, "cannot write '{}': {}", folder, std::strerror(error));
 }
 
 std::string output_path(const StageContext& context, std::string_view key, const std::string& file) {

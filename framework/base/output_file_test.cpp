@@ -58,6 +58,30 @@ TEST(OutputFile, IsRemovedUnlessItIsCommittedOrKept) {
   EXPECT_EQ(content(kept), "half");
 }
 
+TEST(OutputFiles, TakeTheirPlacesTogether) {
+  const testkit::TestFolder folder;
+  const fs::path first = folder.path() / "a.csv", second = folder.path() / "no/b.csv";
+  folder.write("a.csv", "old");
+  folder.write("no", "a file where a folder would have to be");
+  OutputFiles files;
+  files.add(first.string(), "new");
+  EXPECT_THROW(files.add(second.string(), "new"), Error);
+  EXPECT_EQ(content(first), "old");
+  files.commit();
+  EXPECT_EQ(content(first), "new");
+}
+
+TEST(OutputFile, SyncedLaterHasItsNameAtOnce) {
+  const testkit::TestFolder folder;
+  const fs::path path = folder.path() / "1.png";
+  OutputFile file(path.string(), OutputFile::Sync::later);
+  file.write("bytes");
+  file.commit();
+  sync_files(folder.path().string());
+  EXPECT_EQ(content(path), "bytes");
+  EXPECT_THROW(sync_files((folder.path() / "nowhere").string()), Error);
+}
+
 TEST(OutputFile, NamesAFileThatCannotBeMade) {
   const testkit::TestFolder folder;
   folder.write("no", "no folder");

@@ -9,6 +9,7 @@
 #include "millrace/storage.h"
 #include "network/tensor_file.h"
 #include "run/fetched_weights.h"
+#include "run/median_weights.h"
 #include "run/probe.h"
 #include "run/session.h"
 #include "run/stop_rules.h"
@@ -122,6 +123,7 @@ void Session::start_replicas() {
 Usage Session::usage_as_run() const {
   Usage usage = *usage_;
   usage.precision = to_string(precision_);
+  usage.measure = with_median_weights(std::move(usage.measure), median_weights_);
   for (const auto& build : builds_) {
     if (build->plan().name == usage.graph) usage.batch = build->batch().size;
   }

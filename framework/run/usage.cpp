@@ -166,6 +166,16 @@ const GraphBuild& usage_graph(const Pipeline& pipeline, const Builds& builds) {
   return build == nullptr ? *builds.front() : *build;
 }
 
+// As a stage takes it; an empty table where no stage of the graph takes one.
+Value loss_in(const GraphPlan& plan) {
+  for (const StagePlan& stage : plan.stages) {
+    if (!stage.type->takes_loss) continue;
+    const Value* const said = stage.table.find("loss");
+    return said ? *said : Value("cross_entropy");
+  }
+  return {};
+}
+
 // What the loss says of the network's result.
 void read_loss(const GraphBuild& main, Usage& usage) {
   CompileRequest request;
@@ -224,6 +234,10 @@ class UsageParser {
                               {"document", &usage.document},
                               {"sinks", &usage.sinks}})
       *field = part(key, Value::Kind::table);
+    if (const Value* const measure = table_.find("measure")) {
+      const bool text = measure->kind() == Value::Kind::text;
+      usage.measure = text ? *measure : part("measure", Value::Kind::table);
+    }
     usage.prepare = stages("prepare");
     usage.predict = stages("predict");
     return usage;
@@ -264,7 +278,10 @@ class UsageParser {
 std::optional<Usage> usage_of(const Pipeline& pipeline, const Builds& builds) {
   if (!pipeline.network || builds.empty()) return std::nullopt;
   std::optional<Usage> usage = UsageReader(pipeline, usage_graph(pipeline, builds)).read();
-  if (usage) read_loss(*builds.front(), *usage);
+  if (!usage) return usage;
+  read_loss(*builds.front(), *usage);
+  const GraphPlan& figures = usage_graph(pipeline, builds).plan();
+  usage->measure = loss_in(has_reports(figures) ? figures : builds.front()->plan());
   return usage;
 }
 
@@ -291,6 +308,8 @@ std::map<std::string, std::string> metadata_of(const Usage& usage) {
   table.set("precision", Value(usage.precision));
   table.set("output", Value(usage.output));
   table.set("loss", Value(usage.loss));
+  const bool measures = usage.measure.kind() == Value::Kind::text || !usage.measure.table().empty();
+  if (measures) table.set("measure", usage.measure);
   table.set("batch", Value(usage.batch));
   table.set("prepare", stage_names(usage.prepare));
   table.set("predict", stage_names(usage.predict));

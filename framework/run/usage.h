@@ -7,11 +7,11 @@
 //   precision = "fp32"
 //   output    = "classes"                   # of an image; "map": of each pixel; "image"; "numbers"
 //   loss      = "cross_entropy"
-//   batch     = 250                         # the size of its batches
-//   prepare   = ["decode_image"]            # stages before `batch`, without caches
-//   predict   = ["forward"]                 # stages behind it, up to the predictions
-//   input     = { height = 32, width = 32, channels = 3, mean = [...], deviation = [...] }
-//   target    = { kind = "classes", scale = 1, ids = [[0], [1, 5]], colours = ["#808080", "#800000"] }
+//   measure   = "cross_entropy"             # what its figures are made with, or a table of a loss; not in files of older
+//   versions batch     = 250                         # the size of its batches prepare   = ["decode_image"]            # stages
+//   before `batch`, without caches predict   = ["forward"]                 # stages behind it, up to the predictions input     =
+//   { height = 32, width = 32, channels = 3, mean = [...], deviation = [...] } target    = { kind = "classes", scale = 1, ids =
+//   [[0], [1, 5]], colours = ["#808080", "#800000"] }
 //                                           # of label images: the values of each class, and its colour where the source names it
 //   [stages.decode_image]                   # all keys, defaults too
 //   [sinks.write_masks]                     # keys of stages that write predictions, as the file says them
@@ -48,6 +48,7 @@ struct Usage {
   Value network;        // the variables
   Value document;       // the network's file
   Value sinks;          // a table for each type of stage
+  Value measure;        // `loss` of the graph's figures, as a stage takes it; an empty table: not known
   std::vector<std::string> classes;
   Position classes_at, target_at, precision_at;  // where a pipeline's file says them
 };
@@ -66,8 +67,19 @@ std::optional<Usage> usage_from(const std::map<std::string, std::string>& metada
 // The colours of classes that the metadata names. Metadata of others, or what cannot be read: none.
 std::vector<std::string> colours_from(const std::map<std::string, std::string>& metadata);
 
-// Where `here`, of a pipeline, does otherwise than `stored`, of its weights. Not compared: classes that one of the two does not
-// know, or where the last layers are new (`other_task`); targets that one of them has not; a precision that is left to the run.
+// Restoration: its images are made from their targets, by `noise` and by `shrink` of decode_image, and cut to the size of
+// training. A user's photographs are not to be spoilt or cut.
+bool restores(const Usage& usage);
+// Whether the network may be given photographs at their own size: it restores, and its images were cut and not resized. Whether
+// its layers can do with another size is not known here.
+bool takes_own_size(const Usage& usage);
+// Of a network that restores: without what makes an image of its target, and without cuts where it takes photographs' own size.
+Usage for_photographs(Usage usage);
+
+// Where `here`, of a pipeline, does otherwise than `stored`, of its weights: preparation, and the first variable or layer of the
+// network that is another. Not compared: classes that one of the two does not know, or where the last layers are new
+// (`other_task`); targets that one of them has not; a precision that is left to the run; initialisers. A network that restores
+// may be given images without targets as for_photographs() has it.
 Diagnostics disagreements(const Usage& stored, const Usage& here, bool other_task);
 
 }  // namespace millrace

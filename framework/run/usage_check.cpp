@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
+#include <string_view>
 
 #include "run/usage.h"
 
@@ -39,13 +41,72 @@ std::string as_written(const std::vector<std::size_t>& values) {
   return values.size() == 1 ? fmt::format("value {}", values.front()) : fmt::format("values {}", fmt::join(values, ", "));
 }
 
+// The variables of a network, with the defaults of its file.
+Value variables_of(const Usage& usage) {
+  const Value* const defaults = usage.document.find("defaults");
+  Value all = defaults != nullptr && defaults->kind() == Value::Kind::table ? *defaults : Value();
+  for (const Member& member : usage.network.table()) all.set(member.key, member.value);
+  return all;
+}
+
+// What the input is made of is compared as the input.
+bool is_of_input(const Usage& usage, const std::string& variable) {
+  const Value* const input = usage.document.find("input");
+  if (input == nullptr || input->kind() != Value::Kind::table) return false;
+  return std::ranges::any_of(input->table(), [&](const Member& member) {
+    return member.value.kind() == Value::Kind::text && member.value.text() == "${" + variable + "}";
+  });
+}
+
+bool is_reference(const Value* value) {
+  return value != nullptr && value->kind() == Value::Kind::text && value->text().find("${") != std::string::npos;
+}
+
+struct Difference {
+  std::string key;
+  const Value *then, *now;
+  Position at;
+};
+
+// The first in the order of the file. How parameters begin is of no matter to weights that are there.
+std::optional<Difference> first_difference(const std::string& key, const Value* then, const Value* now, const Position& at) {
+  if (key.ends_with("initialiser")) return std::nullopt;
+  const Position& place = now != nullptr && now->at().file ? now->at() : at;
+  const bool both = then != nullptr && now != nullptr && then->kind() == now->kind();
+  if (both && then->kind() == Value::Kind::table) {
+    Value keys = *then;
+    for (const Member& member : now->table()) keys.set(member.key, member.value);
+    for (const Member& member : keys.table()) {
+      const std::string path = key.empty() ? member.key : key + "." + member.key;
+      if (auto found = first_difference(path, then->find(member.key), now->find(member.key), place)) return found;
+    }
+    return std::nullopt;
+  }
+  if (both && then->kind() == Value::Kind::array && !equal_values(*then, *now)) {
+    const Array &a = then->array(), &b = now->array();
+    const auto element = [](const Array& list, std::size_t i) { return i < list.size() ? &list[i] : nullptr; };
+    for (std::size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
+      if (auto found = first_difference(fmt::format("{}[{}]", key, i), element(a, i), element(b, i), place)) return found;
+    }
+    return std::nullopt;
+  }
+  if (then != nullptr && now != nullptr && equal_values(*then, *now)) return std::nullopt;
+  return Difference{key, then, now, place};
+}
+
 class UsageComparison {
  public:
-  UsageComparison(const Usage& stored, const Usage& here) : stored_(stored), here_(here) {}
+  // `photographs`: images without targets are given to a network that restores; `stored` is for_photographs().
+  UsageComparison(const Usage& stored, const Usage& here, bool photographs)
+      : stored_(stored),
+        here_(here),
+        own_size_(photographs && takes_own_size(stored)),
+        validated_(photographs ? "photographs are given to these weights" : "the weights were validated") {}
 
   void input() {
     const Value* const written_input = here_.document.find("input");
     for (const Member& member : stored_.input.table()) {
+      if (own_size_ && (member.key == "height" || member.key == "width")) continue;
       const Value* value = here_.input.find(member.key);
       if (value != nullptr && equal_values(*value, member.value)) continue;
       const Value* place = here_.network.find(member.key);
@@ -61,13 +122,37 @@ class UsageComparison {
         fmt::format("precision = \"{}\"", stored_.precision));
   }
 
+  // One message: where one layer is another, those behind it often are.
+  void network() {
+    const Value then = variables_of(stored_), now = variables_of(here_);
+    Value names = then;
+    for (const Member& member : now.table()) names.set(member.key, member.value);
+    for (const Member& member : names.table()) {
+      if (is_of_input(stored_, member.key) || is_of_input(here_, member.key)) continue;
+      const Value *before = then.find(member.key), *after = now.find(member.key);
+      if (is_reference(before) || is_reference(after)) continue;  // its value is that of others
+      if (!before || !after || !equal_values(*before, *after)) {
+        return add(after ? after->at() : Position{}, "[network] has", as_written(member.key, after),
+                   as_written(member.key, before));
+      }
+    }
+    const auto layers_of = [](Value document) {
+      for (const char* key : {"defaults", "input"}) document.erase(key);
+      return document;
+    };
+    const Value before = layers_of(stored_.document), after = layers_of(here_.document);
+    if (const auto found = first_difference("", &before, &after, {})) {
+      add(found->at, "the network has", as_written(found->key, found->now), as_written(found->key, found->then));
+    }
+  }
+
   void stages(const std::vector<Usage::StageUse>& then, const std::vector<Usage::StageUse>& now) {
     auto next = now.begin();
     for (const Usage::StageUse& stage : then) {
       const auto found = std::find_if(next, now.end(), [&](const Usage::StageUse& each) { return each.type == stage.type; });
       if (found == now.end()) {
         errors_.add(now.empty() ? Position{} : now.front().at,
-                    fmt::format("[{}] has no stage '{}' here, and the weights were validated with one", here_.graph, stage.type));
+                    fmt::format("[{}] has no stage '{}' here, and {} with one", here_.graph, stage.type, validated_));
         continue;
       }
       extra(next, found);
@@ -108,13 +193,12 @@ class UsageComparison {
   using Stages = std::vector<Usage::StageUse>::const_iterator;
 
   void add(const Position& at, std::string_view owner, const std::string& now, const std::string& then) {
-    errors_.add(at, fmt::format("{} {}, and the weights were validated with {}", owner, now, then));
+    errors_.add(at, fmt::format("{} {}, and {} with {}", owner, now, validated_, then));
   }
 
   void extra(Stages from, Stages to) {
     for (; from != to; ++from) {
-      errors_.add(from->at,
-                  fmt::format("[{}] has a stage '{}', and the weights were validated without it", here_.graph, from->name));
+      errors_.add(from->at, fmt::format("[{}] has a stage '{}', and {} without it", here_.graph, from->name, validated_));
     }
   }
 
@@ -182,20 +266,39 @@ class UsageComparison {
   }
 
   const Usage &stored_, &here_;
+  const bool own_size_;
+  const std::string_view validated_;
   Diagnostics errors_;
 };
 
-}  // namespace
-
-Diagnostics disagreements(const Usage& stored, const Usage& here, bool other_task) {
-  UsageComparison comparison(stored, here);
+Diagnostics compared(const Usage& stored, const Usage& here, bool other_task, bool photographs) {
+  UsageComparison comparison(stored, here, photographs);
   comparison.input();
+  if (!other_task) comparison.network();
   comparison.precision();
   comparison.stages(stored.prepare, here.prepare);
   if (!stored.predict.empty() && !here.predict.empty()) comparison.stages(stored.predict, here.predict);
   if (!other_task) comparison.classes();
   comparison.target(other_task);
   return comparison.take();
+}
+
+// Images are not changed by a `size` alone: it says which one they have.
+Usage without_sizes(Usage usage) {
+  for (Usage::StageUse& stage : usage.prepare) {
+    const Value* const crop = stage.table.find("crop");
+    if (crop != nullptr && equal_values(*crop, Value("none"))) stage.table.erase("size");
+  }
+  return usage;
+}
+
+}  // namespace
+
+Diagnostics disagreements(const Usage& stored, const Usage& here, bool other_task) {
+  Diagnostics found = compared(stored, here, other_task, false);
+  const bool photographs = restores(stored) && here.target.table().empty();
+  if (found.empty() || !photographs) return found;
+  return compared(for_photographs(stored), takes_own_size(stored) ? without_sizes(here) : here, other_task, true);
 }
 
 }  // namespace millrace

@@ -17,6 +17,7 @@ seed = 7
 precision = "fp32"
 output = "map"
 loss = "pixel_cross_entropy"
+measure = { rule = "pixel_cross_entropy", class_weights = [0.5, 1.25, 3.0] }
 batch = 50
 prepare = ["decode_image", "resize", "pad"]
 predict = ["forward"]
@@ -47,11 +48,18 @@ picture = "overlay"
 colours = ["#000000", "#ff0000", "#00ff00"]
 [network]
 height = 32
+up = "nearest"
 [document]
-layers = [{ op = "relu" }]
+layers = [{ op = "conv", kernel = 3, initialiser = "he_normal" }, { op = "relu" }]
+[document.defaults]
+height = 256
+filters = 8
 [document.input]
 channels = 3
+height = "${height}"
 mean = [0.5, 0.5, 0.5]
+[document.block.grow]
+layers = [{ op = "upsample", factor = 2 }]
 )";
 
 Usage usage(const std::string& text = kText, const std::string& classes = kClasses) {
@@ -80,6 +88,9 @@ TEST(Usage, GoesThroughTheMetadata) {
   EXPECT_EQ(again->prepare[2].type, "pad");
   EXPECT_EQ(again->classes, (std::vector<std::string>{"cat", "dog", "owl"}));
   ASSERT_TRUE(again->document.find("layers"));
+  EXPECT_EQ(to_toml(again->measure), to_toml(first.measure));
+  ASSERT_TRUE(again->measure.find("class_weights"));
+  EXPECT_EQ(again->measure.find("class_weights")->array()[1].number(), 1.25);
   EXPECT_TRUE(disagreements(first, *again, false).empty()) << said_of(*again);
 }
 
@@ -145,6 +156,15 @@ constexpr Way kWays[] = {
     {"the scale of targets", "scale = 1", "scale = 2", "[validate] has targets of scale = 2"},
     {"a colour", "\"#0a0a0a\", \"#ff0000\"", "\"#0a0a0a\", \"#ff0001\"",
      "[validate] has the colour \"#ff0001\" for class 1, and the weights were validated with the colour \"#ff0000\""},
+    {"a variable of the network", "up = \"nearest\"", "up = \"bilinear\"",
+     "[network] has up = \"bilinear\", and the weights were validated with up = \"nearest\""},
+    {"a default of the network", "filters = 8", "filters = 16", "[network] has filters = 16"},
+    {"a layer's key", "kernel = 3", "kernel = 5",
+     "the network has layers[0].kernel = 5, and the weights were validated with "
+     "layers[0].kernel = 3"},
+    {"a layer more", "{ op = \"relu\" }]", "{ op = \"relu\" }, { op = \"tanh\" }]",
+     "the network has layers[2] = { op = \"tanh\" }, and the weights were validated with no 'layers[2]'"},
+    {"a block", "factor = 2", "factor = 3", "the network has block.grow.layers[0].factor = 3"},
     {"targets of another kind", "kind = \"classes\"", "kind = \"image\"", "targets of kind = \"image\""},
 };
 
@@ -188,10 +208,73 @@ TEST(Disagreements, AreNotWhatAnotherTaskHasOrTheRunChooses) {
   EXPECT_EQ(said_of(usage(with("\"#ff0000\", \"#00ff00\"] }", "\"#ff0001\", \"#00ff00\"] }")), true), "") << "colours";
   EXPECT_EQ(said_of(usage(with(kColours, ""))), "") << "a source that names no colours";
   EXPECT_EQ(said_of(usage(with("batch = 50", "batch = 8"))), "");
+  EXPECT_EQ(said_of(usage(with("he_normal", "uniform"))), "") << "how parameters began";
+  EXPECT_EQ(said_of(usage(with("kernel = 3", "kernel = [3, 3]"))), "") << "the same numbers";
+  EXPECT_EQ(said_of(usage(with("kernel = 3", "kernel = 5")), true), "") << "layers of another task";
   EXPECT_EQ(said_of(usage(with("seed = 7", "seed = 8"))), "");
   EXPECT_EQ(said_of(usage(with("predict = [\"forward\"]", "predict = []"))), "") << "of a training graph";
   EXPECT_EQ(said_of(usage(with("area = [0.5, 1.0]", "area = [0.50, 1]"))), "") << "the same numbers";
   EXPECT_EQ(said_of(usage(with("colours = [\"#000000\"", "colours = [\"#111111\""))), "") << "how predictions are drawn";
+}
+
+// Of a network that takes noise from images, cut to 40 x 40.
+constexpr const char* kRestores = R"(
+version = 1
+graph = "validate"
+seed = 7
+precision = "fp32"
+output = "image"
+loss = "mean_squared_error"
+batch = 50
+prepare = ["decode_image", "noise"]
+predict = ["forward"]
+input = { height = 40, width = 40, channels = 3, mean = [0.5, 0.5, 0.5], deviation = [0.25, 0.25, 0.25] }
+target = { kind = "image", scale = 1 }
+[stages.decode_image]
+stage = "decode_image"
+size = [40, 40]
+fit = "as-is"
+crop = "centre"
+shrink = "none"
+exif = true
+[stages.noise]
+stage = "noise"
+deviation = 25
+[stages.forward]
+stage = "forward"
+[sinks]
+[network]
+[document]
+)";
+
+TEST(Photographs, AreGivenToANetworkThatRestoresWithoutNoiseAndCuts) {
+  const Usage stored = usage(kRestores, "[]");
+  EXPECT_TRUE(takes_own_size(stored));
+  Usage here = for_photographs(stored);
+  ASSERT_EQ(here.prepare.size(), 1U);
+  EXPECT_EQ(here.prepare[0].table.find("size"), nullptr);
+  here.target = {};
+  here.input.set("height", Value(360));
+  EXPECT_EQ(disagreements(stored, here, false).text(), "");
+  here.prepare[0].table.set("size", Value(Array{Value(360), Value(480)}));
+  EXPECT_EQ(disagreements(stored, here, false).text(), "") << "it says which size they have";
+  here.prepare[0].table.set("exif", Value(false));
+  EXPECT_NE(disagreements(stored, here, false).text().find("has exif = false, and photographs are given to these weights with"),
+            std::string::npos);
+  Usage cut = stored;
+  cut.target = {};
+  EXPECT_EQ(disagreements(stored, cut, false).text(), "") << "the validation without targets";
+  EXPECT_NE(disagreements(stored, for_photographs(stored), false).text(), "") << "with targets images are made of them";
+}
+
+TEST(Photographs, KeepTheSizeOfValidationWhereItResized) {
+  std::string text = kRestores;
+  text.replace(text.find("as-is"), 5, "exact");
+  const Usage stored = usage(text, "[]");
+  EXPECT_FALSE(takes_own_size(stored));
+  EXPECT_NE(for_photographs(stored).prepare.at(0).table.find("size"), nullptr);
+  EXPECT_EQ(for_photographs(stored).prepare.size(), 1U) << "and there is no noise";
+  EXPECT_EQ(for_photographs(usage()).prepare.size(), 3U) << "classes of pixels are not restored";
 }
 
 TEST(Disagreements, StandWhereTheFileSaysThem) {

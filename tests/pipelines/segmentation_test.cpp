@@ -317,5 +317,31 @@ TEST_F(Segmentation, WeightsAloneGiveTheSameMasks) {
   }
 }
 
+TEST_F(Segmentation, PredictionsBesideLabelImagesHaveTheFiguresOfTheValidation) {
+  const Trained trained = train();
+  nlohmann::json there;
+  for (const auto& event : events(trained.outcome, "validate")) there = event;
+  const Outcome outcome =
+      run_command({tool("pipeline-run"), "--predict", folder_ / "val/images", "--labels", folder_ / "val/labels", "--weights",
+                   (trained.folder / "weights.safetensors").string(), "--out", folder_ / "o", "--devices", "cpu", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto here = events(outcome, "validate").at(0);
+  for (const char* key : {"samples", "loss", "accuracy", "mean_accuracy", "mean_iou", "weighted_iou"}) {
+    EXPECT_EQ(here.at(key), there.at(key)) << key;
+  }
+  const std::string figures = read_file(folder_ / "o/evaluation/figures.csv");
+  const auto figure = [&](const std::string& name) {
+    const std::size_t at = figures.find("\n" + name + ",");
+    return at == std::string::npos ? -1 : std::stod(figures.substr(at + name.size() + 2));
+  };
+  for (const char* name : {"accuracy", "mean_accuracy", "mean_iou", "weighted_iou"}) {
+    EXPECT_EQ(figure(name), here.at(name).get<double>()) << name << " in " << figures;
+  }
+  for (const char* file : {"confusion.png", "confusion.csv", "classes.csv", "calibration.csv", "worst.csv", "worst.png"}) {
+    EXPECT_TRUE(fs::exists(fs::path(folder_ / "o/evaluation") / file)) << file;
+  }
+  EXPECT_TRUE(fs::exists(folder_ / "o/masks/00.png"));
+}
+
 }  // namespace
 }  // namespace millrace::test

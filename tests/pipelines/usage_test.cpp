@@ -209,18 +209,18 @@ TEST_F(WeightsUsage, InspectPrintsIt) {
     EXPECT_NE(outcome.out.find(text), std::string::npos) << text << " in\n" << outcome.out;
 }
 
-TEST(PredictOption, SaysWhatItNeeds) {
-  const auto message = [](const std::vector<std::string>& options) {
-    std::vector<std::string> arguments = {tool("pipeline-run")};
-    arguments.insert(arguments.end(), options.begin(), options.end());
-    const Outcome outcome = run_command(arguments);
-    EXPECT_EQ(outcome.code, 2) << outcome.err;
-    return outcome.err;
-  };
-  EXPECT_NE(message({"--predict", "photos"}).find("--weights FILE"), std::string::npos);
-  EXPECT_NE(message({"--out", "o", "x.toml"}).find("--out belongs to --predict"), std::string::npos);
-  EXPECT_NE(message({"--predict", "photos", "x.toml", "--weights", "w"}).find("leave out 'x.toml'"), std::string::npos);
-  EXPECT_NE(message({"--predict", "photos", "--weights", "w", "--graph", "g"}).find("leave out --graph"), std::string::npos);
+TEST_F(WeightsUsage, OfANetworkWithOtherLayersIsNamed) {
+  std::string network = read_file(pipeline("networks/quickstart.toml"));
+  const std::size_t at = network.find("kernel = 2");
+  ASSERT_NE(at, std::string::npos);
+  std::ofstream(folder_ / "pool.toml") << network.replace(at, 10, "kernel = 2, padding = 0, stride = 2");
+  const Outcome layer = validate({"--check", "--set", "network.use=" + (folder_ / "pool.toml")});
+  EXPECT_EQ(layer.code, 2);
+  EXPECT_NE(layer.err.find("the network has block.down.layers[6].padding = 0, and the weights were validated with no "
+                           "'block.down.layers[6].padding'"),
+            std::string::npos)
+      << layer.err;
+  EXPECT_NE(layer.err.find("pool.toml:"), std::string::npos) << layer.err;
 }
 
 }  // namespace

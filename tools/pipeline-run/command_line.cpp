@@ -32,6 +32,9 @@ Arguments& add_what_runs(Arguments& arguments, CommandLine& line, Words& words) 
               "without FILE: predict these images, a folder, list or shards, prepared as the run of --weights validated",
               line.predict)
       .option("--out", "FOLDER", "with --predict: where predictions are written (predictions)", line.out)
+      .option("--labels", "WHAT",
+              "with --predict: figures too, against labels of the images (path, column, shards) or a folder of label images",
+              line.labels)
       .option("--from", "E[:S]",
               "start at epoch E, or at its step S (both from 1); weights come from --weights, momentum starts at 0", words.from);
 }
@@ -88,7 +91,9 @@ std::string take_folder(std::vector<std::string>& arguments) {
 
 // `whole`: no option asks for a part of a run, or for several processes.
 void check_prediction(const CommandLine& line, const std::vector<std::string>& files, bool whole) {
-  if (line.predict.empty()) fail(ErrorKind::usage, "--out belongs to --predict IMAGES");
+  if (line.predict.empty()) {
+    fail(ErrorKind::usage, "{} belongs to --predict IMAGES", line.out.empty() ? "--labels" : "--out");
+  }
   if (!files.empty()) {
     fail(ErrorKind::usage, "--predict makes its pipeline from the weights: leave out '{}', or run its own graph with --graph",
          files.front());
@@ -162,7 +167,7 @@ std::optional<CommandLine> read_command_line(int argc, char** argv) {
   if (words.resume) line.options.resume = take_folder(files);
   line.processes = static_cast<int>(integer("--processes", words.processes, 1, 64));
   const bool whole = line.options.graph.empty() && words.from.empty() && !words.resume && line.processes == 1;
-  if (!line.predict.empty() || !line.out.empty()) {
+  if (!line.predict.empty() || !line.out.empty() || !line.labels.empty()) {
     check_prediction(line, files, whole);
   } else if (files.size() != 1) {
     fail(ErrorKind::usage, "one pipeline file is needed, found {}; see pipeline-run --help", files.size());

@@ -14,7 +14,7 @@ struct CommandLine {
   SessionOptions options;              // as far as the command line says them
   std::string file;                    // the pipeline; "": that of `predict`
   std::vector<std::string> overrides;  // of the file, as --set takes them
-  std::string predict, out;            // images, and the folder of predictions
+  std::string predict, out, labels;    // images, the folder of predictions, and what they are compared with
   std::string overfit, explain;
   std::uint64_t verify = 0;  // batches; 0: none
   int processes = 1;

@@ -3,9 +3,12 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "command_line.h"
 #include "common/arguments.h"
@@ -25,14 +28,6 @@
 
 namespace millrace {
 namespace {
-
-// --predict: its file takes the place of one that was named.
-void make_prediction_file(CommandLine& line, const Registry& registry) {
-  if (line.out.empty()) line.out = "predictions";
-  line.file = write_prediction({line.predict, line.options.weights, line.out}, registry);
-  line.options.weights.clear();  // the file names them
-  line.options.graph = "predict";
-}
 
 // Null: the run is no trial.
 std::shared_ptr<Trial> chosen_trial(const CommandLine& line) {
@@ -66,15 +61,13 @@ void say_where(const CommandLine& line, const RunResult& result) {
     fmt::print(stderr, "weights: {}\n", result.weights_file);
   } else if (!result.folder.empty()) {
     fmt::print(stderr, "folder: {}\n", result.folder);
-  } else if (!line.predict.empty()) {
-    fmt::print(stderr, "predictions: {}\n", line.out);
   }
   if (result.signal != 0 && !result.go_on.empty()) fmt::print(stderr, "to go on: {}\n", result.go_on);
 }
 
-// The exit code. `speaks`: this process prints what all of them would.
-int drive(const CommandLine& line, Pipeline& pipeline, const Registry& registry, const std::shared_ptr<Trial>& trial,
-          bool speaks) {
+// The exit code. `speaks`: this process prints what all of them would. `begins`: called before the run.
+int drive(const CommandLine& line, Pipeline& pipeline, const Registry& registry, const std::shared_ptr<Trial>& trial, bool speaks,
+          const std::function<void()>& begins = {}) {
   if (line.check) {
     Session session(pipeline, registry, line.options);
     session.prepare();
@@ -91,6 +84,7 @@ int drive(const CommandLine& line, Pipeline& pipeline, const Registry& registry,
     const auto say = [&](const std::string& text) {
       if (!line.quiet && speaks && !text.empty()) fmt::print(stderr, "{}\n", text);
     };
+    if (begins) begins();
     say(session.batch_choice());
     if (const std::uint64_t batches = std::exchange(to_verify, 0); batches > 0) say(session.verify(batches));
   });
@@ -100,10 +94,44 @@ int drive(const CommandLine& line, Pipeline& pipeline, const Registry& registry,
   return result.signal == 0 ? 0 : 128 + result.signal;
 }
 
+// --predict: pipelines that are made take the place of one that was named, and run one after the other.
+int predict(CommandLine& line, const Registry& registry) {
+  Activity activity;
+  const SignalWatch signals(activity, [](int code) { _exit(code); });
+  line.options.activity = &activity;
+  line.options.stop_signal = &signals.signal();
+  line.options.checkpoint_signals = &signals.checkpoints();
+  if (line.out.empty()) line.out = "predictions";
+  MadeFiles made;
+  const std::vector<std::string> files = write_prediction(
+      {line.predict, std::exchange(line.options.weights, {}), line.out, line.labels, line.overrides}, registry, made);
+  line.options.graph = "predict";
+  int code = 0;
+  for (const std::string& file : files) {
+    line.file = file;
+    Pipeline pipeline = load(line, registry, nullptr);
+    code = drive(line, pipeline, registry, nullptr, true, [&] {
+      made.keep();
+      if (file == files.front()) remove_ledgers(line.out);
+    });
+    if (code != 0) break;
+  }
+  if (line.check) return code;
+  if (!line.quiet) fmt::print(stderr, "predictions: {}\n", line.out);
+  if (const std::size_t bad = count_bad_samples(line.out); bad > 0) {
+    fmt::print(stderr, "warning: {} {} could not be used: '{}' names them\n", bad, bad == 1 ? "image" : "images",
+               files.size() == 1 ? line.out + "/quarantine.jsonl" : line.out + "/quarantine-*.jsonl");
+  }
+  return code;
+}
+
 int run(CommandLine& line) {
   Registry registry;  // mistakes in the file are said once, so before other processes are made
   registry.load_all();
-  if (!line.predict.empty()) make_prediction_file(line, registry);
+  if (!line.predict.empty()) {
+    std::signal(SIGPIPE, SIG_IGN);
+    return predict(line, registry);
+  }
   const std::shared_ptr<Trial> trial = chosen_trial(line);
   Pipeline pipeline = load(line, registry, trial);
   const Processes others(line.check ? 1 : line.processes);  // before any thread is made

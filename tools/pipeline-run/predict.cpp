@@ -4,12 +4,17 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <initializer_list>
+#include <fstream>
+#include <set>
 
+#include "config/plan.h"
 #include "millrace/error.h"
 #include "millrace/output_file.h"
+#include "millrace/storage.h"
 #include "network/load.h"
 #include "network/tensor_file.h"
+#include "photograph_sizes.h"
+#include "predict_source.h"
 #include "run/fetched_weights.h"
 #include "run/usage.h"
 
@@ -18,57 +23,6 @@ namespace millrace {
 namespace fs = std::filesystem;
 
 namespace {
-
-// A text as a pipeline's file has it, where ${...} would be a reference.
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (std::size_t at = 0; at < text.size(); ++at) {
-    if (text.compare(at, 2, "${") == 0) out += '$';
-    out += text[at];
-  }
-  return out;
-}
-
-Value escaped(const Value& value) {
-  Value out = value;
-  if (value.kind() == Value::Kind::text) out = Value(escaped(value.text()));
-  if (value.kind() == Value::Kind::array) {
-    for (Value& element : out.array()) element = escaped(element);
-  }
-  if (value.kind() == Value::Kind::table) {
-    for (Member& member : out.table()) member.value = escaped(member.value);
-  }
-  return out;
-}
-
-bool ends_with_any(const std::string& text, std::initializer_list<const char*> ends) {
-  return std::any_of(ends.begin(), ends.end(), [&](const char* end) { return text.ends_with(end); });
-}
-
-bool has_shards(const std::string& folder) {
-  std::error_code ignored;
-  const fs::directory_iterator entries(folder, ignored);
-  return std::any_of(begin(entries), end(entries),
-                     [](const fs::directory_entry& entry) { return entry.path().extension() == ".tar"; });
-}
-
-Value source_of(const std::string& data) {
-  Value table;
-  std::error_code ignored;
-  if (ends_with_any(data, {".tar"}) || data.find('{') != std::string::npos || has_shards(data)) {
-    table.set("stage", Value("read_tar"));
-  } else if (ends_with_any(data, {".csv", ".tsv", ".jsonl"})) {
-    table.set("stage", Value("read_list"));
-  } else if (fs::is_regular_file(data, ignored)) {
-    fail(ErrorKind::usage,
-         "--predict: '{}' is a file: name a folder of images, a list of them (.csv, .tsv, .jsonl) or shards (.tar)", data);
-  } else {
-    table.set("stage", Value("read_folder"));
-  }
-  table.set("path", Value(escaped(data)));
-  table.set("labels", Value("none"));
-  return table;
-}
 
 struct Sink {
   std::string type, key, name;  // the key that says where it writes, and what it writes there
@@ -88,36 +42,91 @@ Usage usage_in(const std::string& weights, const Registry& registry) {
   if (auto usage = usage_from(read_tensors_metadata(file), file)) return *std::move(usage);
   fail(ErrorKind::usage,
        "--predict: '{}' does not say how images are prepared for it: it is not from Millrace, or of an older one, or its run "
-       "validated "
-       "nothing and drew at random in decoding. Write a pipeline with a graph that makes predictions, and run it with --weights",
+       "validated nothing and drew at random in decoding. Write a pipeline with a graph that makes predictions, and run it with "
+       "--weights",
        weights);
 }
 
+// Below which images lie: the folder itself, or that of a list.
+std::string folder_of(const std::string& data) {
+  const std::size_t slash = data.rfind('/'), dot = data.rfind('.');
+  const bool list = dot != std::string::npos && (slash == std::string::npos || dot > slash) && fs::is_regular_file(data);
+  return !list ? data : slash == std::string::npos ? "" : data.substr(0, slash);
+}
+
+// One pipeline, and the files that belong to it.
+struct Part {
+  std::string suffix;                // of its files: "-360x480"; "": there is no other
+  const SizeGroup* group = nullptr;  // its images; null: all, at the size of validation
+  bool listed = false;               // they stand in a list of their own
+};
+
 class Prediction {
  public:
-  Prediction(const PredictRequest& request, const Usage& usage)
-      : request_(request), usage_(usage), folder_(fs::absolute(request.folder)) {}
+  // `usage`: as images are prepared here.
+  Prediction(const PredictRequest& request, const Usage& usage, const Part& part)
+      : request_(request),
+        usage_(usage),
+        part_(part),
+        sized_(part.group ? at_size(usage, part.group->shape) : SizedNetwork{usage.document, usage.network}),
+        folder_(fs::absolute(request.folder)) {}
+
+  // Returns the pipeline's path.
+  std::string write(const Registry& registry, MadeFiles& files) const {
+    const fs::path network_file = path("network", "toml"), file = path("pipeline", "toml");
+    files.write(network_file, to_toml(sized_.document));
+    Diagnostics errors;
+    const auto network = load_network(network_file.string(), sized_.variables, registry, errors);
+    errors.throw_if_any();
+    if (part_.listed) files.write(path("images", "csv"), list());
+    const std::string head =
+        fmt::format("# Made by pipeline-run --predict. It prepares images as [{}] of the run did that wrote the weights{}.\n\n",
+                    usage_.graph, restores(usage_) ? ",\n# without what made an image of its target" : "");
+    files.write(file, head + to_toml(pipeline(*network)));
+    return file.string();
+  }
+
+ private:
+  fs::path path(const char* name, const char* extension) const {
+    return fs::path(request_.folder) / fmt::format("{}{}.{}", name, part_.suffix, extension);
+  }
 
   Value pipeline(const Network& network) const {
-    Value file, run;
+    Value file, run, ledger, observe;
     run.set("name", Value("predict"));
     run.set("seed", Value(usage_.seed));
     run.set("precision", Value(usage_.precision));
     run.set("folder", Value(""));
+    ledger.set("file", Value(escaped((folder_ / fmt::format("quarantine{}.jsonl", part_.suffix)).string())));
+    observe.set("ledger", std::move(ledger));
     file.set("run", std::move(run));
+    file.set("observe", std::move(observe));
     file.set("network", network_table());
     file.set("predict", graph(network));
     return file;
   }
 
- private:
   Value network_table() const {
     Value table;
-    table.set("use", Value("network.toml"));
+    table.set("use", Value(fmt::format("network{}.toml", part_.suffix)));
     const bool remote = is_remote(request_.weights) || request_.weights.starts_with("file://");
     table.set("weights", Value(escaped(remote ? request_.weights : fs::absolute(request_.weights).string())));
-    for (const Member& member : usage_.network.table()) table.set(member.key, escaped(member.value));
+    for (const Member& member : sized_.variables.table()) table.set(member.key, escaped(member.value));
     return table;
+  }
+
+  std::string list() const {
+    std::string text = "file_name\r\n";
+    for (const std::string& url : part_.group->urls) {
+      append_csv(text, url_scheme(url) == "file" && !url.starts_with("file:") ? fs::absolute(url).string() : url);
+      text += "\r\n";
+    }
+    return text;
+  }
+
+  Value source() const {
+    if (!part_.listed) return source_of(request_.data, request_.labels, usage_);
+    return source_of((folder_ / fmt::format("images{}.csv", part_.suffix)).string(), "", usage_);
   }
 
   Value graph(const Network& network) const {
@@ -125,17 +134,60 @@ class Prediction {
     Value table, batch;
     Array flow{Value("read")};
     table.set("flow", Value());  // first
-    table.set("read", source_of(request_.data));
+    table.set("read", source());
     add(usage_.prepare, flow, table);
-    batch.set("size", usage_.batch > 0 ? Value(usage_.batch) : Value("auto"));
+    if (part_.group != nullptr) say_size(table);
+    batch.set("size", batch_size());
     flow.emplace_back("batch");
     table.set("batch", std::move(batch));
     add(usage_.predict, flow, table);
     if (usage_.predict.empty()) flow.emplace_back("forward");
+    if (!request_.labels.empty()) add_figures(flow, table);
     flow.emplace_back(sink.type);
     table.set(sink.type, sink_table(sink, network));
     table.set("flow", Value(std::move(flow)));
     return table;
+  }
+
+  // Images of one size can share a batch: the stage that decodes them has to know it.
+  void say_size(Value& tables) const {
+    for (const Usage::StageUse& stage : usage_.prepare) {
+      if (stage.type != "decode_image") continue;
+      const ImageShape& shape = part_.group->file;
+      tables.find(stage.name)->set("size", Value(Array{Value(shape.height), Value(shape.width)}));
+    }
+  }
+
+  // At another size a batch has as many pixels as in validation, but one image at least.
+  Value batch_size() const {
+    if (usage_.batch <= 0) return Value("auto");
+    if (part_.group == nullptr) return Value(usage_.batch);
+    const auto extent = [&](const char* key) { return usage_.input.find(key) ? usage_.input.find(key)->integer() : 1; };
+    const ImageShape& shape = part_.group->shape;
+    const std::int64_t pixels = std::int64_t{shape.height} * shape.width;
+    return Value(std::clamp<std::int64_t>(usage_.batch * extent("height") * extent("width") / pixels, 1, usage_.batch));
+  }
+
+  // With the loss that the validation measured.
+  void add_figures(Array& flow, Value& tables) const {
+    if (usage_.measure.kind() == Value::Kind::table && usage_.measure.table().empty()) {
+      fail(ErrorKind::usage,
+           "--labels: '{}' does not say with which loss its run was validated: an older Millrace wrote it. Run a graph of the "
+           "run's own file with --weights",
+           request_.weights);
+    }
+    const std::string forward = usage_.predict.empty() ? "forward" : flow.back().text();
+    Value* const found = tables.find(forward);
+    Value table = found != nullptr ? *found : Value();
+    table.set("loss", escaped(usage_.measure));
+    tables.set(forward, std::move(table));
+    const char* const kSink = "write_evaluation";
+    const Value* const said = usage_.sinks.find(kSink);
+    Value evaluation = said != nullptr ? escaped(*said) : Value();
+    evaluation.set("folder", Value(escaped((folder_ / "evaluation").string())));
+    tables.set(kSink, std::move(evaluation));
+    flow.emplace_back("metrics");
+    flow.emplace_back(kSink);
   }
 
   static void add(const std::vector<Usage::StageUse>& stages, Array& flow, Value& tables) {
@@ -154,34 +206,113 @@ class Prediction {
     table.erase("format");  // follows from the file's name
     table.set(sink.key, Value(escaped((folder_ / sink.name).string())));
     if (sink.type == "write_features") table.set("layer", Value(network.layers.back().name));
+    if (sink.type == "write_masks" && table.find("labels") == nullptr) add_label_values(table);
+    const bool pictures = sink.key == "folder";
+    if (pictures && table.find("names") == nullptr) {
+      table.set("names", Value("path"));
+      table.set("below", Value(escaped(folder_of(request_.data))));
+    }
     return table;
+  }
+
+  // For picture = "labels": of each class the first value that label images had for it.
+  void add_label_values(Value& table) const {
+    const Value* const ids = usage_.target.find("ids");
+    if (ids == nullptr || ids->kind() != Value::Kind::array) return;
+    Array labels;
+    for (const Value& values : ids->array()) {
+      if (values.kind() != Value::Kind::array || values.array().empty()) return;
+      labels.push_back(values.array().front());
+    }
+    table.set("labels", Value(std::move(labels)));
   }
 
   const PredictRequest& request_;
   const Usage& usage_;
+  const Part& part_;
+  const SizedNetwork sized_;
   const fs::path folder_;
 };
 
-void write_text(const fs::path& path, const std::string& text) {
-  OutputFile file(path.string());
-  file.write(text);
-  file.commit();
+std::string size_of(const SizeGroup& group) { return fmt::format("{}x{}", group.shape.height, group.shape.width); }
+
+void refuse_several_sizes(const std::vector<SizeGroup>& groups) {
+  if (std::none_of(groups.begin(), groups.end(), [](const SizeGroup& group) { return group.in_archives; })) return;
+  fail(ErrorKind::usage,
+       "--predict: the shards have images of {} sizes, such as '{}' ({}) and '{}' ({}), and a network takes one size at a time: "
+       "unpack them into a folder, whose images may have any size",
+       groups.size(), groups[0].first, size_of(groups[0]), groups[1].first, size_of(groups[1]));
+}
+
+// Pictures of several runs lie in one folder.
+void refuse_equal_names(const std::vector<SizeGroup>& groups) {
+  std::set<std::string> stems;
+  for (const SizeGroup& group : groups) {
+    for (const std::string& url : group.urls) {
+      if (stems.insert(fs::path(url).replace_extension().string()).second) continue;
+      fail(ErrorKind::usage,
+           "--predict: '{}' and another image differ in their extensions alone, and so would their pictures: "
+           "rename one of them",
+           url);
+    }
+  }
+}
+
+// Each size of photographs is a pipeline of its own.
+std::vector<std::string> write_sizes(const PredictRequest& request, const Usage& usage, const Registry& registry,
+                                     MadeFiles& files) {
+  std::vector<SizeGroup> groups;
+  {
+    MadeFiles to_look_with;
+    const std::string file = Prediction(request, usage, {}).write(registry, to_look_with);
+    groups = group_by_size(load_pipeline(file, request.overrides, registry), registry);
+  }
+  if (groups.empty()) return {Prediction(request, usage, {}).write(registry, files)};
+  for (const SizeGroup& group : groups) check_size(usage, group, registry);
+  if (groups.size() == 1) return {Prediction(request, usage, {"", &groups.front(), false}).write(registry, files)};
+  refuse_several_sizes(groups);
+  refuse_equal_names(groups);
+  std::vector<std::string> made;
+  for (const SizeGroup& group : groups) {
+    made.push_back(Prediction(request, usage, {"-" + size_of(group), &group, true}).write(registry, files));
+  }
+  return made;
+}
+
+bool is_ledger(const fs::path& path) {
+  const std::string name = path.filename().string();
+  return name.starts_with("quarantine") && name.ends_with(".jsonl");
 }
 
 }  // namespace
 
-std::string write_prediction(const PredictRequest& request, const Registry& registry) {
+std::vector<std::string> write_prediction(const PredictRequest& request, const Registry& registry, MadeFiles& files) {
   if (request.weights.empty()) fail(ErrorKind::usage, "--predict needs the weights of a run: --weights FILE");
-  const Usage usage = usage_in(request.weights, registry);
-  const fs::path folder = request.folder, network_file = folder / "network.toml", file = folder / "pipeline.toml";
-  write_text(network_file, to_toml(usage.document));
-  Diagnostics errors;
-  const auto network = load_network(network_file.string(), usage.network, registry, errors);
-  errors.throw_if_any();
-  const std::string head = fmt::format(
-      "# Made by pipeline-run --predict. It prepares images as [{}] of the run did that wrote the weights.\n\n", usage.graph);
-  write_text(file, head + to_toml(Prediction(request, usage).pipeline(*network)));
-  return file.string();
+  if (request.folder.find("://") != std::string::npos) {
+    fail(ErrorKind::usage,
+         "--out: '{}' is a URL, and predictions are written into a folder of this machine: name one, and copy it",
+         request.folder);
+  }
+  const Usage usage = for_photographs(usage_in(request.weights, registry));
+  if (takes_own_size(usage)) return write_sizes(request, usage, registry, files);
+  return {Prediction(request, usage, {}).write(registry, files)};
+}
+
+std::size_t count_bad_samples(const std::string& folder) {
+  std::size_t count = 0;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (!is_ledger(entry.path())) continue;
+    std::ifstream file(entry.path());
+    for (std::string line; std::getline(file, line);) ++count;
+  }
+  return count;
+}
+
+void remove_ledgers(const std::string& folder) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+    if (is_ledger(entry.path())) fs::remove(entry.path(), ignored);
+  }
 }
 
 }  // namespace millrace

@@ -1,22 +1,32 @@
-// --predict: a pipeline made from a file of weights, which says how images are prepared for it (run/usage.h).
+// --predict: pipelines made from a file of weights, which says how images are prepared for it (run/usage.h).
 #pragma once
 
 #include <string>
+#include <vector>
 
+#include "made_files.h"
 #include "millrace/plugin.h"
 
 namespace millrace {
 
 struct PredictRequest {
-  std::string data;     // a folder of images, a list, tar shards; a path or a URL
-  std::string weights;  // a file or a URL
-  std::string folder;   // where predictions are written
+  std::string data;                    // a folder of images, a list, tar shards; a path or a URL
+  std::string weights;                 // a file or a URL
+  std::string folder;                  // where predictions are written
+  std::string labels;                  // what predictions are compared with, see read_labels(); "": with nothing
+  std::vector<std::string> overrides;  // of the pipeline that is made, as --set takes them
 };
 
 // Writes network.toml and pipeline.toml into the folder and returns the path of the second, whose graph is [predict]. It reads
 // `data`, prepares the images as the run's validation did, and writes into the folder what fits the network's result:
-// predictions.csv, masks, images, or features.safetensors. Throws Error(usage) for weights that do not say how they were
-// validated, and what reading them throws.
-std::string write_prediction(const PredictRequest& request, const Registry& registry);
+// predictions.csv, masks, images, or features.safetensors; bad samples into quarantine.jsonl; with labels, figures into
+// evaluation. A network that restores photographs takes them at their own size where its layers can: then the images are opened,
+// and each size has two files of its own, such as pipeline-360x480.toml. Throws Error(usage) for weights that do not say how they
+// were validated, and for sizes that the network cannot take, and what reading them throws.
+std::vector<std::string> write_prediction(const PredictRequest& request, const Registry& registry, MadeFiles& files);
+
+// The samples that could not be used, in a folder of predictions, and removing what an earlier run has written of them.
+std::size_t count_bad_samples(const std::string& folder);
+void remove_ledgers(const std::string& folder);
 
 }  // namespace millrace

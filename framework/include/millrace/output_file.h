@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "millrace/stage.h"
 
@@ -14,7 +16,11 @@ namespace millrace {
 // file. Not thread-safe.
 class OutputFile {
  public:
-  explicit OutputFile(std::string path);
+  // When its bytes are forced onto the disk. `later`: for one of many files; after them sync_files() does it for all. Until then
+  // a crash of the machine, not of the program, may leave less than the whole file.
+  enum class Sync { at_commit, later };
+
+  explicit OutputFile(std::string path, Sync sync = Sync::at_commit);
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
   ~OutputFile();  // removes what was neither committed nor kept
@@ -22,7 +28,10 @@ class OutputFile {
   void write(const void* data, std::size_t bytes);  // at the end; buffered
   void write(std::string_view text) { write(text.data(), text.size()); }
   void write_at(std::uint64_t offset, std::string_view bytes);  // REQUIRES: within what was written
-  void commit();
+  // Writes and closes it under its temporary name: what can go wrong with a full disk goes wrong here. For several files that
+  // belong together: all are sealed, then all are committed. Nothing may be written afterwards.
+  void seal();
+  void commit();       // seals it where that was not done
   std::string keep();  // closes it under its temporary name, which it returns: the file is not whole
 
  private:
@@ -31,8 +40,28 @@ class OutputFile {
   [[noreturn]] static void failed(const char* what, const std::string& path);
 
   std::string path_, temporary_, buffer_;
+  Sync sync_;
   int file_ = -1;
 };
+
+// Files that belong together: all are on the disk under temporary names before the first one takes its place. So a full disk
+// leaves no file of them beside older ones of the others.
+//
+//   OutputFiles files;
+//   files.add("figures.csv", figures);
+//   files.add("classes.csv", classes);
+//   files.commit();
+class OutputFiles {
+ public:
+  void add(const std::string& path, std::string_view bytes);  // writes it
+  void commit();
+
+ private:
+  std::vector<std::unique_ptr<OutputFile>> files_;
+};
+
+// Forces everything that was written to the file system of this folder onto its disk. Throws Error(storage).
+void sync_files(const std::string& folder);
 
 // Where a stage writes: `file` in the run's folder unless it is absolute. Throws Error(usage) that names `key` when the run has
 // no folder, Error(storage) when nothing can be written there. Makes nothing. For open().

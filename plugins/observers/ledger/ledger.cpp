@@ -28,10 +28,14 @@ void keep_lines(const std::filesystem::path& path, std::uint64_t count) {
 // made again. They are cut off, and come again.
 class LedgerObserver final : public RunObserver {
  public:
-  struct Params {};
+  struct Params {
+    std::string file = "quarantine.jsonl";
+  };
   static void describe(ObserverDescription<Params>& d) {
     d.name("ledger").text("Writes quarantine.jsonl into the run's folder: every bad sample, with its cause.").by_default();
+    d.params.add("file", &Params::file).text("in the run's folder, or an absolute path: then a run without a folder has it too");
   }
+  explicit LedgerObserver(const Params& params) : file_name_(params.file) {}
 
   void start(const RunStart& e, RunControl& control) override {
     folder_ = e.folder;
@@ -40,7 +44,7 @@ class LedgerObserver final : public RunObserver {
   }
 
   void bad_sample(const BadSampleEvent& e) override {
-    if (folder_.empty()) return;
+    if (path().empty()) return;
     if (!file_) {
       if (resumed_) keep_lines(path(), e.count - 1);
       file_.emplace(
@@ -57,14 +61,18 @@ class LedgerObserver final : public RunObserver {
   }
 
   void end(const RunEnd& e) override {
-    if (resumed_ && !file_ && !folder_.empty() && e.error.empty()) keep_lines(path(), e.bad_samples);
+    if (resumed_ && !file_ && !path().empty() && e.error.empty()) keep_lines(path(), e.bad_samples);
   }
 
  private:
-  std::filesystem::path path() const { return folder_ / "quarantine.jsonl"; }
+  // Empty: nothing is written.
+  std::filesystem::path path() const {
+    return folder_.empty() && file_name_.is_relative() ? std::filesystem::path() : folder_ / file_name_;
+  }
 
-  std::filesystem::path folder_;  // empty: nothing is written
-  bool resumed_ = false;          // the file has lines already
+  const std::filesystem::path file_name_;
+  std::filesystem::path folder_;
+  bool resumed_ = false;  // the file has lines already
   RunControl* control_ = nullptr;
   std::optional<LineFile> file_;
 };

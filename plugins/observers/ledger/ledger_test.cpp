@@ -52,6 +52,17 @@ TEST_F(LedgerObserverTest, LinesOfStepsThatAreMadeAgainAreCutOff) {
   }
 }
 
+TEST_F(LedgerObserverTest, HasAPlaceOfItsOwnWhereItIsToldOne) {
+  RunStart start = start_event();
+  start.folder.clear();
+  Value table;
+  table.set("file", Value((folder_ / "here.jsonl").string()));
+  const auto observer = make("ledger", table);
+  observer->start(start, control_);
+  observer->bad_sample(bad_sample_event(1));
+  EXPECT_EQ(text_of("here.jsonl").substr(0, 16), "{\"graph\":\"train\"");
+}
+
 TEST_F(LedgerObserverTest, WritesNothingInARunWithoutAFolder) {
   RunStart start = start_event();
   start.folder.clear();

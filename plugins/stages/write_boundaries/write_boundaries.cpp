@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <iterator>
+#include <limits>
 
 #include "boundary_f1.h"
 #include "millrace/error.h"
@@ -63,9 +64,12 @@ void WriteBoundaries::compare(const Predictions& share, std::size_t sample) {
   truth_.resize(pixels);
   share.copy_target(sample, truth_.data());
   predicted_.assign(pixels, 0);
-  for (std::size_t c = 1; c < classes_.size(); ++c) {
+  largest_.assign(pixels, -std::numeric_limits<float>::infinity());
+  for (std::size_t c = 0; c < classes_.size(); ++c) {
     for (std::size_t i = 0; i < pixels; ++i) {
-      if (outputs[c * pixels + i] > outputs[predicted_[i] * pixels + i]) predicted_[i] = static_cast<std::uint8_t>(c);
+      if (!(outputs[c * pixels + i] > largest_[i])) continue;  // what is no number is never larger, as in write_masks
+      largest_[i] = outputs[c * pixels + i];
+      predicted_[i] = static_cast<std::uint8_t>(c);
     }
   }
   const auto figures = boundary_f1({map_.height, map_.width, classes_.size(), truth_, predicted_}, params_.tolerance);
@@ -85,17 +89,13 @@ void WriteBoundaries::finish() {
     const Mean& mean = classes_[c];
     fmt::format_to(std::back_inserter(text), ",{},{}\r\n", mean.count, quotient(mean.sum, mean.count));
   }
-  write_file("classes.csv", text);
-  write_file("figures.csv", fmt::format("figure,value\r\nimages,{}\r\nmean_boundary_f1,{}\r\n", images_.count,
-                                        quotient(images_.sum, images_.count)));
+  OutputFiles files;
+  files.add(folder_ + "/classes.csv", text);
+  files.add(folder_ + "/figures.csv", fmt::format("figure,value\r\nimages,{}\r\nmean_boundary_f1,{}\r\n", images_.count,
+                                                  quotient(images_.sum, images_.count)));
+  files.commit();
   std::fill(classes_.begin(), classes_.end(), Mean{});
   images_ = {};
-}
-
-void WriteBoundaries::write_file(std::string_view name, const std::string& text) const {
-  OutputFile file(fmt::format("{}/{}", folder_, name));
-  file.write(text);
-  file.commit();
 }
 
 }  // namespace millrace

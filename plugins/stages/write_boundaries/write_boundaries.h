@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "millrace/predictions.h"
@@ -53,7 +52,6 @@ class WriteBoundaries : public Stage {
   void write(const Predictions& share);
   void compare(const Predictions& share, std::size_t sample);
   void finish();
-  void write_file(std::string_view name, const std::string& text) const;
 
   const Params params_;
   const StageContext context_;
@@ -62,7 +60,8 @@ class WriteBoundaries : public Stage {
 
   // Of the line's thread.
   std::vector<std::uint8_t> truth_, predicted_;
-  std::vector<Mean> classes_;  // of the pass so far
+  std::vector<float> largest_;  // outputs so far, by pixel
+  std::vector<Mean> classes_;   // of the pass so far
   Mean images_;
 
   PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the rest

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <deque>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "boundary_f1.h"
@@ -129,6 +130,15 @@ TEST_F(WriteBoundariesTest, AveragesOverTheImagesOfAPass) {
   EXPECT_NEAR(std::stod(classes.substr(at + 9)), (1 + road) / 2, 1e-12);
   EXPECT_TRUE(figures.starts_with("figure,value\r\nimages,3\r\nmean_boundary_f1,")) << figures;
   EXPECT_NEAR(std::stod(figures.substr(figures.rfind(',') + 1)), (1 + road / 2 + 1) / 3, 1e-12);
+}
+
+TEST_F(WriteBoundariesTest, WhatIsNoNumberIsNeverPredicted) {
+  const Ref<Predictions> one = compared({0}, {0});  // all road
+  for (std::size_t p = 0; p < std::size_t{kHeight * kWidth}; ++p) values_.back()[p] = std::numeric_limits<float>::quiet_NaN();
+  const auto harness = made<WriteBoundaries>();
+  EXPECT_TRUE(write(*harness, one).empty());
+  EXPECT_TRUE(text_of("boundaries/classes.csv").starts_with("class,images,boundary_f1\r\nsky,0,0\r\nroad,1,1\r\n"))
+      << text_of("boundaries/classes.csv");
 }
 
 TEST_F(WriteBoundariesTest, RefusesWhatIsNoMapOfClasses) {

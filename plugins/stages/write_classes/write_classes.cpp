@@ -25,9 +25,11 @@ bool writes_json(const WriteClasses::Params& params) {
   fail(ErrorKind::usage, "file: '{}' ends in neither .csv nor .jsonl; say format = \"csv\" or \"jsonl\"", params.file);
 }
 
-void append_number(std::string& text, double value) {
+// The shortest text that is read as the same number.
+template <class Number>
+void append_number(std::string& text, Number value) {
   if (std::isfinite(value))
-    fmt::format_to(std::back_inserter(text), "{:.6g}", value);
+    fmt::format_to(std::back_inserter(text), "{}", value);
   else
     text += "null";
 }
@@ -128,6 +130,11 @@ void WriteClasses::rank(std::span<const float> outputs) {
   }
 }
 
+// A probability is what the network gives, in float32.
+void WriteClasses::append_score(std::size_t i) {
+  probabilities_ ? append_number(text_, static_cast<float>(scores_[i])) : append_number(text_, scores_[i]);
+}
+
 std::string WriteClasses::names_row() const {
   std::string row = "path,label";
   for (std::size_t i = 1; i <= top_; ++i) row += fmt::format(",class_{0},score_{0}", i);
@@ -142,7 +149,7 @@ void WriteClasses::append_row(const Predictions::Sample& sample) {
     text_ += ',';
     append_csv(text_, outputs_[ranked_[i]]);
     text_ += ',';
-    append_number(text_, scores_[i]);
+    append_score(i);
   }
   text_ += "\r\n";
 }
@@ -160,7 +167,7 @@ void WriteClasses::append_object(const Predictions::Sample& sample) {
   text_ += "],\"scores\":[";
   for (std::size_t i = 0; i < top_; ++i) {
     if (i > 0) text_ += ',';
-    append_number(text_, scores_[i]);
+    append_score(i);
   }
   text_ += "]}\n";
 }

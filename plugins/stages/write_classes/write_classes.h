@@ -26,8 +26,9 @@ namespace millrace {
 // CSV (RFC 4180, with a first row of names): path,label,class_1,score_1,class_2,score_2,... JSON lines:
 // {"path":"a.jpg","label":"cat","classes":["cat","dog"],"scores":[0.9,0.05]}. The label is empty or null where the image has
 // none. A score is the softmax of the network's output, in float64; of a network that ends with a softmax layer, the output
-// itself. Of equal outputs the class with the lower number comes first. Class names are those of the source or else those that
-// the weights were trained with; where there are none, classes are written as numbers.
+// itself. It is written with as many digits as it takes to read the same number again. Of equal outputs the class with the lower
+// number comes first. Class names are those of the source or else those that the weights were trained with; where there are none,
+// classes are written as numbers.
 //
 // Ports: in, Predictions of (C) float32. Skipped samples are left out; quarantine.jsonl names them.
 // Threading: rows are made and written on a thread of its own (PredictionLine).
@@ -54,6 +55,7 @@ class WriteClasses : public Stage {
   void append_row(const Predictions::Sample& sample);
   void append_object(const Predictions::Sample& sample);
   std::string names_row() const;
+  void append_score(std::size_t i);
   std::string_view name_of(std::int32_t label);
 
   const Params params_;

@@ -1,12 +1,16 @@
 #include "write_classes.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <algorithm>
+#include <cmath>
 #include <csignal>
 #include <deque>
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 #include "testkit/files.h"
 #include "testkit/harness.h"
@@ -73,6 +77,27 @@ class WriteClassesTest : public testing::Test {
 
 const std::vector<float> kOwl = {0, 1, 3};
 
+// The shortest text that is read as the same softmax.
+std::string score(const std::vector<float>& outputs, std::size_t of) {
+  const double most = *std::max_element(outputs.begin(), outputs.end());
+  double sum = 0;
+  for (const float value : outputs) sum += std::exp(value - most);
+  return fmt::format("{}", std::exp(outputs[of] - most) / sum);
+}
+
+// A text with scores of six digits, with all digits of them.
+std::string in_full(std::string text) {
+  const std::pair<std::string, std::string> scores[] = {{"0.843795", score(kOwl, 2)},       {"0.114195", score(kOwl, 1)},
+                                                        {"0.665241", score({1, 2, 0}, 1)},  {"0.244728", score({1, 2, 0}, 0)},
+                                                        {"0.0900306", score({1, 2, 0}, 2)}, {"0.333333", score({1, 1, 1}, 0)}};
+  for (const auto& [digits, all] : scores) {
+    for (std::size_t at = text.find(digits); at != std::string::npos; at = text.find(digits, at + all.size())) {
+      text.replace(at, digits.size(), all);
+    }
+  }
+  return text;
+}
+
 TEST_F(WriteClassesTest, WritesARowForEachImageInOrderOfTheSource) {
   const auto harness = made({{"top", Value(std::int64_t{1})}});
   const Ref<Predictions> last = share(1, 1, 2, {kOwl});
@@ -81,9 +106,8 @@ TEST_F(WriteClassesTest, WritesARowForEachImageInOrderOfTheSource) {
     feed(*harness, one);
   }
   harness->output().wait_until_free();
-  EXPECT_EQ(written(),
-            "path,label,class_1,score_1\r\n0-0-0.jpg,dog,owl,0.843795\r\n0-1-0.jpg,dog,owl,0.843795\r\n"
-            "0-1-1.jpg,dog,owl,0.843795\r\n1-1-0.jpg,dog,owl,0.843795\r\n");
+  EXPECT_EQ(written(), in_full("path,label,class_1,score_1\r\n0-0-0.jpg,dog,owl,0.843795\r\n0-1-0.jpg,dog,owl,0.843795\r\n"
+                               "0-1-1.jpg,dog,owl,0.843795\r\n1-1-0.jpg,dog,owl,0.843795\r\n"));
 }
 
 TEST_F(WriteClassesTest, ScoresAreTheSoftmaxAndClassesSortedByThem) {
@@ -92,11 +116,27 @@ TEST_F(WriteClassesTest, ScoresAreTheSoftmaxAndClassesSortedByThem) {
   one->last = true;
   feed(*harness, one);
   harness->output().wait_until_free();
-  EXPECT_EQ(written(),
-            "path,label,class_1,score_1,class_2,score_2,class_3,score_3\r\n"
-            "0-0-0.jpg,dog,dog,0.665241,cat,0.244728,owl,0.0900306\r\n"
-            "0-0-1.jpg,dog,cat,0.333333,dog,0.333333,owl,0.333333\r\n"
-            "0-0-2.jpg,dog,cat,1,owl,0,dog,0\r\n");
+  EXPECT_EQ(written(), in_full("path,label,class_1,score_1,class_2,score_2,class_3,score_3\r\n"
+                               "0-0-0.jpg,dog,dog,0.665241,cat,0.244728,owl,0.0900306\r\n"
+                               "0-0-1.jpg,dog,cat,0.333333,dog,0.333333,owl,0.333333\r\n"
+                               "0-0-2.jpg,dog,cat,1,owl,0,dog,0\r\n"));
+}
+
+TEST_F(WriteClassesTest, ScoresAreReadAsTheSameNumbers) {
+  const std::vector<float> outputs = {0.1F, 0.7F, -0.3F};
+  for (const bool probabilities : {false, true}) {
+    if (probabilities) network_.layers.back().op = "softmax";
+    const auto harness = made({{"top", Value(std::int64_t{1})}});
+    const Ref<Predictions> one = share(0, 0, 1, {outputs});
+    one->last = true;
+    feed(*harness, one);
+    harness->output().wait_until_free();
+    const std::string row = written(), text = row.substr(row.rfind(',') + 1);
+    if (probabilities)
+      EXPECT_EQ(text, "0.7\r\n") << "float32";
+    else
+      EXPECT_EQ(std::stod(text), std::stod(score(outputs, 1)));
+  }
 }
 
 TEST_F(WriteClassesTest, TakesProbabilitiesAsTheyAre) {
@@ -118,7 +158,8 @@ TEST_F(WriteClassesTest, QuotesWhatCommasAndQuotesWouldBreak) {
   one->last = true;
   feed(*harness, one);
   harness->output().wait_until_free();
-  EXPECT_EQ(written(), "path,label,class_1,score_1\r\n\"a,b\nc.tar: 1.jpg\",\"dog, hot\",\"the \"\"owl\"\"\",0.843795\r\n");
+  EXPECT_EQ(written(),
+            in_full("path,label,class_1,score_1\r\n\"a,b\nc.tar: 1.jpg\",\"dog, hot\",\"the \"\"owl\"\"\",0.843795\r\n"));
 }
 
 TEST_F(WriteClassesTest, WritesAnObjectALine) {
@@ -130,9 +171,10 @@ TEST_F(WriteClassesTest, WritesAnObjectALine) {
   one->last = true;
   feed(*harness, one);
   harness->output().wait_until_free();
-  EXPECT_EQ(written("p.jsonl"),
-            "{\"path\":\"a \\\"b\\\".jpg\",\"label\":\"dog\",\"classes\":[\"owl\",\"dog\"],\"scores\":[0.843795,0.114195]}\n"
-            "{\"path\":\"\xef\xbf\xbd.jpg\",\"label\":null,\"classes\":[\"cat\",\"dog\"],\"scores\":[0.333333,0.333333]}\n");
+  EXPECT_EQ(
+      written("p.jsonl"),
+      in_full("{\"path\":\"a \\\"b\\\".jpg\",\"label\":\"dog\",\"classes\":[\"owl\",\"dog\"],\"scores\":[0.843795,0.114195]}\n"
+              "{\"path\":\"\xef\xbf\xbd.jpg\",\"label\":null,\"classes\":[\"cat\",\"dog\"],\"scores\":[0.333333,0.333333]}\n"));
 }
 
 TEST_F(WriteClassesTest, LeavesOutWhatWasSkippedAndWritesNumbersWithoutNames) {
@@ -144,7 +186,7 @@ TEST_F(WriteClassesTest, LeavesOutWhatWasSkippedAndWritesNumbersWithoutNames) {
   one->last = true;
   feed(*harness, one);
   harness->output().wait_until_free();
-  EXPECT_EQ(written(), "path,label,class_1,score_1\r\n0-0-0.jpg,1,2,0.843795\r\n0-0-2.jpg,,2,0.843795\r\n");
+  EXPECT_EQ(written(), in_full("path,label,class_1,score_1\r\n0-0-0.jpg,1,2,0.843795\r\n0-0-2.jpg,,2,0.843795\r\n"));
 }
 
 TEST_F(WriteClassesTest, SaysThatNamesAndOutputsDoNotMatch) {
@@ -166,7 +208,7 @@ TEST_F(WriteClassesTest, EachPassReplacesTheFileWhenItIsWhole) {
     EXPECT_EQ(fs::exists(folder_.path() / "predictions.csv"), turn > 0);
     EXPECT_EQ(turn == 1 || turn == 2, written().find("0-0-0.jpg") != std::string::npos) << "of the pass that is whole";
   }
-  EXPECT_EQ(written(), "path,label,class_1,score_1\r\n2-0-0.jpg,dog,owl,0.843795\r\n3-0-0.jpg,dog,owl,0.843795\r\n");
+  EXPECT_EQ(written(), in_full("path,label,class_1,score_1\r\n2-0-0.jpg,dog,owl,0.843795\r\n3-0-0.jpg,dog,owl,0.843795\r\n"));
 }
 
 TEST_F(WriteClassesTest, AStoppedRunKeepsWhatThereIsAndSaysWhere) {
@@ -178,7 +220,7 @@ TEST_F(WriteClassesTest, AStoppedRunKeepsWhatThereIsAndSaysWhere) {
   ASSERT_EQ(run_.warnings().size(), 1U);
   const std::string part = "predictions.csv.new-" + std::to_string(getpid());
   EXPECT_NE(run_.warnings()[0].find(part), std::string::npos) << run_.warnings()[0];
-  EXPECT_EQ(written(part), "path,label,class_1,score_1\r\n0-0-0.jpg,dog,owl,0.843795\r\n");
+  EXPECT_EQ(written(part), in_full("path,label,class_1,score_1\r\n0-0-0.jpg,dog,owl,0.843795\r\n"));
 }
 
 std::string refusal(const std::function<void()>& work, ErrorKind kind) {

@@ -108,7 +108,7 @@ void draw_titles(Picture& picture, const MatrixLayout& at, int side, const std::
 }
 
 constexpr int kLegendHeight = 2 * kSwatchHeight + kGap + kTextLine + kLetters;
-constexpr std::string_view kLegendTitle = "share of the label's images";
+constexpr std::string_view kLegendTitle = "share of each label";
 constexpr int kLegendWidth = kSwatchWidth * static_cast<int>(kLegendShares.size());
 
 void draw_legend(Picture& picture, int top, int left) {

@@ -28,7 +28,9 @@ std::string file_of(const Predictions::Sample& sample) {
 Verdict Verdict::of(std::span<const float> outputs, std::size_t label, bool probabilities) {
   Verdict verdict;
   verdict.label = label;
-  verdict.predicted = static_cast<std::size_t>(std::max_element(outputs.begin(), outputs.end()) - outputs.begin());
+  const auto key = [](float value) { return std::isnan(value) ? -std::numeric_limits<float>::infinity() : value; };
+  const auto largest = std::max_element(outputs.begin(), outputs.end(), [&](float a, float b) { return key(a) < key(b); });
+  verdict.predicted = static_cast<std::size_t>(largest - outputs.begin());
   const double most = outputs[verdict.predicted];
   if (probabilities) {
     verdict.confidence = most;

@@ -20,7 +20,7 @@ struct Verdict {
   double loss = 0;        // -log of the probability of `label`; infinite where that is 0 or no number
 
   // REQUIRES: `label` is one of the outputs. They are probabilities, or their softmax, in float64, is. The predicted class is the
-  // first of the largest outputs. What is no number has confidence 0.
+  // first of the largest outputs; what is no number is never larger, as in write_classes. Without a number the confidence is 0.
   static Verdict of(std::span<const float> outputs, std::size_t label, bool probabilities);
 };
 

@@ -38,6 +38,11 @@ TEST(Verdict, OfNoNumbersIsTheWorst) {
   EXPECT_EQ(verdict.loss, std::numeric_limits<double>::infinity());
 }
 
+TEST(Verdict, PredictsTheLargestNumberBehindOneThatIsNone) {
+  const std::vector<float> outputs = {kNoNumber, 1, 2};
+  EXPECT_EQ(Verdict::of(outputs, 0, false).predicted, 2U) << "as write_classes has it";
+}
+
 class MistakesTest : public WriteEvaluationTest {
  protected:
   // The rows of mistakes.csv without the row of names.

@@ -11,7 +11,6 @@
 #include "millrace/backend.h"
 #include "millrace/error.h"
 #include "millrace/network.h"
-#include "millrace/output_file.h"
 #include "millrace/plugin.h"
 
 namespace millrace {
@@ -44,40 +43,69 @@ std::string png_bytes(const Picture& picture) {
   return bytes;
 }
 
+bool gives_map(const Network& network) { return network.output().elements() != network.output()[0]; }
+
+// Those of the pictures of a map; of vectors none are needed.
+ClassColours colours_for(const StageContext& context) {
+  if (context.network == nullptr || !gives_map(*context.network)) return {};
+  return class_colours(context.colours, static_cast<std::size_t>(context.network->output()[0]));
+}
+
 }  // namespace
 
 void WriteEvaluation::describe(StageDescription<Params>& d) {
   d.name("write_evaluation")
-      .text("Compares predicted classes with labels: class matrix, figures of each class, calibration, worst mistakes.");
+      .text(
+          "Compares predicted classes of images or pixels with labels: class matrix, figures of each class, calibration, worst "
+          "images.");
   d.input(payload::kPredictions).serial();
   d.params.add("folder", &Params::folder)
       .text("a folder in the run's folder, or an absolute path; CSV files and pictures are written into it");
   d.params.add("mistakes", &Params::mistakes)
       .range(0, 100)
       .unit("images")
-      .text("how many of the worst mistakes are drawn on a sheet, the highest loss first; 0: no sheet");
+      .text(
+          "how many of the worst mistakes are drawn on a sheet, the highest loss first; of maps, so many images beside their "
+          "labels "
+          "and predictions; 0: no sheet");
 }
 
-void WriteEvaluation::request(const Params& params, const StageContext&, CompileRequest& request) {
-  request.needs_image = request.needs_image || params.mistakes > 0;
+void WriteEvaluation::request(const Params& params, const StageContext& context, CompileRequest& request) {
+  const bool of_map = context.network != nullptr && gives_map(*context.network);
+  request.needs_image = request.needs_image || params.mistakes > 0 || of_map;
 }
 
 WriteEvaluation::WriteEvaluation(const Params& params, const StageContext& context)
     : params_(params),
       context_(context),
       probabilities_(context.network != nullptr && context.network->layers.back().op == "softmax"),
-      mistakes_(static_cast<std::size_t>(params.mistakes)) {
+      mistakes_(static_cast<std::size_t>(params.mistakes)),
+      pixels_(context.network != nullptr ? static_cast<std::size_t>(context.network->output()[0]) : 0, probabilities_),
+      worst_(static_cast<std::size_t>(params.mistakes), colours_for(context)) {
   if (context.network == nullptr) fail(ErrorKind::usage, "there is no [network] whose classes could be compared with labels");
   const Shape& output = context.network->output();
-  if (output.elements() != output[0]) {
-    fail(ErrorKind::usage, "the network's output is a map, {}, and no list of classes; the observer 'results' tells of pixels",
-         to_string(output));
-  }
+  if (gives_map(*context.network)) require_label_images(output);
   classes_ = static_cast<std::size_t>(output[0]);
   matrix_.assign(classes_ * classes_, 0);
   names_ = context.classes;
   for (std::size_t c = names_.size(); c < classes_; ++c) names_.push_back(fmt::format("{}", c));
   names_.resize(classes_);
+}
+
+void WriteEvaluation::require_label_images(const Shape& output) {
+  if (output.rank() != 3 || output[0] < 2 || output[0] > kUnknownClass) {
+    fail(ErrorKind::usage, "the network's output is {}: a map of classes has 2 to {} channels, height and width",
+         to_string(output), kUnknownClass);
+  }
+  if (context_.target.kind != TargetSpec::Kind::classes) {
+    fail(ErrorKind::usage,
+         "the network's output is a map, {}, which is compared with label images, and the source of [{}] has none",
+         to_string(output), context_.graph);
+  }
+  map_ = context_.target.shape(context_.window);
+  if (map_.height == output[1] && map_.width == output[2]) return;
+  fail(ErrorKind::usage, "the network's output is {}, and the label images are {} x {}: they must match", to_string(output),
+       map_.height, map_.width);
 }
 
 void WriteEvaluation::open() {
@@ -86,12 +114,15 @@ void WriteEvaluation::open() {
 }
 
 std::size_t WriteEvaluation::memory_bound() const {
-  return matrix_.size() * sizeof(double) + Mistakes::memory_bound(static_cast<std::size_t>(params_.mistakes));
+  const auto most = static_cast<std::size_t>(params_.mistakes);
+  return matrix_.size() * sizeof(double) + (is_map() ? WorstImages::memory_bound(most) : Mistakes::memory_bound(most));
 }
 
 void WriteEvaluation::write(const Predictions& share) {
   for (std::uint32_t i = 0; i < share.count; ++i) {
-    if (share.samples[i].counts) count(share, i);
+    if (!share.samples[i].counts) continue;
+    images_ += 1;
+    is_map() ? count_pixels(share, i) : count(share, i);
   }
   if (share.last) finish();
 }
@@ -102,6 +133,13 @@ void WriteEvaluation::count(const Predictions& share, std::size_t sample) {
   matrix_[verdict.label * classes_ + verdict.predicted] += 1;
   calibration_.add(verdict.confidence, right);
   if (!right) mistakes_.add(verdict, share, sample);
+}
+
+void WriteEvaluation::count_pixels(const Predictions& share, std::size_t sample) {
+  labels_.resize(map_.bytes());
+  share.copy_target(sample, labels_.data());
+  const PixelVerdict verdict = pixels_.judge(share.result().row(sample), labels_, matrix_, calibration_);
+  worst_.add(verdict, {map_, labels_, pixels_.predicted()}, share, sample);
 }
 
 std::size_t WriteEvaluation::label_of(const Predictions::Sample& sample) const {
@@ -115,37 +153,47 @@ std::size_t WriteEvaluation::label_of(const Predictions::Sample& sample) const {
 
 void WriteEvaluation::finish() {
   const ClassMatrix matrix(matrix_);
-  write_tables(matrix);
-  write_pictures(matrix);
+  OutputFiles files;
+  add_tables(files, matrix);
+  add_pictures(files, matrix);
+  files.commit();
   std::fill(matrix_.begin(), matrix_.end(), 0.0);
   calibration_ = {};
   mistakes_.clear();
+  worst_.clear();
+  images_ = 0;
 }
 
-void WriteEvaluation::write_tables(const ClassMatrix& matrix) const {
-  write_file("figures.csv", fmt::format("figure,value\r\nimages,{}\r\naccuracy,{}\r\nmean_accuracy,{}\r\nmean_f1,{}\r\n"
-                                        "calibration_error,{}\r\n",
-                                        matrix.total(), matrix.accuracy(), matrix.mean_accuracy(), matrix.mean_f1(),
-                                        calibration_.expected_error()));
+std::string WriteEvaluation::figures(const ClassMatrix& matrix) const {
+  std::string text = fmt::format("figure,value\r\nimages,{}\r\n", images_);
+  const auto add = [&text](const char* name, double value) {
+    fmt::format_to(std::back_inserter(text), "{},{}\r\n", name, value);
+  };
+  if (is_map()) add("pixels", matrix.total());
+  add("accuracy", matrix.accuracy());
+  add("mean_accuracy", matrix.mean_accuracy());
+  add("mean_f1", matrix.mean_f1());
+  if (is_map()) add("mean_iou", matrix.mean_iou());
+  if (is_map()) add("weighted_iou", matrix.weighted_iou());
+  add("calibration_error", calibration_.expected_error());
+  return text;
+}
+
+void WriteEvaluation::add_tables(OutputFiles& files, const ClassMatrix& matrix) const {
+  files.add(path("figures.csv"), figures(matrix));
   std::string classes = fmt::format("{}\r\n", kClassColumns), confusion = fmt::format("{}\r\n", kConfusionColumns);
   append_classes(classes, "", matrix, names_);
   append_confusion(confusion, "", matrix, names_);
-  write_file("classes.csv", classes);
-  write_file("confusion.csv", confusion);
-  write_file("calibration.csv", calibration_csv(calibration_));
+  files.add(path("classes.csv"), classes);
+  files.add(path("confusion.csv"), confusion);
+  files.add(path("calibration.csv"), calibration_csv(calibration_));
 }
 
-void WriteEvaluation::write_pictures(const ClassMatrix& matrix) const {
-  if (classes_ <= kMostDrawnClasses) write_file("confusion.png", png_bytes(matrix_picture(matrix, names_)));
+void WriteEvaluation::add_pictures(OutputFiles& files, const ClassMatrix& matrix) const {
+  if (classes_ <= kMostDrawnClasses) files.add(path("confusion.png"), png_bytes(matrix_picture(matrix, names_)));
   if (params_.mistakes == 0) return;
-  write_file("mistakes.csv", mistakes_.csv(names_));
-  write_file("mistakes.png", png_bytes(mistakes_.sheet(names_)));
-}
-
-void WriteEvaluation::write_file(std::string_view name, const std::string& text) const {
-  OutputFile file(fmt::format("{}/{}", folder_, name));
-  file.write(text);
-  file.commit();
+  files.add(path(is_map() ? "worst.csv" : "mistakes.csv"), is_map() ? worst_.csv() : mistakes_.csv(names_));
+  files.add(path(is_map() ? "worst.png" : "mistakes.png"), png_bytes(is_map() ? worst_.sheet() : mistakes_.sheet(names_)));
 }
 
 }  // namespace millrace

@@ -2,18 +2,20 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "calibration.h"
 #include "millrace/class_matrix.h"
+#include "millrace/output_file.h"
 #include "millrace/predictions.h"
 #include "millrace/stage.h"
 #include "mistakes.h"
+#include "pixel_verdict.h"
+#include "worst_images.h"
 
 namespace millrace {
 
-// Compares the network's classes with the images' labels, over a whole pass, and writes what it found.
+// Compares the network's classes with the labels of images, or of pixels, over a whole pass, and writes what it found.
 //
 //   [evaluate]
 //   every = "never"                      # runs with: pipeline-run FILE --graph evaluate --weights W
@@ -36,17 +38,23 @@ namespace millrace {
 //                     them, label, prediction, its confidence, loss, and number and name of the sample (mistakes.h)
 //
 // The predicted class is the first of the largest outputs, its confidence the softmax of the output, in float64; of a network
-// that ends with a softmax layer, the output itself. Segmentation needs no such stage: the observer `results` writes the same
-// files by pixel.
+// that ends with a softmax layer, the output itself.
 //
-// Ports: in, Predictions of (C) float32. Skipped samples are left out. It asks for images unless mistakes = 0: a batch is in use
-// until its predictions were counted. Memory: 8 bytes for each pair of classes, and the images of the sheet.
+// Where the output is a map, each pixel is compared with its value in the label image, and pixels that are ignored count nowhere.
+// Calibration is that of pixels, figures.csv has `pixels`, mean_iou and weighted_iou too, and instead of mistakes there are
+//   worst.csv         the images of the sheet, in its order: path, index, pixels that count, their accuracy, their mean loss
+//   worst.png         the images of the highest mean loss: each beside its label image and the predicted classes, in the colours
+//                     of the source or the weights (worst_images.h)
+//
+// Ports: in, Predictions of (C) or (C, H, W) float32. Skipped samples are left out. It asks for images unless mistakes = 0, and
+// always for maps, whose label images lie beside them: a batch is in use until its predictions were counted. Memory: 8 bytes for
+// each pair of classes, and the images of the sheet.
 // Threading: samples are counted in order of the source, and files written, on a thread of its own (PredictionLine): the files
 // are the same for any number of threads and replicas. A run of several processes refuses graphs that make predictions.
 //
-// Errors: an output that is no vector: ErrorKind::usage, in the constructor. A folder where nothing can be written, in open(), or
-// a full disk: ErrorKind::storage. A sample without a label, or with one that is no output: ErrorKind::data. Files appear under
-// their names when a pass is whole.
+// Errors: a map without label images of its size: ErrorKind::usage, in the constructor. A folder where nothing can be written, in
+// open(), or a full disk: ErrorKind::storage. A sample without a label, or with one that is no output: ErrorKind::data. Files
+// appear under their names when a pass is whole, all of them or none.
 class WriteEvaluation : public Stage {
  public:
   struct Params {
@@ -63,25 +71,34 @@ class WriteEvaluation : public Stage {
   std::size_t memory_bound() const override;
 
  private:
+  void require_label_images(const Shape& output);
   void write(const Predictions& share);
   void count(const Predictions& share, std::size_t sample);
+  void count_pixels(const Predictions& share, std::size_t sample);
+  bool is_map() const { return map_.channels > 0; }
   std::size_t label_of(const Predictions::Sample& sample) const;
   void finish();
-  void write_tables(const ClassMatrix& matrix) const;
-  void write_pictures(const ClassMatrix& matrix) const;
-  void write_file(std::string_view name, const std::string& text) const;
+  std::string figures(const ClassMatrix& matrix) const;
+  void add_tables(OutputFiles& files, const ClassMatrix& matrix) const;
+  void add_pictures(OutputFiles& files, const ClassMatrix& matrix) const;
+  std::string path(const char* name) const { return folder_ + "/" + name; }
 
   const Params params_;
   const StageContext context_;
   const bool probabilities_;
   std::size_t classes_ = 0;
   std::vector<std::string> names_;  // of the classes; of those without a name their numbers
+  ImageShape map_{0, 0, 0};         // of the label images, one channel; of vectors without channels
   std::string folder_;
 
   // Of the line's thread.
   std::vector<double> matrix_;  // of the pass so far
   Calibration calibration_;
   Mistakes mistakes_;
+  PixelJudge pixels_;
+  std::vector<std::uint8_t> labels_;  // (map_)
+  WorstImages worst_;
+  double images_ = 0;
 
   PredictionLine line_{[this](const Predictions& share) { write(share); }};  // last: its thread uses the rest
 };

@@ -54,8 +54,9 @@ void WriteFeatures::describe(StageDescription<Params>& d) {
   d.input(payload::kPredictions).serial();
   d.params.add("layer", &Params::layer).required().text("\"layer\" or \"layer:port\"");
   d.params.add("file", &Params::file)
-      .text("a .safetensors or .npy file in the run's folder, or an absolute path; a .csv file beside it names the rows. float32, "
-            "(images, channels, height, width) or (images, channels)");
+      .text(
+          "a .safetensors or .npy file in the run's folder, or an absolute path; a .csv file beside it names the rows. float32, "
+          "(images, channels, height, width) or (images, channels)");
 }
 
 void WriteFeatures::request(const Params& params, const StageContext& context, CompileRequest& request) {
@@ -127,8 +128,10 @@ void WriteFeatures::write_rows(const Predictions& share) {
 
 void WriteFeatures::finish() {
   features_->write_at(0, header(rows_));
-  names_->commit();
+  features_->seal();
+  names_->seal();
   features_->commit();
+  names_->commit();
   forget();
 }
 

@@ -1,7 +1,9 @@
 #include "write_features.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <csignal>
 #include <cstring>
 #include <deque>
 #include <fstream>
@@ -110,6 +112,29 @@ TEST_F(WriteFeaturesTest, WritesANumpyArray) {
   EXPECT_TRUE(header.starts_with("{'descr': '<f4', 'fortran_order': False, 'shape': (5, 4), } ")) << header;
   EXPECT_EQ(header.back(), '\n');
   EXPECT_EQ(numbers(bytes.substr(10 + length)), kRows);
+}
+
+// A limit on the size of files stands for a disk that is full: the names would fit.
+TEST_F(WriteFeaturesTest, AFullDiskLeavesNamesAndFeaturesOfOnePass) {
+  folder_.write("f.npy", "features of before");
+  folder_.write("f.csv", "names of before");
+  Harness harness(StageTypeAccess::make<WriteFeatures>(), table("relu", "f.npy"), context_);
+  harness.stage().open();
+  rlimit limit{};
+  getrlimit(RLIMIT_FSIZE, &limit);
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit small{100, limit.rlim_max};
+  setrlimit(RLIMIT_FSIZE, &small);
+  const Ref<Predictions> one = share(0, 0, 3);
+  one->replicas = 1;
+  one->last = true;
+  harness.feed(testkit::packet(one, 0));
+  harness.output().wait_until_free();
+  setrlimit(RLIMIT_FSIZE, &limit);
+  std::signal(SIGXFSZ, handler);
+  ASSERT_EQ(harness.output().errors().size(), 1U);
+  EXPECT_EQ(content("f.npy"), "features of before");
+  EXPECT_EQ(content("f.csv"), "names of before");
 }
 
 TEST_F(WriteFeaturesTest, AsksForItsLayer) {

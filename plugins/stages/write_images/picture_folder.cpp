@@ -5,10 +5,12 @@
 
 #include <filesystem>
 #include <string_view>
+#include <utility>
 
 #include "millrace/error.h"
 #include "millrace/output_file.h"
 #include "millrace/random.h"
+#include "millrace/storage.h"
 
 namespace millrace {
 namespace {
@@ -29,12 +31,21 @@ std::string png_bytes(const ImageView& image, const std::uint8_t* palette) {
   return bytes;
 }
 
-// Of a file or an archive's member, without its folders and extension.
-std::string_view stem_of(const Predictions::Sample& sample) {
-  std::string_view name = sample.member.empty() ? sample.url : sample.member;
-  name.remove_prefix(name.rfind('/') + 1);  // none: rfind() + 1 is 0
+std::string_view last_of(std::string_view path) { return path.substr(path.rfind('/') + 1); }  // none: rfind() + 1 is 0
+
+// Without its extension.
+std::string_view stem_of(std::string_view name) {
   const std::size_t dot = name.rfind('.');
-  return dot == std::string_view::npos || dot == 0 ? name : name.substr(0, dot);
+  return dot == std::string_view::npos || dot == 0 || name[dot - 1] == '/' ? name : name.substr(0, dot);
+}
+
+// A path that leads out of no folder.
+std::string inside(const std::string& path) {
+  std::filesystem::path kept;
+  for (const auto& part : std::filesystem::path(path).lexically_normal().relative_path()) {
+    if (part != ".." && part != ".") kept /= part;
+  }
+  return kept.string();
 }
 
 }  // namespace
@@ -45,16 +56,34 @@ void PictureFolder::open(const StageContext& context) {
 }
 
 void PictureFolder::write(const Predictions::Sample& sample, const ImageView& image, const std::uint8_t* palette) {
-  OutputFile file(path_of(sample));
+  OutputFile file(path_of(sample), OutputFile::Sync::later);
   file.write(png_bytes(image, palette));
   file.commit();
+  wrote_ = true;
+}
+
+void PictureFolder::end_pass() {
+  taken_.clear();
+  if (std::exchange(wrote_, false)) sync_files(folder_);
+}
+
+// Of a file or an archive's member.
+std::string PictureFolder::name_of(const Predictions::Sample& sample) const {
+  const std::string& place = sample.member.empty() ? sample.url : sample.member;
+  if (params_.names != "path") return std::string(last_of(place));
+  const std::string below = join_url(params_.below, "");
+  if (sample.member.empty() && !params_.below.empty() && place.starts_with(below)) return inside(place.substr(below.size()));
+  const std::size_t scheme = place.find("://");
+  return inside(scheme == std::string::npos ? place : place.substr(scheme + 3));
 }
 
 std::string PictureFolder::path_of(const Predictions::Sample& sample) {
-  const std::string_view stem = stem_of(sample);
+  const std::string name = name_of(sample);
+  const std::string_view stem = stem_of(name);
   if (params_.names == "number") return fmt::format("{}/{:08}-{}.png", folder_, sample.key.index, stem);
   std::string path = fmt::format("{}/{}.png", folder_, stem);
   if (taken_.insert(hash_text(stem)).second) return path;
+  if (params_.names == "path" && taken_.insert(hash_text(name)).second) return fmt::format("{}/{}.png", folder_, name);
   std::string place;
   sample.append_place(place);
   fail(ErrorKind::usage, "'{}' and a sample before it would both be written as '{}': set names = \"number\"", place, path);

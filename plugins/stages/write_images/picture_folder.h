@@ -13,20 +13,25 @@ namespace millrace {
 struct PictureParams {
   std::string folder;
   std::string names = "stem";
+  std::string below;
 
   template <class Params>
   static void describe(ParamSet<Params>& set) {
     set.add("folder", &Params::folder).text("a folder in the run's folder, or an absolute path");
     set.add("names", &Params::names)
-        .choices({"stem", "number"})
+        .choices({"stem", "number", "path"})
         .text(
             "of the files. stem: a/7.jpg becomes 7.png; number: with the sample's number in the source before it, "
-            "00000041-7.png");
+            "00000041-7.png; path: a/7.png, in folders as the images lie in `below`");
+    set.add("below", &Params::below)
+        .text("with names = \"path\": the folder or URL whose folders are kept; images from elsewhere keep all of their path");
   }
 };
 
-// A folder of PNG files, one for each sample. A file appears under its name when it is whole. Errors name the file, or the sample
-// whose name another sample of the pass has. Memory: about 16 bytes for each file of a pass. Not thread-safe.
+// A folder of PNG files, one for each sample. A file appears under its name when it is whole; the files of a pass are forced onto
+// the disk at its end, all at once. Errors name the file, or the sample whose name another sample of the pass has; with names =
+// "path", where 7.jpg and 7.png lie in one folder, the second becomes 7.png.png. Memory: about 40 bytes for each file of a pass.
+// Not thread-safe.
 class PictureFolder {
  public:
   explicit PictureFolder(const PictureParams& params) : params_(params) {}
@@ -34,13 +39,15 @@ class PictureFolder {
   void open(const StageContext& context);  // throws where nothing can be written; makes nothing
   // `palette`: 256 colours of three bytes, where the image's values are indices into it; otherwise null.
   void write(const Predictions::Sample& sample, const ImageView& image, const std::uint8_t* palette = nullptr);
-  void end_pass() { taken_.clear(); }
+  void end_pass();
 
  private:
   std::string path_of(const Predictions::Sample& sample);
+  std::string name_of(const Predictions::Sample& sample) const;  // with folders and extension
 
   const PictureParams params_;
   std::string folder_;
+  bool wrote_ = false;                       // in this pass
   std::unordered_set<std::uint64_t> taken_;  // hashes of the pass's names
 };
 

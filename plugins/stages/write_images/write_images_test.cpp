@@ -71,6 +71,23 @@ TEST_F(WriteImagesTest, NamesTheSecondSampleOfOneName) {
                                      "': set names = \"number\"");
 }
 
+TEST_F(WriteImagesTest, KeepsTheFoldersOfImagesWhereItIsAskedTo) {
+  const auto harness = made<WriteImages>({{"names", Value(std::string("path"))}, {"below", Value(std::string("photos"))}});
+  const Ref<Predictions> one = share({kImage, kImage, kImage, kImage, kImage});
+  one->samples[0].url = "photos/a/1.jpg";
+  one->samples[1].url = "photos/b/1.jpg";
+  one->samples[2].url = "photos/b/1.png";
+  one->samples[3].url = "/other/../../up/2.jpg";
+  one->samples[4].url = "s3://bucket/3.jpg";
+  EXPECT_TRUE(write(*harness, one).empty());
+  std::vector<std::string> names;
+  for (const auto& entry : fs::recursive_directory_iterator(folder_ / "images")) {
+    if (entry.is_regular_file()) names.push_back(fs::relative(entry.path(), folder_ / "images"));
+  }
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(names, (std::vector<std::string>{"a/1.png", "b/1.png", "b/1.png.png", "bucket/3.png", "up/2.png"}));
+}
+
 TEST_F(WriteImagesTest, WritesTheSameNamesInTheNextPass) {
   const auto harness = made<WriteImages>();
   const Ref<Predictions> first = share({kImage}), second = share({{0, 0, 0, 0, 0, 0}});

@@ -16,11 +16,16 @@ void WriteMasks::describe(StageDescription<Params>& d) {
   d.input(payload::kPredictions).serial();
   PictureParams::describe(d.params);
   d.params.add("picture", &Params::picture)
-      .choices({"ids", "colours", "overlay"})
-      .text("ids: grey values are class numbers; colours: the same as indices into a palette; overlay: colours over the image");
+      .choices({"ids", "labels", "colours", "overlay"})
+      .text(
+          "ids: grey values are class numbers; labels: they are those of label images; colours: class numbers as indices into a "
+          "palette; overlay: colours over the image");
   d.params.add("size", &Params::size)
       .choices({"network", "source"})
       .text("of the pictures. network: of its input; source: of the image in its file, 255 where the network saw nothing of it");
+  d.params.add("labels", &Params::labels)
+      .range(0, 255)
+      .text("with picture = \"labels\": the value of each class; without: the first of the ids that the source names for it");
   d.params.add("colours", &Params::colours)
       .text(
           "\"#rrggbb\" for each class; without: those that the source or the weights name, else those of the PASCAL VOC "
@@ -44,6 +49,24 @@ WriteMasks::WriteMasks(const Params& params, const StageContext& context)
   const std::vector<std::string>& colours = params.colours.empty() ? context.colours : params.colours;
   colours_ = class_colours(colours, static_cast<std::size_t>(output[0]));
   map_ = {static_cast<int>(output[1]), static_cast<int>(output[2]), 1};
+  if (params.picture == "labels") labels_ = find_labels();
+}
+
+// The value of each class in label images.
+std::vector<std::uint8_t> WriteMasks::find_labels() const {
+  const auto classes = static_cast<std::size_t>(context_.network->output()[0]);
+  std::vector<std::uint8_t> labels;
+  for (const std::int64_t label : params_.labels) labels.push_back(static_cast<std::uint8_t>(label));
+  for (std::size_t c = 0; c < classes && params_.labels.empty() && context_.target.kind == TargetSpec::Kind::classes; ++c) {
+    const auto& of = context_.target.classes;
+    const auto first = std::find(of.begin(), of.end(), static_cast<std::uint8_t>(c));
+    if (first != of.end()) labels.push_back(static_cast<std::uint8_t>(first - of.begin()));
+  }
+  if (labels.size() == classes) return labels;
+  fail(ErrorKind::usage,
+       "picture: \"labels\" needs the value of each of {} classes, and {} are known: name them, labels = [0, 1, ...], or write "
+       "\"ids\", class numbers",
+       classes, labels.size());
 }
 
 void WriteMasks::write(const Predictions& share) {
@@ -56,9 +79,11 @@ void WriteMasks::write(const Predictions& share) {
 void WriteMasks::write_picture(const Predictions& share, std::size_t sample) {
   const PictureFrame frame = frame_of(context_, params_.size, share.samples[sample]);
   classify(share.result().row(sample));
+  if (!labels_.empty())
+    std::transform(classes_.begin(), classes_.end(), classes_.begin(), [&](std::uint8_t c) { return labels_[c]; });
   place_classes(frame);
   const ImageView ids(ids_.data(), {frame.height, frame.width, 1});
-  if (params_.picture == "ids") return pictures_.write(share.samples[sample], ids);
+  if (params_.picture == "ids" || params_.picture == "labels") return pictures_.write(share.samples[sample], ids);
   if (params_.picture == "colours") return pictures_.write(share.samples[sample], ids, colours_.data());
   image_.draw(share, sample, frame, picture_);
   blend();

@@ -21,13 +21,15 @@ namespace millrace {
 //
 //   [predict.write_masks]
 //   folder  = "masks"                    # in the run's folder: masks/7.png for photos/7.jpg
-//   picture = "overlay"                  # or "ids", "colours"
+//   picture = "overlay"                  # or "ids", "labels", "colours"
 //   size    = "source"                   # or "network"
 //
-// "ids" are 8-bit grey values: the class as the network counts, from 0; of equal outputs the lower number. "colours" are the same
-// values as indices into a palette: that of `colours`, else of the source or the weights, else of PASCAL VOC. "overlay" lays the
-// palette over the image. size = "network" is the size of the network's input; "source" is that of the image in its file: each of
-// its pixels takes the nearest pixel that the network saw, by the sample's affine map, and value 255 where the network saw none.
+// "ids" are 8-bit grey values: the class as the network counts, from 0; of equal outputs the lower number. "labels" are grey
+// values as label images have them, of each class the first of its ids: those of `labels`, else of the source. "colours" are
+// class numbers as indices into a palette: that of `colours`, else of the source or the weights, else of PASCAL VOC. "overlay"
+// lays the palette over the image. size = "network" is the size of the network's input; "source" is that of the image in its
+// file: each of its pixels takes the nearest pixel that the network saw, by the sample's affine map, and value 255 where the
+// network saw none.
 //
 // Ports: in, Predictions of (C, H, W) float32, 2 <= C <= 255. Skipped samples are left out; quarantine.jsonl names them. An
 // overlay asks for images: a batch is then in use until its pictures are written. Threading: pictures are made and written on a
@@ -40,6 +42,7 @@ class WriteMasks : public Stage {
     Params() { folder = "masks"; }
     std::string picture = "ids";
     std::string size = "network";
+    std::vector<std::int64_t> labels;
     std::vector<std::string> colours;
     double opacity = 0.5;
   };
@@ -52,6 +55,7 @@ class WriteMasks : public Stage {
   void stop() noexcept override { line_.stop(); }
 
  private:
+  std::vector<std::uint8_t> find_labels() const;
   void write(const Predictions& share);
   void write_picture(const Predictions& share, std::size_t sample);
   void classify(std::span<const float> outputs);
@@ -61,7 +65,8 @@ class WriteMasks : public Stage {
   const Params params_;
   const StageContext context_;
   ClassColours colours_{};
-  ImageShape map_;  // of the network's output, one channel
+  std::vector<std::uint8_t> labels_;  // by class; empty: numbers are written
+  ImageShape map_;                    // of the network's output, one channel
 
   // Of the line's thread.
   PictureFolder pictures_;

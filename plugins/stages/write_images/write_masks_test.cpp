@@ -33,6 +33,25 @@ TEST_F(WriteMasksTest, WritesClassNumbers) {
   EXPECT_EQ(written("masks/1.png"), (Pixels{2, 2, 2, 0, 0, 0}));
 }
 
+TEST_F(WriteMasksTest, WritesTheValuesOfLabelImages) {
+  const auto values = [&](std::initializer_list<std::pair<const char*, Value>> keys) {
+    const auto harness = made<WriteMasks>(keys);
+    EXPECT_TRUE(write(*harness, share({outputs(kClasses)})).empty());
+    return written();
+  };
+  const auto refused = [&] { return testkit::error_of([&] { made<WriteMasks>({{"picture", text("labels")}}); }).message(); };
+  EXPECT_NE(refused().find("needs the value of each of 3 classes, and 0 are known"), std::string::npos) << refused();
+  context_.target.kind = TargetSpec::Kind::classes;
+  context_.target.classes.fill(255);
+  context_.target.classes[7] = context_.target.classes[9] = 0;
+  context_.target.classes[4] = 1;
+  EXPECT_NE(refused().find("and 2 are known"), std::string::npos) << refused();
+  context_.target.classes[30] = 2;
+  EXPECT_EQ(values({{"picture", text("labels")}}), (Pixels{7, 4, 30, 30, 7, 4}));
+  const Array own = {Value(1), Value(2), Value(3)};
+  EXPECT_EQ(values({{"picture", text("labels")}, {"labels", Value(own)}}), (Pixels{1, 2, 3, 3, 1, 2}));
+}
+
 TEST_F(WriteMasksTest, TakesTheLowerOfEqualClasses) {
   const auto harness = made<WriteMasks>();
   EXPECT_TRUE(write(*harness, share({std::vector<float>(18, 1)})).empty());

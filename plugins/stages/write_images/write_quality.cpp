@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <iterator>
 
 #include "millrace/error.h"
+#include "millrace/noise.h"
 #include "millrace/plugin.h"
 
 namespace millrace {
@@ -21,8 +23,10 @@ void WriteQuality::describe(StageDescription<Params>& d) {
   d.params.add("luminance", &Params::luminance).text("compare the luminance of ITU-R BT.601 alone");
   d.params.add("border", &Params::border).range(0, 1000).unit("pixels").text("left out at each edge");
   d.params.add("baseline", &Params::baseline)
-      .choices({"none", "nearest", "bilinear", "bicubic"})
-      .text("also compare the network's input, enlarged by this filter: what a network for super-resolution has to beat");
+      .choices({"none", "input", "nearest", "bilinear", "bicubic"})
+      .text(
+          "also compare the network's input: what a network has to beat. input: as it is, with its noise; else enlarged by this "
+          "filter, for super-resolution");
 }
 
 void WriteQuality::request(const Params&, const StageContext&, CompileRequest& request) { request.needs_image = true; }
@@ -41,10 +45,12 @@ WriteQuality::WriteQuality(const Params& params, const StageContext& context)
     fail(ErrorKind::usage, "border: of pictures of {} less than {} x {} pixels are left, which SSIM needs", to_string(picture),
          kSimilarityWindow, kSimilarityWindow);
   }
-  if (has_baseline() && (context.target.scale == 1 || context.window.channels != picture.channels)) {
-    fail(ErrorKind::usage, "baseline: the network's input is {} and its result {}: it must enlarge and keep the channels",
-         to_string(context.window), to_string(picture));
-  }
+  if (!has_baseline()) return;
+  const bool as_large = params.baseline == "input";
+  if ((context.target.scale == 1) == as_large && context.window.channels == picture.channels) return;
+  fail(ErrorKind::usage, "baseline: the network's input is {} and its result {}: it must {} and keep the channels{}",
+       to_string(context.window), to_string(picture), as_large ? "keep the size" : "enlarge",
+       as_large ? "" : "; \"input\" compares an input of the result's size");
 }
 
 void WriteQuality::open() {
@@ -74,11 +80,20 @@ void WriteQuality::compare(const std::vector<std::uint8_t>& pixels, const Planes
   fmt::format_to(std::back_inserter(text_), ",{:.6f},{:.8f}", found.ratio, found.similarity);
 }
 
-void WriteQuality::enlarge(const Predictions& share, std::size_t sample) {
+void WriteQuality::draw_baseline(const Predictions& share, std::size_t sample) {
   const ImageShape window = context_.window;
   seen_.resize(window.bytes());
   share.copy_image(sample, seen_.data());
   pixels_.resize(result_.shape().bytes());
+  if (params_.baseline == "input") {
+    const AugmentationRecord& record = share.batch->records[share.first_slot + sample];
+    for (std::size_t place = 0; place < pixels_.size(); ++place) {
+      const float noise =
+          record.noise > 0 ? record.noise * normal_deviate(record.noise_seed, static_cast<std::uint32_t>(place)) : 0;
+      pixels_[place] = static_cast<std::uint8_t>(std::clamp(std::lround(static_cast<float>(seen_[place]) + noise), 0L, 255L));
+    }
+    return;
+  }
   const Box whole{0, 0, static_cast<float>(window.width), static_cast<float>(window.height)};
   resampler_.resize(rows_of({seen_.data(), window}), whole, resample_filter(params_.baseline), result_.shape(), pixels_.data());
 }
@@ -105,7 +120,7 @@ void WriteQuality::write_rows(const Predictions& share) {
     result_.draw(share.result().row(i), pixels_);
     compare(pixels_, target, made_);
     if (has_baseline()) {
-      enlarge(share, i);
+      draw_baseline(share, i);
       compare(pixels_, target, baseline_);
     }
     text_ += "\r\n";
@@ -114,8 +129,7 @@ void WriteQuality::write_rows(const Predictions& share) {
 }
 
 void WriteQuality::finish() {
-  rows_->commit();
-  rows_.reset();
+  rows_->seal();
   const double images = std::max(count_, 1.0);
   std::string text = fmt::format("figure,value\r\nimages,{}\r\n", count_);
   const auto append = [&](const std::string& begin, const Quality& sums) {
@@ -126,7 +140,10 @@ void WriteQuality::finish() {
   if (has_baseline()) append(fmt::format("{}_", params_.baseline), baseline_);
   OutputFile figures(folder_ + "/figures.csv");
   figures.write(text);
+  figures.seal();
+  rows_->commit();
   figures.commit();
+  rows_.reset();
 }
 
 }  // namespace millrace

@@ -27,7 +27,9 @@ namespace millrace {
 // border as wide as the images were enlarged: luminance = true, border = 2.
 //
 // baseline = "bicubic" also compares what that filter makes of the network's input, as the papers do: columns bicubic_psnr and
-// bicubic_ssim, and figures of these names. Only for networks that enlarge. The figures are means over images, not of all pixels.
+// bicubic_ssim, and figures of these names. Only for networks that enlarge. baseline = "input" compares the input itself, for
+// denoising: its pixels with their noise, rounded and held within [0, 255] as a picture's are. The figures are means over images,
+// not of all pixels. Luminance is not rounded to whole levels.
 //
 // Ports: in, Predictions of (1 or 3, H, W) float32. Skipped samples are left out. It asks for images: a batch is in use until it
 // was compared. Threading: pictures are compared and files written on a thread of its own (PredictionLine), in order of the
@@ -64,7 +66,7 @@ class WriteQuality : public Stage {
   Planes planes(const std::vector<std::uint8_t>& pixels) const;
   // Adds to `sums` and appends to text_. REQUIRES: `target` is what planes() makes of the target image.
   void compare(const std::vector<std::uint8_t>& pixels, const Planes& target, Quality& sums);
-  void enlarge(const Predictions& share, std::size_t sample);  // into pixels_
+  void draw_baseline(const Predictions& share, std::size_t sample);  // into pixels_
 
   const Params params_;
   const StageContext context_;

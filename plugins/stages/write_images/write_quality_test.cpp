@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "millrace/noise.h"
 #include "pictures_fixture.h"
 #include "testkit/reference_value.h"
 
@@ -120,7 +121,41 @@ TEST_F(WriteQualityTest, ComparesTheEnlargedInputBesideIt) {
   EXPECT_EQ(testkit::error_of([&] {
               made<WriteQuality>({{"baseline", Value(std::string("bicubic"))}});
             }).message(),
-            "baseline: the network's input is 12 x 12 x 1 and its result 12 x 12 x 1: it must enlarge and keep the channels");
+            "baseline: the network's input is 12 x 12 x 1 and its result 12 x 12 x 1: it must enlarge and keep the channels; "
+            "\"input\" compares an input of the result's size");
+}
+
+TEST_F(WriteQualityTest, ComparesTheNoisyInputAsTheBaselineOfDenoising) {
+  const ImageShape window{kSide, kSide, 1};
+  network_.layers.back().output = {1, kSide, kSide};
+  const auto harness = made<WriteQuality>({{"normalised", Value(false)}, {"baseline", Value(std::string("input"))}});
+  const Ref<Predictions> one = share({std::vector<float>(window.bytes(), 0.5F)});
+  one->batch = testkit::make_batch(1, window);
+  one->batch->target.kind = TargetSpec::Kind::image;
+  std::vector<std::uint8_t> target(window.bytes(), 120);
+  one->batch->targets = target.data();
+  std::fill_n(one->batch->change_pixels(), window.bytes(), std::uint8_t{120});
+  one->batch->records[0].noise = 20;
+  one->batch->records[0].noise_seed = 7;
+  EXPECT_TRUE(write(*harness, one).empty());
+  double squares = 0;
+  for (std::uint32_t place = 0; place < window.bytes(); ++place) {
+    squares += std::pow(std::lround(20 * normal_deviate(7, place)), 2);  // 120 is far from both bounds
+  }
+  const std::string rows = text_of("quality/images.csv");
+  const std::string expected =
+      fmt::format(",{:.6f},", 10 * std::log10(255.0 * 255.0 * static_cast<double>(window.bytes()) / squares));
+  EXPECT_TRUE(rows.starts_with("path,psnr,ssim,input_psnr,input_ssim\r\n")) << rows;
+  EXPECT_NE(rows.find(expected), std::string::npos) << expected << " in " << rows;
+  EXPECT_NE(text_of("quality/figures.csv").find("input_psnr,"), std::string::npos);
+  context_.target.scale = 2;
+  network_.layers.back().output = {1, 2 * kSide, 2 * kSide};
+  EXPECT_NE(testkit::error_of([&] {
+              made<WriteQuality>({{"baseline", Value(std::string("input"))}});
+            })
+                .message()
+                .find("it must keep the size and keep the channels"),
+            std::string::npos);
 }
 
 TEST_F(WriteQualityTest, RefusesWhatCannotBeCompared) {

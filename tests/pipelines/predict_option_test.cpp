@@ -1,0 +1,157 @@
+// pipeline-run --predict: what it takes, what it leaves behind, and figures beside labels.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "../../tools/pipeline-data/image_bytes.h"
+#include "command.h"
+
+namespace millrace::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST(PredictOption, SaysWhatItNeeds) {
+  const auto message = [](const std::vector<std::string>& options) {
+    std::vector<std::string> arguments = {tool("pipeline-run")};
+    arguments.insert(arguments.end(), options.begin(), options.end());
+    const Outcome outcome = run_command(arguments);
+    EXPECT_EQ(outcome.code, 2) << outcome.err;
+    return outcome.err;
+  };
+  EXPECT_NE(message({"--predict", "photos"}).find("--weights FILE"), std::string::npos);
+  EXPECT_NE(message({"--out", "o", "x.toml"}).find("--out belongs to --predict"), std::string::npos);
+  EXPECT_NE(message({"--labels", "path", "x.toml"}).find("--labels belongs to --predict"), std::string::npos);
+  EXPECT_NE(message({"--predict", "photos", "x.toml", "--weights", "w"}).find("leave out 'x.toml'"), std::string::npos);
+  EXPECT_NE(message({"--predict", "photos", "--weights", "w", "--graph", "g"}).find("leave out --graph"), std::string::npos);
+}
+
+// An epoch of quickstart.toml, with precision fp32 on the processor.
+struct Trained {
+  Trained() {
+    const Outcome outcome = run_command({tool("pipeline-run"), pipeline("quickstart.toml"), "--quiet", "--devices", "cpu",
+                                         "--set", "data.root=" + shapes(), "--set", "run.folder=" + folder.path().string(),
+                                         "--set", "run.epochs=1", "--set", "run.precision=fp32"});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    weights = find_file(folder.path(), "weights.safetensors").string();
+    metrics = read_file(find_file(folder.path(), "metrics.jsonl"));
+  }
+  TemporaryFolder folder;
+  std::string weights, metrics;
+};
+const Trained& trained() {
+  static const Trained one;
+  return one;
+}
+
+// The last validation that metrics.jsonl tells of.
+nlohmann::json last_validation(const std::string& metrics) {
+  nlohmann::json last;
+  std::istringstream lines(metrics);
+  for (std::string line; std::getline(lines, line);) {
+    const auto event = nlohmann::json::parse(line);
+    if (event.at("event") == "validate") last = event;
+  }
+  return last;
+}
+
+class PredictFolder : public testing::Test {
+ protected:
+  Outcome predict(const std::string& data, const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> arguments = {tool("pipeline-run"), "--predict", data, "--weights", trained().weights, "--out",
+                                          folder_ / "out",      "--devices", "cpu"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_command(arguments);
+  }
+  // Photographs 0.jpg, 1.jpg, ... in a folder.
+  void copy_photographs(const std::string& to, std::size_t most) const {
+    fs::create_directories(folder_ / to);
+    std::size_t count = 0;
+    for (const auto& entry : fs::recursive_directory_iterator(shapes() + "/test")) {
+      if (entry.is_regular_file() && count < most) fs::copy(entry.path(), folder_ / fmt::format("{}/{}.jpg", to, count++));
+    }
+    EXPECT_EQ(count, most);
+  }
+
+  TemporaryFolder folder_;
+};
+
+TEST_F(PredictFolder, FiguresBesideLabelsAreThoseOfTheValidationBitForBit) {
+  const Outcome outcome = predict(shapes() + "/test", {"--labels", "path", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto here = events(outcome, "validate").at(0), there = last_validation(trained().metrics);
+  for (const char* key : {"samples", "loss", "accuracy", "top5"}) EXPECT_EQ(here.at(key), there.at(key)) << key;
+  const std::string figures = read_file(folder_ / "out/evaluation/figures.csv");
+  EXPECT_NE(figures.find("images,130\r\naccuracy,"), std::string::npos) << figures;
+  EXPECT_TRUE(fs::exists(folder_ / "out/predictions.csv"));
+}
+
+TEST_F(PredictFolder, LabelsOfAnotherKindAreRefused) {
+  const Outcome outcome = predict(shapes() + "/test", {"--labels", "column"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.err.find("--labels: expected path, as read_folder tells labels of images, found 'column'"), std::string::npos)
+      << outcome.err;
+}
+
+TEST_F(PredictFolder, NamesEveryBrokenImage) {
+  copy_photographs("photos", 20);
+  for (int i = 0; i < 9; ++i) std::ofstream(folder_ / fmt::format("photos/broken{}.jpg", i)) << "no image";
+  for (const bool quiet : {false, true}) {
+    const Outcome outcome = predict(folder_ / "photos", quiet ? std::vector<std::string>{"--quiet"} : std::vector<std::string>{});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_NE(outcome.err.find("warning: 9 images could not be used: '" + (folder_ / "out") + "/quarantine.jsonl' names them"),
+              std::string::npos)
+        << outcome.err;
+    const std::string ledger = read_file(folder_ / "out/quarantine.jsonl");
+    for (int i = 0; i < 9; ++i) EXPECT_NE(ledger.find(fmt::format("broken{}.jpg", i)), std::string::npos) << ledger;
+    EXPECT_EQ(std::count(ledger.begin(), ledger.end(), '\n'), 9);
+  }
+  for (int i = 0; i < 9; ++i) fs::remove(folder_ / fmt::format("photos/broken{}.jpg", i));
+  EXPECT_EQ(predict(folder_ / "photos").code, 0);
+  EXPECT_FALSE(fs::exists(folder_ / "out/quarantine.jsonl")) << "of the run before";
+}
+
+TEST_F(PredictFolder, AStrayShardAmongImagesIsAMistake) {
+  copy_photographs("photos", 3);
+  std::ofstream(folder_ / "photos/backup.tar") << "x";
+  const Outcome outcome = predict(folder_ / "photos");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.err.find("photos/backup.tar"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("holds images, such as"), std::string::npos) << outcome.err;
+}
+
+TEST_F(PredictFolder, BracesInAFoldersNameAreNoPattern) {
+  copy_photographs("ph{1}", 3);
+  const Outcome outcome = predict(folder_ / "ph{1}");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const std::string csv = read_file(folder_ / "out/predictions.csv");
+  EXPECT_EQ(std::count(csv.begin(), csv.end(), '\n'), 4) << csv;
+}
+
+TEST_F(PredictFolder, AUrlIsNoFolderOfPredictions) {
+  const Outcome outcome = predict(shapes() + "/test", {"--out", "s3://bucket/predicted"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.err.find("--out: 's3://bucket/predicted' is a URL"), std::string::npos) << outcome.err;
+  EXPECT_FALSE(fs::exists("s3:"));
+}
+
+TEST_F(PredictFolder, NothingIsLeftBehindByAMistakeOrACheck) {
+  fs::create_directories(folder_ / "empty");
+  for (const std::string& data : {folder_ / "nowhere", folder_ / "empty"}) {
+    EXPECT_NE(predict(data).code, 0) << data;
+    EXPECT_FALSE(fs::exists(folder_ / "out")) << data;
+  }
+  EXPECT_NE(predict(shapes() + "/test", {"--out", folder_ / "a/b/c", "--set", "predict.batch.sise=3"}).code, 0);
+  EXPECT_FALSE(fs::exists(folder_ / "a"));
+  const Outcome checked = predict(shapes() + "/test", {"--check"});
+  EXPECT_EQ(checked.code, 0) << checked.err;
+  EXPECT_FALSE(fs::exists(folder_ / "out"));
+  fs::create_directories(folder_ / "out");
+  std::ofstream(folder_ / "out/pipeline.toml") << "mine";
+  EXPECT_NE(predict(folder_ / "nowhere").code, 0);
+  EXPECT_EQ(read_file(folder_ / "out/pipeline.toml"), "mine");
+}
+
+}  // namespace
+}  // namespace millrace::test

@@ -1,0 +1,162 @@
+#include "photograph_sizes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "millrace/error.h"
+#include "network/load.h"
+#include "run/data_line.h"
+
+namespace millrace {
+namespace {
+
+struct Seen {
+  ImageShape shape, file;  // empty: it cannot be read
+  std::string url;
+  bool in_archive = false;
+};
+
+Seen seen(const DataLine& line, std::uint64_t index, Sample& sample) {
+  const SampleKey key{0, index, index, 0};
+  try {
+    line.load(key, DataLine::Depth::decoded, sample);
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::data && error.kind() != ErrorKind::storage) throw;
+    return {{}, {}, sample.url, !sample.member.empty()};
+  }
+  if (sample.fault) return {{}, {}, sample.url, !sample.member.empty()};
+  const ImageShape shape = sample.image().shape;
+  const SourceMap source = sample.source_map();
+  const bool known = source.height > 0;
+  return {shape, known ? ImageShape{source.height, source.width, shape.channels} : shape, sample.url, !sample.member.empty()};
+}
+
+std::vector<Seen> look_at_all(const Pipeline& pipeline, const Registry& registry) {
+  GraphPlan plan = *pipeline.graph("predict");
+  const auto batcher = [](const StagePlan& stage) { return stage.type->role == StageType::Role::batcher; };
+  plan.stages.erase(std::find_if(plan.stages.begin(), plan.stages.end(), batcher), plan.stages.end());
+  plan.edges.clear();
+  StageContext context;
+  context.seed = static_cast<std::uint64_t>(pipeline.run.seed);
+  context.network = pipeline.network.get();
+  context.registry = &registry;
+  const GraphBuild build(plan, context);
+  const DataLine line(build, context.seed);
+  const unsigned threads = std::max(1U, std::thread::hardware_concurrency());
+  std::vector<Sample> samples(threads);
+  std::vector<Seen> all(line.source().size());
+  for_each_sample(all.size(), threads, [&](std::uint64_t i, unsigned thread) { all[i] = seen(line, i, samples[thread]); });
+  return all;
+}
+
+std::string size_text(std::int64_t height, std::int64_t width) { return fmt::format("{} x {}", height, width); }
+
+class SizeCheck {
+ public:
+  SizeCheck(const Usage& usage, const Registry& registry)
+      : usage_(usage), registry_(registry), validated_(build(usage.document, usage.network)) {}
+
+  // Why it cannot be; nothing: it can.
+  std::optional<std::string> problem(std::int64_t height, std::int64_t width) {
+    const ImageShape shape{static_cast<int>(height), static_cast<int>(width), static_cast<int>(number("channels"))};
+    const SizedNetwork sized = at_size(usage_, shape);
+    std::string why;
+    const auto network = build(sized.document, sized.variables, &why);
+    if (!network) return why;
+    const auto same = [](const Parameter& a, const Parameter& b) { return a.name == b.name && a.shape == b.shape; };
+    if (validated_ && !std::ranges::equal(network->parameters, validated_->parameters, same))
+      return fmt::format("its layers have weights for {} alone", size_text(number("height"), number("width")));
+    const Value* const scale = usage_.target.find("scale");
+    const std::int64_t times = scale != nullptr && scale->kind() == Value::Kind::integer ? scale->integer() : 1;
+    const Shape& output = network->output();
+    if (output.rank() == 3 && output[1] == times * height && output[2] == times * width) return std::nullopt;
+    return fmt::format("its output would be {}, and should be {}", to_string(output), size_text(times * height, times * width));
+  }
+
+  // The nearest smaller size that can be, in words; each side alone, beside that of validation.
+  std::string advice(std::int64_t height, std::int64_t width) {
+    constexpr std::int64_t kFarthest = 64;
+    const auto nearest = [&](std::int64_t side, auto&& fits) {
+      for (std::int64_t less = side; less > 0 && less > side - kFarthest; --less) {
+        if (fits(less)) return less;
+      }
+      return std::int64_t{0};
+    };
+    const std::int64_t tall = nearest(height, [&](std::int64_t h) { return !problem(h, number("width")); });
+    const std::int64_t wide = nearest(width, [&](std::int64_t w) { return !problem(number("height"), w); });
+    if (tall == 0 || wide == 0 || problem(tall, wide)) return "";
+    return fmt::format("; the nearest smaller size that it can take is {}", size_text(tall, wide));
+  }
+
+ private:
+  std::int64_t number(const char* key) const {
+    const Value* const value = usage_.input.find(key);
+    return value != nullptr && value->kind() == Value::Kind::integer ? value->integer() : 0;
+  }
+
+  std::shared_ptr<const Network> build(const Value& document, const Value& variables, std::string* why = nullptr) const {
+    Diagnostics errors;
+    auto network = build_network(document, "network.toml", variables, registry_, errors);
+    if (errors.empty()) return network;
+    const std::string text = errors.text();
+    if (why != nullptr) *why = text.substr(0, text.find('\n'));
+    return nullptr;
+  }
+
+  const Usage& usage_;
+  const Registry& registry_;
+  const std::shared_ptr<const Network> validated_;
+};
+
+}  // namespace
+
+std::vector<SizeGroup> group_by_size(const Pipeline& pipeline, const Registry& registry) {
+  std::vector<Seen> all = look_at_all(pipeline, registry);
+  std::vector<SizeGroup> groups;
+  std::map<std::pair<int, int>, std::size_t> places;
+  const auto add = [](SizeGroup& group, Seen& image) {
+    group.in_archives = group.in_archives || image.in_archive;
+    group.urls.push_back(std::move(image.url));
+  };
+  for (Seen& image : all) {
+    if (image.shape == ImageShape{}) continue;
+    const auto [place, is_new] = places.try_emplace({image.shape.height, image.shape.width}, groups.size());
+    if (is_new) groups.push_back({image.shape, image.file, image.url, {}, false});
+    add(groups[place->second], image);
+  }
+  if (groups.empty()) return groups;
+  for (Seen& image : all) {
+    if (image.shape == ImageShape{}) add(groups.front(), image);
+  }
+  return groups;
+}
+
+SizedNetwork at_size(const Usage& usage, const ImageShape& shape) {
+  SizedNetwork sized{usage.document, usage.network};
+  Value* const input = sized.document.find("input");
+  for (const auto& [key, extent] : {std::pair{"height", shape.height}, {"width", shape.width}}) {
+    const Value* const said = input != nullptr ? input->find(key) : nullptr;
+    const bool refers = said != nullptr && said->kind() == Value::Kind::text && said->text().starts_with("${") &&
+                        said->text().find('}') == said->text().size() - 1;
+    if (refers)
+      sized.variables.set(said->text().substr(2, said->text().size() - 3), Value(extent));
+    else if (input != nullptr)
+      input->set(key, Value(extent));
+  }
+  return sized;
+}
+
+void check_size(const Usage& usage, const SizeGroup& images, const Registry& registry) {
+  SizeCheck check(usage, registry);
+  const auto problem = check.problem(images.shape.height, images.shape.width);
+  if (!problem) return;
+  fail(ErrorKind::usage, "--predict: '{}' is {}, and the network cannot take that: {}{}. Cut or resize such images", images.first,
+       size_text(images.shape.height, images.shape.width), *problem, check.advice(images.shape.height, images.shape.width));
+}
+
+}  // namespace millrace

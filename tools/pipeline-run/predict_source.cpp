@@ -1,0 +1,134 @@
+#include "predict_source.h"
+
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <initializer_list>
+
+#include "millrace/error.h"
+
+namespace millrace {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+bool ends_with_any(std::string text, std::initializer_list<const char*> ends) {
+  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return std::any_of(ends.begin(), ends.end(), [&](const char* end) { return text.ends_with(end); });
+}
+
+// The first entry of such a name; "" where there is none, or the folder cannot be read: its source says so.
+template <class Entries>
+std::string first_of(const std::string& folder, std::initializer_list<const char*> ends) {
+  std::error_code error;
+  for (Entries entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    if (ends_with_any(entry->path().filename().string(), ends)) return entry->path().string();
+  }
+  return {};
+}
+
+bool has_shards(const std::string& folder) {
+  const std::string shard = first_of<fs::directory_iterator>(folder, {".tar"});
+  if (shard.empty()) return false;
+  const std::string image = first_of<fs::recursive_directory_iterator>(folder, {".jpg", ".jpeg", ".png"});
+  if (image.empty()) return true;
+  fail(ErrorKind::usage,
+       "--predict: '{0}' holds images, such as '{1}', and shards, such as '{2}': name the shards, '{0}/*.tar', or a folder that "
+       "has images alone",
+       folder, image, shard);
+}
+
+const char* type_of(const std::string& data) {
+  std::error_code ignored;
+  const bool pattern = data.find('{') != std::string::npos && !fs::exists(data, ignored);
+  if (ends_with_any(data, {".tar"}) || pattern || has_shards(data)) return "read_tar";
+  if (ends_with_any(data, {".csv", ".tsv", ".jsonl"})) return "read_list";
+  if (fs::is_regular_file(data, ignored)) {
+    fail(ErrorKind::usage,
+         "--predict: '{}' is a file: name a folder of images, a list of them (.csv, .tsv, .jsonl) or shards (.tar)", data);
+  }
+  return "read_folder";
+}
+
+Value texts(const std::vector<std::string>& names) {
+  Array list;
+  for (const std::string& name : names) list.emplace_back(escaped(name));
+  return Value(std::move(list));
+}
+
+// Pairs with label images, whose values are classes as the weights' run had it.
+Value label_images(const std::string& data, const std::string& labels, const Usage& usage) {
+  const Value *const ids = usage.target.find("ids"), *const colours = usage.target.find("colours");
+  if (ids == nullptr || ids->kind() != Value::Kind::array) {
+    fail(ErrorKind::usage, "--labels: the weights do not say which values of label images are which class");
+  }
+  Array classes;
+  for (std::size_t c = 0; c < ids->array().size(); ++c) {
+    Value entry;
+    entry.set("name", Value(c < usage.classes.size() ? escaped(usage.classes[c]) : std::to_string(c)));
+    entry.set("ids", ids->array()[c]);
+    if (colours != nullptr && c < colours->array().size()) entry.set("colour", colours->array()[c]);
+    classes.push_back(std::move(entry));
+  }
+  Value table;
+  table.set("stage", Value("read_pairs"));
+  table.set("images", Value(escaped(data)));
+  table.set("labels", Value(escaped(labels)));
+  table.set("classes", Value(std::move(classes)));
+  return table;
+}
+
+void check_labels(const std::string& type, const std::string& labels, const Usage& usage) {
+  if (usage.output == "map" && type != "read_folder") {
+    fail(ErrorKind::usage, "--labels: pixels are compared with label images, FOLDER, and images of a folder");
+  }
+  if (usage.output == "map") return;
+  if (usage.output != "classes") {
+    fail(ErrorKind::usage,
+         "--labels: figures are of classes, and the output of this network is \"{}\"; a graph of the run's own file, with "
+         "write_quality, compares pictures",
+         usage.output);
+  }
+  const std::string fits = type == "read_folder" ? "path" : type == "read_list" ? "column" : "shards";
+  if (labels != fits) {
+    fail(ErrorKind::usage, "--labels: expected {}, as {} tells labels of images, found '{}'", fits, type, labels);
+  }
+}
+
+}  // namespace
+
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (std::size_t at = 0; at < text.size(); ++at) {
+    if (text.compare(at, 2, "${") == 0) out += '$';
+    out += text[at];
+  }
+  return out;
+}
+
+Value escaped(const Value& value) {
+  Value out = value;
+  if (value.kind() == Value::Kind::text) out = Value(escaped(value.text()));
+  if (value.kind() == Value::Kind::array) {
+    for (Value& element : out.array()) element = escaped(element);
+  }
+  if (value.kind() == Value::Kind::table) {
+    for (Member& member : out.table()) member.value = escaped(member.value);
+  }
+  return out;
+}
+
+Value source_of(const std::string& data, const std::string& labels, const Usage& usage) {
+  const std::string type = type_of(data);
+  if (!labels.empty()) check_labels(type, labels, usage);
+  if (!labels.empty() && usage.output == "map") return label_images(data, labels, usage);
+  Value table;
+  table.set("stage", Value(type));
+  table.set("path", Value(escaped(data)));
+  table.set("labels", Value(labels.empty() ? "none" : labels));
+  if (!labels.empty() && !usage.classes.empty()) table.set("classes", texts(usage.classes));
+  return table;
+}
+
+}  // namespace millrace

@@ -1,0 +1,19 @@
+// Which source reads what --predict names.
+#pragma once
+
+#include <string>
+
+#include "millrace/value.h"
+#include "run/usage.h"
+
+namespace millrace {
+
+// A text as a pipeline's file has it, where ${...} would be a reference.
+std::string escaped(const std::string& text);
+Value escaped(const Value& value);  // its texts
+
+// The table of a source that reads `data`. `labels`: "", none; "path", "column" or "shards", labels of folders, lists and shards;
+// else a folder of label images. Throws Error(usage) for what cannot be told apart, or does not fit the network's result.
+Value source_of(const std::string& data, const std::string& labels, const Usage& usage);
+
+}  // namespace millrace
