@@ -82,7 +82,7 @@ class Signals : public RunTest {
   void tell_phases(bool all) const;
   const std::string& crowd();
 
-  Words set_ = {"run.epochs=100000", "checkpoint.every=20 steps"};
+  Words set_ = {"run.epochs=100000", "checkpoint.every=20 steps", "validate.read.limit=130"};
   std::map<std::string, std::map<int, int>> met_;  // phases: signals: how often
 };
 
@@ -174,7 +174,8 @@ double Signals::seconds_to_begin(const Words& options) const {
   return seconds_now() - begin;
 }
 
-// Every third one comes before the first step, or soon behind it. For another third, the disk is slow where checkpoints are.
+// Every third one comes before the first step, the others mostly behind it. For one of these, the disk is slow where checkpoints
+// are.
 std::vector<Signals::Sent> Signals::signals(std::uint64_t count, const Words& options, std::mt19937_64& random) const {
   std::vector<std::pair<int, int>> kinds;
   for (std::uint64_t i = 0; i < count; ++i) {
@@ -187,7 +188,8 @@ std::vector<Signals::Sent> Signals::signals(std::uint64_t count, const Words& op
   for (std::size_t i = 0; i < kinds.size(); ++i) {
     Sent sent;
     std::tie(sent.signal, sent.code) = kinds[i];
-    sent.after = std::uniform_real_distribution<double>(0, i % 3 == 0 ? begins : begins + 1.2)(random);
+    const double from = i % 3 == 0 ? 0 : 0.8 * begins, to = i % 3 == 0 ? begins : begins + 1.2;
+    sent.after = std::uniform_real_distribution<double>(from, to)(random);
     sent.options = options;
     if (i % 3 == 2 && slow) sent.environment = *slow;
     all.push_back(std::move(sent));

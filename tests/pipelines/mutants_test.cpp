@@ -87,7 +87,7 @@ const TemporaryFolder& images() {
   static const TemporaryFolder folder;
   if (fs::exists(folder / "shapes")) return folder;
   const Outcome made =
-      run_command({tool("pipeline-data"), "shapes", folder / "shapes", "--count", "1200", "--validation", "130"});
+      run_command({tool("pipeline-data"), "shapes", folder / "shapes", "--count", "1200", "--validation", "400"});
   EXPECT_EQ(made.code, 0) << made.err;
   for (const auto& [name, from] : {std::pair("train", "train"), {"val", "test"}}) {
     fs::create_directories(folder.path() / name);
