@@ -190,6 +190,20 @@ TEST_F(NetworkLanguage, NamesTheVariablesOfTheNetworkAndNoneThatBlocksGiveEachOt
   EXPECT_EQ(said("zyx"), "network 'net' has no variable 'zyx'; there are 'classes', 'rate'");
 }
 
+TEST_F(NetworkLanguage, WhenResizesLeavesOutWhatKeepsTheSize) {
+  const auto with_kernel = [&](int kernel) {
+    return good(fmt::format(R"(layers = [ {{ name = "a", op = "relu" }},
+      {{ name = "p", op = "max_pool", kernel = {}, when = "resizes" }}, {{ op = "gelu", from = "p" }} ])",
+                            kernel));
+  };
+  EXPECT_EQ(names(*with_kernel(2)), (Names{"a", "p", "gelu1"}));
+  const auto without = with_kernel(1);
+  EXPECT_EQ(names(*without), (Names{"a", "gelu1"}));
+  EXPECT_EQ(without->layers[1].inputs, (std::vector<LayerPort>{0}));
+  EXPECT_NE(mistakes(R"(layers = [ { name = "r", op = "relu", when = "resized" } ])").find("must be true or false"),
+            std::string::npos);
+}
+
 TEST_F(NetworkLanguage, UnknownNamesAreAnsweredWithTheNearest) {
   EXPECT_EQ(mistakes(R"(layers = [ { op = "convv", out = 3, kernel = 3 } ])"),
             "net.toml:2:19: there is no op 'convv'; nearest is 'conv'");
