@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/slot_hash.h"
+#include "millrace/error.h"
 
 namespace millrace {
 
@@ -78,6 +79,7 @@ void centre(AugmentationRecord& record, const ImageShape& image, const ImageShap
 }  // namespace
 
 std::uint8_t* ByteBuffer::resize(std::size_t size) {
+  if (size > kMost) fail(ErrorKind::data, "{} bytes are more than a buffer can hold ({})", size, kMost);
   if (size > capacity_) {
     data_.reset();  // the old memory goes before the new comes
     capacity_ = 0;

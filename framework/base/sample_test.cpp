@@ -163,17 +163,6 @@ TEST(AugmentationRecord, OfALargerTargetReflectsAnImageOfOnePixel) {
   EXPECT_EQ(apply(record, {beside, {1, 2, 1}}, {1, 7, 1}), (std::vector<std::uint8_t>{2, 1, 2, 1, 2, 1, 2}));
 }
 
-TEST(ByteBuffer, KeepsItsMemory) {
-  ByteBuffer buffer;
-  const std::uint8_t* first = buffer.resize(100);
-  EXPECT_EQ(buffer.resize(10), first);
-  EXPECT_EQ(buffer.size(), 10U);
-  EXPECT_EQ(buffer.resize(100), first);
-  buffer.resize(1001);
-  EXPECT_GE(buffer.capacity(), 1001U);
-  EXPECT_LE(buffer.capacity(), 1251U) << "memory bounds count on it";
-}
-
 class SampleTest : public testing::Test {
  protected:
   SampleTest() { sample_.reset({}, {slot_.data(), {4, 4, 1}}); }

@@ -152,6 +152,11 @@ bool Builder::has_misspelt_kind(const Entry& entry) {
   return false;
 }
 
+bool Builder::only_resizes(const Entry& entry) {
+  const Value* when = entry.table.find("when");
+  return when && entry.table.find("op") && when->kind() == Value::Kind::text && when->text() == "resizes";
+}
+
 bool Builder::is_wanted(const Frame& frame, const Entry& entry) {
   const Value* when = entry.table.find("when");
   if (!when) {
@@ -160,7 +165,7 @@ bool Builder::is_wanted(const Frame& frame, const Entry& entry) {
     }
     return true;
   }
-  return is_true(frame, entry, "when", *when);
+  return only_resizes(entry) || is_true(frame, entry, "when", *when);
 }
 
 bool Builder::is_true(const Frame& frame, const Entry& entry, const char* key, const Value& written) {
@@ -273,6 +278,7 @@ LayerPort Builder::place_layer(Frame& frame, const Entry& entry, const std::vect
   try {
     LayerPlan plan = type->plan(table, shapes, entry.errors);
     if (!known || entry.errors.size() != before) return kUnknownLayer;
+    if (only_resizes(entry) && plan.output == shapes.front()) return place_skipped(frame, entry);
     return add(entry, full_name, type->name, inputs, std::move(plan));
   } catch (const Error& error) {
     entry.errors.add(entry.table.at(), fmt::format("layer '{}' ({}): {}", full_name, type->name, error.message()));

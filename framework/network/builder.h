@@ -48,6 +48,7 @@ class Builder {
                    const Value& given);
 
   static bool has_misspelt_kind(const Entry& entry);
+  static bool only_resizes(const Entry& entry);  // whether it is left out where it would keep its input's size
   bool is_wanted(const Frame& frame, const Entry& entry);
   bool is_auxiliary(const Frame& frame, const Entry& entry);
   // What a key of the entry says; true when that is a mistake, which is reported.

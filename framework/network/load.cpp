@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <iterator>
 #include <map>
+#include <set>
 
 #include "config/document.h"
 #include "network/builder.h"
@@ -36,50 +37,6 @@ std::vector<std::string> referred_names(const NetworkDocument& document) {
   return names;
 }
 
-// A default that changes nothing is a misspelt one.
-void check_defaults(const NetworkDocument& document, const std::string& name, const std::vector<std::string>& referred,
-                    Diagnostics& errors) {
-  for (const Member& member : document.defaults.table()) {
-    if (std::binary_search(referred.begin(), referred.end(), member.key)) continue;
-    const auto nearest = nearest_name(member.key, referred);
-    errors.add(member.at, fmt::format("nothing in network '{}' refers to its default '{}'{}", name, member.key,
-                                      nearest ? fmt::format("; nearest is '{}'", *nearest) : ""));
-  }
-}
-
-// What ${...} stands for in the network: `given` over the document's defaults.
-Value network_variables(const NetworkDocument& document, const std::string& name, const Value& given, Diagnostics& errors) {
-  const std::size_t before = errors.size();
-  const std::vector<std::string> known = referred_names(document);
-  check_defaults(document, name, known, errors);
-  for (const Member& member : given.table()) {
-    if (std::binary_search(known.begin(), known.end(), member.key)) continue;
-    if (const auto key = nearest_name(member.key, keys_of_every_network()); key && !nearest_name(member.key, known)) {
-      errors.add(member.at, fmt::format("[network] has no key '{}'; nearest is '{}'", member.key, *key));
-      continue;
-    }
-    report_unknown_name("network '" + name + "'", "variable", member.key, known, member.at, errors);
-  }
-  for (const Reference& reference : document.references) {
-    if (given.find(reference.name) || document.defaults.find(reference.name)) continue;
-    std::vector<std::string> names;
-    for (const Value* table : {&given, &document.defaults}) {
-      for (const Member& member : table->table()) names.push_back(member.key);
-    }
-    const auto nearest = nearest_name(reference.name, names);
-    errors.add(reference.at,
-               fmt::format("network '{0}' needs '{1}': set it in the pipeline's [network] or in the network's defaults{2}", name,
-                           reference.name, nearest ? fmt::format("; nearest is '{}'", *nearest) : ""));
-  }
-  Value variables;
-  if (errors.size() == before) bind(variables, given, document.defaults, errors);
-  return variables;
-}
-
-bool is_same_place(const Position& a, const Position& b) {
-  return a.file && b.file && *a.file == *b.file && a.line == b.line && a.column == b.column;
-}
-
 // Whether any entry of a list of layers gives `name` to the block that it stands for.
 bool is_given(const Array* entries, const std::string& name) {
   return entries != nullptr && std::any_of(entries->begin(), entries->end(), [&](const Value& entry) {
@@ -103,6 +60,61 @@ std::vector<Reference> references_to_variables(const NetworkDocument& document) 
     std::copy_if(block.references.begin(), block.references.end(), std::back_inserter(all), is_variable);
   }
   return all;
+}
+
+// Names that a pipeline may set: those that only blocks give each other are none.
+std::vector<std::string> variables_of(const NetworkDocument& document) {
+  std::set<std::string> names;
+  for (const Member& member : document.defaults.table()) names.insert(member.key);
+  for (const Reference& reference : references_to_variables(document)) names.insert(reference.name);
+  return {names.begin(), names.end()};
+}
+
+// A default that changes nothing is a misspelt one.
+void check_defaults(const NetworkDocument& document, const std::string& name, const std::vector<std::string>& referred,
+                    Diagnostics& errors) {
+  for (const Member& member : document.defaults.table()) {
+    if (std::binary_search(referred.begin(), referred.end(), member.key)) continue;
+    const auto nearest = nearest_name(member.key, referred);
+    errors.add(member.at, fmt::format("nothing in network '{}' refers to its default '{}'{}", name, member.key,
+                                      nearest ? fmt::format("; nearest is '{}'", *nearest) : ""));
+  }
+}
+
+// What ${...} stands for in the network: `given` over the document's defaults.
+Value network_variables(const NetworkDocument& document, const std::string& name, const Value& given, Diagnostics& errors) {
+  const std::size_t before = errors.size();
+  const std::vector<std::string> referred = referred_names(document), known = variables_of(document);
+  check_defaults(document, name, referred, errors);
+  for (const Member& member : given.table()) {
+    if (std::binary_search(referred.begin(), referred.end(), member.key)) continue;
+    if (const auto key = nearest_name(member.key, keys_of_every_network()); key && !nearest_name(member.key, known)) {
+      errors.add(
+          member.at,
+          fmt::format("[network] has no key '{}'; nearest is '{}'{}", member.key, *key,
+                      known.empty() ? "" : fmt::format("; network '{}' has the variables '{}'", name, fmt::join(known, "', '"))));
+      continue;
+    }
+    report_unknown_name("network '" + name + "'", "variable", member.key, known, member.at, errors);
+  }
+  for (const Reference& reference : document.references) {
+    if (given.find(reference.name) || document.defaults.find(reference.name)) continue;
+    std::vector<std::string> names;
+    for (const Value* table : {&given, &document.defaults}) {
+      for (const Member& member : table->table()) names.push_back(member.key);
+    }
+    const auto nearest = nearest_name(reference.name, names);
+    errors.add(reference.at,
+               fmt::format("network '{0}' needs '{1}': set it in the pipeline's [network] or in the network's defaults{2}", name,
+                           reference.name, nearest ? fmt::format("; nearest is '{}'", *nearest) : ""));
+  }
+  Value variables;
+  if (errors.size() == before) bind(variables, given, document.defaults, errors);
+  return variables;
+}
+
+bool is_same_place(const Position& a, const Position& b) {
+  return a.file && b.file && *a.file == *b.file && a.line == b.line && a.column == b.column;
 }
 
 // The variable that one of `references` at `at` refers to; null where none does. `name`: its name.

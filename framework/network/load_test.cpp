@@ -178,6 +178,32 @@ TEST_F(NetworkLanguage, VariablesComeFromThePipelineOrTheDefaults) {
             "net.toml:2:35: network 'net' needs 'classes': set it in the pipeline's [network] or in the network's defaults");
 }
 
+TEST_F(NetworkLanguage, NamesTheVariablesOfTheNetworkAndNoneThatBlocksGiveEachOther) {
+  const char* const toml = R"(defaults = { classes = 10, rate = 0.5 }
+    layers = [ { block = "b", inline = true, out = 4, rate = "${rate}" }, { op = "linear", out = "${classes}" } ]
+    [block.b]
+    defaults = { twice = "2 * ${out}" }
+    layers = [ { op = "conv", out = "${twice}", kernel = 1 }, { op = "dropout", probability = "${rate}" } ])";
+  const auto said = [&](const char* name) { return mistakes(toml, table({{name, Value(std::int64_t{7})}})); };
+  EXPECT_EQ(said("height"),
+            "[network] has no key 'height'; nearest is 'weights'; network 'net' has the variables 'classes', 'rate'");
+  EXPECT_EQ(said("zyx"), "network 'net' has no variable 'zyx'; there are 'classes', 'rate'");
+}
+
+TEST_F(NetworkLanguage, WhenResizesLeavesOutWhatKeepsTheSize) {
+  const auto with_kernel = [&](int kernel) {
+    return good(fmt::format(R"(layers = [ {{ name = "a", op = "relu" }},
+      {{ name = "p", op = "max_pool", kernel = {}, when = "resizes" }}, {{ op = "gelu", from = "p" }} ])",
+                            kernel));
+  };
+  EXPECT_EQ(names(*with_kernel(2)), (Names{"a", "p", "gelu1"}));
+  const auto without = with_kernel(1);
+  EXPECT_EQ(names(*without), (Names{"a", "gelu1"}));
+  EXPECT_EQ(without->layers[1].inputs, (std::vector<LayerPort>{0}));
+  EXPECT_NE(mistakes(R"(layers = [ { name = "r", op = "relu", when = "resized" } ])").find("must be true or false"),
+            std::string::npos);
+}
+
 TEST_F(NetworkLanguage, UnknownNamesAreAnsweredWithTheNearest) {
   EXPECT_EQ(mistakes(R"(layers = [ { op = "convv", out = 3, kernel = 3 } ])"),
             "net.toml:2:19: there is no op 'convv'; nearest is 'conv'");

@@ -33,6 +33,7 @@ class Unpickler {
       if (stack_.size() > kMostPickleNodes) fail(ErrorKind::data, "its pickle holds more than {} values", kMostPickleNodes);
     }
     made_.root = pop();
+    made_.bytes = from_.at();
     return std::move(made_);
   }
 
@@ -198,10 +199,28 @@ class Unpickler {
     PickleNode made{.kind = Kind::call, .text = top(Kind::function, "a function").text, .items = {arguments}};
     pop();
     if (made.text == kOrderedDict) {
-      if (!made_.at(arguments).items.empty()) fail(ErrorKind::data, "its pickle makes an OrderedDict of other values");
-      made = {.kind = Kind::dict, .text = {}, .items = {}};
+      made = {.kind = Kind::dict, .text = {}, .items = pairs_of(made_.at(arguments))};
     }
     return push(std::move(made));
+  }
+
+  // Keys and values of an OrderedDict. Python 2 hands them over as a list of pairs.
+  std::vector<int> pairs_of(const PickleNode& arguments) {
+    if (arguments.items.empty()) return {};
+    const PickleNode& list = made_.at(arguments.items[0]);
+    std::vector<int> items;
+    for (const int index : list.items) {
+      const PickleNode& pair = made_.at(index);
+      const bool is_pair = (pair.kind == Kind::list || pair.kind == Kind::tuple) && pair.items.size() == 2;
+      if (!is_pair) fail(ErrorKind::data, "its pickle makes an OrderedDict of values that are no pairs");
+      items.insert(items.end(), pair.items.begin(), pair.items.end());
+    }
+    copied_ += items.size();
+    if (copied_ > kMostPickleNodes) fail(ErrorKind::data, "its pickle holds more than {} values", kMostPickleNodes);
+    if (arguments.items.size() > 1 || list.kind != Kind::list) {
+      fail(ErrorKind::data, "its pickle makes an OrderedDict of something other than a list");
+    }
+    return items;
   }
 
   ByteCursor from_;
@@ -210,6 +229,7 @@ class Unpickler {
   std::vector<int> stack_;
   std::vector<std::size_t> marks_;  // sizes of the stack
   std::map<std::size_t, int> memo_;
+  std::size_t copied_ = 0;  // from one list to several tables
 };
 
 }  // namespace

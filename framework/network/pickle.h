@@ -35,6 +35,7 @@ struct PickleNode {
 struct Pickle {
   std::vector<PickleNode> nodes;
   int root = 0;
+  std::size_t bytes = 0;  // that it took; others may follow
 
   const PickleNode& at(int index) const { return nodes[static_cast<std::size_t>(index)]; }
   // The value of a text key in a dict, the last of several; null when this is no dict or has no such key.

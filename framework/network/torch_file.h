@@ -4,6 +4,7 @@
 //   archive/data/0      the values of storage "0"
 //   archive/byteorder   "little"
 // Reading such a file in Python can run any program. Here nothing is run: see pickle.h. No figure in it is trusted.
+// Files of before PyTorch 1.6 are a stream: torch_stream.h.
 // Source: PyTorch's torch/serialization.py and torch/_utils.py.
 #pragma once
 
@@ -19,8 +20,7 @@ bool is_torch_file(std::string_view first_bytes);
 
 // The tensors of a dict, or of the dict under "state_dict", "model" or "model_state_dict" in it. Other values are passed over.
 // Floating types as read_safetensors() reads them; tensors may share a storage and be strided. Throws Error(data) that names the
-// file, and the tensor where there is one: no state dict, cut short, values of big-endian machines, a function that it would run,
-// a file of before PyTorch 1.6, with the command that converts it.
+// file, and the tensor where there is one: no state dict, cut short, values of big-endian machines, a function that it would run.
 TensorFile read_torch_file(const std::string& path);
 
 }  // namespace millrace

@@ -123,4 +123,50 @@ inline std::string small_state_dict() {
                         {{"0", bytes_of<float>({0, 1, 2, 3, 4, 5, 6, 7})}, {"1", bytes_of<std::int64_t>({9})}}));
 }
 
+// ---- a stream, as before PyTorch 1.6 ----
+
+struct Stored {
+  std::string key, bytes;
+  std::uint64_t elements = 0;
+};
+
+// As before PyTorch 0.4.
+inline std::string old_tensor(const std::string& storage, std::int64_t offset, const std::vector<std::int64_t>& size,
+                              const std::vector<std::int64_t>& stride) {
+  return function("torch._utils", "_rebuild_tensor") + tuple({storage, integer(offset), integers(size), integers(stride)}) + "R";
+}
+// `part`: ("its own key", first, elements) of the storage.
+inline std::string old_storage(const std::string& type, const std::string& key, std::int64_t elements,
+                               const std::string& part = "N") {
+  return tuple({text("storage"), function("torch", type), text(key), text("cpu"), integer(elements), part}) + "Q";
+}
+inline std::string stream_head(const std::string& version = integer(1001), const std::string& little_endian = "\x88") {
+  const std::string mark = "\x80\x02\x8a\x0al\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
+  return mark + pickle(version) +
+         pickle("}(" + text("protocol_version") + integer(1001) + text("little_endian") + little_endian + "u");
+}
+inline std::string stored(const std::vector<Stored>& storages) {
+  std::string keys = "](", values;
+  for (const auto& [key, bytes, elements] : storages) {
+    keys += text(key);
+    values += bytes_of({elements}) + bytes;
+  }
+  return pickle(keys + "e") + values;
+}
+inline std::string stream(const std::string& value, const std::vector<Stored>& storages) {
+  return stream_head() + pickle(value) + stored(storages);
+}
+
+// The tensors of small_state_dict().
+inline std::vector<Item> small_old_items() {
+  const std::string values = old_storage("FloatStorage", "94210", 8);
+  return {{"conv.weight", tensor(values, 0, {2, 3}, {3, 1})},
+          {"conv.bias", tensor(values, 6, {2}, {1})},
+          {"bn.num_batches_tracked", tensor(old_storage("LongStorage", "94208", 1), 0, {}, {})}};
+}
+inline std::vector<Stored> small_old_storages() {
+  return {{"94208", bytes_of<std::int64_t>({9}), 1}, {"94210", bytes_of<float>({0, 1, 2, 3, 4, 5, 6, 7}), 8}};
+}
+inline std::string small_old_state_dict() { return stream(ordered_dict(small_old_items()), small_old_storages()); }
+
 }  // namespace millrace::torch_fixture

@@ -217,10 +217,21 @@ TEST_F(TorchFile, RefusesArchivesThatItDoesNotUnderstand) {
   expect_refused("", "has no list of entries at its end");
 }
 
-TEST_F(TorchFile, SaysHowToConvertFilesOfBeforePyTorch16) {
-  const std::string old = std::string("\x80\x02\x8a\x0al\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.", 15);
-  expect_refused(old, "torch.save(torch.load('");
-  EXPECT_TRUE(is_torch_file(std::string_view(old).substr(0, 8)));
+TEST_F(TorchFile, ReadsOrderedTablesOfPython2) {
+  const std::string values = storage("FloatStorage", "0", 8);
+  const auto table = [](const std::string& pairs) { return function("collections", "OrderedDict") + "(" + pairs + "tR"; };
+  const std::string pair = "](" + text("w") + tensor(values, 2, {2}, {1}) + "e";
+  EXPECT_EQ(read(archive(table("](" + pair + "e"))).tensors.at(0).values, (Floats{2, 3}));
+  EXPECT_EQ(read(archive(table("](" + tuple({text("w"), tensor(values, 1, {1}, {1})}) + "e"))).tensors.at(0).values, Floats{1});
+  expect_refused(archive(table("](" + text("w") + "e")), "an OrderedDict of values that are no pairs");
+  expect_refused(archive(table(pair + "N")), "an OrderedDict of values that are no pairs");
+  expect_refused(archive(table("](" + pair + "eN")), "an OrderedDict of something other than a list");
+  // A list that is given to many tables is copied as many times.
+  std::string many = "](";
+  for (int i = 0; i < 2000; ++i) many += "](NNe";
+  many += "eq\x01" + std::string("0");
+  for (int i = 0; i < 300; ++i) many += function("collections", "OrderedDict") + "(h\x01tR0";
+  expect_refused(archive(many + "}"), "more than 1000000 values");
 }
 
 TEST_F(TorchFile, KnowsTheFormatByTheFirstBytes) {

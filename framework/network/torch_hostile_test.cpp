@@ -118,7 +118,7 @@ Mutant foreign_function(Draw& draw) {
                                                                                   {"shutil", "rmtree"},
                                                                                   {"torch.hub", "load"},
                                                                                   {"torch", "FloatStorage2"},
-                                                                                  {"torch._utils", "_rebuild_tensor"},
+                                                                                  {"torch._utils", "_rebuild_sparse_tensor"},
                                                                                   {"collections", "OrderedDict.update"}});
   const std::string found = draw.chance(0.5) ? function(module, name) : text(module) + text(name) + "\x93";
   std::vector<Item> all = items();

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <new>
 
 #include "millrace/error.h"
 
@@ -15,12 +16,23 @@ namespace {
 
 constexpr std::uint32_t kGoodbye = 0xffffffff, kAlive = 0xfffffffe;  // channels of the group itself
 constexpr int kSignsInPatience = 6;
+constexpr std::uint64_t kLongestMessage = std::uint64_t{1} << 36U;  // a stranger's figure must not fill the memory
 
 struct Header {
   std::uint32_t channel = 0;
   std::uint32_t unused = 0;
   std::uint64_t bytes = 0;
 };
+
+bool make_room(std::uint64_t bytes, std::vector<std::byte>& message) {
+  if (bytes > kLongestMessage) return false;
+  try {
+    message.resize(bytes);
+    return true;
+  } catch (const std::bad_alloc&) {
+    return false;
+  }
+}
 
 }  // namespace
 
@@ -141,7 +153,9 @@ void SocketGroup::listen(Peer& peer) {
         peer.spare.pop_back();
       }
     }
-    message.resize(header.bytes);
+    if (!make_room(header.bytes, message)) {
+      return lose(peer, fmt::format("it announces a message of {} bytes, and there is no room for it", header.bytes));
+    }
     if (!read(peer, message.data(), message.size())) return;
     if (header.channel == kAlive) continue;
     if (header.channel == kGoodbye) {

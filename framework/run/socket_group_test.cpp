@@ -165,6 +165,23 @@ TEST(SocketGroup, NamesAProcessThatIsSilent) {
   ::close(pair[1]);
 }
 
+TEST(SocketGroup, LosesAProcessThatAnnouncesMoreThanThereIsRoomFor) {
+  for (const std::uint64_t bytes : {std::uint64_t{1} << 40U, std::uint64_t{1} << 63U, ~std::uint64_t{0}}) {
+    std::array<int, 2> pair{};
+    ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()), 0);
+    SocketGroup::Setting setting;
+    setting.rank = 0;
+    setting.sockets = {-1, pair[0]};
+    SocketGroup group(std::move(setting));
+    const std::uint64_t header[] = {5, bytes};  // the channel, and how many bytes follow
+    ASSERT_EQ(::send(pair[1], header, sizeof header, 0), static_cast<ssize_t>(sizeof header));
+    std::vector<std::byte> got;
+    EXPECT_EQ(message_of([&] { group.receive(1, 5, got); }), "process 1 of 2 is lost: it announces a message of " +
+                                                                 std::to_string(bytes) + " bytes, and there is no room for it");
+    ::close(pair[1]);
+  }
+}
+
 TEST(SocketGroup, AsksWhatBecameOfAProcessThatIsGone) {
   std::array<int, 2> pair{};
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()), 0);

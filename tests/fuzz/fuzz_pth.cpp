@@ -1,4 +1,4 @@
-// State dicts of PyTorch: the archive, the pickle in it and the tensors.
+// State dicts of PyTorch: the archive or the stream, the pickles in it and the tensors.
 #include <unistd.h>
 
 #include <cstdio>
@@ -25,7 +25,11 @@ std::string archive(const std::string& value, bool large) {
 
 std::vector<std::string> seeds() {
   const std::string values = storage("DoubleStorage", "0", 4);
+  const std::string part = old_storage("DoubleStorage", "7", 4, tuple({text("8"), integer(1), integer(3)}));
   return {small_state_dict(),
+          small_old_state_dict(),
+          stream(ordered_dict({{"w", old_tensor(part, 1, {2}, {1})}}), {{"7", bytes_of<double>({1, 2, 3, 4}), 4}}),
+          stream(function("posix", "system") + tuple({text("true")}) + "R", {}),
           archive(ordered_dict({{"model", ordered_dict({{"w", parameter(tensor(values, 1, {2, 2}, {0, 2}))}})}}), false),
           archive(ordered_dict({{"w", tensor(values, 0, {2, 2}, {1, 2})}, {"v", tensor(values, 3, {}, {})}}), true),
           zip({{"a/data.pkl", pickle(ordered_dict({{"w", tensor(values, 0, {4}, {1})}})), 0, kSizesFollow},

@@ -91,7 +91,7 @@ Comparison::Comparison(std::shared_ptr<const Network> network, const Course& cou
 Outcome Comparison::train_from(const Arrays& values, Device& device, CompileOptions options) const {
   options.train_batch = course_.batch;
   options.seed = seed_;
-  Trainee trainee(device, network_, options, values);
+  Trainee trainee(device, network_, options, values, course_.outputs);
   Outcome outcome;
   for (int step = 0; step < course_.steps; ++step) {
     const auto number = static_cast<std::uint64_t>(step);

@@ -18,6 +18,7 @@ struct Course {
   std::uint32_t batch = 4;
   int steps = 2;
   double rate = 0.01;
+  std::vector<LossOutput> outputs = {};  // where losses are measured, and their weights; none: at the network's result
 };
 
 // What a training run leaves, all of it comparable.

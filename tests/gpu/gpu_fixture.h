@@ -7,7 +7,9 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "millrace/plugin.h"
@@ -40,14 +42,18 @@ Arrays random_values(const Network& network, std::uint64_t seed);
 // A batch at random, in memory that the device reads fast, with windows, flips and borders drawn for every sample.
 Ref<Batch> random_batch(Device& device, const Network& network, std::uint32_t size, std::uint64_t seed);
 
+// Where a loss is measured, the network's result or another output, and its weight.
+using LossOutput = std::pair<std::optional<LayerPort>, double>;
+
 // A replica and a training step through the interface that stages use.
 class Trainee {
  public:
-  Trainee(Device& device, std::shared_ptr<const Network> network, const CompileOptions& options, const Arrays& values);
+  Trainee(Device& device, std::shared_ptr<const Network> network, const CompileOptions& options, const Arrays& values,
+          std::vector<LossOutput> outputs = {});
 
   // Ingest, forward, loss, backward, and the update at `rate`. Returns before the device is done.
   Ref<Event> step(const Ref<Batch>& batch, std::uint64_t number, double rate);
-  double loss();  // of the last step, per sample; waits
+  double loss();  // of the last step, per sample, at the first output; waits
   std::vector<float> logits() { return replica_->logits(); }
   Arrays values() { return all(kValue); }        // running statistics included
   Arrays gradients() { return all(kGradient); }  // of what is trained
@@ -57,7 +63,8 @@ class Trainee {
   Arrays all(std::string_view state);
 
   std::shared_ptr<const Network> network_;
-  StepSums sums_;
+  std::vector<LossOutput> outputs_;
+  std::vector<StepSums> sums_;
   std::unique_ptr<Replica> replica_;
 };
 

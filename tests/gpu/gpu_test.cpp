@@ -107,15 +107,20 @@ Ref<Batch> random_batch(Device& device, const Network& network, std::uint32_t si
 namespace {
 
 // With a rule where the test names none.
-CompileOptions with_rule(CompileOptions options, const Network& network) {
+CompileOptions completed(CompileOptions options, const Network& network, const std::vector<LossOutput>& outputs) {
+  for (const auto& [output, weight] : outputs) options.request.losses.emplace_back(testkit::cross_entropy(0.1), output);
   if (options.request.update.rules.empty()) options.request.update = testkit::sgd(network, 0.9, 1e-3, true);
   return options;
 }
 
 }  // namespace
 
-Trainee::Trainee(Device& device, std::shared_ptr<const Network> network, const CompileOptions& options, const Arrays& values)
-    : network_(std::move(network)), replica_(device.compile(*network_, with_rule(options, *network_))) {
+Trainee::Trainee(Device& device, std::shared_ptr<const Network> network, const CompileOptions& options, const Arrays& values,
+                 std::vector<LossOutput> outputs)
+    : network_(std::move(network)),
+      outputs_(std::move(outputs)),
+      sums_(std::max<std::size_t>(outputs_.size(), 1)),
+      replica_(device.compile(*network_, completed(options, *network_, outputs_))) {
   replica_->start();
   for (std::size_t p = 0; p < values.size(); ++p) replica_->write(kValue, static_cast<int>(p), values[p]);
 }
@@ -123,7 +128,12 @@ Trainee::Trainee(Device& device, std::shared_ptr<const Network> network, const C
 Ref<Event> Trainee::step(const Ref<Batch>& batch, std::uint64_t number, double rate) {
   replica_->ingest(batch, 0, batch->count);
   replica_->forward(number);
-  replica_->loss(testkit::cross_entropy(0.1), batch->weight, sums_);
+  std::vector<LossTerm> terms;
+  for (std::size_t i = 0; i < outputs_.size(); ++i) {
+    terms.push_back({testkit::cross_entropy(0.1), batch->weight / outputs_[i].second, &sums_[i], outputs_[i].first});
+  }
+  if (terms.empty()) terms.push_back({testkit::cross_entropy(0.1), batch->weight, sums_.data()});
+  replica_->losses(terms);
   FilledBuckets filled(replica_->buckets().size());
   replica_->backward(filled.callback());
   UpdateStep update;
@@ -138,7 +148,7 @@ Ref<Event> Trainee::step(const Ref<Batch>& batch, std::uint64_t number, double r
 
 double Trainee::loss() {
   replica_->finish();
-  return sums_.loss() / sums_.weight();
+  return sums_[0].loss() / sums_[0].weight();
 }
 
 Arrays Trainee::all(std::string_view state) {

@@ -211,12 +211,29 @@ TEST(Zoo, ResNetsTakeAStemForSmallImages) {
 }
 
 TEST(Zoo, ImagesMayHaveAnotherSize) {
-  for (const char* name : {"resnet34", "googlenet", "inception_v3", "squeezenet1_1", "densenet121", "mobilenet_v2",
+  for (const char* name : {"alexnet", "vgg16", "vgg19_bn", "resnet34", "googlenet", "inception_v3", "squeezenet1_1", "densenet121", "mobilenet_v2",
                            "mobilenet_v3_large", "efficientnet_b0", "shufflenet_v2_x1_0", "convnext_tiny"}) {
     const auto network = load(name, table({{"height", Value(193)}, {"width", Value(161)}}));
     ASSERT_TRUE(network) << name;
     EXPECT_EQ(network->output(), Shape({1000})) << name;
   }
+}
+
+// torchvision's pool to 6 x 6 or 7 x 7 changes nothing at 224 x 224. There it is left out, so that layers keep their numbers, and
+// dropout its draws.
+TEST(Zoo, AlexNetAndVggsPoolOnlyMapsOfAnotherSize) {
+  const auto pool = [](const char* name, std::int64_t height, std::int64_t width) {
+    const auto network = load(name, table({{"height", Value(height)}, {"width", Value(width)}}));
+    EXPECT_TRUE(network) << name;
+    const auto found = std::find_if(network->layers.begin(), network->layers.end(),
+                                    [](const Layer& layer) { return layer.name == "avgpool"; });
+    return found == network->layers.end() ? Shape() : found->output;
+  };
+  EXPECT_EQ(pool("alexnet", 224, 224), Shape());
+  EXPECT_EQ(pool("alexnet", 63, 224), (Shape{256, 6, 6}));
+  EXPECT_EQ(pool("vgg16", 224, 255), Shape());
+  EXPECT_EQ(pool("vgg16", 32, 96), (Shape{512, 7, 7}));
+  EXPECT_EQ(pool("vgg19_bn", 224, 256), (Shape{512, 7, 7}));
 }
 
 TEST(Zoo, LeNet5AndTheOriginalAlexNetHaveTheirPapersParameters) {

@@ -5,6 +5,7 @@
 CERTIFICATE is a PEM file of a key and its certificate; the server speaks TLS then. Prints "listening on PORT", and ends when its standard input does. /NAME is the file NAME of ROOT, with an ETag and ranges.
     /plain/NAME        no ranges: always 200
     /chunked/NAME      no ranges, and no Content-Length
+    /claims/BYTES/NAME     a Content-Length of so many, or with ranges a Content-Range of a file of so many
     /unversioned/NAME  neither ETag nor Last-Modified
     /cut/TIMES/ID/NAME      the first TIMES replies with this ID break off in the middle; plainly /cut/TIMES/ID/plain/NAME
     /status/CODE/TIMES/ID/NAME  the first TIMES replies with this ID have this status; 0: all
@@ -50,12 +51,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.reply(200, {}, str(COUNTS["requests"]).encode())
         count("requests")
         self.cut, self.ranges, self.sized, self.versioned, self.slow = False, True, True, True, False
+        self.claimed = None
         while True:
             word = words.pop(0)
             if word == "plain":
                 self.ranges = False
             elif word == "chunked":
                 self.ranges = self.sized = False
+            elif word == "claims":
+                self.claimed = words.pop(0)
             elif word == "unversioned":
                 self.versioned = False
             elif word == "slow":
@@ -93,16 +97,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
             first, last = int(span[1]), min(int(span[2] or total - 1), total - 1)
             if first >= total:
                 return self.reply(416, {"Content-Range": f"bytes */{total}"}, b"")
-            return self.reply(206, headers | {"Content-Range": f"bytes {first}-{last}/{total}"}, body[first : last + 1])
+            claimed, self.claimed = self.claimed or total, None
+            return self.reply(206, headers | {"Content-Range": f"bytes {first}-{last}/{claimed}"}, body[first : last + 1])
         self.reply(200, headers, body)
 
     def reply(self, status, headers, body):
         sized, cut, slow = (getattr(self, name, usual) for name, usual in (("sized", True), ("cut", False), ("slow", False)))
+        claimed = getattr(self, "claimed", None)
         self.send_response(status, "Whatever")
         for name, value in headers.items():
             self.send_header(name, value)
         if sized:
-            self.send_header("Content-Length", str(len(body)))
+            self.send_header("Content-Length", claimed or str(len(body)))
         else:
             self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
@@ -117,7 +123,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 time.sleep(60)
         except OSError:
             pass  # the client has gone
-        if cut or slow:
+        if cut or slow or claimed:
             self.close_connection = True
 
 

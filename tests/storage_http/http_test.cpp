@@ -91,6 +91,42 @@ TEST_F(HttpServer, KnowsSizeAndVersion) {
   EXPECT_SAYS(complaint(ErrorKind::storage, [&] { from.stat(at("chunked/file.bin")); }), "does not say how large");
 }
 
+TEST_F(HttpServer, IsNotBelievedWhenItNamesASizeThatNoFileHas) {
+  HttpStorage from = storage();
+  const int before = server_->requests();
+  const std::string limits[] = {"; a file of more than 68719476736 is not read as a whole",
+                                ", and no file is larger than 1152921504606846976"};
+  for (const std::string bytes : {"1000000000000000", "4611686018427387904", "9223372036854775807"}) {
+    const std::string& limit = limits[bytes == "1000000000000000" ? 0 : 1];
+    const std::string url = at("claims/" + bytes + "/plain/file.bin");
+    EXPECT_EQ(complaint(ErrorKind::data, [&] { read(from, url); }),
+              "cannot read '" + url + "': the server says that it has " + bytes + " bytes" + limit);
+    const std::string ranged = at("claims/" + bytes + "/file.bin");
+    if (&limit == limits) continue;  // what one reads in parts may be as large
+    EXPECT_EQ(complaint(ErrorKind::data, [&] { from.stat(url); }),
+              "cannot look at '" + url + "': the server says that it has " + bytes + " bytes" + limit);
+    EXPECT_EQ(complaint(ErrorKind::data, [&] { from.stat(ranged); }),
+              "cannot look at '" + ranged + "': the server says that it has " + bytes + " bytes" + limit);
+    EXPECT_SAYS(complaint(ErrorKind::data, [&] { range("claims/" + bytes + "/file.bin", 7, 9); }), bytes + " bytes" + limit);
+  }
+  EXPECT_EQ(server_->requests(), before + 9) << "it was asked again";
+}
+
+TEST_F(HttpServer, DoesNotWriteBehindABufferWhoseSizeItNames) {
+  for (const char* bytes : {"18446744073709551615", "18446744073709551553", "16140901064495857665"}) {
+    HttpStorage from = storage();
+    ByteBuffer out;
+    const std::string url = at(std::string("claims/") + bytes + "/plain/file.bin");
+    try {
+      from.read(url, out);
+      ADD_FAILURE() << "was read as " << out.size() << " bytes";
+    } catch (const Error& error) {  // versions of libcurl refuse it in their own words, or let it pass
+      EXPECT_SAYS(std::string(error.what()), "cannot read '" + url + "': ");
+    }
+    EXPECT_EQ(out.capacity(), 0U);
+  }
+}
+
 TEST_F(HttpServer, GoesOnWhereAConnectionBroke) {
   HttpStorage from = storage();
   EXPECT_TRUE(read(from, at("cut/2/a/file.bin")) == bytes_);

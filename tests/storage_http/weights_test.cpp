@@ -102,6 +102,16 @@ TEST_F(WeightsByUrl, AreRefusedWithAnotherSum) {
   EXPECT_SAYS(check("plain.safetensors", "12").err, "'sha256' must be 64 hexadecimal digits, found \"12\"");
 }
 
+TEST_F(WeightsByUrl, OfASizeThatNoFileHasAreRefusedByName) {
+  for (const std::string bytes : {"1000000000000000", "18446744073709551615"}) {
+    const std::string name = "claims/" + bytes + "/plain/plain.safetensors";
+    const Outcome refused = check(name);
+    EXPECT_EQ(refused.code, 3) << refused.err;
+    EXPECT_SAYS(refused.err, "cannot read '" + *server_ / name + "': ");
+    EXPECT_EQ(cached(), 0);
+  }
+}
+
 TEST_F(WeightsByUrl, ThatAreDamagedInTheCacheAreFetchedAgain) {
   ASSERT_EQ(check("plain.safetensors", sum_).code, 0);
   const fs::path kept = find_file(folder_.path() / "cache", cached_name());

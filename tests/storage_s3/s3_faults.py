@@ -1,5 +1,6 @@
 """Everything that a network and a server can do wrong. A request below /fault/KIND/TIMES/ID suffers the fault KIND, until TIMES
 requests with this ID have; TIMES = 0: always. KIND may be KIND.WHAT, for the requests that is_meant() names alone."""
+import re
 import select
 import socket
 import struct
@@ -8,8 +9,8 @@ import time
 
 PATIENCE = 60  # seconds a stalled connection is kept
 
-OBJECT = {"wrong_content_range", "short_chunked", "wrong_length", "changed_etag", "replaced"}
-LIST = {"garbage_xml", "truncated_xml", "looping_list"}
+OBJECT = {"wrong_content_range", "huge_total", "large_total", "short_chunked", "wrong_length", "changed_etag", "replaced"}
+LIST = {"garbage_xml", "truncated_xml", "looping_list", "huge_size"}
 
 
 # Of requests that write: a part, the beginning and the completion of an upload, a whole object, any of these; one whose key ends
@@ -138,6 +139,17 @@ def send(kind, connection, status, headers, body):
     elif kind == "wrong_content_range":
         first, rest = headers["Content-Range"].removeprefix("bytes ").split("-", 1)
         connection.sendall(head_of(status, whole | {"Content-Range": f"bytes {int(first) + 1}-{rest}"}) + body)
+    elif kind == "huge_total":
+        span = headers["Content-Range"].split("/")[0]
+        connection.sendall(head_of(status, whole | {"Content-Range": f"{span}/{2 ** 64 - 1}"}) + body)
+    elif kind == "large_total":
+        span = headers["Content-Range"].split("/")[0]
+        connection.sendall(head_of(status, whole | {"Content-Range": f"{span}/{10 ** 15}"}) + body)
+    elif kind == "huge_length":
+        connection.sendall(head_of(status, headers | {"Content-Length": 2 ** 62}))
+    elif kind == "huge_size":
+        text = re.sub(b"<Size>[0-9]+</Size>", b"<Size>%d</Size>" % (2 ** 64 - 1), body)
+        connection.sendall(head_of(200, {"Content-Length": len(text)}) + text)
     elif kind == "wrong_length":
         connection.sendall(head_of(status, whole | {"Content-Length": half}) + body[:half])
     elif kind == "short_chunked":

@@ -25,7 +25,10 @@ namespace millrace {
 // Bytes whose capacity survives resize(); new bytes are not initialised.
 class ByteBuffer {
  public:
-  std::uint8_t* resize(std::size_t size);  // keeps no content when it has to grow
+  static constexpr std::size_t kMost = std::size_t{1} << 62U;  // bytes; the capacity for as many is still a number
+
+  // Keeps no content when it has to grow. Throws Error(data) for more than kMost, and keeps everything then.
+  std::uint8_t* resize(std::size_t size);
   std::uint8_t* data() { return data_.get(); }
   const std::uint8_t* data() const { return data_.get(); }
   std::size_t size() const { return size_; }

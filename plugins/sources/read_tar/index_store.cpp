@@ -25,12 +25,16 @@ struct CloseFile {
 };
 using File = std::unique_ptr<std::FILE, CloseFile>;
 
-// Nothing when there is no such file, or it cannot be read.
-std::optional<std::vector<std::uint8_t>> read_file(const fs::path& path) {
+// Of an index. What it says of a sample is shorter than what the shard has of it; only numbers may be twice as long as their
+// text.
+std::uint64_t most_bytes(const Shard& shard) { return 2 * shard.bytes + (std::uint64_t{1} << 20U); }
+
+// Nothing when there is no such file, or it cannot be read, or it has more than `most` bytes.
+std::optional<std::vector<std::uint8_t>> read_file(const fs::path& path, std::uint64_t most) {
   const File file(std::fopen(path.c_str(), "rb"));
   std::error_code error;
   const std::uintmax_t size = file ? fs::file_size(path, error) : 0;
-  if (!file || error) return std::nullopt;
+  if (!file || error || size > most) return std::nullopt;
   std::vector<std::uint8_t> bytes(size);
   if (std::fread(bytes.data(), 1, size, file.get()) != size) return std::nullopt;
   return bytes;
@@ -74,7 +78,7 @@ TarIndex IndexStore::open(const Shard& shard) const {
   const IndexKey key = index_key(shard.bytes, shard.version, settings_);
   const std::vector<fs::path> paths = places(shard);
   for (const fs::path& path : paths) {
-    std::optional<std::vector<std::uint8_t>> bytes = read_file(path);
+    std::optional<std::vector<std::uint8_t>> bytes = read_file(path, most_bytes(shard));
     if (!bytes) continue;
     try {
       return {std::move(*bytes), key};

@@ -245,6 +245,14 @@ TEST_F(KeepIndex, IsMadeAnewWhenItIsDamaged) {
   EXPECT_EQ(storage_.read_bytes, after);
 }
 
+TEST_F(KeepIndex, IsMadeAnewWhenItIsLongerThanAnyIndexOfTheShard) {
+  const std::string url = folder_.write("x.tar", archive_);
+  folder_.write("x.tar.index", "");
+  std::filesystem::resize_file(folder_ / "x.tar.index", std::uintmax_t{1} << 40U);  // it has holes, and takes no room on the disk
+  EXPECT_EQ(open(url).size(), 1U);
+  EXPECT_LT(std::filesystem::file_size(folder_ / "x.tar.index"), 1000U);
+}
+
 TEST_F(KeepIndex, GoesToTheCacheFolderWhereItCannotLieBesideTheShard) {
   const std::string url = folder_.write("x.tar", archive_);
   std::filesystem::create_directories(folder_ / "x.tar.index/in_the_way");  // also keeps out somebody who may write everywhere

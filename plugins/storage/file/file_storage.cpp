@@ -5,6 +5,7 @@
 
 #include <cerrno>
 #include <filesystem>
+#include <new>
 #include <utility>
 
 #include "millrace/error.h"
@@ -99,7 +100,12 @@ Storage::Object FileStorage::stat(const std::string& url) {
 void FileStorage::read(const std::string& url, ByteBuffer& out) {
   const File file(path_of(url));
   const auto size = static_cast<std::size_t>(file.status().st_size);
-  out.resize(file.read(0, size, out.resize(size)));
+  try {
+    out.resize(size);
+  } catch (const std::bad_alloc&) {  // a sparse file may be of any size
+    fail(ErrorKind::data, "'{}' has {} bytes, and there is no memory for them", path_of(url), size);
+  }
+  out.resize(file.read(0, size, out.data()));
 }
 
 void FileStorage::read(const std::string& url, std::uint64_t offset, std::size_t size, std::uint8_t* out) {

@@ -83,6 +83,7 @@ Client::Attempt Client::try_once(const std::string& url, Task& task) {
     }
     task.take(attempt.reply, attempt.cause.empty());
   } catch (const Error& error) {
+    if (error.kind() == ErrorKind::data) throw Refusal{error.kind(), error.message() + where()};
     if (error.kind() != ErrorKind::storage) throw;
     attempt.cause = error.message();
   } catch (Refusal& refusal) {

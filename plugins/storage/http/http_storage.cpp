@@ -1,5 +1,7 @@
 #include "http_storage.h"
 
+#include <web/sizes.h>
+
 #include "millrace/error.h"
 #include "millrace/sample.h"
 #include "tasks.h"
@@ -34,7 +36,7 @@ Storage::Object HttpStorage::stat(const std::string& url) {
 }
 
 void HttpStorage::read(const std::string& url, ByteBuffer& out) {
-  Download download([&](std::size_t bytes) { return out.resize(bytes); });
+  Download download([&](std::uint64_t bytes) { return web::room_for_file(out, bytes); });
   client().run(url, download);
 }
 

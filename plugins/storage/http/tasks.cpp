@@ -1,6 +1,7 @@
 #include "tasks.h"
 
 #include <web/fields.h>
+#include <web/sizes.h>
 
 #include <algorithm>
 #include <cstring>
@@ -17,6 +18,7 @@ std::optional<std::uint64_t> length_of(const web::HttpHead& head) {
   const std::string_view text = head.header("content-length");
   const auto bytes = web::parse_number(text);
   if (!text.empty() && !bytes) again(fmt::format("the reply's Content-Length is '{}'", web::printable(text)));
+  if (bytes) web::checked_size(*bytes);
   return bytes;
 }
 
@@ -24,6 +26,7 @@ web::ContentRange range_of(const web::HttpHead& head) {
   const std::string_view text = head.header("content-range");
   const auto range = web::parse_content_range(text);
   if (!range) again(fmt::format("the reply's Content-Range is '{}'", web::printable(text)));
+  web::checked_size(range->total);
   return *range;
 }
 
@@ -87,7 +90,7 @@ void Download::require(std::uint64_t total) const {
 
 web::Room Download::room_for(std::uint64_t size) {
   if (allocate_ && (out_ == nullptr || room_ != size)) {
-    out_ = allocate_(static_cast<std::size_t>(size));
+    out_ = allocate_(size);
     room_ = size;
   }
   return std::span(out_ + done_, static_cast<std::size_t>(room_ - done_));

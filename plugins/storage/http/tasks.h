@@ -33,8 +33,8 @@ class Look final : public Task {
 // again.
 class Download final : public Task {
  public:
-  // Asked once the size is known, and again when it turns out to be another: where all the bytes go.
-  using Allocate = std::function<std::uint8_t*(std::size_t bytes)>;
+  // Asked once the size is known, and again when it turns out to be another: where all the bytes go. Refuses by throwing.
+  using Allocate = std::function<std::uint8_t*(std::uint64_t bytes)>;
   explicit Download(Allocate allocate) : allocate_(std::move(allocate)) {}  // the whole file
   Download(std::uint64_t offset, std::size_t size, std::uint8_t* out);      // REQUIRES: size > 0
 

@@ -33,7 +33,7 @@ Part promised(const HttpHead& head, std::uint64_t offset, std::size_t size, cons
     refuse(fmt::format("asked for the bytes {} to {}, the reply's Content-Range is '{}'", offset, offset + size - 1,
                        printable(header)));
   }
-  part.total = range->total;
+  part.total = checked_size(range->total);
   part.bytes = static_cast<std::size_t>(last - offset + 1);
   if (bytes && *bytes != part.bytes) {
     refuse(fmt::format("the reply's Content-Length {} and Content-Range '{}' disagree", *bytes, printable(header)));
@@ -69,7 +69,7 @@ Part Client::stat(const std::string& url) {
   call.check = [&](const HttpReply& reply) {
     const auto bytes = parse_number(reply.head.header("content-length"));
     if (!bytes) refuse("the reply has no Content-Length");
-    part.total = *bytes;
+    part.total = checked_size(*bytes);
     part.etag = reply.head.header("etag");
   };
   send(call);
@@ -127,8 +127,9 @@ Client::Attempt Client::try_once(const Call& call, const Credentials& used, Mill
       if (Verdict better = judge(reply, asked); better.what == Verdict::What::never) attempt.verdict = std::move(better);
     }
   } catch (const Error& error) {
-    if (error.kind() != ErrorKind::storage) throw;
-    attempt.verdict = {Verdict::What::again, ErrorKind::storage, error.message(), false};
+    if (error.kind() != ErrorKind::storage && error.kind() != ErrorKind::data) throw;
+    const auto what = error.kind() == ErrorKind::data ? Verdict::What::never : Verdict::What::again;
+    attempt.verdict = {what, error.kind(), error.message(), false};
   }
   return attempt;
 }

@@ -74,7 +74,7 @@ class ParallelRead {
 
 Part read_whole(Client& client, const std::string& url, ByteBuffer& out) {
   const std::size_t size = client.settings().part;
-  const auto room = [&](const Part& part) { return std::span(out.resize(static_cast<std::size_t>(part.total)), part.bytes); };
+  const auto room = [&](const Part& part) { return std::span(room_for_file(out, part.total), part.bytes); };
   const Part first = client.read(url, 0, size, "", room);
   if (first.total == 0) out.resize(0);
   if (first.bytes < first.total) {

@@ -20,7 +20,7 @@ ListedObject read_object(const XmlElement& element, bool encoded) {
   object.key = std::move(*name);
   const auto bytes = parse_number(element.text_of("Size"));
   if (!bytes) inconsistent("an object without a size");
-  object.bytes = *bytes;
+  object.bytes = checked_size(*bytes);
   object.etag = unquoted(element.text_of("ETag"));
   return object;
 }

@@ -5,9 +5,11 @@
 #include <web/fields.h>
 #include <web/http.h>
 #include <web/retry.h>
+#include <web/sizes.h>
 
 namespace millrace::s3 {
 
+using web::checked_size;
 using web::ContentRange;
 using web::Environment;
 using web::Http;
@@ -22,6 +24,7 @@ using web::printable;
 using web::process_environment;
 using web::Retry;
 using web::RetryPolicy;
+using web::room_for_file;
 using web::unquoted;
 
 }  // namespace millrace::s3

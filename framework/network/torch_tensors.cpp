@@ -1,0 +1,255 @@
+#include "network/torch_tensors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "millrace/error.h"
+
+namespace millrace {
+namespace {
+
+constexpr std::uint64_t kMostValuesAByte = 4;  // of the file; tensors that share a storage are read each by itself
+constexpr std::size_t kPieceElements = std::size_t{1} << 17;
+constexpr const char* kTensor = "torch._utils._rebuild_tensor_v2";
+constexpr const char* kOldTensor = "torch._utils._rebuild_tensor";  // before PyTorch 0.4
+constexpr const char* kParameter = "torch._utils._rebuild_parameter";
+constexpr const char* kOldParameter = "torch.nn.parameter.Parameter";
+
+bool is_tensor(const std::string& function) { return function == kTensor || function == kOldTensor; }
+bool is_parameter(const std::string& function) { return function == kParameter || function == kOldParameter; }
+
+// safetensors' name of a storage's elements; empty: no storage.
+std::string type_of_storage(const std::string& function) {
+  static const std::map<std::string, std::string> types = {{"torch.DoubleStorage", "F64"}, {"torch.FloatStorage", "F32"},
+                                                           {"torch.HalfStorage", "F16"},   {"torch.BFloat16Storage", "BF16"},
+                                                           {"torch.LongStorage", "I64"},   {"torch.IntStorage", "I32"},
+                                                           {"torch.ShortStorage", "I16"},  {"torch.CharStorage", "I8"},
+                                                           {"torch.ByteStorage", "U8"},    {"torch.BoolStorage", "BOOL"}};
+  const auto found = types.find(function);
+  return found == types.end() ? "" : found->second;
+}
+
+// What checkpoints have beside tensors. Nothing is made of it.
+bool is_inert(const std::string& function) {
+  static const std::set<std::string, std::less<>> inert = {
+      "collections.Counter", "torch.Size",  "torch.device", "torch.float64", "torch.float32", "torch.float16",
+      "torch.bfloat16",      "torch.int64", "torch.int32",  "torch.uint8",   "torch.bool"};
+  return inert.contains(function);
+}
+
+std::uint64_t whole(const PickleNode& node, const char* what) {
+  if (node.kind != PickleNode::Kind::integer || node.number < 0) fail(ErrorKind::data, "{} must be a whole number from 0", what);
+  return static_cast<std::uint64_t>(node.number);
+}
+
+struct StorageView {
+  TorchStorage storage;
+  std::uint64_t begin = 0, limit = 0;  // of the storage: the part that the tensor may lie in
+  std::uint64_t offset = 0, elements = 1;
+  Shape shape;
+  std::array<std::uint64_t, Shape::kMaxRank> strides{};
+  std::uint64_t span = 0;  // elements of the storage from the first to the last one, both included
+};
+
+class TensorReader {
+ public:
+  TensorReader(const Pickle& pickle, TorchStorages& storages) : pickle_(pickle), storages_(storages) {}
+
+  TensorFile read() {
+    TensorFile result;
+    std::set<std::string_view> names;
+    const std::vector<int>& items = state_dict().items;
+    for (std::size_t i = 0; i < items.size(); i += 2) {
+      const PickleNode& key = pickle_.at(items[i]);
+      const PickleNode* tensor = as_tensor(pickle_.at(items[i + 1]));
+      if (key.kind != PickleNode::Kind::text || tensor == nullptr) continue;
+      if (!names.insert(key.text).second) fail(ErrorKind::data, "has '{}' twice", shown(key.text));
+      try {
+        read_tensor(key.text, *tensor, result);
+      } catch (Error& error) {
+        throw error.in(fmt::format("tensor '{}'", shown(key.text)));
+      }
+    }
+    return result;
+  }
+
+ private:
+  const PickleNode& state_dict() const {
+    const PickleNode& root = pickle_.at(pickle_.root);
+    if (root.kind != PickleNode::Kind::dict) fail(ErrorKind::data, "holds no table of tensors: save model.state_dict()");
+    for (const char* key : {"state_dict", "model", "model_state_dict"}) {
+      const PickleNode* inner = pickle_.find(root, key);
+      if (inner != nullptr && holds_tensors(*inner)) return *inner;
+    }
+    if (holds_tensors(root)) return root;
+    std::vector<std::string> keys;
+    for (std::size_t i = 0; i < root.items.size() && keys.size() < 8; i += 2) {
+      if (pickle_.at(root.items[i]).kind == PickleNode::Kind::text)
+        keys.push_back(fmt::format("'{}'", shown(pickle_.at(root.items[i]).text)));
+    }
+    fail(ErrorKind::data,
+         "holds no tensors under names, nor in a table 'state_dict', 'model' or 'model_state_dict'; its keys are {}",
+         keys.empty() ? "none" : fmt::format("{}", fmt::join(keys, ", ")));
+  }
+
+  bool holds_tensors(const PickleNode& dict) const {
+    if (dict.kind != PickleNode::Kind::dict) return false;
+    for (std::size_t i = 1; i < dict.items.size(); i += 2) {
+      if (as_tensor(pickle_.at(dict.items[i])) != nullptr) return true;
+    }
+    return false;
+  }
+
+  // The call that makes a tensor, also inside the one that makes a parameter of it; null: this is no tensor.
+  const PickleNode* as_tensor(const PickleNode& value) const {
+    if (value.kind != PickleNode::Kind::call) return nullptr;
+    if (is_tensor(value.text)) return &value;
+    const std::vector<int>& arguments = pickle_.at(value.items[0]).items;
+    if (!is_parameter(value.text) || arguments.empty()) return nullptr;
+    const PickleNode& inner = pickle_.at(arguments[0]);
+    return inner.kind == PickleNode::Kind::call && is_tensor(inner.text) ? &inner : nullptr;
+  }
+
+  void read_tensor(const std::string& name, const PickleNode& call, TensorFile& result) {
+    const StorageView view = view_of(call);
+    if (!is_floating(view.storage.type)) return result.not_floating.push_back(name);
+    values_ += std::max(view.elements, view.span);
+    if (values_ / kMostValuesAByte > storages_.file_bytes()) {
+      fail(ErrorKind::data, "its tensors would take {} values, too many for a file of {} bytes", values_, storages_.file_bytes());
+    }
+    storages_.check(view.storage);
+    result.tensors.push_back({name, view.shape, values_of(view)});
+  }
+
+  // (storage, offset, size, stride, ...)
+  StorageView view_of(const PickleNode& call) const {
+    const std::vector<int>& arguments = pickle_.at(call.items[0]).items;
+    if (arguments.size() < 4) fail(ErrorKind::data, "is described by {} values instead of 4", arguments.size());
+    StorageView view;
+    view.storage = storage_of(pickle_, pickle_.at(arguments[0]));
+    find_part(pickle_.at(arguments[0]), view);
+    view.offset = whole(pickle_.at(arguments[1]), "its offset");
+    const PickleNode& size = pickle_.at(arguments[2]);
+    const PickleNode& stride = pickle_.at(arguments[3]);
+    if (size.kind != PickleNode::Kind::tuple || stride.kind != PickleNode::Kind::tuple ||
+        size.items.size() != stride.items.size() || size.items.size() > Shape::kMaxRank) {
+      fail(ErrorKind::data, "its size and stride must be two lists of equal length, at most {}", Shape::kMaxRank);
+    }
+    std::int64_t bound = 1;  // of the product of any extents: 0 among them must not hide the others
+    for (std::size_t axis = 0; axis < size.items.size(); ++axis) {
+      const std::uint64_t extent = whole(pickle_.at(size.items[axis]), "its size");
+      const auto least_one = static_cast<std::int64_t>(std::clamp<std::uint64_t>(extent, 1, INT64_MAX));
+      if (__builtin_mul_overflow(view.elements, extent, &view.elements) || __builtin_mul_overflow(bound, least_one, &bound)) {
+        fail(ErrorKind::data, "its shape is too large");
+      }
+      view.shape.push_back(static_cast<std::int64_t>(extent));
+      view.strides[axis] = whole(pickle_.at(stride.items[axis]), "its stride");
+    }
+    if (is_floating(view.storage.type)) find_span(view);
+    return view;
+  }
+
+  // Files of before PyTorch 1.6 may add to a storage that it is a part of the one that is stored: (key, first, elements).
+  void find_part(const PickleNode& persistent, StorageView& view) const {
+    const std::vector<int>& items = pickle_.at(persistent.items[0]).items;
+    view.limit = view.storage.elements;
+    if (items.size() < 6 || pickle_.at(items[5]).kind == PickleNode::Kind::none) return;
+    const std::vector<int>& part = pickle_.at(items[5]).items;
+    if (pickle_.at(items[5]).kind != PickleNode::Kind::tuple || part.size() != 3) {
+      fail(ErrorKind::data, "its storage is not described as torch.save() does");
+    }
+    view.begin = whole(pickle_.at(part[1]), "the begin of its part of a storage");
+    view.limit = whole(pickle_.at(part[2]), "the length of its part of a storage");
+    if (view.begin > view.storage.elements || view.limit > view.storage.elements - view.begin) {
+      fail(ErrorKind::data, "its part of a storage, {} elements from {} on, does not fit the {} elements of the storage",
+           view.limit, view.begin, view.storage.elements);
+    }
+  }
+
+  // Where the last element lies, which must be in the storage.
+  static void find_span(StorageView& view) {
+    if (view.elements == 0) return;
+    std::uint64_t last = 0, end = 0;
+    bool overflow = false;
+    for (int axis = 0; axis < view.shape.rank(); ++axis) {
+      std::uint64_t way = 0;
+      const auto steps = static_cast<std::uint64_t>(view.shape[axis] - 1);
+      overflow = overflow || __builtin_mul_overflow(view.strides[static_cast<std::size_t>(axis)], steps, &way) ||
+                 __builtin_add_overflow(last, way, &last);
+    }
+    overflow = overflow || __builtin_add_overflow(view.offset, last, &end);
+    if (overflow || end >= view.limit || view.elements > view.limit) {
+      fail(ErrorKind::data, "is {} from element {} on, which does not fit its storage of {} elements", to_string(view.shape),
+           view.offset, view.limit);
+    }
+    view.span = last + 1;
+  }
+
+  std::vector<float> values_of(const StorageView& view) {
+    const std::uint64_t element = element_bytes(view.storage.type);
+    std::vector<float> span(view.span);
+    std::vector<char> piece(std::min<std::size_t>(kPieceElements, view.span) * element);
+    for (std::size_t done = 0; done < span.size();) {
+      const std::size_t count = std::min(kPieceElements, span.size() - done);
+      storages_.read(view.storage, view.begin + view.offset + done, std::span(piece).first(count * element));
+      convert_elements(view.storage.type, piece.data(), count, span.data() + done);
+      done += count;
+    }
+    return in_order(view, std::move(span));
+  }
+
+  // Row-major, whatever the strides are.
+  static std::vector<float> in_order(const StorageView& view, std::vector<float> span) {
+    std::uint64_t expected = 1;
+    bool contiguous = true;
+    for (int axis = view.shape.rank(); axis-- > 0;) {
+      contiguous = contiguous && (view.shape[axis] == 1 || view.strides[static_cast<std::size_t>(axis)] == expected);
+      expected *= static_cast<std::uint64_t>(view.shape[axis]);
+    }
+    if (contiguous || view.elements == 0) return span;
+    std::vector<float> values(view.elements);
+    for (std::uint64_t i = 0; i < view.elements; ++i) {
+      std::uint64_t rest = i, place = 0;
+      for (int axis = view.shape.rank(); axis-- > 0;) {
+        const auto extent = static_cast<std::uint64_t>(view.shape[axis]);
+        place += rest % extent * view.strides[static_cast<std::size_t>(axis)];
+        rest /= extent;
+      }
+      values[i] = span[place];
+    }
+    return values;
+  }
+
+  const Pickle& pickle_;
+  TorchStorages& storages_;
+  std::uint64_t values_ = 0;  // read up to now
+};
+
+}  // namespace
+
+bool is_of_state_dict(const std::string& function) {
+  return is_tensor(function) || is_parameter(function) || !type_of_storage(function).empty() || is_inert(function);
+}
+
+TorchStorage storage_of(const Pickle& pickle, const PickleNode& persistent) {
+  const PickleNode* tuple = persistent.kind == PickleNode::Kind::persistent ? &pickle.at(persistent.items[0]) : nullptr;
+  if (tuple == nullptr || tuple->kind != PickleNode::Kind::tuple || tuple->items.size() < 5) {
+    fail(ErrorKind::data, "its storage is not described as torch.save() does");
+  }
+  const PickleNode& type = pickle.at(tuple->items[1]);
+  const PickleNode& key = pickle.at(tuple->items[2]);
+  TorchStorage storage;
+  if (type.kind == PickleNode::Kind::function) storage.type = type_of_storage(type.text);
+  if (storage.type.empty() || key.kind != PickleNode::Kind::text)
+    fail(ErrorKind::data, "its storage is not described as torch.save() does");
+  storage.key = key.text;
+  storage.elements = whole(pickle.at(tuple->items[4]), "the length of its storage");
+  return storage;
+}
+
+TensorFile tensors_of(const Pickle& pickle, TorchStorages& storages) { return TensorReader(pickle, storages).read(); }
+
+}  // namespace millrace
