@@ -10,7 +10,8 @@ constexpr double kKept = 0.9;       // share of the average that stays from step
 constexpr double kExplosion = 4;    // times the lowest smoothed loss
 constexpr double kMargin = 10;      // from the rate of the lowest loss to the one that is proposed
 constexpr std::size_t kFirst = 20;  // steps: rates up to 4e-6, at which next to nothing is learned
-constexpr double kClearly = 2;      // deviations of single losses: by chance the average falls as far in no run of ten thousand
+constexpr double kClearly = 2;      // deviations of single losses: by chance the average moves as far in no run of ten thousand
+constexpr double kSlightly = 0.3;   // the same, where larger rates make the loss clearly worse
 constexpr double kLeastShare = 0.005;  // of the first losses
 
 }  // namespace
@@ -53,8 +54,13 @@ double RateCurve::deviation() const {
 double RateCurve::proposal() const {
   const RatePoint* const best = lowest();
   if (best == nullptr || points_.size() <= kFirst || best < &points_[kFirst]) return 0;
-  const double fall = std::max(kClearly * deviation(), kLeastShare * std::abs(level()));
-  return best->smoothed < level() - fall ? best->rate / kMargin : 0;
+  const double fall = level() - best->smoothed, clear = std::max(kClearly * deviation(), kLeastShare * std::abs(level()));
+  double worst = best->smoothed;
+  for (const RatePoint* point = best; point != points_.data() + points_.size(); ++point) {
+    worst = std::isfinite(point->smoothed) ? std::max(worst, point->smoothed) : INFINITY;
+  }
+  const bool rises = worst > level() + clear;
+  return fall > clear || (rises && fall > kSlightly * deviation()) ? best->rate / kMargin : 0;
 }
 
 }  // namespace millrace

@@ -10,8 +10,9 @@ struct RatePoint {
   double rate = 0, loss = 0, smoothed = 0;
 };
 
-// Losses at rates that rise. The rate to begin with is a tenth of that at the lowest smoothed loss. There is none where that loss
-// is not clearly below the first ones, whose rates are too small to learn anything: single batches differ too.
+// Losses at rates that rise. The rate to begin with is a tenth of that at the lowest smoothed loss. The first losses
+// are at rates too small to learn anything, and differ by their batches alone. There is no rate where the lowest smoothed loss is
+// not below them by more than that, or by a little where larger rates then make the loss clearly worse.
 class RateCurve {
  public:
   void add(double rate, double loss);

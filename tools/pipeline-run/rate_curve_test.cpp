@@ -49,6 +49,14 @@ TEST(RateCurve, ProposesNothingWhereTheLossNeverFalls) {
   EXPECT_EQ(curve_of([](double rate) { return 2.3 + rate; }, 0.01).proposal(), 0) << "it rises";
 }
 
+// Small batches: single losses differ by more than a hundred steps gain.
+TEST(RateCurve, ProposesForASmallFallWhereLargerRatesDiverge) {
+  const auto slight = [](double rate) { return 2.45 - (rate > 1e-3 ? 0.2 : 0) + (rate > 0.3 ? 20 * rate : 0); };
+  const RateCurve curve = curve_of(slight, 0.17);
+  EXPECT_GT(curve.proposal(), 1e-4);
+  EXPECT_LT(curve.proposal(), 0.05);
+}
+
 TEST(RateCurve, ProposesNothingWhereNoLossIsANumber) {
   const RateCurve curve = curve_of([](double) { return std::nan(""); }, 0);
   EXPECT_EQ(curve.points().size(), 1U);
