@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 
 #include "base/font.h"
 #include "millrace/resample.h"
@@ -47,6 +48,15 @@ Colour Picture::at(int y, int x) const {
 void Picture::rectangle(int top, int left, int height, int width, Colour colour) {
   for (int y = top; y < top + height; ++y) {
     for (int x = left; x < left + width; ++x) set(y, x, colour);
+  }
+}
+
+void Picture::line(int y0, int x0, int y1, int x1, Colour colour, int thickness) {
+  const int steps = std::max({std::abs(y1 - y0), std::abs(x1 - x0), 1});
+  for (int step = 0; step <= steps; ++step) {
+    const double share = static_cast<double>(step) / steps;
+    rectangle(static_cast<int>(std::lround(std::lerp(y0, y1, share))), static_cast<int>(std::lround(std::lerp(x0, x1, share))),
+              thickness, thickness, colour);
   }
 }
 

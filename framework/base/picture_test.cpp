@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <set>
+#include <utility>
 
 namespace millrace {
 namespace {
@@ -26,6 +29,24 @@ TEST(Picture, LosesWhatLiesBeyondItsEdges) {
   picture.text(-3, 1, "edge", kWhite);
   picture.text(2, -9, "edge", kWhite);
   EXPECT_EQ(picture.pixels().size(), 27U);
+}
+
+TEST(Picture, DrawsALineFromEndToEndWithoutGaps) {
+  for (const auto& [y1, x1] : {std::pair{7, 3}, {2, 9}, {0, 0}, {5, 5}, {5, 0}}) {
+    Picture picture(10, 10, kWhite);
+    picture.line(5, 5, y1, x1, kBlack);
+    EXPECT_EQ(picture.at(5, 5), kBlack);
+    EXPECT_EQ(picture.at(y1, x1), kBlack);
+    int dots = 0;
+    for (int y = 0; y < 10; ++y) {
+      for (int x = 0; x < 10; ++x) dots += picture.at(y, x) == kBlack;
+    }
+    EXPECT_EQ(dots, std::max(std::abs(y1 - 5), std::abs(x1 - 5)) + 1) << y1 << ", " << x1;
+  }
+  Picture thick(10, 10, kWhite);
+  thick.line(1, 1, 1, 30, kBlack, 2);
+  EXPECT_EQ(thick.at(2, 9), kBlack);
+  EXPECT_EQ(thick.at(3, 5), kWhite);
 }
 
 TEST(Picture, DrawsEveryLetterDifferently) {

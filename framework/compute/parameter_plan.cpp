@@ -51,7 +51,9 @@ void ParameterPlan::place(std::span<const std::size_t> elements, std::size_t ali
     std::ranges::stable_sort(members, {}, [this](int index) { return rule_of(index); });
     const std::size_t begin = all_;
     place_all(members, alignment);
-    buckets_.push_back({std::move(members), nullptr, all_ - begin});
+    std::vector<std::size_t> offsets;
+    for (const int index : members) offsets.push_back(offset(index) - begin);
+    buckets_.push_back({std::move(members), nullptr, all_ - begin, std::move(offsets)});
   }
   trainable_ = all_;
   std::vector<int> statistics, frozen;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include "network/ops.h"
 #include "plugin/loss_params.h"
+#include "plugin/parameter_keys.h"
 #include "plugin/rule_params.h"
 
 namespace millrace {
@@ -82,6 +83,7 @@ void Registry::add(LayerType type) {
   if (type.plugin.empty()) type.plugin = loading_name_;
   if (type.examples.empty())
     fail(ErrorKind::usage, "the layer type '{}' has no examples, which its tests are made from", type.name);
+  type = with_parameter_keys(std::move(type));
   type.plan = [library = loading_, plan = std::move(type.plan)](const Value& table, const std::vector<Shape>& inputs,
                                                                 Diagnostics& errors) {
     LayerPlan planned = plan(table, inputs, errors);

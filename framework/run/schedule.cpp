@@ -2,7 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <iterator>
 #include <numbers>
+
+#include "millrace/error.h"
 
 namespace millrace {
 
@@ -12,11 +16,17 @@ void ScheduleParams::describe(ParamSet<ScheduleParams>& set) {
   set.add("schedule", &P::schedule)
       .choices({"constant", "piecewise", "exponential", "cosine", "polynomial", "triangular", "one_cycle"})
       .text("how the rate changes over the run; [plateau] lowers it besides, when a figure improves no more");
-  set.add("drop_factor", &P::drop_factor).range(0).text("piecewise, exponential: multiplies the rate every `drop_epochs`");
+  set.add("drop_factor", &P::drop_factor)
+      .range(0)
+      .text("piecewise, exponential: multiplies the rate every `drop_epochs` or `drop_steps`, or at each of `drops`");
   set.add("drop_epochs", &P::drop_epochs)
       .range(1e-6)
       .unit("epochs")
-      .text("piecewise: from drop to drop; exponential: the time in which the rate changes by `drop_factor`");
+      .text(
+          "piecewise: from drop to drop; exponential: the time in which the rate changes by `drop_factor`; default: 10, without "
+          "`drop_steps` and `drops`");
+  set.add("drop_steps", &P::drop_steps).range(1).unit("steps").text("`drop_epochs` in steps");
+  set.add("drops", &P::drops).range(0).unit("epochs").text("piecewise: when the rate drops, such as [30, 60, 80]");
   set.add("power", &P::power).range(0).text("polynomial: its degree");
   set.add("final_factor", &P::final_factor)
       .range(0)
@@ -30,17 +40,52 @@ void ScheduleParams::describe(ParamSet<ScheduleParams>& set) {
   set.add("warmup_epochs", &P::warmup_epochs)
       .range(0)
       .unit("epochs")
-      .text("length of the warm-up, which begins at `initial * start_factor`; cosine and polynomial start after it");
+      .text("length of the warm-up, which begins at `initial * start_factor`; cosine and polynomial start after it; default: 0");
+  set.add("warmup_steps", &P::warmup_steps).range(0).unit("steps").text("`warmup_epochs` in steps");
   set.add("warmup", &P::warmup)
       .choices({"gradual", "constant"})
       .text("the rate rises linearly to the schedule's own, or stays at `initial * start_factor` until then");
 }
 
+namespace {
+
+constexpr double kDropEpochs = 10;
+
+// A length is given in epochs or in steps, and drops by a period or by a list.
+void check(const ScheduleParams& params) {
+  const auto one_of = [](const char* first, bool has_first, const char* second, bool has_second) {
+    if (has_first && has_second) fail(ErrorKind::usage, "{} and {} of learning_rate say the same twice: give one", first, second);
+  };
+  const bool epochs = params.drop_epochs.has_value(), steps = params.drop_steps.has_value(), listed = !params.drops.empty();
+  one_of("warmup_epochs", params.warmup_epochs.has_value(), "warmup_steps", params.warmup_steps.has_value());
+  one_of("drop_epochs", epochs, "drop_steps", steps);
+  one_of("drop_epochs", epochs, "drops", listed);
+  one_of("drop_steps", steps, "drops", listed);
+  if (!listed) return;
+  if (params.schedule != "piecewise") {
+    fail(ErrorKind::usage, "drops of learning_rate belong to schedule = \"piecewise\", and this one is \"{}\"", params.schedule);
+  }
+  const auto late = std::ranges::adjacent_find(params.drops, std::greater_equal());
+  if (late != params.drops.end()) {
+    fail(ErrorKind::usage, "drops of learning_rate must rise, and {} stands behind {}", *std::next(late), *late);
+  }
+}
+
+double in_steps(const std::optional<double>& epochs, const std::optional<std::int64_t>& steps, double steps_per_epoch,
+                double otherwise) {
+  return steps ? static_cast<double>(*steps) : epochs.value_or(otherwise) * steps_per_epoch;
+}
+
+}  // namespace
+
 Schedule::Schedule(const ScheduleParams& params, double steps_per_epoch, std::uint64_t total_steps)
     : params_(params),
       steps_per_epoch_(std::max(steps_per_epoch, 1e-9)),
       total_steps_(static_cast<double>(std::max<std::uint64_t>(total_steps, 1))),
-      warmup_steps_(params.warmup_epochs * steps_per_epoch_) {}
+      warmup_steps_(in_steps(params.warmup_epochs, params.warmup_steps, steps_per_epoch_, 0)),
+      drop_steps_(in_steps(params.drop_epochs, params.drop_steps, steps_per_epoch_, kDropEpochs)) {
+  check(params_);
+}
 
 double Schedule::rate(std::uint64_t step) const {
   const auto t = static_cast<double>(step);
@@ -56,10 +101,9 @@ double Schedule::own(double t) const {
   const double q = std::clamp((t - warmup_steps_) / std::max(total_steps_ - warmup_steps_, 1e-9), 0.0, 1.0);
   double factor = 1;
   if (p.schedule == "piecewise") {
-    // The margin lets a drop happen at its step although steps / epochs does not divide exactly.
-    factor = std::pow(p.drop_factor, std::floor(t / (steps_per_epoch_ * p.drop_epochs) + 1e-9));
+    factor = std::pow(p.drop_factor, drops_until(t));
   } else if (p.schedule == "exponential") {
-    factor = std::pow(p.drop_factor, t / (steps_per_epoch_ * p.drop_epochs));
+    factor = std::pow(p.drop_factor, t / drop_steps_);
   } else if (p.schedule == "cosine") {
     factor = p.final_factor + (1 - p.final_factor) * (1 + std::cos(std::numbers::pi * q)) / 2;
   } else if (p.schedule == "polynomial") {
@@ -72,6 +116,14 @@ double Schedule::own(double t) const {
     factor = one_cycle(t);
   }
   return p.initial * factor;
+}
+
+// The margin lets a drop happen at its step although steps / epochs does not divide exactly.
+double Schedule::drops_until(double t) const {
+  constexpr double kMargin = 1e-9;
+  if (params_.drops.empty()) return std::floor(t / drop_steps_ + kMargin);
+  const double epoch = t / steps_per_epoch_ * (1 + kMargin);
+  return static_cast<double>(std::ranges::upper_bound(params_.drops, epoch) - params_.drops.begin());
 }
 
 double Schedule::one_cycle(double t) const {

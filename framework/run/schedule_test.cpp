@@ -4,6 +4,9 @@
 
 #include <cmath>
 #include <cstdint>
+#include <string>
+
+#include "millrace/error.h"
 
 namespace millrace {
 namespace {
@@ -51,6 +54,64 @@ TEST(Schedule, PiecewiseDropsAgainAndAgain) {
     EXPECT_DOUBLE_EQ(schedule.rate(7 * drop), std::pow(0.5, static_cast<double>(drop))) << drop;
     EXPECT_DOUBLE_EQ(schedule.rate(7 * drop + 6), std::pow(0.5, static_cast<double>(drop))) << drop;
   }
+}
+
+TEST(Schedule, LengthsInStepsAreThoseInEpochs) {
+  const Schedule epochs({.initial = 1, .schedule = "piecewise", .drop_epochs = 0.5, .start_factor = 0.1, .warmup_epochs = 2}, 10,
+                        100);
+  const Schedule steps({.initial = 1, .schedule = "piecewise", .drop_steps = 5, .start_factor = 0.1, .warmup_steps = 20}, 10,
+                       100);
+  for (std::uint64_t step = 0; step < 100; ++step) EXPECT_DOUBLE_EQ(steps.rate(step), epochs.rate(step)) << step;
+  const Schedule falling({.initial = 1, .schedule = "exponential", .drop_factor = 0.5, .drop_steps = 7}, 10, 100);
+  EXPECT_NEAR(falling.rate(14), 0.25, 1e-12);
+}
+
+// As the original training of ResNets has it (arXiv 1512.03385).
+TEST(Schedule, DropsAtEachEpochOfAList) {
+  const Schedule schedule({.initial = 0.1, .schedule = "piecewise", .drops = {30, 60, 80}}, 50, 90 * 50);
+  const auto at = [&](double epoch) { return schedule.rate(static_cast<std::uint64_t>(50 * epoch)); };
+  EXPECT_DOUBLE_EQ(at(0), 0.1);
+  EXPECT_DOUBLE_EQ(schedule.rate(30 * 50 - 1), 0.1);
+  EXPECT_NEAR(at(30), 0.01, 1e-15);
+  EXPECT_NEAR(at(59), 0.01, 1e-15);
+  EXPECT_NEAR(at(60), 0.001, 1e-15);
+  EXPECT_NEAR(at(80), 0.0001, 1e-15);
+  EXPECT_NEAR(at(89), 0.0001, 1e-15);
+}
+
+// 782 steps an epoch: 0.1 epochs are 78.2 steps, and the drop comes with the first step that lies behind them.
+TEST(Schedule, AListedDropHappensAtItsStepAlthoughEpochsDoNotDivide) {
+  const Schedule schedule({.initial = 1, .schedule = "piecewise", .drops = {0.1, 1.0 / 3, 7}}, 782, 7820);
+  EXPECT_DOUBLE_EQ(schedule.rate(78), 1);
+  EXPECT_DOUBLE_EQ(schedule.rate(79), 0.1);
+  EXPECT_NEAR(schedule.rate(261), 0.01, 1e-15);
+  EXPECT_NEAR(schedule.rate(7 * 782), 0.001, 1e-15);
+  const Schedule thirds({.initial = 1, .schedule = "piecewise", .drops = {1.0 / 3}}, 3, 9);
+  EXPECT_DOUBLE_EQ(thirds.rate(0), 1);
+  EXPECT_DOUBLE_EQ(thirds.rate(1), 0.1);
+}
+
+TEST(Schedule, KeysThatSayTheSameAreRefusedByName) {
+  const auto mistake = [](const ScheduleParams& params) -> std::string {
+    try {
+      const Schedule schedule(params, 10, 100);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(mistake({.warmup_epochs = 1, .warmup_steps = 0}),
+            "warmup_epochs and warmup_steps of learning_rate say the same twice: give one");
+  EXPECT_EQ(mistake({.schedule = "piecewise", .drop_epochs = 1, .drop_steps = 1}),
+            "drop_epochs and drop_steps of learning_rate say the same twice: give one");
+  EXPECT_EQ(mistake({.schedule = "piecewise", .drop_epochs = 1, .drops = {3}}),
+            "drop_epochs and drops of learning_rate say the same twice: give one");
+  EXPECT_EQ(mistake({.schedule = "piecewise", .drop_steps = 1, .drops = {3}}),
+            "drop_steps and drops of learning_rate say the same twice: give one");
+  EXPECT_EQ(mistake({.schedule = "cosine", .drops = {3}}),
+            "drops of learning_rate belong to schedule = \"piecewise\", and this one is \"cosine\"");
+  EXPECT_EQ(mistake({.schedule = "piecewise", .drops = {30, 60, 60}}),
+            "drops of learning_rate must rise, and 60 stands behind 60");
 }
 
 TEST(Schedule, CosineStartsAtInitialAndEndsAtFinal) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <fstream>
 
 #include "command.h"
 
@@ -69,6 +70,32 @@ TEST(FindRate, RaisesTheRateByOneFactorAndProposesATenthOfTheBest) {
   const double rate = std::stod(outcome.err.substr(at + proposal.size()));
   EXPECT_GT(rate, 1e-5) << outcome.err;
   EXPECT_LT(rate, 1) << outcome.err;
+}
+
+// Every parameter stays as it is, so what the losses fall by is chance.
+TEST(FindRate, ProposesNothingWhereTheLossNeverFalls) {
+  const Outcome outcome =
+      trial({"train.batch.size=20", R"(train.optimizer.groups=[{ match = "*", rate_factor = 0 }])"}, {"--find-rate"});
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_NE(outcome.err.find("no learning rate: the smoothed loss never fell clearly below the first losses"), std::string::npos)
+      << outcome.err;
+  EXPECT_EQ(outcome.err.find("begin with"), std::string::npos) << outcome.err;
+}
+
+TEST(FindRate, DrawsAPictureWhereOneIsAskedFor) {
+  const TemporaryFolder folder;
+  const std::string file = (folder / "rate.png").string();
+  const Outcome outcome = trial({"train.batch.size=20"}, {"--find-rate", "--picture", file});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("picture: " + file + "\n"), std::string::npos) << outcome.err;
+  std::ifstream stream(file, std::ios::binary);
+  std::string head(24, ' ');
+  stream.read(head.data(), static_cast<std::streamsize>(head.size()));
+  EXPECT_EQ(head.substr(0, 16), std::string("\x89PNG\r\n\x1a\n\0\0\0\rIHDR", 16));
+  EXPECT_EQ(head.substr(16), std::string("\0\0\x03\xc0\0\0\x02\x58", 8)) << "960 x 600";
+  const Outcome elsewhere = trial({}, {"--overfit", "1", "--picture", file});
+  EXPECT_EQ(elsewhere.code, 2);
+  EXPECT_NE(elsewhere.err.find("--picture belongs to --find-rate"), std::string::npos) << elsewhere.err;
 }
 
 TEST(FindRate, IsNotToBeHadWithOverfit) {

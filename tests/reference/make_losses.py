@@ -38,6 +38,10 @@ CASES = [
     ("dice", dict(), [4, 6, 5], {}),
     ("dice", dict(smooth=0.25), [10, 8, 8], dict(ignored=True)),
     ("dice", dict(over="present"), [23, 4, 5], dict(ignored=True)),
+    ("pixel_focal", dict(), [4, 6, 5], {}),
+    ("pixel_focal", dict(gamma=0.5, class_weights=[0.5, 2, 1]), [3, 7, 7], dict(ignored=True)),
+    ("pixel_binary_cross_entropy", dict(), [4, 6, 5], {}),
+    ("pixel_binary_cross_entropy", dict(positive_weight=[0.5, 2, 1]), [3, 7, 7], dict(ignored=True)),
 ]
 
 
@@ -58,7 +62,7 @@ def data(loss, shape, special, first):
     elif len(shape) == 1:
         spread = dict(scale=0.5, offset=0.5) if loss == "binary_cross_entropy" else dict(scale=2.0, offset=0.0)
         made["numbers"] = dict(shape=[batch, *shape], phase=first + 4, **spread)
-    elif loss not in ("pixel_cross_entropy", "dice"):  # bytes, (N, H, W, C)
+    elif not loss.startswith("pixel_") and loss != "dice":  # bytes, (N, H, W, C)
         made["targets"] = integers(batch * shape[0] * shape[1] * shape[2], first + 5, 256)
     else:  # classes, (N, H, W)
         classes = integers(batch * shape[1] * shape[2], first + 6, shape[0])
@@ -117,6 +121,23 @@ def pixel_cross_entropy(y, of, t):
     return each, torch.where(target == IGNORED, 0.0, weight[target.clamp(max=len(weight) - 1)])
 
 
+def pixel_focal(y, of, t):
+    target = torch.tensor(of["targets"]).reshape(y.shape[0], *y.shape[2:])
+    weight = torch.tensor(t.get("class_weights", [1.0] * y.shape[1]), dtype=y.dtype)
+    log_p = -F.cross_entropy(y, target, ignore_index=IGNORED, reduction="none")
+    of_place = torch.where(target == IGNORED, 0.0, weight[target.clamp(max=len(weight) - 1)])
+    return -of_place * (1 - log_p.exp()) ** t.get("gamma", 2.0) * log_p, of_place
+
+
+def pixel_binary_cross_entropy(y, of, t):
+    target = torch.tensor(of["targets"]).reshape(y.shape[0], *y.shape[2:])
+    counts = (target != IGNORED).to(y.dtype)
+    truth = F.one_hot(target.clamp(max=y.shape[1] - 1), y.shape[1]).permute(0, 3, 1, 2).to(y.dtype)
+    weight = torch.tensor(t.get("positive_weight", [1.0] * y.shape[1]), dtype=y.dtype).reshape(-1, 1, 1)
+    each = F.binary_cross_entropy_with_logits(y, truth, pos_weight=weight, reduction="none").mean(1)
+    return each * counts, counts
+
+
 def dice(y, of, t):
     """Of each image, over the pixels that count; Milletari et al. 2016 with p and t in the divisor."""
     target = torch.tensor(of["targets"]).reshape(y.shape[0], *y.shape[2:])
@@ -138,6 +159,8 @@ LOSSES = dict(
     l1=of_values(lambda y, target, t: F.l1_loss(y, target, reduction="none")),
     huber=of_values(lambda y, target, t: F.huber_loss(y, target, reduction="none", delta=t.get("delta", 1.0))),
     pixel_cross_entropy=pixel_cross_entropy,
+    pixel_focal=pixel_focal,
+    pixel_binary_cross_entropy=pixel_binary_cross_entropy,
     dice=dice,
 )
 

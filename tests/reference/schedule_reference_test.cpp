@@ -1,18 +1,29 @@
 // Schedules of the learning rate against PyTorch's schedulers over 100 steps: make_schedules.py.
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "millrace/schedule.h"
 
 namespace millrace {
 namespace {
 
+Value value_of(const nlohmann::json& json) {
+  if (json.is_string()) return Value(json.get<std::string>());
+  if (json.is_number_integer()) return Value(json.get<std::int64_t>());
+  if (json.is_number()) return Value(json.get<double>());
+  Array list;
+  for (const nlohmann::json& member : json) list.push_back(value_of(member));
+  return Value(std::move(list));
+}
+
 ScheduleParams params_of(const nlohmann::json& json) {
   Value table;
   for (const auto& [key, member] : json.items()) {
-    table.set(key, member.is_string() ? Value(member.get<std::string>()) : Value(member.get<double>()));
+    table.set(key, value_of(member));
   }
   ParamSet<ScheduleParams> set;
   ScheduleParams::describe(set);

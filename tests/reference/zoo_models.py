@@ -85,11 +85,14 @@ def named(**modules):
 
 
 class UNet(nn.Module):
-    def __init__(self, classes, up, filters=32):
+    def __init__(self, classes, up, filters=32, levels=3):
         super().__init__()
-        self.down1, self.down2, self.down3 = self.pair(3, filters), self.pair(filters, 2 * filters), self.pair(2 * filters, 4 * filters)
-        self.bottom = self.pair(4 * filters, 8 * filters)
-        for level in (1, 2, 3):
+        self.levels = levels
+        for level in range(1, levels + 1):
+            narrow = 2 ** (level - 1) * filters
+            setattr(self, f"down{level}", self.pair(narrow // 2 if level > 1 else 3, narrow))
+        self.bottom = self.pair(2 ** (levels - 1) * filters, 2**levels * filters)
+        for level in range(1, levels + 1):
             wide, narrow = 2**level * filters, 2 ** (level - 1) * filters
             setattr(self, f"grow{level}", self.grow(wide, narrow, up))
             setattr(self, f"up{level}", self.pair(wide, narrow))
@@ -107,13 +110,14 @@ class UNet(nn.Module):
         return named(conv=nn.Conv2d(width, out, 1), larger=nn.Upsample(scale_factor=2, mode=up))
 
     def forward(self, x):
-        pool = functools.partial(nn.functional.max_pool2d, kernel_size=2)
-        down1 = self.down1(x)
-        down2 = self.down2(pool(down1))
-        down3 = self.down3(pool(down2))
-        up3 = self.up3(torch.cat([down3, self.grow3(self.bottom(pool(down3)))], 1))
-        up2 = self.up2(torch.cat([down2, self.grow2(up3)], 1))
-        return self.classifier(self.up1(torch.cat([down1, self.grow1(up2)], 1)))
+        down = []
+        for level in range(1, self.levels + 1):
+            down.append(getattr(self, f"down{level}")(x))
+            x = nn.functional.max_pool2d(down[-1], kernel_size=2)
+        x = self.bottom(x)
+        for level in range(self.levels, 0, -1):
+            x = getattr(self, f"up{level}")(torch.cat([down[level - 1], getattr(self, f"grow{level}")(x)], 1))
+        return self.classifier(x)
 
 
 def pool_and_places(x):
@@ -214,6 +218,7 @@ TWINS = [
     own("unet", functools.partial(UNet, up="nearest"), task="segment"),
     own("unet", functools.partial(UNet, up="bilinear"), task="segment", variables=dict(up="bilinear")),
     own("unet", functools.partial(UNet, up="transposed"), task="segment", variables=dict(up="transposed")),
+    own("unet", functools.partial(UNet, up="nearest", levels=4), task="segment", variables=dict(levels=4)),
     own("segnet", SegNet, task="segment"),
     own("segnet_basic", SegNetBasic, task="segment"),
     own("dncnn", lambda _: DnCnn(3, 20), side=40, step_side=40, task="restore", variables=dict(channels=3, depth=20)),

@@ -293,6 +293,21 @@ TEST(Zoo, UNetTellsClassesOfEachPixel) {
   EXPECT_EQ(trained_parameters(*bilinear), trained_parameters(*load("unet")));
 }
 
+// Counted in PyTorch (UNet of zoo_models.py). The paper's network has 31.0 million parameters, without normalisation.
+TEST(Zoo, UNetMayHaveTheDepthOfThePaper) {
+  const Value paper = table({{"levels", Value(4)}, {"filters", Value(64)}, {"up", Value("transposed")}});
+  const auto network = load("unet", paper);
+  ASSERT_TRUE(network);
+  EXPECT_EQ(trained_parameters(*network), 31'037'698);
+  expect_parameter(*network, "bottom.conv2.weight", {1024, 1024, 3, 3});
+  expect_parameter(*network, "grow4.conv.weight", {1024, 512, 2, 2});
+  expect_parameter(*network, "up4.conv1.weight", {512, 1024, 3, 3});
+  EXPECT_EQ(network->output(), (Shape{2, 256, 256}));
+  Diagnostics errors;
+  EXPECT_FALSE(load_network((kFolder / "unet.toml").string(), table({{"levels", Value(5)}}), registry(), errors));
+  EXPECT_NE(errors.text().find("'middle_5'"), std::string::npos) << errors.text();
+}
+
 TEST(Zoo, EveryShippedNetworkLoads) {
   int count = 0;
   for (const auto& file : std::filesystem::directory_iterator(kFolder)) {

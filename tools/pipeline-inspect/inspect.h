@@ -1,6 +1,7 @@
 // What pipeline-inspect says. Every function returns text for standard output.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "config/plan.h"
@@ -18,6 +19,8 @@ std::string describe_loss(const LossType& type);
 std::string describe_observer(const ObserverType& type);
 
 std::string describe_network(const Network& network);  // a table of layers
+// The plan of backend "cpu" for training steps and inference with batches of `batch` images.
+std::string describe_memory(const Network& network, const Registry& registry, std::uint32_t batch);
 std::string list_parameters(const Network& network);   // a JSON object a line: name, kind, first values, shape
 std::string describe_pipeline(const Pipeline& pipeline);
 std::string describe_weights(const std::string& file);  // tensors, classes, and how images are prepared

@@ -21,8 +21,10 @@ using namespace millrace;
 struct Options {
   std::vector<std::string> rest, sets;
   bool dot = false, schema = false, parameters = false;
-  std::string svg, plugin, limit = "30";
+  std::string svg, plugin, limit = "30", batch;
 };
+
+constexpr std::uint32_t kUsualBatch = 32, kMostBatch = 1 << 20;
 
 bool is_file(const std::string& name) { return name.ends_with(".toml") || std::filesystem::is_regular_file(name); }
 
@@ -44,11 +46,17 @@ std::string inspect_network(const std::string& file, const Options& options, con
   for (const std::string& set : options.sets) apply_override(set, variables, errors);
   const auto network = load_network(file, variables, registry, errors);
   errors.throw_if_any();
-  return options.parameters ? list_parameters(*network) : describe_network(*network);
+  if (options.parameters) return list_parameters(*network);
+  const std::uint32_t batch =
+      options.batch.empty() ? kUsualBatch : static_cast<std::uint32_t>(integer("--batch", options.batch, 1, kMostBatch));
+  return describe_network(*network) + describe_memory(*network, registry, batch);
 }
 
 std::string inspect_pipeline(const std::string& file, const Options& options, const Registry& registry) {
   if (options.parameters) fail(ErrorKind::usage, "'{}' is a pipeline; --parameters lists those of a network", file);
+  if (!options.batch.empty()) {
+    fail(ErrorKind::usage, "'{}' is a pipeline; --batch plans a network's memory, and pipeline-run --check a pipeline's", file);
+  }
   const Pipeline pipeline = load_pipeline(file, options.sets, registry);
   if (!options.svg.empty()) write_svg(draw_pipeline(pipeline), options.svg);
   if (options.dot) return draw_pipeline(pipeline);
@@ -124,8 +132,8 @@ std::string inspect(const Options& options) {
   }
   const auto network = options.rest.size() == 1 && !is_part(what, registry) ? find_network(what, ".") : std::nullopt;
   if (network) return inspect_network(*network, options, registry);
-  if (options.dot || options.parameters || !options.svg.empty() || !options.sets.empty()) {
-    fail(ErrorKind::usage, "--dot, --svg, --parameters and --set need a file or a network, found '{}'", what);
+  if (options.dot || options.parameters || !options.svg.empty() || !options.sets.empty() || !options.batch.empty()) {
+    fail(ErrorKind::usage, "--dot, --svg, --parameters, --batch and --set need a file or a network, found '{}'", what);
   }
   if (options.rest.size() == 2) return inspect_kind(what, options.rest[1], registry);
   return what == "devices" ? describe_devices(registry) : inspect_name(what, registry);
@@ -148,9 +156,10 @@ int main(int count, char** words) {
         .flag("--dot", "a pipeline as Graphviz source", options.dot)
         .option("--svg", "FILE", "draws a pipeline into a file (needs Graphviz)", options.svg)
         .flag("--parameters", "a network's parameters, one JSON object a line: name, shape, first values", options.parameters)
+        .option("--batch", "N", "of a network: the batch that its memory is planned for (32)", options.batch)
         .flag("--schema", "a JSON schema of pipeline files, for editors", options.schema)
-        .option("--conformance", "PLUGIN.so", "asks of everything in a plugin what is asked of ours; exit code 1 if a check fails",
-                options.plugin)
+        .option("--conformance", "PLUGIN.so",
+                "asks of everything in a plugin what is asked of ours; exit code 1 if a check fails", options.plugin)
         .option("--limit", "SECONDS", "with --conformance: how long one check may take (30)", options.limit);
     if (!arguments.read(count, words, options.rest)) return 0;
     if (!options.plugin.empty()) {

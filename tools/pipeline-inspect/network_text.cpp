@@ -72,32 +72,45 @@ std::uint64_t elements(const Network& network, const Layer& layer) {
   return sum;
 }
 
+// Of all its outputs, for one image in float32.
+std::uint64_t activation_bytes(const Layer& layer) {
+  std::uint64_t elements = 0;
+  for (int port = 0; port < layer.output_count(); ++port)
+    elements += static_cast<std::uint64_t>(layer.output_of(port).elements());
+  return elements * sizeof(float);
+}
+
 std::string figure(std::uint64_t number) { return number == 0 ? "" : grouped(number); }
 
 std::string totals(const Network& network) {
-  std::uint64_t trained = 0, fixed = 0, statistics = 0, multiply_adds = 0;
+  std::uint64_t trained = 0, fixed = 0, statistics = 0, multiply_adds = 0, activations = 0;
   for (const Parameter& parameter : network.parameters) {
     (parameter.statistic   ? statistics
      : parameter.trainable ? trained
                            : fixed) += static_cast<std::uint64_t>(parameter.shape.elements());
   }
-  for (const Layer& layer : network.layers) multiply_adds += layer.multiply_adds;
+  for (const Layer& layer : network.layers) {
+    multiply_adds += layer.multiply_adds;
+    activations += activation_bytes(layer);
+  }
   std::string out = fmt::format("{} layers, {} trained parameters", network.layers.size(), grouped(trained));
   if (fixed > 0) out += fmt::format(", {} fixed", grouped(fixed));
   if (statistics > 0) out += fmt::format(", {} running statistics", grouped(statistics));
-  return out + fmt::format(", {} multiply-adds an image\n", grouped(multiply_adds));
+  out += fmt::format(", {} multiply-adds an image\n", grouped(multiply_adds));
+  return out + fmt::format("in float32: {} bytes of parameters and statistics, {} bytes of activations an image\n",
+                           grouped((trained + fixed + statistics) * sizeof(float)), grouped(activations));
 }
 
 }  // namespace
 
 std::string describe_network(const Network& network) {
-  TextTable table({">", "name", "op", "", "takes", "output", ">parameters", ">multiply-adds"});
+  TextTable table({">", "name", "op", "", "takes", "output", ">parameters", ">multiply-adds", ">activation bytes"});
   table.row({"", "input", "", "(channels x height x width)", "",
              fmt::format("{} x {} x {}", network.input.channels, network.input.height, network.input.width)});
   for (std::size_t i = 0; i < network.layers.size(); ++i) {
     const Layer& layer = network.layers[i];
     table.row({std::to_string(i + 1), layer.name, layer.op, describe(layer), sources(network, i), to_string(layer.output),
-               figure(elements(network, layer)), figure(layer.multiply_adds)});
+               figure(elements(network, layer)), figure(layer.multiply_adds), figure(activation_bytes(layer))});
   }
   return fmt::format("{}\n", network.name) + table.text() + totals(network);
 }

@@ -59,6 +59,7 @@ Arguments& add_what_is_tried(Arguments& arguments, CommandLine& line, Words& wor
       .option("--overfit", "N", "train on N batches until the loss is a tenth, at most 200 steps; exit code 1 when it is not",
               line.overfit)
       .flag("--find-rate", "raise the learning rate from 1e-7 to 10 over 100 steps, and propose one", line.find_rate)
+      .option("--picture", "FILE.png", "with --find-rate: also draws the losses over the rates", line.picture)
       .option("--hash", "WHAT", "stream hashes cover: stream, samples and draws; pixels, also what the network receives",
               words.hash)
       .flag("--guard", "look for writes outside the samples' slots after each stage, and name the stage and the sample",
@@ -107,6 +108,7 @@ void check_trial(const CommandLine& line, bool whole) {
   if (!line.overfit.empty() && line.find_rate) {
     fail(ErrorKind::usage, "--overfit and --find-rate are two trials: choose one");
   }
+  if (!line.picture.empty() && !line.find_rate) fail(ErrorKind::usage, "--picture belongs to --find-rate");
   if (!line.tries() || whole) return;
   fail(ErrorKind::usage,
        "--overfit and --find-rate run the main graph from its first step in one process: leave out --graph, --from, --resume "

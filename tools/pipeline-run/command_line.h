@@ -15,7 +15,7 @@ struct CommandLine {
   std::string file;                    // the pipeline; "": that of `predict`
   std::vector<std::string> overrides;  // of the file, as --set takes them
   std::string predict, out, labels;    // images, the folder of predictions, and what they are compared with
-  std::string overfit, explain;
+  std::string overfit, explain, picture;
   std::uint64_t verify = 0;  // batches; 0: none
   int processes = 1;
   bool check = false, find_rate = false, json = false, quiet = false;

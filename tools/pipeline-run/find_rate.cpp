@@ -4,19 +4,26 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
+#include <utility>
 
 #include "millrace/error.h"
+#include "millrace/output_file.h"
+#include "rate_picture.h"
 
 namespace millrace {
 namespace {
 
 constexpr double kLowestRate = 1e-7, kHighestRate = 10;
-constexpr double kKept = 0.9;      // share of the average that stays from step to step
-constexpr double kExplosion = 4;   // times the lowest smoothed loss
-constexpr double kMargin = 10;     // from the rate of the lowest loss to the one that is proposed
 constexpr std::size_t kEvery = 5;  // steps from one line of the table to the next
 
 }  // namespace
+
+FindRate::FindRate(std::string picture) : picture_(std::move(picture)) {
+  if (picture_.empty()) return;
+  if (!writes_png()) fail(ErrorKind::usage, "--picture needs libpng, and this build was made without it");
+  if (!picture_.ends_with(".png")) fail(ErrorKind::usage, "--picture makes a PNG file: '{}' should end in .png", picture_);
+}
 
 double FindRate::rate_factor(std::uint64_t step) const {
   return std::pow(kHighestRate / kLowestRate, static_cast<double>(step) / static_cast<double>(most_steps() - 1));
@@ -35,35 +42,31 @@ std::vector<std::string> FindRate::overrides(const Pipeline& pipeline) const {
 void FindRate::step(const StepEvent& event) {
   const std::optional<double> loss = loss_of(event);
   if (!loss) return;
-  average_ = kKept * average_ + (1 - kKept) * *loss;
-  const double smoothed = average_ / (1 - std::pow(kKept, static_cast<double>(rows_.size() + 1)));
-  rows_.push_back({kLowestRate * rate_factor(event.step - 1), *loss, smoothed});
-  const Row* const best = lowest();
-  if (!std::isfinite(smoothed) || (best != nullptr && smoothed > kExplosion * best->smoothed)) stop();
-}
-
-const FindRate::Row* FindRate::lowest() const {
-  const Row* best = nullptr;
-  for (const Row& row : rows_) {
-    if (std::isfinite(row.smoothed) && (best == nullptr || row.smoothed < best->smoothed)) best = &row;
-  }
-  return best;
-}
-
-double FindRate::proposal() const {
-  const Row* const best = lowest();
-  return best == nullptr || best == &rows_.front() ? 0 : best->rate / kMargin;
+  curve_.add(kLowestRate * rate_factor(event.step - 1), *loss);
+  if (curve_.exploded()) stop();
 }
 
 std::string FindRate::text() const {
+  const std::span<const RatePoint> points = curve_.points();
   std::string text = fmt::format("{:>13}  {:>10}  {:>10}\n", "learning rate", "loss", "smoothed");
-  for (std::size_t r = 0; r < rows_.size(); ++r) {
-    if (r % kEvery != 0 && r + 1 != rows_.size()) continue;
-    text += fmt::format("{:>13.2e}  {:>10.4g}  {:>10.4g}\n", rows_[r].rate, rows_[r].loss, rows_[r].smoothed);
+  for (std::size_t r = 0; r < points.size(); ++r) {
+    if (r % kEvery != 0 && r + 1 != points.size()) continue;
+    text += fmt::format("{:>13.2e}  {:>10.4g}  {:>10.4g}\n", points[r].rate, points[r].loss, points[r].smoothed);
   }
-  if (proposal() == 0) return text + "no learning rate: the loss never fell below its first value\n";
-  return text + fmt::format("the smoothed loss is lowest at {:.2e}; begin with a tenth: learning_rate = {:.1e}\n", lowest()->rate,
-                            proposal());
+  if (!picture_.empty() && !points.empty()) {
+    OutputFile file(picture_);
+    file.write(png_of(rate_picture(points, curve_.proposal())));
+    file.commit();
+    text += fmt::format("picture: {}\n", picture_);
+  }
+  if (curve_.proposal() == 0) {
+    return text + fmt::format(
+                      "no learning rate: the smoothed loss never fell clearly below the first losses, {:.4g} +- {:.2g}; "
+                      "--overfit 1 says whether the network learns at all\n",
+                      curve_.level(), curve_.deviation());
+  }
+  return text + fmt::format("the smoothed loss is lowest at {:.2e}; begin with a tenth: learning_rate = {:.1e}\n",
+                            curve_.lowest()->rate, curve_.proposal());
 }
 
 }  // namespace millrace

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "rate_curve.h"
 #include "trial.h"
 
 namespace millrace {
@@ -13,23 +14,19 @@ namespace millrace {
 // 100 steps, from a rate of 1e-7 to one of 10, or until the smoothed loss is four times its lowest value or no number.
 class FindRate final : public Trial {
  public:
+  // `picture`: the PNG file that text() writes; "": none. Throws Error(usage) for one that cannot be made here.
+  explicit FindRate(std::string picture);
+
   std::vector<std::string> overrides(const Pipeline& pipeline) const override;
   std::uint64_t most_steps() const override { return 100; }
   double rate_factor(std::uint64_t step) const override;
   void step(const StepEvent& event) override;
-  bool succeeded() const override { return proposal() > 0; }
+  bool succeeded() const override { return curve_.proposal() > 0; }
   std::string text() const override;  // a table, and the proposal
 
  private:
-  struct Row {
-    double rate, loss, smoothed;
-  };
-  const Row* lowest() const;  // null where no loss was a number
-  // The rate to begin with: a tenth of that at the lowest smoothed loss. 0 where the loss never fell below its first value.
-  double proposal() const;
-
-  std::vector<Row> rows_;
-  double average_ = 0;  // exponential, of the losses so far, not yet corrected for its beginning at 0
+  const std::string picture_;
+  RateCurve curve_;
 };
 
 }  // namespace millrace

@@ -31,7 +31,7 @@ namespace {
 
 // Null: the run is no trial.
 std::shared_ptr<Trial> chosen_trial(const CommandLine& line) {
-  if (line.find_rate) return std::make_shared<FindRate>();
+  if (line.find_rate) return std::make_shared<FindRate>(line.picture);
   if (line.overfit.empty()) return nullptr;
   return std::make_shared<Overfit>(integer("--overfit", line.overfit, 1, Overfit::kMostSteps));
 }

@@ -6,6 +6,7 @@
 #include <numeric>
 
 #include "millrace/error.h"
+#include "millrace/schedule.h"
 
 namespace millrace {
 namespace {
@@ -31,8 +32,9 @@ std::vector<std::string> Overfit::overrides(const Pipeline& pipeline) const {
   for (const StagePlan& stage : graph.stages) {  // an epoch has a few steps here, and schedules count epochs
     const Value* rate = stage.type->takes_rule ? stage.table.find("learning_rate") : nullptr;
     if (!rate || rate->kind() != Value::Kind::table) continue;
-    for (const char* set : {"schedule=constant", "warmup_epochs=0"})
-      overrides.push_back(fmt::format("{}.{}.learning_rate.{}", graph.name, stage.name, set));
+    const Value* initial = rate->find("initial");
+    overrides.push_back(fmt::format("{}.{}.learning_rate={}", graph.name, stage.name,
+                                    initial && initial->is_number() ? initial->number() : ScheduleParams{}.initial));
   }
   overrides.push_back(
       fmt::format("{}.{}.limit={}", graph.name, source.name, static_cast<std::int64_t>(batches_) * size->integer()));

@@ -190,6 +190,9 @@ struct Bucket {
   std::vector<int> parameters;  // indices into Network::parameters
   float* gradients = nullptr;   // device memory, contiguous; valid after start()
   std::size_t elements = 0;     // with whatever padding the device's layout has
+  // Where each of `parameters` begins in `gradients`, in elements. What lies between a parameter's last gradient and the next
+  // parameter is padding, and 0.
+  std::vector<std::size_t> offsets;
 };
 
 // What a device will hold. Pure planning: known after compile(), before anything is allocated.

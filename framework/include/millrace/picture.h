@@ -32,6 +32,8 @@ class Picture {
   Colour at(int y, int x) const;  // REQUIRES: within the picture
 
   void rectangle(int top, int left, int height, int width, Colour colour);
+  // From one pixel to another, both included; `thickness` pixels thick, to the right and below.
+  void line(int y0, int x0, int y1, int x1, Colour colour, int thickness = 1);
   // An image of 1 or 3 channels; of others the first.
   void image(int top, int left, const ImageView& image);
   void text(int top, int left, std::string_view text, Colour colour, int size = 1);

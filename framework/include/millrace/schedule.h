@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,11 +12,12 @@ namespace millrace {
 
 // `learning_rate = { initial = 0.1, schedule = "piecewise", drop_factor = 0.1, drop_epochs = 12, warmup_epochs = 1 }`
 //
-// With t the step from 0, T the steps of the run, S the steps of an epoch, W = warmup_epochs * S:
+// With t the step from 0, T the steps of the run, S the steps of an epoch, W = warmup_steps or warmup_epochs * S, D = drop_steps
+// or drop_epochs * S:
 //
 //   constant     initial
-//   piecewise    initial * drop_factor ^ floor(t / (S * drop_epochs))
-//   exponential  initial * drop_factor ^ (t / (S * drop_epochs))
+//   piecewise    initial * drop_factor ^ floor(t / D), or with `drops` initial * drop_factor ^ (how many of drops * S are <= t)
+//   exponential  initial * drop_factor ^ (t / D)
 //   cosine       initial * (f + (1 - f) * (1 + cos(pi * q)) / 2),    f = final_factor, q = (t - W) / (T - W)
 //   polynomial   initial * (f + (1 - f) * (1 - q) ^ power)
 //   triangular   initial * (start_factor -> 1 for t = 0 ... peak * T, then 1 -> final_factor for t = peak * T ... T, linearly)
@@ -27,38 +29,43 @@ namespace millrace {
 // or stays at initial * start_factor (warmup = "constant"); both are of arXiv 1706.02677. final_factor belongs to t = T, one past
 // the last step; that of one_cycle belongs to the last step.
 //
-// They are PyTorch's StepLR (piecewise), ExponentialLR, CosineAnnealingLR and PolynomialLR; OneCycleLR with start_factor =
-// 1 / div_factor and final_factor = 1 / (div_factor * final_div_factor), whose defaults are 0.04 and 4e-6 with peak = 0.3; and
-// for warm-up LinearLR and ConstantLR.
+// They are PyTorch's StepLR and MultiStepLR (piecewise), ExponentialLR, CosineAnnealingLR and PolynomialLR; OneCycleLR with
+// start_factor = 1 / div_factor and final_factor = 1 / (div_factor * final_div_factor), whose defaults are 0.04 and 4e-6 with
+// peak = 0.3; and for warm-up LinearLR and ConstantLR.
 struct ScheduleParams {
   double initial = 0.01;
   std::string schedule = "constant";
   double drop_factor = 0.1;
-  double drop_epochs = 10;
+  std::optional<double> drop_epochs = {};  // neither this nor one of the next two: 10
+  std::optional<std::int64_t> drop_steps = {};
+  std::vector<double> drops = {};  // epochs, rising
   double power = 1;
   double final_factor = 0;
   double start_factor = 0;
-  double peak = 0.5;  // share of the run
-  double warmup_epochs = 0;
+  double peak = 0.5;                         // share of the run
+  std::optional<double> warmup_epochs = {};  // neither this nor the next: no warm-up
+  std::optional<std::int64_t> warmup_steps = {};
   std::string warmup = "gradual";
 
   static void describe(ParamSet<ScheduleParams>& set);
 };
 
-// Thread-safe.
+// Thread-safe. Throws Error(usage) for keys that exclude each other.
 class Schedule {
  public:
   Schedule(const ScheduleParams& params, double steps_per_epoch, std::uint64_t total_steps);
   double rate(std::uint64_t step) const;
 
  private:
-  double own(double step) const;        // without warm-up
-  double one_cycle(double step) const;  // the factor of `initial`
+  double own(double step) const;          // without warm-up
+  double drops_until(double step) const;  // of a piecewise rate
+  double one_cycle(double step) const;    // the factor of `initial`
 
   ScheduleParams params_;
   double steps_per_epoch_;
   double total_steps_;
   double warmup_steps_;
+  double drop_steps_;  // from drop to drop, without `drops`
 };
 
 }  // namespace millrace

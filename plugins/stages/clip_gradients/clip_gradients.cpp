@@ -23,17 +23,34 @@ void ClipGradients::describe(StageDescription<Params>& d) {
       .range(0)
       .text(
           "the largest Euclidean norm that all gradients of a step have together; beyond it they are scaled down to it; default: "
-          "1, without `value`");
+          "1, without `norm` and `value`");
+  d.params.add("norm", &Params::norm)
+      .range(0)
+      .text("the largest Euclidean norm of each parameter's gradients; beyond it that parameter's are scaled down to it");
   d.params.add("value", &Params::value).range(0).text("the largest size of each gradient; beyond it a gradient becomes +-value");
 }
 
+ClipGradients::Way ClipGradients::way_of(const Params& params) {
+  const auto exclude = [](const char* first, bool has_first, const char* second, bool has_second) {
+    if (!has_first || !has_second) return;
+    fail(ErrorKind::usage, "{} and {} are two ways to bound gradients: name one; for both, put two stages into flow", first,
+         second);
+  };
+  exclude("global_norm", params.global_norm.has_value(), "norm", params.norm.has_value());
+  exclude("global_norm", params.global_norm.has_value(), "value", params.value.has_value());
+  exclude("norm", params.norm.has_value(), "value", params.value.has_value());
+  return params.value ? Way::value : params.norm ? Way::norm : Way::global_norm;
+}
+
 ClipGradients::ClipGradients(const Params& params, const StageContext& context)
-    : by_value_(params.value.has_value()), limit_(by_value_ ? *params.value : params.global_norm.value_or(1)), context_(context) {
-  if (by_value_ && params.global_norm) {
-    fail(ErrorKind::usage, "global_norm and value are two ways to bound gradients: name one; for both, put two stages into flow");
-  }
+    : way_(way_of(params)),
+      limit_(way_ == Way::value  ? *params.value
+             : way_ == Way::norm ? *params.norm
+                                 : params.global_norm.value_or(1)),
+      context_(context) {
   if (limit_ <= 0) {
-    fail(ErrorKind::usage, "{} = {}: nothing would ever be updated", by_value_ ? "value" : "global_norm", limit_);
+    const char* const key = way_ == Way::value ? "value" : way_ == Way::norm ? "norm" : "global_norm";
+    fail(ErrorKind::usage, "{} = {}: nothing would ever be updated", key, limit_);
   }
 }
 
@@ -41,19 +58,38 @@ void ClipGradients::open() {
   const auto index = static_cast<std::size_t>(context_.replica);
   Device& device = *context_.devices[index];
   stream_ = device.make_stream(fmt::format("clip_gradients[{}]", context_.replica));
-  if (by_value_) return;
+  if (way_ == Way::value) return;
   first_chunk_ = {0};
   for (const Bucket& bucket : context_.replicas[index]->buckets()) {
-    first_chunk_.push_back(first_chunk_.back() + chunks_of_gradients(static_cast<std::int64_t>(bucket.elements)));
+    if (way_ == Way::norm) {
+      plan_parameters(bucket);
+    } else {
+      first_chunk_.push_back(first_chunk_.back() + chunks_of_gradients(static_cast<std::int64_t>(bucket.elements)));
+    }
   }
   squares_ = device.memory(static_cast<std::size_t>(first_chunk_.back()) * sizeof(double), "squares of gradients");
-  result_ = device.memory(sizeof(ClipResult), "norm of gradients");
+  if (way_ == Way::global_norm) result_ = device.memory(sizeof(ClipResult), "norm of gradients");
+}
+
+// A bucket's parameters in as many groups as needed. Their padding is counted with them: it is 0.
+void ClipGradients::plan_parameters(const Bucket& bucket) {
+  std::vector<ParameterChunks>& groups = parameters_.emplace_back();
+  std::int64_t chunks = 0;
+  for (std::size_t i = 0; i < bucket.offsets.size(); ++i) {
+    const std::size_t end = i + 1 < bucket.offsets.size() ? bucket.offsets[i + 1] : bucket.elements;
+    if (groups.empty() || groups.back().parameters == ParameterChunks::kMost) {
+      groups.emplace_back().begin[0] = static_cast<std::int64_t>(bucket.offsets[i]);
+    }
+    groups.back().add(static_cast<std::int64_t>(end - bucket.offsets[i]));
+  }
+  for (const ParameterChunks& group : groups) chunks += group.chunks();
+  first_chunk_.push_back(first_chunk_.back() + chunks);
 }
 
 void ClipGradients::process(int, Packet packet, Output& output) {
   auto& bucket = static_cast<GradientBucket&>(*packet.payload);
-  if (by_value_) {
-    clip_by_value(bucket);
+  if (way_ != Way::global_norm) {
+    way_ == Way::value ? clip_by_value(bucket) : clip_by_norm(bucket);
     return output.emit(0, std::move(packet));
   }
   const auto buckets = static_cast<std::size_t>(bucket.buckets);
@@ -70,6 +106,28 @@ void ClipGradients::clip_by_value(GradientBucket& bucket) {
   clip.limit = static_cast<float>(limit_);
   stream_->wait(bucket.ready);
   stream_->run(group_kernel<ClipByValue>, &clip);
+  bucket.ready = stream_->record();
+}
+
+void ClipGradients::clip_by_norm(GradientBucket& bucket) {
+  const auto number = static_cast<std::size_t>(bucket.bucket);
+  auto* squares = reinterpret_cast<double*>(squares_.get()) + first_chunk_[number];
+  stream_->wait(bucket.ready);
+  for (const ParameterChunks& of : parameters_[number]) {
+    SquaresOfParameters sum;
+    sum.of = of;
+    sum.gradients = bucket.data;
+    sum.squares = squares;
+    stream_->run(group_kernel<SquaresOfParameters>, &sum);
+    BoundParameters bound;
+    bound.of = of;
+    bound.gradients = bucket.data;
+    bound.squares = squares;
+    bound.scale = bucket.scale;
+    bound.limit = limit_;
+    stream_->run(group_kernel<BoundParameters>, &bound);
+    squares += of.chunks();
+  }
   bucket.ready = stream_->record();
 }
 
@@ -131,6 +189,7 @@ std::shared_ptr<std::uint8_t[]> ClipGradients::free_place() {
 
 }  // namespace millrace
 
-MILLRACE_PLUGIN("clip_gradients", "1.0", "Clipping of gradients, by their global norm or by value.") {
+MILLRACE_PLUGIN("clip_gradients", "1.0",
+                "Clipping of gradients, by their global norm, by the norm of each parameter or by value.") {
   registry.add_stage<millrace::ClipGradients>();
 }

@@ -22,12 +22,16 @@ namespace millrace {
 // said by `on_nan` of [run]. Reports "gradient_norm" once a step. With global_norm = inf it leaves out such steps and does no
 // more.
 //
+// By `norm`, the norm of each parameter's gradients by itself: beyond it they are scaled down to it. Each bucket goes on at once,
+// with its gradients written. Gradients whose norm is not finite stay as they are.
+//
 // By `value`, each gradient by itself: what lies outside [-value, value] becomes the nearer end. Each bucket goes on at once,
 // with its gradients written. What is not a number stays so.
 class ClipGradients : public Stage {
  public:
   struct Params {
-    std::optional<double> global_norm;  // neither: 1
+    std::optional<double> global_norm;  // without any of the three: 1
+    std::optional<double> norm;
     std::optional<double> value;
   };
   static void describe(StageDescription<Params>& d);
@@ -35,20 +39,25 @@ class ClipGradients : public Stage {
 
   void open() override;
   void process(int port, Packet packet, Output& output) override;
-  bool leaves_out_updates() const override { return !by_value_; }
+  bool leaves_out_updates() const override { return way_ == Way::global_norm; }
   void stop() noexcept override { held_.clear(); }  // of a run that ended in the middle of a step
 
  private:
+  enum class Way { global_norm, norm, value };
+  static Way way_of(const Params& params);  // Error(usage) for two
+  void plan_parameters(const Bucket& bucket);
   void clip_by_value(GradientBucket& bucket);
+  void clip_by_norm(GradientBucket& bucket);
   void add_squares(const GradientBucket& bucket);
   void finish_step(Output& output);
   void report_when(const Ref<Event>& known, std::shared_ptr<std::uint8_t[]> result, std::uint64_t step, Output& output);
   std::shared_ptr<std::uint8_t[]> free_place();  // of a result on the host
 
-  const bool by_value_;
+  const Way way_;
   const double limit_;
   const StageContext context_;
-  std::vector<std::int64_t> first_chunk_;  // by bucket; one past the last at the end
+  std::vector<std::int64_t> first_chunk_;                 // by bucket; one past the last at the end
+  std::vector<std::vector<ParameterChunks>> parameters_;  // by bucket, by `norm`
   std::shared_ptr<std::byte> squares_, result_;
   std::vector<std::shared_ptr<std::uint8_t[]>> places_;
   std::vector<Packet> held_;        // of this step

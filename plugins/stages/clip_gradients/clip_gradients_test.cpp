@@ -84,12 +84,90 @@ TEST(ClipKernels, BoundWhatAnEarlierStageScales) {
   EXPECT_EQ(values, (std::vector<float>{4, -4, 1}));
 }
 
+// Parameters one behind the other, each with padding of 0 at its end; the first begins at 5.
+struct ParametersInABucket {
+  explicit ParametersInABucket(const std::vector<std::int64_t>& the_sizes) : sizes(the_sizes), values(5, 1e6F) {
+    std::mt19937_64 generator(5);
+    std::normal_distribution<float> normal;
+    of.begin[0] = 5;
+    for (std::size_t p = 0; p < sizes.size(); ++p) {
+      for (std::int64_t i = 0; i < sizes[p]; ++i) values.push_back(normal(generator) * static_cast<float>(1 + p % 3));
+      values.insert(values.end(), 3, 0.0F);
+      of.add(sizes[p] + 3);
+    }
+    values.push_back(1e6F);
+  }
+  void bound(double limit, const float* scale) {
+    std::vector<double> squares(static_cast<std::size_t>(of.chunks()));
+    SquaresOfParameters sum;
+    sum.of = of;
+    sum.gradients = values.data();
+    sum.squares = squares.data();
+    BoundParameters clip;
+    clip.of = of;
+    clip.gradients = values.data();
+    clip.squares = squares.data();
+    clip.limit = limit;
+    clip.scale = scale;
+    for (std::int64_t chunk = of.chunks(); chunk-- > 0;) group_kernel<SquaresOfParameters>.run_on_host(&sum, chunk, chunk + 1);
+    for (std::int64_t chunk = of.chunks(); chunk-- > 0;) group_kernel<BoundParameters>.run_on_host(&clip, chunk, chunk + 1);
+  }
+
+  std::vector<std::int64_t> sizes;
+  std::vector<float> values;
+  ParameterChunks of;
+};
+
+TEST(ClipKernels, BoundTheNormOfEachParameterByItself) {
+  const std::vector<std::int64_t> sizes = {1, 40, kChunkOfGradients - 3, 3 * kChunkOfGradients + 17, 200};
+  for (const float scale : {1.0F, 0.5F}) {
+    ParametersInABucket bucket(sizes);
+    const std::vector<float> before = bucket.values;
+    bucket.bound(30, scale == 1 ? nullptr : &scale);
+    std::size_t at = 5, scaled = 0;
+    for (const std::int64_t size : sizes) {
+      double total = 0;
+      for (std::int64_t i = 0; i < size; ++i) total += std::pow(static_cast<double>(before[at + static_cast<std::size_t>(i)]), 2);
+      const double factor = std::min(1.0, 30 / (static_cast<double>(scale) * std::sqrt(total)));
+      scaled += factor < 1 ? 1 : 0;
+      for (std::int64_t i = 0; i < size; ++i, ++at) {
+        const double expected = factor * static_cast<double>(before[at]);
+        ASSERT_NEAR(bucket.values[at], expected, 1e-6 * std::abs(expected)) << size << " elements, " << i;
+        if (factor == 1) {
+          ASSERT_EQ(bucket.values[at], before[at]) << "within the limit nothing is rounded";
+        }
+      }
+      for (int i = 0; i < 3; ++i, ++at) ASSERT_EQ(bucket.values[at], 0) << "padding";
+    }
+    EXPECT_GT(scaled, 1U);
+    EXPECT_LT(scaled, sizes.size());
+    EXPECT_EQ(bucket.values.front(), 1e6F) << "what lies before the parameters is not theirs";
+    EXPECT_EQ(bucket.values.back(), 1e6F);
+  }
+}
+
+TEST(ClipKernels, LeaveAParameterAloneWhoseNormIsNotFinite) {
+  for (const float wrong : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    ParametersInABucket bucket({4, 50});
+    bucket.values[6] = wrong;
+    const std::vector<float> before = bucket.values;
+    bucket.bound(1e-3, nullptr);
+    EXPECT_EQ(bucket.values[5], before[5]);
+    EXPECT_EQ(std::isnan(bucket.values[6]), std::isnan(wrong));
+    EXPECT_LT(std::abs(bucket.values[12]), 1e-3F) << "the other one is bounded";
+  }
+}
+
 // One replica of a small network, with a bucket for each parameter.
 class ClipGradientsTest : public testing::Test {
  protected:
   ClipGradientsTest() : network_(testkit::small_network({2, 2, 1}, 3, 2)), device_(testkit::make_plain_backend()->open(0, {})) {
+    compile(1);
+  }
+
+  void compile(std::size_t bucket_bytes) {
     CompileOptions options;
-    options.bucket_bytes = 1;
+    options.bucket_bytes = bucket_bytes;
     replica_ = device_->compile(network_, options);
     replica_->start();
     context_.graph = "train";
@@ -189,6 +267,64 @@ TEST_F(ClipGradientsTest, ByValueEachBucketGoesOnAtOnceWithItsGradientsBounded) 
   EXPECT_TRUE(harness.run().scalars(0).empty());
 }
 
+TEST_F(ClipGradientsTest, ByNormEachParameterIsBoundedByItself) {
+  compile(std::size_t{1} << 20);  // all parameters lie in one bucket
+  testkit::Harness& harness = start(table({{"norm", Value(1.2)}}));
+  ASSERT_EQ(replica_->buckets().size(), 1U);
+  const Bucket& memory = replica_->buckets().front();
+  ASSERT_GT(memory.parameters.size(), 3U);
+  ASSERT_EQ(memory.offsets.size(), memory.parameters.size());
+  for (std::size_t i = 0; i < memory.elements; ++i) memory.gradients[i] = 0.25F * static_cast<float>(i % 7) - 0.5F;
+  const std::vector<float> before(memory.gradients, memory.gradients + memory.elements);
+  Ref<GradientBucket> bucket = make_ref<GradientBucket>();
+  bucket->data = memory.gradients;
+  bucket->elements = memory.elements;
+  harness.feed(testkit::packet(std::move(bucket), 0));
+  const std::vector<Packet> out = harness.take();
+  ASSERT_EQ(out.size(), 1U);
+  EXPECT_EQ(static_cast<const GradientBucket&>(*out[0].payload).scale, nullptr);
+  EXPECT_TRUE(harness.run().scalars(0).empty());
+  std::size_t scaled = 0;
+  for (std::size_t p = 0; p < memory.parameters.size(); ++p) {
+    const auto size =
+        static_cast<std::size_t>(network_.parameters[static_cast<std::size_t>(memory.parameters[p])].shape.elements());
+    double total = 0;
+    for (std::size_t i = memory.offsets[p]; i < memory.offsets[p] + size; ++i)
+      total += std::pow(static_cast<double>(before[i]), 2);
+    const double factor = std::min(1.0, 1.2 / std::sqrt(total));
+    scaled += factor < 1 ? 1 : 0;
+    for (std::size_t i = memory.offsets[p]; i < memory.offsets[p] + size; ++i) {
+      EXPECT_NEAR(memory.gradients[i], factor * static_cast<double>(before[i]), 1e-6) << p << ", " << i;
+    }
+  }
+  EXPECT_GT(scaled, 0U);
+  EXPECT_LT(scaled, memory.parameters.size());
+}
+
+// More parameters than one kernel takes.
+TEST_F(ClipGradientsTest, ByNormABucketMayHaveAnyNumberOfParameters) {
+  Layer& layer = network_.layers.back();
+  const Parameter like = network_.parameters[static_cast<std::size_t>(layer.parameters.back())];
+  for (int extra = 0; extra < 2 * ParameterChunks::kMost; ++extra) {
+    layer.parameters.push_back(static_cast<int>(network_.parameters.size()));
+    network_.parameters.push_back(like);
+  }
+  compile(std::size_t{1} << 20);
+  testkit::Harness& harness = start(table({{"norm", Value(1.0)}}));
+  const Bucket& memory = replica_->buckets().front();
+  ASSERT_GT(memory.parameters.size(), 2U * ParameterChunks::kMost);
+  std::fill_n(memory.gradients, memory.elements, 3.0F);
+  Ref<GradientBucket> bucket = make_ref<GradientBucket>();
+  bucket->data = memory.gradients;
+  bucket->elements = memory.elements;
+  harness.feed(testkit::packet(std::move(bucket), 0));
+  ASSERT_EQ(harness.take().size(), 1U);
+  for (std::size_t p = 0; p < memory.parameters.size(); ++p) {
+    const auto size = static_cast<double>(network_.parameters[static_cast<std::size_t>(memory.parameters[p])].shape.elements());
+    EXPECT_NEAR(memory.gradients[memory.offsets[p]], std::min(3.0, 1 / std::sqrt(size)), 1e-6) << p;
+  }
+}
+
 TEST_F(ClipGradientsTest, WithoutAKeyTheNormIsBoundedByOne) {
   start(table({}));
   EXPECT_FLOAT_EQ(*static_cast<const GradientBucket&>(*feed_step(0, 3).at(0).payload).scale, static_cast<float>(1 / norm_of(3)));
@@ -197,10 +333,18 @@ TEST_F(ClipGradientsTest, WithoutAKeyTheNormIsBoundedByOne) {
 TEST_F(ClipGradientsTest, ALimitOfZeroIsAMistake) {
   EXPECT_THROW(start(0), Error);
   EXPECT_THROW(start(table({{"value", Value(0.0)}})), Error);
+  EXPECT_THROW(start(table({{"norm", Value(0.0)}})), Error);
 }
 
 TEST_F(ClipGradientsTest, TwoWaysInOneStageAreAMistake) {
   EXPECT_THROW(start(table({{"global_norm", Value(1.0)}, {"value", Value(1.0)}})), Error);
+  EXPECT_THROW(start(table({{"global_norm", Value(1.0)}, {"norm", Value(1.0)}})), Error);
+  try {
+    start(table({{"norm", Value(1.0)}, {"value", Value(1.0)}}));
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_NE(std::string(error.what()).find("norm and value are two ways"), std::string::npos) << error.what();
+  }
 }
 
 }  // namespace

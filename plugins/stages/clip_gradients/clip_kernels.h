@@ -87,7 +87,7 @@ struct ClipByValue {
   static constexpr Form kForm = Form::groups;
   static constexpr int kThreads = 256;
   static constexpr const char* kName = "bounds of gradients";
-  float* gradients = nullptr;  // (elements), read and written
+  float* gradients = nullptr;    // (elements), read and written
   const float* scale = nullptr;  // null: 1
   std::int64_t elements = 0;
   float limit = 0;
@@ -112,6 +112,90 @@ struct ClipByValue {
   }
 };
 
-MILLRACE_ELEMENTS(SumOfSquares, ClipByNorm, ClipByValue)
+// Several parameters of one bucket, whose gradients are taken in chunks. It is plain data, which travels with a kernel.
+struct ParameterChunks {
+  static constexpr int kMost = 32;
+  int parameters = 0;
+  std::int64_t begin[kMost + 1] = {};        // of each parameter's gradients, and the end of the last
+  std::int64_t first_chunk[kMost + 1] = {};  // by parameter; one past the last at the end
+
+  // REQUIRES: parameters < kMost. It begins where the last one ended.
+  void add(std::int64_t elements) {
+    begin[parameters + 1] = begin[parameters] + elements;
+    first_chunk[parameters + 1] = first_chunk[parameters] + chunks_of_gradients(elements);
+    ++parameters;
+  }
+  MILLRACE_KERNEL std::int64_t chunks() const { return first_chunk[parameters]; }
+  MILLRACE_KERNEL std::int64_t elements() const { return begin[parameters] - begin[0]; }
+  MILLRACE_KERNEL int parameter_of(std::int64_t chunk) const {
+    int parameter = 0;
+    while (chunk >= first_chunk[parameter + 1]) ++parameter;
+    return parameter;
+  }
+};
+
+// The squares of each chunk, in double, in an order that depends on the parameter's number of elements alone.
+struct SquaresOfParameters {
+  static constexpr Form kForm = Form::groups;
+  static constexpr int kThreads = 256;
+  static constexpr const char* kName = "squares of each parameter's gradients";
+  ParameterChunks of;
+  const float* gradients = nullptr;  // of the bucket
+  double* squares = nullptr;         // (chunks), written
+
+  std::int64_t size() const { return of.chunks(); }
+  template <class Group>
+  MILLRACE_KERNEL void operator()(const Group& group, std::int64_t chunk) const {
+    const int parameter = of.parameter_of(chunk);
+    SumOfSquares sum;
+    sum.gradients = gradients + of.begin[parameter];
+    sum.squares = squares + of.first_chunk[parameter];
+    sum.elements = of.begin[parameter + 1] - of.begin[parameter];
+    sum(group, chunk - of.first_chunk[parameter]);
+  }
+  std::vector<MemoryUse> uses() const {
+    return {{gradients + of.begin[0], static_cast<std::size_t>(of.elements()) * sizeof(float), false},
+            {squares, static_cast<std::size_t>(size()) * sizeof(double), true}};
+  }
+};
+
+// Scales each parameter's gradients down to the limit where `scale` times their norm is beyond it. A parameter whose norm is not
+// finite stays as it is.
+struct BoundParameters {
+  static constexpr Form kForm = Form::groups;
+  static constexpr int kThreads = 256;
+  static constexpr const char* kName = "bounds of each parameter's gradients";
+  ParameterChunks of;
+  float* gradients = nullptr;       // of the bucket, read and written
+  const double* squares = nullptr;  // (chunks)
+  const float* scale = nullptr;     // null: 1
+  double limit = 0;
+
+  std::int64_t size() const { return of.chunks(); }
+  template <class Group>
+  MILLRACE_KERNEL void operator()(const Group& group, std::int64_t chunk) const {
+    const int parameter = of.parameter_of(chunk);
+    double total = 0;
+    for (std::int64_t i = of.first_chunk[parameter] + group.lane(); i < of.first_chunk[parameter + 1]; i += group.size()) {
+      total += squares[i];
+    }
+    const double norm = sqrt(group.sum(total)) * (scale == nullptr ? 1.0 : fabs(static_cast<double>(*scale)));
+    if (!isfinite(norm) || norm <= limit) return;
+    const auto factor = static_cast<float>(limit / norm);
+    const std::int64_t first = of.begin[parameter] + (chunk - of.first_chunk[parameter]) * kChunkOfGradients;
+    const std::int64_t end = of.begin[parameter + 1], last = end - first < kChunkOfGradients ? end : first + kChunkOfGradients;
+    for (std::int64_t i = first + group.lane(); i < last; i += group.size()) gradients[i] *= factor;
+  }
+  std::vector<MemoryUse> uses() const {
+    const std::size_t bytes = static_cast<std::size_t>(of.elements()) * sizeof(float);
+    std::vector<MemoryUse> all = {{gradients + of.begin[0], bytes, false},
+                                  {gradients + of.begin[0], bytes, true},
+                                  {squares, static_cast<std::size_t>(size()) * sizeof(double), false}};
+    if (scale != nullptr) all.push_back({scale, sizeof(float), false});
+    return all;
+  }
+};
+
+MILLRACE_ELEMENTS(SumOfSquares, ClipByNorm, ClipByValue, SquaresOfParameters, BoundParameters)
 
 }  // namespace millrace

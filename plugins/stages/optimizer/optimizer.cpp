@@ -1,5 +1,7 @@
 #include "optimizer.h"
 
+#include <fmt/format.h>
+
 #include <charconv>
 #include <cmath>
 #include <system_error>
@@ -11,7 +13,7 @@
 namespace millrace {
 namespace {
 
-// Copies of the weights: lookahead's, and what ema averages.
+// Copies of the weights: lookahead's, and what ema or average makes.
 constexpr std::string_view kSlow = "slow", kAverage = "average";
 
 }  // namespace
@@ -51,13 +53,26 @@ void Optimizer::describe(StageDescription<Params>& d) {
                   members.add("every", &Ema::every).range(1).unit("steps").text("from one blend to the next");
                 })
       .text("exponential moving average of the weights, used in validation and saved instead of them");
+  set.add_table("average", &Params::average,
+                [](ParamSet<Average>& members) {
+                  members.add("start", &Average::start).range(0, 1).text("share of the run after which it begins");
+                  members.add("every", &Average::every)
+                      .range(1)
+                      .unit("steps")
+                      .choices({"epoch"})
+                      .text("from one place to the next; \"epoch\": the end of each epoch");
+                })
+      .text("mean of the weights at several places of the run's end (SWA), used in validation and saved instead of them");
 }
 
 void Optimizer::request(const Params& params, const StageContext& context, CompileRequest& request) {
   if (!request.update.rules.empty()) fail(ErrorKind::usage, "the network has one optimizer already");
   request.update.rules.push_back(make_rule(params, context));
   if (params.lookahead.every > 0) request.copies.emplace_back(kSlow);
-  if (params.ema.decay > 0) {
+  if (params.ema.decay > 0 && params.average) {
+    fail(ErrorKind::usage, "ema and average both make the weights that are validated and saved: give one");
+  }
+  if (params.ema.decay > 0 || params.average) {
     request.copies.emplace_back(kAverage);
     request.evaluated = kAverage;
   }
@@ -99,13 +114,21 @@ void Optimizer::process(int, Packet packet, Output&) {
   packet.payload = nullptr;  // with the step's last bucket, its token
 }
 
-std::string Optimizer::save() const { return std::to_string(step_.updates_done); }
+// The number of updates, and with an average the number of its places.
+std::string Optimizer::save() const {
+  return params_.average ? fmt::format("{} {}", step_.updates_done, averaged_) : std::to_string(step_.updates_done);
+}
 
 void Optimizer::restore(std::string_view saved) {
-  const auto [end, error] = std::from_chars(saved.data(), saved.data() + saved.size(), step_.updates_done);
-  if (error != std::errc() || end != saved.data() + saved.size()) {
-    fail(ErrorKind::data, "a number of updates cannot be '{}'", saved);
-  }
+  const auto read = [saved](std::string_view text, std::uint64_t& number) {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error == std::errc() && end == text.data() + text.size()) return;
+    fail(ErrorKind::data, "numbers of updates and of averaged places cannot be '{}'", saved);
+  };
+  const std::size_t blank = saved.find(' ');
+  averaged_ = 0;
+  read(saved.substr(0, blank), step_.updates_done);
+  if (blank != std::string_view::npos) read(saved.substr(blank + 1), averaged_);
   started_ = step_.updates_done > 0;
 }
 
@@ -125,6 +148,21 @@ void Optimizer::end_step() {
   if (params_.lookahead.every > 0) look_ahead(done);
   const Ema& ema = params_.ema;
   if (ema.decay > 0 && done % static_cast<std::uint64_t>(ema.every) == 0) replica().blend(kAverage, ema.decay, false);
+  if (!joins_average(done)) return;
+  const auto places = static_cast<double>(averaged_++);
+  replica().blend(kAverage, places / (places + 1), false);
+}
+
+bool Optimizer::joins_average(std::uint64_t done) const {
+  if (!params_.average) return false;
+  const Average& average = *params_.average;
+  if (static_cast<double>(done) < average.start * static_cast<double>(context_.total_steps)) return false;
+  if (average.every > 0) return done % static_cast<std::uint64_t>(average.every) == 0;
+  // An epoch may end within a step: the margin lets the step count that ends with it.
+  const auto epochs = [this](std::uint64_t steps) {
+    return std::floor(static_cast<double>(steps) / context_.steps_per_epoch + 1e-9);
+  };
+  return epochs(done) > epochs(done - 1);
 }
 
 void Optimizer::look_ahead(std::uint64_t done) {

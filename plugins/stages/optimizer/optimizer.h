@@ -30,6 +30,10 @@ namespace millrace {
 // ema: after every `every` steps, average = decay * average + (1 - decay) * w, over weights and running statistics; it begins as
 // they are then. Validation sees the average, and it is saved.
 //
+// average: the plain mean of the weights at the end of each epoch, or after every so many steps, from the share `start` of the
+// run on (stochastic weight averaging, arXiv 1803.05407): average = n / (n + 1) * average + w / (n + 1) for the n-th such place.
+// Running statistics are averaged as weights are. Validation sees the average from its first place on, and it is saved.
+//
 // scale_with_batch: the rate is multiplied by batch / reference (arXiv 1706.02677), or by the square root of that, which keeps
 // the variance of the updates (arXiv 1404.5997).
 //
@@ -45,6 +49,10 @@ class Optimizer : public Stage {
     double decay = 0;
     std::int64_t every = 1;
   };
+  struct Average {
+    double start = 0.75;
+    std::int64_t every = 0;  // steps; 0: epochs
+  };
   struct ScaleWithBatch {
     double reference = 0;
     std::string scaling = "linear";
@@ -57,6 +65,7 @@ class Optimizer : public Stage {
     std::vector<GroupParams> groups;
     Lookahead lookahead;
     Ema ema;
+    std::optional<Average> average;
   };
   static void describe(StageDescription<Params>& d);
   static void request(const Params& params, const StageContext& context, CompileRequest& request);
@@ -71,6 +80,7 @@ class Optimizer : public Stage {
   void begin_step(std::uint64_t step);
   void end_step();
   void look_ahead(std::uint64_t done);
+  bool joins_average(std::uint64_t done) const;  // the weights after so many steps
   Replica& replica() const { return *context_.replicas[static_cast<std::size_t>(context_.replica)]; }
 
   const Params params_;
@@ -78,8 +88,9 @@ class Optimizer : public Stage {
   std::optional<Schedule> schedule_;
   std::optional<Groups> groups_;
   UpdateStep step_;
-  int updated_ = 0;       // buckets of this step
-  bool started_ = false;  // a step has begun
+  std::uint64_t averaged_ = 0;  // places that `average` is the mean of
+  int updated_ = 0;             // buckets of this step
+  bool started_ = false;        // a step has begun
 };
 
 }  // namespace millrace

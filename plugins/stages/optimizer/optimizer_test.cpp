@@ -242,6 +242,58 @@ TEST_F(OptimizerTest, AnAverageFollowsTheWeightsAndTakesTheirPlaceOnlyWhenAsked)
   EXPECT_EQ(value("fc1.weight"), 0.0F);
 }
 
+// Four epochs of ten steps: the mean begins with half the run, at steps 20, 30 and 40.
+TEST_F(OptimizerTest, AverageIsThePlainMeanOfTheWeightsAtTheEndsOfEpochs) {
+  start(table({{"learning_rate", number(0.01)}, {"average", table({{"start", number(0.5)}})}}));
+  double sum = 0, places = 0;
+  for (std::uint64_t step = 0; step < 40; ++step) {
+    feed_step(step, static_cast<float>(1 + step % 3));
+    if (step + 1 == 20 || step + 1 == 30 || step + 1 == 40) {
+      sum += static_cast<double>(value("fc1.weight"));
+      places += 1;
+    }
+    if (places > 0) {
+      EXPECT_NEAR(replica_->read("average", 0)[0], sum / places, 1e-6) << step;
+    }
+  }
+  EXPECT_EQ(places, 3);
+  EXPECT_GT(std::abs(static_cast<double>(value("fc1.weight")) - sum / places), 0.05) << "the weights themselves went on";
+}
+
+TEST_F(OptimizerTest, AverageMayTakeItsPlacesBySteps) {
+  start(table({{"learning_rate", number(0.25)}, {"average", table({{"start", number(0)}, {"every", Value(std::int64_t{2})}})}}));
+  for (std::uint64_t step = 0; step < 6; ++step) feed_step(step, 1);  // 0.5, 0 and -0.5 after steps 2, 4 and 6
+  EXPECT_NEAR(replica_->read("average", 0)[0], 0, 1e-6);
+  EXPECT_EQ(value("fc1.weight"), -0.5F);
+}
+
+TEST_F(OptimizerTest, AverageGoesOnWithThePlacesItHasSaved) {
+  const Value parameters =
+      table({{"learning_rate", number(0.25)}, {"average", table({{"start", number(0)}, {"every", Value(std::int64_t{1})}})}});
+  EXPECT_EQ(start(parameters).stage().save(), "0 0");
+  for (std::uint64_t step = 0; step < 3; ++step) feed_step(step, 1);  // 0.75, 0.5, 0.25
+  EXPECT_EQ(harness_->stage().save(), "3 3");
+  start(parameters).stage().restore("3 3");
+  for (int p = 0; p < static_cast<int>(network_.parameters.size()); ++p) {
+    const auto size = static_cast<std::size_t>(network_.parameters[static_cast<std::size_t>(p)].shape.elements());
+    replica_->write(kValue, p, std::vector<float>(size, 0.25F));
+    replica_->write("average", p, std::vector<float>(size, 0.5F));
+  }
+  feed_step(3, 1);  // 0
+  EXPECT_NEAR(replica_->read("average", 0)[0], (0.75 + 0.5 + 0.25 + 0) / 4, 1e-6);
+  EXPECT_THROW(harness_->stage().restore("3 three"), Error);
+}
+
+TEST_F(OptimizerTest, TwoAveragesAreAMistake) {
+  CompileOptions refused, options;
+  const Value both = table({{"ema", table({{"decay", number(0.5)}})}, {"average", table({{"start", number(0.5)}})}});
+  EXPECT_THROW(StageTypeAccess::make<Optimizer>().request(both, context_, refused.request), Error);
+  const Value one = table({{"average", table({{"every", Value(std::string("epoch"))}})}});
+  StageTypeAccess::make<Optimizer>().request(one, context_, options.request);
+  EXPECT_EQ(options.request.evaluated, "average");
+  EXPECT_EQ(options.request.copies, std::vector<std::string>{"average"});
+}
+
 TEST_F(OptimizerTest, AsksForTheAverageToBeEvaluated) {
   CompileOptions options;
   StageTypeAccess::make<Optimizer>().request(table({{"ema", table({{"decay", number(0.5)}})}}), context_, options.request);

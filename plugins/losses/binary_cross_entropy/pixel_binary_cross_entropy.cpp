@@ -1,0 +1,58 @@
+#include "millrace/class_weights.h"
+#include "millrace/error.h"
+#include "millrace/pixel_loss.h"
+#include "millrace/plugin.h"
+#include "pixel_binary_cross_entropy_kernels.h"
+
+namespace millrace::losses {
+namespace {
+
+// Each class against all others: the mean over classes of the cross-entropy of p = sigmoid(output), whose target is 1 for the
+// pixel's own class, times positive_weight, and 0 for the others. The mean over the pixels of all images that have a class.
+class PixelBinaryCrossEntropy final : public PixelLoss {
+ public:
+  struct Params {
+    std::vector<double> positive_weight;
+  };
+  static void describe(LossDescription<Params>& d) {
+    d.name("pixel_binary_cross_entropy")
+        .text(
+            "Cross-entropy of the sigmoid of each output of each pixel, for images of class indices: each class against all "
+            "others.");
+    d.example("", {4, 6, 5}).example("positive_weight = [2, 0.5, 1]", {3, 7, 7});
+    d.params.add("positive_weight", &Params::positive_weight)
+        .text("of the pixel's own class, beside one that is not its own: one for each class, or one for all; without: 1");
+    describe_pixels(d);
+  }
+  explicit PixelBinaryCrossEntropy(const Params& params)
+      : weights_(params.positive_weight.begin(), params.positive_weight.end()), counts_({}) {
+    for (const float weight : weights_) {
+      if (!(weight >= 0)) fail(ErrorKind::usage, "positive_weight must be 0 or more, found {}", weight);
+    }
+  }
+
+  void check(const LossSetting& setting) const override {
+    if (weights_.size() < 2 || static_cast<std::int64_t>(weights_.size()) == setting.output[0]) return;
+    fail(ErrorKind::usage, "positive_weight has {} numbers, and the network's output {} channels", weights_.size(),
+         setting.output[0]);
+  }
+  std::vector<float> constants(std::int64_t channels) const override {
+    if (weights_.size() > 1) return weights_;
+    return std::vector<float>(static_cast<std::size_t>(channels), weights_.empty() ? 1.0F : weights_.front());
+  }
+  double weight(const Batch& batch, Share slots, std::int64_t) const override { return counts_.of_label_images(batch, slots); }
+  void compute(LossPass& pass) const override {
+    pass.row(PixelBinaryCrossEntropyKernel{}, {pass.output(), pass.weight(), pass.target(), pass.constant()},
+             {pass.d_output(), pass.figure(kLoss), pass.figure(kWeight), pass.figure(kCorrect), pass.figure(kPixels),
+              pass.predicted()});
+  }
+
+ private:
+  const std::vector<float> weights_;
+  const ClassWeights counts_;  // of pixels, each 1
+};
+
+}  // namespace
+}  // namespace millrace::losses
+
+MILLRACE_PART { registry.add_loss<millrace::losses::PixelBinaryCrossEntropy>(); }

@@ -1,0 +1,117 @@
+// Stage `clip_gradients` over replicas of each backend, whose layouts pad parameters: gradients that come out of it against a
+// plain computation in float64.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "millrace/step.h"
+#include "replicas.h"
+#include "testkit/harness.h"
+
+namespace millrace::conformance {
+namespace {
+
+// Channels that no layout takes without padding, and more parameters than one kernel bounds.
+constexpr const char* kNetwork =
+    "input = { channels = 3, height = 6, width = 7 }\n"
+    "layers = [\n"
+    "{ name = \"first\", op = \"conv\", out = 21, kernel = 3, padding = 1 },\n"
+    "{ name = \"body#\", block = \"unit\", repeat = 9 },\n"
+    "{ op = \"global_average_pool\" },\n"
+    "{ op = \"linear\", out = 10 },\n"
+    "]\n"
+    "[block.unit]\n"
+    "layers = [ { op = \"conv\", out = 21, kernel = 3, padding = 1 }, { op = \"batch_norm\" }, { op = \"relu\" } ]\n";
+
+using Gradients = std::vector<std::vector<float>>;  // by parameter; empty where it has none
+
+Gradients gradients_of(const Network& network, Replica& replica) {
+  Gradients all;
+  for (std::size_t p = 0; p < network.parameters.size(); ++p) {
+    all.push_back(network.parameters[p].trainable ? replica.read(kGradient, static_cast<int>(p)) : std::vector<float>());
+  }
+  return all;
+}
+
+double norm_of(const std::vector<float>& values) {
+  double total = 0;
+  for (const float value : values) total += static_cast<double>(value) * static_cast<double>(value);
+  return std::sqrt(total);
+}
+
+class Clipping : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    if (with_simulation().backend(GetParam()) == nullptr) GTEST_SKIP() << "not built: " << GetParam();
+    if (registry().stage("clip_gradients") == nullptr) GTEST_SKIP() << "not built: clip_gradients";
+    network_ = testkit::network_from_text(kNetwork, with_simulation());
+    made_ = compile(GetParam(), *network_, Precision::fp32, false, {testkit::cross_entropy()});
+  }
+
+  // Gradients before and after a stage with this table has seen all buckets.
+  std::pair<Gradients, Gradients> clipped(const Value& table) {
+    results(*network_, *made_.replica, batch_of(*network_));
+    const Gradients before = gradients_of(*network_, *made_.replica);
+    StageContext context;
+    context.graph = "train";
+    context.network = network_.get();
+    context.replicas = {made_.replica.get()};
+    context.devices = {made_.device.get()};
+    context.replica = 0;
+    testkit::Harness harness(*registry().stage("clip_gradients"), table, context);
+    harness.stage().open();
+    const std::vector<Bucket>& buckets = made_.replica->buckets();
+    for (std::size_t b = 0; b < buckets.size(); ++b) {
+      Ref<GradientBucket> bucket = make_ref<GradientBucket>();
+      bucket->bucket = static_cast<int>(b);
+      bucket->buckets = static_cast<int>(buckets.size());
+      bucket->data = buckets[b].gradients;
+      bucket->elements = buckets[b].elements;
+      harness.feed(testkit::packet(std::move(bucket), 0));
+    }
+    for (const Packet& packet : harness.take()) {
+      const Ref<Event>& ready = static_cast<const GradientBucket&>(*packet.payload).ready;
+      if (ready) ready->wait();
+    }
+    return {before, gradients_of(*network_, *made_.replica)};
+  }
+
+  std::shared_ptr<const Network> network_;
+  Made made_;
+};
+
+TEST_P(Clipping, ByNormBoundsEachParameterByItself) {
+  const double limit = 0.05;
+  const auto [before, after] = clipped(testkit::table({{"norm", Value(limit)}}));
+  std::size_t scaled = 0, kept = 0;
+  for (std::size_t p = 0; p < before.size(); ++p) {
+    if (before[p].empty()) continue;
+    const double norm = norm_of(before[p]), factor = std::min(1.0, limit / norm);
+    (factor < 1 ? scaled : kept) += 1;
+    for (std::size_t i = 0; i < before[p].size(); ++i) {
+      const double expected = factor * static_cast<double>(before[p][i]);
+      ASSERT_NEAR(after[p][i], expected, 2e-7 * std::abs(expected)) << network_->parameters[p].name << ", " << i;
+    }
+  }
+  EXPECT_GT(scaled, 2U);
+  EXPECT_GT(kept, 2U);
+}
+
+TEST_P(Clipping, ByValueBoundsEachGradient) {
+  const double limit = 1e-3;
+  const auto [before, after] = clipped(testkit::table({{"value", Value(limit)}}));
+  for (std::size_t p = 0; p < before.size(); ++p) {
+    for (std::size_t i = 0; i < before[p].size(); ++i) {
+      const float bound = static_cast<float>(limit);
+      ASSERT_EQ(after[p][i], std::clamp(before[p][i], -bound, bound)) << network_->parameters[p].name << ", " << i;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, Clipping, testing::Values("cpu", "simulated"),
+                         [](const testing::TestParamInfo<const char*>& of) { return std::string(of.param); });
+
+}  // namespace
+}  // namespace millrace::conformance

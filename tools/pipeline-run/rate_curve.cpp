@@ -1,0 +1,66 @@
+#include "rate_curve.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace millrace {
+namespace {
+
+constexpr double kKept = 0.9;       // share of the average that stays from step to step
+constexpr double kExplosion = 4;    // times the lowest smoothed loss
+constexpr double kMargin = 10;      // from the rate of the lowest loss to the one that is proposed
+constexpr std::size_t kFirst = 20;  // steps: rates up to 4e-6, at which next to nothing is learned
+constexpr double kClearly = 2;      // deviations of single losses: by chance the average moves as far in no run of ten thousand
+constexpr double kSlightly = 0.3;   // the same, where larger rates make the loss clearly worse
+constexpr double kLeastShare = 0.005;  // of the first losses
+
+}  // namespace
+
+void RateCurve::add(double rate, double loss) {
+  average_ = kKept * average_ + (1 - kKept) * loss;
+  points_.push_back({rate, loss, average_ / (1 - std::pow(kKept, static_cast<double>(points_.size() + 1)))});
+}
+
+const RatePoint* RateCurve::lowest() const {
+  const RatePoint* best = nullptr;
+  for (const RatePoint& point : points_) {
+    if (std::isfinite(point.smoothed) && (best == nullptr || point.smoothed < best->smoothed)) best = &point;
+  }
+  return best;
+}
+
+bool RateCurve::exploded() const {
+  if (points_.empty()) return false;
+  const RatePoint* const best = lowest();
+  const double smoothed = points_.back().smoothed;
+  return !std::isfinite(smoothed) || (best != nullptr && smoothed > kExplosion * best->smoothed);
+}
+
+std::span<const RatePoint> RateCurve::first() const { return std::span(points_).first(std::min(kFirst, points_.size())); }
+
+double RateCurve::level() const {
+  double sum = 0;
+  for (const RatePoint& point : first()) sum += point.loss;
+  return points_.empty() ? 0 : sum / static_cast<double>(first().size());
+}
+
+double RateCurve::deviation() const {
+  if (points_.size() < 2) return 0;
+  double sum = 0;
+  for (const RatePoint& point : first()) sum += std::pow(point.loss - level(), 2);
+  return std::sqrt(sum / static_cast<double>(first().size() - 1));
+}
+
+double RateCurve::proposal() const {
+  const RatePoint* const best = lowest();
+  if (best == nullptr || points_.size() <= kFirst || best < &points_[kFirst]) return 0;
+  const double fall = level() - best->smoothed, clear = std::max(kClearly * deviation(), kLeastShare * std::abs(level()));
+  double worst = best->smoothed;
+  for (const RatePoint* point = best; point != points_.data() + points_.size(); ++point) {
+    worst = std::isfinite(point->smoothed) ? std::max(worst, point->smoothed) : INFINITY;
+  }
+  const bool rises = worst > level() + clear;
+  return fall > clear || (rises && fall > kSlightly * deviation()) ? best->rate / kMargin : 0;
+}
+
+}  // namespace millrace

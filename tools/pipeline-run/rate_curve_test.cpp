@@ -1,0 +1,103 @@
+#include "rate_curve.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "rate_picture.h"
+
+namespace millrace {
+namespace {
+
+// A hundred rates from 1e-7 to 10, as --find-rate takes them, until the loss explodes. `loss(rate)` is what a batch has on
+// average.
+template <class Loss>
+RateCurve curve_of(Loss loss, double noise, unsigned seed = 1) {
+  std::mt19937 generator(seed);
+  std::normal_distribution<double> normal(0, noise);
+  RateCurve curve;
+  for (int step = 0; step < 100 && !curve.exploded(); ++step) {
+    const double rate = 1e-7 * std::pow(10, 8.0 * step / 99);
+    curve.add(rate, loss(rate) + normal(generator));
+  }
+  return curve;
+}
+
+// It learns from 1e-4 on, and diverges above 1.
+double usual(double rate) { return 2.3 - 1.2 * std::clamp(std::log10(rate) + 4, 0.0, 3.0) / 3 + (rate > 1 ? 20 * rate : 0); }
+double constant(double) { return 2.3; }
+
+TEST(RateCurve, ProposesATenthOfTheRateAtTheLowestLoss) {
+  const RateCurve curve = curve_of(usual, 0.05);
+  EXPECT_TRUE(curve.exploded());
+  EXPECT_GT(curve.proposal(), 0.005);
+  EXPECT_LT(curve.proposal(), 0.2);
+  EXPECT_DOUBLE_EQ(curve.proposal(), curve.lowest()->rate / 10);
+}
+
+// The lowest of a hundred losses that differ by chance alone is below the first one nearly always.
+TEST(RateCurve, ProposesNothingWhereTheLossNeverFalls) {
+  int below_the_first = 0;
+  for (unsigned seed = 0; seed < 200; ++seed) {
+    const RateCurve curve = curve_of(constant, 0.2, seed);
+    below_the_first += curve.lowest() != curve.points().data() ? 1 : 0;
+    EXPECT_EQ(curve.proposal(), 0) << seed;
+  }
+  EXPECT_GT(below_the_first, 150);
+  EXPECT_EQ(curve_of(constant, 0).proposal(), 0);
+  EXPECT_EQ(curve_of([](double rate) { return 2.3 + rate; }, 0.01).proposal(), 0) << "it rises";
+}
+
+// Small batches: single losses differ by more than a hundred steps gain.
+TEST(RateCurve, ProposesForASmallFallWhereLargerRatesDiverge) {
+  const auto slight = [](double rate) { return 2.45 - (rate > 1e-3 ? 0.2 : 0) + (rate > 0.3 ? 20 * rate : 0); };
+  const RateCurve curve = curve_of(slight, 0.17);
+  EXPECT_GT(curve.proposal(), 1e-4);
+  EXPECT_LT(curve.proposal(), 0.05);
+}
+
+TEST(RateCurve, ProposesNothingWhereNoLossIsANumber) {
+  const RateCurve curve = curve_of([](double) { return std::nan(""); }, 0);
+  EXPECT_EQ(curve.points().size(), 1U);
+  EXPECT_TRUE(curve.exploded());
+  EXPECT_EQ(curve.proposal(), 0);
+}
+
+// How many pixels of a column have the colour.
+int count_in(const Picture& picture, int x, const Colour& colour) {
+  int count = 0;
+  for (int y = 0; y < picture.height(); ++y) count += picture.at(y, x) == colour ? 1 : 0;
+  return count;
+}
+
+constexpr Colour kProposalColour = {200, 60, 20}, kCurveColour = {20, 80, 160};
+
+// Eight decades lie between the margins, so each rate has a column that is known.
+TEST(RatePicture, MarksTheProposalAtItsRate) {
+  const RateCurve curve = curve_of(usual, 0.02);
+  const Picture picture = rate_picture(curve.points(), curve.proposal());
+  const auto column = [](double rate) { return 100 + static_cast<int>(std::lround((std::log10(rate) + 7) / 8 * 830)); };
+  EXPECT_GT(count_in(picture, column(curve.proposal()), kProposalColour), 400);
+  EXPECT_LT(count_in(picture, column(curve.proposal()) - 40, kProposalColour), 20) << "the title alone";
+  for (const double rate : {1e-6, 1e-4, 1e-2}) EXPECT_GT(count_in(picture, column(rate), kCurveColour), 0) << rate;
+}
+
+TEST(RatePicture, HasNoMarkWithoutAProposal) {
+  const RateCurve curve = curve_of(constant, 0.1);
+  const Picture picture = rate_picture(curve.points(), 0);
+  for (int x = 0; x < picture.width(); ++x) EXPECT_LT(count_in(picture, x, kProposalColour), 20) << "the title alone";
+}
+
+TEST(RatePicture, IsDrawnOfAnythingThatWasMeasured) {
+  RateCurve one;
+  one.add(1e-7, std::nan(""));
+  EXPECT_GT(rate_picture(one.points(), 0).width(), 0);
+  RateCurve two;
+  two.add(1e-7, 0);
+  two.add(2e-7, 0);
+  EXPECT_GT(rate_picture(two.points(), 0).width(), 0);
+}
+
+}  // namespace
+}  // namespace millrace
