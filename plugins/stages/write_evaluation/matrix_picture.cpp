@@ -146,10 +146,10 @@ MatrixLayout matrix_layout(const std::vector<std::string>& names) {
   return at;
 }
 
-Picture matrix_picture(const ClassMatrix& matrix, const std::vector<std::string>& names) {
+Picture matrix_picture(const ClassMatrix& matrix, const std::vector<std::string>& names, std::string_view counted) {
   const MatrixLayout at = matrix_layout(names);
   const int side = static_cast<int>(matrix.classes()) * at.cell;
-  const std::string heading = fmt::format("{:.0f} images, accuracy {:.2f} %", matrix.total(), 100 * matrix.accuracy());
+  const std::string heading = fmt::format("{:.0f} {}, accuracy {:.2f} %", matrix.total(), counted, 100 * matrix.accuracy());
   const int legend = kLegendWidth + kGap + text_width("wrong", kSize);
   const int right = std::max(at.left + std::max(side, legend), kMargin + text_width(heading, kSize));
   Picture picture(at.top + side + 2 * kGap + kLegendHeight + kMargin, right + kMargin, kGround);

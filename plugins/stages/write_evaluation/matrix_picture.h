@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "millrace/class_matrix.h"
@@ -26,8 +27,8 @@ Colour share_colour(double share, bool right);
 // A row for each class, a column for each predicted class, a cell coloured by its share of the row. Cells hold the count and
 // the share where both fit, else the share in whole per cents, and nothing where that is too wide. Rows of classes that do not
 // occur are grey. The same counts give the same pixels.
-// REQUIRES: a name for each class.
-Picture matrix_picture(const ClassMatrix& matrix, const std::vector<std::string>& names);
+// `counted`: what the numbers are of, in the heading. REQUIRES: a name for each class.
+Picture matrix_picture(const ClassMatrix& matrix, const std::vector<std::string>& names, std::string_view counted = "images");
 
 inline constexpr std::size_t kMostDrawnClasses = 4000;  // of a picture of 50 MB
 

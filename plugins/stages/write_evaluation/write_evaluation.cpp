@@ -190,7 +190,8 @@ void WriteEvaluation::add_tables(OutputFiles& files, const ClassMatrix& matrix) 
 }
 
 void WriteEvaluation::add_pictures(OutputFiles& files, const ClassMatrix& matrix) const {
-  if (classes_ <= kMostDrawnClasses) files.add(path("confusion.png"), png_bytes(matrix_picture(matrix, names_)));
+  if (classes_ <= kMostDrawnClasses)
+    files.add(path("confusion.png"), png_bytes(matrix_picture(matrix, names_, is_map() ? "pixels" : "images")));
   if (params_.mistakes == 0) return;
   files.add(path(is_map() ? "worst.csv" : "mistakes.csv"), is_map() ? worst_.csv() : mistakes_.csv(names_));
   files.add(path(is_map() ? "worst.png" : "mistakes.png"), png_bytes(is_map() ? worst_.sheet() : mistakes_.sheet(names_)));
