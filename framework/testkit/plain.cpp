@@ -47,14 +47,10 @@ class PlainReplica : public Replica {
     }
     for (const std::string& copy : request_.copies) full_state(copy);
     for (const std::vector<int>& parameters : layout_) {
-      std::size_t count = 0;
       std::vector<std::size_t> offsets;
-      for (const int p : parameters) {
-        offsets.push_back(count);
-        count += elements(network_.parameters[at(p)].shape);
-      }
-      std::vector<float>& memory = memory_.emplace_back(count, 0.0F);
-      buckets_.push_back({parameters, memory.data(), count, std::move(offsets)});
+      std::size_t count = 0;
+      for (const int p : parameters) offsets.push_back(count), count += elements(network_.parameters[at(p)].shape);
+      buckets_.push_back({parameters, memory_.emplace_back(count, 0.0F).data(), count, std::move(offsets)});
     }
   }
   const std::vector<Bucket>& buckets() const override { return buckets_; }

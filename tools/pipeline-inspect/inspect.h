@@ -21,7 +21,7 @@ std::string describe_observer(const ObserverType& type);
 std::string describe_network(const Network& network);  // a table of layers
 // The plan of backend "cpu" for training steps and inference with batches of `batch` images.
 std::string describe_memory(const Network& network, const Registry& registry, std::uint32_t batch);
-std::string list_parameters(const Network& network);   // a JSON object a line: name, kind, first values, shape
+std::string list_parameters(const Network& network);  // a JSON object a line: name, kind, first values, shape
 std::string describe_pipeline(const Pipeline& pipeline);
 std::string describe_weights(const std::string& file);  // tensors, classes, and how images are prepared
 
