@@ -315,7 +315,7 @@ TEST_F(CheckpointsTest, ABestOneThatTheDiskDidNotTakeIsWrittenBeforeTheNext) {
     checkpoints.wait();
   }
   EXPECT_EQ(pointed_to(folder_.path() / "made", "best"), checkpoint_name(1));
-  EXPECT_NE(warnings_.find("the best checkpoint, after step 2, waits in memory"), std::string::npos) << warnings_;
+  EXPECT_NE(warnings_.find("; it is the best one, and waits in memory to be tried again"), std::string::npos) << warnings_;
   checkpoints.write(checkpoint_at(3), false, Checkpoints::Clock::now());
   checkpoints.finish();
   EXPECT_EQ(pointed_to(folder_.path() / "made", "best"), checkpoint_name(2));

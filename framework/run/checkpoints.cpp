@@ -212,13 +212,10 @@ void Checkpoints::fail_by(const Error& error, const SharedJob& job) {
     const std::lock_guard lock(mutex_);
     failures = ++failures_;
   }
-  if (failures == 1) {
-    setting_.warn(
-        fmt::format("no checkpoint after step {}: {}; the one before is still the newest, and training goes on", step, failure_));
-  }
-  if (!job->best) return;
-  best_left_ = job;
-  setting_.warn(fmt::format("the best checkpoint, after step {}, waits in memory and is tried again before the next one", step));
+  if (job->best) best_left_ = job;
+  if (failures > 1) return;
+  setting_.warn(fmt::format("no checkpoint after step {}: {}; the one before is still the newest, and training goes on{}", step,
+                            failure_, job->best ? "; it is the best one, and waits in memory to be tried again" : ""));
 }
 
 }  // namespace millrace
