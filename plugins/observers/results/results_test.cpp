@@ -69,8 +69,8 @@ TEST_F(ResultsObserverTest, KeepsItsRowsOverAFullDiskAndWritesThemWholeLater) {
   observer->sync();
   const std::string row = "validate,1,4,260,0.5,0.5,,,0.125\n";
   EXPECT_EQ(text_of("results.csv"),
-            "graph,epoch,step,images_per_second,seconds,loss,accuracy,top5,mean_iou\ntrain,1,4,100,2,0.25,0.5,0.75,\n" + row + row +
-                row);
+            "graph,epoch,step,images_per_second,seconds,loss,accuracy,top5,mean_iou\ntrain,1,4,100,2,0.25,0.5,0.75,\n" + row +
+                row + row);
   EXPECT_NE(text_of("confusion.csv"), "");
   EXPECT_EQ(control_.texts.size(), 3U) << "each file is named once";
 }
