@@ -84,7 +84,7 @@ TEST(FindRate, ProposesNothingWhereTheLossNeverFalls) {
 
 TEST(FindRate, DrawsAPictureWhereOneIsAskedFor) {
   const TemporaryFolder folder;
-  const std::string file = (folder / "rate.png").string();
+  const std::string file = folder / "rate.png";
   const Outcome outcome = trial({"train.batch.size=20"}, {"--find-rate", "--picture", file});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_NE(outcome.err.find("picture: " + file + "\n"), std::string::npos) << outcome.err;
