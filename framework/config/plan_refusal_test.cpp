@@ -127,7 +127,7 @@ TEST_F(PlanRefuses, WhatNetworkSaysOfItsWeights) {
             "p.toml:11:10: [network] has 'sha256', and no 'weights' that it is the sum of");
   EXPECT_NE(said("weights = \"htps://host/x.pth\"\n").find("p.toml:11:11: 'htps://host/x.pth': no plugin reads 'htps://'"),
             std::string::npos);
-  EXPECT_EQ(said("freze = [\"fc\"]\n"), "p.toml:11:1: [network] has no key 'freze'; nearest is 'freeze'");
+  EXPECT_EQ(said("freze = [\"fc\"]\n"), "p.toml:11:1: [network] has no key 'freze'; nearest is 'freeze'; network 'small' has the variables 'classes'");
 }
 
 TEST_F(PlanRefuses, ANetworkThatTheZooLacks) {

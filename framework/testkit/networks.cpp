@@ -7,8 +7,9 @@
 
 namespace millrace::testkit {
 
-std::shared_ptr<const Network> network_from_file(const std::string& path) {
-  const Registry registry;
+std::shared_ptr<const Network> network_from_file(const std::string& path) { return network_from_file(path, Registry()); }
+
+std::shared_ptr<const Network> network_from_file(const std::string& path, const Registry& registry) {
   Diagnostics errors;
   std::shared_ptr<const Network> network = load_network(path, Value(), registry, errors);
   errors.throw_if_any();

@@ -9,6 +9,7 @@
 namespace millrace::testkit {
 
 std::shared_ptr<const Network> network_from_file(const std::string& path);
+std::shared_ptr<const Network> network_from_file(const std::string& path, const Registry& registry);
 std::shared_ptr<const Network> network_from_text(const std::string& toml);
 std::shared_ptr<const Network> network_from_text(const std::string& toml, const Registry& registry);
 

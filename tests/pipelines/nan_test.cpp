@@ -93,7 +93,7 @@ TEST_F(NotFinite, StopsTheRunAndNamesStepCheckpointAndCommand) {
   const Outcome outcome = run("runs", kGradients);
   EXPECT_EQ(outcome.code, 1) << outcome.err;
   EXPECT_NE(outcome.err.find("step 3: gradient_norm is nan; the newest checkpoint is '"), std::string::npos) << outcome.err;
-  EXPECT_NE(outcome.err.find("step-000000002'; pipeline-run "), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("step-000000002'; " MILLRACE_BINARY_DIR "/bin/pipeline-run "), std::string::npos) << outcome.err;
   EXPECT_TRUE(find_file(folder_ / "runs", "weights.safetensors").empty());
 }
 

@@ -74,7 +74,7 @@ TEST_F(ShippedPipelines, SmallOnesTrainTwoStepsAndValidate) {
     EXPECT_GT(passes[0].at(name.ends_with("camvid") ? "mean_iou" : "psnr").get<double>(), 0);
     const std::string weights = find_file(folder_.path() / "runs" / name, "weights.safetensors");
     ASSERT_FALSE(weights.empty());
-    EXPECT_EQ(find_file(folder_.path() / "runs" / name, "best.safetensors").empty(), name == "denoise");
+    EXPECT_FALSE(find_file(folder_.path() / "runs" / name, "best.safetensors").empty());
     std::vector<std::string> measured = set;
     measured.push_back("run.folder=" + (folder_ / "measured"));
     const Outcome evaluated = run(name, measured, {"--graph", "evaluate", "--weights", weights});

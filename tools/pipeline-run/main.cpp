@@ -101,6 +101,7 @@ int predict(CommandLine& line, const Registry& registry) {
   line.options.activity = &activity;
   line.options.stop_signal = &signals.signal();
   line.options.checkpoint_signals = &signals.checkpoints();
+  const LastWords last_words([](int code) { _exit(code); });
   if (line.out.empty()) line.out = "predictions";
   MadeFiles made;
   const std::vector<std::string> files = write_prediction(
@@ -117,8 +118,9 @@ int predict(CommandLine& line, const Registry& registry) {
     if (code != 0) break;
   }
   if (line.check) return code;
+  const std::size_t bad = count_bad_samples(line.out);
   if (!line.quiet) fmt::print(stderr, "predictions: {}\n", line.out);
-  if (const std::size_t bad = count_bad_samples(line.out); bad > 0) {
+  if (bad > 0) {
     fmt::print(stderr, "warning: {} {} could not be used: '{}' names them\n", bad, bad == 1 ? "image" : "images",
                files.size() == 1 ? line.out + "/quarantine.jsonl" : line.out + "/quarantine-*.jsonl");
   }

@@ -300,7 +300,10 @@ std::vector<std::string> write_prediction(const PredictRequest& request, const R
 
 std::size_t count_bad_samples(const std::string& folder) {
   std::size_t count = 0;
-  for (const auto& entry : fs::directory_iterator(folder)) {
+  std::error_code error;
+  const fs::directory_iterator entries(folder, error);
+  if (error) fail(ErrorKind::storage, "cannot list '{}': {}", folder, error.message());
+  for (const auto& entry : entries) {
     if (!is_ledger(entry.path())) continue;
     std::ifstream file(entry.path());
     for (std::string line; std::getline(file, line);) ++count;

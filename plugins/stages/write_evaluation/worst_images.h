@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "../write_images/class_colours.h"
+#include "millrace/class_colours.h"
 #include "millrace/picture.h"
 #include "millrace/predictions.h"
 #include "pixel_verdict.h"

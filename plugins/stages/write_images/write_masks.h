@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "class_colours.h"
+#include "millrace/class_colours.h"
 #include "millrace/predictions.h"
 #include "millrace/stage.h"
 #include "picture_folder.h"

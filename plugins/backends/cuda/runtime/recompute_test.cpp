@@ -7,6 +7,7 @@
 #include <sstream>
 
 #include "backend.h"
+#include "millrace/plugin.h"
 #include "simulation/simulated_machine.h"
 #include "testkit/gradient_check.h"
 #include "testkit/harness.h"
@@ -198,9 +199,11 @@ TEST(Recompute, Airbench94GivesTheSameBits) {
 
 // Nothing runs: plans alone.
 TEST(Recompute, MemoryPlansOfTheZooSayWhatItSaves) {
+  Registry registry;
+  registry.load(MILLRACE_PLUGINS "/layers.so");
   for (const auto& [name, most] :
        std::vector<std::pair<std::string, double>>{{"resnet18", 0.6}, {"resnet50", 0.5}, {"vgg16", 0.85}}) {
-    const auto network = testkit::network_from_file(MILLRACE_SOURCE_DIR "/pipelines/networks/" + name + ".toml");
+    const auto network = testkit::network_from_file(MILLRACE_SOURCE_DIR "/pipelines/networks/" + name + ".toml", registry);
     CudaDevice device(std::make_shared<SimulatedMachine>());
     CompileOptions options = options_of(Precision::bf16, true, 64);
     const auto activations = [&] {

@@ -8,6 +8,7 @@
 
 #include "convolution.h"
 #include "millrace/error.h"
+#include "millrace/plugin.h"
 #include "runtime/plan_record.h"
 #include "testkit/networks.h"
 
@@ -95,7 +96,9 @@ std::vector<ConvolutionShape> work_of(const Layer& layer, DataType type) {
 }
 
 std::shared_ptr<const Network> load(const std::string& name) {
-  return testkit::network_from_file(MILLRACE_SOURCE_DIR "/pipelines/networks/" + name + ".toml");
+  Registry registry;
+  registry.load(MILLRACE_PLUGINS "/layers.so");
+  return testkit::network_from_file(MILLRACE_SOURCE_DIR "/pipelines/networks/" + name + ".toml", registry);
 }
 
 class EveryConvolution : public Deviceless, public testing::WithParamInterface<const char*> {};

@@ -1,4 +1,4 @@
-#include "class_colours.h"
+#include "millrace/class_colours.h"
 
 #include <algorithm>
 
