@@ -46,7 +46,7 @@ Processes::Processes(int size) : size_(size), sockets_(static_cast<std::size_t>(
     }
     children_.push_back(child);
   }
-  fates_.resize(children_.size());
+  statuses_.resize(children_.size());
   const auto mine = static_cast<std::size_t>(rank_);
   for (std::size_t low = 0; low < count; ++low) {
     for (std::size_t high = low + 1; high < count; ++high) {
@@ -62,7 +62,7 @@ Processes::Processes(int size) : size_(size), sockets_(static_cast<std::size_t>(
 Processes::~Processes() {
   for (std::size_t i = 0; i < children_.size(); ++i) {
     for (int attempt = 0; fate(static_cast<int>(i) + 1).empty() && attempt < kPatience; ++attempt) continue;
-    if (!fates_[i].empty()) continue;
+    if (statuses_[i]) continue;
     ::kill(children_[i], SIGKILL);
     ::waitpid(children_[i], nullptr, 0);
   }
@@ -72,15 +72,26 @@ std::string Processes::fate(int rank) const {
   const std::lock_guard lock(mutex_);
   const auto at = static_cast<std::size_t>(rank) - 1;
   if (at >= children_.size()) return {};
-  for (int attempt = 0; fates_[at].empty() && attempt < 100; ++attempt) {
+  for (int attempt = 0; !statuses_[at] && attempt < 100; ++attempt) {
     int status = 0;
     if (::waitpid(children_[at], &status, WNOHANG) == children_[at]) {
-      fates_[at] = fate_of(status);
+      statuses_[at] = status;
     } else {
       ::usleep(10'000);
     }
   }
-  return fates_[at];
+  return statuses_[at] ? fate_of(*statuses_[at]) : "";
+}
+
+int Processes::stop_signal() const {
+  const std::lock_guard lock(mutex_);
+  for (const std::optional<int> status : statuses_) {
+    if (!status || !WIFEXITED(*status)) continue;
+    for (const int signal : {SIGHUP, SIGINT, SIGTERM}) {
+      if (WEXITSTATUS(*status) == 128 + signal) return signal;
+    }
+  }
+  return 0;
 }
 
 }  // namespace millrace

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,6 +26,9 @@ class Processes {
   const std::vector<int>& sockets() const { return sockets_; }
   // "killed by signal 9", "ended with exit code 3", "": unknown. Rank 0 alone knows; waits a moment for the process to end.
   std::string fate(int rank) const;
+  // Of the processes whose fate is known: the signal at which one stopped, since it came before there was anything to save (exit
+  // code 128 + SIGHUP, SIGINT or SIGTERM). 0: none did. A signal to one counts for all, and need not have reached this one first.
+  int stop_signal() const;
 
  private:
   int rank_ = 0;
@@ -32,7 +36,7 @@ class Processes {
   std::vector<int> sockets_;
   std::vector<pid_t> children_;  // by rank - 1
   mutable std::mutex mutex_;
-  mutable std::vector<std::string> fates_;  // by rank - 1, of those that have ended
+  mutable std::vector<std::optional<int>> statuses_;  // by rank - 1, of those that have ended, as waitpid() tells
 };
 
 }  // namespace millrace

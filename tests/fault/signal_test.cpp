@@ -65,13 +65,14 @@ class Signals : public RunTest {
  protected:
   struct Sent {
     int signal = 0, code = 0;
-    double after = 0;  // seconds
+    double after = 0;     // seconds
+    bool to_all = false;  // processes of the run, as a terminal and Slurm send it
     Words options, environment;
     std::string text() const { return fmt::format("signal {} after {:.3f} s", signal, after); }
   };
   // One run that would go on for ever. Returns the steps that it has done, or `done` where it had not begun.
   std::uint64_t run_until(const Sent& sent, std::uint64_t done);
-  Phases send(const RunningProgram& program, int signal) const;  // and what it was at, before and after that
+  Phases send(const RunningProgram& program, const Sent& sent) const;  // and what it was at, before and after that
   void expect_an_end_of(RunningProgram& program, const Sent& sent, const std::string& what) const;
   void expect_no_temporary_file(const std::string& what) const;
   // So many SIGTERM and SIGUSR2, and some others, one after the other, to parts of one run.
@@ -112,10 +113,10 @@ void Signals::expect_no_temporary_file(const std::string& what) const {
   }
 }
 
-Phases Signals::send(const RunningProgram& program, int signal) const {
+Phases Signals::send(const RunningProgram& program, const Sent& sent) const {
   const fs::path run = run_in("runs");
   const Phases before = phases_of(program, run);
-  program.send(signal);
+  sent.to_all ? program.send_to_all(sent.signal) : program.send(sent.signal);
   const Phases after = phases_of(program, run);
   Phases both;
   std::ranges::set_intersection(before, after, std::inserter(both, both.end()));
@@ -142,7 +143,7 @@ std::uint64_t Signals::run_until(const Sent& sent, std::uint64_t done) {
   EXPECT_TRUE(program.takes_signals(kPatience)) << what;
   if (sent.signal == SIGUSR1) program.send(SIGUSR1);  // early too: it must not end a run
   EXPECT_FALSE(program.ends(sent.after)) << what << ": " << program.err();
-  Phases phases = send(program, sent.signal);
+  Phases phases = send(program, sent);
   if (sent.signal == SIGUSR1) {
     const std::string written = "\"event\":\"checkpoint\"";
     EXPECT_TRUE(program.says(written, kPatience)) << what << ": " << program.err();
@@ -191,6 +192,7 @@ std::vector<Signals::Sent> Signals::signals(std::uint64_t count, const Words& op
     const double from = i % 3 == 0 ? 0 : 0.8 * begins, to = i % 3 == 0 ? begins : begins + 1.2;
     sent.after = std::uniform_real_distribution<double>(from, to)(random);
     sent.options = options;
+    sent.to_all = i % 2 == 1;
     if (i % 3 == 2 && slow) sent.environment = *slow;
     all.push_back(std::move(sent));
   }

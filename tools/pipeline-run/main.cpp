@@ -153,6 +153,7 @@ int run(CommandLine& line) {
   try {
     return drive(line, pipeline, registry, trial, others.rank() == 0);
   } catch (Error& error) {
+    if (const int signal = error.kind() == ErrorKind::peer ? others.stop_signal() : 0; signal != 0) return 128 + signal;
     if (others.rank() == 0) throw;
     if (error.kind() == ErrorKind::usage) return exit_code(error.kind());  // process 0 says the same
     throw error.in(fmt::format("process {}", others.rank()));
