@@ -318,7 +318,9 @@ void Feeder::fetch(Sample& sample) const {
       sample.content = hash_bytes(sample.numbers.data(), sample.numbers.size() * sizeof(float), sample.content);
     }
   }
-  sample.label = order_.label(sample.label);
+  // A cache holds the label that came to it, which was numbered already; its file may be that of a run with another `only`.
+  const bool numbered = sample.cached && order_.numbers_labels();
+  sample.label = order_.label(numbered ? source_.label(sample.key.index) : sample.label);
 }
 
 void Feeder::retry(Packet packet) {

@@ -155,5 +155,31 @@ TEST(Cache, ARunWithACacheHasTheSameStream) {
   EXPECT_EQ(stream("\"decode_image\", \"cache\"", file), plain) << "out of the file";
 }
 
+TEST(Cache, LabelsOfChosenClassesAreNumberedOnce) {
+  const TemporaryFolder folder;
+  const std::string here = "[\"star\", \"ring\"]", turned = "[\"ring\", \"star\"]";
+  const auto losses = [&](const std::string& flow, const std::string& only, const std::string& more) {
+    const std::string file = folder / "only.toml";
+    std::ofstream(file) << "extends = \"" << pipeline("quickstart.toml") << "\"\n[train]\nflow = [\"read\", " << flow
+                        << ", \"augment\", \"batch\", \"forward_backward\", \"allreduce\", \"optimizer\", \"metrics\"]\n"
+                        << more;
+    const Outcome outcome =
+        run_command({tool("pipeline-run"), file, "--json", "--set", "data.root=" + shapes(), "--set", "run.folder=", "--set",
+                     "run.epochs=2", "--set", "network.classes=2", "--set", "train.batch.size=20", "--set",
+                     "train.read.only=" + only, "--set", "validate.read.only=" + only});
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    std::vector<double> found;
+    for (const Json& epoch : events(outcome, "epoch")) found.push_back(epoch.at("loss"));
+    return found;
+  };
+  const auto plain = losses("\"decode_image\"", here, "");
+  ASSERT_EQ(plain.size(), 2U);
+  EXPECT_EQ(losses("\"decode_image\", \"cache\"", here, ""), plain);
+  const std::string file = "[train.cache]\nfile = \"" + folder / "set.cache" + "\"\n";
+  losses("\"decode_image\", \"cache\"", turned, file);
+  ASSERT_TRUE(std::filesystem::exists(folder / "set.cache"));
+  EXPECT_EQ(losses("\"decode_image\", \"cache\"", here, file), plain) << "out of a file with the labels of another order";
+}
+
 }  // namespace
 }  // namespace millrace::test
