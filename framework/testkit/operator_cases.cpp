@@ -7,7 +7,7 @@
 namespace millrace::testkit {
 namespace {
 
-constexpr ImageShape kSmall{6, 7, 3}, kWide{6, 5, 20};
+constexpr ImageShape kSmall{6, 7, 3}, kWide{6, 5, 20}, kLarge{8, 9, 20};
 constexpr std::string_view kInput = "@input";
 #define FIRST R"({ name = "first", op = "conv", out = 20, kernel = 3, padding = 1 },)"
 
@@ -27,6 +27,15 @@ const OperatorCase kCases[] = {
     {"Conv", kWide, R"({ op = "conv", out = 17, kernel = 3, padding = "same" },)"},
     {"ConvOnImage", kSmall, R"({ op = "conv", out = 24, kernel = 2, padding = "valid" },)"},
     {"ConvStrideAndPadding", kWide, FIRST R"({ op = "conv", out = 32, kernel = [3, 2], stride = 2, padding = [1, 0, 2, 1] },)"},
+    {"ConvOfManyChannels", kLarge,
+     R"({ op = "conv", out = 32, kernel = 3, padding = 1, bias = false }, { op = "batch_norm" }, { op = "relu" },
+        { name = "a", op = "conv", out = 48, kernel = 3, padding = 1 }, { op = "relu" },
+        { name = "b", op = "conv", out = 32, kernel = 3, padding = [2, 1, 2, 1] }, { op = "gelu" },
+        { name = "c", op = "conv", out = 32, kernel = 3, padding = 1, bias = false }, { op = "batch_norm" }, { op = "gelu" },)"},
+    {"ConvOfManyChannelsBeside", kLarge,
+     R"({ name = "a", op = "conv", out = 32, kernel = 3, padding = 1 },
+        { name = "b", op = "conv", out = 32, kernel = 3, padding = 1, trainable = false }, { name = "r", op = "relu" },
+        { name = "d", op = "add", from = ["r", "a"] },)"},
     {"ConvDilated", kWide, FIRST R"({ op = "conv", out = 16, kernel = 3, dilation = 2, padding = 2, bias = false },)"},
     {"ConvPointwise", kWide, FIRST R"({ op = "conv", out = 40, kernel = 1, stride = 2, bias = false },)"},
     {"ConvGroups", kWide, FIRST R"({ op = "conv", out = 40, kernel = 3, groups = 4, padding = 1 },)"},

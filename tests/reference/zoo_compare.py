@@ -170,7 +170,8 @@ def last_layer(program, twin, size):
     command = [str(pathlib.Path(program).parent / "pipeline-inspect"), twin.network]
     for key, value in twin.settings(size).items():
         command += ["--set", f"{key}={value if isinstance(value, str) else json.dumps(value)}"]
-    return output_of(command).splitlines()[-2].split()[1]
+    rows = [line.split() for line in output_of(command).splitlines()]
+    return [row[1] for row in rows if row and row[0].isdigit() and not row[1].startswith("layers")][-1]
 
 
 def distance(values, truth):

@@ -1,7 +1,8 @@
 // GB/s of each kernel at the shapes of the airbench network, batch 256: bytes that must move, over the best time of several.
-// Then depthwise convolutions of ConvNeXt, MobileNet and EfficientNet, batch 8: ours beside oneDNN's. Which layers take ours is
-// said in takes_own_depthwise() (plugins/backends/cpu/depthwise.cpp).
-//   cpu_kernels_bench [threads] [batch] [depthwise]    `depthwise`: nothing else
+// Then convolutions: depthwise ones of ConvNeXt, MobileNet and EfficientNet, and in bf16 those of 3x3 windows by Winograd's
+// algorithm, of U-Net and ResNet. Ours beside oneDNN's; which layers take ours is said in takes_own_depthwise() and
+// takes_winograd() (plugins/backends/cpu/depthwise.cpp, winograd.cpp).
+//   cpu_kernels_bench [threads] [batch] [depthwise | winograd]    `depthwise`, `winograd`: nothing else
 #include <fmt/format.h>
 #include <omp.h>
 
@@ -13,6 +14,7 @@
 #include <functional>
 #include <memory>
 #include <new>
+#include <span>
 #include <string_view>
 #include <unordered_map>
 #include <vector>
@@ -109,54 +111,90 @@ void bench(const Kernels& k, bool blocked, DataType type, std::int64_t n) {
   report("blend, 2 M parameters", value.size() * 16, [&] { k.blend(value.data(), copy.data(), 0.9, true, value.size()); });
 }
 
-struct DepthwiseShape {
+struct ConvShape {
   const char* network;
-  std::int64_t channels, size, kernel, stride;
-  std::int64_t out() const { return (size - 1) / stride + 1; }  // padding: half the kernel
+  std::int64_t batch, in, out, height, width, kernel = 3, stride = 1;
+  bool depthwise = false;
+  // Padding is half the kernel.
+  std::int64_t out_height() const { return (height - 1) / stride + 1; }
+  std::int64_t out_width() const { return (width - 1) / stride + 1; }
 };
-constexpr DepthwiseShape kDepthwise[] = {
-    {"convnext_tiny", 96, 56, 7, 1},    {"convnext_tiny", 192, 28, 7, 1},   {"convnext_tiny", 384, 14, 7, 1},
-    {"convnext_tiny", 768, 7, 7, 1},    {"mobilenet_v2", 96, 112, 3, 2},    {"mobilenet_v2", 144, 56, 3, 1},
-    {"mobilenet_v2", 384, 14, 3, 1},    {"mobilenet_v2", 576, 14, 3, 2},    {"efficientnet_b0", 144, 56, 5, 2},
-    {"efficientnet_b0", 240, 28, 5, 1}, {"efficientnet_b0", 672, 14, 5, 1},
+constexpr ConvShape depthwise_shape(const char* network, std::int64_t channels, std::int64_t size, std::int64_t kernel,
+                                    std::int64_t stride) {
+  return {network, 8, channels, channels, size, size, kernel, stride, true};
+}
+constexpr ConvShape kDepthwise[] = {
+    depthwise_shape("convnext_tiny", 96, 56, 7, 1),    depthwise_shape("convnext_tiny", 192, 28, 7, 1),
+    depthwise_shape("convnext_tiny", 384, 14, 7, 1),   depthwise_shape("convnext_tiny", 768, 7, 7, 1),
+    depthwise_shape("mobilenet_v2", 96, 112, 3, 2),    depthwise_shape("mobilenet_v2", 144, 56, 3, 1),
+    depthwise_shape("mobilenet_v2", 384, 14, 3, 1),    depthwise_shape("mobilenet_v2", 576, 14, 3, 2),
+    depthwise_shape("efficientnet_b0", 144, 56, 5, 2), depthwise_shape("efficientnet_b0", 240, 28, 5, 1),
+    depthwise_shape("efficientnet_b0", 672, 14, 5, 1),
 };
+constexpr ConvShape kWinograd[] = {
+    {"unet", 8, 32, 32, 180, 240},     {"unet", 8, 64, 32, 180, 240},      {"unet", 8, 64, 64, 90, 120},
+    {"unet", 8, 128, 128, 45, 60},     {"unet", 8, 256, 256, 22, 30},      {"resnet", 32, 64, 64, 56, 56},
+    {"resnet", 32, 128, 128, 28, 28},  {"resnet", 32, 256, 256, 14, 14},   {"resnet", 32, 512, 512, 7, 7},
+    {"airbench", 256, 64, 64, 31, 31}, {"airbench", 256, 256, 256, 15, 15}};
 
 // Seconds of forward, backward to the data, backward to the weights.
 struct ThreeTimes {
   double forward, data, weights;
 };
 
-struct DepthwiseMaps {
-  DepthwiseMaps(const DepthwiseShape& s, Layout layout, DataType type, std::int64_t n)
-      : in{n, s.channels, s.size, s.size, type, layout},
-        out{n, s.channels, s.out(), s.out(), type, layout},
+struct ConvMaps {
+  ConvMaps(const ConvShape& s, Layout layout, DataType type)
+      : in{s.batch, s.in, s.height, s.width, type, layout},
+        out{s.batch, s.out, s.out_height(), s.out_width(), type, layout},
         x(in.map(nullptr)),
         dx(x.map),
         y(out.map(nullptr)),
-        dy(y.map),
-        weights(Map::blocked(nullptr, type, 1, s.channels, s.kernel, s.kernel)),
-        d_weights(Map::blocked(nullptr, DataType::f32, 1, s.channels, s.kernel, s.kernel)) {}
+        dy(y.map) {}
   MapSpec in, out;
-  Memory x, dx, y, dy, weights, d_weights;
+  Memory x, dx, y, dy;
 };
+Memory floats(std::size_t count) {
+  return Memory(Map::channels_last(nullptr, DataType::f32, 1, static_cast<std::int64_t>(count)));
+}
 
-ThreeTimes times_of_ours(const DepthwiseShape& s, DepthwiseMaps& maps) {
+ThreeTimes times_of_depthwise(const ConvShape& s, ConvMaps& maps) {
   const Kernels& k = kernels();
   const PoolWindow window{s.kernel, s.kernel, s.stride, s.stride, s.kernel / 2, s.kernel / 2};
-  const void* const weights = maps.weights.map.data;
-  return {best_of_several([&] { k.depthwise(window, maps.x.map, weights, nullptr, false, maps.y.map); }),
-          best_of_several([&] { k.depthwise_backward_data(window, maps.dy.map, weights, maps.dx.map); }), best_of_several([&] {
-            k.depthwise_backward_weights(window, maps.x.map, maps.dy.map, static_cast<float*>(maps.d_weights.map.data));
+  const Memory weights(Map::blocked(nullptr, maps.x.map.type, 1, s.in, s.kernel, s.kernel));
+  const Memory d_weights(Map::blocked(nullptr, DataType::f32, 1, s.in, s.kernel, s.kernel));
+  return {best_of_several([&] { k.depthwise(window, maps.x.map, weights.map.data, nullptr, false, maps.y.map); }),
+          best_of_several([&] { k.depthwise_backward_data(window, maps.dy.map, weights.map.data, maps.dx.map); }),
+          best_of_several(
+              [&] { k.depthwise_backward_weights(window, maps.x.map, maps.dy.map, static_cast<float*>(d_weights.map.data)); })};
+}
+
+// With the transformation of the weights, of which oneDNN's figures have nothing.
+ThreeTimes times_of_winograd(const ConvShape& s, ConvMaps& maps) {
+  const WinogradKernels& k = *kernels().winograd;
+  const WinogradShape shape{s.in, s.out, 1, 1};
+  const Memory weights = floats(static_cast<std::size_t>(s.in * s.out * 9)), d_weights(weights.map);
+  const Memory transformed = floats(WinogradKernels::transformed_values(shape) / 2),
+               sums = floats(k.backward_floats(shape, maps.dy.map));
+  auto* const values = static_cast<std::uint16_t*>(transformed.map.data);
+  const auto convolve = [&](bool backward) {
+    k.transform_weights(shape, static_cast<float*>(weights.map.data), backward, values);
+    backward ? k.convolve(shape.backward(), maps.dy.map, values, nullptr, false, maps.dx.map)
+             : k.convolve(shape, maps.x.map, values, nullptr, false, maps.y.map);
+  };
+  return {best_of_several([&] { convolve(false); }), best_of_several([&] { convolve(true); }), best_of_several([&] {
+            k.backward_weights(shape, maps.x.map, maps.dy.map, static_cast<float*>(sums.map.data),
+                               static_cast<float*>(d_weights.map.data));
           })};
 }
 
 // With weights in the layout that oneDNN chooses.
-ThreeTimes times_of_dnnl(const DepthwiseShape& s, DepthwiseMaps& maps, const dnnl::engine& engine) {
+ThreeTimes times_of_dnnl(const ConvShape& s, ConvMaps& maps, const dnnl::engine& engine) {
   using dnnl::memory;
   const auto how = dnnl::algorithm::convolution_direct;
   const memory::dims strides(2, s.stride), dilates(2, 0), padding(2, s.kernel / 2);
   const memory::desc x = maps.in.desc(), y = maps.out.desc(), none;
-  const memory::dims extents = {s.channels, 1, 1, s.kernel, s.kernel};
+  const memory::dims extents =
+      s.depthwise ? memory::dims{s.in, 1, 1, s.kernel, s.kernel} : memory::dims{s.out, s.in, s.kernel, s.kernel};
   const memory::desc weights(extents, to_dnnl(maps.in.type), memory::format_tag::any);
   const memory::desc d_weights(extents, memory::data_type::f32, memory::format_tag::any);
   const auto forward = describe<dnnl::convolution_forward>(engine, attributes(), dnnl::prop_kind::forward_training, how, x,
@@ -190,16 +228,16 @@ ThreeTimes times_of_dnnl(const DepthwiseShape& s, DepthwiseMaps& maps, const dnn
                    {DNNL_ARG_DIFF_DST, d_result}})};
 }
 
-void bench_depthwise(Layout layout, DataType type) {
-  constexpr std::int64_t kBatch = 8;
+template <class Times>
+void bench_convolutions(const char* what, std::span<const ConvShape> shapes, Layout layout, DataType type, const Times& times) {
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
-  fmt::print("depthwise, {}, {}, batch {}: ms of forward, to the data, to the weights; ours, oneDNN, oneDNN / ours\n",
-             layout == Layout::blocked ? "blocked" : "channels last", to_string(type), kBatch);
-  for (const DepthwiseShape& s : kDepthwise) {
-    DepthwiseMaps maps(s, layout, type, kBatch);
-    const ThreeTimes own = times_of_ours(s, maps);
-    fmt::print("  {:<15} {:3} x {:3} x {:3}, {}x{} / {} {:7.2f} {:7.2f} {:7.2f}", s.network, s.channels, s.size, s.size, s.kernel,
-               s.kernel, s.stride, own.forward * 1e3, own.data * 1e3, own.weights * 1e3);
+  fmt::print("{}, {}, {}: ms of forward, to the data, to the weights; ours, oneDNN, oneDNN / ours\n", what,
+             layout == Layout::blocked ? "blocked" : "channels last", to_string(type));
+  for (const ConvShape& s : shapes) {
+    ConvMaps maps(s, layout, type);
+    const ThreeTimes own = times(s, maps);
+    fmt::print("  {:<15} {:3} x {:3} -> {:3} x {:3} x {:3}, {}x{} / {} {:7.2f} {:7.2f} {:7.2f}", s.network, s.batch, s.in, s.out,
+               s.height, s.width, s.kernel, s.kernel, s.stride, own.forward * 1e3, own.data * 1e3, own.weights * 1e3);
     try {
       const ThreeTimes other = times_of_dnnl(s, maps, engine);
       fmt::print("  {:7.2f} {:7.2f} {:7.2f}  {:5.2f} {:5.2f} {:5.2f}\n", other.forward * 1e3, other.data * 1e3,
@@ -217,12 +255,15 @@ int main(int argc, char** argv) {
   using namespace millrace;
   if (argc > 1) omp_set_num_threads(std::atoi(argv[1]));
   const std::int64_t batch = argc > 2 ? std::atoi(argv[2]) : 256;
-  const bool depthwise_alone = argc > 3 && std::string_view(argv[3]) == "depthwise";
+  const std::string_view alone = argc > 3 ? argv[3] : "";
   for (const bool blocked : {true, false}) {
     for (const DataType type : {DataType::f32, DataType::bf16}) {
-      if (!depthwise_alone) cpu::bench(cpu::kernels(), blocked, type, batch);
       const cpu::Layout layout = blocked ? cpu::Layout::blocked : cpu::Layout::channels_last;
-      if (type == DataType::f32 || cpu::kernels().bf16) cpu::bench_depthwise(layout, type);
+      if (alone.empty()) cpu::bench(cpu::kernels(), blocked, type, batch);
+      if (type == DataType::bf16 && !cpu::kernels().bf16) continue;
+      if (alone != "winograd") cpu::bench_convolutions("depthwise", cpu::kDepthwise, layout, type, cpu::times_of_depthwise);
+      if (alone == "depthwise" || type != DataType::bf16 || cpu::kernels().winograd == nullptr) continue;
+      cpu::bench_convolutions("Winograd", cpu::kWinograd, layout, type, cpu::times_of_winograd);
     }
   }
   return 0;

@@ -1,10 +1,11 @@
-// Convolution through oneDNN: direct, or in float32 by Winograd's algorithm F(4 x 4, 3 x 3) (Lavin and Gray, arXiv 1509.09308),
-// which needs a quarter of the multiplications and rounds a little more, where that pays. Transposed convolution through oneDNN's
-// deconvolution, which is fast by the data gradients of its convolutions.
+// Convolution, through oneDNN where own_convolution.h has no kernels for it: direct, or in float32 by Winograd's algorithm
+// F(4 x 4, 3 x 3) (Lavin and Gray, arXiv 1509.09308), which needs a quarter of the multiplications and rounds a little more,
+// where that pays. Transposed convolution through oneDNN's deconvolution, which is fast by the data gradients of its
+// convolutions.
 #include <map>
 
+#include "own_convolution.h"
 #include "primitives.h"
-#include "weighted.h"
 
 namespace millrace::cpu {
 namespace {
@@ -151,6 +152,7 @@ class TransposedConvolution final : public Windowed {
 std::unique_ptr<Operation> make_convolution(Workshop& workshop, const Node& node) {
   if (workshop.layer(node.layer).as<ConvAttributes>().transposed) return std::make_unique<TransposedConvolution>(workshop, node);
   if (takes_own_depthwise(workshop, node)) return make_own_depthwise(workshop, node);
+  if (takes_winograd(workshop, node)) return make_winograd(workshop, node);
   return std::make_unique<Convolution>(workshop, node);
 }
 

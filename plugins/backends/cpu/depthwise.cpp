@@ -1,7 +1,7 @@
 // Depthwise convolution by kernels of our own, forward and backward, with a bias and an activation behind.
 #include <fmt/format.h>
 
-#include "weighted.h"
+#include "own_convolution.h"
 
 namespace millrace::cpu {
 namespace {
@@ -12,65 +12,15 @@ PoolWindow window_of(const ConvAttributes& conv) {
   return {conv.kernel.height, conv.kernel.width, conv.stride.height, conv.stride.width, conv.padding.top, conv.padding.left};
 }
 
-class Depthwise final : public Operation {
+class Depthwise final : public OwnConvolution {
  public:
-  Depthwise(Workshop& workshop, const Node& node) : Operation(workshop, node), window_(window_of(layer().as<ConvAttributes>())) {}
-
-  void plan(Planner& planner) override {
-    const Value& output = plan_output(planner, workshop_.type());
-    planner.use(planner.value(input()).tensor);
-    if (is(Activation::gelu)) before_ = planner.training() ? planner.tensor(output.spec.bytes()) : output.tensor;
-    plan_weights();
-  }
-
-  void plan_backward(Planner& planner) override {
-    const Value& output = planner.value(node_.output);
-    has_gradient_ = output.gradient != kNoTensor;
-    if (!has_gradient_) return;
-    planner.use(output.gradient);
-    if (is(Activation::relu)) planner.use(output.tensor);
-    if (is(Activation::gelu)) planner.use(before_);
-    if (trains(0)) planner.use(planner.value(input()).tensor);
-    if (planner.value(input()).needs_gradient) contribution_ = planner.contribute(input());
-  }
-
-  void bind(const Planner& planner, const Binding& binding) override {
-    x_ = map_of(planner, binding, input());
-    y_ = map_of(planner, binding, node_.output);
-    sums_ = y_;
-    if (before_ != kNoTensor) sums_.data = binding.at(before_);
-    if (!has_gradient_) return;
-    dy_ = gradient_of(planner, binding, node_.output);
-    if (contribution_.tensor != kNoTensor) d_input_ = target_of(planner, binding, input(), contribution_);
-  }
-
-  void forward(const Pass&) override {
-    kernels().depthwise(window_, x_, weights(), has_bias() ? value(1) : nullptr, is(Activation::relu), sums_);
-    if (is(Activation::gelu)) kernels().activate(Activation::gelu, sums_, y_);
-  }
-
-  void recompute(const Pass& pass) override {
-    if (!output_is_kept() || is(Activation::gelu)) forward(pass);  // what gelu is applied to is wanted too
-  }
-
-  void backward(const Pass&) override {
-    if (!has_gradient_) return;
-    const bool activates = !is(Activation::none);
-    if (activates || trains(1)) {
-      const bool wanted = activates && (trains(0) || d_input_);
-      kernels().activate_backward(node_.activation, activates ? sums_ : dy_, dy_, wanted ? &dy_ : nullptr, gradient(1));
-    }
-    if (trains(0)) kernels().depthwise_backward_weights(window_, x_, dy_, gradient(0));
-    if (!d_input_) return;
-    kernels().depthwise_backward_data(window_, dy_, weights(), d_input_.written);
-    d_input_.finish();
-  }
+  Depthwise(Workshop& workshop, const Node& node) : OwnConvolution(workshop, node), window_(window_of(conv())) {}
 
   std::string detail() const override { return fmt::format("own depthwise kernels ({})", kernels().instruction_set); }
 
- private:
-  // As the kernels read them, and as oneDNN calls that.
-  void plan_weights() {
+ protected:
+  // Weights lie as the kernels read them, and as oneDNN calls that.
+  void plan_forward(Planner&) override {
     const int parameter = layer().parameters[0];
     if (workshop_.parameters.has_layout(parameter)) return;
     const Shape& shape = workshop_.parameters.parameter(parameter).shape;  // (channels, 1, height, width)
@@ -78,20 +28,25 @@ class Depthwise final : public Operation {
     workshop_.parameters.set_layout(parameter, {extents, to_dnnl(workshop_.type()), memory::format_tag::Goihw16g},
                                     {extents, memory::data_type::f32, memory::format_tag::goihw});
   }
+
+  void convolve(const Map& x, const float* bias, bool relu, const Map& y) override {
+    kernels().depthwise(window_, x, weights(), bias, relu, y);
+  }
+  void convolve_backward_weights(const Map& x, const Map& dy, float* d_weights) override {
+    kernels().depthwise_backward_weights(window_, x, dy, d_weights);
+  }
+  void convolve_backward_data(const Map& dy, const Map& dx) override {
+    kernels().depthwise_backward_data(window_, dy, weights(), dx);
+  }
+
+ private:
   const void* weights() const {
     const int parameter = layer().parameters[0];
     if (workshop_.type() == DataType::bf16) return workshop_.parameters.bf16_value(parameter);
     return workshop_.parameters.value(parameter);
   }
-  bool has_bias() const { return layer().parameters.size() > 1; }
-  bool is(Activation activation) const { return node_.activation == activation; }
 
   PoolWindow window_;
-  TensorId before_ = kNoTensor;  // what gelu is applied to
-  Planner::Contribution contribution_;
-  GradientTarget d_input_;
-  Map x_, sums_, y_, dy_;
-  bool has_gradient_ = false;
 };
 
 }  // namespace

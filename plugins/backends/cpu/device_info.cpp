@@ -89,6 +89,8 @@ std::vector<int> allowed_cores() {
   return cores;
 }
 
+bool multiplies_tiles() { return contains(dnnl::get_effective_cpu_isa(), dnnl::cpu_isa::avx512_core_amx); }
+
 DeviceInfo describe_processor() {
   const CpuInfo cpu = read_cpuinfo();
   const dnnl::cpu_isa isa = dnnl::get_effective_cpu_isa();

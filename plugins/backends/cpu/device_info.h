@@ -8,6 +8,7 @@
 namespace millrace::cpu {
 
 DeviceInfo describe_processor();
+bool multiplies_tiles();  // whether oneDNN uses AMX
 
 // The processors that this process may run on.
 std::vector<int> allowed_cores();

@@ -5,6 +5,7 @@
 
 #include "backend.h"
 #include "cpu_fixture.h"
+#include "device_info.h"
 #include "work_queue.h"
 
 namespace millrace::cpu::test {
@@ -74,6 +75,31 @@ TEST(Fusion, NamesALayerThatItDoesNotKnow) {
   } catch (const Error& error) {
     EXPECT_EQ(error.kind(), ErrorKind::usage);
     EXPECT_EQ(error.message(), "text:3:16: layer 'odd': backend 'cpu' has no op 'fourier'");
+  }
+}
+
+// In training and in inference alike, so that both compute the same; never for few channels or small maps, or where AMX is faster.
+TEST(Winograd, IsChosenByTheLayerAlone) {
+  const auto network = network_of(R"(
+    input = { channels = 3, height = 12, width = 12 }
+    layers = [
+      { name = "first", op = "conv", out = 32, kernel = 3, padding = 1 }, { name = "few", op = "conv", out = 16, kernel = 3 },
+      { name = "more", op = "conv", out = 64, kernel = 3, padding = 1 }, { name = "many", op = "conv", out = 64, kernel = 3 },
+      { name = "pool", op = "max_pool", kernel = 2 }, { name = "small", op = "conv", out = 64, kernel = 3, padding = 1 },
+      { name = "fc", op = "linear", out = 4 } ])");
+  const bool here = kernels().winograd != nullptr && !multiplies_tiles();
+  for (const bool training : {true, false}) {
+    std::unique_ptr<Laboratory> laboratory;
+    try {
+      laboratory = std::make_unique<Laboratory>(network, 2, training, Precision::bf16);
+    } catch (const Error& error) {
+      GTEST_SKIP() << "no bf16 on this processor: " << error.what();
+    }
+    std::vector<std::string> chosen;
+    for (const LayerTime& layer : laboratory->executable().layer_times()) {
+      if (layer.detail.find("Winograd") != std::string::npos) chosen.push_back(layer.layer);
+    }
+    EXPECT_EQ(chosen, here ? (std::vector<std::string>{"more", "many"}) : std::vector<std::string>{}) << training;
   }
 }
 

@@ -83,9 +83,6 @@ class Weighted : public Operation {
 };
 
 std::unique_ptr<Operation> make_convolution(Workshop& workshop, const Node& node);
-// Depthwise convolutions for which our own kernels are chosen; make_convolution() asks.
-bool takes_own_depthwise(const Workshop& workshop, const Node& node);
-std::unique_ptr<Operation> make_own_depthwise(Workshop& workshop, const Node& node);
 std::unique_ptr<Operation> make_linear(Workshop& workshop, const Node& node);
 
 }  // namespace millrace::cpu

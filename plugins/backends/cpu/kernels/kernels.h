@@ -39,6 +39,31 @@ inline bool fits_depthwise(const PoolWindow& window) {
          window.top < window.kernel_height && window.left < window.kernel_width;
 }
 
+// A convolution of 3x3 windows at every pixel.
+struct WinogradShape {
+  std::int64_t in = 0, out = 0;    // channels; multiples of 16
+  std::int64_t top = 0, left = 0;  // padding, at most 2; the result's size says what there is at the other sides
+
+  WinogradShape backward() const { return {out, in, 2 - top, 2 - left}; }  // the one that computes the input's gradient
+};
+
+// Such a convolution by Winograd's algorithm F(2 x 2, 3 x 3) (Lavin and Gray, arXiv 1509.09308), in bf16. Transformed weights and
+// pixels are rounded to bf16, so that results are about as exact as bf16 inputs are: 5e-3 in relative norm. A value that is not
+// finite makes its whole tile of 2 x 2 results so.
+struct WinogradKernels {
+  // Weights are (out, in, 3, 3) float32. backward: for the gradient of the input.
+  void (*transform_weights)(const WinogradShape& shape, const float* weights, bool backward, std::uint16_t* transformed);
+  static std::size_t transformed_values(const WinogradShape& shape) {
+    return static_cast<std::size_t>(16 * shape.in * shape.out);
+  }
+  // bias null: none. relu: applied to what is written.
+  void (*convolve)(const WinogradShape& shape, const Map& x, const std::uint16_t* transformed, const float* bias, bool relu,
+                   const Map& y);
+  // memory: backward_floats() floats, aligned to 64 bytes; dy's data do not matter to it.
+  std::size_t (*backward_floats)(const WinogradShape& shape, const Map& dy);
+  void (*backward_weights)(const WinogradShape& shape, const Map& x, const Map& dy, float* memory, float* d_weights);
+};
+
 // y = activation((x - mean) * inverse_deviation * scale + shift + residual)
 struct NormaliseArguments {
   Map x, y;  // y may be x
@@ -67,7 +92,8 @@ struct NormaliseBackwardArguments {
 
 struct Kernels {
   const char* instruction_set;
-  bool bf16;  // maps may be bf16; otherwise float32 alone
+  bool bf16;                        // maps may be bf16; otherwise float32 alone
+  const WinogradKernels* winograd;  // null: these have none
 
   // ---- Batch normalisation ----
   // Mean and biased variance of each channel over (n, height, width), in one pass, safe for means far from zero.

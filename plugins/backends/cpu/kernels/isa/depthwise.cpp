@@ -1,9 +1,8 @@
 // Depthwise convolution: each channel with a window of its own. The rows that a window covers lie in a ring of padded float32
 // rows in the nearest cache, whatever the map's type and layout. From there a tile of output pixels, or the sums of a window's
 // row, are computed in registers; each pixel is read once for a whole row of the window.
-#include <omp.h>
-
 #include "kernels/isa/depthwise.h"
+#include "kernels/isa/team_memory.h"
 #include "kernels/isa/traverse.h"
 
 namespace millrace::cpu::MILLRACE_ISA {
@@ -44,25 +43,6 @@ class Rows {
   float* const memory_;
   const Lanes lanes_;
   std::int64_t next_ = 0;
-};
-
-// Memory of each thread of a team, zero at first.
-class TeamMemory {
- public:
-  TeamMemory(std::int64_t shared, std::int64_t each)
-      : shared_(whole(shared)), each_(whole(each)), memory_(reinterpret_cast<float*>(scratch(doubles()))) {}
-  float* shared() const { return memory_; }
-  float* mine() const {
-    float* const begin = memory_ + shared_ + omp_get_thread_num() * each_;
-    for (std::int64_t i = 0; i < each_; i += kLanes) store(begin + i, v16{});
-    return begin;
-  }
-
- private:
-  static std::int64_t whole(std::int64_t floats) { return (floats + kLanes - 1) / kLanes * kLanes; }
-  std::size_t doubles() const { return static_cast<std::size_t>(shared_ + each_ * omp_get_max_threads()) / 2; }
-  std::int64_t shared_, each_;
-  float* memory_;
 };
 
 // The output columns q, q + step, q + 2 step, ...: each is a sum over `taps` neighbours in a row, the first of them at
@@ -176,7 +156,7 @@ void convolve(const Plan& plan, const Map& in, const void* weights, const float*
     const TeamMemory memory(0, rows + window);
 #pragma omp parallel if (Tiling(out).threads)
     {
-      float* const mine = memory.mine();
+      float* const mine = memory.mine_at_zero();
       float* const arranged = mine + rows;
 #pragma omp for schedule(static)
       for (std::int64_t item = 0; item < out.n * blocks; ++item) {
@@ -229,7 +209,7 @@ void depthwise_backward_weights(const PoolWindow& window, const Map& x, const Ma
     float* const partial = memory.shared();
 #pragma omp parallel if (Tiling(x).threads)
     {
-      float* const mine = memory.mine();
+      float* const mine = memory.mine_at_zero();
 #pragma omp for schedule(static)
       for (std::int64_t item = 0; item < slices * blocks; ++item) {
         const std::int64_t slice = item / blocks, block = item % blocks;

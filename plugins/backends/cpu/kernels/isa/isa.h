@@ -21,6 +21,7 @@ extern const Kernels kTable;
 }
 namespace avx512_bf16 {
 extern const Kernels kTable;
+extern const WinogradKernels kWinograd;
 }
 
 namespace MILLRACE_ISA {
@@ -39,6 +40,8 @@ void average_pool_backward(const PoolWindow& window, const Map& dy, const Map& d
 void depthwise(const PoolWindow& window, const Map& x, const void* weights, const float* bias, bool relu, const Map& y);
 void depthwise_backward_data(const PoolWindow& window, const Map& dy, const void* weights, const Map& dx);
 void depthwise_backward_weights(const PoolWindow& window, const Map& x, const Map& dy, float* d_weights);
+std::size_t winograd_backward_floats(const WinogradShape& shape, const Map& dy);
+void winograd_backward_weights(const WinogradShape& shape, const Map& x, const Map& dy, float* memory, float* d_weights);
 void activate(Activation activation, const Map& x, const Map& y);
 void activate_backward(Activation activation, const Map& x, const Map& dy, const Map* dx, float* d_bias);
 void add(const Map& a, const Map& b, const Map& y);

@@ -32,11 +32,18 @@ constexpr bool kBf16 = true;
 constexpr bool kBf16 = false;
 #endif
 
+#if defined(__AVX512BF16__)
+constexpr const WinogradKernels* kWinogradHere = &kWinograd;
+#else
+constexpr const WinogradKernels* kWinogradHere = nullptr;
+#endif
+
 }  // namespace
 
 constinit const Kernels kTable{
     .instruction_set = MILLRACE_TEXT(MILLRACE_ISA),
     .bf16 = kBf16,
+    .winograd = kWinogradHere,
     .batch_statistics = MILLRACE_MAPS(batch_statistics),
     .normalise = MILLRACE_MAPS(normalise),
     .normalise_backward_sums = MILLRACE_MAPS(normalise_backward_sums),

@@ -1,0 +1,214 @@
+// The gradient of the weights of a convolution by Winograd's algorithm; see winograd.cpp.
+#include "kernels/isa/team_memory.h"
+#include "kernels/isa/winograd.h"
+
+#ifdef __AVX512BF16__
+namespace millrace::cpu::MILLRACE_ISA {
+namespace {
+
+constexpr std::int64_t kLanes = Map::kLanes;
+
+// The transformed gradients of the output's tiles at `places`, of one block of 16 channels: made(t, w) for each.
+template <class Made>
+MILLRACE_INLINE void transform_gradients(const Map& dy, std::int64_t block, const Place* places, std::int64_t count,
+                                         Made&& made) {
+  for (std::int64_t t = 0; t < count; ++t) {
+    const std::int64_t row = 2 * places[t].row, column = 2 * places[t].column;
+    const bf16* const first = at<bf16>(dy, places[t].n, block, row * dy.width + column);
+    v16 e[2][2], w[4][4];
+    for (int r = 0; r < 2; ++r) {
+      for (int c = 0; c < 2; ++c) {
+        const bool exists = row + r < dy.height && column + c < dy.width;
+        e[r][c] = exists ? load(first + (r * dy.width + c) * dy.stride_pixel) : v16{};
+      }
+    }
+    transform_gradient(e, w);
+    made(t, w);
+  }
+}
+
+// Puts transformed tiles in pairs: (place, pair of tiles, 16, 2). An odd last one is paired with zeros.
+class Pairs {
+ public:
+  Pairs(bf16* to, std::int64_t place_step, std::int64_t count) : to_(to), place_step_(place_step), count_(count) {}
+  MILLRACE_INLINE void operator()(std::int64_t t, const v16 (&w)[4][4]) {
+    if (t % 2 == 0) {
+#pragma GCC unroll 16
+      for (int p = 0; p < kPlaces; ++p) even_[p] = w[p / 4][p % 4];
+      if (t + 1 < count_) return;
+    }
+    bf16* const out = to_ + t / 2 * 2 * kLanes;
+#pragma GCC unroll 16
+    for (int p = 0; p < kPlaces; ++p) store_pair(out + p * place_step_, even_[p], t % 2 == 0 ? v16{} : w[p / 4][p % 4]);
+  }
+
+ private:
+  bf16* to_;
+  std::int64_t place_step_, count_;
+  v16 even_[kPlaces] = {};
+};
+
+// sums (8, kBlocks * 16) of the products of 8 input channels with kBlocks * 16 output channels, over pairs of tiles; rows of
+// sums are `step` floats apart, blocks of b `b_step` elements.
+constexpr std::int64_t kInputs = 8;
+template <int kBlocks>
+void correlate(const bf16* a, const bf16* b, std::int64_t b_step, std::int64_t pairs, bool add, float* sums, std::int64_t step) {
+  v16 sum[kInputs][kBlocks] = {};
+#pragma GCC unroll 1
+  for (std::int64_t k = 0; k < pairs; ++k, a += 2 * kLanes, b += 2 * kLanes) {
+    __m512i column[kBlocks];
+#pragma GCC unroll 2
+    for (int j = 0; j < kBlocks; ++j) column[j] = _mm512_loadu_si512(b + j * b_step);
+#pragma GCC unroll 8
+    for (int i = 0; i < kInputs; ++i) {
+      const __m512i row = pair(a + 2 * i);
+#pragma GCC unroll 2
+      for (int j = 0; j < kBlocks; ++j) sum[i][j] = multiply_pairs(sum[i][j], row, column[j]);
+    }
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < kInputs; ++i) {
+#pragma GCC unroll 2
+    for (int j = 0; j < kBlocks; ++j) {
+      float* const to = sums + i * step + j * kLanes;
+      store(to, add ? load(to) + sum[i][j] : sum[i][j]);
+    }
+  }
+}
+
+constexpr std::int64_t kRun = 32;  // tiles, transformed at once
+
+// How backward_weights() cuts its sums. Each slice of the tiles has sums of its own, which are added at the end; its tiles
+// are transformed and multiplied part by part. Where sums are large there is one slice, and threads share the channels.
+struct Parts {
+  std::int64_t slices, tiles_of_slice, part;
+  Parts(const WinogradShape& shape, std::int64_t tiles) {
+    const std::int64_t sums = kPlaces * shape.in * shape.out * 4, tile = (shape.in + shape.out) * kPlaces * 2;  // bytes
+    constexpr std::int64_t kNear = std::int64_t{512} << 10, kFar = std::int64_t{4} << 20;  // of a core's cache; of the last cache
+    slices = sums > kNear / 2 ? 1 : kFar * 2 / sums;
+    slices = slices > 64 ? 64 : slices;
+    part = (slices > 1 ? kNear : kFar) / tile / kRun * kRun;
+    part = part < 2 * kRun ? 2 * kRun : part > 2048 ? 2048 : part;
+    const std::int64_t parts = (tiles + part - 1) / part;
+    if (slices > parts) slices = parts;
+    tiles_of_slice = (parts + slices - 1) / slices * part;
+  }
+};
+
+}  // namespace
+
+std::size_t winograd_backward_floats(const WinogradShape& shape, const Map& dy) {
+  const Parts parts(shape, Tiles(dy).all);
+  const std::int64_t values = kPlaces * (shape.in + shape.out) * parts.part / 2;
+  return static_cast<std::size_t>(parts.slices * kPlaces * shape.in * shape.out + (parts.slices > 1 ? 0 : values));
+}
+
+namespace {
+
+struct Correlation {
+  const WinogradShape& shape;
+  const Map &x, &dy;
+  const Tiles tiles;
+  const Parts parts;
+  std::int64_t block_step = parts.part * kLanes, in_step = x.blocks() * block_step, out_step = dy.blocks() * block_step;
+
+  // Transforms kRun tiles from `first` on, the `at`-th of the part, of one block: an input's, then an output's.
+  void transform(std::int64_t first, std::int64_t end, std::int64_t at, std::int64_t block, bf16* inputs, bf16* gradients) const {
+    Place places[kRun];
+    const std::int64_t count = tiles.places(first + at, first + at + kRun < end ? kRun : end - first - at, places);
+    if (block < x.blocks()) {
+      Pairs pairs(inputs + block * block_step + at * kLanes, in_step, count);
+      transform_tiles(shape, x, block, places, count, pairs);
+    } else {
+      Pairs pairs(gradients + (block - x.blocks()) * block_step + at * kLanes, out_step, count);
+      transform_gradients(dy, block - x.blocks(), places, count, pairs);
+    }
+  }
+  std::int64_t panels() const { return (dy.blocks() + 1) / 2; }
+  // The products of one place and one panel of output channels.
+  void multiply(std::int64_t p, std::int64_t panel, std::int64_t pairs, bool add, const bf16* inputs, const bf16* gradients,
+                float* sums) const {
+    const auto multiply = 2 * panel + 1 < dy.blocks() ? correlate<2> : correlate<1>;
+    for (std::int64_t i = 0; i < shape.in; i += kInputs) {
+      multiply(inputs + p * in_step + i / kLanes * block_step + i % kLanes * 2, gradients + p * out_step + 2 * panel * block_step,
+               block_step, pairs, add, sums + (p * shape.in + i) * shape.out + panel * 2 * kLanes, shape.out);
+    }
+  }
+  std::int64_t blocks() const { return x.blocks() + dy.blocks(); }
+};
+
+// Every thread with slices of its own.
+void correlate_slices(const Correlation& c, float* sums) {
+  const std::int64_t floats = kPlaces * c.shape.in * c.shape.out;
+  const TeamMemory memory(0, kPlaces * c.blocks() * c.block_step / 2);
+#pragma omp parallel
+  {
+    auto* const inputs = reinterpret_cast<bf16*>(memory.mine());
+    bf16* const gradients = inputs + kPlaces * c.in_step;
+#pragma omp for schedule(dynamic)
+    for (std::int64_t slice = 0; slice < c.parts.slices; ++slice) {
+      const std::int64_t begin = slice * c.parts.tiles_of_slice, until = begin + c.parts.tiles_of_slice;
+      const std::int64_t end = until < c.tiles.all ? until : c.tiles.all;
+      if (begin >= end) {
+        for (std::int64_t i = 0; i < floats; i += kLanes) store(sums + slice * floats + i, v16{});
+      }
+      for (std::int64_t first = begin; first < end; first += c.parts.part) {
+        const std::int64_t stop = first + c.parts.part < end ? first + c.parts.part : end;
+        for (std::int64_t block = 0; block < c.blocks(); ++block) {
+          for (std::int64_t at = 0; first + at < stop; at += kRun) c.transform(first, stop, at, block, inputs, gradients);
+        }
+        for (std::int64_t item = 0; item < kPlaces * c.panels(); ++item) {
+          c.multiply(item / c.panels(), item % c.panels(), (stop - first + 1) / 2, first > begin, inputs, gradients,
+                     sums + slice * floats);
+        }
+      }
+    }
+  }
+}
+
+// All threads with the same tiles: first they transform, then every product of a place and some channels belongs to one of them.
+void correlate_together(const Correlation& c, float* sums) {
+  auto* const inputs = reinterpret_cast<bf16*>(sums + kPlaces * c.shape.in * c.shape.out);
+  bf16* const gradients = inputs + kPlaces * c.in_step;
+#pragma omp parallel
+  for (std::int64_t first = 0; first < c.tiles.all; first += c.parts.part) {
+    const std::int64_t stop = first + c.parts.part < c.tiles.all ? first + c.parts.part : c.tiles.all;
+    const std::int64_t runs = (stop - first + kRun - 1) / kRun;
+#pragma omp for schedule(dynamic)
+    for (std::int64_t item = 0; item < c.blocks() * runs; ++item) {
+      c.transform(first, stop, item % runs * kRun, item / runs, inputs, gradients);
+    }
+#pragma omp for schedule(dynamic)
+    for (std::int64_t item = 0; item < kPlaces * c.panels(); ++item) {
+      c.multiply(item / c.panels(), item % c.panels(), (stop - first + 1) / 2, first > 0, inputs, gradients, sums);
+    }
+  }
+}
+
+}  // namespace
+
+void winograd_backward_weights(const WinogradShape& shape, const Map& x, const Map& dy, float* sums, float* d_weights) {
+  const Tiles tiles(dy);
+  const Correlation c{shape, x, dy, tiles, Parts(shape, tiles.all)};
+  (c.parts.slices > 1 ? correlate_slices : correlate_together)(c, sums);
+  const std::int64_t floats = kPlaces * shape.in * shape.out;
+#pragma omp parallel for schedule(static)
+  for (std::int64_t item = 0; item < dy.blocks() * shape.in; ++item) {
+    const std::int64_t block = item / shape.in, i = item % shape.in;
+    v16 u[4][4], g[3][3];
+    for (std::int64_t p = 0; p < kPlaces; ++p) {
+      const float* const from = sums + (p * shape.in + i) * shape.out + block * kLanes;
+      u[p / 4][p % 4] = load(from);
+      for (std::int64_t slice = 1; slice < c.parts.slices; ++slice) u[p / 4][p % 4] += load(from + slice * floats);
+    }
+    transform_window_back(u, g);
+    for (int k = 0; k < 9; ++k) {
+      float lanes[kLanes];
+      store(lanes, g[k / 3][k % 3]);
+      for (std::int64_t o = 0; o < kLanes; ++o) d_weights[((block * kLanes + o) * shape.in + i) * 9 + k] = lanes[o];
+    }
+  }
+}
+
+}  // namespace millrace::cpu::MILLRACE_ISA
+#endif

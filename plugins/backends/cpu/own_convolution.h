@@ -1,0 +1,50 @@
+// A convolution that kernels of our own compute, with a bias and an activation behind. Whether and how is what each kind adds.
+#pragma once
+
+#include "weighted.h"
+
+namespace millrace::cpu {
+
+class OwnConvolution : public Operation {
+ public:
+  using Operation::Operation;
+  void plan(Planner& planner) final;
+  void plan_backward(Planner& planner) final;
+  void bind(const Planner& planner, const Binding& binding) final;
+  void forward(const Pass& pass) final;
+  void recompute(const Pass& pass) final;
+  void backward(const Pass& pass) final;
+
+ protected:
+  // Scratch memory; each is asked for where it is used.
+  virtual void plan_forward(Planner&) {}
+  virtual void plan_weights(Planner&) {}
+  virtual void plan_data(Planner&) {}
+  virtual void bind_scratch(const Binding&) {}
+
+  virtual void convolve(const Map& x, const float* bias, bool relu, const Map& y) = 0;
+  virtual void convolve_backward_weights(const Map& x, const Map& dy, float* d_weights) = 0;
+  virtual void convolve_backward_data(const Map& dy, const Map& dx) = 0;
+
+  const ConvAttributes& conv() const { return layer().as<ConvAttributes>(); }
+
+ private:
+  bool has_bias() const { return layer().parameters.size() > 1; }
+  bool is(Activation activation) const { return node_.activation == activation; }
+  // False where forward's output is still there and nothing else is wanted of it.
+  bool computes_forward() const { return !output_is_kept() || is(Activation::gelu); }
+
+  TensorId before_ = kNoTensor;  // what gelu is applied to
+  Planner::Contribution contribution_;
+  GradientTarget d_input_;
+  Map x_, sums_, y_, dy_;
+  bool has_gradient_ = false;
+};
+
+// Those for which our own kernels are chosen; make_convolution() asks.
+bool takes_own_depthwise(const Workshop& workshop, const Node& node);
+std::unique_ptr<Operation> make_own_depthwise(Workshop& workshop, const Node& node);
+bool takes_winograd(const Workshop& workshop, const Node& node);
+std::unique_ptr<Operation> make_winograd(Workshop& workshop, const Node& node);
+
+}  // namespace millrace::cpu

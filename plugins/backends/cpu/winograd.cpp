@@ -1,0 +1,79 @@
+// Convolution of 3x3 windows in bf16 by Winograd's algorithm, where the processor multiplies bf16 in vector registers: it needs
+// 16 products where a direct convolution needs 36, and those run at the processor's peak already.
+#include <fmt/format.h>
+
+#include "device_info.h"
+#include "own_convolution.h"
+
+namespace millrace::cpu {
+namespace {
+
+// Weights are read in the network's own order and in float32: they are rounded to bf16 once, as they are transformed.
+class Winograd final : public OwnConvolution {
+ public:
+  Winograd(Workshop& workshop, const Node& node) : OwnConvolution(workshop, node) {
+    const Shape& from = layer().input_shapes[0];
+    shape_ = {from[0], layer().output[0], conv().padding.top, conv().padding.left};
+    kernels_ = kernels().winograd;
+  }
+
+  std::string detail() const override { return fmt::format("own Winograd kernels ({})", kernels().instruction_set); }
+
+ protected:
+  void plan_forward(Planner& planner) override { forward_weights_ = planner.tensor(transformed_bytes()); }
+  void plan_data(Planner& planner) override { data_weights_ = planner.tensor(transformed_bytes()); }
+  void plan_weights(Planner& planner) override {
+    const MapSpec& output = planner.value(node_.output).spec;
+    sums_ = planner.tensor(kernels_->backward_floats(shape_, output.map(nullptr)) * sizeof(float));
+  }
+  void bind_scratch(const Binding& binding) override {
+    forward_bound_ = binding.at<std::uint16_t>(forward_weights_);
+    data_bound_ = binding.at<std::uint16_t>(data_weights_);
+    sums_bound_ = binding.at<float>(sums_);
+  }
+
+  void convolve(const Map& x, const float* bias, bool relu, const Map& y) override {
+    kernels_->transform_weights(shape_, value(0), false, forward_bound_);
+    kernels_->convolve(shape_, x, forward_bound_, bias, relu, y);
+  }
+  void convolve_backward_weights(const Map& x, const Map& dy, float* d_weights) override {
+    kernels_->backward_weights(shape_, x, dy, sums_bound_, d_weights);
+  }
+  void convolve_backward_data(const Map& dy, const Map& dx) override {
+    kernels_->transform_weights(shape_, value(0), true, data_bound_);
+    kernels_->convolve(shape_.backward(), dy, data_bound_, nullptr, false, dx);
+  }
+
+ private:
+  std::size_t transformed_bytes() const { return WinogradKernels::transformed_values(shape_) * sizeof(std::uint16_t); }
+
+  WinogradShape shape_;
+  const WinogradKernels* kernels_ = nullptr;
+  TensorId forward_weights_ = kNoTensor, data_weights_ = kNoTensor, sums_ = kNoTensor;
+  std::uint16_t *forward_bound_ = nullptr, *data_bound_ = nullptr;  // transformed weights
+  float* sums_bound_ = nullptr;
+};
+
+}  // namespace
+
+// Measured beside oneDNN 2.6 on two cores of Zen 4, forward and backward together: 1.2 times as fast for 512 channels of 7x7
+// pixels and for 32 of 180x240, 1.5 to 1.8 times between. Where oneDNN multiplies with AMX it is faster. The layer alone decides,
+// not the batch, so that validation and prediction compute the same.
+bool takes_winograd(const Workshop& workshop, const Node& node) {
+  const Layer& layer = workshop.layer(node.layer);
+  const auto& conv = layer.as<ConvAttributes>();
+  const auto is = [](const Size& size, std::int64_t extent) { return size.height == extent && size.width == extent; };
+  const bool fits = !conv.transposed && conv.groups == 1 && is(conv.kernel, 3) && is(conv.stride, 1) && is(conv.dilation, 1) &&
+                    conv.padding.top <= 2 && conv.padding.left <= 2 && node.inputs.front() != Network::kInput;
+  if (!fits || workshop.type() != DataType::bf16 || kernels().winograd == nullptr || multiplies_tiles()) return false;
+  const std::int64_t in = layer.input_shapes[0][0], out = layer.output[0], height = layer.output[1], width = layer.output[2];
+  const std::int64_t tiles = (height + 1) / 2 * ((width + 1) / 2);
+  const bool pays = in * out >= 1024 && tiles >= 16 && 2 * 4 * tiles <= 3 * height * width;
+  return in % Map::kLanes == 0 && out % Map::kLanes == 0 && pays;
+}
+
+std::unique_ptr<Operation> make_winograd(Workshop& workshop, const Node& node) {
+  return std::make_unique<Winograd>(workshop, node);
+}
+
+}  // namespace millrace::cpu
