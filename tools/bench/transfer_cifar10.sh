@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
-# What transfer learning brings: a network is trained on eight classes of CIFAR-10; then the other two are learned from 50 images of
-# each, from its weights with a new last layer, and from scratch. Prints both accuracies on the 2,000 test images for some seeds.
+# What transfer learning brings: airbench94 is trained on eight classes of CIFAR-10; then the other two are learned from 50 images of
+# each, from its weights with a new last layer and the rest frozen, and from scratch. Prints both accuracies on the 2,000 test images
+# for some seeds.
 # usage: tools/bench/transfer_cifar10.sh CIFAR10_FOLDER [EPOCHS_BEFORE [SEEDS [CLASS,CLASS]]]
 set -euo pipefail
-data=$1 epochs=${2:-8} seeds=${3:-3} pair=${4:-dog,horse}
+data=$1 epochs=${2:-9.9} seeds=${3:-3} pair=${4:-dog,horse}
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 run=${PIPELINE_RUN:-$here/build/release/bin/pipeline-run}
 work=$(mktemp -d)
@@ -18,24 +19,30 @@ for class in airplane automobile bird cat deer dog frog horse ship truck; do
 done
 eight=$(list $eight)
 
-# learn CLASSES EPOCHS BATCH RATE FOLDER [OPTIONS...]: prints the last validation's accuracy.
+# learn FILE CLASSES EPOCHS FOLDER [OPTIONS...]: prints the last validation's accuracy.
 learn() {
-  local classes=$1 epochs=$2 batch=$3 rate=$4 folder=$5
-  shift 5
-  "$run" "$here/pipelines/cifar10.toml" --set data.root="$data" --set train.read.only="$classes" \
-    --set validate.read.only="$classes" --set run.epochs="$epochs" --set run.folder="$folder" --set validate.every=end \
-    --set "train.optimizer.learning_rate={ initial = $rate, schedule = \"cosine\" }" --set train.optimizer.weight_decay=5e-4 \
-    --set train.batch.size="$batch" --json --quiet "$@" |
-    python3 -c 'import json, sys; print([e["accuracy"] for e in map(json.loads, sys.stdin) if e["event"] == "validate"][-1])'
+  local file=$1 classes=$2 epochs=$3 folder=$4
+  shift 4
+  "$run" "$here/pipelines/$file" --set data.root="$data" --set train.read.only="$classes" --set validate.read.only="$classes" \
+    --set run.epochs="$epochs" --set run.folder="$folder" --set validate.every=end --json --quiet "$@" |
+    python3 -c 'import json, sys
+print([e["accuracy"] for e in map(json.loads, sys.stdin) if e["event"] == "validate" and e["graph"] == "validate"][-1])'
+}
+# Of a hundred images, five in a step, with the rate at its largest in the middle.
+learn_few() {
+  local rate=$1
+  shift
+  learn cifar10.toml "$two" 40 "$@" --set network.use=airbench94 --set network.classes=2 --set train.read.limit=100 \
+    --set train.batch.size=20 --set 'train.optimizer.scale_with_batch={ reference = 20 }' --set train.optimizer.weight_decay=5e-4 \
+    --set "train.optimizer.learning_rate={ initial = $rate, schedule = \"one_cycle\" }"
 }
 
-eight_accuracy=$(learn "$eight" "$epochs" 128 0.1 "$work/eight" --set network.classes=8)
+eight_accuracy=$(learn cifar10_airbench.toml "$eight" "$epochs" "$work/eight" --set network.classes=8 --set final.read.only="$eight")
 echo "eight classes, $epochs epochs: $eight_accuracy"
 weights=$(ls "$work"/eight/*/*/weights.safetensors)
 for ((seed = 1; seed <= seeds; ++seed)); do
-  options=(--set network.classes=2 --set train.read.limit=100 --set run.seed="$seed")
-  from_scratch=$(learn "$two" 60 20 0.1 "$work/scratch$seed" "${options[@]}")
-  transferred=$(learn "$two" 30 20 0.02 "$work/transfer$seed" "${options[@]}" --weights "$weights" --set 'network.new=["fc"]' \
-    --set 'train.optimizer.groups=[{ match = "fc.*", rate_factor = 10 }]')
-  echo "seed $seed: from scratch (60 epochs) $from_scratch, transferred (30 epochs) $transferred"
+  from_scratch=$(learn_few 0.1 "$work/scratch$seed" --set run.seed="$seed")
+  transferred=$(learn_few 0.5 "$work/transfer$seed" --set run.seed="$seed" --weights "$weights" --set 'network.new=["fc"]' \
+    --set 'network.freeze=["whiten","group?"]')
+  echo "seed $seed: from scratch $from_scratch, transferred $transferred"
 done

@@ -1,4 +1,4 @@
-// Convolution, through oneDNN where own_convolution.h has no kernels for it: direct, or in float32 by Winograd's algorithm
+// Convolution, through oneDNN where own_convolution.h has no other way: direct, or in float32 by Winograd's algorithm
 // F(4 x 4, 3 x 3) (Lavin and Gray, arXiv 1509.09308), which needs a quarter of the multiplications and rounds a little more,
 // where that pays. Transposed convolution through oneDNN's deconvolution, which is fast by the data gradients of its
 // convolutions.
@@ -28,9 +28,7 @@ class Windowed : public Weighted {
   Desc source_desc(const MapSpec& input) const final { return input.desc(); }
   Desc destination_desc(const MapSpec& output) const final { return output.desc(); }
   DataType output_type(const Planner&) const final { return workshop_.type(); }
-  bool is_slow(const std::string& implementation) const final {
-    return implementation.find("ref") != std::string::npos || implementation.find("gemm:") != std::string::npos;
-  }
+  bool is_slow(const PrimitiveDesc& chosen) const final { return is_slow_convolution(chosen); }
   const Shape& weights_shape() const { return workshop_.parameters.parameter(layer().parameters[0]).shape; }
 
   const ConvAttributes& conv_;
@@ -153,6 +151,7 @@ std::unique_ptr<Operation> make_convolution(Workshop& workshop, const Node& node
   if (workshop.layer(node.layer).as<ConvAttributes>().transposed) return std::make_unique<TransposedConvolution>(workshop, node);
   if (takes_own_depthwise(workshop, node)) return make_own_depthwise(workshop, node);
   if (takes_winograd(workshop, node)) return make_winograd(workshop, node);
+  if (takes_phases(workshop, node)) return make_phased(workshop, node);
   return std::make_unique<Convolution>(workshop, node);
 }
 

@@ -41,7 +41,9 @@ class Linear final : public Weighted {
   }
   Desc destination_desc(const MapSpec& output) const override { return output.rows_desc(); }
   DataType output_type(const Planner& planner) const override { return planner.value(node_.output).spec.type; }
-  bool is_slow(const std::string& implementation) const override { return implementation.find("ref") != std::string::npos; }
+  bool is_slow(const PrimitiveDesc& chosen) const override {
+    return std::string_view(chosen.impl_info_str()).find("ref") != std::string_view::npos;
+  }
 
  private:
   dnnl::inner_product_forward::primitive_desc forward_;

@@ -1,4 +1,5 @@
-// A convolution that kernels of our own compute, with a bias and an activation behind. Whether and how is what each kind adds.
+// A convolution that we compute in a way of our own, with a bias and an activation behind. Whether and how is what each kind
+// adds.
 #pragma once
 
 #include "weighted.h"
@@ -41,10 +42,12 @@ class OwnConvolution : public Operation {
   bool has_gradient_ = false;
 };
 
-// Those for which our own kernels are chosen; make_convolution() asks.
+// Those for which each is chosen; make_convolution() asks.
 bool takes_own_depthwise(const Workshop& workshop, const Node& node);
 std::unique_ptr<Operation> make_own_depthwise(Workshop& workshop, const Node& node);
 bool takes_winograd(const Workshop& workshop, const Node& node);
 std::unique_ptr<Operation> make_winograd(Workshop& workshop, const Node& node);
+bool takes_phases(const Workshop& workshop, const Node& node);
+std::unique_ptr<Operation> make_phased(Workshop& workshop, const Node& node);
 
 }  // namespace millrace::cpu

@@ -78,7 +78,8 @@ TEST(Fusion, NamesALayerThatItDoesNotKnow) {
   }
 }
 
-// In training and in inference alike, so that both compute the same; never for few channels or small maps, or where AMX is faster.
+// In training and in inference alike, so that both compute the same; never for few channels or small maps, or where AMX is
+// faster.
 TEST(Winograd, IsChosenByTheLayerAlone) {
   const auto network = network_of(R"(
     input = { channels = 3, height = 12, width = 12 }
@@ -100,6 +101,30 @@ TEST(Winograd, IsChosenByTheLayerAlone) {
       if (layer.detail.find("Winograd") != std::string::npos) chosen.push_back(layer.layer);
     }
     EXPECT_EQ(chosen, here ? (std::vector<std::string>{"more", "many"}) : std::vector<std::string>{}) << training;
+  }
+}
+
+// As in DeepLab, whose windows reach over the edge by more than oneDNN's fast implementations know.
+TEST(Dilation, IsNeverLeftToAReferenceImplementation) {
+  const auto network = network_of(R"(
+    input = { channels = 3, height = 23, width = 30 }
+    layers = [
+      { name = "first", op = "conv", out = 32, kernel = 3, padding = 1 },
+      { name = "two", op = "conv", out = 32, kernel = 3, dilation = 2, padding = 2 },
+      { name = "twelve", op = "conv", out = 32, kernel = 3, dilation = 12, padding = 12 }, { op = "relu" },
+      { name = "more", op = "conv", out = 48, kernel = 3, dilation = 24, padding = 24 }, { op = "relu" },
+      { name = "most", op = "conv", out = 32, kernel = 3, dilation = 36, padding = 36 }, { name = "fc", op = "linear", out = 4 } ])");
+  for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+    std::unique_ptr<Laboratory> laboratory;
+    try {
+      laboratory = std::make_unique<Laboratory>(network, 2, true, precision);
+    } catch (const Error& error) {
+      GTEST_SKIP() << "no bf16 on this processor: " << error.what();
+    }
+    for (const LayerTime& layer : laboratory->executable().layer_times()) {
+      EXPECT_EQ(layer.detail.find("ref"), std::string::npos) << layer.layer << ": " << layer.detail;
+      EXPECT_EQ(layer.detail.find("gemm:"), std::string::npos) << layer.layer << ": " << layer.detail;
+    }
   }
 }
 

@@ -42,6 +42,11 @@ dnnl::lrn_backward::primitive_desc describe_lrn_backward(const dnnl::engine& eng
 #endif
 }
 
+bool is_slow_convolution(const dnnl::primitive_desc_base& desc) {
+  const std::string implementation = desc.impl_info_str();
+  return implementation.find("ref") != std::string::npos || implementation.find("gemm:") != std::string::npos;
+}
+
 memory::desc in_any_layout(const memory::desc& desc) { return in_any_layout(desc, type_of(desc)); }
 
 memory::desc in_any_layout(const memory::desc& desc, memory::data_type type) {

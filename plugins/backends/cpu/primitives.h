@@ -46,6 +46,9 @@ dnnl::lrn_forward::primitive_desc describe_lrn(const dnnl::engine& engine, dnnl:
 dnnl::lrn_backward::primitive_desc describe_lrn_backward(const dnnl::engine& engine,
                                                          const dnnl::lrn_forward::primitive_desc& forward, const LrnShape& shape);
 
+// Whether oneDNN would compute a convolution by its reference loops or through a copy of all windows.
+bool is_slow_convolution(const dnnl::primitive_desc_base& desc);
+
 // ---- Layouts ----
 dnnl::memory::dims dims_of(const dnnl::memory::desc& desc);
 dnnl::memory::data_type type_of(const dnnl::memory::desc& desc);

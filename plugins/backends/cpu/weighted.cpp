@@ -8,17 +8,6 @@ namespace millrace::cpu {
 
 using dnnl::memory;
 
-void Weighted::Step::plan(Planner& planner, const PrimitiveDesc& chosen) {
-  desc = chosen;
-  primitive = dnnl::primitive(chosen.get());
-  const std::size_t bytes = desc.scratchpad_desc().get_size();
-  if (bytes > 0) scratch = planner.tensor(bytes);
-}
-
-void Weighted::Step::bind(const Binding& binding, const dnnl::engine& engine) {
-  if (primitive) scratch_memory = memory(desc.scratchpad_desc(), engine, binding.at(scratch));
-}
-
 Weighted::Desc Weighted::bias_desc(const Desc& destination) {
   return {{dims_of(destination)[1]}, memory::data_type::f32, memory::format_tag::any};
 }
@@ -41,9 +30,9 @@ void Weighted::choose_forward(Planner& planner, const Value& output) {
   const Desc weights = workshop_.parameters.has_layout(parameter) ? workshop_.parameters.computed_layout(parameter)
                                                                   : in_any_layout(canonical_weights(), to_dnnl(workshop_.type()));
   PrimitiveDesc chosen = make_forward(source, weights, destination, relu);
-  if (is_slow(chosen.impl_info_str())) {
+  if (is_slow(chosen)) {
     const PrimitiveDesc other = make_forward(in_any_layout(source), in_any_layout(weights), in_any_layout(destination), relu);
-    if (!is_slow(other.impl_info_str())) chosen = other;
+    if (!is_slow(other)) chosen = other;
   }
   const Desc chosen_weights = chosen.query_md(dnnl::query::weights_md);
   if (!workshop_.parameters.has_layout(parameter)) {
@@ -96,9 +85,9 @@ void Weighted::plan_data(Planner& planner) {
   const Desc& held_weights = workshop_.parameters.computed_layout(layer().parameters[0]);
   const Desc weights = in_any_layout(held_weights);
   PrimitiveDesc chosen = make_backward_data(source, weights, d_destination);
-  if (is_slow(chosen.impl_info_str())) {
+  if (is_slow(chosen)) {
     const PrimitiveDesc other = make_backward_data(in_any_layout(source), weights, in_any_layout(d_destination));
-    if (!is_slow(other.impl_info_str())) chosen = other;
+    if (!is_slow(other)) chosen = other;
   }
   contribution_ = planner.contribute(input());
   workshop_.reorders += d_source_.plan(planner, source, chosen.query_md(dnnl::query::diff_src_md)) ? 1 : 0;
@@ -116,9 +105,9 @@ void Weighted::plan_weights(Planner& planner) {
   const Desc d_weights = in_any_layout(canonical_weights());
   const bool bias = has_bias() && trains(1) && !sums_bias_apart();
   PrimitiveDesc chosen = make_backward_weights(source, d_weights, d_destination, bias);
-  if (is_slow(chosen.impl_info_str())) {
+  if (is_slow(chosen)) {
     const PrimitiveDesc other = make_backward_weights(in_any_layout(source), d_weights, in_any_layout(d_destination), bias);
-    if (!is_slow(other.impl_info_str())) chosen = other;
+    if (!is_slow(other)) chosen = other;
   }
   workshop_.reorders += weights_source_.plan(planner, source, chosen.query_md(dnnl::query::src_md)) ? 1 : 0;
   workshop_.reorders +=

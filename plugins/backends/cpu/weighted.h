@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "operand.h"
+#include "step.h"
 
 namespace millrace::cpu {
 
@@ -33,7 +34,7 @@ class Weighted : public Operation {
   virtual Desc source_desc(const MapSpec& input) const = 0;
   virtual Desc destination_desc(const MapSpec& output) const = 0;
   virtual DataType output_type(const Planner& planner) const = 0;
-  virtual bool is_slow(const std::string& implementation) const = 0;
+  virtual bool is_slow(const PrimitiveDesc& chosen) const = 0;
   // oneDNN is slow at bias and activation: kernels of our own add them and sum the bias' gradient.
   virtual bool finishes_apart() const { return false; }
 
@@ -46,17 +47,6 @@ class Weighted : public Operation {
   static Desc bias_desc(const Desc& destination);
 
  private:
-  // A primitive, its scratchpad and how long it may stay unbound.
-  struct Step {
-    PrimitiveDesc desc;
-    dnnl::primitive primitive;
-    TensorId scratch = kNoTensor;
-    dnnl::memory scratch_memory;
-
-    explicit operator bool() const { return static_cast<bool>(primitive); }
-    void plan(Planner& planner, const PrimitiveDesc& chosen);
-    void bind(const Binding& binding, const dnnl::engine& engine);
-  };
   void choose_forward(Planner& planner, const Value& output);
   void plan_data(Planner& planner);
   void plan_weights(Planner& planner);

@@ -40,6 +40,32 @@ void zero_padding(const Map& map, std::int64_t n) {
   }
 }
 
+// body(n, pixel, phase's n, phase's pixel) for all pixels of one phase; the map's pixel is -1 where it is past the map.
+template <class Body>
+void each_of_phase(const Map& map, std::int64_t rows, std::int64_t columns, const Map& phases, std::int64_t phase,
+                   const Body& body) {
+  const std::int64_t n = phase / (rows * columns), top = phase / columns % rows, left = phase % columns;
+  for (std::int64_t i = 0; i < phases.pixels(); ++i) {
+    const std::int64_t y = top + i / phases.width * rows, x = left + i % phases.width * columns;
+    body(n, y < map.height && x < map.width ? y * map.width + x : -1, phase, i);
+  }
+}
+// The channels of a pixel, with their padding where both have it.
+void copy_pixel(const Map& from, std::int64_t from_n, std::int64_t from_pixel, const Map& to, std::int64_t to_n,
+                std::int64_t to_pixel) {
+  for (std::int64_t c = 0; c < to.channels; c += Map::kLanes) {
+    const std::int64_t lanes = to.padded && from.padded ? Map::kLanes : std::min(Map::kLanes, to.channels - c);
+    std::memcpy(address(to, offset(to, to_n, c, to_pixel)), address(from, offset(from, from_n, c, from_pixel)),
+                static_cast<std::size_t>(lanes) * size_of(to.type));
+  }
+}
+void clear_pixel(const Map& to, std::int64_t n, std::int64_t pixel) {
+  for (std::int64_t c = 0; c < to.channels; c += Map::kLanes) {
+    const std::int64_t lanes = to.padded ? Map::kLanes : std::min(Map::kLanes, to.channels - c);
+    std::memset(address(to, offset(to, n, c, pixel)), 0, static_cast<std::size_t>(lanes) * size_of(to.type));
+  }
+}
+
 // By a key, one sample at a time.
 class DropoutOfSample {
  public:
@@ -115,6 +141,24 @@ void copy_channels(const Map& from, std::int64_t from_channel, const Map& to, st
     }
     if (to_channel + count == to.channels) zero_padding(to, n);
   });
+}
+
+void to_phases(const Map& from, std::int64_t rows, std::int64_t columns, const Map& to) {
+  for_each_sample(to, [&](std::int64_t phase) {
+    each_of_phase(from, rows, columns, to, phase, [&](auto n, auto pixel, auto to_n, auto to_pixel) {
+      pixel < 0 ? clear_pixel(to, to_n, to_pixel) : copy_pixel(from, n, pixel, to, to_n, to_pixel);
+    });
+    zero_padding(to, phase);
+  });
+}
+
+void from_phases(const Map& from, std::int64_t rows, std::int64_t columns, const Map& to) {
+  for_each_sample(from, [&](std::int64_t phase) {
+    each_of_phase(to, rows, columns, from, phase, [&](auto n, auto pixel, auto from_n, auto from_pixel) {
+      if (pixel >= 0) copy_pixel(from, from_n, from_pixel, to, n, pixel);
+    });
+  });
+  for_each_sample(to, [&](std::int64_t n) { zero_padding(to, n); });
 }
 
 void to_plain(const Map& from, void* to) {

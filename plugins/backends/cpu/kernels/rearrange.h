@@ -14,6 +14,12 @@ namespace millrace::cpu {
 void copy_channels(const Map& from, std::int64_t from_channel, const Map& to, std::int64_t to_channel, std::int64_t count);
 inline void copy(const Map& from, const Map& to) { copy_channels(from, 0, to, 0, to.channels); }
 
+// The phases of a map: the pixels whose row leaves one remainder by `rows`, and whose column one by `columns`, as an image of
+// their own. to.n = from.n * rows * columns, in this order; heights and widths are rounded up, and what is past the map is zero.
+// REQUIRES: equal channels and types.
+void to_phases(const Map& from, std::int64_t rows, std::int64_t columns, const Map& to);
+void from_phases(const Map& from, std::int64_t rows, std::int64_t columns, const Map& to);
+
 // Between a map and plain (N, C, H, W) memory of the same type, as flatten needs it.
 void to_plain(const Map& from, void* to);
 void from_plain(const void* from, const Map& to);

@@ -25,6 +25,23 @@ TEST(CopyChannels, JoinsAndSplitsMapsOfAnyLayoutAndType) {
   });
 }
 
+TEST(Phases, AreImagesOfTheirOwnAndComeBack) {
+  for_each_case([](const Case& c) {
+    Tensor x(c, 2, 5, 7), back(c, 2, 5, 7), phases(c, 2 * 3 * 2, 2, 4);
+    x.fill(1);
+    to_phases(x.map, 3, 2, phases.map);
+    phases.expect_near(
+        [&](auto n, auto k, auto p) {
+          const std::int64_t row = n / 2 % 3 + p / 4 * 3, column = n % 2 + p % 4 * 2;
+          return row < 5 && column < 7 ? x.at(n / 6, k, row * 7 + column) : 0.0;
+        },
+        0);
+    from_phases(phases.map, 3, 2, back.map);
+    EXPECT_TRUE(back.same_bits(x));
+    back.expect_padding_kept();
+  });
+}
+
 TEST(Plain, IsInTheOrderOfChannelsRowsColumnsAndComesBack) {
   for_each_case([](const Case& c) {
     Tensor x(c, 3, 4, 5), back(c, 3, 4, 5);
