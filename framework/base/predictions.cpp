@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/thread_name.h"
 #include "millrace/error.h"
 #include "millrace/network.h"
 #include "millrace/plugin.h"
@@ -147,7 +148,11 @@ void PredictionLine::add(Packet packet, Output& output) {
     state.next = state.next.second + 1 < replicas ? State::Place{state.next.first, state.next.second + 1}
                                                   : State::Place{state.next.first + 1, 0};
   }
-  if (!state.thread.joinable()) state.thread = std::thread([&state] { state.run(); });
+  if (!state.thread.joinable())
+    state.thread = std::thread([&state] {
+      name_this_thread("predictions");
+      state.run();
+    });
   state.changed.notify_one();
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/thread_name.h"
 #include "millrace/telemetry.h"
 
 namespace millrace {
@@ -49,6 +50,7 @@ void IoPool::post(std::function<void()> work) {
 }
 
 void IoPool::loop() {
+  name_this_thread("io");
   while (true) {
     std::function<void()> work;
     {

@@ -1,5 +1,6 @@
 #include "run/agreement.h"
 
+#include "base/thread_name.h"
 #include "millrace/error.h"
 #include "run/wire.h"
 
@@ -23,7 +24,10 @@ RequestEvent get_request(WireReader& reader) {
 }  // namespace
 
 Agreement::Agreement(Group& group, std::uint32_t channel, Requests& requests, bool counts)
-    : group_(group), channel_(channel), requests_(requests), counts_(counts), thread_([this] { loop(); }) {}
+    : group_(group), channel_(channel), requests_(requests), counts_(counts), thread_([this] {
+        name_this_thread("agreement");
+        loop();
+      }) {}
 
 Agreement::~Agreement() {
   {

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/durable.h"
+#include "base/thread_name.h"
 #include "millrace/error.h"
 
 namespace millrace {
@@ -125,6 +126,7 @@ std::string Checkpoints::rescue(const char* pointer, const Checkpoint& checkpoin
 }
 
 void Checkpoints::run() {
+  name_this_thread("checkpoints");
   std::unique_lock lock(mutex_);
   while (true) {
     changed_.wait(lock, [this] { return job_ || closing_; });

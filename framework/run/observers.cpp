@@ -10,6 +10,7 @@
 #include <optional>
 #include <thread>
 
+#include "base/thread_name.h"
 #include "millrace/error.h"
 
 namespace millrace {
@@ -130,6 +131,7 @@ class Observers::Queue {
   }
 
   void run() {
+    name_this_thread(name_);
     std::unique_lock lock(mutex_);
     while (true) {
       changed_.wait(lock, [this] { return !facts_.empty() || tick_ || closing_; });

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/thread_name.h"
 #include "millrace/error.h"
 #include "run/wire.h"
 
@@ -49,6 +50,7 @@ ReportReceiver::~ReportReceiver() {
 }
 
 void ReportReceiver::listen(int rank) {
+  name_this_thread("reports");
   std::vector<std::byte> message;
   try {
     while (true) {

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <new>
 
+#include "base/thread_name.h"
 #include "millrace/error.h"
 
 namespace millrace {
@@ -143,6 +144,7 @@ bool SocketGroup::read(Peer& peer, void* bytes, std::size_t count) {
 }
 
 void SocketGroup::listen(Peer& peer) {
+  name_this_thread("from a peer");
   Header header;
   while (read(peer, &header, sizeof header)) {
     std::vector<std::byte> message;
@@ -187,6 +189,7 @@ std::string SocketGroup::fate(int rank) const {
 }
 
 void SocketGroup::keep_alive() {
+  name_this_thread("to peers");
   std::unique_lock lock(mutex_);
   while (!leaving_.wait_for(lock, setting_.patience / kSignsInPatience, [this] { return left_; })) {
     lock.unlock();

@@ -5,19 +5,22 @@ usage: checkpoint_cost.py [--network resnet50] [--side 224] [--precision auto] [
 
 Both runs train the same network with SGD and momentum on JPEG files that `pipeline-data shapes` draws. Of each pair it prints
 images/s and processor time (user and system, of all threads) of both runs; and of the run with checkpoints how many it wrote,
-how long training stood still for all of them and for the longest, how long the writer took, and two shares in percent:
-the pauses' share of the run's time, and how much more processor time the run took than the one without. Images/s and the shares
-are of whole runs without their first steps, in which the network is compiled. The last line is a row of README.md's table.
+how long training stood still for all of them and for the longest, how long the writer took, and three shares in percent:
+the pauses' share of the run's time, the share of the processor time that the writer's thread took, and how much more processor
+time the run took than the one without. The last one and images/s move with whatever else the machine does; the first two do not.
+Images/s and the pauses' share are of whole runs without their first steps, in which the network is compiled. The last line is a row of README.md's table.
 PIPELINE_RUN and PIPELINE_DATA name other programs than those of build/release.
 """
 import argparse
 import json
 import os
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = pathlib.Path(__file__).resolve().parents[2]
 WARM_UP = 2  # steps that are not counted
@@ -68,6 +71,18 @@ def draw_images(folder, options):
     return count
 
 
+def processor_time_of(process, thread):
+    """Seconds that the thread of this name has taken so far."""
+    for task in pathlib.Path(f"/proc/{process}/task").glob("*"):
+        try:
+            name, figures = re.fullmatch(r"\d+ \((.*)\) (.*)\n", (task / "stat").read_text(), re.DOTALL).groups()
+        except OSError:
+            continue
+        if name == thread:
+            return sum(map(int, figures.split()[11:13])) / os.sysconf("SC_CLK_TCK")
+    return 0.0
+
+
 def measure(work, images, options, count, with_checkpoints):
     """One run: its figures."""
     runs = tempfile.mkdtemp(dir=work)
@@ -77,7 +92,13 @@ def measure(work, images, options, count, with_checkpoints):
     file.write_text(text + (CHECKPOINT.format(every=options.every) if with_checkpoints else ""))
     with open(work / "out", "w+") as out, open(work / "err", "w+") as err:
         child = subprocess.Popen([program("pipeline-run"), file, "--json", "--quiet"], stdout=out, stderr=err)
-        _, status, usage = os.wait4(child.pid, 0)
+        writer, status = 0.0, None
+        while status is None:
+            writer = max(writer, processor_time_of(child.pid, "checkpoints"))
+            ended, status, usage = os.wait4(child.pid, os.WNOHANG)
+            if ended == 0:
+                status = None
+                time.sleep(0.1)
         if status != 0:
             err.seek(0)
             sys.exit(err.read())
@@ -94,22 +115,24 @@ def measure(work, images, options, count, with_checkpoints):
         "processor": usage.ru_utime + usage.ru_stime,
         "count": len(written),
         "pauses": [e["stood_still_seconds"] for e in written],
+        "writer": writer,
         "writing": sum(e["seconds"] for e in written),
         "megabytes": max((e["bytes"] for e in written), default=0) / 1e6,
     }
 
 
 def report(saved, plain):
-    """Prints one pair. Returns the pauses' share, the processor time's, and the ratio of images/s."""
+    """Prints one pair. Returns the pauses' share, the writer's, the processor time's, and the ratio of images/s."""
     if saved["count"] == 0:
         sys.exit("the run wrote no checkpoint: give --steps at least the number of --every")
     pauses = 100 * sum(saved["pauses"]) / saved["seconds"]
+    writer = 100 * saved["writer"] / saved["processor"]
     processor = 100 * (saved["processor"] / plain["processor"] - 1)
     print(f"  with {saved['speed']:.2f} images/s, {saved['processor']:.1f} s of processor time; without {plain['speed']:.2f} "
           f"images/s, {plain['processor']:.1f} s; {saved['count']} checkpoints of {saved['megabytes']:.1f} MB: training stood still "
           f"{sum(saved['pauses']):.3f} s, at most {max(saved['pauses']):.3f} s; writing took {saved['writing']:.2f} s; "
-          f"share of the run: pauses {pauses:.2f} %, processor time {processor:+.2f} %", flush=True)
-    return pauses, processor, saved["speed"] / plain["speed"]
+          f"share of the run: pauses {pauses:.2f} %, writer {writer:.2f} %, processor time {processor:+.2f} %", flush=True)
+    return pauses, writer, processor, saved["speed"] / plain["speed"]
 
 
 def main():
@@ -132,9 +155,9 @@ def main():
                 figures[with_checkpoints] = measure(work, work / "images", options, count, with_checkpoints)
             shares.append(report(figures[True], figures[False]))
             longest.append(max(figures[True]["pauses"]))
-    pauses, processor, ratio = (statistics.median(column) for column in zip(*shares))
+    pauses, writer, processor, ratio = (statistics.median(column) for column in zip(*shares))
     print(f"\n| {options.network}, batch {options.batch}, a checkpoint each {options.every} steps | {pauses:.2f} % | {max(longest):.3f} s | "
-          f"{processor:+.2f} % | {ratio:.3f} |")
+          f"{writer:.2f} % | {processor:+.2f} % | {ratio:.3f} |")
 
 
 if __name__ == "__main__":
