@@ -1,10 +1,13 @@
 #!/usr/bin/env bash
 # What transfer learning brings: airbench94 is trained on eight classes of CIFAR-10; then the other two are learned from 50 images of
-# each, from its weights with a new last layer and the rest frozen, and from scratch. Prints both accuracies on the 2,000 test images
+# each, from its weights with a new last layer and the front frozen, and from scratch. Prints both accuracies on the 2,000 test images
 # for some seeds.
 # usage: tools/bench/transfer_cifar10.sh CIFAR10_FOLDER [EPOCHS_BEFORE [SEEDS [CLASS,CLASS]]]
+#
+# WEIGHTS=FILE: of the eight classes, from an earlier run; KEEP=FOLDER leaves the first run there. Rates, batches and epochs are the
+# best of some tried for each of the two.
 set -euo pipefail
-data=$1 epochs=${2:-9.9} seeds=${3:-3} pair=${4:-dog,horse}
+data=$1 epochs=${2:-6} seeds=${3:-3} pair=${4:-airplane,ship}
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 run=${PIPELINE_RUN:-$here/build/release/bin/pipeline-run}
 work=$(mktemp -d)
@@ -28,21 +31,25 @@ learn() {
     python3 -c 'import json, sys
 print([e["accuracy"] for e in map(json.loads, sys.stdin) if e["event"] == "validate" and e["graph"] == "validate"][-1])'
 }
-# Of a hundred images, five in a step, with the rate at its largest in the middle.
+# learn_few RATE BATCH SEED [OPTIONS...]: of a hundred images.
 learn_few() {
-  local rate=$1
-  shift
-  learn cifar10.toml "$two" 40 "$@" --set network.use=airbench94 --set network.classes=2 --set train.read.limit=100 \
-    --set train.batch.size=20 --set 'train.optimizer.scale_with_batch={ reference = 20 }' --set train.optimizer.weight_decay=5e-4 \
-    --set "train.optimizer.learning_rate={ initial = $rate, schedule = \"one_cycle\" }"
+  local rate=$1 batch=$2 seed=$3
+  shift 3
+  learn cifar10.toml "$two" 60 "" --set network.use=airbench94 --set network.classes=2 --set train.read.limit=100 \
+    --set run.seed="$seed" --set train.batch.size="$batch" --set 'train.optimizer.scale_with_batch={ reference = 20 }' \
+    --set train.optimizer.weight_decay=5e-4 \
+    --set "train.optimizer.learning_rate={ initial = $rate, schedule = \"one_cycle\" }" "$@"
 }
 
-eight_accuracy=$(learn cifar10_airbench.toml "$eight" "$epochs" "$work/eight" --set network.classes=8 --set final.read.only="$eight")
-echo "eight classes, $epochs epochs: $eight_accuracy"
-weights=$(ls "$work"/eight/*/*/weights.safetensors)
+if [[ -z ${WEIGHTS:-} ]]; then
+  folder=${KEEP:-$work/eight}
+  echo "eight classes, $epochs epochs: $(learn cifar10_airbench.toml "$eight" "$epochs" "$folder" --set network.classes=8 \
+    --set final.read.only="$eight")"
+  WEIGHTS=$(ls -t "$folder"/*/*/weights.safetensors | head -1)
+fi
 for ((seed = 1; seed <= seeds; ++seed)); do
-  from_scratch=$(learn_few 0.1 "$work/scratch$seed" --set run.seed="$seed")
-  transferred=$(learn_few 0.5 "$work/transfer$seed" --set run.seed="$seed" --weights "$weights" --set 'network.new=["fc"]' \
-    --set 'network.freeze=["whiten","group?"]')
+  from_scratch=$(learn_few 0.2 20 "$seed")
+  transferred=$(learn_few 0.05 50 "$seed" --weights "$WEIGHTS" --set 'network.new=["fc"]' \
+    --set 'network.freeze=["whiten","group1","group2"]')
   echo "seed $seed: from scratch $from_scratch, transferred $transferred"
 done
