@@ -98,6 +98,15 @@ void GraphBuild::require_steps() const {
        plan_->name, samples(), batch_.size, plan_->name);
 }
 
+void GraphBuild::require_classes_of(const GraphBuild& main) const {
+  if (classes_ == 0 || main.classes_ == 0) return;
+  for (std::size_t label = 0; label < std::min(classes_, main.classes_); ++label) {
+    if (classes()[label] == main.classes()[label]) continue;
+    fail(ErrorKind::usage, "{}: label {} is class '{}' here and '{}' in [{}]; both need the same classes in the same order",
+         place(source_at_), label, classes()[label], main.classes()[label], main.plan().name);
+  }
+}
+
 void GraphBuild::require_targets() const {
   if (context_.network == nullptr) return;
   CompileRequest request;

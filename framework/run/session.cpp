@@ -192,6 +192,7 @@ void Session::build_graphs() {
     builds_.push_back(std::make_unique<GraphBuild>(plan, shared_context()));
     builds_.back()->require_steps();
     builds_.back()->require_targets();
+    builds_.back()->require_classes_of(*builds_.front());
   }
 }
 

@@ -174,13 +174,39 @@ TEST_F(Mistakes, VaryingShapesAndEachRemedyThatIsProposedForThem) {
 TEST_F(Mistakes, MoreClassesThanOutputs) {
   expect("classes = 10", "classes = 9", 2, {"t.toml:11:9: [train.read]: 10 classes are read, and the network's output is 9"});
 }
+TEST_F(Mistakes, AValidationOfOtherClasses) {
+  const std::string validation = R"([validate]
+every = "end"
+flow  = ["read", "decode_image", "batch", "forward", "metrics"]
+
+[validate.read]
+stage = "read_folder"
+path  = ")" + shapes() + R"(/test"
+only  = [ONLY]
+
+[validate.decode_image]
+size = [32, 32]
+
+[validate.batch]
+size = 20
+last = "keep"
+
+)";
+  const auto only = [&](const std::string& names, int code, const std::vector<std::string>& said) {
+    expect("[train.optimizer]", replaced(validation, "ONLY", names) + "[train.optimizer]", code, said);
+  };
+  only("\"checkerboard\", \"cross\"", 2,
+       {"[validate.read]: label 1 is class 'cross' here and 'circle' in [train]; both need the same classes in the same order"});
+  only("\"checkerboard\", \"circle\"", 0, {});
+}
 TEST_F(Mistakes, TargetsThatNoLossTakes) {
   expect("\"read_folder\"\npath   ", "\"read_pairs\"\nimages ", 2,
          {"t.toml:11:9: [train.read]: the images have target images and no labels, which loss 'cross_entropy' takes"});
 }
 TEST_F(Mistakes, ALossThatFindsNoTargets) {
   expect("[train.optimizer]", "[train.forward_backward]\nloss = \"mean_squared_error\"\n\n[train.optimizer]", 2,
-         {"t.toml:11:9: [train.read]: loss 'mean_squared_error' needs numbers or target images beside the images, and the source has "
+         {"t.toml:11:9: [train.read]: loss 'mean_squared_error' needs numbers or target images beside the images, and the source "
+          "has "
           "neither"});
   expect("[train.optimizer]", "[train.forward_backward]\nloss = \"pixel_cross_entropy\"\n\n[train.optimizer]", 2,
          {"loss 'pixel_cross_entropy' needs images of class indices"});
@@ -189,8 +215,10 @@ TEST_F(Mistakes, InTheTableOfALoss) {
   const auto loss = [&](const std::string& text, const std::vector<std::string>& said) {
     expect("[train.optimizer]", "[train.forward_backward]\nloss = " + text + "\n\n[train.optimizer]", 2, said);
   };
-  loss("\"cross_entrop\"", {"t.toml:28:8: [train.forward_backward]: 'loss': there is no loss 'cross_entrop'; nearest is 'cross_entropy'"});
-  loss("{ label_smoothin = 0.1 }", {"t.toml:28:10: [train.forward_backward]: 'loss' 'cross_entropy'", "nearest is 'label_smoothing'"});
+  loss("\"cross_entrop\"",
+       {"t.toml:28:8: [train.forward_backward]: 'loss': there is no loss 'cross_entrop'; nearest is 'cross_entropy'"});
+  loss("{ label_smoothin = 0.1 }",
+       {"t.toml:28:10: [train.forward_backward]: 'loss' 'cross_entropy'", "nearest is 'label_smoothing'"});
   loss("{ ruule = \"cross_entropy\" }", {"t.toml:28:10: [train.forward_backward]: 'loss' has no key 'ruule'; nearest is 'rule'"});
   loss("{ label_smoothing = 2 }", {"t.toml:28:", "between 0 and 1"});
   loss("{ reduction = \"median\" }", {"t.toml:28:22: ", "'reduction' must be 'mean' or 'sum', found 'median'"});
