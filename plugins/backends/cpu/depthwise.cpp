@@ -40,11 +40,7 @@ class Depthwise final : public OwnConvolution {
   }
 
  private:
-  const void* weights() const {
-    const int parameter = layer().parameters[0];
-    if (workshop_.type() == DataType::bf16) return workshop_.parameters.bf16_value(parameter);
-    return workshop_.parameters.value(parameter);
-  }
+  const void* weights() const { return workshop_.parameters.computed_value(layer().parameters[0]); }
 
   PoolWindow window_;
 };

@@ -109,6 +109,11 @@ UpdateArguments ParameterStore::arguments_of(int index, const ParameterPlan::Str
   return arguments;
 }
 
+void* ParameterStore::computed_value(int index) {
+  if (options_.precision == Precision::bf16) return bf16_value(index);
+  return value(index);
+}
+
 void ParameterStore::update(int bucket, const UpdateStep& step) {
   for (const ParameterPlan::Stretch& stretch : plan_.stretches(bucket)) {
     const Rule& rule = *stretch.rule;

@@ -38,6 +38,7 @@ class ParameterStore {
   float* value(int index) { return at(values_, index); }
   float* gradient(int index) { return at(gradients_, index); }
   std::uint16_t* bf16_value(int index);  // kept beside weights with a layout when the precision is bf16
+  void* computed_value(int index);       // of weights with a layout, in computed_layout(): what passes read
   const std::vector<Bucket>& buckets() const { return plan_.buckets(); }
 
   // `step.rate_factor` as for Replica::update().

@@ -17,16 +17,6 @@ using dnnl::memory;
 constexpr auto kHow = dnnl::algorithm::convolution_direct;
 constexpr auto kTraining = dnnl::prop_kind::forward_training;
 
-struct Geometry {
-  memory::dims strides, dilates, before, after;
-};
-Geometry geometry_of(const ConvAttributes& conv) {
-  return {{conv.stride.height, conv.stride.width},
-          {conv.dilation.height - 1, conv.dilation.width - 1},
-          {conv.padding.top, conv.padding.left},
-          {conv.padding.bottom, conv.padding.right}};
-}
-
 class Phased final : public OwnConvolution {
  public:
   using OwnConvolution::OwnConvolution;
@@ -140,11 +130,7 @@ class Phased final : public OwnConvolution {
     return {{shape[0], shape[1], shape[2], shape[3]}, memory::data_type::f32, memory::format_tag::oihw};
   }
   const memory::desc& computed_weights() const { return workshop_.parameters.computed_layout(layer().parameters[0]); }
-  void* held_weights() const {
-    const int parameter = layer().parameters[0];
-    if (workshop_.type() == DataType::bf16) return workshop_.parameters.bf16_value(parameter);
-    return workshop_.parameters.value(parameter);
-  }
+  void* held_weights() const { return workshop_.parameters.computed_value(layer().parameters[0]); }
 
   const memory::dims ones_ = {1, 1}, zeros_ = {0, 0};
   memory::dims before_, after_;  // padding of a phase
@@ -169,7 +155,8 @@ bool takes_phases(const Workshop& workshop, const Node& node) {
   const memory::dims extents = {conv.out, layer.input_shapes[0][0], conv.kernel.height, conv.kernel.width};
   const memory::desc weights(extents, to_dnnl(workshop.type()), memory::format_tag::any), none;
   const memory::desc d_weights(extents, memory::data_type::f32, memory::format_tag::any);
-  const auto [strides, dilates, before, after] = geometry_of(conv);
+  const memory::dims strides = {1, 1}, dilates = {conv.dilation.height - 1, conv.dilation.width - 1};
+  const memory::dims before = {conv.padding.top, conv.padding.left}, after = {conv.padding.bottom, conv.padding.right};
   try {
     const auto forward = describe<dnnl::convolution_forward>(workshop.engine, attributes(), kTraining, kHow, x, weights, none, y,
                                                              strides, dilates, before, after);

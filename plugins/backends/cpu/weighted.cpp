@@ -12,12 +12,6 @@ Weighted::Desc Weighted::bias_desc(const Desc& destination) {
   return {{dims_of(destination)[1]}, memory::data_type::f32, memory::format_tag::any};
 }
 
-void* Weighted::weights_data() const {
-  const int parameter = layer().parameters[0];
-  if (workshop_.type() == DataType::bf16) return workshop_.parameters.bf16_value(parameter);
-  return workshop_.parameters.value(parameter);
-}
-
 // Prefers the layouts that the network has anyway; where oneDNN has only a slow way for them, it chooses and we reorder.
 void Weighted::choose_forward(Planner& planner, const Value& output) {
   const int parameter = layer().parameters[0];
@@ -125,7 +119,7 @@ void Weighted::bind(const Planner& planner, const Binding& binding) {
   pre_activation_ = to.spec.map(result);
   if (forward_) {
     source_.bind(engine, binding, binding.at(from.tensor));
-    kernel_.bind(engine, binding, weights_data());
+    kernel_.bind(engine, binding, workshop_.parameters.computed_value(layer().parameters[0]));
     destination_.bind(engine, binding, result);
     forward_.bind(binding, engine);
     if (finishes_apart()) zeros_.assign(static_cast<std::size_t>(layer().output[0]), 0.0F);
@@ -139,7 +133,7 @@ void Weighted::bind(const Planner& planner, const Binding& binding) {
   if (data_) {
     d_input_ = target_of(planner, binding, input(), contribution_);
     d_source_.bind(engine, binding, d_input_.written.data);
-    data_kernel_.bind(engine, binding, weights_data());
+    data_kernel_.bind(engine, binding, workshop_.parameters.computed_value(layer().parameters[0]));
     data_d_destination_.bind(engine, binding, d_output_.data);
   }
   if (weights_) {

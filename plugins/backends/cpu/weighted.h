@@ -53,7 +53,6 @@ class Weighted : public Operation {
   Desc computed_destination(const Planner& planner) const;
   bool sums_bias_apart() const { return finishes_apart() || node_.activation != Activation::none; }
   void finish() const;
-  void* weights_data() const;
   // False where forward's output is still there and nothing else is wanted of it.
   bool computes_forward() const { return !output_is_kept() || node_.activation == Activation::gelu; }
 
