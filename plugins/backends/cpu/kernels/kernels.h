@@ -48,7 +48,7 @@ struct WinogradShape {
 };
 
 // Such a convolution by Winograd's algorithm F(2 x 2, 3 x 3) (Lavin and Gray, arXiv 1509.09308), in bf16. Transformed weights and
-// pixels are rounded to bf16, so that results are about as exact as bf16 inputs are: 5e-3 in relative norm. A value that is not
+// pixels are rounded to bf16, so that results differ from a direct convolution's by 5e-3 in relative norm. A value that is not
 // finite makes its whole tile of 2 x 2 results so.
 struct WinogradKernels {
   // Weights are (out, in, 3, 3) float32. backward: for the gradient of the input.

@@ -98,7 +98,7 @@ MILLRACE_INLINE void transform_window_back(const v16 (&u)[4][4], v16 (&g)[3][3])
 struct Place {
   std::int64_t n, row, column;  // of tiles
 };
-// Those of a whole map, numbered along rows, then rows, then samples.
+// Those of a whole map, numbered from left to right, row after row, sample after sample.
 struct Tiles {
   std::int64_t columns, rows, all;
   explicit Tiles(const Map& y) : columns((y.width + 1) / 2), rows((y.height + 1) / 2), all(y.n * columns * rows) {}
