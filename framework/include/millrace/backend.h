@@ -247,6 +247,7 @@ struct CompileOptions {
   bool deterministic = true;  // nothing whose result depends on the order in which threads happen to run
   bool graphs = true;         // record a step's work once and submit it whole from then on, where its shapes allow
   bool recompute = false;     // keep fewer activations for backward and compute the others again, with the same bits
+  bool share_memory = true;   // among activations; without, an operation that uses what it has not planned is found
   bool time_layers = false;   // Replica::layer_times() will be asked; on a GPU nothing is recorded then, which costs speed
   std::string plans = {};     // what Replica::plans() said in another run, so that this one computes as that one did
   CompileRequest request = {};

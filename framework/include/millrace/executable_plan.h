@@ -118,7 +118,12 @@ class ExecutablePlan {
     if (by_) keep_gradient();
   }
 
-  void place_tensors(std::size_t alignment) { placement_ = place(planner_.lifetimes(), alignment); }
+  void place_tensors(std::size_t alignment, bool share) {
+    std::vector<Lifetime> lifetimes = planner_.lifetimes();
+    for (Lifetime& lifetime : lifetimes) lifetime.last = share ? lifetime.last : planner_.time();
+    for (Lifetime& lifetime : lifetimes) lifetime.first = share ? lifetime.first : 0;
+    placement_ = place(lifetimes, alignment);
+  }
 
   // ---- Once placed ----
 

@@ -44,11 +44,19 @@ std::vector<std::vector<float>> parameter_values(const Network& network, std::ui
   return all;
 }
 
-Laboratory::Laboratory(std::shared_ptr<const Network> network, std::int64_t samples, bool training, Precision precision)
+namespace {
+
+CompileOptions with_batches(CompileOptions options, std::uint32_t samples, bool training) {
+  options.train_batch = training ? samples : 0;
+  options.infer_batch = training ? 0 : samples;
+  return options;
+}
+
+}  // namespace
+
+Laboratory::Laboratory(std::shared_ptr<const Network> network, std::int64_t samples, bool training, const CompileOptions& options)
     : network_(std::move(network)),
-      options_{.train_batch = static_cast<std::uint32_t>(training ? samples : 0),
-               .infer_batch = static_cast<std::uint32_t>(training ? 0 : samples),
-               .precision = precision},
+      options_(with_batches(options, static_cast<std::uint32_t>(samples), training)),
       parameters_(*network_, options_) {
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   workshop_ = std::make_unique<Workshop>(

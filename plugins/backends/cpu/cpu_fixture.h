@@ -30,7 +30,8 @@ double reference_loss(const Values& logits, const std::vector<std::int32_t>& lab
 // An executable and what it needs, on this thread: inputs and gradients are within reach.
 class Laboratory {
  public:
-  Laboratory(std::shared_ptr<const Network> network, std::int64_t samples, bool training, Precision precision = Precision::fp32);
+  // `options`: all but the batches.
+  Laboratory(std::shared_ptr<const Network> network, std::int64_t samples, bool training, const CompileOptions& options = {});
 
   void write(int parameter, const std::vector<float>& values);
   std::vector<float> read(std::string_view state, int parameter);
@@ -44,6 +45,7 @@ class Laboratory {
 
   Executable& executable() { return *executable_; }
   std::vector<float> d_logits() const;
+  std::span<const std::byte> arena() const { return {arena_.as<std::byte>(), arena_.bytes()}; }
 
  private:
   std::shared_ptr<const Network> network_;

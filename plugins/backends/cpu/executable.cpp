@@ -89,7 +89,7 @@ Executable::Executable(Workshop& workshop, const std::vector<Node>& nodes, std::
   input_desc_ = workshop_.input_desc;
   plan_.plan_outputs([this](LayerPort value) { return copied_bytes(value); });
   plan_.plan_backward(make);
-  plan_.place_tensors(kAlignment);
+  plan_.place_tensors(kAlignment, workshop_.options.share_memory);
   reorders_ = workshop_.reorders;
   costs_.resize(nodes.size());
 }

@@ -30,6 +30,7 @@ class Executable {
 
   std::int64_t samples() const { return samples_; }
   std::size_t arena_bytes() const { return plan_.placement().bytes; }
+  const ExecutablePlan<Operation>& plan() const { return plan_; }
   int reorders() const { return reorders_; }
   // Executables that never run at the same time may share an arena. REQUIRES: arena_bytes() bytes, and the parameters' memory.
   void bind(std::byte* arena);

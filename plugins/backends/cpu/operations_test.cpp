@@ -33,8 +33,8 @@ struct Problem {
   Values reference(const std::vector<Values>& values, bool training) const {
     return reference_logits(*network, values, Values(input.begin(), input.end()), kSamples, training);
   }
-  std::unique_ptr<Laboratory> laboratory(bool training, Precision precision = Precision::fp32) const {
-    auto made = std::make_unique<Laboratory>(network, kSamples, training, precision);
+  std::unique_ptr<Laboratory> laboratory(bool training, const CompileOptions& options = {}) const {
+    auto made = std::make_unique<Laboratory>(network, kSamples, training, options);
     for (int i = 0; i < static_cast<int>(parameters.size()); ++i) made->write(i, parameters[static_cast<std::size_t>(i)]);
     made->set_input(input);
     return made;
@@ -94,7 +94,7 @@ TEST_P(Operations, AgreeInBf16) {
   const Problem problem(GetParam());
   std::unique_ptr<Laboratory> laboratory;
   try {
-    laboratory = problem.laboratory(true, Precision::bf16);
+    laboratory = problem.laboratory(true, {.precision = Precision::bf16});
   } catch (const Error& error) {
     GTEST_SKIP() << "no bf16 on this processor: " << error.what();
   }
@@ -114,6 +114,37 @@ TEST_P(Operations, AgreeInBf16) {
     EXPECT_LT(relative_difference(found, exact->read(kGradient, index)), 0.25)
         << parameter.name;  // rounding changes which pixel of a few windows is the largest
   }
+}
+
+// The part of the arena whose bytes differ from `before` and that is in none of the tensors for which alive() holds.
+std::size_t written_elsewhere(std::span<const std::byte> arena, std::span<const std::byte> before,
+                              const ExecutablePlan<Operation>& plan, const auto& alive) {
+  std::vector<bool> allowed(arena.size());
+  const std::vector<Lifetime>& lifetimes = plan.planner().lifetimes();
+  for (std::size_t tensor = 0; tensor < lifetimes.size(); ++tensor) {
+    const auto begin = allowed.begin() + static_cast<std::ptrdiff_t>(plan.placement().offsets[tensor]);
+    if (alive(lifetimes[tensor])) std::fill_n(begin, aligned(lifetimes[tensor].bytes), true);
+  }
+  std::size_t bytes = 0;
+  for (std::size_t i = 0; i < arena.size(); ++i) bytes += arena[i] != before[i] && !allowed[i] ? 1 : 0;
+  return bytes;
+}
+
+// Where tensors share memory, an operation that writes to one too early or too late destroys another; here it shows.
+TEST_P(Operations, WriteOnlyToWhatIsPlannedForTheirTime) {
+  const Problem problem(GetParam());
+  const auto laboratory = problem.laboratory(true, {.share_memory = false});
+  const ExecutablePlan<Operation>& plan = laboratory->executable().plan();
+  const auto arena = laboratory->arena();
+  std::vector<std::byte> before(arena.begin(), arena.end());
+  laboratory->forward();
+  laboratory->loss(kLabels);
+  const auto in_forward = [&](const Lifetime& lifetime) { return lifetime.first <= plan.loss_time(); };
+  EXPECT_EQ(written_elsewhere(arena, before, plan, in_forward), 0);
+  before.assign(arena.begin(), arena.end());
+  laboratory->backward();
+  const auto in_backward = [&](const Lifetime& lifetime) { return lifetime.last > plan.loss_time(); };
+  EXPECT_EQ(written_elsewhere(arena, before, plan, in_backward), 0);
 }
 
 INSTANTIATE_TEST_SUITE_P(, Operations, testing::ValuesIn(testkit::operator_cases()),

@@ -29,7 +29,8 @@ class Phased final : public OwnConvolution {
  protected:
   void plan_forward(Planner& planner) override {
     const auto chosen = describe_forward(planner);
-    plan_phases(planner, true, true);
+    forward_x_.plan(planner, x_);
+    forward_y_.plan(planner, y_);
     kernel_.plan(planner, computed_weights(), chosen.weights_desc());
     forward_.plan(planner, chosen);
   }
@@ -38,7 +39,8 @@ class Phased final : public OwnConvolution {
     const memory::desc d_weights = in_any_layout(canonical_weights());
     const auto chosen = describe_backward<dnnl::convolution_backward_weights>(
         workshop_.engine, forward, kHow, x_.desc(), d_weights, memory::desc(), y_.desc(), ones_, zeros_, before_, after_);
-    plan_phases(planner, true, true);
+    backward_x_.plan(planner, x_);
+    backward_dy_.plan(planner, y_);
     d_kernel_.plan(planner, workshop_.parameters.layout(layer().parameters[0]), chosen.diff_weights_desc());
     weights_.plan(planner, chosen);
   }
@@ -46,16 +48,15 @@ class Phased final : public OwnConvolution {
     const auto forward = describe_forward(planner);
     const auto chosen = describe_backward<dnnl::convolution_backward_data>(
         workshop_.engine, forward, kHow, x_.desc(), in_any_layout(computed_weights()), y_.desc(), ones_, zeros_, before_, after_);
-    plan_phases(planner, !trains(0), !trains(0));
-    data_x_tensor_ = planner.tensor(x_.bytes());
+    if (!trains(0)) backward_dy_.plan(planner, y_);
+    backward_dx_.plan(planner, x_);
     data_kernel_.plan(planner, computed_weights(), chosen.weights_desc());
     data_.plan(planner, chosen);
   }
   void bind_scratch(const Binding& binding) override {
     const dnnl::engine& engine = workshop_.engine;
-    x_phases_ = x_.map(binding.at(x_tensor_));
-    y_phases_ = y_.map(binding.at(y_tensor_));
-    data_x_phases_ = x_.map(binding.at(data_x_tensor_));
+    for (Copy* copy : {&forward_x_, &backward_x_, &backward_dx_}) copy->bind(binding, engine, x_);
+    for (Copy* copy : {&forward_y_, &backward_dy_}) copy->bind(binding, engine, y_);
     if (forward_) kernel_.bind(engine, binding, held_weights());
     if (data_) data_kernel_.bind(engine, binding, held_weights());
     if (weights_) d_kernel_.bind(engine, binding, gradient(0));
@@ -63,36 +64,53 @@ class Phased final : public OwnConvolution {
   }
 
   void convolve(const Map& x, const float* bias, bool, const Map& y) override {  // a ReLU is the primitive's
-    to_phases(x, conv().dilation.height, conv().dilation.width, x_phases_);
+    split(x, forward_x_);
     kernel_.load(workshop_.stream);
-    std::unordered_map<int, memory> arguments = {{DNNL_ARG_SRC, memory_of(x_, x_phases_)},
+    std::unordered_map<int, memory> arguments = {{DNNL_ARG_SRC, forward_x_.memory},
                                                  {DNNL_ARG_WEIGHTS, kernel_.memory()},
-                                                 {DNNL_ARG_DST, memory_of(y_, y_phases_)},
+                                                 {DNNL_ARG_DST, forward_y_.memory},
                                                  {DNNL_ARG_SCRATCHPAD, forward_.scratch_memory}};
     if (bias != nullptr) arguments.emplace(DNNL_ARG_BIAS, memory(bias_desc(), workshop_.engine, const_cast<float*>(bias)));
     forward_.primitive.execute(workshop_.stream, arguments);
-    from_phases(y_phases_, conv().dilation.height, conv().dilation.width, y);
+    join(forward_y_, y);
   }
   void convolve_backward_weights(const Map& x, const Map& dy, float*) override {
-    to_phases(x, conv().dilation.height, conv().dilation.width, x_phases_);
-    to_phases(dy, conv().dilation.height, conv().dilation.width, y_phases_);
-    weights_.primitive.execute(workshop_.stream, {{DNNL_ARG_SRC, memory_of(x_, x_phases_)},
-                                                  {DNNL_ARG_DIFF_DST, memory_of(y_, y_phases_)},
+    split(x, backward_x_);
+    split(dy, backward_dy_);
+    weights_.primitive.execute(workshop_.stream, {{DNNL_ARG_SRC, backward_x_.memory},
+                                                  {DNNL_ARG_DIFF_DST, backward_dy_.memory},
                                                   {DNNL_ARG_DIFF_WEIGHTS, d_kernel_.memory()},
                                                   {DNNL_ARG_SCRATCHPAD, weights_.scratch_memory}});
     d_kernel_.store(workshop_.stream);
   }
   void convolve_backward_data(const Map& dy, const Map& dx) override {
-    if (!weights_) to_phases(dy, conv().dilation.height, conv().dilation.width, y_phases_);
+    if (!weights_) split(dy, backward_dy_);
     data_kernel_.load(workshop_.stream);
-    data_.primitive.execute(workshop_.stream, {{DNNL_ARG_DIFF_DST, memory_of(y_, y_phases_)},
+    data_.primitive.execute(workshop_.stream, {{DNNL_ARG_DIFF_DST, backward_dy_.memory},
                                                {DNNL_ARG_WEIGHTS, data_kernel_.memory()},
-                                               {DNNL_ARG_DIFF_SRC, memory_of(x_, data_x_phases_)},
+                                               {DNNL_ARG_DIFF_SRC, backward_dx_.memory},
                                                {DNNL_ARG_SCRATCHPAD, data_.scratch_memory}});
-    from_phases(data_x_phases_, conv().dilation.height, conv().dilation.width, dx);
+    join(backward_dx_, dx);
   }
 
  private:
+  // A map's phases. Forward and backward have copies of their own: each is there only while it is planned to be.
+  struct Copy {
+    TensorId tensor = kNoTensor;
+    Map map;
+    dnnl::memory memory;
+
+    void plan(Planner& planner, const MapSpec& spec) { tensor = planner.tensor(spec.bytes()); }
+    void bind(const Binding& binding, const dnnl::engine& engine, const MapSpec& spec) {
+      if (tensor == kNoTensor) return;
+      map = spec.map(binding.at(tensor));
+      memory = dnnl::memory(spec.desc(), engine, map.data);
+    }
+  };
+
+  void split(const Map& map, const Copy& copy) { to_phases(map, conv().dilation.height, conv().dilation.width, copy.map); }
+  void join(const Copy& copy, const Map& map) { from_phases(copy.map, conv().dilation.height, conv().dilation.width, map); }
+
   // Of all phases of a map.
   MapSpec phases_of(const MapSpec& spec) const {
     const std::int64_t rows = conv().dilation.height, columns = conv().dilation.width;
@@ -119,11 +137,6 @@ class Phased final : public OwnConvolution {
     if (!known) workshop_.parameters.set_layout(parameter, chosen.weights_desc(), canonical_weights());
     return chosen;
   }
-  void plan_phases(Planner& planner, bool x, bool y) {
-    if (x) x_tensor_ = planner.tensor(x_.bytes());
-    if (y) y_tensor_ = planner.tensor(y_.bytes());
-  }
-  memory memory_of(const MapSpec& spec, const Map& map) const { return {spec.desc(), workshop_.engine, map.data}; }
   memory::desc bias_desc() const { return {{layer().output[0]}, memory::data_type::f32, memory::format_tag::a}; }
   memory::desc canonical_weights() const {
     const Shape& shape = workshop_.parameters.parameter(layer().parameters[0]).shape;  // (out, in, height, width)
@@ -137,8 +150,7 @@ class Phased final : public OwnConvolution {
   MapSpec x_, y_;                // of all phases
   Step forward_, data_, weights_;
   Operand kernel_, data_kernel_, d_kernel_;
-  TensorId x_tensor_ = kNoTensor, y_tensor_ = kNoTensor, data_x_tensor_ = kNoTensor;
-  Map x_phases_, y_phases_, data_x_phases_;
+  Copy forward_x_, forward_y_, backward_x_, backward_dy_, backward_dx_;
 };
 
 }  // namespace

@@ -92,7 +92,7 @@ TEST(Winograd, IsChosenByTheLayerAlone) {
   for (const bool training : {true, false}) {
     std::unique_ptr<Laboratory> laboratory;
     try {
-      laboratory = std::make_unique<Laboratory>(network, 2, training, Precision::bf16);
+      laboratory = std::make_unique<Laboratory>(network, 2, training, CompileOptions{.precision = Precision::bf16});
     } catch (const Error& error) {
       GTEST_SKIP() << "no bf16 on this processor: " << error.what();
     }
@@ -117,7 +117,7 @@ TEST(Dilation, IsNeverLeftToAReferenceImplementation) {
   for (const Precision precision : {Precision::fp32, Precision::bf16}) {
     std::unique_ptr<Laboratory> laboratory;
     try {
-      laboratory = std::make_unique<Laboratory>(network, 2, true, precision);
+      laboratory = std::make_unique<Laboratory>(network, 2, true, CompileOptions{.precision = precision});
     } catch (const Error& error) {
       GTEST_SKIP() << "no bf16 on this processor: " << error.what();
     }

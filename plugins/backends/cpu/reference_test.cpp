@@ -48,7 +48,7 @@ void check(const std::string& file, const std::string& network_file, Precision p
   const auto samples = static_cast<std::int64_t>(reference["labels"].size());
   std::unique_ptr<Laboratory> laboratory;
   try {
-    laboratory = std::make_unique<Laboratory>(network, samples, true, precision);
+    laboratory = std::make_unique<Laboratory>(network, samples, true, CompileOptions{.precision = precision});
   } catch (const Error& error) {
     if (precision == Precision::fp32) throw;
     GTEST_SKIP() << "no bf16 on this processor: " << error.what();
@@ -76,7 +76,8 @@ void check(const std::string& file, const std::string& network_file, Precision p
     const int parameter = network->find_parameter(name);
     if (parameter < 0) continue;
     double gradient_bound = bound;
-    if (precision == Precision::bf16) gradient_bound = std::max(bound, kLikePyTorch * tensor["gradient"]["bf16_difference"].get<double>());
+    if (precision == Precision::bf16)
+      gradient_bound = std::max(bound, kLikePyTorch * tensor["gradient"]["bf16_difference"].get<double>());
     expect_like(laboratory->read(kGradient, parameter), tensor["gradient"], gradient_bound, name);
   }
   for (const auto& [name, summary] : reference["running"].items()) {
@@ -92,11 +93,9 @@ TEST(Reference, ResidualBlockAgreesWithPyTorch) {
 }
 
 // Rounding to bf16 changes which pixel of a window is the largest, and which inputs of a ReLU are positive, for about one in a
-// hundred; the gradient then takes another way, and a share p of such elements is a relative difference of sqrt(2 p). The bound of
-// such gradients is PyTorch's own: what its bf16 step is away from its float32 one (23 %; with float32's winners 4 %).
-TEST(Reference, AirbenchAgreesInBf16) {
-  check("airbench.json", "pipelines/networks/airbench94.toml", Precision::bf16, 2e-2);
-}
+// hundred; the gradient then takes another way, and a share p of such elements is a relative difference of sqrt(2 p). The bound
+// of such gradients is PyTorch's own: what its bf16 step is away from its float32 one (23 %; with float32's winners 4 %).
+TEST(Reference, AirbenchAgreesInBf16) { check("airbench.json", "pipelines/networks/airbench94.toml", Precision::bf16, 2e-2); }
 TEST(Reference, ResidualBlockAgreesInBf16) {
   check("residual.json", "pipelines/networks/residual_block.toml", Precision::bf16, 2e-2);
 }
@@ -113,7 +112,7 @@ TEST(Reference, GradientsOfASmoothNetworkAgreeInBf16) {
   for (const Precision precision : {Precision::fp32, Precision::bf16}) {
     std::unique_ptr<Laboratory> laboratory;
     try {
-      laboratory = std::make_unique<Laboratory>(network, 8, true, precision);
+      laboratory = std::make_unique<Laboratory>(network, 8, true, CompileOptions{.precision = precision});
     } catch (const Error& error) {
       GTEST_SKIP() << "no bf16 on this processor: " << error.what();
     }

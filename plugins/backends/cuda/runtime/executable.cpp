@@ -28,7 +28,7 @@ Executable::Executable(Workshop& workshop, const std::vector<Node>& nodes, std::
   plan_.plan_outputs([this](LayerPort value) { return copied_bytes(value); });
   plan_kept_rows();
   plan_.plan_backward(make);
-  plan_.place_tensors(kAlignment);
+  plan_.place_tensors(kAlignment, workshop_.options.share_memory);
 }
 
 void Executable::plan_input() {
