@@ -36,7 +36,7 @@ std::vector<MemoryUse> uses_of_update(const UpdateArguments& at) {
   uses.read(at.value, elements).write(at.value, elements).read(at.gradient, elements).write(at.bf16, elements);
   for (const float* state : at.states) uses.read(state, elements).write(state, elements);
   uses.read(at.segments, at.segment_count).read(at.squares, at.segment_count).read(at.scale, 1);
-  return uses.take();
+  return uses.write(at.wrong, 1).take();
 }
 
 std::vector<MemoryUse> uses_of_before(const UpdateArguments& at) {
@@ -44,7 +44,7 @@ std::vector<MemoryUse> uses_of_before(const UpdateArguments& at) {
   const std::int64_t elements = at.packs * kUpdatePack;
   uses.read(at.value, elements).read(at.gradient, elements).write(at.direction, elements);
   for (const float* state : at.states) uses.read(state, elements).write(state, elements);
-  return uses.read(at.segments, at.segment_count).read(at.scale, 1).take();
+  return uses.read(at.segments, at.segment_count).read(at.scale, 1).write(at.wrong, 1).take();
 }
 
 std::vector<MemoryUse> SquaresOfChunk::uses() const {

@@ -231,6 +231,34 @@ TEST(Rule, AScaleMultipliesTheGradientAndOfZeroSkipsTheUpdate) {
   EXPECT_TRUE(untouched.same_bits(before));
 }
 
+TEST(Rule, SaysThatAGradientIsNotFinite) {
+  const Kernel& kernel = detail::update_kernel<UpdateElement<TestKernel>>;
+  const std::size_t places[] = {0, 7, 12345, Arrays::kSize - 1};
+  for (const float value : {NAN, INFINITY, -INFINITY, 3e38F}) {
+    for (const std::size_t place : places) {
+      Arrays arrays;
+      arrays.array(1)[place] = value;
+      std::uint32_t of_blocks = 0, of_packs = 0, when_skipped = 0;
+      UpdateArguments at = arrays.arguments();
+      const auto run = [&](std::uint32_t& wrong, const auto& compute) {
+        at.wrong = &wrong;
+        compute(UpdateElement<TestKernel>{at, {0.5F}});
+      };
+      const auto blocks = [&](const auto& element) { kernel.run_on_host(&element, 0, kernel.units(&element)); };
+      run(of_blocks, blocks);
+      run(of_packs, [&](const auto& element) {
+        for (std::int64_t i = 0; i < element.size(); ++i) element(i);
+      });
+      EXPECT_EQ(of_blocks, std::isfinite(value) ? 0U : 1U) << value << " at " << place;
+      EXPECT_EQ(of_packs, of_blocks) << value << " at " << place;
+      const float zero = 0;
+      at.scale = &zero;
+      run(when_skipped, blocks);
+      EXPECT_EQ(when_skipped, 0U) << "nothing was updated";
+    }
+  }
+}
+
 TEST(Rule, KeepsTheStatesThatItsParametersAskFor) {
   const RuleType type = rule_type<TestRule<RuleScope::element>>();
   const auto both = made(type), one = made(type, table({{"second", Value(false)}}));
@@ -248,7 +276,9 @@ TEST(Rule, KeepsTheStatesThatItsParametersAskFor) {
 
 TEST(Rule, NamesTheMemoryThatItUses) {
   Arrays arrays;
-  const UpdateArguments at = arrays.arguments();
+  std::uint32_t wrong = 0;
+  UpdateArguments at = arrays.arguments();
+  at.wrong = &wrong;
   const UpdateElement<TestKernel> element{at, {0.5F}};
   const auto uses = [&](const void* memory, bool write) {
     const std::vector<MemoryUse> all = detail::update_kernel<UpdateElement<TestKernel>>.uses(&element);
@@ -266,6 +296,7 @@ TEST(Rule, NamesTheMemoryThatItUses) {
   EXPECT_EQ(uses(at.bf16, true), bytes / 2);
   EXPECT_EQ(uses(at.segments, false), sizeof arrays.segments);
   EXPECT_EQ(uses(at.squares, false), sizeof(Squares) * 3);
+  EXPECT_EQ(uses(at.wrong, true), sizeof wrong);
 }
 
 TEST(Rule, MayHaveNoState) {

@@ -19,13 +19,19 @@ bool is_power_of_ten(std::uint64_t number) {
 
 // The sign of what is no number says nothing.
 std::string WrongNumber::text() const {
-  return fmt::format("step {}: {} is {}", step + 1, what, std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf");
+  const char* const is = !value ? "not finite" : std::isnan(*value) ? "nan" : *value > 0 ? "inf" : "-inf";
+  return fmt::format("step {}: {} is {}", step + 1, what, is);
 }
 
 void NumberWatch::look(std::uint64_t step, std::string_view what, double value) {
-  if (std::isfinite(value)) return;
+  if (!std::isfinite(value)) take({step, std::string(what), value});
+}
+
+void NumberWatch::not_finite(std::uint64_t step, std::string_view what) { take({step, std::string(what), std::nullopt}); }
+
+void NumberWatch::take(const WrongNumber& found) {
+  const std::uint64_t step = found.step;
   const std::lock_guard lock(mutex_);
-  const WrongNumber found{step, std::string(what), value};
   if (!wrong_.try_emplace(step, found).second) return;  // the step's first one counts
   ++steps_;
   if (setting_.skips) warn();

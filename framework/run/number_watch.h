@@ -16,10 +16,10 @@ namespace millrace {
 // A figure of a step that is not finite.
 struct WrongNumber {
   std::uint64_t step = 0;  // from 0
-  std::string what;        // "loss", "gradient_norm"
-  double value = 0;
+  std::string what;        // "loss", "gradient_norm", "a gradient"
+  std::optional<double> value;
 
-  std::string text() const;  // "step 12: loss is nan"
+  std::string text() const;  // "step 12: loss is nan"; without a value "step 12: a gradient is not finite"
 };
 
 // Looks at what steps report, and says when the run has to end: at once, or where steps with such a number may update nothing,
@@ -35,6 +35,7 @@ class NumberWatch {
 
   // A figure of a step; steps may come out of order.
   void look(std::uint64_t step, std::string_view what, double value);
+  void not_finite(std::uint64_t step, std::string_view what);  // without its value
 
   bool in_trouble() const { return in_trouble_; }  // the run has to end
   std::optional<WrongNumber> trouble() const;      // the first number that is known, once the run has to end
@@ -42,6 +43,7 @@ class NumberWatch {
 
  private:
   std::uint64_t in_a_row(std::uint64_t step) const;
+  void take(const WrongNumber& found);
   void warn() const;
 
   const Setting setting_;

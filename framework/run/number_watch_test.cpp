@@ -24,6 +24,13 @@ TEST(NumberWatch, TheFirstNumberThatIsNotFiniteEndsTheRun) {
   EXPECT_EQ(watch.steps(), 2U);
 }
 
+TEST(NumberWatch, ANumberMayComeWithoutItsValue) {
+  NumberWatch watch(NumberWatch::Setting{});
+  watch.not_finite(11, "a gradient");
+  watch.look(12, "loss", kNan);
+  EXPECT_EQ(watch.trouble()->text(), "step 12: a gradient is not finite");
+}
+
 TEST(NumberWatch, StepsThatUpdateNothingEndTheRunWhenThereAreTooManyInARow) {
   std::vector<std::string> warnings;
   NumberWatch watch({.skips = true, .most_in_a_row = 2, .warn = [&](std::string text) { warnings.push_back(std::move(text)); }});

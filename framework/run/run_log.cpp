@@ -128,6 +128,10 @@ void RunLog::promise_scalar(std::string_view graph, std::uint64_t step, std::str
   pending_[step].promised.emplace(name);
 }
 
+void RunLog::not_finite(std::string_view graph, std::uint64_t step, std::string_view what) {
+  if (graph == options_.stepping_graph) numbers_.not_finite(step, what);
+}
+
 void RunLog::step_done(std::uint64_t step) {
   const std::lock_guard lock(mutex_);
   pending_[step].done = true;

@@ -54,6 +54,7 @@ class RunLog final : public RunServices {
   void report(const StepReport& report) override;
   void scalar(std::string_view graph, std::uint64_t step, std::string_view name, double value) override;
   void promise_scalar(std::string_view graph, std::uint64_t step, std::string_view name) override;
+  void not_finite(std::string_view graph, std::uint64_t step, std::string_view what) override;
   void bad_sample(std::string_view graph, const Sample& sample, std::string_view action) override;
   const std::filesystem::path& folder() const override { return folder_; }
   void warn(std::string_view message) override { observers_.warn(std::string(message)); }

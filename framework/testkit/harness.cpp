@@ -27,6 +27,11 @@ void RecordedRun::warn(std::string_view message) {
   warnings_.emplace_back(message);
 }
 
+void RecordedRun::not_finite(std::string_view, std::uint64_t step, std::string_view what) {
+  const std::lock_guard lock(mutex_);
+  not_finite_.emplace(step, what);
+}
+
 std::vector<RecordedRun::Report> RecordedRun::reports() const {
   const std::lock_guard lock(mutex_);
   return reports_;
@@ -46,6 +51,11 @@ std::vector<RecordedRun::BadSample> RecordedRun::bad_samples() const {
 std::vector<std::string> RecordedRun::warnings() const {
   const std::lock_guard lock(mutex_);
   return warnings_;
+}
+
+std::map<std::uint64_t, std::string> RecordedRun::not_finite() const {
+  const std::lock_guard lock(mutex_);
+  return not_finite_;
 }
 
 void CollectingOutput::emit(int port, Packet packet) {

@@ -41,6 +41,7 @@ class RecordedRun : public RunServices {
   void report(const StepReport& report) override;
   void scalar(std::string_view graph, std::uint64_t step, std::string_view name, double value) override;
   void promise_scalar(std::string_view, std::uint64_t, std::string_view) override {}
+  void not_finite(std::string_view graph, std::uint64_t step, std::string_view what) override;
   void bad_sample(std::string_view graph, const Sample& sample, std::string_view action) override;
   const std::filesystem::path& folder() const override { return folder_; }
   void warn(std::string_view message) override;
@@ -50,6 +51,7 @@ class RecordedRun : public RunServices {
   std::map<std::string, double> scalars(std::uint64_t step) const;  // by name
   std::vector<BadSample> bad_samples() const;
   std::vector<std::string> warnings() const;
+  std::map<std::uint64_t, std::string> not_finite() const;  // by step
 
  private:
   mutable std::mutex mutex_;
@@ -58,6 +60,7 @@ class RecordedRun : public RunServices {
   std::map<std::uint64_t, std::map<std::string, double>> scalars_;
   std::vector<BadSample> bad_samples_;
   std::vector<std::string> warnings_;
+  std::map<std::uint64_t, std::string> not_finite_;
 };
 
 // Keeps what is emitted, by port. Thread-safe.

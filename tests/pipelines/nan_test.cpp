@@ -97,6 +97,23 @@ TEST_F(NotFinite, StopsTheRunAndNamesStepCheckpointAndCommand) {
   EXPECT_TRUE(find_file(folder_ / "runs", "weights.safetensors").empty());
 }
 
+// Without a stage that adds all gradients up; the updates look at them.
+TEST_F(NotFinite, AGradientEndsTheRunInItsStepWithoutAStageThatMeasuresAll) {
+  const std::string simulated = MILLRACE_BINARY_DIR "/tests/simulated";
+  std::vector<std::string> devices = {"cpu", "cpu*2"};
+  if (fs::exists(simulated)) devices.emplace_back("simulated:0");
+  const std::string path = MILLRACE_BINARY_DIR "/tests/poison:" + simulated;
+  setenv("MILLRACE_PLUGIN_PATH", path.c_str(), 1);  // NOLINT(concurrency-mt-unsafe): one thread
+  std::ofstream(folder_ / "poisoned.toml") << network_text("conv2", "inf");
+  for (const std::string& device : devices) {
+    const Outcome outcome = run("runs of " + device, {"run.devices=" + device, "network.use=" + (folder_ / "poisoned.toml"),
+                                                      "train.poison_input.position=250", "train.clip_gradients={norm=1e30}",
+                                                      "train.forward_backward.loss={rule=\"huge_gradient\"}"});
+    EXPECT_EQ(outcome.code, 1) << outcome.err;
+    EXPECT_NE(outcome.err.find("step 3: a gradient is not finite; the newest checkpoint is '"), std::string::npos) << outcome.err;
+  }
+}
+
 TEST_F(NotFinite, AStepThatIsSkippedLeavesTheWeightsAsTheyWere) {
   const std::vector<std::string> set = {"train.poison.step=4", "run.on_nan=skip"};
   std::vector<std::string> three = set, four = set;

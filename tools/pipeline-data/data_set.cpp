@@ -56,6 +56,7 @@ class Warnings : public RunServices {
   void report(const StepReport&) override {}
   void scalar(std::string_view, std::uint64_t, std::string_view, double) override {}
   void promise_scalar(std::string_view, std::uint64_t, std::string_view) override {}
+  void not_finite(std::string_view, std::uint64_t, std::string_view) override {}
   void bad_sample(std::string_view, const Sample&, std::string_view) override {}
   const std::filesystem::path& folder() const override { return none_; }
   void warn(std::string_view message) override {

@@ -184,6 +184,7 @@ struct UpdateStep {
   double learning_rate = 0;
   std::span<const double> rate_factor = {};  // empty: those of UpdateRule. Read before update() returns
   const float* scale = nullptr;              // device memory: what gradients are multiplied by; 0: nothing is updated; null: 1
+  std::uint32_t* wrong = nullptr;  // device memory, becomes 1 where a gradient is not finite; null: nobody wants to know
 };
 
 struct Bucket {

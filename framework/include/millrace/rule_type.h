@@ -25,6 +25,11 @@ MILLRACE_KERNEL void update_block(const UpdateArguments& at, const K& kernel, co
   const std::size_t bytes = static_cast<std::size_t>(count) * sizeof(float);
   memcpy(value, at.value + first, bytes);
   memcpy(gradient, at.gradient + first, bytes);
+  if (at.wrong != nullptr) {
+    std::uint32_t wrong = 0;
+    for (const float element : gradient) wrong |= is_finite(element) ? 0U : 1U;
+    if (wrong != 0) mark_wrong(at.wrong);
+  }
   ((at.states[S] == nullptr ? nullptr : memcpy(states[S], at.states[S] + first, bytes)), ...);
   if (at.scale != nullptr && !MatrixKernel<K>) {
     for (float& element : gradient) element *= *at.scale;
@@ -88,7 +93,10 @@ class RuleOf final : public Rule {
     UpdateElement<K> element{with_states(arguments), rule_.kernel(updates_done)};
     if (scope() == RuleScope::parameter) submit_squares(SquaresOf<K>::of(element.at, element.kernel), submit);
     if (scope() == RuleScope::element) element.at.squares = nullptr;
-    if constexpr (MatrixKernel<K>) element.at.gradient = arguments.direction;
+    if constexpr (MatrixKernel<K>) {
+      element.at.gradient = arguments.direction;
+      element.at.wrong = nullptr;  // directions() has looked
+    }
     submit(update_kernel<UpdateElement<K>>, &element);
   }
 

@@ -36,6 +36,9 @@ class RunServices {
   // step's token.
   virtual void promise_scalar(std::string_view graph, std::uint64_t step, std::string_view name) = 0;
 
+  // A number of this step that scalar() does not bring is not finite: "a gradient". It is treated as such a figure is.
+  virtual void not_finite(std::string_view graph, std::uint64_t step, std::string_view what) = 0;
+
   // Tells observers of a bad sample, which the ledger quarantine.jsonl then names. `action`: "replaced", "skipped", "fatal" (the
   // run ends with it).
   virtual void bad_sample(std::string_view graph, const Sample& sample, std::string_view action) = 0;

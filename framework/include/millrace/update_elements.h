@@ -59,7 +59,8 @@ struct UpdateArguments {
   const UpdateSegment* segments = nullptr;  // they cover the arrays
   std::int32_t segment_count = 0;
   float learning_rate = 0;
-  const float* scale = nullptr;  // of the gradient, such as a clip factor; 0: nothing is updated; null: 1
+  const float* scale = nullptr;    // of the gradient, such as a clip factor; 0: nothing is updated; null: 1
+  std::uint32_t* wrong = nullptr;  // becomes 1 where a gradient is not finite, and else stays; null: nobody wants to know
   // For rules of scope `matrix`: Rule::directions() writes them, update() reads them in place of the gradient.
   float* direction = nullptr;
   // For rules of scope `parameter` and `matrix`; overwritten.
@@ -67,6 +68,16 @@ struct UpdateArguments {
   Squares* squares = nullptr;          // one for each segment
   std::int64_t chunks = 0;             // of all segments
 };
+
+MILLRACE_KERNEL bool is_finite(float value) { return value - value == 0; }
+// Several threads may do so at once.
+MILLRACE_KERNEL void mark_wrong(std::uint32_t* wrong) {
+#ifdef __CUDA_ARCH__
+  *wrong = 1;
+#else
+  __atomic_store_n(wrong, 1U, __ATOMIC_RELAXED);
+#endif
+}
 
 // The last segment whose `first` is at most i.
 MILLRACE_KERNEL std::int32_t segment_of(const UpdateArguments& at, std::int64_t UpdateSegment::*first, std::int64_t i) {
@@ -127,6 +138,12 @@ template <class T>
 MILLRACE_KERNEL const UpdatePack<T>& pack_at(const T* array, std::int64_t pack) {
   return reinterpret_cast<const UpdatePack<T>*>(array)[pack];
 }
+MILLRACE_KERNEL void look_at(const UpdatePack<float>& gradient, std::uint32_t* wrong) {
+  if (wrong == nullptr) return;
+  bool finite = true;
+  MILLRACE_UNROLL for (int k = 0; k < kUpdatePack; ++k) finite = finite && is_finite(gradient.values[k]);
+  if (!finite) mark_wrong(wrong);
+}
 
 // An element of rule kernel K: one pack of values.
 template <class K>
@@ -141,6 +158,7 @@ struct UpdateElement {
     if (at.scale != nullptr && *at.scale == 0) return;
     const UpdateNumbers n = numbers_of<K>(at, segment_of(at, &UpdateSegment::begin, i));
     UpdatePack<float> value = pack_at(at.value, i), gradient = pack_at(at.gradient, i), states[state_slots<K>];
+    look_at(gradient, at.wrong);
     MILLRACE_UNROLL for (int s = 0; s < K::kStates; ++s) {
       states[s] = at.states[s] == nullptr ? UpdatePack<float>{} : pack_at(at.states[s], i);
     }
@@ -178,6 +196,7 @@ struct DirectionElement {
     const UpdateNumbers n = numbers_of<K>(at, segment_of(at, &UpdateSegment::begin, i));
     const UpdatePack<float> value = pack_at(at.value, i), gradient = pack_at(at.gradient, i);
     UpdatePack<float> states[state_slots<K>], direction;
+    look_at(gradient, at.wrong);
     MILLRACE_UNROLL for (int s = 0; s < K::kStates; ++s) {
       states[s] = at.states[s] == nullptr ? UpdatePack<float>{} : pack_at(at.states[s], i);
     }

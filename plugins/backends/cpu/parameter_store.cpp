@@ -123,6 +123,7 @@ void ParameterStore::update(int bucket, const UpdateStep& step) {
       UpdateArguments arguments = arguments_of(index, stretch);
       arguments.learning_rate = 1;
       arguments.scale = step.scale;
+      arguments.wrong = step.wrong;
       arguments.segments = &segment;
       arguments.segment_count = 1;
       if (rule.scope() == RuleScope::matrix) {

@@ -68,7 +68,9 @@ void ClipGradients::open() {
     }
   }
   squares_ = device.memory(static_cast<std::size_t>(first_chunk_.back()) * sizeof(double), "squares of gradients");
-  if (way_ == Way::global_norm) result_ = device.memory(sizeof(ClipResult), "norm of gradients");
+  if (way_ != Way::global_norm) return;
+  result_ = device.memory(sizeof(ClipResult), "norm of gradients");
+  readback_.emplace(device, sizeof(ClipResult));
 }
 
 // A bucket's parameters in as many groups as needed. Their padding is counted with them: it is 0.
@@ -150,9 +152,13 @@ void ClipGradients::finish_step(Output& output) {
   stream_->run(group_kernel<ClipByNorm>, &clip);
   const Ref<Event> known = stream_->record();
   if (context_.replica == 0 && context_.run) {
-    std::shared_ptr<std::uint8_t[]> place = free_place();
-    stream_->copy_to_host(place.get(), result, sizeof(ClipResult));
-    report_when(stream_->record(), std::move(place), static_cast<const GradientBucket&>(*held_.front().payload).step, output);
+    const std::uint64_t step = static_cast<const GradientBucket&>(*held_.front().payload).step;
+    context_.run->promise_scalar(context_.graph, step, kFigure);
+    readback_->read(*stream_, result, output, [this, step](const std::uint8_t* bytes) {
+      ClipResult found;
+      std::memcpy(&found, bytes, sizeof found);
+      context_.run->scalar(context_.graph, step, kFigure, static_cast<double>(found.norm));
+    });
   }
   for (Packet& packet : std::exchange(held_, {})) {
     auto& bucket = static_cast<GradientBucket&>(*packet.payload);
@@ -160,31 +166,6 @@ void ClipGradients::finish_step(Output& output) {
     bucket.scale = &result->scale;
     output.emit(0, std::move(packet));
   }
-}
-
-void ClipGradients::report_when(const Ref<Event>& known, std::shared_ptr<std::uint8_t[]> result, std::uint64_t step,
-                                Output& output) {
-  context_.run->promise_scalar(context_.graph, step, kFigure);
-  auto hold = std::make_shared<Output::Hold>(output);
-  known->then([this, result = std::move(result), step, hold, &output]() mutable {
-    try {
-      ClipResult found;
-      std::memcpy(&found, result.get(), sizeof found);
-      context_.run->scalar(context_.graph, step, kFigure, static_cast<double>(found.norm));
-    } catch (...) {
-      output.fail(current_error());
-    }
-    result = nullptr;
-    hold = nullptr;
-  });
-}
-
-std::shared_ptr<std::uint8_t[]> ClipGradients::free_place() {
-  for (const std::shared_ptr<std::uint8_t[]>& place : places_) {
-    if (place.use_count() == 1) return place;
-  }
-  Device& device = *context_.devices[static_cast<std::size_t>(context_.replica)];
-  return places_.emplace_back(device.host_buffer(sizeof(ClipResult)));
 }
 
 }  // namespace millrace

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "clip_kernels.h"
+#include "millrace/readback.h"
 #include "millrace/stage.h"
 #include "millrace/step.h"
 
@@ -50,8 +51,6 @@ class ClipGradients : public Stage {
   void clip_by_norm(GradientBucket& bucket);
   void add_squares(const GradientBucket& bucket);
   void finish_step(Output& output);
-  void report_when(const Ref<Event>& known, std::shared_ptr<std::uint8_t[]> result, std::uint64_t step, Output& output);
-  std::shared_ptr<std::uint8_t[]> free_place();  // of a result on the host
 
   const Way way_;
   const double limit_;
@@ -59,7 +58,7 @@ class ClipGradients : public Stage {
   std::vector<std::int64_t> first_chunk_;                 // by bucket; one past the last at the end
   std::vector<std::vector<ParameterChunks>> parameters_;  // by bucket, by `norm`
   std::shared_ptr<std::byte> squares_, result_;
-  std::vector<std::shared_ptr<std::uint8_t[]>> places_;
+  std::optional<Readback> readback_;
   std::vector<Packet> held_;        // of this step
   std::unique_ptr<Stream> stream_;  // last: its work is done before what it uses goes
 };

@@ -4,6 +4,7 @@
 
 #include <charconv>
 #include <cmath>
+#include <cstring>
 #include <system_error>
 
 #include "millrace/error.h"
@@ -105,12 +106,25 @@ Optimizer::Optimizer(const Params& params, const StageContext& context) : params
   if (context.network) groups_.emplace(params.groups, *context.network);
 }
 
-void Optimizer::process(int, Packet packet, Output&) {
+void Optimizer::open() {
+  if (context_.replica != 0 || !context_.run) return;
+  Device& device = *context_.devices.front();
+  stream_ = device.make_stream("optimizer");
+  wrong_ = device.memory(sizeof *step_.wrong, "whether gradients are finite");
+  readback_.emplace(device, sizeof *step_.wrong);
+}
+
+void Optimizer::process(int, Packet packet, Output& output) {
   const auto& bucket = static_cast<const GradientBucket&>(*packet.payload);
   if (updated_ == 0) begin_step(bucket.step);
   step_.scale = bucket.scale;
-  replica().update(bucket.bucket, step_, bucket.ready);
-  if (++updated_ == bucket.buckets) end_step();
+  // Who scales all gradients by one number looks at it.
+  step_.wrong = bucket.scale == nullptr ? reinterpret_cast<std::uint32_t*>(wrong_.get()) : nullptr;
+  const Ref<Event> updated = replica().update(bucket.bucket, step_, updated_ == 0 ? behind_report(bucket.ready) : bucket.ready);
+  if (++updated_ == bucket.buckets) {
+    if (step_.wrong != nullptr) report_wrong(updated, bucket.step, output);
+    end_step();
+  }
   packet.payload = nullptr;  // with the step's last bucket, its token
 }
 
@@ -151,6 +165,22 @@ void Optimizer::end_step() {
   if (!joins_average(done)) return;
   const auto places = static_cast<double>(averaged_++);
   replica().blend(kAverage, places / (places + 1), false);
+}
+
+// The first update of a step writes where the report of the step before reads.
+Ref<Event> Optimizer::behind_report(const Ref<Event>& ready) {
+  if (step_.wrong == nullptr) return ready;
+  stream_->wait(ready);
+  return stream_->record();
+}
+
+void Optimizer::report_wrong(const Ref<Event>& updated, std::uint64_t step, Output& output) {
+  stream_->wait(updated);
+  readback_->read(*stream_, step_.wrong, output, [this, step](const std::uint8_t* bytes) {
+    std::uint32_t wrong = 0;
+    std::memcpy(&wrong, bytes, sizeof wrong);
+    if (wrong != 0) context_.run->not_finite(context_.graph, step, "a gradient");
+  });
 }
 
 bool Optimizer::joins_average(std::uint64_t done) const {

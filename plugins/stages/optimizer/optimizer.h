@@ -1,11 +1,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "groups.h"
+#include "millrace/readback.h"
 #include "millrace/rule.h"
 #include "millrace/schedule.h"
 #include "millrace/stage.h"
@@ -71,6 +73,7 @@ class Optimizer : public Stage {
   static void request(const Params& params, const StageContext& context, CompileRequest& request);
   Optimizer(const Params& params, const StageContext& context);
 
+  void open() override;
   void process(int port, Packet packet, Output& output) override;
   std::string save() const override;
   void restore(std::string_view saved) override;
@@ -79,6 +82,8 @@ class Optimizer : public Stage {
   static void request_rules(const Params& params, const StageContext& context, const Groups& groups, UpdateRule& update);
   void begin_step(std::uint64_t step);
   void end_step();
+  Ref<Event> behind_report(const Ref<Event>& ready);
+  void report_wrong(const Ref<Event>& updated, std::uint64_t step, Output& output);
   void look_ahead(std::uint64_t done);
   bool joins_average(std::uint64_t done) const;  // the weights after so many steps
   Replica& replica() const { return *context_.replicas[static_cast<std::size_t>(context_.replica)]; }
@@ -88,9 +93,12 @@ class Optimizer : public Stage {
   std::optional<Schedule> schedule_;
   std::optional<Groups> groups_;
   UpdateStep step_;
-  std::uint64_t averaged_ = 0;  // places that `average` is the mean of
-  int updated_ = 0;             // buckets of this step
-  bool started_ = false;        // a step has begun
+  std::uint64_t averaged_ = 0;        // places that `average` is the mean of
+  int updated_ = 0;                   // buckets of this step
+  bool started_ = false;              // a step has begun
+  std::shared_ptr<std::byte> wrong_;  // where updates say that a gradient is not finite; replica 0's, which is like all others'
+  std::optional<Readback> readback_;
+  std::unique_ptr<Stream> stream_;  // last: its work is done before what it uses goes
 };
 
 }  // namespace millrace

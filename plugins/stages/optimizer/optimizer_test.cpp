@@ -34,6 +34,7 @@ class OptimizerTest : public testing::Test {
   testkit::Harness& start(const Value& parameters) {
     compile(parameters);
     context_.replicas.assign(static_cast<std::size_t>(context_.replica) + 1, replica_.get());
+    context_.devices.assign(context_.replicas.size(), device_.get());
     harness_ = std::make_unique<testkit::Harness>(StageTypeAccess::make<Optimizer>(), parameters, context_);
     harness_->stage().open();
     return *harness_;
@@ -310,6 +311,25 @@ TEST_F(OptimizerTest, GradientsAreScaledAsTheirBucketSays) {
   scale_ = &none;
   feed_step(1, 1);
   EXPECT_EQ(value("fc1.weight"), 0.75F) << "and no momentum moves it";
+}
+
+// Who scales them looks at them.
+TEST_F(OptimizerTest, SaysAtOnceThatAGradientIsNotFinite) {
+  for (const char* const rule : {"sgd", "lars", "muon"}) {
+    SCOPED_TRACE(rule);
+    scale_ = nullptr;
+    const Value vectors = table({{"vectors", Value(true)}, {"rule", Value(std::string("sgd"))}});
+    start(table({{"learning_rate", number(0.5)}, {"rule", Value(std::string(rule))}, {"groups", Value(Array{vectors})}}));
+    feed_step(0, 1);
+    EXPECT_TRUE(harness_->run().not_finite().empty());
+    const float one = 1;
+    scale_ = &one;
+    feed_step(1, INFINITY);
+    EXPECT_TRUE(harness_->run().not_finite().empty());
+    scale_ = nullptr;
+    feed_step(2, INFINITY);
+    EXPECT_EQ(harness_->run().not_finite(), (std::map<std::uint64_t, std::string>{{2, "a gradient"}}));
+  }
 }
 
 // Slow weights would begin again as the weights are, and the rule would count from 0.

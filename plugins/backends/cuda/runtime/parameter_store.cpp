@@ -195,6 +195,7 @@ void ParameterStore::update(Queue& queue, const ParameterPlan::Stretch& stretch,
   UpdateArguments arguments = arguments_of(stretch, launch);
   arguments.learning_rate = static_cast<float>(step.learning_rate);
   arguments.scale = step.scale;
+  arguments.wrong = step.wrong;
   if (rule.scope() == RuleScope::matrix) {
     rule.directions(arguments, step.updates_done, run);
     const std::size_t begin = plan_.offset(stretch.parameters.front());
