@@ -2,6 +2,8 @@
 
 #include <new>
 
+#include "base/out_of_memory.h"
+
 namespace millrace {
 
 const char* to_string(ErrorKind kind) {
@@ -50,7 +52,7 @@ Error current_error() {
   } catch (const Error& error) {
     return error;
   } catch (const std::bad_alloc&) {
-    return Error(ErrorKind::run, "out of memory");
+    return Error(ErrorKind::run, kOutOfMemory);
   } catch (const std::exception& error) {
     return Error(ErrorKind::run, error.what());
   } catch (...) {

@@ -35,9 +35,9 @@ void RunParams::describe(ParamSet<RunParams>& set) {
       .text("a device keeps fewer activations and computes the others again in backward: less memory, about a third more work");
   set.add("memory", &RunParams::memory)
       .text(
-          "how much of the host's memory a run with a batch of size \"auto\" may take, such as \"8 GiB\"; default: three "
-          "quarters "
-          "of what the machine or its control group has");
+          "how much of the host's memory the run may take, such as \"8 GiB\"; default: what the machine or its control group "
+          "has, "
+          "and three quarters of that for a batch of size \"auto\"");
   set.add("folder", &RunParams::folder).text("where run folders are made; \"\": nothing is written");
   set.add("best", &RunParams::best)
       .text("\"validate.accuracy\": whenever this figure improves, the weights are written into best.safetensors");

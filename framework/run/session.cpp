@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/out_of_memory.h"
 #include "millrace/cache_folder.h"
 #include "millrace/error.h"
 #include "millrace/split.h"
@@ -290,6 +291,7 @@ RunResult Session::run() {
     leave("");
   } catch (...) {
     Error error = current_error();
+    if (error.message() == kOutOfMemory) error = with_memory(error);
     leave(error.what());
     checkpoints_ = nullptr;  // what it still writes is told before the end
     if (best_left_) save_best({});
@@ -313,6 +315,7 @@ RunResult Session::train() {
   make_checkpoints(folder);
   log_->open(folder, resolved(), resumed_.has_value());
   prepare();
+  warn_of_memory();
   make_agreements();
   watch_gates();
   share_reports();

@@ -102,4 +102,27 @@ std::string Session::lack_of_memory(const Replicas& replicas) const {
   return lack;
 }
 
+// What a run with a written batch may take of the host; 0: the system does not say.
+std::size_t Session::host_memory_of_all() const {
+  const std::size_t all = pipeline_.run.memory.empty() ? host_memory() : parse_bytes(pipeline_.run.memory);
+  return options_.group == nullptr ? all : all / static_cast<std::size_t>(options_.group->size());
+}
+
+// The system ends a program that takes more than there is, without a word.
+void Session::warn_of_memory() {
+  if (std::ranges::any_of(builds_, [](const auto& build) { return build->chooses_batch(); })) return;  // what was chosen fits
+  const std::size_t limit = host_memory_of_all();
+  const std::string lack = limit == 0 ? "" : lack_of(memory_bound(), "", "the host's", limit);
+  if (lack.empty()) return;
+  observers_.warn(fmt::format("{}\n  size = \"auto\" in batch takes the largest batch that fits", lack));
+}
+
+Error Session::with_memory(const Error& error) const {
+  const std::vector<Item> items = memory_bound();
+  return {error.kind(), fmt::format("{}: {} of the host's memory are planned, the program holds {}, and there are {}; size = "
+                                    "\"auto\" in batch takes the largest batch that fits, and --check says what takes how much",
+                                    error.what(), bytes_text(total_bytes(items, "") - items.front().bytes),
+                                    bytes_text(resident_bytes()), bytes_text(host_memory_of_all()))};
+}
+
 }  // namespace millrace

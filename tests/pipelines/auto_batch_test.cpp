@@ -136,6 +136,33 @@ TEST(AutoBatch, SaysWhatTakesTheMemoryWhereNoBatchFits) {
   EXPECT_NE(check.err.find("256.0 MiB  program"), std::string::npos) << check.err;
 }
 
+TEST(WrittenBatch, IsWarnedOfWhatWillNotFit) {
+  const TemporaryFolder folder;
+  const std::vector<std::string> settings = {"stop.max_steps=1", "run.folder=" + (folder / "runs")};
+  std::vector<std::string> little = settings;
+  little.push_back("run.memory=30 MiB");
+  const Outcome warned = run_command(with(quickstart_with(little), {"--devices", "cpu"}));
+  EXPECT_EQ(warned.code, 0) << warned.err;
+  EXPECT_NE(warned.err.find("of the host's memory would be needed, and 30.0 MiB may be used"), std::string::npos) << warned.err;
+  const Outcome fits = run_command(with(quickstart_with(settings), {"--devices", "cpu"}));
+  EXPECT_EQ(fits.err.find("would be needed"), std::string::npos) << fits.err;
+}
+
+// An address space of 2 GiB, and batches of more.
+TEST(WrittenBatch, ThatTakesAllMemoryEndsWithWhatWasPlanned) {
+  const TemporaryFolder folder;
+  std::vector<std::string> command = {"/usr/bin/prlimit", "--as=2147483648"};
+  std::ranges::copy(with(quickstart_with({"train.decode_image.size=[4000, 4000]", "train.batch.size=100", "network.height=4000",
+                                          "network.width=4000", "validate.decode_image.size=[4000, 4000]",
+                                          "run.folder=" + (folder / "runs")}),
+                         {"--devices", "cpu"}),
+                    std::back_inserter(command));
+  const Outcome outcome = run_command(command);
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_NE(outcome.err.find("out of memory: "), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find(" of the host's memory are planned, the program holds "), std::string::npos) << outcome.err;
+}
+
 TEST(AutoBatch, IsFoundForDataStagesAlone) {
   const TemporaryFolder folder;
   std::ofstream(folder / "data.toml")

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <new>
 
 #include "device_info.h"
 #include "kernels/kernels.h"
@@ -18,7 +19,7 @@ namespace {
 std::shared_ptr<std::byte> zeroed(std::size_t bytes) {
   const std::size_t size = aligned(std::max<std::size_t>(bytes, 1));
   auto* memory = static_cast<std::byte*>(std::aligned_alloc(kAlignment, size));
-  if (memory == nullptr) fail(ErrorKind::device, "cannot allocate {} bytes", bytes);
+  if (memory == nullptr) throw std::bad_alloc();
   std::memset(memory, 0, size);
   return {memory, [](std::byte* data) { std::free(data); }};
 }

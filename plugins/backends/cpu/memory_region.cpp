@@ -2,20 +2,14 @@
 
 #include <sys/mman.h>
 
-#include <cerrno>
-#include <cstring>
-
-#include "millrace/error.h"
+#include <new>
 
 namespace millrace::cpu {
 
 MemoryRegion::MemoryRegion(std::size_t bytes) : bytes_(bytes) {
   if (bytes == 0) return;
   void* data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (data == MAP_FAILED) {
-    fail(ErrorKind::device, "cannot allocate {:.1f} MiB of memory: {}; a smaller batch needs less",
-         static_cast<double>(bytes) / 1048576.0, std::strerror(errno));
-  }
+  if (data == MAP_FAILED) throw std::bad_alloc();
   data_ = data;
   constexpr std::size_t kHugePage = std::size_t{2} << 20;
   if (bytes >= 4 * kHugePage) madvise(data_, bytes, MADV_HUGEPAGE);  // fewer misses of the address translation

@@ -9,7 +9,7 @@ namespace millrace::cpu {
 class MemoryRegion {
  public:
   MemoryRegion() = default;
-  explicit MemoryRegion(std::size_t bytes);  // throws Error(device) when there is not that much
+  explicit MemoryRegion(std::size_t bytes);  // throws std::bad_alloc when there is not that much
   MemoryRegion(MemoryRegion&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), bytes_(std::exchange(other.bytes_, 0)) {}
   MemoryRegion& operator=(MemoryRegion&& other) noexcept {
