@@ -88,7 +88,8 @@ class WholeRun : public testing::Test {
     const std::filesystem::path plugins = MILLRACE_BINARY_DIR "/lib/millrace/plugins";
     if (!std::filesystem::exists(plugins / "cpu.so")) GTEST_SKIP() << "plugin cpu is not built";
     ::setenv("OMP_WAIT_POLICY", "passive", 0);  // as pipeline-run does before it opens the plugin
-    for (const char* plugin : {"batch", "forward_backward", "allreduce", "communicator_local", "optimizer", "rules", "losses", "metrics", "cpu"}) {
+    for (const char* plugin :
+         {"batch", "forward_backward", "allreduce", "communicator_local", "optimizer", "rules", "losses", "metrics", "cpu"}) {
       registry_.load((plugins / fmt::format("{}.so", plugin)).string());
     }
     add_stages(registry_);
@@ -134,10 +135,10 @@ TEST_F(WholeRun, AnAsynchronousDeviceEndsWithTheSameWeightsAsTheProcessor) {
   }
 }
 
-// One bucket a step, and four waits for each: steps are counted from 0.
+// One bucket a step, four waits for it and two of the optimizer: steps are counted from 0.
 TEST_F(WholeRun, AWaitThatIsLeftOutIsReported) {
   if (kThreadSanitizer) GTEST_SKIP() << "the planted fault is a data race";
-  run_recording({.leave_out_wait = 4 * 5 + 3});
+  run_recording({.leave_out_wait = 6 * 5 + 3});
   const Violation violation = first_violation();
   EXPECT_EQ(violation.kind, "missing wait");
   EXPECT_EQ(violation.operation.text(), "allreduce.copy of step 5 (replica 1, bucket 0)");
