@@ -66,6 +66,25 @@ std::vector<std::int64_t> scored_numbers(const ScoreGradient& gradient, std::spa
   return numbers;
 }
 
+namespace {
+
+class ReadAtOnce final : public Snapshot {
+ public:
+  ReadAtOnce(Replica& replica, std::span<const StateOf> states) {
+    for (const StateOf& each : states) values_.push_back(replica.read(each.state, each.parameter));
+  }
+  std::vector<float> take(std::size_t index) override { return std::move(values_.at(index)); }
+
+ private:
+  std::vector<std::vector<float>> values_;
+};
+
+}  // namespace
+
+std::unique_ptr<Snapshot> Replica::capture(std::span<const StateOf> states) {
+  return std::make_unique<ReadAtOnce>(*this, states);
+}
+
 Ref<Event> Replica::read_gradients(Ref<Batch>, std::uint32_t, std::uint32_t, std::span<const GradientCopy>) {
   fail(ErrorKind::usage, "this backend computes no gradients of scores in inference");
 }

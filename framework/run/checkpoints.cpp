@@ -90,10 +90,10 @@ void Checkpoints::wait() {
   refused_.reset();
 }
 
-void Checkpoints::write(Checkpoint checkpoint, bool best, Clock::time_point since) {
+void Checkpoints::write(Checkpoint checkpoint, bool best, Clock::time_point since, Fetch fetch) {
   std::unique_lock lock(mutex_);
   changed_.wait(lock, [this] { return !job_; });
-  job_ = std::make_shared<const Job>(Job{std::move(checkpoint), best, seconds_of(Clock::now() - since)});
+  job_ = std::make_shared<Job>(Job{std::move(checkpoint), best, seconds_of(Clock::now() - since), std::move(fetch)});
   changed_.notify_all();
 }
 
@@ -131,15 +131,31 @@ void Checkpoints::run() {
   while (true) {
     changed_.wait(lock, [this] { return job_ || closing_; });
     if (!job_) return;
-    SharedJob job = job_;
+    std::shared_ptr<Job> job = job_;
     lock.unlock();
     if (job->best) best_left_ = nullptr;
     if (best_left_) try_best_again();
-    attempt(job);
+    if (fetch(*job)) attempt(job);
     job = nullptr;
     lock.lock();
     job_ = nullptr;
     changed_.notify_all();
+  }
+}
+
+// False where a device did not give the values; training will find the same.
+bool Checkpoints::fetch(Job& job) {
+  const Fetch fetch = std::exchange(job.fetch, nullptr);
+  if (!fetch) return true;
+  try {
+    fetch(job.checkpoint.tensors);
+    return true;
+  } catch (...) {
+    lost_ = job.checkpoint.state.step;
+    refused_ = nullptr;
+    failure_ = current_error().what();
+    setting_.warn(fmt::format("no checkpoint after step {}: {}", *lost_, failure_));
+    return false;
   }
 }
 

@@ -48,8 +48,10 @@ class Checkpoints {
 
   // Until none is being written. Then the memory of the last one is free, but for a best one that waits.
   void wait();
-  // Training has stood still since `since`. It goes on when this returns. Waits as wait() does.
-  void write(Checkpoint checkpoint, bool best, Clock::time_point since);
+  // Training has stood still since `since`. It goes on when this returns. Waits as wait() does. `fetch` brings the values of
+  // tensors that have none yet; it is called on the thread that writes, and gone before the next wait() returns.
+  using Fetch = std::function<void(std::vector<NamedTensor>& tensors)>;
+  void write(Checkpoint checkpoint, bool best, Clock::time_point since, Fetch fetch = {});
   // A best one that the disk did not take waits until the next one is written, and is tried again before that. A later best one
   // takes its place.
 
@@ -62,11 +64,13 @@ class Checkpoints {
     Checkpoint checkpoint;
     bool best = false;
     double stood_still_seconds = 0;
+    Fetch fetch = {};
   };
   void lock_folder(const std::filesystem::path& folder);
   using SharedJob = std::shared_ptr<const Job>;
   void run();
   void wait_until_written();
+  bool fetch(Job& job);
   void attempt(const SharedJob& job);
   bool try_best_again();
   void write(const Job& job);
@@ -82,7 +86,7 @@ class Checkpoints {
 
   std::mutex mutex_;
   std::condition_variable changed_;
-  SharedJob job_;  // until it is written
+  std::shared_ptr<Job> job_;  // until it is written
   bool closing_ = false;
   int failures_ = 0;  // of the disk or the storage, since the last success
   std::string failure_;

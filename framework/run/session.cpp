@@ -61,7 +61,10 @@ Session::Session(const Pipeline& pipeline, const Registry& registry, SessionOpti
   check_on_nan();
 }
 
-Session::~Session() { leave("it was given up"); }
+Session::~Session() {
+  leave("it was given up");
+  checkpoints_ = nullptr;  // before the replicas that it may still fetch from
+}
 
 // What is not made for several processes yet, each by name.
 void Session::check_processes() const {

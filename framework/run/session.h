@@ -183,7 +183,7 @@ class Session {
   std::size_t checkpoint_bytes(const Replicas& replicas) const;
   std::filesystem::path run_folder() const;
   void make_checkpoints(const std::filesystem::path& run);
-  std::vector<NamedTensor> capture();
+  Checkpoints::Fetch capture(std::vector<NamedTensor>& tensors);
   std::vector<std::vector<float>> copies_of(const std::string& state, int parameter);
   void checkpoint(RunState state, bool best, Checkpoints::Clock::time_point since);
   void restore_replicas();

@@ -249,7 +249,9 @@ std::size_t Session::checkpoint_bytes(const Replicas& replicas) const {
     bytes += static_cast<std::size_t>(kept * parameter.shape.elements()) * sizeof(float) *
              (parameter.statistic ? devices_.all_replicas : 1);
   }
-  return bytes;
+  const std::vector<MemoryPlan::Item> items = replicas.front()->memory_plan().items;
+  const bool apart = std::ranges::any_of(items, [](const MemoryPlan::Item& item) { return item.on_device; });
+  return apart ? 2 * bytes : bytes;  // with what a device has copied to the host
 }
 
 void Session::make_checkpoints(const fs::path& run) {
@@ -281,9 +283,10 @@ std::vector<std::vector<float>> Session::copies_of(const std::string& state, int
   return options_.group == nullptr ? copies : copies_of_all(copies, *options_.group);
 }
 
-// What is the same in all replicas is read from the first one.
-std::vector<NamedTensor> Session::capture() {
-  std::vector<NamedTensor> tensors;
+// What is the same in all replicas is copied from the first one, and fetched while training goes on.
+Checkpoints::Fetch Session::capture(std::vector<NamedTensor>& tensors) {
+  std::vector<StateOf> asked;
+  std::vector<std::size_t> places;  // of these among the tensors
   const std::vector<std::string> states = replicas_.front()->states();
   for (int p = 0; const Parameter& parameter : pipeline_.network->parameters) {
     for (const std::string& state : states) {
@@ -292,7 +295,9 @@ std::vector<NamedTensor> Session::capture() {
       if (parameter.statistic) {
         copies = copies_of(state, p);
       } else if (is_first()) {
-        copies.push_back(replicas_.front()->read(state, p));
+        asked.push_back({state, p});
+        places.push_back(tensors.size());
+        copies.emplace_back();
       }
       for (std::size_t r = 0; r < copies.size(); ++r) {
         tensors.push_back({tensor_name(parameter, state, r), parameter.shape, std::move(copies[r])});
@@ -300,7 +305,11 @@ std::vector<NamedTensor> Session::capture() {
     }
     ++p;
   }
-  return tensors;
+  if (asked.empty()) return {};
+  const std::shared_ptr<Snapshot> snapshot = replicas_.front()->capture(asked);
+  return [snapshot, places](std::vector<NamedTensor>& all) {
+    for (std::size_t i = 0; i < places.size(); ++i) all[places[i]].values = snapshot->take(i);
+  };
 }
 
 void Session::checkpoint(RunState state, bool best, Checkpoints::Clock::time_point since) {
@@ -320,9 +329,10 @@ void Session::checkpoint(RunState state, bool best, Checkpoints::Clock::time_poi
   state.network = network_text_;
   state.replicas = devices_.all_replicas;
   state.batches = last_batches(state.step);
-  std::vector<NamedTensor> tensors = capture();
+  std::vector<NamedTensor> tensors;
+  Checkpoints::Fetch fetch = capture(tensors);
   if (!checkpoints_) return;
-  checkpoints_->write({std::move(state), std::move(tensors), to_toml(resolved())}, best, since);
+  checkpoints_->write({std::move(state), std::move(tensors), to_toml(resolved())}, best, since, std::move(fetch));
 }
 
 // With another number of replicas, which --allow-change run.devices allows, statistics are dealt out again.

@@ -238,8 +238,7 @@ class PlainReplica : public Replica {
     arguments.segments = &segment;
     arguments.segment_count = 1;
     arguments.learning_rate = static_cast<float>(step.learning_rate);
-    arguments.scale = step.scale;
-    arguments.wrong = step.wrong;
+    arguments.scale = step.scale, arguments.wrong = step.wrong;
     arguments.chunks = chunks_of_norms(arguments.packs);
     std::vector<Squares> squares(at(static_cast<int>(arguments.chunks)) + 1);
     arguments.squares = squares.data();

@@ -19,6 +19,7 @@
 #include "millrace/kernel.h"
 #include "millrace/network.h"
 #include "millrace/packet.h"
+#include "millrace/parameter_states.h"
 #include "millrace/sample.h"
 
 namespace millrace {
@@ -191,8 +192,7 @@ struct Bucket {
   std::vector<int> parameters;  // indices into Network::parameters
   float* gradients = nullptr;   // device memory, contiguous; valid after start()
   std::size_t elements = 0;     // with whatever padding the device's layout has
-  // Where each of `parameters` begins in `gradients`, in elements. What lies between a parameter's last gradient and the next
-  // parameter is padding, and 0.
+  // Where each of `parameters` begins in `gradients`, in elements. What lies behind the last gradient of one is padding, and 0.
   std::vector<std::size_t> offsets;
 };
 
@@ -265,10 +265,6 @@ struct LayerTime {
   double forward = 0, backward = 0;  // seconds, over all passes; what is computed again counts as backward
   std::uint64_t passes = 0;
 };
-
-// The states of a parameter that every replica has; Replica::states() lists all.
-inline constexpr std::string_view kValue = "value";
-inline constexpr std::string_view kGradient = "gradient";  // of the last backward
 
 // A network compiled for one device. One thread at a time submits to it. Destroying it waits for its work.
 class Replica {
@@ -346,6 +342,9 @@ class Replica {
   // Error(usage) for a state that the parameter does not have.
   virtual std::vector<float> read(std::string_view state, int parameter) = 0;
   virtual void write(std::string_view state, int parameter, std::span<const float> values) = 0;
+
+  // States as submitted work leaves them, copied while later work may begin; by default at once. REQUIRES: not of statistics.
+  virtual std::unique_ptr<Snapshot> capture(std::span<const StateOf> states);
 
   virtual void finish() = 0;  // blocks until all submitted work is done; throws the first error of that work
 };

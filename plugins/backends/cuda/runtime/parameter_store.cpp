@@ -304,6 +304,57 @@ void ParameterStore::write(Queue& queue, std::string_view state, int index, std:
   plan_.written(plan_.find_state(state, index));
 }
 
+namespace {
+
+class PinnedSnapshot final : public Snapshot {
+ public:
+  struct Part {
+    WeightLayout layout;
+    std::size_t offset = 0;  // bytes
+  };
+  PinnedSnapshot(Machine& machine, std::shared_ptr<HostMemory> memory, std::vector<Part> parts, Ref<Event> copied)
+      : machine_(machine), memory_(std::move(memory)), parts_(std::move(parts)), copied_(std::move(copied)) {}
+  ~PinnedSnapshot() override {
+    try {
+      copied_->wait();  // the device writes until then
+    } catch (const Error&) {  // or no more
+    }
+  }
+
+  std::vector<float> take(std::size_t index) override {
+    copied_->wait();
+    const Part& part = parts_.at(index);
+    const std::byte* const data = memory_->data() + part.offset;
+    machine_.host_access(data, part.layout.elements() * sizeof(float), false);
+    return from_memory(part.layout, {reinterpret_cast<const float*>(data), part.layout.elements()});
+  }
+
+ private:
+  Machine& machine_;
+  const std::shared_ptr<HostMemory> memory_;
+  const std::vector<Part> parts_;
+  const Ref<Event> copied_;
+};
+
+}  // namespace
+
+std::unique_ptr<Snapshot> ParameterStore::capture(Queue& queue, std::span<const StateOf> states) {
+  std::vector<PinnedSnapshot::Part> parts;
+  std::size_t bytes = 0;
+  for (const StateOf& each : states) {
+    const WeightLayout& layout = layouts_[static_cast<std::size_t>(each.parameter)];
+    parts.push_back({layout, bytes});
+    bytes += layout.elements() * sizeof(float);
+  }
+  const bool free = captured_.use_count() == 1 && captured_->bytes() >= bytes;
+  if (!free) captured_ = std::make_shared<HostMemory>(*machine_, std::max<std::size_t>(bytes, 1));
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const float* const source = state_of(states[i].state, states[i].parameter);
+    queue.copy_out(captured_->data() + parts[i].offset, source, parts[i].layout.elements() * sizeof(float));
+  }
+  return std::make_unique<PinnedSnapshot>(*machine_, captured_, std::move(parts), queue.mark());
+}
+
 void ParameterStore::mirror(Queue& queue, int index) {
   FloatToBf16 kernel;
   kernel.from = value(index);

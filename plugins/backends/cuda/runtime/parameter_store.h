@@ -76,6 +76,8 @@ class ParameterStore {
   // Through `queue`; both wait for it. By way of pinned memory that is made with the first call and kept.
   std::vector<float> read(Queue& queue, std::string_view state, int index);
   void write(Queue& queue, std::string_view state, int index, std::span<const float> values);
+  // Copied by `queue` to pinned memory that is made with the first call and kept; what it does later waits for them.
+  std::unique_ptr<Snapshot> capture(Queue& queue, std::span<const StateOf> states);
 
  private:
   // What belongs to one of the plan's stretches.
@@ -112,8 +114,9 @@ class ParameterStore {
   std::vector<DeviceMemory> states_;  // as the plan's
   bool segments_are_up_ = false;
   std::vector<double> uploaded_factors_;
-  std::deque<HostMemory> uploads_;       // one for each change of the factors, which is seldom: the device may still read them
-  std::unique_ptr<HostMemory> staging_;  // between calls of read() and write() no copy uses it
+  std::deque<HostMemory> uploads_;        // one for each change of the factors, which is seldom: the device may still read them
+  std::shared_ptr<HostMemory> captured_;  // of the last capture()
+  std::unique_ptr<HostMemory> staging_;   // between calls of read() and write() no copy uses it
 };
 
 }  // namespace millrace::cuda

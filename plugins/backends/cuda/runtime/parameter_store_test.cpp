@@ -107,5 +107,58 @@ TEST(ParameterTransfer, AWaitThatIsLeftOutIsFound) {
   for (const std::uint64_t wait : {1, 2, 5, 6, 7, 8, 9}) EXPECT_FALSE(is_clean(wait)) << wait;
 }
 
+// ---- Snapshots ----
+
+TEST(Captured, StatesStayWhateverTheDeviceDoesNext) {
+  Transfer transfer;
+  std::vector<StateOf> asked;
+  for (int p = 0; p < transfer.parameters(); ++p) {
+    asked.push_back({std::string(kValue), p});
+    asked.push_back({"momentum", p});
+    transfer.store.write(*transfer.queue, kValue, p, counted(transfer.size(p)));
+  }
+  std::size_t pinned = 0;
+  for (int round = 0; round < 2; ++round) {
+    std::vector<std::vector<float>> expected;
+    for (const StateOf& each : asked) expected.push_back(transfer.store.read(*transfer.queue, each.state, each.parameter));
+    const auto snapshot = transfer.store.capture(*transfer.queue, asked);
+    for (int bucket = 0; bucket < static_cast<int>(transfer.store.buckets().size()); ++bucket) {
+      transfer.store.update(*transfer.queue, bucket, {.learning_rate = 0.1});
+    }
+    for (const StateOf& each : asked) {
+      transfer.store.write(*transfer.queue, each.state, each.parameter,
+                           std::vector<float>(transfer.size(each.parameter), 7.0F + static_cast<float>(round)));
+    }
+    for (std::size_t i = 0; i < asked.size(); ++i) EXPECT_EQ(snapshot->take(i), expected[i]) << i;
+    if (round == 0) pinned = transfer.pinned_bytes().size();
+    EXPECT_EQ(transfer.pinned_bytes().size(), pinned) << "the memory is used again";
+  }
+  EXPECT_TRUE(transfer.machine.violations().empty());
+}
+
+TEST(Captured, AnEarlierSnapshotKeepsItsMemory) {
+  Transfer transfer;
+  const std::vector<StateOf> asked = {{std::string(kValue), 0}};
+  const auto first = transfer.store.capture(*transfer.queue, asked);
+  transfer.store.write(*transfer.queue, kValue, 0, counted(transfer.size(0)));
+  const auto second = transfer.store.capture(*transfer.queue, asked);
+  EXPECT_EQ(first->take(0), std::vector<float>(transfer.size(0), 0.0F));
+  EXPECT_EQ(second->take(0), counted(transfer.size(0)));
+  EXPECT_TRUE(transfer.machine.violations().empty());
+}
+
+// Reading before the copy is there.
+TEST(Captured, AWaitThatIsLeftOutIsFound) {
+  const auto is_clean = [](std::uint64_t left_out) {
+    Transfer transfer({.leave_out_host_wait = left_out});
+    const std::vector<StateOf> asked = {{std::string(kValue), 0}};
+    transfer.store.capture(*transfer.queue, asked)->take(0);
+    transfer.machine.finish();
+    return transfer.machine.violations().empty();
+  };
+  EXPECT_TRUE(is_clean(0));
+  EXPECT_FALSE(is_clean(1));
+}
+
 }  // namespace
 }  // namespace millrace::cuda

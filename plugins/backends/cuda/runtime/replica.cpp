@@ -378,6 +378,8 @@ std::vector<float> GpuReplica::read(std::string_view state, int parameter) {
   return parameters_.read(*update_, state, parameter);
 }
 
+std::unique_ptr<Snapshot> GpuReplica::capture(std::span<const StateOf> states) { return parameters_.capture(*update_, states); }
+
 void GpuReplica::write(std::string_view state, int parameter, std::span<const float> values) {
   finish();
   parameters_.write(*update_, state, parameter, values);
