@@ -185,7 +185,7 @@ struct UpdateStep {
   double learning_rate = 0;
   std::span<const double> rate_factor = {};  // empty: those of UpdateRule. Read before update() returns
   const float* scale = nullptr;              // device memory: what gradients are multiplied by; 0: nothing is updated; null: 1
-  std::uint32_t* wrong = nullptr;  // device memory, becomes 1 where a gradient is not finite; null: nobody wants to know
+  std::uint32_t* wrong = nullptr;            // device memory, becomes 1 when a gradient is not finite; null: not checked
 };
 
 struct Bucket {
@@ -248,7 +248,7 @@ struct CompileOptions {
   bool deterministic = true;  // nothing whose result depends on the order in which threads happen to run
   bool graphs = true;         // record a step's work once and submit it whole from then on, where its shapes allow
   bool recompute = false;     // keep fewer activations for backward and compute the others again, with the same bits
-  bool share_memory = true;   // among activations; without, an operation that uses what it has not planned is found
+  bool share_memory = true;   // among activations; false: each has its own, so that a write to another is found
   bool time_layers = false;   // Replica::layer_times() will be asked; on a GPU nothing is recorded then, which costs speed
   std::string plans = {};     // what Replica::plans() said in another run, so that this one computes as that one did
   CompileRequest request = {};

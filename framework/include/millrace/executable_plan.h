@@ -118,10 +118,12 @@ class ExecutablePlan {
     if (by_) keep_gradient();
   }
 
+  // `share`: CompileOptions::share_memory.
   void place_tensors(std::size_t alignment, bool share) {
     std::vector<Lifetime> lifetimes = planner_.lifetimes();
-    for (Lifetime& lifetime : lifetimes) lifetime.last = share ? lifetime.last : planner_.time();
-    for (Lifetime& lifetime : lifetimes) lifetime.first = share ? lifetime.first : 0;
+    if (!share) {
+      for (Lifetime& lifetime : lifetimes) lifetime = {lifetime.bytes, 0, planner_.time()};
+    }
     placement_ = place(lifetimes, alignment);
   }
 

@@ -1,4 +1,4 @@
-// A few bytes that a device computes and a stage reports once they are known; nobody waits for them.
+// Copies a few bytes from a device to the host, and calls a function when they are there. The caller does not wait.
 #pragma once
 
 #include <cstdint>

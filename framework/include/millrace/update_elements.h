@@ -60,7 +60,7 @@ struct UpdateArguments {
   std::int32_t segment_count = 0;
   float learning_rate = 0;
   const float* scale = nullptr;    // of the gradient, such as a clip factor; 0: nothing is updated; null: 1
-  std::uint32_t* wrong = nullptr;  // becomes 1 where a gradient is not finite, and else stays; null: nobody wants to know
+  std::uint32_t* wrong = nullptr;  // becomes 1 when a gradient is not finite, else stays as it is; null: not checked
   // For rules of scope `matrix`: Rule::directions() writes them, update() reads them in place of the gradient.
   float* direction = nullptr;
   // For rules of scope `parameter` and `matrix`; overwritten.
