@@ -126,9 +126,9 @@ std::string Session::command_with(const std::string& command, const char* option
                      shell_word(log_->folder().string()));
 }
 
-// What a run that broke off has left, for one that goes on.
+// What a run that broke off has left, for one that goes on. Process 0 says it, which has written it.
 Error Session::with_checkpoint(const Error& error) const {
-  if (error.kind() == ErrorKind::usage || !has_checkpoints() || log_->folder().empty()) return error;
+  if (!is_first() || error.kind() == ErrorKind::usage || !has_checkpoints() || log_->folder().empty()) return error;
   const std::string newest = newest_checkpoint_path();
   if (newest.empty()) return {error.kind(), fmt::format("{}; the run has no checkpoint yet", error.what())};
   return {error.kind(), fmt::format("{}; the newest checkpoint is '{}'; to go on behind it: {}", error.what(), newest,
@@ -136,6 +136,7 @@ Error Session::with_checkpoint(const Error& error) const {
 }
 
 Error Session::with_advice(const Error& error) const {
+  if (!is_first()) return error;
   std::string text = error.what();
   const RunParams& run = pipeline_.run;
   if (run.on_nan == "skip" && wrong_number()) {

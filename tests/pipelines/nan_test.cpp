@@ -114,6 +114,21 @@ TEST_F(NotFinite, AGradientEndsTheRunInItsStepWithoutAStageThatMeasuresAll) {
   }
 }
 
+// Both processes see it; the first one knows where the checkpoints are.
+TEST_F(NotFinite, OfSeveralProcessesTheFirstNamesCheckpointAndCommand) {
+  std::ofstream(folder_ / "poisoned.toml") << network_text("conv2", "inf");
+  const Outcome outcome =
+      run("runs",
+          {"run.devices=cpu*2", "network.use=" + (folder_ / "poisoned.toml"), "train.poison_input.position=250",
+           "train.clip_gradients={norm=1e30}", "train.forward_backward.loss={rule=\"huge_gradient\"}"},
+          {"--processes", "2"});
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_NE(outcome.err.find("step 3: a gradient is not finite; the newest checkpoint is '"), std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.err.find("has no checkpoint"), std::string::npos) << outcome.err;
+  const std::string command = "--explain-nan " + run_in("runs").string();
+  EXPECT_NE(outcome.err.find(command), std::string::npos) << outcome.err;
+}
+
 TEST_F(NotFinite, AStepThatIsSkippedLeavesTheWeightsAsTheyWere) {
   const std::vector<std::string> set = {"train.poison.step=4", "run.on_nan=skip"};
   std::vector<std::string> three = set, four = set;
