@@ -170,12 +170,12 @@ ThreeTimes times_of_depthwise(const ConvShape& s, ConvMaps& maps) {
 
 // With the transformation of the weights, of which oneDNN's figures have nothing.
 ThreeTimes times_of_winograd(const ConvShape& s, ConvMaps& maps) {
-  const WinogradKernels& k = *kernels().winograd;
+  const WinogradKernels& k = *kernels().winograd(maps.in.type);
   const WinogradShape shape{s.in, s.out, 1, 1};
   const Memory weights = floats(static_cast<std::size_t>(s.in * s.out * 9)), d_weights(weights.map);
-  const Memory transformed = floats(WinogradKernels::transformed_values(shape) / 2),
+  const Memory transformed = floats(k.transformed_bytes(shape) / sizeof(float)),
                sums = floats(k.backward_floats(shape, maps.dy.map));
-  auto* const values = static_cast<std::uint16_t*>(transformed.map.data);
+  void* const values = transformed.map.data;
   const auto convolve = [&](bool backward) {
     k.transform_weights(shape, static_cast<float*>(weights.map.data), backward, values);
     backward ? k.convolve(shape.backward(), maps.dy.map, values, nullptr, false, maps.dx.map)
@@ -188,9 +188,8 @@ ThreeTimes times_of_winograd(const ConvShape& s, ConvMaps& maps) {
 }
 
 // With weights in the layout that oneDNN chooses.
-ThreeTimes times_of_dnnl(const ConvShape& s, ConvMaps& maps, const dnnl::engine& engine) {
+ThreeTimes times_of_dnnl(const ConvShape& s, ConvMaps& maps, const dnnl::engine& engine, dnnl::algorithm how) {
   using dnnl::memory;
-  const auto how = dnnl::algorithm::convolution_direct;
   const memory::dims strides(2, s.stride), dilates(2, 0), padding(2, s.kernel / 2);
   const memory::desc x = maps.in.desc(), y = maps.out.desc(), none;
   const memory::dims extents =
@@ -229,7 +228,8 @@ ThreeTimes times_of_dnnl(const ConvShape& s, ConvMaps& maps, const dnnl::engine&
 }
 
 template <class Times>
-void bench_convolutions(const char* what, std::span<const ConvShape> shapes, Layout layout, DataType type, const Times& times) {
+void bench_convolutions(const char* what, std::span<const ConvShape> shapes, Layout layout, DataType type, const Times& times,
+                        dnnl::algorithm how = dnnl::algorithm::convolution_direct) {
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   fmt::print("{}, {}, {}: ms of forward, to the data, to the weights; ours, oneDNN, oneDNN / ours\n", what,
              layout == Layout::blocked ? "blocked" : "channels last", to_string(type));
@@ -239,7 +239,7 @@ void bench_convolutions(const char* what, std::span<const ConvShape> shapes, Lay
     fmt::print("  {:<15} {:3} x {:3} -> {:3} x {:3} x {:3}, {}x{} / {} {:7.2f} {:7.2f} {:7.2f}", s.network, s.batch, s.in, s.out,
                s.height, s.width, s.kernel, s.kernel, s.stride, own.forward * 1e3, own.data * 1e3, own.weights * 1e3);
     try {
-      const ThreeTimes other = times_of_dnnl(s, maps, engine);
+      const ThreeTimes other = times_of_dnnl(s, maps, engine, how);
       fmt::print("  {:7.2f} {:7.2f} {:7.2f}  {:5.2f} {:5.2f} {:5.2f}\n", other.forward * 1e3, other.data * 1e3,
                  other.weights * 1e3, other.forward / own.forward, other.data / own.data, other.weights / own.weights);
     } catch (const dnnl::error& error) {
@@ -262,8 +262,11 @@ int main(int argc, char** argv) {
       if (alone.empty()) cpu::bench(cpu::kernels(), blocked, type, batch);
       if (type == DataType::bf16 && !cpu::kernels().bf16) continue;
       if (alone != "winograd") cpu::bench_convolutions("depthwise", cpu::kDepthwise, layout, type, cpu::times_of_depthwise);
-      if (alone == "depthwise" || type != DataType::bf16 || cpu::kernels().winograd == nullptr) continue;
+      if (alone == "depthwise" || cpu::kernels().winograd(type) == nullptr) continue;
       cpu::bench_convolutions("Winograd", cpu::kWinograd, layout, type, cpu::times_of_winograd);
+      if (type != DataType::f32) continue;
+      cpu::bench_convolutions("Winograd, beside oneDNN's own", cpu::kWinograd, layout, type, cpu::times_of_winograd,
+                              dnnl::algorithm::convolution_winograd);
     }
   }
   return 0;

@@ -1,4 +1,5 @@
 // What is decided before anything is computed: which layers are fused, and the queues, streams and events that work goes through.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -88,19 +89,48 @@ TEST(Winograd, IsChosenByTheLayerAlone) {
       { name = "more", op = "conv", out = 64, kernel = 3, padding = 1 }, { name = "many", op = "conv", out = 64, kernel = 3 },
       { name = "pool", op = "max_pool", kernel = 2 }, { name = "small", op = "conv", out = 64, kernel = 3, padding = 1 },
       { name = "fc", op = "linear", out = 4 } ])");
-  const bool here = kernels().winograd != nullptr && !multiplies_tiles();
-  for (const bool training : {true, false}) {
-    std::unique_ptr<Laboratory> laboratory;
-    try {
-      laboratory = std::make_unique<Laboratory>(network, 2, training, CompileOptions{.precision = Precision::bf16});
-    } catch (const Error& error) {
-      GTEST_SKIP() << "no bf16 on this processor: " << error.what();
+  const bool in_bf16 = kernels().winograd_bf16 != nullptr && !multiplies_tiles();
+  const bool in_float32 = kernels().winograd_f32 != nullptr && DNNL_VERSION_MAJOR >= 3;  // oneDNN 2 has it itself
+  for (const auto& [precision, here] : {std::pair{Precision::fp32, in_float32}, std::pair{Precision::bf16, in_bf16}}) {
+    for (const bool training : {true, false}) {
+      std::unique_ptr<Laboratory> laboratory;
+      try {
+        laboratory = std::make_unique<Laboratory>(network, 2, training, CompileOptions{.precision = precision});
+      } catch (const Error& error) {
+        GTEST_SKIP() << "no bf16 on this processor: " << error.what();
+      }
+      std::vector<std::string> chosen;
+      for (const LayerTime& layer : laboratory->executable().layer_times()) {
+        if (layer.detail.find("Winograd") != std::string::npos) chosen.push_back(layer.layer);
+      }
+      EXPECT_EQ(chosen, here ? (std::vector<std::string>{"more", "many"}) : std::vector<std::string>{}) << training;
     }
-    std::vector<std::string> chosen;
-    for (const LayerTime& layer : laboratory->executable().layer_times()) {
-      if (layer.detail.find("Winograd") != std::string::npos) chosen.push_back(layer.layer);
+  }
+}
+
+// oneDNN computes gradients of such widths in bf16 in plain loops, a hundred times as slowly as in float32.
+TEST(Widths, AreNeverLeftToAReferenceImplementation) {
+  for (const int width : {8, 12, 24, 40}) {
+    const auto network = network_of(fmt::format(R"(
+      input = {{ channels = 3, height = 23, width = 30 }}
+      layers = [
+        {{ name = "first", op = "conv", out = {0}, kernel = 3, padding = 1 }}, {{ op = "relu" }},
+        {{ name = "second", op = "conv", out = {0}, kernel = 3, padding = 1 }}, {{ name = "pool", op = "max_pool", kernel = 2 }},
+        {{ name = "third", op = "conv", out = {1}, kernel = 3, padding = 1 }}, {{ op = "relu" }},
+        {{ name = "up", op = "transposed_conv", out = {0}, kernel = 2, stride = 2 }}, {{ op = "relu" }},
+        {{ name = "last", op = "conv", out = 11, kernel = 1 }} ])",
+                                                width, 2 * width));
+    for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+      std::unique_ptr<Laboratory> laboratory;
+      try {
+        laboratory = std::make_unique<Laboratory>(network, 2, true, CompileOptions{.precision = precision});
+      } catch (const Error& error) {
+        GTEST_SKIP() << "no bf16 on this processor: " << error.what();
+      }
+      for (const LayerTime& layer : laboratory->executable().layer_times()) {
+        EXPECT_EQ(layer.detail.find("ref"), std::string::npos) << width << ", " << layer.layer << ": " << layer.detail;
+      }
     }
-    EXPECT_EQ(chosen, here ? (std::vector<std::string>{"more", "many"}) : std::vector<std::string>{}) << training;
   }
 }
 

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <span>
+
 #include "primitives.h"
 
 namespace millrace::cpu {
@@ -12,7 +14,24 @@ Weighted::Desc Weighted::bias_desc(const Desc& destination) {
   return {{dims_of(destination)[1]}, memory::data_type::f32, memory::format_tag::any};
 }
 
-// Prefers the layouts that the network has anyway; where oneDNN has only a slow way for them, it chooses and we reorder.
+namespace {
+memory::desc as_it_lies(const memory::desc& operand) { return operand; }
+memory::desc in_any(const memory::desc& operand) { return in_any_layout(operand); }
+memory::desc in_float32(const memory::desc& operand) { return in_any_layout(operand, memory::data_type::f32); }
+}  // namespace
+
+template <class Make>
+Weighted::PrimitiveDesc Weighted::first_fast(const Make& make, std::initializer_list<Change> changes) const {
+  const PrimitiveDesc first = make(*changes.begin());
+  if (!is_slow(first)) return first;
+  for (const Change& change : std::span(changes).subspan(1)) {
+    PrimitiveDesc other = make(change);
+    if (!is_slow(other)) return other;
+  }
+  return first;
+}
+
+// The network has weights and input in the layouts of the network's type; in float32 the operation alone has them.
 void Weighted::choose_forward(Planner& planner, const Value& output) {
   const int parameter = layer().parameters[0];
   Value& from = planner.value(input());
@@ -23,17 +42,14 @@ void Weighted::choose_forward(Planner& planner, const Value& output) {
   const Desc destination = destination_desc(output.spec);
   const Desc weights = workshop_.parameters.has_layout(parameter) ? workshop_.parameters.computed_layout(parameter)
                                                                   : in_any_layout(canonical_weights(), to_dnnl(workshop_.type()));
-  PrimitiveDesc chosen = make_forward(source, weights, destination, relu);
-  if (is_slow(chosen)) {
-    const PrimitiveDesc other = make_forward(in_any_layout(source), in_any_layout(weights), in_any_layout(destination), relu);
-    if (!is_slow(other)) chosen = other;
-  }
-  const Desc chosen_weights = chosen.query_md(dnnl::query::weights_md);
+  const auto make = [&](Change change) { return make_forward(change(source), change(weights), change(destination), relu); };
+  const PrimitiveDesc in_own_type = first_fast(make, {as_it_lies, in_any});
+  const PrimitiveDesc chosen = is_slow(in_own_type) ? first_fast(make, {as_it_lies, in_float32}) : in_own_type;
   if (!workshop_.parameters.has_layout(parameter)) {
-    workshop_.parameters.set_layout(parameter, chosen_weights, canonical_weights());
+    workshop_.parameters.set_layout(parameter, in_own_type.query_md(dnnl::query::weights_md), canonical_weights());
   }
   if (free_input) {
-    workshop_.input_desc = chosen.query_md(dnnl::query::src_md);
+    workshop_.input_desc = in_own_type.query_md(dnnl::query::src_md);
     from.tensor = planner.tensor(workshop_.input_desc.get_size());
     planner.use_at(from.tensor, 0);
   }
@@ -41,7 +57,7 @@ void Weighted::choose_forward(Planner& planner, const Value& output) {
   workshop_.reorders +=
       source_.plan(planner, free_input ? workshop_.input_desc : held_source, chosen.query_md(dnnl::query::src_md)) ? 1 : 0;
   workshop_.reorders += destination_.plan(planner, destination, chosen.query_md(dnnl::query::dst_md)) ? 1 : 0;
-  kernel_.plan(planner, workshop_.parameters.computed_layout(parameter), chosen_weights);
+  kernel_.plan(planner, workshop_.parameters.computed_layout(parameter), chosen.query_md(dnnl::query::weights_md));
   forward_.plan(planner, chosen);
 }
 
@@ -78,11 +94,8 @@ void Weighted::plan_data(Planner& planner) {
   const Desc d_destination = computed_destination(planner);
   const Desc& held_weights = workshop_.parameters.computed_layout(layer().parameters[0]);
   const Desc weights = in_any_layout(held_weights);
-  PrimitiveDesc chosen = make_backward_data(source, weights, d_destination);
-  if (is_slow(chosen)) {
-    const PrimitiveDesc other = make_backward_data(in_any_layout(source), weights, in_any_layout(d_destination));
-    if (!is_slow(other)) chosen = other;
-  }
+  const auto make = [&](Change change) { return make_backward_data(change(source), change(weights), change(d_destination)); };
+  const PrimitiveDesc chosen = first_fast(make, {as_it_lies, in_any, in_float32});
   contribution_ = planner.contribute(input());
   workshop_.reorders += d_source_.plan(planner, source, chosen.query_md(dnnl::query::diff_src_md)) ? 1 : 0;
   workshop_.reorders += data_d_destination_.plan(planner, held_d_destination, chosen.query_md(dnnl::query::diff_dst_md)) ? 1 : 0;
@@ -98,11 +111,8 @@ void Weighted::plan_weights(Planner& planner) {
   const Desc d_destination = computed_destination(planner);
   const Desc d_weights = in_any_layout(canonical_weights());
   const bool bias = has_bias() && trains(1) && !sums_bias_apart();
-  PrimitiveDesc chosen = make_backward_weights(source, d_weights, d_destination, bias);
-  if (is_slow(chosen)) {
-    const PrimitiveDesc other = make_backward_weights(in_any_layout(source), d_weights, in_any_layout(d_destination), bias);
-    if (!is_slow(other)) chosen = other;
-  }
+  const auto make = [&](Change change) { return make_backward_weights(change(source), d_weights, change(d_destination), bias); };
+  const PrimitiveDesc chosen = first_fast(make, {as_it_lies, in_any, in_float32});
   workshop_.reorders += weights_source_.plan(planner, source, chosen.query_md(dnnl::query::src_md)) ? 1 : 0;
   workshop_.reorders +=
       weights_d_destination_.plan(planner, held_d_destination, chosen.query_md(dnnl::query::diff_dst_md)) ? 1 : 0;

@@ -2,6 +2,7 @@
 // primitives: forward, backward to the input, backward to the weights.
 #pragma once
 
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,11 @@ class Weighted : public Operation {
   static Desc bias_desc(const Desc& destination);
 
  private:
+  // make(change) describes a primitive whose operands are changed so. Of those for the operands as they lie, for layouts that
+  // oneDNN chooses, and for such in float32, the first that is not slow; else the first.
+  using Change = Desc (*)(const Desc& operand);
+  template <class Make>
+  PrimitiveDesc first_fast(const Make& make, std::initializer_list<Change> changes) const;
   void choose_forward(Planner& planner, const Value& output);
   void plan_data(Planner& planner);
   void plan_weights(Planner& planner);

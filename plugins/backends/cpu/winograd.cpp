@@ -1,5 +1,5 @@
-// Convolution of 3x3 windows in bf16 by Winograd's algorithm, where the processor multiplies bf16 in vector registers: it needs
-// 16 products where a direct convolution needs 36, and those run at the processor's peak already.
+// Convolution of 3x3 windows by Winograd's algorithm: it needs 16 products where a direct convolution needs 36, and those run at
+// the processor's peak already.
 #include <fmt/format.h>
 
 #include "device_info.h"
@@ -8,13 +8,13 @@
 namespace millrace::cpu {
 namespace {
 
-// Weights are read in the network's own order and in float32: they are rounded to bf16 once, as they are transformed.
+// Weights are read in the network's own order and in float32; in bf16 they are rounded once, as they are transformed.
 class Winograd final : public OwnConvolution {
  public:
   Winograd(Workshop& workshop, const Node& node) : OwnConvolution(workshop, node) {
     const Shape& from = layer().input_shapes[0];
     shape_ = {from[0], layer().output[0], conv().padding.top, conv().padding.left};
-    kernels_ = kernels().winograd;
+    kernels_ = kernels().winograd(workshop.type());
   }
 
   std::string detail() const override { return fmt::format("own Winograd kernels ({})", kernels().instruction_set); }
@@ -27,8 +27,8 @@ class Winograd final : public OwnConvolution {
     sums_ = planner.tensor(kernels_->backward_floats(shape_, output.map(nullptr)) * sizeof(float));
   }
   void bind_scratch(const Binding& binding) override {
-    forward_bound_ = binding.at<std::uint16_t>(forward_weights_);
-    data_bound_ = binding.at<std::uint16_t>(data_weights_);
+    forward_bound_ = binding.at<std::byte>(forward_weights_);
+    data_bound_ = binding.at<std::byte>(data_weights_);
     sums_bound_ = binding.at<float>(sums_);
   }
 
@@ -45,27 +45,35 @@ class Winograd final : public OwnConvolution {
   }
 
  private:
-  std::size_t transformed_bytes() const { return WinogradKernels::transformed_values(shape_) * sizeof(std::uint16_t); }
+  std::size_t transformed_bytes() const { return kernels_->transformed_bytes(shape_); }
 
   WinogradShape shape_;
   const WinogradKernels* kernels_ = nullptr;
   TensorId forward_weights_ = kNoTensor, data_weights_ = kNoTensor, sums_ = kNoTensor;
-  std::uint16_t *forward_bound_ = nullptr, *data_bound_ = nullptr;  // transformed weights
+  std::byte *forward_bound_ = nullptr, *data_bound_ = nullptr;  // transformed weights
   float* sums_bound_ = nullptr;
 };
 
+// Whether ours is the fastest way to multiply such maps. In bf16 not where oneDNN multiplies with AMX; in float32 not where
+// oneDNN has Winograd's algorithm itself, with tiles of 4 x 4 (see convolution.cpp).
+bool is_fastest(const Workshop& workshop) {
+  if (kernels().winograd(workshop.type()) == nullptr) return false;
+  if (workshop.type() == DataType::bf16) return !multiplies_tiles();
+  return DNNL_VERSION_MAJOR >= 3 || workshop.layout == Layout::channels_last;
+}
+
 }  // namespace
 
-// Measured beside oneDNN 2.6 on two cores of Zen 4, forward and backward together: 1.2 times as fast for 512 channels of 7x7
-// pixels, 1.3 for 32 of 180x240, 1.5 to 1.8 between. Where oneDNN multiplies with AMX it is faster. The layer alone decides,
-// not the batch, so that validation and prediction compute the same.
+// Measured beside direct ones of oneDNN 2.6 on two cores of Zen 4, forward and backward together: 1.2 times as fast for 512
+// channels of 7x7 pixels, 1.3 for 32 of 180x240, 1.5 to 1.9 between. The layer alone decides, not the batch, so that validation
+// and prediction compute the same.
 bool takes_winograd(const Workshop& workshop, const Node& node) {
   const Layer& layer = workshop.layer(node.layer);
   const auto& conv = layer.as<ConvAttributes>();
   const auto is = [](const Size& size, std::int64_t extent) { return size.height == extent && size.width == extent; };
   const bool fits = !conv.transposed && conv.groups == 1 && is(conv.kernel, 3) && is(conv.stride, 1) && is(conv.dilation, 1) &&
                     conv.padding.top <= 2 && conv.padding.left <= 2 && node.inputs.front() != Network::kInput;
-  if (!fits || workshop.type() != DataType::bf16 || kernels().winograd == nullptr || multiplies_tiles()) return false;
+  if (!fits || !is_fastest(workshop)) return false;
   const std::int64_t in = layer.input_shapes[0][0], out = layer.output[0], height = layer.output[1], width = layer.output[2];
   const std::int64_t tiles = (height + 1) / 2 * ((width + 1) / 2);
   const bool pays = in * out >= 1024 && tiles >= 16 && 2 * 4 * tiles <= 3 * height * width;

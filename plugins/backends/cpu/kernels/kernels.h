@@ -47,18 +47,18 @@ struct WinogradShape {
   WinogradShape backward() const { return {out, in, 2 - top, 2 - left}; }  // the one that computes the input's gradient
 };
 
-// Such a convolution by Winograd's algorithm F(2 x 2, 3 x 3) (Lavin and Gray, arXiv 1509.09308), in bf16. Transformed weights and
-// pixels are rounded to bf16, so that results differ from a direct convolution's by 5e-3 in relative norm. A value that is not
-// finite makes its whole tile of 2 x 2 results so.
+// Such a convolution by Winograd's algorithm F(2 x 2, 3 x 3) (Lavin and Gray, arXiv 1509.09308), of maps of one type. In bf16
+// transformed weights and pixels are rounded to bf16, so that results differ from a direct convolution's by 5e-3 in relative
+// norm. A value that is not finite makes its whole tile of 2 x 2 results so.
 struct WinogradKernels {
-  // Weights are (out, in, 3, 3) float32. backward: for the gradient of the input.
-  void (*transform_weights)(const WinogradShape& shape, const float* weights, bool backward, std::uint16_t* transformed);
-  static std::size_t transformed_values(const WinogradShape& shape) {
-    return static_cast<std::size_t>(16 * shape.in * shape.out);
+  std::size_t value_bytes;
+  // Weights are (out, in, 3, 3) float32; transformed_bytes() of memory. backward: for the gradient of the input.
+  void (*transform_weights)(const WinogradShape& shape, const float* weights, bool backward, void* transformed);
+  std::size_t transformed_bytes(const WinogradShape& shape) const {
+    return static_cast<std::size_t>(16 * shape.in * shape.out) * value_bytes;
   }
   // bias null: none. relu: applied to what is written.
-  void (*convolve)(const WinogradShape& shape, const Map& x, const std::uint16_t* transformed, const float* bias, bool relu,
-                   const Map& y);
+  void (*convolve)(const WinogradShape& shape, const Map& x, const void* transformed, const float* bias, bool relu, const Map& y);
   // memory: backward_floats() floats, aligned to 64 bytes; dy's data do not matter to it.
   std::size_t (*backward_floats)(const WinogradShape& shape, const Map& dy);
   void (*backward_weights)(const WinogradShape& shape, const Map& x, const Map& dy, float* memory, float* d_weights);
@@ -92,8 +92,9 @@ struct NormaliseBackwardArguments {
 
 struct Kernels {
   const char* instruction_set;
-  bool bf16;                        // maps may be bf16; otherwise float32 alone
-  const WinogradKernels* winograd;  // null: these have none
+  bool bf16;                                            // maps may be bf16; otherwise float32 alone
+  const WinogradKernels *winograd_bf16, *winograd_f32;  // null: these have none
+  const WinogradKernels* winograd(DataType type) const { return type == DataType::bf16 ? winograd_bf16 : winograd_f32; }
 
   // ---- Batch normalisation ----
   // Mean and biased variance of each channel over (n, height, width), in one pass, safe for means far from zero.

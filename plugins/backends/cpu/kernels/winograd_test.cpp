@@ -1,4 +1,4 @@
-// Winograd's algorithm beside a direct convolution in double. Both read the same bf16 inputs; ours rounds to bf16 in between.
+// Winograd's algorithm beside a direct convolution in double. Both read the same inputs; ours in bf16 rounds in between.
 #include <algorithm>
 #include <tuple>
 
@@ -7,9 +7,9 @@
 namespace millrace::cpu {
 namespace {
 
-const Kernels* with_winograd() {
+const WinogradKernels* kernels_for(DataType type) {
   for (const Kernels* const* each = all_kernels(); *each != nullptr; ++each) {
-    if ((*each)->winograd != nullptr) return *each;
+    if ((*each)->winograd(type) != nullptr) return (*each)->winograd(type);
   }
   return nullptr;
 }
@@ -25,12 +25,12 @@ const std::vector<Geometry> kGeometries = {
     {1, 16, 16, 2, 58, 1, 1, 1, 1}, {2, 32, 32, 42, 43, 1, 1, 1, 1}, {5, 96, 112, 14, 14, 1, 1, 1, 1}};
 
 struct Convolved {
-  Convolved(Layout layout, const Geometry& geometry)
+  Convolved(DataType type, Layout layout, const Geometry& geometry)
       : g(geometry),
-        kernels(*with_winograd()->winograd),
+        kernels(*kernels_for(type)),
         shape{g.in, g.out, g.top, g.left},
-        x(layout, DataType::bf16, g.samples, g.in, g.height, g.width),
-        y(layout, DataType::bf16, g.samples, g.out, g.height + g.top + g.bottom - 2, g.width + g.left + g.right - 2),
+        x(layout, type, g.samples, g.in, g.height, g.width),
+        y(layout, type, g.samples, g.out, g.height + g.top + g.bottom - 2, g.width + g.left + g.right - 2),
         dy(y),
         dx(x),
         weights(random_values(static_cast<std::size_t>(g.in * g.out * 9), 3, 0, std::sqrt(1.0 / static_cast<double>(9 * g.in)))),
@@ -40,14 +40,14 @@ struct Convolved {
     dy.fill(2);
   }
   void forward(bool relu) {
-    Memory transformed(WinogradKernels::transformed_values(shape) / 2);
-    kernels.transform_weights(shape, weights.data(), false, transformed.values());
-    kernels.convolve(shape, x.map, transformed.values(), bias.data(), relu, y.map);
+    const Memory transformed(kernels.transformed_bytes(shape) / sizeof(float));
+    kernels.transform_weights(shape, weights.data(), false, transformed.floats());
+    kernels.convolve(shape, x.map, transformed.floats(), bias.data(), relu, y.map);
   }
   void backward() {
-    Memory transformed(WinogradKernels::transformed_values(shape) / 2);
-    kernels.transform_weights(shape, weights.data(), true, transformed.values());
-    kernels.convolve(shape.backward(), dy.map, transformed.values(), nullptr, false, dx.map);
+    const Memory transformed(kernels.transformed_bytes(shape) / sizeof(float));
+    kernels.transform_weights(shape, weights.data(), true, transformed.floats());
+    kernels.convolve(shape.backward(), dy.map, transformed.floats(), nullptr, false, dx.map);
     const Memory sums(kernels.backward_floats(shape, dy.map));
     kernels.backward_weights(shape, x.map, dy.map, sums.floats(), d_weights.data());
   }
@@ -71,7 +71,6 @@ struct Convolved {
     explicit Memory(std::size_t floats)
         : tensor_(Layout::blocked, DataType::f32, 1, 16, 1, static_cast<std::int64_t>(floats / 16 + 1)) {}
     float* floats() const { return static_cast<float*>(tensor_.map.data); }
-    std::uint16_t* values() const { return static_cast<std::uint16_t*>(tensor_.map.data); }
 
    private:
     Tensor tensor_;
@@ -84,37 +83,41 @@ struct Convolved {
   std::vector<float> weights, bias, d_weights;
 };
 
-class Winograd : public testing::Test {
+class Winograd : public testing::TestWithParam<DataType> {
  protected:
   void SetUp() override {
-    if (with_winograd() == nullptr) GTEST_SKIP() << "this processor has no instructions for bf16";
+    if (kernels_for(GetParam()) == nullptr) GTEST_SKIP() << "this processor has no instructions for it";
   }
-  static void for_each_convolved(const std::function<void(Convolved&)>& body) {
+  void for_each_convolved(const std::function<void(Convolved&)>& body) {
     for (const Layout layout : {Layout::blocked, Layout::channels_last}) {
       for (std::size_t i = 0; i < kGeometries.size(); ++i) {
         SCOPED_TRACE((layout == Layout::blocked ? "blocked, geometry " : "channels last, geometry ") + std::to_string(i));
-        Convolved convolved(layout, kGeometries[i]);
+        Convolved convolved(GetParam(), layout, kGeometries[i]);
         body(convolved);
       }
     }
   }
 };
 
+INSTANTIATE_TEST_SUITE_P(Types, Winograd, testing::Values(DataType::f32, DataType::bf16),
+                         [](const auto& each) { return std::string(to_string(each.param)); });
+
 // |found - expected| / |expected|, and no element of a map further away than a few roundings of the largest.
 struct Distance {
-  double difference = 0, norm = 0, worst = 0;
+  explicit Distance(DataType type) : unit(type == DataType::bf16 ? 1.0 / 128 : 1e-6) {}
+  double unit, difference = 0, norm = 0, worst = 0;
   void add(double found, double expected) {
     difference += (found - expected) * (found - expected);
     norm += expected * expected;
     worst = std::max(worst, std::isnan(found) ? 1e9 : std::abs(found - expected));
   }
   void expect_near() const {
-    EXPECT_LT(std::sqrt(difference / norm), 1.0 / 128);
-    EXPECT_LT(worst, 0.08 * std::max(1.0, std::sqrt(norm) / 1e3));
+    EXPECT_LT(std::sqrt(difference / norm), unit);
+    EXPECT_LT(worst, 10 * unit * std::max(1.0, std::sqrt(norm) / 1e3));
   }
 };
 Distance distance_of(const Tensor& found, const std::vector<double>& expected) {
-  Distance distance;
+  Distance distance(found.map.type);
   found.each([&](auto n, auto c, auto p) {
     distance.add(found.at(n, c, p), expected[static_cast<std::size_t>((n * found.map.channels + c) * found.map.pixels() + p)]);
   });
@@ -122,7 +125,7 @@ Distance distance_of(const Tensor& found, const std::vector<double>& expected) {
   return distance;
 }
 
-TEST_F(Winograd, MatchesADirectConvolution) {
+TEST_P(Winograd, MatchesADirectConvolution) {
   for_each_convolved([](Convolved& t) {
     std::vector<double> expected(static_cast<std::size_t>(t.y.map.elements()));
     const auto at = [&](auto n, auto k, auto pixel) -> double& {
@@ -145,7 +148,7 @@ TEST_F(Winograd, MatchesADirectConvolution) {
   });
 }
 
-TEST_F(Winograd, BackwardMatchesADirectConvolution) {
+TEST_P(Winograd, BackwardMatchesADirectConvolution) {
   for_each_convolved([](Convolved& t) {
     std::vector<double> dx(static_cast<std::size_t>(t.x.map.elements())), dw(t.weights.size());
     t.each_meeting([&](auto in, auto out, auto place) {
@@ -162,16 +165,16 @@ TEST_F(Winograd, BackwardMatchesADirectConvolution) {
     });
     t.backward();
     distance_of(t.dx, dx).expect_near();
-    Distance distance;
+    Distance distance(t.x.map.type);
     for (std::size_t i = 0; i < dw.size(); ++i) distance.add(static_cast<double>(t.d_weights[i]), dw[i]);
-    EXPECT_LT(std::sqrt(distance.difference / distance.norm), 1.0 / 128);
+    EXPECT_LT(std::sqrt(distance.difference / distance.norm), distance.unit);
   });
 }
 
-TEST_F(Winograd, IsTheSameForAnyNumberOfThreads) {
+TEST_P(Winograd, IsTheSameForAnyNumberOfThreads) {
   for (const Geometry& geometry : {kGeometries[7], kGeometries[8]}) {
     expect_same_for_any_team([&] {
-      Convolved t(Layout::blocked, geometry);
+      Convolved t(GetParam(), Layout::blocked, geometry);
       t.forward(true);
       t.backward();
       return std::tuple(bytes_of(t.y), bytes_of(t.dx), t.d_weights);
@@ -180,7 +183,7 @@ TEST_F(Winograd, IsTheSameForAnyNumberOfThreads) {
 }
 
 // What one sample's map holds reaches no other sample, even where it is not finite.
-TEST_F(Winograd, KeepsSamplesApart) {
+TEST_P(Winograd, KeepsSamplesApart) {
   for_each_convolved([](Convolved& t) {
     t.forward(false);
     const Tensor before = t.y;

@@ -18,11 +18,12 @@ extern const Kernels kTable;
 }
 namespace avx512 {
 extern const Kernels kTable;
-}
+extern const WinogradKernels kWinograd;  // of float32
+}  // namespace avx512
 namespace avx512_bf16 {
 extern const Kernels kTable;
-extern const WinogradKernels kWinograd;
-}
+extern const WinogradKernels kWinograd;  // of bf16
+}  // namespace avx512_bf16
 
 namespace MILLRACE_ISA {
 

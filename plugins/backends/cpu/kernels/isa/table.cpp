@@ -33,9 +33,14 @@ constexpr bool kBf16 = false;
 #endif
 
 #if defined(__AVX512BF16__)
-constexpr const WinogradKernels* kWinogradHere = &kWinograd;
+constexpr const WinogradKernels* kWinogradBf16 = &kWinograd;
 #else
-constexpr const WinogradKernels* kWinogradHere = nullptr;
+constexpr const WinogradKernels* kWinogradBf16 = nullptr;
+#endif
+#if defined(__AVX512F__)
+constexpr const WinogradKernels* kWinogradF32 = &avx512::kWinograd;
+#else
+constexpr const WinogradKernels* kWinogradF32 = nullptr;
 #endif
 
 }  // namespace
@@ -43,7 +48,8 @@ constexpr const WinogradKernels* kWinogradHere = nullptr;
 constinit const Kernels kTable{
     .instruction_set = MILLRACE_TEXT(MILLRACE_ISA),
     .bf16 = kBf16,
-    .winograd = kWinogradHere,
+    .winograd_bf16 = kWinogradBf16,
+    .winograd_f32 = kWinogradF32,
     .batch_statistics = MILLRACE_MAPS(batch_statistics),
     .normalise = MILLRACE_MAPS(normalise),
     .normalise_backward_sums = MILLRACE_MAPS(normalise_backward_sums),

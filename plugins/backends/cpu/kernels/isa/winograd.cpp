@@ -1,17 +1,17 @@
-// Convolution of 3x3 windows by Winograd's algorithm F(2 x 2, 3 x 3) (Lavin and Gray, arXiv 1509.09308) in bf16: 16 products for
-// 4 pixels where a direct convolution has 36.
+// Convolution of 3x3 windows by Winograd's algorithm F(2 x 2, 3 x 3) (Lavin and Gray, arXiv 1509.09308): 16 products for 4 pixels
+// where a direct convolution has 36.
 //
 // A tile is 2 x 2 pixels of the result, which 4 x 4 pixels of the input reach. With g a window, d an input tile, e an output
 // tile:
 //   U = G g G',  V = B' d B,  result = A' (U * V summed over input channels) A
 //   gradient of g = G' (V * A e A' summed over tiles) G
-// U, V and A e A' are made in float32 and rounded to bf16 once; products are summed in float32. So the 16 places of a tile are 16
-// matrix products, of which each instruction multiplies two neighbours of the summed dimension ("a pair") at once.
+// All is computed in float32. With instructions for bf16, U, V and A e A' are rounded to bf16 once, and products are summed in
+// float32. So the 16 places of a tile are 16 matrix products.
 #include "kernels/isa/winograd.h"
 
 #include "kernels/isa/team_memory.h"
 
-#ifdef __AVX512BF16__
+#ifdef __AVX512F__
 namespace millrace::cpu::MILLRACE_ISA {
 namespace {
 
@@ -25,11 +25,11 @@ struct Finish {
 };
 
 // The transformed input of up to kUnit tiles: (place, block of 16 input channels, kUnit, 16).
-void gather(const WinogradShape& shape, const Map& x, const Place* places, std::int64_t count, bf16* to) {
+void gather(const WinogradShape& shape, const Map& x, const Place* places, std::int64_t count, Value* to) {
   const std::int64_t place_step = x.blocks() * kUnit * kLanes;
   for (std::int64_t block = 0; block < x.blocks(); ++block) {
     transform_tiles(shape, x, block, places, count, [&](std::int64_t t, const v16(&v)[4][4]) {
-      bf16* const out = to + (block * kUnit + t) * kLanes;
+      Value* const out = to + (block * kUnit + t) * kLanes;
 #pragma GCC unroll 16
       for (int p = 0; p < kPlaces; ++p) store(out + p * place_step, v[p / 4][p % 4]);
     });
@@ -38,19 +38,19 @@ void gather(const WinogradShape& shape, const Map& x, const Place* places, std::
 
 // sums (kRows of kUnit, 32) of the products of kRows tiles with kBlocks * 16 columns, over all input channels.
 template <int kBlocks>
-void multiply(const bf16* a, const bf16* b, std::int64_t blocks, float* sums) {
+void multiply(const Value* a, const Value* b, std::int64_t blocks, float* sums) {
   v16 sum[kRows][kBlocks] = {};
   for (std::int64_t block = 0; block < blocks; ++block, a += kUnit * kLanes) {
 #pragma GCC unroll 1
-    for (int k = 0; k < kLanes; k += 2, b += kBlocks * 2 * kLanes) {
-      __m512i column[kBlocks];
+    for (int k = 0; k < kLanes; k += kTogether, b += kBlocks * kTogether * kLanes) {
+      Lanes column[kBlocks];
 #pragma GCC unroll 2
-      for (int j = 0; j < kBlocks; ++j) column[j] = _mm512_loadu_si512(b + j * 2 * kLanes);
+      for (int j = 0; j < kBlocks; ++j) column[j] = load_lanes(b + j * kTogether * kLanes);
 #pragma GCC unroll 16
       for (int t = 0; t < kRows; ++t) {
-        const __m512i row = pair(a + t * kLanes + k);
+        const Lanes row = in_every_lane(a + t * kLanes + k);
 #pragma GCC unroll 2
-        for (int j = 0; j < kBlocks; ++j) sum[t][j] = multiply_pairs(sum[t][j], row, column[j]);
+        for (int j = 0; j < kBlocks; ++j) sum[t][j] = multiply_add(sum[t][j], row, column[j]);
       }
     }
   }
@@ -71,7 +71,7 @@ void scatter(const float* sums, const Place* places, std::int64_t count, std::in
     transform_sums(m, pixels);
     const Place place = places[t];
     const std::int64_t row = 2 * place.row, column = 2 * place.column;
-    bf16* const out = at<bf16>(y, place.n, block, row * y.width + column);
+    Value* const out = at<Value>(y, place.n, block, row * y.width + column);
 #pragma GCC unroll 2
     for (int r = 0; r < 2; ++r) {
 #pragma GCC unroll 2
@@ -87,8 +87,8 @@ void scatter(const float* sums, const Place* places, std::int64_t count, std::in
 
 // kBlocks * 16 output channels from `block` on, of the unit's tiles.
 template <int kBlocks>
-void compute_panel(const bf16* transformed, const bf16* weights, std::int64_t in_blocks, const Place* places, std::int64_t count,
-                   std::int64_t block, const Finish& finish, float* sums, const Map& y) {
+void compute_panel(const Value* transformed, const Value* weights, std::int64_t in_blocks, const Place* places,
+                   std::int64_t count, std::int64_t block, const Finish& finish, float* sums, const Map& y) {
   for (std::int64_t t = 0; t < count; t += kRows) {
     for (std::int64_t p = 0; p < kPlaces; ++p) {
       multiply<kBlocks>(transformed + (p * in_blocks * kUnit + t) * kLanes, weights + p * in_blocks * kLanes * kBlocks * kLanes,
@@ -99,50 +99,54 @@ void compute_panel(const bf16* transformed, const bf16* weights, std::int64_t in
   }
 }
 
-void transform_weights(const WinogradShape& shape, const float* weights, bool backward, std::uint16_t* to) {
+void transform_weights(const WinogradShape& shape, const float* weights, bool backward, void* transformed) {
+  auto* const to = static_cast<Value*>(transformed);
   const std::int64_t ins = backward ? shape.out : shape.in, outs = backward ? shape.in : shape.out;
   const std::int64_t out_step = backward ? 9 : shape.in * 9, in_step = backward ? shape.in * 9 : 9;  // floats
   const std::int64_t blocks = outs / kLanes;
 #pragma omp parallel for collapse(2) schedule(static)
   for (std::int64_t block = 0; block < blocks; ++block) {
-    for (std::int64_t k = 0; k < ins; k += 2) {
+    for (std::int64_t k = 0; k < ins; k += kTogether) {
       const std::int64_t wide = block / 2 * 2 + 2 <= blocks ? 2 : 1;  // blocks of this panel
-      v16 u[2][4][4];
-      for (int half = 0; half < 2; ++half) {
+      v16 u[kTogether][4][4];
+      for (int each = 0; each < kTogether; ++each) {
         v16 g[3][3];
         for (int i = 0; i < 9; ++i) {
           float lanes[kLanes];
-          const float* const from = weights + block * kLanes * out_step + (k + half) * in_step + (backward ? 8 - i : i);
+          const float* const from = weights + block * kLanes * out_step + (k + each) * in_step + (backward ? 8 - i : i);
           for (std::int64_t o = 0; o < kLanes; ++o) lanes[o] = from[o * out_step];
           g[i / 3][i % 3] = load(lanes);
         }
-        transform_window(g, u[half]);
+        transform_window(g, u[each]);
       }
-      bf16* const panel = to + block / 2 * 2 * kPlaces * ins * kLanes;
+      Value* const panel = to + block / 2 * 2 * kPlaces * ins * kLanes;
       for (std::int64_t p = 0; p < kPlaces; ++p) {
-        store_pair(panel + ((p * ins / 2 + k / 2) * wide + block % 2) * 2 * kLanes, u[0][p / 4][p % 4], u[1][p / 4][p % 4]);
+        v16 values[kTogether];
+        for (int each = 0; each < kTogether; ++each) values[each] = u[each][p / 4][p % 4];
+        store_together(panel + ((p * ins + k) * wide + block % 2 * kTogether) * kLanes, values);
       }
     }
   }
 }
 
-void convolve(const WinogradShape& shape, const Map& x, const std::uint16_t* weights, const float* bias, bool relu,
+void convolve(const WinogradShape& shape, const Map& x, const void* transformed_weights, const float* bias, bool relu,
               const Map& y) {
+  const auto* const weights = static_cast<const Value*>(transformed_weights);
   const Tiles tiles(y);
   const std::int64_t units = (tiles.all + kUnit - 1) / kUnit, blocks = x.blocks();
-  const std::int64_t transformed = kPlaces * blocks * kUnit * kLanes / 2, sums = kPlaces * kRows * 2 * kLanes;  // floats
+  const std::int64_t transformed = floats_of(kPlaces * blocks * kUnit * kLanes), sums = kPlaces * kRows * 2 * kLanes;
   const TeamMemory memory(0, transformed + sums);
 #pragma omp parallel
   {
     float* const mine = memory.mine();
-    auto* const values = reinterpret_cast<bf16*>(mine + sums);
+    auto* const values = reinterpret_cast<Value*>(mine + sums);
 #pragma omp for schedule(dynamic)
     for (std::int64_t unit = 0; unit < units; ++unit) {
       Place places[kUnit];
       const std::int64_t count = tiles.places(unit * kUnit, kUnit, places);
       gather(shape, x, places, count, values);
       for (std::int64_t block = 0; block < y.blocks(); block += 2) {
-        const bf16* const panel = weights + block * kPlaces * blocks * kLanes * kLanes;
+        const Value* const panel = weights + block * kPlaces * blocks * kLanes * kLanes;
         const auto compute = block + 1 < y.blocks() ? compute_panel<2> : compute_panel<1>;
         compute(values, panel, blocks, places, count, block, {bias, relu}, mine, y);
       }
@@ -152,7 +156,8 @@ void convolve(const WinogradShape& shape, const Map& x, const std::uint16_t* wei
 
 }  // namespace
 
-constinit const WinogradKernels kWinograd{transform_weights, convolve, winograd_backward_floats, winograd_backward_weights};
+constinit const WinogradKernels kWinograd{sizeof(Value), transform_weights, convolve, winograd_backward_floats,
+                                          winograd_backward_weights};
 
 }  // namespace millrace::cpu::MILLRACE_ISA
 #endif

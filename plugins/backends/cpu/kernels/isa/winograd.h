@@ -3,20 +3,47 @@
 
 #include "kernels/isa/traverse.h"
 
-#ifdef __AVX512BF16__
+#ifdef __AVX512F__
 namespace millrace::cpu::MILLRACE_ISA {
 
-using bf16 = std::uint16_t;
 constexpr std::int64_t kPlaces = 16;  // of a tile
 
-MILLRACE_INLINE v16 multiply_pairs(v16 sum, __m512i a, __m512i b) {
+// ---- Products. An instruction multiplies kTogether neighbours of the summed dimension in each lane. ----
+#ifdef __AVX512BF16__
+using Value = std::uint16_t;  // bf16
+using Lanes = __m512i;
+constexpr std::int64_t kTogether = 2;
+
+MILLRACE_INLINE v16 multiply_add(v16 sum, Lanes a, Lanes b) {
   return reinterpret_cast<v16>(
       _mm512_dpbf16_ps(reinterpret_cast<__m512>(sum), reinterpret_cast<__m512bh>(a), reinterpret_cast<__m512bh>(b)));
 }
-MILLRACE_INLINE __m512i pair(const bf16* p) {  // in every lane
+MILLRACE_INLINE Lanes load_lanes(const Value* p) { return _mm512_loadu_si512(p); }
+MILLRACE_INLINE Lanes in_every_lane(const Value* p) {
   std::int32_t both;
   __builtin_memcpy(&both, p, sizeof both);
   return _mm512_set1_epi32(both);
+}
+MILLRACE_INLINE void store_together(Value* to, const v16 (&values)[2]) {  // one in the low and one in the high half of every lane
+  alignas(64) static constexpr std::uint16_t kOrder[32] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
+                                                           8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
+  const auto both =
+      reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(reinterpret_cast<__m512>(values[1]), reinterpret_cast<__m512>(values[0])));
+  _mm512_storeu_si512(to, _mm512_maskz_permutexvar_epi16(~__mmask32{}, _mm512_load_si512(kOrder), both));
+}
+#else
+using Value = float;
+using Lanes = v16;
+constexpr std::int64_t kTogether = 1;
+
+MILLRACE_INLINE v16 multiply_add(v16 sum, Lanes a, Lanes b) { return sum + a * b; }
+MILLRACE_INLINE Lanes load_lanes(const Value* p) { return load(p); }
+MILLRACE_INLINE Lanes in_every_lane(const Value* p) { return splat(*p); }
+MILLRACE_INLINE void store_together(Value* to, const v16 (&values)[1]) { store(to, values[0]); }
+#endif
+// How many floats have room for `values`.
+constexpr std::int64_t floats_of(std::int64_t values) {
+  return values * std::int64_t{sizeof(Value)} / std::int64_t{sizeof(float)};
 }
 
 // ---- Transformations, sixteen channels at once ----
@@ -111,9 +138,9 @@ struct Tiles {
 };
 
 // A column of an input tile, transformed.
-MILLRACE_INLINE void load_column(const Map& map, const bf16* plane, std::int64_t row, std::int64_t column, v16 (&v)[4]) {
+MILLRACE_INLINE void load_column(const Map& map, const Value* plane, std::int64_t row, std::int64_t column, v16 (&v)[4]) {
   v16 d[4];
-  const bf16* const first = plane + (row * map.width + column) * map.stride_pixel;
+  const Value* const first = plane + (row * map.width + column) * map.stride_pixel;
   const std::int64_t down = map.width * map.stride_pixel;
   const bool exists = column >= 0 && column < map.width;
   if (exists && row >= 0 && row + 4 <= map.height) {
@@ -134,7 +161,7 @@ MILLRACE_INLINE void transform_tiles(const WinogradShape& shape, const Map& x, s
   for (std::int64_t t = 0; t < count; ++t) {
     const Place place = places[t];
     const std::int64_t row = 2 * place.row - shape.top, column = 2 * place.column - shape.left;
-    const bf16* const plane = at<bf16>(x, place.n, block, 0);
+    const Value* const plane = at<Value>(x, place.n, block, 0);
     if (t == 0 || place.column == 0) {
       for (int c = 0; c < 2; ++c) load_column(x, plane, row, column + c, columns[c]);
     } else {
@@ -147,14 +174,6 @@ MILLRACE_INLINE void transform_tiles(const WinogradShape& shape, const Map& x, s
     for (int r = 0; r < 4; ++r) transform_four({columns[0][r], columns[1][r], columns[2][r], columns[3][r]}, v[r]);
     made(t, v);
   }
-}
-
-// Two tiles, one in the low and one in the high half of every lane.
-MILLRACE_INLINE void store_pair(bf16* to, v16 low, v16 high) {
-  alignas(64) static constexpr std::uint16_t kOrder[32] = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,
-                                                           8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31};
-  const auto both = reinterpret_cast<__m512i>(_mm512_cvtne2ps_pbh(reinterpret_cast<__m512>(high), reinterpret_cast<__m512>(low)));
-  _mm512_storeu_si512(to, _mm512_maskz_permutexvar_epi16(~__mmask32{}, _mm512_load_si512(kOrder), both));
 }
 
 }  // namespace millrace::cpu::MILLRACE_ISA

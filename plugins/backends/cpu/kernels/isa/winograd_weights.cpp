@@ -2,7 +2,7 @@
 #include "kernels/isa/team_memory.h"
 #include "kernels/isa/winograd.h"
 
-#ifdef __AVX512BF16__
+#ifdef __AVX512F__
 namespace millrace::cpu::MILLRACE_ISA {
 namespace {
 
@@ -14,7 +14,7 @@ MILLRACE_INLINE void transform_gradients(const Map& dy, std::int64_t block, cons
                                          Made&& made) {
   for (std::int64_t t = 0; t < count; ++t) {
     const std::int64_t row = 2 * places[t].row, column = 2 * places[t].column;
-    const bf16* const first = at<bf16>(dy, places[t].n, block, row * dy.width + column);
+    const Value* const first = at<Value>(dy, places[t].n, block, row * dy.width + column);
     v16 e[2][2], w[4][4];
     for (int r = 0; r < 2; ++r) {
       for (int c = 0; c < 2; ++c) {
@@ -27,43 +27,51 @@ MILLRACE_INLINE void transform_gradients(const Map& dy, std::int64_t block, cons
   }
 }
 
-// Puts transformed tiles in pairs: (place, pair of tiles, 16, 2). An odd last one is paired with zeros.
-class Pairs {
+// Puts transformed tiles together: (place, kTogether tiles, 16, kTogether). What an incomplete last group lacks are zeros.
+class Groups {
  public:
-  Pairs(bf16* to, std::int64_t place_step, std::int64_t count) : to_(to), place_step_(place_step), count_(count) {}
+  Groups(Value* to, std::int64_t place_step, std::int64_t count) : to_(to), place_step_(place_step), count_(count) {}
   MILLRACE_INLINE void operator()(std::int64_t t, const v16 (&w)[4][4]) {
-    if (t % 2 == 0) {
+    const std::int64_t in_group = t % kTogether;
+    const bool complete = in_group + 1 == kTogether;
+    if (!complete) {
 #pragma GCC unroll 16
-      for (int p = 0; p < kPlaces; ++p) even_[p] = w[p / 4][p % 4];
+      for (int p = 0; p < kPlaces; ++p) earlier_[p] = w[p / 4][p % 4];
       if (t + 1 < count_) return;
     }
-    bf16* const out = to_ + t / 2 * 2 * kLanes;
+    Value* const out = to_ + (t - in_group) * kLanes;
 #pragma GCC unroll 16
-    for (int p = 0; p < kPlaces; ++p) store_pair(out + p * place_step_, even_[p], t % 2 == 0 ? v16{} : w[p / 4][p % 4]);
+    for (int p = 0; p < kPlaces; ++p) {
+      v16 values[kTogether] = {};
+      values[0] = earlier_[p];
+      if (complete) values[kTogether - 1] = w[p / 4][p % 4];
+      store_together(out + p * place_step_, values);
+    }
   }
 
  private:
-  bf16* to_;
+  Value* to_;
   std::int64_t place_step_, count_;
-  v16 even_[kPlaces] = {};
+  v16 earlier_[kPlaces] = {};
 };
 
-// sums (8, kBlocks * 16) of the products of 8 input channels with kBlocks * 16 output channels, over pairs of tiles; rows of
+// sums (8, kBlocks * 16) of the products of 8 input channels with kBlocks * 16 output channels, over groups of tiles; rows of
 // sums are `step` floats apart, blocks of b `b_step` elements.
 constexpr std::int64_t kInputs = 8;
 template <int kBlocks>
-void correlate(const bf16* a, const bf16* b, std::int64_t b_step, std::int64_t pairs, bool add, float* sums, std::int64_t step) {
+void correlate(const Value* a, const Value* b, std::int64_t b_step, std::int64_t groups, bool add, float* sums,
+               std::int64_t step) {
   v16 sum[kInputs][kBlocks] = {};
 #pragma GCC unroll 1
-  for (std::int64_t k = 0; k < pairs; ++k, a += 2 * kLanes, b += 2 * kLanes) {
-    __m512i column[kBlocks];
+  for (std::int64_t k = 0; k < groups; ++k, a += kTogether * kLanes, b += kTogether * kLanes) {
+    Lanes column[kBlocks];
 #pragma GCC unroll 2
-    for (int j = 0; j < kBlocks; ++j) column[j] = _mm512_loadu_si512(b + j * b_step);
+    for (int j = 0; j < kBlocks; ++j) column[j] = load_lanes(b + j * b_step);
 #pragma GCC unroll 8
     for (int i = 0; i < kInputs; ++i) {
-      const __m512i row = pair(a + 2 * i);
+      const Lanes row = in_every_lane(a + kTogether * i);
 #pragma GCC unroll 2
-      for (int j = 0; j < kBlocks; ++j) sum[i][j] = multiply_pairs(sum[i][j], row, column[j]);
+      for (int j = 0; j < kBlocks; ++j) sum[i][j] = multiply_add(sum[i][j], row, column[j]);
     }
   }
 #pragma GCC unroll 8
@@ -83,7 +91,8 @@ constexpr std::int64_t kRun = 32;  // tiles, transformed at once
 struct Parts {
   std::int64_t slices, tiles_of_slice, part;
   Parts(const WinogradShape& shape, std::int64_t tiles) {
-    const std::int64_t sums = kPlaces * shape.in * shape.out * 4, tile = (shape.in + shape.out) * kPlaces * 2;  // bytes
+    const std::int64_t sums = kPlaces * shape.in * shape.out * 4,
+                       tile = (shape.in + shape.out) * kPlaces * std::int64_t{sizeof(Value)};
     constexpr std::int64_t kNear = std::int64_t{512} << 10, kFar = std::int64_t{4} << 20;  // of a core's cache; of the last cache
     slices = sums > kNear / 2 ? 1 : kFar * 2 / sums;
     slices = slices > 64 ? 64 : slices;
@@ -99,7 +108,7 @@ struct Parts {
 
 std::size_t winograd_backward_floats(const WinogradShape& shape, const Map& dy) {
   const Parts parts(shape, Tiles(dy).all);
-  const std::int64_t values = kPlaces * (shape.in + shape.out) * parts.part / 2;
+  const std::int64_t values = floats_of(kPlaces * (shape.in + shape.out) * parts.part);
   return static_cast<std::size_t>(parts.slices * kPlaces * shape.in * shape.out + (parts.slices > 1 ? 0 : values));
 }
 
@@ -113,25 +122,28 @@ struct Correlation {
   std::int64_t block_step = parts.part * kLanes, in_step = x.blocks() * block_step, out_step = dy.blocks() * block_step;
 
   // Transforms kRun tiles from `first` on, the `at`-th of the part, of one block: an input's, then an output's.
-  void transform(std::int64_t first, std::int64_t end, std::int64_t at, std::int64_t block, bf16* inputs, bf16* gradients) const {
+  void transform(std::int64_t first, std::int64_t end, std::int64_t at, std::int64_t block, Value* inputs,
+                 Value* gradients) const {
     Place places[kRun];
     const std::int64_t count = tiles.places(first + at, first + at + kRun < end ? kRun : end - first - at, places);
     if (block < x.blocks()) {
-      Pairs pairs(inputs + block * block_step + at * kLanes, in_step, count);
-      transform_tiles(shape, x, block, places, count, pairs);
+      Groups groups(inputs + block * block_step + at * kLanes, in_step, count);
+      transform_tiles(shape, x, block, places, count, groups);
     } else {
-      Pairs pairs(gradients + (block - x.blocks()) * block_step + at * kLanes, out_step, count);
-      transform_gradients(dy, block - x.blocks(), places, count, pairs);
+      Groups groups(gradients + (block - x.blocks()) * block_step + at * kLanes, out_step, count);
+      transform_gradients(dy, block - x.blocks(), places, count, groups);
     }
   }
   std::int64_t panels() const { return (dy.blocks() + 1) / 2; }
   // The products of one place and one panel of output channels.
-  void multiply(std::int64_t p, std::int64_t panel, std::int64_t pairs, bool add, const bf16* inputs, const bf16* gradients,
+  void multiply(std::int64_t p, std::int64_t panel, std::int64_t count, bool add, const Value* inputs, const Value* gradients,
                 float* sums) const {
+    const std::int64_t groups = (count + kTogether - 1) / kTogether;
     const auto multiply = 2 * panel + 1 < dy.blocks() ? correlate<2> : correlate<1>;
     for (std::int64_t i = 0; i < shape.in; i += kInputs) {
-      multiply(inputs + p * in_step + i / kLanes * block_step + i % kLanes * 2, gradients + p * out_step + 2 * panel * block_step,
-               block_step, pairs, add, sums + (p * shape.in + i) * shape.out + panel * 2 * kLanes, shape.out);
+      multiply(inputs + p * in_step + i / kLanes * block_step + i % kLanes * kTogether,
+               gradients + p * out_step + 2 * panel * block_step, block_step, groups, add,
+               sums + (p * shape.in + i) * shape.out + panel * 2 * kLanes, shape.out);
     }
   }
   std::int64_t blocks() const { return x.blocks() + dy.blocks(); }
@@ -140,11 +152,11 @@ struct Correlation {
 // Every thread with slices of its own.
 void correlate_slices(const Correlation& c, float* sums) {
   const std::int64_t floats = kPlaces * c.shape.in * c.shape.out;
-  const TeamMemory memory(0, kPlaces * c.blocks() * c.block_step / 2);
+  const TeamMemory memory(0, floats_of(kPlaces * c.blocks() * c.block_step));
 #pragma omp parallel
   {
-    auto* const inputs = reinterpret_cast<bf16*>(memory.mine());
-    bf16* const gradients = inputs + kPlaces * c.in_step;
+    auto* const inputs = reinterpret_cast<Value*>(memory.mine());
+    Value* const gradients = inputs + kPlaces * c.in_step;
 #pragma omp for schedule(dynamic)
     for (std::int64_t slice = 0; slice < c.parts.slices; ++slice) {
       const std::int64_t begin = slice * c.parts.tiles_of_slice, until = begin + c.parts.tiles_of_slice;
@@ -158,8 +170,7 @@ void correlate_slices(const Correlation& c, float* sums) {
           for (std::int64_t at = 0; first + at < stop; at += kRun) c.transform(first, stop, at, block, inputs, gradients);
         }
         for (std::int64_t item = 0; item < kPlaces * c.panels(); ++item) {
-          c.multiply(item / c.panels(), item % c.panels(), (stop - first + 1) / 2, first > begin, inputs, gradients,
-                     sums + slice * floats);
+          c.multiply(item / c.panels(), item % c.panels(), stop - first, first > begin, inputs, gradients, sums + slice * floats);
         }
       }
     }
@@ -168,8 +179,8 @@ void correlate_slices(const Correlation& c, float* sums) {
 
 // All threads with the same tiles: first they transform, then every product of a place and some channels belongs to one of them.
 void correlate_together(const Correlation& c, float* sums) {
-  auto* const inputs = reinterpret_cast<bf16*>(sums + kPlaces * c.shape.in * c.shape.out);
-  bf16* const gradients = inputs + kPlaces * c.in_step;
+  auto* const inputs = reinterpret_cast<Value*>(sums + kPlaces * c.shape.in * c.shape.out);
+  Value* const gradients = inputs + kPlaces * c.in_step;
 #pragma omp parallel
   for (std::int64_t first = 0; first < c.tiles.all; first += c.parts.part) {
     const std::int64_t stop = first + c.parts.part < c.tiles.all ? first + c.parts.part : c.tiles.all;
@@ -180,7 +191,7 @@ void correlate_together(const Correlation& c, float* sums) {
     }
 #pragma omp for schedule(dynamic)
     for (std::int64_t item = 0; item < kPlaces * c.panels(); ++item) {
-      c.multiply(item / c.panels(), item % c.panels(), (stop - first + 1) / 2, first > 0, inputs, gradients, sums);
+      c.multiply(item / c.panels(), item % c.panels(), stop - first, first > 0, inputs, gradients, sums);
     }
   }
 }
