@@ -3,19 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 namespace millrace {
 namespace {
-
-// Keys of which results do not depend, or which a checkpoint has replaced.
-const std::set<std::string>& harmless_keys() {
-  static const std::set<std::string> keys = {
-      "run.name",      "run.threads",     "run.io_threads", "run.chunk",           "run.folder",     "run.memory",
-      "run.best",      "run.log_every",   "run.on_nan",     "run.nan_rate_factor", "run.nan_limit",  "run.devices",
-      "run.precision", "network.weights", "network.sha256", "network.new",         "network.rename", "network.preprocessing"};
-  return keys;
-}
 
 bool counts(const std::string& table, const Value* then, const Value* now) {
   if (table == "run" || table == "network" || table == "stop") return true;
@@ -43,12 +33,14 @@ std::vector<std::string> keys_of(const Value* then, const Value* now) {
   return keys;
 }
 
-void compare(const std::string& key, const Value* then, const Value* now, std::vector<Difference>& found) {
-  if (harmless_keys().contains(key)) return;
+void compare(const std::string& key, const Value* then, const Value* now, const std::set<std::string>& left_out,
+             std::vector<Difference>& found) {
+  if (left_out.contains(key)) return;
   const auto is_table = [](const Value* value) { return !value || value->kind() == Value::Kind::table; };
   if (is_table(then) && is_table(now)) {
     for (const std::string& inner : keys_of(then, now)) {
-      compare(fmt::format("{}.{}", key, inner), then ? then->find(inner) : nullptr, now ? now->find(inner) : nullptr, found);
+      const Value *before = then ? then->find(inner) : nullptr, *after = now ? now->find(inner) : nullptr;
+      compare(fmt::format("{}.{}", key, inner), before, after, left_out, found);
     }
   } else if (written(then) != written(now)) {
     found.push_back({key, written(then), written(now)});
@@ -85,11 +77,30 @@ std::vector<Difference> document_differences(const std::string& key, const Value
   return found;
 }
 
-std::vector<Difference> differences(const Value& then, const Value& now) {
+std::set<std::string> keys_that_may_change(const Pipeline& pipeline) {
+  std::set<std::string> keys;
+  const auto add = [&](const std::string& table, const std::vector<ParamInfo>& params) {
+    for (const ParamInfo& info : params) {
+      if (info.may_change) keys.insert(fmt::format("{}.{}", table, info.name));
+    }
+  };
+  ParamSet<RunParams> run;
+  RunParams::describe(run);
+  add("run", run.infos());
+  ParamSet<NetworkParams> network;
+  NetworkParams::describe(network);
+  add("network", network.infos());
+  for (const GraphPlan& graph : pipeline.graphs) {
+    for (const StagePlan& stage : graph.stages) add(fmt::format("{}.{}", graph.name, stage.name), stage.type->params);
+  }
+  return keys;
+}
+
+std::vector<Difference> differences(const Value& then, const Value& now, const std::set<std::string>& left_out) {
   std::vector<Difference> found;
   for (const std::string& table : keys_of(&then, &now)) {
     const Value *before = then.find(table), *after = now.find(table);
-    if (counts(table, before, after)) compare(table, before, after, found);
+    if (counts(table, before, after)) compare(table, before, after, left_out, found);
   }
   return found;
 }

@@ -1,9 +1,11 @@
 // What differs between the pipeline that a checkpoint is of and the one that is to go on with it.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
+#include "config/plan.h"
 #include "millrace/value.h"
 
 namespace millrace {
@@ -13,9 +15,11 @@ struct Difference {
   std::string then, now;  // as they are written; "" where it is not
 };
 
-// Of two resolved files, in [run], [network], [stop] and the graphs. Left out are keys that cannot change a run's results behind
-// a checkpoint, such as run.threads, and devices and precision, which are compared as they were chosen.
-std::vector<Difference> differences(const Value& then, const Value& now);
+// The keys of [run], of [network] and of the graphs' stages whose parameters may_change(): "run.threads", "train.batch.buffers".
+std::set<std::string> keys_that_may_change(const Pipeline& pipeline);
+
+// Of two resolved files, in [run], [network], [stop] and the graphs, without the keys `left_out`.
+std::vector<Difference> differences(const Value& then, const Value& now, const std::set<std::string>& left_out = {});
 
 // Of two documents, such as networks: everything in them, lists of tables entry by entry, "network.use.layers[3].probability"
 // with `key` "network.use". A list that has become longer or shorter is one difference.

@@ -56,10 +56,31 @@ TEST(Differences, DoNotDependOnTheOrderOfKeys) {
   EXPECT_EQ(differences_of("[run]\nseed = 1\nepochs = 2\n", "[run]\nepochs = 2\nseed = 1\n"), Found());
 }
 
+struct Part {
+  std::int64_t size = 1, buffers = 1;
+};
+
 TEST(Differences, LeaveOutWhatCannotChangeResults) {
-  EXPECT_EQ(differences_of("[run]\nthreads = 1\nlog_every = 2\n[checkpoint]\nkeep = 1\n[data]\nroot = \"a\"\n",
-                           "[run]\nio_threads = 7\nfolder = \"elsewhere\"\nname = \"b\"\n[observe]\nledger = false\n"),
-            Found());
+  ParamSet<Part> params;
+  params.add("size", &Part::size);
+  params.add("buffers", &Part::buffers).may_change();
+  StageType type;
+  type.params = params.infos();
+  GraphPlan graph;
+  graph.name = "train";
+  graph.stages.push_back({"collect", &type, {}, {}});
+  Pipeline pipeline;
+  pipeline.graphs.push_back(graph);
+  const Value then = table_of(
+      "[run]\nthreads = 1\nlog_every = 2\nseed = 1\n[checkpoint]\nkeep = 1\n[data]\nroot = \"a\"\n[network]\nweights = "
+      "\"a.pth\"\n"
+      "[train]\nflow = []\n[train.collect]\nsize = 1\nbuffers = 2\n[train.other]\nbuffers = 2\n");
+  const Value now = table_of(
+      "[run]\nio_threads = 7\nfolder = \"elsewhere\"\nname = \"b\"\nseed = 2\n[observe]\nledger = false\n"
+      "[train]\nflow = []\n[train.collect]\nsize = 3\nbuffers = 4\n[train.other]\nbuffers = 4\n");
+  Found keys;
+  for (const Difference& each : differences(then, now, keys_that_may_change(pipeline))) keys.push_back(each.key);
+  EXPECT_EQ(keys, (Found{"run.seed", "train.collect.size", "train.other.buffers"}));
 }
 
 TEST(Differences, AreAllowedByKeyOrByTable) {

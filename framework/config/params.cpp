@@ -84,6 +84,11 @@ ParamRef& ParamRef::or_one() {
   return *this;
 }
 
+ParamRef& ParamRef::may_change() {
+  info_->may_change = true;
+  return *this;
+}
+
 // ---- ParamList ----
 
 ParamRef detail::ParamList::append(std::string_view name, std::string type, Read read, Write write) {

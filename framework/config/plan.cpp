@@ -18,41 +18,50 @@ namespace millrace {
 namespace fs = std::filesystem;
 
 void RunParams::describe(ParamSet<RunParams>& set) {
-  set.add("name", &RunParams::name).text("of the run's folder; default: the file's name");
+  set.add("name", &RunParams::name).text("of the run's folder; default: the file's name").may_change();
   set.add("epochs", &RunParams::epochs).range(0, 1e9).text("passes over the data; may have a fraction");
   set.add("seed", &RunParams::seed).text("of every random decision");
-  set.add("threads", &RunParams::threads).range(0, 4096).choices({"auto"}).text("of the stages that prepare data");
-  set.add("io_threads", &RunParams::io_threads).range(1, 4096).text("that wait for disks and sockets");
-  set.add("chunk", &RunParams::chunk).range(0, 1 << 20).choices({"auto"}).unit("samples").text("in one packet");
+  set.add("threads", &RunParams::threads).range(0, 4096).choices({"auto"}).text("of the stages that prepare data").may_change();
+  set.add("io_threads", &RunParams::io_threads).range(1, 4096).text("that wait for disks and sockets").may_change();
+  set.add("chunk", &RunParams::chunk).range(0, 1 << 20).choices({"auto"}).unit("samples").text("in one packet").may_change();
   set.add("devices", &RunParams::devices)
       .text("\"auto\", \"all\" GPUs, \"cpu\", \"cpu*2\", \"cuda\" or \"cuda:all\", \"cuda:0,2\", \"cuda:GPU-8f6d\"");
   set.add("load", &RunParams::load).range(0).text("share of each batch, one figure for each replica; empty: equal shares");
   set.add("precision", &RunParams::precision).choices({"auto", "fp32", "tf32", "bf16"}).text("of multiplications on the devices");
   set.add("tune", &RunParams::tune).choices({"heuristic", "measure"}).text("how a device chooses among ways to compute the same");
   set.add("deterministic", &RunParams::deterministic).text("excludes what could give other bits in another run");
-  set.add("graphs", &RunParams::graphs).text("a device records a step's work once and repeats it");
+  set.add("graphs", &RunParams::graphs).text("a device records a step's work once and repeats it").may_change();
   set.add("recompute", &RunParams::recompute)
       .text("a device keeps fewer activations and computes the others again in backward: less memory, about a third more work");
   set.add("memory", &RunParams::memory)
       .text(
           "how much of the host's memory the run may take, such as \"8 GiB\"; default: what the machine or its control group "
           "has, "
-          "and three quarters of that for a batch of size \"auto\"");
-  set.add("folder", &RunParams::folder).text("where run folders are made; \"\": nothing is written");
+          "and three quarters of that for a batch of size \"auto\"")
+      .may_change();
+  set.add("folder", &RunParams::folder).text("where run folders are made; \"\": nothing is written").may_change();
   set.add("best", &RunParams::best)
-      .text("\"validate.accuracy\": whenever this figure improves, the weights are written into best.safetensors");
-  set.add("log_every", &RunParams::log_every).range(1).unit("steps").text("from one step that observers are told of to the next");
+      .text("\"validate.accuracy\": whenever this figure improves, the weights are written into best.safetensors")
+      .may_change();
+  set.add("log_every", &RunParams::log_every)
+      .range(1)
+      .unit("steps")
+      .text("from one step that observers are told of to the next")
+      .may_change();
   set.add("on_nan", &RunParams::on_nan)
       .choices({"stop", "skip", "rollback"})
       .text(
           "a loss or gradient that is not finite ends the run, or its step updates nothing, or the run goes back to its newest "
-          "checkpoint");
+          "checkpoint")
+      .may_change();
   set.add("nan_rate_factor", &RunParams::nan_rate_factor)
       .range(0, 1)
-      .text("on_nan = \"rollback\": the learning rate is multiplied by it each time");
+      .text("on_nan = \"rollback\": the learning rate is multiplied by it each time")
+      .may_change();
   set.add("nan_limit", &RunParams::nan_limit)
       .range(0)
-      .text("steps in a row that may update nothing, or how often the run may go back; then it ends");
+      .text("steps in a row that may update nothing, or how often the run may go back; then it ends")
+      .may_change();
 }
 
 const GraphPlan* Pipeline::graph(std::string_view name) const {

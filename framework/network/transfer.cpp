@@ -41,14 +41,18 @@ void NetworkParams::describe(ParamSet<NetworkParams>& set) {
   set.add("weights", &P::weights)
       .text(
           "a file to start from, safetensors or a state dict of PyTorch (.pth), beside this one or in the working folder; or a "
-          "URL");
-  set.add("sha256", &P::sha256).text("the SHA-256 that this file must have");
-  set.add("new", &P::fresh).text("layers that begin with new values: patterns, * stands for any text");
+          "URL")
+      .may_change();
+  set.add("sha256", &P::sha256).text("the SHA-256 that this file must have").may_change();
+  set.add("new", &P::fresh).text("layers that begin with new values: patterns, * stands for any text").may_change();
   set.add("freeze", &P::freeze).text("layers or parameters that keep their values: patterns");
-  set.add_list("rename", &P::rename, &RenameRule::describe).text("other names for the file's tensors: { from = ..., to = ... }");
+  set.add_list("rename", &P::rename, &RenameRule::describe)
+      .text("other names for the file's tensors: { from = ..., to = ... }")
+      .may_change();
   set.add("preprocessing", &P::preprocessing)
       .choices({"compare", "mine"})
-      .text("compare: with what the weights were validated with, where they say it; mine: this file's is meant");
+      .text("compare: with what the weights were validated with, where they say it; mine: this file's is meant")
+      .may_change();
 }
 
 bool covers(std::string_view pattern, std::string_view parameter) {

@@ -213,7 +213,9 @@ void Session::check_changes() const {
   const auto then = parse_toml(resumed_->checkpoint.pipeline, (resumed_->path / "pipeline.toml").string(), errors);
   const auto now = parse_toml(to_toml(resolved()), pipeline_.file, errors);
   errors.throw_if_any();
-  std::vector<Difference> found = differences(*then, *now);
+  std::set<std::string> left_out = keys_that_may_change(pipeline_);
+  left_out.insert({"run.devices", "run.precision"});  // compared below as they were chosen
+  std::vector<Difference> found = differences(*then, *now, left_out);
   const auto compare = [&](const char* key, const std::string& before, const std::string& after) {
     if (before != after) found.push_back({key, before, after});
   };

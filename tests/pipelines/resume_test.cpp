@@ -159,7 +159,8 @@ TEST_F(ResumeTest, ADamagedCheckpointIsNamedAndTheOneBeforeIsTaken) {
 TEST_F(ResumeTest, AnotherPipelineIsRefusedByItsChanges) {
   ASSERT_EQ(run("runs", {}).code, 0);
   const Outcome changed =
-      run("runs", {"run.epochs=4", "train.augment.flip_x=0.25", "run.threads=3", "run.log_every=2"}, {"--resume"});
+      run("runs", {"run.epochs=4", "train.augment.flip_x=0.25", "run.threads=3", "run.log_every=2", "train.batch.buffers=5"},
+          {"--resume"});
   EXPECT_EQ(changed.code, 2);
   EXPECT_NE(changed.err.find("was made by another pipeline; --allow-change KEY allows a change:\n"
                              "  run.epochs was 3, is 4\n  train.augment.flip_x was 0.5, is 0.25\n"),

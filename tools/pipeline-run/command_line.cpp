@@ -65,7 +65,7 @@ Arguments& add_what_is_tried(Arguments& arguments, CommandLine& line, Words& wor
       .flag("--guard", "look for writes outside the samples' slots after each stage, and name the stage and the sample",
             line.options.guard)
       .flag("--json", "events on standard output, one JSON object a line: observe.metrics.standard_output", line.json)
-      .flag("--quiet", "only warnings on standard error: observe.console.quiet", line.quiet);
+      .flag("--quiet", "only warnings and bad samples on standard error: observe.console.quiet", line.quiet);
 }
 
 // "3" or "3:120".

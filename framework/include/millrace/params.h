@@ -76,6 +76,7 @@ struct ParamInfo {
   bool required = false;
   bool or_one = false;             // of a list: a value that is no list stands for a list of it
   bool shared = false;             // of a list of tables: keys that no member has belong to another reader
+  bool may_change = false;         // see ParamRef::may_change()
   std::vector<ParamInfo> members;  // of a table, or of each table of a list
   Value member_defaults;           // theirs, in a table that is written down
 
@@ -108,6 +109,8 @@ class ParamRef {
   ParamRef& choices(std::vector<std::string> names);
   ParamRef& required();
   ParamRef& or_one();  // of a list of texts or numbers: it may also be one of them
+  // A run that goes on from a checkpoint may have another value and is not asked about it: results do not depend on it.
+  ParamRef& may_change();
 
  private:
   ParamInfo* info_;

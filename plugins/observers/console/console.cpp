@@ -76,7 +76,7 @@ class ConsoleObserver final : public RunObserver {
   };
   static void describe(ObserverDescription<Params>& d) {
     d.name("console").text("Shows progress, results and warnings on standard error.").delivery(Delivery::latest).by_default();
-    d.params.add("quiet", &Params::quiet).text("only warnings");
+    d.params.add("quiet", &Params::quiet).text("only warnings and bad samples");
   }
   explicit ConsoleObserver(const Params& params) : quiet_(params.quiet), terminal_(isatty(STDERR_FILENO) == 1) {}
   ~ConsoleObserver() override {
@@ -116,8 +116,8 @@ class ConsoleObserver final : public RunObserver {
 
   void bad_sample(const BadSampleEvent& e) override {
     if (e.count > kBadSamplesNamed) return;
-    say(fmt::format("bad sample {}: '{}': {} ({})", e.action, e.place, e.cause, e.stage));
-    if (e.count == kBadSamplesNamed) say("further bad samples are counted, and named in quarantine.jsonl only");
+    print(fmt::format("bad sample {}: '{}': {} ({})", e.action, e.place, e.cause, e.stage));
+    if (e.count == kBadSamplesNamed) print("further bad samples are counted, and named in quarantine.jsonl only");
   }
 
   void request(const RequestEvent& e) override {

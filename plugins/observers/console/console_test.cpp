@@ -131,13 +131,14 @@ TEST_F(ConsoleObserverTest, SaysWhyTheRunWasStopped) {
             "stopped: max_steps = 70 are done\n");
 }
 
-TEST_F(ConsoleObserverTest, QuietSaysWarningsAlone) {
+TEST_F(ConsoleObserverTest, QuietSaysWarningsAndBadSamplesAlone) {
   const auto everything = [](RunObserver& observer) {
     observer.epoch(epoch_event());
     observer.bad_sample(bad_sample_event(1));
     observer.warning({"careful"});
   };
-  EXPECT_EQ(said(everything, true), "warning: careful\n");
+  EXPECT_EQ(said(everything, true),
+            "bad sample replaced: 'a.tar (b.jpg)': the file is empty (decode_image)\nwarning: careful\n");
   EXPECT_NE(said(everything).find("warning: careful\n"), std::string::npos);
 }
 

@@ -88,7 +88,10 @@ void BatchSamples::describe(StageDescription<Params>& d) {
       .choices({"auto"})
       .unit("samples")
       .text("the global batch, over all replicas; auto: the largest that memory holds, see run.memory");
-  d.params.add("buffers", &Params::buffers).range(1, 64).text("batches in circulation: what is read ahead, and the memory");
+  d.params.add("buffers", &Params::buffers)
+      .range(1, 64)
+      .text("batches in circulation: what is read ahead, and the memory")
+      .may_change();
   d.params.add("last", &Params::last)
       .choices({"auto", "drop", "keep", "wrap"})
       .text(
@@ -104,7 +107,8 @@ void BatchSamples::describe(StageDescription<Params>& d) {
       .range(0)
       .text(
           "how many bad samples an epoch may have before the run ends: from 1 on a number; below 1 a fraction of the samples, "
-          "and never fewer than 10; 0: none");
+          "and never fewer than 10; 0: none")
+      .may_change();
 }
 
 BatchSpec::Last BatchSamples::last_of(const Params& params, const StageContext& context) {

@@ -19,9 +19,11 @@ std::size_t budget_of(const std::string& text) {
 
 void Cache::describe_params(StageDescription<Params>& d) {
   d.params.add("memory", &Params::memory)
-      .text("how much memory it may fill, such as \"4 GiB\"; default: 1 GiB, or none with a file");
+      .text("how much memory it may fill, such as \"4 GiB\"; default: 1 GiB, or none with a file")
+      .may_change();
   d.params.add("file", &Params::file)
-      .text("a file that later runs use too; written again when the data or the stages before it have changed");
+      .text("a file that later runs use too; written again when the data or the stages before it have changed")
+      .may_change();
 }
 
 void ImageCache::describe(StageDescription<Params>& d) {
