@@ -72,15 +72,17 @@ class Convolution final : public Windowed {
   }
 
  private:
-  // Where Winograd's algorithm was measured to be faster: its tiles of 4 x 4 outputs are mostly full, and there are so many that
-  // the transformation of the weights does not count.
+  // Where Winograd's algorithm was measured to be faster by much: its tiles of 4 x 4 outputs are mostly full, and there is enough
+  // to do. It rounds more, so that smaller sums stay with a direct one.
   bool winograd_pays() const {
     const Shape& out = layer().output;
     const std::int64_t tiles = (out[1] + 3) / 4 * ((out[2] + 3) / 4);
+    constexpr double kLeast = 2e9;  // multiply-adds
     const auto is = [](const Size& size, std::int64_t extent) { return size.height == extent && size.width == extent; };
     const bool fits = is(conv_.kernel, 3) && is(conv_.stride, 1) && is(conv_.dilation, 1) && conv_.groups == 1;
     return fits && training() && workshop_.type() == DataType::f32 && layer().input_shapes[0][0] >= 16 && out[0] >= 16 &&
-           2 * out[1] * out[2] >= 16 * tiles && tiles * samples() >= 48;
+           2 * out[1] * out[2] >= 16 * tiles &&
+           static_cast<double>(layer().multiply_adds) * static_cast<double>(samples()) >= kLeast;
   }
 
   template <class Make>
