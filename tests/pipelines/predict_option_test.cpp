@@ -45,6 +45,11 @@ const Trained& trained() {
   return one;
 }
 
+std::string png_of(int height, int width) {
+  const std::vector<std::uint8_t> pixels(static_cast<std::size_t>(height * width * 3), 128);
+  return png_bytes({pixels.data(), {height, width, 3}});
+}
+
 // The last validation that metrics.jsonl tells of.
 nlohmann::json last_validation(const std::string& metrics) {
   nlohmann::json last;
@@ -96,20 +101,34 @@ TEST_F(PredictFolder, LabelsOfAnotherKindAreRefused) {
 
 TEST_F(PredictFolder, NamesEveryBrokenImage) {
   copy_photographs("photos", 20);
-  for (int i = 0; i < 9; ++i) std::ofstream(folder_ / fmt::format("photos/broken{}.jpg", i)) << "no image";
+  constexpr int kBroken = 15;
+  for (int i = 0; i < kBroken; ++i) std::ofstream(folder_ / fmt::format("photos/broken{}.jpg", i)) << "no image";
   for (const bool quiet : {false, true}) {
     const Outcome outcome = predict(folder_ / "photos", quiet ? std::vector<std::string>{"--quiet"} : std::vector<std::string>{});
     ASSERT_EQ(outcome.code, 0) << outcome.err;
-    EXPECT_NE(outcome.err.find("warning: 9 images could not be used: '" + (folder_ / "out") + "/quarantine.jsonl' names them"),
+    EXPECT_NE(outcome.err.find("warning: 15 images could not be used: '" + (folder_ / "out") + "/quarantine.jsonl' names them"),
               std::string::npos)
         << outcome.err;
     const std::string ledger = read_file(folder_ / "out/quarantine.jsonl");
-    for (int i = 0; i < 9; ++i) EXPECT_NE(ledger.find(fmt::format("broken{}.jpg", i)), std::string::npos) << ledger;
-    EXPECT_EQ(std::count(ledger.begin(), ledger.end(), '\n'), 9);
+    for (int i = 0; i < kBroken; ++i) EXPECT_NE(ledger.find(fmt::format("broken{}.jpg", i)), std::string::npos) << ledger;
+    EXPECT_EQ(std::count(ledger.begin(), ledger.end(), '\n'), kBroken);
+    const std::string rows = read_file(folder_ / "out/predictions.csv");
+    EXPECT_EQ(std::count(rows.begin(), rows.end(), '\n'), 1 + 20);
   }
-  for (int i = 0; i < 9; ++i) fs::remove(folder_ / fmt::format("photos/broken{}.jpg", i));
+  EXPECT_EQ(predict(folder_ / "photos", {"--set", "predict.batch.bad_sample_budget=14"}).code, 3) << "as it was asked for";
+  for (int i = 0; i < kBroken; ++i) fs::remove(folder_ / fmt::format("photos/broken{}.jpg", i));
   EXPECT_EQ(predict(folder_ / "photos").code, 0);
   EXPECT_FALSE(fs::exists(folder_ / "out/quarantine.jsonl")) << "of the run before";
+}
+
+TEST_F(PredictFolder, NoImageThatCanBeUsedIsAnError) {
+  fs::create_directories(folder_ / "photos");
+  for (int i = 0; i < 12; ++i) std::ofstream(folder_ / fmt::format("photos/{}.png", i), std::ios::binary) << png_of(40, 48);
+  const Outcome outcome = predict(folder_ / "photos");
+  EXPECT_EQ(outcome.code, 3);
+  for (const char* said : {"--predict: no image could be used: ", "out/quarantine.jsonl' names all 12; the first is '",
+                           "the image is 40 x 48, but `size` alone says that all are 32 x 32: resize the file"})
+    EXPECT_NE(outcome.err.find(said), std::string::npos) << outcome.err;
 }
 
 TEST_F(PredictFolder, AStrayShardAmongImagesIsAMistake) {

@@ -185,6 +185,12 @@ TEST_F(Restoration, NamesBrokenPhotographsOnce) {
   EXPECT_FALSE(fs::exists(folder_ / "out/quarantine-22x30.jsonl"));
   EXPECT_TRUE(fs::exists(folder_ / "out/images/1.png"));
   EXPECT_TRUE(fs::exists(folder_ / "out/images/3.png"));
+  for (const char* photograph : {"photos/1.png", "photos/3.png"}) fs::remove(folder_ / photograph);
+  const Outcome none = predict(weights);
+  EXPECT_EQ(none.code, 3);
+  for (const std::string& said : {"--predict: no image can be read of 1; the first is '" + (folder_ / "photos/2.png"),
+                                  std::string("not a JPEG or PNG image")})
+    EXPECT_NE(none.err.find(said), std::string::npos) << none.err;
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "common/arguments.h"
 #include "config/plan.h"
 #include "find_rate.h"
+#include "image_count.h"
 #include "last_words.h"
 #include "millrace/plugin.h"
 #include "overfit.h"
@@ -94,6 +95,17 @@ int drive(const CommandLine& line, Pipeline& pipeline, const Registry& registry,
   return result.signal == 0 ? 0 : 128 + result.signal;
 }
 
+// At the end of a prediction that was not stopped. Throws Error(data) where no image could be used.
+void say_of_bad_images(const ImageCount& images, const std::string& ledger) {
+  if (images.bad() == 0) return;
+  if (images.used() == 0) {
+    fail(ErrorKind::data, "--predict: no image could be used: '{}' names {}; the first is {}", ledger,
+         images.bad() == 1 ? "it" : fmt::format("all {}", images.bad()), images.first_bad());
+  }
+  fmt::print(stderr, "warning: {} could not be used: '{}' names {}\n",
+             images.bad() == 1 ? "1 image" : fmt::format("{} images", images.bad()), ledger, images.bad() == 1 ? "it" : "them");
+}
+
 // --predict: pipelines that are made take the place of one that was named, and run one after the other.
 int predict(CommandLine& line, const Registry& registry) {
   Activity activity;
@@ -107,6 +119,8 @@ int predict(CommandLine& line, const Registry& registry) {
   const std::vector<std::string> files = write_prediction(
       {line.predict, std::exchange(line.options.weights, {}), line.out, line.labels, line.overrides}, registry, made);
   line.options.graph = "predict";
+  const auto images = std::make_shared<ImageCount>();
+  line.options.observer = images;
   int code = 0;
   for (const std::string& file : files) {
     line.file = file;
@@ -118,12 +132,8 @@ int predict(CommandLine& line, const Registry& registry) {
     if (code != 0) break;
   }
   if (line.check) return code;
-  const std::size_t bad = count_bad_samples(line.out);
   if (!line.quiet) fmt::print(stderr, "predictions: {}\n", line.out);
-  if (bad > 0) {
-    fmt::print(stderr, "warning: {} {} could not be used: '{}' names them\n", bad, bad == 1 ? "image" : "images",
-               files.size() == 1 ? line.out + "/quarantine.jsonl" : line.out + "/quarantine-*.jsonl");
-  }
+  if (code == 0) say_of_bad_images(*images, line.out + (files.size() == 1 ? "/quarantine.jsonl" : "/quarantine-*.jsonl"));
   return code;
 }
 

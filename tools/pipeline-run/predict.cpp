@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <set>
 
 #include "config/plan.h"
@@ -23,6 +22,9 @@ namespace millrace {
 namespace fs = std::filesystem;
 
 namespace {
+
+// Bad samples that a run may have: an image that cannot be read costs the others nothing.
+constexpr std::int64_t kAnyNumber = 1'000'000'000;
 
 struct Sink {
   std::string type, key, name;  // the key that says where it writes, and what it writes there
@@ -138,6 +140,7 @@ class Prediction {
     add(usage_.prepare, flow, table);
     if (part_.group != nullptr) say_size(table);
     batch.set("size", batch_size());
+    batch.set("bad_sample_budget", Value(kAnyNumber));
     flow.emplace_back("batch");
     table.set("batch", std::move(batch));
     add(usage_.predict, flow, table);
@@ -267,7 +270,6 @@ std::vector<std::string> write_sizes(const PredictRequest& request, const Usage&
     const std::string file = Prediction(request, usage, {}).write(registry, to_look_with);
     groups = group_by_size(load_pipeline(file, request.overrides, registry), registry);
   }
-  if (groups.empty()) return {Prediction(request, usage, {}).write(registry, files)};
   for (const SizeGroup& group : groups) check_size(usage, group, registry);
   if (groups.size() == 1) return {Prediction(request, usage, {"", &groups.front(), false}).write(registry, files)};
   refuse_several_sizes(groups);
@@ -296,19 +298,6 @@ std::vector<std::string> write_prediction(const PredictRequest& request, const R
   const Usage usage = for_photographs(usage_in(request.weights, registry));
   if (takes_own_size(usage)) return write_sizes(request, usage, registry, files);
   return {Prediction(request, usage, {}).write(registry, files)};
-}
-
-std::size_t count_bad_samples(const std::string& folder) {
-  std::size_t count = 0;
-  std::error_code error;
-  const fs::directory_iterator entries(folder, error);
-  if (error) fail(ErrorKind::storage, "cannot list '{}': {}", folder, error.message());
-  for (const auto& entry : entries) {
-    if (!is_ledger(entry.path())) continue;
-    std::ifstream file(entry.path());
-    for (std::string line; std::getline(file, line);) ++count;
-  }
-  return count;
 }
 
 void remove_ledgers(const std::string& folder) {
