@@ -80,8 +80,10 @@ class Restoration : public testing::Test {
   }
 
   Outcome predict(const std::string& weights, const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> arguments = {tool("pipeline-run"), "--predict", folder_ / "photos",
-                                          "--weights",          weights,     "--out",
+    return predict(folder_ / "photos", weights, more);
+  }
+  Outcome predict(const std::string& data, const std::string& weights, const std::vector<std::string>& more) const {
+    std::vector<std::string> arguments = {tool("pipeline-run"), "--predict", data, "--weights", weights, "--out",
                                           folder_ / "out",      "--devices", "cpu"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return run_command(arguments);
@@ -125,6 +127,20 @@ TEST_F(Restoration, DenoisesPhotographsAtTheirOwnSizesAndAddsNoNoise) {
   for (const char* file : {"out/pipeline-20x30.toml", "out/pipeline-17x13.toml"}) EXPECT_TRUE(fs::exists(folder_ / file));
   const Outcome again = run_command({tool("pipeline-run"), folder_ / "out/pipeline-20x30.toml", "--devices", "cpu"});
   EXPECT_EQ(again.code, 0) << "what was made is a pipeline like others: " << again.err;
+}
+
+TEST_F(Restoration, PicturesKeepTheFoldersOfARelativeFolder) {
+  const std::string weights = train(kDenoiser, kCut, "\"noise\", ", kNoise);
+  write_photograph(folder_ / "photos/a/1.png", 20, 30, 1);
+  write_photograph(folder_ / "photos/2.png", 17, 13, 3);
+  const std::string relative = fs::relative(folder_.path() / "photos").string();
+  ASSERT_TRUE(fs::path(relative).is_relative());
+  for (const std::string& data : {relative, "./" + relative + "/"}) {
+    fs::remove_all(folder_.path() / "out");
+    const Outcome outcome = predict(data, weights, {});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    for (const char* picture : {"out/images/a/1.png", "out/images/2.png"}) EXPECT_TRUE(fs::exists(folder_ / picture)) << data;
+  }
 }
 
 TEST_F(Restoration, EnlargesPhotographsInsteadOfShrinkingThem) {

@@ -77,6 +77,19 @@ TEST_F(WeightsUsage, PredictsWhatValidationFoundBitForBit) {
   EXPECT_EQ(read_file(folder_ / "plain/predictions.csv"), csv);
 }
 
+TEST_F(WeightsUsage, APipelineOfARelativeFolderRunsFromAnywhere) {
+  const Outcome outcome =
+      run_command({tool("pipeline-run"), "--predict", fs::relative(shapes() + "/test").string(), "--weights",
+                   fs::relative(weights_).string(), "--out", fs::relative(folder_ / "o").string(), "--devices", "cpu"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const std::string csv = read_file(folder_ / "o/predictions.csv");
+  fs::remove(folder_ / "o/predictions.csv");
+  const Outcome again =
+      run_command({"/usr/bin/env", "--chdir=/", tool("pipeline-run"), folder_ / "o/pipeline.toml", "--devices", "cpu"});
+  ASSERT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(read_file(folder_ / "o/predictions.csv"), csv);
+}
+
 TEST_F(WeightsUsage, TakesAListInItsOrder) {
   std::vector<std::string> images;
   for (const auto& entry : fs::recursive_directory_iterator(shapes() + "/test")) {

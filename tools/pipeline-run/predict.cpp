@@ -9,7 +9,6 @@
 #include "config/plan.h"
 #include "millrace/error.h"
 #include "millrace/output_file.h"
-#include "millrace/storage.h"
 #include "network/load.h"
 #include "network/tensor_file.h"
 #include "photograph_sizes.h"
@@ -65,7 +64,7 @@ struct Part {
 
 class Prediction {
  public:
-  // `usage`: as images are prepared here.
+  // `usage`: as images are prepared here. REQUIRES: request.data is absolute_path().
   Prediction(const PredictRequest& request, const Usage& usage, const Part& part)
       : request_(request),
         usage_(usage),
@@ -111,8 +110,7 @@ class Prediction {
   Value network_table() const {
     Value table;
     table.set("use", Value(fmt::format("network{}.toml", part_.suffix)));
-    const bool remote = is_remote(request_.weights) || request_.weights.starts_with("file://");
-    table.set("weights", Value(escaped(remote ? request_.weights : fs::absolute(request_.weights).string())));
+    table.set("weights", Value(escaped(absolute_path(request_.weights))));
     for (const Member& member : sized_.variables.table()) table.set(member.key, escaped(member.value));
     return table;
   }
@@ -120,7 +118,7 @@ class Prediction {
   std::string list() const {
     std::string text = "file_name\r\n";
     for (const std::string& url : part_.group->urls) {
-      append_csv(text, url_scheme(url) == "file" && !url.starts_with("file:") ? fs::absolute(url).string() : url);
+      append_csv(text, url);
       text += "\r\n";
     }
     return text;
@@ -296,8 +294,10 @@ std::vector<std::string> write_prediction(const PredictRequest& request, const R
          request.folder);
   }
   const Usage usage = for_photographs(usage_in(request.weights, registry));
-  if (takes_own_size(usage)) return write_sizes(request, usage, registry, files);
-  return {Prediction(request, usage, {}).write(registry, files)};
+  PredictRequest whole = request;
+  whole.data = absolute_path(request.data);
+  if (takes_own_size(usage)) return write_sizes(whole, usage, registry, files);
+  return {Prediction(whole, usage, {}).write(registry, files)};
 }
 
 void remove_ledgers(const std::string& folder) {

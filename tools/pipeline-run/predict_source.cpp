@@ -74,7 +74,7 @@ Value label_images(const std::string& data, const std::string& labels, const Usa
   Value table;
   table.set("stage", Value("read_pairs"));
   table.set("images", Value(escaped(data)));
-  table.set("labels", Value(escaped(labels)));
+  table.set("labels", Value(escaped(absolute_path(labels))));
   table.set("classes", Value(std::move(classes)));
   return table;
 }
@@ -117,6 +117,15 @@ Value escaped(const Value& value) {
     for (Member& member : out.table()) member.value = escaped(member.value);
   }
   return out;
+}
+
+std::string absolute_path(const std::string& path) {
+  if (path.find("://") != std::string::npos || fs::path(path).is_absolute()) return path;
+  const fs::path whole = fs::absolute(path);
+  fs::path plain = whole.lexically_normal();
+  if (!plain.has_filename()) plain = plain.parent_path();  // "." and "photos/"
+  std::error_code ignored;
+  return (fs::equivalent(plain, whole, ignored) ? plain : whole).string();  // ".." behind a link leads elsewhere
 }
 
 Value source_of(const std::string& data, const std::string& labels, const Usage& usage) {
