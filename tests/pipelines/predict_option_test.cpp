@@ -172,5 +172,67 @@ TEST_F(PredictFolder, NothingIsLeftBehindByAMistakeOrACheck) {
   EXPECT_EQ(read_file(folder_ / "out/pipeline.toml"), "mine");
 }
 
+TEST_F(PredictFolder, WhatIsReadAndWhatIsWrittenLieApart) {
+  copy_photographs("photos", 3);
+  copy_photographs("out/images", 3);
+  const std::string within = folder_ / "photos/sub/out";
+  for (const std::string& out : {folder_ / "photos", folder_ / "photos/", within}) {
+    const Outcome outcome = predict(folder_ / "photos", {"--out", out});
+    EXPECT_EQ(outcome.code, 2) << out;
+    EXPECT_NE(outcome.err.find(fmt::format("--out: '{}' lies in '{}', whose images are read", out, folder_ / "photos")),
+              std::string::npos)
+        << outcome.err;
+  }
+  EXPECT_FALSE(fs::exists(folder_ / "photos/sub"));
+  const Outcome outcome = predict(folder_ / "out/images");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.err.find(fmt::format("would replace '{}', which is read", folder_ / "out/images")), std::string::npos)
+      << outcome.err;
+  EXPECT_TRUE(fs::exists(folder_ / "out/images/2.jpg"));
+}
+
+TEST_F(PredictFolder, FilesThatItDidNotWriteAreNotReplaced) {
+  copy_photographs("photos", 3);
+  for (const char* name : {"pipeline.toml", "network.toml", "predictions.csv", "masks/1.png"}) {
+    fs::remove_all(folder_.path() / "out");
+    const fs::path file = folder_.path() / "out" / name;
+    fs::create_directories(file.parent_path());
+    std::ofstream(file) << "mine";
+    const Outcome outcome = predict(folder_ / "photos");
+    EXPECT_EQ(outcome.code, 2) << name;
+    EXPECT_NE(outcome.err.find("' is not of an earlier --predict, which would replace it"), std::string::npos) << outcome.err;
+    EXPECT_EQ(read_file(file), "mine");
+  }
+  const Outcome outcome = predict(folder_ / "photos", {"--out", folder_ / "out/masks/1.png"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.err.find("out/masks/1.png' is a file: name a folder"), std::string::npos) << outcome.err;
+}
+
+TEST_F(PredictFolder, WhatAnEarlierPredictionLeftIsRemoved) {
+  copy_photographs("photos", 3);
+  ASSERT_EQ(predict(folder_ / "photos").code, 0);
+  const fs::path out = folder_.path() / "out";
+  for (const char* name : {"pipeline", "network"}) {
+    fs::copy(out / fmt::format("{}.toml", name), out / fmt::format("{}-20x30.toml", name));
+  }
+  for (const char* folder : {"evaluation", "masks/a"}) fs::create_directories(out / folder);
+  const std::vector<std::string> old = {"quarantine.jsonl", "predictions.csv.new-999999999", "evaluation/figures.csv",
+                                        "masks/a/1.png"};
+  const std::vector<std::string> own = {"notes.txt", "network-mine.toml", "masks/notes.txt"};
+  for (const auto* names : {&old, &own}) {
+    for (const std::string& name : *names) std::ofstream(out / name) << "x";
+  }
+  const Outcome outcome = predict(folder_ / "photos");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  for (const std::string& name : old) EXPECT_FALSE(fs::exists(out / name)) << name;
+  for (const char* name : {"pipeline-20x30.toml", "network-20x30.toml", "evaluation", "masks/a"})
+    EXPECT_FALSE(fs::exists(out / name)) << name;
+  for (const std::string& name : own) EXPECT_TRUE(fs::exists(out / name)) << name;
+  for (const char* name : {"pipeline.toml", "network.toml", "predictions.csv"}) EXPECT_TRUE(fs::exists(out / name)) << name;
+  std::ofstream(out / "network.toml") << "mine";
+  EXPECT_EQ(predict(folder_ / "photos").code, 2);
+  EXPECT_EQ(read_file(out / "network.toml"), "mine");
+}
+
 }  // namespace
 }  // namespace millrace::test

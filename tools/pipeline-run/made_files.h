@@ -18,6 +18,7 @@ class MadeFiles {
   ~MadeFiles();
 
   void write(const std::filesystem::path& path, const std::string& text);
+  bool has(const std::filesystem::path& path) const;  // as write() was given it; of files that are not kept yet
   void keep();
 
  private:

@@ -19,6 +19,7 @@
 #include "millrace/plugin.h"
 #include "overfit.h"
 #include "predict.h"
+#include "prediction_folder.h"
 #include "run/check.h"
 #include "run/explain.h"
 #include "run/processes.h"
@@ -126,8 +127,8 @@ int predict(CommandLine& line, const Registry& registry) {
     line.file = file;
     Pipeline pipeline = load(line, registry, nullptr);
     code = drive(line, pipeline, registry, nullptr, true, [&] {
+      if (file == files.front()) remove_old_prediction(line.out, made);
       made.keep();
-      if (file == files.front()) remove_ledgers(line.out);
     });
     if (code != 0) break;
   }

@@ -13,6 +13,7 @@
 #include "network/tensor_file.h"
 #include "photograph_sizes.h"
 #include "predict_source.h"
+#include "prediction_folder.h"
 #include "run/fetched_weights.h"
 #include "run/usage.h"
 
@@ -75,14 +76,14 @@ class Prediction {
   // Returns the pipeline's path.
   std::string write(const Registry& registry, MadeFiles& files) const {
     const fs::path network_file = path("network", "toml"), file = path("pipeline", "toml");
-    files.write(network_file, to_toml(sized_.document));
+    files.write(network_file, fmt::format("{}\n\n{}", kMadeByPredict, to_toml(sized_.document)));
     Diagnostics errors;
     const auto network = load_network(network_file.string(), sized_.variables, registry, errors);
     errors.throw_if_any();
     if (part_.listed) files.write(path("images", "csv"), list());
     const std::string head =
-        fmt::format("# Made by pipeline-run --predict. It prepares images as [{}] of the run did that wrote the weights{}.\n\n",
-                    usage_.graph, restores(usage_) ? ",\n# without what made an image of its target" : "");
+        fmt::format("{} It prepares images as [{}] of the run did that wrote the weights{}.\n\n", kMadeByPredict, usage_.graph,
+                    restores(usage_) ? ",\n# without what made an image of its target" : "");
     files.write(file, head + to_toml(pipeline(*network)));
     return file.string();
   }
@@ -279,32 +280,18 @@ std::vector<std::string> write_sizes(const PredictRequest& request, const Usage&
   return made;
 }
 
-bool is_ledger(const fs::path& path) {
-  const std::string name = path.filename().string();
-  return name.starts_with("quarantine") && name.ends_with(".jsonl");
-}
-
 }  // namespace
 
 std::vector<std::string> write_prediction(const PredictRequest& request, const Registry& registry, MadeFiles& files) {
   if (request.weights.empty()) fail(ErrorKind::usage, "--predict needs the weights of a run: --weights FILE");
-  if (request.folder.find("://") != std::string::npos) {
-    fail(ErrorKind::usage,
-         "--out: '{}' is a URL, and predictions are written into a folder of this machine: name one, and copy it",
-         request.folder);
-  }
-  const Usage usage = for_photographs(usage_in(request.weights, registry));
   PredictRequest whole = request;
   whole.data = absolute_path(request.data);
+  std::vector<std::string> read = {whole.data};
+  if (std::error_code ignored; fs::is_directory(request.labels, ignored)) read.push_back(absolute_path(request.labels));
+  check_prediction_folder(request.folder, read);
+  const Usage usage = for_photographs(usage_in(request.weights, registry));
   if (takes_own_size(usage)) return write_sizes(whole, usage, registry, files);
   return {Prediction(whole, usage, {}).write(registry, files)};
-}
-
-void remove_ledgers(const std::string& folder) {
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    if (is_ledger(entry.path())) fs::remove(entry.path(), ignored);
-  }
 }
 
 }  // namespace millrace

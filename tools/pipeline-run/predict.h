@@ -26,7 +26,4 @@ struct PredictRequest {
 // the network cannot take, and what reading them throws.
 std::vector<std::string> write_prediction(const PredictRequest& request, const Registry& registry, MadeFiles& files);
 
-// Removes what an earlier run has written of samples that it could not use.
-void remove_ledgers(const std::string& folder);
-
 }  // namespace millrace
