@@ -123,7 +123,9 @@ int predict(CommandLine& line, const Registry& registry) {
   const auto images = std::make_shared<ImageCount>();
   line.options.observer = images;
   int code = 0;
+  std::size_t number = 0;
   for (const std::string& file : files) {
+    ++number;
     line.file = file;
     Pipeline pipeline = load(line, registry, nullptr);
     code = drive(line, pipeline, registry, nullptr, true, [&] {
@@ -133,8 +135,13 @@ int predict(CommandLine& line, const Registry& registry) {
     if (code != 0) break;
   }
   if (line.check) return code;
+  if (code != 0 && images->passes() < files.size()) {
+    fmt::print(stderr, "interrupted: the predictions in '{}' are not complete{}\n", line.out,
+               files.size() == 1 ? "" : fmt::format("; '{}' was under way, number {} of {}", line.file, number, files.size()));
+    return code;
+  }
   if (!line.quiet) fmt::print(stderr, "predictions: {}\n", line.out);
-  if (code == 0) say_of_bad_images(*images, line.out + (files.size() == 1 ? "/quarantine.jsonl" : "/quarantine-*.jsonl"));
+  say_of_bad_images(*images, line.out + (files.size() == 1 ? "/quarantine.jsonl" : "/quarantine-*.jsonl"));
   return code;
 }
 

@@ -52,7 +52,10 @@ class WriteMasks : public Stage {
 
   void open() override { pictures_.open(context_); }
   void process(int, Packet packet, Output& output) override { line_.add(std::move(packet), output); }
-  void stop() noexcept override { line_.stop(); }
+  void stop() noexcept override {
+    line_.stop();
+    pictures_.stop();
+  }
 
  private:
   std::vector<std::uint8_t> find_labels() const;
