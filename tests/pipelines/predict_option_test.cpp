@@ -158,9 +158,18 @@ TEST_F(PredictFolder, AUrlIsNoFolderOfPredictions) {
 TEST_F(PredictFolder, NothingIsLeftBehindByAMistakeOrACheck) {
   fs::create_directories(folder_ / "empty");
   for (const std::string& data : {folder_ / "nowhere", folder_ / "empty"}) {
-    EXPECT_NE(predict(data).code, 0) << data;
+    const Outcome outcome = predict(data);
+    EXPECT_NE(outcome.code, 0) << data;
+    EXPECT_NE(outcome.err.find("--predict: [predict.read]"), std::string::npos) << outcome.err;
+    EXPECT_EQ(outcome.err.find("pipeline.toml"), std::string::npos) << "a file that is not there: " << outcome.err;
     EXPECT_FALSE(fs::exists(folder_ / "out")) << data;
   }
+  // What is found when stages are opened, which is the last thing before a run.
+  EXPECT_EQ(predict(shapes() + "/test",
+                    {"--set", R"(predict.flow=["read", "decode_image", "batch", "forward", "write_classes", "write_grad_cam"])"})
+                .code,
+            2);
+  EXPECT_FALSE(fs::exists(folder_ / "out"));
   EXPECT_NE(predict(shapes() + "/test", {"--out", folder_ / "a/b/c", "--set", "predict.batch.sise=3"}).code, 0);
   EXPECT_FALSE(fs::exists(folder_ / "a"));
   const Outcome checked = predict(shapes() + "/test", {"--check"});

@@ -169,6 +169,8 @@ TEST_F(WeightsUsage, RefusesToPrepareImagesOtherwise) {
     EXPECT_EQ(predicted.code, 2) << change;
     EXPECT_NE(predicted.err.find("--set: [predict."), std::string::npos) << predicted.err;
     EXPECT_NE(predicted.err.find(said), std::string::npos) << predicted.err;
+    EXPECT_NE(predicted.err.find("--set network.preprocessing=mine"), std::string::npos) << predicted.err;
+    EXPECT_EQ(predicted.err.find("pipeline.toml"), std::string::npos) << "a file that is not there: " << predicted.err;
     const Outcome validated = validate({"--check", "--set", "validate." + change});
     EXPECT_EQ(validated.code, 2) << change;
     EXPECT_NE(validated.err.find(said), std::string::npos) << validated.err;

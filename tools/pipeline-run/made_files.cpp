@@ -50,6 +50,7 @@ bool MadeFiles::has(const fs::path& path) const {
 }
 
 void MadeFiles::keep() {
+  kept_ = true;
   files_.clear();
   folders_.clear();
 }

@@ -67,9 +67,9 @@ void say_where(const CommandLine& line, const RunResult& result) {
   if (result.signal != 0 && !result.go_on.empty()) fmt::print(stderr, "to go on: {}\n", result.go_on);
 }
 
-// The exit code. `speaks`: this process prints what all of them would. `begins`: called before the run.
+// The exit code. `speaks`: this process prints what all of them would. `begins`: called before a session runs.
 int drive(const CommandLine& line, Pipeline& pipeline, const Registry& registry, const std::shared_ptr<Trial>& trial, bool speaks,
-          const std::function<void()>& begins = {}) {
+          const std::function<void(Session&)>& begins = {}) {
   if (line.check) {
     Session session(pipeline, registry, line.options);
     session.prepare();
@@ -86,7 +86,7 @@ int drive(const CommandLine& line, Pipeline& pipeline, const Registry& registry,
     const auto say = [&](const std::string& text) {
       if (!line.quiet && speaks && !text.empty()) fmt::print(stderr, "{}\n", text);
     };
-    if (begins) begins();
+    if (begins) begins(session);
     say(session.batch_choice());
     if (const std::uint64_t batches = std::exchange(to_verify, 0); batches > 0) say(session.verify(batches));
   });
@@ -107,16 +107,8 @@ void say_of_bad_images(const ImageCount& images, const std::string& ledger) {
              images.bad() == 1 ? "1 image" : fmt::format("{} images", images.bad()), ledger, images.bad() == 1 ? "it" : "them");
 }
 
-// --predict: pipelines that are made take the place of one that was named, and run one after the other.
-int predict(CommandLine& line, const Registry& registry) {
-  Activity activity;
-  const SignalWatch signals(activity, [](int code) { _exit(code); });
-  line.options.activity = &activity;
-  line.options.stop_signal = &signals.signal();
-  line.options.checkpoint_signals = &signals.checkpoints();
-  const LastWords last_words([](int code) { _exit(code); });
-  if (line.out.empty()) line.out = "predictions";
-  MadeFiles made;
+// The exit code. `made` are files that say what is run.
+int run_predictions(CommandLine& line, const Registry& registry, MadeFiles& made) {
   const std::vector<std::string> files = write_prediction(
       {line.predict, std::exchange(line.options.weights, {}), line.out, line.labels, line.overrides}, registry, made);
   line.options.graph = "predict";
@@ -128,7 +120,8 @@ int predict(CommandLine& line, const Registry& registry) {
     ++number;
     line.file = file;
     Pipeline pipeline = load(line, registry, nullptr);
-    code = drive(line, pipeline, registry, nullptr, true, [&] {
+    code = drive(line, pipeline, registry, nullptr, true, [&](Session& session) {
+      if (pipeline.run.folder.empty()) session.prepare();  // what is wrong with stages that write is said before anything is kept
       if (file == files.front()) remove_old_prediction(line.out, made);
       made.keep();
     });
@@ -143,6 +136,24 @@ int predict(CommandLine& line, const Registry& registry) {
   if (!line.quiet) fmt::print(stderr, "predictions: {}\n", line.out);
   say_of_bad_images(*images, line.out + (files.size() == 1 ? "/quarantine.jsonl" : "/quarantine-*.jsonl"));
   return code;
+}
+
+// --predict: pipelines that are made take the place of one that was named, and run one after the other.
+int predict(CommandLine& line, const Registry& registry) {
+  Activity activity;
+  const SignalWatch signals(activity, [](int code) { _exit(code); });
+  line.options.activity = &activity;
+  line.options.stop_signal = &signals.signal();
+  line.options.checkpoint_signals = &signals.checkpoints();
+  const LastWords last_words([](int code) { _exit(code); });
+  if (line.out.empty()) line.out = "predictions";
+  MadeFiles made;
+  try {
+    return run_predictions(line, registry, made);
+  } catch (const Error& error) {
+    if (made.kept()) throw;
+    throw Error(error.kind(), without_places(error.what(), line.out));
+  }
 }
 
 int run(CommandLine& line) {

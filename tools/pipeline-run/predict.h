@@ -26,4 +26,8 @@ struct PredictRequest {
 // the network cannot take, and what reading them throws.
 std::vector<std::string> write_prediction(const PredictRequest& request, const Registry& registry, MadeFiles& files);
 
+// What was said of the files that write_prediction() made in this folder, for a user who will not find them: `--predict: ` in the
+// place of FILE:LINE:COLUMN, and --set where a key of the file is advised.
+std::string without_places(const std::string& text, const std::string& folder);
+
 }  // namespace millrace
