@@ -186,6 +186,36 @@ TEST_F(WeightsUsage, RefusesToPrepareImagesOtherwise) {
   EXPECT_EQ(validate({"--check"}).code, 0);
 }
 
+// ONEDNN_MAX_CPU_ISA makes the processor an older one.
+TEST_F(WeightsUsage, OfBf16CanBeUsedWithoutIt) {
+  std::string text = read_file(folder_ / "q.toml");
+  text.replace(text.find("\"fp32\""), 6, "\"bf16\"");
+  std::ofstream(folder_ / "q.toml") << text;
+  const Outcome trained = run_command({tool("pipeline-run"), folder_ / "q.toml", "--quiet", "--set", "run.name=bf16"});
+  if (lacks_bf16(trained)) GTEST_SKIP() << "this processor has no AVX-512";
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const auto without = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"/usr/bin/env",
+                                          "ONEDNN_MAX_CPU_ISA=AVX2",
+                                          tool("pipeline-run"),
+                                          "--predict",
+                                          shapes() + "/test",
+                                          "--weights",
+                                          find_file(folder_ / "runs/bf16", "weights.safetensors").string(),
+                                          "--out",
+                                          folder_ / "o",
+                                          "--devices",
+                                          "cpu"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_command(arguments);
+  };
+  const Outcome refused = without({});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("(--set run.precision=auto)"), std::string::npos) << refused.err;
+  const Outcome predicted = without({"--set", "run.precision=auto"});
+  EXPECT_EQ(predicted.code, 0) << predicted.err;
+}
+
 TEST_F(WeightsUsage, TrainingIsWarnedAndGoesOn) {
   const auto train = [&](const std::vector<std::string>& more) {
     std::vector<std::string> arguments = {
