@@ -124,6 +124,10 @@ TEST_F(Restoration, DenoisesPhotographsAtTheirOwnSizesAndAddsNoNoise) {
   EXPECT_EQ(read_png(folder_ / "out/images/a/1.png"), restored(weights, folder_ / "photos/a/1.png", 20, 30));
   EXPECT_EQ(read_png(folder_ / "out/images/b/1.png"), restored(weights, folder_ / "photos/b/1.png", 20, 30));
   EXPECT_EQ(read_png(folder_ / "out/images/c/2.png"), restored(weights, folder_ / "photos/c/2.png", 17, 13));
+  const Outcome shown = run_command({tool("pipeline-inspect"), weights});
+  for (const char* said : {"photographs keep their own size", "prepare = [\"decode_image\"]", "crop = \"none\""})
+    EXPECT_NE(shown.out.find(said), std::string::npos) << shown.out;
+  EXPECT_EQ(shown.out.find("noise"), std::string::npos) << "which --predict leaves out: " << shown.out;
   for (const char* file : {"out/pipeline-20x30.toml", "out/pipeline-17x13.toml"}) EXPECT_TRUE(fs::exists(folder_ / file));
   const Outcome again = run_command({tool("pipeline-run"), folder_ / "out/pipeline-20x30.toml", "--devices", "cpu"});
   EXPECT_EQ(again.code, 0) << "what was made is a pipeline like others: " << again.err;
