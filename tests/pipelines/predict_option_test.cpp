@@ -24,6 +24,9 @@ TEST(PredictOption, SaysWhatItNeeds) {
   EXPECT_NE(message({"--out", "o", "x.toml"}).find("--out belongs to --predict"), std::string::npos);
   EXPECT_NE(message({"--labels", "path", "x.toml"}).find("--labels belongs to --predict"), std::string::npos);
   EXPECT_NE(message({"--predict", "photos", "x.toml", "--weights", "w"}).find("leave out 'x.toml'"), std::string::npos);
+  EXPECT_NE(message({"--predict", "1.jpg", "2.jpg", "3.jpg", "--weights", "w"})
+                .find("--predict takes one name, and '2.jpg' is another: name the folder"),
+            std::string::npos);
   EXPECT_NE(message({"--predict", "photos", "--weights", "w", "--graph", "g"}).find("leave out --graph"), std::string::npos);
 }
 

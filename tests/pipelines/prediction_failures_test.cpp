@@ -51,6 +51,16 @@ TEST_F(PredictionFailures, BrokenImagesAreNamedAndTheOthersHaveTheirMasks) {
   EXPECT_EQ(masks("out"), expected);
 }
 
+TEST_F(PredictionFailures, LabelsOfPixelsAreAFolderBesideAFolder) {
+  const Outcome missing = predict("out", {}, {"--labels", "path"});
+  EXPECT_EQ(missing.code, 2);
+  EXPECT_NE(missing.err.find("--labels: 'path' is no folder: name the folder of label images"), std::string::npos) << missing.err;
+  std::ofstream(folder_ / "list.csv") << "file_name\nimages/0.png\n";
+  const Outcome list = predict("out", {}, {"--predict", folder_ / "list.csv", "--labels", folder_ / "labels"});
+  EXPECT_EQ(list.code, 2);
+  EXPECT_NE(list.err.find("read_list reads no folder: name two folders"), std::string::npos) << list.err;
+}
+
 TEST_F(PredictionFailures, AFileWithoutPermissionIsNamedAndTheOthersHaveTheirMasks) {
   const std::vector<std::string> words = without_privileges();
   if (words.empty()) GTEST_SKIP() << "root may read everything, and there is no setpriv";

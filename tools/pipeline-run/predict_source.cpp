@@ -81,7 +81,14 @@ Value label_images(const std::string& data, const std::string& labels, const Usa
 
 void check_labels(const std::string& type, const std::string& labels, const Usage& usage) {
   if (usage.output == "map" && type != "read_folder") {
-    fail(ErrorKind::usage, "--labels: pixels are compared with label images, FOLDER, and images of a folder");
+    fail(ErrorKind::usage,
+         "--labels: label images are those of a folder of images, and {} reads no folder: name two folders, --predict IMAGES "
+         "--labels LABELS. What stands in lists and shards is compared by a graph of the run's own file",
+         type);
+  }
+  std::error_code ignored;
+  if (usage.output == "map" && labels.find("://") == std::string::npos && !fs::is_directory(labels, ignored)) {
+    fail(ErrorKind::usage, "--labels: '{}' is no folder: name the folder of label images", labels);
   }
   if (usage.output == "map") return;
   if (usage.output != "classes") {
