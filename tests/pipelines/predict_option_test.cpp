@@ -132,6 +132,7 @@ TEST_F(PredictFolder, NoImageThatCanBeUsedIsAnError) {
   for (const char* said : {"--predict: no image could be used: ", "out/quarantine.jsonl' names all 12; the first is '",
                            "the image is 40 x 48, but `size` alone says that all are 32 x 32: resize the file"})
     EXPECT_NE(outcome.err.find(said), std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.err.find("predictions: "), std::string::npos) << outcome.err;
 }
 
 TEST_F(PredictFolder, AStrayShardAmongImagesIsAMistake) {

@@ -133,8 +133,8 @@ int run_predictions(CommandLine& line, const Registry& registry, MadeFiles& made
                files.size() == 1 ? "" : fmt::format("; '{}' was under way, number {} of {}", line.file, number, files.size()));
     return code;
   }
-  if (!line.quiet) fmt::print(stderr, "predictions: {}\n", line.out);
   say_of_bad_images(*images, line.out + (files.size() == 1 ? "/quarantine.jsonl" : "/quarantine-*.jsonl"));
+  if (!line.quiet) fmt::print(stderr, "predictions: {}\n", line.out);
   return code;
 }
 
