@@ -168,11 +168,14 @@ class UsageComparison {
     if (then.empty() || now.empty() || then == now) return;
     const auto [before, after] = std::ranges::mismatch(then, now);
     const auto name = [](const auto& classes, auto at) { return at == classes.end() ? "no class" : fmt::format("'{}'", *at); };
+    const auto count = [](const auto& classes) {
+      return fmt::format("{} class{}", classes.size(), classes.size() == 1 ? "" : "es");
+    };
     const bool reordered = std::ranges::is_permutation(then, now);
     add(here_.classes_at, fmt::format("[{}] has", here_.graph),
-        fmt::format("{} classes{}, with {} as number {}", now.size(), reordered ? " in another order" : "", name(now, after),
+        fmt::format("{}{}, with {} as number {}", count(now), reordered ? " in another order" : "", name(now, after),
                     after - now.begin()),
-        fmt::format("{} classes, with {} as number {}", then.size(), name(then, before), before - then.begin()));
+        fmt::format("{}, with {} as number {}", count(then), name(then, before), before - then.begin()));
   }
 
   void target(bool other_task) {

@@ -184,6 +184,7 @@ TEST(Disagreements, OfClassesNameTheFirstThatDiffers) {
       << said(R"(["cat", "owl", "dog"])");
   EXPECT_NE(said(R"(["cat", "dog", "owl", "pig"])").find("4 classes, with 'pig' as number 3"), std::string::npos);
   EXPECT_NE(said(R"(["cat", "dog"])").find("2 classes, with no class as number 2"), std::string::npos);
+  EXPECT_NE(said(R"(["cat"])").find("1 class, with no class as number 1"), std::string::npos);
   EXPECT_NE(said(R"(["cat", "hound", "owl"])").find("3 classes, with 'hound' as number 1"), std::string::npos);
   EXPECT_EQ(said("[]"), "") << "images without classes";
 }

@@ -24,6 +24,9 @@ TEST(PredictOption, SaysWhatItNeeds) {
   EXPECT_NE(message({"--out", "o", "x.toml"}).find("--out belongs to --predict"), std::string::npos);
   EXPECT_NE(message({"--labels", "path", "x.toml"}).find("--labels belongs to --predict"), std::string::npos);
   EXPECT_NE(message({"--predict", "photos", "x.toml", "--weights", "w"}).find("leave out 'x.toml'"), std::string::npos);
+  EXPECT_NE(message({"--predict", "1.jpg", "2.jpg", "3.jpg", "--weights", "w"})
+                .find("--predict takes one name, and '2.jpg' is another: name the folder"),
+            std::string::npos);
   EXPECT_NE(message({"--predict", "photos", "--weights", "w", "--graph", "g"}).find("leave out --graph"), std::string::npos);
 }
 
@@ -43,6 +46,11 @@ struct Trained {
 const Trained& trained() {
   static const Trained one;
   return one;
+}
+
+std::string png_of(int height, int width) {
+  const std::vector<std::uint8_t> pixels(static_cast<std::size_t>(height * width * 3), 128);
+  return png_bytes({pixels.data(), {height, width, 3}});
 }
 
 // The last validation that metrics.jsonl tells of.
@@ -96,20 +104,35 @@ TEST_F(PredictFolder, LabelsOfAnotherKindAreRefused) {
 
 TEST_F(PredictFolder, NamesEveryBrokenImage) {
   copy_photographs("photos", 20);
-  for (int i = 0; i < 9; ++i) std::ofstream(folder_ / fmt::format("photos/broken{}.jpg", i)) << "no image";
+  constexpr int kBroken = 15;
+  for (int i = 0; i < kBroken; ++i) std::ofstream(folder_ / fmt::format("photos/broken{}.jpg", i)) << "no image";
   for (const bool quiet : {false, true}) {
     const Outcome outcome = predict(folder_ / "photos", quiet ? std::vector<std::string>{"--quiet"} : std::vector<std::string>{});
     ASSERT_EQ(outcome.code, 0) << outcome.err;
-    EXPECT_NE(outcome.err.find("warning: 9 images could not be used: '" + (folder_ / "out") + "/quarantine.jsonl' names them"),
+    EXPECT_NE(outcome.err.find("warning: 15 images could not be used: '" + (folder_ / "out") + "/quarantine.jsonl' names them"),
               std::string::npos)
         << outcome.err;
     const std::string ledger = read_file(folder_ / "out/quarantine.jsonl");
-    for (int i = 0; i < 9; ++i) EXPECT_NE(ledger.find(fmt::format("broken{}.jpg", i)), std::string::npos) << ledger;
-    EXPECT_EQ(std::count(ledger.begin(), ledger.end(), '\n'), 9);
+    for (int i = 0; i < kBroken; ++i) EXPECT_NE(ledger.find(fmt::format("broken{}.jpg", i)), std::string::npos) << ledger;
+    EXPECT_EQ(std::count(ledger.begin(), ledger.end(), '\n'), kBroken);
+    const std::string rows = read_file(folder_ / "out/predictions.csv");
+    EXPECT_EQ(std::count(rows.begin(), rows.end(), '\n'), 1 + 20);
   }
-  for (int i = 0; i < 9; ++i) fs::remove(folder_ / fmt::format("photos/broken{}.jpg", i));
+  EXPECT_EQ(predict(folder_ / "photos", {"--set", "predict.batch.bad_sample_budget=14"}).code, 3) << "as it was asked for";
+  for (int i = 0; i < kBroken; ++i) fs::remove(folder_ / fmt::format("photos/broken{}.jpg", i));
   EXPECT_EQ(predict(folder_ / "photos").code, 0);
   EXPECT_FALSE(fs::exists(folder_ / "out/quarantine.jsonl")) << "of the run before";
+}
+
+TEST_F(PredictFolder, NoImageThatCanBeUsedIsAnError) {
+  fs::create_directories(folder_ / "photos");
+  for (int i = 0; i < 12; ++i) std::ofstream(folder_ / fmt::format("photos/{}.png", i), std::ios::binary) << png_of(40, 48);
+  const Outcome outcome = predict(folder_ / "photos");
+  EXPECT_EQ(outcome.code, 3);
+  for (const char* said : {"--predict: no image could be used: ", "out/quarantine.jsonl' names all 12; the first is '",
+                           "the image is 40 x 48, but `size` alone says that all are 32 x 32: resize the file"})
+    EXPECT_NE(outcome.err.find(said), std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.err.find("predictions: "), std::string::npos) << outcome.err;
 }
 
 TEST_F(PredictFolder, AStrayShardAmongImagesIsAMistake) {
@@ -139,9 +162,18 @@ TEST_F(PredictFolder, AUrlIsNoFolderOfPredictions) {
 TEST_F(PredictFolder, NothingIsLeftBehindByAMistakeOrACheck) {
   fs::create_directories(folder_ / "empty");
   for (const std::string& data : {folder_ / "nowhere", folder_ / "empty"}) {
-    EXPECT_NE(predict(data).code, 0) << data;
+    const Outcome outcome = predict(data);
+    EXPECT_NE(outcome.code, 0) << data;
+    EXPECT_NE(outcome.err.find("--predict: [predict.read]"), std::string::npos) << outcome.err;
+    EXPECT_EQ(outcome.err.find("pipeline.toml"), std::string::npos) << "a file that is not there: " << outcome.err;
     EXPECT_FALSE(fs::exists(folder_ / "out")) << data;
   }
+  // What is found when stages are opened, which is the last thing before a run.
+  EXPECT_EQ(predict(shapes() + "/test",
+                    {"--set", R"(predict.flow=["read", "decode_image", "batch", "forward", "write_classes", "write_grad_cam"])"})
+                .code,
+            2);
+  EXPECT_FALSE(fs::exists(folder_ / "out"));
   EXPECT_NE(predict(shapes() + "/test", {"--out", folder_ / "a/b/c", "--set", "predict.batch.sise=3"}).code, 0);
   EXPECT_FALSE(fs::exists(folder_ / "a"));
   const Outcome checked = predict(shapes() + "/test", {"--check"});
@@ -151,6 +183,68 @@ TEST_F(PredictFolder, NothingIsLeftBehindByAMistakeOrACheck) {
   std::ofstream(folder_ / "out/pipeline.toml") << "mine";
   EXPECT_NE(predict(folder_ / "nowhere").code, 0);
   EXPECT_EQ(read_file(folder_ / "out/pipeline.toml"), "mine");
+}
+
+TEST_F(PredictFolder, WhatIsReadAndWhatIsWrittenLieApart) {
+  copy_photographs("photos", 3);
+  copy_photographs("out/images", 3);
+  const std::string within = folder_ / "photos/sub/out";
+  for (const std::string& out : {folder_ / "photos", folder_ / "photos/", within}) {
+    const Outcome outcome = predict(folder_ / "photos", {"--out", out});
+    EXPECT_EQ(outcome.code, 2) << out;
+    EXPECT_NE(outcome.err.find(fmt::format("--out: '{}' lies in '{}', whose images are read", out, folder_ / "photos")),
+              std::string::npos)
+        << outcome.err;
+  }
+  EXPECT_FALSE(fs::exists(folder_ / "photos/sub"));
+  const Outcome outcome = predict(folder_ / "out/images");
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.err.find(fmt::format("would replace '{}', which is read", folder_ / "out/images")), std::string::npos)
+      << outcome.err;
+  EXPECT_TRUE(fs::exists(folder_ / "out/images/2.jpg"));
+}
+
+TEST_F(PredictFolder, FilesThatItDidNotWriteAreNotReplaced) {
+  copy_photographs("photos", 3);
+  for (const char* name : {"pipeline.toml", "network.toml", "predictions.csv", "masks/1.png"}) {
+    fs::remove_all(folder_.path() / "out");
+    const fs::path file = folder_.path() / "out" / name;
+    fs::create_directories(file.parent_path());
+    std::ofstream(file) << "mine";
+    const Outcome outcome = predict(folder_ / "photos");
+    EXPECT_EQ(outcome.code, 2) << name;
+    EXPECT_NE(outcome.err.find("' is not of an earlier --predict, which would replace it"), std::string::npos) << outcome.err;
+    EXPECT_EQ(read_file(file), "mine");
+  }
+  const Outcome outcome = predict(folder_ / "photos", {"--out", folder_ / "out/masks/1.png"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.err.find("out/masks/1.png' is a file: name a folder"), std::string::npos) << outcome.err;
+}
+
+TEST_F(PredictFolder, WhatAnEarlierPredictionLeftIsRemoved) {
+  copy_photographs("photos", 3);
+  ASSERT_EQ(predict(folder_ / "photos").code, 0);
+  const fs::path out = folder_.path() / "out";
+  for (const char* name : {"pipeline", "network"}) {
+    fs::copy(out / fmt::format("{}.toml", name), out / fmt::format("{}-20x30.toml", name));
+  }
+  for (const char* folder : {"evaluation", "masks/a"}) fs::create_directories(out / folder);
+  const std::vector<std::string> old = {"quarantine.jsonl", "predictions.csv.new-999999999", "evaluation/figures.csv",
+                                        "masks/a/1.png"};
+  const std::vector<std::string> own = {"notes.txt", "network-mine.toml", "masks/notes.txt"};
+  for (const auto* names : {&old, &own}) {
+    for (const std::string& name : *names) std::ofstream(out / name) << "x";
+  }
+  const Outcome outcome = predict(folder_ / "photos");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  for (const std::string& name : old) EXPECT_FALSE(fs::exists(out / name)) << name;
+  for (const char* name : {"pipeline-20x30.toml", "network-20x30.toml", "evaluation", "masks/a"})
+    EXPECT_FALSE(fs::exists(out / name)) << name;
+  for (const std::string& name : own) EXPECT_TRUE(fs::exists(out / name)) << name;
+  for (const char* name : {"pipeline.toml", "network.toml", "predictions.csv"}) EXPECT_TRUE(fs::exists(out / name)) << name;
+  std::ofstream(out / "network.toml") << "mine";
+  EXPECT_EQ(predict(folder_ / "photos").code, 2);
+  EXPECT_EQ(read_file(out / "network.toml"), "mine");
 }
 
 }  // namespace

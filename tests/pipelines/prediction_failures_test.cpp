@@ -16,10 +16,12 @@ class PredictionFailures : public testing::Test {
  protected:
   PredictionFailures() : weights_(train_maps(folder_.path())) { fs::copy(folder_ / "images", folder_ / "photos"); }
 
-  Outcome predict(const std::string& out, std::vector<std::string> words = {}) const {
+  Outcome predict(const std::string& out, std::vector<std::string> words = {}, const std::vector<std::string>& more = {},
+                  const Interruption& interruption = {}) const {
     words.insert(words.end(), {tool("pipeline-run"), "--predict", folder_ / "photos", "--weights", weights_, "--out",
                                folder_ / out, "--devices", "cpu"});
-    return run_command(words);
+    words.insert(words.end(), more.begin(), more.end());
+    return run_command(words, interruption);
   }
   // By the names of their files.
   std::map<std::string, std::string> masks(const std::string& out) const {
@@ -49,6 +51,16 @@ TEST_F(PredictionFailures, BrokenImagesAreNamedAndTheOthersHaveTheirMasks) {
   EXPECT_EQ(masks("out"), expected);
 }
 
+TEST_F(PredictionFailures, LabelsOfPixelsAreAFolderBesideAFolder) {
+  const Outcome missing = predict("out", {}, {"--labels", "path"});
+  EXPECT_EQ(missing.code, 2);
+  EXPECT_NE(missing.err.find("--labels: 'path' is no folder: name the folder of label images"), std::string::npos) << missing.err;
+  std::ofstream(folder_ / "list.csv") << "file_name\nimages/0.png\n";
+  const Outcome list = predict("out", {}, {"--predict", folder_ / "list.csv", "--labels", folder_ / "labels"});
+  EXPECT_EQ(list.code, 2);
+  EXPECT_NE(list.err.find("read_list reads no folder: name two folders"), std::string::npos) << list.err;
+}
+
 TEST_F(PredictionFailures, AFileWithoutPermissionIsNamedAndTheOthersHaveTheirMasks) {
   const std::vector<std::string> words = without_privileges();
   if (words.empty()) GTEST_SKIP() << "root may read everything, and there is no setpriv";
@@ -57,6 +69,24 @@ TEST_F(PredictionFailures, AFileWithoutPermissionIsNamedAndTheOthersHaveTheirMas
   EXPECT_NE(outcome.err.find(fmt::format("'{}': Permission denied", folder_ / "photos/1.png")), std::string::npos) << outcome.err;
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(masks("out").size(), 3U);
+}
+
+TEST_F(PredictionFailures, AnInterruptedRunSaysWhatIsMissing) {
+  for (int i = 4; i < 16; ++i) fs::copy(folder_ / "photos/0.png", folder_ / fmt::format("photos/{}.png", i));
+  Interruption interruption;
+  interruption.once = [this] { return !masks("out").empty(); };
+  const Outcome outcome =
+      predict("out", {"/usr/bin/env", "MILLRACE_PLUGIN_PATH=" MILLRACE_BINARY_DIR "/tests/slow_sink"},
+              {"--set", "predict.batch.size=1", "--set", "predict.slow_sink.milliseconds=400", "--set",
+               R"(predict.flow=["read", "decode_image", "pad", "batch", "forward", "slow_sink", "write_masks"])"},
+              interruption);
+  EXPECT_EQ(outcome.code, 128 + SIGINT) << outcome.err;
+  EXPECT_LT(masks("out").size(), 16U);
+  for (const std::string& said :
+       {fmt::format("out/masks' is not whole: {} pictures of 16 images were written", masks("out").size()),
+        fmt::format("interrupted: the predictions in '{}' are not complete", folder_ / "out")})
+    EXPECT_NE(outcome.err.find(said), std::string::npos) << outcome.err;
+  EXPECT_EQ(outcome.err.find("\npredictions: "), std::string::npos) << outcome.err;
 }
 
 TEST_F(PredictionFailures, AFolderWithoutPermissionIsNamedAndNothingIsPredicted) {

@@ -80,8 +80,10 @@ class Restoration : public testing::Test {
   }
 
   Outcome predict(const std::string& weights, const std::vector<std::string>& more = {}) const {
-    std::vector<std::string> arguments = {tool("pipeline-run"), "--predict", folder_ / "photos",
-                                          "--weights",          weights,     "--out",
+    return predict(folder_ / "photos", weights, more);
+  }
+  Outcome predict(const std::string& data, const std::string& weights, const std::vector<std::string>& more) const {
+    std::vector<std::string> arguments = {tool("pipeline-run"), "--predict", data, "--weights", weights, "--out",
                                           folder_ / "out",      "--devices", "cpu"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     return run_command(arguments);
@@ -122,9 +124,27 @@ TEST_F(Restoration, DenoisesPhotographsAtTheirOwnSizesAndAddsNoNoise) {
   EXPECT_EQ(read_png(folder_ / "out/images/a/1.png"), restored(weights, folder_ / "photos/a/1.png", 20, 30));
   EXPECT_EQ(read_png(folder_ / "out/images/b/1.png"), restored(weights, folder_ / "photos/b/1.png", 20, 30));
   EXPECT_EQ(read_png(folder_ / "out/images/c/2.png"), restored(weights, folder_ / "photos/c/2.png", 17, 13));
+  const Outcome shown = run_command({tool("pipeline-inspect"), weights});
+  for (const char* said : {"photographs keep their own size", "prepare = [\"decode_image\"]", "crop = \"none\""})
+    EXPECT_NE(shown.out.find(said), std::string::npos) << shown.out;
+  EXPECT_EQ(shown.out.find("noise"), std::string::npos) << "which --predict leaves out: " << shown.out;
   for (const char* file : {"out/pipeline-20x30.toml", "out/pipeline-17x13.toml"}) EXPECT_TRUE(fs::exists(folder_ / file));
   const Outcome again = run_command({tool("pipeline-run"), folder_ / "out/pipeline-20x30.toml", "--devices", "cpu"});
   EXPECT_EQ(again.code, 0) << "what was made is a pipeline like others: " << again.err;
+}
+
+TEST_F(Restoration, PicturesKeepTheFoldersOfARelativeFolder) {
+  const std::string weights = train(kDenoiser, kCut, "\"noise\", ", kNoise);
+  write_photograph(folder_ / "photos/a/1.png", 20, 30, 1);
+  write_photograph(folder_ / "photos/2.png", 17, 13, 3);
+  const std::string relative = fs::relative(folder_.path() / "photos").string();
+  ASSERT_TRUE(fs::path(relative).is_relative());
+  for (const std::string& data : {relative, "./" + relative + "/"}) {
+    fs::remove_all(folder_.path() / "out");
+    const Outcome outcome = predict(data, weights, {});
+    ASSERT_EQ(outcome.code, 0) << outcome.err;
+    for (const char* picture : {"out/images/a/1.png", "out/images/2.png"}) EXPECT_TRUE(fs::exists(folder_ / picture)) << data;
+  }
 }
 
 TEST_F(Restoration, EnlargesPhotographsInsteadOfShrinkingThem) {
@@ -185,6 +205,12 @@ TEST_F(Restoration, NamesBrokenPhotographsOnce) {
   EXPECT_FALSE(fs::exists(folder_ / "out/quarantine-22x30.jsonl"));
   EXPECT_TRUE(fs::exists(folder_ / "out/images/1.png"));
   EXPECT_TRUE(fs::exists(folder_ / "out/images/3.png"));
+  for (const char* photograph : {"photos/1.png", "photos/3.png"}) fs::remove(folder_ / photograph);
+  const Outcome none = predict(weights);
+  EXPECT_EQ(none.code, 3);
+  for (const std::string& said : {"--predict: no image can be read of 1; the first is '" + (folder_ / "photos/2.png"),
+                                  std::string("not a JPEG or PNG image")})
+    EXPECT_NE(none.err.find(said), std::string::npos) << none.err;
 }
 
 }  // namespace

@@ -77,6 +77,19 @@ TEST_F(WeightsUsage, PredictsWhatValidationFoundBitForBit) {
   EXPECT_EQ(read_file(folder_ / "plain/predictions.csv"), csv);
 }
 
+TEST_F(WeightsUsage, APipelineOfARelativeFolderRunsFromAnywhere) {
+  const Outcome outcome =
+      run_command({tool("pipeline-run"), "--predict", fs::relative(shapes() + "/test").string(), "--weights",
+                   fs::relative(weights_).string(), "--out", fs::relative(folder_ / "o").string(), "--devices", "cpu"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const std::string csv = read_file(folder_ / "o/predictions.csv");
+  fs::remove(folder_ / "o/predictions.csv");
+  const Outcome again =
+      run_command({"/usr/bin/env", "--chdir=/", tool("pipeline-run"), folder_ / "o/pipeline.toml", "--devices", "cpu"});
+  ASSERT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(read_file(folder_ / "o/predictions.csv"), csv);
+}
+
 TEST_F(WeightsUsage, TakesAListInItsOrder) {
   std::vector<std::string> images;
   for (const auto& entry : fs::recursive_directory_iterator(shapes() + "/test")) {
@@ -156,6 +169,8 @@ TEST_F(WeightsUsage, RefusesToPrepareImagesOtherwise) {
     EXPECT_EQ(predicted.code, 2) << change;
     EXPECT_NE(predicted.err.find("--set: [predict."), std::string::npos) << predicted.err;
     EXPECT_NE(predicted.err.find(said), std::string::npos) << predicted.err;
+    EXPECT_NE(predicted.err.find("--set network.preprocessing=mine"), std::string::npos) << predicted.err;
+    EXPECT_EQ(predicted.err.find("pipeline.toml"), std::string::npos) << "a file that is not there: " << predicted.err;
     const Outcome validated = validate({"--check", "--set", "validate." + change});
     EXPECT_EQ(validated.code, 2) << change;
     EXPECT_NE(validated.err.find(said), std::string::npos) << validated.err;
@@ -169,6 +184,36 @@ TEST_F(WeightsUsage, RefusesToPrepareImagesOtherwise) {
             std::string::npos)
       << precision.err;
   EXPECT_EQ(validate({"--check"}).code, 0);
+}
+
+// ONEDNN_MAX_CPU_ISA makes the processor an older one.
+TEST_F(WeightsUsage, OfBf16CanBeUsedWithoutIt) {
+  std::string text = read_file(folder_ / "q.toml");
+  text.replace(text.find("\"fp32\""), 6, "\"bf16\"");
+  std::ofstream(folder_ / "q.toml") << text;
+  const Outcome trained = run_command({tool("pipeline-run"), folder_ / "q.toml", "--quiet", "--set", "run.name=bf16"});
+  if (lacks_bf16(trained)) GTEST_SKIP() << "this processor has no AVX-512";
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const auto without = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> arguments = {"/usr/bin/env",
+                                          "ONEDNN_MAX_CPU_ISA=AVX2",
+                                          tool("pipeline-run"),
+                                          "--predict",
+                                          shapes() + "/test",
+                                          "--weights",
+                                          find_file(folder_ / "runs/bf16", "weights.safetensors").string(),
+                                          "--out",
+                                          folder_ / "o",
+                                          "--devices",
+                                          "cpu"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    return run_command(arguments);
+  };
+  const Outcome refused = without({});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("(--set run.precision=auto)"), std::string::npos) << refused.err;
+  const Outcome predicted = without({"--set", "run.precision=auto"});
+  EXPECT_EQ(predicted.code, 0) << predicted.err;
 }
 
 TEST_F(WeightsUsage, TrainingIsWarnedAndGoesOn) {

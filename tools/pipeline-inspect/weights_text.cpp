@@ -6,6 +6,18 @@
 #include "run/weights.h"
 
 namespace millrace {
+namespace {
+
+// What a user's photographs are spared.
+std::string left_out(const Usage& stored) {
+  if (takes_own_size(stored)) {
+    return ", without what made an image of its target;\nphotographs keep their own size, and height and width are those of "
+           "validation";
+  }
+  return restores(stored) ? ", without what made an image of its target" : "";
+}
+
+}  // namespace
 
 std::string describe_weights(const std::string& file) {
   const TensorFile read = read_tensors(file);
@@ -16,11 +28,13 @@ std::string describe_weights(const std::string& file) {
   if (network != read.metadata.end()) out += fmt::format("  network  {}\n", network->second);
   const std::vector<std::string> classes = classes_from(read.metadata);
   if (!classes.empty()) out += fmt::format("  classes  {}: {}\n", classes.size(), fmt::join(classes, ", "));
-  const auto usage = usage_from(read.metadata, file);
-  if (!usage) return out + "It does not say how images are prepared for it.\n";
-  const std::string text = metadata_of(*usage).at("usage");
-  return fmt::format("{}Images are prepared as [{}] of its run did. pipeline-run --predict IMAGES --weights {} uses this:\n\n{}",
-                     out, usage->graph, file, text.substr(0, text.find("\n[document]")));
+  const auto stored = usage_from(read.metadata, file);
+  if (!stored) return out + "It does not say how images are prepared for it.\n";
+  const Usage usage = for_photographs(*stored);
+  out += fmt::format("Images are prepared as [{}] of its run did{}. pipeline-run --predict IMAGES --weights {} uses this:\n\n",
+                     usage.graph, left_out(*stored), file);
+  const std::string text = metadata_of(usage).at("usage");
+  return out + text.substr(0, text.find("\n[document]"));
 }
 
 }  // namespace millrace

@@ -95,6 +95,13 @@ void check_prediction(const CommandLine& line, const std::vector<std::string>& f
   if (line.predict.empty()) {
     fail(ErrorKind::usage, "{} belongs to --predict IMAGES", line.out.empty() ? "--labels" : "--out");
   }
+  if (!files.empty() && !files.front().ends_with(".toml")) {
+    fail(
+        ErrorKind::usage,
+        "--predict takes one name, and '{}' is another: name the folder of images or a list of them, and put a pattern of shards "
+        "in quotes, '*.tar'",
+        files.front());
+  }
   if (!files.empty()) {
     fail(ErrorKind::usage, "--predict makes its pipeline from the weights: leave out '{}', or run its own graph with --graph",
          files.front());

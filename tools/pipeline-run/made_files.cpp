@@ -33,8 +33,7 @@ void MadeFiles::write(const fs::path& path, const std::string& text) {
     missing.push_back(folder);
   }
   folders_.insert(folders_.end(), missing.rbegin(), missing.rend());
-  const bool again = std::any_of(files_.begin(), files_.end(), [&](const Made& made) { return made.path == path; });
-  if (!again) {
+  if (!has(path)) {
     Made made{path, std::nullopt};
     if (std::ifstream before(path, std::ios::binary); before) {
       made.before.emplace(std::istreambuf_iterator<char>(before), std::istreambuf_iterator<char>());
@@ -46,7 +45,12 @@ void MadeFiles::write(const fs::path& path, const std::string& text) {
   file.commit();
 }
 
+bool MadeFiles::has(const fs::path& path) const {
+  return std::any_of(files_.begin(), files_.end(), [&](const Made& made) { return made.path == path; });
+}
+
 void MadeFiles::keep() {
+  kept_ = true;
   files_.clear();
   folders_.clear();
 }

@@ -14,10 +14,12 @@
 #include "common/arguments.h"
 #include "config/plan.h"
 #include "find_rate.h"
+#include "image_count.h"
 #include "last_words.h"
 #include "millrace/plugin.h"
 #include "overfit.h"
 #include "predict.h"
+#include "prediction_folder.h"
 #include "run/check.h"
 #include "run/explain.h"
 #include "run/processes.h"
@@ -65,9 +67,9 @@ void say_where(const CommandLine& line, const RunResult& result) {
   if (result.signal != 0 && !result.go_on.empty()) fmt::print(stderr, "to go on: {}\n", result.go_on);
 }
 
-// The exit code. `speaks`: this process prints what all of them would. `begins`: called before the run.
+// The exit code. `speaks`: this process prints what all of them would. `begins`: called before a session runs.
 int drive(const CommandLine& line, Pipeline& pipeline, const Registry& registry, const std::shared_ptr<Trial>& trial, bool speaks,
-          const std::function<void()>& begins = {}) {
+          const std::function<void(Session&)>& begins = {}) {
   if (line.check) {
     Session session(pipeline, registry, line.options);
     session.prepare();
@@ -84,7 +86,7 @@ int drive(const CommandLine& line, Pipeline& pipeline, const Registry& registry,
     const auto say = [&](const std::string& text) {
       if (!line.quiet && speaks && !text.empty()) fmt::print(stderr, "{}\n", text);
     };
-    if (begins) begins();
+    if (begins) begins(session);
     say(session.batch_choice());
     if (const std::uint64_t batches = std::exchange(to_verify, 0); batches > 0) say(session.verify(batches));
   });
@@ -92,6 +94,48 @@ int drive(const CommandLine& line, Pipeline& pipeline, const Registry& registry,
   if (trial) fmt::print(line.json ? stderr : stdout, "{}", trial->text());
   if (trial && result.signal == 0) return trial->succeeded() ? 0 : 1;
   return result.signal == 0 ? 0 : 128 + result.signal;
+}
+
+// At the end of a prediction that was not stopped. Throws Error(data) where no image could be used.
+void say_of_bad_images(const ImageCount& images, const std::string& ledger) {
+  if (images.bad() == 0) return;
+  if (images.used() == 0) {
+    fail(ErrorKind::data, "--predict: no image could be used: '{}' names {}; the first is {}", ledger,
+         images.bad() == 1 ? "it" : fmt::format("all {}", images.bad()), images.first_bad());
+  }
+  fmt::print(stderr, "warning: {} could not be used: '{}' names {}\n",
+             images.bad() == 1 ? "1 image" : fmt::format("{} images", images.bad()), ledger, images.bad() == 1 ? "it" : "them");
+}
+
+// The exit code. `made` are files that say what is run.
+int run_predictions(CommandLine& line, const Registry& registry, MadeFiles& made) {
+  const std::vector<std::string> files = write_prediction(
+      {line.predict, std::exchange(line.options.weights, {}), line.out, line.labels, line.overrides}, registry, made);
+  line.options.graph = "predict";
+  const auto images = std::make_shared<ImageCount>();
+  line.options.observer = images;
+  int code = 0;
+  std::size_t number = 0;
+  for (const std::string& file : files) {
+    ++number;
+    line.file = file;
+    Pipeline pipeline = load(line, registry, nullptr);
+    code = drive(line, pipeline, registry, nullptr, true, [&](Session& session) {
+      if (pipeline.run.folder.empty()) session.prepare();  // what is wrong with stages that write is said before anything is kept
+      if (file == files.front()) remove_old_prediction(line.out, made);
+      made.keep();
+    });
+    if (code != 0) break;
+  }
+  if (line.check) return code;
+  if (code != 0 && images->passes() < files.size()) {
+    fmt::print(stderr, "interrupted: the predictions in '{}' are not complete{}\n", line.out,
+               files.size() == 1 ? "" : fmt::format("; '{}' was under way, number {} of {}", line.file, number, files.size()));
+    return code;
+  }
+  say_of_bad_images(*images, line.out + (files.size() == 1 ? "/quarantine.jsonl" : "/quarantine-*.jsonl"));
+  if (!line.quiet) fmt::print(stderr, "predictions: {}\n", line.out);
+  return code;
 }
 
 // --predict: pipelines that are made take the place of one that was named, and run one after the other.
@@ -104,27 +148,12 @@ int predict(CommandLine& line, const Registry& registry) {
   const LastWords last_words([](int code) { _exit(code); });
   if (line.out.empty()) line.out = "predictions";
   MadeFiles made;
-  const std::vector<std::string> files = write_prediction(
-      {line.predict, std::exchange(line.options.weights, {}), line.out, line.labels, line.overrides}, registry, made);
-  line.options.graph = "predict";
-  int code = 0;
-  for (const std::string& file : files) {
-    line.file = file;
-    Pipeline pipeline = load(line, registry, nullptr);
-    code = drive(line, pipeline, registry, nullptr, true, [&] {
-      made.keep();
-      if (file == files.front()) remove_ledgers(line.out);
-    });
-    if (code != 0) break;
+  try {
+    return run_predictions(line, registry, made);
+  } catch (const Error& error) {
+    if (made.kept()) throw;
+    throw Error(error.kind(), without_places(error.what(), line.out));
   }
-  if (line.check) return code;
-  const std::size_t bad = count_bad_samples(line.out);
-  if (!line.quiet) fmt::print(stderr, "predictions: {}\n", line.out);
-  if (bad > 0) {
-    fmt::print(stderr, "warning: {} {} could not be used: '{}' names them\n", bad, bad == 1 ? "image" : "images",
-               files.size() == 1 ? line.out + "/quarantine.jsonl" : line.out + "/quarantine-*.jsonl");
-  }
-  return code;
 }
 
 int run(CommandLine& line) {

@@ -19,6 +19,7 @@ struct Seen {
   ImageShape shape, file;  // empty: it cannot be read
   std::string url;
   bool in_archive = false;
+  std::string cause;  // that it cannot be read
 };
 
 Seen seen(const DataLine& line, std::uint64_t index, Sample& sample) {
@@ -27,13 +28,13 @@ Seen seen(const DataLine& line, std::uint64_t index, Sample& sample) {
     line.load(key, DataLine::Depth::decoded, sample);
   } catch (const Error& error) {
     if (error.kind() != ErrorKind::data && error.kind() != ErrorKind::storage) throw;
-    return {{}, {}, sample.url, !sample.member.empty()};
+    return {{}, {}, sample.url, !sample.member.empty(), error.what()};
   }
-  if (sample.fault) return {{}, {}, sample.url, !sample.member.empty()};
+  if (sample.fault) return {{}, {}, sample.url, !sample.member.empty(), sample.fault->cause};
   const ImageShape shape = sample.image().shape;
   const SourceMap source = sample.source_map();
   const bool known = source.height > 0;
-  return {shape, known ? ImageShape{source.height, source.width, shape.channels} : shape, sample.url, !sample.member.empty()};
+  return {shape, known ? ImageShape{source.height, source.width, shape.channels} : shape, sample.url, !sample.member.empty(), {}};
 }
 
 std::vector<Seen> look_at_all(const Pipeline& pipeline, const Registry& registry) {
@@ -129,7 +130,10 @@ std::vector<SizeGroup> group_by_size(const Pipeline& pipeline, const Registry& r
     if (is_new) groups.push_back({image.shape, image.file, image.url, {}, false});
     add(groups[place->second], image);
   }
-  if (groups.empty()) return groups;
+  if (groups.empty()) {
+    fail(ErrorKind::data, "--predict: no image can be read{}",
+         all.empty() ? "" : fmt::format(" of {}; the first is '{}': {}", all.size(), all[0].url, all[0].cause));
+  }
   for (Seen& image : all) {
     if (image.shape == ImageShape{}) add(groups.front(), image);
   }

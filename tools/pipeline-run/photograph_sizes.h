@@ -21,7 +21,7 @@ struct SizeGroup {
 };
 
 // Opens each image that the graph `predict` of the pipeline reads. Images that cannot be read are in the first group: the run
-// names them. No image can be read: nothing.
+// names them. Throws Error(data) where no image can be read.
 std::vector<SizeGroup> group_by_size(const Pipeline& pipeline, const Registry& registry);
 
 // The network's file and variables for an input of another size.

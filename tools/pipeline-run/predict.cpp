@@ -4,17 +4,18 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
+#include <regex>
 #include <set>
+#include <string_view>
 
 #include "config/plan.h"
 #include "millrace/error.h"
 #include "millrace/output_file.h"
-#include "millrace/storage.h"
 #include "network/load.h"
 #include "network/tensor_file.h"
 #include "photograph_sizes.h"
 #include "predict_source.h"
+#include "prediction_folder.h"
 #include "run/fetched_weights.h"
 #include "run/usage.h"
 
@@ -23,6 +24,9 @@ namespace millrace {
 namespace fs = std::filesystem;
 
 namespace {
+
+// Bad samples that a run may have: an image that cannot be read costs the others nothing.
+constexpr std::int64_t kAnyNumber = 1'000'000'000;
 
 struct Sink {
   std::string type, key, name;  // the key that says where it writes, and what it writes there
@@ -63,7 +67,7 @@ struct Part {
 
 class Prediction {
  public:
-  // `usage`: as images are prepared here.
+  // `usage`: as images are prepared here. REQUIRES: request.data is absolute_path().
   Prediction(const PredictRequest& request, const Usage& usage, const Part& part)
       : request_(request),
         usage_(usage),
@@ -74,14 +78,14 @@ class Prediction {
   // Returns the pipeline's path.
   std::string write(const Registry& registry, MadeFiles& files) const {
     const fs::path network_file = path("network", "toml"), file = path("pipeline", "toml");
-    files.write(network_file, to_toml(sized_.document));
+    files.write(network_file, fmt::format("{}\n\n{}", kMadeByPredict, to_toml(sized_.document)));
     Diagnostics errors;
     const auto network = load_network(network_file.string(), sized_.variables, registry, errors);
     errors.throw_if_any();
     if (part_.listed) files.write(path("images", "csv"), list());
     const std::string head =
-        fmt::format("# Made by pipeline-run --predict. It prepares images as [{}] of the run did that wrote the weights{}.\n\n",
-                    usage_.graph, restores(usage_) ? ",\n# without what made an image of its target" : "");
+        fmt::format("{} It prepares images as [{}] of the run did that wrote the weights{}.\n\n", kMadeByPredict, usage_.graph,
+                    restores(usage_) ? ",\n# without what made an image of its target" : "");
     files.write(file, head + to_toml(pipeline(*network)));
     return file.string();
   }
@@ -109,8 +113,7 @@ class Prediction {
   Value network_table() const {
     Value table;
     table.set("use", Value(fmt::format("network{}.toml", part_.suffix)));
-    const bool remote = is_remote(request_.weights) || request_.weights.starts_with("file://");
-    table.set("weights", Value(escaped(remote ? request_.weights : fs::absolute(request_.weights).string())));
+    table.set("weights", Value(escaped(absolute_path(request_.weights))));
     for (const Member& member : sized_.variables.table()) table.set(member.key, escaped(member.value));
     return table;
   }
@@ -118,7 +121,7 @@ class Prediction {
   std::string list() const {
     std::string text = "file_name\r\n";
     for (const std::string& url : part_.group->urls) {
-      append_csv(text, url_scheme(url) == "file" && !url.starts_with("file:") ? fs::absolute(url).string() : url);
+      append_csv(text, url);
       text += "\r\n";
     }
     return text;
@@ -138,6 +141,7 @@ class Prediction {
     add(usage_.prepare, flow, table);
     if (part_.group != nullptr) say_size(table);
     batch.set("size", batch_size());
+    batch.set("bad_sample_budget", Value(kAnyNumber));
     flow.emplace_back("batch");
     table.set("batch", std::move(batch));
     add(usage_.predict, flow, table);
@@ -267,7 +271,6 @@ std::vector<std::string> write_sizes(const PredictRequest& request, const Usage&
     const std::string file = Prediction(request, usage, {}).write(registry, to_look_with);
     groups = group_by_size(load_pipeline(file, request.overrides, registry), registry);
   }
-  if (groups.empty()) return {Prediction(request, usage, {}).write(registry, files)};
   for (const SizeGroup& group : groups) check_size(usage, group, registry);
   if (groups.size() == 1) return {Prediction(request, usage, {"", &groups.front(), false}).write(registry, files)};
   refuse_several_sizes(groups);
@@ -279,43 +282,36 @@ std::vector<std::string> write_sizes(const PredictRequest& request, const Usage&
   return made;
 }
 
-bool is_ledger(const fs::path& path) {
-  const std::string name = path.filename().string();
-  return name.starts_with("quarantine") && name.ends_with(".jsonl");
-}
-
 }  // namespace
 
 std::vector<std::string> write_prediction(const PredictRequest& request, const Registry& registry, MadeFiles& files) {
   if (request.weights.empty()) fail(ErrorKind::usage, "--predict needs the weights of a run: --weights FILE");
-  if (request.folder.find("://") != std::string::npos) {
-    fail(ErrorKind::usage,
-         "--out: '{}' is a URL, and predictions are written into a folder of this machine: name one, and copy it",
-         request.folder);
-  }
+  PredictRequest whole = request;
+  whole.data = absolute_path(request.data);
+  std::vector<std::string> read = {whole.data};
+  if (std::error_code ignored; fs::is_directory(request.labels, ignored)) read.push_back(absolute_path(request.labels));
+  check_prediction_folder(request.folder, read);
   const Usage usage = for_photographs(usage_in(request.weights, registry));
-  if (takes_own_size(usage)) return write_sizes(request, usage, registry, files);
-  return {Prediction(request, usage, {}).write(registry, files)};
+  if (takes_own_size(usage)) return write_sizes(whole, usage, registry, files);
+  return {Prediction(whole, usage, {}).write(registry, files)};
 }
 
-std::size_t count_bad_samples(const std::string& folder) {
-  std::size_t count = 0;
-  std::error_code error;
-  const fs::directory_iterator entries(folder, error);
-  if (error) fail(ErrorKind::storage, "cannot list '{}': {}", folder, error.message());
-  for (const auto& entry : entries) {
-    if (!is_ledger(entry.path())) continue;
-    std::ifstream file(entry.path());
-    for (std::string line; std::getline(file, line);) ++count;
+std::string without_places(const std::string& text, const std::string& folder) {
+  static const std::regex kPlace(R"((pipeline|network)(-\d+x\d+)?\.toml((:\d+:\d+)?: | does otherwise: change it))");
+  static const std::regex kAdvice(R"(preprocessing = "mine" in \[network\])");
+  const std::string prefix = (fs::path(folder) / "").string();
+  std::string out;
+  std::size_t done = 0;
+  for (std::size_t at = text.find(prefix); at != std::string::npos; at = text.find(prefix, std::max(at + 1, done))) {
+    const auto name = text.begin() + static_cast<std::ptrdiff_t>(at + prefix.size());
+    std::smatch found;
+    const bool begins = at == 0 || std::string_view(" \n'").find(text[at - 1]) != std::string_view::npos;
+    if (!begins || !std::regex_search(name, text.end(), found, kPlace, std::regex_constants::match_continuous)) continue;
+    out += text.substr(done, at - done);
+    out += found.str(3).ends_with(": ") ? "--predict: " : "--set does otherwise: leave it out";
+    done = at + prefix.size() + static_cast<std::size_t>(found.length());
   }
-  return count;
-}
-
-void remove_ledgers(const std::string& folder) {
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    if (is_ledger(entry.path())) fs::remove(entry.path(), ignored);
-  }
+  return std::regex_replace(out + text.substr(done), kAdvice, "--set network.preprocessing=mine");
 }
 
 }  // namespace millrace

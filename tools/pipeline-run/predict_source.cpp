@@ -74,14 +74,21 @@ Value label_images(const std::string& data, const std::string& labels, const Usa
   Value table;
   table.set("stage", Value("read_pairs"));
   table.set("images", Value(escaped(data)));
-  table.set("labels", Value(escaped(labels)));
+  table.set("labels", Value(escaped(absolute_path(labels))));
   table.set("classes", Value(std::move(classes)));
   return table;
 }
 
 void check_labels(const std::string& type, const std::string& labels, const Usage& usage) {
   if (usage.output == "map" && type != "read_folder") {
-    fail(ErrorKind::usage, "--labels: pixels are compared with label images, FOLDER, and images of a folder");
+    fail(ErrorKind::usage,
+         "--labels: label images are those of a folder of images, and {} reads no folder: name two folders, --predict IMAGES "
+         "--labels LABELS. What stands in lists and shards is compared by a graph of the run's own file",
+         type);
+  }
+  std::error_code ignored;
+  if (usage.output == "map" && labels.find("://") == std::string::npos && !fs::is_directory(labels, ignored)) {
+    fail(ErrorKind::usage, "--labels: '{}' is no folder: name the folder of label images", labels);
   }
   if (usage.output == "map") return;
   if (usage.output != "classes") {
@@ -117,6 +124,15 @@ Value escaped(const Value& value) {
     for (Member& member : out.table()) member.value = escaped(member.value);
   }
   return out;
+}
+
+std::string absolute_path(const std::string& path) {
+  if (path.find("://") != std::string::npos || fs::path(path).is_absolute()) return path;
+  const fs::path whole = fs::absolute(path);
+  fs::path plain = whole.lexically_normal();
+  if (!plain.has_filename()) plain = plain.parent_path();  // "." and "photos/"
+  std::error_code ignored;
+  return (fs::equivalent(plain, whole, ignored) ? plain : whole).string();  // ".." behind a link leads elsewhere
 }
 
 Value source_of(const std::string& data, const std::string& labels, const Usage& usage) {

@@ -75,7 +75,10 @@ std::shared_ptr<std::byte> CpuDevice::memory(std::size_t bytes, const std::strin
 std::unique_ptr<Replica> CpuDevice::compile(const Network& network, const CompileOptions& options) {
   if (options.precision == Precision::bf16 && !info_.bf16) {
     fail(ErrorKind::usage,
-         "precision = \"bf16\" needs AVX-512, and this processor ({}) has none; \"fp32\" and \"auto\" run on it", info_.name);
+         "precision = \"bf16\" needs AVX-512, and this processor ({}) has none; \"auto\" takes fp32 on it, also with weights of "
+         "bf16 "
+         "(--set run.precision=auto): results then differ in rounding",
+         info_.name);
   }
   return std::make_unique<CpuReplica>(network, options, options_.cores);
 }

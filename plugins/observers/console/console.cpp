@@ -106,7 +106,8 @@ class ConsoleObserver final : public RunObserver {
 
   void pass(const PassEvent& e) override {
     const std::string result = e.reported ? figures_text(e.figures, 4) : fmt::format("{:.0f} images/s", e.images_per_second);
-    say(fmt::format("{}: {:.0f} images  {}  {}", e.graph, e.samples, result, duration_text(e.seconds)));
+    say(fmt::format("{}: {:.0f} image{}  {}  {}", e.graph, e.samples, e.samples == 1 ? "" : "s", result,
+                    duration_text(e.seconds)));
   }
 
   void checkpoint(const CheckpointEvent& e) override {

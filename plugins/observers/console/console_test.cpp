@@ -81,6 +81,13 @@ TEST_F(ConsoleObserverTest, SaysWhatNoStageReports) {
               observer.pass(pass);
             }),
             "train: epoch 1/2  no stage reports the loss  100 images/s\nvalidate: 130 images  260 images/s  0.5 s\n");
+  EXPECT_EQ(said([](RunObserver& observer) {
+              PassEvent pass = pass_event();
+              pass.reported = false;
+              pass.samples = 1;
+              observer.pass(pass);
+            }),
+            "validate: 1 image  260 images/s  0.5 s\n");
 }
 
 TEST_F(ConsoleObserverTest, NamesTheFirstBadSamples) {

@@ -133,6 +133,7 @@ void ReadPairs::describe(StageDescription<Params>& d) {
 ReadPairs::ReadPairs(const Params& params, const StageContext& context)
     : Source(params),
       run_(context.run),
+      table_(fmt::format("{}.{}", context.graph, context.name)),
       images_{storage_for(context, "images", params.images, Storage::Kind::folder), params.images, {}},
       extensions_(params.extensions),
       skip_unpaired_(params.unpaired == "skip"),
@@ -155,11 +156,15 @@ void ReadPairs::open() {
   const std::vector<std::string>& alone = pairs_.left_out;
   if (!alone.empty() && !skip_unpaired_) {
     const std::string others = alone.size() > 1 ? fmt::format(" (nor have others, {} in all)", alone.size()) : "";
-    fail(ErrorKind::data, "'{}' has no partner{}; unpaired = \"skip\" leaves such files out", alone.front(), others);
+    fail(ErrorKind::data, "'{0}' has no partner{1}; unpaired = \"skip\" in [{2}] leaves such files out, --set {2}.unpaired=skip",
+         alone.front(), others, table_);
   }
   if (size() == 0) fail(ErrorKind::data, "no file in '{}' has a partner in '{}'", images_.url, targets_->url);
-  if (!alone.empty() && run_)
-    run_->warn(fmt::format("{} files have no partner and are left out, such as '{}'", alone.size(), alone.front()));
+  if (!alone.empty() && run_) {
+    const std::string what = alone.size() == 1 ? "1 file has no partner and is left out:"
+                                               : fmt::format("{} files have no partner and are left out, such as", alone.size());
+    run_->warn(fmt::format("{} '{}'", what, alone.front()));
+  }
   pairs_.left_out = {};
 }
 

@@ -70,6 +70,7 @@ class ReadPairs : public Source {
 
  private:
   RunServices* run_;
+  std::string table_;  // of its keys: "train.read"
   PairingFolder images_;
   std::optional<PairingFolder> targets_;
   Extensions extensions_;

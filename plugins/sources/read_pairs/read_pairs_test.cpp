@@ -19,6 +19,8 @@ class ReadPairsTest : public testing::Test {
     registry_.load(MILLRACE_PLUGINS "/storage_file.so");
     context_.registry = &registry_;
     context_.run = &run_;
+    context_.graph = "train";
+    context_.name = "read";
     for (const char* name : {"images/a.jpg", "images/b/1.jpg"}) folder_.write(name, name);
     for (const char* name : {"labels/a.png", "labels/b/1.png"}) folder_.write(name, std::string(name) + " label");
   }
@@ -155,22 +157,23 @@ TEST_F(ReadPairsTest, NamesFilesWithoutAPartner) {
   folder_.write("images/c.jpg");
   const Error error = error_of(params());
   EXPECT_EQ(error.kind(), ErrorKind::data);
-  EXPECT_EQ(error.message(),
-            fmt::format("'{}' has no partner; unpaired = \"skip\" leaves such files out", folder_ / "images/c.jpg"));
+  const std::string advice = "unpaired = \"skip\" in [train.read] leaves such files out, --set train.read.unpaired=skip";
+  EXPECT_EQ(error.message(), fmt::format("'{}' has no partner; {}", folder_ / "images/c.jpg", advice));
   folder_.write("labels/d.png");
   EXPECT_EQ(error_of(params()).message(),
-            fmt::format("'{}' has no partner (nor have others, 2 in all); unpaired = \"skip\" leaves such files out",
-                        folder_ / "images/c.jpg"));
+            fmt::format("'{}' has no partner (nor have others, 2 in all); {}", folder_ / "images/c.jpg", advice));
 }
 
 TEST_F(ReadPairsTest, LeavesFilesWithoutAPartnerOutWhenAsked) {
   const Texts before = samples(params());
   folder_.write("images/a2.jpg");
-  folder_.write("labels/d.png");
   auto skipping = params();
   skipping.unpaired = "skip";
   EXPECT_EQ(samples(skipping), before);
-  EXPECT_EQ(run_.warnings().front(),
+  EXPECT_EQ(run_.warnings().back(), fmt::format("1 file has no partner and is left out: '{}'", folder_ / "images/a2.jpg"));
+  folder_.write("labels/d.png");
+  EXPECT_EQ(samples(skipping), before);
+  EXPECT_EQ(run_.warnings().back(),
             fmt::format("2 files have no partner and are left out, such as '{}'", folder_ / "images/a2.jpg"));
   folder_.write("others/x.png");
   skipping.labels = folder_ / "others";

@@ -80,7 +80,8 @@ TEST_F(DecodeImageTest, ASizeIsAPromise) {
   EXPECT_EQ(DecodeImage(params, context_).image_shape(), (ImageShape{16, 20, 3}));
   EXPECT_EQ(decode(encode({.height = 16, .width = 20}), params).size(), 16U * 20 * 3);
   EXPECT_EQ(error_of(encode({.height = 20, .width = 16}), params),
-            "the image is 20 x 16, but `size` alone says that all are 16 x 20: `fit = \"exact\"` beside it resizes them");
+            "the image is 20 x 16, but `size` alone says that all are 16 x 20: resize the file, or train with `fit = \"exact\"` "
+            "beside it");
 }
 
 TEST_F(DecodeImageTest, AnImageOfAnotherSizeDoesNotSpoilTheNext) {

@@ -152,8 +152,9 @@ Excerpt ExcerptRule::excerpt(int height, int width, const Draws& draws) const {
     case Mode::same_size:
       if (height == height_ && width == width_) break;
       fail(ErrorKind::content,
-           "the image is {} x {}, but `size` alone says that all are {} x {}: `fit = \"exact\"` beside it resizes them", height,
-           width, height_, width_);
+           "the image is {} x {}, but `size` alone says that all are {} x {}: resize the file, or train with `fit = \"exact\"` "
+           "beside it",
+           height, width, height_, width_);
     case Mode::stretch: return resampled(whole, height_, width_);
     case Mode::random_part: return resampled(random_part(height, width, draws), height_, width_);
     case Mode::middle: return middle(height, width);

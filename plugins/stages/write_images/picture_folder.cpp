@@ -10,6 +10,7 @@
 #include "millrace/error.h"
 #include "millrace/output_file.h"
 #include "millrace/random.h"
+#include "millrace/run.h"
 #include "millrace/storage.h"
 
 namespace millrace {
@@ -53,18 +54,30 @@ std::string inside(const std::string& path) {
 void PictureFolder::open(const StageContext& context) {
   const std::filesystem::path some_file = output_path(context, "folder", params_.folder + "/1.png");
   folder_ = some_file.parent_path().string();
+  run_ = context.run;
+  images_ = context.samples_per_epoch;
 }
 
 void PictureFolder::write(const Predictions::Sample& sample, const ImageView& image, const std::uint8_t* palette) {
   OutputFile file(path_of(sample), OutputFile::Sync::later);
   file.write(png_bytes(image, palette));
   file.commit();
-  wrote_ = true;
+  ++written_;
 }
 
 void PictureFolder::end_pass() {
   taken_.clear();
-  if (std::exchange(wrote_, false)) sync_files(folder_);
+  if (std::exchange(written_, 0) > 0) sync_files(folder_);
+}
+
+void PictureFolder::stop() noexcept {
+  if (written_ == 0 || run_ == nullptr) return;
+  try {
+    run_->warn(fmt::format("'{}' is not whole: {} pictures{} were written", folder_, written_,
+                           images_ > 0 ? fmt::format(" of {} images", images_) : ""));
+  } catch (...) {  // the run has ended with an error of its own
+  }
+  written_ = 0;
 }
 
 // Of a file or an archive's member.

@@ -40,6 +40,7 @@ class PictureFolder {
   // `palette`: 256 colours of three bytes, where the image's values are indices into it; otherwise null.
   void write(const Predictions::Sample& sample, const ImageView& image, const std::uint8_t* palette = nullptr);
   void end_pass();
+  void stop() noexcept;  // of the stage; warns where pictures of a pass are missing
 
  private:
   std::string path_of(const Predictions::Sample& sample);
@@ -47,7 +48,9 @@ class PictureFolder {
 
   const PictureParams params_;
   std::string folder_;
-  bool wrote_ = false;                       // in this pass
+  RunServices* run_ = nullptr;
+  std::uint64_t images_ = 0;                 // of the source; 0: not known
+  std::uint64_t written_ = 0;                // in this pass
   std::unordered_set<std::uint64_t> taken_;  // hashes of the pass's names
 };
 

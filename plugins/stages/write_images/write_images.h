@@ -37,7 +37,10 @@ class WriteImages : public Stage {
 
   void open() override { pictures_.open(context_); }
   void process(int, Packet packet, Output& output) override { line_.add(std::move(packet), output); }
-  void stop() noexcept override { line_.stop(); }
+  void stop() noexcept override {
+    line_.stop();
+    pictures_.stop();
+  }
 
  private:
   void write(const Predictions& share);

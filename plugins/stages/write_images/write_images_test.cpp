@@ -97,6 +97,21 @@ TEST_F(WriteImagesTest, WritesTheSameNamesInTheNextPass) {
   EXPECT_EQ(testkit::read_png(folder_ / "images/0.png").pixels, (Pixels{128, 64, 0, 128, 64, 0}));
 }
 
+TEST_F(WriteImagesTest, AStoppedRunSaysHowManyPicturesThereAre) {
+  context_.samples_per_epoch = 5;
+  const auto harness = made<WriteImages>();
+  const Ref<Predictions> first = share({kImage, kImage, kImage}), second = share({kImage, kImage});
+  EXPECT_TRUE(write(*harness, first).empty());
+  harness->stage().stop();
+  EXPECT_TRUE(run_.warnings().empty()) << "the pass was whole";
+  const auto stopped = made<WriteImages>();
+  second->last = false;
+  EXPECT_TRUE(write(*stopped, second).empty());
+  stopped->stage().stop();
+  EXPECT_EQ(run_.warnings(),
+            std::vector<std::string>{"'" + (folder_ / "images") + "' is not whole: 2 pictures of 5 images were written"});
+}
+
 TEST_F(WriteImagesTest, NamesAFolderWhereNothingCanBeWritten) {
   folder_.write("file", "x");
   const std::string folder = folder_ / "file/images";

@@ -29,7 +29,7 @@ namespace millrace {
 // class numbers as indices into a palette: that of `colours`, else of the source or the weights, else of PASCAL VOC. "overlay"
 // lays the palette over the image. size = "network" is the size of the network's input; "source" is that of the image in its
 // file: each of its pixels takes the nearest pixel that the network saw, by the sample's affine map, and value 255 where the
-// network saw none.
+// network saw none. An overlay lies over what the network saw, which size = "source" enlarges: it is not as sharp as the file.
 //
 // Ports: in, Predictions of (C, H, W) float32, 2 <= C <= 255. Skipped samples are left out; quarantine.jsonl names them. An
 // overlay asks for images: a batch is then in use until its pictures are written. Threading: pictures are made and written on a
@@ -52,7 +52,10 @@ class WriteMasks : public Stage {
 
   void open() override { pictures_.open(context_); }
   void process(int, Packet packet, Output& output) override { line_.add(std::move(packet), output); }
-  void stop() noexcept override { line_.stop(); }
+  void stop() noexcept override {
+    line_.stop();
+    pictures_.stop();
+  }
 
  private:
   std::vector<std::uint8_t> find_labels() const;
