@@ -168,7 +168,7 @@ class Session {
   void place_steps();
   void make_observers();
   void check_processes() const;
-  // session_checkpoint.cpp
+  // session_resume.cpp
   bool has_checkpoints() const;
   std::filesystem::path checkpoint_folder_of(const std::filesystem::path& run) const;
   Storage* checkpoint_storage() const;  // null: they lie in a folder
@@ -178,6 +178,7 @@ class Session {
   void find_checkpoint();
   void choose_checkpoint();
   void share_choice(bool failed);
+  // session_checkpoint.cpp
   void read_network_text();
   void check_changes() const;
   std::size_t checkpoint_bytes(const Replicas& replicas) const;
