@@ -177,6 +177,7 @@ class Session {
   std::filesystem::path named_run() const;
   void find_checkpoint();
   void choose_checkpoint();
+  void refuse_to_begin(const std::filesystem::path& named, const std::vector<std::string>& passed_over) const;
   void share_choice(bool failed);
   // session_checkpoint.cpp
   void read_network_text();

@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "base/folder_names.h"
 #include "millrace/error.h"
 #include "millrace/storage.h"
 #include "run/fetched_weights.h"
@@ -49,9 +50,8 @@ std::vector<fs::path> Session::runs_with_checkpoints() const {
       if (slash != std::string::npos) names.insert(object.name.substr(0, slash));
     });
   } else {
-    std::error_code error;
-    for (const auto& entry : fs::directory_iterator(runs, error)) {
-      if (fs::is_directory(checkpoint_folder_of(entry.path()), error)) names.insert(entry.path().filename().string());
+    for (const std::string& name : names_in(runs)) {
+      if (has_folder(checkpoint_folder_of(runs / name))) names.insert(name);
     }
   }
   std::vector<fs::path> found;
@@ -112,25 +112,41 @@ fs::path Session::named_run() const {
 
 // Of the run that is named, or of the newest one that has a checkpoint: one that was killed before its first hides none.
 void Session::choose_checkpoint() {
-  const auto warn = [this](std::string text) { observers_.warn(std::move(text)); };
+  std::vector<std::string> passed_over;  // checkpoints that cannot be used, and why
   const fs::path named = named_run();
   const std::vector<fs::path> runs = named.empty() ? runs_with_checkpoints() : std::vector<fs::path>{named};
   for (const fs::path& run : runs) {
-    resumed_ = checkpoint_place_of(run)->newest(warn);
+    resumed_ = checkpoint_place_of(run)->newest([&](std::string text) { passed_over.push_back(std::move(text)); });
     if (!resumed_) continue;
     resumed_run_ = run;
     if (run != runs.front()) {
-      warn(fmt::format("the run in '{}' has no checkpoint that can be used: the one in '{}' goes on", runs.front().string(),
-                       run.string()));
+      passed_over.push_back(fmt::format("the run in '{}' has no checkpoint that can be used: the one in '{}' goes on",
+                                        runs.front().string(), run.string()));
     }
+    for (std::string& text : passed_over) observers_.warn(std::move(text));
     if (options_.resumed_rate_factor) resumed_->checkpoint.state.rate_factor = *options_.resumed_rate_factor;
     return;
   }
   if (!named.empty()) resumed_run_ = named;
-  if (!options_.resume || options_.replays) return;
-  if (!named.empty()) fail(ErrorKind::usage, "--resume: the run in '{}' has no checkpoint that can be used", named.string());
-  fail(ErrorKind::usage, "--resume: no run in '{}' has a checkpoint{}",
-       (fs::path(pipeline_.run.folder) / pipeline_.run.name).string(), runs.empty() ? "" : " that can be used");
+  if (!options_.replays) return refuse_to_begin(named, passed_over);
+  for (std::string& text : passed_over) observers_.warn(std::move(text));
+}
+
+// Of a run that was to go on. With resume = "auto" a first run begins; one whose checkpoints are all damaged does not, since what
+// it has done would be lost unseen.
+void Session::refuse_to_begin(const fs::path& named, const std::vector<std::string>& passed_over) const {
+  if (!options_.resume && passed_over.empty()) return;
+  const std::string asked = options_.resume ? "--resume" : "resume = \"auto\"";
+  const std::string usable = passed_over.empty() ? "" : " that can be used";
+  std::string text = named.empty() ? fmt::format("{}: no run in '{}' has a checkpoint{}", asked,
+                                                 (fs::path(pipeline_.run.folder) / pipeline_.run.name).string(), usable)
+                                   : fmt::format("{}: the run in '{}' has no checkpoint{}", asked, named.string(), usable);
+  if (!passed_over.empty()) {
+    text +=
+        fmt::format("; to begin a new run, leave out {}, or give it another run.name", options_.resume ? "--resume" : "resume");
+    for (const std::string& each : passed_over) text += fmt::format("\n  {}", each);
+  }
+  fail(ErrorKind::usage, "{}", text);
 }
 
 // All processes read the same files.

@@ -125,6 +125,32 @@ TEST_F(GoingOnTest, ARunThatWasKilledBeforeItsFirstCheckpointHidesNoOther) {
   }
 }
 
+TEST_F(GoingOnTest, CheckpointsThatCannotBeReadAreNoReasonToBeginAgain) {
+  ASSERT_EQ(run({}).code, 0);
+  const fs::path first = newest_run(runs()), checkpoints = first / "checkpoints";
+  const std::vector<Words> ways = {{"--resume"}, {"--set", "checkpoint.resume=auto"}};
+  for (const auto& entry : fs::directory_iterator(checkpoints)) {
+    if (entry.is_directory()) std::ofstream(entry.path() / "state.json") << "{";
+  }
+  for (const Words& options : ways) {
+    const Outcome damaged = run({}, options);
+    EXPECT_EQ(damaged.code, 2) << damaged.err;
+    EXPECT_NE(damaged.err.find(" has a checkpoint that can be used; to begin a new run, leave out "), std::string::npos)
+        << damaged.err;
+    EXPECT_NE(damaged.err.find("step-000000012' cannot be used: 'state.json' has 1 bytes"), std::string::npos) << damaged.err;
+    EXPECT_EQ(newest_run(runs()), first);
+  }
+  fs::rename(checkpoints, first / "away");
+  fs::create_directory_symlink(checkpoints, checkpoints);
+  for (const Words& options : ways) {
+    const Outcome unreadable = run({}, options);
+    EXPECT_EQ(unreadable.code, 1) << unreadable.err;
+    EXPECT_NE(unreadable.err.find("/checkpoints' cannot be looked at: Too many levels of symbolic links"), std::string::npos)
+        << unreadable.err;
+    EXPECT_EQ(newest_run(runs()), first);
+  }
+}
+
 TEST_F(GoingOnTest, ANetworkFileThatHasChangedIsRefusedByItsChanges) {
   ASSERT_EQ(run({}).code, 0);
   std::string other = kNetwork;
