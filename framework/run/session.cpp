@@ -300,7 +300,11 @@ RunResult Session::run() {
     if (best_left_) save_best({});
     error = wrong_number() && error.kind() == ErrorKind::run ? with_advice(error) : with_checkpoint(error);
     end.error = error.what();
-    end_observers(std::move(end));
+    try {
+      end_observers(std::move(end));
+    } catch (const Error& lost) {
+      observers_.warn(lost.what());
+    }
     throw error;
   }
   end.epoch = result.epoch;
@@ -308,7 +312,12 @@ RunResult Session::run() {
   end.signal = result.signal;
   end.stopped = result.stopped;
   end.weights_file = result.weights_file;
-  end_observers(std::move(end));
+  try {
+    end_observers(std::move(end));
+  } catch (const Error& error) {
+    if (result.weights_file.empty()) throw;
+    fail(ErrorKind::run, "{}; the run is done, and its weights are in '{}'", error.what(), result.weights_file);
+  }
   return result;
 }
 
