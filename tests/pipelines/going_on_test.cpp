@@ -188,6 +188,15 @@ TEST_F(GoingOnTest, AnObserverMayAskForACheckpoint) {
       << without.err;
 }
 
+TEST_F(GoingOnTest, AFileThatMayGrowNoMoreIsAnErrorAndNoSignal) {
+  Words words = {"/bin/sh", "-c", "ulimit -f 1; exec \"$@\"", "sh"};
+  const Words rest = command({});
+  words.insert(words.end(), rest.begin(), rest.end());
+  const Outcome outcome = run_command(words);
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_NE(outcome.err.find("File too large"), std::string::npos) << outcome.err;
+}
+
 // Steps that take long: a checkpoint copies few weights.
 TEST_F(GoingOnTest, TrainingStandsStillForLessThanAStep) {
   write_network(R"(input  = { channels = 3, height = 32, width = 32 }
