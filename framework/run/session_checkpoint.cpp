@@ -9,7 +9,7 @@
 #include "config/difference.h"
 #include "config/document.h"
 #include "millrace/error.h"
-#include "run/checkpoint_format.h"
+#include "run/best_checkpoint.h"
 #include "run/session.h"
 #include "run/versions.h"
 #include "run/weights.h"
@@ -20,44 +20,10 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kBestKey = "checkpoint.best ";
-
 // "conv1.weight/momentum"; of statistics, which differ between replicas, "bn1.running_mean/value/0".
 std::string tensor_name(const Parameter& parameter, const std::string& state, std::size_t replica) {
   return parameter.statistic ? fmt::format("{}/{}/{}", parameter.name, state, replica)
                              : fmt::format("{}/{}", parameter.name, state);
-}
-
-// What a run that was killed had not come to: to remove what it was writing, and to say that its first checkpoint is the best.
-void mend_folders(CheckpointPlace& checkpoints, const fs::path& run, const FoundCheckpoint& used) {
-  remove_unfinished(run, used.path);
-  checkpoints.remove_unfinished(used.path.filename().string());
-  const RunState& state = used.checkpoint.state;
-  std::string name = used.path.filename().string();
-  if (!is_checkpoint_name(name)) name = checkpoint_name(state.step);  // it lay under another name while it was replaced
-  for (const auto& [key, watched] : state.watched) {
-    const bool is_best = key.starts_with(kBestKey) && watched.best && watched.best_step == state.step;
-    if (is_best && checkpoints.pointed_to("best") != name) checkpoints.point_to("best", name);
-  }
-}
-
-// A best checkpoint that the disk never took is none: the one that is there is the best so far.
-void mend_best(CheckpointPlace& checkpoints, RunState& state) {
-  for (auto& [key, watched] : state.watched) {
-    if (!key.starts_with(kBestKey) || !watched.best || watched.best_step == state.step) continue;
-    const std::string name = checkpoints.pointed_to("best");
-    if (is_checkpoint_name(name) && step_of_checkpoint(name) >= watched.best_step) continue;
-    RunState::Watched there{.best = std::nullopt, .best_step = 0, .passes = watched.passes};
-    if (is_checkpoint_name(name)) {
-      try {
-        const RunState best = checkpoints.read(name).state;
-        const auto found = best.watched.find(key);
-        if (found != best.watched.end()) there = {found->second.best, found->second.best_step, watched.passes};
-      } catch (const Error&) {  // it is damaged, and so none
-      }
-    }
-    watched = there;
-  }
 }
 
 // As Replica::states() says.
@@ -140,8 +106,10 @@ void Session::make_checkpoints(const fs::path& run) {
                            .warn = [this](std::string text) { observers_.warn(std::move(text)); }});
   if (!resumed_) return;
   const auto place = checkpoint_place_of(run);
-  mend_folders(*place, run, *resumed_);
-  mend_best(*place, resumed_->checkpoint.state);
+  remove_unfinished(run, resumed_->path);
+  place->remove_unfinished(resumed_->path.filename().string());
+  point_to_best(*place, *resumed_);
+  mend_best(*place, resumed_->checkpoint.state, [this](std::string text) { observers_.warn(std::move(text)); });
 }
 
 // Of all replicas of all processes.
