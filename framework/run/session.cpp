@@ -25,6 +25,7 @@ Session::Session(const Pipeline& pipeline, const Registry& registry, SessionOpti
     fail(ErrorKind::usage, "{}: no graph '{}'; there {} {}{}", pipeline_.file, options_.graph, names.size() == 1 ? "is" : "are",
          fmt::join(names, ", "), near ? fmt::format("; nearest is '{}'", *near) : "");
   }
+  check_name();
   make_observers();
   if (!options_.notice.empty()) observers_.warn(options_.notice);
   find_checkpoint();
@@ -362,6 +363,7 @@ RunResult Session::train() {
                      .save = [this](const std::string& name) { return save_weights(name); },
                      .save_best = [this](std::optional<std::uint64_t> found) { return save_best(found); },
                      .resumed = resumed_ ? &resumed_->checkpoint.state : nullptr,
+                     .resumed_from = resumed_ ? resumed_->path : std::filesystem::path(),
                      .checkpoints = checkpoints_.get(),
                      .checkpoint = std::move(write_checkpoint)});
   RunResult result = training.run();

@@ -169,15 +169,24 @@ class Session {
   void make_observers();
   void check_processes() const;
   // session_resume.cpp
+  void check_name() const;
+  // "quickstart/2026-01-01T00-00-00": below run.folder; of a run that lies elsewhere, its last two names.
+  std::filesystem::path name_of(const std::filesystem::path& run) const;
   bool has_checkpoints() const;
   std::filesystem::path checkpoint_folder_of(const std::filesystem::path& run) const;
   Storage* checkpoint_storage() const;  // null: they lie in a folder
   std::unique_ptr<CheckpointPlace> checkpoint_place_of(const std::filesystem::path& run) const;
   std::vector<std::filesystem::path> runs_with_checkpoints() const;
-  std::filesystem::path named_run() const;
+  struct NamedRun {  // by --resume; empty: none is
+    std::filesystem::path run;
+    std::string checkpoint;  // "step-000001200"; "": the newest one
+  };
+  NamedRun named_run() const;
+  const char* asked() const;  // what asks for a checkpoint to go on behind
   void find_checkpoint();
   void choose_checkpoint();
-  void refuse_to_begin(const std::filesystem::path& named, const std::vector<std::string>& passed_over) const;
+  void begin_or_refuse(const std::filesystem::path& named, const std::vector<std::string>& passed_over);
+  std::string checkpoints_elsewhere(const std::filesystem::path& named) const;
   void share_choice(bool failed);
   // session_checkpoint.cpp
   void read_network_text();

@@ -9,6 +9,7 @@
 #include "base/folder_names.h"
 #include "millrace/error.h"
 #include "millrace/storage.h"
+#include "run/checkpoint_format.h"
 #include "run/fetched_weights.h"
 #include "run/run_log.h"
 #include "run/session.h"
@@ -19,14 +20,28 @@ namespace fs = std::filesystem;
 
 namespace {
 
-fs::path checkpoint_folder(const CheckpointPlan& plan, const fs::path& run) {
-  if (plan.folder.empty()) return run / "checkpoints";
-  return fs::path(plan.folder) / run.parent_path().filename() / run.filename();
-}
+fs::path whole_path(const fs::path& path) { return fs::absolute(path).lexically_normal(); }
 
 }  // namespace
 
-fs::path Session::checkpoint_folder_of(const fs::path& run) const { return checkpoint_folder(pipeline_.checkpoint, run); }
+// Before anything is looked for or made.
+void Session::check_name() const {
+  const fs::path name = fs::path(pipeline_.run.name).lexically_normal();
+  if (pipeline_.run.folder.empty() || (!name.empty() && name.is_relative() && *name.begin() != ".." && name != ".")) return;
+  fail(ErrorKind::usage, "{}: run.name = \"{}\" leaves run.folder: a name is that of a folder in it, \"x\" or \"x/y\"",
+       pipeline_.file, pipeline_.run.name);
+}
+
+fs::path Session::name_of(const fs::path& run) const {
+  const fs::path name = whole_path(run).lexically_relative(whole_path(pipeline_.run.folder));
+  if (name.has_parent_path() && *name.begin() != "..") return name;
+  return run.parent_path().filename() / run.filename();
+}
+
+fs::path Session::checkpoint_folder_of(const fs::path& run) const {
+  const std::string& folder = pipeline_.checkpoint.folder;
+  return folder.empty() ? run / "checkpoints" : fs::path(folder) / name_of(run);
+}
 
 Storage* Session::checkpoint_storage() const {
   const std::string& folder = pipeline_.checkpoint.folder;
@@ -37,25 +52,26 @@ std::unique_ptr<CheckpointPlace> Session::checkpoint_place_of(const fs::path& ru
   return checkpoint_place(checkpoint_folder_of(run), checkpoint_storage());
 }
 
-// Runs of this name that have a place for checkpoints, the newest first: they are named by their dates. With a storage it may be
-// runs of another machine, which have no folder here yet.
+// Runs of this name that have a place for checkpoints, the newest first: they are named by their dates. Where checkpoints lie
+// elsewhere, as in a bucket, a run may have no folder here: it is one of another machine, or its folder is gone.
 std::vector<fs::path> Session::runs_with_checkpoints() const {
-  const fs::path runs = fs::path(pipeline_.run.folder) / pipeline_.run.name;
+  const fs::path name = fs::path(pipeline_.run.name).lexically_normal(), runs = fs::path(pipeline_.run.folder) / name;
+  const std::string& folder = pipeline_.checkpoint.folder;
   std::set<std::string, std::greater<>> names;
   if (Storage* const storage = checkpoint_storage()) {
-    const std::string all = join_url(pipeline_.checkpoint.folder, runs.filename().string());
+    const std::string all = join_url(folder, name.string());
     if (storage->is_empty(all)) return {};
     storage->list(all, [&](const Storage::Object& object) {
       const std::size_t slash = object.name.find('/');
       if (slash != std::string::npos) names.insert(object.name.substr(0, slash));
     });
   } else {
-    for (const std::string& name : names_in(runs)) {
-      if (has_folder(checkpoint_folder_of(runs / name))) names.insert(name);
+    for (const std::string& each : names_in(folder.empty() ? runs : fs::path(folder) / name)) {
+      if (has_folder(checkpoint_folder_of(runs / each))) names.insert(each);
     }
   }
   std::vector<fs::path> found;
-  for (const std::string& name : names) found.push_back(runs / name);
+  for (const std::string& each : names) found.push_back(runs / each);
   return found;
 }
 
@@ -66,7 +82,11 @@ bool Session::has_checkpoints() const {
 
 fs::path Session::run_folder() const {
   if (pipeline_.run.folder.empty() || options_.only_main || !is_first()) return {};
-  return resumed_ ? resumed_run_ : make_run_folder(pipeline_.run.folder, pipeline_.run.name);
+  if (!resumed_) return make_run_folder(pipeline_.run.folder, pipeline_.run.name);
+  std::error_code error;
+  fs::create_directories(resumed_run_, error);  // it may be gone, where checkpoints lie elsewhere
+  if (error) fail(ErrorKind::usage, "the run's folder '{}' cannot be made: {}", resumed_run_.string(), error.message());
+  return resumed_run_;
 }
 
 // Before anything else is looked at. Rank 0 chooses for all processes.
@@ -98,55 +118,98 @@ void Session::find_checkpoint() {
   if (resumed_) options_.from = {resumed_->checkpoint.state.epoch, resumed_->checkpoint.state.step_of_epoch};
 }
 
-// The folder of the run that --resume names; "": it names none.
-fs::path Session::named_run() const {
+const char* Session::asked() const {
+  if (options_.replays) return "--explain-nan";
+  return options_.resume ? "--resume" : "resume = \"auto\"";
+}
+
+// The folder of a run, or a checkpoint in its place.
+Session::NamedRun Session::named_run() const {
   if (!options_.resume || options_.resume->empty()) return {};
   fs::path run = fs::path(*options_.resume).lexically_normal();
   if (!run.has_filename()) run = run.parent_path();  // "runs/x/2026-01-01T00-00-00/"
+  std::string checkpoint;
+  if (is_checkpoint_name(run.filename().string())) {
+    checkpoint = run.filename().string();
+    run = run.parent_path();
+    if (run.filename() == "checkpoints") {
+      run = run.parent_path();
+    } else if (!pipeline_.checkpoint.folder.empty()) {
+      run = fs::path(pipeline_.run.folder) / pipeline_.run.name / run.filename();
+    }
+  }
   std::error_code ignored;
-  const bool is_elsewhere = checkpoint_storage() != nullptr;  // a run of another machine has no folder here
-  if (!is_elsewhere && !fs::is_directory(run, ignored))
-    fail(ErrorKind::usage, "--resume: '{}' is no folder of a run", run.string());
-  return run;
+  const bool may_be_gone = !pipeline_.checkpoint.folder.empty();  // its checkpoints lie elsewhere
+  if (!may_be_gone && !fs::is_directory(run, ignored))
+    fail(ErrorKind::usage, "{}: '{}' is no folder of a run", asked(), run.string());
+  return {std::move(run), std::move(checkpoint)};
 }
 
 // Of the run that is named, or of the newest one that has a checkpoint: one that was killed before its first hides none.
 void Session::choose_checkpoint() {
   std::vector<std::string> passed_over;  // checkpoints that cannot be used, and why
-  const fs::path named = named_run();
-  const std::vector<fs::path> runs = named.empty() ? runs_with_checkpoints() : std::vector<fs::path>{named};
+  const auto pass_over = [&](std::string text) { passed_over.push_back(std::move(text)); };
+  const NamedRun named = named_run();
+  const std::vector<fs::path> runs = named.run.empty() ? runs_with_checkpoints() : std::vector<fs::path>{named.run};
   for (const fs::path& run : runs) {
-    resumed_ = checkpoint_place_of(run)->newest([&](std::string text) { passed_over.push_back(std::move(text)); });
+    const auto place = checkpoint_place_of(run);
+    const auto read = [&](const std::string& name) { return place->read(name); };
+    resumed_ = named.checkpoint.empty() ? place->newest(pass_over)
+                                        : first_whole({named.checkpoint}, checkpoint_folder_of(run), read, pass_over);
     if (!resumed_) continue;
     resumed_run_ = run;
     if (run != runs.front()) {
-      passed_over.push_back(fmt::format("the run in '{}' has no checkpoint that can be used: the one in '{}' goes on",
-                                        runs.front().string(), run.string()));
+      pass_over(fmt::format("the run in '{}' has no checkpoint that can be used: the one in '{}' goes on", runs.front().string(),
+                            run.string()));
     }
     for (std::string& text : passed_over) observers_.warn(std::move(text));
     if (options_.resumed_rate_factor) resumed_->checkpoint.state.rate_factor = *options_.resumed_rate_factor;
     return;
   }
-  if (!named.empty()) resumed_run_ = named;
-  if (!options_.replays) return refuse_to_begin(named, passed_over);
+  if (!named.run.empty()) resumed_run_ = named.run;
+  if (!options_.replays) return begin_or_refuse(named.run, passed_over);
   for (std::string& text : passed_over) observers_.warn(std::move(text));
 }
 
-// Of a run that was to go on. With resume = "auto" a first run begins; one whose checkpoints are all damaged does not, since what
-// it has done would be lost unseen.
-void Session::refuse_to_begin(const fs::path& named, const std::vector<std::string>& passed_over) const {
-  if (!options_.resume && passed_over.empty()) return;
-  const std::string asked = options_.resume ? "--resume" : "resume = \"auto\"";
+// Nothing was found to go on behind. With resume = "auto" a first run begins; one whose checkpoints are all damaged does not,
+// since what it has done would be lost unseen.
+void Session::begin_or_refuse(const fs::path& named, const std::vector<std::string>& passed_over) {
+  const std::string elsewhere = checkpoints_elsewhere(named);
+  if (!options_.resume && passed_over.empty()) {
+    if (!elsewhere.empty()) observers_.warn("a new run begins" + elsewhere);
+    return;
+  }
   const std::string usable = passed_over.empty() ? "" : " that can be used";
-  std::string text = named.empty() ? fmt::format("{}: no run in '{}' has a checkpoint{}", asked,
+  std::string text = named.empty() ? fmt::format("{}: no run in '{}' has a checkpoint{}", asked(),
                                                  (fs::path(pipeline_.run.folder) / pipeline_.run.name).string(), usable)
-                                   : fmt::format("{}: the run in '{}' has no checkpoint{}", asked, named.string(), usable);
+                                   : fmt::format("{}: the run in '{}' has no checkpoint{}", asked(), named.string(), usable);
+  text += elsewhere;
   if (!passed_over.empty()) {
     text +=
         fmt::format("; to begin a new run, leave out {}, or give it another run.name", options_.resume ? "--resume" : "resume");
     for (const std::string& each : passed_over) text += fmt::format("\n  {}", each);
   }
   fail(ErrorKind::usage, "{}", text);
+}
+
+// Where checkpoint.folder was looked into, and what runs have in their own folders: a clause. "": there is nothing to say.
+std::string Session::checkpoints_elsewhere(const fs::path& named) const {
+  if (pipeline_.checkpoint.folder.empty()) return {};
+  const fs::path all = fs::path(pipeline_.run.folder) / pipeline_.run.name;
+  std::vector<fs::path> runs{named};
+  if (named.empty()) {
+    runs.clear();
+    for (const std::string& name : names_in(all)) runs.push_back(all / name);
+    std::sort(runs.rbegin(), runs.rend());
+  }
+  for (const fs::path& run : runs) {
+    const fs::path own = run / "checkpoints";
+    if (!has_folder(own) || checkpoint_names(own).empty()) continue;
+    return fmt::format(
+        "; looked in checkpoint.folder = \"{}\", and '{}' has some: to go on behind them, leave checkpoint.folder out",
+        pipeline_.checkpoint.folder, own.string());
+  }
+  return options_.resume ? fmt::format("; looked in checkpoint.folder = \"{}\"", pipeline_.checkpoint.folder) : std::string();
 }
 
 // All processes read the same files.
