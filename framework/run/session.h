@@ -190,6 +190,7 @@ class Session {
   void share_choice(bool failed);
   // session_checkpoint.cpp
   void read_network_text();
+  std::map<std::string, RunState::Data> data() const;
   void check_changes() const;
   std::size_t checkpoint_bytes(const Replicas& replicas) const;
   std::filesystem::path run_folder() const;

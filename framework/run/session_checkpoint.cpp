@@ -10,6 +10,7 @@
 #include "config/document.h"
 #include "millrace/error.h"
 #include "run/best_checkpoint.h"
+#include "run/changes.h"
 #include "run/session.h"
 #include "run/versions.h"
 #include "run/weights.h"
@@ -41,6 +42,15 @@ void Session::read_network_text() {
   if (const auto document = read_document(pipeline_.network_params.use, {}, ignored)) network_text_ = to_toml(*document);
 }
 
+std::map<std::string, RunState::Data> Session::data() const {
+  std::map<std::string, RunState::Data> all;
+  for (const auto& build : builds_) {
+    if (build->source() == nullptr) continue;
+    all[fmt::format("{}.{}", build->plan().name, build->source_plan().name)] = {build->samples(), build->classes()};
+  }
+  return all;
+}
+
 void Session::check_changes() const {
   const RunState& state = resumed_->checkpoint.state;
   Diagnostics errors;
@@ -51,15 +61,23 @@ void Session::check_changes() const {
   const auto compare = [&](const char* key, const std::string& before, const std::string& after) {
     if (before != after) found.push_back({key, before, after});
   };
-  if (!state.network.empty()) {  // older checkpoints do not hold it
+  std::vector<std::string> keys;
+  for (const Value* document : {&*then, &*now}) add_keys("", *document, keys);
+  if (!state.network.empty()) {                                                              // older checkpoints do not hold it
+    std::erase_if(found, [](const Difference& each) { return each.key == "network.use"; });  // where its content lies
     const auto network_then = parse_toml(state.network, "the checkpoint's network", errors);
     const auto network_now = parse_toml(network_text_, pipeline_.network_params.use, errors);
     errors.throw_if_any();
     std::ranges::move(document_differences("network.use", *network_then, *network_now), std::back_inserter(found));
+    for (const Value* document : {&*network_then, &*network_now}) add_keys("network.use", *document, keys);
   }
+  std::ranges::move(data_differences(state.data, data()), std::back_inserter(found));
   compare("run.precision", state.precision, to_string(precision_));
   compare("run.devices", fmt::format("{}*{}", state.backend, state.replicas),
           fmt::format("{}*{}", devices_.devices.front()->info().backend, devices_.all_replicas));
+  add_possible_keys(pipeline_, keys);
+  for (const Difference& each : found) keys.push_back(each.key);
+  require_keys(options_.allow_change, keys);
   std::string text;
   for (const Difference& each : found) {
     if (is_allowed(each.key, options_.allow_change)) continue;
@@ -163,6 +181,7 @@ void Session::checkpoint(RunState state, bool best, Checkpoints::Clock::time_poi
   state.precision = to_string(precision_);
   state.versions = versions_of(devices_.devices);
   state.network = network_text_;
+  state.data = data();
   state.replicas = devices_.all_replicas;
   state.batches = last_batches(state.step);
   std::vector<NamedTensor> tensors;

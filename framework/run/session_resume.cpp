@@ -91,6 +91,11 @@ fs::path Session::run_folder() const {
 
 // Before anything else is looked at. Rank 0 chooses for all processes.
 void Session::find_checkpoint() {
+  if (!options_.allow_change.empty() && !options_.resume && !pipeline_.checkpoint.resume && !options_.only_check) {
+    fail(ErrorKind::usage,
+         "--allow-change says in what a run may differ from the checkpoint that it goes on behind: it belongs to --resume, or to "
+         "checkpoint.resume = \"auto\"");
+  }
   if (!has_checkpoints()) {
     if (!options_.resume || options_.replays) return;
     fail(ErrorKind::usage,

@@ -164,6 +164,50 @@ TEST_F(GoingOnTest, ANetworkFileThatHasChangedIsRefusedByItsChanges) {
   EXPECT_EQ(allowed.code, 0) << allowed.err;
 }
 
+TEST_F(GoingOnTest, TheSameNetworkInAnotherFileIsNoChange) {
+  ASSERT_EQ(run({}).code, 0);
+  fs::rename(folder_.path() / "network.toml", folder_.path() / "same.toml");
+  const Outcome resumed = run({"network.use=" + (folder_ / "same.toml")}, {"--resume"});
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+}
+
+TEST_F(GoingOnTest, OtherDataIsRefusedByItsChanges) {
+  fs::copy(shapes(), folder_ / "own", fs::copy_options::recursive);
+  const fs::path train = folder_.path() / "own" / "train";
+  const Words set = {"data.root=" + (folder_ / "own")};
+  ASSERT_EQ(run(set).code, 0);
+  std::vector<fs::path> classes;
+  for (const auto& entry : fs::directory_iterator(train)) classes.push_back(entry.path());
+  std::sort(classes.begin(), classes.end());
+  fs::remove(fs::directory_iterator(classes.back())->path());
+  const Outcome fewer = run(set, {"--resume"});
+  EXPECT_EQ(fewer.code, 2);
+  EXPECT_NE(fewer.err.find("allows a change:\n  train.read.samples was "), std::string::npos) << fewer.err;
+  const Outcome allowed = run(set, {"--resume", "--check", "--allow-change", "train.read.samples"});
+  EXPECT_EQ(allowed.code, 0) << allowed.err;
+  for (const char* part : {"train", "test"}) {
+    fs::rename(folder_.path() / "own" / part / classes.front().filename(), folder_.path() / "own" / part / "aaa");
+  }
+  const Outcome renamed = run(set, {"--resume"});
+  EXPECT_EQ(renamed.code, 2);
+  EXPECT_NE(renamed.err.find(
+                fmt::format("\n  train.read.classes was class 0 '{}', is class 0 'aaa'\n", classes.front().filename().string())),
+            std::string::npos)
+      << renamed.err;
+}
+
+TEST_F(GoingOnTest, AllowanceOfNothingIsRefused) {
+  ASSERT_EQ(run({}).code, 0);
+  const Outcome unknown = run({}, {"--resume", "--allow-change", "train.augment.flip"});
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_NE(unknown.err.find("--allow-change train.augment.flip: there is no such key; nearest is 'train.augment.flip_x'"),
+            std::string::npos)
+      << unknown.err;
+  const Outcome alone = run({}, {"--allow-change", "run.epochs"});
+  EXPECT_EQ(alone.code, 2);
+  EXPECT_NE(alone.err.find("--allow-change says in what a run may differ from the checkpoint"), std::string::npos) << alone.err;
+}
+
 TEST_F(GoingOnTest, AnObserverMayAskForACheckpoint) {
   const std::string path = fmt::format("MILLRACE_PLUGIN_PATH={}/tests/listeners", MILLRACE_BINARY_DIR);
   const auto asked = [&](const Words& set) {
