@@ -213,7 +213,7 @@ class Session {
   // session_numbers.cpp
   void check_on_nan() const;
   std::string newest_checkpoint_path() const;
-  std::string command_with(const std::string& command, const char* option) const;
+  std::string command_with(const std::string& command, const char* option, const std::filesystem::path& folder) const;
   Error with_advice(const Error& error) const;
   Error with_checkpoint(const Error& error) const;
   void leave(const std::string& why);
@@ -249,7 +249,8 @@ class Session {
   };
   std::optional<BestLeft> best_left_;  // the best weights, which the disk did not take yet
   bool told_of_best_ = false;
-  std::string not_saved_;  // at the end: what the run's folder did not take, and where it is instead
+  std::filesystem::path rescued_;  // the last checkpoint, where its own place did not take it; "": it did
+  std::string not_saved_;          // at the end: what the run's folder did not take, and where it is instead
   WeightsSource weights_from_;
   Weights weights_;                              // to start from, until they are in the replicas; empty: initialisers
   std::map<std::string, std::string> metadata_;  // of the file of weights

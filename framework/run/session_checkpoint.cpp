@@ -115,6 +115,7 @@ void Session::make_checkpoints(const fs::path& run) {
       Checkpoints::Setting{.folder = checkpoint_folder_of(run),
                            .storage = checkpoint_storage(),
                            .lock = run,
+                           .goes_on = resumed_.has_value(),
                            .keep = pipeline_.checkpoint.keep,
                            .keep_every = std::move(stretch),
                            .rescue = options_.rescue.empty() ? fs::path() : rescue_folder(run) / "checkpoints",

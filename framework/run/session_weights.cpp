@@ -229,9 +229,11 @@ void Session::save_results(RunResult& result) {
     if (checkpoints_) checkpoints_->finish();
   } catch (const Error& error) {
     not_saved_.append(not_saved_.empty() ? "" : "; ").append(error.what());
+    if (!result.weights_file.empty()) not_saved_ += fmt::format("; the weights are in '{}'", result.weights_file);
+    rescued_ = checkpoints_->rescued();
   }
   if (!not_saved_.empty()) fail(ErrorKind::run, "{}", not_saved_);
-  if (checkpoints_ != nullptr && result.step > 0) result.go_on = command_with(options_.command, "--resume");
+  if (checkpoints_ != nullptr && result.step > 0) result.go_on = command_with(options_.command, "--resume", log_->folder());
 }
 
 }  // namespace millrace
