@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -54,7 +55,10 @@ LineFile::~LineFile() {
 void LineFile::write(std::string_view line) {
   if (!waiting_.empty() && waiting_.size() + line.size() >= kMostKept) {
     write_waiting();
-    if (!waiting_.empty()) return tell(told_of_loss_, fmt::format("lines of '{}' are lost", path_));
+    if (!waiting_.empty()) {
+      ++lost_;
+      return tell(told_of_loss_, fmt::format("lines of '{}' are lost", path_));
+    }
   }
   waiting_.append(line).append(1, '\n');
   write_waiting();
@@ -93,6 +97,10 @@ bool LineFile::cut_torn_line() {
 // A name is safe once its folder is on the disk, which is done with the first lines.
 void LineFile::sync() {
   if (!waiting_.empty()) write_waiting();
+  if (lost_ > 0 || !waiting_.empty()) {
+    errno = cause_;
+    tell(told_of_missing_, fmt::format("{} that a checkpoint stands behind", missing()));
+  }
   if (is_synced_) return;
   is_synced_ = true;
   if (::fsync(file_) != 0 && errno != EINVAL && errno != ENOTSUP) {
@@ -107,7 +115,18 @@ void LineFile::sync() {
   }
 }
 
+void LineFile::finish() {
+  if (!waiting_.empty()) write_waiting();
+  if (lost_ > 0 || !waiting_.empty()) fail(ErrorKind::run, "{}: {}", missing(), std::strerror(cause_));
+}
+
+std::string LineFile::missing() const {
+  const std::size_t lines = lost_ + static_cast<std::size_t>(std::count(waiting_.begin(), waiting_.end(), '\n'));
+  return fmt::format("'{}' lacks {} line{}", path_, lines, lines == 1 ? "" : "s");
+}
+
 void LineFile::tell(bool& told, const std::string& what) {
+  cause_ = errno;
   if (std::exchange(told, true)) return;
   warn_(fmt::format("{}: {}", what, std::strerror(errno)));
 }

@@ -122,6 +122,29 @@ TEST_F(LinesOnAFullDisk, AreLostWhenTooManyWaitAndThatIsSaid) {
   EXPECT_TRUE(text().ends_with("x\n{}\n"));
 }
 
+TEST_F(LinesOnAFullDisk, AreCountedAtTheEndAndSaidOnceWhenACheckpointStandsBehindThem) {
+  LineFile file(path_, warn());
+  file.write("{}");
+  file.sync();
+  file.finish();
+  EXPECT_EQ(warnings_, std::vector<std::string>{});
+  {
+    const testkit::SmallFiles small(3);
+    file.write("[]");
+    file.write("[]");
+    file.sync();
+    file.sync();
+    const Error error = testkit::error_of([&] { file.finish(); });
+    EXPECT_EQ(error.kind(), ErrorKind::run);
+    EXPECT_STREQ(error.what(), ("'" + path_ + "' lacks 2 lines: File too large").c_str());
+  }
+  EXPECT_EQ(warnings_,
+            (std::vector<std::string>{"lines of '" + path_ + "' wait: File too large",
+                                      "'" + path_ + "' lacks 2 lines that a checkpoint stands behind: File too large"}));
+  file.finish();
+  EXPECT_EQ(text(), "{}\n[]\n[]\n");
+}
+
 TEST(LineFile, WarnsOnceWhenLinesCannotBeWritten) {
   std::vector<std::string> warnings;
   LineFile file("/dev/full", [&](std::string_view message) { warnings.emplace_back(message); });

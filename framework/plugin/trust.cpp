@@ -6,6 +6,7 @@
 
 #include <cstdlib>
 #include <string_view>
+#include <system_error>
 
 namespace millrace {
 namespace {
@@ -15,16 +16,19 @@ std::string refused(const std::filesystem::path& path, const std::string& found,
                      path.string(), found, mend);
 }
 
-}  // namespace
+std::filesystem::path real_path(const std::filesystem::path& path) {
+  std::error_code error;
+  return std::filesystem::canonical(path, error);  // "": it is not there
+}
 
-std::string distrust(const std::filesystem::path& path) {
-  const char* const trust = std::getenv("MILLRACE_PLUGIN_TRUST");
-  if (trust != nullptr && std::string_view(trust) == "any") return {};
+// `sticky`: others may make files in it, as in /tmp, if only they cannot replace what is there.
+std::string distrust_itself(const std::filesystem::path& path, bool sticky) {
   struct stat state {};
   if (::stat(path.c_str(), &state) != 0) return {};  // who opens it says why not
   if (state.st_uid != 0 && state.st_uid != ::geteuid()) {
     return refused(path, fmt::format("user {} owns it", state.st_uid), fmt::format("make it yours (chown {})", ::geteuid()));
   }
+  if (sticky && (state.st_mode & S_ISVTX) != 0) return {};
   if ((state.st_mode & S_IWOTH) != 0) {
     return refused(path, fmt::format("every user may write it (mode {:04o})", state.st_mode & 07777),
                    "take that away (chmod o-w)");
@@ -34,6 +38,33 @@ std::string distrust(const std::filesystem::path& path) {
                    "take that away (chmod g-w)");
   }
   return {};
+}
+
+// Who may write a folder above can put another one in the place of what is below it.
+std::string distrust_way_to(const std::filesystem::path& path) {
+  for (std::filesystem::path folder = real_path(path); !folder.empty(); folder = folder.parent_path()) {
+    struct stat state {};
+    if (::stat(folder.c_str(), &state) == 0 && (state.st_mode & S_IWOTH) != 0 && (state.st_mode & S_ISVTX) == 0) {
+      return refused(folder, fmt::format("every user may write it (mode {:04o})", state.st_mode & 07777),
+                     "take that away (chmod o-w)");
+    }
+    if (folder == folder.parent_path()) break;
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string distrust(const std::filesystem::path& path) {
+  const char* const trust = std::getenv("MILLRACE_PLUGIN_TRUST");
+  if (trust != nullptr && std::string_view(trust) == "any") return {};
+  std::string reason = distrust_itself(path, false);
+  if (reason.empty()) reason = distrust_way_to(path.has_parent_path() ? path.parent_path() : ".");
+  std::error_code ignored;
+  if (!reason.empty() || !std::filesystem::is_symlink(path, ignored)) return reason;
+  const std::filesystem::path folder = real_path(path).parent_path();  // of what the link leads to
+  reason = distrust_itself(folder, true);
+  return reason.empty() ? distrust_way_to(folder) : reason;
 }
 
 }  // namespace millrace

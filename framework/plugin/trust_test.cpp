@@ -76,6 +76,36 @@ TEST_F(Trust, IsRefusedToAFileThatEveryUserMayWrite) {
   EXPECT_EQ(reason(), "plugin " + text(file_, "every user may write it (mode 0666)", "take that away (chmod o-w)"));
 }
 
+TEST_F(Trust, IsRefusedBelowAFolderThatEveryUserMayWrite) {
+  const fs::path below = folder_ / "below";
+  fs::create_directories(below);
+  set_mode(below, 0755);
+  fs::copy_file(file_, below / "good.so");
+  setenv("MILLRACE_PLUGIN_PATH", below.c_str(), 1);  // NOLINT(concurrency-mt-unsafe): one thread
+  EXPECT_EQ(reason(), "");
+  set_mode(folder_, 0777);
+  const std::string expected = text(fs::canonical(folder_), "every user may write it (mode 0777)", "take that away (chmod o-w)");
+  EXPECT_EQ(distrust(below), expected);
+  EXPECT_EQ(distrust(below / "good.so"), expected);
+  EXPECT_EQ(reason(), "the folder of plugins " + expected);
+  set_mode(folder_, 01777);
+  EXPECT_EQ(reason(), "") << "as in /tmp, nobody can put another folder in its place";
+}
+
+TEST_F(Trust, IsRefusedToALinkIntoAFolderThatEveryUserMayWrite) {
+  const fs::path links = folder_ / "links", open = folder_ / "open";
+  for (const fs::path& each : {links, open}) {
+    fs::create_directories(each);
+    set_mode(each, 0755);
+  }
+  fs::rename(file_, open / "good.so");
+  fs::create_symlink(open / "good.so", links / "good.so");
+  setenv("MILLRACE_PLUGIN_PATH", links.c_str(), 1);  // NOLINT(concurrency-mt-unsafe): one thread
+  EXPECT_EQ(reason(), "");
+  set_mode(open, 0777);
+  EXPECT_EQ(reason(), "plugin " + text(fs::canonical(open), "every user may write it (mode 0777)", "take that away (chmod o-w)"));
+}
+
 TEST_F(Trust, IsGivenToWhatTheOwnGroupMayWrite) {
   set_mode(folder_, 0775);
   set_mode(file_, 0775);

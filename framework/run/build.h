@@ -40,6 +40,7 @@ class GraphBuild {
   bool trains() const { return millrace::trains(*plan_); }
   bool steps() const;  // has stages that go step by step (behind the gate)
   Source* source() const { return source_; }
+  const StagePlan& source_plan() const { return plan_->stages[source_at_]; }    // REQUIRES: source()
   const std::vector<std::string>& classes() const { return context_.classes; }  // names by label
   const std::vector<std::string>& colours() const { return context_.colours; }  // of the classes
   const BatchSpec& batch() const { return batch_; }

@@ -10,12 +10,14 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <memory>
 #include <utility>
 
 #include "base/crc64.h"
 #include "base/durable.h"
+#include "base/folder_names.h"
 #include "millrace/error.h"
 #include "millrace/output_file.h"
 #include "network/safetensors.h"
@@ -26,8 +28,6 @@ namespace millrace {
 namespace fs = std::filesystem;
 
 namespace {
-
-constexpr std::string_view kUnfinished = ".new-";  // as OutputFile names what it writes
 
 class FolderFile final : public Storage::Writer {
  public:
@@ -54,22 +54,28 @@ class OpenFile {
 };
 
 // From the disk and not from the cache of pages, where the system can tell them apart.
-FileSum sum_of(const fs::path& folder, const std::string& name) {
-  const fs::path path = folder / name;
+void read_pieces(const fs::path& path, const std::function<void(const char* data, std::size_t bytes)>& take) {
+  const std::string name = path.filename().string();
   const OpenFile file(path, O_RDONLY);
   if (file.handle() < 0) fail(ErrorKind::data, "'{}' cannot be opened: {}", name, std::strerror(errno));
   ::posix_fadvise(file.handle(), 0, 0, POSIX_FADV_DONTNEED);
   std::vector<char> piece(std::size_t{1} << 20);
-  Crc64 sum;
-  FileSum found{name, 0, {}};
   while (true) {
     const ssize_t count = ::read(file.handle(), piece.data(), piece.size());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) fail(ErrorKind::data, "'{}' cannot be read: {}", name, std::strerror(errno));
-    if (count == 0) break;
-    sum.add(piece.data(), static_cast<std::size_t>(count));
-    found.bytes += static_cast<std::uint64_t>(count);
+    if (count == 0) return;
+    take(piece.data(), static_cast<std::size_t>(count));
   }
+}
+
+FileSum sum_of(const fs::path& folder, const std::string& name) {
+  Crc64 sum;
+  FileSum found{name, 0, {}};
+  read_pieces(folder / name, [&](const char* data, std::size_t bytes) {
+    sum.add(data, bytes);
+    found.bytes += bytes;
+  });
   found.crc64 = sum.text();
   return found;
 }
@@ -97,27 +103,33 @@ void put_in_place(const fs::path& unfinished, const fs::path& path, const fs::pa
 }
 
 std::string whole_text(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  if (!file) fail(ErrorKind::data, "'{}' cannot be opened: {}", path.filename().string(), std::strerror(errno));
-  return {std::istreambuf_iterator<char>(file), {}};
+  std::string text;
+  read_pieces(path, [&](const char* data, std::size_t bytes) { text.append(data, bytes); });
+  return text;
 }
 
 // Where one of this name lies while another takes its place.
 fs::path replaced_name(const fs::path& folder, const std::string& name) { return folder / fmt::format(".{}.old", name); }
 
-// Newest first.
-std::vector<std::string> checkpoint_names(const fs::path& folder) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    std::string name = entry.path().filename().string();
-    if (is_checkpoint_name(name)) names.push_back(std::move(name));
+// What a writer that was killed has left: "latest.new-1234" of an OutputFile, ".step-000000010.new", ".step-000000010.old".
+bool is_unfinished(std::string_view name) {
+  constexpr std::string_view kMark = ".new-";
+  if (name.starts_with('.') && (name.ends_with(".new") || name.ends_with(".old"))) {
+    return is_checkpoint_name(name.substr(1, name.rfind('.') - 1));
   }
-  std::sort(names.rbegin(), names.rend());
-  return names;
+  const std::size_t mark = name.rfind(kMark), number = mark + kMark.size();
+  return mark != std::string_view::npos && number < name.size() &&
+         name.find_first_not_of("0123456789", number) == std::string_view::npos;
 }
 
 }  // namespace
+
+std::vector<std::string> checkpoint_names(const fs::path& folder) {
+  std::vector<std::string> names = names_in(folder);
+  std::erase_if(names, [](const std::string& name) { return !is_checkpoint_name(name); });
+  std::sort(names.rbegin(), names.rend());
+  return names;
+}
 
 std::uint64_t write_checkpoint(const fs::path& folder, const Checkpoint& checkpoint) {
   const std::string name = checkpoint_name(checkpoint.state.step);
@@ -164,25 +176,14 @@ void tidy_checkpoints(const fs::path& folder, const std::string& name, std::size
        checkpoints_to_remove(checkpoint_names(folder), name, pointed_to(folder, "best"), keep, stretch)) {
     fs::rename(folder / gone, replaced_name(folder, gone), ignored);  // so that no half of one looks like a whole
   }
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    const std::string left = entry.path().filename().string();
-    if (left.starts_with('.') || left.find(kUnfinished) != std::string::npos) fs::remove_all(entry.path(), ignored);
-  }
+  remove_unfinished(folder, {});
 }
 
 void remove_unfinished(const fs::path& folder, const fs::path& used) {
-  constexpr std::string_view kMark = ".new-";  // and the number of a process, as OutputFile names them
-  const auto is_unfinished = [&](const std::string& name) {
-    if (name.starts_with('.') && is_checkpoint_name(name.substr(1))) return true;
-    const std::size_t mark = name.rfind(kMark), number = mark + kMark.size();
-    return mark != std::string::npos && number < name.size() && name.find_first_not_of("0123456789", number) == std::string::npos;
-  };
   std::error_code ignored;
-  std::vector<fs::path> unfinished;
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    if (entry.path() != used && is_unfinished(entry.path().filename().string())) unfinished.push_back(entry.path());
+  for (const std::string& name : names_in(folder)) {
+    if (folder / name != used && is_unfinished(name)) fs::remove_all(folder / name, ignored);
   }
-  for (const fs::path& path : unfinished) fs::remove_all(path, ignored);
 }
 
 Checkpoint read_checkpoint(const fs::path& path) {

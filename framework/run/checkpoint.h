@@ -32,6 +32,9 @@ struct Checkpoint {
 };
 
 std::string checkpoint_name(std::uint64_t step);  // "step-000001200"
+// Those in the folder, whole or not, the newest first; none where there is no folder. Throws Error(run) naming a folder that
+// cannot be read.
+std::vector<std::string> checkpoint_names(const std::filesystem::path& folder);
 
 // Writes folder/step-..., in the place of one of the same step, reads it back and compares. Returns its bytes; all of them are on
 // the disk. Throws Error(storage) that names file and cause, and leaves no part of it.
@@ -47,7 +50,7 @@ void tidy_checkpoints(const std::filesystem::path& folder, const std::string& na
                       const Stretch& stretch = {});
 
 // Removes what killed programs have left in the folder: "latest.new-1234" of an OutputFile, ".step-000000010.new"; not `used`,
-// the checkpoint that the run goes on behind. REQUIRES: no other program writes there.
+// the checkpoint that the run goes on behind. Nothing else goes. REQUIRES: no other program writes there.
 void remove_unfinished(const std::filesystem::path& folder, const std::filesystem::path& used);
 
 // Checks sizes and checksums before anything is believed. Throws Error(data) that says what is wrong.

@@ -16,6 +16,7 @@ namespace millrace {
 namespace {
 
 constexpr std::string_view kPrefix = "step-";
+constexpr std::size_t kDigits = 9;  // at least
 
 // A file that is added up while it is written.
 class SummedFile {
@@ -63,9 +64,16 @@ std::set<std::string> first_of_stretches(const std::vector<std::string>& names, 
 
 }  // namespace
 
-std::string checkpoint_name(std::uint64_t step) { return fmt::format("{}{:09}", kPrefix, step); }
+std::string checkpoint_name(std::uint64_t step) { return fmt::format("{}{:0{}}", kPrefix, step, kDigits); }
 
-bool is_checkpoint_name(std::string_view name) { return name.starts_with(kPrefix); }
+bool is_checkpoint_name(std::string_view name) {
+  const auto are_digits = [](std::string_view text) { return text.find_first_not_of("0123456789") == std::string_view::npos; };
+  if (!name.starts_with(kPrefix)) return false;
+  name.remove_prefix(kPrefix.size());
+  const std::string_view step = name.substr(0, name.find('.'));
+  const std::string_view attempt = name.substr(step.size());  // "", ".2"
+  return step.size() >= kDigits && are_digits(step) && attempt != "." && (attempt.empty() || are_digits(attempt.substr(1)));
+}
 
 std::uint64_t step_of_checkpoint(const std::string& name) { return std::strtoull(name.c_str() + kPrefix.size(), nullptr, 10); }
 

@@ -34,6 +34,7 @@ std::vector<FileSum> read_manifest(const std::string& text);
 // Throws Error(data) that says how the file that was found differs from what the manifest says of it.
 void check_sum(const FileSum& found, const FileSum& expected);
 
+// "step-000001200", and "step-000001200.2" of a step that was written again. Other names beside them are a user's.
 bool is_checkpoint_name(std::string_view name);
 std::uint64_t step_of_checkpoint(const std::string& name);  // REQUIRES: is_checkpoint_name(name)
 

@@ -36,6 +36,7 @@ class CheckpointFolder final : public CheckpointPlace {
     tidy_checkpoints(folder_, name, keep, stretch);
   }
   void remove_unfinished(const std::string& used) override { millrace::remove_unfinished(folder_, folder_ / used); }
+  std::vector<std::string> names() override { return checkpoint_names(folder_); }
   Checkpoint read(const std::string& name) override { return read_checkpoint(folder_ / name); }
   std::optional<FoundCheckpoint> newest(const std::function<void(std::string)>& warn) override {
     return newest_checkpoint(folder_, warn);
@@ -101,6 +102,8 @@ class CheckpointObjects final : public CheckpointPlace {
       if (!is_whole(files)) remove(name, files);
     }
   }
+
+  std::vector<std::string> names() override { return whole_names(objects()); }
 
   Checkpoint read(const std::string& name) override {
     Checkpoint checkpoint;

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "millrace/storage.h"
 #include "run/checkpoint.h"
@@ -32,6 +33,7 @@ class CheckpointPlace {
   virtual void tidy(const std::string& name, std::size_t keep, const Stretch& stretch) = 0;
   // Removes what killed programs have not finished. The run goes on behind the checkpoint `used`.
   virtual void remove_unfinished(const std::string& used) = 0;
+  virtual std::vector<std::string> names() = 0;  // of those that are there, the newest first
   virtual Checkpoint read(const std::string& name) = 0;
   virtual std::optional<FoundCheckpoint> newest(const std::function<void(std::string)>& warn) = 0;
 };

@@ -225,6 +225,7 @@ TEST_F(CheckpointPlaceTest, TheLastOneIsRescued) {
   const Error error = testkit::error_of([&] { checkpoints.finish(); });
   EXPECT_NE(std::string(error.what()).find("step-000000007' instead"), std::string::npos) << error.what();
   EXPECT_EQ(read_checkpoint(folder_.path() / "rescued" / "step-000000007").state.step, 7U);
+  EXPECT_EQ(checkpoints.rescued(), folder_.path() / "rescued" / "step-000000007");
 }
 
 TEST_F(CheckpointPlaceTest, ADamagedOneIsNamedAndTheOneBeforeIsTaken) {

@@ -10,6 +10,7 @@
 
 #include "millrace/error.h"
 #include "run/checkpoint_fixture.h"
+#include "run/checkpoint_format.h"
 
 namespace millrace::checkpoint_test {
 namespace {
@@ -25,6 +26,7 @@ TEST_F(CheckpointTest, StateKeepsEveryBit) {
   state.watched["stop.figure validate.loss"] = {{}, 0, 1};
   state.stages["optimizer"] = "12";
   state.batches = {{0xfedcba9876543210, 1}, {2, std::numeric_limits<std::uint64_t>::max()}};
+  state.data = {{"train.read", {240, {"circle", "ring"}}}, {"validate.read", {60, {}}}};
   state.bad_samples = 12;
   state.bad_and_ahead = {{"train", 3, 17, 1}};
   state.metadata["plans"] = "{\"a\": \"\\n\"}";
@@ -43,6 +45,8 @@ TEST_F(CheckpointTest, StateKeepsEveryBit) {
   EXPECT_EQ(read.versions, state.versions);
   EXPECT_EQ(read.network, state.network);
   EXPECT_EQ(read.batches, state.batches);
+  EXPECT_EQ(read.data.at("train.read").classes, (std::vector<std::string>{"circle", "ring"}));
+  EXPECT_EQ(read.data.at("validate.read").samples, 60U);
   EXPECT_EQ(read.bad_samples, 12U);
   EXPECT_EQ(read.bad_and_ahead, state.bad_and_ahead);
 }
@@ -106,6 +110,42 @@ TEST_F(CheckpointTest, WithoutItsManifestItIsNotBelieved) {
   EXPECT_NE(warnings_.find("'manifest.json' cannot be opened: No such file"), std::string::npos) << warnings_;
   fs::remove_all(folder_.path() / checkpoint_name(1));
   EXPECT_EQ(newest(), "none");
+}
+
+// As a disk leaves one that fails: the name is there, and nothing comes.
+TEST_F(CheckpointTest, AManifestThatCannotBeReadIsNotBelieved) {
+  write(1);
+  write(2);
+  const fs::path manifest = folder_.path() / checkpoint_name(2) / "manifest.json";
+  fs::remove(manifest);
+  fs::create_directory(manifest);
+  EXPECT_EQ(newest(), checkpoint_name(1));
+  EXPECT_NE(warnings_.find("'manifest.json' cannot be read: Is a directory"), std::string::npos) << warnings_;
+}
+
+TEST_F(CheckpointTest, AFolderThatCannotBeReadIsAnErrorAndOneThatIsNotThereIsEmpty) {
+  EXPECT_FALSE(newest_checkpoint(folder_.path() / "nowhere", [](const std::string& text) { ADD_FAILURE() << text; }));
+  const fs::path loop = folder_.path() / "loop";
+  fs::create_symlink(loop, loop);
+  const Error error = testkit::error_of([&] { newest_checkpoint(loop, {}); });
+  EXPECT_EQ(error.kind(), ErrorKind::run);
+  EXPECT_EQ(std::string(error.what()),
+            fmt::format("the folder '{}' cannot be read: Too many levels of symbolic links", loop.string()));
+}
+
+TEST_F(CheckpointTest, WhatAUserPutsBesideThemStays) {
+  for (const char* name :
+       {"step-000000001-keep", "step-x", "step-1", "step-000000001.", "step-000000001.b", ".mine", "a.new-b"}) {
+    fs::create_directory(folder_.path() / name);
+  }
+  write(2);
+  write(3);
+  const auto before = there();
+  EXPECT_EQ(checkpoint_names(folder_.path()), (std::vector<std::string>{checkpoint_name(3), checkpoint_name(2)}));
+  tidy_checkpoints(folder_.path(), checkpoint_name(3), 2);
+  EXPECT_EQ(there(), before);
+  EXPECT_TRUE(is_checkpoint_name("step-000000001.2"));
+  EXPECT_TRUE(is_checkpoint_name(checkpoint_name(12'345'678'901)));
 }
 
 // A writer that was killed between the two has made a whole folder, and `latest` names the one before.

@@ -16,7 +16,7 @@
 namespace millrace {
 namespace {
 
-constexpr int kMostFailures = 6;  // that make the wait for the next attempt longer
+constexpr int kMostFailures = 3;  // that make the wait for the next attempt longer: one in eight is made then
 
 Checkpoints::Clock::duration as_duration(double seconds) {
   return std::chrono::duration_cast<Checkpoints::Clock::duration>(std::chrono::duration<double>(seconds));
@@ -114,11 +114,12 @@ void Checkpoints::finish() {
 }
 
 // Returns what became of it.
-std::string Checkpoints::rescue(const char* pointer, const Checkpoint& checkpoint) const {
+std::string Checkpoints::rescue(const char* pointer, const Checkpoint& checkpoint) {
   const std::string name = checkpoint_name(checkpoint.state.step);
   try {
     write_checkpoint(setting_.rescue, checkpoint);
     point_to(setting_.rescue, pointer, name);
+    if (refused_ && &checkpoint == &refused_->checkpoint) rescued_ = setting_.rescue / name;
     return fmt::format("; it is in '{}' instead", (setting_.rescue / name).string());
   } catch (const Error& error) {
     return fmt::format("; --rescue: {}", error.what());
@@ -232,8 +233,10 @@ void Checkpoints::fail_by(const Error& error, const SharedJob& job) {
   }
   if (job->best) best_left_ = job;
   if (failures > 1) return;
-  setting_.warn(fmt::format("no checkpoint after step {}: {}; the one before is still the newest, and training goes on{}", step,
-                            failure_, job->best ? "; it is the best one, and waits in memory to be tried again" : ""));
+  const bool has_one = setting_.goes_on || newest_ > 0;
+  setting_.warn(fmt::format("no checkpoint after step {}: {}; {}, and training goes on{}", step, failure_,
+                            has_one ? "the one before is still the newest" : "the run has none yet",
+                            job->best ? "; it is the best one, and waits in memory to be tried again" : ""));
 }
 
 }  // namespace millrace

@@ -26,6 +26,7 @@ class Checkpoints {
     std::filesystem::path folder;
     Storage* storage = nullptr;       // of which `folder` is a URL; null: it is a folder of this machine
     std::filesystem::path lock = {};  // then the folder of this machine that says that the run has a writer
+    bool goes_on = false;             // behind one that is there
     std::size_t keep = 3;
     Stretch keep_every = {};            // of which stretches of the run the first one is kept for ever; null: none
     std::filesystem::path rescue = {};  // where the last checkpoint goes when `folder` does not take it; "": nowhere
@@ -43,7 +44,7 @@ class Checkpoints {
 
   // The time from one checkpoint to the next is over, and none is being written. Then the time begins again.
   bool is_time();
-  // After attempts that failed the next ones are left out: one, then three, seven, ... Called for each of them.
+  // After attempts that failed the next ones are left out: one, then three, then seven each time. Called for each of them.
   bool backs_off();
 
   // Until none is being written. Then the memory of the last one is free, but for a best one that waits.
@@ -58,6 +59,8 @@ class Checkpoints {
   // Waits, tries once more what waits, and throws Error(run) when the last one or the best one is not written. What the disk or
   // the storage did not take is then written for its rescue.
   void finish();
+  // Where finish() has written the last one for its rescue; "": nowhere.
+  const std::filesystem::path& rescued() const { return rescued_; }
 
  private:
   struct Job {
@@ -76,13 +79,14 @@ class Checkpoints {
   void write(const Job& job);
   void tidy(const std::string& name);
   void fail_by(const Error& error, const SharedJob& job);
-  std::string rescue(const char* pointer, const Checkpoint& checkpoint) const;
+  std::string rescue(const char* pointer, const Checkpoint& checkpoint);
 
   const Setting setting_;
   const std::unique_ptr<CheckpointPlace> place_;
   int folder_ = -1;         // open, and locked
   Clock::time_point next_;  // by time
   int left_out_ = 0;        // since the last attempt
+  std::filesystem::path rescued_;
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -71,6 +71,29 @@ TEST_F(CheckpointsTest, ADiskThatTakesNoMoreLeavesTheOldOneAndIsToldOnce) {
   EXPECT_EQ(events_.size(), 2U);
 }
 
+TEST_F(CheckpointsTest, OneAttemptInEightIsMadeHoweverManyFailed) {
+  Checkpoints checkpoints(setting());
+  const testkit::SmallFiles small(100);
+  for (std::uint64_t step = 1; step <= 9; ++step) {
+    checkpoints.write(checkpoint_at(step), false, Checkpoints::Clock::now());
+    checkpoints.wait();
+  }
+  int left_out = 0;
+  while (checkpoints.backs_off()) ++left_out;
+  EXPECT_EQ(left_out, 7);
+  EXPECT_NE(warnings_.find("; the run has none yet, and training goes on\n"), std::string::npos) << warnings_;
+}
+
+TEST_F(CheckpointsTest, TheFirstThatARunThatGoesOnCannotWriteLeavesTheOneBefore) {
+  Checkpoints::Setting resumed = setting();
+  resumed.goes_on = true;
+  Checkpoints checkpoints(std::move(resumed));
+  const testkit::SmallFiles small(100);
+  checkpoints.write(checkpoint_at(1), false, Checkpoints::Clock::now());
+  checkpoints.wait();
+  EXPECT_NE(warnings_.find("; the one before is still the newest, and training goes on\n"), std::string::npos) << warnings_;
+}
+
 TEST_F(CheckpointsTest, ValuesMayComeOnTheThreadThatWrites) {
   const Checkpoint whole = checkpoint_at(1);
   Checkpoint empty = whole;
@@ -170,6 +193,7 @@ TEST_F(CheckpointsTest, ABestOneThatIsNeverWrittenIsAnErrorAndRescued) {
   EXPECT_NE(error.find("; the best checkpoint, after step 2, is not written: cannot make '"), std::string::npos) << error;
   EXPECT_EQ(pointed_to(folder_.path() / "rescue", "best"), checkpoint_name(2)) << error;
   EXPECT_EQ(read_checkpoint(folder_.path() / "rescue" / checkpoint_name(2)).state.step, 2U);
+  EXPECT_EQ(checkpoints.rescued(), "") << "it is not the last one";
 }
 
 TEST_F(CheckpointsTest, WhatOneStandsBehindIsOnTheDiskBeforeItIsTheNewest) {

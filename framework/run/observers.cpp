@@ -97,9 +97,14 @@ class Observers::Queue {
     }
   }
 
+  // Of an observer of which nothing may be lost: in start(), or in end().
   std::optional<Error> start_error() const {
     const std::lock_guard lock(mutex_);
     return start_error_;
+  }
+  std::optional<Error> end_error() const {
+    const std::lock_guard lock(mutex_);
+    return end_error_;
   }
 
  private:
@@ -152,7 +157,7 @@ class Observers::Queue {
       lock.lock();
       note(fact, error);
       changed_.notify_all();
-      if (!error || start_error_) continue;
+      if (!error || start_error_ || end_error_) continue;
       lock.unlock();
       all_.warn(fmt::format("observer '{}' failed, and is told nothing more: {}", name_, error->what()));
       lock.lock();
@@ -187,15 +192,16 @@ class Observers::Queue {
 
   void note(const Fact& fact, const std::optional<Error>& error) {
     if (fact.call != Call::none) --waiting_calls(fact.call);
-    const bool starts = fact.event && is<RunStart>(*fact.event);
+    const bool starts = fact.event && is<RunStart>(*fact.event), ends = fact.event && is<RunEnd>(*fact.event);
     if (starts) started_ = true;
-    if (fact.event && is<RunEnd>(*fact.event)) ended_ = true;
+    if (ends) ended_ = true;
     if (!error) return;
     failed_ = true;
     facts_.clear();
     behind_ = 0;
     tick_ = nullptr;
     if (starts && delivery_ == Delivery::all) start_error_ = error;
+    if (ends && delivery_ == Delivery::all) end_error_ = error;
   }
 
   const std::string name_;
@@ -213,7 +219,7 @@ class Observers::Queue {
   std::size_t flushes_ = 0, syncs_ = 0;
   std::uint64_t dropped_ = 0;
   bool started_ = false, ended_ = false, failed_ = false, closing_ = false;
-  std::optional<Error> start_error_;
+  std::optional<Error> start_error_, end_error_;
   std::thread thread_;  // last: it uses all of the above
 };
 
@@ -271,6 +277,9 @@ void Observers::end(RunEnd event, const Waiting& waiting) {
   flush(waiting);
   tell(std::move(event));
   for (const auto& queue : queues_) queue->wait(Queue::Until::ended, waiting);
+  for (const auto& queue : queues_) {
+    if (auto error = queue->end_error()) throw error->in(fmt::format("observer '{}'", queue->name()));
+  }
 }
 
 std::string Observers::behind(std::size_t events) const {

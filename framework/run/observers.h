@@ -47,7 +47,8 @@ class Observers {
   // Returns when every observer with Delivery::all has what was told so far on the disk. On any thread.
   void sync();
   // The run is over; a run that never began has no end. Returns when every observer has flushed and knows; those with
-  // Delivery::latest are given kEndPatience, and are not told the rest.
+  // Delivery::latest are given kEndPatience, and are not told the rest. Throws what one with Delivery::all threw at its end, with
+  // its name.
   void end(RunEnd event, const Waiting& waiting);
 
   // An observer with Delivery::all that has at least so many events to catch up with; "": none.

@@ -11,6 +11,7 @@
 
 #include "millrace/error.h"
 #include "run/requests.h"
+#include "testkit/files.h"
 
 namespace millrace {
 namespace {
@@ -201,6 +202,19 @@ TEST_F(ObserversTest, OneThatCannotStartEndsTheRunWhereNothingMayBeLost) {
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(), "observer 'metrics': the pencil broke");
   }
+}
+
+TEST_F(ObserversTest, OneThatFailsAtItsEndFailsTheRunWhereNothingMayBeLost) {
+  const auto whole = add("whole", Delivery::all), page = add("page", Delivery::latest), metrics = add("metrics", Delivery::all);
+  page->fail_at("end");
+  metrics->fail_at("end");
+  observers_->start(start("r"), {});
+  EXPECT_STREQ(testkit::error_of([this] { end(); }).what(), "observer 'metrics': the pencil broke");
+  observers_.reset();
+  const Lines told = whole->notes();
+  EXPECT_EQ(std::count(told.begin(), told.end(), "warning observer 'page' failed, and is told nothing more: the pencil broke"),
+            1);
+  EXPECT_EQ(std::count_if(told.begin(), told.end(), [](const auto& line) { return line.starts_with("warning"); }), 1);
 }
 
 TEST_F(ObserversTest, TheEndDoesNotWaitForAllThatASlowPageHasMissed) {

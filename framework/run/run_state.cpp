@@ -69,6 +69,21 @@ std::map<std::string, RunState::Watched> to_watched(const Json& json) {
   return all;
 }
 
+Json of_data(const std::map<std::string, RunState::Data>& all) {
+  Json json = Json::object();
+  for (const auto& [source, data] : all) json[source] = {{"samples", data.samples}, {"classes", data.classes}};
+  return json;
+}
+
+std::map<std::string, RunState::Data> to_data(const Json& json) {
+  std::map<std::string, RunState::Data> all;
+  for (const auto& [source, each] : json.items()) {
+    each.at("samples").get_to(all[source].samples);
+    each.at("classes").get_to(all[source].classes);
+  }
+  return all;
+}
+
 Json of_batches(const std::vector<RunState::BatchHash>& batches) {
   Json json = Json::array();
   for (const auto& [stream, images] : batches) json.push_back({stream, images});
@@ -119,6 +134,7 @@ RunState to_state(const Json& json) {
     json.at("versions").get_to(state.versions);
     json.at("network").get_to(state.network);
   }
+  if (json.contains("data")) state.data = to_data(json.at("data"));
   if (json.contains("batches")) {  // older checkpoints hold none of these
     state.batches = to_batches(json.at("batches"));
     json.at("bad_samples").get_to(state.bad_samples);
@@ -147,6 +163,7 @@ std::string to_json(const RunState& state) {
                      {"versions", state.versions},
                      {"network", state.network},
                      {"replicas", state.replicas},
+                     {"data", of_data(state.data)},
                      {"batches", of_batches(state.batches)},
                      {"bad_samples", state.bad_samples},
                      {"bad_and_ahead", of_bad_samples(state.bad_and_ahead)}};

@@ -44,6 +44,13 @@ struct RunState {
   std::string network;                          // the network's file with what it extends, as TOML; older ones have ""
   std::uint64_t replicas = 0;                   // of all processes
 
+  // What the source of a graph gives.
+  struct Data {
+    std::uint64_t samples = 0;         // of an epoch
+    std::vector<std::string> classes;  // names by label; empty where it knows none
+  };
+  std::map<std::string, Data> data;  // by source, "train.read"; older checkpoints have none
+
   // What a batch of the main graph held: for comparing, see run/batch_hashes.h.
   struct BatchHash {
     std::uint64_t stream = 0;  // its samples, in their order, and their draws

@@ -25,6 +25,7 @@ Session::Session(const Pipeline& pipeline, const Registry& registry, SessionOpti
     fail(ErrorKind::usage, "{}: no graph '{}'; there {} {}{}", pipeline_.file, options_.graph, names.size() == 1 ? "is" : "are",
          fmt::join(names, ", "), near ? fmt::format("; nearest is '{}'", *near) : "");
   }
+  check_name();
   make_observers();
   if (!options_.notice.empty()) observers_.warn(options_.notice);
   find_checkpoint();
@@ -300,7 +301,11 @@ RunResult Session::run() {
     if (best_left_) save_best({});
     error = wrong_number() && error.kind() == ErrorKind::run ? with_advice(error) : with_checkpoint(error);
     end.error = error.what();
-    end_observers(std::move(end));
+    try {
+      end_observers(std::move(end));
+    } catch (const Error& lost) {
+      observers_.warn(lost.what());
+    }
     throw error;
   }
   end.epoch = result.epoch;
@@ -308,7 +313,12 @@ RunResult Session::run() {
   end.signal = result.signal;
   end.stopped = result.stopped;
   end.weights_file = result.weights_file;
-  end_observers(std::move(end));
+  try {
+    end_observers(std::move(end));
+  } catch (const Error& error) {
+    if (result.weights_file.empty()) throw;
+    fail(ErrorKind::run, "{}; the run is done, and its weights are in '{}'", error.what(), result.weights_file);
+  }
   return result;
 }
 
@@ -353,6 +363,7 @@ RunResult Session::train() {
                      .save = [this](const std::string& name) { return save_weights(name); },
                      .save_best = [this](std::optional<std::uint64_t> found) { return save_best(found); },
                      .resumed = resumed_ ? &resumed_->checkpoint.state : nullptr,
+                     .resumed_from = resumed_ ? resumed_->path : std::filesystem::path(),
                      .checkpoints = checkpoints_.get(),
                      .checkpoint = std::move(write_checkpoint)});
   RunResult result = training.run();

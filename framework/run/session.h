@@ -168,17 +168,29 @@ class Session {
   void place_steps();
   void make_observers();
   void check_processes() const;
-  // session_checkpoint.cpp
+  // session_resume.cpp
+  void check_name() const;
+  // "quickstart/2026-01-01T00-00-00": below run.folder; of a run that lies elsewhere, its last two names.
+  std::filesystem::path name_of(const std::filesystem::path& run) const;
   bool has_checkpoints() const;
   std::filesystem::path checkpoint_folder_of(const std::filesystem::path& run) const;
   Storage* checkpoint_storage() const;  // null: they lie in a folder
   std::unique_ptr<CheckpointPlace> checkpoint_place_of(const std::filesystem::path& run) const;
   std::vector<std::filesystem::path> runs_with_checkpoints() const;
-  std::filesystem::path named_run() const;
+  struct NamedRun {  // by --resume; empty: none is
+    std::filesystem::path run;
+    std::string checkpoint;  // "step-000001200"; "": the newest one
+  };
+  NamedRun named_run() const;
+  const char* asked() const;  // what asks for a checkpoint to go on behind
   void find_checkpoint();
   void choose_checkpoint();
+  void begin_or_refuse(const std::filesystem::path& named, const std::vector<std::string>& passed_over);
+  std::string checkpoints_elsewhere(const std::filesystem::path& named) const;
   void share_choice(bool failed);
+  // session_checkpoint.cpp
   void read_network_text();
+  std::map<std::string, RunState::Data> data() const;
   void check_changes() const;
   std::size_t checkpoint_bytes(const Replicas& replicas) const;
   std::filesystem::path run_folder() const;
@@ -201,7 +213,7 @@ class Session {
   // session_numbers.cpp
   void check_on_nan() const;
   std::string newest_checkpoint_path() const;
-  std::string command_with(const std::string& command, const char* option) const;
+  std::string command_with(const std::string& command, const char* option, const std::filesystem::path& folder) const;
   Error with_advice(const Error& error) const;
   Error with_checkpoint(const Error& error) const;
   void leave(const std::string& why);
@@ -237,7 +249,8 @@ class Session {
   };
   std::optional<BestLeft> best_left_;  // the best weights, which the disk did not take yet
   bool told_of_best_ = false;
-  std::string not_saved_;  // at the end: what the run's folder did not take, and where it is instead
+  std::filesystem::path rescued_;  // the last checkpoint, where its own place did not take it; "": it did
+  std::string not_saved_;          // at the end: what the run's folder did not take, and where it is instead
   WeightsSource weights_from_;
   Weights weights_;                              // to start from, until they are in the replicas; empty: initialisers
   std::map<std::string, std::string> metadata_;  // of the file of weights

@@ -1,19 +1,16 @@
-// A session's checkpoints: which one it goes on behind, what is written into one, and how it comes back.
+// A session's checkpoints: what is written into one, what has to be the same, and how it comes back.
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <iterator>
 #include <map>
-#include <set>
 #include <utility>
 
 #include "config/difference.h"
 #include "config/document.h"
 #include "millrace/error.h"
-#include "millrace/storage.h"
-#include "run/checkpoint_format.h"
-#include "run/fetched_weights.h"
+#include "run/best_checkpoint.h"
+#include "run/changes.h"
 #include "run/session.h"
 #include "run/versions.h"
 #include "run/weights.h"
@@ -24,49 +21,10 @@ namespace fs = std::filesystem;
 
 namespace {
 
-fs::path checkpoint_folder(const CheckpointPlan& plan, const fs::path& run) {
-  if (plan.folder.empty()) return run / "checkpoints";
-  return fs::path(plan.folder) / run.parent_path().filename() / run.filename();
-}
-
-constexpr const char* kBestKey = "checkpoint.best ";
-
 // "conv1.weight/momentum"; of statistics, which differ between replicas, "bn1.running_mean/value/0".
 std::string tensor_name(const Parameter& parameter, const std::string& state, std::size_t replica) {
   return parameter.statistic ? fmt::format("{}/{}/{}", parameter.name, state, replica)
                              : fmt::format("{}/{}", parameter.name, state);
-}
-
-// What a run that was killed had not come to: to remove what it was writing, and to say that its first checkpoint is the best.
-void mend_folders(CheckpointPlace& checkpoints, const fs::path& run, const FoundCheckpoint& used) {
-  remove_unfinished(run, used.path);
-  checkpoints.remove_unfinished(used.path.filename().string());
-  const RunState& state = used.checkpoint.state;
-  std::string name = used.path.filename().string();
-  if (!is_checkpoint_name(name)) name = checkpoint_name(state.step);  // it lay under another name while it was replaced
-  for (const auto& [key, watched] : state.watched) {
-    const bool is_best = key.starts_with(kBestKey) && watched.best && watched.best_step == state.step;
-    if (is_best && checkpoints.pointed_to("best") != name) checkpoints.point_to("best", name);
-  }
-}
-
-// A best checkpoint that the disk never took is none: the one that is there is the best so far.
-void mend_best(CheckpointPlace& checkpoints, RunState& state) {
-  for (auto& [key, watched] : state.watched) {
-    if (!key.starts_with(kBestKey) || !watched.best || watched.best_step == state.step) continue;
-    const std::string name = checkpoints.pointed_to("best");
-    if (is_checkpoint_name(name) && step_of_checkpoint(name) >= watched.best_step) continue;
-    RunState::Watched there{.best = std::nullopt, .best_step = 0, .passes = watched.passes};
-    if (is_checkpoint_name(name)) {
-      try {
-        const RunState best = checkpoints.read(name).state;
-        const auto found = best.watched.find(key);
-        if (found != best.watched.end()) there = {found->second.best, found->second.best_step, watched.passes};
-      } catch (const Error&) {  // it is damaged, and so none
-      }
-    }
-    watched = there;
-  }
 }
 
 // As Replica::states() says.
@@ -77,134 +35,20 @@ bool is_saved(const Replica& replica, const std::string& state, int parameter) {
 
 }  // namespace
 
-fs::path Session::checkpoint_folder_of(const fs::path& run) const { return checkpoint_folder(pipeline_.checkpoint, run); }
-
-Storage* Session::checkpoint_storage() const {
-  const std::string& folder = pipeline_.checkpoint.folder;
-  return is_remote(folder) ? &registry_.storage(folder) : nullptr;
-}
-
-std::unique_ptr<CheckpointPlace> Session::checkpoint_place_of(const fs::path& run) const {
-  return checkpoint_place(checkpoint_folder_of(run), checkpoint_storage());
-}
-
-// Runs of this name that have a place for checkpoints, the newest first: they are named by their dates. With a storage it may be
-// runs of another machine, which have no folder here yet.
-std::vector<fs::path> Session::runs_with_checkpoints() const {
-  const fs::path runs = fs::path(pipeline_.run.folder) / pipeline_.run.name;
-  std::set<std::string, std::greater<>> names;
-  if (Storage* const storage = checkpoint_storage()) {
-    const std::string all = join_url(pipeline_.checkpoint.folder, runs.filename().string());
-    if (storage->is_empty(all)) return {};
-    storage->list(all, [&](const Storage::Object& object) {
-      const std::size_t slash = object.name.find('/');
-      if (slash != std::string::npos) names.insert(object.name.substr(0, slash));
-    });
-  } else {
-    std::error_code error;
-    for (const auto& entry : fs::directory_iterator(runs, error)) {
-      if (fs::is_directory(checkpoint_folder_of(entry.path()), error)) names.insert(entry.path().filename().string());
-    }
-  }
-  std::vector<fs::path> found;
-  for (const std::string& name : names) found.push_back(runs / name);
-  return found;
-}
-
-bool Session::has_checkpoints() const {
-  const GraphPlan& main = options_.graph.empty() ? pipeline_.graphs.front() : *pipeline_.graph(options_.graph);
-  return pipeline_.checkpoint.wanted && pipeline_.network && trains(main) && !options_.only_main;
-}
-
-fs::path Session::run_folder() const {
-  if (pipeline_.run.folder.empty() || options_.only_main || !is_first()) return {};
-  return resumed_ ? resumed_run_ : make_run_folder(pipeline_.run.folder, pipeline_.run.name);
-}
-
-// Before anything else is looked at. Rank 0 chooses for all processes.
-void Session::find_checkpoint() {
-  if (!has_checkpoints()) {
-    if (!options_.resume || options_.replays) return;
-    fail(ErrorKind::usage,
-         "{}: --resume goes on behind a checkpoint: that takes [checkpoint] in the file, and a graph that trains",
-         pipeline_.file);
-  }
-  if (pipeline_.run.folder.empty()) {
-    fail(ErrorKind::usage, "{}: [checkpoint] writes beside the run's files, and run.folder = \"\" writes none", pipeline_.file);
-  }
-  if (Storage* const storage = checkpoint_storage()) storage->look(pipeline_.checkpoint.folder);  // finds mistakes early
-  const bool begins_elsewhere = !options_.weights.empty() || options_.from.epoch > 0 || options_.from.step > 0;
-  if (options_.resume && begins_elsewhere && !options_.replays) {
-    fail(ErrorKind::usage, "--resume takes step and weights of the checkpoint: leave out --from and --weights");
-  }
-  if (!options_.resume && (!pipeline_.checkpoint.resume || begins_elsewhere)) return;
-
-  doing("reading the checkpoint");
-  try {
-    if (is_first()) choose_checkpoint();
-  } catch (...) {
-    if (options_.group != nullptr) share_choice(true);
-    throw;
-  }
-  if (options_.group != nullptr) share_choice(false);
-  if (resumed_) options_.from = {resumed_->checkpoint.state.epoch, resumed_->checkpoint.state.step_of_epoch};
-}
-
-// The folder of the run that --resume names; "": it names none.
-fs::path Session::named_run() const {
-  if (!options_.resume || options_.resume->empty()) return {};
-  fs::path run = fs::path(*options_.resume).lexically_normal();
-  if (!run.has_filename()) run = run.parent_path();  // "runs/x/2026-01-01T00-00-00/"
-  std::error_code ignored;
-  const bool is_elsewhere = checkpoint_storage() != nullptr;  // a run of another machine has no folder here
-  if (!is_elsewhere && !fs::is_directory(run, ignored))
-    fail(ErrorKind::usage, "--resume: '{}' is no folder of a run", run.string());
-  return run;
-}
-
-// Of the run that is named, or of the newest one that has a checkpoint: one that was killed before its first hides none.
-void Session::choose_checkpoint() {
-  const auto warn = [this](std::string text) { observers_.warn(std::move(text)); };
-  const fs::path named = named_run();
-  const std::vector<fs::path> runs = named.empty() ? runs_with_checkpoints() : std::vector<fs::path>{named};
-  for (const fs::path& run : runs) {
-    resumed_ = checkpoint_place_of(run)->newest(warn);
-    if (!resumed_) continue;
-    resumed_run_ = run;
-    if (run != runs.front()) {
-      warn(fmt::format("the run in '{}' has no checkpoint that can be used: the one in '{}' goes on", runs.front().string(),
-                       run.string()));
-    }
-    if (options_.resumed_rate_factor) resumed_->checkpoint.state.rate_factor = *options_.resumed_rate_factor;
-    return;
-  }
-  if (!named.empty()) resumed_run_ = named;
-  if (!options_.resume || options_.replays) return;
-  if (!named.empty()) fail(ErrorKind::usage, "--resume: the run in '{}' has no checkpoint that can be used", named.string());
-  fail(ErrorKind::usage, "--resume: no run in '{}' has a checkpoint{}",
-       (fs::path(pipeline_.run.folder) / pipeline_.run.name).string(), runs.empty() ? "" : " that can be used");
-}
-
-// All processes read the same files.
-void Session::share_choice(bool failed) {
-  const std::string choice = failed ? "failed" : resumed_ ? fmt::format("+{}", resumed_->path.string()) : "";
-  std::vector<std::byte> bytes(choice.size());
-  std::ranges::transform(choice, bytes.begin(), [](char c) { return static_cast<std::byte>(c); });
-  options_.group->broadcast(Group::kRun, 0, bytes);
-  if (is_first() || bytes.empty()) return;
-  std::string text(bytes.size(), '\0');
-  std::ranges::transform(bytes, text.begin(), [](std::byte byte) { return static_cast<char>(byte); });
-  if (text[0] != '+') fail(ErrorKind::usage, "process 0 has no checkpoint to go on with");
-  const fs::path path = text.substr(1);
-  const auto place = checkpoint_place(path.parent_path(), checkpoint_storage());
-  resumed_ = FoundCheckpoint{path, place->read(path.filename().string())};
-}
-
 // As it is now: a checkpoint says later what the run began with.
 void Session::read_network_text() {
   if (!has_checkpoints() || pipeline_.network_params.use.empty()) return;
   Diagnostics ignored;  // it was read before
   if (const auto document = read_document(pipeline_.network_params.use, {}, ignored)) network_text_ = to_toml(*document);
+}
+
+std::map<std::string, RunState::Data> Session::data() const {
+  std::map<std::string, RunState::Data> all;
+  for (const auto& build : builds_) {
+    if (build->source() == nullptr) continue;
+    all[fmt::format("{}.{}", build->plan().name, build->source_plan().name)] = {build->samples(), build->classes()};
+  }
+  return all;
 }
 
 void Session::check_changes() const {
@@ -219,15 +63,23 @@ void Session::check_changes() const {
   const auto compare = [&](const char* key, const std::string& before, const std::string& after) {
     if (before != after) found.push_back({key, before, after});
   };
-  if (!state.network.empty()) {  // older checkpoints do not hold it
+  std::vector<std::string> keys;
+  for (const Value* document : {&*then, &*now}) add_keys("", *document, keys);
+  if (!state.network.empty()) {                                                              // older checkpoints do not hold it
+    std::erase_if(found, [](const Difference& each) { return each.key == "network.use"; });  // where its content lies
     const auto network_then = parse_toml(state.network, "the checkpoint's network", errors);
     const auto network_now = parse_toml(network_text_, pipeline_.network_params.use, errors);
     errors.throw_if_any();
     std::ranges::move(document_differences("network.use", *network_then, *network_now), std::back_inserter(found));
+    for (const Value* document : {&*network_then, &*network_now}) add_keys("network.use", *document, keys);
   }
+  std::ranges::move(data_differences(state.data, data()), std::back_inserter(found));
   compare("run.precision", state.precision, to_string(precision_));
   compare("run.devices", fmt::format("{}*{}", state.backend, state.replicas),
           fmt::format("{}*{}", devices_.devices.front()->info().backend, devices_.all_replicas));
+  add_possible_keys(pipeline_, keys);
+  for (const Difference& each : found) keys.push_back(each.key);
+  require_keys(options_.allow_change, keys);
   std::string text;
   for (const Difference& each : found) {
     if (is_allowed(each.key, options_.allow_change)) continue;
@@ -265,6 +117,7 @@ void Session::make_checkpoints(const fs::path& run) {
       Checkpoints::Setting{.folder = checkpoint_folder_of(run),
                            .storage = checkpoint_storage(),
                            .lock = run,
+                           .goes_on = resumed_.has_value(),
                            .keep = pipeline_.checkpoint.keep,
                            .keep_every = std::move(stretch),
                            .rescue = options_.rescue.empty() ? fs::path() : rescue_folder(run) / "checkpoints",
@@ -274,8 +127,10 @@ void Session::make_checkpoints(const fs::path& run) {
                            .warn = [this](std::string text) { observers_.warn(std::move(text)); }});
   if (!resumed_) return;
   const auto place = checkpoint_place_of(run);
-  mend_folders(*place, run, *resumed_);
-  mend_best(*place, resumed_->checkpoint.state);
+  remove_unfinished(run, resumed_->path);
+  place->remove_unfinished(resumed_->path.filename().string());
+  point_to_best(*place, *resumed_);
+  mend_best(*place, resumed_->checkpoint.state, [this](std::string text) { observers_.warn(std::move(text)); });
 }
 
 // Of all replicas of all processes.
@@ -329,6 +184,7 @@ void Session::checkpoint(RunState state, bool best, Checkpoints::Clock::time_poi
   state.precision = to_string(precision_);
   state.versions = versions_of(devices_.devices);
   state.network = network_text_;
+  state.data = data();
   state.replicas = devices_.all_replicas;
   state.batches = last_batches(state.step);
   std::vector<NamedTensor> tensors;

@@ -121,18 +121,23 @@ std::string Session::newest_checkpoint_path() const {
   }
 }
 
-std::string Session::command_with(const std::string& command, const char* option) const {
+std::string Session::command_with(const std::string& command, const char* option, const std::filesystem::path& folder) const {
   return fmt::format("{} {} {}", command.empty() ? shell_text({"pipeline-run", pipeline_.file}) : command, option,
-                     shell_word(log_->folder().string()));
+                     shell_word(folder.string()));
 }
 
 // What a run that broke off has left, for one that goes on. Process 0 says it, which has written it.
 Error Session::with_checkpoint(const Error& error) const {
   if (!is_first() || error.kind() == ErrorKind::usage || !has_checkpoints() || log_->folder().empty()) return error;
+  if (!rescued_.empty()) {  // it lies in its run's folder, whatever the file says
+    const char* here = pipeline_.checkpoint.folder.empty() ? "--resume" : "--set checkpoint.folder= --resume";
+    return {error.kind(), fmt::format("{}; to go on behind '{}': {}", error.what(), rescued_.string(),
+                                      command_with(options_.command, here, rescue_folder(log_->folder())))};
+  }
   const std::string newest = newest_checkpoint_path();
   if (newest.empty()) return {error.kind(), fmt::format("{}; the run has no checkpoint yet", error.what())};
   return {error.kind(), fmt::format("{}; the newest checkpoint is '{}'; to go on behind it: {}", error.what(), newest,
-                                    command_with(options_.command, "--resume"))};
+                                    command_with(options_.command, "--resume", log_->folder()))};
 }
 
 Error Session::with_advice(const Error& error) const {
@@ -145,7 +150,8 @@ Error Session::with_advice(const Error& error) const {
   const std::string newest = newest_checkpoint_path();
   text += newest.empty() ? "; the run has no checkpoint" : fmt::format("; the newest checkpoint is '{}'", newest);
   if (!log_->folder().empty()) {
-    text += fmt::format("; {} names the layer where it begins", command_with(options_.command_to_explain, "--explain-nan"));
+    text += fmt::format("; {} names the layer where it begins",
+                        command_with(options_.command_to_explain, "--explain-nan", log_->folder()));
   }
   return {error.kind(), std::move(text)};
 }

@@ -202,7 +202,7 @@ void Session::rescue_weights(const WeightsFile& weights, const std::string& name
 
 // As the run's own folder is named.
 std::filesystem::path Session::rescue_folder(const std::filesystem::path& run) const {
-  return std::filesystem::path(options_.rescue) / run.parent_path().filename() / run.filename();
+  return std::filesystem::path(options_.rescue) / name_of(run);
 }
 
 // The weights and the last checkpoint, each where it can be. The run fails when its own folder does not take one of them.
@@ -229,9 +229,11 @@ void Session::save_results(RunResult& result) {
     if (checkpoints_) checkpoints_->finish();
   } catch (const Error& error) {
     not_saved_.append(not_saved_.empty() ? "" : "; ").append(error.what());
+    if (!result.weights_file.empty()) not_saved_ += fmt::format("; the weights are in '{}'", result.weights_file);
+    rescued_ = checkpoints_->rescued();
   }
   if (!not_saved_.empty()) fail(ErrorKind::run, "{}", not_saved_);
-  if (checkpoints_ != nullptr && result.step > 0) result.go_on = command_with(options_.command, "--resume");
+  if (checkpoints_ != nullptr && result.step > 0) result.go_on = command_with(options_.command, "--resume", log_->folder());
 }
 
 }  // namespace millrace

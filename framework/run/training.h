@@ -38,7 +38,8 @@ class Training {
     std::function<std::string(const std::string& name)> save;   // writes the weights; the file, "" when the run has no folder
     // The best weights, which are those after this step; nothing: those that wait are tried again.
     std::function<BestSaved(std::optional<std::uint64_t> found)> save_best;
-    const RunState* resumed;   // of the checkpoint that the run goes on behind; null: it begins
+    const RunState* resumed;  // of the checkpoint that the run goes on behind; null: it begins
+    std::filesystem::path resumed_from;
     Checkpoints* checkpoints;  // of rank 0; null: the run writes none
     // Adds the values of parameters to the state, and hands both over to be written. Training stands still since `since`.
     std::function<void(RunState state, bool best, Checkpoints::Clock::time_point since)>

@@ -41,6 +41,7 @@ void Training::tell_start() {
   event.steps_per_epoch = steps_per_epoch_;
   event.replicas = parts_.all_replicas;
   event.resumed = parts_.resumed != nullptr;
+  event.checkpoint = parts_.resumed_from;
   parts_.observers.start(std::move(event), [this](const std::string& observer) { doing("observer " + observer); });
   parts_.started();
 }

@@ -99,6 +99,16 @@ TEST_F(BestFaultsTest, NoLineOfTheMetricsIsMissingOrTornAfterAFullDisk) {
   EXPECT_EQ(kinds("runs"), kinds("whole"));
 }
 
+TEST_F(BestFaultsTest, LinesThatAreMissingAtTheEndFailTheRun) {
+  const Outcome outcome = run("runs", {"FAULT_FILES_NAME=metrics.jsonl", "FAULT_FILES_AT=4-", "FAULT_FILES_DO=ENOSPC"});
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_NE(outcome.err.find("observer 'metrics': '"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find(" lines: No space left on device; the run is done, and its weights are in '"), std::string::npos)
+      << outcome.err;
+  EXPECT_NE(outcome.err.find(" that a checkpoint stands behind: No space left on device"), std::string::npos) << outcome.err;
+  EXPECT_FALSE(left_in("runs", "weights.safetensors").empty());
+}
+
 TEST_F(BestFaultsTest, TheMetricsAreOnTheDiskBeforeACheckpointBehindThemIsTheNewest) {
   const Outcome outcome = run("runs", {fmt::format("FAULT_FILES_LOG={}", folder_ / "log")});
   ASSERT_EQ(outcome.code, 0) << outcome.err;

@@ -125,6 +125,32 @@ TEST_F(GoingOnTest, ARunThatWasKilledBeforeItsFirstCheckpointHidesNoOther) {
   }
 }
 
+TEST_F(GoingOnTest, CheckpointsThatCannotBeReadAreNoReasonToBeginAgain) {
+  ASSERT_EQ(run({}).code, 0);
+  const fs::path first = newest_run(runs()), checkpoints = first / "checkpoints";
+  const std::vector<Words> ways = {{"--resume"}, {"--set", "checkpoint.resume=auto"}};
+  for (const auto& entry : fs::directory_iterator(checkpoints)) {
+    if (entry.is_directory()) std::ofstream(entry.path() / "state.json") << "{";
+  }
+  for (const Words& options : ways) {
+    const Outcome damaged = run({}, options);
+    EXPECT_EQ(damaged.code, 2) << damaged.err;
+    EXPECT_NE(damaged.err.find(" has a checkpoint that can be used; to begin a new run, leave out "), std::string::npos)
+        << damaged.err;
+    EXPECT_NE(damaged.err.find("step-000000012' cannot be used: 'state.json' has 1 bytes"), std::string::npos) << damaged.err;
+    EXPECT_EQ(newest_run(runs()), first);
+  }
+  fs::rename(checkpoints, first / "away");
+  fs::create_directory_symlink(checkpoints, checkpoints);
+  for (const Words& options : ways) {
+    const Outcome unreadable = run({}, options);
+    EXPECT_EQ(unreadable.code, 1) << unreadable.err;
+    EXPECT_NE(unreadable.err.find("/checkpoints' cannot be looked at: Too many levels of symbolic links"), std::string::npos)
+        << unreadable.err;
+    EXPECT_EQ(newest_run(runs()), first);
+  }
+}
+
 TEST_F(GoingOnTest, ANetworkFileThatHasChangedIsRefusedByItsChanges) {
   ASSERT_EQ(run({}).code, 0);
   std::string other = kNetwork;
@@ -136,6 +162,50 @@ TEST_F(GoingOnTest, ANetworkFileThatHasChangedIsRefusedByItsChanges) {
       << refused.err;
   const Outcome allowed = run({}, {"--resume", "--allow-change", "network.use"});
   EXPECT_EQ(allowed.code, 0) << allowed.err;
+}
+
+TEST_F(GoingOnTest, TheSameNetworkInAnotherFileIsNoChange) {
+  ASSERT_EQ(run({}).code, 0);
+  fs::rename(folder_.path() / "network.toml", folder_.path() / "same.toml");
+  const Outcome resumed = run({"network.use=" + (folder_ / "same.toml")}, {"--resume"});
+  EXPECT_EQ(resumed.code, 0) << resumed.err;
+}
+
+TEST_F(GoingOnTest, OtherDataIsRefusedByItsChanges) {
+  fs::copy(shapes(), folder_ / "own", fs::copy_options::recursive);
+  const fs::path train = folder_.path() / "own" / "train";
+  const Words set = {"data.root=" + (folder_ / "own")};
+  ASSERT_EQ(run(set).code, 0);
+  std::vector<fs::path> classes;
+  for (const auto& entry : fs::directory_iterator(train)) classes.push_back(entry.path());
+  std::sort(classes.begin(), classes.end());
+  fs::remove(fs::directory_iterator(classes.back())->path());
+  const Outcome fewer = run(set, {"--resume"});
+  EXPECT_EQ(fewer.code, 2);
+  EXPECT_NE(fewer.err.find("allows a change:\n  train.read.samples was "), std::string::npos) << fewer.err;
+  const Outcome allowed = run(set, {"--resume", "--check", "--allow-change", "train.read.samples"});
+  EXPECT_EQ(allowed.code, 0) << allowed.err;
+  for (const char* part : {"train", "test"}) {
+    fs::rename(folder_.path() / "own" / part / classes.front().filename(), folder_.path() / "own" / part / "aaa");
+  }
+  const Outcome renamed = run(set, {"--resume"});
+  EXPECT_EQ(renamed.code, 2);
+  EXPECT_NE(renamed.err.find(
+                fmt::format("\n  train.read.classes was class 0 '{}', is class 0 'aaa'\n", classes.front().filename().string())),
+            std::string::npos)
+      << renamed.err;
+}
+
+TEST_F(GoingOnTest, AllowanceOfNothingIsRefused) {
+  ASSERT_EQ(run({}).code, 0);
+  const Outcome unknown = run({}, {"--resume", "--allow-change", "train.augment.flip"});
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_NE(unknown.err.find("--allow-change train.augment.flip: there is no such key; nearest is 'train.augment.flip_x'"),
+            std::string::npos)
+      << unknown.err;
+  const Outcome alone = run({}, {"--allow-change", "run.epochs"});
+  EXPECT_EQ(alone.code, 2);
+  EXPECT_NE(alone.err.find("--allow-change says in what a run may differ from the checkpoint"), std::string::npos) << alone.err;
 }
 
 TEST_F(GoingOnTest, AnObserverMayAskForACheckpoint) {
@@ -160,6 +230,15 @@ TEST_F(GoingOnTest, AnObserverMayAskForACheckpoint) {
   EXPECT_NE(without.err.find("observer asker asked for checkpoint in vain: the pipeline has no [checkpoint]\n"),
             std::string::npos)
       << without.err;
+}
+
+TEST_F(GoingOnTest, AFileThatMayGrowNoMoreIsAnErrorAndNoSignal) {
+  Words words = {"/bin/sh", "-c", "ulimit -f 1; exec \"$@\"", "sh"};
+  const Words rest = command({});
+  words.insert(words.end(), rest.begin(), rest.end());
+  const Outcome outcome = run_command(words);
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_NE(outcome.err.find("File too large"), std::string::npos) << outcome.err;
 }
 
 // Steps that take long: a checkpoint copies few weights.

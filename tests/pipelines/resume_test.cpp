@@ -143,6 +143,59 @@ TEST_F(ResumeTest, TheSameCommandBeginsAndGoesOnAndHasNothingLeft) {
   EXPECT_EQ(steps, 14U);
 }
 
+TEST_F(ResumeTest, ACheckpointMayBeChosen) {
+  ASSERT_EQ(run("whole", {}).code, 0);
+  fs::copy(folder_.path() / "whole", folder_.path() / "again", fs::copy_options::recursive);
+  const fs::path chosen = run_in("again") / "checkpoints" / "step-000000005";
+  const Outcome resumed = run("again", {}, {"--resume", chosen});
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_EQ(events(resumed, "resume").at(0).at("step"), 5);
+  EXPECT_NE(resumed.err.find(fmt::format("goes on behind step 5: {}\n", chosen.string())), std::string::npos) << resumed.err;
+  EXPECT_TRUE(weights_in("whole") == weights_in("again")) << "the weights differ";
+  const Outcome gone = run("again", {}, {"--resume", run_in("again") / "checkpoints" / "step-000000007"});
+  EXPECT_EQ(gone.code, 2);
+  EXPECT_NE(gone.err.find("step-000000007' cannot be used: 'manifest.json' cannot be opened"), std::string::npos) << gone.err;
+}
+
+TEST_F(ResumeTest, CheckpointsElsewhereAreFoundWithoutTheRunsFolder) {
+  const std::string elsewhere = "checkpoint.folder=" + (folder_ / "elsewhere");
+  const std::vector<std::string> set = {elsewhere, "run.name=x/y"};
+  ASSERT_EQ(run("whole", set).code, 0);
+  const fs::path place = folder_.path() / "elsewhere" / "x" / "y";
+  ASSERT_TRUE(fs::exists(place));
+  fs::copy(folder_.path() / "whole", folder_.path() / "kept", fs::copy_options::recursive);
+  fs::remove_all(folder_.path() / "whole");
+  const Outcome resumed = run("whole", set, {"--resume"});
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_EQ(events(resumed, "resume").at(0).at("step"), 12);
+  EXPECT_NE(resumed.err.find(": it was the last step, and nothing is left to train\n"), std::string::npos) << resumed.err;
+  EXPECT_TRUE(weights_in("kept") == weights_in("whole"));
+}
+
+TEST_F(ResumeTest, CheckpointsThatAPlaceGivenLaterHidesAreNamed) {
+  ASSERT_EQ(run("runs", {}).code, 0);
+  const std::string own = (run_in("runs") / "checkpoints").string(), place = "checkpoint.folder=" + (folder_ / "elsewhere");
+  const std::string clause =
+      fmt::format("elsewhere\", and '{}' has some: to go on behind them, leave checkpoint.folder out", own);
+  const Outcome refused = run("runs", {place}, {"--resume"});
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find(clause), std::string::npos) << refused.err;
+  const Outcome begun = run("runs", {place, "checkpoint.resume=auto"});
+  EXPECT_EQ(begun.code, 0) << begun.err;
+  EXPECT_NE(begun.err.find("warning: a new run begins; looked in "), std::string::npos) << begun.err;
+  EXPECT_NE(begun.err.find(clause), std::string::npos) << begun.err;
+}
+
+TEST_F(ResumeTest, ANameStaysBelowTheFolderOfRuns) {
+  for (const char* name : {"..", ".", "x/../..", "/tmp"}) {
+    const Outcome outcome = run("runs", {fmt::format("run.name=\"{}\"", name)});
+    EXPECT_EQ(outcome.code, 2) << name;
+    EXPECT_NE(outcome.err.find(fmt::format("run.name = \"{}\" leaves run.folder: a name is ", name)), std::string::npos)
+        << outcome.err;
+  }
+  EXPECT_FALSE(fs::exists(folder_.path() / "runs"));
+}
+
 TEST_F(ResumeTest, ADamagedCheckpointIsNamedAndTheOneBeforeIsTaken) {
   ASSERT_EQ(run("whole", {}).code, 0);
   copy_back_to(10, "whole", "stopped");
@@ -183,6 +236,11 @@ TEST_F(ResumeTest, WhatIsNotThereIsSaid) {
   const Outcome both = run("runs", {}, {"--resume", "--from", "2"});
   EXPECT_EQ(both.code, 2);
   EXPECT_NE(both.err.find("leave out --from and --weights"), std::string::npos) << both.err;
+  for (const char* option : {"--resume", "--explain-nan"}) {
+    const Outcome no_run = run("runs", {}, {option, "no/run"});
+    EXPECT_EQ(no_run.code, 2);
+    EXPECT_NE(no_run.err.find(fmt::format("{}: 'no/run' is no folder of a run", option)), std::string::npos) << no_run.err;
+  }
   const Outcome nowhere = run("runs", {"run.folder="});
   EXPECT_EQ(nowhere.code, 2);
   EXPECT_NE(nowhere.err.find("[checkpoint] writes beside the run's files"), std::string::npos) << nowhere.err;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <utility>
 
 #include "common/arguments.h"
 #include "millrace/error.h"
@@ -41,7 +42,9 @@ Arguments& add_what_runs(Arguments& arguments, CommandLine& line, Words& words) 
 
 Arguments& add_what_goes_wrong(Arguments& arguments, CommandLine& line, Words& words) {
   return arguments
-      .flag("--resume", "go on behind the newest checkpoint of the run whose folder is given too, or of the newest run",
+      .flag("--resume",
+            "go on behind the newest checkpoint of the run whose folder is given too, or of the newest run; or behind the "
+            "checkpoint whose folder is given",
             words.resume)
       .repeated("--allow-change", "KEY", "with --resume: this key may differ from the file that the run began with",
                 line.options.allow_change)
@@ -77,15 +80,17 @@ StartingPoint starting_point(const std::string& text) {
   return {static_cast<std::uint64_t>(epoch - 1), static_cast<std::uint64_t>(step - 1)};
 }
 
-// The folder of a run among the arguments that are no options; "": there is none.
+// The folder of a run among the arguments that are no options; "": there is none. Of two arguments one is meant to be it: the one
+// that is no file either.
 std::string take_folder(std::vector<std::string>& arguments) {
-  const auto is_folder = [](const std::string& argument) {
-    std::error_code ignored;
-    return std::filesystem::is_directory(argument, ignored);
-  };
-  const auto found = std::find_if(arguments.begin(), arguments.end(), is_folder);
+  std::error_code ignored;
+  auto found = std::ranges::find_if(arguments, [&](const auto& each) { return std::filesystem::is_directory(each, ignored); });
+  if (found == arguments.end() && arguments.size() == 2) {
+    const bool is_second = std::filesystem::is_regular_file(arguments.front(), ignored);
+    found = arguments.begin() + (is_second ? 1 : 0);
+  }
   if (found == arguments.end()) return {};
-  std::string folder = *found;
+  std::string folder = std::move(*found);
   arguments.erase(found);
   return folder;
 }

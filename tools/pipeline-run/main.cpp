@@ -156,11 +156,18 @@ int predict(CommandLine& line, const Registry& registry) {
   }
 }
 
+// What a call can report is no reason to end the training: `pipeline-run --json | head` ends the reader, and a file that may grow
+// no more (ulimit -f) is a full disk.
+void ignore_signals_of_files() {
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
+}
+
 int run(CommandLine& line) {
   Registry registry;  // mistakes in the file are said once, so before other processes are made
   registry.load_all();
   if (!line.predict.empty()) {
-    std::signal(SIGPIPE, SIG_IGN);
+    ignore_signals_of_files();
     return predict(line, registry);
   }
   const std::shared_ptr<Trial> trial = chosen_trial(line);
@@ -174,7 +181,7 @@ int run(CommandLine& line) {
         .rank = others.rank(), .sockets = others.sockets(), .fate = [&](int rank) { return others.fate(rank); }});
     line.options.group = &*group;
   }
-  std::signal(SIGPIPE, SIG_IGN);  // `pipeline-run --json | head` ends the reader, not the training
+  ignore_signals_of_files();
   line.options.activity = &activity;
   line.options.stop_signal = &signals.signal();
   line.options.checkpoint_signals = &signals.checkpoints();

@@ -33,7 +33,7 @@ class JsonLine {
 //
 // A line that cannot be written must not end a run that could go on. It waits, and is tried again before the next one, so that
 // none is missing once there is room; `warn` is told once. When kMostKept bytes wait, newer lines are lost, and `warn` is told of
-// that. One thread at a time.
+// that. finish() says at the end what is missing. One thread at a time.
 class LineFile {
  public:
   using Warn = std::function<void(std::string_view message)>;
@@ -44,8 +44,11 @@ class LineFile {
   LineFile& operator=(const LineFile&) = delete;
   ~LineFile();  // tries once more what waits
   void write(std::string_view line);
-  // Brings the lines onto the disk; tries first what waits. An error is told to `warn`, once.
+  // Brings the lines onto the disk; tries first what waits. An error, or that lines still wait, is told to `warn`, once.
   void sync();
+  // Behind the last line: tries once more what waits. Throws Error(run) that names the file and the number of lines that are
+  // missing.
+  void finish();
 
   static constexpr std::size_t kMostKept = std::size_t{4} << 20;
 
@@ -53,6 +56,7 @@ class LineFile {
   void write_waiting();
   bool cut_torn_line();
   void tell(bool& told, const std::string& what);
+  std::string missing() const;
 
   const std::string path_;
   const Warn warn_;
@@ -60,7 +64,9 @@ class LineFile {
   std::string waiting_;      // whole lines
   std::int64_t whole_ = -1;  // bytes: of the file's whole lines, where half a line could not be cut off; else -1
   bool is_synced_ = true, folder_is_synced_ = false;
-  bool told_of_writing_ = false, told_of_loss_ = false, told_of_syncing_ = false;
+  std::size_t lost_ = 0;  // lines
+  int cause_ = 0;         // errno of the last call that failed
+  bool told_of_writing_ = false, told_of_loss_ = false, told_of_syncing_ = false, told_of_missing_ = false;
 };
 
 }  // namespace millrace

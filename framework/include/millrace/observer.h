@@ -57,7 +57,8 @@ const char* to_string(Delivery delivery);
 
 // Each observer has a thread of its own, and is called on that thread alone, in the order of what happened. start() comes first
 // and end() last, except that warning() may come before and after. Each may throw: an error in start() of an observer with
-// Delivery::all ends the run; after any other error the run warns once, names the observer, and tells it nothing more.
+// Delivery::all ends the run, and one in its end() makes a run fail that was done; after any other error the run warns once,
+// names the observer, and tells it nothing more.
 class RunObserver {
  public:
   virtual ~RunObserver() = default;

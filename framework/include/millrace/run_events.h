@@ -28,6 +28,7 @@ struct RunStart {
   // The run goes on behind a checkpoint: `folder` has the files that it has written before. What they say of steps from
   // first_step on is superseded.
   bool resumed = false;
+  std::filesystem::path checkpoint;  // that it goes on behind; empty: it begins
   double elapsed_seconds = 0;
 };
 

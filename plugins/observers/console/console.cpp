@@ -83,7 +83,13 @@ class ConsoleObserver final : public RunObserver {
     if (open_line_) fmt::print(stderr, "\n");
   }
 
-  void start(const RunStart&, RunControl&) override { shown_ = Clock::now(); }
+  void start(const RunStart& e, RunControl&) override {
+    shown_ = Clock::now();
+    if (e.checkpoint.empty()) return;
+    const std::uint64_t done = e.first_step - 1;
+    say(fmt::format("goes on behind step {}: {}{}", done, e.checkpoint.string(),
+                    done >= e.steps ? ": it was the last step, and nothing is left to train" : ""));
+  }
 
   void tick(const TickEvent& e) override {
     const auto since = Clock::now() - shown_;

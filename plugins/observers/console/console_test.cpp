@@ -71,6 +71,20 @@ TEST_F(ConsoleObserverTest, SaysEpochsAndPasses) {
             "validate: 130 images  loss 0.5000  mean iou 12.50 %  0.5 s\n");
 }
 
+TEST_F(ConsoleObserverTest, SaysWhereARunGoesOn) {
+  EXPECT_EQ(said([this](RunObserver& observer) {
+              RunStart start = start_event();
+              start.resumed = true;
+              start.checkpoint = "runs/x/checkpoints/step-000000005";
+              start.first_step = 6;
+              observer.start(start, control_);
+              start.first_step = 9;
+              observer.start(start, control_);
+            }),
+            "goes on behind step 5: runs/x/checkpoints/step-000000005\n"
+            "goes on behind step 8: runs/x/checkpoints/step-000000005: it was the last step, and nothing is left to train\n");
+}
+
 TEST_F(ConsoleObserverTest, SaysWhatNoStageReports) {
   EXPECT_EQ(said([](RunObserver& observer) {
               EpochEvent epoch = epoch_event();

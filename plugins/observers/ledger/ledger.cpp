@@ -61,7 +61,8 @@ class LedgerObserver final : public RunObserver {
   }
 
   void end(const RunEnd& e) override {
-    if (resumed_ && !file_ && !path().empty() && e.error.empty()) keep_lines(path(), e.bad_samples);
+    if (file_) return file_->finish();
+    if (resumed_ && !path().empty() && e.error.empty()) keep_lines(path(), e.bad_samples);
   }
 
  private:

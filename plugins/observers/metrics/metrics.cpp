@@ -94,11 +94,13 @@ class MetricsObserver final : public RunObserver {
   }
 
   void end(const RunEnd& e) override {
-    if (!e.error.empty()) return;  // a run that fails has no end
-    JsonLine line;
-    line.add("event", "end").add("epoch", e.epoch).add("step", e.step).add("bad_samples", e.bad_samples);
-    if (e.signal != 0) line.add("signal", e.signal);
-    write(line, e.elapsed_seconds);
+    if (e.error.empty()) {  // a run that fails has no end
+      JsonLine line;
+      line.add("event", "end").add("epoch", e.epoch).add("step", e.step).add("bad_samples", e.bad_samples);
+      if (e.signal != 0) line.add("signal", e.signal);
+      write(line, e.elapsed_seconds);
+    }
+    if (file_) file_->finish();
   }
 
   void sync() override {

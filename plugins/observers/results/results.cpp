@@ -77,6 +77,10 @@ class ResultsObserver final : public RunObserver {
   void sync() override {
     if (file_) file_->sync();
   }
+  void end(const RunEnd&) override {
+    if (is_behind_) write_rows();
+    if (file_) file_->finish();
+  }
 
  private:
   struct Row {
@@ -147,20 +151,24 @@ class ResultsObserver final : public RunObserver {
     file.commit();
   }
 
-  // In the place of the file before, which stays until all rows are on the disk.
   void write_all() {
+    is_behind_ = true;
+    unless_full("results.csv", [this] { write_rows(); });
+  }
+
+  // In the place of the file before, which stays until all rows are on the disk.
+  void write_rows() {
     file_.reset();
     const std::string path = (folder_ / "results.csv").string();
     std::string header = "graph,epoch,step,images_per_second,seconds";
     for (const std::string& column : columns_) header.append(",").append(cell(column));
-    unless_full("results.csv", [&] {
-      OutputFile all(path);
-      all.write(header + "\n");
-      for (const Row& row : rows_) all.write(text(row) + "\n");
-      all.commit();
-      file_.emplace(
-          path, [this](std::string_view message) { control_->warn(message); }, true);
-    });
+    OutputFile all(path);
+    all.write(header + "\n");
+    for (const Row& row : rows_) all.write(text(row) + "\n");
+    all.commit();
+    file_.emplace(
+        path, [this](std::string_view message) { control_->warn(message); }, true);
+    is_behind_ = false;
   }
 
   std::string text(const Row& row) const {
@@ -181,6 +189,7 @@ class ResultsObserver final : public RunObserver {
   std::map<std::string, ByClass> by_class_;  // of each graph
   std::set<std::string> told_;               // files of which a warning was told
   std::optional<LineFile> file_;
+  bool is_behind_ = false;  // results.csv lacks rows, or has not all columns
 };
 
 MILLRACE_PART { registry.add_observer<ResultsObserver>(); }

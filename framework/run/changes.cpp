@@ -1,0 +1,88 @@
+#include "run/changes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "config/stop_plan.h"
+#include "millrace/error.h"
+#include "millrace/plugin.h"
+
+namespace millrace {
+namespace {
+
+// How the classes differ, as the two sides of a difference; nothing: they are the same.
+void compare_classes(const std::string& source, const std::vector<std::string>& then, const std::vector<std::string>& now,
+                     std::vector<Difference>& found) {
+  const std::string key = source + ".classes";
+  if (then.size() != now.size()) {
+    found.push_back({key, fmt::format("{} classes", then.size()), fmt::format("{} classes", now.size())});
+    return;
+  }
+  const auto [was, is] = std::mismatch(then.begin(), then.end(), now.begin());
+  if (was == then.end()) return;
+  const auto label = was - then.begin();
+  found.push_back({key, fmt::format("class {} '{}'", label, *was), fmt::format("class {} '{}'", label, *is)});
+}
+
+template <class Params>
+void add_params(const std::string& table, std::vector<std::string>& keys) {
+  ParamSet<Params> set;
+  Params::describe(set);
+  keys.push_back(table);
+  for (const ParamInfo& param : set.infos()) keys.push_back(fmt::format("{}.{}", table, param.name));
+}
+
+}  // namespace
+
+std::vector<Difference> data_differences(const std::map<std::string, RunState::Data>& then,
+                                         const std::map<std::string, RunState::Data>& now) {
+  std::vector<Difference> found;
+  for (const auto& [source, was] : then) {
+    const auto is = now.find(source);
+    if (is == now.end()) continue;
+    if (was.samples != is->second.samples) {
+      found.push_back({source + ".samples", std::to_string(was.samples), std::to_string(is->second.samples)});
+    }
+    compare_classes(source, was.classes, is->second.classes, found);
+  }
+  return found;
+}
+
+void add_keys(const std::string& key, const Value& value, std::vector<std::string>& keys) {
+  if (!key.empty()) keys.push_back(key);
+  if (value.kind() == Value::Kind::table) {
+    for (const Member& member : value.table()) {
+      add_keys(key.empty() ? member.key : fmt::format("{}.{}", key, member.key), member.value, keys);
+    }
+  } else if (value.kind() == Value::Kind::array) {
+    for (std::size_t i = 0; const Value& each : value.array()) {
+      if (each.kind() == Value::Kind::table) add_keys(fmt::format("{}[{}]", key, i), each, keys);
+      ++i;
+    }
+  }
+}
+
+void add_possible_keys(const Pipeline& pipeline, std::vector<std::string>& keys) {
+  add_params<RunParams>("run", keys);
+  add_params<StopParams>("stop", keys);
+  keys.insert(keys.end(), {"network", "network.use"});
+  for (const GraphPlan& graph : pipeline.graphs) {
+    for (const StagePlan& stage : graph.stages) {
+      const std::string table = fmt::format("{}.{}", graph.name, stage.name);
+      keys.push_back(table);
+      for (const ParamInfo& param : stage.type->params) keys.push_back(fmt::format("{}.{}", table, param.name));
+    }
+  }
+}
+
+void require_keys(const std::vector<std::string>& allowed, const std::vector<std::string>& keys) {
+  for (const std::string& each : allowed) {
+    if (std::find(keys.begin(), keys.end(), each) != keys.end()) continue;
+    const auto near = nearest_name(each, keys);
+    fail(ErrorKind::usage, "--allow-change {}: there is no such key{}", each,
+         near ? fmt::format("; nearest is '{}'", *near) : std::string());
+  }
+}
+
+}  // namespace millrace
