@@ -46,6 +46,15 @@ TEST(Overfit, HeedsNothingThatIsMeantForAWholeRun) {
   EXPECT_FALSE(std::filesystem::exists(folder / "cache")) << "a later run would take it for the cache of all samples";
 }
 
+// Both count epochs, and those of a trial have one step.
+TEST(Overfit, LowersNoRateAndFreezesNothing) {
+  const Outcome outcome = trial({"train.batch.size=20", "plateau.figure=train.loss", "plateau.patience=1", "plateau.factor=0",
+                                 R"(train.optimizer.groups=[{ match = "*", until_epoch = 1 }])"},
+                                {"--overfit", "1"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  for (const auto& step : events(outcome, "step")) EXPECT_GT(step.at("learning_rate"), 0);
+}
+
 TEST(Overfit, NeedsAWholeRunOfOneProcess) {
   const Outcome outcome = trial({}, {"--overfit", "1", "--graph", "validate"});
   EXPECT_EQ(outcome.code, 2);

@@ -43,9 +43,7 @@ Pipeline load(CommandLine& line, const Registry& registry, const std::shared_ptr
     const std::vector<std::string> changes = trial->overrides(pipeline);
     line.overrides.insert(line.overrides.end(), changes.begin(), changes.end());
     pipeline = load_pipeline(line.file, line.overrides, registry, other_weights);
-    pipeline.stop = {};
-    pipeline.checkpoint = {};
-    pipeline.best.reset();
+    trial->shorten(pipeline);
     line.options.observer = trial;
     line.options.rate_factor = [trial](std::uint64_t step) { return trial->rate_factor(step); };
     line.options.most_steps = trial->most_steps();

@@ -16,6 +16,8 @@ class Trial : public RunObserver {
  public:
   // What keys of the file become, as --set takes them. Throws Error(usage) for a pipeline that cannot be tried.
   virtual std::vector<std::string> overrides(const Pipeline& pipeline) const = 0;
+  // Takes out of the loaded pipeline what is meant for a whole run: what ends it, what is written, and what counts epochs.
+  virtual void shorten(Pipeline& pipeline) const;
   virtual std::uint64_t most_steps() const = 0;
   // Multiplies the learning rate at a step from 0.
   virtual double rate_factor(std::uint64_t) const { return 1; }
