@@ -55,6 +55,16 @@ TEST(Overfit, LowersNoRateAndFreezesNothing) {
   for (const auto& step : events(outcome, "step")) EXPECT_GT(step.at("learning_rate"), 0);
 }
 
+// With either of them no loss comes near a tenth of the first one.
+TEST(Overfit, LeavesOutSmoothingAndMixing) {
+  const Outcome outcome = trial(
+      {"train.batch.size=20", R"(train.forward_backward.loss={ label_smoothing = 0.5 })", "train.mix_images.mixup={ chance = 1 }",
+       R"(train.flow=["read", "decode_image", "augment", "batch", "mix_images", "forward_backward",
+                                                "allreduce", "optimizer", "metrics"])"},
+      {"--overfit", "1"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+}
+
 TEST(Overfit, NeedsAWholeRunOfOneProcess) {
   const Outcome outcome = trial({}, {"--overfit", "1", "--graph", "validate"});
   EXPECT_EQ(outcome.code, 2);

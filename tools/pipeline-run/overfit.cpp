@@ -41,6 +41,19 @@ std::vector<std::string> Overfit::overrides(const Pipeline& pipeline) const {
   return overrides;
 }
 
+void Overfit::shorten(Pipeline& pipeline) const {
+  Trial::shorten(pipeline);
+  for (StagePlan& stage : pipeline.graphs.front().stages) {
+    if (Value* const loss = stage.type->takes_loss ? stage.table.find("loss") : nullptr; loss && loss->find("label_smoothing")) {
+      loss->set("label_smoothing", Value(0.0));
+    }
+    if (stage.type->name != "mix_images") continue;
+    for (const char* const way : {"mixup", "cutmix"}) {
+      if (Value* const rule = stage.table.find(way)) rule->set("chance", Value(0.0));
+    }
+  }
+}
+
 void Overfit::step(const StepEvent& event) {
   const std::optional<double> loss = loss_of(event);
   if (!loss || succeeded()) return;  // steps under way may still come

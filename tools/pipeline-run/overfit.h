@@ -18,6 +18,8 @@ class Overfit final : public Trial {
   explicit Overfit(std::int64_t batches) : batches_(static_cast<std::size_t>(batches)) {}
 
   std::vector<std::string> overrides(const Pipeline& pipeline) const override;
+  // Also label smoothing and mixed images: they keep the loss above a floor, which no network can learn away.
+  void shorten(Pipeline& pipeline) const override;
   static constexpr std::uint64_t kMostSteps = 200;
   std::uint64_t most_steps() const override { return kMostSteps; }
   void step(const StepEvent& event) override;
