@@ -5,18 +5,20 @@
 #include <fstream>
 
 #include "command.h"
+#include "running_program.h"
 
 namespace millrace::test {
 namespace {
 
 // quickstart.toml with these keys changed.
-Outcome trial(const std::vector<std::string>& set, const std::vector<std::string>& options) {
-  std::vector<std::string> words = {tool("pipeline-run"), pipeline("quickstart.toml"), "--json", "--set",
-                                    "data.root=" + shapes()};
+Words words_of(const Words& set, const Words& options) {
+  Words words = {tool("pipeline-run"), pipeline("quickstart.toml"), "--json", "--set", "data.root=" + shapes()};
   for (const std::string& each : set) words.insert(words.end(), {"--set", each});
   words.insert(words.end(), options.begin(), options.end());
-  return run_command(words);
+  return words;
 }
+
+Outcome trial(const Words& set, const Words& options) { return run_command(words_of(set, options)); }
 
 TEST(Overfit, SaysWhetherTheNetworkLearnsABatchByHeart) {
   const Outcome learns = trial({"train.batch.size=20"}, {"--overfit", "1"});
@@ -115,6 +117,27 @@ TEST(FindRate, DrawsAPictureWhereOneIsAskedFor) {
   const Outcome elsewhere = trial({}, {"--overfit", "1", "--picture", file});
   EXPECT_EQ(elsewhere.code, 2);
   EXPECT_NE(elsewhere.err.find("--picture belongs to --find-rate"), std::string::npos) << elsewhere.err;
+}
+
+TEST(FindRate, SaysAtOnceThatItsPictureCannotBeWritten) {
+  const Outcome outcome = trial({"train.batch.size=20"}, {"--find-rate", "--picture", "/proc/rate.png"});
+  EXPECT_EQ(outcome.code, 3) << outcome.err;
+  EXPECT_NE(outcome.err.find("--picture: "), std::string::npos) << outcome.err;
+  EXPECT_TRUE(events(outcome, "step").empty());
+}
+
+TEST(Trials, HaveNoResultWhenInterrupted) {
+  constexpr double kPatience = 60;
+  for (const Words& options : {Words{"--overfit", "1"}, Words{"--find-rate"}}) {
+    RunningProgram program(words_of({"train.batch.size=200", "train.optimizer.learning_rate=1e-9"}, options));
+    ASSERT_TRUE(program.says("\"event\":\"step\"", kPatience)) << program.err();
+    program.send(SIGINT);
+    ASSERT_TRUE(program.ends(kPatience));
+    EXPECT_EQ(program.code(), 130) << program.err();
+    EXPECT_NE(program.err().find("interrupted after step "), std::string::npos) << program.err();
+    EXPECT_EQ(program.err().find("does not learn"), std::string::npos) << program.err();
+    EXPECT_EQ(program.err().find("no learning rate"), std::string::npos) << program.err();
+  }
 }
 
 TEST(FindRate, IsNotToBeHadWithOverfit) {

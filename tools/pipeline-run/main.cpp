@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -63,6 +64,18 @@ void say_where(const CommandLine& line, const RunResult& result) {
   if (result.signal != 0 && !result.go_on.empty()) fmt::print(stderr, "to go on: {}\n", result.go_on);
 }
 
+// What a trial has found, and its exit code.
+int conclude(const CommandLine& line, const Trial& trial, const RunResult& result) {
+  std::FILE* const out = line.json ? stderr : stdout;
+  if (result.signal != 0) {
+    fmt::print(out, "interrupted after step {}: the trial has no result\n", result.step);
+    return 128 + result.signal;
+  }
+  fmt::print(out, "{}", trial.text());
+  fmt::print(out, "{}", trial.write_files());
+  return trial.succeeded() ? 0 : 1;
+}
+
 // The exit code. `speaks`: this process prints what all of them would. `begins`: called before the run.
 int drive(const CommandLine& line, Pipeline& pipeline, const Registry& registry, const std::shared_ptr<Trial>& trial, bool speaks,
           const std::function<void()>& begins = {}) {
@@ -87,8 +100,7 @@ int drive(const CommandLine& line, Pipeline& pipeline, const Registry& registry,
     if (const std::uint64_t batches = std::exchange(to_verify, 0); batches > 0) say(session.verify(batches));
   });
   say_where(line, result);
-  if (trial) fmt::print(line.json ? stderr : stdout, "{}", trial->text());
-  if (trial && result.signal == 0) return trial->succeeded() ? 0 : 1;
+  if (trial) return conclude(line, *trial, result);
   return result.signal == 0 ? 0 : 128 + result.signal;
 }
 

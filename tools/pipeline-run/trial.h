@@ -24,6 +24,8 @@ class Trial : public RunObserver {
 
   virtual bool succeeded() const = 0;
   virtual std::string text() const = 0;  // lines for the user
+  // What is asked for beside the text, which was printed before; lines that name it.
+  virtual std::string write_files() const { return {}; }
 
   void start(const RunStart&, RunControl& control) override { control_ = &control; }
 
