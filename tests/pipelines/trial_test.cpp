@@ -67,6 +67,14 @@ TEST(Overfit, LeavesOutSmoothingAndMixing) {
   EXPECT_EQ(outcome.code, 0) << outcome.err;
 }
 
+TEST(Overfit, EndsWithTheFirstLossThatIsNotFinite) {
+  const Outcome outcome = trial({"train.batch.size=20", "train.optimizer.learning_rate=1e20"}, {"--overfit", "1"});
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_NE(outcome.err.find("step 2: loss is "), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find(", and the first one was 2."), std::string::npos) << outcome.err;
+  EXPECT_LT(events(outcome, "step").size(), 20U);
+}
+
 TEST(Overfit, NeedsAWholeRunOfOneProcess) {
   const Outcome outcome = trial({}, {"--overfit", "1", "--graph", "validate"});
   EXPECT_EQ(outcome.code, 2);

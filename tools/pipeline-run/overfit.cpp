@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "millrace/error.h"
 #include "millrace/schedule.h"
+#include "run/number_watch.h"
 
 namespace millrace {
 namespace {
@@ -56,12 +58,14 @@ void Overfit::shorten(Pipeline& pipeline) const {
 
 void Overfit::step(const StepEvent& event) {
   const std::optional<double> loss = loss_of(event);
-  if (!loss || succeeded()) return;  // steps under way may still come
+  if (!loss || failed() || succeeded()) return;  // steps under way may still come
   if (steps_++ == 0) first_ = *loss;
   losses_.push_back(*loss);
   if (losses_.size() > batches_) losses_.pop_front();
-  if (succeeded()) stop();
+  if (failed() || succeeded()) stop();
 }
+
+bool Overfit::failed() const { return !losses_.empty() && !std::isfinite(losses_.back()); }
 
 double Overfit::loss() const {
   return std::accumulate(losses_.begin(), losses_.end(), 0.0) / static_cast<double>(std::max<std::size_t>(losses_.size(), 1));
@@ -70,6 +74,11 @@ double Overfit::loss() const {
 bool Overfit::succeeded() const { return losses_.size() == batches_ && loss() <= first_ / 10; }
 
 std::string Overfit::text() const {
+  if (failed()) {
+    const std::string loss = WrongNumber{steps_ - 1, "loss", losses_.back()}.text();
+    if (steps_ == 1) return loss + ", before anything was learned. Look at the images, the weights and the loss\n";
+    return fmt::format("{}, and the first one was {:.4g}. Look at the learning rate: --find-rate proposes one\n", loss, first_);
+  }
   const std::string course =
       fmt::format("the loss went from {:.4g} to {:.4g} in {} step{}", first_, loss(), steps_, steps_ == 1 ? "" : "s");
   const std::string batches = batches_ == 1 ? "one batch" : fmt::format("{} batches", batches_);

@@ -12,7 +12,7 @@
 namespace millrace {
 
 // The main graph sees so many batches again and again, until the mean loss of the last pass over them is a tenth of the first
-// step's loss.
+// step's loss, or a loss is not finite.
 class Overfit final : public Trial {
  public:
   explicit Overfit(std::int64_t batches) : batches_(static_cast<std::size_t>(batches)) {}
@@ -28,6 +28,7 @@ class Overfit final : public Trial {
 
  private:
   double loss() const;  // of the last pass over the batches
+  bool failed() const;  // the last loss is not finite
 
   const std::size_t batches_;
   std::deque<double> losses_;  // of the last steps
