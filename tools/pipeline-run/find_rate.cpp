@@ -61,8 +61,15 @@ std::string FindRate::text() const {
   if (curve_.proposal() == 0) {
     return text + fmt::format(
                       "no learning rate: the smoothed loss never fell clearly below the first losses, {:.4g} +- {:.2g}; "
-                      "--overfit 1 says whether the network learns at all\n",
-                      curve_.level(), curve_.deviation());
+                      "in larger batches they differ less, a network may be frozen or take longer than {} steps, and --overfit 1 "
+                      "says whether it learns at all\n",
+                      curve_.level(), curve_.deviation(), most_steps());
+  }
+  if (curve_.falls_at_the_end()) {
+    return text + fmt::format(
+                      "the smoothed loss still falls at {:.2e}, where the range ends: begin with a tenth, "
+                      "learning_rate = {:.1e}, and try larger ones\n",
+                      points.back().rate, curve_.proposal());
   }
   return text + fmt::format("the smoothed loss is lowest at {:.2e}; begin with a tenth: learning_rate = {:.1e}\n",
                             curve_.lowest()->rate, curve_.proposal());
