@@ -75,6 +75,21 @@ TEST(Overfit, EndsWithTheFirstLossThatIsNotFinite) {
   EXPECT_LT(events(outcome, "step").size(), 20U);
 }
 
+TEST(Overfit, NeedsAsManyBatchesAndStepsForThem) {
+  const Outcome few = trial({"train.batch.size=100"}, {"--overfit", "5"});  // of 400 images
+  EXPECT_EQ(few.code, 2) << few.err;
+  EXPECT_NE(few.err.find("--overfit 5: [train] has 4 batches of 100: take fewer"), std::string::npos) << few.err;
+  const Outcome many = trial({"train.batch.size=4"}, {"--overfit", "30"});
+  EXPECT_EQ(many.code, 2) << many.err;
+  EXPECT_NE(many.err.find("--overfit 30: in 200 steps no more than 20 batches are seen 10 times each"), std::string::npos)
+      << many.err;
+  const Outcome unknown = trial({"train.batch.size=auto"}, {"--overfit", "1"});
+  EXPECT_EQ(unknown.code, 2) << unknown.err;
+  EXPECT_NE(unknown.err.find("'size' of [train.batch] is \"auto\": give a number, as --set train.batch.size=32 does"),
+            std::string::npos)
+      << unknown.err;
+}
+
 TEST(Overfit, NeedsAWholeRunOfOneProcess) {
   const Outcome outcome = trial({}, {"--overfit", "1", "--graph", "validate"});
   EXPECT_EQ(outcome.code, 2);

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdio>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,7 +35,12 @@ namespace {
 std::shared_ptr<Trial> chosen_trial(const CommandLine& line) {
   if (line.find_rate) return std::make_shared<FindRate>(line.picture);
   if (line.overfit.empty()) return nullptr;
-  return std::make_shared<Overfit>(integer("--overfit", line.overfit, 1, Overfit::kMostSteps));
+  const std::int64_t batches = integer("--overfit", line.overfit, 1, std::numeric_limits<std::int32_t>::max());
+  if (batches > Overfit::kMostBatches) {
+    fail(ErrorKind::usage, "--overfit {}: in {} steps no more than {} batches are seen {} times each", batches,
+         Overfit::kMostSteps, Overfit::kMostBatches, Overfit::kLeastPasses);
+  }
+  return std::make_shared<Overfit>(batches);
 }
 
 Pipeline load(CommandLine& line, const Registry& registry, const std::shared_ptr<Trial>& trial) {
@@ -81,6 +87,7 @@ int drive(const CommandLine& line, Pipeline& pipeline, const Registry& registry,
           const std::function<void()>& begins = {}) {
   if (line.check) {
     Session session(pipeline, registry, line.options);
+    if (trial) trial->check(session);
     session.prepare();
     fmt::print("{}", check_report(session));
     return 0;
@@ -95,6 +102,7 @@ int drive(const CommandLine& line, Pipeline& pipeline, const Registry& registry,
     const auto say = [&](const std::string& text) {
       if (!line.quiet && speaks && !text.empty()) fmt::print(stderr, "{}\n", text);
     };
+    if (trial) trial->check(session);
     if (begins) begins();
     say(session.batch_choice());
     if (const std::uint64_t batches = std::exchange(to_verify, 0); batches > 0) say(session.verify(batches));

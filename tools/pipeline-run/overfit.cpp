@@ -28,7 +28,10 @@ std::vector<std::string> Overfit::overrides(const Pipeline& pipeline) const {
   const StagePlan& batch = stage_of(graph, StageType::Role::batcher, "makes batches");
   const Value* size = batch.table.find("size");
   if (size == nullptr || size->kind() != Value::Kind::integer) {
-    fail(ErrorKind::usage, "--overfit: 'size' of [{}.{}] must be a number", graph.name, batch.name);
+    fail(ErrorKind::usage,
+         "--overfit: how many samples N batches are must be known before the run, and 'size' of [{0}.{1}] is {2}: "
+         "give a number, as --set {0}.{1}.size=32 does",
+         graph.name, batch.name, size ? found(*size) : "not written");
   }
   std::vector<std::string> overrides = common_overrides(pipeline);
   for (const StagePlan& stage : graph.stages) {  // an epoch has a few steps here, and schedules count epochs
@@ -54,6 +57,13 @@ void Overfit::shorten(Pipeline& pipeline) const {
       if (Value* const rule = stage.table.find(way)) rule->set("chance", Value(0.0));
     }
   }
+}
+
+void Overfit::check(const Session& session) const {
+  const GraphBuild& main = *session.builds().front();
+  if (main.steps_per_epoch() >= batches_) return;
+  fail(ErrorKind::usage, "--overfit {}: [{}] has {} batch{} of {}: take fewer, or a smaller batch", batches_, main.plan().name,
+       main.steps_per_epoch(), main.steps_per_epoch() == 1 ? "" : "es", main.batch().size);
 }
 
 void Overfit::step(const StepEvent& event) {
