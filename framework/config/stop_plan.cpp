@@ -26,7 +26,7 @@ void PlateauParams::describe(ParamSet<PlateauParams>& set) {
       .range(1)
       .unit("passes")
       .text("without a better figure before the rate falls; then the count starts again");
-  set.add("factor", &PlateauParams::factor).range(0, 1).text("that the rate is multiplied by each time");
+  set.add("factor", &PlateauParams::factor).range(0, 0.999999).text("that the rate is multiplied by each time");
 }
 
 std::optional<FigurePlan> plan_figure(std::string_view key, const Value& value, const std::vector<GraphPlan>& graphs,
