@@ -119,6 +119,9 @@ TEST_F(PlanRefuses, WhatNetworkSaysOfItsWeights) {
             "p.toml:11:8: new: 'fx' fits no layer that has parameters; nearest is 'fc'\n"
             "p.toml:12:11: freeze: 'fc.wieght' fits no layer that has parameters; nearest is 'fc.weight'");
   EXPECT_EQ(said("freeze = [\"*\"]\n"), "p.toml:11:10: freeze: nothing is left to train");
+  EXPECT_EQ(said("new = [\"fc\"]\nfreeze = [\"fc.weight\"]\n"),
+            "p.toml:12:11: freeze: 'fc.weight' begins with random values, as 'new' says, and would never be trained");
+  EXPECT_EQ(said("new = [\"fc\"]\nfreeze = [\"fc.bias\"]\n"), "") << "the layer learns without its bias";
   EXPECT_EQ(said("freeze = \"fc\"\n").find("p.toml:11:10: "), 0U);
   EXPECT_EQ(said("rename = [{ from = \"a.*\", to = \"*.*\" }]\n"), "p.toml:11:11: rename: a rule has at most one * on each side");
   EXPECT_EQ(said("weights = \"networks/old.pth\"\nsha256 = \"12\"\n"),
@@ -127,7 +130,8 @@ TEST_F(PlanRefuses, WhatNetworkSaysOfItsWeights) {
             "p.toml:11:10: [network] has 'sha256', and no 'weights' that it is the sum of");
   EXPECT_NE(said("weights = \"htps://host/x.pth\"\n").find("p.toml:11:11: 'htps://host/x.pth': no plugin reads 'htps://'"),
             std::string::npos);
-  EXPECT_EQ(said("freze = [\"fc\"]\n"), "p.toml:11:1: [network] has no key 'freze'; nearest is 'freeze'; network 'small' has the variables 'classes'");
+  EXPECT_EQ(said("freze = [\"fc\"]\n"),
+            "p.toml:11:1: [network] has no key 'freze'; nearest is 'freeze'; network 'small' has the variables 'classes'");
 }
 
 TEST_F(PlanRefuses, ANetworkThatTheZooLacks) {
