@@ -99,7 +99,7 @@ std::map<std::string, std::string> sole_parameters(const Network& network) {
 
 std::string nearest_text(const std::string& name, const std::vector<std::string>& names) {
   const auto nearest = nearest_name(name, names);
-  return nearest ? fmt::format("; nearest is '{}'", *nearest) : "";
+  return nearest ? fmt::format("; nearest is '{}'", shown(*nearest)) : "";
 }
 
 // Gives the tensors of one file to the parameters of one network and collects what does not fit.
@@ -117,15 +117,15 @@ class Fitting {
     for (const auto& [name, tensor] : left_) {
       if (covers_any(source_.fresh, name)) continue;
       unused.push_back(name);
-      add(fmt::format("'{}' ({}) belongs to no layer{}", name, to_string(tensor.shape), nearest(name, wanted)));
+      add(fmt::format("'{}' ({}) belongs to no layer{}", shown(name), to_string(tensor.shape), nearest(name, wanted)));
     }
     for (const Parameter* parameter : lacking_) {
       add(fmt::format("'{}' ({}) is missing{}", parameter->name, to_string(parameter->shape), nearest(parameter->name, unused)));
     }
     if (wrong_.empty()) return std::move(weights_);
     fail(ErrorKind::usage, "'{}'{} does not fit network '{}':{}{}", source_.file,
-         network.empty() || network == network_.name ? "" : fmt::format(", the weights of network '{}',", network), network_.name,
-         wrong_, advice());
+         network.empty() || network == network_.name ? "" : fmt::format(", the weights of network '{}',", shown(network)),
+         network_.name, wrong_, advice());
   }
 
  private:
@@ -159,7 +159,7 @@ class Fitting {
       if (const auto parameter = sole.find(name); parameter != sole.end()) name = parameter->second;
       const std::string before = tensor.name;
       if (!left_.emplace(name, std::move(tensor)).second)
-        add(fmt::format("'{}' and '{}' would both be '{}'", left_.at(name).name, before, name));
+        add(fmt::format("'{}' and '{}' would both be '{}'", shown(left_.at(name).name), shown(before), shown(name)));
     }
     for (std::size_t i = 0; i < used.size(); ++i) {
       const std::string& from = source_.rename[i].from;

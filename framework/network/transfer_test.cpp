@@ -141,6 +141,18 @@ TEST_F(Transfer, ListsEverythingThatDoesNotFitWithTheNearestNames) {
             "  'fc.bias' and 'fc.biass' would both be 'fc.bias'");
 }
 
+TEST_F(Transfer, NamesOfAFileSteerNoTerminal) {
+  const NamedTensor hostile{"x\x1b[31m\nfc.bias\x07", {1}, {0}};
+  EXPECT_EQ(mistakes({conv_, mean_, weight_, bias_, hostile}), "  'x?[31m?fc.bias?' (1) belongs to no layer");
+  write_safetensors(file_, {conv_, mean_, weight_}, {{"network", "lar\x1bge"}});
+  try {
+    load_weights({file_, {}, {}}, network_);
+    FAIL() << "the file was taken";
+  } catch (const Error& error) {
+    EXPECT_NE(error.message().find("', the weights of network 'lar?ge', does"), std::string::npos) << error.message();
+  }
+}
+
 TEST_F(Transfer, SaysWhatToDoWhenOnlyTheLastLayerDoesNotFit) {
   const NamedTensor other{"fc.weight", {5}, {1, 2, 3, 4, 5}}, short_conv{"body.0.conv.weight", {1}, {1}};
   EXPECT_EQ(mistakes({conv_, mean_, other, bias_}),

@@ -13,8 +13,9 @@ std::string describe_weights(const std::string& file) {
   for (const NamedTensor& tensor : read.tensors) numbers += tensor.values.size();
   std::string out = fmt::format("{}: {} tensors of {} numbers\n", file, read.tensors.size(), numbers);
   const auto network = read.metadata.find("network");
-  if (network != read.metadata.end()) out += fmt::format("  network  {}\n", network->second);
-  const std::vector<std::string> classes = classes_from(read.metadata);
+  if (network != read.metadata.end()) out += fmt::format("  network  {}\n", shown(network->second));
+  std::vector<std::string> classes = classes_from(read.metadata);
+  for (std::string& name : classes) name = shown(name);
   if (!classes.empty()) out += fmt::format("  classes  {}: {}\n", classes.size(), fmt::join(classes, ", "));
   const auto usage = usage_from(read.metadata, file);
   if (!usage) return out + "It does not say how images are prepared for it.\n";
