@@ -123,6 +123,11 @@ class Fitting {
       add(fmt::format("'{}' ({}) is missing{}", parameter->name, to_string(parameter->shape), nearest(parameter->name, unused)));
     }
     if (wrong_.empty()) return std::move(weights_);
+    if (const std::string prefix = common_prefix(unused); !prefix.empty()) {
+      wrong_ = fmt::format(
+          "\n  all its names begin with '{0}'; in [network], rename = [{{ from = \"{0}*\", to = \"*\" }}] takes it away",
+          shown(prefix));
+    }
     fail(ErrorKind::usage, "'{}'{} does not fit network '{}':{}{}", source_.file,
          network.empty() || network == network_.name ? "" : fmt::format(", the weights of network '{}',", shown(network)),
          network_.name, wrong_, advice());
@@ -183,6 +188,31 @@ class Fitting {
                       to_string(parameter.shape)));
     }
     left_.erase(found);
+  }
+
+  // What all names of tensors have in front of those of the network, as those of DataParallel have "module."; "": nothing, or
+  // something else is wrong too.
+  std::string common_prefix(const std::vector<std::string>& unused) const {
+    if (!source_.rename.empty() || unused.empty() || problems_ != unused.size() + lacking_.size()) return {};
+    const std::map<std::string, std::string> sole = sole_parameters(network_);
+    std::set<std::string> known, wanted;
+    for (const Parameter& parameter : network_.parameters) known.insert(parameter.name);
+    for (const Parameter* parameter : lacking_) wanted.insert(parameter->name);
+    const std::string& first = unused.front();
+    for (std::size_t dot = first.find('.'); dot != std::string::npos; dot = first.find('.', dot + 1)) {
+      const std::string prefix = first.substr(0, dot + 1);
+      std::size_t found = 0;
+      const auto fits = [&](const std::string& name) {
+        if (!name.starts_with(prefix)) return false;
+        const std::string rest = name.substr(prefix.size());
+        const auto parameter = sole.find(rest);
+        const std::string& meant = parameter == sole.end() ? rest : parameter->second;
+        found += wanted.count(meant);
+        return known.contains(meant) || covers_any(source_.fresh, rest);
+      };
+      if (std::all_of(unused.begin(), unused.end(), fits) && found == wanted.size()) return prefix;
+    }
+    return {};
   }
 
   // The usual case: the classes are others.

@@ -141,6 +141,18 @@ TEST_F(Transfer, ListsEverythingThatDoesNotFitWithTheNearestNames) {
             "  'fc.bias' and 'fc.biass' would both be 'fc.bias'");
 }
 
+TEST_F(Transfer, ProposesToTakeAwayACommonPrefix) {
+  const NamedTensor conv{"module.body.0.conv", {2}, {1, 2}}, mean{"module.body.0.bn.running_mean", {2}, {3, 4}},
+      weight{"module.fc.weight", {3}, {5, 6, 7}}, bias{"module.fc.bias", {1}, {8}}, stranger{"module.queen", {1}, {0}};
+  const std::string proposal =
+      "  all its names begin with 'module.'; in [network], rename = [{ from = \"module.*\", to = \"*\" }] takes it away";
+  EXPECT_EQ(mistakes({conv, mean, weight, bias}), proposal);
+  EXPECT_EQ(mistakes({conv, mean, weight, bias}, {"fc"}), proposal);
+  EXPECT_EQ(load({conv, mean, weight, bias}, {}, {{"module.*", "*"}}), (Values{{1, 2}, {3, 4}, {5, 6, 7}, {8}}));
+  EXPECT_NE(mistakes({conv, mean, weight}).find("'fc.bias' (1) is missing"), std::string::npos);
+  EXPECT_NE(mistakes({conv, mean, weight, bias, stranger}).find("'module.queen' (1) belongs to no layer"), std::string::npos);
+}
+
 TEST_F(Transfer, NamesOfAFileSteerNoTerminal) {
   const NamedTensor hostile{"x\x1b[31m\nfc.bias\x07", {1}, {0}};
   EXPECT_EQ(mistakes({conv_, mean_, weight_, bias_, hostile}), "  'x?[31m?fc.bias?' (1) belongs to no layer");
