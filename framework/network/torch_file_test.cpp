@@ -140,6 +140,9 @@ TEST_F(TorchFile, RunsNothing) {
   expect_refused(archive(text("os") + text("system") + "\x93" + command + "R"), "would run os.system: refused");
   expect_refused(archive(ordered_dict({{"w", function("builtins", "eval") + command + "\x81"}})), "would run builtins.eval");
   expect_refused(archive(function("torch", "FloatStorage.__class__") + command + "R"), "would run torch.FloatStorage.__class__");
+  expect_refused(archive(function("torch._utils", "_rebuild_sparse_tensor") + command + "R"),
+                 "That makes a sparse tensor, which is not read: save tensor.to_dense()");
+  expect_refused(archive(function("torch", "ComplexFloatStorage")), "That makes a tensor of complex numbers, which is not read");
   expect_refused(archive("(" + text("x") + "iposix\nsystem\n"), "opcode 0x69");
   expect_refused(archive(tuple({}) + "\x82\x01"), "opcode 0x82");
   EXPECT_FALSE(fs::exists(trace));
