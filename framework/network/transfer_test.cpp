@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "millrace/error.h"
 #include "network/safetensors.h"
@@ -90,6 +91,28 @@ TEST_F(Transfer, FindsTheWeightsInAFolder) {
     EXPECT_EQ(error.message(), "'" + folder + "' is a folder, and weights are a file; it holds '" + inside + "'");
   }
   std::filesystem::remove_all(folder);
+}
+
+TEST_F(Transfer, SaysWhatAFileIsThatHoldsNoTensors) {
+  const auto said = [&](const std::string& bytes) -> std::string {
+    std::ofstream(file_, std::ios::binary) << bytes;
+    try {
+      read_tensors(file_);
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return "it was read";
+  };
+  const std::string begin = "tensor file '" + file_ + "': is ",
+                    end = ". Weights are safetensors, or a state dict that torch.save() wrote";
+  EXPECT_EQ(said(""), begin + "empty" + end);
+  EXPECT_EQ(said("\n<!DOCTYPE html><html>404"),
+            begin + "a page of HTML or XML: a server may have answered with it in place of the file" + end);
+  EXPECT_EQ(said("not found"), begin + "text, which begins with 'not found'" + end);
+  EXPECT_EQ(said("version https://git-lfs.github.com/spec/v1\n"),
+            begin + "the pointer that Git LFS leaves for a file: git lfs pull fetches it" + end);
+  EXPECT_EQ(said("\x80\x04\x95rest of it"), begin + "a pickle of Python, and not of torch.save()" + end);
+  EXPECT_NE(said(std::string("\x80\x02\0\0\0\0\0\0{", 9)).find("its header would be 640 bytes long"), std::string::npos);
 }
 
 TEST_F(Transfer, TakesNothingForNewLayers) {
