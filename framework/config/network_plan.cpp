@@ -75,7 +75,10 @@ class NetworkReader {
     for (const std::string& file : {beside, given.lexically_normal().string()}) {
       if (fs::is_regular_file(file, ignored)) return file;
     }
-    errors_.add(name.at(), no_such_file(beside));
+    const std::string here = given.lexically_normal().string();
+    errors_.add(name.at(), here == beside
+                               ? no_such_file(beside)
+                               : fmt::format("{}; in the working folder {}", no_such_file(beside), no_such_file(here)));
     return std::nullopt;
   }
 

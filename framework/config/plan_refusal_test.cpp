@@ -113,6 +113,18 @@ TEST_F(PlanRefuses, WhatNetworkSaysOfItsWeights) {
   write("networks/old.pth", "");
   EXPECT_EQ(said("weights = \"networks/odl.pth\"\n"),
             "p.toml:11:11: there is no file 'networks/odl.pth'; nearest is 'networks/old.pth'");
+  write("weights.pth", "");
+  fs::create_directories("folder/networks");
+  fs::copy_file("networks/small.toml", "folder/networks/small.toml");
+  write("folder/p.toml", train("[network]\nuse = \"small\"\nclasses = 7\nweights = \"weigths.pth\"\n"));
+  try {
+    load_pipeline("folder/p.toml", {}, registry_);
+    ADD_FAILURE() << "there are no such weights";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(),
+              "folder/p.toml:11:11: there is no file 'folder/weigths.pth'; in the working folder there is no file 'weigths.pth'; "
+              "nearest is 'weights.pth'");
+  }
   write("p.toml", train("[network]\nuse = \"small\"\nclasses = 7\nweights = \"networks/odl.pth\"\n"));
   EXPECT_NO_THROW(load_pipeline("p.toml", {}, registry_, /*other_weights=*/true)) << "others are named";
   EXPECT_EQ(said("new = [\"fx\", \"fc\"]\nfreeze = [\"fc.wieght\"]\n"),
