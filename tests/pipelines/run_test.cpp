@@ -71,6 +71,12 @@ TEST(Run, WritesWhatWasTrainedWhenTheValidationFails) {
   EXPECT_FALSE(find_file(folder / "runs", "weights-step-4.safetensors").empty());
 }
 
+TEST(Run, ExplainsNoRunThatIsNotThere) {
+  const Outcome outcome = quickstart({"--explain-nan", "runs/nosuch"});
+  EXPECT_EQ(outcome.code, 2) << outcome.out;
+  EXPECT_NE(outcome.err.find("--explain-nan: 'runs/nosuch' is no folder of a run"), std::string::npos) << outcome.err;
+}
+
 TEST(Run, TheStreamIsTheSameForAnyNumberOfThreadsAndReplicas) {
   const Outcome one = quickstart({"--set", "run.threads=1"});
   ASSERT_EQ(one.code, 0) << one.err;
