@@ -98,6 +98,7 @@ TEST_F(TorchFile, ReadsEveryFloatingTypeAndNamesTheOthers) {
   EXPECT_EQ(types.tensors[1].values, (Floats{1, -3}));
   EXPECT_EQ(types.tensors[2].values, Floats{0.1F});
   EXPECT_EQ(types.not_floating, others);
+  EXPECT_EQ(types.listed.size(), types.tensors.size() + others.size());
 }
 
 TEST_F(TorchFile, FindsTheStateDictOfACheckpoint) {

@@ -141,6 +141,7 @@ class TensorReader {
 
   void read_tensor(const std::string& name, const PickleNode& call, TensorFile& result) {
     const StorageView view = view_of(call);
+    result.listed.push_back({name, view.storage.type, view.shape});
     if (!is_floating(view.storage.type)) return result.not_floating.push_back(name);
     values_ += std::max(view.elements, view.span);
     if (values_ / kMostValuesAByte > storages_.file_bytes()) {

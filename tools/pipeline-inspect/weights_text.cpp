@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "inspect.h"
+#include "millrace/json_lines.h"
 #include "network/tensor_file.h"
 #include "run/usage.h"
 #include "run/weights.h"
@@ -22,6 +23,16 @@ std::string describe_weights(const std::string& file) {
   const std::string text = metadata_of(*usage).at("usage");
   return fmt::format("{}Images are prepared as [{}] of its run did. pipeline-run --predict IMAGES --weights {} uses this:\n\n{}",
                      out, usage->graph, file, text.substr(0, text.find("\n[document]")));
+}
+
+std::string list_tensors(const std::string& file) {
+  std::string out;
+  for (const ListedTensor& tensor : read_tensors(file).listed) {
+    std::string line = JsonLine().add("name", tensor.name).add("type", tensor.type).text();
+    line.pop_back();
+    out += fmt::format("{},\"shape\":[{}]}}\n", line, fmt::join(tensor.shape.begin(), tensor.shape.end(), ","));
+  }
+  return out;
 }
 
 }  // namespace millrace
