@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <iterator>
@@ -41,6 +42,14 @@ std::filesystem::path nearest_folder(std::filesystem::path folder) {
   while (!folder.empty() && folder.has_relative_path() && !std::filesystem::exists(folder, ignored))
     folder = folder.parent_path();
   return folder.empty() ? "." : folder;
+}
+
+// Permissions do not say it all: /proc and a disk mounted for reading take nothing from root either.
+bool takes_files(const std::filesystem::path& folder) {
+  std::string trial = (folder / ".new-XXXXXX").string();
+  if (::mkdtemp(trial.data()) == nullptr) return false;
+  ::rmdir(trial.c_str());
+  return true;
 }
 
 }  // namespace
@@ -150,7 +159,7 @@ std::string output_path(const StageContext& context, std::string_view key, const
     path = context.run->folder() / path;
   }
   const std::filesystem::path folder = nearest_folder(path.parent_path());
-  if (::access(folder.c_str(), W_OK | X_OK) != 0 || !std::filesystem::is_directory(folder)) {
+  if (!std::filesystem::is_directory(folder) || !takes_files(folder)) {
     fail(ErrorKind::storage, "{}: cannot write '{}': in '{}' nothing can be made", key, path.string(), folder.string());
   }
   std::error_code ignored;

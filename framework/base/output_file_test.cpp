@@ -106,6 +106,17 @@ TEST(OutputFile, SaysWhyItsFolderCannotBeMade) {
   }
 }
 
+// Permissions alone would let root write there.
+TEST(OutputPath, RefusesAFolderThatTakesNothing) {
+  const testkit::TestFolder folder;
+  const StageContext context;
+  const std::string good = folder / "new/figures.csv";
+  EXPECT_EQ(output_path(context, "file", good), good);
+  EXPECT_TRUE(fs::is_empty(folder.path()));
+  const Error error = testkit::error_of([&] { output_path(context, "file", "/proc/nope/figures.csv"); });
+  EXPECT_EQ(error.message(), "file: cannot write '/proc/nope/figures.csv': in '/proc' nothing can be made");
+}
+
 TEST(Csv, IsQuotedWhereRfc4180AsksForIt) {
   const auto field = [](std::string_view text) {
     std::string line;

@@ -1,5 +1,7 @@
 #include "millrace/class_weights.h"
 
+#include <algorithm>
+
 #include "millrace/error.h"
 
 namespace millrace {
@@ -7,6 +9,9 @@ namespace millrace {
 ClassWeights::ClassWeights(const std::vector<double>& numbers) : weights_(numbers.begin(), numbers.end()) {
   for (const float weight : weights_) {
     if (!(weight >= 0)) fail(ErrorKind::usage, "class_weights must be 0 or more, found {}", weight);
+  }
+  if (!weights_.empty() && std::ranges::none_of(weights_, [](float weight) { return weight > 0; })) {
+    fail(ErrorKind::usage, "class_weights are all 0, and nothing would be learned: one must be above");
   }
 }
 

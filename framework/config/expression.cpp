@@ -101,13 +101,22 @@ class TextEvaluation {
     return pieces_[piece].text.starts_with(kEnvironment) ? as_scalar(values_[piece]) : values_[piece];
   }
 
+  // A number that the run chooses when it begins.
+  bool is_open(std::size_t piece) const {
+    const Value& value = values_[piece];
+    return pieces_[piece].reference && value.kind() == Value::Kind::text && value.text() == "auto";
+  }
+
   // Rule 2: the result, if this is arithmetic.
   std::optional<Value> calculate() {
     Arithmetic arithmetic;
     bool references = false;
+    std::optional<std::size_t> open;
     for (std::size_t i = 0; i < pieces_.size(); ++i) {
       references = references || pieces_[i].reference;
-      const bool numeric = pieces_[i].reference ? arithmetic.add_operand(scalar(i)) : arithmetic.add_text(pieces_[i].text);
+      if (is_open(i)) open = i;
+      const Value operand = is_open(i) ? Value(1) : pieces_[i].reference ? scalar(i) : Value();
+      const bool numeric = pieces_[i].reference ? arithmetic.add_operand(operand) : arithmetic.add_text(pieces_[i].text);
       if (!numeric) return std::nullopt;
     }
     if (!references) return std::nullopt;
@@ -115,6 +124,13 @@ class TextEvaluation {
     auto result = arithmetic.result(mistake);
     if (!mistake.empty()) {
       errors_.add(source_.at(), fmt::format("{}: {}", to_toml(source_), mistake));
+      return source_;
+    }
+    if (result && open) {
+      errors_.add(source_.at(),
+                  fmt::format("{}: '${{{}}}' is \"auto\", which is no number before the run and cannot be calculated "
+                              "with: write a number there",
+                              to_toml(source_), pieces_[*open].text));
       return source_;
     }
     return result;

@@ -18,6 +18,7 @@ TableScope scope() {
   table.set("flag", Value(true));
   table.set("list", Value(Array{Value(1), Value(2)}));
   table.set("zero", Value(0));
+  table.set("size", Value("auto"));
   table.set("huge", Value(std::int64_t{1} << 62));
   return TableScope(table);
 }
@@ -90,6 +91,14 @@ TEST(Expression, WrongReferences) {
 TEST(Expression, WrongArithmetic) {
   EXPECT_EQ(result("${width} / ${zero}"), "\"${width} / ${zero}\": division by zero");
   EXPECT_EQ(result("${huge} * 4"), "\"${huge} * 4\": 4611686018427387904 * 4 does not fit in 64 bits");
+}
+
+TEST(Expression, AutoIsNoNumber) {
+  EXPECT_EQ(result("2e-6 * ${size}"),
+            "\"2e-6 * ${size}\": '${size}' is \"auto\", which is no number before the run and cannot be calculated with: write a "
+            "number there");
+  EXPECT_EQ(result("${size}"), "\"auto\"");
+  EXPECT_EQ(result("${size} of ${width}"), "\"auto of 64\"");
 }
 
 TEST(Expression, WorksInsideListsAndTablesAndKeepsPositions) {

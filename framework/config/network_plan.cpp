@@ -75,7 +75,10 @@ class NetworkReader {
     for (const std::string& file : {beside, given.lexically_normal().string()}) {
       if (fs::is_regular_file(file, ignored)) return file;
     }
-    errors_.add(name.at(), no_such_file(beside));
+    const std::string here = given.lexically_normal().string();
+    errors_.add(name.at(), here == beside
+                               ? no_such_file(beside)
+                               : fmt::format("{}; in the working folder {}", no_such_file(beside), no_such_file(here)));
     return std::nullopt;
   }
 
@@ -142,7 +145,7 @@ class NetworkReader {
         if (pattern.kind() != Value::Kind::text) continue;  // is in errors_
         const auto fits = [&](const std::string& name) { return matches(pattern.text(), name); };
         if (std::any_of(names.begin(), names.end(), fits)) {
-          if (key == std::string_view("freeze")) require_weights(pattern);
+          if (key == std::string_view("freeze")) check_frozen(pattern);
           continue;
         }
         errors_.add(pattern.at(), fmt::format("{}: '{}' fits no layer that has parameters{}", key, pattern.text(),
@@ -152,11 +155,22 @@ class NetworkReader {
     if (!plan_.params.freeze.empty()) freeze(table_.find("freeze")->at());
   }
 
-  void require_weights(const Value& pattern) {
+  // Fixed biases do no harm; fixed random filters and matrices do.
+  void check_frozen(const Value& pattern) {
     const std::vector<Parameter>& all = plan_.network->parameters;
     const auto is_frozen = [&](const Parameter& p) { return !p.statistic && covers(pattern.text(), p.name); };
-    if (std::any_of(all.begin(), all.end(), is_frozen)) return;
-    errors_.add(pattern.at(), fmt::format("freeze: '{}' fits running statistics alone, which are not trained", pattern.text()));
+    if (std::none_of(all.begin(), all.end(), is_frozen)) {
+      errors_.add(pattern.at(), fmt::format("freeze: '{}' fits running statistics alone, which are not trained", pattern.text()));
+    }
+    const auto stays_random = [&](const Parameter& p) {
+      const std::string& rule = p.initialiser.rule;
+      return is_frozen(p) && p.shape.rank() > 1 && rule != "constant" && rule != "whiten" &&
+             covers_any(plan_.params.fresh, p.name);
+    };
+    const auto random = std::find_if(all.begin(), all.end(), stays_random);
+    if (random == all.end()) return;
+    errors_.add(pattern.at(),
+                fmt::format("freeze: '{}' begins with random values, as 'new' says, and would never be trained", random->name));
   }
 
   void freeze(const Position& at) {

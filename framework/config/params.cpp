@@ -79,6 +79,11 @@ ParamRef& ParamRef::required() {
   return *this;
 }
 
+ParamRef& ParamRef::only_with(std::string_view key, std::initializer_list<std::string_view> values) {
+  info_->companions.push_back({std::string(key), {values.begin(), values.end()}});
+  return *this;
+}
+
 ParamRef& ParamRef::or_one() {
   info_->or_one = true;
   return *this;
@@ -138,6 +143,34 @@ void report_unknown(const std::vector<ParamInfo>& params, const Value& table, co
   errors.add(member.at, std::move(message));
 }
 
+const ParamInfo* find(const std::vector<ParamInfo>& params, const std::string& name) {
+  const auto found = std::find_if(params.begin(), params.end(), [&](const ParamInfo& info) { return info.name == name; });
+  return found == params.end() ? nullptr : &*found;
+}
+
+bool is_one_of(const Value& value, const std::vector<std::string>& texts) {
+  return value.kind() == Value::Kind::text && std::find(texts.begin(), texts.end(), value.text()) != texts.end();
+}
+
+// `object`: as it was read. A companion with a mistake of its own counts: that is reported already.
+bool is_there(const ParamInfo::Companion& companion, const std::vector<ParamInfo>& params, const Value& table,
+              const void* object) {
+  const Value* const written = table.find(companion.key);
+  if (companion.values.empty()) return written != nullptr;
+  const ParamInfo* const info = find(params, companion.key);
+  const Value value = written != nullptr ? *written : info->write(object);
+  return is_one_of(value, companion.values) || !is_one_of(value, info->choices);
+}
+
+void report_without_effect(const ParamInfo& info, const Member& member, const std::string& owner, Diagnostics& errors) {
+  std::vector<std::string> ways;
+  for (const ParamInfo::Companion& companion : info.companions) {
+    ways.push_back(companion.values.empty() ? fmt::format("'{}'", companion.key)
+                                            : fmt::format("{} = \"{}\"", companion.key, fmt::join(companion.values, "\" or \"")));
+  }
+  errors.add(member.at, fmt::format("{}: '{}' has no effect without {}", owner, info.name, fmt::join(ways, " or ")));
+}
+
 }  // namespace
 
 void read_params(const std::vector<ParamInfo>& params, const Value& table, void* object, const std::string& owner,
@@ -147,17 +180,43 @@ void read_params(const std::vector<ParamInfo>& params, const Value& table, void*
     return;
   }
   for (const Member& member : table.table()) {
-    const auto info = std::find_if(params.begin(), params.end(), [&](const ParamInfo& p) { return p.name == member.key; });
-    if (info == params.end()) {
-      report_unknown(params, table, member, owner, errors);
-    } else {
+    if (const ParamInfo* const info = find(params, member.key)) {
       info->read(*info, object, member.value, errors);
+    } else {
+      report_unknown(params, table, member, owner, errors);
     }
+  }
+  for (const Member& member : table.table()) {
+    const ParamInfo* const info = find(params, member.key);
+    if (info == nullptr || info->companions.empty()) continue;
+    const auto there = [&](const ParamInfo::Companion& companion) { return is_there(companion, params, table, object); };
+    if (std::none_of(info->companions.begin(), info->companions.end(), there))
+      report_without_effect(*info, member, owner, errors);
   }
   for (const ParamInfo& info : params) {
     if (!info.required || table.find(info.name)) continue;
     errors.add(table.at(), fmt::format("{} needs '{}'{}", owner, info.name, info.text.empty() ? "" : ": " + info.text));
   }
+}
+
+void drop_overruled(const std::vector<ParamInfo>& params, Value& table, const Overrules& overrules) {
+  if (table.kind() != Value::Kind::table) return;
+  for (Member& member : table.table()) {
+    const ParamInfo* const info = find(params, member.key);
+    if (info != nullptr && info->type == "table") drop_overruled(info->members, member.value, overrules);
+  }
+  const Value whole = table;
+  std::erase_if(table.table(), [&](const Member& member) {
+    const ParamInfo* const info = find(params, member.key);
+    bool overruled = false;
+    for (const ParamInfo::Companion& companion : info != nullptr ? info->companions : std::vector<ParamInfo::Companion>()) {
+      const Value* const written = whole.find(companion.key);
+      if (written == nullptr) continue;
+      if (companion.values.empty() || is_one_of(*written, companion.values)) return false;
+      overruled = overruled || overrules(written->at(), member.value.at());
+    }
+    return overruled;
+  });
 }
 
 Value take_other_keys(const std::vector<ParamInfo>& params, Value& table) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+
 #include "millrace/error.h"
 
 namespace millrace {
@@ -157,6 +159,47 @@ TEST(Params, ATableMaySaySomethingByBeingThere) {
   const Params none;
   EXPECT_EQ(write_params(declared().infos(), &none).find("blur"), nullptr);
   EXPECT_EQ(declared().infos()[11].member_defaults.find("sigma")->number(), 2);  // for whoever explains what may stand there
+}
+
+TEST(Params, AKeyWithoutTheOneThatItBelongsToIsAMistake) {
+  struct Average {
+    double decay = 0;
+    std::int64_t every = 1;
+  };
+  ParamSet<Average> set;
+  set.add("decay", &Average::decay);
+  set.add("every", &Average::every).only_with("decay");
+  Diagnostics errors;
+  read_struct(set, table({{"decay", Value(0.5)}, {"every", Value(2)}}), "'ema'", errors);
+  EXPECT_EQ(errors.text(), "");
+  read_struct(set, table({{"every", Value(2)}}), "'ema'", errors);
+  EXPECT_EQ(errors.text(), "'ema': 'every' has no effect without 'decay'");
+}
+
+TEST(Params, KeysOfATextThatIsOverruledAreDropped) {
+  struct Rate {
+    std::string schedule = "constant";
+    double peak = 0.5;
+  };
+  struct Rates {
+    Rate rate;
+  };
+  ParamSet<Rates> set;
+  set.add_table("rate", &Rates::rate, [](ParamSet<Rate>& rate) {
+    rate.add("schedule", &Rate::schedule).choices({"constant", "cosine", "triangular"});
+    rate.add("peak", &Rate::peak).only_with("schedule", {"triangular"});
+  });
+  const Position base{std::make_shared<const std::string>("base.toml"), 3, 1},
+      own{std::make_shared<const std::string>("own.toml"), 1, 1};
+  const auto left = [&](const char* schedule, const Position& at) {
+    Value all = table({{"rate", Value(Table{{"schedule", at, Value(schedule, at)}, {"peak", base, Value(0.3, base)}})}});
+    drop_overruled(set.infos(), all,
+                   [&](const Position& text, const Position& key) { return text.file == own.file && key.file != own.file; });
+    return all.find("rate")->table().size();
+  };
+  EXPECT_EQ(left("cosine", own), 1U);
+  EXPECT_EQ(left("triangular", own), 2U) << "it has its effect";
+  EXPECT_EQ(left("cosine", base), 2U) << "a mistake of that file";
 }
 
 TEST(Params, UnknownKeyIsAnsweredWithTheNearest) {

@@ -131,7 +131,8 @@ class PipelineReader {
   }
 
   void read_graphs() {
-    for (const Member& member : root().table()) {
+    for (Member& member : root().table()) {
+      if (is_graph(member)) drop_overruled_keys(member.value);
       if (is_graph(member)) pipeline_.graphs.push_back(plan_graph(member, registry_, errors_));
     }
     // The graph without `every` is the run itself; in the file it may stand anywhere.
@@ -144,6 +145,20 @@ class PipelineReader {
       if (has_every(graph)) continue;
       errors_.add(graph.at, fmt::format("[{}] needs 'every', {}: one graph is the run itself, and that is [{}]", graph.name,
                                         kEveryForms, pipeline_.graphs[0].name));
+    }
+  }
+
+  // A file that extends another one says schedule = "cosine", and the other one's `peak` is meant for a schedule that is gone.
+  void drop_overruled_keys(Value& graph) {
+    const auto file_of = [](const Position& at) { return at.line == 0 ? std::string() : *at.file; };
+    const auto overrules = [&](const Position& text, const Position& key) {
+      return file_of(text) != file_of(key) && (file_of(text).empty() || file_of(text) == pipeline_.file);
+    };
+    for (Member& stage : graph.table()) {
+      const Value* const named = stage.value.find("stage");
+      const StageType* const type =
+          registry_.stage(named != nullptr && named->kind() == Value::Kind::text ? named->text() : stage.key);
+      if (type != nullptr) drop_overruled(type->params, stage.value, overrules);
     }
   }
 

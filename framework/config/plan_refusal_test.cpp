@@ -113,12 +113,27 @@ TEST_F(PlanRefuses, WhatNetworkSaysOfItsWeights) {
   write("networks/old.pth", "");
   EXPECT_EQ(said("weights = \"networks/odl.pth\"\n"),
             "p.toml:11:11: there is no file 'networks/odl.pth'; nearest is 'networks/old.pth'");
+  write("weights.pth", "");
+  fs::create_directories("folder/networks");
+  fs::copy_file("networks/small.toml", "folder/networks/small.toml");
+  write("folder/p.toml", train("[network]\nuse = \"small\"\nclasses = 7\nweights = \"weigths.pth\"\n"));
+  try {
+    load_pipeline("folder/p.toml", {}, registry_);
+    ADD_FAILURE() << "there are no such weights";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(),
+              "folder/p.toml:11:11: there is no file 'folder/weigths.pth'; in the working folder there is no file 'weigths.pth'; "
+              "nearest is 'weights.pth'");
+  }
   write("p.toml", train("[network]\nuse = \"small\"\nclasses = 7\nweights = \"networks/odl.pth\"\n"));
   EXPECT_NO_THROW(load_pipeline("p.toml", {}, registry_, /*other_weights=*/true)) << "others are named";
   EXPECT_EQ(said("new = [\"fx\", \"fc\"]\nfreeze = [\"fc.wieght\"]\n"),
             "p.toml:11:8: new: 'fx' fits no layer that has parameters; nearest is 'fc'\n"
             "p.toml:12:11: freeze: 'fc.wieght' fits no layer that has parameters; nearest is 'fc.weight'");
   EXPECT_EQ(said("freeze = [\"*\"]\n"), "p.toml:11:10: freeze: nothing is left to train");
+  EXPECT_EQ(said("new = [\"fc\"]\nfreeze = [\"fc.weight\"]\n"),
+            "p.toml:12:11: freeze: 'fc.weight' begins with random values, as 'new' says, and would never be trained");
+  EXPECT_EQ(said("new = [\"fc\"]\nfreeze = [\"fc.bias\"]\n"), "") << "the layer learns without its bias";
   EXPECT_EQ(said("freeze = \"fc\"\n").find("p.toml:11:10: "), 0U);
   EXPECT_EQ(said("rename = [{ from = \"a.*\", to = \"*.*\" }]\n"), "p.toml:11:11: rename: a rule has at most one * on each side");
   EXPECT_EQ(said("weights = \"networks/old.pth\"\nsha256 = \"12\"\n"),
@@ -127,7 +142,8 @@ TEST_F(PlanRefuses, WhatNetworkSaysOfItsWeights) {
             "p.toml:11:10: [network] has 'sha256', and no 'weights' that it is the sum of");
   EXPECT_NE(said("weights = \"htps://host/x.pth\"\n").find("p.toml:11:11: 'htps://host/x.pth': no plugin reads 'htps://'"),
             std::string::npos);
-  EXPECT_EQ(said("freze = [\"fc\"]\n"), "p.toml:11:1: [network] has no key 'freze'; nearest is 'freeze'; network 'small' has the variables 'classes'");
+  EXPECT_EQ(said("freze = [\"fc\"]\n"),
+            "p.toml:11:1: [network] has no key 'freze'; nearest is 'freeze'; network 'small' has the variables 'classes'");
 }
 
 TEST_F(PlanRefuses, ANetworkThatTheZooLacks) {

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "config/graph_plan.h"
 #include "config/quantity.h"
 #include "config/read_table.h"
@@ -26,7 +28,7 @@ void PlateauParams::describe(ParamSet<PlateauParams>& set) {
       .range(1)
       .unit("passes")
       .text("without a better figure before the rate falls; then the count starts again");
-  set.add("factor", &PlateauParams::factor).range(0, 1).text("that the rate is multiplied by each time");
+  set.add("factor", &PlateauParams::factor).range(0, 0.999999).text("that the rate is multiplied by each time");
 }
 
 std::optional<FigurePlan> plan_figure(std::string_view key, const Value& value, const std::vector<GraphPlan>& graphs,
@@ -51,13 +53,29 @@ std::optional<FigurePlan> plan_figure(std::string_view key, const Value& value, 
   return std::nullopt;
 }
 
+namespace {
+
+// What a figure changes in the rest of a run. One of the run's end comes too late for that.
+std::optional<FigurePlan> plan_figure_of_many(const Value& table, const std::vector<GraphPlan>& graphs, Diagnostics& errors) {
+  const Value& value = *table.find("figure");
+  std::optional<FigurePlan> figure = plan_figure("figure", value, graphs, errors);
+  const auto is_late = [&](const GraphPlan& graph) { return graph.name == figure->graph && graph.every == "end"; };
+  if (!figure || std::none_of(graphs.begin(), graphs.end(), is_late)) return figure;
+  errors.add(value.at(), fmt::format("'figure': [{}] has every = \"end\", when nothing is left to end or to slow down; give it "
+                                     "every = \"epoch\"",
+                                     figure->graph));
+  return std::nullopt;
+}
+
+}  // namespace
+
 PlateauPlan plan_plateau(const Value* plateau, const std::vector<GraphPlan>& graphs, Diagnostics& errors) {
   PlateauPlan plan;
   const auto params = plateau ? read_table<PlateauParams>(*plateau, "[plateau]", errors) : std::nullopt;
   if (!params) return plan;
   plan.patience = static_cast<std::uint64_t>(params->patience);
   plan.factor = params->factor;
-  plan.figure = plan_figure("figure", *plateau->find("figure"), graphs, errors);
+  plan.figure = plan_figure_of_many(*plateau, graphs, errors);
   return plan;
 }
 
@@ -67,7 +85,7 @@ StopPlan plan_stop(const Value* stop, const std::vector<GraphPlan>& graphs, Diag
   if (!params) return plan;
   plan.patience = static_cast<std::uint64_t>(params->patience);
   plan.max_steps = static_cast<std::uint64_t>(params->max_steps);
-  if (const Value* figure = stop->find("figure")) plan.figure = plan_figure("figure", *figure, graphs, errors);
+  if (stop->find("figure")) plan.figure = plan_figure_of_many(*stop, graphs, errors);
   if (const Value* patience = stop->find("patience"); patience && !stop->find("figure")) {
     errors.add(patience->at(), "'patience' needs 'figure': which figure is to improve, such as \"validate.accuracy\"");
   }

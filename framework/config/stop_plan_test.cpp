@@ -57,6 +57,20 @@ TEST_F(StopTable, APlateauIsATableOfItsOwn) {
       "whatever the schedule");
 }
 
+TEST_F(StopTable, APlateauThatChangesNothingIsAMistake) {
+  EXPECT_EQ(mistakes_with("[plateau]\nfigure = \"validate.loss\"\nfactor = 1\n"),
+            "p.toml:18:10: 'factor' must be a number between 0 and 0.999999, found 1");
+}
+
+TEST_F(StopTable, AFigureOfTheRunsEndComesTooLate) {
+  std::string file = train(kValidate);
+  file.replace(file.find("\"epoch\""), 7, "\"end\"");
+  const std::string late =
+      "[validate] has every = \"end\", when nothing is left to end or to slow down; give it every = \"epoch\"";
+  EXPECT_EQ(mistakes(file + "[stop]\nfigure = \"validate.loss\"\n"), "p.toml:17:10: 'figure': " + late);
+  EXPECT_EQ(mistakes(file + "[plateau]\nfigure = \"validate.loss\"\n"), "p.toml:17:10: 'figure': " + late);
+}
+
 TEST_F(StopTable, AnswersMistakesWithTheirPlaces) {
   EXPECT_EQ(mistakes_with("[stop]\npatince = 3\n"), "p.toml:17:1: [stop] has no key 'patince'; nearest is 'patience'");
   EXPECT_EQ(mistakes_with("[stop]\nfigure = \"accuracy\"\n"),

@@ -152,6 +152,7 @@ class Reader {
     TensorFile result;
     result.metadata = read_metadata(json);
     for (const Entry& entry : read_entries(json, size_ - 8 - text.size())) {
+      result.listed.push_back({entry.name, entry.type, entry.shape});
       if (is_floating(entry.type)) {
         result.tensors.push_back({entry.name, entry.shape, values(entry)});
       } else {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>
@@ -26,10 +27,35 @@ float from_f16(std::uint16_t bits) {
 }
 
 std::string first_bytes(const std::string& path) {
-  std::array<char, 8> bytes{};
+  std::array<char, 64> bytes{};
   std::ifstream file(path, std::ios::binary);
   file.read(bytes.data(), bytes.size());
   return {bytes.data(), static_cast<std::size_t>(file.gcount())};
+}
+
+// What a file is that begins so and is of neither format; "": it may be safetensors. `first`: not empty.
+std::string other_sort(std::string_view first) {
+  const auto is_text = [](unsigned char byte) {
+    return byte == '\t' || byte == '\n' || byte == '\r' || (byte >= ' ' && byte != 0x7f);
+  };
+  const std::size_t begin = first.find_first_not_of(" \t\r\n");
+  if (first.starts_with("version https://git-lfs")) return "the pointer that Git LFS leaves for a file: git lfs pull fetches it";
+  if (first.starts_with("\x89HDF")) return "an HDF5 file, as Keras writes them";
+  const bool has_header = first.size() > 8 && first[8] == '{';  // of safetensors, whatever its length is
+  if (first.size() > 1 && first[0] == '\x80' && first[1] >= 2 && first[1] <= 5 && !has_header) {
+    return "a pickle of Python, and not of torch.save()";
+  }
+  if (begin == first.npos || !std::ranges::all_of(first, is_text)) return "";
+  if (first[begin] == '<') return "a page of HTML or XML: a server may have answered with it in place of the file";
+  return fmt::format("text, which begins with '{}'", shown(first));
+}
+
+void refuse_others(const std::string& path, std::string_view first) {
+  std::error_code ignored;
+  const bool is_empty = first.empty() && std::filesystem::is_regular_file(path, ignored);
+  const std::string sort = is_empty ? "empty" : first.empty() ? "" : other_sort(first);
+  if (sort.empty()) return;
+  fail(ErrorKind::data, "tensor file '{}': is {}. Weights are safetensors, or a state dict that torch.save() wrote", path, sort);
 }
 
 void refuse_folder(const std::filesystem::path& path) {
@@ -84,12 +110,17 @@ void convert_elements(const std::string& type, const char* source, std::size_t c
 
 TensorFile read_tensors(const std::string& path) {
   refuse_folder(path);
-  return is_torch_file(first_bytes(path)) ? read_torch_file(path) : read_safetensors(path);
+  const std::string first = first_bytes(path);
+  if (is_torch_file(first)) return read_torch_file(path);
+  refuse_others(path, first);
+  return read_safetensors(path);
 }
 
 std::map<std::string, std::string> read_tensors_metadata(const std::string& path) {
   refuse_folder(path);
-  if (is_torch_file(first_bytes(path))) return {};
+  const std::string first = first_bytes(path);
+  if (is_torch_file(first)) return {};
+  refuse_others(path, first);
   return read_safetensors_metadata(path);
 }
 

@@ -18,9 +18,16 @@ struct NamedTensor {
   std::vector<float> values;
 };
 
+// What a file says of a tensor. `type`: of its elements, as safetensors calls it.
+struct ListedTensor {
+  std::string name, type;
+  Shape shape;
+};
+
 struct TensorFile {
   std::vector<NamedTensor> tensors;       // in the order of the file
   std::vector<std::string> not_floating;  // names of tensors of integers or truth values, which are not read
+  std::vector<ListedTensor> listed;       // all of them, in the order of the file
   std::map<std::string, std::string> metadata;
 };
 

@@ -98,6 +98,7 @@ TEST_F(TorchFile, ReadsEveryFloatingTypeAndNamesTheOthers) {
   EXPECT_EQ(types.tensors[1].values, (Floats{1, -3}));
   EXPECT_EQ(types.tensors[2].values, Floats{0.1F});
   EXPECT_EQ(types.not_floating, others);
+  EXPECT_EQ(types.listed.size(), types.tensors.size() + others.size());
 }
 
 TEST_F(TorchFile, FindsTheStateDictOfACheckpoint) {
@@ -140,6 +141,9 @@ TEST_F(TorchFile, RunsNothing) {
   expect_refused(archive(text("os") + text("system") + "\x93" + command + "R"), "would run os.system: refused");
   expect_refused(archive(ordered_dict({{"w", function("builtins", "eval") + command + "\x81"}})), "would run builtins.eval");
   expect_refused(archive(function("torch", "FloatStorage.__class__") + command + "R"), "would run torch.FloatStorage.__class__");
+  expect_refused(archive(function("torch._utils", "_rebuild_sparse_tensor") + command + "R"),
+                 "That makes a sparse tensor, which is not read: save tensor.to_dense()");
+  expect_refused(archive(function("torch", "ComplexFloatStorage")), "That makes a tensor of complex numbers, which is not read");
   expect_refused(archive("(" + text("x") + "iposix\nsystem\n"), "opcode 0x69");
   expect_refused(archive(tuple({}) + "\x82\x01"), "opcode 0x82");
   EXPECT_FALSE(fs::exists(trace));

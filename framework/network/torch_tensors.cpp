@@ -40,6 +40,32 @@ bool is_inert(const std::string& function) {
   return inert.contains(function);
 }
 
+// Tensors of other kinds, and what PyTorch makes readable ones of them with.
+struct UnreadKind {
+  const char *what, *remedy;
+};
+const UnreadKind* unread_kind(const std::string& function) {
+  static const UnreadKind sparse = {"a sparse tensor", "save tensor.to_dense()"},
+                          quantised = {"a quantised tensor", "save tensor.dequantize()"},
+                          complex = {"a tensor of complex numbers", "no network here has such"},
+                          meta = {"a tensor without values (device 'meta')", "load its values first"},
+                          other = {"a tensor of a type such as float8", "save tensor.float()"},
+                          nested = {"a nested tensor", "save its parts"};
+  static const std::map<std::string, const UnreadKind*> kinds = {{"torch._utils._rebuild_sparse_tensor", &sparse},
+                                                                 {"torch._utils._rebuild_sparse_csr_tensor", &sparse},
+                                                                 {"torch._utils._rebuild_qtensor", &quantised},
+                                                                 {"torch.QInt8Storage", &quantised},
+                                                                 {"torch.QUInt8Storage", &quantised},
+                                                                 {"torch.QInt32Storage", &quantised},
+                                                                 {"torch.ComplexFloatStorage", &complex},
+                                                                 {"torch.ComplexDoubleStorage", &complex},
+                                                                 {"torch._utils._rebuild_meta_tensor_no_storage", &meta},
+                                                                 {"torch._utils._rebuild_tensor_v3", &other},
+                                                                 {"torch._utils._rebuild_nested_tensor", &nested}};
+  const auto found = kinds.find(function);
+  return found == kinds.end() ? nullptr : found->second;
+}
+
 std::uint64_t whole(const PickleNode& node, const char* what) {
   if (node.kind != PickleNode::Kind::integer || node.number < 0) fail(ErrorKind::data, "{} must be a whole number from 0", what);
   return static_cast<std::uint64_t>(node.number);
@@ -115,6 +141,7 @@ class TensorReader {
 
   void read_tensor(const std::string& name, const PickleNode& call, TensorFile& result) {
     const StorageView view = view_of(call);
+    result.listed.push_back({name, view.storage.type, view.shape});
     if (!is_floating(view.storage.type)) return result.not_floating.push_back(name);
     values_ += std::max(view.elements, view.span);
     if (values_ / kMostValuesAByte > storages_.file_bytes()) {
@@ -231,6 +258,10 @@ class TensorReader {
 }  // namespace
 
 bool is_of_state_dict(const std::string& function) {
+  if (const UnreadKind* const kind = unread_kind(function)) {
+    fail(ErrorKind::data, "would run {}: refused, and nothing in it was run. That makes {}, which is not read: {}", function,
+         kind->what, kind->remedy);
+  }
   return is_tensor(function) || is_parameter(function) || !type_of_storage(function).empty() || is_inert(function);
 }
 

@@ -30,7 +30,8 @@ class TorchStorages {
   virtual void read(const TorchStorage& storage, std::uint64_t first, std::span<char> to) = 0;
 };
 
-// Whether a state dict may have this function, "module.name", in its pickle.
+// Whether a state dict may have this function, "module.name", in its pickle. Throws Error(data) for one that makes tensors of a
+// kind that is not read.
 bool is_of_state_dict(const std::string& function);
 
 // `persistent`: a node of what lies outside the pickle. Throws Error(data) when it describes no storage.

@@ -103,7 +103,7 @@ std::map<std::string, std::string> sole_parameters(const Network& network) {
 
 std::string nearest_text(const std::string& name, const std::vector<std::string>& names) {
   const auto nearest = nearest_name(name, names);
-  return nearest ? fmt::format("; nearest is '{}'", *nearest) : "";
+  return nearest ? fmt::format("; nearest is '{}'", shown(*nearest)) : "";
 }
 
 // Gives the tensors of one file to the parameters of one network and collects what does not fit.
@@ -121,15 +121,20 @@ class Fitting {
     for (const auto& [name, tensor] : left_) {
       if (covers_any(source_.fresh, name)) continue;
       unused.push_back(name);
-      add(fmt::format("'{}' ({}) belongs to no layer{}", name, to_string(tensor.shape), nearest(name, wanted)));
+      add(fmt::format("'{}' ({}) belongs to no layer{}", shown(name), to_string(tensor.shape), nearest(name, wanted)));
     }
     for (const Parameter* parameter : lacking_) {
       add(fmt::format("'{}' ({}) is missing{}", parameter->name, to_string(parameter->shape), nearest(parameter->name, unused)));
     }
     if (wrong_.empty()) return std::move(weights_);
+    if (const std::string prefix = common_prefix(unused); !prefix.empty()) {
+      wrong_ = fmt::format(
+          "\n  all its names begin with '{0}'; in [network], rename = [{{ from = \"{0}*\", to = \"*\" }}] takes it away",
+          shown(prefix));
+    }
     fail(ErrorKind::usage, "'{}'{} does not fit network '{}':{}{}", source_.file,
-         network.empty() || network == network_.name ? "" : fmt::format(", the weights of network '{}',", network), network_.name,
-         wrong_, advice());
+         network.empty() || network == network_.name ? "" : fmt::format(", the weights of network '{}',", shown(network)),
+         network_.name, wrong_, advice());
   }
 
  private:
@@ -163,7 +168,7 @@ class Fitting {
       if (const auto parameter = sole.find(name); parameter != sole.end()) name = parameter->second;
       const std::string before = tensor.name;
       if (!left_.emplace(name, std::move(tensor)).second)
-        add(fmt::format("'{}' and '{}' would both be '{}'", left_.at(name).name, before, name));
+        add(fmt::format("'{}' and '{}' would both be '{}'", shown(left_.at(name).name), shown(before), shown(name)));
     }
     for (std::size_t i = 0; i < used.size(); ++i) {
       const std::string& from = source_.rename[i].from;
@@ -187,6 +192,31 @@ class Fitting {
                       to_string(parameter.shape)));
     }
     left_.erase(found);
+  }
+
+  // What all names of tensors have in front of those of the network, as those of DataParallel have "module."; "": nothing, or
+  // something else is wrong too.
+  std::string common_prefix(const std::vector<std::string>& unused) const {
+    if (!source_.rename.empty() || unused.empty() || problems_ != unused.size() + lacking_.size()) return {};
+    const std::map<std::string, std::string> sole = sole_parameters(network_);
+    std::set<std::string> known, wanted;
+    for (const Parameter& parameter : network_.parameters) known.insert(parameter.name);
+    for (const Parameter* parameter : lacking_) wanted.insert(parameter->name);
+    const std::string& first = unused.front();
+    for (std::size_t dot = first.find('.'); dot != std::string::npos; dot = first.find('.', dot + 1)) {
+      const std::string prefix = first.substr(0, dot + 1);
+      std::size_t found = 0;
+      const auto fits = [&](const std::string& name) {
+        if (!name.starts_with(prefix)) return false;
+        const std::string rest = name.substr(prefix.size());
+        const auto parameter = sole.find(rest);
+        const std::string& meant = parameter == sole.end() ? rest : parameter->second;
+        found += wanted.count(meant);
+        return known.contains(meant) || covers_any(source_.fresh, rest);
+      };
+      if (std::all_of(unused.begin(), unused.end(), fits) && found == wanted.size()) return prefix;
+    }
+    return {};
   }
 
   // The usual case: the classes are others.

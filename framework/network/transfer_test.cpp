@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "millrace/error.h"
 #include "network/safetensors.h"
@@ -92,6 +93,28 @@ TEST_F(Transfer, FindsTheWeightsInAFolder) {
   std::filesystem::remove_all(folder);
 }
 
+TEST_F(Transfer, SaysWhatAFileIsThatHoldsNoTensors) {
+  const auto said = [&](const std::string& bytes) -> std::string {
+    std::ofstream(file_, std::ios::binary) << bytes;
+    try {
+      read_tensors(file_);
+    } catch (const Error& error) {
+      return error.message();
+    }
+    return "it was read";
+  };
+  const std::string begin = "tensor file '" + file_ + "': is ",
+                    end = ". Weights are safetensors, or a state dict that torch.save() wrote";
+  EXPECT_EQ(said(""), begin + "empty" + end);
+  EXPECT_EQ(said("\n<!DOCTYPE html><html>404"),
+            begin + "a page of HTML or XML: a server may have answered with it in place of the file" + end);
+  EXPECT_EQ(said("not found"), begin + "text, which begins with 'not found'" + end);
+  EXPECT_EQ(said("version https://git-lfs.github.com/spec/v1\n"),
+            begin + "the pointer that Git LFS leaves for a file: git lfs pull fetches it" + end);
+  EXPECT_EQ(said("\x80\x04\x95rest of it"), begin + "a pickle of Python, and not of torch.save()" + end);
+  EXPECT_NE(said(std::string("\x80\x02\0\0\0\0\0\0{", 9)).find("its header would be 640 bytes long"), std::string::npos);
+}
+
 TEST_F(Transfer, TakesNothingForNewLayers) {
   const NamedTensor other{"fc.weight", {5}, {1, 2, 3, 4, 5}}, more{"fc.scale", {1}, {1}};
   EXPECT_EQ(load({conv_, mean_, other, bias_, more}, {"fc"}), (Values{{1, 2}, {3, 4}, {}, {}}));
@@ -139,6 +162,30 @@ TEST_F(Transfer, ListsEverythingThatDoesNotFitWithTheNearestNames) {
             "  rename: from = 'fc.weigth' fits no tensor of the file; nearest is 'fc.weight'");
   EXPECT_EQ(mistakes({conv_, mean_, weight_, bias_, misspelt}, {}, {{"fc.biass", "fc.bias"}}),
             "  'fc.bias' and 'fc.biass' would both be 'fc.bias'");
+}
+
+TEST_F(Transfer, ProposesToTakeAwayACommonPrefix) {
+  const NamedTensor conv{"module.body.0.conv", {2}, {1, 2}}, mean{"module.body.0.bn.running_mean", {2}, {3, 4}},
+      weight{"module.fc.weight", {3}, {5, 6, 7}}, bias{"module.fc.bias", {1}, {8}}, stranger{"module.queen", {1}, {0}};
+  const std::string proposal =
+      "  all its names begin with 'module.'; in [network], rename = [{ from = \"module.*\", to = \"*\" }] takes it away";
+  EXPECT_EQ(mistakes({conv, mean, weight, bias}), proposal);
+  EXPECT_EQ(mistakes({conv, mean, weight, bias}, {"fc"}), proposal);
+  EXPECT_EQ(load({conv, mean, weight, bias}, {}, {{"module.*", "*"}}), (Values{{1, 2}, {3, 4}, {5, 6, 7}, {8}}));
+  EXPECT_NE(mistakes({conv, mean, weight}).find("'fc.bias' (1) is missing"), std::string::npos);
+  EXPECT_NE(mistakes({conv, mean, weight, bias, stranger}).find("'module.queen' (1) belongs to no layer"), std::string::npos);
+}
+
+TEST_F(Transfer, NamesOfAFileSteerNoTerminal) {
+  const NamedTensor hostile{"x\x1b[31m\nfc.bias\x07", {1}, {0}};
+  EXPECT_EQ(mistakes({conv_, mean_, weight_, bias_, hostile}), "  'x?[31m?fc.bias?' (1) belongs to no layer");
+  write_safetensors(file_, {conv_, mean_, weight_}, {{"network", "lar\x1bge"}});
+  try {
+    load_weights({file_, {}, {}}, network_);
+    FAIL() << "the file was taken";
+  } catch (const Error& error) {
+    EXPECT_NE(error.message().find("', the weights of network 'lar?ge', does"), std::string::npos) << error.message();
+  }
 }
 
 TEST_F(Transfer, SaysWhatToDoWhenOnlyTheLastLayerDoesNotFit) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <utility>
 
 #include "millrace/error.h"
@@ -11,6 +12,7 @@
 #include "millrace/loss.h"
 #include "millrace/split.h"
 #include "run/build.h"
+#include "run/fetched_weights.h"
 
 namespace millrace {
 namespace {
@@ -287,6 +289,11 @@ std::string explain_numbers(const Pipeline& pipeline, const Registry& registry, 
   }
   if (options.processes > 1 || options.group != nullptr)
     fail(ErrorKind::usage, "--explain-nan takes one process: leave out --processes");
+  std::error_code ignored;
+  const bool is_elsewhere = is_remote(pipeline.checkpoint.folder);  // a run of another machine has no folder here
+  if (!is_elsewhere && !std::filesystem::is_directory(run, ignored)) {
+    fail(ErrorKind::usage, "--explain-nan: '{}' is no folder of a run", run);
+  }
   options.resume = run;
   options.replays = true;
   std::optional<WrongNumber> wrong;

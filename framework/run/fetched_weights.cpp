@@ -86,9 +86,8 @@ class Fetch {
                         [&] { doing_(fmt::format("waiting for another process that fetches the weights '{}'", told_)); });
     std::error_code ignored;
     if (fs::is_regular_file(path, ignored)) {
-      if (is_expected(sum_of(path))) return path;
-      doing_(fmt::format("'{}' has another SHA-256 than it must have, and is deleted", path));
-      fs::remove(path, ignored);
+      if (is_expected(sum_of(path))) return path;  // else a good file takes its place, if there is one: the sum may be wrong
+      doing_(fmt::format("'{}' has another SHA-256 than it must have, and is fetched again", path));
     }
     require_digest();  // not after a long wait
     doing_(fmt::format("fetching the weights '{}'", told_));

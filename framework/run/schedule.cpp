@@ -18,25 +18,36 @@ void ScheduleParams::describe(ParamSet<ScheduleParams>& set) {
       .text("how the rate changes over the run; [plateau] lowers it besides, when a figure improves no more");
   set.add("drop_factor", &P::drop_factor)
       .range(0)
-      .text("piecewise, exponential: multiplies the rate every `drop_epochs` or `drop_steps`, or at each of `drops`");
+      .text("piecewise, exponential: multiplies the rate every `drop_epochs` or `drop_steps`, or at each of `drops`")
+      .only_with("schedule", {"piecewise", "exponential"});
   set.add("drop_epochs", &P::drop_epochs)
       .range(1e-6)
       .unit("epochs")
       .text(
           "piecewise: from drop to drop; exponential: the time in which the rate changes by `drop_factor`; default: 10, without "
-          "`drop_steps` and `drops`");
-  set.add("drop_steps", &P::drop_steps).range(1).unit("steps").text("`drop_epochs` in steps");
+          "`drop_steps` and `drops`")
+      .only_with("schedule", {"piecewise", "exponential"});
+  set.add("drop_steps", &P::drop_steps)
+      .range(1)
+      .unit("steps")
+      .text("`drop_epochs` in steps")
+      .only_with("schedule", {"piecewise", "exponential"});
   set.add("drops", &P::drops).range(0).unit("epochs").text("piecewise: when the rate drops, such as [30, 60, 80]");
-  set.add("power", &P::power).range(0).text("polynomial: its degree");
+  set.add("power", &P::power).range(0).text("polynomial: its degree").only_with("schedule", {"polynomial"});
   set.add("final_factor", &P::final_factor)
       .range(0)
-      .text("cosine, polynomial, triangular, one_cycle: share of `initial` at the end of the run");
+      .text("cosine, polynomial, triangular, one_cycle: share of `initial` at the end of the run")
+      .only_with("schedule", {"cosine", "polynomial", "triangular", "one_cycle"});
   set.add("start_factor", &P::start_factor)
       .range(0)
-      .text("triangular, one_cycle and warm-up: share of `initial` at the first step");
+      .text("triangular, one_cycle and warm-up: share of `initial` at the first step")
+      .only_with("schedule", {"triangular", "one_cycle"})
+      .only_with("warmup_epochs")
+      .only_with("warmup_steps");
   set.add("peak", &P::peak)
       .range(0, 1)
-      .text("triangular, one_cycle: the share of the run after which the rate reaches `initial`");
+      .text("triangular, one_cycle: the share of the run after which the rate reaches `initial`")
+      .only_with("schedule", {"triangular", "one_cycle"});
   set.add("warmup_epochs", &P::warmup_epochs)
       .range(0)
       .unit("epochs")
@@ -44,7 +55,9 @@ void ScheduleParams::describe(ParamSet<ScheduleParams>& set) {
   set.add("warmup_steps", &P::warmup_steps).range(0).unit("steps").text("`warmup_epochs` in steps");
   set.add("warmup", &P::warmup)
       .choices({"gradual", "constant"})
-      .text("the rate rises linearly to the schedule's own, or stays at `initial * start_factor` until then");
+      .text("the rate rises linearly to the schedule's own, or stays at `initial * start_factor` until then")
+      .only_with("warmup_epochs")
+      .only_with("warmup_steps");
 }
 
 namespace {

@@ -114,6 +114,26 @@ TEST(Schedule, KeysThatSayTheSameAreRefusedByName) {
             "drops of learning_rate must rise, and 60 stands behind 60");
 }
 
+TEST(Schedule, KeysOfAnotherScheduleAreMistakes) {
+  ParamSet<ScheduleParams> set;
+  ScheduleParams::describe(set);
+  const auto mistakes = [&](const Table& members) {
+    Diagnostics errors;
+    read_struct(set, Value(members), "'learning_rate'", errors);
+    return errors.text();
+  };
+  const Member cosine("schedule", {}, Value("cosine")), start("start_factor", {}, Value(0.1));
+  EXPECT_EQ(mistakes({cosine, {"drop_factor", {}, Value(0.5)}}),
+            "'learning_rate': 'drop_factor' has no effect without schedule = \"piecewise\" or \"exponential\"");
+  EXPECT_EQ(mistakes({{"power", {}, Value(2.0)}}), "'learning_rate': 'power' has no effect without schedule = \"polynomial\"");
+  EXPECT_EQ(mistakes({cosine, start}),
+            "'learning_rate': 'start_factor' has no effect without schedule = \"triangular\" or \"one_cycle\" or "
+            "'warmup_epochs' or 'warmup_steps'");
+  EXPECT_EQ(mistakes({cosine, start, {"warmup_steps", {}, Value(5)}, {"final_factor", {}, Value(0.1)}}), "");
+  const std::string misspelt = mistakes({{"schedule", {}, Value("cosin")}, {"final_factor", {}, Value(0.1)}});
+  EXPECT_EQ(misspelt.find("no effect"), std::string::npos) << misspelt;
+}
+
 TEST(Schedule, CosineStartsAtInitialAndEndsAtFinal) {
   const Schedule schedule({.initial = 0.4, .schedule = "cosine", .final_factor = 0.1}, 10, 100);
   EXPECT_DOUBLE_EQ(schedule.rate(0), 0.4);

@@ -44,6 +44,7 @@ Session::Session(const Pipeline& pipeline, const Registry& registry, SessionOpti
     keep_batch();
     check_changes();  // with the numbers in place of words that leave them to the run
   }
+  warn_of_limit();
   compile();
 
   for (const auto& figure : {pipeline_.best, pipeline_.stop.figure, pipeline_.plateau.figure, pipeline_.checkpoint.best}) {

@@ -159,6 +159,7 @@ class Session {
   std::vector<MemoryItem> planned_memory(const Replicas& replicas) const;
   std::string lack_of_memory(const Replicas& replicas) const;
   std::size_t host_memory_of_all() const;
+  void warn_of_limit();
   void warn_of_memory();
   Error with_memory(const Error& error) const;
   std::uint32_t slots_here(const GraphBuild& build) const;

@@ -108,6 +108,17 @@ std::size_t Session::host_memory_of_all() const {
   return options_.group == nullptr ? all : all / static_cast<std::size_t>(options_.group->size());
 }
 
+// A limit above what there is limits nothing.
+void Session::warn_of_limit() {
+  const std::string& asked = pipeline_.run.memory;
+  const std::size_t there = host_memory();
+  if (!is_first() || asked.empty() || there == 0 || parse_bytes(asked) <= there) return;
+  observers_.warn(fmt::format(
+      "run.memory = \"{}\" is more than the {} that the machine or its control group has: a run that takes them is ended by the "
+      "system, without a word",
+      asked, bytes_text(there)));
+}
+
 // The system ends a program that takes more than there is, without a word.
 void Session::warn_of_memory() {
   if (std::ranges::any_of(builds_, [](const auto& build) { return build->chooses_batch(); })) return;  // what was chosen fits

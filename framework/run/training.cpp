@@ -5,6 +5,7 @@
 #include <future>
 #include <thread>
 
+#include "base/out_of_memory.h"
 #include "millrace/run_events.h"
 
 namespace millrace {
@@ -254,11 +255,30 @@ void Training::run_passes(const std::vector<std::size_t>& graphs) {
   for (const std::size_t g : graphs) {
     if (!stop_requested()) {
       if (!std::exchange(exchanged, true)) exchange_weights();
-      if (run_pass(g, 0, parts_.builds[g]->steps_per_epoch())) continue;
+      try {
+        if (run_pass(g, 0, parts_.builds[g]->steps_per_epoch())) continue;
+      } catch (...) {
+        const Error error = current_error();
+        exchange_weights();
+        throw with_weights(error);
+      }
     }
     passes_left_.push_back(g);
   }
   if (exchanged) exchange_weights();
+}
+
+// What was trained outlives a mistake in another graph. Of several processes each has an error of its own, and none waits for the
+// others here.
+Error Training::with_weights(const Error& error) {
+  const bool can_save = parts_.agreements.empty() && error.kind() != ErrorKind::device && error.message() != kOutOfMemory;
+  if (!can_save || done_ == begun_with_) return error;
+  try {
+    const std::string file = parts_.save(fmt::format("weights-step-{}.safetensors", done_));
+    if (!file.empty()) return {error.kind(), fmt::format("{}; the weights of step {} are in '{}'", error.what(), done_, file)};
+  } catch (const Error&) {  // the first error counts
+  }
+  return error;
 }
 
 void Training::honour_saves(std::uint64_t done) {

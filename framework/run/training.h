@@ -61,6 +61,7 @@ class Training {
   void end_boundary(std::uint64_t done);
   void run_other_graphs(std::uint64_t done);
   void run_passes(const std::vector<std::size_t>& graphs);
+  Error with_weights(const Error& error);
   void exchange_weights();
   void try_other_graphs();
   void drive(std::size_t graph, std::uint64_t first, std::uint64_t last);     // until it is drained

@@ -51,6 +51,17 @@ TEST(Memory, StaysWithinTheBoundThatCheckPrintedAndTheBoundIsTight) {
   EXPECT_LE(epochs[2].at("resident_bytes").get<double>(), 1.01 * epochs[1].at("resident_bytes").get<double>());
 }
 
+TEST(Memory, WarnsOfALimitAboveWhatThereIs) {
+  for (const std::string size : {"100", "auto"}) {
+    const Outcome outcome = run_command(
+        command({"--check", "--devices", "cpu", "--set", "train.batch.size=" + size, "--set", "run.memory=4096 TiB"}));
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_NE(outcome.err.find("run.memory = \"4096 TiB\" is more than the "), std::string::npos) << outcome.err;
+  }
+  const Outcome outcome = run_command(command({"--check", "--set", "run.memory=1 MiB"}));
+  EXPECT_EQ(outcome.err.find("is more than the "), std::string::npos) << outcome.err;
+}
+
 // Images that are decoded whole, as large as their files have them, are not counted, and named.
 TEST(Memory, SaysThatSizesOfFilesAreNotKnown) {
   const TemporaryFolder folder;

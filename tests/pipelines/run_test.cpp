@@ -54,6 +54,29 @@ TEST(Run, WritesItsFolderAndTheEventsOfTheContract) {
   EXPECT_TRUE(std::filesystem::exists(run / "pipeline.toml"));
 }
 
+TEST(Run, WritesWhatWasTrainedWhenTheValidationFails) {
+  const TemporaryFolder folder;
+  std::filesystem::copy(shapes(), folder.path() / "shapes", std::filesystem::copy_options::recursive);
+  const std::string image = [&] {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder.path() / "shapes/test"))
+      if (entry.is_regular_file()) return entry.path().string();
+    return std::string();
+  }();
+  std::ofstream(image) << "no image";
+  const Outcome outcome = quickstart(
+      {"--set", "data.root=" + (folder / "shapes"), "--set", "validate.before=false", "--set", "validate.batch.bad_samples=fail"},
+      folder / "runs");
+  EXPECT_EQ(outcome.code, 3) << outcome.err;
+  EXPECT_NE(outcome.err.find("; the weights of step 4 are in '"), std::string::npos) << outcome.err;
+  EXPECT_FALSE(find_file(folder / "runs", "weights-step-4.safetensors").empty());
+}
+
+TEST(Run, ExplainsNoRunThatIsNotThere) {
+  const Outcome outcome = quickstart({"--explain-nan", "runs/nosuch"});
+  EXPECT_EQ(outcome.code, 2) << outcome.out;
+  EXPECT_NE(outcome.err.find("--explain-nan: 'runs/nosuch' is no folder of a run"), std::string::npos) << outcome.err;
+}
+
 TEST(Run, TheStreamIsTheSameForAnyNumberOfThreadsAndReplicas) {
   const Outcome one = quickstart({"--set", "run.threads=1"});
   ASSERT_EQ(one.code, 0) << one.err;

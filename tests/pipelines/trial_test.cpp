@@ -5,18 +5,20 @@
 #include <fstream>
 
 #include "command.h"
+#include "running_program.h"
 
 namespace millrace::test {
 namespace {
 
 // quickstart.toml with these keys changed.
-Outcome trial(const std::vector<std::string>& set, const std::vector<std::string>& options) {
-  std::vector<std::string> words = {tool("pipeline-run"), pipeline("quickstart.toml"), "--json", "--set",
-                                    "data.root=" + shapes()};
+Words words_of(const Words& set, const Words& options) {
+  Words words = {tool("pipeline-run"), pipeline("quickstart.toml"), "--json", "--set", "data.root=" + shapes()};
   for (const std::string& each : set) words.insert(words.end(), {"--set", each});
   words.insert(words.end(), options.begin(), options.end());
-  return run_command(words);
+  return words;
 }
+
+Outcome trial(const Words& set, const Words& options) { return run_command(words_of(set, options)); }
 
 TEST(Overfit, SaysWhetherTheNetworkLearnsABatchByHeart) {
   const Outcome learns = trial({"train.batch.size=20"}, {"--overfit", "1"});
@@ -44,6 +46,48 @@ TEST(Overfit, HeedsNothingThatIsMeantForAWholeRun) {
   ASSERT_GT(steps.size(), 2U);
   EXPECT_EQ(steps.front().at("learning_rate"), steps.back().at("learning_rate"));
   EXPECT_FALSE(std::filesystem::exists(folder / "cache")) << "a later run would take it for the cache of all samples";
+}
+
+// Both count epochs, and those of a trial have one step.
+TEST(Overfit, LowersNoRateAndFreezesNothing) {
+  const Outcome outcome = trial({"train.batch.size=20", "plateau.figure=train.loss", "plateau.patience=1", "plateau.factor=0",
+                                 R"(train.optimizer.groups=[{ match = "*", until_epoch = 1 }])"},
+                                {"--overfit", "1"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  for (const auto& step : events(outcome, "step")) EXPECT_GT(step.at("learning_rate"), 0);
+}
+
+// With either of them no loss comes near a tenth of the first one.
+TEST(Overfit, LeavesOutSmoothingAndMixing) {
+  const Outcome outcome = trial(
+      {"train.batch.size=20", R"(train.forward_backward.loss={ label_smoothing = 0.5 })", "train.mix_images.mixup={ chance = 1 }",
+       R"(train.flow=["read", "decode_image", "augment", "batch", "mix_images", "forward_backward",
+                                                "allreduce", "optimizer", "metrics"])"},
+      {"--overfit", "1"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+}
+
+TEST(Overfit, EndsWithTheFirstLossThatIsNotFinite) {
+  const Outcome outcome = trial({"train.batch.size=20", "train.optimizer.learning_rate=1e20"}, {"--overfit", "1"});
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_NE(outcome.err.find("step 2: loss is "), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find(", and the first one was 2."), std::string::npos) << outcome.err;
+  EXPECT_LT(events(outcome, "step").size(), 20U);
+}
+
+TEST(Overfit, NeedsAsManyBatchesAndStepsForThem) {
+  const Outcome few = trial({"train.batch.size=100"}, {"--overfit", "5"});  // of 400 images
+  EXPECT_EQ(few.code, 2) << few.err;
+  EXPECT_NE(few.err.find("--overfit 5: [train] has 4 batches of 100: take fewer"), std::string::npos) << few.err;
+  const Outcome many = trial({"train.batch.size=4"}, {"--overfit", "30"});
+  EXPECT_EQ(many.code, 2) << many.err;
+  EXPECT_NE(many.err.find("--overfit 30: in 200 steps no more than 20 batches are seen 10 times each"), std::string::npos)
+      << many.err;
+  const Outcome unknown = trial({"train.batch.size=auto"}, {"--overfit", "1"});
+  EXPECT_EQ(unknown.code, 2) << unknown.err;
+  EXPECT_NE(unknown.err.find("'size' of [train.batch] is \"auto\": give a number, as --set train.batch.size=32 does"),
+            std::string::npos)
+      << unknown.err;
 }
 
 TEST(Overfit, NeedsAWholeRunOfOneProcess) {
@@ -96,6 +140,27 @@ TEST(FindRate, DrawsAPictureWhereOneIsAskedFor) {
   const Outcome elsewhere = trial({}, {"--overfit", "1", "--picture", file});
   EXPECT_EQ(elsewhere.code, 2);
   EXPECT_NE(elsewhere.err.find("--picture belongs to --find-rate"), std::string::npos) << elsewhere.err;
+}
+
+TEST(FindRate, SaysAtOnceThatItsPictureCannotBeWritten) {
+  const Outcome outcome = trial({"train.batch.size=20"}, {"--find-rate", "--picture", "/proc/rate.png"});
+  EXPECT_EQ(outcome.code, 3) << outcome.err;
+  EXPECT_NE(outcome.err.find("--picture: "), std::string::npos) << outcome.err;
+  EXPECT_TRUE(events(outcome, "step").empty());
+}
+
+TEST(Trials, HaveNoResultWhenInterrupted) {
+  constexpr double kPatience = 60;
+  for (const Words& options : {Words{"--overfit", "1"}, Words{"--find-rate"}}) {
+    RunningProgram program(words_of({"train.batch.size=200", "train.optimizer.learning_rate=1e-9"}, options));
+    ASSERT_TRUE(program.says("\"event\":\"step\"", kPatience)) << program.err();
+    program.send(SIGINT);
+    ASSERT_TRUE(program.ends(kPatience));
+    EXPECT_EQ(program.code(), 130) << program.err();
+    EXPECT_NE(program.err().find("interrupted after step "), std::string::npos) << program.err();
+    EXPECT_EQ(program.err().find("does not learn"), std::string::npos) << program.err();
+    EXPECT_EQ(program.err().find("no learning rate"), std::string::npos) << program.err();
+  }
 }
 
 TEST(FindRate, IsNotToBeHadWithOverfit) {

@@ -32,6 +32,13 @@ bool is_weights(const std::string& file) {
   return file.ends_with(".safetensors") || file.ends_with(".pth") || file.ends_with(".pt");
 }
 
+std::string inspect_weights(const std::string& file, const Options& options) {
+  if (options.dot || !options.svg.empty() || !options.sets.empty() || !options.batch.empty()) {
+    fail(ErrorKind::usage, "'{}' holds weights; --dot, --svg, --batch and --set are for pipelines and networks", file);
+  }
+  return options.parameters ? list_tensors(file) : describe_weights(file);
+}
+
 bool is_network(const std::string& file) {
   Diagnostics errors;
   const auto document = read_document(file, {}, errors);
@@ -126,7 +133,7 @@ std::string inspect(const Options& options) {
   if (options.schema) return json_schema(registry);
   if (options.rest.empty()) return list_everything(registry);
   const std::string& what = options.rest[0];
-  if (is_weights(what)) return describe_weights(what);
+  if (is_weights(what)) return inspect_weights(what, options);
   if (is_file(what)) {
     return is_network(what) ? inspect_network(what, options, registry) : inspect_pipeline(what, options, registry);
   }
@@ -155,7 +162,9 @@ int main(int count, char** words) {
         .repeated("--set", "KEY=VALUE", "changes a key of the file (or a network's variable) before it is read", options.sets)
         .flag("--dot", "a pipeline as Graphviz source", options.dot)
         .option("--svg", "FILE", "draws a pipeline into a file (needs Graphviz)", options.svg)
-        .flag("--parameters", "a network's parameters, one JSON object a line: name, shape, first values", options.parameters)
+        .flag("--parameters",
+              "a network's parameters, one JSON object a line: name, shape, first values; of weights: name, type, shape",
+              options.parameters)
         .option("--batch", "N", "of a network: the batch that its memory is planned for (32)", options.batch)
         .flag("--schema", "a JSON schema of pipeline files, for editors", options.schema)
         .option("--conformance", "PLUGIN.so",

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include "inspect.h"
+#include "millrace/json_lines.h"
 #include "network/tensor_file.h"
 #include "run/usage.h"
 #include "run/weights.h"
@@ -25,8 +26,9 @@ std::string describe_weights(const std::string& file) {
   for (const NamedTensor& tensor : read.tensors) numbers += tensor.values.size();
   std::string out = fmt::format("{}: {} tensors of {} numbers\n", file, read.tensors.size(), numbers);
   const auto network = read.metadata.find("network");
-  if (network != read.metadata.end()) out += fmt::format("  network  {}\n", network->second);
-  const std::vector<std::string> classes = classes_from(read.metadata);
+  if (network != read.metadata.end()) out += fmt::format("  network  {}\n", shown(network->second));
+  std::vector<std::string> classes = classes_from(read.metadata);
+  for (std::string& name : classes) name = shown(name);
   if (!classes.empty()) out += fmt::format("  classes  {}: {}\n", classes.size(), fmt::join(classes, ", "));
   const auto stored = usage_from(read.metadata, file);
   if (!stored) return out + "It does not say how images are prepared for it.\n";
@@ -35,6 +37,16 @@ std::string describe_weights(const std::string& file) {
                      usage.graph, left_out(*stored), file);
   const std::string text = metadata_of(usage).at("usage");
   return out + text.substr(0, text.find("\n[document]"));
+}
+
+std::string list_tensors(const std::string& file) {
+  std::string out;
+  for (const ListedTensor& tensor : read_tensors(file).listed) {
+    std::string line = JsonLine().add("name", tensor.name).add("type", tensor.type).text();
+    line.pop_back();
+    out += fmt::format("{},\"shape\":[{}]}}\n", line, fmt::join(tensor.shape.begin(), tensor.shape.end(), ","));
+  }
+  return out;
 }
 
 }  // namespace millrace

@@ -23,6 +23,11 @@ FindRate::FindRate(std::string picture) : picture_(std::move(picture)) {
   if (picture_.empty()) return;
   if (!writes_png()) fail(ErrorKind::usage, "--picture needs libpng, and this build was made without it");
   if (!picture_.ends_with(".png")) fail(ErrorKind::usage, "--picture makes a PNG file: '{}' should end in .png", picture_);
+  try {
+    const OutputFile trial(picture_);  // nothing is left of it
+  } catch (Error& error) {
+    throw error.in("--picture");
+  }
 }
 
 double FindRate::rate_factor(std::uint64_t step) const {
@@ -53,20 +58,29 @@ std::string FindRate::text() const {
     if (r % kEvery != 0 && r + 1 != points.size()) continue;
     text += fmt::format("{:>13.2e}  {:>10.4g}  {:>10.4g}\n", points[r].rate, points[r].loss, points[r].smoothed);
   }
-  if (!picture_.empty() && !points.empty()) {
-    OutputFile file(picture_);
-    file.write(png_of(rate_picture(points, curve_.proposal())));
-    file.commit();
-    text += fmt::format("picture: {}\n", picture_);
-  }
   if (curve_.proposal() == 0) {
     return text + fmt::format(
                       "no learning rate: the smoothed loss never fell clearly below the first losses, {:.4g} +- {:.2g}; "
-                      "--overfit 1 says whether the network learns at all\n",
-                      curve_.level(), curve_.deviation());
+                      "in larger batches they differ less, a network may be frozen or take longer than {} steps, and --overfit 1 "
+                      "says whether it learns at all\n",
+                      curve_.level(), curve_.deviation(), most_steps());
+  }
+  if (curve_.falls_at_the_end()) {
+    return text + fmt::format(
+                      "the smoothed loss still falls at {:.2e}, where the range ends: begin with a tenth, "
+                      "learning_rate = {:.1e}, and try larger ones\n",
+                      points.back().rate, curve_.proposal());
   }
   return text + fmt::format("the smoothed loss is lowest at {:.2e}; begin with a tenth: learning_rate = {:.1e}\n",
                             curve_.lowest()->rate, curve_.proposal());
+}
+
+std::string FindRate::write_files() const {
+  if (picture_.empty() || curve_.points().empty()) return {};
+  OutputFile file(picture_);
+  file.write(png_of(rate_picture(curve_.points(), curve_.proposal())));
+  file.commit();
+  return fmt::format("picture: {}\n", picture_);
 }
 
 }  // namespace millrace

@@ -14,7 +14,8 @@ namespace millrace {
 // 100 steps, from a rate of 1e-7 to one of 10, or until the smoothed loss is four times its lowest value or no number.
 class FindRate final : public Trial {
  public:
-  // `picture`: the PNG file that text() writes; "": none. Throws Error(usage) for one that cannot be made here.
+  // `picture`: the PNG file that write_files() makes; "": none. Throws Error(usage) for one that this build cannot make,
+  // Error(storage) for one that cannot be written.
   explicit FindRate(std::string picture);
 
   std::vector<std::string> overrides(const Pipeline& pipeline) const override;
@@ -23,6 +24,7 @@ class FindRate final : public Trial {
   void step(const StepEvent& event) override;
   bool succeeded() const override { return curve_.proposal() > 0; }
   std::string text() const override;  // a table, and the proposal
+  std::string write_files() const override;
 
  private:
   const std::string picture_;

@@ -3,7 +3,9 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <cstdio>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -35,7 +37,12 @@ namespace {
 std::shared_ptr<Trial> chosen_trial(const CommandLine& line) {
   if (line.find_rate) return std::make_shared<FindRate>(line.picture);
   if (line.overfit.empty()) return nullptr;
-  return std::make_shared<Overfit>(integer("--overfit", line.overfit, 1, Overfit::kMostSteps));
+  const std::int64_t batches = integer("--overfit", line.overfit, 1, std::numeric_limits<std::int32_t>::max());
+  if (batches > Overfit::kMostBatches) {
+    fail(ErrorKind::usage, "--overfit {}: in {} steps no more than {} batches are seen {} times each", batches,
+         Overfit::kMostSteps, Overfit::kMostBatches, Overfit::kLeastPasses);
+  }
+  return std::make_shared<Overfit>(batches);
 }
 
 Pipeline load(CommandLine& line, const Registry& registry, const std::shared_ptr<Trial>& trial) {
@@ -45,9 +52,7 @@ Pipeline load(CommandLine& line, const Registry& registry, const std::shared_ptr
     const std::vector<std::string> changes = trial->overrides(pipeline);
     line.overrides.insert(line.overrides.end(), changes.begin(), changes.end());
     pipeline = load_pipeline(line.file, line.overrides, registry, other_weights);
-    pipeline.stop = {};
-    pipeline.checkpoint = {};
-    pipeline.best.reset();
+    trial->shorten(pipeline);
     line.options.observer = trial;
     line.options.rate_factor = [trial](std::uint64_t step) { return trial->rate_factor(step); };
     line.options.most_steps = trial->most_steps();
@@ -67,11 +72,24 @@ void say_where(const CommandLine& line, const RunResult& result) {
   if (result.signal != 0 && !result.go_on.empty()) fmt::print(stderr, "to go on: {}\n", result.go_on);
 }
 
+// What a trial has found, and its exit code.
+int conclude(const CommandLine& line, const Trial& trial, const RunResult& result) {
+  std::FILE* const out = line.json ? stderr : stdout;
+  if (result.signal != 0) {
+    fmt::print(out, "interrupted after step {}: the trial has no result\n", result.step);
+    return 128 + result.signal;
+  }
+  fmt::print(out, "{}", trial.text());
+  fmt::print(out, "{}", trial.write_files());
+  return trial.succeeded() ? 0 : 1;
+}
+
 // The exit code. `speaks`: this process prints what all of them would. `begins`: called before a session runs.
 int drive(const CommandLine& line, Pipeline& pipeline, const Registry& registry, const std::shared_ptr<Trial>& trial, bool speaks,
           const std::function<void(Session&)>& begins = {}) {
   if (line.check) {
     Session session(pipeline, registry, line.options);
+    if (trial) trial->check(session);
     session.prepare();
     fmt::print("{}", check_report(session));
     return 0;
@@ -86,13 +104,13 @@ int drive(const CommandLine& line, Pipeline& pipeline, const Registry& registry,
     const auto say = [&](const std::string& text) {
       if (!line.quiet && speaks && !text.empty()) fmt::print(stderr, "{}\n", text);
     };
+    if (trial) trial->check(session);
     if (begins) begins(session);
     say(session.batch_choice());
     if (const std::uint64_t batches = std::exchange(to_verify, 0); batches > 0) say(session.verify(batches));
   });
   say_where(line, result);
-  if (trial) fmt::print(line.json ? stderr : stdout, "{}", trial->text());
-  if (trial && result.signal == 0) return trial->succeeded() ? 0 : 1;
+  if (trial) return conclude(line, *trial, result);
   return result.signal == 0 ? 0 : 128 + result.signal;
 }
 

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "millrace/error.h"
 #include "millrace/schedule.h"
+#include "run/number_watch.h"
 
 namespace millrace {
 namespace {
@@ -26,7 +28,10 @@ std::vector<std::string> Overfit::overrides(const Pipeline& pipeline) const {
   const StagePlan& batch = stage_of(graph, StageType::Role::batcher, "makes batches");
   const Value* size = batch.table.find("size");
   if (size == nullptr || size->kind() != Value::Kind::integer) {
-    fail(ErrorKind::usage, "--overfit: 'size' of [{}.{}] must be a number", graph.name, batch.name);
+    fail(ErrorKind::usage,
+         "--overfit: how many samples N batches are must be known before the run, and 'size' of [{0}.{1}] is {2}: "
+         "give a number, as --set {0}.{1}.size=32 does",
+         graph.name, batch.name, size ? found(*size) : "not written");
   }
   std::vector<std::string> overrides = common_overrides(pipeline);
   for (const StagePlan& stage : graph.stages) {  // an epoch has a few steps here, and schedules count epochs
@@ -41,14 +46,36 @@ std::vector<std::string> Overfit::overrides(const Pipeline& pipeline) const {
   return overrides;
 }
 
+void Overfit::shorten(Pipeline& pipeline) const {
+  Trial::shorten(pipeline);
+  for (StagePlan& stage : pipeline.graphs.front().stages) {
+    if (Value* const loss = stage.type->takes_loss ? stage.table.find("loss") : nullptr; loss && loss->find("label_smoothing")) {
+      loss->set("label_smoothing", Value(0.0));
+    }
+    if (stage.type->name != "mix_images") continue;
+    for (const char* const way : {"mixup", "cutmix"}) {
+      if (Value* const rule = stage.table.find(way)) rule->set("chance", Value(0.0));
+    }
+  }
+}
+
+void Overfit::check(const Session& session) const {
+  const GraphBuild& main = *session.builds().front();
+  if (main.steps_per_epoch() >= batches_) return;
+  fail(ErrorKind::usage, "--overfit {}: [{}] has {} batch{} of {}: take fewer, or a smaller batch", batches_, main.plan().name,
+       main.steps_per_epoch(), main.steps_per_epoch() == 1 ? "" : "es", main.batch().size);
+}
+
 void Overfit::step(const StepEvent& event) {
   const std::optional<double> loss = loss_of(event);
-  if (!loss || succeeded()) return;  // steps under way may still come
+  if (!loss || failed() || succeeded()) return;  // steps under way may still come
   if (steps_++ == 0) first_ = *loss;
   losses_.push_back(*loss);
   if (losses_.size() > batches_) losses_.pop_front();
-  if (succeeded()) stop();
+  if (failed() || succeeded()) stop();
 }
+
+bool Overfit::failed() const { return !losses_.empty() && !std::isfinite(losses_.back()); }
 
 double Overfit::loss() const {
   return std::accumulate(losses_.begin(), losses_.end(), 0.0) / static_cast<double>(std::max<std::size_t>(losses_.size(), 1));
@@ -57,6 +84,11 @@ double Overfit::loss() const {
 bool Overfit::succeeded() const { return losses_.size() == batches_ && loss() <= first_ / 10; }
 
 std::string Overfit::text() const {
+  if (failed()) {
+    const std::string loss = WrongNumber{steps_ - 1, "loss", losses_.back()}.text();
+    if (steps_ == 1) return loss + ", before anything was learned. Look at the images, the weights and the loss\n";
+    return fmt::format("{}, and the first one was {:.4g}. Look at the learning rate: --find-rate proposes one\n", loss, first_);
+  }
   const std::string course =
       fmt::format("the loss went from {:.4g} to {:.4g} in {} step{}", first_, loss(), steps_, steps_ == 1 ? "" : "s");
   const std::string batches = batches_ == 1 ? "one batch" : fmt::format("{} batches", batches_);

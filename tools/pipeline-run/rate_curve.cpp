@@ -10,6 +10,7 @@ constexpr double kKept = 0.9;       // share of the average that stays from step
 constexpr double kExplosion = 4;    // times the lowest smoothed loss
 constexpr double kMargin = 10;      // from the rate of the lowest loss to the one that is proposed
 constexpr std::size_t kFirst = 20;  // steps: rates up to 4e-6, at which next to nothing is learned
+constexpr std::size_t kLast = 5;    // steps, within which rates rise to little more than twice
 constexpr double kClearly = 2;      // deviations of single losses: by chance the average moves as far in no run of ten thousand
 constexpr double kSlightly = 0.3;   // the same, where larger rates make the loss clearly worse
 constexpr double kLeastShare = 0.005;  // of the first losses
@@ -34,6 +35,10 @@ bool RateCurve::exploded() const {
   const RatePoint* const best = lowest();
   const double smoothed = points_.back().smoothed;
   return !std::isfinite(smoothed) || (best != nullptr && smoothed > kExplosion * best->smoothed);
+}
+
+bool RateCurve::falls_at_the_end() const {
+  return lowest() != nullptr && lowest() + kLast >= points_.data() + points_.size() && !exploded();
 }
 
 std::span<const RatePoint> RateCurve::first() const { return std::span(points_).first(std::min(kFirst, points_.size())); }

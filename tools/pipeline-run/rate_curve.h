@@ -21,6 +21,7 @@ class RateCurve {
   const RatePoint* lowest() const;  // null where no loss was a number
   bool exploded() const;            // the last smoothed loss is no number, or four times the lowest one
   double proposal() const;          // 0: none
+  bool falls_at_the_end() const;    // larger rates than these may be better still
 
   // Of the first losses.
   double level() const;

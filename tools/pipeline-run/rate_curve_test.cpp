@@ -36,6 +36,14 @@ TEST(RateCurve, ProposesATenthOfTheRateAtTheLowestLoss) {
   EXPECT_DOUBLE_EQ(curve.proposal(), curve.lowest()->rate / 10);
 }
 
+TEST(RateCurve, KnowsThatTheLossStillFallsWhereTheRangeEnds) {
+  const RateCurve curve = curve_of([](double rate) { return 2.3 - 0.2 * std::max(std::log10(rate) + 4, 0.0); }, 0.01);
+  EXPECT_TRUE(curve.falls_at_the_end());
+  EXPECT_NEAR(curve.proposal(), 1, 0.6);
+  EXPECT_FALSE(curve_of(usual, 0.05).falls_at_the_end());
+  EXPECT_FALSE(RateCurve().falls_at_the_end());
+}
+
 // The lowest of a hundred losses that differ by chance alone is below the first one nearly always.
 TEST(RateCurve, ProposesNothingWhereTheLossNeverFalls) {
   int below_the_first = 0;

@@ -29,6 +29,19 @@ std::vector<std::string> Trial::common_overrides(const Pipeline& pipeline) const
   return overrides;
 }
 
+// An epoch may have one step here.
+void Trial::shorten(Pipeline& pipeline) const {
+  pipeline.stop = {};
+  pipeline.plateau = {};
+  pipeline.checkpoint = {};
+  pipeline.best.reset();
+  for (StagePlan& stage : pipeline.graphs.front().stages) {
+    Value* const groups = stage.type->takes_rule ? stage.table.find("groups") : nullptr;
+    if (groups == nullptr) continue;
+    for (Value& group : groups->array()) group.erase("until_epoch");
+  }
+}
+
 std::optional<double> Trial::loss_of(const StepEvent& event) {
   const auto found =
       std::find_if(event.figures.begin(), event.figures.end(), [](const Figure& figure) { return figure.name == "loss"; });

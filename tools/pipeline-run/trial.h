@@ -8,6 +8,7 @@
 
 #include "config/plan.h"
 #include "millrace/observer.h"
+#include "run/session.h"
 
 namespace millrace {
 
@@ -16,12 +17,18 @@ class Trial : public RunObserver {
  public:
   // What keys of the file become, as --set takes them. Throws Error(usage) for a pipeline that cannot be tried.
   virtual std::vector<std::string> overrides(const Pipeline& pipeline) const = 0;
+  // Takes out of the loaded pipeline what is meant for a whole run: what ends it, what is written, and what counts epochs.
+  virtual void shorten(Pipeline& pipeline) const;
+  // Throws Error(usage) for a session that cannot answer the question.
+  virtual void check(const Session&) const {}
   virtual std::uint64_t most_steps() const = 0;
   // Multiplies the learning rate at a step from 0.
   virtual double rate_factor(std::uint64_t) const { return 1; }
 
   virtual bool succeeded() const = 0;
   virtual std::string text() const = 0;  // lines for the user
+  // What is asked for beside the text, which was printed before; lines that name it.
+  virtual std::string write_files() const { return {}; }
 
   void start(const RunStart&, RunControl& control) override { control_ = &control; }
 

@@ -22,7 +22,7 @@ class ClassWeights {
   static constexpr const char* kTextOfPixels =
       "one for each class, of the pixels of that class; \"median-frequency\": counted over the first graph's label images "
       "(arXiv 1411.4734); without: 1";
-  // Throws Error(usage) for a number below 0.
+  // Throws Error(usage) for a number below 0, and where all are 0.
   explicit ClassWeights(const std::vector<double>& numbers);
 
   // Throws Error(usage) unless there is one for each channel of the output.

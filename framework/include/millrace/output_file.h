@@ -64,7 +64,7 @@ class OutputFiles {
 void sync_files(const std::string& folder);
 
 // Where a stage writes: `file` in the run's folder unless it is absolute. Throws Error(usage) that names `key` when the run has
-// no folder, Error(storage) when nothing can be written there. Makes nothing. For open().
+// no folder, Error(storage) when nothing can be written there, which is tried. Leaves nothing. For open().
 std::string output_path(const StageContext& context, std::string_view key, const std::string& file);
 
 // A field of a CSV file, in quotes where RFC 4180 asks for them.

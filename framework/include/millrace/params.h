@@ -74,9 +74,15 @@ struct ParamInfo {
   std::optional<double> low, high;
   std::vector<std::string> choices;
   bool required = false;
-  bool or_one = false;             // of a list: a value that is no list stands for a list of it
-  bool shared = false;             // of a list of tables: keys that no member has belong to another reader
-  bool may_change = false;         // see ParamRef::may_change()
+  bool or_one = false;      // of a list: a value that is no list stands for a list of it
+  bool shared = false;      // of a list of tables: keys that no member has belong to another reader
+  bool may_change = false;  // see ParamRef::may_change()
+  // The key has no effect without one of these, and is then a mistake.
+  struct Companion {
+    std::string key;                  // of the same table
+    std::vector<std::string> values;  // texts, one of which it must have; empty: it must be written
+  };
+  std::vector<Companion> companions;
   std::vector<ParamInfo> members;  // of a table, or of each table of a list
   Value member_defaults;           // theirs, in a table that is written down
 
@@ -86,10 +92,16 @@ struct ParamInfo {
   std::function<Value(const void* object)> write;
 };
 
-// Reads a table into `object`: unknown keys (with the nearest known one), wrong types, values out of range and missing
-// required parameters are reported at their positions. `owner` names the table in messages, such as "[train.augment]".
+// Reads a table into `object`: unknown keys (with the nearest known one), wrong types, values out of range, keys without effect
+// and missing required parameters are reported at their positions. `owner` names the table in messages, such as
+// "[train.augment]".
 void read_params(const std::vector<ParamInfo>& params, const Value& table, void* object, const std::string& owner,
                  Diagnostics& errors);
+
+// Takes keys out of the table, and out of tables in it, that have no effect beside a text which overrules them: one of a file
+// that extends theirs, or of --set.
+using Overrules = std::function<bool(const Position& text, const Position& key)>;
+void drop_overruled(const std::vector<ParamInfo>& params, Value& table, const Overrules& overrules);
 
 // Takes the keys that are no parameters out of the table; they are another reader's.
 Value take_other_keys(const std::vector<ParamInfo>& params, Value& table);
@@ -108,6 +120,8 @@ class ParamRef {
   ParamRef& choices(std::initializer_list<std::string_view> names);
   ParamRef& choices(std::vector<std::string> names);
   ParamRef& required();
+  // The parameter has an effect only where this key is written, or is one of these texts. Called again: or that one.
+  ParamRef& only_with(std::string_view key, std::initializer_list<std::string_view> values = {});
   ParamRef& or_one();  // of a list of texts or numbers: it may also be one of them
   // A run that goes on from a checkpoint may have another value and is not asked about it: results do not depend on it.
   ParamRef& may_change();

@@ -125,6 +125,7 @@ TEST(CrossEntropy, RefusesWeightsThatDoNotFit) {
     EXPECT_STREQ(error.what(), "loss 'cross_entropy': class_weights has 2 numbers, and the network's output 3 channels");
   }
   EXPECT_THROW(testkit::make_loss("cross_entropy", list_table("class_weights", {1, -1})), Error);
+  EXPECT_THROW(testkit::make_loss("cross_entropy", list_table("class_weights", {0, 0, 0})), Error);
 }
 
 TEST(CrossEntropy, CountsTheLabelWithTheLargerShareAsCorrect) {

@@ -35,23 +35,29 @@ void Optimizer::describe(StageDescription<Params>& d) {
                       .text("the batch that learning_rate is meant for; 0: whatever the batch is");
                   members.add("scaling", &ScaleWithBatch::scaling)
                       .choices({"linear", "square_root"})
-                      .text("the rate is multiplied by batch / reference, or by its square root");
+                      .text("the rate is multiplied by batch / reference, or by its square root")
+                      .only_with("reference");
                 })
       .text("adapts the learning rate to the batch's size");
   set.add_list("groups", &Params::groups, &GroupParams::describe, &GroupParams::rule_table)
       .text("parameters with factors or a rule of their own; the first match counts");
-  set.add_table(
-         "lookahead", &Params::lookahead,
-         [](ParamSet<Lookahead>& members) {
-           members.add("every", &Lookahead::every).range(0).unit("steps").text("from blend to blend; 0: no lookahead");
-           members.add("decay", &Lookahead::decay).range(0, 1).text("of the slow weights, per step, at the end of the run");
-           members.add("power", &Lookahead::power).range(0).text("how late in the run the slow weights become slow");
-         })
+  set.add_table("lookahead", &Params::lookahead,
+                [](ParamSet<Lookahead>& members) {
+                  members.add("every", &Lookahead::every).range(0).unit("steps").text("from blend to blend; 0: no lookahead");
+                  members.add("decay", &Lookahead::decay)
+                      .range(0, 1)
+                      .text("of the slow weights, per step, at the end of the run")
+                      .only_with("every");
+                  members.add("power", &Lookahead::power)
+                      .range(0)
+                      .text("how late in the run the slow weights become slow")
+                      .only_with("every");
+                })
       .text("slow weights that follow the fast ones and replace them");
   set.add_table("ema", &Params::ema,
                 [](ParamSet<Ema>& members) {
-                  members.add("decay", &Ema::decay).range(0, 1).text("share of the average that stays; 0: no average");
-                  members.add("every", &Ema::every).range(1).unit("steps").text("from one blend to the next");
+                  members.add("decay", &Ema::decay).range(0, 0.999999).text("share of the average that stays; 0: no average");
+                  members.add("every", &Ema::every).range(1).unit("steps").text("from one blend to the next").only_with("decay");
                 })
       .text("exponential moving average of the weights, used in validation and saved instead of them");
   set.add_table("average", &Params::average,
