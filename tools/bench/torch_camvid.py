@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """The yardstick of segmentation: pipelines/unet_camvid.toml's network and recipe in plain PyTorch on the CPU.
 
-usage: torch_camvid.py CAMVID [--network unet|segnet_basic] [--epochs 48] [--steps N] [--dtype bf16|fp32] [--compile] [--threads N] [--seed N]
+usage: torch_camvid.py CAMVID [--network unet|segnet_basic] [--epochs 48] [--steps N | --profile N] [--dtype bf16|fp32] [--compile]
+                       [--threads N] [--seed N]
 
 CAMVID holds {train,val}/{images,labels}, label images with ids 0 to 10, and 11 where nothing counts. Images become 180 x 240 and
 get the pipeline's margin; labels take the nearest pixel. AdamW 1e-3 with a cosine to a fiftieth, weight decay 1e-4, batches of 8,
@@ -10,8 +11,8 @@ tests/reference/zoo_models.py, channels last; bf16 means autocast, with float32 
 
 It is kept favourable to PyTorch: every image is decoded before the clock starts. A step is a whole one: cutting out the batch,
 flips and shifts, forward, backward, update. Prints images/s of each epoch, and behind every fourth one global accuracy and mean IoU
-on the validation images; then one JSON object as the last line. --steps N only times N steps, after two. Needs torch,
-torchvision, numpy and pillow.
+on the validation images; then one JSON object as the last line. --steps N only times N steps, after two; --profile N
+prints which operators they spend their time in. Needs torch, torchvision, numpy and pillow.
 """
 import argparse
 import json
@@ -164,6 +165,20 @@ def time_steps(trainer, train, generator, count):
                 return dict(images_per_second=round(BATCH / statistics.median(seconds[WARM_UP:]), 2))
 
 
+def profile_steps(trainer, train, generator, count):
+    """Prints the operators that take most of a step, in ms of one step."""
+    batches = train.epoch(generator)
+    for _ in range(WARM_UP):
+        trainer.step(*next(batches))
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+        for _ in range(count):
+            trainer.step(*next(batches))
+    operators = sorted(profiler.key_averages(), key=lambda each: -each.self_cpu_time_total)
+    for each in operators[:12]:
+        print(f"{each.key:<44} {each.self_cpu_time_total / 1e3 / count:9.1f} ms, {each.count / count:.0f} calls")
+    print(f"{'all':<44} {sum(each.self_cpu_time_total for each in operators) / 1e3 / count:9.1f} ms")
+
+
 def run(trainer, train, validation, generator, epochs):
     seconds, result = [], {}
     for epoch in range(1, epochs + 1):
@@ -188,6 +203,7 @@ def main():
     parser.add_argument("--epochs", type=int, default=48)
     parser.add_argument("--steps", type=int)
     parser.add_argument("--dtype", choices=("bf16", "fp32"), default="bf16")
+    parser.add_argument("--profile", type=int, metavar="N")
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--seed", type=int, default=1)
@@ -201,6 +217,8 @@ def main():
     parameters = sum(parameter.numel() for parameter in model.parameters())
     print(f"{twin.title}: {parameters} parameters, {len(train.labels)} and {len(validation.labels)} images", flush=True)
     trainer = Trainer(model, median_frequency_weights(train.labels), options.epochs * train.count(), options)
+    if options.profile:
+        return profile_steps(trainer, train, generator, options.profile)
     result = dict(torch=torch.__version__, network=options.network, dtype=options.dtype, compile=options.compile,
                   threads=options.threads)
     result |= (time_steps(trainer, train, generator, options.steps) if options.steps else
