@@ -172,7 +172,7 @@ class Session {
   // session_resume.cpp
   void check_name() const;
   // "quickstart/2026-01-01T00-00-00": below run.folder; of a run that lies elsewhere, its last two names.
-  std::filesystem::path name_of(const std::filesystem::path& run) const;
+  std::filesystem::path place_name(const std::filesystem::path& run) const;
   bool has_checkpoints() const;
   std::filesystem::path checkpoint_folder_of(const std::filesystem::path& run) const;
   Storage* checkpoint_storage() const;  // null: they lie in a folder

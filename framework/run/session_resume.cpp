@@ -32,7 +32,7 @@ void Session::check_name() const {
        pipeline_.file, pipeline_.run.name);
 }
 
-fs::path Session::name_of(const fs::path& run) const {
+fs::path Session::place_name(const fs::path& run) const {
   const fs::path name = whole_path(run).lexically_relative(whole_path(pipeline_.run.folder));
   if (name.has_parent_path() && *name.begin() != "..") return name;
   return run.parent_path().filename() / run.filename();
@@ -40,7 +40,7 @@ fs::path Session::name_of(const fs::path& run) const {
 
 fs::path Session::checkpoint_folder_of(const fs::path& run) const {
   const std::string& folder = pipeline_.checkpoint.folder;
-  return folder.empty() ? run / "checkpoints" : fs::path(folder) / name_of(run);
+  return folder.empty() ? run / "checkpoints" : fs::path(folder) / place_name(run);
 }
 
 Storage* Session::checkpoint_storage() const {

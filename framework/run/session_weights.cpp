@@ -202,7 +202,7 @@ void Session::rescue_weights(const WeightsFile& weights, const std::string& name
 
 // As the run's own folder is named.
 std::filesystem::path Session::rescue_folder(const std::filesystem::path& run) const {
-  return std::filesystem::path(options_.rescue) / name_of(run);
+  return std::filesystem::path(options_.rescue) / place_name(run);
 }
 
 // The weights and the last checkpoint, each where it can be. The run fails when its own folder does not take one of them.
