@@ -106,12 +106,25 @@ void check_description(std::string_view name, std::string_view text, std::string
   check_texts(params, std::string(name), report);
 }
 
+namespace {
+// Adds the defaults of what is not in the table, but for keys that have no effect without others.
+void add_defaults(const std::vector<ParamInfo>& params, const Value& defaults, Value& table) {
+  for (const ParamInfo& param : params) {
+    const Value* const value = defaults.find(param.name);
+    if (value == nullptr || table.find(param.name) != nullptr || !param.companions.empty()) continue;
+    Value added = *value;
+    if (param.type == "table" && value->kind() == Value::Kind::table) {
+      added = Value(Table{});
+      add_defaults(param.members, *value, added);
+    }
+    table.set(param.name, std::move(added));
+  }
+}
+}  // namespace
+
 void check_defaults(const std::vector<ParamInfo>& params, const Value& defaults, const Answer& answer, Report& report) {
   Value table = required_of(params);
-  for (const ParamInfo& param : params) {
-    const Value* value = param.required ? nullptr : defaults.find(param.name);
-    if (value != nullptr) table.set(param.name, *value);
-  }
+  add_defaults(params, defaults, table);
   const std::string said = answer(table);
   report.expect(said.empty(), fmt::format("it refuses its own defaults: {}", said));
   const std::string text = to_toml(defaults);

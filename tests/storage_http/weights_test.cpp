@@ -98,7 +98,7 @@ TEST_F(WeightsByUrl, AreRefusedWithAnotherSum) {
   const Outcome kept = check("plain.safetensors", wrong);
   EXPECT_EQ(kept.code, 3);
   EXPECT_SAYS(kept.err, "has the SHA-256 " + sum_ + ", and [network] sha256 says " + wrong);
-  EXPECT_EQ(cached(), 0);
+  EXPECT_EQ(cached(), 1) << "a wrong sum deletes no good file";
   EXPECT_SAYS(check("plain.safetensors", "12").err, "'sha256' must be 64 hexadecimal digits, found \"12\"");
 }
 
