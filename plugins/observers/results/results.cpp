@@ -12,6 +12,7 @@
 #include <set>
 
 #include "millrace/class_matrix.h"
+#include "millrace/error.h"
 #include "millrace/json_lines.h"
 #include "millrace/output_file.h"
 #include "millrace/plugin.h"
@@ -51,7 +52,8 @@ std::string number(double value) { return std::isfinite(value) ? fmt::format("{}
 
 // A row an epoch of the main graph and a pass of another. A figure that comes for the first time is a new column, and the file is
 // written again with it. A run that goes on behind a checkpoint keeps the rows of the steps before it. A pass whose loss counts a
-// class matrix also writes it, in place of that of the same graph's pass before.
+// class matrix also writes it, in place of that of the same graph's pass before. Rows that are in the file are not held in
+// memory.
 class ResultsObserver final : public RunObserver {
  public:
   struct Params {};
@@ -64,7 +66,11 @@ class ResultsObserver final : public RunObserver {
   void start(const RunStart& e, RunControl& control) override {
     folder_ = e.folder;
     control_ = &control;
-    if (e.resumed && !folder_.empty()) read_rows(e.first_step - 1);
+    if (!e.resumed || folder_.empty()) return;
+    Written before = read_file();
+    columns_ = std::move(before.columns);
+    rows_ = std::move(before.rows);
+    std::erase_if(rows_, [&](const Row& row) { return row.step >= e.first_step; });
   }
 
   void epoch(const EpochEvent& e) override {
@@ -85,37 +91,54 @@ class ResultsObserver final : public RunObserver {
  private:
   struct Row {
     std::string begin;
+    std::uint64_t step = 0;
     std::vector<Figure> figures;
+  };
+  struct Written {
+    std::vector<std::string> columns;
+    std::vector<Row> rows;
   };
 
   void add(const std::string& graph, double epoch, std::uint64_t step, double rate, double seconds,
            const std::vector<Figure>& figures) {
     if (folder_.empty()) return;
-    rows_.push_back({fmt::format("{},{},{},{},{}", cell(graph), number(epoch), step, number(rate), number(seconds)), figures});
+    rows_.push_back(
+        {fmt::format("{},{},{},{},{}", cell(graph), number(epoch), step, number(rate), number(seconds)), step, figures});
     bool is_new = !file_;
     for (const Figure& figure : figures) {
       if (std::find(columns_.begin(), columns_.end(), figure.name) != columns_.end()) continue;
       columns_.push_back(figure.name);
       is_new = true;
     }
-    is_new ? write_all() : file_->write(text(rows_.back()));
+    if (is_new) return write_all();
+    file_->write(text(rows_.back()));
+    if (file_->has_all()) are_in_file();
   }
 
-  void read_rows(std::uint64_t last_step) {
+  void are_in_file() {
+    in_file_ += rows_.size();
+    rows_.clear();
+  }
+
+  Written read_file() const {
+    Written written;
     std::ifstream file(folder_ / "results.csv");
     std::string line;
-    if (!std::getline(file, line)) return;
+    if (!std::getline(file, line)) return written;
     const std::vector<std::string> header = cells(line);
-    for (std::size_t i = kFixed; i < header.size(); ++i) columns_.push_back(header[i]);
+    for (std::size_t i = kFixed; i < header.size(); ++i) written.columns.push_back(header[i]);
     while (std::getline(file, line)) {
       const std::vector<std::string> found = cells(line);
-      if (found.size() != header.size() || std::strtoull(found[kStep].c_str(), nullptr, 10) > last_step) continue;
-      Row row{fmt::format("{},{},{},{},{}", cell(found[0]), found[1], found[2], found[3], found[4]), {}};
+      if (found.size() != header.size()) continue;
+      Row row{fmt::format("{},{},{},{},{}", cell(found[0]), found[1], found[2], found[3], found[4]),
+              std::strtoull(found[kStep].c_str(), nullptr, 10),
+              {}};
       for (std::size_t i = kFixed; i < found.size(); ++i) {
         if (!found[i].empty()) row.figures.push_back({header[i], std::strtod(found[i].c_str(), nullptr), false, false});
       }
-      rows_.push_back(std::move(row));
+      written.rows.push_back(std::move(row));
     }
+    return written;
   }
 
   struct ByClass {
@@ -160,12 +183,21 @@ class ResultsObserver final : public RunObserver {
   void write_rows() {
     file_.reset();
     const std::string path = (folder_ / "results.csv").string();
+    if (!std::filesystem::exists(path)) in_file_ = 0;  // somebody has removed it
+    std::vector<Row> before = in_file_ > 0 ? read_file().rows : std::vector<Row>();
+    if (before.size() < in_file_) {
+      fail(ErrorKind::run, "'{}' has {} of the {} rows that were written", path, before.size(), in_file_);
+    }
+    before.resize(in_file_);  // what follows is in rows_
     std::string header = "graph,epoch,step,images_per_second,seconds";
     for (const std::string& column : columns_) header.append(",").append(cell(column));
     OutputFile all(path);
     all.write(header + "\n");
-    for (const Row& row : rows_) all.write(text(row) + "\n");
+    for (const auto* rows : {&before, &rows_}) {
+      for (const Row& row : *rows) all.write(text(row) + "\n");
+    }
     all.commit();
+    are_in_file();
     file_.emplace(
         path, [this](std::string_view message) { control_->warn(message); }, true);
     is_behind_ = false;
@@ -184,8 +216,9 @@ class ResultsObserver final : public RunObserver {
 
   std::filesystem::path folder_;  // empty: nothing is written
   RunControl* control_ = nullptr;
-  std::vector<std::string> columns_;  // figures
-  std::vector<Row> rows_;
+  std::vector<std::string> columns_;         // figures
+  std::size_t in_file_ = 0;                  // rows, the first ones of the file
+  std::vector<Row> rows_;                    // behind those
   std::map<std::string, ByClass> by_class_;  // of each graph
   std::set<std::string> told_;               // files of which a warning was told
   std::optional<LineFile> file_;

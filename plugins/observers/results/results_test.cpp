@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include "observer_fixture.h"
 #include "testkit/small_files.h"
 
@@ -73,6 +75,35 @@ TEST_F(ResultsObserverTest, KeepsItsRowsOverAFullDiskAndWritesThemWholeLater) {
                 row + row);
   EXPECT_NE(text_of("confusion.csv"), "");
   EXPECT_EQ(control_.texts.size(), 3U) << "each file is named once";
+}
+
+// Rows of which the file has some, and some wait for the disk, when a new column comes.
+TEST_F(ResultsObserverTest, ANewColumnKeepsRowsThatWait) {
+  const auto observer = make("results");
+  observer->start(start_event(), control_);
+  EpochEvent epoch = epoch_event();
+  for (epoch.step = 1; epoch.step <= 2; ++epoch.step) observer->epoch(epoch);
+  {
+    const testkit::SmallFiles full(10);
+    for (; epoch.step <= 4; ++epoch.step) observer->epoch(epoch);
+    observer->pass(pass_event());
+  }
+  observer->epoch(epoch);
+  std::string rows;
+  for (int step = 1; step <= 4; ++step) rows += fmt::format("train,1,{},100,2,0.25,0.5,0.75,\n", step);
+  EXPECT_EQ(text_of("results.csv"), "graph,epoch,step,images_per_second,seconds,loss,accuracy,top5,mean_iou\n" + rows +
+                                        "validate,1,4,260,0.5,0.5,,,0.125\ntrain,1,5,100,2,0.25,0.5,0.75,\n");
+}
+
+TEST_F(ResultsObserverTest, AFileThatWasRemovedIsMadeAgain) {
+  const auto observer = make("results");
+  observer->start(start_event(), control_);
+  observer->epoch(epoch_event());
+  std::filesystem::remove(folder_ / "results.csv");
+  observer->pass(pass_event());  // with a new column
+  EXPECT_EQ(text_of("results.csv"),
+            "graph,epoch,step,images_per_second,seconds,loss,accuracy,top5,mean_iou\n"
+            "validate,1,4,260,0.5,0.5,,,0.125\n");
 }
 
 TEST_F(ResultsObserverTest, QuotesNamesThatNeedIt) {
