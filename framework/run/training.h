@@ -88,6 +88,8 @@ class Training {
   void doing(std::string what) const;
   void watch(const Graph& graph, StallWatch& stall);  // some times a second
   bool is_boundary(std::uint64_t done) const;
+  // Of the run, resumed or not.
+  std::uint64_t first_step_of(std::uint64_t epoch) const { return std::max(epoch * steps_per_epoch_, begun_with_); }
 
   using Clock = std::chrono::steady_clock;
   static double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }

@@ -87,7 +87,7 @@ RunState Training::state(std::uint64_t done) {
   parts_.log.save_bad_samples(state);
   if (state.step_of_epoch == 0) return state;
   const std::string& name = main.plan().name;
-  const std::uint64_t steps = done - std::max(state.epoch * steps_per_epoch_, begun_with_);
+  const std::uint64_t steps = done - first_step_of(state.epoch);
   if (!parts_.agreements.empty() && reported_) await_others(name, state.epoch, steps);
   const RunLog::Sums sums = await_reports(name, state.epoch, steps);
   state.so_far = {training_seconds_, sums.samples, sums.steps, sums.stream_hash, sums.sums};

@@ -48,7 +48,7 @@ void Training::tell_start() {
 
 void Training::end_epoch(std::uint64_t epoch, std::uint64_t done) {
   const std::string& name = parts_.builds.front()->plan().name;
-  const std::uint64_t first = std::max(epoch * steps_per_epoch_, begun_with_);
+  const std::uint64_t first = first_step_of(epoch);
   const RunLog::Sums sums = await_reports(name, epoch, done - first);
   const GraphBuild& build = *parts_.builds.front();
   const bool known = sums.steps > 0;
@@ -149,7 +149,7 @@ void Training::tell_tick(const std::string& waits_for) {
   const RunLog::Sums sums = parts_.log.sums(build.plan().name, epoch);
   event.figures = sums.figures();
   const double seconds = training_seconds_ + seconds_since(resumed_);
-  const std::uint64_t steps = event.step - std::max(epoch * steps_per_epoch_, parts_.first_step);
+  const std::uint64_t steps = event.step - first_step_of(epoch);
   if (steps > 0) {
     event.images_per_second = sums.samples / seconds;
     event.seconds_left = seconds / static_cast<double>(steps) * static_cast<double>(event.steps - event.step);

@@ -152,6 +152,7 @@ std::unique_ptr<Operation> make_convolution(Workshop& workshop, const Node& node
   if (takes_own_depthwise(workshop, node)) return make_own_depthwise(workshop, node);
   if (takes_winograd(workshop, node)) return make_winograd(workshop, node);
   if (takes_phases(workshop, node)) return make_phased(workshop, node);
+  if (takes_side_by_side(workshop, node)) return make_side_by_side(workshop, node);
   return std::make_unique<Convolution>(workshop, node);
 }
 

@@ -103,6 +103,10 @@ TEST_P(Operations, AgreeInBf16) {
   laboratory->loss(kLabels);
   laboratory->backward();
 
+  // Rounding changes which pixel of a few windows is the largest, and which sums are below zero.
+  const std::string_view layers = GetParam().layers;
+  const bool has_kinks = layers.find("max_pool") != layers.npos || layers.find("relu") != layers.npos;
+  const double most = has_kinks ? 0.25 : 0.06;
   const auto exact = problem.laboratory(true);
   exact->forward();
   exact->loss(kLabels);
@@ -111,8 +115,7 @@ TEST_P(Operations, AgreeInBf16) {
     const Parameter& parameter = problem.network->parameters[static_cast<std::size_t>(index)];
     if (!parameter.trainable || parameter.statistic || parameter.shape.rank() == 1) continue;
     const std::vector<float> found = laboratory->read(kGradient, index);
-    EXPECT_LT(relative_difference(found, exact->read(kGradient, index)), 0.25)
-        << parameter.name;  // rounding changes which pixel of a few windows is the largest
+    EXPECT_LT(relative_difference(found, exact->read(kGradient, index)), most) << parameter.name;
   }
 }
 
@@ -133,18 +136,27 @@ std::size_t written_elsewhere(std::span<const std::byte> arena, std::span<const 
 // Where tensors share memory, an operation that writes to one too early or too late destroys another; here it shows.
 TEST_P(Operations, WriteOnlyToWhatIsPlannedForTheirTime) {
   const Problem problem(GetParam());
-  const auto laboratory = problem.laboratory(true, {.share_memory = false});
-  const ExecutablePlan<Operation>& plan = laboratory->executable().plan();
-  const auto arena = laboratory->arena();
-  std::vector<std::byte> before(arena.begin(), arena.end());
-  laboratory->forward();
-  laboratory->loss(kLabels);
-  const auto in_forward = [&](const Lifetime& lifetime) { return lifetime.first <= plan.loss_time(); };
-  EXPECT_EQ(written_elsewhere(arena, before, plan, in_forward), 0);
-  before.assign(arena.begin(), arena.end());
-  laboratory->backward();
-  const auto in_backward = [&](const Lifetime& lifetime) { return lifetime.last > plan.loss_time(); };
-  EXPECT_EQ(written_elsewhere(arena, before, plan, in_backward), 0);
+  for (const Precision precision : {Precision::fp32, Precision::bf16}) {
+    SCOPED_TRACE(to_string(precision));
+    std::unique_ptr<Laboratory> laboratory;
+    try {
+      laboratory = problem.laboratory(true, {.precision = precision, .share_memory = false});
+    } catch (const Error&) {  // no bf16 on this processor
+      if (precision == Precision::fp32) throw;
+      continue;
+    }
+    const ExecutablePlan<Operation>& plan = laboratory->executable().plan();
+    const auto arena = laboratory->arena();
+    std::vector<std::byte> before(arena.begin(), arena.end());
+    laboratory->forward();
+    laboratory->loss(kLabels);
+    const auto in_forward = [&](const Lifetime& lifetime) { return lifetime.first <= plan.loss_time(); };
+    EXPECT_EQ(written_elsewhere(arena, before, plan, in_forward), 0);
+    before.assign(arena.begin(), arena.end());
+    laboratory->backward();
+    const auto in_backward = [&](const Lifetime& lifetime) { return lifetime.last > plan.loss_time(); };
+    EXPECT_EQ(written_elsewhere(arena, before, plan, in_backward), 0);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(, Operations, testing::ValuesIn(testkit::operator_cases()),

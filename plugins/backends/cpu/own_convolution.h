@@ -49,5 +49,7 @@ bool takes_winograd(const Workshop& workshop, const Node& node);
 std::unique_ptr<Operation> make_winograd(Workshop& workshop, const Node& node);
 bool takes_phases(const Workshop& workshop, const Node& node);
 std::unique_ptr<Operation> make_phased(Workshop& workshop, const Node& node);
+bool takes_side_by_side(const Workshop& workshop, const Node& node);
+std::unique_ptr<Operation> make_side_by_side(Workshop& workshop, const Node& node);
 
 }  // namespace millrace::cpu

@@ -114,6 +114,24 @@ TEST(Winograd, IsChosenByTheLayerAlone) {
   }
 }
 
+// Rows of few outputs would leave most of a tile of AMX empty.
+TEST(SideBySide, IsChosenForNarrowMapsWithTiles) {
+  const auto network = network_of(R"(
+    input = { channels = 64, height = 16, width = 16 }
+    layers = [
+      { name = "first", op = "conv", out = 64, kernel = 3, padding = 1 }, { name = "wide", op = "conv", out = 64, kernel = 3, padding = 1 },
+      { name = "down", op = "conv", out = 64, kernel = 3, stride = 2, padding = 1 },
+      { name = "narrow", op = "conv", out = 64, kernel = 3, padding = 1 }, { name = "one", op = "conv", out = 64, kernel = 1 },
+      { name = "few", op = "conv", out = 32, kernel = 3 }, { name = "fc", op = "linear", out = 4 } ])");
+  const std::vector<LayerTime> layers = layers_in(Precision::bf16, true, network);
+  if (layers.empty()) GTEST_SKIP() << "no bf16 on this processor";
+  std::vector<std::string> chosen;
+  for (const LayerTime& layer : layers) {
+    if (layer.detail.find("side by side") != std::string::npos) chosen.push_back(layer.layer);
+  }
+  EXPECT_EQ(chosen, multiplies_tiles() ? (std::vector<std::string>{"down", "narrow"}) : std::vector<std::string>{});
+}
+
 // oneDNN computes gradients of such widths in bf16 in plain loops, a hundred times as slowly as in float32.
 TEST(Widths, AreNeverLeftToAReferenceImplementation) {
   for (const int width : {8, 12, 24, 40}) {

@@ -66,6 +66,29 @@ void clear_pixel(const Map& to, std::int64_t n, std::int64_t pixel) {
   }
 }
 
+// `count` pixels of a row.
+void copy_pixels(const Map& from, std::int64_t from_n, std::int64_t from_pixel, const Map& to, std::int64_t to_n,
+                 std::int64_t to_pixel, std::int64_t count) {
+  if (from.stride_pixel == from.channels && to.stride_pixel == to.channels) {  // channels last: they lie in one piece
+    std::memcpy(address(to, offset(to, to_n, 0, to_pixel)), address(from, offset(from, from_n, 0, from_pixel)),
+                static_cast<std::size_t>(count * to.channels) * size_of(to.type));
+    return;
+  }
+  for (std::int64_t i = 0; i < count; ++i) copy_pixel(from, from_n, from_pixel + i, to, to_n, to_pixel + i);
+}
+
+// body(n, pixel, the wide map's n, its pixel) for the first pixel of each row of each image; n may be past the map.
+template <class Body>
+void for_each_row_side_by_side(const Map& map, const SideBySide& how, const Map& wide, const Body& body) {
+#pragma omp parallel for schedule(static) if (map.elements() > 16384)
+  for (std::int64_t row = 0; row < wide.n * wide.height; ++row) {
+    const std::int64_t wide_n = row / wide.height, y = row % wide.height;
+    for (std::int64_t i = 0; i < how.images; ++i) {
+      body(wide_n * how.images + i, y * map.width, wide_n, y * wide.width + i * how.period);
+    }
+  }
+}
+
 // By a key, one sample at a time.
 class DropoutOfSample {
  public:
@@ -157,6 +180,24 @@ void from_phases(const Map& from, std::int64_t rows, std::int64_t columns, const
     each_of_phase(to, rows, columns, from, phase, [&](auto n, auto pixel, auto from_n, auto from_pixel) {
       if (pixel >= 0) copy_pixel(from, from_n, from_pixel, to, n, pixel);
     });
+  });
+  for_each_sample(to, [&](std::int64_t n) { zero_padding(to, n); });
+}
+
+void to_side_by_side(const Map& from, const SideBySide& how, const Map& to) {
+  for_each_row_side_by_side(from, how, to, [&](auto n, auto pixel, auto to_n, auto to_pixel) {
+    const std::int64_t column = to_pixel % to.width, copied = n < from.n ? from.width : 0;
+    const bool is_last = column / how.period == how.images - 1;
+    const std::int64_t end = to_pixel + (is_last ? to.width - column : how.period);
+    if (copied > 0) copy_pixels(from, n, pixel, to, to_n, to_pixel, copied);
+    for (std::int64_t at = to_pixel + copied; at < end; ++at) clear_pixel(to, to_n, at);
+  });
+  for_each_sample(to, [&](std::int64_t n) { zero_padding(to, n); });
+}
+
+void from_side_by_side(const Map& from, const SideBySide& how, const Map& to) {
+  for_each_row_side_by_side(to, how, from, [&](auto n, auto pixel, auto from_n, auto from_pixel) {
+    if (n < to.n) copy_pixels(from, from_n, from_pixel, to, n, pixel, to.width);
   });
   for_each_sample(to, [&](std::int64_t n) { zero_padding(to, n); });
 }

@@ -20,6 +20,16 @@ inline void copy(const Map& from, const Map& to) { copy_channels(from, 0, to, 0,
 void to_phases(const Map& from, std::int64_t rows, std::int64_t columns, const Map& to);
 void from_phases(const Map& from, std::int64_t rows, std::int64_t columns, const Map& to);
 
+// Images of a map beside each other, as one wide image: to.n = from.n / images, rounded up. What is between them, behind the last
+// one or for images that are wanting is zero.
+// REQUIRES: equal channels, heights, types and layouts; period >= from.width; to.width >= (images - 1) * period + from.width.
+struct SideBySide {
+  std::int64_t images = 1;  // in a row
+  std::int64_t period = 0;  // columns from one to the next
+};
+void to_side_by_side(const Map& from, const SideBySide& how, const Map& to);
+void from_side_by_side(const Map& from, const SideBySide& how, const Map& to);
+
 // Between a map and plain (N, C, H, W) memory of the same type, as flatten needs it.
 void to_plain(const Map& from, void* to);
 void from_plain(const void* from, const Map& to);

@@ -42,6 +42,27 @@ TEST(Phases, AreImagesOfTheirOwnAndComeBack) {
   });
 }
 
+// Seven images, three in a row: two places are empty.
+TEST(SideBySide, ImagesHaveZerosBetweenThemAndComeBack) {
+  for_each_case([](const Case& c) {
+    for (const std::int64_t width : {13, 16}) {
+      Tensor x(c, 7, 4, 3), back(c, 7, 4, 3), wide(c, 3, 4, width);
+      x.fill(1);
+      wide.fill(2);
+      to_side_by_side(x.map, {3, 5}, wide.map);
+      wide.expect_near(
+          [&](auto n, auto k, auto p) {
+            const std::int64_t row = p / width, column = p % width, image = n * 3 + column / 5;
+            return column < 13 && column % 5 < 3 && image < 7 ? x.at(image, k, row * 3 + column % 5) : 0.0;
+          },
+          0);
+      from_side_by_side(wide.map, {3, 5}, back.map);
+      EXPECT_TRUE(back.same_bits(x));
+      back.expect_padding_kept();
+    }
+  });
+}
+
 TEST(Plain, IsInTheOrderOfChannelsRowsColumnsAndComesBack) {
   for_each_case([](const Case& c) {
     Tensor x(c, 3, 4, 5), back(c, 3, 4, 5);

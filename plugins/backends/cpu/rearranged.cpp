@@ -1,0 +1,127 @@
+#include "rearranged.h"
+
+#include <fmt/format.h>
+
+#include "primitives.h"
+
+namespace millrace::cpu {
+
+using dnnl::memory;
+
+namespace {
+constexpr auto kHow = dnnl::algorithm::convolution_direct;
+constexpr auto kTraining = dnnl::prop_kind::forward_training;
+const memory::dims kDense = {0, 0};  // dilation
+}  // namespace
+
+void RearrangedConvolution::Copy::bind(const Binding& binding, const dnnl::engine& engine, const MapSpec& spec) {
+  if (tensor == kNoTensor) return;
+  map = spec.map(binding.at(tensor));
+  memory = dnnl::memory(spec.desc(), engine, map.data);
+}
+
+std::string RearrangedConvolution::detail() const {
+  const auto name_of = [](const Step& step) { return step ? step.desc.impl_info_str() : "-"; };
+  return fmt::format("{}: {} | {} | {}", name(), name_of(forward_), name_of(data_), name_of(weights_));
+}
+
+void RearrangedConvolution::plan_forward(Planner& planner) {
+  const auto chosen = describe_forward(planner);
+  forward_x_.plan(planner, arrangement_.x);
+  forward_y_.plan(planner, arrangement_.y);
+  kernel_.plan(planner, computed_weights(), chosen.weights_desc());
+  forward_.plan(planner, chosen);
+}
+
+void RearrangedConvolution::plan_weights(Planner& planner) {
+  const auto forward = describe_forward(planner);
+  const auto& [x, y, strides, before, after] = arrangement_;
+  const memory::desc d_weights = in_any_layout(canonical_weights());
+  const auto chosen = describe_backward<dnnl::convolution_backward_weights>(
+      workshop_.engine, forward, kHow, x.desc(), d_weights, memory::desc(), y.desc(), strides, kDense, before, after);
+  backward_x_.plan(planner, x);
+  backward_dy_.plan(planner, y);
+  d_kernel_.plan(planner, workshop_.parameters.layout(layer().parameters[0]), chosen.diff_weights_desc());
+  weights_.plan(planner, chosen);
+}
+
+void RearrangedConvolution::plan_data(Planner& planner) {
+  const auto forward = describe_forward(planner);
+  const auto& [x, y, strides, before, after] = arrangement_;
+  const auto chosen = describe_backward<dnnl::convolution_backward_data>(
+      workshop_.engine, forward, kHow, x.desc(), in_any_layout(computed_weights()), y.desc(), strides, kDense, before, after);
+  if (!trains(0)) backward_dy_.plan(planner, y);
+  backward_dx_.plan(planner, x);
+  data_kernel_.plan(planner, computed_weights(), chosen.weights_desc());
+  data_.plan(planner, chosen);
+}
+
+void RearrangedConvolution::bind_scratch(const Binding& binding) {
+  const dnnl::engine& engine = workshop_.engine;
+  for (Copy* copy : {&forward_x_, &backward_x_, &backward_dx_}) copy->bind(binding, engine, arrangement_.x);
+  for (Copy* copy : {&forward_y_, &backward_dy_}) copy->bind(binding, engine, arrangement_.y);
+  if (forward_) kernel_.bind(engine, binding, held_weights());
+  if (data_) data_kernel_.bind(engine, binding, held_weights());
+  if (weights_) d_kernel_.bind(engine, binding, gradient(0));
+  for (Step* step : {&forward_, &data_, &weights_}) step->bind(binding, engine);
+}
+
+void RearrangedConvolution::convolve(const Map& x, const float* bias, bool, const Map& y) {  // a ReLU is the primitive's
+  to_arranged(x, stride(), forward_x_.map);
+  kernel_.load(workshop_.stream);
+  std::unordered_map<int, memory> arguments = {{DNNL_ARG_SRC, forward_x_.memory},
+                                               {DNNL_ARG_WEIGHTS, kernel_.memory()},
+                                               {DNNL_ARG_DST, forward_y_.memory},
+                                               {DNNL_ARG_SCRATCHPAD, forward_.scratch_memory}};
+  if (bias != nullptr) arguments.emplace(DNNL_ARG_BIAS, memory(bias_desc(), workshop_.engine, const_cast<float*>(bias)));
+  forward_.primitive.execute(workshop_.stream, arguments);
+  from_arranged(forward_y_.map, 1, y);
+}
+
+void RearrangedConvolution::convolve_backward_weights(const Map& x, const Map& dy, float*) {
+  to_arranged(x, stride(), backward_x_.map);
+  to_arranged(dy, 1, backward_dy_.map);
+  weights_.primitive.execute(workshop_.stream, {{DNNL_ARG_SRC, backward_x_.memory},
+                                                {DNNL_ARG_DIFF_DST, backward_dy_.memory},
+                                                {DNNL_ARG_DIFF_WEIGHTS, d_kernel_.memory()},
+                                                {DNNL_ARG_SCRATCHPAD, weights_.scratch_memory}});
+  d_kernel_.store(workshop_.stream);
+}
+
+void RearrangedConvolution::convolve_backward_data(const Map& dy, const Map& dx) {
+  if (!weights_) to_arranged(dy, 1, backward_dy_.map);
+  data_kernel_.load(workshop_.stream);
+  data_.primitive.execute(workshop_.stream, {{DNNL_ARG_DIFF_DST, backward_dy_.memory},
+                                             {DNNL_ARG_WEIGHTS, data_kernel_.memory()},
+                                             {DNNL_ARG_DIFF_SRC, backward_dx_.memory},
+                                             {DNNL_ARG_SCRATCHPAD, data_.scratch_memory}});
+  from_arranged(backward_dx_.map, stride(), dx);
+}
+
+dnnl::convolution_forward::primitive_desc RearrangedConvolution::describe_forward(const Planner& planner) {
+  arrangement_ = arrange(planner.value(input()).spec, planner.value(node_.output).spec);
+  const auto& [x, y, strides, before, after] = arrangement_;
+  const int parameter = layer().parameters[0];
+  const bool known = workshop_.parameters.has_layout(parameter);
+  const memory::desc weights = known ? computed_weights() : in_any_layout(canonical_weights(), to_dnnl(workshop_.type()));
+  const bool relu = node_.activation == Activation::relu;
+  const memory::desc bias = layer().parameters.size() > 1 ? bias_desc() : memory::desc();
+  const auto chosen = describe<dnnl::convolution_forward>(workshop_.engine, attributes(relu), kTraining, kHow, x.desc(), weights,
+                                                          bias, y.desc(), strides, kDense, before, after);
+  if (!known) workshop_.parameters.set_layout(parameter, chosen.weights_desc(), canonical_weights());
+  return chosen;
+}
+
+memory::desc RearrangedConvolution::bias_desc() const {
+  return {{layer().output[0]}, memory::data_type::f32, memory::format_tag::a};
+}
+memory::desc RearrangedConvolution::canonical_weights() const {
+  const Shape& shape = workshop_.parameters.parameter(layer().parameters[0]).shape;  // (out, in, height, width)
+  return {{shape[0], shape[1], shape[2], shape[3]}, memory::data_type::f32, memory::format_tag::oihw};
+}
+const memory::desc& RearrangedConvolution::computed_weights() const {
+  return workshop_.parameters.computed_layout(layer().parameters[0]);
+}
+void* RearrangedConvolution::held_weights() const { return workshop_.parameters.computed_value(layer().parameters[0]); }
+
+}  // namespace millrace::cpu
