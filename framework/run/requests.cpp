@@ -102,6 +102,7 @@ void Requests::honour_factors(std::uint64_t step) {
 void Requests::set_factor(std::uint64_t step, double factor) {
   const std::lock_guard lock(mutex_);
   factors_[step] = factor;
+  if (factors_.size() > kKeptFactors) factors_.erase(factors_.begin());
 }
 
 double Requests::factor(std::uint64_t step) const {

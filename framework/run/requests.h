@@ -64,6 +64,8 @@ class Requests {
   std::vector<Waiting> waiting_;
   std::vector<RequestEvent> outside_;
   bool shared_ = false;
+  // Of more changes than there can be between a step and its last report.
+  static constexpr std::size_t kKeptFactors = 100;
   std::map<std::uint64_t, double> factors_;  // by the first step that each is for
 };
 
