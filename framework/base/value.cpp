@@ -11,9 +11,11 @@ namespace millrace {
 
 std::string to_string(const Position& position) {
   if (!position.file) return "";
-  if (position.line == 0) return *position.file;
+  if (!is_in_file(position)) return *position.file;
   return fmt::format("{}:{}:{}", *position.file, position.line, position.column);
 }
+
+bool is_in_file(const Position& position) { return position.file && position.line > 0 && !position.file->starts_with("--"); }
 
 Value::Value(const Value&) = default;
 Value::Value(Value&&) noexcept = default;

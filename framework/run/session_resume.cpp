@@ -29,7 +29,7 @@ void Session::check_name() const {
   const fs::path name = fs::path(pipeline_.run.name).lexically_normal();
   if (pipeline_.run.folder.empty() || (!name.empty() && name.is_relative() && *name.begin() != ".." && name != ".")) return;
   fail(ErrorKind::usage, "{}: run.name = \"{}\" leaves run.folder: a name is that of a folder in it, \"x\" or \"x/y\"",
-       pipeline_.file, pipeline_.run.name);
+       pipeline_.title(), pipeline_.run.name);
 }
 
 fs::path Session::place_name(const fs::path& run) const {
@@ -100,10 +100,11 @@ void Session::find_checkpoint() {
     if (!options_.resume || options_.replays) return;
     fail(ErrorKind::usage,
          "{}: --resume goes on behind a checkpoint: that takes [checkpoint] in the file, and a graph that trains",
-         pipeline_.file);
+         pipeline_.title());
   }
   if (pipeline_.run.folder.empty()) {
-    fail(ErrorKind::usage, "{}: [checkpoint] writes beside the run's files, and run.folder = \"\" writes none", pipeline_.file);
+    fail(ErrorKind::usage, "{}: [checkpoint] writes beside the run's files, and run.folder = \"\" writes none",
+         pipeline_.title());
   }
   if (Storage* const storage = checkpoint_storage()) storage->look(pipeline_.checkpoint.folder);  // finds mistakes early
   const bool begins_elsewhere = !options_.weights.empty() || options_.from.epoch > 0 || options_.from.step > 0;

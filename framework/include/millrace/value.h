@@ -13,12 +13,14 @@
 namespace millrace {
 
 struct Position {
-  std::shared_ptr<const std::string> file;  // null: not from a file (a default, a test, --set)
-  int line = 0;                             // from 1
-  int column = 0;                           // from 1
+  // Or the option that a value comes from, with its dashes: "--set". Null: a default, or a test.
+  std::shared_ptr<const std::string> file;
+  int line = 0;    // from 1
+  int column = 0;  // from 1
 };
 
 std::string to_string(const Position& position);  // "pipelines/cifar10.toml:12:3", "--set", or ""
+bool is_in_file(const Position& position);        // which a user can open there; false for what comes from an option
 
 class Value;
 struct Member;
