@@ -8,6 +8,7 @@
 #include "config/auxiliary_plan.h"
 #include "config/document.h"
 #include "config/graph_plan.h"
+#include "config/misplaced_keys.h"
 #include "config/network_plan.h"
 #include "config/observer_plan.h"
 #include "millrace/bytes.h"
@@ -96,6 +97,7 @@ class PipelineReader {
     }
     pipeline_.resolved = resolve_document(*document, referred_, errors_);
     for (const Override& override : applied) check_override(override, *document);
+    report_misplaced_keys(root(), registry_, errors_);
     read_run();
     read_network();
     read_graphs();

@@ -90,6 +90,9 @@ const char* to_string(Value::Kind kind);  // "a table", "an integer", ...: as er
 std::string found(const Value& value);    // what messages say was found: `3`, `"abc"`, `true`, "a list", "a table"
 std::string to_toml(const Value& value);  // a table as a TOML document, anything else as an inline value
 
+// How many letters are put in, left out, replaced or swapped with their neighbour to make one of the other.
+std::size_t edit_distance(const std::string& a, const std::string& b);
+
 // The candidate nearest to `name` by edit distance, if one is near enough to be what was meant.
 std::optional<std::string> nearest_name(std::string_view name, const std::vector<std::string>& candidates);
 
