@@ -18,6 +18,16 @@ namespace millrace {
 
 Session::Session(const Pipeline& pipeline, const Registry& registry, SessionOptions options)
     : pipeline_(pipeline), registry_(registry), options_(std::move(options)) {
+  try {
+    make();
+  } catch (...) {
+    const Error error = current_error();
+    if (!lacks_memory(error)) throw;
+    throw with_memory(error, options_.activity != nullptr ? options_.activity->text() : "");
+  }
+}
+
+void Session::make() {
   if (!options_.graph.empty() && !pipeline_.graph(options_.graph)) {
     std::vector<std::string> names;
     for (const GraphPlan& graph : pipeline_.graphs) names.push_back(graph.name);
@@ -296,7 +306,7 @@ RunResult Session::run() {
     leave("");
   } catch (...) {
     Error error = current_error();
-    if (error.message() == kOutOfMemory) error = with_memory(error);
+    if (lacks_memory(error)) error = with_memory(error, "");
     leave(error.what());
     checkpoints_ = nullptr;  // what it still writes is told before the end
     if (best_left_) save_best({});

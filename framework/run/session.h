@@ -161,7 +161,8 @@ class Session {
   std::size_t host_memory_of_all() const;
   void warn_of_limit();
   void warn_of_memory();
-  Error with_memory(const Error& error) const;
+  Error with_memory(const Error& error, const std::string& what) const;
+  void make();  // what the constructor does
   std::uint32_t slots_here(const GraphBuild& build) const;
   GraphOptions graph_options(std::size_t graph) const;
   Value resolved() const;  // Pipeline::resolved with what was chosen
