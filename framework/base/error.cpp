@@ -1,6 +1,7 @@
 #include "millrace/error.h"
 
 #include <new>
+#include <system_error>
 
 #include "base/out_of_memory.h"
 
@@ -53,6 +54,8 @@ Error current_error() {
     return error;
   } catch (const std::bad_alloc&) {
     return Error(ErrorKind::run, kOutOfMemory);
+  } catch (const std::system_error& error) {
+    return Error(ErrorKind::run, error.code() == std::errc::resource_unavailable_try_again ? kNoThread : error.what());
   } catch (const std::exception& error) {
     return Error(ErrorKind::run, error.what());
   } catch (...) {

@@ -1,8 +1,14 @@
-// What an Error says that std::bad_alloc has become: current_error().
+// What Errors say that a lack of memory has become: current_error().
 #pragma once
+
+#include "millrace/error.h"
 
 namespace millrace {
 
 inline constexpr const char* kOutOfMemory = "out of memory";
+inline constexpr const char* kNoThread =
+    "the system starts no more threads: there is no memory for a stack, or too many run (ulimit -u)";
+
+inline bool lacks_memory(const Error& error) { return error.message() == kOutOfMemory || error.message() == kNoThread; }
 
 }  // namespace millrace

@@ -11,9 +11,11 @@ namespace millrace {
 
 std::string to_string(const Position& position) {
   if (!position.file) return "";
-  if (position.line == 0) return *position.file;
+  if (!is_in_file(position)) return *position.file;
   return fmt::format("{}:{}:{}", *position.file, position.line, position.column);
 }
+
+bool is_in_file(const Position& position) { return position.file && position.line > 0 && !position.file->starts_with("--"); }
 
 Value::Value(const Value&) = default;
 Value::Value(Value&&) noexcept = default;
@@ -186,15 +188,7 @@ std::string found(const Value& value) {
 
 // ---- the nearest name ----
 
-namespace {
-
-std::string lower(std::string_view text) {
-  std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return out;
-}
-
-// Edits that turn a into b: insertions, deletions, replacements, and swaps of neighbours (optimal string alignment).
+// Optimal string alignment.
 std::size_t edit_distance(const std::string& a, const std::string& b) {
   std::vector<std::size_t> before, above(b.size() + 1), row(b.size() + 1);
   for (std::size_t j = 0; j <= b.size(); ++j) above[j] = j;
@@ -207,6 +201,14 @@ std::size_t edit_distance(const std::string& a, const std::string& b) {
     before = std::exchange(above, row);
   }
   return above[b.size()];
+}
+
+namespace {
+
+std::string lower(std::string_view text) {
+  std::string out(text);
+  std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return out;
 }
 
 // Names that differ in a digit are names of different things: "conv1" and "conv2".

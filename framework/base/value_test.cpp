@@ -12,6 +12,7 @@ Position at(const char* file, int line, int column) { return {std::make_shared<c
 TEST(Position, IsWrittenAsEditorsReadIt) {
   EXPECT_EQ(to_string(at("a.toml", 12, 3)), "a.toml:12:3");
   EXPECT_EQ(to_string(at("--set", 0, 0)), "--set");
+  EXPECT_EQ(to_string(at("--predict", 12, 3)), "--predict");
   EXPECT_EQ(to_string(Position{}), "");
 }
 

@@ -39,8 +39,8 @@ void merge(Value& base, const Value& over) {
   }
 }
 
-std::optional<Value> read_chain(const std::string& path, const Position& at, std::vector<std::string>& chain,
-                                Diagnostics& errors) {
+std::optional<Value> read_chain(const std::string& path, const Position& at, const std::string& made_by,
+                                std::vector<std::string>& chain, Diagnostics& errors) {
   chain.push_back(path);
   if (std::find(chain.begin(), chain.end() - 1, path) != chain.end() - 1) {
     errors.add(at, fmt::format("'extends' leads in a circle: {}", fmt::join(chain, " -> ")));
@@ -52,7 +52,7 @@ std::optional<Value> read_chain(const std::string& path, const Position& at, std
     errors.add(at, fs::exists(path, ignored) ? fmt::format("cannot read '{}'", path) : no_such_file(path));
     return std::nullopt;
   }
-  auto document = parse_toml(*text, path, errors);
+  auto document = parse_toml(*text, made_by.empty() ? path : made_by, errors);
   if (!document) return std::nullopt;
   const Value* extends = document->find("extends");
   if (!extends) return document;
@@ -61,7 +61,7 @@ std::optional<Value> read_chain(const std::string& path, const Position& at, std
     return document;
   }
   const std::string base_path = (fs::path(path).parent_path() / extends->text()).lexically_normal().string();
-  auto base = read_chain(base_path, extends->at(), chain, errors);
+  auto base = read_chain(base_path, extends->at(), "", chain, errors);
   if (!base) return std::nullopt;
   document->erase("extends");
   merge(*base, *document);
@@ -116,9 +116,9 @@ std::string no_such_file(const std::string& path) {
   return fmt::format("{}; its folder has '{}'", message, fmt::join(others, "', '"));
 }
 
-std::optional<Value> read_document(const std::string& path, const Position& at, Diagnostics& errors) {
+std::optional<Value> read_document(const std::string& path, const Position& at, Diagnostics& errors, const std::string& made_by) {
   std::vector<std::string> chain;
-  return read_chain(fs::path(path).lexically_normal().string(), at, chain, errors);
+  return read_chain(fs::path(path).lexically_normal().string(), at, made_by, chain, errors);
 }
 
 std::optional<Override> apply_override(const std::string& option, Value& document, Diagnostics& errors) {

@@ -13,15 +13,17 @@
 namespace millrace {
 
 // Parses a document; members keep the order in which they are written. Nothing, once the mistake is in `errors`.
-// `name`: the file's name in positions.
+// `name`: the file's name in positions, or the option that made the text.
 std::optional<Value> parse_toml(std::string_view text, const std::string& name, Diagnostics& errors);
 
 // A value as it is written after `--set key=`: TOML, or else plain text. Nothing when it looks like TOML and is wrong.
 std::optional<Value> parse_set_value(const std::string& text, std::string& mistake);
 
 // Reads a file and what it `extends`: a file named relative to its own folder, whose tables it is merged over, key by key;
-// lists and plain values replace. References are left unevaluated. `at`: who names the file.
-std::optional<Value> read_document(const std::string& path, const Position& at, Diagnostics& errors);
+// lists and plain values replace. References are left unevaluated. `at`: who names the file. `made_by`: the option that made it,
+// which then stands in positions instead of its path; "": it is the user's.
+std::optional<Value> read_document(const std::string& path, const Position& at, Diagnostics& errors,
+                                   const std::string& made_by = {});
 
 // A --set option, taken apart.
 struct Override {

@@ -8,6 +8,7 @@
 
 #include "config/document.h"
 #include "config/graph_plan.h"
+#include "config/plan.h"
 #include "config/zoo.h"
 #include "millrace/error.h"
 #include "millrace/pattern.h"
@@ -21,8 +22,9 @@ namespace {
 
 class NetworkReader {
  public:
-  NetworkReader(Value& table, const std::string& pipeline_file, const Registry& registry, bool other_weights, Diagnostics& errors)
-      : table_(table), pipeline_file_(pipeline_file), registry_(registry), other_weights_(other_weights), errors_(errors) {}
+  NetworkReader(Value& table, const std::string& pipeline_file, const Registry& registry, const LoadOptions& options,
+                Diagnostics& errors)
+      : table_(table), pipeline_file_(pipeline_file), registry_(registry), options_(options), errors_(errors) {}
 
   NetworkPlan read() {
     Value* use = table_.find("use");
@@ -40,10 +42,11 @@ class NetworkReader {
     const std::optional<std::string> file = network_file(*use);
     if (!file) return {};
     *use = Value(*file, use->at());
-    if (!other_weights_) find_weights();
+    if (!options_.other_weights) find_weights();
     const Value variables = read_params();
     try {
-      plan_.network = load_network(*file, variables, registry_, errors_, use->at());
+      const bool made = use->at().file && *use->at().file == options_.made_by;
+      plan_.network = load_network(*file, variables, registry_, errors_, use->at(), made ? options_.made_by : "");
     } catch (const Error& error) {
       errors_.add(use->at(), error.what());
     }
@@ -63,8 +66,7 @@ class NetworkReader {
 
   // Of the file that a value is written in.
   fs::path folder_of(const Value& value) const {
-    const bool from_file = value.at().file && value.at().line > 0;
-    return fs::path(from_file ? *value.at().file : pipeline_file_).parent_path();
+    return fs::path(is_in_file(value.at()) ? *value.at().file : pipeline_file_).parent_path();
   }
 
   // Nothing, once the mistake is in errors_.
@@ -187,16 +189,16 @@ class NetworkReader {
   Value& table_;
   const std::string& pipeline_file_;
   const Registry& registry_;
-  const bool other_weights_;
+  const LoadOptions& options_;
   Diagnostics& errors_;
   NetworkPlan plan_;
 };
 
 }  // namespace
 
-NetworkPlan plan_network(Value& table, const std::string& pipeline_file, const Registry& registry, bool other_weights,
+NetworkPlan plan_network(Value& table, const std::string& pipeline_file, const Registry& registry, const LoadOptions& options,
                          Diagnostics& errors) {
-  return NetworkReader(table, pipeline_file, registry, other_weights, errors).read();
+  return NetworkReader(table, pipeline_file, registry, options, errors).read();
 }
 
 }  // namespace millrace

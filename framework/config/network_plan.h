@@ -10,6 +10,8 @@
 
 namespace millrace {
 
+struct LoadOptions;
+
 struct NetworkPlan {
   NetworkParams params;                    // `use` and `weights`: files, as seen from the working folder; `weights` may be a URL
   std::shared_ptr<const Network> network;  // with `freeze` applied; null after a mistake
@@ -17,8 +19,8 @@ struct NetworkPlan {
 
 // `use` names a network of the zoo (see zoo.h) or a file. Mistakes are added to `errors`. Files in `table` are replaced by where
 // they were found: beside the file that names them, or else in the working folder. `pipeline_file`: whose folder counts for what
-// --set has named. `other_weights`: the run begins with others than the file says, so that these need not be there.
-NetworkPlan plan_network(Value& table, const std::string& pipeline_file, const Registry& registry, bool other_weights,
+// --set has named.
+NetworkPlan plan_network(Value& table, const std::string& pipeline_file, const Registry& registry, const LoadOptions& options,
                          Diagnostics& errors);
 
 }  // namespace millrace

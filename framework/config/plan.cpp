@@ -8,6 +8,7 @@
 #include "config/auxiliary_plan.h"
 #include "config/document.h"
 #include "config/graph_plan.h"
+#include "config/misplaced_keys.h"
 #include "config/network_plan.h"
 #include "config/observer_plan.h"
 #include "millrace/bytes.h"
@@ -81,13 +82,14 @@ bool is_graph(const Member& member) { return !is_known_table(member.key) && memb
 
 class PipelineReader {
  public:
-  PipelineReader(const std::string& path, const Registry& registry, bool other_weights, Diagnostics& errors)
-      : registry_(registry), other_weights_(other_weights), errors_(errors) {
+  PipelineReader(const std::string& path, const Registry& registry, const LoadOptions& options, Diagnostics& errors)
+      : registry_(registry), options_(options), errors_(errors) {
     pipeline_.file = path;
+    pipeline_.made_by = options.made_by;
   }
 
   void read(const std::vector<std::string>& overrides) {
-    auto document = read_document(pipeline_.file, {}, errors_);
+    auto document = read_document(pipeline_.file, {}, errors_, options_.made_by);
     if (!document) return;
     std::vector<Override> applied;
     for (const std::string& option : overrides) {
@@ -95,6 +97,7 @@ class PipelineReader {
     }
     pipeline_.resolved = resolve_document(*document, referred_, errors_);
     for (const Override& override : applied) check_override(override, *document);
+    report_misplaced_keys(root(), registry_, errors_);
     read_run();
     read_network();
     read_graphs();
@@ -124,7 +127,7 @@ class PipelineReader {
   void read_network() {
     Value* table = root().find("network");
     if (!table) return;
-    NetworkPlan plan = plan_network(*table, pipeline_.file, registry_, other_weights_, errors_);
+    NetworkPlan plan = plan_network(*table, pipeline_.file, registry_, options_, errors_);
     pipeline_.network_table = *table;
     pipeline_.network_params = std::move(plan.params);
     pipeline_.network = std::move(plan.network);
@@ -242,7 +245,7 @@ class PipelineReader {
   }
 
   const Registry& registry_;
-  const bool other_weights_;
+  const LoadOptions& options_;
   Diagnostics& errors_;
   Pipeline pipeline_;
   std::set<std::string> referred_;
@@ -251,9 +254,9 @@ class PipelineReader {
 }  // namespace
 
 Pipeline load_pipeline(const std::string& path, const std::vector<std::string>& overrides, const Registry& registry,
-                       bool other_weights) {
+                       const LoadOptions& options) {
   Diagnostics errors;
-  PipelineReader reader(fs::path(path).lexically_normal().string(), registry, other_weights, errors);
+  PipelineReader reader(fs::path(path).lexically_normal().string(), registry, options, errors);
   reader.read(overrides);
   errors.throw_if_any();
   return reader.take();

@@ -74,8 +74,17 @@ struct ObserverPlan {
   Value table;  // its parameters, resolved
 };
 
+// How a pipeline is loaded.
+struct LoadOptions {
+  bool other_weights = false;  // the run begins with others than its [network] says, as with --weights: these need not be there
+  // The option that made the file and the network which it names, such as "--predict": messages name it, and no places in files
+  // that the user has not written. "": the files are the user's.
+  std::string made_by;
+};
+
 struct Pipeline {
   std::string file;
+  std::string made_by;  // see LoadOptions
   RunParams run;
   StopPlan stop;
   PlateauPlan plateau;
@@ -89,6 +98,7 @@ struct Pipeline {
   Value resolved;                          // the whole file after extends, ${...}, --set; with defaults left out
 
   const GraphPlan* graph(std::string_view name) const;
+  const std::string& title() const { return made_by.empty() ? file : made_by; }  // of messages
 };
 
 // Reads and checks a pipeline without touching data. `overrides`: "key.path=value" as given to --set.
@@ -104,9 +114,7 @@ struct Pipeline {
 // other keys are variables of the network; graphs, which are the tables with `flow`. All but one graph have `every`. Any other
 // key is a variable for ${...}. A key that looks like a misspelt "run" or "network" and that nothing refers to is a mistake, and
 // so is a --set of a key that does not exist.
-//
-// `other_weights`: the run begins with others than those of [network], as --weights says; what the file names need not be there.
 Pipeline load_pipeline(const std::string& path, const std::vector<std::string>& overrides, const Registry& registry,
-                       bool other_weights = false);
+                       const LoadOptions& options = {});
 
 }  // namespace millrace

@@ -126,7 +126,7 @@ TEST_F(PlanRefuses, WhatNetworkSaysOfItsWeights) {
               "nearest is 'weights.pth'");
   }
   write("p.toml", train("[network]\nuse = \"small\"\nclasses = 7\nweights = \"networks/odl.pth\"\n"));
-  EXPECT_NO_THROW(load_pipeline("p.toml", {}, registry_, /*other_weights=*/true)) << "others are named";
+  EXPECT_NO_THROW(load_pipeline("p.toml", {}, registry_, {.other_weights = true, .made_by = {}})) << "others are named";
   EXPECT_EQ(said("new = [\"fx\", \"fc\"]\nfreeze = [\"fc.wieght\"]\n"),
             "p.toml:11:8: new: 'fx' fits no layer that has parameters; nearest is 'fc'\n"
             "p.toml:12:11: freeze: 'fc.wieght' fits no layer that has parameters; nearest is 'fc.weight'");
@@ -144,6 +144,33 @@ TEST_F(PlanRefuses, WhatNetworkSaysOfItsWeights) {
             std::string::npos);
   EXPECT_EQ(said("freze = [\"fc\"]\n"),
             "p.toml:11:1: [network] has no key 'freze'; nearest is 'freeze'; network 'small' has the variables 'classes'");
+}
+
+TEST_F(PlanRefuses, WhatAnOptionMadeByTheNameOfTheOption) {
+  const auto said = [&](const std::vector<std::string>& overrides) {
+    try {
+      load_pipeline("p.toml", overrides, registry_, {.other_weights = false, .made_by = "--predict"});
+      return std::string();
+    } catch (const Error& error) {
+      return error.message();
+    }
+  };
+  const auto network = [](const std::string& op) {
+    return "input = { channels = 3, height = 8, width = 8 }\nlayers = [{ op = \"global_average_pool\" }, { op = \"" + op +
+           "\", out = 3 }]\n";
+  };
+  write("p.toml", train("[train.augment]\nflipx = 0.5\n[network]\nuse = \"networks/made.toml\"\n"));
+  write("networks/made.toml", network("linaer"));
+  write("own.toml", network("lienar"));
+  const std::string text = said({});
+  EXPECT_NE(text.find("--predict: [train.augment] has no key 'flipx'; nearest is 'flip_x'"), std::string::npos) << text;
+  EXPECT_NE(text.find("--predict: there is no op 'linaer'"), std::string::npos) << text;
+  EXPECT_EQ(text.find(".toml"), std::string::npos) << "no file of the user's: " << text;
+  EXPECT_NE(said({"network.use=own.toml"}).find("own.toml:2:"), std::string::npos) << said({"network.use=own.toml"});
+  write("networks/made.toml", network("linear"));
+  write("p.toml", train("[network]\nuse = \"networks/made.toml\"\n"));
+  EXPECT_EQ(said({}), "");
+  EXPECT_EQ(said({"trian.batch.size=2"}), "--set: 'trian.batch.size' is set, but the file has no 'trian'; nearest is 'train'");
 }
 
 TEST_F(PlanRefuses, ANetworkThatTheZooLacks) {

@@ -24,15 +24,22 @@ thread_local cpu_set_t cores_before;
 }  // namespace
 
 IoPool::IoPool(int threads, const std::vector<int>& cores) {
-  for (int i = 0; i < threads; ++i) {
-    threads_.emplace_back([this, cores] {
-      if (!cores.empty()) pin_this_thread(cores);
-      loop();
-    });
+  try {
+    for (int i = 0; i < threads; ++i) {
+      threads_.emplace_back([this, cores] {
+        if (!cores.empty()) pin_this_thread(cores);
+        loop();
+      });
+    }
+  } catch (...) {  // the system starts no more: those that run end first
+    close();
+    throw;
   }
 }
 
-IoPool::~IoPool() {
+IoPool::~IoPool() { close(); }
+
+void IoPool::close() {
   {
     const std::lock_guard lock(mutex_);
     closing_ = true;

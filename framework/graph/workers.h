@@ -26,6 +26,7 @@ class IoPool {
 
  private:
   void loop();
+  void close();
 
   std::mutex mutex_;
   std::condition_variable posted_;

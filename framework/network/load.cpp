@@ -169,8 +169,8 @@ std::shared_ptr<const Network> build_network(const Value& document, const std::s
 }
 
 std::shared_ptr<const Network> load_network(const std::string& path, const Value& variables, const Registry& registry,
-                                            Diagnostics& errors, const Position& at) {
-  const std::optional<Value> document = read_document(path, at, errors);
+                                            Diagnostics& errors, const Position& at, const std::string& made_by) {
+  const std::optional<Value> document = read_document(path, at, errors, made_by);
   if (!document) return nullptr;
   return build_network(*document, std::filesystem::path(path).stem().string(), variables, registry, errors);
 }

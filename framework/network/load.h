@@ -35,9 +35,9 @@
 namespace millrace {
 
 // Reads a file. `variables`: a table, the values that the pipeline gives to the network. Mistakes are added to `errors`, and then
-// the result is null. `at`: who names the file.
+// the result is null. `at`: who names the file. `made_by`: as of read_document().
 std::shared_ptr<const Network> load_network(const std::string& path, const Value& variables, const Registry& registry,
-                                            Diagnostics& errors, const Position& at = {});
+                                            Diagnostics& errors, const Position& at = {}, const std::string& made_by = {});
 
 // The same from a document that was read before. `name`: of the network, in messages.
 std::shared_ptr<const Network> build_network(const Value& document, const std::string& name, const Value& variables,

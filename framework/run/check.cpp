@@ -72,7 +72,7 @@ std::string describe_weights(const WeightsSource& source) {
 }  // namespace
 
 std::string check_report(const Session& session) {
-  std::string text = fmt::format("{}: in order\n", session.pipeline().file);
+  std::string text = fmt::format("{}: in order\n", session.pipeline().title());
   for (const auto& build : session.builds()) {
     text += fmt::format("\n[{}]  {}\n", build->plan().name, describe_stages(*build));
     text += fmt::format("  {} samples of {}, batches of {}, {} steps an epoch\n", build->samples(), to_string(build->image()),

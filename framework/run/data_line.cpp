@@ -70,10 +70,10 @@ void for_each_sample(std::uint64_t count, unsigned threads, const std::function<
       stopped = true;
     }
   };
-  std::vector<std::thread> others;
+  std::vector<std::jthread> others;  // joined too where the system starts no more
   for (unsigned thread = 1; thread < std::max(threads, 1U); ++thread) others.emplace_back(run, thread);
   run(0);
-  for (std::thread& other : others) other.join();
+  for (std::jthread& other : others) other.join();
   if (first) std::rethrow_exception(first);
 }
 

@@ -285,7 +285,7 @@ std::string explain_numbers(const Pipeline& pipeline, const Registry& registry, 
   const GraphPlan* graph = pipeline.graph(options.graph);
   if (graph == nullptr || !trains(*graph) || !has_reports(*graph)) {
     fail(ErrorKind::usage, "{}: --explain-nan takes a graph that trains and reports its loss (stage metrics): [{}] does not",
-         pipeline.file, options.graph);
+         pipeline.title(), options.graph);
   }
   if (options.processes > 1 || options.group != nullptr)
     fail(ErrorKind::usage, "--explain-nan takes one process: leave out --processes");

@@ -1,6 +1,7 @@
 #include "run/memory_limit.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <charconv>
@@ -9,6 +10,9 @@
 #include <limits>
 #include <string>
 #include <string_view>
+
+#include "millrace/bytes.h"
+#include "run/check.h"
 
 namespace millrace {
 namespace {
@@ -67,6 +71,18 @@ std::size_t group_memory(const fs::path& root) {
 std::size_t host_memory(const fs::path& root) {
   const std::size_t least = std::min(machine_memory(root), group_memory(root));
   return least == kUnlimited ? 0 : least;
+}
+
+std::size_t address_limit() {
+  rlimit limit{};
+  const bool is_limited = ::getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  return is_limited ? static_cast<std::size_t>(limit.rlim_cur) : 0;
+}
+
+std::string held_memory(std::size_t of_host) {
+  const std::size_t there = lesser_limit(of_host, address_limit());
+  const std::string held = fmt::format("the program holds {}", bytes_text(resident_bytes()));
+  return there == 0 ? held : fmt::format("{}, and there are {}", held, bytes_text(there));
 }
 
 std::size_t usable_device_memory(std::size_t free, std::size_t total) {

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <string>
 
 namespace millrace {
 
@@ -10,8 +11,18 @@ namespace millrace {
 // system does not say. `root`: of the file system, for tests.
 std::size_t host_memory(const std::filesystem::path& root = "/");
 
-// Of that, what a batch of size "auto" may count on where run.memory does not say. The rest is for what nobody can plan: the
-// cache of files, other programs.
+// How much of addresses this process may have (`ulimit -v`), and so of memory; 0: there is no limit.
+std::size_t address_limit();
+
+// Of two limits, of which each may be 0: there is none.
+inline std::size_t lesser_limit(std::size_t a, std::size_t b) { return a == 0 || (b != 0 && b < a) ? b : a; }
+
+// "the program holds 39.0 MiB, and there are 2.00 GiB", for a message that memory has run out. `of_host`: what the host has for
+// this process; 0: it does not say. address_limit() counts too.
+std::string held_memory(std::size_t of_host);
+
+// Of the host's memory, what a batch of size "auto" may count on where run.memory does not say. The rest is for what nobody can
+// plan: the cache of files, other programs.
 inline std::size_t usable_memory(std::size_t of_host) { return of_host / 4 * 3; }
 
 // Of a device's own memory, in whole steps of 256 MiB: what comes and goes elsewhere must not change the choice. A part stays

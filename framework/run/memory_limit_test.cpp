@@ -1,8 +1,10 @@
 #include "run/memory_limit.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
 #include <string>
 
@@ -28,6 +30,28 @@ class MemoryLimit : public testing::Test {
 
   fs::path root_;
 };
+
+TEST_F(MemoryLimit, OfAddressesIsTheProcesss) {
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_AS, &before), 0);
+  const rlimit limited{std::min<rlim_t>(rlim_t{1} << 46, before.rlim_max), before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_AS, &limited), 0);
+  const std::size_t found = address_limit();
+  ::setrlimit(RLIMIT_AS, &before);
+  EXPECT_EQ(found, limited.rlim_cur);
+  EXPECT_EQ(lesser_limit(0, 0), 0U);
+  EXPECT_EQ(lesser_limit(0, 3), 3U);
+  EXPECT_EQ(lesser_limit(4, 0), 4U);
+  EXPECT_EQ(lesser_limit(4, 3), 3U);
+}
+
+TEST_F(MemoryLimit, IsToldWithWhatTheProgramHolds) {
+  EXPECT_EQ(held_memory(kGiB).find("the program holds "), 0U) << held_memory(kGiB);
+  if (address_limit() == 0) {
+    EXPECT_TRUE(held_memory(kGiB).ends_with(", and there are 1.00 GiB")) << held_memory(kGiB);
+    EXPECT_EQ(held_memory(0).find(", "), std::string::npos) << "it is not known: " << held_memory(0);
+  }
+}
 
 TEST_F(MemoryLimit, IsTheMachinesWhereNoGroupSaysLess) {
   EXPECT_EQ(host_memory(root_), 0U) << "nothing is said";

@@ -18,12 +18,22 @@ namespace millrace {
 
 Session::Session(const Pipeline& pipeline, const Registry& registry, SessionOptions options)
     : pipeline_(pipeline), registry_(registry), options_(std::move(options)) {
+  try {
+    make();
+  } catch (...) {
+    const Error error = current_error();
+    if (!lacks_memory(error)) throw;
+    throw with_memory(error, options_.activity != nullptr ? options_.activity->text() : "");
+  }
+}
+
+void Session::make() {
   if (!options_.graph.empty() && !pipeline_.graph(options_.graph)) {
     std::vector<std::string> names;
     for (const GraphPlan& graph : pipeline_.graphs) names.push_back(graph.name);
     const auto near = nearest_name(options_.graph, names);
-    fail(ErrorKind::usage, "{}: no graph '{}'; there {} {}{}", pipeline_.file, options_.graph, names.size() == 1 ? "is" : "are",
-         fmt::join(names, ", "), near ? fmt::format("; nearest is '{}'", *near) : "");
+    fail(ErrorKind::usage, "{}: no graph '{}'; there {} {}{}", pipeline_.title(), options_.graph,
+         names.size() == 1 ? "is" : "are", fmt::join(names, ", "), near ? fmt::format("; nearest is '{}'", *near) : "");
   }
   check_name();
   make_observers();
@@ -71,7 +81,7 @@ Session::~Session() {
 // What is not made for several processes yet, each by name.
 void Session::check_processes() const {
   if (!pipeline_.network)
-    fail(ErrorKind::usage, "{}: several processes share the devices of a network, and there is no [network]", pipeline_.file);
+    fail(ErrorKind::usage, "{}: several processes share the devices of a network, and there is no [network]", pipeline_.title());
   if (options_.hash_input) fail(ErrorKind::usage, "--hash pixels sees one process's part of a batch: run it with one process");
   for (const GraphPlan& graph : pipeline_.graphs) {
     if (!has_predictions(graph) || (options_.graph.empty() ? graph.when.never : graph.name != options_.graph)) continue;
@@ -147,20 +157,20 @@ void Session::place_steps() {
   total_steps_ = static_cast<std::uint64_t>(std::ceil(epochs * static_cast<double>(an_epoch) - 1e-9));
   first_step_ = epoch * an_epoch + step;
   if (step > 0 && step >= an_epoch) {
-    fail(ErrorKind::usage, "{}: the run cannot begin with step {} of an epoch: [{}] has {}", pipeline_.file, step + 1,
+    fail(ErrorKind::usage, "{}: the run cannot begin with step {} of an epoch: [{}] has {}", pipeline_.title(), step + 1,
          main.plan().name, an_epoch);
   }
   const bool at_end = resumed_ && first_step_ == total_steps_;  // nothing is left to do
   if (first_step_ > 0 && first_step_ >= total_steps_ && !at_end) {
     fail(ErrorKind::usage, "{}: the run cannot begin with step {} of epoch {}: it ends after {:g} epochs, {} steps",
-         pipeline_.file, step + 1, epoch + 1, epochs, total_steps_);
+         pipeline_.title(), step + 1, epoch + 1, epochs, total_steps_);
   }
   if (options_.most_steps > 0) total_steps_ = std::min(total_steps_, first_step_ + options_.most_steps);
   last_step_ = total_steps_;
   const std::uint64_t most = pipeline_.stop.max_steps;
   if (most == 0 || !main.trains()) return;
   if (first_step_ >= most && !(resumed_ && first_step_ == most)) {
-    fail(ErrorKind::usage, "{}: the run cannot begin with step {} of epoch {}: stop.max_steps = {}", pipeline_.file, step + 1,
+    fail(ErrorKind::usage, "{}: the run cannot begin with step {} of epoch {}: stop.max_steps = {}", pipeline_.title(), step + 1,
          epoch + 1, most);
   }
   last_step_ = std::min(last_step_, most);
@@ -296,7 +306,7 @@ RunResult Session::run() {
     leave("");
   } catch (...) {
     Error error = current_error();
-    if (error.message() == kOutOfMemory) error = with_memory(error);
+    if (lacks_memory(error)) error = with_memory(error, "");
     leave(error.what());
     checkpoints_ = nullptr;  // what it still writes is told before the end
     if (best_left_) save_best({});

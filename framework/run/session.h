@@ -161,7 +161,8 @@ class Session {
   std::size_t host_memory_of_all() const;
   void warn_of_limit();
   void warn_of_memory();
-  Error with_memory(const Error& error) const;
+  Error with_memory(const Error& error, const std::string& what) const;
+  void make();  // what the constructor does
   std::uint32_t slots_here(const GraphBuild& build) const;
   GraphOptions graph_options(std::size_t graph) const;
   Value resolved() const;  // Pipeline::resolved with what was chosen
@@ -175,6 +176,7 @@ class Session {
   std::filesystem::path place_name(const std::filesystem::path& run) const;
   bool has_checkpoints() const;
   std::filesystem::path checkpoint_folder_of(const std::filesystem::path& run) const;
+  std::filesystem::path checkpoint_folder_of(const std::filesystem::path& run, const std::string& folder) const;
   Storage* checkpoint_storage() const;  // null: they lie in a folder
   std::unique_ptr<CheckpointPlace> checkpoint_place_of(const std::filesystem::path& run) const;
   std::vector<std::filesystem::path> runs_with_checkpoints() const;
@@ -188,6 +190,7 @@ class Session {
   void choose_checkpoint();
   void begin_or_refuse(const std::filesystem::path& named, const std::vector<std::string>& passed_over);
   std::string checkpoints_elsewhere(const std::filesystem::path& named) const;
+  std::filesystem::path checkpoints_on_record(const std::filesystem::path& run, const std::string& folder) const;
   void share_choice(bool failed);
   // session_checkpoint.cpp
   void read_network_text();

@@ -88,7 +88,7 @@ void Session::check_changes() const {
   }
   if (text.empty()) return;
   fail(ErrorKind::usage, "{}: the checkpoint '{}' was made by another pipeline; --allow-change KEY allows a change:{}",
-       pipeline_.file, resumed_->path.string(), text);
+       pipeline_.title(), resumed_->path.string(), text);
 }
 
 std::size_t Session::checkpoint_bytes(const Replicas& replicas) const {
@@ -233,11 +233,11 @@ const NamedTensor* Session::saved_tensor(const std::map<std::string, const Named
   const auto found = tensors.find(name);
   if (found == tensors.end()) {
     if (std::ranges::find(copies_, state) != copies_.end()) return nullptr;
-    fail(ErrorKind::usage, "{}: the checkpoint '{}' has no '{}', which this network has", pipeline_.file, resumed_->path.string(),
-         name);
+    fail(ErrorKind::usage, "{}: the checkpoint '{}' has no '{}', which this network has", pipeline_.title(),
+         resumed_->path.string(), name);
   }
   if (found->second->shape == parameter.shape) return found->second;
-  fail(ErrorKind::usage, "{}: '{}' has shape {} in the checkpoint '{}', and {} in this network", pipeline_.file, name,
+  fail(ErrorKind::usage, "{}: '{}' has shape {} in the checkpoint '{}', and {} in this network", pipeline_.title(), name,
        to_string(found->second->shape), resumed_->path.string(), to_string(parameter.shape));
 }
 

@@ -84,6 +84,7 @@ void Session::find_memory_limits() {
     fail(ErrorKind::usage, "this system does not say how much memory it has: set memory = \"8 GiB\" in [run]");
   }
   if (options_.group != nullptr) host_limit_ /= static_cast<std::size_t>(options_.group->size());
+  host_limit_ = lesser_limit(host_limit_, usable_memory(address_limit()));
   for (const auto& device : devices_.devices) {
     device_limits_.push_back(usable_device_memory(device->free_memory(), device->info().memory));
   }
@@ -105,7 +106,8 @@ std::string Session::lack_of_memory(const Replicas& replicas) const {
 // What a run with a written batch may take of the host; 0: the system does not say.
 std::size_t Session::host_memory_of_all() const {
   const std::size_t all = pipeline_.run.memory.empty() ? host_memory() : parse_bytes(pipeline_.run.memory);
-  return options_.group == nullptr ? all : all / static_cast<std::size_t>(options_.group->size());
+  const std::size_t mine = options_.group == nullptr ? all : all / static_cast<std::size_t>(options_.group->size());
+  return lesser_limit(mine, address_limit());
 }
 
 // A limit above what there is limits nothing.
@@ -128,12 +130,16 @@ void Session::warn_of_memory() {
   observers_.warn(fmt::format("{}\n  size = \"auto\" in batch takes the largest batch that fits", lack));
 }
 
-Error Session::with_memory(const Error& error) const {
+// Adds what is planned, where that is known, what the program holds and what there is. `what` was being done; "": it is not said.
+Error Session::with_memory(const Error& error, const std::string& what) const {
+  const std::string text = what.empty() ? error.what() : fmt::format("{}, while {}", error.what(), what);
+  const std::string held = held_memory(host_memory_of_all());
+  if (pipeline_.network && replicas_.empty()) return {error.kind(), fmt::format("{}: {}", text, held)};
   const std::vector<Item> items = memory_bound();
-  return {error.kind(), fmt::format("{}: {} of the host's memory are planned, the program holds {}, and there are {}; size = "
-                                    "\"auto\" in batch takes the largest batch that fits, and --check says what takes how much",
-                                    error.what(), bytes_text(total_bytes(items, "") - items.front().bytes),
-                                    bytes_text(resident_bytes()), bytes_text(host_memory_of_all()))};
+  return {error.kind(),
+          fmt::format("{}: {} of the host's memory are planned, {}; size = \"auto\" in batch takes the largest batch "
+                      "that fits, and --check says what takes how much",
+                      text, bytes_text(total_bytes(items, "") - items.front().bytes), held)};
 }
 
 }  // namespace millrace

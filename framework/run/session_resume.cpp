@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/folder_names.h"
+#include "config/document.h"
 #include "millrace/error.h"
 #include "millrace/storage.h"
 #include "run/checkpoint_format.h"
@@ -22,6 +23,15 @@ namespace {
 
 fs::path whole_path(const fs::path& path) { return fs::absolute(path).lexically_normal(); }
 
+// checkpoint.folder of a run, from its record; "": it was not given, or cannot be told.
+std::string recorded_folder(const fs::path& run) {
+  Diagnostics ignored;
+  const auto record = read_document((run / "pipeline.toml").string(), {}, ignored);
+  const Value* const table = record ? record->find("checkpoint") : nullptr;
+  const Value* const folder = table != nullptr ? table->find("folder") : nullptr;
+  return folder != nullptr && folder->kind() == Value::Kind::text ? folder->text() : std::string();
+}
+
 }  // namespace
 
 // Before anything is looked for or made.
@@ -29,7 +39,7 @@ void Session::check_name() const {
   const fs::path name = fs::path(pipeline_.run.name).lexically_normal();
   if (pipeline_.run.folder.empty() || (!name.empty() && name.is_relative() && *name.begin() != ".." && name != ".")) return;
   fail(ErrorKind::usage, "{}: run.name = \"{}\" leaves run.folder: a name is that of a folder in it, \"x\" or \"x/y\"",
-       pipeline_.file, pipeline_.run.name);
+       pipeline_.title(), pipeline_.run.name);
 }
 
 fs::path Session::place_name(const fs::path& run) const {
@@ -39,7 +49,11 @@ fs::path Session::place_name(const fs::path& run) const {
 }
 
 fs::path Session::checkpoint_folder_of(const fs::path& run) const {
-  const std::string& folder = pipeline_.checkpoint.folder;
+  return checkpoint_folder_of(run, pipeline_.checkpoint.folder);
+}
+
+// `folder`: as checkpoint.folder says it.
+fs::path Session::checkpoint_folder_of(const fs::path& run, const std::string& folder) const {
   return folder.empty() ? run / "checkpoints" : fs::path(folder) / place_name(run);
 }
 
@@ -100,10 +114,11 @@ void Session::find_checkpoint() {
     if (!options_.resume || options_.replays) return;
     fail(ErrorKind::usage,
          "{}: --resume goes on behind a checkpoint: that takes [checkpoint] in the file, and a graph that trains",
-         pipeline_.file);
+         pipeline_.title());
   }
   if (pipeline_.run.folder.empty()) {
-    fail(ErrorKind::usage, "{}: [checkpoint] writes beside the run's files, and run.folder = \"\" writes none", pipeline_.file);
+    fail(ErrorKind::usage, "{}: [checkpoint] writes beside the run's files, and run.folder = \"\" writes none",
+         pipeline_.title());
   }
   if (Storage* const storage = checkpoint_storage()) storage->look(pipeline_.checkpoint.folder);  // finds mistakes early
   const bool begins_elsewhere = !options_.weights.empty() || options_.from.epoch > 0 || options_.from.step > 0;
@@ -197,9 +212,11 @@ void Session::begin_or_refuse(const fs::path& named, const std::vector<std::stri
   fail(ErrorKind::usage, "{}", text);
 }
 
-// Where checkpoint.folder was looked into, and what runs have in their own folders: a clause. "": there is nothing to say.
+// Where it was looked, and where runs have checkpoints: in their own folders, or where checkpoint.folder was before. A clause;
+// "": there is nothing to say.
 std::string Session::checkpoints_elsewhere(const fs::path& named) const {
-  if (pipeline_.checkpoint.folder.empty()) return {};
+  const std::string& folder = pipeline_.checkpoint.folder;
+  const std::string looked = folder.empty() ? "" : fmt::format("; looked in checkpoint.folder = \"{}\"", folder);
   const fs::path all = fs::path(pipeline_.run.folder) / pipeline_.run.name;
   std::vector<fs::path> runs{named};
   if (named.empty()) {
@@ -209,12 +226,29 @@ std::string Session::checkpoints_elsewhere(const fs::path& named) const {
   }
   for (const fs::path& run : runs) {
     const fs::path own = run / "checkpoints";
-    if (!has_folder(own) || checkpoint_names(own).empty()) continue;
+    if (!folder.empty() && has_folder(own) && !checkpoint_names(own).empty()) {
+      return fmt::format("{}, and '{}' has some: to go on behind them, leave checkpoint.folder out", looked, own.string());
+    }
+    const std::string then = recorded_folder(run);
+    const fs::path there = then == folder ? fs::path() : checkpoints_on_record(run, then);
+    if (there.empty()) continue;
     return fmt::format(
-        "; looked in checkpoint.folder = \"{}\", and '{}' has some: to go on behind them, leave checkpoint.folder out",
-        pipeline_.checkpoint.folder, own.string());
+        "{}; the checkpoints of '{}' are in '{}': to go on behind them, say checkpoint.folder = \"{}\" as that run did", looked,
+        run.string(), there.string(), then);
   }
-  return options_.resume ? fmt::format("; looked in checkpoint.folder = \"{}\"", pipeline_.checkpoint.folder) : std::string();
+  return options_.resume ? looked : std::string();
+}
+
+// Where a run has checkpoints whose checkpoint.folder was `folder`; "": nowhere, or its storage does not answer.
+fs::path Session::checkpoints_on_record(const fs::path& run, const std::string& folder) const {
+  if (folder.empty()) return {};
+  try {
+    const fs::path there = checkpoint_folder_of(run, folder);
+    Storage* const storage = is_remote(folder) ? &registry_.storage(folder) : nullptr;
+    return checkpoint_place(there, storage)->names().empty() ? fs::path() : there;
+  } catch (const Error&) {
+    return {};
+  }
 }
 
 // All processes read the same files.

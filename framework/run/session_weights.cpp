@@ -37,20 +37,20 @@ void Session::choose_weights() {
     fail(ErrorKind::usage,
          "{}: --from goes on with a run, and [network] weights = \"{}\" begins one: name that run's weights, "
          "--weights FILE",
-         pipeline_.file, url_text(said.weights));
+         pipeline_.title(), url_text(said.weights));
   }
   weights_from_ = {given ? options_.weights : said.weights, said.fresh, said.rename, given ? "" : said.sha256};
   if (options_.only_main) return;
   if (weights_from_.file.empty() && !(said.fresh.empty() && said.rename.empty())) {
     fail(ErrorKind::usage,
-         "{}: [network] has '{}', and there are no weights to take: weights = \"FILE\" in it, or --weights FILE", pipeline_.file,
-         said.fresh.empty() ? "rename" : "new");
+         "{}: [network] has '{}', and there are no weights to take: weights = \"FILE\" in it, or --weights FILE",
+         pipeline_.title(), said.fresh.empty() ? "rename" : "new");
   }
   if (!trains(main) && !said.fresh.empty()) {
     fail(ErrorKind::usage,
          "{}: [{}] does not train, and layers of new = [\"{}\"] would begin with new values: name the weights of a run that has "
          "trained them, --weights FILE",
-         pipeline_.file, main.name, fmt::join(said.fresh, "\", \""));
+         pipeline_.title(), main.name, fmt::join(said.fresh, "\", \""));
   }
 }
 
@@ -88,9 +88,8 @@ void Session::compare_usage() {
   if (found.empty()) return;
   const std::string text = fmt::format(
       "{}\nthe weights '{}' say how [{}] of the run that wrote them prepared images, and {} does otherwise: change it, or say "
-      "that it "
-      "is meant, preprocessing = \"mine\" in [network]",
-      found.text(), weights_from_.file, stored->graph, pipeline_.file);
+      "that it is meant, preprocessing = \"mine\" in [network] (--set network.preprocessing=mine)",
+      found.text(), weights_from_.file, stored->graph, pipeline_.title());
   if (!builds_.front()->trains()) fail(ErrorKind::usage, "{}", text);
   if (is_first()) observers_.warn(text);
 }
@@ -104,8 +103,8 @@ void Session::start_replicas() {
   const bool learns = !pipeline_.network->parameters.empty();
   if (learns && has_predictions(main.plan()) && !main.trains() && weights_from_.file.empty() && !options_.only_main) {
     fail(ErrorKind::usage,
-         "{}: [{}] makes predictions, and the network has not learned anything: name its weights, --weights FILE", pipeline_.file,
-         main.plan().name);
+         "{}: [{}] makes predictions, and the network has not learned anything: name its weights, --weights FILE",
+         pipeline_.title(), main.plan().name);
   }
   Weights weights = std::exchange(weights_, {});
   weights.resize(pipeline_.network->parameters.size());

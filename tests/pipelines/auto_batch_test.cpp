@@ -168,6 +168,7 @@ TEST(WrittenBatch, ThatTakesAllMemoryEndsWithWhatWasPlanned) {
   EXPECT_EQ(outcome.code, 1) << outcome.err;
   EXPECT_NE(outcome.err.find("out of memory: "), std::string::npos) << outcome.err;
   EXPECT_NE(outcome.err.find(" of the host's memory are planned, the program holds "), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find(", and there are 2.00 GiB;"), std::string::npos) << outcome.err;
 }
 
 TEST(AutoBatch, IsFoundForDataStagesAlone) {

@@ -186,6 +186,28 @@ TEST_F(ResumeTest, CheckpointsThatAPlaceGivenLaterHidesAreNamed) {
   EXPECT_NE(begun.err.find(clause), std::string::npos) << begun.err;
 }
 
+TEST_F(ResumeTest, CheckpointsInAPlaceThatIsGivenNoMoreAreNamed) {
+  const std::string then = folder_ / "elsewhere";
+  ASSERT_EQ(run("runs", {"checkpoint.folder=" + then}).code, 0);
+  const fs::path first = run_in("runs");
+  const std::string clause =
+      fmt::format("; the checkpoints of '{}' are in '{}': to go on behind them, say checkpoint.folder = \"{}\" as that run did",
+                  first.string(), (fs::path(then) / "quickstart" / first.filename()).string(), then);
+  const Outcome gone = run("runs", {}, {"--resume"});
+  EXPECT_EQ(gone.code, 2);
+  EXPECT_NE(gone.err.find("has a checkpoint" + clause), std::string::npos) << gone.err;
+  const Outcome named = run("runs", {}, {"--resume", first});
+  EXPECT_EQ(named.code, 2);
+  EXPECT_NE(named.err.find("has no checkpoint" + clause), std::string::npos) << named.err;
+  const Outcome changed = run("runs", {"checkpoint.folder=" + (folder_ / "new")}, {"--resume"});
+  EXPECT_EQ(changed.code, 2);
+  EXPECT_NE(changed.err.find("new\"" + clause), std::string::npos) << changed.err;
+  const Outcome begun = run("runs", {"checkpoint.resume=auto"});
+  EXPECT_EQ(begun.code, 0) << begun.err;
+  EXPECT_NE(begun.err.find("warning: a new run begins" + clause), std::string::npos) << begun.err;
+  EXPECT_EQ(run("runs", {"checkpoint.folder=" + then}, {"--resume", first}).code, 0);
+}
+
 TEST_F(ResumeTest, ANameStaysBelowTheFolderOfRuns) {
   for (const char* name : {"..", ".", "x/../..", "/tmp"}) {
     const Outcome outcome = run("runs", {fmt::format("run.name=\"{}\"", name)});

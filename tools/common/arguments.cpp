@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <charconv>
 
+#include "base/out_of_memory.h"
 #include "millrace/error.h"
 #include "millrace/value.h"
+#include "run/memory_limit.h"
 
 namespace millrace {
 
@@ -19,7 +21,8 @@ Arguments& Arguments::flag(std::string name, std::string text, bool& set) {
 }
 
 Arguments& Arguments::option(std::string name, std::string value_name, std::string text, std::string& value) {
-  options_.push_back({std::move(name), std::move(value_name), std::move(text), [&value](std::string v) { value = std::move(v); }});
+  options_.push_back(
+      {std::move(name), std::move(value_name), std::move(text), [&value](std::string v) { value = std::move(v); }});
   return *this;
 }
 
@@ -105,7 +108,7 @@ int run_tool(const char* program, const std::function<int()>& body) {
     return body();
   } catch (...) {
     const Error error = current_error();
-    fmt::print(stderr, "{}: {}\n", program, error.what());
+    fmt::print(stderr, "{}: {}{}\n", program, error.what(), lacks_memory(error) ? ": " + held_memory(host_memory()) : "");
     return exit_code(error.kind());
   }
 }

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <new>
+
 #include "millrace/error.h"
 
 namespace millrace {
@@ -47,6 +49,12 @@ TEST(Arguments, NamesTheNearestOption) {
 TEST(Arguments, RefusesAMissingAndASuperfluousValue) {
   EXPECT_THROW(parse({"--devices"}), Error);
   EXPECT_THROW(parse({"--check=yes"}), Error);
+}
+
+TEST(RunTool, SaysWhatMemoryThereIsWhereItHasRunOut) {
+  testing::internal::CaptureStderr();
+  EXPECT_EQ(run_tool("tool", []() -> int { throw std::bad_alloc(); }), 1);
+  EXPECT_EQ(testing::internal::GetCapturedStderr().find("tool: out of memory: the program holds "), 0U);
 }
 
 TEST(Arguments, EverythingAfterTwoDashesIsNoOption) {

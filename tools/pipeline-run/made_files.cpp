@@ -50,7 +50,6 @@ bool MadeFiles::has(const fs::path& path) const {
 }
 
 void MadeFiles::keep() {
-  kept_ = true;
   files_.clear();
   folders_.clear();
 }

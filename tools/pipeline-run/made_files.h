@@ -20,14 +20,12 @@ class MadeFiles {
   void write(const std::filesystem::path& path, const std::string& text);
   bool has(const std::filesystem::path& path) const;  // as write() was given it; of files that are not kept yet
   void keep();
-  bool kept() const { return kept_; }
 
  private:
   struct Made {
     std::filesystem::path path;
     std::optional<std::string> before;  // what the file held; nothing: there was none
   };
-  bool kept_ = false;
   std::vector<Made> files_;
   std::vector<std::filesystem::path> folders_;  // the outer ones first
 };

@@ -46,12 +46,12 @@ std::shared_ptr<Trial> chosen_trial(const CommandLine& line) {
 }
 
 Pipeline load(CommandLine& line, const Registry& registry, const std::shared_ptr<Trial>& trial) {
-  const bool other_weights = !line.options.weights.empty();
-  Pipeline pipeline = load_pipeline(line.file, line.overrides, registry, other_weights);
+  const LoadOptions options{.other_weights = !line.options.weights.empty(), .made_by = line.predict.empty() ? "" : kPredict};
+  Pipeline pipeline = load_pipeline(line.file, line.overrides, registry, options);
   if (trial) {
     const std::vector<std::string> changes = trial->overrides(pipeline);
     line.overrides.insert(line.overrides.end(), changes.begin(), changes.end());
-    pipeline = load_pipeline(line.file, line.overrides, registry, other_weights);
+    pipeline = load_pipeline(line.file, line.overrides, registry, options);
     trial->shorten(pipeline);
     line.options.observer = trial;
     line.options.rate_factor = [trial](std::uint64_t step) { return trial->rate_factor(step); };
@@ -166,12 +166,7 @@ int predict(CommandLine& line, const Registry& registry) {
   const LastWords last_words([](int code) { _exit(code); });
   if (line.out.empty()) line.out = "predictions";
   MadeFiles made;
-  try {
-    return run_predictions(line, registry, made);
-  } catch (const Error& error) {
-    if (made.kept()) throw;
-    throw Error(error.kind(), without_places(error.what(), line.out));
-  }
+  return run_predictions(line, registry, made);
 }
 
 // What a call can report is no reason to end the training: `pipeline-run --json | head` ends the reader, and a file that may grow

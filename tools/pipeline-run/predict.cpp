@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <regex>
 #include <set>
-#include <string_view>
 
 #include "config/plan.h"
 #include "millrace/error.h"
@@ -80,7 +78,7 @@ class Prediction {
     const fs::path network_file = path("network", "toml"), file = path("pipeline", "toml");
     files.write(network_file, fmt::format("{}\n\n{}", kMadeByPredict, to_toml(sized_.document)));
     Diagnostics errors;
-    const auto network = load_network(network_file.string(), sized_.variables, registry, errors);
+    const auto network = load_network(network_file.string(), sized_.variables, registry, errors, {}, kPredict);
     errors.throw_if_any();
     if (part_.listed) files.write(path("images", "csv"), list());
     const std::string head =
@@ -269,7 +267,8 @@ std::vector<std::string> write_sizes(const PredictRequest& request, const Usage&
   {
     MadeFiles to_look_with;
     const std::string file = Prediction(request, usage, {}).write(registry, to_look_with);
-    groups = group_by_size(load_pipeline(file, request.overrides, registry), registry);
+    groups =
+        group_by_size(load_pipeline(file, request.overrides, registry, {.other_weights = false, .made_by = kPredict}), registry);
   }
   for (const SizeGroup& group : groups) check_size(usage, group, registry);
   if (groups.size() == 1) return {Prediction(request, usage, {"", &groups.front(), false}).write(registry, files)};
@@ -294,24 +293,6 @@ std::vector<std::string> write_prediction(const PredictRequest& request, const R
   const Usage usage = for_photographs(usage_in(request.weights, registry));
   if (takes_own_size(usage)) return write_sizes(whole, usage, registry, files);
   return {Prediction(whole, usage, {}).write(registry, files)};
-}
-
-std::string without_places(const std::string& text, const std::string& folder) {
-  static const std::regex kPlace(R"((pipeline|network)(-\d+x\d+)?\.toml((:\d+:\d+)?: | does otherwise: change it))");
-  static const std::regex kAdvice(R"(preprocessing = "mine" in \[network\])");
-  const std::string prefix = (fs::path(folder) / "").string();
-  std::string out;
-  std::size_t done = 0;
-  for (std::size_t at = text.find(prefix); at != std::string::npos; at = text.find(prefix, std::max(at + 1, done))) {
-    const auto name = text.begin() + static_cast<std::ptrdiff_t>(at + prefix.size());
-    std::smatch found;
-    const bool begins = at == 0 || std::string_view(" \n'").find(text[at - 1]) != std::string_view::npos;
-    if (!begins || !std::regex_search(name, text.end(), found, kPlace, std::regex_constants::match_continuous)) continue;
-    out += text.substr(done, at - done);
-    out += found.str(3).ends_with(": ") ? "--predict: " : "--set does otherwise: leave it out";
-    done = at + prefix.size() + static_cast<std::size_t>(found.length());
-  }
-  return std::regex_replace(out + text.substr(done), kAdvice, "--set network.preprocessing=mine");
 }
 
 }  // namespace millrace

@@ -9,6 +9,9 @@
 
 namespace millrace {
 
+// Stands for places in the files that it makes: see LoadOptions.
+inline constexpr const char* kPredict = "--predict";
+
 struct PredictRequest {
   std::string data;                    // a folder of images, a list, tar shards; a path or a URL
   std::string weights;                 // a file or a URL
@@ -25,9 +28,5 @@ struct PredictRequest {
 // own, such as pipeline-360x480.toml. Throws Error(usage) for weights that do not say how they were validated, and for sizes that
 // the network cannot take, and what reading them throws.
 std::vector<std::string> write_prediction(const PredictRequest& request, const Registry& registry, MadeFiles& files);
-
-// What was said of the files that write_prediction() made in this folder, for a user who will not find them: `--predict: ` in the
-// place of FILE:LINE:COLUMN, and --set where a key of the file is advised.
-std::string without_places(const std::string& text, const std::string& folder);
 
 }  // namespace millrace

@@ -13,12 +13,14 @@
 namespace millrace {
 
 struct Position {
-  std::shared_ptr<const std::string> file;  // null: not from a file (a default, a test, --set)
-  int line = 0;                             // from 1
-  int column = 0;                           // from 1
+  // Or the option that a value comes from, with its dashes: "--set". Null: a default, or a test.
+  std::shared_ptr<const std::string> file;
+  int line = 0;    // from 1
+  int column = 0;  // from 1
 };
 
 std::string to_string(const Position& position);  // "pipelines/cifar10.toml:12:3", "--set", or ""
+bool is_in_file(const Position& position);        // which a user can open there; false for what comes from an option
 
 class Value;
 struct Member;
@@ -87,6 +89,9 @@ struct Member {
 const char* to_string(Value::Kind kind);  // "a table", "an integer", ...: as error messages say it
 std::string found(const Value& value);    // what messages say was found: `3`, `"abc"`, `true`, "a list", "a table"
 std::string to_toml(const Value& value);  // a table as a TOML document, anything else as an inline value
+
+// How many letters are put in, left out, replaced or swapped with their neighbour to make one of the other.
+std::size_t edit_distance(const std::string& a, const std::string& b);
 
 // The candidate nearest to `name` by edit distance, if one is near enough to be what was meant.
 std::optional<std::string> nearest_name(std::string_view name, const std::vector<std::string>& candidates);

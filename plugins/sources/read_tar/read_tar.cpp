@@ -37,10 +37,10 @@ void on_threads(std::size_t count, const std::function<void(std::size_t)>& work)
       }
     }
   };
-  std::vector<std::thread> threads;
+  std::vector<std::jthread> threads;  // joined too where the system starts no more
   for (std::size_t i = 1; i < std::min(count, kIndexThreads); ++i) threads.emplace_back(body);
   body();
-  for (std::thread& thread : threads) thread.join();
+  for (std::jthread& thread : threads) thread.join();
   for (const std::optional<Error>& error : errors) {
     if (error) throw Error(*error);
   }

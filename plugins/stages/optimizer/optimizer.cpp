@@ -31,12 +31,12 @@ void Optimizer::describe(StageDescription<Params>& d) {
                 [](ParamSet<ScaleWithBatch>& members) {
                   members.add("reference", &ScaleWithBatch::reference)
                       .range(0)
+                      .required()
                       .unit("samples")
                       .text("the batch that learning_rate is meant for; 0: whatever the batch is");
                   members.add("scaling", &ScaleWithBatch::scaling)
                       .choices({"linear", "square_root"})
-                      .text("the rate is multiplied by batch / reference, or by its square root")
-                      .only_with("reference");
+                      .text("the rate is multiplied by batch / reference, or by its square root");
                 })
       .text("adapts the learning rate to the batch's size");
   set.add_list("groups", &Params::groups, &GroupParams::describe, &GroupParams::rule_table)
