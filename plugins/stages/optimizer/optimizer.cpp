@@ -41,24 +41,20 @@ void Optimizer::describe(StageDescription<Params>& d) {
       .text("adapts the learning rate to the batch's size");
   set.add_list("groups", &Params::groups, &GroupParams::describe, &GroupParams::rule_table)
       .text("parameters with factors or a rule of their own; the first match counts");
-  set.add_table("lookahead", &Params::lookahead,
-                [](ParamSet<Lookahead>& members) {
-                  members.add("every", &Lookahead::every).range(0).unit("steps").text("from blend to blend; 0: no lookahead");
-                  members.add("decay", &Lookahead::decay)
-                      .range(0, 1)
-                      .text("of the slow weights, per step, at the end of the run")
-                      .only_with("every");
-                  members.add("power", &Lookahead::power)
-                      .range(0)
-                      .text("how late in the run the slow weights become slow")
-                      .only_with("every");
-                })
+  set.add_table(
+         "lookahead", &Params::lookahead,
+         [](ParamSet<Lookahead>& members) {
+           members.add("every", &Lookahead::every).range(0).required().unit("steps").text("from blend to blend; 0: no lookahead");
+           members.add("decay", &Lookahead::decay).range(0, 1).text("of the slow weights, per step, at the end of the run");
+           members.add("power", &Lookahead::power).range(0).text("how late in the run the slow weights become slow");
+         })
       .text("slow weights that follow the fast ones and replace them");
-  set.add_table("ema", &Params::ema,
-                [](ParamSet<Ema>& members) {
-                  members.add("decay", &Ema::decay).range(0, 0.999999).text("share of the average that stays; 0: no average");
-                  members.add("every", &Ema::every).range(1).unit("steps").text("from one blend to the next").only_with("decay");
-                })
+  set.add_table(
+         "ema", &Params::ema,
+         [](ParamSet<Ema>& members) {
+           members.add("decay", &Ema::decay).range(0, 0.999999).required().text("share of the average that stays; 0: no average");
+           members.add("every", &Ema::every).range(1).unit("steps").text("from one blend to the next");
+         })
       .text("exponential moving average of the weights, used in validation and saved instead of them");
   set.add_table("average", &Params::average,
                 [](ParamSet<Average>& members) {

@@ -285,18 +285,6 @@ TEST_F(OptimizerTest, AverageGoesOnWithThePlacesItHasSaved) {
   EXPECT_THROW(harness_->stage().restore("3 three"), Error);
 }
 
-TEST(Optimizer, ScalingWithTheBatchNeedsAReference) {
-  const StageType type = StageTypeAccess::make<Optimizer>();
-  const auto said = [&](const Value& scale) {
-    Diagnostics errors;
-    type.check(table({{"scale_with_batch", scale}}), "[train.optimizer]", errors);
-    return errors.text();
-  };
-  for (const Value& scale : {Value(), table({{"scaling", Value(std::string("square_root"))}})})
-    EXPECT_EQ(said(scale).find("'scale_with_batch' needs 'reference': the batch that "), 0U) << said(scale);
-  EXPECT_EQ(said(table({{"reference", number(256)}})), "");
-}
-
 TEST_F(OptimizerTest, TwoAveragesAreAMistake) {
   CompileOptions refused, options;
   const Value both = table({{"ema", table({{"decay", number(0.5)}})}, {"average", table({{"start", number(0.5)}})}});
