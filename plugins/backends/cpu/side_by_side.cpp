@@ -29,7 +29,7 @@ class SideBySideConvolution final : public RearrangedConvolution {
     const std::int64_t columns = (images_ - 1) * period_ + to.width;
     MapSpec x = from, y = to;
     x.n = y.n = rows;
-    y.width = (columns + kColumns - 1) / kColumns * kColumns;
+    if (images_ > 1) y.width = (columns + kColumns - 1) / kColumns * kColumns;
     x.width += (y.width - to.width) * stride;
     const Padding& padding = conv().padding;
     return {x, y, {conv().stride.height, stride}, {padding.top, padding.left}, {padding.bottom, padding.right}};
