@@ -59,6 +59,7 @@ flow = ["read", "decode_image", "batch", {flow}]
 {read}
 [graph.decode_image]
 size = {size}
+channels = {channels}
 [graph.batch]
 size = 4
 {rest}
@@ -90,7 +91,7 @@ LOSSES = dict(classify=("cross_entropy", torch.nn.functional.cross_entropy),
               restore=("mean_squared_error", torch.nn.functional.mse_loss))
 
 
-def settle(model, size):
+def settle(model, channels, size):
     """Batch norms as after some training, their factors and shifts not all alike; nor those of layer scales."""
     generator = torch.Generator().manual_seed(2)
     norms = {module: module.momentum for module in model.modules() if isinstance(module, torch.nn.BatchNorm2d)}
@@ -102,7 +103,7 @@ def settle(model, size):
         elif hasattr(module, "layer_scale"):
             torch.nn.init.uniform_(module.layer_scale, 0.5, 1.5, generator=generator)
     with torch.no_grad():
-        model.train()(torch.randn(8, 3, *size, generator=generator))
+        model.train()(torch.randn(8, channels, *size, generator=generator))
     for module, momentum in norms.items():
         module.momentum = momentum
     return model.eval()
@@ -114,8 +115,9 @@ class Data:
     def __init__(self, twin, size, folder, seed):
         generator = torch.Generator().manual_seed(seed)
         numbers = lambda *shape, most=256: torch.randint(0, most, shape, dtype=torch.uint8, generator=generator)
-        pixels = numbers(BATCH, 3, *size)
-        mean, deviation = (torch.tensor(twin.input.get(key, [otherwise] * 3), dtype=torch.float64).view(3, 1, 1)
+        channels = twin.channels
+        pixels = numbers(BATCH, channels, *size)
+        mean, deviation = (torch.tensor(twin.input.get(key, [otherwise] * channels), dtype=torch.float64).view(channels, 1, 1)
                            for key, otherwise in (("mean", 0.0), ("deviation", 1.0)))
         self.inputs = (pixels.double() / 255 - mean) / deviation
         folder.mkdir()
@@ -153,7 +155,8 @@ def output_of(command):
 def run(program, twin, size, folder, epochs=1, **graph):
     variables = "\n".join(f"{key} = {json.dumps(value)}" for key, value in twin.settings(size).items())
     file = folder / "zoo.toml"
-    file.write_text(PIPELINE.format(folder=folder, network=twin.network, settings=variables, size=list(size), epochs=epochs, **graph))
+    file.write_text(PIPELINE.format(folder=folder, network=twin.network, settings=variables, size=list(size), epochs=epochs,
+                                    channels=twin.channels, **graph))
     output_of([program, str(file), "--quiet"])
 
 
@@ -199,7 +202,8 @@ def updates_of_pytorch(twin, model, data, steps, dtype):
     model = copy.deepcopy(model).to(dtype).train()
     loss_of = LOSSES[twin.task][1]
     targets = data.targets.to(dtype) if data.targets.is_floating_point() else data.targets
-    optimizer = torch.optim.SGD(model.parameters(), lr=steps.rate, momentum=steps.momentum)
+    groups = [{"params": [value], "lr": steps.rate * (twin.bias_rate if key.endswith("bias") else 1)} for key, value in model.named_parameters()]
+    optimizer = torch.optim.SGD(groups, momentum=steps.momentum)
     for _ in range(steps.count):
         optimizer.zero_grad()
         out, named = result_of(model, data.inputs.to(dtype))
@@ -261,7 +265,7 @@ def compare(program, twin, steps, size=None):
     side, step_side = (size or (both, both) for both in (twin.side, twin.step_side))
     torch.manual_seed(1)
     model = zoo_models.without_chance(twin.make(classes=CLASSES) if twin.task != "restore" else twin.make(0))
-    model = settle(model, step_side)
+    model = settle(model, twin.channels, step_side)
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         torch.save(model.state_dict(), folder / "weights.pth")

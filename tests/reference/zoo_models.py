@@ -26,6 +26,7 @@ class Twin:
     scale: int = 1                                  # of a target's height and width
     variables: dict = dataclasses.field(default_factory=dict)
     auxiliary: dict = dataclasses.field(default_factory=dict)  # our output's name -> torchvision's name of it, weight of its loss
+    bias_rate: float = 1                            # what biases learn at, by the rate
     torchvisions: bool = True
 
     def __post_init__(self):
@@ -33,6 +34,11 @@ class Twin:
         self.input, self.defaults = document["input"], document["defaults"]
         if "height" not in self.defaults:
             self.step_side = self.side
+
+    @property
+    def channels(self):
+        channels = self.input["channels"]
+        return self.variables["channels"] if isinstance(channels, str) else channels
 
     @property
     def title(self):
@@ -193,6 +199,20 @@ def espcn(channels, factor):
                  conv3=nn.Conv2d(32, channels * factor**2, 3, padding=1), shuffle=nn.PixelShuffle(factor))
 
 
+def lenet5(classes):
+    return named(conv1=nn.Conv2d(1, 6, 5, padding=2), tanh1=nn.Tanh(), pool1=nn.AvgPool2d(2), conv2=nn.Conv2d(6, 16, 5), tanh2=nn.Tanh(),
+                 pool2=nn.AvgPool2d(2), conv3=nn.Conv2d(16, 120, 5), tanh3=nn.Tanh(), flat=nn.Flatten(), fc1=nn.Linear(120, 84),
+                 tanh4=nn.Tanh(), fc2=nn.Linear(84, classes))
+
+
+def alexnet_caffe(classes):
+    return named(conv1=nn.Conv2d(3, 96, 11, stride=4), relu1=nn.ReLU(), norm1=nn.LocalResponseNorm(5), pool1=nn.MaxPool2d(3, 2),
+                 conv2=nn.Conv2d(96, 256, 5, padding=2, groups=2), relu2=nn.ReLU(), norm2=nn.LocalResponseNorm(5), pool2=nn.MaxPool2d(3, 2),
+                 conv3=nn.Conv2d(256, 384, 3, padding=1), relu3=nn.ReLU(), conv4=nn.Conv2d(384, 384, 3, padding=1, groups=2), relu4=nn.ReLU(),
+                 conv5=nn.Conv2d(384, 256, 3, padding=1, groups=2), relu5=nn.ReLU(), pool5=nn.MaxPool2d(3, 2), flat=nn.Flatten(),
+                 fc6=nn.Linear(9216, 4096), relu6=nn.ReLU(), fc7=nn.Linear(4096, 4096), relu7=nn.ReLU(), fc8=nn.Linear(4096, classes))
+
+
 PLAIN = """alexnet vgg16 vgg16_bn vgg19 vgg19_bn squeezenet1_1 resnet18 resnet34 resnet50 resnet101 resnet152 resnext50_32x4d
     resnext101_32x8d resnext101_64x4d wide_resnet50_2 densenet121 mobilenet_v2 mobilenet_v3_large mobilenet_v3_small efficientnet_b0
     shufflenet_v2_x1_0 convnext_tiny""".split()
@@ -215,6 +235,8 @@ TWINS = [
     *(Twin(name, functools.partial(segmenting, name), side=96, step_side=96, task="segment") for name in SEGMENTING),
     *(Twin(name, functools.partial(segmenting, name, aux=True), side=96, step_side=96, task="segment", auxiliary={"aux": ("aux", 0.5)})
       for name in SEGMENTING),
+    own("lenet5", lenet5, side=28),
+    own("alexnet_caffe", alexnet_caffe, side=227, bias_rate=2),
     own("unet", functools.partial(UNet, up="nearest"), task="segment"),
     own("unet", functools.partial(UNet, up="bilinear"), task="segment", variables=dict(up="bilinear")),
     own("unet", functools.partial(UNet, up="nearest", levels=4), task="segment", variables=dict(levels=4)),
