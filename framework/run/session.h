@@ -222,7 +222,9 @@ class Session {
   Error with_checkpoint(const Error& error) const;
   void leave(const std::string& why);
   bool is_first() const { return options_.group == nullptr || options_.group->rank() == 0; }
-  std::optional<WeightsFile> weights_to_save(const std::string& name);
+  void exchange_evaluated();
+  void with_weights(const std::function<void(WeightsFile& weights)>& use);
+  void write_finite(const WeightsFile& weights, const std::string& path) const;
   std::string save_weights(const std::string& name);  // into the run's folder; "" when there is none
   BestSaved save_best(std::optional<std::uint64_t> found);
   void rescue_weights(const WeightsFile& weights, const std::string& name, const std::string& what, const std::string& cause);
