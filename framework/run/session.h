@@ -157,6 +157,7 @@ class Session {
   std::uint32_t agree_on_batch(std::uint32_t size) const;
   void find_memory_limits();
   std::vector<MemoryItem> planned_memory(const Replicas& replicas) const;
+  std::vector<MemoryItem> planned_copies(const Replicas& replicas) const;
   std::string lack_of_memory(const Replicas& replicas) const;
   std::size_t host_memory_of_all() const;
   void warn_of_limit();
@@ -196,7 +197,7 @@ class Session {
   void read_network_text();
   std::map<std::string, RunState::Data> data() const;
   void check_changes() const;
-  std::size_t checkpoint_bytes(const Replicas& replicas) const;
+  std::size_t checkpoint_bytes(const Replicas& replicas) const;  // of the values that one holds
   std::filesystem::path run_folder() const;
   void make_checkpoints(const std::filesystem::path& run);
   Checkpoints::Fetch capture(std::vector<NamedTensor>& tensors);

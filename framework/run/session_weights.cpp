@@ -1,7 +1,7 @@
 // A session's weights: where they come from, into the replicas, and out of them.
 #include <fmt/format.h>
+#include <malloc.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <utility>
 
@@ -106,16 +106,16 @@ void Session::start_replicas() {
          "{}: [{}] makes predictions, and the network has not learned anything: name its weights, --weights FILE",
          pipeline_.title(), main.plan().name);
   }
+  const auto seed = static_cast<std::uint64_t>(pipeline_.run.seed);
   Weights weights = std::exchange(weights_, {});
   weights.resize(pipeline_.network->parameters.size());
-  const auto is_new = [](const std::vector<float>& values) { return values.empty(); };
-  if (std::any_of(weights.begin(), weights.end(), is_new)) {
-    Weights first = initial_weights(*pipeline_.network, static_cast<std::uint64_t>(pipeline_.run.seed), main);
-    for (std::size_t p = 0; p < weights.size(); ++p) {
-      if (is_new(weights[p])) weights[p] = std::move(first[p]);
-    }
+  for (int p = 0; const Parameter& parameter : pipeline_.network->parameters) {  // never is there a second copy of all
+    std::vector<float> values = std::move(weights[static_cast<std::size_t>(p)]);
+    if (values.empty()) values = first_values(parameter, *pipeline_.network, seed, main);
+    for (const auto& replica : replicas_) replica->write(kValue, p, values);
+    ++p;
   }
-  write_weights(replicas_, weights);
+  malloc_trim(0);  // what was read goes back to the system
 }
 
 // With what the file left to the run.

@@ -24,12 +24,6 @@ std::vector<std::vector<float>> copies_of_all(const std::vector<std::vector<floa
   return all;
 }
 
-void write_weights(const std::vector<std::unique_ptr<Replica>>& replicas, const Weights& weights) {
-  for (const auto& replica : replicas) {
-    for (std::size_t p = 0; p < weights.size(); ++p) replica->write(kValue, static_cast<int>(p), weights[p]);
-  }
-}
-
 std::vector<float> weighted_mean(const std::vector<std::vector<float>>& copies, std::span<const double> load) {
   std::vector<double> sums(copies.front().size(), 0.0);
   double total = 0;
