@@ -158,6 +158,7 @@ class Session {
   void find_memory_limits();
   std::vector<MemoryItem> planned_memory(const Replicas& replicas) const;
   std::vector<MemoryItem> planned_copies(const Replicas& replicas) const;
+  std::vector<MemoryItem> with_program(const Replicas& replicas) const;
   std::string lack_of_memory(const Replicas& replicas) const;
   std::size_t host_memory_of_all() const;
   void warn_of_limit();

@@ -30,9 +30,9 @@ std::vector<std::string> command(const std::vector<std::string>& more) {
                                         "--set",
                                         "run.folder=",
                                         "--set",
-                                        "train.batch.size=100",
+                                        "train.batch.size=200",
                                         "--set",
-                                        "train.read.limit=200",
+                                        "train.read.limit=400",
                                         "--set",
                                         "run.epochs=3",
                                         "--set",
@@ -42,6 +42,7 @@ std::vector<std::string> command(const std::vector<std::string>& more) {
 }
 
 TEST(Memory, StaysWithinTheBoundThatCheckPrintedAndTheBoundIsTight) {
+  if (kSanitizer) GTEST_SKIP() << "a sanitizer takes memory that nothing plans";
   const Outcome check = run_command(command({"--check"}));
   ASSERT_EQ(check.code, 0) << check.err;
   const double bound = bound_in_mib(check.out);
