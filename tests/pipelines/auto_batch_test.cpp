@@ -166,6 +166,22 @@ TEST(WrittenBatch, IsWarnedOfWhatWillNotFit) {
   EXPECT_EQ(fits.err.find("would be needed"), std::string::npos) << fits.err;
 }
 
+TEST(WrittenBatch, OfAGraphThatDoesNotTrainIsTheDataSetAtMost) {
+  std::vector<std::string> reports;
+  for (const std::string size : {"130", "100000"}) {
+    const Outcome check = run_command(
+        with(quickstart_with({"validate.batch.size=" + size, "train.batch.last=keep", "train.batch.size=500"}), {"--check"}));
+    ASSERT_EQ(check.code, 0) << check.err;
+    EXPECT_NE(check.out.find("batches of 130, 1 steps an epoch"), std::string::npos) << check.out;
+    EXPECT_NE(check.out.find("batches of 500, 1 steps an epoch"), std::string::npos) << check.out;
+    reports.push_back(check.out);
+  }
+  EXPECT_EQ(reports[0], reports[1]);
+  const Outcome dropped =
+      run_command(with(quickstart_with({"validate.batch.size=1000", "validate.batch.last=drop"}), {"--check"}));
+  EXPECT_NE(dropped.err.find("130 samples are fewer than one batch of 1000"), std::string::npos) << dropped.err;
+}
+
 // An address space of 2 GiB, and batches of more.
 TEST(WrittenBatch, ThatTakesAllMemoryEndsWithWhatWasPlanned) {
   if (kSanitizer) GTEST_SKIP() << "a sanitizer reserves more address space than that";
