@@ -32,5 +32,10 @@ void write_safetensors(const std::string& path, const std::vector<NamedTensor>& 
 using TakeBytes = std::function<void(const void* data, std::size_t bytes)>;
 void write_safetensors(const TakeBytes& take, const std::vector<NamedTensor>& tensors,
                        const std::map<std::string, std::string>& metadata = {});
+// The same file of values that are fetched one tensor after the other, in their order: never are all of them in memory. What
+// `fetch` throws leaves the old file as it was. REQUIRES: tensors of type F32.
+using FetchValues = std::function<std::vector<float>(std::size_t tensor)>;
+void write_safetensors(const std::string& path, const std::vector<ListedTensor>& tensors,
+                       const std::map<std::string, std::string>& metadata, const FetchValues& fetch);
 
 }  // namespace millrace

@@ -81,6 +81,27 @@ TEST_F(Safetensors, ReadsWhatItWrote) {
   EXPECT_EQ(read.metadata.at("text"), "{\"a\": 1}");
 }
 
+TEST_F(Safetensors, OfValuesThatAreFetchedAreTheSameBytesAndTheOldFileStaysWhereThatFails) {
+  const std::vector<NamedTensor> tensors = {{"b.weight", {2, 3}, {1, 2, 3, 4, 5, 6}}, {"empty", {0, 7}, {}}, {"a", {}, {42}}};
+  std::vector<ListedTensor> listed;
+  for (const NamedTensor& tensor : tensors) listed.push_back({tensor.name, "F32", tensor.shape});
+  const std::map<std::string, std::string> metadata = {{"epoch", "3"}};
+  const auto content = [](const std::string& file) {
+    std::ifstream in(file, std::ios::binary);
+    return std::string(std::istreambuf_iterator<char>(in), {});
+  };
+  write_safetensors(path("held"), tensors, metadata);
+  write_safetensors(path("fetched"), listed, metadata, [&](std::size_t t) { return tensors[t].values; });
+  EXPECT_EQ(content(path("fetched")), content(path("held")));
+  const auto fails = [&](std::size_t t) {
+    if (t == 2) fail(ErrorKind::device, "lost");
+    return tensors[t].values;
+  };
+  EXPECT_THROW(write_safetensors(path("fetched"), listed, {}, fails), Error);
+  EXPECT_EQ(content(path("fetched")), content(path("held")));
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_), fs::directory_iterator()), 2) << "half a file is left";
+}
+
 TEST_F(Safetensors, WritesTheFormatByteForByte) {
   write_safetensors(path(), {{"w", {2}, {1, 2}}});
   std::ifstream in(path(), std::ios::binary);

@@ -7,15 +7,14 @@
 namespace millrace {
 namespace {
 
-std::string header_text(const std::vector<NamedTensor>& tensors, const std::map<std::string, std::string>& metadata) {
+std::string header_text(const std::vector<ListedTensor>& tensors, const std::map<std::string, std::string>& metadata) {
   Json header = Json::object();
   if (!metadata.empty()) header["__metadata__"] = metadata;
   std::uint64_t offset = 0;
-  for (const NamedTensor& tensor : tensors) {
-    assert(tensor.name != "__metadata__" && !header.contains(tensor.name));
-    assert(static_cast<std::int64_t>(tensor.values.size()) == tensor.shape.elements());
-    const std::uint64_t end = offset + tensor.values.size() * sizeof(float);
-    header[tensor.name] = {{"dtype", "F32"},
+  for (const ListedTensor& tensor : tensors) {
+    assert(tensor.name != "__metadata__" && !header.contains(tensor.name) && tensor.type == "F32");
+    const std::uint64_t end = offset + static_cast<std::uint64_t>(tensor.shape.elements()) * sizeof(float);
+    header[tensor.name] = {{"dtype", tensor.type},
                            {"shape", std::vector<std::int64_t>(tensor.shape.begin(), tensor.shape.end())},
                            {"data_offsets", {offset, end}}};
     offset = end;
@@ -23,6 +22,19 @@ std::string header_text(const std::vector<NamedTensor>& tensors, const std::map<
   std::string text = header.dump();
   text.append((8 - text.size() % 8) % 8, ' ');  // the values then begin at a multiple of eight
   return text;
+}
+
+void write_header(const TakeBytes& take, const std::vector<ListedTensor>& tensors,
+                  const std::map<std::string, std::string>& metadata) {
+  const std::string header = header_text(tensors, metadata);
+  const std::uint64_t length = header.size();
+  take(&length, sizeof length);
+  take(header.data(), header.size());
+}
+
+void write_values(const TakeBytes& take, [[maybe_unused]] const Shape& shape, const std::vector<float>& values) {
+  assert(static_cast<std::int64_t>(values.size()) == shape.elements());
+  take(values.data(), values.size() * sizeof(float));
 }
 
 }  // namespace
@@ -36,11 +48,19 @@ void write_safetensors(const std::string& path, const std::vector<NamedTensor>& 
 
 void write_safetensors(const TakeBytes& take, const std::vector<NamedTensor>& tensors,
                        const std::map<std::string, std::string>& metadata) {
-  const std::string header = header_text(tensors, metadata);
-  const std::uint64_t length = header.size();
-  take(&length, sizeof length);
-  take(header.data(), header.size());
-  for (const NamedTensor& tensor : tensors) take(tensor.values.data(), tensor.values.size() * sizeof(float));
+  std::vector<ListedTensor> listed;
+  for (const NamedTensor& tensor : tensors) listed.push_back({tensor.name, "F32", tensor.shape});
+  write_header(take, listed, metadata);
+  for (const NamedTensor& tensor : tensors) write_values(take, tensor.shape, tensor.values);
+}
+
+void write_safetensors(const std::string& path, const std::vector<ListedTensor>& tensors,
+                       const std::map<std::string, std::string>& metadata, const FetchValues& fetch) {
+  OutputFile file(path);
+  const TakeBytes take = [&](const void* data, std::size_t bytes) { file.write(data, bytes); };
+  write_header(take, tensors, metadata);
+  for (std::size_t t = 0; t < tensors.size(); ++t) write_values(take, tensors[t].shape, fetch(t));
+  file.commit();
 }
 
 }  // namespace millrace

@@ -48,23 +48,15 @@ void probe_samples(const GraphBuild& build, const Network& network, std::uint64_
   }
 }
 
-Weights initial_weights(const Network& network, std::uint64_t seed, const GraphBuild& build) {
-  Weights weights;
-  for (const Parameter& parameter : network.parameters) {
-    if (parameter.initialiser.rule != "whiten") {
-      weights.push_back(initial_values(parameter, seed));
-      continue;
-    }
-    if (!build.source())
-      fail(ErrorKind::usage, "parameter '{}' is initialised by whitening, which needs a source", parameter.name);
-    PatchStatistics patches(parameter.shape);
-    probe_samples(build, network, seed, kWhiteningImages,
-                  [&](std::span<const float> image) { patches.add(image, network.input.height, network.input.width); });
-    if (patches.patches() == 0)
-      fail(ErrorKind::data, "parameter '{}' is initialised by whitening: no image could be read", parameter.name);
-    weights.push_back(patches.filters());
-  }
-  return weights;
+std::vector<float> first_values(const Parameter& parameter, const Network& network, std::uint64_t seed, const GraphBuild& build) {
+  if (parameter.initialiser.rule != "whiten") return initial_values(parameter, seed);
+  if (!build.source()) fail(ErrorKind::usage, "parameter '{}' is initialised by whitening, which needs a source", parameter.name);
+  PatchStatistics patches(parameter.shape);
+  probe_samples(build, network, seed, kWhiteningImages,
+                [&](std::span<const float> image) { patches.add(image, network.input.height, network.input.width); });
+  if (patches.patches() == 0)
+    fail(ErrorKind::data, "parameter '{}' is initialised by whitening: no image could be read", parameter.name);
+  return patches.filters();
 }
 
 }  // namespace millrace

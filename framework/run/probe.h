@@ -4,9 +4,10 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <vector>
 
+#include "millrace/network.h"
 #include "run/build.h"
-#include "run/weights.h"
 
 namespace millrace {
 
@@ -16,7 +17,7 @@ namespace millrace {
 void probe_samples(const GraphBuild& build, const Network& network, std::uint64_t seed, std::uint64_t count,
                    const std::function<void(std::span<const float> image)>& take);
 
-// The values every replica starts from: each parameter's initialiser; "whiten" looks at 5,000 training images.
-Weights initial_weights(const Network& network, std::uint64_t seed, const GraphBuild& build);
+// The values of a parameter that every replica starts from: its initialiser; "whiten" looks at 5,000 training images.
+std::vector<float> first_values(const Parameter& parameter, const Network& network, std::uint64_t seed, const GraphBuild& build);
 
 }  // namespace millrace

@@ -150,6 +150,7 @@ class Session {
   void compile();  // the network, where there is one, for the batches that the file asks for or that fit
   CompileOptions compile_options();
   Replicas compiled(const CompileOptions& shared) const;
+  void limit_batch(GraphBuild& build) const;
   void choose_batch(const CompileOptions& shared);
   void keep_batch();
   void set_batch(std::uint32_t size);
@@ -157,6 +158,8 @@ class Session {
   std::uint32_t agree_on_batch(std::uint32_t size) const;
   void find_memory_limits();
   std::vector<MemoryItem> planned_memory(const Replicas& replicas) const;
+  std::vector<MemoryItem> planned_copies(const Replicas& replicas) const;
+  std::vector<MemoryItem> with_program(const Replicas& replicas) const;
   std::string lack_of_memory(const Replicas& replicas) const;
   std::size_t host_memory_of_all() const;
   void warn_of_limit();
@@ -196,7 +199,7 @@ class Session {
   void read_network_text();
   std::map<std::string, RunState::Data> data() const;
   void check_changes() const;
-  std::size_t checkpoint_bytes(const Replicas& replicas) const;
+  std::size_t checkpoint_bytes(const Replicas& replicas) const;  // of the values that one holds
   std::filesystem::path run_folder() const;
   void make_checkpoints(const std::filesystem::path& run);
   Checkpoints::Fetch capture(std::vector<NamedTensor>& tensors);
@@ -222,7 +225,9 @@ class Session {
   Error with_checkpoint(const Error& error) const;
   void leave(const std::string& why);
   bool is_first() const { return options_.group == nullptr || options_.group->rank() == 0; }
-  std::optional<WeightsFile> weights_to_save(const std::string& name);
+  void exchange_evaluated();
+  void with_weights(const std::function<void(WeightsFile& weights)>& use);
+  void write_finite(const WeightsFile& weights, const std::string& path) const;
   std::string save_weights(const std::string& name);  // into the run's folder; "" when there is none
   BestSaved save_best(std::optional<std::uint64_t> found);
   void rescue_weights(const WeightsFile& weights, const std::string& name, const std::string& what, const std::string& cause);

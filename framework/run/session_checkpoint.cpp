@@ -103,9 +103,7 @@ std::size_t Session::checkpoint_bytes(const Replicas& replicas) const {
     bytes += static_cast<std::size_t>(kept * parameter.shape.elements()) * sizeof(float) *
              (parameter.statistic ? devices_.all_replicas : 1);
   }
-  const std::vector<MemoryPlan::Item> items = replicas.front()->memory_plan().items;
-  const bool apart = std::ranges::any_of(items, [](const MemoryPlan::Item& item) { return item.on_device; });
-  return apart ? 2 * bytes : bytes;  // with what a device has copied to the host
+  return bytes;
 }
 
 void Session::make_checkpoints(const fs::path& run) {

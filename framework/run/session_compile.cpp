@@ -57,7 +57,21 @@ Session::Replicas Session::compiled(const CompileOptions& shared) const {
   return replicas;
 }
 
+// A batch that is kept when it is not full, and is larger than all samples, would be memory that nothing fills. Where a graph
+// trains, the size says more: how much of it a replica computes, and by what learning rates are scaled.
+void Session::limit_batch(GraphBuild& build) const {
+  const BatchSpec& batch = build.batch();
+  if (build.source() == nullptr || build.trains() || batch.last != BatchSpec::Last::keep || batch.size <= build.samples()) return;
+  const auto samples = static_cast<std::uint32_t>(build.samples());
+  if (devices_.all_replicas > 0) {
+    const auto without = [](const Share& share) { return share.count == 0; };
+    if (std::ranges::any_of(split(samples, devices_.all_replicas, pipeline_.run.load), without)) return;
+  }
+  build.set_batch_size(samples);
+}
+
 void Session::compile() {
+  for (const auto& build : builds_) limit_batch(*build);
   CompileOptions shared;
   if (pipeline_.network) {
     meeting_ = std::make_unique<Meeting>(devices_.first_replica, devices_.devices.size(), devices_.all_replicas, options_.group);

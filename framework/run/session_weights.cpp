@@ -1,7 +1,7 @@
 // A session's weights: where they come from, into the replicas, and out of them.
 #include <fmt/format.h>
+#include <malloc.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <utility>
 
@@ -106,16 +106,16 @@ void Session::start_replicas() {
          "{}: [{}] makes predictions, and the network has not learned anything: name its weights, --weights FILE",
          pipeline_.title(), main.plan().name);
   }
+  const auto seed = static_cast<std::uint64_t>(pipeline_.run.seed);
   Weights weights = std::exchange(weights_, {});
   weights.resize(pipeline_.network->parameters.size());
-  const auto is_new = [](const std::vector<float>& values) { return values.empty(); };
-  if (std::any_of(weights.begin(), weights.end(), is_new)) {
-    Weights first = initial_weights(*pipeline_.network, static_cast<std::uint64_t>(pipeline_.run.seed), main);
-    for (std::size_t p = 0; p < weights.size(); ++p) {
-      if (is_new(weights[p])) weights[p] = std::move(first[p]);
-    }
+  for (int p = 0; const Parameter& parameter : pipeline_.network->parameters) {  // never is there a second copy of all
+    std::vector<float> values = std::move(weights[static_cast<std::size_t>(p)]);
+    if (values.empty()) values = first_values(parameter, *pipeline_.network, seed, main);
+    for (const auto& replica : replicas_) replica->write(kValue, p, values);
+    ++p;
   }
-  write_weights(replicas_, weights);
+  malloc_trim(0);  // what was read goes back to the system
 }
 
 // With what the file left to the run.
@@ -129,60 +129,90 @@ Usage Session::usage_as_run() const {
   return usage;
 }
 
-// Those that other graphs see. All processes call it; nothing where this one writes none. Throws Error(run) for values that are
-// not finite.
-std::optional<WeightsFile> Session::weights_to_save(const std::string& name) {
-  const auto exchange = [this] {
-    for (const auto& replica : replicas_) {
-      if (!evaluated_.empty()) replica->exchange(evaluated_);
-      replica->finish();
-    }
-  };
-  if (pipeline_.run.folder.empty() || options_.only_main) return std::nullopt;
+void Session::exchange_evaluated() {
+  for (const auto& replica : replicas_) {
+    if (!evaluated_.empty()) replica->exchange(evaluated_);
+    replica->finish();
+  }
+}
+
+// Those that other graphs see, which `use` reads from the replicas while it writes them. All processes call it; `use` is called
+// where this one writes files.
+void Session::with_weights(const std::function<void(WeightsFile& weights)>& use) {
+  if (pipeline_.run.folder.empty() || options_.only_main) return;
   std::map<std::string, std::string> metadata = plans_of(replicas_, devices_.devices);
   metadata.merge(metadata_of(builds_.front()->classes()));
   if (usage_) metadata.merge(metadata_of(usage_as_run()));
-  exchange();
-  Weights weights = weights_of(replicas_, *pipeline_.network, pipeline_.run.load, options_.group);
-  exchange();
-  if (!is_first()) return std::nullopt;
-  WeightsFile file(*pipeline_.network, std::move(weights), std::move(metadata));
-  if (const std::string wrong = file.not_finite(); !wrong.empty()) {
-    throw with_advice(Error(ErrorKind::run, fmt::format("'{}' has values that are not finite: '{}' is not written", wrong,
-                                                        (log_->folder() / name).string())));
+  exchange_evaluated();
+  try {
+    const auto statistics = mean_statistics(replicas_, *pipeline_.network, pipeline_.run.load, options_.group);
+    const auto fetch = [&](int parameter) {
+      const auto found = statistics.find(parameter);
+      return found != statistics.end() ? found->second : replicas_.front()->read(kValue, parameter);
+    };
+    WeightsFile weights(*pipeline_.network, fetch, std::move(metadata));
+    if (is_first()) use(weights);
+  } catch (...) {
+    const Error error = current_error();
+    exchange_evaluated();
+    throw error;
   }
-  return file;
+  exchange_evaluated();
+}
+
+// Values that are not finite are Error(run), with what to do about them.
+void Session::write_finite(const WeightsFile& weights, const std::string& path) const {
+  try {
+    weights.write(path);
+  } catch (const Error& error) {
+    if (error.kind() == ErrorKind::run) throw with_advice(error);
+    throw;
+  }
 }
 
 std::string Session::save_weights(const std::string& name) {
-  const std::optional<WeightsFile> weights = weights_to_save(name);
-  if (!weights) return {};
-  const std::filesystem::path file = log_->folder() / name;
-  weights->write(file.string());
-  return file.string();
+  std::string file;
+  with_weights([&](WeightsFile& weights) {
+    const std::string path = (log_->folder() / name).string();
+    write_finite(weights, path);
+    file = path;
+  });
+  return file;
 }
 
 // Where the disk does not take the best weights, they wait in memory.
 BestSaved Session::save_best(std::optional<std::uint64_t> found) {
+  const std::string path = (log_->folder() / kBestWeights).string();
+  BestSaved saved;
+  const auto write = [&](const WeightsFile& weights) -> std::string {
+    try {
+      write_finite(weights, path);
+      saved.file = path;
+      return {};
+    } catch (const Error& error) {
+      if (error.kind() != ErrorKind::storage) throw;
+      return error.what();
+    }
+  };
   if (found) {
     best_left_.reset();
-    std::optional<WeightsFile> weights = weights_to_save(kBestWeights);
-    if (weights) best_left_ = BestLeft{*found, std::move(*weights), {}};
+    with_weights([&](WeightsFile& weights) {
+      std::string cause = write(weights);
+      if (cause.empty()) return;
+      weights.keep(path);
+      best_left_ = BestLeft{*found, std::move(weights), std::move(cause)};
+    });
+  } else if (best_left_) {
+    best_left_->cause = write(best_left_->weights);
+    if (best_left_->cause.empty()) best_left_.reset();
   }
-  if (!best_left_) return {};
-  const std::string file = (log_->folder() / kBestWeights).string();
-  try {
-    best_left_->weights.write(file);
-    best_left_.reset();
-    return {false, file};
-  } catch (const Error& error) {
-    best_left_->cause = error.what();
-    if (!std::exchange(told_of_best_, true)) {
-      observers_.warn(
-          fmt::format("the best weights, after step {}, wait in memory and are tried again: {}", best_left_->step, error.what()));
-    }
-    return {true, {}};
+  if (!best_left_) return saved;
+  if (!std::exchange(told_of_best_, true)) {
+    observers_.warn(fmt::format("the best weights, after step {}, wait in memory and are tried again: {}", best_left_->step,
+                                best_left_->cause));
   }
+  saved.waits = true;
+  return saved;
 }
 
 // Of weights that the run's folder did not take: in the folder of --rescue, where there is one.
@@ -206,15 +236,16 @@ std::filesystem::path Session::rescue_folder(const std::filesystem::path& run) c
 
 // The weights and the last checkpoint, each where it can be. The run fails when its own folder does not take one of them.
 void Session::save_results(RunResult& result) {
-  if (const std::optional<WeightsFile> weights = weights_to_save(kLastWeights)) {
+  with_weights([&](const WeightsFile& weights) {
     const std::string file = (log_->folder() / kLastWeights).string();
     try {
-      weights->write(file);
+      write_finite(weights, file);
       result.weights_file = file;
     } catch (const Error& error) {
-      rescue_weights(*weights, kLastWeights, "the weights are not written", error.what());
+      if (error.kind() != ErrorKind::storage) throw;
+      rescue_weights(weights, kLastWeights, "the weights are not written", error.what());
     }
-  }
+  });
   if (best_left_) {
     const std::uint64_t step = best_left_->step;
     if (const std::string file = save_best({}).file; !file.empty()) {

@@ -3,10 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/json.h"
+#include "millrace/error.h"
 #include "network/safetensors.h"
-#include "run/checkpoint.h"
 
 namespace millrace {
 
@@ -23,12 +24,6 @@ std::vector<std::vector<float>> copies_of_all(const std::vector<std::vector<floa
   return all;
 }
 
-void write_weights(const std::vector<std::unique_ptr<Replica>>& replicas, const Weights& weights) {
-  for (const auto& replica : replicas) {
-    for (std::size_t p = 0; p < weights.size(); ++p) replica->write(kValue, static_cast<int>(p), weights[p]);
-  }
-}
-
 std::vector<float> weighted_mean(const std::vector<std::vector<float>>& copies, std::span<const double> load) {
   std::vector<double> sums(copies.front().size(), 0.0);
   double total = 0;
@@ -42,39 +37,48 @@ std::vector<float> weighted_mean(const std::vector<std::vector<float>>& copies, 
   return mean;
 }
 
-Weights weights_of(const std::vector<std::unique_ptr<Replica>>& replicas, const Network& network, std::span<const double> load,
-                   Group* group) {
-  Weights weights;
-  for (std::size_t p = 0; p < network.parameters.size(); ++p) {
+std::map<int, std::vector<float>> mean_statistics(const std::vector<std::unique_ptr<Replica>>& replicas, const Network& network,
+                                                  std::span<const double> load, Group* group) {
+  std::map<int, std::vector<float>> statistics;
+  for (int p = -1; const Parameter& parameter : network.parameters) {
+    ++p;
+    if (!parameter.statistic) continue;
     std::vector<std::vector<float>> copies;
-    for (const auto& replica : replicas) {
-      copies.push_back(replica->read(kValue, static_cast<int>(p)));
-      if (!network.parameters[p].statistic) break;
-    }
-    if (group != nullptr && network.parameters[p].statistic) copies = copies_of_all(copies, *group);
-    weights.push_back(copies.size() == 1 ? std::move(copies.front()) : weighted_mean(copies, load));
+    for (const auto& replica : replicas) copies.push_back(replica->read(kValue, p));
+    if (group != nullptr) copies = copies_of_all(copies, *group);
+    statistics[p] = copies.size() == 1 ? std::move(copies.front()) : weighted_mean(copies, load);
   }
-  return weights;
+  return statistics;
 }
 
-void save_weights_file(const std::string& path, const Network& network, Weights weights,
+void save_weights_file(const std::string& path, const Network& network, const Weights& weights,
                        const std::map<std::string, std::string>& metadata) {
-  WeightsFile(network, std::move(weights), metadata).write(path);
+  const auto fetch = [&weights](int parameter) { return weights[static_cast<std::size_t>(parameter)]; };
+  WeightsFile(network, fetch, metadata).write(path);
 }
 
-WeightsFile::WeightsFile(const Network& network, Weights weights, std::map<std::string, std::string> others)
-    : metadata(std::move(others)) {
-  for (std::size_t p = 0; p < network.parameters.size(); ++p) {
-    const Parameter& parameter = network.parameters[p];
-    tensors.push_back({parameter.name, parameter.shape, std::move(weights[p])});
-  }
-  metadata["format"] = "pt";
-  metadata["network"] = network.name;
+WeightsFile::WeightsFile(const Network& network, Fetch fetch, std::map<std::string, std::string> metadata)
+    : fetch_(std::move(fetch)), metadata_(std::move(metadata)) {
+  for (const Parameter& parameter : network.parameters) tensors_.push_back({parameter.name, "F32", parameter.shape});
+  metadata_["format"] = "pt";
+  metadata_["network"] = network.name;
 }
 
-std::string WeightsFile::not_finite() const { return millrace::not_finite(tensors); }
+std::vector<float> WeightsFile::values(std::size_t parameter, const std::string& path) const {
+  std::vector<float> values = fetch_(static_cast<int>(parameter));
+  if (std::ranges::all_of(values, [](float value) { return std::isfinite(value); })) return values;
+  fail(ErrorKind::run, "'{}' has values that are not finite: '{}' is not written", tensors_[parameter].name, path);
+}
 
-void WeightsFile::write(const std::string& path) const { write_safetensors(path, tensors, metadata); }
+void WeightsFile::write(const std::string& path) const {
+  write_safetensors(path, tensors_, metadata_, [&](std::size_t parameter) { return values(parameter, path); });
+}
+
+void WeightsFile::keep(const std::string& path) {
+  auto kept = std::make_shared<Weights>();
+  for (std::size_t p = 0; p < tensors_.size(); ++p) kept->push_back(values(p, path));
+  fetch_ = [kept](int parameter) { return (*kept)[static_cast<std::size_t>(parameter)]; };
+}
 
 std::map<std::string, std::string> metadata_of(const std::vector<std::string>& classes) {
   if (classes.empty()) return {};
