@@ -158,8 +158,22 @@ void RunLog::tell_step_if_whole(std::uint64_t step) {
   pending_.erase(found);
 }
 
+void RunLog::rehearse(bool on) {
+  rehearses_ = on;
+  const std::lock_guard lock(mutex_);
+  rehearsed_.clear();
+}
+
+void RunLog::tell_rehearsed() {
+  std::vector<BadSampleEvent> events;
+  {
+    const std::lock_guard lock(mutex_);
+    events.swap(rehearsed_);
+  }
+  for (BadSampleEvent& event : events) bad_sample(std::move(event));
+}
+
 void RunLog::bad_sample(std::string_view graph, const Sample& sample, std::string_view action) {
-  if (rehearses_ && action != "fatal") return;
   BadSampleEvent event;
   event.graph = graph;
   event.place = sample.place();
@@ -173,7 +187,9 @@ void RunLog::bad_sample(std::string_view graph, const Sample& sample, std::strin
   event.position = sample.key.position;
   event.index = sample.key.index;
   event.attempt = sample.key.attempt;
-  bad_sample(std::move(event));
+  if (!rehearses_ || action == "fatal") return bad_sample(std::move(event));
+  const std::lock_guard lock(mutex_);
+  rehearsed_.push_back(std::move(event));
 }
 
 void RunLog::bad_sample(BadSampleEvent event) {
