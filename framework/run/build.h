@@ -29,6 +29,8 @@ class GraphBuild {
   void require_steps() const;    // ErrorKind::data when an epoch has not one batch
   void require_targets() const;  // ErrorKind::usage when a loss cannot take what is read or what the network makes of it
   void require_classes_of(const GraphBuild& main) const;  // a label means the same class in both
+  // What to warn of where the last classes of `main` are missing; "": none are. REQUIRES: require_classes_of(main).
+  std::string lack_of_classes(const GraphBuild& main) const;
 
   void add_requests(CompileRequest& request) const;  // what the stages want of the network
 

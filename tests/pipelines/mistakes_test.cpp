@@ -197,7 +197,7 @@ last = "keep"
   };
   only("\"checkerboard\", \"cross\"", 2,
        {"[validate.read]: label 1 is class 'cross' here and 'circle' in [train]; both need the same classes in the same order"});
-  only("\"checkerboard\", \"circle\"", 0, {});
+  only("\"checkerboard\", \"circle\"", 0, {"[validate.read] has 2 of the 10 classes of [train]: no '"});
 }
 TEST_F(Mistakes, TargetsThatNoLossTakes) {
   expect("\"read_folder\"\npath   ", "\"read_pairs\"\nimages ", 2,
