@@ -3,9 +3,11 @@
 #include <fmt/chrono.h>
 
 #include <algorithm>
+#include <cmath>
 #include <ctime>
 #include <fstream>
 #include <iterator>
+#include <limits>
 
 #include "millrace/error.h"
 #include "millrace/loss.h"
@@ -75,7 +77,9 @@ std::vector<Figure> RunLog::Sums::figures(std::size_t most) const {
   if (!loss || sums.values.empty()) return made;
   for (const LossFigure& figure : loss->info().figures) {
     if (most-- == 0) break;
-    made.push_back({figure.name, figure.finish(sums.values), figure.percent, figure.better == LossFigure::Better::higher});
+    double value = figure.finish(sums.values);
+    if (std::isnan(value)) value = std::numeric_limits<double>::quiet_NaN();  // its sign says nothing, and would be printed
+    made.push_back({figure.name, value, figure.percent, figure.better == LossFigure::Better::higher});
   }
   return made;
 }

@@ -378,6 +378,7 @@ RunResult Session::train() {
                      .resumed = resumed_ ? &resumed_->checkpoint.state : nullptr,
                      .resumed_from = resumed_ ? resumed_->path : std::filesystem::path(),
                      .checkpoints = checkpoints_.get(),
+                     .newest_checkpoint = [this] { return newest_checkpoint_words(); },
                      .checkpoint = std::move(write_checkpoint)});
   RunResult result = training.run();
   result.folder = folder.string();
