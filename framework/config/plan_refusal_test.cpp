@@ -223,6 +223,42 @@ TEST_F(PlanRefuses, SamplesThatNothingTakes) {
             "p.toml:2:33: nothing takes what 'augment' gives; name it in 'from' of the stage that is to take it");
 }
 
+class Evaluate : public Plain {
+ public:
+  using Plain::Plain;
+  static void describe(StageDescription<Params>& d) {
+    d.name("forward").input(payload::kBatch).output(payload::kStepResult, "result").per_replica();
+  }
+};
+
+class PassOn : public Plain {
+ public:
+  using Plain::Plain;
+  static void describe(StageDescription<Params>& d) {
+    d.name("allreduce").input(payload::kGradientBucket).output(payload::kGradientBucket);
+  }
+};
+
+TEST_F(PlanRefuses, GradientsThatNoStageUses) {
+  registry_.add_stage<PassOn>();
+  registry_.add_stage<Evaluate>();
+  const std::string tables = "[train.read_folder]\npath = \"x\"\n[train.batch]\nsize = 1\n";
+  const auto said = [&](const std::string& end) {
+    return mistakes("[train]\nflow = [\"read_folder\", \"decode_image\", \"batch\", " + end + "]\n" + tables);
+  };
+  const std::string message =
+      "p.toml:2:49: 'forward_backward' computes gradients, and no stage of [train] uses them, so that nothing is trained; put "
+      "'optimizer' behind it in the flow";
+  EXPECT_EQ(said("\"forward_backward\", \"metrics\""), message);
+  EXPECT_EQ(said("\"forward_backward\", \"allreduce\", \"metrics\""), message);
+  EXPECT_EQ(said("\"forward_backward\", \"allreduce\", \"optimizer\""), "");
+  EXPECT_EQ(said("\"forward\", \"metrics\""), "");
+  EXPECT_EQ(mistakes(train("[check]\nevery = \"epoch\"\nflow = [\"read_folder\", \"decode_image\", \"batch\", "
+                           "\"forward_backward\", \"metrics\"]\n[check.read_folder]\npath = \"y\"\n[check.batch]\nsize = 5\n")),
+            "p.toml:10:49: 'forward_backward' computes gradients, and no stage of [check] uses them; a graph beside the training "
+            "takes 'forward' instead");
+}
+
 TEST_F(PlanRefuses, SamplesThatTwoStagesTake) {
   registry_.add_stage<Look>();
   EXPECT_EQ(mistakes("[train]\nflow = [\"read_folder\", \"decode_image\", \"augment\", \"look\", \"batch\"]\n"
