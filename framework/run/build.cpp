@@ -51,6 +51,15 @@ bool trains(const GraphPlan& plan) {
 }
 bool has_reports(const GraphPlan& plan) { return takes(plan, payload::kStepResult); }
 bool has_predictions(const GraphPlan& plan) { return takes(plan, payload::kPredictions); }
+bool loses_results(const GraphPlan& plan) {
+  const auto is_result = [](const Port& port) {
+    return port.payload == payload::kStepResult || port.payload == payload::kPredictions;
+  };
+  const bool makes = std::any_of(plan.stages.begin(), plan.stages.end(), [&](const StagePlan& stage) {
+    return std::any_of(stage.type->outputs.begin(), stage.type->outputs.end(), is_result);
+  });
+  return makes && !trains(plan) && !has_reports(plan) && !has_predictions(plan);
+}
 
 GraphBuild::GraphBuild(const GraphPlan& plan, StageContext context) : plan_(&plan), context_(std::move(context)) {
   context_.graph = plan.name;

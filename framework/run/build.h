@@ -18,6 +18,8 @@ bool trains(const GraphPlan& plan);  // gradients flow in it
 bool has_reports(const GraphPlan& plan);
 // Whether a stage of the graph takes predictions: each sample is to come once.
 bool has_predictions(const GraphPlan& plan);
+// Whether results or predictions are made, no stage takes any of them, and nothing is trained.
+bool loses_results(const GraphPlan& plan);
 
 // One graph's stages while they are made. First the data stages up to `batch`; then, when the replicas are known, the rest.
 class GraphBuild {

@@ -209,9 +209,8 @@ void Session::build_graphs() {
     builds_.back()->require_steps();
     builds_.back()->require_targets();
     builds_.back()->require_classes_of(*builds_.front());
-    const std::string lack = builds_.back()->lack_of_classes(*builds_.front());
-    if (!lack.empty() && is_first()) observers_.warn(lack);
   }
+  warn_of_graphs();
 }
 
 void Session::count_median_weights() {

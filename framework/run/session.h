@@ -143,6 +143,7 @@ class Session {
   void read_weights();
   void choose_devices();
   void build_graphs();
+  void warn_of_graphs();
   void compare_usage();
   Usage usage_as_run() const;
   using Replicas = std::vector<std::unique_ptr<Replica>>;

@@ -199,6 +199,15 @@ last = "keep"
        {"[validate.read]: label 1 is class 'cross' here and 'circle' in [train]; both need the same classes in the same order"});
   only("\"checkerboard\", \"circle\"", 0, {"[validate.read] has 2 of the 10 classes of [train]: no '"});
 }
+TEST_F(Mistakes, AValidationThatReportsNothing) {
+  const Outcome outcome =
+      run_command({tool("pipeline-run"), pipeline("quickstart.toml"), "--check", "--set", "data.root=" + shapes(), "--set",
+                   R"(validate.flow=["read", "decode_image", "batch", "forward"])"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("no stage of [validate] reports or writes what the network makes of its images; put 'metrics' into"),
+            std::string::npos)
+      << outcome.err;
+}
 TEST_F(Mistakes, TargetsThatNoLossTakes) {
   expect("\"read_folder\"\npath   ", "\"read_pairs\"\nimages ", 2,
          {"t.toml:11:9: [train.read]: the images have target images and no labels, which loss 'cross_entropy' takes"});
