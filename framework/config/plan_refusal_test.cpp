@@ -104,6 +104,8 @@ TEST_F(PlanRefuses, AFileWhoseEndingIsMisspelt) {
 TEST_F(PlanRefuses, UnknownNetworkFile) {
   EXPECT_EQ(mistakes(train("[network]\nuse = \"networks/smal.toml\"\n")),
             "p.toml:9:7: there is no file 'networks/smal.toml'; nearest is 'networks/small.toml'");
+  EXPECT_EQ(mistakes(train("[network]\nuse = \"elsewhere/small.toml\"\n")),
+            "p.toml:9:7: there is no file 'elsewhere/small.toml'; the zoo has it: use = \"small\"");
   EXPECT_EQ(mistakes(train("[network]\nclasses = 3\n")),
             "p.toml:8:1: [network] needs 'use': the name of a network, or the file that describes it");
 }
