@@ -93,7 +93,7 @@ class PipelineReader {
     if (!document) return;
     std::vector<Override> applied;
     for (const std::string& option : overrides) {
-      if (auto made = apply_override(option, *document, errors_)) applied.push_back(std::move(*made));
+      if (auto made = apply_override(option, overrides.size() > 1, *document, errors_)) applied.push_back(std::move(*made));
     }
     pipeline_.resolved = resolve_document(*document, referred_, errors_);
     for (const Override& override : applied) check_override(override, *document);

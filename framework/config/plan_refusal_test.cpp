@@ -309,6 +309,14 @@ TEST_F(PlanRefuses, BadSet) {
             "--set: 'data.rot' is set, but nothing refers to it; nearest is 'data.root'");
 }
 
+TEST_F(PlanRefuses, EachOfSeveralSetsByItsPath) {
+  EXPECT_EQ(mistakes(train(), {"train.batch.size=0", "train.augment={ flip_x = 2 }", "train.augmnt.flip_x=0.1", "run.epochs"}),
+            "--set: expected key.path=value, found 'run.epochs'\n"
+            "--set train.augment: 'flip_x' must be a number between 0 and 1, found 2\n"
+            "--set train.augmnt.flip_x: [train.augmnt] is not in the flow of [train]; nearest is 'augment'\n"
+            "--set train.batch.size: 'size' must be an integer of at least 1, found 0");
+}
+
 TEST_F(PlanRefuses, SetMaySupplyWhatIsOnlyReferredTo) {
   EXPECT_EQ(mistakes(train("[train.augment]\nflip_x = \"${data.flip}\"\n"), {"data.flip=0.5"}), "");
 }

@@ -130,7 +130,7 @@ TEST_F(Mistakes, ADeviceThatIsNotThereIsFoundBeforeDataIsTouched) {
   const Outcome outcome = run_command(
       {tool("pipeline-run"), pipeline("quickstart.toml"), "--set", "data.root=/nowhere", "--set", "run.devices=cpu:7"});
   EXPECT_EQ(outcome.code, 2);
-  EXPECT_NE(outcome.err.find("--set: devices = \"cpu:7\": there is no cpu:7"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("--set run.devices: devices = \"cpu:7\": there is no cpu:7"), std::string::npos) << outcome.err;
 }
 
 TEST_F(Mistakes, ABackendThatWasNotBuiltOrHasNoDevice) {
