@@ -71,6 +71,19 @@ TEST_F(PlanRefuses, AMisspeltGraphInTheNameOfATable) {
             "p.toml:8:2: [rain] has no 'flow', so it is no graph, and nothing refers to it; nearest is 'train'");
 }
 
+TEST_F(PlanRefuses, AStagesTableOutsideItsGraph) {
+  EXPECT_EQ(mistakes(train("[augment]\nflip_x = 0.5\n")),
+            "p.toml:8:2: [augment] means nothing here; the table of stage 'augment' is [train.augment]");
+  EXPECT_EQ(mistakes(train("[train.augment]\nflip_x = \"${augment.flip}\"\n[augment]\nflip = 0.5\n")), "") << "a variable";
+}
+
+TEST_F(PlanRefuses, AStagesKeyInItsGraph) {
+  EXPECT_EQ(
+      mistakes("[train]\nflow = [\"read_folder\", \"decode_image\", \"batch\"]\nzoom = 2\n[train.read_folder]\npath = \"x\"\n"
+               "[train.batch]\nsize = 1\n"),
+      "p.toml:3:1: [train] has no key 'zoom'; keys of stages stand in the stages' tables, such as [train.read_folder]");
+}
+
 TEST_F(PlanRefuses, AMisspeltTableInAReference) {
   EXPECT_EQ(mistakes(train("[train.augment]\nflip_x = \"${daga.flip}\"\n[data]\nflip = 0.5\n")),
             "p.toml:9:10: '${daga.flip}' refers to nothing; nearest is '${data.flip}'");
@@ -305,6 +318,9 @@ TEST_F(PlanRefuses, BadSet) {
   EXPECT_EQ(mistakes(train(), {"train.augment.flip_x=2"}), "--set: 'flip_x' must be a number between 0 and 1, found 2");
   EXPECT_EQ(mistakes(train(), {"trian.batch.size=2"}),
             "--set: 'trian.batch.size' is set, but the file has no 'trian'; nearest is 'train'");
+  EXPECT_EQ(mistakes(train(), {"epochs=3"}), "--set: 'epochs' is set, but the file has no 'epochs'; [run] has it");
+  EXPECT_EQ(mistakes(train(), {"optimizer.x=3"}),
+            "--set: 'optimizer.x' is set, but the file has no 'optimizer'; the table of that stage is [train.optimizer]");
   EXPECT_EQ(mistakes(train("[data]\nroot = \"x\"\n"), {"data.rot=2"}),
             "--set: 'data.rot' is set, but nothing refers to it; nearest is 'data.root'");
 }
