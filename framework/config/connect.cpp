@@ -9,7 +9,7 @@ namespace millrace {
 
 namespace {
 
-int find_port(const std::vector<Port>& ports, const std::string& payload) {
+int find_port(const std::vector<Port>& ports, std::string_view payload) {
   const auto at = std::find_if(ports.begin(), ports.end(), [&](const Port& port) { return port.payload == payload; });
   return at == ports.end() ? -1 : static_cast<int>(at - ports.begin());
 }
@@ -71,7 +71,37 @@ class Connector {
     }
   }
 
+  // A graph that computes gradients trains, so one of its stages uses them.
+  void check_gradients() {
+    const StagePlan* giver = nullptr;
+    for (const StagePlan& stage : plan_.stages) {
+      if (!stage.type || uses_gradients(*stage.type)) return;  // a stage of unknown type might
+      if (!giver && gives_gradients(*stage.type) && !takes(*stage.type, payload::kGradientBucket)) giver = &stage;
+    }
+    if (!giver) return;
+    const bool validates = !plan_.every.empty();
+    std::vector<std::string> remedies;
+    for (const auto& [name, type] : registry_.stages()) {
+      const bool infers =
+          takes(type, payload::kBatch) && !gives_gradients(type) && find_port(type.outputs, payload::kStepResult) >= 0;
+      if (validates ? infers : uses_gradients(type)) remedies.push_back(name);
+    }
+    const std::string remedy = fmt::format("{}", fmt::join(remedies, "' or '"));
+    std::string message = fmt::format("'{}' computes gradients, and no stage of [{}] uses them", giver->name, plan_.name);
+    if (!remedy.empty()) {
+      message += validates ? fmt::format("; a graph beside the training takes '{}' instead", remedy)
+                           : fmt::format(", so that nothing is trained; put '{}' behind it in the flow", remedy);
+    }
+    errors_.add(giver->at, std::move(message));
+  }
+
  private:
+  static bool takes(const StageType& type, std::string_view payload) { return find_port(type.inputs, payload) >= 0; }
+  static bool gives_gradients(const StageType& type) { return find_port(type.outputs, payload::kGradientBucket) >= 0; }
+  // Others pass them on.
+  static bool uses_gradients(const StageType& type) {
+    return takes(type, payload::kGradientBucket) && (type.takes_rule || !gives_gradients(type));
+  }
   static bool is_batcher(const StagePlan& stage) { return stage.type && stage.type->role == StageType::Role::batcher; }
   static bool carries_samples(const Port& port) {
     return port.payload == payload::kSampleChunk || port.payload == payload::kImageChunk;
@@ -196,6 +226,7 @@ void connect(GraphPlan& plan, const std::vector<const Value*>& from, const Regis
   Connector connector(plan, registry, errors);
   for (std::size_t i = 0; i < plan.stages.size(); ++i) connector.stage(static_cast<int>(i), from[i]);
   if (errors.size() == before) connector.check_samples();
+  if (errors.size() == before) connector.check_gradients();
 }
 
 }  // namespace millrace

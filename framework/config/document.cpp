@@ -121,7 +121,7 @@ std::optional<Value> read_document(const std::string& path, const Position& at, 
   return read_chain(fs::path(path).lexically_normal().string(), at, made_by, chain, errors);
 }
 
-std::optional<Override> apply_override(const std::string& option, Value& document, Diagnostics& errors) {
+std::optional<Override> apply_override(const std::string& option, bool is_one_of_several, Value& document, Diagnostics& errors) {
   const Position at{std::make_shared<const std::string>("--set"), 0, 0};
   const std::size_t equals = option.find('=');
   Override made;
@@ -136,10 +136,11 @@ std::optional<Override> apply_override(const std::string& option, Value& documen
     errors.add(at, fmt::format("the value of '{}' is not TOML: {}", option, mistake));
     return std::nullopt;
   }
-  place(*value, at);
+  Position place_of_value = at;
+  if (is_one_of_several) place_of_value.file = std::make_shared<const std::string>("--set " + option.substr(0, equals));
   Value* table = &document;
   for (std::size_t i = 0; i + 1 < made.path.size(); ++i) {
-    if (!table->find(made.path[i])) table->set(made.path[i], Value(Table{}, at));
+    if (!table->find(made.path[i])) table->set(made.path[i], Value(Table{}, place_of_value));
     table = table->find(made.path[i]);
     if (table->kind() == Value::Kind::table) continue;
     made.path.resize(i + 1);
@@ -148,6 +149,7 @@ std::optional<Override> apply_override(const std::string& option, Value& documen
     return std::nullopt;
   }
   made.is_new = !table->find(made.path.back());
+  place(*value, place_of_value);
   table->set(made.path.back(), std::move(*value));
   return made;
 }

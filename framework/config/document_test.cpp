@@ -34,7 +34,7 @@ class Document : public ::testing::Test {
     Diagnostics errors;
     auto document = read_document(name, {}, errors);
     if (!document) return errors.text();
-    for (const std::string& option : overrides) apply_override(option, *document, errors);
+    for (const std::string& option : overrides) apply_override(option, false, *document, errors);
     std::set<std::string> referred;
     const Value resolved = resolve_document(*document, referred, errors);
     return errors.empty() ? to_toml(resolved) : errors.text();
@@ -141,8 +141,9 @@ TEST_F(Document, CyclicReferencesAreRefusedWithTheChain) {
   write("a.toml", "a = \"${b} + 1\"\nb = \"${a}\"\n");
   EXPECT_EQ(load("a.toml"), "a.toml:1:5: '${b}' refers to itself: b -> a -> b");
   write("a.toml", "a = \"${a.x} ${a.y} ${a.z}\"\n");
-  EXPECT_EQ(load("a.toml"), "a.toml:1:5: '${a.x}' refers to itself: a.x -> a.x\na.toml:1:5: '${a.y}' refers to itself: a.x -> a.y -> a.x\n"
-                            "a.toml:1:5: '${a.z}' refers to itself: a.x -> a.z -> a.x");
+  EXPECT_EQ(load("a.toml"),
+            "a.toml:1:5: '${a.x}' refers to itself: a.x -> a.x\na.toml:1:5: '${a.y}' refers to itself: a.x -> a.y -> a.x\n"
+            "a.toml:1:5: '${a.z}' refers to itself: a.x -> a.z -> a.x");
 }
 
 // Each node is evaluated once, however often it is referred to and by whatever path; and what comes of it has an end. Found by

@@ -161,7 +161,10 @@ class GraphReader {
         errors_.add(member.at, fmt::format("[{}.{}] is not in the flow of [{}]{}", name_, member.key, name_,
                                            nearest_clause(member.key, stages)));
       } else {
-        errors_.add(member.at, fmt::format("[{}] has no key '{}'{}", name_, member.key, nearest_clause(member.key, keys)));
+        std::string clause = nearest_clause(member.key, keys);
+        if (clause.empty() && !stages.empty())
+          clause = fmt::format("; keys of stages stand in the stages' tables, such as [{}.{}]", name_, stages.front());
+        errors_.add(member.at, fmt::format("[{}] has no key '{}'{}", name_, member.key, clause));
       }
     }
   }

@@ -103,6 +103,8 @@ class Misplaced {
     }
   }
 
+  std::string place_of(const std::string& key) const { return clause_of(key, {"", "", 0, true, {}, {}, nullptr}); }
+
  private:
   struct Found {
     const KeyTable* table;
@@ -219,6 +221,10 @@ class Misplaced {
 
 void report_misplaced_keys(Value& root, const Registry& registry, Diagnostics& errors) {
   Misplaced(root, registry).report(errors);
+}
+
+std::string likely_place_clause(const std::string& key, Value& root, const Registry& registry) {
+  return Misplaced(root, registry).place_of(key);
 }
 
 }  // namespace millrace

@@ -1,6 +1,8 @@
 // Keys that stand in the wrong table of a pipeline.
 #pragma once
 
+#include <string>
+
 #include "millrace/plugin.h"
 #include "millrace/value.h"
 
@@ -10,5 +12,9 @@ namespace millrace {
 // "[run] has no key 'max_steps'; [stop] has it", "[run] has no key 'steps'; nearest is 'stop.max_steps'". All other unknown keys
 // are left to the readers of their tables, which know what is near in them.
 void report_misplaced_keys(Value& root, const Registry& registry, Diagnostics& errors);
+
+// What a message says of a key that stands in no table: "; [run] has it", "; nearest is 'stop.max_steps'"; "" where none is
+// likely.
+std::string likely_place_clause(const std::string& key, Value& root, const Registry& registry);
 
 }  // namespace millrace

@@ -43,8 +43,7 @@ class MisplacedKeys : public PlanFixture {
         "\"metrics\"]\n"
         "[train.read_folder]\npath = \"x\"\n"
         "[train.batch]\nsize = 4\n"
-        "[validate]\nevery = \"epoch\"\nflow = [\"read_folder\", \"decode_image\", \"batch\", \"forward_backward\", "
-        "\"metrics\"]\n"
+        "[validate]\nevery = \"epoch\"\nflow = [\"read_folder\", \"decode_image\", \"batch\"]\n"
         "[validate.read_folder]\npath = \"x\"\n"
         "[validate.batch]\nsize = 4\n",
         {key + "=" + value});

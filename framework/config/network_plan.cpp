@@ -69,8 +69,8 @@ class NetworkReader {
     return fs::path(is_in_file(value.at()) ? *value.at().file : pipeline_file_).parent_path();
   }
 
-  // Nothing, once the mistake is in errors_.
-  std::optional<std::string> existing_file(const Value& name) {
+  // Nothing, once the mistake is in errors_, with a hint behind it.
+  std::optional<std::string> existing_file(const Value& name, const std::string& hint = "") {
     const fs::path given = name.text();
     const std::string beside = (folder_of(name) / given).lexically_normal().string();
     std::error_code ignored;
@@ -78,16 +78,20 @@ class NetworkReader {
       if (fs::is_regular_file(file, ignored)) return file;
     }
     const std::string here = given.lexically_normal().string();
-    errors_.add(name.at(), here == beside
-                               ? no_such_file(beside)
-                               : fmt::format("{}; in the working folder {}", no_such_file(beside), no_such_file(here)));
+    const std::string elsewhere = here == beside ? "" : fmt::format("; in the working folder {}", no_such_file(here));
+    errors_.add(name.at(), no_such_file(beside) + elsewhere + hint);
     return std::nullopt;
   }
 
   // What `use` names: a network of the zoo, or a file.
   std::optional<std::string> network_file(const Value& use) {
-    if (!is_network_name(use.text())) return existing_file(use);
     const fs::path folder = folder_of(use);
+    if (!is_network_name(use.text())) {
+      const fs::path file = use.text();
+      const std::string name = file.stem().string();
+      const bool has = file.extension() == ".toml" && find_network(name, folder);
+      return existing_file(use, has ? fmt::format("; the zoo has it: use = \"{}\"", name) : "");
+    }
     auto file = find_network(use.text(), folder);
     if (!file) errors_.add(use.at(), no_such_network(use.text(), folder));
     return file;

@@ -93,14 +93,14 @@ class PipelineReader {
     if (!document) return;
     std::vector<Override> applied;
     for (const std::string& option : overrides) {
-      if (auto made = apply_override(option, *document, errors_)) applied.push_back(std::move(*made));
+      if (auto made = apply_override(option, overrides.size() > 1, *document, errors_)) applied.push_back(std::move(*made));
     }
     pipeline_.resolved = resolve_document(*document, referred_, errors_);
-    for (const Override& override : applied) check_override(override, *document);
     report_misplaced_keys(root(), registry_, errors_);
     read_run();
     read_network();
     read_graphs();
+    for (const Override& override : applied) check_override(override, *document);
     if (pipeline_.network) pipeline_.network = plan_auxiliary(pipeline_.network, pipeline_.graphs, errors_);
     read_figures();
     pipeline_.observers = plan_observers(root().find("observe"), registry_, errors_);
@@ -188,6 +188,11 @@ class PipelineReader {
       const Value& value = member.value;
       if (is_known_table(member.key) || is_graph(member) || is_referred(member.key)) continue;
       if (member.at.line == 0) continue;  // made by --set, and checked there
+      const std::string of_stage = table_of_stage(member.key);
+      if (value.kind() == Value::Kind::table && !of_stage.empty()) {
+        errors_.add(member.at, fmt::format("[{0}] means nothing here; the table of stage '{0}' is {1}", member.key, of_stage));
+        continue;
+      }
       std::vector<std::string> names = known_tables();
       names.emplace_back("extends");
       if (has_tables(value)) {
@@ -222,6 +227,16 @@ class PipelineReader {
                                        graph ? fmt::format("; nearest is '{}'", *graph) : ""));
   }
 
+  // "[train.optimizer]"; "" where no graph has such a stage.
+  std::string table_of_stage(const std::string& name) const {
+    for (const GraphPlan& graph : pipeline_.graphs) {
+      for (const StagePlan& stage : graph.stages) {
+        if (stage.name == name) return fmt::format("[{}.{}]", graph.name, name);
+      }
+    }
+    return {};
+  }
+
   // What --set adds must mean something: graphs, [run] and [network] are checked by those who read them.
   void check_override(const Override& override, const Value& document) {
     const std::string& top = override.path.front();
@@ -241,7 +256,11 @@ class PipelineReader {
                   fmt::format("'{}' is set, but nothing refers to it{}", path, nearest_clause(path, names)));
       return;
     }
-    errors_.add(table->at(), fmt::format("'{}' is set, but the file has no '{}'{}", path, top, nearest_clause(top, names)));
+    const std::string of_stage = table_of_stage(top);
+    std::string likely = override.path.size() == 1 ? likely_place_clause(top, root(), registry_) : std::string();
+    if (!of_stage.empty()) likely = fmt::format("; the table of that stage is {}", of_stage);
+    errors_.add(table->at(), fmt::format("'{}' is set, but the file has no '{}'{}", path, top,
+                                         likely.empty() ? nearest_clause(top, names) : likely));
   }
 
   const Registry& registry_;

@@ -107,7 +107,7 @@ struct Pipeline {
 // Edges: each input port of a stage is connected to the nearest stage before it in `flow` that has an output port of that
 // payload type; `from = "stage"` or "stage.port" (or a list, one for each input port) in a stage's table chooses another.
 // An output that no stage takes is dropped. An input that no stage feeds is a mistake, and so are samples that no stage takes or
-// that two stages take: stages change samples where they lie.
+// that two stages take: stages change samples where they lie. So are gradients that no stage uses.
 //
 // Top-level tables: [run]; [stop] and [plateau] (see stop_plan.h); [checkpoint] (see checkpoint_plan.h); [observe], which holds a
 // table for each observer (see observer_plan.h); [network], which has the keys of NetworkParams (see network_plan.h) and whose

@@ -71,6 +71,19 @@ TEST_F(PlanRefuses, AMisspeltGraphInTheNameOfATable) {
             "p.toml:8:2: [rain] has no 'flow', so it is no graph, and nothing refers to it; nearest is 'train'");
 }
 
+TEST_F(PlanRefuses, AStagesTableOutsideItsGraph) {
+  EXPECT_EQ(mistakes(train("[augment]\nflip_x = 0.5\n")),
+            "p.toml:8:2: [augment] means nothing here; the table of stage 'augment' is [train.augment]");
+  EXPECT_EQ(mistakes(train("[train.augment]\nflip_x = \"${augment.flip}\"\n[augment]\nflip = 0.5\n")), "") << "a variable";
+}
+
+TEST_F(PlanRefuses, AStagesKeyInItsGraph) {
+  EXPECT_EQ(
+      mistakes("[train]\nflow = [\"read_folder\", \"decode_image\", \"batch\"]\nzoom = 2\n[train.read_folder]\npath = \"x\"\n"
+               "[train.batch]\nsize = 1\n"),
+      "p.toml:3:1: [train] has no key 'zoom'; keys of stages stand in the stages' tables, such as [train.read_folder]");
+}
+
 TEST_F(PlanRefuses, AMisspeltTableInAReference) {
   EXPECT_EQ(mistakes(train("[train.augment]\nflip_x = \"${daga.flip}\"\n[data]\nflip = 0.5\n")),
             "p.toml:9:10: '${daga.flip}' refers to nothing; nearest is '${data.flip}'");
@@ -104,6 +117,8 @@ TEST_F(PlanRefuses, AFileWhoseEndingIsMisspelt) {
 TEST_F(PlanRefuses, UnknownNetworkFile) {
   EXPECT_EQ(mistakes(train("[network]\nuse = \"networks/smal.toml\"\n")),
             "p.toml:9:7: there is no file 'networks/smal.toml'; nearest is 'networks/small.toml'");
+  EXPECT_EQ(mistakes(train("[network]\nuse = \"elsewhere/small.toml\"\n")),
+            "p.toml:9:7: there is no file 'elsewhere/small.toml'; the zoo has it: use = \"small\"");
   EXPECT_EQ(mistakes(train("[network]\nclasses = 3\n")),
             "p.toml:8:1: [network] needs 'use': the name of a network, or the file that describes it");
 }
@@ -223,6 +238,42 @@ TEST_F(PlanRefuses, SamplesThatNothingTakes) {
             "p.toml:2:33: nothing takes what 'augment' gives; name it in 'from' of the stage that is to take it");
 }
 
+class Evaluate : public Plain {
+ public:
+  using Plain::Plain;
+  static void describe(StageDescription<Params>& d) {
+    d.name("forward").input(payload::kBatch).output(payload::kStepResult, "result").per_replica();
+  }
+};
+
+class PassOn : public Plain {
+ public:
+  using Plain::Plain;
+  static void describe(StageDescription<Params>& d) {
+    d.name("allreduce").input(payload::kGradientBucket).output(payload::kGradientBucket);
+  }
+};
+
+TEST_F(PlanRefuses, GradientsThatNoStageUses) {
+  registry_.add_stage<PassOn>();
+  registry_.add_stage<Evaluate>();
+  const std::string tables = "[train.read_folder]\npath = \"x\"\n[train.batch]\nsize = 1\n";
+  const auto said = [&](const std::string& end) {
+    return mistakes("[train]\nflow = [\"read_folder\", \"decode_image\", \"batch\", " + end + "]\n" + tables);
+  };
+  const std::string message =
+      "p.toml:2:49: 'forward_backward' computes gradients, and no stage of [train] uses them, so that nothing is trained; put "
+      "'optimizer' behind it in the flow";
+  EXPECT_EQ(said("\"forward_backward\", \"metrics\""), message);
+  EXPECT_EQ(said("\"forward_backward\", \"allreduce\", \"metrics\""), message);
+  EXPECT_EQ(said("\"forward_backward\", \"allreduce\", \"optimizer\""), "");
+  EXPECT_EQ(said("\"forward\", \"metrics\""), "");
+  EXPECT_EQ(mistakes(train("[check]\nevery = \"epoch\"\nflow = [\"read_folder\", \"decode_image\", \"batch\", "
+                           "\"forward_backward\", \"metrics\"]\n[check.read_folder]\npath = \"y\"\n[check.batch]\nsize = 5\n")),
+            "p.toml:10:49: 'forward_backward' computes gradients, and no stage of [check] uses them; a graph beside the training "
+            "takes 'forward' instead");
+}
+
 TEST_F(PlanRefuses, SamplesThatTwoStagesTake) {
   registry_.add_stage<Look>();
   EXPECT_EQ(mistakes("[train]\nflow = [\"read_folder\", \"decode_image\", \"augment\", \"look\", \"batch\"]\n"
@@ -267,8 +318,19 @@ TEST_F(PlanRefuses, BadSet) {
   EXPECT_EQ(mistakes(train(), {"train.augment.flip_x=2"}), "--set: 'flip_x' must be a number between 0 and 1, found 2");
   EXPECT_EQ(mistakes(train(), {"trian.batch.size=2"}),
             "--set: 'trian.batch.size' is set, but the file has no 'trian'; nearest is 'train'");
+  EXPECT_EQ(mistakes(train(), {"epochs=3"}), "--set: 'epochs' is set, but the file has no 'epochs'; [run] has it");
+  EXPECT_EQ(mistakes(train(), {"optimizer.x=3"}),
+            "--set: 'optimizer.x' is set, but the file has no 'optimizer'; the table of that stage is [train.optimizer]");
   EXPECT_EQ(mistakes(train("[data]\nroot = \"x\"\n"), {"data.rot=2"}),
             "--set: 'data.rot' is set, but nothing refers to it; nearest is 'data.root'");
+}
+
+TEST_F(PlanRefuses, EachOfSeveralSetsByItsPath) {
+  EXPECT_EQ(mistakes(train(), {"train.batch.size=0", "train.augment={ flip_x = 2 }", "train.augmnt.flip_x=0.1", "run.epochs"}),
+            "--set: expected key.path=value, found 'run.epochs'\n"
+            "--set train.augment: 'flip_x' must be a number between 0 and 1, found 2\n"
+            "--set train.augmnt.flip_x: [train.augmnt] is not in the flow of [train]; nearest is 'augment'\n"
+            "--set train.batch.size: 'size' must be an integer of at least 1, found 0");
 }
 
 TEST_F(PlanRefuses, SetMaySupplyWhatIsOnlyReferredTo) {

@@ -30,7 +30,7 @@ TEST_F(Plan, HoldsStagesInFlowOrderAndTheirEdges) {
 TEST_F(Plan, FromChoosesTheStage) {
   const auto edges_to_metrics = [&](const std::string& from) {
     const Pipeline pipeline = load(
-        "[train]\nflow = [\"read\", \"decode_image\", \"batch\", \"first\", \"second\", \"metrics\"]\n"
+        "[train]\nflow = [\"read\", \"decode_image\", \"batch\", \"first\", \"second\", \"metrics\", \"optimizer\"]\n"
         "[train.read]\nstage = \"read_folder\"\npath = \"x\"\n[train.batch]\nsize = 4\n"
         "[train.first]\nstage = \"forward_backward\"\n[train.second]\nstage = \"forward_backward\"\n[train.metrics]\n" +
         from);

@@ -1,5 +1,8 @@
 #include "run/build.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "graph/order.h"
@@ -10,6 +13,8 @@
 namespace millrace {
 
 namespace {
+
+constexpr std::size_t kMostNamed = 10;  // classes in a message
 
 // What caches hold also depends on what targets are.
 std::uint64_t combined(std::uint64_t fingerprint, const TargetSpec& target) {
@@ -46,6 +51,15 @@ bool trains(const GraphPlan& plan) {
 }
 bool has_reports(const GraphPlan& plan) { return takes(plan, payload::kStepResult); }
 bool has_predictions(const GraphPlan& plan) { return takes(plan, payload::kPredictions); }
+bool loses_results(const GraphPlan& plan) {
+  const auto is_result = [](const Port& port) {
+    return port.payload == payload::kStepResult || port.payload == payload::kPredictions;
+  };
+  const bool makes = std::any_of(plan.stages.begin(), plan.stages.end(), [&](const StagePlan& stage) {
+    return std::any_of(stage.type->outputs.begin(), stage.type->outputs.end(), is_result);
+  });
+  return makes && !trains(plan) && !has_reports(plan) && !has_predictions(plan);
+}
 
 GraphBuild::GraphBuild(const GraphPlan& plan, StageContext context) : plan_(&plan), context_(std::move(context)) {
   context_.graph = plan.name;
@@ -105,6 +119,16 @@ void GraphBuild::require_classes_of(const GraphBuild& main) const {
     fail(ErrorKind::usage, "{}: label {} is class '{}' here and '{}' in [{}]; both need the same classes in the same order",
          place(source_at_), label, classes()[label], main.classes()[label], main.plan().name);
   }
+}
+
+std::string GraphBuild::lack_of_classes(const GraphBuild& main) const {
+  if (classes_ == 0 || classes_ >= main.classes_) return {};
+  const std::size_t missing = main.classes_ - classes_, named = std::min(missing, kMostNamed);
+  const auto first = main.classes().begin() + static_cast<std::ptrdiff_t>(classes_);
+  return fmt::format("{} has {} of the {} classes of [{}]: no '{}'{}; its figures say nothing of the others", place(source_at_),
+                     classes_, main.classes_, main.plan().name,
+                     fmt::join(first, first + static_cast<std::ptrdiff_t>(named), "', '"),
+                     missing > named ? fmt::format(" and {} more", missing - named) : "");
 }
 
 void GraphBuild::require_targets() const {

@@ -3,9 +3,11 @@
 #include <fmt/chrono.h>
 
 #include <algorithm>
+#include <cmath>
 #include <ctime>
 #include <fstream>
 #include <iterator>
+#include <limits>
 
 #include "millrace/error.h"
 #include "millrace/loss.h"
@@ -75,7 +77,9 @@ std::vector<Figure> RunLog::Sums::figures(std::size_t most) const {
   if (!loss || sums.values.empty()) return made;
   for (const LossFigure& figure : loss->info().figures) {
     if (most-- == 0) break;
-    made.push_back({figure.name, figure.finish(sums.values), figure.percent, figure.better == LossFigure::Better::higher});
+    double value = figure.finish(sums.values);
+    if (std::isnan(value)) value = std::numeric_limits<double>::quiet_NaN();  // its sign says nothing, and would be printed
+    made.push_back({figure.name, value, figure.percent, figure.better == LossFigure::Better::higher});
   }
   return made;
 }
@@ -158,8 +162,22 @@ void RunLog::tell_step_if_whole(std::uint64_t step) {
   pending_.erase(found);
 }
 
+void RunLog::rehearse(bool on) {
+  rehearses_ = on;
+  const std::lock_guard lock(mutex_);
+  rehearsed_.clear();
+}
+
+void RunLog::tell_rehearsed() {
+  std::vector<BadSampleEvent> events;
+  {
+    const std::lock_guard lock(mutex_);
+    events.swap(rehearsed_);
+  }
+  for (BadSampleEvent& event : events) bad_sample(std::move(event));
+}
+
 void RunLog::bad_sample(std::string_view graph, const Sample& sample, std::string_view action) {
-  if (rehearses_ && action != "fatal") return;
   BadSampleEvent event;
   event.graph = graph;
   event.place = sample.place();
@@ -173,7 +191,9 @@ void RunLog::bad_sample(std::string_view graph, const Sample& sample, std::strin
   event.position = sample.key.position;
   event.index = sample.key.index;
   event.attempt = sample.key.attempt;
-  bad_sample(std::move(event));
+  if (!rehearses_ || action == "fatal") return bad_sample(std::move(event));
+  const std::lock_guard lock(mutex_);
+  rehearsed_.push_back(std::move(event));
 }
 
 void RunLog::bad_sample(BadSampleEvent event) {

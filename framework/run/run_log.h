@@ -10,6 +10,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "millrace/run.h"
 #include "millrace/value.h"
@@ -63,7 +64,8 @@ class RunLog final : public RunServices {
   }
 
   // While it is on, bad samples are not told: they will come again.
-  void rehearse(bool on) { rehearses_ = on; }
+  void rehearse(bool on);
+  void tell_rehearsed();  // they will not: the rehearsal has failed
   bool rehearses() const override { return rehearses_; }
 
   // A step's updates are submitted: with its report, it can be told.
@@ -119,6 +121,7 @@ class RunLog final : public RunServices {
   std::map<std::uint64_t, Pending> pending_;
   std::uint64_t bad_samples_ = 0;
   std::set<RunState::BadSample> bad_and_ahead_;                // of steps and passes that are not done
+  std::vector<BadSampleEvent> rehearsed_;                      // of the rehearsal under way
   std::set<RunState::BadSample> told_before_;                  // the run went on: these were told, and have not come again yet
   std::map<std::string, std::uint64_t, std::less<>> skipped_;  // by graph
   double last_step_seconds_ = 0;

@@ -210,6 +210,7 @@ void Session::build_graphs() {
     builds_.back()->require_targets();
     builds_.back()->require_classes_of(*builds_.front());
   }
+  warn_of_graphs();
 }
 
 void Session::count_median_weights() {
@@ -376,6 +377,7 @@ RunResult Session::train() {
                      .resumed = resumed_ ? &resumed_->checkpoint.state : nullptr,
                      .resumed_from = resumed_ ? resumed_->path : std::filesystem::path(),
                      .checkpoints = checkpoints_.get(),
+                     .newest_checkpoint = [this] { return newest_checkpoint_words(); },
                      .checkpoint = std::move(write_checkpoint)});
   RunResult result = training.run();
   result.folder = folder.string();

@@ -143,6 +143,7 @@ class Session {
   void read_weights();
   void choose_devices();
   void build_graphs();
+  void warn_of_graphs();
   void compare_usage();
   Usage usage_as_run() const;
   using Replicas = std::vector<std::unique_ptr<Replica>>;
@@ -220,6 +221,7 @@ class Session {
   // session_numbers.cpp
   void check_on_nan() const;
   std::string newest_checkpoint_path() const;
+  std::string newest_checkpoint_words() const;
   std::string command_with(const std::string& command, const char* option, const std::filesystem::path& folder) const;
   Error with_advice(const Error& error) const;
   Error with_checkpoint(const Error& error) const;

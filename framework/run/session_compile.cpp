@@ -70,6 +70,20 @@ void Session::limit_batch(GraphBuild& build) const {
   build.set_batch_size(samples);
 }
 
+// What may be meant, and rarely is.
+void Session::warn_of_graphs() {
+  for (const auto& build : builds_) {
+    if (!is_first()) return;
+    const GraphPlan& plan = build->plan();
+    const std::string lack = build->lack_of_classes(*builds_.front());
+    if (!lack.empty()) observers_.warn(lack);
+    if (plan.every.empty() || !loses_results(plan)) continue;
+    observers_.warn(
+        fmt::format("{}: no stage of [{}] reports or writes what the network makes of its images; put 'metrics' into its flow",
+                    to_string(plan.at), plan.name));
+  }
+}
+
 void Session::compile() {
   for (const auto& build : builds_) limit_batch(*build);
   CompileOptions shared;

@@ -121,6 +121,11 @@ std::string Session::newest_checkpoint_path() const {
   }
 }
 
+std::string Session::newest_checkpoint_words() const {
+  const std::string newest = newest_checkpoint_path();
+  return newest.empty() ? "the run has no checkpoint" : fmt::format("the newest checkpoint is '{}'", newest);
+}
+
 std::string Session::command_with(const std::string& command, const char* option, const std::filesystem::path& folder) const {
   return fmt::format("{} {} {}", command.empty() ? shell_text({"pipeline-run", pipeline_.file}) : command, option,
                      shell_word(folder.string()));
@@ -147,8 +152,7 @@ Error Session::with_advice(const Error& error) const {
   if (run.on_nan == "skip" && wrong_number()) {
     text += fmt::format("; more than nan_limit = {} steps in a row were not finite", run.nan_limit);
   }
-  const std::string newest = newest_checkpoint_path();
-  text += newest.empty() ? "; the run has no checkpoint" : fmt::format("; the newest checkpoint is '{}'", newest);
+  text += "; " + newest_checkpoint_words();
   if (!log_->folder().empty()) {
     text += fmt::format("; {} names the layer where it begins",
                         command_with(options_.command_to_explain, "--explain-nan", log_->folder()));

@@ -18,8 +18,8 @@ bool FigureWatch::look(const std::string& graph, const std::vector<Figure>& figu
   if (found == figures.end()) return false;
   const double value = found->value;
   ++passes_;
-  const bool better = best_ ? (found->higher_is_better ? value > *best_ : value < *best_) : !std::isnan(value);
-  if (!better) return false;
+  const bool better = !best_ || (found->higher_is_better ? value > *best_ : value < *best_);
+  if (!better || !std::isfinite(value)) return false;
   best_ = value;
   best_step_ = step;
   passes_ = 0;

@@ -37,12 +37,16 @@ TEST(FigureWatch, CountsPassesOfItsGraphAlone) {
 
 TEST(FigureWatch, WhatIsNoNumberIsNeverBetter) {
   FigureWatch watch({"validate", "loss", {}});
-  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const double nan = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
   EXPECT_FALSE(watch.look("validate", figures(nan), 10));
   EXPECT_EQ(watch.text(), "validate.loss has not improved for 1 pass");
   EXPECT_TRUE(watch.look("validate", figures(9), 20));
   EXPECT_FALSE(watch.look("validate", figures(nan), 30));
   EXPECT_TRUE(watch.look("validate", figures(8), 40));
+  EXPECT_FALSE(watch.look("validate", figures(-infinity), 50));
+  FigureWatch other({"validate", "loss", {}});
+  EXPECT_FALSE(other.look("validate", figures(infinity), 10));
+  EXPECT_EQ(other.text(), "validate.loss has not improved for 1 pass");
 }
 
 class StopRulesTest : public testing::Test {

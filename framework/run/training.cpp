@@ -332,7 +332,12 @@ void Training::try_other_graphs() {
     if (!build.plan().before || has_predictions(build.plan())) continue;
     doing(fmt::format("the first batches of [{}]", build.plan().name));
     const std::uint64_t steps = std::min(kTrialSteps, build.steps_per_epoch());
-    drive(g, 0, steps);
+    try {
+      drive(g, 0, steps);
+    } catch (...) {
+      parts_.log.tell_rehearsed();
+      throw current_error().in(fmt::format("before the first step, [{}] was tried", build.plan().name));
+    }
     if (!parts_.agreements.empty() && has_reports(build.plan()) && !stop_) await_others(build.plan().name, 0, steps);
     take_sums(build.plan().name, 0, 0);
   }

@@ -7,6 +7,8 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "run/checkpoints.h"
@@ -40,7 +42,8 @@ class Training {
     std::function<BestSaved(std::optional<std::uint64_t> found)> save_best;
     const RunState* resumed;  // of the checkpoint that the run goes on behind; null: it begins
     std::filesystem::path resumed_from;
-    Checkpoints* checkpoints;  // of rank 0; null: the run writes none
+    Checkpoints* checkpoints;                        // of rank 0; null: the run writes none
+    std::function<std::string()> newest_checkpoint;  // words for a message, of rank 0: "the run has no checkpoint"
     // Adds the values of parameters to the state, and hands both over to be written. Training stands still since `since`.
     std::function<void(RunState state, bool best, Checkpoints::Clock::time_point since)>
         checkpoint;  // empty: the run writes none
@@ -67,6 +70,7 @@ class Training {
   void drive(std::size_t graph, std::uint64_t first, std::uint64_t last);     // until it is drained
   bool run_pass(std::size_t graph, std::uint64_t first, std::uint64_t last);  // false: it was stopped
   void end_pass(std::size_t graph, std::uint64_t first, std::uint64_t last, double seconds, std::uint64_t left_out);
+  void warn_of_numbers(const PassEvent& pass);
   RunLog::Sums take_sums(const std::string& name, std::uint64_t first_epoch, std::uint64_t last_epoch);
   bool stop_requested();
   bool in_trouble() const;
@@ -107,8 +111,9 @@ class Training {
   std::optional<std::uint64_t> best_waits_;    // steps done with the best weights, which are not written yet
   std::optional<std::uint64_t> checkpointed_;  // steps done in the newest checkpoint
   Clock::time_point ticked_;
-  bool reported_;     // some stage reports the main graph's steps
-  StallWatch stall_;  // of the main graph
+  std::set<std::string> warned_of_numbers_;  // by graph
+  bool reported_;                            // some stage reports the main graph's steps
+  StallWatch stall_;                         // of the main graph
 
   std::mutex mutex_;
   std::condition_variable changed_;

@@ -1,5 +1,8 @@
 // What Training tells observers, and the sums that it waits for.
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cmath>
 #include <thread>
 
 #include "millrace/run_events.h"
@@ -110,6 +113,17 @@ RunLog::Sums Training::take_sums(const std::string& name, std::uint64_t first_ep
   return all;
 }
 
+// Training may go on: weights that grow too large for a validation may have finite losses.
+void Training::warn_of_numbers(const PassEvent& pass) {
+  const Group* group = parts_.options.group;
+  if (group != nullptr && group->rank() != 0) return;  // rank 0 has the sums of all
+  const auto wrong =
+      std::find_if(pass.figures.begin(), pass.figures.end(), [](const Figure& f) { return !std::isfinite(f.value); });
+  if (wrong == pass.figures.end() || !warned_of_numbers_.insert(pass.graph).second) return;
+  parts_.log.warn(
+      fmt::format("[{}]: {} is {} at step {}; {}", pass.graph, wrong->name, wrong->value, pass.step, parts_.newest_checkpoint()));
+}
+
 void Training::end_pass(std::size_t g, std::uint64_t first, std::uint64_t last, double seconds, std::uint64_t left_out) {
   const GraphBuild& build = *parts_.builds[g];
   const std::uint64_t an_epoch = build.steps_per_epoch();
@@ -125,6 +139,7 @@ void Training::end_pass(std::size_t g, std::uint64_t first, std::uint64_t last, 
   event.class_matrix = sums.class_matrix();
   if (!event.class_matrix.empty()) event.classes = build.classes();
   rules_.look(event.graph, event.figures, event.step);
+  warn_of_numbers(event);
   event.seconds = seconds;
   event.images_per_second = event.samples / seconds;
   event.stream_hash = sums.stream_hash;

@@ -130,7 +130,7 @@ TEST_F(Mistakes, ADeviceThatIsNotThereIsFoundBeforeDataIsTouched) {
   const Outcome outcome = run_command(
       {tool("pipeline-run"), pipeline("quickstart.toml"), "--set", "data.root=/nowhere", "--set", "run.devices=cpu:7"});
   EXPECT_EQ(outcome.code, 2);
-  EXPECT_NE(outcome.err.find("--set: devices = \"cpu:7\": there is no cpu:7"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("--set run.devices: devices = \"cpu:7\": there is no cpu:7"), std::string::npos) << outcome.err;
 }
 
 TEST_F(Mistakes, ABackendThatWasNotBuiltOrHasNoDevice) {
@@ -197,7 +197,16 @@ last = "keep"
   };
   only("\"checkerboard\", \"cross\"", 2,
        {"[validate.read]: label 1 is class 'cross' here and 'circle' in [train]; both need the same classes in the same order"});
-  only("\"checkerboard\", \"circle\"", 0, {});
+  only("\"checkerboard\", \"circle\"", 0, {"[validate.read] has 2 of the 10 classes of [train]: no '"});
+}
+TEST_F(Mistakes, AValidationThatReportsNothing) {
+  const Outcome outcome =
+      run_command({tool("pipeline-run"), pipeline("quickstart.toml"), "--check", "--set", "data.root=" + shapes(), "--set",
+                   R"(validate.flow=["read", "decode_image", "batch", "forward"])"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("no stage of [validate] reports or writes what the network makes of its images; put 'metrics' into"),
+            std::string::npos)
+      << outcome.err;
 }
 TEST_F(Mistakes, TargetsThatNoLossTakes) {
   expect("\"read_folder\"\npath   ", "\"read_pairs\"\nimages ", 2,

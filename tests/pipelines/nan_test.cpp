@@ -97,6 +97,15 @@ TEST_F(NotFinite, StopsTheRunAndNamesStepCheckpointAndCommand) {
   EXPECT_TRUE(find_file(folder_ / "runs", "weights.safetensors").empty());
 }
 
+// The one step's numbers are finite, and what it makes of the weights is not.
+TEST_F(NotFinite, AValidationIsWarnedOf) {
+  const Outcome outcome =
+      run("runs", {"run.epochs=3", "run.best=validate.loss", "stop.max_steps=1", "train.optimizer.learning_rate=1e30"});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_NE(outcome.err.find("[validate]: loss is nan at step 1; the run has no checkpoint"), std::string::npos) << outcome.err;
+  EXPECT_TRUE(find_file(folder_ / "runs", "best.safetensors").empty());
+}
+
 // Without a stage that adds all gradients up; the updates look at them.
 TEST_F(NotFinite, AGradientEndsTheRunInItsStepWithoutAStageThatMeasuresAll) {
   const std::string simulated = MILLRACE_BINARY_DIR "/tests/simulated";

@@ -149,7 +149,8 @@ TEST(TriedBefore, FindsAMistakeBeforeTheFirstStep) {
                                         "validate.decode_image.max_bytes=10"};
   const Outcome outcome = run("", set);
   EXPECT_EQ(outcome.code, 3) << outcome.err;
-  EXPECT_NE(outcome.err.find("stage 'validate.batch'"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("before the first step, [validate] was tried: stage 'validate.batch'"), std::string::npos)
+      << outcome.err;
   EXPECT_TRUE(events(outcome, "step").empty());
   std::vector<std::string> late = set;
   late.emplace_back("validate.before=false");
@@ -179,13 +180,32 @@ TEST(Rehearsal, IsNotTheFirstPassOfACache) {
   EXPECT_EQ(events(first, "validate").at(0).at("loss"), events(second, "validate").at(0).at("loss"));
 }
 
+// The test images, of which this many are broken.
+void copy_broken(const fs::path& folder, int count) {
+  fs::copy(fs::path(shapes()) / "test", folder, fs::copy_options::recursive);
+  for (const auto& entry : fs::directory_iterator(fs::directory_iterator(folder)->path())) {
+    if (count-- > 0) std::ofstream(entry.path()) << "no image";
+  }
+}
+
+TEST(Rehearsal, EndsARunWhoseValidationHasTooManyBadSamples) {
+  const TemporaryFolder folder;
+  copy_broken(folder / "test", 5);
+  const Outcome outcome =
+      run(folder / "runs", {"run.epochs=1", "validate.read.path=" + (folder / "test"), "validate.batch.size=65",
+                            "validate.batch.bad_samples=skip", "validate.batch.bad_sample_budget=4"});
+  EXPECT_EQ(outcome.code, 3) << outcome.err;
+  EXPECT_NE(outcome.err.find("before the first step, [validate] was tried: "), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("5 bad samples in epoch 1 are more than `bad_sample_budget` allows (4)"), std::string::npos)
+      << outcome.err;
+  EXPECT_TRUE(events(outcome, "step").empty());
+  const std::string ledger = read_file(find_file(folder / "runs", "quarantine.jsonl"));
+  EXPECT_EQ(std::count(ledger.begin(), ledger.end(), '\n'), 5) << ledger;
+}
+
 TEST(Rehearsal, SpendsNothingOfTheBudgetOfBadSamples) {
   const TemporaryFolder folder;
-  fs::copy(fs::path(shapes()) / "test", folder / "test", fs::copy_options::recursive);
-  int broken = 0;
-  for (const auto& entry : fs::directory_iterator(fs::directory_iterator(folder / "test")->path())) {
-    if (broken++ < 5) std::ofstream(entry.path()) << "no image";
-  }
+  copy_broken(folder / "test", 5);
   const Outcome outcome =
       run(folder / "runs", {"run.epochs=1", "validate.read.path=" + (folder / "test"), "validate.batch.size=100",
                             "validate.batch.bad_samples=skip", "validate.batch.bad_sample_budget=7"});

@@ -87,6 +87,46 @@ TEST_F(BatchTest, TheBudgetOfBadSamplesEndsTheRun) {
   EXPECT_NE(error.message().find("quarantine.jsonl"), std::string::npos);
 }
 
+TEST_F(BatchTest, OneBadSampleIsMoreThanNone) {
+  params_.bad_sample_budget = 0;
+  BatchSamples stage(params_, context_);
+  const auto batch = filled();
+  spoil(*batch, 4);
+  EXPECT_EQ(error_of(stage, batch).message(),
+            "1 bad sample in epoch 1 is more than `bad_sample_budget` allows (0); the last is 'image 4': truncated. "
+            "quarantine.jsonl in the run's folder names them all");
+}
+
+class Rehearsed : public testkit::RecordedRun {
+ public:
+  bool rehearses() const override { return on; }
+  bool on = true;
+};
+
+TEST_F(BatchTest, ARehearsalHasABudgetOfItsOwn) {
+  Rehearsed run;
+  context_.run = &run;
+  params_.bad_samples = "skip";
+  params_.bad_sample_budget = 2;
+  BatchSamples stage(params_, context_);
+  const auto spoilt = [&](std::initializer_list<std::uint32_t> slots) {
+    const auto batch = filled();
+    for (const std::uint32_t slot : slots) spoil(*batch, slot);
+    return batch;
+  };
+  feed(stage, testkit::whole(spoilt({0, 1})));
+  EXPECT_EQ(stage.save(), "");
+  run.on = false;
+  feed(stage, testkit::whole(spoilt({2, 3})));
+  EXPECT_EQ(stage.save(), "0 2 2 0 3 0");
+  EXPECT_EQ(error_of(stage, spoilt({4})).kind(), ErrorKind::data);
+
+  run.on = true;
+  feed(stage, testkit::whole(spoilt({0, 1})));
+  EXPECT_EQ(error_of(stage, spoilt({5})).message(),
+            "3 bad samples in epoch 1 are more than `bad_sample_budget` allows (2); the last is 'image 5': truncated");
+}
+
 // Every pass of a validation is of epoch 0.
 TEST_F(BatchTest, TheBudgetIsOfEachPass) {
   params_.bad_samples = "skip";

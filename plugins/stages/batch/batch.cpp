@@ -240,22 +240,24 @@ bool BatchSamples::refuse(Batch& batch, std::uint32_t slot) {
 }
 
 // Counts by epoch and by pass: those of a validation are all of epoch 0. Samples of two epochs may arrive mixed at their border.
-// What was read ahead of a checkpoint comes again in the run that goes on, and is there already.
+// What was read ahead of a checkpoint comes again in the run that goes on, and is there already. All samples of a rehearsal come
+// again, so they are counted apart and forgotten.
 void BatchSamples::count_bad(const Batch& batch, const Sample& sample) {
-  if (run_ && run_->rehearses()) return;
+  const bool rehearses = run_ && run_->rehearses();
   std::uint64_t bad = 0;
   {
     const std::lock_guard lock(mutex_);
-    Places& places = bad_[sample.key.epoch + batch.pass];
+    if (!rehearses) bad_in_rehearsal_.clear();
+    auto& epochs = rehearses ? bad_in_rehearsal_ : bad_;
+    Places& places = epochs[sample.key.epoch + batch.pass];
     places.emplace(sample.key.position, sample.key.attempt);
     bad = places.size();
-    while (bad_.size() > kEpochsCounted) bad_.erase(bad_.begin());
+    while (epochs.size() > kEpochsCounted) epochs.erase(epochs.begin());
   }
   if (bad <= budget_) return;
-  fail(ErrorKind::data,
-       "{} bad samples in epoch {} are more than `bad_sample_budget` allows ({}); the last is '{}': {}. quarantine.jsonl in the "
-       "run's folder names them all",
-       bad, sample.key.epoch + 1, budget_, sample.place(), sample.fault->cause);
+  fail(ErrorKind::data, "{} bad sample{} in epoch {} {} more than `bad_sample_budget` allows ({}); the last is '{}': {}{}", bad,
+       bad == 1 ? "" : "s", sample.key.epoch + 1, bad == 1 ? "is" : "are", budget_, sample.place(), sample.fault->cause,
+       rehearses ? "" : ". quarantine.jsonl in the run's folder names them all");
 }
 
 // For each epoch its number, how many places follow, and these: "3 2 17 0 17 1".

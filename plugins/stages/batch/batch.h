@@ -77,6 +77,7 @@ class BatchSamples : public Batcher {
   using Places = std::set<std::pair<std::uint64_t, std::uint32_t>>;  // position and attempt
   mutable std::mutex mutex_;
   std::map<std::uint64_t, Places> bad_;  // of the newest epochs or passes
+  std::map<std::uint64_t, Places> bad_in_rehearsal_;
 };
 
 }  // namespace millrace
