@@ -63,6 +63,17 @@ TEST(RateCurve, ProposesForASmallFallWhereLargerRatesDiverge) {
   const RateCurve curve = curve_of(slight, 0.17);
   EXPECT_GT(curve.proposal(), 1e-4);
   EXPECT_LT(curve.proposal(), 0.05);
+  EXPECT_TRUE(curve.falls_slightly());
+  EXPECT_FALSE(curve_of(usual, 0.05).falls_slightly());
+}
+
+// All images have the same label.
+TEST(RateCurve, ProposesNothingWhereNothingIsLeftToLearn) {
+  const RateCurve curve = curve_of([](double rate) { return rate < 1e-4 ? 1.5 : rate < 1 ? 1.5e-9 / rate : 0; }, 0);
+  EXPECT_TRUE(curve.falls_to_nothing());
+  EXPECT_EQ(curve.proposal(), 0);
+  EXPECT_FALSE(curve_of(usual, 0.05).falls_to_nothing());
+  EXPECT_FALSE(RateCurve().falls_to_nothing());
 }
 
 TEST(RateCurve, ProposesNothingWhereNoLossIsANumber) {
