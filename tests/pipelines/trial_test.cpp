@@ -157,6 +157,39 @@ TEST(FindRate, ProposesNothingWhereTheLossNeverFalls) {
   EXPECT_EQ(outcome.err.find("begin with"), std::string::npos) << outcome.err;
 }
 
+TEST(FindRate, SaysWhereTheLossExplodedBeforeItFell) {
+  const Outcome outcome = trial({"train.batch.size=20", "train.optimizer.weight_decay=1e6"}, {"--find-rate"});
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_NE(outcome.err.find("no learning rate: the loss exploded at a rate of "), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("something else than the rate may be too large, such as weight_decay"), std::string::npos)
+      << outcome.err;
+}
+
+// The sums of the only layer are infinite, with both signs.
+TEST(FindRate, SaysThatTheFirstLossIsNoNumber) {
+  const TemporaryFolder folder;
+  const std::string network = folder / "broken.toml", picture = folder / "rate.png";
+  std::ofstream(network) << R"(
+input  = { channels = 3, height = 32, width = 32, mean = [0.5, 0.5, 0.5], deviation = [0.25, 0.25, 0.25] }
+layers = [{ name = "fc", op = "linear", out = 10, initialiser = 1e38 }]
+)";
+  const std::string table = "network={use=\"" + network + "\"}";
+  const Outcome outcome = trial({"train.batch.size=20", table}, {"--find-rate", "--picture", picture});
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_NE(outcome.err.find("step 1: loss is nan, before anything was learned. Look at the images, the weights and the loss\n"
+                             "no picture: no loss is a number\n"),
+            std::string::npos)
+      << outcome.err;
+  EXPECT_FALSE(std::filesystem::exists(picture));
+}
+
+TEST(FindRate, RefusesImagesOfOneClass) {
+  const Outcome outcome =
+      trial({"train.batch.size=20", "train.read.only=[\"star\"]", "validate.read.only=[\"star\"]"}, {"--find-rate"});
+  EXPECT_EQ(outcome.code, 2) << outcome.err;
+  EXPECT_NE(outcome.err.find("--find-rate: [train] reads images of one class, 'star'"), std::string::npos) << outcome.err;
+}
+
 TEST(FindRate, DrawsAPictureWhereOneIsAskedFor) {
   const TemporaryFolder folder;
   const std::string file = folder / "rate.png";
