@@ -190,6 +190,14 @@ TEST(FindRate, RefusesImagesOfOneClass) {
   EXPECT_NE(outcome.err.find("--find-rate: [train] reads images of one class, 'star'"), std::string::npos) << outcome.err;
 }
 
+TEST(FindRate, SaysThatItsRatesAreThoseOfTheKey) {
+  const std::string said = "rates are values of the key learning_rate, before scale_with_batch multiplies them\n";
+  const Outcome plain = trial({"train.batch.size=20"}, {"--find-rate"});
+  EXPECT_EQ(plain.err.find(said), std::string::npos) << plain.err;
+  const Outcome scaled = trial({"train.batch.size=20", "train.optimizer.scale_with_batch={reference=256}"}, {"--find-rate"});
+  EXPECT_NE(scaled.err.find(said), std::string::npos) << scaled.err;
+}
+
 TEST(FindRate, DrawsAPictureWhereOneIsAskedFor) {
   const TemporaryFolder folder;
   const std::string file = folder / "rate.png";

@@ -48,6 +48,11 @@ std::vector<std::string> FindRate::overrides(const Pipeline& pipeline) const {
 
 void FindRate::check(const Session& session) {
   require_classes(session, "--find-rate");
+  for (const StagePlan& stage : session.pipeline().graphs.front().stages) {
+    const Value* const scale = stage.type->takes_rule ? stage.table.find("scale_with_batch") : nullptr;
+    const Value* const reference = scale ? scale->find("reference") : nullptr;
+    scales_ = scales_ || (reference && reference->is_number() && reference->number() > 0);
+  }
 }
 
 void FindRate::step(const StepEvent& event) {
@@ -84,6 +89,7 @@ std::string FindRate::text() const {
     if (r % kEvery != 0 && r + 1 != points.size()) continue;
     text += fmt::format("{:>13.2e}  {:>10}  {:>10}\n", points[r].rate, shown(points[r].loss), shown(points[r].smoothed));
   }
+  if (scales_) text += "rates are values of the key learning_rate, before scale_with_batch multiplies them\n";
   if (curve_.proposal() == 0) return text + "no learning rate: " + why_none() + "\n";
   if (curve_.falls_at_the_end()) {
     return text + fmt::format(

@@ -32,6 +32,7 @@ class FindRate final : public Trial {
 
   const std::string picture_;
   RateCurve curve_;
+  bool scales_ = false;  // the rate is multiplied by the batch's size
 };
 
 }  // namespace millrace
