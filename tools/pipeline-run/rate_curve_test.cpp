@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 
@@ -100,6 +101,23 @@ TEST(RatePicture, MarksTheProposalAtItsRate) {
   EXPECT_GT(count_in(picture, column(curve.proposal()), kProposalColour), 400);
   EXPECT_LT(count_in(picture, column(curve.proposal()) - 40, kProposalColour), 20) << "the title alone";
   for (const double rate : {1e-6, 1e-4, 1e-2}) EXPECT_GT(count_in(picture, column(rate), kCurveColour), 0) << rate;
+}
+
+// Where the loss is far above the axis nothing is drawn, and no line along the upper edge says that it stays there.
+TEST(RatePicture, LetsTheCurveLeaveTheFrame) {
+  const auto leaves = [](double rate) { return usual(std::min(rate, 1.0)) + (rate > 0.1 ? 4 : 0); };
+  const RateCurve curve = curve_of(leaves, 0.02);
+  ASSERT_EQ(curve.points().size(), 100U);
+  const Picture picture = rate_picture(curve.points(), curve.proposal());
+  constexpr int kTop = 60, kBefore = 100 + 830 * 3 / 8, kBehind = 100 + 830 * 15 / 16;  // rates of 1e-4 and 3
+  EXPECT_GT(count_in(picture, kBefore, kCurveColour), 0);
+  EXPECT_EQ(count_in(picture, kBehind, kCurveColour), 0);
+  bool reaches_the_edge = false;
+  for (int x = 0; x < picture.width(); ++x) {
+    for (int y = 0; y < kTop; ++y) EXPECT_NE(picture.at(y, x), kCurveColour) << x << ", " << y;
+    reaches_the_edge = reaches_the_edge || picture.at(kTop + 2, x) == kCurveColour;
+  }
+  EXPECT_TRUE(reaches_the_edge);
 }
 
 TEST(RatePicture, HasNoMarkWithoutAProposal) {
