@@ -62,6 +62,12 @@ void FindRate::step(const StepEvent& event) {
   if (curve_.exploded()) stop();
 }
 
+std::string FindRate::progress() const {
+  if (curve_.points().empty()) return {};
+  const RatePoint& last = curve_.points().back();
+  return fmt::format("learning rate {:.1e}  loss {}", last.rate, shown(last.smoothed));
+}
+
 std::string FindRate::why_none() const {
   if (curve_.falls_to_nothing()) {
     return "the losses fell to 0, of batches that were never seen before: there is nothing left to learn. All labels may be the "

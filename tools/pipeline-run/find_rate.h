@@ -28,6 +28,7 @@ class FindRate final : public Trial {
   std::string write_files() const override;
 
  private:
+  std::string progress() const override;
   std::string why_none() const;
 
   const std::string picture_;

@@ -29,6 +29,7 @@ class Overfit final : public Trial {
   std::string text() const override;
 
  private:
+  std::string progress() const override;
   bool over() const { return course_.steps() > 0 && (course_.broken() || course_.learned() || course_.diverges()); }
   std::string why_not() const;
 

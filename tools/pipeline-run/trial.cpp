@@ -43,6 +43,19 @@ void Trial::shorten(Pipeline& pipeline) const {
   }
 }
 
+void Trial::show_progress(const Pipeline& pipeline) {
+  for (const ObserverPlan& observer : pipeline.observers) {
+    const Value* const quiet = observer.table.find("quiet");
+    if (observer.name != "console" || (quiet && quiet->boolean())) continue;
+    progress_.emplace(TrialProgress::of_standard_error());
+  }
+}
+
+void Trial::tick(const TickEvent& event) {
+  if (!progress_ || !progress_->due()) return;
+  progress_->show(fmt::format("{}: step {}/{}  {}", event.graph, event.step, most_steps(), progress()));
+}
+
 std::shared_ptr<const Loss> Trial::loss_in(const Session& session) {
   CompileRequest request;
   session.builds().front()->add_requests(request);

@@ -11,6 +11,7 @@
 #include "millrace/loss.h"
 #include "millrace/observer.h"
 #include "run/session.h"
+#include "trial_progress.h"
 
 namespace millrace {
 
@@ -32,9 +33,15 @@ class Trial : public RunObserver {
   // What is asked for beside the text, which was printed before; lines that name it.
   virtual std::string write_files() const { return {}; }
 
+  // Shows how far the trial is on standard error, as a run does, unless the file turns that off. `pipeline`: without overrides().
+  void show_progress(const Pipeline& pipeline);
+
   void start(const RunStart&, RunControl& control) override { control_ = &control; }
+  void tick(const TickEvent& event) override;
+  void end(const RunEnd&) override { progress_.reset(); }
 
  protected:
+  virtual std::string progress() const = 0;  // what is known of the last step: "loss 2.31"
   void stop() { control_->stop(); }
   // The graph that is run. Throws Error(usage), with the option's name, where nobody reports its loss.
   static const GraphPlan& main_graph(const Pipeline& pipeline, const char* option);
@@ -48,6 +55,7 @@ class Trial : public RunObserver {
 
  private:
   RunControl* control_ = nullptr;
+  std::optional<TrialProgress> progress_;
 };
 
 }  // namespace millrace
