@@ -107,7 +107,8 @@ std::string FindRate::text() const {
                       curve_.lowest()->rate, curve_.proposal());
   if (!curve_.falls_slightly()) return text;
   return text + fmt::format(
-                    "it fell by less than batches differ ({:.4g} +- {:.2g}), so this is rough: a larger rate may be better, up "
+                    "the fall is small beside what batches differ by ({:.4g} +- {:.2g}), so this is rough: a larger rate may be "
+                    "better, up "
                     "to {:.1e}\n",
                     curve_.level(), curve_.deviation(), curve_.lowest()->rate);
 }

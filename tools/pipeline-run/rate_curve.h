@@ -22,7 +22,7 @@ class RateCurve {
   bool exploded() const;            // the last smoothed loss is no number, or four times the lowest one
   double proposal() const;          // 0: none
   bool falls_at_the_end() const;    // larger rates than these may be better still
-  bool falls_slightly() const;      // the proposal is rough: the loss falls by less than single losses differ
+  bool falls_slightly() const;      // the proposal is rough: the fall is small beside what single losses differ by
   // Losses are 0, or as good as: batches that were never seen are learned already.
   bool falls_to_nothing() const;
 
