@@ -27,8 +27,11 @@ TEST(Overfit, SaysWhetherTheNetworkLearnsABatchByHeart) {
   EXPECT_LE(events(learns, "step").size(), 200U);
   const Outcome stands = trial({"train.batch.size=20", "train.optimizer.learning_rate=1e-9"}, {"--overfit", "2"});
   EXPECT_EQ(stands.code, 1) << stands.err;
-  EXPECT_NE(stands.err.find(" in 200 steps, and not to a tenth: the network does not learn 2 batches by heart."),
-            std::string::npos)
+  EXPECT_NE(stands.err.find(" in 200 steps, and not to 0.2"), std::string::npos) << stands.err;
+  EXPECT_NE(
+      stands.err.find(": the network does not learn 2 batches by heart. The loss hardly moved: the learning rate (1e-09) is "
+                      "too small, or what matters is frozen"),
+      std::string::npos)
       << stands.err;
   EXPECT_EQ(events(stands, "epoch").size(), 100U) << "of two batches each";
 }
@@ -73,6 +76,34 @@ TEST(Overfit, EndsWithTheFirstLossThatIsNotFinite) {
   EXPECT_NE(outcome.err.find("step 2: loss is "), std::string::npos) << outcome.err;
   EXPECT_NE(outcome.err.find(", and the first one was 2."), std::string::npos) << outcome.err;
   EXPECT_LT(events(outcome, "step").size(), 20U);
+}
+
+TEST(Overfit, EndsWhereTheLossGrows) {
+  const Outcome outcome = trial({"train.batch.size=20", "train.optimizer.learning_rate=100"}, {"--overfit", "1"});
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_NE(outcome.err.find("The loss grew: the learning rate is too large. --find-rate proposes one"), std::string::npos)
+      << outcome.err;
+  EXPECT_LT(events(outcome, "step").size(), 200U);
+}
+
+// The weights go to 0, and with them all outputs.
+TEST(Overfit, NamesTheLossOfGuessing) {
+  const Outcome outcome =
+      trial({"train.batch.size=20", "train.optimizer.learning_rate=0.05", "train.optimizer.weight_decay=10"}, {"--overfit", "1"});
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_NE(outcome.err.find("2.303 is the loss of guessing: weight decay, dropout"), std::string::npos) << outcome.err;
+}
+
+TEST(Overfit, RefusesWhatIsLearnedWithoutLooking) {
+  const Outcome one_class =
+      trial({"train.batch.size=20", "train.read.only=[\"star\"]", "validate.read.only=[\"star\"]"}, {"--overfit", "1"});
+  EXPECT_EQ(one_class.code, 2) << one_class.err;
+  EXPECT_NE(one_class.err.find("--overfit: [train] reads images of one class, 'star': a network learns that without"),
+            std::string::npos)
+      << one_class.err;
+  const Outcome one_image = trial({"train.batch.size=1"}, {"--overfit", "1"});
+  EXPECT_EQ(one_image.code, 2) << one_image.err;
+  EXPECT_NE(one_image.err.find("--overfit: one image has one label"), std::string::npos) << one_image.err;
 }
 
 TEST(Overfit, NeedsAsManyBatchesAndStepsForThem) {
@@ -124,6 +155,47 @@ TEST(FindRate, ProposesNothingWhereTheLossNeverFalls) {
   EXPECT_NE(outcome.err.find("no learning rate: the smoothed loss never fell clearly below the first losses"), std::string::npos)
       << outcome.err;
   EXPECT_EQ(outcome.err.find("begin with"), std::string::npos) << outcome.err;
+}
+
+TEST(FindRate, SaysWhereTheLossExplodedBeforeItFell) {
+  const Outcome outcome = trial({"train.batch.size=20", "train.optimizer.weight_decay=1e6"}, {"--find-rate"});
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_NE(outcome.err.find("no learning rate: the loss exploded at a rate of "), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("something else than the rate may be too large, such as weight_decay"), std::string::npos)
+      << outcome.err;
+}
+
+// The sums of the only layer are infinite, with both signs.
+TEST(FindRate, SaysThatTheFirstLossIsNoNumber) {
+  const TemporaryFolder folder;
+  const std::string network = folder / "broken.toml", picture = folder / "rate.png";
+  std::ofstream(network) << R"(
+input  = { channels = 3, height = 32, width = 32, mean = [0.5, 0.5, 0.5], deviation = [0.25, 0.25, 0.25] }
+layers = [{ name = "fc", op = "linear", out = 10, initialiser = 1e38 }]
+)";
+  const std::string table = "network={use=\"" + network + "\"}";
+  const Outcome outcome = trial({"train.batch.size=20", table}, {"--find-rate", "--picture", picture});
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  EXPECT_NE(outcome.err.find("step 1: loss is nan, before anything was learned. Look at the images, the weights and the loss\n"
+                             "no picture: no loss is a number\n"),
+            std::string::npos)
+      << outcome.err;
+  EXPECT_FALSE(std::filesystem::exists(picture));
+}
+
+TEST(FindRate, RefusesImagesOfOneClass) {
+  const Outcome outcome =
+      trial({"train.batch.size=20", "train.read.only=[\"star\"]", "validate.read.only=[\"star\"]"}, {"--find-rate"});
+  EXPECT_EQ(outcome.code, 2) << outcome.err;
+  EXPECT_NE(outcome.err.find("--find-rate: [train] reads images of one class, 'star'"), std::string::npos) << outcome.err;
+}
+
+TEST(FindRate, SaysThatItsRatesAreThoseOfTheKey) {
+  const std::string said = "rates are values of the key learning_rate, before scale_with_batch multiplies them\n";
+  const Outcome plain = trial({"train.batch.size=20"}, {"--find-rate"});
+  EXPECT_EQ(plain.err.find(said), std::string::npos) << plain.err;
+  const Outcome scaled = trial({"train.batch.size=20", "train.optimizer.scale_with_batch={reference=256}"}, {"--find-rate"});
+  EXPECT_NE(scaled.err.find(said), std::string::npos) << scaled.err;
 }
 
 TEST(FindRate, DrawsAPictureWhereOneIsAskedFor) {

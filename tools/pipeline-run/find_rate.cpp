@@ -17,6 +17,8 @@ namespace {
 constexpr double kLowestRate = 1e-7, kHighestRate = 10;
 constexpr std::size_t kEvery = 5;  // steps from one line of the table to the next
 
+std::string shown(double loss) { return std::isnan(loss) ? "nan" : fmt::format("{:.4g}", loss); }
+
 }  // namespace
 
 FindRate::FindRate(std::string picture) : picture_(std::move(picture)) {
@@ -44,6 +46,15 @@ std::vector<std::string> FindRate::overrides(const Pipeline& pipeline) const {
   return overrides;
 }
 
+void FindRate::check(const Session& session) {
+  require_classes(session, "--find-rate");
+  for (const StagePlan& stage : session.pipeline().graphs.front().stages) {
+    const Value* const scale = stage.type->takes_rule ? stage.table.find("scale_with_batch") : nullptr;
+    const Value* const reference = scale ? scale->find("reference") : nullptr;
+    scales_ = scales_ || (reference && reference->is_number() && reference->number() > 0);
+  }
+}
+
 void FindRate::step(const StepEvent& event) {
   const std::optional<double> loss = loss_of(event);
   if (!loss) return;
@@ -51,32 +62,60 @@ void FindRate::step(const StepEvent& event) {
   if (curve_.exploded()) stop();
 }
 
+std::string FindRate::progress() const {
+  if (curve_.points().empty()) return {};
+  const RatePoint& last = curve_.points().back();
+  return fmt::format("learning rate {:.1e}  loss {}", last.rate, shown(last.smoothed));
+}
+
+std::string FindRate::why_none() const {
+  if (curve_.falls_to_nothing()) {
+    return "the losses fell to 0, of batches that were never seen before: there is nothing left to learn. All labels may be the "
+           "same (pipeline-data count)";
+  }
+  if (curve_.exploded()) {
+    return fmt::format(
+        "the loss exploded at a rate of {:.2e}, before it ever fell clearly below the first losses, {:.4g} +- {:.2g}: something "
+        "else than the rate may be too large, such as weight_decay",
+        curve_.points().back().rate, curve_.level(), curve_.deviation());
+  }
+  return fmt::format(
+      "the smoothed loss never fell clearly below the first losses, {:.4g} +- {:.2g}; in larger batches they differ less, a "
+      "network may be frozen or take longer than {} steps, and --overfit 1 says whether it learns at all. Where it does, labels "
+      "may not belong to their images (pipeline-data show)",
+      curve_.level(), curve_.deviation(), most_steps());
+}
+
 std::string FindRate::text() const {
   const std::span<const RatePoint> points = curve_.points();
+  if (points.empty()) return "no step was done\n";
+  if (!std::isfinite(points.front().loss)) return text_of_broken_start(points.front().loss);
   std::string text = fmt::format("{:>13}  {:>10}  {:>10}\n", "learning rate", "loss", "smoothed");
   for (std::size_t r = 0; r < points.size(); ++r) {
     if (r % kEvery != 0 && r + 1 != points.size()) continue;
-    text += fmt::format("{:>13.2e}  {:>10.4g}  {:>10.4g}\n", points[r].rate, points[r].loss, points[r].smoothed);
+    text += fmt::format("{:>13.2e}  {:>10}  {:>10}\n", points[r].rate, shown(points[r].loss), shown(points[r].smoothed));
   }
-  if (curve_.proposal() == 0) {
-    return text + fmt::format(
-                      "no learning rate: the smoothed loss never fell clearly below the first losses, {:.4g} +- {:.2g}; "
-                      "in larger batches they differ less, a network may be frozen or take longer than {} steps, and --overfit 1 "
-                      "says whether it learns at all\n",
-                      curve_.level(), curve_.deviation(), most_steps());
-  }
+  if (scales_) text += "rates are values of the key learning_rate, before scale_with_batch multiplies them\n";
+  if (curve_.proposal() == 0) return text + "no learning rate: " + why_none() + "\n";
   if (curve_.falls_at_the_end()) {
     return text + fmt::format(
                       "the smoothed loss still falls at {:.2e}, where the range ends: begin with a tenth, "
                       "learning_rate = {:.1e}, and try larger ones\n",
                       points.back().rate, curve_.proposal());
   }
-  return text + fmt::format("the smoothed loss is lowest at {:.2e}; begin with a tenth: learning_rate = {:.1e}\n",
-                            curve_.lowest()->rate, curve_.proposal());
+  text += fmt::format("the smoothed loss is lowest at {:.2e}; begin with a tenth: learning_rate = {:.1e}\n",
+                      curve_.lowest()->rate, curve_.proposal());
+  if (!curve_.falls_slightly()) return text;
+  return text + fmt::format(
+                    "the fall is small beside what batches differ by ({:.4g} +- {:.2g}), so this is rough: a larger rate may be "
+                    "better, up "
+                    "to {:.1e}\n",
+                    curve_.level(), curve_.deviation(), curve_.lowest()->rate);
 }
 
 std::string FindRate::write_files() const {
   if (picture_.empty() || curve_.points().empty()) return {};
+  if (curve_.lowest() == nullptr) return "no picture: no loss is a number\n";
   OutputFile file(picture_);
   file.write(png_of(rate_picture(curve_.points(), curve_.proposal())));
   file.commit();

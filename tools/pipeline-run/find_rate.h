@@ -20,15 +20,20 @@ class FindRate final : public Trial {
 
   std::vector<std::string> overrides(const Pipeline& pipeline) const override;
   std::uint64_t most_steps() const override { return 100; }
+  void check(const Session& session) override;
   double rate_factor(std::uint64_t step) const override;
   void step(const StepEvent& event) override;
   bool succeeded() const override { return curve_.proposal() > 0; }
-  std::string text() const override;  // a table, and the proposal
+  std::string text() const override;  // a table, and the proposal or why there is none
   std::string write_files() const override;
 
  private:
+  std::string progress() const override;
+  std::string why_none() const;
+
   const std::string picture_;
   RateCurve curve_;
+  bool scales_ = false;  // the rate is multiplied by the batch's size
 };
 
 }  // namespace millrace

@@ -50,6 +50,7 @@ Pipeline load(CommandLine& line, const Registry& registry, const std::shared_ptr
   Pipeline pipeline = load_pipeline(line.file, line.overrides, registry, options);
   if (trial) {
     const std::vector<std::string> changes = trial->overrides(pipeline);
+    if (!line.check) trial->show_progress(pipeline);
     line.overrides.insert(line.overrides.end(), changes.begin(), changes.end());
     pipeline = load_pipeline(line.file, line.overrides, registry, options);
     trial->shorten(pipeline);

@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
-#include <numeric>
 
+#include "compute/loss_of_guessing.h"
 #include "millrace/error.h"
 #include "millrace/schedule.h"
 #include "run/number_watch.h"
@@ -59,44 +58,66 @@ void Overfit::shorten(Pipeline& pipeline) const {
   }
 }
 
-void Overfit::check(const Session& session) const {
+void Overfit::check(const Session& session) {
   const GraphBuild& main = *session.builds().front();
-  if (main.steps_per_epoch() >= batches_) return;
-  fail(ErrorKind::usage, "--overfit {}: [{}] has {} batch{} of {}: take fewer, or a smaller batch", batches_, main.plan().name,
-       main.steps_per_epoch(), main.steps_per_epoch() == 1 ? "" : "es", main.batch().size);
+  if (main.steps_per_epoch() < batches_) {
+    fail(ErrorKind::usage, "--overfit {}: [{}] has {} batch{} of {}: take fewer, or a smaller batch", batches_, main.plan().name,
+         main.steps_per_epoch(), main.steps_per_epoch() == 1 ? "" : "es", main.batch().size);
+  }
+  require_classes(session, "--overfit");
+  const std::shared_ptr<const Loss> loss = loss_in(session);
+  if (!loss) return;
+  if (loss->info().target == LossTarget::labels && batches_ * main.batch().size == 1) {
+    fail(ErrorKind::usage,
+         "--overfit: one image has one label, which a network learns without looking at it, and nothing would be shown: take "
+         "larger batches");
+  }
+  course_.set_guess(loss_of_guessing(loss, session.pipeline().network->output()[0]));
 }
 
 void Overfit::step(const StepEvent& event) {
   const std::optional<double> loss = loss_of(event);
-  if (!loss || failed() || succeeded()) return;  // steps under way may still come
-  if (steps_++ == 0) first_ = *loss;
-  losses_.push_back(*loss);
-  if (losses_.size() > batches_) losses_.pop_front();
-  if (failed() || succeeded()) stop();
+  if (!loss || over()) return;  // steps under way may still come
+  course_.add(*loss);
+  for (const auto& [name, value] : event.scalars) {
+    if (name == "learning_rate") rate_ = value;
+  }
+  if (over()) stop();
 }
 
-bool Overfit::failed() const { return !losses_.empty() && !std::isfinite(losses_.back()); }
-
-double Overfit::loss() const {
-  return std::accumulate(losses_.begin(), losses_.end(), 0.0) / static_cast<double>(std::max<std::size_t>(losses_.size(), 1));
+std::string Overfit::progress() const {
+  return course_.steps() == 0 ? "" : fmt::format("loss {:.4g}, at first {:.4g}", course_.last(), course_.first());
 }
 
-bool Overfit::succeeded() const { return losses_.size() == batches_ && loss() <= first_ / 10; }
+// Of steps that have not learned, what is seen in their losses.
+std::string Overfit::why_not() const {
+  if (course_.grew()) return "The loss grew: the learning rate is too large. --find-rate proposes one";
+  std::string text;
+  if (course_.hardly_moved()) {
+    text = fmt::format("The loss hardly moved: the learning rate ({:g}) is too small, or what matters is frozen", rate_);
+  }
+  if (course_.guesses()) {
+    text += fmt::format("{}{:.4g} is the loss of guessing: weight decay, dropout or images that are all alike may keep it there",
+                        text.empty() ? "" : ". ", *course_.guess());
+  }
+  if (!text.empty()) return text;
+  return "Look at the labels (pipeline-data show), the loss and the learning rate, at dropout, weight decay and frozen layers";
+}
 
 std::string Overfit::text() const {
-  if (failed()) {
-    const std::string loss = WrongNumber{steps_ - 1, "loss", losses_.back()}.text();
-    if (steps_ == 1) return loss + ", before anything was learned. Look at the images, the weights and the loss\n";
-    return fmt::format("{}, and the first one was {:.4g}. Look at the learning rate: --find-rate proposes one\n", loss, first_);
+  if (course_.steps() == 0) return "no step was done\n";
+  const std::size_t steps = course_.steps();
+  if (course_.broken()) {
+    if (steps == 1) return text_of_broken_start(course_.newest());
+    return fmt::format("{}, and the first one was {:.4g}. Look at the learning rate: --find-rate proposes one\n",
+                       WrongNumber{steps - 1, "loss", course_.newest()}.text(), course_.first());
   }
-  const std::string course =
-      fmt::format("the loss went from {:.4g} to {:.4g} in {} step{}", first_, loss(), steps_, steps_ == 1 ? "" : "s");
+  const std::string course = fmt::format("the loss went from {:.4g} to {:.4g} in {} step{}", course_.first(), course_.last(),
+                                         steps, steps == 1 ? "" : "s");
   const std::string batches = batches_ == 1 ? "one batch" : fmt::format("{} batches", batches_);
   if (succeeded()) return fmt::format("{}: the network learns {} by heart\n", course, batches);
-  return fmt::format(
-      "{}, and not to a tenth: the network does not learn {} by heart. Look at the labels (pipeline-data show), the loss and the "
-      "learning rate\n",
-      course, batches);
+  return fmt::format("{}, and not to {:.4g}: the network does not learn {} by heart. {}\n", course, course_.goal(), batches,
+                     why_not());
 }
 
 }  // namespace millrace

@@ -14,6 +14,7 @@ constexpr std::size_t kLast = 5;    // steps, within which rates rise to little 
 constexpr double kClearly = 2;      // deviations of single losses: by chance the average moves as far in no run of ten thousand
 constexpr double kSlightly = 0.3;   // the same, where larger rates make the loss clearly worse
 constexpr double kLeastShare = 0.005;  // of the first losses
+constexpr double kNothing = 1e-6;      // the same: what float32 tells from 0 beside them
 
 }  // namespace
 
@@ -56,16 +57,29 @@ double RateCurve::deviation() const {
   return std::sqrt(sum / static_cast<double>(first().size() - 1));
 }
 
+bool RateCurve::falls_to_nothing() const {
+  const double most = kNothing * std::abs(level());
+  std::size_t in_a_row = 0;
+  for (const RatePoint& point : points_) {
+    in_a_row = std::abs(point.loss) <= most ? in_a_row + 1 : 0;
+    if (in_a_row == kLast) return true;
+  }
+  return false;
+}
+
+double RateCurve::fall() const { return lowest() ? level() - lowest()->smoothed : 0; }
+double RateCurve::clear() const { return std::max(kClearly * deviation(), kLeastShare * std::abs(level())); }
+bool RateCurve::falls_slightly() const { return !(fall() > clear()); }
+
 double RateCurve::proposal() const {
   const RatePoint* const best = lowest();
-  if (best == nullptr || points_.size() <= kFirst || best < &points_[kFirst]) return 0;
-  const double fall = level() - best->smoothed, clear = std::max(kClearly * deviation(), kLeastShare * std::abs(level()));
+  if (best == nullptr || points_.size() <= kFirst || best < &points_[kFirst] || falls_to_nothing()) return 0;
   double worst = best->smoothed;
   for (const RatePoint* point = best; point != points_.data() + points_.size(); ++point) {
     worst = std::isfinite(point->smoothed) ? std::max(worst, point->smoothed) : INFINITY;
   }
-  const bool rises = worst > level() + clear;
-  return fall > clear || (rises && fall > kSlightly * deviation()) ? best->rate / kMargin : 0;
+  const bool rises = worst > level() + clear();
+  return !falls_slightly() || (rises && fall() > kSlightly * deviation()) ? best->rate / kMargin : 0;
 }
 
 }  // namespace millrace

@@ -22,6 +22,9 @@ class RateCurve {
   bool exploded() const;            // the last smoothed loss is no number, or four times the lowest one
   double proposal() const;          // 0: none
   bool falls_at_the_end() const;    // larger rates than these may be better still
+  bool falls_slightly() const;      // the proposal is rough: the fall is small beside what single losses differ by
+  // Losses are 0, or as good as: batches that were never seen are learned already.
+  bool falls_to_nothing() const;
 
   // Of the first losses.
   double level() const;
@@ -29,6 +32,8 @@ class RateCurve {
 
  private:
   std::span<const RatePoint> first() const;
+  double fall() const;   // of the lowest smoothed loss below the first losses
+  double clear() const;  // a fall that is no chance
 
   std::vector<RatePoint> points_;
   double average_ = 0;  // exponential, of the losses so far, not yet corrected for its beginning at 0

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <random>
 
@@ -63,6 +64,17 @@ TEST(RateCurve, ProposesForASmallFallWhereLargerRatesDiverge) {
   const RateCurve curve = curve_of(slight, 0.17);
   EXPECT_GT(curve.proposal(), 1e-4);
   EXPECT_LT(curve.proposal(), 0.05);
+  EXPECT_TRUE(curve.falls_slightly());
+  EXPECT_FALSE(curve_of(usual, 0.05).falls_slightly());
+}
+
+// All images have the same label.
+TEST(RateCurve, ProposesNothingWhereNothingIsLeftToLearn) {
+  const RateCurve curve = curve_of([](double rate) { return rate < 1e-4 ? 1.5 : rate < 1 ? 1.5e-9 / rate : 0; }, 0);
+  EXPECT_TRUE(curve.falls_to_nothing());
+  EXPECT_EQ(curve.proposal(), 0);
+  EXPECT_FALSE(curve_of(usual, 0.05).falls_to_nothing());
+  EXPECT_FALSE(RateCurve().falls_to_nothing());
 }
 
 TEST(RateCurve, ProposesNothingWhereNoLossIsANumber) {
@@ -89,6 +101,23 @@ TEST(RatePicture, MarksTheProposalAtItsRate) {
   EXPECT_GT(count_in(picture, column(curve.proposal()), kProposalColour), 400);
   EXPECT_LT(count_in(picture, column(curve.proposal()) - 40, kProposalColour), 20) << "the title alone";
   for (const double rate : {1e-6, 1e-4, 1e-2}) EXPECT_GT(count_in(picture, column(rate), kCurveColour), 0) << rate;
+}
+
+// Where the loss is far above the axis nothing is drawn, and no line along the upper edge says that it stays there.
+TEST(RatePicture, LetsTheCurveLeaveTheFrame) {
+  const auto leaves = [](double rate) { return usual(std::min(rate, 1.0)) + (rate > 0.1 ? 4 : 0); };
+  const RateCurve curve = curve_of(leaves, 0.02);
+  ASSERT_EQ(curve.points().size(), 100U);
+  const Picture picture = rate_picture(curve.points(), curve.proposal());
+  constexpr int kTop = 60, kBefore = 100 + 830 * 3 / 8, kBehind = 100 + 830 * 15 / 16;  // rates of 1e-4 and 3
+  EXPECT_GT(count_in(picture, kBefore, kCurveColour), 0);
+  EXPECT_EQ(count_in(picture, kBehind, kCurveColour), 0);
+  bool reaches_the_edge = false;
+  for (int x = 0; x < picture.width(); ++x) {
+    for (int y = 0; y < kTop; ++y) EXPECT_NE(picture.at(y, x), kCurveColour) << x << ", " << y;
+    reaches_the_edge = reaches_the_edge || picture.at(kTop + 2, x) == kCurveColour;
+  }
+  EXPECT_TRUE(reaches_the_edge);
 }
 
 TEST(RatePicture, HasNoMarkWithoutAProposal) {

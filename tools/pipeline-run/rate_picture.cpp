@@ -48,12 +48,11 @@ class RateChart {
   Picture draw() {
     draw_axes();
     for (const RatePoint& point : points_) {
-      if (std::isfinite(point.loss)) square(point.rate, point.loss, kDot, kDots);
+      if (point.loss >= losses_.low && point.loss <= losses_.high) square(point.rate, point.loss, kDot, kDots);
     }
     for (std::size_t i = 1; i < points_.size(); ++i) {
       const RatePoint &from = points_[i - 1], &to = points_[i];
-      if (!std::isfinite(from.smoothed) || !std::isfinite(to.smoothed)) continue;
-      picture_.line(y(from.smoothed), x(from.rate), y(to.smoothed), x(to.rate), kCurve, 3);
+      if (std::isfinite(from.smoothed) && std::isfinite(to.smoothed)) draw_curve(from, to);
     }
     mark_proposal();
     return picture_;
@@ -69,6 +68,23 @@ class RateChart {
   int y(double loss) const {
     const double share = (std::clamp(loss, losses_.low, losses_.high) - losses_.low) / (losses_.high - losses_.low);
     return kAxisBottom - static_cast<int>(std::lround(share * (kAxisBottom - kTop)));
+  }
+  // What lies within the axis of the line from one point to the next: it leaves the frame where the loss does.
+  void draw_curve(const RatePoint& from, const RatePoint& to) {
+    const double way = to.smoothed - from.smoothed;
+    const auto share_at = [&](double loss) { return (loss - from.smoothed) / way; };  // of the way
+    double begin = 0, end = 1;
+    if (way != 0) {
+      begin = std::max(begin, std::min(share_at(losses_.low), share_at(losses_.high)));
+      end = std::min(end, std::max(share_at(losses_.low), share_at(losses_.high)));
+    } else if (from.smoothed < losses_.low || from.smoothed > losses_.high) {
+      return;
+    }
+    if (begin > end) return;
+    const auto column = [&](double share) {
+      return static_cast<int>(std::lround(x(from.rate) + share * (x(to.rate) - x(from.rate))));
+    };
+    picture_.line(y(from.smoothed + begin * way), column(begin), y(from.smoothed + end * way), column(end), kCurve, 3);
   }
   void square(double rate, double loss, int side, Colour colour) {
     picture_.rectangle(y(loss) - side / 2, x(rate) - side / 2, side, side, colour);
@@ -97,8 +113,8 @@ class RateChart {
   }
 
   void mark_proposal() {
-    const std::string title = proposal_ > 0 ? fmt::format("begin with learning rate {:.1e}", proposal_)
-                                            : std::string("no learning rate: the loss never fell");
+    const std::string title =
+        proposal_ > 0 ? fmt::format("begin with learning rate {:.1e}", proposal_) : std::string("no learning rate");
     text_at((kTop - kTextHeight * kLetters) / 2, (kLeft + kAxisRight) / 2, title, kProposed);
     if (proposal_ <= 0) return;
     picture_.line(kTop, x(proposal_), kAxisBottom, x(proposal_), kProposed, 2);

@@ -6,6 +6,7 @@
 
 #include "millrace/error.h"
 #include "run/build.h"
+#include "run/number_watch.h"
 
 namespace millrace {
 
@@ -40,6 +41,38 @@ void Trial::shorten(Pipeline& pipeline) const {
     if (groups == nullptr) continue;
     for (Value& group : groups->array()) group.erase("until_epoch");
   }
+}
+
+void Trial::show_progress(const Pipeline& pipeline) {
+  for (const ObserverPlan& observer : pipeline.observers) {
+    const Value* const quiet = observer.table.find("quiet");
+    if (observer.name != "console" || (quiet && quiet->boolean())) continue;
+    progress_.emplace(TrialProgress::of_standard_error());
+  }
+}
+
+void Trial::tick(const TickEvent& event) {
+  if (!progress_ || !progress_->due()) return;
+  progress_->show(fmt::format("{}: step {}/{}  {}", event.graph, event.step, most_steps(), progress()));
+}
+
+std::shared_ptr<const Loss> Trial::loss_in(const Session& session) {
+  CompileRequest request;
+  session.builds().front()->add_requests(request);
+  return request.losses.empty() ? nullptr : request.losses.front().loss;
+}
+
+void Trial::require_classes(const Session& session, const char* option) {
+  const GraphBuild& main = *session.builds().front();
+  const std::shared_ptr<const Loss> loss = loss_in(session);
+  if (!loss || loss->info().target != LossTarget::labels || main.classes().size() != 1) return;
+  fail(ErrorKind::usage,
+       "{}: [{}] reads images of one class, '{}': a network learns that without looking at them, and nothing would be shown",
+       option, main.plan().name, main.classes().front());
+}
+
+std::string Trial::text_of_broken_start(double loss) {
+  return WrongNumber{0, "loss", loss}.text() + ", before anything was learned. Look at the images, the weights and the loss\n";
 }
 
 std::optional<double> Trial::loss_of(const StepEvent& event) {

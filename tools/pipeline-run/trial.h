@@ -2,13 +2,16 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "config/plan.h"
+#include "millrace/loss.h"
 #include "millrace/observer.h"
 #include "run/session.h"
+#include "trial_progress.h"
 
 namespace millrace {
 
@@ -20,7 +23,7 @@ class Trial : public RunObserver {
   // Takes out of the loaded pipeline what is meant for a whole run: what ends it, what is written, and what counts epochs.
   virtual void shorten(Pipeline& pipeline) const;
   // Throws Error(usage) for a session that cannot answer the question.
-  virtual void check(const Session&) const {}
+  virtual void check(const Session&) {}
   virtual std::uint64_t most_steps() const = 0;
   // Multiplies the learning rate at a step from 0.
   virtual double rate_factor(std::uint64_t) const { return 1; }
@@ -30,17 +33,29 @@ class Trial : public RunObserver {
   // What is asked for beside the text, which was printed before; lines that name it.
   virtual std::string write_files() const { return {}; }
 
+  // Shows how far the trial is on standard error, as a run does, unless the file turns that off. `pipeline`: without overrides().
+  void show_progress(const Pipeline& pipeline);
+
   void start(const RunStart&, RunControl& control) override { control_ = &control; }
+  void tick(const TickEvent& event) override;
+  void end(const RunEnd&) override { progress_.reset(); }
 
  protected:
+  virtual std::string progress() const = 0;  // what is known of the last step: "loss 2.31"
   void stop() { control_->stop(); }
   // The graph that is run. Throws Error(usage), with the option's name, where nobody reports its loss.
   static const GraphPlan& main_graph(const Pipeline& pipeline, const char* option);
   std::vector<std::string> common_overrides(const Pipeline& pipeline) const;
+  static std::shared_ptr<const Loss> loss_in(const Session& session);  // that the graph reports; null: none
+  // Throws Error(usage) where each image has the same label, which a network learns without looking at them.
+  static void require_classes(const Session& session, const char* option);
+  // The first loss is not finite.
+  static std::string text_of_broken_start(double loss);
   static std::optional<double> loss_of(const StepEvent& event);
 
  private:
   RunControl* control_ = nullptr;
+  std::optional<TrialProgress> progress_;
 };
 
 }  // namespace millrace

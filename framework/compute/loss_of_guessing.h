@@ -1,0 +1,16 @@
+// What a loss is of a network that prefers no class.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "millrace/loss.h"
+
+namespace millrace {
+
+// The loss of outputs that are all 0, over an image or a pixel of each class: ln(classes) for cross-entropy. Nothing for
+// LossTarget::values, where no such output is known.
+std::optional<double> loss_of_guessing(const std::shared_ptr<const Loss>& loss, std::int64_t classes);
+
+}  // namespace millrace

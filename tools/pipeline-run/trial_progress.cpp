@@ -1,0 +1,41 @@
+#include "trial_progress.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+namespace millrace {
+namespace {
+
+std::size_t terminal_width() {
+  winsize size{};
+  return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 100;
+}
+
+}  // namespace
+
+// As often as a run's own line.
+TrialProgress::Setting TrialProgress::of_standard_error() {
+  const bool terminal = isatty(STDERR_FILENO) == 1;
+  return {terminal, terminal ? std::chrono::milliseconds(200) : std::chrono::seconds(10)};
+}
+
+void TrialProgress::show(std::string line) {
+  shown_ = Clock::now();
+  if (!setting_.terminal) return fmt::print(stderr, "{}\n", line);
+  if (line.size() >= terminal_width()) line.resize(terminal_width() - 1);
+  fmt::print(stderr, "\r\x1b[K{}", line);
+  std::fflush(stderr);
+  open_ = true;
+}
+
+void TrialProgress::close() {
+  if (!open_) return;
+  fmt::print(stderr, "\r\x1b[K");
+  std::fflush(stderr);
+  open_ = false;
+}
+
+}  // namespace millrace

@@ -1,0 +1,34 @@
+// The line that shows how far a trial is.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+namespace millrace {
+
+// Writes to standard error: on a terminal a line that renews itself, elsewhere a plain line now and then. Not thread-safe.
+class TrialProgress {
+ public:
+  struct Setting {
+    bool terminal = false;
+    std::chrono::milliseconds period{0};  // from line to line
+  };
+  static Setting of_standard_error();
+  explicit TrialProgress(Setting setting) : setting_(setting), shown_(Clock::now()) {}
+  ~TrialProgress() { close(); }
+  TrialProgress(const TrialProgress&) = delete;
+  TrialProgress& operator=(const TrialProgress&) = delete;
+
+  bool due() const { return Clock::now() - shown_ >= setting_.period; }
+  void show(std::string line);
+  void close();  // takes the line off a terminal
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  const Setting setting_;
+  Clock::time_point shown_;
+  bool open_ = false;
+};
+
+}  // namespace millrace
