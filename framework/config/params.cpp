@@ -179,12 +179,11 @@ void read_params(const std::vector<ParamInfo>& params, const Value& table, void*
     errors.add(table.at(), fmt::format("{} must be a table, found {}", owner, found(table)));
     return;
   }
-  Diagnostics mistakes;  // reported behind keys without effect, whose remedy mends both
   for (const Member& member : table.table()) {
     if (const ParamInfo* const info = find(params, member.key)) {
-      info->read(*info, object, member.value, mistakes);
+      info->read(*info, object, member.value, errors);
     } else {
-      report_unknown(params, table, member, owner, mistakes);
+      report_unknown(params, table, member, owner, errors);
     }
   }
   for (const Member& member : table.table()) {
@@ -194,7 +193,6 @@ void read_params(const std::vector<ParamInfo>& params, const Value& table, void*
     if (std::none_of(info->companions.begin(), info->companions.end(), there))
       report_without_effect(*info, member, owner, errors);
   }
-  for (const Diagnostics::Entry& mistake : mistakes.entries()) errors.add(mistake.at, mistake.message);
   for (const ParamInfo& info : params) {
     if (!info.required || table.find(info.name)) continue;
     errors.add(table.at(), fmt::format("{} needs '{}'{}", owner, info.name, info.text.empty() ? "" : ": " + info.text));

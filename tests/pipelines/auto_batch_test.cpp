@@ -12,12 +12,6 @@
 namespace millrace::test {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitizer = true;
-#else
-constexpr bool kSanitizer = false;
-#endif
-
 std::vector<std::string> quickstart_with(const std::vector<std::string>& settings) {
   std::vector<std::string> words = {tool("pipeline-run"), pipeline("quickstart.toml")};
   for (const std::string& setting : {"data.root=" + shapes(), std::string("run.folder="), std::string("run.epochs=1"),

@@ -10,6 +10,13 @@
 
 namespace millrace::test {
 
+// Whether programs take memory and addresses that nothing plans.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kSanitizer = true;
+#else
+inline constexpr bool kSanitizer = false;
+#endif
+
 struct Outcome {
   int code = -1;  // exit code; 128 + signal when it was killed
   std::string out, err;

@@ -9,12 +9,6 @@
 namespace millrace::test {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitizer = true;
-#else
-constexpr bool kSanitizer = false;
-#endif
-
 double bound_in_mib(const std::string& report) {
   std::smatch match;
   if (!std::regex_search(report, match, std::regex(R"(([0-9.]+) (MiB|GiB)  in all)"))) return 0;
