@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "compute/loss_of_guessing.h"
+#include "loss_of_guessing.h"
 #include "millrace/error.h"
 #include "millrace/schedule.h"
 #include "run/number_watch.h"

@@ -1,4 +1,4 @@
-#include "compute/loss_of_guessing.h"
+#include "loss_of_guessing.h"
 
 #include <algorithm>
 #include <cmath>
