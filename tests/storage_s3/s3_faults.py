@@ -83,7 +83,8 @@ def chunk(body):
 
 def error(status, code, message, **headers):
     body = f"<Error><Code>{code}</Code><Message>{message}</Message></Error>".encode()
-    return head_of(status, headers | {"Content-Length": len(body)}) + body
+    # The connection is closed behind it; a client that was not told might send its next request into it.
+    return head_of(status, headers | {"Content-Length": len(body), "Connection": "close"}) + body
 
 
 # Before the request is looked at: bytes to send before the connection is closed; None to go on.
