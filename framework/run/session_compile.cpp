@@ -72,8 +72,8 @@ void Session::limit_batch(GraphBuild& build) const {
 
 // What may be meant, and rarely is.
 void Session::warn_of_graphs() {
+  if (!is_first()) return;
   for (const auto& build : builds_) {
-    if (!is_first()) return;
     const GraphPlan& plan = build->plan();
     const std::string lack = build->lack_of_classes(*builds_.front());
     if (!lack.empty()) observers_.warn(lack);

@@ -1,6 +1,7 @@
 // The course of a run: epochs of the main graph, other graphs at its boundaries, requests, and what observers are told.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <functional>

@@ -26,7 +26,7 @@ std::vector<std::string> command(const std::vector<std::string>& more) {
                                         "--set",
                                         "run.folder=",
                                         "--set",
-                                        "train.batch.size=200",
+                                        "train.batch.size=400",
                                         "--set",
                                         "train.read.limit=400",
                                         "--set",
@@ -47,6 +47,7 @@ TEST(Memory, StaysWithinTheBoundThatCheckPrintedAndTheBoundIsTight) {
   ASSERT_EQ(run.code, 0) << run.err;
   const double peak = static_cast<double>(run.peak_kib) / 1024;
   EXPECT_LE(peak, bound) << check.out;
+  EXPECT_LE(bound, 1.5 * peak) << check.out;
   EXPECT_LE(bound - mib_of(check.out, "program"), 1.2 * peak) << "the program's own is a round figure\n" << check.out;
 
   const auto epochs = events(run, "epoch");

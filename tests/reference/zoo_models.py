@@ -199,6 +199,14 @@ def espcn(channels, factor):
                  conv3=nn.Conv2d(32, channels * factor**2, 3, padding=1), shuffle=nn.PixelShuffle(factor))
 
 
+def resnet18_small(classes):
+    """As for CIFAR-10: a stem of 3x3, and no pooling behind it."""
+    model = published("resnet18", classes)
+    model.conv1 = nn.Conv2d(3, 64, 3, padding=1, bias=False)
+    model.maxpool = nn.Identity()
+    return model
+
+
 def lenet5(classes):
     return named(conv1=nn.Conv2d(1, 6, 5, padding=2), tanh1=nn.Tanh(), pool1=nn.AvgPool2d(2), conv2=nn.Conv2d(6, 16, 5), tanh2=nn.Tanh(),
                  pool2=nn.AvgPool2d(2), conv3=nn.Conv2d(16, 120, 5), tanh3=nn.Tanh(), flat=nn.Flatten(), fc1=nn.Linear(120, 84),
@@ -235,6 +243,7 @@ TWINS = [
     *(Twin(name, functools.partial(segmenting, name), side=96, step_side=96, task="segment") for name in SEGMENTING),
     *(Twin(name, functools.partial(segmenting, name, aux=True), side=96, step_side=96, task="segment", auxiliary={"aux": ("aux", 0.5)})
       for name in SEGMENTING),
+    own("resnet18", resnet18_small, side=32, step_side=32, variables=dict(stem="small")),
     own("lenet5", lenet5, side=28),
     own("alexnet_caffe", alexnet_caffe, side=227, bias_rate=2),
     own("unet", functools.partial(UNet, up="nearest"), task="segment"),

@@ -7,7 +7,7 @@ Ours is a whole run: JPEG files of the network's size are read and decoded in ev
 after a first one. PyTorch trains on one batch in memory, channels last, the better of eager and compiled: what is better is
 found once for each network and precision. Both: SGD with momentum, cross-entropy, float32 weights; bf16 means autocast there.
 Networks that give maps (unet, segnet_basic, segnet, fcn_resnet50, deeplabv3_resnet50) train on maps of labels, at CamVid's size
-where a pipeline of ours has it; ours read them from PNG files. Prints each round, then a table. The interpreter needs torch and
+where a pipeline of ours has it; ours read them from PNG files. resnet18_32 is ResNet-18 with a stem for images of 32 x 32. Prints each round, then a table. The interpreter needs torch and
 torchvision.
 """
 import argparse
@@ -22,7 +22,9 @@ import time
 
 HERE = pathlib.Path(__file__).resolve().parents[2]
 CLASSES = {"classify": 1000, "segment": 11}
-SIZES = {"inception_v3": (299, 299), "unet": (184, 240), "segnet_basic": (192, 240), "segnet": (384, 480)}  # else 224 x 224
+TITLES = {"unet": "unet, up transposed", "resnet18_32": "resnet18, stem small"}  # in zoo_models; else the network's name
+SIZES = {"inception_v3": (299, 299), "resnet18_32": (32, 32), "unet": (184, 240), "segnet_basic": (192, 240),
+         "segnet": (384, 480)}  # else 224 x 224
 PIPELINE = """
 [run]
 name = "pair"
@@ -66,10 +68,9 @@ LOSS = {"classify": "cross_entropy", "segment": "pixel_cross_entropy"}
 
 
 def twin(network):
-    """The network beside PyTorch's, without auxiliary outputs: of several, the last."""
     sys.path.insert(0, str(HERE / "tests/reference"))
     import zoo_models
-    return [t for t in zoo_models.TWINS if t.network == network and not t.auxiliary][-1]
+    return next(t for t in zoo_models.TWINS if t.title == TITLES.get(network, network))
 
 
 def draw_images(folder, count, size):
@@ -99,7 +100,7 @@ def ours(work, network, size, precision, batch):
     variables = dict(pair.variables) | (dict(height=size[0], width=size[1]) if "height" in pair.defaults else {})
     file = work / "pair.toml"
     text = "\n".join(f"{key} = {json.dumps(value)}" for key, value in variables.items())
-    file.write_text(PIPELINE.format(network=network, classes=CLASSES[pair.task], size=list(size), batch=batch, variables=text,
+    file.write_text(PIPELINE.format(network=pair.network, classes=CLASSES[pair.task], size=list(size), batch=batch, variables=text,
                                     loss=LOSS[pair.task],
                                     read=READ[pair.task].format(folder=folder_of(work, size), names=names)))
     run = os.environ.get("PIPELINE_RUN", str(HERE / "build/release/bin/pipeline-run"))
