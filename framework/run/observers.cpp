@@ -113,7 +113,7 @@ class Observers::Queue {
     Call call = Call::none;
   };
   bool reached(Until until) const {
-    if (failed_) return true;
+    if (failed_) return said_;
     if (until == Until::flushed) return flushes_ == 0;
     if (until == Until::synced) return syncs_ == 0;
     return until == Until::started ? started_ : ended_;
@@ -156,11 +156,13 @@ class Observers::Queue {
       std::optional<Error> error = deliver(fact, dropped);
       lock.lock();
       note(fact, error);
+      if (error && !start_error_ && !end_error_) {
+        lock.unlock();
+        all_.warn(fmt::format("observer '{}' failed, and is told nothing more: {}", name_, error->what()));
+        lock.lock();
+      }
+      said_ = failed_;
       changed_.notify_all();
-      if (!error || start_error_ || end_error_) continue;
-      lock.unlock();
-      all_.warn(fmt::format("observer '{}' failed, and is told nothing more: {}", name_, error->what()));
-      lock.lock();
     }
   }
 
@@ -219,6 +221,7 @@ class Observers::Queue {
   std::size_t flushes_ = 0, syncs_ = 0;
   std::uint64_t dropped_ = 0;
   bool started_ = false, ended_ = false, failed_ = false, closing_ = false;
+  bool said_ = false;  // the others know that it failed: who waits for it goes on, and may close them
   std::optional<Error> start_error_, end_error_;
   std::thread thread_;  // last: it uses all of the above
 };
