@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <ranges>
 
 #include "millrace/bytes.h"
 #include "millrace/split.h"
@@ -31,8 +32,8 @@ std::string lack_of(std::vector<Item> items, const std::string& device, const st
       fmt::format("{} of {} memory would be needed, and {} may be used", bytes_text(total), whose, bytes_text(limit));
   std::erase_if(items, [&](const Item& item) { return item.device != device; });
   std::stable_sort(items.begin(), items.end(), [](const Item& a, const Item& b) { return a.bytes > b.bytes; });
-  items.resize(std::min(items.size(), kNamed));
-  for (const Item& item : items) text += fmt::format("\n  {:>10}  {:<20}  {}", bytes_text(item.bytes), item.where, item.what);
+  for (const Item& item : items | std::views::take(kNamed))
+    text += fmt::format("\n  {:>10}  {:<20}  {}", bytes_text(item.bytes), item.where, item.what);
   return text;
 }
 
