@@ -38,6 +38,9 @@ void Session::make() {
   check_name();
   make_observers();
   if (!options_.notice.empty()) observers_.warn(options_.notice);
+  if (is_first()) {
+    for (const std::string& text : pipeline_.warnings) observers_.warn(text);
+  }
   find_checkpoint();
   if (pipeline_.network) choose_weights();
   if (options_.group != nullptr) options_.processes = options_.group->size();
