@@ -9,6 +9,7 @@
 #include <map>
 
 #include "config/expression.h"
+#include "network/variables.h"
 
 namespace millrace {
 
@@ -40,7 +41,7 @@ void merge(Value& base, const Value& over) {
 }
 
 std::optional<Value> read_chain(const std::string& path, const Position& at, const std::string& made_by,
-                                std::vector<std::string>& chain, Diagnostics& errors) {
+                                std::vector<std::string>& chain, std::set<std::string>& named, Diagnostics& errors) {
   chain.push_back(path);
   if (std::find(chain.begin(), chain.end() - 1, path) != chain.end() - 1) {
     errors.add(at, fmt::format("'extends' leads in a circle: {}", fmt::join(chain, " -> ")));
@@ -54,6 +55,7 @@ std::optional<Value> read_chain(const std::string& path, const Position& at, con
   }
   auto document = parse_toml(*text, made_by.empty() ? path : made_by, errors);
   if (!document) return std::nullopt;
+  for (const Reference& reference : references(*document)) named.insert(reference.name);
   const Value* extends = document->find("extends");
   if (!extends) return document;
   if (extends->kind() != Value::Kind::text) {
@@ -61,7 +63,7 @@ std::optional<Value> read_chain(const std::string& path, const Position& at, con
     return document;
   }
   const std::string base_path = (fs::path(path).parent_path() / extends->text()).lexically_normal().string();
-  auto base = read_chain(base_path, extends->at(), "", chain, errors);
+  auto base = read_chain(base_path, extends->at(), "", chain, named, errors);
   if (!base) return std::nullopt;
   document->erase("extends");
   merge(*base, *document);
@@ -116,9 +118,11 @@ std::string no_such_file(const std::string& path) {
   return fmt::format("{}; its folder has '{}'", message, fmt::join(others, "', '"));
 }
 
-std::optional<Value> read_document(const std::string& path, const Position& at, Diagnostics& errors, const std::string& made_by) {
+std::optional<Value> read_document(const std::string& path, const Position& at, Diagnostics& errors, const std::string& made_by,
+                                   std::set<std::string>* named) {
   std::vector<std::string> chain;
-  return read_chain(fs::path(path).lexically_normal().string(), at, made_by, chain, errors);
+  std::set<std::string> unasked;
+  return read_chain(fs::path(path).lexically_normal().string(), at, made_by, chain, named != nullptr ? *named : unasked, errors);
 }
 
 std::optional<Override> apply_override(const std::string& option, bool is_one_of_several, Value& document, Diagnostics& errors) {

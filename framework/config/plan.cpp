@@ -89,7 +89,7 @@ class PipelineReader {
   }
 
   void read(const std::vector<std::string>& overrides) {
-    auto document = read_document(pipeline_.file, {}, errors_, options_.made_by);
+    auto document = read_document(pipeline_.file, {}, errors_, options_.made_by, &named_);
     if (!document) return;
     std::vector<Override> applied;
     for (const std::string& option : overrides) {
@@ -105,6 +105,7 @@ class PipelineReader {
     read_figures();
     pipeline_.observers = plan_observers(root().find("observe"), registry_, errors_);
     report_strangers();
+    drop_used_values();
   }
 
   Pipeline take() { return std::move(pipeline_); }
@@ -182,11 +183,14 @@ class PipelineReader {
     });
   }
 
-  // Tables that are neither known nor used: a misspelt [run], a graph whose `flow` is misspelt.
+  // A reference that `extends` or --set has replaced counts: without them the key is used.
+  bool is_used(const std::string& key) const { return named_.contains(key) || is_referred(key); }
+
+  // What is neither known nor used: a misspelt [run], a graph whose `flow` is misspelt, a key that stands in no table.
   void report_strangers() {
     for (const Member& member : root().table()) {
       const Value& value = member.value;
-      if (is_known_table(member.key) || is_graph(member) || is_referred(member.key)) continue;
+      if (is_known_table(member.key) || is_graph(member) || is_used(member.key)) continue;
       if (member.at.line == 0) continue;  // made by --set, and checked there
       const std::string of_stage = table_of_stage(member.key);
       if (value.kind() == Value::Kind::table && !of_stage.empty()) {
@@ -204,8 +208,28 @@ class PipelineReader {
                     fmt::format("'{}' means nothing here and nothing refers to it; nearest is '{}'", member.key, *nearest));
       } else if (value.kind() == Value::Kind::table) {
         report_graph_without_flow(member, nearest);
+      } else {
+        report_unused_value(member, of_stage);
       }
     }
+  }
+
+  // Many a key is written above the first table by mistake. A variable that nothing uses does no harm.
+  void report_unused_value(const Member& member, const std::string& of_stage) {
+    const std::string likely = of_stage.empty() ? likely_place_clause(member.key, root(), registry_)
+                                                : fmt::format("; the table of that stage is {}", of_stage);
+    if (likely.empty()) {
+      pipeline_.warnings.push_back(fmt::format("{}: '{}' stands in no table and nothing refers to it: it changes nothing",
+                                               to_string(member.at), member.key));
+    } else {
+      errors_.add(member.at, fmt::format("'{}' means nothing here and nothing refers to it{}", member.key, likely));
+    }
+  }
+
+  // Else they would be unused in a file that is made of what is resolved.
+  void drop_used_values() {
+    std::erase_if(root().table(),
+                  [this](const Member& member) { return member.value.kind() != Value::Kind::table && is_used(member.key); });
   }
 
   static bool has_tables(const Value& value) {
@@ -267,7 +291,8 @@ class PipelineReader {
   const LoadOptions& options_;
   Diagnostics& errors_;
   Pipeline pipeline_;
-  std::set<std::string> referred_;
+  std::set<std::string> named_;     // see read_document()
+  std::set<std::string> referred_;  // see resolve_document()
 };
 
 }  // namespace

@@ -95,7 +95,9 @@ struct Pipeline {
   std::shared_ptr<const Network> network;  // with `freeze` applied; null when there is none
   std::vector<GraphPlan> graphs;           // in the order of the file
   std::vector<ObserverPlan> observers;     // by name
-  Value resolved;                          // the whole file after extends, ${...}, --set; with defaults left out
+  // The whole file after extends, ${...}, --set; without defaults, and without values that stand in no table and are used.
+  Value resolved;
+  std::vector<std::string> warnings;  // of what may be meant, and rarely is: for the run's observers
 
   const GraphPlan* graph(std::string_view name) const;
   const std::string& title() const { return made_by.empty() ? file : made_by; }  // of messages
@@ -112,8 +114,8 @@ struct Pipeline {
 // Top-level tables: [run]; [stop] and [plateau] (see stop_plan.h); [checkpoint] (see checkpoint_plan.h); [observe], which holds a
 // table for each observer (see observer_plan.h); [network], which has the keys of NetworkParams (see network_plan.h) and whose
 // other keys are variables of the network; graphs, which are the tables with `flow`. All but one graph have `every`. Any other
-// key is a variable for ${...}. A key that looks like a misspelt "run" or "network" and that nothing refers to is a mistake, and
-// so is a --set of a key that does not exist.
+// key is a variable for ${...}. A key that looks like a misspelt "run" or "network" and that nothing refers to is a mistake; so
+// is a value that stands in no table and has the name of a key, such as `epochs`, and a --set of a key that does not exist.
 Pipeline load_pipeline(const std::string& path, const std::vector<std::string>& overrides, const Registry& registry,
                        const LoadOptions& options = {});
 

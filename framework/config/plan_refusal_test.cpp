@@ -1,4 +1,4 @@
-// What a pipeline file is refused for.
+// What a pipeline file is refused for; connect_test.cpp and network_plan_test.cpp have what their sources refuse.
 #include "config/plan_fixture.h"
 
 namespace millrace::plan_test {
@@ -21,14 +21,6 @@ TEST_F(PlanRefuses, MemoryThatIsNoNumberOfBytes) {
   EXPECT_EQ(mistakes(train("[run]\nmemory = \"lots\"\n")),
             "p.toml:9:10: 'memory' must be a number of bytes such as \"512 MiB\" or \"8 GiB\", found \"lots\"");
   EXPECT_EQ(mistakes(train("[run]\nmemory = 8\n")), "p.toml:9:10: 'memory' must be text, found 8");
-}
-
-TEST_F(PlanRefuses, AVariableThatTheNetworkCannotUse) {
-  const std::string text = mistakes(train("[network]\nuse = \"small\"\nclasses = \"ten\"\n"));
-  EXPECT_TRUE(
-      text.starts_with("p.toml:10:11: classes = \"ten\" of network 'small': networks/small.toml:2:80: 'out' must be an integer"))
-      << text;
-  EXPECT_TRUE(text.ends_with("found \"ten\"")) << text;
 }
 
 TEST_F(PlanRefuses, OutOfRange) {
@@ -103,64 +95,6 @@ TEST_F(PlanRefuses, AMisspeltKeyMeansOneThatTheTableHasNotGot) {
       "p.toml:5:1: [train.read_folder] has no key 'patr'; nearest is 'part'");
 }
 
-TEST_F(PlanRefuses, AMisspeltKeyOfANetwork) {
-  EXPECT_EQ(mistakes(train("[network]\nues = \"networks/small.toml\"\nclasses = 3\n")),
-            "p.toml:8:1: [network] needs 'use': the name of a network, or the file that describes it\n"
-            "p.toml:9:1: [network] has no key 'ues'; nearest is 'use'");
-}
-
-TEST_F(PlanRefuses, AFileWhoseEndingIsMisspelt) {
-  EXPECT_EQ(mistakes(train("[network]\nuse = \"networks/small.tolm\"\nclasses = 3\n")),
-            "p.toml:9:7: there is no file 'networks/small.tolm'; nearest is 'networks/small.toml'");
-}
-
-TEST_F(PlanRefuses, UnknownNetworkFile) {
-  EXPECT_EQ(mistakes(train("[network]\nuse = \"networks/smal.toml\"\n")),
-            "p.toml:9:7: there is no file 'networks/smal.toml'; nearest is 'networks/small.toml'");
-  EXPECT_EQ(mistakes(train("[network]\nuse = \"elsewhere/small.toml\"\n")),
-            "p.toml:9:7: there is no file 'elsewhere/small.toml'; the zoo has it: use = \"small\"");
-  EXPECT_EQ(mistakes(train("[network]\nclasses = 3\n")),
-            "p.toml:8:1: [network] needs 'use': the name of a network, or the file that describes it");
-}
-
-TEST_F(PlanRefuses, WhatNetworkSaysOfItsWeights) {
-  const auto said = [&](const std::string& key) { return mistakes(train("[network]\nuse = \"small\"\nclasses = 7\n" + key)); };
-  write("networks/old.pth", "");
-  EXPECT_EQ(said("weights = \"networks/odl.pth\"\n"),
-            "p.toml:11:11: there is no file 'networks/odl.pth'; nearest is 'networks/old.pth'");
-  write("weights.pth", "");
-  fs::create_directories("folder/networks");
-  fs::copy_file("networks/small.toml", "folder/networks/small.toml");
-  write("folder/p.toml", train("[network]\nuse = \"small\"\nclasses = 7\nweights = \"weigths.pth\"\n"));
-  try {
-    load_pipeline("folder/p.toml", {}, registry_);
-    ADD_FAILURE() << "there are no such weights";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.message(),
-              "folder/p.toml:11:11: there is no file 'folder/weigths.pth'; in the working folder there is no file 'weigths.pth'; "
-              "nearest is 'weights.pth'");
-  }
-  write("p.toml", train("[network]\nuse = \"small\"\nclasses = 7\nweights = \"networks/odl.pth\"\n"));
-  EXPECT_NO_THROW(load_pipeline("p.toml", {}, registry_, {.other_weights = true, .made_by = {}})) << "others are named";
-  EXPECT_EQ(said("new = [\"fx\", \"fc\"]\nfreeze = [\"fc.wieght\"]\n"),
-            "p.toml:11:8: new: 'fx' fits no layer that has parameters; nearest is 'fc'\n"
-            "p.toml:12:11: freeze: 'fc.wieght' fits no layer that has parameters; nearest is 'fc.weight'");
-  EXPECT_EQ(said("freeze = [\"*\"]\n"), "p.toml:11:10: freeze: nothing is left to train");
-  EXPECT_EQ(said("new = [\"fc\"]\nfreeze = [\"fc.weight\"]\n"),
-            "p.toml:12:11: freeze: 'fc.weight' begins with random values, as 'new' says, and would never be trained");
-  EXPECT_EQ(said("new = [\"fc\"]\nfreeze = [\"fc.bias\"]\n"), "") << "the layer learns without its bias";
-  EXPECT_EQ(said("freeze = \"fc\"\n").find("p.toml:11:10: "), 0U);
-  EXPECT_EQ(said("rename = [{ from = \"a.*\", to = \"*.*\" }]\n"), "p.toml:11:11: rename: a rule has at most one * on each side");
-  EXPECT_EQ(said("weights = \"networks/old.pth\"\nsha256 = \"12\"\n"),
-            "p.toml:12:10: 'sha256' must be 64 hexadecimal digits, found \"12\"");
-  EXPECT_EQ(said("sha256 = \"" + std::string(64, 'a') + "\"\n"),
-            "p.toml:11:10: [network] has 'sha256', and no 'weights' that it is the sum of");
-  EXPECT_NE(said("weights = \"htps://host/x.pth\"\n").find("p.toml:11:11: 'htps://host/x.pth': no plugin reads 'htps://'"),
-            std::string::npos);
-  EXPECT_EQ(said("freze = [\"fc\"]\n"),
-            "p.toml:11:1: [network] has no key 'freze'; nearest is 'freeze'; network 'small' has the variables 'classes'");
-}
-
 TEST_F(PlanRefuses, WhatAnOptionMadeByTheNameOfTheOption) {
   const auto said = [&](const std::vector<std::string>& overrides) {
     try {
@@ -186,100 +120,6 @@ TEST_F(PlanRefuses, WhatAnOptionMadeByTheNameOfTheOption) {
   write("p.toml", train("[network]\nuse = \"networks/made.toml\"\n"));
   EXPECT_EQ(said({}), "");
   EXPECT_EQ(said({"trian.batch.size=2"}), "--set: 'trian.batch.size' is set, but the file has no 'trian'; nearest is 'train'");
-}
-
-TEST_F(PlanRefuses, ANetworkThatTheZooLacks) {
-  const std::string text = mistakes(train("[network]\nuse = \"resnet81\"\n"));
-  EXPECT_TRUE(
-      text.starts_with("p.toml:9:7: there is no network 'resnet81'; nearest is 'resnet18'; there are airbench94, alexnet, "))
-      << text;
-  EXPECT_NE(text.find("small, squeezenet1_1, "), std::string::npos) << text;  // the one beside the file is among those of the zoo
-  EXPECT_TRUE(text.ends_with("; a file of your own is named with its ending: \"resnet81.toml\"")) << text;
-}
-
-TEST_F(PlanRefuses, PortMismatch) {
-  EXPECT_EQ(mistakes(train("from = \"read\"\n")),
-            "p.toml:8:8: port mismatch: 'batch' takes ImageChunk, 'read' gives SampleChunk");
-  EXPECT_EQ(mistakes(train("[train.metrics]\nfrom = \"forward_backward.gradients\"\n")),
-            "p.toml:9:8: port mismatch: 'metrics' takes StepResult, 'forward_backward' gives GradientBucket and StepResult");
-  EXPECT_EQ(mistakes(train("[train.metrics]\nfrom = \"forward_backward.loss\"\n")),
-            "p.toml:9:8: 'forward_backward' has no output 'loss'; it has 'gradients', 'result'");
-}
-
-TEST_F(PlanRefuses, InputThatNobodyFeeds) {
-  EXPECT_EQ(
-      mistakes("[train]\nflow = [\"read_folder\", \"batch\"]\n[train.read_folder]\npath = \"x\"\n[train.batch]\nsize = 1\n"),
-      "p.toml:2:24: 'batch' takes ImageChunk, which no stage before it in the flow of [train] gives ('read_folder' gives "
-      "SampleChunk); 'decode_image' would give it");
-}
-
-TEST_F(PlanRefuses, FromLeadsBackwards) {
-  EXPECT_EQ(
-      mistakes(train("from = \"metrics\"\n")),
-      "p.toml:8:8: 'from' of 'batch' leads backwards: 'metrics' stands after it in the flow. That is a cycle without credit: "
-      "only batches and step tokens flow back, on edges that the framework makes itself");
-  EXPECT_EQ(mistakes(train("from = \"batch\"\n")),
-            "p.toml:8:8: 'from' of 'batch' leads backwards: 'batch' is the stage itself. That is a cycle without credit: "
-            "only batches and step tokens flow back, on edges that the framework makes itself");
-}
-
-TEST_F(PlanRefuses, FromNamesNoStage) {
-  EXPECT_EQ(mistakes(train("from = \"decode\"\n")),
-            "p.toml:8:8: 'from' of 'batch': there is no stage 'decode' in the flow of [train]; nearest is 'decode_image'");
-  EXPECT_EQ(mistakes(train("from = [\"augment\", \"read\"]\n")),
-            "p.toml:8:8: 'from' of 'batch' names 2 stages, but the stage has 1 input");
-}
-
-TEST_F(PlanRefuses, SamplesThatNothingTakes) {
-  EXPECT_EQ(mistakes("[train]\nflow = [\"read_folder\", \"decode_image\", \"batch\", \"augment\", \"forward_backward\"]\n"
-                     "[train.read_folder]\npath = \"x\"\n[train.batch]\nsize = 1\n"),
-            "p.toml:2:49: nothing takes what 'augment' gives; put it before 'batch' in the flow");
-  EXPECT_EQ(mistakes(train("from = \"decode_image\"\n")),
-            "p.toml:2:33: nothing takes what 'augment' gives; name it in 'from' of the stage that is to take it");
-}
-
-class Evaluate : public Plain {
- public:
-  using Plain::Plain;
-  static void describe(StageDescription<Params>& d) {
-    d.name("forward").input(payload::kBatch).output(payload::kStepResult, "result").per_replica();
-  }
-};
-
-class PassOn : public Plain {
- public:
-  using Plain::Plain;
-  static void describe(StageDescription<Params>& d) {
-    d.name("allreduce").input(payload::kGradientBucket).output(payload::kGradientBucket);
-  }
-};
-
-TEST_F(PlanRefuses, GradientsThatNoStageUses) {
-  registry_.add_stage<PassOn>();
-  registry_.add_stage<Evaluate>();
-  const std::string tables = "[train.read_folder]\npath = \"x\"\n[train.batch]\nsize = 1\n";
-  const auto said = [&](const std::string& end) {
-    return mistakes("[train]\nflow = [\"read_folder\", \"decode_image\", \"batch\", " + end + "]\n" + tables);
-  };
-  const std::string message =
-      "p.toml:2:49: 'forward_backward' computes gradients, and no stage of [train] uses them, so that nothing is trained; put "
-      "'optimizer' behind it in the flow";
-  EXPECT_EQ(said("\"forward_backward\", \"metrics\""), message);
-  EXPECT_EQ(said("\"forward_backward\", \"allreduce\", \"metrics\""), message);
-  EXPECT_EQ(said("\"forward_backward\", \"allreduce\", \"optimizer\""), "");
-  EXPECT_EQ(said("\"forward\", \"metrics\""), "");
-  EXPECT_EQ(mistakes(train("[check]\nevery = \"epoch\"\nflow = [\"read_folder\", \"decode_image\", \"batch\", "
-                           "\"forward_backward\", \"metrics\"]\n[check.read_folder]\npath = \"y\"\n[check.batch]\nsize = 5\n")),
-            "p.toml:10:49: 'forward_backward' computes gradients, and no stage of [check] uses them; a graph beside the training "
-            "takes 'forward' instead");
-}
-
-TEST_F(PlanRefuses, SamplesThatTwoStagesTake) {
-  registry_.add_stage<Look>();
-  EXPECT_EQ(mistakes("[train]\nflow = [\"read_folder\", \"decode_image\", \"augment\", \"look\", \"batch\"]\n"
-                     "[train.read_folder]\npath = \"x\"\n[train.batch]\nsize = 1\n[train.look]\nfrom = \"decode_image\"\n"),
-            "p.toml:2:24: 'augment' and 'look' take what 'decode_image' gives; samples take one way, as stages change them where "
-            "they lie");
 }
 
 TEST_F(PlanRefuses, NameTwiceInTheFlow) {

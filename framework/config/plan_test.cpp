@@ -1,4 +1,6 @@
 // What is read from a pipeline file.
+#include <fmt/format.h>
+
 #include "config/plan_fixture.h"
 
 namespace millrace::plan_test {
@@ -128,6 +130,28 @@ TEST_F(Plan, ResolvedFileCanBeReadAgain) {
   const Pipeline again = load(to_toml(first.resolved));
   EXPECT_EQ(to_toml(again.resolved), to_toml(first.resolved));
   EXPECT_EQ(again.network->output(), Shape({5}));
+  EXPECT_EQ(again.warnings, std::vector<std::string>()) << "the record has no variable that nothing refers to any more";
+}
+
+TEST_F(Plan, AValueThatNothingRefersToIsWarnedOf) {
+  const auto warned = [&](const std::string& text, const std::vector<std::string>& overrides = {}) {
+    return fmt::format("{}", fmt::join(load(text, overrides).warnings, "\n"));
+  };
+  const std::string used = train("[train.augment]\nflip_x = \"${often}\"\n");
+  EXPECT_EQ(warned("often = 1\n" + train()),
+            "p.toml:1:1: 'often' stands in no table and nothing refers to it: it changes nothing");
+  EXPECT_EQ(warned("often = 1\n" + used), "");
+  EXPECT_EQ(warned("often = 1\n" + used, {"train.augment.flip_x=0"}), "") << "it is used without --set";
+  EXPECT_EQ(warned(used, {"often=1"}), "");
+  EXPECT_EQ(warned(train("[data]\nroot = \"x\"\n")), "") << "tables of variables do no harm";
+  write("base.toml", "often = 1\nseldom = 0\n" + used);
+  EXPECT_EQ(warned("extends = \"base.toml\"\n[train.augment]\nflip_x = \"${seldom}\"\n"), "") << "the base uses it";
+  EXPECT_EQ(warned("extends = \"base.toml\"\n"),
+            "base.toml:2:1: 'seldom' stands in no table and nothing refers to it: it changes nothing");
+  const std::string aside =
+      "[aside]\nevery = \"never\"\nflow = [\"read_folder\", \"decode_image\", \"batch\"]\n"
+      "[aside.read_folder]\npath = \"${place}\"\n[aside.batch]\nsize = 5\n";
+  EXPECT_EQ(warned("place = \"y\"\n" + train(aside)), "") << "with --graph alone";
 }
 
 }  // namespace

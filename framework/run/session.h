@@ -173,7 +173,13 @@ class Session {
   void start_replicas();
   void place_steps();
   void make_observers();
+  // session_processes.cpp
   void check_processes() const;
+  void make_agreements();
+  void share_reports();
+  void receive_reports();
+  void leave(const std::string& why);
+  bool is_first() const { return options_.group == nullptr || options_.group->rank() == 0; }
   // session_resume.cpp
   void check_name() const;
   // "quickstart/2026-01-01T00-00-00": below run.folder; of a run that lies elsewhere, its last two names.
@@ -210,9 +216,6 @@ class Session {
   const NamedTensor* saved_tensor(const std::map<std::string, const NamedTensor*>& tensors, const Parameter& parameter,
                                   const std::string& state, std::size_t replica) const;
   void restore_stages();
-  void make_agreements();
-  void share_reports();
-  void receive_reports();
   // session_verify.cpp
   void watch_gates();
   std::vector<RunState::BatchHash> last_batches(std::uint64_t done);
@@ -225,8 +228,6 @@ class Session {
   std::string command_with(const std::string& command, const char* option, const std::filesystem::path& folder) const;
   Error with_advice(const Error& error) const;
   Error with_checkpoint(const Error& error) const;
-  void leave(const std::string& why);
-  bool is_first() const { return options_.group == nullptr || options_.group->rank() == 0; }
   void exchange_evaluated();
   void with_weights(const std::function<void(WeightsFile& weights)>& use);
   void write_finite(const WeightsFile& weights, const std::string& path) const;

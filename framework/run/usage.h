@@ -78,8 +78,8 @@ Usage for_photographs(Usage usage);
 
 // Where `here`, of a pipeline, does otherwise than `stored`, of its weights: preparation, and the first variable or layer of the
 // network that is another. Not compared: classes that one of the two does not know, or where the last layers are new
-// (`other_task`); targets that one of them has not; a precision that is left to the run; initialisers. A network that restores
-// may be given images without targets as for_photographs() has it.
+// (`other_task`); targets that one of them has not; a precision that is left to the run, or that --set says; initialisers. A
+// network that restores may be given images without targets as for_photographs() has it.
 Diagnostics disagreements(const Usage& stored, const Usage& here, bool other_task);
 
 }  // namespace millrace

@@ -116,10 +116,12 @@ class UsageComparison {
     }
   }
 
+  // Weights are float32 whatever the run computed with. Results differ in rounding, so that --set alone says enough.
   void precision() {
-    if (here_.precision == "auto" || here_.precision == stored_.precision) return;
+    const bool is_asked_for = here_.precision_at.file && !is_in_file(here_.precision_at);
+    if (is_asked_for || here_.precision == "auto" || here_.precision == stored_.precision) return;
     add(here_.precision_at, "[run] has", fmt::format("precision = \"{}\"", here_.precision),
-        fmt::format("precision = \"{}\"", stored_.precision));
+        fmt::format("precision = \"{0}\" (--set run.precision={1} says that it is meant)", stored_.precision, here_.precision));
   }
 
   // One message: where one layer is another, those behind it often are.

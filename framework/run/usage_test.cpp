@@ -117,6 +117,17 @@ TEST(Usage, OfADamagedFileOrANewerVersionIsRefused) {
   EXPECT_NE(message(with("\"pad\"]", "\"crop\"]")).find("'prepare'"), std::string::npos);
 }
 
+TEST(Usage, APrecisionThatSetAsksForIsMeant) {
+  Usage here = usage();
+  here.precision = "bf16";
+  here.precision_at = {std::make_shared<const std::string>("p.toml"), 3, 13};
+  EXPECT_EQ(said_of(here),
+            "p.toml:3:13: [run] has precision = \"bf16\", and the weights were validated with precision = \"fp32\" (--set "
+            "run.precision=bf16 says that it is meant)");
+  here.precision_at = {std::make_shared<const std::string>("--set run.precision"), 0, 0};
+  EXPECT_EQ(said_of(here), "");
+}
+
 struct Way {
   const char *name, *from, *to, *said;
 };

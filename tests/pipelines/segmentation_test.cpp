@@ -343,5 +343,25 @@ TEST_F(Segmentation, PredictionsBesideLabelImagesHaveTheFiguresOfTheValidation) 
   EXPECT_TRUE(fs::exists(folder_ / "o/masks/00.png"));
 }
 
+TEST_F(Segmentation, PredictionsBesideLabelImagesInShardsHaveTheFiguresOfTheValidation) {
+  const Trained trained = train();
+  const nlohmann::json there = events(trained.outcome, "validate").back();
+  const Outcome packed = run_command({tool("pipeline-data"), "pack", file(), "--graph", "validate", "--out", folder_ / "shards"});
+  ASSERT_EQ(packed.code, 0) << packed.err;
+  const auto predict = [&](const std::string& data) {
+    return run_command({tool("pipeline-run"), "--predict", data, "--labels", "shards", "--weights",
+                        (trained.folder / "weights.safetensors").string(), "--out", folder_ / "o", "--devices", "cpu", "--json"});
+  };
+  const Outcome outcome = predict(folder_ / "shards");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto here = events(outcome, "validate").at(0);
+  for (const char* key : {"samples", "loss", "accuracy", "mean_iou"}) EXPECT_EQ(here.at(key), there.at(key)) << key;
+  EXPECT_TRUE(fs::exists(folder_ / "o/evaluation/classes.csv"));
+  std::ofstream(folder_ / "list.csv") << "file_name\nval/images/00.png\n";
+  const Outcome refused = predict(folder_ / "list.csv");
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_NE(refused.err.find("--labels: a list names no label images: name two folders, "), std::string::npos) << refused.err;
+}
+
 }  // namespace
 }  // namespace millrace::test

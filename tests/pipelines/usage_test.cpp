@@ -178,7 +178,9 @@ TEST_F(WeightsUsage, RefusesToPrepareImagesOtherwise) {
     const Outcome meant = validate({"--check", "--set", "validate." + change, "--set", "network.preprocessing=mine"});
     EXPECT_EQ(meant.code, 0) << meant.err;
   }
-  const Outcome precision = validate({"--check", "--set", "run.precision=bf16"});
+  std::ofstream(folder_ / "bf16.toml") << "extends = \"q.toml\"\n[run]\nprecision = \"bf16\"\n";
+  const Outcome precision =
+      run_command({tool("pipeline-run"), folder_ / "bf16.toml", "--graph", "validate", "--weights", weights_, "--check"});
   EXPECT_EQ(precision.code, 2);
   EXPECT_NE(precision.err.find("[run] has precision = \"bf16\", and the weights were validated with precision = \"fp32\""),
             std::string::npos)
@@ -212,8 +214,10 @@ TEST_F(WeightsUsage, OfBf16CanBeUsedWithoutIt) {
   const Outcome refused = without({});
   EXPECT_EQ(refused.code, 2);
   EXPECT_NE(refused.err.find("(--set run.precision=auto)"), std::string::npos) << refused.err;
-  const Outcome predicted = without({"--set", "run.precision=auto"});
-  EXPECT_EQ(predicted.code, 0) << predicted.err;
+  for (const char* precision : {"auto", "fp32"}) {
+    const Outcome predicted = without({"--set", std::string("run.precision=") + precision});
+    EXPECT_EQ(predicted.code, 0) << predicted.err;
+  }
 }
 
 TEST_F(WeightsUsage, TrainingIsWarnedAndGoesOn) {

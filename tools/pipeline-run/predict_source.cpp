@@ -57,17 +57,41 @@ Value texts(const std::vector<std::string>& names) {
   return Value(std::move(list));
 }
 
-// Pairs with label images, whose values are classes as the weights' run had it.
-Value label_images(const std::string& data, const std::string& labels, const Usage& usage) {
-  const Value *const ids = usage.target.find("ids"), *const colours = usage.target.find("colours");
+// By number, as the network has them.
+std::string name_of_class(const Usage& usage, std::size_t number) {
+  return number < usage.classes.size() ? escaped(usage.classes[number]) : std::to_string(number);
+}
+
+const Array& values_of_classes(const Usage& usage) {
+  const Value* const ids = usage.target.find("ids");
   if (ids == nullptr || ids->kind() != Value::Kind::array) {
     fail(ErrorKind::usage, "--labels: the weights do not say which values of label images are which class");
   }
+  return ids->array();
+}
+
+// Shards with label images of class numbers, as `pipeline-data pack` writes them.
+Value label_members(const std::string& data, const Usage& usage) {
   Array classes;
-  for (std::size_t c = 0; c < ids->array().size(); ++c) {
+  for (std::size_t c = 0; c < values_of_classes(usage).size(); ++c) classes.emplace_back(name_of_class(usage, c));
+  Value table;
+  table.set("stage", Value("read_tar"));
+  table.set("path", Value(escaped(data)));
+  table.set("labels", Value("none"));
+  table.set("target", Value("classes"));
+  table.set("classes", Value(std::move(classes)));
+  return table;
+}
+
+// Pairs with label images, whose values are classes as the weights' run had it.
+Value label_images(const std::string& data, const std::string& labels, const Usage& usage) {
+  const Array& ids = values_of_classes(usage);
+  const Value* const colours = usage.target.find("colours");
+  Array classes;
+  for (std::size_t c = 0; c < ids.size(); ++c) {
     Value entry;
-    entry.set("name", Value(c < usage.classes.size() ? escaped(usage.classes[c]) : std::to_string(c)));
-    entry.set("ids", ids->array()[c]);
+    entry.set("name", Value(name_of_class(usage, c)));
+    entry.set("ids", ids[c]);
     if (colours != nullptr && c < colours->array().size()) entry.set("colour", colours->array()[c]);
     classes.push_back(std::move(entry));
   }
@@ -80,22 +104,23 @@ Value label_images(const std::string& data, const std::string& labels, const Usa
 }
 
 void check_labels(const std::string& type, const std::string& labels, const Usage& usage) {
-  if (usage.output == "map" && type != "read_folder") {
+  const bool of_pixels = usage.output == "map";
+  if (!of_pixels && usage.output != "classes") {
     fail(ErrorKind::usage,
-         "--labels: label images are those of a folder of images, and {} reads no folder: name two folders, --predict IMAGES "
-         "--labels LABELS. What stands in lists and shards is compared by a graph of the run's own file",
-         type);
+         "--labels: figures are of classes, and the output of this network is \"{}\"; a graph of the run's own file, with {}",
+         usage.output,
+         usage.output == "image" ? "write_quality, compares pictures with their targets"
+                                 : "metrics, compares it with its targets");
   }
-  std::error_code ignored;
-  if (usage.output == "map" && labels.find("://") == std::string::npos && !fs::is_directory(labels, ignored)) {
+  if (of_pixels && type == "read_list") {
+    fail(ErrorKind::usage,
+         "--labels: a list names no label images: name two folders, --predict IMAGES --labels LABELS, or shards that hold them "
+         "too, --labels shards");
+  }
+  if (of_pixels && type == "read_folder") {
+    std::error_code ignored;
+    if (labels.find("://") != std::string::npos || fs::is_directory(labels, ignored)) return;
     fail(ErrorKind::usage, "--labels: '{}' is no folder: name the folder of label images", labels);
-  }
-  if (usage.output == "map") return;
-  if (usage.output != "classes") {
-    fail(ErrorKind::usage,
-         "--labels: figures are of classes, and the output of this network is \"{}\"; a graph of the run's own file, with "
-         "write_quality, compares pictures",
-         usage.output);
   }
   const std::string fits = type == "read_folder" ? "path" : type == "read_list" ? "column" : "shards";
   if (labels != fits) {
@@ -138,7 +163,9 @@ std::string absolute_path(const std::string& path) {
 Value source_of(const std::string& data, const std::string& labels, const Usage& usage) {
   const std::string type = type_of(data);
   if (!labels.empty()) check_labels(type, labels, usage);
-  if (!labels.empty() && usage.output == "map") return label_images(data, labels, usage);
+  if (!labels.empty() && usage.output == "map") {
+    return type == "read_tar" ? label_members(data, usage) : label_images(data, labels, usage);
+  }
   Value table;
   table.set("stage", Value(type));
   table.set("path", Value(escaped(data)));

@@ -1,0 +1,85 @@
+// What the table [network] is refused for.
+#include "config/plan_fixture.h"
+
+namespace millrace::plan_test {
+namespace {
+
+class NetworkPlanRefuses : public PlanFixture {};
+
+TEST_F(NetworkPlanRefuses, AVariableThatTheNetworkCannotUse) {
+  const std::string text = mistakes(train("[network]\nuse = \"small\"\nclasses = \"ten\"\n"));
+  EXPECT_TRUE(
+      text.starts_with("p.toml:10:11: classes = \"ten\" of network 'small': networks/small.toml:2:80: 'out' must be an integer"))
+      << text;
+  EXPECT_TRUE(text.ends_with("found \"ten\"")) << text;
+}
+
+TEST_F(NetworkPlanRefuses, AMisspeltKeyOfANetwork) {
+  EXPECT_EQ(mistakes(train("[network]\nues = \"networks/small.toml\"\nclasses = 3\n")),
+            "p.toml:8:1: [network] needs 'use': the name of a network, or the file that describes it\n"
+            "p.toml:9:1: [network] has no key 'ues'; nearest is 'use'");
+}
+
+TEST_F(NetworkPlanRefuses, AFileWhoseEndingIsMisspelt) {
+  EXPECT_EQ(mistakes(train("[network]\nuse = \"networks/small.tolm\"\nclasses = 3\n")),
+            "p.toml:9:7: there is no file 'networks/small.tolm'; nearest is 'networks/small.toml'");
+}
+
+TEST_F(NetworkPlanRefuses, UnknownNetworkFile) {
+  EXPECT_EQ(mistakes(train("[network]\nuse = \"networks/smal.toml\"\n")),
+            "p.toml:9:7: there is no file 'networks/smal.toml'; nearest is 'networks/small.toml'");
+  EXPECT_EQ(mistakes(train("[network]\nuse = \"elsewhere/small.toml\"\n")),
+            "p.toml:9:7: there is no file 'elsewhere/small.toml'; the zoo has it: use = \"small\"");
+  EXPECT_EQ(mistakes(train("[network]\nclasses = 3\n")),
+            "p.toml:8:1: [network] needs 'use': the name of a network, or the file that describes it");
+}
+
+TEST_F(NetworkPlanRefuses, WhatNetworkSaysOfItsWeights) {
+  const auto said = [&](const std::string& key) { return mistakes(train("[network]\nuse = \"small\"\nclasses = 7\n" + key)); };
+  write("networks/old.pth", "");
+  EXPECT_EQ(said("weights = \"networks/odl.pth\"\n"),
+            "p.toml:11:11: there is no file 'networks/odl.pth'; nearest is 'networks/old.pth'");
+  write("weights.pth", "");
+  fs::create_directories("folder/networks");
+  fs::copy_file("networks/small.toml", "folder/networks/small.toml");
+  write("folder/p.toml", train("[network]\nuse = \"small\"\nclasses = 7\nweights = \"weigths.pth\"\n"));
+  try {
+    load_pipeline("folder/p.toml", {}, registry_);
+    ADD_FAILURE() << "there are no such weights";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(),
+              "folder/p.toml:11:11: there is no file 'folder/weigths.pth'; in the working folder there is no file 'weigths.pth'; "
+              "nearest is 'weights.pth'");
+  }
+  write("p.toml", train("[network]\nuse = \"small\"\nclasses = 7\nweights = \"networks/odl.pth\"\n"));
+  EXPECT_NO_THROW(load_pipeline("p.toml", {}, registry_, {.other_weights = true, .made_by = {}})) << "others are named";
+  EXPECT_EQ(said("new = [\"fx\", \"fc\"]\nfreeze = [\"fc.wieght\"]\n"),
+            "p.toml:11:8: new: 'fx' fits no layer that has parameters; nearest is 'fc'\n"
+            "p.toml:12:11: freeze: 'fc.wieght' fits no layer that has parameters; nearest is 'fc.weight'");
+  EXPECT_EQ(said("freeze = [\"*\"]\n"), "p.toml:11:10: freeze: nothing is left to train");
+  EXPECT_EQ(said("new = [\"fc\"]\nfreeze = [\"fc.weight\"]\n"),
+            "p.toml:12:11: freeze: 'fc.weight' begins with random values, as 'new' says, and would never be trained");
+  EXPECT_EQ(said("new = [\"fc\"]\nfreeze = [\"fc.bias\"]\n"), "") << "the layer learns without its bias";
+  EXPECT_EQ(said("freeze = \"fc\"\n").find("p.toml:11:10: "), 0U);
+  EXPECT_EQ(said("rename = [{ from = \"a.*\", to = \"*.*\" }]\n"), "p.toml:11:11: rename: a rule has at most one * on each side");
+  EXPECT_EQ(said("weights = \"networks/old.pth\"\nsha256 = \"12\"\n"),
+            "p.toml:12:10: 'sha256' must be 64 hexadecimal digits, found \"12\"");
+  EXPECT_EQ(said("sha256 = \"" + std::string(64, 'a') + "\"\n"),
+            "p.toml:11:10: [network] has 'sha256', and no 'weights' that it is the sum of");
+  EXPECT_NE(said("weights = \"htps://host/x.pth\"\n").find("p.toml:11:11: 'htps://host/x.pth': no plugin reads 'htps://'"),
+            std::string::npos);
+  EXPECT_EQ(said("freze = [\"fc\"]\n"),
+            "p.toml:11:1: [network] has no key 'freze'; nearest is 'freeze'; network 'small' has the variables 'classes'");
+}
+
+TEST_F(NetworkPlanRefuses, ANetworkThatTheZooLacks) {
+  const std::string text = mistakes(train("[network]\nuse = \"resnet81\"\n"));
+  EXPECT_TRUE(
+      text.starts_with("p.toml:9:7: there is no network 'resnet81'; nearest is 'resnet18'; there are airbench94, alexnet, "))
+      << text;
+  EXPECT_NE(text.find("small, squeezenet1_1, "), std::string::npos) << text;  // the one beside the file is among those of the zoo
+  EXPECT_TRUE(text.ends_with("; a file of your own is named with its ending: \"resnet81.toml\"")) << text;
+}
+
+}  // namespace
+}  // namespace millrace::plan_test
