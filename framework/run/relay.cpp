@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/out_of_memory.h"
 #include "base/thread_name.h"
 #include "millrace/error.h"
 #include "run/wire.h"
@@ -42,11 +43,12 @@ void Reporter::send(std::span<const std::byte> message) {
 }
 
 ReportReceiver::ReportReceiver(Group& group, Take take) : group_(group), take_(std::move(take)) {
-  for (int rank = 1; rank < group.size(); ++rank) threads_.emplace_back([this, rank] { listen(rank); });
-}
-
-ReportReceiver::~ReportReceiver() {
-  for (std::thread& thread : threads_) thread.join();
+  try {
+    for (int rank = 1; rank < group.size(); ++rank) threads_.emplace_back([this, rank] { listen(rank); });
+  } catch (...) {
+    group.leave(kNoThread);
+    throw;
+  }
 }
 
 void ReportReceiver::listen(int rank) {

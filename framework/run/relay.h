@@ -40,7 +40,7 @@ class RelayObserver final : public RunObserver {
   Reporter& reporter_;
 };
 
-// Rank 0's end: a thread for each other process.
+// Rank 0's end: a thread for each other process. They end, and are joined, when the group was left or all others have ended.
 class ReportReceiver {
  public:
   struct Take {
@@ -48,14 +48,15 @@ class ReportReceiver {
     std::function<void(BadSampleEvent event)> bad_sample;
     std::function<void(WarningEvent event)> warning;
   };
-  ReportReceiver(Group& group, Take take);
-  ~ReportReceiver();  // REQUIRES: the group was left, or all others have ended
+  ReportReceiver(Group& group, Take take);  // leaves the group where it throws: the threads that have begun end
+  ReportReceiver(const ReportReceiver&) = delete;
+  ReportReceiver& operator=(const ReportReceiver&) = delete;
 
  private:
   void listen(int rank);
   Group& group_;
   const Take take_;
-  std::vector<std::thread> threads_;
+  std::vector<std::jthread> threads_;
 };
 
 // Adds up what the processes measured of a step, in order of rank. Not thread-safe.

@@ -125,6 +125,8 @@ class Training {
   std::optional<Error> error_;
 
   double training_seconds_ = 0;  // of the epoch so far, validation apart
+  // What training_seconds_ and the sums of the epoch have from before this run went on, perhaps at another pace.
+  double seconds_before_ = 0, samples_before_ = 0;
   Clock::time_point resumed_;
 };
 

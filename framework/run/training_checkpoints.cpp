@@ -11,7 +11,8 @@ void Training::go_on_from(const RunState& state) {
   rules_.restore(state.watched);
   if (state.rate_factor != 1) parts_.requests.set_factor(state.step, state.rate_factor);
   const RunState::Epoch& epoch = state.so_far;
-  training_seconds_ = epoch.seconds;
+  training_seconds_ = seconds_before_ = epoch.seconds;
+  samples_before_ = epoch.samples;
   if (epoch.steps > 0) {
     parts_.log.restore(
         parts_.builds.front()->plan().name, state.epoch,

@@ -72,7 +72,7 @@ void Training::end_epoch(std::uint64_t epoch, std::uint64_t done) {
   if (done % steps_per_epoch_ != 0) return;  // a longer run may go on with this epoch
   parts_.log.forget(name, epoch);
   parts_.log.samples_done(name, epoch + 1, 0);
-  training_seconds_ = 0;
+  training_seconds_ = seconds_before_ = samples_before_ = 0;
 }
 
 // The last reports are a matter of microseconds. A stage that never makes them must not keep the run.
@@ -163,10 +163,10 @@ void Training::tell_tick(const std::string& waits_for) {
   const std::uint64_t epoch = event.step / steps_per_epoch_;
   const RunLog::Sums sums = parts_.log.sums(build.plan().name, epoch);
   event.figures = sums.figures();
-  const double seconds = training_seconds_ + seconds_since(resumed_);
-  const std::uint64_t steps = event.step - first_step_of(epoch);
+  const double seconds = training_seconds_ - seconds_before_ + seconds_since(resumed_);
+  const std::uint64_t steps = event.step - std::max(epoch * steps_per_epoch_, parts_.first_step);
   if (steps > 0) {
-    event.images_per_second = sums.samples / seconds;
+    event.images_per_second = (sums.samples - samples_before_) / seconds;
     event.seconds_left = seconds / static_cast<double>(steps) * static_cast<double>(event.steps - event.step);
   }
   const Graph::Figures figures = parts_.graphs.front()->figures();

@@ -265,7 +265,33 @@ TEST_F(Signals, ASecondOneEndsTheProgramAtOnce) {
   program.send(SIGCONT);
   ASSERT_TRUE(program.ends(kAtOnce)) << program.err();
   EXPECT_TRUE(program.code() == 143 || program.code() == 130) << program.code();
+  EXPECT_NE(program.err().find("\npipeline-run: stopped at once by a second signal; nothing more was saved\n"), std::string::npos)
+      << program.err();
   EXPECT_TRUE(program.is_alone(5));
+}
+
+// `timeout` sends its signal to the program and to its group.
+TEST_F(Signals, TheSameOneAgainWithinAMomentIsTheSameRequest) {
+  double took = 1;
+  for (int attempt = 0; attempt < 20 && took > 0.1; ++attempt) {  // a busy machine may take a moment between two of them
+    RunningProgram program(command("runs", set_));
+    ASSERT_TRUE(program.says("\"event\":\"step\"", kPatience)) << program.err();
+    const double begin = seconds_now();
+    for (int i = 0; i < 10; ++i) {
+      program.send_to_all(SIGINT);
+      std::this_thread::sleep_for(std::chrono::milliseconds(3));
+    }
+    took = seconds_now() - begin;
+    ASSERT_TRUE(program.ends(kSoon)) << program.err();
+    if (took > 0.1) continue;
+    EXPECT_EQ(program.code(), 130) << program.err();
+    EXPECT_EQ(program.err().find("second signal"), std::string::npos) << program.err();
+    const auto ends = events_of(program, "end"), written = events_of(program, "checkpoint");
+    ASSERT_EQ(ends.size(), 1U) << program.err();
+    ASSERT_FALSE(written.empty()) << program.err();
+    EXPECT_EQ(written.back().at("step"), ends[0].at("step"));
+  }
+  EXPECT_LE(took, 0.1) << "this machine was too busy";
 }
 
 TEST_F(Signals, APausedRunGoesOnAsIfNothingHadHappened) {

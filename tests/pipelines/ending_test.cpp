@@ -158,6 +158,8 @@ TEST(Ending, AStageThatBlocksIsNamedAndASecondSignalEndsTheProgram) {
   EXPECT_LT(outcome.seconds, 20);
   EXPECT_NE(outcome.err.find("still waiting for the steps under way: "), std::string::npos) << outcome.err;
   EXPECT_NE(outcome.err.find("[train.stuck] works on"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("\npipeline-run: stopped at once by a second signal; nothing more was saved\n"), std::string::npos)
+      << outcome.err;
 }
 
 TEST(Ending, BeforeTheFirstStepOneSignalIsEnough) {

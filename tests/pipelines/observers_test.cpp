@@ -2,12 +2,14 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <fstream>
 #include <regex>
 
 #include "command.h"
 #include "network/safetensors.h"
+#include "run/checkpoint.h"
 #include "running_program.h"
 
 namespace millrace::test {
@@ -147,6 +149,33 @@ layers = [ { op = "global_average_pool" }, { op = "linear", out = "${classes}" }
   std::smatch held;
   ASSERT_TRUE(std::regex_search(waits, held, std::regex("step (1[0-9]{3})/1200 waits for observer slow"))) << waits;
   EXPECT_LT(std::stoi(held[1]), 1200);
+}
+
+// Its checkpoint says that the process before took a day for five steps. At boundaries the run waits for the slow observer, and
+// there is a tick.
+TEST(Observers, TheTimeLeftOfARunThatGoesOnComesFromItsOwnSteps) {
+  const TemporaryFolder folder;
+  std::vector<std::string> set = {"run.epochs=1", "train.batch.size=10", "checkpoint.every=5 steps", "checkpoint.keep=10",
+                                  "checkpoint.resume=auto"};
+  const Outcome whole = quickstart(folder / "runs", set);
+  ASSERT_EQ(whole.code, 0) << whole.err;
+  copy_back_to(5, folder.path() / "runs", folder.path() / "stopped");
+  const fs::path checkpoints = newest_run(folder.path() / "stopped") / "checkpoints";
+  Checkpoint checkpoint = read_checkpoint(checkpoints / checkpoint_name(5));
+  ASSERT_EQ(checkpoint.state.so_far.samples, 50);
+  checkpoint.state.so_far.seconds = 86400;
+  write_checkpoint(checkpoints, checkpoint);
+  set.insert(set.end(), {"observe.slow.seconds=0.05", "observe.notes_pace.file=" + (folder / "pace")});
+  const Outcome resumed = quickstart(folder / "stopped", set);
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  ASSERT_NE(resumed.err.find("goes on behind step 5: "), std::string::npos) << resumed.err;
+  std::ifstream lines(folder / "pace");
+  double fastest = 0;
+  for (double step = 0, images_per_second = 0, seconds_left = 0; lines >> step >> images_per_second >> seconds_left;) {
+    EXPECT_LT(seconds_left, 3600) << "at step " << step;
+    fastest = std::max(fastest, images_per_second);
+  }
+  EXPECT_GT(fastest, 0.1) << "images/s; some tick must have come";
 }
 
 TEST(Observers, OneThatFailsIsNamedOnceAndTheRunGoesOn) {

@@ -6,6 +6,8 @@
 #include <csignal>
 #include <utility>
 
+#include "common/second_signal.h"
+
 namespace millrace {
 namespace {
 
@@ -23,6 +25,15 @@ sigset_t watched() {
   for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2}) sigaddset(&set, signal);
   if (!is_ignored(SIGHUP)) sigaddset(&set, SIGHUP);
   return set;
+}
+
+// Takes what waits of a blocked signal.
+void pass_over(int signal) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, signal);
+  constexpr timespec kAtOnce{0, 0};
+  sigtimedwait(&set, nullptr, &kAtOnce);
 }
 
 }  // namespace
@@ -45,16 +56,24 @@ SignalWatch::~SignalWatch() {
 
 void SignalWatch::watch() {
   using Clock = std::chrono::steady_clock;
-  const sigset_t set = watched();
+  sigset_t set = watched();
   constexpr timespec kTick{0, 100'000'000};
-  Clock::time_point next;
+  int same = 0;  // not watched: what comes of it belongs to the first one
+  Clock::time_point next, same_until;
   while (!closing_) {
+    if (same != 0 && Clock::now() >= same_until) {
+      pass_over(same);
+      sigaddset(&set, std::exchange(same, 0));
+    }
     const int signal = sigtimedwait(&set, nullptr, &kTick);
     if (signal == SIGUSR1) {
       ++checkpoints_;
     } else if (signal > 0) {
       take(signal == SIGUSR2 ? SIGTERM : signal);
       next = Clock::now() + kPeriod;
+      same_until = Clock::now() + kSameRequest;
+      same = signal;
+      sigdelset(&set, same);
     } else if (signal_ != 0 && Clock::now() >= next) {
       fmt::print(stderr, "still waiting for {}; once more to stop at once\n", activity_.text());
       next += kPeriod;
@@ -67,7 +86,11 @@ void SignalWatch::take(int signal) {
     signal_ = signal;
     return;
   }
-  if (signal_ == 0) fmt::print(stderr, "pipeline-run: stopped while {}; there was nothing to save\n", activity_.text());
+  if (signal_ == 0) {
+    fmt::print(stderr, "pipeline-run: stopped while {}; there was nothing to save\n", activity_.text());
+  } else {
+    say_second_signal("pipeline-run");
+  }
   end_(128 + signal);
 }
 

@@ -1,6 +1,7 @@
 // SIGINT, SIGTERM and SIGHUP. The first one asks the run to end in good order; before the first training step, where nothing
 // would be lost, it ends the program. While the run has not ended, what it waits for is said every ten seconds. The second signal
-// ends the program at once. SIGUSR2, with which Slurm warns of a job's end, is taken as SIGTERM. SIGUSR1 asks for a checkpoint.
+// ends the program at once, and says so (common/second_signal.h). SIGUSR2, with which Slurm warns of a job's end, is taken as
+// SIGTERM. SIGUSR1 asks for a checkpoint.
 #pragma once
 
 #include <atomic>
@@ -28,7 +29,7 @@ class SignalWatch {
 
  private:
   void watch();
-  void take(int signal);
+  void take(int signal);  // returns when it was the first one, and the run goes on to its end
 
   const Activity& activity_;
   const std::function<void(int code)> end_;

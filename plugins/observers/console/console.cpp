@@ -23,6 +23,16 @@ std::size_t terminal_width() {
   return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 100;
 }
 
+// "0.1234", "97.50 %"; "1.235e+20" for what is too large to be read, "1.235e-07" for what decimals do not show.
+std::string figure_text(const Figure& figure, int decimals) {
+  constexpr double kLarge = 1e6;
+  const double value = figure.percent ? 100 * figure.value : figure.value, size = std::abs(value);
+  const bool hidden = !figure.percent && size > 0 && size < std::pow(10, -decimals);  // a small share is as good as 0.00 %
+  const std::string text = size >= kLarge || hidden ? fmt::format("{:.3e}", value)
+                                                    : fmt::format("{:.{}f}", value, figure.percent ? decimals - 2 : decimals);
+  return figure.percent ? text + " %" : text;
+}
+
 // "loss 0.1234  accuracy 97.50 %"
 std::string figures_text(const std::vector<Figure>& figures, int decimals, std::size_t most = SIZE_MAX) {
   std::string text;
@@ -31,8 +41,7 @@ std::string figures_text(const std::vector<Figure>& figures, int decimals, std::
     std::string name = figure.name;
     std::replace(name.begin(), name.end(), '_', ' ');
     if (!text.empty()) text += "  ";
-    text += figure.percent ? fmt::format("{} {:.{}f} %", name, 100 * figure.value, decimals - 2)
-                           : fmt::format("{} {:.{}f}", name, figure.value, decimals);
+    text += fmt::format("{} {}", name, figure_text(figure, decimals));
   }
   return text;
 }

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <functional>
+#include <limits>
 #include <thread>
 
 #include "observer_fixture.h"
@@ -69,6 +70,33 @@ TEST_F(ConsoleObserverTest, SaysEpochsAndPasses) {
             }),
             "train: epoch 1/2  loss 0.2500  accuracy 50.00 %  100 images/s  stream 0000000000000abc\n"
             "validate: 130 images  loss 0.5000  mean iou 12.50 %  0.5 s\n");
+}
+
+// A loss that explodes would be 22 digits, and one that vanishes none.
+TEST_F(ConsoleObserverTest, SaysFiguresThatDecimalsDoNotShowByTheirSize) {
+  const double infinity = std::numeric_limits<double>::infinity();
+  const std::vector<std::pair<double, std::string>> figures = {{123456789012345678901.0, "1.235e+20"},
+                                                               {-2.5e6, "-2.500e+06"},
+                                                               {999999, "999999.0000"},
+                                                               {1234.5, "1234.5000"},
+                                                               {0.0001, "0.0001"},
+                                                               {1.2346e-7, "1.235e-07"},
+                                                               {0, "0.0000"},
+                                                               {infinity, "inf"}};
+  for (const auto& [value, text] : figures) {
+    EXPECT_EQ(said([&, loss = value](RunObserver& observer) {
+                PassEvent pass = pass_event();
+                pass.figures[0].value = loss;
+                observer.pass(pass);
+              }),
+              fmt::format("validate: 130 images  loss {}  mean iou 12.50 %  0.5 s\n", text));
+  }
+  EXPECT_EQ(said([](RunObserver& observer) {
+              PassEvent pass = pass_event();
+              pass.figures = {{"error", 1e20, true, false}, {"accuracy", 0.00001, true, true}};
+              observer.pass(pass);
+            }),
+            "validate: 130 images  error 1.000e+22 %  accuracy 0.00 %  0.5 s\n");
 }
 
 TEST_F(ConsoleObserverTest, SaysWhereARunGoesOn) {

@@ -1,4 +1,4 @@
-// Observers for tests: two that take their time, one that asks something of the run, one that notes what the run waits for.
+// Observers for tests: two that take their time, one that asks something of the run, two that note what ticks say.
 #include <millrace/plugin.h>
 
 #include <chrono>
@@ -98,6 +98,24 @@ class NotesWaits : public RunObserver {
   std::ofstream file_;
 };
 
+class NotesPace : public RunObserver {
+ public:
+  struct Params {
+    std::string file;
+  };
+  static void describe(ObserverDescription<Params>& d) {
+    d.name("notes_pace").text("Appends to a file, at every tick that knows the time left: step, images/s, seconds left.");
+    d.params.add("file", &Params::file).required().text("the file");
+  }
+  explicit NotesPace(const Params& params) : file_(params.file, std::ios::app) {}
+  void tick(const TickEvent& e) override {
+    if (e.seconds_left > 0) file_ << fmt::format("{} {} {}\n", e.step, e.images_per_second, e.seconds_left);
+  }
+
+ private:
+  std::ofstream file_;
+};
+
 }  // namespace
 
 MILLRACE_PLUGIN("listeners", "1.0", "Observers for tests.") {
@@ -105,4 +123,5 @@ MILLRACE_PLUGIN("listeners", "1.0", "Observers for tests.") {
   registry.add_observer<SlowPage>();
   registry.add_observer<Asker>();
   registry.add_observer<NotesWaits>();
+  registry.add_observer<NotesPace>();
 }
