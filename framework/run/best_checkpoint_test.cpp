@@ -38,6 +38,18 @@ class BestCheckpointTest : public CheckpointTest {
   std::string best() const { return pointed_to(folder_.path(), "best"); }
 };
 
+TEST_F(BestCheckpointTest, WhatARunGoesOnBehindIsTheNewest) {
+  point_to(folder_.path(), "latest", checkpoint_name(3));
+  const auto place = checkpoint_place(folder_.path(), nullptr);
+  for (const std::uint64_t step : {1U, 3U, 2U}) {
+    const std::string name = checkpoint_name(step);
+    const std::string before = best();
+    point_to_used(*place, {folder_.path() / name, place->read(name)});
+    EXPECT_EQ(newest(), name);
+    EXPECT_EQ(best(), step == 3 ? before : name) << "the best so far, where it is the last one";
+  }
+}
+
 TEST_F(BestCheckpointTest, OneThatIsThereStays) {
   EXPECT_EQ(mended().best_step, 2U);
   EXPECT_EQ(best(), checkpoint_name(2));

@@ -16,10 +16,9 @@ RunResult run_with_rollbacks(const Pipeline& pipeline, const Registry& registry,
     try {
       return session.run();
     } catch (Error& error) {
-      std::optional<SessionOptions> next = session.rolled_back();
-      if (!next) throw;
+      if (!session.may_go_back()) throw;
       if (times == pipeline.run.nan_limit) throw error.in(fmt::format("after it went back {} times (run.nan_limit)", times));
-      options = std::move(*next);
+      options = session.go_back();
     }
   }
 }

@@ -127,7 +127,7 @@ void Session::make_checkpoints(const fs::path& run) {
   const auto place = checkpoint_place_of(run);
   remove_unfinished(run, resumed_->path);
   place->remove_unfinished(resumed_->path.filename().string());
-  point_to_best(*place, *resumed_);
+  point_to_used(*place, *resumed_);
   mend_best(*place, resumed_->checkpoint.state, [this](std::string text) { observers_.warn(std::move(text)); });
 }
 
