@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <utility>
 
 #include "config/expression.h"
 
@@ -116,9 +117,14 @@ std::string no_such_file(const std::string& path) {
   return fmt::format("{}; its folder has '{}'", message, fmt::join(others, "', '"));
 }
 
-std::optional<Value> read_document(const std::string& path, const Position& at, Diagnostics& errors, const std::string& made_by) {
+std::optional<Value> read_document(const std::string& path, const Position& at, Diagnostics& errors, const std::string& made_by,
+                                   std::vector<std::string>* files) {
   std::vector<std::string> chain;
-  return read_chain(fs::path(path).lexically_normal().string(), at, made_by, chain, errors);
+  auto document = read_chain(fs::path(path).lexically_normal().string(), at, made_by, chain, errors);
+  if (files == nullptr) return document;
+  *files = std::move(chain);
+  if (!made_by.empty()) files->front() = made_by;
+  return document;
 }
 
 std::optional<Override> apply_override(const std::string& option, bool is_one_of_several, Value& document, Diagnostics& errors) {

@@ -21,9 +21,10 @@ std::optional<Value> parse_set_value(const std::string& text, std::string& mista
 
 // Reads a file and what it `extends`: a file named relative to its own folder, whose tables it is merged over, key by key;
 // lists and plain values replace. References are left unevaluated. `at`: who names the file. `made_by`: the option that made it,
-// which then stands in positions instead of its path; "": it is the user's.
+// which then stands in positions instead of its path; "": it is the user's. `files`: gets the names in positions of all that were
+// read, each before the one that it extends; null: nobody asks.
 std::optional<Value> read_document(const std::string& path, const Position& at, Diagnostics& errors,
-                                   const std::string& made_by = {});
+                                   const std::string& made_by = {}, std::vector<std::string>* files = nullptr);
 
 // A --set option, taken apart.
 struct Override {

@@ -233,6 +233,20 @@ TEST_F(Mistakes, InTheTableOfALoss) {
   loss("{ reduction = \"median\" }", {"t.toml:28:22: ", "'reduction' must be 'mean' or 'sum', found 'median'"});
   loss("3", {"t.toml:28:8: ", "'loss' must be the name of a loss or a table"});
 }
+TEST_F(Mistakes, KeysOfALossThatAnOptionReplacesAreNone) {
+  std::ofstream(folder_ / "smooth.toml") << "extends = \"" << pipeline("quickstart.toml")
+                                         << "\"\n[train.forward_backward]\nloss = { label_smoothing = 0.1 }\n";
+  const auto check = [&](const std::vector<std::string>& set) {
+    std::vector<std::string> words = {tool("pipeline-run"), folder_ / "smooth.toml", "--check", "--set", "data.root=" + shapes()};
+    for (const std::string& each : set) words.insert(words.end(), {"--set", "train.forward_backward.loss." + each});
+    return run_command(words);
+  };
+  EXPECT_EQ(check({}).code, 0);
+  EXPECT_EQ(check({"rule=focal"}).code, 0);
+  const Outcome both = check({"rule=focal", "label_smoothing=0.2"});
+  EXPECT_EQ(both.code, 2);
+  EXPECT_NE(both.err.find("'focal' has no key 'label_smoothing'"), std::string::npos) << both.err;
+}
 TEST_F(Mistakes, SeveralReplicasWhoseGradientsNobodySums) {
   expect("folder = \"\"", "folder = \"\"\ndevices = \"cpu*2\"", 2,
          {"[train.optimizer]: there are 2 replicas, and no stage before it sums their gradients: put 'allreduce' into flow"});
