@@ -258,10 +258,13 @@ TEST_F(ResumeTest, WhatIsNotThereIsSaid) {
   const Outcome both = run("runs", {}, {"--resume", "--from", "2"});
   EXPECT_EQ(both.code, 2);
   EXPECT_NE(both.err.find("leave out --from and --weights"), std::string::npos) << both.err;
+  fs::create_directories(folder_.path() / "empty");
   for (const char* option : {"--resume", "--explain-nan"}) {
-    const Outcome no_run = run("runs", {}, {option, "no/run"});
-    EXPECT_EQ(no_run.code, 2);
-    EXPECT_NE(no_run.err.find(fmt::format("{}: 'no/run' is no folder of a run", option)), std::string::npos) << no_run.err;
+    for (const std::string& folder : {std::string("no/run"), folder_ / "empty"}) {
+      const Outcome no_run = run("runs", {}, {option, folder});
+      EXPECT_EQ(no_run.code, 2);
+      EXPECT_NE(no_run.err.find(fmt::format("{}: '{}' is no folder of a run", option, folder)), std::string::npos) << no_run.err;
+    }
   }
   const Outcome nowhere = run("runs", {"run.folder="});
   EXPECT_EQ(nowhere.code, 2);
