@@ -27,7 +27,6 @@ std::string tensor_name(const Parameter& parameter, const std::string& state, st
                              : fmt::format("{}/{}", parameter.name, state);
 }
 
-// As Replica::states() says.
 // Gradients are made anew in every step.
 bool is_saved(const Replica& replica, const std::string& state, int parameter) {
   return state != kGradient && replica.has_state(state, parameter);

@@ -157,6 +157,19 @@ TEST_F(ResumeTest, ACheckpointMayBeChosen) {
   EXPECT_NE(gone.err.find("step-000000007' cannot be used: 'manifest.json' cannot be opened"), std::string::npos) << gone.err;
 }
 
+// 2 steps an epoch and not 4: behind the second epoch's first step there are three, and the last but one is the fifth again.
+TEST_F(ResumeTest, WithAnotherBatchEachCheckpointIsWrittenAgain) {
+  ASSERT_EQ(run("runs", {}).code, 0);
+  const Outcome resumed =
+      run("runs", {"train.batch.size=160"},
+          {"--resume", run_in("runs") / "checkpoints" / "step-000000005", "--allow-change", "train.batch.size"});
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_EQ(events(resumed, "resume").at(0).at("step"), 3);
+  std::vector<std::uint64_t> written;
+  for (const auto& checkpoint : events(resumed, "checkpoint")) written.push_back(checkpoint.at("step"));
+  EXPECT_EQ(written, (std::vector<std::uint64_t>{5, 6}));
+}
+
 TEST_F(ResumeTest, CheckpointsElsewhereAreFoundWithoutTheRunsFolder) {
   const std::string elsewhere = "checkpoint.folder=" + (folder_ / "elsewhere");
   const std::vector<std::string> set = {elsewhere, "run.name=x/y"};
