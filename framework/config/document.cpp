@@ -50,7 +50,11 @@ std::optional<Value> read_chain(const std::string& path, const Position& at, con
   const auto text = read_text(path);
   if (!text) {
     std::error_code ignored;
-    errors.add(at, fs::exists(path, ignored) ? fmt::format("cannot read '{}'", path) : no_such_file(path));
+    if (fs::is_directory(path, ignored)) {
+      errors.add(at, fmt::format("'{}' is a folder, and a pipeline or a network is a file", path));
+    } else {
+      errors.add(at, fs::exists(path, ignored) ? fmt::format("cannot read '{}'", path) : no_such_file(path));
+    }
     return std::nullopt;
   }
   auto document = parse_toml(*text, made_by.empty() ? path : made_by, errors);
