@@ -17,7 +17,8 @@ RunResult run_with_rollbacks(const Pipeline& pipeline, const Registry& registry,
       return session.run();
     } catch (Error& error) {
       if (!session.may_go_back()) throw;
-      if (times == pipeline.run.nan_limit) throw error.in(fmt::format("after it went back {} times (run.nan_limit)", times));
+      if (times == pipeline.run.nan_limit)
+        throw error.in(fmt::format("after it went back {} time{} (run.nan_limit)", times, times == 1 ? "" : "s"));
       options = session.go_back();
     }
   }

@@ -198,6 +198,7 @@ TEST_F(NotFinite, ARunBehindAnOlderCheckpointGoesBackToThatOne) {
   std::vector<std::uint64_t> behind;
   for (const auto& resume : events(outcome, "resume")) behind.push_back(resume.at("step"));
   EXPECT_EQ(behind, (std::vector<std::uint64_t>{2, 2}));
+  EXPECT_NE(outcome.err.find("after it went back 1 time (run.nan_limit)"), std::string::npos) << outcome.err;
   EXPECT_NE(outcome.err.find("the newest checkpoint is '" + (checkpoints / "step-000000002").string()), std::string::npos)
       << outcome.err;
 }
