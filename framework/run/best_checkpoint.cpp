@@ -59,7 +59,8 @@ void mend_best(CheckpointPlace& checkpoints, RunState& state, const std::functio
     if (!key.starts_with(kBestKey) || !watched.best || watched.best_step == state.step) continue;
     const std::vector<std::string> names = checkpoints.names();
     const std::string name = checkpoints.pointed_to("best");
-    const bool is_there = std::find(names.begin(), names.end(), name) != names.end();
+    // A later one is of a course that the run has left, or comes again.
+    const bool is_there = std::find(names.begin(), names.end(), name) != names.end() && step_of_checkpoint(name) <= state.step;
     if (is_there && step_of_checkpoint(name) >= watched.best_step) continue;
     if (point_again(checkpoints, names, key, watched)) continue;
     const auto older = is_there ? watched_in(checkpoints, name, key) : std::nullopt;

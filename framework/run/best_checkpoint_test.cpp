@@ -68,6 +68,18 @@ TEST_F(BestCheckpointTest, APointerThatIsLostIsMended) {
   EXPECT_TRUE(fs::exists(folder_.path() / checkpoint_name(2)));
 }
 
+TEST_F(BestCheckpointTest, ALaterOneIsOfACourseThatTheRunHasLeft) {
+  write_checkpoint(folder_.path(), checkpoint_at(4));
+  point_to(folder_.path(), "best", checkpoint_name(4));
+  EXPECT_EQ(mended().best_step, 2U);
+  EXPECT_EQ(best(), checkpoint_name(2));
+  EXPECT_EQ(warnings_, "");
+  fs::remove_all(folder_.path() / checkpoint_name(2));
+  point_to(folder_.path(), "best", checkpoint_name(4));
+  EXPECT_FALSE(mended().best);
+  EXPECT_EQ(warnings_, "the best checkpoint, after step 2, is not there or damaged: the next figure is the best so far\n");
+}
+
 TEST_F(BestCheckpointTest, OneThatIsGoneIsSaidAndTheOneBeforeIsTheBest) {
   fs::remove_all(folder_.path() / checkpoint_name(2));
   const RunState::Watched none = mended();
