@@ -8,7 +8,7 @@ namespace millrace {
 namespace {
 
 bool counts(const std::string& table, const Value* then, const Value* now) {
-  if (table == "run" || table == "network" || table == "stop") return true;
+  if (table == "run" || table == "network" || table == "stop" || table == "plateau") return true;
   return (then && then->find("flow")) || (now && now->find("flow"));
 }
 

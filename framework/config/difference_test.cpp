@@ -31,6 +31,12 @@ TEST(Differences, NameEachKeyWithBothValues) {
             (Found{"run.seed: 1 -> 2", "train.a.x: 1 -> ", "train.a.y.z: 3 -> 4", "train.a.w:  -> true"}));
 }
 
+TEST(Differences, AreFoundInWhatEndsTheRunOrLowersItsRate) {
+  EXPECT_EQ(differences_of("[stop]\npatience = 5\n[plateau]\nfigure = \"train.loss\"\n",
+                           "[stop]\npatience = 6\n[plateau]\nfigure = \"train.loss\"\nfactor = 0.5\n"),
+            (Found{"stop.patience: 5 -> 6", "plateau.factor:  -> 0.5"}));
+}
+
 TEST(Differences, AreFoundInListsAndInWholeGraphs) {
   EXPECT_EQ(differences_of("[train]\nflow = [\"a\", \"b\"]\n", "[train]\nflow = [\"a\"]\n[test]\nflow = [\"a\"]\n"),
             (Found{"train.flow: [\"a\", \"b\"] -> [\"a\"]", "test.flow:  -> [\"a\"]"}));

@@ -7,6 +7,7 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <utility>
 
 #include "config/expression.h"
 #include "network/variables.h"
@@ -40,8 +41,9 @@ void merge(Value& base, const Value& over) {
   }
 }
 
-std::optional<Value> read_chain(const std::string& path, const Position& at, const std::string& made_by,
-                                std::vector<std::string>& chain, std::set<std::string>& named, Diagnostics& errors) {
+std::optional<Value> read_chain(const std::string& path, const Position& at, const std::string& made_by, DocumentSources& sources,
+                                Diagnostics& errors) {
+  std::vector<std::string>& chain = sources.files;
   chain.push_back(path);
   if (std::find(chain.begin(), chain.end() - 1, path) != chain.end() - 1) {
     errors.add(at, fmt::format("'extends' leads in a circle: {}", fmt::join(chain, " -> ")));
@@ -50,12 +52,16 @@ std::optional<Value> read_chain(const std::string& path, const Position& at, con
   const auto text = read_text(path);
   if (!text) {
     std::error_code ignored;
-    errors.add(at, fs::exists(path, ignored) ? fmt::format("cannot read '{}'", path) : no_such_file(path));
+    if (fs::is_directory(path, ignored)) {
+      errors.add(at, fmt::format("'{}' is a folder, and a pipeline or a network is a file", path));
+    } else {
+      errors.add(at, fs::exists(path, ignored) ? fmt::format("cannot read '{}'", path) : no_such_file(path));
+    }
     return std::nullopt;
   }
   auto document = parse_toml(*text, made_by.empty() ? path : made_by, errors);
   if (!document) return std::nullopt;
-  for (const Reference& reference : references(*document)) named.insert(reference.name);
+  for (const Reference& reference : references(*document)) sources.named.insert(reference.name);
   const Value* extends = document->find("extends");
   if (!extends) return document;
   if (extends->kind() != Value::Kind::text) {
@@ -63,7 +69,7 @@ std::optional<Value> read_chain(const std::string& path, const Position& at, con
     return document;
   }
   const std::string base_path = (fs::path(path).parent_path() / extends->text()).lexically_normal().string();
-  auto base = read_chain(base_path, extends->at(), "", chain, named, errors);
+  auto base = read_chain(base_path, extends->at(), "", sources, errors);
   if (!base) return std::nullopt;
   document->erase("extends");
   merge(*base, *document);
@@ -119,10 +125,12 @@ std::string no_such_file(const std::string& path) {
 }
 
 std::optional<Value> read_document(const std::string& path, const Position& at, Diagnostics& errors, const std::string& made_by,
-                                   std::set<std::string>* named) {
-  std::vector<std::string> chain;
-  std::set<std::string> unasked;
-  return read_chain(fs::path(path).lexically_normal().string(), at, made_by, chain, named != nullptr ? *named : unasked, errors);
+                                   DocumentSources* sources) {
+  DocumentSources read;
+  auto document = read_chain(fs::path(path).lexically_normal().string(), at, made_by, read, errors);
+  if (!made_by.empty()) read.files.front() = made_by;
+  if (sources != nullptr) *sources = std::move(read);
+  return document;
 }
 
 std::optional<Override> apply_override(const std::string& option, bool is_one_of_several, Value& document, Diagnostics& errors) {

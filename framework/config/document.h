@@ -19,12 +19,17 @@ std::optional<Value> parse_toml(std::string_view text, const std::string& name, 
 // A value as it is written after `--set key=`: TOML, or else plain text. Nothing when it looks like TOML and is wrong.
 std::optional<Value> parse_set_value(const std::string& text, std::string& mistake);
 
+// What read_document() read.
+struct DocumentSources {
+  std::vector<std::string> files;  // as positions name them, each before the one that it extends
+  std::set<std::string> named;     // the first key of each path in a reference, also of one that a later file replaces
+};
+
 // Reads a file and what it `extends`: a file named relative to its own folder, whose tables it is merged over, key by key;
 // lists and plain values replace. References are left unevaluated. `at`: who names the file. `made_by`: the option that made it,
-// which then stands in positions instead of its path; "": it is the user's. `named`: gets the first key of each path that a
-// reference in one of these files names, also where another file replaces the reference; null: nobody asks.
+// which then stands in positions instead of its path; "": it is the user's. `sources`: gets what was read; null: nobody asks.
 std::optional<Value> read_document(const std::string& path, const Position& at, Diagnostics& errors,
-                                   const std::string& made_by = {}, std::set<std::string>* named = nullptr);
+                                   const std::string& made_by = {}, DocumentSources* sources = nullptr);
 
 // A --set option, taken apart.
 struct Override {

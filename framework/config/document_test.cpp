@@ -85,6 +85,8 @@ TEST_F(Document, SaysThatDatesMeanNothing) {
 TEST_F(Document, MissingFileIsAnsweredWithTheNearest) {
   write("cifar10.toml", "");
   EXPECT_EQ(load("cifar.toml"), "there is no file 'cifar.toml'; nearest is 'cifar10.toml'");
+  fs::create_directory("runs");
+  EXPECT_EQ(load("runs"), "'runs' is a folder, and a pipeline or a network is a file");
 }
 
 TEST_F(Document, ExtendsMergesTablesDeeply) {

@@ -11,6 +11,7 @@
 #include "config/misplaced_keys.h"
 #include "config/network_plan.h"
 #include "config/observer_plan.h"
+#include "config/overruled_keys.h"
 #include "millrace/bytes.h"
 #include "millrace/error.h"
 
@@ -89,7 +90,7 @@ class PipelineReader {
   }
 
   void read(const std::vector<std::string>& overrides) {
-    auto document = read_document(pipeline_.file, {}, errors_, options_.made_by, &named_);
+    auto document = read_document(pipeline_.file, {}, errors_, options_.made_by, &sources_);
     if (!document) return;
     std::vector<Override> applied;
     for (const std::string& option : overrides) {
@@ -136,7 +137,7 @@ class PipelineReader {
 
   void read_graphs() {
     for (Member& member : root().table()) {
-      if (is_graph(member)) drop_overruled_keys(member.value);
+      if (is_graph(member)) drop_overruled_keys(member.value, registry_, sources_.files);
       if (is_graph(member)) pipeline_.graphs.push_back(plan_graph(member, registry_, errors_));
     }
     // The graph without `every` is the run itself; in the file it may stand anywhere.
@@ -149,20 +150,6 @@ class PipelineReader {
       if (has_every(graph)) continue;
       errors_.add(graph.at, fmt::format("[{}] needs 'every', {}: one graph is the run itself, and that is [{}]", graph.name,
                                         kEveryForms, pipeline_.graphs[0].name));
-    }
-  }
-
-  // A file that extends another one says schedule = "cosine", and the other one's `peak` is meant for a schedule that is gone.
-  void drop_overruled_keys(Value& graph) {
-    const auto file_of = [](const Position& at) { return at.line == 0 ? std::string() : *at.file; };
-    const auto overrules = [&](const Position& text, const Position& key) {
-      return file_of(text) != file_of(key) && (file_of(text).empty() || file_of(text) == pipeline_.file);
-    };
-    for (Member& stage : graph.table()) {
-      const Value* const named = stage.value.find("stage");
-      const StageType* const type =
-          registry_.stage(named != nullptr && named->kind() == Value::Kind::text ? named->text() : stage.key);
-      if (type != nullptr) drop_overruled(type->params, stage.value, overrules);
     }
   }
 
@@ -184,7 +171,7 @@ class PipelineReader {
   }
 
   // A reference that `extends` or --set has replaced counts: without them the key is used.
-  bool is_used(const std::string& key) const { return named_.contains(key) || is_referred(key); }
+  bool is_used(const std::string& key) const { return sources_.named.contains(key) || is_referred(key); }
 
   // What is neither known nor used: a misspelt [run], a graph whose `flow` is misspelt, a key that stands in no table.
   void report_strangers() {
@@ -291,7 +278,7 @@ class PipelineReader {
   const LoadOptions& options_;
   Diagnostics& errors_;
   Pipeline pipeline_;
-  std::set<std::string> named_;     // see read_document()
+  DocumentSources sources_;
   std::set<std::string> referred_;  // see resolve_document()
 };
 

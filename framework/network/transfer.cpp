@@ -127,6 +127,10 @@ class Fitting {
       add(fmt::format("'{}' ({}) is missing{}", parameter->name, to_string(parameter->shape), nearest(parameter->name, unused)));
     }
     if (wrong_.empty()) return std::move(weights_);
+    if (!lacking_.empty() && left_.contains(lacking_.front()->name + "/value")) {
+      wrong_ =
+          "\n  it is the state of a checkpoint, behind which --resume goes on; the weights of its run lie in the run's folder";
+    }
     if (const std::string prefix = common_prefix(unused); !prefix.empty()) {
       wrong_ = fmt::format(
           "\n  all its names begin with '{0}'; in [network], rename = [{{ from = \"{0}*\", to = \"*\" }}] takes it away",

@@ -164,6 +164,14 @@ TEST_F(Transfer, ListsEverythingThatDoesNotFitWithTheNearestNames) {
             "  'fc.bias' and 'fc.biass' would both be 'fc.bias'");
 }
 
+TEST_F(Transfer, KnowsTheStateOfACheckpoint) {
+  const NamedTensor weight{"fc.weight/value", {3}, {5, 6, 7}}, momentum{"fc.weight/momentum", {3}, {5, 6, 7}},
+      bias{"fc.bias/value", {1}, {8}}, conv{"body.0.conv.weight/value", {2}, {1, 2}},
+      mean{"body.0.bn.running_mean/value/0", {2}, {3, 4}};
+  EXPECT_EQ(mistakes({conv, mean, weight, momentum, bias}),
+            "  it is the state of a checkpoint, behind which --resume goes on; the weights of its run lie in the run's folder");
+}
+
 TEST_F(Transfer, ProposesToTakeAwayACommonPrefix) {
   const NamedTensor conv{"module.body.0.conv", {2}, {1, 2}}, mean{"module.body.0.bn.running_mean", {2}, {3, 4}},
       weight{"module.fc.weight", {3}, {5, 6, 7}}, bias{"module.fc.bias", {1}, {8}}, stranger{"module.queen", {1}, {0}};

@@ -41,13 +41,16 @@ bool point_again(CheckpointPlace& checkpoints, const std::vector<std::string>& n
 
 }  // namespace
 
-void point_to_best(CheckpointPlace& checkpoints, const FoundCheckpoint& used) {
+void point_to_used(CheckpointPlace& checkpoints, const FoundCheckpoint& used) {
   const RunState& state = used.checkpoint.state;
   std::string name = used.path.filename().string();
   if (!is_checkpoint_name(name)) name = checkpoint_name(state.step);  // it lay under another name while it was replaced
+  const auto point_to = [&](const char* pointer) {
+    if (checkpoints.pointed_to(pointer) != name) checkpoints.point_to(pointer, name);
+  };
+  point_to("latest");
   for (const auto& [key, watched] : state.watched) {
-    const bool is_best = key.starts_with(kBestKey) && watched.best && watched.best_step == state.step;
-    if (is_best && checkpoints.pointed_to("best") != name) checkpoints.point_to("best", name);
+    if (key.starts_with(kBestKey) && watched.best && watched.best_step == state.step) point_to("best");
   }
 }
 
@@ -56,7 +59,8 @@ void mend_best(CheckpointPlace& checkpoints, RunState& state, const std::functio
     if (!key.starts_with(kBestKey) || !watched.best || watched.best_step == state.step) continue;
     const std::vector<std::string> names = checkpoints.names();
     const std::string name = checkpoints.pointed_to("best");
-    const bool is_there = std::find(names.begin(), names.end(), name) != names.end();
+    // A later one is of a course that the run has left, or comes again.
+    const bool is_there = std::find(names.begin(), names.end(), name) != names.end() && step_of_checkpoint(name) <= state.step;
     if (is_there && step_of_checkpoint(name) >= watched.best_step) continue;
     if (point_again(checkpoints, names, key, watched)) continue;
     const auto older = is_there ? watched_in(checkpoints, name, key) : std::nullopt;

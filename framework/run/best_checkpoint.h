@@ -1,5 +1,5 @@
-// The best checkpoint of a run that goes on: the file `best` names it, and the newest checkpoint knows its step. A kill or a
-// fault may have left one without the other.
+// What the files `latest` and `best` name when a run goes on. The newest checkpoint knows the step of the best one, and a kill or
+// a fault may have left one without the other.
 #pragma once
 
 #include <functional>
@@ -9,8 +9,9 @@
 
 namespace millrace {
 
-// Of a run that was killed before it could say that the checkpoint which it goes on behind is the best one.
-void point_to_best(CheckpointPlace& checkpoints, const FoundCheckpoint& used);
+// `latest` names the checkpoint that the run goes on behind, which may be an older one; and `best` too, where a run was killed
+// before it could say that it is the best one.
+void point_to_used(CheckpointPlace& checkpoints, const FoundCheckpoint& used);
 
 // Where `best` does not name the checkpoint that the state knows as the best, and that one is whole, `best` names it again. Else
 // the state knows as the best what is there, and `warn` is told.

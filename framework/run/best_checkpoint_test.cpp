@@ -38,6 +38,18 @@ class BestCheckpointTest : public CheckpointTest {
   std::string best() const { return pointed_to(folder_.path(), "best"); }
 };
 
+TEST_F(BestCheckpointTest, WhatARunGoesOnBehindIsTheNewest) {
+  point_to(folder_.path(), "latest", checkpoint_name(3));
+  const auto place = checkpoint_place(folder_.path(), nullptr);
+  for (const std::uint64_t step : {1U, 3U, 2U}) {
+    const std::string name = checkpoint_name(step);
+    const std::string before = best();
+    point_to_used(*place, {folder_.path() / name, place->read(name)});
+    EXPECT_EQ(newest(), name);
+    EXPECT_EQ(best(), step == 3 ? before : name) << "the best so far, where it is the last one";
+  }
+}
+
 TEST_F(BestCheckpointTest, OneThatIsThereStays) {
   EXPECT_EQ(mended().best_step, 2U);
   EXPECT_EQ(best(), checkpoint_name(2));
@@ -54,6 +66,18 @@ TEST_F(BestCheckpointTest, APointerThatIsLostIsMended) {
   }
   tidy_checkpoints(folder_.path(), checkpoint_name(3), 1);
   EXPECT_TRUE(fs::exists(folder_.path() / checkpoint_name(2)));
+}
+
+TEST_F(BestCheckpointTest, ALaterOneIsOfACourseThatTheRunHasLeft) {
+  write_checkpoint(folder_.path(), checkpoint_at(4));
+  point_to(folder_.path(), "best", checkpoint_name(4));
+  EXPECT_EQ(mended().best_step, 2U);
+  EXPECT_EQ(best(), checkpoint_name(2));
+  EXPECT_EQ(warnings_, "");
+  fs::remove_all(folder_.path() / checkpoint_name(2));
+  point_to(folder_.path(), "best", checkpoint_name(4));
+  EXPECT_FALSE(mended().best);
+  EXPECT_EQ(warnings_, "the best checkpoint, after step 2, is not there or damaged: the next figure is the best so far\n");
 }
 
 TEST_F(BestCheckpointTest, OneThatIsGoneIsSaidAndTheOneBeforeIsTheBest) {

@@ -108,8 +108,8 @@ GraphBuild::GraphBuild(const GraphPlan& plan, StageContext context) : plan_(&pla
 
 void GraphBuild::require_steps() const {
   if (!source_ || batch_.size == 0 || steps_per_epoch() > 0) return;
-  fail(ErrorKind::data, "[{}]: {} samples are fewer than one batch of {}; make {}.batch.size smaller or set last = \"keep\"",
-       plan_->name, samples(), batch_.size, plan_->name);
+  fail(ErrorKind::data, "{}: {} samples are fewer than one batch of {}; choose a smaller size, or last = \"keep\"",
+       place(batcher_at_), samples(), batch_.size);
 }
 
 void GraphBuild::require_classes_of(const GraphBuild& main) const {
@@ -139,22 +139,26 @@ void GraphBuild::require_targets() const {
   setting.window = context_.network->input;
   setting.target = target_;
   setting.numbers = source_ ? source_->numbers() : 0;
+  const auto takes_loss = [](const StagePlan& stage) { return stage.type->takes_loss; };
+  const auto loss_at = std::ranges::find_if(plan_->stages, takes_loss);
+  const std::string where =
+      place(loss_at == plan_->stages.end() ? source_at_ : static_cast<std::size_t>(loss_at - plan_->stages.begin()));
   const bool has_rows = source_ && source_->has_rows();
   setting.classes = static_cast<std::int64_t>(classes_);
   for (const auto& [loss, output] : request.losses) {
     setting.output = context_.network->shape_of(output.value_or(context_.network->result()));
     if (has_rows && loss->info().target == LossTarget::values) {
       fail(ErrorKind::usage, "{}: the samples have rows of numbers, as many as each needs; loss '{}' takes one row a sample",
-           place(source_at_), loss->info().name);
+           where, loss->info().name);
     }
     try {
       check_loss(*loss, setting);
     } catch (Error& error) {
-      throw error.in(place(source_at_));
+      throw error.in(where);
     }
     const bool other_targets = setting.numbers > 0 || target_.kind != TargetSpec::Kind::none;
     if (loss->info().target != LossTarget::labels || labelled_ || !other_targets) continue;
-    fail(ErrorKind::usage, "{}: the images have {} and no labels, which loss '{}' takes", place(source_at_),
+    fail(ErrorKind::usage, "{}: the images have {} and no labels, which loss '{}' takes", where,
          setting.numbers > 0 ? "numbers" : "target images", loss->info().name);
   }
 }

@@ -66,6 +66,7 @@ void add_keys(const std::string& key, const Value& value, std::vector<std::strin
 void add_possible_keys(const Pipeline& pipeline, std::vector<std::string>& keys) {
   add_params<RunParams>("run", keys);
   add_params<StopParams>("stop", keys);
+  add_params<PlateauParams>("plateau", keys);
   keys.insert(keys.end(), {"network", "network.use"});
   for (const GraphPlan& graph : pipeline.graphs) {
     for (const StagePlan& stage : graph.stages) {

@@ -18,7 +18,7 @@ std::vector<Difference> data_differences(const std::map<std::string, RunState::D
 
 // Adds all keys in `value`, "network.use.layers[3].probability" where `key` is "network.use"; `key` "": those of a whole file.
 void add_keys(const std::string& key, const Value& value, std::vector<std::string>& keys);
-// Adds the keys that [run], [stop], [network] and the stages of the graphs may have.
+// Adds the keys that [run], [stop], [plateau], [network] and the stages of the graphs may have.
 void add_possible_keys(const Pipeline& pipeline, std::vector<std::string>& keys);
 
 // Throws Error(usage) that names one of `allowed` which is not among `keys`, and the nearest one that is.

@@ -31,8 +31,9 @@ TEST(Changes, MayBeAllowedOfKeysThatThereAre) {
   std::vector<std::string> keys;
   add_keys("network.use", network, keys);
   add_possible_keys({}, keys);
-  EXPECT_NO_THROW(require_keys(
-      {"network.use", "network.use.layers", "network.use.layers[1].probability", "run.epochs", "stop", "stop.max_steps"}, keys));
+  EXPECT_NO_THROW(require_keys({"network.use", "network.use.layers", "network.use.layers[1].probability", "run.epochs", "stop",
+                                "stop.max_steps", "plateau.factor"},
+                               keys));
   const Error error = testkit::error_of([&] { require_keys({"run.epochs", "run.epoch"}, keys); });
   EXPECT_EQ(error.kind(), ErrorKind::usage);
   EXPECT_STREQ(error.what(), "--allow-change run.epoch: there is no such key; nearest is 'run.epochs'");

@@ -13,6 +13,7 @@
 #include "millrace/split.h"
 #include "run/build.h"
 #include "run/fetched_weights.h"
+#include "run/run_log.h"
 
 namespace millrace {
 namespace {
@@ -289,11 +290,8 @@ std::string explain_numbers(const Pipeline& pipeline, const Registry& registry, 
   }
   if (options.processes > 1 || options.group != nullptr)
     fail(ErrorKind::usage, "--explain-nan takes one process: leave out --processes");
-  std::error_code ignored;
   const bool is_elsewhere = is_remote(pipeline.checkpoint.folder);  // a run of another machine has no folder here
-  if (!is_elsewhere && !std::filesystem::is_directory(run, ignored)) {
-    fail(ErrorKind::usage, "--explain-nan: '{}' is no folder of a run", run);
-  }
+  if (!is_elsewhere && !is_run_folder(run)) fail(ErrorKind::usage, "--explain-nan: '{}' is no folder of a run", run);
   options.resume = run;
   options.replays = true;
   std::optional<WrongNumber> wrong;
@@ -308,7 +306,8 @@ std::string explain_numbers(const Pipeline& pipeline, const Registry& registry, 
     if (!wrong) at_the_end = wrong_parameter(session, "after the last step");
   }
   if (!wrong && at_the_end.empty())
-    return fmt::format("all losses, gradients and weights are finite, from {} to the end\n", began);
+    return fmt::format("replayed from {}: all losses, gradients and weights are finite. File and options have to be the run's\n",
+                       began);
   if (!wrong) {
     return fmt::format("replayed from {}: all losses and gradients are finite, and not all weights\n{}", began,
                        explain_parameters(pipeline, registry, options));

@@ -16,10 +16,10 @@ RunResult run_with_rollbacks(const Pipeline& pipeline, const Registry& registry,
     try {
       return session.run();
     } catch (Error& error) {
-      std::optional<SessionOptions> next = session.rolled_back();
-      if (!next) throw;
-      if (times == pipeline.run.nan_limit) throw error.in(fmt::format("after it went back {} times (run.nan_limit)", times));
-      options = std::move(*next);
+      if (!session.may_go_back()) throw;
+      if (times == pipeline.run.nan_limit)
+        throw error.in(fmt::format("after it went back {} time{} (run.nan_limit)", times, times == 1 ? "" : "s"));
+      options = session.go_back();
     }
   }
 }

@@ -1,4 +1,4 @@
-// A run that goes back to its newest checkpoint when its numbers are not finite.
+// A run that goes back to a checkpoint when its numbers are not finite.
 #pragma once
 
 #include <functional>
@@ -7,9 +7,9 @@
 
 namespace millrace {
 
-// Runs the pipeline, and with [run] on_nan = "rollback" again from the newest checkpoint, each time with a smaller learning rate,
-// nan_limit times at most. Each try is a session of its own, whose observers go on with the files of the run. `made` is called
-// with each of them before it runs. Throws what the last one throws.
+// Runs the pipeline, and with [run] on_nan = "rollback" again from the newest checkpoint, or from an older one where that did not
+// help, each time with a smaller learning rate, nan_limit times at most. Each try is a session of its own, whose observers go on
+// with the files of the run. `made` is called with each of them before it runs. Throws what the last one throws.
 RunResult run_with_rollbacks(const Pipeline& pipeline, const Registry& registry, SessionOptions options,
                              const std::function<void(Session&)>& made);
 

@@ -34,6 +34,11 @@ std::filesystem::path make_run_folder(const std::filesystem::path& parent, const
        error.message());
 }
 
+bool is_run_folder(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  return std::filesystem::exists(folder / "pipeline.toml", ignored) || std::filesystem::exists(folder / "checkpoints", ignored);
+}
+
 RunLog::RunLog(Options options, Observers& observers, const Requests& requests)
     : options_(std::move(options)),
       observers_(observers),
@@ -140,6 +145,11 @@ void RunLog::step_done(std::uint64_t step) {
   const std::lock_guard lock(mutex_);
   pending_[step].done = true;
   tell_step_if_whole(step);
+}
+
+bool RunLog::has_told_until(std::uint64_t step) const {
+  const std::lock_guard lock(mutex_);
+  return pending_.empty() || pending_.begin()->first >= step;
 }
 
 void RunLog::tell_step_if_whole(std::uint64_t step) {

@@ -24,6 +24,8 @@ namespace millrace {
 
 // Makes runs/<name>/<date>T<time>/ (a number is added when it exists). Throws Error(usage) naming the folder.
 std::filesystem::path make_run_folder(const std::filesystem::path& parent, const std::string& name);
+// Whether a run has left its pipeline or checkpoints in this folder.
+bool is_run_folder(const std::filesystem::path& folder);
 
 // Thread-safe.
 class RunLog final : public RunServices {
@@ -70,6 +72,7 @@ class RunLog final : public RunServices {
 
   // A step's updates are submitted: with its report, it can be told.
   void step_done(std::uint64_t step);
+  bool has_told_until(std::uint64_t step) const;  // all steps before this one
 
   // Sees the losses and other figures of the stepping graph.
   const NumberWatch& numbers() const { return numbers_; }

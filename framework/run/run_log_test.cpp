@@ -82,6 +82,20 @@ TEST(RunLog, ARunThatGoesOnTellsEachBadSampleOnce) {
             (std::vector<RunState::BadSample>{{"train", 1, 17, 0}, {"train", 1, 18, 0}, {"validate", 1, 6, 0}}));
 }
 
+TEST(RunLog, AStepIsToldWhenAllThatWasPromisedHasCome) {
+  Log run;
+  run.log.promise_scalar("train", 4, "gradient_norm");
+  RunServices::StepReport report;
+  report.graph = "train";
+  report.step = 4;
+  run.log.report(report);
+  run.log.step_done(4);
+  EXPECT_TRUE(run.log.has_told_until(4));
+  EXPECT_FALSE(run.log.has_told_until(5));
+  run.log.scalar("train", 4, "gradient_norm", 1.5);
+  EXPECT_TRUE(run.log.has_told_until(5));
+}
+
 // The copy of the pipeline is for people to read.
 TEST(RunLog, ARunThatGoesOnNeedsNoNewCopyOfItsPipeline) {
   const testkit::TestFolder folder;

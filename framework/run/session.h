@@ -94,9 +94,10 @@ class Session {
 
   RunResult run();
 
-  // The options with which another session goes on in this one's place, after run() has thrown: from the newest checkpoint, with
-  // a smaller rate, where [run] on_nan = "rollback" says so. Nothing: the error stands.
-  std::optional<SessionOptions> rolled_back() const;
+  // After run() has thrown: whether another session may go on in this one's place, as [run] on_nan = "rollback" says, and with
+  // which options: from a checkpoint, with a smaller rate. REQUIRES, of go_back(): may_go_back().
+  bool may_go_back() const;
+  SessionOptions go_back() const;
 
   // Before run(), of a run that goes on behind a checkpoint: reads the batches of the last `most` steps before it once more and
   // compares their hashes with those in the checkpoint, which holds BatchHashes::kMost at most. No step is done, and nothing is
@@ -225,6 +226,7 @@ class Session {
   void check_on_nan() const;
   std::string newest_checkpoint_path() const;
   std::string newest_checkpoint_words() const;
+  std::string checkpoint_to_go_back_to() const;
   std::string command_with(const std::string& command, const char* option, const std::filesystem::path& folder) const;
   Error with_advice(const Error& error) const;
   Error with_checkpoint(const Error& error) const;

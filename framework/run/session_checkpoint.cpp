@@ -27,7 +27,6 @@ std::string tensor_name(const Parameter& parameter, const std::string& state, st
                              : fmt::format("{}/{}", parameter.name, state);
 }
 
-// As Replica::states() says.
 // Gradients are made anew in every step.
 bool is_saved(const Replica& replica, const std::string& state, int parameter) {
   return state != kGradient && replica.has_state(state, parameter);
@@ -127,7 +126,7 @@ void Session::make_checkpoints(const fs::path& run) {
   const auto place = checkpoint_place_of(run);
   remove_unfinished(run, resumed_->path);
   place->remove_unfinished(resumed_->path.filename().string());
-  point_to_best(*place, *resumed_);
+  point_to_used(*place, *resumed_);
   mend_best(*place, resumed_->checkpoint.state, [this](std::string text) { observers_.warn(std::move(text)); });
 }
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "millrace/error.h"
+#include "run/checkpoint_format.h"
 #include "run/session.h"
 #include "run/shell.h"
 
@@ -160,17 +161,37 @@ Error Session::with_advice(const Error& error) const {
   return {error.kind(), std::move(text)};
 }
 
-std::optional<SessionOptions> Session::rolled_back() const {
-  const std::optional<WrongNumber> wrong = wrong_number();
-  const std::string newest = newest_checkpoint_path();
-  if (pipeline_.run.on_nan != "rollback" || !wrong || options_.only_main || newest.empty()) return std::nullopt;
+// The newest one. Where the run went back to it before and has written none since, its weights may be the trouble: then `latest`
+// names the one before it.
+std::string Session::checkpoint_to_go_back_to() const {
+  std::string newest = newest_checkpoint_path();
+  if (!options_.resumed_rate_factor || !resumed_ || resumed_->path.string() != newest) return newest;
+  try {
+    const auto place = checkpoint_place_of(log_->folder());
+    const std::vector<std::string> names = place->names();
+    const auto older = std::ranges::find_if(
+        names, [&](const std::string& name) { return step_of_checkpoint(name) < resumed_->checkpoint.state.step; });
+    if (older == names.end()) return newest;
+    place->point_to("latest", *older);
+    return (checkpoint_folder_of(log_->folder()) / *older).string();
+  } catch (const Error&) {  // as newest_checkpoint_path()
+    return newest;
+  }
+}
+
+bool Session::may_go_back() const {
+  return pipeline_.run.on_nan == "rollback" && wrong_number() && !options_.only_main && !newest_checkpoint_path().empty();
+}
+
+SessionOptions Session::go_back() const {
+  const WrongNumber wrong = wrong_number().value();
   SessionOptions options = options_;
   options.from = {};
   options.weights.clear();
   options.resume = log_->folder().string();
-  options.resumed_rate_factor = requests_.factor(wrong->step) * pipeline_.run.nan_rate_factor;
-  options.notice = fmt::format("{}: the run goes back to '{}', with {:g} times the learning rate of the file", wrong->text(),
-                               newest, *options.resumed_rate_factor);
+  options.resumed_rate_factor = requests_.factor(wrong.step) * pipeline_.run.nan_rate_factor;
+  options.notice = fmt::format("{}: the run goes back to '{}', with {:g} times the learning rate of the file", wrong.text(),
+                               checkpoint_to_go_back_to(), *options.resumed_rate_factor);
   return options;
 }
 

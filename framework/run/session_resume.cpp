@@ -158,10 +158,8 @@ Session::NamedRun Session::named_run() const {
       run = fs::path(pipeline_.run.folder) / pipeline_.run.name / run.filename();
     }
   }
-  std::error_code ignored;
   const bool may_be_gone = !pipeline_.checkpoint.folder.empty();  // its checkpoints lie elsewhere
-  if (!may_be_gone && !fs::is_directory(run, ignored))
-    fail(ErrorKind::usage, "{}: '{}' is no folder of a run", asked(), run.string());
+  if (!may_be_gone && !is_run_folder(run)) fail(ErrorKind::usage, "{}: '{}' is no folder of a run", asked(), run.string());
   return {std::move(run), std::move(checkpoint)};
 }
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "config/document.h"
 #include "millrace/error.h"
 #include "millrace/storage.h"
 #include "network/tensor_file.h"
@@ -58,6 +59,10 @@ void Session::choose_weights() {
 void Session::read_weights() {
   if (resumed_) metadata_ = resumed_->checkpoint.state.metadata;
   if (weights_from_.file.empty()) return;
+  const std::string& given = options_.weights;
+  std::error_code ignored;
+  if (!given.empty() && given.find("://") == std::string::npos && !std::filesystem::exists(given, ignored))
+    fail(ErrorKind::usage, "--weights: {}", no_such_file(given));
   if (is_remote(weights_from_.file)) weights_from_.url = weights_from_.file;
   weights_from_.file =
       local_weights({weights_from_.file, weights_from_.sha256}, registry_, [this](std::string what) { doing(std::move(what)); });
@@ -68,7 +73,6 @@ void Session::read_weights() {
   } catch (Error& error) {
     if (weights_from_.url.empty()) throw;
     if (error.kind() == ErrorKind::data) {  // such as a page that says who may have the file
-      std::error_code ignored;
       std::filesystem::remove(weights_from_.file, ignored);
       error.in("deleted, as it holds no weights");
     }

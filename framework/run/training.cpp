@@ -215,6 +215,7 @@ void Training::at_boundary(std::uint64_t done) {
   doing(fmt::format("devices, at the end of step {}", done));
   for (const auto& replica : parts_.replicas) replica->finish();  // the reports of these steps are on their way
   training_seconds_ += seconds_since(resumed_);                   // with what devices still had to do
+  await_steps(done);
   if (done % steps_per_epoch_ == 0 || done == parts_.total_steps) end_epoch((done - 1) / steps_per_epoch_, done);
   look_at_numbers();
   parts_.observers.flush(waiting());

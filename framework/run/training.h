@@ -62,6 +62,8 @@ class Training {
   void start(std::size_t graph, std::uint64_t first, std::uint64_t last);
   RunLog::Sums await_reports(const std::string& name, std::uint64_t epoch, std::uint64_t expected);
   void await_others(const std::string& name, std::uint64_t epoch, std::uint64_t expected);
+  void await_steps(std::uint64_t done);
+  bool is_drained();
   void end_boundary(std::uint64_t done);
   void run_other_graphs(std::uint64_t done);
   void run_passes(const std::vector<std::size_t>& graphs);
@@ -114,6 +116,7 @@ class Training {
   Clock::time_point ticked_;
   std::set<std::string> warned_of_numbers_;  // by graph
   bool reported_;                            // some stage reports the main graph's steps
+  bool tells_steps_ = true;                  // observers hear of each step before its boundary
   StallWatch stall_;                         // of the main graph
 
   std::mutex mutex_;

@@ -22,7 +22,8 @@ void Training::go_on_from(const RunState& state) {
     const std::string& name = parts_.builds[g]->plan().name;
     if (std::ranges::find(state.passes_due, name) != state.passes_due.end()) passes_left_.push_back(g);
   }
-  if (passes_left_.empty()) checkpointed_ = state.step;
+  const bool is_same_step = state.step == parts_.first_step;  // batches of another size count otherwise
+  if (passes_left_.empty() && is_same_step) checkpointed_ = state.step;
 }
 
 // What the run that was stopped did not come to.

@@ -75,15 +75,17 @@ void Training::end_epoch(std::uint64_t epoch, std::uint64_t done) {
   training_seconds_ = seconds_before_ = samples_before_ = 0;
 }
 
+bool Training::is_drained() {
+  const std::lock_guard lock(mutex_);
+  return drained_;
+}
+
 // The last reports are a matter of microseconds. A stage that never makes them must not keep the run.
 RunLog::Sums Training::await_reports(const std::string& name, std::uint64_t epoch, std::uint64_t expected) {
   const auto start = Clock::now();
   RunLog::Sums sums = parts_.log.sums(name, epoch);
   while (reported_ && sums.steps < expected) {
-    {
-      const std::lock_guard lock(mutex_);
-      if (drained_) break;
-    }
+    if (is_drained()) break;
     if (seconds_since(start) > kReportPatience) {
       parts_.log.warn(fmt::format("[{}]: {} of {} steps of epoch {} were reported within {} s; figures leave out the others",
                                   name, sums.steps, expected, epoch + 1, kReportPatience));
@@ -94,6 +96,16 @@ RunLog::Sums Training::await_reports(const std::string& name, std::uint64_t epoc
     sums = parts_.log.sums(name, epoch);
   }
   return sums;
+}
+
+// What a device computes beside a step's loss, such as the norm of its gradients, may come behind it. Observers hear of the step
+// before its epoch and its checkpoint.
+void Training::await_steps(std::uint64_t done) {
+  const auto start = Clock::now();
+  while (tells_steps_ && !parts_.log.has_told_until(done) && !is_drained()) {
+    tells_steps_ = seconds_since(start) < kReportPatience;
+    std::this_thread::sleep_for(std::chrono::microseconds(200));
+  }
 }
 
 // Of a pass that this process has done: the other processes' reports are on their way.

@@ -213,16 +213,22 @@ TEST_F(Mistakes, AValidationThatReportsNothing) {
       << outcome.err;
 }
 TEST_F(Mistakes, TargetsThatNoLossTakes) {
-  expect("\"read_folder\"\npath   ", "\"read_pairs\"\nimages ", 2,
-         {"t.toml:11:9: [train.read]: the images have target images and no labels, which loss 'cross_entropy' takes"});
+  expect(
+      "\"read_folder\"\npath   ", "\"read_pairs\"\nimages ", 2,
+      {"t.toml:11:53: [train.forward_backward]: the images have target images and no labels, which loss 'cross_entropy' takes"});
 }
 TEST_F(Mistakes, ALossThatFindsNoTargets) {
-  expect("[train.optimizer]", "[train.forward_backward]\nloss = \"mean_squared_error\"\n\n[train.optimizer]", 2,
-         {"t.toml:11:9: [train.read]: loss 'mean_squared_error' needs numbers or target images beside the images, and the source "
-          "has "
-          "neither"});
+  expect(
+      "[train.optimizer]", "[train.forward_backward]\nloss = \"mean_squared_error\"\n\n[train.optimizer]", 2,
+      {"t.toml:11:53: [train.forward_backward]: loss 'mean_squared_error' needs numbers or target images beside the images, and "
+       "the source has neither"});
   expect("[train.optimizer]", "[train.forward_backward]\nloss = \"pixel_cross_entropy\"\n\n[train.optimizer]", 2,
          {"loss 'pixel_cross_entropy' needs images of class indices"});
+}
+TEST_F(Mistakes, ABatchThatIsLargerThanAnEpoch) {
+  expect("size = 100", "size = 100000", 3,
+         {"t.toml:11:44: [train.batch]: ",
+          " samples are fewer than one batch of 100000; choose a smaller size, or last = \"keep\""});
 }
 TEST_F(Mistakes, InTheTableOfALoss) {
   const auto loss = [&](const std::string& text, const std::vector<std::string>& said) {
@@ -236,6 +242,23 @@ TEST_F(Mistakes, InTheTableOfALoss) {
   loss("{ label_smoothing = 2 }", {"t.toml:28:", "between 0 and 1"});
   loss("{ reduction = \"median\" }", {"t.toml:28:22: ", "'reduction' must be 'mean' or 'sum', found 'median'"});
   loss("3", {"t.toml:28:8: ", "'loss' must be the name of a loss or a table"});
+  loss("{ class_weights = [1, 2] }",
+       {"t.toml:11:53: [train.forward_backward]: loss 'cross_entropy': class_weights has 2 numbers, and the network's output 10 "
+        "channels"});
+}
+TEST_F(Mistakes, KeysOfALossThatAnOptionReplacesAreNone) {
+  std::ofstream(folder_ / "smooth.toml") << "extends = \"" << pipeline("quickstart.toml")
+                                         << "\"\n[train.forward_backward]\nloss = { label_smoothing = 0.1 }\n";
+  const auto check = [&](const std::vector<std::string>& set) {
+    std::vector<std::string> words = {tool("pipeline-run"), folder_ / "smooth.toml", "--check", "--set", "data.root=" + shapes()};
+    for (const std::string& each : set) words.insert(words.end(), {"--set", "train.forward_backward.loss." + each});
+    return run_command(words);
+  };
+  EXPECT_EQ(check({}).code, 0);
+  EXPECT_EQ(check({"rule=focal"}).code, 0);
+  const Outcome both = check({"rule=focal", "label_smoothing=0.2"});
+  EXPECT_EQ(both.code, 2);
+  EXPECT_NE(both.err.find("'focal' has no key 'label_smoothing'"), std::string::npos) << both.err;
 }
 TEST_F(Mistakes, SeveralReplicasWhoseGradientsNobodySums) {
   expect("folder = \"\"", "folder = \"\"\ndevices = \"cpu*2\"", 2,

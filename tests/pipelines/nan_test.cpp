@@ -178,6 +178,31 @@ TEST_F(NotFinite, TheRunGoesBackWithASmallerRateUntilItMayNoMore) {
   EXPECT_NEAR(rates[2], 0.25 * rates[0], 1e-12);
 }
 
+// The newest one may hold what has gone wrong already.
+TEST_F(NotFinite, TheRunGoesFurtherBackWhereTheNewestCheckpointDidNotHelp) {
+  const Outcome outcome = run("runs", {"train.poison.step=5", "run.on_nan=rollback", "run.nan_limit=3"});
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  std::vector<std::uint64_t> behind;
+  for (const auto& resume : events(outcome, "resume")) behind.push_back(resume.at("step"));
+  EXPECT_EQ(behind, (std::vector<std::uint64_t>{4, 2, 4})) << "the last one was written again";
+  EXPECT_NE(outcome.err.find("step-000000002', with 0.25 times"), std::string::npos) << outcome.err;
+}
+
+// Later ones are still there, and are of another course.
+TEST_F(NotFinite, ARunBehindAnOlderCheckpointGoesBackToThatOne) {
+  ASSERT_EQ(run("runs", {"checkpoint.keep=9"}).code, 0);
+  const fs::path checkpoints = run_in("runs") / "checkpoints";
+  const Outcome outcome = run("runs", {"checkpoint.keep=9", "train.poison.step=3", "run.on_nan=rollback", "run.nan_limit=1"},
+                              {"--resume", (checkpoints / "step-000000002").string(), "--allow-change", "train.poison"});
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  std::vector<std::uint64_t> behind;
+  for (const auto& resume : events(outcome, "resume")) behind.push_back(resume.at("step"));
+  EXPECT_EQ(behind, (std::vector<std::uint64_t>{2, 2}));
+  EXPECT_NE(outcome.err.find("after it went back 1 time (run.nan_limit)"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("the newest checkpoint is '" + (checkpoints / "step-000000002").string()), std::string::npos)
+      << outcome.err;
+}
+
 TEST_F(NotFinite, ThePlaceWhereItBeginsIsNamed) {
   const std::string gradient = explained("gradient", kGradients);
   EXPECT_NE(gradient.find("step-000000002': step 3: gradient_norm is nan"), std::string::npos) << gradient;

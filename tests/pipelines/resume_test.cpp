@@ -157,6 +157,19 @@ TEST_F(ResumeTest, ACheckpointMayBeChosen) {
   EXPECT_NE(gone.err.find("step-000000007' cannot be used: 'manifest.json' cannot be opened"), std::string::npos) << gone.err;
 }
 
+// 2 steps an epoch and not 4: behind the second epoch's first step there are three, and the last but one is the fifth again.
+TEST_F(ResumeTest, WithAnotherBatchEachCheckpointIsWrittenAgain) {
+  ASSERT_EQ(run("runs", {}).code, 0);
+  const Outcome resumed =
+      run("runs", {"train.batch.size=160"},
+          {"--resume", run_in("runs") / "checkpoints" / "step-000000005", "--allow-change", "train.batch.size"});
+  ASSERT_EQ(resumed.code, 0) << resumed.err;
+  EXPECT_EQ(events(resumed, "resume").at(0).at("step"), 3);
+  std::vector<std::uint64_t> written;
+  for (const auto& checkpoint : events(resumed, "checkpoint")) written.push_back(checkpoint.at("step"));
+  EXPECT_EQ(written, (std::vector<std::uint64_t>{5, 6}));
+}
+
 TEST_F(ResumeTest, CheckpointsElsewhereAreFoundWithoutTheRunsFolder) {
   const std::string elsewhere = "checkpoint.folder=" + (folder_ / "elsewhere");
   const std::vector<std::string> set = {elsewhere, "run.name=x/y"};
@@ -258,10 +271,13 @@ TEST_F(ResumeTest, WhatIsNotThereIsSaid) {
   const Outcome both = run("runs", {}, {"--resume", "--from", "2"});
   EXPECT_EQ(both.code, 2);
   EXPECT_NE(both.err.find("leave out --from and --weights"), std::string::npos) << both.err;
+  fs::create_directories(folder_.path() / "empty");
   for (const char* option : {"--resume", "--explain-nan"}) {
-    const Outcome no_run = run("runs", {}, {option, "no/run"});
-    EXPECT_EQ(no_run.code, 2);
-    EXPECT_NE(no_run.err.find(fmt::format("{}: 'no/run' is no folder of a run", option)), std::string::npos) << no_run.err;
+    for (const std::string& folder : {std::string("no/run"), folder_ / "empty"}) {
+      const Outcome no_run = run("runs", {}, {option, folder});
+      EXPECT_EQ(no_run.code, 2);
+      EXPECT_NE(no_run.err.find(fmt::format("{}: '{}' is no folder of a run", option, folder)), std::string::npos) << no_run.err;
+    }
   }
   const Outcome nowhere = run("runs", {"run.folder="});
   EXPECT_EQ(nowhere.code, 2);

@@ -77,6 +77,12 @@ TEST(Run, ExplainsNoRunThatIsNotThere) {
   EXPECT_NE(outcome.err.find("--explain-nan: 'runs/nosuch' is no folder of a run"), std::string::npos) << outcome.err;
 }
 
+TEST(Run, TakesNoWeightsThatAreNotThere) {
+  const Outcome outcome = quickstart({"--weights", "nosuch.pth"});
+  EXPECT_EQ(outcome.code, 2) << outcome.out;
+  EXPECT_NE(outcome.err.find("--weights: there is no file 'nosuch.pth'"), std::string::npos) << outcome.err;
+}
+
 TEST(Run, TheStreamIsTheSameForAnyNumberOfThreadsAndReplicas) {
   const Outcome one = quickstart({"--set", "run.threads=1"});
   ASSERT_EQ(one.code, 0) << one.err;

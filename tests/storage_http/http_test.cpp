@@ -161,6 +161,15 @@ TEST_F(HttpServer, GivesUpWhenNothingComes) {
   EXPECT_SAYS(complaint(ErrorKind::storage, [&] { read(nowhere, "http://127.0.0.1:1/x"); }), "; gave up after 2 attempts");
 }
 
+// No name has parts of more than 63 characters, and no resolver is asked.
+TEST_F(HttpServer, TriesAgainWhenANameIsNotFound) {
+  HttpStorage from = storage({{"MILLRACE_HTTP_ATTEMPTS", "3"}});
+  const std::string url = "http://" + std::string(70, 'a') + ".invalid/x";
+  const std::string said = complaint(ErrorKind::storage, [&] { read(from, url); });
+  EXPECT_SAYS(said, "cannot read '" + url + "': Could not resolve host");
+  EXPECT_SAYS(said, "; gave up after 3 attempts");
+}
+
 TEST_F(HttpServer, FollowsFiveRedirects) {
   HttpStorage from = storage();
   EXPECT_TRUE(read(from, at("hops/5/file.bin")) == bytes_);

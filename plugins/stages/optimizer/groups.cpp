@@ -56,6 +56,10 @@ Groups::Groups(const std::vector<GroupParams>& groups, const Network& network) {
     decay_.push_back(parameter.statistic ? 0 : parameter.decay_factor * owners.back()->decay_factor);
     begins.insert(owners.back()->until_epoch);
   }
+  for (std::size_t g = 0; g < groups.size(); ++g) {
+    if (std::ranges::find(owners, &groups[g]) != owners.end()) continue;
+    fail(ErrorKind::usage, "groups: number {} gets no parameter: the groups before it take all that it fits", g + 1);
+  }
   for (const double begin : begins) {
     Phase& phase = phases_.emplace_back(Phase{begin, {}});
     for (std::size_t i = 0; i < owners.size(); ++i) {

@@ -25,7 +25,7 @@ struct GroupParams {
 // What the groups make of a network's parameters, by index into Network::parameters.
 class Groups {
  public:
-  // Throws Error(usage) for a pattern or a group that fits no parameter.
+  // Throws Error(usage) for a pattern that fits no parameter, and a group that gets none.
   Groups(const std::vector<GroupParams>& groups, const Network& network);
 
   const std::vector<double>& decay_factors() const { return decay_; }

@@ -64,6 +64,12 @@ TEST(Groups, APatternThatFitsNothingIsAMistake) {
             "groups: match = \"*.bais\" fits none of the network's 4 parameters, whose names are such as \"conv1.weight\"");
 }
 
+TEST(Groups, AGroupThatOthersLeaveNothingIsAMistake) {
+  EXPECT_EQ(mistake({{.match = {"conv1.*"}}, {.match = {"conv1.bias"}, .rate_factor = 3}}, network()),
+            "groups: number 2 gets no parameter: the groups before it take all that it fits");
+  EXPECT_EQ(mistake({{.match = {"conv1.bias"}, .rate_factor = 3}, {.match = {"conv1.*"}}}, network()), "");
+}
+
 TEST(Groups, AGroupWithoutParametersIsAMistake) {
   EXPECT_EQ(mistake({{.rate_factor = 2}}, network()), "groups: a group needs match = \"a pattern of names\" or vectors = true");
   Network matrices;

@@ -222,7 +222,7 @@ class Http::Transfer {
   char message_[CURL_ERROR_SIZE] = "";
 };
 
-// A handle that goes back to the idle ones.
+// A handle that goes back to the idle ones, unless it is dropped.
 class Http::Lease {
  public:
   explicit Lease(Http& http) : http_(http) {
@@ -237,6 +237,10 @@ class Http::Lease {
     if (!curl_) fail(ErrorKind::run, "libcurl: out of memory");
   }
   ~Lease() {
+    if (dropped_) {
+      curl_easy_cleanup(curl_);
+      return;
+    }
     curl_easy_reset(curl_);  // forgets what the exchange pointed to, keeps the connection
     const std::lock_guard lock(http_.mutex_);
     http_.idle_.push_back(curl_);
@@ -244,10 +248,12 @@ class Http::Lease {
   Lease(const Lease&) = delete;
   Lease& operator=(const Lease&) = delete;
   CURL* curl() const { return curl_; }
+  void drop() { dropped_ = true; }
 
  private:
   Http& http_;
   CURL* curl_ = nullptr;
+  bool dropped_ = false;
 };
 
 Http::Http() {
@@ -260,8 +266,10 @@ Http::~Http() {
 }
 
 HttpReply Http::perform(const HttpRequest& request) {
-  const Lease lease(*this);
-  return Transfer(lease.curl(), request).run();
+  Lease lease(*this);
+  HttpReply reply = Transfer(lease.curl(), request).run();
+  if (!reply.broken.empty()) lease.drop();  // after a name that was not found, libcurl 7.88 takes no size of buffers any more
+  return reply;
 }
 
 }  // namespace millrace::web

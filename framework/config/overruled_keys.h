@@ -1,0 +1,17 @@
+// Keys that a later text leaves without effect: a file that extends another one, or --set, names another schedule, update rule or
+// loss, and what the other file says is meant for the one that is gone.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "millrace/plugin.h"
+#include "millrace/value.h"
+
+namespace millrace {
+
+// Takes them out of the tables of a graph's stages. A key that stands in the same text, or in a later one, stays: it is a
+// mistake. `files`: see DocumentSources.
+void drop_overruled_keys(Value& graph, const Registry& registry, const std::vector<std::string>& files);
+
+}  // namespace millrace

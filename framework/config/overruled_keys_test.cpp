@@ -1,0 +1,116 @@
+#include "config/overruled_keys.h"
+
+#include "config/document.h"
+#include "config/plan_fixture.h"
+
+namespace millrace::plan_test {
+namespace {
+
+struct NoKernel {
+  static constexpr int kStates = 0;
+  MILLRACE_KERNEL void operator()(const UpdateNumbers&, float, float&) const {}
+};
+
+class WithMomentum {
+ public:
+  struct Params {
+    double momentum = 0;
+  };
+  static void describe(RuleDescription<Params>& d) {
+    d.name("with_momentum").text("A rule.");
+    d.params.add("momentum", &Params::momentum);
+  }
+  explicit WithMomentum(const Params&) {}
+  NoKernel kernel(std::uint64_t) const { return {}; }
+};
+
+class WithBeta {
+ public:
+  struct Params {
+    double beta = 0;
+  };
+  static void describe(RuleDescription<Params>& d) {
+    d.name("with_beta").text("Another.");
+    d.params.add("beta", &Params::beta);
+  }
+  explicit WithBeta(const Params&) {}
+  NoKernel kernel(std::uint64_t) const { return {}; }
+};
+
+class Updates : public Stage {
+ public:
+  struct Rate {
+    std::string schedule = "constant";
+    double peak = 0.5;
+  };
+  struct Params : RuleParams {
+    Params() { rule = "with_momentum"; }
+    Rate rate;
+  };
+  static void describe(StageDescription<Params>& d) {
+    d.name("updates").input(payload::kGradientBucket);
+    RuleParams::describe(d.params);
+    d.params.add_table("rate", &Params::rate, [](ParamSet<Rate>& rate) {
+      rate.add("schedule", &Rate::schedule).choices({"constant", "cosine", "triangular"});
+      rate.add("peak", &Rate::peak).only_with("schedule", {"triangular"});
+    });
+  }
+  Updates(const Params&, const StageContext&) {}
+  void process(int, Packet, Output&) override {}
+};
+
+// middle.toml extends base.toml and names another rule and another schedule; top.toml and own.toml extend middle.toml.
+class OverruledKeys : public PlanFixture {
+ protected:
+  void SetUp() override {
+    PlanFixture::SetUp();
+    registry_.add_stage<Updates>();
+    registry_.add_rule<WithMomentum>();
+    registry_.add_rule<WithBeta>();
+    write("base.toml", "[train.updates]\nmomentum = 0.5\nmomentun = 1\nrate = { schedule = \"triangular\", peak = 0.3 }\n");
+    write("middle.toml", "extends = \"base.toml\"\n[train.updates]\nrule = \"with_beta\"\nrate = { schedule = \"cosine\" }\n");
+    write("top.toml", "extends = \"middle.toml\"\n[train.updates]\nbeta = 0.9\n");
+    write("own.toml", "extends = \"middle.toml\"\n[train.updates]\nmomentum = 0.1\nrate = { peak = 0.2 }\n");
+  }
+  // The keys of the stage and of its rate that are left.
+  std::vector<std::string> left(const std::string& file, const std::vector<std::string>& set = {}) const {
+    Diagnostics errors;
+    DocumentSources sources;
+    std::vector<std::string> keys;
+    auto document = read_document(file, {}, errors, {}, &sources);
+    for (const std::string& option : set) apply_override(option, set.size() > 1, *document, errors);
+    EXPECT_EQ(errors.text(), "");
+    Value& graph = *document->find("train");
+    drop_overruled_keys(graph, registry_, sources.files);
+    for (const Member& member : graph.find("updates")->table()) {
+      if (member.value.kind() != Value::Kind::table) keys.push_back(member.key);
+    }
+    for (const Member& member : graph.find("updates")->find("rate")->table()) keys.push_back(member.key);
+    return keys;
+  }
+};
+
+using Keys = std::vector<std::string>;
+
+TEST_F(OverruledKeys, OfAFileThatIsExtendedAreDroppedHoweverFarAway) {
+  EXPECT_EQ(left("base.toml"), (Keys{"momentum", "momentun", "schedule", "peak"}));
+  EXPECT_EQ(left("middle.toml"), (Keys{"momentun", "rule", "schedule"})) << "a key that no rule has is a mistake";
+  EXPECT_EQ(left("top.toml"), (Keys{"momentun", "rule", "beta", "schedule"}));
+}
+
+TEST_F(OverruledKeys, OfAFileAreDroppedBesideAnOption) {
+  EXPECT_EQ(left("base.toml", {"train.updates.rate.schedule=cosine"}), (Keys{"momentum", "momentun", "schedule"}));
+  EXPECT_EQ(left("base.toml", {"train.updates.rule=with_beta"}), (Keys{"momentun", "rule", "schedule", "peak"}));
+  EXPECT_EQ(left("base.toml", {"train.updates.rule=with_betta"}), (Keys{"momentum", "momentun", "rule", "schedule", "peak"}));
+}
+
+TEST_F(OverruledKeys, ThatAreWrittenLaterStay) {
+  EXPECT_EQ(left("own.toml"), (Keys{"momentum", "momentun", "rule", "schedule", "peak"}));
+  EXPECT_EQ(left("middle.toml", {"train.updates.rate.peak=0.4"}), (Keys{"momentun", "rule", "schedule", "peak"}));
+  EXPECT_EQ(left("middle.toml", {"train.updates.momentum=0.4"}), (Keys{"momentum", "momentun", "rule", "schedule"}));
+  const Keys both = left("base.toml", {"train.updates.rule=with_beta", "train.updates.momentum=0.4"});
+  EXPECT_EQ(both, (Keys{"momentum", "momentun", "rule", "schedule", "peak"}));
+}
+
+}  // namespace
+}  // namespace millrace::plan_test
