@@ -24,6 +24,7 @@ TEST_F(CheckpointTest, StateKeepsEveryBit) {
   state.so_far.sums.values.push_back(std::numeric_limits<double>::quiet_NaN());
   state.watched["run.best validate.loss"] = {0.30000000000000004, 20, 3};
   state.watched["stop.figure validate.loss"] = {{}, 0, 1};
+  state.batch_size = 80;
   state.stages["optimizer"] = "12";
   state.batches = {{0xfedcba9876543210, 1}, {2, std::numeric_limits<std::uint64_t>::max()}};
   state.data = {{"train.read", {240, {"circle", "ring"}}}, {"validate.read", {60, {}}}};
@@ -35,6 +36,7 @@ TEST_F(CheckpointTest, StateKeepsEveryBit) {
   const RunState read = read_run_state(to_json(state));
   EXPECT_EQ(to_json(read), to_json(state));
   EXPECT_EQ(read.step, state.step);
+  EXPECT_EQ(read.batch_size, 80U);
   EXPECT_EQ(read.so_far.stream_hash, state.so_far.stream_hash);
   EXPECT_EQ(read.so_far.seconds, state.so_far.seconds);
   EXPECT_EQ(read.so_far.sums.values[1], state.so_far.sums.values[1]);

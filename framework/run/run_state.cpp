@@ -119,6 +119,7 @@ RunState to_state(const Json& json) {
   json.at("step").get_to(state.step);
   json.at("epoch").get_to(state.epoch);
   json.at("step_of_epoch").get_to(state.step_of_epoch);
+  state.batch_size = json.value("batch_size", std::uint64_t{0});
   json.at("first_step").get_to(state.first_step);
   json.at("seconds").get_to(state.seconds);
   json.at("rate_factor").get_to(state.rate_factor);
@@ -150,6 +151,7 @@ std::string to_json(const RunState& state) {
                      {"step", state.step},
                      {"epoch", state.epoch},
                      {"step_of_epoch", state.step_of_epoch},
+                     {"batch_size", state.batch_size},
                      {"first_step", state.first_step},
                      {"seconds", state.seconds},
                      {"rate_factor", state.rate_factor},

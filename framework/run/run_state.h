@@ -17,6 +17,7 @@ struct RunState {
 
   std::uint64_t step = 0;                      // of the main graph, done
   std::uint64_t epoch = 0, step_of_epoch = 0;  // of the next one, from 0
+  std::uint64_t batch_size = 0;                // of the main graph; older checkpoints have 0
   std::uint64_t first_step = 0;                // with which the run began
   double seconds = 0;                          // that the run has taken
   double rate_factor = 1;                      // that RunControl has asked for

@@ -173,6 +173,7 @@ class Session {
   Value resolved() const;  // Pipeline::resolved with what was chosen
   void start_replicas();
   void place_steps();
+  std::optional<std::uint64_t> step_with_other_batches();
   void make_observers();
   // session_processes.cpp
   void check_processes() const;

@@ -138,6 +138,21 @@ void Session::find_checkpoint() {
   if (resumed_) options_.from = {resumed_->checkpoint.state.epoch, resumed_->checkpoint.state.step_of_epoch};
 }
 
+// The step of the epoch with which a run goes on whose batches had another size; nothing: they had not. As many samples are done:
+// a batch that is done in part is made again.
+std::optional<std::uint64_t> Session::step_with_other_batches() {
+  if (!resumed_) return std::nullopt;
+  const std::uint64_t was = resumed_->checkpoint.state.batch_size, is = builds_.front()->batch().size;
+  if (was == 0 || was == is) return std::nullopt;
+  const std::uint64_t samples = options_.from.step * was, again = samples % is;
+  if (again > 0 && is_first()) {
+    observers_.warn(
+        fmt::format("{}: batches hold {} samples now, and {} before: {} samples of epoch {} are trained on a second time",
+                    pipeline_.title(), is, was, again, options_.from.epoch + 1));
+  }
+  return samples / is;
+}
+
 const char* Session::asked() const {
   if (options_.replays) return "--explain-nan";
   return options_.resume ? "--resume" : "resume = \"auto\"";

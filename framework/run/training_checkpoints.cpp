@@ -11,18 +11,19 @@ void Training::go_on_from(const RunState& state) {
   rules_.restore(state.watched);
   if (state.rate_factor != 1) parts_.requests.set_factor(state.step, state.rate_factor);
   const RunState::Epoch& epoch = state.so_far;
-  training_seconds_ = seconds_before_ = epoch.seconds;
-  samples_before_ = epoch.samples;
-  if (epoch.steps > 0) {
+  const std::uint64_t steps = parts_.first_step - first_step_of(state.epoch);  // as batches of today's size count them
+  if (epoch.steps > 0 && steps > 0) {
+    training_seconds_ = seconds_before_ = epoch.seconds;
+    samples_before_ = epoch.samples;
     parts_.log.restore(
         parts_.builds.front()->plan().name, state.epoch,
-        {.loss = nullptr, .sums = epoch.sums, .samples = epoch.samples, .steps = epoch.steps, .stream_hash = epoch.stream_hash});
+        {.loss = nullptr, .sums = epoch.sums, .samples = epoch.samples, .steps = steps, .stream_hash = epoch.stream_hash});
   }
   for (std::size_t g = 1; g < parts_.builds.size(); ++g) {
     const std::string& name = parts_.builds[g]->plan().name;
     if (std::ranges::find(state.passes_due, name) != state.passes_due.end()) passes_left_.push_back(g);
   }
-  const bool is_same_step = state.step == parts_.first_step;  // batches of another size count otherwise
+  const bool is_same_step = state.step == parts_.first_step;  // not with batches of another size
   if (passes_left_.empty() && is_same_step) checkpointed_ = state.step;
 }
 
@@ -85,6 +86,7 @@ RunState Training::state(std::uint64_t done) {
   for (const std::size_t g : passes_left_) state.passes_due.push_back(parts_.builds[g]->plan().name);
   state.watched = rules_.state();
   const GraphBuild& main = *parts_.builds.front();
+  state.batch_size = main.batch().size;
   parts_.log.samples_done(main.plan().name, state.epoch, state.step_of_epoch * main.batch().size);
   parts_.log.save_bad_samples(state);
   if (state.step_of_epoch == 0) return state;
