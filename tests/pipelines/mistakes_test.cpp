@@ -176,7 +176,8 @@ TEST_F(Mistakes, VaryingShapesAndEachRemedyThatIsProposedForThem) {
 }
 
 TEST_F(Mistakes, MoreClassesThanOutputs) {
-  expect("classes = 10", "classes = 9", 2, {"t.toml:11:9: [train.read]: 10 classes are read, and the network's output is 9"});
+  expect("classes = 10", "classes = 9", 2,
+         {"t.toml:11:53: [train.forward_backward]: 10 classes are read, and the network's output is 9: its last layer must"});
 }
 TEST_F(Mistakes, AValidationOfOtherClasses) {
   const std::string validation = R"([validate]

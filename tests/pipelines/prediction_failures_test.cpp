@@ -58,7 +58,7 @@ TEST_F(PredictionFailures, LabelsOfPixelsAreAFolderBesideAFolder) {
   std::ofstream(folder_ / "list.csv") << "file_name\nimages/0.png\n";
   const Outcome list = predict("out", {}, {"--predict", folder_ / "list.csv", "--labels", folder_ / "labels"});
   EXPECT_EQ(list.code, 2);
-  EXPECT_NE(list.err.find("read_list reads no folder: name two folders"), std::string::npos) << list.err;
+  EXPECT_NE(list.err.find("a list names no label images: name two folders"), std::string::npos) << list.err;
 }
 
 TEST_F(PredictionFailures, AFileWithoutPermissionIsNamedAndTheOthersHaveTheirMasks) {
