@@ -173,7 +173,7 @@ Session::NamedRun Session::named_run() const {
     }
   }
   const bool may_be_gone = !pipeline_.checkpoint.folder.empty();  // its checkpoints lie elsewhere
-  if (!may_be_gone && !is_run_folder(run)) fail(ErrorKind::usage, "{}: '{}' is no folder of a run", asked(), run.string());
+  require_run_folder(asked(), run, may_be_gone);
   return {std::move(run), std::move(checkpoint)};
 }
 
