@@ -4,7 +4,9 @@
 
 #include <cmath>
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "millrace/error.h"
 
@@ -112,6 +114,23 @@ TEST(Schedule, KeysThatSayTheSameAreRefusedByName) {
             "drops of learning_rate belong to schedule = \"piecewise\", and this one is \"cosine\"");
   EXPECT_EQ(mistake({.schedule = "piecewise", .drops = {30, 60, 60}}),
             "drops of learning_rate must rise, and 60 stands behind 60");
+}
+
+TEST(Schedule, ALaterTextMayGiveALengthInAnotherWay) {
+  ParamSet<ScheduleParams> set;
+  ScheduleParams::describe(set);
+  const auto left = [&](const char* key, const char* later) {
+    const Position option{std::make_shared<const std::string>("--set"), 0, 0};
+    Value table(Table{{key, {}, Value(1)}, {later, option, Value(2, option)}});
+    drop_overruled(set.infos(), table, [](const Position& text, const Position& other) { return text.file && !other.file; });
+    return table.table().size() == 1 ? table.table()[0].key : "";
+  };
+  for (const auto& [key, later] :
+       {std::pair{"warmup_epochs", "warmup_steps"}, std::pair{"warmup_steps", "warmup_epochs"},
+        std::pair{"drop_epochs", "drop_steps"}, std::pair{"drops", "drop_epochs"}, std::pair{"drop_steps", "drops"}}) {
+    EXPECT_EQ(left(key, later), later);
+  }
+  EXPECT_EQ(left("warmup_epochs", "drop_epochs"), "");
 }
 
 TEST(Schedule, KeysOfAnotherScheduleAreMistakes) {
