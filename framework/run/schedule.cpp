@@ -38,7 +38,8 @@ void ScheduleParams::describe(ParamSet<ScheduleParams>& set) {
       .range(0)
       .unit("epochs")
       .text("piecewise: when the rate drops, such as [30, 60, 80]")
-      .alternative("drops");
+      .alternative("drops")
+      .only_with("schedule", {"piecewise"});
   set.add("power", &P::power).range(0).text("polynomial: its degree").only_with("schedule", {"polynomial"});
   set.add("final_factor", &P::final_factor)
       .range(0)
@@ -82,9 +83,6 @@ void check(const ScheduleParams& params) {
   one_of("drop_epochs", epochs, "drops", listed);
   one_of("drop_steps", steps, "drops", listed);
   if (!listed) return;
-  if (params.schedule != "piecewise") {
-    fail(ErrorKind::usage, "drops of learning_rate belong to schedule = \"piecewise\", and this one is \"{}\"", params.schedule);
-  }
   const auto late = std::ranges::adjacent_find(params.drops, std::greater_equal());
   if (late != params.drops.end()) {
     fail(ErrorKind::usage, "drops of learning_rate must rise, and {} stands behind {}", *std::next(late), *late);
