@@ -40,7 +40,7 @@ void require_run_folder(std::string_view asked, const std::filesystem::path& fol
     return std::filesystem::exists(path, ignored);
   };
   const std::filesystem::path plain = folder.has_filename() ? folder : folder.parent_path();  // "RUN/checkpoints/"
-  const std::filesystem::path run = plain.parent_path();
+  const std::filesystem::path run = plain.has_parent_path() ? plain.parent_path() : ".";
   if (plain.filename() == "checkpoints" && exists(run / "pipeline.toml")) {
     fail(ErrorKind::usage, "{}: '{}' holds the checkpoints of a run: name the run, '{}', or one of them, '{}/step-...'", asked,
          plain.string(), run.string(), plain.string());
