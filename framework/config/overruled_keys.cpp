@@ -34,10 +34,12 @@ void drop_keys_of_others(const std::vector<ParamInfo>& own, const Kinds& kinds, 
 
 }  // namespace
 
+Overrules later_texts(const std::vector<std::string>& files) {
+  return [&files](const Position& text, const Position& key) { return rank_of(text, files) < rank_of(key, files); };
+}
+
 void drop_overruled_keys(Value& graph, const Registry& registry, const std::vector<std::string>& files) {
-  const Overrules overrules = [&](const Position& text, const Position& key) {
-    return rank_of(text, files) < rank_of(key, files);
-  };
+  const Overrules overrules = later_texts(files);
   for (Member& stage : graph.table()) {
     const Value* const named = stage.value.find("stage");
     const StageType* const type =

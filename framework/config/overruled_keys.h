@@ -5,13 +5,18 @@
 #include <string>
 #include <vector>
 
+#include "millrace/params.h"
 #include "millrace/plugin.h"
 #include "millrace/value.h"
 
 namespace millrace {
 
+// A text overrules the keys of files that its own extends; --set overrules those of all. `files`: see DocumentSources; they must
+// outlive the result.
+Overrules later_texts(const std::vector<std::string>& files);
+
 // Takes them out of the tables of a graph's stages. A key that stands in the same text, or in a later one, stays: it is a
-// mistake. `files`: see DocumentSources.
+// mistake.
 void drop_overruled_keys(Value& graph, const Registry& registry, const std::vector<std::string>& files);
 
 }  // namespace millrace

@@ -84,6 +84,11 @@ ParamRef& ParamRef::only_with(std::string_view key, std::initializer_list<std::s
   return *this;
 }
 
+ParamRef& ParamRef::alternative(std::string_view says) {
+  info_->alternative = says;
+  return *this;
+}
+
 ParamRef& ParamRef::or_one() {
   info_->or_one = true;
   return *this;
@@ -208,8 +213,14 @@ void drop_overruled(const std::vector<ParamInfo>& params, Value& table, const Ov
   const Value whole = table;
   std::erase_if(table.table(), [&](const Member& member) {
     const ParamInfo* const info = find(params, member.key);
+    if (info == nullptr) return false;
+    const auto says_it_later = [&](const Member& other) {
+      const ParamInfo* const its = find(params, other.key);
+      return its != nullptr && its->alternative == info->alternative && overrules(other.value.at(), member.value.at());
+    };
+    if (!info->alternative.empty() && std::any_of(whole.table().begin(), whole.table().end(), says_it_later)) return true;
     bool overruled = false;
-    for (const ParamInfo::Companion& companion : info != nullptr ? info->companions : std::vector<ParamInfo::Companion>()) {
+    for (const ParamInfo::Companion& companion : info->companions) {
       const Value* const written = whole.find(companion.key);
       if (written == nullptr) continue;
       if (companion.values.empty() || is_one_of(*written, companion.values)) return false;

@@ -202,6 +202,31 @@ TEST(Params, KeysOfATextThatIsOverruledAreDropped) {
   EXPECT_EQ(left("cosine", base), 2U) << "a mistake of that file";
 }
 
+TEST(Params, AnAlternativeInALaterTextTakesThePlaceOfTheOthers) {
+  struct Drops {
+    std::string schedule = "constant";
+    std::int64_t epochs = 0, steps = 0, other = 0;
+  };
+  ParamSet<Drops> set;
+  set.add("schedule", &Drops::schedule).choices({"constant", "piecewise"});
+  set.add("epochs", &Drops::epochs).alternative("drops").only_with("schedule", {"piecewise"});
+  set.add("steps", &Drops::steps).alternative("drops");
+  set.add("other", &Drops::other);
+  const Position base{std::make_shared<const std::string>("base.toml"), 3, 1},
+      own{std::make_shared<const std::string>("own.toml"), 1, 1};
+  const auto left = [&](const char* key, const Position& at) {
+    Value table(Table{{"schedule", base, Value("piecewise", base)}, {"epochs", base, Value(1, base)}, {key, at, Value(2, at)}});
+    drop_overruled(set.infos(), table,
+                   [&](const Position& text, const Position& other) { return text.file == own.file && other.file != own.file; });
+    std::vector<std::string> keys;
+    for (const Member& member : table.table()) keys.push_back(member.key);
+    return keys;
+  };
+  EXPECT_EQ(left("steps", own), (std::vector<std::string>{"schedule", "steps"}));
+  EXPECT_EQ(left("other", own), (std::vector<std::string>{"schedule", "epochs", "other"}));
+  EXPECT_EQ(left("steps", base), (std::vector<std::string>{"schedule", "epochs", "steps"})) << "a mistake of that file";
+}
+
 TEST(Params, UnknownKeyIsAnsweredWithTheNearest) {
   EXPECT_EQ(mistake("flipx", Value(0.5)), "[train.augment] has no key 'flipx'; nearest is 'flip_x'");
 }

@@ -59,10 +59,12 @@ void RunParams::describe(ParamSet<RunParams>& set) {
   set.add("nan_rate_factor", &RunParams::nan_rate_factor)
       .range(0, 1)
       .text("on_nan = \"rollback\": the learning rate is multiplied by it each time")
+      .only_with("on_nan", {"rollback"})
       .may_change();
   set.add("nan_limit", &RunParams::nan_limit)
       .range(0)
       .text("steps in a row that may update nothing, or how often the run may go back; then it ends")
+      .only_with("on_nan", {"skip", "rollback"})
       .may_change();
 }
 
@@ -117,7 +119,10 @@ class PipelineReader {
   void read_run() {
     ParamSet<RunParams> set;
     RunParams::describe(set);
-    if (const Value* table = root().find("run")) pipeline_.run = read_struct(set, *table, "[run]", errors_);
+    if (Value* table = root().find("run")) {
+      drop_overruled(set.infos(), *table, later_texts(sources_.files));
+      pipeline_.run = read_struct(set, *table, "[run]", errors_);
+    }
     const std::string& memory = pipeline_.run.memory;
     if (!memory.empty() && parse_bytes(memory) == 0) {
       errors_.add(root().find("run")->find("memory")->at(),

@@ -28,6 +28,20 @@ TEST_F(PlanRefuses, OutOfRange) {
             "p.toml:9:10: 'flip_x' must be a number between 0 and 1, found 1.5");
 }
 
+TEST_F(PlanRefuses, KeysOfRunWithoutEffect) {
+  const std::string rate = "'nan_rate_factor' has no effect without on_nan = \"rollback\"";
+  const std::string limit = "'nan_limit' has no effect without on_nan = \"skip\" or \"rollback\"";
+  EXPECT_EQ(mistakes(train("[run]\nnan_rate_factor = 0.1\n")), "p.toml:9:1: [run]: " + rate);
+  EXPECT_EQ(mistakes(train("[run]\non_nan = \"skip\"\nnan_rate_factor = 0.1\nnan_limit = 1\n")), "p.toml:10:1: [run]: " + rate);
+  EXPECT_EQ(mistakes(train("[run]\nnan_limit = 1\n")), "p.toml:9:1: [run]: " + limit);
+  const std::string back = train("[run]\non_nan = \"rollback\"\nnan_rate_factor = 0.1\nnan_limit = 1\n");
+  EXPECT_EQ(mistakes(back), "");
+  EXPECT_EQ(mistakes(back, {"run.on_nan=stop"}), "") << "both keys are meant for what --set has replaced";
+  write("base.toml", train("[run]\non_nan = \"rollback\"\nnan_rate_factor = 0.1\n"));
+  EXPECT_EQ(mistakes("extends = \"base.toml\"\n[run]\non_nan = \"stop\"\n"), "");
+  EXPECT_EQ(mistakes("extends = \"base.toml\"\n[run]\non_nan = \"stop\"\nnan_limit = 2\n"), "p.toml:4:1: [run]: " + limit);
+}
+
 TEST_F(PlanRefuses, ChoiceNotInTheList) {
   EXPECT_EQ(mistakes(train("[train.augment]\nborder = \"constent\"\n")),
             "p.toml:9:10: 'border' must be one of \"reflect\", \"constant\", found \"constent\"; nearest is \"constant\"");

@@ -290,8 +290,7 @@ std::string explain_numbers(const Pipeline& pipeline, const Registry& registry, 
   }
   if (options.processes > 1 || options.group != nullptr)
     fail(ErrorKind::usage, "--explain-nan takes one process: leave out --processes");
-  const bool is_elsewhere = is_remote(pipeline.checkpoint.folder);  // a run of another machine has no folder here
-  if (!is_elsewhere && !is_run_folder(run)) fail(ErrorKind::usage, "--explain-nan: '{}' is no folder of a run", run);
+  require_run_folder("--explain-nan", run, is_remote(pipeline.checkpoint.folder));  // a run of another machine has none here
   options.resume = run;
   options.replays = true;
   std::optional<WrongNumber> wrong;

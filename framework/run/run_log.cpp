@@ -34,9 +34,19 @@ std::filesystem::path make_run_folder(const std::filesystem::path& parent, const
        error.message());
 }
 
-bool is_run_folder(const std::filesystem::path& folder) {
-  std::error_code ignored;
-  return std::filesystem::exists(folder / "pipeline.toml", ignored) || std::filesystem::exists(folder / "checkpoints", ignored);
+void require_run_folder(std::string_view asked, const std::filesystem::path& folder, bool may_be_gone) {
+  const auto exists = [](const std::filesystem::path& path) {
+    std::error_code ignored;
+    return std::filesystem::exists(path, ignored);
+  };
+  const std::filesystem::path plain = folder.has_filename() ? folder : folder.parent_path();  // "RUN/checkpoints/"
+  const std::filesystem::path run = plain.has_parent_path() ? plain.parent_path() : ".";
+  if (plain.filename() == "checkpoints" && exists(run / "pipeline.toml")) {
+    fail(ErrorKind::usage, "{}: '{}' holds the checkpoints of a run: name the run, '{}', or one of them, '{}/step-...'", asked,
+         plain.string(), run.string(), plain.string());
+  }
+  if (may_be_gone || exists(folder / "pipeline.toml") || exists(folder / "checkpoints")) return;
+  fail(ErrorKind::usage, "{}: '{}' is no folder of a run", asked, folder.string());
 }
 
 RunLog::RunLog(Options options, Observers& observers, const Requests& requests)

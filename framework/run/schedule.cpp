@@ -26,13 +26,20 @@ void ScheduleParams::describe(ParamSet<ScheduleParams>& set) {
       .text(
           "piecewise: from drop to drop; exponential: the time in which the rate changes by `drop_factor`; default: 10, without "
           "`drop_steps` and `drops`")
+      .alternative("drops")
       .only_with("schedule", {"piecewise", "exponential"});
   set.add("drop_steps", &P::drop_steps)
       .range(1)
       .unit("steps")
       .text("`drop_epochs` in steps")
+      .alternative("drops")
       .only_with("schedule", {"piecewise", "exponential"});
-  set.add("drops", &P::drops).range(0).unit("epochs").text("piecewise: when the rate drops, such as [30, 60, 80]");
+  set.add("drops", &P::drops)
+      .range(0)
+      .unit("epochs")
+      .text("piecewise: when the rate drops, such as [30, 60, 80]")
+      .alternative("drops")
+      .only_with("schedule", {"piecewise"});
   set.add("power", &P::power).range(0).text("polynomial: its degree").only_with("schedule", {"polynomial"});
   set.add("final_factor", &P::final_factor)
       .range(0)
@@ -51,8 +58,9 @@ void ScheduleParams::describe(ParamSet<ScheduleParams>& set) {
   set.add("warmup_epochs", &P::warmup_epochs)
       .range(0)
       .unit("epochs")
-      .text("length of the warm-up, which begins at `initial * start_factor`; cosine and polynomial start after it; default: 0");
-  set.add("warmup_steps", &P::warmup_steps).range(0).unit("steps").text("`warmup_epochs` in steps");
+      .text("length of the warm-up, which begins at `initial * start_factor`; cosine and polynomial start after it; default: 0")
+      .alternative("warm-up");
+  set.add("warmup_steps", &P::warmup_steps).range(0).unit("steps").text("`warmup_epochs` in steps").alternative("warm-up");
   set.add("warmup", &P::warmup)
       .choices({"gradual", "constant"})
       .text("the rate rises linearly to the schedule's own, or stays at `initial * start_factor` until then")
@@ -75,9 +83,6 @@ void check(const ScheduleParams& params) {
   one_of("drop_epochs", epochs, "drops", listed);
   one_of("drop_steps", steps, "drops", listed);
   if (!listed) return;
-  if (params.schedule != "piecewise") {
-    fail(ErrorKind::usage, "drops of learning_rate belong to schedule = \"piecewise\", and this one is \"{}\"", params.schedule);
-  }
   const auto late = std::ranges::adjacent_find(params.drops, std::greater_equal());
   if (late != params.drops.end()) {
     fail(ErrorKind::usage, "drops of learning_rate must rise, and {} stands behind {}", *std::next(late), *late);

@@ -4,7 +4,9 @@
 
 #include <cmath>
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "millrace/error.h"
 
@@ -108,10 +110,25 @@ TEST(Schedule, KeysThatSayTheSameAreRefusedByName) {
             "drop_epochs and drops of learning_rate say the same twice: give one");
   EXPECT_EQ(mistake({.schedule = "piecewise", .drop_steps = 1, .drops = {3}}),
             "drop_steps and drops of learning_rate say the same twice: give one");
-  EXPECT_EQ(mistake({.schedule = "cosine", .drops = {3}}),
-            "drops of learning_rate belong to schedule = \"piecewise\", and this one is \"cosine\"");
   EXPECT_EQ(mistake({.schedule = "piecewise", .drops = {30, 60, 60}}),
             "drops of learning_rate must rise, and 60 stands behind 60");
+}
+
+TEST(Schedule, ALaterTextMayGiveALengthInAnotherWay) {
+  ParamSet<ScheduleParams> set;
+  ScheduleParams::describe(set);
+  const auto left = [&](const char* key, const char* later) {
+    const Position option{std::make_shared<const std::string>("--set"), 0, 0};
+    Value table(Table{{key, {}, Value(1)}, {later, option, Value(2, option)}});
+    drop_overruled(set.infos(), table, [](const Position& text, const Position& other) { return text.file && !other.file; });
+    return table.table().size() == 1 ? table.table()[0].key : "";
+  };
+  for (const auto& [key, later] :
+       {std::pair{"warmup_epochs", "warmup_steps"}, std::pair{"warmup_steps", "warmup_epochs"},
+        std::pair{"drop_epochs", "drop_steps"}, std::pair{"drops", "drop_epochs"}, std::pair{"drop_steps", "drops"}}) {
+    EXPECT_EQ(left(key, later), later);
+  }
+  EXPECT_EQ(left("warmup_epochs", "drop_epochs"), "");
 }
 
 TEST(Schedule, KeysOfAnotherScheduleAreMistakes) {
@@ -125,6 +142,8 @@ TEST(Schedule, KeysOfAnotherScheduleAreMistakes) {
   const Member cosine("schedule", {}, Value("cosine")), start("start_factor", {}, Value(0.1));
   EXPECT_EQ(mistakes({cosine, {"drop_factor", {}, Value(0.5)}}),
             "'learning_rate': 'drop_factor' has no effect without schedule = \"piecewise\" or \"exponential\"");
+  EXPECT_EQ(mistakes({cosine, {"drops", {}, Value(Array{Value(3.0)})}}),
+            "'learning_rate': 'drops' has no effect without schedule = \"piecewise\"");
   EXPECT_EQ(mistakes({{"power", {}, Value(2.0)}}), "'learning_rate': 'power' has no effect without schedule = \"polynomial\"");
   EXPECT_EQ(mistakes({cosine, start}),
             "'learning_rate': 'start_factor' has no effect without schedule = \"triangular\" or \"one_cycle\" or "

@@ -198,6 +198,7 @@ class Session {
   };
   NamedRun named_run() const;
   const char* asked() const;  // what asks for a checkpoint to go on behind
+  void check_checkpoint_folder() const;
   void find_checkpoint();
   void choose_checkpoint();
   void begin_or_refuse(const std::filesystem::path& named, const std::vector<std::string>& passed_over);

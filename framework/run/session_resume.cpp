@@ -103,6 +103,20 @@ fs::path Session::run_folder() const {
   return resumed_run_;
 }
 
+// A place where nothing can be written is a mistake in the file. Without commit() nothing is written here.
+void Session::check_checkpoint_folder() const {
+  const std::string& folder = pipeline_.checkpoint.folder;
+  if (!is_remote(folder)) return;
+  try {
+    Storage& storage = registry_.storage(folder);
+    storage.look(folder);
+    storage.write(join_url(folder, pipeline_.run.name));
+  } catch (Error& error) {
+    const Value& key = *pipeline_.resolved.find("checkpoint")->find("folder");
+    throw error.in(fmt::format("{}: checkpoint.folder", to_string(key.at())));
+  }
+}
+
 // Before anything else is looked at. Rank 0 chooses for all processes.
 void Session::find_checkpoint() {
   if (!options_.allow_change.empty() && !options_.resume && !pipeline_.checkpoint.resume && !options_.only_check) {
@@ -120,7 +134,7 @@ void Session::find_checkpoint() {
     fail(ErrorKind::usage, "{}: [checkpoint] writes beside the run's files, and run.folder = \"\" writes none",
          pipeline_.title());
   }
-  if (Storage* const storage = checkpoint_storage()) storage->look(pipeline_.checkpoint.folder);  // finds mistakes early
+  check_checkpoint_folder();
   const bool begins_elsewhere = !options_.weights.empty() || options_.from.epoch > 0 || options_.from.step > 0;
   if (options_.resume && begins_elsewhere && !options_.replays) {
     fail(ErrorKind::usage, "--resume takes step and weights of the checkpoint: leave out --from and --weights");
@@ -174,7 +188,7 @@ Session::NamedRun Session::named_run() const {
     }
   }
   const bool may_be_gone = !pipeline_.checkpoint.folder.empty();  // its checkpoints lie elsewhere
-  if (!may_be_gone && !is_run_folder(run)) fail(ErrorKind::usage, "{}: '{}' is no folder of a run", asked(), run.string());
+  require_run_folder(asked(), run, may_be_gone);
   return {std::move(run), std::move(checkpoint)};
 }
 

@@ -70,6 +70,10 @@ TEST_F(Mistakes, AKeyAboveAllTables) {
   expect("[run]\n", "epochs = 3\n[run]\n", 2, {"t.toml:1:1: 'epochs' means nothing here and nothing refers to it; [run] has it"});
   expect("[run]\n", "remark = 3\n[run]\n", 0, {"warning: ", "t.toml:1:1: 'remark' stands in no table and nothing refers to it"});
 }
+TEST_F(Mistakes, APlaceWhereNoCheckpointCanBeWritten) {
+  expect("folder = \"\"\n", "[checkpoint]\nfolder = \"https://host/kept\"\n", 2,
+         {"t.toml:5:10: checkpoint.folder: 'https://host/kept/t'"});
+}
 TEST_F(Mistakes, WrongType) { expect("flip_x = 0.5", "flip_x = \"often\"", 2, {"t.toml:22:10", "flip_x", "\"often\""}); }
 TEST_F(Mistakes, OutOfRange) { expect("flip_x = 0.5", "flip_x = 1.5", 2, {"t.toml:22:10", "between 0 and 1", "1.5"}); }
 TEST_F(Mistakes, AMisspeltAutomaticBatch) {

@@ -279,6 +279,24 @@ TEST_F(ResumeTest, AnotherPipelineIsRefusedByItsChanges) {
   EXPECT_EQ(steps.front().at("step"), 13);
 }
 
+TEST_F(ResumeTest, AFolderOfCheckpointsIsNoRunAndNoCheckpoint) {
+  const std::string then = folder_ / "elsewhere";
+  ASSERT_EQ(run("runs", {}).code, 0);
+  const std::string named = run_in("runs"), checkpoints = named + "/checkpoints";
+  for (const Words& options :
+       {Words{"--resume", checkpoints}, Words{"--resume", checkpoints + "/"}, Words{"--explain-nan", checkpoints}}) {
+    for (const Words& set : {Words{}, Words{"checkpoint.folder=" + then}}) {
+      const Outcome outcome = run("runs", set, options);
+      EXPECT_EQ(outcome.code, 2);
+      EXPECT_NE(outcome.err.find(fmt::format("{0}: '{1}' holds the checkpoints of a run: name the run, '{2}', or one of them, "
+                                             "'{1}/step-...'",
+                                             options.front(), checkpoints, named)),
+                std::string::npos)
+          << outcome.err;
+    }
+  }
+}
+
 TEST_F(ResumeTest, WhatIsNotThereIsSaid) {
   const Outcome none = run("runs", {}, {"--resume"});
   EXPECT_EQ(none.code, 2);

@@ -1,4 +1,5 @@
 // Short runs that answer a question: --overfit and --find-rate.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -110,10 +111,15 @@ TEST(Overfit, NeedsAsManyBatchesAndStepsForThem) {
   const Outcome few = trial({"train.batch.size=100"}, {"--overfit", "5"});  // of 400 images
   EXPECT_EQ(few.code, 2) << few.err;
   EXPECT_NE(few.err.find("--overfit 5: [train] has 4 batches of 100: take fewer"), std::string::npos) << few.err;
-  const Outcome many = trial({"train.batch.size=4"}, {"--overfit", "30"});
-  EXPECT_EQ(many.code, 2) << many.err;
-  EXPECT_NE(many.err.find("--overfit 30: in 200 steps no more than 20 batches are seen 10 times each"), std::string::npos)
-      << many.err;
+  for (const char* count : {"0", "30", "a"}) {
+    const Outcome outside = trial({"train.batch.size=4"}, {"--overfit", count});
+    EXPECT_EQ(outside.code, 2) << outside.err;
+    EXPECT_NE(outside.err.find(fmt::format("--overfit: expected a whole number from 1 to 20, found '{}'; in 200 steps no more "
+                                           "batches are seen 10 times each",
+                                           count)),
+              std::string::npos)
+        << outside.err;
+  }
   const Outcome unknown = trial({"train.batch.size=auto"}, {"--overfit", "1"});
   EXPECT_EQ(unknown.code, 2) << unknown.err;
   EXPECT_NE(unknown.err.find("'size' of [train.batch] is \"auto\": give a number, as --set train.batch.size=32 does"),

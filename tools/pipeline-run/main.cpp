@@ -5,7 +5,6 @@
 #include <csignal>
 #include <cstdio>
 #include <functional>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,16 +32,20 @@
 namespace millrace {
 namespace {
 
+std::int64_t batches_of(const std::string& overfit) {
+  try {
+    return integer("--overfit", overfit, 1, Overfit::kMostBatches);
+  } catch (const Error& error) {
+    fail(error.kind(), "{}; in {} steps no more batches are seen {} times each", error.message(), Overfit::kMostSteps,
+         Overfit::kLeastPasses);
+  }
+}
+
 // Null: the run is no trial.
 std::shared_ptr<Trial> chosen_trial(const CommandLine& line) {
   if (line.find_rate) return std::make_shared<FindRate>(line.picture);
   if (line.overfit.empty()) return nullptr;
-  const std::int64_t batches = integer("--overfit", line.overfit, 1, std::numeric_limits<std::int32_t>::max());
-  if (batches > Overfit::kMostBatches) {
-    fail(ErrorKind::usage, "--overfit {}: in {} steps no more than {} batches are seen {} times each", batches,
-         Overfit::kMostSteps, Overfit::kMostBatches, Overfit::kLeastPasses);
-  }
-  return std::make_shared<Overfit>(batches);
+  return std::make_shared<Overfit>(batches_of(line.overfit));
 }
 
 Pipeline load(CommandLine& line, const Registry& registry, const std::shared_ptr<Trial>& trial) {

@@ -83,6 +83,7 @@ struct ParamInfo {
     std::vector<std::string> values;  // texts, one of which it must have; empty: it must be written
   };
   std::vector<Companion> companions;
+  std::string alternative;         // what it says; keys of one table that say the same exclude each other; "": none does
   std::vector<ParamInfo> members;  // of a table, or of each table of a list
   Value member_defaults;           // theirs, in a table that is written down
 
@@ -122,6 +123,9 @@ class ParamRef {
   ParamRef& required();
   // The parameter has an effect only where this key is written, or is one of these texts. Called again: or that one.
   ParamRef& only_with(std::string_view key, std::initializer_list<std::string_view> values = {});
+  // One of the keys of its table that say the same, such as "bound", and exclude each other: one in a file that extends another,
+  // or in --set, takes the place of the other file's. A stage refuses two in one file.
+  ParamRef& alternative(std::string_view says);
   ParamRef& or_one();  // of a list of texts or numbers: it may also be one of them
   // A run that goes on from a checkpoint may have another value and is not asked about it: results do not depend on it.
   ParamRef& may_change();

@@ -55,6 +55,7 @@ class Schedule {
  public:
   Schedule(const ScheduleParams& params, double steps_per_epoch, std::uint64_t total_steps);
   double rate(std::uint64_t step) const;
+  double warmup_steps() const { return warmup_steps_; }  // 0: there is no warm-up
 
  private:
   double own(double step) const;          // without warm-up

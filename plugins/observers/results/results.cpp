@@ -1,4 +1,5 @@
-// results.csv: epochs and passes as rows, for spreadsheets. confusion.csv and classes.csv: the newest pass by classes.
+// results.csv: epochs and passes as rows, for spreadsheets. confusion.csv and classes.csv: the newest pass by classes, where the
+// loss counts them.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -59,8 +60,9 @@ class ResultsObserver final : public RunObserver {
   struct Params {};
   static void describe(ObserverDescription<Params>& d) {
     d.name("results").text(
-        "Writes results.csv into the run's folder: a row for each epoch and each validation pass; and "
-        "confusion.csv and classes.csv: what each class was predicted as in the newest pass.");
+        "Writes results.csv into the run's folder: a row for each epoch and each validation pass. A loss of classes of pixels "
+        "adds two files about the newest pass: confusion.csv (what each class was predicted as) and classes.csv (accuracy, "
+        "precision, F1 and IoU of each class). For other losses the stage write_evaluation writes such files.");
   }
 
   void start(const RunStart& e, RunControl& control) override {

@@ -143,7 +143,10 @@ TEST_F(ResultsObserverTest, WritesNoClassesWhereTheLossCountsNone) {
   const auto observer = make("results");
   observer->start(start_event(), control_);
   observer->pass(pass_event());
-  EXPECT_FALSE(std::filesystem::exists(folder_ / "confusion.csv"));
+  for (const char* file : {"confusion.csv", "classes.csv"}) EXPECT_FALSE(std::filesystem::exists(folder_ / file)) << file;
+  const std::string& text = registry().observer("results")->text;
+  EXPECT_NE(text.find("A loss of classes of pixels adds two files about the newest pass: confusion.csv "), std::string::npos)
+      << text;
 }
 
 }  // namespace

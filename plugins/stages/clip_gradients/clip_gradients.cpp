@@ -23,11 +23,16 @@ void ClipGradients::describe(StageDescription<Params>& d) {
       .range(0)
       .text(
           "the largest Euclidean norm that all gradients of a step have together; beyond it they are scaled down to it; default: "
-          "1, without `norm` and `value`");
+          "1, without `norm` and `value`")
+      .alternative("bound");
   d.params.add("norm", &Params::norm)
       .range(0)
-      .text("the largest Euclidean norm of each parameter's gradients; beyond it that parameter's are scaled down to it");
-  d.params.add("value", &Params::value).range(0).text("the largest size of each gradient; beyond it a gradient becomes +-value");
+      .text("the largest Euclidean norm of each parameter's gradients; beyond it that parameter's are scaled down to it")
+      .alternative("bound");
+  d.params.add("value", &Params::value)
+      .range(0)
+      .text("the largest size of each gradient; beyond it a gradient becomes +-value")
+      .alternative("bound");
 }
 
 ClipGradients::Way ClipGradients::way_of(const Params& params) {

@@ -347,5 +347,14 @@ TEST_F(ClipGradientsTest, TwoWaysInOneStageAreAMistake) {
   }
 }
 
+TEST_F(ClipGradientsTest, AWayInALaterTextTakesThePlaceOfTheOther) {
+  const Position option{std::make_shared<const std::string>("--set"), 0, 0};
+  Value written = table({{"norm", Value(1.0)}, {"global_norm", Value(2.0, option)}});
+  drop_overruled(StageTypeAccess::make<ClipGradients>().params, written,
+                 [](const Position& text, const Position& key) { return text.file && !key.file; });
+  EXPECT_EQ(written.find("norm"), nullptr);
+  EXPECT_NE(written.find("global_norm"), nullptr);
+}
+
 }  // namespace
 }  // namespace millrace

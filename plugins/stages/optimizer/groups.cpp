@@ -57,6 +57,9 @@ Groups::Groups(const std::vector<GroupParams>& groups, const Network& network) {
     begins.insert(owners.back()->until_epoch);
   }
   for (std::size_t g = 0; g < groups.size(); ++g) {
+    bool trains = false;
+    for (std::size_t i = 0; i < owners.size(); ++i) trains |= owners[i] == &groups[g] && network.parameters[i].trainable;
+    if (!trains) frozen_.push_back(g);
     if (std::ranges::find(owners, &groups[g]) != owners.end()) continue;
     fail(ErrorKind::usage, "groups: number {} gets no parameter: the groups before it take all that it fits", g + 1);
   }

@@ -1,6 +1,7 @@
 // Parameter groups: which factors multiply a parameter's rate and decay, until when, and by which rule it is updated. Pure.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,6 +32,8 @@ class Groups {
   const std::vector<double>& decay_factors() const { return decay_; }
   // By parameter: the index of its group, or -1.
   const std::vector<int>& group_of() const { return group_of_; }
+  // Indices of the groups that train nothing, since all their parameters are frozen or running statistics.
+  const std::vector<std::size_t>& frozen() const { return frozen_; }
   // At `epoch` (with fraction). The reference stays valid as long as this object.
   const std::vector<double>& rate_factors(double epoch) const;
 
@@ -40,6 +43,7 @@ class Groups {
     std::vector<double> factors;
   };
   std::vector<int> group_of_;
+  std::vector<std::size_t> frozen_;
   std::vector<double> decay_;
   std::vector<Phase> phases_;  // by `begin`
 };

@@ -49,6 +49,14 @@ TEST(Groups, TakeNamesOfSeveralPatternsAndAllVectors) {
   EXPECT_EQ(Groups({{.match = {"conv1.*"}}}, network()).group_of(), (std::vector<int>{0, 0, -1, -1}));
 }
 
+TEST(Groups, TellWhichTrainNothing) {
+  Network frozen = network();
+  frozen.parameters[0].trainable = frozen.parameters[1].trainable = false;
+  const std::vector<GroupParams> groups = {{.match = {"conv1.*"}}, {.match = {"*.running_*"}}, {.match = {"layer1.*"}}};
+  EXPECT_EQ(Groups(groups, frozen).frozen(), (std::vector<std::size_t>{0, 1}));
+  EXPECT_EQ(Groups(groups, network()).frozen(), (std::vector<std::size_t>{1}));
+}
+
 std::string mistake(const std::vector<GroupParams>& groups, const Network& of) {
   try {
     const Groups made(groups, of);

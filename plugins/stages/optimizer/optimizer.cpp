@@ -106,6 +106,19 @@ Optimizer::Optimizer(const Params& params, const StageContext& context) : params
   }
   schedule_.emplace(rate, context.steps_per_epoch, context.total_steps);
   if (context.network) groups_.emplace(params.groups, *context.network);
+  if (context.run && context.first_replica + context.replica == 0) warn_of_no_effect();
+}
+
+// No mistakes: a short trial of a long recipe, or one with frozen layers.
+void Optimizer::warn_of_no_effect() const {
+  const std::string where = fmt::format("[{}.{}]", context_.graph, context_.name);
+  if (schedule_->warmup_steps() > static_cast<double>(context_.total_steps)) {
+    context_.run->warn(fmt::format("{}: the run of {} steps ends within the warm-up of learning_rate, which takes {:g}", where,
+                                   context_.total_steps, schedule_->warmup_steps()));
+  }
+  for (const std::size_t group : groups_ ? groups_->frozen() : std::vector<std::size_t>()) {
+    context_.run->warn(fmt::format("{}: number {} of groups has no effect: none of its parameters is trained", where, group + 1));
+  }
 }
 
 void Optimizer::open() {

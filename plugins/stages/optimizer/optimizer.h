@@ -80,6 +80,7 @@ class Optimizer : public Stage {
 
  private:
   static void request_rules(const Params& params, const StageContext& context, const Groups& groups, UpdateRule& update);
+  void warn_of_no_effect() const;
   void begin_step(std::uint64_t step);
   void end_step();
   Ref<Event> behind_report(const Ref<Event>& ready);
