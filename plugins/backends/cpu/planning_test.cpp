@@ -132,6 +132,24 @@ TEST(SideBySide, IsChosenForNarrowMapsWithTiles) {
   EXPECT_EQ(chosen, multiplies_tiles() ? (std::vector<std::string>{"down", "narrow"}) : std::vector<std::string>{});
 }
 
+// The largest batch chooses how the weights lie, and for that oneDNN 3 has only reference loops where a batch is smaller.
+TEST(SideBySide, IsNeverLeftToAReferenceImplementation) {
+  const auto network = network_of(R"(
+    input = { channels = 64, height = 7, width = 7 }
+    layers = [
+      { name = "first", op = "conv", out = 256, kernel = 3, padding = 1 },
+      { name = "narrow", op = "conv", out = 256, kernel = 3, padding = 1 }, { name = "fc", op = "linear", out = 4 } ])");
+  const auto device = CpuBackend().open(0, {});
+  if (!device->info().bf16) GTEST_SKIP() << "no bf16 on this processor";
+  for (const std::uint32_t largest : {50U, 128U}) {
+    const auto replica = device->compile(
+        *network, {.train_batch = 20, .largest_train_batch = largest, .precision = Precision::bf16, .time_layers = true});
+    ASSERT_FALSE(replica->layer_times().empty());
+    for (const LayerTime& layer : replica->layer_times())
+      EXPECT_EQ(layer.detail.find("ref"), std::string::npos) << largest << ", " << layer.layer << ": " << layer.detail;
+  }
+}
+
 // oneDNN computes gradients of such widths in bf16 in plain loops, a hundred times as slowly as in float32.
 TEST(Widths, AreNeverLeftToAReferenceImplementation) {
   for (const int width : {8, 12, 24, 40}) {

@@ -103,11 +103,15 @@ dnnl::convolution_forward::primitive_desc RearrangedConvolution::describe_forwar
   const auto& [x, y, strides, before, after] = arrangement_;
   const int parameter = layer().parameters[0];
   const bool known = workshop_.parameters.has_layout(parameter);
-  const memory::desc weights = known ? computed_weights() : in_any_layout(canonical_weights(), to_dnnl(workshop_.type()));
+  const memory::desc any = in_any_layout(canonical_weights(), to_dnnl(workshop_.type()));
   const bool relu = node_.activation == Activation::relu;
   const memory::desc bias = layer().parameters.size() > 1 ? bias_desc() : memory::desc();
-  const auto chosen = describe<dnnl::convolution_forward>(workshop_.engine, attributes(relu), kTraining, kHow, x.desc(), weights,
-                                                          bias, y.desc(), strides, kDense, before, after);
+  const auto with = [&](const memory::desc& weights) {
+    return describe<dnnl::convolution_forward>(workshop_.engine, attributes(relu), kTraining, kHow, x.desc(), weights, bias,
+                                               y.desc(), strides, kDense, before, after);
+  };
+  auto chosen = with(known ? computed_weights() : any);
+  if (known && is_slow_convolution(chosen)) chosen = with(any);  // a batch of another size has chosen how the weights lie
   if (!known) workshop_.parameters.set_layout(parameter, chosen.weights_desc(), canonical_weights());
   return chosen;
 }
