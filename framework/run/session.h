@@ -228,7 +228,7 @@ class Session {
   void check_on_nan() const;
   std::string newest_checkpoint_path() const;
   std::string newest_checkpoint_words() const;
-  std::string checkpoint_to_go_back_to() const;
+  std::string point_latest_back() const;
   std::string command_with(const std::string& command, const char* option, const std::filesystem::path& folder) const;
   Error with_advice(const Error& error) const;
   Error with_checkpoint(const Error& error) const;

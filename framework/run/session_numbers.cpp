@@ -161,9 +161,9 @@ Error Session::with_advice(const Error& error) const {
   return {error.kind(), std::move(text)};
 }
 
-// The newest one. Where the run went back to it before and has written none since, its weights may be the trouble: then `latest`
-// names the one before it.
-std::string Session::checkpoint_to_go_back_to() const {
+// The path of the checkpoint that `latest` names then: the newest one. Where the run went back to that before and has written
+// none since, its weights may be the trouble: then it is the one before.
+std::string Session::point_latest_back() const {
   std::string newest = newest_checkpoint_path();
   if (!options_.resumed_rate_factor || !resumed_ || resumed_->path.string() != newest) return newest;
   try {
@@ -190,8 +190,9 @@ SessionOptions Session::go_back() const {
   options.weights.clear();
   options.resume = log_->folder().string();
   options.resumed_rate_factor = requests_.factor(wrong.step) * pipeline_.run.nan_rate_factor;
+  const std::string checkpoint = point_latest_back();
   options.notice = fmt::format("{}: the run goes back to '{}', with {:g} times the learning rate of the file", wrong.text(),
-                               checkpoint_to_go_back_to(), *options.resumed_rate_factor);
+                               checkpoint, *options.resumed_rate_factor);
   return options;
 }
 

@@ -103,7 +103,13 @@ RunLog::Sums Training::await_reports(const std::string& name, std::uint64_t epoc
 void Training::await_steps(std::uint64_t done) {
   const auto start = Clock::now();
   while (tells_steps_ && !parts_.log.has_told_until(done) && !is_drained()) {
-    tells_steps_ = seconds_since(start) < kReportPatience;
+    if (seconds_since(start) > kReportPatience) {
+      parts_.log.warn(
+          fmt::format("step {}: what its stages promised to tell of it has not come within {} s; steps are told later "
+                      "than their epochs from here on",
+                      done, kReportPatience));
+      tells_steps_ = false;
+    }
     std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
 }

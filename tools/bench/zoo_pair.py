@@ -7,8 +7,8 @@ Ours is a whole run: JPEG files of the network's size are read and decoded in ev
 after a first one. PyTorch trains on one batch in memory, channels last, the better of eager and compiled: what is better is
 found once for each network and precision. Both: SGD with momentum, cross-entropy, float32 weights; bf16 means autocast there.
 Networks that give maps (unet, segnet_basic, segnet, fcn_resnet50, deeplabv3_resnet50) train on maps of labels, at CamVid's size
-where a pipeline of ours has it; ours read them from PNG files. resnet18_32 is ResNet-18 with a stem for images of 32 x 32. Prints each round, then a table. The interpreter needs torch and
-torchvision.
+where a pipeline of ours has it; ours read them from PNG files. resnet18_32 is ResNet-18 with a stem for images of 32 x 32.
+Prints each round, then a table. The interpreter needs torch and torchvision.
 """
 import argparse
 import json
