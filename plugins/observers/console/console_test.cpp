@@ -1,4 +1,5 @@
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -27,6 +28,16 @@ TickEvent tick_event() {
   return event;
 }
 
+// What arrives at a terminal up to the mark that was written last. The kernel hands text on when it has time.
+std::string text_before(char mark, int terminal) {
+  constexpr int kPatience = 60'000;  // ms
+  std::string text;
+  pollfd event{terminal, POLLIN, 0};
+  for (char next = 0; poll(&event, 1, kPatience) == 1 && read(terminal, &next, 1) == 1 && next != mark;) text += next;
+  std::erase(text, '\r');
+  return text;
+}
+
 // What is written to standard error meanwhile, with standard error a terminal of this width.
 std::string on_a_terminal(unsigned short columns, const std::function<void()>& work) {
   const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
@@ -39,16 +50,14 @@ std::string on_a_terminal(unsigned short columns, const std::function<void()>& w
   const int before = dup(STDERR_FILENO);
   dup2(screen, STDERR_FILENO);
   work();
+  constexpr char kMark = '\x03';
+  std::fputc(kMark, stderr);
   std::fflush(stderr);
   dup2(before, STDERR_FILENO);
   close(before);
-  fcntl(terminal, F_SETFL, O_NONBLOCK);
-  std::string text(4096, '\0');
-  const ssize_t count = read(terminal, text.data(), text.size());
-  text.resize(count > 0 ? static_cast<std::size_t>(count) : 0);
+  std::string text = text_before(kMark, terminal);
   close(screen);
   close(terminal);
-  std::erase(text, '\r');
   return text;
 }
 
@@ -186,8 +195,7 @@ TEST_F(ConsoleObserverTest, QuietSaysWarningsAndBadSamplesAlone) {
     observer.bad_sample(bad_sample_event(1));
     observer.warning({"careful"});
   };
-  EXPECT_EQ(said(everything, true),
-            "bad sample replaced: 'a.tar (b.jpg)': the file is empty (decode_image)\nwarning: careful\n");
+  EXPECT_EQ(said(everything, true), "bad sample replaced: 'a.tar (b.jpg)': the file is empty (decode_image)\nwarning: careful\n");
   EXPECT_NE(said(everything).find("warning: careful\n"), std::string::npos);
 }
 
