@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 
 #include "network/load.h"
 #include "text_table.h"
@@ -237,52 +236,6 @@ TEST_F(Inspect, ShowsTheBytesOfActivations) {
   std::uint64_t bytes = 0;
   for (const Layer& layer : network->layers) bytes += 4 * static_cast<std::uint64_t>(layer.output.elements());
   EXPECT_NE(text.find(grouped(bytes) + " bytes of activations an image\n"), std::string::npos) << text;
-}
-
-// The figures behind the name of a row: of a training step, then of inference.
-std::vector<double> mebibytes(const std::string& text, const std::string& row) {
-  const std::size_t at = text.find(row + "  ");
-  if (at == std::string::npos) return {};
-  std::vector<double> found;
-  std::istringstream line(text.substr(at + row.size(), text.find('\n', at) - at - row.size()));
-  std::string unit;
-  for (double figure = 0; line >> figure >> unit;) found.push_back(unit == "GiB" ? 1024 * figure : figure);
-  return found;
-}
-
-TEST(InspectMemory, IsWhatTheBackendPlansForTheBatch) {
-  Registry registry;
-  for (const char* plugin : {"/cpu.so", "/rules.so", "/losses.so"}) registry.load(std::string(MILLRACE_PLUGINS) + plugin);
-  Diagnostics errors;
-  const auto network = load_network(MILLRACE_SOURCE_DIR "/pipelines/networks/cifar10_conv.toml", Value(), registry, errors);
-  ASSERT_EQ(errors.text(), "");
-  const std::string one = describe_memory(*network, registry, 1), many = describe_memory(*network, registry, 64);
-  EXPECT_NE(many.find("memory on backend cpu, in float32, for a batch of 64"), std::string::npos) << many;
-  const std::vector<double> weights = mebibytes(many, "weights"), gradients = mebibytes(many, "gradients of weights");
-  ASSERT_EQ(weights.size(), 2U) << many;
-  EXPECT_NEAR(weights[0], 2'714'024.0 / (1 << 20), 0.1);
-  EXPECT_EQ(weights[0], weights[1]);
-  ASSERT_EQ(gradients.size(), 1U) << "inference has none:\n" << many;
-  EXPECT_NEAR(gradients[0], 676'714 * 4.0 / (1 << 20), 0.1);
-  EXPECT_EQ(mebibytes(many, "momentum of weights").size(), 1U) << many;
-  const std::vector<double> small = mebibytes(one, "activations and their gradients"),
-                            large = mebibytes(many, "activations and their gradients");
-  ASSERT_EQ(small.size(), 2U) << one;
-  ASSERT_EQ(large.size(), 2U) << many;
-  EXPECT_GT(large[0], 20 * small[0]);
-  EXPECT_GT(large[0], 2 * large[1]) << "training keeps what backward reads";
-  const std::vector<double> all = mebibytes(many, "in all");
-  ASSERT_EQ(all.size(), 2U) << many;
-  EXPECT_GT(all[0], weights[0] + gradients[0] + large[0]);
-  EXPECT_NEAR(all[1], weights[1] + large[1], 0.3);
-}
-
-TEST(InspectMemory, SaysWhyThereIsNoPlan) {
-  const Registry registry;
-  Diagnostics errors;
-  const auto network = load_network(MILLRACE_SOURCE_DIR "/pipelines/networks/cifar10_conv.toml", Value(), registry, errors);
-  ASSERT_EQ(errors.text(), "");
-  EXPECT_EQ(describe_memory(*network, registry, 1), "memory: not planned, there is no backend 'cpu'\n");
 }
 
 TEST_F(Inspect, TellsATransposedConvolution) {
