@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <vector>
@@ -33,24 +32,24 @@ TEST(JsonLine, ReplacesWhatJsonCannotHold) {
 }
 
 TEST(LineFile, HasEachLineWhenItIsWritten) {
-  const std::string path = testing::TempDir() + "lines.jsonl";
+  const testkit::TestFolder folder;
+  const std::string path = folder / "lines.jsonl";
   LineFile file(path, [](std::string_view message) { ADD_FAILURE() << message; });
   file.write("{}");
   file.write(R"({"a":1})");
   std::ifstream stream(path);
   EXPECT_EQ(std::string(std::istreambuf_iterator<char>(stream), {}), "{}\n{\"a\":1}\n");
-  std::filesystem::remove(path);
 }
 
 TEST(LineFile, AppendsBehindTheLastWholeLine) {
-  const std::string path = testing::TempDir() + "appended.jsonl";
+  const testkit::TestFolder folder;
+  const std::string path = folder / "appended.jsonl";
   for (const std::string before : {"", "{}\n", "{}\n{\"a\":", "{\"a\":"}) {
     std::ofstream(path) << before;
     LineFile(path, {}, true).write("[]");
     std::ifstream stream(path);
     EXPECT_EQ(std::string(std::istreambuf_iterator<char>(stream), {}), before.starts_with("{}") ? "{}\n[]\n" : "[]\n");
   }
-  std::filesystem::remove(path);
 }
 
 // The lines of a run whose disk was full for a while.

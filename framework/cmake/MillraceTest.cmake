@@ -44,7 +44,7 @@ function(millrace_add_test name)
   if(arg_LABELS)
     list(APPEND properties LABELS "${arg_LABELS}")
   endif()
-  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60 PROPERTIES ${properties})
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 300 PROPERTIES ${properties})
 endfunction()
 
 # millrace_test_plugins(TEST plugin...): the test loads these plugins at run time: registry.load(MILLRACE_PLUGINS "/plugin.so").

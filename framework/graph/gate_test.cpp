@@ -23,21 +23,16 @@ using namespace graph_test;
 
 TEST(Gate, HoldsTheNextStepUntilTheTokenIsHome) {
   Line line(shuffled(64), table({{"size", number(8)}}));
-  Ref<Payload> kept;
-  std::mutex mutex;
+  KeptToken kept;
   line.log->on_batch = [&](const Packet& packet, Output&) {
-    const std::lock_guard lock(mutex);
-    if (packet.sequence == 2) kept = packet.token;
+    if (packet.sequence == 2) kept.keep(packet.token);
   };
   Graph& graph = line.test.make({.threads = 2});
   graph.start(0, 8);
-  while (line.log->entries().size() < 3) std::this_thread::yield();
+  kept.wait_until_kept();
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
   EXPECT_EQ(line.log->entries().size(), 3U);
-  {
-    const std::lock_guard lock(mutex);
-    kept = nullptr;
-  }
+  kept.let_go();
   graph.wait();
   EXPECT_EQ(line.log->entries().size(), 8U);
 }
@@ -45,13 +40,11 @@ TEST(Gate, HoldsTheNextStepUntilTheTokenIsHome) {
 // A failure gives up all that is out, also what is on its way home on a thread that the graph does not know.
 TEST(Gate, WaitsForATokenThatIsOnItsWayHomeWhenTheRunFails) {
   Line line(shuffled(64), table({{"size", number(8)}}));
-  Ref<Payload> kept;
+  KeptToken kept;
   Output* output = nullptr;
-  std::mutex mutex;
   line.log->on_batch = [&](const Packet& packet, Output& of_stage) {
-    const std::lock_guard lock(mutex);
-    kept = packet.token;
     output = &of_stage;
+    kept.keep(packet.token);
   };
   Graph& graph = line.test.make({.threads = 2});
   std::atomic<bool> returned{false};
@@ -62,14 +55,10 @@ TEST(Gate, WaitsForATokenThatIsOnItsWayHomeWhenTheRunFails) {
     return true;
   });
   graph.start(0, 8);
-  while (line.log->entries().empty()) std::this_thread::yield();
+  kept.wait_until_kept();
   std::thread device([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
-    Ref<Payload> token;
-    {
-      const std::lock_guard lock(mutex);
-      token = std::move(kept);
-    }
+    kept.let_go();
   });
   EXPECT_THROW(graph.wait(), Error);
   EXPECT_TRUE(returned) << "the graph counted as ended while a thread was inside it";
@@ -373,9 +362,13 @@ TEST(Figures, SayThatDataWasWaitedFor) {
 TEST(Figures, SayThatAStepWasWaitedFor) {
   Line line(shuffled(16), table({{"size", number(8)}}));
   Graph& graph = line.test.make({});
-  const auto at_the_gate = [&] { return graph.figures().edges[3].level; };
+  std::atomic<bool> at_the_gate{false};
+  graph.on_step_ready([&](const Graph::StepReady& ready, const auto& answer) {
+    answer(Graph::StepAgreed::alone(ready));
+    if (ready.step == 1) at_the_gate = true;
+  });
   line.log->on_batch = [&](const Packet& packet, Output&) {  // the first step ends when the second one's batch stands at the gate
-    while (packet.sequence == 0 && at_the_gate() == 0) std::this_thread::yield();
+    while (packet.sequence == 0 && !at_the_gate) std::this_thread::yield();
   };
   graph.start(0, 2);
   graph.wait();

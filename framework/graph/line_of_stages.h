@@ -1,6 +1,10 @@
 // What the tests of the graph stand on: a line of stages with synthetic samples.
 #pragma once
 
+#include <condition_variable>
+#include <mutex>
+#include <utility>
+
 #include "testkit/graph_fixture.h"
 #include "testkit/stages.h"
 
@@ -33,6 +37,31 @@ struct Line {
   }
   TestGraph test;
   BatchLog* log;
+};
+
+// A step's token that is kept, by any thread.
+class KeptToken {
+ public:
+  void keep(const Ref<Payload>& token) {
+    const std::lock_guard lock(mutex_);
+    token_ = token;
+    changed_.notify_all();
+  }
+  void wait_until_kept() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return static_cast<bool>(token_); });
+  }
+  // REQUIRES: one is kept.
+  void let_go() {
+    Ref<Payload> token;  // goes after the lock
+    const std::lock_guard lock(mutex_);
+    token = std::move(token_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  Ref<Payload> token_;
 };
 
 }  // namespace millrace::graph_test

@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include <bit>
-#include <chrono>
 #include <cstdint>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -82,14 +82,13 @@ class Judge {
 
   void look_at(const Mutant& mutant) {
     write(mutant.bytes);
-    const auto begin = std::chrono::steady_clock::now();
+    const std::clock_t begin = std::clock();  // of this process alone: others may have the processor meanwhile
     try {
       look_at_read(mutant, read_(path_));
     } catch (const Error& error) {
       look_at_refusal(mutant, error);
     }
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    EXPECT_LT(took.count(), 1.0) << "seconds";
+    EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, 1.0) << "seconds";
   }
 
   int read() const { return count_read_; }

@@ -8,6 +8,7 @@
 #include <fstream>
 
 #include "millrace/plugin.h"
+#include "testkit/files.h"
 
 namespace millrace {
 namespace {
@@ -82,17 +83,18 @@ TEST(PluginLoad, RefusesALibraryThatIsNoPlugin) {
 }
 
 TEST(PluginLoad, RefusesAFileThatIsNoLibrary) {
-  const fs::path path = fs::path(testing::TempDir()) / "no_library.so";
+  const testkit::TestFolder own;
+  const fs::path path = own.path() / "no_library.so";
   std::ofstream(path) << "not an ELF file";
   for (const std::string& file : {path.string(), std::string("/nowhere/at_all.so")}) {
     EXPECT_TRUE(refusal(file).starts_with(fmt::format("plugin '{}' cannot be opened", file))) << refusal(file);
   }
-  fs::remove(path);
 }
 
 // Which the loader of libraries does not notice: it ends the process.
 TEST(PluginLoad, RefusesALibraryThatIsCutOff) {
-  const fs::path path = fs::path(testing::TempDir()) / "cut_off.so";
+  const testkit::TestFolder own;
+  const fs::path path = own.path() / "cut_off.so";
   const std::uintmax_t size = fs::file_size(plugin("good"));
   for (const std::uintmax_t left : {std::uintmax_t{100}, std::uintmax_t{3000}, size / 2}) {
     fs::copy_file(plugin("good"), path, fs::copy_options::overwrite_existing);
@@ -101,7 +103,6 @@ TEST(PluginLoad, RefusesALibraryThatIsCutOff) {
     EXPECT_TRUE(said.starts_with(fmt::format("plugin '{}' cannot be opened: the file has {} bytes, and", path.string(), left)))
         << said;
   }
-  fs::remove(path);
 }
 
 TEST(PluginLoad, RefusesANameThatIsTaken) {
@@ -150,14 +151,14 @@ TEST(PluginLoadAll, SaysWhichFolderOfTheSearchPathIsMissing) {
 }
 
 TEST(PluginLoadAll, SaysWhichFolderOfTheSearchPathHoldsNoPlugin) {
-  const fs::path above = fs::path(testing::TempDir()) / "above_plugins", empty = above / "empty", inner = above / "inner";
+  const testkit::TestFolder own;
+  const fs::path above = own.path() / "above_plugins", empty = above / "empty", inner = above / "inner";
   fs::create_directories(empty);
   fs::create_directories(inner);
   fs::copy_file(plugin("good"), inner / "good.so", fs::copy_options::overwrite_existing);
   const PluginPath path(above.string() + ":" + empty.string());
   Registry registry;
   registry.load_all();
-  fs::remove_all(above);
   const std::string text = "MILLRACE_PLUGIN_PATH: '{}' holds no plugin, a library *.so";
   const std::string of_above =
       fmt::format(fmt::runtime(text + "; '{}' holds some: is that meant?"), above.string(), inner.string());
@@ -175,7 +176,8 @@ TEST(PluginLoadAll, NamesTheReasonsThatMayLieBehindAMissingName) {
 }
 
 TEST(PluginLoadAll, PrefersTheEarlierFolder) {
-  const fs::path folder = fs::path(testing::TempDir()) / "earlier_plugins";
+  const testkit::TestFolder own;
+  const fs::path folder = own.path() / "earlier_plugins";
   fs::create_directories(folder);
   fs::copy_file(plugin("good"), folder / "good.so", fs::copy_options::overwrite_existing);
   const PluginPath path(folder.string() + ":" TEST_PLUGIN_DIR);
@@ -186,11 +188,11 @@ TEST(PluginLoadAll, PrefersTheEarlierFolder) {
                                  [](const PluginInfo& info) { return info.name == "good"; });
   ASSERT_NE(good, registry.plugins().end());
   EXPECT_EQ(good->path, (folder / "good.so").string());
-  fs::remove_all(folder);
 }
 
 TEST(PluginLifetime, AStageKeepsItsLibraryLoaded) {
-  const fs::path copy = fs::path(testing::TempDir()) / "kept_by_a_stage.so";  // nobody else has this file open
+  const testkit::TestFolder own;
+  const fs::path copy = own.path() / "kept_by_a_stage.so";  // nobody else has this file open
   fs::copy_file(plugin("good"), copy, fs::copy_options::overwrite_existing);
   std::shared_ptr<Stage> stage;
   {
@@ -207,11 +209,11 @@ TEST(PluginLifetime, AStageKeepsItsLibraryLoaded) {
   dynamic_cast<SampleTransform&>(*stage).process(sample, draw);
   EXPECT_EQ(sample.label, 5);
   stage.reset();
-  fs::remove(copy);
 }
 
 TEST(PluginLifetime, ABackendKeepsItsLibraryLoaded) {
-  const fs::path copy = fs::path(testing::TempDir()) / "kept_by_a_backend.so";
+  const testkit::TestFolder own;
+  const fs::path copy = own.path() / "kept_by_a_backend.so";
   fs::copy_file(plugin("good"), copy, fs::copy_options::overwrite_existing);
   std::shared_ptr<Backend> backend;
   {
@@ -221,12 +223,12 @@ TEST(PluginLifetime, ABackendKeepsItsLibraryLoaded) {
   }
   EXPECT_EQ(backend->why_not(), "it has none");
   backend.reset();
-  fs::remove(copy);
 }
 
 // An exception's type and destructor lie in the library that threw it.
 TEST(PluginLifetime, AnErrorOutlivesItsPlugin) {
-  const fs::path copy = fs::path(testing::TempDir()) / "throws.so";
+  const testkit::TestFolder own;
+  const fs::path copy = own.path() / "throws.so";
   fs::copy_file(plugin("good"), copy, fs::copy_options::overwrite_existing);
   std::exception_ptr thrown;
   {
@@ -243,7 +245,6 @@ TEST(PluginLifetime, AnErrorOutlivesItsPlugin) {
   } catch (const Error& error) {
     EXPECT_EQ(error.message(), "there is no device");
   }
-  fs::remove(copy);
 }
 
 TEST(PluginLifetime, ARefusedLibraryIsClosed) {

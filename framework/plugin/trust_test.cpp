@@ -19,6 +19,8 @@ namespace fs = std::filesystem;
 constexpr const char* kMessage =
     "'{}' is not trusted, since {}: {}, or set MILLRACE_PLUGIN_TRUST=any to load plugins all the same";
 
+constexpr const char* kNotHere = "this container has no such user";
+
 // A folder with a good plugin in it, both written by this user alone.
 class Trust : public testing::Test {
  protected:
@@ -116,7 +118,7 @@ TEST_F(Trust, IsGivenToWhatTheOwnGroupMayWrite) {
 
 TEST_F(Trust, IsRefusedToWhatAnotherGroupMayWrite) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give a file to another group";
-  ASSERT_EQ(::chown(file_.c_str(), static_cast<uid_t>(-1), 12345), 0);
+  if (::chown(file_.c_str(), static_cast<uid_t>(-1), 12345) != 0) GTEST_SKIP() << kNotHere;
   EXPECT_EQ(reason(), "") << "it may not write yet";
   set_mode(file_, 0775);
   EXPECT_EQ(reason(), "plugin " + text(file_, "group 12345 may write it (mode 0775)", "take that away (chmod g-w)"));
@@ -124,7 +126,7 @@ TEST_F(Trust, IsRefusedToWhatAnotherGroupMayWrite) {
 
 TEST_F(Trust, IsRefusedToWhatAnotherUserOwns) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give a file to another user";
-  ASSERT_EQ(::chown(file_.c_str(), 12345, static_cast<gid_t>(-1)), 0);
+  if (::chown(file_.c_str(), 12345, static_cast<gid_t>(-1)) != 0) GTEST_SKIP() << kNotHere;
   EXPECT_EQ(reason(), "plugin " + text(file_, "user 12345 owns it", "make it yours (chown 0)"));
 }
 

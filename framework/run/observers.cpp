@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "base/thread_name.h"
+#include "base/waited_time.h"
 #include "millrace/error.h"
 
 namespace millrace {
@@ -84,10 +85,10 @@ class Observers::Queue {
 
   enum class Until { started, flushed, synced, ended };
   void wait(Until until, const Waiting& waiting) {
-    const auto begin = Clock::now();
+    WaitedTime waited;
     std::unique_lock lock(mutex_);
     while (!changed_.wait_for(lock, kLook, [&] { return reached(until); })) {
-      const bool late = std::chrono::duration<double>(Clock::now() - begin).count() > kEndPatience;
+      const bool late = waited.look() > kEndPatience;
       if (late && until == Until::ended && delivery_ == Delivery::latest) {
         drop_if([](const RunEvent& event) { return !is<RunEnd>(event); });
       }

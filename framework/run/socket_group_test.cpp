@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <array>
+#include <csignal>
 
 #include "millrace/error.h"
 #include "run/meeting.h"
@@ -162,6 +164,40 @@ TEST(SocketGroup, NamesAProcessThatIsSilent) {
   SocketGroup group(std::move(setting));
   std::vector<std::byte> got;
   EXPECT_EQ(message_of([&] { group.receive(1, 5, got); }), "process 1 of 2 is lost: it has been silent for 0.2 s");
+  ::close(pair[1]);
+}
+
+// Stopped for longer than its patience, as all processes of a machine that is paused are. When it goes on, it hears nothing at
+// first.
+TEST(SocketGroup, DoesNotTakeAPauseForAProcessThatIsSilent) {
+  constexpr std::chrono::milliseconds kPatience(2000);
+  std::array<int, 2> pair{};
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, pair.data()), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::close(pair[1]);
+    SocketGroup::Setting setting;
+    setting.sockets = {-1, pair[0]};
+    setting.patience = kPatience;
+    SocketGroup group(std::move(setting));
+    std::vector<std::byte> got;
+    message_of([&] { group.receive(1, 5, got); });
+    ::_exit(text_of(got) == "here" ? 0 : 1);
+  }
+  ::close(pair[0]);
+  std::array<std::byte, 16> sign{};  // its first sign of life: it listens
+  EXPECT_EQ(::recv(pair[1], sign.data(), sign.size(), MSG_WAITALL), static_cast<ssize_t>(sign.size()));
+  int status = 0;
+  ::kill(child, SIGSTOP);
+  EXPECT_EQ(::waitpid(child, &status, WUNTRACED), child);
+  std::this_thread::sleep_for(kPatience + kPatience / 10);
+  ::kill(child, SIGCONT);
+  std::this_thread::sleep_for(kPatience / 20);
+  const std::uint64_t header[] = {5, 4};  // the channel, and how many bytes follow
+  EXPECT_EQ(::send(pair[1], header, sizeof header, MSG_NOSIGNAL), static_cast<ssize_t>(sizeof header));
+  EXPECT_EQ(::send(pair[1], "here", 4, MSG_NOSIGNAL), 4);
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
   ::close(pair[1]);
 }
 

@@ -9,14 +9,13 @@ namespace millrace {
 std::string StallWatch::look(const Graph& graph) {
   std::uint64_t packets = 0;
   for (const Graph::StageFigures& stage : graph.figures().stages) packets += stage.packets;
-  const Clock::time_point now = Clock::now();
   if (packets != packets_) {
     packets_ = packets;
-    moved_ = now;
+    still_.restart();
     next_ = patience_;
     return {};
   }
-  const double seconds = std::chrono::duration<double>(now - moved_).count();
+  const double seconds = still_.look();
   if (seconds < next_) return {};
   next_ = 2 * seconds;
   return fmt::format("nothing has moved for {}; waited for: {}", duration_text(seconds), waits_for(graph));

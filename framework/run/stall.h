@@ -1,10 +1,10 @@
 // Notices that nothing moves in a graph.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <string>
 
+#include "base/waited_time.h"
 #include "graph/graph.h"
 
 namespace millrace {
@@ -18,11 +18,10 @@ class StallWatch {
   std::string look(const Graph& graph);
 
  private:
-  using Clock = std::chrono::steady_clock;
   const double patience_;
   double next_;  // seconds without movement
   std::uint64_t packets_ = 0;
-  Clock::time_point moved_ = Clock::now();
+  WaitedTime still_;  // since something moved
 };
 
 // What is under way in the graph, in words that are never empty.

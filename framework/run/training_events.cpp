@@ -5,6 +5,7 @@
 #include <cmath>
 #include <thread>
 
+#include "base/waited_time.h"
 #include "millrace/run_events.h"
 #include "run/check.h"
 #include "run/training.h"
@@ -82,11 +83,11 @@ bool Training::is_drained() {
 
 // The last reports are a matter of microseconds. A stage that never makes them must not keep the run.
 RunLog::Sums Training::await_reports(const std::string& name, std::uint64_t epoch, std::uint64_t expected) {
-  const auto start = Clock::now();
+  WaitedTime waited;
   RunLog::Sums sums = parts_.log.sums(name, epoch);
   while (reported_ && sums.steps < expected) {
     if (is_drained()) break;
-    if (seconds_since(start) > kReportPatience) {
+    if (waited.look() > kReportPatience) {
       parts_.log.warn(fmt::format("[{}]: {} of {} steps of epoch {} were reported within {} s; figures leave out the others",
                                   name, sums.steps, expected, epoch + 1, kReportPatience));
       reported_ = sums.steps > 0;
@@ -101,9 +102,9 @@ RunLog::Sums Training::await_reports(const std::string& name, std::uint64_t epoc
 // What a device computes beside a step's loss, such as the norm of its gradients, may come behind it. Observers hear of the step
 // before its epoch and its checkpoint.
 void Training::await_steps(std::uint64_t done) {
-  const auto start = Clock::now();
+  WaitedTime waited;
   while (tells_steps_ && !parts_.log.has_told_until(done) && !is_drained()) {
-    if (seconds_since(start) > kReportPatience) {
+    if (waited.look() > kReportPatience) {
       parts_.log.warn(
           fmt::format("step {}: what its stages promised to tell of it has not come within {} s; steps are told later "
                       "than their epochs from here on",
@@ -116,8 +117,8 @@ void Training::await_steps(std::uint64_t done) {
 
 // Of a pass that this process has done: the other processes' reports are on their way.
 void Training::await_others(const std::string& name, std::uint64_t epoch, std::uint64_t expected) {
-  const auto start = Clock::now();
-  while (parts_.log.sums(name, epoch).steps < expected && seconds_since(start) < kReportPatience) {
+  WaitedTime waited;
+  while (parts_.log.sums(name, epoch).steps < expected && waited.look() < kReportPatience) {
     std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
 }

@@ -9,18 +9,16 @@
 
 #include <array>
 #include <cerrno>
-#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
+#include "base/waited_time.h"
 #include "millrace/error.h"
 
 namespace millrace::testkit {
 namespace {
-
-using SteadyClock = std::chrono::steady_clock;
 
 // A pipe whose ends are closed with the object.
 class Channel {
@@ -106,9 +104,9 @@ Ended run_apart(const std::function<std::string()>& work, double seconds, Leave 
   Ended ended;
   std::string words;
   int status = 0;
-  const auto deadline = SteadyClock::now() + std::chrono::duration<double>(seconds);
+  WaitedTime waited;
   while (::waitpid(child, &status, WNOHANG) == 0) {
-    if (SteadyClock::now() > deadline) {
+    if (waited.look() > seconds) {
       ended.in_time = false;
       ::kill(child, SIGKILL);
       ::waitpid(child, &status, 0);

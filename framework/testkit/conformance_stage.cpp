@@ -1,6 +1,7 @@
 // What every stage has to say about itself, how it answers wrong tables, and that it can be made, stopped and gone on with.
 #include "testkit/conformance_stage.h"
 
+#include <latch>
 #include <thread>
 
 #include "millrace/error.h"
@@ -31,8 +32,10 @@ std::string_view Workable::input() const {
 void on_threads(const std::function<void(unsigned)>& work, Report& report) {
   std::vector<std::thread> threads;
   std::vector<std::string> failures(kThreads);
+  std::latch all_there(kThreads);  // on a busy machine the first would be through before the last one begins
   for (unsigned thread = 0; thread < kThreads; ++thread) {
     threads.emplace_back([&, thread] {
+      all_there.arrive_and_wait();
       try {
         work(thread);
       } catch (...) {

@@ -49,7 +49,7 @@ class Recorder {
   // A batch is about to be read: notes it, and reports whoever has still to read other content from the same buffer.
   std::shared_ptr<PendingRead> begin_read(const Batch& batch, const Operation& operation);
   void end_read(const std::shared_ptr<PendingRead>& read);
-  void wait_until_reused(const PendingRead& read);  // or two seconds
+  void wait_until_reused(const PendingRead& read);  // or a minute
 
  private:
   const RecordingOptions options_;

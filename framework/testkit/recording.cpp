@@ -48,7 +48,7 @@ void Recorder::end_read(const std::shared_ptr<PendingRead>& read) {
 
 void Recorder::wait_until_reused(const PendingRead& read) {
   std::unique_lock lock(mutex_);
-  reused_.wait_for(lock, std::chrono::seconds(2), [&read] { return read.reused; });
+  reused_.wait_for(lock, std::chrono::minutes(1), [&read] { return read.reused; });
 }
 
 std::string gradients_of(int replica, int bucket) { return fmt::format("gradients of bucket {} on replica {}", bucket, replica); }

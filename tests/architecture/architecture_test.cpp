@@ -1,6 +1,7 @@
 // That the walls stand, and that the checks would see it if they did not: each check is also run on a small tree with one
 // violation planted in it.
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -27,7 +28,9 @@ std::string text(const Findings& findings) {
 // A tree of its own, gone with the object.
 class PlantedTree {
  public:
-  PlantedTree() : root_(fs::path(testing::TempDir()) / testing::UnitTest::GetInstance()->current_test_info()->name()) {
+  PlantedTree()
+      : root_(fs::path(testing::TempDir()) /
+              (testing::UnitTest::GetInstance()->current_test_info()->name() + std::to_string(::getpid()))) {
     fs::remove_all(root_);
     write("framework/include/millrace/stage.h", "#include <vector>\n");
     write("framework/config/plan.h", "#include \"millrace/stage.h\"\n#include <toml++/toml.h>\n");

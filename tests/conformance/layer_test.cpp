@@ -116,16 +116,21 @@ constexpr bool kOptimised = false;
 #endif
 
 // A loop over values that was left scalar takes 3.5 ns and more where numbers of either sign lead through branches, whatever the
-// instruction set. In vectors a simple one takes 0.1 to 1.1 ns, and a long formula gains from wider ones.
+// instruction set. In vectors a simple one takes 0.1 to 1.1 ns, and a long formula gains from wider ones. Measured again where it
+// seems not to: another thread may have had a part of the core.
 template <class T, class Each>
 void expect_vectors(const PassCall& call, const Each& each) {
-  const double best = nanoseconds<T>(call, each);
-  if (best < 1.5) return;
   const InstructionSet set = instruction_set();
-  ASSERT_TRUE(use_instruction_set(InstructionSet::plain));
-  const double plain = nanoseconds<T>(call, each);
-  ASSERT_TRUE(use_instruction_set(set));
-  EXPECT_LT(best, plain / 1.5) << call.kernel->first.name;
+  double best = 1e9, plain = 1e9;
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    best = std::min(best, nanoseconds<T>(call, each));
+    if (best < 1.5) return;
+    ASSERT_TRUE(use_instruction_set(InstructionSet::plain));
+    plain = std::min(plain, nanoseconds<T>(call, each));
+    ASSERT_TRUE(use_instruction_set(set));
+    if (best < plain / 1.5) return;
+  }
+  ADD_FAILURE() << call.kernel->first.name << ": " << best << " ns, and " << plain << " ns without vectors";
 }
 
 TEST_P(EveryLayer, ComputesValuesInVectors) {

@@ -15,6 +15,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/waited_time.h"
 #include "troubles.h"
 
 namespace millrace::test {
@@ -146,14 +147,15 @@ void Soak::watch(RunningProgram& program, const Life& life, Troubles& troubles) 
   const auto goes_on = [&](double now) {
     return now < start + life.seconds || (life.each_trouble && troubles.seen().size() < troubles.kinds());
   };
-  for (double moved = start, now = start; goes_on(now); now = seconds_now()) {
+  WaitedTime still;
+  for (double now = start; goes_on(now); now = seconds_now()) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
     ASSERT_FALSE(program.ends(0)) << "code " << program.code() << ": " << program.err();
     troubles.look(program);
     std::error_code ignored;
     const std::uintmax_t written = fs::file_size(run_in("runs") / "metrics.jsonl", ignored);
-    if (std::exchange(size, written) != written) moved = now;
-    ASSERT_LT(now - moved, 60) << "nothing happens any more: " << program.err();
+    if (std::exchange(size, written) != written) still.restart();
+    ASSERT_LT(still.look(), 60) << "nothing happens any more: " << program.err();
     if (now < start + life.seconds / 2 || !troubles.is_calm()) continue;
     bytes.add(now, last_number(heap));
     descriptors.add(now, entries(process / "fd"));

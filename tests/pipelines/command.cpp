@@ -13,6 +13,8 @@
 #include <sstream>
 #include <thread>
 
+#include "base/waited_time.h"
+
 namespace millrace::test {
 namespace {
 
@@ -20,25 +22,32 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
 
-// Sends what is due; returns whether the program was killed.
-bool wait_for(pid_t child, const Interruption& interruption, Clock::time_point begin, int& status, rusage& usage) {
-  int sent = 0;
-  bool killed = false;
+// Until it has ended. Sends what is due.
+void wait_for(pid_t child, const Interruption& interruption, Outcome& outcome) {
+  const auto begin = Clock::now();
+  const auto is_due = [&] {
+    return interruption.once ? interruption.once() : interruption.after > 0 && seconds_since(begin) >= interruption.after;
+  };
+  WaitedTime awake;
+  bool sent = false;
+  int status = 0;
+  rusage usage{};
   while (wait4(child, &status, WNOHANG, &usage) == 0) {
-    const double now = seconds_since(begin);
-    const double due = sent == 0 ? interruption.after : interruption.again > 0 ? interruption.after + interruption.again : 0;
-    const bool is_due = interruption.once ? sent == 0 && interruption.once() : due > 0 && now >= due;
-    if (sent < 2 && is_due) {
+    const double now = awake.look();
+    if (!sent && is_due()) {
       kill(child, interruption.signal);
-      ++sent;
+      sent = true;
     }
-    if (!killed && interruption.limit > 0 && now >= interruption.limit) {
+    if (!outcome.killed && interruption.limit > 0 && now >= interruption.limit) {
       kill(child, SIGKILL);
-      killed = true;
+      outcome.killed = true;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
-  return killed;
+  outcome.seconds = seconds_since(begin);
+  outcome.awake_seconds = awake.look();
+  outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  outcome.peak_kib = usage.ru_maxrss;
 }
 
 }  // namespace
@@ -47,6 +56,10 @@ void become(const std::vector<std::string>& arguments, const std::string& out, c
   std::vector<char*> argv;
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
+  sigset_t all;
+  sigfillset(&all);
+  sigprocmask(SIG_UNBLOCK, &all, nullptr);
+  for (const int signal : {SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGTERM, SIGUSR1, SIGUSR2}) std::signal(signal, SIG_DFL);
   dup2(open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
   dup2(open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
   execv(argv[0], argv.data());
@@ -55,16 +68,10 @@ void become(const std::vector<std::string>& arguments, const std::string& out, c
 
 Outcome run_command(const std::vector<std::string>& arguments, const Interruption& interruption) {
   const TemporaryFolder folder;
-  const auto begin = Clock::now();
   const pid_t child = fork();
   if (child == 0) become(arguments, folder / "out", folder / "err");
-  int status = 0;
-  rusage usage{};
   Outcome outcome;
-  outcome.killed = wait_for(child, interruption, begin, status, usage);
-  outcome.seconds = seconds_since(begin);
-  outcome.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-  outcome.peak_kib = usage.ru_maxrss;
+  wait_for(child, interruption, outcome);
   outcome.out = read_file(folder / "out");
   outcome.err = read_file(folder / "err");
   return outcome;

@@ -21,8 +21,9 @@ struct Outcome {
   int code = -1;  // exit code; 128 + signal when it was killed
   std::string out, err;
   double seconds = 0;
-  bool killed = false;  // it had not ended within the limit
-  long peak_kib = 0;    // largest resident set
+  double awake_seconds = 0;  // without those in which the machine was paused
+  bool killed = false;       // it had not ended within the limit
+  long peak_kib = 0;         // largest resident set
 };
 
 // What is done to a program that runs.
@@ -31,14 +32,14 @@ struct Interruption {
   double after;                                         // seconds until a signal is sent; 0: never
   std::function<bool()> once = {};                      // the signal is sent as soon as this is so, whatever `after` says
   int signal = SIGINT;
-  double again = 0;  // seconds from the first signal to a second one; 0: never
-  double limit = 0;  // seconds until it is killed; 0: never
+  double limit = 0;  // awake seconds until it is killed; 0: never
 };
 
 // Runs a program with arguments; no shell.
 Outcome run_command(const std::vector<std::string>& arguments, const Interruption& interruption = {});
 
-// What a forked process does to become this program, whose output goes to these files.
+// What a forked process does to become this program, whose output goes to these files. Signals do what they do by default,
+// whoever has started the tests: `nohup` and shells have some of them ignored.
 [[noreturn]] void become(const std::vector<std::string>& arguments, const std::string& out, const std::string& err);
 
 // The run asked for bf16 and was refused, because this processor has none.

@@ -6,6 +6,7 @@
 
 #include "../../tools/pipeline-data/image_bytes.h"
 #include "command.h"
+#include "running_program.h"
 
 namespace millrace::test {
 namespace {
@@ -238,10 +239,14 @@ TEST(DataTool, AnInterruptedCheckSaysWhatItFound) {
   }
   const std::string file =
       pipeline_file(folder, "\"decode_image\"", "stage = \"read_list\"\npath = \"" + folder / "list.csv" + "\"\n");
-  const Outcome outcome = run_command({tool("pipeline-data"), "check", file}, 2);
-  EXPECT_EQ(outcome.code, 130);
-  EXPECT_EQ(outcome.out.find("{\"graph\":\"train\""), 0U);
-  EXPECT_NE(outcome.err.find("stopped: 1 bad samples were found until then"), std::string::npos) << outcome.err;
+  constexpr double kPatience = 240;  // seconds, for machines that do much else
+  RunningProgram program({tool("pipeline-data"), "check", file});
+  ASSERT_TRUE(program.reports("checked ", kPatience)) << program.err();
+  program.send(SIGINT);
+  ASSERT_TRUE(program.ends(kPatience)) << program.err();
+  EXPECT_EQ(program.code(), 130);
+  EXPECT_EQ(program.out().find("{\"graph\":\"train\""), 0U);
+  EXPECT_NE(program.err().find("stopped: 1 bad samples were found until then"), std::string::npos) << program.err();
 }
 
 TEST(DataTool, RefusesASplitThatCannotBe) {

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "command.h"
+#include "running_program.h"
 
 namespace millrace::test {
 namespace {
@@ -76,7 +77,7 @@ void expect_an_end(const Outcome& outcome, const Interruption& interruption, con
   ASSERT_FALSE(outcome.killed) << what << " had not ended after " << kLimit << " s:\n" << outcome.err;
   const std::set<int> codes = {0, 1, 2, 3, 4, 128 + SIGINT, 128 + SIGTERM};
   EXPECT_TRUE(codes.contains(outcome.code)) << what << " ended with " << outcome.code << ":\n" << outcome.err;
-  if (interruption.after <= 0 || outcome.seconds <= interruption.after + 11) return;
+  if (interruption.after <= 0 || outcome.awake_seconds <= interruption.after + 11) return;
   EXPECT_NE(outcome.err.find("still waiting for"), std::string::npos) << what << ":\n" << outcome.err;
 }
 
@@ -134,44 +135,50 @@ TEST(Ending, AFlowWithoutMetricsTrainsAndClaimsNoLoss) {
   EXPECT_EQ(events(outcome, "validate").size(), 2U);
 }
 
-// quickstart.toml with the stage that blocks between augment and batch.
-Outcome run_stuck(const std::string& where, const Interruption& interruption) {
-  const TemporaryFolder folder;
-  std::string text = read_file(pipeline("quickstart.toml"));
-  const std::string before = "\"augment\", ";
-  text.insert(text.find(before) + before.size(), "\"stuck\", ");
-  text += "\n[train.stuck]\nwhere = \"" + where + "\"\n";
-  setenv("MILLRACE_PLUGIN_PATH", MILLRACE_BINARY_DIR "/tests/stuck", 1);  // NOLINT(concurrency-mt-unsafe): one thread
-  Outcome outcome = run_command(command_of(write_beside_networks(folder, text), shipped()[0].set), interruption);
-  unsetenv("MILLRACE_PLUGIN_PATH");  // NOLINT(concurrency-mt-unsafe)
-  return outcome;
-}
+// quickstart.toml with the stage that blocks between augment and batch, under way until it does.
+class StuckProgram {
+ public:
+  explicit StuckProgram(const std::string& where)
+      : program_(command(where), {"MILLRACE_PLUGIN_PATH=" MILLRACE_BINARY_DIR "/tests/stuck"}) {
+    EXPECT_TRUE(program_.reports("stuck\n", kLimit)) << where << ": " << program_.err();
+  }
+  RunningProgram* operator->() { return &program_; }
+
+ private:
+  std::vector<std::string> command(const std::string& where) const {
+    std::string text = read_file(pipeline("quickstart.toml"));
+    const std::string before = "\"augment\", ";
+    text.insert(text.find(before) + before.size(), "\"stuck\", ");
+    text += "\n[train.stuck]\nwhere = \"" + where + "\"\n";
+    return command_of(write_beside_networks(folder_, text), shipped()[0].set);
+  }
+  const TemporaryFolder folder_;
+  RunningProgram program_;
+};
+
+constexpr double kAtOnce = 6;  // seconds
 
 TEST(Ending, AStageThatBlocksIsNamedAndASecondSignalEndsTheProgram) {
-  Interruption twice(2);
-  twice.signal = SIGTERM;
-  twice.again = 12;
-  twice.limit = kLimit;
-  const Outcome outcome = run_stuck("process", twice);
-  EXPECT_EQ(outcome.code, 143) << outcome.err;
-  EXPECT_FALSE(outcome.killed);
-  EXPECT_LT(outcome.seconds, 20);
-  EXPECT_NE(outcome.err.find("still waiting for the steps under way: "), std::string::npos) << outcome.err;
-  EXPECT_NE(outcome.err.find("[train.stuck] works on"), std::string::npos) << outcome.err;
-  EXPECT_NE(outcome.err.find("\npipeline-run: stopped at once by a second signal; nothing more was saved\n"), std::string::npos)
-      << outcome.err;
+  StuckProgram stuck("process");
+  stuck->send(SIGTERM);
+  ASSERT_TRUE(stuck->reports("still waiting for the steps under way: ", kLimit)) << stuck->err();
+  stuck->send(SIGTERM);
+  ASSERT_TRUE(stuck->ends(kAtOnce)) << stuck->err();
+  EXPECT_EQ(stuck->code(), 143) << stuck->err();
+  EXPECT_NE(stuck->err().find("[train.stuck] works on"), std::string::npos) << stuck->err();
+  EXPECT_NE(stuck->err().find("\npipeline-run: stopped at once by a second signal; nothing more was saved\n"), std::string::npos)
+      << stuck->err();
 }
 
 TEST(Ending, BeforeTheFirstStepOneSignalIsEnough) {
   for (const auto& [where, doing] : std::vector<std::pair<std::string, std::string>>{{"create", "listing the samples of [train]"},
                                                                                      {"open", "opening the stages of [train]"}}) {
-    Interruption once(3);
-    once.limit = kLimit;
-    const Outcome outcome = run_stuck(where, once);
-    EXPECT_EQ(outcome.code, 130) << where << ": " << outcome.err;
-    EXPECT_LT(outcome.seconds, 10) << where;
-    EXPECT_NE(outcome.err.find("pipeline-run: stopped while " + doing + "; there was nothing to save"), std::string::npos)
-        << where << ": " << outcome.err;
+    StuckProgram stuck(where);
+    stuck->send(SIGINT);
+    ASSERT_TRUE(stuck->ends(kAtOnce)) << where << ": " << stuck->err();
+    EXPECT_EQ(stuck->code(), 130) << where << ": " << stuck->err();
+    EXPECT_NE(stuck->err().find("pipeline-run: stopped while " + doing + "; there was nothing to save"), std::string::npos)
+        << where << ": " << stuck->err();
   }
 }
 

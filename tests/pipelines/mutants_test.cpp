@@ -7,9 +7,9 @@
 
 #include <algorithm>
 #include <cctype>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <optional>
@@ -195,10 +195,9 @@ class Mutants : public testing::Test {
   void look_at(const fs::path& file, const Mutant& mutant, Tally& tally) {
     const fs::path changed = file.parent_path() / "mutant.toml";
     std::ofstream(changed, std::ios::binary) << mutant.text;
-    const auto begin = std::chrono::steady_clock::now();
+    const std::clock_t begin = std::clock();  // of this process alone: others may have the processor meanwhile
     const std::string said = said_of(changed);
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    EXPECT_LT(took.count(), 10) << "seconds";
+    EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, 10) << "seconds";
     ++tally.mutants;
     if (std::getenv("MILLRACE_MUTANTS") != nullptr) {  // NOLINT(concurrency-mt-unsafe)
       fmt::print("  {} line {}: '{}' became '{}': {}\n", kMutantKinds[static_cast<std::size_t>(mutant.kind)], mutant.line,

@@ -119,14 +119,16 @@ TEST(Observers, OneThatTakesTheLatestCostsTheRunNothing) {
   with.emplace_back("observe.slow_page.seconds=1");
   const Outcome beside = quickstart("", with);
   ASSERT_EQ(beside.code, 0) << beside.err;
-  EXPECT_LT(beside.seconds, 1.5 * alone.seconds + 10) << "alone " << alone.seconds << " s; 80 steps would sleep for 80 s";
+  EXPECT_LT(beside.awake_seconds, 1.5 * alone.awake_seconds + 10)
+      << "alone " << alone.awake_seconds << " s; 80 steps would sleep for 80 s";
 }
 
 TEST(Observers, OneThatMustHearAllIsWaitedForAtABoundaryAndNamed) {
   const TemporaryFolder folder;
   const std::string waits = folder / "waits";
   const Outcome outcome =
-      quickstart("", {"run.epochs=1", "train.batch.size=20", "observe.slow.seconds=0.1", "observe.notes_waits.file=" + waits});
+      quickstart("", {"run.epochs=1", "train.batch.size=20", "observe.slow={seconds=0.1, until_waited_for=true}",
+                      "observe.notes_waits.file=" + waits});
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_GT(outcome.seconds, 2);  // 20 steps
   EXPECT_NE(read_file(waits).find("step 20/20 waits for observer slow\n"), std::string::npos) << read_file(waits);
@@ -142,7 +144,7 @@ layers = [ { op = "global_average_pool" }, { op = "linear", out = "${classes}" }
   const Outcome outcome =
       quickstart("",
                  {"run.epochs=1", "train.batch.size=1", "validate.every=end", "network.use=" + (folder / "tiny.toml"),
-                  "observe.slow={first=12, seconds=0}", "observe.notes_waits.file=" + (folder / "waits")},
+                  "observe.slow={seconds=0, until_waited_for=true}", "observe.notes_waits.file=" + (folder / "waits")},
                  folder / "many");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
   const std::string waits = read_file(folder / "waits");

@@ -14,6 +14,7 @@
 #include "command.h"
 #include "network/safetensors.h"
 #include "pairs_fixture.h"
+#include "running_program.h"
 
 namespace millrace::test {
 namespace {
@@ -300,15 +301,17 @@ TEST_F(Predict, RefusesWhatWouldBeOfNoUse) {
 }
 
 TEST_F(Predict, StoppedByASignalItSaysWhereTheRowsAre) {
-  setenv("MILLRACE_PLUGIN_PATH", MILLRACE_BINARY_DIR "/tests/slow_sink", 1);  // NOLINT(concurrency-mt-unsafe): one thread
+  constexpr double kPatience = 240;  // seconds, for machines that do much else
   const std::string toml =
       file("\"slow_sink\", \"write_classes\"", "[predict.slow_sink]\nmilliseconds = 400\n" + classes_to("p.csv"));
-  const Outcome outcome = run_command({tool("pipeline-run"), toml, "--graph", "predict", "--weights", weights(), "--set",
-                                       "data.root=" + shapes(), "--set", "run.folder=", "--set", "predict.batch.size=8"},
-                                      Interruption(2.5));
-  unsetenv("MILLRACE_PLUGIN_PATH");  // NOLINT(concurrency-mt-unsafe)
-  EXPECT_EQ(outcome.code, 128 + SIGINT) << outcome.err;
-  EXPECT_NE(outcome.err.find("p.csv' is not whole"), std::string::npos) << outcome.err;
+  RunningProgram program({tool("pipeline-run"), toml, "--graph", "predict", "--weights", weights(), "--set",
+                          "data.root=" + shapes(), "--set", "run.folder=", "--set", "predict.batch.size=8"},
+                         {"MILLRACE_PLUGIN_PATH=" MILLRACE_BINARY_DIR "/tests/slow_sink"});
+  ASSERT_TRUE(program.reports("predictions arrive\n", kPatience)) << program.err();
+  program.send(SIGINT);
+  ASSERT_TRUE(program.ends(kPatience)) << program.err();
+  EXPECT_EQ(program.code(), 128 + SIGINT) << program.err();
+  EXPECT_NE(program.err().find("p.csv' is not whole"), std::string::npos) << program.err();
   EXPECT_FALSE(fs::exists(folder_ / "p.csv"));
 }
 

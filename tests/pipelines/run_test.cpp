@@ -7,12 +7,13 @@
 
 #include "command.h"
 #include "network/safetensors.h"
+#include "running_program.h"
 
 namespace millrace::test {
 namespace {
 
 // quickstart.toml, made small.
-Outcome quickstart(std::vector<std::string> more, const std::string& folder = "", double interrupt_after = 0) {
+Outcome quickstart(std::vector<std::string> more, const std::string& folder = "", const Interruption& interruption = {}) {
   std::vector<std::string> arguments = {tool("pipeline-run"),
                                         pipeline("quickstart.toml"),
                                         "--json",
@@ -23,7 +24,7 @@ Outcome quickstart(std::vector<std::string> more, const std::string& folder = ""
                                         "--set",
                                         "run.epochs=1"};
   arguments.insert(arguments.end(), more.begin(), more.end());
-  return run_command(arguments, interrupt_after);
+  return run_command(arguments, interruption);
 }
 
 std::string weights_of(const std::string& folder) { return find_file(folder, "weights.safetensors"); }
@@ -270,7 +271,12 @@ TEST(Run, ValidationCountsEveryImageOnceWhateverTheBatch) {
 
 TEST(Run, StopsInGoodOrderWhenInterrupted) {
   const TemporaryFolder folder;
-  const Outcome outcome = quickstart({"--set", "run.epochs=100000"}, folder / "runs", 2.0);
+  Interruption interruption;
+  interruption.limit = 240;  // seconds, for machines that do much else
+  interruption.once = [&] {
+    return read_file(newest_run(folder.path() / "runs") / "metrics.jsonl").find("\"event\":\"step\"") != std::string::npos;
+  };
+  const Outcome outcome = quickstart({"--set", "run.epochs=100000"}, folder / "runs", interruption);
   EXPECT_EQ(outcome.code, 130) << outcome.err;
   EXPECT_FALSE(weights_of(folder / "runs").empty());
   EXPECT_EQ(events(outcome, "end").size(), 1U);

@@ -13,15 +13,17 @@
 #include <sstream>
 #include <thread>
 
+#include "base/waited_time.h"
+
 namespace millrace::test {
 namespace {
 
 namespace fs = std::filesystem;
 
 bool within(double seconds, const std::function<bool()>& happens) {
-  const auto limit = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  WaitedTime waited;
   while (!happens()) {
-    if (std::chrono::steady_clock::now() >= limit) return false;
+    if (waited.look() >= seconds) return false;
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
   }
   return true;

@@ -15,7 +15,8 @@ namespace millrace::test {
 
 using Words = std::vector<std::string>;
 
-// A program under way. All processes that it starts belong to its group, which ends with this object.
+// A program under way. All processes that it starts belong to its group, which ends with this object. Limits in seconds do not
+// count those in which the machine was paused.
 class RunningProgram {
  public:
   explicit RunningProgram(const Words& words, const Words& environment = {});  // "NAME=VALUE"

@@ -10,12 +10,13 @@ namespace millrace::s3::test {
 namespace {
 
 TEST(S3Pipeline, EndsWhenThereIsNoServer) {
-  for (const auto& [name, value] : variables("http://127.0.0.1:1"))
-    setenv(name.c_str(), value.c_str(), 1);  // NOLINT(concurrency-mt-unsafe)
+  Variables settings = patient(variables("http://127.0.0.1:1"));
+  settings["no_proxy"] = "127.0.0.1";
+  for (const auto& [name, value] : settings) setenv(name.c_str(), value.c_str(), 1);  // NOLINT(concurrency-mt-unsafe)
   using millrace::test::tool;
   const auto outcome = millrace::test::run_command({tool("pipeline-run"), millrace::test::pipeline("quickstart.toml"), "--set",
                                                     "data.root=s3://photos", "--set", "run.folder="});
-  for (const auto& [name, value] : variables("")) unsetenv(name.c_str());  // NOLINT(concurrency-mt-unsafe)
+  for (const auto& [name, value] : settings) unsetenv(name.c_str());  // NOLINT(concurrency-mt-unsafe)
   EXPECT_EQ(outcome.code, 3) << outcome.err;
   EXPECT_NE(outcome.err.find("cannot list 's3://photos/train'"), std::string::npos) << outcome.err;
   EXPECT_NE(outcome.err.find("; gave up after 4 attempts in "), std::string::npos) << outcome.err;

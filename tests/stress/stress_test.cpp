@@ -33,7 +33,7 @@ std::shared_ptr<std::uint8_t[]> counted_buffer(std::size_t bytes) {
 
 // A device's thread may be the last to let go, a moment after the run has ended. What leaks stays for good.
 bool all_gone(const std::atomic<int>& live) {
-  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(5);
+  const auto give_up = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   while (live != 0 && std::chrono::steady_clock::now() < give_up) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   return live == 0;
 }
@@ -99,8 +99,8 @@ struct Scenario {
 
   std::string text() const {
     return fmt::format(
-        "seed {}: {} threads, {} I/O, {} replicas, {} buffers of {}, {} samples, {} epochs, chunk {}, {} buckets{}{}{}{}, {}", seed,
-        threads, io_threads, replicas, buffers, batch, samples, epochs, chunk, buckets, keep_last ? ", keep last" : "",
+        "seed {}: {} threads, {} I/O, {} replicas, {} buffers of {}, {} samples, {} epochs, chunk {}, {} buckets{}{}{}{}, {}",
+        seed, threads, io_threads, replicas, buffers, batch, samples, epochs, chunk, buckets, keep_last ? ", keep last" : "",
         device ? ", device threads" : "", closes ? ", closing gate" : "", bad > 0 ? ", bad samples" : "",
         !fault_in.empty() ? fmt::format("{} fault in {} at {}", fault_kind, fault_in, fault_at)
         : stop_after      ? fmt::format("stop after {} us", stop_after->count())

@@ -1,6 +1,8 @@
 #include "archive.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <random>
@@ -13,10 +15,11 @@ namespace fs = std::filesystem;
 
 class Archives : public testing::Test {
  protected:
-  void SetUp() override {
+  Archives() {
     fs::remove_all(folder_);
     fs::create_directories(folder_ / "out");
   }
+  ~Archives() override { fs::remove_all(folder_); }
   std::string unpacked(const std::string& name) const {  // by the machine's own tar
     const std::string command = "tar -xzf " + (folder_ / "a.tar.gz").string() + " -C " + (folder_ / "out").string();
     EXPECT_EQ(std::system(command.c_str()), 0) << command;
@@ -29,7 +32,7 @@ class Archives : public testing::Test {
     for (char& byte : text) byte = static_cast<char>(random());
     return text;
   }
-  const fs::path folder_ = fs::path(testing::TempDir()) / "millrace_archive_test";
+  const fs::path folder_ = fs::path(testing::TempDir()) / fmt::format("millrace_archive_test_{}", getpid());
 };
 
 TEST_F(Archives, AreReadByTar) {

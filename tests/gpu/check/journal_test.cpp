@@ -1,6 +1,8 @@
 #include "journal.h"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <thread>
@@ -12,9 +14,10 @@ namespace fs = std::filesystem;
 
 class JournalFile : public testing::Test {
  protected:
-  void SetUp() override { fs::remove(file_); }
+  JournalFile() { fs::remove(file_); }
+  ~JournalFile() override { fs::remove(file_); }
   void append(const std::string& bytes) { std::ofstream(file_, std::ios::app) << bytes; }
-  const fs::path file_ = fs::path(testing::TempDir()) / "millrace_journal_test.jsonl";
+  const fs::path file_ = fs::path(testing::TempDir()) / fmt::format("millrace_journal_test_{}.jsonl", getpid());
 };
 
 TEST_F(JournalFile, IsReadFromWhereTheLastReaderStopped) {

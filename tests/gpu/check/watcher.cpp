@@ -57,8 +57,9 @@ class Watch {
   }
 
   int run() {
-    find_or_start();
     for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, receive);
+    find_or_start();
+    std::fflush(stdout);  // who kills the watcher right away has been told
     Budget since_copy(0);
     copy();
     while (true) {

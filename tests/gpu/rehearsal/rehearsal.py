@@ -22,7 +22,8 @@ import time
 GPU_CHECK, PLANTED, WORK = (os.path.abspath(word) for word in sys.argv[1:4])
 STATE, OUT = os.path.join(WORK, "state"), os.path.join(WORK, "out")
 PARTS = ["questions", "agreement", "rest", "sanitizer"]
-COMMAND = [GPU_CHECK, "--backend", "simulated", "--state", STATE, "--out", OUT, "--tests", PLANTED, "--test-limit", "10",
+PATIENCE = 200  # seconds, for machines that do much else or are paused
+COMMAND = [GPU_CHECK, "--backend", "simulated", "--state", STATE, "--out", OUT, "--tests", PLANTED, "--test-limit", "30",
            "--filter", "Planted.*:GpuComparison.*:*GpuOperators.AgreeIn*/LinearRelu:GpuReplica.GivesBack*"]
 COMMAND += [word for part in PARTS for word in ("--part", part)]
 
@@ -48,7 +49,7 @@ def watch(*more):
 def kill(process):
     """As a lender does: the whole group. Its pipe must end although the run goes on."""
     os.killpg(process.pid, signal.SIGKILL)
-    return process.communicate(timeout=10)[0]
+    return process.communicate(timeout=PATIENCE)[0]
 
 
 def journal():
@@ -59,11 +60,20 @@ def journal():
         return []
 
 
-def wait_for(what, condition, seconds=60):
-    limit = time.monotonic() + seconds
+def wait_for(what, condition):
+    limit = time.monotonic() + PATIENCE
     while not condition():
         expect(time.monotonic() < limit, "waited in vain for " + what)
         time.sleep(0.05)
+
+
+def has_ended(process):
+    """A process that nobody has waited for yet does nothing any more."""
+    try:
+        with open("/proc/%d/stat" % process) as file:
+            return file.read().rsplit(")", 1)[1].split()[0] in "ZX"
+    except OSError:
+        return True
 
 
 def tests():
@@ -90,7 +100,7 @@ def killed_watchers():
     second = watch()
     wait_for("results", lambda: os.path.exists(os.path.join(OUT, "results.tar.gz")))
     third = watch()
-    output = third.communicate(timeout=20)[0]
+    output = third.communicate(timeout=PATIENCE)[0]
     expect(third.returncode == 1 and "watches this run already" in output, "a second watcher says: " + output)
     output = kill(second)
     expect("watching the run of process %d" % process in output, "the second watcher says: " + output)
@@ -99,28 +109,30 @@ def killed_watchers():
 
 def interrupted_watcher():
     watcher = watch()
-    time.sleep(1)
+    line = watcher.stdout.readline()
+    expect("watching the run of process" in line, "a watcher begins with: " + line)
     watcher.send_signal(signal.SIGINT)
-    output = watcher.communicate(timeout=20)[0]
+    output = watcher.communicate(timeout=PATIENCE)[0]
     expect(watcher.returncode == 130 and "the run goes on" in output, "an interrupted watcher says: " + output)
     short = watch("--watch-minutes", "0.01")
-    output = short.communicate(timeout=20)[0]
+    output = short.communicate(timeout=PATIENCE)[0]
     expect(short.returncode == 75, "a short watch ends with %d: %s" % (short.returncode, output))
 
 
 def killed_runner():
     """A machine that restarts, as far as a program can tell."""
-    wait_for("tests of the rest", lambda: "Planted.PassesAfterAHang" in tests())
-    os.kill(runner(), signal.SIGKILL)
-    time.sleep(0.5)
+    wait_for("the last test", lambda: os.path.exists(os.path.join(STATE, "last_has_begun")))
+    process = runner()
+    os.kill(process, signal.SIGKILL)
+    wait_for("the runner's end", lambda: has_ended(process))
     done = tests()
     last = watch()
-    output = last.communicate(timeout=240)[0]
+    output = last.communicate(timeout=2 * PATIENCE)[0]
     print(output)
     expect("the last run died" in output, "the last watcher does not name the death")
     expect(last.returncode == 1, "the run ends with %d" % last.returncode)
     again = watch()
-    output = again.communicate(timeout=60)[0]
+    output = again.communicate(timeout=PATIENCE)[0]
     expect(again.returncode == 1 and "rest" in output, "watching a finished run says: " + output)
     for test in done:
         expect(tests().count(test) == 1, test + " ran again after the runner's death")
@@ -180,9 +192,9 @@ def second_visit():
     wait_for("engine plans", lambda: os.path.exists(os.path.join(state, "cache", "plans", "planted")))
     wait_for("a test of the second visit", lambda: processes_of(state))
     subprocess.run(command + ["--stop"], check=True)
-    output = watcher.communicate(timeout=20)[0]
+    output = watcher.communicate(timeout=PATIENCE)[0]
     expect(watcher.returncode == 1 and "was stopped" in output, "the watcher of a stopped run says: " + output)
-    expect(not processes_of(state), "processes go on after --stop")
+    wait_for("the end of all processes after --stop", lambda: not processes_of(state))
 
 
 def main():

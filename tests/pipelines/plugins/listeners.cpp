@@ -1,6 +1,7 @@
 // Observers for tests: two that take their time, one that asks something of the run, two that note what ticks say.
 #include <millrace/plugin.h>
 
+#include <atomic>
 #include <chrono>
 #include <fstream>
 #include <thread>
@@ -9,20 +10,27 @@ namespace {
 
 using namespace millrace;
 
+std::atomic<bool> run_waits{false};  // for the observer "slow", behind a step: NotesWaits has heard of it
+
 // Sleeps at every event.
 class Slow : public RunObserver {
  public:
   struct Params {
-    double seconds = 1, first = 0;
+    double seconds = 1;
+    bool until_waited_for = false;
   };
   static void describe(ObserverDescription<Params>& d) {
     d.name("slow").text("Sleeps at every event, and must be told all of them.");
     d.params.add("seconds", &Params::seconds).range(0).text("of sleep");
-    d.params.add("first", &Params::first).range(0).text("of sleep after the first step");
+    d.params.add("until_waited_for", &Params::until_waited_for)
+        .text("after the first step it sleeps until notes_waits hears of it");
   }
   explicit Slow(const Params& params) : params_(params) {}
   void start(const RunStart&, RunControl&) override { sleep(); }
-  void step(const StepEvent& e) override { sleep(e.step == 1 ? params_.first : params_.seconds); }
+  void step(const StepEvent& e) override {
+    while (e.step == 1 && params_.until_waited_for && !run_waits) sleep(0.01);
+    sleep();
+  }
   void epoch(const EpochEvent&) override { sleep(); }
   void pass(const PassEvent&) override { sleep(); }
   void warning(const WarningEvent&) override { sleep(); }
@@ -91,6 +99,7 @@ class NotesWaits : public RunObserver {
   }
   explicit NotesWaits(const Params& params) : file_(params.file, std::ios::app) {}
   void tick(const TickEvent& e) override {
+    if (e.step > 0 && e.waits_for == "observer slow") run_waits = true;
     if (!e.waits_for.empty()) file_ << fmt::format("step {}/{} waits for {}\n", e.step, e.steps, e.waits_for);
   }
 

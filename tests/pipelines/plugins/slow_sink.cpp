@@ -1,9 +1,11 @@
-// A sink of predictions that sleeps over each share, and refuses one that comes out of order.
+// A sink of predictions that sleeps over each share, and refuses one that comes out of order. Of the first one it says that it is
+// there, on standard error.
 #include <millrace/error.h>
 #include <millrace/plugin.h>
 #include <millrace/predictions.h>
 
 #include <chrono>
+#include <cstdio>
 #include <thread>
 
 namespace {
@@ -23,6 +25,7 @@ class SlowSink : public millrace::Stage {
 
  private:
   void write(const millrace::Predictions& share) {
+    if (next_ == 0) std::fputs("predictions arrive\n", stderr);
     for (std::uint32_t i = 0; i < share.count; ++i) {
       const std::uint64_t position = share.samples[i].key.position;
       if (position != next_++) millrace::fail(millrace::ErrorKind::run, "position {} instead of {}", position, next_ - 1);

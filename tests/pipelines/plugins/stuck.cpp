@@ -1,7 +1,8 @@
-// A stage that blocks for ever: while it is made, opened, or given its first samples.
+// A stage that blocks for ever: while it is made, opened, or given its first samples. It says so on standard error.
 #include <millrace/plugin.h>
 
 #include <chrono>
+#include <cstdio>
 #include <thread>
 
 namespace {
@@ -21,6 +22,7 @@ class Stuck : public millrace::SampleTransform {
 
  private:
   void stay(const std::string& place) const {
+    if (where_ == place) std::fputs("stuck\n", stderr);
     while (where_ == place) std::this_thread::sleep_for(std::chrono::seconds(1));
   }
   std::string where_;
