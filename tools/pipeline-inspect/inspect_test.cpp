@@ -3,11 +3,10 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <filesystem>
-#include <fstream>
 #include <sstream>
 
 #include "network/load.h"
+#include "testkit/files.h"
 #include "text_table.h"
 
 namespace millrace {
@@ -81,15 +80,16 @@ class Inspect : public ::testing::Test {
     registry_.add_stage<Update>();
   }
   Pipeline pipeline(const std::string& more = "") {
-    const auto file = std::filesystem::path(MILLRACE_BINARY_DIR) / "inspect_test.toml";
-    std::ofstream(file) << "[train]\nflow = [\"read\", \"batch\", \"forward_backward\", \"optimizer\"]\n"
-                           "[train.read]\nstage = \"read_folder\"\npath = \"x\"\n[train.batch]\nsize = 4\n"
-                        << more;
-    Pipeline loaded = load_pipeline(file.string(), {}, registry_);
-    std::filesystem::remove(file);
+    const std::string file = folder_.write("inspect_test.toml",
+                                           "[train]\nflow = [\"read\", \"batch\", \"forward_backward\", \"optimizer\"]\n"
+                                           "[train.read]\nstage = \"read_folder\"\npath = \"x\"\n[train.batch]\nsize = 4\n" +
+                                               more);
+    Pipeline loaded = load_pipeline(file, {}, registry_);
     loaded.file = "p.toml";
     return loaded;
   }
+
+  testkit::TestFolder folder_;
   Registry registry_;
 };
 
@@ -256,7 +256,7 @@ TEST(InspectMemory, IsWhatTheBackendPlansForTheBatch) {
   Diagnostics errors;
   const auto network = load_network(MILLRACE_SOURCE_DIR "/pipelines/networks/cifar10_conv.toml", Value(), registry, errors);
   ASSERT_EQ(errors.text(), "");
-  const std::string one = describe_memory(*network, registry, 1), many = describe_memory(*network, registry, 64);
+  const std::string many = describe_memory(*network, registry, 64);
   EXPECT_NE(many.find("memory on backend cpu, in float32, for a batch of 64"), std::string::npos) << many;
   const std::vector<double> weights = mebibytes(many, "weights"), gradients = mebibytes(many, "gradients of weights");
   ASSERT_EQ(weights.size(), 2U) << many;
@@ -265,11 +265,12 @@ TEST(InspectMemory, IsWhatTheBackendPlansForTheBatch) {
   ASSERT_EQ(gradients.size(), 1U) << "inference has none:\n" << many;
   EXPECT_NEAR(gradients[0], 676'714 * 4.0 / (1 << 20), 0.1);
   EXPECT_EQ(mebibytes(many, "momentum of weights").size(), 1U) << many;
-  const std::vector<double> small = mebibytes(one, "activations and their gradients"),
-                            large = mebibytes(many, "activations and their gradients");
-  ASSERT_EQ(small.size(), 2U) << one;
+  const auto activations = [&](const std::string& of) { return mebibytes(of, "activations and their gradients"); };
+  const std::vector<double> large = activations(many);
   ASSERT_EQ(large.size(), 2U) << many;
-  EXPECT_GT(large[0], 20 * small[0]);
+  // Of small batches a part is scratch memory that is the same for any, and differs from processor to processor.
+  const std::string some = describe_memory(*network, registry, 640), most = describe_memory(*network, registry, 6400);
+  EXPECT_GT(activations(most).at(0), 8 * activations(some).at(0)) << some << most;
   EXPECT_GT(large[0], 2 * large[1]) << "training keeps what backward reads";
   const std::vector<double> all = mebibytes(many, "in all");
   ASSERT_EQ(all.size(), 2U) << many;
@@ -286,12 +287,12 @@ TEST(InspectMemory, SaysWhyThereIsNoPlan) {
 }
 
 TEST_F(Inspect, TellsATransposedConvolution) {
-  const auto file = std::filesystem::path(MILLRACE_BINARY_DIR) / "inspect_test_network.toml";
-  std::ofstream(file) << "input = { channels = 6, height = 8, width = 8 }\n"
-                         "layers = [ { op = \"transposed_conv\", out = 4, kernel = 2, stride = 2, groups = 2 } ]\n";
+  const std::string file =
+      folder_.write("network.toml",
+                    "input = { channels = 6, height = 8, width = 8 }\n"
+                    "layers = [ { op = \"transposed_conv\", out = 4, kernel = 2, stride = 2, groups = 2 } ]\n");
   Diagnostics errors;
-  const auto network = load_network(file.string(), Value(), registry_, errors);
-  std::filesystem::remove(file);
+  const auto network = load_network(file, Value(), registry_, errors);
   ASSERT_EQ(errors.text(), "");
   const std::string text = describe_network(*network);
   EXPECT_NE(text.find("4 2x2x3 transposed convolutions, stride 2, 2 groups"), std::string::npos) << text;
