@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "millrace/plugin.h"
+#include "testkit/files.h"
 
 namespace millrace::observer_test {
 
@@ -35,13 +36,6 @@ inline const Registry& registry() {
 
 class ObserverFixture : public testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = std::filesystem::path(testing::TempDir()) / testing::UnitTest::GetInstance()->current_test_info()->name();
-    std::filesystem::remove_all(folder_);
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
-
   std::shared_ptr<RunObserver> make(const std::string& name, const Value& table = {}) const {
     Diagnostics errors;
     auto observer = registry().observer(name)->create(table, "[observe." + name + "]", errors);
@@ -67,7 +61,8 @@ class ObserverFixture : public testing::Test {
     return {std::istreambuf_iterator<char>(file), {}};
   }
 
-  std::filesystem::path folder_;
+  const testkit::TestFolder own_;
+  const std::filesystem::path folder_ = own_.path();
   Warnings control_;
 };
 

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "common/second_signal.h"
 #include "testkit/apart.h"
 
 namespace millrace {
@@ -29,8 +30,16 @@ std::string fate_of_a_program(const std::vector<int>& signals, std::chrono::mill
   return ended.fate.empty() ? ended.result : ended.fate;
 }
 
+// A machine that pauses the program between two signals makes two requests of them: then it is tried again.
 TEST(StopSignal, TheSameOneAgainAtOnceIsTheSameRequest) {
-  EXPECT_EQ(fate_of_a_program({SIGINT, SIGINT, SIGINT}, std::chrono::milliseconds(0)), "it works on; asked to stop by signal 2");
+  const std::string works_on = "it works on; asked to stop by signal 2";
+  std::string fate;
+  for (int attempt = 0; attempt < 20; ++attempt) {
+    const auto begin = std::chrono::steady_clock::now();
+    fate = fate_of_a_program({SIGINT, SIGINT, SIGINT}, std::chrono::milliseconds(0));
+    if (fate == works_on || std::chrono::steady_clock::now() - begin < kSameRequest) break;
+  }
+  EXPECT_EQ(fate, works_on);
 }
 
 TEST(StopSignal, ASecondOneEndsTheProgramAndSaysSo) {

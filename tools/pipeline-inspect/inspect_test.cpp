@@ -3,10 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
-#include <filesystem>
-#include <fstream>
 
 #include "network/load.h"
+#include "testkit/files.h"
 #include "text_table.h"
 
 namespace millrace {
@@ -80,15 +79,16 @@ class Inspect : public ::testing::Test {
     registry_.add_stage<Update>();
   }
   Pipeline pipeline(const std::string& more = "") {
-    const auto file = std::filesystem::path(MILLRACE_BINARY_DIR) / "inspect_test.toml";
-    std::ofstream(file) << "[train]\nflow = [\"read\", \"batch\", \"forward_backward\", \"optimizer\"]\n"
-                           "[train.read]\nstage = \"read_folder\"\npath = \"x\"\n[train.batch]\nsize = 4\n"
-                        << more;
-    Pipeline loaded = load_pipeline(file.string(), {}, registry_);
-    std::filesystem::remove(file);
+    const std::string file = folder_.write("inspect_test.toml",
+                                           "[train]\nflow = [\"read\", \"batch\", \"forward_backward\", \"optimizer\"]\n"
+                                           "[train.read]\nstage = \"read_folder\"\npath = \"x\"\n[train.batch]\nsize = 4\n" +
+                                               more);
+    Pipeline loaded = load_pipeline(file, {}, registry_);
     loaded.file = "p.toml";
     return loaded;
   }
+
+  testkit::TestFolder folder_;
   Registry registry_;
 };
 
@@ -239,12 +239,12 @@ TEST_F(Inspect, ShowsTheBytesOfActivations) {
 }
 
 TEST_F(Inspect, TellsATransposedConvolution) {
-  const auto file = std::filesystem::path(MILLRACE_BINARY_DIR) / "inspect_test_network.toml";
-  std::ofstream(file) << "input = { channels = 6, height = 8, width = 8 }\n"
-                         "layers = [ { op = \"transposed_conv\", out = 4, kernel = 2, stride = 2, groups = 2 } ]\n";
+  const std::string file =
+      folder_.write("network.toml",
+                    "input = { channels = 6, height = 8, width = 8 }\n"
+                    "layers = [ { op = \"transposed_conv\", out = 4, kernel = 2, stride = 2, groups = 2 } ]\n");
   Diagnostics errors;
-  const auto network = load_network(file.string(), Value(), registry_, errors);
-  std::filesystem::remove(file);
+  const auto network = load_network(file, Value(), registry_, errors);
   ASSERT_EQ(errors.text(), "");
   const std::string text = describe_network(*network);
   EXPECT_NE(text.find("4 2x2x3 transposed convolutions, stride 2, 2 groups"), std::string::npos) << text;

@@ -28,7 +28,7 @@ TEST(InspectMemory, IsWhatTheBackendPlansForTheBatch) {
   Diagnostics errors;
   const auto network = load_network(MILLRACE_SOURCE_DIR "/pipelines/networks/cifar10_conv.toml", Value(), registry, errors);
   ASSERT_EQ(errors.text(), "");
-  const std::string one = describe_memory(*network, registry, 1), many = describe_memory(*network, registry, 64);
+  const std::string many = describe_memory(*network, registry, 64);
   EXPECT_NE(many.find("memory on backend cpu, in float32, for a batch of 64"), std::string::npos) << many;
   const std::vector<double> weights = mebibytes(many, "weights"), gradients = mebibytes(many, "gradients of weights");
   ASSERT_EQ(weights.size(), 2U) << many;
@@ -37,11 +37,12 @@ TEST(InspectMemory, IsWhatTheBackendPlansForTheBatch) {
   ASSERT_EQ(gradients.size(), 1U) << "inference has none:\n" << many;
   EXPECT_NEAR(gradients[0], 676'714 * 4.0 / (1 << 20), 0.1);
   EXPECT_EQ(mebibytes(many, "momentum of weights").size(), 1U) << many;
-  const std::vector<double> small = mebibytes(one, "activations and their gradients"),
-                            large = mebibytes(many, "activations and their gradients");
-  ASSERT_EQ(small.size(), 2U) << one;
+  const auto activations = [&](const std::string& of) { return mebibytes(of, "activations and their gradients"); };
+  const std::vector<double> large = activations(many);
   ASSERT_EQ(large.size(), 2U) << many;
-  EXPECT_GT(large[0], 20 * small[0]);
+  // Of small batches a part is scratch memory that is the same for any, and differs from processor to processor.
+  const std::string some = describe_memory(*network, registry, 640), most = describe_memory(*network, registry, 6400);
+  EXPECT_GT(activations(most).at(0), 8 * activations(some).at(0)) << some << most;
   EXPECT_GT(large[0], 2 * large[1]) << "training keeps what backward reads";
   const std::vector<double> all = mebibytes(many, "in all");
   ASSERT_EQ(all.size(), 2U) << many;

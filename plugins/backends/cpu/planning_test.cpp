@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <thread>
 
 #include "backend.h"
 #include "cpu_fixture.h"
@@ -100,7 +101,10 @@ TEST(Winograd, IsChosenByTheLayerAlone) {
       { name = "pool", op = "max_pool", kernel = 2 }, { name = "small", op = "conv", out = 64, kernel = 3, padding = 1 },
       { name = "fc", op = "linear", out = 4 } ])");
   const bool in_bf16 = kernels().winograd_bf16 != nullptr && !multiplies_tiles();
-  const bool in_float32 = kernels().winograd_f32 != nullptr && DNNL_VERSION_MAJOR >= 3;  // oneDNN 2 has it itself
+  const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
+  const bool blocked = preferred_layout(*network, {.train_batch = 2}, engine) == Layout::blocked;
+  const bool by_onednn = DNNL_VERSION_MAJOR < 3 && blocked;  // which has it itself
+  const bool in_float32 = kernels().winograd_f32 != nullptr && !by_onednn;
   for (const auto& [precision, here] : {std::pair{Precision::fp32, in_float32}, std::pair{Precision::bf16, in_bf16}}) {
     for (const bool training : {true, false}) {
       const std::vector<LayerTime> layers = layers_in(precision, training, network);
@@ -172,7 +176,8 @@ TEST(Widths, AreNeverLeftToAReferenceImplementation) {
   }
 }
 
-// As in DeepLab, whose windows reach over the edge by more than oneDNN's fast implementations know.
+// As in DeepLab, whose windows reach over the edge by more than oneDNN's fast implementations know. The last of the three is the
+// gradient of the weights: for maps of so few columns oneDNN has nothing else with AVX2.
 TEST(Dilation, IsNeverLeftToAReferenceImplementation) {
   const auto network = network_of(R"(
     input = { channels = 3, height = 23, width = 30 }
@@ -182,13 +187,15 @@ TEST(Dilation, IsNeverLeftToAReferenceImplementation) {
       { name = "twelve", op = "conv", out = 32, kernel = 3, dilation = 12, padding = 12 }, { op = "relu" },
       { name = "more", op = "conv", out = 48, kernel = 3, dilation = 24, padding = 24 }, { op = "relu" },
       { name = "most", op = "conv", out = 32, kernel = 3, dilation = 36, padding = 36 }, { name = "fc", op = "linear", out = 4 } ])");
+  const bool avx512 = describe_processor().bf16;
   for (const Precision precision : {Precision::fp32, Precision::bf16}) {
     const std::vector<LayerTime> layers = layers_in(precision, true, network);
     if (layers.empty()) GTEST_SKIP() << "no bf16 on this processor";
     for (const LayerTime& layer : layers) {
       if (layer.layer == "fc") continue;
       EXPECT_EQ(layer.detail.find("ref"), std::string::npos) << layer.layer << ": " << layer.detail;
-      EXPECT_EQ(layer.detail.find("gemm:"), std::string::npos) << layer.layer << ": " << layer.detail;
+      const std::string fast = avx512 ? layer.detail : layer.detail.substr(0, layer.detail.rfind('|'));
+      EXPECT_EQ(fast.find("gemm:"), std::string::npos) << layer.layer << ": " << layer.detail;
     }
   }
 }
@@ -247,6 +254,7 @@ TEST(Stream, SumsInTheOrderGivenAfterWhatItWaitsFor) {
   ready->signal();
   done->wait();
   EXPECT_EQ(a, std::vector<float>(1000, 3.0F));
+  while (!called) std::this_thread::yield();  // after those who wait were woken
 }
 
 TEST(Device, SaysWhatTheProcessorIs) {

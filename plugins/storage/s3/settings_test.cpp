@@ -1,6 +1,7 @@
 #include "settings.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -68,7 +69,7 @@ TEST(CredentialsSearch, TakesTheEnvironmentFirst) {
 }
 
 TEST(CredentialsSearch, TakesTheFileNext) {
-  const auto home = std::filesystem::path(testing::TempDir()) / "storage_s3_home";
+  const auto home = std::filesystem::path(testing::TempDir()) / ("storage_s3_home_" + std::to_string(getpid()));
   std::filesystem::create_directories(home / ".aws");
   std::ofstream(home / ".aws/credentials") << kFile;
   EXPECT_EQ(find_credentials(with({{"HOME", home.string()}})).id, "ID1");
@@ -122,7 +123,11 @@ TEST(Settings, NameTheVariableThatIsWrong) {
                                                                       {"MILLRACE_S3_STALL_TIMEOUT", "-1"},
                                                                       {"MILLRACE_S3_PARALLEL", "1e9"},
                                                                       {"AWS_REGION", "eu west"}}) {
-    const std::string said = complaint([&, name = name, value = value] { read_settings(with({{name, value}})); }, ErrorKind::usage);
+    const std::string said = complaint(
+        [&, name = name, value = value] {
+          read_settings(with({{name, value}}));
+        },
+        ErrorKind::usage);
     EXPECT_NE(said.find(name + " = '" + value + "'"), std::string::npos) << said;
   }
 }

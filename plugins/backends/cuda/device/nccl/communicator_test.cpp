@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <thread>
 
 #include "fake_nccl.h"
 #include "millrace/error.h"
@@ -13,6 +14,8 @@ namespace millrace::cuda {
 namespace {
 
 using std::chrono::milliseconds;
+
+constexpr std::chrono::minutes kLong(5);  // for what does not come: a machine may pause
 
 // A mark that its recording has set anew, for the next step, before anybody looked at it.
 class AnewEvent final : public Event {
@@ -65,10 +68,7 @@ class NcclCommunicatorTest : public testing::Test {
   }
 
   FakeNccl nccl_;
-  NcclOptions options_{.limits = {.sum = milliseconds(10000), .arrival = milliseconds(10000)},
-                       .connect = milliseconds(10000),
-                       .look = milliseconds(2),
-                       .end = milliseconds(10000)};
+  NcclOptions options_{.limits = {.sum = kLong, .arrival = kLong}, .connect = kLong, .look = milliseconds(2), .end = kLong};
   std::function<void()> on_complete_;
   std::vector<TestLane*> lanes_;
   std::unique_ptr<NcclCommunicator> communicator_;
@@ -138,6 +138,7 @@ TEST_F(NcclCommunicatorTest, ASumThatHangsIsEndedThoughItsGradientsMarksWereSetA
   for (const auto& bucket : made) bucket->ready = make_ref<AnewEvent>();
   communicator_->all_reduce(made);
   wait(made);  // does not hang
+  communicator_ = nullptr;
   EXPECT_EQ(nccl_.aborted, 2);
 }
 
@@ -190,6 +191,28 @@ TEST_F(NcclCommunicatorTest, ACallThatFailsNamesTheDeviceAndEndsEverything) {
   EXPECT_EQ(error_of([&] { communicator_->all_reduce(buckets(values, 9)); }), said);
   EXPECT_EQ(nccl_.aborted, 2);
   EXPECT_EQ(error_of([&] { communicator_->all_reduce(buckets(values, 10)); }), said) << "the first failure stays";
+}
+
+TEST_F(NcclCommunicatorTest, WhoeverEndsEverythingReturnsWhenNcclHasLetGo) {
+  NcclGroup group(nccl_.api(), {{0, "a"}, {1, "b"}}, kLong);
+  nccl_.hold_end = true;
+  std::atomic<int> returned_early = 0;
+  const auto end = [&] {
+    group.give_up();
+    const std::lock_guard lock(nccl_.mutex);
+    returned_early += nccl_.aborted < 2;
+  };
+  std::thread one(end), other(end);
+  std::this_thread::sleep_for(milliseconds(20));
+  {
+    const std::lock_guard lock(nccl_.mutex);
+    nccl_.hold_end = false;
+  }
+  nccl_.changed.notify_all();
+  one.join();
+  other.join();
+  EXPECT_EQ(returned_early, 0);
+  EXPECT_EQ(nccl_.aborted, 2);
 }
 
 TEST_F(NcclCommunicatorTest, ADeviceThatCannotBeConnectedIsNamed) {

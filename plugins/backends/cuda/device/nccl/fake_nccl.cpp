@@ -22,10 +22,11 @@ ncclResult_t comm_init(ncclComm_t* comm, int, ncclUniqueId, int rank, ncclConfig
 ncclResult_t end_one(int FakeNccl::*ended) {
   FakeNccl& nccl = *FakeNccl::current;
   std::unique_lock lock(nccl.mutex);
+  nccl.changed.wait(lock, [&] { return !nccl.hold_end; });
   ++(nccl.*ended);
   nccl.changed.notify_all();
   const auto all = [&] { return nccl.*ended == static_cast<int>(nccl.comms.size()); };
-  EXPECT_TRUE(nccl.changed.wait_for(lock, std::chrono::seconds(10), all)) << "waits for the others";
+  EXPECT_TRUE(nccl.changed.wait_for(lock, std::chrono::minutes(5), all)) << "waits for the others";
   return ncclSuccess;
 }
 ncclResult_t comm_destroy(ncclComm_t) { return end_one(&FakeNccl::destroyed); }

@@ -91,6 +91,7 @@ class FakeNccl {
   int present_device = -1;
   int destroyed = 0, aborted = 0;
   bool hang = false;                // sums never end by themselves
+  bool hold_end = false;            // nor does the end of a communicator begin
   int bad_init = -1, bad_sum = -1;  // the rank whose call fails
   int busy = 3;
   std::vector<std::pair<TestLane*, float*>> group;  // sums since group_start, by rank

@@ -129,6 +129,7 @@ std::optional<NcclGroup::Trouble> NcclGroup::trouble() {
 
 // The lock is let go of first: while the devices come to rest, others must be able to see that it is over.
 void NcclGroup::give_up() noexcept {
+  const std::lock_guard ending(ending_);  // who comes second waits for the first
   std::vector<ncclComm_t> comms;
   {
     const std::lock_guard lock(mutex_);

@@ -21,8 +21,8 @@ struct NcclRank {
 // state of every communicator says that it is done. So the lock is only ever held for moments, and a thread that watches can
 // always look in, or end it all.
 //
-// Threads: all_reduce() by one thread at a time; trouble() and give_up() by any, at any time. give_up() makes a waiting all_reduce()
-// throw. Errors: Error(device) that names the call and the device.
+// Threads: all_reduce() by one thread at a time; trouble() and give_up() by any, at any time. give_up() makes a waiting
+// all_reduce() throw. Errors: Error(device) that names the call and the device.
 class NcclGroup {
  public:
   // Connects the devices. `limit`: how long that may take, and how long submitting a sum may take.
@@ -54,6 +54,7 @@ class NcclGroup {
   const NcclApi api_;
   const std::vector<NcclRank> ranks_;
   const std::chrono::milliseconds limit_;
+  std::mutex ending_;              // held by give_up()
   std::mutex mutex_;               // of all calls on communicators but the last
   std::vector<ncclComm_t> comms_;  // by rank; empty once aborted
 };
