@@ -111,7 +111,7 @@ Optimizer::Optimizer(const Params& params, const StageContext& context) : params
 
 // No mistakes: a short trial of a long recipe, or one with frozen layers.
 void Optimizer::warn_of_no_effect() const {
-  const std::string where = fmt::format("[{}.{}]", context_.graph, context_.name);
+  const std::string where = context_.place();
   if (schedule_->warmup_steps() > static_cast<double>(context_.total_steps)) {
     context_.run->warn(fmt::format("{}: the run of {} steps ends within the warm-up of learning_rate, which takes {:g}", where,
                                    context_.total_steps, schedule_->warmup_steps()));

@@ -40,6 +40,7 @@ std::vector<std::string> warnings(const Value& parameters, int replica = 0) {
   network.parameters[0].trainable = false;
   StageContext context;
   context.graph = "train";
+  context.at = {std::make_shared<const std::string>("p.toml"), 7, 1};
   context.network = &network;
   context.replica = replica;
   context.steps_per_epoch = 10;
@@ -52,8 +53,9 @@ using Warnings = std::vector<std::string>;
 
 TEST(OptimizerParameters, AWarmUpThatIsLongerThanTheRunIsWarnedOf) {
   const auto warm_up = [](double epochs) { return table({{"learning_rate", table({{"warmup_epochs", Value(epochs)}})}}); };
-  EXPECT_EQ(warnings(warm_up(5)),
-            Warnings{"[train.optimizer]: the run of 40 steps ends within the warm-up of learning_rate, which takes 50"});
+  EXPECT_EQ(
+      warnings(warm_up(5)),
+      Warnings{"p.toml:7:1: [train.optimizer]: the run of 40 steps ends within the warm-up of learning_rate, which takes 50"});
   EXPECT_EQ(warnings(warm_up(4)), Warnings{});
   EXPECT_EQ(warnings(warm_up(5), 1), Warnings{}) << "the first replica says it";
 }
@@ -64,7 +66,7 @@ TEST(OptimizerParameters, AGroupThatTrainsNothingIsWarnedOf) {
     return table({{"groups", Value(Array{table({{"match", Value(name)}, {"rate_factor", Value(2.0)}})})}});
   };
   EXPECT_EQ(warnings(group(0)),
-            Warnings{"[train.optimizer]: number 1 of groups has no effect: none of its parameters is trained"});
+            Warnings{"p.toml:7:1: [train.optimizer]: number 1 of groups has no effect: none of its parameters is trained"});
   EXPECT_EQ(warnings(group(1)), Warnings{});
 }
 
