@@ -76,6 +76,11 @@ void check(const ScheduleParams& params) {
   ParamSet<ScheduleParams> set;
   ScheduleParams::describe(set);
   require_one_alternative(set, params, "'learning_rate'");
+  const bool warms_up = params.warmup_epochs.value_or(0) > 0 || params.warmup_steps.value_or(0) > 0;
+  if (warms_up && params.warmup == "constant" && params.start_factor == 0) {
+    fail(ErrorKind::usage,
+         "warmup = \"constant\" of learning_rate needs a start_factor above 0: the rate would be 0 in the warm-up");
+  }
   const auto late = std::ranges::adjacent_find(params.drops, std::greater_equal());
   if (late != params.drops.end()) {
     fail(ErrorKind::usage, "drops of learning_rate must rise, and {} stands behind {}", *std::next(late), *late);

@@ -114,6 +114,12 @@ TEST(Schedule, KeysThatSayTheSameAreRefusedByName) {
             "drops of learning_rate must rise, and 60 stands behind 60");
 }
 
+TEST(Schedule, AWarmUpAtARateOfZeroIsAMistake) {
+  EXPECT_THROW(Schedule({.warmup_epochs = 1, .warmup = "constant"}, 10, 100), Error);
+  EXPECT_NO_THROW(Schedule({.start_factor = 0.1, .warmup_epochs = 1, .warmup = "constant"}, 10, 100));
+  EXPECT_NO_THROW(Schedule({.warmup_epochs = 0, .warmup = "constant"}, 10, 100)) << "there is no warm-up";
+}
+
 TEST(Schedule, ALaterTextMayGiveALengthInAnotherWay) {
   ParamSet<ScheduleParams> set;
   ScheduleParams::describe(set);

@@ -13,6 +13,7 @@
 #include "run/stop_rules.h"
 #include "run/training.h"
 #include "run/weights.h"
+#include "run/without_effect.h"
 
 namespace millrace {
 
@@ -64,6 +65,7 @@ void Session::make() {
     if (figure) require_figure(*figure, builds_);
   }
   place_steps();
+  warn_of_no_effect();
   for (const auto& build : builds_) {
     StageContext context = shared_context();
     for (const auto& replica : replicas_) context.replicas.push_back(replica.get());
@@ -130,6 +132,13 @@ void Session::place_steps() {
          pipeline_.place_of("stop.max_steps"), step + 1, epoch + 1, most);
   }
   last_step_ = std::min(last_step_, most);
+}
+
+void Session::warn_of_no_effect() {
+  if (!is_first() || !options_.graph.empty() || options_.only_main || options_.replays) return;
+  const GraphBuild& main = *builds_.front();
+  const RunLength length{.trains = main.trains(), .steps = last_step_, .steps_per_epoch = main.steps_per_epoch()};
+  for (std::string& text : without_effect(pipeline_, length)) observers_.warn(std::move(text));
 }
 
 StageContext Session::shared_context() const {
