@@ -128,6 +128,7 @@ class UsageReader {
     const TargetSpec& target = build_.target();
     if (target.kind == TargetSpec::Kind::none) return;
     const bool of_classes = target.kind == TargetSpec::Kind::classes;
+    usage_.paired = !of_classes && source->table.find("labels") != nullptr;  // else each image is its own target
     usage_.target.set("kind", Value(of_classes ? "classes" : "image"));
     usage_.target.set("scale", Value(target.scale));
     if (!of_classes) return;

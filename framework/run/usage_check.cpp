@@ -301,7 +301,7 @@ Usage without_sizes(Usage usage) {
 
 Diagnostics disagreements(const Usage& stored, const Usage& here, bool other_task) {
   Diagnostics found = compared(stored, here, other_task, false);
-  const bool photographs = restores(stored) && here.target.table().empty();
+  const bool photographs = restores(stored) && (here.target.table().empty() || here.paired);
   if (found.empty() || !photographs) return found;
   return compared(for_photographs(stored), takes_own_size(stored) ? without_sizes(here) : here, other_task, true);
 }

@@ -276,7 +276,12 @@ TEST(Photographs, AreGivenToANetworkThatRestoresWithoutNoiseAndCuts) {
   Usage cut = stored;
   cut.target = {};
   EXPECT_EQ(disagreements(stored, cut, false).text(), "") << "the validation without targets";
-  EXPECT_NE(disagreements(stored, for_photographs(stored), false).text(), "") << "with targets images are made of them";
+  Usage with_targets = for_photographs(stored);
+  EXPECT_NE(disagreements(stored, with_targets, false).text(), "") << "images are made of them";
+  with_targets.paired = true;
+  EXPECT_EQ(disagreements(stored, with_targets, false).text(), "") << "they are files of their own";
+  with_targets.target.set("scale", Value(2));
+  EXPECT_NE(disagreements(stored, with_targets, false).text(), "");
 }
 
 TEST(Photographs, KeepTheSizeOfValidationWhereItResized) {
