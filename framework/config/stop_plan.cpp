@@ -53,7 +53,9 @@ std::optional<FigurePlan> plan_figure(std::string_view key, const Value& value, 
     errors.add(value.at(), fmt::format("'{}': [{}] has every = \"never\", so the run never sees its figures", key, figure.graph));
     return std::nullopt;
   }
-  errors.add(value.at(), fmt::format("'{}': there is no graph '{}'{}", key, figure.graph, nearest_clause(figure.graph, names)));
+  std::string clause = nearest_clause(figure.graph, names);
+  if (clause.empty() && !names.empty()) clause = fmt::format("; figures are those of '{}'", fmt::join(names, "' or '"));
+  errors.add(value.at(), fmt::format("'{}': there is no graph '{}'{}", key, figure.graph, clause));
   return std::nullopt;
 }
 

@@ -88,7 +88,8 @@ TEST_F(StopTable, AnswersMistakesWithTheirPlaces) {
 
 TEST_F(StopTable, BestNamesAFigure) {
   EXPECT_EQ(with("[run]\nbest = \"validate.accuracy\"\n").best->text(), "validate.accuracy");
-  EXPECT_EQ(mistakes_with("[run]\nbest = \"holdout.accuracy\"\n"), "p.toml:17:8: 'best': there is no graph 'holdout'");
+  EXPECT_EQ(mistakes_with("[run]\nbest = \"holdout.accuracy\"\n"),
+            "p.toml:17:8: 'best': there is no graph 'holdout'; figures are those of 'train' or 'validate'");
 }
 
 TEST_F(StopTable, AFigureOfAGraphThatNeverRunsIsNeverSeen) {
@@ -106,7 +107,7 @@ TEST_F(StopTable, AGraphIsTriedBeforeTheFirstEpochUnlessItSaysNo) {
   EXPECT_EQ(mistakes(text), "p.toml:9:10: 'before' must be true or false, found \"no\"");
   std::string alone = train();
   alone.replace(alone.find("flow"), 0, "before = false\n");
-  EXPECT_EQ(mistakes(alone), "p.toml:2:1: 'before' is of graphs with `every`; [train] is the run itself");
+  EXPECT_EQ(mistakes(alone), "p.toml:2:1: 'before' is of graphs with `every`; [train] is the run itself: leave it out");
 }
 
 }  // namespace

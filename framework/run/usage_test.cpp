@@ -303,6 +303,10 @@ TEST(Disagreements, StandWhereTheFileSaysThem) {
             "mine.toml:31:14: [validate.resize] has short_side = 48, and the weights were validated with short_side = 40");
   here.prepare[1].table.set("short_side", Value(48));  // a default
   EXPECT_TRUE(said_of(here).starts_with("mine.toml:30:2: ")) << said_of(here);
+  Usage bare = usage();
+  bare.network.set_position({file, 5, 1});
+  bare.prepare.clear();
+  EXPECT_TRUE(said_of(bare).starts_with("mine.toml:5:1: [validate] has no stage 'decode_image' here")) << said_of(bare);
 }
 
 }  // namespace

@@ -246,7 +246,8 @@ TEST_F(Mistakes, InTheTableOfALoss) {
   loss("{ ruule = \"cross_entropy\" }", {"t.toml:28:10: [train.forward_backward]: 'loss' has no key 'ruule'; nearest is 'rule'"});
   loss("{ label_smoothing = 2 }", {"t.toml:28:", "between 0 and 1"});
   loss("{ reduction = \"median\" }", {"t.toml:28:22: ", "'reduction' must be 'mean' or 'sum', found 'median'"});
-  loss("3", {"t.toml:28:8: ", "'loss' must be the name of a loss or a table"});
+  loss("3", {"t.toml:28:8: ", "'loss' must be the name of a loss or a table, found 3"});
+  loss("{ rule = 3 }", {"t.toml:28:17: ", "'rule' must be text, found 3"});
   loss("{ class_weights = [1, 2] }",
        {"t.toml:27:1: [train.forward_backward]: loss 'cross_entropy': class_weights has 2 numbers, and the network's output 10 "
         "channels"});
