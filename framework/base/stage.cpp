@@ -13,6 +13,12 @@ Share StageContext::share_of(const Batch& batch) const {
   return share;
 }
 
+std::string StageContext::place() const { return place_of_stage(at, graph, name); }
+
+std::string place_of_stage(const Position& at, std::string_view graph, std::string_view name) {
+  return fmt::format("{}{}[{}.{}]", to_string(at), at.file ? ": " : "", graph, name);
+}
+
 void SampleTransform::process(int, Packet packet, Output& output) {
   const Batch& batch = static_cast<const Batch&>(*packet.payload);
   const auto* cache = dynamic_cast<const SampleCache*>(this);

@@ -65,9 +65,11 @@ class Connector {
     }
     if (lost) return;  // which explains the forks
     for (const auto& [giver, takers] : forks) {
-      errors_.add(at(giver).at,
-                  fmt::format("'{}' take what '{}' gives; samples take one way, as stages change them where they lie",
-                              fmt::join(takers, "' and '"), at(giver).name));
+      errors_.add(
+          at(giver).at,
+          fmt::format("'{}' take what '{}' gives; samples take one way, as stages change them where they lie: let one take "
+                      "what the other gives, or take it out of the flow",
+                      fmt::join(takers, "' and '"), at(giver).name));
     }
   }
 
@@ -208,10 +210,24 @@ class Connector {
       output = named->payload == input.payload ? static_cast<int>(named - outputs.begin()) : -1;
     }
     if (output < 0) {
-      errors_.add(entry.at(), fmt::format("port mismatch: '{}' takes {}, {}", to.name, input.payload, list_outputs(from)));
+      errors_.add(entry.at(), fmt::format("port mismatch: '{}' takes {}, {}{}", to.name, input.payload, list_outputs(from),
+                                          givers_before(index, input.payload)));
       return;
     }
     plan_.edges.push_back({giver, output, index, port});
+  }
+
+  // As `from` names them; a clause.
+  std::string givers_before(int index, const std::string& payload) const {
+    std::vector<std::string> givers;
+    for (int before = 0; before < index; ++before) {
+      if (!at(before).type) continue;
+      const std::vector<Port>& outputs = at(before).type->outputs;
+      const int output = find_port(outputs, payload);
+      if (output < 0) continue;
+      givers.push_back(at(before).name + (outputs.size() > 1 ? "." + outputs[static_cast<std::size_t>(output)].name : ""));
+    }
+    return givers.empty() ? "" : fmt::format("; '{}' gives it", fmt::join(givers, "' or '"));
   }
 
   GraphPlan& plan_;

@@ -7,10 +7,12 @@ namespace {
 class ConnectRefuses : public PlanFixture {};
 
 TEST_F(ConnectRefuses, PortMismatch) {
-  EXPECT_EQ(mistakes(train("from = \"read\"\n")),
-            "p.toml:8:8: port mismatch: 'batch' takes ImageChunk, 'read' gives SampleChunk");
+  EXPECT_EQ(
+      mistakes(train("from = \"read\"\n")),
+      "p.toml:8:8: port mismatch: 'batch' takes ImageChunk, 'read' gives SampleChunk; 'decode_image' or 'augment' gives it");
   EXPECT_EQ(mistakes(train("[train.metrics]\nfrom = \"forward_backward.gradients\"\n")),
-            "p.toml:9:8: port mismatch: 'metrics' takes StepResult, 'forward_backward' gives GradientBucket and StepResult");
+            "p.toml:9:8: port mismatch: 'metrics' takes StepResult, 'forward_backward' gives GradientBucket and StepResult; "
+            "'forward_backward.result' gives it");
   EXPECT_EQ(mistakes(train("[train.metrics]\nfrom = \"forward_backward.loss\"\n")),
             "p.toml:9:8: 'forward_backward' has no output 'loss'; it has 'gradients', 'result'");
 }
@@ -88,7 +90,7 @@ TEST_F(ConnectRefuses, SamplesThatTwoStagesTake) {
   EXPECT_EQ(mistakes("[train]\nflow = [\"read_folder\", \"decode_image\", \"augment\", \"look\", \"batch\"]\n"
                      "[train.read_folder]\npath = \"x\"\n[train.batch]\nsize = 1\n[train.look]\nfrom = \"decode_image\"\n"),
             "p.toml:2:24: 'augment' and 'look' take what 'decode_image' gives; samples take one way, as stages change them where "
-            "they lie");
+            "they lie: let one take what the other gives, or take it out of the flow");
 }
 
 }  // namespace

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <system_error>
 #include <utility>
 
 #include "config/expression.h"
@@ -55,7 +57,11 @@ std::optional<Value> read_chain(const std::string& path, const Position& at, con
     if (fs::is_directory(path, ignored)) {
       errors.add(at, fmt::format("'{}' is a folder, and a pipeline or a network is a file", path));
     } else {
-      errors.add(at, fs::exists(path, ignored) ? fmt::format("cannot read '{}'", path) : no_such_file(path));
+      const bool is_there = fs::exists(path, ignored);
+      const bool is_special = is_there && !fs::is_regular_file(path, ignored);
+      errors.add(at, is_special ? fmt::format("'{}' is no regular file: write what it holds into one", path)
+                     : is_there ? fmt::format("cannot read '{}': {}", path, std::generic_category().message(errno))
+                                : no_such_file(path));
     }
     return std::nullopt;
   }

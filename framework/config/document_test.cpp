@@ -87,6 +87,7 @@ TEST_F(Document, MissingFileIsAnsweredWithTheNearest) {
   EXPECT_EQ(load("cifar.toml"), "there is no file 'cifar.toml'; nearest is 'cifar10.toml'");
   fs::create_directory("runs");
   EXPECT_EQ(load("runs"), "'runs' is a folder, and a pipeline or a network is a file");
+  EXPECT_EQ(load("/dev/null"), "'/dev/null' is no regular file: write what it holds into one");
 }
 
 TEST_F(Document, ExtendsMergesTablesDeeply) {

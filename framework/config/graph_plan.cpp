@@ -49,7 +49,7 @@ class GraphReader {
     if (!table_.find("every")) {
       const auto& members = table_.table();
       const auto member = std::find_if(members.begin(), members.end(), [](const Member& m) { return m.key == "before"; });
-      errors_.add(member->at, fmt::format("'before' is of graphs with `every`; [{}] is the run itself", name_));
+      errors_.add(member->at, fmt::format("'before' is of graphs with `every`; [{}] is the run itself: leave it out", name_));
     } else if (before->kind() != Value::Kind::boolean) {
       errors_.add(before->at(), fmt::format("'before' must be true or false, found {}", found(*before)));
     } else {

@@ -121,7 +121,8 @@ class NetworkReader {
     const bool is_sum =
         digits.size() == 64 && std::all_of(digits.begin(), digits.end(), [](unsigned char c) { return std::isxdigit(c); });
     if (!is_sum) errors_.add(at, fmt::format("'sha256' must be 64 hexadecimal digits, found \"{}\"", digits));
-    if (plan_.params.weights.empty()) errors_.add(at, "[network] has 'sha256', and no 'weights' that it is the sum of");
+    if (plan_.params.weights.empty())
+      errors_.add(at, "[network] has 'sha256', and no 'weights' that it is the sum of: name them, or leave it out");
   }
 
   // Reads the keys that every network has, and returns the others: the network's variables.
@@ -154,8 +155,9 @@ class NetworkReader {
           if (key == std::string_view("freeze")) check_frozen(pattern);
           continue;
         }
-        errors_.add(pattern.at(), fmt::format("{}: '{}' fits no layer that has parameters{}", key, pattern.text(),
-                                              nearest_clause(pattern.text(), names)));
+        std::string clause = nearest_clause(pattern.text(), names);
+        if (clause.empty() && !names.empty()) clause = fmt::format("; its names are such as '{}'", names.front());
+        errors_.add(pattern.at(), fmt::format("{}: '{}' fits no layer that has parameters{}", key, pattern.text(), clause));
       }
     }
     if (!plan_.params.freeze.empty()) freeze(table_.find("freeze")->at());
@@ -166,7 +168,8 @@ class NetworkReader {
     const std::vector<Parameter>& all = plan_.network->parameters;
     const auto is_frozen = [&](const Parameter& p) { return !p.statistic && covers(pattern.text(), p.name); };
     if (std::none_of(all.begin(), all.end(), is_frozen)) {
-      errors_.add(pattern.at(), fmt::format("freeze: '{}' fits running statistics alone, which are not trained", pattern.text()));
+      errors_.add(pattern.at(),
+                  fmt::format("freeze: '{}' fits running statistics alone, which are not trained: leave it out", pattern.text()));
     }
     const auto stays_random = [&](const Parameter& p) {
       const std::string& rule = p.initialiser.rule;
@@ -175,8 +178,11 @@ class NetworkReader {
     };
     const auto random = std::find_if(all.begin(), all.end(), stays_random);
     if (random == all.end()) return;
-    errors_.add(pattern.at(),
-                fmt::format("freeze: '{}' begins with random values, as 'new' says, and would never be trained", random->name));
+    errors_.add(
+        pattern.at(),
+        fmt::format("freeze: '{}' begins with random values, as 'new' says, and would never be trained: take it out of one "
+                    "of the two",
+                    random->name));
   }
 
   void freeze(const Position& at) {
@@ -186,7 +192,7 @@ class NetworkReader {
       if (covers_any(plan_.params.freeze, parameter.name)) parameter.trainable = false;
       trains = trains || parameter.trainable;
     }
-    if (!trains) errors_.add(at, "freeze: nothing is left to train");
+    if (!trains) errors_.add(at, "freeze: nothing is left to train: name fewer layers");
     plan_.network = std::move(frozen);
   }
 

@@ -56,16 +56,20 @@ TEST_F(NetworkPlanRefuses, WhatNetworkSaysOfItsWeights) {
   EXPECT_EQ(said("new = [\"fx\", \"fc\"]\nfreeze = [\"fc.wieght\"]\n"),
             "p.toml:11:8: new: 'fx' fits no layer that has parameters; nearest is 'fc'\n"
             "p.toml:12:11: freeze: 'fc.wieght' fits no layer that has parameters; nearest is 'fc.weight'");
-  EXPECT_EQ(said("freeze = [\"*\"]\n"), "p.toml:11:10: freeze: nothing is left to train");
+  EXPECT_EQ(said("freeze = [\"*\"]\n"), "p.toml:11:10: freeze: nothing is left to train: name fewer layers");
+  EXPECT_EQ(said("freeze = [\"backbone\"]\n"),
+            "p.toml:11:11: freeze: 'backbone' fits no layer that has parameters; its names are such as 'fc'");
   EXPECT_EQ(said("new = [\"fc\"]\nfreeze = [\"fc.weight\"]\n"),
-            "p.toml:12:11: freeze: 'fc.weight' begins with random values, as 'new' says, and would never be trained");
+            "p.toml:12:11: freeze: 'fc.weight' begins with random values, as 'new' says, and would never be trained: take it out "
+            "of one "
+            "of the two");
   EXPECT_EQ(said("new = [\"fc\"]\nfreeze = [\"fc.bias\"]\n"), "") << "the layer learns without its bias";
   EXPECT_EQ(said("freeze = \"fc\"\n").find("p.toml:11:10: "), 0U);
   EXPECT_EQ(said("rename = [{ from = \"a.*\", to = \"*.*\" }]\n"), "p.toml:11:11: rename: a rule has at most one * on each side");
   EXPECT_EQ(said("weights = \"networks/old.pth\"\nsha256 = \"12\"\n"),
             "p.toml:12:10: 'sha256' must be 64 hexadecimal digits, found \"12\"");
   EXPECT_EQ(said("sha256 = \"" + std::string(64, 'a') + "\"\n"),
-            "p.toml:11:10: [network] has 'sha256', and no 'weights' that it is the sum of");
+            "p.toml:11:10: [network] has 'sha256', and no 'weights' that it is the sum of: name them, or leave it out");
   EXPECT_NE(said("weights = \"htps://host/x.pth\"\n").find("p.toml:11:11: 'htps://host/x.pth': no plugin reads 'htps://'"),
             std::string::npos);
   EXPECT_EQ(said("freze = [\"fc\"]\n"),

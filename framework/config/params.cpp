@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <map>
 #include <tuple>
 
 #include "millrace/error.h"
@@ -176,6 +177,20 @@ void report_without_effect(const ParamInfo& info, const Member& member, const st
   errors.add(member.at, fmt::format("{}: '{}' has no effect without {}", owner, info.name, fmt::join(ways, " or ")));
 }
 
+// Of several keys that exclude each other the first one is taken to be meant.
+void report_alternatives(const std::vector<ParamInfo>& params, const Value& table, const std::string& owner,
+                         Diagnostics& errors) {
+  std::map<std::string, std::string> first;  // what is said, by which key
+  for (const Member& member : table.table()) {
+    const ParamInfo* const info = find(params, member.key);
+    if (info == nullptr || info->alternative.empty()) continue;
+    const auto [said, is_first] = first.emplace(info->alternative, member.key);
+    if (is_first) continue;
+    errors.add(member.at, fmt::format("{}: '{}' and '{}' are two ways to give the {}: choose one", owner, said->second,
+                                      member.key, info->alternative));
+  }
+}
+
 }  // namespace
 
 void read_params(const std::vector<ParamInfo>& params, const Value& table, void* object, const std::string& owner,
@@ -198,10 +213,23 @@ void read_params(const std::vector<ParamInfo>& params, const Value& table, void*
     if (std::none_of(info->companions.begin(), info->companions.end(), there))
       report_without_effect(*info, member, owner, errors);
   }
+  report_alternatives(params, table, owner, errors);
   for (const ParamInfo& info : params) {
     if (!info.required || table.find(info.name)) continue;
     errors.add(table.at(), fmt::format("{} needs '{}'{}", owner, info.name, info.text.empty() ? "" : ": " + info.text));
   }
+}
+
+void detail::require_one_alternative(const std::vector<ParamInfo>& params, const void* object, const void* defaults,
+                                     const std::string& owner) {
+  Value given;
+  for (const ParamInfo& info : params) {
+    Value value = info.write(object);
+    if (to_toml(value) != to_toml(info.write(defaults))) given.set(info.name, std::move(value));
+  }
+  Diagnostics errors;
+  report_alternatives(params, given, owner, errors);
+  errors.throw_if_any();
 }
 
 void drop_overruled(const std::vector<ParamInfo>& params, Value& table, const Overrules& overrules) {

@@ -202,16 +202,22 @@ TEST(Params, KeysOfATextThatIsOverruledAreDropped) {
   EXPECT_EQ(left("cosine", base), 2U) << "a mistake of that file";
 }
 
+struct Drops {
+  std::string schedule = "constant";
+  std::int64_t epochs = 0, steps = 0, other = 0;
+
+  static ParamSet<Drops> set() {
+    ParamSet<Drops> set;
+    set.add("schedule", &Drops::schedule).choices({"constant", "piecewise"});
+    set.add("epochs", &Drops::epochs).alternative("drops").only_with("schedule", {"piecewise"});
+    set.add("steps", &Drops::steps).alternative("drops");
+    set.add("other", &Drops::other);
+    return set;
+  }
+};
+
 TEST(Params, AnAlternativeInALaterTextTakesThePlaceOfTheOthers) {
-  struct Drops {
-    std::string schedule = "constant";
-    std::int64_t epochs = 0, steps = 0, other = 0;
-  };
-  ParamSet<Drops> set;
-  set.add("schedule", &Drops::schedule).choices({"constant", "piecewise"});
-  set.add("epochs", &Drops::epochs).alternative("drops").only_with("schedule", {"piecewise"});
-  set.add("steps", &Drops::steps).alternative("drops");
-  set.add("other", &Drops::other);
+  const ParamSet<Drops> set = Drops::set();
   const Position base{std::make_shared<const std::string>("base.toml"), 3, 1},
       own{std::make_shared<const std::string>("own.toml"), 1, 1};
   const auto left = [&](const char* key, const Position& at) {
@@ -225,6 +231,29 @@ TEST(Params, AnAlternativeInALaterTextTakesThePlaceOfTheOthers) {
   EXPECT_EQ(left("steps", own), (std::vector<std::string>{"schedule", "steps"}));
   EXPECT_EQ(left("other", own), (std::vector<std::string>{"schedule", "epochs", "other"}));
   EXPECT_EQ(left("steps", base), (std::vector<std::string>{"schedule", "epochs", "steps"})) << "a mistake of that file";
+}
+
+TEST(Params, TwoAlternativesInOneTextAreAMistakeOfTheSecond) {
+  const Position at{std::make_shared<const std::string>("p.toml"), 3, 1};
+  const auto read = [&](const char* first, const char* second) {
+    Diagnostics errors;
+    const Value table(Table{{"schedule", {}, Value("piecewise")}, {first, {}, Value(1)}, {second, at, Value(2)}});
+    read_struct(Drops::set(), table, "[plan]", errors);
+    return errors.text();
+  };
+  EXPECT_EQ(read("steps", "epochs"), "p.toml:3:1: [plan]: 'steps' and 'epochs' are two ways to give the drops: choose one");
+  EXPECT_EQ(read("steps", "other"), "");
+}
+
+TEST(Params, TwoAlternativesInAnObjectAreAMistake) {
+  EXPECT_NO_THROW(require_one_alternative(Drops::set(), {.steps = 1, .other = 1}, "[plan]"));
+  try {
+    require_one_alternative(Drops::set(), {.epochs = 1, .steps = 1}, "[plan]");
+    ADD_FAILURE() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind(), ErrorKind::usage);
+    EXPECT_STREQ(error.what(), "[plan]: 'epochs' and 'steps' are two ways to give the drops: choose one");
+  }
 }
 
 TEST(Params, UnknownKeyIsAnsweredWithTheNearest) {

@@ -73,6 +73,17 @@ const GraphPlan* Pipeline::graph(std::string_view name) const {
   return at == graphs.end() ? nullptr : &*at;
 }
 
+std::string Pipeline::place_of(std::string_view key) const {
+  std::string place = title();
+  for (const Value* node = &resolved; !key.empty();) {
+    node = node->find(key.substr(0, key.find('.')));
+    if (node == nullptr) break;
+    place = to_string(node->at());
+    key.remove_prefix(std::min(key.find('.'), key.size() - 1) + 1);
+  }
+  return place;
+}
+
 namespace {
 
 // Top-level tables that are no graphs and no variables.

@@ -48,7 +48,9 @@ struct StagePlan {
   std::string name;  // the table's name
   const StageType* type = nullptr;
   Value table;  // its parameters, resolved; without `stage` and `from`
-  Position at;  // of its name in `flow`, or of its table
+  Position at;  // of its name in `flow`
+  // Of its table, where the file has one; else as `at`. Messages that are not about `flow` name it.
+  const Position& table_at() const { return is_in_file(table.at()) ? table.at() : at; }
 };
 
 // From an output port to an input port; indices into GraphPlan::stages and StageType::outputs / inputs.
@@ -101,6 +103,9 @@ struct Pipeline {
 
   const GraphPlan* graph(std::string_view name) const;
   const std::string& title() const { return made_by.empty() ? file : made_by; }  // of messages
+  // Where the file says `key`, such as "run.epochs", for messages: "mine.toml:3:10". Without it the place of its table, or
+  // title().
+  std::string place_of(std::string_view key) const;
 };
 
 // Reads and checks a pipeline without touching data. `overrides`: "key.path=value" as given to --set.

@@ -29,6 +29,17 @@ TEST_F(Plan, HoldsStagesInFlowOrderAndTheirEdges) {
   EXPECT_EQ(pipeline.graph("validate"), nullptr);
 }
 
+TEST_F(Plan, KnowsWhereTheFileSaysWhat) {
+  const Pipeline pipeline = load(train("[run]\nepochs = 2\n"), {"train.augment.flip_x=0.5", "train.batch.size=8", "run.seed=3"});
+  std::string places;
+  for (const StagePlan& stage : pipeline.graphs[0].stages) places += to_string(stage.table_at()).substr(7) + " ";
+  EXPECT_EQ(places, "3:1 2:17 2:33 6:1 2:53 2:73 2:86 ") << "a table of --set alone is nothing that can be looked up";
+  EXPECT_EQ(pipeline.place_of("run.epochs"), "p.toml:9:10");
+  EXPECT_EQ(pipeline.place_of("run.seed"), "--set run.seed");
+  EXPECT_EQ(pipeline.place_of("run.on_nan"), "p.toml:8:1") << "the table";
+  EXPECT_EQ(pipeline.place_of("checkpoint.every"), "p.toml");
+}
+
 TEST_F(Plan, FromChoosesTheStage) {
   const auto edges_to_metrics = [&](const std::string& from) {
     const Pipeline pipeline = load(

@@ -12,7 +12,11 @@ namespace millrace {
 
 void StopParams::describe(ParamSet<StopParams>& set) {
   set.add("figure", &StopParams::figure).text("\"validate.accuracy\": ends the run when this figure improves no more");
-  set.add("patience", &StopParams::patience).range(1).unit("passes").text("without a better figure, after which the run ends");
+  set.add("patience", &StopParams::patience)
+      .range(1)
+      .unit("passes")
+      .text("without a better figure, after which the run ends")
+      .only_with("figure");
   set.add("max_time", &StopParams::max_time).text("\"2 hours\": ends the run when it has taken so long");
   set.add("max_steps", &StopParams::max_steps)
       .range(0)
@@ -49,7 +53,9 @@ std::optional<FigurePlan> plan_figure(std::string_view key, const Value& value, 
     errors.add(value.at(), fmt::format("'{}': [{}] has every = \"never\", so the run never sees its figures", key, figure.graph));
     return std::nullopt;
   }
-  errors.add(value.at(), fmt::format("'{}': there is no graph '{}'{}", key, figure.graph, nearest_clause(figure.graph, names)));
+  std::string clause = nearest_clause(figure.graph, names);
+  if (clause.empty() && !names.empty()) clause = fmt::format("; figures are those of '{}'", fmt::join(names, "' or '"));
+  errors.add(value.at(), fmt::format("'{}': there is no graph '{}'{}", key, figure.graph, clause));
   return std::nullopt;
 }
 
@@ -86,9 +92,8 @@ StopPlan plan_stop(const Value* stop, const std::vector<GraphPlan>& graphs, Diag
   plan.patience = static_cast<std::uint64_t>(params->patience);
   plan.max_steps = static_cast<std::uint64_t>(params->max_steps);
   if (stop->find("figure")) plan.figure = plan_figure_of_many(*stop, graphs, errors);
-  if (const Value* patience = stop->find("patience"); patience && !stop->find("figure")) {
-    errors.add(patience->at(), "'patience' needs 'figure': which figure is to improve, such as \"validate.accuracy\"");
-  }
+  const bool is_empty = stop->table().empty() && errors.empty();  // a key that belongs elsewhere was taken out
+  if (is_empty) errors.add(stop->at(), "[stop] ends nothing: give it 'figure', 'max_time' or 'max_steps'");
   if (const Value* time = stop->find("max_time")) {
     std::string hint;
     if (const auto seconds = parse_duration(time->text(), hint)) {

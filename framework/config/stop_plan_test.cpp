@@ -77,8 +77,8 @@ TEST_F(StopTable, AnswersMistakesWithTheirPlaces) {
             "p.toml:17:10: 'figure' must be a graph and its figure, such as \"validate.accuracy\", found \"accuracy\"");
   EXPECT_EQ(mistakes_with("[stop]\nfigure = \"validat.accuracy\"\n"),
             "p.toml:17:10: 'figure': there is no graph 'validat'; nearest is 'validate'");
-  EXPECT_EQ(mistakes_with("[stop]\npatience = 2\n"),
-            "p.toml:17:12: 'patience' needs 'figure': which figure is to improve, such as \"validate.accuracy\"");
+  EXPECT_EQ(mistakes_with("[stop]\npatience = 2\n"), "p.toml:17:1: [stop]: 'patience' has no effect without 'figure'");
+  EXPECT_EQ(mistakes_with("[stop]\n"), "p.toml:16:1: [stop] ends nothing: give it 'figure', 'max_time' or 'max_steps'");
   EXPECT_EQ(mistakes_with("[stop]\nmax_time = \"2 hour\"\n"),
             "p.toml:17:12: 'max_time' must be a time such as \"90 seconds\", \"1 minute\", \"2.5 hours\" or \"3 days\", found "
             "\"2 hour\"; write \"2 hours\"");
@@ -88,7 +88,8 @@ TEST_F(StopTable, AnswersMistakesWithTheirPlaces) {
 
 TEST_F(StopTable, BestNamesAFigure) {
   EXPECT_EQ(with("[run]\nbest = \"validate.accuracy\"\n").best->text(), "validate.accuracy");
-  EXPECT_EQ(mistakes_with("[run]\nbest = \"holdout.accuracy\"\n"), "p.toml:17:8: 'best': there is no graph 'holdout'");
+  EXPECT_EQ(mistakes_with("[run]\nbest = \"holdout.accuracy\"\n"),
+            "p.toml:17:8: 'best': there is no graph 'holdout'; figures are those of 'train' or 'validate'");
 }
 
 TEST_F(StopTable, AFigureOfAGraphThatNeverRunsIsNeverSeen) {
@@ -106,7 +107,7 @@ TEST_F(StopTable, AGraphIsTriedBeforeTheFirstEpochUnlessItSaysNo) {
   EXPECT_EQ(mistakes(text), "p.toml:9:10: 'before' must be true or false, found \"no\"");
   std::string alone = train();
   alone.replace(alone.find("flow"), 0, "before = false\n");
-  EXPECT_EQ(mistakes(alone), "p.toml:2:1: 'before' is of graphs with `every`; [train] is the run itself");
+  EXPECT_EQ(mistakes(alone), "p.toml:2:1: 'before' is of graphs with `every`; [train] is the run itself: leave it out");
 }
 
 }  // namespace

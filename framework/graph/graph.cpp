@@ -102,7 +102,7 @@ void Graph::State::add_nodes(const GraphPlan& plan, const std::vector<std::vecto
     const auto instances = static_cast<int>(stages[i].size());
     std::vector<std::unique_ptr<Node>>& made = nodes.emplace_back();
     for (int k = 0; k < instances; ++k) {
-      const Node::Place place{plan.name, stage.name, stage.type->per_replica ? k : -1, instances};
+      const Node::Place place{plan.name, stage.name, stage.type->per_replica ? k : -1, instances, stage.table_at()};
       made.push_back(std::make_unique<Node>(*core, stages[i][static_cast<std::size_t>(k)], kind_of(*stage.type), place,
                                             stage.type->outputs.size()));
     }
@@ -171,8 +171,8 @@ FeederPlan Graph::State::feeder_plan(const GraphPlan& plan, const GraphOptions& 
     if (role == StageType::Role::sample_transform || role == StageType::Role::batcher) feeding.work.push_back(node);
     if (auto* cache = dynamic_cast<SampleCache*>(&node->stage())) {
       if (feeding.cache)
-        fail(ErrorKind::usage, "graph '{}' has two caches: '{}' would make the one before it useless", plan.name,
-             node->place().name);
+        fail(ErrorKind::usage, "{}: it would make the cache before it useless: take one of them out of flow",
+             place_of_stage(plan.stages[i].table_at(), plan.name, plan.stages[i].name));
       feeding.cache = cache;
     }
     if (role == StageType::Role::batcher) feeding.spec = static_cast<const Batcher&>(node->stage()).spec();

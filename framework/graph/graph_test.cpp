@@ -214,6 +214,17 @@ TEST(GraphError, OfASampleTransformNamesStageAndSample) {
   EXPECT_EQ(error_of(test, {}, ErrorKind::run), "stage 'train.recolour': sample 'sample/5': index is unlucky");
 }
 
+TEST(GraphError, NamesTheLineOfTheStagesTable) {
+  TestGraph test;
+  Value breaks = table({{"index", number(5)}});
+  breaks.set_position({std::make_shared<const std::string>("p.toml"), 4, 1});
+  test.add<CountingSource>("read");
+  test.add<Paint>("paint");
+  test.add<BreaksAt>("recolour", breaks);
+  test.add<CountingBatcher>("batch");
+  EXPECT_EQ(error_of(test, {}, ErrorKind::run), "stage 'train.recolour' (p.toml:4:1): sample 'sample/5': index is unlucky");
+}
+
 TEST(GraphError, OfAStageAfterTheGateNamesStageAndStep) {
   Line line(shuffled(64), table({{"size", number(8)}}));
   line.log->on_batch = [](const Packet& packet, Output&) {
@@ -228,7 +239,8 @@ TEST(GraphError, ReportedFromAnotherThreadEndsTheRun) {
   std::vector<std::thread> devices;
   line.log->on_batch = [&](const Packet& packet, Output& output) {
     if (packet.sequence != 2) return;
-    devices.emplace_back([&output, hold = output.hold()]() mutable { output.fail(Error(ErrorKind::device, "fell off the bus")); });
+    devices.emplace_back(
+        [&output, hold = output.hold()]() mutable { output.fail(Error(ErrorKind::device, "fell off the bus")); });
   };
   EXPECT_EQ(error_of(line.test, {.epochs = 5}, ErrorKind::device), "stage 'train.log': fell off the bus");
   for (std::thread& device : devices) device.join();

@@ -101,6 +101,7 @@ void Node::emit(int port, Packet packet) {
 void Node::fail(Error error) {
   std::string frame = "stage '" + place_.graph + "." + place_.name + "'";
   if (place_.instances > 1) frame += " of replica " + std::to_string(place_.replica);
+  if (is_in_file(place_.at)) frame += " (" + to_string(place_.at) + ")";
   core_.fail(error.in(std::move(frame)));
 }
 

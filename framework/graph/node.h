@@ -65,6 +65,7 @@ class Node final : public Output {
     std::string graph, name;
     int replica = -1;  // of several instances; -1: there is only one
     int instances = 1;
+    Position at = {};  // of its table
   };
 
   Node(Core& core, std::shared_ptr<Stage> stage, Kind kind, Place place, std::size_t output_ports);

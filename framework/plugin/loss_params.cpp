@@ -25,7 +25,7 @@ Words take_words(Value& table, const std::string& owner, Diagnostics& errors) {
     if (value->kind() == Value::Kind::text) {
       word = value->text();
     } else {
-      errors.add(value->at(), fmt::format("{}: '{}' must be text", owner, key));
+      errors.add(value->at(), fmt::format("{}: '{}' must be text, found {}", owner, key, found(*value)));
     }
     table.erase(key);
   };
@@ -78,7 +78,7 @@ StageLoss read(const Value* written, const Registry& registry, const std::string
   const std::string owner = stage + ": 'loss'";
   if (table.kind() == Value::Kind::text) table = Value(Table{{"rule", table.at(), table}}, table.at());
   if (table.kind() != Value::Kind::table) {
-    errors.add(table.at(), owner + " must be the name of a loss or a table");
+    errors.add(table.at(), fmt::format("{} must be the name of a loss or a table, found {}", owner, found(table)));
     return {};
   }
   const Value* rule = table.find("rule");

@@ -184,7 +184,7 @@ void GraphBuild::require_each_once() const {
 
 std::string GraphBuild::place(std::size_t index) const {
   const StagePlan& stage = plan_->stages[index];
-  return fmt::format("{}: [{}.{}]", to_string(stage.at), plan_->name, stage.name);
+  return place_of_stage(stage.table_at(), plan_->name, stage.name);
 }
 
 void GraphBuild::make(std::size_t index, const StageContext& shared, std::size_t instances) {
@@ -192,6 +192,7 @@ void GraphBuild::make(std::size_t index, const StageContext& shared, std::size_t
   StageContext context = shared;
   context.graph = plan_->name;
   context.name = stage.name;
+  context.at = stage.table_at();
   context.taken = taken_ports(*plan_, index);
   for (std::size_t instance = 0; instance < instances; ++instance) {
     context.replica = stage.type->per_replica ? static_cast<int>(instance) : -1;
@@ -213,6 +214,7 @@ void GraphBuild::add_requests(CompileRequest& request) const {
     if (!stage.type->request) continue;
     StageContext context = context_;
     context.name = stage.name;
+    context.at = stage.table_at();
     context.taken = taken_ports(*plan_, index);
     try {
       stage.type->request(stage.table, context, request);

@@ -16,12 +16,19 @@
 namespace millrace {
 namespace {
 
-bool asks(const Value& value) {
-  if (value.kind() == Value::Kind::array) return std::any_of(value.array().begin(), value.array().end(), asks);
-  if (value.kind() != Value::Kind::table) return false;
-  return std::any_of(value.table().begin(), value.table().end(), [](const Member& member) {
-    return (member.key == kClassWeights && is_median_frequency(member.value)) || asks(member.value);
-  });
+// What asks for the numbers, in a stage's table; null: nothing.
+const Value* find_asking(const Value& value) {
+  const Value* found = nullptr;
+  if (value.kind() == Value::Kind::array) {
+    for (const Value& each : value.array()) found = found != nullptr ? found : find_asking(each);
+  }
+  if (value.kind() != Value::Kind::table) return found;
+  for (const Member& member : value.table()) {
+    if (found != nullptr) break;
+    const bool asks = member.key == kClassWeights && is_median_frequency(member.value);
+    found = asks ? &member.value : find_asking(member.value);
+  }
+  return found;
 }
 
 void replace(Value& value, const std::vector<double>& weights) {
@@ -81,8 +88,11 @@ PixelCounts count_pixels(const GraphBuild& build, const MedianWeightsSetting& se
 
 }  // namespace
 
-bool asks_for_median_weights(const GraphPlan& plan) {
-  return std::any_of(plan.stages.begin(), plan.stages.end(), [](const StagePlan& stage) { return asks(stage.table); });
+std::string place_of_median_weights(const GraphPlan& plan) {
+  for (const StagePlan& stage : plan.stages) {
+    if (const Value* const asking = find_asking(stage.table)) return place_of_stage(asking->at(), plan.name, stage.name);
+  }
+  return {};
 }
 
 std::vector<double> median_frequency_weights(const GraphBuild& build, const MedianWeightsSetting& setting) {

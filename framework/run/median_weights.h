@@ -16,7 +16,8 @@
 
 namespace millrace {
 
-bool asks_for_median_weights(const GraphPlan& plan);
+// The stage of which a loss asks for them, with the place of the key, for messages; "": none does.
+std::string place_of_median_weights(const GraphPlan& plan);
 
 struct MedianWeightsSetting {
   std::size_t classes = 0;

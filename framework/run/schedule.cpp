@@ -72,17 +72,15 @@ namespace {
 
 constexpr double kDropEpochs = 10;
 
-// A length is given in epochs or in steps, and drops by a period or by a list.
 void check(const ScheduleParams& params) {
-  const auto one_of = [](const char* first, bool has_first, const char* second, bool has_second) {
-    if (has_first && has_second) fail(ErrorKind::usage, "{} and {} of learning_rate say the same twice: give one", first, second);
-  };
-  const bool epochs = params.drop_epochs.has_value(), steps = params.drop_steps.has_value(), listed = !params.drops.empty();
-  one_of("warmup_epochs", params.warmup_epochs.has_value(), "warmup_steps", params.warmup_steps.has_value());
-  one_of("drop_epochs", epochs, "drop_steps", steps);
-  one_of("drop_epochs", epochs, "drops", listed);
-  one_of("drop_steps", steps, "drops", listed);
-  if (!listed) return;
+  ParamSet<ScheduleParams> set;
+  ScheduleParams::describe(set);
+  require_one_alternative(set, params, "'learning_rate'");
+  const bool warms_up = params.warmup_epochs.value_or(0) > 0 || params.warmup_steps.value_or(0) > 0;
+  if (warms_up && params.warmup == "constant" && params.start_factor == 0) {
+    fail(ErrorKind::usage,
+         "warmup = \"constant\" of learning_rate needs a start_factor above 0: the rate would be 0 in the warm-up");
+  }
   const auto late = std::ranges::adjacent_find(params.drops, std::greater_equal());
   if (late != params.drops.end()) {
     fail(ErrorKind::usage, "drops of learning_rate must rise, and {} stands behind {}", *std::next(late), *late);

@@ -103,15 +103,21 @@ TEST(Schedule, KeysThatSayTheSameAreRefusedByName) {
     return "";
   };
   EXPECT_EQ(mistake({.warmup_epochs = 1, .warmup_steps = 0}),
-            "warmup_epochs and warmup_steps of learning_rate say the same twice: give one");
+            "'learning_rate': 'warmup_epochs' and 'warmup_steps' are two ways to give the warm-up: choose one");
   EXPECT_EQ(mistake({.schedule = "piecewise", .drop_epochs = 1, .drop_steps = 1}),
-            "drop_epochs and drop_steps of learning_rate say the same twice: give one");
+            "'learning_rate': 'drop_epochs' and 'drop_steps' are two ways to give the drops: choose one");
   EXPECT_EQ(mistake({.schedule = "piecewise", .drop_epochs = 1, .drops = {3}}),
-            "drop_epochs and drops of learning_rate say the same twice: give one");
+            "'learning_rate': 'drop_epochs' and 'drops' are two ways to give the drops: choose one");
   EXPECT_EQ(mistake({.schedule = "piecewise", .drop_steps = 1, .drops = {3}}),
-            "drop_steps and drops of learning_rate say the same twice: give one");
+            "'learning_rate': 'drop_steps' and 'drops' are two ways to give the drops: choose one");
   EXPECT_EQ(mistake({.schedule = "piecewise", .drops = {30, 60, 60}}),
             "drops of learning_rate must rise, and 60 stands behind 60");
+}
+
+TEST(Schedule, AWarmUpAtARateOfZeroIsAMistake) {
+  EXPECT_THROW(Schedule({.warmup_epochs = 1, .warmup = "constant"}, 10, 100), Error);
+  EXPECT_NO_THROW(Schedule({.start_factor = 0.1, .warmup_epochs = 1, .warmup = "constant"}, 10, 100));
+  EXPECT_NO_THROW(Schedule({.warmup_epochs = 0, .warmup = "constant"}, 10, 100)) << "there is no warm-up";
 }
 
 TEST(Schedule, ALaterTextMayGiveALengthInAnotherWay) {

@@ -13,6 +13,7 @@
 #include "run/stop_rules.h"
 #include "run/training.h"
 #include "run/weights.h"
+#include "run/without_effect.h"
 
 namespace millrace {
 
@@ -64,6 +65,7 @@ void Session::make() {
     if (figure) require_figure(*figure, builds_);
   }
   place_steps();
+  warn_of_no_effect();
   for (const auto& build : builds_) {
     StageContext context = shared_context();
     for (const auto& replica : replicas_) context.replicas.push_back(replica.get());
@@ -119,17 +121,24 @@ void Session::place_steps() {
   const bool at_end = resumed_ && first_step_ == total_steps_;  // nothing is left to do
   if (first_step_ > 0 && first_step_ >= total_steps_ && !at_end) {
     fail(ErrorKind::usage, "{}: the run cannot begin with step {} of epoch {}: it ends after {:g} epochs, {} steps",
-         pipeline_.title(), step + 1, epoch + 1, epochs, total_steps_);
+         pipeline_.place_of("run.epochs"), step + 1, epoch + 1, epochs, total_steps_);
   }
   if (options_.most_steps > 0) total_steps_ = std::min(total_steps_, first_step_ + options_.most_steps);
   last_step_ = total_steps_;
   const std::uint64_t most = pipeline_.stop.max_steps;
   if (most == 0 || !main.trains()) return;
   if (first_step_ >= most && !(resumed_ && first_step_ == most)) {
-    fail(ErrorKind::usage, "{}: the run cannot begin with step {} of epoch {}: stop.max_steps = {}", pipeline_.title(), step + 1,
-         epoch + 1, most);
+    fail(ErrorKind::usage, "{}: the run cannot begin with step {} of epoch {}: stop.max_steps = {}",
+         pipeline_.place_of("stop.max_steps"), step + 1, epoch + 1, most);
   }
   last_step_ = std::min(last_step_, most);
+}
+
+void Session::warn_of_no_effect() {
+  if (!is_first() || !options_.graph.empty() || options_.only_main || options_.replays) return;
+  const GraphBuild& main = *builds_.front();
+  const RunLength length{.trains = main.trains(), .steps = last_step_, .steps_per_epoch = main.steps_per_epoch()};
+  for (std::string& text : without_effect(pipeline_, length)) observers_.warn(std::move(text));
 }
 
 StageContext Session::shared_context() const {
@@ -170,17 +179,22 @@ void Session::build_graphs() {
 }
 
 void Session::count_median_weights() {
-  const auto asks = [](const auto& build) { return asks_for_median_weights(build->plan()); };
-  if (std::none_of(builds_.begin(), builds_.end(), asks)) return;
+  std::string asking;
+  for (const auto& build : builds_) asking = asking.empty() ? place_of_median_weights(build->plan()) : asking;
+  if (asking.empty()) return;
   const GraphPlan& plan = pipeline_.graphs.front();
   std::unique_ptr<GraphBuild> alone;  // where another graph runs without it
   if (&builds_.front()->plan() != &plan) alone = std::make_unique<GraphBuild>(plan, shared_context());
   const GraphBuild& main = alone ? *alone : *builds_.front();
   doing(fmt::format("counting the pixels of each class of [{}]", plan.name));
-  median_weights_ = median_frequency_weights(main, {.classes = static_cast<std::size_t>(pipeline_.network->output()[0]),
-                                                    .seed = static_cast<std::uint64_t>(pipeline_.run.seed),
-                                                    .threads = static_cast<unsigned>(data_threads()),
-                                                    .cache = cache_folder("class_weights")});
+  try {
+    median_weights_ = median_frequency_weights(main, {.classes = static_cast<std::size_t>(pipeline_.network->output()[0]),
+                                                      .seed = static_cast<std::uint64_t>(pipeline_.run.seed),
+                                                      .threads = static_cast<unsigned>(data_threads()),
+                                                      .cache = cache_folder("class_weights")});
+  } catch (Error& error) {
+    throw error.in(asking);
+  }
   for (const auto& build : builds_) build->set_median_weights(median_weights_);
 }
 

@@ -145,6 +145,7 @@ class Session {
   void choose_devices();
   void build_graphs();
   void warn_of_graphs();
+  void warn_of_no_effect();
   void compare_usage();
   Usage usage_as_run() const;
   using Replicas = std::vector<std::unique_ptr<Replica>>;

@@ -103,7 +103,7 @@ namespace {
 std::string place_of_size(const GraphBuild& build) {
   const StagePlan& batcher = build.batcher();
   const Value* size = batcher.table.find("size");
-  return fmt::format("{}: [{}.{}] size = \"auto\"", to_string(size ? size->at() : batcher.at), build.plan().name, batcher.name);
+  return place_of_stage(size ? size->at() : batcher.table_at(), build.plan().name, batcher.name) + " size = \"auto\"";
 }
 
 }  // namespace

@@ -87,9 +87,7 @@ void Session::check_on_nan() const {
   const RunParams& run = pipeline_.run;
   const GraphBuild& main = *builds_.front();
   if (run.on_nan == "stop" || !main.trains() || options_.only_main || options_.replays) return;
-  const Value* table = pipeline_.resolved.find("run");
-  const Value* key = table ? table->find("on_nan") : nullptr;
-  const std::string place = key ? to_string(key->at()) : pipeline_.title();
+  const std::string place = pipeline_.place_of("run.on_nan");
   if (run.on_nan == "rollback") {
     if (!has_checkpoints()) {
       fail(ErrorKind::usage, "{}: on_nan = \"rollback\" goes back to a checkpoint, and the file has no [checkpoint]: add one",

@@ -39,7 +39,7 @@ void Session::check_name() const {
   const fs::path name = fs::path(pipeline_.run.name).lexically_normal();
   if (pipeline_.run.folder.empty() || (!name.empty() && name.is_relative() && *name.begin() != ".." && name != ".")) return;
   fail(ErrorKind::usage, "{}: run.name = \"{}\" leaves run.folder: a name is that of a folder in it, \"x\" or \"x/y\"",
-       pipeline_.title(), pipeline_.run.name);
+       pipeline_.place_of("run.name"), pipeline_.run.name);
 }
 
 fs::path Session::place_name(const fs::path& run) const {
@@ -112,8 +112,7 @@ void Session::check_checkpoint_folder() const {
     storage.look(folder);
     storage.write(join_url(folder, pipeline_.run.name));
   } catch (Error& error) {
-    const Value& key = *pipeline_.resolved.find("checkpoint")->find("folder");
-    throw error.in(fmt::format("{}: checkpoint.folder", to_string(key.at())));
+    throw error.in(pipeline_.place_of("checkpoint.folder") + ": checkpoint.folder");
   }
 }
 
@@ -131,8 +130,10 @@ void Session::find_checkpoint() {
          pipeline_.title());
   }
   if (pipeline_.run.folder.empty()) {
-    fail(ErrorKind::usage, "{}: [checkpoint] writes beside the run's files, and run.folder = \"\" writes none",
-         pipeline_.title());
+    fail(ErrorKind::usage,
+         "{}: [checkpoint] writes beside the run's files, and run.folder = \"\" writes none: name a folder, or take "
+         "[checkpoint] out",
+         pipeline_.place_of("run.folder"));
   }
   check_checkpoint_folder();
   const bool begins_elsewhere = !options_.weights.empty() || options_.from.epoch > 0 || options_.from.step > 0;

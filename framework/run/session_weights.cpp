@@ -38,20 +38,20 @@ void Session::choose_weights() {
     fail(ErrorKind::usage,
          "{}: --from goes on with a run, and [network] weights = \"{}\" begins one: name that run's weights, "
          "--weights FILE",
-         pipeline_.title(), url_text(said.weights));
+         pipeline_.place_of("network.weights"), url_text(said.weights));
   }
   weights_from_ = {given ? options_.weights : said.weights, said.fresh, said.rename, given ? "" : said.sha256};
   if (options_.only_main) return;
   if (weights_from_.file.empty() && !(said.fresh.empty() && said.rename.empty())) {
     fail(ErrorKind::usage,
          "{}: [network] has '{}', and there are no weights to take: weights = \"FILE\" in it, or --weights FILE",
-         pipeline_.title(), said.fresh.empty() ? "rename" : "new");
+         pipeline_.place_of(said.fresh.empty() ? "network.rename" : "network.new"), said.fresh.empty() ? "rename" : "new");
   }
   if (!trains(main) && !said.fresh.empty()) {
     fail(ErrorKind::usage,
          "{}: [{}] does not train, and layers of new = [\"{}\"] would begin with new values: name the weights of a run that has "
          "trained them, --weights FILE",
-         pipeline_.title(), main.name, fmt::join(said.fresh, "\", \""));
+         pipeline_.place_of("network.new"), main.name, fmt::join(said.fresh, "\", \""));
   }
 }
 
@@ -108,7 +108,7 @@ void Session::start_replicas() {
   if (learns && has_predictions(main.plan()) && !main.trains() && weights_from_.file.empty() && !options_.only_main) {
     fail(ErrorKind::usage,
          "{}: [{}] makes predictions, and the network has not learned anything: name its weights, --weights FILE",
-         pipeline_.title(), main.plan().name);
+         to_string(main.plan().at), main.plan().name);
   }
   const auto seed = static_cast<std::uint64_t>(pipeline_.run.seed);
   Weights weights = std::exchange(weights_, {});

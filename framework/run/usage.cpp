@@ -77,7 +77,8 @@ class UsageReader {
   }
 
   static Usage::StageUse stage_use(const StagePlan& plan) {
-    Usage::StageUse use{plan.name, plan.type->name, with_defaults(plan.table, plan.type->defaults, plan.type->params), plan.at};
+    Usage::StageUse use{plan.name, plan.type->name, with_defaults(plan.table, plan.type->defaults, plan.type->params),
+                        plan.table_at()};
     if (plan.type->takes_loss) use.table.erase("loss");
     return use;
   }
@@ -122,11 +123,12 @@ class UsageReader {
     const auto source = std::find_if(stages.begin(), stages.end(),
                                      [](const StagePlan& stage) { return stage.type->role == StageType::Role::source; });
     const Value *classes = source->table.find("classes"), *ignored = source->table.find("ignored");
-    usage_.classes_at = classes ? classes->at() : source->at;
-    usage_.target_at = ignored ? ignored->at() : source->at;
+    usage_.classes_at = classes ? classes->at() : source->table_at();
+    usage_.target_at = ignored ? ignored->at() : source->table_at();
     const TargetSpec& target = build_.target();
     if (target.kind == TargetSpec::Kind::none) return;
     const bool of_classes = target.kind == TargetSpec::Kind::classes;
+    usage_.paired = !of_classes && source->table.find("labels") != nullptr;  // else each image is its own target
     usage_.target.set("kind", Value(of_classes ? "classes" : "image"));
     usage_.target.set("scale", Value(target.scale));
     if (!of_classes) return;

@@ -51,6 +51,7 @@ struct Usage {
   Value measure;        // `loss` of the graph's figures, as a stage takes it; an empty table: not known
   std::vector<std::string> classes;
   Position classes_at, target_at, precision_at;  // where a pipeline's file says them
+  bool paired = false;  // of a pipeline: target images are files of their own, and no images are made of them
 };
 
 // Of the graphs that run, the one whose preparation counts: that of run.best's figure; else the first one that reports figures
@@ -79,7 +80,7 @@ Usage for_photographs(Usage usage);
 // Where `here`, of a pipeline, does otherwise than `stored`, of its weights: preparation, and the first variable or layer of the
 // network that is another. Not compared: classes that one of the two does not know, or where the last layers are new
 // (`other_task`); targets that one of them has not; a precision that is left to the run, or that --set says; initialisers. A
-// network that restores may be given images without targets as for_photographs() has it.
+// network that restores may be given images that are not made of their targets as for_photographs() has it.
 Diagnostics disagreements(const Usage& stored, const Usage& here, bool other_task);
 
 }  // namespace millrace

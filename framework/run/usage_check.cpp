@@ -153,7 +153,7 @@ class UsageComparison {
     for (const Usage::StageUse& stage : then) {
       const auto found = std::find_if(next, now.end(), [&](const Usage::StageUse& each) { return each.type == stage.type; });
       if (found == now.end()) {
-        errors_.add(now.empty() ? Position{} : now.front().at,
+        errors_.add(now.empty() ? here_.network.at() : now.front().at,
                     fmt::format("[{}] has no stage '{}' here, and {} with one", here_.graph, stage.type, validated_));
         continue;
       }
@@ -197,8 +197,9 @@ class UsageComparison {
  private:
   using Stages = std::vector<Usage::StageUse>::const_iterator;
 
+  // Without a place of its own it is a default, or missing: then [network] is where it may be said.
   void add(const Position& at, std::string_view owner, const std::string& now, const std::string& then) {
-    errors_.add(at, fmt::format("{} {}, and {} with {}", owner, now, validated_, then));
+    errors_.add(at.file ? at : here_.network.at(), fmt::format("{} {}, and {} with {}", owner, now, validated_, then));
   }
 
   void extra(Stages from, Stages to) {
@@ -301,7 +302,7 @@ Usage without_sizes(Usage usage) {
 
 Diagnostics disagreements(const Usage& stored, const Usage& here, bool other_task) {
   Diagnostics found = compared(stored, here, other_task, false);
-  const bool photographs = restores(stored) && here.target.table().empty();
+  const bool photographs = restores(stored) && (here.target.table().empty() || here.paired);
   if (found.empty() || !photographs) return found;
   return compared(for_photographs(stored), takes_own_size(stored) ? without_sizes(here) : here, other_task, true);
 }

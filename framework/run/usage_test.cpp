@@ -276,7 +276,12 @@ TEST(Photographs, AreGivenToANetworkThatRestoresWithoutNoiseAndCuts) {
   Usage cut = stored;
   cut.target = {};
   EXPECT_EQ(disagreements(stored, cut, false).text(), "") << "the validation without targets";
-  EXPECT_NE(disagreements(stored, for_photographs(stored), false).text(), "") << "with targets images are made of them";
+  Usage with_targets = for_photographs(stored);
+  EXPECT_NE(disagreements(stored, with_targets, false).text(), "") << "images are made of them";
+  with_targets.paired = true;
+  EXPECT_EQ(disagreements(stored, with_targets, false).text(), "") << "they are files of their own";
+  with_targets.target.set("scale", Value(2));
+  EXPECT_NE(disagreements(stored, with_targets, false).text(), "");
 }
 
 TEST(Photographs, KeepTheSizeOfValidationWhereItResized) {
@@ -298,6 +303,10 @@ TEST(Disagreements, StandWhereTheFileSaysThem) {
             "mine.toml:31:14: [validate.resize] has short_side = 48, and the weights were validated with short_side = 40");
   here.prepare[1].table.set("short_side", Value(48));  // a default
   EXPECT_TRUE(said_of(here).starts_with("mine.toml:30:2: ")) << said_of(here);
+  Usage bare = usage();
+  bare.network.set_position({file, 5, 1});
+  bare.prepare.clear();
+  EXPECT_TRUE(said_of(bare).starts_with("mine.toml:5:1: [validate] has no stage 'decode_image' here")) << said_of(bare);
 }
 
 }  // namespace

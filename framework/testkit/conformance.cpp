@@ -107,11 +107,12 @@ void check_description(std::string_view name, std::string_view text, std::string
 }
 
 namespace {
-// Adds the defaults of what is not in the table, but for keys that have no effect without others.
+// Adds the defaults of what is not in the table, but for keys that have no effect without others, or exclude others.
 void add_defaults(const std::vector<ParamInfo>& params, const Value& defaults, Value& table) {
   for (const ParamInfo& param : params) {
     const Value* const value = defaults.find(param.name);
-    if (value == nullptr || table.find(param.name) != nullptr || !param.companions.empty()) continue;
+    const bool stands_alone = param.companions.empty() && param.alternative.empty();
+    if (value == nullptr || table.find(param.name) != nullptr || !stands_alone) continue;
     Value added = *value;
     if (param.type == "table" && value->kind() == Value::Kind::table) {
       added = Value(Table{});

@@ -158,7 +158,7 @@ TEST_F(KnownFailure, ACopiedFolderWasJudgedIncomplete) {
   fs::remove_all(folder_.path() / "whole");  // nothing may be looked for where it was
   const Outcome resumed = run("copied", kAll, {"--resume", moved.string()});
   ASSERT_EQ(resumed.code, 0) << resumed.err;
-  EXPECT_EQ(resumed.err, "");
+  EXPECT_EQ(resumed.err, whole_.err) << "nothing is said that was not said of the whole run";
   ASSERT_EQ(events(resumed, "resume").size(), 1U);
   EXPECT_EQ(events(resumed, "resume")[0].at("step"), 4);
   expect_the_same(whole, left_by(moved), "moved");

@@ -75,7 +75,7 @@ TEST(GpuContract, AStepDoesNotDependOnTheNumberOfReplicasNorOnTheLoad) {
   TrainingSetup one = setup();
   one.replicas = 1;
   one.steps = 1;
-  one.optimizer.erase("lookahead");  // which would end a run of one step where it began
+  one.optimizer.erase("lookahead");  // of which a run of one step has none
   const TrainingResult expected = train(*make_plain_backend(), one);
   for (const std::vector<double>& load : std::vector<std::vector<double>>{{}, {1, 0.5}, {1, 0}, {0, 1}}) {
     TrainingSetup two = one;

@@ -167,7 +167,7 @@ TEST_F(Mistakes, VaryingShapesAndEachRemedyThatIsProposedForThem) {
   const std::string table = "[train.decode_image]\nsize = [32, 32]\n";
   const Outcome refused = run(table, "");
   EXPECT_EQ(refused.code, 2);
-  EXPECT_NE(refused.err.find("t.toml:11:44: [train.batch]: images of varying size (? x ? x 3) cannot share a batch: write into"),
+  EXPECT_NE(refused.err.find("t.toml:22:1: [train.batch]: images of varying size (? x ? x 3) cannot share a batch: write into"),
             std::string::npos)
       << refused.err;
   const std::vector<std::string> lines = proposed_lines(refused.err);
@@ -225,15 +225,15 @@ TEST_F(Mistakes, TargetsThatNoLossTakes) {
 TEST_F(Mistakes, ALossThatFindsNoTargets) {
   expect(
       "[train.optimizer]", "[train.forward_backward]\nloss = \"mean_squared_error\"\n\n[train.optimizer]", 2,
-      {"t.toml:11:53: [train.forward_backward]: loss 'mean_squared_error' needs numbers or target images beside the images, and "
+      {"t.toml:27:1: [train.forward_backward]: loss 'mean_squared_error' needs numbers or target images beside the images, and "
        "the source has neither"});
   expect("[train.optimizer]", "[train.forward_backward]\nloss = \"pixel_cross_entropy\"\n\n[train.optimizer]", 2,
          {"loss 'pixel_cross_entropy' needs images of class indices"});
 }
 TEST_F(Mistakes, ABatchThatIsLargerThanAnEpoch) {
-  expect("size = 100", "size = 100000", 3,
-         {"t.toml:11:44: [train.batch]: ",
-          " samples are fewer than one batch of 100000; choose a smaller size, or last = \"keep\""});
+  expect(
+      "size = 100", "size = 100000", 3,
+      {"t.toml:24:1: [train.batch]: ", " samples are fewer than one batch of 100000; choose a smaller size, or last = \"keep\""});
 }
 TEST_F(Mistakes, InTheTableOfALoss) {
   const auto loss = [&](const std::string& text, const std::vector<std::string>& said) {
@@ -246,9 +246,10 @@ TEST_F(Mistakes, InTheTableOfALoss) {
   loss("{ ruule = \"cross_entropy\" }", {"t.toml:28:10: [train.forward_backward]: 'loss' has no key 'ruule'; nearest is 'rule'"});
   loss("{ label_smoothing = 2 }", {"t.toml:28:", "between 0 and 1"});
   loss("{ reduction = \"median\" }", {"t.toml:28:22: ", "'reduction' must be 'mean' or 'sum', found 'median'"});
-  loss("3", {"t.toml:28:8: ", "'loss' must be the name of a loss or a table"});
+  loss("3", {"t.toml:28:8: ", "'loss' must be the name of a loss or a table, found 3"});
+  loss("{ rule = 3 }", {"t.toml:28:17: ", "'rule' must be text, found 3"});
   loss("{ class_weights = [1, 2] }",
-       {"t.toml:11:53: [train.forward_backward]: loss 'cross_entropy': class_weights has 2 numbers, and the network's output 10 "
+       {"t.toml:27:1: [train.forward_backward]: loss 'cross_entropy': class_weights has 2 numbers, and the network's output 10 "
         "channels"});
 }
 TEST_F(Mistakes, KeysOfALossThatAnOptionReplacesAreNone) {
@@ -267,7 +268,8 @@ TEST_F(Mistakes, KeysOfALossThatAnOptionReplacesAreNone) {
 }
 TEST_F(Mistakes, SeveralReplicasWhoseGradientsNobodySums) {
   expect("folder = \"\"", "folder = \"\"\ndevices = \"cpu*2\"", 2,
-         {"[train.optimizer]: there are 2 replicas, and no stage before it sums their gradients: put 'allreduce' into flow"});
+         {"t.toml:28:1: [train.optimizer]: there are 2 replicas, and no stage before it sums their gradients: put 'allreduce' "
+          "into flow"});
 }
 TEST_F(Mistakes, GradientsThatAreChangedBehindTheirUse) {
   expect("\"optimizer\",", "\"optimizer\", \"clip_gradients\",", 2,
@@ -276,7 +278,7 @@ TEST_F(Mistakes, GradientsThatAreChangedBehindTheirUse) {
 TEST_F(Mistakes, ACacheFileThatIsSomethingElse) {
   const std::string flow = "flow = [\"read\", \"decode_image\", ";
   expect(flow, "cache.file = \"" + folder_ / "t.toml" + "\"\n" + flow + "\"cache\", ", 2,
-         {"t.toml:12:33: [train.cache]: file: '" + folder_ / "t.toml" + "' is there and is no cache file"});
+         {"t.toml:11:1: [train.cache]: file: '" + folder_ / "t.toml" + "' is there and is no cache file"});
 }
 TEST_F(Mistakes, ChanceBeforeACache) {
   expect("\"augment\",", "\"augment\", \"cache\",", 2, {"[train.cache]: 'augment' before it", "move the cache before it"});
@@ -357,6 +359,7 @@ TEST_F(BrokenJpeg, EndsTheRunWhenTheFileSaysSo) {
                    "--set", "run.folder=", "--set", "train.batch.bad_samples=fail"});
   EXPECT_EQ(outcome.code, 3) << outcome.err;
   EXPECT_NE(outcome.err.find(broken_), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("stage 'train.batch' (" + pipeline("quickstart.toml") + ":"), std::string::npos) << outcome.err;
 }
 
 TEST_F(BrokenJpeg, IsNotCountedWhereItIsSkipped) {

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <png.h>
 
+#include <cmath>
 #include <fstream>
 
 #include "../../tools/pipeline-data/image_bytes.h"
@@ -191,6 +192,73 @@ TEST_F(Restoration, SaysWhichSizeANetworkCannotTake) {
   fs::remove(folder_ / "photos/1.png");
   write_photograph(folder_ / "photos/1.png", 16, 24, 1);
   EXPECT_EQ(predict(weights).code, 0);
+}
+
+// 10 log10(255^2 / mean squared difference).
+double peak_ratio(const Pixels& a, const Pixels& b) {
+  EXPECT_EQ(a.rgb.size(), b.rgb.size());
+  double squares = 0;
+  for (std::size_t i = 0; i < std::min(a.rgb.size(), b.rgb.size()); ++i) squares += std::pow(a.rgb[i] - b.rgb[i], 2);
+  return 10 * std::log10(255.0 * 255.0 * static_cast<double>(a.rgb.size()) / squares);
+}
+
+TEST_F(Restoration, ComparesPicturesWithTheirTargets) {
+  const std::string weights = train(kDenoiser, kCut, "\"noise\", ", kNoise);
+  double sum = 0;
+  for (const int number : {1, 2}) {
+    write_photograph(folder_ / fmt::format("photos/a/{}.png", number), 20, 30, number);
+    write_photograph(folder_ / fmt::format("clean/a/{}.png", number), 20, 30, number + 1);
+  }
+  const Outcome outcome = predict(weights, {"--labels", folder_ / "clean", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  for (const int number : {1, 2}) {
+    const std::string name = fmt::format("a/{}.png", number);
+    sum += peak_ratio(read_png(folder_ / ("out/images/" + name)), read_png(folder_ / ("clean/" + name)));
+  }
+  const std::string figures = read_file(folder_ / "out/evaluation/figures.csv");
+  ASSERT_NE(figures.find("images,2\r\npsnr,"), std::string::npos) << figures;
+  EXPECT_NEAR(std::stod(figures.substr(figures.find("psnr,") + 5)), sum / 2, 1e-4);
+  EXPECT_NE(read_file(folder_ / "out/evaluation/images.csv").find("photos/a/2.png,"), std::string::npos);
+  const auto pass = events(outcome, "validate");
+  ASSERT_EQ(pass.size(), 1U);
+  EXPECT_GT(pass[0].at("psnr").get<double>(), 0) << "with the loss of the validation";
+}
+
+TEST_F(Restoration, ComparesEnlargedPicturesWithTargetsOfTheirSize) {
+  const std::string weights =
+      train("{ op = \"conv\", out = 12, kernel = 3, padding = 1 },\n{ op = \"pixel_shuffle\", factor = 2 },\n",
+            "shrink = \"bicubic\"\nsize = [8, 8]\ncrop = \"centre\"\n", "", "", 2, 8);
+  write_photograph(folder_ / "photos/1.png", 20, 30, 1);
+  write_photograph(folder_ / "large/1.png", 40, 60, 1);
+  const Outcome outcome = predict(weights, {"--labels", folder_ / "large"});
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const std::string figures = read_file(folder_ / "out/evaluation/figures.csv");
+  ASSERT_NE(figures.find("psnr,"), std::string::npos) << figures;
+  EXPECT_NEAR(std::stod(figures.substr(figures.find("psnr,") + 5)),
+              peak_ratio(read_png(folder_ / "out/images/1.png"), read_png(folder_ / "large/1.png")), 1e-4);
+}
+
+TEST_F(Restoration, SaysWhichTargetsCannotBeCompared) {
+  const std::string weights = train(kDenoiser, kCut, "\"noise\", ", kNoise);
+  for (const char* folder : {"photos", "clean"}) {
+    write_photograph(folder_ / fmt::format("{}/1.png", folder), 20, 30, 1);
+    write_photograph(folder_ / fmt::format("{}/2.png", folder), 30, 20, 1);
+  }
+  const auto refused = [&](const std::string& labels) { return predict(weights, {"--labels", labels}); };
+  const Outcome sizes = refused(folder_ / "clean");
+  EXPECT_EQ(sizes.code, 2);
+  EXPECT_NE(sizes.err.find("--predict: the images are of 2 sizes, such as '"), std::string::npos) << sizes.err;
+  EXPECT_NE(sizes.err.find("with --labels, put the images of each size into a folder of their own"), std::string::npos);
+  const Outcome path = refused("path");
+  EXPECT_EQ(path.code, 2);
+  EXPECT_NE(path.err.find("--labels: 'path' is no folder: name the folder of what is to be made of the images"),
+            std::string::npos)
+      << path.err;
+  std::ofstream(folder_ / "list.csv") << "file_name\nphotos/1.png\n";
+  const Outcome list = predict(folder_ / "list.csv", weights, {"--labels", folder_ / "clean"});
+  EXPECT_EQ(list.code, 2);
+  EXPECT_NE(list.err.find("--labels: pictures are compared with those of a folder"), std::string::npos) << list.err;
+  EXPECT_FALSE(fs::exists(folder_ / "out"));
 }
 
 TEST_F(Restoration, NamesBrokenPhotographsOnce) {

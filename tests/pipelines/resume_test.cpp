@@ -314,7 +314,7 @@ TEST_F(ResumeTest, WhatIsNotThereIsSaid) {
   }
   const Outcome nowhere = run("runs", {"run.folder="});
   EXPECT_EQ(nowhere.code, 2);
-  EXPECT_NE(nowhere.err.find("[checkpoint] writes beside the run's files"), std::string::npos) << nowhere.err;
+  EXPECT_NE(nowhere.err.find("--set run.folder: [checkpoint] writes beside the run's files"), std::string::npos) << nowhere.err;
 }
 
 constexpr double kPatience = 60;  // seconds, for machines that do much else

@@ -135,8 +135,9 @@ TEST_F(Transfer, ARunsOwnWeightsAreTakenWholeByAGraphThatDoesNotTrain) {
   EXPECT_EQ(events(trained, "validate").back().at("accuracy"), events(measured, "validate").back().at("accuracy"));
   const Outcome untrained = five_classes(network, "", {"--graph", "validate"});
   EXPECT_EQ(untrained.code, 2);
-  EXPECT_NE(untrained.err.find("[validate] does not train, and layers of new = [\"fc\"] would begin with new values"),
-            std::string::npos)
+  EXPECT_NE(
+      untrained.err.find("five.toml:8:7: [validate] does not train, and layers of new = [\"fc\"] would begin with new values"),
+      std::string::npos)
       << untrained.err;
 }
 
@@ -156,7 +157,7 @@ TEST_F(Transfer, ListsWhatDoesNotFitBeforeTheRun) {
   expect(five_classes("weights = \"" + first() + "\"", "", {"--check"}), 2,
          {"does not fit network 'quickstart':\n", "'fc.weight' is 10 x 64, the network wants 5 x 64",
           "'fc.bias' is 10, the network wants 5", "[network] new = [\"fc\"] starts this layer with new values"});
-  expect(five_classes("new = [\"fc\"]"), 2, {"[network] has 'new', and there are no weights to take"});
+  expect(five_classes("new = [\"fc\"]"), 2, {"five.toml:7:7: [network] has 'new', and there are no weights to take"});
   expect(five_classes("freeze = [\"block11\"]"), 2, {"freeze: 'block11' fits no layer that has parameters; nearest is 'block1'"});
   std::ofstream(*folder_ / "evil.pth", std::ios::binary) << torch_fixture::zip(
       torch_fixture::entries_of(torch_fixture::pickle("cposix\nsystem\n(" + torch_fixture::text("true") + "tR"), {}));

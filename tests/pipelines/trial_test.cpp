@@ -133,7 +133,7 @@ TEST(Overfit, NeedsAWholeRunOfOneProcess) {
   EXPECT_NE(outcome.err.find("--overfit and --find-rate run the main graph"), std::string::npos) << outcome.err;
 }
 
-TEST(FindRate, RaisesTheRateByOneFactorAndProposesATenthOfTheBest) {
+TEST(FindRate, RaisesTheRateByOneFactorAndProposesOneThatLearns) {
   const Outcome outcome = trial({"train.batch.size=20"}, {"--find-rate"});
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   const auto steps = events(outcome, "step");
@@ -145,7 +145,7 @@ TEST(FindRate, RaisesTheRateByOneFactorAndProposesATenthOfTheBest) {
     const double before = steps[s - 1].at("learning_rate"), now = steps[s].at("learning_rate");
     EXPECT_NEAR(now / before, factor, 1e-6) << s;
   }
-  const std::string proposal = "begin with a tenth: learning_rate = ";
+  const std::string proposal = "begin with learning_rate = ";
   const std::size_t at = outcome.err.find(proposal);
   ASSERT_NE(at, std::string::npos) << outcome.err;
   const double rate = std::stod(outcome.err.substr(at + proposal.size()));

@@ -96,13 +96,14 @@ BatchLine::BatchLine(const DataSet& data) : data_(data) {
 
 std::shared_ptr<Stage> BatchLine::make(const StagePlan& plan, StageContext context) const {
   context.name = plan.name;
+  context.at = plan.table_at();
   Diagnostics errors;
   try {
     std::shared_ptr<Stage> stage = plan.type->create(plan.table, context, errors);
     errors.throw_if_any();
     return stage;
   } catch (Error& error) {
-    throw error.in(fmt::format("{}: [{}.{}]", to_string(plan.at), context.graph, plan.name));
+    throw error.in(context.place());
   }
 }
 

@@ -33,9 +33,11 @@ Arguments& add_what_runs(Arguments& arguments, CommandLine& line, Words& words) 
               "without FILE: predict these images, a folder, list or shards, prepared as the run of --weights validated",
               line.predict)
       .option("--out", "FOLDER", "with --predict: where predictions are written (predictions)", line.out)
-      .option("--labels", "WHAT",
-              "with --predict: figures too, against labels of the images (path, column, shards) or a folder of label images",
-              line.labels)
+      .option(
+          "--labels", "WHAT",
+          "with --predict: figures too, against labels of the images (path, column, shards), or a folder of label images or of "
+          "pictures to be made",
+          line.labels)
       .option("--from", "E[:S]",
               "start at epoch E, or at its step S (both from 1); weights come from --weights, momentum starts at 0", words.from);
 }

@@ -65,7 +65,7 @@ void FindRate::step(const StepEvent& event) {
 std::string FindRate::progress() const {
   if (curve_.points().empty()) return {};
   const RatePoint& last = curve_.points().back();
-  return fmt::format("learning rate {:.1e}  loss {}", last.rate, shown(last.smoothed));
+  return fmt::format("learning rate {:.1e}  loss {}", last.rate, shown(last.loss));
 }
 
 std::string FindRate::why_none() const {
@@ -97,14 +97,13 @@ std::string FindRate::text() const {
   }
   if (scales_) text += "rates are values of the key learning_rate, before scale_with_batch multiplies them\n";
   if (curve_.proposal() == 0) return text + "no learning rate: " + why_none() + "\n";
+  const std::string begin =
+      fmt::format("begin with learning_rate = {:.1e}, where nine tenths of the fall are reached", curve_.proposal());
   if (curve_.falls_at_the_end()) {
-    return text + fmt::format(
-                      "the smoothed loss still falls at {:.2e}, where the range ends: begin with a tenth, "
-                      "learning_rate = {:.1e}, and try larger ones\n",
-                      points.back().rate, curve_.proposal());
+    return text + fmt::format("the smoothed loss still falls at {:.2e}, where the range ends: {}, and try larger ones\n",
+                              points.back().rate, begin);
   }
-  text += fmt::format("the smoothed loss is lowest at {:.2e}; begin with a tenth: learning_rate = {:.1e}\n",
-                      curve_.lowest()->rate, curve_.proposal());
+  text += fmt::format("the smoothed loss is lowest at {:.2e}; {}\n", curve_.lowest()->rate, begin);
   if (!curve_.falls_slightly()) return text;
   return text + fmt::format(
                     "the fall is small beside what batches differ by ({:.4g} +- {:.2g}), so this is rough: a larger rate may be "
@@ -117,7 +116,7 @@ std::string FindRate::write_files() const {
   if (picture_.empty() || curve_.points().empty()) return {};
   if (curve_.lowest() == nullptr) return "no picture: no loss is a number\n";
   OutputFile file(picture_);
-  file.write(png_of(rate_picture(curve_.points(), curve_.proposal())));
+  file.write(png_of(rate_picture(curve_)));
   file.commit();
   return fmt::format("picture: {}\n", picture_);
 }

@@ -11,7 +11,7 @@
 
 namespace millrace {
 
-// 100 steps, from a rate of 1e-7 to one of 10, or until the smoothed loss is four times its lowest value or no number.
+// 100 steps, from a rate of 1e-7 to one of 10, or until the loss explodes: see RateCurve.
 class FindRate final : public Trial {
  public:
   // `picture`: the PNG file that write_files() makes; "": none. Throws Error(usage) for one that this build cannot make,

@@ -183,13 +183,13 @@ class Prediction {
     Value table = found != nullptr ? *found : Value();
     table.set("loss", escaped(usage_.measure));
     tables.set(forward, std::move(table));
-    const char* const kSink = "write_evaluation";
-    const Value* const said = usage_.sinks.find(kSink);
+    const char* const sink = restores(usage_) ? "write_quality" : "write_evaluation";
+    const Value* const said = usage_.sinks.find(sink);
     Value evaluation = said != nullptr ? escaped(*said) : Value();
     evaluation.set("folder", Value(escaped((folder_ / "evaluation").string())));
-    tables.set(kSink, std::move(evaluation));
+    tables.set(sink, std::move(evaluation));
     flow.emplace_back("metrics");
-    flow.emplace_back(kSink);
+    flow.emplace_back(sink);
   }
 
   static void add(const std::vector<Usage::StageUse>& stages, Array& flow, Value& tables) {
@@ -238,12 +238,16 @@ class Prediction {
 
 std::string size_of(const SizeGroup& group) { return fmt::format("{}x{}", group.shape.height, group.shape.width); }
 
-void refuse_several_sizes(const std::vector<SizeGroup>& groups) {
-  if (std::none_of(groups.begin(), groups.end(), [](const SizeGroup& group) { return group.in_archives; })) return;
+// Each size has a list of its images, which names neither members of shards nor targets.
+void refuse_several_sizes(const std::vector<SizeGroup>& groups, bool compared) {
+  const bool packed = std::any_of(groups.begin(), groups.end(), [](const SizeGroup& group) { return group.in_archives; });
+  if (!packed && !compared) return;
   fail(ErrorKind::usage,
-       "--predict: the shards have images of {} sizes, such as '{}' ({}) and '{}' ({}), and a network takes one size at a time: "
-       "unpack them into a folder, whose images may have any size",
-       groups.size(), groups[0].first, size_of(groups[0]), groups[1].first, size_of(groups[1]));
+       "--predict: the {} of {} sizes, such as '{}' ({}) and '{}' ({}), and a network takes one size at a time: {}",
+       packed ? "shards have images" : "images are", groups.size(), groups[0].first, size_of(groups[0]), groups[1].first,
+       size_of(groups[1]),
+       packed ? "unpack them into a folder, whose images may have any size"
+              : "with --labels, put the images of each size into a folder of their own, or leave out --labels");
 }
 
 // Pictures of several runs lie in one folder.
@@ -272,7 +276,7 @@ std::vector<std::string> write_sizes(const PredictRequest& request, const Usage&
   }
   for (const SizeGroup& group : groups) check_size(usage, group, registry);
   if (groups.size() == 1) return {Prediction(request, usage, {"", &groups.front(), false}).write(registry, files)};
-  refuse_several_sizes(groups);
+  refuse_several_sizes(groups, !request.labels.empty());
   refuse_equal_names(groups);
   std::vector<std::string> made;
   for (const SizeGroup& group : groups) {

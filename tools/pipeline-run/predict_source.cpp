@@ -103,24 +103,42 @@ Value label_images(const std::string& data, const std::string& labels, const Usa
   return table;
 }
 
+// Pairs with what the network is to make of the images.
+Value target_images(const std::string& data, const std::string& labels, const Usage& usage) {
+  Value table;
+  table.set("stage", Value("read_pairs"));
+  table.set("images", Value(escaped(data)));
+  table.set("labels", Value(escaped(absolute_path(labels))));
+  table.set("target", Value("image"));
+  if (const Value* const scale = usage.target.find("scale")) table.set("target_scale", *scale);
+  return table;
+}
+
 void check_labels(const std::string& type, const std::string& labels, const Usage& usage) {
-  const bool of_pixels = usage.output == "map";
-  if (!of_pixels && usage.output != "classes") {
+  const bool of_pixels = usage.output == "map", of_images = restores(usage);
+  if (!of_pixels && !of_images && usage.output != "classes") {
     fail(ErrorKind::usage,
-         "--labels: figures are of classes, and the output of this network is \"{}\"; a graph of the run's own file, with {}",
-         usage.output,
-         usage.output == "image" ? "write_quality, compares pictures with their targets"
-                                 : "metrics, compares it with its targets");
+         "--labels: figures are of classes and of pictures, and the output of this network is \"{}\"; a graph of the run's own "
+         "file, with metrics, compares it with its targets",
+         usage.output);
   }
   if (of_pixels && type == "read_list") {
     fail(ErrorKind::usage,
          "--labels: a list names no label images: name two folders, --predict IMAGES --labels LABELS, or shards that hold them "
          "too, --labels shards");
   }
-  if (of_pixels && type == "read_folder") {
+  if (of_images && type != "read_folder") {
+    fail(ErrorKind::usage,
+         "--labels: pictures are compared with those of a folder: name two folders, --predict IMAGES --labels TARGETS");
+  }
+  if (of_pixels || of_images) {
     std::error_code ignored;
-    if (labels.find("://") != std::string::npos || fs::is_directory(labels, ignored)) return;
-    fail(ErrorKind::usage, "--labels: '{}' is no folder: name the folder of label images", labels);
+    if (type == "read_tar" && labels == "shards") return;
+    if (type == "read_folder" && (labels.find("://") != std::string::npos || fs::is_directory(labels, ignored))) return;
+    if (type == "read_folder") {
+      fail(ErrorKind::usage, "--labels: '{}' is no folder: name the folder of {}", labels,
+           of_pixels ? "label images" : "what is to be made of the images");
+    }
   }
   const std::string fits = type == "read_folder" ? "path" : type == "read_list" ? "column" : "shards";
   if (labels != fits) {
@@ -163,6 +181,7 @@ std::string absolute_path(const std::string& path) {
 Value source_of(const std::string& data, const std::string& labels, const Usage& usage) {
   const std::string type = type_of(data);
   if (!labels.empty()) check_labels(type, labels, usage);
+  if (!labels.empty() && restores(usage)) return target_images(data, labels, usage);
   if (!labels.empty() && usage.output == "map") {
     return type == "read_tar" ? label_members(data, usage) : label_images(data, labels, usage);
   }

@@ -16,8 +16,8 @@ Value escaped(const Value& value);  // its texts
 std::string absolute_path(const std::string& path);
 
 // The table of a source that reads `data`, an absolute path or a URL. `labels`: "", none; "path", "column" or "shards", labels of
-// folders, lists and shards, or label images in shards; else a folder of label images. Throws Error(usage) for what cannot be
-// told apart, or does not fit the network's result.
+// folders, lists and shards, or label images in shards; else a folder of label images, or of the pictures that the network is to
+// make. Throws Error(usage) for what cannot be told apart, or does not fit the network's result.
 Value source_of(const std::string& data, const std::string& labels, const Usage& usage);
 
 }  // namespace millrace

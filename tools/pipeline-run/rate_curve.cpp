@@ -2,44 +2,62 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 
 namespace millrace {
 namespace {
 
-constexpr double kKept = 0.9;       // share of the average that stays from step to step
-constexpr double kExplosion = 4;    // times the lowest smoothed loss
-constexpr double kMargin = 10;      // from the rate of the lowest loss to the one that is proposed
-constexpr std::size_t kFirst = 20;  // steps: rates up to 4e-6, at which next to nothing is learned
-constexpr std::size_t kLast = 5;    // steps, within which rates rise to little more than twice
-constexpr double kClearly = 2;      // deviations of single losses: by chance the average moves as far in no run of ten thousand
-constexpr double kSlightly = 0.3;   // the same, where larger rates make the loss clearly worse
+constexpr double kKept = 0.9;          // share of the average that stays from step to step
+constexpr double kExplosion = 4;       // times the lowest average
+constexpr std::size_t kAround = 5;     // steps on each side, within which rates rise to two and a half times
+constexpr double kOfTheFall = 0.9;     // share of the fall that the proposal has reached
+constexpr std::size_t kFirst = 20;     // steps: rates up to 4e-6, at which next to nothing is learned
+constexpr double kClearly = 2.2;       // deviations of single losses: smoothed ones differ as much in one run of ten thousand
+constexpr double kSlightly = 0.8;      // the same, where larger rates make the loss clearly worse
 constexpr double kLeastShare = 0.005;  // of the first losses
 constexpr double kNothing = 1e-6;      // the same: what float32 tells from 0 beside them
+constexpr std::size_t kInARow = 5;     // losses of nothing
 
 }  // namespace
 
 void RateCurve::add(double rate, double loss) {
   average_ = kKept * average_ + (1 - kKept) * loss;
-  points_.push_back({rate, loss, average_ / (1 - std::pow(kKept, static_cast<double>(points_.size() + 1)))});
+  points_.push_back({rate, loss, loss});
+  const double recent = average_ / (1 - std::pow(kKept, static_cast<double>(points_.size())));
+  least_ = points_.size() == 1 ? recent : std::min(least_, recent);
+  exploded_ = !std::isfinite(recent) || recent > kExplosion * least_;
+  for (std::size_t p = 0; p < points_.size(); ++p) points_[p].smoothed = around(p);
+}
+
+// Losses of twice the first ones and more are bad, and it says nothing how bad. Behind an explosion they would be that bad too.
+double RateCurve::around(std::size_t point) const {
+  const double most = level() + std::abs(level());
+  const std::size_t behind = exploded_ ? kAround : points_.size() - 1 - point;
+  const std::size_t reach = std::min({kAround, point, behind});
+  double sum = 0;
+  for (std::size_t p = point - reach; p <= point + reach; ++p) {
+    const bool is_number = p < points_.size() && std::isfinite(points_[p].loss);
+    sum += is_number ? std::min(points_[p].loss, most) : most;
+  }
+  return sum / static_cast<double>(2 * reach + 1);
+}
+
+std::span<const RatePoint> RateCurve::smoothed_well() const {
+  const std::span<const RatePoint> all = points_;
+  if (all.size() <= 2 * kAround) return all;  // none of them
+  return all.subspan(kAround, all.size() - kAround - (exploded_ ? 0 : kAround));
 }
 
 const RatePoint* RateCurve::lowest() const {
   const RatePoint* best = nullptr;
-  for (const RatePoint& point : points_) {
+  for (const RatePoint& point : smoothed_well()) {
     if (std::isfinite(point.smoothed) && (best == nullptr || point.smoothed < best->smoothed)) best = &point;
   }
   return best;
 }
 
-bool RateCurve::exploded() const {
-  if (points_.empty()) return false;
-  const RatePoint* const best = lowest();
-  const double smoothed = points_.back().smoothed;
-  return !std::isfinite(smoothed) || (best != nullptr && smoothed > kExplosion * best->smoothed);
-}
-
 bool RateCurve::falls_at_the_end() const {
-  return lowest() != nullptr && lowest() + kLast >= points_.data() + points_.size() && !exploded();
+  return !exploded_ && lowest() != nullptr && lowest() + kAround >= &smoothed_well().back();
 }
 
 std::span<const RatePoint> RateCurve::first() const { return std::span(points_).first(std::min(kFirst, points_.size())); }
@@ -62,7 +80,7 @@ bool RateCurve::falls_to_nothing() const {
   std::size_t in_a_row = 0;
   for (const RatePoint& point : points_) {
     in_a_row = std::abs(point.loss) <= most ? in_a_row + 1 : 0;
-    if (in_a_row == kLast) return true;
+    if (in_a_row == kInARow) return true;
   }
   return false;
 }
@@ -75,11 +93,18 @@ double RateCurve::proposal() const {
   const RatePoint* const best = lowest();
   if (best == nullptr || points_.size() <= kFirst || best < &points_[kFirst] || falls_to_nothing()) return 0;
   double worst = best->smoothed;
-  for (const RatePoint* point = best; point != points_.data() + points_.size(); ++point) {
-    worst = std::isfinite(point->smoothed) ? std::max(worst, point->smoothed) : INFINITY;
-  }
+  for (const RatePoint* point = best; point <= &smoothed_well().back(); ++point) worst = std::max(worst, point->smoothed);
   const bool rises = worst > level() + clear();
-  return !falls_slightly() || (rises && fall() > kSlightly * deviation()) ? best->rate / kMargin : 0;
+  if (falls_slightly() && !(rises && fall() > kSlightly * deviation())) return 0;
+  const RatePoint* begin = best;
+  while (begin != &points_[kFirst] && (begin - 1)->smoothed <= floor()) --begin;
+  return begin->rate;
+}
+
+// What is not above it cannot be told from the lowest, or gains little: one standard error of a smoothed loss, or a tenth.
+double RateCurve::floor() const {
+  const double error = deviation() / std::sqrt(static_cast<double>(2 * kAround + 1));
+  return level() - fall() + std::max((1 - kOfTheFall) * fall(), error);
 }
 
 }  // namespace millrace

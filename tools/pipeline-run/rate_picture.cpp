@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 #include <string>
 
 namespace millrace {
@@ -38,12 +39,13 @@ struct LossAxis {
 
 class RateChart {
  public:
-  RateChart(std::span<const RatePoint> points, double proposal)
-      : points_(points),
-        proposal_(proposal),
-        losses_(points),
-        first_decade_(std::floor(std::log10(points.front().rate) + 1e-9)),
-        last_decade_(std::max(first_decade_ + 1, std::ceil(std::log10(points.back().rate) - 1e-9))) {}
+  explicit RateChart(const RateCurve& curve)
+      : lowest_(curve.lowest()),
+        proposal_(curve.proposal()),
+        points_(curve.points()),
+        losses_(points_),
+        first_decade_(std::floor(std::log10(points_.front().rate) + 1e-9)),
+        last_decade_(std::max(first_decade_ + 1, std::ceil(std::log10(points_.back().rate) - 1e-9))) {}
 
   Picture draw() {
     draw_axes();
@@ -118,16 +120,14 @@ class RateChart {
     text_at((kTop - kTextHeight * kLetters) / 2, (kLeft + kAxisRight) / 2, title, kProposed);
     if (proposal_ <= 0) return;
     picture_.line(kTop, x(proposal_), kAxisBottom, x(proposal_), kProposed, 2);
-    const auto lowest = std::ranges::min_element(points_, {}, [](const RatePoint& point) {
-      return std::isfinite(point.smoothed) ? point.smoothed : static_cast<double>(INFINITY);
-    });
-    square(lowest->rate, lowest->smoothed, kMark, kCurve);
+    square(lowest_->rate, lowest_->smoothed, kMark, kCurve);
     const auto behind = std::ranges::lower_bound(points_, proposal_, {}, &RatePoint::rate);
     if (behind != points_.end()) square(proposal_, behind->smoothed, kMark, kProposed);
   }
 
-  const std::span<const RatePoint> points_;
+  const RatePoint* const lowest_;
   const double proposal_;
+  const std::span<const RatePoint> points_;
   const LossAxis losses_;
   const double first_decade_, last_decade_;
   Picture picture_{kPictureHeight, kPictureWidth, kWhite};
@@ -135,6 +135,6 @@ class RateChart {
 
 }  // namespace
 
-Picture rate_picture(std::span<const RatePoint> points, double proposal) { return RateChart(points, proposal).draw(); }
+Picture rate_picture(const RateCurve& curve) { return RateChart(curve).draw(); }
 
 }  // namespace millrace

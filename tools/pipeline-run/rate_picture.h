@@ -1,7 +1,6 @@
 // The picture of a range test of learning rates.
 #pragma once
 
-#include <span>
 #include <string>
 
 #include "millrace/picture.h"
@@ -10,9 +9,8 @@
 namespace millrace {
 
 // The losses over the rate, whose axis has a line for each decade. The smoothed loss is a line, single losses are dots; what
-// lies beyond the axis is not drawn. `proposal`: marked by an upright line; 0: there is none. REQUIRES: points is not empty;
-// rates rise.
-Picture rate_picture(std::span<const RatePoint> points, double proposal);
+// lies beyond the axis is not drawn. The proposal is marked by an upright line. REQUIRES: the curve has points.
+Picture rate_picture(const RateCurve& curve);
 
 // The bytes of a PNG file. Throws Error(run) in a build without libpng.
 std::string png_of(const Picture& picture);

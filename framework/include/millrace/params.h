@@ -93,9 +93,9 @@ struct ParamInfo {
   std::function<Value(const void* object)> write;
 };
 
-// Reads a table into `object`: unknown keys (with the nearest known one), wrong types, values out of range, keys without effect
-// and missing required parameters are reported at their positions. `owner` names the table in messages, such as
-// "[train.augment]".
+// Reads a table into `object`: unknown keys (with the nearest known one), wrong types, values out of range, keys without effect,
+// keys that exclude each other and missing required parameters are reported at their positions. `owner` names the table in
+// messages, such as "[train.augment]".
 void read_params(const std::vector<ParamInfo>& params, const Value& table, void* object, const std::string& owner,
                  Diagnostics& errors);
 
@@ -123,8 +123,8 @@ class ParamRef {
   ParamRef& required();
   // The parameter has an effect only where this key is written, or is one of these texts. Called again: or that one.
   ParamRef& only_with(std::string_view key, std::initializer_list<std::string_view> values = {});
-  // One of the keys of its table that say the same, such as "bound", and exclude each other: one in a file that extends another,
-  // or in --set, takes the place of the other file's. A stage refuses two in one file.
+  // One of the keys of its table that say the same, such as "bound", and exclude each other: two in one file are a mistake, and
+  // one in a file that extends another, or in --set, takes the place of the other file's. See require_one_alternative().
   ParamRef& alternative(std::string_view says);
   ParamRef& or_one();  // of a list of texts or numbers: it may also be one of them
   // A run that goes on from a checkpoint may have another value and is not asked about it: results do not depend on it.
@@ -153,6 +153,9 @@ class ParamList {
  private:
   std::vector<ParamInfo> infos_;
 };
+
+void require_one_alternative(const std::vector<ParamInfo>& params, const void* object, const void* defaults,
+                             const std::string& owner);
 
 // One specialisation for each field type listed above; they are compiled in config/fields.cpp.
 template <class T>
@@ -258,6 +261,14 @@ Struct read_struct(const ParamSet<Struct>& set, const Value& table, const std::s
   Struct object{};
   read_params(set.infos(), table, &object, owner, errors);
   return object;
+}
+
+// For an object that no table was read into: throws Error(usage) where two of its parameters exclude each other. One that has its
+// default counts as not given.
+template <class Struct>
+void require_one_alternative(const ParamSet<Struct>& set, const Struct& object, const std::string& owner) {
+  const Struct defaults{};
+  detail::require_one_alternative(set.infos(), &object, &defaults, owner);
 }
 
 }  // namespace millrace

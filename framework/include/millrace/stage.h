@@ -67,6 +67,7 @@ enum class Concurrency {
 struct StageContext {
   std::string graph;  // "train"
   std::string name;   // "augment": the table's name, not the stage's type
+  Position at;        // of its table in the pipeline's file, or of its name in `flow`; none: there is no file
   std::uint64_t seed = 0;
   ImageShape image;                     // of the images that arrive; 0 where an extent varies; is_plain() without any_image()
   ImageShape window;                    // the network's input; larger images are cut to it, in the middle
@@ -103,7 +104,11 @@ struct StageContext {
   bool predicts = false;               // a stage of the graph takes predictions: each sample is to come once
 
   bool sends(std::size_t port) const { return port >= taken.size() || taken[port]; }
+  std::string place() const;  // see place_of_stage()
 };
+
+// How messages name a stage: "mine.toml:14:1: [train.augment]"; without a position the table alone.
+std::string place_of_stage(const Position& at, std::string_view graph, std::string_view name);
 
 // Where a stage sends packets. Valid while its stage lives, from any thread.
 class Output {

@@ -17,7 +17,8 @@ constexpr const char* kFigure = "gradient_norm";
 }  // namespace
 
 void ClipGradients::describe(StageDescription<Params>& d) {
-  d.name("clip_gradients").text("Bounds a step's gradients. Stands between allreduce and optimizer.");
+  d.name("clip_gradients")
+      .text("Bounds a step's gradients in one way; for two, put two of it into flow. Stands between allreduce and optimizer.");
   d.input(payload::kGradientBucket).output(payload::kGradientBucket).per_replica();
   d.params.add("global_norm", &Params::global_norm)
       .range(0)
@@ -36,14 +37,6 @@ void ClipGradients::describe(StageDescription<Params>& d) {
 }
 
 ClipGradients::Way ClipGradients::way_of(const Params& params) {
-  const auto exclude = [](const char* first, bool has_first, const char* second, bool has_second) {
-    if (!has_first || !has_second) return;
-    fail(ErrorKind::usage, "{} and {} are two ways to bound gradients: name one; for both, put two stages into flow", first,
-         second);
-  };
-  exclude("global_norm", params.global_norm.has_value(), "norm", params.norm.has_value());
-  exclude("global_norm", params.global_norm.has_value(), "value", params.value.has_value());
-  exclude("norm", params.norm.has_value(), "value", params.value.has_value());
   return params.value ? Way::value : params.norm ? Way::norm : Way::global_norm;
 }
 

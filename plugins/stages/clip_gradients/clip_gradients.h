@@ -45,7 +45,7 @@ class ClipGradients : public Stage {
 
  private:
   enum class Way { global_norm, norm, value };
-  static Way way_of(const Params& params);  // Error(usage) for two
+  static Way way_of(const Params& params);
   void plan_parameters(const Bucket& bucket);
   void clip_by_value(GradientBucket& bucket);
   void clip_by_norm(GradientBucket& bucket);

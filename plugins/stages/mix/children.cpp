@@ -58,6 +58,7 @@ void take_weight(Value& table, Child& child, Diagnostics& errors) {
 void make_child(Value table, const StageContext& mixture, Child& child, Diagnostics& errors) {
   StageContext context = mixture;
   context.name += "." + child.name;
+  context.at = table.at();
   const std::string owner = fmt::format("[{}.{}]", context.graph, context.name);
   if (table.kind() != Value::Kind::table || table.find("stage") == nullptr) {
     errors.add(table.at(),

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstring>
@@ -10,6 +11,7 @@
 #include "millrace/error.h"
 #include "millrace/plugin.h"
 #include "millrace/run.h"
+#include "without_effect.h"
 
 namespace millrace {
 namespace {
@@ -106,18 +108,9 @@ Optimizer::Optimizer(const Params& params, const StageContext& context) : params
   }
   schedule_.emplace(rate, context.steps_per_epoch, context.total_steps);
   if (context.network) groups_.emplace(params.groups, *context.network);
-  if (context.run && context.first_replica + context.replica == 0) warn_of_no_effect();
-}
-
-// No mistakes: a short trial of a long recipe, or one with frozen layers.
-void Optimizer::warn_of_no_effect() const {
-  const std::string where = fmt::format("[{}.{}]", context_.graph, context_.name);
-  if (schedule_->warmup_steps() > static_cast<double>(context_.total_steps)) {
-    context_.run->warn(fmt::format("{}: the run of {} steps ends within the warm-up of learning_rate, which takes {:g}", where,
-                                   context_.total_steps, schedule_->warmup_steps()));
-  }
-  for (const std::size_t group : groups_ ? groups_->frozen() : std::vector<std::size_t>()) {
-    context_.run->warn(fmt::format("{}: number {} of groups has no effect: none of its parameters is trained", where, group + 1));
+  if (!context.run || context.first_replica + context.replica != 0) return;
+  for (const std::string& said : without_effect(params_, *schedule_, groups_ ? &*groups_ : nullptr, context_)) {
+    context.run->warn(context_.place() + ": " + said);
   }
 }
 
@@ -200,23 +193,31 @@ void Optimizer::report_wrong(const Ref<Event>& updated, std::uint64_t step, Outp
 
 bool Optimizer::joins_average(std::uint64_t done) const {
   if (!params_.average) return false;
-  const Average& average = *params_.average;
-  if (static_cast<double>(done) < average.start * static_cast<double>(context_.total_steps)) return false;
-  if (average.every > 0) return done % static_cast<std::uint64_t>(average.every) == 0;
-  // An epoch may end within a step: the margin lets the step count that ends with it.
-  const auto epochs = [this](std::uint64_t steps) {
-    return std::floor(static_cast<double>(steps) / context_.steps_per_epoch + 1e-9);
+  return places_until(done, *params_.average, context_) > places_until(done - 1, *params_.average, context_);
+}
+
+std::uint64_t Optimizer::places_until(std::uint64_t done, const Average& average, const StageContext& context) {
+  const auto ends = [&](std::uint64_t steps) {
+    if (average.every > 0) return steps / static_cast<std::uint64_t>(average.every);
+    // An epoch may end within a step: the margin lets the step count that ends with it.
+    return static_cast<std::uint64_t>(std::floor(static_cast<double>(steps) / context.steps_per_epoch + 1e-9));
   };
-  return epochs(done) > epochs(done - 1);
+  const auto first = static_cast<std::uint64_t>(std::ceil(average.start * static_cast<double>(context.total_steps)));
+  if (done < first) return 0;
+  return ends(done) - (first > 0 ? ends(first - 1) : 0);
 }
 
 void Optimizer::look_ahead(std::uint64_t done) {
   const Lookahead& lookahead = params_.lookahead;
-  if (done % static_cast<std::uint64_t>(lookahead.every) == 0) {
+  const auto every = static_cast<std::uint64_t>(lookahead.every);
+  if (done % every == 0) {
     const double progress = static_cast<double>(done) / static_cast<double>(context_.total_steps);
     replica().blend(kSlow, std::pow(lookahead.decay, lookahead.every) * std::pow(progress, lookahead.power), true);
   }
-  if (done == context_.last_step) replica().blend(kSlow, 1, true);
+  if (done != context_.last_step) return;
+  // Without a blend the slow weights are those at the beginning, and what was learned would be lost.
+  const std::uint64_t begin = done - std::min(step_.updates_done, done);
+  if (done / every > begin / every) replica().blend(kSlow, 1, true);
 }
 
 }  // namespace millrace

@@ -27,7 +27,7 @@ namespace millrace {
 //
 // Lookahead (arXiv 1907.08610, with the rising decay of arXiv 2404.00498): after every `every` steps, t of T steps being done,
 //   d = decay ^ every * (t / T) ^ power;  slow = d * slow + (1 - d) * w;  w = slow
-// and once more with d = 1 after the last step, so that the run ends with the slow weights.
+// and once more with d = 1 after the last step, so that the run ends with the slow weights, if there was a blend before.
 //
 // ema: after every `every` steps, average = decay * average + (1 - decay) * w, over weights and running statistics; it begins as
 // they are then. Validation sees the average, and it is saved.
@@ -78,9 +78,11 @@ class Optimizer : public Stage {
   std::string save() const override;
   void restore(std::string_view saved) override;
 
+  // Of `average`, in the first `done` steps.
+  static std::uint64_t places_until(std::uint64_t done, const Average& average, const StageContext& context);
+
  private:
   static void request_rules(const Params& params, const StageContext& context, const Groups& groups, UpdateRule& update);
-  void warn_of_no_effect() const;
   void begin_step(std::uint64_t step);
   void end_step();
   Ref<Event> behind_report(const Ref<Event>& ready);

@@ -223,9 +223,19 @@ TEST_F(OptimizerTest, LookaheadBlendsAtItsStepsAndEndsWithTheSlowWeights) {
 
 TEST_F(OptimizerTest, ARunThatEndsBetweenBlendsEndsWithTheSlowWeights) {
   context_.total_steps = context_.last_step = 7;
-  start(table({{"learning_rate", number(0.125)}, {"lookahead", table({{"every", Value(std::int64_t{100})}})}}));
+  start(table({{"learning_rate", number(0.125)}, {"lookahead", table({{"every", Value(std::int64_t{5})}})}}));
+  for (std::uint64_t step = 0; step < 5; ++step) feed_step(step, 1);
+  const float slow = value("fc1.weight");
+  for (std::uint64_t step = 5; step < 7; ++step) feed_step(step, 1);
+  EXPECT_EQ(value("fc1.weight"), slow);
+  EXPECT_NE(slow, 1.0F);
+}
+
+TEST_F(OptimizerTest, ARunThatEndsBeforeTheFirstBlendKeepsWhatItHasLearned) {
+  context_.total_steps = context_.last_step = 7;
+  start(table({{"learning_rate", number(0.125)}, {"lookahead", table({{"every", Value(std::int64_t{8})}})}}));
   for (std::uint64_t step = 0; step < 7; ++step) feed_step(step, 1);
-  EXPECT_EQ(value("fc1.weight"), 1.0F);
+  EXPECT_EQ(value("fc1.weight"), 0.125F);
 }
 
 TEST_F(OptimizerTest, AnAverageFollowsTheWeightsAndTakesTheirPlaceOnlyWhenAsked) {

@@ -40,6 +40,7 @@ std::vector<std::string> warnings(const Value& parameters, int replica = 0) {
   network.parameters[0].trainable = false;
   StageContext context;
   context.graph = "train";
+  context.at = {std::make_shared<const std::string>("p.toml"), 7, 1};
   context.network = &network;
   context.replica = replica;
   context.steps_per_epoch = 10;
@@ -52,8 +53,9 @@ using Warnings = std::vector<std::string>;
 
 TEST(OptimizerParameters, AWarmUpThatIsLongerThanTheRunIsWarnedOf) {
   const auto warm_up = [](double epochs) { return table({{"learning_rate", table({{"warmup_epochs", Value(epochs)}})}}); };
-  EXPECT_EQ(warnings(warm_up(5)),
-            Warnings{"[train.optimizer]: the run of 40 steps ends within the warm-up of learning_rate, which takes 50"});
+  EXPECT_EQ(
+      warnings(warm_up(5)),
+      Warnings{"p.toml:7:1: [train.optimizer]: the run of 40 steps ends within the warm-up of learning_rate, which takes 50"});
   EXPECT_EQ(warnings(warm_up(4)), Warnings{});
   EXPECT_EQ(warnings(warm_up(5), 1), Warnings{}) << "the first replica says it";
 }
@@ -64,8 +66,78 @@ TEST(OptimizerParameters, AGroupThatTrainsNothingIsWarnedOf) {
     return table({{"groups", Value(Array{table({{"match", Value(name)}, {"rate_factor", Value(2.0)}})})}});
   };
   EXPECT_EQ(warnings(group(0)),
-            Warnings{"[train.optimizer]: number 1 of groups has no effect: none of its parameters is trained"});
+            Warnings{"p.toml:7:1: [train.optimizer]: number 1 of groups has no effect: none of its parameters is trained"});
   EXPECT_EQ(warnings(group(1)), Warnings{});
+}
+
+std::string warning(const char* key, const Value& written) {
+  const Warnings all = warnings(table({{key, written}}));
+  const std::string place = "p.toml:7:1: [train.optimizer]: ";
+  EXPECT_LE(all.size(), 1U);
+  return all.empty() ? "" : all[0].starts_with(place) ? all[0].substr(place.size()) : all[0];
+}
+
+TEST(OptimizerParameters, AScheduleThatChangesNothingInTheRunIsWarnedOf) {
+  const auto schedule = [](const char* name, const char* key, const Value& value) {
+    return warning("learning_rate", table({{"schedule", Value(std::string(name))}, {"initial", Value(0.5)}, {key, value}}));
+  };
+  const auto nothing = [](const std::string& name) {
+    return "schedule = \"" + name + "\" has no effect: the rate stays at 0.5 in the 40 steps of the run";
+  };
+  EXPECT_EQ(schedule("piecewise", "drop_epochs", Value(4.0)), nothing("piecewise"));
+  EXPECT_EQ(schedule("piecewise", "drop_epochs", Value(3.9)), "");
+  EXPECT_EQ(schedule("piecewise", "drops", Value(Array{Value(4.0), Value(8.0)})), nothing("piecewise"));
+  EXPECT_EQ(schedule("exponential", "drop_factor", Value(1.0)), nothing("exponential"));
+  EXPECT_EQ(schedule("cosine", "final_factor", Value(1.0)), nothing("cosine"));
+  EXPECT_EQ(schedule("cosine", "final_factor", Value(0.9)), "");
+  EXPECT_EQ(schedule("polynomial", "power", Value(0.0)), nothing("polynomial"));
+  EXPECT_EQ(schedule("triangular", "peak", Value(0.3)), "");
+}
+
+TEST(OptimizerParameters, LookaheadAndAveragesWithoutEffectAreWarnedOf) {
+  const auto every = [](std::int64_t steps) { return table({{"every", Value(steps)}}); };
+  EXPECT_EQ(warning("lookahead", every(41)), "lookahead has no effect: it blends every 41 steps, and the run has 40");
+  EXPECT_EQ(warning("lookahead", every(1)),
+            "lookahead with every = 1 makes each update smaller, and does no more: blend less often");
+  EXPECT_EQ(warning("lookahead", table({{"every", Value(std::int64_t{5})}, {"decay", Value(0.0)}})),
+            "lookahead has no effect: with decay = 0 the slow weights are the fast ones");
+  EXPECT_EQ(warning("lookahead", every(40)), "");
+  EXPECT_EQ(warning("lookahead", every(0)), "") << "that turns it off";
+
+  const auto ema = [](std::int64_t steps) { return table({{"decay", Value(0.9)}, {"every", Value(steps)}}); };
+  EXPECT_EQ(warning("ema", ema(41)), "ema has no effect: it blends every 41 steps, and the run has 40");
+  EXPECT_EQ(warning("ema", ema(40)), "");
+
+  const auto average = [](double start, std::int64_t steps) {
+    Value written = table({{"start", Value(start)}});
+    if (steps > 0) written.set("every", Value(steps));
+    return warning("average", written);
+  };
+  const std::string mean = "average has no effect: a mean takes two of its places, and from start = ";
+  EXPECT_EQ(average(1, 0), mean + "1 on the run has 1") << "the end of the last epoch";
+  EXPECT_EQ(average(0.8, 0), mean + "0.8 on the run has 1");
+  EXPECT_EQ(average(0.75, 0), "") << "the ends of the third and the fourth epoch";
+  EXPECT_EQ(average(0.5, 41), mean + "0.5 on the run has 0");
+  EXPECT_EQ(average(0.5, 10), "");
+}
+
+TEST(OptimizerParameters, AGroupThatChangesNothingIsWarnedOf) {
+  const auto groups = [](std::vector<Member> first, std::vector<Member> second = {}) {
+    Array list;
+    for (std::vector<Member>* group : {&first, &second}) {
+      if (!group->empty()) list.push_back(Value(Table(*group)));
+    }
+    return warning("groups", Value(list));
+  };
+  const Member fc2("match", {}, Value(std::string("fc2.*"))), vectors("vectors", {}, Value(true));
+  const Member twice("rate_factor", {}, Value(2.0));
+  EXPECT_EQ(groups({fc2}), "number 1 of groups has no effect: it changes nothing, and there is no group behind it");
+  EXPECT_EQ(groups({fc2}, {vectors, twice}), "") << "it keeps its vectors from the second one";
+  EXPECT_EQ(groups({fc2, {"decay_factor", {}, Value(0.0)}}),
+            "number 1 of groups: decay_factor = 0 has no effect: weight_decay is 0");
+  EXPECT_EQ(groups({fc2, {"until_epoch", {}, Value(4.0)}}),
+            "number 1 of groups: until_epoch = 4 has no effect: the run ends after 4 epochs");
+  EXPECT_EQ(groups({fc2, {"until_epoch", {}, Value(3.0)}}), "");
 }
 
 }  // namespace

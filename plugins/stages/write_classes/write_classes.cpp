@@ -67,9 +67,8 @@ WriteClasses::WriteClasses(const Params& params, const StageContext& context)
 void WriteClasses::open() {
   path_ = output_path(context_, "file", params_.file);
   if (!classes_.empty() && classes_.size() != outputs_.size()) {
-    context_.run->warn(
-        fmt::format("[{}.{}]: the network has {} outputs and there are {} classes: the classes in '{}' are numbers",
-                    context_.graph, context_.name, outputs_.size(), classes_.size(), params_.file));
+    context_.run->warn(fmt::format("{}: the network has {} outputs and there are {} classes: the classes in '{}' are numbers",
+                                   context_.place(), outputs_.size(), classes_.size(), params_.file));
   }
 }
 

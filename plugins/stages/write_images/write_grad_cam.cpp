@@ -109,9 +109,8 @@ void WriteGradCam::write_picture(const Predictions& share, std::size_t sample) {
 
 void WriteGradCam::end_pass() {
   if (without_score_ > 0) {
-    context_.run->warn(
-        fmt::format("[{}.{}] classes = \"label\": {} images without a label that the network knows have no picture",
-                    context_.graph, context_.name, without_score_));
+    context_.run->warn(fmt::format("{} classes = \"label\": {} images without a label that the network knows have no picture",
+                                   context_.place(), without_score_));
   }
   without_score_ = 0;
   pictures_.end_pass();

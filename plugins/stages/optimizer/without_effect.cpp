@@ -1,0 +1,107 @@
+#include "without_effect.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace millrace {
+namespace {
+
+class Search {
+ public:
+  Search(const Optimizer::Params& params, const StageContext& context) : params_(params), context_(context) {}
+
+  void schedule(const Schedule& schedule) {
+    const double warm_up = schedule.warmup_steps();
+    if (warm_up > static_cast<double>(context_.total_steps)) {
+      return say("the run of {} steps ends within the warm-up of learning_rate, which takes {:g}", context_.total_steps, warm_up);
+    }
+    const auto first = static_cast<std::uint64_t>(std::ceil(warm_up));
+    const std::string& name = params_.learning_rate.schedule;
+    if (name == "constant" || first + 1 >= steps() || varies(schedule, first)) return;
+    say("schedule = \"{}\" has no effect: the rate stays at {:g} in the {} steps of the run", name, schedule.rate(first),
+        steps());
+  }
+
+  void lookahead() {
+    const Optimizer::Lookahead& lookahead = params_.lookahead;
+    if (lookahead.every == 0) return;
+    if (static_cast<std::uint64_t>(lookahead.every) > steps()) {
+      return say("lookahead has no effect: it blends every {} steps, and the run has {}", lookahead.every, steps());
+    }
+    if (lookahead.decay == 0) say("lookahead has no effect: with decay = 0 the slow weights are the fast ones");
+    if (lookahead.every == 1) say("lookahead with every = 1 makes each update smaller, and does no more: blend less often");
+  }
+
+  void averages() {
+    const Optimizer::Ema& ema = params_.ema;
+    if (ema.decay > 0 && static_cast<std::uint64_t>(ema.every) > steps()) {
+      say("ema has no effect: it blends every {} steps, and the run has {}", ema.every, steps());
+    }
+    if (!params_.average) return;
+    const std::uint64_t places = Optimizer::places_until(steps(), *params_.average, context_);
+    if (places > 1) return;
+    say("average has no effect: a mean takes two of its places, and from start = {:g} on the run has {}", params_.average->start,
+        places);
+  }
+
+  void groups(const Groups* groups) {
+    if (groups == nullptr) return;
+    for (const std::size_t group : groups->frozen())
+      say("number {} of groups has no effect: none of its parameters is trained", group + 1);
+    const double epochs = static_cast<double>(steps()) / context_.steps_per_epoch;
+    for (std::size_t g = 0; g < params_.groups.size(); ++g) {
+      const GroupParams& group = params_.groups[g];
+      if (group.decay_factor != 1 && params_.weight_decay == 0) {
+        say("number {} of groups: decay_factor = {:g} has no effect: weight_decay is 0", g + 1, group.decay_factor);
+      }
+      if (group.until_epoch > 0 && group.until_epoch >= epochs) {
+        say("number {} of groups: until_epoch = {:g} has no effect: the run ends after {:g} epochs", g + 1, group.until_epoch,
+            epochs);
+      }
+      const bool changes = group.rule || group.rate_factor != 1 || group.decay_factor != 1 || group.until_epoch > 0;
+      if (changes || g + 1 < params_.groups.size()) continue;  // it may keep parameters from a group behind it
+      say("number {} of groups has no effect: it changes nothing, and there is no group behind it", g + 1);
+    }
+  }
+
+  std::vector<std::string> take() { return std::move(said_); }
+
+ private:
+  std::uint64_t steps() const { return context_.last_step; }  // that are done
+
+  // Schedules rise or fall for long: steps that lie apart tell.
+  bool varies(const Schedule& schedule, std::uint64_t first) const {
+    constexpr std::uint64_t kLooks = 100;
+    const double rate = schedule.rate(first);
+    const std::uint64_t last = steps() - 1, stride = std::max<std::uint64_t>((last - first) / kLooks, 1);
+    bool varies = schedule.rate(last) != rate;
+    for (std::uint64_t step = first; step < last && !varies; step += stride) varies = schedule.rate(step) != rate;
+    return varies;
+  }
+
+  template <class... Args>
+  void say(fmt::format_string<Args...> format, const Args&... args) {
+    said_.push_back(fmt::vformat(format, fmt::make_format_args(args...)));
+  }
+
+  const Optimizer::Params& params_;
+  const StageContext& context_;
+  std::vector<std::string> said_;
+};
+
+}  // namespace
+
+std::vector<std::string> without_effect(const Optimizer::Params& params, const Schedule& schedule, const Groups* groups,
+                                        const StageContext& context) {
+  Search search(params, context);
+  search.schedule(schedule);
+  search.lookahead();
+  search.averages();
+  search.groups(groups);
+  return search.take();
+}
+
+}  // namespace millrace

@@ -1,0 +1,16 @@
+// Parameters of an optimizer that change nothing in a run.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "optimizer.h"
+
+namespace millrace {
+
+// A sentence for each. They are no mistakes: the run may be a short trial of a long recipe, or one with frozen layers. `groups`:
+// null without a network.
+std::vector<std::string> without_effect(const Optimizer::Params& params, const Schedule& schedule, const Groups* groups,
+                                        const StageContext& context);
+
+}  // namespace millrace
