@@ -1,15 +1,13 @@
 #include "millrace/backend.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cstdio>
 
 #include "millrace/error.h"
+#include "millrace/standard_error.h"
 
 namespace millrace {
 
-void print_warning(std::string_view message) { fmt::print(stderr, "warning: {}\n", message); }
+void print_warning(std::string_view message) { print_to_stderr("warning: {}\n", message); }
 
 void Stream::call(std::function<void()>) {
   fail(ErrorKind::usage, "this device has memory of its own: it cannot take part in a run of several processes");

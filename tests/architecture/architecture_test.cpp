@@ -139,7 +139,7 @@ TEST(WallsCheck, SeesALibraryThatEndsTheProcess) {
 }
 
 TEST(WallsCheck, SeesAPluginThatWritesToStandardError) {
-  for (const std::string call : {"fmt::print(stderr, 1);", "  std::cerr << 1;", "perror(0);"}) {
+  for (const std::string call : {"fmt::print(stderr, 1);", "  std::cerr << 1;", "perror(0);", "print_to_stderr(1);"}) {
     PlantedTree tree;
     tree.write("plugins/stages/crop/crop.cpp", "// not to stderr\nconst char* text = \"stderr\";\n" + call);
     tree.write("plugins/stages/crop/crop_test.cpp", call);
@@ -147,6 +147,13 @@ TEST(WallsCheck, SeesAPluginThatWritesToStandardError) {
               "plugins/stages/crop/crop.cpp:3: writes to standard error; warn through the run instead\n")
         << call;
   }
+}
+
+TEST(WallsCheck, SeesAToolThatEndsWhereStandardErrorIsGone) {
+  PlantedTree tree;
+  tree.write("tools/pipeline-run/a.cpp", "print_to_stderr(1);\nisatty(STDERR_FILENO);\nfmt::print(stderr, 1);");
+  EXPECT_EQ(text(check_streams(tree.root())),
+            "tools/pipeline-run/a.cpp:3: standard error may be gone; use millrace/standard_error.h\n");
 }
 
 TEST(WallsCheck, ReadsWhatALibraryNeeds) {

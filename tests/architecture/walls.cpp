@@ -67,17 +67,23 @@ Findings check_exits(const fs::path& root) {
 }
 
 Findings check_streams(const fs::path& root) {
-  static const std::regex stream(R"((^|[^\w.>])(std::)?(stderr|cerr|clog|perror|STDERR_FILENO)\b)");
-  const std::set<std::string> may = {"framework/base/backend.cpp", "plugins/observers/console/console.cpp"};
+  static const std::regex any(
+      R"((^|[^\w.>])(std::|millrace::)?(stderr|cerr|clog|perror|STDERR_FILENO|(print|write)_to_stderr)\b)");
+  static const std::regex may_throw(R"((^|[^\w.>])(std::)?(stderr|cerr|clog|perror)\b)");
+  const std::string home = "standard_error.";
+  const std::set<std::string> speak = {"framework/base/backend.cpp", "plugins/observers/console/console.cpp"};
   Findings findings;
-  for (const char* part : {"framework", "plugins"}) {
+  for (const char* part : {"framework", "plugins", "tools"}) {
     for (const fs::path& file : cpp_files(root / part)) {
       const std::string name = fs::relative(file, root).string();
-      if (is_test(file) || may.contains(name)) continue;
+      if (is_test(file) || file.filename().string().starts_with(home) || name.starts_with("tools/bench/")) continue;
+      const bool speaks = speak.contains(name) || name.starts_with("tools/");
       const std::vector<std::string> code = code_of(file);
       for (std::size_t i = 0; i < code.size(); ++i) {
-        if (!std::regex_search(code[i], stream)) continue;
-        findings.push_back(name + ":" + std::to_string(i + 1) + ": writes to standard error; warn through the run instead");
+        if (!std::regex_search(code[i], speaks ? may_throw : any)) continue;
+        findings.push_back(name + ":" + std::to_string(i + 1) +
+                           (speaks ? ": standard error may be gone; use millrace/standard_error.h"
+                                   : ": writes to standard error; warn through the run instead"));
       }
     }
   }

@@ -1,12 +1,15 @@
 #include "common/arguments.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
 
 #include "base/out_of_memory.h"
 #include "millrace/error.h"
+#include "millrace/standard_error.h"
 #include "millrace/value.h"
 #include "run/memory_limit.h"
 
@@ -103,12 +106,24 @@ std::string only_file(const std::vector<std::string>& rest, std::string_view pro
   return rest[0];
 }
 
+namespace {
+
+// A stream that the program was started without: the next file that is opened would take its number, and its text.
+void open_missing_streams() {
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (::fcntl(stream, F_GETFD) < 0) ::open("/dev/null", O_RDWR);  // the lowest number that is free, so this one
+  }
+}
+
+}  // namespace
+
 int run_tool(const char* program, const std::function<int()>& body) {
+  open_missing_streams();
   try {
     return body();
   } catch (...) {
     const Error error = current_error();
-    fmt::print(stderr, "{}: {}{}\n", program, error.what(), lacks_memory(error) ? ": " + held_memory(host_memory()) : "");
+    print_to_stderr("{}: {}{}\n", program, error.what(), lacks_memory(error) ? ": " + held_memory(host_memory()) : "");
     return exit_code(error.kind());
   }
 }

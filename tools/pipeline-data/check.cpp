@@ -8,6 +8,7 @@
 #include "counter.h"
 #include "data_set.h"
 #include "millrace/error.h"
+#include "millrace/standard_error.h"
 #include "stop_signal.h"
 #include "verbs.h"
 
@@ -74,15 +75,15 @@ int check_verb(int count, const char* const* arguments) {
     find_bad(data, options.thread_count(), bad);
   } catch (...) {
     print(bad);
-    fmt::print(stderr, "{} bad samples were found before this ended:\n", bad.size());
+    print_to_stderr("{} bad samples were found before this ended:\n", bad.size());
     throw;
   }
   print(bad);
   if (stop_signal != 0) {
-    fmt::print(stderr, "stopped: {} bad samples were found until then\n", bad.size());
+    print_to_stderr("stopped: {} bad samples were found until then\n", bad.size());
     return 128 + stop_signal;
   }
-  fmt::print(stderr, "{} of {} samples are bad\n", bad.size(), data.line().order().listed());
+  print_to_stderr("{} of {} samples are bad\n", bad.size(), data.line().order().listed());
   return bad.empty() ? 0 : exit_code(ErrorKind::content);
 }
 

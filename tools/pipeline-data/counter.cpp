@@ -1,9 +1,8 @@
 #include "counter.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
-#include <cstdio>
+#include "millrace/standard_error.h"
 
 namespace millrace {
 
@@ -25,14 +24,14 @@ Counter::Counter(std::string what, std::uint64_t of, std::chrono::milliseconds p
       shown_(milliseconds()) {}
 
 Counter::~Counter() {
-  if (terminal_) fmt::print(stderr, "\r\033[K");
+  if (terminal_) print_to_stderr("\r\033[K");
 }
 
 void Counter::add() {
   const std::uint64_t done = ++done_;
   std::int64_t last = shown_, now = milliseconds();
   if (now - last < pause_ || !shown_.compare_exchange_strong(last, now)) return;
-  fmt::print(stderr, "{}{} {} of {}{}", terminal_ ? "\r\033[K" : "", what_, done, of_, terminal_ ? "" : "\n");
+  print_to_stderr("{}{} {} of {}{}", terminal_ ? "\r\033[K" : "", what_, done, of_, terminal_ ? "" : "\n");
 }
 
 }  // namespace millrace

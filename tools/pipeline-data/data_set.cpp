@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "millrace/error.h"
+#include "millrace/standard_error.h"
 
 namespace millrace {
 
@@ -61,7 +62,7 @@ class Warnings : public RunServices {
   const std::filesystem::path& folder() const override { return none_; }
   void warn(std::string_view message) override {
     const std::lock_guard lock(mutex_);
-    if (said_.emplace(message).second && !quiet_) fmt::print(stderr, "warning: {}\n", message);
+    if (said_.emplace(message).second && !quiet_) print_to_stderr("warning: {}\n", message);
   }
 
  private:

@@ -8,6 +8,7 @@
 #include "data_set.h"
 #include "millrace/bytes.h"
 #include "millrace/error.h"
+#include "millrace/standard_error.h"
 #include "pack_members.h"
 #include "shard_writer.h"
 #include "stop_signal.h"
@@ -72,7 +73,7 @@ class Packer {
     std::unique_lock lock(mutex_);
     turned_.wait(lock, [&] { return turn_ == block || failed_; });
     if (failed_) return;
-    for (const std::string& complaint : complaints) fmt::print(stderr, "left out: {}\n", complaint);
+    for (const std::string& complaint : complaints) print_to_stderr("left out: {}\n", complaint);
     if (stop_signal == 0) {
       for (const std::string& members : made) writer_.add(members);
     }
@@ -126,7 +127,7 @@ int pack(const PackOptions& options) {
   packer.run();
   const std::uint64_t packed = data.line().order().listed() - packer.bad();
   if (stop_signal != 0) {
-    fmt::print(stderr, "stopped: '{}' is as it was\n", options.out);
+    print_to_stderr("stopped: '{}' is as it was\n", options.out);
     return 128 + stop_signal;
   }
   if (packed == 0) fail(ErrorKind::data, "not one of {} samples is good", data.line().order().listed());

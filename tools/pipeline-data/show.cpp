@@ -12,6 +12,7 @@
 #include "image_bytes.h"
 #include "millrace/error.h"
 #include "millrace/output_file.h"
+#include "millrace/standard_error.h"
 #include "verbs.h"
 
 namespace millrace {
@@ -106,7 +107,7 @@ std::vector<Cell> batch_cells(const DataSet& data, const BatchLine& batches, con
 
 std::vector<Cell> cells_of(const DataSet& data, const ShowOptions& options) {
   if (!data.build().image().is_static()) {
-    fmt::print(stderr, "images may have any size here, which makes no batch: each is shown by itself, at its own\n");
+    print_to_stderr("images may have any size here, which makes no batch: each is shown by itself, at its own\n");
     return single_cells(data, options);
   }
   const BatchLine batches(data);
@@ -117,7 +118,7 @@ int show(const ShowOptions& options) {
   const DataSet data(options.data, DataSet::Stages::images);
   const std::vector<Cell> cells = cells_of(data, options);
   for (const Cell& cell : cells) {
-    if (!cell.fault.empty()) fmt::print(stderr, "bad sample: {}\n", cell.fault);
+    if (!cell.fault.empty()) print_to_stderr("bad sample: {}\n", cell.fault);
   }
   const Picture picture = contact_sheet(cells, data.line().order().classes());
   OutputFile file(options.out);

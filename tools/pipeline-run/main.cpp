@@ -18,6 +18,7 @@
 #include "image_count.h"
 #include "last_words.h"
 #include "millrace/plugin.h"
+#include "millrace/standard_error.h"
 #include "overfit.h"
 #include "predict.h"
 #include "prediction_folder.h"
@@ -69,22 +70,22 @@ Pipeline load(CommandLine& line, const Registry& registry, const std::shared_ptr
 void say_where(const CommandLine& line, const RunResult& result) {
   if (line.quiet) return;
   if (!result.weights_file.empty()) {
-    fmt::print(stderr, "weights: {}\n", result.weights_file);
+    print_to_stderr("weights: {}\n", result.weights_file);
   } else if (!result.folder.empty()) {
-    fmt::print(stderr, "folder: {}\n", result.folder);
+    print_to_stderr("folder: {}\n", result.folder);
   }
-  if (result.signal != 0 && !result.go_on.empty()) fmt::print(stderr, "to go on: {}\n", result.go_on);
+  if (result.signal != 0 && !result.go_on.empty()) print_to_stderr("to go on: {}\n", result.go_on);
 }
 
 // What a trial has found, and its exit code.
 int conclude(const CommandLine& line, const Trial& trial, const RunResult& result) {
-  std::FILE* const out = line.json ? stderr : stdout;
+  const auto say = [&](const std::string& text) { line.json ? write_to_stderr(text) : fmt::print("{}", text); };
   if (result.signal != 0) {
-    fmt::print(out, "interrupted after step {}: the trial has no result\n", result.step);
+    say(fmt::format("interrupted after step {}: the trial has no result\n", result.step));
     return 128 + result.signal;
   }
-  fmt::print(out, "{}", trial.text());
-  fmt::print(out, "{}", trial.write_files());
+  say(trial.text());
+  say(trial.write_files());
   return trial.succeeded() ? 0 : 1;
 }
 
@@ -106,7 +107,7 @@ int drive(const CommandLine& line, Pipeline& pipeline, const Registry& registry,
   std::uint64_t to_verify = line.verify;
   const RunResult result = run_with_rollbacks(pipeline, registry, line.options, [&](Session& session) {
     const auto say = [&](const std::string& text) {
-      if (!line.quiet && speaks && !text.empty()) fmt::print(stderr, "{}\n", text);
+      if (!line.quiet && speaks && !text.empty()) print_to_stderr("{}\n", text);
     };
     if (trial) trial->check(session);
     if (begins) begins(session);
@@ -125,8 +126,9 @@ void say_of_bad_images(const ImageCount& images, const std::string& ledger) {
     fail(ErrorKind::data, "--predict: no image could be used: '{}' names {}; the first is {}", ledger,
          images.bad() == 1 ? "it" : fmt::format("all {}", images.bad()), images.first_bad());
   }
-  fmt::print(stderr, "warning: {} could not be used: '{}' names {}\n",
-             images.bad() == 1 ? "1 image" : fmt::format("{} images", images.bad()), ledger, images.bad() == 1 ? "it" : "them");
+  print_to_stderr("warning: {} could not be used: '{}' names {}\n",
+                  images.bad() == 1 ? "1 image" : fmt::format("{} images", images.bad()), ledger,
+                  images.bad() == 1 ? "it" : "them");
 }
 
 // The exit code. `made` are files that say what is run.
@@ -151,12 +153,13 @@ int run_predictions(CommandLine& line, const Registry& registry, MadeFiles& made
   }
   if (line.check) return code;
   if (code != 0 && images->passes() < files.size()) {
-    fmt::print(stderr, "interrupted: the predictions in '{}' are not complete{}\n", line.out,
-               files.size() == 1 ? "" : fmt::format("; '{}' was under way, number {} of {}", line.file, number, files.size()));
+    print_to_stderr(
+        "interrupted: the predictions in '{}' are not complete{}\n", line.out,
+        files.size() == 1 ? "" : fmt::format("; '{}' was under way, number {} of {}", line.file, number, files.size()));
     return code;
   }
   say_of_bad_images(*images, line.out + (files.size() == 1 ? "/quarantine.jsonl" : "/quarantine-*.jsonl"));
-  if (!line.quiet) fmt::print(stderr, "predictions: {}\n", line.out);
+  if (!line.quiet) print_to_stderr("predictions: {}\n", line.out);
   return code;
 }
 

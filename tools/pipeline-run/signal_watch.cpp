@@ -1,12 +1,11 @@
 #include "signal_watch.h"
 
-#include <fmt/format.h>
-
 #include <chrono>
 #include <csignal>
 #include <utility>
 
 #include "common/second_signal.h"
+#include "millrace/standard_error.h"
 
 namespace millrace {
 namespace {
@@ -75,7 +74,7 @@ void SignalWatch::watch() {
       same = signal;
       sigdelset(&set, same);
     } else if (signal_ != 0 && Clock::now() >= next) {
-      fmt::print(stderr, "still waiting for {}; once more to stop at once\n", activity_.text());
+      print_to_stderr("still waiting for {}; once more to stop at once\n", activity_.text());
       next += kPeriod;
     }
   }
@@ -87,7 +86,7 @@ void SignalWatch::take(int signal) {
     return;
   }
   if (signal_ == 0) {
-    fmt::print(stderr, "pipeline-run: stopped while {}; there was nothing to save\n", activity_.text());
+    print_to_stderr("pipeline-run: stopped while {}; there was nothing to save\n", activity_.text());
   } else {
     say_second_signal("pipeline-run");
   }

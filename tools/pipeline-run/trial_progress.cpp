@@ -1,10 +1,9 @@
 #include "trial_progress.h"
 
-#include <fmt/format.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
-#include <cstdio>
+#include "millrace/standard_error.h"
 
 namespace millrace {
 namespace {
@@ -24,17 +23,15 @@ TrialProgress::Setting TrialProgress::of_standard_error() {
 
 void TrialProgress::show(std::string line) {
   shown_ = Clock::now();
-  if (!setting_.terminal) return fmt::print(stderr, "{}\n", line);
+  if (!setting_.terminal) return print_to_stderr("{}\n", line);
   if (line.size() >= terminal_width()) line.resize(terminal_width() - 1);
-  fmt::print(stderr, "\r\x1b[K{}", line);
-  std::fflush(stderr);
+  print_to_stderr("\r\x1b[K{}", line);
   open_ = true;
 }
 
 void TrialProgress::close() {
   if (!open_) return;
-  fmt::print(stderr, "\r\x1b[K");
-  std::fflush(stderr);
+  print_to_stderr("\r\x1b[K");
   open_ = false;
 }
 

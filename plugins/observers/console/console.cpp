@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstdio>
 
 #include "millrace/plugin.h"
+#include "millrace/standard_error.h"
 
 namespace millrace {
 namespace {
@@ -89,7 +89,7 @@ class ConsoleObserver final : public RunObserver {
   }
   explicit ConsoleObserver(const Params& params) : quiet_(params.quiet), terminal_(isatty(STDERR_FILENO) == 1) {}
   ~ConsoleObserver() override {
-    if (open_line_) fmt::print(stderr, "\n");
+    if (open_line_) print_to_stderr("\n");
   }
 
   void start(const RunStart& e, RunControl&) override {
@@ -107,8 +107,7 @@ class ConsoleObserver final : public RunObserver {
     std::string line = progress_line(e);
     if (!terminal_) return say(line);
     if (line.size() >= terminal_width()) line.resize(terminal_width() - 1);
-    fmt::print(stderr, "\r\x1b[K{}", line);
-    std::fflush(stderr);
+    print_to_stderr("\r\x1b[K{}", line);
     open_line_ = true;
   }
 
@@ -154,7 +153,7 @@ class ConsoleObserver final : public RunObserver {
     if (!quiet_) print(line);
   }
   void print(const std::string& line) {
-    fmt::print(stderr, "{}{}\n", open_line_ ? "\r\x1b[K" : "", line);
+    print_to_stderr("{}{}\n", open_line_ ? "\r\x1b[K" : "", line);
     open_line_ = false;
   }
 

@@ -1,0 +1,57 @@
+// Runs whose standard error is full, closed or gone: nothing but what they say is lost.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <sstream>
+
+#include "command.h"
+
+namespace millrace::test {
+namespace {
+
+// The command in a shell, with this behind it.
+std::vector<std::string> with(const std::string& redirections, const std::vector<std::string>& words) {
+  std::vector<std::string> all = {"sh", "-c", "exec \"$@\" " + redirections, "sh"};
+  all.insert(all.end(), words.begin(), words.end());
+  return all;
+}
+
+std::vector<std::string> small_run(const TemporaryFolder& folder, const std::string& epochs) {
+  std::vector<std::string> words = {tool("pipeline-run"), pipeline("quickstart.toml")};
+  for (const std::string& each : {"data.root=" + shapes(), "run.folder=" + folder.path().string(), "run.epochs=" + epochs,
+                                  std::string("train.batch.size=40"), std::string("train.read.limit=120")}) {
+    words.insert(words.end(), {"--set", each});
+  }
+  return words;
+}
+
+TEST(StandardError, MayBeFullOrClosed) {
+  for (const char* redirections : {"2>/dev/full", "2>&-", "<&- >&- 2>&-"}) {
+    const TemporaryFolder folder;
+    EXPECT_EQ(run_command(with(redirections, small_run(folder, "2"))).code, 0) << redirections;
+    EXPECT_FALSE(find_file(folder.path(), "weights.safetensors").empty()) << redirections;
+    std::istringstream lines(read_file(find_file(folder.path(), "metrics.jsonl")));
+    int count = 0;
+    for (std::string line; std::getline(lines, line); ++count) {
+      EXPECT_TRUE(nlohmann::json::accept(line)) << redirections << ": a file got the text: " << line;
+    }
+    EXPECT_GT(count, 6) << redirections;
+  }
+}
+
+TEST(StandardError, AMistakeHasItsCodeWithoutIt) {
+  EXPECT_EQ(run_command(with("2>/dev/full", {tool("pipeline-run"), "/nowhere.toml"})).code, 2);
+  EXPECT_EQ(run_command(with("2>&-", {tool("pipeline-data"), "nothing"})).code, 2);
+}
+
+TEST(StandardError, ASignalIsTakenWithoutIt) {
+  const TemporaryFolder folder;
+  Interruption term;
+  term.signal = SIGTERM;
+  term.once = [&] { return read_file(find_file(folder.path(), "metrics.jsonl")).find("\"step\"") != std::string::npos; };
+  EXPECT_EQ(run_command(with("2>/dev/full", small_run(folder, "1000")), term).code, 143);
+  EXPECT_FALSE(find_file(folder.path(), "weights.safetensors").empty());
+}
+
+}  // namespace
+}  // namespace millrace::test
