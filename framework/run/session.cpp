@@ -110,7 +110,7 @@ void Session::place_steps() {
   const std::uint64_t an_epoch = main.steps_per_epoch();
   const std::uint64_t epoch = options_.from.epoch;
   const std::optional<std::uint64_t> with_other_batches = step_with_other_batches();
-  const std::uint64_t step = with_other_batches ? std::min(*with_other_batches, an_epoch) : options_.from.step;
+  const std::uint64_t step = with_other_batches.value_or(options_.from.step);
   const double epochs = options_.graph.empty() || main.trains() ? pipeline_.run.epochs : static_cast<double>(epoch + 1);
   total_steps_ = static_cast<std::uint64_t>(std::ceil(epochs * static_cast<double>(an_epoch) - 1e-9));
   first_step_ = epoch * an_epoch + step;

@@ -154,12 +154,13 @@ void Session::find_checkpoint() {
 }
 
 // The step of the epoch with which a run goes on whose batches had another size; nothing: they had not. As many samples are done:
-// a batch that is done in part is made again.
+// a batch that is done in part is made again. Larger ones may leave none to do.
 std::optional<std::uint64_t> Session::step_with_other_batches() {
   if (!resumed_) return std::nullopt;
   const std::uint64_t was = resumed_->checkpoint.state.batch_size, is = builds_.front()->batch().size;
   if (was == 0 || was == is) return std::nullopt;
-  const std::uint64_t samples = options_.from.step * was, again = samples % is;
+  const std::uint64_t samples = options_.from.step * was, again = samples % is, an_epoch = builds_.front()->steps_per_epoch();
+  if (samples / is >= an_epoch) return an_epoch;
   if (again > 0 && is_first()) {
     observers_.warn(
         fmt::format("{}: batches hold {} samples now, and {} before: {} samples of epoch {} are trained on a second time",

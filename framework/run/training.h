@@ -84,6 +84,7 @@ class Training {
   void end_requests();
   // training_checkpoints.cpp
   void go_on_from(const RunState& state);
+  std::uint64_t first_step_before(const RunState& state) const;
   void finish_boundary();
   void ask_for_checkpoints();
   void checkpoint(std::uint64_t done, bool best);
@@ -112,6 +113,7 @@ class Training {
   std::uint64_t begun_with_;                   // step of the run: first_step, or that of the run that goes on
   std::vector<std::size_t> passes_left_;       // graphs that were due at this boundary when the run was stopped
   std::optional<std::uint64_t> best_waits_;    // steps done with the best weights, which are not written yet
+  bool epoch_is_over_ = false;                 // of a run that goes on: its first step ends an epoch that was under way
   std::optional<std::uint64_t> checkpointed_;  // steps done in the newest checkpoint
   Clock::time_point ticked_;
   std::set<std::string> warned_of_numbers_;  // by graph
