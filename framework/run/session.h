@@ -65,6 +65,7 @@ struct SessionOptions {
   bool guard = false;                                // GraphOptions::guard
   int processes = 1;                                 // so many will run it: what they cannot do is refused, --check included
 };
+  double report_patience = 10;                       // seconds for what stages tell of steps that devices have done
 
 // What a run ended with.
 struct RunResult {
