@@ -66,8 +66,9 @@ std::unique_ptr<CheckpointPlace> Session::checkpoint_place_of(const fs::path& ru
   return checkpoint_place(checkpoint_folder_of(run), checkpoint_storage());
 }
 
-// Runs of this name that have a place for checkpoints, the newest first: they are named by their dates. Where checkpoints lie
-// elsewhere, as in a bucket, a run may have no folder here: it is one of another machine, or its folder is gone.
+// Runs of this name that have a place for checkpoints, the newest first: they are named by their dates, and a folder with another
+// name goes on only where it is named. Where checkpoints lie elsewhere, as in a bucket, a run may have no folder here: it is one
+// of another machine, or its folder is gone.
 std::vector<fs::path> Session::runs_with_checkpoints() const {
   const fs::path name = fs::path(pipeline_.run.name).lexically_normal(), runs = fs::path(pipeline_.run.folder) / name;
   const std::string& folder = pipeline_.checkpoint.folder;
@@ -77,11 +78,13 @@ std::vector<fs::path> Session::runs_with_checkpoints() const {
     if (storage->is_empty(all)) return {};
     storage->list(all, [&](const Storage::Object& object) {
       const std::size_t slash = object.name.find('/');
-      if (slash != std::string::npos) names.insert(object.name.substr(0, slash));
+      if (std::string each = object.name.substr(0, slash); slash != std::string::npos && is_run_name(each)) {
+        names.insert(std::move(each));
+      }
     });
   } else {
     for (const std::string& each : names_in(folder.empty() ? runs : fs::path(folder) / name)) {
-      if (has_folder(checkpoint_folder_of(runs / each))) names.insert(each);
+      if (is_run_name(each) && has_folder(checkpoint_folder_of(runs / each))) names.insert(each);
     }
   }
   std::vector<fs::path> found;
