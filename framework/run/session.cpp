@@ -280,7 +280,7 @@ RunResult Session::run() {
     if (lacks_memory(error)) error = with_memory(error, "");
     leave(error.what());
     checkpoints_ = nullptr;  // what it still writes is told before the end
-    if (best_left_) save_best({});
+    if (best_left_ && !log_->folder().empty()) save_best({});
     error = wrong_number() && error.kind() == ErrorKind::run ? with_advice(error) : with_checkpoint(error);
     end.error = error.what();
     try {
@@ -343,7 +343,8 @@ RunResult Session::train() {
                      .agreements = agreements_,
                      .started = [this] { receive_reports(); },
                      .save = [this](const std::string& name) { return save_weights(name); },
-                     .save_best = [this](std::optional<std::uint64_t> found) { return save_best(found); },
+                     .save_best = [this](const std::optional<BestWeights>& found) { return save_best(found); },
+                     .best_waits = best_left_ ? std::optional(best_left_->best.step) : std::nullopt,
                      .resumed = resumed_ ? &resumed_->checkpoint.state : nullptr,
                      .resumed_from = resumed_ ? resumed_->path : std::filesystem::path(),
                      .checkpoints = checkpoints_.get(),

@@ -197,6 +197,11 @@ Session::NamedRun Session::named_run() const {
   return {std::move(run), std::move(checkpoint)};
 }
 
+// Another checkpoint was the newest, or the numbers behind this one went wrong: what comes behind it counts no more.
+bool Session::leaves_a_course() const {
+  return options_.resumed_rate_factor || (names_checkpoint() && latest_then_ != resumed_->path.filename());
+}
+
 // Of the run that is named, or of the newest one that has a checkpoint: one that was killed before its first hides none.
 void Session::choose_checkpoint() {
   std::vector<std::string> passed_over;  // checkpoints that cannot be used, and why
@@ -205,6 +210,7 @@ void Session::choose_checkpoint() {
   const std::vector<fs::path> runs = named.run.empty() ? runs_with_checkpoints() : std::vector<fs::path>{named.run};
   for (const fs::path& run : runs) {
     const auto place = checkpoint_place_of(run);
+    latest_then_ = place->pointed_to("latest");
     const auto read = [&](const std::string& name) { return place->read(name); };
     resumed_ = named.checkpoint.empty() ? place->newest(pass_over)
                                         : first_whole({named.checkpoint}, checkpoint_folder_of(run), read, pass_over);

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "millrace/error.h"
 #include "millrace/run.h"
 #include "millrace/step.h"
 #include "run/session.h"
@@ -184,6 +185,31 @@ TEST_F(WholeRun, AFigureThatIsPromisedAndNeverToldHoldsTheRunUpOnce) {
   EXPECT_EQ(told->warnings, expected);
   EXPECT_EQ(told->steps, (std::vector<std::uint64_t>{1, 2, 4, 5, 6, 7, 8, 9, 10, 11, 12}));
   EXPECT_EQ(told->epochs, (std::vector<std::uint64_t>{1, 2, 3}));
+}
+
+// Between the choice of a checkpoint and the first step samples are listed and networks compiled, which may take minutes.
+TEST_F(WholeRun, ARunWithWhichAnotherProcessHasGoneOnIsLeftAlone) {
+  const Pipeline pipeline = load_pipeline((folder_ / "pipeline.toml").string(),
+                                          {"run.folder=" + (folder_ / "runs").string(), "checkpoint.every=epoch"}, registry_);
+  const std::filesystem::path run = Session(pipeline, registry_, {}).run().folder;
+  const std::filesystem::path latest = run / "checkpoints" / "latest";
+  SessionOptions options;
+  options.resume = run.string();
+  {
+    Session late(pipeline, registry_, options);
+    std::ofstream(latest) << "step-000000004\n";
+    try {
+      late.run();
+      ADD_FAILURE() << "it went on";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::run);
+      EXPECT_EQ(error.message(), fmt::format("another process has gone on with the run in '{0}' since this one chose "
+                                             "'{0}/checkpoints/step-000000012': the newest checkpoint is 'step-000000004' now; "
+                                             "start again",
+                                             run.string()));
+    }
+  }
+  EXPECT_EQ(Session(pipeline, registry_, options).run().step, 12U);
 }
 
 // One bucket a step, four waits for it and two of the optimizer: steps are counted from 0.
