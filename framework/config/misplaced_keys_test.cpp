@@ -89,18 +89,22 @@ TEST_F(MisplacedKeys, NoGuessIsMadeOfAKeyThatFitsLittle) {
 TEST_F(MisplacedKeys, AValueThatStandsInNoTable) {
   const auto above = [&](const std::string& line, const std::string& more = "") { return mistakes(line + "\n" + train(more)); };
   const std::string nothing = " means nothing here and nothing refers to it; ";
-  EXPECT_EQ(above("epochs = 3"), "p.toml:1:1: 'epochs'" + nothing + "[run] has it");
-  EXPECT_EQ(above("max_epochs = 3"), "p.toml:1:1: 'max_epochs'" + nothing + "nearest is 'run.epochs'");
-  EXPECT_EQ(above("max_steps = 3"), "p.toml:1:1: 'max_steps'" + nothing + "[stop] has it");
-  EXPECT_EQ(above("load = [1, 2]"), "p.toml:1:1: 'load'" + nothing + "[run] has it");
-  EXPECT_EQ(above("batch_size = 8"), "p.toml:1:1: 'batch_size'" + nothing + "nearest is 'train.batch.size'");
-  EXPECT_EQ(above("batch = 8"), "p.toml:1:1: 'batch'" + nothing + "the table of that stage is [train.batch]");
+  const std::string aside = "; a variable for files that extend this one stands in a table of yours";
+  EXPECT_EQ(above("epochs = 3"), "p.toml:1:1: 'epochs'" + nothing + "[run] has it" + aside);
+  EXPECT_EQ(above("max_epochs = 3"), "p.toml:1:1: 'max_epochs'" + nothing + "nearest is 'run.epochs'" + aside);
+  EXPECT_EQ(above("max_steps = 3"), "p.toml:1:1: 'max_steps'" + nothing + "[stop] has it" + aside);
+  EXPECT_EQ(above("load = [1, 2]"), "p.toml:1:1: 'load'" + nothing + "[run] has it" + aside);
+  EXPECT_EQ(above("batch_size = 8"), "p.toml:1:1: 'batch_size'" + nothing + "nearest is 'train.batch.size'" + aside);
+  EXPECT_EQ(above("batch = 8"), "p.toml:1:1: 'batch'" + nothing + "the table of that stage is [train.batch]" + aside);
   EXPECT_EQ(above("epochs = 3", "[run]\nepochs = \"${epochs}\"\n"), "");
   EXPECT_EQ(mistakes("epochs = 3\n" + train("[run]\nepochs = \"${epochs}\"\n"), {"run.epochs=1"}), "") << "used without --set";
   EXPECT_EQ(mistakes("epochs = 3\n" + train("[run]\nepochs = \"${epochs}\"\n"), {"epochs=1"}), "");
   write("base.toml", "epochs = 3\n" + train("[run]\nepochs = \"${epochs}\"\n"));
   EXPECT_EQ(mistakes("extends = \"base.toml\"\n[run]\nepochs = 1\n"), "") << "the base uses it";
   EXPECT_EQ(mistakes(to_toml(load("extends = \"base.toml\"\n").resolved)), "") << "what is recorded can be run again";
+  write("base.toml", "[sizes]\nbatch_size = 8\n" + train());
+  EXPECT_EQ(mistakes("extends = \"base.toml\"\n[train.batch]\nsize = \"${sizes.batch_size}\"\n"), "");
+  EXPECT_EQ(load_pipeline("base.toml", {}, registry_).warnings, std::vector<std::string>()) << "as the message says";
 }
 
 TEST_F(MisplacedKeys, AVariableIsAKeyOfTheNetwork) {

@@ -119,7 +119,7 @@ class PipelineReader {
     read_figures();
     pipeline_.observers = plan_observers(root().find("observe"), registry_, errors_);
     report_strangers();
-    drop_used_values();
+    drop_used_variables();
   }
 
   Pipeline take() { return std::move(pipeline_); }
@@ -225,20 +225,33 @@ class PipelineReader {
       pipeline_.warnings.push_back(fmt::format("{}: '{}' stands in no table and nothing refers to it: it changes nothing",
                                                to_string(member.at), member.key));
     } else {
-      errors_.add(member.at, fmt::format("'{}' means nothing here and nothing refers to it{}", member.key, likely));
+      errors_.add(member.at,
+                  fmt::format("'{}' means nothing here and nothing refers to it{}; a variable for files that extend this "
+                              "one stands in a table of yours",
+                              member.key, likely));
     }
   }
 
   // Else they would be unused in a file that is made of what is resolved.
-  void drop_used_values() {
-    std::erase_if(root().table(),
-                  [this](const Member& member) { return member.value.kind() != Value::Kind::table && is_used(member.key); });
+  void drop_used_variables() {
+    std::erase_if(root().table(), [this](const Member& member) {
+      return !is_known_table(member.key) && !is_graph(member) && is_used(member.key);
+    });
   }
 
   static bool has_tables(const Value& value) {
     if (value.kind() != Value::Kind::table) return false;
     return std::any_of(value.table().begin(), value.table().end(),
                        [](const Member& inner) { return inner.value.kind() == Value::Kind::table; });
+  }
+
+  // Tables in it that look like those of stages.
+  bool has_stages(const Value& value) const {
+    if (value.kind() != Value::Kind::table) return false;
+    return std::any_of(value.table().begin(), value.table().end(), [this](const Member& inner) {
+      if (inner.value.kind() != Value::Kind::table) return false;
+      return registry_.stage(inner.key) != nullptr || !table_of_stage(inner.key).empty() || inner.value.find("stage") != nullptr;
+    });
   }
 
   // `graph`: of almost the same name.
@@ -249,7 +262,7 @@ class PipelineReader {
                   fmt::format("[{}] has no key '{}'; nearest is 'flow', which would make it a graph", member.key, inner.key));
       return;
     }
-    if (!has_tables(member.value)) return;  // variables that nobody uses do no harm
+    if (!(graph ? has_tables(member.value) : has_stages(member.value))) return;  // variables that nobody uses do no harm
     errors_.add(member.at, fmt::format("[{}] has no 'flow', so it is no graph, and nothing refers to it{}", member.key,
                                        graph ? fmt::format("; nearest is '{}'", *graph) : ""));
   }

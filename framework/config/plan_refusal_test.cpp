@@ -77,6 +77,14 @@ TEST_F(PlanRefuses, AMisspeltGraphInTheNameOfATable) {
             "p.toml:8:2: [rain] has no 'flow', so it is no graph, and nothing refers to it; nearest is 'train'");
 }
 
+TEST_F(PlanRefuses, AGraphWithoutAFlowAndNoTablesOfVariables) {
+  EXPECT_EQ(mistakes(train("[held_out.batch]\nsize = 2\n")),
+            "p.toml:8:2: [held_out] has no 'flow', so it is no graph, and nothing refers to it");
+  EXPECT_EQ(mistakes(train("[held_out.pick]\nstage = \"read_folder\"\n")),
+            "p.toml:8:2: [held_out] has no 'flow', so it is no graph, and nothing refers to it");
+  EXPECT_EQ(mistakes(train("[recipe.small]\nrate = 0.1\n[recipe.large]\nrate = 1\n")), "") << "for files that extend this one";
+}
+
 TEST_F(PlanRefuses, AStagesTableOutsideItsGraph) {
   EXPECT_EQ(mistakes(train("[augment]\nflip_x = 0.5\n")),
             "p.toml:8:2: [augment] means nothing here; the table of stage 'augment' is [train.augment]");

@@ -144,6 +144,17 @@ TEST_F(Plan, ResolvedFileCanBeReadAgain) {
   EXPECT_EQ(again.warnings, std::vector<std::string>()) << "the record has no variable that nothing refers to any more";
 }
 
+// Tables that would look like a stage's outside its graph, and like a graph without its flow.
+TEST_F(Plan, WhatIsResolvedHasNoTablesOfVariablesThatWereUsed) {
+  const Pipeline first =
+      load(train("[train.augment]\nflip_x = \"${augment.flip}\"\nborder = \"${words.batch.border}\"\n"
+                 "[augment]\nflip = 0.5\n[words.batch]\nborder = \"constant\"\n"));
+  const std::string text = to_toml(first.resolved);
+  EXPECT_EQ(mistakes(text), "");
+  EXPECT_EQ(to_toml(load(text).resolved), text);
+  EXPECT_EQ(mistakes(text, {"augment.flip=1"}).find("--set: "), 0U) << "it would change nothing";
+}
+
 TEST_F(Plan, AValueThatNothingRefersToIsWarnedOf) {
   const auto warned = [&](const std::string& text, const std::vector<std::string>& overrides = {}) {
     return fmt::format("{}", fmt::join(load(text, overrides).warnings, "\n"));

@@ -1,8 +1,11 @@
 // What a kill or a fault has left of the best checkpoint, and what a run that goes on makes of it.
 #include "run/best_checkpoint.h"
 
+#include <unistd.h>
+
 #include <fstream>
 
+#include "millrace/error.h"
 #include "run/checkpoint_fixture.h"
 
 namespace millrace::checkpoint_test {
@@ -44,10 +47,46 @@ TEST_F(BestCheckpointTest, WhatARunGoesOnBehindIsTheNewest) {
   for (const std::uint64_t step : {1U, 3U, 2U}) {
     const std::string name = checkpoint_name(step);
     const std::string before = best();
-    point_to_used(*place, {folder_.path() / name, place->read(name)});
+    point_to_used(*place, {folder_.path() / name, place->read(name)}, false,
+                  [](const std::string& text) { ADD_FAILURE() << text; });
     EXPECT_EQ(newest(), name);
     EXPECT_EQ(best(), step == 3 ? before : name) << "the best so far, where it is the last one";
   }
+}
+
+// A later --resume finds again what was found, but not what was named.
+TEST_F(BestCheckpointTest, APointerThatCannotBeWrittenIsAnErrorOnlyWhereACheckpointWasNamed) {
+  point_to(folder_.path(), "latest", checkpoint_name(9));  // which is gone
+  fs::create_directory(folder_.path() / ("latest.new-" + std::to_string(::getpid())));
+  const auto place = checkpoint_place(folder_.path(), nullptr);
+  const auto use = [&](std::uint64_t step, bool was_named) {
+    warnings_.clear();
+    const std::string name = checkpoint_name(step);
+    point_to_used(*place, {folder_.path() / name, place->read(name)}, was_named,
+                  [this](const std::string& text) { warnings_ += text + "\n"; });
+  };
+  use(3, false);
+  EXPECT_EQ(
+      warnings_.find("the file 'latest' does not name '" + (folder_.path() / checkpoint_name(3)).string() + "' yet: cannot "), 0U)
+      << warnings_;
+  const Error error = testkit::error_of([&] { use(1, true); });
+  EXPECT_EQ(error.kind(), ErrorKind::storage);
+  EXPECT_NE(error.message().find("step-000000001' cannot be made the run's newest checkpoint: cannot "), std::string::npos)
+      << error.message();
+  EXPECT_NE(error.message().find("deleting the checkpoints that come later"), std::string::npos) << error.message();
+  EXPECT_EQ(pointed_to(folder_.path(), "latest"), checkpoint_name(9));
+}
+
+TEST_F(BestCheckpointTest, TheBestOneIsFoundByItsStepAndItsFigure) {
+  const auto place = checkpoint_place(folder_.path(), nullptr);
+  const auto found = best_checkpoint(*place, kKey, watched(3));
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->path, checkpoint_name(2));
+  EXPECT_EQ(found->checkpoint.state.step, 2U);
+  EXPECT_FALSE(best_checkpoint(*place, kKey, {.best = 0.25, .best_step = 2, .passes = 0})) << "of another course";
+  EXPECT_FALSE(best_checkpoint(*place, "run.best validate.loss", watched(3)));
+  fs::resize_file(folder_.path() / checkpoint_name(2) / "state.json", 1);
+  EXPECT_FALSE(best_checkpoint(*place, kKey, watched(3)));
 }
 
 TEST_F(BestCheckpointTest, OneThatIsThereStays) {

@@ -295,13 +295,18 @@ std::optional<ResidentSet> GraphBuild::resident_set() const {
   return std::nullopt;
 }
 
-std::vector<std::string> GraphBuild::figures() const {
-  std::vector<std::string> names;
-  if (!has_reports(*plan_) || context_.network == nullptr) return names;
+std::shared_ptr<const Loss> GraphBuild::loss() const {
+  if (!has_reports(*plan_) || context_.network == nullptr) return nullptr;
   CompileRequest request;
   add_requests(request);
-  if (request.losses.empty()) return names;
-  for (const LossFigure& figure : request.losses.front().loss->info().figures) names.push_back(figure.name);  // not auxiliary
+  return request.losses.empty() ? nullptr : request.losses.front().loss;  // not an auxiliary one
+}
+
+std::vector<std::string> GraphBuild::figures() const {
+  std::vector<std::string> names;
+  const std::shared_ptr<const Loss> reported = loss();
+  if (!reported) return names;
+  for (const LossFigure& figure : reported->info().figures) names.push_back(figure.name);
   return names;
 }
 

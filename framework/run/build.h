@@ -58,6 +58,7 @@ class GraphBuild {
   std::uint64_t samples() const { return samples_; }  // of an epoch
   // What devices are to keep of this graph; none when no cache in it asks for that.
   std::optional<ResidentSet> resident_set() const;
+  std::shared_ptr<const Loss> loss() const;  // of which the graph reports figures; null: it reports none
   std::vector<std::string> figures() const;  // that the graph reports, by name
   std::uint64_t steps_per_epoch() const;
   std::uint64_t samples_until(std::uint64_t step) const;  // in all steps before this one

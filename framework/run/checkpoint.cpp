@@ -9,7 +9,6 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
 #include <functional>
 #include <iterator>
 #include <memory>
@@ -53,17 +52,23 @@ class OpenFile {
   const int handle_;
 };
 
+// A file is not there or damaged. What else goes wrong, such as a server that does not answer, says nothing about it.
+ErrorKind kind_of(int error) {
+  constexpr int kOfFile[] = {ENOENT, ENOTDIR, EISDIR, EIO, EUCLEAN, EBADMSG};
+  return std::ranges::find(kOfFile, error) != std::end(kOfFile) ? ErrorKind::data : ErrorKind::storage;
+}
+
 // From the disk and not from the cache of pages, where the system can tell them apart.
 void read_pieces(const fs::path& path, const std::function<void(const char* data, std::size_t bytes)>& take) {
   const std::string name = path.filename().string();
   const OpenFile file(path, O_RDONLY);
-  if (file.handle() < 0) fail(ErrorKind::data, "'{}' cannot be opened: {}", name, std::strerror(errno));
+  if (file.handle() < 0) fail(kind_of(errno), "'{}' cannot be opened: {}", name, std::strerror(errno));
   ::posix_fadvise(file.handle(), 0, 0, POSIX_FADV_DONTNEED);
   std::vector<char> piece(std::size_t{1} << 20);
   while (true) {
     const ssize_t count = ::read(file.handle(), piece.data(), piece.size());
     if (count < 0 && errno == EINTR) continue;
-    if (count < 0) fail(ErrorKind::data, "'{}' cannot be read: {}", name, std::strerror(errno));
+    if (count < 0) fail(kind_of(errno), "'{}' cannot be read: {}", name, std::strerror(errno));
     if (count == 0) return;
     take(piece.data(), static_cast<std::size_t>(count));
   }
@@ -164,10 +169,15 @@ void point_to(const fs::path& folder, const std::string& pointer, const std::str
 }
 
 std::string pointed_to(const fs::path& folder, const std::string& pointer) {
-  std::ifstream file(folder / pointer);
-  std::string name;
-  std::getline(file, name);
-  return name;
+  const fs::path path = folder / pointer;
+  std::error_code ignored;
+  if (fs::status(path, ignored).type() == fs::file_type::not_found) return {};
+  try {
+    const std::string text = whole_text(path);
+    return text.substr(0, text.find('\n'));
+  } catch (Error& error) {
+    throw error.in(fmt::format("'{}'", folder.string()));
+  }
 }
 
 void tidy_checkpoints(const fs::path& folder, const std::string& name, std::size_t keep, const Stretch& stretch) {

@@ -41,7 +41,8 @@ std::vector<std::string> checkpoint_names(const std::filesystem::path& folder);
 std::uint64_t write_checkpoint(const std::filesystem::path& folder, const Checkpoint& checkpoint);
 // Makes `pointer`, "latest" or "best", name the checkpoint. Throws Error(storage).
 void point_to(const std::filesystem::path& folder, const std::string& pointer, const std::string& name);
-std::string pointed_to(const std::filesystem::path& folder, const std::string& pointer);  // ""; or its name
+// The checkpoint's name; "": there is no such file. Throws where it cannot be read: then nobody knows which one it names.
+std::string pointed_to(const std::filesystem::path& folder, const std::string& pointer);
 // Numbers the stretches of a run by its steps: the first checkpoint of each stretch but stretch 0 is kept for ever.
 using Stretch = std::function<std::uint64_t(std::uint64_t step)>;
 // Removes what writers that were killed have left, and of all checkpoints those behind `name`, and those before it but the newest
@@ -53,7 +54,8 @@ void tidy_checkpoints(const std::filesystem::path& folder, const std::string& na
 // the checkpoint that the run goes on behind. Nothing else goes. REQUIRES: no other program writes there.
 void remove_unfinished(const std::filesystem::path& folder, const std::filesystem::path& used);
 
-// Checks sizes and checksums before anything is believed. Throws Error(data) that says what is wrong.
+// Checks sizes and checksums before anything is believed. Throws Error(data) that says what is wrong, and Error(storage) where a
+// file may well be whole and cannot be read now.
 Checkpoint read_checkpoint(const std::filesystem::path& path);
 
 struct FoundCheckpoint {

@@ -135,8 +135,8 @@ std::optional<FoundCheckpoint> first_whole(const std::vector<std::string>& names
   for (const std::string& name : names) {
     try {
       return FoundCheckpoint{folder / name, read(name)};
-    } catch (const Error& error) {
-      if (error.kind() != ErrorKind::data) throw;
+    } catch (Error& error) {
+      if (error.kind() != ErrorKind::data) throw error.in(fmt::format("'{}'", (folder / name).string()));
       warn(fmt::format("the checkpoint '{}' cannot be used: {}", (folder / name).string(), error.what()));
     }
   }

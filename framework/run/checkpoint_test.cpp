@@ -125,6 +125,28 @@ TEST_F(CheckpointTest, AManifestThatCannotBeReadIsNotBelieved) {
   EXPECT_NE(warnings_.find("'manifest.json' cannot be read: Is a directory"), std::string::npos) << warnings_;
 }
 
+// As a server leaves one that is away for a while (ESTALE): it may well be whole, and going on behind an older one would lose it.
+TEST_F(CheckpointTest, AFileOfWhichNothingIsKnownIsAnErrorAndNoDamage) {
+  write(1);
+  write(2);
+  const fs::path file = folder_.path() / checkpoint_name(2) / "state.json";
+  fs::remove(file);
+  fs::create_symlink(file, file);
+  const Error error = testkit::error_of([&] { newest(); });
+  EXPECT_EQ(error.kind(), ErrorKind::storage);
+  EXPECT_EQ(std::string(error.what()),
+            fmt::format("'{}': 'state.json' cannot be opened: Too many levels of symbolic links", folder_ / checkpoint_name(2)));
+}
+
+// Without it the newest one by its name would be taken, which may be of a course that the run has left.
+TEST_F(CheckpointTest, APointerThatCannotBeReadIsAnError) {
+  write(1);
+  write_checkpoint(folder_.path(), checkpoint_at(2));
+  fs::remove(folder_.path() / "latest");
+  fs::create_directory(folder_.path() / "latest");
+  EXPECT_EQ(testkit::error_of([&] { newest(); }).message(), "'latest' cannot be read: Is a directory");
+}
+
 TEST_F(CheckpointTest, AFolderThatCannotBeReadIsAnErrorAndOneThatIsNotThereIsEmpty) {
   EXPECT_FALSE(newest_checkpoint(folder_.path() / "nowhere", [](const std::string& text) { ADD_FAILURE() << text; }));
   const fs::path loop = folder_.path() / "loop";

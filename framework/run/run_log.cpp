@@ -34,6 +34,15 @@ std::filesystem::path make_run_folder(const std::filesystem::path& parent, const
        error.message());
 }
 
+bool is_run_name(std::string_view name) {
+  constexpr std::string_view kForm = "dddd-dd-ddTdd-dd-dd";
+  const auto fits = [](char form, char c) { return form == 'd' ? c >= '0' && c <= '9' : c == form; };
+  const std::string_view number = name.substr(std::min(name.size(), kForm.size()));  // "", "-2"
+  return std::ranges::equal(kForm, name.substr(0, kForm.size()), fits) &&
+         (number.empty() ||
+          (number.starts_with('-') && number.size() > 1 && number.find_first_not_of("0123456789", 1) == std::string_view::npos));
+}
+
 void require_run_folder(std::string_view asked, const std::filesystem::path& folder, bool may_be_gone) {
   const auto exists = [](const std::filesystem::path& path) {
     std::error_code ignored;

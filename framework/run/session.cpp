@@ -110,7 +110,7 @@ void Session::place_steps() {
   const std::uint64_t an_epoch = main.steps_per_epoch();
   const std::uint64_t epoch = options_.from.epoch;
   const std::optional<std::uint64_t> with_other_batches = step_with_other_batches();
-  const std::uint64_t step = with_other_batches ? std::min(*with_other_batches, an_epoch) : options_.from.step;
+  const std::uint64_t step = with_other_batches.value_or(options_.from.step);
   const double epochs = options_.graph.empty() || main.trains() ? pipeline_.run.epochs : static_cast<double>(epoch + 1);
   total_steps_ = static_cast<std::uint64_t>(std::ceil(epochs * static_cast<double>(an_epoch) - 1e-9));
   first_step_ = epoch * an_epoch + step;
@@ -280,7 +280,7 @@ RunResult Session::run() {
     if (lacks_memory(error)) error = with_memory(error, "");
     leave(error.what());
     checkpoints_ = nullptr;  // what it still writes is told before the end
-    if (best_left_) save_best({});
+    if (best_left_ && !log_->folder().empty()) save_best({});
     error = wrong_number() && error.kind() == ErrorKind::run ? with_advice(error) : with_checkpoint(error);
     end.error = error.what();
     try {
@@ -343,7 +343,8 @@ RunResult Session::train() {
                      .agreements = agreements_,
                      .started = [this] { receive_reports(); },
                      .save = [this](const std::string& name) { return save_weights(name); },
-                     .save_best = [this](std::optional<std::uint64_t> found) { return save_best(found); },
+                     .save_best = [this](const std::optional<BestWeights>& found) { return save_best(found); },
+                     .best_waits = best_left_ ? std::optional(best_left_->best.step) : std::nullopt,
                      .resumed = resumed_ ? &resumed_->checkpoint.state : nullptr,
                      .resumed_from = resumed_ ? resumed_->path : std::filesystem::path(),
                      .checkpoints = checkpoints_.get(),

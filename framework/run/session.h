@@ -15,6 +15,7 @@
 #include "run/activity.h"
 #include "run/agreement.h"
 #include "run/batch_hashes.h"
+#include "run/best_weights.h"
 #include "run/build.h"
 #include "run/checkpoints.h"
 #include "run/devices.h"
@@ -64,6 +65,7 @@ struct SessionOptions {
   Group* group = nullptr;                            // the processes that run this pipeline together; null: this one alone
   bool guard = false;                                // GraphOptions::guard
   int processes = 1;                                 // so many will run it: what they cannot do is refused, --check included
+  double report_patience = 10;                       // seconds for what stages tell of steps that devices have done
 };
 
 // What a run ended with.
@@ -198,6 +200,8 @@ class Session {
     std::string checkpoint;  // "step-000001200"; "": the newest one
   };
   NamedRun named_run() const;
+  bool leaves_a_course() const;
+  bool names_checkpoint() const { return !named_run().checkpoint.empty(); }
   const char* asked() const;  // what asks for a checkpoint to go on behind
   void check_checkpoint_folder() const;
   void find_checkpoint();
@@ -213,12 +217,14 @@ class Session {
   std::size_t checkpoint_bytes(const Replicas& replicas) const;  // of the values that one holds
   std::filesystem::path run_folder() const;
   void make_checkpoints(const std::filesystem::path& run);
+  void take_over(const std::filesystem::path& run);
   Checkpoints::Fetch capture(std::vector<NamedTensor>& tensors);
   std::vector<std::vector<float>> copies_of(const std::string& state, int parameter);
   void checkpoint(RunState state, bool best, Checkpoints::Clock::time_point since);
   void restore_replicas();
   const NamedTensor* saved_tensor(const std::map<std::string, const NamedTensor*>& tensors, const Parameter& parameter,
                                   const std::string& state, std::size_t replica) const;
+  std::optional<Weights> evaluated_weights(const Checkpoint& from) const;
   void restore_stages();
   // session_verify.cpp
   void watch_gates();
@@ -234,10 +240,16 @@ class Session {
   Error with_advice(const Error& error) const;
   Error with_checkpoint(const Error& error) const;
   void exchange_evaluated();
-  void with_weights(const std::function<void(WeightsFile& weights)>& use);
+  std::map<std::string, std::string> weights_metadata() const;
+  void with_weights(const std::function<void(WeightsFile& weights)>& use, std::map<std::string, std::string> more = {});
   void write_finite(const WeightsFile& weights, const std::string& path) const;
   std::string save_weights(const std::string& name);  // into the run's folder; "" when there is none
-  BestSaved save_best(std::optional<std::uint64_t> found);
+  struct BestLeft;
+  BestSaved save_best(const std::optional<BestWeights>& found);
+  std::string write_best(const WeightsFile& weights, const std::string& path) const;
+  void keep_best(BestLeft left);
+  void mend_best_weights(CheckpointPlace& place, const std::filesystem::path& run);
+  std::string put_best_back(CheckpointPlace& place, const std::string& path, const BestWeights& known);
   void rescue_weights(const WeightsFile& weights, const std::string& name, const std::string& what, const std::string& cause);
   void save_results(RunResult& result);
   std::filesystem::path rescue_folder(const std::filesystem::path& run) const;
@@ -258,9 +270,10 @@ class Session {
   std::unique_ptr<Checkpoints> checkpoints_;  // of rank 0, in a run that writes some
   std::optional<FoundCheckpoint> resumed_;    // what the run goes on behind; none: it begins
   std::filesystem::path resumed_run_;         // its folder, known to rank 0
+  std::string latest_then_;                   // what `latest` named when that was chosen
   std::string network_text_;                  // the network's file with what it extends; of a run with checkpoints
   struct BestLeft {
-    std::uint64_t step;
+    BestWeights best;
     WeightsFile weights;
     std::string cause;
   };

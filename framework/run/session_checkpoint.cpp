@@ -122,12 +122,26 @@ void Session::make_checkpoints(const fs::path& run) {
                            .sync = [this] { observers_.sync(); },
                            .tell = [this](CheckpointEvent event) { observers_.tell(std::move(event)); },
                            .warn = [this](std::string text) { observers_.warn(std::move(text)); }});
-  if (!resumed_) return;
+  if (resumed_) take_over(run);
+}
+
+// The run's files become those of a run that goes on behind this checkpoint. Between its choice and the lock another process may
+// have gone on with the run, and where there are no locks it still may.
+void Session::take_over(const fs::path& run) {
   const auto place = checkpoint_place_of(run);
+  const std::string latest = place->pointed_to("latest");
+  if (latest != latest_then_) {
+    fail(ErrorKind::run,
+         "another process has gone on with the run in '{}' since this one chose '{}': the newest checkpoint is '{}' now; start "
+         "again",
+         run.string(), resumed_->path.string(), latest);
+  }
+  const auto warn = [this](std::string text) { observers_.warn(std::move(text)); };
   remove_unfinished(run, resumed_->path);
   place->remove_unfinished(resumed_->path.filename().string());
-  point_to_used(*place, *resumed_);
-  mend_best(*place, resumed_->checkpoint.state, [this](std::string text) { observers_.warn(std::move(text)); });
+  mend_best_weights(*place, run);  // while `latest` still tells whether a course is left
+  point_to_used(*place, *resumed_, names_checkpoint(), warn);
+  mend_best(*place, resumed_->checkpoint.state, warn);
 }
 
 // Of all replicas of all processes.
@@ -236,6 +250,27 @@ const NamedTensor* Session::saved_tensor(const std::map<std::string, const Named
   if (found->second->shape == parameter.shape) return found->second;
   fail(ErrorKind::usage, "{}: '{}' has shape {} in the checkpoint '{}', and {} in this network", pipeline_.title(), name,
        to_string(found->second->shape), resumed_->path.string(), to_string(parameter.shape));
+}
+
+// Those that other graphs saw at the checkpoint, as files of weights have them. Nothing: it is of another network.
+std::optional<Weights> Session::evaluated_weights(const Checkpoint& from) const {
+  std::map<std::string, const NamedTensor*> tensors;
+  for (const NamedTensor& tensor : from.tensors) tensors[tensor.name] = &tensor;
+  Weights weights;
+  for (const Parameter& parameter : pipeline_.network->parameters) {
+    std::vector<std::vector<float>> copies;
+    const std::uint64_t count = parameter.statistic ? std::max<std::uint64_t>(from.state.replicas, 1) : 1;
+    for (std::uint64_t r = 0; r < count; ++r) {
+      auto found = tensors.find(tensor_name(parameter, evaluated_, r));  // "": there is none; one that has not begun is not saved
+      if (found == tensors.end()) found = tensors.find(tensor_name(parameter, std::string(kValue), r));
+      if (found == tensors.end() || found->second->shape != parameter.shape) return std::nullopt;
+      copies.push_back(found->second->values);
+    }
+    const std::vector<double>& load = pipeline_.run.load;
+    weights.push_back(count == 1 ? std::move(copies.front())
+                                 : weighted_mean(copies, load.size() == count ? load : std::vector<double>()));
+  }
+  return weights;
 }
 
 void Session::restore_stages() {

@@ -66,8 +66,9 @@ std::unique_ptr<CheckpointPlace> Session::checkpoint_place_of(const fs::path& ru
   return checkpoint_place(checkpoint_folder_of(run), checkpoint_storage());
 }
 
-// Runs of this name that have a place for checkpoints, the newest first: they are named by their dates. Where checkpoints lie
-// elsewhere, as in a bucket, a run may have no folder here: it is one of another machine, or its folder is gone.
+// Runs of this name that have a place for checkpoints, the newest first: they are named by their dates, and a folder with another
+// name goes on only where it is named. Where checkpoints lie elsewhere, as in a bucket, a run may have no folder here: it is one
+// of another machine, or its folder is gone.
 std::vector<fs::path> Session::runs_with_checkpoints() const {
   const fs::path name = fs::path(pipeline_.run.name).lexically_normal(), runs = fs::path(pipeline_.run.folder) / name;
   const std::string& folder = pipeline_.checkpoint.folder;
@@ -77,11 +78,13 @@ std::vector<fs::path> Session::runs_with_checkpoints() const {
     if (storage->is_empty(all)) return {};
     storage->list(all, [&](const Storage::Object& object) {
       const std::size_t slash = object.name.find('/');
-      if (slash != std::string::npos) names.insert(object.name.substr(0, slash));
+      if (std::string each = object.name.substr(0, slash); slash != std::string::npos && is_run_name(each)) {
+        names.insert(std::move(each));
+      }
     });
   } else {
     for (const std::string& each : names_in(folder.empty() ? runs : fs::path(folder) / name)) {
-      if (has_folder(checkpoint_folder_of(runs / each))) names.insert(each);
+      if (is_run_name(each) && has_folder(checkpoint_folder_of(runs / each))) names.insert(each);
     }
   }
   std::vector<fs::path> found;
@@ -154,12 +157,13 @@ void Session::find_checkpoint() {
 }
 
 // The step of the epoch with which a run goes on whose batches had another size; nothing: they had not. As many samples are done:
-// a batch that is done in part is made again.
+// a batch that is done in part is made again. Larger ones may leave none to do.
 std::optional<std::uint64_t> Session::step_with_other_batches() {
   if (!resumed_) return std::nullopt;
   const std::uint64_t was = resumed_->checkpoint.state.batch_size, is = builds_.front()->batch().size;
   if (was == 0 || was == is) return std::nullopt;
-  const std::uint64_t samples = options_.from.step * was, again = samples % is;
+  const std::uint64_t samples = options_.from.step * was, again = samples % is, an_epoch = builds_.front()->steps_per_epoch();
+  if (samples / is >= an_epoch) return an_epoch;
   if (again > 0 && is_first()) {
     observers_.warn(
         fmt::format("{}: batches hold {} samples now, and {} before: {} samples of epoch {} are trained on a second time",
@@ -193,6 +197,11 @@ Session::NamedRun Session::named_run() const {
   return {std::move(run), std::move(checkpoint)};
 }
 
+// Another checkpoint was the newest, or the numbers behind this one went wrong: what comes behind it counts no more.
+bool Session::leaves_a_course() const {
+  return options_.resumed_rate_factor || (names_checkpoint() && latest_then_ != resumed_->path.filename());
+}
+
 // Of the run that is named, or of the newest one that has a checkpoint: one that was killed before its first hides none.
 void Session::choose_checkpoint() {
   std::vector<std::string> passed_over;  // checkpoints that cannot be used, and why
@@ -201,6 +210,7 @@ void Session::choose_checkpoint() {
   const std::vector<fs::path> runs = named.run.empty() ? runs_with_checkpoints() : std::vector<fs::path>{named.run};
   for (const fs::path& run : runs) {
     const auto place = checkpoint_place_of(run);
+    latest_then_ = place->pointed_to("latest");
     const auto read = [&](const std::string& name) { return place->read(name); };
     resumed_ = named.checkpoint.empty() ? place->newest(pass_over)
                                         : first_whole({named.checkpoint}, checkpoint_folder_of(run), read, pass_over);

@@ -3,12 +3,14 @@
 #include <malloc.h>
 
 #include <filesystem>
+#include <memory>
 #include <utility>
 
 #include "config/document.h"
 #include "millrace/error.h"
 #include "millrace/storage.h"
 #include "network/tensor_file.h"
+#include "run/best_checkpoint.h"
 #include "run/fetched_weights.h"
 #include "run/median_weights.h"
 #include "run/probe.h"
@@ -140,13 +142,19 @@ void Session::exchange_evaluated() {
   }
 }
 
-// Those that other graphs see, which `use` reads from the replicas while it writes them. All processes call it; `use` is called
-// where this one writes files.
-void Session::with_weights(const std::function<void(WeightsFile& weights)>& use) {
-  if (pipeline_.run.folder.empty() || options_.only_main) return;
+std::map<std::string, std::string> Session::weights_metadata() const {
   std::map<std::string, std::string> metadata = plans_of(replicas_, devices_.devices);
   metadata.merge(metadata_of(builds_.front()->classes()));
   if (usage_) metadata.merge(metadata_of(usage_as_run()));
+  return metadata;
+}
+
+// Those that other graphs see, which `use` reads from the replicas while it writes them. All processes call it; `use` is called
+// where this one writes files. `more`: metadata.
+void Session::with_weights(const std::function<void(WeightsFile& weights)>& use, std::map<std::string, std::string> more) {
+  if (pipeline_.run.folder.empty() || options_.only_main) return;
+  std::map<std::string, std::string> metadata = weights_metadata();
+  metadata.merge(more);
   exchange_evaluated();
   try {
     const auto statistics = mean_statistics(replicas_, *pipeline_.network, pipeline_.run.load, options_.group);
@@ -184,39 +192,103 @@ std::string Session::save_weights(const std::string& name) {
   return file;
 }
 
-// Where the disk does not take the best weights, they wait in memory.
-BestSaved Session::save_best(std::optional<std::uint64_t> found) {
+// Returns why the disk does not take them; "": it has.
+std::string Session::write_best(const WeightsFile& weights, const std::string& path) const {
+  try {
+    write_finite(weights, path);
+    return {};
+  } catch (const Error& error) {
+    if (error.kind() != ErrorKind::storage) throw;
+    return error.what();
+  }
+}
+
+// Best weights that the disk does not take wait in memory.
+void Session::keep_best(BestLeft left) {
+  best_left_ = std::move(left);
+  if (std::exchange(told_of_best_, true)) return;
+  observers_.warn(fmt::format("the best weights, after step {}, wait in memory and are tried again: {}", best_left_->best.step,
+                              best_left_->cause));
+}
+
+BestSaved Session::save_best(const std::optional<BestWeights>& found) {
   const std::string path = (log_->folder() / kBestWeights).string();
   BestSaved saved;
-  const auto write = [&](const WeightsFile& weights) -> std::string {
-    try {
-      write_finite(weights, path);
-      saved.file = path;
-      return {};
-    } catch (const Error& error) {
-      if (error.kind() != ErrorKind::storage) throw;
-      return error.what();
-    }
-  };
   if (found) {
     best_left_.reset();
-    with_weights([&](WeightsFile& weights) {
-      std::string cause = write(weights);
-      if (cause.empty()) return;
-      weights.keep(path);
-      best_left_ = BestLeft{*found, std::move(weights), std::move(cause)};
-    });
+    with_weights(
+        [&](WeightsFile& weights) {
+          std::string cause = write_best(weights, path);
+          if (cause.empty()) {
+            saved.file = path;
+          } else {
+            weights.keep(path);
+            keep_best({*found, std::move(weights), std::move(cause)});
+          }
+        },
+        metadata_of(*found));
   } else if (best_left_) {
-    best_left_->cause = write(best_left_->weights);
-    if (best_left_->cause.empty()) best_left_.reset();
+    best_left_->cause = write_best(best_left_->weights, path);
+    if (best_left_->cause.empty()) {
+      saved.file = path;
+      best_left_.reset();
+    }
   }
-  if (!best_left_) return saved;
-  if (!std::exchange(told_of_best_, true)) {
-    observers_.warn(fmt::format("the best weights, after step {}, wait in memory and are tried again: {}", best_left_->step,
-                                best_left_->cause));
-  }
-  saved.waits = true;
+  saved.waits = best_left_.has_value();
   return saved;
+}
+
+// What a run that goes on behind a checkpoint finds as its best weights are those that the checkpoint knows, or those that come
+// again. Others are set aside, and the file holds again what the checkpoint knows; else the next figure is the best so far.
+void Session::mend_best_weights(CheckpointPlace& place, const std::filesystem::path& run) {
+  if (!pipeline_.best) return;
+  const std::string figure = pipeline_.best->text(), path = (run / kBestWeights).string();
+  RunState& state = resumed_->checkpoint.state;
+  const auto known = best_weights_of(state, figure), there = best_weights_in(path);
+  std::error_code ignored;
+  const bool says_nothing = !there && std::filesystem::exists(path, ignored);
+  if (says_nothing || belongs(there, known, leaves_a_course())) return;
+  std::string text = fmt::format("'{}' was not there", path);
+  if (there) {
+    try {
+      text = fmt::format("the best weights of a course that the run has left, {} = {} after step {}, are in '{}' now",
+                         there->figure, there->value, there->step, set_aside(path, *there).string());
+    } catch (const Error& error) {
+      return observers_.warn(fmt::format("'{}' holds the best weights of a course that the run has left, after step {}: {}", path,
+                                         there->step, error.what()));
+    }
+  }
+  std::string back = known ? put_best_back(place, path, *known) : std::string();
+  if (back.empty()) {
+    back = known ? fmt::format("no checkpoint has the weights after step {}, and the next figure is the best so far", known->step)
+                 : "the next figure is the best so far";
+    if (known) state.watched[best_key(figure)] = {.best = {}, .best_step = 0, .passes = state.watched[best_key(figure)].passes};
+  }
+  observers_.warn(fmt::format("{}; {}", text, back));
+}
+
+// Returns what to say of it; "": these weights are nowhere.
+std::string Session::put_best_back(CheckpointPlace& place, const std::string& path, const BestWeights& known) {
+  const std::string done = fmt::format("'{}' holds the weights after step {} again", path, known.step);
+  if (take_back(path, known)) return done;
+  const RunState::Watched& watched = resumed_->checkpoint.state.watched.at(best_key(known.figure));
+  std::optional<Weights> found;
+  if (known.step == resumed_->checkpoint.state.step) {
+    found = evaluated_weights(resumed_->checkpoint);
+  } else if (const auto other = best_checkpoint(place, best_key(known.figure), watched)) {
+    found = evaluated_weights(other->checkpoint);
+  }
+  if (!found) return {};
+  const auto values = std::make_shared<const Weights>(std::move(*found));
+  std::map<std::string, std::string> metadata = weights_metadata();
+  metadata.merge(metadata_of(known));
+  WeightsFile weights(
+      *pipeline_.network, [values](int parameter) { return (*values)[static_cast<std::size_t>(parameter)]; },
+      std::move(metadata));
+  std::string cause = write_best(weights, path);
+  if (cause.empty()) return done;
+  keep_best({known, std::move(weights), std::move(cause)});
+  return fmt::format("the weights after step {} are to be put there", known.step);
 }
 
 // Of weights that the run's folder did not take: in the folder of --rescue, where there is one.
@@ -251,7 +323,7 @@ void Session::save_results(RunResult& result) {
     }
   });
   if (best_left_) {
-    const std::uint64_t step = best_left_->step;
+    const std::uint64_t step = best_left_->best.step;
     if (const std::string file = save_best({}).file; !file.empty()) {
       requests_.honour({.kind = RequestKind::save, .by = StopRules::kBest, .text = {}}, step, file);
     } else {

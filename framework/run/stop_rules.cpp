@@ -97,7 +97,7 @@ void StopRules::lower_rate(std::uint64_t done) {
 
 std::map<std::string, RunState::Watched> StopRules::state() const {
   std::map<std::string, RunState::Watched> state;
-  if (best_) state[fmt::format("{} {}", kBest, best_->name())] = {saved_best_.best, saved_best_.best_step, best_->state().passes};
+  if (best_) state[best_key(best_->name())] = {saved_best_.best, saved_best_.best_step, best_->state().passes};
   if (improving_) state[fmt::format("stop.figure {}", improving_->name())] = improving_->state();
   if (plateau_) state[fmt::format("plateau.figure {}", plateau_->name())] = plateau_->state();
   if (kept_) state[fmt::format("checkpoint.best {}", kept_->name())] = kept_->state();

@@ -11,6 +11,7 @@
 #include "config/plan.h"
 #include "millrace/communicator.h"
 #include "millrace/run_events.h"
+#include "run/best_weights.h"
 #include "run/build.h"
 #include "run/requests.h"
 #include "run/run_state.h"
@@ -60,6 +61,8 @@ class StopRules {
   // `done`: steps; no later one has begun.
   Best conclude(std::uint64_t done, bool goes_on);
 
+  // What conclude() has found the best weights at, in the process that has the figures. REQUIRES: Best::weights.
+  BestWeights best_found() const { return {best_->name(), best_->state().best_step, best_->state().best.value_or(0)}; }
   // The best weights by run.best are written.
   void best_is_saved() { saved_best_ = best_->state(); }
   // A best of which the weights are not written is none: another pass may be the best after a resume.

@@ -22,6 +22,7 @@ Training::Training(Parts parts)
       steps_per_epoch_(std::max<std::uint64_t>(parts.builds.front()->steps_per_epoch(), 1)),
       rules_(parts.pipeline, parts.options.group, parts.requests),
       begun_with_(parts.first_step),
+      best_waits_(parts.best_waits),
       reported_(has_reports(parts.builds.front()->plan())),
       done_(parts.first_step) {
   for (const auto& build : parts_.builds) every_.push_back(build->plan().when);
@@ -306,7 +307,7 @@ void Training::save_best(std::uint64_t done, bool is_new) {
   if (!best_waits_) return;
   RequestEvent request{.kind = RequestKind::save, .by = StopRules::kBest, .text = {}};
   try {
-    const BestSaved saved = parts_.save_best(is_new ? best_waits_ : std::nullopt);
+    const BestSaved saved = parts_.save_best(is_new ? std::optional(rules_.best_found()) : std::nullopt);
     if (saved.waits) return;
     if (!saved.file.empty()) {
       rules_.best_is_saved();

@@ -39,9 +39,10 @@ class Training {
     const std::vector<std::unique_ptr<Agreement>>& agreements;  // by graph; empty: this process is alone
     std::function<void()> started;                              // observers know that the run has begun
     std::function<std::string(const std::string& name)> save;   // writes the weights; the file, "" when the run has no folder
-    // The best weights, which are those after this step; nothing: those that wait are tried again.
-    std::function<BestSaved(std::optional<std::uint64_t> found)> save_best;
-    const RunState* resumed;  // of the checkpoint that the run goes on behind; null: it begins
+    // The best weights, which were found now; nothing: those that wait are tried again.
+    std::function<BestSaved(const std::optional<BestWeights>& found)> save_best;
+    std::optional<std::uint64_t> best_waits;  // steps done with the best weights that wait, of a run that goes on
+    const RunState* resumed;                  // of the checkpoint that the run goes on behind; null: it begins
     std::filesystem::path resumed_from;
     Checkpoints* checkpoints;                        // of rank 0; null: the run writes none
     std::function<std::string()> newest_checkpoint;  // words for a message, of rank 0: "the run has no checkpoint"
@@ -83,6 +84,7 @@ class Training {
   void save_best(std::uint64_t done, bool is_new);
   void end_requests();
   // training_checkpoints.cpp
+  std::uint64_t first_step_before(const RunState& state) const;
   void go_on_from(const RunState& state);
   void finish_boundary();
   void ask_for_checkpoints();
@@ -111,6 +113,7 @@ class Training {
   int checkpoint_signals_ = 0;                 // that were asked for
   std::uint64_t begun_with_;                   // step of the run: first_step, or that of the run that goes on
   std::vector<std::size_t> passes_left_;       // graphs that were due at this boundary when the run was stopped
+  bool epoch_is_over_ = false;                 // of a run that goes on: its first step ends an epoch that was under way
   std::optional<std::uint64_t> best_waits_;    // steps done with the best weights, which are not written yet
   std::optional<std::uint64_t> checkpointed_;  // steps done in the newest checkpoint
   Clock::time_point ticked_;

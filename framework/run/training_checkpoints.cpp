@@ -2,22 +2,51 @@
 #include <algorithm>
 #include <utility>
 
+#include "millrace/loss.h"
 #include "run/training.h"
 
 namespace millrace {
+namespace {
+
+// Of another loss, which --allow-change allows, the sums may be others.
+bool are_sums_of(const Loss* loss, const StepSums& sums) {
+  if (loss == nullptr) return false;
+  const std::size_t named = loss->info().sums.size();
+  return loss->info().class_matrix ? sums.values.size() > named : sums.values.size() == named;
+}
+
+}  // namespace
+
+// The step with which the run began, as batches of today's size count it.
+std::uint64_t Training::first_step_before(const RunState& state) const {
+  const std::uint64_t is = parts_.builds.front()->batch().size;
+  if (state.batch_size == 0 || state.batch_size == is) return state.first_step;
+  const std::uint64_t epoch = state.step - state.step_of_epoch;  // its first step, as it was counted then
+  if (state.first_step <= epoch) return 0;                       // all of the epoch under way is the run's
+  const std::uint64_t before = (state.first_step - epoch) * state.batch_size / is;
+  return state.epoch * steps_per_epoch_ + std::min(before, steps_per_epoch_);
+}
 
 void Training::go_on_from(const RunState& state) {
-  begun_with_ = state.first_step;
+  begun_with_ = first_step_before(state);
   rules_.restore(state.watched);
-  if (state.rate_factor != 1) parts_.requests.set_factor(state.step, state.rate_factor);
+  if (state.rate_factor != 1) parts_.requests.set_factor(parts_.first_step, state.rate_factor);
   const RunState::Epoch& epoch = state.so_far;
+  const GraphBuild& main = *parts_.builds.front();
   const std::uint64_t steps = parts_.first_step - first_step_of(state.epoch);  // as batches of today's size count them
+  epoch_is_over_ = steps > 0 && parts_.first_step % steps_per_epoch_ == 0;
   if (epoch.steps > 0 && steps > 0) {
+    std::shared_ptr<const Loss> loss;  // of the steps that the epoch still has, if there are any
+    if (epoch_is_over_) loss = main.loss();
+    if (!are_sums_of(loss.get(), epoch.sums)) loss = nullptr;
     training_seconds_ = seconds_before_ = epoch.seconds;
     samples_before_ = epoch.samples;
-    parts_.log.restore(
-        parts_.builds.front()->plan().name, state.epoch,
-        {.loss = nullptr, .sums = epoch.sums, .samples = epoch.samples, .steps = steps, .stream_hash = epoch.stream_hash});
+    parts_.log.restore(main.plan().name, state.epoch,
+                       {.loss = std::move(loss),
+                        .sums = epoch.sums,
+                        .samples = epoch.samples,
+                        .steps = steps,
+                        .stream_hash = epoch.stream_hash});
   }
   for (std::size_t g = 1; g < parts_.builds.size(); ++g) {
     const std::string& name = parts_.builds[g]->plan().name;
@@ -27,11 +56,18 @@ void Training::go_on_from(const RunState& state) {
   if (passes_left_.empty() && is_same_step) checkpointed_ = state.step;
 }
 
-// What the run that was stopped did not come to.
+// What the run that was stopped did not come to. Larger batches may leave nothing to do of its epoch, which then ends here.
 void Training::finish_boundary() {
-  if (passes_left_.empty() || stop_requested()) return;
-  run_passes(std::exchange(passes_left_, {}));
-  end_boundary(parts_.first_step);
+  const std::uint64_t done = parts_.first_step;
+  if ((passes_left_.empty() && !epoch_is_over_) || stop_requested()) return;
+  if (epoch_is_over_) end_epoch((done - 1) / steps_per_epoch_, done);
+  std::vector<std::size_t> due;
+  for (std::size_t g = 1; g < every_.size(); ++g) {
+    const bool was_due = std::ranges::find(passes_left_, g) != passes_left_.end();
+    if (was_due || (epoch_is_over_ && every_[g].due(done, steps_per_epoch_, parts_.total_steps))) due.push_back(g);
+  }
+  run_passes(due);
+  end_boundary(done);
 }
 
 void Training::ask_for_checkpoints() {

@@ -13,8 +13,6 @@
 namespace millrace {
 namespace {
 
-constexpr double kReportPatience = 10;  // seconds for the reports of steps that devices have done
-
 // Who the run waits for, from what the stages did: the data stages when the gate had no batch, else the training step.
 std::string who_is_waited_for(const Graph::Figures& now) {
   if (now.waited_for_data_seconds <= now.waited_for_step_seconds) return "the training step";
@@ -87,9 +85,9 @@ RunLog::Sums Training::await_reports(const std::string& name, std::uint64_t epoc
   RunLog::Sums sums = parts_.log.sums(name, epoch);
   while (reported_ && sums.steps < expected) {
     if (is_drained()) break;
-    if (waited.look() > kReportPatience) {
+    if (waited.look() > parts_.options.report_patience) {
       parts_.log.warn(fmt::format("[{}]: {} of {} steps of epoch {} were reported within {} s; figures leave out the others",
-                                  name, sums.steps, expected, epoch + 1, kReportPatience));
+                                  name, sums.steps, expected, epoch + 1, parts_.options.report_patience));
       reported_ = sums.steps > 0;
       break;
     }
@@ -104,11 +102,11 @@ RunLog::Sums Training::await_reports(const std::string& name, std::uint64_t epoc
 void Training::await_steps(std::uint64_t done) {
   WaitedTime waited;
   while (tells_steps_ && !parts_.log.has_told_until(done) && !is_drained()) {
-    if (waited.look() > kReportPatience) {
+    if (waited.look() > parts_.options.report_patience) {
       parts_.log.warn(
           fmt::format("step {}: what its stages promised to tell of it has not come within {} s; steps are told later "
                       "than their epochs from here on",
-                      done, kReportPatience));
+                      done, parts_.options.report_patience));
       tells_steps_ = false;
     }
     std::this_thread::sleep_for(std::chrono::microseconds(200));
@@ -118,7 +116,7 @@ void Training::await_steps(std::uint64_t done) {
 // Of a pass that this process has done: the other processes' reports are on their way.
 void Training::await_others(const std::string& name, std::uint64_t epoch, std::uint64_t expected) {
   WaitedTime waited;
-  while (parts_.log.sums(name, epoch).steps < expected && waited.look() < kReportPatience) {
+  while (parts_.log.sums(name, epoch).steps < expected && waited.look() < parts_.options.report_patience) {
     std::this_thread::sleep_for(std::chrono::microseconds(200));
   }
 }

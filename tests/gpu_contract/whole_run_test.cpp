@@ -7,6 +7,9 @@
 #include <filesystem>
 #include <fstream>
 
+#include "millrace/error.h"
+#include "millrace/run.h"
+#include "millrace/step.h"
 #include "run/session.h"
 #include "testkit/recording.h"
 #include "testkit/stages.h"
@@ -78,6 +81,35 @@ last = "keep"
 test_time = "flip_translate"
 )";
 
+// Promises a figure of the third step, and does not tell it.
+class PromisesInVain : public Stage {
+ public:
+  struct Params {};
+  static void describe(StageDescription<Params>& d) {
+    d.name("promises_in_vain").text("Breaks a promise.");
+    d.input(payload::kGradientBucket).output(payload::kGradientBucket).per_replica();
+  }
+  PromisesInVain(const Params&, const StageContext& context) : context_(context) {}
+  void process(int, Packet packet, Output& output) override {
+    const std::uint64_t step = static_cast<const GradientBucket&>(*packet.payload).step;
+    if (step == 2 && context_.replica == 0) context_.run->promise_scalar(context_.graph, step, "fairness");
+    output.emit(0, std::move(packet));
+  }
+
+ private:
+  const StageContext context_;
+};
+
+// Notes what it is told.
+class Told : public RunObserver {
+ public:
+  void warning(const WarningEvent& e) override { warnings.push_back(e.text); }
+  void step(const StepEvent& e) override { steps.push_back(e.step); }
+  void epoch(const EpochEvent& e) override { epochs.push_back(e.epoch); }
+  std::vector<std::string> warnings;
+  std::vector<std::uint64_t> steps, epochs;
+};
+
 class WholeRun : public testing::Test {
  protected:
   void SetUp() override {
@@ -93,6 +125,7 @@ class WholeRun : public testing::Test {
       registry_.load((plugins / fmt::format("{}.so", plugin)).string());
     }
     add_stages(registry_);
+    registry_.add_stage<PromisesInVain>();
     registry_.add(BackendType{.name = "recording", .text = "", .plugin = "", .create = [this] { return recording_; }});
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
@@ -133,6 +166,50 @@ TEST_F(WholeRun, AnAsynchronousDeviceEndsWithTheSameWeightsAsTheProcessor) {
     EXPECT_EQ(run_recording({.seed = seed}), expected) << "seed " << seed;
     for (const Violation& violation : recording_->violations()) ADD_FAILURE() << violation.text();
   }
+}
+
+TEST_F(WholeRun, AFigureThatIsPromisedAndNeverToldHoldsTheRunUpOnce) {
+  const Pipeline pipeline =
+      load_pipeline((folder_ / "pipeline.toml").string(),
+                    {"train.flow=[\"read\", \"paint\", \"batch\", \"forward_backward\", \"allreduce\", \"promises_in_vain\", "
+                     "\"optimizer\", \"metrics\"]"},
+                    registry_);
+  const auto told = std::make_shared<Told>();
+  SessionOptions options;
+  options.observer = told;
+  options.report_patience = 0.05;
+  Session(pipeline, registry_, options).run();
+  const std::vector<std::string> expected = {
+      "step 4: what its stages promised to tell of it has not come within 0.05 s; steps are told later than their epochs from "
+      "here on"};
+  EXPECT_EQ(told->warnings, expected);
+  EXPECT_EQ(told->steps, (std::vector<std::uint64_t>{1, 2, 4, 5, 6, 7, 8, 9, 10, 11, 12}));
+  EXPECT_EQ(told->epochs, (std::vector<std::uint64_t>{1, 2, 3}));
+}
+
+// Between the choice of a checkpoint and the first step samples are listed and networks compiled, which may take minutes.
+TEST_F(WholeRun, ARunWithWhichAnotherProcessHasGoneOnIsLeftAlone) {
+  const Pipeline pipeline = load_pipeline((folder_ / "pipeline.toml").string(),
+                                          {"run.folder=" + (folder_ / "runs").string(), "checkpoint.every=epoch"}, registry_);
+  const std::filesystem::path run = Session(pipeline, registry_, {}).run().folder;
+  const std::filesystem::path latest = run / "checkpoints" / "latest";
+  SessionOptions options;
+  options.resume = run.string();
+  {
+    Session late(pipeline, registry_, options);
+    std::ofstream(latest) << "step-000000004\n";
+    try {
+      late.run();
+      ADD_FAILURE() << "it went on";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.kind(), ErrorKind::run);
+      EXPECT_EQ(error.message(), fmt::format("another process has gone on with the run in '{0}' since this one chose "
+                                             "'{0}/checkpoints/step-000000012': the newest checkpoint is 'step-000000004' now; "
+                                             "start again",
+                                             run.string()));
+    }
+  }
+  EXPECT_EQ(Session(pipeline, registry_, options).run().step, 12U);
 }
 
 // One bucket a step, four waits for it and two of the optimizer: steps are counted from 0.

@@ -203,6 +203,20 @@ TEST_F(NotFinite, ARunBehindAnOlderCheckpointGoesBackToThatOne) {
       << outcome.err;
 }
 
+// The best was found behind step 4, and the run goes back to step 3.
+TEST_F(NotFinite, TheBestWeightsOfACourseThatWentWrongAreSetAside) {
+  const Outcome outcome = run("runs", {"checkpoint.every=3 steps", "run.best=validate.loss", "train.poison.step=6",
+                                       "run.on_nan=rollback", "run.nan_limit=1", "run.nan_rate_factor=0.1"});
+  EXPECT_EQ(outcome.code, 1) << outcome.err;
+  const fs::path aside = run_in("runs") / "best-step-4.safetensors", best = run_in("runs") / "best.safetensors";
+  EXPECT_NE(outcome.err.find(fmt::format(" after step 4, are in '{}' now; the next figure is the best so far", aside.string())),
+            std::string::npos)
+      << outcome.err;
+  ASSERT_TRUE(fs::exists(aside));
+  ASSERT_TRUE(fs::exists(best));
+  EXPECT_NE(read_file(aside), read_file(best)) << "with another rate";
+}
+
 TEST_F(NotFinite, ThePlaceWhereItBeginsIsNamed) {
   const std::string gradient = explained("gradient", kGradients);
   EXPECT_NE(gradient.find("step-000000002': step 3: gradient_norm is nan"), std::string::npos) << gradient;
