@@ -16,7 +16,7 @@ void write_to_stderr(std::string_view text) noexcept;
 // print_to_stderr("weights: {}\n", path)
 template <class... Args>
 void print_to_stderr(fmt::format_string<Args...> format, const Args&... args) {
-  write_to_stderr(fmt::format(format, args...));
+  write_to_stderr(fmt::vformat(format, fmt::make_format_args(args...)));
 }
 
 }  // namespace millrace
