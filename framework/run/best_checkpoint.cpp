@@ -74,7 +74,7 @@ void mend_best(CheckpointPlace& checkpoints, RunState& state, const std::functio
     const std::string name = checkpoints.pointed_to("best");
     // A later one is of a course that the run has left, or comes again.
     const bool is_there = std::find(names.begin(), names.end(), name) != names.end() && step_of_checkpoint(name) <= state.step;
-    if (is_there && step_of_checkpoint(name) >= watched.best_step) continue;
+    if (is_there && step_of_checkpoint(name) >= watched.best_step && read_whole(checkpoints, name)) continue;
     if (const auto found = best_checkpoint(checkpoints, key, watched)) {
       checkpoints.point_to("best", found->path.string());
       continue;

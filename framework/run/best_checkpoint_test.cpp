@@ -130,6 +130,13 @@ TEST_F(BestCheckpointTest, OneThatIsGoneIsSaidAndTheOneBeforeIsTheBest) {
   EXPECT_EQ(warnings_, "the best checkpoint, after step 2, is not there or damaged: 'step-000000001' is the best so far\n");
 }
 
+TEST_F(BestCheckpointTest, OneThatIsDamagedIsSaid) {
+  const fs::path file = folder_.path() / checkpoint_name(2) / "state.safetensors";
+  fs::resize_file(file, fs::file_size(file) - 1);
+  EXPECT_FALSE(mended().best);
+  EXPECT_EQ(warnings_, "the best checkpoint, after step 2, is not there or damaged: the next figure is the best so far\n");
+}
+
 TEST_F(BestCheckpointTest, ADamagedOneIsNotPointedTo) {
   fs::remove(folder_.path() / "best");
   fs::resize_file(folder_.path() / checkpoint_name(2) / "state.json", 1);
