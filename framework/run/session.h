@@ -206,7 +206,7 @@ class Session {
   void check_checkpoint_folder() const;
   void find_checkpoint();
   void choose_checkpoint();
-  void begin_or_refuse(const std::filesystem::path& named, const std::vector<std::string>& passed_over);
+  void begin_or_refuse(const NamedRun& named, const std::vector<std::string>& passed_over);
   std::string checkpoints_elsewhere(const std::filesystem::path& named) const;
   std::filesystem::path checkpoints_on_record(const std::filesystem::path& run, const std::string& folder) const;
   void share_choice(bool failed);

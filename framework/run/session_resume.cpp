@@ -225,24 +225,29 @@ void Session::choose_checkpoint() {
     return;
   }
   if (!named.run.empty()) resumed_run_ = named.run;
-  if (!options_.replays) return begin_or_refuse(named.run, passed_over);
+  if (!options_.replays) return begin_or_refuse(named, passed_over);
   for (std::string& text : passed_over) observers_.warn(std::move(text));
 }
 
 // Nothing was found to go on behind. With resume = "auto" a first run begins; one whose checkpoints are all damaged does not,
 // since what it has done would be lost unseen.
-void Session::begin_or_refuse(const fs::path& named, const std::vector<std::string>& passed_over) {
-  const std::string elsewhere = checkpoints_elsewhere(named);
+void Session::begin_or_refuse(const NamedRun& named, const std::vector<std::string>& passed_over) {
+  const std::string elsewhere = checkpoints_elsewhere(named.run);
   if (!options_.resume && passed_over.empty()) {
     if (!elsewhere.empty()) observers_.warn("a new run begins" + elsewhere);
     return;
   }
   const std::string usable = passed_over.empty() ? "" : " that can be used";
-  std::string text = named.empty() ? fmt::format("{}: no run in '{}' has a checkpoint{}", asked(),
-                                                 (fs::path(pipeline_.run.folder) / pipeline_.run.name).string(), usable)
-                                   : fmt::format("{}: the run in '{}' has no checkpoint{}", asked(), named.string(), usable);
+  std::string text = named.run.empty()
+                         ? fmt::format("{}: no run in '{}' has a checkpoint{}", asked(),
+                                       (fs::path(pipeline_.run.folder) / pipeline_.run.name).string(), usable)
+                         : fmt::format("{}: the run in '{}' has no checkpoint{}", asked(), named.run.string(), usable);
   text += elsewhere;
-  if (!passed_over.empty()) {
+  if (!named.checkpoint.empty()) {
+    text = fmt::format("{}: '{}' cannot be used; --resume '{}' goes on behind the newest one that can", asked(), named.checkpoint,
+                       named.run.string());
+    for (const std::string& each : passed_over) text += fmt::format("\n  {}", each);
+  } else if (!passed_over.empty()) {
     text +=
         fmt::format("; to begin a new run, leave out {}, or give it another run.name", options_.resume ? "--resume" : "resume");
     for (const std::string& each : passed_over) text += fmt::format("\n  {}", each);
