@@ -215,8 +215,8 @@ void expect_run(const std::string& stage, int code, const std::vector<std::strin
 }
 
 TEST(HostileRun, NamesTheStageThatThrows) {
-  expect_run("throws", 1, {"stage 'train.throws': ", "sample '", "boom"});
-  expect_run("throws_number", 1, {"stage 'train.throws_number': ", "sample '", "an exception of unknown type"});
+  expect_run("throws", 1, {"stage 'train.throws' (", "t.toml:11:33): sample '", "boom"});
+  expect_run("throws_number", 1, {"stage 'train.throws_number' (", "): sample '", "an exception of unknown type"});
   expect_run("constructor_throws", 1, {"[train.constructor_throws]: boom"});
   expect_run("constructor_throws", 1, {"[train.constructor_throws]: an exception of unknown type"},
              {"--set", "train.constructor_throws.number=true"});
@@ -234,9 +234,10 @@ TEST(HostileRun, RefusesWhatAStageMakesOfSamples) {
 }
 
 TEST(HostileRun, GuardNamesTheStageThatWritesOutsideItsSlot) {
-  expect_run("writes_behind", 1,
-             {"stage 'train.writes_behind': sample '", "it wrote outside the slot of the image (32 x 32 x 3): 1 byte behind it"},
-             {"--guard"});
+  expect_run(
+      "writes_behind", 1,
+      {"stage 'train.writes_behind' (", "): sample '", "it wrote outside the slot of the image (32 x 32 x 3): 1 byte behind it"},
+      {"--guard"});
 }
 
 TEST(HostileRun, GuardChangesNothingOfAGoodRun) {
