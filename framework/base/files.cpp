@@ -101,6 +101,17 @@ std::string PathList::operator[](std::size_t index) const {
   return path;
 }
 
+std::uint64_t PathList::hash() const {
+  std::uint64_t hash = mix64(files_.size());
+  std::string path;
+  for (std::size_t index = 0; index < files_.size(); ++index) {
+    path.clear();
+    append(index, path);
+    hash = combine(hash, hash_text(path));
+  }
+  return hash;
+}
+
 std::size_t PathList::memory() const {
   std::size_t bytes = names_.capacity() + files_.capacity() * sizeof(File) + folders_.capacity() * sizeof(std::string);
   for (const std::string& folder : folders_) bytes += folder.capacity();

@@ -30,6 +30,21 @@ TEST(PathList, KeepsAFoldersNameOnceInWhateverOrderItComes) {
   EXPECT_EQ(list[99'999], "a folder with a long name, of which there are ten, number 9/099999.jpg");
 }
 
+TEST(PathList, HasAnotherHashWithOtherPathsOrAnotherOrder) {
+  const auto hash_of = [](const std::vector<std::string>& paths) {
+    PathList list;
+    for (const std::string& path : paths) list.add(path);
+    list.finish();
+    return list.hash();
+  };
+  const std::uint64_t hash = hash_of({"a/1", "b/2"});
+  EXPECT_EQ(hash_of({"a/1", "b/2"}), hash);
+  for (const std::vector<std::string>& other :
+       {std::vector<std::string>{"b/2", "a/1"}, {"a/1", "b/3"}, {"a/1"}, {"a/1b/", "2"}, {"b/1", "b/2"}}) {
+    EXPECT_NE(hash_of(other), hash);
+  }
+}
+
 TEST(Extensions, AreTheSameInUpperAndLowerCase) {
   const Extensions extensions({"jpg", ".PNG"});
   for (const char* name : {"a.jpg", "a.JPG", "b/c.Png", "b.c/d.jpg"}) EXPECT_TRUE(extensions.match(name)) << name;

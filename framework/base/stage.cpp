@@ -19,6 +19,12 @@ std::string place_of_stage(const Position& at, std::string_view graph, std::stri
   return fmt::format("{}{}[{}.{}]", to_string(at), at.file ? ": " : "", graph, name);
 }
 
+std::uint64_t Source::listing_hash() const {
+  std::uint64_t hash = mix64(size());
+  for (std::uint64_t index = 0; index < size(); ++index) hash = combine(hash, static_cast<std::uint64_t>(label(index)));
+  return hash;
+}
+
 void SampleTransform::process(int, Packet packet, Output& output) {
   const Batch& batch = static_cast<const Batch&>(*packet.payload);
   const auto* cache = dynamic_cast<const SampleCache*>(this);

@@ -86,6 +86,8 @@ GraphBuild::GraphBuild(const GraphPlan& plan, StageContext context) : plan_(&pla
         different_samples_ = order.listed();
         classes_ = order.classes().size();
         if (classes_ > 0) context_.classes = order.classes();
+        count_classes(order);
+        listing_hash_ = source_->listing_hash();
         if (auto colours = source_->colours(); !colours.empty()) context_.colours = std::move(colours);
         require_each_once();
         labelled_ = source_->label(order.listed(0)) >= 0;
@@ -104,6 +106,14 @@ GraphBuild::GraphBuild(const GraphPlan& plan, StageContext context) : plan_(&pla
   }
   image_ = context_.image;
   target_ = context_.target;
+}
+
+void GraphBuild::count_classes(const SampleOrder& order) {
+  class_counts_.assign(classes_, 0);
+  for (std::uint64_t index = 0; classes_ > 0 && index < source_->size(); ++index) {
+    const std::int32_t label = order.label(source_->label(index));
+    if (label >= 0 && static_cast<std::size_t>(label) < classes_) ++class_counts_[static_cast<std::size_t>(label)];
+  }
 }
 
 void GraphBuild::require_steps() const {

@@ -13,6 +13,8 @@
 
 namespace millrace {
 
+class SampleOrder;
+
 bool trains(const GraphPlan& plan);  // gradients flow in it
 // Whether a stage of the graph takes the results of steps, as `metrics` does to report them.
 bool has_reports(const GraphPlan& plan);
@@ -56,6 +58,9 @@ class GraphBuild {
   std::uint64_t fingerprint() const { return context_.fingerprint; }  // of what arrives at `batch`; 0: the source has none
   void set_median_weights(std::vector<double> weights) { context_.median_weights = std::move(weights); }
   std::uint64_t samples() const { return samples_; }  // of an epoch
+  // Of all that the source lists, whatever is chosen of it: samples by class, as classes() has them, and Source::listing_hash().
+  const std::vector<std::uint64_t>& class_counts() const { return class_counts_; }
+  std::uint64_t listing_hash() const { return listing_hash_; }
   // What devices are to keep of this graph; none when no cache in it asks for that.
   std::optional<ResidentSet> resident_set() const;
   std::shared_ptr<const Loss> loss() const;  // of which the graph reports figures; null: it reports none
@@ -66,6 +71,7 @@ class GraphBuild {
 
  private:
   void make(std::size_t index, const StageContext& context, std::size_t instances);
+  void count_classes(const SampleOrder& order);
   void require_sums(std::size_t replicas) const;
   void require_use_of_gradients() const;
   void refuse_random_before_cache() const;
@@ -86,6 +92,8 @@ class GraphBuild {
   std::uint64_t samples_ = 0, different_samples_ = 0;
   std::size_t source_at_ = 0;  // in plan().stages
   std::size_t classes_ = 0;
+  std::vector<std::uint64_t> class_counts_;
+  std::uint64_t listing_hash_ = 0;
   bool labelled_ = false;  // images have labels, as far as can be said without reading them
 };
 

@@ -12,9 +12,8 @@ namespace millrace {
 namespace {
 
 // How the classes differ, as the two sides of a difference; nothing: they are the same.
-void compare_classes(const std::string& source, const std::vector<std::string>& then, const std::vector<std::string>& now,
+void compare_classes(const std::string& key, const std::vector<std::string>& then, const std::vector<std::string>& now,
                      std::vector<Difference>& found) {
-  const std::string key = source + ".classes";
   if (then.size() != now.size()) {
     found.push_back({key, fmt::format("{} classes", then.size()), fmt::format("{} classes", now.size())});
     return;
@@ -23,6 +22,21 @@ void compare_classes(const std::string& source, const std::vector<std::string>& 
   if (was == then.end()) return;
   const auto label = was - then.begin();
   found.push_back({key, fmt::format("class {} '{}'", label, *was), fmt::format("class {} '{}'", label, *is)});
+}
+
+// How the listings differ, of as many samples and the same classes: in the number of a class, where that is known.
+void compare_listings(const std::string& key, const std::string& place, const RunState::Data& then, const RunState::Data& now,
+                      std::vector<Difference>& found) {
+  if (!then.listing_hash || !now.listing_hash || then.listing_hash == now.listing_hash) return;
+  const std::string what =
+      fmt::format("{}{}names of samples, their labels or their order have changed", place, place.empty() ? "" : ": ");
+  const auto [was, is] = std::ranges::mismatch(then.class_counts, now.class_counts);
+  if (was == then.class_counts.end() || is == now.class_counts.end()) {
+    found.push_back({key, fmt::format("{:016x}", *then.listing_hash), fmt::format("{:016x} ({})", *now.listing_hash, what)});
+    return;
+  }
+  const std::string& name = now.classes[static_cast<std::size_t>(is - now.class_counts.begin())];
+  found.push_back({key, fmt::format("{} of class '{}'", *was, name), fmt::format("{} ({})", *is, what)});
 }
 
 template <class Params>
@@ -36,7 +50,8 @@ void add_params(const std::string& table, std::vector<std::string>& keys) {
 }  // namespace
 
 std::vector<Difference> data_differences(const std::map<std::string, RunState::Data>& then,
-                                         const std::map<std::string, RunState::Data>& now) {
+                                         const std::map<std::string, RunState::Data>& now,
+                                         const std::map<std::string, std::string>& places) {
   std::vector<Difference> found;
   for (const auto& [source, was] : then) {
     const auto is = now.find(source);
@@ -44,9 +59,23 @@ std::vector<Difference> data_differences(const std::map<std::string, RunState::D
     if (was.samples != is->second.samples) {
       found.push_back({source + ".samples", std::to_string(was.samples), std::to_string(is->second.samples)});
     }
-    compare_classes(source, was.classes, is->second.classes, found);
+    compare_classes(source + ".classes", was.classes, is->second.classes, found);
+    if (was.samples != is->second.samples || was.classes != is->second.classes) continue;  // their keys allow another listing
+    const auto place = places.find(source);
+    compare_listings(source + ".listing", place == places.end() ? "" : place->second, was, is->second, found);
   }
   return found;
+}
+
+std::map<std::string, std::string> places_of_sources(const Pipeline& pipeline) {
+  std::map<std::string, std::string> places;
+  for (const GraphPlan& graph : pipeline.graphs) {
+    for (const StagePlan& stage : graph.stages) {
+      if (stage.type->role == StageType::Role::source)
+        places[fmt::format("{}.{}", graph.name, stage.name)] = to_string(stage.table_at());
+    }
+  }
+  return places;
 }
 
 void add_keys(const std::string& key, const Value& value, std::vector<std::string>& keys) {
@@ -73,6 +102,8 @@ void add_possible_keys(const Pipeline& pipeline, std::vector<std::string>& keys)
       const std::string table = fmt::format("{}.{}", graph.name, stage.name);
       keys.push_back(table);
       for (const ParamInfo& param : stage.type->params) keys.push_back(fmt::format("{}.{}", table, param.name));
+      if (stage.type->role != StageType::Role::source) continue;
+      for (const char* key : {"samples", "classes", "listing"}) keys.push_back(fmt::format("{}.{}", table, key));
     }
   }
 }

@@ -27,7 +27,7 @@ TEST_F(CheckpointTest, StateKeepsEveryBit) {
   state.batch_size = 80;
   state.stages["optimizer"] = "12";
   state.batches = {{0xfedcba9876543210, 1}, {2, std::numeric_limits<std::uint64_t>::max()}};
-  state.data = {{"train.read", {240, {"circle", "ring"}}}, {"validate.read", {60, {}}}};
+  state.data = {{"train.read", {240, {"circle", "ring"}, {100, 140}, 0xfedcba9876543210}}, {"validate.read", {60, {}}}};
   state.bad_samples = 12;
   state.bad_and_ahead = {{"train", 3, 17, 1}};
   state.metadata["plans"] = "{\"a\": \"\\n\"}";
@@ -48,7 +48,10 @@ TEST_F(CheckpointTest, StateKeepsEveryBit) {
   EXPECT_EQ(read.network, state.network);
   EXPECT_EQ(read.batches, state.batches);
   EXPECT_EQ(read.data.at("train.read").classes, (std::vector<std::string>{"circle", "ring"}));
+  EXPECT_EQ(read.data.at("train.read").class_counts, (std::vector<std::uint64_t>{100, 140}));
+  EXPECT_EQ(read.data.at("train.read").listing_hash, 0xfedcba9876543210);
   EXPECT_EQ(read.data.at("validate.read").samples, 60U);
+  EXPECT_FALSE(read.data.at("validate.read").listing_hash) << "as older checkpoints have it";
   EXPECT_EQ(read.bad_samples, 12U);
   EXPECT_EQ(read.bad_and_ahead, state.bad_and_ahead);
 }

@@ -71,15 +71,24 @@ std::map<std::string, RunState::Watched> to_watched(const Json& json) {
 
 Json of_data(const std::map<std::string, RunState::Data>& all) {
   Json json = Json::object();
-  for (const auto& [source, data] : all) json[source] = {{"samples", data.samples}, {"classes", data.classes}};
+  for (const auto& [source, data] : all) {
+    Json& each = json[source] = {{"samples", data.samples}, {"classes", data.classes}};
+    if (!data.listing_hash) continue;
+    each["class_counts"] = data.class_counts;
+    each["listing_hash"] = *data.listing_hash;
+  }
   return json;
 }
 
 std::map<std::string, RunState::Data> to_data(const Json& json) {
   std::map<std::string, RunState::Data> all;
   for (const auto& [source, each] : json.items()) {
-    each.at("samples").get_to(all[source].samples);
-    each.at("classes").get_to(all[source].classes);
+    RunState::Data& data = all[source];
+    each.at("samples").get_to(data.samples);
+    each.at("classes").get_to(data.classes);
+    if (!each.contains("listing_hash")) continue;
+    each.at("class_counts").get_to(data.class_counts);
+    data.listing_hash = each.at("listing_hash").get<std::uint64_t>();
   }
   return all;
 }

@@ -49,6 +49,9 @@ struct RunState {
   struct Data {
     std::uint64_t samples = 0;         // of an epoch
     std::vector<std::string> classes;  // names by label; empty where it knows none
+    // Of all that it lists, whatever is chosen of it: samples by class, and Source::listing_hash(). Older checkpoints have none.
+    std::vector<std::uint64_t> class_counts = {};
+    std::optional<std::uint64_t> listing_hash = {};
   };
   std::map<std::string, Data> data;  // by source, "train.read"; older checkpoints have none
 

@@ -45,7 +45,8 @@ std::map<std::string, RunState::Data> Session::data() const {
   std::map<std::string, RunState::Data> all;
   for (const auto& build : builds_) {
     if (build->source() == nullptr) continue;
-    all[fmt::format("{}.{}", build->plan().name, build->source_plan().name)] = {build->samples(), build->classes()};
+    all[fmt::format("{}.{}", build->plan().name, build->source_plan().name)] = {build->samples(), build->classes(),
+                                                                                build->class_counts(), build->listing_hash()};
   }
   return all;
 }
@@ -72,7 +73,7 @@ void Session::check_changes() const {
     std::ranges::move(document_differences("network.use", *network_then, *network_now), std::back_inserter(found));
     for (const Value* document : {&*network_then, &*network_now}) add_keys("network.use", *document, keys);
   }
-  std::ranges::move(data_differences(state.data, data()), std::back_inserter(found));
+  std::ranges::move(data_differences(state.data, data(), places_of_sources(pipeline_)), std::back_inserter(found));
   compare("run.precision", state.precision, to_string(precision_));
   compare("run.devices", fmt::format("{}*{}", state.backend, state.replicas),
           fmt::format("{}*{}", devices_.devices.front()->info().backend, devices_.all_replicas));

@@ -196,6 +196,51 @@ TEST_F(GoingOnTest, OtherDataIsRefusedByItsChanges) {
       << renamed.err;
 }
 
+// As many samples of the same classes: another order, another class, two that changed places.
+TEST_F(GoingOnTest, AnotherListingOfAsManySamplesIsRefused) {
+  const fs::path own = folder_.path() / "own";
+  fs::copy(shapes(), own, fs::copy_options::recursive);
+  const Words set = {"data.root=" + own.string()};
+  ASSERT_EQ(run(set).code, 0);
+  const auto images_in = [&](const char* part) {
+    std::vector<fs::path> images;
+    for (const auto& entry : fs::recursive_directory_iterator(own / part)) {
+      if (entry.is_regular_file()) images.push_back(entry.path());
+    }
+    std::sort(images.begin(), images.end());
+    return images;
+  };
+  const auto refusal = [&](const std::string& key) {
+    const Outcome refused = run(set, {"--resume"});
+    EXPECT_EQ(refused.code, 2);
+    const std::string said = between(refused.err, fmt::format("allows a change:\n  {} was ", key), " have changed)\n");
+    EXPECT_NE(said.find("quickstart.toml:"), std::string::npos) << refused.err;
+    EXPECT_NE(said.find(": names of samples, their labels or their order"), std::string::npos) << refused.err;
+    return said;
+  };
+  const fs::path first = images_in("train").front(), second = images_in("train").back();  // of two classes
+  const fs::path last = first.parent_path() / "zzz.jpg", moved = second.parent_path() / "moved.jpg";
+  fs::rename(first, last);
+  EXPECT_EQ(refusal("train.read.listing").find("of class"), std::string::npos);
+  fs::rename(last, moved);
+  EXPECT_NE(refusal("train.read.listing").find(fmt::format(" of class '{}', is ", first.parent_path().filename().string())),
+            std::string::npos);
+  fs::rename(second, last);
+  EXPECT_EQ(refusal("train.read.listing").find("of class"), std::string::npos);
+  const Words allowance = {"--resume", "--check", "--allow-change", "train.read.listing"};
+  const Outcome allowed = run(set, allowance);
+  EXPECT_EQ(allowed.code, 0) << allowed.err;
+  fs::rename(last, second);
+  fs::rename(moved, first);
+  for (const Words& options : {Words{"--resume", "--check"}, allowance}) {
+    const Outcome same = run(set, options);
+    EXPECT_EQ(same.code, 0) << same.err;
+  }
+  const fs::path of_test = images_in("test").front();
+  fs::rename(of_test, of_test.parent_path() / "zzz.jpg");
+  refusal("validate.read.listing");
+}
+
 TEST_F(GoingOnTest, AllowanceOfNothingIsRefused) {
   ASSERT_EQ(run({}).code, 0);
   const Outcome unknown = run({}, {"--resume", "--allow-change", "train.augment.flip"});

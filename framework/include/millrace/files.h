@@ -45,6 +45,7 @@ class PathList {
   std::size_t size() const { return files_.size(); }
   void append(std::size_t index, std::string& to) const;  // REQUIRES: index < size()
   std::string operator[](std::size_t index) const;
+  std::uint64_t hash() const;  // of all paths, in their order. For Source::listing_hash()
   std::size_t memory() const;  // bytes
 
  private:

@@ -226,6 +226,9 @@ class Source : public Stage {
   virtual bool has_rows() const { return false; }
   // Of the listing, with sizes and versions: another number when a sample may have changed. 0: it cannot tell.
   virtual std::uint64_t fingerprint() const { return 0; }
+  // Of what each index stands for: another number when samples have other names below the root, other labels, or another order.
+  // The same where the data have been moved or copied. A run goes on with the same listing. By default of the labels alone.
+  virtual std::uint64_t listing_hash() const;
 
   // A source made of others: their samples come one after the other, each part as often in an epoch as its weight says.
   struct Part {

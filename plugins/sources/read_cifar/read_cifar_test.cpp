@@ -114,6 +114,19 @@ TEST_F(ReadCifarTest, ReadsTheFilesOfASetOneAfterTheOther) {
   EXPECT_EQ(test->label(0), 5);
 }
 
+TEST_F(ReadCifarTest, TheListingsHashFollowsLabelsInTheirOrderWhereverTheFilesLie) {
+  fs::create_directory(root_ / "here");
+  write("here/data_batch_1.bin", record({3}, 0) + record({9}, 1));
+  write("here/data_batch_2.bin", record({0}, 2));
+  const std::uint64_t first = opened("here")->listing_hash();
+  fs::copy(root_ / "here", root_ / "there");
+  EXPECT_EQ(opened("there")->listing_hash(), first);
+  fs::rename(root_ / "there/data_batch_1.bin", root_ / "there/data_batch_3.bin");
+  EXPECT_NE(opened("there")->listing_hash(), first) << "the files come in another order";
+  write("here/data_batch_1.bin", record({9}, 0) + record({3}, 1));
+  EXPECT_NE(opened("here")->listing_hash(), first) << "labels are swapped";
+}
+
 TEST_F(ReadCifarTest, GivesPixelsWithTheirColoursTogether) {
   write("data_batch_1.bin", record({3}, 7));
   const Sample sample = read(*opened(), 0);

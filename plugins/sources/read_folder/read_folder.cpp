@@ -2,6 +2,7 @@
 
 #include "millrace/error.h"
 #include "millrace/plugin.h"
+#include "millrace/random.h"
 #include "millrace/run.h"
 
 namespace millrace {
@@ -79,6 +80,8 @@ void ReadFolder::open() {
     run_->warn(fmt::format("class '{}' has no image in '{}'", listing_.classes[label], options_.root));
   }
 }
+
+std::uint64_t ReadFolder::listing_hash() const { return combine(listing_.paths.hash(), Source::listing_hash()); }
 
 void ReadFolder::read(Sample& sample) {
   const std::uint64_t index = sample.key.index;

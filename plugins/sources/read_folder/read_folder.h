@@ -54,6 +54,7 @@ class ReadFolder : public Source {
   std::int32_t label(std::uint64_t index) const override { return listing_.labels[index]; }
   std::size_t largest_encoded() const override { return listing_.largest; }
   std::uint64_t fingerprint() const override { return listing_.fingerprint; }
+  std::uint64_t listing_hash() const override;
   void read(Sample& sample) override;
   std::size_t memory_bound() const override { return listing_.memory(); }
 

@@ -359,6 +359,28 @@ TEST_F(ReadFolderTest, TheFingerprintFollowsNamesAndContent) {
   EXPECT_NE(fingerprint(), second);
 }
 
+TEST_F(ReadFolderTest, TheListingsHashFollowsNamesAndLabelsWhereverTheFolderLies) {
+  for (const char* name : {"here/a/1.jpg", "here/a/2.jpg", "here/b/1.jpg"}) write(name);
+  const auto hash = [&](const std::string& folder, const std::vector<std::string>& classes = {}) {
+    ReadFolder::Params there = params();
+    there.path = root_ / folder;
+    there.classes = classes;
+    return opened(there)->listing_hash();
+  };
+  const std::uint64_t first = hash("here");
+  fs::copy(root_ / "here", root_ / "there", fs::copy_options::recursive);  // with other times
+  write("there/a/1.jpg", "other bytes");
+  EXPECT_EQ(hash("there"), first);
+  EXPECT_NE(hash("here", {"b", "a"}), first) << "other labels";
+  fs::rename(root_ / "here/a/1.jpg", root_ / "here/a/3.jpg");
+  const std::uint64_t renamed = hash("here");
+  EXPECT_NE(renamed, first);
+  fs::rename(root_ / "here/a/3.jpg", root_ / "here/a/1.jpg");
+  EXPECT_EQ(hash("here"), first);
+  fs::rename(root_ / "here/a/2.jpg", root_ / "here/b/2.jpg");
+  EXPECT_NE(hash("here"), first) << "another class";
+}
+
 TEST_F(ReadFolderTest, AnEmptyFileIsABadSample) {
   write("a/1.jpg", "");
   const auto source = opened(params());

@@ -126,6 +126,18 @@ TEST_F(ReadIdxTest, GivesPixelsAndLabels) {
   EXPECT_EQ(source->largest_encoded(), 4U);
 }
 
+TEST_F(ReadIdxTest, TheListingsHashFollowsLabelsInTheirOrderWhateverTheFilesAreNamed) {
+  const std::uint64_t first = opened(params())->listing_hash();
+  files()["pictures"] = files()["train-images-idx3-ubyte"];
+  files()["numbers"] = files()["train-labels-idx1-ubyte"];
+  auto renamed = params();
+  renamed.path = "mnist/pictures";
+  renamed.labels = "mnist/numbers";
+  EXPECT_EQ(opened(renamed)->listing_hash(), first);
+  files()["numbers"] = idx({3}, {0, 4, 1});
+  EXPECT_NE(opened(renamed)->listing_hash(), first);
+}
+
 TEST_F(ReadIdxTest, KnowsTheTestSetAndNamesWithADot) {
   auto test = params();
   test.set = "test";

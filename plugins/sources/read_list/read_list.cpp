@@ -115,6 +115,12 @@ void ReadList::open() {
   }
 }
 
+std::uint64_t ReadList::listing_hash() const {
+  const std::uint64_t rows = hash_bytes(list_.rows.data(), list_.rows.size() * sizeof(std::uint64_t));
+  const std::uint64_t numbers = hash_bytes(list_.numbers.data(), list_.numbers.size() * sizeof(float), rows);
+  return combine(combine(list_.paths.hash(), numbers), Source::listing_hash());
+}
+
 void ReadList::read(Sample& sample) {
   const std::uint64_t index = sample.key.index;
   sample.label = label(index);

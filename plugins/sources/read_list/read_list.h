@@ -62,6 +62,7 @@ class ReadList : public Source {
   bool has_rows() const override { return columns_.join; }
   std::size_t largest_encoded() const override { return measure_.largest; }
   std::uint64_t fingerprint() const override { return measure_.fingerprint; }
+  std::uint64_t listing_hash() const override;
   void read(Sample& sample) override;
   std::size_t memory_bound() const override { return list_.memory(); }
 

@@ -366,5 +366,35 @@ TEST_F(ReadListTest, TheFingerprintFollowsTheListAndTheFiles) {
   EXPECT_NE(fingerprint(), second);
 }
 
+TEST_F(ReadListTest, TheListingsHashFollowsThePathsLabelsAndNumbersOfTheList) {
+  folder_.write("1.jpg", "one");
+  const auto hash = [&](std::string_view text, bool join = false) {
+    ReadList::Params params = list(text);
+    if (text.starts_with("file_name,label,x")) params.label = "label";
+    if (text.starts_with("file_name,label,x")) params.numbers = {"x"};
+    params.join = join;
+    return opened(params)->listing_hash();
+  };
+  const std::uint64_t labelled = hash("file_name,label\n1.jpg,a\n2.jpg,b\n");
+  folder_.write("1.jpg", "other");
+  EXPECT_EQ(hash("file_name,label\n1.jpg,a\n2.jpg,b\n"), labelled);
+  for (const char* other :
+       {"file_name,label\n1.jpg,b\n2.jpg,a\n", "file_name,label\n1.jpg,a\n3.jpg,b\n", "file_name,label\n2.jpg,b\n1.jpg,a\n"}) {
+    EXPECT_NE(hash(other), labelled) << other;
+  }
+  const std::string first = "file_name,label,x\n1.jpg,a,1\n1.jpg,a,2\n2.jpg,b,3\n";
+  const std::string rows = "file_name,label,x\n1.jpg,a,1\n2.jpg,a,2\n2.jpg,b,3\n";  // of other files
+  for (const bool join : {false, true}) {
+    EXPECT_NE(hash("file_name,label,x\n1.jpg,a,1\n1.jpg,a,2\n2.jpg,b,4\n", join), hash(first, join)) << "a number";
+    EXPECT_NE(hash(rows, join), hash(first, join));
+  }
+}
+
+TEST_F(ReadListTest, TheListingsHashIsTheSameUnderAnotherRoot) {
+  const std::string text = "file_name,label\n1.jpg,a\n";
+  for (const char* name : {"here/1.jpg", "there/1.jpg"}) folder_.write(name, name);
+  EXPECT_EQ(opened(list(text, "here/list.csv"))->listing_hash(), opened(list(text, "there/other.csv"))->listing_hash());
+}
+
 }  // namespace
 }  // namespace millrace

@@ -5,6 +5,7 @@
 #include "millrace/colour.h"
 #include "millrace/error.h"
 #include "millrace/plugin.h"
+#include "millrace/random.h"
 #include "millrace/run.h"
 
 namespace millrace {
@@ -167,6 +168,8 @@ void ReadPairs::open() {
   }
   pairs_.left_out = {};
 }
+
+std::uint64_t ReadPairs::listing_hash() const { return combine(pairs_.images.hash(), pairs_.targets.hash()); }
 
 void ReadPairs::read(Sample& sample) {
   const std::uint64_t index = sample.key.index;

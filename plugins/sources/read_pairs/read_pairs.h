@@ -65,6 +65,7 @@ class ReadPairs : public Source {
   std::optional<TargetSpec> target() const override { return target_; }
   std::size_t largest_encoded() const override { return pairs_.largest; }
   std::uint64_t fingerprint() const override { return pairs_.fingerprint; }
+  std::uint64_t listing_hash() const override;
   void read(Sample& sample) override;
   std::size_t memory_bound() const override { return pairs_.memory(); }
 

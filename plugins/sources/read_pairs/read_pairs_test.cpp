@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <filesystem>
 
 #include "millrace/plugin.h"
 #include "testkit/files.h"
@@ -257,6 +258,26 @@ TEST_F(ReadPairsTest, TheFingerprintFollowsBothFolders) {
   EXPECT_EQ(opened(params())->fingerprint(), first);
   folder_.write("labels/a.png", "other");
   EXPECT_NE(opened(params())->fingerprint(), first);
+}
+
+TEST_F(ReadPairsTest, TheListingsHashFollowsTheNamesOfBothFoldersWhereverTheyLie) {
+  namespace fs = std::filesystem;
+  const auto hash = [&](const ReadPairs::Params& params) { return opened(params)->listing_hash(); };
+  const std::uint64_t first = hash(params());
+  folder_.write("labels/a.png", "other");
+  EXPECT_EQ(hash(params()), first);
+  ReadPairs::Params moved = params();
+  moved.images = folder_ / "there/images";
+  moved.labels = folder_ / "there/labels";
+  fs::create_directory(folder_ / "there");
+  for (const char* name : {"images", "labels"})
+    fs::copy(folder_ / name, folder_ / (std::string("there/") + name), fs::copy_options::recursive);
+  EXPECT_EQ(hash(moved), first);
+  fs::rename(folder_ / "there/labels/a.png", folder_ / "there/labels/a.jpg");  // still its partner
+  EXPECT_NE(hash(moved), first);
+  for (const char* name : {"images", "labels"})
+    fs::rename(folder_ / (std::string(name) + "/b"), folder_ / (std::string(name) + "/c"));
+  EXPECT_NE(hash(params()), first);
 }
 
 TEST_F(ReadPairsTest, ReadsCamVid) {

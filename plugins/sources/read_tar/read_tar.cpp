@@ -249,6 +249,20 @@ std::int32_t ReadTar::label(std::uint64_t index) const {
   return label_of(indexed, index);
 }
 
+std::uint64_t ReadTar::listing_hash() const {
+  std::uint64_t hash = Source::listing_hash();
+  std::vector<float> numbers;
+  for (const Indexed& indexed : shards_) {
+    const std::string& url = indexed.shard.url;
+    hash = combine(hash, hash_text(url.substr(url.rfind('/') + 1)));  // npos + 1 is 0
+    for (std::size_t at = 0; at < indexed.index.size(); ++at) {
+      indexed.index.numbers(at, numbers);
+      hash = combine(hash, hash_bytes(numbers.data(), numbers.size() * sizeof(float), hash_text(indexed.index.name(at))));
+    }
+  }
+  return hash;
+}
+
 void ReadTar::read(Sample& sample) {
   std::uint64_t place = sample.key.index;
   const Indexed& indexed = at(place);

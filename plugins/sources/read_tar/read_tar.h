@@ -60,6 +60,7 @@ class ReadTar : public Source {
   std::optional<TargetSpec> target() const override { return target_; }
   std::uint32_t numbers() const override { return shards_.empty() ? 0 : shards_.front().index.numbers(); }
   std::uint64_t fingerprint() const override { return fingerprint_; }
+  std::uint64_t listing_hash() const override;
   void read(Sample& sample) override;
   std::size_t memory_bound() const override { return memory_; }
 

@@ -336,6 +336,27 @@ TEST_F(ReadTarTest, FingerprintsTellShardsApart) {
   EXPECT_NE(opened({})->fingerprint(), first);
 }
 
+TEST_F(ReadTarTest, TheListingsHashFollowsNamesAndLabelsWhereverTheShardsLie) {
+  std::filesystem::create_directories(folder_.path() / "there");
+  const auto hash = [&](const std::string& place, const std::string& bytes, const ReadTar::Params& more = {}) {
+    ReadTar::Params params = more;
+    params.path = folder_.write(place, bytes);
+    return opened(params)->listing_hash();
+  };
+  const auto shard = [](const std::string& name, const std::string& label, const std::string& image = "1") {
+    return TarWriter().file(name + ".jpg", image).file(name + ".cls", label).file("z.jpg", "2").file("z.cls", "b").end().bytes();
+  };
+  const std::uint64_t first = hash("s.tar", shard("a", "c"));
+  EXPECT_EQ(hash("there/s.tar", shard("a", "c", "another image")), first);
+  EXPECT_NE(hash("s-1.tar", shard("b", "c")), first) << "another name";
+  EXPECT_NE(hash("s-2.tar", shard("a", "b")), first) << "another label";
+  EXPECT_NE(hash("t.tar", shard("a", "c")), first) << "another shard";
+  ReadTar::Params numbers;
+  numbers.numbers = "x";
+  const auto with_number = [](const char* json) { return TarWriter().file("a.jpg", "1").file("a.json", json).end().bytes(); };
+  EXPECT_NE(hash("there/n.tar", with_number("{\"x\": 1}"), numbers), hash("n.tar", with_number("{\"x\": 2}"), numbers));
+}
+
 TEST_F(ReadTarTest, ReadsOnManyThreadsAtOnce) {
   TarWriter tar;
   for (int i = 0; i < 50; ++i) tar.file(fmt::format("{:02}.jpg", i), std::string(static_cast<std::size_t>(i + 1), 'x'));

@@ -150,6 +150,12 @@ std::uint64_t Mix::fingerprint() const {
   return all;
 }
 
+std::uint64_t Mix::listing_hash() const {
+  std::uint64_t all = 1;
+  for (const Child& child : children_) all = combine(all, child.source->listing_hash());
+  return all;
+}
+
 std::size_t Mix::memory_bound() const {
   std::size_t bytes = 0;
   for (const Child& child : children_) bytes += child.source->memory_bound();

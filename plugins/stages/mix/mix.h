@@ -51,6 +51,7 @@ class Mix : public Source {
   std::vector<Part> parts() const override;
   std::size_t largest_encoded() const override;
   std::uint64_t fingerprint() const override;
+  std::uint64_t listing_hash() const override;
   void read(Sample& sample) override;
   std::size_t memory_bound() const override;
 

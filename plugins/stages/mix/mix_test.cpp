@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+
 #include "millrace/plugin.h"
 #include "testkit/files.h"
 #include "testkit/harness.h"
@@ -122,6 +124,23 @@ TEST_F(MixTest, HasTheFingerprintsOfAllSources) {
   EXPECT_NE(opened({folder("drawings"), folder("photos")})->fingerprint(), first);
   folder_.write("drawings/dog/1.jpg", "another drawing");
   EXPECT_NE(fingerprint(), first);
+}
+
+TEST_F(MixTest, HasTheListingsOfAllSourcesInTheirOrder) {
+  namespace fs = std::filesystem;
+  const auto hash = [&](const std::string& place) {
+    return opened({folder(place + "photos"), folder(place + "drawings")})->listing_hash();
+  };
+  const std::uint64_t first = hash("");
+  fs::create_directory(folder_ / "there");
+  for (const char* name : {"photos", "drawings"})
+    fs::copy(folder_ / name, folder_ / (std::string("there/") + name), fs::copy_options::recursive);
+  EXPECT_EQ(hash("there/"), first);
+  EXPECT_NE(opened({folder("drawings"), folder("photos")})->listing_hash(), first);
+  fs::rename(folder_ / "drawings/dog/1.jpg", folder_ / "drawings/dog/2.jpg");
+  EXPECT_NE(hash(""), first);
+  fs::rename(folder_ / "there/drawings/dog/1.jpg", folder_ / "there/drawings/ant/2.jpg");
+  EXPECT_NE(hash("there/"), first) << "another class";
 }
 
 TEST_F(MixTest, ReportsEveryMistakeAtItsPlace) {
