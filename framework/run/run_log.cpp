@@ -1,6 +1,6 @@
 #include "run/run_log.h"
 
-#include <fmt/chrono.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -12,6 +12,7 @@
 #include "millrace/error.h"
 #include "millrace/loss.h"
 #include "millrace/output_file.h"
+#include "run/run_name.h"
 
 namespace millrace {
 namespace {
@@ -25,9 +26,8 @@ std::filesystem::path make_run_folder(const std::filesystem::path& parent, const
   const fs::path base = parent / name;
   std::error_code error;
   fs::create_directories(base, error);
-  const std::string stamp = fmt::format("{:%Y-%m-%dT%H-%M-%S}", fmt::localtime(std::time(nullptr)));
-  for (int attempt = 0; !error; ++attempt) {
-    const fs::path folder = base / (attempt == 0 ? stamp : fmt::format("{}-{}", stamp, attempt + 1));
+  for (RunName run = run_name_at(std::time(nullptr)); !error; ++run.number) {
+    const fs::path folder = base / run.text();
     if (fs::create_directory(folder, error)) return folder;
   }
   fail(ErrorKind::usage, "the run folder cannot be made in '{}': {}; choose another with run.folder", base.string(),

@@ -125,6 +125,39 @@ TEST_F(GoingOnTest, ARunThatWasKilledBeforeItsFirstCheckpointHidesNoOther) {
   }
 }
 
+// A copy is a user's. It is named where it is further than the run that goes on, and where there is no other.
+TEST_F(GoingOnTest, ACopyOfARunIsNotTheNewestRun) {
+  ASSERT_EQ(run({}).code, 0);
+  const fs::path first = newest_run(runs()), copy = first.string() + "_backup";
+  fs::copy(first, copy, fs::copy_options::recursive);
+  const std::string told =
+      fmt::format("'{0}' has {{}}checkpoints, and is passed over, since no run gets such a name: --resume {0} ", copy.string());
+  const auto goes_on_in = [](const Outcome& outcome, const fs::path& folder) {
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(events(outcome, "resume").size(), 1U) << outcome.err;
+    EXPECT_NE(read_file((folder / "metrics.jsonl").string()).find("\"event\":\"resume\""), std::string::npos) << outcome.err;
+  };
+  const Words automatic = {"--set", "checkpoint.resume=auto"};
+  Outcome outcome = run({}, automatic);
+  goes_on_in(outcome, first);
+  EXPECT_EQ(outcome.err.find(copy.string()), std::string::npos) << "it is no further: " << outcome.err;
+  fs::remove_all(first / "checkpoints/step-000000012");
+  std::ofstream(first / "checkpoints/latest") << "step-000000008\n";
+  outcome = run({"run.epochs=2"}, {"--resume", "--allow-change", "run.epochs"});
+  goes_on_in(outcome, first);
+  EXPECT_NE(outcome.err.find(fmt::format(fmt::runtime(told), "later ")), std::string::npos) << outcome.err;
+  EXPECT_EQ(read_file((copy / "metrics.jsonl").string()).find("\"event\":\"resume\""), std::string::npos);
+  fs::remove_all(first);
+  outcome = run({}, {"--resume"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.err.find(fmt::format(fmt::runtime(told), "")), std::string::npos) << outcome.err;
+  goes_on_in(run({}, {"--resume", copy.string()}), copy);
+  outcome = run({}, automatic);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(events(outcome, "start").size(), 1U) << outcome.err;
+  EXPECT_NE(outcome.err.find("a new run begins; '" + copy.string()), std::string::npos) << outcome.err;
+}
+
 TEST_F(GoingOnTest, CheckpointsThatCannotBeReadAreNoReasonToBeginAgain) {
   ASSERT_EQ(run({}).code, 0);
   const fs::path first = newest_run(runs()), checkpoints = first / "checkpoints";
