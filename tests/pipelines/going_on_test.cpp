@@ -274,6 +274,44 @@ TEST_F(GoingOnTest, AFileThatMayGrowNoMoreIsAnErrorAndNoSignal) {
   EXPECT_NE(outcome.err.find("File too large"), std::string::npos) << outcome.err;
 }
 
+TEST_F(GoingOnTest, TheLimitOfProcessorTimeEndsTheRunWithACheckpoint) {
+  Words words = {"/bin/sh", "-c", "ulimit -St 5; exec \"$@\"", "sh"};
+  const Words rest = command({"run.epochs=100000", "checkpoint.every=end"});
+  words.insert(words.end(), rest.begin(), rest.end());
+  RunningProgram program(words);
+  ASSERT_TRUE(program.ends(kPatience)) << program.err();
+  EXPECT_EQ(program.code(), 128 + SIGXCPU) << program.err();
+  EXPECT_NE(program.out().find("\"event\":\"checkpoint\""), std::string::npos) << program.err();
+  EXPECT_NE(program.err().find("\nto go on: "), std::string::npos) << program.err();
+}
+
+// Each second of processor time behind the limit brings another signal. The end waits for an observer that is slow.
+TEST_F(GoingOnTest, FurtherSignalsOfProcessorTimeAreNoSecondRequest) {
+  RunningProgram program(command({"run.epochs=100000", "checkpoint.every=end", "observe.slow.seconds=0.5"}),
+                         {fmt::format("MILLRACE_PLUGIN_PATH={}/tests/listeners", MILLRACE_BINARY_DIR)});
+  ASSERT_TRUE(program.says("\"event\":\"step\"", kPatience)) << program.err();
+  for (int i = 0; i < 600 && !program.ends(0.1); ++i) program.send(SIGXCPU);
+  ASSERT_TRUE(program.ends(0)) << program.err();
+  EXPECT_EQ(program.code(), 128 + SIGXCPU) << program.err();
+  EXPECT_NE(program.out().find("\"event\":\"checkpoint\""), std::string::npos) << program.err();
+  EXPECT_EQ(program.err().find("second signal"), std::string::npos) << program.err();
+}
+
+TEST_F(GoingOnTest, ASignalThatWasIgnoredFromTheStartStaysSo) {
+  Words words = {"/bin/sh", "-c", "trap '' INT TERM USR1; exec \"$@\"", "sh"};
+  const Words rest = command({"run.epochs=100000", "checkpoint.every=end"});
+  words.insert(words.end(), rest.begin(), rest.end());
+  RunningProgram program(words);
+  ASSERT_TRUE(program.says("\"event\":\"step\"", kPatience)) << program.err();
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) program.send(signal);
+  program.send(SIGHUP);
+  ASSERT_TRUE(program.ends(kPatience)) << program.err();
+  EXPECT_EQ(program.code(), 128 + SIGHUP) << program.err();
+  Outcome outcome;
+  outcome.out = program.out();
+  EXPECT_EQ(events(outcome, "checkpoint").size(), 1U) << "that of the end";
+}
+
 // How long training stood still for each checkpoint, in steps: a usual one of the same run is 1.
 std::vector<double> steps_that_training_stood_still(const Outcome& outcome) {
   const auto steps = events(outcome, "step");
