@@ -1,6 +1,7 @@
 #include "base/durable.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -32,6 +33,14 @@ void make_folder(const fs::path& folder, std::error_code& error) {
     sync_folder(each);
     if (each == there || each.empty() || !each.has_relative_path()) return;
   }
+}
+
+bool is_still_at(int open_file, const fs::path& path) {
+  struct stat opened {
+  }, found{};
+  if (::fstat(open_file, &opened) != 0) return true;
+  if (::stat(path.c_str(), &found) != 0) return errno != ENOENT && errno != ENOTDIR;
+  return opened.st_dev == found.st_dev && opened.st_ino == found.st_ino;
 }
 
 }  // namespace millrace

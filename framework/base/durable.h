@@ -14,4 +14,7 @@ void sync_folder(const std::filesystem::path& folder);
 // folder cannot be made.
 void make_folder(const std::filesystem::path& folder, std::error_code& error);
 
+// False: the file or folder that is open has been removed, or moved away from `path`. True where that cannot be told.
+bool is_still_at(int open_file, const std::filesystem::path& path);
+
 }  // namespace millrace

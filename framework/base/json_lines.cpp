@@ -94,8 +94,22 @@ bool LineFile::cut_torn_line() {
   return true;
 }
 
+// Half a line that waits begins anew in another file.
+void LineFile::follow_path() {
+  if (is_still_at(file_, path_)) return;
+  const std::string moved = fmt::format("'{}' was moved away or removed", path_);
+  const int made = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (made < 0) return tell(told_of_moving_, moved + ", and cannot be made again: its lines are lost");
+  ::close(file_);
+  file_ = made;
+  whole_ = -1;
+  folder_is_synced_ = false;
+  if (!std::exchange(told_of_moving_, true)) warn_(moved + ": lines from here on are in a new file of this name");
+}
+
 // A name is safe once its folder is on the disk, which is done with the first lines.
 void LineFile::sync() {
+  follow_path();
   if (!waiting_.empty()) write_waiting();
   if (lost_ > 0 || !waiting_.empty()) {
     errno = cause_;

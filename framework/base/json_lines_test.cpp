@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 #include <limits>
 #include <vector>
@@ -50,6 +51,53 @@ TEST(LineFile, AppendsBehindTheLastWholeLine) {
     std::ifstream stream(path);
     EXPECT_EQ(std::string(std::istreambuf_iterator<char>(stream), {}), before.starts_with("{}") ? "{}\n[]\n" : "[]\n");
   }
+}
+
+class LinesOfAMovedFile : public testing::Test {
+ protected:
+  static std::string text(const std::string& path) {
+    std::ifstream stream(path);
+    return {std::istreambuf_iterator<char>(stream), {}};
+  }
+
+  const testkit::TestFolder folder_;
+  std::vector<std::string> warnings_;
+  const LineFile::Warn warn_ = [this](std::string_view message) { warnings_.emplace_back(message); };
+};
+
+TEST_F(LinesOfAMovedFile, AreInANewOneAndThatIsSaidOnce) {
+  const std::string path = folder_ / "lines.jsonl", moved = folder_ / "lines.jsonl.1";
+  LineFile file(path, warn_);
+  file.write("{}");
+  file.sync();
+  EXPECT_EQ(warnings_, std::vector<std::string>{});
+  std::filesystem::rename(path, moved);
+  file.sync();
+  file.write("[]");
+  EXPECT_EQ(text(moved), "{}\n");
+  EXPECT_EQ(text(path), "[]\n");
+  std::filesystem::remove(path);
+  file.sync();
+  file.write("[1]");
+  file.finish();
+  EXPECT_EQ(text(path), "[1]\n");
+  EXPECT_EQ(warnings_, std::vector<std::string>{
+                           "'" + path + "' was moved away or removed: lines from here on are in a new file of this name"});
+}
+
+TEST_F(LinesOfAMovedFile, AreLostWithItsFolderAndThatIsSaidOnce) {
+  const std::string folder = folder_ / "run", path = folder + "/lines.jsonl";
+  std::filesystem::create_directory(folder);
+  LineFile file(path, warn_);
+  std::filesystem::remove_all(folder);
+  for (int i = 0; i < 2; ++i) file.sync();
+  EXPECT_EQ(warnings_, std::vector<std::string>{"'" + path +
+                                                "' was moved away or removed, and cannot be made again: its lines are lost: No "
+                                                "such file or directory"});
+  std::filesystem::create_directory(folder);
+  file.sync();
+  file.write("{}");
+  EXPECT_EQ(text(path), "{}\n");
 }
 
 // The lines of a run whose disk was full for a while.

@@ -55,6 +55,16 @@ void Checkpoints::lock_folder(const std::filesystem::path& folder) {
   fail(ErrorKind::usage, "another process writes checkpoints into '{}': its run has not ended", folder.string());
 }
 
+// Writing makes it again, so nothing else would tell.
+void Checkpoints::look_at_folder() {
+  if (setting_.storage != nullptr || folder_ < 0 || is_still_at(folder_, setting_.folder)) return;
+  ::close(std::exchange(folder_, -1));
+  setting_.warn(
+      fmt::format("the folder of checkpoints '{}' was moved away or removed: those from here on are in a new one of "
+                  "this name, and those before are not",
+                  setting_.folder.string()));
+}
+
 Checkpoints::~Checkpoints() {
   {
     const std::lock_guard lock(mutex_);
@@ -191,6 +201,7 @@ bool Checkpoints::try_best_again() {
 void Checkpoints::write(const Job& job) {
   const auto start = Clock::now();
   const std::uint64_t step = job.checkpoint.state.step;
+  look_at_folder();
   const auto [name, bytes] = place_->write(job.checkpoint);
   if (setting_.sync) setting_.sync();
   if (job.best) place_->point_to("best", name);

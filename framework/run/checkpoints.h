@@ -70,6 +70,7 @@ class Checkpoints {
     Fetch fetch = {};
   };
   void lock_folder(const std::filesystem::path& folder);
+  void look_at_folder();
   using SharedJob = std::shared_ptr<const Job>;
   void run();
   void wait_until_written();
@@ -83,7 +84,7 @@ class Checkpoints {
 
   const Setting setting_;
   const std::unique_ptr<CheckpointPlace> place_;
-  int folder_ = -1;         // open, and locked
+  int folder_ = -1;         // open, and locked, until somebody moves it away
   Clock::time_point next_;  // by time
   int left_out_ = 0;        // since the last attempt
   std::filesystem::path rescued_;

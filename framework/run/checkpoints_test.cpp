@@ -71,6 +71,22 @@ TEST_F(CheckpointsTest, ADiskThatTakesNoMoreLeavesTheOldOneAndIsToldOnce) {
   EXPECT_EQ(events_.size(), 2U);
 }
 
+TEST_F(CheckpointsTest, AFolderThatIsMovedAwayIsMadeAgainAndThatIsSaidOnce) {
+  Checkpoints checkpoints(setting());
+  for (std::uint64_t step = 1; step <= 4; ++step) {
+    if (step == 2) fs::rename(folder_.path() / "made", folder_.path() / "moved");
+    checkpoints.write(checkpoint_at(step), false, Checkpoints::Clock::now());
+    checkpoints.wait();
+    const bool is_moved =
+        warnings_.find("made' was moved away or removed: those from here on are in a new one") != std::string::npos;
+    EXPECT_EQ(is_moved, step > 1) << step << ": " << warnings_;
+  }
+  checkpoints.finish();
+  EXPECT_EQ(std::count(warnings_.begin(), warnings_.end(), '\n'), 1) << warnings_;
+  EXPECT_EQ(latest(), checkpoint_name(4));
+  EXPECT_EQ(pointed_to(folder_.path() / "moved", "latest"), checkpoint_name(1));
+}
+
 TEST_F(CheckpointsTest, OneAttemptInEightIsMadeHoweverManyFailed) {
   Checkpoints checkpoints(setting());
   const testkit::SmallFiles small(100);

@@ -87,7 +87,7 @@ int Processes::stop_signal() const {
   const std::lock_guard lock(mutex_);
   for (const std::optional<int> status : statuses_) {
     if (!status || !WIFEXITED(*status)) continue;
-    for (const int signal : {SIGHUP, SIGINT, SIGTERM}) {
+    for (const int signal : {SIGHUP, SIGINT, SIGTERM, SIGXCPU}) {
       if (WEXITSTATUS(*status) == 128 + signal) return signal;
     }
   }

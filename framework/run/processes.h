@@ -27,7 +27,7 @@ class Processes {
   // "killed by signal 9", "ended with exit code 3", "": unknown. Rank 0 alone knows; waits a moment for the process to end.
   std::string fate(int rank) const;
   // Of the processes whose fate is known: the signal at which one stopped, since it came before there was anything to save (exit
-  // code 128 + SIGHUP, SIGINT or SIGTERM). 0: none did. A signal to one counts for all, and need not have reached this one first.
+  // code 128 + SIGHUP, SIGINT, SIGTERM or SIGXCPU). 0: none did. A signal to one counts for all, and need not have reached this one first.
   int stop_signal() const;
 
  private:

@@ -1,6 +1,6 @@
 #include "run/run_log.h"
 
-#include <fmt/chrono.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -12,6 +12,7 @@
 #include "millrace/error.h"
 #include "millrace/loss.h"
 #include "millrace/output_file.h"
+#include "run/run_name.h"
 
 namespace millrace {
 namespace {
@@ -25,22 +26,12 @@ std::filesystem::path make_run_folder(const std::filesystem::path& parent, const
   const fs::path base = parent / name;
   std::error_code error;
   fs::create_directories(base, error);
-  const std::string stamp = fmt::format("{:%Y-%m-%dT%H-%M-%S}", fmt::localtime(std::time(nullptr)));
-  for (int attempt = 0; !error; ++attempt) {
-    const fs::path folder = base / (attempt == 0 ? stamp : fmt::format("{}-{}", stamp, attempt + 1));
+  for (RunName run = run_name_at(std::time(nullptr)); !error; ++run.number) {
+    const fs::path folder = base / run.text();
     if (fs::create_directory(folder, error)) return folder;
   }
   fail(ErrorKind::usage, "the run folder cannot be made in '{}': {}; choose another with run.folder", base.string(),
        error.message());
-}
-
-bool is_run_name(std::string_view name) {
-  constexpr std::string_view kForm = "dddd-dd-ddTdd-dd-dd";
-  const auto fits = [](char form, char c) { return form == 'd' ? c >= '0' && c <= '9' : c == form; };
-  const std::string_view number = name.substr(std::min(name.size(), kForm.size()));  // "", "-2"
-  return std::ranges::equal(kForm, name.substr(0, kForm.size()), fits) &&
-         (number.empty() ||
-          (number.starts_with('-') && number.size() > 1 && number.find_first_not_of("0123456789", 1) == std::string_view::npos));
 }
 
 void require_run_folder(std::string_view asked, const std::filesystem::path& folder, bool may_be_gone) {

@@ -96,20 +96,6 @@ TEST(RunLog, AStepIsToldWhenAllThatWasPromisedHasCome) {
   EXPECT_TRUE(run.log.has_told_until(5));
 }
 
-// A folder that a user has renamed is not the newest run, wherever its name stands in the alphabet.
-TEST(RunLog, RunsAreNamedByTheirTime) {
-  const testkit::TestFolder folder;
-  const std::string first = make_run_folder(folder.path(), "x").filename().string();
-  EXPECT_TRUE(is_run_name(first)) << first;
-  for (const char* name : {"2026-01-01T00-00-00", "2026-01-01T00-00-00-2", "2026-01-01T00-00-00-12"}) {
-    EXPECT_TRUE(is_run_name(name)) << name;
-  }
-  for (const char* name : {"", "current", "2026-01-01", "2026-01-01T00-00-0x", "2026-01-01T00-00-00-", "2026-01-01T00-00-00-good",
-                           "2026-01-01T00-00-00.old", "good-2026-01-01T00-00-00"}) {
-    EXPECT_FALSE(is_run_name(name)) << name;
-  }
-}
-
 // The copy of the pipeline is for people to read.
 TEST(RunLog, ARunThatGoesOnNeedsNoNewCopyOfItsPipeline) {
   const testkit::TestFolder folder;

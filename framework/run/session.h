@@ -194,7 +194,12 @@ class Session {
   std::filesystem::path checkpoint_folder_of(const std::filesystem::path& run, const std::string& folder) const;
   Storage* checkpoint_storage() const;  // null: they lie in a folder
   std::unique_ptr<CheckpointPlace> checkpoint_place_of(const std::filesystem::path& run) const;
-  std::vector<std::filesystem::path> runs_with_checkpoints() const;
+  struct FoundRuns {
+    std::vector<std::filesystem::path> runs;    // the newest first
+    std::vector<std::filesystem::path> others;  // folders beside them that have a name of a user's
+  };
+  FoundRuns runs_with_checkpoints() const;
+  std::string hidden_by_name(const std::vector<std::filesystem::path>& others, std::uint64_t done) const;
   struct NamedRun {  // by --resume; empty: none is
     std::filesystem::path run;
     std::string checkpoint;  // "step-000001200"; "": the newest one
@@ -206,7 +211,7 @@ class Session {
   void check_checkpoint_folder() const;
   void find_checkpoint();
   void choose_checkpoint();
-  void begin_or_refuse(const NamedRun& named, const std::vector<std::string>& passed_over);
+  void begin_or_refuse(const NamedRun& named, const std::vector<std::string>& passed_over, const std::string& hidden);
   std::string checkpoints_elsewhere(const std::filesystem::path& named) const;
   std::filesystem::path checkpoints_on_record(const std::filesystem::path& run, const std::string& folder) const;
   void share_choice(bool failed);

@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <set>
 #include <utility>
 
@@ -13,6 +12,7 @@
 #include "run/checkpoint_format.h"
 #include "run/fetched_weights.h"
 #include "run/run_log.h"
+#include "run/run_name.h"
 #include "run/session.h"
 
 namespace millrace {
@@ -22,6 +22,12 @@ namespace fs = std::filesystem;
 namespace {
 
 fs::path whole_path(const fs::path& path) { return fs::absolute(path).lexically_normal(); }
+
+// Names that no run gets come last.
+std::vector<std::string> newest_first(std::vector<std::string> names) {
+  std::ranges::sort(names, [](const std::string& a, const std::string& b) { return read_run_name(a) > read_run_name(b); });
+  return names;
+}
 
 // checkpoint.folder of a run, from its record; "": it was not given, or cannot be told.
 std::string recorded_folder(const fs::path& run) {
@@ -66,29 +72,28 @@ std::unique_ptr<CheckpointPlace> Session::checkpoint_place_of(const fs::path& ru
   return checkpoint_place(checkpoint_folder_of(run), checkpoint_storage());
 }
 
-// Runs of this name that have a place for checkpoints, the newest first: they are named by their dates, and a folder with another
-// name goes on only where it is named. Where checkpoints lie elsewhere, as in a bucket, a run may have no folder here: it is one
-// of another machine, or its folder is gone.
-std::vector<fs::path> Session::runs_with_checkpoints() const {
+// Runs of this name that have a place for checkpoints: they are named by their dates. A copy of one, "..._backup", is none. Where
+// checkpoints lie elsewhere, as in a bucket, a run may have no folder here: it is one of another machine, or its folder is gone.
+Session::FoundRuns Session::runs_with_checkpoints() const {
   const fs::path name = fs::path(pipeline_.run.name).lexically_normal(), runs = fs::path(pipeline_.run.folder) / name;
   const std::string& folder = pipeline_.checkpoint.folder;
-  std::set<std::string, std::greater<>> names;
+  std::set<std::string> names;
   if (Storage* const storage = checkpoint_storage()) {
     const std::string all = join_url(folder, name.string());
     if (storage->is_empty(all)) return {};
     storage->list(all, [&](const Storage::Object& object) {
       const std::size_t slash = object.name.find('/');
-      if (std::string each = object.name.substr(0, slash); slash != std::string::npos && is_run_name(each)) {
-        names.insert(std::move(each));
-      }
+      if (slash != std::string::npos) names.insert(object.name.substr(0, slash));
     });
   } else {
     for (const std::string& each : names_in(folder.empty() ? runs : fs::path(folder) / name)) {
-      if (is_run_name(each) && has_folder(checkpoint_folder_of(runs / each))) names.insert(each);
+      if (has_folder(checkpoint_folder_of(runs / each))) names.insert(each);
     }
   }
-  std::vector<fs::path> found;
-  for (const std::string& each : names) found.push_back(runs / each);
+  FoundRuns found;
+  for (const std::string& each : newest_first({names.begin(), names.end()})) {
+    (read_run_name(each) ? found.runs : found.others).push_back(runs / each);
+  }
   return found;
 }
 
@@ -207,7 +212,7 @@ void Session::choose_checkpoint() {
   std::vector<std::string> passed_over;  // checkpoints that cannot be used, and why
   const auto pass_over = [&](std::string text) { passed_over.push_back(std::move(text)); };
   const NamedRun named = named_run();
-  const std::vector<fs::path> runs = named.run.empty() ? runs_with_checkpoints() : std::vector<fs::path>{named.run};
+  const auto [runs, others] = named.run.empty() ? runs_with_checkpoints() : FoundRuns{{named.run}, {}};
   for (const fs::path& run : runs) {
     const auto place = checkpoint_place_of(run);
     latest_then_ = place->pointed_to("latest");
@@ -220,19 +225,20 @@ void Session::choose_checkpoint() {
       pass_over(fmt::format("the run in '{}' has no checkpoint that can be used: the one in '{}' goes on", runs.front().string(),
                             run.string()));
     }
+    if (std::string text = hidden_by_name(others, resumed_->checkpoint.state.step); !text.empty()) pass_over(std::move(text));
     for (std::string& text : passed_over) observers_.warn(std::move(text));
     if (options_.resumed_rate_factor) resumed_->checkpoint.state.rate_factor = *options_.resumed_rate_factor;
     return;
   }
   if (!named.run.empty()) resumed_run_ = named.run;
-  if (!options_.replays) return begin_or_refuse(named, passed_over);
+  if (!options_.replays) return begin_or_refuse(named, passed_over, hidden_by_name(others, 0));
   for (std::string& text : passed_over) observers_.warn(std::move(text));
 }
 
 // Nothing was found to go on behind. With resume = "auto" a first run begins; one whose checkpoints are all damaged does not,
 // since what it has done would be lost unseen.
-void Session::begin_or_refuse(const NamedRun& named, const std::vector<std::string>& passed_over) {
-  const std::string elsewhere = checkpoints_elsewhere(named.run);
+void Session::begin_or_refuse(const NamedRun& named, const std::vector<std::string>& passed_over, const std::string& hidden) {
+  const std::string elsewhere = (hidden.empty() ? hidden : "; " + hidden) + checkpoints_elsewhere(named.run);
   if (!options_.resume && passed_over.empty()) {
     if (!elsewhere.empty()) observers_.warn("a new run begins" + elsewhere);
     return;
@@ -255,6 +261,18 @@ void Session::begin_or_refuse(const NamedRun& named, const std::vector<std::stri
   fail(ErrorKind::usage, "{}", text);
 }
 
+// Of folders with a name of a user's, the first that has checkpoints behind step `done`. "": none has, and nobody need know.
+std::string Session::hidden_by_name(const std::vector<fs::path>& others, std::uint64_t done) const {
+  for (const fs::path& other : others) {
+    const std::vector<std::string> names = checkpoint_place_of(other)->names();
+    if (names.empty() || step_of_checkpoint(names.front()) <= done) continue;
+    return fmt::format(
+        "'{0}' has {1}checkpoints, and is passed over, since no run gets such a name: --resume {0} goes on behind them",
+        other.string(), done > 0 ? "later " : "");
+  }
+  return {};
+}
+
 // Where it was looked, and where runs have checkpoints: in their own folders, or where checkpoint.folder was before. A clause;
 // "": there is nothing to say.
 std::string Session::checkpoints_elsewhere(const fs::path& named) const {
@@ -264,8 +282,7 @@ std::string Session::checkpoints_elsewhere(const fs::path& named) const {
   std::vector<fs::path> runs{named};
   if (named.empty()) {
     runs.clear();
-    for (const std::string& name : names_in(all)) runs.push_back(all / name);
-    std::sort(runs.rbegin(), runs.rend());
+    for (const std::string& name : newest_first(names_in(all))) runs.push_back(all / name);
   }
   for (const fs::path& run : runs) {
     const fs::path own = run / "checkpoints";

@@ -125,6 +125,39 @@ TEST_F(GoingOnTest, ARunThatWasKilledBeforeItsFirstCheckpointHidesNoOther) {
   }
 }
 
+// A copy is a user's. It is named where it is further than the run that goes on, and where there is no other.
+TEST_F(GoingOnTest, ACopyOfARunIsNotTheNewestRun) {
+  ASSERT_EQ(run({}).code, 0);
+  const fs::path first = newest_run(runs()), copy = first.string() + "_backup";
+  fs::copy(first, copy, fs::copy_options::recursive);
+  const std::string told =
+      fmt::format("'{0}' has {{}}checkpoints, and is passed over, since no run gets such a name: --resume {0} ", copy.string());
+  const auto goes_on_in = [](const Outcome& outcome, const fs::path& folder) {
+    EXPECT_EQ(outcome.code, 0) << outcome.err;
+    EXPECT_EQ(events(outcome, "resume").size(), 1U) << outcome.err;
+    EXPECT_NE(read_file((folder / "metrics.jsonl").string()).find("\"event\":\"resume\""), std::string::npos) << outcome.err;
+  };
+  const Words automatic = {"--set", "checkpoint.resume=auto"};
+  Outcome outcome = run({}, automatic);
+  goes_on_in(outcome, first);
+  EXPECT_EQ(outcome.err.find(copy.string()), std::string::npos) << "it is no further: " << outcome.err;
+  fs::remove_all(first / "checkpoints/step-000000012");
+  std::ofstream(first / "checkpoints/latest") << "step-000000008\n";
+  outcome = run({}, {"--resume"});
+  goes_on_in(outcome, first);
+  EXPECT_NE(outcome.err.find(fmt::format(fmt::runtime(told), "later ")), std::string::npos) << outcome.err;
+  EXPECT_EQ(read_file((copy / "metrics.jsonl").string()).find("\"event\":\"resume\""), std::string::npos);
+  fs::remove_all(first);
+  outcome = run({}, {"--resume"});
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.err.find(fmt::format(fmt::runtime(told), "")), std::string::npos) << outcome.err;
+  goes_on_in(run({}, {"--resume", copy.string()}), copy);
+  outcome = run({}, automatic);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(events(outcome, "start").size(), 1U) << outcome.err;
+  EXPECT_NE(outcome.err.find("a new run begins; '" + copy.string()), std::string::npos) << outcome.err;
+}
+
 TEST_F(GoingOnTest, CheckpointsThatCannotBeReadAreNoReasonToBeginAgain) {
   ASSERT_EQ(run({}).code, 0);
   const fs::path first = newest_run(runs()), checkpoints = first / "checkpoints";
@@ -284,6 +317,44 @@ TEST_F(GoingOnTest, AFileThatMayGrowNoMoreIsAnErrorAndNoSignal) {
   const Outcome outcome = run_command(words);
   EXPECT_EQ(outcome.code, 1) << outcome.err;
   EXPECT_NE(outcome.err.find("File too large"), std::string::npos) << outcome.err;
+}
+
+TEST_F(GoingOnTest, TheLimitOfProcessorTimeEndsTheRunWithACheckpoint) {
+  Words words = {"/bin/sh", "-c", "ulimit -St 5; exec \"$@\"", "sh"};
+  const Words rest = command({"run.epochs=100000", "checkpoint.every=end"});
+  words.insert(words.end(), rest.begin(), rest.end());
+  RunningProgram program(words);
+  ASSERT_TRUE(program.ends(kPatience)) << program.err();
+  EXPECT_EQ(program.code(), 128 + SIGXCPU) << program.err();
+  EXPECT_NE(program.out().find("\"event\":\"checkpoint\""), std::string::npos) << program.err();
+  EXPECT_NE(program.err().find("\nto go on: "), std::string::npos) << program.err();
+}
+
+// Each second of processor time behind the limit brings another signal. The end waits for an observer that is slow.
+TEST_F(GoingOnTest, FurtherSignalsOfProcessorTimeAreNoSecondRequest) {
+  RunningProgram program(command({"run.epochs=100000", "checkpoint.every=end", "observe.slow.seconds=0.5"}),
+                         {fmt::format("MILLRACE_PLUGIN_PATH={}/tests/listeners", MILLRACE_BINARY_DIR)});
+  ASSERT_TRUE(program.says("\"event\":\"step\"", kPatience)) << program.err();
+  for (int i = 0; i < 600 && !program.ends(0.1); ++i) program.send(SIGXCPU);
+  ASSERT_TRUE(program.ends(0)) << program.err();
+  EXPECT_EQ(program.code(), 128 + SIGXCPU) << program.err();
+  EXPECT_NE(program.out().find("\"event\":\"checkpoint\""), std::string::npos) << program.err();
+  EXPECT_EQ(program.err().find("second signal"), std::string::npos) << program.err();
+}
+
+TEST_F(GoingOnTest, ASignalThatWasIgnoredFromTheStartStaysSo) {
+  Words words = {"/bin/sh", "-c", "trap '' INT TERM USR1; exec \"$@\"", "sh"};
+  const Words rest = command({"run.epochs=100000", "checkpoint.every=end"});
+  words.insert(words.end(), rest.begin(), rest.end());
+  RunningProgram program(words);
+  ASSERT_TRUE(program.says("\"event\":\"step\"", kPatience)) << program.err();
+  for (const int signal : {SIGINT, SIGTERM, SIGUSR1}) program.send(signal);
+  program.send(SIGHUP);
+  ASSERT_TRUE(program.ends(kPatience)) << program.err();
+  EXPECT_EQ(program.code(), 128 + SIGHUP) << program.err();
+  Outcome outcome;
+  outcome.out = program.out();
+  EXPECT_EQ(events(outcome, "checkpoint").size(), 1U) << "that of the end";
 }
 
 // How long training stood still for each checkpoint, in steps: a usual one of the same run is 1.

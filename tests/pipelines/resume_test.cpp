@@ -336,7 +336,7 @@ Outcome signalled(const std::vector<std::string>& words, int signal) {
 }
 
 TEST_F(ResumeTest, ASignalWritesACheckpointAndEndsTheRun) {
-  const std::vector<std::pair<int, int>> codes = {{SIGTERM, 143}, {SIGHUP, 129}, {SIGUSR2, 143}};
+  const std::vector<std::pair<int, int>> codes = {{SIGTERM, 143}, {SIGHUP, 129}, {SIGUSR2, 143}, {SIGXCPU, 152}};
   std::uint64_t done = 0;
   for (const auto& [signal, code] : codes) {
     const Outcome outcome =

@@ -12,7 +12,7 @@ namespace {
 
 constexpr auto kPeriod = std::chrono::seconds(10);  // from one word on what is waited for to the next
 
-// `nohup` has a program ignore SIGHUP.
+// Who has started the program wants it so: `nohup` has SIGHUP ignored, and a script SIGINT in what it starts in the background.
 bool is_ignored(int signal) {
   struct sigaction action {};
   return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;  // NOLINT: a union of the system's
@@ -21,8 +21,9 @@ bool is_ignored(int signal) {
 sigset_t watched() {
   sigset_t set;
   sigemptyset(&set);
-  for (const int signal : {SIGINT, SIGTERM, SIGUSR1, SIGUSR2}) sigaddset(&set, signal);
-  if (!is_ignored(SIGHUP)) sigaddset(&set, SIGHUP);
+  for (const int signal : {SIGHUP, SIGINT, SIGTERM, SIGXCPU, SIGUSR1, SIGUSR2}) {
+    if (!is_ignored(signal)) sigaddset(&set, signal);
+  }
   return set;
 }
 
@@ -67,6 +68,8 @@ void SignalWatch::watch() {
     const int signal = sigtimedwait(&set, nullptr, &kTick);
     if (signal == SIGUSR1) {
       ++checkpoints_;
+    } else if (signal == SIGXCPU && signal_ != 0) {
+      continue;  // the system sends it again for each second: nobody has asked twice
     } else if (signal > 0) {
       take(signal == SIGUSR2 ? SIGTERM : signal);
       next = Clock::now() + kPeriod;

@@ -34,6 +34,9 @@ class JsonLine {
 // A line that cannot be written must not end a run that could go on. It waits, and is tried again before the next one, so that
 // none is missing once there is room; `warn` is told once. When kMostKept bytes wait, newer lines are lost, and `warn` is told of
 // that. finish() says at the end what is missing. One thread at a time.
+//
+// A file that somebody has moved away or removed, as a rotation of logs does, takes no more lines from the next sync() on: they
+// are in a new one of the same name. `warn` is told once.
 class LineFile {
  public:
   using Warn = std::function<void(std::string_view message)>;
@@ -56,6 +59,7 @@ class LineFile {
  private:
   void write_waiting();
   bool cut_torn_line();
+  void follow_path();
   void tell(bool& told, const std::string& what);
   std::string missing() const;
 
@@ -64,7 +68,7 @@ class LineFile {
   int file_ = -1;
   std::string waiting_;      // whole lines
   std::int64_t whole_ = -1;  // bytes: of the file's whole lines, where half a line could not be cut off; else -1
-  bool is_synced_ = true, folder_is_synced_ = false;
+  bool is_synced_ = true, folder_is_synced_ = false, told_of_moving_ = false;
   std::size_t lost_ = 0;  // lines
   int cause_ = 0;         // errno of the last call that failed
   bool told_of_writing_ = false, told_of_loss_ = false, told_of_syncing_ = false, told_of_missing_ = false;

@@ -19,7 +19,7 @@ void add_figures(JsonLine& line, const std::vector<Figure>& figures) {
 // A line an event, in the order of what happened; `elapsed_seconds` comes last.
 //
 // A run that goes on behind a checkpoint appends to its file. The line {"event":"resume","step":N} says so: lines before it with
-// a `step` above N tell of steps that were made again, and count no more.
+// a `step` above N tell of steps that were made again, and count no more. So each line of what was done has its step.
 class MetricsObserver final : public RunObserver {
  public:
   struct Params {
@@ -64,14 +64,15 @@ class MetricsObserver final : public RunObserver {
 
   void pass(const PassEvent& e) override {
     JsonLine line;
+    line.add("event", e.reported ? "validate" : "pass").add("graph", e.graph).add("epoch", e.epoch).add("step", e.step);
     if (e.reported) {
-      line.add("event", "validate").add("graph", e.graph).add("epoch", e.epoch).add("step", e.step).add("samples", e.samples);
-      add_figures(line, e.figures);
-      line.add("images_per_second", e.images_per_second).add("seconds", e.seconds).add("stream_hash", hex(e.stream_hash));
+      line.add("samples", e.samples);
     } else {
-      line.add("event", "pass").add("graph", e.graph).add("samples", static_cast<std::uint64_t>(e.samples));
-      line.add("images_per_second", e.images_per_second).add("seconds", e.seconds);
+      line.add("samples", static_cast<std::uint64_t>(e.samples));
     }
+    add_figures(line, e.figures);
+    line.add("images_per_second", e.images_per_second).add("seconds", e.seconds);
+    if (e.reported) line.add("stream_hash", hex(e.stream_hash));
     write(line, e.elapsed_seconds);
   }
 

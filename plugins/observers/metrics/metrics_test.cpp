@@ -63,8 +63,8 @@ TEST_F(MetricsObserverTest, LeavesOutWhatNoStageReports) {
                      R"({"event":"epoch","epoch":1,"step":4,"images_per_second":100.0,"seconds":2.0,"resident_bytes":1024,)"
                      R"("elapsed_seconds":2.5})"
                      "\n"
-                     R"({"event":"pass","graph":"validate","samples":130,"images_per_second":260.0,"seconds":0.5,)"
-                     R"("elapsed_seconds":3.0})"
+                     R"({"event":"pass","graph":"validate","epoch":1.0,"step":4,"samples":130,"images_per_second":260.0,)"
+                     R"("seconds":0.5,"elapsed_seconds":3.0})"
                      "\n");
 }
 

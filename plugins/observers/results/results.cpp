@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "millrace/class_matrix.h"
 #include "millrace/error.h"
@@ -83,6 +84,7 @@ class ResultsObserver final : public RunObserver {
     if (!e.class_matrix.empty()) write_classes(e);
   }
   void sync() override {
+    if (file_) look_at_file();
     if (file_) file_->sync();
   }
   void end(const RunEnd&) override {
@@ -176,6 +178,17 @@ class ResultsObserver final : public RunObserver {
     file.commit();
   }
 
+  // A new file begins with the names of the columns.
+  void look_at_file() {
+    const std::string path = (folder_ / "results.csv").string();
+    std::error_code ignored;
+    if (std::filesystem::exists(path, ignored) || ignored) return;
+    if (!std::exchange(told_of_moving_, true)) {
+      control_->warn(fmt::format("'{}' was moved away or removed: rows from here on are in a new file of this name", path));
+    }
+    write_all();
+  }
+
   void write_all() {
     is_behind_ = true;
     unless_full("results.csv", [this] { write_rows(); });
@@ -222,7 +235,8 @@ class ResultsObserver final : public RunObserver {
   std::size_t in_file_ = 0;                  // rows, the first ones of the file
   std::vector<Row> rows_;                    // behind those
   std::map<std::string, ByClass> by_class_;  // of each graph
-  std::set<std::string> told_;               // files of which a warning was told
+  bool told_of_moving_ = false;
+  std::set<std::string> told_;  // files of which a warning was told
   std::optional<LineFile> file_;
   bool is_behind_ = false;  // results.csv lacks rows, or has not all columns
 };

@@ -106,6 +106,23 @@ TEST_F(ResultsObserverTest, AFileThatWasRemovedIsMadeAgain) {
             "validate,1,4,260,0.5,0.5,,,0.125\n");
 }
 
+TEST_F(ResultsObserverTest, AFileThatWasMovedAwayIsBegunAnewAndThatIsSaidOnce) {
+  const auto observer = make("results");
+  observer->start(start_event(), control_);
+  observer->epoch(epoch_event());
+  observer->sync();
+  EXPECT_EQ(control_.texts, std::vector<std::string>{});
+  const std::filesystem::path path = folder_ / "results.csv";
+  std::filesystem::rename(path, folder_ / "results.csv.1");
+  observer->sync();
+  observer->epoch(epoch_event());
+  observer->end({});
+  EXPECT_EQ(text_of("results.csv"), text_of("results.csv.1")) << "a header and one row each";
+  EXPECT_EQ(control_.texts, std::vector<std::string>{"'" + path.string() +
+                                                     "' was moved away or removed: rows from here on are in a new file of this "
+                                                     "name"});
+}
+
 TEST_F(ResultsObserverTest, QuotesNamesThatNeedIt) {
   const auto observer = make("results");
   observer->start(start_event(), control_);

@@ -1,0 +1,35 @@
+#include "run/run_name.h"
+
+#include <fmt/chrono.h>
+
+#include <algorithm>
+
+namespace millrace {
+namespace {
+
+constexpr std::string_view kDigitsOfTime = "dddd-dd-ddTdd-dd-dd";  // a digit for each d
+constexpr std::size_t kMostDigits = 9;                             // of the number
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+}  // namespace
+
+std::string RunName::text() const { return number == 1 ? time : fmt::format("{}-{}", time, number); }
+
+RunName run_name_at(std::time_t time) { return {fmt::format("{:%Y-%m-%dT%H-%M-%S}", fmt::localtime(time))}; }
+
+std::optional<RunName> read_run_name(std::string_view name) {
+  const auto fits = [](char c, char place) { return place == 'd' ? is_digit(c) : c == place; };
+  const std::string_view time = name.substr(0, kDigitsOfTime.size());
+  if (!std::ranges::equal(time, kDigitsOfTime, fits)) return std::nullopt;
+  RunName read{std::string(time)};
+  if (name == time) return read;
+  const std::string_view number = name.substr(time.size() + 1);
+  const bool is_number = !number.empty() && number.size() <= kMostDigits && std::ranges::all_of(number, is_digit);
+  if (!is_number) return std::nullopt;
+  read.number = std::stoull(std::string(number));
+  if (read.number < 2 || read.text() != name) return std::nullopt;
+  return read;
+}
+
+}  // namespace millrace

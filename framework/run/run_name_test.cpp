@@ -1,0 +1,36 @@
+#include "run/run_name.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace millrace::run_name_test {
+namespace {
+
+TEST(RunName, OnlyWhatARunGetsIsAName) {
+  for (const std::string name : {"2026-01-01T00-00-00", "2026-01-01T00-00-00-2", "2026-01-01T00-00-00-10"}) {
+    const auto read = read_run_name(name);
+    ASSERT_TRUE(read) << name;
+    EXPECT_EQ(read->text(), name);
+  }
+  const std::string made = run_name_at(1'700'000'000).text();
+  EXPECT_TRUE(read_run_name(made)) << made;
+  for (const std::string name : {"", "best-run-2025", "2026-01-01", "2026-01-01T00-00-0", "2026-01-01T00-00-00_backup",
+                                 "2026-01-01T00-00-00-", "2026-01-01T00-00-00-1", "2026-01-01T00-00-00-02",
+                                 "2026-01-01T00-00-00-x", "2026-01-01T00-00-00 2", "2026-01-01T00-00-00-2-old",
+                                 "2026-01-01T00-00-00-99999999999999999999", "2026-01-01t00-00-00", "old-2026-01-01T00-00-00"}) {
+    EXPECT_FALSE(read_run_name(name)) << name;
+  }
+}
+
+TEST(RunName, TheNumberCountsAsOneAndOtherNamesAreTheOldest) {
+  std::vector<std::string> names = {"2026-01-01T00-00-00-9", "zzz", "2026-01-01T00-00-00", "2026-01-01T00-00-01",
+                                    "2026-01-01T00-00-00-10"};
+  std::ranges::sort(names, [](const std::string& a, const std::string& b) { return read_run_name(a) > read_run_name(b); });
+  EXPECT_EQ(names, (std::vector<std::string>{"2026-01-01T00-00-01", "2026-01-01T00-00-00-10", "2026-01-01T00-00-00-9",
+                                             "2026-01-01T00-00-00", "zzz"}));
+}
+
+}  // namespace
+}  // namespace millrace::run_name_test
