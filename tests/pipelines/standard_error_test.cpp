@@ -11,7 +11,7 @@ namespace {
 
 // The command in a shell, with this behind it.
 std::vector<std::string> with(const std::string& redirections, const std::vector<std::string>& words) {
-  std::vector<std::string> all = {"sh", "-c", "exec \"$@\" " + redirections, "sh"};
+  std::vector<std::string> all = {"/bin/sh", "-c", "exec \"$@\" " + redirections, "sh"};
   all.insert(all.end(), words.begin(), words.end());
   return all;
 }
