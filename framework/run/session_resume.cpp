@@ -296,7 +296,9 @@ std::string Session::checkpoints_elsewhere(const fs::path& named) const {
         "{}; the checkpoints of '{}' are in '{}': to go on behind them, say checkpoint.folder = \"{}\" as that run did", looked,
         run.string(), there.string(), then);
   }
-  return options_.resume ? looked : std::string();
+  if (options_.resume) return looked;
+  // The place may not be there today, as a disk that is not mounted: then all that runs have done begins anew.
+  return folder.empty() || runs.empty() ? "" : fmt::format("{}, where no run of '{}' has a checkpoint", looked, all.string());
 }
 
 // Where a run has checkpoints whose checkpoint.folder was `folder`; "": nowhere, or its storage does not answer.

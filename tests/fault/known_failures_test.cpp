@@ -164,6 +164,23 @@ TEST_F(KnownFailure, ACopiedFolderWasJudgedIncomplete) {
   expect_the_same(whole, left_by(moved), "moved");
 }
 
+TEST_F(KnownFailure, ADiskThatWasNotMountedBeganARunAnewWithoutAWord) {
+  const fs::path disk = folder_.path() / "disk";
+  const Words set = {"checkpoint.folder=" + disk.string()};
+  const Outcome first = run("runs", set);
+  ASSERT_EQ(first.code, 0) << first.err;
+  EXPECT_EQ(first.err.find("a new run begins"), std::string::npos) << first.err;
+  fs::rename(disk, folder_.path() / "not mounted");
+  fs::create_directory(disk);
+  const Outcome second = run("runs", set);
+  ASSERT_EQ(second.code, 0) << second.err;
+  EXPECT_EQ(events(second, "start").size(), 1U);
+  EXPECT_NE(
+      second.err.find(fmt::format("a new run begins; looked in checkpoint.folder = \"{}\", where no run of '", disk.string())),
+      std::string::npos)
+      << second.err;
+}
+
 TEST_F(KnownFailure, AValidationOfOneBatchAfterResuming) {
   resume_behind(4);
   const auto passes = events(resumed_, "validate");
