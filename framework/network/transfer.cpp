@@ -68,6 +68,11 @@ bool covers_any(const std::vector<std::string>& patterns, std::string_view param
   return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) { return covers(pattern, parameter); });
 }
 
+bool begins_random(const Parameter& parameter) {
+  const std::string& rule = parameter.initialiser.rule;
+  return !parameter.statistic && parameter.shape.rank() > 1 && rule != "constant" && rule != "whiten";
+}
+
 std::vector<std::string> coverable_names(const Network& network) {
   std::set<std::string> names;
   for (const Parameter& parameter : network.parameters) {

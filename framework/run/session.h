@@ -143,6 +143,7 @@ class Session {
 
  private:
   void choose_weights();
+  void warn_of_frozen();
   void read_weights();
   void choose_devices();
   void build_graphs();
