@@ -41,7 +41,7 @@ void require_variance(const Network& network, const CompileRequest& request, con
          "{}: batch normalisation over one value a channel, whose variance is 0: its maps are 1 x 1, and [{}] computes {}: {}",
          place_of(*layer), batches.graph, piece, advice);
   };
-  const bool pieces = request.micro_batches > 1, shares = batches.replicas > 1;
+  const bool pieces = request.micro_batches > 1, shares = batches.replicas > 1 && !request.sync_batch_norm;
   if (fewest_together(batches.size, request, batches) == 1) {
     const std::string fewer = pieces   ? fmt::format(", or fewer micro_batches than {}", request.micro_batches)
                               : shares ? ", fewer replicas, or sync_batch_norm = true"

@@ -55,6 +55,8 @@ TEST_F(BatchStatistics, AreThoseOfAReplicasShare) {
                 "sync_batch_norm = true");
   EXPECT_EQ(said({.graph = "train", .size = 8, .replicas = 3, .load = load}, request), "") << "the third has no share";
   request.sync_batch_norm = true;
+  EXPECT_EQ(said({.graph = "train", .size = 1, .replicas = 3, .load = load}, request),
+            std::string(kSaid) + "[train] computes a batch of one sample: take a larger batch");
   EXPECT_EQ(said({.graph = "train", .size = 4, .replicas = 3, .load = load}, request), "");
 }
 
