@@ -115,6 +115,7 @@ std::string no_such_file(const std::string& path) {
   const fs::path wanted = path, folder = wanted.parent_path();
   std::vector<std::string> all, others;  // others: those of the same ending
   std::error_code ignored;
+  if (fs::is_directory(wanted, ignored)) return fmt::format("'{}' is a folder: name the file in it", path);
   for (const auto& entry : fs::directory_iterator(folder.empty() ? fs::path(".") : folder, ignored)) {
     all.push_back(entry.path().filename().string());
     if (entry.path().extension() == wanted.extension()) others.push_back(all.back());

@@ -43,7 +43,7 @@ std::optional<Override> apply_override(const std::string& option, bool is_one_of
 // Evaluates every reference within the document (see expression.h). `referred`: every path that a reference names.
 Value resolve_document(const Value& document, std::set<std::string>& referred, Diagnostics& errors);
 
-// What a message says of a file that is not there: "there is no file 'x.toml'; nearest is 'y.toml'".
+// What a message says of a file that is not there: "there is no file 'x.toml'; nearest is 'y.toml'". It may be a folder.
 std::string no_such_file(const std::string& path);
 
 }  // namespace millrace

@@ -163,7 +163,6 @@ class NetworkReader {
     if (!plan_.params.freeze.empty()) freeze(table_.find("freeze")->at());
   }
 
-  // Fixed biases do no harm; fixed random filters and matrices do.
   void check_frozen(const Value& pattern) {
     const std::vector<Parameter>& all = plan_.network->parameters;
     const auto is_frozen = [&](const Parameter& p) { return !p.statistic && covers(pattern.text(), p.name); };
@@ -172,9 +171,7 @@ class NetworkReader {
                   fmt::format("freeze: '{}' fits running statistics alone, which are not trained: leave it out", pattern.text()));
     }
     const auto stays_random = [&](const Parameter& p) {
-      const std::string& rule = p.initialiser.rule;
-      return is_frozen(p) && p.shape.rank() > 1 && rule != "constant" && rule != "whiten" &&
-             covers_any(plan_.params.fresh, p.name);
+      return is_frozen(p) && begins_random(p) && covers_any(plan_.params.fresh, p.name);
     };
     const auto random = std::find_if(all.begin(), all.end(), stays_random);
     if (random == all.end()) return;

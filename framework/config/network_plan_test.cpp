@@ -39,6 +39,8 @@ TEST_F(NetworkPlanRefuses, WhatNetworkSaysOfItsWeights) {
   write("networks/old.pth", "");
   EXPECT_EQ(said("weights = \"networks/odl.pth\"\n"),
             "p.toml:11:11: there is no file 'networks/odl.pth'; nearest is 'networks/old.pth'");
+  fs::create_directories("mini");
+  EXPECT_EQ(said("weights = \"mini\"\n"), "p.toml:11:11: 'mini' is a folder: name the file in it");
   write("weights.pth", "");
   fs::create_directories("folder/networks");
   fs::copy_file("networks/small.toml", "folder/networks/small.toml");

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "millrace/error.h"
 #include "network/variables.h"
@@ -30,6 +31,18 @@ double elements(const Shape& shape) {
   double product = 1;
   for (const std::int64_t extent : shape) product *= static_cast<double>(extent);
   return product;
+}
+
+// The op whose text says "also called" and this name.
+std::optional<std::string> op_also_called(const Registry& registry, const std::string& name) {
+  const std::string words = "also called " + name;
+  for (const auto& [op, type] : registry.layers()) {
+    const std::size_t place = type.text.find(words);
+    if (place == std::string::npos) continue;
+    const char behind = (type.text + '.')[place + words.size()];
+    if (behind == '.' || behind == ',' || behind == ' ') return op;
+  }
+  return std::nullopt;
 }
 
 struct InputParams {
@@ -249,7 +262,8 @@ LayerPort Builder::place_layer(Frame& frame, const Entry& entry, const std::vect
   const LayerType* type = op.kind() == Value::Kind::text ? registry_.layer(op.text()) : nullptr;
   if (!type) {
     const std::string name = op.kind() == Value::Kind::text ? op.text() : found(op);
-    const auto nearest = nearest_name(name, keys_of(registry_.layers()));
+    const auto other_name = op_also_called(registry_, name);
+    const auto nearest = other_name ? other_name : nearest_name(name, keys_of(registry_.layers()));
     entry.errors.add(op.at(), fmt::format("there is no op '{}'{}", name,
                                           nearest ? fmt::format("; nearest is '{}'", *nearest)
                                                   : fmt::format("; there are {}", fmt::join(keys_of(registry_.layers()), ", "))));

@@ -1,4 +1,6 @@
 // Blocks: entries that stand for one or more instances of a list of layers.
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "millrace/error.h"
@@ -42,6 +44,22 @@ std::string recursion(const Frame& frame, const std::string& block) {
   return {};
 }
 
+// What the only variable in a block's name, as in "stem_${stem}", may be. "": there is none, or no block has such a name.
+std::string values_for_block(const Value& written, const std::vector<std::string>& blocks) {
+  const std::vector<Reference> in_it = references(written);
+  if (in_it.size() != 1) return "";
+  const std::string& text = written.text();
+  const std::size_t place = text.find("${"), end = text.find('}', place);
+  const std::string begin = text.substr(0, place), rest = text.substr(end + 1);
+  std::vector<std::string> values;
+  for (const std::string& block : blocks) {
+    if (block.size() <= begin.size() + rest.size() || !block.starts_with(begin) || !block.ends_with(rest)) continue;
+    values.push_back(block.substr(begin.size(), block.size() - begin.size() - rest.size()));
+  }
+  const bool says_any = begin.empty() && rest.empty();
+  return values.empty() || says_any ? "" : fmt::format("'{}' may be '{}'", in_it.front().name, fmt::join(values, "', '"));
+}
+
 }  // namespace
 
 const BlockDefinition* Builder::block_of(const Frame& frame, const Entry& entry) {
@@ -51,6 +69,10 @@ const BlockDefinition* Builder::block_of(const Frame& frame, const Entry& entry)
   if (definition == document_.blocks.end()) {
     std::vector<std::string> names;
     for (const auto& [key, value] : document_.blocks) names.push_back(key);
+    if (const auto said = values_for_block(*entry.table.find("block"), names); !said.empty() && !nearest_name(name, names)) {
+      entry.errors.add(block.at(), fmt::format("the network has no block '{}': {}", name, said));
+      return nullptr;
+    }
     report_unknown_name("the network", "block", name, names, block.at(), entry.errors);
     return nullptr;
   }

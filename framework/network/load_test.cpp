@@ -211,6 +211,15 @@ TEST_F(NetworkLanguage, UnknownNamesAreAnsweredWithTheNearest) {
 [block.residual]
 layers = [ { op = "relu" } ])"),
             "net.toml:2:34: the network has no block 'residul'; nearest is 'residual'");
+  EXPECT_EQ(mistakes(R"(defaults = { stem = "standard" }
+layers = [ { name = "l", block = "stem_${stem}" } ]
+[block.stem_large]
+layers = [ { op = "relu" } ]
+[block.stem_small]
+layers = [ { op = "relu" } ]
+[block.middle]
+layers = [ { op = "relu" } ])"),
+            "net.toml:3:34: the network has no block 'stem_standard': 'stem' may be 'large', 'small'");
   EXPECT_EQ(mistakes(R"(layers = [ { name = "conv1", op = "relu" }, { op = "relu", from = "conv2" } ])"),
             "net.toml:2:67: 'relu1' takes the output of 'conv2', but no earlier layer has this name; nearest is 'conv1'");
   EXPECT_EQ(mistakes(R"(layers = [ { op = "relu", from = "later" }, { name = "later", op = "relu" } ])"),
@@ -220,6 +229,19 @@ layers = [ { op = "relu" } ])"),
   EXPECT_EQ(mistakes(R"(laysers = 3
 layers = [ { op = "relu" } ])"),
             "net.toml:2:1: network 'net' has no key 'laysers'; nearest is 'layers'");
+}
+
+TEST_F(NetworkLanguage, AnOpIsFoundByTheOtherNameInItsText) {
+  LayerType type = *registry_.layer("relu");
+  type.name = "silu";
+  type.text = "x / (1 + exp(-x)), also called swish.";
+  registry_.add(type);
+  type.name = "clipped_relu";
+  type.text = "With 6 also called relu6.";
+  registry_.add(type);
+  EXPECT_EQ(mistakes(R"(layers = [ { op = "swish" } ])"), "net.toml:2:19: there is no op 'swish'; nearest is 'silu'");
+  EXPECT_EQ(mistakes(R"(layers = [ { op = "relu6" } ])"), "net.toml:2:19: there is no op 'relu6'; nearest is 'clipped_relu'");
+  EXPECT_EQ(mistakes(R"(layers = [ { op = "rel" } ])"), "net.toml:2:19: there is no op 'rel'; nearest is 'relu'");
 }
 
 TEST_F(NetworkLanguage, BlocksAskForTheirParameters) {

@@ -260,6 +260,11 @@ TEST_F(Ops, DropoutSaysWhatIsDroppedTogether) {
   expect_contains(mistake("stochastic_depth", ""), "needs 'probability'");
 }
 
+TEST_F(Ops, LrnRefusesAnEvenNumberOfChannels) {
+  EXPECT_EQ(refusal("lrn", "size = 4", {{8, 4, 4}}), "'size' must be an odd number of channels, found 4: take 3 or 5");
+  EXPECT_EQ(output("lrn", "size = 1", {8, 4, 4}), (Shape{8, 4, 4}));
+}
+
 TEST_F(Ops, WithoutInputsTheTableIsReadAllTheSame) {
   Diagnostics errors;
   registry_.layer("conv")->plan(table("out = 8\nkernel = 3\nstirde = 2"), {}, errors);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <map>
 #include <set>
 
@@ -65,6 +66,11 @@ bool covers(std::string_view pattern, std::string_view parameter) {
 
 bool covers_any(const std::vector<std::string>& patterns, std::string_view parameter) {
   return std::any_of(patterns.begin(), patterns.end(), [&](const std::string& pattern) { return covers(pattern, parameter); });
+}
+
+bool begins_random(const Parameter& parameter) {
+  const std::string& rule = parameter.initialiser.rule;
+  return !parameter.statistic && parameter.shape.rank() > 1 && rule != "constant" && rule != "whiten";
 }
 
 std::vector<std::string> coverable_names(const Network& network) {
@@ -136,9 +142,10 @@ class Fitting {
           "\n  all its names begin with '{0}'; in [network], rename = [{{ from = \"{0}*\", to = \"*\" }}] takes it away",
           shown(prefix));
     }
-    fail(ErrorKind::usage, "'{}'{} does not fit network '{}':{}{}", source_.file,
+    const std::string without = leave_out(unused);
+    fail(ErrorKind::usage, "'{}'{} does not fit network '{}':{}{}{}", source_.file,
          network.empty() || network == network_.name ? "" : fmt::format(", the weights of network '{}',", shown(network)),
-         network_.name, wrong_, advice());
+         network_.name, wrong_, without, advice(without.empty() ? 0 : unused.size()));
   }
 
  private:
@@ -223,17 +230,33 @@ class Fitting {
     return {};
   }
 
-  // The usual case: the classes are others.
-  std::string advice() const {
+  // Whole blocks of the file that the network has none of, while it lacks nothing: heads that only training needs.
+  std::string leave_out(const std::vector<std::string>& unused) const {
+    if (!source_.rename.empty() || !lacking_.empty()) return "";
+    const auto block_of = [](const std::string& name) { return name.substr(0, name.find('.')); };
+    const auto is_plain = [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-'; };
+    std::set<std::string> known, rules;
+    for (const Parameter& parameter : network_.parameters) known.insert(block_of(parameter.name));
+    for (const std::string& name : unused) {
+      const std::string block = block_of(name);
+      if (block == name || known.contains(block) || !std::ranges::all_of(block, is_plain)) return "";
+      rules.insert(fmt::format("{{ from = \"{}.*\", to = \"\" }}", block));
+    }
+    if (rules.empty() || rules.size() > kMostRules) return "";
+    return fmt::format("\n[network] rename = [{}] leaves out what the network has no layers for", fmt::join(rules, ", "));
+  }
+
+  // The usual case: the classes are others. `answered`: problems that other advice is given for.
+  std::string advice(std::size_t answered) const {
     const auto last = std::find_if(network_.layers.rbegin(), network_.layers.rend(),
                                    [](const Layer& layer) { return !layer.parameters.empty(); });
-    if (last == network_.layers.rend() || problems_ != misshapen_.size()) return "";
+    if (last == network_.layers.rend() || misshapen_.empty() || problems_ != misshapen_.size() + answered) return "";
     const auto is_of_last = [&](const std::string& name) { return covers(last->name, name); };
     if (!std::all_of(misshapen_.begin(), misshapen_.end(), is_of_last)) return "";
     return fmt::format("\n[network] new = [\"{}\"] starts this layer with new values", last->name);
   }
 
-  static constexpr std::size_t kMostLines = 400, kMostNames = 4000;
+  static constexpr std::size_t kMostLines = 400, kMostNames = 4000, kMostRules = 4;
 
   const WeightsSource& source_;
   const Network& network_;

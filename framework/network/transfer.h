@@ -26,6 +26,9 @@ struct RenameRule {
 bool covers(std::string_view pattern, std::string_view parameter);
 bool covers_any(const std::vector<std::string>& patterns, std::string_view parameter);
 
+// Whether its first values are random filters or matrices, which do harm when they are never trained; fixed biases do none.
+bool begins_random(const Parameter& parameter);
+
 // Every name that covers() could find in a network: of parameters, of their layers and of the blocks around them, sorted.
 std::vector<std::string> coverable_names(const Network& network);
 

@@ -184,6 +184,24 @@ TEST_F(Transfer, ProposesToTakeAwayACommonPrefix) {
   EXPECT_NE(mistakes({conv, mean, weight, bias, stranger}).find("'module.queen' (1) belongs to no layer"), std::string::npos);
 }
 
+TEST_F(Transfer, ProposesToLeaveOutHeadsThatTheNetworkHasNot) {
+  const NamedTensor head{"aux1.fc.weight", {3}, {5, 6, 7}}, head_bias{"aux1.fc.bias", {1}, {8}}, other{"aux2.w", {1}, {8}},
+      wrong{"fc.weight", {2}, {1, 2}}, body{"body.1.weight", {1}, {0}};
+  const std::string proposal =
+      "\n[network] rename = [{ from = \"aux1.*\", to = \"\" }, { from = \"aux2.*\", to = \"\" }] leaves out what the network has "
+      "no layers for";
+  const std::string unknown =
+      "  'aux1.fc.bias' (1) belongs to no layer\n  'aux1.fc.weight' (3) belongs to no layer\n  'aux2.w' (1) belongs to no layer";
+  EXPECT_EQ(mistakes({conv_, mean_, weight_, bias_, head, head_bias, other}), unknown + proposal);
+  EXPECT_EQ(load({conv_, mean_, weight_, bias_, head, head_bias, other}, {}, {{"aux1.*", ""}, {"aux2.*", ""}}),
+            (Values{{1, 2}, {3, 4}, {5, 6, 7}, {8}}));
+  EXPECT_EQ(mistakes({conv_, mean_, wrong, bias_, head, head_bias, other}),
+            "  'fc.weight' is 2, the network wants 3\n" + unknown + proposal +
+                "\n[network] new = [\"fc\"] starts this layer with new values");
+  EXPECT_EQ(mistakes({conv_, mean_, weight_, bias_, other, body}).find("rename"), std::string::npos) << "the block is known";
+  EXPECT_EQ(mistakes({conv_, mean_, weight_, other}).find("rename"), std::string::npos) << "something is missing";
+}
+
 TEST_F(Transfer, NamesOfAFileSteerNoTerminal) {
   const NamedTensor hostile{"x\x1b[31m\nfc.bias\x07", {1}, {0}};
   EXPECT_EQ(mistakes({conv_, mean_, weight_, bias_, hostile}), "  'x?[31m?fc.bias?' (1) belongs to no layer");

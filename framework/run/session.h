@@ -143,6 +143,7 @@ class Session {
 
  private:
   void choose_weights();
+  void warn_of_frozen();
   void read_weights();
   void choose_devices();
   void build_graphs();
@@ -155,6 +156,7 @@ class Session {
   void compile();  // the network, where there is one, for the batches that the file asks for or that fit
   CompileOptions compile_options();
   Replicas compiled(const CompileOptions& shared) const;
+  void check_batches(const CompileRequest& request) const;
   void limit_batch(GraphBuild& build) const;
   void choose_batch(const CompileOptions& shared);
   void keep_batch();

@@ -6,6 +6,7 @@
 #include "config/document.h"
 #include "millrace/split.h"
 #include "run/batch_size.h"
+#include "run/batch_statistics.h"
 #include "run/median_weights.h"
 #include "run/session.h"
 #include "run/wire.h"
@@ -94,8 +95,23 @@ void Session::compile() {
     copies_ = shared.request.copies;
   }
   const bool chooses = std::any_of(builds_.begin(), builds_.end(), [](const auto& build) { return build->chooses_batch(); });
-  if (chooses) return choose_batch(shared);
-  if (pipeline_.network) replicas_ = compiled(shared);
+  if (chooses) {
+    choose_batch(shared);
+  } else if (pipeline_.network) {
+    replicas_ = compiled(shared);
+  }
+  if (pipeline_.network) check_batches(shared.request);
+}
+
+void Session::check_batches(const CompileRequest& request) const {
+  for (const auto& build : builds_) {
+    const BatchSpec& batch = build->batch();
+    if (!build->trains() || batch.size == 0) continue;
+    TrainedBatches batches{.graph = build->plan().name, .size = batch.size, .replicas = devices_.all_replicas};
+    batches.load = pipeline_.run.load;
+    if (batch.last == BatchSpec::Last::keep) batches.last = static_cast<std::uint32_t>(build->samples() % batch.size);
+    require_variance(*pipeline_.network, request, batches);
+  }
 }
 
 namespace {

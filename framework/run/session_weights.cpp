@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <malloc.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
 #include <utility>
@@ -44,6 +45,7 @@ void Session::choose_weights() {
   }
   weights_from_ = {given ? options_.weights : said.weights, said.fresh, said.rename, given ? "" : said.sha256};
   if (options_.only_main) return;
+  if (weights_from_.file.empty() && trains(main)) warn_of_frozen();
   if (weights_from_.file.empty() && !(said.fresh.empty() && said.rename.empty())) {
     fail(ErrorKind::usage,
          "{}: [network] has '{}', and there are no weights to take: weights = \"FILE\" in it, or --weights FILE",
@@ -55,6 +57,20 @@ void Session::choose_weights() {
          "trained them, --weights FILE",
          pipeline_.place_of("network.new"), main.name, fmt::join(said.fresh, "\", \""));
   }
+}
+
+// Where all parameters begin new.
+void Session::warn_of_frozen() {
+  const std::vector<Parameter>& all = pipeline_.network->parameters;
+  const auto stays_random = [&](const Parameter& p) {
+    return begins_random(p) && covers_any(pipeline_.network_params.freeze, p.name);
+  };
+  const auto random = std::ranges::find_if(all, stays_random);
+  if (random == all.end() || !is_first()) return;
+  observers_.warn(
+      fmt::format("{}: freeze: '{}' begins with random values and is never trained, as there are no weights to take: name them, "
+                  "weights = \"FILE\" in [network] or --weights FILE",
+                  pipeline_.place_of("network.freeze"), random->name));
 }
 
 // Before anything is listed, since they may not fit.

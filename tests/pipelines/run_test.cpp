@@ -55,6 +55,26 @@ TEST(Run, WritesItsFolderAndTheEventsOfTheContract) {
   EXPECT_TRUE(std::filesystem::exists(run / "pipeline.toml"));
 }
 
+TEST(Run, IsRefusedWhereBatchNormalisationWouldSeeOneValue) {
+  const TemporaryFolder folder;
+  std::ofstream(folder / "net.toml") << R"(input  = { channels = 3, height = 32, width = 32 }
+layers = [ { op = "global_average_pool" }, { name = "bn", op = "batch_norm" }, { op = "linear", out = "${classes}" } ]
+)";
+  const std::vector<std::string> words = {
+      "--check", "--set", "network.use=" + (folder / "net.toml"), "--set", "train.batch.size=20", "--set"};
+  const auto with = [&](const std::string& setting) {
+    std::vector<std::string> all = words;
+    all.push_back(setting);
+    return quickstart(all);
+  };
+  const Outcome refused = with("train.forward_backward.micro_batches=20");
+  EXPECT_EQ(refused.code, 2) << refused.err;
+  EXPECT_NE(refused.err.find("net.toml:2:44: layer 'bn': batch normalisation over one value a channel"), std::string::npos)
+      << refused.err;
+  const Outcome validated = with("validate.batch.size=1");
+  EXPECT_EQ(validated.code, 0) << validated.err;
+}
+
 TEST(Run, WritesWhatWasTrainedWhenTheValidationFails) {
   const TemporaryFolder folder;
   std::filesystem::copy(shapes(), folder.path() / "shapes", std::filesystem::copy_options::recursive);

@@ -149,6 +149,20 @@ TEST_F(Transfer, CheckSaysWhatIsTakenAndWhatIsFixed) {
   EXPECT_NE(outcome.out.find("weights  " + first() + ", new: fc\n"), std::string::npos) << outcome.out;
 }
 
+TEST_F(Transfer, WarnsOfFrozenLayersThatTakeNothing) {
+  const char* const said =
+      "five.toml:7:10: freeze: 'block1.conv1.weight' begins with random values and is never trained, as there are no weights to "
+      "take: name them, weights = \"FILE\" in [network] or --weights FILE";
+  const Outcome random = five_classes("freeze = [\"block1\"]", "", {"--check"});
+  EXPECT_EQ(random.code, 0) << random.err;
+  EXPECT_NE(random.err.find(said), std::string::npos) << random.err;
+  const Outcome taken = five_classes("freeze = [\"block1\"]\nnew = [\"fc\"]", "", {"--check", "--weights", first()});
+  EXPECT_EQ(taken.code, 0) << taken.err;
+  EXPECT_EQ(taken.err.find("freeze"), std::string::npos) << taken.err;
+  const Outcome biases = five_classes("freeze = [\"fc.bias\"]", "", {"--check"});
+  EXPECT_EQ(biases.err.find("freeze"), std::string::npos) << "they do no harm\n" << biases.err;
+}
+
 TEST_F(Transfer, ListsWhatDoesNotFitBeforeTheRun) {
   const auto expect = [](const Outcome& outcome, int code, const std::vector<std::string>& said) {
     EXPECT_EQ(outcome.code, code) << outcome.err;
