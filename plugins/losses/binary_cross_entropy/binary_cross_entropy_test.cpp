@@ -74,6 +74,7 @@ TEST(BinaryCrossEntropy, RefusesWhatDoesNotFit) {
   EXPECT_EQ(mistake({}, TargetSpec::Kind::image),
             "loss 'binary_cross_entropy': it needs numbers from 0 to 1 beside the images, and the source has target images");
   EXPECT_THROW(testkit::make_loss("binary_cross_entropy", list_table("positive_weight", {-1})), Error);
+  EXPECT_THROW(testkit::make_loss("binary_cross_entropy", list_table("positive_weight", {0})), Error);
 }
 
 }  // namespace
