@@ -52,7 +52,7 @@ void PlateauParams::describe(ParamSet<PlateauParams>& set) {
       .text("without a better figure before the rate falls; then the count starts again");
   set.add("factor", &PlateauParams::factor).range(0, 0.999999).text("that the rate is multiplied by each time");
   set.add("min_factor", &PlateauParams::min_factor).range(0, 0.999999).text("least share of the schedule's rate that is left");
-  set.add("cooldown", &PlateauParams::cooldown).range(0).unit("passes").text("behind each time that are not counted");
+  set.add("cooldown", &PlateauParams::cooldown).range(0).unit("passes").text("after each time, in which nothing is counted");
   describe_threshold(set);
 }
 
