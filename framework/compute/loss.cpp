@@ -93,6 +93,20 @@ void check_label_images(const Batch& batch, std::uint32_t begin, std::uint32_t c
   }
 }
 
+void check_numbers(const Loss& loss, const Batch& batch, std::uint32_t begin, std::uint32_t count) {
+  const std::optional<Range>& range = loss.info().numbers;
+  if (!range || batch.numbers == nullptr || batch.row_offsets != nullptr) return;
+  for (std::uint32_t slot = begin; slot < begin + count; ++slot) {
+    if (batch.weights[slot] == 0) continue;
+    const std::span numbers(batch.numbers + std::size_t{slot} * batch.numbers_per_sample, batch.numbers_per_sample);
+    const auto fits = [&](float number) { return number >= range->low && number <= range->high; };
+    const auto wrong = std::ranges::find_if_not(numbers, fits);
+    if (wrong == numbers.end()) continue;
+    fail(ErrorKind::data, "sample {}: number {} of {} is {}, and loss '{}' takes those from {} to {}", place_of(batch, slot),
+         wrong - numbers.begin() + 1, numbers.size(), *wrong, loss.info().name, range->low, range->high);
+  }
+}
+
 }  // namespace
 
 double quotient(double above, double below) { return below > 0 ? above / below : 0; }
@@ -114,7 +128,7 @@ void check_loss(const Loss& loss, const LossSetting& setting) {
 // Checked here, where the sample's path is known; a kernel knows only a row.
 void check_labels(const Loss& loss, const Batch& batch, std::uint32_t begin, std::uint32_t count, const Shape& output) {
   if (loss.info().target == LossTarget::classes) return check_label_images(batch, begin, count, output[0]);
-  if (loss.info().target != LossTarget::labels) return;
+  if (loss.info().target == LossTarget::values) return check_numbers(loss, batch, begin, count);
   const std::int64_t classes = output.elements();
   const auto check = [&](std::uint32_t slot, std::int32_t label) {
     if (label >= 0 && label < classes) return;

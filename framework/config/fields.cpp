@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <type_traits>
 
@@ -147,6 +148,16 @@ std::string found_in_pair(const Value& value) {
   return pair && value.kind() == Value::Kind::array ? to_toml(value) : found(value);
 }
 
+// Of a text that is none of the choices.
+std::string hint_for(const ParamInfo& info, std::string text) {
+  const auto nearest = nearest_name(text, info.choices);
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  for (const auto& [word, says] : info.hints) {
+    if (text.find(word) != std::string::npos) return "; " + says;
+  }
+  return nearest ? fmt::format("; nearest is \"{}\"", *nearest) : "";
+}
+
 template <class T>
 bool check(const ParamInfo& info, const Value& value, Diagnostics& errors) {
   if (Codec<T>::accepts(info, value)) return true;
@@ -154,9 +165,7 @@ bool check(const ParamInfo& info, const Value& value, Diagnostics& errors) {
   if (!errors.empty() && value.kind() == Value::Kind::text && value.text().find("${") != std::string::npos) return false;
   std::string message = fmt::format("'{}' must be {}, found {}", info.name, Codec<T>::expected(info), found_in_pair<T>(value));
   if (value.is_number() && std::isinf(value.number())) message += ", which is not finite";
-  if (!info.choices.empty() && value.kind() == Value::Kind::text) {
-    if (const auto nearest = nearest_name(value.text(), info.choices)) message += fmt::format("; nearest is \"{}\"", *nearest);
-  }
+  if (!info.choices.empty() && value.kind() == Value::Kind::text) message += hint_for(info, value.text());
   errors.add(value.at(), std::move(message));
   return false;
 }

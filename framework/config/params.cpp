@@ -75,6 +75,11 @@ ParamRef& ParamRef::choices(std::vector<std::string> names) {
   return *this;
 }
 
+ParamRef& ParamRef::hint(std::string_view word, std::string_view says) {
+  info_->hints.emplace(word, says);
+  return *this;
+}
+
 ParamRef& ParamRef::required() {
   info_->required = true;
   return *this;

@@ -297,6 +297,14 @@ TEST(Params, ChoiceNotInTheList) {
             "'border' must be one of \"reflect\", \"constant\", found \"reflct\"; nearest is \"reflect\"");
 }
 
+TEST(Params, AWrongTextMayBeAnsweredWithAHint) {
+  ParamSet<Drops> set;
+  Diagnostics errors;
+  set.add("schedule", &Drops::schedule).choices({"constant", "piecewise"}).hint("plateau", "that is [plateau]");
+  read_struct(set, table({{"schedule", Value("OnPlateau")}}), "[rate]", errors);
+  EXPECT_EQ(errors.text(), "'schedule' must be one of \"constant\", \"piecewise\", found \"OnPlateau\"; that is [plateau]");
+}
+
 TEST(Params, AnIntegerMayBeAWord) {
   Diagnostics errors;
   Value value = good();

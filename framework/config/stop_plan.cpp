@@ -9,6 +9,23 @@
 #include "config/read_table.h"
 
 namespace millrace {
+namespace {
+
+template <class Params>  // with a key `figure`
+void describe_threshold(ParamSet<Params>& set) {
+  set.add("threshold", &ThresholdParams::threshold)
+      .range(0)
+      .text("how much better a figure must be than the best one to count as better")
+      .only_with("figure");
+  set.add("threshold_mode", &ThresholdParams::threshold_mode)
+      .choices({"relative", "absolute"})
+      .text("relative: `threshold` is a share of the best figure; absolute: an amount")
+      .only_with("threshold");
+}
+
+Threshold threshold_of(const ThresholdParams& params) { return {params.threshold, params.threshold_mode == "relative"}; }
+
+}  // namespace
 
 void StopParams::describe(ParamSet<StopParams>& set) {
   set.add("figure", &StopParams::figure).text("\"validate.accuracy\": ends the run when this figure improves no more");
@@ -17,6 +34,7 @@ void StopParams::describe(ParamSet<StopParams>& set) {
       .unit("passes")
       .text("without a better figure, after which the run ends")
       .only_with("figure");
+  describe_threshold(set);
   set.add("max_time", &StopParams::max_time).text("\"2 hours\": ends the run when it has taken so long");
   set.add("max_steps", &StopParams::max_steps)
       .range(0)
@@ -33,6 +51,9 @@ void PlateauParams::describe(ParamSet<PlateauParams>& set) {
       .unit("passes")
       .text("without a better figure before the rate falls; then the count starts again");
   set.add("factor", &PlateauParams::factor).range(0, 0.999999).text("that the rate is multiplied by each time");
+  set.add("min_factor", &PlateauParams::min_factor).range(0, 0.999999).text("least share of the schedule's rate that is left");
+  set.add("cooldown", &PlateauParams::cooldown).range(0).unit("passes").text("after each time, in which nothing is counted");
+  describe_threshold(set);
 }
 
 std::optional<FigurePlan> plan_figure(std::string_view key, const Value& value, const std::vector<GraphPlan>& graphs,
@@ -81,6 +102,9 @@ PlateauPlan plan_plateau(const Value* plateau, const std::vector<GraphPlan>& gra
   if (!params) return plan;
   plan.patience = static_cast<std::uint64_t>(params->patience);
   plan.factor = params->factor;
+  plan.min_factor = params->min_factor;
+  plan.cooldown = static_cast<std::uint64_t>(params->cooldown);
+  plan.threshold = threshold_of(*params);
   plan.figure = plan_figure_of_many(*plateau, graphs, errors);
   return plan;
 }
@@ -90,6 +114,7 @@ StopPlan plan_stop(const Value* stop, const std::vector<GraphPlan>& graphs, Diag
   const auto params = stop ? read_table<StopParams>(*stop, "[stop]", errors) : std::nullopt;
   if (!params) return plan;
   plan.patience = static_cast<std::uint64_t>(params->patience);
+  plan.threshold = threshold_of(*params);
   plan.max_steps = static_cast<std::uint64_t>(params->max_steps);
   if (stop->find("figure")) plan.figure = plan_figure_of_many(*stop, graphs, errors);
   const bool is_empty = stop->table().empty() && errors.empty();  // a key that belongs elsewhere was taken out

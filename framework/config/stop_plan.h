@@ -22,8 +22,20 @@ struct FigurePlan {
   std::string text() const { return graph + "." + name; }
 };
 
+// How much better a value must be than the best one to count as an improvement.
+struct Threshold {
+  double least = 0;
+  bool is_relative = true;  // `least` is a share of the best value
+};
+
+// The keys of a Threshold, as they are written.
+struct ThresholdParams {
+  double threshold = 0;
+  std::string threshold_mode = "relative";
+};
+
 // [stop], as it is written.
-struct StopParams {
+struct StopParams : ThresholdParams {
   std::string figure;
   std::int64_t patience = 5;  // passes
   std::string max_time;
@@ -34,16 +46,18 @@ struct StopParams {
 
 struct StopPlan {
   std::optional<FigurePlan> figure;
-  std::uint64_t patience = 0;   // passes of figure->graph without a better value
+  std::uint64_t patience = 0;  // passes of figure->graph without a better value
+  Threshold threshold = {};
   double max_seconds = 0;       // 0: no limit
   std::uint64_t max_steps = 0;  // 0: no limit
 };
 
 // [plateau], as it is written.
-struct PlateauParams {
+struct PlateauParams : ThresholdParams {
   std::string figure;
   std::int64_t patience = 5;  // passes
-  double factor = 0.1;
+  double factor = 0.1, min_factor = 0;
+  std::int64_t cooldown = 0;  // passes
 
   static void describe(ParamSet<PlateauParams>& set);
 };
@@ -52,6 +66,9 @@ struct PlateauPlan {
   std::optional<FigurePlan> figure;  // nothing: no [plateau]
   std::uint64_t patience = 0;        // passes of figure->graph without a better value
   double factor = 1;                 // that the learning rate is multiplied by then
+  double min_factor = 0;             // of all these factors together
+  std::uint64_t cooldown = 0;        // passes behind a lower rate that are not counted
+  Threshold threshold = {};
 };
 
 // `plateau`: the table, or null. Mistakes go to `errors`.

@@ -57,6 +57,30 @@ TEST_F(StopTable, APlateauIsATableOfItsOwn) {
       "whatever the schedule");
 }
 
+TEST_F(StopTable, AThresholdIsAShareOrAnAmount) {
+  const Pipeline pipeline = with(
+      "[stop]\nfigure = \"validate.loss\"\nthreshold = 0.01\n"
+      "[plateau]\nfigure = \"validate.loss\"\nthreshold = 2\nthreshold_mode = \"absolute\"\ncooldown = 3\nmin_factor = 0.25\n");
+  EXPECT_EQ(pipeline.stop.threshold.least, 0.01);
+  EXPECT_TRUE(pipeline.stop.threshold.is_relative);
+  EXPECT_EQ(pipeline.plateau.threshold.least, 2);
+  EXPECT_FALSE(pipeline.plateau.threshold.is_relative);
+  EXPECT_EQ(pipeline.plateau.cooldown, 3U);
+  EXPECT_EQ(pipeline.plateau.min_factor, 0.25);
+  EXPECT_EQ(mistakes_with("[stop]\nmax_steps = 9\nthreshold = 1\n"),
+            "p.toml:18:1: [stop]: 'threshold' has no effect without 'figure'");
+  EXPECT_EQ(mistakes_with("[plateau]\nfigure = \"validate.loss\"\nthreshold_mode = \"relative\"\n"),
+            "p.toml:18:1: [plateau]: 'threshold_mode' has no effect without 'threshold'");
+}
+
+TEST_F(StopTable, WithoutAThresholdEveryImprovementCounts) {
+  const Pipeline pipeline = with("[stop]\nfigure = \"validate.loss\"\n[plateau]\nfigure = \"validate.loss\"\n");
+  EXPECT_EQ(pipeline.stop.threshold.least, 0);
+  EXPECT_EQ(pipeline.plateau.threshold.least, 0);
+  EXPECT_EQ(pipeline.plateau.cooldown, 0U);
+  EXPECT_EQ(pipeline.plateau.min_factor, 0);
+}
+
 TEST_F(StopTable, APlateauThatChangesNothingIsAMistake) {
   EXPECT_EQ(mistakes_with("[plateau]\nfigure = \"validate.loss\"\nfactor = 1\n"),
             "p.toml:18:10: 'factor' must be a number between 0 and 0.999999, found 1");

@@ -24,6 +24,7 @@ TEST_F(CheckpointTest, StateKeepsEveryBit) {
   state.so_far.sums.values.push_back(std::numeric_limits<double>::quiet_NaN());
   state.watched["run.best validate.loss"] = {0.30000000000000004, 20, 3};
   state.watched["stop.figure validate.loss"] = {{}, 0, 1};
+  state.watched["plateau.figure validate.loss"] = {{}, 0, 0, 4};
   state.batch_size = 80;
   state.stages["optimizer"] = "12";
   state.batches = {{0xfedcba9876543210, 1}, {2, std::numeric_limits<std::uint64_t>::max()}};
@@ -43,6 +44,7 @@ TEST_F(CheckpointTest, StateKeepsEveryBit) {
   EXPECT_TRUE(std::isnan(read.so_far.sums.values[3]));
   EXPECT_EQ(read.watched.at("run.best validate.loss").best, 0.30000000000000004);
   EXPECT_FALSE(read.watched.at("stop.figure validate.loss").best);
+  EXPECT_EQ(read.watched.at("plateau.figure validate.loss").cooldown, 4U);
   EXPECT_EQ(read.metadata, state.metadata);
   EXPECT_EQ(read.versions, state.versions);
   EXPECT_EQ(read.network, state.network);

@@ -50,6 +50,7 @@ Json of_watched(const std::map<std::string, RunState::Watched>& all) {
   Json json = Json::object();
   for (const auto& [key, watched] : all) {
     Json& each = json[key] = {{"passes", watched.passes}};
+    if (watched.cooldown > 0) each["cooldown"] = watched.cooldown;
     if (!watched.best) continue;
     each["best"] = of_number(*watched.best);
     each["best_step"] = watched.best_step;
@@ -62,6 +63,7 @@ std::map<std::string, RunState::Watched> to_watched(const Json& json) {
   for (const auto& [key, each] : json.items()) {
     RunState::Watched& watched = all[key];
     each.at("passes").get_to(watched.passes);
+    watched.cooldown = each.value("cooldown", std::uint64_t{0});
     if (!each.contains("best")) continue;
     watched.best = to_number(each.at("best"));
     each.at("best_step").get_to(watched.best_step);

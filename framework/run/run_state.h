@@ -35,6 +35,7 @@ struct RunState {
   struct Watched {
     std::optional<double> best;
     std::uint64_t best_step = 0, passes = 0;
+    std::uint64_t cooldown = 0;  // passes to come that are not counted; older checkpoints have none
   };
   std::map<std::string, Watched> watched;
 

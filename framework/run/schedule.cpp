@@ -15,6 +15,7 @@ void ScheduleParams::describe(ParamSet<ScheduleParams>& set) {
   set.add("initial", &P::initial).range(0).text("the rate that all factors multiply");
   set.add("schedule", &P::schedule)
       .choices({"constant", "piecewise", "exponential", "cosine", "polynomial", "triangular", "one_cycle"})
+      .hint("plateau", "that is a table of its own, [plateau], whatever the schedule")
       .text("how the rate changes over the run; [plateau] lowers it besides, when a figure improves no more");
   set.add("drop_factor", &P::drop_factor)
       .range(0)

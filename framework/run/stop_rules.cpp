@@ -17,24 +17,39 @@ bool FigureWatch::look(const std::string& graph, const std::vector<Figure>& figu
   const auto found = std::find_if(figures.begin(), figures.end(), [&](const Figure& each) { return each.name == figure_.name; });
   if (found == figures.end()) return false;
   const double value = found->value;
-  ++passes_;
-  const bool better = !best_ || (found->higher_is_better ? value > *best_ : value < *best_);
-  if (!better || !std::isfinite(value)) return false;
+  if (cooldown_ > 0) {
+    --cooldown_;
+  } else {
+    ++passes_;
+  }
+  if (!is_better(value, found->higher_is_better)) return false;
   best_ = value;
   best_step_ = step;
   passes_ = 0;
   return true;
 }
 
+bool FigureWatch::is_better(double value, bool higher_is_better) const {
+  if (!best_ || !std::isfinite(value)) return std::isfinite(value);
+  const double least = threshold_.least * (threshold_.is_relative ? std::abs(*best_) : 1);
+  return higher_is_better ? value > *best_ + least : value < *best_ - least;
+}
+
 void FigureWatch::restore(const RunState::Watched& state) {
   best_ = state.best;
   best_step_ = state.best_step;
   passes_ = state.passes;
+  cooldown_ = state.cooldown;
 }
 
 std::string FigureWatch::text() const {
   const std::string best = best_ ? fmt::format("; best {:.4g} at step {}", *best_, best_step_) : std::string();
-  return fmt::format("{} has not improved for {} pass{}{}", figure_.text(), passes_, passes_ == 1 ? "" : "es", best);
+  std::string least;
+  if (threshold_.least > 0) {
+    least = threshold_.is_relative ? fmt::format(" by {:.4g} %", 100 * threshold_.least)
+                                   : fmt::format(" by {:.4g}", threshold_.least);
+  }
+  return fmt::format("{} has not improved{} for {} pass{}{}", figure_.text(), least, passes_, passes_ == 1 ? "" : "es", best);
 }
 
 void require_figure(const FigurePlan& figure, const std::vector<std::unique_ptr<GraphBuild>>& builds) {
@@ -54,8 +69,8 @@ void require_figure(const FigurePlan& figure, const std::vector<std::unique_ptr<
 StopRules::StopRules(const Pipeline& pipeline, Group* group, Requests& requests)
     : plan_(pipeline.stop), plateau_plan_(pipeline.plateau), group_(group), requests_(requests) {
   if (pipeline.best && !pipeline.run.folder.empty()) best_.emplace(*pipeline.best);
-  if (plan_.figure) improving_.emplace(*plan_.figure);
-  if (plateau_plan_.figure) plateau_.emplace(*plateau_plan_.figure);
+  if (plan_.figure) improving_.emplace(*plan_.figure, plan_.threshold);
+  if (plateau_plan_.figure) plateau_.emplace(*plateau_plan_.figure, plateau_plan_.threshold);
   if (pipeline.checkpoint.best) kept_.emplace(*pipeline.checkpoint.best);
 }
 
@@ -85,14 +100,14 @@ StopRules::Best StopRules::conclude(std::uint64_t done, bool goes_on) {
   return best;
 }
 
-// From the next step on.
+// From the next step on. A factor that is lower than the least one already, because somebody asked for it, stays.
 void StopRules::lower_rate(std::uint64_t done) {
-  const double factor = requests_.factor(done) * plateau_plan_.factor;
-  requests_.set_factor(done, factor);
-  if (group_ == nullptr || group_->rank() == 0) {
+  const double now = requests_.factor(done), factor = std::max(now * plateau_plan_.factor, plateau_plan_.min_factor);
+  if (factor < now) requests_.set_factor(done, factor);
+  if (factor < now && (group_ == nullptr || group_->rank() == 0)) {
     requests_.honour({.kind = RequestKind::rate_factor, .by = "[plateau]", .factor = factor, .text = {}}, done, plateau_->text());
   }
-  plateau_->restart_count();
+  plateau_->restart_count(plateau_plan_.cooldown);
 }
 
 std::map<std::string, RunState::Watched> StopRules::state() const {

@@ -21,23 +21,30 @@ namespace millrace {
 // The best value of a figure so far. Better is what the figure itself says: higher or lower.
 class FigureWatch {
  public:
-  explicit FigureWatch(FigurePlan figure) : figure_(std::move(figure)) {}
+  explicit FigureWatch(FigurePlan figure, Threshold threshold = {}) : figure_(std::move(figure)), threshold_(threshold) {}
 
-  // A pass of `graph` had these figures when so many steps were done. Returns whether its value is better than all before; NaN is
-  // never better. Passes of other graphs do not count.
+  // A pass of `graph` had these figures when so many steps were done. Returns whether its value is better than the best one by
+  // the threshold, and is the best one now; NaN is never better. Passes of other graphs do not count.
   bool look(const std::string& graph, const std::vector<Figure>& figures, std::uint64_t step);
 
   std::string name() const { return figure_.text(); }  // "validate.accuracy"
   std::uint64_t passes_since_best() const { return passes_; }
-  RunState::Watched state() const { return {best_, best_step_, passes_}; }
+  RunState::Watched state() const { return {best_, best_step_, passes_, cooldown_}; }
   void restore(const RunState::Watched& state);
-  void restart_count() { passes_ = 0; }
+  // The count starts again behind so many passes.
+  void restart_count(std::uint64_t cooldown) {
+    passes_ = 0;
+    cooldown_ = cooldown;
+  }
   std::string text() const;  // "validate.accuracy has not improved for 5 passes; best 0.812 at step 400"
 
  private:
+  bool is_better(double value, bool higher_is_better) const;
+
   const FigurePlan figure_;
+  const Threshold threshold_;
   std::optional<double> best_;
-  std::uint64_t best_step_ = 0, passes_ = 0;
+  std::uint64_t best_step_ = 0, passes_ = 0, cooldown_ = 0;
 };
 
 // Throws Error(usage) where the graph is among `builds` and does not report the figure.

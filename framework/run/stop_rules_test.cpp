@@ -49,6 +49,18 @@ TEST(FigureWatch, WhatIsNoNumberIsNeverBetter) {
   EXPECT_EQ(other.text(), "validate.loss has not improved for 1 pass");
 }
 
+TEST(FigureWatch, BetterByLessThanTheThresholdIsNotBetter) {
+  FigureWatch share({"validate", "loss", {}}, {0.125, true}), amount({"validate", "accuracy", {}}, {0.125, false});
+  EXPECT_TRUE(share.look("validate", figures(-4, 0.25), 10)) << "the first one";
+  EXPECT_TRUE(amount.look("validate", figures(-4, 0.25), 10));
+  EXPECT_FALSE(share.look("validate", figures(-4.5, 0.375), 20)) << "an eighth of 4, and no more";
+  EXPECT_FALSE(amount.look("validate", figures(-4.5, 0.375), 20));
+  EXPECT_EQ(share.text(), "validate.loss has not improved by 12.5 % for 1 pass; best -4 at step 10");
+  EXPECT_EQ(amount.text(), "validate.accuracy has not improved by 0.125 for 1 pass; best 0.25 at step 10");
+  EXPECT_TRUE(share.look("validate", figures(-4.75, 0.5), 30));
+  EXPECT_TRUE(amount.look("validate", figures(-4.75, 0.5), 30));
+}
+
 class StopRulesTest : public testing::Test {
  protected:
   StopRules& rules() {
@@ -61,8 +73,28 @@ class StopRulesTest : public testing::Test {
     return request ? request->by + ": " + request->text : "";
   }
 
+  // The rates behind each of these losses. `resumes`: each pass is that of a run which goes on from a checkpoint.
+  static std::vector<double> rates(const PlateauPlan& plan, const std::vector<double>& losses, bool resumes = false) {
+    Pipeline pipeline;
+    pipeline.plateau = plan;
+    pipeline.plateau.figure = FigurePlan{"validate", "loss", {}};
+    Requests requests([](RunEvent) {});
+    std::optional<StopRules> rules(std::in_place, pipeline, nullptr, requests);
+    std::vector<double> rates;
+    for (const double loss : losses) {
+      RunState state;
+      state.watched = rules->state();
+      if (resumes) rules.emplace(pipeline, nullptr, requests).restore(read_run_state(to_json(state)).watched);
+      rules->look("validate", figures(loss), rates.size() + 1);
+      rules->conclude(rates.size() + 1, true);
+      rates.push_back(requests.factor(rates.size() + 1));
+    }
+    return rates;
+  }
+
   Pipeline pipeline_;
-  Requests requests_{[](RunEvent) {}};
+  std::vector<RunEvent> told_;
+  Requests requests_{[this](RunEvent event) { told_.push_back(std::move(event)); }};
   std::optional<StopRules> rules_;
 };
 
@@ -93,6 +125,56 @@ TEST_F(StopRulesTest, APlateauLowersTheRateFromTheNextStepOn) {
     EXPECT_EQ(requests_.factor(done), expected[pass]) << pass;
     EXPECT_EQ(requests_.factor(done - 1), before) << "steps that are done";
   }
+}
+
+using Rates = std::vector<double>;
+
+// torch.optim.lr_scheduler.ReduceLROnPlateau(factor=0.5, patience=1, threshold=0.1) made these rates of these losses, with
+// threshold_mode="abs", and with cooldown=2 and min_lr=0.3.
+TEST_F(StopRulesTest, APlateauCountsAsPyTorchDoes) {
+  const Rates losses = {1, 0.9, 0.85, 0.8, 0.84, 0.79, 0.78, 0.77, 0.76, 0.75, 0.74, 0.5, 0.49};
+  PlateauPlan plan{.figure = {}, .patience = 2, .factor = 0.5, .threshold = {0.1, true}};
+  EXPECT_EQ(rates(plan, losses), (Rates{1, 1, 1, 1, 0.5, 0.5, 0.25, 0.25, 0.25, 0.25, 0.125, 0.125, 0.125}));
+  plan.threshold.is_relative = false;
+  EXPECT_EQ(rates(plan, losses), (Rates{1, 1, 1, 1, 0.5, 0.5, 0.25, 0.25, 0.125, 0.125, 0.125, 0.125, 0.125}));
+  plan.threshold.is_relative = true;
+  plan.cooldown = 2;
+  EXPECT_EQ(rates(plan, losses), (Rates{1, 1, 1, 1, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.25, 0.25, 0.25}));
+  plan.min_factor = 0.3;
+  EXPECT_EQ(rates(plan, losses), (Rates{1, 1, 1, 1, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.3, 0.3, 0.3}));
+}
+
+TEST_F(StopRulesTest, APlateauGoesOnInItsCooldown) {
+  const PlateauPlan plan{.figure = {}, .patience = 2, .factor = 0.5, .min_factor = 0.3, .cooldown = 2};
+  const Rates losses(12, 1), expected = {1, 1, 0.5, 0.5, 0.5, 0.5, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3};
+  EXPECT_EQ(rates(plan, losses), expected);
+  EXPECT_EQ(rates(plan, losses, true), expected);
+}
+
+TEST_F(StopRulesTest, ARateThatFallsNoMoreIsNotSaidToFall) {
+  pipeline_.plateau = {.figure = FigurePlan{"validate", "loss", {}}, .patience = 1, .factor = 0.5, .min_factor = 0.5};
+  for (std::uint64_t pass = 1; pass <= 5; ++pass) {
+    rules().look("validate", figures(1), pass);
+    rules().conclude(pass, true);
+    if (pass == 3) requests_.set_factor(pass, 0.25);  // somebody asked for it
+  }
+  EXPECT_EQ(told_.size(), 1U);
+  EXPECT_EQ(requests_.factor(2), 0.5);
+  EXPECT_EQ(requests_.factor(5), 0.25) << "a lower rate is not raised";
+}
+
+TEST_F(StopRulesTest, AnImprovementBelowTheThresholdEndsTheRun) {
+  pipeline_.stop.figure = FigurePlan{"validate", "accuracy", {}};
+  pipeline_.stop.patience = 2;
+  pipeline_.stop.threshold = {0.0625, false};
+  std::vector<std::string> found;
+  for (const double value : {0.5, 0.53, 0.56}) {
+    rules().look("validate", figures(1, value), 10);
+    rules().conclude(10, true);
+    found.push_back(asked());
+  }
+  EXPECT_EQ(found, (std::vector<std::string>{
+                       "", "", "[stop]: validate.accuracy has not improved by 0.0625 for 2 passes; best 0.5 at step 10"}));
 }
 
 TEST_F(StopRulesTest, ARunThatIsAtItsEndIsNotStopped) {

@@ -89,6 +89,7 @@ inline constexpr int kLoss = 0, kWeight = 1;
 struct LossInfo {
   std::string name, text;
   LossTarget target = LossTarget::labels;
+  std::optional<Range> numbers;  // what it takes of a sample's numbers; nothing: any
   std::vector<std::string> sums = {"loss", "weight"};
   std::vector<LossFigure> figures;  // `loss` first
   // For LossTarget::classes: predicted() is written. Behind the sums follow the numbers of places by (class, predicted class).
@@ -150,7 +151,8 @@ class Loss {
 
 // Throws Error(usage): the output does not fit the loss, or the pipeline has no such target.
 void check_loss(const Loss& loss, const LossSetting& setting);
-// Throws Error(data) naming a sample of slots [begin, begin + count) whose label is no class of the output.
+// Throws Error(data) naming a sample of slots [begin, begin + count) whose label is no class of the output, or whose numbers are
+// not those that the loss takes.
 void check_labels(const Loss& loss, const Batch& batch, std::uint32_t begin, std::uint32_t count, const Shape& output);
 // Pixels of each class in the target images of these slots as the network sees them, weighted by the samples' weights.
 std::vector<double> count_target_classes(const Batch& batch, Share slots);
@@ -214,6 +216,7 @@ class LossDescription {
   LossDescription& name(std::string_view value) { return info_.name = value, *this; }
   LossDescription& text(std::string_view value) { return info_.text = value, *this; }
   LossDescription& target(LossTarget value) { return info_.target = value, *this; }
+  LossDescription& numbers(double low, double high) { return info_.numbers = {low, high}, *this; }
   LossDescription& example(std::string_view table, Shape output) {
     return examples_.push_back({std::string(table), std::move(output)}), *this;
   }

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <functional>
 #include <limits>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -73,6 +74,7 @@ struct ParamInfo {
   std::string text;
   std::optional<double> low, high;
   std::vector<std::string> choices;
+  std::map<std::string, std::string> hints;  // see ParamRef::hint()
   bool required = false;
   bool or_one = false;      // of a list: a value that is no list stands for a list of it
   bool shared = false;      // of a list of tables: keys that no member has belong to another reader
@@ -120,6 +122,8 @@ class ParamRef {
   // Of a text: the only ones it may be. Of an integer: words that it may be as well, such as "auto"; they read as 0.
   ParamRef& choices(std::initializer_list<std::string_view> names);
   ParamRef& choices(std::vector<std::string> names);
+  // Of a text with choices: what is said of a wrong one that holds `word`, in lower case or not, instead of the nearest choice.
+  ParamRef& hint(std::string_view word, std::string_view says);
   ParamRef& required();
   // The parameter has an effect only where this key is written, or is one of these texts. Called again: or that one.
   ParamRef& only_with(std::string_view key, std::initializer_list<std::string_view> values = {});

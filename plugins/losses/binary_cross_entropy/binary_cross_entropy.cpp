@@ -16,9 +16,9 @@ class BinaryCrossEntropy final : public Loss {
   static void describe(LossDescription<Params>& d) {
     d.name("binary_cross_entropy")
         .text("Cross-entropy of the sigmoid of each output, for images of several labels: numbers from 0 to 1, one a label.");
-    d.target(LossTarget::values).example("", {5}).example("positive_weight = [2, 0.5, 1]", {3});
+    d.target(LossTarget::values).numbers(0, 1).example("", {5}).example("positive_weight = [2, 0.5, 1]", {3});
     d.params.add("positive_weight", &Params::positive_weight)
-        .text("of a label that is 1, beside one that is 0: one for each label, or one for all; without: 1");
+        .text("of a label that is 1, beside one that is 0: one for each label, or one for all, above 0; without: 1");
     d.sum("correct");
     d.figure({.name = "accuracy",
               .text = "labels for which sigmoid(output) is on the target's side of 0.5",
@@ -28,7 +28,7 @@ class BinaryCrossEntropy final : public Loss {
   }
   explicit BinaryCrossEntropy(const Params& params) : weights_(params.positive_weight.begin(), params.positive_weight.end()) {
     for (const float weight : weights_) {
-      if (!(weight >= 0)) fail(ErrorKind::usage, "positive_weight must be 0 or more, found {}", weight);
+      if (!(weight > 0)) fail(ErrorKind::usage, "positive_weight must be above 0, found {}", weight);
     }
   }
 

@@ -1,7 +1,9 @@
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "loss_fixture.h"
 #include "millrace/error.h"
+#include "testkit/files.h"
 
 namespace millrace::losses {
 namespace {
@@ -52,6 +54,28 @@ TEST(BinaryCrossEntropy, ADivergedNetworkIsNeverRight) {
   EXPECT_EQ(sums[2], 0);
 }
 
+// Outside of 0 ... 1 the loss has no lower bound.
+TEST(BinaryCrossEntropy, NamesTheSampleWhoseNumbersAreNoTargets) {
+  const Ref<Batch> batch = testkit::make_batch(2, {4, 4, 3});
+  std::vector<float> numbers = {0, 0.5F, 1, 0, 0, 0};
+  batch->numbers_per_sample = 3;
+  batch->numbers = numbers.data();
+  batch->samples[1].url = "photos/1.jpg";
+  const auto check = [&](const char* loss) { check_labels(*testkit::make_loss(loss), *batch, 0, 2, {3}); };
+  EXPECT_NO_THROW(check("binary_cross_entropy"));
+  for (const float wrong : {2.0F, -1.0F}) {
+    numbers[4] = wrong;
+    const Error error = testkit::error_of([&] { check("binary_cross_entropy"); });
+    EXPECT_EQ(error.kind(), ErrorKind::data);
+    EXPECT_EQ(error.message(), fmt::format("sample 'photos/1.jpg': number 2 of 3 is {}, and loss 'binary_cross_entropy' takes "
+                                           "those from 0 to 1",
+                                           wrong));
+  }
+  EXPECT_NO_THROW(check("mean_squared_error"));
+  batch->weights[1] = 0;  // it counts nowhere
+  EXPECT_NO_THROW(check("binary_cross_entropy"));
+}
+
 TEST(BinaryCrossEntropy, RefusesWhatDoesNotFit) {
   const auto mistake = [](const std::vector<double>& positive, TargetSpec::Kind kind) -> std::string {
     LossSetting setting;
@@ -74,6 +98,7 @@ TEST(BinaryCrossEntropy, RefusesWhatDoesNotFit) {
   EXPECT_EQ(mistake({}, TargetSpec::Kind::image),
             "loss 'binary_cross_entropy': it needs numbers from 0 to 1 beside the images, and the source has target images");
   EXPECT_THROW(testkit::make_loss("binary_cross_entropy", list_table("positive_weight", {-1})), Error);
+  EXPECT_THROW(testkit::make_loss("binary_cross_entropy", list_table("positive_weight", {0})), Error);
 }
 
 }  // namespace

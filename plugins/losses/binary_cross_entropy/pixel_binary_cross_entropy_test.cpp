@@ -70,6 +70,7 @@ TEST(PixelBinaryCrossEntropy, RefusesWeightsThatDoNotFit) {
                  "loss 'pixel_binary_cross_entropy': positive_weight has 2 numbers, and the network's output 3 channels");
   }
   EXPECT_THROW(binary_loss_of_pixels({-1}), Error);
+  EXPECT_THROW(binary_loss_of_pixels({0}), Error);
 }
 
 }  // namespace

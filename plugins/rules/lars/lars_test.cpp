@@ -41,5 +41,11 @@ TEST(Lars, AParameterOfZerosIsUpdatedAsByPlainMomentum) {
   }
 }
 
+TEST(Lars, AMomentumThatNeverFadesIsAMistake) {
+  EXPECT_THROW(testkit::make_rule("lars", table({{"momentum", Value(1.0)}})), Error);
+}
+
+TEST(Lars, ATrustOfZeroIsAMistake) { EXPECT_THROW(testkit::make_rule("lars", table({{"trust", Value(0.0)}})), Error); }
+
 }  // namespace
 }  // namespace millrace

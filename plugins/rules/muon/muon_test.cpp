@@ -137,5 +137,9 @@ TEST(Muon, VectorsAreAMistakeThatIsAnsweredWithAGroup) {
   }
 }
 
+TEST(Muon, AMomentumThatNeverFadesIsAMistake) {
+  EXPECT_THROW(testkit::make_rule("muon", table({{"momentum", Value(1.0)}})), Error);
+}
+
 }  // namespace
 }  // namespace millrace

@@ -39,5 +39,10 @@ TEST(Rmsprop, KeepsWhatItsParametersAskFor) {
 
 TEST(Rmsprop, EpsilonOfZeroIsAMistake) { EXPECT_THROW(testkit::make_rule("rmsprop", table({{"epsilon", Value(0.0)}})), Error); }
 
+TEST(Rmsprop, AMeanOrAMomentumThatNeverFadesIsAMistake) {
+  EXPECT_THROW(testkit::make_rule("rmsprop", table({{"alpha", Value(1.0)}})), Error);
+  EXPECT_THROW(testkit::make_rule("rmsprop", table({{"momentum", Value(1.0)}})), Error);
+}
+
 }  // namespace
 }  // namespace millrace

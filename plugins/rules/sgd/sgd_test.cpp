@@ -26,5 +26,9 @@ TEST(Sgd, NesterovWithoutMomentumIsAMistake) {
   EXPECT_THROW(testkit::make_rule("sgd", table({{"nesterov", Value(true)}})), Error);
 }
 
+TEST(Sgd, AMomentumThatNeverFadesIsAMistake) {
+  EXPECT_THROW(testkit::make_rule("sgd", table({{"momentum", Value(1.0)}})), Error);
+}
+
 }  // namespace
 }  // namespace millrace

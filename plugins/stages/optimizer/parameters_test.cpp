@@ -34,6 +34,12 @@ TEST(OptimizerParameters, TablesNeedWhatTheyAreAbout) {
   EXPECT_EQ(said("scale_with_batch", table({{"reference", Value(256.0)}})), "");
 }
 
+TEST(OptimizerParameters, APlateauIsNoSchedule) {
+  EXPECT_NE(said("learning_rate", table({{"schedule", Value(std::string("plateau"))}}))
+                .find("found \"plateau\"; that is a table of its own, [plateau], whatever the schedule"),
+            std::string::npos);
+}
+
 // Of a run of 4 epochs whose network has a frozen parameter.
 std::vector<std::string> warnings(const Value& parameters, int replica = 0) {
   Network network = testkit::small_network({2, 2, 1}, 3, 2);
