@@ -15,7 +15,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::chrono::minutes kLong(5);  // for what does not come: a machine may pause
+constexpr std::chrono::minutes kLongLimit(5);  // for what does not come: a machine may pause
 
 // A mark that its recording has set anew, for the next step, before anybody looked at it.
 class AnewEvent final : public Event {
@@ -68,7 +68,8 @@ class NcclCommunicatorTest : public testing::Test {
   }
 
   FakeNccl nccl_;
-  NcclOptions options_{.limits = {.sum = kLong, .arrival = kLong}, .connect = kLong, .look = milliseconds(2), .end = kLong};
+  NcclOptions options_{
+      .limits = {.sum = kLongLimit, .arrival = kLongLimit}, .connect = kLongLimit, .look = milliseconds(2), .end = kLongLimit};
   std::function<void()> on_complete_;
   std::vector<TestLane*> lanes_;
   std::unique_ptr<NcclCommunicator> communicator_;
@@ -194,7 +195,7 @@ TEST_F(NcclCommunicatorTest, ACallThatFailsNamesTheDeviceAndEndsEverything) {
 }
 
 TEST_F(NcclCommunicatorTest, WhoeverEndsEverythingReturnsWhenNcclHasLetGo) {
-  NcclGroup group(nccl_.api(), {{0, "a"}, {1, "b"}}, kLong);
+  NcclGroup group(nccl_.api(), {{0, "a"}, {1, "b"}}, kLongLimit);
   nccl_.hold_end = true;
   std::atomic<int> returned_early = 0;
   const auto end = [&] {
