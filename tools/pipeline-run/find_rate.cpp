@@ -98,7 +98,7 @@ std::string FindRate::text() const {
   if (scales_) text += "rates are values of the key learning_rate, before scale_with_batch multiplies them\n";
   if (curve_.proposal() == 0) return text + "no learning rate: " + why_none() + "\n";
   const std::string begin =
-      fmt::format("begin with learning_rate = {:.1e}, where nine tenths of the fall are reached", curve_.proposal());
+      fmt::format("begin with learning_rate = {:.1e}, where the floor of the valley begins", curve_.proposal());
   if (curve_.falls_at_the_end()) {
     return text + fmt::format("the smoothed loss still falls at {:.2e}, where the range ends: {}, and try larger ones\n",
                               points.back().rate, begin);
