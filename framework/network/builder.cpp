@@ -33,14 +33,9 @@ double elements(const Shape& shape) {
   return product;
 }
 
-// The op whose text says "also called" and this name.
 std::optional<std::string> op_also_called(const Registry& registry, const std::string& name) {
-  const std::string words = "also called " + name;
   for (const auto& [op, type] : registry.layers()) {
-    const std::size_t place = type.text.find(words);
-    if (place == std::string::npos) continue;
-    const char behind = (type.text + '.')[place + words.size()];
-    if (behind == '.' || behind == ',' || behind == ' ') return op;
+    if (std::ranges::find(type.other_names, name) != type.other_names.end()) return op;
   }
   return std::nullopt;
 }

@@ -231,13 +231,13 @@ layers = [ { op = "relu" } ])"),
             "net.toml:2:1: network 'net' has no key 'laysers'; nearest is 'layers'");
 }
 
-TEST_F(NetworkLanguage, AnOpIsFoundByTheOtherNameInItsText) {
+TEST_F(NetworkLanguage, AnOpIsFoundByItsOtherName) {
   LayerType type = *registry_.layer("relu");
   type.name = "silu";
-  type.text = "x / (1 + exp(-x)), also called swish.";
+  type.other_names = {"swish"};
   registry_.add(type);
   type.name = "clipped_relu";
-  type.text = "With 6 also called relu6.";
+  type.other_names = {"relu6"};
   registry_.add(type);
   EXPECT_EQ(mistakes(R"(layers = [ { op = "swish" } ])"), "net.toml:2:19: there is no op 'swish'; nearest is 'silu'");
   EXPECT_EQ(mistakes(R"(layers = [ { op = "relu6" } ])"), "net.toml:2:19: there is no op 'relu6'; nearest is 'clipped_relu'");

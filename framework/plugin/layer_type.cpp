@@ -1,5 +1,7 @@
 #include "millrace/layer.h"
 
+#include <fmt/format.h>
+
 namespace millrace {
 
 LayerAttributes& LayerAttributes::name(std::string_view value) {
@@ -9,6 +11,12 @@ LayerAttributes& LayerAttributes::name(std::string_view value) {
 
 LayerAttributes& LayerAttributes::text(std::string_view value) {
   type_.text = value;
+  return *this;
+}
+
+LayerAttributes& LayerAttributes::also_called(std::string_view value) {
+  type_.other_names.emplace_back(value);
+  type_.text += fmt::format(" Also called {}.", value);
   return *this;
 }
 

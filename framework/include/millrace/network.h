@@ -168,7 +168,8 @@ struct LayerOutput {
 struct LayerType {
   std::string name;
   std::string text;
-  std::vector<LayerExample> examples;  // at least one
+  std::vector<std::string> other_names;  // by which people look for it: a mistake is answered with `name`
+  std::vector<LayerExample> examples;    // at least one
   int least_inputs = 1, most_inputs = 1;
   std::vector<Carries> takes;  // by input; those behind the last take values
   std::vector<LayerOutput> outputs = {{"out"}};

@@ -10,7 +10,7 @@ class Silu final : public PortableLayer {
  public:
   struct Params {};
   static void describe(LayerDescription<Params>& d) {
-    d.name("silu").text("x / (1 + exp(-x)), also called swish.").example("", {{8, 5, 7}}).example("", {{10}});
+    d.name("silu").text("x / (1 + exp(-x)).").also_called("swish").example("", {{8, 5, 7}}).example("", {{10}});
   }
 
   void forward(Pass& pass) const override { pass.each<SiluKernel>(pass.in(), pass.out()); }
