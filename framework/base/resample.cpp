@@ -59,8 +59,6 @@ void Resampler::Axis::fill() {
   const auto centre_of = [&](int i) { return static_cast<double>(low) + (i + 0.5) * scale; };
   const auto begin_of = [&](double centre) { return std::max(static_cast<int>(centre - support + 0.5), 0); };
   const auto end_of = [&](double centre) { return std::min(static_cast<int>(centre + support + 0.5), extent); };
-  begin = begin_of(centre_of(0));
-  end = end_of(centre_of(to - 1));
   taps = 1;
   for (int i = 0; i < to; ++i) taps = std::max(taps, end_of(centre_of(i)) - begin_of(centre_of(i)));
   taps = (taps + 3) / 4 * 4;
@@ -90,6 +88,8 @@ void Resampler::Axis::fill() {
     }
     first[static_cast<std::size_t>(i)] = start;
   }
+  begin = first.front();
+  end = std::min(first.back() + taps, extent);
   packed.resize(weights.size());
   const ResampleKernels& kernels = resample_kernels().front();
   for (std::size_t i = 0; i < packed.size(); i += 4) kernels.pack(weights.data() + i, packed.data() + i);
@@ -116,8 +116,8 @@ void Resampler::resample(const PixelRows& image, ImageShape to, std::uint8_t* ou
   std::size_t stride = image.stride;
   int skipped = 0;  // rows at the top that `narrow` does not have
   if (!columns_.is_copy()) {
-    skipped = rows_.is_copy() ? 0 : std::max(0, std::min(rows_.begin, rows_.extent - rows_.taps));
-    const int last = rows_.is_copy() ? rows_.extent : std::max(rows_.end, std::min(skipped + rows_.taps, rows_.extent));
+    skipped = rows_.is_copy() ? 0 : rows_.begin;
+    const int last = rows_.is_copy() ? rows_.extent : rows_.end;
     stride = bytes + kRowPadding;
     narrow_.resize(static_cast<std::size_t>(last - skipped) * stride);
     kernels.narrow({.in = image.data + static_cast<std::size_t>(skipped) * image.stride,

@@ -64,7 +64,7 @@ class Resampler {
     std::vector<int> first;             // (to): where the taps begin; all of them lie in the source where it has as many pixels
     std::vector<std::int32_t> weights;  // (to, taps)
     std::vector<std::int32_t> packed;   // (to, taps): the weights once more, as the processor likes them
-    int begin = 0, end = 0;             // source pixels that are used at all
+    int begin = 0, end = 0;             // source pixels that a table's row meets, those with a weight of 0 too
 
     bool is_copy() const { return extent == to && low == 0 && high == static_cast<float>(to); }
     void prepare(int new_extent, float new_low, float new_high, ResampleFilter new_filter, int new_to);
