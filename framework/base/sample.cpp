@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/slot_hash.h"
+#include "millrace/centre.h"
 #include "millrace/error.h"
 
 namespace millrace {
@@ -72,8 +73,8 @@ int resolve(int at, int extent, Border border, int unit) {
 
 // Moves the record to a window in the middle of the image.
 void centre(AugmentationRecord& record, const ImageShape& image, const ImageShape& window) {
-  record.x = narrow(record.x + ((image.width - window.width) >> 1));
-  record.y = narrow(record.y + ((image.height - window.height) >> 1));
+  record.x = narrow(record.x + centred(image.width, window.width));
+  record.y = narrow(record.y + centred(image.height, window.height));
 }
 
 }  // namespace

@@ -6,6 +6,8 @@
 #include <functional>
 #include <vector>
 
+#include "millrace/centre.h"
+
 namespace millrace {
 namespace {
 
@@ -247,6 +249,13 @@ TEST_F(SampleTest, LeavesTheImageAloneWhenNothingIsPending) {
   sample_.apply_pending({4, 4, 1});
   EXPECT_EQ(sample_.image().shape, source.image.shape);
   EXPECT_EQ(pixels(), source.bytes);
+}
+
+TEST(Centred, RoundsHalfAPixelToTheEvenNumberAsTorchvisionDoes) {
+  // int(round((extent - 10) / 2.0)) in Python
+  constexpr int kPython[] = {0, 0, 1, 2, 2, 2, 3, 4, 4};
+  for (int margin = 0; margin < 9; ++margin) EXPECT_EQ(centred(10 + margin, 10), kPython[margin]) << margin;
+  EXPECT_EQ(centred(342, 299), 22);
 }
 
 TEST_F(SampleTest, CentresTheWindowOnce) {

@@ -1,5 +1,6 @@
 #include "run/probe.h"
 
+#include "millrace/centre.h"
 #include "millrace/error.h"
 #include "network/whitening.h"
 #include "run/data_line.h"
@@ -13,8 +14,8 @@ constexpr std::uint64_t kWhiteningImages = 5000;
 void normalise(const Sample& sample, const Network& network, std::vector<std::uint8_t>& bytes, std::vector<float>& image) {
   const ImageShape window = network.input;
   AugmentationRecord centre;
-  centre.x = static_cast<std::int16_t>((sample.image().shape.width - window.width) / 2);
-  centre.y = static_cast<std::int16_t>((sample.image().shape.height - window.height) / 2);
+  centre.x = static_cast<std::int16_t>(centred(sample.image().shape.width, window.width));
+  centre.y = static_cast<std::int16_t>(centred(sample.image().shape.height, window.height));
   bytes.resize(window.bytes());
   apply_record(centre, sample.image(), window, bytes.data());
   image.resize(window.bytes());

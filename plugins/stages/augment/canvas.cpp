@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "millrace/centre.h"
+
 namespace millrace {
 
 void Canvas::warp(const AffineMap& from_source) {
@@ -31,8 +33,8 @@ void execute_record(Sample& sample, ImageShape window) {
   const ImageShape shape = sample.image().shape;
   AugmentationRecord& record = sample.record;
   if (sample.windowed) {  // from the window's first pixel to the image's
-    record.x = static_cast<std::int16_t>(record.x - record.step_x * ((shape.width - window.width) >> 1));
-    record.y = static_cast<std::int16_t>(record.y - record.step_y * ((shape.height - window.height) >> 1));
+    record.x = static_cast<std::int16_t>(record.x - record.step_x * centred(shape.width, window.width));
+    record.y = static_cast<std::int16_t>(record.y - record.step_y * centred(shape.height, window.height));
     sample.windowed = false;
   }
   sample.apply_pending(shape);

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "millrace/centre.h"
+
 namespace millrace {
 
 namespace {
@@ -61,8 +63,8 @@ void Erasing::apply(const Image& image, const Boxes& boxes, ImageShape window) c
   if (params_.value == "mean") mean_colour(image, colour);
   std::uint64_t word = boxes.seed;
   for (Box box : boxes.boxes) {
-    box.top += (image.shape.height - window.height) >> 1;
-    box.left += (image.shape.width - window.width) >> 1;
+    box.top += centred(image.shape.height, window.height);
+    box.left += centred(image.shape.width, window.width);
     if (params_.value != "noise") {
       fill(image, box, colour);
       continue;

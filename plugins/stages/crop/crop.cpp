@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "millrace/affine_map.h"
+#include "millrace/centre.h"
 #include "millrace/plugin.h"
 
 namespace millrace {
@@ -51,7 +52,7 @@ void Crop::process(Sample& sample, Draw& draw) {
     fail(ErrorKind::content, "the image is {} x {}, too small to cut {} x {} out of it: add a resize stage before",
          from.shape.height, from.shape.width, piece_.height, piece_.width);
   }
-  int top = rows / 2, left = columns / 2;
+  int top = centred(from.shape.height, piece_.height), left = centred(from.shape.width, piece_.width);
   if (random_) {
     top = static_cast<int>(draw.integer(0, rows));
     left = static_cast<int>(draw.integer(0, columns));

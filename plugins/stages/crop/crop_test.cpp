@@ -55,6 +55,8 @@ TEST_F(CropTest, CutsOutTheMiddle) {
   show({9, 10, 2});
   EXPECT_EQ(cut(stage), (std::pair{2, 2}));
   EXPECT_EQ(sample_.image().shape, (ImageShape{4, 6, 2}));
+  show({7, 13, 2});
+  EXPECT_EQ(cut(stage), (std::pair{2, 4}));
   show({4, 6, 2});
   EXPECT_EQ(cut(stage), (std::pair{0, 0}));
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "millrace/centre.h"
 #include "millrace/error.h"
 
 namespace millrace {
@@ -95,7 +96,8 @@ ExcerptRule::Draws ExcerptRule::draw(Draw& draw) const {
   return draws;
 }
 
-// torchvision's RandomResizedCrop.get_params, attempt by attempt, and its middle piece where none fits.
+// torchvision's RandomResizedCrop.get_params, attempt by attempt, and its middle piece where none fits, which begins at half of
+// the margin rounded down.
 Region ExcerptRule::random_part(int height, int width, const Draws& draws) const {
   const double area = static_cast<double>(height) * width;
   const double low = std::log(part_.aspect.low), high = std::log(part_.aspect.high);
@@ -116,7 +118,7 @@ Region ExcerptRule::random_part(int height, int width, const Draws& draws) const
 
 Excerpt ExcerptRule::middle(int height, int width) const {
   if (height < height_ || width < width_) too_small(height, width, height_, width_);
-  return cut_out({(height - height_) / 2, (width - width_) / 2, height_, width_});
+  return cut_out({centred(height, height_), centred(width, width_), height_, width_});
 }
 
 // The middle of the resized image, without making the rest of it.
@@ -126,7 +128,7 @@ Excerpt ExcerptRule::short_side_middle(int height, int width) const {
   const auto resized_width = static_cast<int>(std::min(short_side_ * width / shorter, kLargest));
   if (resized_height < height_ || resized_width < width_) too_small(resized_height, resized_width, height_, width_);
   const double scale_y = static_cast<double>(height) / resized_height, scale_x = static_cast<double>(width) / resized_width;
-  const int top = (resized_height - height_) / 2, left = (resized_width - width_) / 2;
+  const int top = centred(resized_height, height_), left = centred(resized_width, width_);
   Excerpt excerpt;
   excerpt.height = height_;
   excerpt.width = width_;

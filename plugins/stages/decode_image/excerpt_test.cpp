@@ -103,6 +103,7 @@ TEST(Excerpt, TheMiddleIsThatOfTheCropStage) {
   const ExcerptRule rule(params);
   const Excerpt e = rule.excerpt(9, 10, {});
   EXPECT_EQ(e.region, (Region{2, 2, 4, 6}));
+  EXPECT_EQ(rule.excerpt(7, 13, {}).region, (Region{2, 4, 4, 6}));
   EXPECT_FALSE(e.resampled);
   try {
     rule.excerpt(3, 10, {});

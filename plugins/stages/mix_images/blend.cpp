@@ -4,13 +4,15 @@
 #include <cstring>
 #include <vector>
 
+#include "millrace/centre.h"
+
 namespace millrace {
 
 void execute_records(Batch& batch) {
   thread_local std::vector<std::uint8_t> moved;
   const std::size_t bytes = batch.image.bytes();
   moved.resize(bytes);
-  const int right = (batch.image.width - batch.window.width) >> 1, down = (batch.image.height - batch.window.height) >> 1;
+  const int right = centred(batch.image.width, batch.window.width), down = centred(batch.image.height, batch.window.height);
   for (std::uint32_t slot = 0; slot < batch.count; ++slot) {
     AugmentationRecord record = batch.records[slot];
     // From the window's first pixel to the image's.

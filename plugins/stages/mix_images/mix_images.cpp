@@ -6,6 +6,7 @@
 
 #include "beta.h"
 #include "blend.h"
+#include "millrace/centre.h"
 #include "millrace/plugin.h"
 
 namespace millrace {
@@ -83,8 +84,8 @@ void MixImages::mix(Batch& batch) const {
     } else {
       box = draw_box(draw, batch.window, share);
       share = 1 - static_cast<double>(box.height) * box.width / (static_cast<double>(batch.window.height) * batch.window.width);
-      box.top += (batch.image.height - batch.window.height) >> 1;
-      box.left += (batch.image.width - batch.window.width) >> 1;
+      box.top += centred(batch.image.height, batch.window.height);
+      box.left += centred(batch.image.width, batch.window.width);
     }
     const std::size_t bytes = batch.image.bytes();
     execute_records(batch);
