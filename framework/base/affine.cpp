@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kFraction = 32;  // bits of a coordinate behind the point
 constexpr std::int64_t kOne = std::int64_t{1} << kFraction;
-constexpr int kWeight = 11;  // bits of a bilinear weight
+constexpr int kBlendBits = 11;  // bits of a bilinear weight
 
 double tangent(double degrees) { return std::tan(degrees * std::numbers::pi / 180); }
 
@@ -61,23 +61,23 @@ struct Bilinear {
   static constexpr int kFirst = 0, kTaps = 2;  // reads pixels 0 and 1 to the right and below the coordinate's floor
   template <int kChannels, class Tap>
   static void blend(std::int64_t x, std::int64_t y, const Tap& tap, std::uint8_t* out) {
-    constexpr std::uint32_t kUnit = 1U << kWeight;
-    const auto right = static_cast<std::uint32_t>(x >> (kFraction - kWeight)) & (kUnit - 1);
-    const auto below = static_cast<std::uint32_t>(y >> (kFraction - kWeight)) & (kUnit - 1);
+    constexpr std::uint32_t kUnit = 1U << kBlendBits;
+    const auto right = static_cast<std::uint32_t>(x >> (kFraction - kBlendBits)) & (kUnit - 1);
+    const auto below = static_cast<std::uint32_t>(y >> (kFraction - kBlendBits)) & (kUnit - 1);
     const std::uint32_t weights[] = {(kUnit - right) * (kUnit - below), right * (kUnit - below), (kUnit - right) * below,
                                      right * below};
     const std::uint8_t* const pixels[] = {tap(0, 0), tap(1, 0), tap(0, 1), tap(1, 1)};
     for (int c = 0; c < kChannels; ++c) {
-      std::uint32_t sum = 1U << (2 * kWeight - 1);
+      std::uint32_t sum = 1U << (2 * kBlendBits - 1);
       for (int i = 0; i < 4; ++i) sum += pixels[i][c] * weights[i];
-      out[c] = static_cast<std::uint8_t>(sum >> (2 * kWeight));
+      out[c] = static_cast<std::uint8_t>(sum >> (2 * kBlendBits));
     }
   }
 };
 
 // Keys' weights at every 1/2048 between two pixels, in 1/2048; each four add up to exactly one.
 struct CubicWeights {
-  static constexpr int kUnit = 1 << kWeight;
+  static constexpr int kUnit = 1 << kBlendBits;
   std::array<std::array<std::int32_t, 4>, kUnit> at;
 
   CubicWeights() {
@@ -94,13 +94,13 @@ struct Bicubic {
   static constexpr int kFirst = -1, kTaps = 4;
   static const std::array<std::int32_t, 4>& weights(std::int64_t at) {
     static const CubicWeights kWeights;
-    return kWeights.at[static_cast<std::size_t>(at >> (kFraction - kWeight)) & (CubicWeights::kUnit - 1)];
+    return kWeights.at[static_cast<std::size_t>(at >> (kFraction - kBlendBits)) & (CubicWeights::kUnit - 1)];
   }
   template <int kChannels, class Tap>
   static void blend(std::int64_t x, std::int64_t y, const Tap& tap, std::uint8_t* out) {
     const std::array<std::int32_t, 4>&across = weights(x), &down = weights(y);
     std::int32_t sum[kChannels];
-    std::fill_n(sum, kChannels, 1 << (2 * kWeight - 1));
+    std::fill_n(sum, kChannels, 1 << (2 * kBlendBits - 1));
     for (int j = 0; j < 4; ++j) {
       std::int32_t row[kChannels] = {};
       for (int i = 0; i < 4; ++i) {
@@ -109,7 +109,7 @@ struct Bicubic {
       }
       for (int c = 0; c < kChannels; ++c) sum[c] += down[static_cast<std::size_t>(j)] * row[c];
     }
-    for (int c = 0; c < kChannels; ++c) out[c] = static_cast<std::uint8_t>(std::clamp(sum[c] >> (2 * kWeight), 0, 255));
+    for (int c = 0; c < kChannels; ++c) out[c] = static_cast<std::uint8_t>(std::clamp(sum[c] >> (2 * kBlendBits), 0, 255));
   }
 };
 
