@@ -1,0 +1,182 @@
+#include "drawn_network.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "millrace/error.h"
+
+namespace millrace::generator {
+
+namespace {
+
+constexpr std::int64_t kMostValues = 1 << 14;  // of an output: what is small runs fast
+constexpr int kMostLayers = 6, kTries = 12;
+
+Meanings layer_meanings() {
+  const auto initialiser = [](Draw& draw) -> std::optional<Value> {
+    static const std::vector<std::string> kRules = {"constant",          "uniform",       "normal",     "he_normal",
+                                                    "he_normal_fan_out", "glorot_normal", "he_uniform", "glorot_uniform",
+                                                    "fan_in_uniform",    "dirac"};
+    if (draw.chance(0.2)) return Value(draw.uniform(-0.5, 0.5));
+    return Value(pick(draw, kRules));
+  };
+  Meanings meanings;
+  meanings["*.initialiser"] = meanings["*.bias_initialiser"] = initialiser;
+  meanings["*.padding"] = [](Draw& draw) -> std::optional<Value> {
+    const auto side = [&] { return Value(draw.integer(0, 3)); };
+    switch (draw.integer(0, 4)) {
+      case 0: return side();
+      case 1: return Value(Array{side(), side()});
+      case 2: return Value(Array{side(), side(), side(), side()});
+      case 3: return Value("valid");
+      default: return Value("same");
+    }
+  };
+  meanings["*.kernel"] = [](Draw& draw) -> std::optional<Value> {
+    return draw.chance(0.5) ? Value(draw.integer(1, 5)) : pair_of(draw.integer(1, 5), draw.integer(1, 4));
+  };
+  meanings["*.stride"] = meanings["*.dilation"] = [](Draw& draw) -> std::optional<Value> {
+    return draw.chance(0.5) ? Value(draw.integer(1, 3)) : pair_of(draw.integer(1, 3), draw.integer(1, 2));
+  };
+  meanings["*.out"] = [](Draw& draw) -> std::optional<Value> { return Value(draw.integer(1, 20)); };
+  meanings["*.groups"] = [](Draw& draw) -> std::optional<Value> { return Value(draw.integer(1, 4)); };
+  return meanings;
+}
+
+struct Output {
+  std::string name;  // as `from` takes it
+  Shape shape;
+  bool is_indices = false;
+};
+
+// Adds layer after layer, each of them one that its type accepts for the shapes that there are.
+class LayerDrawing {
+ public:
+  LayerDrawing(Draw& draw, const Registry& registry, double share) : draw_(draw), share_(share) {
+    for (const auto& [name, type] : registry.layers()) types_.push_back(&type);
+  }
+  void begin(const NetworkSize& size) { outputs_.push_back({"@input", Shape{size.channels, size.height, size.width}}); }
+
+  // Tries some layers until one fits. `keeps_size`: of maps whose height and width stay.
+  void add_any(bool keeps_size) {
+    for (int i = 0; i < kTries; ++i) {
+      const LayerType& type = *pick(draw_, types_);
+      const std::vector<Output> inputs = inputs_for(type);
+      const Value table = drawn_table(type.params, type.defaults, type.name, meanings_, share_, draw_);
+      const std::optional<LayerPlan> plan = planned(type, table, inputs);
+      if (!plan || (keeps_size && !same_size(plan->output, outputs_[0].shape))) continue;
+      return append(type, table, inputs, *plan);
+    }
+  }
+  void add(const Registry& registry, const std::string& op, const Value& table) {
+    const LayerType& type = *registry.layer(op);
+    const std::vector<Output> inputs{last_values()};
+    if (const std::optional<LayerPlan> plan = planned(type, table, inputs)) append(type, table, inputs, *plan);
+  }
+  const Shape& shape() { return last_values().shape; }
+
+  Array layers;
+  std::vector<std::string> names;
+
+ private:
+  static bool same_size(const Shape& a, const Shape& b) { return a.rank() == 3 && a[1] == b[1] && a[2] == b[2]; }
+  const Output& last_values() const {
+    return *std::find_if(outputs_.rbegin(), outputs_.rend(), [](const Output& output) { return !output.is_indices; });
+  }
+  std::vector<Output> inputs_for(const LayerType& type) {
+    std::vector<Output> inputs{last_values()};
+    const std::int64_t most = std::min(type.most_inputs, 3);
+    for (std::int64_t left = draw_.integer(type.least_inputs, std::max<std::int64_t>(most, type.least_inputs)); left > 1; --left)
+      inputs.push_back(pick(draw_, outputs_));
+    return inputs;
+  }
+  static std::optional<LayerPlan> planned(const LayerType& type, const Value& table, const std::vector<Output>& inputs) {
+    std::vector<Shape> shapes;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const bool takes_indices = i < type.takes.size() && type.takes[i] == Carries::indices;
+      if (takes_indices != inputs[i].is_indices) return std::nullopt;
+      shapes.push_back(inputs[i].shape);
+    }
+    Diagnostics errors;
+    try {
+      LayerPlan plan = type.plan(table, shapes, errors);
+      if (!errors.empty() || plan.output.elements() > kMostValues) return std::nullopt;
+      return plan;
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+  }
+  void append(const LayerType& type, const Value& table, const std::vector<Output>& inputs, const LayerPlan& plan) {
+    const std::string name = fmt::format("l{}", layers.size());
+    Value entry;
+    entry.set("name", Value(name));
+    entry.set("op", Value(type.name));
+    Array from;
+    for (const Output& input : inputs) from.emplace_back(input.name);
+    if (from.size() > 1 || &inputs[0] != &outputs_.back()) entry.set("from", Value(std::move(from)));
+    for (const Member& member : table.table()) entry.set(member.key, member.value);
+    layers.push_back(std::move(entry));
+    names.push_back(name);
+    for (std::size_t port = plan.more_outputs.size(); port > 0; --port) {
+      const LayerOutput& said = type.outputs[port];
+      outputs_.push_back({name + ":" + said.name, plan.more_outputs[port - 1], said.carries == Carries::indices});
+    }
+    outputs_.push_back({name, plan.output, false});
+  }
+
+  Draw& draw_;
+  double share_;
+  Meanings meanings_ = layer_meanings();
+  std::vector<const LayerType*> types_;
+  std::vector<Output> outputs_;
+};
+
+Value with(const std::string& key, Value value) {
+  Value table;
+  table.set(key, std::move(value));
+  return table;
+}
+
+// From whatever was drawn to what the loss takes.
+void finish(LayerDrawing& drawing, Draw& draw, const Registry& registry, Task task, const NetworkSize& size) {
+  if (task == Task::classes || task == Task::numbers) {
+    if (drawing.shape().rank() == 3 && draw.chance(0.5)) drawing.add(registry, "global_average_pool", {});
+    return drawing.add(registry, "linear", with("out", Value(size.outputs)));
+  }
+  if (drawing.shape().rank() != 3 || drawing.shape()[1] != size.height || drawing.shape()[2] != size.width)
+    drawing.add(registry, "adaptive_average_pool", with("size", pair_of(size.height, size.width)));
+  Value last = with("kernel", Value(1));
+  last.set("out", Value(size.outputs * size.scale * size.scale));
+  drawing.add(registry, "conv", last);
+  if (size.scale > 1) drawing.add(registry, "pixel_shuffle", with("factor", Value(size.scale)));
+}
+
+}  // namespace
+
+DrawnNetwork drawn_network(Draw& draw, const Registry& registry, Task task, const NetworkSize& size, double share) {
+  LayerDrawing drawing(draw, registry, share);
+  drawing.begin(size);
+  const bool has_maps = task == Task::pixels || task == Task::images;
+  for (std::int64_t count = draw.integer(0, kMostLayers); count > 0; --count) drawing.add_any(has_maps && draw.chance(0.7));
+  finish(drawing, draw, registry, task, size);
+  DrawnNetwork network;
+  Value input;
+  input.set("channels", Value(size.channels));
+  input.set("height", Value(size.height));
+  input.set("width", Value(size.width));
+  Array mean, deviation;
+  for (int c = 0; c < size.channels; ++c) {
+    mean.emplace_back(draw.uniform(0.2, 0.6));
+    deviation.emplace_back(draw.uniform(0.1, 0.5));
+  }
+  input.set("mean", Value(std::move(mean)));
+  input.set("deviation", Value(std::move(deviation)));
+  network.document.set("input", std::move(input));
+  network.document.set("layers", Value(std::move(drawing.layers)));
+  network.layers = std::move(drawing.names);
+  return network;
+}
+
+}  // namespace millrace::generator

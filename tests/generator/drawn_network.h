@@ -1,0 +1,26 @@
+// A small network for a task, of layers that are drawn from what the registry holds.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "drawn_data.h"
+#include "drawn_keys.h"
+#include "millrace/plugin.h"
+
+namespace millrace::generator {
+
+struct NetworkSize {
+  int channels = 3, height = 16, width = 16;
+  int outputs = 3;  // classes or numbers; of images: channels
+  int scale = 1;    // of maps
+};
+
+struct DrawnNetwork {
+  Value document;                   // the network's file
+  std::vector<std::string> layers;  // their names
+};
+
+DrawnNetwork drawn_network(Draw& draw, const Registry& registry, Task task, const NetworkSize& size, double share);
+
+}  // namespace millrace::generator

@@ -1,0 +1,34 @@
+// Pipelines that may be run, drawn: every stage, source, loss, rule and table with keys of its declaration.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "drawn_data.h"
+#include "drawn_keys.h"
+#include "millrace/plugin.h"
+
+namespace millrace::generator {
+
+struct DrawnPipeline {
+  std::uint64_t seed = 0, number = 0;  // that it was drawn by
+  Value pipeline;                      // pipeline.toml
+  Value network;                       // network.toml beside it
+};
+
+// The same for the same seed and number, data and registry. Most are accepted once they have lost some keys (trial.h).
+DrawnPipeline drawn_pipeline(std::uint64_t seed, std::uint64_t number, const Registry& registry, const DataSet& data);
+
+// All keys of all tables that may be drawn: "augment.flip_x", "optimizer.groups.match", "sgd.momentum", "run.epochs".
+std::vector<std::string> known_keys(const Registry& registry);
+// Those that are written in one pipeline and its network.
+std::vector<std::string> keys_of(const DrawnPipeline& drawn, const Registry& registry);
+
+// The same pipeline with its photos in shards, and the plain folder that they stand for. Nothing: it reads something else.
+struct TwoSources {
+  DrawnPipeline folder, shards;
+};
+std::optional<TwoSources> folder_and_shards(const DrawnPipeline& drawn, const DataSet& data);
+
+}  // namespace millrace::generator

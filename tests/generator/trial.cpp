@@ -1,0 +1,167 @@
+#include "trial.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <fstream>
+#include <map>
+#include <memory>
+#include <regex>
+#include <sstream>
+
+#include "config/plan.h"
+#include "places.h"
+#include "run/check.h"
+#include "run/rollback.h"
+#include "run/session.h"
+#include "testkit/apart.h"
+
+namespace millrace::generator {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kPatience = 120;  // seconds, on machines that do much else
+constexpr int kMostRepairs = 60, kMostRemovals = 400;
+
+class Streams final : public RunObserver {
+ public:
+  void epoch(const EpochEvent& event) override {
+    if (event.reported) text_ += fmt::format("{} {}: {:016x}\n", event.graph, event.epoch, event.stream_hash);
+  }
+  void pass(const PassEvent& event) override {
+    text_ += fmt::format("{} behind step {}: {:016x}\n", event.graph, event.step, event.stream_hash);
+  }
+  const std::string& text() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+// Errors that what the samples and the numbers are may lead to, in a pipeline that --check cannot refuse.
+bool is_of_the_data(const Error& error) {
+  return error.kind() == ErrorKind::data || error.kind() == ErrorKind::content ||
+         std::string_view(error.what()).find("not finite") != std::string_view::npos;
+}
+
+void say_into(const char* file) {
+  const int said = ::open(file, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+  ::dup2(said, STDOUT_FILENO);
+  ::dup2(said, STDERR_FILENO);
+  ::close(said);
+}
+
+// In the process of its own. The first line is the outcome, the others what belongs to it.
+std::string run_here(const std::vector<std::string>& overrides, const Registry& registry) {
+  say_into("said.txt");
+  const auto streams = std::make_shared<Streams>();
+  bool accepted = false;
+  try {
+    const Pipeline pipeline = load_pipeline("pipeline.toml", overrides, registry);
+    {
+      SessionOptions check;
+      check.only_check = true;
+      Session session(pipeline, registry, check);
+      session.prepare();
+      fmt::print("{}", check_report(session));
+    }
+    accepted = true;
+    SessionOptions options;
+    options.hash_input = true;
+    options.observer = streams;
+    run_with_rollbacks(pipeline, registry, options, [](Session&) {});
+  } catch (...) {
+    const Error error = current_error();
+    return fmt::format("{}\n{}", accepted && !is_of_the_data(error) ? "failed" : "refused", error.what());
+  }
+  return "passed\n" + streams->text();
+}
+
+// The lines of a report that say what happened.
+std::string report_in(const fs::path& file) {
+  std::ifstream in(file);
+  std::string found;
+  int lines = 0;
+  for (std::string line; std::getline(in, line);) {
+    const bool begins = line.find("ERROR: ") != line.npos || line.find("runtime error") != line.npos ||
+                        line.find("Assertion") != line.npos || line.find("terminate") != line.npos;
+    if (begins && lines == 0) lines = 14;
+    if (lines > 0 && --lines >= 0) found += line + "\n";
+  }
+  return found;
+}
+
+}  // namespace
+
+Outcome Trials::run(const DrawnPipeline& drawn, const std::vector<std::string>& overrides) const {
+  fs::remove_all(folder_);
+  fs::create_directories(folder_);
+  std::ofstream(folder_ / "pipeline.toml") << to_toml(drawn.pipeline);
+  std::ofstream(folder_ / "network.toml") << to_toml(drawn.network);
+  const testkit::Ended ended = testkit::run_apart(
+      [&] {
+        fs::current_path(folder_);
+        return run_here(overrides, registry_);
+      },
+      kPatience);
+  Outcome outcome;
+  if (!ended.fate.empty()) {
+    outcome.kind = Outcome::Kind::fault;
+    outcome.said = ended.fate + "\n" + report_in(folder_ / "said.txt");
+    return outcome;
+  }
+  const std::size_t end = ended.result.find('\n');
+  const std::string how = ended.result.substr(0, end), rest = ended.result.substr(end + 1);
+  outcome.kind = how == "passed" ? Outcome::Kind::passed : how == "failed" ? Outcome::Kind::failed : Outcome::Kind::refused;
+  (outcome.kind == Outcome::Kind::passed ? outcome.streams : outcome.said) = rest;
+  return outcome;
+}
+
+bool Trials::take_out_what_is_wrong(DrawnPipeline& drawn, const std::string& said, Draw& draw) const {
+  static const std::regex kPlace("(pipeline|network)[.]toml:([0-9]+):([0-9]+): ");
+  for (std::sregex_iterator found(said.begin(), said.end(), kPlace), end; found != end; ++found) {
+    Value& document = (*found)[1] == "pipeline" ? drawn.pipeline : drawn.network;
+    const std::optional<Place> place = place_at(document, std::stoi((*found)[2]), std::stoi((*found)[3]));
+    if (!place || place->size() < 2) continue;
+    take_out(document, *place);
+    return true;  // the others may have gone with it
+  }
+  Value& document = draw.chance(0.7) ? drawn.pipeline : drawn.network;
+  const std::vector<Place> all = places(document);
+  if (all.empty()) return false;
+  take_out(document, pick(draw, all));
+  return true;
+}
+
+Outcome Trials::run_valid(DrawnPipeline& drawn) const {
+  Draw draw(drawn.seed, {.position = drawn.number}, hash_text("repairs"));
+  Outcome outcome = run(drawn);
+  for (int i = 0; i < kMostRepairs && outcome.kind == Outcome::Kind::refused; ++i) {
+    if (!take_out_what_is_wrong(drawn, outcome.said, draw)) break;
+    outcome = run(drawn);
+  }
+  return outcome;
+}
+
+void Trials::minimise(DrawnPipeline& drawn, const std::function<bool(const DrawnPipeline&)>& still_fails) const {
+  int tries = 0;
+  for (bool smaller = true; smaller && tries < kMostRemovals;) {
+    smaller = false;
+    for (Value DrawnPipeline::*document : {&DrawnPipeline::pipeline, &DrawnPipeline::network}) {
+      std::vector<Place> all = places(drawn.*document);
+      for (std::size_t i = 0; i < all.size() && tries < kMostRemovals; ++i, ++tries) {
+        DrawnPipeline less = drawn;
+        take_out(less.*document, all[i]);
+        if (!still_fails(less)) continue;
+        drawn = std::move(less);
+        all = places(drawn.*document);
+        --i;
+        smaller = true;
+      }
+    }
+  }
+}
+
+}  // namespace millrace::generator
