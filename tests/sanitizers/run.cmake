@@ -14,6 +14,7 @@ execute_process(COMMAND ${CMAKE_COMMAND} --build ${BUILD} --target ${tests} COMM
 
 set(ENV{ASAN_OPTIONS} "halt_on_error=1")
 set(ENV{UBSAN_OPTIONS} "print_stacktrace=1")
+set(ENV{MILLRACE_GENERATED} 200)  # pipelines of generator_test
 set(ENV{TSAN_OPTIONS} "halt_on_error=1:suppressions=${SOURCE}/tests/stress/tsan.supp")
 foreach(test IN LISTS tests)
   message("${test}")
