@@ -87,6 +87,8 @@ Meanings pair_meanings(const DataSet& data, Task task) {
   meanings["read_pairs.classes"] = task == Task::pixels ? Meaning(pixel_classes) : kNever;
   meanings["read_pairs.ignored"] = task == Task::pixels ? constant(Value(Array{Value(255)})) : kNever;
   meanings["read_pairs.suffix"] = constant(Value(""));
+  meanings["*.only"] = meanings["*.class_weights"] = kNever;  // images have no classes
+  meanings["*.balance"] = constant(Value(false));
   meanings["*.extensions"] = constant(list_of({"png", "jpg"}));
   return meanings;
 }
@@ -105,7 +107,9 @@ Meanings pixel_meanings(const DataSet& data) {
   meanings["read_cifar.classes"] = meanings["read_idx.classes"] = kNever;
   meanings["read_idx.path"] = one_of({data.path("idx"), data.path("idx/train-images-idx3-ubyte")});
   meanings["read_idx.labels"] = constant(Value(data.path("idx/train-labels-idx1-ubyte")));
-  meanings["*.only"] = kNever;
+  meanings["read_cifar.only"] = constant(list_of({"airplane", "automobile", "bird"}));
+  meanings["read_idx.only"] = constant(list_of({"0", "1", "2"}));
+  meanings["read_cifar.labels"] = constant(Value("fine"));
   return meanings;
 }
 
@@ -161,7 +165,11 @@ DrawnSource drawn_source(Drawing& drawing, bool alone) {
     }
     return {type, table};
   }
-  return {type, drawing.table(type, type == "read_folder" ? folder_meanings(data) : pixel_meanings(data))};
+  if (type == "read_folder") return {type, drawing.table(type, folder_meanings(data))};
+  const Meanings meanings = pixel_meanings(data);
+  Value table = drawing.table(type, meanings);
+  table.set("only", *meanings.at(type + ".only")(draw));  // as many classes as the network has
+  return {type, table};
 }
 
 // How decode_image and the stages behind it come to one size of all images: some ways of many.
@@ -252,7 +260,9 @@ void add_data_stages(Drawing& drawing, GraphTable& graph, bool trains) {
   Meanings batch;
   batch["batch.size"] = [](Draw& d) -> Maybe { return d.chance(0.05) ? Value("auto") : Value(d.integer(1, 7)); };
   batch["batch.bad_sample_budget"] = constant(Value(1000.0));
-  graph.add("batch", drawing.table("batch", batch));
+  Value table = drawing.table("batch", batch);
+  if (table.find("last") == nullptr && draw.chance(0.6)) table.set("last", Value("keep"));
+  graph.add("batch", std::move(table));
 }
 
 }  // namespace millrace::generator

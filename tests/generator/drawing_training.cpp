@@ -92,7 +92,7 @@ void add_training(Drawing& drawing, GraphTable& graph) {
   Value table = drawing.table("forward_backward", meanings);
   if (table.find("loss") == nullptr) table.set("loss", drawn_loss(drawing));
   graph.add("forward_backward", std::move(table));
-  if (draw.chance(0.85)) graph.add("allreduce", {});
+  graph.add("allreduce", {});
   if (draw.chance(0.2)) graph.add("clip_gradients", drawing.table("clip_gradients"));
   add_optimizer(drawing, graph);
   if (draw.chance(0.9)) graph.add("metrics", {});

@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <regex>
+#include <set>
 #include <sstream>
 
 #include "config/plan.h"
@@ -24,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kPatience = 120;  // seconds, on machines that do much else
-constexpr int kMostRepairs = 60, kMostRemovals = 400;
+constexpr int kMostRepairs = 30, kMostRemovals = 400;
 
 class Streams final : public RunObserver {
  public:
@@ -93,6 +94,54 @@ std::string report_in(const fs::path& file) {
   return found;
 }
 
+// Without these nothing can be run, whatever a message says of them.
+bool is_needed(const Value& document, const Place& place) {
+  static const std::set<std::string> kKeys = {"flow",  "path", "images", "use",      "input", "layers", "op",
+                                              "stage", "rule", "every",  "channels", "name",  "loss",   "sources"};
+  static const std::regex kStages("read_.*|mix|decode_image|batch|forward|forward_backward|optimizer");
+  static const std::set<std::string> kTables = {"run", "network", "train", "input", "layers"};
+  if (place.size() < 2) return place.empty() || kTables.contains(place[0].key);
+  if (kKeys.contains(place.back().key)) return true;
+  if (place[1].key != "flow") return place.size() == 2 && std::regex_match(place[1].key, kStages);
+  return place.size() < 3 ||
+         std::regex_match(document.find(place[0].key)->find("flow")->array()[place[2].number].text(), kStages);
+}
+
+// From an element of a list to the list, unless it is one whose elements stand for themselves.
+void leave_list(Place& place) {
+  static const std::set<std::string> kLists = {"flow", "layers", "groups", "auxiliary"};
+  while (place.size() > 1 && place.back().key.empty() && !kLists.contains(place[place.size() - 2].key)) place.pop_back();
+}
+
+// Of a table that a message points at: the key that it names; else one of those that may go. Nothing: none may.
+std::optional<Place> what_is_meant(const Value& document, Place place, const std::string& said) {
+  leave_list(place);
+  const Value* value = &document;
+  for (const PlaceStep& step : place) value = step.key.empty() ? &value->array()[step.number] : value->find(step.key);
+  const std::optional<Place> itself = is_needed(document, place) ? std::nullopt : std::optional(place);
+  if (value->kind() != Value::Kind::table || said.find("is not in the flow") != said.npos) return itself;
+  std::optional<Place> any;
+  std::size_t first = std::string::npos;
+  for (const Member& member : value->table()) {
+    Place inside = place;
+    inside.push_back({member.key, 0});
+    if (is_needed(document, inside)) continue;
+    std::smatch named;
+    const bool is_named = std::regex_search(said, named, std::regex("\\b" + member.key + "\\b"));
+    const auto at = is_named ? static_cast<std::size_t>(named.position()) : std::string::npos;
+    if (!any || at < first) any = inside, first = at;
+  }
+  return any ? any : itself;
+}
+
+// Takes it out; what a batch needs is made as small as can be.
+void mend(Value& document, const Place& place) {
+  if (place.size() != 3 || place[1].key != "batch" || place[2].key != "size") return take_out(document, place);
+  Value& batch = *document.find(place[0].key)->find("batch");
+  batch.set("size", Value(1));
+  batch.set("last", Value("keep"));
+}
+
 }  // namespace
 
 Outcome Trials::run(const DrawnPipeline& drawn, const std::vector<std::string>& overrides) const {
@@ -120,18 +169,22 @@ Outcome Trials::run(const DrawnPipeline& drawn, const std::vector<std::string>& 
 }
 
 bool Trials::take_out_what_is_wrong(DrawnPipeline& drawn, const std::string& said, Draw& draw) const {
-  static const std::regex kPlace("(pipeline|network)[.]toml:([0-9]+):([0-9]+): ");
+  static const std::regex kPlace("(pipeline|network)[.]toml:([0-9]+):([0-9]+): ([^\n]*)");
   for (std::sregex_iterator found(said.begin(), said.end(), kPlace), end; found != end; ++found) {
     Value& document = (*found)[1] == "pipeline" ? drawn.pipeline : drawn.network;
-    const std::optional<Place> place = place_at(document, std::stoi((*found)[2]), std::stoi((*found)[3]));
-    if (!place || place->size() < 2) continue;
-    take_out(document, *place);
+    std::optional<Place> place = place_at(document, std::stoi((*found)[2]), std::stoi((*found)[3]));
+    if (place) place = what_is_meant(document, *place, (*found)[4]);
+    if (!place) continue;
+    mend(document, *place);
     return true;  // the others may have gone with it
   }
-  Value& document = draw.chance(0.7) ? drawn.pipeline : drawn.network;
-  const std::vector<Place> all = places(document);
+  if (said.find("[validate") != said.npos && drawn.pipeline.erase("validate")) return true;
+  std::vector<Place> all = places(drawn.pipeline);
+  std::erase_if(all, [&](const Place& place) { return is_needed(drawn.pipeline, place); });
   if (all.empty()) return false;
-  take_out(document, pick(draw, all));
+  Place place = pick(draw, all);
+  leave_list(place);
+  mend(drawn.pipeline, place);
   return true;
 }
 
