@@ -141,6 +141,7 @@ DrawnSource drawn_source(Drawing& drawing, bool alone) {
   if (drawing.task == Task::classes) types = {"read_folder", "read_folder", "read_list", "read_tar", "read_cifar", "read_idx"};
   if (drawing.task == Task::numbers) types = {"read_list", "read_tar"};
   if (drawing.task == Task::pixels || drawing.task == Task::images) types = {"read_pairs", "read_pairs", "read_tar"};
+  if (!alone && types[0] == "read_pairs") types.pop_back();  // in a mixture all have the same targets
   if (alone && draw.chance(0.15)) return drawn_mix(drawing);
   const std::string type = pick(draw, types);
   if (type == "read_list") {
@@ -151,6 +152,7 @@ DrawnSource drawn_source(Drawing& drawing, bool alone) {
   if (type == "read_tar") {
     const Meanings meanings = tar_meanings(data, drawing.task);
     Value table = drawing.table(type, meanings);
+    table.erase("path");
     if (table.find("paths") == nullptr) table.set("path", *meanings.at("read_tar.path")(draw));
     for (const char* key : {"numbers", "target", "target_scale"}) {
       if (const std::optional<Value> value = meanings.at(std::string("read_tar.") + key)(draw)) table.set(key, *value);
@@ -252,10 +254,16 @@ void add_data_stages(Drawing& drawing, GraphTable& graph, bool trains) {
   cache["*.file"] = kNever;
   if (draw.chance(0.1)) graph.add("cache_encoded", drawing.table("cache_encoded", cache));
   add_decoding(drawing, graph, trains);
-  if (draw.chance(0.12)) graph.add("cache", drawing.table("cache", cache));
+  bool on_device = false;  // then no stage behind it may change pixels
+  if (draw.chance(0.15)) {
+    Value table = drawing.table("cache", cache);
+    on_device = table.find("device") != nullptr && table.find("device")->boolean();
+    graph.add("cache", std::move(table));
+  }
   const Meanings meanings = augment_meanings(drawing);
-  if (trains && draw.chance(0.6)) graph.add("augment", drawing.table("augment", meanings));
-  if (trains && draw.chance(0.1)) graph.add("augment", drawing.table("augment", meanings));
+  const double augments = !trains || on_device ? 0 : 0.6;
+  if (draw.chance(augments)) graph.add("augment", drawing.table("augment", meanings));
+  if (draw.chance(augments / 6)) graph.add("augment", drawing.table("augment", meanings));
   if (draw.chance(0.15)) graph.add("noise", drawing.table("noise", meanings));
   Meanings batch;
   batch["batch.size"] = [](Draw& d) -> Maybe { return d.chance(0.05) ? Value("auto") : Value(d.integer(1, 7)); };

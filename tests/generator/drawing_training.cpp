@@ -119,7 +119,8 @@ void add_sinks(Drawing& drawing, GraphTable& graph) {
     if (takes_predictions(type)) sinks.push_back(name);
   }
   for (std::int64_t count = draw.integer(0, 2); count > 0; --count) {
-    const std::string& sink = pick(draw, sinks);
+    const std::string sink = pick(draw, sinks);
+    std::erase(sinks, sink);  // two of a type would write the same files
     graph.add(sink, drawing.table(sink, meanings));
   }
 }

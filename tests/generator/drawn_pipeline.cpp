@@ -55,7 +55,7 @@ Meanings top_meanings(Task task) {
   meanings["run.io_threads"] = [](Draw& draw) -> Maybe { return Value(draw.integer(1, 4)); };
   meanings["stop.max_time"] = one_of({"1 hour"});
   meanings["checkpoint.every"] = meanings["checkpoint.keep_every"] =
-      one_of({"1 steps", "3 steps", "1 epochs", "0.5 epochs", "end"});
+      one_of({"2 steps", "3 steps", "1 epoch", "0.5 epochs", "end"});
   meanings["checkpoint.resume"] = never;  // of another run
   return meanings;
 }

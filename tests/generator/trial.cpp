@@ -25,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kPatience = 120;  // seconds, on machines that do much else
-constexpr int kMostRepairs = 30, kMostRemovals = 400;
+constexpr int kMostRepairs = 30, kMostRemovals = 150;
 
 class Streams final : public RunObserver {
  public:
@@ -43,8 +43,9 @@ class Streams final : public RunObserver {
 
 // Errors that what the samples and the numbers are may lead to, in a pipeline that --check cannot refuse.
 bool is_of_the_data(const Error& error) {
-  return error.kind() == ErrorKind::data || error.kind() == ErrorKind::content ||
-         std::string_view(error.what()).find("not finite") != std::string_view::npos;
+  const std::string_view said = error.what();
+  return error.kind() == ErrorKind::data || error.kind() == ErrorKind::content || said.find("not finite") != said.npos ||
+         said.find(" is nan") != said.npos || said.find("would both be written as") != said.npos;
 }
 
 void say_into(const char* file) {
@@ -96,12 +97,14 @@ std::string report_in(const fs::path& file) {
 
 // Without these nothing can be run, whatever a message says of them.
 bool is_needed(const Value& document, const Place& place) {
-  static const std::set<std::string> kKeys = {"flow",  "path", "images", "use",      "input", "layers", "op",
-                                              "stage", "rule", "every",  "channels", "name",  "loss",   "sources"};
+  static const std::set<std::string> kKeys = {"flow",  "path",     "images", "use",  "input",   "layers", "op",  "stage", "rule",
+                                              "every", "channels", "name",   "loss", "sources", "size",   "fit", "crop"};
   static const std::regex kStages("read_.*|mix|decode_image|batch|forward|forward_backward|optimizer");
   static const std::set<std::string> kTables = {"run", "network", "train", "input", "layers"};
   if (place.size() < 2) return place.empty() || kTables.contains(place[0].key);
-  if (kKeys.contains(place.back().key)) return true;
+  const bool is_batch = place.size() == 3 && place[1].key == "batch";  // see mend()
+  if (place.size() > 2 && kKeys.contains(place.back().key) && !is_batch) return true;
+  if (place.size() == 2 && (place[1].key == "flow" || place[1].key == "every" || place[1].key == "use")) return true;
   if (place[1].key != "flow") return place.size() == 2 && std::regex_match(place[1].key, kStages);
   return place.size() < 3 ||
          std::regex_match(document.find(place[0].key)->find("flow")->array()[place[2].number].text(), kStages);
@@ -180,11 +183,10 @@ bool Trials::take_out_what_is_wrong(DrawnPipeline& drawn, const std::string& sai
   }
   if (said.find("[validate") != said.npos && drawn.pipeline.erase("validate")) return true;
   std::vector<Place> all = places(drawn.pipeline);
+  for (Place& place : all) leave_list(place);
   std::erase_if(all, [&](const Place& place) { return is_needed(drawn.pipeline, place); });
   if (all.empty()) return false;
-  Place place = pick(draw, all);
-  leave_list(place);
-  mend(drawn.pipeline, place);
+  mend(drawn.pipeline, pick(draw, all));
   return true;
 }
 
