@@ -25,6 +25,7 @@ class GraphReader {
     read_flow();
     report_strangers();
     check_roles();
+    check_outputs();
     connect(plan_, from_, registry_, errors_);
     return std::move(plan_);
   }
@@ -193,6 +194,30 @@ class GraphReader {
           source->at,
           fmt::format("[{}] reads samples but makes no batches of them; put a stage such as 'batch' into its flow", name_));
     }
+  }
+
+  // Two stages of a type that would write, or keep, the same file: each takes the other's away.
+  void check_outputs() {
+    for (const StagePlan& stage : plan_.stages) {
+      for (const StagePlan& before : plan_.stages) {
+        if (&before == &stage) break;
+        if (stage.type == nullptr || before.type != stage.type) continue;
+        for (const char* key : {"file", "folder"}) {
+          const std::string file = place_in(stage, key);
+          if (file.empty() || file != place_in(before, key)) continue;
+          errors_.add(stage.table_at(),
+                      fmt::format("[{0}.{1}] writes into '{2}', as [{0}.{3}] does: give one of them another '{4}'", name_,
+                                  stage.name, file, before.name, key));
+        }
+      }
+    }
+  }
+
+  // What the stage's key names, written or by default; "": nothing.
+  static std::string place_in(const StagePlan& stage, const char* key) {
+    const Value* value = stage.table.find(key);
+    if (value == nullptr) value = stage.type->defaults.find(key);
+    return value != nullptr && value->kind() == Value::Kind::text ? value->text() : std::string();
   }
 
   const std::string& name_;

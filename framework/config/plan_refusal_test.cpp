@@ -6,6 +6,33 @@ namespace {
 
 class PlanRefuses : public PlanFixture {};
 
+class Write : public Stage {
+ public:
+  struct Params {
+    std::string file = "results.csv";
+  };
+  static void describe(StageDescription<Params>& d) {
+    d.name("write").input(payload::kStepResult);
+    d.params.add("file", &Params::file);
+  }
+  Write(const Params&, const StageContext&) {}
+  void process(int, Packet, Output&) override {}
+};
+
+TEST_F(PlanRefuses, TwoStagesThatWriteOneFile) {
+  registry_.add_stage<Write>();
+  const auto two = [](const std::string& file) {
+    return "[train]\nflow = [\"read_folder\", \"decode_image\", \"batch\", \"forward_backward\", \"optimizer\", \"write\", "
+           "\"again\"]\n"
+           "[train.read_folder]\npath = \"x\"\n[train.batch]\nsize = 4\n[train.again]\nstage = \"write\"\n" +
+           file;
+  };
+  EXPECT_EQ(mistakes(two("")),
+            "p.toml:7:1: [train.again] writes into 'results.csv', as [train.write] does: give one of them "
+            "another 'file'");
+  EXPECT_EQ(mistakes(two("file = \"more.csv\"\n")), "");
+}
+
 TEST_F(PlanRefuses, MisspeltKey) {
   EXPECT_EQ(mistakes(train("[train.augment]\nflipx = 0.5\n")),
             "p.toml:9:1: [train.augment] has no key 'flipx'; nearest is 'flip_x'");
