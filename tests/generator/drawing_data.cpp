@@ -107,9 +107,10 @@ Meanings pixel_meanings(const DataSet& data) {
   meanings["read_cifar.classes"] = meanings["read_idx.classes"] = kNever;
   meanings["read_idx.path"] = one_of({data.path("idx"), data.path("idx/train-images-idx3-ubyte")});
   meanings["read_idx.labels"] = constant(Value(data.path("idx/train-labels-idx1-ubyte")));
-  meanings["read_cifar.only"] = constant(list_of({"airplane", "automobile", "bird"}));
+  meanings["read_cifar.only"] = constant(list_of({"0", "1", "2"}));
   meanings["read_idx.only"] = constant(list_of({"0", "1", "2"}));
   meanings["read_cifar.labels"] = constant(Value("fine"));
+  meanings["*.class_weights"] = kNever;
   return meanings;
 }
 
@@ -174,6 +175,15 @@ DrawnSource drawn_source(Drawing& drawing, bool alone) {
   return {type, table};
 }
 
+Meanings decode_meanings(const Drawing& drawing) {
+  Meanings meanings;
+  for (const char* key : {"size", "fit", "short_side", "crop", "random_resized_crop", "shrink"})
+    meanings[std::string("decode_image.") + key] = kNever;
+  meanings["decode_image.max_pixels"] = meanings["decode_image.max_bytes"] = constant(Value(1 << 20));
+  meanings["decode_image.channels"] = constant(Value(drawing.network.channels));
+  return meanings;
+}
+
 // How decode_image and the stages behind it come to one size of all images: some ways of many.
 void add_decoding(Drawing& drawing, GraphTable& graph, bool trains) {
   Draw& draw = drawing.draw;
@@ -181,11 +191,7 @@ void add_decoding(Drawing& drawing, GraphTable& graph, bool trains) {
   const std::int64_t height = drawing.network.height + extra,
                      width = drawing.network.width + (extra > 0 ? draw.integer(0, 5) : 0);
   const std::int64_t longer = std::max(height, width);
-  Meanings meanings;
-  for (const char* key : {"size", "fit", "short_side", "crop", "random_resized_crop", "shrink", "max_pixels", "max_bytes"})
-    meanings[std::string("decode_image.") + key] = kNever;
-  meanings["decode_image.channels"] = constant(Value(drawing.network.channels));
-  Value decode = drawing.table("decode_image", meanings);
+  Value decode = drawing.table("decode_image", decode_meanings(drawing));
   if (drawing.network.channels == 1) decode.set("channels", Value(1));
   const auto behind = [&](const std::string& type, const std::string& key, Value size, Meanings more = {}) {
     more[type + ".size"] = more[type + ".short_side"] = more[type + ".margin"] = kNever;
@@ -194,7 +200,7 @@ void add_decoding(Drawing& drawing, GraphTable& graph, bool trains) {
     graph.add("decode_image", decode);
     graph.add(type, std::move(table));
   };
-  const auto how = draw.integer(0, 7);
+  const auto how = draw.integer(0, 9);
   const bool is_random = how == 2 && trains;
   if (is_random) {
     Value part;
@@ -206,6 +212,18 @@ void add_decoding(Drawing& drawing, GraphTable& graph, bool trains) {
   if (how == 4) {
     decode.set("short_side", Value(longer + draw.integer(0, 12)));
     return behind("crop", "size", pair_of(height, width));
+  }
+  if (how == 8) {
+    behind("resize", "short_side", Value(longer + draw.integer(0, 12)));
+    Value table;
+    table.set("size", pair_of(height, width));
+    return graph.add("crop", std::move(table));
+  }
+  if (how == 9 && height > 4 && width > 4) {
+    const std::int64_t rows = draw.integer(0, 2), columns = draw.integer(0, 2);
+    decode.set("size", pair_of(height - 2 * rows, width - 2 * columns));
+    decode.set("fit", Value("exact"));
+    return behind("pad", "margin", pair_of(rows, columns));
   }
   if (how == 5) {
     decode.set("size", pair_of(draw.integer(1, height), draw.integer(1, width)));

@@ -114,11 +114,15 @@ void add_sinks(Drawing& drawing, GraphTable& graph) {
   meanings["*.below"] = [&](Draw&) -> Maybe { return Value(drawing.data.folder.string()); };
   meanings["write_masks.labels"] = [](Draw&) -> Maybe { return Value(Array{Value(3), Value(7), Value(9)}); };
   meanings["write_masks.colours"] = [](Draw&) -> Maybe { return list_of({"#102030", "#aabbcc", "#ff0000"}); };
-  std::vector<std::string> sinks;
+  std::vector<std::string> sinks = {"write_features"};  // those that mostly fit; else any
+  if (drawing.task == Task::classes) sinks.insert(sinks.end(), {"write_classes", "write_evaluation", "write_grad_cam"});
+  if (drawing.task == Task::pixels) sinks.insert(sinks.end(), {"write_masks", "write_evaluation", "write_boundaries"});
+  if (drawing.task == Task::images) sinks.insert(sinks.end(), {"write_images", "write_quality"});
   for (const auto& [name, type] : drawing.registry.stages()) {
-    if (takes_predictions(type)) sinks.push_back(name);
+    const bool is_new = std::find(sinks.begin(), sinks.end(), name) == sinks.end();
+    if (is_new && takes_predictions(type) && draw.chance(0.15)) sinks.push_back(name);
   }
-  for (std::int64_t count = draw.integer(0, 2); count > 0; --count) {
+  for (std::int64_t count = draw.integer(0, 2); count > 0 && !sinks.empty(); --count) {
     const std::string sink = pick(draw, sinks);
     std::erase(sinks, sink);  // two of a type would write the same files
     graph.add(sink, drawing.table(sink, meanings));

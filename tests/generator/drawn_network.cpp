@@ -12,7 +12,7 @@ namespace millrace::generator {
 namespace {
 
 constexpr std::int64_t kMostValues = 1 << 14;  // of an output: what is small runs fast
-constexpr int kMostLayers = 6, kTries = 12;
+constexpr int kMostLayers = 8, kTries = 24;
 
 Meanings layer_meanings() {
   const auto initialiser = [](Draw& draw) -> std::optional<Value> {
@@ -60,14 +60,16 @@ class LayerDrawing {
   void begin(const NetworkSize& size) { outputs_.push_back({"@input", Shape{size.channels, size.height, size.width}}); }
 
   // Tries some layers until one fits. `keeps_size`: of maps whose height and width stay.
-  void add_any(bool keeps_size) {
+  void add_any(const Registry& registry, bool keeps_size) {
     for (int i = 0; i < kTries; ++i) {
-      const LayerType& type = *pick(draw_, types_);
+      if (i % 4 == 0) type_ = pick(draw_, types_);  // several tables and inputs for each
+      const LayerType& type = *type_;
       const std::vector<Output> inputs = inputs_for(type);
       const Value table = drawn_table(type.params, type.defaults, type.name, meanings_, share_, draw_);
       const std::optional<LayerPlan> plan = planned(type, table, inputs);
       if (!plan || (keeps_size && !same_size(plan->output, outputs_[0].shape))) continue;
-      return append(type, table, inputs, *plan);
+      append(type, table, inputs, *plan);
+      return join(type, registry, *plan);
     }
   }
   void add(const Registry& registry, const std::string& op, const Value& table) {
@@ -126,8 +128,20 @@ class LayerDrawing {
     outputs_.push_back({name, plan.output, false});
   }
 
+  // Something has to take every output with values.
+  void join(const LayerType& type, const Registry& registry, const LayerPlan& plan) {
+    std::vector<Output> outputs;
+    for (std::size_t port = 0; port <= plan.more_outputs.size(); ++port) {
+      if (type.outputs[port].carries == Carries::values) outputs.push_back(outputs_[outputs_.size() - 1 - port]);
+    }
+    const LayerType& concat = *registry.layer("concat");
+    if (outputs.size() < 2) return;
+    if (const std::optional<LayerPlan> joined = planned(concat, {}, outputs)) append(concat, {}, outputs, *joined);
+  }
+
   Draw& draw_;
   double share_;
+  const LayerType* type_ = nullptr;
   Meanings meanings_ = layer_meanings();
   std::vector<const LayerType*> types_;
   std::vector<Output> outputs_;
@@ -159,7 +173,8 @@ DrawnNetwork drawn_network(Draw& draw, const Registry& registry, Task task, cons
   LayerDrawing drawing(draw, registry, share);
   drawing.begin(size);
   const bool has_maps = task == Task::pixels || task == Task::images;
-  for (std::int64_t count = draw.integer(0, kMostLayers); count > 0; --count) drawing.add_any(has_maps && draw.chance(0.7));
+  for (std::int64_t count = draw.integer(0, kMostLayers); count > 0; --count)
+    drawing.add_any(registry, has_maps && draw.chance(0.7));
   finish(drawing, draw, registry, task, size);
   DrawnNetwork network;
   Value input;

@@ -117,13 +117,14 @@ class Generated : public testing::Test {
     fmt::print("kept: {}\n", place.string());
   }
 
-  void report(std::uint64_t count) const {
+  void report(std::uint64_t count, bool last) const {
     fmt::print("seed {}: {} drawn, {} passed, {} refused, {} failed, {} faults\n", seed_, count, counts_[1], counts_[0],
                counts_[2], counts_[3]);
     for (const auto& [what, times] : compared_) fmt::print("compared {}: {}\n", what, times);
     const std::vector<std::string> known = known_keys(registry_);
     fmt::print("{} of {} keys, {} pairs of keys\n", keys_.size(), known.size(), pairs_.size());
-    if (count < 100) return;
+    std::fflush(stdout);
+    if (count < 100 || !last) return;
     for (const std::string& key : known) {
       if (!keys_.contains(key)) fmt::print("never: {}\n", key);
     }
@@ -144,8 +145,10 @@ class Generated : public testing::Test {
 
 TEST_F(Generated, PipelinesRunAndTheirStreamsAreTheSame) {
   const std::uint64_t count = number_of("MILLRACE_GENERATED", kFew), first = number_of("MILLRACE_GENERATED_FIRST", 0);
-  for (std::uint64_t number = first; number < first + count; ++number) look_at(number);
-  report(count);
+  for (std::uint64_t number = first; number < first + count; ++number) {
+    look_at(number);
+    if ((number + 1 - first) % 100 == 0 || number + 1 == first + count) report(number + 1 - first, number + 1 == first + count);
+  }
   EXPECT_GT(counts_[static_cast<int>(Outcome::Kind::passed)], static_cast<int>(count / 2));
 }
 
