@@ -43,9 +43,8 @@ class Streams final : public RunObserver {
 
 // Errors that what the samples and the numbers are may lead to, in a pipeline that --check cannot refuse.
 bool is_of_the_data(const Error& error) {
-  const std::string_view said = error.what();
-  return error.kind() == ErrorKind::data || error.kind() == ErrorKind::content || said.find("not finite") != said.npos ||
-         said.find(" is nan") != said.npos || said.find("would both be written as") != said.npos;
+  static const std::regex kNumbers("not finite| is -?(nan|inf)|would both be written as");
+  return error.kind() == ErrorKind::data || error.kind() == ErrorKind::content || std::regex_search(error.what(), kNumbers);
 }
 
 void say_into(const char* file) {
