@@ -184,7 +184,7 @@ class Sample {
   Image new_target(ImageShape shape);
   void set_target(const Image& target);
   // Centres the window in the image, by the record, unless that has been done since set_image(). Stages that edit the record call
-  // it first; `batch` does for images that none of them touched. (The odd pixel of a difference goes right and down.)
+  // it first; `batch` does for images that none of them touched. centre.h says where the middle of an odd difference is.
   void place_window(ImageShape window);
   // Executes a pending record on the host, for image and target, as stages that resample or recolour must do first. `window`:
   // what the record yields; one that is not static (there is no network): the whole image.
