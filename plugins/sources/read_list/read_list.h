@@ -59,7 +59,7 @@ class ReadList : public Source {
   std::uint32_t numbers() const override {
     return static_cast<std::uint32_t>(columns_.numbers.size() + (columns_.join && columns_.label ? 1 : 0));
   }
-  bool has_rows() const override { return columns_.join; }
+  bool has_rows() const override { return columns_.join && numbers() > 0; }  // else there is nothing to be joined but files
   std::size_t largest_encoded() const override { return measure_.largest; }
   std::uint64_t fingerprint() const override { return measure_.fingerprint; }
   std::uint64_t listing_hash() const override;

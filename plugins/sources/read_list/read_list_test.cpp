@@ -181,6 +181,17 @@ TEST_F(ReadListTest, JoinsTheLinesOfAFileIntoRowsOfOneSample) {
   EXPECT_EQ(sample.numbers, (std::vector<float>{0, 3, 4}));
 }
 
+TEST_F(ReadListTest, WithNothingToJoinEachFileIsOneSampleWithoutRows) {
+  folder_.write("1.jpg", "one");
+  auto params = list("file_name\n1.jpg\n1.jpg\n");
+  params.join = true;
+  params.labels = "none";
+  const auto source = opened(params);
+  EXPECT_EQ(source->size(), 1U);
+  EXPECT_EQ(source->numbers(), 0U);
+  EXPECT_FALSE(source->has_rows());
+}
+
 TEST_F(ReadListTest, JoinsSeveralLabelsOfAnImage) {
   folder_.write("1.jpg", "one");
   auto params = list("file_name,label\n1.jpg,7\n1.jpg,2\n");
