@@ -308,6 +308,16 @@ TEST(PngFlaws, IndicesBeyondThePaletteAreLabelsAndBlackPixels) {
   EXPECT_EQ(render(file, cut({0, 0, 1, 1}), 1), Pixels{255});
 }
 
+TEST(PngFlaws, LabelsAreWholeWhateverIsAllowed) {
+  const Png png(0);
+  const Pixels cut = cut_off(png.good(), png.good().size() / 2);
+  ImageFile file;
+  DecodeLimits lenient;
+  lenient.allow_warnings = true;
+  file.open_labels(cut, lenient);
+  EXPECT_THROW(render(file, millrace::cut({0, 0, Png::kSide, Png::kSide}), 1), Error) << "black is a class";
+}
+
 TEST(PngFlaws, MissingRowsAreBlackIfTheyAreAllowed) {
   ImageFile file;
   DecodeLimits lenient;

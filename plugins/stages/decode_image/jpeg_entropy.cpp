@@ -238,45 +238,43 @@ bool JpegEntropy::remove_stuffing(const jpeg_source_mgr& source) {
   return false;
 }
 
-[[gnu::always_inline]] inline bool JpegEntropy::decode_mcu(Reader& reader, int blocks_in_mcu, JBLOCKROW* blocks) {
-  JBLOCK ignored;
-  for (int i = 0; i < blocks_in_mcu; ++i) {
-    const Block& block = blocks_[static_cast<std::size_t>(i)];
-    JCOEF* out = blocks == nullptr ? ignored : blocks[i][0];
-    if (!decode_block(reader, *block.dc, *block.ac, last_dc_[static_cast<std::size_t>(block.component)], out)) return false;
-  }
-  return true;
-}
-
-std::size_t JpegEntropy::used(const Reader& reader) const {
+inline std::size_t JpegEntropy::used(Reader reader) const {
   return 8 * static_cast<std::size_t>(reader.next - bytes_.data()) - static_cast<std::size_t>(reader.count);
 }
 
 // The last code's byte is filled up with ones. Where a damaged code has made the codes shorter, what is left are codes as well,
 // and they end where the data end.
-bool JpegEntropy::is_end(Reader reader, int blocks_in_mcu) {
-  const auto begins_with_ones = [&](std::size_t count) {
+bool JpegEntropy::is_end(jpeg_decompress_struct& info) {
+  const auto begins_with_ones = [this](std::size_t count) {
+    Reader reader = reader_;
     reader.refill();
     return std::countl_one(reader.bits) >= static_cast<int>(count);
   };
-  if (!begins_with_ones((8 - used(reader) % 8) % 8)) return false;
-  while (decode_mcu(reader, blocks_in_mcu, nullptr)) {
-    const std::size_t at = used(reader);
-    if (at > 8 * size_) return true;
-    if (at + 8 > 8 * size_) return !begins_with_ones(8 * size_ - at);
+  if (!begins_with_ones((8 - used(reader_) % 8) % 8)) return false;
+  bool are_codes = false;
+  mcus_ = ~std::uint64_t{0};
+  while (!are_codes && decode(info, nullptr)) {
+    const std::size_t left = 8 * size_ - used(reader_);
+    are_codes = left < 8 && begins_with_ones(left);
   }
-  return true;
+  mcus_ = 0;
+  return !are_codes;
 }
 
 bool JpegEntropy::decode(jpeg_decompress_struct& info, JBLOCKROW* blocks) {
   if (mcus_ == 0) return false;
+  JBLOCK ignored;
   Reader reader = reader_;
-  if (!decode_mcu(reader, info.blocks_in_MCU, blocks)) return false;
+  for (int i = 0; i < info.blocks_in_MCU; ++i) {
+    const Block& block = blocks_[static_cast<std::size_t>(i)];
+    JCOEF* out = blocks == nullptr ? ignored : blocks[i][0];
+    if (!decode_block(reader, *block.dc, *block.ac, last_dc_[static_cast<std::size_t>(block.component)], out)) return false;
+  }
   reader_ = reader;
   const std::size_t bits = used(reader);
   if (bits > 8 * size_) return false;
   if (--mcus_ > 0) return true;
-  if (bits + 8 <= 8 * size_ && !is_end(reader, info.blocks_in_MCU)) return false;
+  if (bits + 8 <= 8 * size_ && !is_end(info)) return false;
   info.src->next_input_byte += stored_size_;
   info.src->bytes_in_buffer -= stored_size_;
   return true;

@@ -90,9 +90,8 @@ class JpegEntropy {
 
   const Table* table(const JHUFF_TBL* source, int place, bool is_dc);
   bool remove_stuffing(const jpeg_source_mgr& source);
-  bool decode_mcu(Reader& reader, int blocks_in_mcu, JBLOCKROW* blocks);
-  bool is_end(Reader reader, int blocks_in_mcu);
-  std::size_t used(const Reader& reader) const;  // bits
+  bool is_end(jpeg_decompress_struct& info);
+  std::size_t used(Reader reader) const;  // bits
   static bool decode_block(Reader& reader, const Table& dc, const Table& ac, std::int32_t& last_dc, JCOEF* block);
 
   struct Block {

@@ -230,6 +230,7 @@ ImageShape PngDecoder::read_label_header(std::span<const std::uint8_t> bytes, co
          describe(depth_, colour_));
   }
   labels_ = true;
+  limits_.allow_warnings = false;  // black is a class
   file_channels_ = 1;
   return shape_;
 }

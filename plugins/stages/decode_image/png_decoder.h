@@ -38,7 +38,8 @@ class PngMemory {
 //
 // Any depth and colour. 16 bits are rounded to 8; alpha is dropped, as Pillow's convert("RGB") does; gamma and profiles are not
 // applied. Grey becomes three equal channels, colour becomes luminance by libjpeg's formula.
-// read_label_header(): the pixels are class values, exactly as they are stored (grey of up to 8 bits, or palette indices).
+// read_label_header(): the pixels are class values, exactly as they are stored (grey of up to 8 bits, or palette indices). All of
+// them, whatever the limits allow: what is missing has no class.
 // Errors: ErrorKind::content for pixels that are missing or wrong, and for limits; with DecodeLimits::allow_warnings missing
 // pixels are black, if there are any. A fault elsewhere does not matter: in a chunk that no pixel depends on, behind the last
 // row, or a window of zlib that is too small. Pixels are right by either of their two checksums, that of their chunks or that of
