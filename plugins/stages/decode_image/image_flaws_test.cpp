@@ -136,6 +136,19 @@ std::vector<Flaw> harmless_flaws_of(const Pixels& good) {
   return flaws;
 }
 
+// Of a progressive JPEG; each with the tables before it.
+Pixels with_second_scan_first(Pixels bytes) {
+  const auto end_of_scan = [&](std::size_t at) {
+    while (bytes[at + 1] != 0xda) at += std::size_t{2} + bytes[at + 2] * 256U + bytes[at + 3];
+    do ++at;
+    while (bytes[at] != 0xff || bytes[at + 1] == 0);
+    return at;
+  };
+  const std::size_t first = segment(bytes, 0xc4), second = end_of_scan(first), third = end_of_scan(second);
+  std::rotate(bytes.begin() + signed_of(first), bytes.begin() + signed_of(second), bytes.begin() + signed_of(third));
+  return bytes;
+}
+
 TEST(JpegFlaws, ThatChangeNoPixelAreTaken) {
   ImageFile file;
   for (const int side : {48, 260}) {
@@ -146,7 +159,8 @@ TEST(JpegFlaws, ThatChangeNoPixelAreTaken) {
   const Pixels progressive = jpeg(48, true);
   const std::size_t end = progressive.size() - 2;
   expect_harmless({{"progressive, no end marker", cut_off(progressive, 2)},
-                   {"progressive, zeros behind a scan", with(progressive, end, {0, 0, 0})}},
+                   {"progressive, zeros behind a scan", with(progressive, end, {0, 0, 0})},
+                   {"progressive, details before means", with_second_scan_first(progressive)}},
                   views_of(file, progressive));
 }
 

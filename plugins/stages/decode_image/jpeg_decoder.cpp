@@ -26,6 +26,7 @@ struct JpegDecoder::State {
   char message[JMSG_LENGTH_MAX] = {};
   int failure = 0;        // libjpeg's code of what `message` says; 0: it is not libjpeg's
   bool saw_end = false;   // of the file, where a marker or data were expected
+  bool may_lack_scans = false;
   bool created = false;
   DecodeLimits limits;
   int channels = 3;
@@ -82,8 +83,13 @@ bool JpegDecoder::State::is_damage() {
     case JWRN_ADOBE_XFORM:
     case JWRN_JFIF_MAJOR:
     case JWRN_NOT_SEQUENTIAL: return false;
+    case JWRN_BOGUS_PROGRESSION: {
+      const bool has_details_first = info.Ss > 0 && errors.msg_parm.i[1] == 0;  // before the blocks' means
+      may_lack_scans |= has_details_first;
+      return !has_details_first;
+    }
     case JWRN_JPEG_EOF:
-      saw_end = true;
+      saw_end = may_lack_scans = true;
       return info.arith_code != FALSE;  // with Huffman codes there is another warning where data are missing
     case JWRN_EXTRANEOUS_DATA: {
       const bool is_in_header = info.input_scan_number == 0;
@@ -103,7 +109,7 @@ bool JpegDecoder::State::is_padding(std::size_t count) const {
 // A file that ends without its end marker may have lost the last scans as well, of which libjpeg says nothing. Those of an image
 // with several have been read by now.
 void JpegDecoder::State::require_all_scans() {
-  if (!saw_end || limits.allow_warnings) return;
+  if (!may_lack_scans || limits.allow_warnings) return;
   bool has_all = true;
   for (int c = 0; c < info.num_components; ++c) {
     has_all = has_all && info.comp_info[c].quant_table != nullptr;  // null before the first scan of a component
@@ -147,7 +153,7 @@ void JpegDecoder::State::create() {
 bool JpegDecoder::State::header() {
   if (setjmp(escape) != 0) return false;
   failure = 0;
-  saw_end = false;
+  saw_end = may_lack_scans = false;
   if (created) {
     jpeg_abort_decompress(&info);  // the last image may have been given up after its header
   } else {
