@@ -349,6 +349,11 @@ TEST(PngFlaws, MissingRowsAreBlackIfTheyAreAllowed) {
   const Pixels no_row = cut_off(good, good.size() - 60);
   EXPECT_THROW(views_of(file, no_row, lenient), Error) << "there is nothing";
 
+  testing_png::Recipe flat{.height = 600, .width = 600};  // deflated as much as zlib can
+  flat.values.resize(600 * 600 * 3, 200);
+  const Pixels one_colour = encode(flat);
+  EXPECT_EQ(views_of(file, cut_off(one_colour, one_colour.size() / 2), lenient).whole.front(), 200);
+
   testing_png::Recipe recipe{.height = 40, .width = 40, .interlaced = true};
   recipe.values = random_values(recipe, 3);
   const Pixels interlaced = encode(recipe);

@@ -212,7 +212,7 @@ ImageShape PngDecoder::read_header(std::span<const std::uint8_t> bytes, int chan
     fail(ErrorKind::content, "{} x {} pixels: a side may have {}", height, width, kLongestSide);
   constexpr std::int64_t kMostDeflation = 1032;  // that zlib can reach
   const std::int64_t bits = (colour_ == kRgb ? 3 : colour_ == kGreyAlpha ? 2 : colour_ == kRgba ? 4 : 1) * std::int64_t{depth_};
-  if (height * (width * bits / 8) / kMostDeflation > static_cast<std::int64_t>(bytes.size()))
+  if (height * (width * bits / 8) / kMostDeflation > static_cast<std::int64_t>(bytes.size()) && !limits.allow_warnings)
     fail(ErrorKind::content, "the PNG is truncated: {} bytes cannot hold {} x {} pixels", bytes.size(), height, width);
   bytes_ = bytes;
   limits_ = limits;
