@@ -73,7 +73,7 @@ TEST(JpegOrientation, IsReadWhateverWholeNumberItIs) {
   for (const Type type : {Type{1, 1}, {3, 2}, {4, 4}, {6, 1}, {8, 2}, {9, 4}}) {
     for (const bool little : {false, true}) {
       Pixels exif = {'E', 'x', 'i', 'f', 0, 0};
-      const auto put = [&](std::size_t bytes, unsigned value) {
+      const auto put = [&](std::size_t bytes, std::uint64_t value) {
         for (std::size_t i = 0; i < bytes; ++i)
           exif.push_back(static_cast<std::uint8_t>(value >> 8 * (little ? i : bytes - 1 - i)));
       };
