@@ -48,7 +48,12 @@ void Resampler::Axis::prepare(int new_extent, float new_low, float new_high, Res
   high = new_high;
   filter = new_filter;
   to = new_to;
-  fill();
+  try {
+    fill();
+  } catch (...) {  // no memory: half of a table is none
+    to = 0;
+    throw;
+  }
 }
 
 // The arithmetic is Pillow's (precompute_coeffs in Resample.c), down to the order of operations.

@@ -4,7 +4,10 @@
 
 #include <algorithm>
 #include <fstream>
+#include <iterator>
 #include <optional>
+#include <sstream>
+#include <string_view>
 
 #include "millrace/error.h"
 #include "millrace/output_file.h"
@@ -55,19 +58,29 @@ std::string name_of(const GraphBuild& build, const MedianWeightsSetting& setting
   return fmt::format("{:016x}.txt", hash);
 }
 
+constexpr std::string_view kChecksum = "checksum ";
+
+std::string checksum_line(std::string_view text) { return fmt::format("{}{:016x}\n", kChecksum, hash_text(text)); }
+
+// One number a line, and a checksum of them; nothing where they are not what was written.
 std::optional<std::vector<double>> read_numbers(const std::filesystem::path& file, std::size_t count) {
-  std::ifstream stream(file);
+  std::ifstream stream(file, std::ios::binary);
+  const std::string text((std::istreambuf_iterator<char>(stream)), {});
+  const std::size_t end = std::min(text.rfind(kChecksum), text.size());
+  if (text.substr(end) != checksum_line(text.substr(0, end))) return std::nullopt;
+  std::istringstream lines(text.substr(0, end));
   std::vector<double> numbers;
-  for (double number = 0; stream >> number;) numbers.push_back(number);
+  for (double number = 0; lines >> number;) numbers.push_back(number);
   if (numbers.size() != count) return std::nullopt;
   return numbers;
 }
 
 // Where it cannot be written, the numbers are counted again the next time.
 void write_numbers(const std::filesystem::path& file, const std::vector<double>& numbers) {
+  const std::string text = fmt::format("{}\n", fmt::join(numbers, "\n"));
   try {
     OutputFile made(file.string());
-    for (const double number : numbers) made.write(fmt::format("{}\n", number));
+    made.write(text + checksum_line(text));
     made.commit();
   } catch (const Error&) {
   }

@@ -75,6 +75,20 @@ Bytes flipped(Bytes bytes, Draw& draw, int bits, std::size_t from) {
   return bytes;
 }
 
+constexpr std::size_t kPngEnd = 24;  // two checksums, and what ends the file: it can do without them
+
+// One bit of what the first chunk of pixels holds: neither of the two checksums is right then.
+Bytes flipped_pixels(Bytes png, Draw& draw) {
+  constexpr std::string_view kName = "IDAT";
+  const auto name = std::search(png.begin(), png.end(), kName.begin(), kName.end());
+  const auto* const length = &*(name - 4);
+  const std::size_t bytes = std::size_t{length[2]} << 8 | length[3];
+  const auto at = draw.integer(0, static_cast<std::int64_t>(bytes) - 5);
+  auto& byte = *(name + 4 + at);
+  byte = static_cast<std::uint8_t>(byte ^ (1 << draw.integer(0, 7)));
+  return png;
+}
+
 // No table is needed until the pixels are.
 Bytes bomb() {
   constexpr std::uint8_t kFile[] = {0xff, 0xd8,                                                   // start
@@ -181,10 +195,10 @@ Bytes make_broken(Breakage kind, std::uint64_t seed) {
     case Breakage::cmyk: return jpeg(draw, false, testing_jpeg::Kind::cmyk);
     case Breakage::endless_scans: return with_endless_scans(jpeg(draw, true));
     case Breakage::png_bomb: return png_bomb(draw);
-    case Breakage::flipped_png: return flipped(png(draw), draw, 1, 8);
+    case Breakage::flipped_png: return flipped_pixels(png(draw), draw);
     case Breakage::truncated_png: {
       const Bytes bytes = png(draw);
-      return cut_off(bytes, part_of(draw, bytes.size(), 0.01, 0.99));
+      return cut_off(bytes, std::min(part_of(draw, bytes.size(), 0.01, 0.99), bytes.size() - kPngEnd));
     }
     default: return broken_jpeg(kind, draw);
   }

@@ -13,7 +13,7 @@ enum class Breakage {
   truncated_jpeg,
   truncated_png,
   flipped_jpeg,  // some bits; may go unnoticed, or be refused
-  flipped_png,   // one bit: a checksum finds it
+  flipped_png,   // one bit of the pixels: a checksum finds it
   empty,
   zeros,         // as a disk that was full leaves them
   zero_tail,     // the second half is zeros

@@ -8,6 +8,7 @@
 
 #include "../../tools/pipeline-data/image_bytes.h"
 #include "command.h"
+#include "millrace/random.h"
 
 namespace millrace::test {
 namespace {
@@ -150,10 +151,13 @@ TEST_F(Segmentation, WeighsClassesByTheirMedianFrequencyAsStatisticsPrintsIt) {
 TEST_F(Segmentation, CountsOnceUntilTheDataChanges) {
   const Trained first = train();
   ASSERT_EQ(kept().size(), 1U);
-  std::ofstream(kept().front()) << "1\n2\n3\n";
+  const std::string text = "1\n2\n3\n", checksum = fmt::format("checksum {:016x}\n", hash_text(text));
+  std::ofstream(kept().front()) << text << checksum;
   EXPECT_EQ(train().weights, (std::vector<double>{1, 2, 3})) << "what is kept is read";
-  std::ofstream(kept().front()) << "1\n2\n";
-  EXPECT_EQ(train().weights, first.weights) << "what is broken is counted again";
+  for (const std::string& broken : {"1\n2\n4\n" + checksum, text}) {
+    std::ofstream(kept().front()) << broken;
+    EXPECT_EQ(train().weights, first.weights) << "what is broken is counted again";
+  }
   write_png(folder_ / "train/labels/00.png", std::vector<std::uint8_t>(kHeight * kWidth, 1), 1);
   EXPECT_NE(train().weights, first.weights);
   EXPECT_EQ(kept().size(), 2U);

@@ -69,9 +69,22 @@ void Cache::open() {
 
 bool Cache::fetch(Sample& sample) {
   if (const CacheReader* reader = reader_.load(std::memory_order_acquire)) {
-    if (read_entry(reader->find(sample.key.index), sample)) return true;
+    const CacheReader::Found found = reader->find(sample.key.index);
+    if (read_entry(found.entry, sample)) return true;
+    if (found.is_damaged) name_damage(sample.key.index);
   }
   return memory_ && read_entry(memory_->find(sample.key.index), sample);
+}
+
+// The sample's file is not known before the source has read it.
+void Cache::name_damage(std::uint64_t index) {
+  constexpr std::size_t kMost = 5;
+  const std::lock_guard lock(mutex_);
+  if (!run_ || damaged_.size() > kMost || !damaged_.insert(index).second) return;
+  run_->warn(damaged_.size() > kMost
+                 ? fmt::format("cache file '{}': further images are damaged in it; remove it, and look at its disk", path_)
+                 : fmt::format("cache file '{}': the image of sample {} is damaged in it, and is read again from its source",
+                               path_, index));
 }
 
 void Cache::process(Sample& sample, Draw&) {
@@ -98,6 +111,7 @@ void Cache::write(const Sample& sample) {
   if (!writer_->finish()) return;  // somebody else does
   std::string why;
   owned_reader_ = CacheReader::open(path_, fingerprint_, why);
+  if (!why.empty() && run_) run_->warn(fmt::format("cache file '{}' is not used in this run: {}", path_, why));
   reader_.store(owned_reader_.get(), std::memory_order_release);
 }
 

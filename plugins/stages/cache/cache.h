@@ -2,6 +2,8 @@
 
 #include <atomic>
 #include <memory>
+#include <mutex>
+#include <set>
 #include <string>
 
 #include "cache_file.h"
@@ -34,7 +36,8 @@ namespace millrace {
 // nothing is thrown out for another. What does not fit is read as if there were no cache.
 // The file is written while the first epoch runs, under a temporary name, and gets its own when every sample is in it or a second
 // epoch begins; a later run with the same listing (sizes and modification times) and the same stages before the cache maps it
-// instead of reading. Of anything else in its place a new one is made. What a file lacks (samples that were bad) is read as ever.
+// instead of reading. Of anything else in its place a new one is made. What a file lacks (samples that were bad) is read as ever,
+// and so is what is damaged in it, which a warning names once: each entry has a checksum.
 // Samples are kept by index, with the hash of their encoded bytes: an epoch's stream hash is the same with and without a cache.
 // Pages of the file that were read count as the program's resident memory until the system wants them back; no bound includes
 // them. Bad samples are not kept: they are read, and counted, again. Threading: parallel; finding a sample takes no lock, and
@@ -68,6 +71,7 @@ class Cache : public SampleTransform, public SampleCache {
   RunServices* run_;
   const bool alone_;  // no other process takes part in the run
   void write(const Sample& sample);
+  void name_damage(std::uint64_t index);
 
   std::string path_;
   std::unique_ptr<MemoryStore> memory_;
@@ -76,6 +80,8 @@ class Cache : public SampleTransform, public SampleCache {
   std::unique_ptr<CacheWriter> writer_;
   std::atomic<std::uint64_t> first_position_{kNone};  // of the pass during which the file is written
   static constexpr std::uint64_t kNone = ~std::uint64_t{0};
+  std::mutex mutex_;
+  std::set<std::uint64_t> damaged_;  // entries of the file that were named; under mutex_
 };
 
 class ImageCache : public Cache {

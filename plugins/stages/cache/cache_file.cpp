@@ -18,14 +18,28 @@ namespace millrace {
 
 namespace {
 
-constexpr char kMagic[8] = {'M', 'R', 'C', 'A', 'C', 'H', 'E', '3'};
+constexpr char kMagic[8] = {'M', 'R', 'C', 'A', 'C', 'H', 'E', '4'};
 
-std::span<const std::uint8_t> entry_at(const std::uint8_t* data, std::uint64_t offset, std::uint64_t end) {
-  if (offset < sizeof(FileHeader) || offset + sizeof(EntryHeader) > end) return {};
+using Checksum = std::uint64_t;
+
+// `end`: of all entries.
+CacheReader::Found entry_at(const std::uint8_t* data, std::uint64_t offset, std::uint64_t end) {
+  const CacheReader::Found damaged{{}, true};
+  if (offset < sizeof(FileHeader) || offset + sizeof(EntryHeader) + sizeof(Checksum) > end) return damaged;
   std::uint64_t bytes = 0;
   std::memcpy(&bytes, data + offset + offsetof(EntryHeader, bytes), sizeof bytes);
-  if (bytes > end - offset) return {};
-  return {data + offset, bytes};
+  if (bytes > end - offset - sizeof(Checksum)) return damaged;
+  Checksum check = 0;
+  std::memcpy(&check, data + offset + bytes, sizeof check);
+  if (hash_bytes(data + offset, bytes, offset) != check) return damaged;
+  return {{data + offset, bytes}, false};
+}
+
+// What passes when the machine is less busy.
+bool is_lack(int error) { return error == EMFILE || error == ENFILE || error == ENOMEM || error == EIO || error == EAGAIN; }
+
+[[noreturn]] void cannot(const char* what, const std::string& path, int error) {
+  fail(ErrorKind::storage, "the cache file '{}' cannot be {}: {}", path, what, std::strerror(error));
 }
 
 // What is something else is not ours to overwrite; nor is a folder, or a device.
@@ -40,11 +54,13 @@ bool begins_as_cache(int file) {
 std::unique_ptr<CacheReader> CacheReader::open(const std::string& path, std::uint64_t fingerprint, std::string& why) {
   const int file = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);  // a pipe would wait for its writer
   if (file < 0) {
+    if (is_lack(errno)) cannot("opened", path, errno);
     if (errno != ENOENT) why = std::strerror(errno);
     return nullptr;
   }
   struct stat status {};
   void* data = MAP_FAILED;
+  int error = 0;
   const bool is_known = fstat(file, &status) == 0;
   if (is_known && (!S_ISREG(status.st_mode) || (status.st_size > 0 && !begins_as_cache(file)))) {
     ::close(file);
@@ -52,8 +68,10 @@ std::unique_ptr<CacheReader> CacheReader::open(const std::string& path, std::uin
   }
   if (is_known && status.st_size >= static_cast<off_t>(sizeof(FileHeader))) {
     data = mmap(nullptr, static_cast<std::size_t>(status.st_size), PROT_READ, MAP_SHARED, file, 0);
+    if (data == MAP_FAILED) error = errno;
   }
   ::close(file);
+  if (is_lack(error)) cannot("mapped", path, error);
   if (data == MAP_FAILED) {
     why = "it is no cache file";
     return nullptr;
@@ -69,7 +87,9 @@ bool CacheReader::load(std::uint64_t fingerprint, std::string& why) {
   FileHeader header;
   std::memcpy(&header, data_, sizeof header);
   if (std::memcmp(header.magic, kMagic, sizeof kMagic) != 0) {
-    why = "it is no cache file";
+    why = header.magic[sizeof kMagic - 1] < kMagic[sizeof kMagic - 1]
+              ? "it is of an older version, without checksums of its images"
+              : "it is of another version";
     return false;
   }
   const bool fits =
@@ -91,9 +111,9 @@ bool CacheReader::load(std::uint64_t fingerprint, std::string& why) {
   return true;
 }
 
-std::span<const std::uint8_t> CacheReader::find(std::uint64_t index) const {
+CacheReader::Found CacheReader::find(std::uint64_t index) const {
   const std::uint64_t offset = offsets_.get(index);
-  return offset == 0 ? std::span<const std::uint8_t>() : entry_at(data_, offset, bytes_of_entries_);
+  return offset == 0 ? Found() : entry_at(data_, offset, bytes_of_entries_);
 }
 
 CacheWriter::CacheWriter(std::string path, std::uint64_t fingerprint)
@@ -126,8 +146,11 @@ void CacheWriter::put(const void* data, std::size_t bytes, std::uint64_t at) {
 std::uint64_t CacheWriter::write(const Sample& sample) {
   const std::lock_guard lock(mutex_);
   if (file_ < 0 || !indices_.insert(sample.key.index).second) return table_.size();
-  entry_.resize(entry_bytes(sample));
+  const std::size_t bytes = entry_bytes(sample);
+  entry_.resize(bytes + sizeof(Checksum));
   write_entry(sample, entry_.data());
+  const Checksum check = hash_bytes(entry_.data(), bytes, end_);
+  std::memcpy(entry_.data() + bytes, &check, sizeof check);
   put(entry_.data(), entry_.size(), end_);
   table_.push_back({sample.key.index, end_});
   end_ += entry_.size();

@@ -1,5 +1,5 @@
-// The cache on disk: (FileHeader) (entries) (offsets of the entries by position: index, offset) - written once, mapped
-// afterwards.
+// The cache on disk: (FileHeader) (entries, a checksum of eight bytes behind each) (offsets of the entries by position: index,
+// offset) - written once, mapped afterwards.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 namespace millrace {
 
 struct FileHeader {
-  char magic[8];              // "MRCACHE3"
+  char magic[8];              // "MRCACHE4"
   std::uint64_t fingerprint;  // of what was cached: source and stages
   std::uint64_t samples;
   std::uint64_t table;  // where the offsets begin
@@ -31,10 +31,17 @@ struct TableLine {
 // A finished file. Thread-safe.
 class CacheReader {
  public:
-  // Null when there is no file. `why` says so when there is one that cannot be used.
+  struct Found {
+    std::span<const std::uint8_t> entry;  // empty: not there, or damaged
+    bool is_damaged = false;
+  };
+
+  // Null when there is no file. `why` says so when there is one that cannot be used. ErrorKind::storage where the system lacks
+  // something: such a file may be in order, and must not be replaced.
   static std::unique_ptr<CacheReader> open(const std::string& path, std::uint64_t fingerprint, std::string& why);
   ~CacheReader();
-  std::span<const std::uint8_t> find(std::uint64_t index) const;  // empty: not there
+  // Reads the entry to compare its checksum, each time: what the system has dropped from memory comes from the disk again.
+  Found find(std::uint64_t index) const;
 
  private:
   CacheReader(const std::uint8_t* data, std::size_t bytes) : data_(data), bytes_(bytes) {}

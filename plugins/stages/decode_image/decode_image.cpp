@@ -70,7 +70,10 @@ void DecodeImage::describe(StageDescription<Params>& d) {
   d.params.add("max_pixels", &Params::max_pixels).range(1).text("larger images are bad samples");
   d.params.add("max_bytes", &Params::max_bytes).range(1).unit("bytes").text("larger files are bad samples");
   d.params.add("max_scans", &Params::max_scans).range(1, 10'000).text("progressive images with more scans are bad samples");
-  d.params.add("allow_warnings", &Params::allow_warnings).text("use what there is of truncated or damaged images");
+  d.params.add("allow_warnings", &Params::allow_warnings)
+      .text(
+          "use what there is of truncated or damaged images: what is missing is black in a PNG, and grey in a JPEG. Images of "
+          "classes must be whole");
 }
 
 DecodeImage::DecodeImage(const Params& params, const StageContext& context)

@@ -38,7 +38,8 @@ namespace millrace {
 // of each sample, before anything is looked at: area and aspect ratio of ten attempts in turn, then row and column. Nothing else
 // draws. Threading: parallel; each thread has decoders of its own. Errors: parameters that do not go together: ErrorKind::usage.
 // Whatever is wrong with one file (neither JPEG nor PNG, truncated, damaged, too large, of another size than `size` or than its
-// target): ErrorKind::content. Source of random_resized_crop: torchvision's RandomResizedCrop.
+// target): ErrorKind::content. A file whose pixels are whole is taken, whatever else is wrong with it; the decoders say more. A
+// lack of memory: std::bad_alloc. Source of random_resized_crop: torchvision's RandomResizedCrop.
 class DecodeImage : public SampleTransform {
  public:
   struct Params : ExcerptParams {

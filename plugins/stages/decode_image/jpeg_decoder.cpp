@@ -10,6 +10,8 @@
 #include <jerror.h>
 #include <jpeglib.h>
 
+#include <new>
+
 #include "jpeg_entropy.h"
 #include "millrace/error.h"
 
@@ -22,9 +24,12 @@ struct JpegDecoder::State {
   jpeg_progress_mgr progress{};
   std::jmp_buf escape{};
   char message[JMSG_LENGTH_MAX] = {};
+  int failure = 0;        // libjpeg's code of what `message` says; 0: it is not libjpeg's
+  bool saw_end = false;   // of the file, where a marker or data were expected
+  bool may_lack_scans = false;
+  bool created = false;
   DecodeLimits limits;
   int channels = 3;
-  bool created = false;
   JDIMENSION first_column = 0;     // of the rows that part() gives
   std::vector<std::uint8_t> inks;  // one row of C, M, Y, K
   std::span<const std::uint8_t> bytes;
@@ -32,7 +37,7 @@ struct JpegDecoder::State {
   bool tries_own_entropy = false;  // else libjpeg's own
 
   void install();
-  bool create();
+  void create();
   bool header();
   void read_header();
   void mark_tables();
@@ -47,6 +52,9 @@ struct JpegDecoder::State {
   bool has_inks() const { return info.out_color_space == JCS_CMYK; }
   bool is_too_short() const;
   bool can_skip() const;
+  bool is_damage();
+  bool is_padding(std::size_t count) const;
+  void require_all_scans();
   [[noreturn]] void give_up();
 
   static State& of(j_common_ptr common) { return *static_cast<State*>(common->client_data); }
@@ -59,12 +67,55 @@ struct JpegDecoder::State {
 void JpegDecoder::State::on_error(j_common_ptr common) {
   State& state = of(common);
   common->err->format_message(common, state.message);
+  state.failure = common->err->msg_code;
   std::longjmp(state.escape, 1);
 }
 
-// Level -1 is damage that libjpeg could paper over; higher levels are chatter.
+// Level -1 is a warning; higher levels are chatter.
 void JpegDecoder::State::on_message(j_common_ptr common, int level) {
-  if (level < 0 && !of(common).limits.allow_warnings) on_error(common);
+  if (level < 0 && of(common).is_damage() && !of(common).limits.allow_warnings) on_error(common);
+}
+
+// Whether libjpeg's warning means that pixels are missing or wrong. Many files are wrong elsewhere: some phones write a scan's
+// range of coefficients as 0 ... 0, which means nothing in a sequential image.
+bool JpegDecoder::State::is_damage() {
+  switch (errors.msg_code) {
+    case JWRN_ADOBE_XFORM:
+    case JWRN_JFIF_MAJOR:
+    case JWRN_NOT_SEQUENTIAL: return false;
+    case JWRN_BOGUS_PROGRESSION: {
+      const bool has_details_first = info.Ss > 0 && errors.msg_parm.i[1] == 0;  // before the blocks' means
+      may_lack_scans |= has_details_first;
+      return !has_details_first;
+    }
+    case JWRN_JPEG_EOF:
+      saw_end = may_lack_scans = true;
+      return info.arith_code != FALSE;  // with Huffman codes there is another warning where data are missing
+    case JWRN_EXTRANEOUS_DATA: {
+      const bool is_in_header = info.input_scan_number == 0;
+      return saw_end || (!is_in_header && !is_padding(static_cast<std::size_t>(errors.msg_parm.i[0])));
+    }
+    default: return true;
+  }
+}
+
+// Behind a scan other bytes may be what is left of it where a flipped bit has made its codes shorter. See also JpegEntropy.
+bool JpegDecoder::State::is_padding(std::size_t count) const {
+  constexpr std::size_t kMost = 16;
+  const JOCTET* const end = info.src->next_input_byte;
+  return count <= kMost && std::all_of(end - count, end, [](JOCTET byte) { return byte == 0; });
+}
+
+// A file that ends without its end marker may have lost the last scans as well, of which libjpeg says nothing. Those of an image
+// with several have been read by now.
+void JpegDecoder::State::require_all_scans() {
+  if (!may_lack_scans || limits.allow_warnings) return;
+  bool has_all = true;
+  for (int c = 0; c < info.num_components; ++c) {
+    has_all = has_all && info.comp_info[c].quant_table != nullptr;  // null before the first scan of a component
+    for (int k = 0; has_all && info.coef_bits != nullptr && k < DCTSIZE2; ++k) has_all = info.coef_bits[c][k] == 0;
+  }
+  if (!has_all) ERREXIT(&info, JWRN_JPEG_EOF);
 }
 
 void JpegDecoder::State::on_progress(j_common_ptr common) {
@@ -90,23 +141,28 @@ void JpegDecoder::State::install() {
   progress.progress_monitor = &on_progress;
 }
 
-bool JpegDecoder::State::create() {
-  install();
-  if (setjmp(escape) != 0) return false;
+// May fail half way for a lack of memory: what there is then can only be destroyed.
+void JpegDecoder::State::create() {
+  jpeg_destroy_decompress(&info);
+  created = false;
   jpeg_create_decompress(&info);
   info.progress = &progress;
-  return true;
+  created = true;
 }
 
 bool JpegDecoder::State::header() {
   if (setjmp(escape) != 0) return false;
-  jpeg_abort_decompress(&info);  // the last image may have been given up after its header
+  failure = 0;
+  saw_end = may_lack_scans = false;
+  if (created) {
+    jpeg_abort_decompress(&info);  // the last image may have been given up after its header
+  } else {
+    create();
+  }
   mark_tables();
   read_header();
   if (may_use_marked_tables()) {
-    jpeg_destroy_decompress(&info);
-    jpeg_create_decompress(&info);
-    info.progress = &progress;
+    create();
     read_header();
   }
   const bool four_inks = info.jpeg_color_space == JCS_CMYK || info.jpeg_color_space == JCS_YCCK;
@@ -156,6 +212,7 @@ bool JpegDecoder::State::may_use_marked_tables() {
 
 void JpegDecoder::State::start() {
   jpeg_start_decompress(&info);
+  require_all_scans();
   tries_own_entropy = tries_own_entropy && entropy.prepare(info);
   if (tries_own_entropy) JpegEntropy::take_over(info, &decode_mcu);
 }
@@ -251,39 +308,40 @@ void JpegDecoder::State::convert_inks(std::uint8_t* out) const {
 }
 
 void JpegDecoder::State::give_up() {
-  jpeg_abort_decompress(&info);
-  const std::string_view text(message);
-  if (errors.msg_code == JERR_BAD_PRECISION) fail(ErrorKind::content, "a JPEG of {} bits: 8 are supported", info.data_precision);
-  if (text.find("Premature end") != text.npos) fail(ErrorKind::content, "the JPEG is truncated ({})", text);
-  fail(ErrorKind::content, "the JPEG is damaged or of an unsupported kind: {}", text);
+  const int precision = info.data_precision;
+  if (created) jpeg_abort_decompress(&info);
+  switch (failure) {
+    case JERR_OUT_OF_MEMORY:
+    case JERR_NO_BACKING_STORE: throw std::bad_alloc();  // the second where JPEGMEM of the environment sets a limit
+    case JERR_BAD_PRECISION: fail(ErrorKind::content, "a JPEG of {} bits: 8 are supported", precision);
+    default: break;
+  }
+  if (saw_end) fail(ErrorKind::content, "the JPEG is truncated ({})", message);
+  fail(ErrorKind::content, "the JPEG is damaged or of an unsupported kind: {}", message);
 }
 
-// `decode` returns whether it could. Whatever the own entropy decoder stumbles over is for libjpeg to judge.
+// `decode` returns whether it could. What the own entropy decoder stumbles over is for libjpeg to judge; but bytes behind the scan
+// are for the own one, which knows where the last code ends.
 template <typename Decode>
 void JpegDecoder::State::decode(const Decode& decode) {
   constexpr std::size_t kWorthTables = 16'000;  // bytes of a file: less take no longer than tables of their own
   tries_own_entropy = bytes.size() >= kWorthTables && !limits.allow_warnings;
+  const bool tried_own_first = tries_own_entropy;
   if (decode()) return;
-  if (!tries_own_entropy) give_up();
-  tries_own_entropy = false;
+  tries_own_entropy = !tried_own_first && failure == JWRN_EXTRANEOUS_DATA;
+  if (!tried_own_first && !tries_own_entropy) give_up();
   if (!header() || !decode()) give_up();
 }
 
-JpegDecoder::JpegDecoder() : state_(std::make_unique<State>()) {
-  state_->created = state_->create();
-  if (!state_->created) fail(ErrorKind::run, "libjpeg cannot be used: {}", state_->message);
-}
+JpegDecoder::JpegDecoder() : state_(std::make_unique<State>()) { state_->install(); }
 
-JpegDecoder::~JpegDecoder() {
-  if (state_->created) jpeg_destroy_decompress(&state_->info);
-}
+JpegDecoder::~JpegDecoder() { jpeg_destroy_decompress(&state_->info); }
 
 ImageShape JpegDecoder::read_header(std::span<const std::uint8_t> bytes, int channels, const DecodeLimits& limits) {
   State& state = *state_;
   const jpeg_decompress_struct& info = state.info;
   state.channels = channels;
   state.limits = limits;
-  state.errors.msg_code = 0;
   state.bytes = bytes;
   if (!state.header()) state.give_up();
   check_pixels(info.image_height, info.image_width, limits);

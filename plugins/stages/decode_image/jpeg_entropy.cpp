@@ -238,6 +238,29 @@ bool JpegEntropy::remove_stuffing(const jpeg_source_mgr& source) {
   return false;
 }
 
+inline std::size_t JpegEntropy::used(Reader reader) const {
+  return 8 * static_cast<std::size_t>(reader.next - bytes_.data()) - static_cast<std::size_t>(reader.count);
+}
+
+// The last code's byte is filled up with ones. Where a damaged code has made the codes shorter, what is left are codes as well,
+// and they end where the data end.
+bool JpegEntropy::is_end(jpeg_decompress_struct& info) {
+  const auto begins_with_ones = [this](std::size_t count) {
+    Reader reader = reader_;
+    reader.refill();
+    return std::countl_one(reader.bits) >= static_cast<int>(count);
+  };
+  if (!begins_with_ones((8 - used(reader_) % 8) % 8)) return false;
+  bool are_codes = false;
+  mcus_ = ~std::uint64_t{0};
+  while (!are_codes && decode(info, nullptr)) {
+    const std::size_t left = 8 * size_ - used(reader_);
+    are_codes = left < 8 && begins_with_ones(left);
+  }
+  mcus_ = 0;
+  return !are_codes;
+}
+
 bool JpegEntropy::decode(jpeg_decompress_struct& info, JBLOCKROW* blocks) {
   if (mcus_ == 0) return false;
   JBLOCK ignored;
@@ -248,10 +271,10 @@ bool JpegEntropy::decode(jpeg_decompress_struct& info, JBLOCKROW* blocks) {
     if (!decode_block(reader, *block.dc, *block.ac, last_dc_[static_cast<std::size_t>(block.component)], out)) return false;
   }
   reader_ = reader;
-  const std::size_t used = 8 * static_cast<std::size_t>(reader.next - bytes_.data()) - static_cast<std::size_t>(reader.count);
-  if (used > 8 * size_) return false;
+  const std::size_t bits = used(reader);
+  if (bits > 8 * size_) return false;
   if (--mcus_ > 0) return true;
-  if (used + 8 <= 8 * size_) return false;  // bytes too many
+  if (bits + 8 <= 8 * size_ && !is_end(info)) return false;
   info.src->next_input_byte += stored_size_;
   info.src->bytes_in_buffer -= stored_size_;
   return true;
@@ -261,8 +284,7 @@ bool JpegEntropy::decode(jpeg_decompress_struct& info, JBLOCKROW* blocks) {
 
 bool JpegEntropy::prepare(jpeg_decompress_struct& info) {
   const bool is_plain = !info.progressive_mode && !info.arith_code && info.restart_interval == 0 && info.data_precision == 8 &&
-                        info.comps_in_scan == info.num_components && info.Ss == 0 && info.Se == DCTSIZE2 - 1 && info.Ah == 0 &&
-                        info.Al == 0 && info.unread_marker == 0 && !info.buffered_image;
+                        info.comps_in_scan == info.num_components && info.unread_marker == 0 && !info.buffered_image;
   if (!is_plain) return false;
   for (int i = 0; i < info.blocks_in_MCU; ++i) {
     const int component = info.MCU_membership[i];

@@ -20,8 +20,9 @@ namespace millrace {
 //
 // Only for sound data of the plain kind: one scan of 8 bits, no restart markers, no arithmetic coding. Of anything else it says
 // so, and the image can be decoded by libjpeg from its beginning: so results, complaints and tolerance are libjpeg's always.
-// Threading: one thread. Memory: a copy of the compressed bytes, and 16 kB for each of up to eight tables.
-// Where libjpeg-turbo's jpegint.h is not installed, prepare() always says no.
+// There is one exception: bytes behind the scan, which libjpeg warns of, are sound where they cannot be codes of it. Threading:
+// one thread. Memory: a copy of the compressed bytes, and 16 kB for each of up to eight tables. Where libjpeg-turbo's jpegint.h
+// is not installed, prepare() always says no.
 class JpegEntropy {
  public:
   using DecodeMcu = boolean (*)(j_decompress_ptr, JBLOCKROW*);
@@ -89,6 +90,8 @@ class JpegEntropy {
 
   const Table* table(const JHUFF_TBL* source, int place, bool is_dc);
   bool remove_stuffing(const jpeg_source_mgr& source);
+  bool is_end(jpeg_decompress_struct& info);
+  std::size_t used(Reader reader) const;  // bits
   static bool decode_block(Reader& reader, const Table& dc, const Table& ac, std::int32_t& last_dc, JCOEF* block);
 
   struct Block {

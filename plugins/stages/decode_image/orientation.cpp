@@ -9,6 +9,19 @@ namespace {
 
 using Bytes = std::span<const std::uint8_t>;
 
+// Of TIFF's types of whole numbers; 0 for another. The standard wants SHORT, and some cameras write others.
+std::size_t bytes_of_type(std::uint32_t type) {
+  switch (type) {
+    case 1:
+    case 6: return 1;  // BYTE, SBYTE
+    case 3:
+    case 8: return 2;  // SHORT, SSHORT
+    case 4:
+    case 9: return 4;  // LONG, SLONG
+    default: return 0;
+  }
+}
+
 // A TIFF header and its first directory, as EXIF holds them.
 int tiff_orientation(Bytes tiff) {
   if (tiff.size() < 8) return 1;
@@ -26,9 +39,9 @@ int tiff_orientation(Bytes tiff) {
     const std::size_t entry = directory + 2 + std::size_t{12} * i;
     if (entry + 12 > tiff.size()) return 1;
     if (number(entry, 2) != 0x0112) continue;
-    const std::uint32_t value = number(entry + 8, 2);
-    const bool is_one_short = number(entry + 2, 2) == 3 && number(entry + 4, 4) == 1;
-    return is_one_short && value >= 1 && value <= 8 ? static_cast<int>(value) : 1;
+    const std::size_t bytes = bytes_of_type(number(entry + 2, 2));
+    const std::uint32_t value = number(entry + 8, bytes);
+    return bytes > 0 && number(entry + 4, 4) == 1 && value >= 1 && value <= 8 ? static_cast<int>(value) : 1;
   }
   return 1;
 }
@@ -48,20 +61,20 @@ Box swapped(const Box& box) { return {box.top, box.left, box.bottom, box.right};
 
 }  // namespace
 
+// Goes from marker to marker as libjpeg does: bytes between segments are passed over.
 int jpeg_orientation(Bytes jpeg) {
-  std::size_t at = 2;
-  while (at + 4 <= jpeg.size() && jpeg[at] == 0xff) {
+  for (std::size_t at = 2; at + 4 <= jpeg.size();) {
     const unsigned marker = jpeg[at + 1];
-    if (marker == 0xff) {  // padding
+    if (jpeg[at] != 0xff || marker == 0 || marker == 0xff) {
       ++at;
       continue;
     }
     if (marker == 0xda || marker == 0xd9) break;  // the scan: what comes now is no marker segment
-    const std::size_t length = std::size_t{jpeg[at + 2]} << 8 | jpeg[at + 3];
-    if (length < 2 || at + 2 + length > jpeg.size()) break;
-    const Bytes segment = jpeg.subspan(at + 4, length - 2);
-    if (marker == 0xe1 && segment.size() >= 6 && std::memcmp(segment.data(), "Exif\0\0", 6) == 0)
-      return tiff_orientation(segment.subspan(6));
+    const bool stands_alone = marker == 0x01 || (marker >= 0xd0 && marker <= 0xd7);
+    const std::size_t length = stands_alone ? 0 : std::size_t{jpeg[at + 2]} << 8 | jpeg[at + 3];
+    if ((!stands_alone && length < 2) || at + 2 + length > jpeg.size()) break;
+    if (marker == 0xe1 && length >= 8 && std::memcmp(jpeg.data() + at + 4, "Exif\0\0", 6) == 0)
+      return tiff_orientation(jpeg.subspan(at + 10, length - 8));
     at += 2 + length;
   }
   return 1;

@@ -63,6 +63,32 @@ TEST(JpegOrientation, IsReadAndApplied) {
   }
 }
 
+// BYTE, SHORT, LONG and their signed kin, in either order of bytes, behind bytes that libjpeg passes over.
+TEST(JpegOrientation, IsReadWhateverWholeNumberItIs) {
+  const Pixels plain = jpeg(0);
+  struct Type {
+    std::uint8_t type;
+    std::size_t bytes;
+  };
+  for (const Type type : {Type{1, 1}, {3, 2}, {4, 4}, {6, 1}, {8, 2}, {9, 4}}) {
+    for (const bool little : {false, true}) {
+      Pixels exif = {'E', 'x', 'i', 'f', 0, 0};
+      const auto put = [&](std::size_t bytes, std::uint64_t value) {
+        for (std::size_t i = 0; i < bytes; ++i)
+          exif.push_back(static_cast<std::uint8_t>(value >> 8 * (little ? i : bytes - 1 - i)));
+      };
+      exif.insert(exif.end(), 2, little ? 'I' : 'M');
+      put(2, 42), put(4, 8), put(2, 1), put(2, 0x0112), put(2, type.type), put(4, 1), put(type.bytes, 6), put(8 - type.bytes, 0);
+      Pixels bytes = {0xff, 0xd8, 1, 2, 0xff, 0x01, 0xff, 0xff, 0xe1, 0, static_cast<std::uint8_t>(exif.size() + 2)};
+      bytes.insert(bytes.end(), exif.begin(), exif.end());
+      bytes.insert(bytes.end(), plain.begin() + 2, plain.end());
+      EXPECT_EQ(jpeg_orientation(bytes), 6) << "type " << int{type.type} << (little ? ", little-endian" : ", big-endian");
+      ImageFile file;
+      EXPECT_EQ(file.open(bytes, 3, {}, true).height, kWidth);
+    }
+  }
+}
+
 TEST(JpegOrientation, NonsenseIsUpright) {
   testing_jpeg::Recipe recipe;
   recipe.orientation = 6;

@@ -6,6 +6,7 @@
 #include <csetjmp>
 #include <cstdio>
 #include <cstring>
+#include <new>
 #include <string_view>
 
 #include "millrace/error.h"
@@ -15,6 +16,7 @@ namespace millrace {
 namespace {
 
 constexpr std::int64_t kLongestSide = 65'535;
+constexpr int kPasses = 7;  // of an interlaced image
 
 enum Colour : unsigned { kGrey = 0, kRgb = 2, kPalette = 3, kGreyAlpha = 4, kRgba = 6 };
 
@@ -30,7 +32,7 @@ std::string describe(unsigned depth, unsigned colour) {
 
 }  // namespace
 
-void* PngMemory::take(std::size_t bytes) {
+void* PngMemory::take(std::size_t bytes) noexcept {
   constexpr std::size_t kAlignment = alignof(std::max_align_t);
   bytes = (bytes + kAlignment - 1) / kAlignment * kAlignment;
   if (pieces_.empty() || pieces_.back().size - used_ < bytes) {
@@ -38,12 +40,13 @@ void* PngMemory::take(std::size_t bytes) {
     for (const Piece& piece : pieces_) all += piece.size;
     if (all > kMost) return nullptr;
     const std::size_t size = std::max(kPiece, bytes);
-    pieces_.push_back({std::unique_ptr<std::byte[]>(new (std::nothrow) std::byte[size]), size});
-    used_ = 0;
-    if (!pieces_.back().bytes) {
-      pieces_.pop_back();
+    try {
+      pieces_.push_back({std::make_unique_for_overwrite<std::byte[]>(size), size});
+    } catch (const std::bad_alloc&) {  // may not pass through libpng
+      is_exhausted_ = true;
       return nullptr;
     }
+    used_ = 0;
   }
   used_ += bytes;
   return pieces_.back().bytes.get() + (used_ - bytes);
@@ -52,18 +55,27 @@ void* PngMemory::take(std::size_t bytes) {
 void PngMemory::reset() {
   if (pieces_.size() > 1) pieces_.erase(pieces_.begin(), pieces_.end() - 1);
   used_ = 0;
+  is_exhausted_ = false;
 }
 
 // One image's libpng objects. run() sets the escape; it and libpng's frames above it hold nothing that has a destructor.
 struct PngDecoder::Reading {
-  PngDecoder& decoder;
+  enum class Attempt {
+    plain,     // zlib's checksum is not looked at: the chunks have theirs
+    by_zlib,   // the chunks' are wrong, and zlib's has to be right
+    piecemeal  // byte by byte, to the last pixel before damage
+  };
+
+  PngDecoder* decoder = nullptr;
   Region region;
-  std::uint8_t* out;  // of the region's rows, or of all rows where the image is interlaced
-  std::size_t row_bytes;
+  std::uint8_t* out = nullptr;  // of the region's rows, or of all rows where the image is interlaced
+  std::size_t row_bytes = 0;
   std::span<const std::uint8_t> left;
+  Attempt attempt = Attempt::plain;
   png_structp png = nullptr;
   png_infop info = nullptr;
   bool truncated = false;
+  bool is_altered = false;  // a checksum of the pixels' chunks is wrong
   char message[160] = {};
   std::jmp_buf escape{};
 
@@ -71,7 +83,11 @@ struct PngDecoder::Reading {
   void set_up();
   void transform();
   void read_rows();
+  bool has_rows() const;      // some
+  bool has_all_rows() const;  // that are needed
   [[noreturn]] void give_up(const char* reason);
+  void judge(const char* warning);
+  void feed(png_bytep to, std::size_t bytes);
 
   static Reading& of(png_voidp pointer) { return *static_cast<Reading*>(pointer); }
 };
@@ -81,8 +97,35 @@ void PngDecoder::Reading::give_up(const char* reason) {
   std::longjmp(escape, 1);
 }
 
+// libpng begins a warning with the chunk's name. Other chunks than these change no pixel, since alpha is dropped and no profile
+// applied; what is wrong with a row or with the order of chunks is an error. An index beyond the palette is black as elsewhere,
+// and in a label image it is a value as any other.
+void PngDecoder::Reading::judge(const char* warning) {
+  const std::string_view text(warning);
+  const bool tells_colours = text.starts_with("PLTE") && decoder->colour_ == kPalette;
+  if (text.starts_with("IHDR") || tells_colours) {
+    if (!decoder->limits_.allow_warnings) give_up(warning);
+  }
+  if (!text.starts_with("IDAT")) return;
+  if (text.ends_with("CRC error")) {
+    is_altered = true;
+  } else if (attempt == Attempt::by_zlib) {
+    give_up(warning);
+  }
+}
+
+void PngDecoder::Reading::feed(png_bytep to, std::size_t bytes) {
+  if (bytes > left.size()) {
+    truncated = true;
+    give_up("it ends too early");
+  }
+  std::memcpy(to, left.data(), bytes);
+  left = left.subspan(bytes);
+}
+
+// libpng looks behind the last row while it gives that row. Whatever it finds there, the rows are what was wanted.
 bool PngDecoder::Reading::run() {
-  if (setjmp(escape) != 0) return false;
+  if (setjmp(escape) != 0) return has_all_rows() && attempt != Attempt::by_zlib;
   set_up();
   transform();
   read_rows();
@@ -91,61 +134,63 @@ bool PngDecoder::Reading::run() {
 
 void PngDecoder::Reading::set_up() {
   const auto on_error = [](png_structp p, png_const_charp text) { of(png_get_error_ptr(p)).give_up(text); };
-  const auto on_warning = [](png_structp p, png_const_charp text) {
-    Reading& reading = of(png_get_error_ptr(p));
-    if (!reading.decoder.limits_.allow_warnings) reading.give_up(text);
-  };
-  const auto take = [](png_structp p, png_alloc_size_t bytes) { return of(png_get_mem_ptr(p)).decoder.memory_.take(bytes); };
+  const auto on_warning = [](png_structp p, png_const_charp text) { of(png_get_error_ptr(p)).judge(text); };
+  const auto take = [](png_structp p, png_alloc_size_t bytes) { return of(png_get_mem_ptr(p)).decoder->memory_.take(bytes); };
   const auto give_back = [](png_structp, png_voidp) {};
   png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, this, on_error, on_warning, this, take, give_back);
   if (png == nullptr) give_up("libpng cannot be used");
   info = png_create_info_struct(png);
-  if (info == nullptr) give_up("out of memory");
-  const bool strict = !decoder.limits_.allow_warnings;
-  png_set_benign_errors(png, strict ? 0 : 1);
-  png_set_crc_action(png, strict ? PNG_CRC_ERROR_QUIT : PNG_CRC_WARN_USE, strict ? PNG_CRC_ERROR_QUIT : PNG_CRC_WARN_DISCARD);
+  if (info == nullptr) give_up("libpng cannot be used");
+  png_set_benign_errors(png, 1);  // they become warnings
+  png_set_crc_action(png, PNG_CRC_WARN_USE, PNG_CRC_WARN_DISCARD);
+  png_set_option(png, PNG_MAXIMUM_INFLATE_WINDOW, PNG_OPTION_ON);
+  if (attempt != Attempt::by_zlib) png_set_option(png, PNG_IGNORE_ADLER32, PNG_OPTION_ON);
+  if (attempt == Attempt::piecemeal) png_set_compression_buffer_size(png, 1);
   png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);  // texts, profiles, ...: never stored
   png_set_user_limits(png, kLongestSide, kLongestSide);
-  png_set_read_fn(png, this, [](png_structp p, png_bytep to, std::size_t bytes) {
-    Reading& reading = of(png_get_io_ptr(p));
-    if (bytes > reading.left.size()) {
-      reading.truncated = true;
-      reading.give_up("it ends too early");
-    }
-    std::memcpy(to, reading.left.data(), bytes);
-    reading.left = reading.left.subspan(bytes);
-  });
+  png_set_read_fn(png, this, [](png_structp p, png_bytep to, std::size_t bytes) { of(png_get_io_ptr(p)).feed(to, bytes); });
   png_read_info(png, info);
 }
 
 void PngDecoder::Reading::transform() {
-  if (decoder.labels_) {
+  if (decoder->labels_) {
     png_set_packing(png);
   } else {
-    if (decoder.colour_ == kPalette) png_set_palette_to_rgb(png);
-    if (decoder.colour_ == kGrey && decoder.depth_ < 8) png_set_expand_gray_1_2_4_to_8(png);
-    if (decoder.depth_ == 16) png_set_scale_16(png);
+    if (decoder->colour_ == kPalette) png_set_palette_to_rgb(png);
+    if (decoder->colour_ == kGrey && decoder->depth_ < 8) png_set_expand_gray_1_2_4_to_8(png);
+    if (decoder->depth_ == 16) png_set_scale_16(png);
     png_set_strip_alpha(png);
-    const bool grey = decoder.colour_ == kGrey || decoder.colour_ == kGreyAlpha;
-    if (grey && decoder.shape_.channels == 3) png_set_gray_to_rgb(png);
+    const bool grey = decoder->colour_ == kGrey || decoder->colour_ == kGreyAlpha;
+    if (grey && decoder->shape_.channels == 3) png_set_gray_to_rgb(png);
   }
-  if (decoder.interlaced_) png_set_interlace_handling(png);
+  if (decoder->interlaced_) png_set_interlace_handling(png);
   png_read_update_info(png, info);
   if (png_get_rowbytes(png, info) != row_bytes) give_up("its rows are not as long as its header says");
 }
 
+bool PngDecoder::Reading::has_rows() const {
+  return png != nullptr && (png_get_current_row_number(png) > 0 || png_get_current_pass_number(png) > 0);
+}
+
+bool PngDecoder::Reading::has_all_rows() const {
+  if (png == nullptr) return false;
+  if (decoder->interlaced_) return png_get_current_pass_number(png) == kPasses;
+  return png_get_current_row_number(png) >= static_cast<png_uint_32>(region.top + region.height);
+}
+
 void PngDecoder::Reading::read_rows() {
-  if (decoder.interlaced_) {
-    constexpr int kPasses = 7;
+  const int height = decoder->shape_.height, end = region.top + region.height;
+  if (decoder->interlaced_) {
     for (int pass = 0; pass < kPasses; ++pass) {
-      for (int row = 0; row < decoder.shape_.height; ++row)
-        png_read_row(png, out + static_cast<std::size_t>(row) * row_bytes, nullptr);
+      for (int row = 0; row < height; ++row) png_read_row(png, out + static_cast<std::size_t>(row) * row_bytes, nullptr);
     }
   } else {
-    for (int row = 0; row < region.top; ++row) png_read_row(png, decoder.skipped_.data(), nullptr);
+    for (int row = 0; row < region.top; ++row) png_read_row(png, decoder->skipped_.data(), nullptr);
     for (int row = 0; row < region.height; ++row) png_read_row(png, out + static_cast<std::size_t>(row) * row_bytes, nullptr);
+    if (end < height && attempt != Attempt::by_zlib) return;
+    for (int row = end; row < height; ++row) png_read_row(png, decoder->skipped_.data(), nullptr);  // zlib's checksum is of all
   }
-  if (decoder.interlaced_ || region.top + region.height == decoder.shape_.height) png_read_end(png, nullptr);
+  png_read_end(png, nullptr);
 }
 
 ImageShape PngDecoder::read_header(std::span<const std::uint8_t> bytes, int channels, const DecodeLimits& limits) {
@@ -167,7 +212,7 @@ ImageShape PngDecoder::read_header(std::span<const std::uint8_t> bytes, int chan
     fail(ErrorKind::content, "{} x {} pixels: a side may have {}", height, width, kLongestSide);
   constexpr std::int64_t kMostDeflation = 1032;  // that zlib can reach
   const std::int64_t bits = (colour_ == kRgb ? 3 : colour_ == kGreyAlpha ? 2 : colour_ == kRgba ? 4 : 1) * std::int64_t{depth_};
-  if (height * (width * bits / 8) / kMostDeflation > static_cast<std::int64_t>(bytes.size()))
+  if (height * (width * bits / 8) / kMostDeflation > static_cast<std::int64_t>(bytes.size()) && !limits.allow_warnings)
     fail(ErrorKind::content, "the PNG is truncated: {} bytes cannot hold {} x {} pixels", bytes.size(), height, width);
   bytes_ = bytes;
   limits_ = limits;
@@ -185,8 +230,34 @@ ImageShape PngDecoder::read_label_header(std::span<const std::uint8_t> bytes, co
          describe(depth_, colour_));
   }
   labels_ = true;
+  limits_.allow_warnings = false;  // black is a class
   file_channels_ = 1;
   return shape_;
+}
+
+void PngDecoder::read(const Region& region, std::uint8_t* out, std::size_t row_bytes) {
+  using Attempt = Reading::Attempt;
+  Reading reading;
+  bool good = false, has_rows = false;
+  const auto try_to = [&](Attempt attempt) {
+    memory_.reset();
+    reading = {this, region, out, row_bytes, bytes_, attempt};
+    good = reading.run();
+    has_rows = reading.has_rows();
+    if (reading.png != nullptr) png_destroy_read_struct(&reading.png, &reading.info, nullptr);
+    if (memory_.is_exhausted()) throw std::bad_alloc();
+  };
+  try_to(Attempt::plain);
+  if (!good && (limits_.allow_warnings || reading.truncated)) try_to(Attempt::piecemeal);
+  if (limits_.allow_warnings) {
+    good = good || has_rows;
+  } else if (good && reading.is_altered) {
+    try_to(Attempt::by_zlib);
+    if (!good) fail(ErrorKind::content, "the PNG is damaged: the checksums of its pixels are wrong");
+  }
+  if (good) return;
+  if (reading.truncated) fail(ErrorKind::content, "the PNG is truncated");
+  fail(ErrorKind::content, "the PNG is damaged or of an unsupported kind: {}", reading.message);
 }
 
 PixelRows PngDecoder::decode_part(const Region& region, ByteBuffer& buffer) {
@@ -194,14 +265,9 @@ PixelRows PngDecoder::decode_part(const Region& region, ByteBuffer& buffer) {
   const std::size_t row_bytes = width * file_channels_;
   const int rows = interlaced_ ? shape_.height : region.height;
   std::uint8_t* pixels = buffer.resize(static_cast<std::size_t>(rows) * row_bytes);
-  if (interlaced_) std::fill_n(pixels, static_cast<std::size_t>(rows) * row_bytes, std::uint8_t{0});
   if (skipped_.size() < row_bytes) skipped_.resize(row_bytes);
-  memory_.reset();
-  Reading reading{*this, region, pixels, row_bytes, bytes_};
-  const bool good = reading.run();
-  if (reading.png != nullptr) png_destroy_read_struct(&reading.png, &reading.info, nullptr);
-  if (!good && reading.truncated) fail(ErrorKind::content, "the PNG is truncated");
-  if (!good) fail(ErrorKind::content, "the PNG is damaged or of an unsupported kind: {}", reading.message);
+  if (interlaced_ || limits_.allow_warnings) std::fill_n(pixels, static_cast<std::size_t>(rows) * row_bytes, std::uint8_t{0});
+  read(region, pixels, row_bytes);
   PixelRows part{pixels, {region.height, region.width, shape_.channels}, row_bytes};
   if (interlaced_) part.data += static_cast<std::size_t>(region.top) * row_bytes;
   if (file_channels_ == 3 && shape_.channels == 1) {

@@ -16,8 +16,9 @@ namespace millrace {
 // Memory for libpng, which asks for some with every image: kept from image to image, given back all at once.
 class PngMemory {
  public:
-  void* take(std::size_t bytes);  // null beyond kMost
+  void* take(std::size_t bytes) noexcept;  // null beyond kMost, or where the system has no more
   void reset();
+  bool is_exhausted() const { return is_exhausted_; }  // the system had no more since reset()
 
  private:
   static constexpr std::size_t kPiece = 512 << 10, kMost = 64 << 20;
@@ -27,6 +28,7 @@ class PngMemory {
   };
   std::vector<Piece> pieces_;
   std::size_t used_ = 0;  // of the last piece
+  bool is_exhausted_ = false;
 };
 
 // PNG images through libpng, again and again by one thread.
@@ -36,9 +38,12 @@ class PngMemory {
 //
 // Any depth and colour. 16 bits are rounded to 8; alpha is dropped, as Pillow's convert("RGB") does; gamma and profiles are not
 // applied. Grey becomes three equal channels, colour becomes luminance by libjpeg's formula.
-// read_label_header(): the pixels are class values, exactly as they are stored (grey of up to 8 bits, or palette indices).
-// Errors: ErrorKind::content for whatever is wrong with the file: a checksum, its end, a limit. Damage behind the last row that a
-// part needs is not seen. The same longjmp discipline as JpegDecoder's.
+// read_label_header(): the pixels are class values, exactly as they are stored (grey of up to 8 bits, or palette indices). All of
+// them, whatever the limits allow: what is missing has no class.
+// Errors: ErrorKind::content for pixels that are missing or wrong, and for limits; with DecodeLimits::allow_warnings missing
+// pixels are black, if there are any. A fault elsewhere does not matter: in a chunk that no pixel depends on, behind the last
+// row, or a window of zlib that is too small. Pixels are right by either of their two checksums, that of their chunks or that of
+// zlib. Damage behind the last row that a part needs is not seen. std::bad_alloc. The same longjmp discipline as JpegDecoder's.
 class PngDecoder {
  public:
   ImageShape read_header(std::span<const std::uint8_t> bytes, int channels, const DecodeLimits& limits);
@@ -50,6 +55,7 @@ class PngDecoder {
  private:
   struct Reading;
 
+  void read(const Region& region, std::uint8_t* out, std::size_t row_bytes);
   std::span<const std::uint8_t> bytes_;
   DecodeLimits limits_;
   ImageShape shape_;               // as given back

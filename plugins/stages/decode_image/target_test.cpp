@@ -85,7 +85,7 @@ TEST_F(TargetTest, SizesThatDifferAreABadSample) {
 
 TEST_F(TargetTest, WhatIsWrongWithATargetSaysSo) {
   Bytes cut_off = encode(labels(16, 16));
-  cut_off.resize(cut_off.size() - 20);
+  cut_off.resize(cut_off.size() - 40);
   read(encode(Recipe{}), cut_off);
   EXPECT_EQ(fault(), "target: the PNG is truncated");
   read(encode(Recipe{}), encode(Recipe{}));
@@ -94,7 +94,7 @@ TEST_F(TargetTest, WhatIsWrongWithATargetSaysSo) {
 
 TEST_F(TargetTest, AFileOfItsOwnIsNamed) {
   Bytes cut_off = encode(labels(16, 16));
-  cut_off.resize(cut_off.size() - 20);
+  cut_off.resize(cut_off.size() - 40);
   read(encode(Recipe{}), cut_off);
   sample_.target_url = "labels/1.png";
   EXPECT_EQ(fault(), "target 'labels/1.png': the PNG is truncated");

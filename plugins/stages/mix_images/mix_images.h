@@ -25,12 +25,13 @@ namespace millrace {
 // weight 0 are left alone, and nobody is mixed with them.
 //
 // Order of draws, from a generator of (seed, epoch, step, the stage's name): which of the two; the shift; the share; for cutmix
-// the middle's row and column. A batch of less than two samples draws nothing. When several processes share a batch, each mixes
-// its own samples.
+// the middle's row and column. A batch of less than two samples draws nothing.
 //
 // Threading: parallel; a batch is mixed by one thread.
 //
-// Errors: no rule, chances that add up to more than 1, batches with targets or with numbers to predict: ErrorKind::usage.
+// Errors: no rule, chances that add up to more than 1, batches with targets or with numbers to predict: ErrorKind::usage. So is a
+// run of several processes: partners are taken from the whole batch, of which each process has a part, and the weights are to be
+// those of one process.
 class MixImages : public Transform<Batch, Batch> {
  public:
   struct Rule {

@@ -22,6 +22,10 @@ void require_file(const struct stat& status, const char* path) {
   fail(ErrorKind::data, "'{}' is {}, not a file", path, S_ISDIR(status.st_mode) ? "a folder" : "a device");
 }
 
+std::size_t memory_of_machine() {
+  return static_cast<std::size_t>(::sysconf(_SC_PHYS_PAGES)) * static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+}
+
 // An open file; closed with the object.
 class File {
  public:
@@ -100,10 +104,13 @@ Storage::Object FileStorage::stat(const std::string& url) {
 void FileStorage::read(const std::string& url, ByteBuffer& out) {
   const File file(path_of(url));
   const auto size = static_cast<std::size_t>(file.status().st_size);
+  if (size > memory_of_machine()) {  // a sparse file may be of any size
+    fail(ErrorKind::data, "'{}' has {} bytes, more than this machine has memory", path_of(url), size);
+  }
   try {
     out.resize(size);
-  } catch (const std::bad_alloc&) {  // a sparse file may be of any size
-    fail(ErrorKind::data, "'{}' has {} bytes, and there is no memory for them", path_of(url), size);
+  } catch (const std::bad_alloc&) {
+    throw current_error().in(fmt::format("'{}' of {} bytes", path_of(url), size));
   }
   out.resize(file.read(0, size, out.data()));
 }
@@ -128,7 +135,10 @@ bool FileStorage::is_empty(const std::string& url) {
   std::error_code error;
   if (!std::filesystem::exists(path, error) && !error) return true;
   const bool is_empty = std::filesystem::is_directory(path, error) && std::filesystem::is_empty(path, error);
-  if (error) fail(ErrorKind::data, "cannot look into '{}': {}", path.string(), error.message());
+  if (error) {
+    errno = error.value();
+    refuse("look into", path.string());
+  }
   return is_empty;
 }
 

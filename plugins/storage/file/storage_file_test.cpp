@@ -1,10 +1,12 @@
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <thread>
 
 #include "file_storage.h"
 #include "millrace/sample.h"
+#include "testkit/few_addresses.h"
 #include "testkit/files.h"
 
 namespace millrace {
@@ -238,6 +240,48 @@ TEST(FileStorage, ReadsOnManyThreadsAtOnce) {
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(wrong, 0);
+}
+
+// A file is not to blame for what the system lacks: its sample would be left out, and the weights would be others.
+TEST(FileStorage, ALackOfTheSystemIsNoFaultOfAFile) {
+  const TestFolder folder;
+  folder.write("a.jpg", "content");
+  FileStorage storage;
+  ByteBuffer bytes;
+  const auto kind_of = [&](const std::string& url) {
+    try {
+      storage.read(url, bytes);
+    } catch (const Error& error) {
+      return std::string(to_string(error.kind())) + ": " + error.what();
+    }
+    return std::string();
+  };
+  const std::string path = folder / "a.jpg";
+  rlimit before{};
+  getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit none{0, before.rlim_max};
+  setrlimit(RLIMIT_NOFILE, &none);
+  const std::string no_handle = kind_of(path);
+  setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_EQ(no_handle, "storage: cannot open '" + path + "': Too many open files");
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // whose own memory knows no such limit
+  const std::string large = folder / "large.jpg";
+  folder.write("large.jpg", "");
+  fs::resize_file(large, 64 << 20);
+  std::string no_memory;
+  {
+    const testkit::FewAddresses few(16 << 20);
+    no_memory = kind_of(large);
+  }
+  EXPECT_EQ(no_memory, "run: '" + large + "' of 67108864 bytes: out of memory");
+#endif
+  const std::string huge = folder / "huge.jpg";
+  folder.write("huge.jpg", "");
+  std::error_code refused;  // some file systems know no such size
+  fs::resize_file(huge, std::uintmax_t{1} << 42U, refused);
+  if (!refused) {
+    EXPECT_EQ(kind_of(huge), "data: '" + huge + "' has 4398046511104 bytes, more than this machine has memory");
+  }
 }
 
 }  // namespace

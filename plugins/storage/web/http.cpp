@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 #include <exception>
+#include <new>
 
 #include "millrace/error.h"
 
@@ -103,19 +104,32 @@ class Http::Transfer {
 
   void add_header(const std::string& line) {
     curl_slist* longer = curl_slist_append(headers_.get(), line.c_str());
-    if (!longer) fail(ErrorKind::run, "libcurl: out of memory");
+    if (!longer) throw std::bad_alloc();
     static_cast<void>(headers_.release());
     headers_.reset(longer);
   }
 
   void explain(CURLcode code) {
+    if (code == CURLE_OUT_OF_MEMORY) throw std::bad_alloc();
     if (!reply_.broken.empty()) return;  // a callback knows better
     reply_.broken = message_[0] ? message_ : curl_easy_strerror(code);
     reply_.can_recover = is_repeatable(code);
   }
 
+  // Nothing may be thrown through libcurl.
+  template <class Work>
+  bool guarded(const Work& work) noexcept {
+    try {
+      return work();
+    } catch (...) {
+      refusal_ = std::current_exception();
+      return false;
+    }
+  }
+
   static std::size_t on_header(char* data, std::size_t, std::size_t size, void* self) {
-    return static_cast<Transfer*>(self)->header(std::string_view(data, size)) ? size : 0;
+    auto& transfer = *static_cast<Transfer*>(self);
+    return transfer.guarded([&] { return transfer.header(std::string_view(data, size)); }) ? size : 0;
   }
 
   bool header(std::string_view line) {
@@ -138,7 +152,8 @@ class Http::Transfer {
   }
 
   static std::size_t on_body(char* data, std::size_t, std::size_t size, void* self) {
-    return static_cast<Transfer*>(self)->body(data, size) ? size : 0;
+    auto& transfer = *static_cast<Transfer*>(self);
+    return transfer.guarded([&] { return transfer.body(data, size); }) ? size : 0;
   }
 
   bool body(const char* data, std::size_t size) {
@@ -169,14 +184,9 @@ class Http::Transfer {
     curl_easy_getinfo(curl_, CURLINFO_RESPONSE_CODE, &status);
     reply_.head.status = static_cast<int>(status);
     if (!request_.place || (status != 200 && status != 206)) return true;
-    try {
-      room_ = request_.place(reply_.head);
-      placed_ = !room_.is_text;
-      return true;
-    } catch (...) {
-      refusal_ = std::current_exception();
-      return false;
-    }
+    room_ = request_.place(reply_.head);
+    placed_ = !room_.is_text;
+    return true;
   }
 
   bool give_up(std::string cause) {
@@ -187,8 +197,11 @@ class Http::Transfer {
   // Called when something happens, and once a second.
   static int on_progress(void* self, curl_off_t, curl_off_t received, curl_off_t, curl_off_t sent) {
     auto& transfer = *static_cast<Transfer*>(self);
-    if (transfer.request_.stop.stop_requested()) return transfer.give_up("given up, as another part of the object failed"), 1;
-    return transfer.is_stalled(received + sent) ? 1 : 0;
+    const auto goes_on = [&] {
+      if (transfer.request_.stop.stop_requested()) return transfer.give_up("given up, as another part of the object failed");
+      return !transfer.is_stalled(received + sent);
+    };
+    return transfer.guarded(goes_on) ? 0 : 1;
   }
 
   // Looks back once in every `stall`. (curl's own low-speed limit looks at an average that forgets after five seconds.)
@@ -234,7 +247,7 @@ class Http::Lease {
       }
     }
     if (!curl_) curl_ = curl_easy_init();
-    if (!curl_) fail(ErrorKind::run, "libcurl: out of memory");
+    if (!curl_) throw std::bad_alloc();
   }
   ~Lease() {
     if (dropped_) {

@@ -1,6 +1,6 @@
 #include "sizes.h"
 
-#include <new>
+#include <unistd.h>
 
 #include "millrace/error.h"
 #include "millrace/sample.h"
@@ -17,11 +17,11 @@ std::uint8_t* room_for_file(ByteBuffer& out, std::uint64_t bytes) {
     fail(ErrorKind::data, "the server says that it has {} bytes; a file of more than {} is not read as a whole", bytes,
          kLargestRead);
   }
-  try {
-    return out.resize(static_cast<std::size_t>(bytes));
-  } catch (const std::bad_alloc&) {
-    fail(ErrorKind::data, "the server says that it has {} bytes, and there is no memory for them", bytes);
+  const auto memory = static_cast<std::uint64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
+  if (bytes > memory) {
+    fail(ErrorKind::data, "the server says that it has {} bytes, more than this machine has memory", bytes);
   }
+  return out.resize(static_cast<std::size_t>(bytes));
 }
 
 }  // namespace millrace::web

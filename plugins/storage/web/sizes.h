@@ -15,7 +15,7 @@ inline constexpr std::uint64_t kLargestRead = std::uint64_t{1} << 36U;  // 64 Gi
 // Returns `bytes`. Throws Error(data) for more than kLargestFile.
 std::uint64_t checked_size(std::uint64_t bytes);
 
-// Room for a whole file. Throws Error(data) for more than kLargestRead, or more than the process gets from the system.
+// Room for a whole file. Throws Error(data) for more than kLargestRead or the machine's memory, and std::bad_alloc.
 std::uint8_t* room_for_file(ByteBuffer& out, std::uint64_t bytes);
 
 }  // namespace millrace::web
