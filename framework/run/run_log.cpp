@@ -87,9 +87,11 @@ void RunLog::Sums::add(const Sums& others) {
   stream_hash += others.stream_hash;
 }
 
+bool RunLog::Sums::measured_nothing() const { return loss && !sums.values.empty() && sums.weight() == 0; }
+
 std::vector<Figure> RunLog::Sums::figures(std::size_t most) const {
   std::vector<Figure> made;
-  if (!loss || sums.values.empty()) return made;
+  if (!loss || sums.values.empty() || measured_nothing()) return made;
   for (const LossFigure& figure : loss->info().figures) {
     if (most-- == 0) break;
     double value = figure.finish(sums.values);
@@ -100,7 +102,7 @@ std::vector<Figure> RunLog::Sums::figures(std::size_t most) const {
 }
 
 std::vector<double> RunLog::Sums::class_matrix() const {
-  if (!loss || !loss->info().class_matrix || sums.values.empty()) return {};
+  if (!loss || !loss->info().class_matrix || sums.values.empty() || measured_nothing()) return {};
   return {sums.values.begin() + static_cast<std::ptrdiff_t>(loss->info().sums.size()), sums.values.end()};
 }
 
@@ -126,6 +128,7 @@ void RunLog::take(const StepReport& report) {
   pending.sums = step;
   for (const auto& [name, sums] : report.auxiliary) {
     const std::string figure = fmt::format("loss.{}", name);
+    if (sums.weight() == 0) continue;
     numbers_.look(report.step, figure, pending.scalars[figure] = quotient(sums.loss(), sums.weight()));
   }
   numbers_.look(report.step, "loss", report.sums.loss());
