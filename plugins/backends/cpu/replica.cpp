@@ -17,7 +17,7 @@ Network frozen(Network network) {
 
 }  // namespace
 
-CpuReplica::CpuReplica(const Network& network, const CompileOptions& options, const std::vector<int>& cores)
+CpuReplica::CpuReplica(const Network& network, const CompileOptions& options, const DeviceOptions& device)
     : network_(network),
       options_(options),
       table_(network_),
@@ -25,7 +25,7 @@ CpuReplica::CpuReplica(const Network& network, const CompileOptions& options, co
       phases_(network_, options_.request),
       frozen_(frozen(network)),
       losses_(network_) {
-  queue_.run([&] { compile(cores); });
+  queue_.run([&] { compile(device); });
 }
 
 CpuReplica::~CpuReplica() { queue_.drain(); }
@@ -35,8 +35,8 @@ std::vector<LayerTime> CpuReplica::layer_times() {
   return options_.time_layers ? executables_.layer_times() : std::vector<LayerTime>();
 }
 
-void CpuReplica::compile(const std::vector<int>& cores) {
-  make_team(cores);
+void CpuReplica::compile(const DeviceOptions& device) {
+  make_team(device.cores, device.warn);
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   FusionOptions fusion{.backend = "cpu", .pool_with_statistics = true};
   fusion.outputs = options_.request.loss_outputs(network_);
