@@ -106,8 +106,14 @@ std::size_t Session::checkpoint_bytes(const Replicas& replicas) const {
   return bytes;
 }
 
+void Session::know_checkpoint(const fs::path& path) {
+  const std::lock_guard lock(known_mutex_);
+  known_checkpoint_ = path.string();
+}
+
 void Session::make_checkpoints(const fs::path& run) {
   if (!has_checkpoints() || !is_first()) return;
+  if (resumed_) know_checkpoint(resumed_->path);
   Stretch stretch = [every = pipeline_.checkpoint.keep_every, steps = builds_.front()->steps_per_epoch()](std::uint64_t step) {
     return every.times(step, steps);
   };
@@ -121,7 +127,11 @@ void Session::make_checkpoints(const fs::path& run) {
                            .rescue = options_.rescue.empty() ? fs::path() : rescue_folder(run) / "checkpoints",
                            .seconds = pipeline_.checkpoint.seconds,
                            .sync = [this] { observers_.sync(); },
-                           .tell = [this](CheckpointEvent event) { observers_.tell(std::move(event)); },
+                           .tell =
+                               [this](CheckpointEvent event) {
+                                 know_checkpoint(event.path);
+                                 observers_.tell(std::move(event));
+                               },
                            .warn = [this](std::string text) { observers_.warn(std::move(text)); }});
   if (resumed_) take_over(run);
 }
