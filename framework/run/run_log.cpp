@@ -26,7 +26,12 @@ std::filesystem::path make_run_folder(const std::filesystem::path& parent, const
   const fs::path base = parent / name;
   std::error_code error;
   fs::create_directories(base, error);
-  for (RunName run = run_name_at(std::time(nullptr)); !error; ++run.number) {
+  std::vector<RunName> there;
+  std::error_code ignored;
+  for (fs::directory_iterator entry(base, ignored), end; !ignored && entry != end; entry.increment(ignored)) {
+    if (const auto run = read_run_name(entry->path().filename().string())) there.push_back(*run);
+  }
+  for (RunName run = next_run_name(std::time(nullptr), there); !error; ++run.number) {
     const fs::path folder = base / run.text();
     if (fs::create_directory(folder, error)) return folder;
   }
