@@ -9,6 +9,7 @@
 #include <iterator>
 #include <limits>
 
+#include "base/durable.h"
 #include "millrace/error.h"
 #include "millrace/loss.h"
 #include "millrace/output_file.h"
@@ -68,9 +69,10 @@ RunLog::RunLog(Options options, Observers& observers, const Requests& requests)
 void RunLog::open(const std::filesystem::path& folder, const Value& pipeline, bool goes_on) {
   folder_ = folder;
   if (folder_.empty()) return;
+  if (goes_on) remove_abandoned_files(folder_);
   const std::filesystem::path copy = folder_ / "pipeline.toml";
   const std::string text = to_toml(pipeline);
-  if (goes_on) {
+  if (goes_on && !is_special_file(copy)) {
     std::ifstream file(copy, std::ios::binary);
     if (file && std::string(std::istreambuf_iterator<char>(file), {}) == text) return;
   }

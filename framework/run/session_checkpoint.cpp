@@ -60,6 +60,10 @@ void Session::check_changes() const {
   std::set<std::string> left_out = keys_that_may_change(pipeline_);
   left_out.insert({"run.devices", "run.precision"});  // compared below as they were chosen
   std::vector<Difference> found = differences(*then, *now, left_out);
+  // What the environment says is compared too, since older checkpoints hold its texts; it is not said.
+  const std::vector<Difference> meant = differences(with_environment(*then), with_environment(*now), left_out);
+  std::erase_if(found,
+                [&](const Difference& each) { return std::ranges::find(meant, each.key, &Difference::key) == meant.end(); });
   const auto compare = [&](const char* key, const std::string& before, const std::string& after) {
     if (before != after) found.push_back({key, before, after});
   };
