@@ -224,7 +224,7 @@ void Session::restore_replicas() {
   const Checkpoint& from = resumed_->checkpoint;
   if (const std::string changes = version_changes(from.state.versions, versions_of(devices_.devices)); !changes.empty()) {
     if (is_first()) {
-      observers_.warn(fmt::format("the checkpoint '{}' was written by other versions, and bits may differ from here on: {}",
+      observers_.warn(fmt::format("the checkpoint '{}' was written on other terms, and bits may differ from here on: {}",
                                   resumed_->path.string(), changes));
     }
   }
