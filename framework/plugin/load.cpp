@@ -169,8 +169,10 @@ void Registry::load_all() {
       skipped_.push_back(without_plugins(folder));
     }
   }
-  std::error_code none_there;  // an install tree without plugins is one
-  load_folder(own_plugin_folder(), none_there);
+  std::error_code error;
+  load_folder(own_plugin_folder(), error);
+  if (!error || error == std::errc::no_such_file_or_directory) return;  // an install tree without plugins is one
+  skipped_.push_back(fmt::format("{}'{}' cannot be read: {}", kFolder, own_plugin_folder().string(), error.message()));
 }
 
 std::string Registry::skipped_clause(std::string_view name) const {

@@ -24,8 +24,8 @@ namespace {
 // Behind a volatile, so that no compiler makes a loop of it.
 int overflow(volatile char* before) {
   volatile char block[4096];
-  block[0] = before == nullptr ? 0 : before[0];
-  return overflow(block) + block[1];
+  for (volatile char& byte : block) byte = before == nullptr ? 0 : before[0];
+  return block[0] != 0 ? 0 : overflow(block) + block[1];
 }
 
 int harm() {
