@@ -16,7 +16,10 @@ void GroupParams::describe(ParamSet<GroupParams>& set) {
   set.add("rule", &P::rule).text("another update rule than the optimizer's; its keys stand in this table too");
   set.add("rate_factor", &P::rate_factor).range(0).text("multiplies the learning rate");
   set.add("decay_factor", &P::decay_factor).range(0).text("multiplies the weight decay");
-  set.add("until_epoch", &P::until_epoch).range(0).unit("epochs").text("from then on they stay as they are, and a front of which nothing learns any more has no backward work; 0: never");
+  set.add("until_epoch", &P::until_epoch)
+      .range(0)
+      .unit("epochs")
+      .text("from then on they stay as they are, and a front of which nothing learns any more has no backward work; 0: never");
 }
 
 namespace {
