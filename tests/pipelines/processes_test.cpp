@@ -212,6 +212,7 @@ TEST_F(Processes, OneThatWasStoppedEndsWithTheFirst) {
   ASSERT_EQ(children.size(), 1U);
   ASSERT_EQ(::kill(children[0], SIGSTOP), 0);
   program.send(SIGKILL);
+  EXPECT_TRUE(program.ends(kLimit));
   EXPECT_TRUE(program.is_alone(kLimit));
 }
 
