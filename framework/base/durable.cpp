@@ -5,8 +5,12 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <charconv>
+#include <csignal>
 #include <cstring>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 #include "millrace/error.h"
 
@@ -33,6 +37,37 @@ void make_folder(const fs::path& folder, std::error_code& error) {
     sync_folder(each);
     if (each == there || each.empty() || !each.has_relative_path()) return;
   }
+}
+
+bool is_special_file(const fs::path& path) {
+  std::error_code ignored;
+  const fs::file_status status = fs::status(path, ignored);
+  return fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status);
+}
+
+namespace {
+
+// "NAME.new-PID", and this machine has no such process.
+bool is_abandoned(std::string_view name) {
+  constexpr std::string_view kMark = ".new-";
+  const std::size_t mark = name.rfind(kMark);
+  if (mark == std::string_view::npos) return false;
+  const std::string_view number = name.substr(mark + kMark.size());
+  pid_t process = 0;
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), process);
+  const bool is_number = error == std::errc() && end == number.data() + number.size() && process > 0;
+  return is_number && ::kill(process, 0) != 0 && errno == ESRCH;
+}
+
+}  // namespace
+
+void remove_abandoned_files(const fs::path& folder) {
+  std::vector<fs::path> gone;
+  std::error_code error;
+  for (fs::recursive_directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    if (is_abandoned(entry->path().filename().string()) && entry->is_regular_file(error)) gone.push_back(entry->path());
+  }
+  for (const fs::path& path : gone) fs::remove(path, error);
 }
 
 bool is_still_at(int open_file, const fs::path& path) {

@@ -14,6 +14,13 @@ void sync_folder(const std::filesystem::path& folder);
 // folder cannot be made.
 void make_folder(const std::filesystem::path& folder, std::error_code& error);
 
+// A pipe, a socket or a device: to open or read it may wait for ever.
+bool is_special_file(const std::filesystem::path& path);
+
+// Removes what killed programs have left in the folder and in those inside it: "figures.csv.new-1234" of an OutputFile. Files of
+// processes that run stay, and so does what cannot be removed.
+void remove_abandoned_files(const std::filesystem::path& folder);
+
 // False: the file or folder that is open has been removed, or moved away from `path`. True where that cannot be told.
 bool is_still_at(int open_file, const std::filesystem::path& path);
 

@@ -4,6 +4,7 @@
 #include <system_error>
 
 #include "base/out_of_memory.h"
+#include "base/secrets.h"
 
 namespace millrace {
 
@@ -35,13 +36,14 @@ int exit_code(ErrorKind kind) {
   return 1;
 }
 
-Error::Error(ErrorKind kind, std::string message) : kind_(kind), message_(std::move(message)), text_(message_) {}
+Error::Error(ErrorKind kind, std::string message) : kind_(kind), message_(without_secrets(std::move(message))), text_(message_) {}
 
 void detail::fail(ErrorKind kind, fmt::string_view format, fmt::format_args arguments) {
   throw Error(kind, fmt::vformat(format, arguments));
 }
 
 Error& Error::in(std::string frame) {
+  frame = without_secrets(std::move(frame));
   text_ = frame + ": " + text_;
   context_.push_back(std::move(frame));
   return *this;

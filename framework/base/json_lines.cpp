@@ -14,6 +14,7 @@
 
 #include "base/durable.h"
 #include "base/json.h"
+#include "base/secrets.h"
 #include "millrace/error.h"
 
 namespace millrace {
@@ -37,11 +38,16 @@ JsonLine& JsonLine::append(std::string_view name, const std::string& value) {
   return *this;
 }
 
-JsonLine& JsonLine::add(std::string_view name, std::string_view value) { return append(name, dumped(value)); }
+JsonLine& JsonLine::add(std::string_view name, std::string_view value) {
+  return append(name, dumped(without_secrets(std::string(value))));
+}
 JsonLine& JsonLine::add(std::string_view name, double value) { return append(name, dumped(value)); }
 JsonLine& JsonLine::add(std::string_view name, bool value) { return append(name, value ? "true" : "false"); }
 
 LineFile::LineFile(const std::string& path, Warn warn, bool append) : path_(path), warn_(std::move(warn)) {
+  std::error_code ignored;
+  const bool may_wait = append ? is_special_file(path) : std::filesystem::is_fifo(path, ignored);
+  if (may_wait) fail(ErrorKind::run, "'{}' cannot be written: it is no file but a pipe, socket or device; remove it", path_);
   if (append) cut_incomplete_line(path);
   file_ = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (append ? 0 : O_TRUNC), 0666);
   if (file_ < 0) fail(ErrorKind::run, "'{}' cannot be written: {}", path_, std::strerror(errno));

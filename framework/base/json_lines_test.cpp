@@ -1,10 +1,13 @@
 #include "millrace/json_lines.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "millrace/error.h"
@@ -207,6 +210,21 @@ TEST(LineFile, NamesAFileThatCannotBeMade) {
   } catch (const Error& error) {
     EXPECT_STREQ(error.what(), "'/no/such/folder/lines.jsonl' cannot be written: No such file or directory");
   }
+}
+
+// To open a pipe, or to read a device, may take for ever.
+TEST(LineFile, RefusesWhatIsNoFile) {
+  const std::string pipe = testing::TempDir() + fmt::format("/millrace-lines-{}", ::getpid());
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  for (const auto& [path, append] : {std::pair(pipe, false), std::pair(pipe, true), std::pair(std::string("/dev/zero"), true)}) {
+    try {
+      const LineFile file(path, {}, append);
+      ADD_FAILURE() << path << " was opened";
+    } catch (const Error& error) {
+      EXPECT_EQ(error.message(), "'" + path + "' cannot be written: it is no file but a pipe, socket or device; remove it");
+    }
+  }
+  ::unlink(pipe.c_str());
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "millrace/buckets.h"
 #include "millrace/error.h"
+#include "millrace/learning_phases.h"
 #include "millrace/memory_planner.h"
 
 namespace millrace {
@@ -47,13 +48,15 @@ void ParameterPlan::place(std::span<const std::size_t> elements, std::size_t ali
   elements_.assign(elements.begin(), elements.end());
   offsets_.resize(elements_.size());
   check_update(update(), network_);
-  for (std::vector<int>& members : plan_buckets(network_, options_.bucket_bytes)) {
+  const std::vector<double> until = backward_until(network_, options_.request);
+  for (std::vector<int>& members : plan_buckets(network_, options_.bucket_bytes, until)) {
+    const double until_epoch = until[static_cast<std::size_t>(members.front())];
     std::ranges::stable_sort(members, {}, [this](int index) { return rule_of(index); });
     const std::size_t begin = all_;
     place_all(members, alignment);
     std::vector<std::size_t> offsets;
     for (const int index : members) offsets.push_back(offset(index) - begin);
-    buckets_.push_back({std::move(members), nullptr, all_ - begin, std::move(offsets)});
+    buckets_.push_back({std::move(members), nullptr, all_ - begin, std::move(offsets), until_epoch});
   }
   trainable_ = all_;
   std::vector<int> statistics, frozen;

@@ -199,7 +199,10 @@ std::size_t size_of(const Value& value, std::size_t most) {
 // The document's own keys, each evaluated once, when it is asked for. Not thread-safe.
 class DocumentScope : public Scope {
  public:
-  DocumentScope(const Value& document, std::set<std::string>& referred) : document_(document), referred_(referred) {}
+  DocumentScope(const Value& document, std::set<std::string>& referred, bool keeps_environment = false)
+      : document_(document), referred_(referred), keeps_environment_(keeps_environment) {}
+
+  bool keeps_environment() const override { return keeps_environment_; }
 
   std::optional<Value> find(std::string_view path, const Position& at, Diagnostics& errors) const override {
     referred_.insert(std::string(path));
@@ -279,6 +282,7 @@ class DocumentScope : public Scope {
 
   const Value& document_;
   std::set<std::string>& referred_;
+  const bool keeps_environment_;
   mutable std::vector<std::string> active_;
   mutable std::map<const Value*, Node> nodes_;
   mutable std::size_t inserted_ = 0, reported_already_ = 0;
@@ -288,6 +292,44 @@ class DocumentScope : public Scope {
 
 Value resolve_document(const Value& document, std::set<std::string>& referred, Diagnostics& errors) {
   return evaluate(document, DocumentScope(document, referred), errors);
+}
+
+namespace {
+
+// Of the environment alone.
+class EnvironmentScope : public Scope {
+ public:
+  std::optional<Value> find(std::string_view, const Position&, Diagnostics&) const override { return std::nullopt; }
+};
+
+// Results of arithmetic stay: they are numbers, and a text would be calculated with once more.
+void keep_environment(Value& resolved, const Value& kept) {
+  if (kept.kind() == Value::Kind::table && resolved.kind() == Value::Kind::table) {
+    for (Member& member : resolved.table()) {
+      if (const Value* const same = kept.find(member.key)) keep_environment(member.value, *same);
+    }
+  } else if (kept.kind() == Value::Kind::array && resolved.kind() == Value::Kind::array) {
+    for (std::size_t i = 0; i < std::min(kept.array().size(), resolved.array().size()); ++i) {
+      keep_environment(resolved.array()[i], kept.array()[i]);
+    }
+  } else if (kept.kind() == Value::Kind::text && kept.text().find("${env.") != std::string::npos) {
+    const bool is_alone = kept.text().starts_with("${") && kept.text().find('}') + 1 == kept.text().size();
+    if (is_alone || resolved.kind() == Value::Kind::text) resolved = Value(kept.text(), resolved.at());
+  }
+}
+
+}  // namespace
+
+Value with_environment_kept(Value resolved, const Value& document) {
+  std::set<std::string> ignored;
+  Diagnostics same;  // mistakes were found before
+  keep_environment(resolved, evaluate(document, DocumentScope(document, ignored, true), same));
+  return resolved;
+}
+
+Value with_environment(const Value& kept) {
+  Diagnostics ignored;
+  return evaluate(kept, EnvironmentScope(), ignored);
 }
 
 }  // namespace millrace

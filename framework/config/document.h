@@ -43,6 +43,12 @@ std::optional<Override> apply_override(const std::string& option, bool is_one_of
 // Evaluates every reference within the document (see expression.h). `referred`: every path that a reference names.
 Value resolve_document(const Value& document, std::set<std::string>& referred, Diagnostics& errors);
 
+// `resolved` as it is kept: where `document`, from which it was made, has the text of an environment variable, with ${env.NAME}
+// in place of it.
+Value with_environment_kept(Value resolved, const Value& document);
+// A document that was kept, with what the environment says now.
+Value with_environment(const Value& kept);
+
 // What a message says of a file that is not there: "there is no file 'x.toml'; nearest is 'y.toml'". It may be a folder.
 std::string no_such_file(const std::string& path);
 

@@ -172,5 +172,25 @@ TEST_F(Document, UnknownReferenceIsReportedOnceWhereItIsWritten) {
   EXPECT_EQ(load("a.toml"), "a.toml:2:8: '${haus}' refers to nothing");
 }
 
+TEST_F(Document, WhatIsKeptHoldsNoTextOfTheEnvironment) {
+  setenv("MILLRACE_TEST_PASSWORD", "pa55", 1);
+  setenv("MILLRACE_TEST_COUNT", "12", 1);
+  write("a.toml",
+        "url = 'https://me:${env.MILLRACE_TEST_PASSWORD}@host'\ncopy = '${url}/x'\nalone = '${env.MILLRACE_TEST_PASSWORD}'\n"
+        "list = ['${alone}', 'b']\nnumber = '${env.MILLRACE_TEST_COUNT} * 2'\nother = '${number}'\n");
+  Diagnostics errors;
+  const auto document = read_document("a.toml", {}, errors);
+  ASSERT_TRUE(document);
+  std::set<std::string> referred;
+  const Value resolved = resolve_document(*document, referred, errors);
+  EXPECT_NE(to_toml(resolved).find("pa55"), std::string::npos);
+  const Value kept = with_environment_kept(resolved, *document);
+  EXPECT_EQ(
+      to_toml(kept),
+      "url = \"https://me:${env.MILLRACE_TEST_PASSWORD}@host\"\ncopy = \"https://me:${env.MILLRACE_TEST_PASSWORD}@host/x\"\n"
+      "alone = \"${env.MILLRACE_TEST_PASSWORD}\"\nlist = [\"${env.MILLRACE_TEST_PASSWORD}\", \"b\"]\nnumber = 24\nother = 24\n");
+  EXPECT_EQ(to_toml(with_environment(kept)), to_toml(resolved));
+}
+
 }  // namespace
 }  // namespace millrace

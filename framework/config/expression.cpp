@@ -58,6 +58,7 @@ Value as_scalar(const Value& value) {
 
 std::optional<Value> find(const std::string& path, const Position& at, const Scope& scope, Diagnostics& errors) {
   if (!path.starts_with(kEnvironment)) return scope.find(path, at, errors);
+  if (scope.keeps_environment()) return Value(fmt::format("${{{}}}", path), at);
   const std::string name = path.substr(kEnvironment.size());
   if (const char* text = std::getenv(name.c_str())) return Value(text, at);
   errors.add(at, fmt::format("'${{{}}}': the environment variable {} is not set", path, name));

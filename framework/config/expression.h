@@ -25,6 +25,8 @@ class Scope {
   virtual ~Scope() = default;
   // The value of "key.path". Nothing, once the reason is in `errors` (at `at`).
   virtual std::optional<Value> find(std::string_view path, const Position& at, Diagnostics& errors) const = 0;
+  // Whether ${env.NAME} stays in texts as it is written, for what is kept: it may be a password.
+  virtual bool keeps_environment() const { return false; }
 };
 
 // The keys of a table; nested ones by their path.

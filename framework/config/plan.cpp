@@ -120,6 +120,7 @@ class PipelineReader {
     pipeline_.observers = plan_observers(root().find("observe"), registry_, errors_);
     report_strangers();
     drop_used_variables();
+    pipeline_.resolved = with_environment_kept(std::move(pipeline_.resolved), *document);
   }
 
   Pipeline take() { return std::move(pipeline_); }

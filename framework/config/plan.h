@@ -97,7 +97,8 @@ struct Pipeline {
   std::shared_ptr<const Network> network;  // with `freeze` applied; null when there is none
   std::vector<GraphPlan> graphs;           // in the order of the file
   std::vector<ObserverPlan> observers;     // by name
-  // The whole file after extends, ${...}, --set; without defaults, and without values that stand in no table and are used.
+  // The whole file after extends, ${...}, --set, for what a run keeps of it: without defaults, without values that stand in no
+  // table and are used, and with ${env.NAME} as it is written, since it may be a password.
   Value resolved;
   std::vector<std::string> warnings;  // of what may be meant, and rarely is: for the run's observers
 

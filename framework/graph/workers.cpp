@@ -4,7 +4,10 @@
 #include <sched.h>
 
 #include <algorithm>
+#include <chrono>
+#include <memory>
 
+#include "base/crash_stack.h"
 #include "base/thread_name.h"
 #include "millrace/telemetry.h"
 
@@ -58,6 +61,7 @@ void IoPool::post(std::function<void()> work) {
 
 void IoPool::loop() {
   name_this_thread("io");
+  use_crash_stack();
   while (true) {
     std::function<void()> work;
     {
@@ -83,12 +87,36 @@ void PinObserver::on_scheduler_entry(bool) {
 
 void PinObserver::on_scheduler_exit(bool) { pthread_setaffinity_np(pthread_self(), sizeof cores_before, &cores_before); }
 
+// oneTBB starts its threads when there is work for them, and aborts the process where the system starts none. So they are started
+// here, all at once, after as many have been tried.
+void start_workers(tbb::task_arena& arena, int threads) {
+  { const IoPool tried(threads, {}); }
+  constexpr auto kPatience = std::chrono::seconds(1);  // for what oneTBB may have reasons to leave out
+  struct Meeting {
+    std::mutex mutex;
+    std::condition_variable arrived;
+    int missing;
+  };
+  const auto meeting = std::make_shared<Meeting>();
+  meeting->missing = threads;
+  const auto meet = [meeting, kPatience] {
+    use_crash_stack();
+    std::unique_lock lock(meeting->mutex);
+    if (--meeting->missing <= 0) meeting->arrived.notify_all();
+    meeting->arrived.wait_for(lock, kPatience, [&] { return meeting->missing <= 0; });
+  };
+  for (int i = 0; i < threads; ++i) arena.enqueue(meet);
+  std::unique_lock lock(meeting->mutex);
+  meeting->arrived.wait_for(lock, kPatience, [&] { return meeting->missing <= 0; });
+}
+
 Workers::State::State(int worker_threads, int io_threads, const std::vector<int>& cores)
     : threads(std::max(worker_threads, 1)),
       parallelism(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(threads) + 1),
       arena(threads, 0),
       io(std::max(io_threads, 1), cores) {
   if (!cores.empty()) pin = std::make_unique<PinObserver>(arena, cores);
+  start_workers(arena, threads);
   seconds_per_tick();  // calibrates the clock once, here rather than in the middle of a run
 }
 

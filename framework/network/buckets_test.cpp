@@ -49,5 +49,17 @@ TEST(Buckets, LeaveOutWhatIsNotTrained) {
   EXPECT_TRUE(plan_buckets(frozen, 1000).empty());
 }
 
+TEST(Buckets, WhatStopsSoonerComesLastAndApart) {
+  const std::vector<double> until = {3, 3, kToTheEnd, kToTheEnd, 7, 7};
+  EXPECT_EQ(plan_buckets(network({10, 20, 30}), 1000, until), (Plan{{2, 3}, {4, 5}, {0, 1}}));
+  std::vector<Bucket> buckets(3);
+  buckets[1].until_epoch = 7;
+  buckets[2].until_epoch = 2.5;
+  EXPECT_EQ(filled_buckets(buckets, 0), 3U);
+  EXPECT_EQ(filled_buckets(buckets, 2), 3U);
+  EXPECT_EQ(filled_buckets(buckets, 3), 2U);
+  EXPECT_EQ(filled_buckets(buckets, 7), 1U);
+}
+
 }  // namespace
 }  // namespace millrace

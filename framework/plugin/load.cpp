@@ -2,6 +2,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <string>
@@ -9,12 +10,26 @@
 #include "base/library_folder.h"
 #include "millrace/plugin.h"
 #include "plugin/library_file.h"
+#include "plugin/loading.h"
 #include "plugin/trust.h"
 
 namespace millrace {
 namespace {
 
 namespace fs = std::filesystem;
+
+std::atomic<const char*> under_way{nullptr};  // what loading_plugin() says
+
+class Loading {
+ public:
+  explicit Loading(const std::string& path) : before_(under_way.exchange(path.c_str())) {}
+  Loading(const Loading&) = delete;
+  Loading& operator=(const Loading&) = delete;
+  ~Loading() { under_way = before_; }
+
+ private:
+  const char* const before_;
+};
 
 std::shared_ptr<void> open_library(const std::string& path) {
   if (const std::string reason = distrust(path); !reason.empty()) fail(ErrorKind::usage, "plugin {}", reason);
@@ -93,7 +108,10 @@ std::string without_plugins(const fs::path& folder) {
 
 }  // namespace
 
+const char* loading_plugin() noexcept { return under_way; }
+
 void Registry::load(const std::string& path) {
+  const Loading loading(path);
   // Teams of OpenMP threads must not spin beside the data stages; libgomp reads this once, when a backend brings it along.
   setenv("OMP_WAIT_POLICY", "passive", 0);
 
@@ -151,8 +169,10 @@ void Registry::load_all() {
       skipped_.push_back(without_plugins(folder));
     }
   }
-  std::error_code none_there;  // an install tree without plugins is one
-  load_folder(own_plugin_folder(), none_there);
+  std::error_code error;
+  load_folder(own_plugin_folder(), error);
+  if (!error || error == std::errc::no_such_file_or_directory) return;  // an install tree without plugins is one
+  skipped_.push_back(fmt::format("{}'{}' cannot be read: {}", kFolder, own_plugin_folder().string(), error.message()));
 }
 
 std::string Registry::skipped_clause(std::string_view name) const {

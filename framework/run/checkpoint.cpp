@@ -61,6 +61,7 @@ ErrorKind kind_of(int error) {
 // From the disk and not from the cache of pages, where the system can tell them apart.
 void read_pieces(const fs::path& path, const std::function<void(const char* data, std::size_t bytes)>& take) {
   const std::string name = path.filename().string();
+  if (is_special_file(path)) fail(ErrorKind::data, "'{}' is no file but a pipe, socket or device", name);
   const OpenFile file(path, O_RDONLY);
   if (file.handle() < 0) fail(kind_of(errno), "'{}' cannot be opened: {}", name, std::strerror(errno));
   ::posix_fadvise(file.handle(), 0, 0, POSIX_FADV_DONTNEED);

@@ -2,6 +2,7 @@
 #include "run/checkpoint.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <cmath>
@@ -245,6 +246,15 @@ TEST_F(CheckpointTest, AnotherFormatIsNotRead) {
   std::string text = to_json({});
   text.replace(text.find("\"format\": 1"), 11, "\"format\": 2");
   EXPECT_STREQ(testkit::error_of([&] { read_run_state(text); }).what(), "it has format 2, and this program reads 1");
+}
+
+TEST_F(CheckpointTest, APointerThatIsNoFileIsRefused) {
+  write(1);
+  fs::remove(folder_.path() / "latest");
+  ASSERT_EQ(::mkfifo((folder_ / "latest").c_str(), 0600), 0);
+  const Error error = testkit::error_of([&] { newest(); });
+  EXPECT_EQ(std::string(error.what()),
+            fmt::format("'{}': 'latest' is no file but a pipe, socket or device", folder_.path().string()));
 }
 
 }  // namespace

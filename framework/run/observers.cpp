@@ -10,6 +10,7 @@
 #include <optional>
 #include <thread>
 
+#include "base/crash_stack.h"
 #include "base/thread_name.h"
 #include "base/waited_time.h"
 #include "millrace/error.h"
@@ -138,6 +139,7 @@ class Observers::Queue {
 
   void run() {
     name_this_thread(name_);
+    use_crash_stack();
     std::unique_lock lock(mutex_);
     while (true) {
       changed_.wait(lock, [this] { return !facts_.empty() || tick_ || closing_; });

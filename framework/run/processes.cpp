@@ -1,6 +1,7 @@
 #include "run/processes.h"
 
 #include <fmt/format.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -40,6 +41,8 @@ Processes::Processes(int size) : size_(size), sockets_(static_cast<std::size_t>(
     const pid_t child = ::fork();
     if (child < 0) fail(ErrorKind::run, "process {} of {} cannot be made: {}", rank, size, std::strerror(errno));
     if (child == 0) {
+      // A process that was stopped would stay when the first one is killed. It goes on instead, finds that peer lost, and ends.
+      ::prctl(PR_SET_PDEATHSIG, SIGCONT);
       rank_ = rank;
       children_.clear();
       break;

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <limits>
 
+#include "base/durable.h"
 #include "millrace/error.h"
 #include "millrace/loss.h"
 #include "millrace/output_file.h"
@@ -26,7 +27,12 @@ std::filesystem::path make_run_folder(const std::filesystem::path& parent, const
   const fs::path base = parent / name;
   std::error_code error;
   fs::create_directories(base, error);
-  for (RunName run = run_name_at(std::time(nullptr)); !error; ++run.number) {
+  std::vector<RunName> there;
+  std::error_code ignored;
+  for (fs::directory_iterator entry(base, ignored), end; !ignored && entry != end; entry.increment(ignored)) {
+    if (const auto run = read_run_name(entry->path().filename().string())) there.push_back(*run);
+  }
+  for (RunName run = next_run_name(std::time(nullptr), there); !error; ++run.number) {
     const fs::path folder = base / run.text();
     if (fs::create_directory(folder, error)) return folder;
   }
@@ -63,9 +69,10 @@ RunLog::RunLog(Options options, Observers& observers, const Requests& requests)
 void RunLog::open(const std::filesystem::path& folder, const Value& pipeline, bool goes_on) {
   folder_ = folder;
   if (folder_.empty()) return;
+  if (goes_on) remove_abandoned_files(folder_);
   const std::filesystem::path copy = folder_ / "pipeline.toml";
   const std::string text = to_toml(pipeline);
-  if (goes_on) {
+  if (goes_on && !is_special_file(copy)) {
     std::ifstream file(copy, std::ios::binary);
     if (file && std::string(std::istreambuf_iterator<char>(file), {}) == text) return;
   }
@@ -87,9 +94,11 @@ void RunLog::Sums::add(const Sums& others) {
   stream_hash += others.stream_hash;
 }
 
+bool RunLog::Sums::measured_nothing() const { return loss && !sums.values.empty() && sums.weight() == 0; }
+
 std::vector<Figure> RunLog::Sums::figures(std::size_t most) const {
   std::vector<Figure> made;
-  if (!loss || sums.values.empty()) return made;
+  if (!loss || sums.values.empty() || measured_nothing()) return made;
   for (const LossFigure& figure : loss->info().figures) {
     if (most-- == 0) break;
     double value = figure.finish(sums.values);
@@ -100,7 +109,7 @@ std::vector<Figure> RunLog::Sums::figures(std::size_t most) const {
 }
 
 std::vector<double> RunLog::Sums::class_matrix() const {
-  if (!loss || !loss->info().class_matrix || sums.values.empty()) return {};
+  if (!loss || !loss->info().class_matrix || sums.values.empty() || measured_nothing()) return {};
   return {sums.values.begin() + static_cast<std::ptrdiff_t>(loss->info().sums.size()), sums.values.end()};
 }
 
@@ -126,6 +135,7 @@ void RunLog::take(const StepReport& report) {
   pending.sums = step;
   for (const auto& [name, sums] : report.auxiliary) {
     const std::string figure = fmt::format("loss.{}", name);
+    if (sums.weight() == 0) continue;
     numbers_.look(report.step, figure, pending.scalars[figure] = quotient(sums.loss(), sums.weight()));
   }
   numbers_.look(report.step, "loss", report.sums.loss());

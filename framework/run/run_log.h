@@ -86,6 +86,9 @@ class RunLog final : public RunServices {
     std::uint64_t steps = 0;
     std::uint64_t stream_hash = 0;
     void add(const Sums& others);
+    // Whether no sample had a weight, as when all were left out. There are no figures then: a mean over nothing is none, and 0
+    // would be the best loss of all.
+    bool measured_nothing() const;
     std::vector<Figure> figures(std::size_t most = SIZE_MAX) const;  // the first ones
     std::vector<double> class_matrix() const;                        // empty where the loss has none
   };

@@ -1,6 +1,7 @@
 #include "run/run_log.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <iterator>
@@ -120,6 +121,18 @@ TEST(RunLog, ARunThatGoesOnNeedsNoNewCopyOfItsPipeline) {
   }
   open(true);
   EXPECT_EQ(text(), "seed = 23\n");
+}
+
+TEST(RunLog, ARunThatGoesOnRemovesWhatAKilledOneHasLeft) {
+  const testkit::TestFolder folder;
+  const std::string gone = folder.write("evaluation/figures.csv.new-2147483647");
+  const std::string alive = folder.write(fmt::format("evaluation/figures.csv.new-{}", ::getpid()));
+  const std::vector<std::string> others = {folder.write("notes.new"), folder.write("x.new-2147483647b"), folder.write("a.csv")};
+  Log run;
+  run.log.open(folder.path(), Value(Table{}), true);
+  EXPECT_FALSE(std::filesystem::exists(gone));
+  EXPECT_TRUE(std::filesystem::exists(alive)) << "a process writes it";
+  for (const std::string& other : others) EXPECT_TRUE(std::filesystem::exists(other)) << other;
 }
 
 }  // namespace

@@ -16,7 +16,17 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 std::string RunName::text() const { return number == 1 ? time : fmt::format("{}-{}", time, number); }
 
-RunName run_name_at(std::time_t time) { return {fmt::format("{:%Y-%m-%dT%H-%M-%S}", fmt::localtime(time))}; }
+RunName run_name_at(std::time_t time) { return {fmt::format("{:%Y-%m-%dT%H-%M-%S}", fmt::gmtime(time))}; }
+
+RunName next_run_name(std::time_t now, const std::vector<RunName>& there) {
+  constexpr std::time_t kClocksDiffer = std::time_t{26} * 3600;  // time zones reach from -12 to +14 hours
+  RunName next = run_name_at(now);
+  const RunName latest = run_name_at(now + kClocksDiffer);
+  for (const RunName& each : there) {
+    if (each >= next && each.time <= latest.time) next = {each.time, each.number + 1};
+  }
+  return next;
+}
 
 std::optional<RunName> read_run_name(std::string_view name) {
   const auto fits = [](char c, char place) { return place == 'd' ? is_digit(c) : c == place; };

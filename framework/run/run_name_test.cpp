@@ -32,5 +32,17 @@ TEST(RunName, TheNumberCountsAsOneAndOtherNamesAreTheOldest) {
                                              "2026-01-01T00-00-00", "zzz"}));
 }
 
+TEST(RunName, IsInUtc) { EXPECT_EQ(run_name_at(1'700'000'000).text(), "2023-11-14T22-13-20"); }
+
+TEST(RunName, ANewRunIsTheNewestThoughTheClockWasSetBack) {
+  constexpr std::time_t kNow = 1'700'000'000;
+  const auto next = [](const std::vector<RunName>& there) { return next_run_name(kNow, there).text(); };
+  EXPECT_EQ(next({}), "2023-11-14T22-13-20");
+  EXPECT_EQ(next({{"2023-11-14T22-13-19", 7}}), "2023-11-14T22-13-20");
+  EXPECT_EQ(next({{"2023-11-14T22-13-20"}}), "2023-11-14T22-13-20-2");
+  EXPECT_EQ(next({{"2023-11-14T23-13-20", 3}, {"2023-11-14T22-50-00"}}), "2023-11-14T23-13-20-4") << "local time of before";
+  EXPECT_EQ(next({{"2038-01-01T00-00-00"}}), "2023-11-14T22-13-20") << "a clock that was wrong by years";
+}
+
 }  // namespace
 }  // namespace millrace::run_name_test

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -254,6 +255,7 @@ class Session {
   struct BestLeft;
   BestSaved save_best(const std::optional<BestWeights>& found);
   std::string write_best(const WeightsFile& weights, const std::string& path) const;
+  void know_checkpoint(const std::filesystem::path& path);
   void keep_best(BestLeft left);
   void mend_best_weights(CheckpointPlace& place, const std::filesystem::path& run);
   std::string put_best_back(CheckpointPlace& place, const std::string& path, const BestWeights& known);
@@ -277,8 +279,10 @@ class Session {
   std::unique_ptr<Checkpoints> checkpoints_;  // of rank 0, in a run that writes some
   std::optional<FoundCheckpoint> resumed_;    // what the run goes on behind; none: it begins
   std::filesystem::path resumed_run_;         // its folder, known to rank 0
-  std::string latest_then_;                   // what `latest` named when that was chosen
-  std::string network_text_;                  // the network's file with what it extends; of a run with checkpoints
+  mutable std::mutex known_mutex_;
+  std::string known_checkpoint_;  // the newest that this process has seen, for when its storage does not answer
+  std::string latest_then_;       // what `latest` named when that was chosen
+  std::string network_text_;      // the network's file with what it extends; of a run with checkpoints
   struct BestLeft {
     BestWeights best;
     WeightsFile weights;

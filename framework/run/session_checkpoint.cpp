@@ -60,6 +60,10 @@ void Session::check_changes() const {
   std::set<std::string> left_out = keys_that_may_change(pipeline_);
   left_out.insert({"run.devices", "run.precision"});  // compared below as they were chosen
   std::vector<Difference> found = differences(*then, *now, left_out);
+  // What the environment says is compared too, since older checkpoints hold its texts; it is not said.
+  const std::vector<Difference> meant = differences(with_environment(*then), with_environment(*now), left_out);
+  std::erase_if(found,
+                [&](const Difference& each) { return std::ranges::find(meant, each.key, &Difference::key) == meant.end(); });
   const auto compare = [&](const char* key, const std::string& before, const std::string& after) {
     if (before != after) found.push_back({key, before, after});
   };
@@ -106,8 +110,14 @@ std::size_t Session::checkpoint_bytes(const Replicas& replicas) const {
   return bytes;
 }
 
+void Session::know_checkpoint(const fs::path& path) {
+  const std::lock_guard lock(known_mutex_);
+  known_checkpoint_ = path.string();
+}
+
 void Session::make_checkpoints(const fs::path& run) {
   if (!has_checkpoints() || !is_first()) return;
+  if (resumed_) know_checkpoint(resumed_->path);
   Stretch stretch = [every = pipeline_.checkpoint.keep_every, steps = builds_.front()->steps_per_epoch()](std::uint64_t step) {
     return every.times(step, steps);
   };
@@ -121,7 +131,11 @@ void Session::make_checkpoints(const fs::path& run) {
                            .rescue = options_.rescue.empty() ? fs::path() : rescue_folder(run) / "checkpoints",
                            .seconds = pipeline_.checkpoint.seconds,
                            .sync = [this] { observers_.sync(); },
-                           .tell = [this](CheckpointEvent event) { observers_.tell(std::move(event)); },
+                           .tell =
+                               [this](CheckpointEvent event) {
+                                 know_checkpoint(event.path);
+                                 observers_.tell(std::move(event));
+                               },
                            .warn = [this](std::string text) { observers_.warn(std::move(text)); }});
   if (resumed_) take_over(run);
 }
@@ -210,7 +224,7 @@ void Session::restore_replicas() {
   const Checkpoint& from = resumed_->checkpoint;
   if (const std::string changes = version_changes(from.state.versions, versions_of(devices_.devices)); !changes.empty()) {
     if (is_first()) {
-      observers_.warn(fmt::format("the checkpoint '{}' was written by other versions, and bits may differ from here on: {}",
+      observers_.warn(fmt::format("the checkpoint '{}' was written on other terms, and bits may differ from here on: {}",
                                   resumed_->path.string(), changes));
     }
   }

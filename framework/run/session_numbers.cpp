@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "millrace/error.h"
+#include "run/beside.h"
 #include "run/checkpoint_format.h"
 #include "run/session.h"
 #include "run/shell.h"
@@ -116,7 +117,8 @@ std::string Session::newest_checkpoint_path() const {
     const std::string name = checkpoint_place_of(log_->folder())->pointed_to("latest");
     return name.empty() ? std::string() : (checkpoint_folder_of(log_->folder()) / name).string();
   } catch (const Error&) {  // of a storage that does not answer; what is looked for explains another error
-    return {};
+    const std::lock_guard lock(known_mutex_);
+    return known_checkpoint_;
   }
 }
 
@@ -206,13 +208,22 @@ void Session::replay(std::uint64_t from, const std::function<bool(Batch& batch)>
   HeldSteps steps(graph, first_step_);
   graph.start(first_step_, last_step_);
   std::optional<Error> error;
-  std::thread waiter([&] {
+  std::thread waiter;
+  const auto wait = [&] {
     try {
       graph.wait();
     } catch (...) {
       error = current_error();
     }
     steps.drain();
+  };
+  start_beside(graph, [&] {
+    try {
+      waiter = std::thread(wait);
+    } catch (...) {
+      steps.close();
+      throw;
+    }
   });
   std::optional<Error> thrown;
   try {

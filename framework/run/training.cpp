@@ -7,6 +7,7 @@
 
 #include "base/out_of_memory.h"
 #include "millrace/run_events.h"
+#include "run/beside.h"
 
 namespace millrace {
 namespace {
@@ -45,7 +46,8 @@ RunResult Training::run() {
     doing("the first step");
     resumed_ = Clock::now();
     start(0, parts_.first_step, parts_.total_steps);
-    std::thread waiter([this] { wait_for_main_graph(); });
+    std::thread waiter;
+    start_beside(graph, [&] { waiter = std::thread([this] { wait_for_main_graph(); }); });
     try {
       loop();
     } catch (...) {
@@ -350,11 +352,17 @@ void Training::drive(std::size_t g, std::uint64_t first, std::uint64_t last) {
   Graph& graph = *parts_.graphs[g];
   StallWatch stall;
   start(g, first, last);
-  std::future<void> drained = std::async(std::launch::async, [&graph] { graph.wait(); });
-  while (drained.wait_for(kPolling) != std::future_status::ready) {
-    if (stop_requested()) graph.stop();
-    watch(graph, stall);
-    if (g == 0 && parts_.options.on_tick) parts_.options.on_tick(graph.figures());
+  std::future<void> drained;
+  start_beside(graph, [&] { drained = std::async(std::launch::async, [&graph] { graph.wait(); }); });
+  try {
+    while (drained.wait_for(kPolling) != std::future_status::ready) {
+      if (stop_requested()) graph.stop();
+      watch(graph, stall);
+      if (g == 0 && parts_.options.on_tick) parts_.options.on_tick(graph.figures());
+    }
+  } catch (...) {
+    graph.stop();
+    throw;
   }
   drained.get();
 }

@@ -75,6 +75,10 @@ class Training {
   bool run_pass(std::size_t graph, std::uint64_t first, std::uint64_t last);  // false: it was stopped
   void end_pass(std::size_t graph, std::uint64_t first, std::uint64_t last, double seconds, std::uint64_t left_out);
   void warn_of_numbers(const PassEvent& pass);
+  bool is_first() const;
+  void require_measured(const RunLog::Sums& sums, std::uint64_t epoch) const;
+  void warn_of_nothing(const std::string& graph) const;
+  std::string left_out_text(const std::string& graph) const;
   RunLog::Sums take_sums(const std::string& name, std::uint64_t first_epoch, std::uint64_t last_epoch);
   bool stop_requested();
   bool in_trouble() const;

@@ -68,10 +68,36 @@ void Training::end_epoch(std::uint64_t epoch, std::uint64_t done) {
   event.stream_hash = sums.stream_hash;
   event.resident_bytes = resident_bytes();
   parts_.observers.tell(std::move(event));
+  require_measured(sums, epoch);
   if (done % steps_per_epoch_ != 0) return;  // a longer run may go on with this epoch
   parts_.log.forget(name, epoch);
   parts_.log.samples_done(name, epoch + 1, 0);
   training_seconds_ = seconds_before_ = samples_before_ = 0;
+}
+
+// Of several processes rank 0 has the sums of all.
+bool Training::is_first() const { return parts_.options.group == nullptr || parts_.options.group->rank() == 0; }
+
+// An epoch of nothing is no training, and would end well.
+void Training::require_measured(const RunLog::Sums& sums, std::uint64_t epoch) const {
+  if (!sums.measured_nothing() || !is_first()) return;
+  const std::string& name = parts_.builds.front()->plan().name;
+  fail(ErrorKind::data, "[{}]: no sample of epoch {} could be used, so nothing was trained{}", name, epoch + 1,
+       left_out_text(name));
+}
+
+void Training::warn_of_nothing(const std::string& graph) const {
+  if (!is_first()) return;
+  parts_.log.warn(
+      fmt::format("[{}]: nothing was measured after step {}, since no sample could be used{}; it has no figures, and "
+                  "counts for no best weights, [stop] or [plateau]",
+                  graph, done_, left_out_text(graph)));
+}
+
+std::string Training::left_out_text(const std::string& graph) const {
+  const std::uint64_t skipped = parts_.log.skipped_samples(graph);
+  if (skipped == 0) return ": all weights are 0";
+  return fmt::format(": {} bad sample{} skipped so far, which quarantine.jsonl names", skipped, skipped == 1 ? " was" : "s were");
 }
 
 bool Training::is_drained() {
@@ -132,8 +158,7 @@ RunLog::Sums Training::take_sums(const std::string& name, std::uint64_t first_ep
 
 // Training may go on: weights that grow too large for a validation may have finite losses.
 void Training::warn_of_numbers(const PassEvent& pass) {
-  const Group* group = parts_.options.group;
-  if (group != nullptr && group->rank() != 0) return;  // rank 0 has the sums of all
+  if (!is_first()) return;
   const auto wrong =
       std::find_if(pass.figures.begin(), pass.figures.end(), [](const Figure& f) { return !std::isfinite(f.value); });
   if (wrong == pass.figures.end() || !warned_of_numbers_.insert(pass.graph).second) return;
@@ -157,6 +182,7 @@ void Training::end_pass(std::size_t g, std::uint64_t first, std::uint64_t last, 
   if (!event.class_matrix.empty()) event.classes = build.classes();
   rules_.look(event.graph, event.figures, event.step);
   warn_of_numbers(event);
+  if (sums.measured_nothing()) warn_of_nothing(event.graph);
   event.seconds = seconds;
   event.images_per_second = event.samples / seconds;
   event.stream_hash = sums.stream_hash;

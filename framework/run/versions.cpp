@@ -1,6 +1,9 @@
 #include "run/versions.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 
 #include "millrace/plugin.h"
 
@@ -8,10 +11,15 @@ namespace millrace {
 
 std::map<std::string, std::string> versions_of(const std::vector<std::unique_ptr<Device>>& devices) {
   std::map<std::string, std::string> versions = {{"Millrace", MILLRACE_VERSION}, {"ABI", std::to_string(kAbiVersion)}};
+  std::map<std::string, std::vector<std::string>> of_devices;
   for (const auto& device : devices) {
     const DeviceInfo& info = device->info();
-    for (const auto& [name, version] : info.versions) versions.emplace(fmt::format("{} {}", info.backend, name), version);
+    for (const auto& [name, version] : info.versions) {
+      std::vector<std::string>& said = of_devices[fmt::format("{} {}", info.backend, name)];
+      if (std::ranges::find(said, version) == said.end()) said.push_back(version);
+    }
   }
+  for (const auto& [name, said] : of_devices) versions[name] = fmt::format("{}", fmt::join(said, " and "));
   return versions;
 }
 

@@ -1,4 +1,5 @@
-// Versions of what a run computes with: a checkpoint holds them, and a run that goes on with others says so.
+// What the bits of a run depend on besides its file and its data: versions, instructions, threads. A checkpoint holds it, and a
+// run that goes on with something else says so.
 #pragma once
 
 #include <map>
@@ -10,7 +11,8 @@
 
 namespace millrace {
 
-// Of this program, its ABI, and what the devices say of their libraries: {"Millrace", "0.1.0"}, {"cpu oneDNN", "2.6.3"}.
+// Of this program, its ABI, and what the devices say (DeviceInfo::versions), each value once: {"Millrace", "0.1.0"},
+// {"cpu oneDNN", "2.6.3"}, {"cpu instructions", "AVX-512"}, {"cpu threads of a replica", "2 and 1"}.
 std::map<std::string, std::string> versions_of(const std::vector<std::unique_ptr<Device>>& devices);
 
 // "cpu oneDNN was 2.6.3, is 3.1.0; ..." of those in both; "": they are equal.

@@ -67,6 +67,7 @@ class RecordedReplica : public Replica {
   }
 
   void ingest(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count) override {
+    filled_ = filled_buckets(buckets(), batch->epoch);
     read_late("forward_backward.ingest", std::move(batch), begin, count,
               [this](const Ref<Batch>& read, std::uint32_t from, std::uint32_t samples) { inner_->ingest(read, from, samples); });
   }
@@ -86,7 +87,7 @@ class RecordedReplica : public Replica {
   void backward(BucketReady ready) override {
     note("forward_backward.backward", parameters(false));
     std::vector<Ref<RecordedEvent>> filled;
-    for (std::size_t b = 0; b < buckets().size(); ++b) {
+    for (std::size_t b = 0; b < filled_; ++b) {
       const auto bucket = static_cast<int>(b);
       filled.push_back(make_ref<RecordedEvent>(checker(), note("forward_backward.backward", {gradients(bucket, true)}, bucket)));
     }
@@ -258,7 +259,8 @@ class RecordedReplica : public Replica {
   const int index_;
   const int stream_;
   std::uint64_t step_ = 0;
-  TaskQueue queue_;  // last: its thread uses the rest
+  std::size_t filled_ = 0;  // buckets of the present pass
+  TaskQueue queue_;         // last: its thread uses the rest
 };
 
 }  // namespace

@@ -120,8 +120,8 @@ class WholeRun : public testing::Test {
     const std::filesystem::path plugins = MILLRACE_BINARY_DIR "/lib/millrace/plugins";
     if (!std::filesystem::exists(plugins / "cpu.so")) GTEST_SKIP() << "plugin cpu is not built";
     ::setenv("OMP_WAIT_POLICY", "passive", 0);  // as pipeline-run does before it opens the plugin
-    for (const char* plugin :
-         {"batch", "forward_backward", "allreduce", "communicator_local", "optimizer", "rules", "losses", "metrics", "cpu"}) {
+    for (const char* plugin : {"batch", "forward_backward", "allreduce", "communicator_local", "clip_gradients", "optimizer",
+                               "rules", "losses", "metrics", "cpu"}) {
       registry_.load((plugins / fmt::format("{}.so", plugin)).string());
     }
     add_stages(registry_);
@@ -131,8 +131,8 @@ class WholeRun : public testing::Test {
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
   // Weights of every replica at the end of a run.
-  std::vector<std::vector<float>> run(const std::string& devices) {
-    const Pipeline pipeline = load_pipeline((folder_ / "pipeline.toml").string(), {}, registry_);
+  std::vector<std::vector<float>> run(const std::string& devices, const std::vector<std::string>& overrides = {}) {
+    const Pipeline pipeline = load_pipeline((folder_ / "pipeline.toml").string(), overrides, registry_);
     SessionOptions options;
     options.devices = devices;
     Session session(pipeline, registry_, options);
@@ -146,9 +146,9 @@ class WholeRun : public testing::Test {
     }
     return values;
   }
-  std::vector<std::vector<float>> run_recording(const RecordingOptions& options) {
+  std::vector<std::vector<float>> run_recording(const RecordingOptions& options, const std::vector<std::string>& overrides = {}) {
     recording_ = std::make_shared<RecordingBackend>(registry_.backend("cpu")->create(), options);
-    return run("recording*2");
+    return run("recording*2", overrides);
   }
   Violation first_violation() {
     const auto violations = recording_->violations();
@@ -166,6 +166,19 @@ TEST_F(WholeRun, AnAsynchronousDeviceEndsWithTheSameWeightsAsTheProcessor) {
     EXPECT_EQ(run_recording({.seed = seed}), expected) << "seed " << seed;
     for (const Violation& violation : recording_->violations()) ADD_FAILURE() << violation.text();
   }
+}
+
+// A stage that reads all gradients has them computed to the end, as they once were for all. The front's values still move, since
+// lookahead blends them.
+TEST_F(WholeRun, AFrontThatNoLongerLearnsIsLeftOutToTheSameWeights) {
+  const std::string groups = R"(train.optimizer.groups=[{ match = ["conv1.*", "bn1.*"], until_epoch = 1 }])";
+  const auto whole = run("cpu*2", {groups, "train.clip_gradients.global_norm=1e30",
+                                   "train.flow=[\"read\", \"paint\", \"batch\", \"forward_backward\", \"allreduce\", "
+                                   "\"clip_gradients\", \"optimizer\", \"metrics\"]"});
+  EXPECT_EQ(run("cpu*2", {groups}), whole);
+  EXPECT_EQ(run_recording({.seed = 3}, {groups}), whole);
+  for (const Violation& violation : recording_->violations()) ADD_FAILURE() << violation.text();
+  EXPECT_NE(run("cpu*2"), whole) << "the front learns to the end";
 }
 
 TEST_F(WholeRun, AFigureThatIsPromisedAndNeverToldHoldsTheRunUpOnce) {

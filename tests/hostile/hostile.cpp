@@ -19,6 +19,12 @@ using namespace millrace;
 
 [[noreturn]] void throw_error() { throw std::runtime_error("boom"); }
 [[noreturn]] void throw_number() { throw 7; }
+// Behind a volatile, so that no compiler makes a loop of it.
+int overflow(volatile char* before) {
+  volatile char block[4096];
+  for (volatile char& byte : block) byte = before == nullptr ? 0 : before[0];
+  return block[0] != 0 ? 0 : overflow(block) + block[1];
+}
 
 // A stage that does this with each sample.
 #define HOSTILE_STAGE(Class, name_, ...)                                                                 \
@@ -35,6 +41,7 @@ HOSTILE_STAGE(ThrowsNumber, "throws_number", throw_number())
 HOSTILE_STAGE(Crashes, "crashes", std::raise(SIGSEGV))
 HOSTILE_STAGE(Exits, "exits", std::exit(0))
 HOSTILE_STAGE(ExitsAtOnce, "exits_at_once", ::_exit(3))
+HOSTILE_STAGE(Overflows, "overflows", sample.label = overflow(nullptr))
 HOSTILE_STAGE(Aborts, "aborts", std::abort())
 HOSTILE_STAGE(WrongShape, "wrong_shape", sample.set_image(sample.new_image({4, 4, 3})))
 HOSTILE_STAGE(WrongLabel, "wrong_label", sample.label = 1000)
@@ -190,6 +197,7 @@ MILLRACE_PLUGIN("hostile", "1.0", "Breaks promises.") {
   registry.add_stage<Crashes>();
   registry.add_stage<Exits>();
   registry.add_stage<ExitsAtOnce>();
+  registry.add_stage<Overflows>();
   registry.add_stage<Aborts>();
   registry.add_stage<WrongShape>();
   registry.add_stage<WrongLabel>();

@@ -226,6 +226,43 @@ TEST(HostileRun, NamesTheStageThatEndsTheProcess) {
   expect_run("crashes", 128 + 11, {"signal 11", " in stage 'train.crashes'"});
   expect_run("aborts", 128 + 6, {"signal 6", " in stage 'train.aborts'"});
   expect_run("exits", 1, {"a plugin ended the process by exit() in stage 'train.exits'"});
+  expect_run("exits_at_once", 3, {"a plugin ended the process by _exit() in stage 'train.exits_at_once'"});
+  expect_run("overflows", 128 + 11, {"signal 11", " in stage 'train.overflows'"});
+}
+
+// A run beside one library that does harm while it is loaded.
+Outcome run_beside(const std::string& library, const Interruption& interruption) {
+  const TemporaryFolder folder;
+  std::filesystem::copy_file(MILLRACE_BINARY_DIR "/tests/hostile_loading/" + library, folder / library);
+  setenv("MILLRACE_PLUGIN_PATH", folder.path().c_str(), 1);  // NOLINT(concurrency-mt-unsafe): one thread
+  Outcome outcome = run_command({tool("pipeline-run"), pipeline("quickstart.toml"), "--check"}, interruption);
+  unsetenv("MILLRACE_PLUGIN_PATH");  // NOLINT(concurrency-mt-unsafe)
+  return outcome;
+}
+
+TEST(HostileRun, NamesThePluginThatEndsTheProcessWhileItIsLoaded) {
+  const auto expect = [](const char* library, int code, const std::string& what) {
+    const Outcome outcome = run_beside(library, limited());
+    EXPECT_EQ(outcome.code, code) << library << ": " << outcome.err;
+    EXPECT_NE(outcome.err.find(what + " while plugin '"), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find(fmt::format("{}' was loaded", library)), std::string::npos) << outcome.err;
+  };
+  expect("exits.so", 1, "a plugin ended the process by exit()");
+  expect("exits_at_once.so", 1, "a plugin ended the process by _exit()");
+  expect("aborts.so", 128 + 6, "signal 6)");
+  expect("overflows.so", 128 + 11, "segmentation fault)");
+}
+
+TEST(HostileRun, NamesThePluginThatHangsWhileItIsLoaded) {
+  Interruption term = limited();
+  term.signal = SIGTERM;
+  const TemporaryFolder folder;
+  setenv("HOSTILE_HANGS", (folder / "hangs").c_str(), 1);  // NOLINT(concurrency-mt-unsafe): one thread
+  term.once = [&] { return !read_file(folder / "hangs").empty(); };
+  const Outcome outcome = run_beside("hangs.so", term);
+  unsetenv("HOSTILE_HANGS");  // NOLINT(concurrency-mt-unsafe)
+  EXPECT_EQ(outcome.code, 128 + SIGTERM) << outcome.err;
+  EXPECT_NE(outcome.err.find("stopped while plugin '"), std::string::npos) << outcome.err;
 }
 
 TEST(HostileRun, RefusesWhatAStageMakesOfSamples) {

@@ -5,20 +5,39 @@
 #define HOSTILE_MISSING 4
 #define HOSTILE_REGISTRATION 5
 #define HOSTILE_DESTRUCTOR 6
+#define HOSTILE_EXITS_AT_ONCE 7
+#define HOSTILE_OVERFLOWS 8
+#define HOSTILE_HANGS 9
 
-#if HOSTILE < HOSTILE_REGISTRATION
+#if HOSTILE < HOSTILE_REGISTRATION || HOSTILE > HOSTILE_DESTRUCTOR
+
+#include <unistd.h>
 
 #include <cstdlib>
+#include <fstream>
 #include <stdexcept>
 
 extern "C" int there_is_no_such_function();
 
 namespace {
 
+// Behind a volatile, so that no compiler makes a loop of it.
+int overflow(volatile char* before) {
+  volatile char block[4096];
+  for (volatile char& byte : block) byte = before == nullptr ? 0 : before[0];
+  return block[0] != 0 ? 0 : overflow(block) + block[1];
+}
+
 int harm() {
   if (HOSTILE == HOSTILE_THROWS) throw std::runtime_error("boom");
   if (HOSTILE == HOSTILE_ABORTS) std::abort();
   if (HOSTILE == HOSTILE_EXITS) std::exit(0);
+  if (HOSTILE == HOSTILE_EXITS_AT_ONCE) ::_exit(0);
+  if (HOSTILE == HOSTILE_OVERFLOWS) return overflow(nullptr);
+#if HOSTILE == HOSTILE_HANGS
+  if (const char* const file = std::getenv("HOSTILE_HANGS")) std::ofstream(file) << "it hangs\n";
+  while (true) ::pause();
+#endif
 #if HOSTILE == HOSTILE_MISSING
   return there_is_no_such_function();
 #else

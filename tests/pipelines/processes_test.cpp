@@ -201,6 +201,21 @@ TEST_F(Processes, TheDeathOfOneEndsTheOthersAndNamesIt) {
   EXPECT_EQ(other.code, 128 + SIGKILL);
 }
 
+TEST_F(Processes, OneThatWasStoppedEndsWithTheFirst) {
+  write(shapes(), kNorm, "");
+  std::vector<std::string> words = command("stopped", 2, {kSync, "run.epochs=100000"});
+  words.insert(words.end(), {"--devices", "cpu*2"});
+  RunningProgram program(words);
+  constexpr double kLimit = 60;
+  ASSERT_TRUE(program.reports("train: epoch 1", kLimit)) << program.err();
+  const std::vector<pid_t> children = program.children();
+  ASSERT_EQ(children.size(), 1U);
+  ASSERT_EQ(::kill(children[0], SIGSTOP), 0);
+  program.send(SIGKILL);
+  EXPECT_TRUE(program.ends(kLimit));
+  EXPECT_TRUE(program.is_alone(kLimit));
+}
+
 TEST_F(Processes, RefuseWhatTheyCannotDo) {
   write(shapes(), "", "");
   std::vector<std::string> words = command("few", 2, {});

@@ -140,6 +140,20 @@ TEST(Run, TwoRunsEndWithTheSameBits) {
   EXPECT_EQ(read_file(weights_of(a / "runs")), read_file(weights_of(b / "runs")));
 }
 
+// Batch systems and containers set these. oneDNN waits for ever for threads that it was told of and does not get.
+TEST(Run, TrainsWithAsManyThreadsAsOpenMpMayHave) {
+  for (const char* const variable : {"OMP_THREAD_LIMIT=1", "OMP_MAX_ACTIVE_LEVELS=0", "OMP_DYNAMIC=true", "OMP_NUM_THREADS=1"}) {
+    Interruption limit;
+    limit.limit = 120;
+    const Outcome outcome =
+        run_command({"/usr/bin/env", variable, tool("pipeline-run"), pipeline("quickstart.toml"), "--json", "--set",
+                     "data.root=" + shapes(), "--set", "run.folder=", "--set", "run.epochs=1", "--set", "train.read.limit=100"},
+                    limit);
+    EXPECT_FALSE(outcome.killed) << variable;
+    EXPECT_EQ(outcome.code, 0) << variable << outcome.err;
+  }
+}
+
 TEST(Run, FiltersMayBeUpdatedByMuonAndAllElseBySgd) {
   const auto run = [](std::vector<std::string> more) {
     std::vector<std::string> words = {tool("pipeline-run"),

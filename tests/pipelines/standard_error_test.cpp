@@ -53,5 +53,26 @@ TEST(StandardError, ASignalIsTakenWithoutIt) {
   EXPECT_FALSE(find_file(folder.path(), "weights.safetensors").empty());
 }
 
+// A full disk behind standard output is told; a reader that has seen enough is not.
+TEST(StandardOutput, MayBeFullAndThenTheProgramFails) {
+  const TemporaryFolder folder;
+  std::vector<std::string> check = small_run(folder, "1");
+  check.emplace_back("--check");
+  const std::vector<std::string> dot = {tool("pipeline-inspect"), pipeline("quickstart.toml"), "--dot"};
+  for (const auto& words : {check, dot}) {
+    const Outcome outcome = run_command(with(">/dev/full", words));
+    EXPECT_EQ(outcome.code, 3) << words.back() << outcome.err;
+    EXPECT_NE(outcome.err.find("standard output cannot be written: No space left on device"), std::string::npos) << outcome.err;
+    EXPECT_EQ(run_command(with("| head -c 1 >/dev/null", words)).code, 0) << words.back();
+  }
+  std::vector<std::string> json = small_run(folder, "1");
+  json.emplace_back("--json");
+  const Outcome outcome = run_command(with(">/dev/full", json));
+  EXPECT_EQ(outcome.code, 3) << outcome.err;
+  EXPECT_NE(outcome.err.find("warning: standard output takes no more lines: No space left on device"), std::string::npos)
+      << outcome.err;
+  EXPECT_FALSE(find_file(folder.path(), "weights.safetensors").empty()) << "training is worth more than its lines";
+}
+
 }  // namespace
 }  // namespace millrace::test

@@ -213,5 +213,32 @@ TEST(Rehearsal, SpendsNothingOfTheBudgetOfBadSamples) {
   EXPECT_EQ(events(outcome, "end").at(0).at("bad_samples"), 5);
 }
 
+// The test images are no images, and so they are left out.
+TEST(Stop, AValidationOfNothingIsNeverTheBest) {
+  const TemporaryFolder folder;
+  fs::copy(shapes(), folder / "data", fs::copy_options::recursive);
+  for (const auto& entry : fs::recursive_directory_iterator(folder / "data/test")) {
+    if (entry.is_regular_file()) std::ofstream(entry.path()) << "x";
+  }
+  const std::vector<std::string> skips = {"validate.batch.bad_samples=skip", "validate.batch.bad_sample_budget=100000"};
+  std::vector<std::string> set = {"data.root=" + (folder / "data"), "run.epochs=2", "run.best=validate.loss",
+                                  "stop.figure=validate.loss"};
+  set.insert(set.end(), skips.begin(), skips.end());
+  const Outcome outcome = run(folder / "runs", set);
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_TRUE(find_file(folder / "runs", "best.safetensors").empty());
+  EXPECT_NE(outcome.err.find("warning: [validate]: nothing was measured after step"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("validate: no images  nothing was measured"), std::string::npos) << outcome.err;
+  const auto passes = events(outcome, "validate");
+  ASSERT_EQ(passes.size(), 2U);
+  EXPECT_FALSE(passes[0].contains("loss")) << passes[0];
+
+  const Outcome training = run("", {"train.read.path=" + (folder / "data/test"), "train.batch.bad_samples=skip",
+                                    "train.batch.bad_sample_budget=100000", "run.epochs=2"});
+  EXPECT_EQ(training.code, 3) << training.err;
+  EXPECT_NE(training.err.find("[train]: no sample of epoch 1 could be used, so nothing was trained"), std::string::npos)
+      << training.err;
+}
+
 }  // namespace
 }  // namespace millrace::test

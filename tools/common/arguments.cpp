@@ -5,7 +5,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
+#include <cstdio>
+#include <cstring>
 
 #include "base/out_of_memory.h"
 #include "millrace/error.h"
@@ -115,12 +118,23 @@ void open_missing_streams() {
   }
 }
 
+// A full disk behind `> report.txt` would go unnoticed otherwise. A reader that has seen enough, as `head`, is no error.
+void require_output_written() {
+  errno = 0;
+  const bool flushed = std::fflush(stdout) == 0;
+  if ((flushed && std::ferror(stdout) == 0) || errno == EPIPE) return;
+  fail(ErrorKind::storage, "standard output cannot be written{}", flushed ? "" : fmt::format(": {}", std::strerror(errno)));
+}
+
 }  // namespace
 
 int run_tool(const char* program, const std::function<int()>& body) {
   open_missing_streams();
   try {
-    return body();
+    const int code = body();
+    constexpr int kFirstSignal = 128;  // whoever has stopped the program looks for its code
+    if (code < kFirstSignal) require_output_written();
+    return code;
   } catch (...) {
     const Error error = current_error();
     print_to_stderr("{}: {}{}\n", program, error.what(), lacks_memory(error) ? ": " + held_memory(host_memory()) : "");

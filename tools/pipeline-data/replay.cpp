@@ -6,6 +6,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/secrets.h"
 #include "data_set.h"
 #include "millrace/error.h"
 #include "verbs.h"
@@ -23,9 +24,9 @@ bool is_entry(const Json& line) {
          all({"epoch", "position", "index", "attempt"}, &Json::is_number_unsigned);
 }
 
-// A name as a ledger has it: bytes that are no UTF-8 are replaced.
+// A name as a ledger has it: without bytes that are no UTF-8, and passwords in URLs.
 std::string in_ledger(const std::string& name) {
-  return Json::parse(Json(name).dump(-1, ' ', false, Json::error_handler_t::replace));
+  return Json::parse(Json(without_secrets(name)).dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 // The numbered line of a ledger, from 1.

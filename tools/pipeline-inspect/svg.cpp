@@ -25,7 +25,11 @@ class TemporaryFile {
     const int handle = mkstemp(path_.data());
     if (handle < 0) fail(ErrorKind::run, "cannot make a file like '{}': {}", path_, std::strerror(errno));
     ::close(handle);
-    std::ofstream(path_) << text;
+    std::ofstream file(path_);
+    file << text << std::flush;
+    if (file) return;
+    ::unlink(path_.c_str());
+    fail(ErrorKind::storage, "cannot write '{}': {}", path_, std::strerror(errno));
   }
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;

@@ -6,8 +6,11 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 
+#include "base/crash_stack.h"
 #include "graph/graph.h"
+#include "plugin/loading.h"
 
 namespace millrace {
 namespace {
@@ -38,7 +41,11 @@ void say(const char* text) {
 void say_where(const char* what) {
   say("\npipeline-run: ");
   say(what);
-  if (const RunningStage stage = running_stage(); stage.name != nullptr) {
+  if (const char* const path = loading_plugin(); path != nullptr) {
+    say(" while plugin '");
+    say(path);
+    say("' was loaded");
+  } else if (const RunningStage stage = running_stage(); stage.name != nullptr) {
     say(" in stage '");
     say(stage.graph);
     say(".");
@@ -75,16 +82,76 @@ void on_exit() {
 
 LastWords::LastWords(void (*leave)(int code)) {
   leave_by = leave;
+  use_crash_stack();
   for (int i = 0; i < kExits; ++i) std::atexit(on_exit);
   for (const int signal : kCrashes) {
     struct sigaction action {};
     if (::sigaction(signal, nullptr, &action) != 0 || action.sa_handler != SIG_DFL) continue;  // a sanitizer's
     action.sa_handler = on_crash;
-    action.sa_flags = SA_NODEFER;
+    action.sa_flags = SA_NODEFER | SA_ONSTACK;  // a stack may have overflown
     ::sigaction(signal, &action, nullptr);
   }
 }
 
 LastWords::~LastWords() { leave_by = nullptr; }
+
+bool LastWords::of_plain_exit() noexcept {
+  if (leave_by.exchange(nullptr) == nullptr) return false;
+  say_where("a plugin ended the process by _exit()");
+  return true;
+}
+
+void LastWords::none() noexcept { leave_by = nullptr; }
+
+namespace {
+
+constexpr unsigned kPatience = 10;  // seconds, from one word on a plugin that is still loaded to the next
+constexpr int kEnds[] = {SIGHUP, SIGINT, SIGTERM};
+
+void say_loading(const char* what) {
+  say("\npipeline-run: ");
+  say(what);
+  const char* const path = loading_plugin();
+  say(path == nullptr ? " plugins were loaded" : " plugin '");
+  if (path == nullptr) return say("\n");
+  say(path);
+  say("' was loaded\n");
+}
+
+void on_alarm(int) {
+  say_loading("still waiting while");
+  ::alarm(kPatience);
+}
+
+void on_end(int signal) {
+  if (leave_by == nullptr || !may_speak()) return;
+  say_loading("stopped while");
+  leave_by.load()(128 + signal);
+}
+
+}  // namespace
+
+LoadingWords::LoadingWords() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (std::size_t i = 0; i < std::size(kEnds); ++i) {
+    struct sigaction action {};
+    ::sigaction(kEnds[i], nullptr, &before_[i]);
+    if (before_[i].sa_handler != SIG_DFL) continue;  // NOLINT: a union of the system's
+    action.sa_handler = on_end;
+    ::sigaction(kEnds[i], &action, nullptr);
+    sigaddset(&set, kEnds[i]);
+  }
+  ::signal(SIGALRM, on_alarm);
+  ::alarm(kPatience);
+  ::pthread_sigmask(SIG_UNBLOCK, &set, &mask_);
+}
+
+LoadingWords::~LoadingWords() {
+  ::pthread_sigmask(SIG_SETMASK, &mask_, nullptr);
+  ::alarm(0);
+  ::signal(SIGALRM, SIG_DFL);
+  for (std::size_t i = 0; i < std::size(kEnds); ++i) ::sigaction(kEnds[i], &before_[i], nullptr);
+}
 
 }  // namespace millrace

@@ -1,5 +1,8 @@
-// What is said when a plugin ends the process: by a crash or by exit(). It names the stage that ran on the thread.
+// What is said when a plugin ends the process, by a crash or by exit(), or keeps it waiting while it is loaded. It names the
+// plugin, or the stage that ran on the thread.
 #pragma once
+
+#include <csignal>
 
 namespace millrace {
 
@@ -11,6 +14,24 @@ class LastWords {
   ~LastWords();
   LastWords(const LastWords&) = delete;
   LastWords& operator=(const LastWords&) = delete;
+
+  // What _exit() says: async-signal-safe. False, and nothing is said, when none lives or after none().
+  static bool of_plain_exit() noexcept;
+  static void none() noexcept;  // the program ends itself
+};
+
+// While it lives, SIGHUP, SIGINT and SIGTERM end the process and say which plugin was loaded, and one that takes long is named
+// each ten seconds. REQUIRES: a LastWords lives, and the process has one thread.
+class LoadingWords {
+ public:
+  LoadingWords();
+  ~LoadingWords();
+  LoadingWords(const LoadingWords&) = delete;
+  LoadingWords& operator=(const LoadingWords&) = delete;
+
+ private:
+  struct sigaction before_[3]{};  // of the signals
+  sigset_t mask_{};
 };
 
 }  // namespace millrace

@@ -16,6 +16,7 @@
 #include <string_view>
 #include <vector>
 
+#include "millrace/buckets.h"
 #include "millrace/kernel.h"
 #include "millrace/network.h"
 #include "millrace/packet.h"
@@ -90,6 +91,8 @@ struct UpdateRule {
   std::vector<int> rule_of = {};                        // index into `rules`; empty: the first
   std::vector<double> rate_factor = {};                 // of the learning rate; empty: 1
   std::vector<double> decay = {};                       // weight decay times the parameter's factor; empty: 0
+  // The epoch from which on the parameter keeps its value whatever its gradient is; kToTheEnd: none. Empty: all learn to the end.
+  std::vector<double> learns_until = {};
 };
 // Throws Error(usage) that names trained parameters which their rule cannot update.
 void check_update(const UpdateRule& update, const Network& network);
@@ -130,6 +133,9 @@ struct CompileRequest {
   bool sync_batch_norm = false;
   // A share of a batch is trained in so many pieces, one after the other: keep_gradients() adds theirs up.
   std::uint32_t micro_batches = 1;
+  // A stage reads the gradients of all trained parameters together, as for their norm: backward computes them to the end, also
+  // those that UpdateRule::learns_until makes useless.
+  bool reads_all_gradients = false;
   // Losses that will be measured. A loss outside this list allocates memory at its first use, and on a GPU it finds labels but no
   // other targets. Training computes every `output` of this list; inference measures at the network's result alone.
   std::vector<LossAt> losses = {};
@@ -186,14 +192,6 @@ struct UpdateStep {
   std::span<const double> rate_factor = {};  // empty: those of UpdateRule. Read before update() returns
   const float* scale = nullptr;              // device memory: what gradients are multiplied by; 0: nothing is updated; null: 1
   std::uint32_t* wrong = nullptr;            // device memory, becomes 1 when a gradient is not finite; null: not checked
-};
-
-struct Bucket {
-  std::vector<int> parameters;  // indices into Network::parameters
-  float* gradients = nullptr;   // device memory, contiguous; valid after start()
-  std::size_t elements = 0;     // with whatever padding the device's layout has
-  // Where each of `parameters` begins in `gradients`, in elements. What lies behind the last gradient of one is padding, and 0.
-  std::vector<std::size_t> offsets;
 };
 
 // What a device will hold. Pure planning: known after compile(), before anything is allocated.
@@ -294,9 +292,10 @@ class Replica {
     return losses({&term, 1});
   }
 
-  // Gradients of the last losses(), last layers first. `ready(bucket, event)` is called once for each bucket, in order: on the
-  // calling thread or on one of the backend's, when the work that fills the bucket has been submitted or done; event says when
-  // the bucket is filled. The bucket's memory is not written again before the next backward().
+  // Gradients of the last losses(), last layers first. `ready(bucket, event)` is called once for each of the first
+  // filled_buckets(buckets(), epoch of the batch) buckets, in order: on the calling thread or on one of the backend's, when the
+  // work that fills the bucket has been submitted or done; event says when the bucket is filled. The bucket's memory is not
+  // written again before the next backward().
   using BucketReady = std::function<void(int bucket, Ref<Event> filled)>;
   virtual void backward(BucketReady ready) = 0;
   // The next backward() adds to the gradients of the last one instead of replacing them. REQUIRES: micro_batches > 1 was asked

@@ -1,15 +1,19 @@
-// The compiled networks of one replica: for training and for inference, each for full batches and for some smaller counts of
-// samples, which are compiled when they first come.
+// The compiled networks of one replica: for training in each of its phases (learning_phases.h) and for inference, each for full
+// batches and for some smaller counts of samples. All but those for full batches of the first phase are compiled when they first
+// come.
 //
 // Threading: one thread at a time.
 #pragma once
 
 #include <algorithm>
 #include <array>
+#include <compare>
+#include <cstddef>
 #include <functional>
 #include <map>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "millrace/backend.h"
 #include "millrace/error.h"
@@ -20,65 +24,88 @@ namespace millrace {
 template <class Executable>
 class Executables {
  public:
-  using Make = std::function<std::unique_ptr<Executable>(std::uint32_t samples, bool training)>;
+  // What an executable is compiled for.
+  struct Use {
+    std::uint32_t samples = 0;
+    bool training = false;
+    std::size_t phase = 0;  // of training
+
+    friend auto operator<=>(const Use&, const Use&) = default;
+  };
+  using Make = std::function<std::unique_ptr<Executable>(const Use& use)>;
 
   // Those for full batches.
   void compile(const CompileOptions& options, Make make) {
     make_ = std::move(make);
     most_ = {options.infer_batch, options.train_batch};
     for (const bool training : {true, false}) {
-      if (most_[training] > 0) add(most_[training], training);
+      if (most_[training] > 0) add({most_[training], training});
     }
   }
 
   // What the largest so far wants. Executables that never run at the same time may share an arena.
   std::size_t arena_bytes() const { return arena_bytes_; }
 
-  // The one for `count` samples, and whether it is new. `forgetting()` is called before others are destroyed. Throws
-  // Error(usage) for more than the network was compiled for.
+  // The one for `use`, and whether it is new. `forgetting()` is called before others are destroyed. Throws Error(usage) for more
+  // samples than the network was compiled for.
   template <class Forgetting>
-  std::pair<Executable&, bool> get(std::uint32_t count, bool training, const Forgetting& forgetting) {
-    auto& kept = kept_[training];
-    if (count > most_[training]) {
-      fail(ErrorKind::usage, "a batch of {} samples for {}: the network was compiled for at most {}", count,
-           training ? "training" : "inference", most_[training]);
+  std::pair<Executable&, bool> get(const Use& use, const Forgetting& forgetting) {
+    const std::uint32_t most = most_[use.training];
+    if (use.samples > most) {
+      fail(ErrorKind::usage, "a batch of {} samples for {}: the network was compiled for at most {}", use.samples,
+           use.training ? "training" : "inference", most);
     }
-    if (const auto found = kept.find(count); found != kept.end()) return {*found->second, false};
-    if (kept.size() > kMostPartialCounts) {
+    if (const auto found = kept_.find(use); found != kept_.end()) return {*found->second, false};
+    const auto is_partial = [&](const auto& entry) {
+      return entry.first.training == use.training && entry.first.samples != most;
+    };
+    if (std::count_if(kept_.begin(), kept_.end(), is_partial) >= kMostPartialCounts) {
       forgetting();
-      std::erase_if(kept, [&](const auto& entry) { return entry.first != most_[training]; });
+      std::erase_if(kept_, is_partial);
     }
-    return {add(count, training), true};
+    return {add(use), true};
   }
 
   // Null: the network was not compiled for it.
-  Executable* full(bool training) const { return most_[training] > 0 ? kept_[training].at(most_[training]).get() : nullptr; }
+  Executable* full(bool training) const { return most_[training] > 0 ? kept_.at({most_[training], training}).get() : nullptr; }
 
-  // Of the one for full batches that trains, or else of the one that infers; see Replica::layer_times().
+  // Of those for full batches that train, or else of the one that infers; see Replica::layer_times().
   std::vector<LayerTime> layer_times() const {
-    const Executable* timed = full(most_[true] > 0);
-    return timed == nullptr ? std::vector<LayerTime>() : timed->layer_times();
+    std::vector<LayerTime> sum;
+    const bool training = most_[true] > 0;
+    for (const auto& [use, executable] : kept_) {
+      if (use.training != training || use.samples != most_[training]) continue;
+      std::vector<LayerTime> times = executable->layer_times();
+      if (sum.empty()) {
+        sum = std::move(times);
+        continue;
+      }
+      for (std::size_t i = 0; i < times.size(); ++i) {
+        sum[i].forward += times[i].forward;
+        sum[i].backward += times[i].backward;
+        sum[i].passes += times[i].passes;
+      }
+    }
+    return sum;
   }
 
-  template <class Use>
-  void each(const Use& use) const {
-    for (const bool training : {true, false}) {
-      for (const auto& [count, executable] : kept_[training]) use(*executable);
-    }
+  template <class Call>
+  void each(const Call& call) const {
+    for (const auto& [use, executable] : kept_) call(*executable);
   }
 
  private:
-  static constexpr std::size_t kMostPartialCounts = 8;
+  static constexpr std::ptrdiff_t kMostPartialCounts = 8;
 
-  Executable& add(std::uint32_t count, bool training) {
-    Executable& made = *(kept_[training][count] = make_(count, training));
+  Executable& add(const Use& use) {
+    Executable& made = *(kept_[use] = make_(use));
     arena_bytes_ = std::max(arena_bytes_, made.arena_bytes());
     return made;
   }
 
   Make make_;
-  std::array<std::uint32_t, 2> most_{};                                       // by `training`
-  std::array<std::map<std::uint32_t, std::unique_ptr<Executable>>, 2> kept_;  // by `training`
+  std::array<std::uint32_t, 2> most_{};  // by `training`
+  std::map<Use, std::unique_ptr<Executable>> kept_;
   std::size_t arena_bytes_ = 0;
 };
 

@@ -26,7 +26,7 @@ class GradientBucket : public Payload {
   std::uint64_t step = 0;
   int replica = 0;
   int bucket = 0;
-  int buckets = 1;        // in a step
+  int buckets = 1;        // in this step; their numbers begin at 0
   float* data = nullptr;  // device memory of the replica
   std::size_t elements = 0;
   Ref<Event> ready;  // what must be complete before `data` holds this stage's result; replaced by each stage that writes

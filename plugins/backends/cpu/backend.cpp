@@ -80,7 +80,7 @@ std::unique_ptr<Replica> CpuDevice::compile(const Network& network, const Compil
          "(--set run.precision=auto): results then differ in rounding",
          info_.name);
   }
-  return std::make_unique<CpuReplica>(network, options, options_.cores);
+  return std::make_unique<CpuReplica>(network, options, options_);
 }
 
 std::vector<DeviceInfo> CpuBackend::devices() {
@@ -96,7 +96,9 @@ std::string CpuBackend::why_not() {
 std::unique_ptr<Device> CpuBackend::open(int index, const DeviceOptions& options) {
   if (index != 0) fail(ErrorKind::usage, "backend 'cpu' has one device, number 0, not {}; two replicas are 'cpu*2'", index);
   if (const std::string reason = why_not(); !reason.empty()) fail(ErrorKind::device, "backend 'cpu': {}", reason);
-  return std::make_unique<CpuDevice>(describe_processor(), options);
+  DeviceInfo info = describe_processor();
+  info.versions.emplace_back("threads of a replica", std::to_string(threads_for(options.cores)));
+  return std::make_unique<CpuDevice>(std::move(info), options);
 }
 
 }  // namespace millrace::cpu

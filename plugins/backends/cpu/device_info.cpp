@@ -4,12 +4,18 @@
 #include <sched.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
+#include <future>
 #include <oneapi/dnnl/dnnl.hpp>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <utility>
+
+#include "millrace/error.h"
 
 namespace millrace::cpu {
 namespace {
@@ -111,18 +117,61 @@ DeviceInfo describe_processor() {
       {"AMX", has("amx_bf16")},
       {"oneDNN", fmt::format("{}, uses {}", onednn, to_text(isa))},
   };
-  info.versions = {{"oneDNN", onednn}};
+  info.versions = {{"oneDNN", onednn}, {"instructions", to_text(isa)}};
   return info;
 }
 
-void make_team(const std::vector<int>& cores) {
-  if (cores.empty()) {
-    omp_set_num_threads(static_cast<int>(allowed_cores().size()));
-    return;
+namespace {
+
+// libgomp ends the process where the system starts no thread, so as many are tried first.
+void require_threads(int count) {
+  std::vector<std::thread> threads;
+  std::promise<void> tried;
+  const std::shared_future<void> end = tried.get_future().share();
+  std::optional<Error> error;
+  try {
+    while (static_cast<int>(threads.size()) < count) threads.emplace_back([end] { end.wait(); });
+  } catch (...) {
+    error = current_error();
   }
-  const int threads = static_cast<int>(cores.size());
+  tried.set_value();
+  for (std::thread& thread : threads) thread.join();
+  if (error) throw error->in(fmt::format("backend 'cpu' wants {} threads", count + 1));
+}
+
+// The threads that a parallel region of so many has: fewer where OMP_THREAD_LIMIT or OMP_MAX_ACTIVE_LEVELS allows no more.
+int size_of_team(int threads) {
+  int size = 1;
+#pragma omp parallel num_threads(threads)
+  {
+#pragma omp single
+    size = omp_get_num_threads();
+  }
+  return size;
+}
+
+}  // namespace
+
+int threads_for(const std::vector<int>& cores) {
+  const auto wanted = static_cast<int>(cores.empty() ? allowed_cores().size() : cores.size());
+  return omp_get_max_active_levels() > 0 ? std::min(wanted, omp_get_thread_limit()) : 1;
+}
+
+// oneDNN shares its work out among as many threads as it was told of, and waits for each of them: it waits for ever where OpenMP
+// brings fewer, whether always or, with OMP_DYNAMIC, while the machine is busy.
+void make_team(const std::vector<int>& cores, const std::function<void(std::string_view)>& warn) {
+  const int wanted = static_cast<int>(cores.empty() ? allowed_cores().size() : cores.size());
+  require_threads(wanted - 1);
   omp_set_dynamic(0);
+  const int threads = size_of_team(wanted);
   omp_set_num_threads(threads);
+  if (threads < wanted) {
+    warn(
+        fmt::format("OpenMP allows a replica {} of its {} threads, so steps take longer: look at OMP_THREAD_LIMIT and "
+                    "OMP_MAX_ACTIVE_LEVELS",
+                    threads, wanted));
+  }
+  if (cores.empty()) return;
 #pragma omp parallel num_threads(threads)
   {
     cpu_set_t set;

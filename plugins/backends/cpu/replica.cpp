@@ -17,14 +17,15 @@ Network frozen(Network network) {
 
 }  // namespace
 
-CpuReplica::CpuReplica(const Network& network, const CompileOptions& options, const std::vector<int>& cores)
+CpuReplica::CpuReplica(const Network& network, const CompileOptions& options, const DeviceOptions& device)
     : network_(network),
       options_(options),
       table_(network_),
       parameters_(network_, options_),
+      phases_(network_, options_.request),
       frozen_(frozen(network)),
       losses_(network_) {
-  queue_.run([&] { compile(cores); });
+  queue_.run([&] { compile(device); });
 }
 
 CpuReplica::~CpuReplica() { queue_.drain(); }
@@ -34,20 +35,22 @@ std::vector<LayerTime> CpuReplica::layer_times() {
   return options_.time_layers ? executables_.layer_times() : std::vector<LayerTime>();
 }
 
-void CpuReplica::compile(const std::vector<int>& cores) {
-  make_team(cores);
+void CpuReplica::compile(const DeviceOptions& device) {
+  make_team(device.cores, device.warn);
   const dnnl::engine engine(dnnl::engine::kind::cpu, 0);
   FusionOptions fusion{.backend = "cpu", .pool_with_statistics = true};
   fusion.outputs = options_.request.loss_outputs(network_);
   nodes_ = fuse(network_, fusion);
   fusion.outputs = options_.request.outputs;
   infer_nodes_ = fuse(network_, fusion);
-  workshop_ = std::make_unique<Workshop>(
-      Workshop{network_, options_, preferred_layout(network_, options_, engine), parameters_, engine, dnnl::stream(engine)});
+  const Layout layout = preferred_layout(network_, options_, engine);
+  workshops_.push_back({phases_.network(0), options_, layout, parameters_, engine, dnnl::stream(engine)});
   // The first one that is planned chooses how weights lie.
-  if (options_.largest_train_batch > options_.train_batch) Executable(*workshop_, nodes_, options_.largest_train_batch, true);
-  executables_.compile(options_, [this](std::uint32_t samples, bool training) {
-    return std::make_unique<Executable>(*workshop_, training ? nodes_ : infer_nodes_, samples, training);
+  if (options_.largest_train_batch > options_.train_batch) {
+    Executable(workshops_.front(), nodes_, options_.largest_train_batch, true);
+  }
+  executables_.compile(options_, [this](const auto& use) {
+    return std::make_unique<Executable>(workshop_of(use.phase), use.training ? nodes_ : infer_nodes_, use.samples, use.training);
   });
   check_gradients(network_, options_.request);
   for (const ScoreGradient& gradient : options_.request.gradients) compile_gradient(gradient.by);
@@ -56,12 +59,21 @@ void CpuReplica::compile(const std::vector<int>& cores) {
   bucket_node_ = first_nodes(network_, nodes_, parameters_.buckets());
 }
 
+Workshop& CpuReplica::workshop_of(std::size_t phase) {
+  while (workshops_.size() <= phase) {
+    const Workshop& first = workshops_.front();
+    workshops_.push_back({phases_.network(workshops_.size()), options_, first.layout, parameters_, first.engine, first.stream});
+  }
+  return workshops_[phase];
+}
+
 void CpuReplica::compile_gradient(LayerPort by) {
   const auto [found, is_new] = gradients_.try_emplace(by);
   if (!is_new) return;
   if (!frozen_workshop_) {
-    frozen_workshop_ = std::make_unique<Workshop>(
-        Workshop{frozen_, options_, workshop_->layout, parameters_, workshop_->engine, workshop_->stream});
+    const Workshop& shared = workshops_.front();
+    frozen_workshop_ =
+        std::make_unique<Workshop>(Workshop{frozen_, options_, shared.layout, parameters_, shared.engine, shared.stream});
   }
   GradientPass& pass = found->second;
   FusionOptions fusion{.backend = "cpu", .pool_with_statistics = true};
@@ -69,8 +81,8 @@ void CpuReplica::compile_gradient(LayerPort by) {
   pass.nodes = fuse(frozen_, fusion);
   CompileOptions inference = options_;
   inference.train_batch = 0;
-  pass.executables.compile(inference, [this, &pass, by](std::uint32_t samples, bool) {
-    return std::make_unique<Executable>(*frozen_workshop_, pass.nodes, samples, true, by);
+  pass.executables.compile(inference, [this, &pass, by](const auto& use) {
+    return std::make_unique<Executable>(*frozen_workshop_, pass.nodes, use.samples, true, by);
   });
 }
 
@@ -107,14 +119,19 @@ void CpuReplica::bind_all() {
   for (const auto& [by, pass] : gradients_) pass.executables.each(bind);
 }
 
-Executable& CpuReplica::executable(Executables<Executable>& among, std::uint32_t count, bool training) {
-  const auto [network, is_new] = among.get(count, training, [] {});
+Executable& CpuReplica::executable(Executables<Executable>& among, const Executables<Executable>::Use& use) {
+  const auto [network, is_new] = among.get(use, [] {});
   if (!is_new) return network;
   if (network.arena_bytes() > arena_.bytes())  // oneDNN may want more scratch memory for fewer samples, but hardly ever does
     bind_all();
   else
     network.bind(arena_.as<std::byte>());
   return network;
+}
+
+Executable* CpuReplica::missed() {
+  const std::uint32_t full = options_.train_batch;
+  return full > 0 ? &executable(executables_, {full, true, phases_.at(epoch_)}) : nullptr;
 }
 
 void CpuReplica::take_inputs(const Batch& batch, std::uint32_t begin, std::uint32_t count) {
@@ -126,11 +143,13 @@ void CpuReplica::take_inputs(const Batch& batch, std::uint32_t begin, std::uint3
 
 void CpuReplica::ingest(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count) {
   queue_.check();
+  submitted_epoch_ = batch->epoch;
   batch->in_flight.fetch_add(1);
   const auto work = [this, batch, begin, count] {
     take_inputs(*batch, begin, count);
     pass_.first_sample = batch->first_slot + begin;
-    current_ = count == 0 ? nullptr : &executable(count, true);
+    epoch_ = batch->epoch;
+    current_ = count == 0 ? nullptr : &executable(executables_, {count, true, phases_.at(epoch_)});
     if (current_ != nullptr) millrace::cpu::ingest(*batch, begin, count, nullptr, table_, current_->input());
   };
   queue_.submit(or_give_up(work), [batch] { batch->in_flight.fetch_sub(1); });
@@ -141,7 +160,7 @@ void CpuReplica::forward(std::uint64_t step) {
     pass_.step = step;
     if (current_ != nullptr)
       current_->forward(pass_);
-    else if (Executable* const others = executables_.full(true); others != nullptr)
+    else if (Executable* const others = missed(); others != nullptr)
       others->meet_forward();
     read_ = current_;
   }));
@@ -183,35 +202,31 @@ void CpuReplica::run_losses(const std::vector<LossTerm>& terms) {
   }
 }
 
-void CpuReplica::announce(const BucketReady& ready, int& announced, int node) {
-  const auto filled = [&] {
-    return announced < static_cast<int>(bucket_node_.size()) && bucket_node_[static_cast<std::size_t>(announced)] >= node;
-  };
+void CpuReplica::announce(Announcement& to, int node) {
+  const auto filled = [&] { return to.next < to.buckets && bucket_node_[static_cast<std::size_t>(to.next)] >= node; };
   while (filled()) {
-    if (adds_) parameters_.add_kept(announced);
+    if (adds_) parameters_.add_kept(to.next);
     const Ref<HostEvent> event = make_ref<HostEvent>();
     event->signal();
-    ready(announced++, event);
+    to.ready(to.next++, event);
   }
 }
 
-void CpuReplica::run_backward(const BucketReady& ready, int& announced) {
+void CpuReplica::run_backward(Announcement& to) {
   if (current_ == nullptr) {
-    if (Executable* const others = executables_.full(true); others != nullptr) others->meet_backward();
+    if (Executable* const others = missed(); others != nullptr) others->meet_backward();
     parameters_.zero_gradients();
     return;
   }
-  current_->backward(pass_, [&](int node) { announce(ready, announced, node); });
+  current_->backward(pass_, [&](int node) { announce(to, node); });
 }
 
+// The count of buckets is known here whatever becomes of the work, since whoever waits for them counts them too.
 void CpuReplica::backward(BucketReady ready) {
-  struct State {
-    BucketReady ready;
-    int announced = 0;
-  };
-  const auto state = std::make_shared<State>(State{std::move(ready)});
-  queue_.submit(or_give_up([this, state] { run_backward(state->ready, state->announced); }), [this, state] {
-    announce(state->ready, state->announced, -1);  // whatever happened, all are announced
+  const auto filled = static_cast<int>(filled_buckets(buckets(), submitted_epoch_));
+  const auto to = std::make_shared<Announcement>(Announcement{std::move(ready), filled});
+  queue_.submit(or_give_up([this, to] { run_backward(*to); }), [this, to] {
+    announce(*to, -1);  // whatever happened, all are announced
     adds_ = false;
   });
 }
@@ -252,7 +267,7 @@ void CpuReplica::begin_sum(const Map& output) {
 }
 
 Map CpuReplica::run_infer(const Batch& batch, std::uint32_t begin, std::uint32_t count, const std::vector<View>& views) {
-  Executable& network = executable(count, false);
+  Executable& network = executable(executables_, {count, false});
   check_views(network_, views);
   const bool one = is_one_view(views);
   if (!one) begin_sum(network.output());
@@ -296,7 +311,7 @@ void CpuReplica::run_gradient(const Batch& batch, std::uint32_t begin, std::uint
     fail(ErrorKind::usage, "no gradient by the output of {} is computed: name it in CompileRequest::gradients",
          place_of(network_.layers[static_cast<std::size_t>(copy.gradient.by.layer)]));
   }
-  Executable& network = executable(found->second.executables, count, false);
+  Executable& network = executable(found->second.executables, {count, false});
   const View plain;
   millrace::cpu::ingest(batch, begin, count, &plain, table_, network.input());
   network.forward(pass_);
@@ -334,12 +349,12 @@ std::vector<float> CpuReplica::logits() {
 
 std::vector<float> CpuReplica::read(std::string_view state, int parameter) {
   std::vector<float> values;
-  queue_.run([&] { values = parameters_.read(state, parameter, workshop_->engine); });
+  queue_.run([&] { values = parameters_.read(state, parameter, workshops_.front().engine); });
   return values;
 }
 
 void CpuReplica::write(std::string_view state, int parameter, std::span<const float> values) {
-  queue_.run([&] { parameters_.write(state, parameter, values, workshop_->engine); });
+  queue_.run([&] { parameters_.write(state, parameter, values, workshops_.front().engine); });
 }
 
 void CpuReplica::finish() {

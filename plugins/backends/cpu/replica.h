@@ -1,6 +1,7 @@
 // A network on the CPU: one thread that everything runs on, with an OpenMP team of its own on fixed processors.
 #pragma once
 
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -9,6 +10,7 @@
 #include "executable.h"
 #include "losses.h"
 #include "millrace/executables.h"
+#include "millrace/learning_phases.h"
 #include "parameter_store.h"
 #include "work_queue.h"
 
@@ -21,7 +23,7 @@ namespace millrace::cpu {
 // Fewer samples than compiled for are computed exactly, not padded: the first step with a new count compiles for it.
 class CpuReplica final : public Replica {
  public:
-  CpuReplica(const Network& network, const CompileOptions& options, const std::vector<int>& cores);
+  CpuReplica(const Network& network, const CompileOptions& options, const DeviceOptions& device);
   ~CpuReplica() override;
 
   MemoryPlan memory_plan() const override;
@@ -50,16 +52,22 @@ class CpuReplica final : public Replica {
 
  private:
   std::function<void()> or_give_up(std::function<void()> work) const;
-  void compile(const std::vector<int>& cores);
+  void compile(const DeviceOptions& device);
   void compile_gradient(LayerPort by);
   std::size_t arena_bytes() const;
-  Executable& executable(std::uint32_t count, bool training) { return executable(executables_, count, training); }
-  Executable& executable(Executables<Executable>& among, std::uint32_t count, bool training);
+  Workshop& workshop_of(std::size_t phase);
+  Executable& executable(Executables<Executable>& among, const Executables<Executable>::Use& use);
+  Executable* missed();  // what a replica without a sample would compute: there it meets the others; null: it does not train
   void bind_all();
   void take_inputs(const Batch& batch, std::uint32_t begin, std::uint32_t count);
   void run_losses(const std::vector<LossTerm>& terms);
-  void run_backward(const BucketReady& ready, int& announced);
-  void announce(const BucketReady& ready, int& announced, int node);
+  struct Announcement {
+    BucketReady ready;
+    int buckets = 0;  // so many of the first
+    int next = 0;
+  };
+  void run_backward(Announcement& to);
+  void announce(Announcement& to, int node);  // the buckets that wait for nothing before this node
   std::size_t sum_bytes(std::uint32_t samples) const;
   void begin_sum(const Map& output);  // of zeros, for outputs like this one
   // Runs the views; the output, their weighted sum where there are several.
@@ -70,7 +78,8 @@ class CpuReplica final : public Replica {
   const CompileOptions options_;
   const PixelTable table_;
   ParameterStore parameters_;
-  std::unique_ptr<Workshop> workshop_;
+  const LearningPhases phases_;
+  std::deque<Workshop> workshops_;         // by phase, as far as they have come; the first is that of inference too
   std::vector<Node> nodes_, infer_nodes_;  // of training; of inference, where outputs are kept apart
   std::vector<int> bucket_node_;           // by bucket: the first node of forward, so the last of backward, that it waits for
   Executables<Executable> executables_;
@@ -84,10 +93,13 @@ class CpuReplica final : public Replica {
   std::map<LayerPort, GradientPass> gradients_;
   MemoryRegion arena_;
 
+  std::uint64_t submitted_epoch_ = 0;  // of the last ingest(); the caller's thread
+
   // The state of the present pass; the replica's thread alone.
   Executable* current_ = nullptr;  // null: no samples
   Pass pass_;
-  bool adds_ = false;  // backward adds to the gradients that were kept
+  std::uint64_t epoch_ = 0;  // of the batch
+  bool adds_ = false;        // backward adds to the gradients that were kept
   std::int64_t rows_ = 0;
   LossInputs inputs_;
   Losses losses_;

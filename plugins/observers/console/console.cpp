@@ -112,16 +112,20 @@ class ConsoleObserver final : public RunObserver {
   }
 
   void epoch(const EpochEvent& e) override {
-    const std::string figures = e.reported ? figures_text(e.figures, 4, kFiguresShown) : "no stage reports the loss";
+    const std::string figures = !e.reported         ? "no stage reports the loss"
+                                : e.figures.empty() ? "no images"
+                                                    : figures_text(e.figures, 4, kFiguresShown);
     const std::string stream = e.reported ? fmt::format("  stream {:016x}", e.stream_hash) : "";
     say(fmt::format("{}: epoch {}/{:g}  {}  {:.0f} images/s{}", e.graph, e.epoch, e.epochs, figures, e.images_per_second,
                     stream));
   }
 
   void pass(const PassEvent& e) override {
-    const std::string result = e.reported ? figures_text(e.figures, 4) : fmt::format("{:.0f} images/s", e.images_per_second);
-    say(fmt::format("{}: {:.0f} image{}  {}  {}", e.graph, e.samples, e.samples == 1 ? "" : "s", result,
-                    duration_text(e.seconds)));
+    const std::string images = e.samples == 0 ? "no images" : fmt::format("{:.0f} image{}", e.samples, e.samples == 1 ? "" : "s");
+    const std::string result = !e.reported         ? fmt::format("{:.0f} images/s", e.images_per_second)
+                               : e.figures.empty() ? "nothing was measured"
+                                                   : figures_text(e.figures, 4);
+    say(fmt::format("{}: {}  {}  {}", e.graph, images, result, duration_text(e.seconds)));
   }
 
   void checkpoint(const CheckpointEvent& e) override {

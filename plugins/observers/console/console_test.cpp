@@ -81,6 +81,21 @@ TEST_F(ConsoleObserverTest, SaysEpochsAndPasses) {
             "validate: 130 images  loss 0.5000  mean iou 12.50 %  0.5 s\n");
 }
 
+TEST_F(ConsoleObserverTest, SaysThatNothingWasMeasured) {
+  EXPECT_EQ(said([](RunObserver& observer) {
+              EpochEvent epoch = epoch_event();
+              epoch.figures.clear();
+              observer.epoch(epoch);
+              PassEvent pass = pass_event();
+              pass.figures.clear();
+              observer.pass(pass);
+              pass.samples = 0;
+              observer.pass(pass);
+            }),
+            "train: epoch 1/2  no images  100 images/s  stream 0000000000000abc\n"
+            "validate: 130 images  nothing was measured  0.5 s\nvalidate: no images  nothing was measured  0.5 s\n");
+}
+
 // A loss that explodes would be 22 digits, and one that vanishes none.
 TEST_F(ConsoleObserverTest, SaysFiguresThatDecimalsDoNotShowByTheirSize) {
   const double infinity = std::numeric_limits<double>::infinity();

@@ -1,7 +1,9 @@
 // metrics.jsonl: what a run achieved, for programs to read.
 #include <fmt/format.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <optional>
 
 #include "millrace/json_lines.h"
@@ -32,6 +34,7 @@ class MetricsObserver final : public RunObserver {
   explicit MetricsObserver(const Params& params) : params_(params) {}
 
   void start(const RunStart& e, RunControl& control) override {
+    control_ = &control;
     if (!e.folder.empty()) {
       file_.emplace((e.folder / "metrics.jsonl").string(), [&control](std::string_view text) { control.warn(text); }, e.resumed);
     }
@@ -112,13 +115,23 @@ class MetricsObserver final : public RunObserver {
   void write(JsonLine& line, double elapsed_seconds) {
     const std::string text = line.add("elapsed_seconds", elapsed_seconds).text();
     if (file_) file_->write(text);
-    if (!params_.standard_output) return;
-    fmt::print("{}\n", text);
-    std::fflush(stdout);
+    if (params_.standard_output && !output_is_gone_) print(text + "\n");
+  }
+
+  // Behind a line that was torn no other follows. A reader that has seen enough, as `head`, is no reason for a word; the program
+  // ends with an error for all others, since the stream keeps it.
+  void print(const std::string& line) {
+    errno = 0;
+    if (std::fwrite(line.data(), 1, line.size(), stdout) == line.size() && std::fflush(stdout) == 0) return;
+    output_is_gone_ = true;
+    if (errno == EPIPE) return std::clearerr(stdout);
+    control_->warn(fmt::format("standard output takes no more lines: {}", std::strerror(errno)));
   }
 
   const Params params_;
+  RunControl* control_ = nullptr;
   std::optional<LineFile> file_;  // none in a run without a folder
+  bool output_is_gone_ = false;
 };
 
 MILLRACE_PART { registry.add_observer<MetricsObserver>(); }

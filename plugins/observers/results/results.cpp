@@ -126,6 +126,8 @@ class ResultsObserver final : public RunObserver {
 
   Written read_file() const {
     Written written;
+    std::error_code ignored;
+    if (!std::filesystem::is_regular_file(folder_ / "results.csv", ignored)) return written;  // to read a pipe may take for ever
     std::ifstream file(folder_ / "results.csv");
     std::string line;
     if (!std::getline(file, line)) return written;

@@ -36,6 +36,10 @@ void ClipGradients::describe(StageDescription<Params>& d) {
       .alternative("bound");
 }
 
+void ClipGradients::request(const Params& params, const StageContext&, CompileRequest& request) {
+  if (way_of(params) == Way::global_norm) request.reads_all_gradients = true;
+}
+
 ClipGradients::Way ClipGradients::way_of(const Params& params) {
   return params.value ? Way::value : params.norm ? Way::norm : Way::global_norm;
 }

@@ -23,6 +23,8 @@ namespace millrace {
 // said by `on_nan` of [run]. Reports "gradient_norm" once a step. With global_norm = inf it leaves out such steps and does no
 // more.
 //
+// That norm is one of all gradients, so they are all computed to the end, also those of parameters that no longer learn.
+//
 // By `norm`, the norm of each parameter's gradients by itself: beyond it they are scaled down to it. Each bucket goes on at once,
 // with its gradients written. Gradients whose norm is not finite stay as they are.
 //
@@ -36,6 +38,7 @@ class ClipGradients : public Stage {
     std::optional<double> value;
   };
   static void describe(StageDescription<Params>& d);
+  static void request(const Params& params, const StageContext& context, CompileRequest& request);
   ClipGradients(const Params& params, const StageContext& context);
 
   void open() override;

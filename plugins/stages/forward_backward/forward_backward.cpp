@@ -67,13 +67,13 @@ void ForwardBackward::process(int, Packet packet, Output& output) {
   std::vector<LossTerm> terms = terms_of(packet.weights);
   const Share share = context_.share_of(*batch);
   for (const StageLoss& each : losses_) check_labels(*each.loss, *batch, share.begin, share.count, output_of(each));
-  const std::uint64_t step = batch->step;
   Ref<StepResult> result = make_result(*batch, share, losses_.front().loss, context_);
 
+  const Work work{begin, share.count, batch->step, batch->epoch};
   result->ready = accumulate(batch, share, std::move(terms), *result);
   batch = nullptr;
   send_unfinished(std::move(result), kResult, output);
-  backward(std::move(token), step, {begin, share.count}, output);
+  backward(std::move(token), work, output);
 }
 
 const Shape& ForwardBackward::output_of(const StageLoss& loss) const {
@@ -132,35 +132,37 @@ Ref<Event> ForwardBackward::accumulate(const Ref<Batch>& batch, const Share& sha
   return measured;
 }
 
-void ForwardBackward::backward(Ref<StepToken> token, std::uint64_t step, Work work, Output& output) {
+void ForwardBackward::backward(Ref<StepToken> token, const Work& work, Output& output) {
   Replica& replica = replica_of(context_);
   const std::vector<Bucket>& buckets = replica.buckets();
+  const std::size_t filled_count = filled_buckets(buckets, work.epoch);
   auto emission = std::make_shared<Emission>();
-  emission->left = buckets.size();
-  if (!buckets.empty()) {
+  emission->left = filled_count;
+  if (filled_count > 0) {
     emission->token = std::move(token);
     emission->hold.emplace(output);
   }
-  replica.backward([this, emission, step, work, &buckets, &output, index = context_.replica](int number, Ref<Event> filled) {
-    const Bucket& bucket = buckets[static_cast<std::size_t>(number)];
-    Ref<GradientBucket> gradients = make_ref<GradientBucket>();
-    const bool last = --emission->left == 0;
-    if (last) clock_.watch(filled, work.begin, work.samples);
-    gradients->token = last ? std::exchange(emission->token, nullptr) : emission->token;
-    gradients->step = step;
-    gradients->replica = index;
-    gradients->bucket = number;
-    gradients->buckets = static_cast<int>(buckets.size());
-    gradients->data = bucket.gradients;
-    gradients->elements = bucket.elements;
-    gradients->ready = std::move(filled);
-    Packet packet;
-    packet.payload = std::move(gradients);
-    packet.sequence = step;
-    packet.replica = index;
-    output.emit(kGradients, std::move(packet));
-    if (last) emission->hold.reset();
-  });
+  replica.backward(
+      [this, emission, work, filled_count, &buckets, &output, index = context_.replica](int number, Ref<Event> filled) {
+        const Bucket& bucket = buckets[static_cast<std::size_t>(number)];
+        Ref<GradientBucket> gradients = make_ref<GradientBucket>();
+        const bool last = --emission->left == 0;
+        if (last) clock_.watch(filled, work.begin, work.samples);
+        gradients->token = last ? std::exchange(emission->token, nullptr) : emission->token;
+        gradients->step = work.step;
+        gradients->replica = index;
+        gradients->bucket = number;
+        gradients->buckets = static_cast<int>(filled_count);
+        gradients->data = bucket.gradients;
+        gradients->elements = bucket.elements;
+        gradients->ready = std::move(filled);
+        Packet packet;
+        packet.payload = std::move(gradients);
+        packet.sequence = work.step;
+        packet.replica = index;
+        output.emit(kGradients, std::move(packet));
+        if (last) emission->hold.reset();
+      });
 }
 
 }  // namespace millrace

@@ -13,7 +13,8 @@ namespace millrace {
 // One replica's half of a training step: its share of the batch through the network and back.
 //
 // Ports: "in" takes a Batch; "result" sends one StepResult as soon as the loss is submitted; "gradients" sends a GradientBucket
-// for each of the replica's buckets as backward fills it, last layers first. One instance for each replica.
+// for each of the replica's buckets as backward fills it, last layers first; buckets that no longer learn are left out
+// (Bucket::until_epoch). One instance for each replica.
 //
 // The shares of a batch are those of split(), over the replicas of all processes. A replica's gradient is the sum over its places
 // of weight * d loss / divisor, where the divisor is the whole batch's weight (Packet::weights) for reduction "mean" and 1 for
@@ -46,13 +47,14 @@ class ForwardBackward : public Stage {
 
  private:
   struct Work {
-    std::uint64_t begin, samples;
+    std::uint64_t begin = 0, samples = 0;
+    std::uint64_t step = 0, epoch = 0;
   };
   const Shape& output_of(const StageLoss& loss) const;
   std::int64_t places_of(const StageLoss& loss) const;
   std::vector<LossTerm> terms_of(std::span<const double> weights) const;  // without sums
   Ref<Event> accumulate(const Ref<Batch>& batch, const Share& share, std::vector<LossTerm> terms, StepResult& result);
-  void backward(Ref<StepToken> token, std::uint64_t step, Work work, Output& output);
+  void backward(Ref<StepToken> token, const Work& work, Output& output);
 
   const std::vector<StageLoss> losses_;  // the main one first
   const std::uint32_t micro_batches_;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "millrace/buckets.h"
 #include "millrace/error.h"
 #include "millrace/pattern.h"
 
@@ -15,7 +16,10 @@ void GroupParams::describe(ParamSet<GroupParams>& set) {
   set.add("rule", &P::rule).text("another update rule than the optimizer's; its keys stand in this table too");
   set.add("rate_factor", &P::rate_factor).range(0).text("multiplies the learning rate");
   set.add("decay_factor", &P::decay_factor).range(0).text("multiplies the weight decay");
-  set.add("until_epoch", &P::until_epoch).range(0).unit("epochs").text("from then on they stay as they are; 0: never");
+  set.add("until_epoch", &P::until_epoch)
+      .range(0)
+      .unit("epochs")
+      .text("from then on they stay as they are, and a front of which nothing learns any more has no backward work; 0: never");
 }
 
 namespace {
@@ -55,6 +59,8 @@ Groups::Groups(const std::vector<GroupParams>& groups, const Network& network) {
     owners.push_back(found == groups.end() ? &none : &*found);
     decay_.push_back(parameter.statistic ? 0 : parameter.decay_factor * owners.back()->decay_factor);
     begins.insert(owners.back()->until_epoch);
+    const double until = owners.back()->until_epoch > 0 ? owners.back()->until_epoch : kToTheEnd;
+    learns_until_.push_back(parameter.rate_factor * owners.back()->rate_factor == 0 ? 0 : until);
   }
   for (std::size_t g = 0; g < groups.size(); ++g) {
     bool trains = false;

@@ -34,6 +34,8 @@ class Groups {
   const std::vector<int>& group_of() const { return group_of_; }
   // Indices of the groups that train nothing, since all their parameters are frozen or running statistics.
   const std::vector<std::size_t>& frozen() const { return frozen_; }
+  // For UpdateRule::learns_until: a parameter whose factor is 0 keeps its value.
+  const std::vector<double>& learns_until() const { return learns_until_; }
   // At `epoch` (with fraction). The reference stays valid as long as this object.
   const std::vector<double>& rate_factors(double epoch) const;
 
@@ -45,6 +47,7 @@ class Groups {
   std::vector<int> group_of_;
   std::vector<std::size_t> frozen_;
   std::vector<double> decay_;
+  std::vector<double> learns_until_;
   std::vector<Phase> phases_;  // by `begin`
 };
 

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "millrace/buckets.h"
 #include "millrace/error.h"
 
 namespace millrace {
@@ -36,6 +37,9 @@ TEST(Groups, StopAtTheirEpoch) {
   EXPECT_EQ(groups.rate_factors(1.49), (Factors{1, 2, 1, 1}));
   EXPECT_EQ(groups.rate_factors(1.5), (Factors{1, 2, 0, 1}));
   EXPECT_EQ(groups.rate_factors(3), (Factors{1, 0, 0, 1}));
+  EXPECT_EQ(groups.learns_until(), (Factors{kToTheEnd, 3, 1.5, kToTheEnd}));
+  EXPECT_EQ(Groups({{.match = {"conv1.*"}, .rate_factor = 0, .until_epoch = 2}}, network()).learns_until(),
+            (Factors{0, 0, kToTheEnd, kToTheEnd}));
 }
 
 TEST(Groups, NeverDecayStatistics) {

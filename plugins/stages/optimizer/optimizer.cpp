@@ -84,6 +84,7 @@ void Optimizer::request(const Params& params, const StageContext& context, Compi
   if (!context.network) return;
   const Groups groups(params.groups, *context.network);
   request.update.rate_factor = groups.rate_factors(0);
+  request.update.learns_until = groups.learns_until();
   for (const double factor : groups.decay_factors()) request.update.decay.push_back(params.weight_decay * factor);
   request_rules(params, context, groups, request.update);
 }

@@ -24,14 +24,15 @@ GpuReplica::GpuReplica(std::shared_ptr<Machine> machine, const Network& network,
       network_(network),
       options_(options),
       parameters_(network_, options_),
-      workshop_{network_, options_, parameters_, *machine_, choose_shortcuts()},
+      phases_(network_, options_.request),
       nodes_(fuse(network_, {.backend = "cuda", .outputs = options.request.loss_outputs(network_)})),
       infer_nodes_(fuse(network_, {.backend = "cuda", .outputs = options.request.outputs})),
       most_samples_(std::max(options.train_batch, options.infer_batch)),
       graphs_(options.graphs && !options.time_layers),
       losses_(*machine_, network_, options_.request.losses, most_samples_) {
-  executables_.compile(options_, [this](std::uint32_t samples, bool training) {
-    return std::make_unique<Executable>(workshop_, training ? nodes_ : infer_nodes_, samples, training);
+  workshops_.push_back({phases_.network(0), options_, parameters_, *machine_, choose_shortcuts()});
+  executables_.compile(options_, [this](const auto& use) {
+    return std::make_unique<Executable>(workshop_of(use.phase), use.training ? nodes_ : infer_nodes_, use.samples, use.training);
   });
   refuse_request();
   parameters_.finish_planning(*machine_);
@@ -70,8 +71,8 @@ void GpuReplica::rebind(std::size_t arena_bytes) {
   });
 }
 
-Executable& GpuReplica::executable(std::uint32_t count, bool training) {
-  const auto [made, is_new] = executables_.get(count, training, [this] { drain(); });
+Executable& GpuReplica::executable(const Executables<Executable>::Use& use) {
+  const auto [made, is_new] = executables_.get(use, [this] { drain(); });
   if (!is_new) return made;
   if (made.arena_bytes() > arena_.bytes()) {  // a library may want more workspace for fewer samples, but hardly ever does
     drain();
@@ -113,8 +114,9 @@ void GpuReplica::run_ingest(const Executable& to, const StagedBatch& batch, cons
 void GpuReplica::ingest(Ref<Batch> batch, std::uint32_t begin, std::uint32_t count) {
   current_ = nullptr;
   first_sample_ = batch->first_slot + begin;
+  announced_ = static_cast<int>(filled_buckets(buckets(), batch->epoch));
   if (count == 0) return;
-  Executable& network = executable(count, true);
+  Executable& network = executable({count, true, phases_.at(batch->epoch)});
   staged_ = staging_->load(*compute_, batch, begin, count);
   const StepTrace::Piece piece(trace_.get(), *compute_, "compute", "ingest");
   network.begin(*compute_);
@@ -201,11 +203,9 @@ void GpuReplica::record_backward(Executable& network) {
 void GpuReplica::pass_backward(Executable& network, const std::function<void(int bucket)>& filled) {
   int announced = 0;
   network.backward(*compute_, [&](int node) {
-    while (announced < static_cast<int>(bucket_node_.size()) && bucket_node_[static_cast<std::size_t>(announced)] >= node) {
-      filled(announced++);
-    }
+    while (announced < announced_ && bucket_node_[static_cast<std::size_t>(announced)] >= node) filled(announced++);
   });
-  while (announced < static_cast<int>(bucket_node_.size())) filled(announced++);
+  while (announced < announced_) filled(announced++);
 }
 
 // What update_ does next with the gradients comes behind the sum.
@@ -225,13 +225,13 @@ void GpuReplica::backward(BucketReady ready) {
   const bool adds = std::exchange(adds_, false);
   compute_->wait(added_);
   const auto announce = [&](int bucket, Ref<Mark> mark) {
-    filled_[static_cast<std::size_t>(bucket)] = mark;
+    std::fill(filled_.begin() + bucket, filled_.end(), mark);  // those that are left out too
     ready(bucket, adds ? add_kept(bucket, mark) : std::move(mark));
   };
   if (current_ == nullptr) {
     parameters_.zero_gradients(*compute_);
     const Ref<Mark> mark = compute_->mark();
-    for (int bucket = 0; bucket < static_cast<int>(filled_.size()); ++bucket) announce(bucket, mark);
+    for (int bucket = 0; bucket < announced_; ++bucket) announce(bucket, mark);
     return;
   }
   Executable& network = *current_;
@@ -243,7 +243,7 @@ void GpuReplica::backward(BucketReady ready) {
     return;
   }
   compute_->launch(*network.recorded_backward);
-  for (int bucket = 0; bucket < static_cast<int>(filled_.size()); ++bucket) {
+  for (int bucket = 0; bucket < announced_; ++bucket) {
     announce(bucket, network.recorded_buckets[static_cast<std::size_t>(bucket)]);
   }
 }
@@ -307,7 +307,7 @@ Ref<Event> GpuReplica::infer(Ref<Batch> batch, std::uint32_t begin, std::uint32_
   const std::span<const View> looks = views.empty() ? std::span<const View>(&plain, 1) : views;
   check_views(network_, looks);
   const bool one = is_one_view(looks);
-  Executable& network = executable(count, false);
+  Executable& network = executable({count, false});
   staged_ = staging_->load(*compute_, batch, begin, count);
   read_ = one ? network.output() : begin_sum(network.output());
   inferred_ = &network;

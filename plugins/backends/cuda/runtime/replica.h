@@ -12,12 +12,14 @@
 // update, whose arguments change, stay outside.
 #pragma once
 
+#include <deque>
 #include <memory>
 #include <vector>
 
 #include "executable.h"
 #include "losses.h"
 #include "millrace/executables.h"
+#include "millrace/learning_phases.h"
 #include "parameter_store.h"
 #include "staging.h"
 #include "trace.h"
@@ -56,7 +58,8 @@ class GpuReplica final : public Replica {
   void finish() override;
 
  private:
-  Executable& executable(std::uint32_t count, bool training);
+  Workshop& workshop_of(std::size_t phase);
+  Executable& executable(const Executables<Executable>::Use& use);
   void rebind(std::size_t arena_bytes);
   void run_ingest(const Executable& to, const StagedBatch& batch, const View& view);
   Ref<Event> measure_result(const std::shared_ptr<const Loss>& loss, StepSums& sums);
@@ -83,7 +86,8 @@ class GpuReplica final : public Replica {
   const Network network_;
   const CompileOptions options_;
   ParameterStore parameters_;
-  Workshop workshop_;
+  const LearningPhases phases_;
+  std::deque<Workshop> workshops_;         // by phase, as far as they have come; the first is that of inference too
   std::vector<Node> nodes_, infer_nodes_;  // of training; of inference, where outputs are kept apart
   std::vector<int> bucket_node_;           // by bucket: the first node of forward, so the last of backward, that it waits for
   Executables<Executable> executables_;
@@ -106,6 +110,7 @@ class GpuReplica final : public Replica {
   Executable* current_ = nullptr;  // null: no samples
   StagedBatch staged_;
   std::uint64_t first_sample_ = 0;
+  int announced_ = 0;               // buckets that its backward fills
   Map read_;                        // what logits() reads; without data: nothing
   Executable* inferred_ = nullptr;  // what read_outputs() reads; null: nothing
 };

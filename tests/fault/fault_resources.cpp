@@ -1,0 +1,161 @@
+// A library for LD_PRELOAD that counts a program's requests to the system of one kind, and refuses one of them:
+//
+// clang-format off
+//   FAULT_RESOURCES        memory (malloc and its relatives), thread (pthread_create), file (open, fopen) or map (mmap); else nothing
+//   FAULT_RESOURCES_AT     which one, from 1; 0: none
+//   FAULT_RESOURCES_COUNT  a file for the number of requests, written at the end of each process
+// clang-format on
+//
+// What the C library asks of itself is not seen, and what oneDNN asks is not refused: it crashes then, whoever uses it.
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+// dlsym() itself asks for memory.
+extern "C" {
+void* __libc_malloc(std::size_t bytes);                           // NOLINT(bugprone-reserved-identifier): the C library's names
+void* __libc_calloc(std::size_t count, std::size_t bytes);        // NOLINT(bugprone-reserved-identifier)
+void* __libc_realloc(void* memory, std::size_t bytes);            // NOLINT(bugprone-reserved-identifier)
+void* __libc_memalign(std::size_t alignment, std::size_t bytes);  // NOLINT(bugprone-reserved-identifier)
+}
+
+namespace {
+
+#define CALLER __builtin_return_address(0)
+
+enum class Kind { none, memory, thread, file, map };
+
+Kind watched = Kind::none;
+long refused = 0;
+std::atomic<long> count{0};
+
+__attribute__((constructor)) void read_environment() {
+  const char* const kind = std::getenv("FAULT_RESOURCES");
+  const char* const at = std::getenv("FAULT_RESOURCES_AT");
+  if (kind == nullptr) return;
+  refused = at == nullptr ? 0 : std::strtol(at, nullptr, 10);
+  if (std::strcmp(kind, "memory") == 0) watched = Kind::memory;
+  if (std::strcmp(kind, "thread") == 0) watched = Kind::thread;
+  if (std::strcmp(kind, "file") == 0) watched = Kind::file;
+  if (std::strcmp(kind, "map") == 0) watched = Kind::map;
+}
+
+__attribute__((destructor)) void write_count() {
+  const char* const path = std::getenv("FAULT_RESOURCES_COUNT");
+  if (path == nullptr || watched == Kind::none) return;
+  watched = Kind::none;
+  const int file = ::open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  char text[32];
+  const int length = std::snprintf(text, sizeof text, "%ld\n", count.load());
+  if (file < 0 || ::write(file, text, static_cast<std::size_t>(length)) != length) return;
+  ::close(file);
+}
+
+bool is_of_onednn(const void* caller) {
+  Dl_info info{};
+  return ::dladdr(caller, &info) != 0 && info.dli_fname != nullptr && std::strstr(info.dli_fname, "libdnnl") != nullptr;
+}
+
+// The caller of the function that asks.
+bool refuses(Kind kind, const void* caller) { return kind == watched && ++count == refused && !is_of_onednn(caller); }
+
+template <class Function>
+Function* real(const char* name) {
+  return reinterpret_cast<Function*>(::dlsym(RTLD_NEXT, name));
+}
+
+int no_file() {
+  errno = EMFILE;
+  return -1;
+}
+
+void* no_memory() {
+  errno = ENOMEM;
+  return nullptr;
+}
+
+mode_t mode_of(int flags, va_list arguments) {
+  return (flags & (O_CREAT | O_TMPFILE)) != 0 ? static_cast<mode_t>(va_arg(arguments, int)) : 0;
+}
+
+}  // namespace
+
+extern "C" {
+
+void* malloc(std::size_t bytes) { return refuses(Kind::memory, CALLER) ? no_memory() : __libc_malloc(bytes); }
+void* calloc(std::size_t of, std::size_t bytes) { return refuses(Kind::memory, CALLER) ? no_memory() : __libc_calloc(of, bytes); }
+void* realloc(void* memory, std::size_t bytes) {
+  return refuses(Kind::memory, CALLER) ? no_memory() : __libc_realloc(memory, bytes);
+}
+void* memalign(std::size_t alignment, std::size_t bytes) {
+  return refuses(Kind::memory, CALLER) ? no_memory() : __libc_memalign(alignment, bytes);
+}
+void* aligned_alloc(std::size_t alignment, std::size_t bytes) {
+  return refuses(Kind::memory, CALLER) ? no_memory() : __libc_memalign(alignment, bytes);
+}
+int posix_memalign(void** memory, std::size_t alignment, std::size_t bytes) {
+  if (refuses(Kind::memory, CALLER)) return ENOMEM;
+  *memory = __libc_memalign(alignment, bytes);
+  return *memory == nullptr ? ENOMEM : 0;
+}
+
+int pthread_create(pthread_t* thread, const pthread_attr_t* attributes, void* (*start)(void*), void* argument) {
+  if (refuses(Kind::thread, CALLER)) return EAGAIN;
+  static auto* const create = real<decltype(pthread_create)>("pthread_create");
+  return create(thread, attributes, start, argument);
+}
+
+#define FAULT_OPEN(name)                                                           \
+  int name(const char* path, int flags, ...) {                                     \
+    va_list arguments;                                                             \
+    va_start(arguments, flags);                                                    \
+    const mode_t mode = mode_of(flags, arguments);                                 \
+    va_end(arguments);                                                             \
+    static auto* const open_file = real<int(const char*, int, ...)>(#name);        \
+    return refuses(Kind::file, CALLER) ? no_file() : open_file(path, flags, mode); \
+  }
+FAULT_OPEN(open)
+FAULT_OPEN(open64)
+
+#define FAULT_OPENAT(name)                                                                 \
+  int name(int folder, const char* path, int flags, ...) {                                 \
+    va_list arguments;                                                                     \
+    va_start(arguments, flags);                                                            \
+    const mode_t mode = mode_of(flags, arguments);                                         \
+    va_end(arguments);                                                                     \
+    static auto* const open_file = real<int(int, const char*, int, ...)>(#name);           \
+    return refuses(Kind::file, CALLER) ? no_file() : open_file(folder, path, flags, mode); \
+  }
+FAULT_OPENAT(openat)
+FAULT_OPENAT(openat64)
+
+#define FAULT_FOPEN(name)                                                            \
+  FILE* name(const char* path, const char* mode) {                                   \
+    static auto* const open_file = real<FILE*(const char*, const char*)>(#name);     \
+    return refuses(Kind::file, CALLER) ? no_file(), nullptr : open_file(path, mode); \
+  }
+FAULT_FOPEN(fopen)
+FAULT_FOPEN(fopen64)
+
+#define FAULT_MMAP(name, offset_type)                                                                     \
+  void* name(void* address, std::size_t bytes, int protection, int flags, int file, offset_type offset) { \
+    static auto* const map = real<void*(void*, std::size_t, int, int, int, offset_type)>(#name);          \
+    if (refuses(Kind::map, CALLER)) {                                                                     \
+      errno = ENOMEM;                                                                                     \
+      return MAP_FAILED;                                                                                  \
+    }                                                                                                     \
+    return map(address, bytes, protection, flags, file, offset);                                          \
+  }
+FAULT_MMAP(mmap, off_t)
+FAULT_MMAP(mmap64, off64_t)
+
+}  // extern "C"
