@@ -8,6 +8,7 @@
 
 #include "data_set.h"
 #include "millrace/error.h"
+#include "millrace/text.h"
 #include "verbs.h"
 
 namespace millrace {
@@ -21,11 +22,6 @@ bool is_entry(const Json& line) {
   };
   return line.is_object() && all({"graph", "path", "member", "stage", "cause"}, &Json::is_string) &&
          all({"epoch", "position", "index", "attempt"}, &Json::is_number_unsigned);
-}
-
-// A name as a ledger has it: bytes that are no UTF-8 are replaced.
-std::string in_ledger(const std::string& name) {
-  return Json::parse(Json(name).dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 // The numbered line of a ledger, from 1.
@@ -46,18 +42,18 @@ Json read_ledger(const std::string& path, std::int64_t number) {
 
 int replay_verb(int count, const char* const* arguments) {
   DataSetOptions options;
-  std::string line_text = "1";
+  std::string line_number = "1";
   std::vector<std::string> rest;
   Arguments reader(
       "pipeline-data replay", "LEDGER [options]",
       "Repeats what a run did with one bad sample: the same draws, the same stages. The pipeline is the one beside the\n"
       "ledger (pipeline.toml in the run's folder) unless --pipeline names another. Exit code 3 when it is bad still.");
-  reader.option("--line", "N", "which line of the ledger (1)", line_text)
+  reader.option("--line", "N", "which line of the ledger (1)", line_number)
       .option("--pipeline", "FILE", "instead of the run's own", options.file)
       .repeated("--set", "KEY=VALUE", "change a key of the file", options.overrides);
   if (!reader.read(count, arguments, rest)) return 0;
   const std::string ledger = only_file(rest, "pipeline-data replay");
-  const Json entry = read_ledger(ledger, integer("--line", line_text, 1, std::int64_t{1} << 40));
+  const Json entry = read_ledger(ledger, integer("--line", line_number, 1, std::int64_t{1} << 40));
   if (options.file.empty()) options.file = (std::filesystem::path(ledger).parent_path() / "pipeline.toml").string();
   options.graph = entry["graph"];
   const DataSet data(options, DataSet::Stages::images);
@@ -67,7 +63,7 @@ int replay_verb(int count, const char* const* arguments) {
     fail(ErrorKind::data, "the source has {} samples now, not one with index {}", data.line().source().size(), index);
   Sample sample;
   data.load({std::max<std::uint64_t>(epoch, 1) - 1, position, index, entry["attempt"]}, DataLine::Depth::decoded, sample);
-  if (in_ledger(sample.url) != url || in_ledger(sample.member) != member) {
+  if (utf8_text(sample.url) != url || utf8_text(sample.member) != member) {
     Sample then;
     then.url = url;
     then.member = member;
@@ -75,9 +71,9 @@ int replay_verb(int count, const char* const* arguments) {
          index, sample.place(), then.place());
   }
   fmt::print("sample    {}\n", sample.place());
-  fmt::print("was       {} ({})\n", entry["cause"].get<std::string>(), entry["stage"].get<std::string>());
+  fmt::print("was       {} ({})\n", line_text(entry["cause"].get<std::string>()), line_text(entry["stage"].get<std::string>()));
   if (sample.fault) {
-    fmt::print("is        {} ({})\n", sample.fault->cause, sample.fault->stage);
+    fmt::print("is        {} ({})\n", line_text(sample.fault->cause), sample.fault->stage);
     return exit_code(ErrorKind::content);
   }
   fmt::print("is        in order: {}{}\n", to_string(sample.image().shape),
