@@ -8,6 +8,7 @@
 #include "millrace/plugin.h"
 #include "millrace/random.h"
 #include "millrace/sample.h"
+#include "millrace/text.h"
 
 namespace millrace {
 
@@ -66,6 +67,40 @@ bool Extensions::match(std::string_view name) const {
 }
 
 std::string Extensions::text() const { return fmt::format("{}", fmt::join(names_, ", ")); }
+
+bool seems_to_be_an_image(std::string_view name) {
+  static const Extensions others(
+      {"avif", "bmp", "gif", "heic", "heif", "jfif", "jp2", "jpe", "jxl", "pbm", "pgm", "ppm", "tga", "tif", "tiff", "webp"});
+  if (others.match(name)) return true;
+  name.remove_prefix(name.rfind('/') + 1);  // npos + 1 is 0
+  std::string small(name);
+  std::transform(small.begin(), small.end(), small.begin(), lower);
+  const auto has = [&](std::string_view ending) { return small.find(ending, 1) != small.npos; };
+  const bool is_bare = small.find('.', 1) == small.npos && small.find_first_of("0123456789") != small.npos;
+  return is_bare || has(".jpg") || has(".jpeg") || has(".png");
+}
+
+void LeftOut::add(const Reason& reason, std::string_view example, std::uint64_t count) {
+  if (count == 0) return;
+  const auto known = std::find_if(entries_.begin(), entries_.end(), [&](const Entry& e) { return e.reason.one == reason.one; });
+  if (known != entries_.end()) {
+    known->count += count;
+  } else {
+    entries_.push_back({reason, std::string(example), count});
+  }
+}
+
+std::string LeftOut::list() const {
+  std::string text;
+  for (const Entry& entry : entries_) {
+    if (!text.empty()) text += "; ";
+    text += fmt::format("{} {}, {}'{}'", entry.count, entry.count == 1 ? entry.reason.one : entry.reason.several,
+                        entry.count == 1 ? "" : "such as ", line_text(entry.example));
+  }
+  return text;
+}
+
+std::string LeftOut::text(std::string_view where) const { return fmt::format("left out of '{}': {}", line_text(where), list()); }
 
 std::uint64_t PathList::folder_number(std::string_view folder) {
   if (folder == folders_.back()) return folders_.size() - 1;
@@ -126,7 +161,25 @@ ClassNumbers::ClassNumbers(std::vector<std::string> given) : given_(!given.empty
   }
 }
 
+std::string classes_without(std::string_view what, const std::vector<std::string>& classes,
+                            const std::vector<std::uint64_t>& counts, std::string_view where) {
+  std::uint64_t lacking = 0;
+  std::size_t first = 0;
+  for (std::size_t label = classes.size(); label-- > 0;) {
+    if (counts[label] > 0) continue;
+    ++lacking;
+    first = label;
+  }
+  if (lacking == 0) return {};
+  const std::string name = line_text(classes[first]);
+  if (lacking == 1 && first == 0 && name == "0" && classes.size() > 1)
+    return fmt::format("class '0' has no {} in '{}', and all others have some: do its labels begin with 1?", what, where);
+  if (lacking == 1) return fmt::format("class '{}' has no {} in '{}'", name, what, where);
+  return fmt::format("{} of the {} classes have no {} in '{}', such as '{}'", lacking, classes.size(), what, where, name);
+}
+
 std::int32_t ClassNumbers::add(std::string_view name) {
+  if (!is_utf8(name)) return add(utf8_text(name));
   const auto known = numbers_.find(name);
   if (known != numbers_.end()) return known->second;
   if (given_) return -1;

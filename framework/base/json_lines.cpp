@@ -1,6 +1,7 @@
 #include "millrace/json_lines.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,15 +13,33 @@
 #include <iterator>
 #include <utility>
 
+#include "base/characters.h"
 #include "base/durable.h"
 #include "base/json.h"
 #include "base/secrets.h"
 #include "millrace/error.h"
+#include "millrace/text.h"
 
 namespace millrace {
 namespace {
 
-std::string dumped(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
+// What a library leaves as it is and could control a terminal, in JSON's own way: \u009b.
+std::string without_controls(const std::string& quoted) {
+  std::string out;
+  for (std::string_view rest = quoted; !rest.empty();) {
+    const Character character = first_character(rest);
+    if (upsets_terminal(character.code)) {
+      fmt::format_to(std::back_inserter(out), "\\u{:04x}", static_cast<unsigned>(character.code));
+    } else {
+      out += rest.substr(0, character.bytes);
+    }
+    rest.remove_prefix(character.bytes);
+  }
+  return out;
+}
+
+std::string dumped(const Json& value) { return value.dump(); }
+std::string dumped(std::string_view text) { return without_controls(Json(utf8_text(text)).dump()); }
 
 void cut_incomplete_line(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -39,9 +58,9 @@ JsonLine& JsonLine::append(std::string_view name, const std::string& value) {
 }
 
 JsonLine& JsonLine::add(std::string_view name, std::string_view value) {
-  return append(name, dumped(without_secrets(std::string(value))));
+  return append(name, dumped(std::string_view(without_secrets(std::string(value)))));
 }
-JsonLine& JsonLine::add(std::string_view name, double value) { return append(name, dumped(value)); }
+JsonLine& JsonLine::add(std::string_view name, double value) { return append(name, dumped(Json(value))); }
 JsonLine& JsonLine::add(std::string_view name, bool value) { return append(name, value ? "true" : "false"); }
 
 LineFile::LineFile(const std::string& path, Warn warn, bool append) : path_(path), warn_(std::move(warn)) {

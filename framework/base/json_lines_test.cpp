@@ -31,7 +31,8 @@ TEST(JsonLine, KeepsItsMembersInOrderAndTheirTypes) {
 }
 
 TEST(JsonLine, ReplacesWhatJsonCannotHold) {
-  EXPECT_EQ(JsonLine().add("path", std::string("a\xff.jpg")).text(), "{\"path\":\"a\xef\xbf\xbd.jpg\"}");
+  EXPECT_EQ(JsonLine().add("path", std::string("a\xff.jpg")).text(), "{\"path\":\"a\\\\xff.jpg\"}");
+  EXPECT_EQ(JsonLine().add("path", std::string("a\x1b\x7f\xc2\x9b.jpg")).text(), "{\"path\":\"a\\u001b\\u007f\\u009b.jpg\"}");
   EXPECT_EQ(JsonLine().add("loss", std::numeric_limits<double>::quiet_NaN()).text(), R"({"loss":null})");
 }
 

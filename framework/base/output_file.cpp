@@ -12,29 +12,16 @@
 #include <iterator>
 #include <utility>
 
+#include "base/characters.h"
 #include "base/durable.h"
 #include "millrace/error.h"
 #include "millrace/run.h"
+#include "millrace/text.h"
 
 namespace millrace {
 namespace {
 
 constexpr std::size_t kBuffer = std::size_t{1} << 18;
-
-// Of the character that the text begins with; 0 where it is no UTF-8 (RFC 3629, section 4).
-std::size_t character_bytes(std::string_view text) {
-  const auto byte = [&](std::size_t at) { return at < text.size() ? static_cast<unsigned char>(text[at]) : 0U; };
-  const unsigned first = byte(0), second = byte(1);
-  if (first < 0x80) return 1;
-  const std::size_t length = first < 0xc2 ? 0 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 0;
-  const unsigned least = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
-  const unsigned most = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
-  if (length == 0 || second < least || second > most) return 0;
-  for (std::size_t at = 2; at < length; ++at) {
-    if (byte(at) < 0x80 || byte(at) > 0xbf) return 0;
-  }
-  return length;
-}
 
 // What is there of a folder that is yet to be made.
 std::filesystem::path nearest_folder(std::filesystem::path folder) {
@@ -170,6 +157,7 @@ std::string output_path(const StageContext& context, std::string_view key, const
 }
 
 void append_csv(std::string& line, std::string_view field) {
+  if (!is_utf8(field)) return append_csv(line, utf8_text(field));
   if (field.find_first_of(",\"\r\n") == std::string_view::npos) {
     line += field;
     return;
@@ -180,19 +168,17 @@ void append_csv(std::string& line, std::string_view field) {
 }
 
 void append_json(std::string& line, std::string_view text) {
+  if (!is_utf8(text)) return append_json(line, utf8_text(text));
   line += '"';
-  for (std::size_t at = 0; at < text.size();) {
-    const auto byte = static_cast<unsigned char>(text[at]);
-    const std::size_t length = character_bytes(text.substr(at));
-    if (length == 0) {
-      line += "\xef\xbf\xbd";
-    } else if (byte < ' ') {
-      fmt::format_to(std::back_inserter(line), "\\u{:04x}", byte);
+  while (!text.empty()) {
+    const Character character = first_character(text);
+    if (upsets_terminal(character.code)) {
+      fmt::format_to(std::back_inserter(line), "\\u{:04x}", static_cast<unsigned>(character.code));
     } else {
-      if (byte == '"' || byte == '\\') line += '\\';
-      line += text.substr(at, length);
+      if (text.front() == '"' || text.front() == '\\') line += '\\';
+      line += text.substr(0, character.bytes);
     }
-    at += std::max<std::size_t>(length, 1);
+    text.remove_prefix(character.bytes);
   }
   line += '"';
 }

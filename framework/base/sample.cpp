@@ -10,6 +10,7 @@
 #include "base/slot_hash.h"
 #include "millrace/centre.h"
 #include "millrace/error.h"
+#include "millrace/text.h"
 
 namespace millrace {
 
@@ -212,7 +213,7 @@ void Sample::apply_pending(ImageShape window) {
   set_image(out, record.to_stored());
 }
 
-std::string Sample::place() const { return member.empty() ? url : url + ": " + member; }
+std::string Sample::place() const { return line_text(member.empty() ? url : url + ": " + member); }
 
 void Sample::reset(const SampleKey& new_key, Image slot, const TargetSpec& target, Image target_slot) {
   key = new_key;

@@ -12,6 +12,17 @@ namespace {
 
 }  // namespace
 
+void Storage::list_without(const std::string& url, const std::function<bool(std::string_view name)>& leaves_out,
+                           const std::function<void(Object)>& found) {
+  list(url, [&](Object object) {
+    const std::string_view name = object.name;
+    for (std::size_t end = name.find('/'); end < name.size(); end = name.find('/', end + 1)) {
+      if (leaves_out(name.substr(0, end))) return;
+    }
+    if (!leaves_out(name)) found(std::move(object));
+  });
+}
+
 std::unique_ptr<Storage::Writer> Storage::write(const std::string& url) { only_reads(url); }
 
 void Storage::remove(const std::string& url) { only_reads(url); }

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "config/expression.h"
+#include "millrace/text.h"
 #include "network/variables.h"
 
 namespace millrace {
@@ -147,6 +148,12 @@ std::optional<Override> apply_override(const std::string& option, bool is_one_of
   if (equals != std::string::npos) made.path = split_path(std::string_view(option).substr(0, equals));
   if (made.path.empty()) {
     errors.add(at, fmt::format("expected key.path=value, found '{}'", option));
+    return std::nullopt;
+  }
+  if (!is_utf8(option)) {
+    errors.add(at,
+               fmt::format("'{}' is no UTF-8, and pipeline files hold nothing else: rename what it names, or give a link to it",
+                           line_text(option)));
     return std::nullopt;
   }
   std::string mistake;

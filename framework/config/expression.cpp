@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "config/arithmetic.h"
+#include "millrace/text.h"
 
 namespace millrace {
 
@@ -60,8 +61,9 @@ std::optional<Value> find(const std::string& path, const Position& at, const Sco
   if (!path.starts_with(kEnvironment)) return scope.find(path, at, errors);
   if (scope.keeps_environment()) return Value(fmt::format("${{{}}}", path), at);
   const std::string name = path.substr(kEnvironment.size());
-  if (const char* text = std::getenv(name.c_str())) return Value(text, at);
-  errors.add(at, fmt::format("'${{{}}}': the environment variable {} is not set", path, name));
+  if (const char* text = std::getenv(name.c_str()); text != nullptr && is_utf8(text)) return Value(text, at);
+  const char* const what = std::getenv(name.c_str()) == nullptr ? "not set" : "no UTF-8, and pipeline files hold nothing else";
+  errors.add(at, fmt::format("'${{{}}}': the environment variable {} is {}", path, name, what));
   return std::nullopt;
 }
 

@@ -90,8 +90,8 @@ struct BestSaved {
 class Session {
  public:
   // Makes everything, in an order in which mistakes are found before anything expensive is done. Sources are opened (they list
-  // their samples). No sample is read, unless a loss asks for numbers that depend on the data (run/median_weights.h). `pipeline`
-  // and `registry` must outlive the session.
+  // their samples). No sample is read but a few label images (run/label_values.h), and all where a loss asks for numbers that
+  // depend on the data (run/median_weights.h). `pipeline` and `registry` must outlive the session.
   Session(const Pipeline& pipeline, const Registry& registry, SessionOptions options);
   ~Session();
 

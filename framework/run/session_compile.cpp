@@ -7,6 +7,7 @@
 #include "millrace/split.h"
 #include "run/batch_size.h"
 #include "run/batch_statistics.h"
+#include "run/label_values.h"
 #include "run/median_weights.h"
 #include "run/session.h"
 #include "run/wire.h"
@@ -78,6 +79,8 @@ void Session::warn_of_graphs() {
     const GraphPlan& plan = build->plan();
     const std::string lack = build->lack_of_classes(*builds_.front());
     if (!lack.empty()) observers_.warn(lack);
+    std::string values = warning_of_label_values(*build, static_cast<std::uint64_t>(pipeline_.run.seed));
+    if (!values.empty()) observers_.warn(std::move(values));
     if (plan.every.empty() || !loses_results(plan)) continue;
     observers_.warn(
         fmt::format("{}: no stage of [{}] reports or writes what the network makes of its images; put 'metrics' into its flow",

@@ -3,34 +3,28 @@
 
 #include <map>
 #include <mutex>
-#include <nlohmann/json.hpp>
 
 #include "counter.h"
 #include "data_set.h"
 #include "millrace/error.h"
+#include "millrace/json_lines.h"
 #include "millrace/standard_error.h"
+#include "run/label_values.h"
 #include "stop_signal.h"
 #include "verbs.h"
 
 namespace millrace {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 std::string ledger_line(const Sample& sample, const std::string& graph) {
-  const Json line = {{"graph", graph},
-                     {"path", sample.url},
-                     {"member", sample.member},
-                     {"offset", sample.offset},
-                     {"stage", sample.fault->stage},
-                     {"cause", sample.fault->cause},
-                     {"action", "checked"},
-                     {"epoch", sample.key.epoch + 1},
-                     {"position", sample.key.position},
-                     {"index", sample.key.index},
-                     {"attempt", sample.key.attempt}};
-  return line.dump(-1, ' ', false, Json::error_handler_t::replace);
+  JsonLine line;
+  line.add("graph", graph).add("path", sample.url).add("member", sample.member).add("offset", sample.offset);
+  line.add("stage", sample.fault->stage).add("cause", sample.fault->cause).add("action", "checked");
+  line.add("epoch", sample.key.epoch + 1).add("position", sample.key.position).add("index", sample.key.index);
+  return line.add("attempt", sample.key.attempt).text();
 }
+
+constexpr std::uint64_t kLabelImages = 1000;  // that are looked at for values without a class
 
 using Lines = std::map<std::uint64_t, std::string>;  // by index, so that the list is the same every time
 
@@ -70,6 +64,8 @@ int check_verb(int count, const char* const* arguments) {
   options.file = only_file(rest, "pipeline-data check");
   install_signal_handlers();
   const DataSet data(options, DataSet::Stages::images);
+  const std::string values = warning_of_label_values(data.build(), data.context().seed, kLabelImages);
+  if (!values.empty()) print_to_stderr("warning: {}\n", values);
   Lines bad;
   try {
     find_bad(data, options.thread_count(), bad);

@@ -31,7 +31,8 @@ void Counter::add() {
   const std::uint64_t done = ++done_;
   std::int64_t last = shown_, now = milliseconds();
   if (now - last < pause_ || !shown_.compare_exchange_strong(last, now)) return;
-  print_to_stderr("{}{} {} of {}{}", terminal_ ? "\r\033[K" : "", what_, done, of_, terminal_ ? "" : "\n");
+  if (terminal_) return print_to_stderr("\r\033[K{} {} of {}", what_, done, of_);
+  print_to_stderr("{} {} of {}\n", what_, done, of_);
 }
 
 }  // namespace millrace

@@ -10,6 +10,7 @@
 
 #include "millrace/error.h"
 #include "millrace/standard_error.h"
+#include "millrace/text.h"
 
 namespace millrace {
 
@@ -95,7 +96,7 @@ DataSet::DataSet(const DataSetOptions& options, Stages stages) {
 
 std::string DataSet::class_name(std::int32_t label) const {
   const std::vector<std::string> classes = line_->order().classes();
-  if (label >= 0 && static_cast<std::size_t>(label) < classes.size()) return classes[static_cast<std::size_t>(label)];
+  if (label >= 0 && static_cast<std::size_t>(label) < classes.size()) return line_text(classes[static_cast<std::size_t>(label)]);
   return label < 0 ? "no label" : fmt::format("label {}", label);
 }
 

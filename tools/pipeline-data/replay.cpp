@@ -9,6 +9,7 @@
 #include "base/secrets.h"
 #include "data_set.h"
 #include "millrace/error.h"
+#include "millrace/text.h"
 #include "verbs.h"
 
 namespace millrace {
@@ -24,10 +25,8 @@ bool is_entry(const Json& line) {
          all({"epoch", "position", "index", "attempt"}, &Json::is_number_unsigned);
 }
 
-// A name as a ledger has it: without bytes that are no UTF-8, and passwords in URLs.
-std::string in_ledger(const std::string& name) {
-  return Json::parse(Json(without_secrets(name)).dump(-1, ' ', false, Json::error_handler_t::replace));
-}
+// A name as a ledger has it: as text, without passwords in URLs.
+std::string in_ledger(const std::string& name) { return utf8_text(without_secrets(name)); }
 
 // The numbered line of a ledger, from 1.
 Json read_ledger(const std::string& path, std::int64_t number) {
@@ -47,18 +46,18 @@ Json read_ledger(const std::string& path, std::int64_t number) {
 
 int replay_verb(int count, const char* const* arguments) {
   DataSetOptions options;
-  std::string line_text = "1";
+  std::string line_number = "1";
   std::vector<std::string> rest;
   Arguments reader(
       "pipeline-data replay", "LEDGER [options]",
       "Repeats what a run did with one bad sample: the same draws, the same stages. The pipeline is the one beside the\n"
       "ledger (pipeline.toml in the run's folder) unless --pipeline names another. Exit code 3 when it is bad still.");
-  reader.option("--line", "N", "which line of the ledger (1)", line_text)
+  reader.option("--line", "N", "which line of the ledger (1)", line_number)
       .option("--pipeline", "FILE", "instead of the run's own", options.file)
       .repeated("--set", "KEY=VALUE", "change a key of the file", options.overrides);
   if (!reader.read(count, arguments, rest)) return 0;
   const std::string ledger = only_file(rest, "pipeline-data replay");
-  const Json entry = read_ledger(ledger, integer("--line", line_text, 1, std::int64_t{1} << 40));
+  const Json entry = read_ledger(ledger, integer("--line", line_number, 1, std::int64_t{1} << 40));
   if (options.file.empty()) options.file = (std::filesystem::path(ledger).parent_path() / "pipeline.toml").string();
   options.graph = entry["graph"];
   const DataSet data(options, DataSet::Stages::images);
@@ -76,9 +75,9 @@ int replay_verb(int count, const char* const* arguments) {
          index, sample.place(), then.place());
   }
   fmt::print("sample    {}\n", sample.place());
-  fmt::print("was       {} ({})\n", entry["cause"].get<std::string>(), entry["stage"].get<std::string>());
+  fmt::print("was       {} ({})\n", line_text(entry["cause"].get<std::string>()), line_text(entry["stage"].get<std::string>()));
   if (sample.fault) {
-    fmt::print("is        {} ({})\n", sample.fault->cause, sample.fault->stage);
+    fmt::print("is        {} ({})\n", line_text(sample.fault->cause), sample.fault->stage);
     return exit_code(ErrorKind::content);
   }
   fmt::print("is        in order: {}{}\n", to_string(sample.image().shape),

@@ -21,7 +21,10 @@ namespace fs = std::filesystem;
 
 // A field of CSV, in quotes where it needs them.
 std::string quoted(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == text.npos) return text;
+  constexpr std::string_view kBlanks = " \t";  // which do not count around a bare field
+  const bool has_blanks =
+      !text.empty() && (kBlanks.find(text.front()) != kBlanks.npos || kBlanks.find(text.back()) != kBlanks.npos);
+  if (!has_blanks && text.find_first_of(",\"\r\n") == text.npos) return text;
   std::string result = "\"";
   for (const char c : text) result += c == '"' ? std::string("\"\"") : std::string(1, c);
   return result + '"';

@@ -10,6 +10,7 @@
 #include "counter.h"
 #include "data_set.h"
 #include "millrace/error.h"
+#include "millrace/text.h"
 #include "run/pixel_counts.h"
 #include "target_statistics.h"
 #include "verbs.h"
@@ -110,7 +111,7 @@ void print_pixels(const PixelCounts& counts, std::vector<std::string> classes) {
   const std::vector<double> weights = counts.median_frequency_weights(classes.size());
   fmt::print("\n{:>6}  {:<32} {:>14} {:>8} {:>10} {:>10}\n", "id", "class of pixels", "pixels", "share", "images", "weight");
   for (std::size_t id = 0; id < classes.size(); ++id) {
-    fmt::print("{:>6}  {:<32} {:>14} {:>7.3f}% {:>10} {:>10.4f}\n", id, classes[id], counts[id].pixels,
+    fmt::print("{:>6}  {:<32} {:>14} {:>7.3f}% {:>10} {:>10.4f}\n", id, line_text(classes[id]), counts[id].pixels,
                percent(counts[id].pixels, counts.counted()), counts[id].images, weights[id]);
   }
   const std::uint64_t all = counts.counted() + counts.ignored();
@@ -123,7 +124,7 @@ std::string column_name(const DataSet& data, std::size_t column) {
   const Value* names = data.build().plan().stages.front().table.find("numbers");
   const bool named = names && !data.line().source().has_rows() && names->kind() == Value::Kind::array &&
                      column < names->array().size() && names->array()[column].kind() == Value::Kind::text;
-  return named ? names->array()[column].text() : fmt::format("{}", column);
+  return named ? line_text(names->array()[column].text()) : fmt::format("{}", column);
 }
 
 void print_numbers(const std::vector<NumberColumn>& numbers, const DataSet& data) {

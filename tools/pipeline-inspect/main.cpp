@@ -12,6 +12,7 @@
 #include "conformance.h"
 #include "inspect.h"
 #include "millrace/error.h"
+#include "millrace/text.h"
 #include "network/load.h"
 
 namespace {
@@ -177,7 +178,7 @@ int main(int count, char** words) {
     }
     const bool is_part = options.rest.size() == 2 && std::find(kKinds.begin(), kKinds.end(), options.rest[0]) != kKinds.end();
     if (options.rest.size() > 1 && !is_part) fail(ErrorKind::usage, "one thing at a time: '{}' is too much", options.rest[1]);
-    fmt::print("{}", inspect(options));
+    fmt::print("{}", terminal_text(inspect(options)));
     return 0;
   });
 }

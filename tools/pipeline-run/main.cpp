@@ -20,6 +20,7 @@
 #include "last_words.h"
 #include "millrace/plugin.h"
 #include "millrace/standard_error.h"
+#include "millrace/text.h"
 #include "overfit.h"
 #include "predict.h"
 #include "prediction_folder.h"
@@ -80,7 +81,9 @@ void say_where(const CommandLine& line, const RunResult& result) {
 
 // What a trial has found, and its exit code.
 int conclude(const CommandLine& line, const Trial& trial, const RunResult& result) {
-  const auto say = [&](const std::string& text) { line.json ? write_to_stderr(text) : fmt::print("{}", text); };
+  const auto say = [&](const std::string& text) {
+    line.json ? print_to_stderr("{}", text) : fmt::print("{}", terminal_text(text));
+  };
   if (result.signal != 0) {
     say(fmt::format("interrupted after step {}: the trial has no result\n", result.step));
     return 128 + result.signal;
@@ -97,12 +100,12 @@ int drive(const CommandLine& line, Pipeline& pipeline, const Registry& registry,
     Session session(pipeline, registry, line.options);
     if (trial) trial->check(session);
     session.prepare();
-    fmt::print("{}", check_report(session));
+    fmt::print("{}", terminal_text(check_report(session)));
     return 0;
   }
   if (!line.explain.empty()) {
     pipeline.observers.clear();
-    fmt::print("{}", explain_numbers(pipeline, registry, line.options, line.explain));
+    fmt::print("{}", terminal_text(explain_numbers(pipeline, registry, line.options, line.explain)));
     return 0;
   }
   std::uint64_t to_verify = line.verify;

@@ -9,6 +9,7 @@
 #include "config/plan.h"
 #include "millrace/error.h"
 #include "millrace/output_file.h"
+#include "millrace/text.h"
 #include "network/load.h"
 #include "network/tensor_file.h"
 #include "photograph_sizes.h"
@@ -291,6 +292,13 @@ std::vector<std::string> write_prediction(const PredictRequest& request, const R
   if (request.weights.empty()) fail(ErrorKind::usage, "--predict needs the weights of a run: --weights FILE");
   PredictRequest whole = request;
   whole.data = absolute_path(request.data);
+  for (const std::string& path : {whole.data, request.labels, request.weights, request.folder}) {
+    if (is_utf8(path)) continue;
+    fail(ErrorKind::usage,
+         "--predict: '{}' is no UTF-8, and the pipeline that is made of it holds nothing else: rename it, or name a "
+         "link to it",
+         line_text(path));
+  }
   std::vector<std::string> read = {whole.data};
   if (std::error_code ignored; fs::is_directory(request.labels, ignored)) read.push_back(absolute_path(request.labels));
   check_prediction_folder(request.folder, read);

@@ -1,4 +1,5 @@
-// What sources of files have in common: where they read from, which files are images, paths in little memory, and classes.
+// What sources of files have in common: where they read from, which files are images, what they do not take, paths in little
+// memory, and classes.
 #pragma once
 
 #include <cstdint>
@@ -36,6 +37,33 @@ class Extensions {
   std::vector<std::string> names_;  // lower case, with the dot
 };
 
+// Of a name whose ending is none of those that a source takes: whether it seems to be an image all the same. It has the ending of
+// another kind of image ("a.webp"), text behind an image's ending ("a.jpg.1", "a.png~"), or no ending and a number ("IMG_0001").
+bool seems_to_be_an_image(std::string_view name);
+
+// What a source does not take of what it finds, and why: one line for RunServices::warn() when it has listed its samples.
+//
+//   left_out.add({"link that leads nowhere", "links that lead nowhere"}, "cat/1.jpg");
+//   left_out.text("data")   "left out of 'data': 2 links that lead nowhere, such as 'cat/1.jpg'; 1 empty file, 'cow/7.jpg'"
+class LeftOut {
+ public:
+  struct Reason {
+    std::string one, several;
+  };
+  void add(const Reason& reason, std::string_view example, std::uint64_t count = 1);
+  bool empty() const { return entries_.empty(); }
+  std::string text(std::string_view where) const;  // reasons in the order in which they were met
+  std::string list() const;                        // the same behind the colon
+
+ private:
+  struct Entry {
+    Reason reason;
+    std::string example;
+    std::uint64_t count = 0;
+  };
+  std::vector<Entry> entries_;
+};
+
 // Many paths: a million take about 30 MB, because a folder's name is kept once. Read-only after finish(); then thread-safe.
 class PathList {
  public:
@@ -61,7 +89,13 @@ class PathList {
   std::unordered_map<std::string, std::uint32_t> known_;  // folders, while paths are added
 };
 
-// Numbers classes: by their place in a list that the user gives, or by the bytewise order of all that are found.
+// For RunServices::warn(): "class 'cow' has no image in 'data'", and of several "3 of the 10 classes have no image in 'data',
+// such as 'cow'". "" where each has some. `what`: "image". `counts`: by class.
+std::string classes_without(std::string_view what, const std::vector<std::string>& classes,
+                            const std::vector<std::uint64_t>& counts, std::string_view where);
+
+// Numbers classes: by their place in a list that the user gives, or by the bytewise order of all that are found. A name that is
+// no UTF-8 becomes its utf8_text() (text.h), by which files, checkpoints and weights can name it.
 class ClassNumbers {
  public:
   explicit ClassNumbers(std::vector<std::string> given = {});  // ErrorKind::usage for a name that stands there twice

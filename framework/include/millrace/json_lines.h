@@ -14,7 +14,7 @@ namespace millrace {
 //   JsonLine().add("event", "epoch").add("epoch", 3).add("loss", 0.25).text()   {"event":"epoch","epoch":3,"loss":0.25}
 class JsonLine {
  public:
-  JsonLine& add(std::string_view name, std::string_view value);  // without bytes that are no UTF-8, and passwords in URLs
+  JsonLine& add(std::string_view name, std::string_view value);  // utf8_text() of it (text.h), without passwords in URLs
   JsonLine& add(std::string_view name, const char* value) { return add(name, std::string_view(value)); }
   JsonLine& add(std::string_view name, double value);  // null where it is not finite
   JsonLine& add(std::string_view name, bool value);

@@ -67,9 +67,9 @@ void sync_files(const std::string& folder);
 // no folder, Error(storage) when nothing can be written there, which is tried. Leaves nothing. For open().
 std::string output_path(const StageContext& context, std::string_view key, const std::string& file);
 
-// A field of a CSV file, in quotes where RFC 4180 asks for them.
+// A field of a CSV file, in quotes where RFC 4180 asks for them; utf8_text() of it (text.h).
 void append_csv(std::string& line, std::string_view field);
-// A text of a JSON file, with its quotes. Bytes that are no UTF-8 become U+FFFD.
+// A text of a JSON file, with its quotes; utf8_text() of it. What could control a terminal is escaped, \u009b.
 void append_json(std::string& line, std::string_view text);
 
 }  // namespace millrace

@@ -27,6 +27,7 @@ class Storage {
     std::uint64_t bytes = 0;
     std::string version;       // differs when the content does: a modification time, an ETag
     bool is_dangling = false;  // a link that leads nowhere: reading it fails
+    bool has_hidden = false;   // a folder that would be empty but for names that are left out
   };
 
   enum class Kind { unknown, object, folder };
@@ -36,8 +37,14 @@ class Storage {
   virtual Kind look(const std::string&) { return Kind::unknown; }
 
   // Calls `found` on the caller's thread for each object below the folder `url`, at any depth, in bytewise order of names. Leaves
-  // out names with a part that begins with '.'. Also names empty folders, with a '/' at the end, and links that lead nowhere.
+  // out names with a part that begins with '.'; a file system's storage also the folders that systems make for themselves, such
+  // as __MACOSX and lost+found. Also names empty folders, with a '/' at the end, and links that lead nowhere.
   virtual void list(const std::string& url, const std::function<void(Object)>& found) = 0;
+
+  // The same without the objects and folders for which `leaves_out` says so; a folder is asked for as "a/b", and where a storage
+  // can, it is not opened.
+  virtual void list_without(const std::string& url, const std::function<bool(std::string_view name)>& leaves_out,
+                            const std::function<void(Object)>& found);
 
   virtual Object stat(const std::string& url) = 0;  // name: the URL's last part
 

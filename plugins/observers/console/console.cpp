@@ -157,7 +157,7 @@ class ConsoleObserver final : public RunObserver {
     if (!quiet_) print(line);
   }
   void print(const std::string& line) {
-    print_to_stderr("{}{}\n", open_line_ ? "\r\x1b[K" : "", line);
+    open_line_ ? print_to_stderr("\r\x1b[K{}\n", line) : print_to_stderr("{}\n", line);
     open_line_ = false;
   }
 

@@ -1,9 +1,12 @@
 #include "read_cifar.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "millrace/files.h"
 #include "millrace/plugin.h"
+#include "millrace/run.h"
 
 namespace millrace {
 
@@ -39,6 +42,7 @@ ReadCifar::ReadCifar(const Params& params, const StageContext& context)
       path_(params.path),
       train_(params.set != "test"),
       fine_(params.labels == "fine"),
+      run_(context.run),
       storage_(storage_for(context, "path", params.path)) {
   if (is_file(path_) && params.set) fail(ErrorKind::usage, "set: '{}' is one file; `set` chooses among those of a folder", path_);
 }
@@ -49,6 +53,28 @@ void ReadCifar::open() {
   fingerprint_ = hash_text("read_cifar");
   for (const std::string& url : find_files()) read_labels(url);
   name_classes(folder_of(files_.front().url));
+  if (run_ != nullptr) warn();
+}
+
+void ReadCifar::warn() const {
+  std::vector<std::uint64_t> counts(classes_.size());
+  std::uint64_t without = 0;
+  for (const std::int8_t label : labels_) label < 0 ? ++without : ++counts[static_cast<std::size_t>(label)];
+  if (without > 0)
+    run_->warn(fmt::format("{} of the {} images in '{}' have a label that is none of the {} classes, and are bad samples",
+                           without, labels_.size(), path_, classes_.size()));
+  const std::string lacking = classes_without("image", classes_, counts, path_);
+  if (!lacking.empty()) run_->warn(lacking);
+  warn_of_gaps();
+}
+
+// The training images come in five files, of which a download may have left one out.
+void ReadCifar::warn_of_gaps() const {
+  const auto number = [](const File& file) { return file.url.substr(0, file.url.size() - 4).back() - '0'; };
+  for (std::size_t at = 1; at < files_.size(); ++at) {
+    if (files_[at].url.find("data_batch_") == std::string::npos || number(files_[at]) <= number(files_[at - 1]) + 1) continue;
+    run_->warn(fmt::format("'{}' is there, and the batch before it is missing", files_[at].url));
+  }
 }
 
 std::vector<std::string> ReadCifar::find_files() const {

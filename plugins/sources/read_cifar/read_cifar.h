@@ -53,9 +53,12 @@ class ReadCifar : public Source {
   std::vector<std::string> find_files() const;
   void read_labels(const std::string& url);
   void name_classes(const std::string& folder);
+  void warn() const;  // REQUIRES: run_
+  void warn_of_gaps() const;
 
   const std::string path_;
   const bool train_, fine_;
+  RunServices* const run_;
   Storage& storage_;
   CifarFormat format_;
   std::vector<File> files_;

@@ -1,6 +1,7 @@
 #include "records.h"
 
 #include "millrace/error.h"
+#include "millrace/text.h"
 
 namespace millrace {
 
@@ -38,15 +39,11 @@ void interleave_planes(const std::uint8_t* planes, std::uint8_t* pixels) {
 }
 
 std::vector<std::string> name_lines(std::span<const std::uint8_t> text) {
-  std::vector<std::string> names(1);
-  for (const std::uint8_t byte : text) {
-    if (byte == '\n') {
-      if (!names.back().empty()) names.emplace_back();
-    } else if (byte != '\r') {
-      names.back() += static_cast<char>(byte);
-    }
+  std::string_view rest(reinterpret_cast<const char*>(text.data()), text.size());
+  std::vector<std::string> names;
+  while (!rest.empty()) {
+    if (const std::string_view line = next_line(rest); !line.empty()) names.push_back(utf8_text(line));
   }
-  if (names.back().empty()) names.pop_back();
   return names;
 }
 

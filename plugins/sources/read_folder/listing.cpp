@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "millrace/error.h"
+#include "millrace/pattern.h"
 #include "millrace/random.h"
+#include "millrace/text.h"
 
 namespace millrace {
 
@@ -13,7 +15,14 @@ class Lister {
  public:
   explicit Lister(const ListingOptions& options) : options_(options), numbers_(options.classes) {}
 
+  bool leaves_out(std::string_view name) const {
+    return std::any_of(options_.leave_out.begin(), options_.leave_out.end(),
+                       [&](const std::string& pattern) { return matches(pattern, name); });
+  }
+
   void add(const Storage::Object& object) {
+    if (object.has_hidden && by_folder())
+      return listing_.left_out.add({"folder that holds hidden files alone", "folders that hold hidden files alone"}, object.name);
     const bool image = options_.extensions.match(object.name);
     if (by_folder()) enter(object.name, image);
     if (!image) return leave_out(object);
@@ -25,15 +34,12 @@ class Lister {
   }
 
   ImageListing finish() {
+    leave_folder();
     const std::string& root = options_.root;
     if (by_folder() && class_folders_ == 0) {
       fail(ErrorKind::data, "folder '{}' is empty: expected one folder for each class, with images in it", root);
     }
-    if (listing_.labels.empty()) {
-      const std::string where =
-          !by_folder() ? "" : fmt::format("the {} class folder{} of ", class_folders_, class_folders_ == 1 ? "" : "s");
-      fail(ErrorKind::data, "no image in {}'{}': files that end in {} are looked for", where, root, options_.extensions.text());
-    }
+    if (listing_.labels.empty()) fail_without_images();
     listing_.paths.finish();
     listing_.labels.shrink_to_fit();
     numbers_.finish(listing_.labels);
@@ -45,6 +51,13 @@ class Lister {
  private:
   bool by_folder() const { return options_.labelled && !options_.label; }
 
+  [[noreturn]] void fail_without_images() const {
+    const std::string where =
+        !by_folder() ? "" : fmt::format("the {} class folder{} of ", class_folders_, class_folders_ == 1 ? "" : "s");
+    fail(ErrorKind::data, "no image in {}'{}': files that end in {} are looked for{}", where, options_.root,
+         options_.extensions.text(), listing_.left_out.empty() ? "" : ", and there are " + listing_.left_out.list());
+  }
+
   // The class folder that an object lies in; folders count as classes even with no image in them.
   void enter(const std::string& name, bool image) {
     const std::size_t slash = name.find('/');
@@ -53,43 +66,56 @@ class Lister {
       fail(ErrorKind::data,
            "image '{}' lies beside the class folders: move it into the folder of its class, or say with `label` "
            "which part of a path names the class; labels = \"none\" reads images that have none",
-           join_url(options_.root, name));
+           line_text(join_url(options_.root, name)));
     }
-    if (name.compare(0, slash, folder_) == 0) return;  // all of a folder come in a row
-    folder_.assign(name, 0, slash);
-    ++class_folders_;
-    number_ = numbers_.add(folder_);
-    if (number_ < 0) {
-      fail(ErrorKind::data, "folder '{}' is not among `classes`{}", join_url(options_.root, folder_), numbers_.hint(folder_));
+    if (name.compare(0, slash, folder_) != 0) {  // all of a folder come in a row
+      leave_folder();
+      folder_.assign(name, 0, slash);
+      ++class_folders_;
+      number_ = numbers_.add(folder_);
+      if (number_ < 0) {
+        fail(ErrorKind::data, "folder '{}' is not among `classes`{}; leave_out = [\"{}\"] leaves it out",
+             line_text(join_url(options_.root, folder_)), numbers_.hint(folder_), line_text(folder_));
+      }
     }
+    if (!image) return;
+    const std::size_t below = name.find('/', slash + 1);
+    (below == name.npos ? has_images_ : has_folders_) = true;
+    if (below != name.npos && folder_below_.empty()) folder_below_ = name.substr(0, below);
+  }
+
+  void leave_folder() {
+    listing_.folders += has_images_ || has_folders_ ? 1 : 0;
+    if (has_folders_ && !has_images_ && listing_.folders_of_folders++ == 0) listing_.folder_of_folders = folder_below_;
+    has_images_ = has_folders_ = false;
+    folder_below_.clear();
   }
 
   void leave_out(const Storage::Object& object) {
-    if (object.is_dangling && listing_.dangling++ == 0) listing_.dangling_name = object.name;
-    if (object.is_dangling || !other_images_.match(object.name)) return;
-    if (listing_.left_out++ == 0) listing_.left_out_name = object.name;
+    if (object.is_dangling) return listing_.left_out.add({"link that leads nowhere", "links that lead nowhere"}, object.name);
+    if (object.name.ends_with('/') || !seems_to_be_an_image(object.name)) return;
+    const std::string ends = options_.extensions.text();
+    listing_.left_out.add({"file that ends in none of " + ends, "files that end in none of " + ends}, object.name);
   }
 
   void match(const std::string& name) {
     re2::StringPiece parts[2];  // the whole, and the first group; null where the match leaves it out
     if (!options_.label->Match(name, 0, name.size(), RE2::UNANCHORED, parts, 2) || parts[1].data() == nullptr) {
-      fail(ErrorKind::data, "label: the path '{}' in '{}' does not match", name, options_.root);
+      fail(ErrorKind::data, "label: the path '{}' in '{}' does not match", line_text(name), options_.root);
     }
     const std::string found(parts[1]);
     number_ = numbers_.add(found);
     if (number_ < 0) {
-      fail(ErrorKind::data, "'{}' is of class '{}', which is not among `classes`{}", join_url(options_.root, name), found,
-           numbers_.hint(found));
+      fail(ErrorKind::data, "'{}' is of class '{}', which is not among `classes`{}", line_text(join_url(options_.root, name)),
+           line_text(found), numbers_.hint(found));
     }
   }
 
   const ListingOptions& options_;
-  // What a folder of photos may hold besides JPEG and PNG, and JPEG under its rarer names.
-  const Extensions other_images_{
-      {"avif", "bmp", "gif", "heic", "jfif", "jp2", "jpe", "jxl", "pbm", "pgm", "ppm", "tga", "tif", "tiff", "webp"}};
   ClassNumbers numbers_;
   ImageListing listing_;
-  std::string folder_;
+  std::string folder_, folder_below_;              // the class folder, and the first folder in it
+  bool has_images_ = false, has_folders_ = false;  // in the class folder, and images in folders below
   std::size_t class_folders_ = 0;
   std::int32_t number_ = -1;
 };
@@ -98,7 +124,9 @@ class Lister {
 
 ImageListing list_images(Storage& storage, const ListingOptions& options) {
   Lister lister(options);
-  storage.list(options.root, [&lister](const Storage::Object& object) { lister.add(object); });
+  storage.list_without(
+      options.root, [&lister](std::string_view name) { return lister.leaves_out(name); },
+      [&lister](const Storage::Object& object) { lister.add(object); });
   return lister.finish();
 }
 

@@ -14,16 +14,16 @@
 namespace millrace {
 
 struct ImageListing {
-  PathList paths;                     // below the root: "cat/young/0001.jpg"
-  std::vector<std::int32_t> labels;   // by path
-  std::vector<std::string> classes;   // by label
-  std::vector<std::uint64_t> counts;  // of images, by label
-  std::size_t largest = 0;            // bytes of the largest file
-  std::uint64_t fingerprint = 1;      // of names, sizes and versions
-  std::uint64_t left_out = 0;         // files that seem to be images, and whose extension is none of those asked for
-  std::string left_out_name;          // one of these
-  std::uint64_t dangling = 0;         // links that lead nowhere and are not named as images are; one that is becomes a bad sample
-  std::string dangling_name;          // one of these
+  PathList paths;                      // below the root: "cat/young/0001.jpg"
+  std::vector<std::int32_t> labels;    // by path
+  std::vector<std::string> classes;    // by label
+  std::vector<std::uint64_t> counts;   // of images, by label
+  std::size_t largest = 0;             // bytes of the largest file
+  std::uint64_t fingerprint = 1;       // of names, sizes and versions
+  LeftOut left_out;                    // what seems to be an image or a class, and is not taken
+  std::size_t folders = 0;             // of classes, with images in them
+  std::size_t folders_of_folders = 0;  // of these, those whose images all lie in folders below
+  std::string folder_of_folders;       // one of these: "train/cat"
 
   std::size_t memory() const { return paths.memory() + labels.capacity() * sizeof(std::int32_t); }
 };
@@ -31,9 +31,10 @@ struct ImageListing {
 struct ListingOptions {
   std::string root;  // a URL
   Extensions extensions;
-  std::vector<std::string> classes;  // empty: those found, sorted bytewise
-  std::unique_ptr<const RE2> label;  // its first group is the class; null: the folder is
-  bool labelled = true;              // false: images lie anywhere and have no class
+  std::vector<std::string> classes;    // empty: those found, sorted bytewise
+  std::unique_ptr<const RE2> label;    // its first group is the class; null: the folder is
+  bool labelled = true;                // false: images lie anywhere and have no class
+  std::vector<std::string> leave_out;  // patterns of paths below the root
 };
 
 // Throws ErrorKind::data when there is nothing to train on, and what Storage::list() throws.

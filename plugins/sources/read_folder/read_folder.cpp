@@ -4,6 +4,7 @@
 #include "millrace/plugin.h"
 #include "millrace/random.h"
 #include "millrace/run.h"
+#include "millrace/text.h"
 
 namespace millrace {
 
@@ -48,12 +49,18 @@ void ReadFolder::describe(StageDescription<Params>& d) {
   d.params.add("labels", &Params::labels)
       .choices({"path", "none"})
       .text("where classes come from: the path (its first folder, or `label`); none: images lie anywhere and have no class");
+  d.params.add("leave_out", &Params::leave_out)
+      .text(
+          "files and folders that are not read, by their path below the folder: \"drafts\", \"*/thumbs\"; * stands for any text, "
+          "? for any character");
   SourceParams::describe(d.params);
 }
 
 ReadFolder::ReadFolder(const Params& params, const StageContext& context)
     : Source(params),
-      options_{params.path, Extensions(params.extensions), params.classes, label_pattern(params.label), params.labels == "path"},
+      options_{
+          params.path,     Extensions(params.extensions), params.classes, label_pattern(params.label), params.labels == "path",
+          params.leave_out},
       root_(join_url(params.path, "")),
       run_(context.run),
       storage_(storage_for(context, "path", params.path, Storage::Kind::folder)) {
@@ -65,20 +72,24 @@ ReadFolder::ReadFolder(const Params& params, const StageContext& context)
 
 void ReadFolder::open() {
   listing_ = list_images(storage_, options_);
-  if (run_ && listing_.left_out > 0) {
-    run_->warn(fmt::format("{} file{} such as '{}' in '{}' {} left out: `extensions` are {}", listing_.left_out,
-                           listing_.left_out == 1 ? "" : "s", listing_.left_out_name, options_.root,
-                           listing_.left_out == 1 ? "is" : "are", options_.extensions.text()));
-  }
-  if (run_ && listing_.dangling > 0) {
-    run_->warn(fmt::format("{} link{} such as '{}' in '{}' {} nowhere and {} left out", listing_.dangling,
-                           listing_.dangling == 1 ? "" : "s", listing_.dangling_name, options_.root,
-                           listing_.dangling == 1 ? "leads" : "lead", listing_.dangling == 1 ? "is" : "are"));
-  }
-  for (std::size_t label = 0; run_ && options_.labelled && label < listing_.classes.size(); ++label) {
-    if (listing_.counts[label] > 0) continue;
-    run_->warn(fmt::format("class '{}' has no image in '{}'", listing_.classes[label], options_.root));
-  }
+  if (run_ == nullptr) return;
+  if (!listing_.left_out.empty()) run_->warn(listing_.left_out.text(options_.root));
+  if (listing_.folders_of_folders > 0) warn_of_folders();
+  if (!options_.labelled) return;
+  const std::string lacking = classes_without("image", listing_.classes, listing_.counts, options_.root);
+  if (!lacking.empty()) run_->warn(lacking);
+}
+
+// As where the folder above `train` and `val` is named, whose images would be learned as classes of these names.
+void ReadFolder::warn_of_folders() const {
+  const std::size_t number = listing_.folders_of_folders, folders = listing_.folders;
+  const std::string which = number < folders ? fmt::format("{} of the {} class folders", number, folders)
+                            : folders == 1   ? "the one class folder"
+                                             : fmt::format("all {} class folders", folders);
+  run_->warn(
+      fmt::format("{} in '{}' {} folders alone, such as '{}': {} label = '^([^/]+)/' says that they are classes", which,
+                  options_.root, number == 1 ? "holds" : "hold", line_text(listing_.folder_of_folders),
+                  number < folders ? "`leave_out` leaves out what is no class, and" : "is `path` one level too high? If not,"));
 }
 
 std::uint64_t ReadFolder::listing_hash() const { return combine(listing_.paths.hash(), Source::listing_hash()); }

@@ -29,12 +29,15 @@ namespace millrace {
 //   path   = "photos"
 //   labels = "none"
 //
+// Folders that hold hidden files alone are no classes, and leave_out = ["drafts", "*/thumbs"] leaves out others.
+//
 // Ports: out, SampleChunk. Labels are the positions of class names in bytewise order, or in `classes`; indices count the
 // files in bytewise order of their paths.
 // Threading: read() may run on any number of threads. The listing is read-only after open().
 // Errors: a missing folder (in the constructor, where the storage can tell), no image, images outside class folders, a path that
 // does not match `label`: ErrorKind::data. A file that is empty, gone, or a link that leads nowhere: ErrorKind::content when it
-// is read. A class without images, files of other kinds of images, and other links that lead nowhere: a warning.
+// is read. Warnings: what seems to be an image or a class and is left out, counted by reason; class folders that hold folders
+// alone; classes without images.
 class ReadFolder : public Source {
  public:
   struct Params : SourceParams {
@@ -43,6 +46,7 @@ class ReadFolder : public Source {
     std::vector<std::string> classes;
     std::optional<std::string> label;
     std::string labels = "path";
+    std::vector<std::string> leave_out;
   };
   static void describe(StageDescription<Params>& description);
 
@@ -59,6 +63,8 @@ class ReadFolder : public Source {
   std::size_t memory_bound() const override { return listing_.memory(); }
 
  private:
+  void warn_of_folders() const;
+
   ListingOptions options_;
   std::string root_;  // with a '/' at its end
   RunServices* run_;

@@ -6,6 +6,7 @@
 
 #include "millrace/files.h"
 #include "millrace/plugin.h"
+#include "millrace/run.h"
 
 namespace millrace {
 
@@ -38,6 +39,7 @@ void ReadIdx::describe(StageDescription<Params>& d) {
 ReadIdx::ReadIdx(const Params& params, const StageContext& context)
     : Source(params),
       path_(params.path),
+      run_(context.run),
       set_(params.set == "test" ? "t10k" : "train"),
       labels_path_(params.labels),
       storage_(storage_for(context, "path", params.path, params.labels.empty() ? Storage::Kind::unknown : Storage::Kind::object)),
@@ -73,6 +75,10 @@ void ReadIdx::open() {
   }
   if (largest >= classes_.size())
     fail(ErrorKind::data, "classes: {} are named, and the largest label is {}", classes_.size(), largest);
+  std::vector<std::uint64_t> counts(classes_.size());
+  for (const std::uint8_t label : labels_) ++counts[label];
+  const std::string lacking = classes_without("image", classes_, counts, images_);
+  if (run_ != nullptr && !lacking.empty()) run_->warn(lacking);
 }
 
 // Written with '-' or '.' before "idx", as both are on the way.

@@ -18,8 +18,8 @@ namespace millrace {
 //   set     = "train"       # "test": t10k-images-idx3-ubyte and t10k-labels-idx1-ubyte
 //   shuffle = "every-epoch"
 //
-// Or files of any name: path = "emnist/images", labels = "emnist/labels"; labels may be left out where the file has MNIST's name but
-// for "labels" and "idx1". Compressed files (.gz) have to be unpacked first.
+// Or files of any name: path = "emnist/images", labels = "emnist/labels"; labels may be left out where the file has MNIST's name
+// but for "labels" and "idx1". Compressed files (.gz) have to be unpacked first.
 //
 // Ports: out, SampleChunk: pixels, (height, width, 1) uint8, or (height, width, channels) of a file with four extents, which
 // decode_image passes on as they are.
@@ -53,7 +53,9 @@ class ReadIdx : public Source {
   IdxHeader read_header(const std::string& url);
   void read_labels(const std::string& url);
 
-  const std::string path_, set_;
+  const std::string path_;
+  RunServices* const run_;
+  const std::string set_;
   const std::string labels_path_;  // empty: to be found
   Storage& storage_;
   const bool is_file_;  // path_ is the file of images itself

@@ -1,5 +1,7 @@
 #include "csv.h"
 
+#include <algorithm>
+
 #include "millrace/error.h"
 
 namespace millrace {
@@ -13,13 +15,11 @@ constexpr std::string_view kBlanks = " \t";
 CsvReader::CsvReader(std::string_view text, char separator, std::string name)
     : text_(text), separator_(separator), name_(std::move(name)) {}
 
-bool CsvReader::at_line_end() const {
-  return at_ == text_.size() || peek() == '\n' || (peek() == '\r' && (at_ + 1 == text_.size() || text_[at_ + 1] == '\n'));
-}
+bool CsvReader::at_line_end() const { return at_ == text_.size() || peek() == '\n' || peek() == '\r'; }
 
 void CsvReader::end_line() {
-  if (at_ < text_.size() && peek() == '\r') ++at_;
-  if (at_ < text_.size()) ++at_;
+  const bool is_pair = text_.substr(at_).starts_with("\r\n");
+  at_ = std::min(at_ + (is_pair ? 2 : 1), text_.size());
   ++line_;
   line_start_ = at_;
 }
@@ -64,7 +64,7 @@ void CsvReader::read_quoted(Field& field) {
       break;
     } else {
       field.text += c;
-      if (c != '\n') continue;
+      if (c != '\n' && !(c == '\r' && !text_.substr(at_).starts_with('\n'))) continue;
       ++line_;
       line_start_ = at_;
     }

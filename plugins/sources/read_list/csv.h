@@ -1,4 +1,4 @@
-// Text in columns, separated by commas or tabs.
+// Text in columns, separated by commas, semicolons or tabs.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 namespace millrace {
 
 // Reads row by row, as RFC 4180 has it: a field in double quotes may hold separators, line breaks and doubled quotes; a quote
-// within a bare field is itself. Other than there, blanks around a field do not count; within quotes they do. Lines end in LF or
-// CRLF; blank lines are passed over.
+// within a bare field is itself. Other than there, blanks around a field do not count; within quotes they do. Lines end in LF,
+// CRLF or CR; blank lines are passed over.
 // Errors: ErrorKind::data with the name, line and column (counted in bytes, from 1).
 class CsvReader {
  public:

@@ -1,11 +1,15 @@
 #include "file_list.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <unordered_map>
 
 #include "millrace/error.h"
+#include "millrace/random.h"
+#include "millrace/text.h"
 
 namespace millrace {
 
@@ -54,6 +58,7 @@ class ListBuilder {
     list_.labels.shrink_to_fit();
     list_.numbers.shrink_to_fit();
     classes_.finish(list_.labels);
+    if (columns_.label && !columns_.join) find_contradictions();
     list_.classes = classes_.names();
     list_.counts = classes_.counts();
     if (columns_.label && given_.empty() && all_integers_) count_by_integers();
@@ -63,11 +68,12 @@ class ListBuilder {
 
  private:
   void add_path(const Cell& cell) {
-    const std::string& path = cell.text;
+    std::string path = cell.text;
     if (path.empty()) fail(ErrorKind::data, "{}: column '{}' is empty: expected a file", cell.place(name_), columns_.file);
     if (path.find('\0') != path.npos || path.back() == '/') {
       fail(ErrorKind::data, "{}: column '{}': '{}' names no file", cell.place(name_), columns_.file, path.c_str());
     }
+    if (!path.ends_with(columns_.ending)) path += columns_.ending;
     if (columns_.join) {
       const auto [known, is_new] = path_index_.try_emplace(path, static_cast<std::uint32_t>(path_index_.size()));
       path_of_row_.push_back(known->second);
@@ -83,7 +89,7 @@ class ListBuilder {
     const auto integer = parse_integer(name);
     if (integer && *integer < 0) {
       fail(ErrorKind::data, "{}: column '{}': expected a name or an integer from 0 on, found {}", cell.place(name_),
-           *columns_.label, name);
+           *columns_.label, line_text(name));
     }
     all_integers_ = all_integers_ && integer;
     const std::int32_t known = classes_.add(name);
@@ -96,7 +102,8 @@ class ListBuilder {
   float number(const Cell& cell, const std::string& column) const {
     const auto number = parse<double>(trimmed(cell.text));
     if (!number || !std::isfinite(static_cast<float>(*number))) {
-      fail(ErrorKind::data, "{}: column '{}': expected a number, found '{}'", cell.place(name_), column, cell.text);
+      fail(ErrorKind::data, "{}: column '{}': expected a number{}, found '{}'", cell.place(name_), column,
+           cell.text.find(',') == std::string::npos ? "" : " with a point", line_text(cell.text));
     }
     return static_cast<float>(*number);
   }
@@ -118,6 +125,28 @@ class ListBuilder {
     for (std::size_t label = 0; label < classes; ++label) list_.classes.push_back(std::to_string(label));
     list_.counts.assign(classes, 0);
     for (const std::int32_t label : list_.labels) ++list_.counts[static_cast<std::size_t>(label)];
+  }
+
+  // A file that stands there twice, as one class and as another.
+  void find_contradictions() {
+    struct Named {
+      std::uint64_t path;  // hash
+      std::uint32_t row;
+    };
+    std::vector<Named> order;
+    for (std::uint32_t row = 0; row < list_.paths.size(); ++row) order.push_back({hash_text(list_.paths[row]), row});
+    std::stable_sort(order.begin(), order.end(), [](const Named& a, const Named& b) { return a.path < b.path; });
+    std::uint64_t count = 0;
+    std::size_t first = 0;
+    for (std::size_t i = 1; i < order.size(); ++i) {
+      const bool differs = order[i].path == order[i - 1].path && list_.labels[order[i].row] != list_.labels[order[i - 1].row];
+      if (differs && count++ == 0) first = i;
+    }
+    if (count == 0) return;
+    const std::uint32_t a = order[first - 1].row, b = order[first].row;
+    list_.contradictions = fmt::format("{} file{} of '{}' {} there again with another label, such as '{}' in lines {} and {}",
+                                       count, count == 1 ? "" : "s", name_, count == 1 ? "stands" : "stand",
+                                       line_text(list_.paths[a]), list_.lines[a], list_.lines[b]);
   }
 
   // The rows of a path may stand anywhere in the list; they keep their order.

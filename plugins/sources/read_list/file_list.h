@@ -19,7 +19,8 @@ struct ListColumns {
   std::string file;
   std::optional<std::string> label;
   std::vector<std::string> numbers;
-  bool join = false;  // lines that name the same file are rows of one sample
+  bool join = false;   // lines that name the same file are rows of one sample
+  std::string ending;  // ".jpg": what the list's paths lack
 };
 
 struct FileList {
@@ -30,6 +31,7 @@ struct FileList {
   std::vector<std::string> classes;   // by label
   std::vector<std::uint64_t> counts;  // by label
   std::vector<std::uint32_t> lines;   // by path, for messages
+  std::string contradictions;         // what lines say of the same file and differ in, for a warning; empty: nothing
 
   std::size_t memory() const {
     return paths.memory() + labels.capacity() * sizeof(std::int32_t) + numbers.capacity() * sizeof(float) +

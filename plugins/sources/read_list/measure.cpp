@@ -5,6 +5,7 @@
 
 #include "millrace/error.h"
 #include "millrace/random.h"
+#include "millrace/text.h"
 
 namespace millrace {
 
@@ -52,15 +53,41 @@ class Measurer {
     } catch (Error& error) {
       error.in(fmt::format("{}:{}", name_, list_.lines[index]));
       if (error.kind() != ErrorKind::data) throw;
-      if (measure_.missing++ == 0) measure_.first_missing = error.what();
+      if (measure_.missing++ == 0) {
+        measure_.first_missing = error.what();
+        look_beside(url);
+        if (!hint_.empty()) measure_.first_missing += "; " + hint_;
+      }
       measure_.fingerprint = combine(measure_.fingerprint, hash_text(url));
     }
   }
 
   [[noreturn]] void fail_without_any() const {
-    fail(ErrorKind::data,
-         "none of the first {} files of '{}' can be read: are its paths relative to '{}', or is `root` another? The first: {}",
-         measure_.missing, name_, root_, measure_.first_missing);
+    const std::string question = fmt::format(": are its paths relative to '{}', or is `root` another?", root_);
+    fail(ErrorKind::data, "none of the first {} files of '{}' can be read{} The first: {}", measure_.missing, name_,
+         hint_.empty() ? question : ".", measure_.first_missing);
+  }
+
+  // What is there instead of a file that a list names without its ending, or as another system writes paths.
+  void look_beside(const std::string& url) {
+    const auto is_there = [&](const std::string& other) {
+      try {
+        registry_.storage(other).stat(other);
+        return true;
+      } catch (const Error&) {
+        return false;
+      }
+    };
+    for (const char* ending : {".jpg", ".jpeg", ".png", ".JPG", ".JPEG", ".PNG"}) {
+      if (is_there(url + ending)) {
+        hint_ = fmt::format("'{}' is there: ending = \"{}\" adds what the list leaves out", line_text(url + ending), ending);
+        return;
+      }
+    }
+    std::string slashed = url;
+    std::replace(slashed.begin(), slashed.end(), '\\', '/');
+    if (slashed != url && is_there(slashed))
+      hint_ = fmt::format("'{}' is there: the list must have / in its paths", line_text(slashed));
   }
 
   // Walks through the rows, sorted by path, and the listing, which is, side by side.
@@ -84,6 +111,7 @@ class Measurer {
   const std::string& root_;
   const Registry& registry_;
   const std::string& name_;
+  std::string hint_;
   Measure measure_;
 };
 

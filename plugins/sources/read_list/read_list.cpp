@@ -38,6 +38,8 @@ void ReadList::describe(StageDescription<Params>& d) {
       .choices({"auto", "csv", "tsv", "jsonl"})
       .text("of the list; auto: by the end of its name");
   d.params.add("file", &Params::file).text("the column that names the files");
+  d.params.add("ending", &Params::ending)
+      .text("what is added to paths that do not end so, such as \".jpg\", for lists without endings");
   d.params.add("label", &Params::label)
       .text("the column of classes, by name or number; default \"label\", and none where `numbers` are asked for");
   d.params.add("labels", &Params::labels)
@@ -59,7 +61,7 @@ ReadList::ReadList(const Params& params, const StageContext& context)
       path_(params.path),
       root_(join_url(params.root.value_or(""), "")),
       format_(params.format),
-      columns_{params.file, params.label, params.numbers, params.join},
+      columns_{params.file, params.label, params.numbers, params.join, params.ending},
       header_(params.columns),
       given_classes_(params.classes),
       storage_(storage_for(context, "path", params.path)) {
@@ -110,9 +112,10 @@ void ReadList::open() {
     run_->warn(fmt::format("{} of the {} files in '{}' cannot be read, and are bad samples; the first: {}", measure_.missing,
                            size(), url, measure_.first_missing));
   }
-  for (std::size_t label = 0; run_ && columns_.label && !given_classes_.empty() && label < list_.classes.size(); ++label) {
-    if (list_.counts[label] == 0) run_->warn(fmt::format("class '{}' has no file in '{}'", list_.classes[label], url));
-  }
+  if (run_ == nullptr || !columns_.label) return;
+  if (!list_.contradictions.empty()) run_->warn(list_.contradictions);
+  const std::string lacking = classes_without("file", list_.classes, list_.counts, url);
+  if (!lacking.empty()) run_->warn(lacking);
 }
 
 std::uint64_t ReadList::listing_hash() const {

@@ -21,7 +21,8 @@ namespace millrace {
 //   numbers = ["x", "y"]
 //
 // Files: .csv and .tsv with the columns' names in the first row (or in `columns`), fields in double quotes where needed, blanks
-// around fields left out; .jsonl with an object in each line. Paths are relative to the list, or to `root`; absolute paths and
+// around fields left out, commas, semicolons or tabs between them; .jsonl with an object in each line. ending = ".jpg" is for
+// lists that name files without it. Paths are relative to the list, or to `root`; absolute paths and
 // URLs are taken as they are. A file may stand there more than once. Labels are names, without blanks around them, whose
 // classes are sorted bytewise or stand in `classes`, or integers from 0 on. With labels = "none" images have no class.
 //
@@ -33,7 +34,7 @@ namespace millrace {
 // Threading: read() may run on any number of threads. The list is read-only after open().
 // Errors: what is wrong in the list: ErrorKind::data with list, line and column; the same when none of its files is there. A file
 // that is missing, empty, or may not be read: a warning when the list is opened, ErrorKind::content when the file is read. A
-// given class without files: a warning.
+// class without files, and a file that stands there as two classes: a warning.
 class ReadList : public Source {
  public:
   struct Params : SourceParams {
@@ -41,6 +42,7 @@ class ReadList : public Source {
     std::optional<std::string> root;
     std::string format = "auto";
     std::string file = "file_name";
+    std::string ending;
     std::optional<std::string> label;
     std::string labels = "column";
     std::vector<std::string> numbers;

@@ -1,93 +1,9 @@
-#include "read_list.h"
+#include "read_list_fixture.h"
 
-#include <fmt/format.h>
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <map>
 #include <thread>
-
-#include "millrace/plugin.h"
-#include "testkit/files.h"
-#include "testkit/harness.h"
 
 namespace millrace {
 namespace {
-
-// A storage as one behind a network: nothing is known at once, and requests are counted.
-class Remote : public Storage {
- public:
-  std::map<std::string, std::string> objects;
-  int lists = 0, stats = 0;
-
-  void list(const std::string& url, const std::function<void(Object)>& found) override {
-    ++lists;
-    for (const auto& [name, bytes] : objects) {
-      if (name.starts_with(url)) found({name.substr(url.size()), bytes.size(), "1"});
-    }
-  }
-  Object stat(const std::string& url) override {
-    ++stats;
-    return {url, at(url).size(), "1"};
-  }
-  void read(const std::string& url, ByteBuffer& out) override {
-    const std::string& bytes = at(url);
-    std::copy(bytes.begin(), bytes.end(), out.resize(bytes.size()));
-  }
-  void read(const std::string&, std::uint64_t, std::size_t, std::uint8_t*) override { FAIL(); }
-
- private:
-  const std::string& at(const std::string& url) {
-    const auto found = objects.find(url);
-    if (found == objects.end()) fail(ErrorKind::data, "'{}' does not exist", url);
-    return found->second;
-  }
-};
-
-class ReadListTest : public testing::Test {
- protected:
-  ReadListTest() {
-    registry_.load(MILLRACE_PLUGINS "/storage_file.so");
-    registry_.add(StorageType{"net", "", "test", remote_});
-    context_.registry = &registry_;
-    context_.run = &run_;
-  }
-
-  ReadList::Params list(std::string_view text, const std::string& name = "list.csv") {
-    ReadList::Params params;
-    params.path = folder_.write(name, text);
-    return params;
-  }
-  std::shared_ptr<ReadList> opened(const ReadList::Params& params) {
-    auto source = std::make_shared<ReadList>(params, context_);
-    source->open();
-    return source;
-  }
-  Error error_of(const ReadList::Params& params) {
-    return testkit::error_of([&] { opened(params); });
-  }
-  // "bytes:label:number,number" of each sample.
-  std::vector<std::string> samples(const ReadList::Params& params) {
-    const auto source = opened(params);
-    std::vector<std::string> result;
-    Sample sample;
-    for (std::uint64_t index = 0; index < source->size(); ++index) {
-      testkit::read(*source, index, sample);
-      EXPECT_EQ(sample.label, source->label(index));
-      EXPECT_LE(sample.encoded.size(), source->largest_encoded());
-      EXPECT_EQ(sample.numbers.size(), source->numbers());
-      result.push_back(fmt::format("{}:{}:{}", testkit::text(sample.encoded), sample.label, fmt::join(sample.numbers, ",")));
-    }
-    return result;
-  }
-
-  testkit::TestFolder folder_;
-  std::shared_ptr<Remote> remote_ = std::make_shared<Remote>();
-  Registry registry_;
-  testkit::RecordedRun run_;
-  StageContext context_;
-};
 
 using Texts = std::vector<std::string>;
 
@@ -222,8 +138,7 @@ TEST_F(ReadListTest, GivenClassesNumberTheLabels) {
   auto params = list("file_name,label\n1.jpg,dog\n1.jpg,0\n");
   params.classes = {"cat", "dog", "owl"};
   EXPECT_EQ(samples(params), (Texts{"one:1:", "one:0:"}));
-  ASSERT_EQ(run_.warnings().size(), 1U);
-  EXPECT_EQ(run_.warnings()[0], fmt::format("class 'owl' has no file in '{}'", params.path));
+  EXPECT_EQ(run_.warnings().back(), fmt::format("class 'owl' has no file in '{}'", params.path));
 }
 
 TEST_F(ReadListTest, SaysWhereALabelIsWrong) {
@@ -252,7 +167,9 @@ TEST_F(ReadListTest, SaysWhereANumberIsWrong) {
   for (const char* wrong : {"", "1,5", "nan", "1e99", "0x10", "12a"}) {
     auto params = list(fmt::format("file_name,x\n1.jpg,\"{}\"\n", wrong));
     params.numbers = {"x"};
-    EXPECT_EQ(error_of(params).message(), fmt::format("{}:2:7: column 'x': expected a number, found '{}'", params.path, wrong));
+    const char* const comma = std::string_view(wrong) == "1,5" ? " with a point" : "";
+    EXPECT_EQ(error_of(params).message(),
+              fmt::format("{}:2:7: column 'x': expected a number{}, found '{}'", params.path, comma, wrong));
   }
 }
 
@@ -349,7 +266,8 @@ TEST_F(ReadListTest, AsksARemoteStorageOnceForAllSizes) {
   EXPECT_EQ(opened(params)->largest_encoded(), 6U);
   remote_->objects.erase("net://b/x/c/1.jpg");
   opened(params);
-  EXPECT_EQ(run_.warnings().back(),
+  ASSERT_GE(run_.warnings().size(), 2U);
+  EXPECT_EQ(run_.warnings().rbegin()[1],  // behind it: 2.jpg is of two classes
             "1 of the 3 files in 'net://b/x/list.csv' cannot be read, and are bad samples; the first: net://b/x/list.csv:3: "
             "'net://b/x/c/1.jpg' does not exist");
 }

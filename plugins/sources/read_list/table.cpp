@@ -8,6 +8,7 @@
 
 #include "csv.h"
 #include "millrace/error.h"
+#include "millrace/text.h"
 #include "millrace/value.h"
 
 namespace millrace {
@@ -16,6 +17,14 @@ namespace {
 
 using Json = nlohmann::json;
 using OnRow = std::function<void(std::span<const Cell>)>;
+
+// The first few, joined; where a file is no list of columns, its first row can be of any length.
+std::string first_names(const std::vector<std::string>& names) {
+  constexpr std::size_t kMost = 20, kLongest = 300;
+  const auto count = static_cast<std::ptrdiff_t>(std::min(names.size(), kMost));
+  const std::string text = line_text(fmt::format("{}", fmt::join(names.begin(), names.begin() + count, "', '")));
+  return names.size() > kMost || text.size() > kLongest ? text.substr(0, kLongest) + " ..." : text;
+}
 
 // Which field each wanted column is.
 std::vector<std::size_t> find_columns(const std::vector<std::string>& header, const std::vector<std::string>& wanted,
@@ -26,7 +35,7 @@ std::vector<std::size_t> find_columns(const std::vector<std::string>& header, co
     if (found == header.end()) {
       const auto nearest = nearest_name(name, header);
       fail(ErrorKind::data, "{}: there is no column '{}'{}; there are '{}'", place, name,
-           nearest ? fmt::format(" (did you mean '{}'?)", *nearest) : "", fmt::join(header, "', '"));
+           nearest ? fmt::format(" (did you mean '{}'?)", line_text(*nearest)) : "", first_names(header));
     }
     if (std::find(found + 1, header.end(), name) != header.end())
       fail(ErrorKind::data, "{}: two columns are called '{}'", place, name);
@@ -35,9 +44,42 @@ std::vector<std::size_t> find_columns(const std::vector<std::string>& header, co
   return columns;
 }
 
-void read_columns(std::string_view text, char separator, const TableFormat& format, const std::string& name,
+// Cuts off the line that says so, as spreadsheets write it: "sep=;". 0: there is none.
+char take_separator_line(std::string_view& text) {
+  if (!text.starts_with("sep=") || text.size() < 5) return 0;
+  const char separator = text[4];
+  std::string_view rest = text.substr(5);
+  if (!rest.empty() && !next_line(rest).empty()) return 0;
+  text = rest;
+  return separator;
+}
+
+// A file may be called .csv and have semicolons, as spreadsheets write it where the comma is in numbers, or tabs. The separator
+// is the first one by which the columns that are wanted are in the first row, or it has as many columns as `format` names; else
+// the one that the format has.
+char separator_of(std::string_view text, char usual, const TableFormat& format, const std::vector<std::string>& wanted) {
+  for (const char separator : {usual, ',', ';', '\t', '|'}) {
+    CsvReader reader(text, separator, {});
+    std::vector<CsvReader::Field> fields;
+    const auto has = [&](const std::string& name) {
+      return std::any_of(fields.begin(), fields.end(), [&](const CsvReader::Field& field) { return field.text == name; });
+    };
+    try {
+      if (!reader.next(fields)) return usual;
+    } catch (const Error&) {  // a quote that this separator has in the middle of a field
+      continue;
+    }
+    const bool fits =
+        format.header.empty() ? std::all_of(wanted.begin(), wanted.end(), has) : fields.size() == format.header.size();
+    if (fits) return separator;
+  }
+  return usual;
+}
+
+void read_columns(std::string_view text, char usual, const TableFormat& format, const std::string& name,
                   const std::vector<std::string>& wanted, const OnRow& row) {
-  CsvReader reader(text, separator, name);
+  const char said = take_separator_line(text);
+  CsvReader reader(text, said != 0 ? said : separator_of(text, usual, format, wanted), name);
   std::vector<CsvReader::Field> fields;
   std::vector<std::string> header = format.header;
   if (header.empty()) {
@@ -97,9 +139,7 @@ std::string cell_text(const Json& object, const std::string& key, const std::str
 void read_json_lines(std::string_view text, const std::string& name, const std::vector<std::string>& wanted, const OnRow& row) {
   std::vector<Cell> cells(wanted.size());
   for (std::size_t number = 1; !text.empty(); ++number) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    const std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
+    const std::string_view line = next_line(text);
     if (line.find_first_not_of(" \t\r") == line.npos) continue;
     const Json object = parse_line(line, name, number);
     for (std::size_t i = 0; i < wanted.size(); ++i) {

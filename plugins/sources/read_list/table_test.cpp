@@ -43,6 +43,27 @@ TEST(Table, TakesCarriageReturnsBlankLinesAndAByteOrderMark) {
   EXPECT_EQ(rows("\xef\xbb\xbf{\"a\": 1, \"b\": \"x\"}\r\n\r\n{\"a\":2,\"b\":\"y\"}", Kind::json_lines, {"a", "b"}), kTwo);
 }
 
+TEST(Table, FindsTheSeparatorByTheColumnsThatAreWanted) {
+  for (const Kind kind : {Kind::csv, Kind::tsv}) {
+    EXPECT_EQ(rows("b;a\nx;1\ny;2\n", kind, {"a", "b"}), kTwo);
+    EXPECT_EQ(rows("a\tb\n1\tx\n2\ty\n", kind, {"a", "b"}), kTwo);
+    EXPECT_EQ(rows("a,b\n1,x\n2,y\n", kind, {"a", "b"}), kTwo);
+    EXPECT_EQ(rows("1;x\n2;y\n", kind, {"a", "b"}, {"a", "b"}), kTwo);
+    EXPECT_EQ(rows("sep=|\r\na|b\r\n1|x\r\n2|y\r\n", kind, {"a", "b"}), kTwo);
+  }
+  EXPECT_EQ(rows("a;b,b\n1;2,x\n", Kind::csv, {"a;b", "b"}), (Rows{{"1;2", "x"}}));
+  EXPECT_EQ(refusal("a;c\n1;x\n"), "list:1: there is no column 'a'; there are 'a;c'");
+}
+
+TEST(Table, LinesEndAsOnOldMacsToo) {
+  EXPECT_EQ(rows("a,b\r1,x\r\r2,y\r", Kind::csv, {"a", "b"}), kTwo);
+  EXPECT_EQ(rows("a,b\r\"1\r2\",x\r", Kind::csv, {"a", "b"}), (Rows{{"1\r2", "x"}}));
+  EXPECT_EQ(rows("{\"a\": 1, \"b\": \"x\"}\r{\"a\": 2, \"b\": \"y\"}\r", Kind::json_lines, {"a", "b"}), kTwo);
+  EXPECT_EQ(refusal("a,b\r1,x\r2\r").find("list:3: 1 column instead of 2"), 0U);
+  const std::string long_row = "c" + std::string(5000, 'x');
+  EXPECT_LT(refusal(long_row + "\n").size(), 500U);
+}
+
 TEST(Table, ReadsQuotedFields) {
   EXPECT_EQ(rows("a,b\n\"1,5\",\"say \"\"hi\"\"\"\n\"two\nlines\",\"\"\n5\"\" disk,x\n", Kind::csv, {"a", "b"}),
             (Rows{{"1,5", "say \"hi\""}, {"two\nlines", ""}, {"5\"\" disk", "x"}}));

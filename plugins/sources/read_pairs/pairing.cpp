@@ -1,59 +1,172 @@
 #include "pairing.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
+#include <unordered_set>
 
 #include "millrace/error.h"
+#include "millrace/pattern.h"
 #include "millrace/random.h"
+#include "millrace/text.h"
 
 namespace millrace {
 
 namespace {
 
+struct File {
+  std::string stem;  // what the partner's is, too
+  Storage::Object object;
+};
 using ByStem = std::map<std::string, Storage::Object>;
 
-// "a/1" of "a/1_L.png" with the suffix "_L"; none when the name does not end so.
-std::optional<std::string> stem_of(const std::string& name, const std::string& suffix) {
-  std::string stem = name.substr(0, name.rfind('.'));
-  if (!stem.ends_with(suffix)) return {};
-  stem.resize(stem.size() - suffix.size());
-  return stem;
+// "day/1.png" without the folder "rgb" of "day/rgb/1.png"; false when the path has no such folder.
+bool take_folder(std::string& path, const std::string& folder) {
+  if (folder.empty()) return true;
+  const std::string inside = "/" + folder + "/", whole = "/" + path;
+  const std::size_t at = whole.rfind(inside);
+  if (at == whole.npos) return false;
+  path.erase(at, folder.size() + 1);
+  return true;
 }
 
-ByStem list(const PairingFolder& folder, const Extensions& extensions) {
+bool take_suffix(std::string& stem, const std::string& suffix) {
+  if (!stem.ends_with(suffix)) return false;
+  stem.resize(stem.size() - suffix.size());
+  return true;
+}
+
+class Lister {
+ public:
+  // `other`: the suffix of names that are the other folder's, where both are one.
+  Lister(const PairingFolder& folder, const PairingRule& rule, std::string other)
+      : folder_(folder), rule_(rule), other_(std::move(other)) {}
+
+  std::vector<File> list(LeftOut& not_images) {
+    std::vector<File> files;
+    folder_.storage.list_without(
+        folder_.url, [&](std::string_view name) { return leaves_out(name); },
+        [&](const Storage::Object& object) {
+          const std::string ends = rule_.extensions.text();
+          if (!rule_.extensions.match(object.name)) {
+            if (object.name.ends_with('/') || object.is_dangling || !seems_to_be_an_image(object.name)) return;
+            return not_images.add({"file that ends in none of " + ends, "files that end in none of " + ends},
+                                  join_url(folder_.url, object.name));
+          }
+          std::string stem = object.name.substr(0, object.name.rfind('.'));
+          if (!other_.empty() && stem.ends_with(other_)) return;
+          if (!take_suffix(stem, folder_.suffix) || !take_folder(stem, folder_.folder)) return;
+          if (rule_.by_name) stem.erase(0, stem.rfind('/') + 1);  // npos + 1 is 0
+          files.push_back({std::move(stem), object});
+        });
+    if (files.empty()) fail_without_images(not_images);
+    return files;
+  }
+
+ private:
+  bool leaves_out(std::string_view name) const {
+    return std::any_of(rule_.leave_out.begin(), rule_.leave_out.end(),
+                       [&](const std::string& pattern) { return matches(pattern, name); });
+  }
+
+  [[noreturn]] void fail_without_images(const LeftOut& not_images) const {
+    const std::string end =
+        folder_.suffix.empty() ? "that end in" : fmt::format("whose names end in '{}' before", folder_.suffix);
+    const std::string in = folder_.folder.empty() ? "" : fmt::format(", in folders called '{}',", folder_.folder);
+    fail(ErrorKind::data, "no image in '{}': files {} {}{} are looked for{}", folder_.url, end, rule_.extensions.text(), in,
+         not_images.empty() ? "" : ", and there are " + not_images.list());
+  }
+
+  const PairingFolder& folder_;
+  const PairingRule& rule_;
+  const std::string other_;
+};
+
+ByStem by_stem(std::vector<File> files, const std::string& url) {
   ByStem found;
-  folder.storage.list(folder.url, [&](const Storage::Object& object) {
-    if (!extensions.match(object.name)) return;
-    const auto stem = stem_of(object.name, folder.suffix);
-    if (!stem) return;
-    const auto [same, is_new] = found.emplace(*stem, object);
-    if (is_new) return;
-    fail(ErrorKind::data, "'{}' and '{}' in '{}' have the same name: which is it?", same->second.name, object.name, folder.url);
-  });
-  if (found.empty()) {
-    const std::string end = folder.suffix.empty() ? "that end in" : fmt::format("whose names end in '{}' before", folder.suffix);
-    fail(ErrorKind::data, "no image in '{}': files {} {} are looked for", folder.url, end, extensions.text());
+  for (File& file : files) {
+    const auto [same, is_new] = found.try_emplace(file.stem, file.object);
+    if (is_new) continue;
+    fail(ErrorKind::data, "'{}' and '{}' in '{}' have the same name: which is it?", line_text(same->second.name),
+         line_text(file.object.name), url);
   }
   return found;
+}
+
+bool any_pairs(const ByStem& images, const ByStem& targets) {
+  return std::any_of(images.begin(), images.end(), [&](const auto& image) { return targets.contains(image.first); });
+}
+
+// What all names end in, from a '_', '-' or '.' on: "_left" and "_000019_left", the shortest first. The first one is nothing.
+std::vector<std::string> common_endings(const std::vector<File>& files) {
+  constexpr std::size_t kMost = 5;
+  std::string common = files.front().stem.substr(files.front().stem.rfind('/') + 1);  // npos + 1 is 0
+  for (const File& file : files) {
+    const auto same = std::mismatch(common.rbegin(), common.rend(), file.stem.rbegin(), file.stem.rend());
+    common.erase(0, static_cast<std::size_t>(same.first.base() - common.begin()));
+  }
+  std::vector<std::string> endings(1);
+  if (files.size() == 1) return endings;  // all of its name would be one
+  for (std::size_t end = common.npos; endings.size() < kMost; --end) {
+    end = common.find_last_of("_-.", end);
+    if (end == common.npos) break;
+    endings.push_back(common.substr(end));
+    if (end == 0) break;
+  }
+  return endings;
+}
+
+std::string shortened(const std::string& stem, const std::string& ending) { return stem.substr(0, stem.size() - ending.size()); }
+
+// Whether an image has a partner where these endings do not count.
+bool pairs_without(const std::vector<File>& images, const std::string& of_image, const std::vector<File>& targets,
+                   const std::string& of_target) {
+  std::unordered_set<std::string> stems;
+  for (const File& target : targets) stems.insert(shortened(target.stem, of_target));
+  return std::any_of(images.begin(), images.end(),
+                     [&](const File& image) { return stems.contains(shortened(image.stem, of_image)); });
+}
+
+struct Suffixes {
+  std::string image, target;
+};
+
+// Endings without which files pair; none where there are no such.
+Suffixes find_suffixes(const std::vector<File>& images, const std::vector<File>& targets) {
+  for (const std::string& of_image : common_endings(images)) {
+    for (const std::string& of_target : common_endings(targets)) {
+      if (pairs_without(images, of_image, targets, of_target)) return {of_image, of_target};
+    }
+  }
+  return {};
+}
+
+std::vector<File> without(std::vector<File> files, const std::string& ending) {
+  for (File& file : files) file.stem = shortened(file.stem, ending);
+  return files;
+}
+
+std::string assumed_text(const Suffixes& found, const std::string& given) {
+  std::string text = found.image.empty() ? "" : fmt::format("image_suffix = \"{}\"", line_text(found.image));
+  if (!found.target.empty()) text += fmt::format("{}suffix = \"{}\"", text.empty() ? "" : ", ", line_text(found.target + given));
+  return text;
 }
 
 void take(Pairing& pairs, const Storage::Object& object) {
   pairs.fingerprint = combine(pairs.fingerprint, fingerprint_of(object));
 }
 
-}  // namespace
-
-Pairing pair_files(const PairingFolder& images, const std::optional<PairingFolder>& targets, const Extensions& extensions) {
-  const ByStem of_images = list(images, extensions);
-  ByStem of_targets = targets ? list(*targets, extensions) : ByStem();
+// Moves what belongs together into `pairs`.
+void match(const ByStem& of_images, ByStem& of_targets, const PairingFolder& images, const PairingFolder* targets,
+           Pairing& pairs) {
   std::vector<const ByStem::value_type*> in_order;
   for (const auto& entry : of_images) in_order.push_back(&entry);
   std::sort(in_order.begin(), in_order.end(), [](auto* a, auto* b) { return a->second.name < b->second.name; });
-  Pairing pairs;
   for (const auto* entry : in_order) {
     const auto& [stem, image] = *entry;
     std::uint64_t bytes = image.bytes;
-    if (targets) {
+    if (targets != nullptr) {
       const auto partner = of_targets.find(stem);
       if (partner == of_targets.end()) {
         pairs.left_out.push_back(join_url(images.url, image.name));
@@ -69,6 +182,28 @@ Pairing pair_files(const PairingFolder& images, const std::optional<PairingFolde
     pairs.largest = std::max(pairs.largest, static_cast<std::size_t>(bytes));
   }
   for (const auto& [stem, target] : of_targets) pairs.left_out.push_back(join_url(targets->url, target.name));
+}
+
+}  // namespace
+
+Pairing pair_files(const PairingFolder& images, const std::optional<PairingFolder>& targets, const PairingRule& rule) {
+  Pairing pairs;
+  const bool is_one_folder = targets && targets->url == images.url;
+  const std::string other = is_one_folder && images.suffix.empty() ? targets->suffix : "";
+  const std::string other_of_targets = is_one_folder && targets->suffix.empty() ? images.suffix : "";
+  const std::vector<File> image_files = Lister(images, rule, other).list(pairs.not_images);
+  ByStem of_images = by_stem(image_files, images.url), of_targets;
+  if (targets) {
+    const std::vector<File> target_files = Lister(*targets, rule, other_of_targets).list(pairs.not_images);
+    of_targets = by_stem(target_files, targets->url);
+    if (rule.finds_suffixes && !any_pairs(of_images, of_targets)) {
+      const Suffixes found = find_suffixes(image_files, target_files);
+      pairs.assumed = assumed_text(found, targets->suffix);
+      of_images = by_stem(without(image_files, found.image), images.url);
+      of_targets = by_stem(without(target_files, found.target), targets->url);
+    }
+  }
+  match(of_images, of_targets, images, targets ? &*targets : nullptr, pairs);
   pairs.images.finish();
   pairs.targets.finish();
   return pairs;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -16,6 +17,8 @@ struct Pairing {
   std::size_t largest = 0;   // bytes of the largest pair
   std::uint64_t fingerprint = 1;
   std::vector<std::string> left_out;  // files without a partner, as URLs, images first
+  LeftOut not_images;                 // files that seem to be images, and whose ending is none of those asked for
+  std::string assumed;                // which endings of names were taken for suffixes that nothing named; empty: none
 
   std::size_t memory() const { return images.memory() + targets.memory(); }
 };
@@ -24,10 +27,19 @@ struct PairingFolder {
   Storage& storage;
   std::string url;
   std::string suffix;  // of names, before their extension, that the other folder's names do not have
+  std::string folder;  // of paths, that the other folder's paths do not have: "rgb" of "day/rgb/1.png"
 };
 
-// An image and its partner have the same path below their folders, but for suffix and extension.
-// Throws ErrorKind::data when there is no image, or when two files of one folder have the same name but for the extension.
-Pairing pair_files(const PairingFolder& images, const std::optional<PairingFolder>& targets, const Extensions& extensions);
+struct PairingRule {
+  Extensions extensions;
+  std::vector<std::string> leave_out;  // patterns of paths below both folders
+  bool by_name = false;                // wherever files lie, their names alone tell who belongs together
+  bool finds_suffixes = true;          // where no name pairs as it is written
+};
+
+// An image and its partner have the same path below their folders, but for suffix, extension and `folder`. Where not one image
+// has a partner, and all names of a folder have one ending, such as "_leftImg8bit", that is taken for its suffix, if no suffix is
+// given. Throws ErrorKind::data when there is no image, or when two files of one folder have the same name but for the extension.
+Pairing pair_files(const PairingFolder& images, const std::optional<PairingFolder>& targets, const PairingRule& rule);
 
 }  // namespace millrace

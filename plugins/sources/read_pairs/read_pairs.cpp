@@ -7,6 +7,7 @@
 #include "millrace/plugin.h"
 #include "millrace/random.h"
 #include "millrace/run.h"
+#include "millrace/text.h"
 
 namespace millrace {
 
@@ -85,7 +86,12 @@ std::vector<std::string> colours_of(const std::vector<ReadPairs::Class>& classes
 
 void refuse_what_needs_labels(const ReadPairs::Params& params) {
   if (params.labels) return;
-  const char* key = !params.suffix.empty() ? "suffix" : params.unpaired != "fail" ? "unpaired" : nullptr;
+  const char* key = !params.suffix.empty()         ? "suffix"
+                    : !params.image_suffix.empty() ? "image_suffix"
+                    : !params.label_folder.empty() ? "label_folder"
+                    : params.unpaired != "fail"    ? "unpaired"
+                    : params.pair != "path"        ? "pair"
+                                                   : nullptr;
   if (key) fail(ErrorKind::usage, "{}: without `labels` each image is its own target", key);
 }
 
@@ -126,8 +132,20 @@ void ReadPairs::describe(StageDescription<Params>& d) {
       .text("values in the label images that count nowhere; so do unnamed ones");
   d.params.add("suffix", &Params::suffix)
       .text("what names in `labels` have before their extension, and names in `images` have not");
+  d.params.add("image_suffix", &Params::image_suffix)
+      .text(
+          "what names in `images` have before their extension, and names in `labels` have not; default: where no image has a "
+          "partner, what all names end in");
+  d.params.add("image_folder", &Params::image_folder)
+      .text("a folder in the images' paths that those of their labels do not have: \"rgb\" of day/rgb/1.png");
+  d.params.add("label_folder", &Params::label_folder).text("the same of the labels' paths: \"mask\" of day/mask/1.png");
+  d.params.add("pair", &Params::pair)
+      .choices({"path", "name"})
+      .text("what an image and its partner have in common: the path below their folders, or the name alone");
   d.params.add("unpaired", &Params::unpaired).choices({"fail", "skip"}).text("files without a partner: an error, or left out");
   d.params.add("extensions", &Params::extensions).text("which files are images; upper and lower case are the same");
+  d.params.add("leave_out", &Params::leave_out)
+      .text("files and folders that are not read, by their path below `images` and `labels`; * and ? as in read_folder");
   SourceParams::describe(d.params);
 }
 
@@ -135,36 +153,48 @@ ReadPairs::ReadPairs(const Params& params, const StageContext& context)
     : Source(params),
       run_(context.run),
       table_(fmt::format("{}.{}", context.graph, context.name)),
-      images_{storage_for(context, "images", params.images, Storage::Kind::folder), params.images, {}},
-      extensions_(params.extensions),
+      images_{storage_for(context, "images", params.images, Storage::Kind::folder), params.images, params.image_suffix,
+              params.image_folder},
+      rule_{Extensions(params.extensions), params.leave_out, params.pair == "name", params.image_suffix.empty()},
       skip_unpaired_(params.unpaired == "skip"),
       image_root_(join_url(params.images, "")),
       target_root_(join_url(params.labels.value_or(""), "")),
       colours_(colours_of(params.classes)),
-      target_(target_of(params)) {
+      target_(target_of(params)),
+      ignored_(params.ignored.begin(), params.ignored.end()) {
   refuse_what_needs_labels(params);
   refuse_choices_by_class(params);
   if (params.labels) {
-    targets_.emplace(
-        PairingFolder{storage_for(context, "labels", *params.labels, Storage::Kind::folder), *params.labels, params.suffix});
+    targets_.emplace(PairingFolder{storage_for(context, "labels", *params.labels, Storage::Kind::folder), *params.labels,
+                                   params.suffix, params.label_folder});
   }
   for (const Class& entry : params.classes) classes_.push_back(entry.name);
   const ClassNumbers twice(classes_);  // throws
 }
 
 void ReadPairs::open() {
-  pairs_ = pair_files(images_, targets_, extensions_);
+  pairs_ = pair_files(images_, targets_, rule_);
   const std::vector<std::string>& alone = pairs_.left_out;
+  if (size() == 0) {
+    fail(ErrorKind::data,
+         "no file in '{}' has a partner in '{}': '{}' and '{}' do not belong together; `suffix` and `image_suffix` name endings "
+         "that "
+         "one of them has, `label_folder` and `image_folder` folders, and pair = \"name\" leaves folders aside",
+         images_.url, targets_->url, line_text(alone.front()), line_text(alone.back()));
+  }
   if (!alone.empty() && !skip_unpaired_) {
     const std::string others = alone.size() > 1 ? fmt::format(" (nor have others, {} in all)", alone.size()) : "";
     fail(ErrorKind::data, "'{0}' has no partner{1}; unpaired = \"skip\" in [{2}] leaves such files out, --set {2}.unpaired=skip",
-         alone.front(), others, table_);
+         line_text(alone.front()), others, table_);
   }
-  if (size() == 0) fail(ErrorKind::data, "no file in '{}' has a partner in '{}'", images_.url, targets_->url);
+  if (run_ && !pairs_.not_images.empty()) run_->warn(pairs_.not_images.text(images_.url));
+  if (run_ && !pairs_.assumed.empty())
+    run_->warn(
+        fmt::format("names in '{}' and '{}' pair with {}: say so in [{}]", images_.url, targets_->url, pairs_.assumed, table_));
   if (!alone.empty() && run_) {
     const std::string what = alone.size() == 1 ? "1 file has no partner and is left out:"
                                                : fmt::format("{} files have no partner and are left out, such as", alone.size());
-    run_->warn(fmt::format("{} '{}'", what, alone.front()));
+    run_->warn(fmt::format("{} '{}'", what, line_text(alone.front())));
   }
   pairs_.left_out = {};
 }

@@ -1,9 +1,11 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "millrace/label_values.h"
 #include "millrace/stage.h"
 #include "pairing.h"
 
@@ -31,12 +33,19 @@ namespace millrace {
 // For super-resolution what belongs to an image is larger: target_scale = 2 says that each target has twice the height and width
 // of its image. An image that is its own target is made smaller when it is decoded (`shrink` of decode_image).
 //
+// Cityscapes, as it is unpacked:
+//
+//   images       = "leftImg8bit/train"   # aachen/aachen_000000_000019_leftImg8bit.png
+//   labels       = "gtFine/train"        # aachen/aachen_000000_000019_gtFine_labelIds.png
+//   image_suffix = "_leftImg8bit"
+//   suffix       = "_gtFine_labelIds"
+//
 // Ports: out, SampleChunk; fills encoded and encoded_target; `url` is the image's, `target_url` its partner's. Indices count the
 // pairs in bytewise order of the images' paths.
 // Threading: read() may run on any number of threads. The pairs are read-only after open().
 // Errors: a file without a partner (unless `unpaired` is "skip"; then a warning), two files of one name, no image:
 // ErrorKind::data. A file that is empty, gone, or a link that leads nowhere: ErrorKind::content when it is read.
-class ReadPairs : public Source {
+class ReadPairs : public Source, public NamesLabelValues {
  public:
   struct Class {
     std::string name;
@@ -50,9 +59,12 @@ class ReadPairs : public Source {
     std::int64_t target_scale = 1;
     std::vector<Class> classes;
     std::vector<std::int64_t> ignored;
-    std::string suffix;
+    std::string suffix, image_suffix;
+    std::string image_folder, label_folder;
+    std::string pair = "path";
     std::string unpaired = "fail";
     std::vector<std::string> extensions = {"jpg", "jpeg", "png"};
+    std::vector<std::string> leave_out;
   };
   static void describe(StageDescription<Params>& description);
 
@@ -62,6 +74,7 @@ class ReadPairs : public Source {
   std::uint64_t size() const override { return pairs_.images.size(); }
   std::vector<std::string> classes() const override { return classes_; }
   std::vector<std::string> colours() const override { return colours_; }
+  bool names(std::uint8_t value) const override { return target_.classes[value] != target_.ignored || ignored_.contains(value); }
   std::optional<TargetSpec> target() const override { return target_; }
   std::size_t largest_encoded() const override { return pairs_.largest; }
   std::uint64_t fingerprint() const override { return pairs_.fingerprint; }
@@ -74,11 +87,12 @@ class ReadPairs : public Source {
   std::string table_;  // of its keys: "train.read"
   PairingFolder images_;
   std::optional<PairingFolder> targets_;
-  Extensions extensions_;
+  PairingRule rule_;
   bool skip_unpaired_;
   std::string image_root_, target_root_;  // with a '/' at their ends
   std::vector<std::string> classes_, colours_;
   TargetSpec target_;
+  std::set<std::int64_t> ignored_;  // by name
   Pairing pairs_;
 };
 

@@ -178,8 +178,71 @@ TEST_F(ReadPairsTest, LeavesFilesWithoutAPartnerOutWhenAsked) {
             fmt::format("2 files have no partner and are left out, such as '{}'", folder_ / "images/a2.jpg"));
   folder_.write("others/x.png");
   skipping.labels = folder_ / "others";
-  EXPECT_EQ(error_of(skipping).message(),
-            fmt::format("no file in '{}' has a partner in '{}'", folder_ / "images", folder_ / "others"));
+  for (const char* unpaired : {"skip", "fail"}) {
+    skipping.unpaired = unpaired;
+    EXPECT_EQ(error_of(skipping).message().find(
+                  fmt::format("no file in '{}' has a partner in '{}': '{}' and '{}' do not belong together; `suffix`",
+                              folder_ / "images", folder_ / "others", folder_ / "images/a.jpg", folder_ / "others/x.png")),
+              0U);
+  }
+}
+
+// As Cityscapes has it: both names have an ending, and beside the label images lie others.
+TEST_F(ReadPairsTest, BothNamesMayHaveASuffix) {
+  for (const char* name : {"left/x/1_left.png", "left/x/2_left.png", "fine/x/1_fine_ids.png", "fine/x/2_fine_ids.png",
+                           "fine/x/1_fine_color.png", "fine/x/2_fine_color.png"})
+    folder_.write(name, name);
+  auto pairs = params();
+  pairs.images = folder_ / "left";
+  pairs.labels = folder_ / "fine";
+  pairs.suffix = "_fine_ids";
+  pairs.image_suffix = "_left";
+  const Texts expected{"left/x/1_left.png|fine/x/1_fine_ids.png", "left/x/2_left.png|fine/x/2_fine_ids.png"};
+  EXPECT_EQ(samples(pairs), expected);
+  EXPECT_TRUE(run_.warnings().empty());
+  pairs.image_suffix = "";  // all names end so, and no name pairs as it is written
+  EXPECT_EQ(samples(pairs), expected);
+  EXPECT_EQ(run_.warnings().back(),
+            fmt::format("names in '{}' and '{}' pair with image_suffix = \"_left\": say so in [train.read]", pairs.images,
+                        *pairs.labels));
+  pairs.image_suffix = "_right";
+  EXPECT_NE(error_of(pairs).message().find("files whose names end in '_right'"), std::string::npos);
+}
+
+TEST_F(ReadPairsTest, ImagesAndLabelsMayLieInFoldersOfOneTree) {
+  for (const char* name : {"tree/day/rgb/1.png", "tree/day/mask/1.png", "tree/night/rgb/1.png", "tree/night/mask/1.png"})
+    folder_.write(name, name);
+  auto pairs = params();
+  pairs.images = folder_ / "tree";
+  pairs.labels = folder_ / "tree";
+  pairs.image_folder = "rgb";
+  pairs.label_folder = "mask";
+  EXPECT_EQ(samples(pairs), (Texts{"tree/day/rgb/1.png|tree/day/mask/1.png", "tree/night/rgb/1.png|tree/night/mask/1.png"}));
+  pairs.leave_out = {"night"};
+  EXPECT_EQ(samples(pairs).size(), 1U);
+}
+
+TEST_F(ReadPairsTest, ImagesAndLabelsMayLieInOneFolderOrInFoldersOfOtherNames) {
+  for (const char* name : {"one/1.png", "one/1_mask.png", "flat/a.png", "flat/1.png"}) folder_.write(name, name);
+  auto pairs = params();
+  pairs.images = folder_ / "one";
+  pairs.labels = folder_ / "one";
+  pairs.suffix = "_mask";
+  EXPECT_EQ(samples(pairs), Texts{"one/1.png|one/1_mask.png"});
+  pairs = params();
+  pairs.labels = folder_ / "flat";
+  pairs.pair = "name";
+  EXPECT_EQ(samples(pairs), (Texts{"images/a.jpg|flat/a.png", "images/b/1.jpg|flat/1.png"}));
+  folder_.write("images/c/1.jpg", "");
+  EXPECT_NE(error_of(pairs).message().find("'b/1.jpg' and 'c/1.jpg' in"), std::string::npos);
+}
+
+TEST_F(ReadPairsTest, FilesOfOtherKindsAreCounted) {
+  folder_.write("images/c.webp");
+  folder_.write("labels/c.tif");
+  EXPECT_EQ(samples(params()).size(), 2U);
+  EXPECT_EQ(run_.warnings().back(), fmt::format("left out of '{}': 2 files that end in none of .jpg, .jpeg, .png, such as '{}'",
+                                                folder_ / "images", folder_ / "images/c.webp"));
 }
 
 TEST_F(ReadPairsTest, RefusesTwoFilesOfOneName) {
@@ -192,8 +255,11 @@ TEST_F(ReadPairsTest, RefusesTwoFilesOfOneName) {
 TEST_F(ReadPairsTest, SaysWhenThereIsNoImage) {
   auto others = params();
   others.extensions = {"tif"};
-  EXPECT_EQ(error_of(others).message(),
-            fmt::format("no image in '{}': files that end in .tif are looked for", folder_ / "images"));
+  EXPECT_EQ(
+      error_of(others).message(),
+      fmt::format("no image in '{0}': files that end in .tif are looked for, and there are 2 files that end in none of .tif, "
+                  "such as '{0}/a.jpg'",
+                  folder_ / "images"));
   auto unmarked = params();
   unmarked.suffix = "_L";
   EXPECT_EQ(

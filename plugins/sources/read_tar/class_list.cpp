@@ -4,6 +4,7 @@
 
 #include "millrace/error.h"
 #include "millrace/sample.h"
+#include "millrace/text.h"
 
 namespace millrace {
 
@@ -22,13 +23,10 @@ std::vector<std::string> read_names(Storage& storage, const std::string& url) {
   std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
   while (!text.empty()) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    std::string_view line = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    if (line.ends_with('\r')) line.remove_suffix(1);
+    const std::string line = utf8_text(next_line(text));
     if (line.empty()) fail(ErrorKind::data, "'{}' has an empty line: expected the name of class {}", url, names.size());
-    if (!known.emplace(line).second) fail(ErrorKind::data, "'{}' names class '{}' twice", url, line);
-    names.emplace_back(line);
+    if (!known.emplace(line).second) fail(ErrorKind::data, "'{}' names class '{}' twice", url, line_text(line));
+    names.push_back(line);
   }
   return names;
 }

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "millrace/error.h"
+#include "millrace/files.h"
 #include "millrace/random.h"
 #include "tar_reader.h"
 
@@ -13,7 +14,7 @@ namespace millrace {
 namespace {
 
 constexpr std::uint64_t kLargestText = std::uint64_t{16} << 20;  // of a .cls or .json member
-constexpr std::uint64_t kFormat = 1;                             // to be raised when the same shard gives another index
+constexpr std::uint64_t kFormat = 2;                             // to be raised when the same shard gives another index
 
 enum class Role { none, image, label, json, target };
 
@@ -22,11 +23,11 @@ struct NameParts {
   std::string extension;  // in small letters
 };
 
-NameParts split_name(std::string_view name) {
+NameParts split_name(std::string_view name, bool last_dot) {
   const std::size_t slash = name.rfind('/');
   const std::size_t last = slash == name.npos ? 0 : slash + 1;
-  const std::size_t dot = name.find('.', last);
-  if (dot == name.npos || dot == last) return {};  // no extension, or hidden
+  const std::size_t dot = last_dot ? name.rfind('.') : name.find('.', last);
+  if (dot == name.npos || dot <= last || name[last] == '.') return {};  // no extension, or hidden
   std::string extension(name.substr(dot + 1));
   for (char& c : extension) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   return {name.substr(0, dot), std::move(extension)};
@@ -38,9 +39,12 @@ class Builder {
 
   void add(const TarMember& member) {
     if (member.kind == TarMember::Kind::other) return;
-    const NameParts parts = split_name(member.name);
+    const NameParts parts = split_name(member.name, settings_.last_dot);
+    if (parts.key.empty()) return;
+    if (parts.key != group_) settle();
+    group_ = parts.key;
     const Role role = role_of(parts.extension);
-    if (role == Role::none) return;
+    if (role == Role::none) return pass_over(member, parts.extension);
     if (member.kind == TarMember::Kind::link) {
       fail(ErrorKind::data, "member '{}' at byte {} is a link: pack it with --dereference --hard-dereference",
            printable(member.name), member.header);
@@ -49,16 +53,23 @@ class Builder {
     take(role, member);
   }
 
-  TarIndex finish(const IndexKey& key) && {
+  TarIndex finish(const IndexKey& key, std::uint64_t zeros) && {
+    settle();
     end();
     check_keys();
-    return std::move(writer_).finish(key, !settings_.target.empty());
+    passed_over_.zeros = zeros;
+    return std::move(writer_).finish(key, !settings_.target.empty(), passed_over_);
   }
 
  private:
   struct Seen {
     std::string key;
     std::uint64_t header;
+  };
+  struct Waiting {
+    PassedOver::Reason reason;
+    bool is_word;  // what follows the key begins with a letter
+    std::string name;
   };
 
   static bool is_image(std::string_view extension) { return extension == "jpg" || extension == "jpeg" || extension == "png"; }
@@ -75,6 +86,28 @@ class Builder {
     if (extension == "cls" && settings_.label.empty()) return Role::label;
     if (extension == "json" && !(settings_.label.empty() && settings_.numbers.empty())) return Role::json;
     return Role::none;
+  }
+
+  // An image that has no place in the sample waits until all members of its key are known.
+  void pass_over(const TarMember& member, std::string_view extension) {
+    if (member.kind != TarMember::Kind::file) return;
+    const std::size_t dot = extension.rfind('.') + 1;  // npos + 1 is 0
+    const bool image = is_image(extension.substr(dot));
+    if (!image && !(dot == 0 && seems_to_be_an_image(member.name))) return;
+    const bool is_word = (extension.front() >= 'a' && extension.front() <= 'z');
+    waiting_.push_back({dot > 0 ? PassedOver::dots : PassedOver::other_images, is_word, member.name});
+  }
+
+  // 000017.depth.png and 000017.webp beside 000017.jpg are its companions; 000017.1.jpg is another image, and without an image
+  // they all are.
+  void settle() {
+    const bool has_image = open_ && key_ == group_ && sample_.image.offset != 0;
+    for (Waiting& each : waiting_) {
+      if (has_image && each.is_word) continue;
+      PassedOver::Members& members = passed_over_.members[each.reason];
+      if (members.count++ == 0) members.example = std::move(each.name);
+    }
+    waiting_.clear();
   }
 
   void begin(std::string_view key, const TarMember& member) {
@@ -147,6 +180,9 @@ class Builder {
   IndexWriter::Sample sample_;  // of key_, while open_
   std::string key_;
   bool open_ = false;
+  std::string group_;  // the key of the last member that had one
+  std::vector<Waiting> waiting_;
+  PassedOver passed_over_;
   unsigned taken_ = 0;       // roles, as bits
   std::size_t numbers_ = 0;  // of each sample
   std::vector<Seen> seen_;
@@ -158,6 +194,7 @@ class Builder {
 IndexKey index_key(std::uint64_t shard_bytes, std::string_view shard_version, const IndexSettings& settings) {
   std::uint64_t hash = mix64(kFormat);
   for (const std::string* text : {&settings.label, &settings.numbers, &settings.target}) hash = combine(hash, hash_text(*text));
+  if (settings.last_dot) hash = combine(hash, 1);
   return {shard_bytes, hash_text(shard_version), hash};
 }
 
@@ -166,7 +203,7 @@ TarIndex build_index(Window& shard, const IndexKey& key, const IndexSettings& se
   TarReader reader(shard);
   TarMember member;
   while (reader.next(member)) builder.add(member);
-  return std::move(builder).finish(key);
+  return std::move(builder).finish(key, reader.zeros());
 }
 
 }  // namespace millrace

@@ -185,7 +185,7 @@ TEST(TarIndexFile, ValuesOutOfBoundsAreRefusedEvenWithARightChecksum) {
     std::memcpy(bytes.data() + at, &value, sizeof(value));
     return load_error(sealed(bytes));
   };
-  constexpr std::size_t entry = 72;
+  constexpr std::size_t entry = 104;
   EXPECT_EQ(with(entry, 512), "");
   EXPECT_EQ(with(entry, 6000), "the index is damaged: a member lies outside the shard");
   EXPECT_EQ(with(entry + 8, 6000), "the index is damaged: a member lies outside the shard");
@@ -194,6 +194,7 @@ TEST(TarIndexFile, ValuesOutOfBoundsAreRefusedEvenWithARightChecksum) {
   EXPECT_EQ(with(entry + 16, 2000000), "the index is damaged: a label is none");
   EXPECT_EQ(with(40, 1000), "the index is damaged: it is cut off");
   EXPECT_EQ(with(48, 1000), "the index is damaged: its sizes do not fit together");
+  EXPECT_EQ(with(72, 1000), "the index is damaged: its sizes do not fit together");
   EXPECT_EQ(with(64, 0xffffffff), "the index is damaged: its counts make no sense");
 }
 

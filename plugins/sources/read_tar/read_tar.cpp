@@ -15,13 +15,16 @@
 #include "millrace/plugin.h"
 #include "millrace/random.h"
 #include "millrace/run.h"
+#include "millrace/text.h"
 #include "tar_reader.h"
 
 namespace millrace {
 
 namespace {
 
-constexpr std::size_t kIndexThreads = 8;  // they mostly wait for the storage
+constexpr std::size_t kIndexThreads = 8;                      // they mostly wait for the storage
+constexpr std::uint64_t kEmptyArchive = 10'240;               // bytes, of an archive without members
+constexpr std::uint64_t kMostZeros = std::uint64_t{1} << 20;  // at the end of an archive: tar writes 10 KiB at most
 
 // Runs work(0) ... work(count - 1) on a few threads; throws the error of the smallest number that failed.
 void on_threads(std::size_t count, const std::function<void(std::size_t)>& work) {
@@ -99,12 +102,18 @@ void ReadTar::describe(StageDescription<Params>& d) {
   d.params.add("target_scale", &Params::target_scale)
       .range(1, TargetSpec::kMostScale)
       .text("a target has so many times its image's height and width: super-resolution");
+  d.params.add("key_ends", &Params::key_ends)
+      .choices({"first-dot", "last-dot"})
+      .text(
+          "where the name of a sample ends in the names of its members: at the first dot, as WebDataset has it, or at the last "
+          "one, "
+          "for images such as photo.1.jpg");
   SourceParams::describe(d.params);
 }
 
 ReadTar::ReadTar(const Params& params, const StageContext& context)
     : Source(params),
-      settings_{params.label, params.numbers, target_name(params)},
+      settings_{params.label, params.numbers, target_name(params), params.key_ends == "last-dot"},
       classes_(params.classes),
       registry_(context.registry),
       run_(context.run),
@@ -119,36 +128,103 @@ ReadTar::ReadTar(const Params& params, const StageContext& context)
     fail(ErrorKind::usage, "target_scale: there are no targets: say target = \"classes\" or \"image\"");
   if (!labels_ && !params.label.empty())
     fail(ErrorKind::usage, "`label` and labels = \"none\" exclude each other: take one of them out");
+  if (settings_.last_dot && params.target != "none")
+    fail(ErrorKind::usage, "key_ends: the targets of images are told by what stands between two dots; it must be \"first-dot\"");
+  const auto exists = [&](const std::string& path) {
+    try {
+      return registry_->storage(path).look(path) != Storage::Kind::unknown;
+    } catch (const Error&) {
+      return false;
+    }
+  };
   for (const std::string& path : params.paths.empty() ? std::vector<std::string>{params.path} : params.paths) {
-    for (std::string& expanded : expand_braces(path)) paths_.push_back(std::move(expanded));
+    for (ShardPath& expanded : shard_paths(path, exists)) paths_.push_back(std::move(expanded));
   }
   const ClassNumbers twice(classes_);  // throws
   const char* key = params.path.empty() ? "paths" : "path";
-  for (const std::string& path : paths_) storage_for(context, key, std::string(where_to_look(path)));
+  for (const ShardPath& path : paths_) storage_for(context, key, std::string(where_to_look(path)));
   // target() is asked for before open().
-  if (params.target == "classes" && classes_.empty()) classes_ = listed_classes(find());
+  if (params.target == "classes" && classes_.empty()) {
+    LeftOut ignored;
+    classes_ = listed_classes(find(ignored));
+  }
   target_ = target_spec(params.target, classes_);
   target_.scale = static_cast<int>(params.target_scale);
 }
 
-std::vector<Shard> ReadTar::find() const {
-  return find_shards(paths_, [this](const std::string& url) -> Storage& { return registry_->storage(url); });
+std::vector<Shard> ReadTar::find(LeftOut& left_out) const {
+  return find_shards(
+      paths_, [this](const std::string& url) -> Storage& { return registry_->storage(url); }, left_out);
 }
 
 void ReadTar::open() {
-  std::vector<Shard> shards = find();
+  LeftOut left_out;
+  std::vector<Shard> shards = find(left_out);
   const bool given = !classes_.empty();
   if (!given && labels_) classes_ = listed_classes(shards);
   read_indices(std::move(shards));
+  for (const Indexed& indexed : shards_) {
+    const PassedOver& passed_over = indexed.index.passed_over();
+    const PassedOver::Members &dots = passed_over.members[PassedOver::dots],
+                              &others = passed_over.members[PassedOver::other_images];
+    left_out.add({"image whose name has a dot before its ending", "images whose names have a dot before their ending"},
+                 dots.example, dots.count);
+    left_out.add({"image that ends in none of .jpg, .jpeg, .png", "images that end in none of .jpg, .jpeg, .png"}, others.example,
+                 others.count);
+    const bool has_members = passed_over.zeros < indexed.shard.bytes;
+    if (indexed.index.size() == 0 && has_members)
+      left_out.add({"shard without a sample", "shards without a sample"}, indexed.shard.url);
+  }
   if (size() == 0)
-    fail(ErrorKind::data, "no image (.jpg, .jpeg, .png) in the {} shards from '{}' on", shards_.size(),
-         shards_.front().shard.url);
+    fail(ErrorKind::data, "no image (.jpg, .jpeg, .png) in the {} shards from '{}' on{}", shards_.size(),
+         shards_.front().shard.url, left_out.empty() ? "" : ", and there are " + left_out.list() + advice_on_dots());
+  warn_of_shards(left_out);
   if (!labels_) return;
   name_classes();
   for (Indexed& indexed : shards_) map_labels(indexed);
   if (run_ != nullptr && given && !labelled_ && target_.kind != TargetSpec::Kind::classes)
     run_->warn(fmt::format("`classes` are given, and no sample in the {} shards from '{}' on has a label", shards_.size(),
                            shards_.front().shard.url));
+  warn_of_classes();
+}
+
+std::string ReadTar::advice_on_dots() const {
+  const bool has_dots = std::any_of(shards_.begin(), shards_.end(), [](const Indexed& indexed) {
+    return indexed.index.passed_over().members[PassedOver::dots].count > 0;
+  });
+  return has_dots ? "; key_ends = \"last-dot\" reads names up to their last dot" : "";
+}
+
+// What a download leaves that broke off between two members, or whose room was made before.
+void ReadTar::warn_of_shards(const LeftOut& left_out) const {
+  if (run_ == nullptr) return;
+  const std::string where = shards_.front().shard.url;
+  if (!left_out.empty()) run_->warn(left_out.text(folder_of(where)) + advice_on_dots());
+  LeftOut broken;
+  for (const Indexed& indexed : shards_) {
+    const std::uint64_t zeros = indexed.index.passed_over().zeros;
+    const bool is_zeros_alone = zeros == indexed.shard.bytes;
+    if (zeros == 0) broken.add({"shard has no end (zeros)", "shards have no end (zeros)"}, indexed.shard.url);
+    if (is_zeros_alone && zeros > kEmptyArchive)
+      broken.add({"shard holds zeros alone", "shards hold zeros alone"}, indexed.shard.url);
+    if (!is_zeros_alone && zeros > kMostZeros)
+      broken.add({"shard ends in more than a megabyte of zeros", "shards end in more than a megabyte of zeros"},
+                 indexed.shard.url);
+  }
+  if (!broken.empty()) run_->warn(broken.list() + ": are they cut off?");
+}
+
+void ReadTar::warn_of_classes() const {
+  if (run_ == nullptr || !labelled_ || classes_.empty()) return;
+  std::vector<std::uint64_t> counts(classes_.size());
+  for (const Indexed& indexed : shards_) {
+    for (std::size_t at = 0; at < indexed.index.size(); ++at) {
+      const std::int32_t label = label_of(indexed, at);
+      if (label >= 0) ++counts[static_cast<std::size_t>(label)];
+    }
+  }
+  const std::string lacking = classes_without("sample", classes_, counts, folder_of(shards_.front().shard.url));
+  if (!lacking.empty()) run_->warn(lacking);
 }
 
 void ReadTar::read_indices(std::vector<Shard> shards) {
@@ -170,6 +246,7 @@ void ReadTar::read_indices(std::vector<Shard> shards) {
         shard.version = object.version;
         shard.known = true;
       }
+      if (shard.bytes == 0) fail(ErrorKind::data, "it is empty, and no archive: was its download cut off?");
       shards_[i].index = store.open(shard);
     } catch (Error& error) {
       throw error.in("shard '" + shard.url + "'");
@@ -202,7 +279,7 @@ void ReadTar::name_classes() {
   std::set<std::string> names;
   std::int32_t largest = -1;
   for (const Indexed& indexed : shards_) {
-    names.insert(indexed.index.class_names().begin(), indexed.index.class_names().end());
+    for (const std::string& name : indexed.index.class_names()) names.insert(utf8_text(name));
     largest = std::max(largest, indexed.index.largest_label());
   }
   if (!names.empty() && largest >= 0) {
@@ -225,8 +302,8 @@ void ReadTar::map_labels(Indexed& indexed) const {
   if (indexed.index.largest_label() >= static_cast<std::int64_t>(classes_.size()))
     refuse(std::to_string(indexed.index.largest_label()));
   for (const std::string& name : indexed.index.class_names()) {
-    const auto found = std::find(classes_.begin(), classes_.end(), name);
-    if (found == classes_.end()) refuse("'" + name + "'");
+    const auto found = std::find(classes_.begin(), classes_.end(), utf8_text(name));
+    if (found == classes_.end()) refuse("'" + line_text(name) + "'");
     indexed.labels.push_back(static_cast<std::int32_t>(found - classes_.begin()));
   }
 }

@@ -30,11 +30,16 @@ class RunServices;
 // (or .jpg) is what the network is to reproduce. Targets have the size of their image, or target_scale times its height and
 // width.
 //
+// A path that exists is taken as it is written, before it is a pattern: "set [1]", "set [1]/train-*.tar". Where the names of
+// images have dots in them, key_ends = "last-dot" reads them up to the last one.
+//
 // Ports: out, SampleChunk. Indices count samples as they lie in the shards, shards in the order that `path` gives.
 // Threading: read() may run on any number of threads; one range of the shard is read for each member. Memory: the indices.
 // Errors: no shard, a shard that is no whole tar archive, samples whose members lie apart or are there twice, labels that are
 // none of the classes: ErrorKind::data, from open(). A sample without an image or its target, or without a label that
-// can be read while others have one: ErrorKind::content. What the storage throws.
+// can be read while others have one: ErrorKind::content. What the storage throws. A shard of 0 bytes: ErrorKind::data. Warnings:
+// images in shards that are no samples, counted by reason; shards without an end, or with much too long a one; classes without
+// samples.
 class ReadTar : public Source {
  public:
   struct Params : SourceParams {
@@ -47,6 +52,7 @@ class ReadTar : public Source {
     std::string target = "none";
     std::string target_name;
     std::int64_t target_scale = 1;
+    std::string key_ends = "first-dot";
   };
   static void describe(StageDescription<Params>& description);
 
@@ -72,7 +78,10 @@ class ReadTar : public Source {
     std::uint64_t end = 0;             // samples in this shard and those before
   };
 
-  std::vector<Shard> find() const;
+  std::vector<Shard> find(LeftOut& left_out) const;
+  void warn_of_shards(const LeftOut& left_out) const;
+  void warn_of_classes() const;
+  std::string advice_on_dots() const;
   void read_indices(std::vector<Shard> shards);
   void name_classes();
   void map_labels(Indexed& indexed) const;
@@ -81,7 +90,7 @@ class ReadTar : public Source {
 
   IndexSettings settings_;
   TargetSpec target_;
-  std::vector<std::string> paths_;
+  std::vector<ShardPath> paths_;
   std::vector<std::string> classes_;
   const Registry* registry_;
   RunServices* run_;

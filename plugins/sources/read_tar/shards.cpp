@@ -5,9 +5,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 #include <optional>
 
 #include "millrace/error.h"
+#include "millrace/text.h"
 
 namespace millrace {
 
@@ -42,37 +44,49 @@ std::vector<std::string> alternatives(std::string_view inside, std::string_view 
   }
 }
 
-bool is_pattern(std::string_view path) { return path.find_first_of("*?[") != path.npos; }
+constexpr const char* kWild = "*?[";
+
+bool is_pattern(const ShardPath& path) { return path.text.find_first_of(kWild, path.literal) != std::string::npos; }
+
+bool is_compressed(std::string_view url) {
+  constexpr std::string_view kEnds[] = {".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst"};
+  return std::any_of(std::begin(kEnds), std::end(kEnds), [&](std::string_view end) { return url.ends_with(end); });
+}
 
 void refuse_compressed(std::string_view url) {
-  for (const std::string_view end : {".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar.zst"}) {
-    if (url.ends_with(end))
-      fail(ErrorKind::usage,
-           "'{}' is compressed: single samples can be read from plain tar archives only; unpack it to .tar first", url);
-  }
+  if (!is_compressed(url)) return;
+  fail(ErrorKind::usage, "'{}' is compressed: single samples can be read from plain tar archives only; unpack it to .tar first",
+       line_text(url));
 }
 
 class Finder {
  public:
-  explicit Finder(const std::function<Storage&(const std::string&)>& storage) : storage_(storage) {}
+  Finder(const std::function<Storage&(const std::string&)>& storage, LeftOut& left_out)
+      : storage_(storage), left_out_(left_out) {}
 
-  void add(const std::string& path) {
-    refuse_compressed(path);
+  void add(const ShardPath& path) {
+    const std::string& text = path.text;
+    refuse_compressed(text);
     if (is_pattern(path)) return add_matching(path);
-    if (path.ends_with(".tar")) return shards_.push_back({&storage_(path), path, 0, {}, false});
+    if (text.ends_with(".tar")) return shards_.push_back({&storage_(text), text, 0, {}, false});
     const std::size_t before = shards_.size();
-    add_objects(path, [](const std::string& name) { return name.ends_with(".tar"); });
-    if (shards_.size() == before) fail(ErrorKind::data, "folder '{}' holds no file that ends in .tar", path);
+    add_objects(text, [this](const std::string& name) {
+      if (is_compressed(name)) left_out_.add({"compressed shard", "compressed shards"}, name);
+      return name.ends_with(".tar");
+    });
+    if (shards_.size() > before) return;
+    fail(ErrorKind::data, "folder '{}' holds no file that ends in .tar{}", text,
+         left_out_.empty() ? "" : ", and there are " + left_out_.list());
   }
   std::vector<Shard> take() { return std::move(shards_); }
 
  private:
-  void add_matching(const std::string& path) {
-    const std::string folder(where_to_look(path));
-    const std::string form = path.starts_with(folder + "/") ? path.substr(folder.size() + 1) : path.substr(folder == "/" ? 1 : 0);
+  void add_matching(const ShardPath& path) {
+    const std::string folder(where_to_look(path)), &text = path.text;
+    const std::string form = text.starts_with(folder + "/") ? text.substr(folder.size() + 1) : text.substr(folder == "/" ? 1 : 0);
     const std::size_t before = shards_.size();
     add_objects(folder, [&](const std::string& name) { return fnmatch(form.c_str(), name.c_str(), FNM_PATHNAME) == 0; });
-    if (shards_.size() == before) fail(ErrorKind::data, "no shard has the form '{}'", path);
+    if (shards_.size() == before) fail(ErrorKind::data, "no shard has the form '{}'", text);
   }
 
   void add_objects(const std::string& folder, const std::function<bool(const std::string&)>& wanted) {
@@ -86,6 +100,7 @@ class Finder {
   }
 
   const std::function<Storage&(const std::string&)>& storage_;
+  LeftOut& left_out_;
   std::vector<Shard> shards_;
 };
 
@@ -114,18 +129,29 @@ std::vector<std::string> expand_braces(std::string_view text) {
   return texts;
 }
 
-std::vector<Shard> find_shards(const std::vector<std::string>& paths,
-                               const std::function<Storage&(const std::string&)>& storage) {
-  Finder finder(storage);
-  for (const std::string& path : paths) finder.add(path);
+std::vector<ShardPath> shard_paths(const std::string& path, const std::function<bool(const std::string&)>& exists) {
+  std::size_t literal = path.size();
+  const auto has_pattern = [&] { return literal != path.npos && path.find_first_of("{}*?[") < literal; };
+  while (has_pattern() && !exists(path.substr(0, literal))) literal = literal == 0 ? path.npos : path.rfind('/', literal - 1);
+  if (!has_pattern()) literal = 0;  // what exists has no pattern in it: all of it is read as one
+  std::vector<ShardPath> paths;
+  for (const std::string& rest : expand_braces(path.substr(literal))) paths.push_back({path.substr(0, literal) + rest, literal});
+  return paths;
+}
+
+std::vector<Shard> find_shards(const std::vector<ShardPath>& paths, const std::function<Storage&(const std::string&)>& storage,
+                               LeftOut& left_out) {
+  Finder finder(storage, left_out);
+  for (const ShardPath& path : paths) finder.add(path);
   return finder.take();
 }
 
-std::string_view where_to_look(std::string_view path) {
-  const std::size_t pattern = path.find_first_of("*?[");
-  if (pattern == path.npos) return path;
-  const std::size_t slash = path.rfind('/', pattern);
-  return slash == path.npos ? std::string_view(".") : path.substr(0, std::max<std::size_t>(slash, 1));
+std::string_view where_to_look(const ShardPath& path) {
+  const std::string_view text = path.text;
+  const std::size_t pattern = text.find_first_of(kWild, path.literal);
+  if (pattern == text.npos) return text;
+  const std::size_t slash = text.rfind('/', pattern);
+  return slash == text.npos ? std::string_view(".") : text.substr(0, std::max<std::size_t>(slash, 1));
 }
 
 std::string_view folder_of(std::string_view url) {

@@ -44,7 +44,11 @@ class FindShards : public testing::Test {
  protected:
   Names find(const std::vector<std::string>& paths) {
     Names names;
-    for (const Shard& shard : find_shards(paths, [this](const std::string&) -> Storage& { return storage_; })) {
+    std::vector<ShardPath> as_patterns;
+    for (const std::string& path : paths) as_patterns.push_back({path, 0});
+    LeftOut left_out;
+    for (const Shard& shard : find_shards(
+             as_patterns, [this](const std::string&) -> Storage& { return storage_; }, left_out)) {
       const bool below = shard.url.starts_with(folder_.path().string() + "/");
       names.push_back(below ? shard.url.substr(folder_.path().string().size() + 1) : shard.url);
     }

@@ -10,7 +10,7 @@ namespace millrace {
 
 namespace {
 
-constexpr char kMagic[8] = {'M', 'R', 'T', 'A', 'R', '0', '1', '\n'};
+constexpr char kMagic[8] = {'M', 'R', 'T', 'A', 'R', '0', '2', '\n'};
 constexpr std::size_t kMostClassNames = 100'000;
 constexpr std::size_t kHashed = sizeof(kMagic) + sizeof(std::uint64_t);  // the checksum is of what follows it
 
@@ -21,6 +21,7 @@ constexpr std::size_t kHashed = sizeof(kMagic) + sizeof(std::uint64_t);  // the 
 TarIndex::TarIndex(std::vector<std::uint8_t> bytes, const IndexKey& key) : bytes_(std::move(bytes)) {
   check_sizes(key);
   check_samples();
+  check_passed_over();
 }
 
 void TarIndex::check_sizes(const IndexKey& key) {
@@ -39,7 +40,9 @@ void TarIndex::check_sizes(const IndexKey& key) {
   const std::uint64_t each = sizeof(Entry) + header_.has_targets * sizeof(Target) + header_.numbers * sizeof(float);
   if (header_.samples > rest / each) damaged("it is cut off");
   const std::uint64_t text = rest - header_.samples * each;
-  if (header_.name_bytes > text || header_.class_bytes != text - header_.name_bytes) damaged("its sizes do not fit together");
+  if (header_.name_bytes > text || header_.class_bytes > text - header_.name_bytes ||
+      header_.example_bytes != text - header_.name_bytes - header_.class_bytes)
+    damaged("its sizes do not fit together");
   targets_ = sizeof(Header) + size() * sizeof(Entry);
   numbers_ = targets_ + size() * header_.has_targets * sizeof(Target);
   names_ = numbers_ + size() * header_.numbers * sizeof(float);
@@ -72,6 +75,18 @@ void TarIndex::check_samples() {
     largest_label_ = std::max(largest_label_, sample.label);
     largest_ = std::max<std::size_t>(largest_, std::size_t{sample.bytes} + target_member.bytes);
   }
+}
+
+void TarIndex::check_passed_over() {
+  const std::size_t begin = names_ + header_.name_bytes + header_.class_bytes;
+  std::string_view examples(reinterpret_cast<const char*>(bytes_.data()) + begin, header_.example_bytes);
+  for (std::size_t reason = 0; reason < PassedOver::kReasons; ++reason) {
+    const std::size_t end = examples.find('\0');
+    if (end == examples.npos) damaged("an example is missing");
+    passed_over_.members[reason] = {header_.passed_over[reason], std::string(examples.substr(0, end))};
+    examples.remove_prefix(end + 1);
+  }
+  passed_over_.zeros = header_.zeros;
 }
 
 TarIndex::Member TarIndex::target(std::size_t at) const {
@@ -115,13 +130,20 @@ std::int32_t IndexWriter::code(const Label& label) {
   return at->second;
 }
 
-TarIndex IndexWriter::finish(const IndexKey& key, bool with_targets) && {
+TarIndex IndexWriter::finish(const IndexKey& key, bool with_targets, const PassedOver& passed_over) && {
+  std::string examples;
   TarIndex::Header header{};
   std::memcpy(header.magic, kMagic, sizeof(kMagic));
   header.key = key;
   header.samples = entries_.size();
   header.name_bytes = names_.size();
   header.class_bytes = class_names_.size();
+  for (std::size_t reason = 0; reason < PassedOver::kReasons; ++reason) {
+    header.passed_over[reason] = passed_over.members[reason].count;
+    examples.append(passed_over.members[reason].example).append(1, '\0');
+  }
+  header.example_bytes = examples.size();
+  header.zeros = passed_over.zeros;
   header.numbers = static_cast<std::uint32_t>(entries_.empty() ? 0 : numbers_.size() / entries_.size());
   header.has_targets = with_targets ? 1 : 0;
 
@@ -136,6 +158,7 @@ TarIndex IndexWriter::finish(const IndexKey& key, bool with_targets) && {
   append(numbers_.data(), numbers_.size() * sizeof(float));
   append(names_.data(), names_.size());
   append(class_names_.data(), class_names_.size());
+  append(examples.data(), examples.size());
   header.checksum = hash_bytes(bytes.data() + kHashed, bytes.size() - kHashed);
   std::memcpy(bytes.data() + sizeof(kMagic), &header.checksum, sizeof(header.checksum));
   return {std::move(bytes), key};

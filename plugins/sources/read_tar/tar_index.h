@@ -20,10 +20,22 @@ struct IndexKey {
   std::uint64_t settings = 0;       // hash of IndexSettings
 };
 
+// What the index does not have of the shard, by reason.
+struct PassedOver {
+  enum Reason { dots, other_images, kReasons };
+  struct Members {
+    std::uint64_t count = 0;
+    std::string example;
+  };
+  Members members[kReasons];
+  std::uint64_t zeros = 0;  // bytes of zeros behind the last member: none where the archive has no end
+};
+
 // 24 bytes and a name for each sample, in one piece. Immutable; thread-safe.
 //
 // The file: a header (magic, checksum of all that follows, the key, counts), then by sample: entries; targets, if any; numbers,
-// if any; then the names of the images one after the other, and the class names, each ended by a zero. Little-endian.
+// if any; then the names of the images one after the other; the class names and the examples of what was passed over, each ended
+// by a zero. Little-endian.
 class TarIndex {
  public:
   struct Member {
@@ -46,7 +58,8 @@ class TarIndex {
   const std::vector<std::string>& class_names() const { return class_names_; }  // as labels refer to them
   std::int32_t largest_label() const { return largest_label_; }                 // -1 when none is a number
   std::size_t largest() const { return largest_; }                              // bytes of an image and its target
-  std::span<const std::uint8_t> bytes() const { return bytes_; }                // the file
+  const PassedOver& passed_over() const { return passed_over_; }
+  std::span<const std::uint8_t> bytes() const { return bytes_; }  // the file
 
  private:
   friend class IndexWriter;
@@ -56,6 +69,7 @@ class TarIndex {
     IndexKey key;
     std::uint64_t samples, name_bytes, class_bytes;
     std::uint32_t numbers, has_targets;
+    std::uint64_t example_bytes, passed_over[PassedOver::kReasons], zeros;
   };
   struct Entry {
     std::uint64_t offset;
@@ -78,11 +92,13 @@ class TarIndex {
   Entry entry(std::size_t at) const { return load<Entry>(sizeof(Header), at); }
   void check_sizes(const IndexKey& key);
   void check_samples();
+  void check_passed_over();
 
   std::vector<std::uint8_t> bytes_;
   Header header_{};
   std::size_t targets_ = 0, numbers_ = 0, names_ = 0;  // where these sections begin
   std::vector<std::string> class_names_;
+  PassedOver passed_over_;
   std::int32_t largest_label_ = -1;
   std::size_t largest_ = 0;
 };
@@ -98,7 +114,7 @@ class IndexWriter {
   };
   void add(const Sample& sample);
   std::size_t size() const { return entries_.size(); }
-  TarIndex finish(const IndexKey& key, bool with_targets) &&;
+  TarIndex finish(const IndexKey& key, bool with_targets, const PassedOver& passed_over = {}) &&;
 
  private:
   std::int32_t code(const Label& label);

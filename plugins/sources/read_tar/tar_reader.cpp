@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "millrace/error.h"
+#include "millrace/text.h"
 
 namespace millrace {
 
@@ -89,15 +90,7 @@ std::uint64_t padded(std::uint64_t bytes) { return (bytes + kBlock - 1) / kBlock
 
 std::string printable(std::string_view name) {
   constexpr std::size_t kMost = 200;
-  std::string text;
-  for (const char c : name.substr(0, kMost)) {
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
-      text += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-    } else {
-      text += c;
-    }
-  }
-  return name.size() > kMost ? text + "..." : text;
+  return line_text(name.substr(0, kMost)) + (name.size() > kMost ? "..." : "");
 }
 
 bool TarReader::next(TarMember& member) {
@@ -157,6 +150,7 @@ bool TarReader::read_header(TarMember& member, std::uint64_t& bytes, char& type)
     const auto block = window_->at(at_, static_cast<std::size_t>(std::min(kBlock, left)));
     if (block[0] == 0 && std::all_of(block.begin(), block.end(), is_zero)) {
       at_ += block.size();
+      zeros_ += block.size();
       continue;
     }
     if (block.size() < kBlock)
@@ -169,6 +163,7 @@ bool TarReader::read_header(TarMember& member, std::uint64_t& bytes, char& type)
     type = static_cast<char>(block[kType]);
     member.header = at_;
     at_ += kBlock;
+    zeros_ = 0;
     return true;
   }
   return false;

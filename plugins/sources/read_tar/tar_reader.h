@@ -19,7 +19,7 @@ struct TarMember {
   Kind kind = Kind::file;
 };
 
-// For messages: what could upset a terminal is written as \xNN, and long names are cut.
+// For messages: as line_text() has it (text.h), and long names are cut.
 std::string printable(std::string_view name);
 
 // Reads ustar, GNU tar and pax archives, and those of the seventh edition of Unix. Blocks of zeros are passed over, so that
@@ -33,6 +33,9 @@ class TarReader {
   explicit TarReader(Window& window) : window_(&window) {}
 
   bool next(TarMember& member);  // false at the end
+
+  // Of the blocks of zeros behind the last member so far. A whole archive ends in two, or in one of a few more.
+  std::uint64_t zeros() const { return zeros_; }
 
  private:
   // What extended headers say about the member that follows; empty or 0 bytes where they do not.
@@ -49,7 +52,7 @@ class TarReader {
   [[noreturn]] void truncated(const TarMember& member, std::uint64_t bytes) const;
 
   Window* window_;
-  std::uint64_t at_ = 0;
+  std::uint64_t at_ = 0, zeros_ = 0;
   Extension all_;  // of a global header
 };
 

@@ -15,14 +15,25 @@ std::string target_of(const Sample& sample) {
   return sample.target_url.empty() ? "target" : fmt::format("target '{}'", sample.target_url);
 }
 
-// `scale`: how many times as large the target is to be.
-void check_size(const Sample& sample, const ImageShape& image, const ImageShape& target, int scale) {
+// What a tag has turned, where the target would have its image's size as it is stored. `scale` as below.
+std::string turned(const ImageShape& image, int of_image, const ImageShape& target, int of_target, int scale) {
+  const bool would_fit = target.height == image.width * scale && target.width == image.height * scale;
+  if (!would_fit || (of_image < 5) == (of_target < 5)) return {};
+  const char* const which = of_image < 5 ? "target" : "image";
+  return fmt::format(
+      "; the {} was turned upright by its EXIF orientation {}, the {} was not: exif = false leaves both as they are", which,
+      std::max(of_image, of_target), of_image < 5 ? "image" : "target");
+}
+
+// `scale`: how many times as large the target is to be. `tags`: what turned() says.
+void check_size(const Sample& sample, const ImageShape& image, const ImageShape& target, int scale, const std::string& tags) {
   const int height = image.height * scale, width = image.width * scale;
   if (target.height == height && target.width == width) return;
   std::string expected = "they must have one size";
   if (scale > 1) expected = fmt::format("by target_scale = {} it must be {} x {}", scale, height, width);
   if (target.height == image.height && target.width == image.width)
     expected += "; shrink = \"bicubic\" makes the smaller image of this one";
+  expected += tags;
   fail(ErrorKind::content, "the image is {} x {} and its {} {} x {}: {}", image.height, image.width, target_of(sample),
        target.height, target.width, expected);
 }
@@ -98,7 +109,7 @@ ImageShape DecodeImage::open_image(Sample& sample, ImageFile& file) const {
   return file.open_pixels(bytes, sample.decoded, channels_);
 }
 
-void DecodeImage::open_target(Sample& sample, ImageFile& file, const ImageShape& image) const {
+void DecodeImage::open_target(Sample& sample, ImageFile& file, const ImageShape& image, int image_orientation) const {
   const ImageFile::Bytes bytes{sample.encoded_target.data(), sample.encoded_target.size()};
   const TargetSpec& spec = sample.target_spec();
   const bool classes = spec.kind == TargetSpec::Kind::classes;
@@ -110,12 +121,12 @@ void DecodeImage::open_target(Sample& sample, ImageFile& file, const ImageShape&
       const ImageShape stored{pixels.height * scale, pixels.width * scale, spec.channels(pixels.channels)};
       shape = file.open_pixels(bytes, stored, classes ? 1 : channels_);
     } else {
-      shape = classes ? file.open_labels(bytes, limits_) : file.open(bytes, channels_, limits_, exif_);
+      shape = classes ? file.open_labels(bytes, limits_, exif_) : file.open(bytes, channels_, limits_, exif_);
     }
   } catch (Error& error) {
     throw error.in(target_of(sample));
   }
-  check_size(sample, image, shape, scale);
+  check_size(sample, image, shape, scale, turned(image, image_orientation, shape, file.orientation(), scale));
 }
 
 // Into a buffer at the target's size, then by the filter of `shrink`. So the smaller image does not depend on sizes at which a
@@ -136,7 +147,7 @@ void DecodeImage::process(Sample& sample, Draw& draw) {
   const ImageShape shape = open_image(sample, image_file);
   const TargetSpec& spec = sample.target_spec();
   const bool has_target = spec.kind != TargetSpec::Kind::none;
-  if (has_target) open_target(sample, target_file, shape);
+  if (has_target) open_target(sample, target_file, shape, image_file.orientation());
   const int times = shrinks_ ? target_scale_ : 1;
   if (std::min(shape.height, shape.width) < times) {
     fail(ErrorKind::content, "the image is {} x {}: too small to be shrunk {} times", shape.height, shape.width, times);

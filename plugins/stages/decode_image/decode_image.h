@@ -32,7 +32,7 @@ namespace millrace {
 // kind `classes` exactly, by nearest neighbour where the image is resampled, and its values mapped by TargetSpec::classes. Both
 // are of one size, or the target is of TargetSpec::scale times the image's, and the same part is taken of both. With `shrink`
 // both files are of one size, and the image becomes TargetSpec::scale times smaller; odd rows and columns below and on the right
-// are left out of both. Photos are turned upright by their EXIF orientation (of an image and a target each by its own).
+// are left out of both. Photos are turned upright by their EXIF orientation, and so are targets of both kinds, each by its own.
 // Sample::source_map() leads to the upright image, or the stored one with `exif = false`. Alpha is dropped. A JPEG is decoded at
 // a half, a quarter or an eighth of its size where that is still as large as `size`. Order of draws: with random_resized_crop 22
 // of each sample, before anything is looked at: area and aspect ratio of ten attempts in turn, then row and column. Nothing else
@@ -61,7 +61,7 @@ class DecodeImage : public SampleTransform {
 
  private:
   ImageShape open_image(Sample& sample, ImageFile& file) const;
-  void open_target(Sample& sample, ImageFile& file, const ImageShape& image) const;
+  void open_target(Sample& sample, ImageFile& file, const ImageShape& image, int image_orientation) const;
 
   void render_smaller(ImageFile& file, const Excerpt& excerpt, const Image& image) const;
 

@@ -54,6 +54,11 @@ Box within(const Box& box, int reduction, const Region& part) {
           at(box.bottom, part.top, part.height)};
 }
 
+ImageShape upright(ImageShape stored, int orientation) {
+  if (swaps_sides(orientation)) std::swap(stored.height, stored.width);
+  return stored;
+}
+
 void copy_rows(const PixelRows& from, std::uint8_t* out) {
   const std::size_t bytes = static_cast<std::size_t>(from.shape.width) * static_cast<std::size_t>(from.shape.channels);
   for (std::size_t row = 0; row < static_cast<std::size_t>(from.shape.height); ++row)
@@ -82,19 +87,18 @@ ImageShape ImageFile::open(Bytes bytes, int channels, const DecodeLimits& limits
   } else {
     refuse(bytes);
   }
-  ImageShape upright = shape_;
-  if (swaps_sides(orientation_)) std::swap(upright.height, upright.width);
-  return upright;
+  return upright(shape_, orientation_);
 }
 
-ImageShape ImageFile::open_labels(Bytes bytes, const DecodeLimits& limits) {
+ImageShape ImageFile::open_labels(Bytes bytes, const DecodeLimits& limits, bool exif) {
   check_bytes(bytes, limits);
   if (starts_with(bytes, kJpeg))
     fail(ErrorKind::content, "the label image is a JPEG, which does not keep values: expected a PNG");
   if (!starts_with(bytes, kPng)) refuse(bytes);
   format_ = Format::png;
-  orientation_ = 1;
-  return shape_ = png_.read_label_header(bytes, limits);
+  shape_ = png_.read_label_header(bytes, limits);
+  orientation_ = exif ? png_orientation(bytes) : 1;
+  return upright(shape_, orientation_);
 }
 
 ImageShape ImageFile::open_pixels(Bytes bytes, const ImageShape& shape, int channels) {

@@ -23,8 +23,10 @@ class ImageFile {
 
   // Each gives the upright image's shape and allocates nothing. `bytes` must stay until the image is rendered.
   ImageShape open(Bytes bytes, int channels, const DecodeLimits& limits, bool exif);
-  ImageShape open_labels(Bytes bytes, const DecodeLimits& limits);
+  ImageShape open_labels(Bytes bytes, const DecodeLimits& limits, bool exif = true);
   ImageShape open_pixels(Bytes bytes, const ImageShape& shape, int channels);
+
+  int orientation() const { return orientation_; }  // by which the stored image was turned upright; 1: it was not
 
   // Decodes what the excerpt needs and no more, into `out`. REQUIRES: opened, once for each call; out's height and width are the
   // excerpt's. A JPEG that is shrunk a lot is decoded at a half, a quarter or an eighth of its size, at which no side is smaller

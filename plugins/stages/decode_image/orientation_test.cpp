@@ -127,15 +127,6 @@ TEST(PngOrientation, MayStandBehindThePixels) {
   expect_upright(bytes, 6, stored);
 }
 
-TEST(PngOrientation, OfLabelsIsLeftAlone) {
-  testing_png::Recipe recipe{.height = 4, .width = 6, .colour = testing_png::Colour::grey};
-  recipe.orientation = 6;
-  recipe.values = random_values(recipe, 1);
-  ImageFile file;
-  const Pixels bytes = encode(recipe);
-  EXPECT_EQ(file.open_labels(bytes, {}), (ImageShape{4, 6, 1}));
-}
-
 TEST(PngOrientation, NonsenseIsUpright) {
   const Pixels bytes = png(6);
   for (std::size_t size = 0; size < bytes.size(); ++size) {

@@ -78,6 +78,32 @@ TEST_F(TargetTest, AnImageToBeReproducedIsDecodedLikeTheImage) {
   EXPECT_EQ(std::memcmp(sample_.target().data, sample_.image().data, sample_.image().shape.bytes()), 0);
 }
 
+// A tool that writes both with the camera's tag stores both alike, so that they are alike when both are turned.
+TEST_F(TargetTest, LabelsAreTurnedByTheirOwnTag) {
+  const std::vector<std::uint8_t> turned_labels = [] {
+    testing_png::Recipe recipe = labels(40, 50);
+    recipe.orientation = 6;
+    return encode(recipe);
+  }();
+  read(encode(Recipe{.height = 40, .width = 50, .orientation = 6}), turned_labels);
+  process({});
+  ASSERT_EQ(sample_.image().shape, (ImageShape{50, 40, 3}));
+  ASSERT_EQ(sample_.target().shape, (ImageShape{50, 40, 1}));
+  for (std::size_t i = 0; i < 50 * 40; ++i) {
+    ASSERT_NEAR(sample_.image().data[3 * i] / 255.0, sample_.target().data[i] / 200.0, 0.03);
+    ASSERT_EQ(sample_.target().data[i], 200 * (39 - i % 40) / 40);  // stored rows are columns, from the right
+  }
+  DecodeImage::Params as_stored;
+  as_stored.exif = false;
+  read(encode(Recipe{.height = 40, .width = 50, .orientation = 6}), turned_labels);
+  process(as_stored);
+  ASSERT_EQ(sample_.target().shape, (ImageShape{40, 50, 1}));
+  read(encode(Recipe{.height = 40, .width = 50, .orientation = 6}), encode(labels(40, 50)));
+  EXPECT_EQ(fault(),
+            "the image is 50 x 40 and its target 40 x 50: they must have one size; the image was turned upright by its EXIF "
+            "orientation 6, the target was not: exif = false leaves both as they are");
+}
+
 TEST_F(TargetTest, SizesThatDifferAreABadSample) {
   read(encode(Recipe{.height = 40, .width = 50}), encode(labels(50, 40)));
   EXPECT_EQ(fault(), "the image is 40 x 50 and its target 50 x 40: they must have one size");

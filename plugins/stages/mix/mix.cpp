@@ -121,6 +121,16 @@ void Mix::read(Sample& sample) {
 }
 
 // As its sources' images when these are all alike; otherwise it varies.
+// All have the same classes, and what one of them ignores on purpose is no surprise in another.
+bool Mix::names(std::uint8_t value) const {
+  const auto spec = target();
+  const bool is_class = spec && (spec->classes[value] != spec->ignored || value == spec->ignored);
+  return std::any_of(children_.begin(), children_.end(), [&](const Child& child) {
+    const auto* names = dynamic_cast<const NamesLabelValues*>(child.source.get());
+    return names != nullptr ? names->names(value) : is_class;
+  });
+}
+
 ImageShape Mix::image_shape() const {
   const ImageShape first = children_.front().source->image_shape();
   const bool alike =

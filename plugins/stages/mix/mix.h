@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "children.h"
+#include "millrace/label_values.h"
 #include "millrace/stage.h"
 
 namespace millrace {
@@ -29,7 +30,7 @@ namespace millrace {
 //
 // Ports: out, SampleChunk. Ownership: owns its sources. Threading: as its sources.
 // Errors: theirs, with "sources[1]" added; sources that do not fit together: ErrorKind::usage.
-class Mix : public Source {
+class Mix : public Source, public NamesLabelValues {
  public:
   struct Params : SourceParams {
     Value sources = Value(Array());
@@ -47,6 +48,7 @@ class Mix : public Source {
   std::uint32_t numbers() const override { return children_.front().source->numbers(); }
   bool has_rows() const override { return children_.front().source->has_rows(); }
   std::optional<TargetSpec> target() const override { return children_.front().source->target(); }
+  bool names(std::uint8_t value) const override;
   ImageShape image_shape() const override;
   std::vector<Part> parts() const override;
   std::size_t largest_encoded() const override;

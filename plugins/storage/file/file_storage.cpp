@@ -11,6 +11,7 @@
 #include "millrace/error.h"
 #include "millrace/output_file.h"
 #include "millrace/sample.h"
+#include "millrace/text.h"
 #include "walk.h"
 
 namespace millrace {
@@ -19,7 +20,7 @@ namespace {
 
 void require_file(const struct stat& status, const char* path) {
   if (S_ISREG(status.st_mode)) return;
-  fail(ErrorKind::data, "'{}' is {}, not a file", path, S_ISDIR(status.st_mode) ? "a folder" : "a device");
+  fail(ErrorKind::data, "'{}' is {}, not a file", line_text(path), S_ISDIR(status.st_mode) ? "a folder" : "a device");
 }
 
 std::size_t memory_of_machine() {
@@ -83,7 +84,15 @@ Storage::Kind FileStorage::look(const std::string& url) {
   refuse_path("look at", path);
 }
 
-void FileStorage::list(const std::string& url, const std::function<void(Object)>& found) { walk(path_of(url), found); }
+void FileStorage::list(const std::string& url, const std::function<void(Object)>& found) {
+  walk(
+      path_of(url), [](std::string_view) { return false; }, found);
+}
+
+void FileStorage::list_without(const std::string& url, const std::function<bool(std::string_view)>& leaves_out,
+                               const std::function<void(Object)>& found) {
+  walk(path_of(url), leaves_out, found);
+}
 
 Storage::Object FileStorage::stat(const std::string& url) {
   const char* path = path_of(url);
@@ -105,12 +114,12 @@ void FileStorage::read(const std::string& url, ByteBuffer& out) {
   const File file(path_of(url));
   const auto size = static_cast<std::size_t>(file.status().st_size);
   if (size > memory_of_machine()) {  // a sparse file may be of any size
-    fail(ErrorKind::data, "'{}' has {} bytes, more than this machine has memory", path_of(url), size);
+    fail(ErrorKind::data, "'{}' has {} bytes, more than this machine has memory", line_text(path_of(url)), size);
   }
   try {
     out.resize(size);
   } catch (const std::bad_alloc&) {
-    throw current_error().in(fmt::format("'{}' of {} bytes", path_of(url), size));
+    throw current_error().in(fmt::format("'{}' of {} bytes", line_text(path_of(url)), size));
   }
   out.resize(file.read(0, size, out.data()));
 }
@@ -119,7 +128,7 @@ void FileStorage::read(const std::string& url, std::uint64_t offset, std::size_t
   const File file(path_of(url));
   const auto end = static_cast<std::uint64_t>(file.status().st_size);
   if (offset > end || size > end - offset || file.read(offset, size, out) < size) {
-    fail(ErrorKind::storage, "'{}' has {} bytes: {} from byte {} on were asked for", path_of(url), end, size, offset);
+    fail(ErrorKind::storage, "'{}' has {} bytes: {} from byte {} on were asked for", line_text(path_of(url)), end, size, offset);
   }
 }
 

@@ -17,6 +17,8 @@ class FileStorage : public Storage {
  public:
   Kind look(const std::string& url) override;
   void list(const std::string& url, const std::function<void(Object)>& found) override;
+  void list_without(const std::string& url, const std::function<bool(std::string_view)>& leaves_out,
+                    const std::function<void(Object)>& found) override;
   Object stat(const std::string& url) override;
   void read(const std::string& url, ByteBuffer& out) override;
   void read(const std::string& url, std::uint64_t offset, std::size_t size, std::uint8_t* out) override;

@@ -56,6 +56,35 @@ TEST(FileStorage, NamesFoldersWithNothingInThem) {
   folder.write("e/.hidden");
   FileStorage storage;
   EXPECT_EQ(names(storage, folder.path()), (std::vector<std::string>{"a/", "b/1", "c/d/", "e/"}));
+  std::vector<std::string> hidden;
+  storage.list(folder.path(), [&](const Storage::Object& object) {
+    if (object.has_hidden) hidden.push_back(object.name);
+  });
+  EXPECT_EQ(hidden, std::vector<std::string>{"e/"});
+}
+
+TEST(FileStorage, DoesNotLookIntoWhatIsLeftOut) {
+  const TestFolder folder;
+  for (const char* name : {"a/1", "a/b/2", "lost+found/3", "__MACOSX/4", "c/5", "c/6"}) folder.write(name);
+  fs::permissions(folder / "a/b", fs::perms::none);
+  FileStorage storage;
+  std::vector<std::string> found, asked;
+  storage.list_without(
+      folder.path(),
+      [&](std::string_view name) {
+        asked.emplace_back(name);
+        return name == "a/b" || name == "c/5";
+      },
+      [&](const Storage::Object& object) { found.push_back(object.name); });
+  fs::permissions(folder / "a/b", fs::perms::owner_all);
+  EXPECT_EQ(found, (std::vector<std::string>{"a/1", "c/6"}));
+  EXPECT_EQ(asked, (std::vector<std::string>{"a", "a/1", "a/b", "c", "c/5", "c/6"}));
+}
+
+TEST(FileStorage, NamesInItsMessagesControlNoTerminal) {
+  const TestFolder folder;
+  const Error error = error_of([&] { FileStorage().stat(folder / "a\x1b[2J\n\xf1"); });
+  EXPECT_NE(error.message().find("a\\x1b[2J\\x0a\\xf1"), std::string::npos) << error.message();
 }
 
 TEST(FileStorage, FollowsLinks) {

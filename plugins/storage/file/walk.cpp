@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "millrace/error.h"
+#include "millrace/text.h"
 #include "millrace/value.h"
 
 namespace millrace {
@@ -23,28 +24,41 @@ struct CloseFolder {
 };
 using Folder = std::unique_ptr<DIR, CloseFolder>;
 
+// Folders that systems make beside a user's: of macOS's archives, of disks, of Windows, of network drives with thumbnails.
+bool belongs_to_the_system(std::string_view name) {
+  constexpr std::string_view kNames[] = {"__MACOSX", "lost+found", "$RECYCLE.BIN", "System Volume Information", "@eaDir"};
+  return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+}
+
 class Walk {
  public:
-  Walk(const std::string& root, const std::function<void(Storage::Object)>& found) : path_(root), found_(found) {
+  Walk(const std::string& root, const std::function<bool(std::string_view)>& leaves_out,
+       const std::function<void(Storage::Object)>& found)
+      : path_(root), leaves_out_(leaves_out), found_(found) {
     while (path_.size() > 1 && path_.back() == '/') path_.pop_back();
     root_ = path_ == "/" ? 1 : path_.size() + 1;
   }
 
-  // The folder path_ and those below it; true when there was anything.
+  // The folder path_ and those below it; false when there was nothing to find.
   bool folder() {
     const std::vector<Entry> entries = scan();
+    const bool has_hidden = has_hidden_;  // of this folder; the next ones find their own
     const std::size_t length = path_.size();
     for (const Entry& entry : entries) {
       if (path_.back() != '/') path_ += '/';
       path_.append(entry.name, 0, entry.name.size() - (entry.is_folder ? 1 : 0));
-      if (!entry.is_folder) {
-        found_({path_.substr(root_), entry.bytes, entry.version, entry.is_dangling});
+      const std::string name = path_.substr(root_);
+      if (leaves_out_(name)) {
+        // neither is it opened
+      } else if (!entry.is_folder) {
+        found_({name, entry.bytes, entry.version, entry.is_dangling});
       } else if (!folder()) {
-        found_({path_.substr(root_) + '/', 0, {}, false});
+        found_({name + '/', 0, {}, false, has_hidden_});
       }
       path_.resize(length);
     }
     parents_.pop_back();
+    has_hidden_ = has_hidden;
     return !entries.empty();
   }
 
@@ -65,12 +79,13 @@ class Walk {
   Folder enter() {
     Folder folder(opendir(path_.c_str()));
     struct stat status {};
-    if (!folder && errno == ENOTDIR) fail(ErrorKind::data, "'{}' is not a folder", path_);
+    if (!folder && errno == ENOTDIR) fail(ErrorKind::data, "'{}' is not a folder", line_text(path_));
     if (!folder) refuse_path("open folder", path_);
     if (fstat(dirfd(folder.get()), &status) != 0) refuse("look at", path_);
     for (const Parent& parent : parents_) {
       if (parent.device != status.st_dev || parent.inode != status.st_ino) continue;
-      fail(ErrorKind::data, "folder '{}' is '{}' again: a link leads back", path_, path_.substr(0, parent.length));
+      fail(ErrorKind::data, "folder '{}' is '{}' again: a link leads back", line_text(path_),
+           line_text(path_.substr(0, parent.length)));
     }
     parents_.push_back({status.st_dev, status.st_ino, path_.size()});
     return folder;
@@ -80,9 +95,15 @@ class Walk {
   std::vector<Entry> scan() {
     const Folder folder = enter();
     std::vector<Entry> result;
+    has_hidden_ = false;
     errno = 0;
     while (const dirent* entry = readdir(folder.get())) {
-      if (entry->d_name[0] == '.') continue;
+      const std::string_view name = entry->d_name;
+      if (name == "." || name == "..") continue;
+      if (name.front() == '.' || belongs_to_the_system(name)) {
+        has_hidden_ = true;
+        continue;
+      }
       struct stat status {};
       if (fstatat(dirfd(folder.get()), entry->d_name, &status, 0) != 0) {
         if (errno != ENOENT && errno != ELOOP) refuse("look at", path_ + '/' + entry->d_name);
@@ -101,7 +122,9 @@ class Walk {
 
   std::string path_;
   std::size_t root_;  // where names below the root begin in path_
+  const std::function<bool(std::string_view)>& leaves_out_;
   const std::function<void(Storage::Object)>& found_;
+  bool has_hidden_ = false;  // in the folder that was looked at last
   std::vector<Parent> parents_;
 };
 
@@ -138,8 +161,10 @@ void refuse(const char* what, const std::string& path) {
   const int error = errno;
   std::error_code no_link;
   const std::filesystem::path target = std::filesystem::read_symlink(path, no_link);
-  if (error == ENOENT && !no_link) fail(ErrorKind::data, "'{}' is a link to '{}', which leads nowhere", path, target.string());
-  fail(is_for_good(error) ? ErrorKind::data : ErrorKind::storage, "cannot {} '{}': {}", what, path, std::strerror(error));
+  if (error == ENOENT && !no_link)
+    fail(ErrorKind::data, "'{}' is a link to '{}', which leads nowhere", line_text(path), line_text(target.string()));
+  fail(is_for_good(error) ? ErrorKind::data : ErrorKind::storage, "cannot {} '{}': {}", what, line_text(path),
+       std::strerror(error));
 }
 
 void refuse_path(const char* what, const std::string& path) {
@@ -157,8 +182,8 @@ void refuse_path(const char* what, const std::string& path) {
     names.push_back(entry->path().filename().string());
   }
   const auto nearest = nearest_name(missing, names);
-  fail(ErrorKind::data, "'{}' does not exist: there is no '{}' in '{}'{}", path, missing, parent.string(),
-       nearest ? fmt::format(", but a '{}'", *nearest) : "");
+  fail(ErrorKind::data, "'{}' does not exist: there is no '{}' in '{}'{}", line_text(path), line_text(missing),
+       line_text(parent.string()), nearest ? fmt::format(", but a '{}'", line_text(*nearest)) : "");
 }
 
 std::string version_of(const struct stat& status) {
@@ -166,6 +191,9 @@ std::string version_of(const struct stat& status) {
   return fmt::format("{:x}-{:x}", nanoseconds, status.st_size);
 }
 
-void walk(const std::string& root, const std::function<void(Storage::Object)>& found) { Walk(root, found).folder(); }
+void walk(const std::string& root, const std::function<bool(std::string_view)>& leaves_out,
+          const std::function<void(Storage::Object)>& found) {
+  Walk(root, leaves_out, found).folder();
+}
 
 }  // namespace millrace

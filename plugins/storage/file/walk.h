@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 
 #include "millrace/storage.h"
 
@@ -21,7 +22,8 @@ const char* path_of(const std::string& url);
 
 std::string version_of(const struct stat& status);
 
-// Storage::list() of the folder `root`.
-void walk(const std::string& root, const std::function<void(Storage::Object)>& found);
+// Storage::list_without() of the folder `root`.
+void walk(const std::string& root, const std::function<bool(std::string_view)>& leaves_out,
+          const std::function<void(Storage::Object)>& found);
 
 }  // namespace millrace

@@ -1,0 +1,105 @@
+#include "millrace/text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "base/characters.h"
+
+namespace millrace {
+
+Character first_character(std::string_view text) {
+  const auto byte = [&](std::size_t at) -> unsigned { return at < text.size() ? static_cast<unsigned char>(text[at]) : 0U; };
+  const unsigned lead = byte(0);
+  if (lead < 0x80) return {1, lead};
+  const std::size_t bytes = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
+  if (lead < 0xc2 || lead > 0xf4) return {};
+  char32_t code = lead & (0x7fU >> bytes);
+  for (std::size_t i = 1; i < bytes; ++i) {
+    if ((byte(i) & 0xc0U) != 0x80) return {};
+    code = code << 6U | (byte(i) & 0x3fU);
+  }
+  const bool is_longer_than_needed = code < (bytes == 4 ? 0x10000U : bytes == 3 ? 0x800U : 0x80U);
+  const bool is_surrogate = code >= 0xd800 && code <= 0xdfff;
+  return is_longer_than_needed || is_surrogate || code > 0x10ffff ? Character{} : Character{bytes, code};
+}
+
+// Embeddings, overrides and isolates turn the direction; two separators break a line.
+bool upsets_terminal(char32_t code) {
+  const bool is_control = code < 0x20 || (code >= 0x7f && code < 0xa0);
+  return is_control || (code >= 0x2028 && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069);
+}
+
+namespace {
+
+int digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+// Of the escape that the text begins with; -1: it begins with none.
+int escaped_byte(std::string_view text) {
+  if (text.size() < 4 || text[0] != '\\' || text[1] != 'x' || digit(text[2]) < 0 || digit(text[3]) < 0) return -1;
+  return 16 * digit(text[2]) + digit(text[3]);
+}
+
+template <class Stays>
+std::string escaped(std::string_view text, const Stays& stays) {
+  std::string out;
+  while (!text.empty()) {
+    const Character character = first_character(text);
+    const std::string_view bytes = text.substr(0, std::max<std::size_t>(character.bytes, 1));
+    if (character.bytes > 0 && stays(character.code, text)) {
+      out += bytes;
+    } else {
+      for (const char c : bytes) fmt::format_to(std::back_inserter(out), "\\x{:02x}", static_cast<unsigned char>(c));
+    }
+    text.remove_prefix(bytes.size());
+  }
+  return out;
+}
+
+}  // namespace
+
+bool is_utf8(std::string_view bytes) {
+  while (!bytes.empty()) {
+    const Character character = first_character(bytes);
+    if (character.bytes == 0) return false;
+    bytes.remove_prefix(character.bytes);
+  }
+  return true;
+}
+
+std::string utf8_text(std::string_view bytes) {
+  if (is_utf8(bytes)) return std::string(bytes);
+  return escaped(bytes, [](char32_t, std::string_view rest) { return escaped_byte(rest) < 0; });
+}
+
+std::string line_text(std::string_view text) {
+  return escaped(text, [](char32_t code, std::string_view) { return !upsets_terminal(code); });
+}
+
+std::string bytes_of(std::string_view text) {
+  std::string bytes;
+  while (!text.empty()) {
+    const int byte = escaped_byte(text);
+    bytes += byte < 0 ? text.front() : static_cast<char>(byte);
+    text.remove_prefix(byte < 0 ? 1 : 4);
+  }
+  return bytes;
+}
+
+std::string terminal_text(std::string_view text) {
+  return escaped(text, [](char32_t code, std::string_view) { return code == '\n' || code == '\t' || !upsets_terminal(code); });
+}
+
+std::string_view next_line(std::string_view& text) {
+  const std::size_t end = std::min(text.find_first_of("\r\n"), text.size());
+  const std::string_view line = text.substr(0, end);
+  const bool is_pair = text.substr(end).starts_with("\r\n");
+  text.remove_prefix(std::min(end + (is_pair ? 2 : 1), text.size()));
+  return line;
+}
+
+}  // namespace millrace

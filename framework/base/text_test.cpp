@@ -1,0 +1,50 @@
+#include "millrace/text.h"
+
+#include <gtest/gtest.h>
+
+#include <utility>
+
+namespace millrace {
+namespace {
+
+TEST(Utf8Text, EscapesBytesThatAreNoneAndTurnsThemBack) {
+  const std::pair<std::string, std::string> cases[] = {
+      {"ni\xf1o", "ni\\xf1o"},                                         // Latin-1
+      {"\xed\xa0\x80\xc0\xaf\xf5", "\\xed\\xa0\\x80\\xc0\\xaf\\xf5"},  // a surrogate, too long, too large
+      {"cut \xe2\x82", "cut \\xe2\\x82"},
+      {"\\xf1 \xf1", "\\x5cxf1 \\xf1"},
+  };
+  for (const auto& [bytes, text] : cases) {
+    EXPECT_EQ(utf8_text(bytes), text);
+    EXPECT_EQ(bytes_of(text), bytes);
+    EXPECT_EQ(line_text(text), text);
+  }
+  for (const char* text : {"", "cat 7", "ni\xc3\xb1o", "\xf0\x9f\xa6\x89", "a\nb\x1b", "C:\\data\\x41"}) {
+    EXPECT_EQ(utf8_text(text), text);
+  }
+}
+
+TEST(LineText, IsOneLineThatControlsNoTerminal) {
+  const std::pair<std::string, std::string> cases[] = {
+      {"C:\\x41 ni\xc3\xb1o", "C:\\x41 ni\xc3\xb1o"},
+      {"a\x1b]0;x\x07\n", "a\\x1b]0;x\\x07\\x0a"},  // a terminal's title
+      {"\xc2\x9b"
+       "31m",
+       "\\xc2\\x9b"
+       "31m"},                                              // a control of eight bits
+      {"a\xe2\x80\xaegpj.exe", "a\\xe2\\x80\\xaegpj.exe"},  // right to left
+      {"\xe2\x80\x8f\xd7\x90", "\xe2\x80\x8f\xd7\x90"},     // a mark that Hebrew names may have
+      {std::string("\0", 1), "\\x00"},
+  };
+  for (const auto& [bytes, text] : cases) EXPECT_EQ(line_text(bytes), text);
+  EXPECT_EQ(terminal_text("a\tb\n\xf1\x1b[2J\r"), "a\tb\n\\xf1\\x1b[2J\\x0d");
+}
+
+TEST(NextLine, KnowsAllThreeEnds) {
+  std::string_view text = "a\r\nb\rc\n\nd";
+  for (const char* line : {"a", "b", "c", "", "d"}) EXPECT_EQ(next_line(text), line);
+  EXPECT_TRUE(text.empty());
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,99 @@
+// What a folder holds and is not read, and folders that are no classes.
+#include "read_folder_fixture.h"
+
+namespace millrace {
+namespace {
+
+namespace fs = std::filesystem;
+
+TEST_F(ReadFolderTest, WhatSeemsToBeAnImageAndIsLeftOutIsCounted) {
+  write("cat/b.WEBP");
+  auto given = params();
+  EXPECT_EQ(
+      error_of(given).message(),
+      fmt::format("no image in the 1 class folder of '{}': files that end in .jpg, .jpeg, .png are looked for, and there are "
+                  "1 file that ends in none of .jpg, .jpeg, .png, 'cat/b.WEBP'",
+                  given.path));
+  for (const char* name : {"cat/a.jpg", "cat/c.tif", "cat/d.jpg.1", "cat/IMG_0001", "cat/e\x1b.png~"}) write(name);
+  fs::create_symlink("gone", root_ / "cow");
+  EXPECT_EQ(opened(given)->size(), 1U);
+  EXPECT_EQ(warnings_.warnings(),
+            (std::vector<std::string>{fmt::format("left out of '{}': 5 files that end in none of .jpg, .jpeg, .png, such as "
+                                                  "'cat/IMG_0001'; 1 link that leads nowhere, 'cow'",
+                                                  given.path)}));
+  given.extensions = {"jpg", "webp", "tif", "1", "png~"};
+  EXPECT_EQ(opened(given)->size(), 5U);
+}
+
+// As an archive of macOS unpacks, beside a folder that nobody has begun to fill.
+TEST_F(ReadFolderTest, AFolderThatHoldsHiddenFilesAloneIsNoClass) {
+  for (const char* name : {"cat/1.jpg", "dog/1.jpg", "__MACOSX/cat/._1.jpg", "lost+found/1.jpg", "new/.keep"}) write(name);
+  EXPECT_EQ(opened(params())->classes(), (std::vector<std::string>{"cat", "dog"}));
+  EXPECT_EQ(warnings_.warnings(),
+            (std::vector<std::string>{
+                fmt::format("left out of '{}': 1 folder that holds hidden files alone, 'new/'", root_.path().string())}));
+}
+
+TEST_F(ReadFolderTest, FoldersAndFilesCanBeLeftOut) {
+  for (const char* name : {"cat/1.jpg", "cat/thumbs/1.jpg", "cat/2.jpg", "drafts/a/1.jpg", "dog/1.jpg"}) write(name);
+  auto given = params();
+  given.leave_out = {"drafts", "*/thumbs", "cat/2.*"};
+  const auto source = opened(given);
+  EXPECT_EQ(source->classes(), (std::vector<std::string>{"cat", "dog"}));
+  EXPECT_EQ(source->size(), 2U);
+  EXPECT_TRUE(warnings_.warnings().empty());
+}
+
+TEST_F(ReadFolderTest, ClassFoldersThatHoldFoldersAloneAreWarnedAbout) {
+  for (const char* name : {"train/cat/1.jpg", "train/dog/1.jpg", "val/cat/1.jpg"}) write(name);
+  opened(params());
+  const std::string folder = root_.path().string();
+  EXPECT_EQ(
+      warnings_.warnings().back(),
+      fmt::format("all 2 class folders in '{}' hold folders alone, such as 'train/cat': is `path` one level too high? If not, "
+                  "label = '^([^/]+)/' says that they are classes",
+                  folder));
+  write("mixed/1.jpg");
+  opened(params());
+  EXPECT_EQ(warnings_.warnings().back().find("2 of the 3 class folders in "), 0U);
+  EXPECT_EQ(opened(labelled("^([^/]+)/"))->classes().size(), 3U);
+  EXPECT_EQ(warnings_.warnings().size(), 2U);
+}
+
+// A name in Latin-1, from an old archive: it is stored in files that hold UTF-8 alone, and must be found again in them.
+TEST_F(ReadFolderTest, AClassWhoseNameIsNoUtf8HasOneThatCanBeGiven) {
+  write("ni\xf1o/1.jpg");
+  write("a/1.jpg");
+  auto given = params();
+  EXPECT_EQ(opened(given)->classes(), (std::vector<std::string>{"a", "ni\\xf1o"}));
+  given.classes = {"ni\\xf1o", "a"};
+  EXPECT_EQ(opened(given)->label(1), 0);
+}
+
+TEST_F(ReadFolderTest, PassesOverOtherFilesAndHiddenOnes) {
+  write("cat/a.jpg");
+  write("cat/a.txt");
+  write("cat/jpg");
+  write("cat/._a.jpg");
+  write(".git/x/a.jpg");
+  write("readme.txt");
+  EXPECT_EQ(opened(params())->size(), 1U);
+  EXPECT_TRUE(warnings_.warnings().empty());
+}
+
+TEST_F(ReadFolderTest, AClassWithoutImagesKeepsItsLabelAndIsWarnedAbout) {
+  write("a/1.jpg");
+  fs::create_directories(root_ / "b");
+  write("c/1.jpg");
+  const auto source = opened(params());
+  EXPECT_EQ(source->classes().size(), 3U);
+  EXPECT_EQ(path_of(*source, 1), "c/1.jpg:2");
+  ASSERT_EQ(warnings_.warnings().size(), 1U);
+  EXPECT_NE(warnings_.warnings()[0].find("class 'b' has no image"), std::string::npos);
+  fs::create_directories(root_ / "d");
+  opened(params());
+  EXPECT_EQ(warnings_.warnings().back(), fmt::format("2 of the 4 classes have no image in '{}', such as 'b'", params().path));
+}
+
+}  // namespace
+}  // namespace millrace

@@ -1,0 +1,35 @@
+// Lists that are read, and of which something is probably not as it is meant.
+#include "read_list_fixture.h"
+
+namespace millrace {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+TEST_F(ReadListTest, NamesWithoutTheirEndingAreFoundWithIt) {
+  for (const char* name : {"1.jpg", "2.jpg"}) folder_.write(name, name);
+  auto params = list("file_name,label\n1,a\n2.jpg,b\n");
+  opened(params);
+  EXPECT_NE(run_.warnings().back().find(
+                fmt::format("'{}' is there: ending = \".jpg\" adds what the list leaves out", folder_ / "1.jpg")),
+            std::string::npos);
+  params.ending = ".jpg";
+  EXPECT_EQ(samples(params), (Texts{"1.jpg:0:", "2.jpg:1:"}));
+  EXPECT_EQ(run_.warnings().size(), 1U);
+  EXPECT_NE(error_of(list("file_name,label\n1,a\n")).message().find("ending = \".jpg\""), std::string::npos);
+  folder_.write("c/3.jpg", "3");
+  EXPECT_NE(error_of(list("file_name,label\nc\\3.jpg,a\n")).message().find("must have / in its paths"), std::string::npos);
+}
+
+TEST_F(ReadListTest, LabelsThatSeemWrongAreWarnedAbout) {
+  for (const char* name : {"1.jpg", "2.jpg"}) folder_.write(name, name);
+  auto params = list("file_name,label\n1.jpg,1\n2.jpg,2\n1.jpg,1\n1.jpg,2\n");
+  opened(params);
+  EXPECT_EQ(
+      run_.warnings(),
+      (Texts{fmt::format("1 file of '{}' stands there again with another label, such as '1.jpg' in lines 4 and 5", params.path),
+             fmt::format("class '0' has no file in '{}', and all others have some: do its labels begin with 1?", params.path)}));
+}
+
+}  // namespace
+}  // namespace millrace

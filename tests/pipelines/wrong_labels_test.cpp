@@ -1,0 +1,154 @@
+// Labels that mean something else than is meant, and names that are no text: what a run says of them, and what it stores.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "../../tools/pipeline-data/image_bytes.h"
+#include "command.h"
+
+namespace millrace::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kSide = 32;
+
+void write_png(const fs::path& path, const std::vector<std::uint8_t>& pixels, int channels) {
+  fs::create_directories(path.parent_path());
+  std::ofstream(path, std::ios::binary) << png_bytes({pixels.data(), {kSide, kSide, channels}});
+}
+
+bool contains(const std::string& text, std::string_view part) { return text.find(part) != text.npos; }
+
+class WrongLabels : public testing::Test {
+ protected:
+  // Images with the left half bright, and masks that are 0 and `value` there.
+  void draw_masks(std::uint8_t value) {
+    for (int number = 0; number < 4; ++number) {
+      std::vector<std::uint8_t> pixels, labels;
+      for (int i = 0; i < kSide * kSide; ++i) {
+        const bool left = i % kSide < kSide / 2;
+        pixels.insert(pixels.end(), 3, left ? 200 : 20);
+        labels.push_back(left ? value : 0);
+      }
+      write_png(folder_ / fmt::format("images/{}.png", number), pixels, 3);
+      write_png(folder_ / fmt::format("labels/{}.png", number), labels, 1);
+    }
+    std::ofstream(folder_ / "pipe.toml")
+        << "[run]\nname = \"m\"\nepochs = 1\nprecision = \"fp32\"\ndevices = \"cpu\"\nfolder = \"" << folder_ / "runs"
+        << "\"\n[network]\nuse = \"unet\"\nfilters = 4\nclasses = 2\nheight = 32\nwidth = 32\n"
+           "[train]\nflow = [\"read\", \"decode_image\", \"batch\", \"forward_backward\", "
+           "\"optimizer\"]\n[train.read]\nstage = \"read_pairs\"\nimages = \""
+        << folder_ / "images"
+        << "\"\nlabels = \"" << folder_ / "labels"
+        << "\"\nclasses = [{ name = \"background\" }, { name = \"object\" }]\n"
+           "[train.decode_image]\nsize = [32, 32]\n[train.batch]\nsize = 2\n"
+           "[train.forward_backward]\nloss = \"pixel_cross_entropy\"\n"
+           "[train.optimizer]\nlearning_rate = 0.01\n";
+  }
+
+  // Two classes of images in folders of these names.
+  void draw_classes(const std::string& first, const std::string& second) {
+    for (const std::string& name : {first, second}) {
+      for (int number = 0; number < 8; ++number) {
+        const std::vector<std::uint8_t> pixels(3 * kSide * kSide, static_cast<std::uint8_t>(name == first ? 30 + number : 200));
+        write_png(fs::path(folder_ / "data") / name / fmt::format("{}.png", number), pixels, 3);
+      }
+    }
+    const std::string read = "stage = \"read_folder\"\npath = \"" + folder_ / "data" + "\"\n";
+    std::ofstream(folder_ / "pipe.toml")
+        << "[run]\nname = \"c\"\nepochs = 1\nprecision = \"fp32\"\ndevices = \"cpu\"\nfolder = \"" << folder_ / "runs"
+        << "\"\n[network]\nuse = \"quickstart\"\nclasses = 2\n[train]\nflow = [\"read\", "
+           "\"decode_image\", \"batch\", \"forward_backward\", \"optimizer\"]\n[train.read]\n"
+        << read
+        << "[train.decode_image]\nsize = [32, 32]\n[train.batch]\nsize = 8\n"
+           "[train.optimizer]\nlearning_rate = 0.01\n[checkpoint]\nevery = \"epoch\"\n"
+           "[validate]\nevery = \"end\"\nflow = [\"read\", \"decode_image\", \"batch\", \"forward\", "
+           "\"metrics\"]\n[validate.read]\n"
+        << read << "[validate.decode_image]\nsize = [32, 32]\n[validate.batch]\nsize = 8\nlast = \"keep\"\n";
+  }
+
+  Outcome run(std::vector<std::string> options) {
+    options.insert(options.begin(), {tool("pipeline-run"), folder_ / "pipe.toml"});
+    return run_command(options);
+  }
+
+  TemporaryFolder folder_;
+};
+
+// Masks of 0 and 255 are the usual ones of two classes, whose numbers are 0 and 1.
+TEST_F(WrongLabels, ValuesWithoutAClassAreNamedBeforeTrainingBegins) {
+  draw_masks(255);
+  const std::string warning =
+      "warning: " + folder_ / "pipe.toml" +
+      ":15:1: [train.read]: 4 label images were looked at: no class has the value 255 (50 %), and such pixels count nowhere; "
+      "class "
+      "'object' has no pixel in them; `ids` of a class names its values, and `ignored` those that are meant to count nowhere\n";
+  const Outcome checked = run({"--check"});
+  EXPECT_EQ(checked.code, 0) << checked.err;
+  EXPECT_EQ(checked.err, warning);
+  const Outcome trained = run({});
+  EXPECT_LT(trained.err.find(warning), trained.err.find("train: epoch 1")) << trained.err;
+  EXPECT_TRUE(contains(run_command({tool("pipeline-data"), "check", folder_ / "pipe.toml"}).err, warning));
+  EXPECT_EQ(run({"--check", "--set", "train.read.classes=[{ name = \"background\" }, { name = \"object\", ids = [255] }]"}).err,
+            "");
+  const Outcome ignored = run({"--check", "--set", "train.read.ignored=[255]"});
+  EXPECT_TRUE(contains(ignored.err, "looked at: class 'object' has no pixel in them\n")) << ignored.err;
+  draw_masks(1);
+  EXPECT_EQ(run({"--check"}).err, "");
+}
+
+// A name in Latin-1, from an old archive.
+TEST_F(WrongLabels, AClassNameThatIsNoUtf8IsStoredAndFoundAgain) {
+  draw_classes("a", "ni\xf1o");
+  const Outcome trained = run({});
+  ASSERT_EQ(trained.code, 0) << trained.err;
+  const std::string weights = find_file(folder_ / "runs", "weights.safetensors").string();
+  EXPECT_TRUE(contains(read_file(weights), "ni\\\\\\\\xf1o"));
+  for (const auto& options : {std::vector<std::string>{"--resume", "--set", "run.epochs=2", "--allow-change", "run.epochs"},
+                              std::vector<std::string>{"--graph", "validate", "--weights", weights}}) {
+    const Outcome again = run(options);
+    EXPECT_EQ(again.code, 0) << again.err;
+  }
+  const std::string out = folder_ / "predictions";
+  const Outcome predicted =
+      run_command({tool("pipeline-run"), "--predict", folder_ / "data", "--labels", "path", "--weights", weights, "--out", out});
+  EXPECT_EQ(predicted.code, 0) << predicted.err;
+  const std::string rows = read_file(find_file(out, "predictions.csv"));
+  EXPECT_TRUE(contains(rows, "/ni\\xf1o/0.png,ni\\xf1o,")) << rows;
+  for (const fs::directory_entry& file : fs::recursive_directory_iterator(folder_ / "runs")) {
+    if (file.is_regular_file() && file.path().extension() == ".jsonl") {
+      EXPECT_FALSE(contains(read_file(file.path()), "\xef\xbf\xbd")) << file.path();
+    }
+  }
+}
+
+TEST_F(WrongLabels, NamesControlNoTerminalAndBreakNoLine) {
+  const std::string name =
+      "b\x1b]0;owned\x07\xc2\x9b"
+      "31m\n\xe2\x80\xae";
+  draw_classes("a", name);
+  std::ofstream(fs::path(folder_ / "data") / name / "broken\x1b[2J\r.png") << "no image";
+  std::ofstream(fs::path(folder_ / "data") / name / "other\x1b[2J.webp") << "no image";
+  std::string said;
+  for (const std::vector<std::string>& command :
+       {std::vector<std::string>{tool("pipeline-run"), folder_ / "pipe.toml"},
+        {tool("pipeline-run"), folder_ / "pipe.toml", "--json"},
+        {tool("pipeline-run"), folder_ / "pipe.toml", "--check"},
+        {tool("pipeline-run"), folder_ / "pipe.toml", "--check", "--set", "train.read.classes=[\"a\", \"c\"]"},
+        {tool("pipeline-data"), "check", folder_ / "pipe.toml"},
+        {tool("pipeline-data"), "count", folder_ / "pipe.toml"}}) {
+    const Outcome outcome = run_command(command);
+    said += outcome.out + outcome.err;
+  }
+  said += run_command({tool("pipeline-inspect"), find_file(folder_ / "runs", "weights.safetensors").string()}).out;
+  for (const char* control : {"\x1b", "\x07", "\r", "\xc2\x9b", "\xe2\x80\xae"}) {
+    EXPECT_FALSE(contains(said, control)) << testing::PrintToString(said);
+  }
+  EXPECT_TRUE(contains(said, "broken\\x1b[2J\\x0d.png"));
+  EXPECT_TRUE(contains(said, "other\\x1b[2J.webp"));
+}
+
+}  // namespace
+}  // namespace millrace::test
