@@ -25,10 +25,10 @@ GpuReplica::GpuReplica(std::shared_ptr<Machine> machine, const Network& network,
       options_(options),
       parameters_(network_, options_),
       workshop_{network_, options_, parameters_, *machine_, choose_shortcuts()},
-      nodes_(fuse(network_, {.backend = "cuda", .outputs = options.request.loss_outputs(network_)})),
-      infer_nodes_(fuse(network_, {.backend = "cuda", .outputs = options.request.outputs})),
+      nodes_(fuse_for(options.request.loss_outputs(network_))),
+      infer_nodes_(fuse_for(options.request.outputs)),
       most_samples_(std::max(options.train_batch, options.infer_batch)),
-      graphs_(options.graphs && !options.time_layers),
+      graphs_(workshop_.shortcuts.recordings),
       losses_(*machine_, network_, options_.request.losses, most_samples_) {
   executables_.compile(options_, [this](std::uint32_t samples, bool training) {
     return std::make_unique<Executable>(workshop_, training ? nodes_ : infer_nodes_, samples, training);

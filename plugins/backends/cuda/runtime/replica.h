@@ -67,6 +67,7 @@ class GpuReplica final : public Replica {
   void record_backward(Executable& network);
   void pass_backward(Executable& network, const std::function<void(int bucket)>& filled);
   Shortcuts choose_shortcuts();
+  std::vector<Node> fuse_for(std::vector<LayerPort> outputs) const;  // read by others than layers
   void allocate();
   void rehearse(Executable& network, bool training);
   std::string memory_advice(const MemoryPlan& plan, std::size_t free) const;  // what is planned, used and free, and what fits
