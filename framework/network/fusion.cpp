@@ -12,6 +12,8 @@ namespace {
 
 constexpr std::int64_t kMostPooledPlaces = 256;  // of a window that a batch normalisation takes in: a byte names the largest
 
+std::int64_t places_of(const PoolAttributes& pool) { return pool.kernel.height * pool.kernel.width; }
+
 const std::map<std::string, Node::Kind, std::less<>>& kinds() {
   using Kind = Node::Kind;
   static const std::map<std::string, Kind, std::less<>> table = {
@@ -105,8 +107,16 @@ class Fuser {
     const int next = options_.pool_with_statistics ? only_reader(index) : -1;
     if (layer(index).op != "max_pool" || next < 0 || layer(next).op != "batch_norm") return false;
     const auto& pool = layer(index).as<PoolAttributes>();
-    const std::int64_t places = pool.kernel.height * pool.kernel.width;
-    return pool.kernel.height <= pool.stride.height && pool.kernel.width <= pool.stride.width && places <= kMostPooledPlaces;
+    return pool.kernel.height <= pool.stride.height && pool.kernel.width <= pool.stride.width &&
+           places_of(pool) <= kMostPooledPlaces;
+  }
+
+  void take_pool_behind(Node& node) {
+    const int next = options_.pool_behind_relu ? only_reader(node.output) : -1;
+    if (next < 0 || layer(next).op != "max_pool" || places_of(layer(next).as<PoolAttributes>()) > kMostPooledPlaces) return;
+    if (node.residual != kNoResidual || node.activation != Activation::relu) return;
+    node.pool_behind = next;
+    take(node, next);
   }
 
   Node start(int index) {
@@ -132,6 +142,7 @@ class Fuser {
     } else if (node.kind == Node::Kind::conv || node.kind == Node::Kind::linear || node.kind == Node::Kind::normalise) {
       take_activation(node);
     }
+    if (node.kind == Node::Kind::normalise) take_pool_behind(node);
     return node;
   }
 

@@ -107,6 +107,8 @@ const OperatorCase kCases[] = {
     {"PoolOfManyPlacesBatchNorm", kWide,
      FIRST R"({ op = "max_pool", kernel = 17, padding = [12, 12, 4, 4] }, { op = "batch_norm" }, { op = "relu" },)"},
     {"MaxPoolOverlapping", kWide, FIRST R"({ op = "max_pool", kernel = 3, stride = 2, padding = 1 }, { op = "batch_norm" },)"},
+    {"BatchNormReluMaxPool", kWide,
+     FIRST R"({ op = "batch_norm" }, { op = "relu" }, { op = "max_pool", kernel = 3, stride = 2, padding = 1 },)"},
     {"AveragePool", kWide, FIRST R"({ op = "average_pool", kernel = 3, stride = 2, padding = 1 },)"},
     {"AveragePoolCountingPadding", kWide,
      FIRST R"({ op = "average_pool", kernel = 2, stride = 2, padding = 1, count_padding = true },)"},

@@ -7,6 +7,9 @@
 
 #include <cuda_runtime.h>
 
+#include <cstdlib>
+#include <string_view>
+
 #include "millrace/device_grid.h"
 #include "millrace/kernel.h"
 
@@ -14,10 +17,39 @@ namespace millrace {
 
 __device__ inline int thread_of_block() { return static_cast<int>(threadIdx.x); }
 
+// ---- Kernels that start before their predecessor has ended ("programmatic dependent launch") ----
+
+// Every kernel begins with this, before it touches memory. When it was launched `ahead`, its blocks may be there before the
+// kernel in front of it in the stream has ended: they wait here until all that it wrote can be seen. Since each kernel waits for
+// the one in front of it, each comes behind all that were submitted before. Then the next kernel may come ahead as well. Devices
+// of before compute capability 9.0 know none of this.
+__device__ inline void begin_kernel([[maybe_unused]] bool ahead) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+  if (!ahead) return;
+  cudaGridDependencySynchronize();
+  cudaTriggerProgrammaticLaunchCompletion();
+#endif
+}
+
+// Whether kernels are launched ahead on the current device: MILLRACE_CUDA_DEPENDENT_LAUNCH=1, and the device can. The variable is
+// read once a process.
+inline bool launches_ahead() {
+  static const bool wanted = [] {
+    const char* const value = std::getenv("MILLRACE_CUDA_DEPENDENT_LAUNCH");
+    return value != nullptr && std::string_view(value) == "1";
+  }();
+  if (!wanted) return false;
+  int device = 0, major = 0;
+  return cudaGetDevice(&device) == cudaSuccess &&
+         cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess && major >= 9;
+}
+
 // ---- Form::each: a thread takes every stride-th element ----
 
 template <class Element>
-__global__ void __launch_bounds__(kBlockThreads) run_each(const __grid_constant__ Element element, std::int64_t size) {
+__global__ void __launch_bounds__(kBlockThreads)
+    run_each(const __grid_constant__ Element element, std::int64_t size, bool ahead) {
+  begin_kernel(ahead);
   const std::int64_t stride = std::int64_t{gridDim.x} * kBlockThreads;
   for (std::int64_t i = std::int64_t{blockIdx.x} * kBlockThreads + threadIdx.x; i < size; i += stride) element(i);
 }
@@ -94,7 +126,9 @@ class BlockGroup {
 
 // All lanes of a group go round these loops together, so barriers inside are reached by all.
 template <class Element>
-__global__ void __launch_bounds__(kBlockThreads) run_in_warps(const __grid_constant__ Element element, std::int64_t size) {
+__global__ void __launch_bounds__(kBlockThreads)
+    run_in_warps(const __grid_constant__ Element element, std::int64_t size, bool ahead) {
+  begin_kernel(ahead);
   const std::int64_t stride = std::int64_t{gridDim.x} * kWarpsPerBlock;
   for (std::int64_t i = std::int64_t{blockIdx.x} * kWarpsPerBlock + threadIdx.x / kWarpThreads; i < size; i += stride) {
     element(WarpGroup(), i);
@@ -102,21 +136,30 @@ __global__ void __launch_bounds__(kBlockThreads) run_in_warps(const __grid_const
 }
 
 template <class Element>
-__global__ void __launch_bounds__(kBlockThreads) run_in_blocks(const __grid_constant__ Element element, std::int64_t size) {
+__global__ void __launch_bounds__(kBlockThreads)
+    run_in_blocks(const __grid_constant__ Element element, std::int64_t size, bool ahead) {
+  begin_kernel(ahead);
   __shared__ double slots[kWarpsPerBlock];
   for (std::int64_t i = blockIdx.x; i < size; i += gridDim.x) element(BlockGroup(slots), i);
 }
 
 // ---- The host's side ----
 
-// Unlike <<<>>> followed by cudaGetLastError() this cannot mistake an earlier call's error on this thread for the launch's own.
+// The kernel's last parameter, behind `arguments`, says whether it was launched ahead: for begin_kernel(). Unlike <<<>>> followed
+// by cudaGetLastError() this cannot mistake an earlier call's error on this thread for the launch's own.
 template <class... Parameters, class... Arguments>
 cudaError_t launch_kernel(void (*kernel)(Parameters...), dim3 grid, cudaStream_t stream, const Arguments&... arguments) {
   cudaLaunchConfig_t config{};
   config.gridDim = grid;
   config.blockDim = dim3(kBlockThreads);
   config.stream = stream;
-  return cudaLaunchKernelEx(&config, kernel, arguments...);
+  cudaLaunchAttribute overlaps{};
+  overlaps.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+  overlaps.val.programmaticStreamSerializationAllowed = 1;
+  const bool ahead = launches_ahead();
+  config.attrs = &overlaps;
+  config.numAttrs = ahead ? 1 : 0;
+  return cudaLaunchKernelEx(&config, kernel, arguments..., ahead);
 }
 
 template <class Element>

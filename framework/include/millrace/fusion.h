@@ -5,6 +5,7 @@
 //   conv | transposed_conv | linear, then relu | gelu             the activation is done as the result is written
 //   max_pool, batch_norm, then relu | gelu                        if asked: the pooling also finds the statistics
 //   batch_norm, then add, then relu | gelu                        the end of a residual block
+//   batch_norm, then relu, then max_pool                          if asked: the stem of a residual network
 // A value that is read outside (FusionOptions::outputs) is the last of its node. A layer that leads to no value that is read has
 // no node.
 #pragma once
@@ -28,6 +29,7 @@ struct Node {
   Kind kind = Kind::activate;  // transposed_conv: conv, with ConvAttributes::transposed
   int layer = -1;              // the conv, the batch_norm, ...: the layer that names the node
   int pool = -1;               // normalise: the max_pool before it, or -1
+  int pool_behind = -1;        // normalise: the max_pool behind its relu, or -1
   LayerPort residual = -2;     // normalise: what is added; -2: nothing
   Activation activation = Activation::none;
   std::vector<LayerPort> inputs;  // what it reads, the residual last
@@ -40,6 +42,8 @@ struct FusionOptions {
   std::string backend;  // for messages
   // Take a max pooling without overlap, of at most 256 places, into the batch normalisation behind it.
   bool pool_with_statistics = false;
+  // Take a max pooling of at most 256 places into the batch normalisation and ReLU in front of it.
+  bool pool_behind_relu = false;
   std::vector<LayerPort> outputs = {};  // values that are read by others than layers, beside the network's result
 };
 

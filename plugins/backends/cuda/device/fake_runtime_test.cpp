@@ -251,6 +251,15 @@ TEST_F(OnFakeRuntime, HostMemoryIsZeroed) {
   machine_->release_host(memory);
 }
 
+TEST_F(OnFakeRuntime, MachinesOfAGpuTryThingsOnce) {
+  CudaMachine other(gpu_);
+  EXPECT_TRUE(machine_->tried().once("a way", [] { return "it hangs"; }).is_new);
+  const Tried::Outcome known =
+      other.tried().once("a way", []() -> std::string { throw Error(ErrorKind::device, "tried again"); });
+  EXPECT_EQ(known.trouble, "it hangs");
+  EXPECT_FALSE(known.is_new);
+}
+
 // One pool for all machines of a GPU, and memory that none of them uses goes back when one of them goes.
 TEST_F(OnFakeRuntime, MachinesOfAGpuShareItsPool) {
   auto other = std::make_unique<CudaMachine>(gpu_);

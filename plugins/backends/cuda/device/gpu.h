@@ -10,6 +10,7 @@
 
 #include "memory_table.h"
 #include "millrace/backend.h"
+#include "runtime/tried.h"
 
 namespace millrace::cuda {
 
@@ -28,6 +29,7 @@ class Gpu {
   int index() const { return info_.index; }
   int multiprocessors() const { return multiprocessors_; }
   MemoryTable& table() { return table_; }
+  Tried& tried() { return tried_; }
 
   // In the order of `stream`. Null: there is not enough, though everything that nobody uses has been given back to the driver.
   // Throws Error(device) that names `what` for anything else.
@@ -51,6 +53,7 @@ class Gpu {
   int multiprocessors_ = 0;
   cudaMemPool_t pool_ = nullptr;  // null: the device has none (some virtual ones), and cudaMalloc is used
   MemoryTable table_;
+  Tried tried_;
 
   std::mutex mutex_;       // of all that follows
   std::set<int> reached_;  // devices

@@ -8,7 +8,7 @@ namespace millrace::cuda {
   MILLRACE_INSTANTIATE(Ingest<T>)                                                                                            \
   MILLRACE_INSTANTIATE(MaxPool<T>)                                                                                           \
   MILLRACE_INSTANTIATE(MaxPoolBackward<T>) MILLRACE_INSTANTIATE(WideMaxPool<T>) MILLRACE_INSTANTIATE(WideMaxPoolBackward<T>) \
-      MILLRACE_INSTANTIATE(AveragePool<T>) MILLRACE_INSTANTIATE(AveragePoolBackward<T>)
+      MILLRACE_INSTANTIATE(AveragePool<T>) MILLRACE_INSTANTIATE(AveragePoolBackward<T>) MILLRACE_INSTANTIATE(NormaliseMaxPool<T>)
 MILLRACE_INSTANTIATE_OF(float)
 MILLRACE_INSTANTIATE_OF(Bf16)
 MILLRACE_INSTANTIATE(IngestTarget)

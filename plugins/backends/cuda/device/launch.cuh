@@ -13,7 +13,8 @@ namespace millrace::cuda {
 // From the last row to the first: the sums over the same map that came before have left its end in the cache.
 template <class Column>
 __global__ void __launch_bounds__(kBlockThreads, Column::kBlocks)
-    run_columns(const __grid_constant__ typename Column::Element element, const ColumnBlock block) {
+    run_columns(const __grid_constant__ typename Column::Element element, const ColumnBlock block, bool ahead) {
+  begin_kernel(ahead);
   const ColumnShare share =
       column_share(element.rows, block, {gridDim.x, gridDim.x - 1 - blockIdx.x, gridDim.y - 1 - blockIdx.y, thread_of_block()});
   if (share.pack < element.packs) take_rows(Column(element, share.pack), share.rows.reversed());
@@ -47,7 +48,8 @@ class SumsBlock {
 
 template <class Column>
 __global__ void __launch_bounds__(kBlockThreads, Column::kBlocks)
-    run_sums(const __grid_constant__ typename Column::Element element, const ColumnBlock block) {
+    run_sums(const __grid_constant__ typename Column::Element element, const ColumnBlock block, bool ahead) {
+  begin_kernel(ahead);
   using Element = typename Column::Element;
   constexpr int kValues = Element::kSums * static_cast<int>(kPack);
   __shared__ float shared[kValues][kBlockThreads];  // threads side by side: no two of a warp meet in a bank

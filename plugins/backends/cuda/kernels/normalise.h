@@ -2,7 +2,8 @@
 //
 //   Moments, FinishMoments, Normalise                                  forward in training
 //   RunningMoments, Normalise                                          inference
-//   NormaliseBackwardSums, FinishSums, NormaliseBackward               backward
+//   NormaliseMaxPool                                                   instead of Normalise where a max pooling comes behind the
+//   ReLU NormaliseBackwardSums, FinishSums, NormaliseBackward               backward
 //
 // Sums are finished by a kernel of their own (FinishMoments, FinishSums) or, given tickets, by their own last block
 // (last_block.h).
@@ -18,6 +19,7 @@
 #include "chunks.h"
 #include "columns.h"
 #include "last_block.h"
+#include "pool.h"
 #include "portable.h"
 
 namespace millrace::cuda {
@@ -108,6 +110,24 @@ struct Normalise {
   void accesses(Visitor& v) const;
 };
 
+// y = the max pooling of relu(pre), without a map of relu(pre), which is rounded to T before it competes.
+template <class T>
+struct NormaliseMaxPool {
+  static constexpr Form kForm = Form::each;
+  static constexpr const char* kName = "normalise and max pool";
+  const T* x = nullptr;                                              // (n, h, w, packs * 8)
+  T* y = nullptr;                                                    // (n, out_h, out_w, packs * 8)
+  std::uint8_t* index = nullptr;                                     // as y, see MaxPool; null: not wanted
+  const float *mean = nullptr, *factor = nullptr, *shift = nullptr;  // shift null: 0
+  PoolExtents at;
+  PoolWindow window;
+
+  std::int64_t size() const { return at.n * at.out_h * at.out_w * at.packs; }
+  MILLRACE_HD void operator()(std::int64_t i) const;
+  template <class Visitor>
+  void accesses(Visitor& v) const;
+};
+
 // out[s][channel] = sum over chunks of partial[chunk][s][channel], in double, in order; of a variance the second divided by the
 // deviation.
 struct FinishSums {
@@ -135,7 +155,8 @@ struct FinishSums {
 
 // With g = (dy + more) * activation'(pre): per channel sum g and sum g * (x - mean). `masked` (null, or dy itself) becomes g. pre
 // is computed again; where a residual was added its sign is taken from `positive` or y (ReLU), or the residual is needed (GELU).
-// dy + more is rounded to T, as Add does.
+// dy + more is rounded to T, as Add does. With `pooled`, of a ReLU with nothing added, dy is what a max pooling behind it passes
+// on.
 template <class T>
 struct NormaliseBackwardSums {
   static constexpr Form kForm = Form::sums;
@@ -143,6 +164,7 @@ struct NormaliseBackwardSums {
   static constexpr int kSums = 2;
   const T *x = nullptr, *dy = nullptr;
   const T* more = nullptr;                    // behind an addition: a second gradient; null: none
+  PooledGradient<T> pooled = {};              // instead of dy
   const T *y = nullptr, *residual = nullptr;  // behind an addition: y of ReLU, residual of GELU
   const std::uint8_t* positive = nullptr;     // of ReLU, instead of y: what Normalise wrote
   T* masked = nullptr;
@@ -160,11 +182,13 @@ struct NormaliseBackwardSums {
 };
 
 // dx = factor * (g - d_shift / rows - (x - mean) * inverse_deviation * d_scale / rows), added to dx if asked. dx may be dy.
+// `pooled` as for NormaliseBackwardSums.
 template <class T>
 struct NormaliseBackward {
   static constexpr Form kForm = Form::columns;
   static constexpr const char* kName = "normalise backward";
   const T *x = nullptr, *dy = nullptr;
+  PooledGradient<T> pooled = {};  // instead of dy
   T* dx = nullptr;
   const float *mean = nullptr, *variance = nullptr, *factor = nullptr, *shift = nullptr;
   const float *d_shift = nullptr, *d_scale = nullptr;

@@ -15,8 +15,8 @@ enum class Tells : std::uint8_t {
 };
 struct Nothing {};
 
-// kMore: a second gradient is added to dy.
-template <class T, Activation kActivation, Tells kTells, bool kMore>
+// kMore: a second gradient is added to dy. kPooled: dy is gathered behind a max pooling.
+template <class T, Activation kActivation, Tells kTells, bool kMore, bool kPooled = false>
 struct NormaliseBackwardSumsColumn {
   using Element = NormaliseBackwardSums<T>;
   using Told =
@@ -26,7 +26,7 @@ struct NormaliseBackwardSumsColumn {
     std::conditional_t<kMore, Pack<T>, Nothing> more;
     Told told;
   };
-  static constexpr int kAhead = rows_ahead<T>(kMore && kTells == Tells::map ? 2 : 4), kBlocks = 2;
+  static constexpr int kAhead = rows_ahead<T>(kPooled || (kMore && kTells == Tells::map) ? 2 : 4), kBlocks = 2;
   const Element& element;
   std::int64_t pack;
   NormaliseChannels channels;
@@ -37,7 +37,10 @@ struct NormaliseBackwardSumsColumn {
     const std::int64_t at = pack_at(element, row, pack);
     Packs packs;
     packs.x = fetch(element.x + at);
-    packs.dy = fetch(element.dy + at);
+    if constexpr (kPooled)
+      packs.dy = element.pooled.of_pixel(row, pack);
+    else
+      packs.dy = fetch(element.dy + at);
     if constexpr (kMore) packs.more = fetch(element.more + at);
     if constexpr (kTells == Tells::map) packs.told = fetch((kActivation == Activation::relu ? element.y : element.residual) + at);
     if constexpr (kTells == Tells::bits) packs.told = fetch(element.positive + at / kPack);
@@ -87,6 +90,7 @@ auto NormaliseBackwardSums<T>::with_column(const Use& use) const {
       return use(ColumnType<NormaliseBackwardSumsColumn<T, kKind, Tells::x, false>>());
     } else {
       if constexpr (kKind == Activation::relu) {
+        if (pooled) return use(ColumnType<NormaliseBackwardSumsColumn<T, kKind, Tells::x, false, true>>());
         if (positive != nullptr) {
           return with_flag(more != nullptr, [&](auto two) {
             return use(ColumnType<NormaliseBackwardSumsColumn<T, kKind, Tells::bits, two.value>>());
@@ -105,6 +109,7 @@ template <class T>
 template <class Visitor>
 void NormaliseBackwardSums<T>::accesses(Visitor& v) const {
   for (const T* map : {x, dy, more, y, residual}) visit_read(v, map, rows * packs * kPack);
+  pooled.accesses(v);
   visit_read(v, positive, rows * packs);
   for (const float* array : {mean, factor, shift}) visit_read(v, array, packs * kPack);
   visit_write(v, masked, rows * packs * kPack);
@@ -140,13 +145,13 @@ void FinishSums::visit_results(Visitor& v) const {
 }
 
 // dx = factor * g - ((x - mean) * by_x + offset): what does not change from row to row is multiplied out.
-template <class T, Activation kActivation, bool kAdd>
+template <class T, Activation kActivation, bool kAdd, bool kPooled = false>
 struct NormaliseBackwardColumn {
   using Element = NormaliseBackward<T>;
   struct Packs {
     Pack<T> x, dy, dx;
   };
-  static constexpr int kAhead = rows_ahead<T>(4), kBlocks = 2;
+  static constexpr int kAhead = rows_ahead<T>(kPooled ? 2 : 4), kBlocks = 2;
   const Element& element;
   std::int64_t pack;
   NormaliseChannels channels;
@@ -166,7 +171,11 @@ struct NormaliseBackwardColumn {
   }
   MILLRACE_HD Packs read(std::int64_t row) const {
     const std::int64_t at = pack_at(element, row, pack);
-    Packs packs{fetch(element.x + at), fetch(element.dy + at), {}};
+    Packs packs{fetch(element.x + at), {}, {}};
+    if constexpr (kPooled)
+      packs.dy = element.pooled.of_pixel(row, pack);
+    else
+      packs.dy = fetch(element.dy + at);
     if constexpr (kAdd) packs.dx = fetch(element.dx + at);
     return packs;
   }
@@ -186,13 +195,19 @@ template <class T>
 template <class Use>
 auto NormaliseBackward<T>::with_column(const Use& use) const {
   return with_activation(activation, [&](auto kind) {
-    return with_flag(add, [&](auto adds) { return use(ColumnType<NormaliseBackwardColumn<T, kind.value, adds.value>>()); });
+    return with_flag(add, [&](auto adds) {
+      if constexpr (kind.value == Activation::relu) {
+        if (pooled) return use(ColumnType<NormaliseBackwardColumn<T, kind.value, adds.value, true>>());
+      }
+      return use(ColumnType<NormaliseBackwardColumn<T, kind.value, adds.value>>());
+    });
   });
 }
 template <class T>
 template <class Visitor>
 void NormaliseBackward<T>::accesses(Visitor& v) const {
   for (const T* map : {x, dy}) visit_read(v, map, rows * packs * kPack);
+  pooled.accesses(v);
   for (const float* array : {mean, variance, factor, shift, d_shift, d_scale}) visit_read(v, array, packs * kPack);
   visit_result(v, dx, rows * packs * kPack, add);
 }

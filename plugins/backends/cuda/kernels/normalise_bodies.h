@@ -182,6 +182,27 @@ void Normalise<T>::accesses(Visitor& v) const {
   visit_write(v, positive, rows * packs);
 }
 
+template <class T>
+MILLRACE_HD void NormaliseMaxPool<T>::operator()(std::int64_t i) const {
+  const PoolPlace place = PoolPlace::of(i, at.out_h, at.out_w, at.packs);
+  const NormaliseChannels channels = NormaliseChannels::of(*this, place.pack);
+  const auto prepare = [&](float(&values)[kPack]) {
+    channels.centre(values);
+    channels.scale(values, values);
+    activate(Activation::relu, values);
+    unpack(pack_of<T>(values), values);
+  };
+  WindowMaximum::of(x, at, window, place, prepare).store_at(i * kPack, y, index);
+}
+template <class T>
+template <class Visitor>
+void NormaliseMaxPool<T>::accesses(Visitor& v) const {
+  visit_read(v, x, at.n * at.h * at.w * at.packs * kPack);
+  for (const float* array : {mean, factor, shift}) visit_read(v, array, at.packs * kPack);
+  visit_write(v, y, size() * kPack);
+  visit_write(v, index, size() * kPack);
+}
+
 }  // namespace millrace::cuda
 
 #include "normalise_backward_bodies.h"

@@ -92,6 +92,20 @@ struct AveragePoolBackward {
   void accesses(Visitor& v) const;
 };
 
+// The gradient by the input of a max pooling, made where it is read instead of by MaxPoolBackward, to the same bits.
+template <class T>
+struct PooledGradient {
+  const T* dy = nullptr;  // by the pooling's result
+  const std::uint8_t* index = nullptr;
+  PoolExtents at;
+  PoolWindow window;
+
+  explicit operator bool() const { return index != nullptr; }
+  MILLRACE_HD Pack<T> of_pixel(std::int64_t row, std::int64_t pack) const;  // row: of (n, h, w)
+  template <class Visitor>
+  void accesses(Visitor& v) const;
+};
+
 // ---- Bodies ----
 
 // A pack of a map of (n, height, width, packs).
@@ -133,36 +147,54 @@ struct alignas(sizeof(Index) * kPack > 16 ? 16 : sizeof(Index) * kPack) PoolIndi
   Index values[kPack];
 };
 
+// The largest values of a window and their places in it. prepare(values) may change a pixel's eight channels before they compete.
+struct WindowMaximum {
+  float largest[kPack];
+  std::int32_t where[kPack];
+
+  template <class T, class Prepare>
+  MILLRACE_HD static WindowMaximum of(const T* x, const PoolExtents& at, const PoolWindow& window, const PoolPlace& place,
+                                      const Prepare& prepare) {
+    const std::int32_t top = place.row * window.stride_h - window.top, left = place.column * window.stride_w - window.left;
+    const PoolSpan rows = pixels_of_window(top, window.kernel_h, at.h), columns = pixels_of_window(left, window.kernel_w, at.w);
+    const std::int32_t start = (rows.first - top) * window.kernel_w + columns.first - left;
+    WindowMaximum found;
+    MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) {
+      found.largest[k] = -INFINITY;
+      found.where[k] = start;
+    }
+    for (std::int32_t row = rows.first; row < rows.last; ++row) {
+      const T* from = x + pool_offset(place.n, row, columns.first, place.pack, at.h, at.w, at.packs);
+      std::int32_t here = (row - top) * window.kernel_w + columns.first - left;
+      for (std::int32_t column = columns.first; column < columns.last; ++column, ++here, from += at.packs * kPack) {
+        float values[kPack];
+        load(from, values);
+        prepare(values);
+        MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) {
+          const bool wins = values[k] > found.largest[k] || values[k] != values[k];
+          found.largest[k] = wins ? values[k] : found.largest[k];
+          found.where[k] = wins ? here : found.where[k];
+        }
+      }
+    }
+    return found;
+  }
+
+  // To element `to` of a map and, unless that is null, of its index.
+  template <class T, class Index>
+  MILLRACE_HD void store_at(std::int64_t to, T* y, Index* index) const {
+    store(y + to, largest);
+    if (index == nullptr) return;
+    PoolIndices<Index> indices;
+    MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) indices.values[k] = static_cast<Index>(where[k]);
+    *reinterpret_cast<PoolIndices<Index>*>(index + to) = indices;
+  }
+};
+
 template <class T, class Index>
 MILLRACE_HD void MaxPool<T, Index>::operator()(std::int64_t i) const {
   const PoolPlace place = PoolPlace::of(i, at.out_h, at.out_w, at.packs);
-  const std::int32_t top = place.row * window.stride_h - window.top, left = place.column * window.stride_w - window.left;
-  const PoolSpan rows = pixels_of_window(top, window.kernel_h, at.h), columns = pixels_of_window(left, window.kernel_w, at.w);
-  const std::int32_t start = (rows.first - top) * window.kernel_w + columns.first - left;
-  float largest[kPack];
-  std::int32_t where[kPack];
-  MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) {
-    largest[k] = -INFINITY;
-    where[k] = start;
-  }
-  for (std::int32_t row = rows.first; row < rows.last; ++row) {
-    const T* from = x + pool_offset(place.n, row, columns.first, place.pack, at.h, at.w, at.packs);
-    std::int32_t here = (row - top) * window.kernel_w + columns.first - left;
-    for (std::int32_t column = columns.first; column < columns.last; ++column, ++here, from += at.packs * kPack) {
-      float values[kPack];
-      load(from, values);
-      MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) {
-        const bool wins = values[k] > largest[k] || values[k] != values[k];
-        largest[k] = wins ? values[k] : largest[k];
-        where[k] = wins ? here : where[k];
-      }
-    }
-  }
-  store(y + i * kPack, largest);
-  if (index == nullptr) return;
-  PoolIndices<Index> indices;
-  MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) indices.values[k] = static_cast<Index>(where[k]);
-  *reinterpret_cast<PoolIndices<Index>*>(index + i * kPack) = indices;
+  WindowMaximum::of(x, at, window, place, [](const float(&)[kPack]) {}).store_at(i * kPack, y, index);
 }
 template <class T, class Index>
 template <class Visitor>
@@ -172,11 +204,10 @@ void MaxPool<T, Index>::accesses(Visitor& v) const {
   visit_write(v, index, size() * kPack);
 }
 
-// part(row and column of a window, its first element in the output, the pixel's place in it) for each window that pixel i lies
+// part(row and column of a window, its first element in the output, the pixel's place in it) for each window that a pixel lies
 // in.
 template <class Part>
-MILLRACE_HD void gather_windows(const PoolExtents& at, const PoolWindow& window, std::int64_t i, const Part& part) {
-  const PoolPlace place = PoolPlace::of(i, at.h, at.w, at.packs);
+MILLRACE_HD void gather_windows(const PoolExtents& at, const PoolWindow& window, const PoolPlace& place, const Part& part) {
   const std::int32_t down = place.row + window.top, right = place.column + window.left;
   const PoolSpan rows = windows_of_pixel(down, window.kernel_h, window.stride_h, at.out_h);
   const PoolSpan columns = windows_of_pixel(right, window.kernel_w, window.stride_w, at.out_w);
@@ -188,15 +219,22 @@ MILLRACE_HD void gather_windows(const PoolExtents& at, const PoolWindow& window,
   }
 }
 
+// The gradient by a pixel: what the windows that chose it pass on.
 template <class T, class Index>
-MILLRACE_HD void MaxPoolBackward<T, Index>::operator()(std::int64_t i) const {
-  float sum[kPack] = {};
-  gather_windows(at, window, i, [&](std::int32_t, std::int32_t, std::int64_t from, std::int32_t here) {
+MILLRACE_HD void gather_maxima(const PoolExtents& at, const PoolWindow& window, const PoolPlace& place, const T* dy,
+                               const Index* index, float (&sum)[kPack]) {
+  gather_windows(at, window, place, [&](std::int32_t, std::int32_t, std::int64_t from, std::int32_t here) {
     float gradient[kPack];
     load(dy + from, gradient);
     const auto indices = *reinterpret_cast<const PoolIndices<Index>*>(index + from);
     MILLRACE_UNROLL for (int k = 0; k < kPack; ++k) sum[k] += indices.values[k] == here ? gradient[k] : 0.0F;
   });
+}
+
+template <class T, class Index>
+MILLRACE_HD void MaxPoolBackward<T, Index>::operator()(std::int64_t i) const {
+  float sum[kPack] = {};
+  gather_maxima(at, window, PoolPlace::of(i, at.h, at.w, at.packs), dy, index, sum);
   store(dx + i * kPack, sum, add);
 }
 template <class T, class Index>
@@ -244,7 +282,8 @@ void AveragePool<T>::accesses(Visitor& v) const {
 template <class T>
 MILLRACE_HD void AveragePoolBackward<T>::operator()(std::int64_t i) const {
   float sum[kPack] = {};
-  gather_windows(at, window, i, [&](std::int32_t row, std::int32_t column, std::int64_t from, std::int32_t) {
+  const PoolPlace place = PoolPlace::of(i, at.h, at.w, at.packs);
+  gather_windows(at, window, place, [&](std::int32_t row, std::int32_t column, std::int64_t from, std::int32_t) {
     const float share = average_share(at, window, row, column);
     float gradient[kPack];
     load(dy + from, gradient);
@@ -257,6 +296,23 @@ template <class Visitor>
 void AveragePoolBackward<T>::accesses(Visitor& v) const {
   visit_read(v, dy, at.n * at.out_h * at.out_w * at.packs * kPack);
   visit_result(v, dx, size() * kPack, add);
+}
+
+template <class T>
+MILLRACE_HD Pack<T> PooledGradient<T>::of_pixel(std::int64_t row, std::int64_t pack) const {
+  const Division line = divide(row, at.w), image = divide(line.quotient, at.h);
+  const PoolPlace place{image.quotient, static_cast<std::int32_t>(image.remainder), static_cast<std::int32_t>(line.remainder),
+                        static_cast<std::int32_t>(pack)};
+  float sum[kPack] = {};
+  gather_maxima(at, window, place, dy, index, sum);
+  return pack_of<T>(sum);
+}
+template <class T>
+template <class Visitor>
+void PooledGradient<T>::accesses(Visitor& v) const {
+  const std::int64_t outputs = at.n * at.out_h * at.out_w * at.packs * kPack;
+  visit_read(v, dy, outputs);
+  visit_read(v, index, outputs);
 }
 
 }  // namespace millrace::cuda

@@ -1,9 +1,10 @@
-// Batch normalisation with what fusion put behind it: an addition and an activation.
+// Batch normalisation with what fusion put behind it: an addition and an activation, or a ReLU and a max pooling.
 //
 // Kept for backward: the input, its mean, variance and factor; with a ReLU behind an addition a bit for each value, or the
-// output, which the next layer keeps anyway. Statistics are small, so an operation that follows another takes them over: nothing
-// is summed a second time, and running statistics move once.
+// output, which the next layer keeps anyway; with a pooling the places of the largest values. Statistics are small, so an
+// operation that follows another takes them over: nothing is summed a second time, and running statistics move once.
 #include "operation.h"
+#include "pool_spec.h"
 #include "sums.h"
 
 namespace millrace::cuda {
@@ -21,10 +22,11 @@ class Normalisation final : public Operation {
 
   void plan(Planner& planner) override {
     training_ = planner.training();
-    Value& output = plan_output(planner, planner.value(input()).spec.type, input());
+    const MapSpec spec = planner.value(input()).spec;
+    Value& output = plan_output(planner, spec.type, pools() ? kNoResidual : input());
     output.reads_two = masks();
-    const MapSpec& spec = output.spec;
     channel_bytes_ = static_cast<std::size_t>(spec.pitch()) * sizeof(float);
+    plan_pool(planner, spec, output.spec);
     planner.use(planner.value(input()).tensor);
     if (has_residual()) planner.use(planner.value(node_.residual).tensor);
     if (first() != nullptr) {
@@ -51,12 +53,13 @@ class Normalisation final : public Operation {
     for (const TensorId tensor : {output.gradient, planner.value(input()).tensor, mean_at_, variance_at_, factor_at_}) {
       planner.use(tensor);
     }
-    sums_at_ = SumsPlan::of(planner, workshop_, output.spec, 2);
+    if (pools()) planner.use(index_at_);
+    sums_at_ = SumsPlan::of(planner, workshop_, planner.value(input()).spec, 2);
     d_scale_at_ = planner.tensor(channel_bytes_);
     d_shift_at_ = planner.tensor(channel_bytes_);
     second_at_ = output.second;
     if (second_at_ != kNoTensor) planner.use(second_at_);
-    bool gradient_is_free = true;  // may be overwritten by the gradient of the input
+    bool gradient_is_free = !pools();  // may be overwritten by the gradient of the input
     if (has_residual()) {
       if (node_.activation == Activation::relu) planner.use(positive_at_ != kNoTensor ? positive_at_ : output.tensor);
       if (node_.activation == Activation::gelu) planner.use(planner.value(node_.residual).tensor);
@@ -78,6 +81,7 @@ class Normalisation final : public Operation {
     variance_ = training_ ? binding.at<float>(variance_at_) : running(1);
     moments_ = SumsMemory::of(moments_at_, binding);
     positive_ = binding.at<std::uint8_t>(positive_at_);
+    index_ = binding.at<std::uint8_t>(index_at_);
     if (!has_gradient_) return;
     dy_ = gradient_of(planner, binding, node_.output);
     second_ = binding.at(second_at_);
@@ -100,11 +104,12 @@ class Normalisation final : public Operation {
   }
 
   void recompute(Queue& queue) override {
-    if (!output_is_kept()) normalise(queue);
+    if (pools() || !output_is_kept()) normalise(queue);  // index_ is wanted too
   }
 
   void normalise(Queue& queue) const {
     with_type(x_.spec.type, [&]<class T>(T) {
+      if (pools()) return normalise_and_pool<T>(queue);
       Normalise<T> kernel;
       kernel.x = x_.as<T>();
       kernel.residual = residual_.as<T>();
@@ -147,6 +152,13 @@ class Normalisation final : public Operation {
                                     : planner.tensor(static_cast<std::size_t>(output.spec.packs()));
     planner.use(positive_at_);
   }
+  bool pools() const { return node_.pool_behind >= 0; }
+  void plan_pool(Planner& planner, const MapSpec& from, const MapSpec& to) {
+    if (!pools()) return;
+    at_ = extents_of(from, to);
+    window_ = window_of(workshop_.layer(node_.pool_behind).as<PoolAttributes>());
+    if (training_) index_at_ = planner.tensor(static_cast<std::size_t>(to.rows() * to.pitch()));
+  }
   const float* scale() const { return scale_at_ < 0 ? nullptr : value(static_cast<std::size_t>(scale_at_)); }
   const float* shift() const { return shift_at_ < 0 ? nullptr : value(static_cast<std::size_t>(shift_at_)); }
   float* running(std::size_t which) const { return value(statistics_at_ + which); }
@@ -176,6 +188,29 @@ class Normalisation final : public Operation {
     moments_.run(queue, workshop_, moments, finish);
   }
 
+  template <class T>
+  void normalise_and_pool(Queue& queue) const {
+    NormaliseMaxPool<T> kernel;
+    kernel.x = x_.as<T>();
+    kernel.y = y_.as<T>();
+    kernel.index = index_;
+    kernel.mean = mean_;
+    kernel.factor = factor_;
+    kernel.shift = shift();
+    kernel.at = at_;
+    kernel.window = window_;
+    queue.run(kernel);
+  }
+
+  // Tells a kernel of backward where the gradient by its result is.
+  template <class T, class Kernel>
+  void take_gradient(Kernel& kernel) const {
+    if (pools())
+      kernel.pooled = {dy_.as<T>(), index_, at_, window_};
+    else
+      kernel.dy = dy_.as<T>();
+  }
+
   void running_factor(Queue& queue) const {
     RunningMoments kernel;
     kernel.variance = variance_;
@@ -190,7 +225,7 @@ class Normalisation final : public Operation {
   void sums(Queue& queue) const {
     NormaliseBackwardSums<T> kernel;
     kernel.x = x_.as<T>();
-    kernel.dy = dy_.as<T>();
+    take_gradient<T>(kernel);
     kernel.more = static_cast<const T*>(second_);
     if (has_residual() && node_.activation == Activation::relu && positive_ == nullptr) kernel.y = y_.as<T>();
     kernel.positive = positive_;
@@ -218,7 +253,7 @@ class Normalisation final : public Operation {
   void input_gradient(Queue& queue) const {
     NormaliseBackward<T> kernel;
     kernel.x = x_.as<T>();
-    kernel.dy = dy_.as<T>();
+    take_gradient<T>(kernel);
     kernel.dx = d_input_.map.as<T>();
     kernel.mean = mean_;
     kernel.variance = variance_;
@@ -243,13 +278,16 @@ class Normalisation final : public Operation {
   std::size_t statistics_at_ = 0, channel_bytes_ = 0;
   bool training_ = false, has_gradient_ = false;
   TensorId factor_at_ = kNoTensor, mean_at_ = kNoTensor, variance_at_ = kNoTensor, positive_at_ = kNoTensor;
-  TensorId second_at_ = kNoTensor, d_scale_at_ = kNoTensor, d_shift_at_ = kNoTensor;
+  TensorId index_at_ = kNoTensor, second_at_ = kNoTensor, d_scale_at_ = kNoTensor, d_shift_at_ = kNoTensor;
   SumsPlan moments_at_, sums_at_;
   Planner::Contribution residual_contribution_, input_contribution_;
   GradientTarget d_residual_, d_input_;
   Map x_, y_, residual_, dy_;
   SumsMemory moments_, sums_;
   std::uint8_t* positive_ = nullptr;
+  PoolExtents at_;  // of the pooling behind, as window_ and index_
+  PoolWindow window_;
+  std::uint8_t* index_ = nullptr;
   void* second_ = nullptr;  // a gradient to be added to dy
   float *factor_ = nullptr, *mean_ = nullptr, *variance_ = nullptr;
   float *d_scale_ = nullptr, *d_shift_ = nullptr;

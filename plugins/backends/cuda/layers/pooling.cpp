@@ -1,5 +1,6 @@
 // Max, average and global average pooling.
 #include "operation.h"
+#include "pool_spec.h"
 
 namespace millrace::cuda {
 namespace {
@@ -7,15 +8,13 @@ namespace {
 class Pooling final : public Operation {
  public:
   Pooling(Workshop& workshop, const Node& node) : Operation(workshop, node), max_(layer().op == "max_pool") {
-    const auto narrow = [](std::int64_t extent) { return static_cast<std::int32_t>(extent); };
     if (layer().op == "global_average_pool") {
       const Shape& from = layer().input_shapes[0];
-      window_ = {narrow(from[1]), narrow(from[2]), narrow(from[1]), narrow(from[2]), 0, 0, false};
+      const auto height = static_cast<std::int32_t>(from[1]), width = static_cast<std::int32_t>(from[2]);
+      window_ = {height, width, height, width, 0, 0, false};
       return;
     }
-    const auto& pool = layer().as<PoolAttributes>();
-    window_ = {narrow(pool.kernel.height), narrow(pool.kernel.width), narrow(pool.stride.height), narrow(pool.stride.width),
-               narrow(pool.padding.top),   narrow(pool.padding.left), pool.count_padding};
+    window_ = window_of(layer().as<PoolAttributes>());
   }
 
   void plan(Planner& planner) override {
@@ -25,12 +24,7 @@ class Pooling final : public Operation {
     if (max_ && planner.training()) {
       index_ = planner.tensor(static_cast<std::size_t>(to.rows() * to.pitch()) * (wide() ? sizeof(std::int32_t) : 1));
     }
-    at_ = {from.n,
-           static_cast<std::int32_t>(from.height),
-           static_cast<std::int32_t>(from.width),
-           static_cast<std::int32_t>(to.height),
-           static_cast<std::int32_t>(to.width),
-           static_cast<std::int32_t>(from.row_packs())};
+    at_ = extents_of(from, to);
   }
 
   void plan_backward(Planner& planner) override {

@@ -25,12 +25,12 @@ GpuReplica::GpuReplica(std::shared_ptr<Machine> machine, const Network& network,
       options_(options),
       parameters_(network_, options_),
       phases_(network_, options_.request),
-      nodes_(fuse(network_, {.backend = "cuda", .outputs = options.request.loss_outputs(network_)})),
-      infer_nodes_(fuse(network_, {.backend = "cuda", .outputs = options.request.outputs})),
+      workshops_(1, {phases_.network(0), options_, parameters_, *machine_, choose_shortcuts()}),
+      nodes_(fuse_for(options.request.loss_outputs(network_))),
+      infer_nodes_(fuse_for(options.request.outputs)),
       most_samples_(std::max(options.train_batch, options.infer_batch)),
-      graphs_(options.graphs && !options.time_layers),
+      graphs_(workshops_.front().shortcuts.recordings),
       losses_(*machine_, network_, options_.request.losses, most_samples_) {
-  workshops_.push_back({phases_.network(0), options_, parameters_, *machine_, choose_shortcuts()});
   executables_.compile(options_, [this](const auto& use) {
     return std::make_unique<Executable>(workshop_of(use.phase), use.training ? nodes_ : infer_nodes_, use.samples, use.training);
   });

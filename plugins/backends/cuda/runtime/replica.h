@@ -7,9 +7,9 @@
 // start() ends with a rehearsal: one forward and backward of zeros that changes no running statistic, so that the driver and the
 // libraries have loaded their kernels before a run's clock starts.
 //
-// With CompileOptions::graphs the passes of a training step are recorded, by start() for full batches and at the second step for
-// other counts, and launched from then on: forward, and backward with a mark of its own for each bucket. Ingest, loss and
-// update, whose arguments change, stay outside.
+// With CompileOptions::graphs, where the device's recordings hold (shortcuts.h), the passes of a training step are recorded, by
+// start() for full batches and at the second step for other counts, and launched from then on: forward, and backward with a mark
+// of its own for each bucket. Ingest, loss and update, whose arguments change, stay outside.
 #pragma once
 
 #include <deque>
@@ -70,6 +70,7 @@ class GpuReplica final : public Replica {
   void record_backward(Executable& network);
   void pass_backward(Executable& network, const std::function<void(int bucket)>& filled);
   Shortcuts choose_shortcuts();
+  std::vector<Node> fuse_for(std::vector<LayerPort> outputs) const;  // read by others than layers
   void allocate();
   void rehearse(Executable& network, bool training);
   std::string memory_advice(const MemoryPlan& plan, std::size_t free) const;  // what is planned, used and free, and what fits

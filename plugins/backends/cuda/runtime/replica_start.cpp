@@ -24,12 +24,18 @@ std::vector<float> pixel_table(const Network& network) {
 
 // Only training has shortcuts.
 Shortcuts GpuReplica::choose_shortcuts() {
-  const Shortcuts wanted = Shortcuts::from_environment();
+  Shortcuts wanted = Shortcuts::from_environment();
+  wanted.recordings = wanted.recordings && options_.graphs && !options_.time_layers;
   if (options_.train_batch == 0) return wanted;
   std::vector<std::string> refused;
   const Shortcuts chosen = try_shortcuts(*machine_, wanted, refused);
   for (const std::string& why : refused) machine_->warn(fmt::format("{}: {}", machine_->info().name, why));
   return chosen;
+}
+
+std::vector<Node> GpuReplica::fuse_for(std::vector<LayerPort> outputs) const {
+  const bool pool = workshops_.front().shortcuts.norm_pool;
+  return fuse(network_, {.backend = "cuda", .pool_behind_relu = pool, .outputs = std::move(outputs)});
 }
 
 Workshop& GpuReplica::workshop_of(std::size_t phase) {

@@ -7,11 +7,13 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <optional>
 #include <string_view>
 
 #include "layers/map_spec.h"
 #include "millrace/error.h"
 #include "parameter_store.h"
+#include "recording_trial.h"
 
 namespace millrace::cuda {
 namespace {
@@ -20,10 +22,12 @@ struct Switch {
   std::string_view name;
   bool Shortcuts::*on;
 };
-constexpr std::array<Switch, 4> kSwitches = {{{"accumulate", &Shortcuts::accumulate},
+constexpr std::array<Switch, 6> kSwitches = {{{"accumulate", &Shortcuts::accumulate},
                                               {"two_gradients", &Shortcuts::two_gradients},
                                               {"sign_bits", &Shortcuts::sign_bits},
-                                              {"last_block", &Shortcuts::last_block}}};
+                                              {"last_block", &Shortcuts::last_block},
+                                              {"norm_pool", &Shortcuts::norm_pool},
+                                              {"recordings", &Shortcuts::recordings}}};
 constexpr const char* kVariable = "MILLRACE_CUDA_WITHOUT";
 
 void switch_off(Shortcuts& shortcuts, std::string_view name) {
@@ -41,12 +45,19 @@ void switch_off(Shortcuts& shortcuts, std::string_view name) {
 
 constexpr std::int64_t kChannels = 32, kPacks = kChannels / kPack;
 constexpr std::int64_t kRows = 34 * 512;  // 34 chunks, so two groups of them
+constexpr PoolExtents kPooling = {.n = 1, .h = 64, .w = 68, .out_h = 32, .out_w = 34, .packs = kPacks};  // as ResNet's
+constexpr PoolWindow kWindow = {.kernel_h = 3, .kernel_w = 3, .stride_h = 2, .stride_w = 2, .top = 1, .left = 1};
+constexpr std::int64_t kPooled = kPooling.n * kPooling.out_h * kPooling.out_w * kChannels;
+constexpr std::int64_t kRowsPooled = kPooling.n * kPooling.h * kPooling.w;
+static_assert(kRowsPooled <= kRows);
 using Channels = std::array<float, kChannels>;
 
-// A batch norm with a ReLU behind an addition. All in device memory.
+// A batch norm with a ReLU behind an addition, or in front of a pooling. All in device memory.
 struct Scratch {
   alignas(kAlignment) Bf16 x[kRows * kChannels], residual[kRows * kChannels], dy[kRows * kChannels];
   alignas(kAlignment) Bf16 y[kRows * kChannels], masked[2][kRows * kChannels];
+  alignas(kAlignment) Bf16 pooled[2][kPooled];
+  alignas(kAlignment) std::uint8_t index[2][kPooled];
   alignas(kAlignment) std::uint8_t positive[kRows * kPacks];
   alignas(kAlignment) float partial[64 * 2 * kChannels];
   alignas(kAlignment) double groups[2 * 2 * kChannels];
@@ -56,7 +67,6 @@ struct Scratch {
 // What comes back to the host.
 struct Found {
   Channels mean, variance;
-  Bf16 masked[kRows * kChannels];
 };
 
 class Trial {
@@ -64,7 +74,7 @@ class Trial {
   explicit Trial(Machine& machine)
       : machine_(machine),
         memory_(machine, sizeof(Scratch), "scratch of a trial"),
-        host_(machine, std::max(sizeof(Found), 3 * sizeof(Scratch::x))),
+        host_(machine, 3 * sizeof(Scratch::x)),
         queue_(machine.make_queue("trial")) {
     fill();
   }
@@ -87,10 +97,17 @@ class Trial {
     statistics(false);
     forward();
     for (const bool bits : {false, true}) masked(bits);
-    const std::vector<std::uint16_t> by_map = bits_of(0), by_bits = bits_of(1);
-    const auto at = std::mismatch(by_map.begin(), by_map.end(), by_bits.begin()).first - by_map.begin();
-    if (at == kRows * kChannels) return {};
-    return fmt::format("the gradient of value {} is masked in another way", at);
+    if (const auto at = difference(device().masked)) return fmt::format("the gradient of value {} is masked in another way", *at);
+    return {};
+  }
+  std::string norm_pool() {
+    statistics(false);
+    pool_apart();
+    pool_together();
+    if (const auto at = difference(device().pooled)) return fmt::format("value {} is another", *at);
+    if (const auto at = difference(device().masked, kRowsPooled * kChannels))
+      return fmt::format("the gradient of value {} is another", *at);
+    return {};
   }
 
  private:
@@ -155,30 +172,73 @@ class Trial {
     kernel.positive = d.positive;
     queue_->run(kernel);
   }
-  void masked(bool by_bits) {
+  NormaliseBackwardSums<Bf16> backward_sums(Bf16* masked, std::int64_t rows) {
     Scratch& d = device();
     NormaliseBackwardSums<Bf16> kernel;
     kernel.x = d.x;
+    kernel.masked = masked;
+    kernel.mean = d.mean.data();
+    kernel.factor = d.factor.data();
+    kernel.rows = rows;
+    kernel.packs = kPacks;
+    kernel.activation = Activation::relu;
+    kernel.partial = d.partial;
+    return kernel;
+  }
+  void masked(bool by_bits) {
+    Scratch& d = device();
+    NormaliseBackwardSums<Bf16> kernel = backward_sums(d.masked[by_bits ? 1 : 0], kRows);
     kernel.dy = d.dy;
     if (by_bits)
       kernel.positive = d.positive;
     else
       kernel.y = d.y;
-    kernel.masked = d.masked[by_bits ? 1 : 0];
-    kernel.mean = d.mean.data();
-    kernel.factor = d.factor.data();
-    kernel.rows = kRows;
-    kernel.packs = kPacks;
-    kernel.activation = Activation::relu;
-    kernel.partial = d.partial;
     queue_->run(kernel);
   }
-  std::vector<std::uint16_t> bits_of(int which) {
-    Found& host = *reinterpret_cast<Found*>(host_.data());
-    fetch(host.masked, device().masked[which], sizeof host.masked);
-    std::vector<std::uint16_t> bits(kRows * kChannels);
-    std::memcpy(bits.data(), host.masked, sizeof host.masked);
-    return bits;
+  void pool_apart() {
+    Scratch& d = device();
+    Normalise<Bf16> normalise;
+    normalise.x = d.x;
+    normalise.y = d.y;
+    normalise.mean = d.mean.data();
+    normalise.factor = d.factor.data();
+    normalise.rows = kRowsPooled;
+    normalise.packs = kPacks;
+    normalise.activation = Activation::relu;
+    queue_->run(normalise);
+    queue_->run(MaxPool<Bf16>{d.y, d.pooled[0], d.index[0], kPooling, kWindow});
+    queue_->run(MaxPoolBackward<Bf16>{d.dy, d.index[0], d.y, kPooling, kWindow});
+    NormaliseBackwardSums<Bf16> sums = backward_sums(d.masked[0], kRowsPooled);
+    sums.dy = d.y;
+    queue_->run(sums);
+  }
+  void pool_together() {
+    Scratch& d = device();
+    NormaliseMaxPool<Bf16> forward;
+    forward.x = d.x;
+    forward.y = d.pooled[1];
+    forward.index = d.index[1];
+    forward.mean = d.mean.data();
+    forward.factor = d.factor.data();
+    forward.at = kPooling;
+    forward.window = kWindow;
+    queue_->run(forward);
+    NormaliseBackwardSums<Bf16> sums = backward_sums(d.masked[1], kRowsPooled);
+    sums.pooled = {d.dy, d.index[1], kPooling, kWindow};
+    queue_->run(sums);
+  }
+
+  // The first of `count` values in which two maps of the device differ.
+  template <std::size_t kCount>
+  std::optional<std::size_t> difference(const Bf16 (&maps)[2][kCount], std::size_t count = kCount) {
+    std::vector<std::uint16_t> bits[2];
+    for (int which : {0, 1}) {
+      bits[which].resize(count);
+      fetch(host_.data(), maps[which], count * sizeof(Bf16));
+      std::memcpy(bits[which].data(), host_.data(), count * sizeof(Bf16));
+    }
+    const auto differs = std::mismatch(bits[0].begin(), bits[0].end(), bits[1].begin()).first;
+    return differs == bits[0].end() ? std::nullopt : std::optional(static_cast<std::size_t>(differs - bits[0].begin()));
   }
 
   Machine& machine_;
@@ -203,21 +263,36 @@ Shortcuts Shortcuts::from_environment() {
 
 Shortcuts try_shortcuts(Machine& machine, Shortcuts wanted, std::vector<std::string>& refused) {
   if (machine.free_memory() < 2 * sizeof(Scratch)) return wanted;  // start() will say what is missing
-  const auto attempt = [&](bool& on, std::string_view name, std::string (Trial::*run)()) {
+  const auto attempt = [&](bool& on, const std::string& name, const char* refusal, const auto& run) {
     if (!on) return;
-    std::string trouble;
-    try {
-      trouble = (Trial(machine).*run)();
-    } catch (const Error& error) {
-      machine.finish();  // throws where the device can do nothing any more
-      trouble = error.message();
-    }
-    if (trouble.empty()) return;
-    on = false;
-    refused.push_back(fmt::format("'{}' is not used: {}", name, trouble));
+    const Tried::Outcome outcome = machine.tried().once(name, [&]() -> std::string {
+      try {
+        return run();
+      } catch (const Error& error) {
+        machine.finish();  // throws where the device can do nothing any more
+        return error.message();
+      }
+    });
+    on = outcome.trouble.empty();
+    if (!on && outcome.is_new) refused.push_back(fmt::format("{}: {}", refusal, outcome.trouble));
   };
-  attempt(wanted.last_block, "last_block", &Trial::last_block);
-  attempt(wanted.sign_bits, "sign_bits", &Trial::sign_bits);
+  std::optional<Trial> kernels;  // made for the first that is tried, and again behind an error
+  const auto compare = [&](std::string (Trial::*run)()) {
+    return [&kernels, &machine, run] {
+      if (!kernels) kernels.emplace(machine);
+      try {
+        return (*kernels.*run)();
+      } catch (const Error&) {
+        kernels.reset();
+        throw;
+      }
+    };
+  };
+  attempt(wanted.last_block, "last_block", "'last_block' is not used", compare(&Trial::last_block));
+  attempt(wanted.sign_bits, "sign_bits", "'sign_bits' is not used", compare(&Trial::sign_bits));
+  attempt(wanted.norm_pool, "norm_pool", "'norm_pool' is not used", compare(&Trial::norm_pool));
+  attempt(wanted.recordings, "recordings", "recordings are off, and steps are submitted kernel by kernel",
+          [&] { return try_recording(machine); });
   return wanted;
 }
 

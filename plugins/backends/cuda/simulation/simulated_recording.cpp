@@ -53,7 +53,7 @@ void SimulatedQueue::launch(Recording& recording) {
       perform(still_legal(*work));
     } else if (const auto* time = std::get_if<SimulatedRecording::SetTime>(&step)) {
       simulation_->set_time(time->arena, stream_, time->time);
-    } else {
+    } else if (simulation_->options().sets_recorded_marks) {
       std::get<Ref<SimulatedMark>>(step)->set(record());
     }
   }

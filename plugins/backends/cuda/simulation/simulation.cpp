@@ -54,6 +54,11 @@ CallbackScope::CallbackScope(testkit::OrderChecker& checker, int stream, const C
   current_ = this;
 }
 
+Tried& Simulation::tried(int machine) {
+  const std::scoped_lock lock(tried_mutex_);
+  return tried_[machine];
+}
+
 std::vector<Violation> Simulation::violations() const {
   std::vector<Violation> result = checker_.violations();
   for (Violation& violation : result) violation.kind = kind_of(violation);

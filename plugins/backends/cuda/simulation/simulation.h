@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/tried.h"
 #include "simulation/allocations.h"
 #include "simulation/arenas.h"
 #include "testkit/recording_order.h"
@@ -53,6 +54,7 @@ struct SimulationOptions {
   std::uint64_t share_place = 0;          // ... lies where the one declared before it lies
   std::uint64_t fail_operation = 0;       // fails as work on a device does
   std::string garble = {};                // every piece of work of this name writes garbage
+  bool sets_recorded_marks = true;        // false: a launch leaves the marks of its recording as they were
 };
 
 // Memory that a piece of work touches.
@@ -79,6 +81,7 @@ class Simulation {
   const SimulationOptions& options() const { return options_; }
   testkit::OrderChecker& checker() { return checker_; }
   Allocations& allocations() { return allocations_; }
+  Tried& tried(int machine);
 
   std::vector<testkit::Violation> violations() const;
   // work: its running number; 0: the latest.
@@ -146,6 +149,9 @@ class Simulation {
   std::atomic<bool> failed_ = false;
 
   std::mutex work_mutex_;
+
+  std::mutex tried_mutex_;
+  std::map<int, Tried> tried_;  // by machine
 
   std::mutex queues_mutex_;
   std::vector<SimulatedQueue*> queues_;

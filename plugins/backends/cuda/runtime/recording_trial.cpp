@@ -1,0 +1,101 @@
+#include "recording_trial.h"
+
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "kernels/plain.h"
+#include "layers/map_spec.h"
+#include "parameter_store.h"
+
+namespace millrace::cuda {
+namespace {
+
+constexpr int kLaunches = 4;
+// The kernels in front of the mark take longer, about a microsecond each, than the host takes to submit what reads behind it.
+constexpr int kInFront = 64, kBehind = 8;
+static_assert(kInFront % 2 == 0 && kBehind % 2 == 0);
+constexpr std::int64_t kFloats = 1024;
+
+// In device memory. A launch carries a number from link to link, and leaves it where the mark stands.
+struct Chain {
+  alignas(kAlignment) float links[2][kFloats];  // in turns
+  alignas(kAlignment) float reached[kFloats];
+};
+// Pinned memory of the host, by launch.
+struct Numbers {
+  float sent[kLaunches];
+  float reached[kLaunches];  // as the recording's own queue finds it
+  float seen[kLaunches];     // as the reader finds it
+};
+
+class RecordingTrial {
+ public:
+  explicit RecordingTrial(Machine& machine)
+      : machine_(machine),
+        chain_(machine, sizeof(Chain), "scratch of a trial"),
+        host_(machine, sizeof(Numbers)),
+        queue_(machine.make_queue("trial")),
+        reader_(machine.make_queue("reader of a trial")) {
+    machine_.host_access(host_.data(), host_.bytes(), true);
+    for (int i = 0; i < kLaunches; ++i) numbers().sent[i] = static_cast<float>(i + 1);
+  }
+
+  std::string run() {
+    pass_on(kInFront);  // loads the kernel, which a recording must not
+    queue_->begin_recording();
+    pass_on(kInFront);
+    copy(chain().links[0], chain().reached);
+    const Ref<Mark> mark = queue_->recorded_mark();
+    pass_on(kBehind);
+    const std::unique_ptr<Recording> recording = queue_->end_recording();
+    for (int i = 0; i < kLaunches; ++i) launch(*recording, mark, i);
+    machine_.finish();
+    machine_.host_access(host_.data(), host_.bytes(), false);
+    for (int i = 0; i < kLaunches; ++i) {
+      if (numbers().seen[i] == numbers().reached[i]) continue;
+      return fmt::format("{} that waited for the mark of launch {} read {} instead of {}",
+                         waits_on_host(i) ? "the host" : "a queue", i + 1, numbers().seen[i], numbers().reached[i]);
+    }
+    return {};
+  }
+
+ private:
+  static bool waits_on_host(int launch) { return launch % 2 == 1; }
+  Chain& chain() const { return *chain_.as<Chain>(); }
+  Numbers& numbers() const { return *reinterpret_cast<Numbers*>(host_.data()); }
+
+  void copy(const float* from, float* to) {
+    SumArrays kernel;
+    kernel.sources[kernel.count++] = from;
+    kernel.destination = to;
+    kernel.elements = kFloats;
+    queue_->run(kernel);
+  }
+  void pass_on(int times) {
+    for (int i = 0; i < times; ++i) copy(chain().links[i % 2], chain().links[(i + 1) % 2]);
+  }
+  // The reader is done before the next launch begins.
+  void launch(Recording& recording, const Ref<Mark>& mark, int i) {
+    queue_->copy_in(chain().links[0], &numbers().sent[i], sizeof(float));
+    queue_->launch(recording);
+    if (waits_on_host(i))
+      mark->wait();
+    else
+      reader_->wait(mark);
+    reader_->copy_out(&numbers().seen[i], chain().reached, sizeof(float));
+    queue_->wait(reader_->mark());
+    queue_->copy_out(&numbers().reached[i], chain().reached, sizeof(float));
+  }
+
+  Machine& machine_;
+  DeviceMemory chain_;
+  HostMemory host_;
+  std::unique_ptr<Queue> queue_, reader_;  // last: their work is done before the memory goes
+};
+
+}  // namespace
+
+std::string try_recording(Machine& machine) { return RecordingTrial(machine).run(); }
+
+}  // namespace millrace::cuda
